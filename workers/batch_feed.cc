@@ -13,7 +13,7 @@ absl::StatusOr<std::unique_ptr<BatchFeed>> BatchFeed::Create(Device& device, Pla
   std::unique_ptr<BatchFeed> feed(new BatchFeed(plan, ahead, options.slow_down));
   BatchLoader::Options loader = options.loader;
   loader.taken_ahead = ahead ? 1 : 0;
-  const BatchLayout layout = {plan.rows(), dataset->sample_elements(), dataset->label_format().elements()};
+  const BatchLayout layout = {plan.rows(), dataset->sample_bytes(), dataset->label_format().elements()};
   std::vector<HostBatch> buffers;
   for (int64_t i = 0; i < BatchLoader::Buffers(loader); ++i) {
     TETHYS_ASSIGN_OR_RETURN(feed->memory_.emplace_back(),

@@ -103,6 +103,7 @@ absl::StatusOr<proto::JobPlan> PlanJob(const proto::Job& job) {
   plan.set_validation_samples(sizes.validation);
   plan.set_test_samples(sizes.test);
   for (const int64_t axis : sizes.sample_shape) plan.add_sample_shape(axis);
+  plan.set_float_inputs(sizes.type == ValueType::kFloat);
   for (const int64_t axis : sizes.labels.shape) plan.add_label_shape(axis);
   plan.set_batch_per_worker(BatchPerWorkerRows(job));
   plan.set_global_batch(GlobalBatch(job));

@@ -58,6 +58,12 @@ absl::Status Trainer::Build(RingListener& listener) {
                      plan.train_samples(), ": put the same files on every host"));
   }
   TETHYS_RETURN_IF_ERROR(CheckFileSamples(plan, datasets_.file_samples));
+  const ValueType type = datasets_.train->spec().type;
+  if ((type == ValueType::kFloat) != plan.float_inputs()) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("this host's training data are ", ValueTypeText(type),
+                     ", the job's are of the other type: put the same files on every host"));
+  }
   orders_.emplace(OrderRulesOf(plan), task_.index);
   TETHYS_ASSIGN_OR_RETURN(scaling_, ResolveScaling(job.data(), *datasets_.train));
   TETHYS_ASSIGN_OR_RETURN(Model model,

@@ -40,7 +40,7 @@ std::string DataText(const proto::Data& data, bool targets) {
 
 absl::Status WritePart(const WriterFormat& format, const PartToWrite& part, const Dataset& dataset) {
   TETHYS_ASSIGN_OR_RETURN(const std::unique_ptr<SampleWriter> writer, format.create(part));
-  std::vector<uint8_t> values(part.spec.elements());
+  std::vector<uint8_t> values(part.spec.bytes());
   std::vector<int32_t> labels(part.spec.labels.elements());
   for (int64_t i = 0; i < dataset.size(); ++i) {
     TETHYS_RETURN_IF_ERROR(dataset.Read(i, values.data(), labels.data()));

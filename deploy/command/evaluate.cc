@@ -53,7 +53,13 @@ absl::StatusOr<Request> PrepareRequest(const Flags& flags) {
   const proto::ModelDescription& saved = request.reader->manifest().description();
   TETHYS_RETURN_IF_ERROR(CheckSameModel(saved, request.job.model(), request.checkpoint));
   if (saved.has_scaling()) {
-    request.scaling = ScalingOf(saved.scaling());
+    request.scaling = ScalingOf(saved.scaling(), saved.float_inputs());
+    if (request.dataset->spec().type != request.scaling.type) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("the job's samples are ", ValueTypeText(request.dataset->spec().type), ", those of ",
+                       request.checkpoint, " were ", ValueTypeText(request.scaling.type),
+                       ": convert the data with tethys data convert"));
+    }
   } else {
     TETHYS_ASSIGN_OR_RETURN(request.scaling, ResolveScaling(request.job.data(), *datasets.train));
   }

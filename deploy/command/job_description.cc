@@ -110,7 +110,8 @@ std::string DataText(const proto::JobPlan& plan) {
   if (plan.validation_samples() > 0)
     absl::StrAppend(&text, ", ", CountText(plan.validation_samples()), " validation");
   if (plan.test_samples() > 0) absl::StrAppend(&text, ", ", CountText(plan.test_samples()), " test");
-  return absl::StrCat(text, " samples of [", absl::StrJoin(plan.sample_shape(), ", "), "]");
+  return absl::StrCat(text, " samples of [", absl::StrJoin(plan.sample_shape(), ", "), "]",
+                      plan.float_inputs() ? " float32" : "");
 }
 
 std::string LengthText(const proto::Job& job) {
@@ -177,14 +178,16 @@ std::string DevicesText(const proto::JobPlan& plan) {
 SampleSpec SampleSpecOf(const proto::JobPlan& plan) {
   return {.shape = {plan.sample_shape().begin(), plan.sample_shape().end()},
           .labels = {.shape = {plan.label_shape().begin(), plan.label_shape().end()},
-                     .targets = plan.job().model().loss().has_mean_squared_error()}};
+                     .targets = plan.job().model().loss().has_mean_squared_error()},
+          .type = plan.float_inputs() ? ValueType::kFloat : ValueType::kByte};
 }
 
 // What a worker holds of its data, and the order of an epoch. Samples in a cache are the host's.
 int64_t DatasetBytes(const proto::JobPlan& plan) {
   const proto::Data& data = plan.job().data();
   const int64_t samples = plan.train_samples() + plan.validation_samples() + plan.test_samples();
-  const int64_t each = data.cache() == proto::Data::NONE ? FormatOf(data).bytes_held(data, SampleSpecOf(plan)) : 0;
+  const int64_t each =
+      data.cache() == proto::Data::NONE ? FormatOf(data).bytes_held(data, SampleSpecOf(plan)) : 0;
   return samples * each + OrderBytes(plan);
 }
 

@@ -59,6 +59,11 @@ absl::StatusOr<Request> PrepareRequest(const Flags& flags) {
         absl::StrCat("the samples have shape ", ShapeText(request.dataset->sample_shape()), ", the model of ",
                      request.saved.path, " takes ", ShapeText(wanted)));
   }
+  if (request.dataset->spec().type != request.scaling.type) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "the samples are ", ValueTypeText(request.dataset->spec().type), ", the model of ",
+        request.saved.path, " was trained on ", ValueTypeText(request.scaling.type), ": convert the data"));
+  }
   return request;
 }
 

@@ -44,7 +44,7 @@ absl::StatusOr<InputScaling> ScalingOf(const SavedModel& saved) {
   if (!saved.description().has_scaling()) {
     return OldCheckpoint(saved.path, "say how inputs are standardised");
   }
-  return ScalingOf(saved.description().scaling());
+  return ScalingOf(saved.description().scaling(), saved.description().float_inputs());
 }
 
 }  // namespace tethys

@@ -14,10 +14,11 @@ std::string PathOf(const PartToWrite& part) { return part.Path("_batch.bin"); }
 
 absl::Status Check(const PartToWrite& part) {
   if (part.spec.shape != Shape{32, 32, 3} || !part.spec.labels.shape.empty() || part.spec.labels.targets ||
-      part.classes > kMostClasses) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "cifar: samples are [32, 32, 3] with one of at most 256 classes, these are ",
-        ShapeText(part.spec.shape), " with ", LabelText(part.spec.labels), ": choose npy or tfrecord"));
+      part.spec.type != ValueType::kByte || part.classes > kMostClasses) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("cifar: samples are bytes [32, 32, 3] with one of at most 256 classes, these are ",
+                     ValueTypeText(part.spec.type), " ", ShapeText(part.spec.shape), " with ",
+                     LabelText(part.spec.labels), ": choose npy or tfrecord"));
   }
   return absl::OkStatus();
 }

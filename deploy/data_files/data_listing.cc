@@ -101,9 +101,9 @@ absl::StatusOr<std::string> FirstLabels(const Dataset& dataset) {
 absl::StatusOr<std::string> DataListing(const proto::Job& job, const Datasets& datasets) {
   const std::vector<Split> splits = SplitsOf(datasets);
   const SampleSpec& spec = datasets.train->spec();
-  std::string text =
-      absl::StrCat("data    ", FormatOf(job.data()).place(job.data()), "\nsample  ", ShapeText(spec.shape),
-                   " of bytes (", BytesText(spec.elements()), ")\nlabels  ", LabelText(spec.labels), "\n\n");
+  std::string text = absl::StrCat("data    ", FormatOf(job.data()).place(job.data()), "\nsample  ",
+                                  ShapeText(spec.shape), " of ", ValueTypeText(spec.type), " (",
+                                  BytesText(spec.bytes()), ")\nlabels  ", LabelText(spec.labels), "\n\n");
   std::vector<std::vector<std::string>> rows;
   const bool single = spec.labels.elements() == 1;
   for (const Split& split : splits) {
@@ -122,10 +122,10 @@ absl::StatusOr<std::string> DataListing(const proto::Job& job, const Datasets& d
 
 absl::StatusOr<int64_t> WriteFirstImages(const Datasets& datasets, int64_t count, const std::string& folder) {
   const SampleSpec& spec = datasets.train->spec();
-  if (!IsPicture(spec.shape)) {
+  if (!IsPicture(spec.shape) || spec.type != ValueType::kByte) {
     return absl::InvalidArgumentError(
-        absl::StrCat("--images: samples ", ShapeText(spec.shape),
-                     " are no pictures, which are [height, width] or have 1 or 3 "
+        absl::StrCat("--images: samples ", ShapeText(spec.shape), " of ", ValueTypeText(spec.type),
+                     " are no pictures, which are bytes [height, width] or have 1 or 3 "
                      "channels behind these: leave --images out"));
   }
   TETHYS_RETURN_IF_ERROR(CreateDirectories(folder));

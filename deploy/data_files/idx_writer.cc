@@ -1,5 +1,5 @@
 // IDX files: big-endian; described in runtime/data/idx.h.
-#include <optional>
+#include <cstring>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -29,6 +29,11 @@ std::string ImagesPath(const PartToWrite& part) { return part.Path("-images.idx"
 std::string LabelsPath(const PartToWrite& part) { return part.Path("-labels.idx"); }
 
 absl::Status Check(const PartToWrite& part) {
+  if (part.spec.shape.size() < 2) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("idx: samples are [height, width] or have more axes, these are ",
+                     ShapeText(part.spec.shape), ": choose csv or npy"));
+  }
   if (part.classes > kMostClasses) {
     return absl::InvalidArgumentError(absl::StrCat("idx: labels are bytes, but data.classes is ",
                                                    part.classes, ": choose npy or tfrecord"));
@@ -43,8 +48,7 @@ class IdxWriter final : public SampleWriter {
       : spec_(part.spec), images_(std::move(images)), labels_(std::move(labels)) {}
 
   absl::Status Add(const uint8_t* values, const int32_t* labels) override {
-    TETHYS_RETURN_IF_ERROR(
-        images_.Append({reinterpret_cast<const char*>(values), static_cast<size_t>(spec_.elements())}));
+    TETHYS_RETURN_IF_ERROR(images_.Append(ValuesText(values)));
     std::string bytes;
     for (int64_t i = 0; i < spec_.labels.elements(); ++i) {
       if (spec_.labels.targets) {
@@ -63,6 +67,19 @@ class IdxWriter final : public SampleWriter {
   }
 
  private:
+  std::string ValuesText(const uint8_t* values) const {
+    if (spec_.type == ValueType::kByte) {
+      return std::string(reinterpret_cast<const char*>(values), static_cast<size_t>(spec_.bytes()));
+    }
+    std::string bytes;
+    for (int64_t i = 0; i < spec_.elements(); ++i) {
+      uint32_t bits;
+      std::memcpy(&bits, values + i * static_cast<int64_t>(sizeof(bits)), sizeof(bits));
+      bytes += BigEndian(bits);
+    }
+    return bytes;
+  }
+
   const SampleSpec spec_;
   WholeFile images_, labels_;
 };
@@ -70,7 +87,8 @@ class IdxWriter final : public SampleWriter {
 absl::StatusOr<std::unique_ptr<SampleWriter>> Create(const PartToWrite& part) {
   TETHYS_ASSIGN_OR_RETURN(WholeFile images, WholeFile::Create(ImagesPath(part)));
   TETHYS_ASSIGN_OR_RETURN(WholeFile labels, WholeFile::Create(LabelsPath(part)));
-  TETHYS_RETURN_IF_ERROR(images.Append(Header(kBytes, part.samples, part.spec.shape)));
+  TETHYS_RETURN_IF_ERROR(images.Append(
+      Header(part.spec.type == ValueType::kFloat ? kFloats : kBytes, part.samples, part.spec.shape)));
   TETHYS_RETURN_IF_ERROR(labels.Append(
       Header(part.spec.labels.targets ? kFloats : kBytes, part.samples, part.spec.labels.shape)));
   return std::make_unique<IdxWriter>(part, std::move(images), std::move(labels));

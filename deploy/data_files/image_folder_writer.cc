@@ -18,12 +18,13 @@ std::string ClassName(int64_t label, int64_t classes) {
 }
 
 absl::Status Check(const PartToWrite& part) {
-  if (IsPicture(part.spec.shape) && part.spec.labels.shape.empty() && !part.spec.labels.targets) {
+  if (IsPicture(part.spec.shape) && part.spec.type == ValueType::kByte && part.spec.labels.shape.empty() &&
+      !part.spec.labels.targets) {
     return absl::OkStatus();
   }
   return absl::InvalidArgumentError(absl::StrCat(
-      "image_folder: samples are pictures with one class each, these are ", ShapeText(part.spec.shape),
-      " with ", LabelText(part.spec.labels), ": choose npy or tfrecord"));
+      "image_folder: samples are pictures with one class each, these are ", ValueTypeText(part.spec.type),
+      " ", ShapeText(part.spec.shape), " with ", LabelText(part.spec.labels), ": choose npy or tfrecord"));
 }
 
 // Writes into a folder "train.tmp", which gets its name once it is whole.

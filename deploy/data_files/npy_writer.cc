@@ -32,7 +32,7 @@ class NpyWriter final : public SampleWriter {
 
   absl::Status Add(const uint8_t* values, const int32_t* labels) override {
     TETHYS_RETURN_IF_ERROR(
-        images_.Append({reinterpret_cast<const char*>(values), static_cast<size_t>(spec_.elements())}));
+        images_.Append({reinterpret_cast<const char*>(values), static_cast<size_t>(spec_.bytes())}));
     return labels_.Append({reinterpret_cast<const char*>(labels),
                            static_cast<size_t>(spec_.labels.elements()) * sizeof(int32_t)});
   }
@@ -52,7 +52,8 @@ absl::Status Check(const PartToWrite&) { return absl::OkStatus(); }
 absl::StatusOr<std::unique_ptr<SampleWriter>> Create(const PartToWrite& part) {
   TETHYS_ASSIGN_OR_RETURN(WholeFile images, WholeFile::Create(ImagesPath(part)));
   TETHYS_ASSIGN_OR_RETURN(WholeFile labels, WholeFile::Create(LabelsPath(part)));
-  TETHYS_RETURN_IF_ERROR(images.Append(Header("|u1", part.samples, part.spec.shape)));
+  const bool floats = part.spec.type == ValueType::kFloat;
+  TETHYS_RETURN_IF_ERROR(images.Append(Header(floats ? "<f4" : "|u1", part.samples, part.spec.shape)));
   TETHYS_RETURN_IF_ERROR(
       labels.Append(Header(part.spec.labels.targets ? "<f4" : "<i4", part.samples, part.spec.labels.shape)));
   return std::make_unique<NpyWriter>(part, std::move(images), std::move(labels));

@@ -23,7 +23,9 @@ std::string PathOf(const PartToWrite& part, int file) {
   return part.Path(absl::StrFormat("-%05d-of-%05d.tfrecord", file, part.files));
 }
 
-bool WritesPictures(const PartToWrite& part) { return !part.raw && IsPicture(part.spec.shape); }
+bool WritesPictures(const PartToWrite& part) {
+  return !part.raw && part.spec.type == ValueType::kByte && IsPicture(part.spec.shape);
+}
 
 template <typename Number>
 std::string LittleEndian(Number number) {
@@ -72,11 +74,7 @@ class TfrecordWriter final : public SampleWriter {
   absl::Status Add(const uint8_t* values, const int32_t* labels) override {
     proto::Example example;
     auto& features = *example.mutable_features()->mutable_feature();
-    std::string image(reinterpret_cast<const char*>(values), static_cast<size_t>(part_.spec.elements()));
-    if (WritesPictures(part_)) {
-      TETHYS_ASSIGN_OR_RETURN(image, EncodePng(values, part_.spec.shape));
-    }
-    features["image"].mutable_bytes_list()->add_value(std::move(image));
+    TETHYS_RETURN_IF_ERROR(AddImage(values, features["image"]));
     proto::Feature& label = features["label"];
     for (int64_t i = 0; i < part_.spec.labels.elements(); ++i) {
       if (part_.spec.labels.targets) {
@@ -99,6 +97,19 @@ class TfrecordWriter final : public SampleWriter {
   }
 
  private:
+  absl::Status AddImage(const uint8_t* values, proto::Feature& feature) const {
+    const SampleSpec& spec = part_.spec;
+    if (spec.type == ValueType::kFloat) {
+      const auto* floats = reinterpret_cast<const float*>(values);
+      feature.mutable_float_list()->mutable_value()->Add(floats, floats + spec.elements());
+    } else if (WritesPictures(part_)) {
+      TETHYS_ASSIGN_OR_RETURN(*feature.mutable_bytes_list()->add_value(), EncodePng(values, spec.shape));
+    } else {
+      feature.mutable_bytes_list()->add_value(values, static_cast<size_t>(spec.bytes()));
+    }
+    return absl::OkStatus();
+  }
+
   const PartToWrite part_;
   std::vector<WholeFile> files_;
   int64_t added_ = 0, file_ = 0;

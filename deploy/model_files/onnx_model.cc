@@ -161,9 +161,10 @@ class Exporter {
 };
 
 std::string Exporter::Standardise(const std::string& input, const InputScaling& scaling) {
+  const float unit = scaling.type == ValueType::kByte ? 255 : 1;
   std::vector<float> slopes, offsets;
   for (int64_t channel = 0; channel < scaling.channels(); ++channel) {
-    slopes.push_back(1 / (255 * scaling.deviation[channel]));
+    slopes.push_back(1 / (unit * scaling.deviation[channel]));
     offsets.push_back(-scaling.mean[channel] / scaling.deviation[channel]);
   }
   const std::string slope = graph_.AddPerChannel("input:slope", slopes);

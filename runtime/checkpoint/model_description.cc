@@ -37,14 +37,16 @@ std::string LayerText(const proto::Model& model, int index) {
 }
 
 std::string ScalingText(const InputScaling& scaling) {
-  return absl::StrCat("mean ", absl::StrJoin(scaling.mean, ", "), " and deviation ",
+  return absl::StrCat(scaling.type == ValueType::kFloat ? "(float32) " : "", "mean ",
+                      absl::StrJoin(scaling.mean, ", "), " and deviation ",
                       absl::StrJoin(scaling.deviation, ", "));
 }
 
 }  // namespace
 
-InputScaling ScalingOf(const proto::InputScaling& message) {
+InputScaling ScalingOf(const proto::InputScaling& message, bool float_inputs) {
   InputScaling scaling;
+  if (float_inputs) scaling.type = ValueType::kFloat;
   if (message.mean_size() > 0) scaling.mean.assign(message.mean().begin(), message.mean().end());
   if (message.deviation_size() > 0) {
     scaling.deviation.assign(message.deviation().begin(), message.deviation().end());
@@ -65,6 +67,7 @@ proto::ModelDescription DescribeModel(const proto::JobPlan& plan, const proto::I
   *description.mutable_sample_shape() = plan.sample_shape();
   description.set_classes(plan.job().data().classes());
   *description.mutable_scaling() = scaling;
+  description.set_float_inputs(plan.float_inputs());
   return description;
 }
 
@@ -84,10 +87,10 @@ absl::Status CheckSameModel(const proto::ModelDescription& saved, const proto::M
   return absl::OkStatus();
 }
 
-absl::Status CheckSameScaling(const proto::ModelDescription& saved, const proto::InputScaling& scaling,
+absl::Status CheckSameScaling(const proto::ModelDescription& saved, const InputScaling& here,
                               const std::string& path) {
   if (!saved.has_scaling()) return absl::OkStatus();
-  const InputScaling there = ScalingOf(saved.scaling()), here = ScalingOf(scaling);
+  const InputScaling there = ScalingOf(saved.scaling(), saved.float_inputs());
   if (there == here) return absl::OkStatus();
   return absl::FailedPreconditionError(absl::StrCat(
       path, " was trained on inputs standardised by ", ScalingText(there), ", the job has ",

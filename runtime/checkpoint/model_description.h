@@ -22,13 +22,14 @@ proto::ModelDescription DescribeModel(const proto::JobPlan& plan, const proto::I
 absl::Status CheckSameModel(const proto::ModelDescription& saved, const proto::Model& model,
                             const std::string& path);
 
-// The scaling of a message, which may lack numbers for mean 0 or deviation 1, and back.
-InputScaling ScalingOf(const proto::InputScaling& message);
+// The scaling of a message, which may lack numbers for mean 0 or deviation 1, and back. The message does not
+// hold the type of the inputs.
+InputScaling ScalingOf(const proto::InputScaling& message, bool float_inputs);
 proto::InputScaling MessageOf(const InputScaling& scaling);
 
-// FailedPrecondition: the checkpoint's inputs were standardised with another mean or deviation, because data
-// or job differ.
-absl::Status CheckSameScaling(const proto::ModelDescription& saved, const proto::InputScaling& scaling,
+// FailedPrecondition: the checkpoint's inputs were of the other type, or standardised with another mean or
+// deviation, because data or job differ.
+absl::Status CheckSameScaling(const proto::ModelDescription& saved, const InputScaling& here,
                               const std::string& path);
 
 }  // namespace tethys

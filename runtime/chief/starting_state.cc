@@ -133,7 +133,8 @@ absl::Status ResumeFrom(const std::string& path, const proto::JobPlan& plan, con
   const proto::ModelDescription& description = start.reader->manifest().description();
   TETHYS_RETURN_IF_ERROR(CheckSameModel(description, plan.job().model(), path));
   if (plan.has_scaling()) {
-    TETHYS_RETURN_IF_ERROR(CheckSameScaling(description, plan.scaling(), path));
+    TETHYS_RETURN_IF_ERROR(
+        CheckSameScaling(description, ScalingOf(plan.scaling(), plan.float_inputs()), path));
   }
   start.state = saved;
   start.state.set_seed(plan.job().seed());

@@ -53,13 +53,15 @@ void Mirror(const Image<T>& image) {
 
 // The square around (y, x), as far as it lies in the image. An even size has one row and column more before
 // its centre.
-void Cut(const Image<uint8_t>& image, int64_t y, int64_t x, int64_t size, const std::vector<uint8_t>& fill) {
+template <typename T>
+void Cut(const Image<T>& image, int64_t y, int64_t x, int64_t size, const std::vector<float>& fill) {
   const int64_t left = std::max<int64_t>(0, x - size / 2);
   const int64_t right = std::min(image.width, x - size / 2 + size);
   const int64_t bottom = std::min(image.height, y - size / 2 + size);
   for (int64_t row = std::max<int64_t>(0, y - size / 2); row < bottom; ++row) {
     for (int64_t column = left; column < right; ++column) {
-      std::copy(fill.begin(), fill.end(), image.At(row, column));
+      std::transform(fill.begin(), fill.end(), image.At(row, column),
+                     [](float v) { return static_cast<T>(v); });
     }
   }
 }
@@ -108,6 +110,7 @@ absl::Status CheckAugmentation(const proto::Job& job, const SampleSpec& spec) {
 Augmentation::Augmentation(const proto::Job& job, const SampleSpec& spec, const InputScaling& scaling)
     : config_(job.data().augment()),
       seed_(job.seed()),
+      type_(spec.type),
       height_(spec.shape[0]),
       width_(spec.shape[1]),
       channels_(spec.channels()),
@@ -115,19 +118,26 @@ Augmentation::Augmentation(const proto::Job& job, const SampleSpec& spec, const 
       ignored_label_(LabelRulesOf(job).ignored) {
   for (int64_t channel = 0; channel < channels_; ++channel) {
     const float mean = scaling.mean[channel % scaling.channels()];
-    mean_.push_back(static_cast<uint8_t>(std::clamp(std::round(mean * 255), 0.0f, 255.0f)));
+    const bool bytes = type_ == ValueType::kByte;
+    mean_.push_back(bytes ? std::clamp(std::round(mean * 255), 0.0f, 255.0f) : mean);
   }
 }
 
 void Augmentation::Apply(int64_t job_position, uint8_t* values, int32_t* labels) const {
+  if (type_ == ValueType::kFloat) return ApplyTo(job_position, reinterpret_cast<float*>(values), labels);
+  ApplyTo(job_position, values, labels);
+}
+
+template <typename T>
+void Augmentation::ApplyTo(int64_t job_position, T* values, int32_t* labels) const {
   RandomStream random(seed_, RandomPurpose::kAugment, job_position);
-  const Image<uint8_t> image = {values, height_, width_, channels_};
+  const Image<T> image = {values, height_, width_, channels_};
   const Image<int32_t> map = {labels, height_, width_, 1};
   if (config_.has_random_crop()) {
     const int32_t pad = config_.random_crop().pad();
     const int64_t down = int64_t{random.NextBelow(2 * pad + 1)} - pad;
     const int64_t right = int64_t{random.NextBelow(2 * pad + 1)} - pad;
-    Shift<uint8_t>(image, down, right, 0);
+    Shift<T>(image, down, right, 0);
     if (label_maps_) Shift(map, down, right, ignored_label_);
   }
   if (config_.flip_horizontal() && random.NextBelow(2) == 1) {

@@ -1,4 +1,4 @@
-// Random changes of training images (proto::Augment), on their bytes. Immutable; thread-safe.
+// Random changes of training images (proto::Augment), on bytes or floats. Immutable; thread-safe.
 #ifndef TETHYS_RUNTIME_DATA_AUGMENTATION_H_
 #define TETHYS_RUNTIME_DATA_AUGMENTATION_H_
 
@@ -21,16 +21,21 @@ class Augmentation {
   // Requires that CheckAugmentation returned OK, and the job's seed. `scaling` has the mean colour.
   Augmentation(const proto::Job& job, const SampleSpec& spec, const InputScaling& scaling);
 
-  // Changes the values and, if they are a map, the labels of the sample that is used at `job_position`.
+  // Changes the values, which are of the spec's type, and, if they are a map, the labels of the sample that
+  // is used at `job_position`.
   void Apply(int64_t job_position, uint8_t* values, int32_t* labels) const;
 
  private:
+  template <typename T>
+  void ApplyTo(int64_t job_position, T* values, int32_t* labels) const;
+
   const proto::Augment config_;
   const uint64_t seed_;
+  const ValueType type_;
   const int64_t height_, width_, channels_;
   const bool label_maps_;
   const int32_t ignored_label_;  // Of label maps: what padding gets.
-  std::vector<uint8_t> mean_;    // [channels]
+  std::vector<float> mean_;      // [channels]; integers for bytes.
 };
 
 }  // namespace tethys

@@ -25,6 +25,11 @@ absl::Status CheckSameShapes(const DataHeader& train, const DataHeader& test) {
         "samples of ", test.values_name, " are ", ShapeText(test.spec.shape), ", of ", train.values_name, " ",
         ShapeText(train.spec.shape), ": training and test data must have one shape"));
   }
+  if (train.spec.type != test.spec.type) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "samples of ", test.values_name, " are ", ValueTypeText(test.spec.type), ", of ", train.values_name,
+        " ", ValueTypeText(train.spec.type), ": training and test data must have one type"));
+  }
   if (train.spec.labels == test.spec.labels) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat(
       "the labels of ", test.labels_name, " are ", LabelText(test.spec.labels), ", of ", train.labels_name,
@@ -80,6 +85,7 @@ absl::StatusOr<DatasetSizes> SizesOf(const proto::Data& data, const Headers& hea
   DatasetSizes sizes = {.validation = data.validation_samples(),
                         .test = headers.test.samples,
                         .sample_shape = train.spec.shape,
+                        .type = train.spec.type,
                         .labels = train.spec.labels,
                         .file_samples = {}};
   if (sizes.validation < 0 || sizes.validation >= train.samples) {
@@ -99,34 +105,76 @@ absl::StatusOr<DatasetSizes> SizesOf(const proto::Data& data, const Headers& hea
   return sizes;
 }
 
-// The mean and deviation of the pixels of each channel, or of all if `channels` is 1.
-absl::StatusOr<InputScaling> ComputeScaling(const Dataset& train, int64_t channels) {
-  std::vector<uint8_t> sample(train.sample_elements());
-  std::vector<uint64_t> sums(channels), sums_of_squares(channels);
+// The sums over the training split from which its standardisation is computed, by channel. `Sum` is that of
+// values less `origin`.
+template <typename Sum>
+struct Moments {
+  std::vector<Sum> values, squares;
+};
+
+// `Value` is the type of the values. With one channel the sums are those of all values. Floats are summed as
+// their distances from `origins`, which are near the mean.
+template <typename Value, typename Sum>
+absl::StatusOr<Moments<Sum>> SumOf(const Dataset& train, const std::vector<Value>& origins) {
+  const size_t channels = origins.size();
+  std::vector<Value> sample(train.sample_elements());
+  Moments<Sum> sums = {.values = std::vector<Sum>(channels), .squares = std::vector<Sum>(channels)};
   for (int64_t i = 0; i < train.size(); ++i) {
-    TETHYS_RETURN_IF_ERROR(train.ReadValues(i, sample.data()));
+    TETHYS_RETURN_IF_ERROR(train.ReadValues(i, reinterpret_cast<uint8_t*>(sample.data())));
     for (size_t begin = 0; begin < sample.size(); begin += channels) {
-      for (int64_t channel = 0; channel < channels; ++channel) {
-        const uint64_t value = sample[begin + channel];
-        sums[channel] += value;
-        sums_of_squares[channel] += value * value;
+      for (size_t channel = 0; channel < channels; ++channel) {
+        const Sum value = static_cast<Sum>(sample[begin + channel]) - static_cast<Sum>(origins[channel]);
+        sums.values[channel] += value;
+        sums.squares[channel] += value * value;
       }
     }
   }
-  const auto count = static_cast<double>(train.size() * train.sample_elements() / channels);
+  return sums;
+}
+
+// The values with which the first sample begins, one for each channel: sums of floats far from 0 lose no
+// digits if they are sums of distances from such a value.
+absl::StatusOr<std::vector<float>> OriginsOf(const Dataset& train, int64_t channels) {
+  std::vector<float> sample(train.sample_elements());
+  TETHYS_RETURN_IF_ERROR(train.ReadValues(0, reinterpret_cast<uint8_t*>(sample.data())));
+  sample.resize(channels);
+  return sample;
+}
+
+// The scaling by the moments of `count` values a channel, divided by `unit`.
+template <typename Sum, typename Value>
+absl::StatusOr<InputScaling> ScalingOfMoments(const Moments<Sum>& sums, const std::vector<Value>& origins,
+                                              int64_t values, double unit) {
+  const auto count = static_cast<double>(values);
   InputScaling scaling = {.mean = {}, .deviation = {}};
-  for (int64_t channel = 0; channel < channels; ++channel) {
-    const double mean = static_cast<double>(sums[channel]) / count;
-    const double variance = static_cast<double>(sums_of_squares[channel]) / count - mean * mean;
-    if (!(variance > 0)) {
+  for (size_t channel = 0; channel < origins.size(); ++channel) {
+    const double mean = static_cast<double>(sums.values[channel]) / count;
+    const double variance = static_cast<double>(sums.squares[channel]) / count - mean * mean;
+    const auto deviation = static_cast<float>(std::sqrt(std::max(variance, 0.0)) / unit);
+    if (!(deviation > 0)) {
       return absl::InvalidArgumentError(absl::StrCat(
-          "all pixels of the training split", channels > 1 ? absl::StrCat(" in channel ", channel) : "",
+          "all pixels of the training split", origins.size() > 1 ? absl::StrCat(" in channel ", channel) : "",
           " are equal, so they cannot be standardised: check the data, or set data.compute_standardisation "
           "to false"));
     }
-    scaling.mean.push_back(static_cast<float>(mean / 255));
-    scaling.deviation.push_back(static_cast<float>(std::sqrt(variance) / 255));
+    scaling.mean.push_back(static_cast<float>((mean + static_cast<double>(origins[channel])) / unit));
+    scaling.deviation.push_back(deviation);
   }
+  return scaling;
+}
+
+// The mean and deviation of the values of each channel, or of all if `channels` is 1.
+absl::StatusOr<InputScaling> ComputeScaling(const Dataset& train, int64_t channels) {
+  const int64_t count = train.size() * train.sample_elements() / channels;
+  if (train.spec().type == ValueType::kByte) {
+    const std::vector<uint8_t> zeros(channels);
+    TETHYS_ASSIGN_OR_RETURN(const auto sums, (SumOf<uint8_t, uint64_t>(train, zeros)));
+    return ScalingOfMoments(sums, zeros, count, 255);
+  }
+  TETHYS_ASSIGN_OR_RETURN(const std::vector<float> origins, OriginsOf(train, channels));
+  TETHYS_ASSIGN_OR_RETURN(const auto sums, (SumOf<float, double>(train, origins)));
+  TETHYS_ASSIGN_OR_RETURN(InputScaling scaling, ScalingOfMoments(sums, origins, count, 1));
+  scaling.type = ValueType::kFloat;
   return scaling;
 }
 
@@ -284,6 +332,7 @@ absl::StatusOr<InputScaling> ResolveScaling(const proto::Data& data, const Datas
   if (data.compute_standardisation())
     return ComputeScaling(train, data.per_channel() ? train.spec().channels() : 1);
   InputScaling scaling;
+  scaling.type = train.spec().type;
   if (data.mean_size() > 0) scaling.mean.assign(data.mean().begin(), data.mean().end());
   if (data.deviation_size() > 0) scaling.deviation.assign(data.deviation().begin(), data.deviation().end());
   // A single number of one kind holds for every channel of the other.

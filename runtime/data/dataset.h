@@ -30,6 +30,7 @@ class Dataset {
   const SampleSpec& spec() const { return source_->spec(); }
   const Shape& sample_shape() const { return source_->spec().shape; }
   int64_t sample_elements() const { return source_->spec().elements(); }
+  int64_t sample_bytes() const { return source_->spec().bytes(); }
   const LabelFormat& label_format() const { return source_->spec().labels; }
 
   // As in SampleSource. Requires 0 <= index < size().
@@ -57,6 +58,7 @@ struct DatasetSizes {
   int64_t validation = 0;  // 0 if the job has no validation split.
   int64_t test = 0;        // 0 if the job has no test data.
   Shape sample_shape;
+  ValueType type = ValueType::kByte;  // Of the samples' values.
   LabelFormat labels;
   // The training samples of each file, without those of the validation split and beyond limit_samples; empty
   // as in DataHeader.
@@ -86,8 +88,9 @@ absl::StatusOr<Datasets> LoadDatasetsUncached(proto::Job job);
 absl::StatusOr<std::shared_ptr<const Dataset>> LoadImages(const std::string& path, const LabelFormat& labels);
 
 // The standardisation that the job specifies, or that is computed from the data if the job says so. Computing
-// it sums all pixels of the training split in exact integers, so every worker gets the same floats.
-// InvalidArgument when all pixels, or those of a channel, are equal; besides, the errors of reading a sample.
+// it sums all values of the training split: bytes in exact integers, floats in doubles in the order of the
+// samples, so every worker gets the same numbers. InvalidArgument when all values, or those of a channel, are
+// equal; besides, the errors of reading a sample.
 absl::StatusOr<InputScaling> ResolveScaling(const proto::Data& data, const Dataset& train);
 
 }  // namespace tethys

@@ -17,8 +17,10 @@ constexpr int64_t kMaxValues = int64_t{1} << 38;  // 256 GiB. A header that anno
 constexpr int64_t kMaxExpansion = 1032;
 constexpr int64_t kFirstStep = int64_t{1} << 20;
 
-uint8_t TypeOf(IdxKind kind) { return kind == IdxKind::kTargets ? kFloat : kUnsignedByte; }
-int64_t BytesOf(IdxKind kind) { return kind == IdxKind::kTargets ? sizeof(float) : 1; }
+bool IsTypeOf(uint8_t type, IdxKind kind) {
+  return type == (kind == IdxKind::kTargets ? kFloat : kUnsignedByte) ||
+         (kind == IdxKind::kImages && type == kFloat);
+}
 
 const char* TypeName(uint8_t type) {
   switch (type) {
@@ -45,13 +47,13 @@ class IdxReader {
   explicit IdxReader(const std::string& path) : path_(path) {}
 
   absl::Status Open();
-  absl::StatusOr<Shape> ReadHeader(IdxKind kind);
+  absl::StatusOr<IdxHeader> ReadHeader(IdxKind kind);
   // Reads `count` bytes of values into `values`; nothing may follow them in the file.
   absl::Status ReadValues(int64_t count, ByteBuffer& values);
 
  private:
   absl::Status CheckMagic(const uint8_t* magic, IdxKind kind) const;
-  absl::Status CheckFits(const Shape& shape, IdxKind kind, int64_t header_bytes) const;
+  absl::Status CheckFits(const IdxHeader& header, int64_t header_bytes) const;
   absl::Status Truncated(absl::string_view part, int64_t missing) const;
   absl::Status Invalid(absl::string_view problem) const {
     return absl::InvalidArgumentError(absl::StrCat(path_, ": ", problem));
@@ -77,9 +79,11 @@ absl::Status IdxReader::CheckMagic(const uint8_t* magic, IdxKind kind) const {
   if (magic[0] != 0 || magic[1] != 0) {
     return Invalid("wrong magic number: this is not an IDX file (the format of MNIST), plain or gzipped");
   }
-  if (const uint8_t type = TypeOf(kind); magic[2] != type) {
-    return Invalid(absl::StrCat("holds ", TypeName(magic[2]), " (type ", magic[2], "), expected ",
-                                TypeName(type), " (type ", type, "): convert the file"));
+  if (const uint8_t type = magic[2]; !IsTypeOf(type, kind)) {
+    const uint8_t expected = kind == IdxKind::kTargets ? kFloat : kUnsignedByte;
+    return Invalid(absl::StrCat(
+        "holds ", TypeName(type), " (type ", type, "), expected ", TypeName(expected), " (type ", expected,
+        ")", kind == IdxKind::kImages ? " or 32-bit floats (type 13)" : "", ": convert the file"));
   }
   const int axes = magic[3];
   if (kind == IdxKind::kLabels && axes != 1 && axes != 3) {
@@ -98,7 +102,7 @@ absl::Status IdxReader::CheckMagic(const uint8_t* magic, IdxKind kind) const {
   return absl::OkStatus();
 }
 
-absl::StatusOr<Shape> IdxReader::ReadHeader(IdxKind kind) {
+absl::StatusOr<IdxHeader> IdxReader::ReadHeader(IdxKind kind) {
   uint8_t magic[4];
   TETHYS_ASSIGN_OR_RETURN(const int64_t got_magic, file_->Read(magic, sizeof(magic)));
   if (got_magic < static_cast<int64_t>(sizeof(magic))) return Truncated("header", sizeof(magic) - got_magic);
@@ -108,25 +112,27 @@ absl::StatusOr<Shape> IdxReader::ReadHeader(IdxKind kind) {
   const int64_t size = 4 * magic[3];
   TETHYS_ASSIGN_OR_RETURN(const int64_t got, file_->Read(bytes, size));
   if (got < size) return Truncated("header", size - got);
-  Shape shape;
+  IdxHeader header = {.shape = {}, .type = magic[2] == kFloat ? ValueType::kFloat : ValueType::kByte};
+  Shape& shape = header.shape;
   for (const uint8_t* at = bytes; at < bytes + size; at += 4) {
     shape.push_back(int64_t{at[0]} << 24 | at[1] << 16 | at[2] << 8 | at[3]);
     if (shape.back() == 0) {
       return Invalid(absl::StrCat("axis ", shape.size() - 1, " is 0: the file holds no samples"));
     }
   }
-  TETHYS_RETURN_IF_ERROR(CheckFits(shape, kind, sizeof(magic) + size));
-  return shape;
+  TETHYS_RETURN_IF_ERROR(CheckFits(header, sizeof(magic) + size));
+  return header;
 }
 
 // Refuses a header that announces more values than a file of this size can hold.
-absl::Status IdxReader::CheckFits(const Shape& shape, IdxKind kind, int64_t header_bytes) const {
+absl::Status IdxReader::CheckFits(const IdxHeader& header, int64_t header_bytes) const {
+  const Shape& shape = header.shape;
   absl::StatusOr<int64_t> count = ElementCount(shape);
   if (!count.ok() || *count > kMaxValues) {
     return Invalid(absl::StrCat("the header announces ", ShapeText(shape), ", more than ", kMaxValues,
                                 " bytes: the header is damaged, fetch the file again"));
   }
-  *count *= BytesOf(kind);
+  *count *= BytesOf(header.type);
   if (!file_->gzipped()) {
     const int64_t held = file_->file_bytes() - header_bytes;
     if (*count > held) return Truncated("values", *count - held);
@@ -186,7 +192,7 @@ absl::Status ByteBuffer::Resize(int64_t size) {
   return absl::OkStatus();
 }
 
-absl::StatusOr<Shape> ReadIdxShape(const std::string& path, IdxKind kind) {
+absl::StatusOr<IdxHeader> ReadIdxHeader(const std::string& path, IdxKind kind) {
   IdxReader reader(path);
   TETHYS_RETURN_IF_ERROR(reader.Open());
   return reader.ReadHeader(kind);
@@ -196,10 +202,10 @@ absl::StatusOr<IdxArray> ReadIdx(const std::string& path, IdxKind kind) {
   IdxReader reader(path);
   TETHYS_RETURN_IF_ERROR(reader.Open());
   IdxArray array;
-  TETHYS_ASSIGN_OR_RETURN(array.shape, reader.ReadHeader(kind));
-  TETHYS_ASSIGN_OR_RETURN(const int64_t count, ElementCount(array.shape));
-  TETHYS_RETURN_IF_ERROR(reader.ReadValues(count * BytesOf(kind), array.values));
-  if (kind == IdxKind::kTargets) FromBigEndian(array.values);
+  TETHYS_ASSIGN_OR_RETURN(array.header, reader.ReadHeader(kind));
+  TETHYS_ASSIGN_OR_RETURN(const int64_t count, ElementCount(array.header.shape));
+  TETHYS_RETURN_IF_ERROR(reader.ReadValues(count * BytesOf(array.header.type), array.values));
+  if (array.header.type == ValueType::kFloat) FromBigEndian(array.values);
   return array;
 }
 

@@ -16,12 +16,13 @@
 #include <string>
 
 #include "runtime/base/status.h"
+#include "runtime/tensor/batch.h"
 #include "runtime/tensor/variable.h"
 
 namespace tethys {
 
 enum class IdxKind {
-  kImages,   // Bytes; 3 axes or more: [count, height, width, ...]
+  kImages,   // Bytes or float32; 3 axes or more: [count, height, width, ...]
   kLabels,   // Bytes; [count], or maps [count, height, width]
   kTargets,  // float32; [count, ...]
 };
@@ -43,17 +44,22 @@ class ByteBuffer {
   int64_t size_ = 0;
 };
 
+struct IdxHeader {
+  Shape shape;  // The first axis counts samples.
+  ValueType type = ValueType::kByte;
+};
+
 struct IdxArray {
-  Shape shape;        // The first axis counts samples.
+  IdxHeader header;
   ByteBuffer values;  // Holds as many values as the shape says; float32 in the host's order of bytes.
 };
 
 // Reads the header only. NotFound: no such file. InvalidArgument: an empty file, a wrong magic or type, a
 // zero axis, or more values than any such file can hold. DataLoss: the file is truncated or damaged, as far
 // as header and size show it.
-absl::StatusOr<Shape> ReadIdxShape(const std::string& path, IdxKind kind);
+absl::StatusOr<IdxHeader> ReadIdxHeader(const std::string& path, IdxKind kind);
 
-// Reads the whole file. Has the errors of ReadIdxShape. DataLoss also means missing values, surplus bytes or
+// Reads the whole file. Has the errors of ReadIdxHeader. DataLoss also means missing values, surplus bytes or
 // a damaged gzip stream.
 absl::StatusOr<IdxArray> ReadIdx(const std::string& path, IdxKind kind);
 

@@ -6,6 +6,7 @@
 #include <cstring>
 #include <utility>
 
+#include "runtime/data/finite_values.h"
 #include "runtime/data/formats.h"
 #include "runtime/data/idx.h"
 
@@ -35,12 +36,14 @@ absl::Status CheckPair(const Files& files, const Shape& images, const Shape& lab
                                                  " labels: the two files do not belong together"));
 }
 
-SampleSpec SpecOf(const Shape& images, const Shape& labels, const LabelRules& rules) {
-  return {.shape = ShapeOfOne(images), .labels = {.shape = ShapeOfOne(labels), .targets = rules.targets}};
+SampleSpec SpecOf(const IdxHeader& images, const IdxHeader& labels, const LabelRules& rules) {
+  return {.shape = ShapeOfOne(images.shape),
+          .labels = {.shape = ShapeOfOne(labels.shape), .targets = rules.targets},
+          .type = images.type};
 }
 
 absl::Status CheckClasses(const Files& files, const IdxArray& labels, const LabelRules& rules) {
-  const int64_t each = labels.values.size() / labels.shape[0];
+  const int64_t each = labels.values.size() / labels.header.shape[0];
   for (int64_t i = 0; i < labels.values.size(); ++i) {
     const int label = labels.values.data()[i];
     if (rules.Accepts(label)) continue;
@@ -58,22 +61,35 @@ absl::Status CheckTargets(const Files& files, const IdxArray& labels) {
   const float* const bad = std::find_if(values, values + count, [](float v) { return !std::isfinite(v); });
   if (bad == values + count) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat(files.labels, ": a target of sample ",
-                                                 (bad - values) / (count / labels.shape[0]), " is ", *bad,
-                                                 ": targets must be finite"));
+                                                 (bad - values) / (count / labels.header.shape[0]), " is ",
+                                                 *bad, ": targets must be finite"));
+}
+
+// Of the values of the samples, if they are floats.
+absl::Status CheckValues(const std::string& path, const IdxArray& images) {
+  if (images.header.type == ValueType::kByte) return absl::OkStatus();
+  const int64_t samples = images.header.shape[0];
+  const int64_t each = images.values.size() / samples / static_cast<int64_t>(sizeof(float));
+  const auto* values = reinterpret_cast<const float*>(images.values.data());
+  for (int64_t i = 0; i < samples; ++i) {
+    TETHYS_RETURN_IF_ERROR(CheckFinite({values + i * each, static_cast<size_t>(each)},
+                                       [&] { return absl::StrCat(path, ", sample ", i); }));
+  }
+  return absl::OkStatus();
 }
 
 class IdxSource final : public SampleSource {
  public:
   // `labels` may be empty; every label is then 0.
   IdxSource(SampleSpec spec, IdxArray images, ByteBuffer labels)
-      : SampleSource(std::move(spec), images.shape[0]),
-        elements_(this->spec().elements()),
+      : SampleSource(std::move(spec), images.header.shape[0]),
+        bytes_(this->spec().bytes()),
         label_elements_(this->spec().labels.elements()),
         images_(std::move(images.values)),
         labels_(std::move(labels)) {}
 
   absl::Status Read(int64_t index, uint8_t* values, int32_t* labels) const override {
-    if (values != nullptr) std::memcpy(values, images_.data() + index * elements_, elements_);
+    if (values != nullptr) std::memcpy(values, images_.data() + index * bytes_, bytes_);
     if (labels == nullptr) return absl::OkStatus();
     if (labels_.size() == 0) {
       std::fill_n(labels, label_elements_, 0);
@@ -87,8 +103,8 @@ class IdxSource final : public SampleSource {
   }
 
  private:
-  const int64_t elements_, label_elements_;
-  const ByteBuffer images_;  // [size, elements]
+  const int64_t bytes_, label_elements_;
+  const ByteBuffer images_;  // [size, sample bytes]
   const ByteBuffer labels_;  // [size, label elements], of bytes or float32 targets.
 };
 
@@ -101,10 +117,10 @@ absl::StatusOr<std::vector<std::string>> Paths(const proto::Data& data, DataPart
 
 absl::StatusOr<DataHeader> ReadHeader(const proto::Data& data, DataPart part, const LabelRules& rules) {
   const Files files = FilesOf(data, part);
-  TETHYS_ASSIGN_OR_RETURN(const Shape images, ReadIdxShape(files.images, IdxKind::kImages));
-  TETHYS_ASSIGN_OR_RETURN(const Shape labels, ReadIdxShape(files.labels, KindOf(rules)));
-  TETHYS_RETURN_IF_ERROR(CheckPair(files, images, labels));
-  return DataHeader{.samples = images[0],
+  TETHYS_ASSIGN_OR_RETURN(const IdxHeader images, ReadIdxHeader(files.images, IdxKind::kImages));
+  TETHYS_ASSIGN_OR_RETURN(const IdxHeader labels, ReadIdxHeader(files.labels, KindOf(rules)));
+  TETHYS_RETURN_IF_ERROR(CheckPair(files, images.shape, labels.shape));
+  return DataHeader{.samples = images.shape[0],
                     .spec = SpecOf(images, labels, rules),
                     .values_name = files.images,
                     .labels_name = files.labels};
@@ -112,7 +128,7 @@ absl::StatusOr<DataHeader> ReadHeader(const proto::Data& data, DataPart part, co
 
 int64_t BytesHeld(const proto::Data&, const SampleSpec& spec) {
   const auto label_bytes = static_cast<int64_t>(spec.labels.targets ? sizeof(float) : sizeof(uint8_t));
-  return spec.elements() + spec.labels.elements() * label_bytes;
+  return spec.bytes() + spec.labels.elements() * label_bytes;
 }
 
 std::string Place(const proto::Data& data) { return FolderOf(data.idx().train_images()); }
@@ -124,8 +140,9 @@ absl::StatusOr<std::shared_ptr<const SampleSource>> Open(const proto::Data& data
   TETHYS_ASSIGN_OR_RETURN(IdxArray labels, ReadIdx(files.labels, KindOf(rules)));
   TETHYS_RETURN_IF_ERROR(rules.targets ? CheckTargets(files, labels) : CheckClasses(files, labels, rules));
   TETHYS_ASSIGN_OR_RETURN(IdxArray images, ReadIdx(files.images, IdxKind::kImages));
-  TETHYS_RETURN_IF_ERROR(CheckPair(files, images.shape, labels.shape));
-  SampleSpec spec = SpecOf(images.shape, labels.shape, rules);
+  TETHYS_RETURN_IF_ERROR(CheckPair(files, images.header.shape, labels.header.shape));
+  TETHYS_RETURN_IF_ERROR(CheckValues(files.images, images));
+  SampleSpec spec = SpecOf(images.header, labels.header, rules);
   return std::make_shared<IdxSource>(std::move(spec), std::move(images), std::move(labels.values));
 }
 
@@ -142,7 +159,8 @@ const DataFormat kIdxFormat = {.kind = proto::Data::kIdx,
 absl::StatusOr<std::shared_ptr<const SampleSource>> OpenIdxImages(const std::string& path,
                                                                   const LabelFormat& labels) {
   TETHYS_ASSIGN_OR_RETURN(IdxArray images, ReadIdx(path, IdxKind::kImages));
-  SampleSpec spec = {.shape = ShapeOfOne(images.shape), .labels = labels};
+  TETHYS_RETURN_IF_ERROR(CheckValues(path, images));
+  SampleSpec spec = {.shape = ShapeOfOne(images.header.shape), .labels = labels, .type = images.header.type};
   return std::make_shared<IdxSource>(std::move(spec), std::move(images), ByteBuffer());
 }
 

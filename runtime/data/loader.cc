@@ -94,22 +94,22 @@ void BatchLoader::Build(Place& place) const {
   const Request request = std::exchange(place.request, {});
   const HostBatch& batch = place.batch;
   place.outcome = ReadSamples(request, batch);
-  const int64_t elements = dataset_->sample_elements();
+  const int64_t bytes = dataset_->sample_bytes();
   const int64_t labels = dataset_->label_format().elements();
   const int64_t samples = request.slice.count(), padding = batch.rows - samples;
   std::fill_n(batch.weights, samples, 1.0f);
-  std::memset(batch.inputs + samples * elements, 0, padding * elements);
+  std::memset(batch.inputs + samples * bytes, 0, padding * bytes);
   std::fill_n(batch.labels + samples * labels, padding * labels, 0);
   std::fill_n(batch.weights + samples, padding, 0.0f);
 }
 
 absl::Status BatchLoader::ReadSamples(const Request& request, const HostBatch& batch) const {
-  const int64_t elements = dataset_->sample_elements();
+  const int64_t bytes = dataset_->sample_bytes();
   const int64_t label_elements = dataset_->label_format().elements();
   for (int64_t row = 0; row < request.slice.count(); ++row) {
     const int64_t position = request.slice.begin + row;
     const int64_t sample = request.order != nullptr ? (*request.order)[position] : position;
-    uint8_t* const values = batch.inputs + row * elements;
+    uint8_t* const values = batch.inputs + row * bytes;
     int32_t* const labels = batch.labels + row * label_elements;
     TETHYS_RETURN_IF_ERROR(dataset_->Read(sample, values, labels));
     if (request.order == nullptr || augmentation_ == nullptr) continue;

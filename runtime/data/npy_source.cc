@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "runtime/data/chief_paths.h"
+#include "runtime/data/finite_values.h"
 #include "runtime/data/formats.h"
 #include "runtime/data/npy_array.h"
 
@@ -36,7 +37,7 @@ absl::StatusOr<std::vector<std::string>> Files(const proto::Data& data, DataPart
 }
 
 int64_t BytesHeld(const proto::Data& data, const SampleSpec& spec) {
-  const int64_t values = IsHeldInMemory(OnChiefsMachine(data).npy().train_images()) ? spec.elements() : 0;
+  const int64_t values = IsHeldInMemory(OnChiefsMachine(data).npy().train_images()) ? spec.bytes() : 0;
   return values + spec.labels.elements() * static_cast<int64_t>(sizeof(int32_t));
 }
 
@@ -53,10 +54,12 @@ absl::StatusOr<Pair> OpenPair(const proto::Data& data, DataPart part, const Labe
   TETHYS_ASSIGN_OR_RETURN(pair.images, OpenNpyArray(paths.images, extent));
   TETHYS_ASSIGN_OR_RETURN(pair.labels, OpenNpyArray(paths.labels, extent));
   const Shape &images = pair.images.shape, &labels = pair.labels.shape;
-  if (pair.images.type != "|u1" || images.size() < 3) {
+  const bool floats = pair.images.type == "<f4";
+  if ((pair.images.type != "|u1" && !floats) || images.size() < 2) {
     return absl::InvalidArgumentError(absl::StrCat(
         paths.images, ": an array ", ShapeText(images), " of type ", pair.images.type,
-        ": samples must be bytes (numpy.uint8), [samples, height, width] or with channels behind these"));
+        ": samples must be bytes (numpy.uint8) or floats (numpy.float32), [samples, values], [samples, "
+        "height, width] or with channels behind these"));
   }
   if ((pair.labels.type == "<f4") != rules.targets) {
     return absl::InvalidArgumentError(absl::StrCat(
@@ -69,7 +72,8 @@ absl::StatusOr<Pair> OpenPair(const proto::Data& data, DataPart part, const Labe
                                                    " labels: the two files do not belong together"));
   }
   pair.spec = {.shape = Shape(images.begin() + 1, images.end()),
-               .labels = {.shape = Shape(labels.begin() + 1, labels.end()), .targets = rules.targets}};
+               .labels = {.shape = Shape(labels.begin() + 1, labels.end()), .targets = rules.targets},
+               .type = floats ? ValueType::kFloat : ValueType::kByte};
   return pair;
 }
 
@@ -86,8 +90,13 @@ class NpySource final : public SampleSource {
       std::copy_n(labels_.begin() + index * each, each, labels);
     }
     if (values == nullptr) return absl::OkStatus();
-    const int64_t each = spec().elements();
-    return images_.file->ReadAt(images_.begin + index * each, {values, static_cast<size_t>(each)});
+    const int64_t each = spec().bytes();
+    TETHYS_RETURN_IF_ERROR(
+        images_.file->ReadAt(images_.begin + index * each, {values, static_cast<size_t>(each)}));
+    if (spec().type == ValueType::kByte) return absl::OkStatus();
+    const auto* floats = reinterpret_cast<const float*>(values);
+    return CheckFinite({floats, static_cast<size_t>(spec().elements())},
+                       [&] { return absl::StrCat(images_.file->name(), ", sample ", index); });
   }
 
  private:

@@ -209,25 +209,42 @@ absl::Status DecodePicture(absl::Span<const uint8_t> bytes, const std::string& n
   return absl::OkStatus();
 }
 
-void ResizePixels(const uint8_t* in, const Shape& from, const Shape& to, uint8_t* out) {
+namespace {
+
+// Computes in `Real`; `round` makes a value of it.
+template <typename Real, typename T, typename Round>
+void Resize(const T* in, const Shape& from, const Shape& to, Round round, T* out) {
   const int64_t channels = to[2];
   std::vector<Between> columns(to[1]);
   for (int64_t x = 0; x < to[1]; ++x) columns[x] = PlaceOf(x, to[1], from[1]);
   for (int64_t y = 0; y < to[0]; ++y) {
     const Between row = PlaceOf(y, to[0], from[0]);
-    const uint8_t* const above = in + row.first * from[1] * channels;
-    const uint8_t* const below = in + row.second * from[1] * channels;
+    const T* const above = in + row.first * from[1] * channels;
+    const T* const below = in + row.second * from[1] * channels;
     for (const Between& column : columns) {
       for (int64_t c = 0; c < channels; ++c) {
-        const auto mix = [&](const uint8_t* line) {
-          const float left = line[column.first * channels + c], right = line[column.second * channels + c];
+        const auto mix = [&](const T* line) {
+          const Real left = line[column.first * channels + c], right = line[column.second * channels + c];
           return left + (right - left) * column.weight;
         };
-        const float upper = mix(above);
-        *out++ = static_cast<uint8_t>(std::lround(upper + (mix(below) - upper) * row.weight));
+        const Real upper = mix(above);
+        *out++ = round(upper + (mix(below) - upper) * row.weight);
       }
     }
   }
+}
+
+}  // namespace
+
+void ResizePixels(const uint8_t* in, const Shape& from, const Shape& to, uint8_t* out) {
+  Resize<float>(
+      in, from, to, [](float value) { return static_cast<uint8_t>(std::lround(value)); }, out);
+}
+
+void ResizePixels(const float* in, const Shape& from, const Shape& to, float* out) {
+  // Differences of floats may be beyond their range.
+  Resize<double>(
+      in, from, to, [](double value) { return static_cast<float>(value); }, out);
 }
 
 void ResizeLabels(const int32_t* in, const Shape& from, const Shape& to, int32_t* out) {

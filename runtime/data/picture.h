@@ -29,6 +29,7 @@ absl::Status DecodePicture(absl::Span<const uint8_t> bytes, const std::string& n
 // Brings pixels from one size to another by linear interpolation between the centres of pixels, without a
 // filter before it. Shapes are [height, width, channels] with the same channels.
 void ResizePixels(const uint8_t* in, const Shape& from, const Shape& to, uint8_t* out);
+void ResizePixels(const float* in, const Shape& from, const Shape& to, float* out);
 // The same for a map of labels [height, width], of which each takes that of the nearest pixel.
 void ResizeLabels(const int32_t* in, const Shape& from, const Shape& to, int32_t* out);
 

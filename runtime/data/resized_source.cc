@@ -23,12 +23,18 @@ class ResizedSource final : public SampleSource {
     thread_local std::vector<int32_t> own_labels;
     const SampleSpec& own = source_->spec();
     const bool maps = labels != nullptr && HasLabelMap(own);
-    if (values != nullptr) own_values.resize(own.elements());
+    if (values != nullptr) own_values.resize(own.bytes());
     if (maps) own_labels.resize(own.labels.elements());
     TETHYS_RETURN_IF_ERROR(source_->Read(index, values != nullptr ? own_values.data() : nullptr,
                                          maps ? own_labels.data() : labels));
     if (values != nullptr) {
-      ResizePixels(own_values.data(), WithChannels(own.shape), WithChannels(spec().shape), values);
+      const Shape from = WithChannels(own.shape), to = WithChannels(spec().shape);
+      if (own.type == ValueType::kFloat) {
+        ResizePixels(reinterpret_cast<const float*>(own_values.data()), from, to,
+                     reinterpret_cast<float*>(values));
+      } else {
+        ResizePixels(own_values.data(), from, to, values);
+      }
     }
     if (maps) ResizeLabels(own_labels.data(), own.labels.shape, spec().labels.shape, labels);
     return absl::OkStatus();

@@ -19,6 +19,7 @@
 #include "absl/strings/str_split.h"
 #include "runtime/base/mutex.h"
 #include "runtime/base/process.h"
+#include "runtime/data/finite_values.h"
 
 namespace tethys {
 namespace {
@@ -53,7 +54,10 @@ class CachedSource final : public SampleSource {
     }
     if (values == nullptr) return absl::OkStatus();
     const int64_t place = kSampleCacheValues + index * layout_.value_bytes;
-    return ReadFullyAt(file_.get(), values, layout_.value_bytes, place, name_);
+    TETHYS_RETURN_IF_ERROR(ReadFullyAt(file_.get(), values, layout_.value_bytes, place, name_));
+    if (spec().type == ValueType::kByte) return absl::OkStatus();
+    return CheckFinite({reinterpret_cast<const float*>(values), static_cast<size_t>(spec().elements())},
+                       [&] { return absl::StrCat(name_, ", sample ", index); });
   }
 
  private:

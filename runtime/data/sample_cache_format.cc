@@ -9,7 +9,7 @@ namespace {
 
 constexpr uint64_t kMagic = 0x31656863'61437954u;  // "TyCache1".
 constexpr uint32_t kVersion = 1;
-constexpr uint32_t kBytes = 1;  // The type of values.
+constexpr uint32_t kBytes = 1, kFloats = 2;  // Types of values.
 constexpr size_t kMaxAxes = 8, kKeyLength = 32;
 constexpr int64_t kMaxCount = int64_t{1} << 46;  // Of bytes or samples. A header with more is damaged.
 
@@ -52,8 +52,7 @@ absl::StatusOr<Shape> TakeAxes(const uint8_t*& at, uint32_t count, int64_t scale
 }  // namespace
 
 SampleCacheLayout::SampleCacheLayout(const SampleSpec& spec, int64_t samples)
-    : value_bytes(spec.elements()),
-      label_bytes(spec.labels.elements() * static_cast<int64_t>(sizeof(int32_t))) {
+    : value_bytes(spec.bytes()), label_bytes(spec.labels.elements() * static_cast<int64_t>(sizeof(int32_t))) {
   constexpr int64_t kLine = 64;
   labels_begin = (kSampleCacheValues + samples * value_bytes + kLine - 1) / kLine * kLine;
   size = labels_begin + samples * label_bytes;
@@ -66,7 +65,7 @@ std::string SampleCacheHeader(const SampleCacheContent& content) {
   std::string header;
   Put(kMagic, header);
   Put(kVersion, header);
-  Put(kBytes, header);
+  Put(spec.type == ValueType::kFloat ? kFloats : kBytes, header);
   Put(static_cast<uint64_t>(content.samples), header);
   header += content.key;
   Put(static_cast<uint32_t>(spec.shape.size()), header);
@@ -91,16 +90,20 @@ absl::StatusOr<SampleCacheContent> ParseSampleCacheHeader(absl::Span<const uint8
   if (Take<uint32_t>(sum) != Crc32c(text.substr(0, text.size() - sizeof(uint32_t)))) {
     return Damaged("the checksum of its header");
   }
-  if (Take<uint32_t>(at) != kBytes) return Damaged("the type of its values");
+  const auto type = Take<uint32_t>(at);
+  if (type != kBytes && type != kFloats) return Damaged("the type of its values");
   SampleCacheContent content;
+  content.spec.type = type == kFloats ? ValueType::kFloat : ValueType::kByte;
   const auto samples = Take<uint64_t>(at);
-  if (samples < 1 || samples > static_cast<uint64_t>(kMaxCount)) return Damaged("its number of samples");
+  if (samples < 1 || samples > static_cast<uint64_t>(kMaxCount / BytesOf(ValueType::kFloat)))
+    return Damaged("its number of samples");
   content.samples = static_cast<int64_t>(samples);
   content.key.assign(reinterpret_cast<const char*>(at), kKeyLength);
   at += kKeyLength;
   const auto axes = Take<uint32_t>(at), label_axes = Take<uint32_t>(at);
   if (axes > kMaxAxes || label_axes > kMaxAxes) return Damaged("its number of axes");
-  TETHYS_ASSIGN_OR_RETURN(content.spec.shape, TakeAxes(at, axes, content.samples));
+  TETHYS_ASSIGN_OR_RETURN(content.spec.shape,
+                          TakeAxes(at, axes, content.samples * BytesOf(content.spec.type)));
   TETHYS_ASSIGN_OR_RETURN(content.spec.labels.shape, TakeAxes(at, label_axes, content.samples));
   const auto targets = Take<uint32_t>(at);
   if (targets > 1) return Damaged("the kind of its labels");

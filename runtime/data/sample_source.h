@@ -6,21 +6,24 @@
 #include <utility>
 
 #include "runtime/base/status.h"
+#include "runtime/tensor/batch.h"
 #include "runtime/tensor/labels.h"
 #include "runtime/tensor/variable.h"
 
 namespace tethys {
 
-// What every sample of a source looks like. Values are bytes.
+// What every sample of a source looks like.
 struct SampleSpec {
   Shape shape = {};
   LabelFormat labels = {};
+  ValueType type = ValueType::kByte;  // Of the values.
 
   int64_t elements() const {
     int64_t count = 1;
     for (const int64_t axis : shape) count *= axis;
     return count;
   }
+  int64_t bytes() const { return elements() * BytesOf(type); }  // Of the values.
   int64_t channels() const { return shape.size() == 3 ? shape[2] : 1; }
   bool operator==(const SampleSpec&) const = default;
 };
@@ -34,10 +37,10 @@ class SampleSource {
   const SampleSpec& spec() const { return spec_; }
   int64_t size() const { return size_; }
 
-  // Writes the spec().elements() values of sample `index` and its spec().labels.elements() labels: classes,
-  // or the bits of float32 targets. What is not wanted is null. Requires 0 <= index < size(). Blocks on reads
-  // of files, if the source does not hold its samples in memory. DataLoss or InvalidArgument names file and
-  // sample.
+  // Writes the values of sample `index`, spec().bytes() bytes at an address that is aligned for their type,
+  // and its spec().labels.elements() labels: classes, or the bits of float32 targets. What is not wanted is
+  // null. Requires 0 <= index < size(). Blocks on reads of files, if the source does not hold its samples in
+  // memory. DataLoss or InvalidArgument names file and sample; a float that is not finite is InvalidArgument.
   virtual absl::Status Read(int64_t index, uint8_t* values, int32_t* labels) const = 0;
 
  private:

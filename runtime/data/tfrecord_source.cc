@@ -7,6 +7,7 @@
 #include "absl/strings/str_join.h"
 #include "proto/example.pb.h"
 #include "runtime/data/byte_source.h"
+#include "runtime/data/finite_values.h"
 #include "runtime/data/formats.h"
 #include "runtime/data/picture.h"
 #include "runtime/data/tfrecord_file.h"
@@ -119,8 +120,28 @@ absl::Status ReadLabelsOf(const proto::Example& example, const Reading& reading,
   return absl::OkStatus();
 }
 
+// The values of a feature of floats.
+absl::Status ReadFloatsOf(const proto::Feature& feature, const Reading& reading, const std::string& name,
+                          uint8_t* values) {
+  const auto& floats = feature.float_list().value();
+  if (floats.size() != reading.spec.elements()) {
+    return BadFeature(name, reading.image_feature,
+                      absl::StrCat("holds ", floats.size(), " floats, but data.tfrecord.shape is ",
+                                   ShapeText(reading.spec.shape)));
+  }
+  TETHYS_RETURN_IF_ERROR(
+      CheckFinite(floats, [&] { return absl::StrCat(name, ", feature \"", reading.image_feature, "\""); }));
+  std::memcpy(values, floats.data(), static_cast<size_t>(reading.spec.bytes()));
+  return absl::OkStatus();
+}
+
 absl::Status ReadImageOf(const proto::Example& example, const Reading& reading, const std::string& name,
                          uint8_t* values) {
+  if (reading.spec.type == ValueType::kFloat) {
+    TETHYS_ASSIGN_OR_RETURN(const proto::Feature* feature,
+                            FeatureOf(example, reading.image_feature, name, "image_feature"));
+    return ReadFloatsOf(*feature, reading, name, values);
+  }
   TETHYS_ASSIGN_OR_RETURN(const absl::Span<const uint8_t> bytes, ImageOf(example, reading, name));
   if (reading.pictures) return DecodePicture(bytes, name, reading.picture, reading.resizes, values);
   if (static_cast<int64_t>(bytes.size()) != reading.spec.elements()) {
@@ -187,9 +208,21 @@ std::string Place(const proto::Data& data) {
 // The place of the record. Large files have their places in the host's cache.
 int64_t BytesHeld(const proto::Data&, const SampleSpec&) { return sizeof(int64_t); }
 
-// Finds out from a part's first record whether it holds pictures or raw values, and their shape.
+// Finds out from a part's first record whether it holds pictures, raw values or floats, and their shape.
 absl::Status ResolveImage(const proto::Data& data, const proto::Example& example, const std::string& name,
                           Reading& reading) {
+  TETHYS_ASSIGN_OR_RETURN(const proto::Feature* feature,
+                          FeatureOf(example, reading.image_feature, name, "image_feature"));
+  if (feature->float_list().value_size() > 0) {
+    if (reading.spec.shape.empty()) {
+      return BadFeature(name, reading.image_feature,
+                        absl::StrCat("holds ", feature->float_list().value_size(),
+                                     " floats: give their shape in data.tfrecord.shape"));
+    }
+    reading.spec.type = ValueType::kFloat;
+    reading.picture = WithChannels(reading.spec.shape);
+    return absl::OkStatus();
+  }
   TETHYS_ASSIGN_OR_RETURN(const absl::Span<const uint8_t> bytes, ImageOf(example, reading, name));
   Shape& shape = reading.spec.shape;
   const bool has_shape = !shape.empty();

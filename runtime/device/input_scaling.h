@@ -1,4 +1,4 @@
-// The numbers by which devices standardise input bytes.
+// The numbers by which devices standardise inputs.
 #ifndef TETHYS_RUNTIME_DEVICE_INPUT_SCALING_H_
 #define TETHYS_RUNTIME_DEVICE_INPUT_SCALING_H_
 
@@ -15,7 +15,7 @@ namespace tethys {
 // GPUs take the numbers of all channels with the call of their kernel.
 inline constexpr int64_t kMostScaledChannels = 16;
 
-// Of the conversion of `count` bytes.
+// Of the conversion of `count` values.
 inline absl::Status CheckScaling(int64_t count, const InputScaling& scaling) {
   bool good = count >= 0 && scaling.channels() >= 1 && scaling.channels() <= kMostScaledChannels &&
               scaling.mean.size() == scaling.deviation.size() && count % scaling.channels() == 0;
@@ -29,9 +29,10 @@ inline absl::Status CheckScaling(int64_t count, const InputScaling& scaling) {
                                                  kMostScaledChannels, "; deviations above 0, all finite"));
 }
 
-// (x / 255 - mean) / deviation as one multiplication and one addition.
+// (x / 255 - mean) / deviation, without the 255 for floats, as one multiplication and one addition.
 inline float ScaleOf(const InputScaling& scaling, int64_t channel) {
-  return static_cast<float>(1.0 / (255.0 * scaling.deviation[channel]));
+  const double unit = scaling.type == ValueType::kByte ? 255.0 : 1.0;
+  return static_cast<float>(1.0 / (unit * scaling.deviation[channel]));
 }
 inline float ShiftOf(const InputScaling& scaling, int64_t channel) {
   return static_cast<float>(-static_cast<double>(scaling.mean[channel]) / scaling.deviation[channel]);

@@ -37,12 +37,13 @@ class DensePrimitive {
   virtual std::string Describe() const = 0;
 };
 
-// Converts `count` bytes to standardised floats: out = (in / 255 - mean) / deviation, with the numbers of
-// byte i's channel, i mod the number of channels.
+// Converts `count` values of the scaling's type to standardised floats: out = (in / 255 - mean) / deviation
+// for bytes, (in - mean) / deviation for floats, with the numbers of value i's channel, i mod the number of
+// channels.
 class InputConversionPrimitive {
  public:
   virtual ~InputConversionPrimitive() = default;
-  virtual absl::Status Run(Stream& stream, const uint8_t* in, float* out) = 0;
+  virtual absl::Status Run(Stream& stream, const void* in, float* out) = 0;
 };
 
 // Part of an arena whose variables share their hyper-parameters.

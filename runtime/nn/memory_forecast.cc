@@ -33,7 +33,7 @@ void AddPlan(const Model& model, const MemoryNeeds& needs, int64_t rows, int64_t
              MemoryForecast& forecast) {
   forecast.activations += kStepResults * micro_batches;
   if (!needs.on_gpu) return;
-  forecast.batches += kBatchesOnDevice * model.batch_layout(rows * micro_batches).bytes();
+  forecast.batches += kBatchesOnDevice * model.batch_layout(rows * micro_batches, needs.inputs).bytes();
   for (int i = 0; i < model.graph().layer_count(); ++i) {
     const Operation& operation = *model.layers()[i].operation;
     const GpuNeeds layer = operation.gpu_needs(needs.groups);
@@ -102,6 +102,7 @@ MemoryNeeds MemoryNeedsOf(const proto::JobPlan& plan, proto::Device::Kind device
   return {.rows = plan.batch_per_worker(),
           .micro_batches = std::max(1, plan.job().micro_batches()),
           .groups = std::max(1, plan.job().strategy().local().virtual_replicas()),
+          .inputs = plan.float_inputs() ? ValueType::kFloat : ValueType::kByte,
           .slots = plan.job().strategy().has_parameter_server() ? 0 : plan.slot_size(),
           .on_gpu = on_gpu,
           .recomputes = plan.job().device().recompute(),

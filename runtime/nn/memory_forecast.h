@@ -23,9 +23,10 @@ namespace tethys {
 int64_t EvaluationRows(const Model& model, int64_t rows);
 
 struct MemoryNeeds {
-  int64_t rows = 0;             // Rows of a step.
-  int64_t micro_batches = 1;    // PlanOptions::micro_batches.
-  int64_t groups = 1;           // PlanOptions::groups.
+  int64_t rows = 0;           // Rows of a step.
+  int64_t micro_batches = 1;  // PlanOptions::micro_batches.
+  int64_t groups = 1;         // PlanOptions::groups.
+  ValueType inputs = ValueType::kByte;
   int64_t slots = 0;            // Arenas of the optimizer on this worker.
   bool on_gpu = false;          // Batches are copied to the device, and libraries have workspaces.
   bool recomputes = false;      // PlanOptions::recomputes.

@@ -48,8 +48,9 @@ class Model {
   const Shape& output_shape() const { return output_shape_; }
   int64_t outputs() const { return graph_->elements(graph_->layer_count()); }
   const Loss& loss() const { return *loss_; }
-  BatchLayout batch_layout(int64_t rows) const {
-    return {rows, sample_elements_, loss_->labels().elements()};
+  // Of samples whose values are of type `values`.
+  BatchLayout batch_layout(int64_t rows, ValueType values) const {
+    return {rows, sample_elements_ * BytesOf(values), loss_->labels().elements()};
   }
 
   // Ranges of the arena in the order in which backward fills them, from the last layer to the first. Each

@@ -111,7 +111,8 @@ absl::Status ModelPlan::Initialize() {
   TETHYS_ASSIGN_OR_RETURN(loss_, model_.loss().Compile(device_, rows_, training()));
   TETHYS_ASSIGN_OR_RETURN(losses_, Allocate(micro_batches_ * sizeof(LossResult)));
   if (!device_.reads_host_memory()) {
-    TETHYS_ASSIGN_OR_RETURN(uploads_, BatchUploads::Create(device_, stream_, model_.batch_layout(rows())));
+    TETHYS_ASSIGN_OR_RETURN(
+        uploads_, BatchUploads::Create(device_, stream_, model_.batch_layout(rows(), options_.scaling.type)));
     workspace_bytes_ += uploads_->bytes();
     batch_ = uploads_->batch();
   }
@@ -260,8 +261,8 @@ absl::Status ModelPlan::Forward(int64_t micro_batch) {
   micro_batch_ = micro_batch;
   const int64_t row = micro_batch * rows_;
   const float* const weights = batch_.weights + row;
-  TETHYS_RETURN_IF_ERROR(
-      conversion_->Run(stream_, batch_.inputs + row * model_.sample_elements(), batch_values_));
+  const int64_t sample_bytes = model_.sample_elements() * BytesOf(options_.scaling.type);
+  TETHYS_RETURN_IF_ERROR(conversion_->Run(stream_, batch_.inputs + row * sample_bytes, batch_values_));
   for (const PlanNode& node : nodes_) {
     if (!node.runs_forward) continue;
     TETHYS_RETURN_IF_ERROR(

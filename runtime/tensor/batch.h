@@ -9,20 +9,34 @@
 
 namespace tethys {
 
+// The type of the values of samples.
+enum class ValueType { kByte, kFloat };
+
+constexpr int64_t BytesOf(ValueType type) {
+  return type == ValueType::kFloat ? static_cast<int64_t>(sizeof(float)) : 1;
+}
+
+constexpr const char* ValueTypeText(ValueType type) {
+  return type == ValueType::kFloat ? "float32" : "bytes";
+}
+
 // A batch in memory that it does not own. Rows beyond the last sample are padding: weight 0, labels 0 and any
 // input.
 struct HostBatch {
-  uint8_t* inputs = nullptr;  // [rows, sample elements]
+  uint8_t* inputs =
+      nullptr;  // [rows, sample bytes]: values of the samples' type, in the host's order of bytes.
   int32_t* labels = nullptr;  // [rows, label elements]: classes, or the bits of float32 targets.
   float* weights = nullptr;   // [rows]: 1, or 0 for padding.
   int64_t rows = 0;
 };
 
-// Standardisation of input bytes: (x / 255 - mean) / deviation, with one pair of numbers for all bytes, or
-// one for each channel, the last axis of a sample. Both have the same length.
+// Standardisation of inputs: (x / 255 - mean) / deviation for bytes, (x - mean) / deviation for floats, with
+// one pair of numbers for all values, or one for each channel, the last axis of a sample. Both have the same
+// length.
 struct InputScaling {
   std::vector<float> mean = {0};
   std::vector<float> deviation = {1};
+  ValueType type = ValueType::kByte;  // Of the inputs.
 
   int64_t channels() const { return static_cast<int64_t>(mean.size()); }
   bool operator==(const InputScaling&) const = default;
@@ -33,7 +47,7 @@ struct InputScaling {
 //   inputs | labels | weights      each begins at a multiple of 64 bytes of the block
 struct BatchLayout {
   int64_t rows = 0;
-  int64_t sample_elements = 0;
+  int64_t sample_bytes = 0;
   int64_t label_elements = 1;
 
   int64_t bytes() const { return weights_offset() + Aligned(rows * static_cast<int64_t>(sizeof(float))); }
@@ -46,7 +60,7 @@ struct BatchLayout {
 
  private:
   static int64_t Aligned(int64_t bytes) { return (bytes + 63) / 64 * 64; }
-  int64_t labels_offset() const { return Aligned(rows * sample_elements); }
+  int64_t labels_offset() const { return Aligned(rows * sample_bytes); }
   int64_t weights_offset() const {
     return labels_offset() + Aligned(rows * label_elements * static_cast<int64_t>(sizeof(int32_t)));
   }
@@ -55,8 +69,8 @@ struct BatchLayout {
 // Owns the memory that a HostBatch borrows.
 class BatchBuffer {
  public:
-  BatchBuffer(int64_t rows, int64_t sample_elements, int64_t label_elements = 1)
-      : layout_{rows, sample_elements, label_elements},
+  BatchBuffer(int64_t rows, int64_t sample_bytes, int64_t label_elements = 1)
+      : layout_{rows, sample_bytes, label_elements},
         block_(layout_.bytes() / static_cast<int64_t>(sizeof(float))) {}
   HostBatch batch() { return layout_.At(block_.data()); }
 

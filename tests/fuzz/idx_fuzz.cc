@@ -28,17 +28,20 @@ std::string Gzipped(absl::string_view text) {
 
 absl::StatusOr<Shape> Read(absl::string_view input, IdxKind kind) {
   const InputFile file(input);
-  const absl::StatusOr<Shape> shape = ReadIdxShape(file.path(), kind);
+  const absl::StatusOr<IdxHeader> header = ReadIdxHeader(file.path(), kind);
   const absl::StatusOr<IdxArray> array = ReadIdx(file.path(), kind);
   if (!array.ok()) {
     RequireRefusal(array.status(), file.path());
     return array.status();
   }
-  Require(shape.ok() && *shape == array->shape, "the header alone gives the same shape");
-  Require(*ElementCount(array->shape) == array->values.size(), "there are as many values as the shape says");
+  const auto& [shape, type] = array->header;
+  Require(header.ok() && header->shape == shape && header->type == type,
+          "the header alone gives the same shape and type");
+  Require(*ElementCount(shape) * BytesOf(type) == array->values.size(),
+          "there are as many values as the shape says");
   Require(array->values.size() <= kMaxExpansion * static_cast<int64_t>(input.size()),
           "no more values than the file can hold");
-  return array->shape;
+  return shape;
 }
 
 }  // namespace

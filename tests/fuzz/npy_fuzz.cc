@@ -20,9 +20,9 @@ void FuzzNpy(absl::string_view input) {
     return;
   }
   const Dataset& train = *data->train;
-  Require(train.size() * train.sample_elements() <= static_cast<int64_t>(input.size()),
+  Require(train.size() * train.sample_bytes() <= static_cast<int64_t>(input.size()),
           "no more values than the file holds");
-  std::vector<uint8_t> values(train.sample_elements());
+  std::vector<uint8_t> values(train.sample_bytes());
   std::vector<int32_t> classes(train.label_format().elements());
   Require(train.Read(train.size() - 1, values.data(), classes.data()).ok(), "the last sample can be read");
   for (const int32_t label : classes) Require(label >= 0 && label < 10, "a label is one of the classes");

@@ -44,7 +44,7 @@ void Read(absl::string_view content, const Shape& shape) {
   Require(train.size() * 16 <= static_cast<int64_t>(content.size()), "no more records than the file holds");
   constexpr int64_t kMuch = 1 << 20;  // Slower to decode than many other inputs.
   if (train.sample_elements() > kMuch) return;
-  std::vector<uint8_t> values(train.sample_elements());
+  std::vector<uint8_t> values(train.sample_bytes());
   std::vector<int32_t> labels(train.label_format().elements());
   for (int64_t i = 0; i < train.size(); ++i) {
     const absl::Status status = train.Read(i, values.data(), labels.data());

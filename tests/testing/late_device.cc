@@ -209,7 +209,7 @@ class LateInputConversion final : public InputConversionPrimitive {
  public:
   LateInputConversion(std::unique_ptr<InputConversionPrimitive> now, Stream& cpu)
       : now_(std::move(now)), cpu_(cpu) {}
-  absl::Status Run(Stream& stream, const uint8_t* in, float* out) override {
+  absl::Status Run(Stream& stream, const void* in, float* out) override {
     Late(stream).Enqueue([=, this] { return now_->Run(cpu_, in, out); });
     return absl::OkStatus();
   }

@@ -13,7 +13,7 @@ namespace {
 class InputConversion final : public InputConversionPrimitive {
  public:
   InputConversion(int64_t count, const InputScaling& scaling, const Kernels& kernels)
-      : count_(count), kernels_(kernels) {
+      : count_(count), type_(scaling.type), kernels_(kernels) {
     const int64_t period = scaling.channels() * (scaling.channels() == 1 ? 1 : kPixels);
     for (int64_t i = 0; i < period; ++i) {
       scales_.push_back(ScaleOf(scaling, i % scaling.channels()));
@@ -21,21 +21,32 @@ class InputConversion final : public InputConversionPrimitive {
     }
   }
 
-  absl::Status Run(Stream&, const uint8_t* in, float* out) override {
-    const auto period = static_cast<int64_t>(scales_.size());
-    if (period == 1) {
-      kernels_.convert_bytes(count_, scales_[0], shifts_[0], in, out);
+  absl::Status Run(Stream&, const void* in, float* out) override {
+    if (type_ == ValueType::kFloat) {
+      Convert(kernels_.convert_floats, kernels_.convert_float_channels, static_cast<const float*>(in), out);
     } else {
-      kernels_.convert_channels(count_, period, scales_.data(), shifts_.data(), in, out);
+      Convert(kernels_.convert_bytes, kernels_.convert_channels, static_cast<const uint8_t*>(in), out);
     }
     return absl::OkStatus();
   }
 
  private:
+  // Runs the loop for one pair of numbers, or the one for several channels.
+  template <typename One, typename Channels, typename T>
+  void Convert(One one, Channels channels, const T* in, float* out) const {
+    const auto period = static_cast<int64_t>(scales_.size());
+    if (period == 1) {
+      one(count_, scales_[0], shifts_[0], in, out);
+    } else {
+      channels(count_, period, scales_.data(), shifts_.data(), in, out);
+    }
+  }
+
   // The numbers of several channels are repeated for so many pixels, so that the loop over them is worth
   // vectors.
   static constexpr int64_t kPixels = 64;
   const int64_t count_;
+  const ValueType type_;
   std::vector<float> scales_, shifts_;
   const Kernels& kernels_;
 };

@@ -243,13 +243,14 @@ constexpr ActivationLoops LoopsOf() {
 constexpr ActivationLoops kActivations[] = {LoopsOf<ReluFunction>(), LoopsOf<Relu6Function>(),
                                             LoopsOf<SigmoidFunction>(), LoopsOf<TanhFunction>()};
 
-void ConvertBytes(int64_t count, float scale, float shift, const uint8_t* __restrict in,
-                  float* __restrict out) {
+template <typename T>
+void Convert(int64_t count, float scale, float shift, const T* __restrict in, float* __restrict out) {
   for (int64_t i = 0; i < count; ++i) out[i] = static_cast<float>(in[i]) * scale + shift;
 }
 
+template <typename T>
 void ConvertChannels(int64_t count, int64_t period, const float* __restrict scales,
-                     const float* __restrict shifts, const uint8_t* __restrict in, float* __restrict out) {
+                     const float* __restrict shifts, const T* __restrict in, float* __restrict out) {
   for (int64_t begin = 0; begin < count; begin += period) {
     const int64_t end = count - begin < period ? count - begin : period;
     for (int64_t i = 0; i < end; ++i) {
@@ -356,8 +357,10 @@ const Kernels TETHYS_KERNELS = {
     .activations = kActivations,
     .subtract_row_maximum = SubtractRowMaximum,
     .exponentials = Exponentials,
-    .convert_bytes = ConvertBytes,
-    .convert_channels = ConvertChannels,
+    .convert_bytes = Convert<uint8_t>,
+    .convert_channels = ConvertChannels<uint8_t>,
+    .convert_floats = Convert<float>,
+    .convert_float_channels = ConvertChannels<float>,
     .round_to_bfloat16 = RoundToBfloat16,
     .widen_bfloat16 = WidenBfloat16,
     .all_finite = AllFinite,

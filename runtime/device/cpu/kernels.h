@@ -137,6 +137,10 @@ struct Kernels {
   // The same with numbers that repeat after `period` bytes.
   void (*convert_channels)(int64_t count, int64_t period, const float* scales, const float* shifts,
                            const uint8_t* in, float* out);
+  // Both for floats.
+  void (*convert_floats)(int64_t count, float scale, float shift, const float* in, float* out);
+  void (*convert_float_channels)(int64_t count, int64_t period, const float* scales, const float* shifts,
+                                 const float* in, float* out);
 
   // Rounding is to nearest, ties to even; widening is exact.
   void (*round_to_bfloat16)(int64_t count, const float* in, Bfloat16* out);

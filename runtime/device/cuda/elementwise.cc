@@ -33,7 +33,7 @@ PoolingArguments ArgumentsOf(const Shape& shape) {
 
 class InputConversion final : public InputConversionPrimitive {
  public:
-  InputConversion(int64_t count, const InputScaling& scaling) : count_(count) {
+  InputConversion(int64_t count, const InputScaling& scaling) : count_(count), type_(scaling.type) {
     static_assert(sizeof(scales_.scale) / sizeof(float) == kMostScaledChannels);
     scales_.channels = static_cast<int>(scaling.channels());
     for (int64_t channel = 0; channel < scaling.channels(); ++channel) {
@@ -42,13 +42,20 @@ class InputConversion final : public InputConversionPrimitive {
     }
   }
 
-  absl::Status Run(Stream& stream, const uint8_t* in, float* out) override {
-    TETHYS_RETURN_IF_CUDA_ERROR(ConvertBytes(Handle(stream), count_, scales_, in, out));
+  absl::Status Run(Stream& stream, const void* in, float* out) override {
+    if (type_ == ValueType::kFloat) {
+      TETHYS_RETURN_IF_CUDA_ERROR(
+          ConvertFloats(Handle(stream), count_, scales_, static_cast<const float*>(in), out));
+    } else {
+      TETHYS_RETURN_IF_CUDA_ERROR(
+          ConvertBytes(Handle(stream), count_, scales_, static_cast<const uint8_t*>(in), out));
+    }
     return absl::OkStatus();
   }
 
  private:
   const int64_t count_;
+  const ValueType type_;
   ChannelScales scales_ = {};
 };
 

@@ -6,11 +6,13 @@
 namespace tethys::cuda {
 namespace {
 
-__global__ void ConvertBytesKernel(int64_t count, float scale, float shift, const uint8_t* in, float* out) {
+template <typename T>
+__global__ void ConvertKernel(int64_t count, float scale, float shift, const T* in, float* out) {
   for (int64_t i = FirstIndex(); i < count; i += GridSize()) out[i] = in[i] * scale + shift;
 }
 
-__global__ void ConvertChannelsKernel(int64_t count, ChannelScales scales, const uint8_t* in, float* out) {
+template <typename T>
+__global__ void ConvertChannelsKernel(int64_t count, ChannelScales scales, const T* in, float* out) {
   for (int64_t i = FirstIndex(); i < count; i += GridSize()) {
     const int channel = static_cast<int>(i % scales.channels);
     out[i] = in[i] * scales.scale[channel] + scales.shift[channel];
@@ -70,6 +72,16 @@ __global__ void SumColumnsKernel(int64_t rows, int64_t columns, int64_t block_ro
   sums[static_cast<int64_t>(blockIdx.y) * columns + column] = sum;
 }
 
+template <typename T>
+cudaError_t Convert(cudaStream_t stream, int64_t count, const ChannelScales& scales, const T* in,
+                    float* out) {
+  if (scales.channels == 1) {
+    return Launch(ConvertKernel<T>, BlocksFor(count), kThreads, stream, count, scales.scale[0],
+                  scales.shift[0], in, out);
+  }
+  return Launch(ConvertChannelsKernel<T>, BlocksFor(count), kThreads, stream, count, scales, in, out);
+}
+
 }  // namespace
 
 cudaError_t CheckKernelImage() {
@@ -79,11 +91,12 @@ cudaError_t CheckKernelImage() {
 
 cudaError_t ConvertBytes(cudaStream_t stream, int64_t count, const ChannelScales& scales, const uint8_t* in,
                          float* out) {
-  if (scales.channels == 1) {
-    return Launch(ConvertBytesKernel, BlocksFor(count), kThreads, stream, count, scales.scale[0],
-                  scales.shift[0], in, out);
-  }
-  return Launch(ConvertChannelsKernel, BlocksFor(count), kThreads, stream, count, scales, in, out);
+  return Convert(stream, count, scales, in, out);
+}
+
+cudaError_t ConvertFloats(cudaStream_t stream, int64_t count, const ChannelScales& scales, const float* in,
+                          float* out) {
+  return Convert(stream, count, scales, in, out);
 }
 
 cudaError_t ToBfloat16(cudaStream_t stream, int64_t count, const float* in, __nv_bfloat16* out) {

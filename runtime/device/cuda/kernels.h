@@ -20,7 +20,7 @@ namespace tethys::cuda {
 // Returns an error if this library has no code for the current GPU.
 cudaError_t CheckKernelImage();
 
-// out = in * scale + shift, with the numbers of byte i's channel, i mod channels.
+// out = in * scale + shift, with the numbers of value i's channel, i mod channels.
 struct ChannelScales {
   int channels;
   float scale[16];
@@ -28,6 +28,8 @@ struct ChannelScales {
 };
 cudaError_t ConvertBytes(cudaStream_t stream, int64_t count, const ChannelScales& scales, const uint8_t* in,
                          float* out);
+cudaError_t ConvertFloats(cudaStream_t stream, int64_t count, const ChannelScales& scales, const float* in,
+                          float* out);
 
 // Rounds to nearest, ties to even.
 cudaError_t ToBfloat16(cudaStream_t stream, int64_t count, const float* in, __nv_bfloat16* out);

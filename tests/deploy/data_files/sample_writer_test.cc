@@ -122,7 +122,7 @@ TEST_F(SampleWriterTest, CifarHoldsItsOwnShapeOnly) {
   const std::vector<Sample> samples = MakeSamples(spec, 5);
   EXPECT_EQ(RoundTrip("cifar", PartOf(spec, 5), samples), samples);
   EXPECT_THAT(std::string((*FindWriterFormat("cifar"))->check(PartOf({.shape = {32, 32}}, 5)).message()),
-              HasSubstr("these are [32, 32] with a class"));
+              HasSubstr("these are bytes [32, 32] with a class"));
 }
 
 TEST_F(SampleWriterTest, FoldersHoldPicturesOfEveryClass) {

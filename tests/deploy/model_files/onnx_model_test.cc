@@ -232,6 +232,14 @@ TEST(OnnxModel, InputIsStandardisedByChannel) {
   }
 }
 
+TEST(OnnxModel, FloatInputIsNotDivided) {
+  const auto file = Export("layer { flatten {} } layer { dense { units: 2 } }", {4, 5, 2}, 2,
+                           {.mean = {0.5f, 0.25f}, .deviation = {0.25f, 0.5f}, .type = ValueType::kFloat});
+  ASSERT_TRUE(file.ok()) << file.status();
+  EXPECT_THAT(Values(*file, "input:slope"), ElementsAre(4, 2));
+  EXPECT_THAT(Values(*file, "input:offset"), ElementsAre(-2, -0.5f));
+}
+
 TEST(OnnxModel, InputIsStandardisedInTheGraph) {
   const auto file = Export("layer { flatten {} } layer { dense { units: 2 } }", {4, 5}, 2,
                            {.mean = {0.5f}, .deviation = {0.25f}});

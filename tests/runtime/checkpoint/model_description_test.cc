@@ -69,16 +69,24 @@ TEST(ModelDescriptionTest, MissingLayer_IsAnotherModel) {
 }
 
 TEST(ModelDescriptionTest, OtherScaling_IsRefusedWithBothNumbers) {
-  proto::InputScaling scaling = Saved().scaling();
+  InputScaling scaling = ScalingOf(Saved().scaling(), false);
   EXPECT_TRUE(CheckSameScaling(Saved(), scaling, "c").ok());
-  scaling.set_mean(0, 0.125);
+  scaling.mean[0] = 0.125f;
   EXPECT_THAT(std::string(CheckSameScaling(Saved(), scaling, "c").message()),
               HasSubstr("by mean 0.25 and deviation 0.5, the job has mean 0.125 and deviation 0.5"));
 }
 
+TEST(ModelDescriptionTest, InputsOfAnotherType_AreRefused) {
+  proto::ModelDescription saved = Saved();
+  saved.set_float_inputs(true);
+  EXPECT_TRUE(CheckSameScaling(saved, ScalingOf(saved.scaling(), true), "c").ok());
+  EXPECT_THAT(std::string(CheckSameScaling(saved, ScalingOf(saved.scaling(), false), "c").message()),
+              HasSubstr("on inputs standardised by (float32) mean 0.25 and deviation 0.5, the job has mean"));
+}
+
 TEST(ModelDescriptionTest, CheckpointWithoutADescription_MatchesAnyJob) {
   EXPECT_TRUE(CheckSameModel({}, Model("layer { flatten {} }"), "c").ok());
-  EXPECT_TRUE(CheckSameScaling({}, proto::InputScaling(), "c").ok());
+  EXPECT_TRUE(CheckSameScaling({}, InputScaling(), "c").ok());
 }
 
 }  // namespace

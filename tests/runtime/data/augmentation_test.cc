@@ -64,6 +64,18 @@ Sample Changed(const proto::Job& job, int64_t position) {
   return sample;
 }
 
+// The same change of the same values as floats.
+Sample ChangedFloats(const proto::Job& job, int64_t position) {
+  Sample sample = Original();
+  SampleSpec spec = ImagesWithMaps();
+  spec.type = ValueType::kFloat;
+  std::vector<float> values(sample.values.begin(), sample.values.end());
+  Augmentation(job, spec, {.mean = {kMean}, .deviation = {1}, .type = ValueType::kFloat})
+      .Apply(position, reinterpret_cast<uint8_t*>(values.data()), sample.labels.data());
+  sample.values.assign(values.begin(), values.end());
+  return sample;
+}
+
 // The original moved by (down, right) and then mirrored, pixel by pixel.
 Sample Expected(int64_t down, int64_t right, bool mirrored) {
   Sample sample;
@@ -123,6 +135,15 @@ TEST(Augmentation, CutoutSetsASquareToTheMeanAndLeavesLabels) {
     areas.insert(area);
   }
   EXPECT_THAT(areas, UnorderedElementsAreArray({4, 6, 9}));  // In a corner, at an edge, inside.
+}
+
+TEST(Augmentation, OfFloatsIsThatOfBytes) {
+  const proto::Job job = JobOf(2, true, 3);
+  for (int64_t position = 0; position < 200; ++position) {
+    const Sample bytes = Changed(job, position), floats = ChangedFloats(job, position);
+    EXPECT_EQ(floats.values, bytes.values) << position;
+    EXPECT_EQ(floats.labels, bytes.labels) << position;
+  }
 }
 
 TEST(Augmentation, IsDrawnFromSeedAndPosition) {

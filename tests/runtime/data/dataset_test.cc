@@ -152,6 +152,31 @@ TEST_F(DatasetTest, ScalingOfEachChannelIsThatOfItsPixels) {
   ExpectRefused({"data.deviation has 2 numbers", "[1, 2, 3]", "one a channel (3)"});
 }
 
+// Samples of floats far from 0, whose squares have no digits left for their deviation.
+class FarFromZero final : public SampleSource {
+ public:
+  FarFromZero() : SampleSource({.shape = {1, 1, 2}, .type = ValueType::kFloat}, 4) {}
+  absl::Status Read(int64_t index, uint8_t* values, int32_t*) const override {
+    const float sample[] = {1e6f + 0.25f * static_cast<float>(index), index % 2 == 0 ? -3.0f : 5.0f};
+    std::memcpy(values, sample, sizeof(sample));
+    return absl::OkStatus();
+  }
+};
+
+TEST_F(DatasetTest, ScalingOfFloatsIsNotDividedAndKeepsItsDigits) {
+  const Dataset train(std::make_shared<FarFromZero>(), 0, 4);
+  data_.set_compute_standardisation(true);
+  data_.set_per_channel(true);
+  const auto scaling = ResolveScaling(data_, train);
+  ASSERT_TRUE(scaling.ok()) << scaling.status();
+  EXPECT_EQ(scaling->type, ValueType::kFloat);
+  EXPECT_THAT(scaling->mean, ElementsAre(1e6f + 0.375f, 1));
+  EXPECT_THAT(scaling->deviation, ElementsAre(FloatEq(0.25f * std::sqrt(1.25f)), 4));
+  data_.set_compute_standardisation(false);
+  data_.set_per_channel(false);
+  EXPECT_EQ(ResolveScaling(data_, train)->type, ValueType::kFloat);
+}
+
 TEST_F(DatasetTest, ComputedScalingUsesTheTrainingSplitOnly) {
   // The two training samples have the pixels 0 and 255 each. All pixels of the two validation samples are
   // 255, which would change the mean.
@@ -211,6 +236,28 @@ TEST_F(DatasetTest, TargetsAreFloatsInBigEndianOrder) {
   EXPECT_THAT(std::string(LoadDatasets(job_).status().message()), HasSubstr("a target of sample 5 is nan"));
   directory_.Write("train-labels", header + targets.substr(1));
   EXPECT_THAT(std::string(ReadDatasetSizes(job_).status().message()), HasSubstr("1 bytes of its values"));
+}
+
+TEST_F(DatasetTest, ValuesMayBeFloatsInBigEndianOrder) {
+  std::string values;
+  for (int i = 0; i < 20; ++i) values += std::string("\x3f\xc0\0\0\xc0\0\0\0", 8);  // 1.5 and -2
+  directory_.Write("train-images", IdxHeader({20, 1, 2}, 0x0D) + values);
+  ExpectRefused({"[2, 2]", "[1, 2]"});
+  data_.mutable_idx()->clear_test_images();
+  data_.mutable_idx()->clear_test_labels();
+  EXPECT_EQ(ReadDatasetSizes(job_)->type, ValueType::kFloat);
+  float sample[2];
+  ASSERT_TRUE(Load().train->ReadValues(19, reinterpret_cast<uint8_t*>(sample)).ok());
+  EXPECT_THAT(sample, ElementsAre(1.5f, -2));
+  values.replace(7 * 8 + 4, 4, std::string("\x7f\x80\0\0", 4));  // Infinite.
+  directory_.Write("train-images", IdxHeader({20, 1, 2}, 0x0D) + values);
+  EXPECT_THAT(std::string(LoadDatasets(job_).status().message()),
+              HasSubstr("train-images, sample 7: value 1 is inf"));
+}
+
+TEST_F(DatasetTest, TestSamplesOfAnotherTypeAreRefused) {
+  directory_.Write("train-images", IdxHeader({20, 2, 2}, 0x0D) + std::string(20 * 4 * 4, '\0'));
+  ExpectRefused({"test-images", "are bytes, of", "train-images float32", "must have one type"});
 }
 
 TEST_F(DatasetTest, RefusesToStandardiseEqualPixels) {

@@ -18,14 +18,14 @@ using testing::IdxHeader;
 
 class IdxTest : public ::testing::Test {
  protected:
-  // ReadIdx must refuse the file with the path and all of `fragments` in its message. ReadIdxShape must
+  // ReadIdx must refuse the file with the path and all of `fragments` in its message. ReadIdxHeader must
   // refuse it as well.
   void ExpectRefused(const std::string& bytes, const std::vector<std::string>& fragments,
                      IdxKind kind = IdxKind::kImages) {
     ExpectRefusedInValues(bytes, fragments, kind);
-    EXPECT_FALSE(ReadIdxShape(path(), kind).ok());
+    EXPECT_FALSE(ReadIdxHeader(path(), kind).ok());
   }
-  // As ExpectRefused, but the file's header, which is all that ReadIdxShape reads, may be valid.
+  // As ExpectRefused, but the file's header, which is all that ReadIdxHeader reads, may be valid.
   void ExpectRefusedInValues(const std::string& bytes, const std::vector<std::string>& fragments,
                              IdxKind kind = IdxKind::kImages) {
     directory_.Write("file", bytes);
@@ -48,7 +48,7 @@ TEST_F(IdxTest, ReadsAPlainFile) {
   directory_.Write("file", Idx({3, 4, 5}));
   const auto array = ReadIdx(path(), IdxKind::kImages);
   ASSERT_TRUE(array.ok()) << array.status();
-  EXPECT_EQ(array->shape, (Shape{3, 4, 5}));
+  EXPECT_EQ(array->header.shape, (Shape{3, 4, 5}));
   EXPECT_EQ(Text(*array), Counting(60));
 }
 
@@ -68,9 +68,9 @@ TEST_F(IdxTest, ReadsAFileWhoseValuesNeedSeveralReads) {
 
 TEST_F(IdxTest, ReadsLabelsAndImagesOfMoreAxes) {
   directory_.Write("file", Idx({7}));
-  EXPECT_EQ(*ReadIdxShape(path(), IdxKind::kLabels), (Shape{7}));
+  EXPECT_EQ(ReadIdxHeader(path(), IdxKind::kLabels)->shape, (Shape{7}));
   directory_.Write("file", Idx({2, 3, 4, 3}));
-  EXPECT_EQ(*ReadIdxShape(path(), IdxKind::kImages), (Shape{2, 3, 4, 3}));
+  EXPECT_EQ(ReadIdxHeader(path(), IdxKind::kImages)->shape, (Shape{2, 3, 4, 3}));
 }
 
 TEST_F(IdxTest, RefusesAMissingFile) {
@@ -80,13 +80,13 @@ TEST_F(IdxTest, RefusesAMissingFile) {
 }
 
 TEST_F(IdxTest, RefusesADirectory) {
-  EXPECT_THAT(std::string(ReadIdxShape(directory_.path(), IdxKind::kImages).status().message()),
+  EXPECT_THAT(std::string(ReadIdxHeader(directory_.path(), IdxKind::kImages).status().message()),
               HasSubstr("not a regular file"));
 }
 
 TEST_F(IdxTest, RefusesAPipeInsteadOfWaitingForAWriter) {
   ASSERT_EQ(mkfifo(path().c_str(), 0600), 0);
-  EXPECT_THAT(std::string(ReadIdxShape(path(), IdxKind::kImages).status().message()),
+  EXPECT_THAT(std::string(ReadIdxHeader(path(), IdxKind::kImages).status().message()),
               HasSubstr("not a regular file"));
 }
 
@@ -126,7 +126,10 @@ TEST_F(IdxTest, RefusesAWrongMagic) {
 }
 
 TEST_F(IdxTest, RefusesElementTypesOtherThanUnsignedBytes) {
-  ExpectRefused(IdxHeader({1, 1, 1}, 0x0D) + "abcd", {"32-bit floats", "expected unsigned bytes"});
+  ExpectRefused(IdxHeader({1, 1, 1}, 0x0E) + "abcdefgh",
+                {"64-bit floats", "expected unsigned bytes (type 8) or 32-bit floats (type 13)"});
+  ExpectRefused(IdxHeader({1}, 0x0D) + "abcd", {"32-bit floats", "expected unsigned bytes (type 8):"},
+                IdxKind::kLabels);
   ExpectRefused(IdxHeader({1, 1, 1}, 0x77) + "abcd", {"an unknown type (type 119)"});
 }
 

@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <string>
 #include <vector>
 
@@ -69,6 +70,38 @@ TEST_F(NpyTest, FloatsAreTargets) {
   }
 }
 
+TEST_F(NpyTest, FloatsAreValues) {
+  proto::Job job =
+      JobOf(testing::ReferenceFile("numpy_float_images.npy"), testing::ReferenceFile("numpy_labels.npy"));
+  EXPECT_EQ(ReadDatasetSizes(job)->type, ValueType::kFloat);
+  const Datasets data = LoadDatasets(job).value();
+  EXPECT_EQ(data.train->spec(), (SampleSpec{.shape = {4, 5, 3}, .type = ValueType::kFloat}));
+  std::vector<float> values(60);
+  ASSERT_TRUE(data.train->ReadValues(3, reinterpret_cast<uint8_t*>(values.data())).ok());
+  for (int k = 0; k < 60; ++k) EXPECT_EQ(values[k], 21 + k);
+}
+
+TEST_F(NpyTest, ValuesThatAreNotFiniteAreRefusedNamingFileAndSample) {
+  for (const float wrong : {std::nanf(""), HUGE_VALF, -HUGE_VALF}) {
+    std::vector<float> values(4 * 3, 1e38f);  // Their sum is not finite.
+    const auto content = [&] {
+      return Npy("<f4", "(4, 3)",
+                 std::string(reinterpret_cast<const char*>(values.data()), 4 * values.size()));
+    };
+    const auto read = [&] {
+      const Datasets data = LoadDatasets(JobOf(directory_.Write("images.npy", content()),
+                                               testing::ReferenceFile("numpy_labels.npy")))
+                                .value();
+      std::vector<float> sample(3);
+      return data.train->ReadValues(2, reinterpret_cast<uint8_t*>(sample.data()));
+    };
+    EXPECT_TRUE(read().ok());
+    values[7] = wrong;
+    EXPECT_THAT(std::string(read().message()),
+                AllOf(HasSubstr("images.npy, sample 2: value 1 is "), HasSubstr("must be finite")));
+  }
+}
+
 TEST_F(NpyTest, ArraysOfArchivesHaveTheirSamples) {
   for (const char* archive : {"numpy_stored.npz", "numpy_deflated.npz"}) {
     const std::string path = testing::ReferenceFile(archive);
@@ -79,6 +112,8 @@ TEST_F(NpyTest, ArraysOfArchivesHaveTheirSamples) {
     const bool deflated = archive == std::string("numpy_deflated.npz");
     EXPECT_EQ(FormatOf(job.data()).bytes_held(job.data(), {.shape = {4, 5, 3}}), deflated ? 64 : 4);
   }
+  const std::string path = testing::ReferenceFile("numpy_deflated.npz");
+  EXPECT_EQ(ReadDatasetSizes(JobOf(path + "#floats", path + "#labels"))->type, ValueType::kFloat);
 }
 
 TEST_F(NpyTest, ArraysThatArchivesLackAreRefusedNamingThoseThatTheyHave) {
@@ -175,8 +210,8 @@ TEST_F(NpyTest, FilesThatAreNoSuchArraysAreRefusedNamingThem) {
            {Npy("|u1", "(0, 2, 3)", ""), "the array is empty"},
            {Npy("|u1", "()", "x"), "no axis of samples"},
            {Npy("|u1", "(1,1,1,1,1,1,1,1,1)", "x"), "more than 8 axes"},
-           {Npy("|u1", "(4, 6)", values), "samples must be bytes (numpy.uint8)"},
-           {Npy("<i4", "(1, 2, 3)", values), "samples must be bytes (numpy.uint8)"},
+           {Npy("|u1", "(24,)", values), "samples must be bytes (numpy.uint8) or floats"},
+           {Npy("<i4", "(1, 2, 3)", values), "samples must be bytes (numpy.uint8) or floats"},
            {Npy("<f8", "(1, 1, 3)", values), "values of type <f8 are not read"},
            {Npy("|u1", "(4, 2, 3)", values, "True"), "Fortran's order"},
            {Npy("|u1", "(2, 4, 3)", values), "holds 2 samples but"}}) {

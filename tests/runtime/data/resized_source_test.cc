@@ -1,4 +1,4 @@
-// data.resize brings images of bytes to another size, and the maps of their labels.
+// data.resize brings images to another size, and the maps of their labels.
 #include "runtime/data/resized_source.h"
 
 #include <gmock/gmock.h>
@@ -37,6 +37,25 @@ TEST(ResizedSourceTest, ImagesOfIdxFilesGetTheNewSize) {
   EXPECT_TRUE(data.train->ReadValues(2, values).ok());
   EXPECT_TRUE(data.train->ReadLabels(3, &label).ok());
   EXPECT_EQ(label, 3);
+}
+
+TEST(ResizedSourceTest, FloatsAreNotRounded) {
+  const float image[] = {0, 1, 3e38f, -3e38f};  // [2, 2, 1]
+  float resized[8];
+  ResizePixels(image, {2, 2, 1}, {2, 4, 1}, resized);
+  EXPECT_THAT(resized, ElementsAre(0, 0.25f, 0.75f, 1, 3e38f, 1.5e38f, -1.5e38f, -3e38f));
+  const testing::TempDirectory directory;
+  proto::Job job;
+  *job.mutable_data() = ResizeTo(testing::WriteIdxData(directory, 6, 3), 1, 1);
+  directory.Write("train-images", testing::IdxHeader({6, 1, 2}, 0x0D) + std::string(5 * 8, '\0') +
+                                      std::string("\x3f\x80\0\0\x40\0\0\0", 8));
+  job.mutable_data()->mutable_idx()->clear_test_images();
+  job.mutable_data()->mutable_idx()->clear_test_labels();
+  const Datasets data = LoadDatasets(job).value();
+  EXPECT_EQ(data.train->spec(), (SampleSpec{.shape = {1, 1}, .type = ValueType::kFloat}));
+  float value = 0;
+  ASSERT_TRUE(data.train->ReadValues(5, reinterpret_cast<uint8_t*>(&value)).ok());
+  EXPECT_EQ(value, 1.5f);  // Between 1 and 2.
 }
 
 TEST(ResizedSourceTest, MapsTakeTheNearestLabelAndTargetsStay) {

@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 
+#include <cmath>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
@@ -73,7 +74,7 @@ class TfrecordTest : public ::testing::Test {
   static std::string ErrorOf(const proto::Job& job, int64_t index) {
     const absl::StatusOr<Datasets> data = LoadDatasets(job);
     if (!data.ok()) return absl::StrCat("not opened: ", data.status().message());
-    std::vector<uint8_t> values(data->train->sample_elements());
+    std::vector<uint8_t> values(data->train->sample_bytes());
     std::vector<int32_t> labels(data->train->label_format().elements());
     return std::string(data->train->Read(index, values.data(), labels.data()).message());
   }
@@ -87,6 +88,28 @@ TEST_F(TfrecordTest, FilesOfTensorFlowHaveItsSamples) {
   testing::ExpectReferenceSamples(*LoadDatasets(ReferenceJob("tensorflow_png.tfrecord", {})).value().train);
   testing::ExpectReferenceSamples(
       *LoadDatasets(ReferenceJob("tensorflow_png.tfrecord", {4, 5, 3})).value().train);
+}
+
+TEST_F(TfrecordTest, ListsOfFloatsAreValues) {
+  const auto sample = [](const std::vector<float>& values) {
+    proto::Example example;
+    TETHYS_CHECK(example.ParseFromString(Sample("", {3})));
+    proto::Feature& image = (*example.mutable_features()->mutable_feature())["image"];
+    image.mutable_float_list()->mutable_value()->Assign(values.begin(), values.end());
+    return Record(example.SerializeAsString());
+  };
+  const std::string good = sample({0.5f, -1, 2, 1e9f});
+  const Datasets data = LoadDatasets(JobOf(good)).value();
+  EXPECT_EQ(data.train->spec(), (SampleSpec{.shape = {2, 2}, .type = ValueType::kFloat}));
+  float values[4];
+  ASSERT_TRUE(data.train->ReadValues(0, reinterpret_cast<uint8_t*>(values)).ok());
+  EXPECT_THAT(values, ::testing::ElementsAre(0.5f, -1, 2, 1e9f));
+  EXPECT_THAT(ErrorOf(JobOf(good, {})), HasSubstr("holds 4 floats: give their shape"));
+  EXPECT_THAT(ErrorOf(JobOf(good, {2, 3}), 0),
+              HasSubstr("holds 4 floats, but data.tfrecord.shape is [2, 3]"));
+  EXPECT_THAT(ErrorOf(JobOf(good + sample({1, 2, 3, HUGE_VALF})), 1),
+              AllOf(HasSubstr("a.tfrecord, record 1"), HasSubstr("value 3 is inf")));
+  EXPECT_THAT(ErrorOf(JobOf(good + Record(Sample("abcd", {3}))), 1), HasSubstr("holds 0 floats"));
 }
 
 TEST_F(TfrecordTest, SeveralFilesAreOnePartAndRecordsMayBeOfAnyLength) {

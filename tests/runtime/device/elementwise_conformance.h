@@ -39,6 +39,24 @@ TEST_P(DeviceConformance, BytesAreStandardisedByTheNumbersOfTheirChannels) {
   }
 }
 
+TEST_P(DeviceConformance, FloatsAreStandardisedWithoutADivision) {
+  const std::vector<float> values = RandomFloats(3 * 1000 + 3, 5);
+  auto in = Floats(values);
+  for (const InputScaling& scaling :
+       {InputScaling{{0.5f}, {0.25f}, ValueType::kFloat},
+        InputScaling{{0.49f, -0.48f, 45}, {0.25f, 0.125f, 50}, ValueType::kFloat}}) {
+    auto out = Poisoned(values.size());
+    auto conversion = device_->CreateInputConversion(values.size(), scaling).value();
+    ASSERT_TRUE(conversion->Run(*stream_, in.data(), out.data()).ok());
+    const std::vector<float> host = out.Host();
+    for (size_t i = 0; i < values.size(); ++i) {
+      const size_t channel = i % scaling.mean.size();
+      ASSERT_NEAR(host[i], (double{values[i]} - scaling.mean[channel]) / scaling.deviation[channel], 1e-5)
+          << i;
+    }
+  }
+}
+
 TEST_P(DeviceConformance, SumsAreThoseOfFloats) {
   for (const int64_t count : {0, 1, 15, 1000}) {
     const std::vector<float> a = RandomFloats(count, 1), b = RandomFloats(count, 2);

@@ -9,6 +9,15 @@
 namespace tethys {
 namespace {
 
+// Writes `count` bytes to a batch, or the floats that they equal.
+void WriteValues(const uint8_t* values, int64_t count, ValueType type, uint8_t* out) {
+  if (type == ValueType::kByte) {
+    std::copy_n(values, count, out);
+  } else {
+    std::copy_n(values, count, reinterpret_cast<float*>(out));
+  }
+}
+
 // Gradients, moving statistics and loss of one step on the first `samples` rows.
 struct Result {
   std::vector<double> gradients;
@@ -26,12 +35,14 @@ Result Step(const Model& model, int64_t samples, const PlanOptions& options) {
                                 .statistics = network.statistics.data()})
                      .value();
   Plan& plan = *network.plan;
-  BatchBuffer buffer(plan.rows(), model.sample_elements());
+  const ValueType type = options.scaling.type;
+  BatchBuffer buffer(plan.rows(), model.sample_elements() * BytesOf(type));
   // The same samples for any number of parts, then poisoned rows without weight.
   FillRandom(network.batch, model.sample_elements(), model.classes(), 0);
   const HostBatch batch = buffer.batch();
-  std::fill_n(batch.inputs, plan.rows() * model.sample_elements(), uint8_t{255});
-  std::copy_n(network.batch.inputs, samples * model.sample_elements(), batch.inputs);
+  const std::vector<uint8_t> poison(plan.rows() * model.sample_elements(), 255);
+  WriteValues(poison.data(), plan.rows() * model.sample_elements(), type, batch.inputs);
+  WriteValues(network.batch.inputs, samples * model.sample_elements(), type, batch.inputs);
   std::copy_n(network.batch.labels, samples, batch.labels);
   std::fill_n(batch.weights, plan.rows(), 0.0f);
   std::fill_n(batch.weights, samples, 1.0f);
@@ -87,6 +98,20 @@ Model Parse(const std::string& text) {
   proto::Model config;
   EXPECT_TRUE(google::protobuf::TextFormat::ParseFromString(text, &config)) << text;
   return Model::Create(config, {8, 8, 2}, 3).value();
+}
+
+// With mean 0, a deviation of 255 standardises floats to the bits of bytes, which are divided by 255.
+TEST(MicroBatches, FloatInputsGiveTheBitsOfEqualBytes) {
+  const Model model = Parse(R"(
+      layer { convolution { filters: 4 kernel_size: 3 activation: RELU } }
+      layer { flatten {} } layer { dense { units: 3 } })");
+  for (const int64_t parts : {1, 3}) {
+    const Result bytes = Step(model, 11, {.rows = 12, .micro_batches = parts});
+    const Result floats =
+        Step(model, 11, {.rows = 12, .micro_batches = parts, .scaling = {{0}, {255}, ValueType::kFloat}});
+    EXPECT_EQ(floats.gradients, bytes.gradients) << parts;
+    EXPECT_EQ(floats.loss_sum, bytes.loss_sum) << parts;
+  }
 }
 
 TEST(MicroBatches, GradientsAddUpToThoseOfTheBatch) {
