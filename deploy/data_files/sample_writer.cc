@@ -6,8 +6,8 @@
 namespace tethys {
 namespace {
 
-constexpr const WriterFormat* kFormats[] = {&kCifarWriter, &kIdxWriter, &kImageFolderWriter, &kNpyWriter,
-                                            &kTfrecordWriter};
+constexpr const WriterFormat* kFormats[] = {&kCifarWriter,       &kCsvWriter, &kIdxWriter,
+                                            &kImageFolderWriter, &kNpyWriter, &kTfrecordWriter};
 
 }  // namespace
 

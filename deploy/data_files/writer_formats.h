@@ -7,6 +7,7 @@
 namespace tethys {
 
 extern const WriterFormat kCifarWriter;
+extern const WriterFormat kCsvWriter;
 extern const WriterFormat kIdxWriter;
 extern const WriterFormat kImageFolderWriter;
 extern const WriterFormat kNpyWriter;

@@ -8,8 +8,9 @@
 namespace tethys {
 
 const DataFormat& FormatOf(const proto::Data& data) {
-  static const DataFormat* const kFormats[] = {&kCifarFormat, &kIdxFormat,       &kImageFolderFormat,
-                                               &kNpyFormat,   &kSyntheticFormat, &kTfrecordFormat};
+  static const DataFormat* const kFormats[] = {&kCifarFormat,       &kCsvFormat, &kIdxFormat,
+                                               &kImageFolderFormat, &kNpyFormat, &kSyntheticFormat,
+                                               &kTfrecordFormat};
   const auto found = std::find_if(std::begin(kFormats), std::end(kFormats), [&](const DataFormat* format) {
     return format->kind == data.source_case();
   });

@@ -7,6 +7,7 @@
 namespace tethys {
 
 extern const DataFormat kCifarFormat;
+extern const DataFormat kCsvFormat;
 extern const DataFormat kIdxFormat;
 extern const DataFormat kImageFolderFormat;
 extern const DataFormat kNpyFormat;

@@ -108,6 +108,21 @@ void CheckCifar(const proto::Cifar& cifar, Problems& problems) {
                  "is missing: give the paths of the files, such as data_batch_*.bin");
 }
 
+void CheckCsv(const proto::Csv& csv, Problems& problems) {
+  problems.AddIf(csv.train().empty(), "data.csv.train",
+                 "is missing: give the paths of the files, such as train-*.csv");
+  const auto& shape = csv.shape();
+  problems.AddIf(
+      std::any_of(shape.begin(), shape.end(), [](int64_t side) { return side < 1; }) || shape.size() > 8,
+      "data.csv.shape", "must be the shape of a sample: at most 8 numbers of at least 1");
+  if (!csv.has_delimiter()) return;
+  static constexpr absl::string_view kOfNumbers = "0123456789+-.eE\"\r\n";
+  const std::string& delimiter = csv.delimiter();
+  problems.AddIf(delimiter.size() != 1 || kOfNumbers.find(delimiter[0]) != absl::string_view::npos,
+                 "data.csv.delimiter",
+                 "must be one character that numbers do not have, such as \";\", \" \" or \"\\t\"");
+}
+
 void CheckSynthetic(const proto::Synthetic& synthetic, Problems& problems) {
   problems.AddIf(synthetic.kind_case() == proto::Synthetic::KIND_NOT_SET, "data.synthetic",
                  "has no kind: write noise { shape: [224, 224, 3] }, or sections { height: 96 width: 128 }");
@@ -134,6 +149,7 @@ constexpr SourceRules kSourceRules[] = {
     {proto::Data::kIdx, "idx", [](const auto& data, Problems& problems) { CheckIdx(data.idx(), problems); }},
     {proto::Data::kCifar, "cifar",
      [](const auto& data, Problems& problems) { CheckCifar(data.cifar(), problems); }},
+    {proto::Data::kCsv, "csv", [](const auto& data, Problems& problems) { CheckCsv(data.csv(), problems); }},
     {proto::Data::kImageFolder, "image_folder",
      [](const auto& data, Problems& problems) { CheckImageFolder(data.image_folder(), problems); }},
     {proto::Data::kTfrecord, "tfrecord",

@@ -32,6 +32,7 @@ const std::map<std::string, std::function<void(absl::string_view)>>& Targets() {
       {"proc_text", FuzzProcText},
       {"idx", FuzzIdx},
       {"cifar", FuzzCifar},
+      {"csv", FuzzCsv},
       {"npy", FuzzNpy},
       {"picture", FuzzPicture},
       {"tfrecord", FuzzTfrecord},

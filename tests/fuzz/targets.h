@@ -32,6 +32,7 @@ void FuzzRemoteSecrets(absl::string_view input);
 // Input from files.
 void FuzzIdx(absl::string_view input);           // Images and labels in IDX format, plain and gzipped.
 void FuzzCifar(absl::string_view input);         // A file of CIFAR-10 or CIFAR-100.
+void FuzzCsv(absl::string_view input);           // Samples as lines of text.
 void FuzzNpy(absl::string_view input);           // A NumPy array.
 void FuzzPicture(absl::string_view input);       // A PNG or JPEG file.
 void FuzzTfrecord(absl::string_view input);      // A TFRecord file of tf.Example messages.

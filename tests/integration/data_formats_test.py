@@ -6,6 +6,7 @@ import shutil
 import struct
 import tempfile
 import unittest
+import zipfile
 import zlib
 
 from tethys_run import JOB, Run, STRATEGIES, TethysTest, command
@@ -100,6 +101,14 @@ class DataFormatsTest(TethysTest):
             samples = [pixels[3 * PIXELS * i:3 * PIXELS * (i + 1)] for i in range(count)]
             cls.write(f"{split}-images.npy", npy("|u1", (count, SIDE, SIDE, 3), pixels))
             cls.write(f"{split}-labels.npy", npy("<i4", (count,), struct.pack(f"<{count}i", *labels)))
+            floats = struct.pack(f"<{len(pixels)}f", *pixels)
+            cls.write(f"{split}-floats.npy", npy("<f4", (count, SIDE, SIDE, 3), floats))
+            cls.write(f"{split}.csv", "".join(",".join(map(str, (*sample, label))) + "\n"
+                                             for sample, label in zip(samples, labels)).encode())
+            for method in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+                with zipfile.ZipFile(os.path.join(cls.folder, f"{split}-{method}.npz"), "w", method) as archive:
+                    for kind in ("images", "labels", "floats"):
+                        archive.write(os.path.join(cls.folder, f"{split}-{kind}.npy"), f"{kind}.npy")
             half = count // 2
             for part, numbers in enumerate((range(half), range(half, count))):
                 cls.write(f"{split}-{part}.tfrecord", b"".join(record(png(samples[i]), labels[i]) for i in numbers))
@@ -154,7 +163,8 @@ class DataFormatsTest(TethysTest):
         folders = "".join(f'{split}: "{self.folder}/{split}" ' for split in SAMPLES)
         overrides = ["strategy=local", "epochs=1"]
         with Run(overrides, job=self.idx_job()).run() as idx:
-            for source in (f"npy {{ {arrays} }}", f"tfrecord {{ {records} }}"):
+            for source in (f"npy {{ {arrays} }}", f"tfrecord {{ {records} }}", self.csv(), self.npz(zipfile.ZIP_STORED),
+                           self.npz(zipfile.ZIP_DEFLATED)):
                 job = self.job(f"  {source}\n")
                 with self.subTest(source=source), Run([*overrides, "data.loader_threads=2"], job=job).run() as other:
                     self.assert_same_bits(other, idx)
@@ -164,6 +174,49 @@ class DataFormatsTest(TethysTest):
             with Run(overrides, job=self.job(f"  image_folder {{ {folders} }}\n")).run() as pictures:
                 self.assert_same_bits(pictures, idx)
                 self.assertEqual(pictures.summary()["test"], idx.summary()["test"])
+
+    def csv(self):
+        files = "".join(f'{split}: "{self.folder}/{split}.csv" ' for split in SAMPLES)
+        return f"csv {{ {files} bytes: true shape: [{SIDE}, {SIDE}, 3] }}"
+
+    def npz(self, method, images="images"):
+        arrays = "".join(f'{split}_{kind}: "{self.folder}/{split}-{method}.npz#{member}" ' for split in SAMPLES
+                         for kind, member in (("images", images), ("labels", "labels")))
+        return f"npy {{ {arrays} }}"
+
+    def test_floats_train_the_bits_of_the_pixels_that_they_equal(self):
+        """Bytes are divided by 255 before they are standardised; here a deviation of 255 does that for floats."""
+        arrays = "".join(f'{split}_{kind}: "{self.folder}/{split}-{name}.npy" ' for split in SAMPLES
+                         for kind, name in (("images", "floats"), ("labels", "labels")))
+        sources = [f"npy {{ {arrays} }}", self.npz(zipfile.ZIP_DEFLATED, "floats"),
+                   self.csv().replace("bytes: true", "bytes: false")]
+        for strategy in (["strategy=local"], STRATEGIES["mirrored"]):
+            with Run([*strategy, "epochs=1"], job=self.idx_job()).run() as idx:
+                for source in sources if strategy == ["strategy=local"] else sources[:1]:
+                    with self.subTest(source=source, strategy=strategy):
+                        with Run([*strategy, "epochs=1"], job=self.float_job(source)).run() as floats:
+                            self.assertIn("samples of [32, 32, 3] float32", floats.output)
+                            self.assert_same_bits(floats, idx)
+                            self.assertEqual(floats.summary()["test"], idx.summary()["test"])
+        self.check_uses_of_floats(sources[0])
+
+    def float_job(self, source):
+        return self.job(f"  {source}\n").replace("classes: 10", "classes: 10 deviation: 255")
+
+    def check_uses_of_floats(self, source):
+        """Evaluation and prediction take the type of the inputs from the checkpoint."""
+        with Run(["strategy=local", "epochs=1"], job=self.float_job(source)).run() as run:
+            status, output = command(["evaluate", f"--checkpoint={run.directory}"])
+            self.assertEqual(status, 0, output)
+            self.assertIn(f"{run.summary()['test']['accuracy']:.4f}", output)
+            out = os.path.join(self.folder, "predictions.csv")
+            status, output = command(["predict", f"--checkpoint={run.directory}", f"--out={out}"])
+            self.assertEqual(status, 0, output)
+            self.assertEqual(len(self.content("predictions.csv").splitlines()), SAMPLES["test"] + 1)
+            status, output = command(["predict", f"--checkpoint={run.directory}", f"--images={self.folder}/test-images",
+                                      f"--out={out}"])
+            self.assertEqual(status, 2, output)
+            self.assertIn("the samples are bytes, the model of", output)
 
     def data(self, *arguments, code=0):
         cache = [f"--set=data.cache_dir={self.folder}/cache"] if code == 0 else []
@@ -179,14 +232,15 @@ class DataFormatsTest(TethysTest):
         """IDX to every other format in turn, and back."""
         self.write("job.textproto", self.idx_job().replace("1200", "0").encode())
         source = os.path.join(self.folder, "job.textproto")
-        for number, arguments in enumerate((["cifar"], ["tfrecord", "--files=3"], ["npy"], ["tfrecord", "--raw"], ["idx"])):
+        for number, arguments in enumerate((["cifar"], ["tfrecord", "--files=3"], ["npy"], ["tfrecord", "--raw"],
+                                                   ["csv"], ["idx"])):
             out = os.path.join(self.folder, f"converted-{number}")
             self.assertIn("1,500 samples for training and 300 for the test",
                           self.data("convert", source, "--to", *arguments, f"--out={out}"))
             source = os.path.join(out, "data.textproto")
         for split in SAMPLES:
             for kind in ("images", "labels"):
-                self.assertEqual(self.content("converted-4", f"{split}-{kind}.idx"), self.content(f"{split}-{kind}"))
+                self.assertEqual(self.content("converted-5", f"{split}-{kind}.idx"), self.content(f"{split}-{kind}"))
             records = b"".join(self.content(f"{split}_batch_{part}.bin") for part in range(3))
             self.assertEqual(self.content("converted-0", f"{split}_batch.bin"), records)
         folder = os.path.join(self.folder, "converted-pictures")

@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 
+#include <cmath>
 #include <cstring>
 #include <filesystem>
 #include <memory>
@@ -30,8 +31,16 @@ int32_t BitsOf(float value) {
 std::vector<Sample> MakeSamples(const SampleSpec& spec, int64_t classes) {
   std::vector<Sample> samples(7);
   for (size_t i = 0; i < samples.size(); ++i) {
-    for (int64_t j = 0; j < spec.elements(); ++j)
-      samples[i].values.push_back(static_cast<uint8_t>(31 * i + 5 * j));
+    for (int64_t j = 0; j < spec.elements(); ++j) {
+      const auto byte = static_cast<uint8_t>(31 * i + 5 * j);
+      const float number =
+          std::ldexp(1.0f / (1 + byte), static_cast<int>(j % 120) - 60) * (j % 2 == 0 ? 1 : -1);
+      const auto* const bytes = reinterpret_cast<const uint8_t*>(&number);
+      if (spec.type == ValueType::kByte)
+        samples[i].values.push_back(byte);
+      else
+        samples[i].values.insert(samples[i].values.end(), bytes, bytes + sizeof(number));
+    }
     for (int64_t j = 0; j < spec.labels.elements(); ++j) {
       samples[i].labels.push_back(spec.labels.targets
                                       ? BitsOf(0.5f * static_cast<float>(i) - static_cast<float>(j))
@@ -69,7 +78,7 @@ class SampleWriterTest : public ::testing::Test {
     if (!datasets.ok()) return {};
     const Dataset& dataset = *datasets->train;
     EXPECT_EQ(dataset.spec(), part.spec);
-    std::vector<Sample> read(dataset.size(), {std::vector<uint8_t>(part.spec.elements()),
+    std::vector<Sample> read(dataset.size(), {std::vector<uint8_t>(part.spec.bytes()),
                                               std::vector<int32_t>(part.spec.labels.elements())});
     for (int64_t i = 0; i < dataset.size(); ++i) {
       EXPECT_TRUE(dataset.Read(i, read[i].values.data(), read[i].labels.data()).ok());
@@ -94,11 +103,34 @@ TEST_F(SampleWriterTest, FormatsHoldEveryKindOfLabelThatTheyAccept) {
   }
 }
 
+TEST_F(SampleWriterTest, TextHoldsRowsOfLabelsButNoMaps) {
+  for (const SampleSpec& spec : {SampleSpec{.shape = {4, 3, 3}}, SampleSpec{.shape = {12}},
+                                 SampleSpec{.shape = {4, 3}, .labels = {.targets = true}},
+                                 SampleSpec{.shape = {4, 3}, .labels = {.shape = {2}, .targets = true}}}) {
+    const std::vector<Sample> samples = MakeSamples(spec, 5);
+    EXPECT_EQ(RoundTrip("csv", PartOf(spec, spec.labels.targets ? 0 : 5), samples), samples);
+  }
+  const SampleSpec maps = {.shape = {4, 3}, .labels = {.shape = {4, 3}}};
+  EXPECT_THAT(std::string((*FindWriterFormat("csv"))->check(PartOf(maps, 5)).message()),
+              HasSubstr("a line holds one class, or a row of targets"));
+}
+
+TEST_F(SampleWriterTest, FloatsAreHeldExactlyOrRefused) {
+  const SampleSpec spec = {.shape = {32, 32, 3}, .type = ValueType::kFloat};
+  const std::vector<Sample> samples = MakeSamples(spec, 5);
+  for (const char* name : {"csv", "idx", "npy", "tfrecord"})
+    EXPECT_EQ(RoundTrip(name, PartOf(spec, 5), samples), samples);
+  for (const char* name : {"cifar", "image_folder"}) {
+    EXPECT_THAT(std::string((*FindWriterFormat(name))->check(PartOf(spec, 5)).message()),
+                HasSubstr("float32"));
+  }
+}
+
 TEST_F(SampleWriterTest, ManyClassesAreHeldByNumpyAndTfrecord) {
   const SampleSpec spec = {.shape = {2, 2}};
   std::vector<Sample> samples = MakeSamples(spec, 5);
   samples[3].labels = {999};
-  for (const char* name : {"npy", "tfrecord"})
+  for (const char* name : {"csv", "npy", "tfrecord"})
     EXPECT_EQ(RoundTrip(name, PartOf(spec, 1000), samples), samples);
   EXPECT_THAT(std::string((*FindWriterFormat("idx"))->check(PartOf(spec, 1000)).message()),
               HasSubstr("labels are bytes, but data.classes is 1000"));
@@ -138,7 +170,7 @@ TEST_F(SampleWriterTest, FoldersHoldPicturesOfEveryClass) {
 TEST_F(SampleWriterTest, WhatIsNotCommittedIsRemoved) {
   const SampleSpec spec = {.shape = {32, 32, 3}};
   const std::vector<Sample> samples = MakeSamples(spec, 5);
-  for (const char* name : {"cifar", "idx", "image_folder", "npy", "tfrecord"}) {
+  for (const char* name : {"cifar", "csv", "idx", "image_folder", "npy", "tfrecord"}) {
     auto writer = (*FindWriterFormat(name))->create(PartOf(spec, 5)).value();
     EXPECT_TRUE(writer->Add(samples[0].values.data(), samples[0].labels.data()).ok());
     EXPECT_FALSE(Empty()) << name;
@@ -161,7 +193,7 @@ TEST_F(SampleWriterTest, LabelsBeyondTheFormatAreRefused) {
                 HasSubstr("a sample has label 1000"));
   }
   EXPECT_THAT(std::string(FindWriterFormat("png").status().message()),
-              HasSubstr("'png' is no format that can be written: name one of cifar, idx"));
+              HasSubstr("'png' is no format that can be written: name one of cifar, csv, idx"));
 }
 
 }  // namespace

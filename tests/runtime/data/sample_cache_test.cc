@@ -228,6 +228,12 @@ TEST(SampleCacheHeaderTest, HeadersThatLieAreRefused) {
   EXPECT_TRUE(parsed->spec == content.spec);
   EXPECT_EQ(parsed->samples, 7);
   EXPECT_EQ(parsed->key, content.key);
+  SampleCacheContent floats = content;
+  floats.spec.type = ValueType::kFloat;
+  const int64_t size_of_floats = SampleCacheLayout(floats.spec, 7).size;
+  EXPECT_GT(size_of_floats, size);
+  EXPECT_TRUE(parse(SampleCacheHeader(floats), size_of_floats)->spec == floats.spec);
+  EXPECT_TRUE(absl::IsDataLoss(parse(SampleCacheHeader(floats), size).status()));
   EXPECT_TRUE(absl::IsDataLoss(parse(header, size + 1).status()));
   EXPECT_TRUE(absl::IsDataLoss(parse(header.substr(1), size).status()));
   for (size_t at = 0; at < header.size(); ++at) {
@@ -282,6 +288,29 @@ TEST_F(CachedJobTest, CachedJobHasTheSamplesOfTheUncachedOne) {
   threads.mutable_data()->set_validation_samples(3);
   EXPECT_EQ(LoadDatasets(threads).value().train->size(), 17);
   EXPECT_EQ(Entries(), 2) << "one on disk, and a note of the one in memory";
+}
+
+TEST_F(CachedJobTest, FloatsAreCachedWithTheirBits) {
+  proto::Job job;
+  proto::Data& data = *job.mutable_data();
+  data.set_classes(3);
+  data.mutable_csv()->add_train(directory_.Write("train.csv", "0.1,-2e-30,1\n3e38,1e-45,2\n"));
+  data.set_cache_dir(directory_.Path("cache"));
+  for (const auto cache : {proto::Data::NONE, proto::Data::DISK, proto::Data::MEMORY, proto::Data::DISK}) {
+    data.set_cache(cache);
+    const Datasets opened = LoadDatasets(job).value();
+    EXPECT_EQ(opened.train->spec().type, ValueType::kFloat);
+    float values[2];
+    int32_t label = -1;
+    ASSERT_TRUE(opened.train->Read(1, reinterpret_cast<uint8_t*>(values), &label).ok());
+    EXPECT_EQ(values[0], 3e38f);
+    EXPECT_EQ(values[1], 1e-45f);
+    EXPECT_EQ(label, 2);
+  }
+  data.set_cache(proto::Data::DISK);
+  directory_.Write("train.csv", "0.1,0.2,1\n3,nan,2\n");
+  EXPECT_THAT(std::string(LoadDatasets(job).status().message()),
+              HasSubstr("train.csv, line 2, column 2: \"nan\" is not finite"));
 }
 
 TEST_F(CachedJobTest, ChangedDataMakeANewEntry) {

@@ -1,0 +1,43 @@
+// Text files whose lines are read by number: their places are held in memory, 8 bytes a line, and their
+// contents stay in the files. Opening a file reads all of it once. Immutable; thread-safe.
+#ifndef TETHYS_RUNTIME_DATA_CSV_LINES_H_
+#define TETHYS_RUNTIME_DATA_CSV_LINES_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/string_view.h"
+#include "runtime/base/status.h"
+#include "runtime/data/byte_source.h"
+
+namespace tethys {
+
+class CsvLines {
+ public:
+  static constexpr int64_t kMostLineBytes = int64_t{1} << 30;
+
+  // Lines end with "\n" or "\r\n", the last one also with the file. Empty lines at the end are left out.
+  // InvalidArgument: an empty line elsewhere, one longer than kMostLineBytes, or no line at all.
+  static absl::StatusOr<CsvLines> Find(std::shared_ptr<const ByteSource> file);
+
+  int64_t size() const { return static_cast<int64_t>(begins_.size()); }
+  // Of line `index`, for errors: "train.csv, line 3", counted from 1.
+  std::string Name(int64_t index) const { return absl::StrCat(file_->name(), ", line ", index + 1); }
+  // Without its end; valid until the next call on this thread. Requires 0 <= index < size().
+  absl::StatusOr<absl::string_view> Read(int64_t index) const;
+
+ private:
+  CsvLines(std::shared_ptr<const ByteSource> file, std::vector<int64_t> begins, int64_t end)
+      : file_(std::move(file)), begins_(std::move(begins)), end_(end) {}
+
+  std::shared_ptr<const ByteSource> file_;
+  std::vector<int64_t> begins_;
+  int64_t end_;  // Of the last line, or of the first empty one behind it.
+};
+
+}  // namespace tethys
+
+#endif  // TETHYS_RUNTIME_DATA_CSV_LINES_H_

@@ -1,0 +1,227 @@
+// Lines of text are read as samples, and files that do not fit are refused naming file and line.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include "runtime/data/csv_lines.h"
+#include "runtime/data/data_format.h"
+#include "runtime/data/dataset.h"
+#include "tests/runtime/data/reference_samples.h"
+#include "tests/testing/temp_directory.h"
+
+namespace tethys {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+class CsvTest : public ::testing::Test {
+ protected:
+  proto::Job JobOf(const std::string& content) const {
+    proto::Job job;
+    job.mutable_data()->set_classes(10);
+    job.mutable_data()->mutable_csv()->add_train(directory_.Write("train.csv", content));
+    return job;
+  }
+  // The values of a sample of floats.
+  static std::vector<float> ValuesOf(const Dataset& data, int64_t index) {
+    std::vector<float> values(data.sample_elements());
+    const absl::Status status = data.ReadValues(index, reinterpret_cast<uint8_t*>(values.data()));
+    EXPECT_TRUE(status.ok()) << status;
+    return values;
+  }
+  static int32_t LabelOf(const Dataset& data, int64_t index) {
+    int32_t label = -1;
+    EXPECT_TRUE(data.ReadLabels(index, &label).ok());
+    return label;
+  }
+  // The error of opening the data or, if there is none, of reading sample `index`.
+  static std::string ErrorOf(const proto::Job& job, int64_t index = 0) {
+    const absl::StatusOr<Datasets> data = LoadDatasets(job);
+    if (!data.ok()) return std::string(data.status().message());
+    std::vector<float> values(data->train->sample_elements());
+    std::vector<int32_t> labels(data->train->label_format().elements());
+    return std::string(
+        data->train->Read(index, reinterpret_cast<uint8_t*>(values.data()), labels.data()).message());
+  }
+
+  const testing::TempDirectory directory_;
+};
+
+TEST_F(CsvTest, TextOfNumPyHasItsSamples) {
+  proto::Job job;
+  job.mutable_data()->set_classes(4);
+  proto::Csv& csv = *job.mutable_data()->mutable_csv();
+  csv.add_train(testing::ReferenceFile("numpy_bytes.csv"));
+  csv.set_bytes(true);
+  csv.set_delimiter(";");
+  for (const int64_t axis : {4, 5, 3}) csv.add_shape(axis);
+  testing::ExpectReferenceSamples(*LoadDatasets(job).value().train);
+  // Numbers like 1.000000000000000000e+00 below a line of names.
+  csv.set_train(0, testing::ReferenceFile("numpy_floats.csv"));
+  csv.clear_delimiter();
+  testing::ExpectReferenceSamples(*LoadDatasets(job).value().train);
+  csv.set_bytes(false);
+  const Datasets data = LoadDatasets(job).value();
+  EXPECT_EQ(data.train->spec(), (SampleSpec{.shape = {4, 5, 3}, .type = ValueType::kFloat}));
+  const std::vector<float> values = ValuesOf(*data.train, 3);
+  for (int k = 0; k < 60; ++k) EXPECT_EQ(values[k], 21 + k);
+  EXPECT_EQ(FormatOf(job.data()).bytes_held(job.data(), data.train->spec()), 8);
+}
+
+TEST_F(CsvTest, FloatsAreTheNearestOfTheirText) {
+  const Datasets data = LoadDatasets(JobOf("0.1,-1e-3, +3.5e8 ,1e-60,16777217,1e-40,7\n")).value();
+  EXPECT_THAT(ValuesOf(*data.train, 0), ElementsAre(0.1f, -1e-3f, 3.5e8f, 0.0f, 16777216.0f, 1e-40f));
+  EXPECT_EQ(LabelOf(*data.train, 0), 7);
+}
+
+TEST_F(CsvTest, LinesMayEndInAnyUsualWay) {
+  for (const char* content : {"1,2,3\n4,5,6\n", "1,2,3\n4,5,6", "1,2,3\r\n4,5,6\r\n", "1,2,3\r\n4,5,6\r",
+                              "\xef\xbb\xbf"
+                              "1,2,3\n4,5,6\n\n\r\n",
+                              "a,b,c\r\n1,2,3\n4,5,6"}) {
+    const absl::StatusOr<Datasets> data = LoadDatasets(JobOf(content));
+    ASSERT_TRUE(data.ok()) << content << data.status();
+    ASSERT_EQ(data->train->size(), 2) << content;
+    EXPECT_THAT(ValuesOf(*data->train, 0), ElementsAre(1, 2)) << content;
+    EXPECT_THAT(ValuesOf(*data->train, 1), ElementsAre(4, 5)) << content;
+    EXPECT_EQ(LabelOf(*data->train, 1), 6) << content;
+  }
+}
+
+TEST_F(CsvTest, LinesAcrossBlocksOfTheSearchAreWhole) {
+  std::string content;
+  for (int i = 0; i < 90'000; ++i) absl::StrAppend(&content, i, ",", 3 * i, ",", i % 10, "\r\n");
+  const Datasets data = LoadDatasets(JobOf(content)).value();
+  ASSERT_EQ(data.train->size(), 90'000);
+  for (int i = 89'999; i >= 0; i -= 7) {
+    ASSERT_THAT(ValuesOf(*data.train, i), ElementsAre(i, 3 * i));
+    ASSERT_EQ(LabelOf(*data.train, i), i % 10);
+  }
+}
+
+TEST_F(CsvTest, SeveralFilesWithHeadersAreOnePart) {
+  proto::Job job = JobOf("x,y,label\n1,2,3\n");
+  directory_.Write("train.csv.2", "x,y,label\n4,5,6\n7,8,9\n");
+  job.mutable_data()->mutable_csv()->set_train(0, directory_.Path("train.csv*"));
+  const Datasets data = LoadDatasets(job).value();
+  ASSERT_EQ(data.train->size(), 3);
+  EXPECT_THAT(data.file_samples, ElementsAre(1, 2));
+  EXPECT_THAT(ValuesOf(*data.train, 2), ElementsAre(7, 8));
+  directory_.Write("train.csv.2", "x,y,label\n4,5,6\n7,x,9\n");
+  EXPECT_THAT(ErrorOf(job, 2), HasSubstr("train.csv.2, line 3, column 2: \"x\" is no number"));
+}
+
+TEST_F(CsvTest, LabelColumnIsCountedFromEitherEnd) {
+  for (const auto& [column, label] : {std::pair{0, 1}, {1, 2}, {2, 3}, {-1, 3}, {-3, 1}}) {
+    proto::Job job = JobOf("1,2,3\n");
+    job.mutable_data()->mutable_csv()->set_label_column(column);
+    const Datasets data = LoadDatasets(job).value();
+    EXPECT_EQ(LabelOf(*data.train, 0), label) << column;
+    const std::vector<float> values = ValuesOf(*data.train, 0);
+    EXPECT_EQ(values[0] + values[1], 6 - label) << column;
+  }
+  for (const int column : {3, -4}) {
+    proto::Job job = JobOf("1,2,3\n");
+    job.mutable_data()->mutable_csv()->set_label_column(column);
+    EXPECT_THAT(ErrorOf(job), HasSubstr(absl::StrCat("train.csv, line 1 has 3 columns, but "
+                                                     "data.csv.label_column is ",
+                                                     column)));
+  }
+}
+
+TEST_F(CsvTest, TargetsAreColumnsOfFloats) {
+  proto::Job job = JobOf("1,0.5,-2,3\n4,1.5,1,6\n");
+  proto::Csv& csv = *job.mutable_data()->mutable_csv();
+  csv.set_label_column(1);
+  csv.set_targets(2);
+  EXPECT_THAT(ErrorOf(job), HasSubstr("data.csv.targets is for the mean squared error"));
+  job.mutable_data()->clear_classes();
+  job.mutable_model()->mutable_loss()->mutable_mean_squared_error();
+  const Datasets data = LoadDatasets(job).value();
+  EXPECT_EQ(data.train->label_format(), (LabelFormat{.shape = {2}, .targets = true}));
+  EXPECT_THAT(ValuesOf(*data.train, 1), ElementsAre(4, 6));
+  float targets[2];
+  ASSERT_TRUE(data.train->ReadLabels(0, reinterpret_cast<int32_t*>(targets)).ok());
+  EXPECT_THAT(targets, ElementsAre(0.5f, -2));
+  csv.set_label_column(3);
+  EXPECT_THAT(ErrorOf(job), HasSubstr("data.csv.label_column is 3 and data.csv.targets 2"));
+  csv.clear_label_column();
+  csv.clear_targets();
+  EXPECT_EQ(LoadDatasets(job).value().train->label_format(), (LabelFormat{.targets = true}));
+}
+
+TEST_F(CsvTest, SamplesThatCannotBeReadAreNamedByLineAndColumn) {
+  for (const auto& [content, message] : std::vector<std::pair<std::string, std::string>>{
+           {"1,2,3\n1,b,3", "line 2, column 2: \"b\" is no number"},
+           {"1,2,3\n1,,3", "line 2, column 2: \"\" is no number"},
+           {"1,2,3\n1,2e,3", "line 2, column 2: \"2e\" is no number"},
+           {"1,2,3\n1,0x10,3", "line 2, column 2: \"0x10\" is no number"},
+           {"1,2,3\n1,nan,3", "line 2, column 2: \"nan\" is not finite"},
+           {"1,2,3\n-inf,2,3", "line 2, column 1: \"-inf\" is not finite"},
+           {"1,2,3\n1e39,2,3", "line 2, column 1: \"1e39\" is not finite"},
+           {"1,2,3\n1,2,3.5", "line 2, column 3: \"3.5\" is no class"},
+           {"1,2,3\n1,2,cat", "line 2, column 3: \"cat\" is no class"},
+           {"1,2,3\n1,2,10", "line 2, column 3: \"10\" is a label outside the 10 classes"},
+           {"1,2,3\n1,2,-1", "line 2, column 3: \"-1\" is a label outside"},
+           {"1,2,3\n1,2,99999999999999999999", "\"99999999999999999999\" is no class"},
+           {"1,2,3\n1,2", "line 2 has 2 columns, the first sample has 3"},
+           {"1,2,3\n1,2,3,4", "line 2 has 4 columns, the first sample has 3"},
+           {"1,2,3\n3", "line 2 has 1 column, the first sample has 3"}}) {
+    EXPECT_THAT(ErrorOf(JobOf(content), 1), AllOf(HasSubstr("train.csv"), HasSubstr(message))) << content;
+  }
+  for (const char* value : {"256", "-1", "0.5", "x", "1e3"}) {
+    proto::Job job = JobOf(absl::StrCat("1,2,3\n1,", value, ",3\n"));
+    job.mutable_data()->mutable_csv()->set_bytes(true);
+    EXPECT_THAT(ErrorOf(job, 1),
+                HasSubstr(absl::StrCat("line 2, column 2: \"", value, "\" is no integer from 0 to 255")));
+  }
+}
+
+TEST_F(CsvTest, FilesThatDoNotFitAreRefusedNamingThem) {
+  for (const auto& [content, message] :
+       std::vector<std::pair<std::string, std::string>>{{"", "the file is empty"},
+                                                        {"\n\r\n", "the file has no lines but empty ones"},
+                                                        {"\xef\xbb\xbf", "the file has no lines"},
+                                                        {"a,b,c\n", "is a header: the file holds no samples"},
+                                                        {"1,2,3\n\n4,5,6\n", "line 2 is empty"},
+                                                        {"1,2,3\r\n\r\n\n4,5,6\n", "line 2 is empty"},
+                                                        {"1;2;3\n", "its only line has words"},
+                                                        {"7\n", "no column but that of the label"}}) {
+    EXPECT_THAT(ErrorOf(JobOf(content)), AllOf(HasSubstr("train.csv"), HasSubstr(message))) << content;
+  }
+  proto::Job job = JobOf("1,2,3\n");
+  job.mutable_data()->mutable_csv()->add_shape(3);
+  EXPECT_THAT(ErrorOf(job), HasSubstr("has 2 columns besides the label, but data.csv.shape is [3]"));
+  job.mutable_data()->mutable_csv()->set_shape(0, INT64_MAX);
+  job.mutable_data()->mutable_csv()->add_shape(3);
+  EXPECT_THAT(ErrorOf(job), HasSubstr("but data.csv.shape is"));
+}
+
+// Claims a line of more than 1 GiB without having one.
+class LongLine final : public ByteSource {
+ public:
+  const std::string& name() const override { return name_; }
+  int64_t size() const override { return CsvLines::kMostLineBytes + 2; }
+  absl::Status ReadAt(int64_t offset, absl::Span<uint8_t> out) const override {
+    std::fill(out.begin(), out.end(), uint8_t{'1'});
+    if (offset + static_cast<int64_t>(out.size()) == size()) out.back() = '\n';
+    return absl::OkStatus();
+  }
+
+ private:
+  const std::string name_ = "long.csv";
+};
+
+TEST(CsvLinesTest, LineLongerThanTheLimitIsRefused) {
+  EXPECT_THAT(std::string(CsvLines::Find(std::make_shared<LongLine>()).status().message()),
+              HasSubstr("long.csv, line 1 has 1073741825 bytes"));
+}
+
+}  // namespace
+}  // namespace tethys
