@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <filesystem>
 #include <utility>
 
 #include "runtime/base/file.h"
@@ -103,6 +104,10 @@ absl::StatusOr<std::shared_ptr<const ByteSource>> OpenLocalFile(const std::strin
 }
 
 bool IsUrlPath(const std::string& path) { return IsUrl(path); }
+
+std::string AbsolutePath(const std::string& path) {
+  return IsUrl(path) ? path : std::filesystem::absolute(path).string();
+}
 
 absl::StatusOr<std::shared_ptr<const ByteSource>> OpenFile(const std::string& path) {
   if (!IsUrl(path)) return OpenLocalFile(path);

@@ -37,6 +37,10 @@ absl::StatusOr<std::shared_ptr<const ByteSource>> OpenFile(const std::string& pa
 // Whether a path of a job is a URL, so that no file of the system has it.
 bool IsUrlPath(const std::string& path);
 
+// The path with the working directory before it, unless it is absolute or a URL: a name of the file for every
+// process of the host.
+std::string AbsolutePath(const std::string& path);
+
 // The version of the file, which is opened only if it is elsewhere. NotFound: no such file.
 // FailedPrecondition: its server does not say when it changes.
 absl::StatusOr<std::string> FileVersion(const std::string& path);

@@ -12,6 +12,7 @@
 
 #include "runtime/data/byte_source.h"
 #include "runtime/data/formats.h"
+#include "runtime/data/sample_files.h"
 
 namespace tethys {
 namespace {
@@ -37,33 +38,17 @@ Record RecordOf(const proto::Cifar& cifar) {
   }
 }
 
-std::vector<std::string> Patterns(const proto::Data& data, DataPart part) {
-  const auto& patterns = part == DataPart::kTrain ? data.cifar().train() : data.cifar().test();
-  return {patterns.begin(), patterns.end()};
-}
-
-bool Has(const proto::Data& data, DataPart part) { return !Patterns(data, part).empty(); }
+bool Has(const proto::Data& data, DataPart part) { return !PatternsOf(data.cifar(), part).empty(); }
 
 absl::StatusOr<std::vector<std::string>> Paths(const proto::Data& data, DataPart part) {
-  return ExpandPaths(Patterns(data, part));
+  return ExpandPaths(PatternsOf(data.cifar(), part));
 }
 
-std::string Place(const proto::Data& data) {
-  return data.cifar().train().empty() ? "" : FolderOf(data.cifar().train(0));
-}
+std::string Place(const proto::Data& data) { return PlaceOf(data.cifar()); }
 
 int64_t BytesHeld(const proto::Data&, const SampleSpec&) { return sizeof(uint8_t); }  // The label.
 
-// A file of a part, and the number of its first sample there.
-struct File {
-  std::shared_ptr<const ByteSource> bytes;
-  int64_t first = 0;
-};
-
-struct Files {
-  std::vector<File> files;
-  int64_t samples = 0;
-};
+using Files = SampleFiles<std::shared_ptr<const ByteSource>>;
 
 absl::StatusOr<Files> OpenFiles(const proto::Data& data, DataPart part, const Record& record) {
   TETHYS_ASSIGN_OR_RETURN(const std::vector<std::string> paths, Paths(data, part));
@@ -77,8 +62,7 @@ absl::StatusOr<Files> OpenFiles(const proto::Data& data, DataPart part, const Re
           "): fetch it again, or correct data.cifar.labels"));
     }
     const int64_t samples = bytes->size() / record.bytes();
-    files.files.push_back({.bytes = std::move(bytes), .first = files.samples});
-    files.samples += samples;
+    files.Add(std::move(bytes), samples);
   }
   return files;
 }
@@ -86,20 +70,17 @@ absl::StatusOr<Files> OpenFiles(const proto::Data& data, DataPart part, const Re
 class CifarSource final : public SampleSource {
  public:
   CifarSource(Files files, const Record& record, std::vector<uint8_t> labels)
-      : SampleSource({.shape = {kSide, kSide, kChannels}}, files.samples),
-        files_(std::move(files.files)),
+      : SampleSource({.shape = {kSide, kSide, kChannels}}, files.samples()),
+        files_(std::move(files)),
         record_(record),
         labels_(std::move(labels)) {}
 
   absl::Status Read(int64_t index, uint8_t* values, int32_t* labels) const override {
     if (labels != nullptr) *labels = labels_[index];
     if (values == nullptr) return absl::OkStatus();
-    const auto next = std::upper_bound(files_.begin(), files_.end(), index,
-                                       [](int64_t sample, const File& file) { return sample < file.first; });
-    const File& file = *std::prev(next);
+    const auto [file, record] = files_.Find(index);
     std::array<uint8_t, kValues> planes;
-    TETHYS_RETURN_IF_ERROR(
-        file.bytes->ReadAt((index - file.first) * record_.bytes() + record_.labels, absl::MakeSpan(planes)));
+    TETHYS_RETURN_IF_ERROR(file->ReadAt(record * record_.bytes() + record_.labels, absl::MakeSpan(planes)));
     for (int64_t pixel = 0; pixel < kPixels; ++pixel) {
       for (int64_t c = 0; c < kChannels; ++c) values[pixel * kChannels + c] = planes[c * kPixels + pixel];
     }
@@ -107,7 +88,7 @@ class CifarSource final : public SampleSource {
   }
 
  private:
-  const std::vector<File> files_;
+  const Files files_;
   const Record record_;
   const std::vector<uint8_t> labels_;
 };
@@ -115,13 +96,13 @@ class CifarSource final : public SampleSource {
 absl::StatusOr<std::vector<uint8_t>> ReadAllLabels(const Files& files, const Record& record,
                                                    const LabelRules& rules) {
   std::vector<uint8_t> labels;
-  for (const File& file : files.files) {
-    for (int64_t offset = record.label; offset < file.bytes->size(); offset += record.bytes()) {
+  for (const auto& file : files.files()) {
+    for (int64_t offset = record.label; offset < file->size(); offset += record.bytes()) {
       uint8_t label = 0;
-      TETHYS_RETURN_IF_ERROR(file.bytes->ReadAt(offset, {&label, 1}));
+      TETHYS_RETURN_IF_ERROR(file->ReadAt(offset, {&label, 1}));
       if (!rules.Accepts(label)) {
         return absl::InvalidArgumentError(absl::StrCat(
-            file.bytes->name(), ": label ", label, " of record ", offset / record.bytes(), " is outside the ",
+            file->name(), ": label ", label, " of record ", offset / record.bytes(), " is outside the ",
             rules.classes, " classes of data.classes (0 to ", rules.classes - 1, ")"));
       }
       labels.push_back(label);
@@ -141,12 +122,10 @@ absl::StatusOr<DataHeader> ReadHeader(const proto::Data& data, DataPart part, co
   TETHYS_RETURN_IF_ERROR(CheckHasClasses(rules));
   const Record record = RecordOf(data.cifar());
   TETHYS_ASSIGN_OR_RETURN(const Files files, OpenFiles(data, part, record));
-  const std::string& name = files.files.front().bytes->name();
-  std::vector<int64_t> file_samples;
-  for (const File& file : files.files) file_samples.push_back(file.bytes->size() / record.bytes());
-  return DataHeader{.samples = files.samples,
+  const std::string& name = files.files().front()->name();
+  return DataHeader{.samples = files.samples(),
                     .spec = {.shape = {kSide, kSide, kChannels}},
-                    .file_samples = std::move(file_samples),
+                    .file_samples = files.counts(),
                     .values_name = name,
                     .labels_name = name};
 }

@@ -14,6 +14,7 @@
 #include "absl/strings/numbers.h"
 #include "runtime/data/csv_lines.h"
 #include "runtime/data/formats.h"
+#include "runtime/data/sample_files.h"
 
 namespace tethys {
 namespace {
@@ -172,51 +173,39 @@ absl::Status ParseLine(absl::string_view line, const Reading& reading, absl::Fun
 struct File {
   CsvLines lines;
   int64_t header = 0;  // Lines.
-  int64_t first = 0;   // The number of its first sample in the part.
 };
+using Files = SampleFiles<File>;
 
 class CsvSource final : public SampleSource {
  public:
-  CsvSource(std::vector<File> files, int64_t samples, Reading reading)
-      : SampleSource(reading.spec, samples), files_(std::move(files)), reading_(std::move(reading)) {}
+  CsvSource(Files files, Reading reading)
+      : SampleSource(reading.spec, files.samples()), files_(std::move(files)), reading_(std::move(reading)) {}
 
-  std::vector<int64_t> file_samples() const {
-    std::vector<int64_t> samples;
-    for (const File& file : files_) samples.push_back(file.lines.size() - file.header);
-    return samples;
-  }
+  std::vector<int64_t> file_samples() const { return files_.counts(); }
 
   absl::Status Read(int64_t index, uint8_t* values, int32_t* labels) const override {
-    const auto next = std::upper_bound(files_.begin(), files_.end(), index,
-                                       [](int64_t sample, const File& file) { return sample < file.first; });
-    const File& file = *std::prev(next);
-    const int64_t number = file.header + index - file.first;
-    TETHYS_ASSIGN_OR_RETURN(const absl::string_view line, file.lines.Read(number));
+    const Files::Place place = files_.Find(index);
+    const CsvLines& lines = place.file.lines;
+    const int64_t number = place.file.header + place.index;
+    TETHYS_ASSIGN_OR_RETURN(const absl::string_view line, lines.Read(number));
     return ParseLine(
-        line, reading_, [&] { return file.lines.Name(number); }, values, labels);
+        line, reading_, [&] { return lines.Name(number); }, values, labels);
   }
 
  private:
-  const std::vector<File> files_;
+  const Files files_;
   const Reading reading_;
 };
 
 // ------------------------------------------------------------------------------------------ the format
 
-std::vector<std::string> Patterns(const proto::Data& data, DataPart part) {
-  const auto& patterns = part == DataPart::kTrain ? data.csv().train() : data.csv().test();
-  return {patterns.begin(), patterns.end()};
-}
-
-bool Has(const proto::Data& data, DataPart part) { return !Patterns(data, part).empty(); }
+bool Has(const proto::Data& data, DataPart part) { return !PatternsOf(data.csv(), part).empty(); }
 
 absl::StatusOr<std::vector<std::string>> Paths(const proto::Data& data, DataPart part) {
-  return ExpandPaths(Patterns(data, part));
+  return ExpandPaths(PatternsOf(data.csv(), part));
 }
 
-std::string Place(const proto::Data& data) {
-  return data.csv().train().empty() ? "" : FolderOf(data.csv().train(0));
-}
+std::string Place(const proto::Data& data) { return PlaceOf(data.csv()); }
 
 int64_t BytesHeld(const proto::Data&, const SampleSpec&) { return sizeof(int64_t); }  // The place of a line.
 
@@ -264,8 +253,7 @@ absl::StatusOr<std::shared_ptr<const CsvSource>> OpenLines(const proto::Data& da
                                                            const LabelRules& rules) {
   TETHYS_ASSIGN_OR_RETURN(Reading reading, ReadingOf(data.csv(), rules));
   TETHYS_ASSIGN_OR_RETURN(const std::vector<std::string> paths, Paths(data, part));
-  std::vector<File> files;
-  int64_t samples = 0;
+  Files files;
   for (const std::string& path : paths) {
     TETHYS_ASSIGN_OR_RETURN(auto bytes, OpenFile(path));
     TETHYS_ASSIGN_OR_RETURN(CsvLines lines, CsvLines::Find(std::move(bytes)));
@@ -275,16 +263,15 @@ absl::StatusOr<std::shared_ptr<const CsvSource>> OpenLines(const proto::Data& da
       return absl::InvalidArgumentError(
           absl::StrCat(path, ": its only line has words, so it is a header: the file holds no samples"));
     }
-    if (files.empty()) {
+    if (files.files().empty()) {
       TETHYS_ASSIGN_OR_RETURN(line, lines.Read(header));
       reading.columns = CountFields(line, reading.delimiter);
       TETHYS_RETURN_IF_ERROR(ResolveColumns(data.csv(), lines.Name(header), reading));
     }
     const int64_t count = lines.size() - header;
-    files.push_back({.lines = std::move(lines), .header = header, .first = samples});
-    samples += count;
+    files.Add({.lines = std::move(lines), .header = header}, count);
   }
-  return std::make_shared<CsvSource>(std::move(files), samples, std::move(reading));
+  return std::make_shared<CsvSource>(std::move(files), std::move(reading));
 }
 
 absl::StatusOr<std::shared_ptr<const SampleSource>> Open(const proto::Data& data, DataPart part,

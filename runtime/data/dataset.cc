@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <filesystem>
 
 #include "runtime/data/augmentation.h"
 #include "runtime/data/byte_source.h"
@@ -246,7 +245,7 @@ absl::StatusOr<std::string> SamplesKey(const proto::Job& job, DataPart part, con
   TETHYS_ASSIGN_OR_RETURN(const std::vector<std::string> paths, EveryFileOf(data, part));
   for (const std::string& path : paths) {
     TETHYS_ASSIGN_OR_RETURN(const std::string version, FileVersion(path));
-    key.Add(std::filesystem::absolute(path).string()).Add(version);
+    key.Add(AbsolutePath(path)).Add(version);
   }
   return key.text();
 }

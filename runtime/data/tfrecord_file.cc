@@ -7,7 +7,6 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
-#include <filesystem>
 #include <utility>
 
 #include "absl/functional/function_ref.h"
@@ -218,7 +217,7 @@ absl::Status RecordFile::OpenIndex(const std::string& cache_dir, absl::Status& d
   TETHYS_ASSIGN_OR_RETURN(const HostCache cache, HostCache::Open(cache_dir));
   const std::string key = CacheKey()
                               .Add("records of a TFRecord file")
-                              .Add(std::filesystem::absolute(bytes_->name()).string())
+                              .Add(AbsolutePath(bytes_->name()))
                               .Add(bytes_->version())
                               .text();
   FileDescriptor index;

@@ -10,16 +10,13 @@
 #include "runtime/data/finite_values.h"
 #include "runtime/data/formats.h"
 #include "runtime/data/picture.h"
+#include "runtime/data/sample_files.h"
 #include "runtime/data/tfrecord_file.h"
 
 namespace tethys {
 namespace {
 
-// A file of a part.
-struct File {
-  RecordFile records;
-  int64_t first = 0;  // The number of its first record in the part.
-};
+using Files = SampleFiles<RecordFile>;
 
 // ------------------------------------------------------------------------------------------ samples
 
@@ -163,47 +160,33 @@ absl::StatusOr<const proto::Example*> ReadExample(const RecordFile& file, int64_
 
 class TfrecordSource final : public SampleSource {
  public:
-  TfrecordSource(std::vector<File> files, int64_t samples, Reading reading)
-      : SampleSource(reading.spec, samples), files_(std::move(files)), reading_(std::move(reading)) {}
+  TfrecordSource(Files files, Reading reading)
+      : SampleSource(reading.spec, files.samples()), files_(std::move(files)), reading_(std::move(reading)) {}
 
   absl::Status Read(int64_t index, uint8_t* values, int32_t* labels) const override {
-    const auto next = std::upper_bound(files_.begin(), files_.end(), index,
-                                       [](int64_t sample, const File& file) { return sample < file.first; });
-    const File& file = *std::prev(next);
-    const int64_t record = index - file.first;
-    TETHYS_ASSIGN_OR_RETURN(const proto::Example* example, ReadExample(file.records, record));
-    const std::string name = file.records.Name(record);
+    const auto [file, record] = files_.Find(index);
+    TETHYS_ASSIGN_OR_RETURN(const proto::Example* example, ReadExample(file, record));
+    const std::string name = file.Name(record);
     if (labels != nullptr) TETHYS_RETURN_IF_ERROR(ReadLabelsOf(*example, reading_, name, labels));
     return values == nullptr ? absl::OkStatus() : ReadImageOf(*example, reading_, name, values);
   }
 
-  std::vector<int64_t> file_samples() const {
-    std::vector<int64_t> samples;
-    for (const File& file : files_) samples.push_back(file.records.records());
-    return samples;
-  }
+  std::vector<int64_t> file_samples() const { return files_.counts(); }
 
  private:
-  const std::vector<File> files_;
+  const Files files_;
   const Reading reading_;
 };
 
 // ------------------------------------------------------------------------------------------ the format
 
-std::vector<std::string> Patterns(const proto::Data& data, DataPart part) {
-  const auto& patterns = part == DataPart::kTrain ? data.tfrecord().train() : data.tfrecord().test();
-  return {patterns.begin(), patterns.end()};
-}
-
-bool Has(const proto::Data& data, DataPart part) { return !Patterns(data, part).empty(); }
+bool Has(const proto::Data& data, DataPart part) { return !PatternsOf(data.tfrecord(), part).empty(); }
 
 absl::StatusOr<std::vector<std::string>> Paths(const proto::Data& data, DataPart part) {
-  return ExpandPaths(Patterns(data, part));
+  return ExpandPaths(PatternsOf(data.tfrecord(), part));
 }
 
-std::string Place(const proto::Data& data) {
-  return data.tfrecord().train().empty() ? "" : FolderOf(data.tfrecord().train(0));
-}
+std::string Place(const proto::Data& data) { return PlaceOf(data.tfrecord()); }
 
 // The place of the record. Large files have their places in the host's cache.
 int64_t BytesHeld(const proto::Data&, const SampleSpec&) { return sizeof(int64_t); }
@@ -288,17 +271,15 @@ absl::StatusOr<Reading> ReadingOf(const proto::Data& data, const RecordFile& fil
 absl::StatusOr<std::shared_ptr<const TfrecordSource>> OpenRecords(const proto::Data& data, DataPart part,
                                                                   const LabelRules& rules) {
   TETHYS_ASSIGN_OR_RETURN(const std::vector<std::string> paths, Paths(data, part));
-  std::vector<File> files;
-  int64_t samples = 0;
+  Files files;
   for (const std::string& path : paths) {
     TETHYS_ASSIGN_OR_RETURN(auto bytes, OpenFile(path));
     TETHYS_ASSIGN_OR_RETURN(RecordFile records, RecordFile::Open(std::move(bytes), data.cache_dir()));
-    const int64_t first = samples;
-    samples += records.records();
-    files.push_back({.records = std::move(records), .first = first});
+    const int64_t samples = records.records();
+    files.Add(std::move(records), samples);
   }
-  TETHYS_ASSIGN_OR_RETURN(Reading reading, ReadingOf(data, files.front().records, rules));
-  return std::make_shared<TfrecordSource>(std::move(files), samples, std::move(reading));
+  TETHYS_ASSIGN_OR_RETURN(Reading reading, ReadingOf(data, files.files().front(), rules));
+  return std::make_shared<TfrecordSource>(std::move(files), std::move(reading));
 }
 
 absl::StatusOr<std::shared_ptr<const SampleSource>> Open(const proto::Data& data, DataPart part,

@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <filesystem>
 #include <utility>
 #include <vector>
 
@@ -114,11 +113,8 @@ absl::StatusOr<std::shared_ptr<const ByteSource>> Unpacked(const ByteSource& pac
                      "might be out of date: unpack it with gunzip"));
   }
   TETHYS_ASSIGN_OR_RETURN(const HostCache cache, HostCache::Open(cache_dir));
-  const std::string key = CacheKey()
-                              .Add("an unpacked file")
-                              .Add(std::filesystem::absolute(packed.name()).string())
-                              .Add(packed.version())
-                              .text();
+  const std::string key =
+      CacheKey().Add("an unpacked file").Add(AbsolutePath(packed.name())).Add(packed.version()).text();
   const auto accept = [](const std::string&) { return true; };
   const auto make = [&](const std::string& path, absl::FunctionRef<void()> progressed) -> absl::Status {
     const FileDescriptor out(open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));

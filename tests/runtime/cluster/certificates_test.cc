@@ -97,7 +97,8 @@ TEST(JobSecretTest, SecretsForDataFollowWithAndWithoutCertificates) {
   secret.tls = IdentityOf(*MakeAuthority(), proto::WORKER, 2);
   EXPECT_EQ(ParseSecretLine(SecretLine(secret))->data_secrets, secret.data_secrets);
   EXPECT_EQ(ParseSecretLine(SecretLine(secret))->tls->key, secret.tls->key);
-  EXPECT_THAT(Message(ParseSecretLine(secret.token.ToHex() + " job-7 data=??").status()), HasSubstr("base64"));
+  EXPECT_THAT(Message(ParseSecretLine(secret.token.ToHex() + " job-7 data=??").status()),
+              HasSubstr("base64"));
 }
 
 TEST(JobSecretTest, RefusesALineTruncatedWithinItsCertificates) {
