@@ -5,9 +5,9 @@
 #   deploy/bundle.sh [PROGRAM [BUNDLE [FOLDER]]]
 #
 # Defaults: PROGRAM is build/release/deploy/tethys; BUNDLE is tethys-bundle.tar.gz beside PROGRAM; FOLDER, which may
-# contain libtethys_cuda.so and libtethys_remote.so, is PROGRAM's folder. The tethys command contains this script and runs it when other
-# machines lack its build. The variable BUNDLE_LEVEL sets the compression level (default 6) of gzip, which every
-# machine with tar has.
+# contain libtethys_cuda.so and libtethys_remote.so, is PROGRAM's folder. The tethys command contains this script and
+# runs it when other machines lack its build. The variable BUNDLE_LEVEL sets the compression level (default 6) of gzip,
+# which every machine with tar has.
 #
 # The bundle contains:
 #

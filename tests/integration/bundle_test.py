@@ -71,8 +71,13 @@ class BundleTest(unittest.TestCase):
         return subprocess.run(["unshare", "--mount", "sh", "-c", script, "sh", self.root, *words],
                               capture_output=True, text=True, timeout=PATIENCE)
 
-    def test_bundle_is_at_most_28_mib(self):
-        self.assertLessEqual(os.path.getsize(self.bundle), 28 << 20)
+    def test_program_takes_at_most_25_mib_and_libraries_for_urls_5_more(self):
+        program = self.folder.name + "/program.tar.gz"
+        no_libraries = self.root + "/work"  # Of our own: neither libtethys_cuda.so nor libtethys_remote.so.
+        subprocess.run([BUNDLE_SCRIPT, os.path.abspath(TETHYS), program, no_libraries], check=True,
+                       stdout=subprocess.DEVNULL)
+        self.assertLessEqual(os.path.getsize(program), 25 << 20)
+        self.assertLessEqual(os.path.getsize(self.bundle), 30 << 20)
 
     def test_program_started_without_bundled_loader_fails(self):
         missing = self.run_inside("/bundle/lib/tethys", "--help")
