@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_join.h"
 
 namespace tethys {
@@ -59,9 +60,9 @@ void CheckImageFolder(const proto::ImageFolder& folder, Problems& problems) {
                  "is missing: give the folder that holds a folder of pictures for each class");
   for (const std::string& path : {folder.train(), folder.test()}) {
     problems.AddIf(
-        path.find("://") != std::string::npos, "data.image_folder",
-        "is a URL, but folders are read from local disks: copy it, or convert it to TFRecord files "
-        "(tethys data convert)");
+        absl::StrContains(path, "://") && !absl::StartsWith(path, "chief://"), "data.image_folder",
+        "is a URL, but folders are read from local disks or from the chief's (chief://): copy it, or convert "
+        "it to TFRecord files (tethys data convert)");
   }
   problems.AddIf(folder.channels() == 2, "data.image_folder.channels",
                  "is 2: pictures have 1 channel (grey) or 3 (red, green, blue)");
