@@ -26,6 +26,7 @@
 #include "runtime/chief/attempts.h"
 #include "runtime/chief/starting_state.h"
 #include "runtime/cluster/job_plan.h"
+#include "runtime/data/data_format.h"
 #include "runtime/data/dataset.h"
 #include "runtime/job/job.h"
 #include "runtime/remote/remote_files.h"
@@ -126,6 +127,11 @@ class EarlierRun {
 absl::StatusOr<proto::JobPlan> PrepareJob(const proto::Job& job) {
   TETHYS_ASSIGN_OR_RETURN(proto::JobPlan plan, PlanJob(job));
   TETHYS_ASSIGN_OR_RETURN(const Datasets datasets, LoadDatasetsUncached(job));
+  // Where samples stay in their files, decoding them all here would only delay the start: workers compute the
+  // standardisation from what they read, or from their cache, and tell the chief.
+  const SampleSpec& spec = datasets.train->spec();
+  const bool held = FormatOf(job.data()).bytes_held(job.data(), spec) >= spec.bytes();
+  if (job.data().compute_standardisation() && !held) return plan;
   TETHYS_ASSIGN_OR_RETURN(const InputScaling scaling, ResolveScaling(job.data(), *datasets.train));
   *plan.mutable_scaling() = MessageOf(scaling);
   return plan;
