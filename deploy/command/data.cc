@@ -28,6 +28,27 @@ absl::Status PrepareFolder(const std::string& folder) {
   return Annotate(CreateDirectories(folder), "--out");
 }
 
+// What holds for the same samples in any format: all but where they are, their size, and how they are read.
+proto::Data WithoutSource(const proto::Data& data) {
+  proto::Data kept;
+  if (data.has_classes()) kept.set_classes(data.classes());
+  if (data.validation_samples() > 0) kept.set_validation_samples(data.validation_samples());
+  if (data.limit_samples() > 0) kept.set_limit_samples(data.limit_samples());
+  if (data.has_augment()) *kept.mutable_augment() = data.augment();
+  if (data.compute_standardisation()) {
+    kept.set_compute_standardisation(true);
+    if (data.per_channel()) kept.set_per_channel(true);
+    return kept;
+  }
+  const bool standardised = data.mean_size() > 1 || data.deviation_size() > 1 ||
+                            (data.mean_size() == 1 && data.mean(0) != 0) ||
+                            (data.deviation_size() == 1 && data.deviation(0) != 1);
+  if (!standardised) return kept;  // By 0 and 1, the defaults.
+  *kept.mutable_mean() = data.mean();
+  *kept.mutable_deviation() = data.deviation();
+  return kept;
+}
+
 // A job file with nothing but the data.
 std::string DataText(const proto::Data& data, bool targets) {
   proto::Job job;
@@ -71,10 +92,7 @@ absl::Status Convert(proto::Job job, const Flags& flags) {
         "--files and --raw are for --to=tfrecord, not for --to=", format->name, ": leave them out"));
   }
   TETHYS_ASSIGN_OR_RETURN(const int64_t files, flags.GetInteger("files", 1, 1, kMostFiles));
-  proto::Data written;
-  if (job.data().has_classes()) written.set_classes(job.data().classes());
-  if (job.data().validation_samples() > 0) written.set_validation_samples(job.data().validation_samples());
-  if (job.data().limit_samples() > 0) written.set_limit_samples(job.data().limit_samples());
+  proto::Data written = WithoutSource(job.data());
   job.mutable_data()->set_validation_samples(0);  // The training files hold it, too.
   job.mutable_data()->set_limit_samples(0);
   TETHYS_ASSIGN_OR_RETURN(const Datasets datasets, LoadDatasetsUncached(job));

@@ -160,7 +160,6 @@ class DataFormatsTest(TethysTest):
         arrays = "".join(f'{split}_{kind}: "{self.folder}/{split}-{kind}.npy" ' for split in SAMPLES
                          for kind in ("images", "labels"))
         records = "".join(f'{split}: "{self.folder}/{split}-*.tfrecord" ' for split in SAMPLES)
-        folders = "".join(f'{split}: "{self.folder}/{split}" ' for split in SAMPLES)
         overrides = ["strategy=local", "epochs=1"]
         with Run(overrides, job=self.idx_job()).run() as idx:
             for source in (f"npy {{ {arrays} }}", f"tfrecord {{ {records} }}", self.csv(), self.npz(zipfile.ZIP_STORED),
@@ -171,9 +170,12 @@ class DataFormatsTest(TethysTest):
                     self.assertEqual(other.summary()["test"], idx.summary()["test"])
         # Folders have their samples in the order of a hash of their names.
         with Run(overrides, job=self.idx_job("hashed-")).run() as idx:
-            with Run(overrides, job=self.job(f"  image_folder {{ {folders} }}\n")).run() as pictures:
-                self.assert_same_bits(pictures, idx)
-                self.assertEqual(pictures.summary()["test"], idx.summary()["test"])
+            for place in ("", "chief://"):
+                folders = "".join(f'{split}: "{place}{self.folder}/{split}" ' for split in SAMPLES)
+                job = self.job(f"  image_folder {{ {folders} }}\n")
+                with self.subTest(place=place), Run(overrides, job=job).run() as pictures:
+                    self.assert_same_bits(pictures, idx)
+                    self.assertEqual(pictures.summary()["test"], idx.summary()["test"])
 
     def csv(self):
         files = "".join(f'{split}: "{self.folder}/{split}.csv" ' for split in SAMPLES)
@@ -230,7 +232,8 @@ class DataFormatsTest(TethysTest):
 
     def test_converted_files_hold_the_same_samples(self):
         """IDX to every other format in turn, and back."""
-        self.write("job.textproto", self.idx_job().replace("1200", "0").encode())
+        standardised = "classes: 10 compute_standardisation: true per_channel: true"
+        self.write("job.textproto", self.idx_job().replace("1200", "0").replace("classes: 10", standardised).encode())
         source = os.path.join(self.folder, "job.textproto")
         for number, arguments in enumerate((["cifar"], ["tfrecord", "--files=3"], ["npy"], ["tfrecord", "--raw"],
                                                    ["csv"], ["idx"])):
@@ -238,6 +241,7 @@ class DataFormatsTest(TethysTest):
             self.assertIn("1,500 samples for training and 300 for the test",
                           self.data("convert", source, "--to", *arguments, f"--out={out}"))
             source = os.path.join(out, "data.textproto")
+            self.assertIn("per_channel: true", self.content(out, "data.textproto").decode())
         for split in SAMPLES:
             for kind in ("images", "labels"):
                 self.assertEqual(self.content("converted-5", f"{split}-{kind}.idx"), self.content(f"{split}-{kind}"))
