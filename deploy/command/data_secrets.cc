@@ -12,8 +12,8 @@ FlagSpec SecretsFlag() {
   return {.name = "secrets",
           .value = "FILE",
           .help =
-              "Passwords and keys for data named by URLs, readable by its owner only (README.md, Data on "
-              "other machines). Default: secrets beside the host file, or ~/.config/tethys/secrets."};
+              "Passwords and keys for data named by URLs, readable by its owner only (docs/data.md). "
+              " Default: secrets beside the host file, or ~/.config/tethys/secrets."};
 }
 
 void UseSecretsOf(const Flags& flags) {

@@ -288,7 +288,8 @@ class ChiefProcess final : public ChiefEvents {
     const absl::StatusOr<journal::CheckResult> result = journal::CheckFile(JournalPath());
     if (result.ok()) {
       summary.set_journal_check("passed");
-      Note(absl::StrCat("checked the journal: ", result->samples, " samples, each used exactly once"));
+      Note(absl::StrCat("checked the journal: ", result->samples, " samples, each used exactly once",
+                        ShardingOf(options_.plan) == proto::Data::OFF ? " by each worker" : ""));
       return absl::OkStatus();
     }
     if (absl::IsDataLoss(result.status())) {
