@@ -1,10 +1,13 @@
 #!/usr/bin/env python3
-"""Compares how fast a file is read from an HTTP server by libtethys_remote.so and by curl, in turns.
+"""Compares how fast a file is read from a server by libtethys_remote.so and by curl, in turns.
 
-    tests/bench/remote_bench.py [BUILD [MIB [ROUNDS]]]      default: build/release 1024 7
+    tests/bench/remote_bench.py [BUILD [MIB [ROUNDS]]]                      default: build/release 1024 7
+    tests/bench/remote_bench.py BUILD webhdfs://HOST:PORT/PATH [ROUNDS]     a file on a running HDFS
 
 Prints the rates in MB/s and the ratio of the medians. Limit: at least 0.9 of curl's; exit status 1 if it is slower. The
 server is nginx on a free port of loopback or, where nginx is not installed, that of the tests, which is slower."""
+import getpass
+import json
 import os
 import re
 import shutil
@@ -14,6 +17,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import urllib.request
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "integration"))
 from remote_server import Server  # pylint: disable=wrong-import-position
@@ -56,7 +60,7 @@ def start_nginx(folder):
 
 def curl_rate(url, size):
     begin = time.monotonic()
-    subprocess.run(["curl", "-s", "-o", "/dev/null", url], check=True)
+    subprocess.run(["curl", "-s", "-L", "-o", "/dev/null", url], check=True)
     return size / 1e6 / (time.monotonic() - begin)
 
 
@@ -70,11 +74,12 @@ def own_rate(build, url, size):
     return size / 1e6 / seconds, float(re.search(r"MB/s=([\d.]+)", done.stdout)[1])
 
 
-def measure(build, url, size, rounds):
+def measure(build, url, size, rounds, url_of_curl=None):
+    url_of_curl = url_of_curl or url
     curl, own, inside = [], [], []
-    curl_rate(url, size)  # The file is then in the system's cache.
+    curl_rate(url_of_curl, size)  # The file is then in the system's cache.
     for _ in range(rounds):
-        curl.append(curl_rate(url, size))
+        curl.append(curl_rate(url_of_curl, size))
         whole, without_start = own_rate(build, url, size)
         own.append(whole)
         inside.append(without_start)
@@ -85,8 +90,19 @@ def measure(build, url, size, rounds):
     return 0 if ratio >= LIMIT else 1
 
 
+def measure_hdfs(build, url, rounds):
+    host, path = re.fullmatch(r"webhdfs://([^/]+)(/.*)", url).groups()
+    operation = f"http://{host}/webhdfs/v1{path}?user.name={getpass.getuser()}&op="
+    with urllib.request.urlopen(operation + "GETFILESTATUS", timeout=30) as answer:
+        size = json.load(answer)["FileStatus"]["length"]
+    print(f"{url}, {size / 1e6:.0f} MB, {rounds} rounds")
+    return measure(build, url, size, rounds, operation + "OPEN")
+
+
 def main():
     build = sys.argv[1] if len(sys.argv) > 1 else "build/release"
+    if len(sys.argv) > 2 and sys.argv[2].startswith("webhdfs://"):
+        return measure_hdfs(build, sys.argv[2], int(sys.argv[3]) if len(sys.argv) > 3 else 7)
     size = int(sys.argv[2] if len(sys.argv) > 2 else 1024) << 20
     rounds = int(sys.argv[3]) if len(sys.argv) > 3 else 7
     folder = tempfile.mkdtemp(prefix="tethys-remote-bench-")
