@@ -9,11 +9,12 @@
 namespace tethys {
 
 FlagSpec SecretsFlag() {
-  return {.name = "secrets",
-          .value = "FILE",
-          .help =
-              "Passwords and keys for data named by URLs, readable by its owner only (docs/data.md). "
-              " Default: secrets beside the host file, or ~/.config/tethys/secrets."};
+  return {
+      .name = "secrets",
+      .value = "FILE",
+      .help =
+          "Passwords and keys for data named by URLs, readable by its owner only (docs/data.md). Default: "
+          "secrets beside the host file, or ~/.config/tethys/secrets."};
 }
 
 void UseSecretsOf(const Flags& flags) {
