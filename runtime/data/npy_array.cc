@@ -25,9 +25,33 @@ constexpr int64_t kMaxPreamble = 12;  // Bytes before the header.
 constexpr int64_t kMaxHeader = 1 << 16;
 constexpr int kMaxAxes = 8;
 
+absl::Status Refused(const std::string& path, absl::string_view why) {
+  return absl::InvalidArgumentError(absl::StrCat(path, ": ", why));
+}
+
 absl::Status NotAnArray(const std::string& path, absl::string_view why) {
-  return absl::InvalidArgumentError(
-      absl::StrCat(path, ": ", why, ": write the array with numpy.save(path, array)"));
+  return Refused(path, absl::StrCat(why, ": write the array with numpy.save(path, array)"));
+}
+
+// The letter of NumPy's type that says what the values are; 0 if the text is no such type.
+char KindOf(absl::string_view type) { return type.size() < 3 ? '\0' : type[1]; }
+
+// What to do with an array whose type is not read.
+absl::string_view CureOf(absl::string_view type) {
+  switch (KindOf(type)) {
+    case 'f':
+      return "write array.astype('float32'), or array.astype('int32') for classes";
+    case 'b':
+      return "write array.astype('uint8')";
+    case 'i':
+    case 'u':
+      return "write array.astype('<i4')";
+    case 'U':
+    case 'S':
+      return "if these are labels, number the classes: write numpy.unique(array, return_inverse=True)[1]";
+    default:
+      return "write an array of integers or of float32";
+  }
 }
 
 // What follows "'key':" in the header; empty if the key is not there.
@@ -50,11 +74,13 @@ absl::StatusOr<Shape> ParseShape(const std::string& path, absl::string_view head
   for (const absl::string_view word : absl::StrSplit(tuple, ',', absl::SkipWhitespace())) {
     int64_t axis = 0;
     if (!absl::SimpleAtoi(word, &axis) || axis < 0) return NotAnArray(path, "its shape cannot be read");
-    if (axis == 0) return NotAnArray(path, "the array is empty");
+    if (axis == 0) return Refused(path, "the array is empty: it must hold a sample or more");
     shape.push_back(axis);
   }
-  if (shape.empty()) return NotAnArray(path, "the array has no axis of samples");
-  if (shape.size() > kMaxAxes) return NotAnArray(path, "the array has more than 8 axes");
+  if (shape.empty())
+    return Refused(path, "the array has no axis of samples: its first axis must number them");
+  if (shape.size() > kMaxAxes)
+    return Refused(path, "the array has more than 8 axes: write array.reshape(len(array), -1)");
   return shape;
 }
 
@@ -144,19 +170,34 @@ absl::StatusOr<NpyArray> OpenNpyArray(const std::string& path, NpyExtent extent)
   TETHYS_ASSIGN_OR_RETURN(const std::string header, ReadHeaderText(path, array));
   array.type = std::string(Between(After(header, "descr"), '\'', '\''));
   if (array.type.find('O') != std::string::npos) {
-    return NotAnArray(path, "it holds pickled objects, which can run programs when they are read");
+    return Refused(path,
+                   "it holds pickled objects, which can run programs when they are read: make it an array of "
+                   "numbers, such as array.astype('float32')");
   }
   static constexpr const char* kTypes[] = {"|u1", "|i1", "<u2", "<i2", "<u4", "<i4", "<u8", "<i8", "<f4"};
   if (std::find(std::begin(kTypes), std::end(kTypes), array.type) == std::end(kTypes)) {
-    return NotAnArray(path, absl::StrCat("values of type ", array.type.empty() ? "(none)" : array.type,
-                                         " are not read (integers or '<f4' are)"));
+    return Refused(path, absl::StrCat("values of type ", NpyTypeText(array.type),
+                                      " are not read: ", CureOf(array.type)));
   }
   if (!absl::StartsWith(After(header, "fortran_order"), "False")) {
-    return NotAnArray(path, "the array is in Fortran's order (convert it with numpy.ascontiguousarray)");
+    return Refused(path, "the array is in Fortran's order: write numpy.ascontiguousarray(array)");
   }
   TETHYS_ASSIGN_OR_RETURN(array.shape, ParseShape(path, header));
   TETHYS_RETURN_IF_ERROR(CheckSize(array));
   return array;
+}
+
+std::string NpyTypeText(absl::string_view type) {
+  constexpr size_t kMostShown = 20;
+  if (type.empty()) return "(none)";
+  const std::string text = absl::CEscape(type.substr(0, kMostShown));
+  const char kind = KindOf(type);
+  if (kind == 'U' || kind == 'S') return absl::StrCat(text, " (words)");
+  if (kind == 'b') return absl::StrCat(text, " (bool)");
+  const char* const name = kind == 'f' ? "float" : kind == 'i' ? "int" : kind == 'u' ? "uint" : nullptr;
+  int bytes = 0;
+  if (name == nullptr || !absl::SimpleAtoi(type.substr(2), &bytes) || bytes < 1 || bytes > 16) return text;
+  return absl::StrCat(text, " (", name, 8 * bytes, type[0] == '>' ? ", big-endian)" : ")");
 }
 
 std::string NpyFileOf(const std::string& path) { return PlaceOf(path).file; }

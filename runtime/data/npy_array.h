@@ -8,6 +8,7 @@
 #include <memory>
 #include <string>
 
+#include "absl/strings/string_view.h"
 #include "runtime/base/status.h"
 #include "runtime/data/byte_source.h"
 #include "runtime/tensor/variable.h"
@@ -34,6 +35,9 @@ enum class NpyExtent {
 // NotFound: no such file or member; the error lists the members that there are. DataLoss: truncated or
 // damaged.
 absl::StatusOr<NpyArray> OpenNpyArray(const std::string& path, NpyExtent extent);
+
+// A type of NumPy with its name, for errors: "<f8 (float64)".
+std::string NpyTypeText(absl::string_view type);
 
 // The file of such a path, without a member.
 std::string NpyFileOf(const std::string& path);

@@ -47,6 +47,38 @@ struct Pair {
   SampleSpec spec;
 };
 
+absl::Status CheckImages(const std::string& path, const NpyArray& images) {
+  if (images.type != "|u1" && images.type != "<f4") {
+    return absl::InvalidArgumentError(
+        absl::StrCat(path, ": samples of type ", NpyTypeText(images.type),
+                     " are not read: write array.astype('uint8') if all values are from 0 to 255, otherwise "
+                     "array.astype('float32')"));
+  }
+  if (images.shape.size() >= 2) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat(path, ": an array ", ShapeText(images.shape),
+                   ": samples must be [samples, values], [samples, height, width] or with channels behind "
+                   "these: look at its shape"));
+}
+
+absl::Status CheckLabels(const std::string& path, const NpyArray& labels, const LabelRules& rules) {
+  if (!rules.targets && labels.shape.size() == 2 && labels.shape[1] > 1 && labels.shape[1] == rules.classes) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(path, ": labels ", ShapeText(labels.shape), " of ", rules.classes,
+                     " classes look like one-hot: write numpy.argmax(labels, 1)"));
+  }
+  if ((labels.type == "<f4") == rules.targets) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      path, ": values of type ", NpyTypeText(labels.type), ", but model.loss takes ",
+      rules.targets ? "targets: write array.astype('float32')" : "classes: write array.astype('int32')"));
+}
+
+// The shape of the labels of one sample. A column, [samples, 1], is one label a sample.
+Shape LabelShapeOf(const Shape& labels) {
+  if (labels.size() == 2 && labels[1] == 1) return {};
+  return Shape(labels.begin() + 1, labels.end());
+}
+
 absl::StatusOr<Pair> OpenPair(const proto::Data& data, DataPart part, const LabelRules& rules,
                               NpyExtent extent) {
   const Paths paths = PathsOf(data, part);
@@ -54,26 +86,16 @@ absl::StatusOr<Pair> OpenPair(const proto::Data& data, DataPart part, const Labe
   TETHYS_ASSIGN_OR_RETURN(pair.images, OpenNpyArray(paths.images, extent));
   TETHYS_ASSIGN_OR_RETURN(pair.labels, OpenNpyArray(paths.labels, extent));
   const Shape &images = pair.images.shape, &labels = pair.labels.shape;
-  const bool floats = pair.images.type == "<f4";
-  if ((pair.images.type != "|u1" && !floats) || images.size() < 2) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        paths.images, ": an array ", ShapeText(images), " of type ", pair.images.type,
-        ": samples must be bytes (numpy.uint8) or floats (numpy.float32), [samples, values], [samples, "
-        "height, width] or with channels behind these"));
-  }
-  if ((pair.labels.type == "<f4") != rules.targets) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        paths.labels, ": values of type ", pair.labels.type, ", but model.loss takes ",
-        rules.targets ? "targets: store them as numpy.float32" : "classes: store them as integers"));
-  }
+  TETHYS_RETURN_IF_ERROR(CheckImages(paths.images, pair.images));
+  TETHYS_RETURN_IF_ERROR(CheckLabels(paths.labels, pair.labels, rules));
   if (images[0] != labels[0]) {
     return absl::InvalidArgumentError(absl::StrCat(paths.images, " holds ", images[0], " samples but ",
                                                    paths.labels, " ", labels[0],
                                                    " labels: the two files do not belong together"));
   }
   pair.spec = {.shape = Shape(images.begin() + 1, images.end()),
-               .labels = {.shape = Shape(labels.begin() + 1, labels.end()), .targets = rules.targets},
-               .type = floats ? ValueType::kFloat : ValueType::kByte};
+               .labels = {.shape = LabelShapeOf(labels), .targets = rules.targets},
+               .type = pair.images.type == "<f4" ? ValueType::kFloat : ValueType::kByte};
   return pair;
 }
 

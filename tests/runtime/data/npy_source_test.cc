@@ -17,6 +17,7 @@ namespace {
 
 using ::testing::AllOf;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 // A file of version 1 with this header.
 std::string Npy(const std::string& descr, const std::string& shape, const std::string& values,
@@ -188,6 +189,48 @@ TEST_F(NpyTest, IntegersOfEveryTypeAreLabels) {
   }
 }
 
+TEST_F(NpyTest, ColumnOfLabelsIsOneLabelASample) {
+  const std::string labels("\0\1\2\3", 4);
+  const proto::Job job = JobOf(testing::ReferenceFile("numpy_images.npy"),
+                               directory_.Write("labels.npy", Npy("|u1", "(4, 1)", labels)));
+  const absl::StatusOr<Datasets> data = LoadDatasets(job);
+  ASSERT_TRUE(data.ok()) << data.status();
+  testing::ExpectReferenceSamples(*data->train);
+  proto::Job targets = JobOf(testing::ReferenceFile("numpy_images.npy"),
+                             directory_.Write("labels.npy", Npy("<f4", "(4, 1)", std::string(16, '\0'))));
+  targets.mutable_model()->mutable_loss()->mutable_mean_squared_error();
+  EXPECT_EQ(ReadDatasetSizes(targets)->labels, (LabelFormat{.targets = true}));
+}
+
+TEST_F(NpyTest, OneHotLabelsAreRefusedWithTheirCure) {
+  for (const auto& [type, bytes] : {std::pair{"|u1", 1}, {"<i8", 8}, {"<f4", 4}}) {
+    EXPECT_THAT(ErrorOfLabels(Npy(type, "(4, 4)", std::string(16 * bytes, '\0'))),
+                AllOf(HasSubstr("labels.npy: labels [4, 4] of 4 classes look like one-hot"),
+                      HasSubstr("write numpy.argmax(labels, 1)")));
+  }
+}
+
+TEST_F(NpyTest, TypesThatAreNotReadAreRefusedWithTheirCure) {
+  const std::string values(48, 'x');
+  for (const auto& [type, message] : std::vector<std::pair<std::string, std::string>>{
+           {"<f8", "values of type <f8 (float64) are not read: write array.astype('float32')"},
+           {"<f2", "values of type <f2 (float16) are not read: write array.astype('float32')"},
+           {">f4", "values of type >f4 (float32, big-endian) are not read: write array.astype('float32')"},
+           {">i4", "values of type >i4 (int32, big-endian) are not read: write array.astype('<i4')"},
+           {"|b1", "values of type |b1 (bool) are not read: write array.astype('uint8')"},
+           {"<U3", "values of type <U3 (words) are not read: if these are labels, number the classes"},
+           {"|S3", "values of type |S3 (words) are not read: if these are labels, number the classes"},
+           {"<c8", "values of type <c8 are not read: write an array of integers or of float32"},
+           {"", "values of type (none) are not read"},
+           {"<i8", "samples of type <i8 (int64) are not read: write array.astype('uint8') if"}}) {
+    EXPECT_THAT(ErrorOfImages(Npy(type, "(6, 1)", values)),
+                AllOf(HasSubstr("images.npy: " + message), Not(HasSubstr("numpy.save"))));
+  }
+  for (const std::string& content : {Npy("|u1", "(4, 2, 3)", values, "True"), Npy("|u1", "(0, 2, 3)", "")}) {
+    EXPECT_THAT(ErrorOfImages(content), Not(HasSubstr("numpy.save")));
+  }
+}
+
 TEST_F(NpyTest, PicklesAreRefusedAndNeverRead) {
   EXPECT_THAT(
       ErrorOf(JobOf(testing::ReferenceFile("numpy_images.npy"), testing::ReferenceFile("numpy_pickle.npy"))),
@@ -210,9 +253,7 @@ TEST_F(NpyTest, FilesThatAreNoSuchArraysAreRefusedNamingThem) {
            {Npy("|u1", "(0, 2, 3)", ""), "the array is empty"},
            {Npy("|u1", "()", "x"), "no axis of samples"},
            {Npy("|u1", "(1,1,1,1,1,1,1,1,1)", "x"), "more than 8 axes"},
-           {Npy("|u1", "(24,)", values), "samples must be bytes (numpy.uint8) or floats"},
-           {Npy("<i4", "(1, 2, 3)", values), "samples must be bytes (numpy.uint8) or floats"},
-           {Npy("<f8", "(1, 1, 3)", values), "values of type <f8 are not read"},
+           {Npy("|u1", "(24,)", values), "an array [24]: samples must be [samples, values]"},
            {Npy("|u1", "(4, 2, 3)", values, "True"), "Fortran's order"},
            {Npy("|u1", "(2, 4, 3)", values), "holds 2 samples but"}}) {
     EXPECT_THAT(ErrorOfImages(content), AllOf(HasSubstr("images.npy"), HasSubstr(message)));
