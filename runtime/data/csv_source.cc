@@ -15,6 +15,7 @@
 #include "runtime/data/csv_lines.h"
 #include "runtime/data/formats.h"
 #include "runtime/data/sample_files.h"
+#include "runtime/data/unpacked_file.h"
 
 namespace tethys {
 namespace {
@@ -99,9 +100,11 @@ struct Reading {
 
 absl::Status BadField(const std::string& name, int64_t column, absl::string_view field,
                       absl::string_view why) {
-  return absl::InvalidArgumentError(absl::StrCat(name, ", column ", column + 1, ": \"",
-                                                 absl::CEscape(field.substr(0, kMostShown)),
-                                                 field.size() > kMostShown ? "..." : "", "\" ", why));
+  const bool quoted = field.find('"') != absl::string_view::npos;
+  return absl::InvalidArgumentError(
+      absl::StrCat(name, ", column ", column, " (counted from 0): \"",
+                   absl::CEscape(field.substr(0, kMostShown)), field.size() > kMostShown ? "..." : "", "\" ",
+                   quoted ? "is quoted: quotes are not read, write the number without them" : why));
 }
 
 absl::Status ParseFinite(absl::string_view field, int64_t column, absl::FunctionRef<std::string()> name,
@@ -249,27 +252,43 @@ absl::StatusOr<Reading> ReadingOf(const proto::Csv& csv, const LabelRules& rules
                           .type = csv.bytes() ? ValueType::kByte : ValueType::kFloat}};
 }
 
+// Opens a file. The first one of a part decides about the columns.
+absl::StatusOr<File> OpenOne(const proto::Data& data, const std::string& path, Reading& reading) {
+  TETHYS_ASSIGN_OR_RETURN(auto bytes, OpenFile(path));
+  TETHYS_ASSIGN_OR_RETURN(const bool gzipped, LooksGzipped(*bytes));
+  if (gzipped) {
+    return absl::InvalidArgumentError(absl::StrCat(path, ": gzipped: unpack it with gunzip"));
+  }
+  TETHYS_ASSIGN_OR_RETURN(CsvLines lines, CsvLines::Find(std::move(bytes)));
+  TETHYS_ASSIGN_OR_RETURN(absl::string_view line, lines.Read(0));
+  const int64_t header = IsHeader(line, reading.delimiter) ? 1 : 0;
+  if (lines.size() == header) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(path, ": its only line has words, so it is a header: the file holds no samples"));
+  }
+  TETHYS_ASSIGN_OR_RETURN(line, lines.Read(header));
+  const std::string name = lines.Name(header);
+  if (reading.columns == 0) {
+    reading.columns = CountFields(line, reading.delimiter);
+    TETHYS_RETURN_IF_ERROR(ResolveColumns(data.csv(), name, reading));
+  }
+  // Mistakes of a whole file are in its first sample, too, and are found before a job starts.
+  std::vector<uint8_t> values(reading.spec.bytes());
+  std::vector<int32_t> labels(reading.spec.labels.elements());
+  TETHYS_RETURN_IF_ERROR(ParseLine(
+      line, reading, [&] { return name; }, values.data(), labels.data()));
+  return File{.lines = std::move(lines), .header = header};
+}
+
 absl::StatusOr<std::shared_ptr<const CsvSource>> OpenLines(const proto::Data& data, DataPart part,
                                                            const LabelRules& rules) {
   TETHYS_ASSIGN_OR_RETURN(Reading reading, ReadingOf(data.csv(), rules));
   TETHYS_ASSIGN_OR_RETURN(const std::vector<std::string> paths, Paths(data, part));
   Files files;
   for (const std::string& path : paths) {
-    TETHYS_ASSIGN_OR_RETURN(auto bytes, OpenFile(path));
-    TETHYS_ASSIGN_OR_RETURN(CsvLines lines, CsvLines::Find(std::move(bytes)));
-    TETHYS_ASSIGN_OR_RETURN(absl::string_view line, lines.Read(0));
-    const int64_t header = IsHeader(line, reading.delimiter) ? 1 : 0;
-    if (lines.size() == header) {
-      return absl::InvalidArgumentError(
-          absl::StrCat(path, ": its only line has words, so it is a header: the file holds no samples"));
-    }
-    if (files.files().empty()) {
-      TETHYS_ASSIGN_OR_RETURN(line, lines.Read(header));
-      reading.columns = CountFields(line, reading.delimiter);
-      TETHYS_RETURN_IF_ERROR(ResolveColumns(data.csv(), lines.Name(header), reading));
-    }
-    const int64_t count = lines.size() - header;
-    files.Add({.lines = std::move(lines), .header = header}, count);
+    TETHYS_ASSIGN_OR_RETURN(File file, OpenOne(data, path, reading));
+    const int64_t count = file.lines.size() - file.header;
+    files.Add(std::move(file), count);
   }
   return std::make_shared<CsvSource>(std::move(files), std::move(reading));
 }

@@ -10,6 +10,7 @@
 #include "runtime/data/csv_lines.h"
 #include "runtime/data/data_format.h"
 #include "runtime/data/dataset.h"
+#include "tests/runtime/data/idx_files.h"
 #include "tests/runtime/data/reference_samples.h"
 #include "tests/testing/temp_directory.h"
 
@@ -114,7 +115,8 @@ TEST_F(CsvTest, SeveralFilesWithHeadersAreOnePart) {
   EXPECT_THAT(data.file_samples, ElementsAre(1, 2));
   EXPECT_THAT(ValuesOf(*data.train, 2), ElementsAre(7, 8));
   directory_.Write("train.csv.2", "x,y,label\n4,5,6\n7,x,9\n");
-  EXPECT_THAT(ErrorOf(job, 2), HasSubstr("train.csv.2, line 3, column 2: \"x\" is no number"));
+  EXPECT_THAT(ErrorOf(job, 2),
+              HasSubstr("train.csv.2, line 3, column 1 (counted from 0): \"x\" is no number"));
 }
 
 TEST_F(CsvTest, LabelColumnIsCountedFromEitherEnd) {
@@ -158,17 +160,17 @@ TEST_F(CsvTest, TargetsAreColumnsOfFloats) {
 
 TEST_F(CsvTest, SamplesThatCannotBeReadAreNamedByLineAndColumn) {
   for (const auto& [content, message] : std::vector<std::pair<std::string, std::string>>{
-           {"1,2,3\n1,b,3", "line 2, column 2: \"b\" is no number"},
-           {"1,2,3\n1,,3", "line 2, column 2: \"\" is no number"},
-           {"1,2,3\n1,2e,3", "line 2, column 2: \"2e\" is no number"},
-           {"1,2,3\n1,0x10,3", "line 2, column 2: \"0x10\" is no number"},
-           {"1,2,3\n1,nan,3", "line 2, column 2: \"nan\" is not finite"},
-           {"1,2,3\n-inf,2,3", "line 2, column 1: \"-inf\" is not finite"},
-           {"1,2,3\n1e39,2,3", "line 2, column 1: \"1e39\" is not finite"},
-           {"1,2,3\n1,2,3.5", "line 2, column 3: \"3.5\" is no class"},
-           {"1,2,3\n1,2,cat", "line 2, column 3: \"cat\" is no class"},
-           {"1,2,3\n1,2,10", "line 2, column 3: \"10\" is a label outside the 10 classes"},
-           {"1,2,3\n1,2,-1", "line 2, column 3: \"-1\" is a label outside"},
+           {"1,2,3\n1,b,3", "line 2, column 1 (counted from 0): \"b\" is no number"},
+           {"1,2,3\n1,,3", "line 2, column 1 (counted from 0): \"\" is no number"},
+           {"1,2,3\n1,2e,3", "line 2, column 1 (counted from 0): \"2e\" is no number"},
+           {"1,2,3\n1,0x10,3", "line 2, column 1 (counted from 0): \"0x10\" is no number"},
+           {"1,2,3\n1,nan,3", "line 2, column 1 (counted from 0): \"nan\" is not finite"},
+           {"1,2,3\n-inf,2,3", "line 2, column 0 (counted from 0): \"-inf\" is not finite"},
+           {"1,2,3\n1e39,2,3", "line 2, column 0 (counted from 0): \"1e39\" is not finite"},
+           {"1,2,3\n1,2,3.5", "line 2, column 2 (counted from 0): \"3.5\" is no class"},
+           {"1,2,3\n1,2,cat", "line 2, column 2 (counted from 0): \"cat\" is no class"},
+           {"1,2,3\n1,2,10", "line 2, column 2 (counted from 0): \"10\" is a label outside the 10 classes"},
+           {"1,2,3\n1,2,-1", "line 2, column 2 (counted from 0): \"-1\" is a label outside"},
            {"1,2,3\n1,2,99999999999999999999", "\"99999999999999999999\" is no class"},
            {"1,2,3\n1,2", "line 2 has 2 columns, the first sample has 3"},
            {"1,2,3\n1,2,3,4", "line 2 has 4 columns, the first sample has 3"},
@@ -178,9 +180,32 @@ TEST_F(CsvTest, SamplesThatCannotBeReadAreNamedByLineAndColumn) {
   for (const char* value : {"256", "-1", "0.5", "x", "1e3"}) {
     proto::Job job = JobOf(absl::StrCat("1,2,3\n1,", value, ",3\n"));
     job.mutable_data()->mutable_csv()->set_bytes(true);
-    EXPECT_THAT(ErrorOf(job, 1),
-                HasSubstr(absl::StrCat("line 2, column 2: \"", value, "\" is no integer from 0 to 255")));
+    EXPECT_THAT(ErrorOf(job, 1), HasSubstr(absl::StrCat("line 2, column 1 (counted from 0): \"", value,
+                                                        "\" is no integer from 0 to 255")));
   }
+}
+
+TEST_F(CsvTest, FirstSampleIsCheckedBeforeAJobStarts) {
+  for (const auto& [content, message] : std::vector<std::pair<std::string, std::string>>{
+           {"1,2,10\n", "line 1, column 2 (counted from 0): \"10\" is a label outside the 10 classes"},
+           {"x,y,z\n1,2,0.5\n", "line 2, column 2 (counted from 0): \"0.5\" is no class"},
+           {"x,y,z\n1,cat,3\n", "line 2, column 1 (counted from 0): \"cat\" is no number"},
+           {"\"x\",\"y\"\n\"1\",\"2\"\n",
+            "line 2, column 0 (counted from 0): \"\\\"1\\\"\" is quoted: quotes"}}) {
+    EXPECT_THAT(std::string(ReadDatasetSizes(JobOf(content)).status().message()),
+                AllOf(HasSubstr("train.csv"), HasSubstr(message)))
+        << content;
+  }
+  // So is the first sample of each file.
+  proto::Job job = JobOf("1,2,3\n");
+  job.mutable_data()->mutable_csv()->add_train(directory_.Write("more.csv", "1,2\n"));
+  EXPECT_THAT(std::string(ReadDatasetSizes(job).status().message()),
+              HasSubstr("more.csv, line 1 has 2 columns, the first sample has 3"));
+}
+
+TEST_F(CsvTest, GzippedFileIsRefusedWithItsCure) {
+  EXPECT_THAT(ErrorOf(JobOf(testing::Gzip("1,2,3\n"))),
+              HasSubstr("train.csv: gzipped: unpack it with gunzip"));
 }
 
 TEST_F(CsvTest, FilesThatDoNotFitAreRefusedNamingThem) {

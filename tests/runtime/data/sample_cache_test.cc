@@ -310,7 +310,7 @@ TEST_F(CachedJobTest, FloatsAreCachedWithTheirBits) {
   data.set_cache(proto::Data::DISK);
   directory_.Write("train.csv", "0.1,0.2,1\n3,nan,2\n");
   EXPECT_THAT(std::string(LoadDatasets(job).status().message()),
-              HasSubstr("train.csv, line 2, column 2: \"nan\" is not finite"));
+              HasSubstr("train.csv, line 2, column 1 (counted from 0): \"nan\" is not finite"));
 }
 
 TEST_F(CachedJobTest, ChangedDataMakeANewEntry) {
