@@ -47,6 +47,21 @@ absl::StatusOr<const proto::Feature*> FeatureOf(const proto::Example& example, c
                                                  ": name the right one in data.tfrecord.", field));
 }
 
+// What a feature holds, for errors: "1 string of bytes", "3 integers", "nothing".
+std::string HeldText(const proto::Feature& feature) {
+  const auto text = [](int count, absl::string_view one, absl::string_view many) {
+    return absl::StrCat(count, " ", count == 1 ? one : many);
+  };
+  if (const int count = feature.bytes_list().value_size(); count > 0) {
+    return text(count, "string of bytes", "strings of bytes");
+  }
+  if (const int count = feature.int64_list().value_size(); count > 0) {
+    return text(count, "integer", "integers");
+  }
+  if (const int count = feature.float_list().value_size(); count > 0) return text(count, "float", "floats");
+  return "nothing";
+}
+
 // The bytes of the sample: a file of a picture, or raw values.
 absl::StatusOr<absl::Span<const uint8_t>> ImageOf(const proto::Example& example, const Reading& reading,
                                                   const std::string& name) {
@@ -54,8 +69,9 @@ absl::StatusOr<absl::Span<const uint8_t>> ImageOf(const proto::Example& example,
                           FeatureOf(example, reading.image_feature, name, "image_feature"));
   if (feature->bytes_list().value_size() != 1) {
     return BadFeature(name, reading.image_feature,
-                      absl::StrCat("holds ", feature->bytes_list().value_size(),
-                                   " strings of bytes: one is read, a PNG or JPEG file or raw values"));
+                      absl::StrCat("holds ", HeldText(*feature),
+                                   ": one string of bytes (a PNG or JPEG file, or raw values), or floats, is "
+                                   "read"));
   }
   const std::string& bytes = feature->bytes_list().value(0);
   return absl::MakeConstSpan(reinterpret_cast<const uint8_t*>(bytes.data()), bytes.size());
@@ -104,9 +120,13 @@ absl::Status ReadLabelsOf(const proto::Example& example, const Reading& reading,
   }
   const int64_t count = LabelCount(*feature, reading.rules), expected = LabelFormat{.shape = own}.elements();
   if (count != expected) {
+    const bool targets = reading.rules.targets;
+    const char* const cure = count > 0 ? ""
+                             : targets ? ": write them in a float_list"
+                                       : ": write the number of the class in an int64_list";
     return BadFeature(name, reading.label_feature,
-                      absl::StrCat("holds ", count, reading.rules.targets ? " floats" : " integers",
-                                   ", expected are ", expected));
+                      absl::StrCat("holds ", HeldText(*feature), ", expected are ", expected,
+                                   targets ? " (float32 targets)" : " (classes as integers)", cure));
   }
   if (reading.rules.targets) return ReadTargets(*feature, reading, name, labels);
   if (!resizes_map) return ReadClasses(*feature, reading, name, labels);
@@ -123,8 +143,8 @@ absl::Status ReadFloatsOf(const proto::Feature& feature, const Reading& reading,
   const auto& floats = feature.float_list().value();
   if (floats.size() != reading.spec.elements()) {
     return BadFeature(name, reading.image_feature,
-                      absl::StrCat("holds ", floats.size(), " floats, but data.tfrecord.shape is ",
-                                   ShapeText(reading.spec.shape)));
+                      absl::StrCat("holds ", HeldText(feature), ", but data.tfrecord.shape is ",
+                                   ShapeText(reading.spec.shape), " of floats"));
   }
   TETHYS_RETURN_IF_ERROR(
       CheckFinite(floats, [&] { return absl::StrCat(name, ", feature \"", reading.image_feature, "\""); }));

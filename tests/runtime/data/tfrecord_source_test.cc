@@ -109,7 +109,9 @@ TEST_F(TfrecordTest, ListsOfFloatsAreValues) {
               HasSubstr("holds 4 floats, but data.tfrecord.shape is [2, 3]"));
   EXPECT_THAT(ErrorOf(JobOf(good + sample({1, 2, 3, HUGE_VALF})), 1),
               AllOf(HasSubstr("a.tfrecord, record 1"), HasSubstr("value 3 is inf")));
-  EXPECT_THAT(ErrorOf(JobOf(good + Record(Sample("abcd", {3}))), 1), HasSubstr("holds 0 floats"));
+  EXPECT_THAT(ErrorOf(JobOf(good + Record(Sample("abcd", {3}))), 1),
+              HasSubstr("record 1: feature \"image\" holds 1 string of bytes, but data.tfrecord.shape is [2, "
+                        "2] of floats"));
 }
 
 TEST_F(TfrecordTest, SeveralFilesAreOnePartAndRecordsMayBeOfAnyLength) {
@@ -192,6 +194,32 @@ TEST_F(TfrecordTest, MistakesInFeaturesAreNamed) {
   EXPECT_THAT(ErrorOf(JobOf(good + Record(Sample("abcd", {1, 2}))), 1),
               HasSubstr("holds 2 integers, expected are 1"));
   EXPECT_THAT(ErrorOf(JobOf(good + Record("\xff\xff")), 1), HasSubstr("record 1 is no tf.Example message"));
+}
+
+TEST_F(TfrecordTest, FeaturesOfWrongTypesAreNamedByWhatTheyHold) {
+  const auto with = [](const char* feature, const proto::Feature& content) {
+    proto::Example example;
+    TETHYS_CHECK(example.ParseFromString(Sample("abcd", {1})));
+    (*example.mutable_features()->mutable_feature())[feature] = content;
+    return Record(example.SerializeAsString());
+  };
+  proto::Feature word, floats, integers;
+  word.mutable_bytes_list()->add_value("cat");
+  floats.mutable_float_list()->add_value(1);
+  for (int i = 0; i < 12; ++i) integers.mutable_int64_list()->add_value(i);
+  EXPECT_THAT(ErrorOf(JobOf(with("label", word))),
+              AllOf(HasSubstr("record 0: feature \"label\" holds 1 string of bytes, expected are 1"),
+                    HasSubstr("write the number of the class in an int64_list")));
+  EXPECT_THAT(ErrorOf(JobOf(with("label", floats))),
+              HasSubstr("feature \"label\" holds 1 float, expected are 1 (classes as integers)"));
+  EXPECT_THAT(ErrorOf(JobOf(with("label", {}))), HasSubstr("feature \"label\" holds nothing"));
+  EXPECT_THAT(ErrorOf(JobOf(with("image", integers))),
+              AllOf(HasSubstr("record 0: feature \"image\" holds 12 integers: one string of bytes"),
+                    HasSubstr("or floats, is read")));
+  proto::Job job = JobOf(with("label", integers));
+  job.mutable_model()->mutable_loss()->mutable_mean_squared_error();
+  EXPECT_THAT(ErrorOf(job), AllOf(HasSubstr("feature \"label\" holds 12 integers, expected are 1 (float32"),
+                                  HasSubstr("write them in a float_list")));
 }
 
 // ------------------------------------------------------------------------------------------ gzipped files
