@@ -170,8 +170,7 @@ class ImageFolderSource final : public SampleSource {
     if (values == nullptr) return absl::OkStatus();
     const std::string path = listing_.PathOf(picture);
     TETHYS_ASSIGN_OR_RETURN(const auto bytes, ReadWhole(path));
-    return Annotate(DecodePicture(bytes, path, picture_, resize_, values),
-                    "picture of data.image_folder (data.resize brings all to one size)");
+    return DecodePicture(bytes, path, picture_, resize_, values);
   }
 
  private:

@@ -197,7 +197,7 @@ absl::Status DecodePicture(absl::Span<const uint8_t> bytes, const std::string& n
   if (!resize) {
     return absl::InvalidArgumentError(absl::StrCat(name, ": ", own[0], " x ", own[1],
                                                    " pixels, but the first has ", shape[0], " x ", shape[1],
-                                                   ": all must have one size, or be brought to one"));
+                                                   ": all must have one size: give it in data.resize"));
   }
   thread_local std::vector<uint8_t> whole;
   whole.resize(own[0] * own[1] * own[2]);

@@ -18,6 +18,7 @@ using ::testing::AllOf;
 using ::testing::Each;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::Not;
 using ::testing::Pair;
 using ::testing::SizeIs;
 using ::testing::UnorderedElementsAre;
@@ -124,16 +125,18 @@ TEST_F(ImageFolderTest, PictureThatCannotBeReadIsNamed) {
   Write("train/dog/3.png", testing::Png(testing::Gradient(4, 4, 1), 4, 4, 1));
   const std::string whole = Grey(1);
   Write("train/dog/4.png", whole.substr(0, whole.size() - 16));  // Its header is whole.
+  Write("train/dog/5.jpg", testing::Jpeg(testing::Gradient(2, 3, 4), 2, 3, 4));
   const Datasets data = LoadDatasets(JobOf()).value();
   std::vector<uint8_t> values(data.train->sample_elements());
   std::vector<std::string> errors;
-  for (int i = 0; i < 5; ++i) {
+  for (int i = 0; i < 6; ++i) {
     const absl::Status status = data.train->ReadValues(i, values.data());
     if (!status.ok()) errors.emplace_back(status.message());
   }
   EXPECT_THAT(errors, UnorderedElementsAre(
-                          AllOf(HasSubstr("dog/3.png: 4 x 4 pixels"), HasSubstr("data.image_folder")),
-                          HasSubstr("dog/4.png: damaged PNG")));
+                          AllOf(HasSubstr("dog/3.png: 4 x 4 pixels"), HasSubstr("give it in data.resize")),
+                          AllOf(HasSubstr("dog/4.png: damaged PNG"), Not(HasSubstr("data.resize"))),
+                          AllOf(HasSubstr("dog/5.jpg: a JPEG in CMYK"), Not(HasSubstr("data.resize")))));
 }
 
 TEST_F(ImageFolderTest, FoldersThatDoNotFitAreRefused) {
