@@ -109,7 +109,7 @@ absl::Status Convert(proto::Job job, const Flags& flags) {
     if (dataset == nullptr) continue;
     part.name = name;
     part.samples = dataset->size();
-    TETHYS_RETURN_IF_ERROR(format->check(part));
+    TETHYS_RETURN_IF_ERROR(CheckFormat(*format, part));
     parts.emplace_back(part, dataset);
   }
   TETHYS_RETURN_IF_ERROR(PrepareFolder(folder));

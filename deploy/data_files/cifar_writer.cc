@@ -12,23 +12,23 @@ constexpr int64_t kPixels = 32 * 32, kChannels = 3, kMostClasses = 256;
 
 std::string PathOf(const PartToWrite& part) { return part.Path("_batch.bin"); }
 
-absl::Status Check(const PartToWrite& part) {
+std::string Misfit(const PartToWrite& part) {
   if (part.spec.shape != Shape{32, 32, 3} || !part.spec.labels.shape.empty() || part.spec.labels.targets ||
-      part.spec.type != ValueType::kByte || part.classes > kMostClasses) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("cifar: samples are bytes [32, 32, 3] with one of at most 256 classes, these are ",
-                     ValueTypeText(part.spec.type), " ", ShapeText(part.spec.shape), " with ",
-                     LabelText(part.spec.labels), ": choose npy or tfrecord"));
+      part.spec.type != ValueType::kByte || part.label_limit() > kMostClasses) {
+    return absl::StrCat("samples are bytes [32, 32, 3] with one of at most 256 classes, these are ",
+                        ValueTypeText(part.spec.type), " ", ShapeText(part.spec.shape), " with ",
+                        LabelText(part.spec.labels),
+                        part.label_limit() > kMostClasses ? absl::StrCat(" of ", part.label_limit()) : "");
   }
-  return absl::OkStatus();
+  return {};
 }
 
 class CifarWriter final : public SampleWriter {
  public:
-  explicit CifarWriter(WholeFile file) : file_(std::move(file)) {}
+  CifarWriter(PartToWrite part, WholeFile file) : part_(std::move(part)), file_(std::move(file)) {}
 
   absl::Status Add(const uint8_t* values, const int32_t* labels) override {
-    TETHYS_RETURN_IF_ERROR(CheckLabel("cifar", labels[0], kMostClasses));
+    TETHYS_RETURN_IF_ERROR(CheckLabel(kCifarWriter, part_, labels[0], kMostClasses));
     std::string record(1, static_cast<char>(labels[0]));
     for (int64_t channel = 0; channel < kChannels; ++channel) {
       for (int64_t pixel = 0; pixel < kPixels; ++pixel) {
@@ -41,12 +41,13 @@ class CifarWriter final : public SampleWriter {
   absl::Status Commit() override { return file_.Commit(); }
 
  private:
+  const PartToWrite part_;
   WholeFile file_;
 };
 
 absl::StatusOr<std::unique_ptr<SampleWriter>> Create(const PartToWrite& part) {
   TETHYS_ASSIGN_OR_RETURN(WholeFile file, WholeFile::Create(PathOf(part)));
-  return std::make_unique<CifarWriter>(std::move(file));
+  return std::make_unique<CifarWriter>(part, std::move(file));
 }
 
 void Describe(const PartToWrite& part, proto::Data& data) {
@@ -56,6 +57,6 @@ void Describe(const PartToWrite& part, proto::Data& data) {
 
 }  // namespace
 
-const WriterFormat kCifarWriter = {.name = "cifar", .check = Check, .create = Create, .describe = Describe};
+const WriterFormat kCifarWriter = {.name = "cifar", .misfit = Misfit, .create = Create, .describe = Describe};
 
 }  // namespace tethys

@@ -20,13 +20,12 @@ std::string FloatText(const void* bits) {
   return std::string(text, std::to_chars(text, text + sizeof(text), value).ptr);
 }
 
-absl::Status Check(const PartToWrite& part) {
+std::string Misfit(const PartToWrite& part) {
   if (part.spec.labels.targets ? part.spec.labels.shape.size() <= 1 : part.spec.labels.shape.empty()) {
-    return absl::OkStatus();
+    return {};
   }
-  return absl::InvalidArgumentError(
-      absl::StrCat("csv: a line holds one class, or a row of targets, but the labels are ",
-                   LabelText(part.spec.labels), ": choose npy or tfrecord"));
+  return absl::StrCat("a line holds one class, or a row of targets, but the labels are ",
+                      LabelText(part.spec.labels));
 }
 
 class CsvWriter final : public SampleWriter {
@@ -73,6 +72,6 @@ void Describe(const PartToWrite& part, proto::Data& data) {
 
 }  // namespace
 
-const WriterFormat kCsvWriter = {.name = "csv", .check = Check, .create = Create, .describe = Describe};
+const WriterFormat kCsvWriter = {.name = "csv", .misfit = Misfit, .create = Create, .describe = Describe};
 
 }  // namespace tethys

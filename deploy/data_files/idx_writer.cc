@@ -28,33 +28,30 @@ std::string Header(char type, int64_t samples, const Shape& shape) {
 std::string ImagesPath(const PartToWrite& part) { return part.Path("-images.idx"); }
 std::string LabelsPath(const PartToWrite& part) { return part.Path("-labels.idx"); }
 
-absl::Status Check(const PartToWrite& part) {
+std::string Misfit(const PartToWrite& part) {
   if (part.spec.shape.size() < 2) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("idx: samples are [height, width] or have more axes, these are ",
-                     ShapeText(part.spec.shape), ": choose csv or npy"));
+    return absl::StrCat("samples are [height, width] or have more axes, these are ",
+                        ShapeText(part.spec.shape));
   }
-  if (part.classes > kMostClasses) {
-    return absl::InvalidArgumentError(absl::StrCat("idx: labels are bytes, but data.classes is ",
-                                                   part.classes, ": choose npy or tfrecord"));
+  if (part.label_limit() > kMostClasses) {
+    return absl::StrCat("labels are bytes, but data.classes is ", part.classes);
   }
-  if (part.samples <= UINT32_MAX) return absl::OkStatus();
-  return absl::InvalidArgumentError("idx: a file holds fewer than 2^32 samples: choose npy or tfrecord");
+  return part.samples <= UINT32_MAX ? "" : "a file holds fewer than 2^32 samples";
 }
 
 class IdxWriter final : public SampleWriter {
  public:
   IdxWriter(const PartToWrite& part, WholeFile images, WholeFile labels)
-      : spec_(part.spec), images_(std::move(images)), labels_(std::move(labels)) {}
+      : part_(part), images_(std::move(images)), labels_(std::move(labels)) {}
 
   absl::Status Add(const uint8_t* values, const int32_t* labels) override {
     TETHYS_RETURN_IF_ERROR(images_.Append(ValuesText(values)));
     std::string bytes;
-    for (int64_t i = 0; i < spec_.labels.elements(); ++i) {
-      if (spec_.labels.targets) {
+    for (int64_t i = 0; i < part_.spec.labels.elements(); ++i) {
+      if (part_.spec.labels.targets) {
         bytes += BigEndian(static_cast<uint32_t>(labels[i]));
       } else {
-        TETHYS_RETURN_IF_ERROR(CheckLabel("idx", labels[i], kMostClasses));
+        TETHYS_RETURN_IF_ERROR(CheckLabel(kIdxWriter, part_, labels[i], kMostClasses));
         bytes.push_back(static_cast<char>(labels[i]));
       }
     }
@@ -68,11 +65,11 @@ class IdxWriter final : public SampleWriter {
 
  private:
   std::string ValuesText(const uint8_t* values) const {
-    if (spec_.type == ValueType::kByte) {
-      return std::string(reinterpret_cast<const char*>(values), static_cast<size_t>(spec_.bytes()));
+    if (part_.spec.type == ValueType::kByte) {
+      return std::string(reinterpret_cast<const char*>(values), static_cast<size_t>(part_.spec.bytes()));
     }
     std::string bytes;
-    for (int64_t i = 0; i < spec_.elements(); ++i) {
+    for (int64_t i = 0; i < part_.spec.elements(); ++i) {
       uint32_t bits;
       std::memcpy(&bits, values + i * static_cast<int64_t>(sizeof(bits)), sizeof(bits));
       bytes += BigEndian(bits);
@@ -80,7 +77,7 @@ class IdxWriter final : public SampleWriter {
     return bytes;
   }
 
-  const SampleSpec spec_;
+  const PartToWrite part_;
   WholeFile images_, labels_;
 };
 
@@ -102,6 +99,6 @@ void Describe(const PartToWrite& part, proto::Data& data) {
 
 }  // namespace
 
-const WriterFormat kIdxWriter = {.name = "idx", .check = Check, .create = Create, .describe = Describe};
+const WriterFormat kIdxWriter = {.name = "idx", .misfit = Misfit, .create = Create, .describe = Describe};
 
 }  // namespace tethys

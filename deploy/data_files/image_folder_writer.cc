@@ -17,14 +17,13 @@ std::string ClassName(int64_t label, int64_t classes) {
   return absl::StrFormat("%0*d", static_cast<int>(absl::StrCat(classes - 1).size()), label);
 }
 
-absl::Status Check(const PartToWrite& part) {
+std::string Misfit(const PartToWrite& part) {
   if (IsPicture(part.spec.shape) && part.spec.type == ValueType::kByte && part.spec.labels.shape.empty() &&
-      !part.spec.labels.targets) {
-    return absl::OkStatus();
+      !part.spec.labels.targets && part.label_limit() == part.classes) {
+    return {};
   }
-  return absl::InvalidArgumentError(absl::StrCat(
-      "image_folder: samples are pictures with one class each, these are ", ValueTypeText(part.spec.type),
-      " ", ShapeText(part.spec.shape), " with ", LabelText(part.spec.labels), ": choose npy or tfrecord"));
+  return absl::StrCat("samples are pictures with one class each, these are ", ValueTypeText(part.spec.type),
+                      " ", ShapeText(part.spec.shape), " with ", LabelText(part.spec.labels));
 }
 
 // Writes into a folder "train.tmp", which gets its name once it is whole.
@@ -37,7 +36,7 @@ class ImageFolderWriter final : public SampleWriter {
   }
 
   absl::Status Add(const uint8_t* values, const int32_t* labels) override {
-    TETHYS_RETURN_IF_ERROR(CheckLabel("image_folder", labels[0], part_.classes));
+    TETHYS_RETURN_IF_ERROR(CheckLabel(kImageFolderWriter, part_, labels[0], part_.classes));
     const std::string folder = absl::StrCat(Temporary(), "/", ClassName(labels[0], part_.classes));
     std::error_code error;
     std::filesystem::create_directories(folder, error);
@@ -53,9 +52,9 @@ class ImageFolderWriter final : public SampleWriter {
   absl::Status Commit() override {
     for (int32_t label = 0; part_.trains() && label < part_.classes; ++label) {
       if (used_.count(label) > 0) continue;
-      return absl::InvalidArgumentError(
-          absl::StrCat("image_folder: no training sample is of class ", label,
-                       ", which therefore gets no folder: choose npy or tfrecord"));
+      return CannotHold(
+          kImageFolderWriter, part_,
+          absl::StrCat("no training sample is of class ", label, ", which therefore gets no folder"));
     }
     std::error_code error;
     std::filesystem::rename(Temporary(), part_.Path(""), error);
@@ -84,6 +83,6 @@ void Describe(const PartToWrite& part, proto::Data& data) {
 }  // namespace
 
 const WriterFormat kImageFolderWriter = {
-    .name = "image_folder", .check = Check, .create = Create, .describe = Describe};
+    .name = "image_folder", .misfit = Misfit, .create = Create, .describe = Describe};
 
 }  // namespace tethys

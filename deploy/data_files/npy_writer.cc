@@ -47,7 +47,7 @@ class NpyWriter final : public SampleWriter {
   WholeFile images_, labels_;
 };
 
-absl::Status Check(const PartToWrite&) { return absl::OkStatus(); }
+std::string Misfit(const PartToWrite&) { return {}; }
 
 absl::StatusOr<std::unique_ptr<SampleWriter>> Create(const PartToWrite& part) {
   TETHYS_ASSIGN_OR_RETURN(WholeFile images, WholeFile::Create(ImagesPath(part)));
@@ -67,6 +67,6 @@ void Describe(const PartToWrite& part, proto::Data& data) {
 
 }  // namespace
 
-const WriterFormat kNpyWriter = {.name = "npy", .check = Check, .create = Create, .describe = Describe};
+const WriterFormat kNpyWriter = {.name = "npy", .misfit = Misfit, .create = Create, .describe = Describe};
 
 }  // namespace tethys

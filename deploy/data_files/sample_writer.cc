@@ -1,5 +1,7 @@
 #include "deploy/data_files/sample_writer.h"
 
+#include <vector>
+
 #include "absl/strings/str_join.h"
 #include "deploy/data_files/writer_formats.h"
 
@@ -8,6 +10,7 @@ namespace {
 
 constexpr const WriterFormat* kFormats[] = {&kCifarWriter,       &kCsvWriter, &kIdxWriter,
                                             &kImageFolderWriter, &kNpyWriter, &kTfrecordWriter};
+constexpr int kMostFiles = 10'000;  // Of a part.
 
 }  // namespace
 
@@ -19,11 +22,31 @@ absl::StatusOr<const WriterFormat*> FindWriterFormat(const std::string& name) {
       absl::StrCat("'", name, "' is no format that can be written: name one of ", WriterFormatNames()));
 }
 
-absl::Status CheckLabel(const char* format, int32_t label, int64_t limit) {
+absl::Status CannotHold(const WriterFormat& format, const PartToWrite& part, absl::string_view why) {
+  std::vector<absl::string_view> others;
+  for (const WriterFormat* other : kFormats) {
+    if (other != &format && other->misfit(part).empty()) others.emplace_back(other->name);
+  }
+  return absl::InvalidArgumentError(
+      absl::StrCat(format.name, ": ", why, others.empty() ? "" : ": choose ", absl::StrJoin(others, " or ")));
+}
+
+absl::Status CheckFormat(const WriterFormat& format, const PartToWrite& part) {
+  if (part.files < 1 || part.files > kMostFiles || part.files > part.samples) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--files is ", part.files, ", but must be at least 1, at most ", kMostFiles,
+                     " and at most the ", part.samples, " samples of the ", part.name, " part"));
+  }
+  const std::string why = format.misfit(part);
+  return why.empty() ? absl::OkStatus() : CannotHold(format, part, why);
+}
+
+absl::Status CheckLabel(const WriterFormat& format, const PartToWrite& part, int32_t label, int64_t limit) {
   if (label < limit) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat(format, ": a sample has label ", label,
-                                                 ", but labels must be below ", limit,
-                                                 ": choose npy or tfrecord"));
+  PartToWrite labelled = part;
+  labelled.beyond = std::max<int64_t>(label, part.beyond);
+  return CannotHold(format, labelled,
+                    absl::StrCat("a sample has label ", label, ", but labels must be below ", limit));
 }
 
 std::string WriterFormatNames() {

@@ -3,6 +3,7 @@
 #ifndef TETHYS_DEPLOY_DATA_FILES_SAMPLE_WRITER_H_
 #define TETHYS_DEPLOY_DATA_FILES_SAMPLE_WRITER_H_
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -20,10 +21,13 @@ struct PartToWrite {
   SampleSpec spec = {};
   int64_t samples = 0;
   int64_t classes = 0;  // 0: labels are targets.
+  int64_t beyond = -1;  // A label that is not below `classes` but that samples have, one to ignore; -1: none.
   int files = 1;        // Number of TFRecord files.
   bool raw = false;     // TFRecord: values as they are, not as PNG.
 
   bool trains() const { return name == "train"; }
+  // Labels are below it.
+  int64_t label_limit() const { return std::max(classes, beyond + 1); }
   std::string Path(const std::string& rest) const { return folder + "/" + name + rest; }
 };
 
@@ -41,8 +45,8 @@ class SampleWriter {
 struct WriterFormat {
   const char* name = nullptr;  // That of its message in data { }.
   bool several_files = false;  // Knows PartToWrite's files and raw.
-  // InvalidArgument: the format cannot hold such samples.
-  absl::Status (*check)(const PartToWrite& part) = nullptr;
+  // Why the format cannot hold such samples; empty if it can.
+  std::string (*misfit)(const PartToWrite& part) = nullptr;
   absl::StatusOr<std::unique_ptr<SampleWriter>> (*create)(const PartToWrite& part) = nullptr;
   // Sets the fields by which a job names the part.
   void (*describe)(const PartToWrite& part, proto::Data& data) = nullptr;
@@ -50,6 +54,9 @@ struct WriterFormat {
 
 // InvalidArgument: no such format, or none that can be written.
 absl::StatusOr<const WriterFormat*> FindWriterFormat(const std::string& name);
+// InvalidArgument: the format cannot hold such samples, or they cannot be split into so many files; the
+// error names the formats that can hold them.
+absl::Status CheckFormat(const WriterFormat& format, const PartToWrite& part);
 // "cifar, idx or npy".
 std::string WriterFormatNames();
 

@@ -17,8 +17,6 @@
 namespace tethys {
 namespace {
 
-constexpr int kMostFiles = 10'000;
-
 std::string PathOf(const PartToWrite& part, int file) {
   return part.Path(absl::StrFormat("-%05d-of-%05d.tfrecord", file, part.files));
 }
@@ -51,18 +49,13 @@ std::string Record(const std::string& payload) {
                       LittleEndian(MaskedCrc32c(payload)));
 }
 
-absl::Status Check(const PartToWrite& part) {
-  if (part.files < 1 || part.files > kMostFiles || part.files > part.samples) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("--files is ", part.files, ", but must be at least 1, at most ", kMostFiles,
-                     " and at most the ", part.samples, " samples of the ", part.name, " part"));
+std::string Misfit(const PartToWrite& part) {
+  if (part.spec.shape.size() != 2 && part.spec.shape.size() != 3) {
+    return absl::StrCat("samples are [height, width] or [height, width, channels], these are ",
+                        ShapeText(part.spec.shape));
   }
-  if (WritesPictures(part) || part.spec.shape.size() == 2 || part.spec.shape.size() == 3)
-    return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      absl::StrCat("tfrecord: samples are [height, width] or [height, width, channels], "
-                   "these are ",
-                   ShapeText(part.spec.shape), ": choose npy"));
+  if (!part.spec.labels.targets || part.spec.labels.shape.size() <= 1) return {};
+  return absl::StrCat("targets are a row, these are ", LabelText(part.spec.labels));
 }
 
 // File i holds samples [i * samples / files, (i + 1) * samples / files).
@@ -136,6 +129,6 @@ void Describe(const PartToWrite& part, proto::Data& data) {
 }  // namespace
 
 const WriterFormat kTfrecordWriter = {
-    .name = "tfrecord", .several_files = true, .check = Check, .create = Create, .describe = Describe};
+    .name = "tfrecord", .several_files = true, .misfit = Misfit, .create = Create, .describe = Describe};
 
 }  // namespace tethys

@@ -2,6 +2,7 @@
 #ifndef TETHYS_DEPLOY_DATA_FILES_WRITER_FORMATS_H_
 #define TETHYS_DEPLOY_DATA_FILES_WRITER_FORMATS_H_
 
+#include "absl/strings/string_view.h"
 #include "deploy/data_files/sample_writer.h"
 
 namespace tethys {
@@ -13,9 +14,12 @@ extern const WriterFormat kImageFolderWriter;
 extern const WriterFormat kNpyWriter;
 extern const WriterFormat kTfrecordWriter;
 
+// An error of a format that cannot hold samples of the part, which names those that can.
+absl::Status CannotHold(const WriterFormat& format, const PartToWrite& part, absl::string_view why);
+
 // Of a format that holds labels below `limit`. (The job may have a label to ignore, which is above its
 // classes.)
-absl::Status CheckLabel(const char* format, int32_t label, int64_t limit);
+absl::Status CheckLabel(const WriterFormat& format, const PartToWrite& part, int32_t label, int64_t limit);
 
 }  // namespace tethys
 

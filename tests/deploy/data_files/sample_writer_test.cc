@@ -6,8 +6,10 @@
 #include <cstring>
 #include <filesystem>
 #include <memory>
+#include <tuple>
 #include <vector>
 
+#include "absl/strings/str_join.h"
 #include "runtime/data/dataset.h"
 #include "tests/testing/temp_directory.h"
 
@@ -60,7 +62,7 @@ class SampleWriterTest : public ::testing::Test {
   std::vector<Sample> RoundTrip(const std::string& name, const PartToWrite& part,
                                 const std::vector<Sample>& samples) {
     const WriterFormat& format = *FindWriterFormat(name).value();
-    EXPECT_TRUE(format.check(part).ok()) << format.check(part);
+    EXPECT_TRUE(CheckFormat(format, part).ok()) << CheckFormat(format, part);
     const std::unique_ptr<SampleWriter> writer = format.create(part).value();
     for (const Sample& sample : samples) {
       EXPECT_TRUE(writer->Add(sample.values.data(), sample.labels.data()).ok());
@@ -84,6 +86,10 @@ class SampleWriterTest : public ::testing::Test {
       EXPECT_TRUE(dataset.Read(i, read[i].values.data(), read[i].labels.data()).ok());
     }
     return read;
+  }
+
+  static std::string ErrorOf(const char* name, const PartToWrite& part) {
+    return std::string(CheckFormat(**FindWriterFormat(name), part).message());
   }
 
   bool Empty() const { return std::filesystem::is_empty(directory_.path()); }
@@ -111,8 +117,7 @@ TEST_F(SampleWriterTest, TextHoldsRowsOfLabelsButNoMaps) {
     EXPECT_EQ(RoundTrip("csv", PartOf(spec, spec.labels.targets ? 0 : 5), samples), samples);
   }
   const SampleSpec maps = {.shape = {4, 3}, .labels = {.shape = {4, 3}}};
-  EXPECT_THAT(std::string((*FindWriterFormat("csv"))->check(PartOf(maps, 5)).message()),
-              HasSubstr("a line holds one class, or a row of targets"));
+  EXPECT_THAT(ErrorOf("csv", PartOf(maps, 5)), HasSubstr("a line holds one class, or a row of targets"));
 }
 
 TEST_F(SampleWriterTest, FloatsAreHeldExactlyOrRefused) {
@@ -121,8 +126,7 @@ TEST_F(SampleWriterTest, FloatsAreHeldExactlyOrRefused) {
   for (const char* name : {"csv", "idx", "npy", "tfrecord"})
     EXPECT_EQ(RoundTrip(name, PartOf(spec, 5), samples), samples);
   for (const char* name : {"cifar", "image_folder"}) {
-    EXPECT_THAT(std::string((*FindWriterFormat(name))->check(PartOf(spec, 5)).message()),
-                HasSubstr("float32"));
+    EXPECT_THAT(ErrorOf(name, PartOf(spec, 5)), HasSubstr("float32"));
   }
 }
 
@@ -132,8 +136,7 @@ TEST_F(SampleWriterTest, ManyClassesAreHeldByNumpyAndTfrecord) {
   samples[3].labels = {999};
   for (const char* name : {"csv", "npy", "tfrecord"})
     EXPECT_EQ(RoundTrip(name, PartOf(spec, 1000), samples), samples);
-  EXPECT_THAT(std::string((*FindWriterFormat("idx"))->check(PartOf(spec, 1000)).message()),
-              HasSubstr("labels are bytes, but data.classes is 1000"));
+  EXPECT_THAT(ErrorOf("idx", PartOf(spec, 1000)), HasSubstr("labels are bytes, but data.classes is 1000"));
 }
 
 TEST_F(SampleWriterTest, TfrecordFilesHoldConsecutiveSamples) {
@@ -145,15 +148,14 @@ TEST_F(SampleWriterTest, TfrecordFilesHoldConsecutiveSamples) {
   EXPECT_EQ(RoundTrip("tfrecord", part, samples), samples);
   EXPECT_TRUE(std::filesystem::exists(part.Path("-00002-of-00003.tfrecord")));
   part.files = 8;
-  EXPECT_THAT(std::string((*FindWriterFormat("tfrecord"))->check(part).message()),
-              HasSubstr("--files is 8, but must be"));
+  EXPECT_THAT(ErrorOf("tfrecord", part), HasSubstr("--files is 8, but must be"));
 }
 
 TEST_F(SampleWriterTest, CifarHoldsItsOwnShapeOnly) {
   const SampleSpec spec = {.shape = {32, 32, 3}};
   const std::vector<Sample> samples = MakeSamples(spec, 5);
   EXPECT_EQ(RoundTrip("cifar", PartOf(spec, 5), samples), samples);
-  EXPECT_THAT(std::string((*FindWriterFormat("cifar"))->check(PartOf({.shape = {32, 32}}, 5)).message()),
+  EXPECT_THAT(ErrorOf("cifar", PartOf({.shape = {32, 32}}, 5)),
               HasSubstr("these are bytes [32, 32] with a class"));
 }
 
@@ -162,9 +164,29 @@ TEST_F(SampleWriterTest, FoldersHoldPicturesOfEveryClass) {
   const std::vector<Sample> samples = MakeSamples(spec, 5);
   EXPECT_THAT(RoundTrip("image_folder", PartOf(spec, 5), samples),
               ::testing::UnorderedElementsAreArray(samples));
-  const WriterFormat& format = *FindWriterFormat("image_folder").value();
-  EXPECT_THAT(std::string(format.check(PartOf({.shape = {4, 3, 2}}, 5)).message()),
-              HasSubstr("samples are pictures"));
+  EXPECT_THAT(ErrorOf("image_folder", PartOf({.shape = {4, 3, 2}}, 5)), HasSubstr("samples are pictures"));
+}
+
+TEST_F(SampleWriterTest, RefusalsNameTheFormatsThatHoldTheSamples) {
+  const char* const kNames[] = {"cifar", "csv", "idx", "image_folder", "npy", "tfrecord"};
+  for (const auto& [spec, classes, formats] : std::vector<std::tuple<SampleSpec, int64_t, std::string>>{
+           {{.shape = {4}, .type = ValueType::kFloat}, 5, "csv or npy"},
+           {{.shape = {4, 3}, .labels = {.shape = {4, 3}}}, 5, "idx or npy or tfrecord"},
+           {{.shape = {2, 2, 2, 2}}, 1000, "csv or npy"},
+           {{.shape = {4, 3}, .labels = {.shape = {2, 2}, .targets = true}}, 0, "idx or npy"},
+           {{.shape = {32, 32, 3}}, 1000, "csv or image_folder or npy or tfrecord"}}) {
+    const PartToWrite part = PartOf(spec, classes);
+    std::vector<std::string> holding;
+    for (const char* name : kNames) {
+      const std::string error = ErrorOf(name, part);
+      if (error.empty()) {
+        holding.emplace_back(name);
+      } else {
+        EXPECT_THAT(error, ::testing::EndsWith(": choose " + formats)) << name;
+      }
+    }
+    EXPECT_EQ(absl::StrJoin(holding, " or "), formats);
+  }
 }
 
 TEST_F(SampleWriterTest, WhatIsNotCommittedIsRemoved) {
@@ -180,7 +202,9 @@ TEST_F(SampleWriterTest, WhatIsNotCommittedIsRemoved) {
   // A folder in which a class has no picture could not be read.
   auto writer = (*FindWriterFormat("image_folder"))->create(PartOf(spec, 5)).value();
   EXPECT_TRUE(writer->Add(samples[0].values.data(), samples[0].labels.data()).ok());
-  EXPECT_THAT(std::string(writer->Commit().message()), HasSubstr("no training sample is of class 1"));
+  EXPECT_THAT(std::string(writer->Commit().message()),
+              ::testing::AllOf(HasSubstr("no training sample is of class 1"),
+                               ::testing::EndsWith(": choose cifar or csv or idx or npy or tfrecord")));
 }
 
 TEST_F(SampleWriterTest, LabelsBeyondTheFormatAreRefused) {
@@ -190,7 +214,8 @@ TEST_F(SampleWriterTest, LabelsBeyondTheFormatAreRefused) {
   for (const char* name : {"cifar", "idx", "image_folder"}) {
     auto writer = (*FindWriterFormat(name))->create(PartOf(spec, 5)).value();
     EXPECT_THAT(std::string(writer->Add(sample.values.data(), sample.labels.data()).message()),
-                HasSubstr("a sample has label 1000"));
+                ::testing::AllOf(HasSubstr("a sample has label 1000"),
+                                 ::testing::EndsWith(": choose csv or npy or tfrecord")));
   }
   EXPECT_THAT(std::string(FindWriterFormat("png").status().message()),
               HasSubstr("'png' is no format that can be written: name one of cifar, csv, idx"));
