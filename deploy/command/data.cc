@@ -28,7 +28,8 @@ absl::Status PrepareFolder(const std::string& folder) {
   return Annotate(CreateDirectories(folder), "--out");
 }
 
-// What holds for the same samples in any format: all but where they are, their size, and how they are read.
+// The fields that hold for the same samples in any format: all but their places and sizes and the way they
+// are read.
 proto::Data WithoutSource(const proto::Data& data) {
   proto::Data kept;
   if (data.has_classes()) kept.set_classes(data.classes());

@@ -1,4 +1,4 @@
-// Where a verb finds the secrets for data on other machines (proto/remote_secrets.proto).
+// The secrets for data on other machines (proto/remote_secrets.proto), for the verbs that read data.
 #ifndef TETHYS_DEPLOY_COMMAND_DATA_SECRETS_H_
 #define TETHYS_DEPLOY_COMMAND_DATA_SECRETS_H_
 

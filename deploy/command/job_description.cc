@@ -182,7 +182,7 @@ SampleSpec SampleSpecOf(const proto::JobPlan& plan) {
           .type = plan.float_inputs() ? ValueType::kFloat : ValueType::kByte};
 }
 
-// What a worker holds of its data, and the order of an epoch. Samples in a cache are the host's.
+// The bytes that a worker holds of its data and of the order of an epoch. Samples in a cache are the host's.
 int64_t DatasetBytes(const proto::JobPlan& plan) {
   const proto::Data& data = plan.job().data();
   const int64_t samples = plan.train_samples() + plan.validation_samples() + plan.test_samples();
@@ -191,7 +191,7 @@ int64_t DatasetBytes(const proto::JobPlan& plan) {
   return samples * each + OrderBytes(plan);
 }
 
-// What data.cache keeps on each host, as a line; empty without a cache.
+// A line that says how much data.cache keeps on each host; empty without a cache.
 std::string CacheText(const proto::JobPlan& plan) {
   const proto::Data& data = plan.job().data();
   if (data.cache() == proto::Data::NONE) return "";

@@ -127,8 +127,8 @@ class EarlierRun {
 absl::StatusOr<proto::JobPlan> PrepareJob(const proto::Job& job) {
   TETHYS_ASSIGN_OR_RETURN(proto::JobPlan plan, PlanJob(job));
   TETHYS_ASSIGN_OR_RETURN(const Datasets datasets, LoadDatasetsUncached(job));
-  // Where samples stay in their files, decoding them all here would only delay the start: workers compute the
-  // standardisation from what they read, or from their cache, and tell the chief.
+  // Decoding all samples of files here would only delay the start: workers compute the standardisation from
+  // the samples that they read, or from their cache, and report it to the chief.
   const SampleSpec& spec = datasets.train->spec();
   const bool held = FormatOf(job.data()).bytes_held(job.data(), spec) >= spec.bytes();
   if (job.data().compute_standardisation() && !held) return plan;

@@ -16,7 +16,7 @@ std::string ShuffleDescription(const proto::JobPlan& plan);
 // Empty: the job is not sharded.
 std::string ShardingDescription(const proto::JobPlan& plan);
 
-// What a worker holds in memory of an epoch's order.
+// The bytes of an epoch's order that a worker holds in memory.
 int64_t OrderBytes(const proto::JobPlan& plan);
 
 }  // namespace tethys
