@@ -297,11 +297,14 @@ class DataFormatsTest(TethysTest):
     def test_files_that_do_not_fit_are_refused(self):
         self.write("short.bin", bytes(3074))
         self.write("labels.bin", b"\x63" + bytes(3072))
+        self.write("labels.csv", b"1,2,3,99\n")
         good = self.cifar_job()
         for job, message in (
                 (good.replace("train_batch_*", "short"),
                  "short.bin: 3074 bytes are no whole number of records of 3073 bytes"),
                 (good.replace("test_batch_*", "lost_*"), "lost_*.bin"),
+                (self.job(f'  csv {{ train: "{self.folder}/labels.csv" }}\n').replace("300", "0").replace("1200", "0"),
+                 'labels.csv, line 1, column 3 (counted from 0): "99" is a label outside the 10 classes'),
                 (self.cifar_job("labels: FINE "), "data.cifar.labels: FINE or COARSE"),
                 (good.replace("train_batch_*", "labels").replace("300", "0").replace("1200", "0"),
                  "labels.bin: label 99 of record 0 is outside the 10 classes"),
