@@ -17,6 +17,7 @@ TEST_PACKAGES=(libgtest-dev libgmock-dev python3       # python3 reads checkpoin
                libbenchmark-dev libgloo-dev            # Benchmarks; Gloo, to compare all-reduce with.
                python3-yaml                            # Reads the Kubernetes manifest.
                curl                                    # Downloads data, here from a local server.
+               openssl                                 # Certificates of servers of data.
                strace                                  # Simulates failing disks.
                iproute2 openssh-client)                # A cluster of network namespaces.
 # All of them exist only in Debian 12, on which .ci/run runs. The last package has libFuzzer.
