@@ -30,8 +30,8 @@ class ByteSource {
 // NotFound: no such file. InvalidArgument: not a regular file, or an empty one.
 absl::StatusOr<std::shared_ptr<const ByteSource>> OpenLocalFile(const std::string& path);
 
-// As OpenLocalFile, or a file on another machine if `path` is a URL, with the errors of RemoteFiles::Open
-// (runtime/remote/remote_files.h).
+// Opens a local file, as OpenLocalFile does, or, if `path` is a URL, a file on another machine, with the
+// errors of RemoteFiles::Open (runtime/remote/remote_files.h).
 absl::StatusOr<std::shared_ptr<const ByteSource>> OpenFile(const std::string& path);
 
 // Whether a path of a job is a URL, so that no file of the system has it.

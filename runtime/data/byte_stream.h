@@ -30,7 +30,7 @@ class ByteStream {
   bool gzipped() const { return gzipped_; }
   // Whether the end was reached within a gzip stream, whose rest is missing.
   bool cut() const { return cut_; }
-  // Of the file as it is, not unpacked.
+  // The size of the file as it is, not unpacked.
   int64_t file_bytes() const { return file_->size(); }
 
  private:

@@ -21,7 +21,7 @@ namespace {
 
 constexpr int kMostTries = 5;  // Of reading from the chief, without a byte in between.
 
-// Where a file of the chief lies in the entry of its path.
+// The path of a file of the chief in the cache's entry for it.
 std::string PathInEntry(const std::string& entry, absl::string_view path) {
   return absl::StrCat(entry, path.substr(0, 1) == "/" ? "" : "/", path);
 }

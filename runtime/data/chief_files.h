@@ -24,7 +24,7 @@ class ChiefFiles {
   // InvalidArgument: a file that a link leads out of the folder that the job names.
   static absl::StatusOr<ChiefFiles> List(const proto::Data& data);
 
-  // In the order in which the job names them.
+  // The files, in the order in which the job names them.
   const std::vector<proto::ChiefFile>& files() const { return files_; }
 
   // Calls `take` with the bytes from `offset` on, at most kChunk at a time, until the end or an error of

@@ -24,9 +24,9 @@ class CsvLines {
   static absl::StatusOr<CsvLines> Find(std::shared_ptr<const ByteSource> file);
 
   int64_t size() const { return static_cast<int64_t>(begins_.size()); }
-  // Of line `index`, for errors: "train.csv, line 3", counted from 1.
+  // The name of line `index` for errors, counted from 1: "train.csv, line 3".
   std::string Name(int64_t index) const { return absl::StrCat(file_->name(), ", line ", index + 1); }
-  // Without its end; valid until the next call on this thread. Requires 0 <= index < size().
+  // The line without its end; valid until the next call on this thread. Requires 0 <= index < size().
   absl::StatusOr<absl::string_view> Read(int64_t index) const;
 
  private:

@@ -70,7 +70,7 @@ absl::StatusOr<Headers> ReadHeaders(const proto::Job& job) {
   return headers;
 }
 
-// Of the samples of files, the first `samples` of all.
+// The samples of each file that are among the first `samples` of all.
 std::vector<int64_t> FirstOf(std::vector<int64_t> file_samples, int64_t samples) {
   for (int64_t& own : file_samples) {
     own = std::min(own, samples);

@@ -46,7 +46,7 @@ class Dataset {
   const int64_t size_;
 };
 
-// In all functions that take a job or its data, chief://PATH is the file PATH of this machine: the command
+// All functions that take a job or its data read chief://PATH as the file PATH of this machine: the command
 // reads it to plan, so it runs on the chief's machine, or has the same files. Workers fetch it first
 // (chief_copies.h).
 

@@ -65,7 +65,7 @@ absl::Status CheckTargets(const Files& files, const IdxArray& labels) {
                                                  *bad, ": targets must be finite"));
 }
 
-// Of the values of the samples, if they are floats.
+// Checks that the values of the samples are finite, if they are floats.
 absl::Status CheckValues(const std::string& path, const IdxArray& images) {
   if (images.header.type == ValueType::kByte) return absl::OkStatus();
   const int64_t samples = images.header.shape[0];

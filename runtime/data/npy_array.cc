@@ -36,7 +36,7 @@ absl::Status NotAnArray(const std::string& path, absl::string_view why) {
 // The letter of NumPy's type that says what the values are; 0 if the text is no such type.
 char KindOf(absl::string_view type) { return type.size() < 3 ? '\0' : type[1]; }
 
-// What to do with an array whose type is not read.
+// Says how to write an array whose type is not read.
 absl::string_view CureOf(absl::string_view type) {
   switch (KindOf(type)) {
     case 'f':
