@@ -6,6 +6,7 @@
 #include "deploy/command/saved_model.h"
 #include "deploy/model_files/predictions.h"
 #include "deploy/text.h"
+#include "runtime/data/unlabelled_samples.h"
 #include "runtime/job/job_file.h"
 #include "runtime/nn/memory_forecast.h"
 
@@ -18,6 +19,7 @@ struct Request {
   ChosenDevice device;
   proto::Device settings = {};  // Of the job; without a job, the defaults.
   std::shared_ptr<const Dataset> dataset = nullptr;
+  std::vector<std::string> files = {};  // As in UnlabelledSamples.
   bool labelled = false;
 };
 
@@ -28,9 +30,17 @@ absl::Status ChooseSamples(const Flags& flags, Request& request) {
       return absl::InvalidArgumentError("--images is given, so leave JOB, --split and --set out");
     }
     request.settings.set_threads_per_rank(1);
-    TETHYS_ASSIGN_OR_RETURN(request.dataset,
-                            LoadImages(flags.Get("images"), request.saved.model.loss().labels()));
+    TETHYS_ASSIGN_OR_RETURN(
+        UnlabelledSamples samples,
+        OpenUnlabelled(flags.Get("images"), {.shape = request.saved.model.sample_shape(),
+                                             .labels = request.saved.model.loss().labels(),
+                                             .resize = flags.Has("resize")}));
+    request.dataset = std::move(samples.dataset);
+    request.files = std::move(samples.files);
     return absl::OkStatus();
+  }
+  if (flags.Has("resize")) {
+    return absl::InvalidArgumentError("--resize is for the pictures of --images; a job says data.resize");
   }
   TETHYS_ASSIGN_OR_RETURN(const std::string job_file, JobFileOf(flags, request.saved.path));
   TETHYS_ASSIGN_OR_RETURN(const proto::Job job, LoadJob(job_file, flags.GetAll("set")));
@@ -94,7 +104,8 @@ int RunPredict(const Flags& flags) {
   const auto file = PredictionFile::Create(path, {.samples = request->dataset->size(),
                                                   .output = request->saved.model.output_shape(),
                                                   .classifies = !request->saved.model.loss().labels().targets,
-                                                  .labelled = request->labelled});
+                                                  .labelled = request->labelled,
+                                                  .files = request->files});
   if (!file.ok()) return Fail("predict", Annotate(file.status(), "--out"), kExitBadRequest);
   const absl::Status written = WritePredictions(*request, **file);
   if (!written.ok()) return Fail("predict", written, kExitFailed);
@@ -108,16 +119,21 @@ std::vector<FlagSpec> PredictFlags() {
       CheckpointUseFlags("test (the default), validation or train, of the job's data.");
   flags.push_back(
       {.name = "images",
+       .value = "PATH",
+       .help =
+           "Samples instead of a job's data, so that no job is needed: a PNG or JPEG file, a folder of "
+           "them (with its folders), FILE.npy, FILE.npz#ARRAY, or an IDX file of images, plain or gzipped."});
+  flags.push_back({.name = "resize",
+                   .help = "Brings the pictures of --images to the size that the model takes; without it, "
+                           "one of another size is refused."});
+  flags.push_back(
+      {.name = "out",
        .value = "FILE",
-       .help = "An IDX file of images, plain or gzipped, instead of a job's data; no job is needed."});
-  flags.push_back({.name = "out",
-                   .value = "FILE",
-                   .help =
-                       "FILE.csv: a line per sample with its label, if there are labels, the class and the "
-                       "probability of each class; of a model with targets, its outputs. FILE.npy: a NumPy "
-                       "array of the outputs (logits), float32 [samples, classes] or, for maps of labels, "
-                       "[samples, height, width, classes].",
-                   .required = true});
+       .help = "FILE.csv: a line per sample with its file or its label, if there are such, the class and "
+               "the probability of each class; of a model with targets, its outputs. FILE.npy: a NumPy "
+               "array of the outputs (logits), float32 [samples, classes] or, for maps of labels, "
+               "[samples, height, width, classes].",
+       .required = true});
   return flags;
 }
 
@@ -135,7 +151,8 @@ Command PredictCommand() {
        .argument_optional = true,
        .flags = PredictFlags(),
        .examples = {"tethys predict --checkpoint=runs/a --out=predictions.csv",
-                    "tethys predict --checkpoint=runs/a --images=new-images-idx3-ubyte --out=logits.npy"}},
+                    "tethys predict --checkpoint=runs/a --images=photos --resize --out=predictions.csv",
+                    "tethys predict --checkpoint=runs/a --images=new.npy --out=logits.npy"}},
       RunPredict};
 }
 

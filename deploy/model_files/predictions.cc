@@ -7,6 +7,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "deploy/text.h"
 #include "deploy/whole_file.h"
 
 namespace tethys {
@@ -32,23 +33,26 @@ class CsvPredictions final : public PredictionFile {
   CsvPredictions(WholeFile file, const PredictionShape& shape) : file_(std::move(file)), shape_(shape) {}
 
   absl::Status Begin() {
-    std::string line = !shape_.classifies ? "sample"
-                       : shape_.labelled  ? "sample,label,class"
-                                          : "sample,class";
-    const char* const column = shape_.classifies ? ",probability_" : ",output_";
-    for (int64_t i = 0; i < shape_.output[0]; ++i) absl::StrAppend(&line, column, i);
-    return file_.Append(line + "\n");
+    std::vector<std::string> cells = {"sample"};
+    if (!shape_.files.empty()) cells.push_back("file");
+    if (shape_.classifies && shape_.labelled) cells.push_back("label");
+    if (shape_.classifies) cells.push_back("class");
+    const char* const column = shape_.classifies ? "probability_" : "output_";
+    for (int64_t i = 0; i < shape_.output[0]; ++i) cells.push_back(absl::StrCat(column, i));
+    return file_.Append(CsvLine(cells));
   }
   absl::Status Add(int32_t label, absl::Span<const float> outputs) override {
-    std::string line = absl::StrCat(next_++);
+    std::vector<std::string> cells = {absl::StrCat(next_)};
+    if (!shape_.files.empty()) cells.push_back(shape_.files[next_]);
+    ++next_;
     if (shape_.classifies) {
-      const auto best = std::max_element(outputs.begin(), outputs.end()) - outputs.begin();
-      absl::StrAppend(&line, ",", shape_.labelled ? absl::StrCat(label, ",") : "", best);
-      for (const double value : Probabilities(outputs)) absl::StrAppendFormat(&line, ",%.9g", value);
+      if (shape_.labelled) cells.push_back(absl::StrCat(label));
+      cells.push_back(absl::StrCat(std::max_element(outputs.begin(), outputs.end()) - outputs.begin()));
+      for (const double value : Probabilities(outputs)) cells.push_back(absl::StrFormat("%.9g", value));
     } else {
-      for (const float value : outputs) absl::StrAppendFormat(&line, ",%.9g", value);
+      for (const float value : outputs) cells.push_back(absl::StrFormat("%.9g", value));
     }
-    return file_.Append(line + "\n");
+    return file_.Append(CsvLine(cells));
   }
   absl::Status Commit() override { return file_.Commit(); }
 

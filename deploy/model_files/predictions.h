@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "absl/types/span.h"
 #include "runtime/base/status.h"
@@ -15,17 +16,17 @@ namespace tethys {
 // What is written of all samples.
 struct PredictionShape {
   int64_t samples = 0;
-  Shape output = {};       // Of a sample: [classes], or [height, width, classes].
-  bool classifies = true;  // The outputs are logits of classes.
-  bool labelled = false;   // The samples have labels.
+  Shape output = {};                    // Of a sample: [classes], or [height, width, classes].
+  bool classifies = true;               // The outputs are logits of classes.
+  bool labelled = false;                // The samples have labels.
+  std::vector<std::string> files = {};  // The file of each sample; empty: samples have no files of their own.
 };
 
 class PredictionFile {
  public:
   // The ending of `path` says the format.
-  //   .csv  a line per sample: sample, label (if there are labels), class, then the probability of each
-  //   class;
-  //         of outputs that are no logits: sample, outputs
+  //   .csv  a line per sample: its number, its file and its label (if there are such), the class, then the
+  //         probability of each class; of outputs that are no logits, the outputs behind number and file
   //   .npy  NumPy's format, version 1.0: the outputs as float32, with the axis of samples first
   // InvalidArgument: another ending, or .csv for outputs with several axes. Writes PATH.tmp until Commit.
   static absl::StatusOr<std::unique_ptr<PredictionFile>> Create(const std::string& path,

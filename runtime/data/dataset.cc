@@ -7,7 +7,6 @@
 #include "runtime/data/byte_source.h"
 #include "runtime/data/chief_paths.h"
 #include "runtime/data/data_format.h"
-#include "runtime/data/idx_source.h"
 #include "runtime/data/resized_source.h"
 #include "runtime/data/sample_cache.h"
 
@@ -318,13 +317,6 @@ absl::StatusOr<Datasets> LoadDatasets(const proto::Job& named) {
 absl::StatusOr<Datasets> LoadDatasetsUncached(proto::Job job) {
   job.mutable_data()->set_cache(proto::Data::NONE);
   return LoadDatasets(job);
-}
-
-absl::StatusOr<std::shared_ptr<const Dataset>> LoadImages(const std::string& path,
-                                                          const LabelFormat& labels) {
-  TETHYS_ASSIGN_OR_RETURN(auto source, OpenIdxImages(path, labels));
-  const int64_t count = source->size();
-  return std::make_shared<const Dataset>(std::move(source), 0, count);
 }
 
 absl::StatusOr<InputScaling> ResolveScaling(const proto::Data& data, const Dataset& train) {

@@ -83,10 +83,6 @@ absl::StatusOr<Datasets> LoadDatasets(const proto::Job& job);
 // The same without data.cache, for programs that read samples at most once.
 absl::StatusOr<Datasets> LoadDatasetsUncached(proto::Job job);
 
-// The images of one file, without labels: in place of these, zeros in the given format. Has the errors of
-// ReadIdx.
-absl::StatusOr<std::shared_ptr<const Dataset>> LoadImages(const std::string& path, const LabelFormat& labels);
-
 // The standardisation that the job specifies, or that is computed from the data if the job says so. Computing
 // it sums all values of the training split: bytes in exact integers, floats in doubles in the order of the
 // samples, so every worker gets the same numbers. InvalidArgument when all values, or those of a channel, are

@@ -1,22 +1,16 @@
 // Pictures in folders: ROOT/CLASS/NAME.png, .jpg or .jpeg. Names are held in memory, pictures are decoded
 // each time they are read.
 #include <algorithm>
-#include <filesystem>
 #include <string>
-#include <system_error>
 #include <utility>
 
-#include "absl/strings/ascii.h"
-#include "absl/strings/match.h"
 #include "runtime/base/random.h"
-#include "runtime/data/byte_source.h"
 #include "runtime/data/formats.h"
 #include "runtime/data/picture.h"
+#include "runtime/data/picture_files.h"
 
 namespace tethys {
 namespace {
-
-namespace fs = std::filesystem;
 
 const std::string& RootOf(const proto::Data& data, DataPart part) {
   return part == DataPart::kTrain ? data.image_folder().train() : data.image_folder().test();
@@ -29,36 +23,6 @@ std::string Place(const proto::Data& data) { return data.image_folder().train();
 // A name of 24 bytes, which string and vector make 72.
 int64_t BytesHeld(const proto::Data&, const SampleSpec&) { return 72; }
 
-// The names in a folder that `accepts` picks, sorted; hidden ones are left out.
-template <typename Accepts>
-absl::StatusOr<std::vector<std::string>> NamesIn(const std::string& folder, Accepts accepts) {
-  std::vector<std::string> names;
-  std::error_code error;
-  for (fs::directory_iterator at(folder, error), end; !error && at != end; at.increment(error)) {
-    std::string name = at->path().filename().string();
-    if (name[0] != '.' && accepts(*at)) names.push_back(std::move(name));
-  }
-  if (error) {
-    return absl::NotFoundError(absl::StrCat("cannot read the folder ", folder, ": ", error.message(),
-                                            " (paths are relative to the working directory of the command)"));
-  }
-  std::sort(names.begin(), names.end());
-  return names;
-}
-
-bool IsPicture(const fs::directory_entry& entry) {
-  const std::string name = absl::AsciiStrToLower(entry.path().filename().string());
-  return absl::EndsWith(name, ".png") || absl::EndsWith(name, ".jpg") || absl::EndsWith(name, ".jpeg");
-}
-
-// The classes are the folders of the training part.
-absl::StatusOr<std::vector<std::string>> ClassesIn(const std::string& root) {
-  return NamesIn(root, [](const fs::directory_entry& entry) {
-    std::error_code error;
-    return entry.is_directory(error);
-  });
-}
-
 struct Picture {
   std::string name;  // In the folder of its class.
   int32_t label = 0;
@@ -66,8 +30,8 @@ struct Picture {
 
 struct Listing {
   std::string root;
-  std::vector<std::string> classes;
-  std::vector<Picture> pictures;  // Ordered by OrderByHash.
+  std::vector<std::string> classes;  // The folders of the training part, sorted.
+  std::vector<Picture> pictures;     // Ordered by OrderByHash.
 
   std::string PathOf(const Picture& picture) const {
     return absl::StrCat(root, "/", classes[picture.label], "/", picture.name);
@@ -101,9 +65,9 @@ void OrderByHash(Listing& listing) {
 
 absl::StatusOr<Listing> List(const proto::Data& data, DataPart part, const LabelRules& rules) {
   Listing listing = {.root = RootOf(data, part), .classes = {}, .pictures = {}};
-  TETHYS_ASSIGN_OR_RETURN(listing.classes, ClassesIn(data.image_folder().train()));
+  TETHYS_ASSIGN_OR_RETURN(listing.classes, FolderNamesIn(data.image_folder().train()));
   TETHYS_RETURN_IF_ERROR(CheckClasses(data, listing, rules));
-  TETHYS_ASSIGN_OR_RETURN(const std::vector<std::string> present, ClassesIn(listing.root));
+  TETHYS_ASSIGN_OR_RETURN(const std::vector<std::string> present, FolderNamesIn(listing.root));
   for (const std::string& name : present) {
     const auto found = std::lower_bound(listing.classes.begin(), listing.classes.end(), name);
     if (found == listing.classes.end() || *found != name) {
@@ -113,7 +77,7 @@ absl::StatusOr<Listing> List(const proto::Data& data, DataPart part, const Label
                                                      "one that is trained"));
     }
     const std::string folder = absl::StrCat(listing.root, "/", name);
-    TETHYS_ASSIGN_OR_RETURN(std::vector<std::string> pictures, NamesIn(folder, IsPicture));
+    TETHYS_ASSIGN_OR_RETURN(std::vector<std::string> pictures, PictureNamesIn(folder));
     if (pictures.empty()) {
       return absl::InvalidArgumentError(absl::StrCat(
           folder, ": the folder of a class holds no picture (.png, .jpg, .jpeg): add some, or remove it"));
@@ -129,27 +93,13 @@ absl::StatusOr<Listing> List(const proto::Data& data, DataPart part, const Label
       absl::StrCat(listing.root, ": the folder holds no folders with pictures"));
 }
 
-// The whole file. Its bytes are valid until the next call on this thread.
-absl::StatusOr<absl::Span<const uint8_t>> ReadWhole(const std::string& path) {
-  constexpr int64_t kMaxBytes = int64_t{1} << 30;
-  thread_local std::vector<uint8_t> bytes;
-  TETHYS_ASSIGN_OR_RETURN(const auto file, OpenLocalFile(path));
-  if (file->size() > kMaxBytes) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(path, ": ", file->size(), " bytes are more than a picture has"));
-  }
-  bytes.resize(file->size());
-  TETHYS_RETURN_IF_ERROR(file->ReadAt(0, absl::MakeSpan(bytes)));
-  return absl::MakeConstSpan(bytes);
-}
-
 bool Resizes(const proto::Data& data) { return data.has_resize(); }
 
 // What every sample is brought to. The size of the training part's first picture holds for the test, too.
 absl::StatusOr<SampleSpec> SpecOf(const proto::Data& data, const Listing& listing) {
   const proto::ImageFolder& fields = data.image_folder();
   const std::string path = listing.PathOf(listing.pictures.front());
-  TETHYS_ASSIGN_OR_RETURN(const auto bytes, ReadWhole(path));
+  TETHYS_ASSIGN_OR_RETURN(const auto bytes, ReadPictureFile(path));
   TETHYS_ASSIGN_OR_RETURN(Shape shape, ReadPictureShape(bytes, path));
   if (Resizes(data)) shape = {data.resize().height(), data.resize().width(), shape[2]};
   if (fields.has_channels()) shape[2] = fields.channels();
@@ -169,7 +119,7 @@ class ImageFolderSource final : public SampleSource {
     if (labels != nullptr) *labels = picture.label;
     if (values == nullptr) return absl::OkStatus();
     const std::string path = listing_.PathOf(picture);
-    TETHYS_ASSIGN_OR_RETURN(const auto bytes, ReadWhole(path));
+    TETHYS_ASSIGN_OR_RETURN(const auto bytes, ReadPictureFile(path));
     return DecodePicture(bytes, path, picture_, resize_, values);
   }
 
@@ -182,10 +132,10 @@ class ImageFolderSource final : public SampleSource {
 // The first `most` pictures of each class.
 absl::StatusOr<std::vector<std::string>> PathsOfEach(const std::string& root, size_t most) {
   std::vector<std::string> paths;
-  TETHYS_ASSIGN_OR_RETURN(const std::vector<std::string> classes, ClassesIn(root));
+  TETHYS_ASSIGN_OR_RETURN(const std::vector<std::string> classes, FolderNamesIn(root));
   for (const std::string& name : classes) {
     const std::string folder = absl::StrCat(root, "/", name);
-    TETHYS_ASSIGN_OR_RETURN(const std::vector<std::string> pictures, NamesIn(folder, IsPicture));
+    TETHYS_ASSIGN_OR_RETURN(const std::vector<std::string> pictures, PictureNamesIn(folder));
     for (size_t i = 0; i < std::min(most, pictures.size()); ++i) {
       paths.push_back(absl::StrCat(folder, "/", pictures[i]));
     }

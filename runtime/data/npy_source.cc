@@ -1,5 +1,7 @@
 // Arrays of NumPy (npy_array.h), one with the values of the samples and one with their labels. Values stay in
 // their file, unless it is a compressed archive; labels are held in memory.
+#include "runtime/data/npy_source.h"
+
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -47,6 +49,12 @@ struct Pair {
   SampleSpec spec;
 };
 
+SampleSpec SpecOf(const NpyArray& images, LabelFormat labels) {
+  return {.shape = Shape(images.shape.begin() + 1, images.shape.end()),
+          .labels = std::move(labels),
+          .type = images.type == "<f4" ? ValueType::kFloat : ValueType::kByte};
+}
+
 absl::Status CheckImages(const std::string& path, const NpyArray& images) {
   if (images.type != "|u1" && images.type != "<f4") {
     return absl::InvalidArgumentError(
@@ -93,23 +101,26 @@ absl::StatusOr<Pair> OpenPair(const proto::Data& data, DataPart part, const Labe
                                                    paths.labels, " ", labels[0],
                                                    " labels: the two files do not belong together"));
   }
-  pair.spec = {.shape = Shape(images.begin() + 1, images.end()),
-               .labels = {.shape = LabelShapeOf(labels), .targets = rules.targets},
-               .type = pair.images.type == "<f4" ? ValueType::kFloat : ValueType::kByte};
+  pair.spec = SpecOf(pair.images, {.shape = LabelShapeOf(labels), .targets = rules.targets});
   return pair;
 }
 
 class NpySource final : public SampleSource {
  public:
-  NpySource(Pair pair, std::vector<int32_t> labels)
-      : SampleSource(std::move(pair.spec), pair.images.shape[0]),
-        images_(std::move(pair.images)),
+  // `labels` may be empty; every label is then 0.
+  NpySource(SampleSpec spec, NpyArray images, std::vector<int32_t> labels)
+      : SampleSource(std::move(spec), images.shape[0]),
+        images_(std::move(images)),
         labels_(std::move(labels)) {}
 
   absl::Status Read(int64_t index, uint8_t* values, int32_t* labels) const override {
     if (labels != nullptr) {
       const int64_t each = spec().labels.elements();
-      std::copy_n(labels_.begin() + index * each, each, labels);
+      if (labels_.empty()) {
+        std::fill_n(labels, each, 0);
+      } else {
+        std::copy_n(labels_.begin() + index * each, each, labels);
+      }
     }
     if (values == nullptr) return absl::OkStatus();
     const int64_t each = spec().bytes();
@@ -199,7 +210,7 @@ absl::StatusOr<std::shared_ptr<const SampleSource>> Open(const proto::Data& data
                                                          const LabelRules& rules) {
   TETHYS_ASSIGN_OR_RETURN(Pair pair, OpenPair(data, part, rules, NpyExtent::kValues));
   TETHYS_ASSIGN_OR_RETURN(std::vector<int32_t> labels, ReadLabels(pair.labels, rules));
-  return std::make_shared<NpySource>(std::move(pair), std::move(labels));
+  return std::make_shared<NpySource>(std::move(pair.spec), std::move(pair.images), std::move(labels));
 }
 
 }  // namespace
@@ -211,5 +222,13 @@ const DataFormat kNpyFormat = {.kind = proto::Data::kNpy,
                                .bytes_held = BytesHeld,
                                .read_header = ReadHeader,
                                .open = Open};
+
+absl::StatusOr<std::shared_ptr<const SampleSource>> OpenNpySamples(const std::string& path,
+                                                                   const LabelFormat& labels) {
+  TETHYS_ASSIGN_OR_RETURN(NpyArray images, OpenNpyArray(path, NpyExtent::kValues));
+  TETHYS_RETURN_IF_ERROR(CheckImages(path, images));
+  SampleSpec spec = SpecOf(images, labels);
+  return std::make_shared<NpySource>(std::move(spec), std::move(images), std::vector<int32_t>());
+}
 
 }  // namespace tethys

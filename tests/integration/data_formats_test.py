@@ -7,8 +7,8 @@ import struct
 import tempfile
 import unittest
 import zipfile
-import zlib
 
+from png_file import COLOURED, png
 from tethys_run import JOB, Run, STRATEGIES, TethysTest, command
 
 SIDE, PIXELS = 32, 32 * 32
@@ -24,13 +24,9 @@ def coloured(image):
     return red, red[::-1], bytes(255 - value for value in red)
 
 
-def png(pixels):
+def coloured_png(pixels):
     """A PNG file of SIDE x SIDE pixels in three colours."""
-    def chunk(kind, content):
-        return struct.pack(">I", len(content)) + kind + content + struct.pack(">I", zlib.crc32(kind + content))
-    rows = b"".join(b"\0" + pixels[3 * SIDE * y:3 * SIDE * (y + 1)] for y in range(SIDE))
-    header = struct.pack(">2I5B", SIDE, SIDE, 8, 2, 0, 0, 0)
-    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + chunk(b"IDAT", zlib.compress(rows)) + chunk(b"IEND", b"")
+    return png(SIDE, [pixels[3 * SIDE * y:3 * SIDE * (y + 1)] for y in range(SIDE)], COLOURED)
 
 
 def masked_crc32c(content):
@@ -111,10 +107,10 @@ class DataFormatsTest(TethysTest):
                         archive.write(os.path.join(cls.folder, f"{split}-{kind}.npy"), f"{kind}.npy")
             half = count // 2
             for part, numbers in enumerate((range(half), range(half, count))):
-                cls.write(f"{split}-{part}.tfrecord", b"".join(record(png(samples[i]), labels[i]) for i in numbers))
+                cls.write(f"{split}-{part}.tfrecord", b"".join(record(coloured_png(samples[i]), labels[i]) for i in numbers))
             for i in range(count):
                 os.makedirs(os.path.join(cls.folder, split, str(labels[i])), exist_ok=True)
-                cls.write(f"{split}/{labels[i]}/{i:05}.png", png(samples[i]))
+                cls.write(f"{split}/{labels[i]}/{i:05}.png", coloured_png(samples[i]))
             by_hash = sorted(range(count), key=lambda i: fnv1a(f"{labels[i]}/{i:05}.png".encode()))
             cls.write(f"{split}-hashed-images",
                       b"\0\0\x08\x04" + struct.pack(">4I", count, SIDE, SIDE, 3) + b"".join(samples[i] for i in by_hash))

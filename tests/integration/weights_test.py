@@ -16,6 +16,7 @@ import zlib
 
 import onnx_graph
 import read_safetensors
+from png_file import png
 from tethys_run import JOB, Run, STRATEGIES, TethysTest, command
 
 # A network with all kinds of variables: filters, scale and offset, weights behind a flatten of images, bias. No relu, so
@@ -76,9 +77,9 @@ class WeightsTest(TethysTest):
     def path(self, name):
         return os.path.join(self.folder, name)
 
-    def refused(self, arguments, *texts):
-        status, output = command(arguments)
-        self.assertEqual(status, 2, output)
+    def refused(self, arguments, *texts, status=2):
+        found, output = command(arguments)
+        self.assertEqual(found, status, output)
         for text in texts:
             self.assertIn(text, output)
 
@@ -275,6 +276,41 @@ class WeightsTest(TethysTest):
         with open(self.predict("unlabelled.csv", f"--images={packed}"), encoding="utf-8") as file:
             self.assertEqual([row[1:] for row in csv.reader(file)], [row[2:] for row in rows])
 
+    def test_arrays_and_pictures_are_predicted_as_the_same_images(self):
+        logits = self.read_npy(self.predict("idx.npy", f"--images={TEST_IMAGES}"), 2000)
+        for form in ("npy", "image_folder"):
+            status, output = command(["data", "convert", self.job, f"--to={form}", f"--out={self.path(form)}"])
+            self.assertEqual(status, 0, output)
+        arrays = [name for name in os.listdir(self.path("npy")) if "test" in name and "image" in name]
+        self.assertEqual(self.read_npy(self.predict("array.npy", f"--images={self.path('npy')}/{arrays[0]}"), 2000), logits)
+        # Pictures are read in the order of their paths; each is found by the outputs of its number.
+        with open(self.predict("pictures.csv", f"--images={self.path('image_folder')}/test"), encoding="utf-8") as file:
+            rows = list(csv.DictReader(file))
+        paths = [row["file"] for row in rows]
+        self.assertEqual((paths, len(set(paths))), (sorted(paths), 2000))
+        self.assertTrue(os.path.exists(os.path.join(self.path("image_folder"), "test", paths[0])))
+        numbers = [int(re.search(r"(\d+)\.png$", path)[1]) for path in paths]
+        self.assertEqual(sorted(numbers), list(range(min(numbers), min(numbers) + 2000)))
+        for row, number in zip(rows, numbers):
+            outputs = logits[number - min(numbers)]
+            self.assertEqual(int(row["class"]), max(range(10), key=outputs.__getitem__), row["file"])
+        # One picture, made larger by repeating each pixel, is brought back to the size of the model.
+        name = os.path.join(self.path("image_folder"), "test", paths[0])
+        with open(self.predict("one.csv", f"--images={name}"), encoding="utf-8") as file:
+            one = next(csv.DictReader(file))
+        self.assertEqual(one["file"], name)
+        with open(TEST_IMAGES, "rb") as file:
+            pixels = file.read()[16 + 784 * (numbers[0] - min(numbers)):][:784]
+        large = self.path("large.png")
+        with open(large, "wb") as file:
+            file.write(png(56, [[pixels[y // 2 * 28 + x // 2] for x in range(56)] for y in range(56)]))
+        self.refused(["predict", f"--checkpoint={self.base}", f"--out={self.path('b.csv')}", f"--images={large}"],
+                     f"{large}: 56 x 56 pixels, but the model takes 28 x 28: add --resize", status=1)
+        with open(self.predict("resized.csv", f"--images={large}", "--resize"), encoding="utf-8") as file:
+            resized = next(csv.DictReader(file))
+        for i in range(10):
+            self.assertAlmostEqual(float(resized[f"probability_{i}"]), float(one[f"probability_{i}"]), delta=1e-4)
+
     def test_predictions_that_cannot_be_are_refused(self):
         labels = re.search(r'test_labels: "(.*)"', JOB)[1]
         small = self.path("small-idx3-ubyte")
@@ -301,6 +337,8 @@ class WeightsTest(TethysTest):
                             ([out, f"--images={TEST_IMAGES}", "--split=test"], "leave JOB, --split and"),
                             ([out, f"--images={TEST_IMAGES}", "--set=seed=1"], "leave JOB, --split and"),
                             ([out, f"--images={TEST_IMAGES}", self.job], "leave JOB, --split and"),
+                            ([out, f"--images={self.path('folder.csv')}"], "the folder holds no picture"),
+                            ([out, "--resize"], "--resize is for the pictures of --images"),
                             ([out, wide], "data.classes is 11, but the model of"),
                             ([out, "--split=tset"], "must be test, validation or train"),
                             ([f"--out={self.path('folder.csv')}"], "is a directory"),

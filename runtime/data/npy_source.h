@@ -1,0 +1,20 @@
+// Samples in an array of NumPy without labels.
+#ifndef TETHYS_RUNTIME_DATA_NPY_SOURCE_H_
+#define TETHYS_RUNTIME_DATA_NPY_SOURCE_H_
+
+#include <memory>
+#include <string>
+
+#include "runtime/base/status.h"
+#include "runtime/data/sample_source.h"
+
+namespace tethys {
+
+// All labels are 0, in the given format. InvalidArgument: values of another type than uint8 and float32, or
+// one axis only; besides, the errors of OpenNpyArray.
+absl::StatusOr<std::shared_ptr<const SampleSource>> OpenNpySamples(const std::string& path,
+                                                                   const LabelFormat& labels);
+
+}  // namespace tethys
+
+#endif  // TETHYS_RUNTIME_DATA_NPY_SOURCE_H_

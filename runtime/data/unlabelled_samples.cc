@@ -1,0 +1,98 @@
+#include "runtime/data/unlabelled_samples.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <system_error>
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "runtime/data/byte_source.h"
+#include "runtime/data/idx_source.h"
+#include "runtime/data/npy_source.h"
+#include "runtime/data/picture.h"
+#include "runtime/data/picture_files.h"
+
+namespace tethys {
+namespace {
+
+std::shared_ptr<const Dataset> AllOf(std::shared_ptr<const SampleSource> source) {
+  const int64_t count = source->size();
+  return std::make_shared<const Dataset>(std::move(source), 0, count);
+}
+
+class PictureSource final : public SampleSource {
+ public:
+  PictureSource(const UnlabelledUse& use, std::vector<std::string> paths)
+      : SampleSource({.shape = use.shape, .labels = use.labels}, static_cast<int64_t>(paths.size())),
+        paths_(std::move(paths)),
+        picture_(WithChannels(use.shape)),
+        resize_(use.resize) {}
+
+  absl::Status Read(int64_t index, uint8_t* values, int32_t* labels) const override {
+    if (labels != nullptr) std::fill_n(labels, spec().labels.elements(), 0);
+    if (values == nullptr) return absl::OkStatus();
+    const std::string& path = paths_[index];
+    TETHYS_ASSIGN_OR_RETURN(const auto bytes, ReadPictureFile(path));
+    TETHYS_ASSIGN_OR_RETURN(const Shape own, ReadPictureShape(bytes, path));
+    if (!resize_ && (own[0] != picture_[0] || own[1] != picture_[1])) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(path, ": ", own[0], " x ", own[1], " pixels, but the model takes ", picture_[0], " x ",
+                       picture_[1], ": add --resize to bring every picture to that size"));
+    }
+    return DecodePicture(bytes, path, picture_, resize_, values);
+  }
+
+ private:
+  const std::vector<std::string> paths_;
+  const Shape picture_;  // With an axis of channels.
+  const bool resize_;
+};
+
+// `names` are the paths as predictions show them, relative to `folder` unless that is empty.
+absl::StatusOr<UnlabelledSamples> OpenPictures(const std::string& path, const std::string& folder,
+                                               std::vector<std::string> names, const UnlabelledUse& use) {
+  if (!IsPicture(use.shape)) {
+    return absl::InvalidArgumentError(absl::StrCat(path,
+                                                   " has pictures, but the model takes samples of shape ",
+                                                   ShapeText(use.shape), ": give an array of NumPy"));
+  }
+  std::vector<std::string> paths = names;
+  if (!folder.empty()) {
+    for (std::string& name : paths) name = absl::StrCat(folder, "/", name);
+  }
+  return UnlabelledSamples{.dataset = AllOf(std::make_shared<PictureSource>(use, std::move(paths))),
+                           .files = std::move(names)};
+}
+
+absl::StatusOr<UnlabelledSamples> OpenFolder(const std::string& path, const UnlabelledUse& use) {
+  TETHYS_ASSIGN_OR_RETURN(std::vector<std::string> names, PicturesUnder(path));
+  if (names.empty()) {
+    return absl::NotFoundError(absl::StrCat(path, ": the folder holds no picture (.png, .jpg, .jpeg)"));
+  }
+  return OpenPictures(path, path, std::move(names), use);
+}
+
+absl::StatusOr<bool> BeginsAsPicture(const std::string& path) {
+  constexpr int64_t kBytes = 16;
+  TETHYS_ASSIGN_OR_RETURN(const auto file, OpenLocalFile(path));
+  std::vector<uint8_t> begin(std::min(kBytes, file->size()));
+  TETHYS_RETURN_IF_ERROR(file->ReadAt(0, absl::MakeSpan(begin)));
+  return LooksLikePicture(begin);
+}
+
+}  // namespace
+
+absl::StatusOr<UnlabelledSamples> OpenUnlabelled(const std::string& path, const UnlabelledUse& use) {
+  std::error_code error;
+  if (std::filesystem::is_directory(path, error)) return OpenFolder(path, use);
+  if (absl::EndsWith(path, ".npy") || absl::StrContains(path, ".npz")) {
+    TETHYS_ASSIGN_OR_RETURN(auto source, OpenNpySamples(path, use.labels));
+    return UnlabelledSamples{.dataset = AllOf(std::move(source)), .files = {}};
+  }
+  TETHYS_ASSIGN_OR_RETURN(const bool picture, BeginsAsPicture(path));
+  if (picture) return OpenPictures(path, "", {path}, use);
+  TETHYS_ASSIGN_OR_RETURN(auto source, OpenIdxImages(path, use.labels));
+  return UnlabelledSamples{.dataset = AllOf(std::move(source)), .files = {}};
+}
+
+}  // namespace tethys
