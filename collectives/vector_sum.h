@@ -31,6 +31,24 @@ inline void AddToBoth(float* __restrict sum, float* __restrict x, int64_t count)
   for (; i < count; ++i) x[i] = sum[i] += x[i];
 }
 
+// The sum of x[i]^2. Sums of 4096 squares are made in float32 by 16 lanes, and added in double precision.
+inline double SumOfSquares(const float* x, int64_t count) {
+  constexpr int64_t kLanes = 16, kPart = 4096;
+  double sum = 0;
+  for (int64_t part = 0; part < count; part += kPart) {
+    const int64_t end = count - part < kPart ? count : part + kPart;
+    float lanes[kLanes] = {};
+    int64_t i = part;
+    for (; i + kLanes <= end; i += kLanes) {
+#pragma GCC unroll 16
+      for (int64_t k = 0; k < kLanes; ++k) lanes[k] += x[i + k] * x[i + k];
+    }
+    for (; i < end; ++i) sum += static_cast<double>(x[i]) * static_cast<double>(x[i]);
+    for (const float lane : lanes) sum += static_cast<double>(lane);
+  }
+  return sum;
+}
+
 }  // namespace tethys
 
 #endif  // TETHYS_COLLECTIVES_VECTOR_SUM_H_

@@ -81,6 +81,9 @@ struct StepOutcome {
   Nanoseconds update_ns = 0;  // How long the optimizer's call took; on a CPU, the whole update.
   int64_t bytes_out = 0;      // Bytes sent for this step, including frame headers.
   int64_t bytes_in = 0;       // Bytes received for this step, including frame headers.
+  // Squared norms of this worker's gradient sums and of those over all workers. Both 0: not measured.
+  double own_square = 0;
+  double sum_square = 0;
 };
 
 // The strategy changes parameters only in Prepare, in Refresh, in the first BeginStep (in every BeginStep if

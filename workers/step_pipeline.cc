@@ -179,6 +179,8 @@ absl::Status StepPipeline::Record(const StepInfo& step, const absl::StatusOr<Ste
                            .bytes_in = outcome->bytes_in,
                            .staleness = outcome->staleness,
                            .update_ns = outcome->update_ns,
+                           .own_square = outcome->own_square,
+                           .sum_square = outcome->sum_square,
                            .on_device = on_device});
   return absl::OkStatus();
 }

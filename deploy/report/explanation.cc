@@ -285,6 +285,25 @@ std::string Limits(const std::vector<Subject>& subjects) {
   return text;
 }
 
+// What the noise of gradients says about the batch, by the formula of McCandlish et al. (2018): the steps to
+// a given loss are in proportion to 1 + noise scale / batch.
+std::string NoiseText(const Subject& subject) {
+  const auto& epochs = subject.variant->summary().gradient_noise();
+  const auto known = [](const proto::GradientNoise& noise) { return noise.has_samples(); };
+  const auto first = std::find_if(epochs.begin(), epochs.end(), known);
+  if (first == epochs.end()) return "";
+  const auto last = std::find_if(epochs.rbegin(), epochs.rend(), known);
+  const double ratio = last->samples() / static_cast<double>(subject.variant->global_batch());
+  return absl::StrFormat(
+      "The gradient-noise scale of %s was %.0f samples in epoch %d and %.0f in epoch %d, with batches of %d: "
+      "by that, "
+      "twice the batch would need %.2f times the steps to the same loss. This holds for a tuned learning "
+      "rate, and says "
+      "nothing about the final accuracy.",
+      subject.name, first->samples(), first->epoch() + 1, last->samples(), last->epoch() + 1,
+      subject.variant->global_batch(), (1 + ratio / 2) / (1 + ratio));
+}
+
 }  // namespace
 
 std::vector<std::string> Explanation(const proto::Report& report) {
@@ -301,6 +320,7 @@ std::vector<std::string> Explanation(const proto::Report& report) {
   sentences.push_back(WhatMoved(subjects));
   sentences.push_back(Staleness(subjects));
   for (const Subject& subject : subjects) sentences.push_back(SlowWorker(subject));
+  for (const Subject& subject : subjects) sentences.push_back(NoiseText(subject));
   sentences.push_back(Limits(subjects));
   sentences.erase(std::remove(sentences.begin(), sentences.end(), ""), sentences.end());
   return sentences;

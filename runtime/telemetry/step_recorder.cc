@@ -108,6 +108,8 @@ void StepRecorder::AppendTo(proto::StepRecord& out, int64_t number) {
   out.set_backward_ns(times.backward_ns);
   out.set_exchange_ns(std::max<Nanoseconds>(0, times.exchange_ns - times.update_ns));
   out.set_update_ns(times.update_ns);
+  out.set_own_square(record.result.own_square);
+  out.set_sum_square(record.result.sum_square);
   out.set_total_ns(record.end_ns - record.begin_ns);
   out.set_bytes_out(record.result.bytes_out);
   out.set_bytes_in(record.result.bytes_in);

@@ -63,6 +63,8 @@ struct StepResult {
   int64_t bytes_in = 0;
   int64_t staleness = 0;
   Nanoseconds update_ns = 0;  // The optimizer's update, a part of kExchange; recorded as its own phase.
+  double own_square = 0;      // As in StepRecord (telemetry.proto).
+  double sum_square = 0;
   std::optional<DeviceTimes> on_device = {};  // If present, replaces update_ns and all marks after kData.
 };
 

@@ -10,7 +10,8 @@ TimingCollector::TimingCollector(int workers, bool lock_step, std::unique_ptr<Cs
     : lock_step_(lock_step),
       steps_csv_(std::move(steps)),
       epochs_csv_(std::move(epochs)),
-      iterations_(workers) {}
+      iterations_(workers),
+      noise_(workers) {}
 
 absl::StatusOr<std::unique_ptr<TimingCollector>> TimingCollector::Open(const std::string& run_dir,
                                                                        int workers, bool lock_step) {
@@ -37,6 +38,7 @@ absl::Status TimingCollector::Add(const proto::StepRecords& records, Nanoseconds
 
 void TimingCollector::Count(const proto::StepRecord& record) {
   iterations_[record.rank()].Add(record.epoch(), record.total_ns());
+  noise_.Add(record);
   ++records_;
   ++staleness_[std::clamp<int64_t>(record.staleness(), 0, kMaxStaleness)];
   sums_.samples += record.samples();
@@ -79,6 +81,7 @@ void TimingCollector::FillSummary(double training_seconds, proto::RunSummary& su
   summary.set_steps_recorded(records_);
   summary.set_samples_recorded(sums_.samples);
   FillTiming(training_seconds, *summary.mutable_timing());
+  noise_.FillSummary(summary);
   if (records_ == 0) return;
 
   const auto mean = [this](int64_t sum) { return static_cast<double>(sum) / static_cast<double>(records_); };

@@ -14,6 +14,7 @@
 #include "proto/telemetry.pb.h"
 #include "runtime/base/clock.h"
 #include "runtime/base/status.h"
+#include "runtime/telemetry/gradient_noise.h"
 #include "runtime/telemetry/run_csv.h"
 #include "runtime/telemetry/timing_analysis.h"
 
@@ -37,9 +38,9 @@ class TimingCollector {
   // Blocks until all lines added so far are in the files.
   absl::Status Flush();
 
-  // Fills in steps_recorded, samples_recorded, phases, communication and, in timing, barrier_seconds and the
-  // fields that come from step records (proto/summary.proto). `training_seconds` is the time spent training
-  // in this attempt, for samples per second.
+  // Fills in steps_recorded, samples_recorded, phases, communication, gradient_noise and, in timing,
+  // barrier_seconds and the fields that come from step records (proto/summary.proto). `training_seconds` is
+  // the time spent training in this attempt, for samples per second.
   void FillSummary(double training_seconds, proto::RunSummary& summary) const;
 
  private:
@@ -71,6 +72,7 @@ class TimingCollector {
 
   std::vector<IterationTimes> iterations_;  // By rank.
   Sums sums_;                               // Over all records.
+  GradientNoise noise_;
   int64_t records_ = 0;
   std::map<int64_t, int64_t> staleness_;  // Steps by staleness.
   double validation_seconds_ = 0;

@@ -136,6 +136,20 @@ TEST_P(Mirrored, ParametersEqualThoseOfOneProcessWithAllGradients) {
 
 INSTANTIATE_TEST_SUITE_P(WorldSizes, Mirrored, ::testing::Values(1, 2, 3, 5));
 
+TEST(MirroredStrategy, EverySixteenthStepMeasuresSquaresOfOwnAndAllGradients) {
+  ExpectAllOk(RunWorkers(3, [](Worker& worker) {
+    for (int64_t step = 0; step < 33; ++step) {
+      const auto gradient = static_cast<float>(worker.rank() + 1);
+      const auto outcome = worker.Step(step, gradient, 1, 3);
+      TETHYS_RETURN_IF_ERROR(outcome.status());
+      const bool measured = step % 16 == 0;
+      EXPECT_EQ(outcome->own_square, measured ? kArena * gradient * gradient : 0) << step;
+      EXPECT_EQ(outcome->sum_square, measured ? kArena * 36 : 0) << step;
+    }
+    return absl::OkStatus();
+  }));
+}
+
 TEST(MirroredStrategy, WorkerWithoutSamplesMakesTheSameUpdate) {
   ExpectAllOk(RunWorkers(3, [](Worker& worker) {
     const bool idle = worker.rank() == 2;

@@ -155,6 +155,20 @@ TEST_F(ExplanationTest, SlowWorkerIsNamedIfOthersWaitForIt) {
   EXPECT_THAT(Text(), Not(HasSubstr("With ps async the others")));
 }
 
+TEST_F(ExplanationTest, GradientNoiseSaysWhatTwiceTheBatchWouldNeed) {
+  proto::ReportVariant& mirrored = Add("mirrored", 10, 6, 3);
+  mirrored.set_global_batch(100);
+  for (const double samples : {0.0, 50.0, 300.0, 0.0}) {
+    proto::GradientNoise& noise = *mirrored.mutable_summary()->add_gradient_noise();
+    noise.set_epoch(mirrored.summary().gradient_noise_size() - 1);
+    if (samples > 0) noise.set_samples(samples);
+  }
+  EXPECT_THAT(
+      Text(),
+      HasSubstr("was 50 samples in epoch 2 and 300 in epoch 3, with batches of 100: by that, twice the "
+                "batch would need 0.62 times the steps"));
+}
+
 TEST_F(ExplanationTest, FullCpuAndOtherProgramsAreNamed) {
   AddCpu(198, 120, "slave1", Add("mirrored", 10, 6, 3));
   AddCpu(100, 90, "slave1", Add("ps_async", 14, 6.5, 6.2));

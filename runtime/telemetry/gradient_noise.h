@@ -1,0 +1,62 @@
+// The gradient-noise scale of a job, from the squared norms in its step records.
+//
+// Source: McCandlish et al. (2018), "An empirical model of large-batch training", appendix A.1. The mean
+// gradient g_b over b samples has E|g_b|^2 = |G|^2 + S / b, with the true gradient G and S the trace of the
+// covariance of one sample's gradient. A step of n workers gives this norm for the batch of each worker, b_1
+// ... b_n, and for all together, B:
+//
+//   S     = (mean of |g_b|^2 - |g_B|^2) / (mean of 1 / b - 1 / B)
+//   |G|^2 = |g_B|^2 - S / B
+//   noise scale = S / |G|^2, in samples
+//
+// Both estimates have no bias but much variance, so they are averaged over the steps of an epoch before the
+// division. Pure. Thread-compatible.
+#ifndef TETHYS_RUNTIME_TELEMETRY_GRADIENT_NOISE_H_
+#define TETHYS_RUNTIME_TELEMETRY_GRADIENT_NOISE_H_
+
+#include <cstdint>
+#include <map>
+
+#include "proto/summary.pb.h"
+#include "proto/telemetry.pb.h"
+
+namespace tethys {
+
+class GradientNoise {
+ public:
+  explicit GradientNoise(int workers) : workers_(workers) {}
+
+  // Records come in any order. A step counts once the record of every worker has come, if each measured it
+  // and had samples. A step whose records are incomplete is dropped when kMostPending later ones have begun.
+  void Add(const proto::StepRecord& record);
+
+  // Adds the epochs with measured steps, in ascending order.
+  void FillSummary(proto::RunSummary& summary) const;
+
+ private:
+  static constexpr size_t kMostPending = 1024;
+
+  struct Step {
+    int64_t epoch = 0;
+    int records = 0;
+    int64_t samples = 0;
+    double own_squares = 0;  // Sum of |g_b|^2 over workers.
+    double inverses = 0;     // Sum of 1 / b over workers.
+    double sum_square = 0;   // |B g_B|^2
+  };
+  struct Epoch {
+    int64_t steps = 0;
+    double variance = 0;  // Sums over steps.
+    double gradient_square = 0;
+  };
+
+  void Count(const Step& step);
+
+  const int workers_;
+  std::map<int64_t, Step> pending_;  // By the number of the step.
+  std::map<int64_t, Epoch> epochs_;
+};
+
+}  // namespace tethys
+
+#endif  // TETHYS_RUNTIME_TELEMETRY_GRADIENT_NOISE_H_
