@@ -78,6 +78,14 @@ absl::StatusOr<ReplicaUpdate> Replica::MakeUpdate(const proto::Optimizer& config
   return ReplicaUpdate(std::move(optimizer), schedule, *stream_, clock_);
 }
 
+absl::Status Replica::SetRows(int64_t rows) {
+  TETHYS_CHECK(strategy_ == nullptr && evaluation_plan_ == nullptr,
+               "rows change under a strategy or beside a plan that evaluates");
+  options_.rows = rows;
+  activations_.reset();  // First, so that the device never holds both.
+  return AllocateActivations();
+}
+
 absl::Status Replica::Attach(std::unique_ptr<Strategy> strategy) {
   TETHYS_CHECK(strategy_ == nullptr, "a strategy is attached already");
   strategy_ = std::move(strategy);

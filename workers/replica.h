@@ -70,6 +70,11 @@ class Replica {
   absl::StatusOr<ReplicaUpdate> MakeUpdate(const proto::Optimizer& config,
                                            const LearningRateSchedule& schedule);
 
+  // Sets the rows of the training batches from the next Attach on. Requires that no strategy is attached and
+  // that the replica does not evaluate. ResourceExhausted: the device lacks the memory; another number of
+  // rows has to be set before Attach.
+  absl::Status SetRows(int64_t rows);
+
   // Compiles the training plan and prepares the strategy. Requires that no strategy is attached. Blocks like
   // Strategy::Prepare. After an error no strategy is attached.
   absl::Status Attach(std::unique_ptr<Strategy> strategy);
@@ -140,7 +145,7 @@ class Replica {
   absl::Span<float> Activations();
 
   const Model model_;
-  const Options options_;
+  Options options_;  // Constant, except `rows`.
   const Clock& clock_;
   const std::unique_ptr<Device> device_;
   std::unique_ptr<Stream> stream_;

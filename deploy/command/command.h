@@ -30,6 +30,7 @@ Command ChiefCommand();
 Command WorkerCommand();
 Command ServerCommand();
 Command LinkCommand();
+Command MeterCommand();
 Command ReadyCommand();
 Command AgentCommand();
 

@@ -1,14 +1,12 @@
 #include "deploy/hosts/host_check.h"
 
 #include <sys/utsname.h>
-#include <unistd.h>
 
 #include <memory>
 #include <set>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "deploy/process/own_program.h"
@@ -35,11 +33,6 @@ std::vector<std::string> Repeated(const std::string& question, size_t count) {
 
 absl::string_view FirstLine(const Answer& answer) {
   return answer.lines.empty() ? absl::string_view() : absl::string_view(answer.lines[0]);
-}
-
-// This program's path, /proc/PID/exe instead of /proc/self/exe, so that a child process can use it, too.
-std::string ProgramForOthers() {
-  return absl::StrReplaceAll(OwnProgram(), {{"/proc/self/", absl::StrCat("/proc/", getpid(), "/")}});
 }
 
 class Checker {
@@ -91,7 +84,7 @@ class Checker {
       host.reached = facts[i].status;
       host.facts = ParseFacts(facts[i].lines);
       host.facts.gpus = ParseFacts(gpus[i].lines).gpus;
-      if (host.here) host.facts.program = ProgramForOthers();
+      if (host.here) host.facts.program = OwnProgramForOthers();
       host.clock = host.here ? ClockOffset() : FindClockOffset(times[i]);
     }
   }

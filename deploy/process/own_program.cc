@@ -3,6 +3,8 @@
 #include <unistd.h>
 
 #include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
 #include "absl/strings/string_view.h"
 #include "absl/strings/strip.h"
 
@@ -17,6 +19,10 @@ std::string OwnProgram() {
   const size_t name = path.rfind('/') + 1;
   if (!absl::StartsWith(path.substr(name), "ld-linux")) return kLink;
   return std::string(path.substr(0, name)) + "../tethys";
+}
+
+std::string OwnProgramForOthers() {
+  return absl::StrReplaceAll(OwnProgram(), {{"/proc/self/", absl::StrCat("/proc/", getpid(), "/")}});
 }
 
 std::string OwnBundle() {

@@ -11,6 +11,10 @@ namespace tethys {
 // script, one folder up.
 std::string OwnProgram();
 
+// The same program by a path that a shell, or another child process, can use, too: /proc/PID/exe instead of
+// /proc/self/exe.
+std::string OwnProgramForOthers();
+
 // The folder of the unpacked bundle that this program runs from; empty if it does not run from a bundle.
 std::string OwnBundle();
 

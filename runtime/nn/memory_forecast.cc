@@ -117,13 +117,15 @@ MemoryForecast ForecastMemory(const Model& model, const MemoryNeeds& needs) {
   if (needs.bf16_gradients) forecast.copies += model.variables().arena_size() * kBfloat16Bytes;
   const int64_t most_rows = std::max<int64_t>(1, kMostElements / RowElements(model, true));
   const int64_t rows = MicroBatchRows(std::min(needs.rows, most_rows), needs.micro_batches);
-  const int64_t evaluated = EvaluationRows(model, rows);
   if (needs.micro_batches > 1) forecast.gradients += LargestLayer(model) * kFloatBytes;
-  forecast.activations =
-      kFloatBytes * std::max(PlanStepMemory(model.graph(), rows, true, needs.recomputes).elements,
-                             PlanStepMemory(model.graph(), evaluated, false).elements);
+  const int64_t evaluated = needs.evaluates ? EvaluationRows(model, rows) : 0;
+  forecast.activations = kFloatBytes * PlanStepMemory(model.graph(), rows, true, needs.recomputes).elements;
+  if (needs.evaluates) {
+    forecast.activations = std::max(forecast.activations,
+                                    kFloatBytes * PlanStepMemory(model.graph(), evaluated, false).elements);
+  }
   AddPlan(model, needs, rows, needs.micro_batches, forecast);
-  AddPlan(model, needs, evaluated, 1, forecast);
+  if (needs.evaluates) AddPlan(model, needs, evaluated, 1, forecast);
   return forecast;
 }
 

@@ -32,6 +32,7 @@ struct MemoryNeeds {
   bool recomputes = false;      // PlanOptions::recomputes.
   bool bf16 = false;            // Products use bfloat16 copies.
   bool bf16_gradients = false;  // The exchange of gradients uses a bfloat16 copy.
+  bool evaluates = true;        // There is a plan for evaluations, too.
 };
 
 // Returns the needs of a worker that computes on `device`.

@@ -48,9 +48,9 @@ absl::StatusOr<int64_t> Field(absl::string_view text, absl::string_view file, ab
 
 absl::StatusOr<MachineCpu> ParseStat(absl::string_view text, int64_t ticks_per_second) {
   // Columns: cpu user nice system idle iowait irq softirq steal ...; guests are part of user and nice.
-  constexpr size_t kBusyColumns[] = {1, 2, 3, 6, 7};
+  constexpr size_t kBusyColumns[] = {1, 2, 3, 6, 7}, kStolenColumn = 8;
   MachineCpu cpu;
-  uint64_t ticks = 0;
+  uint64_t ticks = 0, stolen = 0;
   for (absl::string_view line : absl::StrSplit(text, '\n')) {
     const Words words = SplitWords(line);
     if (words.empty() || !absl::StartsWith(words[0], "cpu")) continue;
@@ -62,10 +62,16 @@ absl::StatusOr<MachineCpu> ParseStat(absl::string_view text, int64_t ticks_per_s
       TETHYS_ASSIGN_OR_RETURN(const int64_t more, Count(words, column, "stat", "cpu"));
       ticks += static_cast<uint64_t>(more);
     }
+    if (words.size() <= kStolenColumn) continue;
+    TETHYS_ASSIGN_OR_RETURN(const int64_t more, Count(words, kStolenColumn, "stat", "cpu"));
+    stolen = static_cast<uint64_t>(more);
   }
   if (cpu.cores == 0) return Missing("stat", "cpu0");
-  cpu.busy_ns =
-      static_cast<Nanoseconds>(ticks * static_cast<uint64_t>(kSecond / ticks_per_second) & kBusyMask);
+  const auto nanoseconds = [&](uint64_t count) {
+    return static_cast<Nanoseconds>(count * static_cast<uint64_t>(kSecond / ticks_per_second) & kBusyMask);
+  };
+  cpu.busy_ns = nanoseconds(ticks);
+  cpu.stolen_ns = nanoseconds(stolen);
   return cpu;
 }
 

@@ -23,6 +23,8 @@ struct MachineCpu {
   // Busy time of all cores since the machine started, modulo 2^62 ns (146 years of one core).
   Nanoseconds busy_ns = 0;
   int cores = 0;
+  // Time that a hypervisor gave to others while a core had work, likewise; 0 if the kernel does not say.
+  Nanoseconds stolen_ns = 0;
 };
 // From /proc/stat. Time stolen by a hypervisor or spent waiting for a disk is not busy.
 absl::StatusOr<MachineCpu> ParseStat(absl::string_view text, int64_t ticks_per_second);

@@ -1,0 +1,72 @@
+// Measures training steps at a place: asks a process of `tethys meter` there (by ssh, or on this machine),
+// which holds one replica of a job's model without a chief. Sweeps and calibrations use it.
+//
+//   auto meter = *Meter::Start(place, plan, {.scratch = scratch.path(), .name = "0"});
+//   const proto::StepVisit visit = *meter->Step(/*batch=*/32, /*milliseconds=*/20);
+//
+// Every call blocks, with a deadline; SIGPIPE must be ignored. Thread-compatible; call Start on the main
+// thread. The process ends with its Meter, and with this process, however it ends.
+#ifndef TETHYS_DEPLOY_SWEEP_METER_H_
+#define TETHYS_DEPLOY_SWEEP_METER_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "deploy/process/conversation.h"
+#include "deploy/process/place.h"
+#include "proto/plan.pb.h"
+#include "proto/sweep.pb.h"
+#include "runtime/base/status.h"
+
+namespace tethys {
+
+struct MeterOptions {
+  std::string scratch = {};  // A directory for the process's standard error.
+  std::string name = {};     // Of a file there; a meter of its own for each that lives at the same time.
+  int gpu = 0;               // Number of the GPU, where the job's device is one.
+  std::vector<std::string> cuda_library_path = {};  // As in LaunchOptions.
+  Nanoseconds patience = 120 * kSecond;  // The longest that a question may take beyond the time it asks for.
+};
+
+class Meter {
+ public:
+  // Starts the process and makes the model of `plan` there, on the device that plan.job().device() names.
+  // Errors are those of the machine, such as Unavailable (ssh), or those of StepMeter::Create.
+  static absl::StatusOr<std::unique_ptr<Meter>> Start(const Place& place, const proto::JobPlan& plan,
+                                                      const MeterOptions& options);
+
+  const proto::MeterFacts& facts() const { return facts_; }
+
+  // As StepMeter::Visit (workers/step_meter.h). After Unavailable, Aborted and DeadlineExceeded the process
+  // is gone, and so are its further answers.
+  absl::StatusOr<proto::StepVisit> Step(int64_t batch, int64_t milliseconds);
+
+  // Whether a step with this batch can be made within `bytes` of memory of the process (0: the device's own
+  // limit): makes one. An error says why no answer is known. After a false, the process may be gone.
+  absl::StatusOr<bool> Fits(int64_t batch, int64_t bytes);
+
+  // False once the process is gone.
+  bool alive() const { return alive_; }
+
+ private:
+  friend std::vector<absl::StatusOr<proto::StepVisit>> StepTogether(const std::vector<Meter*>& meters,
+                                                                    int64_t batch, int64_t milliseconds);
+  explicit Meter(const MeterOptions& options) : options_(options) {}
+  absl::Status Prepare(const proto::JobPlan& plan);
+  absl::StatusOr<std::string> Ask(const std::string& question);
+
+  const MeterOptions options_;
+  std::vector<std::unique_ptr<Conversation>> conversation_;  // One, as AskAll takes it.
+  proto::MeterFacts facts_;
+  bool alive_ = true;
+};
+
+// Asks all meters at once, so that they compute at the same time. Results are in the order of `meters`.
+std::vector<absl::StatusOr<proto::StepVisit>> StepTogether(const std::vector<Meter*>& meters, int64_t batch,
+                                                           int64_t milliseconds);
+
+}  // namespace tethys
+
+#endif  // TETHYS_DEPLOY_SWEEP_METER_H_

@@ -1,0 +1,49 @@
+// What a Meter (meter.h) and `tethys meter` say to one another. A question is a line:
+//
+//   part BASE64              the next piece of a serialised JobPlan; a line is at most 4 KiB
+//   job                      makes the model of the plan that the parts are; answer: facts BASE64(MeterFacts)
+//   step BATCH MILLISECONDS  answer: visit BASE64(StepVisit)
+//   fits BATCH BYTES         makes one step with at most so much memory, 0: unlimited; answer: yes, or failed
+//   ...
+//
+// The answer to a part is "ok", to what cannot be done "failed CODE MESSAGE" with the code of an
+// absl::Status. Pure; any thread.
+#ifndef TETHYS_DEPLOY_SWEEP_METER_WORDS_H_
+#define TETHYS_DEPLOY_SWEEP_METER_WORDS_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/strings/string_view.h"
+#include "google/protobuf/message_lite.h"
+#include "runtime/base/status.h"
+
+namespace tethys {
+
+constexpr int64_t kMostBatch = int64_t{1} << 31;
+constexpr int64_t kMostVisitMilliseconds = 600'000;
+
+struct MeterQuestion {
+  enum Kind { kPart, kJob, kStep, kFits } kind = kJob;
+  std::string part = {};  // Bytes of the plan.
+  int64_t batch = 0;
+  int64_t limit = 0;  // Milliseconds of kStep, bytes of kFits.
+};
+// InvalidArgument: it is no question, or a number is out of bounds.
+absl::StatusOr<MeterQuestion> ParseMeterQuestion(absl::string_view line);
+
+// The questions that hand the plan over.
+std::vector<std::string> PlanQuestions(const std::string& plan);
+
+std::string MeterAnswer(absl::string_view word, const google::protobuf::MessageLite& message);
+std::string MeterFailure(const absl::Status& status);
+
+// Reads an answer that begins with `word`, and its message if `message` is not null. A failure is returned as
+// the status that the meter had; Internal: the answer is something else.
+absl::Status ReadMeterAnswer(absl::string_view line, absl::string_view word,
+                             google::protobuf::MessageLite* message);
+
+}  // namespace tethys
+
+#endif  // TETHYS_DEPLOY_SWEEP_METER_WORDS_H_

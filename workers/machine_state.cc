@@ -1,0 +1,114 @@
+#include "workers/machine_state.h"
+
+#include <fcntl.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <algorithm>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
+#include "runtime/base/file.h"
+#include "runtime/tensor/arena.h"
+
+namespace tethys {
+namespace {
+
+constexpr int64_t kSmallFile = 1 << 16;
+
+Nanoseconds TimeOf(clockid_t id) {
+  timespec time{};
+  clock_gettime(id, &time);
+  return time.tv_sec * kSecond + time.tv_nsec;
+}
+
+// The number in a file that holds nothing else, such as the limit of a control group; -1: there is none.
+int64_t NumberIn(const char* path) {
+  const absl::StatusOr<std::string> text = ReadFile(path, kSmallFile);
+  int64_t number = 0;
+  if (!text.ok() || !absl::SimpleAtoi(absl::StripAsciiWhitespace(*text), &number) || number < 0) return -1;
+  return number;
+}
+
+// The memory that the control group of this process may still take, by both versions of control groups, where
+// it is the root of what the process sees; -1: no limit is known.
+int64_t LeftInGroup() {
+  constexpr const char* kLimitAndUse[][2] = {
+      {"/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory.current"},
+      {"/sys/fs/cgroup/memory/memory.limit_in_bytes", "/sys/fs/cgroup/memory/memory.usage_in_bytes"}};
+  for (const auto& [limit_path, use_path] : kLimitAndUse) {
+    const int64_t limit = NumberIn(limit_path), used = NumberIn(use_path);
+    if (limit >= 0 && used >= 0) return std::max<int64_t>(0, limit - used);
+  }
+  return -1;
+}
+
+}  // namespace
+
+CpuTimes ReadCpuTimes(const Clock& clock) {
+  CpuTimes times{.at = clock.Now(),
+                 .thread = TimeOf(CLOCK_THREAD_CPUTIME_ID),
+                 .process = TimeOf(CLOCK_PROCESS_CPUTIME_ID)};
+  const absl::StatusOr<std::string> text = ReadFile("/proc/stat");
+  if (!text.ok()) return times;
+  const absl::StatusOr<MachineCpu> machine = ParseStat(*text, sysconf(_SC_CLK_TCK));
+  if (machine.ok()) times.machine = *machine;
+  return times;
+}
+
+CpuShares SharesBetween(const CpuTimes& begin, const CpuTimes& end) {
+  const auto passed = static_cast<double>(std::max<Nanoseconds>(1, end.at - begin.at));
+  const auto of_all = [&](Nanoseconds time) {
+    return std::clamp(static_cast<double>(time) / (passed * std::max(1, end.machine.cores)), 0.0, 1.0);
+  };
+  return {.thread = static_cast<double>(end.thread - begin.thread) / passed,
+          .steal = of_all(end.machine.stolen_ns - begin.machine.stolen_ns),
+          .foreign = of_all(end.machine.busy_ns - begin.machine.busy_ns - (end.process - begin.process))};
+}
+
+int64_t AvailableMemory() {
+  const absl::StatusOr<std::string> text = ReadFile("/proc/meminfo", kSmallFile);
+  if (!text.ok()) return 0;
+  const absl::StatusOr<int64_t> used = ParseUsedMemory(*text);
+  if (!used.ok()) return 0;
+  const int64_t available = std::max<int64_t>(0, InstalledMemory() - *used), left = LeftInGroup();
+  return left < 0 ? available : std::min(available, left);
+}
+
+int64_t PeakMemory() {
+  const absl::StatusOr<std::string> text = ReadFile("/proc/self/status", kSmallFile);
+  if (!text.ok()) return 0;
+  for (absl::string_view line : absl::StrSplit(*text, '\n')) {
+    int64_t kibibytes = 0;
+    if (!absl::ConsumePrefix(&line, "VmHWM:") || !absl::ConsumeSuffix(&line, "kB")) continue;
+    return absl::SimpleAtoi(absl::StripAsciiWhitespace(line), &kibibytes) ? kibibytes * 1024 : 0;
+  }
+  return 0;
+}
+
+void ForgetPeak() {
+  const FileDescriptor file(open("/proc/self/clear_refs", O_WRONLY | O_CLOEXEC));
+  // "5" sets the peak to what is resident now (proc(5)). Without this file the peak is that of the whole
+  // process.
+  if (file.valid()) WriteFully(file.get(), "5", 1, "clear_refs").IgnoreError();
+}
+
+std::string BootId() {
+  const absl::StatusOr<std::string> text = ReadFile("/proc/sys/kernel/random/boot_id", kSmallFile);
+  return text.ok() ? std::string(absl::StripAsciiWhitespace(*text)) : "";
+}
+
+MemoryLimit::MemoryLimit(int64_t bytes) {
+  if (bytes <= 0 || getrlimit(RLIMIT_DATA, &before_) != 0) return;
+  rlimit limit = before_;
+  limit.rlim_cur = std::min<rlim_t>(static_cast<rlim_t>(bytes), before_.rlim_max);
+  limited_ = setrlimit(RLIMIT_DATA, &limit) == 0;
+}
+
+MemoryLimit::~MemoryLimit() {
+  if (limited_) setrlimit(RLIMIT_DATA, &before_);
+}
+
+}  // namespace tethys

@@ -1,0 +1,60 @@
+// What a measurement needs to know about this machine: the CPU time that went to this thread, to others and
+// to the hypervisor meanwhile, and memory. Blocks on small files of /proc; any thread.
+#ifndef TETHYS_WORKERS_MACHINE_STATE_H_
+#define TETHYS_WORKERS_MACHINE_STATE_H_
+
+#include <sys/resource.h>
+
+#include <cstdint>
+#include <string>
+
+#include "runtime/base/clock.h"
+#include "runtime/telemetry/proc_text.h"
+
+namespace tethys {
+
+// CPU time up to a moment. What the system does not give is 0.
+struct CpuTimes {
+  Nanoseconds at = 0;
+  Nanoseconds thread = 0;   // Of the calling thread.
+  Nanoseconds process = 0;  // Of this process.
+  MachineCpu machine = {};
+};
+CpuTimes ReadCpuTimes(const Clock& clock);
+
+// Shares of the time between two moments.
+struct CpuShares {
+  double thread = 0;   // CPU time of the thread / time that passed.
+  double steal = 0;    // Of all cores, taken by the hypervisor.
+  double foreign = 0;  // Of all cores, used by other processes.
+};
+CpuShares SharesBetween(const CpuTimes& begin, const CpuTimes& end);
+
+// Memory that this machine has for new processes: what is available, within the limit of the control group.
+// 0: not known.
+int64_t AvailableMemory();
+
+// The most memory that this process had since ForgetPeak; 0: not known.
+int64_t PeakMemory();
+void ForgetPeak();
+
+// The boot id of the kernel; empty: not known. Machines with the same one are one computer.
+std::string BootId();
+
+// While it lives, this process gets at most `bytes` of memory of its own (RLIMIT_DATA); 0: no limit. The
+// limit is of the whole process.
+class MemoryLimit {
+ public:
+  explicit MemoryLimit(int64_t bytes);
+  ~MemoryLimit();
+  MemoryLimit(const MemoryLimit&) = delete;
+  MemoryLimit& operator=(const MemoryLimit&) = delete;
+
+ private:
+  rlimit before_{};
+  bool limited_ = false;
+};
+
+}  // namespace tethys
+
+#endif  // TETHYS_WORKERS_MACHINE_STATE_H_

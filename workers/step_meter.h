@@ -1,0 +1,68 @@
+// Measures training steps of a job's model on one device, for any batch: a replica without chief, exchange
+// and data. Samples are synthetic bytes or floats of the job's shape. The learning rate is so small that
+// parameters stay near their initial values. Used by `tethys meter`, whose answers are what sweeps and
+// calibrations consist of.
+//
+// Created and used by one thread, which blocks for the steps. The same rules hold as for Replica.
+#ifndef TETHYS_WORKERS_STEP_METER_H_
+#define TETHYS_WORKERS_STEP_METER_H_
+
+#include <cstdint>
+#include <memory>
+
+#include "proto/plan.pb.h"
+#include "proto/sweep.pb.h"
+#include "proto/telemetry.pb.h"
+#include "runtime/base/clock.h"
+#include "runtime/device/device.h"
+#include "workers/replica.h"
+
+namespace tethys {
+
+class StepMeter {
+ public:
+  // The plan gives model, optimizer, device, and the shape of samples and labels; its batch is ignored.
+  // `clock` outlives the meter. InvalidArgument: the plan's model cannot be made. ResourceExhausted: the
+  // device lacks memory even for the parameters.
+  static absl::StatusOr<std::unique_ptr<StepMeter>> Create(const proto::JobPlan& plan,
+                                                           std::unique_ptr<Device> device,
+                                                           const Clock& clock);
+
+  // Makes the plan for batches of `batch` samples and two steps that are not recorded, then steps for about
+  // `time`, at least 5. Long steps are fewer: after 2 s, or after `time` if that is longer, no step begins
+  // but the first. InvalidArgument: the model cannot learn from such a batch. ResourceExhausted: the device
+  // lacks the memory.
+  absl::StatusOr<proto::StepVisit> Visit(int64_t batch, Nanoseconds time);
+
+  // Makes one step. Errors as those of Visit. `bytes`: the most memory that this process may have, which may
+  // be more than it is allowed already; 0: as it is. If memory is limited that way, a library may end the
+  // process where it lacks some.
+  absl::Status Try(int64_t batch, int64_t bytes);
+
+  // What the machine and the device are. Errors are those of the device.
+  absl::StatusOr<proto::MeterFacts> Facts();
+
+ private:
+  StepMeter(const proto::JobPlan& plan, const Clock& clock);
+  absl::Status CreateReplica(std::unique_ptr<Device> device);
+  absl::StatusOr<int64_t> UsedMemory(Device& device) const;
+  absl::Status Prepare(int64_t batch);
+  absl::Status Step(int64_t batch);
+  // Makes steps until `end`, at least one. Until `latest` it makes at least `least`.
+  absl::Status Steps(int64_t batch, int least, Nanoseconds end, Nanoseconds latest);
+  void DropRecords();
+  absl::Status AddMemory(int64_t batch, proto::StepVisit& visit);
+
+  const proto::JobPlan plan_;
+  const int64_t micro_batches_;
+  const Clock& clock_;
+  std::unique_ptr<Replica> replica_;
+  bool on_gpu_ = false;
+  int64_t step_ = 0;
+  int64_t used_before_ = 0;  // UsedMemory before the model was there.
+  proto::StepRecords records_;
+};
+
+}  // namespace tethys
+
+#endif  // TETHYS_WORKERS_STEP_METER_H_
