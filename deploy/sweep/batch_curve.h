@@ -1,0 +1,40 @@
+// The time of a training step as a function of the batch, from measured times of some batches (a sweep's or a
+// calibration's): on the fitted lines if there are any, else between the measured points; beyond them, on the
+// first or the last line, marked as extrapolated. Immutable; thread-safe.
+#ifndef TETHYS_DEPLOY_SWEEP_BATCH_CURVE_H_
+#define TETHYS_DEPLOY_SWEEP_BATCH_CURVE_H_
+
+#include <vector>
+
+#include "absl/types/span.h"
+#include "proto/sweep.pb.h"
+#include "runtime/base/status.h"
+
+namespace tethys {
+
+class BatchCurve {
+ public:
+  // InvalidArgument: there are no times, batches do not ascend, a time is not a positive number, or segments
+  // do not lie within the times in ascending order.
+  static absl::StatusOr<BatchCurve> Create(std::vector<proto::BatchTime> times,
+                                           std::vector<proto::Segment> segments = {});
+
+  // Requires batch > 0; a mean batch of workers may be no whole number. Phases and ready times are those
+  // between the measured points, in the step's proportion. Positive.
+  proto::BatchTime At(double batch) const;
+  double Step(double batch) const;
+  bool extrapolated(double batch) const;
+
+ private:
+  BatchCurve(std::vector<proto::BatchTime> times, std::vector<proto::Segment> segments)
+      : times_(std::move(times)), segments_(std::move(segments)) {}
+  // The measured batches around `batch`, by index; the two at an end if it lies beyond.
+  size_t Below(double batch) const;
+
+  std::vector<proto::BatchTime> times_;
+  std::vector<proto::Segment> segments_;
+};
+
+}  // namespace tethys
+
+#endif  // TETHYS_DEPLOY_SWEEP_BATCH_CURVE_H_

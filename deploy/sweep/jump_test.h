@@ -1,0 +1,42 @@
+// Finds jumps in step time over the batch, and hardly ever one that is not there. Lines are fitted to parts
+// of the curve (segment_fit.h); a cut between two of them counts as a jump only if
+//   1. it is at least 2 % of the step,
+//   2. odd and even rounds, taken apart, show it with the same sign and at least 0.4 of its size, and
+//   3. at most 5 % of 199 curves without jumps, made from the fit and its residuals in random order, show as
+//   large a
+//      jump anywhere.
+// Pure: the same times and seed give the same result. Any thread; about a millisecond for 70 batches, without
+// (3).
+#ifndef TETHYS_DEPLOY_SWEEP_JUMP_TEST_H_
+#define TETHYS_DEPLOY_SWEEP_JUMP_TEST_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "deploy/sweep/round_times.h"
+#include "proto/sweep.pb.h"
+
+namespace tethys {
+
+constexpr size_t kLeastJumpPoints = 8;   // Batches; fewer have no two segments.
+constexpr size_t kMostJumpPoints = 512;  // Bounds time and memory.
+
+struct Jumps {
+  std::vector<double> value = {};            // The time of each batch: lower quartiles over the rounds.
+  double error = 0;                          // Their relative standard error.
+  std::vector<proto::Segment> segment = {};  // Between the jumps.
+  std::vector<proto::Jump> jump = {};
+};
+
+// Requires a time of every batch in some round, and at most kMostJumpPoints batches. With fewer than
+// kLeastJumpPoints there is one segment.
+Jumps FindJumps(const RoundTimes& rounds, uint64_t seed);
+
+// The smallest jump, as a share of the step, that FindJumps finds at least 9 times of 10 within a batch of
+// its place in curves like this one: 20 of them, from the fit and the rounds' residuals, for each of some
+// sizes. 0: not even the largest size, 10 %, is found so often.
+double DetectableJump(const RoundTimes& rounds, uint64_t seed);
+
+}  // namespace tethys
+
+#endif  // TETHYS_DEPLOY_SWEEP_JUMP_TEST_H_

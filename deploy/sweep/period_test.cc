@@ -1,0 +1,139 @@
+#include "deploy/sweep/period_test.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "runtime/base/quantile.h"
+#include "runtime/base/random.h"
+
+namespace tethys {
+namespace {
+
+constexpr int kLeastPeriod = 2, kMostPeriod = 35;
+constexpr size_t kLeastRounds = 7;
+constexpr int kLeastMultiples = 3;
+constexpr int kBesideMultiple = 2;
+constexpr double kLeastShare = 0.005;
+constexpr int kResamples = 400;
+constexpr size_t kTerms = 4;
+
+struct PeriodFit {
+  double jump = 0;
+  double cost = 0;  // Weighted squares that are left.
+};
+
+// Least squares with weights 1 / y^2, by normal equations over terms that are scaled to about 1. Nullopt: the
+// period's steps cannot be told from a line or a bend at these batches.
+std::optional<PeriodFit> Fit(const std::vector<double>& batch, const std::vector<double>& y, int period) {
+  const double scale = batch.back();
+  std::array<std::array<double, kTerms + 1>, kTerms> equations{};
+  const auto terms = [&](double b) {
+    return std::array<double, kTerms>{1, b / scale, b / scale * (b / scale),
+                                      std::floor((b - 1) / period) * period / scale};
+  };
+  for (size_t i = 0; i < batch.size(); ++i) {
+    const auto t = terms(batch[i]);
+    const double weight = 1 / (y[i] * y[i]);
+    for (size_t row = 0; row < kTerms; ++row) {
+      for (size_t column = 0; column < kTerms; ++column)
+        equations[row][column] += weight * t[row] * t[column];
+      equations[row][kTerms] += weight * t[row] * y[i];
+    }
+  }
+  const auto original = equations;
+  // Elimination without a choice of rows: the matrix is symmetric and positive.
+  for (size_t pivot = 0; pivot < kTerms; ++pivot) {
+    if (equations[pivot][pivot] <= 1e-7 * original[pivot][pivot]) return std::nullopt;
+    for (size_t row = 0; row < kTerms; ++row) {
+      if (row == pivot) continue;
+      const double factor = equations[row][pivot] / equations[pivot][pivot];
+      for (size_t column = pivot; column <= kTerms; ++column)
+        equations[row][column] -= factor * equations[pivot][column];
+    }
+  }
+  std::array<double, kTerms> solution;
+  for (size_t i = 0; i < kTerms; ++i) solution[i] = equations[i][kTerms] / equations[i][i];
+  PeriodFit fit{.jump = solution[3] * period / scale};
+  for (size_t i = 0; i < batch.size(); ++i) {
+    const auto t = terms(batch[i]);
+    double off = y[i];
+    for (size_t term = 0; term < kTerms; ++term) off -= solution[term] * t[term];
+    fit.cost += off / y[i] * (off / y[i]);
+  }
+  return fit;
+}
+
+// Why the claim cannot be tested; empty: it can.
+std::string Obstacle(const RoundTimes& rounds, int period) {
+  if (rounds.time.size() < kLeastRounds) {
+    return absl::StrCat("it takes ", kLeastRounds, " rounds, and ", rounds.time.size(), " were made");
+  }
+  int multiples = 0;
+  const double last = rounds.batch.empty() ? 0 : rounds.batch.back();
+  for (int multiple = period; multiple < last; multiple += period) {
+    const auto within = [&](int first, int end) {
+      return std::count_if(rounds.batch.begin(), rounds.batch.end(),
+                           [&](double batch) { return batch > first && batch <= end; }) >= kBesideMultiple;
+    };
+    if (within(multiple - period, multiple) && within(multiple, multiple + period)) ++multiples;
+  }
+  if (multiples >= kLeastMultiples) return "";
+  return absl::StrCat("the batches lie on both sides of ", multiples, " multiples of ", period,
+                      ", and it takes ", kLeastMultiples);
+}
+
+// As many rounds, drawn with replacement.
+RoundTimes Resampled(const RoundTimes& rounds, RandomStream& random) {
+  RoundTimes made{.batch = rounds.batch, .time = {}};
+  for (size_t i = 0; i < rounds.time.size(); ++i) {
+    made.time.push_back(rounds.time[random.NextBelow(static_cast<uint32_t>(rounds.time.size()))]);
+  }
+  return made;
+}
+
+}  // namespace
+
+proto::PeriodTest TestPeriod(const RoundTimes& rounds, int period, uint64_t seed) {
+  proto::PeriodTest test;
+  test.set_reason(Obstacle(rounds, period));
+  if (!test.reason().empty()) return test;
+  const std::vector<double> values = LowerQuartiles(rounds);
+  const double median = Median(values);
+  const std::optional<PeriodFit> fit = Fit(rounds.batch, values, period);
+  if (!fit.has_value()) {
+    test.set_reason("at these batches, such jumps look like a line");
+    return test;
+  }
+  test.set_rank(1);
+  for (int other = kLeastPeriod; other <= kMostPeriod; ++other) {
+    const std::optional<PeriodFit> rival = Fit(rounds.batch, values, other);
+    if (!rival.has_value()) continue;
+    test.set_periods(test.periods() + 1);
+    if (other != period && rival->cost <= fit->cost) test.set_rank(test.rank() + 1);
+  }
+  std::vector<double> shares;
+  RandomStream random(seed, RandomPurpose::kShuffle, static_cast<uint64_t>(period));
+  for (int i = 0; i < kResamples; ++i) {
+    std::vector<double> drawn = LowerQuartiles(Resampled(rounds, random));
+    for (size_t b = 0; b < drawn.size(); ++b) {
+      if (drawn[b] == 0) drawn[b] = values[b];  // Only rounds without this batch were drawn.
+    }
+    const std::optional<PeriodFit> again = Fit(rounds.batch, drawn, period);
+    if (again.has_value()) shares.push_back(again->jump / median);
+  }
+  test.set_share(fit->jump / median);
+  test.set_low(Quantile(shares, 0.025));
+  test.set_high(Quantile(shares, 0.975));
+  test.set_excluded_above(std::max(std::abs(test.low()), std::abs(test.high())));
+  const bool excludes_none = test.low() > 0 || test.high() < 0;
+  const bool seen = excludes_none && std::abs(test.share()) >= kLeastShare && test.rank() == 1;
+  test.set_verdict(seen ? proto::PeriodTest::SEEN : proto::PeriodTest::NOT_SEEN);
+  return test;
+}
+
+}  // namespace tethys

@@ -1,0 +1,21 @@
+// Tests whether step time jumps by one size after every multiple of a period, as a published study of CNNs on
+// GPUs saw after 16, 32, 48 and 64: t(b) = a + s b + q b^2 + J floor((b - 1) / period). The square keeps a
+// bend of the curve from passing for jumps. Pure: the same times and seed give the same result; any thread.
+#ifndef TETHYS_DEPLOY_SWEEP_PERIOD_TEST_H_
+#define TETHYS_DEPLOY_SWEEP_PERIOD_TEST_H_
+
+#include <cstdint>
+
+#include "deploy/sweep/round_times.h"
+#include "proto/sweep.pb.h"
+
+namespace tethys {
+
+// SEEN: the 95 % interval of J, from resampled rounds, does not contain 0, J is at least 0.5 % of the median
+// step, and no other period from 2 to 35 fits as well. NOT_TESTABLE: the batches do not cover three multiples
+// with two batches on either side of each, or there are fewer than 7 rounds.
+proto::PeriodTest TestPeriod(const RoundTimes& rounds, int period, uint64_t seed);
+
+}  // namespace tethys
+
+#endif  // TETHYS_DEPLOY_SWEEP_PERIOD_TEST_H_

@@ -1,0 +1,31 @@
+// The times of a sweep as the fits take them: one for each batch in each round. Pure; any thread.
+#ifndef TETHYS_DEPLOY_SWEEP_ROUND_TIMES_H_
+#define TETHYS_DEPLOY_SWEEP_ROUND_TIMES_H_
+
+#include <cstddef>
+#include <vector>
+
+namespace tethys {
+
+struct RoundTimes {
+  std::vector<double> batch;              // Ascending.
+  std::vector<std::vector<double>> time;  // [round][batch], in seconds; 0: not measured, or disturbed.
+
+  size_t size() const { return batch.size(); }
+};
+
+// For each batch the lower quartile over rounds `first`, first + step, ...; a batch without a time gets the
+// quartile over all rounds, or 0.
+std::vector<double> LowerQuartiles(const RoundTimes& rounds, size_t first = 0, size_t step = 1);
+
+// 1.4826 x the median distance from the median, which is the standard deviation of normal values.
+double DeviationByMedian(const std::vector<double>& values);
+
+// The relative standard error that values at ascending `batch` have in common, from how far each lies from
+// the line through its neighbours: lines and single jumps do not show in it, but values that fluctuate do. At
+// least 0.3 %.
+double PooledError(const std::vector<double>& batch, const std::vector<double>& values);
+
+}  // namespace tethys
+
+#endif  // TETHYS_DEPLOY_SWEEP_ROUND_TIMES_H_

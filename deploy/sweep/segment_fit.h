@@ -1,0 +1,50 @@
+// Fits straight lines to successive parts of a curve: as few lines as the noise allows, each over at least
+// four points. An exact dynamic programme over weighted squares, O(points^2 x lines). Pure; any thread.
+#ifndef TETHYS_DEPLOY_SWEEP_SEGMENT_FIT_H_
+#define TETHYS_DEPLOY_SWEEP_SEGMENT_FIT_H_
+
+#include <array>
+#include <cstddef>
+#include <vector>
+
+namespace tethys {
+
+struct LineFit {
+  double at_zero = 0;
+  double slope = 0;
+  double At(double x) const { return at_zero + slope * x; }
+};
+
+struct SegmentFitOptions {
+  size_t least_points = 4;  // Of a segment.
+  size_t most_cuts = 8;
+  double penalty = 24;  // Chi-square that a cut has to save.
+};
+
+// The points of a curve with the relative standard error of each value.
+class CurvePoints {
+ public:
+  // `x` ascends, all `y` and `error` are above 0.
+  CurvePoints(std::vector<double> x, std::vector<double> y, double error);
+
+  size_t size() const { return x_.size(); }
+  const std::vector<double>& x() const { return x_; }
+  const std::vector<double>& y() const { return y_; }
+
+  // The line through points [begin, end) of least weighted squares, and what these are (chi-square). With one
+  // point the line is level. Requires begin < end <= size().
+  LineFit Line(size_t begin, size_t end) const;
+  double Cost(size_t begin, size_t end) const;
+
+ private:
+  std::vector<double> x_, y_;
+  // Sums over the points before each, of w, wx, wy, wxx, wxy, wyy.
+  std::vector<std::array<double, 6>> sums_;
+};
+
+// The first points of all segments but the first one, ascending.
+std::vector<size_t> FindCuts(const CurvePoints& points, const SegmentFitOptions& options = {});
+
+}  // namespace tethys
+
+#endif  // TETHYS_DEPLOY_SWEEP_SEGMENT_FIT_H_
