@@ -45,6 +45,18 @@ int64_t LeftInGroup() {
   return -1;
 }
 
+// The size in a line of /proc/self/status; 0: there is none.
+int64_t StatusBytes(absl::string_view name) {
+  const absl::StatusOr<std::string> text = ReadFile("/proc/self/status", kSmallFile);
+  if (!text.ok()) return 0;
+  for (absl::string_view line : absl::StrSplit(*text, '\n')) {
+    int64_t kibibytes = 0;
+    if (!absl::ConsumePrefix(&line, name) || !absl::ConsumeSuffix(&line, "kB")) continue;
+    return absl::SimpleAtoi(absl::StripAsciiWhitespace(line), &kibibytes) ? kibibytes * 1024 : 0;
+  }
+  return 0;
+}
+
 }  // namespace
 
 CpuTimes ReadCpuTimes(const Clock& clock) {
@@ -77,16 +89,9 @@ int64_t AvailableMemory() {
   return left < 0 ? available : std::min(available, left);
 }
 
-int64_t PeakMemory() {
-  const absl::StatusOr<std::string> text = ReadFile("/proc/self/status", kSmallFile);
-  if (!text.ok()) return 0;
-  for (absl::string_view line : absl::StrSplit(*text, '\n')) {
-    int64_t kibibytes = 0;
-    if (!absl::ConsumePrefix(&line, "VmHWM:") || !absl::ConsumeSuffix(&line, "kB")) continue;
-    return absl::SimpleAtoi(absl::StripAsciiWhitespace(line), &kibibytes) ? kibibytes * 1024 : 0;
-  }
-  return 0;
-}
+int64_t PeakMemory() { return StatusBytes("VmHWM:"); }
+
+int64_t OwnMemory() { return StatusBytes("VmData:"); }
 
 void ForgetPeak() {
   const FileDescriptor file(open("/proc/self/clear_refs", O_WRONLY | O_CLOEXEC));

@@ -38,6 +38,9 @@ int64_t AvailableMemory();
 int64_t PeakMemory();
 void ForgetPeak();
 
+// Memory of this process alone (VmData), touched or not: what MemoryLimit limits. 0: not known.
+int64_t OwnMemory();
+
 // The boot id of the kernel; empty: not known. Machines with the same one are one computer.
 std::string BootId();
 

@@ -79,6 +79,7 @@ absl::Status StepMeter::CreateReplica(std::unique_ptr<Device> device) {
   on_gpu_ = !device->reads_host_memory();
   TETHYS_ASSIGN_OR_RETURN(const int64_t used, UsedMemory(*device));
   used_before_ = used;
+  own_before_ = OwnMemory();
   TETHYS_ASSIGN_OR_RETURN(Model model,
                           Model::Create(job.model(), ShapeOf(plan_.sample_shape()), job.data().classes()));
   const SampleSpec spec = {.shape = model.sample_shape(),
@@ -165,11 +166,8 @@ void StepMeter::DropRecords() {
 }
 
 absl::Status StepMeter::AddMemory(int64_t batch, proto::StepVisit& visit) {
-  MemoryNeeds needs = MemoryNeedsOf(plan_, plan_.job().device().kind());
-  needs.rows = batch;
-  needs.slots = plan_.slot_size();
-  needs.evaluates = false;
-  visit.set_forecast_bytes(ForecastMemory(replica_->model(), needs).total());
+  const MemoryForecast forecast = ForecastMemory(replica_->model(), MeasuredStepNeeds(plan_, batch));
+  visit.set_forecast_bytes(forecast.total());
   TETHYS_ASSIGN_OR_RETURN(const int64_t used, UsedMemory(replica_->device()));
   const int64_t most = on_gpu_ ? used : std::max(used, PeakMemory());
   visit.set_measured_bytes(std::max<int64_t>(0, most - used_before_));
@@ -177,7 +175,7 @@ absl::Status StepMeter::AddMemory(int64_t batch, proto::StepVisit& visit) {
 }
 
 absl::Status StepMeter::Try(int64_t batch, int64_t bytes) {
-  const MemoryLimit limit(bytes);
+  const MemoryLimit limit(bytes == 0 ? 0 : own_before_ + bytes);
   absl::Status tried = Prepare(batch);
   if (tried.ok()) tried = Steps(batch, 1, 0, 0);
   if (tried.ok()) DropRecords();

@@ -34,9 +34,8 @@ class StepMeter {
   // lacks the memory.
   absl::StatusOr<proto::StepVisit> Visit(int64_t batch, Nanoseconds time);
 
-  // Makes one step. Errors as those of Visit. `bytes`: the most memory that this process may have, which may
-  // be more than it is allowed already; 0: as it is. If memory is limited that way, a library may end the
-  // process where it lacks some.
+  // Makes one step. Errors as those of Visit. `bytes`: the most host memory that model and step may have; 0:
+  // unlimited. With a limit, a library may end the process where it lacks memory.
   absl::Status Try(int64_t batch, int64_t bytes);
 
   // What the machine and the device are. Errors are those of the device.
@@ -60,6 +59,7 @@ class StepMeter {
   bool on_gpu_ = false;
   int64_t step_ = 0;
   int64_t used_before_ = 0;  // UsedMemory before the model was there.
+  int64_t own_before_ = 0;   // OwnMemory, likewise.
   proto::StepRecords records_;
 };
 

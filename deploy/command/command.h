@@ -25,6 +25,7 @@ Command ImportCommand();
 Command PlanCommand();
 Command PredictCommand();
 Command ReportCommand();
+Command SweepCommand();
 Command HostsCommand();
 Command ChiefCommand();
 Command WorkerCommand();

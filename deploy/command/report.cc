@@ -8,6 +8,7 @@
 #include "deploy/report/report_data.h"
 #include "deploy/report/time_to_accuracy.h"
 #include "deploy/report/trace.h"
+#include "deploy/sweep/sweep_report.h"
 #include "runtime/base/file.h"
 #include "runtime/telemetry/summary.h"
 
@@ -22,8 +23,19 @@ absl::Status CheckOneRun(const proto::Report& report, const std::string& path) {
                                                  report.variant(0).run(0).name()));
 }
 
+// Writes the files of a sweep again from sweep.json.
+int ReportSweep(const std::string& path) {
+  const absl::StatusOr<proto::Sweep> sweep = ReadSweep(path);
+  if (!sweep.ok()) return Fail("report", sweep.status(), kExitBadRequest);
+  const absl::Status written = WriteSweep(*sweep, path);
+  if (!written.ok()) return Fail("report", written, kExitFailed);
+  std::printf("%s/report.html\n%s/report.md\n", path.c_str(), path.c_str());
+  return kExitSuccess;
+}
+
 int Report(const Flags& flags) {
   const std::string& path = flags.arguments()[0];
+  if (FileExists(absl::StrCat(path, "/", kSweepFile))) return ReportSweep(path);
   const absl::StatusOr<absl::optional<double>> target = GivenTarget(flags);
   if (!target.ok()) return Fail("report", target.status(), kExitBadRequest);
   const absl::StatusOr<proto::Report> report = CollectReport(path, *target, ShortVersionText());
@@ -44,10 +56,11 @@ int Report(const Flags& flags) {
 
 Command ReportCommand() {
   return {{.verb = "report",
-           .summary = "Writes the report of a run or a comparison again.",
+           .summary = "Writes the report of a run, a comparison or a sweep again.",
            .description =
-               "Reads the files of the run, or of the comparison's runs, in DIR, and writes report.html "
-               "and report.md there. `tethys train` and `tethys compare` write them, too.",
+               "Reads the files of the run, of the comparison's runs, or of the sweep, in DIR, and writes "
+               "report.html "
+               "and report.md there. `tethys train`, `tethys compare` and `tethys sweep` write them, too.",
            .argument = "DIR",
            .flags = {TargetAccuracyFlag(),
                      {.name = "trace",

@@ -1,41 +1,24 @@
 #include "deploy/report/report.h"
 
-#include <google/protobuf/util/json_util.h>
-
 #include <algorithm>
 
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_replace.h"
 #include "absl/strings/string_view.h"
+#include "deploy/report/page_parts.h"
 #include "deploy/report/report_value.h"
 #include "deploy/report/time_to_accuracy.h"
 #include "runtime/base/file.h"
 
-// The page and the plotting library, embedded in the program (report_assets.cc).
+// The page, embedded in the program (report_assets.cc).
 extern const char tethys_report_page[];
 extern const char tethys_report_page_end[];
-extern const char tethys_chart_library[];
-extern const char tethys_chart_library_end[];
 
 namespace tethys {
 namespace {
 
 absl::string_view Page() {
   return {tethys_report_page, static_cast<size_t>(tethys_report_page_end - tethys_report_page)};
-}
-
-absl::string_view ChartLibrary() {
-  return {tethys_chart_library, static_cast<size_t>(tethys_chart_library_end - tethys_chart_library)};
-}
-
-std::string Json(const proto::Report& report) {
-  google::protobuf::util::JsonPrintOptions options;
-  options.preserve_proto_field_names = true;
-  std::string json;
-  const auto printed = google::protobuf::util::MessageToJsonString(report, &json, options);
-  TETHYS_CHECK(printed.ok(), printed.ToString());
-  // The names of hosts and jobs in the JSON must not end the HTML script element around it.
-  return absl::StrReplaceAll(json, {{"<", "\\u003c"}});
 }
 
 std::string ValueText(const proto::ReportValue& value, double scale) {
@@ -90,10 +73,7 @@ void AppendMissing(const proto::Report& report, std::string& text) {
 
 }  // namespace
 
-std::string ReportHtml(const proto::Report& report) {
-  return absl::StrReplaceAll(Page(),
-                             {{"/*CHART_LIBRARY*/", ChartLibrary()}, {"/*REPORT_DATA*/", Json(report)}});
-}
+std::string ReportHtml(const proto::Report& report) { return FillPage(Page(), report); }
 
 std::string ReportMarkdown(const proto::Report& report) {
   std::string text = absl::StrCat("# ", CellText(report.title()), "\n\n", report.made(), "\n\n");

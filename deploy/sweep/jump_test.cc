@@ -16,8 +16,8 @@ constexpr double kLeastInHalves = 0.4;
 constexpr double kMostP = 0.05;
 constexpr int kSurrogates = 199;
 constexpr double kPositionCost =
-    6;                       // Cuts whose chi-square is that close to the best one are as likely places.
-constexpr size_t kSide = 8;  // Points on either side from which the size of a jump is computed.
+    6;                        // Cuts whose chi-square is that close to the best one are as likely places.
+constexpr size_t kSide = 12;  // Points on either side from which the size of a jump is computed.
 constexpr int kPlantedCurves = 20, kLeastFound = 18;
 constexpr std::array<double, 7> kPlantedShares = {0.02, 0.025, 0.03, 0.04, 0.05, 0.07, 0.1};
 

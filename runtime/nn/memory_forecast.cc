@@ -32,7 +32,10 @@ int64_t RowElements(const Model& model, bool trains) {
 void AddPlan(const Model& model, const MemoryNeeds& needs, int64_t rows, int64_t micro_batches,
              MemoryForecast& forecast) {
   forecast.activations += kStepResults * micro_batches;
-  if (!needs.on_gpu) return;
+  if (!needs.on_gpu) {
+    forecast.batches += needs.host_batches * model.batch_layout(rows * micro_batches, needs.inputs).bytes();
+    return;
+  }
   forecast.batches += kBatchesOnDevice * model.batch_layout(rows * micro_batches, needs.inputs).bytes();
   for (int i = 0; i < model.graph().layer_count(); ++i) {
     const Operation& operation = *model.layers()[i].operation;
@@ -108,6 +111,18 @@ MemoryNeeds MemoryNeedsOf(const proto::JobPlan& plan, proto::Device::Kind device
           .recomputes = plan.job().device().recompute(),
           .bf16 = on_gpu && plan.job().device().precision() == proto::Device::BF16,
           .bf16_gradients = on_gpu && plan.job().strategy().mirrored().gradients() == proto::Device::BF16};
+}
+
+MemoryNeeds MeasuredStepNeeds(const proto::JobPlan& plan, int64_t rows) {
+  constexpr int64_t kBatchesOfLoader = 2;  // One that the step reads, and one that may be built.
+  MemoryNeeds needs = MemoryNeedsOf(plan, plan.job().device().kind());
+  needs.rows = rows;
+  needs.groups = 1;
+  needs.slots = plan.slot_size();
+  needs.bf16_gradients = false;
+  needs.evaluates = false;
+  needs.host_batches = kBatchesOfLoader;
+  return needs;
 }
 
 MemoryForecast ForecastMemory(const Model& model, const MemoryNeeds& needs) {

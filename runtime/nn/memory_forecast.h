@@ -33,10 +33,14 @@ struct MemoryNeeds {
   bool bf16 = false;            // Products use bfloat16 copies.
   bool bf16_gradients = false;  // The exchange of gradients uses a bfloat16 copy.
   bool evaluates = true;        // There is a plan for evaluations, too.
+  int64_t host_batches = 0;     // Batches in host memory that count, where that is the device's.
 };
 
 // Returns the needs of a worker that computes on `device`.
 MemoryNeeds MemoryNeedsOf(const proto::JobPlan& plan, proto::Device::Kind device);
+// Returns the needs of steps with `rows` that are only measured (workers/step_meter.h): on the plan's device,
+// with the optimizer's slots, without evaluations and without batches that are read ahead.
+MemoryNeeds MeasuredStepNeeds(const proto::JobPlan& plan, int64_t rows);
 
 struct MemoryForecast {  // In bytes.
   int64_t parameters = 0;
@@ -44,7 +48,7 @@ struct MemoryForecast {  // In bytes.
   int64_t slots = 0;
   int64_t statistics = 0;   // Moving statistics: those of training and those of evaluation.
   int64_t activations = 0;  // Shared by both plans: values of a step and their gradients.
-  int64_t batches = 0;      // BatchUploads: two slots and the buffer that a step reads. GPU only.
+  int64_t batches = 0;      // BatchUploads: two slots and the buffer that a step reads; or host_batches.
   int64_t copies = 0;       // Bfloat16 copies, for products and the exchange.
   // Upper bounds, not in the total: what layers have for themselves, and the largest of what they share.
   int64_t own_workspaces = 0;

@@ -1,0 +1,39 @@
+// Sweeps one machine: measures the step time of a model for many batches by a meter there, fits the curve,
+// and tries how large a batch can be. Blocks for as long as the request says; SIGPIPE must be ignored. Call
+// it on the main thread.
+#ifndef TETHYS_DEPLOY_SWEEP_SWEEP_MACHINE_H_
+#define TETHYS_DEPLOY_SWEEP_SWEEP_MACHINE_H_
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "deploy/process/place.h"
+#include "deploy/sweep/meter.h"
+#include "proto/plan.pb.h"
+#include "proto/sweep.pb.h"
+#include "runtime/base/status.h"
+
+namespace tethys {
+
+struct SweepRequest {
+  proto::JobPlan plan = {};  // plan.job().device() is the device there.
+  std::vector<int64_t> batches = {};
+  double seconds = 60;  // For measuring; the largest batch takes at most half of that more, or 30 s.
+  int rounds = 15;
+  int64_t memory_bytes = 0;  // That a step may need; 0: half of what a host has free, all of a GPU's.
+  bool tries_largest = true;
+  std::string scratch = {};
+  std::vector<std::string> cuda_library_path = {};
+  std::function<void(const std::string&)> status = {};  // Takes a short line on how far it has got, often.
+};
+
+// InvalidArgument: no batch can be measured; the message says why for the first one. Other errors are those
+// of the machine, such as Unavailable, and of Meter::Start. If `seconds` end before all is measured, the
+// curve says so.
+absl::StatusOr<proto::SweepCurve> SweepMachine(const Place& place, const SweepRequest& request);
+
+}  // namespace tethys
+
+#endif  // TETHYS_DEPLOY_SWEEP_SWEEP_MACHINE_H_

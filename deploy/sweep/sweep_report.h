@@ -1,0 +1,33 @@
+// The results of a sweep as files: sweep.json (proto::Sweep), sweep.csv, report.md and report.html; and as
+// sentences. Rendering is pure; the other functions block on files.
+#ifndef TETHYS_DEPLOY_SWEEP_SWEEP_REPORT_H_
+#define TETHYS_DEPLOY_SWEEP_SWEEP_REPORT_H_
+
+#include <string>
+#include <vector>
+
+#include "proto/sweep.pb.h"
+#include "runtime/base/status.h"
+
+namespace tethys {
+
+extern const char kSweepFile[];  // The name of sweep.json.
+
+// What a curve says, the most important first: the best batch, how the step's time grows, jumps, the verdict
+// on multiples of 16, the largest batch, and what was left out.
+proto::SweepAnswer AnswerOf(const proto::SweepCurve& curve);
+
+std::string SweepCsv(const proto::Sweep& sweep);
+std::string SweepMarkdown(const proto::Sweep& sweep);
+std::string SweepHtml(const proto::Sweep& sweep);
+
+// Writes all four files into the directory.
+absl::Status WriteSweep(const proto::Sweep& sweep, const std::string& path);
+
+// Reads DIR/sweep.json. NotFound: it is not there. DataLoss: it is torn, or its times make no curve; the
+// message names the file.
+absl::StatusOr<proto::Sweep> ReadSweep(const std::string& path);
+
+}  // namespace tethys
+
+#endif  // TETHYS_DEPLOY_SWEEP_SWEEP_REPORT_H_

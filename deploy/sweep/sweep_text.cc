@@ -1,0 +1,149 @@
+// What a curve says, in sentences.
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "deploy/sweep/sweep_report.h"
+#include "deploy/text.h"
+
+namespace tethys {
+namespace {
+
+constexpr double kNearlyBest = 0.95;
+constexpr int kMostSegmentsInWords = 4;
+
+std::string TimeText(double seconds) {
+  const double size = std::abs(seconds);
+  if (size >= 1) return absl::StrFormat("%.3g s", seconds);
+  if (size >= 1e-3) return absl::StrFormat("%.3g ms", seconds * 1e3);
+  return absl::StrFormat("%.3g us", seconds * 1e6);
+}
+std::string ShareText(double share) { return absl::StrFormat("%.2g %%", 100 * share); }
+std::string SignedShareText(double share) { return absl::StrFormat("%+.2g %%", 100 * share); }
+
+double Rate(const proto::BatchTime& time) { return static_cast<double>(time.batch()) / time.step(); }
+
+std::string BestText(const proto::SweepCurve& curve) {
+  const auto slower = [](const auto& a, const auto& b) { return Rate(a) < Rate(b); };
+  const proto::BatchTime& best = *std::max_element(curve.time().begin(), curve.time().end(), slower);
+  const auto nearly =
+      std::find_if(curve.time().begin(), curve.time().end(),
+                   [&](const proto::BatchTime& time) { return Rate(time) >= kNearlyBest * Rate(best); });
+  std::string text = absl::StrFormat("Most samples a second with batch %d: %.4g", best.batch(), Rate(best));
+  if (nearly->batch() < best.batch()) {
+    absl::StrAppendFormat(&text, "; batch %d already reaches %.0f %% of that", nearly->batch(),
+                          100 * Rate(*nearly) / Rate(best));
+  }
+  return text + ".";
+}
+
+std::string SegmentText(const proto::Segment& segment) {
+  return absl::StrCat(TimeText(segment.at_zero()), segment.per_sample() < 0 ? " - " : " + ",
+                      TimeText(std::abs(segment.per_sample())), " x batch for batches ", segment.first(),
+                      " to ", segment.last());
+}
+
+std::string LinesText(const proto::SweepCurve& curve) {
+  if (curve.segment().empty()) return "";
+  if (curve.segment_size() > kMostSegmentsInWords) {
+    return absl::StrCat("A step's time follows ", curve.segment_size(), " lines with jumps between them.");
+  }
+  std::vector<std::string> lines;
+  for (const proto::Segment& segment : curve.segment()) lines.push_back(SegmentText(segment));
+  return absl::StrCat("A step takes ", absl::StrJoin(lines, "; "), ".");
+}
+
+std::string JumpText(const proto::Jump& jump) {
+  std::string place = absl::StrCat("after ", jump.after());
+  if (jump.least() != jump.most()) absl::StrAppend(&place, " (", jump.least(), " to ", jump.most(), ")");
+  return absl::StrCat(place, " ", SignedShareText(jump.share()), " (", TimeText(jump.seconds()), ")");
+}
+
+std::string JumpsText(const proto::SweepCurve& curve) {
+  if (!curve.untested().empty()) return absl::StrCat("Jumps were not tested: ", curve.untested(), ".");
+  const std::string smallest = curve.detectable() > 0
+                                   ? absl::StrCat(" A jump of ", ShareText(curve.detectable()),
+                                                  " of the step or more would have been found.")
+                                   : " The noise would have hidden even a jump of 10 %.";
+  if (curve.jump().empty()) return absl::StrCat("No jumps were found.", smallest);
+  std::vector<std::string> jumps;
+  for (const proto::Jump& jump : curve.jump()) jumps.push_back(JumpText(jump));
+  return absl::StrCat("Jumps: ", absl::StrJoin(jumps, ", "), ".", smallest);
+}
+
+std::string PeriodText(const proto::PeriodTest& test) {
+  constexpr char kClaim[] = "Jumps after all multiples of 16: ";
+  switch (test.verdict()) {
+    case proto::PeriodTest::SEEN:
+      return absl::StrCat(kClaim, "seen, ", SignedShareText(test.share()),
+                          " of the median step each (95 %: ", SignedShareText(test.low()), " to ",
+                          SignedShareText(test.high()), "); no other period of ", test.periods(),
+                          " fits as well.");
+    case proto::PeriodTest::NOT_SEEN:
+      return absl::StrCat(kClaim, "not seen; such jumps above ", ShareText(test.excluded_above()),
+                          " of the median step are excluded at 95 %. Among ", test.periods(),
+                          " periods, 16 fits as number ", test.rank(), ".");
+    default:
+      return absl::StrCat(kClaim, "not testable here: ", test.reason(), ".");
+  }
+}
+
+std::string LargestText(const proto::SweepCurve& curve) {
+  std::string text;
+  if (curve.largest_batch() > 0) {
+    text = absl::StrCat("Largest batch that ran: ", CountText(curve.largest_batch()));
+  } else {
+    text = "The largest batch is not known";
+  }
+  if (curve.memory_limit() > 0) absl::StrAppend(&text, " within ", BytesText(curve.memory_limit()));
+  if (curve.forecast_largest_batch() > 0) {
+    absl::StrAppend(&text, "; forecast: ", CountText(curve.forecast_largest_batch()));
+  }
+  if (!curve.largest_untried().empty()) absl::StrAppend(&text, " (", curve.largest_untried(), ")");
+  return text + ".";
+}
+
+std::string SkippedText(const proto::SweepCurve& curve) {
+  if (curve.skipped().empty()) return "";
+  // Batches are mostly left out for one reason.
+  std::vector<int64_t> batches;
+  for (const proto::SkippedBatch& skipped : curve.skipped()) batches.push_back(skipped.batch());
+  std::sort(batches.begin(), batches.end());
+  const std::string which =
+      batches.size() == 1
+          ? absl::StrCat("Batch ", batches[0], " has")
+          : absl::StrCat(batches.size(), " batches from ", batches.front(), " to ", batches.back(), " have");
+  return absl::StrCat(which, " no time: ", curve.skipped(0).reason(), ".");
+}
+
+std::string EffortText(const proto::SweepCurve& curve) {
+  return absl::StrFormat(
+      "Measured in %d whole rounds, %s visits, in %.0f s; %d visits were put aside, because another "
+      "program took a part of the processor.",
+      curve.rounds(), CountText(curve.visits()), curve.seconds(), curve.disturbed());
+}
+
+}  // namespace
+
+proto::SweepAnswer AnswerOf(const proto::SweepCurve& curve) {
+  proto::SweepAnswer answer;
+  const std::string kind = curve.kind().empty() ? "" : absl::StrCat(" (kind ", curve.kind(), ")");
+  answer.set_heading(
+      absl::StrCat(curve.host().empty() ? "This machine" : curve.host(), kind, ", ", curve.device()));
+  std::vector<std::string> sentences;
+  if (!curve.time().empty()) {
+    sentences = {BestText(curve), LinesText(curve), JumpsText(curve), PeriodText(curve.sixteen())};
+  }
+  sentences.push_back(LargestText(curve));
+  sentences.push_back(SkippedText(curve));
+  sentences.push_back(EffortText(curve));
+  for (std::string& sentence : sentences) {
+    if (!sentence.empty()) answer.add_sentence(std::move(sentence));
+  }
+  return answer;
+}
+
+}  // namespace tethys
