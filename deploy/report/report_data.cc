@@ -54,8 +54,10 @@ std::string WithoutRepeat(const std::string& name) {
   return numbered ? name.substr(0, dash) : name;
 }
 
-// Whether a resumed comparison has put this run aside to repeat it: "NAME-r3.old-1".
+// Whether another run counts in this run's place: "NAME-r3.old-1", which a resumed comparison has made again,
+// or "NAME-r3.aside", which other programs disturbed.
 bool IsPutAside(const std::string& name) {
+  if (absl::EndsWith(name, ".aside")) return true;
   const size_t mark = name.rfind(".old-");
   uint32_t number = 0;
   return mark != std::string::npos && absl::SimpleAtoi(name.substr(mark + 5), &number);

@@ -118,9 +118,9 @@ class CompareTest(unittest.TestCase):
             file.write(JOB)
         self.directory = os.path.join(self.root.name, "comparison")
 
-    def compare(self, *flags):
+    def compare(self, *flags, max_others_cpu=100):
         return command(["compare", self.job, f"--run_dir={self.directory}", "--vary=global_batch_size=64,128", "--plain",
-                        "--set=epochs=1", *flags])
+                        "--set=epochs=1", f"--max_others_cpu={max_others_cpu}", *flags])
 
     def modified(self, run):
         return os.stat(os.path.join(self.directory, run, "summary.json")).st_mtime_ns
@@ -154,6 +154,37 @@ class CompareTest(unittest.TestCase):
         self.assertEqual(status, 0, output)
         self.assertIn("another build made it", output)
         self.assertIn("its job has changed", output)
+
+    def test_disturbed_run_is_repeated_and_both_are_kept(self):
+        self.assertEqual(self.compare()[0], 0)
+        run = "job-global_batch_size=64-r0"
+        self.mark(run, "others_cpu", 0.99)
+        disturbed = self.modified(run)
+        status, output = self.compare("--resume", max_others_cpu="98%")
+        self.assertEqual(status, 0, output)
+        self.assertIn("other programs used 99 % of the CPU: it is made again", output)
+        self.assertEqual(self.modified(run + ".aside"), disturbed)
+        self.assertNotEqual(self.modified(run), disturbed)
+        with open(os.path.join(self.directory, "runs.csv"), encoding="utf-8") as file:
+            aside = [row["run_dir"] for row in csv.DictReader(file) if row["put_aside"] == "1"]
+        self.assertEqual([os.path.basename(path) for path in aside], [run + ".aside"])
+        with open(os.path.join(self.directory, "comparison.csv"), encoding="utf-8") as file:
+            self.assertEqual([row["runs"] for row in csv.DictReader(file) if row["kind"] == "mean"], ["1", "1"])
+
+    def test_strategies_and_workers_come_from_one_job(self):
+        directory = os.path.join(self.root.name, "shapes")
+        status, output = command(["compare", self.job, f"--run_dir={directory}", "--strategies=local,mirrored",
+                                  "--workers=1-2", "--until=100%", "--plain", "--set=epochs=1",
+                                  "--max_others_cpu=100"])
+        self.assertEqual(status, 0, output)
+        self.assertIn("left out: mirrored with 1 worker: that is local training", output)
+        self.assertIn("Speed-up: samples per second over those of job-local", output)
+        self.assertTrue(os.path.exists(os.path.join(directory, "job-mirrored-2-r2")))
+
+    def test_workers_without_strategies_are_refused(self):
+        status, output = self.compare("--workers=1-2")
+        self.assertEqual(status, 2)
+        self.assertIn("--workers has an effect only with --strategies", output)
 
     def test_resources_of_runs_are_printed_and_written(self):
         status, output = self.compare("--set=price_per_hour=1", "--set=epochs=50")

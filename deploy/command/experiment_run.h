@@ -1,0 +1,85 @@
+// Makes the runs of an experiment: `tethys compare` and `tethys study` list variants, and this runs them in
+// blocks (deploy/experiment/run_schedule.h). Every run has a directory of its own, NAME-rBLOCK. A run that
+// other programs disturbed is made again; of the two the less disturbed one counts, and the other is kept as
+// NAME-rBLOCK.aside. Blocking; thread-compatible.
+#ifndef TETHYS_DEPLOY_COMMAND_EXPERIMENT_RUN_H_
+#define TETHYS_DEPLOY_COMMAND_EXPERIMENT_RUN_H_
+
+#include <string>
+#include <vector>
+
+#include "absl/types/optional.h"
+#include "deploy/command/flags.h"
+#include "deploy/command/job_run.h"
+#include "deploy/experiment/run_schedule.h"
+#include "deploy/report/run_means.h"
+
+namespace tethys {
+
+struct ExperimentVariant {
+  std::string name;  // Begins the names of its runs' directories; unique.
+  proto::Job job;    // Resolved. Block i runs it with i added to its seed.
+  // Where the job came from, for messages (WithPlace in runtime/job/job_file.h).
+  std::string file;
+  std::vector<std::string> set;
+  std::vector<std::string> varied;
+  std::string hostfile;  // Empty: that of the flags, if they name one.
+  // Set by PrepareExperiment.
+  proto::JobPlan plan;
+  Places places;
+};
+
+struct Experiment {
+  std::vector<ExperimentVariant> variants;
+  ScheduleOptions schedule;    // Without `variants`.
+  double most_others_cpu = 1;  // A run with a larger share of other programs' CPU is made again; 1: none is.
+  // After the last block, variants whose mean training time is not yet known to this share of itself run
+  // again, until they are or `most_repeats` blocks were made. 0: no run is added.
+  double until = 0;
+  int most_repeats = 20;
+  JobRunOptions options;  // Of every run, except its places.
+  bool resume = false;    // Keeps runs that succeeded with this build and job.
+  std::string ssh_config;
+};
+
+// A run that was made or kept.
+struct MadeRun {
+  RunRecord record;
+  int order = 0;           // In order of execution, from 1.
+  double start = 0;        // Seconds since 1970; 0: not known.
+  double seconds = 0;      // Start-up and end included; 0: not known.
+  bool put_aside = false;  // Another run counts in its place.
+};
+struct ExperimentResults {
+  std::vector<MadeRun> runs;
+  int missing = 0;  // Runs that were not started.
+
+  std::vector<RunRecord> Counted() const;  // Without those put aside.
+};
+
+// Plans all jobs, each set of data checked once, and finds places for their processes. InvalidArgument: a job
+// is wrong, or two variants have one name.
+absl::Status PrepareExperiment(const Flags& flags, const CommandSpec& spec, Experiment& experiment);
+
+// Makes the runs in `directory`, with progress on standard output. A run that fails is recorded, and the
+// others go on; an interrupt ends the experiment. Writes runs.csv after every run.
+ExperimentResults RunExperiment(const Experiment& experiment, const std::string& directory);
+
+// The lines of runs.csv.
+std::string RunsCsv(const Experiment& experiment, const ExperimentResults& results);
+// A table of the runs with other programs' CPU; `width`: as in text.h.
+std::string RunsTable(const Experiment& experiment, const ExperimentResults& results, int width);
+
+// Flags of both verbs: hosts, display, resume, run_dir and the bound on other programs' CPU.
+std::vector<FlagSpec> WithExperimentFlags(std::vector<FlagSpec> flags);
+// Sets `experiment` from those flags, which win over what it holds.
+absl::Status ReadExperimentFlags(const Flags& flags, Experiment& experiment);
+
+// Checks that `path` does not hold `result` yet or, with --resume, that `path` exists.
+absl::Status CheckExperimentPlace(const Flags& flags, const std::string& path, const std::string& result);
+// The given command, changed to go on in `path`: "tethys VERB ... --resume --run_dir=PATH".
+std::string ResumeCommand(const std::string& verb, const Flags& flags, const std::string& path);
+
+}  // namespace tethys
+
+#endif  // TETHYS_DEPLOY_COMMAND_EXPERIMENT_RUN_H_

@@ -1,0 +1,140 @@
+// The flags of an experiment, and its runs as text.
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/strip.h"
+#include "deploy/command/experiment_run.h"
+#include "deploy/command/job_places.h"
+#include "deploy/command/role_process.h"
+#include "deploy/experiment/others_cpu.h"
+#include "deploy/process/ssh.h"
+#include "deploy/report/comparison.h"
+#include "deploy/text.h"
+
+namespace tethys {
+namespace {
+
+constexpr double kMostOthersCpu = 0.2;
+
+// `word`, quoted if a shell would change it.
+std::string ShellWord(const std::string& word) {
+  constexpr char kPlain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_./,:=+@%";
+  return word.find_first_not_of(kPlain) == std::string::npos ? word : ShellQuote(word);
+}
+
+// A percentage in [0, 100] as a share. `otherwise`: without the flag.
+absl::StatusOr<double> GetPercent(const Flags& flags, const std::string& name, double otherwise) {
+  if (!flags.Has(name)) return otherwise;
+  const std::string text = flags.Get(name);
+  double percent = 0;
+  if (absl::SimpleAtod(absl::StripSuffix(text, "%"), &percent) && percent >= 0 && percent <= 100) {
+    return percent / 100;
+  }
+  return absl::InvalidArgumentError(
+      absl::StrCat("--", name, "=", text, ": must be a percentage from 0 to 100, such as 5%"));
+}
+
+std::string OthersText(const MadeRun& run) {
+  const absl::optional<double> others =
+      run.record.status.ok() ? OthersCpuOf(run.record.summary) : absl::nullopt;
+  return others.has_value() ? absl::StrFormat("%.0f", *others * 100) : "-";
+}
+
+}  // namespace
+
+std::string RunsCsv(const Experiment& experiment, const ExperimentResults& results) {
+  std::string csv = CsvLine({"order", "block", "variant", "seed", "start", "seconds", "status", "others_cpu",
+                             "put_aside", "run_dir"});
+  for (const MadeRun& run : results.runs) {
+    const RunRecord& record = run.record;
+    const absl::optional<double> others = OthersCpuOf(record.summary);
+    absl::StrAppend(&csv, CsvLine({absl::StrCat(run.order), absl::StrCat(record.repeat),
+                                   experiment.variants[record.variant].name, absl::StrCat(record.seed),
+                                   absl::StrFormat("%.1f", run.start), absl::StrFormat("%.2f", run.seconds),
+                                   record.status.ok() ? "succeeded" : "failed",
+                                   others.has_value() ? NumberCell(*others) : "", run.put_aside ? "1" : "0",
+                                   record.run_dir}));
+  }
+  return csv;
+}
+
+std::string RunsTable(const Experiment& experiment, const ExperimentResults& results, int width) {
+  std::vector<std::vector<std::string>> rows;
+  bool aside = false;
+  for (const MadeRun& run : results.runs) {
+    const RunRecord& record = run.record;
+    aside = aside || run.put_aside;
+    rows.push_back(
+        {absl::StrCat(experiment.variants[record.variant].name, "-r", record.repeat), absl::StrCat(run.order),
+         record.status.ok() ? absl::StrFormat("%.2f", record.summary.timing().training_seconds()) : "-",
+         OthersText(run),
+         !record.status.ok() ? "failed"
+         : run.put_aside     ? "put aside"
+                             : ""});
+  }
+  const std::vector<Column> columns = {
+      {{"run"}, true}, {{"order"}}, {{"training", "s"}}, {{"others'", "CPU, %"}}, {{""}, true}};
+  return absl::StrCat(
+      Table(columns, rows, width),
+      aside ? "Put aside: disturbed by other programs more than its repetition, and not part of "
+              "the means.\n"
+            : "");
+}
+
+std::vector<FlagSpec> WithExperimentFlags(std::vector<FlagSpec> flags) {
+  flags.push_back({.name = "max_others_cpu",
+                   .value = "PERCENT",
+                   .help = "A run during which other programs used more of the CPU is made once more at the "
+                           "end of its block; both are kept, and the less disturbed one counts. Default 20; "
+                           "100 repeats none."});
+  flags.push_back({.name = "resume",
+                   .help = "Goes on with what was interrupted in --run_dir, called as before: runs that "
+                           "succeeded are kept if build and job are the same, all others are made again."});
+  flags.push_back(CudaLibraryPathFlag());
+  return WithDisplayFlags(WithClusterFlags(std::move(flags)));
+}
+
+absl::Status ReadExperimentFlags(const Flags& flags, Experiment& experiment) {
+  ReadDisplayFlags(flags, experiment.options);
+  experiment.options.cuda_library_path = flags.GetAll("cuda_library_path");
+  experiment.resume = flags.Has("resume");
+  experiment.ssh_config = flags.Get("ssh_config");
+  const double otherwise = experiment.most_others_cpu < 1 ? experiment.most_others_cpu : kMostOthersCpu;
+  TETHYS_ASSIGN_OR_RETURN(experiment.most_others_cpu, GetPercent(flags, "max_others_cpu", otherwise));
+  TETHYS_ASSIGN_OR_RETURN(experiment.until, GetPercent(flags, "until", experiment.until));
+  return absl::OkStatus();
+}
+
+absl::Status CheckExperimentPlace(const Flags& flags, const std::string& path, const std::string& result) {
+  if (flags.Has("resume")) {
+    if (!flags.Has("run_dir")) {
+      return absl::InvalidArgumentError("--resume needs --run_dir=DIR, the directory to go on in");
+    }
+    if (FileExists(path)) return absl::OkStatus();
+    return absl::NotFoundError(absl::StrCat(path, " is not there: nothing was run in it"));
+  }
+  if (!FileExists(absl::StrCat(path, "/", result))) return absl::OkStatus();
+  return absl::FailedPreconditionError(
+      absl::StrCat(path, " holds results already (", result,
+                   "): go on with them by --resume, or name another by --run_dir"));
+}
+
+std::string ResumeCommand(const std::string& verb, const Flags& flags, const std::string& path) {
+  std::string command = absl::StrCat("tethys ", verb);
+  for (size_t i = 0; i < flags.words().size(); ++i) {
+    const std::string& word = flags.words()[i];
+    if (word == "--resume" || absl::StartsWith(word, "--run_dir=")) continue;
+    if (word == "--run_dir") {
+      ++i;  // Skips the flag's value.
+      continue;
+    }
+    absl::StrAppend(&command, " ", ShellWord(word));
+  }
+  return absl::StrCat(command, " --resume --run_dir=", ShellWord(path));
+}
+
+}  // namespace tethys

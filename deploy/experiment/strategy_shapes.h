@@ -1,0 +1,50 @@
+// The combinations of strategy, workers and servers that `tethys compare --strategies` makes from one job.
+// Pure; any thread.
+#ifndef TETHYS_DEPLOY_EXPERIMENT_STRATEGY_SHAPES_H_
+#define TETHYS_DEPLOY_EXPERIMENT_STRATEGY_SHAPES_H_
+
+#include <string>
+#include <vector>
+
+#include "absl/types/span.h"
+#include "runtime/base/status.h"
+
+namespace tethys {
+
+// A combination, as changes of a job file.
+struct StrategyShape {
+  std::string name;                    // "mirrored-4", "ps_sync-4x2"; part of a directory's name.
+  std::vector<std::string> overrides;  // FIELD=VALUE
+};
+struct StrategyShapes {
+  std::vector<StrategyShape> shapes;
+  std::vector<std::string> left_out;  // A line for each kind of combination that means nothing.
+};
+
+// `strategies`: "all", or names as summaries have them, separated by commas: local, mirrored, ps_sync,
+// ps_async, ps_stale (bound 3) or ps_stale_N. `workers`, `servers`: numbers and ranges, "1-4,8"; empty: the
+// job's own number. InvalidArgument quotes what is wrong.
+absl::StatusOr<StrategyShapes> ShapesOf(const std::string& strategies, const std::string& workers,
+                                        const std::string& servers);
+
+// Numbers and ranges: "1-4,8" gives 1, 2, 3, 4, 8. InvalidArgument: no number, reversed, repeated, below 1,
+// above 4096, or more than 4096 in all; the message begins with `flag`.
+absl::StatusOr<std::vector<int>> ParseNumbers(const std::string& flag, const std::string& text);
+
+// Speed-up and efficiency of a variant against a baseline.
+struct Scaling {
+  double speed_up = 0;    // Samples per second over the baseline's; 0: not known.
+  double efficiency = 0;  // Speed-up over the ratio of workers.
+};
+struct ScalingInput {
+  std::string strategy;
+  int64_t workers = 0;
+  double samples_per_second = 0;  // 0: no run succeeded.
+};
+// The baseline is the variant with the fewest workers; of several, a local one, otherwise the first.
+// `baseline` is its index, or -1 if all variants have the same number of workers, so that nothing scales.
+std::vector<Scaling> ScalingOf(absl::Span<const ScalingInput> variants, int& baseline);
+
+}  // namespace tethys
+
+#endif  // TETHYS_DEPLOY_EXPERIMENT_STRATEGY_SHAPES_H_
