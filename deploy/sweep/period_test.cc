@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "deploy/sweep/segment_fit.h"
 #include "runtime/base/quantile.h"
 #include "runtime/base/random.h"
 
@@ -17,19 +18,32 @@ namespace {
 constexpr int kLeastPeriod = 2, kMostPeriod = 35;
 constexpr size_t kLeastRounds = 7;
 constexpr int kLeastMultiples = 3;
-constexpr int kBesideMultiple = 2;
+constexpr size_t kBesideMultiple = 2;
 constexpr double kLeastShare = 0.005;
 constexpr int kResamples = 400;
 constexpr size_t kTerms = 4;
 
-struct PeriodFit {
-  double jump = 0;
-  double cost = 0;  // Weighted squares that are left.
-};
+// The median jump after the multiples that have at least two batches on either side, in seconds.
+double JumpAfterMultiples(const std::vector<double>& batch, const std::vector<double>& y, int period) {
+  const CurvePoints points(batch, y, 1);
+  const auto first_above = [&](int limit) {
+    return static_cast<size_t>(std::upper_bound(batch.begin(), batch.end(), limit) - batch.begin());
+  };
+  std::vector<double> jumps;
+  for (int multiple = period; multiple < batch.back(); multiple += period) {
+    const size_t begin = first_above(multiple - period), cut = first_above(multiple);
+    const size_t end = first_above(multiple + period);
+    if (cut - begin < kBesideMultiple || end - cut < kBesideMultiple) continue;
+    const double middle = (batch[cut - 1] + batch[cut]) / 2;
+    jumps.push_back(points.Line(cut, end).At(middle) - points.Line(begin, cut).At(middle));
+  }
+  return Median(std::move(jumps));
+}
 
-// Least squares with weights 1 / y^2, by normal equations over terms that are scaled to about 1. Nullopt: the
-// period's steps cannot be told from a line or a bend at these batches.
-std::optional<PeriodFit> Fit(const std::vector<double>& batch, const std::vector<double>& y, int period) {
+// The weighted squares that the formula of period_test.h leaves. Least squares with weights 1 / y^2, by
+// normal equations over terms that are scaled to about 1. Nullopt: the period's steps cannot be told from a
+// line or a bend at these batches.
+std::optional<double> CostOf(const std::vector<double>& batch, const std::vector<double>& y, int period) {
   const double scale = batch.back();
   std::array<std::array<double, kTerms + 1>, kTerms> equations{};
   const auto terms = [&](double b) {
@@ -58,14 +72,14 @@ std::optional<PeriodFit> Fit(const std::vector<double>& batch, const std::vector
   }
   std::array<double, kTerms> solution;
   for (size_t i = 0; i < kTerms; ++i) solution[i] = equations[i][kTerms] / equations[i][i];
-  PeriodFit fit{.jump = solution[3] * period / scale};
+  double cost = 0;
   for (size_t i = 0; i < batch.size(); ++i) {
     const auto t = terms(batch[i]);
     double off = y[i];
     for (size_t term = 0; term < kTerms; ++term) off -= solution[term] * t[term];
-    fit.cost += off / y[i] * (off / y[i]);
+    cost += off / y[i] * (off / y[i]);
   }
-  return fit;
+  return cost;
 }
 
 // Why the claim cannot be tested; empty: it can.
@@ -77,8 +91,9 @@ std::string Obstacle(const RoundTimes& rounds, int period) {
   const double last = rounds.batch.empty() ? 0 : rounds.batch.back();
   for (int multiple = period; multiple < last; multiple += period) {
     const auto within = [&](int first, int end) {
-      return std::count_if(rounds.batch.begin(), rounds.batch.end(),
-                           [&](double batch) { return batch > first && batch <= end; }) >= kBesideMultiple;
+      return std::count_if(rounds.batch.begin(), rounds.batch.end(), [&](double batch) {
+               return batch > first && batch <= end;
+             }) >= static_cast<std::ptrdiff_t>(kBesideMultiple);
     };
     if (within(multiple - period, multiple) && within(multiple, multiple + period)) ++multiples;
   }
@@ -104,17 +119,17 @@ proto::PeriodTest TestPeriod(const RoundTimes& rounds, int period, uint64_t seed
   if (!test.reason().empty()) return test;
   const std::vector<double> values = LowerQuartiles(rounds);
   const double median = Median(values);
-  const std::optional<PeriodFit> fit = Fit(rounds.batch, values, period);
-  if (!fit.has_value()) {
+  const std::optional<double> cost = CostOf(rounds.batch, values, period);
+  if (!cost.has_value()) {
     test.set_reason("at these batches, such jumps look like a line");
     return test;
   }
   test.set_rank(1);
   for (int other = kLeastPeriod; other <= kMostPeriod; ++other) {
-    const std::optional<PeriodFit> rival = Fit(rounds.batch, values, other);
+    const std::optional<double> rival = CostOf(rounds.batch, values, other);
     if (!rival.has_value()) continue;
     test.set_periods(test.periods() + 1);
-    if (other != period && rival->cost <= fit->cost) test.set_rank(test.rank() + 1);
+    if (other != period && *rival <= *cost) test.set_rank(test.rank() + 1);
   }
   std::vector<double> shares;
   RandomStream random(seed, RandomPurpose::kShuffle, static_cast<uint64_t>(period));
@@ -123,10 +138,9 @@ proto::PeriodTest TestPeriod(const RoundTimes& rounds, int period, uint64_t seed
     for (size_t b = 0; b < drawn.size(); ++b) {
       if (drawn[b] == 0) drawn[b] = values[b];  // Only rounds without this batch were drawn.
     }
-    const std::optional<PeriodFit> again = Fit(rounds.batch, drawn, period);
-    if (again.has_value()) shares.push_back(again->jump / median);
+    shares.push_back(JumpAfterMultiples(rounds.batch, drawn, period) / median);
   }
-  test.set_share(fit->jump / median);
+  test.set_share(JumpAfterMultiples(rounds.batch, values, period) / median);
   test.set_low(Quantile(shares, 0.025));
   test.set_high(Quantile(shares, 0.975));
   test.set_excluded_above(std::max(std::abs(test.low()), std::abs(test.high())));

@@ -1,6 +1,8 @@
-// Tests whether step time jumps by one size after every multiple of a period, as a published study of CNNs on
-// GPUs saw after 16, 32, 48 and 64: t(b) = a + s b + q b^2 + J floor((b - 1) / period). The square keeps a
-// bend of the curve from passing for jumps. Pure: the same times and seed give the same result; any thread.
+// Tests whether step time jumps after all multiples of a period, as a published study of CNNs on GPUs saw
+// after 16, 32, 48 and 64. The size of the jumps is the median over the multiples of the jump there, between
+// the lines through the batches of the period before it and of the period after it, so that a bend of the
+// curve somewhere does not pass for it. Whether another period fits better is told by t(b) = a + s b + q b^2
+// + J floor((b - 1) / period). Pure: the same times and seed give the same result; any thread.
 #ifndef TETHYS_DEPLOY_SWEEP_PERIOD_TEST_H_
 #define TETHYS_DEPLOY_SWEEP_PERIOD_TEST_H_
 
@@ -11,9 +13,9 @@
 
 namespace tethys {
 
-// SEEN: the 95 % interval of J, from resampled rounds, does not contain 0, J is at least 0.5 % of the median
-// step, and no other period from 2 to 35 fits as well. NOT_TESTABLE: the batches do not cover three multiples
-// with two batches on either side of each, or there are fewer than 7 rounds.
+// SEEN: the 95 % interval of their size, from resampled rounds, does not contain 0, it is at least 0.5 % of
+// the median step, and no other period from 2 to 35 fits as well. NOT_TESTABLE: the batches do not cover
+// three multiples with two batches on either side of each, or there are fewer than 7 rounds.
 proto::PeriodTest TestPeriod(const RoundTimes& rounds, int period, uint64_t seed);
 
 }  // namespace tethys

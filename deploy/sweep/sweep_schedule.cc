@@ -138,6 +138,7 @@ std::vector<proto::BatchTime> SweepSchedule::BatchTimes() const {
   for (size_t i = 0; i < times.size(); ++i) {
     times[i].set_batch(std::llround(steps.batch[i]));
     times[i].set_step(step[i]);
+    for (const std::vector<double>& round : steps.time) times[i].add_round(round[i]);
     times[i].set_forward(forward[i]);
     times[i].set_backward(backward[i]);
     times[i].set_update(update[i]);

@@ -26,13 +26,18 @@ std::string SignedShareText(double share) { return absl::StrFormat("%+.2g %%", 1
 
 double Rate(const proto::BatchTime& time) { return static_cast<double>(time.batch()) / time.step(); }
 
+std::string RateText(double rate) {
+  return rate < 1000 ? absl::StrFormat("%.3g", rate) : CountText(std::llround(rate));
+}
+
 std::string BestText(const proto::SweepCurve& curve) {
   const auto slower = [](const auto& a, const auto& b) { return Rate(a) < Rate(b); };
   const proto::BatchTime& best = *std::max_element(curve.time().begin(), curve.time().end(), slower);
   const auto nearly =
       std::find_if(curve.time().begin(), curve.time().end(),
                    [&](const proto::BatchTime& time) { return Rate(time) >= kNearlyBest * Rate(best); });
-  std::string text = absl::StrFormat("Most samples a second with batch %d: %.4g", best.batch(), Rate(best));
+  std::string text =
+      absl::StrCat("Most samples a second with batch ", best.batch(), ": ", RateText(Rate(best)));
   if (nearly->batch() < best.batch()) {
     absl::StrAppendFormat(&text, "; batch %d already reaches %.0f %% of that", nearly->batch(),
                           100 * Rate(*nearly) / Rate(best));
