@@ -11,7 +11,8 @@
 
 namespace tethys::cpu {
 
-std::unique_ptr<DensePrimitive> CreateDense(const DenseShape& shape, int threads, const Kernels& kernels);
+absl::StatusOr<std::unique_ptr<DensePrimitive>> CreateDense(const DenseShape& shape, int threads,
+                                                            const Kernels& kernels);
 absl::StatusOr<std::unique_ptr<ConvolutionPrimitive>> CreateConvolution(const ConvolutionShape& shape,
                                                                         int threads, const Kernels& kernels,
                                                                         std::shared_ptr<Scratch> scratch);
