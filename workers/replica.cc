@@ -1,6 +1,7 @@
 #include "workers/replica.h"
 
 #include <algorithm>
+#include <cstring>
 #include <utility>
 
 #include "workers/device_memory.h"
@@ -114,7 +115,27 @@ absl::Status Replica::Prepare() {
     arenas.update_events = phases_->update_events();
   }
   TETHYS_ASSIGN_OR_RETURN(const StrategyTraits traits, strategy_->Prepare(arenas, model_.ready_order()));
-  return options_.train != nullptr ? CreatePipeline(traits) : absl::OkStatus();
+  if (options_.train == nullptr) return absl::OkStatus();
+  TETHYS_RETURN_IF_ERROR(WarmUp());
+  return CreatePipeline(traits);
+}
+
+// An empty batch changes no result: the first step replaces its gradients, and moving statistics change only
+// in EnqueueStatistics.
+absl::Status Replica::WarmUp() {
+  if (device_->reads_host_memory() || strategy_->worker_sums() != nullptr) return absl::OkStatus();
+  const Dataset& train = *options_.train;
+  const BatchLayout layout = {plan_->rows(), train.sample_bytes(), train.label_format().elements()};
+  TETHYS_ASSIGN_OR_RETURN(const std::unique_ptr<Buffer> block,
+                          device_->Allocate(layout.bytes(), MemoryKind::kPinnedHost));
+  std::memset(block->data(), 0, layout.bytes());
+  TETHYS_RETURN_IF_ERROR(plan_->Upload(layout.At(block->data())));
+  TETHYS_RETURN_IF_ERROR(plan_->TakeBatch());
+  for (int64_t i = 0; i < plan_->micro_batches(); ++i) {
+    TETHYS_RETURN_IF_ERROR(plan_->Forward(i));
+    TETHYS_RETURN_IF_ERROR(plan_->Backward([](int64_t, const Event&) { return absl::OkStatus(); }));
+  }
+  return stream_->Synchronize();  // `block` is freed behind the copy.
 }
 
 // Returns the gradient arena: memory that the strategy allocates, or else the replica's own.

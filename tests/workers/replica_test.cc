@@ -107,6 +107,30 @@ TEST(Replica, ReplicaWithoutStrategyEvaluatesItsParameters) {
   EXPECT_GT(sums.loss_sum(), 0);
 }
 
+// The time that the replica's stream needs for the work that `enqueue` enqueues.
+Nanoseconds TimeOnStream(Replica& replica, absl::FunctionRef<absl::Status()> enqueue) {
+  const std::unique_ptr<TimedEvent> begin = replica.device().CreateTimedEvent().value();
+  const std::unique_ptr<TimedEvent> end = replica.device().CreateTimedEvent().value();
+  EXPECT_TRUE(begin->Record(replica.stream()).ok());
+  EXPECT_EQ(StatusText(enqueue()), "OK");
+  EXPECT_TRUE(end->Record(replica.stream()).ok());
+  EXPECT_TRUE(replica.stream().Synchronize().ok());
+  return end->Since(*begin).value();
+}
+
+TEST(Replica, AttachComputesGradientsOnceOnAsynchronousDevice) {
+  TestReplica test(testing::CreateLateDevice(), 0, 1);
+  Replica& replica = test.replica();
+  const Nanoseconds attached = TimeOnStream(replica, [&] { return replica.Attach(test.MakeLocal()); });
+  const Nanoseconds gradients = TimeOnStream(replica, [&]() -> absl::Status {
+    TETHYS_RETURN_IF_ERROR(replica.plan().Forward());
+    return replica.plan().Backward([](int64_t, const Event&) { return absl::OkStatus(); });
+  });
+  EXPECT_GT(gradients, 0);
+  EXPECT_GE(attached, gradients);
+  EXPECT_LT(attached, 2 * gradients);
+}
+
 // A strategy that cannot be prepared.
 class Refuses final : public Strategy {
  public:
