@@ -12,7 +12,8 @@ namespace {
 // Beyond the measured points a line may fall below zero; the step does not.
 constexpr double kLeastOfNearest = 0.1;
 
-bool Positive(double value) { return std::isfinite(value) && value > 0; }
+// A nanosecond to 30 years.
+bool Positive(double seconds) { return seconds >= 1e-9 && seconds <= 1e9; }
 bool NotNegative(double value) { return std::isfinite(value) && value >= 0; }
 
 absl::Status CheckTime(const proto::BatchTime& time, int64_t before) {

@@ -31,8 +31,8 @@ absl::StatusOr<proto::StepVisit> ReadVisit(const Answer& answer, int64_t batch) 
   TETHYS_ASSIGN_OR_RETURN(const std::string line, OnlyLine(answer));
   proto::StepVisit visit;
   TETHYS_RETURN_IF_ERROR(ReadMeterAnswer(line, "visit", &visit));
-  if (visit.batch() == batch && visit.steps() > 0 && visit.step() > 0) return visit;
-  return absl::InternalError("its meter measured something else than it was asked for");
+  TETHYS_RETURN_IF_ERROR(CheckVisit(visit, batch));
+  return visit;
 }
 
 std::string StepQuestion(int64_t batch, int64_t milliseconds) {

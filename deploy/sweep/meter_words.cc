@@ -1,6 +1,7 @@
 #include "deploy/sweep/meter_words.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/numbers.h"
@@ -59,6 +60,17 @@ std::string MeterAnswer(absl::string_view word, const google::protobuf::MessageL
 std::string MeterFailure(const absl::Status& status) {
   const std::string text = absl::StrReplaceAll(status.message(), {{"\n", " "}});
   return absl::StrCat("failed ", static_cast<int>(status.code()), " ", text);
+}
+
+absl::Status CheckVisit(const proto::StepVisit& visit, int64_t batch) {
+  const auto time = [](double seconds) { return seconds >= 0 && seconds <= 1e9; };
+  bool sound = visit.batch() == batch && visit.steps() > 0 && visit.step() > 0 && time(visit.step()) &&
+               time(visit.forward()) && time(visit.backward()) && time(visit.update()) &&
+               time(visit.plan_seconds()) && std::isfinite(visit.began()) && visit.forecast_bytes() >= 0 &&
+               visit.measured_bytes() >= 0;
+  sound = sound && std::all_of(visit.ready().begin(), visit.ready().end(), time);
+  if (sound) return absl::OkStatus();
+  return absl::InternalError("its meter measured something else than it was asked for");
 }
 
 absl::Status ReadMeterAnswer(absl::string_view line, absl::string_view word,

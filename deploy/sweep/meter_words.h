@@ -17,6 +17,7 @@
 
 #include "absl/strings/string_view.h"
 #include "google/protobuf/message_lite.h"
+#include "proto/sweep.pb.h"
 #include "runtime/base/status.h"
 
 namespace tethys {
@@ -38,6 +39,9 @@ std::vector<std::string> PlanQuestions(const std::string& plan);
 
 std::string MeterAnswer(absl::string_view word, const google::protobuf::MessageLite& message);
 std::string MeterFailure(const absl::Status& status);
+
+// Internal: the visit is not one of this batch, or a time is no number that a clock gives.
+absl::Status CheckVisit(const proto::StepVisit& visit, int64_t batch);
 
 // Reads an answer that begins with `word`, and its message if `message` is not null. A failure is returned as
 // the status that the meter had; Internal: the answer is something else.

@@ -111,17 +111,23 @@ absl::Status WriteSweep(const proto::Sweep& sweep, const std::string& path) {
   return WriteFileAtomically(path + "/report.html", SweepHtml(sweep));
 }
 
-absl::StatusOr<proto::Sweep> ReadSweep(const std::string& path) {
-  const std::string file = absl::StrCat(path, "/", kSweepFile);
-  TETHYS_ASSIGN_OR_RETURN(const std::string json, ReadFile(file, kMaxSweepBytes));
+absl::StatusOr<proto::Sweep> ParseSweep(const std::string& json) {
   google::protobuf::util::JsonParseOptions options;
   options.ignore_unknown_fields = true;
   proto::Sweep sweep;
-  const auto parsed = google::protobuf::util::JsonStringToMessage(json, &sweep, options);
-  const absl::Status sound =
-      parsed.ok() ? CheckSweep(sweep) : absl::DataLossError("it is not JSON, or cut short");
-  if (sound.ok()) return sweep;
-  return absl::DataLossError(absl::StrCat(file, " does not hold a whole sweep: ", sound.message(),
+  if (!google::protobuf::util::JsonStringToMessage(json, &sweep, options).ok()) {
+    return absl::DataLossError("it is not JSON, or cut short");
+  }
+  TETHYS_RETURN_IF_ERROR(CheckSweep(sweep));
+  return sweep;
+}
+
+absl::StatusOr<proto::Sweep> ReadSweep(const std::string& path) {
+  const std::string file = absl::StrCat(path, "/", kSweepFile);
+  TETHYS_ASSIGN_OR_RETURN(const std::string json, ReadFile(file, kMaxSweepBytes));
+  absl::StatusOr<proto::Sweep> sweep = ParseSweep(json);
+  if (sweep.ok()) return sweep;
+  return absl::DataLossError(absl::StrCat(file, " does not hold a whole sweep: ", sweep.status().message(),
                                           ": make it again by tethys sweep"));
 }
 

@@ -24,6 +24,9 @@ std::string SweepHtml(const proto::Sweep& sweep);
 // Writes all four files into the directory.
 absl::Status WriteSweep(const proto::Sweep& sweep, const std::string& path);
 
+// Reads the text of a sweep.json. DataLoss: it is torn, or its times make no curve.
+absl::StatusOr<proto::Sweep> ParseSweep(const std::string& json);
+
 // Reads DIR/sweep.json. NotFound: it is not there. DataLoss: it is torn, or its times make no curve; the
 // message names the file.
 absl::StatusOr<proto::Sweep> ReadSweep(const std::string& path);

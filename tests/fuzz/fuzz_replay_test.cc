@@ -37,6 +37,7 @@ const std::map<std::string, std::function<void(absl::string_view)>>& Targets() {
       {"picture", FuzzPicture},
       {"tfrecord", FuzzTfrecord},
       {"cache", FuzzCache},
+      {"sweep", FuzzSweep},
       {"zip", FuzzZip},
       {"safetensors", FuzzSafetensors},
       {"weights", FuzzWeights},

@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
-"""Tests of `tethys hosts check` on simulated machines, sets of Linux namespaces whose links have a known bandwidth.
-Needs root; a skipped test names the reason.
+"""Tests of `tethys hosts check` and `tethys sweep` on simulated machines, sets of Linux namespaces whose links have a
+known bandwidth. Needs root; a skipped test names the reason.
 
     hosts_check_test.py TETHYS
 """
+import json
 import os
 import shutil
 import subprocess
@@ -19,6 +20,13 @@ FOLDER = tempfile.TemporaryDirectory(prefix="tethys-hosts-check-test-")
 PROGRAM = shutil.copy(TETHYS, FOLDER.name)
 MACHINES = ["master", "slave1", "slave2"]
 MEGABITS = 100
+SWEPT = """
+model { layer { flatten {} } layer { dense { units: 10 } } }
+data { synthetic { noise { shape: [ 8, 8, 1 ] } train_samples: 100 } classes: 10 }
+optimizer { sgd {} learning_rate: 0.1 }
+global_batch_size: 16
+epochs: 1
+"""
 
 
 def cells(output, table):
@@ -71,6 +79,25 @@ class HostsCheckTest(unittest.TestCase):
         for machine in MACHINES:
             for trace in ("tethys link", "tethys-check"):
                 self.wait(lambda: trace not in self.processes(machine), f"end of {trace} on {machine}")
+
+    def test_sweep_measures_one_host_of_each_kind_by_ssh(self):
+        self.install("slave1", "slave2")
+        home = self.cluster["master"].home
+        for name, text in (("hosts", "master kind=big\nslave1 kind=small\nslave2 kind=small\n"), ("job.textproto", SWEPT)):
+            with open(f"{home}/{name}", "w", encoding="utf-8") as file:
+                file.write(text)
+        status, output = self.cluster.run(
+            "master", [PROGRAM, "sweep", f"{home}/job.textproto", "--batches=8,16", "--rounds=1", "--memory=64",
+                       f"--hostfile={home}/hosts", f"--ssh_config={self.cluster.ssh_config}", f"--run_dir={home}/sweep"])
+        self.assertEqual(status, 0, output)
+        self.assertIn("master (kind big), cpu", output)
+        self.assertIn("slave1 (kind small), cpu", output)
+        self.assertNotIn("slave2", output)
+        with open(f"{home}/sweep/sweep.json", encoding="utf-8") as file:
+            curves = json.load(file)["curve"]
+        self.assertEqual([(curve["host"], len(curve["time"])) for curve in curves], [("master", 2), ("slave1", 2)])
+        for machine in MACHINES:
+            self.wait(lambda: "tethys meter" not in self.processes(machine), f"end of the meter on {machine}")
 
     def test_machines_and_links_are_listed(self):
         self.install("slave1", "slave2")
