@@ -54,11 +54,12 @@ void AddTimes(const proto::StepRecords& records, bool on_gpu, proto::StepVisit& 
   for (int i = 1; i < 20; ++i) visit.add_quantile(Quantile(step, i / 20.0));
 }
 
-void AddCpuShares(const CpuShares& shares, bool on_gpu, proto::StepVisit& visit) {
+// `alone`: the thread computes by itself, on a CPU, so time without it is time that others took.
+void AddCpuShares(const CpuShares& shares, bool on_gpu, bool alone, proto::StepVisit& visit) {
   if (!on_gpu) visit.set_cpu_share(shares.thread);
   visit.set_steal(shares.steal);
   visit.set_foreign(shares.foreign);
-  visit.set_disturbed((!on_gpu && shares.thread < kLeastCpuShare) || shares.steal > kMostSteal);
+  visit.set_disturbed((alone && shares.thread < kLeastCpuShare) || shares.steal > kMostSteal);
 }
 
 }  // namespace
@@ -153,7 +154,8 @@ absl::StatusOr<proto::StepVisit> StepMeter::Visit(int64_t batch, Nanoseconds tim
   while (replica_->recorder().Drain(records_) > 0) {
   }
   AddTimes(records_, on_gpu_, visit);
-  AddCpuShares(SharesBetween(before, after), on_gpu_, visit);
+  const bool alone = !on_gpu_ && plan_.job().device().threads_per_rank() <= 1;
+  AddCpuShares(SharesBetween(before, after), on_gpu_, alone, visit);
   TETHYS_RETURN_IF_ERROR(AddMemory(batch, visit));
   DropRecords();
   return visit;

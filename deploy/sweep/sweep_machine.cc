@@ -199,7 +199,9 @@ class MachineSweep {
     double longest = 0;
     const auto tries = [&](int64_t batch) -> absl::StatusOr<bool> {
       Say(absl::StrCat("trying batch ", batch));
-      if (!meter_->alive()) TETHYS_RETURN_IF_ERROR(StartMeter());
+      // A device keeps the scratch memory of the largest batch that it has seen, so each try has a process of
+      // its own.
+      TETHYS_RETURN_IF_ERROR(StartMeter());
       const Nanoseconds start = clock_.Now();
       const absl::StatusOr<bool> fits = meter_->Fits(batch, on_gpu_ ? 0 : limit_);
       longest = std::max(longest, ToSeconds(clock_.Now() - start));

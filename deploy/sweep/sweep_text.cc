@@ -125,10 +125,10 @@ std::string SkippedText(const proto::SweepCurve& curve) {
 }
 
 std::string EffortText(const proto::SweepCurve& curve) {
-  return absl::StrFormat(
-      "Measured in %d whole rounds, %s visits, in %.0f s; %d visits were put aside, because another "
-      "program took a part of the processor.",
-      curve.rounds(), CountText(curve.visits()), curve.seconds(), curve.disturbed());
+  return absl::StrCat("Measured in ", PluralText(curve.rounds(), "whole round"), ", ",
+                      PluralText(curve.visits(), "visit"), ", in ", absl::StrFormat("%.0f", curve.seconds()),
+                      " s; ", curve.disturbed(),
+                      " were put aside, because another program took a part of the processor.");
 }
 
 }  // namespace
