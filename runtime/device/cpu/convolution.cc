@@ -43,8 +43,9 @@ absl::Status Catch(Function&& function) {
     function();
     return absl::OkStatus();
   } catch (const dnnl::error& error) {
-    return absl::InternalError(absl::StrCat("oneDNN failed with status ", static_cast<int>(error.status),
-                                            " in a convolution: ", error.what()));
+    return absl::Status(OnednnCode(error.status),
+                        absl::StrCat("oneDNN failed with status ", static_cast<int>(error.status),
+                                     " in a convolution: ", error.what()));
   }
 }
 

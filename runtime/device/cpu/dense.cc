@@ -12,6 +12,7 @@
 #include <array>
 
 #include "runtime/device/cpu/flush_denormals.h"
+#include "runtime/device/cpu/onednn.h"
 #include "runtime/device/cpu/primitives.h"
 
 // A function of the OpenMP runtime that oneDNN is built on. Including <omp.h> would bind us to one compiler's
@@ -31,8 +32,8 @@ absl::Status Product(char a_layout, char b_layout, int64_t m, int64_t n, int64_t
   const int64_t b_row = b_layout == kPlain ? n : k;
   const dnnl_status_t status = dnnl_sgemm(a_layout, b_layout, m, n, k, 1.0f, a, a_row, b, b_row, 0.0f, c, n);
   if (status == dnnl_success) return absl::OkStatus();
-  return absl::InternalError(absl::StrCat("oneDNN's sgemm of ", m, " x ", n, " x ", k, " failed with status ",
-                                          static_cast<int>(status)));
+  return absl::Status(OnednnCode(status), absl::StrCat("oneDNN's sgemm of ", m, " x ", n, " x ", k,
+                                                       " failed with status ", static_cast<int>(status)));
 }
 
 // The loops do without the copy of the weights that sgemm packs. From 2^20 weights on, which no second-level

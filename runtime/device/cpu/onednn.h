@@ -11,7 +11,14 @@
 
 #include <oneapi/dnnl/dnnl.hpp>
 
+#include "runtime/base/status.h"
+
 namespace tethys::cpu {
+
+// The code of the error that a failure of oneDNN becomes.
+inline absl::StatusCode OnednnCode(dnnl_status_t status) {
+  return status == dnnl_out_of_memory ? absl::StatusCode::kResourceExhausted : absl::StatusCode::kInternal;
+}
 
 template <typename Primitive, typename... Operation>
 typename Primitive::primitive_desc DescribeForward(const dnnl::engine& engine,
