@@ -5,7 +5,7 @@ import shutil
 import tempfile
 import unittest
 
-from data_formats_test import FILES, IDX_SOURCE, coloured, png
+from data_formats_test import FILES, IDX_SOURCE, coloured, coloured_png
 from tethys_run import JOB, Run, TethysTest, command
 
 SAMPLES = {"train": 400, "test": 100}
@@ -28,7 +28,7 @@ class CacheTest(TethysTest):
                 folder = os.path.join(cls.folder, split, str(labels[i]))
                 os.makedirs(folder, exist_ok=True)
                 with open(os.path.join(folder, f"{i:05}.png"), "wb") as file:
-                    file.write(png(pixels))
+                    file.write(coloured_png(pixels))
         cls.source = "".join(f'{split}: "{cls.folder}/{split}" ' for split in SAMPLES)
 
     @classmethod
