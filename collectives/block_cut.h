@@ -15,6 +15,11 @@ namespace tethys {
 // ranks, and 64 KiB for 2 ranks.
 constexpr int64_t kDirectElements = 4 * 1024;
 
+// The largest number of elements in a frame (256 KiB). A receiver buffers a whole frame before it adds the
+// elements and passes them on. On loopback, half this size costs a few per cent more processor time; an
+// eighth of it costs a third more.
+constexpr int64_t kChunkElements = 64 * 1024;
+
 // Block `index` of `world` blocks. The first (count mod world) blocks have one element more than the others.
 inline Range BlockOf(int64_t count, int world, int64_t index) {
   const int64_t size = count / world;

@@ -18,16 +18,13 @@
 #include <vector>
 
 #include "absl/types/span.h"
+#include "collectives/block_cut.h"
 #include "runtime/base/status.h"
 #include "runtime/cluster/secure_socket.h"
 #include "runtime/tensor/frame.h"
 
 namespace tethys {
 
-// The largest number of elements in a frame (256 KiB). A receiver buffers a whole frame before it adds the
-// elements and passes them on. On loopback, half this size costs a few per cent more processor time; an
-// eighth of it costs a third more.
-constexpr int64_t kChunkElements = 64 * 1024;
 constexpr uint64_t kMaxErrorBytes = 4096;
 
 // A part of a stream, given by its elements in memory.

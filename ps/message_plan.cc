@@ -2,10 +2,22 @@
 
 #include <algorithm>
 
+#include "ps/consistency.h"
 #include "ps/shard_layout.h"
 
 namespace tethys {
 namespace {
+
+// The message size within one machine: three messages per MiB, so that the receiver copies one message while
+// the next is being sent. With more messages, the cost per message outweighs this gain. Measured on loopback,
+// 1 MiB up and down: 790 us in one message, 600 us in three, 780 us in four.
+constexpr int64_t kWholePushMessageBytes = 344 << 10;
+// The message size over a network, where messages are answered one by one. The last answer comes one
+// message's transfer time after the last gradients, so a push is cut into 16 messages. The least size fits
+// one HTTP/2 frame (16 KiB). At the greatest size the cost per message is already hidden by the transfer.
+constexpr int64_t kMessagesPerPush = 16;
+constexpr int64_t kLeastLinkMessageBytes = 12 << 10;
+constexpr int64_t kMostLinkMessageBytes = 128 << 10;
 
 // Builds one server's messages. Padding between two ranges belongs to the message that covers both.
 class ServerPlanner {
@@ -58,6 +70,14 @@ absl::Span<const Piece> In(Range ready, absl::Span<const Piece> pieces) {
 }
 
 }  // namespace
+
+int64_t MessageBytes(const proto::ParameterServer& config, int64_t arena_size, int servers,
+                     bool one_machine) {
+  if (config.message_bytes() > 0) return config.message_bytes();
+  if (!IsBulkSynchronous(config) || one_machine) return kWholePushMessageBytes;
+  return std::clamp(arena_size * static_cast<int64_t>(sizeof(float)) / servers / kMessagesPerPush,
+                    kLeastLinkMessageBytes, kMostLinkMessageBytes);
+}
 
 absl::StatusOr<std::vector<StepMessage>> PlanMessages(const proto::Placement& placement, int64_t arena_size,
                                                       absl::Span<const Range> ready_order,

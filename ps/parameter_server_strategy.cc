@@ -13,16 +13,6 @@
 namespace tethys {
 namespace {
 
-// The message size within one machine: three messages per MiB, so that the receiver copies one message while
-// the next is being sent. With more messages, the cost per message outweighs this gain. Measured on loopback,
-// 1 MiB up and down: 790 us in one message, 600 us in three, 780 us in four.
-constexpr int64_t kWholePushMessageBytes = 344 << 10;
-// The message size over a network, where messages are answered one by one. The last answer comes one
-// message's transfer time after the last gradients, so a push is cut into 16 messages. The least size fits
-// one HTTP/2 frame (16 KiB). At the greatest size the cost per message is already hidden by the transfer.
-constexpr int64_t kMessagesPerPush = 16;
-constexpr int64_t kLeastLinkMessageBytes = 12 << 10;
-constexpr int64_t kMostLinkMessageBytes = 128 << 10;
 // The most unanswered messages to one server (the window). Without a window, a worker's gradients run ahead
 // of the answers or of other workers' gradients, and fill the links' queues. Measured over links of 200
 // Mbit/s, as the ratio of a round's time to its lower bound (tests/bench/link_bench.cc): with two workers,
@@ -35,15 +25,12 @@ constexpr double kDefaultStepTimeout = 30;  // Seconds.
 constexpr uint64_t kFirstPull = uint64_t{1} << 63;
 
 // The size of a message; equal on all workers of a job, so that they cut their pushes alike.
-int64_t MessageBytes(const ParameterServerStrategyOptions& options, int64_t arena_size) {
-  const proto::ParameterServer& config = options.plan.job().strategy().parameter_server();
-  if (config.message_bytes() > 0) return std::min(config.message_bytes(), kMaxMessageBytes / 2);
-  if (!IsBulkSynchronous(config)) return kWholePushMessageBytes;
+int64_t SentMessageBytes(const ParameterServerStrategyOptions& options, int64_t arena_size) {
   const auto is_local = [](const ServerAddress& server) { return absl::StartsWith(server.address, "127."); };
-  if (std::all_of(options.servers.begin(), options.servers.end(), is_local)) return kWholePushMessageBytes;
-  const auto servers = static_cast<int64_t>(options.servers.size());
-  return std::clamp(arena_size * static_cast<int64_t>(sizeof(float)) / servers / kMessagesPerPush,
-                    kLeastLinkMessageBytes, kMostLinkMessageBytes);
+  const bool one_machine = std::all_of(options.servers.begin(), options.servers.end(), is_local);
+  const int64_t bytes = MessageBytes(options.plan.job().strategy().parameter_server(), arena_size,
+                                     static_cast<int>(options.servers.size()), one_machine);
+  return std::min(bytes, kMaxMessageBytes / 2);
 }
 
 class ParameterServerStrategy final : public Strategy {
@@ -125,7 +112,7 @@ absl::StatusOr<StrategyTraits> ParameterServerStrategy::Prepare(const StepArenas
                                                                 absl::Span<const Range> ready_order) {
   arenas_ = arenas;
   TETHYS_ASSIGN_OR_RETURN(messages_, PlanMessages(options_.plan.placement(), arenas.arena_size, ready_order,
-                                                  MessageBytes(options_, arenas.arena_size)));
+                                                  SentMessageBytes(options_, arenas.arena_size)));
   waiting_on_.assign(ready_order.size(), {});
   missing_.assign(messages_.size(), 0);
   std::vector<MessageRange> ranges;

@@ -9,6 +9,7 @@
 #include "absl/strings/str_join.h"
 #include "deploy/command/job_remarks.h"
 #include "deploy/command/order_description.h"
+#include "deploy/predict/job_forecast.h"
 #include "deploy/report/medium.h"
 #include "deploy/text.h"
 #include "ps/partitioner.h"
@@ -25,30 +26,9 @@ namespace tethys {
 namespace {
 
 constexpr int64_t kFloatBytes = sizeof(float);
-constexpr int64_t kBfloat16Bytes = 2;
 constexpr size_t kListedShards = 8;  // Shards of a variable listed in a table.
 constexpr int64_t kMuchMemory = int64_t{256} << 20;
 constexpr int kListedProcesses = 16;  // Processes of a role listed in a line.
-
-int64_t ElementsOf(const proto::VariableSpec& variable) {
-  int64_t elements = 1;
-  for (const int64_t axis : variable.shape()) elements *= axis;
-  return elements;
-}
-
-int64_t ParameterCount(const proto::JobPlan& plan) {
-  int64_t count = 0;
-  for (const proto::VariableSpec& variable : plan.variable()) count += ElementsOf(variable);
-  return count;
-}
-
-int64_t FrozenCount(const proto::JobPlan& plan) {
-  int64_t count = 0;
-  for (const proto::VariableSpec& variable : plan.variable()) {
-    if (variable.frozen()) count += ElementsOf(variable);
-  }
-  return count;
-}
 
 std::string PartsText(const proto::JobPlan& plan) {
   const int64_t parts = plan.job().micro_batches();
@@ -91,10 +71,6 @@ std::string LearningRateText(const proto::JobPlan& plan) {
     }
   }
   return text;
-}
-
-bool InBfloat16(const proto::Job& job) {
-  return job.strategy().mirrored().gradients() == proto::Device::BF16;
 }
 
 std::string GradientText(const proto::Job& job) {
@@ -158,12 +134,6 @@ std::string VariableTable(const proto::JobPlan& plan) {
   return Table(columns, rows);
 }
 
-int WorkersOn(proto::Device::Kind device, const proto::JobPlan& plan) {
-  int workers = 0;
-  for (int i = 0; i < plan.job().workers(); ++i) workers += DeviceOf(plan, i) == device ? 1 : 0;
-  return workers;
-}
-
 // For example "cuda, bf16 on 2 workers, cpu on 1 worker".
 std::string DevicesText(const proto::JobPlan& plan) {
   const proto::Device& device = plan.job().device();
@@ -173,22 +143,6 @@ std::string DevicesText(const proto::JobPlan& plan) {
   if (on_cpu == 0) return text;
   return absl::StrCat(text, " on ", PluralText(WorkersOn(proto::Device::CUDA, plan), "worker"), ", cpu on ",
                       PluralText(on_cpu, "worker"));
-}
-
-SampleSpec SampleSpecOf(const proto::JobPlan& plan) {
-  return {.shape = {plan.sample_shape().begin(), plan.sample_shape().end()},
-          .labels = {.shape = {plan.label_shape().begin(), plan.label_shape().end()},
-                     .targets = plan.job().model().loss().has_mean_squared_error()},
-          .type = plan.float_inputs() ? ValueType::kFloat : ValueType::kByte};
-}
-
-// The bytes that a worker holds of its data and of the order of an epoch. Samples in a cache are the host's.
-int64_t DatasetBytes(const proto::JobPlan& plan) {
-  const proto::Data& data = plan.job().data();
-  const int64_t samples = plan.train_samples() + plan.validation_samples() + plan.test_samples();
-  const int64_t each =
-      data.cache() == proto::Data::NONE ? FormatOf(data).bytes_held(data, SampleSpecOf(plan)) : 0;
-  return samples * each + OrderBytes(plan);
 }
 
 // A line that says how much data.cache keeps on each host; empty without a cache.
@@ -207,7 +161,6 @@ std::string CacheText(const proto::JobPlan& plan) {
 }
 
 std::string MemoryTable(const proto::JobPlan& plan, const Model& model) {
-  const auto slots = static_cast<int64_t>(SlotsOf(plan.job().optimizer()).size());
   std::vector<Column> columns = {{{"process"}, true}, {{"parameters"}}, {{"gradients"}}, {{"slots"}},
                                  {{"activations"}},   {{"data"}},       {{"total"}}};
   std::vector<std::vector<std::string>> rows;
@@ -223,13 +176,13 @@ std::string MemoryTable(const proto::JobPlan& plan, const Model& model) {
   };
   const int64_t data = DatasetBytes(plan);
   if (WorkersOn(proto::Device::CPU, plan) > 0) {
-    const MemoryForecast on_cpu = ForecastMemory(model, MemoryNeedsOf(plan, proto::Device::CPU));
+    const MemoryForecast on_cpu = WorkerMemory(plan, model, proto::Device::CPU);
     add(AnyOnGpu(plan) ? "each worker on a CPU" : "each worker",
         {on_cpu.parameters, on_cpu.gradients, on_cpu.slots, on_cpu.activations, data});
   }
   std::string note = CacheText(plan);
   if (AnyOnGpu(plan)) {
-    const MemoryForecast on_gpu = ForecastMemory(model, MemoryNeedsOf(plan, proto::Device::CUDA));
+    const MemoryForecast on_gpu = WorkerMemory(plan, model, proto::Device::CUDA);
     add("each GPU", {on_gpu.parameters, on_gpu.gradients, on_gpu.slots,
                      on_gpu.activations + on_gpu.batches + on_gpu.copies, 0});
     // Servers and their workers exchange host memory, so gradients and parameters are copied there. Whether
@@ -239,15 +192,10 @@ std::string MemoryTable(const proto::JobPlan& plan, const Model& model) {
     absl::StrAppend(&note, "cuBLAS and cuDNN take workspace on each GPU besides, at most ",
                     BytesText(on_gpu.workspaces()), ".\n");
   }
-  // A server has a buffer for the push of every worker, unless it adds each push on arrival (bulk-synchronous
-  // training with summation ARRIVAL).
-  const proto::ParameterServer& config = plan.job().strategy().parameter_server();
-  const bool adds_at_once =
-      !LeasesBatches(plan.job()) && config.bulk_synchronous().summation() == proto::BulkSynchronous::ARRIVAL;
-  const int64_t copies = adds_at_once ? 1 : plan.job().workers();
+  const int64_t copies = GradientCopies(plan);
   for (const ServerGroup& group : GroupServers(plan.placement())) {
-    const int64_t bytes = group.elements * kFloatBytes;
-    add(GroupName(group), {bytes, copies * bytes, slots * bytes, 0, 0});
+    const ServerMemory memory = MemoryOfServer(plan, group.elements);
+    add(GroupName(group), {memory.parameters, memory.gradients, memory.slots, 0, 0});
   }
   const int64_t kept = copies * (ParameterCount(plan) - FrozenCount(plan)) * kFloatBytes;
   if (plan.placement().servers() > 0 && !LeasesBatches(plan.job()) && copies > 1 && kept >= kMuchMemory) {
@@ -274,24 +222,22 @@ struct Moved {
 std::vector<Moved> MirroredTraffic(const proto::JobPlan& plan, const Model& model,
                                    const std::vector<int>& worker_hosts) {
   const int64_t workers = plan.job().workers();
-  int64_t elements = 0;
-  for (const Range& range : JoinedRanges(model.ready_order())) elements += AlignUp(range.count);
-  const int64_t bytes = elements * (InBfloat16(plan.job()) ? kBfloat16Bytes : kFloatBytes);
+  const int64_t bytes = GradientBytes(plan, model);
   std::map<int, int64_t> by_host;
   for (int i = 0; i < workers; ++i) ++by_host[worker_hosts.empty() ? 0 : worker_hosts[i]];
   const auto hosts = static_cast<int64_t>(by_host.size());
-  const auto ring = [bytes](int64_t n) { return 2 * (n - 1) * bytes / n; };
-  const auto in_memory = [bytes](int64_t n) { return (n - 1) * bytes / n; };
+  const auto ring = [bytes](int64_t n) { return RingBytes(bytes, n); };
+  const auto in_memory = [bytes](int64_t n) { return SharedMemoryBytes(bytes, n); };
 
-  const bool by_tcp = plan.job().strategy().mirrored().transport() == proto::Mirrored::TCP;
-  if (by_tcp || hosts == workers || AnyOnGpu(plan)) {
+  const ExchangeKind kind = ExchangeOf(plan, worker_hosts);
+  if (kind == ExchangeKind::kRing || kind == ExchangeKind::kDevices) {
     const std::string note = InBfloat16(plan.job()) ? ", in bfloat16"
                              : AnyOnGpu(plan)       ? "; NCCL where every worker has a GPU of its own"
                                                     : "";
     return {{"each worker", ring(workers), ring(workers), AnyOnGpu(plan) ? kThroughNccl : kThroughTcp,
              absl::StrFormat("all-reduce: 2 (n - 1) / n of the gradients, n = %d%s", workers, note)}};
   }
-  if (hosts == 1) {
+  if (kind == ExchangeKind::kSharedMemory) {
     return {{"each worker", in_memory(workers), in_memory(workers), kThroughMemory,
              absl::StrFormat("all-reduce: (n - 1) / n of the gradients, n = %d", workers)}};
   }
@@ -410,9 +356,7 @@ std::string JobSummary(const proto::JobPlan& plan) {
 
 absl::StatusOr<std::string> PlanReport(const proto::JobPlan& plan, const std::string& places,
                                        const std::vector<int>& worker_hosts) {
-  const Shape sample_shape(plan.sample_shape().begin(), plan.sample_shape().end());
-  TETHYS_ASSIGN_OR_RETURN(const Model model,
-                          Model::Create(plan.job().model(), sample_shape, plan.job().data().classes()));
+  TETHYS_ASSIGN_OR_RETURN(const Model model, ModelOf(plan));
   std::string text = absl::StrCat(JobSummary(plan), "\n", places, "\n", VariableTable(plan));
   if (plan.placement().servers() > 0) absl::StrAppend(&text, "\n", PlacementTable(plan.placement()));
   absl::StrAppend(&text, "\nMemory (buffers; the program itself comes on top)\n", MemoryTable(plan, model));

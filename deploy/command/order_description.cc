@@ -70,17 +70,4 @@ std::string ShardingDescription(const proto::JobPlan& plan) {
   return text;
 }
 
-int64_t OrderBytes(const proto::JobPlan& plan) {
-  const OrderRules rules = OrderRulesOf(plan);
-  if (rules.shuffle.kind != ShuffleRules::Kind::kFull || EpochLength(plan) > EpochOrder::kMostHeld) return 0;
-  const std::shared_ptr<const SampleQueues> queues = QueuesOf(rules);
-  // A local job uses all queues. A worker has its own; the ends of others are little.
-  if (plan.job().strategy().has_local()) return EpochOrder::BytesHeld(queues->positions());
-  int64_t largest = 0;
-  for (int64_t queue = 0; queue < queues->queues(); ++queue) {
-    largest = std::max(largest, queues->SizeOf(queue));
-  }
-  return EpochOrder::BytesHeld(largest);
-}
-
 }  // namespace tethys

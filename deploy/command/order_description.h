@@ -2,7 +2,6 @@
 #ifndef TETHYS_DEPLOY_COMMAND_ORDER_DESCRIPTION_H_
 #define TETHYS_DEPLOY_COMMAND_ORDER_DESCRIPTION_H_
 
-#include <cstdint>
 #include <string>
 
 #include "proto/plan.pb.h"
@@ -15,9 +14,6 @@ std::string ShuffleDescription(const proto::JobPlan& plan);
 // "FILE (chosen by AUTO): worker 0 20,000 samples in 2 files, worker 1 ...": which samples each worker has.
 // Empty: the job is not sharded.
 std::string ShardingDescription(const proto::JobPlan& plan);
-
-// The bytes of an epoch's order that a worker holds in memory.
-int64_t OrderBytes(const proto::JobPlan& plan);
 
 }  // namespace tethys
 
