@@ -1,0 +1,388 @@
+#include "deploy/predict/step_simulation.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <queue>
+
+#include "absl/strings/str_cat.h"
+#include "deploy/predict/shared_resource.h"
+#include "runtime/base/random.h"
+
+namespace tethys {
+namespace {
+
+using Consistency = SimulatedCluster::Consistency;
+
+constexpr int64_t kMaxEvents = int64_t{1} << 31;
+constexpr double kUnlimited = 1e15;
+
+// The next step of a piece of work whose parts are all done.
+enum class Then { kComputed, kPushed, kHandled, kPulled, kAnswered };
+
+struct Task {
+  Then then = Then::kComputed;
+  int worker = 0;
+  int server = 0;
+  int parts = 0;  // Not done yet.
+  int chunk = 0;
+  double delay = 0;  // Between its end and what follows.
+  int64_t version = 0;
+};
+
+struct Event {
+  double time = 0;
+  int64_t order = 0;  // Events of one time happen in the order in which they were made.
+  int resource = -1;  // The resource whose next end this is; -1: `task` goes on.
+  int64_t stamp = 0;  // Of the resource: events of an earlier stamp are void.
+  int64_t task = 0;
+  bool operator>(const Event& other) const {
+    return time != other.time ? time > other.time : order > other.order;
+  }
+};
+
+class Simulation {
+ public:
+  Simulation(const SimulatedCluster& cluster, int steps)
+      : cluster_(cluster), steps_(steps), warm_(std::max(1, steps / 10)) {
+    for (const auto& computer : cluster.computers) resources_.emplace_back(computer.capacity);
+    for (const auto& host : cluster.hosts) {
+      const double rate = host.rate > 0 ? host.rate : kUnlimited;
+      resources_.emplace_back(std::vector<double>{rate});  // Out.
+      resources_.emplace_back(std::vector<double>{rate});  // In.
+    }
+    stamps_.resize(resources_.size());
+    workers_.resize(cluster.workers.size());
+    for (size_t w = 0; w < workers_.size(); ++w) {
+      workers_[w].taken.resize(cluster.servers.size());
+      workers_[w].random = RandomStream(cluster.seed, RandomPurpose::kTest, w);
+    }
+    servers_.resize(cluster.servers.size());
+    for (ServerState& server : servers_) {
+      server.clock.resize(workers_.size());
+      server.waits.resize(workers_.size());
+      server.arrived.resize(static_cast<size_t>(Chunks()));
+    }
+  }
+
+  absl::StatusOr<SimulationResult> Run() {
+    for (size_t w = 0; w < workers_.size(); ++w) BeginStep(static_cast<int>(w));
+    while (!events_.empty()) {
+      const Event event = events_.top();
+      events_.pop();
+      if (event.resource >= 0 && event.stamp != stamps_[event.resource]) continue;
+      if (++result_.events > kMaxEvents) {
+        return absl::ResourceExhaustedError(absl::StrCat("the simulation of ", workers_.size(),
+                                                         " workers and ", servers_.size(),
+                                                         " servers takes too many events"));
+      }
+      now_ = event.time;
+      if (event.resource < 0) {
+        Continue(event.task);
+      } else {
+        EndPart(resources_[event.resource].End(now_));
+        Schedule(event.resource);
+      }
+    }
+    return Result();
+  }
+
+ private:
+  struct WorkerState {
+    int done = 0;     // Steps.
+    int answers = 0;  // Servers (or chunks) that still have to answer.
+    double warm_at = 0;
+    double end = 0;
+    std::vector<int64_t> taken;  // By server: the version of the parameters it computes from.
+    double stale = 0;
+    int64_t pushes = 0;
+    RandomStream random{0, RandomPurpose::kTest, 0};
+  };
+  struct ServerState {
+    int64_t version = 0;
+    double free_at = 0;
+    std::vector<int> clock;    // By worker: pushes that arrived.
+    std::vector<char> waits;   // By worker: its answer is held back.
+    std::vector<int> pending;  // Clocks of pushes that are not applied yet, and their workers.
+    std::vector<int> pending_worker;
+    std::vector<int> arrived;  // By chunk.
+    double stale = 0;
+    int64_t pushes = 0;
+  };
+
+  bool Bulk() const { return cluster_.consistency == Consistency::kBulk; }
+  int Chunks() const { return Bulk() ? std::max(1, cluster_.chunks) : 1; }
+
+  int64_t NewTask(const Task& task) {
+    if (free_.empty()) {
+      tasks_.push_back(task);
+      return static_cast<int64_t>(tasks_.size()) - 1;
+    }
+    const int64_t id = free_.back();
+    free_.pop_back();
+    tasks_[id] = task;
+    return id;
+  }
+
+  void At(double time, int64_t task) { events_.push({time, ++order_, -1, 0, task}); }
+
+  void Schedule(int resource) {
+    ++stamps_[resource];
+    if (resources_[resource].idle()) return;
+    events_.push({resources_[resource].NextEnd(), ++order_, resource, stamps_[resource], 0});
+  }
+
+  void AddPart(int64_t task, int resource, double work) {
+    if (work <= 0) return;
+    ++tasks_[task].parts;
+    resources_[resource].Add(now_, work, task);
+    Schedule(resource);
+  }
+
+  void EndPart(int64_t task) {
+    if (--tasks_[task].parts > 0) return;
+    if (tasks_[task].delay > 0) {
+      At(now_ + tasks_[task].delay, task);
+    } else {
+      Continue(task);
+    }
+  }
+
+  // Starts `task` if all its parts are of no length.
+  void Started(int64_t task) {
+    if (tasks_[task].parts == 0) At(now_ + tasks_[task].delay, task);
+  }
+
+  int OutOf(int host) const { return static_cast<int>(cluster_.computers.size()) + 2 * host; }
+  int Into(int host) const { return OutOf(host) + 1; }
+
+  // Moves a chunk between a worker and a server.
+  void Transfer(Task task, bool up) {
+    const SimulatedCluster::Server& server = cluster_.servers[task.server];
+    const int there = server.host, here = cluster_.workers[task.worker].host;
+    const int from = up ? here : there, to = up ? there : here;
+    const double bytes = server.bytes / Chunks();
+    const double work = bytes * cluster_.cpu_per_byte + server.messages / Chunks() * cluster_.cpu_per_message;
+    if (from != to) task.delay += cluster_.delay;
+    const int64_t id = NewTask(task);
+    if (from != to) {
+      AddPart(id, OutOf(from), bytes);
+      AddPart(id, Into(to), bytes);
+    }
+    AddPart(id, cluster_.hosts[from].computer, work);
+    AddPart(id, cluster_.hosts[to].computer, work);
+    Started(id);
+  }
+
+  double Ratio(WorkerState& worker) {
+    const std::vector<double>& ratio = cluster_.compute_ratio;
+    if (ratio.empty()) return 1;
+    return ratio[worker.random.NextBelow(static_cast<uint32_t>(ratio.size()))];
+  }
+
+  void BeginStep(int w) {
+    WorkerState& worker = workers_[w];
+    if (worker.done == warm_) worker.warm_at = now_;
+    if (worker.done == steps_) {
+      worker.end = now_;
+      return;
+    }
+    if (cluster_.pulls_before_step && worker.done > 0) {
+      worker.answers = static_cast<int>(servers_.size());
+      for (size_t s = 0; s < servers_.size(); ++s) {
+        const bool apart = cluster_.servers[s].host != cluster_.workers[w].host;
+        const int64_t id = NewTask({.then = Then::kPulled, .worker = w, .server = static_cast<int>(s)});
+        At(now_ + (apart ? cluster_.delay : 0), id);
+      }
+      return;
+    }
+    Compute(w);
+  }
+
+  void Compute(int w) {
+    const int64_t id = NewTask({.then = Then::kComputed, .worker = w, .delay = cluster_.overhead});
+    const double work = cluster_.workers[w].compute * Ratio(workers_[w]);
+    AddPart(id, cluster_.hosts[cluster_.workers[w].host].computer, work);
+    Started(id);
+  }
+
+  void Continue(int64_t id) {
+    const Task task = tasks_[id];
+    free_.push_back(id);
+    switch (task.then) {
+      case Then::kComputed:
+        workers_[task.worker].answers = static_cast<int>(servers_.size()) * Chunks();
+        for (size_t s = 0; s < servers_.size(); ++s) {
+          Transfer({.then = Then::kPushed, .worker = task.worker, .server = static_cast<int>(s)}, true);
+        }
+        return;
+      case Then::kPushed:
+        if (task.chunk + 1 < Chunks()) {
+          Transfer(
+              {.then = Then::kPushed, .worker = task.worker, .server = task.server, .chunk = task.chunk + 1},
+              true);
+        }
+        EnterLoop(task);
+        return;
+      case Then::kHandled:
+        Handle(task);
+        return;
+      case Then::kPulled:
+        Answer(task.worker, task.server, 0);
+        return;
+      case Then::kAnswered:
+        TakeAnswer(task);
+        return;
+    }
+  }
+
+  // The server's thread adds the push, one after the other.
+  void EnterLoop(const Task& task) {
+    ServerState& server = servers_[task.server];
+    const double work = cluster_.servers[task.server].bytes / Chunks() * cluster_.loop_per_byte;
+    server.free_at = std::max(server.free_at, now_) + work;
+    Task handled = task;
+    handled.then = Then::kHandled;
+    handled.delay = 0;
+    At(server.free_at, NewTask(handled));
+  }
+
+  void Handle(const Task& task) {
+    ServerState& server = servers_[task.server];
+    if (Bulk()) {
+      if (++server.arrived[task.chunk] < static_cast<int>(workers_.size())) return;
+      server.arrived[task.chunk] = 0;
+      if (task.chunk + 1 == Chunks()) ++server.version;
+      for (size_t w = 0; w < workers_.size(); ++w) Answer(static_cast<int>(w), task.server, task.chunk);
+      return;
+    }
+    server.pending.push_back(server.clock[task.worker]++);
+    server.pending_worker.push_back(task.worker);
+    server.waits[task.worker] = 1;
+    if (cluster_.consistency == Consistency::kAsynchronous) {
+      Apply(server, task.server);
+      server.waits[task.worker] = 0;
+      if (cluster_.pulls_before_step) {
+        const bool apart = cluster_.servers[task.server].host != cluster_.workers[task.worker].host;
+        At(now_ + (apart ? cluster_.delay : 0),
+           NewTask({.then = Then::kAnswered, .worker = task.worker, .server = task.server, .version = -1}));
+      } else {
+        Answer(task.worker, task.server, 0);
+      }
+      return;
+    }
+    ReleaseStale(server, task.server);
+  }
+
+  // Answers every worker that the bound lets go on, after all pending pushes have been applied.
+  void ReleaseStale(ServerState& server, int s) {
+    int slowest = std::numeric_limits<int>::max();
+    for (size_t w = 0; w < workers_.size(); ++w) {
+      // A worker that has made all its steps holds no other back.
+      if (server.clock[w] < steps_) slowest = std::min(slowest, server.clock[w]);
+    }
+    std::vector<int> released;
+    for (size_t w = 0; w < workers_.size(); ++w) {
+      if (server.waits[w] &&
+          (slowest == std::numeric_limits<int>::max() || server.clock[w] - slowest <= cluster_.bound))
+        released.push_back(static_cast<int>(w));
+    }
+    if (released.empty()) return;
+    Apply(server, s);
+    for (const int w : released) {
+      server.waits[w] = 0;
+      Answer(w, s, 0);
+    }
+  }
+
+  // Pushes of one clock make one update; asynchronously each is an update.
+  void Apply(ServerState& server, int s) {
+    std::vector<int> clocks = server.pending;
+    std::sort(clocks.begin(), clocks.end());
+    clocks.erase(std::unique(clocks.begin(), clocks.end()), clocks.end());
+    for (size_t i = 0; i < server.pending.size(); ++i) {
+      const auto update = std::lower_bound(clocks.begin(), clocks.end(), server.pending[i]);
+      const int w = server.pending_worker[i];
+      const int64_t stale = server.version + (update - clocks.begin()) - workers_[w].taken[s];
+      if (server.pending[i] >= warm_) {
+        server.stale += static_cast<double>(stale);
+        ++server.pushes;
+        workers_[w].stale += static_cast<double>(stale);
+        ++workers_[w].pushes;
+        result_.most_staleness = std::max(result_.most_staleness, stale);
+      }
+    }
+    server.version += static_cast<int64_t>(clocks.size());
+    server.pending.clear();
+    server.pending_worker.clear();
+  }
+
+  void Answer(int worker, int server, int chunk) {
+    Transfer({.then = Then::kAnswered,
+              .worker = worker,
+              .server = server,
+              .chunk = chunk,
+              .version = servers_[server].version},
+             false);
+  }
+
+  void TakeAnswer(const Task& task) {
+    WorkerState& worker = workers_[task.worker];
+    if (task.version >= 0) worker.taken[task.server] = task.version;
+    if (--worker.answers > 0) return;
+    // With a pull before the step, the answers to that pull begin it; those to the push end the last one.
+    if (cluster_.pulls_before_step && task.version >= 0) {
+      Compute(task.worker);
+      return;
+    }
+    ++worker.done;
+    BeginStep(task.worker);
+  }
+
+  SimulationResult Result() {
+    double rate = 0, stale = 0;
+    int64_t pushes = 0;
+    for (const WorkerState& worker : workers_) {
+      const double seconds = worker.end - worker.warm_at;
+      result_.worker_steps.push_back(seconds > 0 ? (steps_ - warm_) / seconds : 0);
+      result_.worker_staleness.push_back(worker.pushes > 0 ? worker.stale / static_cast<double>(worker.pushes)
+                                                           : 0);
+      rate += result_.worker_steps.back();
+    }
+    const bool asynchronous = cluster_.consistency == Consistency::kAsynchronous;
+    const double workers = static_cast<double>(workers_.size());
+    if (rate > 0) result_.step = asynchronous ? 1 / rate : workers / rate;
+    for (const ServerState& server : servers_) {
+      if (server.pushes == 0) continue;
+      result_.worst_staleness =
+          std::max(result_.worst_staleness, server.stale / static_cast<double>(server.pushes));
+      stale += server.stale;
+      pushes += server.pushes;
+    }
+    result_.staleness = pushes > 0 ? stale / static_cast<double>(pushes) : 0;
+    return result_;
+  }
+
+  const SimulatedCluster& cluster_;
+  const int steps_;
+  const int warm_;
+  std::vector<SharedResource> resources_;
+  std::vector<int64_t> stamps_;
+  std::vector<Task> tasks_;
+  std::vector<int64_t> free_;
+  std::priority_queue<Event, std::vector<Event>, std::greater<>> events_;
+  std::vector<WorkerState> workers_;
+  std::vector<ServerState> servers_;
+  double now_ = 0;
+  int64_t order_ = 0;
+  SimulationResult result_;
+};
+
+}  // namespace
+
+absl::StatusOr<SimulationResult> Simulate(const SimulatedCluster& cluster, int steps) {
+  TETHYS_RETURN_IF_ERROR(CheckCluster(cluster, steps));
+  return Simulation(cluster, steps).Run();
+}
+
+}  // namespace tethys

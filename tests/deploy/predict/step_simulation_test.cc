@@ -1,0 +1,167 @@
+#include "deploy/predict/step_simulation.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <random>
+
+namespace tethys {
+namespace {
+
+using ::testing::HasSubstr;
+using Consistency = SimulatedCluster::Consistency;
+
+// Workers, then servers, each on a host and a computer of its own.
+SimulatedCluster Homogeneous(int workers, int servers, double compute, double bytes, double rate) {
+  SimulatedCluster cluster;
+  for (int i = 0; i < workers + servers; ++i) {
+    cluster.computers.emplace_back();
+    cluster.hosts.push_back({.computer = i, .rate = rate});
+    if (i < workers) {
+      cluster.workers.push_back({.host = i, .compute = compute});
+    } else {
+      cluster.servers.push_back({.host = i, .bytes = bytes / servers});
+    }
+  }
+  return cluster;
+}
+
+// Exponentially distributed between two bounds.
+double Between(double low, double high, std::mt19937& random) {
+  return std::exp(std::uniform_real_distribution<>(std::log(low), std::log(high))(random));
+}
+
+TEST(StepSimulationTest, LockStepAgreesWithClosedForm) {
+  std::mt19937 random(1);
+  for (int round = 0; round < 1000; ++round) {
+    const int workers = std::uniform_int_distribution<int>(1, 9)(random);
+    const int servers = std::uniform_int_distribution<int>(1, 4)(random);
+    const double compute = Between(1e-4, 1e-1, random);
+    const double bytes = Between(1e4, 1e7, random);
+    const double rate = Between(1e6, 1e9, random);
+    SimulatedCluster cluster = Homogeneous(workers, servers, compute, bytes, rate);
+    cluster.chunks = 16;
+    const absl::StatusOr<SimulationResult> result = Simulate(cluster, 3);
+    ASSERT_TRUE(result.ok()) << result.status();
+    // The answer to the last chunk follows the last gradients.
+    const double busiest = std::max(bytes, workers * bytes / servers);
+    const double expected = compute + busiest / rate * (1 + 1.0 / cluster.chunks);
+    EXPECT_NEAR(result->step / expected, 1, 0.03)
+        << workers << "/" << servers << " compute " << compute << " bytes " << bytes << " rate " << rate;
+  }
+}
+
+TEST(StepSimulationTest, AsynchronousThroughputLiesBetweenBounds) {
+  std::mt19937 random(2);
+  for (int round = 0; round < 50; ++round) {
+    const int workers = std::uniform_int_distribution<int>(1, 12)(random);
+    const double think = Between(1e-3, 1e-2, random);
+    const double service = Between(1e-4, 1e-2, random);
+    SimulatedCluster cluster = Homogeneous(workers, 1, think, 1e6, 0);
+    cluster.consistency = Consistency::kAsynchronous;
+    cluster.loop_per_byte = service / 1e6;
+    const absl::StatusOr<SimulationResult> result = Simulate(cluster, 200);
+    ASSERT_TRUE(result.ok()) << result.status();
+    // Mean value analysis assumes exponential times; regular ones queue less.
+    double queue = 0, throughput = 0;
+    for (int n = 1; n <= workers; ++n) {
+      const double response = service * (1 + queue);
+      throughput = n / (think + response);
+      queue = throughput * response;
+    }
+    EXPECT_GE(1 / result->step, throughput * 0.99);
+    EXPECT_LE(1 / result->step, std::min(workers / (think + service), 1 / service) * 1.01);
+  }
+}
+
+TEST(StepSimulationTest, MeanStalenessIsOthersCountForAnySpeeds) {
+  for (const int workers : {1, 2, 3, 6, 9}) {
+    SimulatedCluster cluster = Homogeneous(workers, 2, 1e-3, 1e5, 1e8);
+    cluster.consistency = Consistency::kAsynchronous;
+    cluster.compute_ratio = {0.5, 1, 1.5, 4};
+    const absl::StatusOr<SimulationResult> result = Simulate(cluster, 2000);
+    ASSERT_TRUE(result.ok()) << result.status();
+    // Workers end at different times, and the last ones then have fewer others.
+    EXPECT_NEAR(result->staleness, workers - 1, 0.04 * workers) << workers;
+  }
+}
+
+TEST(StepSimulationTest, SlowWorkersAreStalest) {
+  SimulatedCluster cluster = Homogeneous(3, 1, 1e-3, 1e3, 1e9);
+  cluster.consistency = Consistency::kAsynchronous;
+  cluster.workers[2].compute = 2e-3;
+  const absl::StatusOr<SimulationResult> result = Simulate(cluster, 50);
+  ASSERT_TRUE(result.ok()) << result.status();
+  EXPECT_GT(result->worker_staleness[2], result->worker_staleness[0]);
+}
+
+TEST(StepSimulationTest, PullBeforeStepIsLessStale) {
+  SimulatedCluster cluster = Homogeneous(4, 1, 1e-3, 1e6, 1e9);
+  cluster.consistency = Consistency::kAsynchronous;
+  cluster.delay = 1e-3;
+  const absl::StatusOr<SimulationResult> with_answer = Simulate(cluster, 200);
+  cluster.pulls_before_step = true;
+  const absl::StatusOr<SimulationResult> before_step = Simulate(cluster, 200);
+  ASSERT_TRUE(with_answer.ok() && before_step.ok());
+  EXPECT_LT(before_step->staleness, with_answer->staleness - 0.3);
+}
+
+TEST(StepSimulationTest, StalenessStaysWithinBound) {
+  for (const int bound : {0, 1, 3}) {
+    SimulatedCluster cluster = Homogeneous(4, 2, 1e-3, 1e5, 1e8);
+    cluster.consistency = Consistency::kStale;
+    cluster.bound = bound;
+    cluster.compute_ratio = {0.5, 1, 1, 1, 6};
+    const absl::StatusOr<SimulationResult> result = Simulate(cluster, 200);
+    ASSERT_TRUE(result.ok()) << result.status();
+    EXPECT_LE(result->most_staleness, 3 * (2 * bound + 1)) << bound;
+    EXPECT_EQ(result->most_staleness > 0, bound > 0) << bound;
+  }
+}
+
+TEST(StepSimulationTest, LargerBoundWaitsLess) {
+  SimulatedCluster cluster = Homogeneous(4, 1, 1e-3, 1e4, 1e9);
+  cluster.consistency = Consistency::kStale;
+  cluster.compute_ratio = {0.5, 1, 1, 1, 6};
+  double before = 1e9;
+  for (const int bound : {0, 1, 4}) {
+    cluster.bound = bound;
+    const absl::StatusOr<SimulationResult> result = Simulate(cluster, 300);
+    ASSERT_TRUE(result.ok()) << result.status();
+    EXPECT_LT(result->step, before) << bound;
+    before = result->step;
+  }
+}
+
+TEST(StepSimulationTest, RanksShareTheirComputer) {
+  SimulatedCluster cluster = Homogeneous(2, 1, 1e-2, 1, 0);
+  cluster.hosts[1].computer = 0;
+  const absl::StatusOr<SimulationResult> result = Simulate(cluster, 10);
+  ASSERT_TRUE(result.ok()) << result.status();
+  EXPECT_NEAR(result->step, 2e-2, 1e-4);
+  cluster.computers[0].capacity = {1, 1.6};
+  EXPECT_NEAR(Simulate(cluster, 10)->step, 2e-2 / 1.6, 1e-4);
+}
+
+TEST(StepSimulationTest, SeedAloneDecidesTheResult) {
+  SimulatedCluster cluster = Homogeneous(3, 1, 1e-3, 1e4, 1e8);
+  cluster.consistency = Consistency::kAsynchronous;
+  cluster.compute_ratio = {0.8, 1, 1.3};
+  const double step = Simulate(cluster, 50)->step;
+  EXPECT_EQ(Simulate(cluster, 50)->step, step);
+  cluster.seed = 1;
+  EXPECT_NE(Simulate(cluster, 50)->step, step);
+}
+
+TEST(StepSimulationTest, RefusesNumbersWithoutMeaning) {
+  SimulatedCluster cluster = Homogeneous(1, 1, 1e-3, 1e4, 1e8);
+  EXPECT_TRUE(absl::IsInvalidArgument(Simulate(cluster, 1).status()));
+  cluster.workers[0].compute = std::nan("");
+  EXPECT_THAT(std::string(Simulate(cluster, 5).status().message()), HasSubstr("finite"));
+  cluster.workers = {};
+  EXPECT_THAT(std::string(Simulate(cluster, 5).status().message()), HasSubstr("at least one worker"));
+}
+
+}  // namespace
+}  // namespace tethys
