@@ -1,0 +1,46 @@
+// Calibrations on disk: proto::Calibration in protobuf's JSON mapping. `tethys calibrate` writes them, and
+// every command that predicts reads them. Blocking; any thread.
+#ifndef TETHYS_DEPLOY_PREDICT_CALIBRATION_FILE_H_
+#define TETHYS_DEPLOY_PREDICT_CALIBRATION_FILE_H_
+
+#include <string>
+
+#include "absl/strings/string_view.h"
+#include "deploy/predict/machines.h"
+#include "proto/calibration.pb.h"
+#include "proto/plan.pb.h"
+#include "runtime/base/status.h"
+
+namespace tethys {
+
+// What a calibration is for: it holds for one build, one model, links with or without TLS, and some hosts.
+struct CalibrationKey {
+  std::string build_id;
+  uint64_t model_signature = 0;
+  bool tls = false;
+  std::vector<std::string> hosts;  // All hosts of the host file, in any order; { kThisMachine } without one.
+};
+CalibrationKey CalibrationKeyOf(const proto::JobPlan& plan, const JobMachines& machines,
+                                const std::string& build_id);
+
+// HOME/.cache/tethys/calibration/KEY.json; KEY is a hash of all that `key` holds.
+std::string CalibrationPath(const std::string& home, const CalibrationKey& key);
+
+// Makes the folders that are missing, and replaces the file atomically: a reader never finds half of it.
+absl::Status WriteCalibration(const std::string& path, const proto::Calibration& calibration);
+
+// NotFound: there is no such file. DataLoss: the file is torn or is no calibration. OutOfRange: a value makes
+// no sense (negative, not finite). All name the path and what to do.
+absl::StatusOr<proto::Calibration> ReadCalibration(const std::string& path);
+
+// FailedPrecondition: the calibration is of another build, of another model, or was made with connections
+// that are encrypted where the job's are not (or not encrypted where they are). `path` is for the error.
+absl::Status CheckCalibration(const proto::Calibration& calibration, const CalibrationKey& key,
+                              const std::string& path);
+
+// "3 minutes ago", from seconds since 1970.
+std::string AgeText(double made, double now);
+
+}  // namespace tethys
+
+#endif  // TETHYS_DEPLOY_PREDICT_CALIBRATION_FILE_H_

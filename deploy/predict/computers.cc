@@ -1,0 +1,139 @@
+#include "deploy/predict/computers.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+
+#include "absl/strings/str_cat.h"
+
+namespace tethys {
+namespace {
+
+constexpr int kQuadrature = 64;  // Points of the mean's integral.
+
+// The measured quantile at `level`, in (0, 1); beyond the ends, that of the end.
+double RatioAt(const google::protobuf::RepeatedField<double>& ratio, double level) {
+  if (ratio.empty()) return 1;
+  const double position = level * (ratio.size() + 1) - 1;
+  const auto below = static_cast<int>(std::clamp(std::floor(position), 0.0, ratio.size() - 1.0));
+  const int above = std::min(below + 1, ratio.size() - 1);
+  const double part = std::clamp(position - below, 0.0, 1.0);
+  return ratio[below] * (1 - part) + ratio[above] * part;
+}
+
+const proto::ComputerCalibration* FindComputer(const proto::Calibration& calibration, const std::string& host,
+                                               const std::string& kind) {
+  const proto::ComputerCalibration* of_kind = nullptr;
+  for (const proto::ComputerCalibration& computer : calibration.computer()) {
+    if (std::find(computer.host().begin(), computer.host().end(), host) != computer.host().end()) {
+      return &computer;
+    }
+    if (!kind.empty() && computer.kind() == kind) of_kind = &computer;
+  }
+  return of_kind;
+}
+
+}  // namespace
+
+double CapacityOf(const proto::ComputerCalibration& computer, int k) {
+  if (k <= 1) return 1;
+  const int count = std::min(computer.capacity_size(), computer.capacity_ranks_size());
+  double below_ranks = 1, below = 1;
+  for (int i = 0; i < count; ++i) {
+    const double ranks = computer.capacity_ranks(i);
+    const double capacity = std::max(1e-3, computer.capacity(i));
+    if (ranks >= k && ranks > below_ranks) {
+      return below + (capacity - below) * (k - below_ranks) / (ranks - below_ranks);
+    }
+    if (ranks >= below_ranks) below_ranks = ranks, below = capacity;
+  }
+  return count > 0 ? below : std::clamp(computer.cores(), 1, k);
+}
+
+double StragglerQuantile(const google::protobuf::RepeatedField<double>& ratio, double n, double level) {
+  return RatioAt(ratio, std::pow(level, 1 / std::max(1.0, n)));
+}
+
+double StragglerMean(const google::protobuf::RepeatedField<double>& ratio, double n) {
+  double sum = 0;
+  for (int i = 0; i < kQuadrature; ++i) sum += StragglerQuantile(ratio, n, (i + 0.5) / kQuadrature);
+  return sum / kQuadrature;
+}
+
+absl::StatusOr<JobComputers> JobComputers::Create(const JobMachines& machines,
+                                                  const proto::Calibration& calibration) {
+  JobComputers found(machines, calibration);
+  found.of_host_.assign(machines.hosts.size(), -1);
+  std::map<const proto::ComputerCalibration*, int> index;
+  const auto place = [&](int host, int JobComputer::*count) -> absl::Status {
+    if (found.of_host_[host] < 0) {
+      const std::string& name = machines.hosts[host];
+      const proto::ComputerCalibration* computer = FindComputer(calibration, name, machines.kinds[host]);
+      if (computer == nullptr) {
+        return absl::NotFoundError(absl::StrCat("the calibration knows neither host '", name,
+                                                "' nor its kind: calibrate with this host file"));
+      }
+      // A host that is only of the same kind is a computer of its own.
+      const bool listed =
+          std::find(computer->host().begin(), computer->host().end(), name) != computer->host().end();
+      if (const auto known = index.find(computer); listed && known != index.end()) {
+        found.of_host_[host] = known->second;
+      } else {
+        absl::StatusOr<BatchCurve> curve =
+            BatchCurve::Create({computer->time().begin(), computer->time().end()});
+        if (!curve.ok()) {
+          return absl::InvalidArgumentError(
+              absl::StrCat("the calibration's step times of host '", name, "': ", curve.status().message()));
+        }
+        found.of_host_[host] = static_cast<int>(found.computers_.size());
+        if (listed) index[computer] = found.of_host_[host];
+        found.computers_.push_back({name, computer, *std::move(curve)});
+      }
+      found.used_hosts_.push_back(host);
+    }
+    ++(found.computers_[found.of_host_[host]].*count);
+    return absl::OkStatus();
+  };
+  for (const int host : machines.workers) TETHYS_RETURN_IF_ERROR(place(host, &JobComputer::workers));
+  for (const int host : machines.servers) TETHYS_RETURN_IF_ERROR(place(host, &JobComputer::servers));
+  return found;
+}
+
+const proto::LinkCalibration* JobComputers::FindLink(const std::string& from, const std::string& to) const {
+  // Not every pair is measured: the slowest measured link of either host stands for one that is not, and the
+  // slowest of all if neither host has one.
+  const proto::LinkCalibration* best = nullptr;
+  int best_rank = 0;
+  for (const proto::LinkCalibration& link : calibration_->link()) {
+    if (link.from() == link.to() || link.bytes_per_second() <= 0) continue;
+    const int rank = link.from() == from && link.to() == to   ? 3
+                     : link.from() == from || link.to() == to ? 2
+                                                              : 1;
+    if (rank < best_rank) continue;
+    if (rank > best_rank || link.bytes_per_second() < best->bytes_per_second()) best = &link;
+    best_rank = rank;
+  }
+  return best;
+}
+
+absl::StatusOr<LinkOffer> JobComputers::LinkOf(int host, const std::vector<int>& peers) const {
+  LinkOffer offer;
+  for (const int peer : peers) {
+    if (peer == host) continue;
+    for (const auto& [from, to] : {std::pair{host, peer}, {peer, host}}) {
+      const proto::LinkCalibration* link = FindLink(machines_->hosts[from], machines_->hosts[to]);
+      if (link == nullptr) {
+        return absl::NotFoundError(absl::StrCat("the calibration has no link between '",
+                                                machines_->hosts[from], "' and '", machines_->hosts[to],
+                                                "': calibrate with this host file"));
+      }
+      const double rate = link->duplex_rate() > 0 ? std::min(link->duplex_rate(), link->bytes_per_second())
+                                                  : link->bytes_per_second();
+      if (offer.rate > 0 && offer.rate <= rate) continue;
+      offer = {.delay = link->delay(), .rate = rate, .burst = link->burst_bytes()};
+    }
+  }
+  return offer;
+}
+
+}  // namespace tethys

@@ -1,0 +1,66 @@
+// The computers and links under a job, looked up in a calibration: how many ranks share a computer, how fast
+// each computes, what the links between two hosts offer. Pure; any thread.
+#ifndef TETHYS_DEPLOY_PREDICT_COMPUTERS_H_
+#define TETHYS_DEPLOY_PREDICT_COMPUTERS_H_
+
+#include <string>
+#include <vector>
+
+#include "deploy/predict/exchange_model.h"
+#include "deploy/predict/machines.h"
+#include "deploy/sweep/batch_curve.h"
+#include "proto/calibration.pb.h"
+#include "runtime/base/status.h"
+
+namespace tethys {
+
+// The throughput of k ranks that compute at once over that of one. Between measured numbers of ranks it is
+// interpolated, beyond them it stays. Without a measurement: as many as there are cores.
+double CapacityOf(const proto::ComputerCalibration& computer, int k);
+
+// The largest of n step times over one step time, at quantile `level` of the largest, from the quantiles
+// `ratio` (5 %, 10 %, ...). With ratios of ranks that are independent.
+double StragglerQuantile(const google::protobuf::RepeatedField<double>& ratio, double n, double level);
+// The same for the mean of the largest.
+double StragglerMean(const google::protobuf::RepeatedField<double>& ratio, double n);
+
+struct JobComputer {
+  std::string name;  // Of its first host.
+  const proto::ComputerCalibration* calibration = nullptr;
+  BatchCurve curve;
+  int workers = 0;
+  int servers = 0;
+  int processes() const { return workers + servers; }
+};
+
+class JobComputers {
+ public:
+  // NotFound: the calibration knows neither a host of the job nor its kind. Both arguments outlive the
+  // result.
+  static absl::StatusOr<JobComputers> Create(const JobMachines& machines,
+                                             const proto::Calibration& calibration);
+
+  const std::vector<JobComputer>& computers() const { return computers_; }
+  // The computer of a host that runs a worker or a server.
+  int computer_of(int host) const { return of_host_[host]; }
+  const std::vector<int>& used_hosts() const { return used_hosts_; }
+
+  // The slowest of the links between `host` and all others in `peers`; a rate of 0 means that none of them is
+  // another host. NotFound: no link of these hosts was measured.
+  absl::StatusOr<LinkOffer> LinkOf(int host, const std::vector<int>& peers) const;
+
+ private:
+  JobComputers(const JobMachines& machines, const proto::Calibration& calibration)
+      : machines_(&machines), calibration_(&calibration) {}
+  const proto::LinkCalibration* FindLink(const std::string& from, const std::string& to) const;
+
+  const JobMachines* machines_;
+  const proto::Calibration* calibration_;
+  std::vector<JobComputer> computers_;
+  std::vector<int> of_host_;  // By host; -1: runs nothing of the job.
+  std::vector<int> used_hosts_;
+};
+
+}  // namespace tethys
+
+#endif  // TETHYS_DEPLOY_PREDICT_COMPUTERS_H_

@@ -1,0 +1,33 @@
+// Fits the costs of exchanging gradients to short runs of the real programs (anchors). Pure; any thread.
+//
+// A cost is the exponential of a parameter, so none becomes negative; norm and fairness lie above 1. The sum
+// of squares of ln(predicted / measured) is minimised by Levenberg's and Marquardt's method. Few anchors do
+// not determine all costs, so each has a weak prior, its usual value (UsualCost) within a factor of about 20.
+#ifndef TETHYS_DEPLOY_PREDICT_EXCHANGE_FIT_H_
+#define TETHYS_DEPLOY_PREDICT_EXCHANGE_FIT_H_
+
+#include <string>
+#include <vector>
+
+#include "deploy/predict/machines.h"
+#include "proto/calibration.pb.h"
+#include "proto/plan.pb.h"
+#include "runtime/base/status.h"
+
+namespace tethys {
+
+struct AnchorRun {
+  proto::JobPlan plan;
+  JobMachines machines;
+  double step = 0;  // Measured seconds: the lower quartile, over the steps, of the mean over workers.
+  int repeats = 1;
+};
+
+// Sets calibration.exchange, anchor and log_error; computers and links must be there. Runs of one transport
+// are fitted together. InvalidArgument: no runs, a time that is not positive, or an asynchronous job, whose
+// step has no closed form. Also fails as Predict (step_model.h).
+absl::Status FitExchangeCosts(const std::vector<AnchorRun>& runs, proto::Calibration& calibration);
+
+}  // namespace tethys
+
+#endif  // TETHYS_DEPLOY_PREDICT_EXCHANGE_FIT_H_

@@ -1,0 +1,130 @@
+#include "deploy/predict/exchange_model.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "absl/strings/str_cat.h"
+#include "collectives/block_cut.h"
+#include "collectives/ring_communicator.h"
+
+namespace tethys {
+namespace {
+
+constexpr double kFloatBytes = sizeof(float);
+
+double WorkSeconds(const ComputerWork& work, const proto::ExchangeCost& cost) {
+  return (work.bytes * cost.cpu_per_byte() + work.messages * cost.cpu_per_message()) /
+         std::max(1.0, work.capacity);
+}
+
+const ComputerWork* Busiest(const ExchangeNeeds& needs, const proto::ExchangeCost& cost) {
+  const auto busiest = std::max_element(needs.work.begin(), needs.work.end(),
+                                        [&](const ComputerWork& a, const ComputerWork& b) {
+                                          return WorkSeconds(a, cost) < WorkSeconds(b, cost);
+                                        });
+  return busiest == needs.work.end() ? nullptr : &*busiest;
+}
+
+}  // namespace
+
+ExchangeNeeds Scaled(ExchangeNeeds needs, double share) {
+  needs.link *= share;
+  needs.least *= share;
+  needs.loop_bytes *= share;
+  needs.staging_bytes *= share;
+  for (ComputerWork& work : needs.work) {
+    work.bytes *= share;
+    work.messages *= share;
+  }
+  return needs;
+}
+
+std::vector<ResourceTime> ResourceTimes(const ExchangeNeeds& needs, const proto::ExchangeCost& cost) {
+  std::vector<ResourceTime> times;
+  const auto add = [&](const std::string& resource, double seconds) {
+    if (seconds > 0) times.push_back({resource, seconds});
+  };
+  const double fairness = needs.shared ? std::max(1.0, cost.fairness()) : 1;
+  add(absl::StrCat("link of ", needs.link_name), std::max(needs.link * fairness + needs.delay, needs.least));
+  if (const ComputerWork* work = Busiest(needs, cost); work != nullptr) {
+    add(absl::StrCat("CPU of exchange on ", work->name), WorkSeconds(*work, cost));
+  }
+  add("server loop", needs.loop_bytes * cost.loop_per_byte());
+  add("copies of the GPU", needs.staging_bytes * cost.staging_per_byte());
+  return times;
+}
+
+double Norm(const std::vector<ResourceTime>& times, double p) {
+  double largest = 0;
+  for (const ResourceTime& time : times) largest = std::max(largest, time.seconds);
+  if (largest <= 0) return 0;
+  double sum = 0;
+  // Divided by the largest, so that no power overflows.
+  for (const ResourceTime& time : times) sum += std::pow(time.seconds / largest, p);
+  return largest * std::pow(sum, 1 / p);
+}
+
+double ExchangeSeconds(const ExchangeNeeds& needs, const proto::ExchangeCost& cost) {
+  return Norm(ResourceTimes(needs, cost), std::max(1.0, cost.norm()));
+}
+
+double ExchangeWork(const ExchangeNeeds& needs, const proto::ExchangeCost& cost) {
+  const ComputerWork* work = Busiest(needs, cost);
+  return work == nullptr ? 0 : WorkSeconds(*work, cost);
+}
+
+proto::ExchangeCost CostOf(const proto::Calibration& calibration, const std::string& transport) {
+  for (const proto::ExchangeCost& cost : calibration.exchange()) {
+    if (cost.transport() == transport) return cost;
+  }
+  return UsualCost(transport);
+}
+
+proto::ExchangeCost UsualCost(const std::string& transport) {
+  proto::ExchangeCost cost;
+  cost.set_transport(transport);
+  cost.set_fairness(1);
+  cost.set_norm(1);
+  cost.set_step_overhead(5e-5);
+  if (transport == kLocal) return cost;
+  const bool in_memory = transport == kSharedMemory;
+  cost.set_cpu_per_byte(in_memory ? 3e-10 : 2e-9);
+  cost.set_cpu_per_message(in_memory ? 5e-6 : 1e-5);
+  cost.set_norm(4);
+  if (transport != kServers) return cost;
+  cost.set_cpu_per_message(3e-5);
+  cost.set_loop_per_byte(5e-10);
+  cost.set_fairness(1.04);
+  return cost;
+}
+
+ExchangeNeeds RingNeeds(int64_t bytes, int n, const LinkOffer& link) {
+  ExchangeNeeds needs{.transport = kRing};
+  const auto size = static_cast<double>(bytes);
+  const double ranks = n;
+  ComputerWork work;
+  if (size <= kDirectElements * kFloatBytes) {
+    work.bytes = 2 * (ranks - 1) * size;
+    work.messages = 2 * (ranks - 1);
+    needs.delay = link.delay;
+    if (link.rate > 0) needs.link = std::max(0.0, (ranks - 1) * size - link.burst) / link.rate;
+  } else {
+    const double moved = 2 * (ranks - 1) / ranks * size;
+    const double chunk = std::min(size / ranks, kChunkElements * kFloatBytes);
+    work.bytes = 2 * moved;
+    work.messages = 4 * (ranks - 1) * std::ceil(size / ranks / (kChunkElements * kFloatBytes));
+    // A chunk is passed on as soon as it is added, so delay shows once while blocks are longer than it.
+    needs.delay = link.delay;
+    if (link.rate > 0) {
+      const double window = static_cast<double>(RingOptions().send_buffer_bytes);
+      const double rate = link.delay > 0 ? std::min(link.rate, window / (2 * link.delay)) : link.rate;
+      needs.link = (std::max(0.0, moved - link.burst) + chunk) / rate;
+      const double hop = link.delay + chunk / rate;
+      needs.least = std::max(0.0, 2 * (ranks - 1) * hop - link.burst / rate);
+    }
+  }
+  needs.work.push_back(work);
+  return needs;
+}
+
+}  // namespace tethys

@@ -1,0 +1,78 @@
+// The time of one exchange of gradients: what it asks of links, processors and servers, and how the times of
+// these resources add up. A phase whose resources overlap imperfectly takes T = (sum of T_r^p)^(1/p): no
+// overlap at p = 1, perfect overlap as p grows. The relative change of T for a relative change of T_r is
+// (T_r / T)^p; these shares sum to 1 and are the explanation that a prediction gives. Pure; any thread.
+#ifndef TETHYS_DEPLOY_PREDICT_EXCHANGE_MODEL_H_
+#define TETHYS_DEPLOY_PREDICT_EXCHANGE_MODEL_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "proto/calibration.pb.h"
+
+namespace tethys {
+
+// The values of ExchangeCost.transport. kLocal has an overhead only: the trainer's, which a meter lacks.
+inline constexpr char kRing[] = "ring";
+inline constexpr char kSharedMemory[] = "shared_memory";
+inline constexpr char kServers[] = "servers";
+inline constexpr char kLocal[] = "local";
+
+// What all processes of one computer send and receive together.
+struct ComputerWork {
+  std::string name = {};
+  double bytes = 0;
+  double messages = 0;
+  double capacity = 1;  // Processes at once over one process alone.
+};
+
+struct ExchangeNeeds {
+  std::string transport = {};
+  double link = 0;      // Seconds of the busiest direction of a link, if flows share it equally.
+  bool shared = false;  // Several flows share it, so that the slowest takes longer (fairness).
+  double delay = 0;     // Seconds that pass whatever the rate; added to `link`.
+  double least = 0;     // The link's time is at least this: steps that follow one another.
+  std::string link_name = {};
+  std::vector<ComputerWork> work = {};
+  double loop_bytes = 0;     // Of the busiest server.
+  double staging_bytes = 0;  // Between a GPU and its host.
+};
+
+// An exchange of `share` of the gradients. The delay is paid once, so it stays as it is.
+ExchangeNeeds Scaled(ExchangeNeeds needs, double share);
+
+struct ResourceTime {
+  std::string resource;  // "link of slave2", "CPU of exchange on slave1", "server loop", "copies of the GPU".
+  double seconds = 0;
+};
+std::vector<ResourceTime> ResourceTimes(const ExchangeNeeds& needs, const proto::ExchangeCost& cost);
+
+// Requires p >= 1 and times that are not negative. The largest time and the sum bound the result.
+double Norm(const std::vector<ResourceTime>& times, double p);
+
+// Without the cost's step_overhead, which comes once in a step.
+double ExchangeSeconds(const ExchangeNeeds& needs, const proto::ExchangeCost& cost);
+
+// The CPU time of the busiest computer's exchange, divided by its capacity.
+double ExchangeWork(const ExchangeNeeds& needs, const proto::ExchangeCost& cost);
+
+// The cost of the transport or, if the calibration has none, one that is merely usual.
+proto::ExchangeCost CostOf(const proto::Calibration& calibration, const std::string& transport);
+proto::ExchangeCost UsualCost(const std::string& transport);
+
+// ---- links
+
+// What a direction of all links from (or to) a host of a job offers.
+struct LinkOffer {
+  double delay = 0;  // One way.
+  double rate = 0;   // Bytes a second while both directions are used.
+  double burst = 0;
+};
+
+// All-reduce of `bytes` among n ranks, each behind a link of its own; short vectors are exchanged directly.
+ExchangeNeeds RingNeeds(int64_t bytes, int n, const LinkOffer& link);
+
+}  // namespace tethys
+
+#endif  // TETHYS_DEPLOY_PREDICT_EXCHANGE_MODEL_H_

@@ -1,0 +1,30 @@
+#include "deploy/predict/machines.h"
+
+#include "runtime/job/job.h"
+
+namespace tethys {
+
+JobMachines MachinesHere(const proto::JobPlan& plan) {
+  JobMachines machines;
+  machines.hosts = {kThisMachine};
+  machines.kinds = {""};
+  machines.workers.assign(plan.job().workers(), 0);
+  machines.servers.assign(ServerCount(plan.job()), 0);
+  machines.on_loopback = true;
+  return machines;
+}
+
+JobMachines MachinesOf(const ClusterPlan& cluster) {
+  JobMachines machines;
+  for (const HostEntry& host : cluster.hosts) {
+    machines.hosts.push_back(host.host);
+    machines.kinds.push_back(host.kind);
+  }
+  machines.workers = cluster.roles.workers;
+  machines.servers = cluster.roles.servers;
+  machines.chief = cluster.roles.chief;
+  machines.price_per_hour = cluster.PricePerHour();
+  return machines;
+}
+
+}  // namespace tethys

@@ -1,0 +1,33 @@
+// Which machine runs which process of a job, for predictions. Pure; any thread.
+#ifndef TETHYS_DEPLOY_PREDICT_MACHINES_H_
+#define TETHYS_DEPLOY_PREDICT_MACHINES_H_
+
+#include <string>
+#include <vector>
+
+#include "deploy/hosts/cluster_plan.h"
+#include "proto/plan.pb.h"
+
+namespace tethys {
+
+// The host's name in calibrations of a job without a host file.
+inline constexpr char kThisMachine[] = "localhost";
+
+struct JobMachines {
+  std::vector<std::string> hosts;  // Names, as in the host file.
+  std::vector<std::string> kinds;  // By host; empty strings where the host file names none.
+  std::vector<int> workers;        // By worker: the index of its host.
+  std::vector<int> servers;        // By server.
+  int chief = 0;
+  double price_per_hour = 0;  // Of all used hosts; 0: not known.
+  bool on_loopback = false;   // All processes run here and listen on 127.0.0.1.
+};
+
+// All processes on this machine, without a host file.
+JobMachines MachinesHere(const proto::JobPlan& plan);
+// As a host file places them.
+JobMachines MachinesOf(const ClusterPlan& cluster);
+
+}  // namespace tethys
+
+#endif  // TETHYS_DEPLOY_PREDICT_MACHINES_H_

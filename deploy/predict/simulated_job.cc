@@ -1,0 +1,65 @@
+#include "deploy/predict/simulated_job.h"
+
+#include <algorithm>
+
+#include "ps/consistency.h"
+
+namespace tethys {
+
+absl::StatusOr<SimulatedCluster> ClusterOf(const proto::JobPlan& plan, const JobMachines& machines,
+                                           const JobComputers& computers, const StepNeeds& needs,
+                                           const proto::Calibration& calibration) {
+  using Consistency = SimulatedCluster::Consistency;
+  SimulatedCluster cluster;
+  const proto::ParameterServer& config = plan.job().strategy().parameter_server();
+  cluster.consistency = config.has_asynchronous()        ? Consistency::kAsynchronous
+                        : config.has_stale_synchronous() ? Consistency::kStale
+                                                         : Consistency::kBulk;
+  cluster.bound = config.stale_synchronous().bound();
+  cluster.pulls_before_step = PullsBeforeStep(config);
+  for (const JobComputer& computer : computers.computers()) {
+    SimulatedCluster::Computer& made = cluster.computers.emplace_back();
+    for (int k = 2; k <= std::max(computer.processes(), 2); ++k) {
+      made.capacity.push_back(std::max(1e-3, CapacityOf(*computer.calibration, k)));
+    }
+  }
+  const std::vector<int>& used = computers.used_hosts();
+  std::vector<int> index(machines.hosts.size(), 0);
+  for (const int host : used) {
+    TETHYS_ASSIGN_OR_RETURN(const LinkOffer link, computers.LinkOf(host, used));
+    index[host] = static_cast<int>(cluster.hosts.size());
+    cluster.hosts.push_back({.computer = computers.computer_of(host), .rate = link.rate});
+    cluster.delay = std::max(cluster.delay, link.delay);
+  }
+  for (const int host : machines.workers) {
+    const JobComputer& computer = computers.computers()[computers.computer_of(host)];
+    const proto::BatchTime time = computer.curve.At(static_cast<double>(plan.batch_per_worker()));
+    cluster.workers.push_back(
+        {.host = index[host], .compute = time.step() - std::min(time.update(), time.step() / 2)});
+  }
+  for (size_t s = 0; s < machines.servers.size(); ++s) {
+    const PushForecast& push = needs.pushes[s];
+    if (push.bytes == 0) continue;  // Holds no shards and gets no pushes.
+    cluster.servers.push_back({.host = index[machines.servers[s]],
+                               .bytes = static_cast<double>(push.bytes),
+                               .messages = static_cast<double>(push.messages)});
+  }
+  const proto::ExchangeCost cost = CostOf(calibration, kServers);
+  cluster.cpu_per_byte = cost.cpu_per_byte();
+  cluster.cpu_per_message = cost.cpu_per_message();
+  cluster.loop_per_byte = cost.loop_per_byte();
+  cluster.overhead = cost.step_overhead();
+  for (const JobComputer& computer : computers.computers()) {
+    if (computer.workers == 0 || computer.calibration->step_ratio().empty()) continue;
+    const auto& ratio = computer.calibration->step_ratio();
+    // The curve holds lower quartiles, and the ratios are over the median.
+    const double base = StragglerQuantile(ratio, 1, 0.25);
+    if (base > 0) {
+      for (const double value : ratio) cluster.compute_ratio.push_back(value / base);
+    }
+    break;
+  }
+  return cluster;
+}
+
+}  // namespace tethys

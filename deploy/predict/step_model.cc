@@ -1,0 +1,250 @@
+#include "deploy/predict/step_model.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+
+#include "absl/strings/str_cat.h"
+#include "deploy/predict/job_forecast.h"
+#include "deploy/predict/simulated_job.h"
+#include "deploy/predict/step_needs.h"
+#include "runtime/cluster/job_plan.h"
+#include "runtime/job/job.h"
+
+namespace tethys {
+namespace {
+
+constexpr double kNormalQuantile = 1.645;  // Of a 90 % interval.
+constexpr double kCoverage = 0.9;
+// Conventions, until more runs that no fit has seen tell better: the least half width, what each doubling
+// beyond the calibrated numbers adds, and what a transport without any run adds.
+constexpr double kLeastHalfWidth = 0.1;
+constexpr double kPerDoubling = 0.05;
+constexpr double kWithoutAnchor = 0.5;
+constexpr int64_t kSimulatedPushes = 20000;
+
+void Set(double value, double half, proto::Estimate& estimate) {
+  estimate.set_value(value);
+  estimate.set_low(value * std::exp(-half));
+  estimate.set_high(value * std::exp(half));
+}
+
+// How far a prediction is from the anchors, and the width that follows.
+class Distance {
+ public:
+  Distance(const proto::JobPlan& plan, const StepNeeds& needs, const proto::Calibration& calibration) {
+    const proto::Job& job = plan.job();
+    int most_workers = 0, most_servers = 0;
+    std::vector<double> errors;
+    bool measured = false, transport = calibration.exchange().empty();
+    for (const proto::Anchor& anchor : calibration.anchor()) {
+      most_workers = std::max(most_workers, anchor.workers());
+      most_servers = std::max(most_servers, anchor.servers());
+      if (anchor.predicted() > 0 && anchor.step() > 0) {
+        errors.push_back(std::abs(std::log(anchor.predicted() / anchor.step())));
+      }
+      measured =
+          measured || (anchor.strategy() == StrategyName(job) && anchor.workers() == job.workers() &&
+                       anchor.servers() == ServerCount(job) && anchor.global_batch() == plan.global_batch());
+    }
+    for (const proto::ExchangeCost& cost : calibration.exchange()) {
+      transport = transport || cost.transport() == needs.transport;
+    }
+    half_ = ConformalHalfWidth(std::move(errors));
+    if (half_ < 0) half_ = kNormalQuantile * calibration.log_error();
+    half_ = std::max(half_, kLeastHalfWidth);
+    double doublings = 0;
+    if (most_workers > 0) doublings += std::max(0.0, std::log2(double(job.workers()) / most_workers));
+    if (most_servers > 0) doublings += std::max(0.0, std::log2(double(ServerCount(job)) / most_servers));
+    if (needs.extrapolated) doublings += 1;
+    half_ += kPerDoubling * doublings;
+    if (calibration.anchor().empty() || !transport) {
+      half_ += kWithoutAnchor;
+      remark_ = absl::StrCat("no run calibrated the exchange '", needs.transport,
+                             "': usual costs stand for it, which may be far off");
+    } else if (needs.extrapolated) {
+      remark_ = "the batch lies beyond the measured ones: its time is on the continued line";
+    }
+    validity_ = measured                            ? proto::MEASURED
+                : doublings > 0 || !remark_.empty() ? proto::EXTRAPOLATED
+                                                    : proto::INTERPOLATED;
+  }
+  double half() const { return half_; }
+  proto::Validity validity() const { return validity_; }
+  const std::string& remark() const { return remark_; }
+
+ private:
+  double half_ = 0;
+  proto::Validity validity_ = proto::UNKNOWN_VALIDITY;
+  std::string remark_;
+};
+
+void AddBounds(const StepTime& time, proto::Prediction& prediction) {
+  std::vector<size_t> order;
+  for (size_t i = 0; i < time.shares.size(); ++i) {
+    if (time.shares[i].seconds > 0) order.push_back(i);
+  }
+  std::stable_sort(order.begin(), order.end(),
+                   [&](size_t a, size_t b) { return time.shares[a].seconds > time.shares[b].seconds; });
+  for (const size_t i : order) {
+    proto::Bound& bound = *prediction.add_bound();
+    bound.set_resource(time.shares[i].resource);
+    bound.set_seconds(time.alone[i].seconds);
+    bound.set_share(time.shares[i].seconds / time.seconds);
+  }
+}
+
+// Of a worker in the mean, as Communication (summary.proto) counts.
+void AddBytes(const proto::JobPlan& plan, const Model& model, const JobMachines& machines,
+              proto::Prediction& prediction) {
+  const int64_t workers = plan.job().workers();
+  const ExchangeKind kind = ExchangeOf(plan, machines.workers);
+  const int64_t bytes = kind == ExchangeKind::kServers ? 0 : GradientBytes(plan, model);
+  double out = 0, in = 0;
+  if (kind == ExchangeKind::kServers) {
+    out = in = static_cast<double>((ParameterCount(plan) - FrozenCount(plan)) * int64_t{sizeof(float)});
+  } else if (kind == ExchangeKind::kRing || kind == ExchangeKind::kDevices) {
+    out = in = static_cast<double>(RingBytes(bytes, workers));
+  } else if (kind == ExchangeKind::kSharedMemory) {
+    out = in = static_cast<double>(SharedMemoryBytes(bytes, workers));
+  } else if (kind == ExchangeKind::kHierarchical) {
+    std::map<int, int64_t> by_host;
+    for (const int host : machines.workers) ++by_host[host];
+    const auto hosts = static_cast<int64_t>(by_host.size());
+    for (const auto& [host, ranks] : by_host) {
+      const auto local =
+          static_cast<double>(ranks * SharedMemoryBytes(bytes, ranks) + RingBytes(bytes, hosts));
+      out += local;
+      in += local + static_cast<double>((ranks - 1) * bytes);
+    }
+    out /= static_cast<double>(workers);
+    in /= static_cast<double>(workers);
+  }
+  prediction.set_bytes_out_per_step(static_cast<int64_t>(out));
+  prediction.set_bytes_in_per_step(static_cast<int64_t>(in));
+}
+
+void AddMemory(const proto::JobPlan& plan, const Model& model, proto::Prediction& prediction) {
+  int64_t largest = 0;
+  for (const proto::Device::Kind device : {proto::Device::CPU, proto::Device::CUDA}) {
+    if (WorkersOn(device, plan) == 0) continue;
+    largest = std::max(largest, WorkerMemory(plan, model, device).total());
+  }
+  prediction.set_worker_bytes(largest + DatasetBytes(plan));
+  prediction.set_server_bytes(LargestServerBytes(plan));
+}
+
+void AddStalenessBound(const proto::Job& job, proto::Prediction& prediction) {
+  const proto::ParameterServer& config = job.strategy().parameter_server();
+  if (!config.has_stale_synchronous()) return;
+  prediction.set_staleness_bound(int64_t{job.workers() - 1} * (2 * config.stale_synchronous().bound() + 1));
+}
+
+// Steps, epochs and overheads to the whole run.
+void AddRun(const proto::JobPlan& plan, const JobMachines& machines, const proto::Calibration& calibration,
+            double step, double half, proto::Prediction& prediction) {
+  const proto::Job& job = plan.job();
+  const proto::Overheads& costs = calibration.overheads();
+  const auto per_update = static_cast<double>(std::max<int64_t>(1, SamplesPerUpdate(plan)));
+  const auto samples = static_cast<double>(plan.train_samples());
+  const double evaluated = costs.evaluate_per_sample() / std::max(1, job.workers());
+  const double validation = static_cast<double>(plan.validation_samples()) * evaluated;
+  const double epoch = std::ceil(samples / per_update) * step + costs.barrier() + validation;
+  double epochs = job.epochs() > 0 ? job.epochs() : 1;
+  if (job.max_steps() > 0) {
+    const double of_steps = static_cast<double>(job.max_steps()) * per_update / std::max(1.0, samples);
+    epochs = job.epochs() > 0 ? std::min(epochs, of_steps) : of_steps;
+  }
+  const auto processes = static_cast<double>(machines.workers.size() + machines.servers.size());
+  const double startup = costs.join() + costs.join_per_process() * processes + costs.plan();
+  const double first = step + costs.first_cpu();
+  const double checkpoint =
+      costs.checkpoint() +
+      costs.checkpoint_per_byte() * static_cast<double>(ParameterCount(plan) * int64_t{sizeof(float)});
+  const double total = startup + costs.first_cpu() + epochs * epoch +
+                       static_cast<double>(plan.test_samples()) * evaluated + checkpoint + costs.stop();
+  Set(epoch, half, *prediction.mutable_epoch());
+  Set(total, half, *prediction.mutable_total());
+  Set(per_update / step, half, *prediction.mutable_samples_per_second());
+  if (startup > 0) Set(startup, half, *prediction.mutable_startup());
+  Set(first, half, *prediction.mutable_first_iteration());
+  if (machines.price_per_hour > 0)
+    Set(total * machines.price_per_hour / 3600, half, *prediction.mutable_cost());
+}
+
+// Steps and staleness of a job that holds leases. Returns the seconds of a step.
+absl::StatusOr<double> SimulateJob(const proto::JobPlan& plan, const JobMachines& machines,
+                                   const JobComputers& computers, const StepNeeds& needs,
+                                   const proto::Calibration& calibration, double half,
+                                   proto::Prediction& prediction) {
+  TETHYS_ASSIGN_OR_RETURN(const SimulatedCluster cluster,
+                          ClusterOf(plan, machines, computers, needs, calibration));
+  const auto pushes =
+      static_cast<int64_t>(cluster.workers.size() * std::max<size_t>(1, cluster.servers.size()));
+  const auto steps = static_cast<int>(std::clamp<int64_t>(kSimulatedPushes / pushes, 20, 200));
+  TETHYS_ASSIGN_OR_RETURN(const SimulationResult result, Simulate(cluster, steps));
+  const bool exact =
+      cluster.consistency == SimulatedCluster::Consistency::kAsynchronous && !cluster.pulls_before_step;
+  // With parameters in the answer, the versions between two pushes of a worker are those of all others, so
+  // the mean over all pushes is exactly this, for any speeds.
+  const double staleness = exact ? plan.job().workers() - 1 : result.staleness;
+  Set(staleness, exact ? 0 : half, *prediction.mutable_staleness());
+  return result.step;
+}
+
+void AddPlanned(const proto::JobPlan& plan, const Model& model, const JobMachines& machines,
+                proto::Prediction& prediction) {
+  AddBytes(plan, model, machines, prediction);
+  AddMemory(plan, model, prediction);
+  AddStalenessBound(plan.job(), prediction);
+}
+
+}  // namespace
+
+double ConformalHalfWidth(std::vector<double> errors) {
+  const auto n = static_cast<double>(errors.size());
+  const double rank = std::ceil((n + 1) * kCoverage);
+  if (rank > n) return -1;
+  std::sort(errors.begin(), errors.end());
+  return errors[static_cast<size_t>(rank) - 1];
+}
+
+absl::StatusOr<proto::Prediction> Predict(const proto::JobPlan& plan, const JobMachines& machines,
+                                          const proto::Calibration& calibration) {
+  TETHYS_ASSIGN_OR_RETURN(const Model model, ModelOf(plan));
+  TETHYS_ASSIGN_OR_RETURN(const JobComputers computers, JobComputers::Create(machines, calibration));
+  TETHYS_ASSIGN_OR_RETURN(const StepNeeds needs, NeedsOfStep(plan, model, machines, computers));
+  proto::Prediction prediction;
+  AddPlanned(plan, model, machines, prediction);
+  const Distance distance(plan, needs, calibration);
+  const StepTime lock_step = LockStepTime(needs, calibration, /*mean=*/true);
+  AddBounds(lock_step, prediction);
+  double step = lock_step.seconds;
+  if (LeasesBatches(plan.job())) {
+    TETHYS_ASSIGN_OR_RETURN(
+        step, SimulateJob(plan, machines, computers, needs, calibration, distance.half(), prediction));
+  }
+  if (!(step > 0) || !std::isfinite(step)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("the calibration predicts a step of ", step, " s: calibrate again"));
+  }
+  Set(step, distance.half(), *prediction.mutable_step());
+  AddRun(plan, machines, calibration, step, distance.half(), prediction);
+  prediction.set_validity(distance.validity());
+  prediction.set_remark(distance.remark());
+  return prediction;
+}
+
+absl::StatusOr<proto::Prediction> PredictWithoutCalibration(const proto::JobPlan& plan,
+                                                            const JobMachines& machines) {
+  TETHYS_ASSIGN_OR_RETURN(const Model model, ModelOf(plan));
+  proto::Prediction prediction;
+  AddPlanned(plan, model, machines, prediction);
+  const proto::ParameterServer& config = plan.job().strategy().parameter_server();
+  if (config.has_asynchronous() && config.asynchronous().pull() == proto::Asynchronous::WITH_ANSWER) {
+    Set(plan.job().workers() - 1, 0, *prediction.mutable_staleness());
+  }
+  return prediction;
+}
+
+}  // namespace tethys

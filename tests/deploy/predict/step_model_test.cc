@@ -1,0 +1,154 @@
+#include "deploy/predict/step_model.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "deploy/predict/computers.h"
+#include "deploy/predict/exchange_model.h"
+#include "tests/deploy/predict/predict_fixture.h"
+
+namespace tethys {
+namespace {
+
+using ::testing::HasSubstr;
+
+proto::Prediction PredictionOf(const Shape784& shape, const proto::Calibration& calibration) {
+  const absl::StatusOr<proto::Prediction> prediction = Predict(PlanFor(shape), OneEach(shape), calibration);
+  TETHYS_CHECK(prediction.ok(), prediction.status().message());
+  return *prediction;
+}
+
+TEST(NormTest, LiesBetweenLargestAndSum) {
+  const std::vector<ResourceTime> times = {{"a", 3}, {"b", 4}};
+  EXPECT_DOUBLE_EQ(Norm(times, 1), 7);
+  EXPECT_DOUBLE_EQ(Norm(times, 2), 5);
+  EXPECT_NEAR(Norm(times, 200), 4, 1e-9);
+  EXPECT_EQ(Norm({}, 2), 0);
+}
+
+TEST(CapacityTest, IsInterpolatedAndStaysBeyondTheEnd) {
+  proto::ComputerCalibration computer;
+  computer.set_cores(4);
+  EXPECT_EQ(CapacityOf(computer, 3), 3);
+  EXPECT_EQ(CapacityOf(computer, 9), 4);
+  for (const auto& [ranks, capacity] : {std::pair{1, 1.0}, {2, 1.2}, {4, 1.6}}) {
+    computer.add_capacity_ranks(ranks);
+    computer.add_capacity(capacity);
+  }
+  EXPECT_EQ(CapacityOf(computer, 1), 1);
+  EXPECT_NEAR(CapacityOf(computer, 3), 1.4, 1e-12);
+  EXPECT_NEAR(CapacityOf(computer, 9), 1.6, 1e-12);
+}
+
+TEST(StragglerTest, LargestOfMoreIsLarger) {
+  google::protobuf::RepeatedField<double> ratio;
+  for (int i = 1; i < 20; ++i) ratio.Add(0.9 + 0.01 * i);
+  EXPECT_NEAR(StragglerMean(ratio, 1), 1, 0.005);
+  EXPECT_GT(StragglerMean(ratio, 4), StragglerMean(ratio, 2));
+  EXPECT_LE(StragglerMean(ratio, 1000), 1.09 + 1e-9);
+  EXPECT_EQ(StragglerMean({}, 9), 1);
+}
+
+TEST(ConformalTest, TakesTheRankThatCovers) {
+  EXPECT_LT(ConformalHalfWidth({0.1, 0.2}), 0);
+  EXPECT_EQ(ConformalHalfWidth({9, 1, 2, 3, 4, 5, 6, 7, 8}), 9);
+  std::vector<double> errors;
+  for (int i = 1; i <= 99; ++i) errors.push_back(i);
+  EXPECT_EQ(ConformalHalfWidth(errors), 90);
+}
+
+TEST(StepModelTest, LocalStepIsTheMeasuredOne) {
+  const proto::Prediction prediction = PredictionOf({.workers = 1}, SmallHosts());
+  EXPECT_NEAR(prediction.step().value(), 1e-3 + 128 * 2e-5, 1e-4);
+  EXPECT_LT(prediction.step().low(), prediction.step().value());
+  EXPECT_GT(prediction.step().high(), prediction.step().value());
+  EXPECT_EQ(prediction.bound(0).resource(), "compute on host0");
+}
+
+TEST(StepModelTest, SharesSumToOne) {
+  for (const Shape784& shape : {Shape784{1, 0}, {4, 0}, {4, 2}, {6, 1}}) {
+    double sum = 0;
+    const proto::Prediction prediction = PredictionOf(shape, SmallHosts(100));
+    for (const proto::Bound& bound : prediction.bound()) sum += bound.share();
+    EXPECT_NEAR(sum, 1, 1e-9);
+  }
+}
+
+TEST(StepModelTest, SlowLinkBoundsServers) {
+  const Shape784 shape{.workers = 4, .servers = 1};
+  const proto::Prediction prediction = PredictionOf(shape, SmallHosts(100));
+  EXPECT_THAT(prediction.bound(0).resource(), HasSubstr("link of host4"));
+  // Four pushes of 407,080 bytes over 12.5 MB/s.
+  EXPECT_GT(prediction.step().value(), 4 * 407080 / 12.5e6);
+  EXPECT_LT(prediction.step().value(), 1.3 * 4 * 407080 / 12.5e6);
+}
+
+TEST(StepModelTest, FasterLinksNeverMakeAStepLonger) {
+  for (const Shape784& shape : {Shape784{3, 0}, {9, 0}, {1, 1}, {4, 2}, {6, 3}}) {
+    double before = 1e9;
+    for (const double mbit : {10, 100, 1000, 10000}) {
+      const double step = PredictionOf(shape, SmallHosts(mbit)).step().value();
+      EXPECT_LE(step, before);
+      before = step;
+    }
+    EXPECT_GE(before, 1e-3);
+  }
+}
+
+TEST(StepModelTest, RingMovesNearlyTwiceTheVector) {
+  const proto::Calibration calibration = SmallHosts(100, 0);
+  const double bytes = 4.0 * (784 * 128 + 128 + 128 * 10 + 16);
+  for (const int workers : {2, 4, 8}) {
+    const double step = PredictionOf({.workers = workers}, calibration).step().value();
+    const double compute = 1e-3 + 2e-5 * (128 / workers);
+    const double moved = 2.0 * (workers - 1) / workers * bytes;
+    EXPECT_GE(step, compute + moved / 12.5e6);
+    EXPECT_LE(step, 1.02 * (compute + (moved + bytes / workers) / 12.5e6));
+  }
+}
+
+TEST(StepModelTest, StalenessIsOthersCount) {
+  const proto::Prediction prediction =
+      PredictionOf({.workers = 6, .servers = 2, .asynchronous = true}, SmallHosts());
+  EXPECT_EQ(prediction.staleness().value(), 5);
+  EXPECT_EQ(prediction.staleness_bound(), 0);
+  EXPECT_GT(prediction.step().value(), 0);
+}
+
+TEST(StepModelTest, StaleSynchronousHasABound) {
+  const proto::Prediction prediction =
+      PredictionOf({.workers = 4, .servers = 1, .stale_bound = 3}, SmallHosts());
+  EXPECT_EQ(prediction.staleness_bound(), 3 * 7);
+  EXPECT_LE(prediction.staleness().value(), 21);
+}
+
+TEST(StepModelTest, RunIsEpochsAndOverheads) {
+  proto::Calibration calibration = SmallHosts();
+  calibration.mutable_overheads()->set_join(2);
+  const proto::Prediction prediction = PredictionOf({.workers = 1}, calibration);
+  EXPECT_NEAR(prediction.epoch().value(), 422 * prediction.step().value(), 1e-9);
+  EXPECT_NEAR(prediction.total().value(), 2 + 5 * prediction.epoch().value(), 1e-9);
+}
+
+TEST(StepModelTest, HostWithoutCalibrationIsNamed) {
+  JobMachines machines = OneEach({.workers = 1});
+  machines.hosts[0] = "stranger";
+  machines.kinds[0] = "";
+  const absl::Status status = Predict(PlanFor({.workers = 1}), machines, SmallHosts()).status();
+  EXPECT_TRUE(absl::IsNotFound(status));
+  EXPECT_THAT(std::string(status.message()), HasSubstr("stranger"));
+}
+
+TEST(StepModelTest, WithoutCalibrationOnlyBoundsAreKnown) {
+  const Shape784 shape{.workers = 3, .servers = 1, .asynchronous = true};
+  const absl::StatusOr<proto::Prediction> known = PredictWithoutCalibration(PlanFor(shape), OneEach(shape));
+  ASSERT_TRUE(known.ok()) << known.status();
+  EXPECT_FALSE(known->has_step());
+  EXPECT_EQ(known->bytes_out_per_step(), 407080);
+  EXPECT_EQ(known->staleness().value(), 2);
+}
+
+}  // namespace
+}  // namespace tethys
