@@ -13,6 +13,7 @@
 #include "deploy/command/initial_values.h"
 #include "deploy/command/job_description.h"
 #include "deploy/command/job_places.h"
+#include "deploy/command/job_prediction.h"
 #include "deploy/experiment/others_cpu.h"
 #include "deploy/hosts/remote_run_dir.h"
 #include "deploy/report/comparison.h"
@@ -218,6 +219,7 @@ class Runner {
     }
     JobRunOptions options = experiment_.options;
     options.places = variant.places;
+    options.prediction = variant.prediction;
     const Nanoseconds begin = clock_.Now();
     run.start = WallSeconds();
     MakeRun(*plan, options, run.record);
@@ -329,7 +331,12 @@ absl::Status PrepareExperiment(const Flags& flags, const CommandSpec& spec, Expe
     if (!plan.ok()) return WithPlace(plan.status(), variant.file, variant.set, variant.varied);
     variant.plan = *std::move(plan);
   }
-  return PlaceVariants(flags, spec, experiment.variants);
+  TETHYS_RETURN_IF_ERROR(PlaceVariants(flags, spec, experiment.variants));
+  for (ExperimentVariant& variant : experiment.variants) {
+    TETHYS_ASSIGN_OR_RETURN(const Flags own, WithHostfile(flags, spec, variant.hostfile));
+    variant.prediction = PredictionOfRun(variant.plan, own.Get("hostfile"), variant.places.tls);
+  }
+  return absl::OkStatus();
 }
 
 ExperimentResults RunExperiment(const Experiment& experiment, const std::string& directory) {

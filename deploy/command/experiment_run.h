@@ -27,6 +27,7 @@ struct ExperimentVariant {
   // Set by PrepareExperiment.
   proto::JobPlan plan;
   Places places;
+  absl::optional<proto::Prediction> prediction = {};
 };
 
 struct Experiment {

@@ -76,6 +76,14 @@ void AddOthersCpu(const CpuMark& begin, const CpuMark& end, const std::string& r
   WriteSummary(run_dir, *summary).IgnoreError();
 }
 
+// Writes what was predicted into the run's summary, if it has one.
+void AddPrediction(const proto::Prediction& prediction, const std::string& run_dir) {
+  absl::StatusOr<proto::RunSummary> summary = ReadSummary(run_dir);
+  if (!summary.ok()) return;
+  *summary->mutable_prediction() = prediction;
+  WriteSummary(run_dir, *summary).IgnoreError();
+}
+
 LaunchOptions LaunchOf(const proto::JobPlan& plan, const std::string& run_dir, const JobRunOptions& options) {
   LaunchOptions launch;
   launch.run_dir = run_dir;
@@ -232,6 +240,9 @@ RunResult RunJob(const proto::JobPlan& plan, const RunDirectory& directory, cons
   if (!completed.ok()) absl::StrAppend(&result.log_tail, "  no summary: ", StatusText(completed), "\n");
   const bool measured = watcher.started() && begin.ok() && end.ok() && AllHere(launch.places);
   if (measured) AddOthersCpu(*begin, *end, directory.path());
+  if (watcher.started() && options.prediction.has_value()) {
+    AddPrediction(*options.prediction, directory.path());
+  }
   AddResults(directory.path(), tensorboard);
   return result;
 }

@@ -12,6 +12,7 @@
 #include "deploy/launcher/run_directory.h"
 #include "proto/checkpoint.pb.h"
 #include "proto/plan.pb.h"
+#include "proto/prediction.pb.h"
 
 namespace tethys {
 
@@ -36,6 +37,8 @@ struct JobRunOptions {
   std::vector<std::string> cuda_library_path = {};  // See LaunchOptions.
   bool live = false;                                // Shows the live line on standard output.
   bool show_logs = false;                           // Shows the processes' logs there, too.
+  // Stored in the run's summary beside what was measured.
+  absl::optional<proto::Prediction> prediction = {};
 };
 
 // Returns `flags` with plain and log_to_terminal added; ReadDisplayFlags sets the options from them.

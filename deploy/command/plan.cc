@@ -5,13 +5,29 @@
 #include "deploy/command/data_secrets.h"
 #include "deploy/command/initial_values.h"
 #include "deploy/command/job_description.h"
+#include "deploy/command/job_prediction.h"
 #include "deploy/command/layer_list.h"
+#include "deploy/command/prediction_text.h"
 #include "deploy/hosts/cluster_plan.h"
+#include "deploy/predict/step_model.h"
 #include "runtime/job/job_file.h"
 #include "workers/plan_job.h"
 
 namespace tethys {
 namespace {
+
+// The job's times by a calibration; without one, what follows from the plan alone.
+absl::StatusOr<std::string> PredictionReport(const proto::JobPlan& plan, const JobMachines& machines,
+                                             const std::string& file) {
+  const absl::StatusOr<JobPrediction> found = PredictJob(plan, machines, !machines.on_loopback, file);
+  if (found.ok()) return PredictionText(found->prediction, plan.job(), found->source);
+  if (!file.empty()) return found.status();
+  TETHYS_ASSIGN_OR_RETURN(const proto::Prediction known, PredictWithoutCalibration(plan, machines));
+  const std::string why = absl::IsNotFound(found.status())
+                              ? "no times: nothing was calibrated for this build, model and machines"
+                              : absl::StrCat("no times: ", found.status().message());
+  return PredictionText(known, plan.job(), why);
+}
 
 absl::StatusOr<std::string> Report(const Flags& flags) {
   TETHYS_ASSIGN_OR_RETURN(const proto::Job job, LoadJob(flags.arguments()[0], flags.GetAll("set")));
@@ -22,10 +38,19 @@ absl::StatusOr<std::string> Report(const Flags& flags) {
   if (!built.ok()) return WithPlace(built.status(), flags.arguments()[0], flags.GetAll("set"));
   proto::JobPlan plan = *std::move(built);
   if (flags.Has("layers")) return LayerList(plan);
-  if (!flags.Has("hostfile")) return PlanReport(plan, ProcessesHere(plan));
+  if (!flags.Has("hostfile")) {
+    TETHYS_ASSIGN_OR_RETURN(const std::string report, PlanReport(plan, ProcessesHere(plan)));
+    TETHYS_ASSIGN_OR_RETURN(const std::string predicted,
+                            PredictionReport(plan, MachinesHere(plan), flags.Get("calibration")));
+    return absl::StrCat(report, "\n", predicted);
+  }
   TETHYS_ASSIGN_OR_RETURN(const ClusterPlan cluster, PlanCluster(flags.Get("hostfile"), plan.job()));
   plan.mutable_worker_device()->Add(cluster.worker_devices.begin(), cluster.worker_devices.end());
-  return PlanReport(plan, ClusterTable(cluster), cluster.roles.workers);
+  TETHYS_ASSIGN_OR_RETURN(const std::string report,
+                          PlanReport(plan, ClusterTable(cluster), cluster.roles.workers));
+  TETHYS_ASSIGN_OR_RETURN(const std::string predicted,
+                          PredictionReport(plan, MachinesOf(cluster), flags.Get("calibration")));
+  return absl::StrCat(report, "\n", predicted);
 }
 
 int Plan(const Flags& flags) {
@@ -40,11 +65,14 @@ int Plan(const Flags& flags) {
 Command PlanCommand() {
   return {
       {.verb = "plan",
-       .summary = "Says what a job would be: processes, placement, memory, traffic. Starts nothing.",
+       .summary = "Says what a job would be: processes, placement, memory, traffic, times. Starts nothing.",
        .description =
            "Prints the processes of a job, which ranges of which variable would lie on which server and how "
            "even that is, the memory each process would need, the bytes a step would send and, with a host "
-           "file, which machine runs what. Starts nothing and reads only the headers of the data.",
+           "file, which machine runs what. With a calibration of these machines, it predicts the times of "
+           "step, "
+           "epoch and run, and the cost, each with a 90 % interval, and says what bounds the step. Starts "
+           "nothing and reads only the headers of the data.",
        .argument = "JOB",
        .flags =
            {{.name = "set", .value = "FIELD=VALUE", .help = "Replaces a field of the job.", .repeated = true},
@@ -55,6 +83,10 @@ Command PlanCommand() {
             {.name = "hostfile",
              .value = "FILE",
              .help = "Says which process would run on which machine of this file, and what an hour costs."},
+            {.name = "calibration",
+             .value = "FILE",
+             .help = "Predicts times and cost by this calibration. Default: the one that was kept for this "
+                     "build, model and machines, if there is one."},
             SecretsFlag()},
        .examples = {"tethys plan examples/fashion_mnist_ps_sync.textproto "
                     "--set=strategy.parameter_server.servers=3"}},

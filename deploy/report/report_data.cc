@@ -17,6 +17,7 @@
 #include "deploy/report/explanation.h"
 #include "deploy/report/job_differences.h"
 #include "deploy/report/medium.h"
+#include "deploy/report/prediction_sentence.h"
 #include "deploy/report/setup_text.h"
 #include "deploy/report/time_to_accuracy.h"
 #include "deploy/report/verdict.h"
@@ -404,6 +405,9 @@ absl::StatusOr<proto::Report> CollectReport(const std::string& path, absl::optio
   report.set_made(absl::StrCat("Made on ", Today(), program.empty() ? "" : " by ", program));
   for (std::string& sentence : Verdict(report)) report.add_verdict(std::move(sentence));
   for (std::string& sentence : Explanation(report)) report.add_why(std::move(sentence));
+  if (std::string sentence = PredictionSentence(report); !sentence.empty()) {
+    report.add_why(std::move(sentence));
+  }
   return report;
 }
 

@@ -2,7 +2,6 @@
 
 #include <fcntl.h>
 #include <poll.h>
-#include <pwd.h>
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -13,6 +12,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/strip.h"
+#include "runtime/base/home_folder.h"
 
 namespace tethys {
 namespace {
@@ -20,18 +20,6 @@ namespace {
 constexpr char kPartial[] = ".partial";
 constexpr char kLock[] = ".lock";
 constexpr int kPollMs = 20;  // Between two attempts to get a lock.
-
-absl::StatusOr<std::string> HomeFolder() {
-  std::vector<char> buffer(1 << 14);
-  passwd entry;
-  passwd* found = nullptr;
-  const int error = getpwuid_r(geteuid(), &entry, buffer.data(), buffer.size(), &found);
-  if (error == 0 && found != nullptr && found->pw_dir != nullptr && found->pw_dir[0] == '/') {
-    return std::string(found->pw_dir);
-  }
-  return absl::NotFoundError(
-      absl::StrCat("user ", geteuid(), " has no home directory for the cache: set data.cache_dir"));
-}
 
 struct Times {
   timespec modified = {};
@@ -91,8 +79,9 @@ void CacheLock::ShowProgress() const { futimens(file_.get(), nullptr); }
 absl::StatusOr<HostCache> HostCache::Open(const std::string& folder, Nanoseconds patience) {
   std::string path = folder;
   if (path.empty()) {
-    TETHYS_ASSIGN_OR_RETURN(const std::string home, HomeFolder());
-    path = absl::StrCat(home, "/.cache/tethys/data");  // Beside builds, where hosts have them.
+    const absl::StatusOr<std::string> home = HomeFolder();
+    if (!home.ok()) return Annotate(home.status(), "no folder for the cache: set data.cache_dir");
+    path = absl::StrCat(*home, "/.cache/tethys/data");  // Beside builds, where hosts have them.
   }
   TETHYS_RETURN_IF_ERROR(Annotate(CreateDirectories(path), "the folder of the cache (data.cache_dir)"));
   if (access(path.c_str(), R_OK | W_OK | X_OK) != 0) {

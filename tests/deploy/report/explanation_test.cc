@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "absl/strings/str_join.h"
+#include "deploy/report/prediction_sentence.h"
 
 namespace tethys {
 namespace {
@@ -185,6 +186,22 @@ TEST_F(ExplanationTest, MachinesOfOneComputerShareItsCores) {
   EXPECT_THAT(Text(), AllOf(HasSubstr("80 % of the 2 cores"), Not(HasSubstr("other programs")),
                             Not(HasSubstr("clock"))));
   EXPECT_THAT(Text(), HasSubstr("`tethys hosts check`"));
+}
+
+TEST_F(ExplanationTest, PredictedRatesStandBesideMeasuredOnes) {
+  EXPECT_EQ(PredictionSentence(report_), "");
+  for (const auto& [name, measured] : {std::pair{"mirrored", 1050.0}, {"ps_sync", 1600.0}}) {
+    proto::RunSummary& summary = *Add(name, 3, 1, 1).mutable_summary();
+    summary.mutable_timing()->set_samples_per_second(measured);
+    proto::Estimate& rate = *summary.mutable_prediction()->mutable_samples_per_second();
+    rate.set_value(1000);
+    rate.set_low(900);
+    rate.set_high(1100);
+  }
+  EXPECT_EQ(PredictionSentence(report_),
+            "Samples a second, as predicted before the start with 90 % intervals: "
+            "ps_sync predicted 1,000 (900 to 1,100), measured 1,600, outside its interval; "
+            "mirrored predicted 1,000 (900 to 1,100), measured 1,050.");
 }
 
 }  // namespace

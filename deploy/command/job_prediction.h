@@ -1,0 +1,36 @@
+// Finds the calibration of a job's machines and predicts the job by it. Called by the verbs that plan and
+// that train. Blocking.
+#ifndef TETHYS_DEPLOY_COMMAND_JOB_PREDICTION_H_
+#define TETHYS_DEPLOY_COMMAND_JOB_PREDICTION_H_
+
+#include <string>
+
+#include "absl/types/optional.h"
+#include "deploy/command/flags.h"
+#include "deploy/predict/machines.h"
+#include "proto/calibration.pb.h"
+#include "proto/plan.pb.h"
+#include "proto/prediction.pb.h"
+#include "runtime/base/status.h"
+
+namespace tethys {
+
+struct JobPrediction {
+  proto::Prediction prediction;
+  std::string source;  // "calibrated 3 minutes ago; 90 % intervals".
+};
+
+// The calibration in `file` or, if that is empty, the one that the user's cache has for these machines, this
+// build and this model. NotFound: there is none. Otherwise as ReadCalibration and CheckCalibration
+// (deploy/predict/calibration_file.h) and Predict (deploy/predict/step_model.h).
+absl::StatusOr<JobPrediction> PredictJob(const proto::JobPlan& plan, const JobMachines& machines, bool tls,
+                                         const std::string& file);
+
+// The prediction that a run stores beside what it measures. nullopt: nothing is calibrated, or the
+// calibration cannot be used; a run does not depend on it. `host_file`: empty: the job runs on this machine.
+absl::optional<proto::Prediction> PredictionOfRun(const proto::JobPlan& plan, const std::string& host_file,
+                                                  bool tls);
+
+}  // namespace tethys
+
+#endif  // TETHYS_DEPLOY_COMMAND_JOB_PREDICTION_H_

@@ -1,0 +1,17 @@
+// The home folder of the user whose process this is, as the user database names it. No environment variable
+// is read. Any thread.
+#ifndef TETHYS_RUNTIME_BASE_HOME_FOLDER_H_
+#define TETHYS_RUNTIME_BASE_HOME_FOLDER_H_
+
+#include <string>
+
+#include "runtime/base/status.h"
+
+namespace tethys {
+
+// NotFound: the user has none.
+absl::StatusOr<std::string> HomeFolder();
+
+}  // namespace tethys
+
+#endif  // TETHYS_RUNTIME_BASE_HOME_FOLDER_H_
