@@ -85,8 +85,11 @@ Command PlanCommand() {
              .help = "Says which process would run on which machine of this file, and what an hour costs."},
             {.name = "calibration",
              .value = "FILE",
-             .help = "Predicts times and cost by this calibration. Default: the one that was kept for this "
-                     "build, model and machines, if there is one."},
+             .help =
+                 "Predicts times and cost by this calibration (proto/calibration.proto as JSON; no command "
+                 "writes one yet). Default: the one that was kept for this build, model and machines, if "
+                 "there "
+                 "is one."},
             SecretsFlag()},
        .examples = {"tethys plan examples/fashion_mnist_ps_sync.textproto "
                     "--set=strategy.parameter_server.servers=3"}},
