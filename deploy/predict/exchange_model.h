@@ -57,8 +57,10 @@ double ExchangeSeconds(const ExchangeNeeds& needs, const proto::ExchangeCost& co
 // The CPU time of the busiest computer's exchange, divided by its capacity.
 double ExchangeWork(const ExchangeNeeds& needs, const proto::ExchangeCost& cost);
 
-// The cost of the transport or, if the calibration has none, one that is merely usual.
+// The cost of the transport or, if the calibration has none, UsualCost.
 proto::ExchangeCost CostOf(const proto::Calibration& calibration, const std::string& transport);
+// An order of magnitude, which no measurement stands behind: where a fit begins. A prediction from it alone
+// says that its exchange was not calibrated.
 proto::ExchangeCost UsualCost(const std::string& transport);
 
 // ---- links
