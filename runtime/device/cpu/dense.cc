@@ -9,8 +9,6 @@
 // cannot provide.
 #include <oneapi/dnnl/dnnl.h>
 
-#include <array>
-
 #include "runtime/device/cpu/flush_denormals.h"
 #include "runtime/device/cpu/onednn.h"
 #include "runtime/device/cpu/primitives.h"
@@ -42,17 +40,6 @@ const ThinProducts* ThinProductsFor(const DenseShape& shape, const Kernels& kern
   constexpr int64_t kManyWeights = int64_t{1} << 20;
   const bool thin = shape.rows <= kMostThinRows && shape.in * shape.out >= kManyWeights;
   return thin ? &kernels.thin_products[shape.rows - 1] : nullptr;
-}
-
-// oneDNN generates the machine code of all its sgemm kernels in the first call of a process that needs them,
-// which takes 20 ms. This small product makes it happen before training, so that the first step takes as long
-// as the others. A product of one row or column would not do: it has a kernel of its own.
-absl::Status GenerateSgemm(int threads) {
-  constexpr int64_t kAxis = 8;
-  const std::array<float, kAxis* kAxis> zeros = {};
-  std::array<float, kAxis * kAxis> product;
-  omp_set_num_threads(threads);
-  return Product(kPlain, kPlain, kAxis, kAxis, kAxis, zeros.data(), zeros.data(), product.data());
 }
 
 class Dense final : public DensePrimitive {
@@ -113,9 +100,7 @@ class Dense final : public DensePrimitive {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<DensePrimitive>> CreateDense(const DenseShape& shape, int threads,
-                                                            const Kernels& kernels) {
-  TETHYS_RETURN_IF_ERROR(GenerateSgemm(threads));
+std::unique_ptr<DensePrimitive> CreateDense(const DenseShape& shape, int threads, const Kernels& kernels) {
   return std::make_unique<Dense>(shape, threads, kernels);
 }
 

@@ -11,8 +11,7 @@
 
 namespace tethys::cpu {
 
-absl::StatusOr<std::unique_ptr<DensePrimitive>> CreateDense(const DenseShape& shape, int threads,
-                                                            const Kernels& kernels);
+std::unique_ptr<DensePrimitive> CreateDense(const DenseShape& shape, int threads, const Kernels& kernels);
 absl::StatusOr<std::unique_ptr<ConvolutionPrimitive>> CreateConvolution(const ConvolutionShape& shape,
                                                                         int threads, const Kernels& kernels,
                                                                         std::shared_ptr<Scratch> scratch);

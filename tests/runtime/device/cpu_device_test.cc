@@ -1,11 +1,7 @@
-#include <cstdlib>
 #include <cstring>
 #include <filesystem>
-#include <fstream>
 #include <iterator>
-#include <string>
 
-#include "absl/strings/match.h"
 #include "runtime/device/cpu/kernels.h"
 #include "tests/runtime/device/bfloat16_conformance.h"
 #include "tests/runtime/device/device_conformance.h"
@@ -56,42 +52,6 @@ TEST(CpuDevice, DeviceWithOneThreadStartsNoOtherThread) {
   std::vector<float> x(256 * 512), weights(512 * 512), bias(512), y(256 * 512);
   ASSERT_TRUE(dense->Forward(*stream, x.data(), weights.data(), bias.data(), y.data()).ok());
   EXPECT_EQ(ThreadCount(), before);
-}
-
-// Bytes of machine code in this process.
-int64_t ExecutableBytes() {
-  std::ifstream maps("/proc/self/maps");
-  int64_t bytes = 0;
-  uint64_t begin = 0, end = 0;
-  char dash = 0;
-  std::string permissions, rest;
-  while (maps >> std::hex >> begin >> dash >> end >> permissions && std::getline(maps, rest)) {
-    if (absl::StrContains(permissions, 'x')) bytes += static_cast<int64_t>(end - begin);
-  }
-  return bytes;
-}
-
-// Whether the first step of a dense layer runs code that was there when the layer had been created. Meant for
-// a process in which no layer has run yet.
-bool FirstStepGeneratesNoCode() {
-  constexpr int64_t kRows = 128, kIn = 784, kOut = 128;
-  auto device = CreateCpuDevice(1).value();
-  auto stream = device->CreateStream().value();
-  auto dense = device->CreateDense({.rows = kRows, .in = kIn, .out = kOut}).value();
-  std::vector<float> x(kRows * kIn), dx(x), weights(kIn * kOut), dweights(weights), bias(kOut), dbias(bias);
-  std::vector<float> y(kRows * kOut), dy(y);
-  const int64_t before = ExecutableBytes();
-  const bool ran = dense->Forward(*stream, x.data(), weights.data(), bias.data(), y.data()).ok() &&
-                   dense
-                       ->Backward(*stream, x.data(), weights.data(), y.data(), dy.data(), dx.data(),
-                                  dweights.data(), dbias.data())
-                       .ok();
-  return ran && before > 0 && ExecutableBytes() == before;
-}
-
-TEST(CpuDeviceDeathTest, FirstDenseStepGeneratesNoMachineCode) {
-  GTEST_FLAG_SET(death_test_style, "threadsafe");  // The child is a process of its own.
-  EXPECT_EXIT(std::exit(FirstStepGeneratesNoCode() ? 0 : 1), testing::ExitedWithCode(0), "");
 }
 
 TEST(CpuDevice, RefusesAThreadCountOutOfRange) {
