@@ -285,8 +285,9 @@ class Runner {
 
   // Start and length of a kept run, from the runs.csv of the earlier call.
   void SetEarlierTimes(MadeRun& run) const {
+    const std::string& path = run.record.run_dir;
     for (CsvReader csv(earlier_); csv.Next();) {
-      if (csv.Text("run_dir") != run.record.run_dir) continue;
+      if (csv.Text("run_dir") != path.substr(path.rfind('/') + 1)) continue;
       run.start = csv.Number("start");
       run.seconds = csv.Number("seconds");
     }

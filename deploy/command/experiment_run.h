@@ -32,8 +32,9 @@ struct ExperimentVariant {
 
 struct Experiment {
   std::vector<ExperimentVariant> variants;
-  ScheduleOptions schedule;    // Without `variants`.
-  double most_others_cpu = 1;  // A run with a larger share of other programs' CPU is made again; 1: none is.
+  ScheduleOptions schedule;  // Without `variants`.
+  // A run with a larger share of other programs' CPU is made again; 1: none is.
+  double most_others_cpu = 0.2;
   // After the last block, variants whose mean training time is not yet known to this share of itself run
   // again, until they are or `most_repeats` blocks were made. 0: no run is added.
   double until = 0;

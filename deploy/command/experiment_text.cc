@@ -18,8 +18,6 @@
 namespace tethys {
 namespace {
 
-constexpr double kMostOthersCpu = 0.2;
-
 // `word`, quoted if a shell would change it.
 std::string ShellWord(const std::string& word) {
   constexpr char kPlain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_./,:=+@%";
@@ -57,7 +55,7 @@ std::string RunsCsv(const Experiment& experiment, const ExperimentResults& resul
                                    absl::StrFormat("%.1f", run.start), absl::StrFormat("%.2f", run.seconds),
                                    record.status.ok() ? "succeeded" : "failed",
                                    others.has_value() ? NumberCell(*others) : "", run.put_aside ? "1" : "0",
-                                   record.run_dir}));
+                                   record.run_dir.substr(record.run_dir.rfind('/') + 1)}));
   }
   return csv;
 }
@@ -103,8 +101,8 @@ absl::Status ReadExperimentFlags(const Flags& flags, Experiment& experiment) {
   experiment.options.cuda_library_path = flags.GetAll("cuda_library_path");
   experiment.resume = flags.Has("resume");
   experiment.ssh_config = flags.Get("ssh_config");
-  const double otherwise = experiment.most_others_cpu < 1 ? experiment.most_others_cpu : kMostOthersCpu;
-  TETHYS_ASSIGN_OR_RETURN(experiment.most_others_cpu, GetPercent(flags, "max_others_cpu", otherwise));
+  TETHYS_ASSIGN_OR_RETURN(experiment.most_others_cpu,
+                          GetPercent(flags, "max_others_cpu", experiment.most_others_cpu));
   TETHYS_ASSIGN_OR_RETURN(experiment.until, GetPercent(flags, "until", experiment.until));
   return absl::OkStatus();
 }

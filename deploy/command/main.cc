@@ -20,8 +20,8 @@ namespace {
 std::vector<Command> AllCommands() {
   return {TrainCommand(),  CompareCommand(), EvaluateCommand(), PredictCommand(), ExportCommand(),
           ImportCommand(), PlanCommand(),    DataCommand(),     ReportCommand(),  SweepCommand(),
-          HostsCommand(),  ChiefCommand(),   WorkerCommand(),   ServerCommand(),  LinkCommand(),
-          MeterCommand(),  AgentCommand(),   ReadyCommand()};
+          StudyCommand(),  HostsCommand(),   ChiefCommand(),    WorkerCommand(),  ServerCommand(),
+          LinkCommand(),   MeterCommand(),   AgentCommand(),    ReadyCommand()};
 }
 
 // Opens descriptors 0 to 2 if the caller closed them. Otherwise files and pipes would get these numbers.

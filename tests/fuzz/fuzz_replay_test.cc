@@ -38,6 +38,7 @@ const std::map<std::string, std::function<void(absl::string_view)>>& Targets() {
       {"tfrecord", FuzzTfrecord},
       {"cache", FuzzCache},
       {"sweep", FuzzSweep},
+      {"study", FuzzStudy},
       {"zip", FuzzZip},
       {"safetensors", FuzzSafetensors},
       {"weights", FuzzWeights},

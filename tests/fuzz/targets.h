@@ -46,6 +46,7 @@ void FuzzJournal(absl::string_view input);       // RUN_DIR/journal.
 void FuzzRunDirectory(absl::string_view input);  // The files that reports are made from.
 // --batches --- a question to a meter --- a meter's answer --- sweep.json.
 void FuzzSweep(absl::string_view input);
+void FuzzStudy(absl::string_view input);  // A study file --- steps.csv.
 
 }  // namespace tethys::fuzz
 

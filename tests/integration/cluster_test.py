@@ -6,8 +6,8 @@ Linux namespaces (namespaces.py); jobs are started by ssh from one of them. Need
     cluster_test.py TETHYS --soak 20       ends a job in each of WAYS_TO_DIE, 20 times; prints the longest time until
                                            its last process had ended
     cluster_test.py TETHYS --starts 20     runs a job of 16 workers on one machine, 20 times; prints how many succeeded
-    cluster_test.py TETHYS --study [RATE]  compares the jobs of examples/okeanos on nine machines whose links have this
-                                           RATE (default 1gbit)
+    cluster_test.py TETHYS --study [RATE]  runs examples/studies/001_thesis.textproto on nine machines whose links have
+                                           this RATE (default 1gbit)
 """
 import glob
 import os
@@ -414,15 +414,15 @@ def starts(rounds):
 
 
 def study(rate):
-    """Runs both strategies with both batch sizes of the study that examples/okeanos repeats, on nine machines."""
-    examples = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../examples/okeanos")
-    results = os.path.abspath("runs/okeanos-" + time.strftime("%Y%m%d-%H%M%S"))
+    """Runs study 1 on nine machines; further arguments are flags of `tethys study`."""
+    examples = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../examples")
+    results = os.path.abspath("runs/study1-" + time.strftime("%Y%m%d-%H%M%S"))
+    own_place = [] if any(flag.startswith("--run_dir") for flag in sys.argv[1:]) else [f"--run_dir={results}"]
     with namespaces.Cluster(["master", *(f"slave{i}" for i in range(1, 9))], rate=rate) as cluster:
         return subprocess.run(
             cluster.command("master", [
-                PROGRAM, "compare", "--plain", f"--run_dir={results}", f"--hostfile={examples}/hosts",
-                f"--ssh_config={cluster.ssh_config}", f"{examples}/mirrored.textproto",
-                f"{examples}/parameter_server.textproto", "--vary=batch_size_per_worker=128,256", *sys.argv[1:]]),
+                PROGRAM, "study", "run", f"{examples}/studies/001_thesis.textproto", "--plain", *own_place,
+                f"--hostfile={examples}/okeanos/hosts", f"--ssh_config={cluster.ssh_config}", *sys.argv[1:]]),
             env=cluster["master"].environment(), check=False).returncode
 
 

@@ -5,6 +5,7 @@ import json
 import os
 import pathlib
 import re
+import shutil
 import signal
 import socket
 import struct
@@ -222,6 +223,85 @@ class CompareTest(unittest.TestCase):
     def test_resuming_without_a_comparison_is_refused(self):
         self.assertEqual(self.compare("--resume")[0], 2)
         self.assertEqual(command(["compare", self.job, "--resume"])[0], 2)
+
+
+STUDY = """
+job: "job.textproto"
+set: "epochs=1"
+repeats: 2
+max_others_cpu: 1
+factor {
+  name: "batch"
+  level { label: "64" set: "global_batch_size=64" }
+  level { label: "128" set: "global_batch_size=128" price_per_hour: 2 }
+}
+claim {
+  text: "Smaller batches are slower."
+  measure: "training_seconds"
+  more { factor: "batch" level: "64" }
+  less { factor: "batch" level: "128" }
+}
+"""
+
+
+class StudyTest(unittest.TestCase):
+    def setUp(self):
+        self.root = tempfile.TemporaryDirectory(prefix="tethys-study-")
+        self.addCleanup(self.root.cleanup)
+        self.file = self.write("study.textproto", STUDY)
+        self.write("job.textproto", JOB)
+        self.directory = os.path.join(self.root.name, "results")
+
+    def write(self, name, text):
+        path = os.path.join(self.root.name, name)
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(text)
+        return path
+
+    def read(self, name):
+        with open(os.path.join(self.directory, name), encoding="utf-8") as file:
+            return file.read()
+
+    def study(self, verb, *flags):
+        return command(["study", verb, self.file, *flags])
+
+    def test_runs_are_made_analysed_and_resumed(self):
+        place = f"--run_dir={self.directory}"
+        status, output = self.study("run", place, "--plain")
+        self.assertEqual(status, 0, output)
+        rows = list(csv.DictReader(self.read("study.csv").splitlines()))
+        self.assertEqual([(row["batch"], row["block"]) for row in sorted(rows, key=lambda row: row["run_dir"])],
+                         [("128", "0"), ("128", "1"), ("64", "0"), ("64", "1")])
+        for row in rows:
+            self.assertEqual(row["cost"] != "", row["batch"] == "128")
+            self.assertGreater(float(row["training_seconds"]), 0)
+        self.assertIn("Smaller batches are slower.", self.read("study.html"))
+        self.assertIn("## Effects on training, s", self.read("study.md"))
+        self.assertIn("\\toprule", self.read("study.tex"))
+        self.assertIn("left, by the runs made", self.study("plan", place)[1])
+        status, output = self.study("run", place)
+        self.assertEqual(status, 2)
+        self.assertIn("holds results already (runs.csv): go on with them by --resume", output)
+        shutil.rmtree(os.path.join(self.directory, "study-64-r1"))
+        status, output = self.study("run", place, "--resume", "--plain")
+        self.assertEqual(status, 0, output)
+        self.assertEqual(output.count("finished before: kept"), 3, output)
+        os.remove(os.path.join(self.directory, "study.html"))
+        self.assertEqual(self.study("report", place)[0], 0)
+        self.assertTrue(os.path.exists(os.path.join(self.directory, "study.html")))
+
+    def test_bad_studies_are_refused_before_anything_runs(self):
+        for text, message in [
+                ("", "the study has no factor"),
+                (STUDY.replace("global_batch_size=64", "global_bach_size=64"),
+                 r"study.textproto:8:23: global_bach_size=64: .*did you mean 'global_batch_size'"),
+                (STUDY.replace("global_batch_size=64", "global_batch_size=0"), r"study.textproto:8:23: global_batch_size=0: "),
+                (STUDY.replace('label: "64"', 'label: "128"'), "two levels with the label 128")]:
+            self.write("study.textproto", text)
+            status, output = self.study("run", f"--run_dir={self.directory}")
+            self.assertEqual(status, 2, output)
+            self.assertRegex(output, message)
+            self.assertFalse(os.path.exists(self.directory))
 
 
 class SchedulerTest(unittest.TestCase):

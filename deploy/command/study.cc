@@ -1,0 +1,286 @@
+#include <unistd.h>
+
+#include <cstdio>
+#include <map>
+#include <utility>
+
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
+#include "deploy/command/command.h"
+#include "deploy/command/experiment_run.h"
+#include "deploy/command/job_places.h"
+#include "deploy/command/version.h"
+#include "deploy/hosts/cluster_plan.h"
+#include "deploy/launcher/progress_display.h"
+#include "deploy/report/comparison.h"
+#include "deploy/study/study_analysis.h"
+#include "deploy/study/study_file.h"
+#include "deploy/study/study_results.h"
+#include "deploy/text.h"
+#include "runtime/telemetry/csv_reader.h"
+
+namespace tethys {
+namespace {
+
+constexpr char kDescription[] =
+    "A study file (proto/study.proto) names factors, their levels, and how often each combination of levels "
+    "is "
+    "run; and, if it repeats a published study, the published values and statements. \n\ntethys study plan "
+    "FILE "
+    "lists the combinations and, from runs that were made, how long the rest takes. tethys study run FILE "
+    "makes "
+    "the runs, in random order within blocks of one run of each combination, each in a directory of its own, "
+    "and "
+    "analyses them; what was interrupted goes on with --resume. tethys study report FILE --run_dir=DIR "
+    "analyses "
+    "again what was run in DIR.\n\nThe analysis is in DIR/study.html, study.md, study.tex (a table for the "
+    "package booktabs) and study.csv (a line per run). Exit status: as of tethys compare.";
+
+constexpr char kChanges[] = "changes.txt";  // What --set has changed, a line each.
+
+constexpr int kTextWidth = 100;  // Width of sentences if there is no terminal.
+
+absl::StatusOr<std::map<std::string, std::string>> PlacesByFlags(const Flags& flags) {
+  std::map<std::string, std::string> places;
+  for (const std::string& text : flags.GetAll("place")) {
+    const std::pair<std::string, std::string> parts = absl::StrSplit(text, absl::MaxSplits('=', 1));
+    if (parts.first.empty() || parts.second.empty()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("--place=", text, ": must be NAME=DIR, for example --place=mnist=/data/mnist"));
+    }
+    places[parts.first] = parts.second;
+  }
+  return places;
+}
+
+// The host file of a combination: of its level, of the flags, or of the study. Empty: none.
+std::string HostfileOf(const Flags& flags, const LoadedStudy& study, const StudyCellJob& cell) {
+  if (!cell.hostfile.empty()) return cell.hostfile;
+  return flags.Has("hostfile") ? flags.Get("hostfile") : study.Resolve(study.study.hostfile());
+}
+
+// Sets the job's price to the sum over the hosts that it would use, with the study's prices of kinds where
+// the host file names none. No change if the job has a price, or a host of it has none.
+absl::Status SetPrice(const LoadedStudy& study, const std::string& hostfile, proto::Job& job) {
+  if (job.price_per_hour() > 0 || hostfile.empty() || study.study.price_size() == 0) return absl::OkStatus();
+  TETHYS_ASSIGN_OR_RETURN(const ClusterPlan plan, PlanCluster(hostfile, job));
+  double sum = 0;
+  for (const int i : plan.UsedHosts()) {
+    const HostEntry& host = plan.hosts[i];
+    double price = host.price_per_hour.value_or(0);
+    for (const proto::KindPrice& of : study.study.price()) {
+      if (!host.price_per_hour.has_value() && of.kind() == host.kind) price = of.price_per_hour();
+    }
+    if (price <= 0) return absl::OkStatus();
+    sum += price;
+  }
+  job.set_price_per_hour(sum);
+  return absl::OkStatus();
+}
+
+absl::StatusOr<Experiment> ExperimentOf(const Flags& flags, LoadedStudy& study) {
+  Experiment experiment;
+  const proto::Study& file = study.study;
+  experiment.schedule = {
+      .repeats = file.repeats(), .random = file.order() == proto::RANDOM, .seed = file.seed()};
+  if (file.max_others_cpu() > 0) experiment.most_others_cpu = file.max_others_cpu();
+  experiment.until = file.until();
+  if (file.most_repeats() > 0) experiment.most_repeats = file.most_repeats();
+  TETHYS_RETURN_IF_ERROR(ReadExperimentFlags(flags, experiment));
+  if (flags.Has("repeats")) {
+    TETHYS_ASSIGN_OR_RETURN(const int64_t repeats, flags.GetInteger("repeats", 1, 1, 1000));
+    experiment.schedule.repeats = static_cast<int>(repeats);
+  }
+  for (StudyCellJob& cell : study.cells) {
+    const std::string hostfile = HostfileOf(flags, study, cell);
+    TETHYS_RETURN_IF_ERROR(SetPrice(study, hostfile, cell.job));
+    ExperimentVariant variant;
+    variant.name = cell.directory;
+    variant.job = cell.job;
+    variant.file = cell.job_file;
+    variant.set = cell.set;
+    variant.hostfile = hostfile;
+    experiment.variants.push_back(std::move(variant));
+  }
+  return experiment;
+}
+
+// Prints the statements with their figures and the remarks.
+void PrintReport(const proto::StudyReport& report, const std::string& directory) {
+  const int columns = TerminalColumns(STDOUT_FILENO);
+  const int width = columns > 0 ? columns : kTextWidth;
+  for (const proto::ClaimResult& claim : report.claim()) {
+    std::printf(
+        "%s", Wrap(absl::StrCat(
+                       claim.verdict(), ": ", claim.text(),
+                       claim.figure().empty() ? "" : absl::StrCat(" Here ", claim.figure(), "."),
+                       claim.published().empty() ? "" : absl::StrCat(" Published: ", claim.published(), ".")),
+                   "  ", width)
+                  .c_str());
+  }
+  for (const std::string& remark : report.remark()) std::printf("%s", Wrap(remark, "  ", width).c_str());
+  std::printf("\nresults in %s/study.html, study.md, study.tex and study.csv\n", directory.c_str());
+}
+
+absl::Status Analyse(const LoadedStudy& study, const std::string& directory) {
+  TETHYS_ASSIGN_OR_RETURN(const std::vector<StudyRun> runs, ReadStudyRuns(study, directory));
+  const std::string made =
+      absl::StrCat("Made on ", absl::FormatTime("%Y-%m-%d %H:%M UTC", absl::Now(), absl::UTCTimeZone()),
+                   " by ", ShortVersionText());
+  proto::StudyReport report = AnalyseStudy(study, runs, made);
+  const std::string changes = ReadFile(absl::StrCat(directory, "/", kChanges)).value_or("");
+  for (const absl::string_view change : absl::StrSplit(changes, '\n', absl::SkipEmpty())) {
+    report.add_remark(
+        absl::StrCat("All runs were made with ", change, ", which is not what the study says."));
+  }
+  TETHYS_RETURN_IF_ERROR(WriteStudy(study, runs, report, directory));
+  PrintReport(report, directory);
+  return absl::OkStatus();
+}
+
+// Seconds of the runs to come, by those in `directory`; nullopt: none was made.
+absl::optional<double> SecondsToCome(const LoadedStudy& study, int repeats, const std::string& directory) {
+  const std::string text = ReadFile(directory + "/runs.csv").value_or("");
+  std::map<std::string, int> cells;
+  for (size_t i = 0; i < study.cells.size(); ++i) cells[study.cells[i].directory] = static_cast<int>(i);
+  std::vector<RunTime> made;
+  std::vector<int> left(study.cells.size(), repeats), to_come;
+  for (CsvReader csv(text); csv.Next();) {
+    const auto cell = cells.find(std::string(csv.Text("variant")));
+    if (cell == cells.end() || csv.Text("status") != "succeeded") continue;
+    if (csv.Number("seconds") > 0) made.push_back({cell->second, csv.Number("seconds")});
+    if (csv.Integer("put_aside") == 0) --left[cell->second];
+  }
+  for (size_t i = 0; i < left.size(); ++i) {
+    for (int run = 0; run < left[i]; ++run) to_come.push_back(static_cast<int>(i));
+  }
+  return SecondsLeft(made, to_come);
+}
+
+absl::Status PlanStudy(const Flags& flags, const std::string& path) {
+  TETHYS_ASSIGN_OR_RETURN(const auto places, PlacesByFlags(flags));
+  TETHYS_ASSIGN_OR_RETURN(LoadedStudy study, LoadStudy(path, places, flags.GetAll("set")));
+  TETHYS_ASSIGN_OR_RETURN(const Experiment experiment, ExperimentOf(flags, study));
+  std::vector<Column> columns;
+  for (const proto::StudyFactor& factor : study.study.factor()) columns.push_back({{factor.name()}, true});
+  for (const char* title : {"workers", "servers", "epochs"}) columns.push_back({{title}});
+  columns.push_back({{"price", "an hour"}});
+  std::vector<std::vector<std::string>> rows;
+  for (const StudyCellJob& cell : study.cells) {
+    std::vector<std::string> row;
+    for (int f = 0; f < study.study.factor_size(); ++f) {
+      row.push_back(study.study.factor(f).level(cell.level[f]).label());
+    }
+    const bool servers = cell.job.strategy().has_parameter_server();
+    for (const int64_t number : {int64_t{cell.job.workers()},
+                                 int64_t{servers ? cell.job.strategy().parameter_server().servers() : 0},
+                                 int64_t{cell.job.epochs()}}) {
+      row.push_back(std::to_string(number));
+    }
+    row.push_back(cell.job.price_per_hour() > 0 ? NumberCell(cell.job.price_per_hour()) : "-");
+    rows.push_back(std::move(row));
+  }
+  const int repeats = experiment.schedule.repeats;
+  std::printf("%s\n%s, %s each: %s%s\n", Table(columns, rows, TerminalColumns(STDOUT_FILENO)).c_str(),
+              PluralText(static_cast<int64_t>(study.cells.size()), "combination").c_str(),
+              PluralText(repeats, "run").c_str(),
+              PluralText(static_cast<int64_t>(study.cells.size()) * repeats, "run").c_str(),
+              study.excluded > 0
+                  ? absl::StrCat("; ", PluralText(study.excluded, "combination"), " excluded").c_str()
+                  : "");
+  const absl::optional<double> left =
+      flags.Has("run_dir") ? SecondsToCome(study, repeats, flags.Get("run_dir")) : absl::nullopt;
+  std::printf("%s\n", left.has_value()
+                          ? absl::StrCat("about ", DurationText(*left), " left, by the runs made").c_str()
+                          : "how long that takes is known once a run was made (--run_dir names where)");
+  return absl::OkStatus();
+}
+
+int RunStudy(const Flags& flags, const std::string& path) {
+  const auto places = PlacesByFlags(flags);
+  if (!places.ok()) return Fail("study", places.status(), kExitBadRequest);
+  absl::StatusOr<LoadedStudy> study = LoadStudy(path, *places, flags.GetAll("set"));
+  if (!study.ok()) return Fail("study", study.status(), kExitBadRequest);
+  absl::StatusOr<Experiment> experiment = ExperimentOf(flags, *study);
+  absl::Status ready = experiment.status();
+  const std::string directory =
+      flags.Has("run_dir") ? flags.Get("run_dir") : FreshRunPath(study->study.name());
+  if (ready.ok()) ready = CheckExperimentPlace(flags, directory, "runs.csv");
+  if (ready.ok()) ready = PrepareExperiment(flags, StudyCommand().spec, *experiment);
+  if (!ready.ok()) return Fail("study", ready, kExitBadRequest);
+  const absl::StatusOr<RunDirectory> held = RunDirectory::Create(directory);
+  if (!held.ok()) return Fail("study", held.status(), kExitBadRequest);
+  const std::string changes = absl::StrJoin(flags.GetAll("set"), "\n");
+  const absl::Status noted = WriteFileAtomically(absl::StrCat(directory, "/", kChanges), changes);
+  if (!noted.ok()) return Fail("study", noted, kExitFailed);
+  const ExperimentResults results = RunExperiment(*experiment, directory);
+  std::printf("%s\n", RunsTable(*experiment, results, TerminalColumns(STDOUT_FILENO)).c_str());
+  const absl::Status analysed = Analyse(*study, directory);
+  if (!analysed.ok()) return Fail("study", analysed, kExitFailed);
+  int failed = 0;
+  for (const RunRecord& record : results.Counted()) failed += record.status.ok() ? 0 : 1;
+  if (failed + results.missing == 0) return kExitSuccess;
+  return Fail("study",
+              absl::AbortedError(
+                  absl::StrCat(failed, " runs did not succeed, ", results.missing,
+                               " were not started\ngo on with: ", ResumeCommand("study", flags, directory))),
+              kExitFailed);
+}
+
+int Study(const Flags& flags) {
+  const std::vector<std::string>& words = flags.arguments();
+  const bool known = words.size() == 2 && (words[0] == "run" || words[0] == "plan" || words[0] == "report");
+  if (!known) {
+    return Fail(
+        "study",
+        absl::InvalidArgumentError("write tethys study plan FILE, tethys study run FILE, or tethys study "
+                                   "report FILE --run_dir=DIR"),
+        kExitBadRequest);
+  }
+  if (words[0] == "run") return RunStudy(flags, words[1]);
+  absl::Status status;
+  if (words[0] == "plan") {
+    status = PlanStudy(flags, words[1]);
+  } else if (!flags.Has("run_dir")) {
+    status = absl::InvalidArgumentError("tethys study report needs --run_dir=DIR, where the study ran");
+  } else {
+    const absl::StatusOr<LoadedStudy> study = ReadStudy(words[1]);
+    status = study.ok() ? Analyse(*study, flags.Get("run_dir")) : study.status();
+  }
+  return status.ok() ? kExitSuccess : Fail("study", status, kExitBadRequest);
+}
+
+}  // namespace
+
+Command StudyCommand() {
+  return {
+      {.verb = "study",
+       .summary = "Runs a study: factors, levels, repeats; analyses it.",
+       .description = kDescription,
+       .argument = "run|plan|report FILE",
+       .many_arguments = true,
+       .flags = WithExperimentFlags(
+           {{.name = "place",
+             .value = "NAME=DIR",
+             .help = "The folder of a place that the study names, such as its data.",
+             .repeated = true},
+            {.name = "set",
+             .value = "FIELD=VALUE",
+             .help = "Replaces a field of every job, whatever the study sets; the page says so.",
+             .repeated = true},
+            {.name = "repeats", .value = "N", .help = "Runs of each combination, in place of the file's."},
+            {.name = "until",
+             .value = "PERCENT",
+             .help = "Runs combinations again until their mean training time is known to this share of "
+                     "itself (half of its 95 % interval)."},
+            {.name = "run_dir",
+             .value = "DIR",
+             .help = "Directory for results. Default: a new runs/NAME-DATE-TIME."}}),
+       .examples = {"tethys study plan examples/studies/005_data_parallel.textproto",
+                    "tethys study run examples/studies/005_data_parallel.textproto --run_dir=runs/study5"}},
+      Study};
+}
+
+}  // namespace tethys

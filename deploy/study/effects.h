@@ -1,0 +1,63 @@
+// The effects of a study's factors on a measure: y, or its logarithm, is a sum of a part for the block, one
+// for each factor's level, and one for each pair of levels. Levels are coded as deviations from the mean over
+// levels (effect coding). Combinations may be missing. Pure; any thread.
+//
+//   share of a term (eta squared): the squares that it explains beyond all terms that do not contain it, over
+//     the sum of squares within blocks
+//   p: how often that is reached when the residuals of the model without the term are permuted within blocks
+//     (Freedman and Lane, 1983), corrected for the number of terms after Holm; no F distribution is assumed
+//   interval: percentiles of fits to blocks drawn with replacement, whose distance from the effect is widened
+//   as
+//     Student's t is wider than the normal distribution, because few blocks drawn anew vary too little
+//     (Hesterberg, "What teachers should know about the bootstrap", 2015)
+#ifndef TETHYS_DEPLOY_STUDY_EFFECTS_H_
+#define TETHYS_DEPLOY_STUDY_EFFECTS_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "absl/types/optional.h"
+#include "absl/types/span.h"
+#include "runtime/base/status.h"
+
+namespace tethys {
+
+struct Observation {
+  int block = 0;
+  std::vector<int> level;  // By factor.
+  double value = 0;
+};
+
+struct EffectsOptions {
+  bool logarithm = true;  // Values are positive, and effects are ratios.
+  int permutations = 2000;
+  int draws = 1000;
+  uint64_t seed = 0;
+};
+
+// The effect of a level, or of a pair of levels, against the mean.
+struct LevelEffect {
+  std::vector<int> level;                      // By the term's factors.
+  double value = 0;                            // A ratio or a difference.
+  absl::optional<double> low = {}, high = {};  // 95 %; nullopt: fewer than three blocks.
+};
+
+struct TermEffects {
+  std::vector<int> factors;  // One or two.
+  double eta_squared = 0;
+  absl::optional<double> p;        // nullopt: no runs are left over to estimate noise from.
+  std::vector<LevelEffect> level;  // Empty if missing combinations leave them undetermined.
+};
+
+// Terms of one factor first; terms that the observations cannot tell from others are left out. `levels`: the
+// number of levels by factor. InvalidArgument: too few observations, or a value without a logarithm.
+absl::StatusOr<std::vector<TermEffects>> FitEffects(absl::Span<const int> levels,
+                                                    absl::Span<const Observation> observations,
+                                                    const EffectsOptions& options);
+
+// p values corrected after Holm, in the order given.
+std::vector<double> HolmAdjusted(absl::Span<const double> p);
+
+}  // namespace tethys
+
+#endif  // TETHYS_DEPLOY_STUDY_EFFECTS_H_

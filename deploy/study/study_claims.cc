@@ -1,0 +1,136 @@
+#include "deploy/study/study_claims.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <set>
+#include <string>
+#include <utility>
+
+#include "absl/strings/str_format.h"
+#include "deploy/report/report_value.h"
+#include "deploy/report/run_means.h"
+#include "deploy/study/study_measures.h"
+#include "deploy/text.h"
+
+namespace tethys {
+namespace {
+
+struct Pair {
+  int more = 0;
+  int less = 0;
+};
+
+std::vector<Pair> PairsOf(const LoadedStudy& study, const proto::Claim& claim) {
+  std::set<std::string> chosen;
+  for (const proto::StudyChoice& choice : claim.more()) chosen.insert(choice.factor());
+  for (const proto::StudyChoice& choice : claim.less()) chosen.insert(choice.factor());
+  std::vector<Pair> pairs;
+  for (size_t a = 0; a < study.cells.size(); ++a) {
+    if (!Matches(study.study, study.cells[a].level, claim.more())) continue;
+    for (size_t b = 0; b < study.cells.size(); ++b) {
+      if (a == b || !Matches(study.study, study.cells[b].level, claim.less())) continue;
+      bool alike = true;
+      for (int f = 0; f < study.study.factor_size(); ++f) {
+        alike = alike && (chosen.count(study.study.factor(f).name()) > 0 ||
+                          study.cells[a].level[f] == study.cells[b].level[f]);
+      }
+      if (alike) pairs.push_back({static_cast<int>(a), static_cast<int>(b)});
+    }
+  }
+  return pairs;
+}
+
+// A logarithm of a ratio, or a difference.
+double Contrast(double more, double less, bool ratios) {
+  return ratios ? std::log(more / less) : more - less;
+}
+
+std::string FigureText(double value, absl::optional<double> half, const Measure& measure) {
+  const auto text = [&measure](double contrast) {
+    return measure.ratios ? absl::StrFormat("%.2f", std::exp(contrast))
+                          : absl::StrFormat("%+.2f", contrast * measure.scale);
+  };
+  std::string figure = measure.ratios ? absl::StrCat(text(value), " times") : text(value);
+  if (half.has_value()) absl::StrAppend(&figure, " [", text(value - *half), ", ", text(value + *half), "]");
+  return figure;
+}
+
+std::string PublishedText(const LoadedStudy& study, const std::vector<Pair>& pairs, const Measure& measure) {
+  double sum = 0;
+  int count = 0;
+  for (const Pair& pair : pairs) {
+    const absl::optional<double> more = PublishedOf(study, pair.more, measure.name);
+    const absl::optional<double> less = PublishedOf(study, pair.less, measure.name);
+    if (!more.has_value() || !less.has_value()) continue;
+    if (measure.ratios && (*more <= 0 || *less <= 0)) continue;
+    sum += Contrast(*more, *less, measure.ratios);
+    ++count;
+  }
+  return count == 0 ? "" : FigureText(sum / count, absl::nullopt, measure);
+}
+
+// Means of the pairs' contrasts by block, or with a single block the contrasts themselves.
+std::vector<double> ContrastsOf(const std::vector<Pair>& pairs, absl::Span<const ClaimValue> values,
+                                bool ratios, bool& by_block) {
+  std::map<std::pair<int, int>, double> value_of;  // By block and cell.
+  std::set<int> blocks;
+  for (const ClaimValue& value : values) {
+    if (ratios && value.value <= 0) continue;
+    value_of[{value.block, value.cell}] = value.value;
+    blocks.insert(value.block);
+  }
+  std::vector<double> all, means;
+  for (const int block : blocks) {
+    std::vector<double> own;
+    for (const Pair& pair : pairs) {
+      const auto more = value_of.find({block, pair.more});
+      const auto less = value_of.find({block, pair.less});
+      if (more == value_of.end() || less == value_of.end()) continue;
+      own.push_back(Contrast(more->second, less->second, ratios));
+    }
+    if (!own.empty()) means.push_back(MeanOf(own).mean());
+    all.insert(all.end(), own.begin(), own.end());
+  }
+  by_block = means.size() > 1;
+  return by_block ? means : all;
+}
+
+}  // namespace
+
+absl::optional<double> PublishedOf(const LoadedStudy& study, int cell, const std::string& measure) {
+  for (const proto::Published& published : study.study.published()) {
+    if (published.measure() != measure) continue;
+    if (Matches(study.study, study.cells[cell].level, published.match())) return published.value();
+  }
+  return absl::nullopt;
+}
+
+proto::ClaimResult CheckClaim(const LoadedStudy& study, const proto::Claim& claim,
+                              absl::Span<const ClaimValue> values) {
+  const Measure& measure = *FindMeasure(claim.measure());
+  proto::ClaimResult result;
+  result.set_text(claim.text());
+  result.set_remark(claim.remark());
+  const std::vector<Pair> pairs = PairsOf(study, claim);
+  result.set_published(PublishedText(study, pairs, measure));
+  bool by_block = false;
+  const std::vector<double> contrasts = ContrastsOf(pairs, values, measure.ratios, by_block);
+  if (contrasts.empty()) {
+    result.set_verdict("not run");
+    return result;
+  }
+  const proto::ReportValue mean = MeanOf(contrasts);
+  absl::optional<double> half;
+  if (mean.count() > 1) half = HalfInterval(mean, mean) * StandardError(mean);
+  result.set_figure(absl::StrCat(
+      FigureText(mean.mean(), half, measure), measure.ratios ? "" : absl::StrCat(" (", measure.title, ")"),
+      ", ", by_block ? PluralText(mean.count(), "block") : PluralText(mean.count(), "compared pair")));
+  result.set_verdict(!half.has_value()         ? "not decided"
+                     : mean.mean() - *half > 0 ? "holds"
+                     : mean.mean() + *half < 0 ? "does not hold"
+                                               : "not decided");
+  return result;
+}
+
+}  // namespace tethys

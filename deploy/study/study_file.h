@@ -1,0 +1,56 @@
+// Reads study files (proto/study.proto) and lists their combinations of levels, each with its job. Blocks on
+// small files; any thread.
+//
+// Errors are InvalidArgument (NotFound for a missing file) and begin with the place: "study.textproto:12:3:
+// ...".
+#ifndef TETHYS_DEPLOY_STUDY_STUDY_FILE_H_
+#define TETHYS_DEPLOY_STUDY_STUDY_FILE_H_
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "absl/types/span.h"
+#include "proto/job.pb.h"
+#include "proto/study.pb.h"
+#include "runtime/base/status.h"
+
+namespace tethys {
+
+// A combination of levels.
+struct StudyCellJob {
+  std::vector<int> level;  // By factor.
+  std::string name;        // Labels joined by ", ".
+  std::string directory;   // Begins the names of its runs' directories.
+  // Set by LoadStudy.
+  std::string job_file;
+  std::vector<std::string> set;  // FIELD=VALUE, places filled in.
+  std::string hostfile;          // Of one of its levels; empty: that of the study.
+  proto::Job job;                // Resolved.
+};
+
+struct LoadedStudy {
+  proto::Study study;
+  std::string path;
+  std::vector<StudyCellJob> cells;  // The last factor changes fastest.
+  int excluded = 0;
+
+  // `file` of the study as a path from the working directory; empty if `file` is.
+  std::string Resolve(const std::string& file) const;
+};
+
+// Reads a study and lists its combinations, without their jobs.
+absl::StatusOr<LoadedStudy> ReadStudy(const std::string& path);
+// Reads a study and its jobs. `places`: folders by name, in place of the study's own (StudyPlace). `changes`:
+// FIELD=VALUE, for all jobs, after all that the study sets.
+absl::StatusOr<LoadedStudy> LoadStudy(const std::string& path,
+                                      const std::map<std::string, std::string>& places,
+                                      const std::vector<std::string>& changes = {});
+
+// Whether a combination matches all choices.
+bool Matches(const proto::Study& study, absl::Span<const int> level,
+             const google::protobuf::RepeatedPtrField<proto::StudyChoice>& choices);
+
+}  // namespace tethys
+
+#endif  // TETHYS_DEPLOY_STUDY_STUDY_FILE_H_

@@ -1,0 +1,28 @@
+// What a study measures of a run, by name. Pure; any thread.
+#ifndef TETHYS_DEPLOY_STUDY_STUDY_MEASURES_H_
+#define TETHYS_DEPLOY_STUDY_STUDY_MEASURES_H_
+
+#include <string>
+
+#include "absl/strings/string_view.h"
+#include "absl/types/optional.h"
+#include "absl/types/span.h"
+#include "proto/summary.pb.h"
+
+namespace tethys {
+
+struct Measure {
+  const char* name;   // As in study files and study.csv.
+  const char* title;  // With the unit of `value` times `scale`.
+  double scale;       // For tables and pages; study files and study.csv have the value itself.
+  bool ratios;        // Effects are ratios; otherwise differences.
+  absl::optional<double> (*value)(const proto::RunSummary& summary);
+};
+
+absl::Span<const Measure> AllMeasures();
+// Null: there is no such measure.
+const Measure* FindMeasure(absl::string_view name);
+
+}  // namespace tethys
+
+#endif  // TETHYS_DEPLOY_STUDY_STUDY_MEASURES_H_

@@ -1,0 +1,50 @@
+// The analysis of study 2, a comparison of cloud GPU instances by iteration time: how well TMiAvg, the mean
+// time of all iterations but the first, stands for total times, and how well the first iterations stand for
+// TMiAvg (runtime/telemetry/timing_analysis.h defines both). Pure; any thread.
+#ifndef TETHYS_DEPLOY_STUDY_TMI_STUDY_H_
+#define TETHYS_DEPLOY_STUDY_TMI_STUDY_H_
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "absl/strings/string_view.h"
+#include "absl/types/optional.h"
+#include "absl/types/span.h"
+#include "proto/study.pb.h"
+#include "proto/summary.pb.h"
+
+namespace tethys {
+
+// The times of one run.
+struct TmiRun {
+  int cell = 0;
+  double tmi_avg = 0;
+  double beta = 0;
+  double first_iteration = 0;
+  double total_seconds = 0;
+  std::map<std::string, double> error;  // By estimate, "2-6": |estimate - TMiAvg| / TMiAvg.
+};
+
+// nullopt: the run is too short for TMiAvg. `steps_csv`: the text of its steps.csv, for the median of
+// iterations 2-101; may be empty.
+absl::optional<TmiRun> TmiRunOf(int cell, const proto::RunSummary& summary, absl::string_view steps_csv);
+
+// The median time of iterations 2-101 of the first epoch. Where workers make each step together, an iteration
+// takes as long as on the slowest worker; otherwise all workers' iterations count alike. nullopt: there are
+// fewer than 20.
+absl::optional<double> MedianOfFirstIterations(absl::string_view steps_csv, bool together);
+
+// A row for each cell that has runs, in the order of cells: means over runs, with errors' deviations.
+std::vector<proto::TmiRow> TmiRows(absl::Span<const TmiRun> runs);
+
+// How TMiAvg ranks the cells of a group (environments with one batch) against total time.
+proto::TmiOrder OrderOf(const std::string& group, absl::Span<const proto::TmiRow> rows);
+
+// Kendall's tau-b of two rankings of equal length, in [-1, 1]; 0 for fewer than two values, or if all values
+// of one ranking are equal.
+double KendallTau(absl::Span<const double> a, absl::Span<const double> b);
+
+}  // namespace tethys
+
+#endif  // TETHYS_DEPLOY_STUDY_TMI_STUDY_H_

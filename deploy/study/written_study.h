@@ -1,0 +1,49 @@
+// A study file as written, checked without its jobs, with the places of its parts for messages. Used by
+// study_file.cc only. Reading blocks on a small file; thread-compatible.
+#ifndef TETHYS_DEPLOY_STUDY_WRITTEN_STUDY_H_
+#define TETHYS_DEPLOY_STUDY_WRITTEN_STUDY_H_
+
+#include <google/protobuf/text_format.h>
+
+#include <initializer_list>
+#include <memory>
+#include <string>
+
+#include "absl/strings/string_view.h"
+#include "proto/study.pb.h"
+#include "runtime/base/status.h"
+
+namespace tethys {
+
+class WrittenStudy {
+ public:
+  // Reads, parses and checks a study: factors and levels exist, labels are unique, choices name levels,
+  // measures are known. Its name and repeats have their defaults. InvalidArgument begins with the place.
+  static absl::StatusOr<WrittenStudy> Read(const std::string& path);
+  static absl::StatusOr<WrittenStudy> Parse(absl::string_view text, const std::string& path);
+
+  // A step into a message: a field and, if it is repeated, an index.
+  struct Step {
+    const char* field;
+    int index;
+  };
+  // "FILE:LINE:COLUMN" of the last step that has a place.
+  std::string PlaceOf(std::initializer_list<Step> steps) const;
+
+  const proto::Study& study() const { return study_; }
+  const std::string& path() const { return path_; }
+
+ private:
+  explicit WrittenStudy(const std::string& path) : path_(path) {}
+
+  std::string path_;
+  proto::Study study_;
+  std::unique_ptr<google::protobuf::TextFormat::ParseInfoTree> tree_;
+};
+
+// InvalidArgument: "PLACE: WHAT".
+absl::Status WrongStudy(const std::string& place, const std::string& what);
+
+}  // namespace tethys
+
+#endif  // TETHYS_DEPLOY_STUDY_WRITTEN_STUDY_H_
