@@ -53,6 +53,7 @@ JobController::JobController(proto::JobPlan plan, proto::TrainingState state, bo
       running_(planner_, EpochLength(plan_)),
       statistics_(std::move(statistics)),
       losses_(plan_, roster_, running_, started_),
+      pulses_(planner_.leased()),
       checkpoints_(plan_, state_),
       evaluation_(LabelsOfSample(plan_), plan_.job().data().classes()),
       pause_(roster_, running_) {
@@ -216,6 +217,7 @@ void JobController::OnSteps(TaskId id, const proto::StepRecords& records, Nanose
         WriteJournal{journal::Used(id.index, record.step(), record.sample_begin(), record.samples())});
     epoch_sums_.Add(record);
   }
+  pulses_.AddSteps(id.index, records);
   actions.push_back(KeepRecords{records, task.heartbeat.clock_offset_ns()});
 }
 
@@ -401,6 +403,7 @@ absl::Status JobController::InterruptedStatus() const {
 void JobController::Stop(absl::Status status, TaskId culprit, Nanoseconds now, Actions& actions) {
   course_.Enter(Phase::kStopping);
   stopping_since_ = now;
+  ReportPulse(now, actions);  // The last one, with all steps.
   end_status_ = status;
   if (status.ok()) {
     actions.push_back(WriteJournal{journal::End(state_)});

@@ -27,6 +27,7 @@
 #include "runtime/chief/job_course.h"
 #include "runtime/chief/job_failure.h"
 #include "runtime/chief/pause_coordinator.h"
+#include "runtime/chief/pulse_book.h"
 #include "runtime/chief/quality_sums.h"
 #include "runtime/chief/roster.h"
 #include "runtime/chief/running_segment.h"
@@ -129,6 +130,7 @@ class JobController {
   }
   void ReportProgress(Nanoseconds now, Actions& actions);
   void ReportEpoch(Actions& actions);
+  void ReportPulse(Nanoseconds now, Actions& actions);
   // The record of this attempt up to `now`.
   proto::Attempt OwnAttempt(Nanoseconds now) const;
 
@@ -152,11 +154,12 @@ class JobController {
   RunningSegment running_;
   StatisticsBook statistics_;
   WorkerLosses losses_;
+  PulseBook pulses_;
   QualitySums epoch_sums_;
   Nanoseconds segment_begin_ = 0, first_done_ = 0;
   double epoch_barrier_seconds_ = 0;
   double training_seconds_here_ = 0, validation_seconds_here_ = 0;  // In this attempt.
-  Nanoseconds last_progress_ = 0;
+  Nanoseconds last_progress_ = 0, last_pulse_ = 0;
 
   // State of saves, evaluations and pauses.
   CheckpointCoordinator checkpoints_;

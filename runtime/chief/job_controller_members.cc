@@ -23,6 +23,7 @@ constexpr int kMaxExchangeText = 1024;
 constexpr int kMaxSamplesPerBeat = 16;                      // A correct task sends two.
 constexpr Nanoseconds kMostClockOffset = int64_t{1} << 60;  // 36 years.
 constexpr Nanoseconds kProgressInterval = 250 * kMillisecond;
+constexpr Nanoseconds kPulseInterval = 1 * kSecond;
 }  // namespace
 
 // ---------------------------------------------------------------------------------------------- joining
@@ -153,6 +154,7 @@ void JobController::OnHeartbeat(TaskId id, const proto::Heartbeat& heartbeat, Na
       std::clamp(heartbeat.clock_offset_ns(), -kMostClockOffset, kMostClockOffset));
   task.step = std::max(task.step, heartbeat.step());
   if (!heartbeat.resources().empty() && heartbeat.resources_size() <= kMaxSamplesPerBeat) {
+    pulses_.AddSamples(id, heartbeat.resources());
     actions.push_back(
         KeepResources{id, task.member.host(), heartbeat.resources(), task.heartbeat.clock_offset_ns()});
   }
@@ -274,6 +276,7 @@ void JobController::OnTick(Nanoseconds now, Actions& actions) {
   pause_.OnTick(now, actions);
   if (failure_.Due(now)) return Stop(failure_.status(), failure_.culprit(), now, actions);
   if (course_.training_begun() && now - last_progress_ >= kProgressInterval) ReportProgress(now, actions);
+  if (now - last_pulse_ >= kPulseInterval) ReportPulse(now, actions);
 }
 
 // Handles tasks that are silent, not ready in time, or not replaced in time.

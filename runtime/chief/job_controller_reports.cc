@@ -32,6 +32,13 @@ void JobController::ReportProgress(Nanoseconds now, Actions& actions) {
   actions.push_back(Report{std::move(event)});
 }
 
+void JobController::ReportPulse(Nanoseconds now, Actions& actions) {
+  last_pulse_ = now;
+  proto::ProgressEvent event;
+  *event.mutable_pulse() = pulses_.Take(roster_, now, ToSeconds(now - started_));
+  actions.push_back(Report{std::move(event)});
+}
+
 void JobController::ReportEpoch(Actions& actions) {
   course_.EpochReported();
   proto::EpochResult& result = epoch_result_;

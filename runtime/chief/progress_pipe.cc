@@ -2,6 +2,7 @@
 
 #include <google/protobuf/util/json_util.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -10,9 +11,12 @@
 namespace tethys {
 namespace {
 
-// Whether the event is obsolete once a later event exists.
-bool IsPassing(const proto::ProgressEvent& event) {
-  return event.has_progress() || event.event_case() == proto::ProgressEvent::EVENT_NOT_SET;
+// Whether `event` is obsolete once `later` exists.
+bool IsReplacedBy(const proto::ProgressEvent& event, const proto::ProgressEvent& later) {
+  if (event.has_pulse()) return later.has_pulse();
+  // A later pulse says other things than progress does.
+  if (event.has_progress()) return !later.has_pulse();
+  return event.event_case() == proto::ProgressEvent::EVENT_NOT_SET;
 }
 
 std::string JsonLine(const proto::ProgressEvent& event) {
@@ -39,10 +43,18 @@ ProgressPipe::~ProgressPipe() {
 void ProgressPipe::Add(proto::ProgressEvent event) {
   MutexLock lock(mu_);
   if (broken_) return;
-  if (!waiting_.empty() && IsPassing(waiting_.back())) {
-    // A queued Progress is also a sign of life, so the empty event adds nothing.
-    if (event.event_case() == proto::ProgressEvent::EVENT_NOT_SET) return;
-    waiting_.pop_back();
+  // Every queued event is also a sign of life, so the empty event adds nothing.
+  if (event.event_case() == proto::ProgressEvent::EVENT_NOT_SET && !waiting_.empty()) return;
+  // A replaced event is the last one or has only a pulse or progress behind it.
+  const size_t looked_at = std::min<size_t>(waiting_.size(), 2);
+  for (size_t i = waiting_.size() - looked_at; i < waiting_.size();) {
+    const bool behind_passing =
+        i + 1 == waiting_.size() || waiting_.back().has_pulse() || waiting_.back().has_progress();
+    if (behind_passing && IsReplacedBy(waiting_[i], event)) {
+      waiting_.erase(waiting_.begin() + static_cast<std::ptrdiff_t>(i));
+    } else {
+      ++i;
+    }
   }
   const bool full = static_cast<int>(waiting_.size()) >= kMostWaiting;
   if (full && (event.has_epoch() || !event.note().empty())) {

@@ -15,8 +15,9 @@
 namespace tethys {
 
 // Invariants:
-//  1. Events are written in the order in which they were added. At most one Progress or empty event (a sign
-//  of life) is queued, and only as the last; later events replace it.
+//  1. Events are written in the order in which they were added. At most one Progress and one Pulse are
+//  queued behind the last other event; later ones replace them. An empty event (a sign of life) is queued
+//  only alone.
 //  2. Every other event is written, except epochs and notes beyond kMostWaiting; a note gives their number.
 class ProgressPipe {
  public:

@@ -88,16 +88,19 @@ std::vector<TaskId> Roster::FindSilent(Nanoseconds now, Nanoseconds patience) {
   return silent;
 }
 
-std::vector<proto::LateTask> Roster::LateTasks(Nanoseconds now, bool own_pace) const {
-  constexpr Nanoseconds kSilent = 2 * kSecond;
-  constexpr int64_t kFewSteps = 20;  // With fewer steps, no worker is called slow.
+int64_t Roster::UsualStep() const {
   std::vector<int64_t> steps;
   for (const auto& [id, task] : tasks_) {
     const bool there = task.last_heard != 0 && !task.gone && !task.lost;
     if (id.role == proto::WORKER && there) steps.push_back(task.step);
   }
   std::sort(steps.begin(), steps.end());
-  const int64_t usual = steps.empty() ? 0 : steps[steps.size() / 2];
+  return steps.empty() ? 0 : steps[steps.size() / 2];
+}
+
+std::vector<proto::LateTask> Roster::LateTasks(Nanoseconds now, bool own_pace) const {
+  constexpr int64_t kFewSteps = 20;  // With fewer steps, no worker is called slow.
+  const int64_t usual = UsualStep();
   std::vector<proto::LateTask> late;
   for (const auto& [id, task] : tasks_) {
     if (task.gone || task.lost || task.last_heard == 0) continue;

@@ -39,6 +39,9 @@ struct TaskState {
 
 class Roster {
  public:
+  // A task that has not been heard of for so long is shown as silent.
+  static constexpr Nanoseconds kSilent = 2 * kSecond;
+
   Roster(int workers, int servers);
 
   bool Has(TaskId id) const { return tasks_.count(id) > 0; }
@@ -68,6 +71,8 @@ class Roster {
   // itself stalled between ticks is not counted.
   std::vector<TaskId> FindSilent(Nanoseconds now, Nanoseconds patience);
 
+  // The median of the steps of the workers that take part; 0 if none does.
+  int64_t UsualStep() const;
   // Tasks to show to the user: those silent for 2 s or more and, if workers do not step together
   // (`own_pace`), workers with less than three quarters of the median number of steps. Replacements do not
   // count as behind.

@@ -98,6 +98,7 @@ class JobControllerTest : public ::testing::Test {
         journal_ += line->line;
       } else if (const auto* report = absl::get_if<Report>(&action)) {
         if (report->event.has_epoch()) epochs_.push_back(report->event.epoch());
+        if (report->event.has_pulse()) pulses_.push_back(report->event.pulse());
         if (!report->event.note().empty()) notes_.push_back(report->event.note());
       } else if (const auto* end = absl::get_if<EndJob>(&action)) {
         end_ = end->status;
@@ -140,6 +141,7 @@ class JobControllerTest : public ::testing::Test {
   std::vector<std::string> log_;
   std::vector<proto::EpochResult> epochs_;
   std::vector<std::string> notes_;
+  std::vector<proto::Pulse> pulses_;
   std::vector<SendOrder> orders_;
   std::string journal_;
   MovingStatistics saved_statistics_ = {};  // Of the last save.

@@ -184,6 +184,21 @@ TEST_F(JobControllerTest, UnknownOrRepeatedTaskIsRefused) {
   EXPECT_TRUE(absl::IsInvalidArgument(controller_->Admit(Server(), 1, now_)));
 }
 
+TEST_F(JobControllerTest, PulsesComeOnceASecondAndWhenTheJobStops) {
+  StartAndMakeReady("workers: 2 strategy { mirrored {} }");
+  for (int tick = 0; tick < 15; ++tick) Tick(0.1);
+  ASSERT_EQ(pulses_.size(), 2);
+  ASSERT_EQ(pulses_.back().task_size(), 2);
+  EXPECT_EQ(pulses_.back().task(1).state(), proto::TaskPulse::RUNNING);
+  Train(0, 1, {{0, 5}, {10, 15}});
+  Train(1, 1, {{5, 10}, {15, 20}});
+  FinishWell();
+  EXPECT_EQ(pulses_.size(), 2);
+  SaveOpened(absl::DataLossError("the disk is broken"));  // The job stops.
+  ASSERT_EQ(pulses_.size(), 3);
+  EXPECT_EQ(pulses_.back().step_bucket(0), 4);
+}
+
 TEST_F(JobControllerTest, FailedSaveDoesNotEndTraining) {
   StartAndMakeReady("workers: 1 strategy { local {} } checkpoint { every_steps: 1 }");
   Train(0, 1, {{0, 10}});

@@ -71,6 +71,7 @@ class ProgressPipeTest : public ::testing::Test {
       proto::ProgressEvent event;
       EXPECT_TRUE(google::protobuf::util::JsonStringToMessage(std::string(line), &event).ok()) << line;
       if (event.has_progress()) words.push_back(absl::StrCat("progress ", event.progress().step()));
+      if (event.has_pulse()) words.push_back(absl::StrCat("pulse ", event.pulse().seconds()));
       if (event.has_epoch()) words.push_back(absl::StrCat("epoch ", event.epoch().epoch()));
       if (!event.note().empty()) words.push_back(event.note().substr(0, 100));
       if (event.has_finished()) words.push_back("finished");
@@ -101,6 +102,17 @@ TEST_F(ProgressPipeTest, EpochsAndNotes_AreKeptInOrder) {
   pipe_->Add(Progress(4));
   pipe_->Add(proto::ProgressEvent());
   EXPECT_THAT(End(), ElementsAre("epoch 4", "saved step-3", "progress 4"));
+}
+
+TEST_F(ProgressPipeTest, PulseAndProgress_DoNotReplaceOneAnother) {
+  for (int i = 1; i <= 3; ++i) {
+    proto::ProgressEvent pulse;
+    pulse.mutable_pulse()->set_seconds(i);
+    pipe_->Add(Progress(i));
+    pipe_->Add(pulse);
+  }
+  pipe_->Add(proto::ProgressEvent());
+  EXPECT_THAT(End(), ElementsAre("progress 3", "pulse 3"));
 }
 
 TEST_F(ProgressPipeTest, ExcessNotes_AreCountedAndTheFinishedEventIsKept) {

@@ -1,0 +1,110 @@
+#include "runtime/chief/pulse_book.h"
+
+#include <algorithm>
+
+#include "runtime/base/quantile.h"
+
+namespace tethys {
+namespace {
+
+constexpr double kFirstBucketSeconds = 100e-6;
+
+// The number of the first bucket whose bound is not below `seconds`; the last bucket has none.
+size_t BucketOf(double seconds) {
+  size_t bucket = 0;
+  for (double bound = kFirstBucketSeconds; seconds > bound && bucket + 1 < PulseBook::kBuckets; bound *= 2)
+    ++bucket;
+  return bucket;
+}
+
+proto::Quartiles QuartilesOf(std::vector<double> values) {
+  std::sort(values.begin(), values.end());
+  proto::Quartiles quartiles;
+  quartiles.set_lower(Quantile(values, 0.25));
+  quartiles.set_median(Quantile(values, 0.5));
+  quartiles.set_upper(Quantile(values, 0.75));
+  return quartiles;
+}
+
+proto::TaskPulse::State StateOf(const TaskState& task, Nanoseconds now) {
+  if (task.lost) return proto::TaskPulse::LOST;
+  if (task.gone) return proto::TaskPulse::DONE;
+  if (task.last_heard != 0 && now - task.last_heard >= Roster::kSilent) return proto::TaskPulse::SILENT;
+  return task.ready ? proto::TaskPulse::RUNNING : proto::TaskPulse::STARTING;
+}
+
+void SetResources(const proto::ResourceSample& sample, proto::TaskPulse& pulse) {
+  const double seconds = ToSeconds(sample.interval_ns());
+  pulse.set_cpu_percent(sample.cpu_percent());
+  pulse.set_resident_bytes(sample.resident_bytes());
+  pulse.set_network_in_bytes_per_second(static_cast<double>(sample.network_in_bytes()) / seconds);
+  pulse.set_network_out_bytes_per_second(static_cast<double>(sample.network_out_bytes()) / seconds);
+  if (sample.has_gpu_percent()) pulse.set_gpu_percent(sample.gpu_percent());
+}
+
+}  // namespace
+
+void PulseBook::Window::Add(double value) {
+  if (values.size() < kMostSteps) {
+    values.push_back(value);
+  } else {
+    values[next++ % kMostSteps] = value;
+  }
+}
+
+void PulseBook::AddSteps(int worker, const proto::StepRecords& records) {
+  if (records.record().empty()) return;
+  Worker& entry = workers_[worker];
+  for (const proto::StepRecord& record : records.record()) {
+    const double seconds = ToSeconds(std::max<Nanoseconds>(record.total_ns(), 0));
+    entry.step.Add(seconds);
+    entry.compute.Add(ToSeconds(record.data_ns() + record.forward_ns() + record.backward_ns()));
+    entry.exchange.Add(ToSeconds(record.exchange_ns()));
+    entry.staleness_sum += static_cast<double>(record.staleness());
+    ++entry.steps;
+    ++buckets_[BucketOf(seconds)];
+    step_seconds_sum_ += seconds;
+  }
+}
+
+void PulseBook::AddSamples(TaskId task,
+                           const google::protobuf::RepeatedPtrField<proto::ResourceSample>& samples) {
+  for (const proto::ResourceSample& sample : samples) {
+    if (!sample.machine() && sample.interval_ns() > 0) last_sample_[task] = sample;
+  }
+}
+
+proto::Pulse PulseBook::Take(const Roster& roster, Nanoseconds now, double seconds) {
+  proto::Pulse pulse;
+  pulse.set_seconds(seconds);
+  pulse.mutable_step_bucket()->Assign(buckets_.begin(), buckets_.end());
+  pulse.set_step_seconds_sum(step_seconds_sum_);
+  const int64_t usual = roster.UsualStep();
+  for (const proto::Role role : {proto::WORKER, proto::PS}) {
+    for (const auto& [id, task] : roster.tasks()) {
+      if (id.role != role) continue;
+      proto::TaskPulse& line = *pulse.add_task();
+      line.set_role(role == proto::WORKER ? "worker" : "ps");
+      line.set_index(id.index);
+      line.set_host(task.member.host());
+      line.set_state(StateOf(task, now));
+      line.set_step(task.step);
+      if (role == proto::WORKER) line.set_lag(std::max<int64_t>(usual - task.step, 0));
+      if (task.last_heard != 0) line.set_silent_seconds(ToSeconds(now - task.last_heard));
+      if (const auto sample = last_sample_.find(id); sample != last_sample_.end()) {
+        SetResources(sample->second, line);
+      }
+      const auto worker = role == proto::WORKER ? workers_.find(id.index) : workers_.end();
+      if (worker == workers_.end()) continue;
+      *line.mutable_step_seconds() = QuartilesOf(worker->second.step.values);
+      *line.mutable_compute_seconds() = QuartilesOf(worker->second.compute.values);
+      *line.mutable_exchange_seconds() = QuartilesOf(worker->second.exchange.values);
+      if (stale_)
+        line.set_staleness(worker->second.staleness_sum / static_cast<double>(worker->second.steps));
+    }
+  }
+  workers_.clear();
+  return pulse;
+}
+
+}  // namespace tethys

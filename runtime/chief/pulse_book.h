@@ -1,0 +1,58 @@
+// Collects what tasks report, and makes a pulse of it: the state of every task and what its last second was
+// like (proto::Pulse). Owned by JobController. Pure; thread-compatible.
+//
+// The cost does not grow with the rate of steps: of a worker that makes more than kMostSteps steps from pulse
+// to pulse, the quartiles are those of the newest kMostSteps.
+#ifndef TETHYS_RUNTIME_CHIEF_PULSE_BOOK_H_
+#define TETHYS_RUNTIME_CHIEF_PULSE_BOOK_H_
+
+#include <array>
+#include <cstdint>
+#include <map>
+#include <vector>
+
+#include "proto/telemetry.pb.h"
+#include "runtime/base/clock.h"
+#include "runtime/chief/chief_actions.h"
+#include "runtime/chief/roster.h"
+
+namespace tethys {
+
+class PulseBook {
+ public:
+  static constexpr size_t kMostSteps = 256;
+  static constexpr size_t kBuckets = 20;
+
+  // `stale`: whether gradients may be applied later than they were computed for, so that staleness is told.
+  explicit PulseBook(bool stale) : stale_(stale) {}
+
+  // Requires records that JobController has checked.
+  void AddSteps(int worker, const proto::StepRecords& records);
+  void AddSamples(TaskId task, const google::protobuf::RepeatedPtrField<proto::ResourceSample>& samples);
+
+  // The pulse of what was added since the last one. `seconds`: since the chief started.
+  proto::Pulse Take(const Roster& roster, Nanoseconds now, double seconds);
+
+ private:
+  // The newest values, at most kMostSteps, in no order.
+  struct Window {
+    std::vector<double> values;
+    size_t next = 0;
+    void Add(double value);
+  };
+  struct Worker {
+    Window step, compute, exchange;
+    double staleness_sum = 0;
+    int64_t steps = 0;
+  };
+
+  const bool stale_;
+  std::map<int, Worker> workers_;  // Since the last pulse.
+  std::map<TaskId, proto::ResourceSample> last_sample_;
+  std::array<int64_t, kBuckets> buckets_{};
+  double step_seconds_sum_ = 0;
+};
+
+}  // namespace tethys
+
+#endif  // TETHYS_RUNTIME_CHIEF_PULSE_BOOK_H_
