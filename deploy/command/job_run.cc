@@ -16,6 +16,7 @@
 #include "deploy/hosts/remote_run_dir.h"
 #include "deploy/launcher/load_meter.h"
 #include "deploy/launcher/progress_display.h"
+#include "deploy/launcher/progress_log.h"
 #include "deploy/launcher/tensorboard_log.h"
 #include "deploy/launcher/unfinished_summary.h"
 #include "deploy/process/own_program.h"
@@ -221,7 +222,8 @@ RunResult RunJob(const proto::JobPlan& plan, const RunDirectory& directory, cons
   }
   const std::unique_ptr<ProgressListener> display =
       CreateProgressDisplay(STDOUT_FILENO, {.live = options.live, .colour = WantsColour(STDOUT_FILENO)});
-  EpochWatcher watcher(*display);
+  ProgressLog log(directory.path(), *display);
+  EpochWatcher watcher(log);
   TensorboardLog tensorboard(TensorboardOf(plan, directory.path(), options.resume), watcher);
   const absl::StatusOr<CpuMark> begin = ReadCpuMark();
   result = Launch(launch, tensorboard);

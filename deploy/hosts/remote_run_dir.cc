@@ -21,9 +21,10 @@
 namespace tethys {
 namespace {
 
-// Leaves out logs, which are written on this machine anyway, and names that begin with a dot, which belong to
-// one machine (among them the packed directory).
-constexpr char kPack[] = "tar --exclude=./log --exclude='./.*' -cf - -C ";
+// Leaves out logs and progress, which are written on this machine anyway, and names that begin with a dot,
+// which belong to one machine (among them the packed directory).
+constexpr char kPack[] =
+    "tar --exclude=./log --exclude=./progress.jsonl --exclude=./prediction.json --exclude='./.*' -cf - -C ";
 constexpr char kPackedName[] = "/.transfer.tar";
 constexpr char kUnpackedName[] = "/.transfer";
 constexpr char kRecordName[] = "/.remote_run.textproto";

@@ -1,0 +1,83 @@
+// RUN_DIR/progress.jsonl: the events of a run as the launcher receives them, one proto::ProgressEvent a line
+// in protobuf's JSON mapping. The launcher writes the file; `tethys watch` reads it while it grows and
+// afterwards. Blocking on a local file; thread-compatible.
+//
+// The file is bounded: beyond kMostBytes it is replaced by a thinned one. The newest lines stay as they are,
+// and of the older ones every second pulse and progress is left out, so a long run keeps its whole course and
+// its present in full. A reader notices the replacement and starts again.
+#ifndef TETHYS_DEPLOY_LIVE_PROGRESS_FILE_H_
+#define TETHYS_DEPLOY_LIVE_PROGRESS_FILE_H_
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "absl/strings/string_view.h"
+#include "proto/telemetry.pb.h"
+#include "runtime/base/file.h"
+#include "runtime/base/status.h"
+
+namespace tethys {
+
+extern const char kProgressFile[];  // The file's name in the run directory.
+
+// Returns at most about `most` bytes of `lines`: leaves out every second pulse and progress that begins
+// before the last `most` / 4 bytes, again and again, then every second of the other events there. Pure. What
+// is longer than all that is cut at its beginning.
+std::string ThinLines(absl::string_view lines, int64_t most);
+
+class ProgressFile {
+ public:
+  static constexpr int64_t kMostBytes = int64_t{16} << 20;
+
+  // Goes on with the file if there is one; a torn last line is cut off.
+  static absl::StatusOr<std::unique_ptr<ProgressFile>> Open(const std::string& run_dir,
+                                                            int64_t most_bytes = kMostBytes);
+
+  // Of the progress between two other events only the last is written, just before the later event.
+  absl::Status Add(const proto::ProgressEvent& event);
+
+ private:
+  ProgressFile(std::string path, int64_t most_bytes) : path_(std::move(path)), most_bytes_(most_bytes) {}
+  absl::Status Write(const proto::ProgressEvent& event);
+  absl::Status Thin();
+
+  const std::string path_;
+  const int64_t most_bytes_;
+  std::unique_ptr<AppendFile> file_;
+  int64_t bytes_ = 0;
+  proto::ProgressEvent progress_;  // Not written yet; without an event: there is none.
+};
+
+// Reads the events that are added to the file.
+class ProgressReader {
+ public:
+  // A line is no longer than this; the end of a longer one is not looked for.
+  static constexpr int64_t kMostLineBytes = int64_t{1} << 22;
+
+  explicit ProgressReader(const std::string& run_dir);
+
+  // Passes all whole new lines to `take`. If the file was replaced or made shorter, calls `restart` and
+  // begins at the start. A missing file has no lines. A last line without its end is left for the next call.
+  absl::Status ReadNew(const std::function<void()>& restart,
+                       const std::function<void(const proto::ProgressEvent&)>& take);
+  // Lines since the start that are no events: damaged, or written by another version.
+  int64_t unreadable() const { return unreadable_; }
+  bool found() const { return file_.valid(); }
+
+ private:
+  absl::Status Reopen(const std::function<void()>& restart);
+  void TakeLines(const std::function<void(const proto::ProgressEvent&)>& take);
+
+  const std::string path_;
+  FileDescriptor file_;
+  uint64_t inode_ = 0;
+  int64_t offset_ = 0;
+  std::string pending_;
+  int64_t unreadable_ = 0;
+};
+
+}  // namespace tethys
+
+#endif  // TETHYS_DEPLOY_LIVE_PROGRESS_FILE_H_
