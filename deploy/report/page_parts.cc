@@ -8,6 +8,8 @@
 // Embedded in the program (report_assets.cc).
 extern const char tethys_page_style[];
 extern const char tethys_page_style_end[];
+extern const char tethys_page_script[];
+extern const char tethys_page_script_end[];
 extern const char tethys_chart_library[];
 extern const char tethys_chart_library_end[];
 
@@ -33,6 +35,7 @@ std::string Json(const google::protobuf::Message& message) {
 std::string FillPage(absl::string_view page, const google::protobuf::Message& data) {
   return absl::StrReplaceAll(page,
                              {{"/*PAGE_STYLE*/", Between(tethys_page_style, tethys_page_style_end)},
+                              {"/*PAGE_SCRIPT*/", Between(tethys_page_script, tethys_page_script_end)},
                               {"/*CHART_LIBRARY*/", Between(tethys_chart_library, tethys_chart_library_end)},
                               {"/*REPORT_DATA*/", Json(data)}});
 }

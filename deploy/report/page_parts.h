@@ -10,8 +10,8 @@
 
 namespace tethys {
 
-// Returns the template with /*PAGE_STYLE*/, /*CHART_LIBRARY*/ and /*REPORT_DATA*/ replaced; the data is JSON
-// with the names of the .proto file, in which nothing can end the script element around it.
+// Returns the template with /*PAGE_STYLE*/, /*PAGE_SCRIPT*/, /*CHART_LIBRARY*/ and /*REPORT_DATA*/ replaced;
+// the data is JSON with the names of the .proto file, in which nothing can end the script element around it.
 std::string FillPage(absl::string_view page, const google::protobuf::Message& data);
 
 }  // namespace tethys

@@ -2,7 +2,7 @@
 __asm__(R"(
   .section .rodata
   .global tethys_report_page, tethys_report_page_end, tethys_chart_library, tethys_chart_library_end
-  .global tethys_page_style, tethys_page_style_end
+  .global tethys_page_style, tethys_page_style_end, tethys_page_script, tethys_page_script_end
 tethys_report_page:
   .incbin ")" TETHYS_REPORT_PAGE R"("
 tethys_report_page_end:
@@ -14,6 +14,10 @@ tethys_chart_library_end:
 tethys_page_style:
   .incbin ")" TETHYS_PAGE_STYLE R"("
 tethys_page_style_end:
+  .byte 0
+tethys_page_script:
+  .incbin ")" TETHYS_PAGE_SCRIPT R"("
+tethys_page_script_end:
   .byte 0
   .text
 )");
