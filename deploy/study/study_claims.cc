@@ -70,9 +70,9 @@ std::string PublishedText(const LoadedStudy& study, const std::vector<Pair>& pai
   return count == 0 ? "" : FigureText(sum / count, absl::nullopt, measure);
 }
 
-// Means of the pairs' contrasts by block, or with a single block the contrasts themselves.
-std::vector<double> ContrastsOf(const std::vector<Pair>& pairs, absl::Span<const ClaimValue> values,
-                                bool ratios, bool& by_block) {
+// The mean contrast of the pairs in each block that ran any of them.
+std::vector<double> BlockMeans(const std::vector<Pair>& pairs, absl::Span<const ClaimValue> values,
+                               bool ratios) {
   std::map<std::pair<int, int>, double> value_of;  // By block and cell.
   std::set<int> blocks;
   for (const ClaimValue& value : values) {
@@ -80,7 +80,7 @@ std::vector<double> ContrastsOf(const std::vector<Pair>& pairs, absl::Span<const
     value_of[{value.block, value.cell}] = value.value;
     blocks.insert(value.block);
   }
-  std::vector<double> all, means;
+  std::vector<double> means;
   for (const int block : blocks) {
     std::vector<double> own;
     for (const Pair& pair : pairs) {
@@ -90,10 +90,8 @@ std::vector<double> ContrastsOf(const std::vector<Pair>& pairs, absl::Span<const
       own.push_back(Contrast(more->second, less->second, ratios));
     }
     if (!own.empty()) means.push_back(MeanOf(own).mean());
-    all.insert(all.end(), own.begin(), own.end());
   }
-  by_block = means.size() > 1;
-  return by_block ? means : all;
+  return means;
 }
 
 }  // namespace
@@ -114,18 +112,17 @@ proto::ClaimResult CheckClaim(const LoadedStudy& study, const proto::Claim& clai
   result.set_remark(claim.remark());
   const std::vector<Pair> pairs = PairsOf(study, claim);
   result.set_published(PublishedText(study, pairs, measure));
-  bool by_block = false;
-  const std::vector<double> contrasts = ContrastsOf(pairs, values, measure.ratios, by_block);
-  if (contrasts.empty()) {
+  const std::vector<double> means = BlockMeans(pairs, values, measure.ratios);
+  if (means.empty()) {
     result.set_verdict("not run");
     return result;
   }
-  const proto::ReportValue mean = MeanOf(contrasts);
+  const proto::ReportValue mean = MeanOf(means);
   absl::optional<double> half;
   if (mean.count() > 1) half = HalfInterval(mean, mean) * StandardError(mean);
-  result.set_figure(absl::StrCat(
-      FigureText(mean.mean(), half, measure), measure.ratios ? "" : absl::StrCat(" (", measure.title, ")"),
-      ", ", by_block ? PluralText(mean.count(), "block") : PluralText(mean.count(), "compared pair")));
+  result.set_figure(absl::StrCat(FigureText(mean.mean(), half, measure),
+                                 measure.ratios ? "" : absl::StrCat(" (", measure.title, ")"), ", ",
+                                 PluralText(mean.count(), "block")));
   result.set_verdict(!half.has_value()         ? "not decided"
                      : mean.mean() - *half > 0 ? "holds"
                      : mean.mean() + *half < 0 ? "does not hold"

@@ -20,9 +20,9 @@ struct ClaimValue {
 
 // Pairs every combination that matches `more` with the one that matches `less` and has the same levels of all
 // factors that neither of them names. The figure is the mean over pairs: of ratios (geometric) or, for
-// measures whose effects are differences, of differences, with a 95 % interval by Student's t over blocks or,
-// with a single block, over pairs. "holds" and "does not hold" if the interval says so, otherwise "not
-// decided".
+// measures whose effects are differences, of differences; with several blocks, with a 95 % interval by
+// Student's t over blocks. "holds" and "does not hold" if the interval says so, otherwise "not decided": with
+// one block a difference may be chance, because pairs of unlike combinations are no repetitions.
 proto::ClaimResult CheckClaim(const LoadedStudy& study, const proto::Claim& claim,
                               absl::Span<const ClaimValue> values);
 
