@@ -1,7 +1,5 @@
 #include "deploy/study/written_study.h"
 
-#include <google/protobuf/io/tokenizer.h>
-
 #include <algorithm>
 #include <filesystem>
 #include <set>
@@ -13,36 +11,16 @@
 #include "deploy/study/study_measures.h"
 #include "runtime/base/file.h"
 #include "runtime/base/nearest_name.h"
+#include "runtime/job/text_format_file.h"
 
 namespace tethys {
 namespace {
 
-using google::protobuf::Descriptor;
-using google::protobuf::FieldDescriptor;
 using google::protobuf::TextFormat;
 using Choices = google::protobuf::RepeatedPtrField<proto::StudyChoice>;
 
 constexpr int64_t kMaxStudyBytes = 1 << 20;
 constexpr int64_t kMaxCells = 10000;
-
-// protobuf counts lines and columns from 0, editors from 1.
-std::string PlaceText(absl::string_view file, int line, int column) {
-  return absl::StrCat(file, ":", line + 1, ":", column + 1);
-}
-
-class FirstParseError : public google::protobuf::io::ErrorCollector {
- public:
-  explicit FirstParseError(absl::string_view file) : file_(file) {}
-  void AddError(int line, int column, const std::string& message) override {
-    if (text_.empty()) text_ = absl::StrCat(PlaceText(file_, line, column), ": ", message);
-  }
-  void AddWarning(int, int, const std::string&) override {}
-  const std::string& text() const { return text_; }
-
- private:
-  const absl::string_view file_;
-  std::string text_;
-};
 
 std::string DidYouMean(const std::string& word, const std::vector<std::string>& known) {
   const std::string nearest = NearestName(word, known);
@@ -171,33 +149,16 @@ absl::Status WrongStudy(const std::string& place, const std::string& what) {
   return absl::InvalidArgumentError(absl::StrCat(place, ": ", what));
 }
 
-std::string WrittenStudy::PlaceOf(std::initializer_list<Step> steps) const {
-  std::string place = path_;
-  const TextFormat::ParseInfoTree* tree = tree_.get();
-  const Descriptor* type = proto::Study::descriptor();
-  for (const Step& step : steps) {
-    const FieldDescriptor* field = type->FindFieldByName(step.field);
-    const int index = field->is_repeated() ? step.index : -1;
-    const auto location = tree->GetLocation(field, index);
-    if (location.line < 0) break;
-    place = PlaceText(path_, location.line, location.column);
-    type = field->message_type();
-    if (type == nullptr) break;
-    tree = tree->GetTreeForNested(field, index);
-    if (tree == nullptr) break;
-  }
-  return place;
+std::string WrittenStudy::PlaceOf(std::initializer_list<PathStep> steps) const {
+  return PlaceInFile(path_, *tree_, *proto::Study::descriptor(), steps);
 }
 
 absl::StatusOr<WrittenStudy> WrittenStudy::Parse(absl::string_view text, const std::string& path) {
   WrittenStudy written(path);
   written.tree_ = std::make_unique<TextFormat::ParseInfoTree>();
-  FirstParseError error(path);
-  TextFormat::Parser parser;
-  parser.RecordErrorsTo(&error);
-  parser.WriteLocationsTo(written.tree_.get());
   proto::Study& study = written.study_;
-  if (!parser.ParseFromString(std::string(text), &study)) return absl::InvalidArgumentError(error.text());
+  const auto as_it_is = [](const std::string& message) { return message; };
+  TETHYS_RETURN_IF_ERROR(ParseTextFormat(text, path, as_it_is, study, *written.tree_));
   if (study.name().empty()) study.set_name(std::filesystem::path(path).stem().string());
   if (study.repeats() == 0) study.set_repeats(1);
   TETHYS_RETURN_IF_ERROR(CheckNumbers(written));

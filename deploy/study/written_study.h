@@ -12,6 +12,7 @@
 #include "absl/strings/string_view.h"
 #include "proto/study.pb.h"
 #include "runtime/base/status.h"
+#include "runtime/job/job_fields.h"
 
 namespace tethys {
 
@@ -22,13 +23,8 @@ class WrittenStudy {
   static absl::StatusOr<WrittenStudy> Read(const std::string& path);
   static absl::StatusOr<WrittenStudy> Parse(absl::string_view text, const std::string& path);
 
-  // A step into a message: a field and, if it is repeated, an index.
-  struct Step {
-    const char* field;
-    int index;
-  };
   // "FILE:LINE:COLUMN" of the last step that has a place.
-  std::string PlaceOf(std::initializer_list<Step> steps) const;
+  std::string PlaceOf(std::initializer_list<PathStep> steps) const;
 
   const proto::Study& study() const { return study_; }
   const std::string& path() const { return path_; }

@@ -1,7 +1,6 @@
 #include "runtime/job/job_file.h"
 
 #include <google/protobuf/descriptor.h>
-#include <google/protobuf/io/tokenizer.h>
 #include <google/protobuf/text_format.h>
 
 #include <algorithm>
@@ -16,6 +15,7 @@
 #include "runtime/base/file.h"
 #include "runtime/job/job_fields.h"
 #include "runtime/job/job_validation.h"
+#include "runtime/job/text_format_file.h"
 
 namespace tethys {
 namespace {
@@ -25,11 +25,6 @@ using google::protobuf::FieldDescriptor;
 using google::protobuf::TextFormat;
 
 constexpr int64_t kMaxJobFileBytes = 1 << 20;
-
-// protobuf counts lines and columns from 0, editors from 1.
-std::string Place(absl::string_view file, int line, int column) {
-  return absl::StrCat(file, ":", line + 1, ":", column + 1);
-}
 
 // The text between `before` and the next quote, or nothing.
 absl::string_view Quoted(absl::string_view text, absl::string_view before) {
@@ -73,21 +68,6 @@ std::string WithRemedy(const std::string& message) {
   return message;
 }
 
-// Keeps the first error: later ones mostly follow from it.
-class FirstError : public google::protobuf::io::ErrorCollector {
- public:
-  explicit FirstError(absl::string_view file) : file_(file) {}
-  void AddError(int line, int column, const std::string& message) override {
-    if (text_.empty()) text_ = absl::StrCat(Place(file_, line, column), ": ", WithRemedy(message));
-  }
-  void AddWarning(int, int, const std::string&) override {}
-  const std::string& text() const { return text_; }
-
- private:
-  const absl::string_view file_;
-  std::string text_;
-};
-
 // Finds the place where a field got its value.
 class Locations {
  public:
@@ -115,25 +95,9 @@ class Locations {
   }
 
   std::string FindInFile(absl::string_view path) const {
-    std::string place(file_);
     const absl::StatusOr<std::vector<PathStep>> steps = ParsePath(path);
-    if (!steps.ok()) return place;
-    const TextFormat::ParseInfoTree* tree = &tree_;
-    const Descriptor* type = proto::Job::descriptor();
-    for (const PathStep& step : *steps) {
-      const FieldDescriptor* field = type->FindFieldByName(step.name);
-      if (field == nullptr) break;
-      // A list as a whole is where its first element is.
-      const int index = field->is_repeated() ? std::max(step.index, 0) : step.index;
-      const auto location = tree->GetLocation(field, index);
-      if (location.line < 0) break;
-      place = Place(file_, location.line, location.column);
-      type = field->message_type();
-      if (type == nullptr) break;
-      tree = tree->GetTreeForNested(field, index);
-      if (tree == nullptr) break;
-    }
-    return place;
+    if (!steps.ok()) return std::string(file_);
+    return PlaceInFile(file_, tree_, *proto::Job::descriptor(), *steps);
   }
 
   const absl::string_view file_;
@@ -186,11 +150,7 @@ absl::Status ReadFields(absl::string_view text, const std::string& file_name,
                         WrittenJob& written) {
   written.variant.varied.assign(variations.size(), false);
   proto::Job& job = written.variant.job;
-  FirstError error(file_name);
-  TextFormat::Parser parser;
-  parser.RecordErrorsTo(&error);
-  parser.WriteLocationsTo(&written.tree);
-  if (!parser.ParseFromString(std::string(text), &job)) return absl::InvalidArgumentError(error.text());
+  TETHYS_RETURN_IF_ERROR(ParseTextFormat(text, file_name, WithRemedy, job, written.tree));
   for (const std::string& override : overrides) {
     TETHYS_RETURN_IF_ERROR(ApplyOverride("--set=", override, job, written.applied));
   }

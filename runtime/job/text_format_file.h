@@ -1,0 +1,33 @@
+// Files in protobuf's text format, with the places of their fields for messages to the user: job files and
+// studies. Pure; any thread.
+#ifndef TETHYS_RUNTIME_JOB_TEXT_FORMAT_FILE_H_
+#define TETHYS_RUNTIME_JOB_TEXT_FORMAT_FILE_H_
+
+#include <google/protobuf/text_format.h>
+
+#include <string>
+
+#include "absl/functional/function_ref.h"
+#include "absl/strings/string_view.h"
+#include "absl/types/span.h"
+#include "runtime/base/status.h"
+#include "runtime/job/job_fields.h"
+
+namespace tethys {
+
+// Parses `text` into `message`, and the places of its fields into `tree`. InvalidArgument: "FILE:LINE:COLUMN:
+// " and what `reword` makes of protobuf's words for the first error, because later ones mostly follow from
+// it.
+absl::Status ParseTextFormat(absl::string_view text, absl::string_view file,
+                             absl::FunctionRef<std::string(const std::string&)> reword,
+                             google::protobuf::Message& message,
+                             google::protobuf::TextFormat::ParseInfoTree& tree);
+
+// "FILE:LINE:COLUMN" of the field that `steps` lead to from a message of `type`, or of the nearest message
+// around it that has a place; FILE if there is none.
+std::string PlaceInFile(absl::string_view file, const google::protobuf::TextFormat::ParseInfoTree& tree,
+                        const google::protobuf::Descriptor& type, absl::Span<const PathStep> steps);
+
+}  // namespace tethys
+
+#endif  // TETHYS_RUNTIME_JOB_TEXT_FORMAT_FILE_H_
