@@ -106,7 +106,8 @@ class JobLaunch {
   SignalSource signals_;
   JobProcesses processes_{secret_.job_id, options_.run_dir + "/log"};
   std::vector<Task> tasks_;
-  LogFollower logs_{[this](const std::string& line) { Note(line); }};  // Empty unless logs are shown.
+  LogFollower logs_{
+      [this](const std::string& line) { listener_.OnLogLine(line); }};  // Empty unless logs are shown.
   JobEnd end_;
   std::string chief_address_;
   int restarts_ = 0;

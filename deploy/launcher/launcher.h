@@ -25,9 +25,25 @@ class ProgressListener {
  public:
   virtual ~ProgressListener() = default;
   virtual void OnEvent(const proto::ProgressEvent& event) = 0;
+  // A line that a process wrote to its log; called if LaunchOptions::show_logs is set.
+  virtual void OnLogLine(const std::string& line) = 0;
   // Whether much output is still to be shown. If so, the launcher leaves new log lines in their files for
   // now.
   virtual bool Behind() const { return false; }
+};
+
+// Hands on what it receives. A subclass uses the events on their way and hands on each.
+class ForwardingListener : public ProgressListener {
+ public:
+  explicit ForwardingListener(ProgressListener& next) : next_(next) {}
+  void OnLogLine(const std::string& line) override { next_.OnLogLine(line); }
+  bool Behind() const override { return next_.Behind(); }
+
+ protected:
+  ProgressListener& next() { return next_; }
+
+ private:
+  ProgressListener& next_;
 };
 
 struct LaunchOptions {

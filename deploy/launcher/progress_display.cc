@@ -59,6 +59,8 @@ class ProgressDisplay final : public ProgressListener {
 
   bool Behind() const override { return output_.behind(); }
 
+  void OnLogLine(const std::string& line) override { Print(line); }
+
   void OnEvent(const proto::ProgressEvent& event) override {
     switch (event.event_case()) {
       case proto::ProgressEvent::kStarted:

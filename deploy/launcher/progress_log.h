@@ -1,6 +1,5 @@
 // Writes a run's events to RUN_DIR/progress.jsonl (deploy/live/progress_file.h) and forwards them. If that
-// fails, the next listener gets a note once, and the run goes on without the file. Lines of the processes'
-// logs are left out, because they have files of their own.
+// fails, the next listener gets a note once, and the run goes on without the file.
 #ifndef TETHYS_DEPLOY_LAUNCHER_PROGRESS_LOG_H_
 #define TETHYS_DEPLOY_LAUNCHER_PROGRESS_LOG_H_
 
@@ -8,16 +7,15 @@
 #include <string>
 #include <utility>
 
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "deploy/launcher/launcher.h"
 #include "deploy/live/progress_file.h"
 
 namespace tethys {
 
-class ProgressLog final : public ProgressListener {
+class ProgressLog final : public ForwardingListener {
  public:
-  ProgressLog(const std::string& run_dir, ProgressListener& next) : next_(next) {
+  ProgressLog(const std::string& run_dir, ProgressListener& next) : ForwardingListener(next) {
     absl::StatusOr<std::unique_ptr<ProgressFile>> file = ProgressFile::Open(run_dir);
     if (file.ok()) {
       file_ = *std::move(file);
@@ -26,26 +24,22 @@ class ProgressLog final : public ProgressListener {
     }
   }
   void OnEvent(const proto::ProgressEvent& event) override {
-    const bool logged = absl::StartsWith(event.note(), "[");
-    if (file_ != nullptr && !logged) {
+    if (file_ != nullptr) {
       if (const absl::Status written = file_->Add(event); !written.ok()) {
         file_ = nullptr;
         Warn(written);
       }
     }
-    next_.OnEvent(event);
+    next().OnEvent(event);
   }
-  bool Behind() const override { return next_.Behind(); }
 
  private:
   void Warn(const absl::Status& status) {
     proto::ProgressEvent event;
-    event.set_note(
-        absl::StrCat("warning: tethys watch cannot show this run any further: ", status.message()));
-    next_.OnEvent(event);
+    event.set_note(absl::StrCat("warning: ", kProgressFile, " ends here: ", status.message()));
+    next().OnEvent(event);
   }
 
-  ProgressListener& next_;
   std::unique_ptr<ProgressFile> file_;  // Null after an error.
 };
 

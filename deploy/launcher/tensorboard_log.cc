@@ -41,7 +41,9 @@ void AddQuality(const std::string& split, double loss, Accuracy accuracy, proto:
 }  // namespace
 
 TensorboardLog::TensorboardLog(TensorboardOptions options, ProgressListener& next)
-    : options_(std::move(options)), next_(next), last_progress_step_(options_.resumed_from.value_or(-1)) {
+    : ForwardingListener(next),
+      options_(std::move(options)),
+      last_progress_step_(options_.resumed_from.value_or(-1)) {
   const double now = options_.wall_seconds();
   absl::StatusOr<std::unique_ptr<EventFile>> file = EventFile::Create(options_.run_dir, now, HostName());
   if (!file.ok()) {
@@ -58,7 +60,7 @@ TensorboardLog::TensorboardLog(TensorboardOptions options, ProgressListener& nex
 void TensorboardLog::OnEvent(const proto::ProgressEvent& event) {
   if (event.has_progress()) AddProgress(event.progress());
   if (event.has_epoch()) AddEpoch(event.epoch());
-  next_.OnEvent(event);
+  next().OnEvent(event);
 }
 
 void TensorboardLog::AddProgress(const proto::Progress& progress) {
@@ -137,7 +139,7 @@ void TensorboardLog::NoteFailure(const absl::Status& status) {
   file_ = nullptr;
   proto::ProgressEvent event;
   event.set_note(absl::StrCat("TensorBoard will not see all of this run: ", StatusText(status)));
-  next_.OnEvent(event);
+  next().OnEvent(event);
 }
 
 }  // namespace tethys

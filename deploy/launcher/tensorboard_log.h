@@ -39,12 +39,11 @@ struct TensorboardOptions {
   std::function<double(int64_t epoch, int64_t position)> learning_rate = {};
 };
 
-class TensorboardLog final : public ProgressListener {
+class TensorboardLog final : public ForwardingListener {
  public:
   TensorboardLog(TensorboardOptions options, ProgressListener& next);
 
   void OnEvent(const proto::ProgressEvent& event) override;
-  bool Behind() const override { return next_.Behind(); }
 
   // Called after the run: adds the test results and the mean times of a step's phases from steps.csv.
   void AddResults(const proto::RunSummary& summary, absl::string_view steps_csv);
@@ -62,7 +61,6 @@ class TensorboardLog final : public ProgressListener {
   void NoteFailure(const absl::Status& status);
 
   const TensorboardOptions options_;
-  ProgressListener& next_;
   std::unique_ptr<EventFile> file_;     // Null after a failed write.
   std::map<int64_t, EpochEnd> epochs_;  // The epochs that ended in this attempt, by number from 0.
   int64_t last_progress_step_;          // Initially the step of a resumed run's checkpoint; -1 in a new run.

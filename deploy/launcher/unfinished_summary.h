@@ -15,20 +15,18 @@
 namespace tethys {
 
 // Forwards all events. Remembers whether training has started, and the result of the last epoch that ended.
-class EpochWatcher final : public ProgressListener {
+class EpochWatcher final : public ForwardingListener {
  public:
-  explicit EpochWatcher(ProgressListener& next) : next_(next) {}
+  using ForwardingListener::ForwardingListener;
   void OnEvent(const proto::ProgressEvent& event) override {
     started_ = started_ || event.has_started();
     if (event.has_epoch()) last_ = event.epoch();
-    next_.OnEvent(event);
+    next().OnEvent(event);
   }
-  bool Behind() const override { return next_.Behind(); }
   bool started() const { return started_; }
   const absl::optional<proto::EpochResult>& last() const { return last_; }
 
  private:
-  ProgressListener& next_;
   bool started_ = false;
   absl::optional<proto::EpochResult> last_;
 };

@@ -109,6 +109,7 @@ absl::Status ProgressFile::Write(const proto::ProgressEvent& event) {
 absl::Status ProgressFile::Thin() {
   TETHYS_ASSIGN_OR_RETURN(const std::string lines, ReadFile(path_));
   const std::string thinned = ThinLines(lines, most_bytes_ / 2);
+  // No WriteFileAtomically, because the launcher must not wait for the disk.
   const std::string temporary = path_ + ".tmp";
   {
     FileDescriptor fd(open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644));
@@ -145,7 +146,7 @@ absl::Status ProgressReader::Reopen(const std::function<void()>& restart) {
   struct stat found;
   if (stat(path_.c_str(), &found) != 0) return errno == ENOENT ? absl::OkStatus() : ErrnoStatus(errno, path_);
   if (file_.valid() && found.st_ino == inode_ && found.st_size >= offset_) return absl::OkStatus();
-  // Without blocking, should the name be that of a pipe.
+  // O_NONBLOCK: the name may be that of a pipe, whose opening would wait for a writer.
   file_ = FileDescriptor(open(path_.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   if (!file_.valid()) return ErrnoStatus(errno, path_);
   if (fstat(file_.get(), &found) != 0) return ErrnoStatus(errno, path_);

@@ -1,5 +1,5 @@
 // RUN_DIR/progress.jsonl: the events of a run as the launcher receives them, one proto::ProgressEvent a line
-// in protobuf's JSON mapping. The launcher writes the file; `tethys watch` reads it while it grows and
+// in protobuf's JSON mapping. The launcher writes the file; a program may read it while it grows and
 // afterwards. Blocking on a local file; thread-compatible.
 //
 // The file is bounded: beyond kMostBytes it is replaced by a thinned one. The newest lines stay as they are,
@@ -23,8 +23,8 @@ namespace tethys {
 extern const char kProgressFile[];  // The file's name in the run directory.
 
 // Returns at most about `most` bytes of `lines`: leaves out every second pulse and progress that begins
-// before the last `most` / 4 bytes, again and again, then every second of the other events there. Pure. What
-// is longer than all that is cut at its beginning.
+// before the last `most` / 4 bytes, again and again, then every second of the other events there, and at last
+// lines at the beginning. Pure.
 std::string ThinLines(absl::string_view lines, int64_t most);
 
 class ProgressFile {
@@ -35,7 +35,8 @@ class ProgressFile {
   static absl::StatusOr<std::unique_ptr<ProgressFile>> Open(const std::string& run_dir,
                                                             int64_t most_bytes = kMostBytes);
 
-  // Of the progress between two other events only the last is written, just before the later event.
+  // Several progress events between two others are written as one, the last of them, just before the later
+  // event.
   absl::Status Add(const proto::ProgressEvent& event);
 
  private:

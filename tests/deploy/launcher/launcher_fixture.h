@@ -25,6 +25,7 @@ class Recorder final : public ProgressListener {
     if (event.has_progress()) training_ = true;
     if (event.has_progress() && on_progress) std::exchange(on_progress, nullptr)();
   }
+  void OnLogLine(const std::string& line) override { notes.push_back(line); }
   bool Behind() const override {
     if (training_ && on_behind) on_behind();
     return on_behind != nullptr;

@@ -22,6 +22,7 @@ class Recorder final : public ProgressListener {
     ++events;
     if (event.has_note()) notes.push_back(event.note());
   }
+  void OnLogLine(const std::string& line) override { notes.push_back(line); }
   int events = 0;
   std::vector<std::string> notes;
 };

@@ -127,25 +127,25 @@ TEST_F(ProgressFileTest, FileStaysBoundedAndKeepsItsBeginningAndItsEnd) {
   EXPECT_EQ(words[words.size() - 2], "pulse 4999");
 }
 
+struct Words final : ProgressListener {
+  void OnEvent(const proto::ProgressEvent& event) override { words.push_back(event.note()); }
+  void OnLogLine(const std::string& line) override { words.push_back(line); }
+  std::vector<std::string> words;
+};
+
 TEST_F(ProgressFileTest, MissingPlaceForTheFileIsNotedOnceAndEventsGoOn) {
-  struct Words final : ProgressListener {
-    void OnEvent(const proto::ProgressEvent& event) override { notes.push_back(event.note()); }
-    std::vector<std::string> notes;
-  } words;
-  ProgressLog log(directory() + "/missing", words);
+  Words next;
+  ProgressLog log(directory() + "/missing", next);
   log.OnEvent(Note("a"));
-  EXPECT_THAT(words.notes, ElementsAre(HasSubstr("cannot show this run any further"), "a"));
+  EXPECT_THAT(next.words, ElementsAre(HasSubstr("progress.jsonl ends here"), "a"));
 }
 
 TEST_F(ProgressFileTest, LinesOfLogsAreForwardedAndNotWritten) {
-  struct Words final : ProgressListener {
-    void OnEvent(const proto::ProgressEvent& event) override { notes.push_back(event.note()); }
-    std::vector<std::string> notes;
-  } words;
-  ProgressLog log(directory(), words);
-  log.OnEvent(Note("[worker 1 on slave1] hello"));
+  Words next;
+  ProgressLog log(directory(), next);
+  log.OnLogLine("[worker 1 on slave1] hello");
   log.OnEvent(Note("saved"));
-  EXPECT_THAT(words.notes, ElementsAre("[worker 1 on slave1] hello", "saved"));
+  EXPECT_THAT(next.words, ElementsAre("[worker 1 on slave1] hello", "saved"));
   EXPECT_THAT(Read(), ElementsAre("restart", "note saved"));
 }
 
