@@ -100,11 +100,6 @@ void ForgetPeak() {
   if (file.valid()) WriteFully(file.get(), "5", 1, "clear_refs").IgnoreError();
 }
 
-std::string BootId() {
-  const absl::StatusOr<std::string> text = ReadFile("/proc/sys/kernel/random/boot_id", kSmallFile);
-  return text.ok() ? std::string(absl::StripAsciiWhitespace(*text)) : "";
-}
-
 MemoryLimit::MemoryLimit(int64_t bytes) {
   if (bytes <= 0 || getrlimit(RLIMIT_DATA, &before_) != 0) return;
   rlimit limit = before_;

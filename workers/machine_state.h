@@ -1,5 +1,5 @@
-// What a measurement needs to know about this machine: the CPU time that went to this thread, to others and
-// to the hypervisor meanwhile, and memory. Blocks on small files of /proc; any thread.
+// The state of this machine that a measurement depends on: the CPU time that went to this thread, to others
+// and to the hypervisor meanwhile, and memory. Blocks on small files of /proc; any thread.
 #ifndef TETHYS_WORKERS_MACHINE_STATE_H_
 #define TETHYS_WORKERS_MACHINE_STATE_H_
 
@@ -40,9 +40,6 @@ void ForgetPeak();
 
 // Memory of this process alone (VmData), touched or not: what MemoryLimit limits. 0: not known.
 int64_t OwnMemory();
-
-// The boot id of the kernel; empty: not known. Machines with the same one are one computer.
-std::string BootId();
 
 // While it lives, this process gets at most `bytes` of memory of its own (RLIMIT_DATA); 0: no limit. The
 // limit is of the whole process.

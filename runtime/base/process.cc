@@ -9,6 +9,7 @@
 #include <thread>
 #include <vector>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_split.h"
 #include "runtime/base/file.h"
@@ -29,6 +30,11 @@ std::string HostName() {
   char name[256] = "localhost";
   gethostname(name, sizeof(name) - 1);
   return name;
+}
+
+std::string BootId() {
+  const absl::StatusOr<std::string> text = ReadFile("/proc/sys/kernel/random/boot_id", 1024);
+  return text.ok() ? std::string(absl::StripAsciiWhitespace(*text)) : "";
 }
 
 absl::optional<int64_t> ProcessStart(int64_t process) {

@@ -14,6 +14,9 @@ int64_t ResidentBytes();
 
 std::string HostName();
 
+// The boot id of the kernel; empty: not known. Hosts with the same one are parts of one computer.
+std::string BootId();
+
 // When a process of this host started, in clock ticks since the host did; with the number it identifies a
 // process for good. Nullopt: there is no such process, or /proc does not show it.
 absl::optional<int64_t> ProcessStart(int64_t process);

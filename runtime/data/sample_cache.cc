@@ -291,9 +291,9 @@ absl::StatusOr<std::shared_ptr<const SampleSource>> OpenInMemory(const HostCache
                                                                  const SampleCacheRequest& request,
                                                                  const OpenSource& open_source) {
   // Hosts may share a file system, and then have notes of their own.
-  absl::StatusOr<std::string> boot = ReadFile("/proc/sys/kernel/random/boot_id", 64);
+  const std::string boot = BootId();
   const std::string suffix =
-      absl::StrCat("-", CacheKey().Add(boot.ok() ? *boot : HostName()).text(), ".memory");
+      absl::StrCat("-", CacheKey().Add(boot.empty() ? HostName() : boot).text(), ".memory");
   const std::string name = absl::StrCat("samples-", request.content.key, suffix);
   const std::string note = cache.PathOf(name);
   TETHYS_ASSIGN_OR_RETURN(const CacheLock lock, cache.Lock(name));

@@ -22,7 +22,6 @@ namespace {
 // The shortest interval that CollectLast samples: a machine's CPU time is counted in ticks of 10 ms.
 constexpr Nanoseconds kLeastInterval = 100 * kMillisecond;
 constexpr int64_t kMaxProcBytes = int64_t{4} << 20;
-constexpr char kBootIdFile[] = "/proc/sys/kernel/random/boot_id";
 
 template <typename Value, typename Parse>
 Value ReadProc(const char* path, const Parse& parse) {
@@ -30,10 +29,6 @@ Value ReadProc(const char* path, const Parse& parse) {
   if (!text.ok()) return Value{};
   const absl::StatusOr<Value> value = parse(*text);
   return value.ok() ? *value : Value{};
-}
-
-absl::StatusOr<std::string> ParseLine(const std::string& text) {
-  return std::string(absl::StripAsciiWhitespace(text));
 }
 
 Nanoseconds ProcessCpu() {
@@ -83,7 +78,7 @@ ByteCounts TcpCounter::Count() {
 }
 
 ResourceSampler::ResourceSampler(const Clock& clock, const Options& options)
-    : clock_(clock), options_(options), boot_id_(ReadProc<std::string>(kBootIdFile, ParseLine)) {
+    : clock_(clock), options_(options), boot_id_(BootId()) {
   if (options_.interval <= 0) return;
   last_ = clock_.Now();
   due_ = last_ + options_.interval;
