@@ -79,6 +79,14 @@ std::string DurationText(double seconds) {
   return absl::StrFormat("%d:%02d:%02d", minutes / 60, minutes % 60, whole % 60);
 }
 
+std::string TimeText(double seconds) {
+  const double size = std::abs(seconds);
+  if (size < 1e-3) return absl::StrFormat("%.3g us", 1e6 * seconds);
+  if (size < 1) return absl::StrFormat("%.3g ms", 1e3 * seconds);
+  if (size < 100) return absl::StrFormat("%.3g s", seconds);
+  return DurationText(seconds);
+}
+
 int DisplayWidth(absl::string_view text) { return std::count_if(text.begin(), text.end(), StartsCodePoint); }
 
 std::string Truncate(absl::string_view text, int columns) {

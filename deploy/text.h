@@ -15,6 +15,8 @@ std::string CountText(int64_t count);  // "54,000"
 std::string PluralText(int64_t count, const std::string& noun);
 std::string BytesText(int64_t bytes);      // "512 B", "398 KiB", "1.5 MiB"
 std::string DurationText(double seconds);  // "0:07", "12:34", "1:02:03"
+// With three digits that count: "-35.2 us", "4.21 ms", "3.4 s"; from 100 s on as DurationText.
+std::string TimeText(double seconds);
 
 // The width in a terminal's columns, counted as code points, which is right for the few characters beyond
 // ASCII used here.

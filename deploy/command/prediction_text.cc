@@ -49,13 +49,6 @@ std::string ValidityText(const proto::Prediction& prediction) {
 
 }  // namespace
 
-std::string SecondsText(double seconds) {
-  if (seconds < 1e-3) return absl::StrFormat("%.3g us", 1e6 * seconds);
-  if (seconds < 1) return absl::StrFormat("%.3g ms", 1e3 * seconds);
-  if (seconds < 100) return absl::StrFormat("%.3g s", seconds);
-  return DurationText(seconds);
-}
-
 std::string PredictionText(const proto::Prediction& prediction, const proto::Job& job,
                            const std::string& source) {
   std::string text = absl::StrCat("Prediction (", source, ")\n");
@@ -63,7 +56,7 @@ std::string PredictionText(const proto::Prediction& prediction, const proto::Job
     absl::StrAppendFormat(&text, "  %-14s %s\n", what, value);
   };
   const auto time = [&](const char* what, bool given, const proto::Estimate& estimate) {
-    if (given) add(what, EstimateText(estimate, SecondsText));
+    if (given) add(what, EstimateText(estimate, TimeText));
   };
   time(LeasesBatches(job) && !job.strategy().parameter_server().has_stale_synchronous() ? "update" : "step",
        prediction.has_step(), prediction.step());

@@ -11,12 +11,9 @@ namespace tethys {
 
 // A line for each of step, samples a second, epoch, total, cost, start-up, staleness and memory, with its 90
 // % interval, and lines on what bounds the step and how far to trust it. `source` says where it comes from.
-// Without a step only what follows from the plan.
+// A prediction without a step has only the lines that follow from the plan.
 std::string PredictionText(const proto::Prediction& prediction, const proto::Job& job,
                            const std::string& source);
-
-// "812 us", "4.21 ms", "3.4 s", "12:34", with three digits that count.
-std::string SecondsText(double seconds);
 
 }  // namespace tethys
 

@@ -1,4 +1,4 @@
-// What a curve says, in sentences.
+// The sentences on a curve.
 #include <algorithm>
 #include <cmath>
 #include <utility>
@@ -15,12 +15,6 @@ namespace {
 constexpr double kNearlyBest = 0.95;
 constexpr int kMostSegmentsInWords = 4;
 
-std::string TimeText(double seconds) {
-  const double size = std::abs(seconds);
-  if (size >= 1) return absl::StrFormat("%.3g s", seconds);
-  if (size >= 1e-3) return absl::StrFormat("%.3g ms", seconds * 1e3);
-  return absl::StrFormat("%.3g us", seconds * 1e6);
-}
 std::string ShareText(double share) { return absl::StrFormat("%.2g %%", 100 * share); }
 std::string SignedShareText(double share) { return absl::StrFormat("%+.2g %%", 100 * share); }
 

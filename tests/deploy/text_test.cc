@@ -28,6 +28,10 @@ TEST(TextTest, ShowsDurationsAsOnClock) {
   EXPECT_EQ(DurationText(83.4), "1:23");
   EXPECT_EQ(DurationText(3723), "1:02:03");
   EXPECT_EQ(DurationText(-5), "0:00");
+  EXPECT_EQ(TimeText(-35.16e-6), "-35.2 us");
+  EXPECT_EQ(TimeText(0.004213), "4.21 ms");
+  EXPECT_EQ(TimeText(3.4), "3.4 s");
+  EXPECT_EQ(TimeText(754), "12:34");
   EXPECT_EQ(DurationText(std::numeric_limits<double>::quiet_NaN()), "0:00");
 }
 
