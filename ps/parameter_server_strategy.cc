@@ -13,13 +13,6 @@
 namespace tethys {
 namespace {
 
-// The most unanswered messages to one server (the window). Without a window, a worker's gradients run ahead
-// of the answers or of other workers' gradients, and fill the links' queues. Measured over links of 200
-// Mbit/s, as the ratio of a round's time to its lower bound (tests/bench/link_bench.cc): with two workers,
-// two servers and 400 KB in messages of 12 KiB, 1.07 for a window of two, 1.10 for three, 1.15 for four; with
-// one worker, one server and 4 MB, 1.10 for three, 1.33 without a window. A window of two is too small for
-// longer links.
-constexpr int kWindow = 3;
 constexpr double kDefaultStepTimeout = 30;  // Seconds.
 // Sequence numbers of pulls begin here, beyond those of all pushes.
 constexpr uint64_t kFirstPull = uint64_t{1} << 63;
@@ -338,7 +331,7 @@ absl::StatusOr<std::unique_ptr<Strategy>> CreateParameterServerStrategy(
   client.clock = options.clock;
   const bool in_step = IsBulkSynchronous(plan.job().strategy().parameter_server());
   // If updates depend on norms, servers answer when they have the whole push.
-  client.window = in_step && !ExchangesNorms(plan.job()) ? kWindow : 0;
+  client.window = in_step && !ExchangesNorms(plan.job()) ? kMessageWindow : 0;
   client.pushes_bring_values = !PullsBeforeStep(plan.job().strategy().parameter_server());
   return std::make_unique<ParameterServerStrategy>(std::move(options),
                                                    ParameterClient::Create(std::move(client)));

@@ -31,7 +31,6 @@ ExchangeNeeds Scaled(ExchangeNeeds needs, double share) {
   needs.link *= share;
   needs.least *= share;
   needs.loop_bytes *= share;
-  needs.staging_bytes *= share;
   for (ComputerWork& work : needs.work) {
     work.bytes *= share;
     work.messages *= share;
@@ -50,7 +49,6 @@ std::vector<ResourceTime> ResourceTimes(const ExchangeNeeds& needs, const proto:
     add(absl::StrCat("CPU of exchange on ", work->name), WorkSeconds(*work, cost));
   }
   add("server loop", needs.loop_bytes * cost.loop_per_byte());
-  add("copies of the GPU", needs.staging_bytes * cost.staging_per_byte());
   return times;
 }
 

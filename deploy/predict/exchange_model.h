@@ -19,7 +19,7 @@ inline constexpr char kSharedMemory[] = "shared_memory";
 inline constexpr char kServers[] = "servers";
 inline constexpr char kLocal[] = "local";
 
-// What all processes of one computer send and receive together.
+// The bytes and messages that all processes of one computer send and receive together.
 struct ComputerWork {
   std::string name = {};
   double bytes = 0;
@@ -31,12 +31,11 @@ struct ExchangeNeeds {
   std::string transport = {};
   double link = 0;      // Seconds of the busiest direction of a link, if flows share it equally.
   bool shared = false;  // Several flows share it, so that the slowest takes longer (fairness).
-  double delay = 0;     // Seconds that pass whatever the rate; added to `link`.
+  double delay = 0;     // Seconds that do not depend on the rate; added to `link`.
   double least = 0;     // The link's time is at least this: steps that follow one another.
   std::string link_name = {};
   std::vector<ComputerWork> work = {};
-  double loop_bytes = 0;     // Of the busiest server.
-  double staging_bytes = 0;  // Between a GPU and its host.
+  double loop_bytes = 0;  // Of the busiest server.
 };
 
 // An exchange of `share` of the gradients. The delay is paid once, so it stays as it is.
@@ -51,7 +50,7 @@ std::vector<ResourceTime> ResourceTimes(const ExchangeNeeds& needs, const proto:
 // Requires p >= 1 and times that are not negative. The largest time and the sum bound the result.
 double Norm(const std::vector<ResourceTime>& times, double p);
 
-// Without the cost's step_overhead, which comes once in a step.
+// The norm of the exchange's times. The cost's step_overhead comes once in a step and is not part of it.
 double ExchangeSeconds(const ExchangeNeeds& needs, const proto::ExchangeCost& cost);
 
 // The CPU time of the busiest computer's exchange, divided by its capacity.
@@ -65,7 +64,7 @@ proto::ExchangeCost UsualCost(const std::string& transport);
 
 // ---- links
 
-// What a direction of all links from (or to) a host of a job offers.
+// The delay and rate of all links from (or to) a host of a job, in one direction.
 struct LinkOffer {
   double delay = 0;  // One way.
   double rate = 0;   // Bytes a second while both directions are used.

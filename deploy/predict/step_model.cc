@@ -226,7 +226,7 @@ absl::StatusOr<proto::Prediction> Predict(const proto::JobPlan& plan, const JobM
   }
   if (!(step > 0) || !std::isfinite(step)) {
     return absl::InvalidArgumentError(
-        absl::StrCat("the calibration predicts a step of ", step, " s: calibrate again"));
+        absl::StrCat("the calibration predicts a step of ", step, " s: measure again"));
   }
   Set(step, distance.half(), *prediction.mutable_step());
   AddRun(plan, machines, calibration, step, distance.half(), prediction);

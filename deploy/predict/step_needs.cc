@@ -5,13 +5,12 @@
 #include <map>
 
 #include "absl/strings/str_cat.h"
+#include "ps/message_plan.h"
 
 namespace tethys {
 namespace {
 
 constexpr double kLowerQuartile = 0.25;
-constexpr double kWindow =
-    3;  // Messages to a server that are under way at once (parameter_server_strategy.cc).
 
 // The needs of one step, built up part by part.
 class NeedsBuilder {
@@ -189,7 +188,7 @@ class NeedsBuilder {
       if (link.rate <= 0) continue;
       const double seconds = std::max(0.0, bytes + message - link.burst) / link.rate;
       all.delay = std::max(all.delay, 2 * link.delay);
-      const double windows = std::ceil(most_messages / kWindow);
+      const double windows = std::ceil(most_messages / kMessageWindow);
       all.least = std::max(all.least, windows * (2 * link.delay + message / link.rate));
       if (seconds <= all.link) continue;
       all.link = seconds;
@@ -293,7 +292,7 @@ StepTime LockStepTime(const StepNeeds& needs, const proto::Calibration& costs, b
   StepTime result;
   const double compute = needs.compute * straggler;
   const double overhead = CostOf(costs, needs.transport).step_overhead();
-  // What is hidden behind backward still needs its processors.
+  // An exchange that is hidden behind backward still needs its processors.
   result.exposed = std::max({0.0, end - needs.backward_end, std::min(work, all)});
   result.seconds = compute + result.exposed + overhead;
   result.shares = {{absl::StrCat("compute on ", needs.compute_name), compute}, {"overhead", overhead}};

@@ -6,6 +6,8 @@
 #include <cmath>
 #include <random>
 
+#include "deploy/predict/step_needs.h"
+
 namespace tethys {
 namespace {
 
@@ -32,7 +34,22 @@ double Between(double low, double high, std::mt19937& random) {
   return std::exp(std::uniform_real_distribution<>(std::log(low), std::log(high))(random));
 }
 
-TEST(StepSimulationTest, LockStepAgreesWithClosedForm) {
+// LockStepTime of a step whose exchange is `link` seconds of the busiest link and nothing else.
+double ClosedForm(double compute, double link) {
+  const ExchangeNeeds exchange{.transport = kServers, .link = link, .link_name = "busiest"};
+  StepNeeds needs;
+  needs.transport = kServers;
+  needs.compute = needs.backward_end = compute;
+  needs.parts.push_back({.ready = compute, .exchange = {exchange}});
+  proto::Calibration costs;
+  proto::ExchangeCost& servers = *costs.add_exchange();
+  servers.set_transport(kServers);
+  servers.set_fairness(1);
+  servers.set_norm(1);
+  return LockStepTime(needs, costs, /*mean=*/true).seconds;
+}
+
+TEST(StepSimulationTest, LockStepOnLinksAgreesWithClosedForm) {
   std::mt19937 random(1);
   for (int round = 0; round < 1000; ++round) {
     const int workers = std::uniform_int_distribution<int>(1, 9)(random);
@@ -46,7 +63,7 @@ TEST(StepSimulationTest, LockStepAgreesWithClosedForm) {
     ASSERT_TRUE(result.ok()) << result.status();
     // The answer to the last chunk follows the last gradients.
     const double busiest = std::max(bytes, workers * bytes / servers);
-    const double expected = compute + busiest / rate * (1 + 1.0 / cluster.chunks);
+    const double expected = ClosedForm(compute, busiest / rate * (1 + 1.0 / cluster.chunks));
     EXPECT_NEAR(result->step / expected, 1, 0.03)
         << workers << "/" << servers << " compute " << compute << " bytes " << bytes << " rate " << rate;
   }
