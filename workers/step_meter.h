@@ -38,7 +38,7 @@ class StepMeter {
   // unlimited. With a limit, a library may end the process where it lacks memory.
   absl::Status Try(int64_t batch, int64_t bytes);
 
-  // What the machine and the device are. Errors are those of the device.
+  // Describes the machine and the device. Errors are those of the device.
   absl::StatusOr<proto::MeterFacts> Facts();
 
  private:

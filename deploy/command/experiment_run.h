@@ -19,7 +19,7 @@ namespace tethys {
 struct ExperimentVariant {
   std::string name;  // Begins the names of its runs' directories; unique.
   proto::Job job;    // Resolved. Block i runs it with i added to its seed.
-  // Where the job came from, for messages (WithPlace in runtime/job/job_file.h).
+  // The place of the job, for messages (WithPlace in runtime/job/job_file.h).
   std::string file;
   std::vector<std::string> set;
   std::vector<std::string> varied;

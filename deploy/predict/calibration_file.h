@@ -13,7 +13,7 @@
 
 namespace tethys {
 
-// What a calibration is for: it holds for one build, one model, links with or without TLS, and some hosts.
+// A calibration holds for one build, one model, links with or without TLS, and some hosts.
 struct CalibrationKey {
   std::string build_id;
   uint64_t model_signature = 0;

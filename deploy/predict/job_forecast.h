@@ -36,8 +36,8 @@ ExchangeKind ExchangeOf(const proto::JobPlan& plan, const std::vector<int>& work
 
 // The vector that mirrored workers sum in a step, with the padding between variables.
 int64_t GradientBytes(const proto::JobPlan& plan, const Model& model);
-// What a rank sends in an all-reduce of `bytes` among n ranks, around the ring or through shared memory. It
-// receives as much.
+// The bytes that a rank sends in an all-reduce of `bytes` among n ranks, around the ring or through shared
+// memory. It receives as much.
 int64_t RingBytes(int64_t bytes, int64_t n);
 int64_t SharedMemoryBytes(int64_t bytes, int64_t n);
 
@@ -48,13 +48,14 @@ struct BucketForecast {
 };
 absl::StatusOr<std::vector<BucketForecast>> ForecastBuckets(const proto::JobPlan& plan, const Model& model);
 
-// What a worker pushes to a server in a step.
+// The push of a worker to a server in a step.
 struct PushForecast {
   int64_t bytes = 0;  // Without padding.
   int64_t messages = 0;
   int64_t last_message_bytes = 0;
 };
-// By server. `one_machine`: all servers listen on loopback, which makes messages larger.
+// The pushes of a worker, by server. `one_machine`: all servers listen on loopback, which makes messages
+// larger.
 absl::StatusOr<std::vector<PushForecast>> ForecastPushes(const proto::JobPlan& plan, const Model& model,
                                                          bool one_machine);
 
@@ -73,9 +74,9 @@ struct ServerMemory {
 };
 // Copies of gradients that a server keeps: one for each worker, unless it adds each push on arrival.
 int64_t GradientCopies(const proto::JobPlan& plan);
-// Of a server that holds so many elements.
+// The memory of a server that holds so many elements.
 ServerMemory MemoryOfServer(const proto::JobPlan& plan, int64_t elements);
-// Of the largest server; 0 without servers.
+// The memory of the largest server; 0 without servers.
 int64_t LargestServerBytes(const proto::JobPlan& plan);
 
 }  // namespace tethys

@@ -22,7 +22,7 @@ namespace tethys {
 absl::StatusOr<proto::Prediction> Predict(const proto::JobPlan& plan, const JobMachines& machines,
                                           const proto::Calibration& calibration);
 
-// What is known without a calibration: bytes of a step, memory, and staleness.
+// Predicts without a calibration: bytes of a step, memory, and staleness.
 absl::StatusOr<proto::Prediction> PredictWithoutCalibration(const proto::JobPlan& plan,
                                                             const JobMachines& machines);
 

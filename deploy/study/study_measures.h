@@ -1,4 +1,4 @@
-// What a study measures of a run, by name. Pure; any thread.
+// The measures of a run that a study knows, by name. Pure; any thread.
 #ifndef TETHYS_DEPLOY_STUDY_STUDY_MEASURES_H_
 #define TETHYS_DEPLOY_STUDY_STUDY_MEASURES_H_
 

@@ -1,4 +1,4 @@
-// What a Meter (meter.h) and `tethys meter` say to one another. A question is a line:
+// The lines that a Meter (meter.h) and `tethys meter` exchange. A question is a line:
 //
 //   part BASE64              the next piece of a serialised JobPlan; a line is at most 4 KiB
 //   job                      makes the model of the plan that the parts are; answer: facts BASE64(MeterFacts)
