@@ -119,10 +119,13 @@ std::string SkippedText(const proto::SweepCurve& curve) {
 }
 
 std::string EffortText(const proto::SweepCurve& curve) {
-  return absl::StrCat("Measured in ", PluralText(curve.rounds(), "whole round"), ", ",
-                      PluralText(curve.visits(), "visit"), ", in ", absl::StrFormat("%.0f", curve.seconds()),
-                      " s; ", curve.disturbed(),
-                      " were put aside, because another program took a part of the processor.");
+  return absl::StrCat(
+      "Measured in ", PluralText(curve.rounds(), "whole round"), ", ", PluralText(curve.visits(), "visit"),
+      ", in ", absl::StrFormat("%.0f", curve.seconds()), " s; ",
+      curve.disturbed() == 0 ? "none was disturbed by another program."
+                             : absl::StrCat(curve.disturbed(),
+                                            " of them put aside, because another program took a part of the "
+                                            "processor."));
 }
 
 }  // namespace
