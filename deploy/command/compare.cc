@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
 #include "absl/types/optional.h"
 #include "deploy/command/command.h"
 #include "deploy/command/experiment_run.h"
@@ -20,6 +21,7 @@
 #include "deploy/report/report.h"
 #include "deploy/report/report_data.h"
 #include "deploy/report/resource_table.h"
+#include "deploy/report/variant_name.h"
 #include "deploy/text.h"
 #include "runtime/job/job.h"
 #include "runtime/job/job_file.h"
@@ -197,21 +199,23 @@ std::string ScalingTable(const Request& request, const std::vector<RunRecord>& r
   std::vector<std::vector<std::string>> rows;
   for (size_t i = 0; i < inputs.size(); ++i) {
     const bool known = scaling[i].speed_up > 0;
-    rows.push_back({request.experiment.variants[i].name, inputs[i].strategy,
-                    std::to_string(inputs[i].workers), std::to_string(request.labels[i].servers),
+    rows.push_back({VariantLetters(static_cast<int>(i)), request.experiment.variants[i].name,
+                    inputs[i].strategy, std::to_string(inputs[i].workers),
+                    std::to_string(request.labels[i].servers),
                     known ? absl::StrFormat("%.2f", scaling[i].speed_up) : "-",
                     known ? absl::StrFormat("%.0f", scaling[i].efficiency * 100) : "-"});
   }
-  return absl::StrCat(Table({{{"variant"}, true},
+  return absl::StrCat(Table({{{""}, true},
+                             {{"variant"}, true},
                              {{"strategy"}, true},
                              {{"workers"}},
                              {{"servers"}},
                              {{"speed-up"}},
                              {{"efficiency", "%"}}},
                             rows, width),
-                      "Speed-up: samples per second over those of ",
+                      "Speed-up: samples per second over those of ", VariantLetters(baseline), " (",
                       request.experiment.variants[baseline].name,
-                      ". Efficiency: speed-up over the ratio of workers.\n");
+                      "). Efficiency: speed-up over the ratio of workers.\n");
 }
 
 // Writes the report and prints its verdict.
@@ -220,8 +224,15 @@ void ReportAndPrintVerdict(const Request& request, const std::string& directory,
   const absl::Status written = report.ok() ? WriteReport(*report, directory) : report.status();
   if (report.ok()) {
     std::printf("Verdict\n\n");
-    for (const std::string& sentence : report->verdict()) {
-      std::printf("%s", Wrap(sentence, "  ", width).c_str());
+    const auto print = [width](const std::string& text) {
+      std::printf("%s", Wrap(text, "  ", width).c_str());
+    };
+    for (int i = 0; i < report->verdict_size(); ++i) {
+      print(report->verdict(i));
+      if (i > 0) continue;
+      if (report->caution_size() > 0)
+        print(absl::StrCat("Mind: ", absl::StrJoin(report->caution(), "; "), "."));
+      if (const std::string legend = LegendText(*report); !legend.empty()) print(legend + ".");
     }
     std::printf("\n");
   }

@@ -58,7 +58,7 @@ std::vector<int> VariantsNotWithin(double share, absl::Span<const RunRecord> run
     const proto::ReportVariant means = MeansOver(runs, variant, absl::nullopt);
     const proto::ReportValue& seconds = means.seconds();
     if (seconds.count() == 0) continue;
-    const double half = HalfInterval(seconds, seconds) * StandardError(seconds);
+    const double half = HalfWidth(seconds);
     if (seconds.count() < 2 || half > share * seconds.mean()) wide.push_back(variant);
   }
   return wide;

@@ -76,9 +76,9 @@ std::vector<std::string> LabelCells(const VariantLabel& label);
 // A CSV cell for a number, with more digits than any measurement here has.
 std::string NumberCell(double value);
 
-// A row per variant, with ± the standard error of the mean. Lines below the table name variants whose runs
-// exchanged gradients differently, and failed runs. `width`: the terminal's width, to which the table is cut
-// (Table in text.h); 0: no limit.
+// A row per variant, which begins with its letters (variant_name.h), with ± half of the mean's 95 % interval.
+// Lines below the table name variants whose runs exchanged gradients differently, and failed runs. `width`:
+// the terminal's width, to which the table is cut (Table in text.h); 0: no limit.
 std::string ComparisonTable(absl::Span<const VariantLabel> labels, absl::Span<const Variation> variations,
                             absl::Span<const RunRecord> runs, int width = 0);
 

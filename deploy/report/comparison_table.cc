@@ -10,6 +10,7 @@
 #include "deploy/report/medium.h"
 #include "deploy/report/report_value.h"
 #include "deploy/report/time_to_accuracy.h"
+#include "deploy/report/variant_name.h"
 #include "deploy/text.h"
 
 namespace tethys {
@@ -27,10 +28,13 @@ std::string FixedText(const ReportValue& value, double factor, int digits) {
   return value.count() == 0 ? kNothing : absl::StrFormat("%.*f", digits, value.mean() * factor);
 }
 
-std::string FixedTextWithError(const ReportValue& value, double factor, int digits) {
-  const std::string text = FixedText(value, factor, digits);
-  if (value.count() < 2) return text;
-  return absl::StrCat(text, absl::StrFormat(" ± %.*f", digits, StandardError(value) * factor));
+// With half of the 95 % interval, and with no digits beyond the second significant one of that. `digits`: at
+// most.
+std::string FixedTextWithInterval(const ReportValue& value, double factor, int digits) {
+  if (value.count() < 2) return FixedText(value, factor, digits);
+  const double half = HalfWidth(value) * factor;
+  if (half > 0) digits = std::clamp(1 - static_cast<int>(std::floor(std::log10(half))), 0, digits);
+  return absl::StrFormat("%.*f ± %.*f", digits, value.mean() * factor, digits, half);
 }
 
 // The columns that only some runs have values for.
@@ -41,7 +45,7 @@ struct SomeColumns {
 };
 
 std::vector<Column> TableColumns(absl::Span<const Variation> variations, const SomeColumns& some) {
-  std::vector<Column> columns = {{{"job"}, true}};
+  std::vector<Column> columns = {{{""}, true}, {{"job"}, true}};
   for (const Variation& variation : variations) columns.push_back({FieldHeader(variation.field)});
   const std::vector<Column> measured = {{{"strategy"}, true},
                                         {{"workers"}},
@@ -80,8 +84,7 @@ std::string ExchangeLines(absl::Span<const VariantLabel> labels, absl::Span<cons
     }
     const std::string different = DifferentExchanges(exchanges);
     if (different.empty()) continue;
-    const std::string values = absl::StrJoin(labels[i].values, " ");
-    absl::StrAppend(&text, "runs of ", labels[i].job, values.empty() ? "" : " ", values,
+    absl::StrAppend(&text, "runs of ", VariantLetters(static_cast<int>(i)),
                     " did not exchange gradients alike: ", different, "\n");
   }
   return text;
@@ -124,7 +127,7 @@ std::vector<std::string> MeasuredCells(const ReportVariant& means) {
 
 std::string CsvHeader(absl::Span<const Variation> variations) {
   std::vector<std::string> header = LabelHeader(variations);
-  header.insert(header.begin(), "kind");
+  header.insert(header.begin(), {"kind", "variant"});
   for (const char* name : {"repeat", "seed", "runs", "failed"}) header.push_back(name);
   for (const char* name :
        {"test_accuracy", "training_seconds", "samples_per_second", "exposed_share", "bytes_per_step",
@@ -217,15 +220,15 @@ std::string ComparisonTable(absl::Span<const VariantLabel> labels, absl::Span<co
     const VariantLabel& label = labels[i];
     const ReportVariant means = MeansOver(runs, i, absl::nullopt);
     repeated = repeated || means.seconds().count() > 1;
-    std::vector<std::string> row = {label.job.substr(prefix.size())};
+    std::vector<std::string> row = {VariantLetters(static_cast<int>(i)), label.job.substr(prefix.size())};
     row.insert(row.end(), label.values.begin(), label.values.end());
     const std::vector<std::string> cells = {
         label.strategy,
         std::to_string(label.workers),
         std::to_string(label.servers),
         std::to_string(label.global_batch),
-        FixedTextWithError(means.test_accuracy(), 100, 2),
-        FixedTextWithError(means.seconds(), 1, means.seconds().mean() < 10 ? 2 : 1),
+        FixedTextWithInterval(means.test_accuracy(), 100, 2),
+        FixedTextWithInterval(means.seconds(), 1, means.seconds().mean() < 10 ? 2 : 1),
         means.samples_per_second().count() == 0 ? kNothing
                                                 : CountText(std::llround(means.samples_per_second().mean())),
         FixedText(means.exposed_share(), 100, 1),
@@ -236,14 +239,14 @@ std::string ComparisonTable(absl::Span<const VariantLabel> labels, absl::Span<co
         FixedText(means.staleness(), 1, 2),
         label.gradient_scale};
     row.insert(row.end(), cells.begin(), cells.end());
-    if (some.mean_iou) row.push_back(FixedTextWithError(means.test_mean_iou(), 100, 2));
+    if (some.mean_iou) row.push_back(FixedTextWithInterval(means.test_mean_iou(), 100, 2));
     if (some.others) row.push_back(FixedText(means.others_cpu(), 100, 0));
     if (some.costs) row.insert(row.end(), {CostText(means.cost()), CostText(means.epoch_cost())});
     rows.push_back(row);
   }
   const std::string title = prefix.empty() ? "" : absl::StrCat("Jobs ", prefix, "*\n\n");
-  return absl::StrCat(title, Table(TableColumns(variations, some), rows, width, 1 + variations.size()),
-                      repeated ? "± is the standard error of the mean over runs.\n" : "",
+  return absl::StrCat(title, Table(TableColumns(variations, some), rows, width, 2 + variations.size()),
+                      repeated ? "± is half of the 95 % interval of the mean over runs.\n" : "",
                       AnyThroughMemory(runs) ? absl::StrCat(kMemoryNote, "\n") : "",
                       ExchangeLines(labels, runs), FailureLines(runs));
 }
@@ -253,7 +256,7 @@ std::string TargetTable(absl::Span<const VariantLabel> labels, absl::Span<const 
   if (!target.has_value()) return "";
   const bool costs = AnyCost(runs);
   const std::string prefix = CommonPrefix(labels);
-  std::vector<Column> columns = {{{"job"}, true}};
+  std::vector<Column> columns = {{{""}, true}, {{"job"}, true}};
   for (const Variation& variation : variations) columns.push_back({FieldHeader(variation.field)});
   for (const Column& column : {Column{{"strategy"}, true}, Column{{"training", "s"}}, Column{{"epochs"}},
                                Column{{"best validation", "accuracy, %"}}, Column{{"reached by"}, true}}) {
@@ -263,13 +266,13 @@ std::string TargetTable(absl::Span<const VariantLabel> labels, absl::Span<const 
   std::vector<std::vector<std::string>> rows;
   for (size_t i = 0; i < labels.size(); ++i) {
     const ReportVariant means = MeansOver(runs, i, target);
-    std::vector<std::string> row = {labels[i].job.substr(prefix.size())};
+    std::vector<std::string> row = {VariantLetters(static_cast<int>(i)), labels[i].job.substr(prefix.size())};
     row.insert(row.end(), labels[i].values.begin(), labels[i].values.end());
     row.push_back(labels[i].strategy);
-    row.push_back(
-        FixedTextWithError(means.to_target().seconds(), 1, means.to_target().seconds().mean() < 10 ? 2 : 1));
-    row.push_back(FixedTextWithError(means.to_target().epochs(), 1, 1));
-    row.push_back(FixedTextWithError(means.best_accuracy(), 100, 2));
+    row.push_back(FixedTextWithInterval(means.to_target().seconds(), 1,
+                                        means.to_target().seconds().mean() < 10 ? 2 : 1));
+    row.push_back(FixedTextWithInterval(means.to_target().epochs(), 1, 1));
+    row.push_back(FixedTextWithInterval(means.best_accuracy(), 100, 2));
     const int validated = means.to_target().runs();
     row.push_back(validated == 0 ? kNothing : absl::StrCat(means.to_target().reached(), " of ", validated));
     if (costs) row.push_back(CostText(means.to_target().cost()));
@@ -279,7 +282,7 @@ std::string TargetTable(absl::Span<const VariantLabel> labels, absl::Span<const 
                                            "\nTraining until the first end of an epoch at or above it, mean "
                                            "over the runs that reached it.");
   return absl::StrCat(Wrap(caption, "", width > 0 ? width : kCaptionWidth), "\n",
-                      Table(columns, rows, width, 1 + variations.size()));
+                      Table(columns, rows, width, 2 + variations.size()));
 }
 
 std::string ComparisonCsv(absl::Span<const VariantLabel> labels, absl::Span<const Variation> variations,
@@ -289,7 +292,7 @@ std::string ComparisonCsv(absl::Span<const VariantLabel> labels, absl::Span<cons
                        const std::string& seed, absl::Span<const RunRecord> of, const std::string& run_dir,
                        const std::string& through, const std::string& exchange, const std::string& error) {
     const ReportVariant means = MeansOver(of, variant, target);
-    std::vector<std::string> cells = {kind};
+    std::vector<std::string> cells = {kind, VariantLetters(variant)};
     const auto append = [&](const std::vector<std::string>& more) {
       cells.insert(cells.end(), more.begin(), more.end());
     };

@@ -12,6 +12,7 @@
 #include "deploy/report/medium.h"
 #include "deploy/report/ranking.h"
 #include "deploy/report/report_value.h"
+#include "deploy/report/variant_name.h"
 
 namespace tethys {
 namespace {
@@ -35,7 +36,7 @@ std::vector<Subject> SubjectsOf(const proto::Report& report) {
   std::vector<Subject> subjects;
   for (const ReportVariant* variant : {best, rival}) {
     if (variant == nullptr) continue;
-    subjects.push_back({variant, variant->short_name().empty() ? variant->name() : variant->short_name()});
+    subjects.push_back({variant, NameInText(*variant)});
   }
   return subjects;
 }

@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "deploy/report/variant_name.h"
 #include "deploy/text.h"
 
 namespace tethys {
@@ -34,7 +35,7 @@ std::string PredictionSentence(const proto::Report& report) {
     const bool within = rate.low() <= measured && measured <= rate.high();
     outside += within ? 0 : 1;
     compared.push_back({std::abs(std::log(rate.value() / measured)),
-                        absl::StrFormat("%s predicted %s (%s to %s), measured %s%s", variant.short_name(),
+                        absl::StrFormat("%s predicted %s (%s to %s), measured %s%s", NameInText(variant),
                                         RateText(rate.value()), RateText(rate.low()), RateText(rate.high()),
                                         RateText(measured), within ? "" : ", outside its interval")});
   }

@@ -39,12 +39,13 @@ Ranking ByTimeToTarget(const proto::Report& report) {
   return variants;
 }
 
-const ReportVariant* RivalOf(const Ranking& variants) {
+const ReportVariant* RivalOf(const Ranking& variants, const ReportVariant& chosen) {
   if (variants.size() < 2) return nullptr;
   const auto rival = std::find_if(variants.begin(), variants.end(), [&](const ReportVariant* variant) {
-    return variant->strategy() != variants[0]->strategy();
+    return variant->strategy() != chosen.strategy();
   });
-  return rival != variants.end() ? *rival : variants[1];
+  if (rival != variants.end()) return *rival;
+  return variants[0] == &chosen ? variants[1] : variants[0];
 }
 
 std::vector<Contenders> StrategyPairs(const Ranking& variants) {
@@ -81,25 +82,37 @@ Accuracy AccuracyOf(const Ranking& variants) {
   return nullptr;
 }
 
-Ranking NotSurpassed(const Ranking& variants, Accuracy accuracy) {
-  if (accuracy == nullptr) return variants;
-  const auto* most = *std::max_element(variants.begin(), variants.end(), [&](const auto* a, const auto* b) {
+const ReportVariant& MostAccurateOf(const Ranking& variants, Accuracy accuracy) {
+  return **std::max_element(variants.begin(), variants.end(), [accuracy](const auto* a, const auto* b) {
     return (a->*accuracy)().mean() < (b->*accuracy)().mean();
   });
+}
+
+Ranking NotSurpassed(const Ranking& variants, Accuracy accuracy) {
+  if (accuracy == nullptr) return variants;
+  const ReportVariant& most = MostAccurateOf(variants, accuracy);
   Ranking level;
   for (const ReportVariant* variant : variants) {
-    if (DifferenceOf((variant->*accuracy)(), (most->*accuracy)()) != Difference::kShown) {
+    if (DifferenceOf((variant->*accuracy)(), (most.*accuracy)()) != Difference::kShown) {
       level.push_back(variant);
     }
   }
   return level;
 }
 
+const ReportVariant* ChoiceOf(const Ranking& variants) {
+  const bool single = std::any_of(variants.begin(), variants.end(), [](const ReportVariant* variant) {
+    return variant->seconds().count() < 2;
+  });
+  if (variants.size() < 2 || single) return nullptr;
+  return NotSurpassed(variants, AccuracyOf(variants))[0];
+}
+
 Contenders ContendersOf(const proto::Report& report) {
   const Ranking variants = BySpeed(report);
   if (variants.empty()) return {};
   if (const std::vector<Contenders> pairs = StrategyPairs(variants); !pairs.empty()) return pairs[0];
-  return {.best = variants[0], .rival = RivalOf(variants)};
+  return {.best = variants[0], .rival = RivalOf(variants, *variants[0])};
 }
 
 }  // namespace tethys

@@ -17,9 +17,9 @@ Ranking BySpeed(const proto::Report& report);
 // The variants whose runs all reached the target accuracy, in the order of their mean times to the target.
 Ranking ByTimeToTarget(const proto::Report& report);
 
-// The variant to compare with variants[0]: the first variant of another strategy or, if all have the same
-// strategy, variants[1]. Null if there are fewer than two variants.
-const proto::ReportVariant* RivalOf(const Ranking& variants);
+// The variant to compare with `chosen`, which is one of `variants`: the first variant of another strategy or,
+// if all have the same strategy, the first other one. Null if there are fewer than two variants.
+const proto::ReportVariant* RivalOf(const Ranking& variants, const proto::ReportVariant& chosen);
 
 // The two variants that the explanation compares, the faster one first. If both strategies were run: mirrored
 // workers and parameter servers, as StrategyPairs pairs them. Otherwise the fastest variant and the fastest
@@ -40,9 +40,16 @@ std::vector<Contenders> StrategyPairs(const Ranking& variants);
 using Accuracy = const proto::ReportValue& (proto::ReportVariant::*)() const;
 Accuracy AccuracyOf(const Ranking& variants);
 
+// The variant with the highest mean of `accuracy`. `variants` must not be empty.
+const proto::ReportVariant& MostAccurateOf(const Ranking& variants, Accuracy accuracy);
+
 // The variants that the most accurate variant is not shown to surpass in accuracy, in the order of
 // `variants`.
 Ranking NotSurpassed(const Ranking& variants, Accuracy accuracy);
+
+// The variant to recommend: the fastest of those that no other is shown to surpass in accuracy. `variants`
+// are in the order of BySpeed. Null if there are fewer than two, or if one of them ran only once.
+const proto::ReportVariant* ChoiceOf(const Ranking& variants);
 
 }  // namespace tethys
 

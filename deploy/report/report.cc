@@ -3,31 +3,76 @@
 #include <algorithm>
 
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
 #include "absl/strings/string_view.h"
 #include "deploy/report/page_parts.h"
 #include "deploy/report/report_value.h"
 #include "deploy/report/time_to_accuracy.h"
+#include "deploy/report/variant_name.h"
 #include "runtime/base/file.h"
 
-// The page, embedded in the program (report_assets.cc).
+// The page and the script of its first screen, embedded in the program (report_assets.cc).
 extern const char tethys_report_page[];
 extern const char tethys_report_page_end[];
+extern const char tethys_answer_script[];
+extern const char tethys_answer_script_end[];
 
 namespace tethys {
 namespace {
 
-absl::string_view Page() {
-  return {tethys_report_page, static_cast<size_t>(tethys_report_page_end - tethys_report_page)};
+std::string Page() {
+  const absl::string_view page(tethys_report_page, tethys_report_page_end - tethys_report_page);
+  const absl::string_view answer(tethys_answer_script, tethys_answer_script_end - tethys_answer_script);
+  return absl::StrReplaceAll(page, {{"/*ANSWER_SCRIPT*/", answer}});
 }
 
 std::string ValueText(const proto::ReportValue& value, double scale) {
   return value.count() > 0 ? MeanText(value, scale) : "–";
 }
 
+// The letters and the name of a variant: "A: mirrored, 3 workers".
+std::string TitleOf(const proto::ReportVariant& variant) {
+  return variant.label().empty() ? variant.name() : absl::StrCat(variant.label(), ": ", variant.name());
+}
+
 // `text` escaped for a cell of a Markdown table.
 std::string CellText(const std::string& text) {
   return absl::StrReplaceAll(text, {{"|", "\\|"}, {"\n", " "}, {"<", "&lt;"}});
+}
+
+// Appends a row for each variant.
+void AppendMeasurements(const proto::Report& report, std::string& text) {
+  const bool mean_iou =
+      std::any_of(report.variant().begin(), report.variant().end(),
+                  [](const proto::ReportVariant& variant) { return variant.test_mean_iou().count() > 0; });
+  absl::StrAppend(
+      &text,
+      "| variant | runs | training, s | test accuracy, % | samples/s | exposed exchange, % | KiB per "
+      "step | through | cost of a run | cost of an epoch |",
+      mean_iou ? " test mean IoU, % |" : "", "\n|---|--:|--:|--:|--:|--:|--:|---|--:|--:|",
+      mean_iou ? "--:|" : "", "\n");
+  for (const proto::ReportVariant& variant : report.variant()) {
+    absl::StrAppend(&text, "| ", CellText(TitleOf(variant)), " | ", variant.runs(), " | ",
+                    ValueText(variant.seconds(), 1), " | ", ValueText(variant.test_accuracy(), 100), " | ",
+                    ValueText(variant.samples_per_second(), 1), " | ",
+                    ValueText(variant.exposed_share(), 100), " | ",
+                    ValueText(variant.bytes_per_step(), 1.0 / 1024), " | ",
+                    variant.through().empty() ? "–" : variant.through(), " | ", ValueText(variant.cost(), 1),
+                    " | ", ValueText(variant.epoch_cost(), 1), " |");
+    if (mean_iou) absl::StrAppend(&text, " ", ValueText(variant.test_mean_iou(), 100), " |");
+    text += "\n";
+  }
+}
+
+// Appends the sentences behind the first of the verdict, and the measured reasons.
+void AppendConclusions(const proto::Report& report, std::string& text) {
+  if (report.verdict_size() > 1) text += "\nAll conclusions\n\n";
+  for (int i = 1; i < report.verdict_size(); ++i) {
+    absl::StrAppend(&text, "- ", CellText(report.verdict(i)), "\n");
+  }
+  if (report.why_size() > 0) text += "\nWhy, as far as it was measured\n\n";
+  for (const std::string& sentence : report.why()) absl::StrAppend(&text, "- ", CellText(sentence), "\n");
 }
 
 void AppendTimeToTarget(const proto::Report& report, std::string& text) {
@@ -40,7 +85,7 @@ void AppendTimeToTarget(const proto::Report& report, std::string& text) {
   for (const proto::ReportVariant& variant : report.variant()) {
     const proto::TimeToTarget& to_target = variant.to_target();
     if (to_target.runs() == 0) continue;
-    absl::StrAppend(&text, "| ", CellText(variant.name()), " | ", to_target.reached(), " of ",
+    absl::StrAppend(&text, "| ", CellText(NameInText(variant)), " | ", to_target.reached(), " of ",
                     to_target.runs(), " | ", ValueText(to_target.seconds(), 1), " | ",
                     ValueText(to_target.epochs(), 1), " | ", ValueText(to_target.cost(), 1), " |\n");
   }
@@ -52,7 +97,7 @@ void AppendDifferences(const proto::Report& report, std::string& text) {
   text += "\nWhere the jobs differ\n\n| field |";
   std::string rule = "|---|";
   for (const proto::ReportVariant& variant : report.variant()) {
-    absl::StrAppend(&text, " ", CellText(variant.short_name()), " |");
+    absl::StrAppend(&text, " ", CellText(NameInText(variant)), " |");
     rule += "---|";
   }
   absl::StrAppend(&text, "\n", rule, "\n");
@@ -77,32 +122,12 @@ std::string ReportHtml(const proto::Report& report) { return FillPage(Page(), re
 
 std::string ReportMarkdown(const proto::Report& report) {
   std::string text = absl::StrCat("# ", CellText(report.title()), "\n\n", report.made(), "\n\n");
-  for (const std::string& sentence : report.verdict()) absl::StrAppend(&text, CellText(sentence), "\n\n");
-  if (report.why_size() > 0) {
-    absl::StrAppend(&text, "**Why**, as far as it was measured:\n\n");
-    for (const std::string& sentence : report.why()) absl::StrAppend(&text, "- ", CellText(sentence), "\n");
-    text += "\n";
+  if (report.verdict_size() > 0) absl::StrAppend(&text, "**", CellText(report.verdict(0)), "**\n\n");
+  if (report.caution_size() > 0) {
+    absl::StrAppend(&text, "Mind: ", CellText(absl::StrJoin(report.caution(), "; ")), ".\n\n");
   }
-  const bool mean_iou =
-      std::any_of(report.variant().begin(), report.variant().end(),
-                  [](const proto::ReportVariant& variant) { return variant.test_mean_iou().count() > 0; });
-  absl::StrAppend(
-      &text,
-      "| variant | runs | training, s | test accuracy, % | samples/s | exposed exchange, % | KiB per "
-      "step | through | cost of a run | cost of an epoch |",
-      mean_iou ? " test mean IoU, % |" : "", "\n|---|--:|--:|--:|--:|--:|--:|---|--:|--:|",
-      mean_iou ? "--:|" : "", "\n");
-  for (const proto::ReportVariant& variant : report.variant()) {
-    absl::StrAppend(&text, "| ", CellText(variant.name()), " | ", variant.runs(), " | ",
-                    ValueText(variant.seconds(), 1), " | ", ValueText(variant.test_accuracy(), 100), " | ",
-                    ValueText(variant.samples_per_second(), 1), " | ",
-                    ValueText(variant.exposed_share(), 100), " | ",
-                    ValueText(variant.bytes_per_step(), 1.0 / 1024), " | ",
-                    variant.through().empty() ? "–" : variant.through(), " | ", ValueText(variant.cost(), 1),
-                    " | ", ValueText(variant.epoch_cost(), 1), " |");
-    if (mean_iou) absl::StrAppend(&text, " ", ValueText(variant.test_mean_iou(), 100), " |");
-    text += "\n";
-  }
+  AppendMeasurements(report, text);
+  AppendConclusions(report, text);
   AppendTimeToTarget(report, text);
   AppendDifferences(report, text);
   AppendMissing(report, text);

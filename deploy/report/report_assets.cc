@@ -2,10 +2,15 @@
 __asm__(R"(
   .section .rodata
   .global tethys_report_page, tethys_report_page_end, tethys_chart_library, tethys_chart_library_end
+  .global tethys_answer_script, tethys_answer_script_end
   .global tethys_page_style, tethys_page_style_end, tethys_page_script, tethys_page_script_end
 tethys_report_page:
   .incbin ")" TETHYS_REPORT_PAGE R"("
 tethys_report_page_end:
+  .byte 0
+tethys_answer_script:
+  .incbin ")" TETHYS_ANSWER_SCRIPT R"("
+tethys_answer_script_end:
   .byte 0
 tethys_chart_library:
   .incbin ")" TETHYS_CHART_LIBRARY R"("

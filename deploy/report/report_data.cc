@@ -13,13 +13,16 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "deploy/report/cautions.h"
 #include "deploy/report/comparison.h"
 #include "deploy/report/explanation.h"
 #include "deploy/report/job_differences.h"
 #include "deploy/report/medium.h"
 #include "deploy/report/prediction_sentence.h"
+#include "deploy/report/ranking.h"
 #include "deploy/report/setup_text.h"
 #include "deploy/report/time_to_accuracy.h"
+#include "deploy/report/variant_name.h"
 #include "deploy/report/verdict.h"
 #include "runtime/base/file.h"
 #include "runtime/telemetry/csv_reader.h"
@@ -293,6 +296,38 @@ void AddVariant(const std::vector<const Run*>& runs, const Target& target, proto
   AddRanks(ReadOrNote(shown, "steps.csv", report), variant);
 }
 
+// The position of each variant in the tables of `tethys compare`, by the variant's directory. Empty without a
+// comparison.csv, and if it is of a build that named no variants.
+std::map<std::string, int> ComparedOrder(const std::string& path) {
+  std::map<std::string, int> order;
+  const std::string text = ReadFile(path + "/comparison.csv", kMaxFileBytes).value_or("");
+  for (CsvReader csv(text); csv.Next();) {
+    const std::string run(csv.Text("run_dir"));
+    const absl::optional<int> index = VariantIndex(csv.Text("variant"));
+    if (index.has_value() && !run.empty()) order[WithoutRepeat(run.substr(run.rfind('/') + 1))] = *index;
+  }
+  return order;
+}
+
+// Puts `variants`, which are names of directories, into the order of the comparison's tables, and returns the
+// position of each. Variants that the comparison does not list come last.
+std::vector<int> PutInOrder(const std::map<std::string, int>& order, std::vector<std::string>& variants) {
+  int next = 0;
+  for (const auto& [variant, position] : order) next = std::max(next, position + 1);
+  std::vector<std::pair<int, std::string>> placed;
+  for (const std::string& variant : variants) {
+    const auto known = order.find(variant);
+    placed.emplace_back(known != order.end() ? known->second : next++, variant);
+  }
+  std::sort(placed.begin(), placed.end());
+  std::vector<int> positions;
+  for (size_t i = 0; i < placed.size(); ++i) {
+    positions.push_back(placed[i].first);
+    variants[i] = placed[i].second;
+  }
+  return positions;
+}
+
 // The job of each variant's first run, in the order of `variants`; empty if one of them cannot be read.
 std::vector<proto::Job> JobsOf(const std::vector<Run>& runs, const std::vector<std::string>& variants) {
   std::vector<proto::Job> jobs;
@@ -382,6 +417,7 @@ absl::StatusOr<proto::Report> CollectReport(const std::string& path, absl::optio
     if (variants[run.variant].empty()) directories.push_back(run.variant);
     variants[run.variant].push_back(&run);
   }
+  const std::vector<int> positions = PutInOrder(ComparedOrder(path), directories);
   const std::vector<proto::Job> jobs = JobsOf(runs, directories);
   const bool compared = FileExists(path + "/comparison.csv");
   if (!compared) TETHYS_RETURN_IF_ERROR(CheckAlike(path, jobs));
@@ -398,6 +434,11 @@ absl::StatusOr<proto::Report> CollectReport(const std::string& path, absl::optio
   AddJobs(jobs, report);
   MakeUnique(directories, &proto::ReportVariant::mutable_name, report);
   MakeUnique(directories, &proto::ReportVariant::mutable_short_name, report);
+  for (size_t i = 0; i < positions.size() && positions.size() > 1; ++i) {
+    report.mutable_variant(static_cast<int>(i))->set_label(VariantLetters(positions[i]));
+  }
+  if (const proto::ReportVariant* choice = ChoiceOf(BySpeed(report))) report.set_choice(choice->label());
+  for (std::string& caution : Cautions(report)) report.add_caution(std::move(caution));
   for (std::string& sentence : SetupSentences(runs)) report.add_setup(std::move(sentence));
   report.set_title(runs.size() == 1 ? runs[0].record.summary.job()
                                     : absl::StrCat(compared ? "Comparison of " : "Runs not made together: ",

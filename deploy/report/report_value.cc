@@ -14,6 +14,10 @@ double StandardError(const ReportValue& value) {
   return value.count() > 1 ? value.deviation() / std::sqrt(value.count()) : -1;
 }
 
+double HalfWidth(const ReportValue& value) {
+  return value.count() > 1 ? HalfInterval(value, value) * StandardError(value) : -1;
+}
+
 Ratio RatioOf(const ReportValue& numerator, const ReportValue& denominator) {
   Ratio ratio;
   if (numerator.count() == 0 || denominator.count() == 0 || denominator.mean() == 0) return ratio;
@@ -22,6 +26,7 @@ Ratio RatioOf(const ReportValue& numerator, const ReportValue& denominator) {
   const double below = StandardError(denominator);
   if (above >= 0 && below >= 0 && numerator.mean() != 0) {
     ratio.error = ratio.value * std::hypot(above / numerator.mean(), below / denominator.mean());
+    ratio.half = HalfInterval(numerator, denominator) * ratio.error;
   }
   return ratio;
 }
@@ -40,7 +45,7 @@ double HalfInterval(const ReportValue& a, const ReportValue& b) {
 bool EqualWithinNoise(const ReportValue& a, const ReportValue& b) {
   const bool a_less = a.mean() < b.mean();
   const Ratio ratio = a_less ? RatioOf(b, a) : RatioOf(a, b);
-  return ratio.error >= 0 && ratio.value - 1 <= HalfInterval(a, b) * ratio.error;
+  return ratio.error >= 0 && ratio.value - 1 <= ratio.half;
 }
 
 Difference DifferenceOf(const ReportValue& a, const ReportValue& b) {
@@ -50,19 +55,19 @@ Difference DifferenceOf(const ReportValue& a, const ReportValue& b) {
 
 std::string MeanText(const ReportValue& value, double scale) {
   const double mean = value.mean() * scale;
-  const double error = StandardError(value) * scale;
-  if (error <= 0) {
+  const double half = HalfWidth(value) * scale;
+  if (half <= 0) {
     return std::abs(mean) < 1000 ? absl::StrFormat("%.3g", mean) : absl::StrFormat("%.0f", mean);
   }
-  const int decimals = std::clamp(1 - static_cast<int>(std::floor(std::log10(error))), 0, 12);
-  return absl::StrFormat("%.*f ± %.*f", decimals, mean, decimals, error);
+  const int decimals = std::clamp(1 - static_cast<int>(std::floor(std::log10(half))), 0, 12);
+  return absl::StrFormat("%.*f ± %.*f", decimals, mean, decimals, half);
 }
 
 std::string SecondsText(const ReportValue& seconds) { return MeanText(seconds) + " s"; }
 
 std::string TimesText(const Ratio& ratio) {
-  if (ratio.error < 0) return absl::StrFormat("%.2f times", ratio.value);
-  return absl::StrFormat("%.2f ± %.2f times", ratio.value, ratio.error);
+  if (ratio.half < 0) return absl::StrFormat("%.2f times", ratio.value);
+  return absl::StrFormat("%.2f ± %.2f times", ratio.value, ratio.half);
 }
 
 }  // namespace tethys

@@ -11,11 +11,16 @@ namespace tethys {
 // The standard error of a mean over runs; negative (unknown) for fewer than two runs.
 double StandardError(const proto::ReportValue& value);
 
-// A quotient of two means with its standard error, by first-order propagation. The error is negative
-// (unknown) if one of the means is over a single run.
+// Half of the mean's 95 % interval by Student's t, the number after every ± in a report; negative (unknown)
+// for fewer than two runs.
+double HalfWidth(const proto::ReportValue& value);
+
+// A quotient of two means with its standard error, by first-order propagation, and half of its 95 % interval
+// (HalfInterval). Both are negative (unknown) if one of the means is over a single run.
 struct Ratio {
   double value = 0;
   double error = -1;
+  double half = -1;
 };
 Ratio RatioOf(const proto::ReportValue& numerator, const proto::ReportValue& denominator);
 
@@ -34,8 +39,7 @@ enum class Difference {
 };
 Difference DifferenceOf(const proto::ReportValue& a, const proto::ReportValue& b);
 
-// "13.70 ± 0.15": scaled, and rounded to the second significant digit of the standard error, if that is
-// known.
+// "13.70 ± 0.15": scaled, and rounded to the second significant digit of HalfWidth, if that is known.
 std::string MeanText(const proto::ReportValue& value, double scale = 1);
 // Like MeanText, with the unit: "13.70 ± 0.15 s".
 std::string SecondsText(const proto::ReportValue& seconds);

@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "deploy/report/variant_name.h"
 #include "deploy/text.h"
 
 namespace tethys {
@@ -109,16 +110,16 @@ bool AnyTellsOfAGpu(absl::Span<const RunRecord> runs) {
   });
 }
 
-// The columns that identify a row's variant: name, variations, strategy and batch.
+// The columns that identify a row's variant: letters, name, variations, strategy and batch.
 std::vector<Column> VariantColumns(absl::Span<const Variation> variations) {
-  std::vector<Column> columns = {{{"job"}, true}};
+  std::vector<Column> columns = {{{""}, true}, {{"job"}, true}};
   for (const Variation& variation : variations) columns.push_back({FieldHeader(variation.field)});
   columns.push_back({{"strategy"}, true});
   columns.push_back({{"batch"}});
   return columns;
 }
-std::vector<std::string> VariantCells(const VariantLabel& label, const std::string& prefix) {
-  std::vector<std::string> cells = {label.job.substr(prefix.size())};
+std::vector<std::string> VariantCells(int index, const VariantLabel& label, const std::string& prefix) {
+  std::vector<std::string> cells = {VariantLetters(index), label.job.substr(prefix.size())};
   cells.insert(cells.end(), label.values.begin(), label.values.end());
   cells.push_back(label.strategy);
   cells.push_back(std::to_string(label.global_batch));
@@ -167,7 +168,7 @@ std::string ResourceTables(absl::Span<const VariantLabel> labels, absl::Span<con
   for (size_t i = 0; i < labels.size(); ++i) {
     for (const auto& [host, use] : UseOf(runs, i)) {
       if (use.cpu.lines == 0) continue;
-      std::vector<std::string> row = VariantCells(labels[i], prefix);
+      std::vector<std::string> row = VariantCells(static_cast<int>(i), labels[i], prefix);
       if (host.empty()) {
         row.push_back(std::to_string(use.cores));
       } else {

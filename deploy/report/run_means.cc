@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "deploy/report/report_value.h"
 #include "deploy/report/time_to_accuracy.h"
 
 namespace tethys {
@@ -100,7 +101,10 @@ ReportValue MeanOf(absl::Span<const double> values) {
   for (const double value : values) squares += (value - mean) * (value - mean);
   result.set_count(static_cast<int>(values.size()));
   result.set_mean(mean);
-  if (values.size() > 1) result.set_deviation(std::sqrt(squares / (values.size() - 1)));
+  if (values.size() > 1) {
+    result.set_deviation(std::sqrt(squares / (values.size() - 1)));
+    result.set_half_width(HalfWidth(result));
+  }
   return result;
 }
 

@@ -9,20 +9,18 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "deploy/report/comparison.h"
+#include "deploy/report/headline.h"
 #include "deploy/report/job_differences.h"
 #include "deploy/report/ranking.h"
 #include "deploy/report/report_value.h"
 #include "deploy/report/time_to_accuracy.h"
+#include "deploy/report/variant_name.h"
 
 namespace tethys {
 namespace {
 
 using proto::ReportValue;
 using proto::ReportVariant;
-
-const std::string& Name(const ReportVariant& variant) {
-  return variant.short_name().empty() ? variant.name() : variant.short_name();
-}
 
 // For example "A, B and C".
 std::string ListText(const std::vector<std::string>& names) {
@@ -44,34 +42,33 @@ std::string AccuracySentence(const ReportVariant& best, const ReportVariant& riv
     return absl::StrCat("Test accuracy, in the same order: ", both, " (one run: no uncertainty known).");
   }
   const double points = 100 * (a.mean() - b.mean());
-  const double error = 100 * std::hypot(StandardError(a), StandardError(b));
-  const double noise = HalfInterval(a, b) * error;
+  const double noise = 100 * HalfInterval(a, b) * std::hypot(StandardError(a), StandardError(b));
   if (std::abs(points) <= noise) {
     return absl::StrFormat(
         "Test accuracy, in the same order, is equal within noise: %s, difference %.2f ± %.2f points; "
         "these runs cannot show a difference below %.2g points.",
-        both, points, error, noise);
+        both, points, noise, noise);
   }
-  return absl::StrFormat("Test accuracy of %s is %s by %.2f ± %.2f points: %s.", Name(best),
-                         points > 0 ? "higher" : "lower", std::abs(points), error, both);
+  return absl::StrFormat("Test accuracy of %s is %s by %.2f ± %.2f points: %s.", NameInText(best),
+                         points > 0 ? "higher" : "lower", std::abs(points), noise, both);
 }
 
 // A sentence on the training times of two variants, the faster one first.
 std::string TimesSentence(const ReportVariant& best, const ReportVariant& rival) {
-  const std::string first = absl::StrCat(Name(best), " trained in ", SecondsText(best.seconds()));
+  const std::string first = absl::StrCat(NameInText(best), " trained in ", SecondsText(best.seconds()));
   const std::string times = TimesText(RatioOf(rival.seconds(), best.seconds()));
   switch (DifferenceOf(best.seconds(), rival.seconds())) {
     case Difference::kUnknown:
-      return absl::StrCat(first, ", ", Name(rival), " in ", SecondsText(rival.seconds()), ", ", times,
+      return absl::StrCat(first, ", ", NameInText(rival), " in ", SecondsText(rival.seconds()), ", ", times,
                           " as long; one run does not tell whether that is chance.");
     case Difference::kNoise:
-      return absl::StrCat("No difference in speed is shown: ", first, ", ", Name(rival), " in ",
+      return absl::StrCat("No difference in speed is shown: ", first, ", ", NameInText(rival), " in ",
                           SecondsText(rival.seconds()), "; ", times,
                           " is 1 within noise. More runs (--repeats) may tell them apart.");
     case Difference::kShown:
       break;
   }
-  return absl::StrCat(first, ", ", times, " faster than ", Name(rival), " with ",
+  return absl::StrCat(first, ", ", times, " faster than ", NameInText(rival), " with ",
                       SecondsText(rival.seconds()), ".");
 }
 
@@ -92,15 +89,13 @@ void AddStrategySentences(const Ranking& variants, const Contenders& fastest,
 
 // A sentence for the case in which the most accurate variant is not the fastest.
 std::string MostAccurateSentence(const Ranking& variants) {
-  const auto* most = *std::max_element(variants.begin(), variants.end(), [](const auto* a, const auto* b) {
-    return a->test_accuracy().mean() < b->test_accuracy().mean();
-  });
+  const ReportVariant* most = &MostAccurateOf(variants, &ReportVariant::test_accuracy);
   if (most == variants[0] || most->test_accuracy().count() == 0) return "";
   const Difference difference = DifferenceOf(most->test_accuracy(), variants[0]->test_accuracy());
   if (difference == Difference::kNoise) return "";
   return absl::StrCat(
       difference == Difference::kShown ? "Most accurate of all: " : "The highest test accuracy, of one run: ",
-      Name(*most), ", ", PercentText(most->test_accuracy()), " in ", SecondsText(most->seconds()), ".");
+      NameInText(*most), ", ", PercentText(most->test_accuracy()), " in ", SecondsText(most->seconds()), ".");
 }
 
 // Names level[0], and the variants that are as fast as level[0] within noise.
@@ -108,11 +103,11 @@ std::string ChoiceText(const Ranking& level) {
   std::vector<std::string> as_fast;
   for (size_t i = 1; i < level.size(); ++i) {
     if (DifferenceOf(level[0]->seconds(), level[i]->seconds()) == Difference::kNoise) {
-      as_fast.push_back(Name(*level[i]));
+      as_fast.push_back(NameInText(*level[i]));
     }
   }
-  if (as_fast.empty()) return Name(*level[0]);
-  return absl::StrCat(Name(*level[0]), " (equally fast within noise: ", ListText(as_fast), ")");
+  if (as_fast.empty()) return NameInText(*level[0]);
+  return absl::StrCat(NameInText(*level[0]), " (equally fast within noise: ", ListText(as_fast), ")");
 }
 
 // Names the fastest variant and its loss of accuracy, if that variant is shown to be faster than `choice`.
@@ -120,14 +115,14 @@ std::string AlternativeText(const Ranking& variants, const ReportVariant& choice
   const ReportVariant& fastest = *variants[0];
   if (accuracy == nullptr || DifferenceOf(fastest.seconds(), choice.seconds()) != Difference::kShown)
     return "";
-  return absl::StrFormat(" %s trains %s faster, at the price of %.2f points of accuracy.", Name(fastest),
-                         TimesText(RatioOf(choice.seconds(), fastest.seconds())),
+  return absl::StrFormat(" %s trains %s faster, at the price of %.2f points of accuracy.",
+                         NameInText(fastest), TimesText(RatioOf(choice.seconds(), fastest.seconds())),
                          100 * ((choice.*accuracy)().mean() - (fastest.*accuracy)().mean()));
 }
 
 // Recommends the fastest of the variants that no other variant surpasses in accuracy.
 std::string Recommendation(const Ranking& variants) {
-  if (std::any_of(variants.begin(), variants.end(), [](const auto* v) { return v->seconds().count() < 2; })) {
+  if (ChoiceOf(variants) == nullptr) {
     return "One run of a variant is no ground for a recommendation: repeat with --repeats=3 or more.";
   }
   const Accuracy accuracy = AccuracyOf(variants);
@@ -155,18 +150,18 @@ std::string CostSentence(const Ranking& variants) {
   }
   return absl::StrFormat(
       "%s: %s, at %s a run, start-up included, %s an epoch, in the currency of the prices.",
-      single ? "The least cost, of one run" : "Cheapest", Name(*cheapest), MeanText(cheapest->cost()),
+      single ? "The least cost, of one run" : "Cheapest", NameInText(*cheapest), MeanText(cheapest->cost()),
       MeanText(cheapest->epoch_cost()));
 }
 
 std::string SpeedSentence(const Ranking& variants) {
   const ReportVariant& best = *variants[0];
-  const ReportVariant* rival = RivalOf(variants);
+  const ReportVariant* rival = RivalOf(variants, best);
   if (rival != nullptr) {
     const bool shown = DifferenceOf(best.seconds(), rival->seconds()) == Difference::kShown;
     return absl::StrCat(shown ? "Fastest here: " : "", TimesSentence(best, *rival));
   }
-  const std::string first = absl::StrCat(Name(best), " trained in ", SecondsText(best.seconds()));
+  const std::string first = absl::StrCat(NameInText(best), " trained in ", SecondsText(best.seconds()));
   if (best.test_accuracy().count() == 0) return first + ".";
   return absl::StrCat(first, ", to a test accuracy of ", PercentText(best.test_accuracy()), ".");
 }
@@ -179,7 +174,7 @@ std::string NotReachedText(const proto::Report& report) {
     const int missed = to_target.runs() - to_target.reached();
     if (missed == 0) continue;
     absl::StrAppend(&text, text.empty() ? " Not reached by " : "; ", missed, " of ", to_target.runs(),
-                    to_target.runs() == 1 ? " run of " : " runs of ", Name(variant));
+                    to_target.runs() == 1 ? " run of " : " runs of ", NameInText(variant));
   }
   return text.empty() ? "" : text + ".";
 }
@@ -191,21 +186,22 @@ std::string FirstAtTargetText(const std::string& target, const Ranking& variants
   const ReportValue& seconds = first.to_target().seconds();
   // The rival is `fastest` if that variant reached the target and is not the first one itself.
   const bool fastest_there = std::count(variants.begin(), variants.end(), &fastest) > 0;
-  const ReportVariant* rival = &first != &fastest && fastest_there ? &fastest : RivalOf(variants);
+  const ReportVariant* rival = &first != &fastest && fastest_there ? &fastest : RivalOf(variants, first);
   if (rival == nullptr)
-    return absl::StrCat(Name(first), " reached ", target, " in ", SecondsText(seconds), ".");
+    return absl::StrCat(NameInText(first), " reached ", target, " in ", SecondsText(seconds), ".");
   const ReportValue& rivals = rival->to_target().seconds();
   if (DifferenceOf(seconds, rivals) == Difference::kUnknown) {
-    return absl::StrCat(target, " was reached in ", SecondsText(seconds), " by ", Name(first), ", in ",
-                        SecondsText(rivals), " by ", Name(*rival), ", in one run.");
+    return absl::StrCat(target, " was reached in ", SecondsText(seconds), " by ", NameInText(first), ", in ",
+                        SecondsText(rivals), " by ", NameInText(*rival), ", in one run.");
   }
   if (EqualWithinNoise(seconds, rivals)) {
     return absl::StrCat("No difference is shown in the time to ", target, ": ", SecondsText(seconds),
-                        " with ", Name(first), ", ", SecondsText(rivals), " with ", Name(*rival), ".");
+                        " with ", NameInText(first), ", ", SecondsText(rivals), " with ", NameInText(*rival),
+                        ".");
   }
-  const std::string text =
-      absl::StrCat(Name(first), &first == &fastest ? " is also first at " : " is first at ", target, ": in ",
-                   SecondsText(seconds), ", against ", SecondsText(rivals), " for ", Name(*rival));
+  const std::string text = absl::StrCat(
+      NameInText(first), &first == &fastest ? " is also first at " : " is first at ", target, ": in ",
+      SecondsText(seconds), ", against ", SecondsText(rivals), " for ", NameInText(*rival));
   if (rival != &fastest) return text + ".";
   const Ratio rate = RatioOf(fastest.samples_per_second(), first.samples_per_second());
   return absl::StrCat("But ", text, ", which uses ", TimesText(rate), " as many samples a second.");
@@ -232,7 +228,7 @@ std::string FailureSentence(const proto::Report& report) {
   for (const ReportVariant& variant : report.variant()) {
     if (variant.failed() == 0) continue;
     absl::StrAppend(&text, text.empty() ? "Failed, and left out of all this: " : "; ", variant.failed(),
-                    " of ", variant.runs() + variant.failed(), " runs of ", Name(variant));
+                    " of ", variant.runs() + variant.failed(), " runs of ", NameInText(variant));
   }
   return text.empty() ? "" : text + ".";
 }
@@ -248,7 +244,7 @@ std::string ExchangeSentence(const Ranking& variants) {
     const std::string different = DifferentExchanges(exchanges);
     if (different.empty()) continue;
     absl::StrAppend(&text, text.empty() ? "Means over runs that did not exchange gradients alike: " : "; ",
-                    Name(*variant), " (", different, ")");
+                    NameInText(*variant), " (", different, ")");
   }
   return text.empty() ? "" : text + ".";
 }
@@ -256,7 +252,7 @@ std::string ExchangeSentence(const Ranking& variants) {
 // Lists differences between jobs that the variants' names do not show but that may explain results.
 std::string DifferencesSentence(const proto::Report& report) {
   std::vector<std::string> names;
-  for (const ReportVariant& variant : report.variant()) names.push_back(Name(variant));
+  for (const ReportVariant& variant : report.variant()) names.push_back(NameInText(variant));
   const std::vector<proto::JobDifference> differences(report.difference().begin(), report.difference().end());
   const std::string text = DifferencesText(differences, names);
   return text.empty()
@@ -272,7 +268,7 @@ std::string AtChanceSentence(const Ranking& variants) {
     const ReportValue& test = variant->test_accuracy();
     const ReportValue& accuracy = test.count() > 0 ? test : variant->best_accuracy();
     if (chance <= 0 || accuracy.count() == 0) continue;
-    if (IsAtChance(accuracy.mean(), chance)) names.push_back(Name(*variant));
+    if (IsAtChance(accuracy.mean(), chance)) names.push_back(NameInText(*variant));
   }
   if (names.empty()) return "";
   return absl::StrFormat(
@@ -288,7 +284,7 @@ std::string OthersCpuSentence(const Ranking& variants) {
   for (const ReportVariant* variant : variants) {
     const ReportValue& others = variant->others_cpu();
     if (others.count() == 0 || others.mean() < kMentioned) continue;
-    parts.push_back(absl::StrFormat("%.0f %% during %s", 100 * others.mean(), Name(*variant)));
+    parts.push_back(absl::StrFormat("%.0f %% during %s", 100 * others.mean(), NameInText(*variant)));
   }
   if (parts.empty()) return "";
   return absl::StrCat("Other programs took a part of this machine's CPU, in the mean ", ListText(parts),
@@ -316,8 +312,7 @@ std::vector<std::string> Reservations(const Ranking& variants) {
   const bool single = std::any_of(variants.begin(), variants.end(),
                                   [](const ReportVariant* variant) { return variant->runs() < 2; });
   sentences.push_back(single ? "The uncertainty of a single run is not known."
-                             : "Here ± is the standard error of a mean over runs; noise is what lies within "
-                               "a 95 % confidence interval.");
+                             : "Here ± is half of a 95 % confidence interval; noise is what lies within it.");
   std::set<int64_t> batches;
   for (const ReportVariant* variant : variants) batches.insert(variant->global_batch());
   if (batches.size() > 1) {
@@ -345,7 +340,8 @@ std::vector<std::string> Verdict(const proto::Report& report) {
   const auto add = [&sentences](std::string sentence) {
     if (!sentence.empty()) sentences.push_back(std::move(sentence));
   };
-  const ReportVariant* rival = RivalOf(variants);
+  const ReportVariant* rival = RivalOf(variants, *variants[0]);
+  if (rival != nullptr) add(Headline(variants));
   add(SpeedSentence(variants));
   if (rival != nullptr) {
     add(AccuracySentence(*variants[0], *rival));

@@ -63,7 +63,7 @@ void AddCell(const LoadedStudy& study, absl::Span<const StudyRun> runs, int inde
     value.set_mean(mean.mean());
     // Rounding leaves equal values a deviation.
     constexpr double kRounding = 1e-12;
-    const double half = mean.count() > 1 ? HalfInterval(mean, mean) * StandardError(mean) : 0;
+    const double half = mean.half_width();
     if (half > kRounding * std::abs(mean.mean())) value.set_half_width(half);
     if (const auto published = PublishedOf(study, index, measure.name)) value.set_published(*published);
   }

@@ -119,7 +119,7 @@ proto::ClaimResult CheckClaim(const LoadedStudy& study, const proto::Claim& clai
   }
   const proto::ReportValue mean = MeanOf(means);
   absl::optional<double> half;
-  if (mean.count() > 1) half = HalfInterval(mean, mean) * StandardError(mean);
+  if (mean.count() > 1) half = HalfWidth(mean);
   result.set_figure(absl::StrCat(FigureText(mean.mean(), half, measure),
                                  measure.ratios ? "" : absl::StrCat(" (", measure.title, ")"), ", ",
                                  PluralText(mean.count(), "block")));

@@ -179,8 +179,15 @@ class CompareTest(unittest.TestCase):
                                   "--max_others_cpu=100"])
         self.assertEqual(status, 0, output)
         self.assertIn("left out: mirrored with 1 worker: that is local training", output)
-        self.assertIn("Speed-up: samples per second over those of job-local", output)
+        self.assertIn("Speed-up: samples per second over those of A (job-local)", output)
         self.assertTrue(os.path.exists(os.path.join(directory, "job-mirrored-2-r2")))
+        self.assertRegex(output, r"\nVerdict\n\n  Train with [AB] \((local|mirrored)\)")
+        self.assertIn("A: local; B: mirrored", output, "the legend of the letters")
+        with open(os.path.join(directory, "comparison.csv"), encoding="utf-8") as file:
+            letters = [(row["variant"], row["strategy"]) for row in csv.DictReader(file) if row["kind"] == "mean"]
+        self.assertEqual(letters, [("A", "local"), ("B", "mirrored")])
+        with open(os.path.join(directory, "report.md"), encoding="utf-8") as file:
+            self.assertIn("| B: mirrored, 2 workers", file.read())
 
     def test_workers_without_strategies_are_refused(self):
         status, output = self.compare("--workers=1-2")

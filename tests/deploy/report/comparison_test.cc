@@ -46,23 +46,23 @@ TEST(VariantTest, AllCombinationsOfJobsAndValuesAreMade) {
   EXPECT_EQ(AllVariants(3, {}).size(), 3);
 }
 
-TEST(ComparisonTableTest, ShowsMeanAndStandardErrorPerVariant) {
+TEST(ComparisonTableTest, ShowsMeanAndIntervalPerVariant) {
   const std::vector<RunRecord> runs = {OneRun(0, 0, 0.86, 10), OneRun(1, 0, 0.85, 20), OneRun(0, 1, 0.88, 12),
                                        OneRun(1, 1, 0.86, 22)};
   EXPECT_EQ(ComparisonTable(Labels(), {}, runs),
             "Jobs fashion_mnist_*\n"
             "\n"
-            "                                                      test                       exposed  KiB "
+            "                                                       test                     exposed  KiB "
             "per    mean\n"
-            "                                      global      accuracy    training  samples    share     "
+            "                                         global    accuracy  training  samples    share     "
             "step  stale-  gradient\n"
-            "job       strategy  workers  servers   batch             %           s       /s        %  "
+            "   job       strategy  workers  servers   batch           %         s       /s        %  "
             "through    ness  scale\n"
-            "local     local           1        0     128  87.00 ± 1.00  11.0 ± 1.0    4,950     25.0  795 "
+            "A  local     local           1        0     128     87 ± 13   11 ± 13    4,950     25.0  795 "
             "TCP    0.00  global\n"
-            "ps_async  ps_async        6        2     768  85.50 ± 0.50  21.0 ± 1.0    2,577     25.0  795 "
+            "B  ps_async  ps_async        6        2     768  85.5 ± 6.4   21 ± 13    2,577     25.0  795 "
             "TCP    1.00  push\n"
-            "± is the standard error of the mean over runs.\n");
+            "± is half of the 95 % interval of the mean over runs.\n");
 }
 
 TEST(ComparisonTableTest, BytesThroughMemory_AreMarkedUnlikeThoseThroughTcp) {
@@ -70,7 +70,7 @@ TEST(ComparisonTableTest, BytesThroughMemory_AreMarkedUnlikeThoseThroughTcp) {
   EXPECT_THAT(ComparisonTable(Labels(), {}, runs), Not(HasSubstr("memory")));
   runs[0].summary.set_exchange("shared memory among 3 workers");
   const std::string table = ComparisonTable(Labels(), {}, runs);
-  EXPECT_THAT(table, ContainsRegex("local .* 795 memory .*\nps_async .* 795 TCP "));
+  EXPECT_THAT(table, ContainsRegex("local .* 795 memory .*\nB  ps_async .* 795 TCP "));
   EXPECT_THAT(table,
               HasSubstr("Through memory: shared by the processes of one host, 0 bytes of it on a network"));
   EXPECT_THAT(ComparisonCsv(Labels(), {}, runs, absl::nullopt),
@@ -129,9 +129,9 @@ TEST(ComparisonTableTest, VariedFieldHasItsOwnColumn) {
   const std::vector<Variation> variations = {{"batch_size_per_worker", {"64", "128"}}};
   const std::string table =
       ComparisonTable(labels, variations, {OneRun(0, 0, 0.86, 10), OneRun(1, 0, 0.85, 20)});
-  EXPECT_THAT(table, HasSubstr("\n       batch_size   "));
-  EXPECT_THAT(table, HasSubstr("\njob    per_worker  strategy"));
-  EXPECT_THAT(table, HasSubstr("\nmnist         128  local"));
+  EXPECT_THAT(table, HasSubstr("\n          batch_size   "));
+  EXPECT_THAT(table, HasSubstr("\n   job    per_worker  strategy"));
+  EXPECT_THAT(table, HasSubstr("\nB  mnist         128  local"));
 }
 
 TEST(ComparisonTableTest, FailedRunIsNamedAndLeftOutOfMeans) {
@@ -149,7 +149,7 @@ TEST(ComparisonTableTest, VariantWhoseRunsExchangedDifferently_IsListed) {
   EXPECT_THAT(ComparisonTable(Labels(), {}, runs), Not(HasSubstr("alike")));
   runs[1].summary.set_exchange("TCP among 3 workers: worker 1 on h cannot share memory");
   EXPECT_THAT(ComparisonTable(Labels(), {}, runs),
-              HasSubstr("runs of fashion_mnist_local did not exchange gradients alike: 1 by TCP among 3 "
+              HasSubstr("runs of A did not exchange gradients alike: 1 by TCP among 3 "
                         "workers, 2 by shared memory among 3 workers\n"));
   EXPECT_THAT(ComparisonCsv(Labels(), {}, runs, absl::nullopt), HasSubstr(",TCP among 3 workers,runs/r,"));
 }
@@ -169,7 +169,8 @@ TEST(ComparisonCsvTest, HasALinePerRunAndOnePerVariant) {
       ComparisonCsv(Labels(), {}, {OneRun(0, 0, 0.75, 8), FailedRun(1, 0)}, absl::nullopt), '\n');
   EXPECT_EQ(
       lines[0],
-      "kind,job,strategy,workers,servers,global_batch,gradient_scale,repeat,seed,runs,failed,test_accuracy,"
+      "kind,variant,job,strategy,workers,servers,global_batch,gradient_scale,repeat,seed,runs,failed,test_"
+      "accuracy,"
       "test_accuracy_sd,training_seconds,training_seconds_sd,samples_per_second,samples_per_second_sd,"
       "exposed_share,exposed_share_sd,bytes_per_step,bytes_per_step_sd,mean_staleness,mean_staleness_sd,"
       "others_cpu,others_"
@@ -178,18 +179,20 @@ TEST(ComparisonCsvTest, HasALinePerRunAndOnePerVariant) {
       "seconds_to_target,seconds_to_target_sd,epochs_to_target,epochs_to_target_sd,cost_to_target,"
       "cost_to_target_sd,test_mean_iou,test_mean_iou_sd,target_accuracy,reached_target,through,exchange,run_"
       "dir,error");
-  EXPECT_EQ(lines[1],
-            "run,fashion_mnist_local,local,1,0,128,global,0,0,1,0,0.75,,8,,6750,,0.25,,814160,,0,,,,,,,,,,,,,"
-            ",,,,,,,TCP,,runs/r,");
+  EXPECT_EQ(
+      lines[1],
+      "run,A,fashion_mnist_local,local,1,0,128,global,0,0,1,0,0.75,,8,,6750,,0.25,,814160,,0,,,,,,,,,,,,,"
+      ",,,,,,,TCP,,runs/r,");
   EXPECT_EQ(
       lines[2],
-      "run,fashion_mnist_ps_async,ps_async,6,2,768,push,0,0,1,1,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,runs/ps-r0,"
+      "run,B,fashion_mnist_ps_async,ps_async,6,2,768,push,0,0,1,1,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,runs/ps-r0,"
       "\"worker 1 on host, killed");
-  EXPECT_EQ(lines[4],
-            "mean,fashion_mnist_local,local,1,0,128,global,,,1,0,0.75,,8,,6750,,0.25,,814160,,0,,,,,,,,,,,,,,"
-            ",,,,,,,,,");
+  EXPECT_EQ(
+      lines[4],
+      "mean,A,fashion_mnist_local,local,1,0,128,global,,,1,0,0.75,,8,,6750,,0.25,,814160,,0,,,,,,,,,,,,,,"
+      ",,,,,,,,,");
   EXPECT_EQ(lines[5],
-            "mean,fashion_mnist_ps_async,ps_async,6,2,768,push,,,1,1,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,");
+            "mean,B,fashion_mnist_ps_async,ps_async,6,2,768,push,,,1,1,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,");
 }
 
 TEST(SecondsLeftTest, EstimateUsesMeanOfVariantOrElseOfAll) {
@@ -212,10 +215,10 @@ TEST(TimeToTargetTest, TableHasCaptionAndRunsThatReachedTarget) {
             "Time to 85 % validation accuracy\n"
             "Training until the first end of an epoch at or above it, mean over the runs that reached it.\n"
             "\n"
-            "                       training             best validation\n"
-            "job       strategy            s     epochs      accuracy, %  reached by\n"
-            "local     local     1.50 ± 0.50  1.5 ± 0.5     90.00 ± 0.00  2 of 2\n"
-            "ps_async  ps_async            -          -     80.00 ± 0.00  0 of 2\n");
+            "                        training             best validation\n"
+            "   job       strategy          s     epochs      accuracy, %  reached by\n"
+            "A  local     local     1.5 ± 6.4  1.5 ± 6.4     90.00 ± 0.00  2 of 2\n"
+            "B  ps_async  ps_async          -          -     80.00 ± 0.00  0 of 2\n");
 }
 
 TEST(TimeToTargetTest, TableFitsTerminalOf120Columns) {

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "absl/strings/str_cat.h"
 #include "deploy/report/report_data.h"
 #include "runtime/base/file.h"
 #include "runtime/telemetry/csv_reader.h"
@@ -12,6 +13,7 @@
 namespace tethys {
 namespace {
 
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
@@ -172,7 +174,10 @@ TEST_F(ReportTest, PageIsSelfContainedAndNamesCannotBreakIt) {
   EXPECT_THAT(html, HasSubstr("Chart.js v")) << "the library is in it, with its licence";
   EXPECT_THAT(html, HasSubstr("\\u003c/script"));
   EXPECT_THAT(html, Not(HasSubstr("</script><b>")));
-  EXPECT_THAT(html, Not(HasSubstr("/*REPORT_DATA*/")));
+  for (const char* placeholder :
+       {"/*REPORT_DATA*/", "/*ANSWER_SCRIPT*/", "/*PAGE_STYLE*/", "/*PAGE_SCRIPT*/"}) {
+    EXPECT_THAT(html, Not(HasSubstr(placeholder)));
+  }
   EXPECT_THAT(html, Not(HasSubstr("src=\"http")));
 }
 
@@ -190,6 +195,33 @@ TEST_F(ReportTest, ListsDifferencesBetweenJobs) {
   EXPECT_EQ(report.variant(0).chance_accuracy(), 0.1);
   EXPECT_THAT(ReportMarkdown(report), HasSubstr("| max_steps | none | 5 |"));
   EXPECT_THAT(report.title(), HasSubstr("not made together"));
+}
+
+TEST_F(ReportTest, VariantsHaveTheLettersOfTheComparisonsTables) {
+  for (const char* name : {"a-r0", "b-r0", "b-r1", "c-r0"}) MakeRun(name, "succeeded", 9);
+  EXPECT_EQ(CollectReport(directory_.path())->variant(2).label(), "C")
+      << "without a comparison, by directory";
+  Write(directory_.path() + "/comparison.csv",
+        "kind,variant,run_dir\nrun,B,runs/x/b-r0\nrun,A,runs/x/c-r0\nmean,A,\nrun,nonsense,runs/x/a-r0\n");
+  const proto::Report report = CollectReport(directory_.path()).value();
+  std::vector<std::string> letters;
+  for (const proto::ReportVariant& variant : report.variant()) {
+    letters.push_back(absl::StrCat(variant.label(), " ", variant.shown_run()));
+  }
+  EXPECT_THAT(letters, ElementsAre("A c-r0", "B b-r0", "C a-r0"))
+      << "a variant that is not listed comes last";
+}
+
+TEST_F(ReportTest, SingleVariantHasNoLetters) {
+  EXPECT_EQ(CollectReport(MakeRun("job", "succeeded", 5))->variant(0).label(), "");
+}
+
+TEST_F(ReportTest, RecommendedVariantIsNamedByItsLetters) {
+  for (const char* name : {"a-r0", "a-r1", "a-r2"}) MakeRun(name, "succeeded", 9);
+  for (const char* name : {"b-r0", "b-r1"}) MakeRun(name, "succeeded", 5);
+  EXPECT_EQ(CollectReport(directory_.path())->choice(), "B");
+  MakeRun("c-r0", "succeeded", 4);
+  EXPECT_EQ(CollectReport(directory_.path())->choice(), "") << "a single run decides nothing";
 }
 
 TEST_F(ReportTest, RunsOfDifferentModelsAreRefusedOutsideAComparison) {

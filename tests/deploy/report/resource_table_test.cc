@@ -65,16 +65,16 @@ std::vector<std::string> Row(const std::string& text, const std::string& word) {
 TEST(ResourceTablesTest, ShowsMeanAndMaximumAndJobsPart) {
   const std::vector<RunRecord> runs = {OneRun(0, 80)};
   EXPECT_THAT(Row(ResourceTables(Labels(), {}, runs), "mirrored"),
-              ::testing::ElementsAre("mirrored", "mirrored", "128", "8", "10.0", "10.5", "11.4", "3", "5",
-                                     "6", "1.5", "2.0", "0.0", "0.0"));
+              ::testing::ElementsAre("A", "mirrored", "mirrored", "128", "8", "10.0", "10.5", "11.4", "3",
+                                     "5", "6", "1.5", "2.0", "0.0", "0.0"));
 }
 
 TEST(ResourceTablesTest, TableAveragesMeansOfRepeatsAndKeepsExtremes) {
   const std::vector<RunRecord> runs = {OneRun(0, 80), OneRun(0, 160)};
   const std::vector<std::string> row = Row(ResourceTables(Labels(), {}, runs), "mirrored");
-  ASSERT_GT(row.size(), 6);
-  EXPECT_EQ(row[4], "15.0");
-  EXPECT_EQ(row[5], "20.5");
+  ASSERT_GT(row.size(), 7);
+  EXPECT_EQ(row[5], "15.0");
+  EXPECT_EQ(row[6], "20.5");
 }
 
 TEST(ResourceTablesTest, ShowsLoadAndProcessesOfEachMachine) {
@@ -100,8 +100,8 @@ TEST(ResourceTablesTest, HasGpuColumnsIfAnyRunReportsGpu) {
   const std::vector<RunRecord> runs = {OneRunOnAGpu(0, 50), OneRunOnAGpu(0, 60), OneRun(1, 80)};
   const std::string text = ResourceTables(Labels(), {}, runs);
   const std::vector<std::string> with = Row(text, "mirrored"), without = Row(text, "ps_async");
-  ASSERT_EQ(with.size(), 20);
-  ASSERT_EQ(without.size(), 20);
+  ASSERT_EQ(with.size(), 21);
+  ASSERT_EQ(without.size(), 21);
   const auto last = [](const std::vector<std::string>& row) {
     return std::vector<std::string>(row.end() - 6, row.end());
   };

@@ -67,31 +67,31 @@ TEST_F(VerdictTest, FastestVariantIsNamedWithItsLead) {
   Add("ps", Value(3, 17, 0.2), Value(3, 0.8705, 0.001));
   EXPECT_THAT(
       Text(),
-      StartsWith("Fastest here: mirrored trained in 10.000 ± 0.058 s, 1.70 ± 0.02 times faster than ps"));
+      HasSubstr("\nFastest here: mirrored trained in 10.00 ± 0.25 s, 1.70 ± 0.07 times faster than ps"));
   EXPECT_THAT(Text(), HasSubstr("equal within noise"));
 }
 
 TEST_F(VerdictTest, DifferenceWithinNoiseIsNotShown) {
   Add("mirrored", Value(3, 10, 1), Value(3, 0.87, 0.001));
   Add("ps", Value(3, 10.5, 1), Value(3, 0.90, 0.001));
-  EXPECT_THAT(Text(), StartsWith("No difference in speed is shown"));
-  EXPECT_THAT(Text(), HasSubstr("Test accuracy of mirrored is lower by 3.00 ± 0.08 points: 87.000 ± 0.058 % "
-                                "against 90.000 ± 0.058 %"));
+  EXPECT_THAT(Text(), HasSubstr("\nNo difference in speed is shown"));
+  EXPECT_THAT(Text(), HasSubstr("Test accuracy of mirrored is lower by 3.00 ± 0.35 points: 87.00 ± 0.25 % "
+                                "against 90.00 ± 0.25 %"));
 }
 
 TEST_F(VerdictTest, TwoRunsShowOnlyDifferencesFarBeyondTheirScatter) {
   Add("mirrored", Value(2, 10, 0.1), Value(2, 0.87, 0.001));
   Add("ps", Value(2, 10.5, 0.1), Value(2, 0.875, 0.001));
   // The difference is 0.5 s, five times its error.
-  EXPECT_THAT(Text(), StartsWith("No difference in speed is shown"));
+  EXPECT_THAT(Text(), HasSubstr("\nNo difference in speed is shown"));
   EXPECT_THAT(Text(),
-              HasSubstr("difference -0.50 ± 0.10 points; these runs cannot show a difference below 1.3"));
+              HasSubstr("difference -0.50 ± 1.27 points; these runs cannot show a difference below 1.3"));
 }
 
 TEST_F(VerdictTest, NamesMostAccurateIfNotFastest) {
   Add("mirrored", Value(3, 10, 0.1), Value(3, 0.87, 0.001));
   Add("ps", Value(3, 17, 0.2), Value(3, 0.89, 0.001));
-  EXPECT_THAT(Text(), HasSubstr("Most accurate of all: ps, 89.000 ± 0.058 % in 17.00 ± 0.12 s."));
+  EXPECT_THAT(Text(), HasSubstr("Most accurate of all: ps, 89.00 ± 0.25 % in 17.00 ± 0.50 s."));
 }
 
 // Records that the runs counted in `seconds` reached the target and that `missed` more runs did not.
@@ -121,8 +121,8 @@ class TargetVerdictTest : public VerdictTest {
 TEST_F(TargetVerdictTest, FastestNotFirstAtTarget_IsNoted) {
   SetTargets(Value(3, 6, 0.1), Value(3, 4, 0.1));
   EXPECT_THAT(Text(),
-              HasSubstr("But ps is first at 85 % validation accuracy: in 4.000 ± 0.058 s, against 6.000 ± "
-                        "0.058 s for mirrored, which uses 1.30 ± 0.00 times as many samples a second."));
+              HasSubstr("But ps is first at 85 % validation accuracy: in 4.00 ± 0.25 s, against 6.00 ± "
+                        "0.25 s for mirrored, which uses 1.30 ± 0.00 times as many samples a second."));
 }
 
 TEST_F(TargetVerdictTest, FastestThatIsAlsoFirstAtTargetIsNoted) {
@@ -138,9 +138,8 @@ TEST_F(TargetVerdictTest, DifferenceWithinNoiseIsNotShown) {
 
 TEST_F(TargetVerdictTest, VariantWithMissedTargetIsNamedAndNotFirst) {
   SetTargets(Value(3, 6, 0.1), Value(2, 1, 0.1), 1);
-  EXPECT_THAT(Text(),
-              HasSubstr("mirrored reached 85 % validation accuracy in 6.000 ± 0.058 s. Not reached by "
-                        "1 of 3 runs of ps."));
+  EXPECT_THAT(Text(), HasSubstr("mirrored reached 85 % validation accuracy in 6.00 ± 0.25 s. Not reached by "
+                                "1 of 3 runs of ps."));
   SetTargets(Value(0, 0), Value(0, 0), 3);
   EXPECT_THAT(Text(), HasSubstr("Not reached by 3 of 3 runs of ps."));
 }
@@ -166,8 +165,8 @@ TEST_F(VerdictTest, OneRunPerVariantRanksNothing) {
     *to_target.mutable_seconds() = variant->seconds();
     *to_target.mutable_epochs() = Value(1, 2);
   }
-  EXPECT_THAT(Text(), StartsWith("mirrored trained in 10 s, ps_sync in 20 s, 2.00 times as long; one run "
-                                 "does not tell whether that is chance."));
+  EXPECT_THAT(Text(), HasSubstr("\nmirrored trained in 10 s, ps_sync in 20 s, 2.00 times as long; one run "
+                                "does not tell whether that is chance."));
   EXPECT_THAT(Text(), HasSubstr("One run of a variant is no ground for a recommendation"));
   for (const char* claim :
        {"faster", "astest", "first at", "Most accurate", "Cheapest", "Recommended", "±"}) {
@@ -179,7 +178,7 @@ TEST_F(VerdictTest, ComparesWithTheBestOfAnotherStrategy) {
   Add("mirrored", Value(3, 10, 0.1), Value(3, 0.87)).set_global_batch(128);
   Add("mirrored", Value(3, 11, 0.1), Value(3, 0.87)).set_global_batch(128);
   Add("ps", Value(3, 30, 0.1), Value(3, 0.88)).set_global_batch(64);
-  EXPECT_THAT(Text(), HasSubstr("3.00 ± 0.02 times faster than ps"));
+  EXPECT_THAT(Text(), HasSubstr("3.00 ± 0.08 times faster than ps"));
   EXPECT_THAT(Text(), AllOf(HasSubstr("Global batches ("), HasSubstr("differ")));
 }
 
@@ -189,14 +188,14 @@ TEST_F(VerdictTest, ComparesServersWithMirroredIfLocalIsFastest) {
   Add("mirrored", Value(3, 10, 0.1), Value(3, 0.87, 0.001)).set_global_batch(384);
   Add("ps_sync", Value(3, 20, 0.1), Value(3, 0.87, 0.001)).set_global_batch(384);
   Add("ps_async", Value(3, 12, 0.1), Value(3, 0.86, 0.001)).set_global_batch(64);
-  EXPECT_THAT(Text(), StartsWith("Fastest here: local trained in"));
+  EXPECT_THAT(Text(), HasSubstr("\nFastest here: local trained in"));
   EXPECT_THAT(
       Text(),
       HasSubstr("Mirrored workers or parameter servers, both with global batch 384: mirrored trained in "
-                "10.000 ± 0.058 s, 2.00 ± 0.01 times faster than ps_sync with 20.000 ± 0.058 s. Test "
+                "10.00 ± 0.25 s, 2.00 ± 0.06 times faster than ps_sync with 20.00 ± 0.25 s. Test "
                 "accuracy, in the same order, is equal within noise"));
-  EXPECT_THAT(Text(), HasSubstr("with different global batches: mirrored trained in 9.000 ± 0.058 s, 1.33 ± "
-                                "0.01 times faster than ps_async"));
+  EXPECT_THAT(Text(), HasSubstr("with different global batches: mirrored trained in 9.00 ± 0.25 s, 1.33 ± "
+                                "0.05 times faster than ps_async"));
   const Contenders explained = ContendersOf(report_);
   EXPECT_EQ(explained.best->strategy(), "mirrored");
   EXPECT_EQ(explained.rival->strategy(), "ps_async") << "the fastest of parameter servers";
@@ -208,7 +207,7 @@ TEST_F(VerdictTest, RecommendsTheFastestOfTheMostAccurate) {
   Add("ps_sync", Value(3, 20, 0.1), Value(3, 0.87, 0.001)).set_workers(3);
   EXPECT_THAT(Text(),
               HasSubstr("Recommended here: mirrored, the fastest of those that no other is shown to "
-                        "surpass in accuracy. ps_async trains 1.25 ± 0.01 times faster, at the price of "
+                        "surpass in accuracy. ps_async trains 1.25 ± 0.05 times faster, at the price of "
                         "1.00 points of accuracy."));
 }
 

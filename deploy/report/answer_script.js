@@ -1,0 +1,208 @@
+// The first screen of a report: the answer in one sentence, one picture, one short table. Everything else is in
+// sections that are closed at first and drawn when they are opened.
+const variants = report.variant || [];
+const has = v => v && v.count > 0;
+const half = v => v.half_width || 0;
+const number = (x, digits = 3) => Number(x).toLocaleString("en", {maximumSignificantDigits: digits});
+// "13.70 ± 0.15", with half of the 95 % interval, rounded to its second significant digit. Without one: `digits`.
+function value(v, scale = 1, digits = 3) {
+  if (!has(v)) return "–";
+  const mean = (v.mean || 0) * scale, width = half(v) * scale;
+  if (!(width > 0)) return number(mean, digits);
+  const decimals = Math.min(12, Math.max(0, 1 - Math.floor(Math.log10(width))));
+  const rounded = x => x.toLocaleString("en", {minimumFractionDigits: decimals, maximumFractionDigits: decimals});
+  return rounded(mean) + " ± " + rounded(width);
+}
+// The name in pictures and tables: the variant's letters, which the short table explains.
+const tag = v => v.label || v.short_name || v.name;
+const meaning = v => v.short_name || v.name;
+const ink = dark ? "#e4e8ee" : "#1c2430", paper = dark ? "#12171e" : "#fff";
+const colourOf = v => colour(variants.indexOf(v));
+function chip(parent, v) {
+  const node = add(parent, "span", v.label, "chip");
+  node.style.background = colourOf(v);
+  return node;
+}
+
+function table(node, header, rows) {
+  const head = add(add(node, "thead"), "tr");
+  header.forEach(text => add(head, "th", text));
+  const body = add(node, "tbody");
+  rows.forEach(row => { const line = add(body, "tr"); row.forEach(cell => add(line, "td", cell)); });
+}
+
+const tested = variants.some(v => has(v.test_accuracy));
+const accuracyOf = v => tested ? v.test_accuracy : v.best_accuracy;
+const accuracyName = tested ? "test accuracy" : "best validation accuracy";
+const bySpeed = variants.filter(v => has(v.seconds)).sort((a, b) => (a.seconds.mean || 0) - (b.seconds.mean || 0));
+
+// The ends of an axis: all values, and of each interval at most the width that the values take, since the interval
+// of two runs may be many times as wide.
+function ends(values, intervals, logarithmic) {
+  const low = Math.min(...values), high = Math.max(...values), room = high - low || high * .05 || 1;
+  let least = Math.min(low, ...intervals.map(([mean, width]) => Math.max(mean - width, low - room)));
+  let most = Math.max(high, ...intervals.map(([mean, width]) => Math.min(mean + width, high + room)));
+  if (logarithmic) return [Math.max(least, low / 3) / 1.15, most * 1.15];
+  const margin = (most - least) * .06 || room;
+  return [least - margin, most + margin];
+}
+
+// Draws the 95 % intervals and the letters of points. A letter stands where it covers the least of others.
+const intervalsAndLetters = {
+  id: "intervalsAndLetters",
+  afterDatasetsDraw(chart) {
+    const points = chart.data.datasets[1].data, c = chart.ctx, area = chart.chartArea, {x, y} = chart.scales;
+    c.save();
+    c.beginPath();
+    c.rect(area.left, area.top, area.right - area.left, area.bottom - area.top);
+    c.clip();
+    points.forEach(p => {
+      c.strokeStyle = colourOf(p.variant);
+      c.lineWidth = 2;
+      c.beginPath();
+      const at = [x.getPixelForValue(p.x), y.getPixelForValue(p.y)];
+      if (p.dx > 0) {
+        c.moveTo(p.x - p.dx > x.min ? x.getPixelForValue(p.x - p.dx) : area.left, at[1]);
+        c.lineTo(x.getPixelForValue(p.x + p.dx), at[1]);
+      }
+      if (p.dy > 0) { c.moveTo(at[0], y.getPixelForValue(p.y - p.dy)); c.lineTo(at[0], y.getPixelForValue(p.y + p.dy)); }
+      c.stroke();
+    });
+    c.font = "bold 13px system-ui, sans-serif";
+    c.textAlign = "center";
+    c.textBaseline = "middle";
+    const boxes = points.map(p => [x.getPixelForValue(p.x) - 6, y.getPixelForValue(p.y) - 6, 12, 12]);
+    const common = (a, b) => Math.max(0, Math.min(a[0] + a[2], b[0] + b[2]) - Math.max(a[0], b[0])) * Math.max(0, Math.min(a[1] + a[3], b[1] + b[3]) - Math.max(a[1], b[1]));
+    points.forEach(p => {
+      const text = tag(p.variant), width = c.measureText(text).width + 4;
+      const px = x.getPixelForValue(p.x), py = y.getPixelForValue(p.y);
+      let best, least = Infinity;
+      [12, 24, 36].forEach(far => [[1, -1], [-1, -1], [1, 1], [-1, 1], [0, -1], [0, 1], [1, 0], [-1, 0]].forEach(([right, down]) => {
+        const box = [px + right * (far - 6 + width / 2) - width / 2, py + down * far - 8, width, 16];
+        const outside = box[0] < area.left || box[0] + width > area.right || box[1] < area.top || box[1] + 16 > area.bottom;
+        const covered = boxes.reduce((sum, other) => sum + common(box, other), 0) + (outside ? 1e4 : 0) + far / 10;
+        if (covered < least) [best, least] = [box, covered];
+      }));
+      boxes.push(best);
+      c.lineWidth = 4;
+      c.strokeStyle = paper;
+      c.strokeText(text, best[0] + width / 2, best[1] + 8);
+      c.fillStyle = ink;
+      c.fillText(text, best[0] + width / 2, best[1] + 8);
+    });
+    c.restore();
+  }};
+
+// Training time against accuracy. False: no variant has both.
+function timeAgainstAccuracy(parent) {
+  const points = bySpeed.filter(v => has(accuracyOf(v))).map(v => ({variant: v, x: v.seconds.mean || 0, dx: half(v.seconds),
+    y: 100 * (accuracyOf(v).mean || 0), dy: 100 * half(accuracyOf(v))})).filter(p => p.x > 0);
+  if (!points.length) return false;
+  const runs = !tested ? [] : points.flatMap(({variant: v}) => (v.runs || 0) < 2 ? [] : v.run.filter(r => r.status === "succeeded" && r.test_accuracy !== undefined)
+    .map(r => ({variant: v, run: r, x: r.seconds || 0, y: 100 * r.test_accuracy})));
+  const all = points.concat(runs), times = all.map(p => p.x);
+  const logarithmic = Math.max(...times) > 8 * Math.min(...times);
+  const [left, right] = ends(times, points.map(p => [p.x, p.dx]), logarithmic);
+  const [bottom, top] = ends(all.map(p => p.y), points.map(p => [p.y, p.dy]), false);
+  const intervals = points.some(p => p.dx > 0);
+  figure(parent, "Training time against " + accuracyName + ": the upper left corner is best. " +
+    (intervals ? "Lines: 95 % intervals of the means; faint dots: single runs." : "One run each, so no interval is known."), {type: "scatter",
+    data: {datasets: [
+      {data: runs, pointRadius: 2.5, backgroundColor: runs.map(p => colourOf(p.variant) + "66"), borderWidth: 0},
+      {data: points, pointRadius: points.map(p => p.variant.label && p.variant.label === report.choice ? 7 : 5), backgroundColor: points.map(p => colourOf(p.variant)),
+        borderColor: ink, borderWidth: points.map(p => p.variant.label && p.variant.label === report.choice ? 2 : 0)}]},
+    options: {layout: {padding: {right: 8}}, scales: {
+        x: axis("training time, s" + (logarithmic ? " (logarithmic)" : ""), {type: logarithmic ? "logarithmic" : "linear", min: left > 0 || logarithmic ? left : 0, max: right,
+          ticks: {callback: t => number(t), maxRotation: 0, maxTicksLimit: 8, includeBounds: false}}),
+        y: axis(accuracyName + ", %", {min: Math.max(0, bottom), max: Math.min(100, top), ticks: {callback: t => number(t, 4), includeBounds: false}})},
+      plugins: {legend: {display: false}, tooltip: {callbacks: {label: ({raw: p}) => [tag(p.variant) + ": " + p.variant.name,
+        p.run ? p.run.name + ": " + number(p.x) + " s, " + number(p.y, 4) + " %" : value(p.variant.seconds) + " s, " + value(accuracyOf(p.variant), 100, 4) + " %"]}}}},
+    plugins: [intervalsAndLetters]}, 340);
+  return true;
+}
+
+// The variants, the fastest first, with their letters' meaning. More than a screen holds are folded.
+function shortTable(parent) {
+  const kShown = 8, target = report.target, fastest = bySpeed.length ? bySpeed[0].seconds.mean || 0 : 0;
+  const rows = bySpeed.concat(variants.filter(v => !has(v.seconds)));
+  const chosen = rows.findIndex(v => v.label && v.label === report.choice);
+  const first = Math.max(kShown, chosen + 1);
+  const runs = new Set(variants.map(v => v.failed ? "" : v.runs)), alike = runs.size === 1 && !runs.has("");
+  const draw = (node, some) => {
+    const head = add(add(node, "thead"), "tr");
+    ["variant", "training, s", "× fastest", tested ? "test, %" : "validation, %", ...(alike ? [] : ["runs"])].forEach((text, i) => add(head, "th", text, i === 2 || i === 4 ? "more" : undefined));
+    const body = add(node, "tbody");
+    some.forEach(v => {
+      const line = add(body, "tr", undefined, v.label && v.label === report.choice ? "chosen" : undefined);
+      const cell = add(line, "td"), name = add(cell, "div", undefined, "name");
+      if (v.label) chip(name, v);
+      add(name, "span", meaning(v) + (v.label && v.label === report.choice ? ": recommended" : ""));
+      cell.title = v.name;
+      add(line, "td", value(v.seconds));
+      add(line, "td", has(v.seconds) && fastest > 0 ? (v.seconds.mean / fastest).toFixed(2) : "–", "more");
+      add(line, "td", value(accuracyOf(v), 100, 4));
+      if (!alike) add(line, "td", (v.runs || 0) + (v.failed ? " + " + v.failed + " failed" : ""), "more");
+    });
+  };
+  draw(add(add(parent, "div", undefined, "wide"), "table", undefined, "short"), rows.slice(0, first));
+  if (rows.length > first) {
+    const more = add(parent, "details");
+    add(more, "summary", (rows.length - first) + " slower variants");
+    draw(add(add(more, "div", undefined, "wide"), "table", undefined, "short"), rows.slice(first));
+  }
+  const words = [];
+  if (variants.some(v => v.strategy === "mirrored")) words.push("Mirrored: every worker holds the model, and all sum their gradients in every step.");
+  if (variants.some(v => (v.strategy || "").startsWith("ps"))) words.push("PS: parameter servers hold it, workers push gradients and pull parameters; async: without waiting for one another.");
+  add(parent, "p", [variants.some(v => half(v.seconds || {}) > 0) ? "± is half of a 95 % interval." : "",
+    alike ? ([...runs][0] === 1 ? "One run" : [...runs][0] + " runs") + " of each." : "", ...words].join(" "), "soft");
+}
+
+// The results of one variant.
+function facts(parent, v) {
+  const t = v.to_target || {}, rows = [
+    ["training time", value(v.seconds), "s"], [accuracyName, value(accuracyOf(v), 100, 4), "%"],
+    ["throughput", value(v.samples_per_second, 1, 4), "samples/s"],
+    [report.target ? "time to " + number(100 * report.target.accuracy) + " % validation accuracy" : "", value(t.seconds), "s"],
+    ["exposed exchange", value(v.exposed_share, 100), "% of a step"], ["cost of the run", value(v.cost), ""]];
+  const body = add(add(add(parent, "div", undefined, "wide"), "table", undefined, "short"), "tbody");
+  rows.filter(([name, text]) => name && text !== "–").forEach(([name, text, unit]) => {
+    const line = add(body, "tr");
+    add(line, "td", name);
+    add(line, "td", text + (unit ? " " + unit : ""));
+  });
+  add(parent, "p", v.name + ".", "soft");
+}
+
+// A closed section. `draw` fills it when it is opened first: plots need the width that a closed section lacks.
+function fold(title, explanation, draw) {
+  const node = add(document.getElementById("sections"), "details", undefined, "fold");
+  add(node, "summary", title);
+  if (explanation) add(node, "p", explanation, "soft");
+  let drawn = false;
+  node.addEventListener("toggle", () => {
+    if (drawn || !node.open) return;
+    drawn = true;
+    draw(node);
+  });
+}
+const openAll = () => document.querySelectorAll("details").forEach(node => { node.open = true; });
+// report.html#all shows everything, and so does printing.
+addEventListener("beforeprint", openAll);
+addEventListener("load", () => { if (location.hash === "#all") openAll(); });
+
+function answer() {
+  document.title = report.title + " – Tethys";
+  document.getElementById("title").textContent = report.title;
+  document.getElementById("made").textContent = report.made;
+  add(document.getElementById("verdict"), "p", (report.verdict || [""])[0]);
+  const cautions = report.caution || [];
+  if (cautions.length) add(document.getElementById("verdict"), "p", "Mind: " + cautions.join("; ") + ".", "soft");
+  const picture = document.getElementById("picture"), numbers = document.getElementById("numbers");
+  if (variants.length > 1) {
+    if (!timeAgainstAccuracy(picture)) bars(picture, "Training time", "seconds", v => v.seconds);
+    shortTable(numbers);
+  } else if (variants.length) {
+    accuracyOverTime(picture);
+    facts(numbers, variants[0]);
+  }
+}

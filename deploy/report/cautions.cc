@@ -1,0 +1,115 @@
+#include "deploy/report/cautions.h"
+
+#include <algorithm>
+#include <set>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "deploy/report/comparison.h"
+#include "deploy/report/variant_name.h"
+#include "deploy/report/verdict.h"
+
+namespace tethys {
+namespace {
+
+using proto::ReportVariant;
+
+constexpr size_t kNamed = 3;        // More names than that are counted.
+constexpr double kOthersCpu = 0.1;  // Above this share of the CPU, other programs are mentioned.
+
+// "B, C, E and 4 more"
+std::string Named(std::vector<std::string> names) {
+  const size_t more = names.size() > kNamed ? names.size() - kNamed : 0;
+  names.resize(names.size() - more);
+  return absl::StrCat(absl::StrJoin(names, ", "), more > 0 ? absl::StrCat(" and ", more, " more") : "");
+}
+
+std::string FailedRuns(const proto::Report& report) {
+  int failed = 0;
+  int all = 0;
+  for (const ReportVariant& variant : report.variant()) {
+    failed += variant.failed();
+    all += variant.failed() + variant.runs();
+  }
+  return failed == 0 ? "" : absl::StrCat(failed, " of ", all, " runs failed");
+}
+
+// A computer's cores are shared if several workers run on it, whatever number of machines its namespaces
+// make.
+std::string OneComputer(const proto::Report& report) {
+  std::set<std::string> computers;
+  int cores = 0;
+  bool several_workers = false;
+  for (const ReportVariant& variant : report.variant()) {
+    several_workers = several_workers || variant.workers() > 1;
+    for (const proto::ResourceSummary& line : variant.summary().resources()) {
+      if (line.host().empty() || !line.process().empty()) continue;
+      computers.insert(line.boot_id().empty() ? line.host() : line.boot_id());
+      cores = std::max(cores, line.cores());
+    }
+  }
+  if (computers.size() != 1 || cores == 0 || !several_workers) return "";
+  return absl::StrCat("all processes shared one computer with ", cores, cores == 1 ? " core" : " cores",
+                      ", so this does not show how the strategies scale to several");
+}
+
+std::string HardlyLearned(const proto::Report& report) {
+  std::vector<std::string> names;
+  for (const ReportVariant& variant : report.variant()) {
+    const proto::ReportValue& accuracy =
+        variant.test_accuracy().count() > 0 ? variant.test_accuracy() : variant.best_accuracy();
+    if (variant.chance_accuracy() <= 0 || accuracy.count() == 0) continue;
+    if (IsAtChance(accuracy.mean(), variant.chance_accuracy())) names.push_back(NameInText(variant));
+  }
+  return names.empty() ? "" : absl::StrCat(Named(std::move(names)), " hardly learned");
+}
+
+std::string OthersCpu(const proto::Report& report) {
+  double most = 0;
+  for (const ReportVariant& variant : report.variant()) most = std::max(most, variant.others_cpu().mean());
+  if (most < kOthersCpu) return "";
+  return absl::StrFormat("other programs took up to %.0f %% of the CPU", 100 * most);
+}
+
+std::string Exchanges(const proto::Report& report) {
+  std::vector<std::string> names;
+  for (const ReportVariant& variant : report.variant()) {
+    std::vector<std::string> exchanges;
+    for (const proto::RunPoint& run : variant.run()) {
+      if (run.status() == "succeeded") exchanges.push_back(run.exchange());
+    }
+    if (!DifferentExchanges(exchanges).empty()) names.push_back(NameInText(variant));
+  }
+  return names.empty()
+             ? ""
+             : absl::StrCat("not all runs of ", Named(std::move(names)), " exchanged gradients alike");
+}
+
+std::string JobsDiffer(const proto::Report& report) {
+  std::vector<std::string> fields;
+  for (const proto::JobDifference& difference : report.difference()) {
+    if (!difference.in_name()) fields.push_back(difference.field());
+  }
+  return fields.empty() ? "" : absl::StrCat("the jobs differ in ", Named(std::move(fields)));
+}
+
+std::string Batches(const proto::Report& report) {
+  std::set<int64_t> batches;
+  for (const ReportVariant& variant : report.variant()) batches.insert(variant.global_batch());
+  return batches.size() > 1 ? "global batches differ, and so does the number of updates" : "";
+}
+
+}  // namespace
+
+std::vector<std::string> Cautions(const proto::Report& report) {
+  if (report.variant_size() < 2) return {};
+  std::vector<std::string> cautions = {FailedRuns(report), HardlyLearned(report), JobsDiffer(report),
+                                       OthersCpu(report),  Batches(report),       Exchanges(report),
+                                       OneComputer(report)};
+  cautions.erase(std::remove(cautions.begin(), cautions.end(), ""), cautions.end());
+  return cautions;
+}
+
+}  // namespace tethys

@@ -1,0 +1,18 @@
+// What limits the answer of a comparison, in short phrases for a reader who reads nothing else; verdict.h has
+// the sentences with the numbers. Pure; any thread.
+#ifndef TETHYS_DEPLOY_REPORT_CAUTIONS_H_
+#define TETHYS_DEPLOY_REPORT_CAUTIONS_H_
+
+#include <string>
+#include <vector>
+
+#include "proto/report.pb.h"
+
+namespace tethys {
+
+// For example "1 of 18 runs failed"; empty if there is nothing to say, or a single variant.
+std::vector<std::string> Cautions(const proto::Report& report);
+
+}  // namespace tethys
+
+#endif  // TETHYS_DEPLOY_REPORT_CAUTIONS_H_
