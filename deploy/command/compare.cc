@@ -231,7 +231,7 @@ void ReportAndPrintVerdict(const Request& request, const std::string& directory,
       print(report->verdict(i));
       if (i > 0) continue;
       if (report->caution_size() > 0)
-        print(absl::StrCat("Mind: ", absl::StrJoin(report->caution(), "; "), "."));
+        print(absl::StrCat("Keep in mind: ", absl::StrJoin(report->caution(), "; "), "."));
       if (const std::string legend = LegendText(*report); !legend.empty()) print(legend + ".");
     }
     std::printf("\n");

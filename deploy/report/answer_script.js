@@ -84,6 +84,15 @@ const intervalsAndLetters = {
         if (covered < least) [best, least] = [box, covered];
       }));
       boxes.push(best);
+      const distance = Math.hypot(best[0] + width / 2 - px, best[1] + 8 - py);
+      if (distance > 24) {  // A line to the letter tells whose it is.
+        c.lineWidth = 1;
+        c.strokeStyle = colourOf(p.variant);
+        c.beginPath();
+        c.moveTo(px, py);
+        c.lineTo(best[0] + width / 2, best[1] + 8);
+        c.stroke();
+      }
       c.lineWidth = 4;
       c.strokeStyle = paper;
       c.strokeText(text, best[0] + width / 2, best[1] + 8);
@@ -123,23 +132,31 @@ function timeAgainstAccuracy(parent) {
 
 // The variants, the fastest first, with their letters' meaning. More than a screen holds are folded.
 function shortTable(parent) {
-  const kShown = 8, target = report.target, fastest = bySpeed.length ? bySpeed[0].seconds.mean || 0 : 0;
+  const kShown = 8, given = (report.target || {}).given, fastest = bySpeed.length ? bySpeed[0].seconds.mean || 0 : 0;
   const rows = bySpeed.concat(variants.filter(v => !has(v.seconds)));
   const chosen = rows.findIndex(v => v.label && v.label === report.choice);
   const first = Math.max(kShown, chosen + 1);
   const runs = new Set(variants.map(v => v.failed ? "" : v.runs)), alike = runs.size === 1 && !runs.has("");
   const draw = (node, some) => {
     const head = add(add(node, "thead"), "tr");
-    ["variant", "training, s", "× fastest", tested ? "test, %" : "validation, %", ...(alike ? [] : ["runs"])].forEach((text, i) => add(head, "th", text, i === 2 || i === 4 ? "more" : undefined));
+    const column = (text, more) => add(head, "th", text, more ? "more" : undefined);
+    column("variant");
+    if (given) column("to " + number(100 * report.target.accuracy) + " %, s");
+    column("training, s", given);
+    if (!given) column("× fastest", true);
+    column("accuracy, %");
+    if (!alike) column("runs", true);
     const body = add(node, "tbody");
     some.forEach(v => {
       const line = add(body, "tr", undefined, v.label && v.label === report.choice ? "chosen" : undefined);
       const cell = add(line, "td"), name = add(cell, "div", undefined, "name");
       if (v.label) chip(name, v);
-      add(name, "span", meaning(v) + (v.label && v.label === report.choice ? ": recommended" : ""));
+      add(name, "span", meaning(v));
+      if (v.label && v.label === report.choice) add(cell, "div", "recommended", "soft");
       cell.title = v.name;
-      add(line, "td", value(v.seconds));
-      add(line, "td", has(v.seconds) && fastest > 0 ? (v.seconds.mean / fastest).toFixed(2) : "–", "more");
+      if (given) add(line, "td", value((v.to_target || {}).seconds));
+      add(line, "td", value(v.seconds), given ? "more" : undefined);
+      if (!given) add(line, "td", has(v.seconds) && fastest > 0 ? (v.seconds.mean / fastest).toFixed(2) : "–", "more");
       add(line, "td", value(accuracyOf(v), 100, 4));
       if (!alike) add(line, "td", (v.runs || 0) + (v.failed ? " + " + v.failed + " failed" : ""), "more");
     });
@@ -154,7 +171,7 @@ function shortTable(parent) {
   if (variants.some(v => v.strategy === "mirrored")) words.push("Mirrored: every worker holds the model, and all sum their gradients in every step.");
   if (variants.some(v => (v.strategy || "").startsWith("ps"))) words.push("PS: parameter servers hold it, workers push gradients and pull parameters; async: without waiting for one another.");
   add(parent, "p", [variants.some(v => half(v.seconds || {}) > 0) ? "± is half of a 95 % interval." : "",
-    alike ? ([...runs][0] === 1 ? "One run" : [...runs][0] + " runs") + " of each." : "", ...words].join(" "), "soft");
+    alike ? ([...runs][0] === 1 ? "One run" : [...runs][0] + " runs") + " of each." : "", ...words, ...(report.setup || [])].join(" "), "soft");
 }
 
 // The results of one variant.
@@ -196,7 +213,7 @@ function answer() {
   document.getElementById("made").textContent = report.made;
   add(document.getElementById("verdict"), "p", (report.verdict || [""])[0]);
   const cautions = report.caution || [];
-  if (cautions.length) add(document.getElementById("verdict"), "p", "Mind: " + cautions.join("; ") + ".", "soft");
+  if (cautions.length) add(document.getElementById("verdict"), "p", "Keep in mind: " + cautions.join("; ") + ".", "soft");
   const picture = document.getElementById("picture"), numbers = document.getElementById("numbers");
   if (variants.length > 1) {
     if (!timeAgainstAccuracy(picture)) bars(picture, "Training time", "seconds", v => v.seconds);

@@ -36,6 +36,18 @@ std::string FailedRuns(const proto::Report& report) {
   return failed == 0 ? "" : absl::StrCat(failed, " of ", all, " runs failed");
 }
 
+std::string LeftOut(const proto::Report& report) {
+  std::vector<std::string> names;
+  size_t repeated = 0;
+  for (const ReportVariant& variant : report.variant()) {
+    if (variant.runs() > 1) ++repeated;
+    if (variant.runs() == 1) names.push_back(NameInText(variant));
+  }
+  if (repeated < 2 || names.empty()) return "";
+  return absl::StrCat(Named(names), names.size() == 1 ? " has" : " have",
+                      " a single successful run and cannot be recommended");
+}
+
 // A computer's cores are shared if several workers run on it, whatever number of machines its namespaces
 // make.
 std::string OneComputer(const proto::Report& report) {
@@ -52,7 +64,7 @@ std::string OneComputer(const proto::Report& report) {
   }
   if (computers.size() != 1 || cores == 0 || !several_workers) return "";
   return absl::StrCat("all processes shared one computer with ", cores, cores == 1 ? " core" : " cores",
-                      ", so this does not show how the strategies scale to several");
+                      ": scaling to several computers is not shown");
 }
 
 std::string HardlyLearned(const proto::Report& report) {
@@ -98,16 +110,16 @@ std::string JobsDiffer(const proto::Report& report) {
 std::string Batches(const proto::Report& report) {
   std::set<int64_t> batches;
   for (const ReportVariant& variant : report.variant()) batches.insert(variant.global_batch());
-  return batches.size() > 1 ? "global batches differ, and so does the number of updates" : "";
+  return batches.size() > 1 ? "global batches differ, and so do the numbers of updates" : "";
 }
 
 }  // namespace
 
 std::vector<std::string> Cautions(const proto::Report& report) {
   if (report.variant_size() < 2) return {};
-  std::vector<std::string> cautions = {FailedRuns(report), HardlyLearned(report), JobsDiffer(report),
-                                       OthersCpu(report),  Batches(report),       Exchanges(report),
-                                       OneComputer(report)};
+  std::vector<std::string> cautions = {FailedRuns(report), LeftOut(report),    HardlyLearned(report),
+                                       JobsDiffer(report), OthersCpu(report),  Batches(report),
+                                       Exchanges(report),  OneComputer(report)};
   cautions.erase(std::remove(cautions.begin(), cautions.end(), ""), cautions.end());
   return cautions;
 }

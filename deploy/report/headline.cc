@@ -8,7 +8,9 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "deploy/report/ranking.h"
 #include "deploy/report/report_value.h"
+#include "deploy/report/time_to_accuracy.h"
 #include "deploy/report/variant_name.h"
 
 namespace tethys {
@@ -26,7 +28,7 @@ std::string EvidenceText(const Ratio& ratio, const ReportValue& a, const ReportV
 }
 
 std::string AccuracyText(const ReportVariant& choice, const ReportVariant& rival, Accuracy accuracy) {
-  if (accuracy == nullptr) return "; accuracy was not measured in several runs of all";
+  if (accuracy == nullptr) return "; accuracy was not measured in several runs of each";
   const ReportValue& own = (choice.*accuracy)();
   const ReportValue& other = (rival.*accuracy)();
   if (DifferenceOf(own, other) != Difference::kShown) return ", at equal accuracy within noise";
@@ -58,16 +60,27 @@ std::string ReasonText(const ReportVariant& choice, const ReportVariant& rival) 
                          largest.after);
 }
 
-// Names the choice and, if it has one worker, the choice among variants with several.
-std::string ChoiceText(const Ranking& variants, const ReportVariant& choice) {
-  const std::string name = IntroducedName(choice);
-  if (choice.workers() != 1) return name;
+// Names the first of `eligible` and, if it has one worker, the first with several; `all` are in the order of
+// BySpeed.
+std::string ChoiceText(const Ranking& eligible, const Ranking& all) {
+  const std::string name = IntroducedName(*eligible[0]);
+  if (eligible[0]->workers() != 1) return name;
   Ranking distributed;
-  std::copy_if(variants.begin(), variants.end(), std::back_inserter(distributed),
-               [](const ReportVariant* variant) { return variant->workers() > 1; });
+  const auto several = [](const ReportVariant* variant) { return variant->workers() > 1; };
+  std::copy_if(eligible.begin(), eligible.end(), std::back_inserter(distributed), several);
+  if (distributed.empty()) {
+    std::copy_if(all.begin(), all.end(), std::back_inserter(distributed), several);
+    distributed = NotSurpassed(distributed, AccuracyOf(distributed));
+  }
   if (distributed.empty()) return name;
-  const ReportVariant& other = *NotSurpassed(distributed, AccuracyOf(variants))[0];
-  return absl::StrCat(name, ", or with ", IntroducedName(other), " if several workers must take part");
+  return absl::StrCat(name, ", or with ", IntroducedName(*distributed[0]),
+                      " if several workers must take part");
+}
+
+// Introduces a variant that `before` has not introduced.
+std::string NameAfter(const std::string& before, const ReportVariant& variant) {
+  const std::string introduced = IntroducedName(variant);
+  return absl::StrContains(before, introduced) ? NameInText(variant) : introduced;
 }
 
 std::string Undecided(const Ranking& variants) {
@@ -78,39 +91,73 @@ std::string Undecided(const Ranking& variants) {
                       SecondsText(rival.seconds()), "; repeat with --repeats=3 or more.");
 }
 
+// The sentence for a target accuracy that the user gave. `reached`: the variants that reached it in all their
+// runs.
+std::string TargetHeadline(const proto::AccuracyTarget& target, const Ranking& reached, const Ranking& all) {
+  const std::string what = TargetText(target);
+  if (reached.empty()) return absl::StrCat("Not decided: no variant reached ", what, " in all of its runs.");
+  const ReportVariant& choice = *reached[0];
+  const ReportValue& seconds = choice.to_target().seconds();
+  const ReportVariant* rival = RivalOf(reached, choice);
+  const std::string named = ChoiceText(reached, all);
+  if (rival == nullptr) {
+    return absl::StrCat("Train with ", named, ": only ", NameInText(choice), " reached ", what,
+                        " in all of its runs, in ", SecondsText(seconds), ".");
+  }
+  const ReportValue& others = rival->to_target().seconds();
+  const Ratio ratio = RatioOf(others, seconds);
+  const std::string evidence = EvidenceText(ratio, seconds, others);
+  if (DifferenceOf(seconds, others) != Difference::kShown) {
+    return absl::StrFormat(
+        "Train with %s or %s: neither is shown to reach %s sooner (%s takes %.2f times as long, %s); more "
+        "runs "
+        "(--repeats) may tell them apart.",
+        IntroducedName(choice), IntroducedName(*rival), what, NameInText(*rival), ratio.value, evidence);
+  }
+  return absl::StrFormat("Train with %s: %s reaches %s in %s, %.2f times as soon as %s (%s).", named,
+                         NameInText(choice), what, SecondsText(seconds), ratio.value,
+                         NameAfter(named, *rival), evidence);
+}
+
 }  // namespace
 
-std::string Headline(const Ranking& variants) {
-  const ReportVariant* choice = ChoiceOf(variants);
-  if (choice == nullptr) return Undecided(variants);
-  const ReportVariant& rival = *RivalOf(variants, *choice);
+std::string Headline(const proto::Report& report) {
+  const Ranking variants = Repeated(report);
+  if (variants.size() < 2) return Undecided(BySpeed(report));
+  const Ranking eligible = Eligible(report);
+  if (report.target().given()) return TargetHeadline(report.target(), eligible, variants);
+  const ReportVariant& choice = *eligible[0];
   const Accuracy accuracy = AccuracyOf(variants);
-  const bool slower = choice->seconds().mean() > rival.seconds().mean();
+  // A rival that is as accurate is the fairest, and never faster than the choice.
+  const ReportVariant* level = RivalOf(eligible, choice);
+  const bool fair = level != nullptr && level->strategy() != choice.strategy();
+  const ReportVariant& rival = fair ? *level : *RivalOf(variants, choice);
+  const bool slower = choice.seconds().mean() > rival.seconds().mean();
   const Ratio ratio =
-      slower ? RatioOf(choice->seconds(), rival.seconds()) : RatioOf(rival.seconds(), choice->seconds());
-  const std::string evidence = EvidenceText(ratio, choice->seconds(), rival.seconds());
-  const std::string named = ChoiceText(variants, *choice);
-  const bool introduced = absl::StrContains(named, IntroducedName(rival));
-  const std::string rival_name = introduced ? NameInText(rival) : IntroducedName(rival);
-  if (DifferenceOf(choice->seconds(), rival.seconds()) != Difference::kShown) {
+      slower ? RatioOf(choice.seconds(), rival.seconds()) : RatioOf(rival.seconds(), choice.seconds());
+  const std::string evidence = EvidenceText(ratio, choice.seconds(), rival.seconds());
+  const bool shown = DifferenceOf(choice.seconds(), rival.seconds()) == Difference::kShown;
+  if (!shown && fair) {
     return absl::StrFormat(
-        "Train with %s: %s takes as long as %s within noise (%.2f times, %s)%s; more runs (--repeats) may "
-        "tell them apart.",
-        named, NameInText(*choice), rival_name, ratio.value, evidence,
-        AccuracyText(*choice, rival, accuracy));
+        "Train with %s or %s: neither is shown to be faster (%s takes %.2f times as long, %s)%s; more runs "
+        "(--repeats) may tell them apart.",
+        IntroducedName(choice), IntroducedName(rival), NameInText(rival), ratio.value, evidence,
+        AccuracyText(choice, rival, accuracy));
   }
+  const std::string named = ChoiceText(eligible, variants);
   if (slower) {
-    // The accuracy is known, because a faster variant is not chosen is shown to be less accurate than
+    // The accuracy is known, because a faster variant that is not chosen is shown to be less accurate than
     // another.
     const ReportVariant& most = MostAccurateOf(variants, accuracy);
     return absl::StrFormat(
-        "Train with %s: %s is %.2f times as fast (%s), but %.2f points less accurate than %s.", named,
-        rival_name, ratio.value, evidence, 100 * ((most.*accuracy)().mean() - (rival.*accuracy)().mean()),
-        NameInText(most));
+        "Train with %s: %s is %.2f times as fast (%s%s), but %.2f points less accurate than %s.", named,
+        NameAfter(named, rival), ratio.value, evidence, shown ? "" : ", so perhaps not faster at all",
+        100 * ((most.*accuracy)().mean() - (rival.*accuracy)().mean()), NameInText(most));
   }
-  return absl::StrFormat("Train with %s: %s is %.2f times as fast as %s (%s)%s%s.", named,
-                         NameInText(*choice), ratio.value, rival_name, evidence,
-                         AccuracyText(*choice, rival, accuracy), ReasonText(*choice, rival));
+  return absl::StrFormat("Train with %s: %s is %.2f times as fast as %s (%s%s)%s%s.", named,
+                         NameInText(choice), ratio.value, NameAfter(named, rival), evidence,
+                         shown ? "" : ", so perhaps not faster at all", AccuracyText(choice, rival, accuracy),
+                         shown ? ReasonText(choice, rival) : "");
 }
 
 }  // namespace tethys

@@ -5,13 +5,13 @@
 
 #include <string>
 
-#include "deploy/report/ranking.h"
+#include "proto/report.pb.h"
 
 namespace tethys {
 
-// `variants`: at least two, as BySpeed orders them. If one of them ran only once, nothing is recommended, and
-// the sentence says what to do.
-std::string Headline(const Ranking& variants);
+// `report` must have at least two variants that succeeded. Those that ran only once are left
+// out; if fewer than two remain, nothing is recommended, and the sentence says what to do.
+std::string Headline(const proto::Report& report);
 
 }  // namespace tethys
 

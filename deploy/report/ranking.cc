@@ -13,6 +13,8 @@ namespace {
 
 using proto::ReportVariant;
 
+bool IsSingle(const ReportVariant* variant) { return variant->seconds().count() < 2; }
+
 bool IsParameterServer(const ReportVariant& variant) { return absl::StartsWith(variant.strategy(), "ps"); }
 
 }  // namespace
@@ -24,6 +26,12 @@ Ranking BySpeed(const proto::Report& report) {
   }
   std::stable_sort(variants.begin(), variants.end(),
                    [](const auto* a, const auto* b) { return a->seconds().mean() < b->seconds().mean(); });
+  return variants;
+}
+
+Ranking Repeated(const proto::Report& report) {
+  Ranking variants = BySpeed(report);
+  variants.erase(std::remove_if(variants.begin(), variants.end(), IsSingle), variants.end());
   return variants;
 }
 
@@ -100,12 +108,13 @@ Ranking NotSurpassed(const Ranking& variants, Accuracy accuracy) {
   return level;
 }
 
-const ReportVariant* ChoiceOf(const Ranking& variants) {
-  const bool single = std::any_of(variants.begin(), variants.end(), [](const ReportVariant* variant) {
-    return variant->seconds().count() < 2;
-  });
-  if (variants.size() < 2 || single) return nullptr;
-  return NotSurpassed(variants, AccuracyOf(variants))[0];
+Ranking Eligible(const proto::Report& report) {
+  const Ranking variants = Repeated(report);
+  if (variants.size() < 2) return {};
+  if (!report.target().given()) return NotSurpassed(variants, AccuracyOf(variants));
+  Ranking reached = ByTimeToTarget(report);
+  reached.erase(std::remove_if(reached.begin(), reached.end(), IsSingle), reached.end());
+  return reached;
 }
 
 Contenders ContendersOf(const proto::Report& report) {

@@ -14,6 +14,9 @@ using Ranking = std::vector<const proto::ReportVariant*>;  // The first is the b
 // Successful variants, the fastest first.
 Ranking BySpeed(const proto::Report& report);
 
+// The variants of which several runs succeeded, the fastest first. Only these can be recommended.
+Ranking Repeated(const proto::Report& report);
+
 // The variants whose runs all reached the target accuracy, in the order of their mean times to the target.
 Ranking ByTimeToTarget(const proto::Report& report);
 
@@ -47,9 +50,11 @@ const proto::ReportVariant& MostAccurateOf(const Ranking& variants, Accuracy acc
 // `variants`.
 Ranking NotSurpassed(const Ranking& variants, Accuracy accuracy);
 
-// The variant to recommend: the fastest of those that no other is shown to surpass in accuracy. `variants`
-// are in the order of BySpeed. Null if there are fewer than two, or if one of them ran only once.
-const proto::ReportVariant* ChoiceOf(const Ranking& variants);
+// The variants that may be recommended, the best first. If the user gave a target accuracy: those that
+// reached it in all their runs, as ByTimeToTarget orders them; otherwise those that no other is shown to
+// surpass in accuracy, the fastest first. Only variants of which several
+// runs succeeded count; empty if there are fewer than two.
+Ranking Eligible(const proto::Report& report);
 
 }  // namespace tethys
 

@@ -124,7 +124,7 @@ std::string ReportMarkdown(const proto::Report& report) {
   std::string text = absl::StrCat("# ", CellText(report.title()), "\n\n", report.made(), "\n\n");
   if (report.verdict_size() > 0) absl::StrAppend(&text, "**", CellText(report.verdict(0)), "**\n\n");
   if (report.caution_size() > 0) {
-    absl::StrAppend(&text, "Mind: ", CellText(absl::StrJoin(report.caution(), "; ")), ".\n\n");
+    absl::StrAppend(&text, "Keep in mind: ", CellText(absl::StrJoin(report.caution(), "; ")), ".\n\n");
   }
   AppendMeasurements(report, text);
   AppendConclusions(report, text);

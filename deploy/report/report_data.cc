@@ -23,6 +23,7 @@
 #include "deploy/report/setup_text.h"
 #include "deploy/report/time_to_accuracy.h"
 #include "deploy/report/variant_name.h"
+#include "deploy/report/variant_order.h"
 #include "deploy/report/verdict.h"
 #include "runtime/base/file.h"
 #include "runtime/telemetry/csv_reader.h"
@@ -48,14 +49,6 @@ absl::optional<proto::Job> JobIn(const std::string& path) {
   const absl::StatusOr<std::string> text = ReadFile(path + "/job.textproto", kMaxFileBytes);
   if (!text.ok() || !google::protobuf::TextFormat::ParseFromString(*text, &job)) return absl::nullopt;
   return job;
-}
-
-// "NAME" of "NAME-r3"; `name` itself if it has no such suffix.
-std::string WithoutRepeat(const std::string& name) {
-  const size_t dash = name.rfind("-r");
-  uint32_t repeat = 0;
-  const bool numbered = dash != std::string::npos && absl::SimpleAtoi(name.substr(dash + 2), &repeat);
-  return numbered ? name.substr(0, dash) : name;
 }
 
 // Whether another run counts in this run's place: "NAME-r3.old-1", which a resumed comparison has made again,
@@ -90,7 +83,7 @@ absl::StatusOr<std::vector<Run>> FindRuns(const std::string& path) {
     const std::string folder = absl::StrCat(path, "/", name);
     if (IsPutAside(name) || !FileExists(absl::StrCat(folder, "/", kSummaryFile))) continue;
     TETHYS_ASSIGN_OR_RETURN(proto::RunSummary summary, ReadSummary(folder));
-    runs.push_back({folder, WithoutRepeat(name), RecordOf(folder, std::move(summary)), JobIn(folder)});
+    runs.push_back({folder, VariantOfRun(name), RecordOf(folder, std::move(summary)), JobIn(folder)});
   }
   if (!runs.empty()) return runs;
   return absl::NotFoundError(absl::StrCat("no run has ended in ", path, ": it holds no ", kSummaryFile,
@@ -296,38 +289,6 @@ void AddVariant(const std::vector<const Run*>& runs, const Target& target, proto
   AddRanks(ReadOrNote(shown, "steps.csv", report), variant);
 }
 
-// The position of each variant in the tables of `tethys compare`, by the variant's directory. Empty without a
-// comparison.csv, and if it is of a build that named no variants.
-std::map<std::string, int> ComparedOrder(const std::string& path) {
-  std::map<std::string, int> order;
-  const std::string text = ReadFile(path + "/comparison.csv", kMaxFileBytes).value_or("");
-  for (CsvReader csv(text); csv.Next();) {
-    const std::string run(csv.Text("run_dir"));
-    const absl::optional<int> index = VariantIndex(csv.Text("variant"));
-    if (index.has_value() && !run.empty()) order[WithoutRepeat(run.substr(run.rfind('/') + 1))] = *index;
-  }
-  return order;
-}
-
-// Puts `variants`, which are names of directories, into the order of the comparison's tables, and returns the
-// position of each. Variants that the comparison does not list come last.
-std::vector<int> PutInOrder(const std::map<std::string, int>& order, std::vector<std::string>& variants) {
-  int next = 0;
-  for (const auto& [variant, position] : order) next = std::max(next, position + 1);
-  std::vector<std::pair<int, std::string>> placed;
-  for (const std::string& variant : variants) {
-    const auto known = order.find(variant);
-    placed.emplace_back(known != order.end() ? known->second : next++, variant);
-  }
-  std::sort(placed.begin(), placed.end());
-  std::vector<int> positions;
-  for (size_t i = 0; i < placed.size(); ++i) {
-    positions.push_back(placed[i].first);
-    variants[i] = placed[i].second;
-  }
-  return positions;
-}
-
 // The job of each variant's first run, in the order of `variants`; empty if one of them cannot be read.
 std::vector<proto::Job> JobsOf(const std::vector<Run>& runs, const std::vector<std::string>& variants) {
   std::vector<proto::Job> jobs;
@@ -417,7 +378,8 @@ absl::StatusOr<proto::Report> CollectReport(const std::string& path, absl::optio
     if (variants[run.variant].empty()) directories.push_back(run.variant);
     variants[run.variant].push_back(&run);
   }
-  const std::vector<int> positions = PutInOrder(ComparedOrder(path), directories);
+  const std::vector<int> positions =
+      PutInOrder(ReadFile(path + "/comparison.csv", kMaxFileBytes).value_or(""), directories);
   const std::vector<proto::Job> jobs = JobsOf(runs, directories);
   const bool compared = FileExists(path + "/comparison.csv");
   if (!compared) TETHYS_RETURN_IF_ERROR(CheckAlike(path, jobs));
@@ -437,7 +399,7 @@ absl::StatusOr<proto::Report> CollectReport(const std::string& path, absl::optio
   for (size_t i = 0; i < positions.size() && positions.size() > 1; ++i) {
     report.mutable_variant(static_cast<int>(i))->set_label(VariantLetters(positions[i]));
   }
-  if (const proto::ReportVariant* choice = ChoiceOf(BySpeed(report))) report.set_choice(choice->label());
+  if (const Ranking eligible = Eligible(report); !eligible.empty()) report.set_choice(eligible[0]->label());
   for (std::string& caution : Cautions(report)) report.add_caution(std::move(caution));
   for (std::string& sentence : SetupSentences(runs)) report.add_setup(std::move(sentence));
   report.set_title(runs.size() == 1 ? runs[0].record.summary.job()

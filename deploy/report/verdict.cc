@@ -121,10 +121,13 @@ std::string AlternativeText(const Ranking& variants, const ReportVariant& choice
 }
 
 // Recommends the fastest of the variants that no other variant surpasses in accuracy.
-std::string Recommendation(const Ranking& variants) {
-  if (ChoiceOf(variants) == nullptr) {
+// If the user gave a target accuracy, the headline recommends by the time to it.
+std::string Recommendation(const proto::Report& report) {
+  const Ranking variants = Repeated(report);
+  if (variants.size() < 2) {
     return "One run of a variant is no ground for a recommendation: repeat with --repeats=3 or more.";
   }
+  if (report.target().given()) return "";
   const Accuracy accuracy = AccuracyOf(variants);
   const Ranking level = NotSurpassed(variants, accuracy);
   std::string text = absl::StrCat(
@@ -341,12 +344,12 @@ std::vector<std::string> Verdict(const proto::Report& report) {
     if (!sentence.empty()) sentences.push_back(std::move(sentence));
   };
   const ReportVariant* rival = RivalOf(variants, *variants[0]);
-  if (rival != nullptr) add(Headline(variants));
+  if (rival != nullptr) add(Headline(report));
   add(SpeedSentence(variants));
   if (rival != nullptr) {
     add(AccuracySentence(*variants[0], *rival));
     AddStrategySentences(variants, {variants[0], rival}, sentences);
-    add(Recommendation(variants));
+    add(Recommendation(report));
     add(DifferencesSentence(report));
   }
   add(AtChanceSentence(variants));
