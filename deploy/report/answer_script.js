@@ -4,11 +4,12 @@ const variants = report.variant || [];
 const has = v => v && v.count > 0;
 const half = v => v.half_width || 0;
 const number = (x, digits = 3) => Number(x).toLocaleString("en", {maximumSignificantDigits: digits});
-// "13.70 ± 0.15", with half of the 95 % interval, rounded to its second significant digit. Without one: `digits`.
-function value(v, scale = 1, digits = 3) {
+// "13.70 ± 0.15", with half of the 95 % interval, rounded to its second significant digit. Without one: `digits`, of
+// which zeros at the end are kept if `pad`.
+function value(v, scale = 1, digits = 3, pad = false) {
   if (!has(v)) return "–";
   const mean = (v.mean || 0) * scale, width = half(v) * scale;
-  if (!(width > 0)) return number(mean, digits);
+  if (!(width > 0)) return pad && mean ? mean.toLocaleString("en", {minimumSignificantDigits: digits, maximumSignificantDigits: digits}) : number(mean, digits);
   const decimals = Math.min(12, Math.max(0, 1 - Math.floor(Math.log10(width))));
   const rounded = x => x.toLocaleString("en", {minimumFractionDigits: decimals, maximumFractionDigits: decimals});
   return rounded(mean) + " ± " + rounded(width);
@@ -151,13 +152,13 @@ function shortTable(parent) {
       const line = add(body, "tr", undefined, v.label && v.label === report.choice ? "chosen" : undefined);
       const cell = add(line, "td"), name = add(cell, "div", undefined, "name");
       if (v.label) chip(name, v);
-      add(name, "span", meaning(v));
-      if (v.label && v.label === report.choice) add(cell, "div", "recommended", "soft");
+      const text = add(name, "div", meaning(v));
+      if (v.label && v.label === report.choice) add(text, "div", "recommended", "soft");
       cell.title = v.name;
-      if (given) add(line, "td", value((v.to_target || {}).seconds));
-      add(line, "td", value(v.seconds), given ? "more" : undefined);
+      if (given) add(line, "td", value((v.to_target || {}).seconds, 1, 3, true));
+      add(line, "td", value(v.seconds, 1, 3, true), given ? "more" : undefined);
       if (!given) add(line, "td", has(v.seconds) && fastest > 0 ? (v.seconds.mean / fastest).toFixed(2) : "–", "more");
-      add(line, "td", value(accuracyOf(v), 100, 4));
+      add(line, "td", value(accuracyOf(v), 100, 4, true));
       if (!alike) add(line, "td", (v.runs || 0) + (v.failed ? " + " + v.failed + " failed" : ""), "more");
     });
   };
@@ -187,7 +188,7 @@ function facts(parent, v) {
     add(line, "td", name);
     add(line, "td", text + (unit ? " " + unit : ""));
   });
-  add(parent, "p", v.name + ".", "soft");
+  add(parent, "p", [v.name[0].toUpperCase() + v.name.slice(1) + ".", ...(report.setup || [])].join(" "), "soft");
 }
 
 // A closed section. `draw` fills it when it is opened first: plots need the width that a closed section lacks.

@@ -116,10 +116,11 @@ std::string Batches(const proto::Report& report) {
 }  // namespace
 
 std::vector<std::string> Cautions(const proto::Report& report) {
-  if (report.variant_size() < 2) return {};
-  std::vector<std::string> cautions = {FailedRuns(report), LeftOut(report),    HardlyLearned(report),
-                                       JobsDiffer(report), OthersCpu(report),  Batches(report),
-                                       Exchanges(report),  OneComputer(report)};
+  std::vector<std::string> cautions = {HardlyLearned(report), OthersCpu(report)};
+  if (report.variant_size() > 1) {
+    cautions = {FailedRuns(report), LeftOut(report), HardlyLearned(report), JobsDiffer(report),
+                OthersCpu(report),  Batches(report), Exchanges(report),     OneComputer(report)};
+  }
   cautions.erase(std::remove(cautions.begin(), cautions.end(), ""), cautions.end());
   return cautions;
 }

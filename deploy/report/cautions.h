@@ -1,4 +1,4 @@
-// What limits the answer of a comparison, in short phrases for a reader who reads nothing else; verdict.h has
+// What limits the answer of a report, in short phrases for a reader who reads nothing else; verdict.h has
 // the sentences with the numbers. Pure; any thread.
 #ifndef TETHYS_DEPLOY_REPORT_CAUTIONS_H_
 #define TETHYS_DEPLOY_REPORT_CAUTIONS_H_
@@ -10,7 +10,8 @@
 
 namespace tethys {
 
-// For example "1 of 18 runs failed"; empty if there is nothing to say, or a single variant.
+// For example "1 of 18 runs failed"; empty if there is nothing to say. For one variant: only what holds of it
+// by itself.
 std::vector<std::string> Cautions(const proto::Report& report);
 
 }  // namespace tethys

@@ -101,10 +101,12 @@ ReportValue MeanOf(absl::Span<const double> values) {
   for (const double value : values) squares += (value - mean) * (value - mean);
   result.set_count(static_cast<int>(values.size()));
   result.set_mean(mean);
-  if (values.size() > 1) {
-    result.set_deviation(std::sqrt(squares / (values.size() - 1)));
-    result.set_half_width(HalfWidth(result));
-  }
+  // Rounding leaves equal values a deviation.
+  constexpr double kRounding = 1e-12;
+  const double deviation = values.size() > 1 ? std::sqrt(squares / (values.size() - 1)) : 0;
+  if (deviation <= kRounding * std::abs(mean)) return result;
+  result.set_deviation(deviation);
+  result.set_half_width(HalfWidth(result));
   return result;
 }
 

@@ -45,7 +45,8 @@ std::vector<std::string> DescribeSetup(const proto::Job& job, const proto::RunSu
     sentences.push_back(absl::StrCat("Optimizer: ", OptimizerText(job.optimizer()), ", learning rate ",
                                      job.optimizer().learning_rate(), "."));
   }
-  if (job.epochs() > 0) sentences.push_back(absl::StrCat("Length: ", job.epochs(), " epochs."));
+  if (job.epochs() > 0)
+    sentences.push_back(absl::StrCat("Length: ", job.epochs(), job.epochs() == 1 ? " epoch." : " epochs."));
   if (const std::string attempts = DescribeAttempts(summary); !attempts.empty()) {
     sentences.push_back(attempts);
   }

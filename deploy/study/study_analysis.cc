@@ -61,10 +61,7 @@ void AddCell(const LoadedStudy& study, absl::Span<const StudyRun> runs, int inde
     proto::StudyCellValue& value = *cell.add_value();
     value.set_count(mean.count());
     value.set_mean(mean.mean());
-    // Rounding leaves equal values a deviation.
-    constexpr double kRounding = 1e-12;
-    const double half = mean.half_width();
-    if (half > kRounding * std::abs(mean.mean())) value.set_half_width(half);
+    value.set_half_width(mean.half_width());
     if (const auto published = PublishedOf(study, index, measure.name)) value.set_published(*published);
   }
   const StudyRun* shown = ShownRun(runs, index);

@@ -147,6 +147,15 @@ TEST_F(HeadlineTest, VariantWithSingleRunIsLeftOutBesideRepeatedOnes) {
               ElementsAre("2 of 9 runs failed", "B has a single successful run and cannot be recommended"));
 }
 
+TEST_F(HeadlineTest, SingleVariantHasOnlyItsOwnCautions) {
+  proto::ReportVariant& variant = Add("mirrored", 3, Value(1, 10), Value(1, 0.12));
+  variant.set_failed(1);
+  variant.set_chance_accuracy(0.1);
+  *variant.mutable_others_cpu() = Value(1, 0.2);
+  EXPECT_THAT(Cautions(report_),
+              ElementsAre("A hardly learned", "other programs took up to 20 % of the CPU"));
+}
+
 TEST_F(HeadlineTest, CautionsNameWhatLimitsTheAnswer) {
   proto::ReportVariant& mirrored = Add("mirrored", 3, Value(3, 10, 0.1), Value(3, 0.87));
   proto::ReportVariant& ps = Add("ps_sync", 3, Value(3, 20, 0.1), Value(3, 0.12));

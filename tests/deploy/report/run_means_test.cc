@@ -18,7 +18,9 @@ TEST(RunMeansTest, ValueIsMeanAndSampleDeviation) {
   EXPECT_EQ(value.count(), 4);
   EXPECT_DOUBLE_EQ(value.mean(), 2.5);
   EXPECT_DOUBLE_EQ(value.deviation(), std::sqrt(5.0 / 3));
+  EXPECT_NEAR(value.half_width(), 3.182 * std::sqrt(5.0 / 3) / 2, 1e-9) << "t of three degrees of freedom";
   EXPECT_EQ(MeanOf({7.0}).deviation(), 0);
+  EXPECT_EQ(MeanOf({0.1, 0.1, 0.1}).half_width(), 0) << "the mean is rounded, and differs from the values";
   EXPECT_EQ(MeanOf({}).count(), 0);
 }
 

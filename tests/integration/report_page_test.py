@@ -1,0 +1,105 @@
+#!/usr/bin/env python3
+"""Tests of the HTML reports in a browser: their scripts run without an error and draw what a reader is to see. Needs
+Chromium; a skipped test says so. The pages are opened as files, so nothing that they need may come from a network."""
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+import unittest
+
+from tethys_run import PATIENCE, command
+
+BROWSER = next(filter(None, map(shutil.which, ["chromium", "chromium-browser", "google-chrome"])), None)
+JOB = """
+name: "job"
+model {
+  layer { flatten {} }
+  layer { dense { units: 16 activation: RELU } }
+  layer { dense { units: 10 } }
+}
+data { synthetic { noise { shape: [ 8, 8, 1 ] } train_samples: 400 } validation_samples: 100 classes: 10 }
+optimizer { sgd { momentum: 0.9 } learning_rate: 0.1 }
+global_batch_size: 16
+epochs: 2
+"""
+STUDY = """
+job: "job.textproto"
+set: "epochs=1"
+factor {
+  name: "batch"
+  level { label: "64" set: "global_batch_size=64" }
+  level { label: "128" set: "global_batch_size=128" }
+}
+repeats: 2
+"""
+
+
+@unittest.skipUnless(BROWSER, "no Chromium is installed, so the scripts of the pages are not run")
+class ReportPageTest(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory(prefix="tethys-page-")
+        self.addCleanup(folder.cleanup)
+        self.folder = folder.name
+        self.job = self.write("job.textproto", JOB)
+
+    def write(self, name, text):
+        with open(os.path.join(self.folder, name), "w", encoding="utf-8") as file:
+            file.write(text)
+        return os.path.join(self.folder, name)
+
+    def tethys(self, *arguments):
+        status, output = command([*arguments, "--plain"])
+        self.assertEqual(status, 0, output)
+
+    def opened(self, page, sections=""):
+        """The elements of a page after its scripts have run. Fails if a script wrote to the console, as errors do."""
+        result = subprocess.run(
+            [BROWSER, "--headless", "--no-sandbox", "--disable-gpu", "--enable-logging=stderr",
+             "--virtual-time-budget=5000", f"--user-data-dir={self.folder}/profile", "--dump-dom", f"file://{self.folder}/{page}{sections}"],
+            capture_output=True, text=True, timeout=PATIENCE, check=False)
+        self.assertEqual(re.findall(r".*CONSOLE.*", result.stderr), [])
+        return result.stdout
+
+    def compare(self, *flags):
+        self.tethys("compare", self.job, f"--run_dir={self.folder}/runs", "--strategies=local,mirrored,ps_async",
+                    "--workers=2", "--max_others_cpu=100", *flags)
+
+    def test_first_screen_of_comparison_has_answer_picture_and_table(self):
+        self.compare("--repeats=2")
+        page = self.opened("runs/report.html")
+        self.assertRegex(page, r'<div class="verdict" id="verdict"><p>Train with [ABC] \((local|mirrored|PS async)\)')
+        self.assertEqual(sorted(re.findall(r'class="chip"[^>]*>(\w+)<', page)), ["A", "B", "C"])
+        self.assertEqual(page.count("<canvas"), 1, "only the picture is drawn before a section is opened")
+        self.assertEqual(page.count(">recommended<"), 1)
+        self.assertNotIn("<details open", page)
+
+    def test_all_sections_of_comparison_can_be_opened(self):
+        self.compare("--repeats=2")
+        page = self.opened("runs/report.html", "#all")
+        self.assertGreater(page.count("<canvas"), 8)
+        self.assertNotRegex(page, r'<details(?![^>]* open)')
+        for text in ("Where the jobs differ", "A: local, 1 worker, global batch 16", "TMiAvg is the mean time"):
+            self.assertIn(text, page)
+
+    def test_comparison_without_accuracy_shows_times(self):
+        self.compare("--set=data.validation_samples=0", "--set=evaluate_each_epoch=false")
+        page = self.opened("runs/report.html", "#all")
+        self.assertIn("Not decided, because a single run shows no uncertainty", page)
+        self.assertIn("<figcaption>Training time", page)
+
+    def test_report_of_single_run_has_curve_and_results(self):
+        self.tethys("train", self.job, f"--run_dir={self.folder}/run")
+        page = self.opened("run/report.html", "#all")
+        self.assertIn("Validation accuracy over training time", page)
+        self.assertRegex(page, r"<td>training time</td><td>[\d.]+ s</td>")
+        self.assertNotIn('class="chip"', page)
+
+    def test_page_of_study_runs_without_errors(self):
+        study = self.write("study.textproto", STUDY)
+        self.tethys("study", "run", study, f"--run_dir={self.folder}/study", "--max_others_cpu=100")
+        self.assertGreater(self.opened("study/study.html").count("<canvas"), 0)
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
