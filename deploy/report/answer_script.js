@@ -144,7 +144,7 @@ function shortTable(parent) {
     column("variant");
     if (given) column("to " + number(100 * report.target.accuracy) + " %, s");
     column("training, s", given);
-    if (!given) column("× fastest", true);
+    if (!given) column("relative", true);
     column("accuracy, %");
     if (!alike) column("runs", true);
     const body = add(node, "tbody");
@@ -157,7 +157,7 @@ function shortTable(parent) {
       cell.title = v.name;
       if (given) add(line, "td", value((v.to_target || {}).seconds, 1, 3, true));
       add(line, "td", value(v.seconds, 1, 3, true), given ? "more" : undefined);
-      if (!given) add(line, "td", has(v.seconds) && fastest > 0 ? (v.seconds.mean / fastest).toFixed(2) : "–", "more");
+      if (!given) add(line, "td", has(v.seconds) && fastest > 0 ? (v.seconds.mean / fastest).toFixed(2) + " ×" : "–", "more");
       add(line, "td", value(accuracyOf(v), 100, 4, true));
       if (!alike) add(line, "td", (v.runs || 0) + (v.failed ? " + " + v.failed + " failed" : ""), "more");
     });

@@ -33,7 +33,7 @@ std::string AccuracyText(const ReportVariant& choice, const ReportVariant& rival
   const ReportValue& other = (rival.*accuracy)();
   if (DifferenceOf(own, other) != Difference::kShown) return ", at equal accuracy within noise";
   const double points = 100 * (own.mean() - other.mean());
-  return absl::StrFormat(", and is %s accurate by %.2f points", points > 0 ? "more" : "less",
+  return absl::StrFormat(", and is %s accurate by %.2f percentage points", points > 0 ? "more" : "less",
                          std::abs(points));
 }
 
@@ -86,37 +86,45 @@ std::string NameAfter(const std::string& before, const ReportVariant& variant) {
 std::string Undecided(const Ranking& variants) {
   const ReportVariant& first = *variants[0];
   const ReportVariant& rival = *RivalOf(variants, first);
-  return absl::StrCat("Not decided, because a single run shows no uncertainty: ", IntroducedName(first),
-                      " trained in ", SecondsText(first.seconds()), ", ", IntroducedName(rival), " in ",
-                      SecondsText(rival.seconds()), "; repeat with --repeats=3 or more.");
+  return absl::StrCat(
+      "Not decided, because single runs cannot tell a difference from chance: ", IntroducedName(first),
+      " trained in ", SecondsText(first.seconds()), ", ", IntroducedName(rival), " in ",
+      SecondsText(rival.seconds()), "; repeat with --repeats=3 or more.");
 }
 
-// The sentence for a target accuracy that the user gave. `reached`: the variants that reached it in all their
-// runs.
-std::string TargetHeadline(const proto::AccuracyTarget& target, const Ranking& reached, const Ranking& all) {
-  const std::string what = TargetText(target);
-  if (reached.empty()) return absl::StrCat("Not decided: no variant reached ", what, " in all of its runs.");
-  const ReportVariant& choice = *reached[0];
+// Names both variants of an answer, neither of which is shown to be better. `claim`: "to be faster".
+std::string NeitherText(const Answer& answer, const std::string& claim, const Ratio& ratio,
+                        const std::string& evidence, const std::string& accuracy) {
+  return absl::StrFormat(
+      "Train with %s or %s: neither is shown %s (%s takes %.2f times as long, %s)%s; more runs (--repeats) "
+      "may tell them "
+      "apart.",
+      IntroducedName(*answer.choice), IntroducedName(*answer.rival), claim, NameInText(*answer.rival),
+      ratio.value, evidence, accuracy);
+}
+
+// The sentence for a target accuracy that the user gave.
+std::string TargetHeadline(const proto::Report& report) {
+  const std::string what = TargetText(report.target());
+  const Answer answer = AnswerOf(report);
+  if (answer.choice == nullptr)
+    return absl::StrCat("Not decided: no variant reached ", what, " in all of its runs.");
+  const ReportVariant& choice = *answer.choice;
   const ReportValue& seconds = choice.to_target().seconds();
-  const ReportVariant* rival = RivalOf(reached, choice);
-  const std::string named = ChoiceText(reached, all);
-  if (rival == nullptr) {
+  const std::string named = ChoiceText(Eligible(report), Repeated(report));
+  if (answer.rival == nullptr) {
     return absl::StrCat("Train with ", named, ": only ", NameInText(choice), " reached ", what,
                         " in all of its runs, in ", SecondsText(seconds), ".");
   }
-  const ReportValue& others = rival->to_target().seconds();
+  const ReportValue& others = answer.rival->to_target().seconds();
   const Ratio ratio = RatioOf(others, seconds);
   const std::string evidence = EvidenceText(ratio, seconds, others);
   if (DifferenceOf(seconds, others) != Difference::kShown) {
-    return absl::StrFormat(
-        "Train with %s or %s: neither is shown to reach %s sooner (%s takes %.2f times as long, %s); more "
-        "runs "
-        "(--repeats) may tell them apart.",
-        IntroducedName(choice), IntroducedName(*rival), what, NameInText(*rival), ratio.value, evidence);
+    return NeitherText(answer, absl::StrCat("to reach ", what, " sooner"), ratio, evidence, "");
   }
-  return absl::StrFormat("Train with %s: %s reaches %s in %s, %.2f times as soon as %s (%s).", named,
-                         NameInText(choice), what, SecondsText(seconds), ratio.value,
-                         NameAfter(named, *rival), evidence);
+  return absl::StrFormat("Train with %s: %s reaches %s in %s, %.2f times (%s) as soon as %s.", named,
+                         NameInText(choice), what, SecondsText(seconds), ratio.value, evidence,
+                         NameAfter(named, *answer.rival));
 }
 
 }  // namespace
@@ -124,40 +132,34 @@ std::string TargetHeadline(const proto::AccuracyTarget& target, const Ranking& r
 std::string Headline(const proto::Report& report) {
   const Ranking variants = Repeated(report);
   if (variants.size() < 2) return Undecided(BySpeed(report));
-  const Ranking eligible = Eligible(report);
-  if (report.target().given()) return TargetHeadline(report.target(), eligible, variants);
-  const ReportVariant& choice = *eligible[0];
+  if (report.target().given()) return TargetHeadline(report);
+  const Answer answer = AnswerOf(report);
+  const ReportVariant& choice = *answer.choice;
+  const ReportVariant& rival = *answer.rival;
   const Accuracy accuracy = AccuracyOf(variants);
-  // A rival that is as accurate is the fairest, and never faster than the choice.
-  const ReportVariant* level = RivalOf(eligible, choice);
-  const bool fair = level != nullptr && level->strategy() != choice.strategy();
-  const ReportVariant& rival = fair ? *level : *RivalOf(variants, choice);
   const bool slower = choice.seconds().mean() > rival.seconds().mean();
   const Ratio ratio =
       slower ? RatioOf(choice.seconds(), rival.seconds()) : RatioOf(rival.seconds(), choice.seconds());
-  const std::string evidence = EvidenceText(ratio, choice.seconds(), rival.seconds());
+  std::string evidence = EvidenceText(ratio, choice.seconds(), rival.seconds());
   const bool shown = DifferenceOf(choice.seconds(), rival.seconds()) == Difference::kShown;
-  if (!shown && fair) {
-    return absl::StrFormat(
-        "Train with %s or %s: neither is shown to be faster (%s takes %.2f times as long, %s)%s; more runs "
-        "(--repeats) may tell them apart.",
-        IntroducedName(choice), IntroducedName(rival), NameInText(rival), ratio.value, evidence,
-        AccuracyText(choice, rival, accuracy));
+  if (!shown && answer.level) {
+    return NeitherText(answer, "to be faster", ratio, evidence, AccuracyText(choice, rival, accuracy));
   }
-  const std::string named = ChoiceText(eligible, variants);
+  if (!shown) evidence += ", so perhaps not faster at all";
+  const std::string named = ChoiceText(Eligible(report), variants);
   if (slower) {
     // The accuracy is known, because a faster variant that is not chosen is shown to be less accurate than
     // another.
     const ReportVariant& most = MostAccurateOf(variants, accuracy);
     return absl::StrFormat(
-        "Train with %s: %s is %.2f times as fast (%s%s), but %.2f points less accurate than %s.", named,
-        NameAfter(named, rival), ratio.value, evidence, shown ? "" : ", so perhaps not faster at all",
+        "Train with %s: %s is %.2f times (%s) as fast, but %.2f percentage points less accurate than "
+        "%s.",
+        named, NameAfter(named, rival), ratio.value, evidence,
         100 * ((most.*accuracy)().mean() - (rival.*accuracy)().mean()), NameInText(most));
   }
-  return absl::StrFormat("Train with %s: %s is %.2f times as fast as %s (%s%s)%s%s.", named,
-                         NameInText(choice), ratio.value, NameAfter(named, rival), evidence,
-                         shown ? "" : ", so perhaps not faster at all", AccuracyText(choice, rival, accuracy),
-                         shown ? ReasonText(choice, rival) : "");
+  return absl::StrFormat("Train with %s: %s is %.2f times (%s) as fast as %s%s%s.", named, NameInText(choice),
+                         ratio.value, evidence, NameAfter(named, rival),
+                         AccuracyText(choice, rival, accuracy), shown ? ReasonText(choice, rival) : "");
 }
 
 }  // namespace tethys

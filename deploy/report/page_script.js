@@ -26,5 +26,8 @@ function figure(parent, caption, config, height) {
   const box = add(node, "div", undefined, "canvas");
   if (height) box.style.height = height + "px";
   config.options = Object.assign({plugins: {legend: {position: "bottom", labels: {boxWidth: 12}}}}, config.options);
-  new Chart(add(box, "canvas"), config);
+  const canvas = add(box, "canvas");
+  canvas.setAttribute("role", "img");
+  canvas.setAttribute("aria-label", caption);
+  new Chart(canvas, config);
 }

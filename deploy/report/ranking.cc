@@ -117,9 +117,30 @@ Ranking Eligible(const proto::Report& report) {
   return reached;
 }
 
+Answer AnswerOf(const proto::Report& report) {
+  const Ranking eligible = Eligible(report);
+  if (eligible.empty()) return {};
+  Answer answer{.choice = eligible[0], .rival = RivalOf(eligible, *eligible[0])};
+  answer.level = answer.rival != nullptr;
+  const bool other_strategy = answer.level && answer.rival->strategy() != answer.choice->strategy();
+  if (report.target().given() || other_strategy) return answer;
+  const ReportVariant* rival = RivalOf(Repeated(report), *answer.choice);
+  answer.level = std::count(eligible.begin(), eligible.end(), rival) > 0;
+  answer.rival = rival;
+  return answer;
+}
+
 Contenders ContendersOf(const proto::Report& report) {
   const Ranking variants = BySpeed(report);
   if (variants.empty()) return {};
+  const Answer answer = AnswerOf(report);
+  if (answer.rival != nullptr) {
+    const auto [choice, rival, level] = answer;
+    const bool both = (choice->strategy() == "mirrored" && IsParameterServer(*rival)) ||
+                      (rival->strategy() == "mirrored" && IsParameterServer(*choice));
+    const bool slower = choice->seconds().mean() > rival->seconds().mean();
+    if (both) return slower ? Contenders{rival, choice} : Contenders{choice, rival};
+  }
   if (const std::vector<Contenders> pairs = StrategyPairs(variants); !pairs.empty()) return pairs[0];
   return {.best = variants[0], .rival = RivalOf(variants, *variants[0])};
 }

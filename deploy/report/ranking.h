@@ -24,9 +24,10 @@ Ranking ByTimeToTarget(const proto::Report& report);
 // if all have the same strategy, the first other one. Null if there are fewer than two variants.
 const proto::ReportVariant* RivalOf(const Ranking& variants, const proto::ReportVariant& chosen);
 
-// The two variants that the explanation compares, the faster one first. If both strategies were run: mirrored
-// workers and parameter servers, as StrategyPairs pairs them. Otherwise the fastest variant and the fastest
-// one of another strategy, or the second fastest if all have one strategy. Null if there is no such variant.
+// The two variants that the explanation compares, the faster one first: those of AnswerOf, if one is mirrored
+// and the other has parameter servers; or else, if both were run, mirrored workers and parameter servers, as
+// StrategyPairs pairs them. Otherwise the fastest variant and the fastest one of another strategy, or the
+// second fastest if all have one strategy. Null if there is no such variant.
 struct Contenders {
   const proto::ReportVariant* best = nullptr;
   const proto::ReportVariant* rival = nullptr;
@@ -55,6 +56,17 @@ Ranking NotSurpassed(const Ranking& variants, Accuracy accuracy);
 // surpass in accuracy, the fastest first. Only variants of which several
 // runs succeeded count; empty if there are fewer than two.
 Ranking Eligible(const proto::Report& report);
+
+// The variant to recommend, the first of Eligible, and the one to compare it with.
+struct Answer {
+  const proto::ReportVariant* choice = nullptr;  // Null: nothing is recommended.
+  const proto::ReportVariant* rival = nullptr;   // Null: with a given target, no other variant reached it.
+  bool level = false;                            // The rival is eligible, too.
+};
+// The rival is the first eligible variant of another strategy, since it answers the same question. If there
+// is none, it is the fastest repeated variant of another strategy or, with a given target, another eligible
+// one.
+Answer AnswerOf(const proto::Report& report);
 
 }  // namespace tethys
 

@@ -399,7 +399,8 @@ absl::StatusOr<proto::Report> CollectReport(const std::string& path, absl::optio
   for (size_t i = 0; i < positions.size() && positions.size() > 1; ++i) {
     report.mutable_variant(static_cast<int>(i))->set_label(VariantLetters(positions[i]));
   }
-  if (const Ranking eligible = Eligible(report); !eligible.empty()) report.set_choice(eligible[0]->label());
+  if (const Answer answer = AnswerOf(report); answer.choice != nullptr)
+    report.set_choice(answer.choice->label());
   for (std::string& caution : Cautions(report)) report.add_caution(std::move(caution));
   for (std::string& sentence : SetupSentences(runs)) report.add_setup(std::move(sentence));
   report.set_title(runs.size() == 1 ? runs[0].record.summary.job()

@@ -56,7 +56,8 @@ class ReportPageTest(unittest.TestCase):
         """The elements of a page after its scripts have run. Fails if a script wrote to the console, as errors do."""
         result = subprocess.run(
             [BROWSER, "--headless", "--no-sandbox", "--disable-gpu", "--enable-logging=stderr",
-             "--virtual-time-budget=5000", f"--user-data-dir={self.folder}/profile", "--dump-dom", f"file://{self.folder}/{page}{sections}"],
+             "--virtual-time-budget=5000", f"--user-data-dir={self.folder}/profile", "--dump-dom",
+             f"file://{self.folder}/{page}{sections}"],
             capture_output=True, text=True, timeout=PATIENCE, check=False)
         self.assertEqual(re.findall(r".*CONSOLE.*", result.stderr), [])
         return result.stdout
@@ -85,7 +86,7 @@ class ReportPageTest(unittest.TestCase):
     def test_comparison_without_accuracy_shows_times(self):
         self.compare("--set=data.validation_samples=0", "--set=evaluate_each_epoch=false")
         page = self.opened("runs/report.html", "#all")
-        self.assertIn("Not decided, because a single run shows no uncertainty", page)
+        self.assertIn("Not decided, because single runs cannot tell a difference", page)
         self.assertIn("<figcaption>Training time", page)
 
     def test_report_of_single_run_has_curve_and_results(self):

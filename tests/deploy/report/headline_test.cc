@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "deploy/report/cautions.h"
+#include "deploy/report/ranking.h"
 #include "deploy/report/variant_name.h"
 
 namespace tethys {
@@ -52,8 +53,8 @@ TEST_F(HeadlineTest, NamesChoiceWithIntervalAndReason) {
   }
   EXPECT_EQ(
       Text(),
-      "Train with B (mirrored): B is 1.70 times as fast as A (ps_sync) (95 % interval 1.63 to 1.77, 3 runs "
-      "of each), at equal accuracy within noise, mainly because its workers wait 7 s less for the exchange "
+      "Train with B (mirrored): B is 1.70 times (95 % interval 1.63 to 1.77, 3 runs of each) as fast as A "
+      "(ps_sync), at equal accuracy within noise, mainly because its workers wait 7 s less for the exchange "
       "of gradients and parameters.");
   *ps.mutable_exchange_seconds() = mirrored.exchange_seconds();
   EXPECT_THAT(Text(), Not(HasSubstr("because"))) << "no measured part explains half of the difference";
@@ -73,15 +74,15 @@ TEST_F(HeadlineTest, RivalIsAsAccurateIfThereIsOne) {
   Add("ps_async", 3, Value(3, 9, 0.1), Value(3, 0.80, 0.001));
   Add("mirrored", 3, Value(3, 10, 0.1), Value(3, 0.87, 0.001));
   Add("ps_sync", 3, Value(3, 20, 0.1), Value(3, 0.87, 0.001));
-  EXPECT_THAT(Text(), StartsWith("Train with B (mirrored): B is 2.00 times as fast as C (ps_sync) ("));
+  EXPECT_THAT(Text(), StartsWith("Train with B (mirrored): B is 2.00 times (95 % interval 1.94 to 2.06, 3 "
+                                 "runs of each) as fast as C (ps_sync)"));
 }
 
 TEST_F(HeadlineTest, LessAccurateRivalThatIsNotShownToBeSlowerIsSaidSo) {
   Add("mirrored", 3, Value(3, 10, 1), Value(3, 0.87, 0.001));
   Add("ps_async", 3, Value(3, 10.5, 1), Value(3, 0.80, 0.001));
-  EXPECT_THAT(
-      Text(),
-      HasSubstr("3 runs of each, so perhaps not faster at all), and is more accurate by 7.00 points."));
+  EXPECT_THAT(Text(), HasSubstr("3 runs of each, so perhaps not faster at all) as fast as B (ps_async), and "
+                                "is more accurate by 7.00 percentage points."));
 }
 
 TEST_F(HeadlineTest, GivenTargetDecidesByTimeToIt) {
@@ -95,10 +96,9 @@ TEST_F(HeadlineTest, GivenTargetDecidesByTimeToIt) {
   reach(Add("mirrored", 3, Value(3, 10, 0.1), Value(3, 0.87, 0.001)), 3, Value(3, 6, 0.1));
   proto::ReportVariant& ps = Add("ps_sync", 3, Value(3, 20, 0.1), Value(3, 0.87, 0.001));
   reach(ps, 3, Value(3, 4, 0.1));
-  EXPECT_EQ(
-      Text(),
-      "Train with B (ps_sync): B reaches 85 % validation accuracy in 4.00 ± 0.25 s, 1.50 times as soon as A "
-      "(mirrored) (95 % interval 1.39 to 1.61, 3 runs of each).");
+  EXPECT_EQ(Text(),
+            "Train with B (ps_sync): B reaches 85 % validation accuracy in 4.00 ± 0.25 s, 1.50 times (95 % "
+            "interval 1.39 to 1.61, 3 runs of each) as soon as A (mirrored).");
   reach(ps, 3, Value(3, 5.9, 0.1));
   EXPECT_THAT(Text(),
               StartsWith("Train with B (ps_sync) or A (mirrored): neither is shown to reach 85 % validation "
@@ -114,10 +114,9 @@ TEST_F(HeadlineTest, GivenTargetDecidesByTimeToIt) {
 TEST_F(HeadlineTest, AccurateVariantIsChosenBeforeFasterOne) {
   Add("ps_async", 3, Value(3, 8, 0.1), Value(3, 0.86, 0.001));
   Add("mirrored", 3, Value(3, 10, 0.1), Value(3, 0.87, 0.001));
-  EXPECT_EQ(
-      Text(),
-      "Train with B (mirrored): A (ps_async) is 1.25 times as fast (95 % interval 1.20 to 1.30, 3 runs of "
-      "each), but 1.00 points less accurate than B.");
+  EXPECT_EQ(Text(),
+            "Train with B (mirrored): A (ps_async) is 1.25 times (95 % interval 1.20 to 1.30, 3 runs of "
+            "each) as fast, but 1.00 percentage points less accurate than B.");
 }
 
 TEST_F(HeadlineTest, ChoiceOfOneWorkerIsFollowedByOneOfSeveral) {
@@ -126,23 +125,34 @@ TEST_F(HeadlineTest, ChoiceOfOneWorkerIsFollowedByOneOfSeveral) {
   Add("mirrored", 3, Value(3, 10, 0.1), Value(3, 0.87, 0.001));
   EXPECT_THAT(Text(),
               HasSubstr("Train with A (local), or with C (mirrored) if several workers must take part: A is "
-                        "2.00 times as fast as C ("));
+                        "2.00 times (95 % interval 1.89 to 2.11, 3 runs of each) as fast as C,"));
+}
+
+TEST_F(HeadlineTest, ExplanationIsAboutTheVariantsOfTheAnswer) {
+  Add("mirrored", 3, Value(3, 8, 0.1), Value(3, 0.80, 0.001));
+  Add("ps_async", 3, Value(3, 7, 0.1), Value(3, 0.80, 0.001));
+  Add("ps_sync", 3, Value(3, 9, 0.1), Value(3, 0.87, 0.001));
+  Add("mirrored", 3, Value(3, 20, 0.1), Value(3, 0.87, 0.001));
+  const Contenders explained = ContendersOf(report_);
+  EXPECT_EQ(explained.best->label(), "C");
+  EXPECT_EQ(explained.rival->label(), "D");
 }
 
 TEST_F(HeadlineTest, SingleRunDecidesNothing) {
   Add("mirrored", 3, Value(3, 10, 0.1), Value(3, 0.87));
   Add("ps_sync", 3, Value(1, 20), Value(1, 0.87));
-  EXPECT_EQ(
-      Text(),
-      "Not decided, because a single run shows no uncertainty: A (mirrored) trained in 10.00 ± 0.25 s, B "
-      "(ps_sync) in 20 s; repeat with --repeats=3 or more.");
+  EXPECT_EQ(Text(),
+            "Not decided, because single runs cannot tell a difference from chance: A (mirrored) trained in "
+            "10.00 ± 0.25 s, B "
+            "(ps_sync) in 20 s; repeat with --repeats=3 or more.");
 }
 
 TEST_F(HeadlineTest, VariantWithSingleRunIsLeftOutBesideRepeatedOnes) {
   Add("mirrored", 3, Value(3, 10, 0.1), Value(3, 0.87, 0.001));
   Add("ps_async", 3, Value(1, 5), Value(1, 0.87)).set_failed(2);
   Add("ps_sync", 3, Value(3, 20, 0.1), Value(3, 0.87, 0.001));
-  EXPECT_THAT(Text(), StartsWith("Train with A (mirrored): A is 2.00 times as fast as C (ps_sync) ("));
+  EXPECT_THAT(Text(), StartsWith("Train with A (mirrored): A is 2.00 times (95 % interval 1.94 to 2.06, 3 "
+                                 "runs of each) as fast as C (ps_sync)"));
   EXPECT_THAT(Cautions(report_),
               ElementsAre("2 of 9 runs failed", "B has a single successful run and cannot be recommended"));
 }
