@@ -29,6 +29,7 @@ const std::map<std::string, std::function<void(absl::string_view)>>& Targets() {
       {"agent", FuzzAgent},
       {"host_answers", FuzzHostAnswers},
       {"progress", FuzzProgress},
+      {"http", FuzzHttp},
       {"proc_text", FuzzProcText},
       {"idx", FuzzIdx},
       {"cifar", FuzzCifar},

@@ -25,7 +25,9 @@ void FuzzSecret(absl::string_view input);       // The line with the secret that
 void FuzzAgent(absl::string_view input);        // A launcher's orders to the agent on a host.
 void FuzzHostAnswers(absl::string_view input);  // A host's lines to the launcher.
 void FuzzProgress(absl::string_view input);     // A progress line of the chief for its launcher.
-void FuzzProcText(absl::string_view input);     // Files in /proc from which resources are sampled.
+// A request to the live view --- events of a run, a line each.
+void FuzzHttp(absl::string_view input);
+void FuzzProcText(absl::string_view input);  // Files in /proc from which resources are sampled.
 // The file of secrets for data on other machines --- a URL.
 void FuzzRemoteSecrets(absl::string_view input);
 

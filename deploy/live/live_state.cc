@@ -1,0 +1,156 @@
+#include "deploy/live/live_state.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "runtime/base/quantile.h"
+
+namespace tethys {
+namespace {
+
+// Longer gaps between pulses are not filled with the rate of the newest one.
+constexpr double kLongestGap = 60;
+
+// Replaces the pulse by a newer one; measurements that the newer one lacks stay.
+void Renew(const proto::TaskPulse& newer, proto::TaskPulse& pulse) {
+  proto::TaskPulse renewed = newer;
+  if (!newer.has_compute_seconds() && pulse.has_compute_seconds())
+    *renewed.mutable_compute_seconds() = pulse.compute_seconds();
+  if (!newer.has_exchange_seconds() && pulse.has_exchange_seconds())
+    *renewed.mutable_exchange_seconds() = pulse.exchange_seconds();
+  if (!newer.has_step_seconds() && pulse.has_step_seconds())
+    *renewed.mutable_step_seconds() = pulse.step_seconds();
+  if (!newer.has_staleness() && pulse.has_staleness()) renewed.set_staleness(pulse.staleness());
+  pulse = renewed;
+}
+
+std::string HealthOf(const proto::LiveTask& task, double now) {
+  switch (task.pulse().state()) {
+    case proto::TaskPulse::RUNNING:
+      return task.slow_since() > 0 && now - task.slow_since() >= LiveFold::kSlowSeconds ? "slow" : "ok";
+    case proto::TaskPulse::SILENT:
+      return "silent";
+    case proto::TaskPulse::LOST:
+      return "lost";
+    case proto::TaskPulse::DONE:
+      return "done";
+    default:
+      return "starting";
+  }
+}
+
+double BytesOf(double rate, double seconds) {
+  return std::isfinite(rate) && rate > 0 && seconds > 0 && seconds <= kLongestGap ? rate * seconds : 0;
+}
+
+}  // namespace
+
+void LiveFold::Add(const proto::ProgressEvent& event) {
+  switch (event.event_case()) {
+    case proto::ProgressEvent::kListening:  // An attempt begins.
+      state_.set_phase(proto::LiveState::STARTING);
+      state_.clear_error();
+      state_.clear_seconds();
+      state_.clear_task();
+      state_.clear_step_bucket();
+      state_.clear_step_seconds_sum();
+      state_.clear_workers_lost();
+      return;
+    case proto::ProgressEvent::kStarted:
+      state_.set_phase(proto::LiveState::TRAINING);
+      *state_.mutable_started() = event.started();
+      return;
+    case proto::ProgressEvent::kProgress:
+      return AddProgress(event.progress());
+    case proto::ProgressEvent::kEpoch:
+      return AddEpoch(event.epoch());
+    case proto::ProgressEvent::kPulse:
+      return AddPulse(event.pulse());
+    case proto::ProgressEvent::kNote:
+    case proto::ProgressEvent::kWorkerLost:
+      state_.add_note(event.has_worker_lost() ? event.worker_lost().reason() : event.note());
+      if (state_.note_size() > kMostNotes) state_.mutable_note()->DeleteSubrange(0, 1);
+      if (event.has_worker_lost()) state_.set_workers_lost(std::min(state_.workers_lost(), 1 << 30) + 1);
+      return;
+    case proto::ProgressEvent::kFinished:
+      state_.set_phase(event.finished().ok() ? proto::LiveState::SUCCEEDED : proto::LiveState::FAILED);
+      state_.set_error(event.finished().error());
+      return;
+    case proto::ProgressEvent::EVENT_NOT_SET:
+      return;
+  }
+}
+
+void LiveFold::AddProgress(const proto::Progress& progress) {
+  *state_.mutable_progress() = progress;
+  if (progress.epoch_samples_done() <= 0) return;  // There is no mean loss yet.
+  auto& curve = *state_.mutable_curve();
+  while (!curve.empty() && curve[curve.size() - 1].step() >= progress.step()) curve.RemoveLast();
+  if (curve.size() == kMostPoints) {
+    for (int i = 0; i < kMostPoints / 2; ++i) curve.SwapElements(i, 2 * i);
+    curve.DeleteSubrange(kMostPoints / 2, kMostPoints - kMostPoints / 2);
+  }
+  proto::CurvePoint& point = *curve.Add();
+  point.set_step(progress.step());
+  point.set_loss(progress.loss());
+  if (progress.has_accuracy()) point.set_accuracy(progress.accuracy());
+  point.set_samples_per_second(progress.samples_per_second());
+}
+
+void LiveFold::AddEpoch(const proto::EpochResult& epoch) {
+  auto& epochs = *state_.mutable_epoch();
+  while (!epochs.empty() && epochs[epochs.size() - 1].epoch() >= epoch.epoch()) epochs.RemoveLast();
+  if (epochs.size() == kMostEpochs) epochs.DeleteSubrange(0, 1);
+  *epochs.Add() = epoch;
+}
+
+void LiveFold::AddPulse(const proto::Pulse& pulse) {
+  const double gap = pulse.seconds() - state_.seconds();
+  state_.set_seconds(pulse.seconds());
+  *state_.mutable_step_bucket() = pulse.step_bucket();
+  state_.set_step_seconds_sum(pulse.step_seconds_sum());
+  std::map<std::pair<std::string, int>, proto::LiveTask> before;
+  for (proto::LiveTask& task : *state_.mutable_task()) {
+    before[{task.pulse().role(), task.pulse().index()}].Swap(&task);
+  }
+  state_.clear_task();
+  for (const proto::TaskPulse& newer : pulse.task()) {
+    if (state_.task_size() == kMostTasks) break;
+    proto::LiveTask& task = *state_.add_task();
+    if (const auto found = before.find({newer.role(), newer.index()}); found != before.end()) {
+      task = found->second;
+    }
+    Renew(newer, *task.mutable_pulse());
+    task.set_bytes_in(task.bytes_in() + BytesOf(newer.network_in_bytes_per_second(), gap));
+    task.set_bytes_out(task.bytes_out() + BytesOf(newer.network_out_bytes_per_second(), gap));
+  }
+  FindSlowWorkers();
+  for (proto::LiveTask& task : *state_.mutable_task()) task.set_health(HealthOf(task, state_.seconds()));
+}
+
+void LiveFold::FindSlowWorkers() {
+  const auto computes = [](const proto::LiveTask& task) {
+    return task.pulse().state() == proto::TaskPulse::RUNNING && task.pulse().has_compute_seconds() &&
+           std::isfinite(task.pulse().compute_seconds().median());
+  };
+  std::vector<double> times;
+  for (const proto::LiveTask& task : state_.task()) {
+    if (computes(task)) times.push_back(task.pulse().compute_seconds().median());
+  }
+  const double median = Median(times);
+  for (proto::LiveTask& task : *state_.mutable_task()) {
+    const bool known = computes(task) && median > 0;
+    task.set_compute_ratio(known ? task.pulse().compute_seconds().median() / median : 0);
+    if (task.compute_ratio() <= kSlowRatio) {
+      task.set_slow_since(0);
+    } else if (task.slow_since() <= 0) {
+      task.set_slow_since(state_.seconds());
+    }
+  }
+}
+
+}  // namespace tethys

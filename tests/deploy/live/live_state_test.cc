@@ -1,0 +1,117 @@
+// The state that the live view shows, from events, and its metrics.
+#include "deploy/live/live_state.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <vector>
+
+namespace tethys {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+class LiveStateTest : public ::testing::Test {
+ protected:
+  void Listening() {
+    proto::ProgressEvent event;
+    event.mutable_listening();
+    fold_.Add(event);
+  }
+  void Progress(int64_t step, double loss) {
+    proto::ProgressEvent event;
+    event.mutable_progress()->set_step(step);
+    event.mutable_progress()->set_loss(loss);
+    event.mutable_progress()->set_epoch_samples_done(1);
+    fold_.Add(event);
+  }
+  // A pulse of workers with these compute times; 0: the worker made no step.
+  void Pulse(double seconds, const std::vector<double>& compute, double out_rate = 0) {
+    proto::ProgressEvent event;
+    event.mutable_pulse()->set_seconds(seconds);
+    for (const double time : compute) {
+      proto::TaskPulse& task = *event.mutable_pulse()->add_task();
+      task.set_role("worker");
+      task.set_index(event.pulse().task_size() - 1);
+      task.set_host("slave1");
+      task.set_state(proto::TaskPulse::RUNNING);
+      task.set_network_out_bytes_per_second(out_rate);
+      if (time > 0) task.mutable_compute_seconds()->set_median(time);
+    }
+    fold_.Add(event);
+  }
+  std::vector<std::string> Health() const {
+    std::vector<std::string> found;
+    for (const proto::LiveTask& task : fold_.state().task()) found.push_back(task.health());
+    return found;
+  }
+  std::vector<int64_t> CurveSteps() const {
+    std::vector<int64_t> steps;
+    for (const proto::CurvePoint& point : fold_.state().curve()) steps.push_back(point.step());
+    return steps;
+  }
+  LiveFold fold_;
+};
+
+TEST_F(LiveStateTest, WorkerFarAboveMedianIsSlowAfterTwentySeconds) {
+  Pulse(1, {1, 1, 1.3});
+  Pulse(20, {1, 1, 1.3});
+  EXPECT_THAT(Health(), ElementsAre("ok", "ok", "ok"));
+  Pulse(21, {1, 1, 1.3});
+  EXPECT_THAT(Health(), ElementsAre("ok", "ok", "slow"));
+  Pulse(22, {1, 1, 1.1});
+  Pulse(23, {1, 1, 1.3});
+  EXPECT_THAT(Health(), ElementsAre("ok", "ok", "ok"));
+}
+
+TEST_F(LiveStateTest, PulseWithoutStepsKeepsEarlierTimes) {
+  Pulse(1, {1, 1, 2});
+  Pulse(15, {1, 1, 0});
+  Pulse(30, {1, 1, 0});
+  EXPECT_THAT(Health(), ElementsAre("ok", "ok", "slow"));
+  EXPECT_EQ(fold_.state().task(2).compute_ratio(), 2);
+}
+
+TEST_F(LiveStateTest, BytesAreSummedFromRatesButNotOverLongGaps) {
+  Pulse(1, {1}, 100);
+  Pulse(3, {1}, 50);
+  EXPECT_EQ(fold_.state().task(0).bytes_out(), 200);
+  Pulse(1000, {1}, 50);
+  EXPECT_EQ(fold_.state().task(0).bytes_out(), 200);
+}
+
+TEST_F(LiveStateTest, ResumedAttemptReplacesWhatItRepeats) {
+  for (const int64_t step : {10, 20, 30}) Progress(step, 1);
+  Pulse(5, {1, 1});
+  Listening();
+  EXPECT_EQ(fold_.state().task_size(), 0);
+  Progress(20, 2);
+  EXPECT_THAT(CurveSteps(), ElementsAre(10, 20));
+  EXPECT_EQ(fold_.state().curve(1).loss(), 2);
+}
+
+TEST_F(LiveStateTest, LongCurveIsThinnedAndKeepsItsEnds) {
+  for (int64_t step = 1; step <= 100'000; ++step) Progress(step, 1);
+  EXPECT_LE(fold_.state().curve_size(), LiveFold::kMostPoints);
+  EXPECT_GE(fold_.state().curve_size(), LiveFold::kMostPoints / 2);
+  EXPECT_EQ(CurveSteps().front(), 1);
+  EXPECT_EQ(CurveSteps().back(), 100'000);
+}
+
+TEST_F(LiveStateTest, MetricsHaveCumulativeBucketsAndEscapedLabels) {
+  proto::LiveState state;
+  state.set_job("a\"b\\c\nd");
+  for (const int64_t count : {1, 2, 4}) state.add_step_bucket(count);
+  const std::string text = OpenMetricsText(state);
+  EXPECT_THAT(text,
+              HasSubstr("tethys_step_duration_seconds_bucket{job=\"a\\\"b\\\\c\\nd\",le=\"0.0001\"} 1\n"));
+  EXPECT_THAT(text, HasSubstr("le=\"0.0002\"} 3\n"));
+  EXPECT_THAT(text, HasSubstr("le=\"+Inf\"} 7\n"));
+  EXPECT_THAT(text, Not(HasSubstr("le=\"0.0004\"")));
+  EXPECT_THAT(text, ::testing::EndsWith("\n# EOF\n"));
+}
+
+}  // namespace
+}  // namespace tethys

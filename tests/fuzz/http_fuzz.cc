@@ -1,0 +1,64 @@
+// Input: what a browser, or anything else, sends to the live view --- events of a run, a JSON object a line.
+#include <google/protobuf/util/json_util.h>
+
+#include <string>
+
+#include "absl/algorithm/container.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_split.h"
+#include "deploy/live/http_exchange.h"
+#include "deploy/live/live_state.h"
+#include "tests/fuzz/fuzz.h"
+#include "tests/fuzz/targets.h"
+
+namespace tethys::fuzz {
+namespace {
+
+void CheckRequest(absl::string_view received) {
+  const HttpParse parse = ParseHttpRequest(received);
+  if (!parse.complete) {
+    Require(received.size() < kMostRequestBytes, "a request of 8 KiB is answered");
+    return;
+  }
+  Require((parse.refusal == 0) == parse.reason.empty(), "a refusal has a reason");
+  if (parse.refusal != 0) return;
+  const HttpRequest& request = parse.request;
+  Require(absl::StartsWith(request.path, "/"), "a path begins with a slash");
+  Require(!absl::StrContains(request.path, '?'), "a path has no query");
+  Require(request.Header("host") == request.host && !request.host.empty(), "there is one host");
+  Require(request.Header("transfer-encoding").empty(), "there is no body");
+  for (const auto& [name, value] : request.headers) {
+    Require(absl::c_all_of(value, [](char c) { return (c >= ' ' && c < 0x7f) || c == '\t'; }), "no controls");
+  }
+  // Bytes that follow change nothing, and each part of the request waits for the rest.
+  const size_t end = received.find("\r\n\r\n") + 4;
+  Require(ParseHttpRequest(received.substr(0, end)).refusal == 0, "what follows is ignored");
+  Require(!ParseHttpRequest(received.substr(0, end - 1)).complete, "a part is not whole");
+}
+
+void CheckEvents(absl::string_view events) {
+  LiveFold fold;
+  google::protobuf::util::JsonParseOptions json;
+  json.ignore_unknown_fields = true;
+  for (const absl::string_view line : absl::StrSplit(events, '\n')) {
+    proto::ProgressEvent event;
+    if (!google::protobuf::util::JsonStringToMessage(std::string(line), &event, json).ok()) continue;
+    fold.Add(event);
+    const proto::LiveState& state = fold.state();
+    Require(state.note_size() <= LiveFold::kMostNotes, "notes are bounded");
+    for (int i = 1; i < state.curve_size(); ++i) {
+      Require(state.curve(i - 1).step() < state.curve(i).step(), "steps of the curve rise");
+    }
+    for (const proto::LiveTask& task : state.task()) Require(!task.health().empty(), "a task has a health");
+  }
+  Require(absl::EndsWith(OpenMetricsText(fold.state()), "\n# EOF\n"), "metrics have an end");
+}
+
+}  // namespace
+
+void FuzzHttp(absl::string_view input) {
+  CheckRequest(TakeSection(input));
+  CheckEvents(input);
+}
+
+}  // namespace tethys::fuzz
