@@ -48,60 +48,78 @@ function ends(values, intervals, logarithmic) {
   return [least - margin, most + margin];
 }
 
-// Draws the 95 % intervals and the letters of points. A letter stands where it covers the least of others.
-const intervalsAndLetters = {
-  id: "intervalsAndLetters",
-  afterDatasetsDraw(chart) {
-    const points = chart.data.datasets[1].data, c = chart.ctx, area = chart.chartArea, {x, y} = chart.scales;
-    c.save();
+// Calls draw(context) with everything outside of a chart's axes cut off.
+function within(chart, draw) {
+  const c = chart.ctx, area = chart.chartArea;
+  c.save();
+  c.beginPath();
+  c.rect(area.left, area.top, area.right - area.left, area.bottom - area.top);
+  c.clip();
+  draw(c);
+  c.restore();
+}
+// Draws the 95 % intervals below the points.
+function drawIntervals(chart) {
+  const points = chart.data.datasets[1].data, area = chart.chartArea, {x, y} = chart.scales;
+  within(chart, c => points.forEach(p => {
+    const px = x.getPixelForValue(p.x), py = y.getPixelForValue(p.y);
+    c.strokeStyle = colourOf(p.variant);
+    c.globalAlpha = points.length > 8 ? .5 : 1;
+    c.lineWidth = 2;
     c.beginPath();
-    c.rect(area.left, area.top, area.right - area.left, area.bottom - area.top);
-    c.clip();
-    points.forEach(p => {
-      c.strokeStyle = colourOf(p.variant);
-      c.lineWidth = 2;
-      c.beginPath();
-      const at = [x.getPixelForValue(p.x), y.getPixelForValue(p.y)];
-      if (p.dx > 0) {
-        c.moveTo(p.x - p.dx > x.min ? x.getPixelForValue(p.x - p.dx) : area.left, at[1]);
-        c.lineTo(x.getPixelForValue(p.x + p.dx), at[1]);
-      }
-      if (p.dy > 0) { c.moveTo(at[0], y.getPixelForValue(p.y - p.dy)); c.lineTo(at[0], y.getPixelForValue(p.y + p.dy)); }
-      c.stroke();
-    });
+    if (p.dx > 0) {
+      c.moveTo(p.x - p.dx > x.min ? x.getPixelForValue(p.x - p.dx) : area.left, py);
+      c.lineTo(x.getPixelForValue(p.x + p.dx), py);
+    }
+    if (p.dy > 0) {
+      c.moveTo(px, y.getPixelForValue(p.y - p.dy));
+      c.lineTo(px, y.getPixelForValue(p.y + p.dy));
+    }
+    c.stroke();
+  }));
+}
+// Places a letter, of a width in pixels, beside the point (px, py) where it covers the least of `boxes`.
+function placeLetter(px, py, width, boxes, area) {
+  const common = (a, b) => Math.max(0, Math.min(a[0] + a[2], b[0] + b[2]) - Math.max(a[0], b[0])) * Math.max(0, Math.min(a[1] + a[3], b[1] + b[3]) - Math.max(a[1], b[1]));
+  let best, least = Infinity;
+  [12, 24, 36].forEach(far => [[1, -1], [-1, -1], [1, 1], [-1, 1], [0, -1], [0, 1], [1, 0], [-1, 0]].forEach(([right, down]) => {
+    const box = [px + right * (far - 6 + width / 2) - width / 2, py + down * far - 8, width, 16];
+    const outside = box[0] < area.left || box[0] + width > area.right || box[1] < area.top || box[1] + 16 > area.bottom;
+    const covered = boxes.reduce((sum, other) => sum + common(box, other), 0) + (outside ? 1e4 : 0) + far / 10;
+    if (covered < least) [best, least] = [box, covered];
+  }));
+  return best;
+}
+function drawLetters(chart) {
+  const points = chart.data.datasets[1].data, {x, y} = chart.scales;
+  const boxes = points.map(p => [x.getPixelForValue(p.x) - 6, y.getPixelForValue(p.y) - 6, 12, 12]);
+  within(chart, c => {
     c.font = "bold 13px system-ui, sans-serif";
     c.textAlign = "center";
     c.textBaseline = "middle";
-    const boxes = points.map(p => [x.getPixelForValue(p.x) - 6, y.getPixelForValue(p.y) - 6, 12, 12]);
-    const common = (a, b) => Math.max(0, Math.min(a[0] + a[2], b[0] + b[2]) - Math.max(a[0], b[0])) * Math.max(0, Math.min(a[1] + a[3], b[1] + b[3]) - Math.max(a[1], b[1]));
     points.forEach(p => {
       const text = tag(p.variant), width = c.measureText(text).width + 4;
       const px = x.getPixelForValue(p.x), py = y.getPixelForValue(p.y);
-      let best, least = Infinity;
-      [12, 24, 36].forEach(far => [[1, -1], [-1, -1], [1, 1], [-1, 1], [0, -1], [0, 1], [1, 0], [-1, 0]].forEach(([right, down]) => {
-        const box = [px + right * (far - 6 + width / 2) - width / 2, py + down * far - 8, width, 16];
-        const outside = box[0] < area.left || box[0] + width > area.right || box[1] < area.top || box[1] + 16 > area.bottom;
-        const covered = boxes.reduce((sum, other) => sum + common(box, other), 0) + (outside ? 1e4 : 0) + far / 10;
-        if (covered < least) [best, least] = [box, covered];
-      }));
-      boxes.push(best);
-      const distance = Math.hypot(best[0] + width / 2 - px, best[1] + 8 - py);
-      if (distance > 24) {  // A line to the letter tells whose it is.
+      const box = placeLetter(px, py, width, boxes, chart.chartArea);
+      boxes.push(box);
+      const left = box[0] + width / 2, top = box[1] + 8;
+      if (Math.hypot(left - px, top - py) > 24) {  // A line to the letter tells whose it is.
         c.lineWidth = 1;
         c.strokeStyle = colourOf(p.variant);
         c.beginPath();
         c.moveTo(px, py);
-        c.lineTo(best[0] + width / 2, best[1] + 8);
+        c.lineTo(left, top);
         c.stroke();
       }
       c.lineWidth = 4;
       c.strokeStyle = paper;
-      c.strokeText(text, best[0] + width / 2, best[1] + 8);
+      c.strokeText(text, left, top);
       c.fillStyle = ink;
-      c.fillText(text, best[0] + width / 2, best[1] + 8);
+      c.fillText(text, left, top);
     });
-    c.restore();
-  }};
+  });
+}
+const intervalsAndLetters = {id: "intervalsAndLetters", beforeDatasetsDraw: drawIntervals, afterDatasetsDraw: drawLetters};
 
 // Training time against accuracy. False: no variant has both.
 function timeAgainstAccuracy(parent) {
@@ -135,8 +153,8 @@ function timeAgainstAccuracy(parent) {
 function shortTable(parent) {
   const kShown = 8, given = (report.target || {}).given, fastest = bySpeed.length ? bySpeed[0].seconds.mean || 0 : 0;
   const rows = bySpeed.concat(variants.filter(v => !has(v.seconds)));
-  const chosen = rows.findIndex(v => v.label && v.label === report.choice);
-  const first = Math.max(kShown, chosen + 1);
+  const shown = rows.filter((v, i) => i < kShown || (v.label && v.label === report.choice));
+  const others = rows.filter(v => !shown.includes(v));
   const runs = new Set(variants.map(v => v.failed ? "" : v.runs)), alike = runs.size === 1 && !runs.has("");
   const draw = (node, some) => {
     const head = add(add(node, "thead"), "tr");
@@ -162,11 +180,11 @@ function shortTable(parent) {
       if (!alike) add(line, "td", (v.runs || 0) + (v.failed ? " + " + v.failed + " failed" : ""), "more");
     });
   };
-  draw(add(add(parent, "div", undefined, "wide"), "table", undefined, "short"), rows.slice(0, first));
-  if (rows.length > first) {
+  draw(add(add(parent, "div", undefined, "wide"), "table", undefined, "short"), shown);
+  if (others.length) {
     const more = add(parent, "details");
-    add(more, "summary", (rows.length - first) + " slower variants");
-    draw(add(add(more, "div", undefined, "wide"), "table", undefined, "short"), rows.slice(first));
+    add(more, "summary", others.length + (others.length === 1 ? " other variant" : " other variants"));
+    draw(add(add(more, "div", undefined, "wide"), "table", undefined, "short"), others);
   }
   const words = [];
   if (variants.some(v => v.strategy === "mirrored")) words.push("Mirrored: every worker holds the model, and all sum their gradients in every step.");
