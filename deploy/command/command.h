@@ -26,6 +26,7 @@ Command PlanCommand();
 Command PredictCommand();
 Command ReportCommand();
 Command SweepCommand();
+Command CalibrateCommand();
 Command StudyCommand();
 Command HostsCommand();
 Command ChiefCommand();

@@ -62,6 +62,13 @@ void AddResults(const std::string& run_dir, TensorboardLog& log) {
   log.AddResults(summary.ok() ? *summary : proto::RunSummary(), steps.ok() ? *steps : "");
 }
 
+// For runs that show nothing.
+class SilentListener final : public ProgressListener {
+ public:
+  void OnEvent(const proto::ProgressEvent&) override {}
+  void OnLogLine(const std::string&) override {}
+};
+
 bool AllHere(const Places& places) {
   const auto here = [](const Place& place) { return place.ssh.empty(); };
   return here(places.chief) && std::all_of(places.servers.begin(), places.servers.end(), here) &&
@@ -221,7 +228,9 @@ RunResult RunJob(const proto::JobPlan& plan, const RunDirectory& directory, cons
     return result;
   }
   const std::unique_ptr<ProgressListener> display =
-      CreateProgressDisplay(STDOUT_FILENO, {.live = options.live, .colour = WantsColour(STDOUT_FILENO)});
+      options.quiet ? std::make_unique<SilentListener>()
+                    : CreateProgressDisplay(STDOUT_FILENO,
+                                            {.live = options.live, .colour = WantsColour(STDOUT_FILENO)});
   ProgressLog log(directory.path(), *display);
   EpochWatcher watcher(log);
   TensorboardLog tensorboard(TensorboardOf(plan, directory.path(), options.resume), watcher);

@@ -23,9 +23,10 @@ absl::StatusOr<std::string> PredictionReport(const proto::JobPlan& plan, const J
   if (found.ok()) return PredictionText(found->prediction, plan.job(), found->source);
   if (!file.empty()) return found.status();
   TETHYS_ASSIGN_OR_RETURN(const proto::Prediction known, PredictWithoutCalibration(plan, machines));
-  const std::string why = absl::IsNotFound(found.status())
-                              ? "no times: nothing was calibrated for this build, model and machines"
-                              : absl::StrCat("no times: ", found.status().message());
+  const std::string why =
+      absl::IsNotFound(found.status())
+          ? "no times: nothing was calibrated for this build, model and machines; tethys calibrate does it"
+          : absl::StrCat("no times: ", found.status().message());
   return PredictionText(known, plan.job(), why);
 }
 
@@ -85,11 +86,9 @@ Command PlanCommand() {
              .help = "Says which process would run on which machine of this file, and what an hour costs."},
             {.name = "calibration",
              .value = "FILE",
-             .help =
-                 "Predicts times and cost by this calibration (proto/calibration.proto as JSON; no command "
-                 "writes one yet). Default: the one that was kept for this build, model and machines, if "
-                 "there "
-                 "is one."},
+             .help = "Predicts times and cost by this file of `tethys calibrate`. Default: the one that was "
+                     "kept for "
+                     "this build, model and machines, if there is one."},
             SecretsFlag()},
        .examples = {"tethys plan examples/fashion_mnist_ps_sync.textproto "
                     "--set=strategy.parameter_server.servers=3"}},

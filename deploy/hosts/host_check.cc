@@ -22,8 +22,6 @@ constexpr Nanoseconds kListenDeadline = 30 * kSecond;
 // Longer than the deadline of MeasureLink, so that MeasureLink fails first: its error says more.
 constexpr Nanoseconds kLinkDeadline = 15 * kSecond;
 constexpr int kClockRounds = 8;
-// Enough for all pairs of 32 machines. Of more machines, each is measured with at most 32 others.
-constexpr int kMaxRounds = 32;
 
 using Conversations = std::vector<std::unique_ptr<Conversation>>;
 
@@ -37,7 +35,8 @@ absl::string_view FirstLine(const Answer& answer) {
 
 class Checker {
  public:
-  Checker(const std::vector<HostEntry>& entries, const ClusterOptions& options) : options_(options) {
+  Checker(const std::vector<HostEntry>& entries, const ClusterOptions& options, int most_rounds)
+      : options_(options), most_rounds_(most_rounds) {
     utsname own;
     uname(&own);
     check_.architecture = own.machine;
@@ -129,7 +128,7 @@ class Checker {
     for (size_t i = 0; i < check_.hosts.size(); ++i) {
       if (check_.hosts[i].links.ok()) able.push_back(static_cast<int>(i));
     }
-    for (const auto& round : RoundsOfPairs(static_cast<int>(able.size()), kMaxRounds)) {
+    for (const auto& round : RoundsOfPairs(static_cast<int>(able.size()), most_rounds_)) {
       std::vector<std::string> questions(check_.hosts.size());
       for (const auto& [from, to] : round) {
         questions[able[from]] = absl::StrCat("measure ", listeners[able[to]]);
@@ -155,14 +154,16 @@ class Checker {
   }
 
   const ClusterOptions& options_;
+  const int most_rounds_;
   ClusterCheck check_;
   std::vector<std::vector<std::string>> ssh_;  // One ssh call per host.
 };
 
 }  // namespace
 
-ClusterCheck CheckCluster(const std::vector<HostEntry>& entries, const ClusterOptions& options) {
-  return Checker(entries, options).Run();
+ClusterCheck CheckCluster(const std::vector<HostEntry>& entries, const ClusterOptions& options,
+                          int most_rounds) {
+  return Checker(entries, options, most_rounds).Run();
 }
 
 std::vector<std::vector<std::pair<int, int>>> RoundsOfPairs(int count, int most) {

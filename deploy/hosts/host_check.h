@@ -40,8 +40,13 @@ struct ClusterCheck {
   std::vector<CheckedLink> links = {};
 };
 
-// `options.bundle` is unused, because nothing is installed.
-ClusterCheck CheckCluster(const std::vector<HostEntry>& entries, const ClusterOptions& options);
+// Enough rounds for all pairs of 32 machines. Of more machines, each is measured with at most 32 others.
+inline constexpr int kMostLinkRounds = 32;
+
+// Each machine is measured with at most `most_rounds` others. `options.bundle` is unused, because nothing is
+// installed.
+ClusterCheck CheckCluster(const std::vector<HostEntry>& entries, const ClusterOptions& options,
+                          int most_rounds = kMostLinkRounds);
 
 // Every pair of the numbers 0 to count - 1 once, in rounds in which no number occurs twice. Returns only the
 // first `most` rounds if there are more.

@@ -15,7 +15,7 @@ namespace tethys {
 namespace {
 
 constexpr int64_t kMaxCalibrationBytes = int64_t{16} << 20;
-constexpr char kRemedy[] = "measure again with this build, for this job";
+constexpr char kRemedy[] = "run tethys calibrate with this build, for this job";
 
 // Checks all numbers of the message and of the messages in it.
 absl::Status CheckNumbers(const google::protobuf::Message& message, const std::string& path) {

@@ -1,5 +1,5 @@
-// Calibrations on disk: proto::Calibration in protobuf's JSON mapping. Every command that predicts reads
-// them; no command writes one yet. Blocking; any thread.
+// Calibrations on disk: proto::Calibration in protobuf's JSON mapping. `tethys calibrate` writes
+// them, and every command that predicts reads them. Blocking; any thread.
 #ifndef TETHYS_DEPLOY_PREDICT_CALIBRATION_FILE_H_
 #define TETHYS_DEPLOY_PREDICT_CALIBRATION_FILE_H_
 

@@ -34,7 +34,10 @@ struct Parameter {
 std::vector<Parameter> ParametersOf(const std::string& transport) {
   using Cost = proto::ExchangeCost;
   std::vector<Parameter> parameters = {{transport, &Cost::set_step_overhead, &Cost::step_overhead}};
-  if (transport == kLocal) return parameters;
+  if (transport == kLocal) {
+    parameters.push_back({transport, &Cost::set_sample_overhead, &Cost::sample_overhead});
+    return parameters;
+  }
   parameters.push_back({transport, &Cost::set_cpu_per_byte, &Cost::cpu_per_byte});
   parameters.push_back({transport, &Cost::set_cpu_per_message, &Cost::cpu_per_message});
   if (transport == kSharedMemory) return parameters;
@@ -131,7 +134,8 @@ void SetCosts(const std::vector<Parameter>& parameters, const std::vector<double
 
 // The transports whose costs a step depends on.
 std::vector<std::string> TransportsOf(const StepNeeds& needs) {
-  std::vector<std::string> transports = {needs.transport};
+  std::vector<std::string> transports = {kLocal};  // For what each sample costs.
+  if (needs.transport != kLocal) transports.push_back(needs.transport);
   for (const ExchangePart& part : needs.parts) {
     for (const ExchangeNeeds& exchange : part.exchange) {
       if (std::find(transports.begin(), transports.end(), exchange.transport) == transports.end()) {

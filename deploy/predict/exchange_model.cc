@@ -84,7 +84,10 @@ proto::ExchangeCost UsualCost(const std::string& transport) {
   cost.set_fairness(1);
   cost.set_norm(1);
   cost.set_step_overhead(5e-5);
-  if (transport == kLocal) return cost;
+  if (transport == kLocal) {
+    cost.set_sample_overhead(1e-7);
+    return cost;
+  }
   const bool in_memory = transport == kSharedMemory;
   cost.set_cpu_per_byte(in_memory ? 3e-10 : 2e-9);
   cost.set_cpu_per_message(in_memory ? 5e-6 : 1e-5);

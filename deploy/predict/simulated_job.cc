@@ -34,8 +34,11 @@ absl::StatusOr<SimulatedCluster> ClusterOf(const proto::JobPlan& plan, const Job
   for (const int host : machines.workers) {
     const JobComputer& computer = computers.computers()[computers.computer_of(host)];
     const proto::BatchTime time = computer.curve.At(static_cast<double>(plan.batch_per_worker()));
+    const double of_samples =
+        static_cast<double>(plan.batch_per_worker()) * CostOf(calibration, kLocal).sample_overhead();
     cluster.workers.push_back(
-        {.host = index[host], .compute = time.step() - std::min(time.update(), time.step() / 2)});
+        {.host = index[host],
+         .compute = time.step() - std::min(time.update(), time.step() / 2) + of_samples});
   }
   for (size_t s = 0; s < machines.servers.size(); ++s) {
     const PushForecast& push = needs.pushes[s];

@@ -58,6 +58,7 @@ class NeedsBuilder {
       if (slowest != nullptr && compute <= needs_.compute) continue;
       slowest = &computer;
       needs_.compute = compute;
+      needs_.samples = batch * slowdown;
       needs_.compute_name = computer.name;
       const double backward_end = (time.forward() + time.backward()) * slowdown;
       needs_.backward_end = backward_end > 0 ? std::min(backward_end, compute) : compute;
@@ -268,6 +269,10 @@ absl::StatusOr<StepNeeds> NeedsOfStep(const proto::JobPlan& plan, const Model& m
   return NeedsBuilder(plan, model, machines, computers).Build();
 }
 
+double ComputeSeconds(const StepNeeds& needs, const proto::Calibration& costs) {
+  return needs.compute + needs.samples * CostOf(costs, kLocal).sample_overhead();
+}
+
 StepTime LockStepTime(const StepNeeds& needs, const proto::Calibration& costs, bool mean) {
   const double straggler = mean ? needs.straggler_mean : needs.straggler_low;
   double end = 0, work = 0, all = 0;
@@ -290,7 +295,7 @@ StepTime LockStepTime(const StepNeeds& needs, const proto::Calibration& costs, b
     end = std::max(part.ready, end) + seconds;
   }
   StepTime result;
-  const double compute = needs.compute * straggler;
+  const double compute = ComputeSeconds(needs, costs) * straggler;
   const double overhead = CostOf(costs, needs.transport).step_overhead();
   // An exchange that is hidden behind backward still needs its processors.
   result.exposed = std::max({0.0, end - needs.backward_end, std::min(work, all)});

@@ -20,11 +20,12 @@ struct ExchangePart {
 };
 
 struct StepNeeds {
-  std::string transport;      // Whose step_overhead a step has.
-  std::string compute_name;   // The host of the worker that computes longest.
-  double compute = 0;         // Its step without exchange, lower quartile, with all ranks computing at once.
-  double backward_end = 0;    // When the last gradient is ready.
-  double straggler_low = 1;   // Lower quartile of the slowest rank's time over `compute`.
+  std::string transport;     // Whose step_overhead a step has.
+  std::string compute_name;  // The host of the worker that computes longest.
+  double compute = 0;        // Its step without exchange, lower quartile, with all ranks computing at once.
+  double samples = 0;        // Of that worker's batch, times its slowdown by the other ranks of its computer.
+  double backward_end = 0;   // When the last gradient is ready.
+  double straggler_low = 1;  // Lower quartile of the slowest rank's time over `compute`.
   double straggler_mean = 1;  // Mean of it.
   std::vector<ExchangePart> parts;
   bool extrapolated = false;         // The batch lies beyond those measured.
@@ -34,6 +35,9 @@ struct StepNeeds {
 // As Predict (step_model.h) fails.
 absl::StatusOr<StepNeeds> NeedsOfStep(const proto::JobPlan& plan, const Model& model,
                                       const JobMachines& machines, const JobComputers& computers);
+
+// The computing of a step in a run: `compute` and what each sample takes beyond it.
+double ComputeSeconds(const StepNeeds& needs, const proto::Calibration& costs);
 
 // Seconds of a step in lock step, and what they are spent on.
 struct StepTime {

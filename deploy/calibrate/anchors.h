@@ -1,0 +1,55 @@
+// Short runs of the real programs (anchors), to which the costs of exchanging gradients are fitted, and by
+// which candidates are verified: which shapes to run, the job of a run, and what its files say. Pure; any
+// thread.
+#ifndef TETHYS_DEPLOY_CALIBRATE_ANCHORS_H_
+#define TETHYS_DEPLOY_CALIBRATE_ANCHORS_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/strings/string_view.h"
+#include "proto/calibration.pb.h"
+#include "proto/plan.pb.h"
+#include "proto/summary.pb.h"
+#include "runtime/base/status.h"
+
+namespace tethys {
+
+struct JobShape {
+  std::string strategy;  // As --strategies of `tethys compare`: "local", "mirrored", "ps_sync", ...
+  int workers = 1;
+  int servers = 0;
+  int64_t global_batch = 0;  // 0: the job's.
+  bool operator==(const JobShape&) const = default;
+};
+// "mirrored, 4 workers", "ps_sync, 3 workers and 1 server".
+std::string ShapeText(const JobShape& shape);
+
+// The shapes to run on hosts with `slots` slots in all: each strategy with the fewest processes, with all
+// slots and, from six on, with half of them, so that every resource bounds the step of some run. At least
+// `local`.
+// `local` also runs with a worker's part of `global_batch`, so that what each sample costs is told from what
+// each step does.
+std::vector<JobShape> AnchorShapes(int slots, int64_t global_batch);
+
+// The job of a run with about `steps` updates. It trains the model, batch and optimizer of `plan` on
+// synthetic samples of the same shape, kept in memory, so that it needs no files and evaluates little. Jobs
+// whose samples are floats, or have maps or floats as labels, keep their data. The best epoch is not kept, and nothing is resumed or stopped early.
+// InvalidArgument: as ResolveJob (runtime/job/job_validation.h).
+absl::StatusOr<proto::Job> BriefJob(const proto::JobPlan& plan, int64_t steps);
+
+struct BriefTimes {
+  double step = 0;  // Lower quartile, over the steps, of the mean over workers; 0: no lock step.
+  double samples_per_second = 0;  // Of all workers, from the run's last 70 %.
+  int64_t steps = 0;              // Recorded by workers, in all.
+};
+// From the text of steps.csv. FailedPrecondition: there are too few steps to tell.
+absl::StatusOr<BriefTimes> TimesOf(absl::string_view steps_csv, int workers, bool lock_step);
+
+// The times around the steps of a run, from the anchors' summaries; those that no run tells are 0.
+proto::Overheads OverheadsOf(const std::vector<proto::RunSummary>& runs);
+
+}  // namespace tethys
+
+#endif  // TETHYS_DEPLOY_CALIBRATE_ANCHORS_H_

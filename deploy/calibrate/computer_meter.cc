@@ -1,0 +1,276 @@
+#include "deploy/calibrate/computer_meter.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <memory>
+#include <set>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "deploy/sweep/meter.h"
+#include "runtime/base/clock.h"
+#include "runtime/base/quantile.h"
+
+namespace tethys {
+namespace {
+
+constexpr int64_t kVisitMilliseconds = 20;
+constexpr int64_t kSharedMilliseconds = 100;  // Longer than the slices that ranks get of a shared core.
+constexpr int kRounds = 5;
+constexpr int kMostBatches = 7;
+
+// A computer while it is measured.
+struct Metered {
+  proto::ComputerCalibration result;
+  std::vector<const MeteredHost*> hosts;
+  int slots = 0;
+  std::vector<std::unique_ptr<Meter>> meters;              // The first is the one that measures alone.
+  std::map<int64_t, std::vector<proto::StepVisit>> alone;  // By batch.
+  std::map<int, std::vector<double>> capacity;             // By number of ranks.
+  std::set<int64_t> too_large;
+  std::string reason;  // Why the last of these did not fit.
+};
+
+double StepsPerSecond(const proto::StepVisit& visit) {
+  return visit.seconds() > 0 ? visit.steps() / visit.seconds() : 0;
+}
+
+class Measurement {
+ public:
+  explicit Measurement(const ComputerRequest& request) : request_(request) {}
+
+  absl::StatusOr<std::vector<proto::ComputerCalibration>> Run() {
+    TETHYS_RETURN_IF_ERROR(FindComputers());
+    for (Metered& computer : computers_) TETHYS_RETURN_IF_ERROR(AddMeters(computer));
+    const Nanoseconds end = clock_.Now() + static_cast<Nanoseconds>(request_.seconds * kSecond);
+    for (int round = 0; round < kRounds && (round == 0 || clock_.Now() < end); ++round) {
+      TETHYS_RETURN_IF_ERROR(MeasureAlone());
+      TETHYS_RETURN_IF_ERROR(MeasureTogether());
+    }
+    std::vector<proto::ComputerCalibration> results;
+    for (Metered& computer : computers_) {
+      TETHYS_RETURN_IF_ERROR(Conclude(computer));
+      results.push_back(std::move(computer.result));
+    }
+    return results;
+  }
+
+ private:
+  absl::StatusOr<std::unique_ptr<Meter>> StartMeter(const MeteredHost& host, int gpu) {
+    proto::JobPlan plan = request_.plan;
+    plan.mutable_job()->mutable_device()->set_kind(host.device);
+    absl::StatusOr<std::unique_ptr<Meter>> meter =
+        Meter::Start(host.place, plan,
+                     {.scratch = request_.scratch,
+                      .name = absl::StrCat("calibrate-", ++meters_),
+                      .gpu = gpu,
+                      .cuda_library_path = request_.cuda_library_path});
+    return meter.ok() ? std::move(meter) : Annotate(meter.status(), absl::StrCat("host ", host.host));
+  }
+
+  // Starts a meter on each host that may be a computer of its own: one of each kind, all that name none.
+  absl::Status FindComputers() {
+    std::map<std::string, size_t> by_kernel;
+    std::set<std::string> kinds;
+    for (const MeteredHost& host : request_.hosts) {
+      if (!host.kind.empty() && !kinds.insert(host.kind).second) continue;
+      TETHYS_ASSIGN_OR_RETURN(std::unique_ptr<Meter> meter, StartMeter(host, 0));
+      const proto::MeterFacts& facts = meter->facts();
+      const auto [known, added] = by_kernel.emplace(facts.boot_id(), computers_.size());
+      if (added) {
+        Metered& computer = computers_.emplace_back();
+        computer.result.set_boot_id(facts.boot_id());
+        computer.result.set_kind(host.kind);
+        computer.result.set_device(facts.device());
+        computer.result.set_cores(facts.cores());
+        computer.result.set_memory_bytes(facts.free_bytes());
+      }
+      Metered& computer = computers_[known->second];
+      computer.result.add_host(host.host);
+      computer.hosts.push_back(&host);
+      computer.slots += host.slots;
+      computer.meters.push_back(std::move(meter));
+    }
+    return absl::OkStatus();
+  }
+
+  // As many meters as ranks are measured together, on the computer's hosts in turn.
+  absl::Status AddMeters(Metered& computer) {
+    const std::vector<int> ranks = RanksToMeasure(computer.result.cores(), computer.slots);
+    const size_t most = ranks.empty() ? 1 : ranks.back();
+    for (size_t i = computer.meters.size(); i < most; ++i) {
+      const MeteredHost& host = *computer.hosts[i % computer.hosts.size()];
+      TETHYS_ASSIGN_OR_RETURN(std::unique_ptr<Meter> meter,
+                              StartMeter(host, static_cast<int>(i / computer.hosts.size())));
+      computer.meters.push_back(std::move(meter));
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status MeasureAlone() {
+    for (const int64_t batch : request_.batches) {
+      std::vector<Meter*> meters;
+      std::vector<Metered*> measured;
+      for (Metered& computer : computers_) {
+        if (computer.too_large.count(batch) > 0) continue;
+        meters.push_back(computer.meters[0].get());
+        measured.push_back(&computer);
+      }
+      const auto visits = StepTogether(meters, batch, kVisitMilliseconds);
+      for (size_t i = 0; i < visits.size(); ++i) {
+        const absl::Status& status = visits[i].status();
+        if (status.ok()) {
+          measured[i]->alone[batch].push_back(*visits[i]);
+        } else if (meters[i]->alive() &&
+                   (absl::IsResourceExhausted(status) || absl::IsInvalidArgument(status))) {
+          measured[i]->too_large.insert(batch);
+          measured[i]->reason = absl::StrCat("batch ", batch, ": ", status.message());
+        } else {
+          return Annotate(status, absl::StrCat("host ", measured[i]->result.host(0)));
+        }
+      }
+    }
+    return absl::OkStatus();
+  }
+
+  // Ranks that share a computer get slices of its cores, so what counts is how many steps they make together.
+  absl::Status MeasureTogether() {
+    std::set<int> numbers;
+    for (const Metered& computer : computers_) {
+      const std::vector<int> ranks = RanksToMeasure(computer.result.cores(), computer.slots);
+      numbers.insert(ranks.begin(), ranks.end());
+    }
+    for (const int ranks : numbers) {
+      std::vector<Meter*> meters;
+      std::vector<Metered*> owners;
+      for (Metered& computer : computers_) {
+        const std::vector<int> wanted = RanksToMeasure(computer.result.cores(), computer.slots);
+        if (std::find(wanted.begin(), wanted.end(), ranks) == wanted.end()) continue;
+        if (computer.too_large.count(request_.shared_batch) > 0) continue;
+        for (int i = 0; i < ranks; ++i) {
+          meters.push_back(computer.meters[i].get());
+          owners.push_back(&computer);
+        }
+      }
+      if (meters.empty()) continue;
+      // Plans are made first, so that all ranks make steps during the whole visit.
+      StepTogether(meters, request_.shared_batch, 1);
+      const auto visits = StepTogether(meters, request_.shared_batch, kSharedMilliseconds);
+      std::map<Metered*, double> rate;
+      for (size_t i = 0; i < visits.size(); ++i) {
+        if (!visits[i].ok()) {
+          return Annotate(visits[i].status(),
+                          absl::StrCat(ranks, " ranks at once on host ", owners[i]->result.host(0)));
+        }
+        rate[owners[i]] += StepsPerSecond(*visits[i]);
+      }
+      for (const auto& [owner, steps_per_second] : rate) {
+        const double single = StepsPerSecond(owner->alone[request_.shared_batch].back());
+        if (single > 0) owner->capacity[ranks].push_back(steps_per_second / single);
+      }
+    }
+    return absl::OkStatus();
+  }
+
+  static absl::Status Conclude(Metered& computer) {
+    proto::ComputerCalibration& result = computer.result;
+    if (computer.alone.empty()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("host ", result.host(0), ": no batch can be measured; ", computer.reason));
+    }
+    std::vector<std::vector<double>> ratios;
+    double visits = 0;
+    for (const auto& [batch, of_batch] : computer.alone) {
+      *result.add_time() = BatchTimeOf(of_batch);
+      for (const proto::StepVisit& visit : of_batch) {
+        ++visits;
+        result.set_steal(result.steal() + visit.steal());
+        result.set_foreign(result.foreign() + visit.foreign());
+        if (visit.disturbed() || visit.quantile_size() == 0) continue;
+        const double median = visit.quantile(visit.quantile_size() / 2);
+        ratios.resize(visit.quantile_size());
+        for (int i = 0; i < visit.quantile_size() && median > 0; ++i) {
+          ratios[i].push_back(visit.quantile(i) / median);
+        }
+      }
+    }
+    result.set_steal(result.steal() / visits);
+    result.set_foreign(result.foreign() / visits);
+    for (std::vector<double>& ratio : ratios) result.add_step_ratio(Median(std::move(ratio)));
+    for (const auto& [ranks, capacity] : computer.capacity) {
+      result.add_capacity_ranks(ranks);
+      result.add_capacity(Median(capacity));
+    }
+    return absl::OkStatus();
+  }
+
+  const MonotonicClock clock_;
+  const ComputerRequest& request_;
+  std::vector<Metered> computers_;
+  int meters_ = 0;
+};
+
+}  // namespace
+
+absl::StatusOr<std::vector<proto::ComputerCalibration>> MeasureComputers(const ComputerRequest& request) {
+  return Measurement(request).Run();
+}
+
+std::vector<int64_t> BatchesToMeasure(int64_t global_batch, int ranks) {
+  const double least = std::max(1.0, static_cast<double>(global_batch) / std::max(1, ranks));
+  const double most = 2.0 * static_cast<double>(std::max<int64_t>(1, global_batch));
+  std::set<int64_t> batches;
+  for (int i = 0; i < kMostBatches; ++i) {
+    const double share = i / (kMostBatches - 1.0);
+    batches.insert(std::llround(least * std::pow(most / least, share)));
+  }
+  return {batches.begin(), batches.end()};
+}
+
+std::vector<int> RanksToMeasure(int cores, int slots) {
+  std::set<int> ranks;
+  for (const int number : {2, cores, slots}) {
+    if (number >= 2 && number <= slots) ranks.insert(number);
+  }
+  return {ranks.begin(), ranks.end()};
+}
+
+proto::BatchTime BatchTimeOf(const std::vector<proto::StepVisit>& visits) {
+  std::vector<const proto::StepVisit*> counted;
+  proto::BatchTime time;
+  time.set_batch(visits[0].batch());
+  for (const proto::StepVisit& visit : visits) {
+    if (!visit.disturbed()) counted.push_back(&visit);
+  }
+  time.set_visits(static_cast<int>(visits.size()));
+  time.set_disturbed(static_cast<int>(visits.size() - counted.size()));
+  if (counted.empty()) {
+    for (const proto::StepVisit& visit : visits) counted.push_back(&visit);
+  }
+  const auto quartile = [&counted](double (proto::StepVisit::*pick)() const) {
+    std::vector<double> values;
+    for (const proto::StepVisit* visit : counted) values.push_back((visit->*pick)());
+    return Quantile(std::move(values), 0.25);
+  };
+  time.set_step(quartile(&proto::StepVisit::step));
+  time.set_forward(quartile(&proto::StepVisit::forward));
+  time.set_backward(quartile(&proto::StepVisit::backward));
+  time.set_update(quartile(&proto::StepVisit::update));
+  time.set_plan_seconds(quartile(&proto::StepVisit::plan_seconds));
+  time.set_forecast_bytes(counted[0]->forecast_bytes());
+  for (int range = 0; range < counted[0]->ready_size(); ++range) {
+    std::vector<double> shares;
+    for (const proto::StepVisit* visit : counted) {
+      if (range < visit->ready_size() && visit->step() > 0)
+        shares.push_back(visit->ready(range) / visit->step());
+    }
+    time.add_ready(shares.empty() ? time.step() : Median(std::move(shares)) * time.step());
+  }
+  for (const proto::StepVisit* visit : counted) {
+    time.set_measured_bytes(std::max(time.measured_bytes(), visit->measured_bytes()));
+  }
+  return time;
+}
+
+}  // namespace tethys

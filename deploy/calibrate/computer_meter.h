@@ -1,0 +1,57 @@
+// Measures the computers of a calibration: the step time of one rank for several batches, and the throughput
+// of several ranks that share a computer. Meters (deploy/sweep/meter.h) run on all hosts; computers are
+// measured at the same time, each for itself. Hosts with one kernel are one computer. Blocking; SIGPIPE must
+// be ignored. Call it on the main thread.
+#ifndef TETHYS_DEPLOY_CALIBRATE_COMPUTER_METER_H_
+#define TETHYS_DEPLOY_CALIBRATE_COMPUTER_METER_H_
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "deploy/process/place.h"
+#include "proto/calibration.pb.h"
+#include "proto/plan.pb.h"
+#include "proto/sweep.pb.h"
+#include "runtime/base/status.h"
+
+namespace tethys {
+
+struct MeteredHost {
+  std::string host;
+  std::string kind;
+  int slots = 1;
+  proto::Device::Kind device = proto::Device::CPU;
+  Place place;
+};
+
+struct ComputerRequest {
+  proto::JobPlan plan = {};
+  std::vector<int64_t> batches = {};  // Of one rank, ascending.
+  int64_t shared_batch = 0;           // One of `batches`, with which ranks are measured together.
+  std::vector<MeteredHost> hosts = {};
+  double seconds = 8;  // After this, no round begins but the first.
+  std::string scratch = {};
+  std::vector<std::string> cuda_library_path = {};
+};
+
+// In the order of each computer's first host. A batch that the memory of a computer does not suffice for is
+// left out there. InvalidArgument: no batch can be measured; otherwise as Meter::Start and Meter::Step.
+// Errors name the host.
+absl::StatusOr<std::vector<proto::ComputerCalibration>> MeasureComputers(const ComputerRequest& request);
+
+// The batches of a rank that matter for a job of `global_batch` samples on at most `ranks` ranks: at most
+// seven, from global_batch / ranks to twice global_batch, ascending.
+std::vector<int64_t> BatchesToMeasure(int64_t global_batch, int ranks);
+
+// Numbers of ranks to measure on a computer: 2, its cores and its slots, ascending; none above `slots`.
+std::vector<int> RanksToMeasure(int cores, int slots);
+
+// One batch's time from several visits: lower quartiles over those that were not disturbed or, if all were,
+// over all. Requires a visit.
+proto::BatchTime BatchTimeOf(const std::vector<proto::StepVisit>& visits);
+
+}  // namespace tethys
+
+#endif  // TETHYS_DEPLOY_CALIBRATE_COMPUTER_METER_H_

@@ -1,0 +1,66 @@
+#include <cstdio>
+
+#include "absl/strings/str_cat.h"
+#include "deploy/command/calibration_run.h"
+#include "deploy/command/command.h"
+#include "deploy/command/job_places.h"
+#include "deploy/command/role_process.h"
+#include "deploy/predict/calibration_file.h"
+#include "deploy/text.h"
+#include "runtime/base/clock.h"
+
+namespace tethys {
+namespace {
+
+int Calibrate(const Flags& flags) {
+  absl::StatusOr<BaseJob> base = LoadBaseJob(flags);
+  const absl::StatusOr<int64_t> seconds = flags.GetInteger("seconds", 40, 5, 3600);
+  const absl::Status read = base.ok() ? seconds.status() : base.status();
+  if (!read.ok()) return Fail("calibrate", read, kExitBadRequest);
+  const MonotonicClock clock;
+  const Nanoseconds begin = clock.Now();
+  const CalibrationRequest request{.base = *base, .seconds = static_cast<double>(*seconds)};
+  const absl::StatusOr<proto::Calibration> measured = MeasureCalibration(flags, request);
+  if (!measured.ok()) {
+    return Fail("calibrate", measured.status(),
+                absl::IsInvalidArgument(measured.status()) ? kExitBadRequest : kExitFailed);
+  }
+  std::printf("\n%s", CalibrationText(*measured).c_str());
+  absl::StatusOr<std::string> path = flags.Get("out");
+  if (path->empty()) path = KeptCalibrationPath(*base, measured->tls());
+  const absl::Status written = path.ok() ? WriteCalibration(*path, *measured) : path.status();
+  if (!written.ok()) return Fail("calibrate", written, kExitFailed);
+  std::printf("\nmeasured in %s; kept in %s\n", TimeText(ToSeconds(clock.Now() - begin)).c_str(),
+              path->c_str());
+  return kExitSuccess;
+}
+
+}  // namespace
+
+Command CalibrateCommand() {
+  return {
+      {.verb = "calibrate",
+       .summary = "Measures machines and links for predictions of a job's steps.",
+       .description =
+           "Measures the job's steps for several batches on each computer, alone and with several ranks at "
+           "once; the links between the machines of a host file; and brief runs of the job on synthetic "
+           "samples under several strategies, to which the cost of exchanging gradients is fitted. The "
+           "result is kept for this build, model and these machines: `tethys plan` then predicts times, "
+           "and every run stores its prediction beside what was measured.",
+       .argument = "JOB",
+       .flags = WithClusterFlags(
+           {{.name = "set", .value = "FIELD=VALUE", .help = "Replaces a field of the job.", .repeated = true},
+            {.name = "seconds",
+             .value = "N",
+             .help = "About the time to take; steps that take seconds need more. Default 40."},
+            {.name = "out",
+             .value = "FILE",
+             .help = "Where to write the calibration, for --calibration of other commands. Default: in "
+                     "~/.cache/tethys/calibration, where they find it."},
+            CudaLibraryPathFlag()}),
+       .examples = {"tethys calibrate examples/fashion_mnist_ps_sync.textproto",
+                    "tethys calibrate examples/fashion_mnist_mirrored.textproto --hostfile=hosts"}},
+      Calibrate};
+}
+
+}  // namespace tethys

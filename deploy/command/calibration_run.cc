@@ -1,0 +1,229 @@
+#include "deploy/command/calibration_run.h"
+
+#include <signal.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <map>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
+#include "deploy/calibrate/computer_meter.h"
+#include "deploy/command/job_places.h"
+#include "deploy/hosts/host_check.h"
+#include "deploy/predict/calibration_file.h"
+#include "deploy/predict/exchange_fit.h"
+#include "deploy/predict/step_model.h"
+#include "deploy/process/scratch_directory.h"
+#include "deploy/text.h"
+#include "runtime/base/build_id.h"
+#include "runtime/base/clock.h"
+#include "runtime/base/home_folder.h"
+#include "runtime/job/job.h"
+
+namespace tethys {
+namespace {
+
+constexpr double kComputerShare = 0.2;  // Of the time, for measuring computers.
+constexpr double kRunShare = 0.5;       // For the steps of brief runs; the rest is their start and end.
+constexpr int kLinkRounds = 3;          // Each host is measured with as many others.
+
+// The hosts that some shape uses, once each.
+std::vector<MeteredHost> HostsOf(const BaseJob& base, const std::vector<Places>& places) {
+  const proto::Device::Kind device = base.plan.job().device().kind();
+  if (base.hosts.empty()) {
+    return {
+        {.host = kThisMachine, .kind = "", .slots = base.slots, .device = device, .place = places[0].chief}};
+  }
+  std::map<std::string, Place> by_name;
+  for (const Places& of_shape : places) {
+    for (const auto* tasks : {&of_shape.workers, &of_shape.servers}) {
+      for (const Place& place : *tasks) by_name.emplace(place.host, place);
+    }
+  }
+  std::vector<MeteredHost> hosts;
+  for (const HostEntry& entry : base.hosts) {
+    const auto found = by_name.find(entry.host);
+    if (found == by_name.end()) continue;
+    hosts.push_back({.host = entry.host,
+                     .kind = entry.kind,
+                     .slots = entry.slots,
+                     .device = entry.device.value_or(device),
+                     .place = found->second});
+  }
+  return hosts;
+}
+
+absl::Status AddLinks(const BaseJob& base, const Flags& flags, const std::string& scratch,
+                      proto::Calibration& calibration) {
+  const ClusterCheck check =
+      CheckCluster(base.hosts, {.ssh_config = flags.Get("ssh_config"), .scratch = scratch}, kLinkRounds);
+  for (const CheckedLink& link : check.links) {
+    const std::string& from = check.hosts[link.from].host;
+    const std::string& to = check.hosts[link.to].host;
+    if (!link.speed.ok()) {
+      return Annotate(link.speed.status(), absl::StrCat("the link from ", from, " to ", to));
+    }
+    const auto add = [&](const std::string& source, const std::string& target, double rate) {
+      proto::LinkCalibration& added = *calibration.add_link();
+      added.set_from(source);
+      added.set_to(target);
+      added.set_delay(link.speed->round_trip / 2);
+      added.set_bytes_per_second(rate);
+    };
+    add(from, to, link.speed->there);
+    add(to, from, link.speed->back);
+  }
+  return absl::OkStatus();
+}
+
+// The base job in the shapes that it and its host file allow.
+absl::StatusOr<std::vector<ShapedJob>> ShapesToRun(const BaseJob& base) {
+  std::vector<ShapedJob> jobs;
+  for (const JobShape& shape : AnchorShapes(base.slots, base.plan.global_batch())) {
+    absl::StatusOr<ShapedJob> job = ShapeJob(base, shape);
+    if (job.ok()) {
+      jobs.push_back(*std::move(job));
+    } else if (jobs.empty()) {
+      return job.status();
+    } else {
+      PrintLine(absl::StrCat("left out: ", ShapeText(shape), ": ", job.status().message()));
+    }
+  }
+  return jobs;
+}
+
+class CalibrationRun {
+ public:
+  CalibrationRun(const Flags& flags, const CalibrationRequest& request) : flags_(flags), request_(request) {}
+
+  absl::StatusOr<proto::Calibration> Run() {
+    signal(SIGPIPE, SIG_IGN);  // A write to a host that is gone then returns an error.
+    TETHYS_ASSIGN_OR_RETURN(const ScratchDirectory scratch, ScratchDirectory::Create());
+    TETHYS_ASSIGN_OR_RETURN(const std::vector<ShapedJob> jobs, ShapesToRun(request_.base));
+    TETHYS_ASSIGN_OR_RETURN(const std::vector<Places> places, PlaceBriefly(flags_, jobs));
+    calibration_.set_build_id(BuildId());
+    calibration_.set_model_signature(request_.base.plan.model_signature());
+    calibration_.set_made(absl::ToDoubleSeconds(absl::Now() - absl::UnixEpoch()));
+    calibration_.set_tls(places[0].tls);
+    TETHYS_RETURN_IF_ERROR(Measure(places, scratch.path()));
+    TETHYS_RETURN_IF_ERROR(RunAll(jobs, places, scratch.path()));
+    return std::move(calibration_);
+  }
+
+ private:
+  absl::Status Measure(const std::vector<Places>& places, const std::string& scratch) {
+    const BaseJob& base = request_.base;
+    ComputerRequest computers{.plan = base.plan,
+                              .batches = BatchesToMeasure(base.plan.global_batch(), base.slots),
+                              .hosts = HostsOf(base, places),
+                              .seconds = kComputerShare * request_.seconds,
+                              .scratch = scratch,
+                              .cuda_library_path = flags_.GetAll("cuda_library_path")};
+    computers.shared_batch = computers.batches[computers.batches.size() / 2];
+    PrintLine(absl::StrCat("measuring steps of ", PluralText(computers.batches.size(), "batch size"), " on ",
+                           PluralText(computers.hosts.size(), "host")));
+    TETHYS_ASSIGN_OR_RETURN(const std::vector<proto::ComputerCalibration> measured,
+                            MeasureComputers(computers));
+    calibration_.mutable_computer()->Add(measured.begin(), measured.end());
+    if (base.hosts.size() < 2) return absl::OkStatus();
+    PrintLine("measuring links");
+    return AddLinks(base, flags_, scratch, calibration_);
+  }
+
+  absl::Status RunAll(const std::vector<ShapedJob>& jobs, const std::vector<Places>& places,
+                      const std::string& scratch) {
+    std::vector<AnchorRun> runs;
+    std::vector<proto::RunSummary> summaries;
+    const double seconds = kRunShare * request_.seconds / static_cast<double>(jobs.size());
+    for (size_t i = 0; i < jobs.size(); ++i) {
+      const ShapedJob& job = jobs[i];
+      const absl::StatusOr<proto::Prediction> expected = Predict(job.plan, job.machines, calibration_);
+      if (absl::IsUnimplemented(expected.status())) {
+        calibration_.set_refusal(std::string(expected.status().message()));
+        continue;
+      }
+      TETHYS_RETURN_IF_ERROR(expected.status());
+      PrintLine(absl::StrCat("running ", ShapeText(job.shape)));
+      TETHYS_ASSIGN_OR_RETURN(
+          const BriefRun run,
+          RunBriefly(job, places[i], StepsFor(seconds, expected->step().value()),
+                     absl::StrCat(scratch, "/run-", i), flags_.GetAll("cuda_library_path")));
+      runs.push_back({.plan = run.plan, .machines = job.machines, .step = run.times.step});
+      summaries.push_back(run.summary);
+    }
+    *calibration_.mutable_overheads() = OverheadsOf(summaries);
+    return FitExchangeCosts(runs, calibration_);
+  }
+
+  const Flags& flags_;
+  const CalibrationRequest& request_;
+  proto::Calibration calibration_;
+};
+
+}  // namespace
+
+absl::StatusOr<proto::Calibration> MeasureCalibration(const Flags& flags, const CalibrationRequest& request) {
+  return CalibrationRun(flags, request).Run();
+}
+
+absl::StatusOr<std::string> KeptCalibrationPath(const BaseJob& base, bool tls) {
+  TETHYS_ASSIGN_OR_RETURN(const std::string home, HomeFolder());
+  TETHYS_ASSIGN_OR_RETURN(const ShapedJob local, ShapeJob(base, {"local", 1, 0}));
+  CalibrationKey key = CalibrationKeyOf(local.plan, local.machines, BuildId());
+  key.tls = tls;
+  return CalibrationPath(home, key);
+}
+
+std::string CalibrationText(const proto::Calibration& calibration) {
+  std::string text = "Computers\n";
+  for (const proto::ComputerCalibration& computer : calibration.computer()) {
+    std::vector<std::string> times, capacity;
+    for (const proto::BatchTime& time : computer.time()) {
+      times.push_back(absl::StrCat(time.batch(), ": ", TimeText(time.step())));
+    }
+    for (int i = 0; i < computer.capacity_size(); ++i) {
+      capacity.push_back(absl::StrFormat("%d ranks %.2f", computer.capacity_ranks(i), computer.capacity(i)));
+    }
+    absl::StrAppend(&text, "  ", absl::StrJoin(computer.host(), ", "), ", ", computer.device(), ", ",
+                    PluralText(computer.cores(), "core"), "\n");
+    absl::StrAppend(&text, "    step by batch         ", absl::StrJoin(times, ", "), "\n");
+    if (!capacity.empty()) {
+      absl::StrAppend(&text, "    throughput over one   ", absl::StrJoin(capacity, ", "), "\n");
+    }
+    absl::StrAppendFormat(&text, "    CPU of others         %.0f %%, taken by the hypervisor %.0f %%\n",
+                          100 * computer.foreign(), 100 * computer.steal());
+  }
+  if (calibration.link_size() > 0) {
+    const auto slowest = std::min_element(
+        calibration.link().begin(), calibration.link().end(),
+        [](const auto& a, const auto& b) { return a.bytes_per_second() < b.bytes_per_second(); });
+    absl::StrAppendFormat(&text, "Links\n  %d measured; the slowest, %s to %s: %.4g Mbit/s, %s one way\n",
+                          calibration.link_size(), slowest->from(), slowest->to(),
+                          8e-6 * slowest->bytes_per_second(), TimeText(slowest->delay()));
+  }
+  std::vector<std::vector<std::string>> rows;
+  for (const proto::Anchor& anchor : calibration.anchor()) {
+    rows.push_back({anchor.strategy(), absl::StrCat(anchor.workers()), absl::StrCat(anchor.servers()),
+                    absl::StrCat(anchor.global_batch()), TimeText(anchor.step()),
+                    TimeText(anchor.predicted()),
+                    absl::StrFormat("%+.1f %%", 100 * (anchor.predicted() / anchor.step() - 1))});
+  }
+  absl::StrAppend(&text, "Brief runs\n",
+                  Table({{{"strategy"}, true},
+                         {{"workers"}},
+                         {{"servers"}},
+                         {{"batch"}},
+                         {{"step"}},
+                         {{"fitted"}},
+                         {{"difference"}}},
+                        rows));
+  if (!calibration.refusal().empty()) absl::StrAppend(&text, "Not calibrated: ", calibration.refusal(), "\n");
+  return text;
+}
+
+}  // namespace tethys

@@ -1,0 +1,34 @@
+// Measures a calibration: computers, links, and the cost of exchanging gradients, by brief runs of the real
+// programs. Called by `tethys calibrate` and, where no calibration is at hand, by `tethys advise`. Blocking;
+// call it on the main thread.
+#ifndef TETHYS_DEPLOY_COMMAND_CALIBRATION_RUN_H_
+#define TETHYS_DEPLOY_COMMAND_CALIBRATION_RUN_H_
+
+#include <string>
+
+#include "deploy/command/flags.h"
+#include "deploy/command/shaped_job.h"
+#include "proto/calibration.pb.h"
+#include "runtime/base/status.h"
+
+namespace tethys {
+
+struct CalibrationRequest {
+  BaseJob base;
+  double seconds = 40;  // About; a step that takes long takes it longer.
+};
+
+// Errors are those of the job's shapes, of its machines (Unavailable, FailedPrecondition) and of brief runs.
+// A shape that the job or the host file does not allow is left out, with a line on standard output.
+absl::StatusOr<proto::Calibration> MeasureCalibration(const Flags& flags, const CalibrationRequest& request);
+
+// Where `tethys plan`, `tethys train` and `tethys advise` look for it. NotFound: this user has no home
+// folder.
+absl::StatusOr<std::string> KeptCalibrationPath(const BaseJob& base, bool tls);
+
+// Tables of what was measured, for a terminal.
+std::string CalibrationText(const proto::Calibration& calibration);
+
+}  // namespace tethys
+
+#endif  // TETHYS_DEPLOY_COMMAND_CALIBRATION_RUN_H_

@@ -1,0 +1,112 @@
+#include "deploy/command/shaped_job.h"
+
+#include <algorithm>
+#include <cmath>
+#include <thread>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "deploy/command/initial_values.h"
+#include "deploy/command/job_places.h"
+#include "deploy/command/job_run.h"
+#include "deploy/experiment/strategy_shapes.h"
+#include "deploy/hosts/cluster_plan.h"
+#include "deploy/launcher/run_directory.h"
+#include "runtime/base/file.h"
+#include "runtime/job/job.h"
+#include "runtime/job/job_file.h"
+#include "runtime/telemetry/summary.h"
+#include "workers/plan_job.h"
+
+namespace tethys {
+namespace {
+
+constexpr int64_t kMaxStepsCsvBytes = int64_t{256} << 20;
+constexpr int64_t kPlacingSteps = 100;  // Places do not depend on the number of steps.
+constexpr double kLeastBriefSteps = 20;
+constexpr double kMostBriefSteps = 3000;
+
+}  // namespace
+
+absl::StatusOr<BaseJob> LoadBaseJob(const Flags& flags) {
+  BaseJob base{.file = flags.arguments()[0],
+               .set = flags.GetAll("set"),
+               .hostfile = flags.Get("hostfile"),
+               .plan = {},
+               .hosts = {}};
+  TETHYS_ASSIGN_OR_RETURN(const proto::Job job, LoadJob(base.file, base.set));
+  absl::StatusOr<proto::JobPlan> plan = PlanJob(job);
+  if (!plan.ok()) return WithPlace(plan.status(), base.file, base.set);
+  base.plan = *std::move(plan);
+  if (base.hostfile.empty()) {
+    const auto cores = static_cast<int>(std::max(2U, std::thread::hardware_concurrency()));
+    base.slots = std::max(cores, job.workers() + ServerCount(job));
+    return base;
+  }
+  TETHYS_ASSIGN_OR_RETURN(base.hosts, ReadHostFile(base.hostfile));
+  for (const HostEntry& host : base.hosts) base.slots += host.slots;
+  return base;
+}
+
+absl::StatusOr<ShapedJob> ShapeJob(const BaseJob& base, const JobShape& shape) {
+  ShapedJob shaped{.shape = shape, .overrides = {}, .plan = {}, .machines = {}};
+  TETHYS_ASSIGN_OR_RETURN(
+      const StrategyShapes shapes,
+      ShapesOf(shape.strategy, shape.strategy == "local" ? "" : absl::StrCat(shape.workers),
+               shape.servers > 0 ? absl::StrCat(shape.servers) : ""));
+  shaped.overrides = shapes.shapes[0].overrides;
+  shaped.overrides.push_back(absl::StrCat(
+      "global_batch_size=", shape.global_batch > 0 ? shape.global_batch : base.plan.global_batch()));
+  std::vector<std::string> set = base.set;
+  set.insert(set.end(), shaped.overrides.begin(), shaped.overrides.end());
+  TETHYS_ASSIGN_OR_RETURN(proto::Job job, LoadJob(base.file, set));
+  absl::StatusOr<proto::JobPlan> plan = PlanJob(job);
+  if (!plan.ok()) return WithPlace(plan.status(), base.file, set);
+  shaped.plan = *std::move(plan);
+  shaped.machines = MachinesHere(shaped.plan);
+  if (base.hostfile.empty()) return shaped;
+  TETHYS_ASSIGN_OR_RETURN(const ClusterPlan cluster, PlanCluster(base.hostfile, job));
+  shaped.machines = MachinesOf(cluster);
+  shaped.plan.mutable_worker_device()->Add(cluster.worker_devices.begin(), cluster.worker_devices.end());
+  return shaped;
+}
+
+absl::StatusOr<std::vector<Places>> PlaceBriefly(const Flags& flags, const std::vector<ShapedJob>& jobs) {
+  std::vector<proto::Job> brief;
+  for (const ShapedJob& job : jobs) {
+    TETHYS_ASSIGN_OR_RETURN(proto::Job one, BriefJob(job.plan, kPlacingSteps));
+    brief.push_back(std::move(one));
+  }
+  return PlaceJobs(flags, brief);
+}
+
+absl::StatusOr<BriefRun> RunBriefly(const ShapedJob& job, const Places& places, int64_t steps,
+                                    const std::string& run_dir,
+                                    const std::vector<std::string>& cuda_library_path) {
+  TETHYS_ASSIGN_OR_RETURN(const proto::Job brief, BriefJob(job.plan, steps));
+  BriefRun run;
+  TETHYS_ASSIGN_OR_RETURN(run.plan, PlanJob(brief));
+  *run.plan.mutable_worker_device() = job.plan.worker_device();
+  TETHYS_ASSIGN_OR_RETURN(const RunDirectory directory, RunDirectory::Create(run_dir));
+  JobRunOptions options;
+  options.places = places;
+  options.cuda_library_path = cuda_library_path;
+  options.quiet = true;
+  const RunResult result = RunJob(run.plan, directory, options);
+  if (!result.status.ok()) {
+    return Annotate(result.status, absl::StrCat("the brief run of ", ShapeText(job.shape),
+                                                result.log_tail.empty() ? "" : "\n", result.log_tail));
+  }
+  TETHYS_ASSIGN_OR_RETURN(run.summary, ReadSummary(run_dir));
+  TETHYS_ASSIGN_OR_RETURN(const std::string steps_csv, ReadFile(run_dir + "/steps.csv", kMaxStepsCsvBytes));
+  absl::StatusOr<BriefTimes> times = TimesOf(steps_csv, brief.workers(), !LeasesBatches(brief));
+  if (!times.ok()) return Annotate(times.status(), ShapeText(job.shape));
+  run.times = *times;
+  return run;
+}
+
+int64_t StepsFor(double seconds, double step) {
+  return std::llround(std::clamp(seconds / std::max(step, 1e-6), kLeastBriefSteps, kMostBriefSteps));
+}
+
+}  // namespace tethys

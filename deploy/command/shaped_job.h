@@ -1,0 +1,61 @@
+// One job file under several strategies and numbers of processes, as a rule with the global batch that it
+// says: what `tethys calibrate` runs briefly and `tethys advise` chooses from. Blocking; thread-compatible.
+#ifndef TETHYS_DEPLOY_COMMAND_SHAPED_JOB_H_
+#define TETHYS_DEPLOY_COMMAND_SHAPED_JOB_H_
+
+#include <string>
+#include <vector>
+
+#include "deploy/calibrate/anchors.h"
+#include "deploy/command/flags.h"
+#include "deploy/predict/machines.h"
+#include "deploy/process/place.h"
+#include "proto/job.pb.h"
+#include "proto/plan.pb.h"
+#include "proto/summary.pb.h"
+#include "runtime/base/status.h"
+
+namespace tethys {
+
+// The job of the command line: argument JOB, --set, --hostfile.
+struct BaseJob {
+  std::string file;
+  std::vector<std::string> set;
+  std::string hostfile;  // Empty: this machine.
+  proto::JobPlan plan;
+  std::vector<HostEntry> hosts;  // Empty without a host file.
+  int slots = 0;  // Of all hosts; on this machine its cores or the job's own processes, if these are more.
+};
+absl::StatusOr<BaseJob> LoadBaseJob(const Flags& flags);
+
+// The base job in one shape, on its machines.
+struct ShapedJob {
+  JobShape shape;
+  std::vector<std::string>
+      overrides;  // FIELD=VALUE, which make the shape and its global batch from the file.
+  proto::JobPlan plan;
+  JobMachines machines;
+};
+// As LoadJob, PlanJob and PlanCluster fail: the job or the host file does not allow this shape.
+absl::StatusOr<ShapedJob> ShapeJob(const BaseJob& base, const JobShape& shape);
+
+// Places for brief runs (BriefJob in deploy/calibrate/anchors.h) of all these jobs. Fails as PlaceJobs.
+absl::StatusOr<std::vector<Places>> PlaceBriefly(const Flags& flags, const std::vector<ShapedJob>& jobs);
+
+struct BriefRun {
+  proto::JobPlan plan;  // That ran.
+  BriefTimes times;
+  proto::RunSummary summary;
+};
+// Runs the job for about `steps` updates in the new directory `run_dir`, without a word on the terminal. The
+// error has the end of the log of the process that failed; Cancelled: the user interrupted.
+absl::StatusOr<BriefRun> RunBriefly(const ShapedJob& job, const Places& places, int64_t steps,
+                                    const std::string& run_dir,
+                                    const std::vector<std::string>& cuda_library_path);
+
+// The number of steps that take about `seconds`, from a prediction of one.
+int64_t StepsFor(double seconds, double step);
+
+}  // namespace tethys
+
+#endif  // TETHYS_DEPLOY_COMMAND_SHAPED_JOB_H_

@@ -1,0 +1,87 @@
+#!/usr/bin/env python3
+"""Tests of `tethys calibrate` and of what uses a calibration, with real processes. Times are not judged here."""
+import json
+import os
+import tempfile
+import unittest
+
+from tethys_run import command, heed_signals
+
+JOB = """
+model {
+  layer { flatten {} }
+  layer { dense { units: 16 activation: RELU } }
+  layer { dense { units: 10 } }
+}
+data { synthetic { noise { shape: [ 8, 8, 1 ] } train_samples: 4096 } classes: 10 }
+optimizer { sgd { momentum: 0.9 } learning_rate: 0.1 }
+global_batch_size: 64
+epochs: 1
+"""
+
+
+class CalibrateTest(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory(prefix="tethys-calibrate-")
+        self.addCleanup(folder.cleanup)
+        self.folder = folder.name
+        self.job = self.write("job.textproto", JOB)
+
+    def write(self, name, text):
+        with open(f"{self.folder}/{name}", "w", encoding="utf-8") as file:
+            file.write(text)
+        return f"{self.folder}/{name}"
+
+    def tethys(self, *arguments):
+        return command(arguments, cwd=self.folder)
+
+    def test_a_calibration_is_kept_and_predicts(self):
+        status, output = self.tethys("calibrate", self.job, "--seconds=5")
+        self.assertEqual(status, 0, output)
+        path = output.split("kept in ")[1].strip()
+        self.addCleanup(os.remove, path)
+        self.assertIn("/.cache/tethys/calibration/", path)
+        with open(path, encoding="utf-8") as file:
+            calibration = json.load(file)
+        computer = calibration["computer"][0]
+        self.assertEqual(computer["host"], ["localhost"])
+        self.assertEqual([int(time["batch"]) for time in computer["time"]],
+                         sorted(int(time["batch"]) for time in computer["time"]))
+        transports = {cost["transport"] for cost in calibration["exchange"]}
+        self.assertEqual(transports, {"local", "shared_memory", "servers"})
+        ran = [(anchor["strategy"], anchor["workers"], anchor.get("servers", 0)) for anchor in calibration["anchor"]]
+        for shape in (("local", 1, 0), ("mirrored", 2, 0), ("ps_sync", 1, 1)):
+            self.assertIn(shape, ran)
+
+        status, output = self.tethys("plan", self.job, "--set=strategy=mirrored", "--set=workers=2")
+        self.assertEqual(status, 0, output)
+        self.assertRegex(output, r"Prediction \(calibrated \d+ seconds? ago")
+        self.assertRegex(output, r"step +[\d.]+ .s \(")
+
+        status, output = self.tethys("train", self.job, "--plain", "--run_dir=run")
+        self.assertEqual(status, 0, output)
+        with open(f"{self.folder}/run/summary.json", encoding="utf-8") as file:
+            self.assertGreater(json.load(file)["prediction"]["step"]["value"], 0)
+
+        # Another model has no calibration, and a named one of another model is refused.
+        other = "--set=model.layer[1].dense.units=8"
+        status, output = self.tethys("plan", self.job, other)
+        self.assertIn("nothing was calibrated", output)
+        status, output = self.tethys("plan", self.job, other, f"--calibration={path}")
+        self.assertEqual(status, 2, output)
+        self.assertIn("was measured with another model", output)
+
+    def test_what_cannot_be_calibrated_is_refused(self):
+        for flags, message in ((["--seconds=1"], "--seconds"),
+                               (["--hostfile=none"], "none"),
+                               (["--set=workers=0"], "workers"),
+                               (["--hostfile=" + self.write("hosts", "nowhere.invalid slots=2\n")], "nowhere.invalid")):
+            status, output = self.tethys("calibrate", self.job, *flags)
+            self.assertNotEqual(status, 0, output)
+            self.assertIn(message, output)
+            self.assertNotIn("kept in", output)
+
+
+if __name__ == "__main__":
+    heed_signals()
+    unittest.main()
