@@ -35,8 +35,8 @@ std::vector<JobShape> AnchorShapes(int slots, int64_t global_batch);
 
 // The job of a run with about `steps` updates. It trains the model, batch and optimizer of `plan` on
 // synthetic samples of the same shape, kept in memory, so that it needs no files and evaluates little. Jobs
-// whose samples are floats, or have maps or floats as labels, keep their data. The best epoch is not kept, and nothing is resumed or stopped early.
-// InvalidArgument: as ResolveJob (runtime/job/job_validation.h).
+// whose samples are floats, or have maps or floats as labels, keep their data. The best epoch is not kept,
+// and nothing is resumed or stopped early. InvalidArgument: as ResolveJob (runtime/job/job_validation.h).
 absl::StatusOr<proto::Job> BriefJob(const proto::JobPlan& plan, int64_t steps);
 
 struct BriefTimes {

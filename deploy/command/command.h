@@ -27,6 +27,7 @@ Command PredictCommand();
 Command ReportCommand();
 Command SweepCommand();
 Command CalibrateCommand();
+Command AdviseCommand();
 Command StudyCommand();
 Command HostsCommand();
 Command ChiefCommand();

@@ -71,6 +71,32 @@ class CalibrateTest(unittest.TestCase):
         self.assertEqual(status, 2, output)
         self.assertIn("was measured with another model", output)
 
+    def test_advice_is_a_job_that_runs(self):
+        calibration = f"{self.folder}/calibration.json"
+        status, output = self.tethys("calibrate", self.job, "--seconds=5", f"--out={calibration}")
+        self.assertEqual(status, 0, output)
+        best = f"{self.folder}/best.textproto"
+        advise = ["advise", self.job, f"--calibration={calibration}", f"--out={best}", "--seconds=10",
+                  "--set=strategy=parameter_server", "--set=strategy.parameter_server.servers=1", "--set=workers=3"]
+        status, output = self.tethys(*advise, "--verify=3")
+        self.assertEqual(status, 0, output)
+        self.assertRegex(output, r"Run (local|mirrored|ps_sync).* samples/s, measured in brief runs\)")
+        self.assertIn("Asynchronous training makes other updates", output)
+        status, trained = self.tethys("train", best, "--plain", "--run_dir=run")
+        self.assertEqual(status, 0, trained)
+        with open(f"{self.folder}/run/summary.json", encoding="utf-8") as file:
+            self.assertEqual(json.load(file)["global_batch"], "64")
+
+        # Nothing is that fast; the answer names what comes nearest.
+        status, output = self.tethys(*advise, "--deadline=0.001s", "--verify=0")
+        self.assertEqual(status, 0, output)
+        self.assertIn("Nothing meets the deadline of 1 ms;", output)
+        for flag, message in (("--deadline=soon", "90s, 30m or 2h"), ("--budget=-1", "an amount above 0"),
+                              ("--calibration=missing.json", "missing.json")):
+            status, output = self.tethys(*advise, "--verify=0", flag)
+            self.assertNotEqual(status, 0, output)
+            self.assertIn(message, output)
+
     def test_what_cannot_be_calibrated_is_refused(self):
         for flags, message in ((["--seconds=1"], "--seconds"),
                                (["--hostfile=none"], "none"),

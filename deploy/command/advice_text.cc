@@ -1,0 +1,148 @@
+#include "deploy/command/advice_text.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "deploy/calibrate/anchors.h"
+#include "deploy/text.h"
+#include "runtime/base/quantile.h"
+
+namespace tethys {
+namespace {
+
+constexpr int kWidth = 100;
+constexpr size_t kShown = 8;  // Of synchronous candidates, and of asynchronous ones.
+
+std::string NameOf(const Candidate& candidate) {
+  return ShapeText({candidate.strategy, candidate.workers, candidate.servers});
+}
+
+std::string RateText(double rate) { return CountText(std::llround(rate)); }
+
+// The largest part of a step besides computing; nullptr: there is none.
+const proto::Bound* ExchangeBound(const Candidate& candidate) {
+  for (const proto::Bound& bound : candidate.prediction.bound()) {
+    if (!absl::StartsWith(bound.resource(), "compute")) return &bound;
+  }
+  return nullptr;
+}
+
+double RateOf(const Candidate& candidate) {
+  return candidate.measured.empty() ? candidate.prediction.samples_per_second().value()
+                                    : Median(candidate.measured);
+}
+
+std::string GoalText(const AdviceGoal& goal) {
+  std::vector<std::string> parts;
+  if (goal.deadline.has_value()) parts.push_back(absl::StrCat("the deadline of ", TimeText(*goal.deadline)));
+  if (goal.budget.has_value()) parts.push_back(absl::StrFormat("the budget of %.4g", *goal.budget));
+  return absl::StrJoin(parts, " and ");
+}
+
+std::string Sentence(const std::vector<Candidate>& candidates, const Advice& advice, const AdviceGoal& goal) {
+  const Candidate& best = candidates[advice.best];
+  std::string text =
+      advice.met ? absl::StrCat("Run ", NameOf(best))
+                 : absl::StrCat("Nothing meets ", GoalText(goal), "; ", NameOf(best), " comes nearest");
+  absl::StrAppend(&text, ": about ", TimeText(best.total()), " for the whole job");
+  if (best.cost() > 0) absl::StrAppendFormat(&text, ", cost %.3g", best.cost());
+  absl::StrAppend(&text, " (", RateText(RateOf(best)), " samples/s, ",
+                  best.measured.empty() ? "predicted, not verified" : "measured in brief runs", "). ");
+  if (advice.second >= 0) {
+    const Candidate& second = candidates[advice.second];
+    const double ratio = second.total() / best.total();
+    absl::StrAppendFormat(&text, "With %s it would take %.2f times as long", NameOf(second), ratio);
+    const proto::Bound* bound = ExchangeBound(second);
+    if (bound != nullptr && ratio > 1.03) {
+      absl::StrAppendFormat(&text, ", of whose step %.0f %% go to the %s", 100 * bound->share(),
+                            bound->resource());
+    }
+    absl::StrAppend(&text, ". ");
+  }
+  if (advice.tied) {
+    absl::StrAppend(&text, "The next candidate is equally good within the noise of these runs. ");
+  }
+  if (const proto::Bound* bound = ExchangeBound(best); bound != nullptr && bound->share() > 0.05) {
+    absl::StrAppendFormat(
+        &text,
+        "Most would change with the %s: it accounts for %.0f %% of a step, so one twice as fast would "
+        "save up to %.0f %%.",
+        bound->resource(), 100 * bound->share(), 50 * bound->share());
+  } else {
+    absl::StrAppend(&text,
+                    "Computing accounts for nearly all of a step, so faster links would change little.");
+  }
+  return text;
+}
+
+std::vector<std::string> RowOf(const Candidate& candidate) {
+  const proto::Estimate& rate = candidate.prediction.samples_per_second();
+  return {candidate.strategy,
+          absl::StrCat(candidate.workers),
+          absl::StrCat(candidate.servers),
+          RateText(rate.value()),
+          absl::StrCat(RateText(rate.low()), "-", RateText(rate.high())),
+          candidate.measured.empty() ? "" : RateText(Median(candidate.measured)),
+          TimeText(candidate.total()),
+          candidate.cost() > 0 ? absl::StrFormat("%.3g", candidate.cost()) : ""};
+}
+
+std::string TableOf(const std::vector<Candidate>& candidates, std::vector<int> indices) {
+  std::stable_sort(indices.begin(), indices.end(), [&](int a, int b) {
+    const bool left = candidates[a].measured.empty(), right = candidates[b].measured.empty();
+    return left != right ? right : candidates[a].total() < candidates[b].total();
+  });
+  std::vector<std::vector<std::string>> rows;
+  for (const int index : indices) {
+    if (rows.size() == kShown && candidates[index].measured.empty()) break;
+    rows.push_back(RowOf(candidates[index]));
+  }
+  return Table({{{"strategy"}, true},
+                {{"workers"}},
+                {{"servers"}},
+                {{"samples/s", "predicted"}},
+                {{"90 %"}},
+                {{"samples/s", "measured"}},
+                {{"whole job"}},
+                {{"cost"}}},
+               rows);
+}
+
+}  // namespace
+
+std::string AdviceText(const std::vector<Candidate>& candidates, const Advice& advice, const AdviceGoal& goal,
+                       const std::set<std::string>& left_out) {
+  std::vector<int> synchronous, others;
+  for (size_t i = 0; i < candidates.size(); ++i) {
+    (candidates[i].synchronous() ? synchronous : others).push_back(static_cast<int>(i));
+  }
+  std::string text = absl::StrCat(Wrap(Sentence(candidates, advice, goal), "", kWidth), "\n",
+                                  TableOf(candidates, synchronous));
+  if (!others.empty()) {
+    absl::StrAppend(
+        &text, "\n",
+        Wrap("Asynchronous training makes other updates, from stale parameters, so it may need other "
+             "numbers of epochs for the same accuracy: tethys compare --target_accuracy tells.",
+             "", kWidth),
+        TableOf(candidates, others));
+  }
+  if (candidates[advice.best].cost() > 0 && advice.pareto.size() > 1) {
+    std::vector<std::string> parts;
+    for (const int index : advice.pareto) {
+      parts.push_back(absl::StrFormat("%s (%s, %.3g)", NameOf(candidates[index]),
+                                      TimeText(candidates[index].total()), candidates[index].cost()));
+    }
+    absl::StrAppend(&text, "\n",
+                    Wrap(absl::StrCat("Faster costs more, from the fastest to the cheapest: ",
+                                      absl::StrJoin(parts, "; "), "."),
+                         "", kWidth));
+  }
+  for (const std::string& line : left_out) absl::StrAppend(&text, "left out: ", line, "\n");
+  return text;
+}
+
+}  // namespace tethys

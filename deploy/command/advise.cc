@@ -1,0 +1,305 @@
+#include <algorithm>
+#include <cstdio>
+#include <map>
+#include <set>
+#include <utility>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "deploy/command/advice_text.h"
+#include "deploy/command/calibration_run.h"
+#include "deploy/command/command.h"
+#include "deploy/command/job_places.h"
+#include "deploy/command/role_process.h"
+#include "deploy/command/shaped_job.h"
+#include "deploy/launcher/run_directory.h"
+#include "deploy/predict/advice.h"
+#include "deploy/predict/calibration_file.h"
+#include "deploy/predict/computers.h"
+#include "deploy/predict/step_model.h"
+#include "deploy/process/scratch_directory.h"
+#include "deploy/text.h"
+#include "runtime/base/build_id.h"
+#include "runtime/base/clock.h"
+#include "runtime/base/file.h"
+#include "runtime/base/quantile.h"
+#include "runtime/base/random.h"
+#include "runtime/job/job.h"
+
+namespace tethys {
+namespace {
+
+constexpr double kBriefSeconds = 1.5;  // Steps of one brief run.
+constexpr int kRounds = 3;
+constexpr double kDropped = 0.1;  // A candidate that is so much slower than the best is not run again.
+
+struct Request {
+  BaseJob base;
+  AdviceGoal goal;
+  int verify = 6;
+  double seconds = 90;
+  bool tls = false;
+};
+
+// "90", "90s", "30m", "2h" in seconds. InvalidArgument: anything else.
+absl::StatusOr<double> ParseDuration(const std::string& flag, const std::string& text) {
+  static constexpr std::pair<char, double> kUnits[] = {{'s', 1}, {'m', 60}, {'h', 3600}, {'d', 86400}};
+  std::string number = text;
+  double unit = 1;
+  for (const auto& [letter, seconds] : kUnits) {
+    if (number.empty() || number.back() != letter) continue;
+    unit = seconds;
+    number.pop_back();
+    break;
+  }
+  double value = 0;
+  if (absl::SimpleAtod(number, &value) && value > 0 && value < 1e9) return value * unit;
+  return absl::InvalidArgumentError(
+      absl::StrCat(flag, "=", text, ": write a time above 0, such as 90s, 30m or 2h"));
+}
+
+absl::StatusOr<Request> ReadRequest(const Flags& flags) {
+  Request request;
+  if (flags.Has("deadline")) {
+    TETHYS_ASSIGN_OR_RETURN(request.goal.deadline, ParseDuration("--deadline", flags.Get("deadline")));
+  }
+  if (flags.Has("budget")) {
+    double budget = 0;
+    if (!absl::SimpleAtod(flags.Get("budget"), &budget) || !(budget > 0)) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "--budget=", flags.Get("budget"), ": write an amount above 0, in the currency of the prices"));
+    }
+    request.goal.budget = budget;
+  }
+  TETHYS_ASSIGN_OR_RETURN(const int64_t verify, flags.GetInteger("verify", 6, 0, 64));
+  TETHYS_ASSIGN_OR_RETURN(const int64_t seconds, flags.GetInteger("seconds", 90, 10, 86400));
+  request.verify = static_cast<int>(verify);
+  request.seconds = static_cast<double>(seconds);
+  request.tls = flags.Get("tls", flags.Has("hostfile") ? "on" : "off") == "on";
+  TETHYS_ASSIGN_OR_RETURN(request.base, LoadBaseJob(flags));
+  return request;
+}
+
+// The calibration that the user names, the one that was kept, or a new one, which is kept.
+absl::StatusOr<proto::Calibration> FindCalibration(const Flags& flags, const Request& request) {
+  const BaseJob& base = request.base;
+  TETHYS_ASSIGN_OR_RETURN(const ShapedJob local, ShapeJob(base, {"local", 1, 0}));
+  CalibrationKey key = CalibrationKeyOf(local.plan, local.machines, BuildId());
+  key.tls = request.tls;
+  std::string path = flags.Get("calibration");
+  const bool named = !path.empty();
+  if (!named) {
+    TETHYS_ASSIGN_OR_RETURN(path, KeptCalibrationPath(base, request.tls));
+  }
+  const absl::StatusOr<proto::Calibration> kept = ReadCalibration(path);
+  if (kept.ok()) {
+    TETHYS_RETURN_IF_ERROR(CheckCalibration(*kept, key, path));
+    PrintLine(absl::StrCat("by the calibration in ", path));
+    return kept;
+  }
+  if (named || !absl::IsNotFound(kept.status())) return kept.status();
+  PrintLine("nothing was calibrated for this build, model and machines, so that comes first");
+  TETHYS_ASSIGN_OR_RETURN(const proto::Calibration made,
+                          MeasureCalibration(flags, {.base = base, .seconds = request.seconds / 2}));
+  TETHYS_RETURN_IF_ERROR(WriteCalibration(path, made));
+  return made;
+}
+
+// All ways to run the job with the slots there are.
+std::vector<JobShape> AllShapes(int slots) {
+  std::vector<JobShape> shapes = {{"local", 1, 0}};
+  for (const int workers : NumbersUpTo(slots)) {
+    if (workers > 1) shapes.push_back({"mirrored", workers, 0});
+    for (const int servers : NumbersUpTo(std::min(workers, slots - workers))) {
+      shapes.push_back({"ps_sync", workers, servers});
+      if (workers > 1) shapes.push_back({"ps_async", workers, servers});
+    }
+  }
+  return shapes;
+}
+
+// Whether every computer has the memory that its processes of the job need.
+absl::StatusOr<bool> FitsMemory(const ShapedJob& job, const proto::Prediction& prediction,
+                                const proto::Calibration& calibration) {
+  TETHYS_ASSIGN_OR_RETURN(const JobComputers computers, JobComputers::Create(job.machines, calibration));
+  for (const JobComputer& computer : computers.computers()) {
+    const int64_t needed =
+        computer.workers * prediction.worker_bytes() + computer.servers * prediction.server_bytes();
+    const int64_t there = computer.calibration->memory_bytes();
+    if (there > 0 && needed > there) return false;
+  }
+  return true;
+}
+
+class Advising {
+ public:
+  Advising(const Flags& flags, const Request& request) : flags_(flags), request_(request) {}
+
+  absl::Status Run() {
+    const Nanoseconds begin = clock_.Now();
+    TETHYS_ASSIGN_OR_RETURN(calibration_, FindCalibration(flags_, request_));
+    TETHYS_RETURN_IF_ERROR(FindCandidates());
+    TETHYS_RETURN_IF_ERROR(Verify(begin));
+    const Advice advice = Choose(candidates_, request_.goal);
+    std::printf("\n%s", AdviceText(candidates_, advice, request_.goal, left_out_).c_str());
+    TETHYS_ASSIGN_OR_RETURN(const std::string path, WriteBest(jobs_[advice.best]));
+    std::printf("\nThe job to run: %s (answered in %s)\n", path.c_str(),
+                TimeText(ToSeconds(clock_.Now() - begin)).c_str());
+    return absl::OkStatus();
+  }
+
+ private:
+  absl::Status FindCandidates() {
+    for (const JobShape& shape : AllShapes(request_.base.slots)) {
+      absl::StatusOr<ShapedJob> job = ShapeJob(request_.base, shape);
+      absl::StatusOr<proto::Prediction> prediction =
+          job.ok() ? Predict(job->plan, job->machines, calibration_) : job.status();
+      if (!prediction.ok()) {
+        left_out_.insert(absl::StrCat(shape.strategy, ": ", prediction.status().message()));
+        continue;
+      }
+      TETHYS_ASSIGN_OR_RETURN(const bool fits, FitsMemory(*job, *prediction, calibration_));
+      if (!fits) {
+        left_out_.insert(absl::StrCat(ShapeText(shape), ": memory does not suffice"));
+        continue;
+      }
+      candidates_.push_back({.strategy = shape.strategy,
+                             .workers = shape.workers,
+                             .servers = shape.servers,
+                             .prediction = *std::move(prediction)});
+      jobs_.push_back(*std::move(job));
+    }
+    for (const Candidate& candidate : candidates_) {
+      if (candidate.synchronous()) return absl::OkStatus();
+    }
+    return absl::FailedPreconditionError(
+        absl::StrCat("the job cannot run on these machines: ", absl::StrJoin(left_out_, "; ")));
+  }
+
+  // Rounds of brief runs in random order; those that are clearly slower leave.
+  absl::Status Verify(Nanoseconds begin) {
+    std::vector<int> alive = ToVerify(candidates_, request_.goal, request_.verify);
+    if (alive.size() < 2) return absl::OkStatus();
+    TETHYS_ASSIGN_OR_RETURN(const ScratchDirectory scratch, ScratchDirectory::Create());
+    std::vector<ShapedJob> jobs;
+    for (const int index : alive) jobs.push_back(jobs_[index]);
+    TETHYS_ASSIGN_OR_RETURN(const std::vector<Places> places, PlaceBriefly(flags_, jobs));
+    std::map<int, const Places*> place_of;
+    for (size_t i = 0; i < alive.size(); ++i) place_of[alive[i]] = &places[i];
+    int runs = 0;
+    for (int round = 0; round < kRounds && alive.size() > 1; ++round) {
+      if (round > 0 && ToSeconds(clock_.Now() - begin) > request_.seconds) break;
+      PrintLine(absl::StrCat("verifying ", PluralText(alive.size(), "candidate"), ", round ", round + 1));
+      Shuffle(alive, round);
+      double best = 0;
+      for (const int index : alive) {
+        Candidate& candidate = candidates_[index];
+        TETHYS_ASSIGN_OR_RETURN(
+            const BriefRun run,
+            RunBriefly(jobs_[index], *place_of[index],
+                       StepsFor(kBriefSeconds, candidate.prediction.step().value()),
+                       absl::StrCat(scratch.path(), "/run-", ++runs), flags_.GetAll("cuda_library_path")));
+        candidate.measured.push_back(run.times.samples_per_second);
+        best = std::max(best, Median(candidate.measured));
+      }
+      alive.erase(std::remove_if(alive.begin(), alive.end(),
+                                 [&](int index) { return IsSlower(candidates_[index], best); }),
+                  alive.end());
+    }
+    return absl::OkStatus();
+  }
+
+  // Whether another run of the candidate could hardly make it the best. Of a single run, which another
+  // program may have disturbed, this is only believed where the prediction says so, too.
+  static bool IsSlower(const Candidate& candidate, double best) {
+    const double fastest = *std::max_element(candidate.measured.begin(), candidate.measured.end());
+    const double predicted = candidate.prediction.samples_per_second().high();
+    return std::max(fastest, candidate.measured.size() == 1 ? predicted : 0) < best * (1 - kDropped);
+  }
+
+  // The order differs by round, so that a machine that grows slower does so for all.
+  void Shuffle(std::vector<int>& indices, int round) const {
+    uint64_t state = request_.base.plan.job().seed() + static_cast<uint64_t>(round) + 1;
+    for (size_t i = indices.size(); i > 1; --i) {
+      state = Fnv1a(&state, sizeof(state));
+      std::swap(indices[i - 1], indices[state % i]);
+    }
+  }
+
+  absl::StatusOr<std::string> WriteBest(const ShapedJob& best) const {
+    const std::string given = flags_.Get("out");
+    if (!given.empty()) {
+      TETHYS_RETURN_IF_ERROR(WriteFileAtomically(given, ResolvedText(best.plan.job())));
+      return given;
+    }
+    TETHYS_ASSIGN_OR_RETURN(
+        const RunDirectory directory,
+        RunDirectory::Create(FreshRunPath(absl::StrCat("advise-", best.plan.job().name()))));
+    TETHYS_RETURN_IF_ERROR(directory.WriteJob(best.plan.job()));
+    return directory.job_file();
+  }
+
+  const MonotonicClock clock_;
+  const Flags& flags_;
+  const Request& request_;
+  proto::Calibration calibration_;
+  std::vector<Candidate> candidates_;
+  std::vector<ShapedJob> jobs_;  // By candidate.
+  std::set<std::string> left_out_;
+};
+
+int Advise(const Flags& flags) {
+  const absl::StatusOr<Request> request = ReadRequest(flags);
+  if (!request.ok()) return Fail("advise", request.status(), kExitBadRequest);
+  const absl::Status advised = Advising(flags, *request).Run();
+  if (!advised.ok()) {
+    return Fail("advise", advised, absl::IsInvalidArgument(advised) ? kExitBadRequest : kExitFailed);
+  }
+  return kExitSuccess;
+}
+
+}  // namespace
+
+Command AdviseCommand() {
+  return {
+      {.verb = "advise",
+       .summary = "Says which strategy, how many workers and servers suit a job, before it is run.",
+       .description =
+           "Predicts the job with its global batch under every strategy and number of processes for which "
+           "the "
+           "machines have slots, verifies the best by brief runs on synthetic samples in random order, and "
+           "answers with a sentence, a table (predicted, measured), what the choice costs, and a job file to "
+           "run. Asynchronous training changes the updates, so it is listed apart: its epochs to an accuracy "
+           "are not known before a run. Measures a calibration first if none was kept.",
+       .argument = "JOB",
+       .flags = WithClusterFlags(
+           {{.name = "set", .value = "FIELD=VALUE", .help = "Replaces a field of the job.", .repeated = true},
+            {.name = "deadline",
+             .value = "TIME",
+             .help =
+                 "The whole run is to take at most this: 90s, 30m, 2h. With prices, the cheapest within it "
+                 "is chosen."},
+            {.name = "budget",
+             .value = "AMOUNT",
+             .help = "The whole run is to cost at most this, by the prices of the host file."},
+            {.name = "verify",
+             .value = "N",
+             .help = "The most candidates to verify by brief runs; 0: none. Default 6."},
+            {.name = "seconds",
+             .value = "N",
+             .help = "After this time, no further round of brief runs begins. Default 90."},
+            {.name = "calibration",
+             .value = "FILE",
+             .help = "A file of `tethys calibrate`. Default: the one that was kept, or a new one."},
+            {.name = "out",
+             .value = "FILE",
+             .help = "Where to write the job to run. Default: in a new runs/advise-NAME-DATE-TIME."},
+            CudaLibraryPathFlag()}),
+       .examples = {"tethys advise examples/fashion_mnist_ps_sync.textproto",
+                    "tethys advise examples/okeanos/mirrored.textproto --hostfile=hosts --deadline=30m"}},
+      Advise};
+}
+
+}  // namespace tethys

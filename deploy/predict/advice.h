@@ -1,0 +1,61 @@
+// Chooses among the ways in which one job could run: which strategy, how many workers and servers. The choice
+// keeps the job's global batch; what changes its updates (asynchronous and stale-synchronous jobs) is listed
+// apart, since epochs to an accuracy are not predicted. Pure; any thread.
+#ifndef TETHYS_DEPLOY_PREDICT_ADVICE_H_
+#define TETHYS_DEPLOY_PREDICT_ADVICE_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/types/optional.h"
+#include "proto/prediction.pb.h"
+
+namespace tethys {
+
+struct Candidate {
+  std::string strategy;  // "local", "mirrored", "ps_sync", "ps_stale", "ps_async".
+  int workers = 1;
+  int servers = 0;
+  proto::Prediction prediction;
+  // Measured in brief runs: samples a second of each; empty: not verified.
+  std::vector<double> measured = {};
+
+  // Whether its updates are those of the local job, but for rounding.
+  bool synchronous() const { return strategy != "ps_stale" && strategy != "ps_async"; }
+  // Seconds of the whole run: the prediction or, after a verification, that at the measured rate.
+  double total() const;
+  // Of the whole run, in the currency of the price; 0: no price.
+  double cost() const;
+};
+
+struct AdviceGoal {
+  absl::optional<double> deadline;  // Seconds for the whole run.
+  absl::optional<double> budget;    // In the currency of the prices.
+};
+
+// The candidates to verify by brief runs, at most `most`, the best first: the predicted best of each
+// synchronous strategy, then those whose 90 % interval reaches the best's. Asynchronous ones are not among
+// them.
+std::vector<int> ToVerify(const std::vector<Candidate>& candidates, const AdviceGoal& goal, int most);
+
+struct Advice {
+  int best = -1;    // Index of the candidate that meets the goal best.
+  bool met = true;  // Whether it meets deadline and budget; false: it comes nearest.
+  bool tied =
+      false;  // Whether the second best differs by less than 3 %, or than what runs of one candidate do.
+  int second = -1;  // The best of another strategy; -1: there is none.
+  std::vector<int>
+      pareto;  // Synchronous candidates that none beats in both time and cost, by ascending time.
+};
+// The fastest within the budget or, with a deadline, the cheapest within it (without prices the fastest).
+// Verified candidates go before all others, because the best of many predictions is optimistic. `candidates`
+// holds at least one synchronous one.
+Advice Choose(const std::vector<Candidate>& candidates, const AdviceGoal& goal);
+
+// Workers and servers to consider with so many slots: all numbers up to 8, then steps that grow.
+std::vector<int> NumbersUpTo(int most);
+
+}  // namespace tethys
+
+#endif  // TETHYS_DEPLOY_PREDICT_ADVICE_H_

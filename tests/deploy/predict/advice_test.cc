@@ -1,0 +1,92 @@
+#include "deploy/predict/advice.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace tethys {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+
+// A run of 1,000 samples at `rate`, after a start-up of 1 s, on machines that cost `price` a second.
+Candidate Of(const std::string& strategy, int workers, double rate, double price = 0) {
+  Candidate candidate{.strategy = strategy, .workers = workers, .servers = 0, .prediction = {}};
+  proto::Prediction& prediction = candidate.prediction;
+  const auto set = [](double value, proto::Estimate& estimate) {
+    estimate.set_value(value);
+    estimate.set_low(0.9 * value);
+    estimate.set_high(1.1 * value);
+  };
+  const double total = 1 + 1000 / rate;
+  set(rate, *prediction.mutable_samples_per_second());
+  set(total, *prediction.mutable_total());
+  set(1, *prediction.mutable_startup());
+  if (price > 0) set(price * total, *prediction.mutable_cost());
+  return candidate;
+}
+
+TEST(AdviceTest, TakesTheFastestSynchronousCandidate) {
+  const std::vector<Candidate> candidates = {Of("local", 1, 100), Of("mirrored", 4, 300),
+                                             Of("ps_sync", 3, 200), Of("ps_async", 3, 900)};
+  const Advice advice = Choose(candidates, {});
+  EXPECT_EQ(advice.best, 1);
+  EXPECT_EQ(advice.second, 2);
+  EXPECT_TRUE(advice.met);
+  EXPECT_FALSE(advice.tied);
+}
+
+TEST(AdviceTest, MeasurementsGoBeforePredictions) {
+  std::vector<Candidate> candidates = {Of("local", 1, 100), Of("mirrored", 4, 300), Of("ps_sync", 3, 280)};
+  candidates[1].measured = {150, 152};
+  candidates[2].measured = {260, 262};
+  const Advice advice = Choose(candidates, {});
+  EXPECT_EQ(advice.best, 2);
+  EXPECT_NEAR(candidates[1].total(), 1 + 1000 / 151.0, 1e-9);
+}
+
+TEST(AdviceTest, CandidatesWithinTheNoiseAreATie) {
+  std::vector<Candidate> candidates = {Of("mirrored", 4, 300), Of("ps_sync", 3, 295)};
+  EXPECT_TRUE(Choose(candidates, {}).tied);
+  candidates[0].measured = {300, 300};
+  candidates[1].measured = {200, 300};  // A wide spread, and 15 % slower.
+  EXPECT_TRUE(Choose(candidates, {}).tied);
+  candidates[1].measured = {200, 202};
+  EXPECT_FALSE(Choose(candidates, {}).tied);
+}
+
+TEST(AdviceTest, TheCheapestWithinTheDeadlineIsChosen) {
+  const std::vector<Candidate> candidates = {Of("local", 1, 100, 1), Of("mirrored", 4, 300, 4),
+                                             Of("mirrored", 2, 190, 2)};
+  EXPECT_EQ(Choose(candidates, {.deadline = 8, .budget = {}}).best, 2);
+  EXPECT_EQ(Choose(candidates, {.deadline = 20, .budget = {}}).best, 0);
+  EXPECT_EQ(Choose(candidates, {.deadline = {}, .budget = 13}).best, 2);
+  EXPECT_THAT(Choose(candidates, {}).pareto, ElementsAre(1, 2, 0));
+}
+
+TEST(AdviceTest, WhatComesNearestIsNamedWhereNothingMeetsTheGoal) {
+  const std::vector<Candidate> candidates = {Of("local", 1, 100, 1), Of("mirrored", 4, 300, 4)};
+  const Advice advice = Choose(candidates, {.deadline = 2, .budget = {}});
+  EXPECT_EQ(advice.best, 1);
+  EXPECT_FALSE(advice.met);
+  EXPECT_EQ(Choose(candidates, {.deadline = {}, .budget = 1}).best, 0);
+}
+
+TEST(AdviceTest, EachStrategysBestIsVerifiedFirst) {
+  const std::vector<Candidate> candidates = {Of("local", 1, 100),    Of("mirrored", 4, 300),
+                                             Of("mirrored", 3, 295), Of("ps_sync", 3, 200),
+                                             Of("ps_async", 3, 900), Of("mirrored", 2, 150)};
+  EXPECT_THAT(ToVerify(candidates, {}, 8), ElementsAre(1, 3, 0, 2));
+  EXPECT_THAT(ToVerify(candidates, {}, 2), ElementsAre(1, 3));
+  EXPECT_THAT(ToVerify(candidates, {}, 0), IsEmpty());
+}
+
+TEST(AdviceTest, NumbersGrowFasterBeyondEight) {
+  EXPECT_THAT(NumbersUpTo(5), ElementsAre(1, 2, 3, 4, 5));
+  EXPECT_EQ(NumbersUpTo(100).back(), 100);
+  EXPECT_LT(NumbersUpTo(100).size(), 40U);
+  EXPECT_THAT(NumbersUpTo(0), IsEmpty());
+}
+
+}  // namespace
+}  // namespace tethys
