@@ -238,7 +238,8 @@ function answer() {
     if (!timeAgainstAccuracy(picture)) bars(picture, "Training time", "seconds", v => v.seconds);
     shortTable(numbers);
   } else if (variants.length) {
-    accuracyOverTime(picture);
+    if ((variants[0].epoch || []).some(e => e.validation_accuracy !== undefined)) accuracyOverTime(picture);
+    else lossOverTime(picture);
     facts(numbers, variants[0]);
   }
 }

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """Tests of the HTML reports in a browser: their scripts run without an error and draw what a reader is to see. Needs
 Chromium; a skipped test says so. The pages are opened as files, so nothing that they need may come from a network."""
+import json
 import os
 import re
 import shutil
@@ -48,8 +49,9 @@ class ReportPageTest(unittest.TestCase):
             file.write(text)
         return os.path.join(self.folder, name)
 
-    def tethys(self, *arguments):
-        status, output = command([*arguments, "--plain"])
+    def tethys(self, verb, *arguments):
+        plain = [] if verb == "report" else ["--plain"]
+        status, output = command([verb, *arguments, *plain])
         self.assertEqual(status, 0, output)
 
     def opened(self, page, sections=""):
@@ -95,6 +97,21 @@ class ReportPageTest(unittest.TestCase):
         self.assertIn("Validation accuracy over training time", page)
         self.assertRegex(page, r"<td>training time</td><td>[\d.]+ s</td>")
         self.assertNotIn('class="chip"', page)
+
+    def test_unfinished_run_without_validation_shows_its_loss(self):
+        self.tethys("train", self.job, f"--run_dir={self.folder}/run", "--set=data.validation_samples=0",
+                    "--set=evaluate_each_epoch=false")
+        path = os.path.join(self.folder, "run", "summary.json")
+        with open(path, encoding="utf-8") as file:
+            summary = json.load(file)
+        summary["status"] = "interrupted"
+        with open(path, "w", encoding="utf-8") as file:
+            json.dump(summary, file)
+        self.tethys("report", f"{self.folder}/run")
+        page = self.opened("run/report.html")
+        self.assertIn("This run was interrupted after 2 epochs", page)
+        self.assertIn("<figcaption>Training loss over training time", page)
+        self.assertEqual(page.count("<canvas"), 1)
 
     def test_page_of_study_runs_without_errors(self):
         study = self.write("study.textproto", STUDY)
