@@ -29,6 +29,7 @@ Command SweepCommand();
 Command CalibrateCommand();
 Command AdviseCommand();
 Command StudyCommand();
+Command WatchCommand();
 Command HostsCommand();
 Command ChiefCommand();
 Command WorkerCommand();

@@ -20,9 +20,9 @@ namespace {
 std::vector<Command> AllCommands() {
   return {TrainCommand(),     CompareCommand(), EvaluateCommand(), PredictCommand(), ExportCommand(),
           ImportCommand(),    PlanCommand(),    DataCommand(),     ReportCommand(),  SweepCommand(),
-          CalibrateCommand(), AdviseCommand(),  StudyCommand(),    HostsCommand(),   ChiefCommand(),
-          WorkerCommand(),    ServerCommand(),  LinkCommand(),     MeterCommand(),   AgentCommand(),
-          ReadyCommand()};
+          CalibrateCommand(), AdviseCommand(),  StudyCommand(),    WatchCommand(),   HostsCommand(),
+          ChiefCommand(),     WorkerCommand(),  ServerCommand(),   LinkCommand(),    MeterCommand(),
+          AgentCommand(),     ReadyCommand()};
 }
 
 // Opens descriptors 0 to 2 if the caller closed them. Otherwise files and pipes would get these numbers.

@@ -86,8 +86,15 @@ void LiveFold::Add(const proto::ProgressEvent& event) {
 }
 
 void LiveFold::AddProgress(const proto::Progress& progress) {
+  const proto::Progress before = state_.progress();
   *state_.mutable_progress() = progress;
-  if (progress.epoch_samples_done() <= 0) return;  // There is no mean loss yet.
+  if (progress.epoch_samples_done() <= 0) {  // Nothing is measured in this epoch yet: the last values stay.
+    state_.mutable_progress()->set_loss(before.loss());
+    if (before.has_accuracy()) state_.mutable_progress()->set_accuracy(before.accuracy());
+    state_.mutable_progress()->set_samples_per_second(before.samples_per_second());
+    state_.mutable_progress()->set_eta_seconds(before.eta_seconds());
+    return;
+  }
   auto& curve = *state_.mutable_curve();
   while (!curve.empty() && curve[curve.size() - 1].step() >= progress.step()) curve.RemoveLast();
   if (curve.size() == kMostPoints) {

@@ -82,6 +82,17 @@ TEST_F(LiveStateTest, BytesAreSummedFromRatesButNotOverLongGaps) {
   EXPECT_EQ(fold_.state().task(0).bytes_out(), 200);
 }
 
+TEST_F(LiveStateTest, BeginOfEpochKeepsLastLoss) {
+  Progress(10, 0.5);
+  proto::ProgressEvent event;
+  event.mutable_progress()->set_step(10);
+  event.mutable_progress()->set_epoch(1);
+  fold_.Add(event);
+  EXPECT_EQ(fold_.state().progress().loss(), 0.5);
+  EXPECT_EQ(fold_.state().progress().epoch(), 1);
+  EXPECT_THAT(CurveSteps(), ElementsAre(10));
+}
+
 TEST_F(LiveStateTest, ResumedAttemptReplacesWhatItRepeats) {
   for (const int64_t step : {10, 20, 30}) Progress(step, 1);
   Pulse(5, {1, 1});

@@ -1,0 +1,99 @@
+#include <fcntl.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+
+#include "deploy/command/command.h"
+#include "deploy/live/live_server.h"
+#include "deploy/process/signal_source.h"
+#include "runtime/base/file.h"
+#include "runtime/cluster/handshake.h"
+#include "runtime/job/job_file.h"
+
+namespace tethys {
+namespace {
+
+constexpr char kDescription[] =
+    "Serves a live page of a run on this machine, while the run goes on and after it: loss, accuracy, "
+    "throughput, and a row per worker. Open the printed address, which is in RUN_DIR/watch.url, too. "
+    "/metrics has "
+    "the same for Prometheus (OpenMetrics), with the token of the address as bearer token.\n\nOnly 127.0.0.1 "
+    "is served. From another machine: "
+    "ssh -L PORT:127.0.0.1:PORT HOST. Ends by Ctrl-C.";
+
+// Leaves the run its CPU.
+constexpr int kNiceness = 10;
+
+// The file with the address, readable by its owner only, while the view is served.
+class AddressFile {
+ public:
+  static absl::StatusOr<AddressFile> Create(const std::string& path, const std::string& address) {
+    unlink(path.c_str());  // Of a view that was killed.
+    const FileDescriptor fd(open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
+    if (!fd.valid()) return ErrnoStatus(errno, path);
+    struct stat found;
+    if (fstat(fd.get(), &found) != 0) return ErrnoStatus(errno, path);
+    AddressFile file(path, found.st_ino);
+    const std::string line = address + "\n";
+    TETHYS_RETURN_IF_ERROR(WriteFully(fd.get(), line.data(), static_cast<int64_t>(line.size()), path));
+    return file;
+  }
+  // Unless a later view has replaced the file.
+  void Remove() const {
+    struct stat found;
+    if (lstat(path_.c_str(), &found) == 0 && found.st_ino == inode_) unlink(path_.c_str());
+  }
+
+ private:
+  AddressFile(std::string path, ino_t inode) : path_(std::move(path)), inode_(inode) {}
+  std::string path_;
+  ino_t inode_;
+};
+
+absl::Status ServeUntilInterrupt(LiveServer& server) {
+  SignalSource signals;
+  return server.Serve(signals.fd());
+}
+
+absl::StatusOr<std::unique_ptr<LiveServer>> Prepare(const Flags& flags, const std::string& token) {
+  if (flags.arguments().empty())
+    return absl::InvalidArgumentError("RUN_DIR is missing, for example: tethys watch runs/NAME");
+  const std::string& run_dir = flags.arguments()[0];
+  TETHYS_ASSIGN_OR_RETURN(const int64_t port, flags.GetInteger("port", 0, 0, 65535));
+  TETHYS_RETURN_IF_ERROR(CheckWatchable(run_dir));
+  TETHYS_ASSIGN_OR_RETURN(const proto::Job job, LoadJob(run_dir + "/job.textproto", {}));
+  return LiveServer::Create(run_dir, job.name(), token, static_cast<int>(port));
+}
+
+int Watch(const Flags& flags) {
+  const std::string token = JobToken::Random().ToHex();
+  const absl::StatusOr<std::unique_ptr<LiveServer>> server = Prepare(flags, token);
+  if (!server.ok()) return Fail("watch", server.status(), kExitBadRequest);
+  setpriority(PRIO_PROCESS, 0, kNiceness);
+  const std::string address = absl::StrCat("http://127.0.0.1:", (*server)->port(), "/?token=", token);
+  const absl::StatusOr<AddressFile> file = AddressFile::Create(flags.arguments()[0] + "/watch.url", address);
+  if (!file.ok())
+    std::fprintf(stderr, "tethys watch: no file with the address: %s\n", StatusText(file.status()).c_str());
+  std::printf("live view: %s\n", address.c_str());
+  std::fflush(stdout);
+  const absl::Status served = ServeUntilInterrupt(**server);
+  if (file.ok()) file->Remove();
+  return served.ok() ? kExitSuccess : Fail("watch", served, kExitFailed);
+}
+
+}  // namespace
+
+Command WatchCommand() {
+  return {{.verb = "watch",
+           .summary = "Serves a live page of a run.",
+           .description = kDescription,
+           .argument = "RUN_DIR",
+           .flags = {{.name = "port", .value = "PORT", .help = "Port on 127.0.0.1. Default: a free one."}},
+           .examples = {"tethys watch runs/fashion_mnist_ps_sync-20261121-123456"}},
+          Watch};
+}
+
+}  // namespace tethys

@@ -1,0 +1,116 @@
+#include <google/protobuf/util/json_util.h>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
+#include "absl/strings/strip.h"
+#include "deploy/live/live_server.h"
+#include "deploy/report/page_parts.h"
+#include "runtime/base/file.h"
+
+// Embedded in the program (live_assets.cc).
+extern const char tethys_live_page[];
+extern const char tethys_live_page_end[];
+
+namespace tethys {
+namespace {
+
+std::string Json(const proto::LiveState& state) {
+  google::protobuf::util::JsonPrintOptions options;
+  options.preserve_proto_field_names = true;
+  std::string json;
+  // Fails for text that is not UTF-8, which events cannot contain.
+  return google::protobuf::util::MessageToJsonString(state, &json, options).ok() ? json : "{}";
+}
+
+HttpAnswer TextAnswer(int status, absl::string_view text) {
+  return {.status = status, .body = absl::StrCat(text, "\n")};
+}
+
+}  // namespace
+
+absl::Status CheckWatchable(const std::string& run_dir) {
+  if (!FileExists(run_dir + "/job.textproto")) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(run_dir, " holds no run: name a run directory, as `tethys train` prints it"));
+  }
+  const std::string path = absl::StrCat(run_dir, "/", kProgressFile);
+  if (!FileExists(path)) {
+    if (!FileExists(run_dir + "/summary.json")) return absl::OkStatus();  // The run is just starting.
+    return absl::InvalidArgumentError(
+        absl::StrCat(path, " is missing: the run was made by a version without it; `tethys report ", run_dir,
+                     "` shows its results"));
+  }
+  ProgressReader reader(run_dir);
+  int64_t events = 0;
+  TETHYS_RETURN_IF_ERROR(reader.ReadNew([] {}, [&](const proto::ProgressEvent&) { ++events; }));
+  if (events > 0 || reader.unreadable() == 0) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(path, ": none of its ", reader.unreadable(),
+                                                 " lines is an event that this version reads: it is damaged "
+                                                 "or of another version; watch the run with the "
+                                                 "tethys that made it"));
+}
+
+WatchedRun::WatchedRun(std::string run_dir, std::string job)
+    : run_dir_(std::move(run_dir)), job_(std::move(job)), reader_(run_dir_) {}
+
+const proto::LiveState& WatchedRun::Read() {
+  const absl::Status status = reader_.ReadNew(
+      [this] { fold_.Clear(); }, [this](const proto::ProgressEvent& event) { fold_.Add(event); });
+  state_ = fold_.state();
+  state_.set_run(run_dir_);
+  state_.set_job(job_);
+  state_.set_unreadable(reader_.unreadable());
+  if (!status.ok()) state_.add_note(absl::StrCat("the events cannot be read: ", status.message()));
+  return state_;
+}
+
+LivePages::LivePages(WatchedRun& run, std::string token, int port)
+    : run_(run), token_(std::move(token)), cookie_(absl::StrCat("tethys_", port)), port_(port) {}
+
+std::string LivePages::Answer(const HttpParse& parse, const std::string& nonce) {
+  const HttpAnswer answer =
+      parse.refusal != 0 ? TextAnswer(parse.refusal, parse.reason) : AnswerRequest(parse.request, nonce);
+  return HttpAnswerBytes(answer, nonce, parse.request.head);
+}
+
+bool LivePages::Knows(const HttpRequest& request) const {
+  if (SameSecret(request.Cookie(cookie_), token_)) return true;
+  const std::string authorization = request.Header("authorization");
+  absl::string_view bearer = authorization;
+  return absl::ConsumePrefix(&bearer, "Bearer ") && SameSecret(bearer, token_);
+}
+
+HttpAnswer LivePages::AnswerRequest(const HttpRequest& request, const std::string& nonce) {
+  if (request.host != absl::StrCat("127.0.0.1:", port_) &&
+      request.host != absl::StrCat("localhost:", port_)) {
+    return TextAnswer(421, absl::StrCat("This is 127.0.0.1:", port_,
+                                        ": open the address that tethys watch prints. From "
+                                        "another machine: ssh -L ",
+                                        port_, ":127.0.0.1:", port_, " HOST"));
+  }
+  if (request.path == "/" && SameSecret(request.Parameter("token"), token_)) {
+    HttpAnswer answer = TextAnswer(303, "The page is at /.");
+    answer.headers = {
+        {"Location", "/"},
+        {"Set-Cookie", absl::StrCat(cookie_, "=", token_, "; Path=/; HttpOnly; SameSite=Strict")}};
+    return answer;
+  }
+  if (!Knows(request)) {
+    return TextAnswer(403,
+                      "The token is missing: open the address that tethys watch prints; it is in the file "
+                      "watch.url of the run directory, too.");
+  }
+  if (request.path == "/state.json") return {.type = "application/json", .body = Json(run_.Read())};
+  if (request.path == "/metrics") {
+    return {.type = "application/openmetrics-text; version=1.0.0; charset=utf-8",
+            .body = OpenMetricsText(run_.Read())};
+  }
+  if (request.path != "/") return TextAnswer(404, "There are /, /state.json and /metrics.");
+  const absl::string_view page(tethys_live_page,
+                               static_cast<size_t>(tethys_live_page_end - tethys_live_page));
+  return {.type = "text/html; charset=utf-8",
+          .body = FillPage(absl::StrReplaceAll(page, {{"/*NONCE*/", nonce}}), run_.Read())};
+}
+
+}  // namespace tethys

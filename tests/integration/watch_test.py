@@ -1,0 +1,187 @@
+"""Tests of the live view: `tethys watch` during and after real runs, and callers that mean no good."""
+import contextlib
+import http.client
+import json
+import os
+import re
+import signal
+import socket
+import stat
+import subprocess
+import unittest
+
+import tethys_run
+from tethys_run import PATIENCE, TETHYS, Run, TethysTest, command
+
+# The system's, which has the package python3-prometheus-client.
+SYSTEM_PYTHON = "/usr/bin/python3"
+READ_METRICS = """
+import json, sys
+from prometheus_client.openmetrics.parser import text_string_to_metric_families
+print(json.dumps({family.name: [[s.name, s.labels, s.value] for s in family.samples]
+                  for family in text_string_to_metric_families(sys.stdin.read())}))
+"""
+ENDLESS = ["strategy=parameter_server", "workers=2", "epochs=100000"]
+
+
+class View:
+    """A `tethys watch` of a directory."""
+
+    def __init__(self, directory):
+        self.process = subprocess.Popen([TETHYS, "watch", directory], stdout=subprocess.PIPE, text=True,
+                                        preexec_fn=tethys_run.heed_signals)
+        self.address = self.process.stdout.readline().partition("live view: ")[2].strip()
+        self.port, self.token = re.fullmatch(r"http://127\.0\.0\.1:(\d+)/\?token=([0-9a-f]{32})", self.address).groups()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        if self.process.poll() is None:
+            self.process.kill()
+        self.process.wait()
+        self.process.stdout.close()
+
+    def end(self):
+        self.process.send_signal(signal.SIGTERM)
+        return self.process.wait(timeout=PATIENCE)
+
+    def ask(self, path, method="GET", headers=None, token=True):
+        """Returns status, headers and body of an answer."""
+        sent = {"Authorization": f"Bearer {self.token}"} if token else {}
+        sent.update(headers or {})
+        connection = http.client.HTTPConnection("127.0.0.1", int(self.port), timeout=PATIENCE)
+        with contextlib.closing(connection):
+            connection.request(method, path, headers=sent)
+            answer = connection.getresponse()
+            return answer.status, dict(answer.getheaders()), answer.read().decode()
+
+    def connect(self):
+        return socket.create_connection(("127.0.0.1", int(self.port)), timeout=PATIENCE)
+
+    def state(self):
+        status, _, body = self.ask("/state.json")
+        assert status == 200, body
+        return json.loads(body)
+
+
+class WatchTest(TethysTest):
+    def test_view_follows_a_run_and_shows_it_afterwards(self):
+        with Run(ENDLESS) as run:
+            run.start().wait_for_training()
+            with View(run.directory) as view:
+                seen = []
+
+                def two_workers_step():
+                    seen[:] = [task for task in view.state().get("task", []) if task["pulse"]["role"] == "worker" and
+                               int(task["pulse"].get("step", 0)) > 0 and "compute_seconds" in task["pulse"]]
+                    return len(seen) == 2
+                run.wait_for(two_workers_step, "pulse")
+                self.assertEqual([task["health"] for task in seen], ["ok", "ok"])
+                before = int(view.state()["progress"]["step"])
+                run.wait_for(lambda: int(view.state()["progress"]["step"]) > before, "later step")
+                self.check_metrics(view)
+                run.launcher.send_signal(signal.SIGINT)
+                run.finish()
+                self.assertEqual(view.state()["phase"], "FAILED")
+                self.assertEqual(view.end(), 0)
+            self.assertFalse(os.path.exists(run.path("watch.url")))
+            with View(run.directory) as view:
+                self.assertEqual(view.state()["phase"], "FAILED")
+
+    def check_metrics(self, view):
+        status, headers, body = view.ask("/metrics")
+        self.assertEqual(status, 200)
+        self.assertIn("openmetrics-text; version=1.0.0", headers["Content-Type"])
+        done = subprocess.run([SYSTEM_PYTHON, "-c", READ_METRICS], input=body, capture_output=True, text=True,
+                              timeout=PATIENCE, check=False)
+        self.assertEqual(done.returncode, 0, f"{done.stderr}\n(needs python3-prometheus-client)\n{body}")
+        metrics = json.loads(done.stdout)
+        self.assertEqual([labels["worker"] for _, labels, value in metrics["tethys_worker_up"] if value == 1], ["0", "1"])
+        self.assertGreater(metrics["tethys_steps"][0][2], 0)
+        counts = {name: value for name, labels, value in metrics["tethys_step_duration_seconds"]
+                  if labels.get("le", "+Inf") == "+Inf"}
+        self.assertGreater(counts["tethys_step_duration_seconds_count"], 0)
+        self.assertEqual(counts["tethys_step_duration_seconds_bucket"], counts["tethys_step_duration_seconds_count"])
+
+    def test_only_the_token_and_the_own_name_open_the_view(self):
+        with Run(["strategy=local", "epochs=1"]) as run, View(run.run().directory) as view:
+            mode = os.stat(run.path("watch.url")).st_mode
+            self.assertEqual(stat.S_IMODE(mode), 0o600)
+            self.assertEqual(run.read("watch.url").strip(), view.address)
+            for path in ["/", "/state.json", "/metrics", "/?token=" + "0" * 32, "/?token=" + view.token[:-1], "/state.json?token=" + view.token]:
+                self.assertEqual(view.ask(path, token=False)[0], 403, path)
+            status, headers, _ = view.ask("/?token=" + view.token, token=False)
+            self.assertEqual((status, headers["Location"]), (303, "/"))
+            self.assertIn("HttpOnly; SameSite=Strict", headers["Set-Cookie"])
+            cookie = {"Cookie": headers["Set-Cookie"].partition(";")[0]}
+            status, headers, body = view.ask("/", headers=cookie, token=False)
+            self.assertEqual(status, 200)
+            nonce = re.search(r"script-src 'nonce-([0-9a-f]{32})'", headers["Content-Security-Policy"]).group(1)
+            self.assertEqual(len(re.findall("<script", body)), len(re.findall(rf'<script[^>]* nonce="{nonce}"', body)))
+            self.assertEqual((headers["X-Content-Type-Options"], headers["Cache-Control"], headers["Referrer-Policy"]),
+                             ("nosniff", "no-store", "no-referrer"))
+            self.assertNotEqual(view.ask("/")[1]["Content-Security-Policy"], headers["Content-Security-Policy"])
+            for host in ["evil.example", f"evil.example:{view.port}", "127.0.0.1", f"127.0.0.1:{view.port}.evil.example",
+                         f"localhost.evil.example:{view.port}"]:
+                self.assertEqual(view.ask("/state.json", headers={"Host": host})[0], 421, host)
+            self.assertEqual(view.ask("/state.json", headers={"Host": f"localhost:{view.port}"})[0], 200)
+            self.assertEqual(view.ask("/other")[0], 404)
+            self.assertEqual(view.ask("/", method="POST")[0], 405)
+            status, headers, body = view.ask("/state.json", method="HEAD")
+            self.assertEqual((status, body), (200, ""))
+            self.assertGreater(int(headers["Content-Length"]), 100)
+
+    def test_bad_callers_do_not_keep_others_out(self):
+        with Run(["strategy=local", "epochs=1"]) as run, View(run.run().directory) as view:
+            with contextlib.closing(view.connect()) as endless:
+                endless.sendall(b"GET / HTTP/1.1\r\nHost: a\r\nX: " + b"x" * 20000)
+                self.assertTrue(endless.recv(100).startswith(b"HTTP/1.1 431 "))
+            # Callers that say nothing lose their places after some seconds, and others then get theirs.
+            with contextlib.ExitStack() as stack:
+                silent = [stack.enter_context(contextlib.closing(view.connect())) for _ in range(20)]
+                self.assertEqual(view.ask("/state.json")[0], 200)
+                self.assertEqual(silent[0].recv(1), b"")
+            for _ in range(2000):
+                with contextlib.closing(view.connect()) as caller:
+                    caller.sendall(b"GET")
+            for _ in range(1000):
+                self.assertEqual(view.ask("/nothing")[0], 404)
+            self.assertEqual(view.ask("/state.json")[0], 200)
+            self.assertLess(len(os.listdir(f"/proc/{view.process.pid}/fd")), 64)
+
+    def test_torn_events_are_shown_as_far_as_they_go(self):
+        with Run(["strategy=local", "epochs=1"]) as run:
+            with open(run.run().path("progress.jsonl"), "ab") as file:
+                file.write(b'nonsense\n{"later_event":{}}\n{"note":"saved"}\n{"note":"to')
+            with View(run.directory) as view:
+                state = view.state()
+                self.assertEqual((state["phase"], state["unreadable"], state["note"][-1]), ("SUCCEEDED", "2", "saved"))
+
+    def test_what_is_no_run_is_refused(self):
+        with Run(["strategy=local", "epochs=1"]) as run:
+            empty = os.path.join(run.root, "empty")
+            os.mkdir(empty)
+            status, output = command(["watch", empty])
+            self.assertEqual(status, 2)
+            self.assertIn("holds no run", output)
+            with open(run.run().path("progress.jsonl"), "w", encoding="utf-8") as file:
+                file.write('{"later_event":{}}\n')
+            status, output = command(["watch", run.directory])
+            self.assertEqual(status, 2)
+            self.assertIn("of another version", output)
+            os.remove(run.path("progress.jsonl"))
+            status, output = command(["watch", run.directory])
+            self.assertEqual(status, 2)
+            self.assertIn("tethys report", output)
+            with open(run.path("job.textproto"), "a", encoding="utf-8") as file:
+                file.write("later_field: 1\n")
+            with open(run.path("progress.jsonl"), "w", encoding="utf-8") as file:
+                file.write('{"note":"saved"}\n')
+            status, output = command(["watch", run.directory])
+            self.assertEqual(status, 2)
+            self.assertIn("later_field", output)
+
+
+if __name__ == "__main__":
+    unittest.main()
