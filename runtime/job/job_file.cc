@@ -1,8 +1,5 @@
 #include "runtime/job/job_file.h"
 
-#include <google/protobuf/descriptor.h>
-#include <google/protobuf/text_format.h>
-
 #include <algorithm>
 #include <cctype>
 #include <filesystem>
@@ -11,73 +8,23 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_split.h"
-#include "absl/strings/strip.h"
-#include "runtime/base/file.h"
+#include "runtime/job/field_places.h"
 #include "runtime/job/job_fields.h"
+#include "runtime/job/job_layers.h"
 #include "runtime/job/job_validation.h"
-#include "runtime/job/text_format_file.h"
 
 namespace tethys {
 namespace {
-
-using google::protobuf::Descriptor;
-using google::protobuf::FieldDescriptor;
-using google::protobuf::TextFormat;
-
-constexpr int64_t kMaxJobFileBytes = 1 << 20;
-
-// The text between `before` and the next quote, or nothing.
-absl::string_view Quoted(absl::string_view text, absl::string_view before) {
-  const size_t begin = text.find(before);
-  if (begin == absl::string_view::npos) return "";
-  text.remove_prefix(begin + before.size());
-  return text.substr(0, text.find('"'));
-}
-
-// The first enum field of that name in any message of the job file's schema.
-const FieldDescriptor* FindEnumField(absl::string_view name) {
-  const auto& file = *proto::Job::descriptor()->file();
-  for (int i = 0; i < file.message_type_count(); ++i) {
-    const FieldDescriptor* field = file.message_type(i)->FindFieldByName(std::string(name));
-    if (field != nullptr && field->enum_type() != nullptr) return field;
-  }
-  return nullptr;
-}
-
-// An error message of protobuf's parser, with a remedy if the wording is recognised. The wording is that of
-// protobuf 3.21; with another version only the remedy is missing.
-std::string WithRemedy(const std::string& message) {
-  const absl::string_view type_name = Quoted(message, "Message type \"");
-  const absl::string_view field_name = Quoted(message, "has no field named \"");
-  const Descriptor* type =
-      proto::Job::descriptor()->file()->pool()->FindMessageTypeByName(std::string(type_name));
-  if (type != nullptr && !field_name.empty()) return UnknownFieldText(*type, field_name);
-
-  const absl::string_view value = Quoted(message, "Unknown enumeration value of \"");
-  const FieldDescriptor* field = FindEnumField(Quoted(message, "for field \""));
-  if (field != nullptr && !value.empty()) return UnknownValueText(*field, value);
-
-  if (absl::StrContains(message, "another member of oneof") ||
-      absl::StrContains(message, "specified multiple")) {
-    return absl::StrCat(message, " Keep one of them.");
-  }
-  for (const absl::string_view nothing : {", got: ", ", found \"\"."}) {
-    if (!absl::EndsWith(message, nothing)) continue;
-    return absl::StrCat(absl::StripSuffix(message, nothing), ", found the end of the file: is a } missing?");
-  }
-  return message;
-}
 
 // Finds the place where a field got its value.
 class Locations {
  public:
   // `overrides` are in the order applied, each as it was written: "--set=FIELD=VALUE".
-  Locations(absl::string_view file, const TextFormat::ParseInfoTree& tree,
-            absl::Span<const std::string> overrides)
-      : file_(file), tree_(tree), overrides_(overrides) {}
+  Locations(const FieldPlaces& places, absl::Span<const std::string> overrides)
+      : places_(places), overrides_(overrides) {}
 
   // The last override that set the field, a part of it or a message around it. If there is none: the place in
-  // the file of the field, or of the nearest message around it.
+  // a file of the field, or of the nearest message around it.
   std::string Find(absl::string_view field) const {
     for (auto it = overrides_.rbegin(); it != overrides_.rend(); ++it) {
       absl::string_view path = *it;
@@ -85,7 +32,7 @@ class Locations {
       path = path.substr(0, path.find('='));
       if (Within(path, field) || Within(field, path)) return *it;
     }
-    return FindInFile(field);
+    return places_.Find(field);
   }
 
  private:
@@ -94,14 +41,7 @@ class Locations {
            (inner.size() == outer.size() || inner[outer.size()] == '.' || inner[outer.size()] == '[');
   }
 
-  std::string FindInFile(absl::string_view path) const {
-    const absl::StatusOr<std::vector<PathStep>> steps = ParsePath(path);
-    if (!steps.ok()) return std::string(file_);
-    return PlaceInFile(file_, tree_, *proto::Job::descriptor(), *steps);
-  }
-
-  const absl::string_view file_;
-  const TextFormat::ParseInfoTree& tree_;
+  const FieldPlaces& places_;
   const absl::Span<const std::string> overrides_;
 };
 
@@ -112,6 +52,10 @@ absl::Status ApplyOverride(absl::string_view flag, const std::string& text, prot
   const std::pair<absl::string_view, absl::string_view> parts = absl::StrSplit(text, absl::MaxSplits('=', 1));
   if (!absl::StrContains(text, '=')) {
     return absl::InvalidArgumentError(absl::StrCat(flag, text, ": write FIELD=VALUE, for example epochs=5"));
+  }
+  if (parts.first == "base") {
+    return absl::InvalidArgumentError(absl::StrCat(
+        flag, text, ": the base is read before flags change the job: write it in a job file of its own"));
   }
   return Annotate(SetField(parts.first, parts.second, job), absl::StrCat(flag, text));
 }
@@ -141,16 +85,16 @@ std::string NameFromFile(const std::string& file_name) {
 // A job as written: before defaults, and with the places where its fields got their values.
 struct WrittenJob {
   JobVariant variant;
-  TextFormat::ParseInfoTree tree;
+  FieldPlaces places;
   std::vector<std::string> applied;  // "--set=FIELD=VALUE", "--vary=..."
 };
 
-absl::Status ReadFields(absl::string_view text, const std::string& file_name,
-                        absl::Span<const std::string> overrides, absl::Span<const std::string> variations,
-                        WrittenJob& written) {
+absl::StatusOr<WrittenJob> ApplyOverrides(JobLayers layers, absl::Span<const std::string> overrides,
+                                          absl::Span<const std::string> variations) {
+  WrittenJob written{.variant = {}, .places = std::move(layers.places), .applied = {}};
   written.variant.varied.assign(variations.size(), false);
   proto::Job& job = written.variant.job;
-  TETHYS_RETURN_IF_ERROR(ParseTextFormat(text, file_name, WithRemedy, job, written.tree));
+  job = std::move(layers.job);
   for (const std::string& override : overrides) {
     TETHYS_RETURN_IF_ERROR(ApplyOverride("--set=", override, job, written.applied));
   }
@@ -160,18 +104,25 @@ absl::Status ReadFields(absl::string_view text, const std::string& file_name,
     written.variant.varied[i] = true;
     TETHYS_RETURN_IF_ERROR(ApplyOverride("--vary=", variation, job, written.applied));
   }
-  return absl::OkStatus();
+  return written;
 }
 
-absl::StatusOr<JobVariant> ParseVariant(absl::string_view text, const std::string& file_name,
-                                        absl::Span<const std::string> overrides,
-                                        absl::Span<const std::string> variations) {
-  WrittenJob written;
-  TETHYS_RETURN_IF_ERROR(ReadFields(text, file_name, overrides, variations, written));
+absl::StatusOr<WrittenJob> ReadFields(const std::string& path, absl::Span<const std::string> overrides,
+                                      absl::Span<const std::string> variations) {
+  TETHYS_ASSIGN_OR_RETURN(JobLayers layers, ReadJobLayers(path));
+  return ApplyOverrides(std::move(layers), overrides, variations);
+}
+
+absl::Status Resolve(const WrittenJob& written, proto::Job& job) {
+  const Locations locations(written.places, written.applied);
+  return ResolveJob([&](absl::string_view field) { return locations.Find(field); }, job);
+}
+
+// `file_name` gives the job its name if no layer does.
+absl::StatusOr<JobVariant> ResolveVariant(WrittenJob written, const std::string& file_name) {
   proto::Job& job = written.variant.job;
   if (!job.has_name()) job.set_name(NameFromFile(file_name));
-  const Locations locations(file_name, written.tree, written.applied);
-  TETHYS_RETURN_IF_ERROR(ResolveJob([&](absl::string_view field) { return locations.Find(field); }, job));
+  TETHYS_RETURN_IF_ERROR(Resolve(written, job));
   return std::move(written.variant);
 }
 
@@ -188,7 +139,9 @@ std::string LeadingField(absl::string_view message) {
 
 absl::StatusOr<proto::Job> ParseJob(absl::string_view text, const std::string& file_name,
                                     absl::Span<const std::string> overrides) {
-  TETHYS_ASSIGN_OR_RETURN(JobVariant variant, ParseVariant(text, file_name, overrides, {}));
+  TETHYS_ASSIGN_OR_RETURN(JobLayers layer, ParseOnlyLayer(text, file_name));
+  TETHYS_ASSIGN_OR_RETURN(WrittenJob written, ApplyOverrides(std::move(layer), overrides, {}));
+  TETHYS_ASSIGN_OR_RETURN(JobVariant variant, ResolveVariant(std::move(written), file_name));
   return std::move(variant.job);
 }
 
@@ -198,9 +151,7 @@ absl::StatusOr<proto::Job> LoadJob(const std::string& path, absl::Span<const std
 }
 
 absl::StatusOr<proto::Job> LoadData(const std::string& path, absl::Span<const std::string> overrides) {
-  TETHYS_ASSIGN_OR_RETURN(const std::string text, ReadFile(path, kMaxJobFileBytes));
-  WrittenJob written;
-  TETHYS_RETURN_IF_ERROR(ReadFields(text, path, overrides, {}, written));
+  TETHYS_ASSIGN_OR_RETURN(const WrittenJob written, ReadFields(path, overrides, {}));
   const proto::Job& given = written.variant.job;
   proto::Job job;
   if (given.has_data()) *job.mutable_data() = given.data();
@@ -212,25 +163,23 @@ absl::StatusOr<proto::Job> LoadData(const std::string& path, absl::Span<const st
   job.mutable_optimizer()->set_learning_rate(1);
   job.set_batch_size_per_worker(1);
   job.set_epochs(1);
-  const Locations locations(path, written.tree, written.applied);
-  TETHYS_RETURN_IF_ERROR(ResolveJob([&](absl::string_view field) { return locations.Find(field); }, job));
+  TETHYS_RETURN_IF_ERROR(Resolve(written, job));
   return job;
 }
 
 absl::StatusOr<JobVariant> LoadJobVariant(const std::string& path, absl::Span<const std::string> overrides,
                                           absl::Span<const std::string> variations) {
-  TETHYS_ASSIGN_OR_RETURN(const std::string text, ReadFile(path, kMaxJobFileBytes));
-  return ParseVariant(text, path, overrides, variations);
+  TETHYS_ASSIGN_OR_RETURN(WrittenJob written, ReadFields(path, overrides, variations));
+  return ResolveVariant(std::move(written), path);
 }
 
 absl::Status WithPlace(const absl::Status& status, const std::string& path,
                        absl::Span<const std::string> overrides, absl::Span<const std::string> variations) {
   const std::string field = LeadingField(status.message());
-  const absl::StatusOr<std::string> text = ReadFile(path, kMaxJobFileBytes);
-  WrittenJob written;
-  if (field.empty() || !text.ok() || !ReadFields(*text, path, overrides, variations, written).ok())
-    return status;
-  return Annotate(status, Locations(path, written.tree, written.applied).Find(field));
+  if (field.empty()) return status;
+  const absl::StatusOr<WrittenJob> written = ReadFields(path, overrides, variations);
+  if (!written.ok()) return status;
+  return Annotate(status, Locations(written->places, written->applied).Find(field));
 }
 
 }  // namespace tethys

@@ -14,11 +14,6 @@ using google::protobuf::Descriptor;
 using google::protobuf::FieldDescriptor;
 using google::protobuf::TextFormat;
 
-// protobuf counts lines and columns from 0, editors from 1.
-std::string PlaceText(absl::string_view file, int line, int column) {
-  return absl::StrCat(file, ":", line + 1, ":", column + 1);
-}
-
 class FirstError final : public google::protobuf::io::ErrorCollector {
  public:
   FirstError(absl::string_view file, absl::FunctionRef<std::string(const std::string&)> reword)
@@ -36,6 +31,10 @@ class FirstError final : public google::protobuf::io::ErrorCollector {
 };
 
 }  // namespace
+
+std::string PlaceText(absl::string_view file, int line, int column) {
+  return absl::StrCat(file, ":", line + 1, ":", column + 1);
+}
 
 absl::Status ParseTextFormat(absl::string_view text, absl::string_view file,
                              absl::FunctionRef<std::string(const std::string&)> reword,

@@ -23,6 +23,9 @@ absl::Status ParseTextFormat(absl::string_view text, absl::string_view file,
                              google::protobuf::Message& message,
                              google::protobuf::TextFormat::ParseInfoTree& tree);
 
+// "FILE:LINE:COLUMN". protobuf counts lines and columns from 0, the text from 1, as editors do.
+std::string PlaceText(absl::string_view file, int line, int column);
+
 // "FILE:LINE:COLUMN" of the field that `steps` lead to from a message of `type`, or of the nearest message
 // around it that has a place; FILE if there is none.
 std::string PlaceInFile(absl::string_view file, const google::protobuf::TextFormat::ParseInfoTree& tree,

@@ -73,6 +73,16 @@ TEST_F(StudyFileTest, CombinationsAreInOrderWithTheirJobs) {
   EXPECT_EQ(study->cells[3].job.epochs(), 3);
 }
 
+TEST_F(StudyFileTest, JobsMayBuildOnOthers) {
+  ASSERT_TRUE(
+      WriteFileAtomically(folder_.path() + "/long.textproto", "base: \"job.textproto\" epochs: 40").ok());
+  const auto study = Load(absl::StrCat("job: \"long.textproto\"", kFactors));
+  ASSERT_TRUE(study.ok()) << study.status();
+  EXPECT_EQ(study->cells[1].job.epochs(), 40);
+  EXPECT_EQ(study->cells[1].job.batch_size_per_worker(), 16);
+  EXPECT_EQ(study->cells[1].job.model().layer_size(), 2);
+}
+
 TEST_F(StudyFileTest, ExcludedCombinationsAreLeftOut) {
   const auto study =
       Load(absl::StrCat("job: \"job.textproto\"", kFactors,

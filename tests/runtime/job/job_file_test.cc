@@ -237,15 +237,35 @@ TEST(OverrideTest, UnsupportedGradientPrecisionIsRefused) {
 
 // ------------------------------------------------------------------------------------------------ examples
 
-class ExampleTest : public ::testing::TestWithParam<const char*> {};
+// An example that has a base is a file of its own all the same.
+TEST(ExampleTest, EachLoadsByItself) {
+  int loaded = 0;
+  for (const std::string folder : {TETHYS_EXAMPLES, TETHYS_EXAMPLES "/okeanos"}) {
+    const absl::StatusOr<std::vector<std::string>> names = ListDirectory(folder);
+    ASSERT_TRUE(names.ok()) << names.status();
+    for (const std::string& name : *names) {
+      if (!absl::EndsWith(name, ".textproto")) continue;
+      const auto job = LoadJob(absl::StrCat(folder, "/", name), {});
+      ++loaded;
+      ASSERT_TRUE(job.ok()) << job.status();
+      EXPECT_FALSE(job->has_base()) << name;
+    }
+  }
+  EXPECT_GT(loaded, 15);
+}
 
-TEST_P(ExampleTest, LoadsAndHasTheNameOfItsFile) {
+class StrategyExampleTest : public ::testing::TestWithParam<const char*> {};
+
+TEST_P(StrategyExampleTest, LoadsAndHasTheNameOfItsFile) {
   const auto job = LoadJob(absl::StrCat(TETHYS_EXAMPLES, "/fashion_mnist_", GetParam(), ".textproto"), {});
   ASSERT_TRUE(job.ok()) << job.status();
   EXPECT_EQ(job->name(), absl::StrCat("fashion_mnist_", GetParam()));
   EXPECT_EQ(StrategyName(*job), GetParam());
+  EXPECT_EQ(job->model().layer_size(), 3);
+  EXPECT_EQ(job->optimizer().sgd().momentum(), StrategyName(*job) == "ps_async" ? 0 : 0.9);
 }
-INSTANTIATE_TEST_SUITE_P(All, ExampleTest, ::testing::Values("local", "mirrored", "ps_sync", "ps_async"));
+INSTANTIATE_TEST_SUITE_P(All, StrategyExampleTest,
+                         ::testing::Values("local", "mirrored", "ps_sync", "ps_async"));
 
 // ------------------------------------------------------------------------------------------- random damage
 

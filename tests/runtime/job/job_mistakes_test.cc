@@ -314,7 +314,7 @@ INSTANTIATE_TEST_SUITE_P(
                 {"optimizer.schedule.step_decay has no step: list samples or epochs"}},
         Mistake{"learning_rate: 0.05",
                 "learning_rate: 0.05 schedule { step_decay { epochs: [2, 2] } }",
-                "my.textproto:12:34: ",
+                "my.textproto:12:47: ",
                 {"optimizer.schedule.step_decay.epochs[1] is 2: must be above 2"}},
         Mistake{"learning_rate: 0.05",
                 "learning_rate: 0.05 schedule { polynomial_decay { power: 0 } }",

@@ -1,0 +1,43 @@
+// The places in job files where the fields of a job got their values, for messages to the user. Pure;
+// thread-compatible.
+#ifndef TETHYS_RUNTIME_JOB_FIELD_PLACES_H_
+#define TETHYS_RUNTIME_JOB_FIELD_PLACES_H_
+
+#include <google/protobuf/message.h>
+#include <google/protobuf/text_format.h>
+
+#include <map>
+#include <string>
+
+#include "absl/strings/string_view.h"
+
+namespace tethys {
+
+// Invariants:
+// 1. Keys are paths of fields that have a value, with an index for each element of a list:
+//    "model.layer[1].dense.units". If a path is a key, then so are the messages around it.
+// 2. A value is the place in the last file added that wrote the field; what a later file replaced has no key.
+class FieldPlaces {
+ public:
+  // Puts the places of one file over those of the files before, as PutOver (job_layers.h) does with values.
+  // `message` is what was parsed from `file`, and `tree` what its parser recorded.
+  void PutOver(const std::string& file, const google::protobuf::Message& message,
+               const google::protobuf::TextFormat::ParseInfoTree& tree);
+
+  // "FILE:LINE:COLUMN" of the field, or of the nearest message around it that has a place; the last file
+  // added if there is none. A list as a whole is where its first element is.
+  std::string Find(absl::string_view path) const;
+
+ private:
+  void Add(const std::string& prefix, const google::protobuf::Message& message,
+           const google::protobuf::TextFormat::ParseInfoTree* tree);
+  void Erase(const std::string& path);
+
+  std::string file_;
+  const google::protobuf::Descriptor* type_ = nullptr;
+  std::map<std::string, std::string> places_;
+};
+
+}  // namespace tethys
+
+#endif  // TETHYS_RUNTIME_JOB_FIELD_PLACES_H_

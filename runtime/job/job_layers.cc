@@ -1,0 +1,145 @@
+#include "runtime/job/job_layers.h"
+
+#include <google/protobuf/descriptor.h>
+#include <google/protobuf/text_format.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <memory>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "runtime/base/file.h"
+#include "runtime/job/parser_remedies.h"
+#include "runtime/job/text_format_file.h"
+
+namespace tethys {
+namespace {
+
+using google::protobuf::FieldDescriptor;
+using google::protobuf::Message;
+using google::protobuf::Reflection;
+using google::protobuf::TextFormat;
+
+// One file of a chain.
+struct Layer {
+  std::string path;
+  std::string canonical;  // The same for all paths of one file.
+  proto::Job job;
+  std::unique_ptr<TextFormat::ParseInfoTree> tree;
+
+  std::string PlaceOfBase() const {
+    return PlaceInFile(path, *tree, *proto::Job::descriptor(), {{{.name = "base"}}});
+  }
+};
+
+absl::StatusOr<Layer> ParseLayer(absl::string_view text, const std::string& path) {
+  Layer layer{
+      .path = path, .canonical = "", .job = {}, .tree = std::make_unique<TextFormat::ParseInfoTree>()};
+  TETHYS_RETURN_IF_ERROR(ParseTextFormat(text, path, WithRemedy, layer.job, *layer.tree));
+  return layer;
+}
+
+absl::StatusOr<Layer> ReadLayer(const std::string& path) {
+  TETHYS_ASSIGN_OR_RETURN(const std::string text, ReadFile(path, kMaxJobFileBytes));
+  TETHYS_ASSIGN_OR_RETURN(Layer layer, ParseLayer(text, path));
+  std::error_code error;
+  layer.canonical = std::filesystem::canonical(path, error).string();
+  if (error) layer.canonical = path;
+  return layer;
+}
+
+// The chain as written: "a.textproto -> b.textproto".
+std::string ChainText(const std::vector<Layer>& chain, size_t begin) {
+  std::vector<std::string> paths;
+  for (size_t i = begin; i < chain.size(); ++i) paths.push_back(chain[i].path);
+  return absl::StrJoin(paths, " -> ");
+}
+
+// The base of the last file in the chain.
+absl::StatusOr<Layer> ReadBase(const std::vector<Layer>& chain) {
+  const Layer& last = chain.back();
+  const std::string place = last.PlaceOfBase();
+  if (last.job.base().empty()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(place, ": base is empty: name a job file, or leave the field out"));
+  }
+  if (chain.size() == kMaxJobLayers) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(place, ": base: a job may consist of ", kMaxJobLayers,
+                     " files at most, and this would be one more: ", ChainText(chain, 0)));
+  }
+  const std::string path = (std::filesystem::path(last.path).parent_path() / last.job.base()).string();
+  std::error_code error;
+  const std::string canonical = std::filesystem::canonical(path, error).string();
+  for (size_t i = 0; i < chain.size() && !error; ++i) {
+    if (chain[i].canonical != canonical) continue;
+    return absl::InvalidArgumentError(absl::StrCat(place, ": base: the file is its own base (",
+                                                   ChainText(chain, i), " -> ", path,
+                                                   "): remove one of these bases"));
+  }
+  absl::StatusOr<Layer> base = ReadLayer(path);
+  // An error in the text of the base has a place of its own.
+  if (!base.ok() && !absl::IsInvalidArgument(base.status())) {
+    return Annotate(base.status(), absl::StrCat(place, ": base"));
+  }
+  return base;
+}
+
+JobLayers Stack(const std::vector<Layer>& chain) {
+  JobLayers layers;
+  for (auto layer = chain.rbegin(); layer != chain.rend(); ++layer) {
+    PutOver(layer->job, layers.job);
+    layers.places.PutOver(layer->path, layer->job, *layer->tree);
+  }
+  layers.job.clear_base();
+  return layers;
+}
+
+// Clears what MergeFrom would append to.
+void ClearReplacedLists(const Message& upper, Message& lower) {
+  const Reflection& reflection = *upper.GetReflection();
+  std::vector<const FieldDescriptor*> fields;
+  reflection.ListFields(upper, &fields);
+  for (const FieldDescriptor* field : fields) {
+    if (field->is_repeated()) {
+      reflection.ClearField(&lower, field);
+    } else if (field->message_type() != nullptr && reflection.HasField(lower, field)) {
+      ClearReplacedLists(reflection.GetMessage(upper, field), *reflection.MutableMessage(&lower, field));
+    }
+  }
+}
+
+}  // namespace
+
+void PutOver(const Message& upper, Message& lower) {
+  ClearReplacedLists(upper, lower);
+  lower.MergeFrom(upper);
+}
+
+absl::StatusOr<JobLayers> ReadJobLayers(const std::string& path) {
+  std::vector<Layer> chain;
+  TETHYS_ASSIGN_OR_RETURN(Layer first, ReadLayer(path));
+  chain.push_back(std::move(first));
+  while (chain.back().job.has_base()) {
+    TETHYS_ASSIGN_OR_RETURN(Layer base, ReadBase(chain));
+    chain.push_back(std::move(base));
+  }
+  return Stack(chain);
+}
+
+absl::StatusOr<JobLayers> ParseOnlyLayer(absl::string_view text, const std::string& file_name) {
+  std::vector<Layer> chain;
+  TETHYS_ASSIGN_OR_RETURN(Layer layer, ParseLayer(text, file_name));
+  if (layer.job.has_base()) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        layer.PlaceOfBase(),
+        ": base: only a job file may have a base, and this text was not read from one: write out "
+        "the fields of the base"));
+  }
+  chain.push_back(std::move(layer));
+  return Stack(chain);
+}
+
+}  // namespace tethys

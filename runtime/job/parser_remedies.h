@@ -1,0 +1,15 @@
+// Rewords errors of protobuf's parser for job files. Pure; any thread.
+#ifndef TETHYS_RUNTIME_JOB_PARSER_REMEDIES_H_
+#define TETHYS_RUNTIME_JOB_PARSER_REMEDIES_H_
+
+#include <string>
+
+namespace tethys {
+
+// An error message of protobuf's parser, with a remedy if the wording is recognised. The wording is that of
+// protobuf 3.21; with another version only the remedy is missing.
+std::string WithRemedy(const std::string& message);
+
+}  // namespace tethys
+
+#endif  // TETHYS_RUNTIME_JOB_PARSER_REMEDIES_H_
