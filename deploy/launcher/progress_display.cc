@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
+#include <set>
 #include <utility>
 #include <vector>
 
@@ -19,7 +20,7 @@ namespace {
 
 constexpr int kBarWidth = 20;
 constexpr int kShortBarWidth = 10;
-constexpr int kMaxLateTasks = 8;
+constexpr size_t kMostLateLines = 5;
 constexpr char kClearToEnd[] = "\x1b[K";  // ECMA-48: erase from the cursor to the end of the line.
 constexpr char kClearBelow[] = "\x1b[J";  // Erase from the cursor to the end of the screen.
 constexpr char kRed[] = "\x1b[31m";
@@ -67,6 +68,9 @@ class ProgressDisplay final : public ProgressListener {
         epochs_ = event.started().epochs();
         Print(absl::StrFormat("started in %.1f s", event.started().seconds()));
         return;
+      case proto::ProgressEvent::kPulse:
+        fold_.Add(event);
+        return;
       case proto::ProgressEvent::kProgress:
         ShowLiveLines(event.progress());
         return;
@@ -94,7 +98,7 @@ class ProgressDisplay final : public ProgressListener {
     if (!options_.live || output_.behind()) return;  // A queued live line would be outdated when shown.
     const int columns = Columns() > 0 ? Columns() : kUsualColumns;
     std::string text = absl::StrCat("\r", LiveLine(progress, epochs_, columns), kClearToEnd);
-    const std::vector<std::string> late = LateTaskLines(progress);
+    const std::vector<std::string> late = LateTaskLines(progress, fold_.state());
     for (const std::string& line : late) {
       absl::StrAppend(&text, "\n", Coloured(Truncate(line, columns), kYellow), kClearToEnd);
     }
@@ -123,6 +127,7 @@ class ProgressDisplay final : public ProgressListener {
   const int fd_;
   const DisplayOptions options_;
   int64_t epochs_ = 0;
+  LiveFold fold_;  // Of the pulses only.
   bool line_shown_ = false;
   size_t lines_below_ = 0;
   OutputQueue output_;
@@ -154,18 +159,30 @@ std::string LiveLine(const proto::Progress& progress, int64_t epochs, int column
       columns);
 }
 
-std::vector<std::string> LateTaskLines(const proto::Progress& progress) {
+std::vector<std::string> LateTaskLines(const proto::Progress& progress, const proto::LiveState& state) {
   std::vector<std::string> lines;
+  std::set<std::string> late;
   for (const proto::LateTask& task : progress.late()) {
-    if (lines.size() == kMaxLateTasks) {
-      lines.push_back(absl::StrCat("  and ", progress.late_size() - kMaxLateTasks, " more"));
-      break;
-    }
+    late.insert(task.name());
     lines.push_back(task.silent_seconds() > 0
                         ? absl::StrFormat("  %s: silent for %.0f s", task.name(), task.silent_seconds())
                         : absl::StrCat("  ", task.name(), ": behind, at step ", CountText(task.step()),
                                        " of ", CountText(task.usual_step())));
   }
+  for (const proto::LiveTask& task : state.task()) {
+    const proto::TaskPulse& pulse = task.pulse();
+    const std::string name = absl::StrCat(pulse.role(), " ", pulse.index(), " on ", pulse.host());
+    if (late.count(name) > 0) continue;
+    if (task.health() == "lost") lines.push_back(absl::StrCat("  ", name, ": lost"));
+    if (task.health() == "slow") {
+      lines.push_back(absl::StrFormat("  %s: slow, computes %.1f times as long as the median of all", name,
+                                      task.compute_ratio()));
+    }
+  }
+  if (lines.size() <= kMostLateLines) return lines;
+  const size_t more = lines.size() - (kMostLateLines - 1);
+  lines.resize(kMostLateLines - 1);
+  lines.push_back(absl::StrCat("  and ", more, " more"));
   return lines;
 }
 

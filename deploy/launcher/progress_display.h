@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "deploy/launcher/launcher.h"
+#include "deploy/live/live_state.h"
 #include "proto/telemetry.pb.h"
 
 namespace tethys {
@@ -20,10 +21,12 @@ namespace tethys {
 //   epoch  3/25 [#########-----------]  46 %  loss 0.4123  accuracy 0.8512  23,377 samples/s  1:23 left
 std::string LiveLine(const proto::Progress& progress, int64_t epochs, int columns);
 
-// One line for each worker that is silent or behind:
+// At most 5 lines: one for each task that is silent or behind, then for each that is lost or slow (a worker
+// whose own compute time has been far above the median for a while, deploy/live/live_state.h):
 //   worker 2 on slave1: silent for 3 s
 //   worker 4 on slave3: behind, at step 120 of 240
-std::vector<std::string> LateTaskLines(const proto::Progress& progress);
+//   worker 5 on slave4: slow, computes 1.4 times as long as the median of all
+std::vector<std::string> LateTaskLines(const proto::Progress& progress, const proto::LiveState& state);
 
 //   epoch  3/25  loss 0.4123  accuracy 0.8512  validation loss 0.4001  accuracy 0.8600  2.3 s  23,377
 //   samples/s

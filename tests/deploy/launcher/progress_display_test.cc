@@ -127,13 +127,31 @@ proto::Progress LateProgress() {
 }
 
 TEST(ProgressDisplayTest, SilentAndLateTasksHaveLinesOfTheirOwn) {
-  EXPECT_THAT(LateTaskLines(LateProgress()),
+  EXPECT_THAT(LateTaskLines(LateProgress(), {}),
               ::testing::ElementsAre("  worker 2 on slave1: silent for 3 s",
                                      "  worker 4 on slave3: behind, at step 1,120 of 2,240"));
   proto::Progress progress;
   for (int i = 0; i < 100; ++i) progress.add_late()->set_silent_seconds(3);
-  ASSERT_EQ(LateTaskLines(progress).size(), 9);
-  EXPECT_EQ(LateTaskLines(progress).back(), "  and 92 more");
+  ASSERT_EQ(LateTaskLines(progress, {}).size(), 5);
+  EXPECT_EQ(LateTaskLines(progress, {}).back(), "  and 96 more");
+}
+
+TEST(ProgressDisplayTest, SlowAndLostTasksAreListedOnce) {
+  proto::LiveState state;
+  for (const auto& [index, health] : {std::pair(2, "slow"), {3, "slow"}, {4, "lost"}, {5, "ok"}}) {
+    proto::LiveTask& task = *state.add_task();
+    task.mutable_pulse()->set_role("worker");
+    task.mutable_pulse()->set_index(index);
+    task.mutable_pulse()->set_host(index == 2 ? "slave1" : "slave5");
+    task.set_health(health);
+    task.set_compute_ratio(1.4);
+  }
+  EXPECT_THAT(
+      LateTaskLines(LateProgress(), state),
+      ::testing::ElementsAre("  worker 2 on slave1: silent for 3 s",
+                             "  worker 4 on slave3: behind, at step 1,120 of 2,240",
+                             "  worker 3 on slave5: slow, computes 1.4 times as long as the median of all",
+                             "  worker 4 on slave5: lost"));
 }
 
 TEST(ProgressDisplayTest, LateLinesAreClearedWhenTasksRecover) {
