@@ -8,9 +8,11 @@
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
+#include <cstdio>
 #include <memory>
 
 #include "absl/strings/str_format.h"
+#include "deploy/command/dashboard.h"
 #include "deploy/command/initial_values.h"
 #include "deploy/command/quality_text.h"
 #include "deploy/hosts/remote_run_dir.h"
@@ -211,6 +213,23 @@ void FetchResults(const Place& chief, const std::string& run_dir, RunResult& res
 
 }  // namespace
 
+namespace {
+
+// Starts the live view if it is asked for, and prints its address. The run goes on without one that fails.
+absl::optional<Dashboard> StartDashboard(const std::string& run_dir, const JobRunOptions& options) {
+  if (!options.dashboard) return absl::nullopt;
+  absl::StatusOr<Dashboard> dashboard = Dashboard::Start(run_dir);
+  if (!dashboard.ok()) {
+    std::fprintf(stderr, "warning: no live view: %s\n", StatusText(dashboard.status()).c_str());
+    return absl::nullopt;
+  }
+  std::printf("%s\n", dashboard->line().c_str());
+  std::fflush(stdout);
+  return *std::move(dashboard);
+}
+
+}  // namespace
+
 RunResult RunJob(const proto::JobPlan& plan, const RunDirectory& directory, const JobRunOptions& options) {
   RunResult result;
   InterruptsHeld held;  // Interrupts stay pending from the first change to the directory until Launch.
@@ -227,6 +246,7 @@ RunResult RunJob(const proto::JobPlan& plan, const RunDirectory& directory, cons
     result.status.Update(earlier.RestoreJob());
     return result;
   }
+  const absl::optional<Dashboard> dashboard = StartDashboard(directory.path(), options);
   const std::unique_ptr<ProgressListener> display =
       options.quiet ? std::make_unique<SilentListener>()
                     : CreateProgressDisplay(STDOUT_FILENO,

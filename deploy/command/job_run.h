@@ -37,7 +37,8 @@ struct JobRunOptions {
   std::vector<std::string> cuda_library_path = {};  // See LaunchOptions.
   bool live = false;                                // Shows the live line on standard output.
   bool show_logs = false;                           // Shows the processes' logs there, too.
-  bool quiet = false;                               // Shows nothing there.
+  bool dashboard = false;  // Serves a live view meanwhile (deploy/command/dashboard.h).
+  bool quiet = false;      // Shows nothing there.
   // Stored in the run's summary beside what was measured.
   absl::optional<proto::Prediction> prediction = {};
 };

@@ -77,6 +77,7 @@ absl::StatusOr<Request> PrepareRequest(const Flags& flags, const std::vector<std
   options.resume = flags.Has("resume") &&
                    !(scheduled && !given_path.empty() && !FileExists(given_path + "/job.textproto"));
   options.cuda_library_path = flags.GetAll("cuda_library_path");
+  options.dashboard = flags.Has("dashboard");
   ReadDisplayFlags(flags, options);
   TETHYS_ASSIGN_OR_RETURN(const std::string job_file, JobFile(flags, options.resume));
   TETHYS_ASSIGN_OR_RETURN(proto::Job job, LoadJob(job_file, overrides));
@@ -180,6 +181,9 @@ Command TrainCommand() {
                      "a choice, it is made by its name: --set=strategy=mirrored, "
                      "--set=strategy.parameter_server.consistency=asynchronous.",
              .repeated = true},
+            {.name = "dashboard",
+             .help = "Serves a live page of the run on 127.0.0.1 until the run ends, and prints its address. "
+                     "tethys watch shows a run that has ended."},
             {.name = "chief_port",
              .value = "PORT",
              .help = "Port of the chief. Default: a free one; with --from=slurm one from 28200 to 29199, by "

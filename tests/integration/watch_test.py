@@ -65,6 +65,36 @@ class View:
         return json.loads(body)
 
 
+def views_of(directory):
+    """The pids of live views of a run."""
+    return [pid for pid, line in tethys_run.processes_of(directory).items() if f" watch {directory}" in f"{line} "]
+
+
+class DashboardTest(TethysTest):
+    def start(self, run):
+        run.start().wait_for_output("/?token=")
+        run.wait_for(lambda: views_of(run.directory), "live view")
+        self.assertIn(run.read("watch.url").strip(), run.so_far())
+        with open(f"/proc/{views_of(run.directory)[0]}/stat", encoding="utf-8") as file:
+            self.assertEqual(file.read().rpartition(")")[2].split()[16], "10")  # The niceness.
+
+    def test_dashboard_ends_with_its_run(self):
+        with Run(ENDLESS, flags=["--dashboard"]) as run:
+            self.start(run)
+            run.wait_for_training()
+            run.launcher.send_signal(signal.SIGINT)
+            self.assertEqual(run.finish(), 1)
+            self.assertEqual(views_of(run.directory), [])
+            self.assertFalse(os.path.exists(run.path("watch.url")))
+
+    def test_dashboard_of_a_killed_launcher_ends(self):
+        with Run(ENDLESS, flags=["--dashboard"]) as run:
+            self.start(run)
+            run.launcher.kill()
+            run.launcher.wait()
+            self.assert_nothing_runs(run)
+
+
 class WatchTest(TethysTest):
     def test_view_follows_a_run_and_shows_it_afterwards(self):
         with Run(ENDLESS) as run:

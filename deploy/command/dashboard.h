@@ -1,0 +1,34 @@
+// The live view of a run that this command makes: `tethys watch` as a child process
+// (deploy/command/watch.cc). Create it on the main thread; see deploy/process/subprocess.h.
+#ifndef TETHYS_DEPLOY_COMMAND_DASHBOARD_H_
+#define TETHYS_DEPLOY_COMMAND_DASHBOARD_H_
+
+#include <string>
+
+#include "deploy/process/subprocess.h"
+#include "runtime/base/status.h"
+
+namespace tethys {
+
+// Invariant: the view ends with this object and with this process, however that ends.
+class Dashboard {
+ public:
+  // Starts the view of a run whose job file is written, and waits for its address, some seconds at most.
+  static absl::StatusOr<Dashboard> Start(const std::string& run_dir);
+  Dashboard(Dashboard&&) = default;
+  // Gives the view a moment to remove its file with the address.
+  ~Dashboard();
+
+  // "live view: http://127.0.0.1:PORT/?token=TOKEN".
+  const std::string& line() const { return line_; }
+
+ private:
+  Dashboard(Subprocess process, std::string line) : process_(std::move(process)), line_(std::move(line)) {}
+
+  Subprocess process_;
+  std::string line_;
+};
+
+}  // namespace tethys
+
+#endif  // TETHYS_DEPLOY_COMMAND_DASHBOARD_H_
