@@ -25,6 +25,7 @@ Command ImportCommand();
 Command PlanCommand();
 Command PredictCommand();
 Command ReportCommand();
+Command RunsCommand();
 Command SweepCommand();
 Command CalibrateCommand();
 Command AdviseCommand();

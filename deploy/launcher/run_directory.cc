@@ -1,5 +1,9 @@
 #include "deploy/launcher/run_directory.h"
 
+#include <fcntl.h>
+#include <sys/file.h>
+
+#include <cerrno>
 #include <ctime>
 
 #include "absl/strings/ascii.h"
@@ -26,6 +30,18 @@ absl::StatusOr<RunDirectory> RunDirectory::Open(const std::string& path) {
   }
   TETHYS_ASSIGN_OR_RETURN(FileDescriptor lock, LockDirectory(path));
   return RunDirectory(path, std::move(lock));
+}
+
+absl::StatusOr<bool> RunDirectory::InUse(const std::string& path) {
+  const std::string name = path + "/.lock";
+  const FileDescriptor lock(open(name.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  if (!lock.valid()) {
+    if (errno == ENOENT) return false;
+    return ErrnoStatus(errno, absl::StrCat("cannot open ", name));
+  }
+  if (flock(lock.get(), LOCK_SH | LOCK_NB) == 0) return false;
+  if (errno == EWOULDBLOCK) return true;
+  return ErrnoStatus(errno, absl::StrCat("cannot probe the lock of ", name));
 }
 
 absl::Status RunDirectory::WriteJob(const proto::Job& job) const {

@@ -20,6 +20,10 @@ class RunDirectory {
   // another process uses it.
   static absl::StatusOr<RunDirectory> Open(const std::string& path);
 
+  // Whether a RunDirectory of this or another process holds the directory. A run that starts or is resumed in
+  // the same instant, in this directory, may be refused because of the probe.
+  static absl::StatusOr<bool> InUse(const std::string& path);
+
   const std::string& path() const { return path_; }
   std::string job_file() const { return path_ + "/job.textproto"; }
   // Writes the resolved job, including all defaults, to job_file().

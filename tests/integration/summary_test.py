@@ -110,6 +110,19 @@ class ResourcesTest(TethysTest):
             self.assertRegex(run.output, r"; cost \S+, \S+ an epoch, at 3600 an hour")
 
 
+class RunsTest(unittest.TestCase):
+    def test_list_shows_a_finished_run_and_refuses_what_is_wrong(self):
+        with Run(["epochs=1", "workers=1", "strategy=local"]) as run:
+            run.run()
+            status, output = command(["runs", "list", f"--runs={run.root}"])
+            self.assertEqual(status, 0, output)
+            self.assertRegex(output, r"(?m)^run +finished +local +20\d\d-.* [KM]iB$")
+            for words, reason in ((["list", f"--runs={run.root}/nowhere"], "--runs=DIR"), (["lst"], "write list")):
+                status, output = command(["runs", *words])
+                self.assertEqual(status, 2, output)
+                self.assertIn(reason, output)
+
+
 class CompareTest(unittest.TestCase):
     def setUp(self):
         self.root = tempfile.TemporaryDirectory(prefix="tethys-compare-")

@@ -1,0 +1,50 @@
+// The runs in a folder, as `tethys runs list` shows them. Reading blocks on small files and on the names of
+// all files of the runs; any thread.
+#ifndef TETHYS_DEPLOY_LAUNCHER_RUN_LIST_H_
+#define TETHYS_DEPLOY_LAUNCHER_RUN_LIST_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/types/optional.h"
+#include "runtime/base/status.h"
+
+namespace tethys {
+
+enum class RunState {
+  kRunning,  // A launcher holds the lock of the directory.
+  kFinished,
+  kFailed,
+  kUnfinished,  // Interrupted, or its launcher ended without a summary.
+  kDamaged,     // Its job or its summary cannot be read.
+  kNoRun,       // A directory of something else.
+};
+
+// One directory.
+struct ListedRun {
+  std::string name;  // Relative to the folder: "NAME", or "COMPARISON/NAME" for a run of a comparison.
+  RunState state = RunState::kNoRun;
+  std::string strategy = {};  // Empty if unknown, as for all that follows.
+  int64_t started = 0;        // Seconds since 1970: when the last attempt wrote its job; 0: unknown.
+  absl::optional<double> seconds = {};  // Length over all attempts.
+  absl::optional<double> accuracy =
+      {};                    // On the test split or, without it, on the validation split; in [0, 1].
+  int64_t bytes = 0;         // Of all files; links are not followed.
+  std::string problem = {};  // Why it is damaged.
+};
+
+// Lists the directories in `folder` in the order of their names. A directory that is no run but has runs in
+// it, such as a comparison, is replaced by these. NotFound: there is no such folder. What cannot be read
+// inside a directory makes that directory damaged, and is no error.
+absl::StatusOr<std::vector<ListedRun>> ListRuns(const std::string& folder);
+
+// "running", ..., "damaged", "no run".
+std::string RunStateText(RunState state);
+
+// A table with a line per run, and a line per damaged run that says what is wrong.
+std::string RunListText(const std::vector<ListedRun>& runs);
+
+}  // namespace tethys
+
+#endif  // TETHYS_DEPLOY_LAUNCHER_RUN_LIST_H_

@@ -1,0 +1,111 @@
+#include "deploy/launcher/run_list.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "absl/strings/str_cat.h"
+#include "deploy/launcher/run_directory.h"
+#include "runtime/base/file.h"
+#include "runtime/telemetry/summary.h"
+#include "tests/testing/temp_directory.h"
+
+namespace tethys {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+constexpr char kJob[] = R"(
+  model { layer { flatten {} } layer { dense { units: 10 } } }
+  data { synthetic { noise { shape: [4, 4, 1] } train_samples: 100 } classes: 10 }
+  optimizer { sgd {} learning_rate: 0.1 }
+  batch_size_per_worker: 8
+  epochs: 1
+)";
+
+class RunListTest : public ::testing::Test {
+ protected:
+  void Write(const std::string& run, const std::string& file, const std::string& text) {
+    EXPECT_TRUE(CreateDirectories(folder_.path() + "/" + run).ok());
+    EXPECT_TRUE(WriteFileAtomically(folder_.path() + "/" + run + "/" + file, text).ok());
+  }
+  // A run that ended with this status; without one, a run that left no summary.
+  void Run(const std::string& name, const std::string& status = "") {
+    Write(name, "job.textproto", kJob);
+    if (status.empty()) return;
+    proto::RunSummary summary;
+    summary.set_status(status);
+    summary.mutable_timing()->set_total_seconds(75);
+    summary.mutable_test()->set_accuracy(0.875);
+    EXPECT_TRUE(WriteSummary(folder_.path() + "/" + name, summary).ok());
+  }
+  std::vector<ListedRun> List() { return ListRuns(folder_.path()).value(); }
+  // "NAME: STATE" of each.
+  std::vector<std::string> States() {
+    std::vector<std::string> states;
+    for (const ListedRun& run : List())
+      states.push_back(absl::StrCat(run.name, ": ", RunStateText(run.state)));
+    return states;
+  }
+
+  testing::TempDirectory folder_;
+};
+
+TEST_F(RunListTest, StateIsThatOfTheSummary) {
+  Run("a", "succeeded");
+  Run("b", "failed");
+  Run("c", "interrupted");
+  Run("d");
+  EXPECT_THAT(States(), ElementsAre("a: finished", "b: failed", "c: unfinished", "d: unfinished"));
+}
+
+TEST_F(RunListTest, FinishedRunHasItsNumbers) {
+  Run("a", "succeeded");
+  Write("a", "log", std::string(5000, 'x'));
+  const ListedRun run = List()[0];
+  EXPECT_EQ(run.strategy, "local");
+  EXPECT_EQ(run.seconds, 75);
+  EXPECT_EQ(run.accuracy, 0.875);
+  EXPECT_GT(run.bytes, 5000);
+  EXPECT_GT(run.started, 0);
+  EXPECT_THAT(RunListText({run}), AllOf(HasSubstr("finished"), HasSubstr("1:15"), HasSubstr("87.50")));
+}
+
+TEST_F(RunListTest, RunIsRunningWhileItsDirectoryIsLocked) {
+  Run("a", "interrupted");
+  {
+    const auto held = RunDirectory::Open(folder_.path() + "/a");
+    ASSERT_TRUE(held.ok()) << held.status();
+    EXPECT_THAT(States(), ElementsAre("a: running"));
+    EXPECT_FALSE(List()[0].accuracy.has_value()) << "the summary is of an earlier attempt";
+  }
+  EXPECT_THAT(States(), ElementsAre("a: unfinished"));
+  EXPECT_TRUE(RunDirectory::Open(folder_.path() + "/a").ok()) << "listing keeps no lock";
+}
+
+TEST_F(RunListTest, TornFilesMakeARunDamaged) {
+  Run("a", "succeeded");
+  Write("a", "summary.json", "{\"status\": \"succ");
+  Run("b", "succeeded");
+  Write("b", "job.textproto", "model {");
+  EXPECT_THAT(States(), ElementsAre("a: damaged", "b: damaged"));
+  EXPECT_THAT(RunListText(List()), AllOf(HasSubstr("a is damaged: "), HasSubstr("b is damaged: ")));
+}
+
+TEST_F(RunListTest, OtherDirectoriesAreNoRunsAndRunsOfComparisonsAreListed) {
+  Write("photos", "cat.jpg", "cat");
+  Write("", "notes.txt", "a file is not listed");
+  Run("compare-1/x-r0", "succeeded");
+  Run("compare-1/x-r1", "failed");
+  EXPECT_THAT(States(), ElementsAre("compare-1/x-r0: finished", "compare-1/x-r1: failed", "photos: no run"));
+}
+
+TEST_F(RunListTest, MissingFolderIsNamed) {
+  const absl::Status status = ListRuns(folder_.path() + "/nowhere").status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kNotFound);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("/nowhere"));
+}
+
+}  // namespace
+}  // namespace tethys
