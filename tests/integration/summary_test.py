@@ -111,13 +111,20 @@ class ResourcesTest(TethysTest):
 
 
 class RunsTest(unittest.TestCase):
-    def test_list_shows_a_finished_run_and_refuses_what_is_wrong(self):
+    def test_runs_are_listed_and_pruned_and_wrong_flags_refused(self):
         with Run(["epochs=1", "workers=1", "strategy=local"]) as run:
             run.run()
             status, output = command(["runs", "list", f"--runs={run.root}"])
             self.assertEqual(status, 0, output)
             self.assertRegex(output, r"(?m)^run +finished +local +20\d\d-.* [KM]iB$")
-            for words, reason in ((["list", f"--runs={run.root}/nowhere"], "--runs=DIR"), (["lst"], "write list")):
+            kept = ["runs", "prune", f"--runs={run.root}"]
+            for words, left, reason in ((["--keep=1"], True, "nothing to remove"), (["--older_than=1h"], True, "nothing to"),
+                                        (["--keep=0"], True, "Would remove 1 run"), (["--keep=0", "--yes"], False, "Removing")):
+                status, output = command([*kept, *words])
+                self.assertEqual(status, 0, output)
+                self.assertIn(reason, output)
+                self.assertEqual(os.path.exists(run.directory), left)
+            for words, reason in ((["prune"], "--keep=N"), (["list", "--yes"], "runs prune"), (["list", f"--runs={run.root}/nowhere"], "--runs=DIR"), (["lst"], "write list or prune")):
                 status, output = command(["runs", *words])
                 self.assertEqual(status, 2, output)
                 self.assertIn(reason, output)

@@ -1,0 +1,35 @@
+// Chooses and removes old runs, for `tethys runs prune`.
+#ifndef TETHYS_DEPLOY_LAUNCHER_RUN_PRUNING_H_
+#define TETHYS_DEPLOY_LAUNCHER_RUN_PRUNING_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/strings/string_view.h"
+#include "absl/types/optional.h"
+#include "deploy/launcher/run_list.h"
+#include "runtime/base/status.h"
+
+namespace tethys {
+
+// A run is removed if all rules that are given say so.
+struct PruningRules {
+  absl::optional<int64_t> keep = {};        // The newest `keep` removable runs stay.
+  absl::optional<int64_t> older_than = {};  // Seconds since the run's last attempt started.
+};
+
+// "30d" or "12h" in seconds. InvalidArgument: anything else, or 0, or more than 100 years.
+absl::StatusOr<int64_t> ParseAge(absl::string_view text);
+
+// The runs to remove, the newest first. Never a running or damaged run, a directory that is no run, or a run
+// of a comparison, which is incomplete without it. None without a rule. `now`: seconds since 1970. Pure.
+std::vector<ListedRun> RunsToPrune(const std::vector<ListedRun>& runs, const PruningRules& rules,
+                                   int64_t now);
+
+// Removes the directory of a run. FailedPrecondition: a launcher uses it; NotFound: it holds no run. Blocks.
+absl::Status RemoveRun(const std::string& path);
+
+}  // namespace tethys
+
+#endif  // TETHYS_DEPLOY_LAUNCHER_RUN_PRUNING_H_
