@@ -236,6 +236,11 @@ std::vector<int> RanksToMeasure(int cores, int slots) {
   return {ranks.begin(), ranks.end()};
 }
 
+double BurstBytes(int64_t bytes, double seconds, double delay, double rate) {
+  const auto size = static_cast<double>(bytes);
+  return std::clamp(size - (seconds - delay) * rate, 0.0, size / 2);
+}
+
 proto::BatchTime BatchTimeOf(const std::vector<proto::StepVisit>& visits) {
   std::vector<const proto::StepVisit*> counted;
   proto::BatchTime time;

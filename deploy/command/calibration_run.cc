@@ -30,7 +30,10 @@ namespace {
 
 constexpr double kComputerShare = 0.2;  // Of the time, for measuring computers.
 constexpr double kRunShare = 0.5;       // For the steps of brief runs; the rest is their start and end.
-constexpr int kLinkRounds = 3;          // Each host is measured with as many others.
+constexpr double kDisturbed = 0.15;  // Share of a computer's CPU that others used, from which the text warns.
+constexpr int kLinkRounds = 3;       // Each host is measured with as many others.
+// Where hosts share processors, links are measured one after the other, so each host with one other.
+constexpr int kSharedRounds = 1;
 
 // The hosts that some shape uses, once each.
 std::vector<MeteredHost> HostsOf(const BaseJob& base, const std::vector<Places>& places) {
@@ -60,8 +63,13 @@ std::vector<MeteredHost> HostsOf(const BaseJob& base, const std::vector<Places>&
 
 absl::Status AddLinks(const BaseJob& base, const Flags& flags, const std::string& scratch,
                       proto::Calibration& calibration) {
+  bool shared = false;
+  for (const proto::ComputerCalibration& computer : calibration.computer()) {
+    shared = shared || computer.host_size() > 1;
+  }
   const ClusterCheck check =
-      CheckCluster(base.hosts, {.ssh_config = flags.Get("ssh_config"), .scratch = scratch}, kLinkRounds);
+      CheckCluster(base.hosts, {.ssh_config = flags.Get("ssh_config"), .scratch = scratch},
+                   {.most = shared ? kSharedRounds : kLinkRounds, .one_at_once = shared});
   for (const CheckedLink& link : check.links) {
     const std::string& from = check.hosts[link.from].host;
     const std::string& to = check.hosts[link.to].host;
@@ -74,6 +82,7 @@ absl::Status AddLinks(const BaseJob& base, const Flags& flags, const std::string
       added.set_to(target);
       added.set_delay(link.speed->round_trip / 2);
       added.set_bytes_per_second(rate);
+      added.set_burst_bytes(BurstBytes(kBlockBytes, link.speed->block, link.speed->round_trip / 2, rate));
     };
     add(from, to, link.speed->there);
     add(to, from, link.speed->back);
@@ -222,6 +231,14 @@ std::string CalibrationText(const proto::Calibration& calibration) {
                          {{"fitted"}},
                          {{"difference"}}},
                         rows));
+  for (const proto::ComputerCalibration& computer : calibration.computer()) {
+    if (computer.foreign() + computer.steal() < kDisturbed) continue;
+    absl::StrAppendFormat(
+        &text,
+        "Other programs used %.0f %% of the CPU of %s, so these times are too long and uncertain: "
+        "calibrate again when it does nothing else.\n",
+        100 * (computer.foreign() + computer.steal()), computer.host(0));
+  }
   if (!calibration.refusal().empty()) absl::StrAppend(&text, "Not calibrated: ", calibration.refusal(), "\n");
   return text;
 }

@@ -27,7 +27,8 @@ std::string Measure(const JobSecret& secret, absl::string_view listener) {
   const absl::StatusOr<LinkSpeed> speed =
       address.ok() ? MeasureLink(secret, *address) : absl::StatusOr<LinkSpeed>(address.status());
   if (!speed.ok()) return absl::StrCat("failed ", speed.status().message());
-  return absl::StrFormat("speed %.9f %.0f %.0f", speed->round_trip, speed->there, speed->back);
+  return absl::StrFormat("speed %.9f %.0f %.0f %.9f", speed->round_trip, speed->there, speed->back,
+                         speed->block);
 }
 
 int Link(const Flags& flags) {

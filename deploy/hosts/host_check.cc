@@ -35,8 +35,8 @@ absl::string_view FirstLine(const Answer& answer) {
 
 class Checker {
  public:
-  Checker(const std::vector<HostEntry>& entries, const ClusterOptions& options, int most_rounds)
-      : options_(options), most_rounds_(most_rounds) {
+  Checker(const std::vector<HostEntry>& entries, const ClusterOptions& options, const LinkRounds& rounds)
+      : options_(options), rounds_(rounds) {
     utsname own;
     uname(&own);
     check_.architecture = own.machine;
@@ -128,14 +128,21 @@ class Checker {
     for (size_t i = 0; i < check_.hosts.size(); ++i) {
       if (check_.hosts[i].links.ok()) able.push_back(static_cast<int>(i));
     }
-    for (const auto& round : RoundsOfPairs(static_cast<int>(able.size()), most_rounds_)) {
-      std::vector<std::string> questions(check_.hosts.size());
-      for (const auto& [from, to] : round) {
-        questions[able[from]] = absl::StrCat("measure ", listeners[able[to]]);
+    for (const auto& round : RoundsOfPairs(static_cast<int>(able.size()), rounds_.most)) {
+      std::vector<std::vector<std::pair<int, int>>> parts = {round};
+      if (rounds_.one_at_once) {
+        parts.clear();
+        for (const auto& pair : round) parts.push_back({pair});
       }
-      const std::vector<Answer> answers = AskAll(conversations, questions, kLinkDeadline);
-      for (const auto& [from, to] : round) {
-        check_.links.push_back({able[from], able[to], ParseSpeed(answers[able[from]])});
+      for (const auto& part : parts) {
+        std::vector<std::string> questions(check_.hosts.size());
+        for (const auto& [from, to] : part) {
+          questions[able[from]] = absl::StrCat("measure ", listeners[able[to]]);
+        }
+        const std::vector<Answer> answers = AskAll(conversations, questions, kLinkDeadline);
+        for (const auto& [from, to] : part) {
+          check_.links.push_back({able[from], able[to], ParseSpeed(answers[able[from]])});
+        }
       }
     }
   }
@@ -146,15 +153,16 @@ class Checker {
     if (absl::ConsumePrefix(&line, "failed ")) return absl::UnavailableError(line);
     const std::vector<std::string> words = absl::StrSplit(line, ' ');
     LinkSpeed speed;
-    if (words.size() == 4 && words[0] == "speed" && absl::SimpleAtod(words[1], &speed.round_trip) &&
-        absl::SimpleAtod(words[2], &speed.there) && absl::SimpleAtod(words[3], &speed.back)) {
+    if (words.size() == 5 && words[0] == "speed" && absl::SimpleAtod(words[1], &speed.round_trip) &&
+        absl::SimpleAtod(words[2], &speed.there) && absl::SimpleAtod(words[3], &speed.back) &&
+        absl::SimpleAtod(words[4], &speed.block)) {
       return speed;
     }
     return absl::InternalError("its tethys answers something else than a speed");
   }
 
   const ClusterOptions& options_;
-  const int most_rounds_;
+  const LinkRounds rounds_;
   ClusterCheck check_;
   std::vector<std::vector<std::string>> ssh_;  // One ssh call per host.
 };
@@ -162,8 +170,8 @@ class Checker {
 }  // namespace
 
 ClusterCheck CheckCluster(const std::vector<HostEntry>& entries, const ClusterOptions& options,
-                          int most_rounds) {
-  return Checker(entries, options, most_rounds).Run();
+                          const LinkRounds& rounds) {
+  return Checker(entries, options, rounds).Run();
 }
 
 std::vector<std::vector<std::pair<int, int>>> RoundsOfPairs(int count, int most) {

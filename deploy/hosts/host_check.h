@@ -43,10 +43,14 @@ struct ClusterCheck {
 // Enough rounds for all pairs of 32 machines. Of more machines, each is measured with at most 32 others.
 inline constexpr int kMostLinkRounds = 32;
 
-// Each machine is measured with at most `most_rounds` others. `options.bundle` is unused, because nothing is
-// installed.
+struct LinkRounds {
+  int most = kMostLinkRounds;  // Each machine is measured with at most so many others.
+  bool one_at_once = false;  // For machines that share processors, which several links at once would exhaust.
+};
+
+// `options.bundle` is unused, because nothing is installed.
 ClusterCheck CheckCluster(const std::vector<HostEntry>& entries, const ClusterOptions& options,
-                          int most_rounds = kMostLinkRounds);
+                          const LinkRounds& rounds = {});
 
 // Every pair of the numbers 0 to count - 1 once, in rounds in which no number occurs twice. Returns only the
 // first `most` rounds if there are more.

@@ -6,12 +6,14 @@
 #include <sys/socket.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <thread>
 #include <utility>
 #include <vector>
 
 #include "runtime/base/clock.h"
+#include "runtime/base/quantile.h"
 
 namespace tethys {
 namespace {
@@ -21,6 +23,9 @@ constexpr Nanoseconds kWarmUp = kSecond / 10;
 constexpr Nanoseconds kDeadline = 10 * kSecond;
 constexpr Nanoseconds kHandshakeDeadline = 2 * kSecond;
 constexpr int kRoundTrips = 20;
+constexpr int kBlocks = 5;
+constexpr Nanoseconds kBlockTime = kSecond;             // After this, no further block is sent.
+constexpr auto kPause = std::chrono::milliseconds(20);  // Lets a link that was idle take a burst at once.
 constexpr uint32_t kMaxHandshakeBytes = 4096;
 constexpr size_t kPieceBytes = 128 << 10;
 // The limit of unsent bytes in the socket; so small that even a slow link finishes soon after the last write.
@@ -127,6 +132,26 @@ absl::Status ProveOurselves(const JobSecret& secret, Wire& wire) {
   return wire.Send(bytes.data(), bytes.size());
 }
 
+// Returns LinkSpeed::block. The answer's way back is taken off.
+absl::StatusOr<double> SendBlocks(double round_trip, const Clock& clock, Wire& wire) {
+  const std::vector<char> block(kBlockBytes);
+  std::vector<double> seconds;
+  const Nanoseconds end = clock.Now() + kBlockTime;
+  char more = 1;
+  while (static_cast<int>(seconds.size()) < kBlocks && (seconds.empty() || clock.Now() < end)) {
+    std::this_thread::sleep_for(kPause);
+    const Nanoseconds begin = clock.Now();
+    TETHYS_RETURN_IF_ERROR(wire.Send(&more, 1));
+    TETHYS_RETURN_IF_ERROR(wire.Send(block.data(), block.size()));
+    char answer = 0;
+    TETHYS_RETURN_IF_ERROR(wire.Receive(&answer, 1));
+    seconds.push_back(std::max(0.0, ToSeconds(clock.Now() - begin) - round_trip / 2));
+  }
+  more = 0;
+  TETHYS_RETURN_IF_ERROR(wire.Send(&more, 1));
+  return Median(std::move(seconds));
+}
+
 absl::Status CheckCaller(const JobSecret& secret, Wire& wire) {
   const uint64_t nonce = RandomNonce();
   TETHYS_RETURN_IF_ERROR(wire.Send(&nonce, sizeof(nonce)));
@@ -146,6 +171,13 @@ absl::Status Serve(const JobSecret& secret, Wire& wire) {
   char byte = 0;
   for (int i = 0; i < kRoundTrips; ++i) {
     TETHYS_RETURN_IF_ERROR(wire.Receive(&byte, 1));
+    TETHYS_RETURN_IF_ERROR(wire.Send(&byte, 1));
+  }
+  std::vector<char> block(kBlockBytes);
+  while (true) {
+    TETHYS_RETURN_IF_ERROR(wire.Receive(&byte, 1));
+    if (byte == 0) break;
+    TETHYS_RETURN_IF_ERROR(wire.Receive(block.data(), block.size()));
     TETHYS_RETURN_IF_ERROR(wire.Send(&byte, 1));
   }
   TETHYS_ASSIGN_OR_RETURN(const double arrived, wire.ReceiveStream());
@@ -212,6 +244,7 @@ absl::StatusOr<LinkSpeed> MeasureLink(const JobSecret& secret, const HostPort& l
     TETHYS_RETURN_IF_ERROR(wire.Receive(&byte, 1));
     speed.round_trip = std::min(speed.round_trip, ToSeconds(clock.Now() - begin));
   }
+  TETHYS_ASSIGN_OR_RETURN(speed.block, SendBlocks(speed.round_trip, clock, wire));
   TETHYS_RETURN_IF_ERROR(wire.SendStream());
   TETHYS_RETURN_IF_ERROR(wire.Receive(&speed.there, sizeof(speed.there)));
   TETHYS_ASSIGN_OR_RETURN(speed.back, wire.ReceiveStream());

@@ -5,6 +5,8 @@
 //   listener -> caller   8 bytes         nonce
 //   caller -> listener   4 + n bytes     n, then a proto::Handshake (runtime/cluster/handshake.h)
 //   20 times             1 byte          from the caller and back
+//   1 to 5 times         1 + 256 KiB     from the caller after a pause, a 1 first; then 1 byte back
+//   caller -> listener   1 byte          0: no further block
 //   caller -> listener   bytes           as many as possible in half a second, then end of stream
 //   listener -> caller   8 bytes         a double: bytes per second received
 //   listener -> caller   bytes           as many as possible in half a second, then end of stream
@@ -21,10 +23,14 @@
 
 namespace tethys {
 
+inline constexpr int64_t kBlockBytes = 256 << 10;
+
 struct LinkSpeed {
   double round_trip = 0;  // Seconds, the least of twenty.
   double there = 0;       // From the caller to the listener, in bytes per second.
   double back = 0;        // From the listener to the caller, likewise.
+  double block =
+      0;  // Seconds from the first byte of kBlockBytes to their receipt, after a pause; the median.
 };
 
 // Serves one caller at a time on a thread of its own, until destroyed. Thread-compatible.

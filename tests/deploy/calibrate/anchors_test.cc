@@ -116,6 +116,12 @@ TEST(ComputerMeterTest, RanksToMeasureFitIntoTheSlots) {
   EXPECT_TRUE(RanksToMeasure(16, 1).empty());
 }
 
+TEST(ComputerMeterTest, ABurstShortensABlock) {
+  EXPECT_NEAR(BurstBytes(100'000, 0.081, 0.001, 1e6), 20'000, 1);
+  EXPECT_EQ(BurstBytes(100'000, 0.2, 0.001, 1e6), 0);
+  EXPECT_EQ(BurstBytes(100'000, 0, 0.001, 1e6), 50'000);
+}
+
 TEST(ComputerMeterTest, DisturbedVisitsArePutAside) {
   std::vector<proto::StepVisit> visits(3);
   for (int i = 0; i < 3; ++i) {
