@@ -91,11 +91,14 @@ class CalibrateTest(unittest.TestCase):
         status, output = self.tethys(*advise, "--deadline=0.001s", "--verify=0")
         self.assertEqual(status, 0, output)
         self.assertIn("Nothing meets the deadline of 1 ms;", output)
-        for flag, message in (("--deadline=soon", "90s, 30m or 2h"), ("--budget=-1", "an amount above 0"),
-                              ("--calibration=missing.json", "missing.json")):
+        for flag, message in (("--deadline=soon", "90s, 30m or 2h"), ("--budget=-1", "an amount above 0")):
             status, output = self.tethys(*advise, "--verify=0", flag)
             self.assertNotEqual(status, 0, output)
             self.assertIn(message, output)
+
+        status, output = self.tethys("advise", self.job, "--calibration=missing.json")
+        self.assertNotEqual(status, 0, output)
+        self.assertIn("missing.json", output)
 
     def test_what_cannot_be_calibrated_is_refused(self):
         for flags, message in ((["--seconds=1"], "--seconds"),
