@@ -141,7 +141,7 @@ absl::StatusOr<BriefTimes> TimesOf(absl::string_view steps_csv, int workers, boo
 
 proto::Overheads OverheadsOf(const std::vector<proto::RunSummary>& runs) {
   proto::Overheads overheads;
-  std::vector<double> processes, startup, plan, first, evaluate, barrier, stop;
+  std::vector<double> processes, startup, plan, first, evaluate, barrier, checkpoint, stop;
   for (const proto::RunSummary& run : runs) {
     const proto::Timing& timing = run.timing();
     processes.push_back(run.workers() + run.servers());
@@ -154,6 +154,9 @@ proto::Overheads OverheadsOf(const std::vector<proto::RunSummary>& runs) {
     if (run.validation().samples() > 0 && run.epochs() > 0) {
       evaluate.push_back(timing.validation_seconds() * run.workers() /
                          static_cast<double>(run.epochs() * run.validation().samples()));
+    }
+    if (run.checkpoints_written() > 0) {
+      checkpoint.push_back(timing.checkpoint_seconds() / run.checkpoints_written());
     }
     if (run.workers() > 1 && run.epochs() > 0) {
       barrier.push_back(timing.barrier_seconds() / static_cast<double>(run.epochs()));
@@ -181,6 +184,7 @@ proto::Overheads OverheadsOf(const std::vector<proto::RunSummary>& runs) {
   overheads.set_first_cpu(median(first));
   overheads.set_evaluate_per_sample(median(evaluate));
   overheads.set_barrier(median(barrier));
+  overheads.set_checkpoint(median(checkpoint));
   overheads.set_stop(median(stop));
   return overheads;
 }

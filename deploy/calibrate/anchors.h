@@ -28,9 +28,8 @@ std::string ShapeText(const JobShape& shape);
 
 // The shapes to run on hosts with `slots` slots in all: each strategy with the fewest processes, with all
 // slots and, from six on, with half of them, so that every resource bounds the step of some run. At least
-// `local`.
-// `local` also runs with a worker's part of `global_batch`, so that what each sample costs is told from what
-// each step does.
+// `local`, which also runs with a worker's part of `global_batch`, so that what each sample costs is told
+// from what each step does.
 std::vector<JobShape> AnchorShapes(int slots, int64_t global_batch);
 
 // The job of a run with about `steps` updates. It trains the model, batch and optimizer of `plan` on

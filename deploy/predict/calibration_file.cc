@@ -33,8 +33,7 @@ absl::Status CheckNumbers(const google::protobuf::Message& message, const std::s
       } else if (field->cpp_type() == field->CPPTYPE_DOUBLE) {
         const double value = field->is_repeated() ? reflection->GetRepeatedDouble(message, field, index)
                                                   : reflection->GetDouble(message, field);
-        const bool signed_value = field->name() == "correlation";
-        if (std::isfinite(value) && (value >= 0 || signed_value)) continue;
+        if (std::isfinite(value) && value >= 0) continue;
         return absl::OutOfRangeError(
             absl::StrFormat("%s: %s.%s is %g; it must be finite and not negative: %s", path,
                             descriptor->name(), field->name(), value, kRemedy));

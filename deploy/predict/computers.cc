@@ -127,10 +127,8 @@ absl::StatusOr<LinkOffer> JobComputers::LinkOf(int host, const std::vector<int>&
                                                 machines_->hosts[from], "' and '", machines_->hosts[to],
                                                 "': calibrate with this host file"));
       }
-      const double rate = link->duplex_rate() > 0 ? std::min(link->duplex_rate(), link->bytes_per_second())
-                                                  : link->bytes_per_second();
-      if (offer.rate > 0 && offer.rate <= rate) continue;
-      offer = {.delay = link->delay(), .rate = rate, .burst = link->burst_bytes()};
+      if (offer.rate > 0 && offer.rate <= link->bytes_per_second()) continue;
+      offer = {.delay = link->delay(), .rate = link->bytes_per_second(), .burst = link->burst_bytes()};
     }
   }
   return offer;

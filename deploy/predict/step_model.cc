@@ -158,11 +158,9 @@ void AddRun(const proto::JobPlan& plan, const JobMachines& machines, const proto
   const auto processes = static_cast<double>(machines.workers.size() + machines.servers.size());
   const double startup = costs.join() + costs.join_per_process() * processes + costs.plan();
   const double first = step + costs.first_cpu();
-  const double checkpoint =
-      costs.checkpoint() +
-      costs.checkpoint_per_byte() * static_cast<double>(ParameterCount(plan) * int64_t{sizeof(float)});
   const double total = startup + costs.first_cpu() + epochs * epoch +
-                       static_cast<double>(plan.test_samples()) * evaluated + checkpoint + costs.stop();
+                       static_cast<double>(plan.test_samples()) * evaluated + costs.checkpoint() +
+                       costs.stop();
   Set(epoch, half, *prediction.mutable_epoch());
   Set(total, half, *prediction.mutable_total());
   Set(per_update / step, half, *prediction.mutable_samples_per_second());

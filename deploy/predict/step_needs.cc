@@ -42,7 +42,6 @@ class NeedsBuilder {
 
  private:
   void AddCompute(ExchangeKind kind) {
-    double independent = 0;
     const JobComputer* slowest = nullptr;
     for (const JobComputer& computer : computers_.computers()) {
       if (computer.workers == 0) continue;
@@ -53,8 +52,6 @@ class NeedsBuilder {
       const double update = kind == ExchangeKind::kServers ? std::min(time.update(), time.step() / 2) : 0;
       const double compute = (time.step() - update) * slowdown;
       needs_.extrapolated = needs_.extrapolated || computer.curve.extrapolated(batch);
-      independent +=
-          1 + (computer.workers - 1) * (1 - std::clamp(computer.calibration->correlation(), 0.0, 1.0));
       if (slowest != nullptr && compute <= needs_.compute) continue;
       slowest = &computer;
       needs_.compute = compute;
@@ -69,10 +66,11 @@ class NeedsBuilder {
     }
     if (slowest == nullptr) return;
     const auto& ratio = slowest->calibration->step_ratio();
+    const double workers = plan_.job().workers();
     const double base = StragglerQuantile(ratio, 1, kLowerQuartile);
     if (base <= 0) return;
-    needs_.straggler_low = StragglerQuantile(ratio, independent, kLowerQuartile) / base;
-    needs_.straggler_mean = StragglerMean(ratio, independent) / base;
+    needs_.straggler_low = StragglerQuantile(ratio, workers, kLowerQuartile) / base;
+    needs_.straggler_mean = StragglerMean(ratio, workers) / base;
   }
 
   double ReadyOf(int64_t range) const {

@@ -90,7 +90,9 @@ TEST(OverheadsTest, StartUpGrowsWithProcesses) {
     timing.set_first_iteration_seconds(0.031);
     timing.set_barrier_seconds(0.04);
     timing.set_validation_seconds(0.4);
-    timing.set_total_seconds(timing.startup_seconds() + 2.5);
+    timing.set_checkpoint_seconds(0.06);
+    runs[i].set_checkpoints_written(2);
+    timing.set_total_seconds(timing.startup_seconds() + 2.56);
     runs[i].mutable_validation()->set_samples(100 * (i + 1));
   }
   const proto::Overheads overheads = OverheadsOf(runs);
@@ -99,6 +101,7 @@ TEST(OverheadsTest, StartUpGrowsWithProcesses) {
   EXPECT_NEAR(overheads.first_cpu(), 0.03, 1e-9);
   EXPECT_NEAR(overheads.barrier(), 0.01, 1e-9);
   EXPECT_NEAR(overheads.evaluate_per_sample(), 1e-3, 1e-9);
+  EXPECT_NEAR(overheads.checkpoint(), 0.03, 1e-9);
   EXPECT_NEAR(overheads.stop(), 0.1, 1e-9);
 }
 
