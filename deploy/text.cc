@@ -2,9 +2,13 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
 
@@ -70,6 +74,24 @@ std::string BytesText(int64_t bytes) {
   }
   const bool fraction = unit > 0 && std::abs(value) < 10;
   return absl::StrFormat("%.*f %s", fraction ? 1 : 0, value, kUnits[unit]);
+}
+
+absl::StatusOr<int64_t> ParseDuration(absl::string_view text, absl::string_view units) {
+  static constexpr std::pair<char, int64_t> kSeconds[] = {{'s', 1}, {'m', 60}, {'h', 3600}, {'d', 86400}};
+  constexpr int64_t kMost = int64_t{36525} * 86400;
+  std::vector<std::string> examples;
+  for (const auto& [letter, unit] : kSeconds) {
+    if (!absl::StrContains(units, letter)) continue;
+    examples.push_back(absl::StrCat("30", std::string(1, letter)));
+    int64_t count = 0;
+    if (text.empty() || text.back() != letter) continue;
+    if (!absl::SimpleAtoi(text.substr(0, text.size() - 1), &count) || count <= 0 || count > kMost / unit)
+      break;
+    return count * unit;
+  }
+  return absl::InvalidArgumentError(absl::StrCat("'", text,
+                                                 "' is no time: write a whole number with a unit, such as ",
+                                                 absl::StrJoin(examples, " or ")));
 }
 
 std::string DurationText(double seconds) {

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "absl/strings/string_view.h"
+#include "runtime/base/status.h"
 
 namespace tethys {
 
@@ -15,6 +16,9 @@ std::string CountText(int64_t count);  // "54,000"
 std::string PluralText(int64_t count, const std::string& noun);
 std::string BytesText(int64_t bytes);      // "512 B", "398 KiB", "1.5 MiB"
 std::string DurationText(double seconds);  // "0:07", "12:34", "1:02:03"
+// A whole number above 0 with one of the letters in `units` ("smhd": seconds, minutes, hours, days), such as
+// "30m", in seconds. InvalidArgument: anything else, or more than 100 years.
+absl::StatusOr<int64_t> ParseDuration(absl::string_view text, absl::string_view units);
 // With three digits that count: "-35.2 us", "4.21 ms", "3.4 s"; from 100 s on as DurationText.
 std::string TimeText(double seconds);
 

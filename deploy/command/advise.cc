@@ -8,10 +8,13 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
 #include "deploy/command/advice_text.h"
 #include "deploy/command/calibration_run.h"
 #include "deploy/command/command.h"
 #include "deploy/command/job_places.h"
+#include "deploy/command/job_prediction.h"
 #include "deploy/command/role_process.h"
 #include "deploy/command/shaped_job.h"
 #include "deploy/launcher/run_directory.h"
@@ -21,7 +24,6 @@
 #include "deploy/predict/step_model.h"
 #include "deploy/process/scratch_directory.h"
 #include "deploy/text.h"
-#include "runtime/base/build_id.h"
 #include "runtime/base/clock.h"
 #include "runtime/base/file.h"
 #include "runtime/base/quantile.h"
@@ -43,27 +45,12 @@ struct Request {
   bool tls = false;
 };
 
-// "90", "90s", "30m", "2h" in seconds. InvalidArgument: anything else.
-absl::StatusOr<double> ParseDuration(const std::string& flag, const std::string& text) {
-  static constexpr std::pair<char, double> kUnits[] = {{'s', 1}, {'m', 60}, {'h', 3600}, {'d', 86400}};
-  std::string number = text;
-  double unit = 1;
-  for (const auto& [letter, seconds] : kUnits) {
-    if (number.empty() || number.back() != letter) continue;
-    unit = seconds;
-    number.pop_back();
-    break;
-  }
-  double value = 0;
-  if (absl::SimpleAtod(number, &value) && value > 0 && value < 1e9) return value * unit;
-  return absl::InvalidArgumentError(
-      absl::StrCat(flag, "=", text, ": write a time above 0, such as 90s, 30m or 2h"));
-}
-
 absl::StatusOr<Request> ReadRequest(const Flags& flags) {
   Request request;
   if (flags.Has("deadline")) {
-    TETHYS_ASSIGN_OR_RETURN(request.goal.deadline, ParseDuration("--deadline", flags.Get("deadline")));
+    const absl::StatusOr<int64_t> deadline = ParseDuration(flags.Get("deadline"), "smhd");
+    if (!deadline.ok()) return Annotate(deadline.status(), "--deadline");
+    request.goal.deadline = static_cast<double>(*deadline);
   }
   if (flags.Has("budget")) {
     double budget = 0;
@@ -77,7 +64,7 @@ absl::StatusOr<Request> ReadRequest(const Flags& flags) {
   TETHYS_ASSIGN_OR_RETURN(const int64_t seconds, flags.GetInteger("seconds", 90, 10, 86400));
   request.verify = static_cast<int>(verify);
   request.seconds = static_cast<double>(seconds);
-  request.tls = flags.Get("tls", flags.Has("hostfile") ? "on" : "off") == "on";
+  TETHYS_ASSIGN_OR_RETURN(request.tls, WantsTls(flags));
   TETHYS_ASSIGN_OR_RETURN(request.base, LoadBaseJob(flags));
   return request;
 }
@@ -86,23 +73,19 @@ absl::StatusOr<Request> ReadRequest(const Flags& flags) {
 absl::StatusOr<proto::Calibration> FindCalibration(const Flags& flags, const Request& request) {
   const BaseJob& base = request.base;
   TETHYS_ASSIGN_OR_RETURN(const ShapedJob local, ShapeJob(base, {"local", 1, 0}));
-  CalibrationKey key = CalibrationKeyOf(local.plan, local.machines, BuildId());
-  key.tls = request.tls;
-  std::string path = flags.Get("calibration");
-  const bool named = !path.empty();
-  if (!named) {
-    TETHYS_ASSIGN_OR_RETURN(path, KeptCalibrationPath(base, request.tls));
-  }
-  const absl::StatusOr<proto::Calibration> kept = ReadCalibration(path);
+  const std::string named = flags.Get("calibration");
+  absl::StatusOr<proto::Calibration> kept = FindCalibration(local.plan, local.machines, request.tls, named);
   if (kept.ok()) {
-    TETHYS_RETURN_IF_ERROR(CheckCalibration(*kept, key, path));
-    PrintLine(absl::StrCat("by the calibration in ", path));
+    const double now = absl::ToDoubleSeconds(absl::Now() - absl::UnixEpoch());
+    PrintLine(absl::StrCat("by what was calibrated ", AgeText(kept->made(), now)));
     return kept;
   }
-  if (named || !absl::IsNotFound(kept.status())) return kept.status();
+  if (!named.empty() || !absl::IsNotFound(kept.status())) return kept.status();
   PrintLine("nothing was calibrated for this build, model and machines, so that comes first");
   TETHYS_ASSIGN_OR_RETURN(const proto::Calibration made,
                           MeasureCalibration(flags, {.base = base, .seconds = request.seconds / 2}));
+  TETHYS_ASSIGN_OR_RETURN(const std::string path,
+                          KeptCalibrationPath(local.plan, local.machines, request.tls));
   TETHYS_RETURN_IF_ERROR(WriteCalibration(path, made));
   return made;
 }

@@ -4,6 +4,7 @@
 #include "deploy/command/calibration_run.h"
 #include "deploy/command/command.h"
 #include "deploy/command/job_places.h"
+#include "deploy/command/job_prediction.h"
 #include "deploy/command/role_process.h"
 #include "deploy/predict/calibration_file.h"
 #include "deploy/text.h"
@@ -11,6 +12,12 @@
 
 namespace tethys {
 namespace {
+
+absl::StatusOr<std::string> PathFor(const Flags& flags, const BaseJob& base, bool tls) {
+  if (flags.Has("out")) return flags.Get("out");
+  TETHYS_ASSIGN_OR_RETURN(const ShapedJob local, ShapeJob(base, {"local", 1, 0}));
+  return KeptCalibrationPath(local.plan, local.machines, tls);
+}
 
 int Calibrate(const Flags& flags) {
   absl::StatusOr<BaseJob> base = LoadBaseJob(flags);
@@ -26,8 +33,7 @@ int Calibrate(const Flags& flags) {
                 absl::IsInvalidArgument(measured.status()) ? kExitBadRequest : kExitFailed);
   }
   std::printf("\n%s", CalibrationText(*measured).c_str());
-  absl::StatusOr<std::string> path = flags.Get("out");
-  if (path->empty()) path = KeptCalibrationPath(*base, measured->tls());
+  const absl::StatusOr<std::string> path = PathFor(flags, *base, measured->tls());
   const absl::Status written = path.ok() ? WriteCalibration(*path, *measured) : path.status();
   if (!written.ok()) return Fail("calibrate", written, kExitFailed);
   std::printf("\nmeasured in %s; kept in %s\n", TimeText(ToSeconds(clock.Now() - begin)).c_str(),

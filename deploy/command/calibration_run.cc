@@ -22,7 +22,6 @@
 #include "deploy/text.h"
 #include "runtime/base/build_id.h"
 #include "runtime/base/clock.h"
-#include "runtime/base/home_folder.h"
 #include "runtime/job/job.h"
 
 namespace tethys {
@@ -178,14 +177,6 @@ class CalibrationRun {
 
 absl::StatusOr<proto::Calibration> MeasureCalibration(const Flags& flags, const CalibrationRequest& request) {
   return CalibrationRun(flags, request).Run();
-}
-
-absl::StatusOr<std::string> KeptCalibrationPath(const BaseJob& base, bool tls) {
-  TETHYS_ASSIGN_OR_RETURN(const std::string home, HomeFolder());
-  TETHYS_ASSIGN_OR_RETURN(const ShapedJob local, ShapeJob(base, {"local", 1, 0}));
-  CalibrationKey key = CalibrationKeyOf(local.plan, local.machines, BuildId());
-  key.tls = tls;
-  return CalibrationPath(home, key);
 }
 
 std::string CalibrationText(const proto::Calibration& calibration) {

@@ -22,10 +22,6 @@ struct CalibrationRequest {
 // A shape that the job or the host file does not allow is left out, with a line on standard output.
 absl::StatusOr<proto::Calibration> MeasureCalibration(const Flags& flags, const CalibrationRequest& request);
 
-// Where `tethys plan`, `tethys train` and `tethys advise` look for it. NotFound: this user has no home
-// folder.
-absl::StatusOr<std::string> KeptCalibrationPath(const BaseJob& base, bool tls);
-
 // Tables of what was measured, for a terminal.
 std::string CalibrationText(const proto::Calibration& calibration);
 

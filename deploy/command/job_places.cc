@@ -100,14 +100,14 @@ absl::Status CheckNeeds(const Flags& flags, const std::vector<proto::Job>& jobs,
   return AskForNeeds(needs, asked, scratch.path());
 }
 
+}  // namespace
+
 absl::StatusOr<bool> WantsTls(const Flags& flags) {
   if (!flags.Has("tls")) return flags.Has("hostfile");
   const std::string wish = flags.Get("tls");
   if (wish == "on" || wish == "off") return wish == "on";
   return absl::InvalidArgumentError(absl::StrCat("--tls=", wish, ": must be on or off"));
 }
-
-}  // namespace
 
 void PrintLine(const std::string& line) {
   std::printf("%s\n", line.c_str());

@@ -10,19 +10,38 @@
 
 namespace tethys {
 
-absl::StatusOr<JobPrediction> PredictJob(const proto::JobPlan& plan, const JobMachines& machines, bool tls,
-                                         const std::string& file) {
+namespace {
+
+CalibrationKey KeyOf(const proto::JobPlan& plan, const JobMachines& machines, bool tls) {
   CalibrationKey key = CalibrationKeyOf(plan, machines, BuildId());
   key.tls = tls;
+  return key;
+}
+
+}  // namespace
+
+absl::StatusOr<std::string> KeptCalibrationPath(const proto::JobPlan& plan, const JobMachines& machines,
+                                                bool tls) {
+  TETHYS_ASSIGN_OR_RETURN(const std::string home, HomeFolder());
+  return CalibrationPath(home, KeyOf(plan, machines, tls));
+}
+
+absl::StatusOr<proto::Calibration> FindCalibration(const proto::JobPlan& plan, const JobMachines& machines,
+                                                   bool tls, const std::string& file) {
   std::string path = file;
   if (path.empty()) {
-    TETHYS_ASSIGN_OR_RETURN(const std::string home, HomeFolder());
-    path = CalibrationPath(home, key);
+    TETHYS_ASSIGN_OR_RETURN(path, KeptCalibrationPath(plan, machines, tls));
   }
-  TETHYS_ASSIGN_OR_RETURN(const proto::Calibration calibration, ReadCalibration(path));
-  TETHYS_RETURN_IF_ERROR(CheckCalibration(calibration, key, path));
+  TETHYS_ASSIGN_OR_RETURN(proto::Calibration calibration, ReadCalibration(path));
+  TETHYS_RETURN_IF_ERROR(CheckCalibration(calibration, KeyOf(plan, machines, tls), path));
+  return calibration;
+}
+
+absl::StatusOr<JobPrediction> PredictJob(const proto::JobPlan& plan, const JobMachines& machines, bool tls,
+                                         const std::string& file) {
+  TETHYS_ASSIGN_OR_RETURN(const proto::Calibration calibration, FindCalibration(plan, machines, tls, file));
   absl::StatusOr<proto::Prediction> prediction = Predict(plan, machines, calibration);
-  if (!prediction.ok()) return Annotate(prediction.status(), path);
+  if (!prediction.ok()) return Annotate(prediction.status(), file.empty() ? "the kept calibration" : file);
   const double now =
       std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
   return JobPrediction{*std::move(prediction),

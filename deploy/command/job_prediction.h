@@ -20,9 +20,19 @@ struct JobPrediction {
   std::string source;  // "calibrated 3 minutes ago; 90 % intervals".
 };
 
-// The calibration in `file` or, if that is empty, the one that the user's cache has for these machines, this
-// build and this model. NotFound: there is none. Otherwise as ReadCalibration and CheckCalibration
-// (deploy/predict/calibration_file.h) and Predict (deploy/predict/step_model.h).
+// Where the calibration of this build, of the plan's model and of these machines is kept. NotFound: this user
+// has no home folder.
+absl::StatusOr<std::string> KeptCalibrationPath(const proto::JobPlan& plan, const JobMachines& machines,
+                                                bool tls);
+
+// The calibration in `file` or, if that is empty, the one that is kept, for this build, model and machines.
+// NotFound: there is none. Otherwise as ReadCalibration and CheckCalibration.
+absl::StatusOr<proto::Calibration> FindCalibration(const proto::JobPlan& plan, const JobMachines& machines,
+                                                   bool tls, const std::string& file);
+
+// The job by the calibration in `file` or, if that is empty, the one that the user's cache has for these
+// machines, this build and this model. NotFound: there is none. Otherwise as ReadCalibration and
+// CheckCalibration (deploy/predict/calibration_file.h) and Predict (deploy/predict/step_model.h).
 absl::StatusOr<JobPrediction> PredictJob(const proto::JobPlan& plan, const JobMachines& machines, bool tls,
                                          const std::string& file);
 

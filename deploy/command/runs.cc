@@ -33,7 +33,7 @@ absl::StatusOr<PruningRules> GivenRules(const Flags& flags) {
     TETHYS_ASSIGN_OR_RETURN(rules.keep, flags.GetInteger("keep", 0, 0, 1'000'000'000));
   }
   if (flags.Has("older_than")) {
-    const absl::StatusOr<int64_t> age = ParseAge(flags.Get("older_than"));
+    const absl::StatusOr<int64_t> age = ParseDuration(flags.Get("older_than"), "hd");
     if (!age.ok()) return Annotate(age.status(), "--older_than");
     rules.older_than = *age;
   }

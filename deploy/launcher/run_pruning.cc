@@ -19,18 +19,6 @@ bool IsRemovable(const ListedRun& run) {
 
 }  // namespace
 
-absl::StatusOr<int64_t> ParseAge(absl::string_view text) {
-  constexpr int64_t kHour = 3600, kDay = 24 * kHour, kMost = 36525 * kDay;
-  const int64_t unit = absl::EndsWith(text, "d") ? kDay : absl::EndsWith(text, "h") ? kHour : 0;
-  int64_t count = 0;
-  if (unit == 0 || !absl::SimpleAtoi(text.substr(0, text.size() - 1), &count) || count <= 0 ||
-      count > kMost / unit) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("'", text, "' is no age: write days or hours, for example 30d or 12h"));
-  }
-  return count * unit;
-}
-
 std::vector<ListedRun> RunsToPrune(const std::vector<ListedRun>& runs, const PruningRules& rules,
                                    int64_t now) {
   std::vector<ListedRun> chosen;

@@ -19,9 +19,6 @@ struct PruningRules {
   absl::optional<int64_t> older_than = {};  // Seconds since the run's last attempt started.
 };
 
-// "30d" or "12h" in seconds. InvalidArgument: anything else, or 0, or more than 100 years.
-absl::StatusOr<int64_t> ParseAge(absl::string_view text);
-
 // The runs to remove, the newest first. Never a running or damaged run, a directory that is no run, or a run
 // of a comparison, which is incomplete without it. None without a rule. `now`: seconds since 1970. Pure.
 std::vector<ListedRun> RunsToPrune(const std::vector<ListedRun>& runs, const PruningRules& rules,

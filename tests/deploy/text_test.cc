@@ -68,6 +68,17 @@ TEST(TableTest, TableWiderThanTerminalIsCutWithKeysRepeated) {
   EXPECT_EQ(Table(columns, rows, 0), Table(columns, rows, 31));
 }
 
+TEST(ParseDurationTest, TakesWholeNumbersWithTheUnitsThatAreAllowed) {
+  constexpr int64_t kDay = 86400;
+  EXPECT_EQ(ParseDuration("30d", "hd").value(), 30 * kDay);
+  EXPECT_EQ(ParseDuration("12h", "hd").value(), kDay / 2);
+  EXPECT_EQ(ParseDuration("90s", "smhd").value(), 90);
+  EXPECT_EQ(ParseDuration("30m", "smhd").value(), 1800);
+  for (const char* wrong : {"", "d", "30", "0d", "-1d", "1.5d", "30s", "9999999999999999999d", "99999d"}) {
+    EXPECT_EQ(ParseDuration(wrong, "hd").status().code(), absl::StatusCode::kInvalidArgument) << wrong;
+  }
+}
+
 TEST(WrapTest, BreaksAtSpacesOnly) {
   EXPECT_EQ(Wrap("one two three\nfour ± five", "  ", 10), "  one two\n  three\n  four ±\n  five\n");
   EXPECT_EQ(Wrap("averylongword", "", 4), "averylongword\n");

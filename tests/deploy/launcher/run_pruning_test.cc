@@ -51,14 +51,6 @@ TEST(RunsToPruneTest, OnlyEndedRunsOfTheFolderItselfAreChosen) {
               ElementsAre("e", "f"));
 }
 
-TEST(ParseAgeTest, TakesDaysAndHoursOnly) {
-  EXPECT_EQ(ParseAge("30d").value(), 30 * kDay);
-  EXPECT_EQ(ParseAge("12h").value(), kDay / 2);
-  for (const char* wrong : {"", "d", "30", "0d", "-1d", "1.5d", "30s", "9999999999999999999d", "99999d"}) {
-    EXPECT_EQ(ParseAge(wrong).status().code(), absl::StatusCode::kInvalidArgument) << wrong;
-  }
-}
-
 TEST(RemoveRunTest, RemovesNeitherARunInUseNorAnotherDirectory) {
   testing::TempDirectory folder;
   const std::string run = folder.path() + "/run", other = folder.path() + "/other";
