@@ -48,15 +48,6 @@ std::vector<int64_t> BatchesToMeasure(int64_t global_batch, int ranks);
 // Numbers of ranks to measure on a computer: 2, its cores and its slots, ascending; none above `slots`.
 std::vector<int> RanksToMeasure(int cores, int slots);
 
-// The bytes that a link takes at once before its rate holds, from the time of a block of `bytes` that begins
-// on an idle link: T = delay + (bytes - burst) / rate. From 0 to half of the block, since with more the rate
-// is not seen.
-double BurstBytes(int64_t bytes, double seconds, double delay, double rate);
-
-// One batch's time from several visits: lower quartiles over those that were not disturbed or, if all were,
-// over all. Requires a visit.
-proto::BatchTime BatchTimeOf(const std::vector<proto::StepVisit>& visits);
-
 }  // namespace tethys
 
 #endif  // TETHYS_DEPLOY_CALIBRATE_COMPUTER_METER_H_

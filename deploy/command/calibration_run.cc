@@ -81,7 +81,7 @@ absl::Status AddLinks(const BaseJob& base, const Flags& flags, const std::string
       added.set_to(target);
       added.set_delay(link.speed->round_trip / 2);
       added.set_bytes_per_second(rate);
-      added.set_burst_bytes(BurstBytes(kBlockBytes, link.speed->block, link.speed->round_trip / 2, rate));
+      added.set_burst_bytes(BurstBytes(*link.speed));
     };
     add(from, to, link.speed->there);
     add(to, from, link.speed->back);

@@ -221,6 +221,11 @@ class ThreadedListener final : public LinkListener {
 
 }  // namespace
 
+double BurstBytes(const LinkSpeed& speed) {
+  const auto size = static_cast<double>(kBlockBytes);
+  return std::clamp(size - (speed.block - speed.round_trip / 2) * speed.there, 0.0, size / 2);
+}
+
 absl::StatusOr<std::unique_ptr<LinkListener>> LinkListener::Start(const JobSecret& secret,
                                                                   const std::string& host) {
   TETHYS_ASSIGN_OR_RETURN(FileDescriptor listener, ListenTcp({.host = host, .port = 0}));

@@ -33,6 +33,10 @@ struct LinkSpeed {
       0;  // Seconds from the first byte of kBlockBytes to their receipt, after a pause; the median.
 };
 
+// The bytes that the link takes at once, before its rate holds: a block takes delay + (kBlockBytes - burst) /
+// rate. Between 0 and half of a block, since with more the rate would not be seen.
+double BurstBytes(const LinkSpeed& speed);
+
 // Serves one caller at a time on a thread of its own, until destroyed. Thread-compatible.
 class LinkListener {
  public:

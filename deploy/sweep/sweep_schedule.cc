@@ -6,6 +6,7 @@
 #include <set>
 #include <utility>
 
+#include "deploy/sweep/batch_time.h"
 #include "runtime/base/quantile.h"
 #include "runtime/base/random.h"
 
@@ -18,6 +19,16 @@ constexpr size_t kReferencesAround = 5;  // Whose median is the reference's time
 
 bool WasDisturbed(const proto::StepVisit& visit) { return visit.disturbed(); }
 double StepOf(const proto::StepVisit& visit) { return visit.step(); }
+
+// The visit as it would have been at the machine's usual speed.
+proto::StepVisit WithoutDrift(proto::StepVisit visit, double drift) {
+  visit.set_step(visit.step() / drift);
+  visit.set_forward(visit.forward() / drift);
+  visit.set_backward(visit.backward() / drift);
+  visit.set_update(visit.update() / drift);
+  for (double& ready : *visit.mutable_ready()) ready /= drift;
+  return visit;
+}
 
 }  // namespace
 
@@ -128,35 +139,16 @@ RoundTimes SweepSchedule::Times(double (*pick)(const proto::StepVisit&)) const {
 
 std::vector<proto::BatchTime> SweepSchedule::BatchTimes() const {
   const RoundTimes steps = Times(StepOf);
-  const std::vector<double> step = LowerQuartiles(steps);
-  const std::vector<double> forward =
-      LowerQuartiles(Times([](const auto& visit) { return visit.forward(); }));
-  const std::vector<double> backward =
-      LowerQuartiles(Times([](const auto& visit) { return visit.backward(); }));
-  const std::vector<double> update = LowerQuartiles(Times([](const auto& visit) { return visit.update(); }));
-  std::vector<proto::BatchTime> times(step.size());
-  for (size_t i = 0; i < times.size(); ++i) {
-    times[i].set_batch(std::llround(steps.batch[i]));
-    times[i].set_step(step[i]);
-    for (const std::vector<double>& round : steps.time) times[i].add_round(round[i]);
-    times[i].set_forward(forward[i]);
-    times[i].set_backward(backward[i]);
-    times[i].set_update(update[i]);
-    std::vector<double> plans;
-    std::vector<std::vector<double>> ready;
-    for (const Visit& visit : visits_) {
-      if (visit.result.batch() != times[i].batch() || visit.reference) continue;
-      times[i].set_visits(times[i].visits() + 1);
-      times[i].set_disturbed(times[i].disturbed() + WasDisturbed(visit.result));
-      times[i].set_forecast_bytes(visit.result.forecast_bytes());
-      times[i].set_measured_bytes(std::max(times[i].measured_bytes(), visit.result.measured_bytes()));
-      plans.push_back(visit.result.plan_seconds());
-      ready.resize(static_cast<size_t>(visit.result.ready_size()));
-      for (int r = 0; r < visit.result.ready_size(); ++r)
-        ready[r].push_back(visit.result.ready(r) / visit.result.step());
+  const std::vector<double> drift = Drift();
+  std::vector<proto::BatchTime> times;
+  for (size_t i = 0; i < steps.size(); ++i) {
+    std::vector<proto::StepVisit> visits;
+    for (size_t v = 0; v < visits_.size(); ++v) {
+      if (visits_[v].reference || visits_[v].result.batch() != std::llround(steps.batch[i])) continue;
+      visits.push_back(WithoutDrift(visits_[v].result, drift[v]));
     }
-    times[i].set_plan_seconds(Quantile(std::move(plans), 0.25));
-    for (std::vector<double>& shares : ready) times[i].add_ready(Median(std::move(shares)) * step[i]);
+    proto::BatchTime& time = times.emplace_back(BatchTimeOf(visits));
+    for (const std::vector<double>& round : steps.time) time.add_round(round[i]);
   }
   return times;
 }

@@ -4,7 +4,6 @@
 #include <gtest/gtest.h>
 
 #include "absl/strings/str_cat.h"
-#include "deploy/calibrate/computer_meter.h"
 #include "tests/deploy/predict/predict_fixture.h"
 
 namespace tethys {
@@ -103,40 +102,6 @@ TEST(OverheadsTest, StartUpGrowsWithProcesses) {
   EXPECT_NEAR(overheads.evaluate_per_sample(), 1e-3, 1e-9);
   EXPECT_NEAR(overheads.checkpoint(), 0.03, 1e-9);
   EXPECT_NEAR(overheads.stop(), 0.1, 1e-9);
-}
-
-TEST(ComputerMeterTest, BatchesReachFromAWorkersPartToTwiceTheGlobalBatch) {
-  const std::vector<int64_t> batches = BatchesToMeasure(128, 8);
-  EXPECT_EQ(batches.front(), 16);
-  EXPECT_EQ(batches.back(), 256);
-  EXPECT_LE(batches.size(), 7U);
-  EXPECT_THAT(BatchesToMeasure(1, 4), ElementsAre(1, 2));
-}
-
-TEST(ComputerMeterTest, RanksToMeasureFitIntoTheSlots) {
-  EXPECT_THAT(RanksToMeasure(2, 9), ElementsAre(2, 9));
-  EXPECT_THAT(RanksToMeasure(16, 4), ElementsAre(2, 4));
-  EXPECT_TRUE(RanksToMeasure(16, 1).empty());
-}
-
-TEST(ComputerMeterTest, ABurstShortensABlock) {
-  EXPECT_NEAR(BurstBytes(100'000, 0.081, 0.001, 1e6), 20'000, 1);
-  EXPECT_EQ(BurstBytes(100'000, 0.2, 0.001, 1e6), 0);
-  EXPECT_EQ(BurstBytes(100'000, 0, 0.001, 1e6), 50'000);
-}
-
-TEST(ComputerMeterTest, DisturbedVisitsArePutAside) {
-  std::vector<proto::StepVisit> visits(3);
-  for (int i = 0; i < 3; ++i) {
-    visits[i].set_batch(8);
-    visits[i].set_step(i == 2 ? 9e-3 : 1e-3);
-    visits[i].add_ready(visits[i].step() / 2);
-    visits[i].set_disturbed(i == 2);
-  }
-  const proto::BatchTime time = BatchTimeOf(visits);
-  EXPECT_NEAR(time.step(), 1e-3, 1e-9);
-  EXPECT_NEAR(time.ready(0), 0.5e-3, 1e-9);
-  EXPECT_EQ(time.disturbed(), 1);
 }
 
 }  // namespace

@@ -48,6 +48,17 @@ TEST(LinkMeterTest, SilentCallerDoesNotBlockOthers) {
   EXPECT_TRUE(MeasureLink(secret, listener->address()).ok());
 }
 
+TEST(BurstTest, ABurstShortensABlock) {
+  const double size = kBlockBytes;
+  LinkSpeed speed{.round_trip = 0.002, .there = 1e6};
+  speed.block = 0.001 + (size - 20'000) / speed.there;
+  EXPECT_NEAR(BurstBytes(speed), 20'000, 1);
+  speed.block *= 2;
+  EXPECT_EQ(BurstBytes(speed), 0);
+  speed.block = 0;
+  EXPECT_EQ(BurstBytes(speed), size / 2);
+}
+
 TEST(LinkMeterTest, MissingListenerIsError) {
   const JobSecret secret = Secret();
   std::unique_ptr<LinkListener> listener = Listen(secret);

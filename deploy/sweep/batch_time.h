@@ -1,0 +1,18 @@
+// What several visits of one batch say together: sweeps and calibrations make a time of them. Pure; any
+// thread.
+#ifndef TETHYS_DEPLOY_SWEEP_BATCH_TIME_H_
+#define TETHYS_DEPLOY_SWEEP_BATCH_TIME_H_
+
+#include <vector>
+
+#include "proto/sweep.pb.h"
+
+namespace tethys {
+
+// Lower quartiles over the visits that were not disturbed or, if all were, over all; `error` and `round` are
+// left out. Requires a visit, and visits of one batch.
+proto::BatchTime BatchTimeOf(const std::vector<proto::StepVisit>& visits);
+
+}  // namespace tethys
+
+#endif  // TETHYS_DEPLOY_SWEEP_BATCH_TIME_H_
