@@ -2,6 +2,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "deploy/command/calibration_run.h"
+#include "deploy/command/calibration_text.h"
 #include "deploy/command/command.h"
 #include "deploy/command/job_places.h"
 #include "deploy/command/job_prediction.h"

@@ -22,9 +22,6 @@ struct CalibrationRequest {
 // A shape that the job or the host file does not allow is left out, with a line on standard output.
 absl::StatusOr<proto::Calibration> MeasureCalibration(const Flags& flags, const CalibrationRequest& request);
 
-// Tables of what was measured, for a terminal.
-std::string CalibrationText(const proto::Calibration& calibration);
-
 }  // namespace tethys
 
 #endif  // TETHYS_DEPLOY_COMMAND_CALIBRATION_RUN_H_

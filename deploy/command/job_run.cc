@@ -64,7 +64,7 @@ void AddResults(const std::string& run_dir, TensorboardLog& log) {
   log.AddResults(summary.ok() ? *summary : proto::RunSummary(), steps.ok() ? *steps : "");
 }
 
-// For runs that show nothing.
+// Takes the events of a run and shows nothing.
 class SilentListener final : public ProgressListener {
  public:
   void OnEvent(const proto::ProgressEvent&) override {}
