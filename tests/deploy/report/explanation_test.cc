@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_join.h"
 #include "deploy/report/prediction_sentence.h"
+#include "tests/deploy/report/report_values.h"
 
 namespace tethys {
 namespace {
@@ -13,13 +14,7 @@ using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-proto::ReportValue Value(double mean, double deviation) {
-  proto::ReportValue value;
-  value.set_count(3);
-  value.set_mean(mean);
-  value.set_deviation(deviation);
-  return value;
-}
+proto::ReportValue OfThree(double mean, double deviation) { return Value(3, mean, deviation); }
 
 class ExplanationTest : public ::testing::Test {
  protected:
@@ -30,11 +25,11 @@ class ExplanationTest : public ::testing::Test {
     variant.set_strategy(strategy);
     variant.set_short_name(strategy);
     variant.set_runs(3);
-    *variant.mutable_seconds() = Value(seconds, 0.1);
-    *variant.mutable_step_seconds() = Value(compute + exchange, 0.1);
-    *variant.mutable_compute_seconds() = Value(compute, 0.1);
-    *variant.mutable_exchange_seconds() = Value(exchange, 0.1);
-    *variant.mutable_test_accuracy() = Value(0.87, 0.001);
+    *variant.mutable_seconds() = OfThree(seconds, 0.1);
+    *variant.mutable_step_seconds() = OfThree(compute + exchange, 0.1);
+    *variant.mutable_compute_seconds() = OfThree(compute, 0.1);
+    *variant.mutable_exchange_seconds() = OfThree(exchange, 0.1);
+    *variant.mutable_test_accuracy() = OfThree(0.87, 0.001);
     return variant;
   }
   // Adds a machine with two cores; both loads are in percent of one core.
@@ -74,9 +69,9 @@ TEST_F(ExplanationTest, SplitsTrainingTimesAndTheirDifference) {
 }
 
 TEST_F(ExplanationTest, StallsThatTakeAVisibleShare_AreNamed) {
-  *Add("mirrored", 10, 6, 1).mutable_record_stall_seconds() = Value(0.01, 0);
-  *Add("ps_async", 14, 6.5, 1.2).mutable_record_stall_seconds() = Value(3, 0.1);
-  *report_.mutable_variant(1)->mutable_data_seconds() = Value(2, 0.1);
+  *Add("mirrored", 10, 6, 1).mutable_record_stall_seconds() = OfThree(0.01, 0);
+  *Add("ps_async", 14, 6.5, 1.2).mutable_record_stall_seconds() = OfThree(3, 0.1);
+  *report_.mutable_variant(1)->mutable_data_seconds() = OfThree(2, 0.1);
   EXPECT_THAT(Text(), HasSubstr("and 3 s for all else (data, updates, ends of epochs)"));
   EXPECT_THAT(Text(), HasSubstr("2.00 ± 0.25 s (14 %) to get batches of data, 3.00 ± 0.25 s (21 %) to wait "
                                 "until the records of its steps were sent to the chief, and 1.3 s for all "
@@ -138,7 +133,7 @@ TEST_F(ExplanationTest, StalenessIsNotNamedAsCauseOfAccuracy) {
   ps.mutable_summary()->mutable_communication()->set_mean_staleness(2.3);
   ps.mutable_summary()->mutable_communication()->add_staleness()->set_staleness(6);
   EXPECT_THAT(Text(), AllOf(HasSubstr("2.3 updates old on average, 6 at most"), Not(HasSubstr("accuracy"))));
-  *ps.mutable_test_accuracy() = Value(0.8, 0.001);
+  *ps.mutable_test_accuracy() = OfThree(0.8, 0.001);
   EXPECT_THAT(Text(), HasSubstr("is not measured: the number of updates differs, too (100 and 300)"));
 }
 

@@ -6,6 +6,7 @@
 #include "deploy/report/cautions.h"
 #include "deploy/report/ranking.h"
 #include "deploy/report/variant_name.h"
+#include "tests/deploy/report/report_values.h"
 
 namespace tethys {
 namespace {
@@ -15,14 +16,6 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::Not;
 using ::testing::StartsWith;
-
-proto::ReportValue Value(int count, double mean, double deviation = 0) {
-  proto::ReportValue value;
-  value.set_count(count);
-  value.set_mean(mean);
-  value.set_deviation(deviation);
-  return value;
-}
 
 class HeadlineTest : public ::testing::Test {
  protected:

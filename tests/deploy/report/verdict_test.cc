@@ -6,6 +6,7 @@
 #include "absl/strings/str_join.h"
 #include "deploy/report/ranking.h"
 #include "deploy/report/report_value.h"
+#include "tests/deploy/report/report_values.h"
 
 namespace tethys {
 namespace {
@@ -14,14 +15,6 @@ using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::Not;
 using ::testing::StartsWith;
-
-proto::ReportValue Value(int count, double mean, double deviation = 0) {
-  proto::ReportValue value;
-  value.set_count(count);
-  value.set_mean(mean);
-  value.set_deviation(deviation);
-  return value;
-}
 
 class VerdictTest : public ::testing::Test {
  protected:
