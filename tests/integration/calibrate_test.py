@@ -2,36 +2,11 @@
 """Tests of `tethys calibrate` and of what uses a calibration, with real processes. Times are not judged here."""
 import json
 import os
-import tempfile
 import unittest
 
-from tethys_run import command, heed_signals
+from tethys_run import FolderTest, command, heed_signals
 
-JOB = """
-model {
-  layer { flatten {} }
-  layer { dense { units: 16 activation: RELU } }
-  layer { dense { units: 10 } }
-}
-data { synthetic { noise { shape: [ 8, 8, 1 ] } train_samples: 4096 } classes: 10 }
-optimizer { sgd { momentum: 0.9 } learning_rate: 0.1 }
-global_batch_size: 64
-epochs: 1
-"""
-
-
-class CalibrateTest(unittest.TestCase):
-    def setUp(self):
-        folder = tempfile.TemporaryDirectory(prefix="tethys-calibrate-")
-        self.addCleanup(folder.cleanup)
-        self.folder = folder.name
-        self.job = self.write("job.textproto", JOB)
-
-    def write(self, name, text):
-        with open(f"{self.folder}/{name}", "w", encoding="utf-8") as file:
-            file.write(text)
-        return f"{self.folder}/{name}"
-
+class CalibrateTest(FolderTest):
     def tethys(self, *arguments):
         return command(arguments, cwd=self.folder)
 

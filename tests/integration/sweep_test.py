@@ -6,42 +6,20 @@ import json
 import os
 import signal
 import subprocess
-import tempfile
 import time
 import unittest
 
-from tethys_run import PATIENCE, TETHYS, command, heed_signals
-
-JOB = """
-model {
-  layer { flatten {} }
-  layer { dense { units: 16 activation: RELU } }
-  layer { dense { units: 10 } }
-}
-data { synthetic { noise { shape: [ 8, 8, 1 ] } train_samples: 100 } classes: 10 }
-optimizer { sgd { momentum: 0.9 } learning_rate: 0.1 }
-global_batch_size: 16
-epochs: 1
-"""
-
+from tethys_run import PATIENCE, TETHYS, FolderTest, command, heed_signals
 
 def children(pid):
     with open(f"/proc/{pid}/task/{pid}/children", encoding="utf-8") as file:
         return file.read().split()
 
 
-class SweepTest(unittest.TestCase):
+class SweepTest(FolderTest):
     def setUp(self):
-        folder = tempfile.TemporaryDirectory(prefix="tethys-sweep-")
-        self.addCleanup(folder.cleanup)
-        self.folder = folder.name
-        self.job = self.write("job.textproto", JOB)
+        super().setUp()
         self.run_dir = f"{self.folder}/run"
-
-    def write(self, name, text):
-        with open(f"{self.folder}/{name}", "w", encoding="utf-8") as file:
-            file.write(text)
-        return f"{self.folder}/{name}"
 
     def sweep(self, *flags):
         return command(["sweep", self.job, f"--run_dir={self.run_dir}", "--memory=64", *flags])

@@ -103,6 +103,35 @@ def command(arguments, **options):
     return done.returncode, done.stdout
 
 
+# Samples are computed, so that the job needs no files.
+SMALL_JOB = """
+model {
+  layer { flatten {} }
+  layer { dense { units: 16 activation: RELU } }
+  layer { dense { units: 10 } }
+}
+data { synthetic { noise { shape: [ 8, 8, 1 ] } train_samples: 4096 } classes: 10 }
+optimizer { sgd { momentum: 0.9 } learning_rate: 0.1 }
+global_batch_size: 64
+epochs: 1
+"""
+
+
+class FolderTest(unittest.TestCase):
+    """Tests in a folder of their own, with SMALL_JOB in `self.job`."""
+
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory(prefix="tethys-test-")
+        self.addCleanup(folder.cleanup)
+        self.folder = folder.name
+        self.job = self.write("job.textproto", SMALL_JOB)
+
+    def write(self, name, text):
+        with open(f"{self.folder}/{name}", "w", encoding="utf-8") as file:
+            file.write(text)
+        return f"{self.folder}/{name}"
+
+
 def processes_of(directory):
     """{pid: command line} of live processes whose standard error is a file in `directory`: all but the launcher."""
     found = {}
