@@ -13,7 +13,7 @@ import time
 import unittest
 
 import namespaces
-from tethys_run import TETHYS, command
+from tethys_run import SANITIZED, TETHYS, command
 
 # A copy of the command, which no build replaces during the test.
 FOLDER = tempfile.TemporaryDirectory(prefix="tethys-hosts-check-test-")
@@ -80,6 +80,8 @@ class HostsCheckTest(unittest.TestCase):
             for trace in ("tethys link", "tethys-check"):
                 self.wait(lambda: trace not in self.processes(machine), f"end of {trace} on {machine}")
 
+    @unittest.skipIf(SANITIZED, "a sweep bounds the memory of a meter, in which AddressSanitizer may wait for ever to "
+                                "print its own lack of memory")
     def test_sweep_measures_one_host_of_each_kind_by_ssh(self):
         self.install("slave1", "slave2")
         home = self.cluster["master"].home
