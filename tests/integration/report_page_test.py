@@ -1,15 +1,19 @@
 #!/usr/bin/env python3
 """Tests of the HTML reports in a browser: their scripts run without an error and draw what a reader is to see. Needs
 Chromium; a skipped test says so. The pages are opened as files, so nothing that they need may come from a network."""
+import functools
+import http.server
 import json
 import os
 import re
 import shutil
 import subprocess
 import tempfile
+import threading
 import unittest
 
 from tethys_run import PATIENCE, command
+from live_view import View
 
 BROWSER = next(filter(None, map(shutil.which, ["chromium", "chromium-browser", "google-chrome"])), None)
 JOB = """
@@ -34,6 +38,11 @@ factor {
 }
 repeats: 2
 """
+
+
+class QuietHandler(http.server.SimpleHTTPRequestHandler):
+    def log_message(self, *_):
+        pass
 
 
 @unittest.skipUnless(BROWSER, "no Chromium is installed, so the scripts of the pages are not run")
@@ -63,6 +72,24 @@ class ReportPageTest(unittest.TestCase):
             capture_output=True, text=True, timeout=PATIENCE, check=False)
         self.assertEqual(re.findall(r".*CONSOLE.*", result.stderr), [])
         return result.stdout
+
+    def widths(self, page, *widths):
+        """The width that the content of a page takes in a frame of each width, in pixels: Chromium's own windows are no
+        narrower than 500."""
+        frames = "".join(f'<iframe src="/{page}" style="width: {width}px"></iframe>' for width in widths)
+        self.write("frames.html", frames + """<script>onload = () => { document.body.dataset.widths = [...document.querySelectorAll(
+          "iframe")].map(frame => frame.contentDocument.documentElement.scrollWidth); };</script>""")
+        handler = functools.partial(QuietHandler, directory=self.folder)
+        with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+            threading.Thread(target=server.serve_forever, daemon=True).start()
+            result = subprocess.run(
+                [BROWSER, "--headless", "--no-sandbox", "--disable-gpu", "--virtual-time-budget=5000",
+                 f"--user-data-dir={self.folder}/profile", "--dump-dom", f"http://127.0.0.1:{server.server_port}/frames.html"],
+                capture_output=True, text=True, timeout=PATIENCE, check=False)
+            server.shutdown()
+        found = re.search(r'data-widths="([\d,]+)"', result.stdout)
+        self.assertIsNotNone(found, result.stdout + result.stderr)
+        return [int(width) for width in found.group(1).split(",")]
 
     def compare(self, *flags):
         self.tethys("compare", self.job, f"--run_dir={self.folder}/runs", "--strategies=local,mirrored,ps_async",
@@ -117,6 +144,16 @@ class ReportPageTest(unittest.TestCase):
         study = self.write("study.textproto", STUDY)
         self.tethys("study", "run", study, f"--run_dir={self.folder}/study", "--max_others_cpu=100")
         self.assertGreater(self.opened("study/study.html").count("<canvas"), 0)
+
+    def test_live_page_needs_no_scrolling_sideways_on_a_telephone(self):
+        run = f"{self.folder}/a_directory_with_a_name_that_is_longer_than_any_line_of_a_telephone"
+        self.tethys("train", self.job, f"--run_dir={run}")
+        with View(run) as view:
+            status, _, body = view.ask("/")
+        self.assertEqual(status, 200)
+        self.write("live.html", body)
+        for width, frame in zip(self.widths("live.html", 390, 1280), (390, 1280)):
+            self.assertLessEqual(width, frame)
 
 
 if __name__ == "__main__":
