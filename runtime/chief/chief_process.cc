@@ -348,6 +348,7 @@ class ChiefProcess final : public ChiefEvents {
     ResourceSampler::Samples samples;
     sampler_->Collect(samples);
     if (samples.empty()) return;
+    controller_->AddChiefSamples(host_, samples);
     KeepOwn(samples);
     WarnOnce(resources_->HandOn());
   }

@@ -79,6 +79,11 @@ class JobController {
   // The task's current incarnation; orders to the task are sent to it.
   uint32_t incarnation(TaskId task) const { return roster_.at(task).member.incarnation(); }
 
+  // Samples of the chief's own process and machine, for the next pulse.
+  void AddChiefSamples(const std::string& host, const PulseBook::Samples& samples) {
+    pulses_.AddChiefSamples(host, samples);
+  }
+
  private:
   // One handler per message.
   void OnJoin(TaskId id, uint32_t incarnation, const proto::Join& join, Nanoseconds now, Actions& actions);

@@ -154,7 +154,7 @@ void JobController::OnHeartbeat(TaskId id, const proto::Heartbeat& heartbeat, Na
       std::clamp(heartbeat.clock_offset_ns(), -kMostClockOffset, kMostClockOffset));
   task.step = std::max(task.step, heartbeat.step());
   if (!heartbeat.resources().empty() && heartbeat.resources_size() <= kMaxSamplesPerBeat) {
-    pulses_.AddSamples(id, heartbeat.resources());
+    pulses_.AddSamples(id, task.member.host(), heartbeat.resources());
     actions.push_back(
         KeepResources{id, task.member.host(), heartbeat.resources(), task.heartbeat.clock_offset_ns()});
   }

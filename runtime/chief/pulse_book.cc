@@ -60,17 +60,47 @@ void PulseBook::AddSteps(int worker, const proto::StepRecords& records) {
     entry.step.Add(seconds);
     entry.compute.Add(ToSeconds(record.data_ns() + record.forward_ns() + record.backward_ns()));
     entry.exchange.Add(ToSeconds(record.exchange_ns()));
-    entry.staleness_sum += static_cast<double>(record.staleness());
+    const int64_t staleness = std::max<int64_t>(record.staleness(), 0);
+    entry.staleness_sum += static_cast<double>(staleness);
+    ++staleness_counts_[std::min<size_t>(static_cast<size_t>(staleness), kStalenessCounts - 1)];
     ++entry.steps;
     ++buckets_[BucketOf(seconds)];
     step_seconds_sum_ += seconds;
   }
 }
 
-void PulseBook::AddSamples(TaskId task,
-                           const google::protobuf::RepeatedPtrField<proto::ResourceSample>& samples) {
+void PulseBook::AddSamples(TaskId task, const std::string& host, const Samples& samples) {
   for (const proto::ResourceSample& sample : samples) {
-    if (!sample.machine() && sample.interval_ns() > 0) last_sample_[task] = sample;
+    if (sample.interval_ns() <= 0) continue;
+    (sample.machine() ? machine_sample_[host] : last_sample_[task]) = sample;
+  }
+}
+
+void PulseBook::AddChiefSamples(const std::string& host, const Samples& samples) {
+  for (const proto::ResourceSample& sample : samples) {
+    if (sample.interval_ns() <= 0) continue;
+    (sample.machine() ? machine_sample_[host] : chief_sample_) = sample;
+  }
+}
+
+void PulseBook::AddMachines(const Roster& roster, proto::Pulse& pulse) const {
+  for (const auto& [host, sample] : machine_sample_) {
+    if (sample.boot_id().empty()) continue;  // Which processes share its cores is not known.
+    const auto cpu_here = [&](const proto::ResourceSample& of_process) {
+      return of_process.interval_ns() > 0 && of_process.boot_id() == sample.boot_id()
+                 ? of_process.cpu_percent()
+                 : 0;
+    };
+    double own = cpu_here(chief_sample_);
+    for (const auto& [id, task] : roster.tasks()) {
+      const auto found = last_sample_.find(id);
+      if (found != last_sample_.end() && !task.lost && !task.gone) own += cpu_here(found->second);
+    }
+    proto::MachinePulse& machine = *pulse.add_machine();
+    machine.set_host(host);
+    machine.set_cpu_percent(sample.cpu_percent());
+    machine.set_job_cpu_percent(own);
+    machine.set_cores(sample.cores());
   }
 }
 
@@ -79,6 +109,12 @@ proto::Pulse PulseBook::Take(const Roster& roster, Nanoseconds now, double secon
   pulse.set_seconds(seconds);
   pulse.mutable_step_bucket()->Assign(buckets_.begin(), buckets_.end());
   pulse.set_step_seconds_sum(step_seconds_sum_);
+  if (stale_) {
+    size_t size = kStalenessCounts;
+    while (size > 0 && staleness_counts_[size - 1] == 0) --size;
+    pulse.mutable_staleness_count()->Assign(staleness_counts_.begin(), staleness_counts_.begin() + size);
+  }
+  AddMachines(roster, pulse);
   const int64_t usual = roster.UsualStep();
   for (const proto::Role role : {proto::WORKER, proto::PS}) {
     for (const auto& [id, task] : roster.tasks()) {

@@ -9,6 +9,7 @@
 #include <array>
 #include <cstdint>
 #include <map>
+#include <string>
 #include <vector>
 
 #include "proto/telemetry.pb.h"
@@ -22,13 +23,18 @@ class PulseBook {
  public:
   static constexpr size_t kMostSteps = 256;
   static constexpr size_t kBuckets = 20;
+  static constexpr size_t kStalenessCounts = 64;
 
   // `stale`: whether gradients may be applied later than they were computed for, so that staleness is told.
   explicit PulseBook(bool stale) : stale_(stale) {}
 
   // Requires records that JobController has checked.
   void AddSteps(int worker, const proto::StepRecords& records);
-  void AddSamples(TaskId task, const google::protobuf::RepeatedPtrField<proto::ResourceSample>& samples);
+  using Samples = google::protobuf::RepeatedPtrField<proto::ResourceSample>;
+  // `host`: the task's.
+  void AddSamples(TaskId task, const std::string& host, const Samples& samples);
+  // Of the chief's own process and machine.
+  void AddChiefSamples(const std::string& host, const Samples& samples);
 
   // The pulse of what was added since the last one. `seconds`: since the chief started.
   proto::Pulse Take(const Roster& roster, Nanoseconds now, double seconds);
@@ -46,11 +52,16 @@ class PulseBook {
     int64_t steps = 0;
   };
 
+  void AddMachines(const Roster& roster, proto::Pulse& pulse) const;
+
   const bool stale_;
   std::map<int, Worker> workers_;  // Since the last pulse.
   std::map<TaskId, proto::ResourceSample> last_sample_;
+  proto::ResourceSample chief_sample_;                           // An interval of 0: there is none yet.
+  std::map<std::string, proto::ResourceSample> machine_sample_;  // By host.
   std::array<int64_t, kBuckets> buckets_{};
   double step_seconds_sum_ = 0;
+  std::array<int64_t, kStalenessCounts> staleness_counts_{};
 };
 
 }  // namespace tethys

@@ -1,10 +1,16 @@
 // Pulses made from records of steps, samples of resources and the roster.
 #include "runtime/chief/pulse_book.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
 
 namespace tethys {
 namespace {
+
+using ::testing::ElementsAre;
 
 class PulseBookTest : public ::testing::Test {
  protected:
@@ -109,13 +115,52 @@ TEST_F(PulseBookTest, RatesAreThoseOfTheLastSampleOfTheProcess) {
   own.set_network_out_bytes(1000);
   samples.Add()->set_machine(true);
   samples.Add();  // An interval of 0 has no rates.
-  book_.AddSamples({proto::WORKER, 1}, samples);
+  book_.AddSamples({proto::WORKER, 1}, "slave1", samples);
   const proto::Pulse pulse = Take();
   EXPECT_FALSE(pulse.task(0).has_cpu_percent());
   EXPECT_EQ(pulse.task(1).cpu_percent(), 150);
   EXPECT_EQ(pulse.task(1).network_in_bytes_per_second(), 2000);
   EXPECT_EQ(pulse.task(1).network_out_bytes_per_second(), 500);
   EXPECT_FALSE(pulse.task(1).has_gpu_percent());
+}
+
+TEST_F(PulseBookTest, StepsAreCountedByStalenessOverTheJob) {
+  Steps(0, 2, 10, 0);
+  Take();
+  Steps(1, 3, 10, 2);
+  EXPECT_THAT(Take().staleness_count(), ElementsAre(2, 0, 3));
+  Steps(2, 1, 10, 1'000'000);
+  const proto::Pulse pulse = Take();
+  ASSERT_EQ(pulse.staleness_count_size(), 64);
+  EXPECT_EQ(pulse.staleness_count(63), 1);
+}
+
+TEST_F(PulseBookTest, MachineHasTheCpuOfTheJobsProcessesOnThatComputer) {
+  const auto sample = [](bool machine, const char* boot_id, double cpu_percent) {
+    proto::ResourceSample sample;
+    sample.set_machine(machine);
+    sample.set_boot_id(boot_id);
+    sample.set_interval_ns(kSecond);
+    sample.set_cpu_percent(cpu_percent);
+    sample.set_cores(2);
+    return sample;
+  };
+  const auto samples = [](const std::vector<proto::ResourceSample>& all) {
+    return PulseBook::Samples(all.begin(), all.end());
+  };
+  book_.AddChiefSamples("master", samples({sample(false, "a", 5), sample(true, "a", 190)}));
+  book_.AddSamples({proto::WORKER, 0}, "slave1", samples({sample(false, "a", 60)}));
+  book_.AddSamples({proto::WORKER, 1}, "slave2", samples({sample(false, "b", 70), sample(true, "b", 71)}));
+  book_.AddSamples({proto::WORKER, 2}, "slave3", samples({sample(false, "a", 50)}));
+  roster_.at({proto::WORKER, 2}).lost = true;
+  const proto::Pulse pulse = Take();
+  ASSERT_EQ(pulse.machine_size(), 2);
+  EXPECT_EQ(pulse.machine(0).host(), "master");
+  EXPECT_EQ(pulse.machine(0).cpu_percent(), 190);
+  EXPECT_EQ(pulse.machine(0).job_cpu_percent(), 65);
+  EXPECT_EQ(pulse.machine(0).cores(), 2);
+  EXPECT_EQ(pulse.machine(1).host(), "slave2");
+  EXPECT_EQ(pulse.machine(1).job_cpu_percent(), 70);
 }
 
 TEST_F(PulseBookTest, StalenessIsAbsentWhereUpdatesAreSynchronous) {
@@ -126,6 +171,7 @@ TEST_F(PulseBookTest, StalenessIsAbsentWhereUpdatesAreSynchronous) {
   const proto::Pulse pulse = synchronous.Take(roster_, now_, 1);
   EXPECT_TRUE(pulse.task(0).has_step_seconds());
   EXPECT_FALSE(pulse.task(0).has_staleness());
+  EXPECT_EQ(pulse.staleness_count_size(), 0);
 }
 
 }  // namespace
