@@ -219,7 +219,7 @@ class Runner {
     }
     JobRunOptions options = experiment_.options;
     options.places = variant.places;
-    options.prediction = variant.prediction;
+    options.expectation = variant.expectation;
     const Nanoseconds begin = clock_.Now();
     run.start = WallSeconds();
     MakeRun(*plan, options, run.record);
@@ -335,7 +335,7 @@ absl::Status PrepareExperiment(const Flags& flags, const CommandSpec& spec, Expe
   TETHYS_RETURN_IF_ERROR(PlaceVariants(flags, spec, experiment.variants));
   for (ExperimentVariant& variant : experiment.variants) {
     TETHYS_ASSIGN_OR_RETURN(const Flags own, WithHostfile(flags, spec, variant.hostfile));
-    variant.prediction = PredictionOfRun(variant.plan, own.Get("hostfile"), variant.places.tls);
+    variant.expectation = ExpectationOfRun(variant.plan, own.Get("hostfile"), variant.places.tls);
   }
   return absl::OkStatus();
 }

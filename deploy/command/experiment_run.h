@@ -27,7 +27,7 @@ struct ExperimentVariant {
   // Set by PrepareExperiment.
   proto::JobPlan plan;
   Places places;
-  absl::optional<proto::Prediction> prediction = {};
+  absl::optional<proto::Expectation> expectation = {};
 };
 
 struct Experiment {

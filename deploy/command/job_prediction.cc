@@ -1,12 +1,15 @@
 #include "deploy/command/job_prediction.h"
 
+#include <algorithm>
 #include <chrono>
+#include <utility>
 
 #include "deploy/hosts/cluster_plan.h"
 #include "deploy/predict/calibration_file.h"
 #include "deploy/predict/step_model.h"
 #include "runtime/base/build_id.h"
 #include "runtime/base/home_folder.h"
+#include "runtime/job/job.h"
 
 namespace tethys {
 
@@ -16,6 +19,21 @@ CalibrationKey KeyOf(const proto::JobPlan& plan, const JobMachines& machines, bo
   CalibrationKey key = CalibrationKeyOf(plan, machines, BuildId());
   key.tls = tls;
   return key;
+}
+
+// Adds the rate of the fastest measured link of the host, if any was measured.
+void AddLink(const proto::Calibration& calibration, const std::string& host,
+             proto::Expectation& expectation) {
+  double rate = 0;
+  for (const proto::LinkCalibration& link : calibration.link()) {
+    if (link.from() != link.to() && (link.from() == host || link.to() == host)) {
+      rate = std::max(rate, link.bytes_per_second());
+    }
+  }
+  if (rate <= 0) return;
+  proto::LinkRate& added = *expectation.add_link();
+  added.set_host(host);
+  added.set_bytes_per_second(rate);
 }
 
 }  // namespace
@@ -39,17 +57,17 @@ absl::StatusOr<proto::Calibration> FindCalibration(const proto::JobPlan& plan, c
 
 absl::StatusOr<JobPrediction> PredictJob(const proto::JobPlan& plan, const JobMachines& machines, bool tls,
                                          const std::string& file) {
-  TETHYS_ASSIGN_OR_RETURN(const proto::Calibration calibration, FindCalibration(plan, machines, tls, file));
+  TETHYS_ASSIGN_OR_RETURN(proto::Calibration calibration, FindCalibration(plan, machines, tls, file));
   absl::StatusOr<proto::Prediction> prediction = Predict(plan, machines, calibration);
   if (!prediction.ok()) return Annotate(prediction.status(), file.empty() ? "the kept calibration" : file);
   const double now =
       std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
-  return JobPrediction{*std::move(prediction),
-                       absl::StrCat("calibrated ", AgeText(calibration.made(), now), "; 90 % intervals")};
+  std::string source = absl::StrCat("calibrated ", AgeText(calibration.made(), now), "; 90 % intervals");
+  return JobPrediction{*std::move(prediction), std::move(calibration), std::move(source)};
 }
 
-absl::optional<proto::Prediction> PredictionOfRun(const proto::JobPlan& plan, const std::string& host_file,
-                                                  bool tls) {
+absl::optional<proto::Expectation> ExpectationOfRun(const proto::JobPlan& plan, const std::string& host_file,
+                                                    bool tls) {
   JobMachines machines = MachinesHere(plan);
   if (!host_file.empty()) {
     const absl::StatusOr<ClusterPlan> cluster = PlanCluster(host_file, plan.job());
@@ -58,7 +76,15 @@ absl::optional<proto::Prediction> PredictionOfRun(const proto::JobPlan& plan, co
   }
   absl::StatusOr<JobPrediction> found = PredictJob(plan, machines, tls, "");
   if (!found.ok()) return absl::nullopt;
-  return std::move(found->prediction);
+  const proto::Job& job = plan.job();
+  proto::Expectation expectation;
+  *expectation.mutable_prediction() = std::move(found->prediction);
+  const bool each_by_itself = job.strategy().parameter_server().has_asynchronous();
+  expectation.set_batch_per_worker(each_by_itself ? static_cast<double>(plan.batch_per_worker())
+                                                  : static_cast<double>(plan.global_batch()) / job.workers());
+  expectation.set_lock_step(!LeasesBatches(job));
+  for (const std::string& host : machines.hosts) AddLink(found->calibration, host, expectation);
+  return expectation;
 }
 
 }  // namespace tethys

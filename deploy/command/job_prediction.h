@@ -9,6 +9,7 @@
 #include "deploy/command/flags.h"
 #include "deploy/predict/machines.h"
 #include "proto/calibration.pb.h"
+#include "proto/live.pb.h"
 #include "proto/plan.pb.h"
 #include "proto/prediction.pb.h"
 #include "runtime/base/status.h"
@@ -17,6 +18,7 @@ namespace tethys {
 
 struct JobPrediction {
   proto::Prediction prediction;
+  proto::Calibration calibration;
   std::string source;  // "calibrated 3 minutes ago; 90 % intervals".
 };
 
@@ -36,10 +38,11 @@ absl::StatusOr<proto::Calibration> FindCalibration(const proto::JobPlan& plan, c
 absl::StatusOr<JobPrediction> PredictJob(const proto::JobPlan& plan, const JobMachines& machines, bool tls,
                                          const std::string& file);
 
-// The prediction that a run stores beside what it measures. nullopt: nothing is calibrated, or the
-// calibration cannot be used; a run does not depend on it. `host_file`: empty: the job runs on this machine.
-absl::optional<proto::Prediction> PredictionOfRun(const proto::JobPlan& plan, const std::string& host_file,
-                                                  bool tls);
+// What is expected of a run: its prediction, which the run stores beside what it measures, and the links of
+// its hosts. nullopt: nothing is calibrated, or the calibration cannot be used; a run does not depend on it.
+// `host_file`: empty: the job runs on this machine.
+absl::optional<proto::Expectation> ExpectationOfRun(const proto::JobPlan& plan, const std::string& host_file,
+                                                    bool tls);
 
 }  // namespace tethys
 

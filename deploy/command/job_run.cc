@@ -21,6 +21,7 @@
 #include "deploy/launcher/progress_log.h"
 #include "deploy/launcher/tensorboard_log.h"
 #include "deploy/launcher/unfinished_summary.h"
+#include "deploy/live/expectation_file.h"
 #include "deploy/process/own_program.h"
 #include "deploy/process/signal_source.h"
 #include "deploy/report/verdict.h"
@@ -238,6 +239,10 @@ RunResult RunJob(const proto::JobPlan& plan, const RunDirectory& directory, cons
   if (result.status.ok() && !options.resume) result.status = RemoveSummary(directory.path());
   if (result.status.ok()) result.status = SaveInitialValues(plan, directory.path());
   if (!result.status.ok()) return result;
+  // The run does not depend on it.
+  if (const absl::Status kept = WriteExpectation(directory.path(), options.expectation); !kept.ok()) {
+    std::fprintf(stderr, "warning: live views do not show the prediction: %s\n", StatusText(kept).c_str());
+  }
   const LaunchOptions launch = LaunchOf(plan, directory.path(), options);
   const Place& chief = launch.places.chief;
   if (!chief.ssh.empty()) held.Release();  // Sending may take long, so interrupts end it.
@@ -249,8 +254,9 @@ RunResult RunJob(const proto::JobPlan& plan, const RunDirectory& directory, cons
   const absl::optional<Dashboard> dashboard = StartDashboard(directory.path(), options);
   const std::unique_ptr<ProgressListener> display =
       options.quiet ? std::make_unique<SilentListener>()
-                    : CreateProgressDisplay(STDOUT_FILENO,
-                                            {.live = options.live, .colour = WantsColour(STDOUT_FILENO)});
+                    : CreateProgressDisplay(STDOUT_FILENO, {.live = options.live,
+                                                            .colour = WantsColour(STDOUT_FILENO),
+                                                            .expectation = options.expectation});
   ProgressLog log(directory.path(), *display);
   EpochWatcher watcher(log);
   TensorboardLog tensorboard(TensorboardOf(plan, directory.path(), options.resume), watcher);
@@ -271,8 +277,8 @@ RunResult RunJob(const proto::JobPlan& plan, const RunDirectory& directory, cons
   if (!completed.ok()) absl::StrAppend(&result.log_tail, "  no summary: ", StatusText(completed), "\n");
   const bool measured = watcher.started() && begin.ok() && end.ok() && AllHere(launch.places);
   if (measured) AddOthersCpu(*begin, *end, directory.path());
-  if (watcher.started() && options.prediction.has_value()) {
-    AddPrediction(*options.prediction, directory.path());
+  if (watcher.started() && options.expectation.has_value()) {
+    AddPrediction(options.expectation->prediction(), directory.path());
   }
   AddResults(directory.path(), tensorboard);
   return result;

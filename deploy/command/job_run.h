@@ -11,8 +11,8 @@
 #include "deploy/launcher/launcher.h"
 #include "deploy/launcher/run_directory.h"
 #include "proto/checkpoint.pb.h"
+#include "proto/live.pb.h"
 #include "proto/plan.pb.h"
-#include "proto/prediction.pb.h"
 
 namespace tethys {
 
@@ -39,8 +39,8 @@ struct JobRunOptions {
   bool show_logs = false;                           // Shows the processes' logs there, too.
   bool dashboard = false;  // Serves a live view meanwhile (deploy/command/dashboard.h).
   bool quiet = false;      // Shows nothing there.
-  // Stored in the run's summary beside what was measured.
-  absl::optional<proto::Prediction> prediction = {};
+  // Stored before the start for live views, and its prediction in the run's summary beside what was measured.
+  absl::optional<proto::Expectation> expectation = {};
 };
 
 // Returns `flags` with plain and log_to_terminal added; ReadDisplayFlags sets the options from them.

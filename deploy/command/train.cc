@@ -94,7 +94,7 @@ absl::StatusOr<Request> PrepareRequest(const Flags& flags, const std::vector<std
   }
   const std::vector<proto::Device::Kind>& devices = options.places->worker_devices;
   plan.mutable_worker_device()->Add(devices.begin(), devices.end());
-  options.prediction = PredictionOfRun(plan, flags.Get("hostfile"), options.places->tls);
+  options.expectation = ExpectationOfRun(plan, flags.Get("hostfile"), options.places->tls);
   const std::string path = given_path.empty() ? FreshRunPath(job.name()) : given_path;
   TETHYS_ASSIGN_OR_RETURN(RunDirectory directory, options.resume
                                                       ? OpenRun(plan, path, flags.Get("ssh_config"), options)

@@ -12,6 +12,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_split.h"
 #include "deploy/process/output_queue.h"
 #include "deploy/text.h"
 
@@ -21,6 +22,7 @@ namespace {
 constexpr int kBarWidth = 20;
 constexpr int kShortBarWidth = 10;
 constexpr size_t kMostLateLines = 5;
+constexpr size_t kMostComparisonLines = 3;
 constexpr char kClearToEnd[] = "\x1b[K";  // ECMA-48: erase from the cursor to the end of the line.
 constexpr char kClearBelow[] = "\x1b[J";  // Erase from the cursor to the end of the screen.
 constexpr char kRed[] = "\x1b[31m";
@@ -55,7 +57,9 @@ std::string FirstThatFits(const std::vector<std::string>& lines, int columns) {
 
 class ProgressDisplay final : public ProgressListener {
  public:
-  ProgressDisplay(int fd, const DisplayOptions& options) : fd_(fd), options_(options), output_(fd) {}
+  ProgressDisplay(int fd, const DisplayOptions& options) : fd_(fd), options_(options), output_(fd) {
+    fold_.Expect(options.expectation);
+  }
   ~ProgressDisplay() override { ClearLiveLines(); }
 
   bool Behind() const override { return output_.behind(); }
@@ -72,6 +76,7 @@ class ProgressDisplay final : public ProgressListener {
         fold_.Add(event);
         return;
       case proto::ProgressEvent::kProgress:
+        fold_.Add(event);
         ShowLiveLines(event.progress());
         return;
       case proto::ProgressEvent::kEpoch:
@@ -97,14 +102,19 @@ class ProgressDisplay final : public ProgressListener {
   void ShowLiveLines(const proto::Progress& progress) {
     if (!options_.live || output_.behind()) return;  // A queued live line would be outdated when shown.
     const int columns = Columns() > 0 ? Columns() : kUsualColumns;
-    std::string text = absl::StrCat("\r", LiveLine(progress, epochs_, columns), kClearToEnd);
-    const std::vector<std::string> late = LateTaskLines(progress, fold_.state());
+    const proto::LiveState& state = fold_.state();
+    const auto left = state.has_left() ? absl::make_optional(state.left()) : absl::nullopt;
+    std::string text = absl::StrCat("\r", LiveLine(progress, epochs_, columns, left), kClearToEnd);
+    const std::vector<std::string> compared = ComparisonLines(state, columns);
+    const std::vector<std::string> late = LateTaskLines(progress, state);
+    for (const std::string& line : compared) absl::StrAppend(&text, "\n", line, kClearToEnd);
     for (const std::string& line : late) {
       absl::StrAppend(&text, "\n", Coloured(Truncate(line, columns), kYellow), kClearToEnd);
     }
-    if (late.size() < lines_below_) absl::StrAppend(&text, "\n", kClearBelow, "\x1b[A");
-    if (!late.empty()) absl::StrAppend(&text, "\x1b[", late.size(), "A");  // Moves the cursor back up.
-    lines_below_ = late.size();
+    const size_t below = compared.size() + late.size();
+    if (below < lines_below_) absl::StrAppend(&text, "\n", kClearBelow, "\x1b[A");
+    if (below > 0) absl::StrAppend(&text, "\x1b[", below, "A");  // Moves the cursor back up.
+    lines_below_ = below;
     Write(text);
     line_shown_ = true;
   }
@@ -127,7 +137,7 @@ class ProgressDisplay final : public ProgressListener {
   const int fd_;
   const DisplayOptions options_;
   int64_t epochs_ = 0;
-  LiveFold fold_;  // Of the pulses only.
+  LiveFold fold_;  // Of progress and pulses only.
   bool line_shown_ = false;
   size_t lines_below_ = 0;
   OutputQueue output_;
@@ -135,7 +145,8 @@ class ProgressDisplay final : public ProgressListener {
 
 }  // namespace
 
-std::string LiveLine(const proto::Progress& progress, int64_t epochs, int columns) {
+std::string LiveLine(const proto::Progress& progress, int64_t epochs, int columns,
+                     const absl::optional<proto::Estimate>& interval) {
   const double share = progress.epoch_samples() > 0
                            ? std::clamp(static_cast<double>(progress.epoch_samples_done()) /
                                             static_cast<double>(progress.epoch_samples()),
@@ -150,13 +161,28 @@ std::string LiveLine(const proto::Progress& progress, int64_t epochs, int column
   const std::string accuracy =
       progress.has_accuracy() ? absl::StrFormat("  accuracy %.4f", progress.accuracy()) : "";
   const std::string rate = absl::StrCat("  ", RateText(progress.samples_per_second()));
-  const std::string left = absl::StrCat("  ", DurationText(progress.eta_seconds()), " left");
+  const double seconds = interval.has_value() ? interval->value() : progress.eta_seconds();
+  const std::string left = absl::StrCat("  ", DurationText(seconds), " left");
+  const std::string range =
+      interval.has_value() ? absl::StrCat("  ", DurationText(seconds), " (", DurationText(interval->low()),
+                                          "-", DurationText(interval->high()), ") left")
+                           : left;
   return FirstThatFits(
-      {absl::StrCat(with_bar, loss, accuracy, rate, left), absl::StrCat(with_short_bar, loss, accuracy, left),
+      {absl::StrCat(with_bar, loss, accuracy, rate, range),
+       absl::StrCat(with_bar, loss, accuracy, rate, left), absl::StrCat(with_short_bar, loss, accuracy, left),
        absl::StrCat(epoch, " ", percent, loss, accuracy, left),
        absl::StrCat(epoch, " ", percent, accuracy, left), absl::StrCat(epoch, " ", percent, left),
        absl::StrCat(epoch, " ", percent), epoch},
       columns);
+}
+
+std::vector<std::string> ComparisonLines(const proto::LiveState& state, int columns) {
+  if (!state.has_comparison()) return {};
+  std::vector<std::string> lines =
+      absl::StrSplit(Wrap(state.comparison().text(), "  ", columns), '\n', absl::SkipEmpty());
+  lines.resize(std::min(lines.size(), kMostComparisonLines));
+  for (std::string& line : lines) line = Truncate(line, columns);
+  return lines;
 }
 
 std::vector<std::string> LateTaskLines(const proto::Progress& progress, const proto::LiveState& state) {

@@ -1,7 +1,7 @@
-// Shows a run to the user. In a terminal: a live line that is redrawn, below it a line per worker that is
-// silent or behind, and a permanent line per epoch, in colour if asked for. Elsewhere, or with --plain:
-// permanent lines only. Lines are shortened or wrapped to the terminal's width. The formatting functions are
-// pure.
+// Shows a run to the user. In a terminal: a live line that is redrawn, below it how the run compares with its
+// prediction and a line per worker that is silent or behind, and a permanent line per epoch, in colour if
+// asked for. Elsewhere, or with --plain: permanent lines only. Lines are shortened or wrapped to the
+// terminal's width. The formatting functions are pure.
 #ifndef TETHYS_DEPLOY_LAUNCHER_PROGRESS_DISPLAY_H_
 #define TETHYS_DEPLOY_LAUNCHER_PROGRESS_DISPLAY_H_
 
@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/types/optional.h"
 #include "deploy/launcher/launcher.h"
 #include "deploy/live/live_state.h"
 #include "proto/telemetry.pb.h"
@@ -19,7 +20,15 @@ namespace tethys {
 // terminal's width, which the line never exceeds; if it is too small, items are left out, the throughput
 // first.
 //   epoch  3/25 [#########-----------]  46 %  loss 0.4123  accuracy 0.8512  23,377 samples/s  1:23 left
-std::string LiveLine(const proto::Progress& progress, int64_t epochs, int columns);
+// `left`: replaces the progress's time left; its interval is shown if there is room: "1:23 (1:10-1:40) left".
+std::string LiveLine(const proto::Progress& progress, int64_t epochs, int columns,
+                     const absl::optional<proto::Estimate>& left = absl::nullopt);
+
+// How the run compares with its prediction, in at most 3 lines of at most `columns` columns; none: that is
+// not known.
+//   31 % slower than predicted: 14,400 samples/s, predicted 20,900 (18,800 to 23,200), because worker 5 on
+//   slave4 computes 1.4 times as long as the median of all
+std::vector<std::string> ComparisonLines(const proto::LiveState& state, int columns);
 
 // At most 5 lines: one for each task that is silent or behind, then for each that is lost or slow (a worker
 // whose own compute time has been far above the median for a while, deploy/live/live_state.h):
@@ -36,6 +45,8 @@ std::string EpochLine(const proto::EpochResult& result, int64_t epochs, int colu
 struct DisplayOptions {
   bool live = false;    // Show live lines.
   bool colour = false;  // Use ECMA-48 colours.
+  // What the run is compared with; nullopt: nothing was predicted.
+  absl::optional<proto::Expectation> expectation = {};
 };
 // Writes to `fd`. While the reader of `fd` is slow, permanent lines are queued
 // (deploy/process/output_queue.h) and live lines are left out. Only the destructor waits for the reader.

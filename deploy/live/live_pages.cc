@@ -51,8 +51,10 @@ absl::Status CheckWatchable(const std::string& run_dir) {
                                                  "tethys that made it"));
 }
 
-WatchedRun::WatchedRun(std::string run_dir, std::string job)
-    : run_dir_(std::move(run_dir)), job_(std::move(job)), reader_(run_dir_) {}
+WatchedRun::WatchedRun(std::string run_dir, std::string job, absl::optional<proto::Expectation> expectation)
+    : run_dir_(std::move(run_dir)), job_(std::move(job)), reader_(run_dir_) {
+  fold_.Expect(std::move(expectation));
+}
 
 const proto::LiveState& WatchedRun::Read() {
   const absl::Status status = reader_.ReadNew(

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "deploy/live/expectation_file.h"
 #include "runtime/base/socket.h"
 #include "runtime/cluster/handshake.h"
 
@@ -84,8 +85,11 @@ class Connection {
 class LoopbackServer final : public LiveServer {
  public:
   LoopbackServer(FileDescriptor listener, int port, const std::string& run_dir, const std::string& job,
-                 const std::string& token)
-      : listener_(std::move(listener)), port_(port), run_(run_dir, job), pages_(run_, token, port) {}
+                 const std::string& token, absl::optional<proto::Expectation> expectation)
+      : listener_(std::move(listener)),
+        port_(port),
+        run_(run_dir, job, std::move(expectation)),
+        pages_(run_, token, port) {}
 
   int port() const override { return port_; }
 
@@ -139,13 +143,20 @@ absl::StatusOr<std::unique_ptr<LiveServer>> LiveServer::Create(const std::string
                                                                const std::string& job,
                                                                const std::string& token, int port) {
   TETHYS_RETURN_IF_ERROR(CheckWatchable(run_dir));
+  absl::optional<proto::Expectation> expectation;
+  if (absl::StatusOr<proto::Expectation> read = ReadExpectation(run_dir); read.ok()) {
+    expectation = *std::move(read);
+  } else if (!absl::IsNotFound(read.status())) {
+    return read.status();
+  }
   absl::StatusOr<FileDescriptor> listener = ListenTcp({"127.0.0.1", port});
   if (!listener.ok()) {
     return Annotate(listener.status(),
                     absl::StrCat("port ", port, ": choose another by --port, or leave it out"));
   }
   TETHYS_ASSIGN_OR_RETURN(const HostPort address, LocalAddress(listener->get()));
-  return std::make_unique<LoopbackServer>(*std::move(listener), address.port, run_dir, job, token);
+  return std::make_unique<LoopbackServer>(*std::move(listener), address.port, run_dir, job, token,
+                                          std::move(expectation));
 }
 
 }  // namespace tethys

@@ -11,9 +11,11 @@
 #include <memory>
 #include <string>
 
+#include "absl/types/optional.h"
 #include "deploy/live/http_exchange.h"
 #include "deploy/live/live_state.h"
 #include "deploy/live/progress_file.h"
+#include "proto/live.pb.h"
 #include "runtime/base/clock.h"
 #include "runtime/base/status.h"
 
@@ -22,8 +24,8 @@ namespace tethys {
 // A run as the events in its directory tell it, read again when asked for. Blocks on a local file.
 class WatchedRun {
  public:
-  // `job`: the job's name, for metrics.
-  WatchedRun(std::string run_dir, std::string job);
+  // `job`: the job's name, for metrics. `expectation`: what was predicted of the run, if anything was.
+  WatchedRun(std::string run_dir, std::string job, absl::optional<proto::Expectation> expectation);
   // Reads new events. An error of the file becomes a note in the state.
   const proto::LiveState& Read();
 

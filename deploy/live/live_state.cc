@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "deploy/live/prediction_check.h"
 #include "runtime/base/quantile.h"
 
 namespace tethys {
@@ -14,6 +15,8 @@ namespace {
 
 // Longer gaps between pulses are not filled with the rate of the newest one.
 constexpr double kLongestGap = 60;
+// A pulse has 64 counts of staleness; a damaged line may have more.
+constexpr int kMostCounts = 64;
 
 // Replaces the pulse by a newer one; measurements that the newer one lacks stay.
 void Renew(const proto::TaskPulse& newer, proto::TaskPulse& pulse) {
@@ -47,7 +50,19 @@ double BytesOf(double rate, double seconds) {
   return std::isfinite(rate) && rate > 0 && seconds > 0 && seconds <= kLongestGap ? rate * seconds : 0;
 }
 
+template <typename List>
+void CopyFirst(const List& from, int most, List& to) {
+  to.Clear();
+  for (int i = 0; i < std::min(most, from.size()); ++i) *to.Add() = from[i];
+}
+
 }  // namespace
+
+void LiveFold::Clear() {
+  state_.Clear();
+  recent_ = {};
+  time_left_ = {};
+}
 
 void LiveFold::Add(const proto::ProgressEvent& event) {
   switch (event.event_case()) {
@@ -59,6 +74,12 @@ void LiveFold::Add(const proto::ProgressEvent& event) {
       state_.clear_step_bucket();
       state_.clear_step_seconds_sum();
       state_.clear_workers_lost();
+      state_.clear_staleness_count();
+      state_.clear_machine();
+      state_.clear_left();
+      state_.clear_comparison();
+      recent_ = {};
+      time_left_ = {};
       return;
     case proto::ProgressEvent::kStarted:
       state_.set_phase(proto::LiveState::TRAINING);
@@ -79,6 +100,7 @@ void LiveFold::Add(const proto::ProgressEvent& event) {
     case proto::ProgressEvent::kFinished:
       state_.set_phase(event.finished().ok() ? proto::LiveState::SUCCEEDED : proto::LiveState::FAILED);
       state_.set_error(event.finished().error());
+      state_.clear_left();
       return;
     case proto::ProgressEvent::EVENT_NOT_SET:
       return;
@@ -88,6 +110,7 @@ void LiveFold::Add(const proto::ProgressEvent& event) {
 void LiveFold::AddProgress(const proto::Progress& progress) {
   const proto::Progress before = state_.progress();
   *state_.mutable_progress() = progress;
+  time_left_.Add(progress);
   if (progress.epoch_samples_done() <= 0) {  // Nothing is measured in this epoch yet: the last values stay.
     state_.mutable_progress()->set_loss(before.loss());
     if (before.has_accuracy()) state_.mutable_progress()->set_accuracy(before.accuracy());
@@ -120,6 +143,8 @@ void LiveFold::AddPulse(const proto::Pulse& pulse) {
   state_.set_seconds(pulse.seconds());
   *state_.mutable_step_bucket() = pulse.step_bucket();
   state_.set_step_seconds_sum(pulse.step_seconds_sum());
+  CopyFirst(pulse.staleness_count(), kMostCounts, *state_.mutable_staleness_count());
+  CopyFirst(pulse.machine(), kMostTasks, *state_.mutable_machine());
   std::map<std::pair<std::string, int>, proto::LiveTask> before;
   for (proto::LiveTask& task : *state_.mutable_task()) {
     before[{task.pulse().role(), task.pulse().index()}].Swap(&task);
@@ -137,6 +162,32 @@ void LiveFold::AddPulse(const proto::Pulse& pulse) {
   }
   FindSlowWorkers();
   for (proto::LiveTask& task : *state_.mutable_task()) task.set_health(HealthOf(task, state_.seconds()));
+  FindLinkUse();
+  Compare(pulse);
+}
+
+void LiveFold::FindLinkUse() {
+  if (!expectation_.has_value()) return;
+  std::map<std::string, double> rates;
+  for (const proto::LinkRate& link : expectation_->link()) rates[link.host()] = link.bytes_per_second();
+  for (proto::LiveTask& task : *state_.mutable_task()) {
+    const auto rate = rates.find(task.pulse().host());
+    if (rate == rates.end()) continue;
+    task.set_in_share(BytesOf(task.pulse().network_in_bytes_per_second(), 1) / rate->second);
+    task.set_out_share(BytesOf(task.pulse().network_out_bytes_per_second(), 1) / rate->second);
+  }
+}
+
+void LiveFold::Compare(const proto::Pulse& pulse) {
+  recent_.Add(pulse);
+  time_left_.At(pulse.seconds());
+  state_.clear_left();
+  if (const auto left = time_left_.Left(); left.has_value()) *state_.mutable_left() = *left;
+  state_.clear_comparison();
+  const absl::optional<StepFigures> figures = recent_.Figures();
+  if (!expectation_.has_value() || !figures.has_value()) return;
+  const auto comparison = CompareWithPrediction(*expectation_, *figures, state_);
+  if (comparison.has_value()) *state_.mutable_comparison() = *comparison;
 }
 
 void LiveFold::FindSlowWorkers() {

@@ -4,7 +4,11 @@
 
 #include <cstdint>
 #include <string>
+#include <utility>
 
+#include "absl/types/optional.h"
+#include "deploy/live/recent_steps.h"
+#include "deploy/live/time_left.h"
 #include "proto/live.pb.h"
 #include "proto/telemetry.pb.h"
 
@@ -27,8 +31,10 @@ class LiveFold {
   static constexpr double kSlowSeconds = 20;
 
   void Add(const proto::ProgressEvent& event);
-  // Forgets all events.
-  void Clear() { state_.Clear(); }
+  // Forgets all events, not what is expected.
+  void Clear();
+  // What the run is compared with, from the next pulse on; nullopt: nothing.
+  void Expect(absl::optional<proto::Expectation> expectation) { expectation_ = std::move(expectation); }
 
   const proto::LiveState& state() const { return state_; }
 
@@ -37,7 +43,12 @@ class LiveFold {
   void AddEpoch(const proto::EpochResult& epoch);
   void AddPulse(const proto::Pulse& pulse);
   void FindSlowWorkers();
+  void FindLinkUse();
+  void Compare(const proto::Pulse& pulse);
 
+  absl::optional<proto::Expectation> expectation_;
+  RecentSteps recent_;
+  TimeLeft time_left_;
   proto::LiveState state_;
 };
 

@@ -77,6 +77,30 @@ void AddNetworkBytes(const proto::LiveState& state, MetricsWriter& metrics) {
   }
 }
 
+// The ends of the 90 % interval.
+void AddEstimate(const char* name, const char* unit, const char* help, const proto::Estimate& estimate,
+                 MetricsWriter& metrics) {
+  for (const auto& [end, value] : {std::pair("low", estimate.low()), {"high", estimate.high()}}) {
+    metrics.Family(absl::StrCat(name, "_", end, "_", unit), "gauge", "",
+                   absl::StrCat(help, ", ", end, " end of the 90 % interval.").c_str());
+    metrics.Sample("", value);
+  }
+}
+
+void AddLinkUse(const proto::LiveState& state, MetricsWriter& metrics) {
+  metrics.Family("tethys_link_use_ratio", "gauge", "ratio",
+                 "Bytes a second of a worker over the calibrated rate of its host's link, by direction.");
+  for (const proto::LiveTask& task : state.task()) {
+    if (task.pulse().role() != "worker") continue;
+    for (const auto& [direction, share] : {std::pair("in", task.in_share()), {"out", task.out_share()}}) {
+      if (share <= 0) continue;
+      Labels labels = MetricsWriter::WorkerLabels(task);
+      labels.emplace_back("direction", direction);
+      metrics.Sample("", share, labels);
+    }
+  }
+}
+
 void AddStepDurations(const proto::LiveState& state, MetricsWriter& metrics) {
   metrics.Family("tethys_step_duration_seconds", "histogram", "seconds", "Steps of all workers by duration.");
   double count = 0, bound = kFirstBucketSeconds;
@@ -103,11 +127,24 @@ std::string OpenMetricsText(const proto::LiveState& state) {
   metrics.Family("tethys_workers_lost", "counter", "", "Workers that the run has lost and survived.");
   metrics.Sample("_total", state.workers_lost());
   AddNetworkBytes(state, metrics);
+  AddLinkUse(state, metrics);
   AddStepDurations(state, metrics);
   metrics.Family("tethys_loss", "gauge", "", "Mean training loss of the epoch so far.");
   metrics.Sample("", progress.loss());
   metrics.Family("tethys_eta_seconds", "gauge", "seconds", "Time to the end of the job.");
-  metrics.Sample("", progress.eta_seconds());
+  metrics.Sample("", state.has_left() ? state.left().value() : progress.eta_seconds());
+  if (state.has_left())
+    AddEstimate("tethys_eta", "seconds", "Time to the end of the job", state.left(), metrics);
+  if (state.has_comparison()) {
+    metrics.Family("tethys_predicted_samples_per_second", "gauge", "",
+                   "Training samples a second, as predicted before the start.");
+    metrics.Sample("", state.comparison().predicted().value());
+    AddEstimate("tethys_predicted", "samples_per_second", "Training samples a second, as predicted",
+                state.comparison().predicted(), metrics);
+    metrics.Family("tethys_measured_samples_per_second", "gauge", "",
+                   "Training samples a second in the last half minute.");
+    metrics.Sample("", state.comparison().measured());
+  }
   metrics.Family("tethys_staleness_updates", "gauge", "updates", "Mean staleness of a worker's gradients.");
   metrics.PerWorker([](const proto::LiveTask& task) {
     return task.pulse().has_staleness() ? task.pulse().staleness() : NAN;

@@ -1,4 +1,5 @@
-// Input: what a browser, or anything else, sends to the live view --- events of a run, a JSON object a line.
+// Input: what a browser, or anything else, sends to the live view --- events of a run, a JSON object a line
+// --- what was expected of the run, as JSON.
 #include <google/protobuf/util/json_util.h>
 
 #include <string>
@@ -6,6 +7,7 @@
 #include "absl/algorithm/container.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_split.h"
+#include "deploy/live/expectation_file.h"
 #include "deploy/live/http_exchange.h"
 #include "deploy/live/live_state.h"
 #include "tests/fuzz/fuzz.h"
@@ -36,8 +38,14 @@ void CheckRequest(absl::string_view received) {
   Require(!ParseHttpRequest(received.substr(0, end - 1)).complete, "a part is not whole");
 }
 
-void CheckEvents(absl::string_view events) {
+void CheckEstimate(const proto::Estimate& estimate) {
+  Require(estimate.low() >= 0 && estimate.low() <= estimate.value() && estimate.value() <= estimate.high(),
+          "an interval holds its value");
+}
+
+void CheckEvents(absl::string_view events, absl::string_view expected) {
   LiveFold fold;
+  if (const auto expectation = ParseExpectation(expected); expectation.ok()) fold.Expect(*expectation);
   google::protobuf::util::JsonParseOptions json;
   json.ignore_unknown_fields = true;
   for (const absl::string_view line : absl::StrSplit(events, '\n')) {
@@ -49,6 +57,11 @@ void CheckEvents(absl::string_view events) {
     for (int i = 1; i < state.curve_size(); ++i) {
       Require(state.curve(i - 1).step() < state.curve(i).step(), "steps of the curve rise");
     }
+    if (state.has_left()) CheckEstimate(state.left());
+    if (state.has_comparison()) {
+      CheckEstimate(state.comparison().predicted());
+      Require(!state.comparison().text().empty(), "a comparison has words");
+    }
     for (const proto::LiveTask& task : state.task()) Require(!task.health().empty(), "a task has a health");
   }
   Require(absl::EndsWith(OpenMetricsText(fold.state()), "\n# EOF\n"), "metrics have an end");
@@ -58,7 +71,8 @@ void CheckEvents(absl::string_view events) {
 
 void FuzzHttp(absl::string_view input) {
   CheckRequest(TakeSection(input));
-  CheckEvents(input);
+  const absl::string_view events = TakeSection(input);
+  CheckEvents(events, input);
 }
 
 }  // namespace tethys::fuzz

@@ -36,7 +36,10 @@ class CalibrateTest(FolderTest):
         status, output = self.tethys("train", self.job, "--plain", "--run_dir=run")
         self.assertEqual(status, 0, output)
         with open(f"{self.folder}/run/summary.json", encoding="utf-8") as file:
-            self.assertGreater(json.load(file)["prediction"]["step"]["value"], 0)
+            predicted = json.load(file)["prediction"]
+        self.assertGreater(predicted["step"]["value"], 0)
+        with open(f"{self.folder}/run/prediction.json", encoding="utf-8") as file:
+            self.assertEqual(json.load(file)["prediction"], predicted)
 
         # Another model has no calibration, and a named one of another model is refused.
         other = "--set=model.layer[1].dense.units=8"

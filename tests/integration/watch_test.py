@@ -120,6 +120,28 @@ class WatchTest(TethysTest):
             self.assertEqual((status, body), (200, ""))
             self.assertGreater(int(headers["Content-Length"]), 100)
 
+    def test_prediction_is_compared_and_a_damaged_one_refused(self):
+        with Run([*ENDLESS, "strategy.parameter_server.consistency=asynchronous"]) as run:
+            run.start().wait_for_training()
+            # A rate that no machine reaches, so that the comparison is the same everywhere.
+            with open(run.path("prediction.json"), "w", encoding="utf-8") as file:
+                json.dump({"prediction": {"samples_per_second": {"value": 2e15, "low": 1e15, "high": 3e15}},
+                           "batch_per_worker": 8}, file)
+            with View(run.directory) as view:
+                run.wait_for(lambda: "comparison" in view.state(), "comparison")
+                compared = view.state()["comparison"]
+                self.assertRegex(compared["text"], r"^100 % slower than predicted: [\d,]+ samples/s, predicted 1,000,")
+                self.assertNotIn("within", compared)
+                self.assertIn("tethys_predicted_samples_per_second", view.ask("/metrics")[2])
+                counts = [int(count) for count in view.state()["staleness_count"]]
+                self.assertGreater(sum(counts), 0)
+                self.assertGreater(view.state()["machine"][0]["cores"], 0)
+            with open(run.path("prediction.json"), "w", encoding="utf-8") as file:
+                file.write("{")
+            status, output = command(["watch", run.directory])
+            self.assertEqual(status, 2)
+            self.assertIn("prediction.json is damaged", output)
+
     def test_bad_callers_do_not_keep_others_out(self):
         with Run(["strategy=local", "epochs=1"]) as run, View(run.run().directory) as view:
             with contextlib.closing(view.connect()) as endless:

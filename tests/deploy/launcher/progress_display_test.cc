@@ -82,6 +82,26 @@ TEST(ProgressDisplayTest, LiveLineKeepsTheTimeLeftInNarrowTerminals) {
   EXPECT_EQ(LiveLine(SomeProgress(), 25, 5), "epoch");
 }
 
+TEST(ProgressDisplayTest, LiveLineShowsTheIntervalOfTheTimeLeftIfItFits) {
+  proto::Estimate left;
+  left.set_value(90);
+  left.set_low(80);
+  left.set_high(100);
+  EXPECT_THAT(LiveLine(SomeProgress(), 25, 120, left), ::testing::EndsWith("  1:30 (1:20-1:40) left"));
+  EXPECT_THAT(LiveLine(SomeProgress(), 25, 79, left), ::testing::EndsWith("0.8512  1:30 left"));
+}
+
+TEST(ProgressDisplayTest, ComparisonIsBrokenIntoThreeLinesAtMost) {
+  proto::LiveState state;
+  EXPECT_TRUE(ComparisonLines(state, 40).empty());
+  state.mutable_comparison()->set_text("31 % slower than predicted");
+  EXPECT_THAT(ComparisonLines(state, 40), ::testing::ElementsAre("  31 % slower than predicted"));
+  state.mutable_comparison()->set_text("31 % slower than predicted: 14,400 samples/s, predicted 20,900");
+  EXPECT_THAT(ComparisonLines(state, 40), ::testing::ElementsAre("  31 % slower than predicted: 14,400",
+                                                                 "  samples/s, predicted 20,900"));
+  EXPECT_EQ(ComparisonLines(state, 12).size(), 3);
+}
+
 TEST(ProgressDisplayTest, LiveLineHasNoNumbersBeforeTheFirstSample) {
   EXPECT_EQ(LiveLine(proto::Progress(), 0, 40), "epoch 1 [--------------------]   0 %");
 }

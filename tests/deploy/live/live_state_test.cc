@@ -29,6 +29,10 @@ class LiveStateTest : public ::testing::Test {
   }
   // A pulse of workers with these compute times; 0: the worker made no step.
   void Pulse(double seconds, const std::vector<double>& compute, double out_rate = 0) {
+    fold_.Add(PulseOf(seconds, compute, out_rate));
+  }
+  static proto::ProgressEvent PulseOf(double seconds, const std::vector<double>& compute,
+                                      double out_rate = 0) {
     proto::ProgressEvent event;
     event.mutable_pulse()->set_seconds(seconds);
     for (const double time : compute) {
@@ -40,7 +44,7 @@ class LiveStateTest : public ::testing::Test {
       task.set_network_out_bytes_per_second(out_rate);
       if (time > 0) task.mutable_compute_seconds()->set_median(time);
     }
-    fold_.Add(event);
+    return event;
   }
   std::vector<std::string> Health() const {
     std::vector<std::string> found;
@@ -109,6 +113,44 @@ TEST_F(LiveStateTest, LongCurveIsThinnedAndKeepsItsEnds) {
   EXPECT_GE(fold_.state().curve_size(), LiveFold::kMostPoints / 2);
   EXPECT_EQ(CurveSteps().front(), 1);
   EXPECT_EQ(CurveSteps().back(), 100'000);
+}
+
+TEST_F(LiveStateTest, RunIsComparedWithItsExpectation) {
+  proto::Expectation expectation;
+  proto::Estimate& rate = *expectation.mutable_prediction()->mutable_samples_per_second();
+  rate.set_value(100);
+  rate.set_low(90);
+  rate.set_high(110);
+  expectation.set_batch_per_worker(10);
+  proto::LinkRate& link = *expectation.add_link();
+  link.set_host("slave1");
+  link.set_bytes_per_second(400);
+  fold_.Expect(expectation);
+  for (int at = 1; at <= 10; ++at) {
+    proto::ProgressEvent event = PulseOf(at, {0.1, 0.1}, 100);
+    event.mutable_pulse()->add_step_bucket(10 * at);
+    event.mutable_pulse()->set_step_seconds_sum(0.25 * 10 * at);
+    fold_.Add(event);
+  }
+  EXPECT_THAT(fold_.state().comparison().text(), HasSubstr("20 % slower than predicted: 80 samples/s"));
+  EXPECT_EQ(fold_.state().task(1).out_share(), 0.25);
+  EXPECT_EQ(fold_.state().task(1).in_share(), 0);
+  const std::string metrics = OpenMetricsText(fold_.state());
+  EXPECT_THAT(metrics, HasSubstr("tethys_predicted_low_samples_per_second{job=\"\"} 90\n"));
+  EXPECT_THAT(metrics, HasSubstr("host=\"slave1\",direction=\"out\"} 0.25\n"));
+  Listening();
+  EXPECT_FALSE(fold_.state().has_comparison());
+}
+
+TEST_F(LiveStateTest, StalenessIsThatOfTheNewestPulseAndBounded) {
+  proto::ProgressEvent event = PulseOf(1, {1});
+  for (int i = 0; i < 100; ++i) event.mutable_pulse()->add_staleness_count(i);
+  fold_.Add(event);
+  EXPECT_EQ(fold_.state().staleness_count_size(), 64);
+  event.mutable_pulse()->mutable_staleness_count()->Truncate(2);
+  event.mutable_pulse()->set_seconds(2);
+  fold_.Add(event);
+  EXPECT_THAT(fold_.state().staleness_count(), ElementsAre(0, 1));
 }
 
 TEST_F(LiveStateTest, MetricsHaveCumulativeBucketsAndEscapedLabels) {

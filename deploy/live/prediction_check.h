@@ -1,0 +1,27 @@
+// Compares what a run measures with what was predicted before it started, and says why it is slower where the
+// measurements tell. Pure; any thread.
+#ifndef TETHYS_DEPLOY_LIVE_PREDICTION_CHECK_H_
+#define TETHYS_DEPLOY_LIVE_PREDICTION_CHECK_H_
+
+#include "absl/types/optional.h"
+#include "deploy/live/recent_steps.h"
+#include "proto/live.pb.h"
+
+namespace tethys {
+
+// nullopt: the expectation holds no throughput. `state`: whose tasks have their health and use of links.
+//
+// A reason is given only for a run that is slower than the interval of its prediction. What the steps take
+// beyond the prediction is split into computing and exchange, which both were predicted; each is named if it
+// makes up a quarter of the excess, and nothing is named unless what is named makes up half of it:
+//   - a slow worker (LiveFold::kSlowRatio), instead of computing: in lock step all wait for it
+//   - computing, with the share of the CPU that other programs use if that is 10 % or more
+//   - the exchange, with the host whose link is full
+// Where each worker steps for itself, a slow one is named if what it loses makes up half of the deficit.
+absl::optional<proto::Comparison> CompareWithPrediction(const proto::Expectation& expectation,
+                                                        const StepFigures& figures,
+                                                        const proto::LiveState& state);
+
+}  // namespace tethys
+
+#endif  // TETHYS_DEPLOY_LIVE_PREDICTION_CHECK_H_

@@ -1,0 +1,52 @@
+// What the steps of the last half minute were like, from the pulses of a run. Pure; thread-compatible.
+#ifndef TETHYS_DEPLOY_LIVE_RECENT_STEPS_H_
+#define TETHYS_DEPLOY_LIVE_RECENT_STEPS_H_
+
+#include <deque>
+#include <map>
+#include <string>
+
+#include "absl/types/optional.h"
+#include "proto/telemetry.pb.h"
+
+namespace tethys {
+
+// Times are in seconds.
+struct StepFigures {
+  double step = 0;             // Mean of all steps of all workers.
+  int workers = 0;             // That make steps.
+  double median_compute = 0;   // Data, forward and backward of the median worker.
+  double slowest_compute = 0;  // The same of the slowest worker.
+  double median_exchange = 0;  // Exposed exchange of the median worker.
+  double least_exchange = 0;   // Of the worker that waits least: in lock step, it waits for no other one.
+  // Share of the CPU that other programs use on the machine where they use most, in [0, 1]. 0: not known.
+  double others_cpu = 0;
+  std::string others_host = {};
+};
+
+class RecentSteps {
+ public:
+  static constexpr double kSeconds = 30;
+  // Fewer say too little.
+  static constexpr double kLeastSeconds = 5;
+  static constexpr double kLeastSteps = 20;
+
+  // The first pulse with steps is left out: first steps take longer.
+  void Add(const proto::Pulse& pulse);
+  // nullopt: there are too few steps yet.
+  absl::optional<StepFigures> Figures() const;
+
+ private:
+  struct Entry {
+    double at = 0;                              // Seconds since the chief started.
+    double steps = 0, step_seconds = 0;         // Since the job started.
+    StepFigures figures = {};                   // `step` and those of other programs are not set.
+    std::map<std::string, double> others = {};  // By machine: share of its CPU.
+  };
+  std::deque<Entry> entries_;  // At most kMostEntries, in order of time.
+  static constexpr size_t kMostEntries = 100;
+};
+
+}  // namespace tethys
+
+#endif  // TETHYS_DEPLOY_LIVE_RECENT_STEPS_H_
