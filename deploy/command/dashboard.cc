@@ -16,8 +16,9 @@ constexpr Nanoseconds kLongestStart = 20 * kSecond;
 constexpr Nanoseconds kLongestEnd = 2 * kSecond;
 constexpr int kPollMilliseconds = 10;
 
-// The first line that the process writes, without its end; empty if none comes in time.
-std::string FirstLine(const Subprocess& process) {
+// The first `count` lines that the process writes, without the last one's end; empty if they do not come in
+// time.
+std::string FirstLines(const Subprocess& process, int count) {
   const MonotonicClock clock;
   const Nanoseconds deadline = clock.Now() + kLongestStart;
   std::string text;
@@ -28,23 +29,28 @@ std::string FirstLine(const Subprocess& process) {
     const ssize_t got = read(process.output(), bytes, sizeof(bytes));
     if (got == 0) break;
     if (got > 0) text.append(bytes, static_cast<size_t>(got));
-    if (const size_t end = text.find('\n'); end != std::string::npos) return text.substr(0, end);
+    size_t end = text.find('\n');
+    for (int i = 1; i < count && end != std::string::npos; ++i) end = text.find('\n', end + 1);
+    if (end != std::string::npos) return text.substr(0, end);
   }
   return "";
 }
 
 }  // namespace
 
-absl::StatusOr<Dashboard> Dashboard::Start(const std::string& run_dir) {
+absl::StatusOr<Dashboard> Dashboard::Start(const std::string& run_dir,
+                                           const std::vector<std::string>& metrics) {
   const std::string log = run_dir + "/log";
   TETHYS_RETURN_IF_ERROR(CreateDirectories(log));
+  std::vector<std::string> arguments = {"watch", run_dir};
+  arguments.insert(arguments.end(), metrics.begin(), metrics.end());
   TETHYS_ASSIGN_OR_RETURN(Subprocess process, Subprocess::Spawn({.program = OwnProgram(),
-                                                                 .arguments = {"watch", run_dir},
+                                                                 .arguments = arguments,
                                                                  .log_path = log + "/watch.log",
                                                                  .read_output = true}));
-  const std::string line = FirstLine(process);
-  if (line.empty()) return absl::UnavailableError(absl::StrCat("it did not start: see ", log, "/watch.log"));
-  return Dashboard(std::move(process), line);
+  const std::string lines = FirstLines(process, metrics.empty() ? 1 : 2);
+  if (lines.empty()) return absl::UnavailableError(absl::StrCat("it did not start: see ", log, "/watch.log"));
+  return Dashboard(std::move(process), lines);
 }
 
 Dashboard::~Dashboard() {

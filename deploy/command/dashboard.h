@@ -4,6 +4,8 @@
 #define TETHYS_DEPLOY_COMMAND_DASHBOARD_H_
 
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "deploy/process/subprocess.h"
 #include "runtime/base/status.h"
@@ -13,20 +15,21 @@ namespace tethys {
 // Invariant: the view ends with this object and with this process, however that ends.
 class Dashboard {
  public:
-  // Starts the view of a run whose job file is written, and waits for its address, some seconds at most.
-  static absl::StatusOr<Dashboard> Start(const std::string& run_dir);
+  // Starts the view of a run whose job file is written, and waits for its addresses, some seconds at most.
+  // `metrics`: its flags for metrics (metrics_flags.h).
+  static absl::StatusOr<Dashboard> Start(const std::string& run_dir, const std::vector<std::string>& metrics);
   Dashboard(Dashboard&&) = default;
   // Gives the view a moment to remove its file with the address.
   ~Dashboard();
 
-  // "live view: http://127.0.0.1:PORT/?token=TOKEN".
-  const std::string& line() const { return line_; }
+  // "live view: http://127.0.0.1:PORT/?token=TOKEN" and, with an address for metrics, a line with that.
+  const std::string& lines() const { return lines_; }
 
  private:
-  Dashboard(Subprocess process, std::string line) : process_(std::move(process)), line_(std::move(line)) {}
+  Dashboard(Subprocess process, std::string lines) : process_(std::move(process)), lines_(std::move(lines)) {}
 
   Subprocess process_;
-  std::string line_;
+  std::string lines_;
 };
 
 }  // namespace tethys

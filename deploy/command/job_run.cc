@@ -219,12 +219,12 @@ namespace {
 // Starts the live view if it is asked for, and prints its address. The run goes on without one that fails.
 absl::optional<Dashboard> StartDashboard(const std::string& run_dir, const JobRunOptions& options) {
   if (!options.dashboard) return absl::nullopt;
-  absl::StatusOr<Dashboard> dashboard = Dashboard::Start(run_dir);
+  absl::StatusOr<Dashboard> dashboard = Dashboard::Start(run_dir, options.dashboard_metrics);
   if (!dashboard.ok()) {
     std::fprintf(stderr, "warning: no live view: %s\n", StatusText(dashboard.status()).c_str());
     return absl::nullopt;
   }
-  std::printf("%s\n", dashboard->line().c_str());
+  std::printf("%s\n", dashboard->lines().c_str());
   std::fflush(stdout);
   return *std::move(dashboard);
 }

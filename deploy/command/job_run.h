@@ -38,7 +38,8 @@ struct JobRunOptions {
   bool live = false;                                // Shows the live line on standard output.
   bool show_logs = false;                           // Shows the processes' logs there, too.
   bool dashboard = false;  // Serves a live view meanwhile (deploy/command/dashboard.h).
-  bool quiet = false;      // Shows nothing there.
+  std::vector<std::string> dashboard_metrics = {};  // Its flags for metrics (metrics_flags.h).
+  bool quiet = false;                               // Shows nothing there.
   // Stored before the start for live views, and its prediction in the run's summary beside what was measured.
   absl::optional<proto::Expectation> expectation = {};
 };

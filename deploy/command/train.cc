@@ -6,6 +6,7 @@
 #include "deploy/command/job_places.h"
 #include "deploy/command/job_prediction.h"
 #include "deploy/command/job_run.h"
+#include "deploy/command/metrics_flags.h"
 #include "deploy/command/role_process.h"
 #include "deploy/command/scheduled_task.h"
 #include "deploy/command/version.h"
@@ -63,6 +64,14 @@ absl::StatusOr<RunDirectory> OpenRun(const proto::JobPlan& plan, const std::stri
   return directory;
 }
 
+// The view reads the flags itself, but a wrong one is refused before anything starts.
+absl::Status CheckMetricsFlags(const Flags& flags) {
+  LiveServerOptions unused;
+  TETHYS_RETURN_IF_ERROR(ReadMetricsFlags(flags, unused));
+  if (flags.Has("dashboard") || MetricsArguments(flags).empty()) return absl::OkStatus();
+  return absl::InvalidArgumentError("--metrics_address is for the live view: add --dashboard");
+}
+
 absl::StatusOr<RunDirectory> CreateRun(const std::string& path, const Place& chief) {
   TETHYS_RETURN_IF_ERROR(CheckNothingLeft(chief, path));
   return RunDirectory::Create(path);
@@ -78,6 +87,8 @@ absl::StatusOr<Request> PrepareRequest(const Flags& flags, const std::vector<std
                    !(scheduled && !given_path.empty() && !FileExists(given_path + "/job.textproto"));
   options.cuda_library_path = flags.GetAll("cuda_library_path");
   options.dashboard = flags.Has("dashboard");
+  TETHYS_RETURN_IF_ERROR(CheckMetricsFlags(flags));
+  options.dashboard_metrics = MetricsArguments(flags);
   ReadDisplayFlags(flags, options);
   TETHYS_ASSIGN_OR_RETURN(const std::string job_file, JobFile(flags, options.resume));
   TETHYS_ASSIGN_OR_RETURN(proto::Job job, LoadJob(job_file, overrides));
@@ -164,7 +175,7 @@ Command TrainCommand() {
        .description = kDescription,
        .argument = "JOB",
        .argument_optional = true,
-       .flags = WithDisplayFlags(WithClusterFlags(
+       .flags = WithDisplayFlags(WithClusterFlags(WithMetricsFlags(
            {{.name = "run_dir",
              .value = "DIR",
              .help = "Directory for results. Default: a new runs/NAME-DATE-TIME."},
@@ -193,7 +204,7 @@ Command TrainCommand() {
              .help = "tf_config or slurm: a scheduler has started this command on every machine, and its "
                      "environment variables say which part of the job this process is (deploy/README.md)."},
             CudaLibraryPathFlag(),
-            TokenFileFlag()})),
+            TokenFileFlag()}))),
        .examples = {"tethys train examples/fashion_mnist_ps_sync.textproto --set=workers=4",
                     "tethys train examples/okeanos/mirrored.textproto --hostfile=examples/okeanos/hosts",
                     "tethys train --resume --run_dir=runs/fashion_mnist_ps_sync-20261121-123456"}},

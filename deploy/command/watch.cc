@@ -7,6 +7,7 @@
 #include <cstdio>
 
 #include "deploy/command/command.h"
+#include "deploy/command/metrics_flags.h"
 #include "deploy/live/live_server.h"
 #include "deploy/process/signal_source.h"
 #include "runtime/base/file.h"
@@ -20,9 +21,10 @@ constexpr char kDescription[] =
     "Serves a live page of a run on this machine, while the run goes on and after it: loss, accuracy, "
     "throughput, and a row per worker. Open the printed address, which is in RUN_DIR/watch.url, too. "
     "/metrics has "
-    "the same for Prometheus (OpenMetrics), with the token of the address as bearer token.\n\nOnly 127.0.0.1 "
-    "is served. From another machine: "
-    "ssh -L PORT:127.0.0.1:PORT HOST. Ends by Ctrl-C.";
+    "the same for Prometheus (OpenMetrics), with the token of the address as bearer token.\n\nThe page is "
+    "served on 127.0.0.1 only. From another machine: ssh -L PORT:127.0.0.1:PORT HOST. For a Prometheus "
+    "there, "
+    "--metrics_address opens /metrics alone. Ends by Ctrl-C.";
 
 // Leaves the run its CPU.
 constexpr int kNiceness = 10;
@@ -61,11 +63,14 @@ absl::Status ServeUntilInterrupt(LiveServer& server) {
 absl::StatusOr<std::unique_ptr<LiveServer>> Prepare(const Flags& flags, const std::string& token) {
   if (flags.arguments().empty())
     return absl::InvalidArgumentError("RUN_DIR is missing, for example: tethys watch runs/NAME");
-  const std::string& run_dir = flags.arguments()[0];
+  LiveServerOptions options{.run_dir = flags.arguments()[0], .token = token};
   TETHYS_ASSIGN_OR_RETURN(const int64_t port, flags.GetInteger("port", 0, 0, 65535));
-  TETHYS_RETURN_IF_ERROR(CheckWatchable(run_dir));
-  TETHYS_ASSIGN_OR_RETURN(const proto::Job job, LoadJob(run_dir + "/job.textproto", {}));
-  return LiveServer::Create(run_dir, job.name(), token, static_cast<int>(port));
+  options.port = static_cast<int>(port);
+  TETHYS_RETURN_IF_ERROR(ReadMetricsFlags(flags, options));
+  TETHYS_RETURN_IF_ERROR(CheckWatchable(options.run_dir));
+  TETHYS_ASSIGN_OR_RETURN(const proto::Job job, LoadJob(options.run_dir + "/job.textproto", {}));
+  options.job = job.name();
+  return LiveServer::Create(options);
 }
 
 int Watch(const Flags& flags) {
@@ -77,7 +82,12 @@ int Watch(const Flags& flags) {
   const absl::StatusOr<AddressFile> file = AddressFile::Create(flags.arguments()[0] + "/watch.url", address);
   if (!file.ok())
     std::fprintf(stderr, "tethys watch: no file with the address: %s\n", StatusText(file.status()).c_str());
-  std::printf("live view: %s\n", address.c_str());
+  std::string lines = absl::StrCat("live view: ", address, "\n");
+  if (const auto& metrics = (*server)->metrics_address(); metrics.has_value()) {
+    absl::StrAppend(&lines, "metrics: http://", HostPortText(*metrics), "/metrics, with the token in ",
+                    flags.Get("metrics_token_file"), "\n");
+  }
+  std::fputs(lines.c_str(), stdout);
   std::fflush(stdout);
   const absl::Status served = ServeUntilInterrupt(**server);
   if (file.ok()) file->Remove();
@@ -91,7 +101,8 @@ Command WatchCommand() {
            .summary = "Serves a live page of a run.",
            .description = kDescription,
            .argument = "RUN_DIR",
-           .flags = {{.name = "port", .value = "PORT", .help = "Port on 127.0.0.1. Default: a free one."}},
+           .flags = WithMetricsFlags(
+               {{.name = "port", .value = "PORT", .help = "Port on 127.0.0.1. Default: a free one."}}),
            .examples = {"tethys watch runs/fashion_mnist_ps_sync-20261121-123456"}},
           Watch};
 }

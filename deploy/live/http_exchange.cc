@@ -60,6 +60,8 @@ const char* ReasonPhrase(int status) {
       return "OK";
     case 303:
       return "See Other";
+    case 401:
+      return "Unauthorized";
     case 403:
       return "Forbidden";
     case 404:

@@ -27,6 +27,12 @@ HttpAnswer TextAnswer(int status, absl::string_view text) {
   return {.status = status, .body = absl::StrCat(text, "\n")};
 }
 
+bool HasBearer(const HttpRequest& request, absl::string_view token) {
+  const std::string authorization = request.Header("authorization");
+  absl::string_view bearer = authorization;
+  return absl::ConsumePrefix(&bearer, "Bearer ") && SameSecret(bearer, token);
+}
+
 }  // namespace
 
 absl::Status CheckWatchable(const std::string& run_dir) {
@@ -67,8 +73,12 @@ const proto::LiveState& WatchedRun::Read() {
   return state_;
 }
 
-LivePages::LivePages(WatchedRun& run, std::string token, int port)
-    : run_(run), token_(std::move(token)), cookie_(absl::StrCat("tethys_", port)), port_(port) {}
+LivePages::LivePages(WatchedRun& run, std::string token, int port, std::string metrics_token)
+    : run_(run),
+      token_(std::move(token)),
+      cookie_(absl::StrCat("tethys_", port)),
+      metrics_token_(std::move(metrics_token)),
+      port_(port) {}
 
 std::string LivePages::Answer(const HttpParse& parse, const std::string& nonce) {
   const HttpAnswer answer =
@@ -76,11 +86,30 @@ std::string LivePages::Answer(const HttpParse& parse, const std::string& nonce) 
   return HttpAnswerBytes(answer, nonce, parse.request.head);
 }
 
+std::string LivePages::AnswerForMetrics(const HttpParse& parse, const std::string& nonce) {
+  HttpAnswer answer;
+  if (parse.refusal != 0) {
+    answer = TextAnswer(parse.refusal, parse.reason);
+  } else if (metrics_token_.empty() || !HasBearer(parse.request, metrics_token_)) {
+    answer = TextAnswer(401,
+                        "The header Authorization must be: Bearer TOKEN, with the token of the file that "
+                        "--metrics_token_file names.");
+    answer.headers.emplace_back("WWW-Authenticate", "Bearer");
+  } else if (parse.request.path != "/metrics") {
+    answer = TextAnswer(404, "There is /metrics, and nothing else on this address.");
+  } else {
+    answer = AnswerMetrics();
+  }
+  return HttpAnswerBytes(answer, nonce, parse.request.head);
+}
+
+HttpAnswer LivePages::AnswerMetrics() {
+  return {.type = "application/openmetrics-text; version=1.0.0; charset=utf-8",
+          .body = OpenMetricsText(run_.Read())};
+}
+
 bool LivePages::Knows(const HttpRequest& request) const {
-  if (SameSecret(request.Cookie(cookie_), token_)) return true;
-  const std::string authorization = request.Header("authorization");
-  absl::string_view bearer = authorization;
-  return absl::ConsumePrefix(&bearer, "Bearer ") && SameSecret(bearer, token_);
+  return SameSecret(request.Cookie(cookie_), token_) || HasBearer(request, token_);
 }
 
 HttpAnswer LivePages::AnswerRequest(const HttpRequest& request, const std::string& nonce) {
@@ -104,10 +133,7 @@ HttpAnswer LivePages::AnswerRequest(const HttpRequest& request, const std::strin
                       "watch.url of the run directory, too.");
   }
   if (request.path == "/state.json") return {.type = "application/json", .body = Json(run_.Read())};
-  if (request.path == "/metrics") {
-    return {.type = "application/openmetrics-text; version=1.0.0; charset=utf-8",
-            .body = OpenMetricsText(run_.Read())};
-  }
+  if (request.path == "/metrics") return AnswerMetrics();
   if (request.path != "/") return TextAnswer(404, "There are /, /state.json and /metrics.");
   const absl::string_view page(tethys_live_page,
                                static_cast<size_t>(tethys_live_page_end - tethys_live_page));

@@ -17,15 +17,20 @@
 namespace tethys {
 namespace {
 
-constexpr size_t kMostConnections = 16;
+constexpr int kMostConnections = 16;             // Through each door.
 constexpr Nanoseconds kMostTime = 10 * kSecond;  // Of a connection, whatever it does.
+
+// Over which address a caller came.
+enum class Door { kView, kMetrics };
 
 // One request and its answer. After the answer, the other side is read until it closes the connection:
 // closing first would reset it if it has sent more, and the answer might be lost.
 class Connection {
  public:
-  Connection(FileDescriptor fd, Nanoseconds deadline) : fd_(std::move(fd)), deadline_(deadline) {}
+  Connection(FileDescriptor fd, Door door, Nanoseconds deadline)
+      : fd_(std::move(fd)), door_(door), deadline_(deadline) {}
 
+  Door door() const { return door_; }
   int fd() const { return fd_.get(); }
   bool open() const { return fd_.valid(); }
   Nanoseconds deadline() const { return deadline_; }
@@ -76,28 +81,35 @@ class Connection {
   }
 
   FileDescriptor fd_;
+  Door door_;
   Nanoseconds deadline_;
   Stage stage_ = Stage::kReading;
   std::string text_;  // The request, then the answer.
   size_t sent_ = 0;
 };
 
-class LoopbackServer final : public LiveServer {
+class TcpLiveServer final : public LiveServer {
  public:
-  LoopbackServer(FileDescriptor listener, int port, const std::string& run_dir, const std::string& job,
-                 const std::string& token, absl::optional<proto::Expectation> expectation)
-      : listener_(std::move(listener)),
+  // `metrics`: invalid if there is no address for metrics.
+  TcpLiveServer(FileDescriptor view, int port, FileDescriptor metrics,
+                absl::optional<HostPort> metrics_address, const LiveServerOptions& options,
+                absl::optional<proto::Expectation> expectation)
+      : view_(std::move(view)),
+        metrics_(std::move(metrics)),
         port_(port),
-        run_(run_dir, job, std::move(expectation)),
-        pages_(run_, token, port) {}
+        metrics_address_(std::move(metrics_address)),
+        run_(options.run_dir, options.job, std::move(expectation)),
+        pages_(run_, options.token, port, options.metrics_token) {}
 
   int port() const override { return port_; }
+  const absl::optional<HostPort>& metrics_address() const override { return metrics_address_; }
 
   absl::Status Serve(int stop) override {
     while (true) {
-      std::vector<pollfd> fds = {{stop, POLLIN, 0}};
       // Callers beyond the limit wait in the queue of the system.
-      fds.push_back({connections_.size() < kMostConnections ? listener_.get() : -1, POLLIN, 0});
+      std::vector<pollfd> fds = {{stop, POLLIN, 0},
+                                 {HasRoom(Door::kView) ? view_.get() : -1, POLLIN, 0},
+                                 {HasRoom(Door::kMetrics) ? metrics_.get() : -1, POLLIN, 0}};
       for (const Connection& connection : connections_)
         fds.push_back({connection.fd(), connection.events(), 0});
       if (poll(fds.data(), fds.size(), MillisecondsLeft()) < 0 && errno != EINTR) {
@@ -105,58 +117,78 @@ class LoopbackServer final : public LiveServer {
       }
       if (fds[0].revents != 0) return absl::OkStatus();
       for (size_t i = 0; i < connections_.size(); ++i) {
-        if (fds[i + 2].revents != 0)
-          connections_[i].Advance([this](const HttpParse& parse) { return Answer(parse); });
-        if (clock_.Now() >= connections_[i].deadline()) connections_[i].Close();
+        Connection& connection = connections_[i];
+        if (fds[i + 3].revents != 0) {
+          connection.Advance([&](const HttpParse& parse) { return Answer(connection.door(), parse); });
+        }
+        if (clock_.Now() >= connection.deadline()) connection.Close();
       }
       std::erase_if(connections_, [](const Connection& connection) { return !connection.open(); });
-      if (fds[1].revents != 0) Accept();
+      if (fds[1].revents != 0) Accept(Door::kView, view_.get());
+      if (fds[2].revents != 0) Accept(Door::kMetrics, metrics_.get());
     }
   }
 
  private:
+  bool HasRoom(Door door) const {
+    const auto through = [&](const Connection& connection) { return connection.door() == door; };
+    return std::count_if(connections_.begin(), connections_.end(), through) < kMostConnections;
+  }
   int MillisecondsLeft() const {
     if (connections_.empty()) return -1;
     Nanoseconds first = connections_[0].deadline();
     for (const Connection& connection : connections_) first = std::min(first, connection.deadline());
     return static_cast<int>(std::max<Nanoseconds>(first - clock_.Now(), 0) / kMillisecond) + 1;
   }
-  std::string Answer(const HttpParse& parse) { return pages_.Answer(parse, JobToken::Random().ToHex()); }
-  void Accept() {
+  std::string Answer(Door door, const HttpParse& parse) {
+    const std::string nonce = JobToken::Random().ToHex();
+    return door == Door::kView ? pages_.Answer(parse, nonce) : pages_.AnswerForMetrics(parse, nonce);
+  }
+  void Accept(Door door, int listener) {
     // An error concerns the caller, who may have gone; the listener goes on.
-    absl::StatusOr<FileDescriptor> caller = AcceptTcp(listener_.get());
+    absl::StatusOr<FileDescriptor> caller = AcceptTcp(listener);
     if (caller.ok() && caller->valid())
-      connections_.emplace_back(*std::move(caller), clock_.Now() + kMostTime);
+      connections_.emplace_back(*std::move(caller), door, clock_.Now() + kMostTime);
   }
 
-  const FileDescriptor listener_;
+  const FileDescriptor view_, metrics_;
   const int port_;
+  const absl::optional<HostPort> metrics_address_;
   const MonotonicClock clock_;
   WatchedRun run_;
   LivePages pages_;
   std::vector<Connection> connections_;
 };
 
+absl::StatusOr<FileDescriptor> ListenAt(const HostPort& address, const char* remedy) {
+  absl::StatusOr<FileDescriptor> listener = ListenTcp(address);
+  if (listener.ok()) return listener;
+  return absl::Status(listener.status().code(), absl::StrCat(listener.status().message(), ": ", remedy));
+}
+
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<LiveServer>> LiveServer::Create(const std::string& run_dir,
-                                                               const std::string& job,
-                                                               const std::string& token, int port) {
-  TETHYS_RETURN_IF_ERROR(CheckWatchable(run_dir));
+absl::StatusOr<std::unique_ptr<LiveServer>> LiveServer::Create(const LiveServerOptions& options) {
+  TETHYS_RETURN_IF_ERROR(CheckWatchable(options.run_dir));
   absl::optional<proto::Expectation> expectation;
-  if (absl::StatusOr<proto::Expectation> read = ReadExpectation(run_dir); read.ok()) {
+  if (absl::StatusOr<proto::Expectation> read = ReadExpectation(options.run_dir); read.ok()) {
     expectation = *std::move(read);
   } else if (!absl::IsNotFound(read.status())) {
     return read.status();
   }
-  absl::StatusOr<FileDescriptor> listener = ListenTcp({"127.0.0.1", port});
-  if (!listener.ok()) {
-    return Annotate(listener.status(),
-                    absl::StrCat("port ", port, ": choose another by --port, or leave it out"));
+  TETHYS_ASSIGN_OR_RETURN(FileDescriptor view, ListenAt({"127.0.0.1", options.port},
+                                                        "choose another port by --port, or leave it out"));
+  TETHYS_ASSIGN_OR_RETURN(const HostPort address, LocalAddress(view.get()));
+  FileDescriptor metrics;
+  absl::optional<HostPort> metrics_address;
+  if (options.metrics_address.has_value()) {
+    TETHYS_ASSIGN_OR_RETURN(
+        metrics, ListenAt(*options.metrics_address,
+                          "choose another address of this machine, or port, by --metrics_address"));
+    TETHYS_ASSIGN_OR_RETURN(metrics_address, LocalAddress(metrics.get()));
   }
-  TETHYS_ASSIGN_OR_RETURN(const HostPort address, LocalAddress(listener->get()));
-  return std::make_unique<LoopbackServer>(*std::move(listener), address.port, run_dir, job, token,
-                                          std::move(expectation));
+  return std::make_unique<TcpLiveServer>(std::move(view), address.port, std::move(metrics),
+                                         std::move(metrics_address), options, std::move(expectation));
 }
 
 }  // namespace tethys

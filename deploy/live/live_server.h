@@ -4,7 +4,8 @@
 //
 // Only requests with the secret token are answered: in a cookie, which the address /?token=TOKEN sets, or in
 // a header "Authorization: Bearer TOKEN". The header Host must name the bound address, so no page of another
-// site can reach the view through a name that it controls (DNS rebinding).
+// site can reach the view through a name that it controls (DNS rebinding). Another address may be opened for
+// /metrics alone, with a token of its own. Callers of either address cannot take the places of the other's.
 #ifndef TETHYS_DEPLOY_LIVE_LIVE_SERVER_H_
 #define TETHYS_DEPLOY_LIVE_LIVE_SERVER_H_
 
@@ -17,6 +18,7 @@
 #include "deploy/live/progress_file.h"
 #include "proto/live.pb.h"
 #include "runtime/base/clock.h"
+#include "runtime/base/socket.h"
 #include "runtime/base/status.h"
 
 namespace tethys {
@@ -39,28 +41,42 @@ class WatchedRun {
 // What a valid or refused request is answered. Nothing here waits.
 class LivePages {
  public:
-  LivePages(WatchedRun& run, std::string token, int port);
-  // The bytes of the answer.
+  // `metrics_token`: of callers from other machines; see LiveServerOptions.
+  LivePages(WatchedRun& run, std::string token, int port, std::string metrics_token);
+  // The bytes of the answer to a request that came to 127.0.0.1.
   std::string Answer(const HttpParse& parse, const std::string& nonce);
+  // The same for one that came to the address for metrics: /metrics or nothing. The header Host may name
+  // anything, because no browser sends another site's bearer token.
+  std::string AnswerForMetrics(const HttpParse& parse, const std::string& nonce);
 
  private:
   HttpAnswer AnswerRequest(const HttpRequest& request, const std::string& nonce);
+  HttpAnswer AnswerMetrics();
   bool Knows(const HttpRequest& request) const;
 
   WatchedRun& run_;
-  const std::string token_, cookie_;
+  const std::string token_, cookie_, metrics_token_;
   const int port_;
+};
+
+struct LiveServerOptions {
+  std::string run_dir = {};
+  std::string job = {};    // The job's name.
+  std::string token = {};  // Of the view.
+  int port = 0;            // On 127.0.0.1; 0: a free one.
+  // Serves /metrics on this address, too, to callers that have `metrics_token`. The traffic is not encrypted.
+  absl::optional<HostPort> metrics_address = {};
+  std::string metrics_token = {};  // Not empty if there is an address.
 };
 
 class LiveServer {
  public:
-  // Listens on 127.0.0.1; port 0: a free one. AlreadyExists: the port is taken. InvalidArgument: see
-  // CheckWatchable.
-  static absl::StatusOr<std::unique_ptr<LiveServer>> Create(const std::string& run_dir,
-                                                            const std::string& job, const std::string& token,
-                                                            int port);
+  // AlreadyExists: a port is taken. InvalidArgument: see CheckWatchable. DataLoss: see ReadExpectation.
+  static absl::StatusOr<std::unique_ptr<LiveServer>> Create(const LiveServerOptions& options);
   virtual ~LiveServer() = default;
   virtual int port() const = 0;
+  // The bound address for metrics; nullopt: there is none.
+  virtual const absl::optional<HostPort>& metrics_address() const = 0;
   // Answers requests until `stop` polls readable.
   virtual absl::Status Serve(int stop) = 0;
 };

@@ -14,8 +14,8 @@ from tethys_run import PATIENCE, TETHYS
 class View:
     """A `tethys watch` of a directory."""
 
-    def __init__(self, directory):
-        self.process = subprocess.Popen([TETHYS, "watch", directory], stdout=subprocess.PIPE, text=True,
+    def __init__(self, directory, flags=()):
+        self.process = subprocess.Popen([TETHYS, "watch", directory, *flags], stdout=subprocess.PIPE, text=True,
                                         preexec_fn=tethys_run.heed_signals)
         self.address = self.process.stdout.readline().partition("live view: ")[2].strip()
         self.port, self.token = re.fullmatch(r"http://127\.0\.0\.1:(\d+)/\?token=([0-9a-f]{32})", self.address).groups()
@@ -33,18 +33,21 @@ class View:
         self.process.send_signal(signal.SIGTERM)
         return self.process.wait(timeout=PATIENCE)
 
-    def ask(self, path, method="GET", headers=None, token=True):
-        """Returns status, headers and body of an answer."""
+    def ask(self, path, method="GET", headers=None, token=True, address=None):
+        """Returns status, headers and body of an answer. `address`: host and port, if not those of the view."""
         sent = {"Authorization": f"Bearer {self.token}"} if token else {}
         sent.update(headers or {})
-        connection = http.client.HTTPConnection("127.0.0.1", int(self.port), timeout=PATIENCE)
+        connection = http.client.HTTPConnection(*(address or self.own_address()), timeout=PATIENCE)
         with contextlib.closing(connection):
             connection.request(method, path, headers=sent)
             answer = connection.getresponse()
             return answer.status, dict(answer.getheaders()), answer.read().decode()
 
-    def connect(self):
-        return socket.create_connection(("127.0.0.1", int(self.port)), timeout=PATIENCE)
+    def own_address(self):
+        return "127.0.0.1", int(self.port)
+
+    def connect(self, address=None):
+        return socket.create_connection(address or self.own_address(), timeout=PATIENCE)
 
     def state(self):
         status, _, body = self.ask("/state.json")

@@ -120,6 +120,47 @@ class WatchTest(TethysTest):
             self.assertEqual((status, body), (200, ""))
             self.assertGreater(int(headers["Content-Length"]), 100)
 
+    def test_metrics_address_serves_metrics_to_the_token_only(self):
+        with Run(["strategy=local", "epochs=1"]) as run:
+            token = os.path.join(run.run().root, "token")
+            with open(token, "w", encoding="utf-8") as file:
+                file.write("a-token-of-24.letters~+/\n")
+            os.chmod(token, 0o600)
+            flags = ["--metrics_address=127.0.0.2:0", f"--metrics_token_file={token}"]
+            with View(run.directory, flags) as view:
+                right = {"Authorization": "Bearer a-token-of-24.letters~+/"}
+                line = view.process.stdout.readline()
+                port = re.fullmatch(rf"metrics: http://127\.0\.0\.2:(\d+)/metrics, with the token in {token}\n", line).group(1)
+                other = ("127.0.0.2", int(port))
+                status, headers, body = view.ask("/metrics", headers=right, token=False, address=other)
+                self.assertEqual(status, 200)
+                self.assertIn("openmetrics-text", headers["Content-Type"])
+                self.assertTrue(body.endswith("# EOF\n"))
+                for headers in ({}, {"Authorization": "Bearer a-token-of-24.letters~+"}, {"Authorization": f"Bearer {view.token}"},
+                                {"Cookie": f"tethys_{view.port}={view.token}"}):
+                    status, answered, body = view.ask("/metrics", headers=headers, token=False, address=other)
+                    self.assertEqual((status, answered["WWW-Authenticate"]), (401, "Bearer"), headers)
+                    self.assertNotIn("tethys_steps", body)
+                for path in ("/", "/state.json", "/?token=" + view.token):
+                    self.assertEqual(view.ask(path, headers=right, token=False, address=other)[0], 404, path)
+                # The token for metrics opens nothing else, and silent callers there keep nobody out here.
+                self.assertEqual(view.ask("/metrics", headers=right, token=False)[0], 403)
+                with contextlib.ExitStack() as stack:
+                    for _ in range(20):
+                        stack.enter_context(contextlib.closing(view.connect(other)))
+                    self.assertEqual(view.ask("/state.json")[0], 200)
+            os.chmod(token, 0o644)
+            for wrong, message in ((flags, "chmod 600"), (flags[:1], "needs --metrics_token_file"),
+                                   (flags[1:], "--metrics_address=HOST:PORT, which is missing"),
+                                   (["--metrics_address=here", flags[1]], "--metrics_address")):
+                status, output = command(["watch", run.directory, *wrong])
+                self.assertEqual(status, 2, output)
+                self.assertIn(message, output)
+            os.chmod(token, 0o600)
+            status, output = command(["train", run.job, f"--run_dir={run.root}/other", *flags])
+            self.assertEqual(status, 2)
+            self.assertIn("add --dashboard", output)
+
     def test_prediction_is_compared_and_a_damaged_one_refused(self):
         with Run([*ENDLESS, "strategy.parameter_server.consistency=asynchronous"]) as run:
             run.start().wait_for_training()

@@ -1,9 +1,11 @@
-// The file that a live view reads beside the events: what was expected of the run.
+// Files that a live view reads beside the events: what was expected of the run, and the token for metrics.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include "absl/strings/str_cat.h"
 #include "deploy/live/expectation_file.h"
+#include "deploy/live/metrics_token.h"
 #include "deploy/process/scratch_directory.h"
 #include "runtime/base/file.h"
 
@@ -15,10 +17,14 @@ using ::testing::HasSubstr;
 class RunFilesTest : public ::testing::Test {
  protected:
   const std::string& directory() const { return scratch_.path(); }
-  std::string Write(const std::string& name, const std::string& text) const {
+  std::string Write(const std::string& name, const std::string& text, mode_t mode = 0600) const {
     const std::string path = absl::StrCat(directory(), "/", name);
     EXPECT_TRUE(WriteFileAtomically(path, text).ok());
+    EXPECT_EQ(chmod(path.c_str(), mode), 0);
     return path;
+  }
+  static std::string TokenError(const std::string& path) {
+    return std::string(ReadMetricsToken(path).status().message());
   }
 
  private:
@@ -58,6 +64,27 @@ TEST_F(RunFilesTest, ExpectationThatMakesNoSenseIsRefused) {
   const absl::Status status = ReadExpectation(directory()).status();
   EXPECT_TRUE(absl::IsDataLoss(status));
   EXPECT_THAT(status.message(), HasSubstr(directory() + "/prediction.json"));
+}
+
+TEST_F(RunFilesTest, TokenIsTheFirstLineOfAPrivateFile) {
+  const auto token = ReadMetricsToken(Write("token", "0123456789abcdef\nmore\n"));
+  ASSERT_TRUE(token.ok()) << token.status();
+  EXPECT_EQ(*token, "0123456789abcdef");
+  EXPECT_TRUE(ReadMetricsToken(Write("long", std::string(256, 'x'))).ok());
+}
+
+TEST_F(RunFilesTest, TokenFileThatOthersCanReadIsRefused) {
+  EXPECT_THAT(TokenError(Write("token", "0123456789abcdef\n", 0640)), HasSubstr("chmod 600"));
+  EXPECT_THAT(TokenError(Write("token", "0123456789abcdef\n", 0602)), HasSubstr("mode 0602"));
+}
+
+TEST_F(RunFilesTest, FileWithoutATokenIsRefusedWithARemedy) {
+  for (const std::string& text : {std::string(), std::string("short\n"), std::string("0123456789abcde\n"),
+                                  std::string("0123456789 abcdef\n"), std::string(257, 'x')}) {
+    EXPECT_THAT(TokenError(Write("token", text)), HasSubstr("openssl rand -hex 16")) << text;
+  }
+  EXPECT_THAT(TokenError(directory()), HasSubstr("is not a file"));
+  EXPECT_THAT(TokenError(directory() + "/none"), HasSubstr("/none"));
 }
 
 }  // namespace
