@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <numeric>
 #include <set>
 #include <utility>
 
@@ -73,6 +74,7 @@ std::vector<JobShape> AnchorShapes(int slots, int64_t global_batch) {
     add({"mirrored", used, 0});
     add({"ps_sync", used - servers, servers});
   };
+  add({"ps_sync", 2, 2});
   if (slots >= 4) fill(slots);
   if (slots >= 6) fill(slots / 2);
   return shapes;
@@ -135,7 +137,9 @@ absl::StatusOr<BriefTimes> TimesOf(absl::string_view steps_csv, int workers, boo
   for (const auto& [number, sum] : by_number) {
     if (sum.second == workers) means.push_back(sum.first / sum.second);
   }
-  if (!means.empty()) times.step = Quantile(std::move(means), 0.25);
+  if (means.empty()) return times;
+  times.mean_step = std::accumulate(means.begin(), means.end(), 0.0) / static_cast<double>(means.size());
+  times.step = Quantile(std::move(means), 0.25);
   return times;
 }
 

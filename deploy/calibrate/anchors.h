@@ -26,8 +26,9 @@ struct JobShape {
 // "mirrored, 4 workers", "ps_sync, 3 workers and 1 server".
 std::string ShapeText(const JobShape& shape);
 
-// The shapes to run on hosts with `slots` slots in all: each strategy with the fewest processes, with all
-// slots and, from six on, with half of them, so that every resource bounds the step of some run. At least
+// The shapes to run on hosts with `slots` slots in all: each strategy with the fewest processes, servers also
+// two by two, with all slots and, from six on, with half of them, so that every resource bounds the step of
+// some run. At least
 // `local`, which also runs with a worker's part of `global_batch`, so that what each sample costs is told
 // from what each step does.
 std::vector<JobShape> AnchorShapes(int slots, int64_t global_batch);
@@ -39,7 +40,8 @@ std::vector<JobShape> AnchorShapes(int slots, int64_t global_batch);
 absl::StatusOr<proto::Job> BriefJob(const proto::JobPlan& plan, int64_t steps);
 
 struct BriefTimes {
-  double step = 0;  // Lower quartile, over the steps, of the mean over workers; 0: no lock step.
+  double step = 0;       // Lower quartile, over the steps, of the mean over workers; 0: no lock step.
+  double mean_step = 0;  // Mean over both; 0: no lock step.
   double samples_per_second = 0;  // Of all workers, from the run's last 70 %.
   int64_t steps = 0;              // Recorded by workers, in all.
 };

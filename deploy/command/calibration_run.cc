@@ -158,7 +158,10 @@ class CalibrationRun {
           const BriefRun run,
           RunBriefly(job, places[i], StepsFor(seconds, expected->step().value()),
                      absl::StrCat(scratch, "/run-", i), flags_.GetAll("cuda_library_path")));
-      runs.push_back({.plan = run.plan, .machines = job.machines, .step = run.times.step});
+      runs.push_back({.plan = run.plan,
+                      .machines = job.machines,
+                      .step = run.times.step,
+                      .mean_step = run.times.mean_step});
       summaries.push_back(run.summary);
     }
     *calibration_.mutable_overheads() = OverheadsOf(summaries);

@@ -9,8 +9,6 @@
 namespace tethys {
 namespace {
 
-constexpr int kQuadrature = 64;  // Points of the mean's integral.
-
 // The measured quantile at `level`, in (0, 1); beyond the ends, that of the end.
 double RatioAt(const google::protobuf::RepeatedField<double>& ratio, double level) {
   if (ratio.empty()) return 1;
@@ -52,12 +50,6 @@ double CapacityOf(const proto::ComputerCalibration& computer, int k) {
 
 double StragglerQuantile(const google::protobuf::RepeatedField<double>& ratio, double n, double level) {
   return RatioAt(ratio, std::pow(level, 1 / std::max(1.0, n)));
-}
-
-double StragglerMean(const google::protobuf::RepeatedField<double>& ratio, double n) {
-  double sum = 0;
-  for (int i = 0; i < kQuadrature; ++i) sum += StragglerQuantile(ratio, n, (i + 0.5) / kQuadrature);
-  return sum / kQuadrature;
 }
 
 absl::StatusOr<JobComputers> JobComputers::Create(const JobMachines& machines,

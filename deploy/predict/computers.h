@@ -21,8 +21,6 @@ double CapacityOf(const proto::ComputerCalibration& computer, int k);
 // The largest of n step times over one step time, at quantile `level` of the largest, from the quantiles
 // `ratio` (5 %, 10 %, ...). With ratios of ranks that are independent.
 double StragglerQuantile(const google::protobuf::RepeatedField<double>& ratio, double n, double level);
-// The same for the mean of the largest.
-double StragglerMean(const google::protobuf::RepeatedField<double>& ratio, double n);
 
 struct JobComputer {
   std::string name;  // Of its first host.

@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "deploy/predict/step_needs.h"
+#include "runtime/base/quantile.h"
 #include "runtime/job/job.h"
 
 namespace tethys {
@@ -176,6 +177,19 @@ void Fit(const std::vector<Anchor>& anchors, proto::Calibration& calibration) {
   SetCosts(parameters, Minimise(residuals, prior), calibration);
 }
 
+// How much longer the mean step of each transport's runs is than its lower quartile: the median over the
+// runs.
+void SetMeanRatios(const std::vector<AnchorRun>& runs, const std::vector<Anchor>& anchors,
+                   proto::Calibration& calibration) {
+  std::map<std::string, std::vector<double>> ratios;
+  for (size_t i = 0; i < runs.size(); ++i) {
+    if (runs[i].mean_step > 0) ratios[anchors[i].needs.transport].push_back(runs[i].mean_step / runs[i].step);
+  }
+  for (auto& [transport, of_runs] : ratios) {
+    MutableCost(calibration, transport).set_mean_ratio(std::max(1.0, Median(std::move(of_runs))));
+  }
+}
+
 }  // namespace
 
 absl::Status FitExchangeCosts(const std::vector<AnchorRun>& runs, proto::Calibration& calibration) {
@@ -199,6 +213,7 @@ absl::Status FitExchangeCosts(const std::vector<AnchorRun>& runs, proto::Calibra
     anchors.push_back({std::move(needs), run.step});
   }
   Fit(anchors, calibration);
+  SetMeanRatios(runs, anchors, calibration);
   double squares = 0;
   for (size_t i = 0; i < runs.size(); ++i) {
     proto::Anchor& anchor = *calibration.add_anchor();
@@ -209,6 +224,7 @@ absl::Status FitExchangeCosts(const std::vector<AnchorRun>& runs, proto::Calibra
     anchor.set_step(runs[i].step);
     anchor.set_predicted(LockStepTime(anchors[i].needs, calibration, /*mean=*/false).seconds);
     anchor.set_repeats(runs[i].repeats);
+    anchor.set_mean_step(runs[i].mean_step);
     squares += std::pow(std::log(anchor.predicted() / anchor.step()), 2);
   }
   calibration.set_log_error(std::sqrt(squares / static_cast<double>(runs.size())));

@@ -19,7 +19,8 @@ namespace tethys {
 struct AnchorRun {
   proto::JobPlan plan;
   JobMachines machines;
-  double step = 0;  // Measured seconds: the lower quartile, over the steps, of the mean over workers.
+  double step = 0;       // Measured seconds: the lower quartile, over the steps, of the mean over workers.
+  double mean_step = 0;  // Measured seconds: the mean over steps and workers; 0: not known.
   int repeats = 1;
 };
 

@@ -29,27 +29,13 @@ const ComputerWork* Busiest(const ExchangeNeeds& needs, const proto::ExchangeCos
 
 ExchangeNeeds Scaled(ExchangeNeeds needs, double share) {
   needs.link *= share;
-  needs.least *= share;
+  needs.chain *= share;
   needs.loop_bytes *= share;
   for (ComputerWork& work : needs.work) {
     work.bytes *= share;
     work.messages *= share;
   }
   return needs;
-}
-
-std::vector<ResourceTime> ResourceTimes(const ExchangeNeeds& needs, const proto::ExchangeCost& cost) {
-  std::vector<ResourceTime> times;
-  const auto add = [&](const std::string& resource, double seconds) {
-    if (seconds > 0) times.push_back({resource, seconds});
-  };
-  const double fairness = needs.shared ? std::max(1.0, cost.fairness()) : 1;
-  add(absl::StrCat("link of ", needs.link_name), std::max(needs.link * fairness + needs.delay, needs.least));
-  if (const ComputerWork* work = Busiest(needs, cost); work != nullptr) {
-    add(absl::StrCat("CPU of exchange on ", work->name), WorkSeconds(*work, cost));
-  }
-  add("server loop", needs.loop_bytes * cost.loop_per_byte());
-  return times;
 }
 
 double Norm(const std::vector<ResourceTime>& times, double p) {
@@ -62,8 +48,29 @@ double Norm(const std::vector<ResourceTime>& times, double p) {
   return largest * std::pow(sum, 1 / p);
 }
 
-double ExchangeSeconds(const ExchangeNeeds& needs, const proto::ExchangeCost& cost) {
-  return Norm(ResourceTimes(needs, cost), std::max(1.0, cost.norm()));
+ExchangeTime TimeOf(const ExchangeNeeds& needs, const proto::ExchangeCost& cost) {
+  const ComputerWork* busiest = Busiest(needs, cost);
+  const std::string link = absl::StrCat("link of ", needs.link_name);
+  const std::string cpu = absl::StrCat("CPU of exchange on ", busiest == nullptr ? "" : busiest->name);
+  const double work = ExchangeWork(needs, cost);
+  const double fairness = needs.shared ? std::max(1.0, cost.fairness()) : 1;
+  ExchangeTime time;
+  for (const ResourceTime& one : {ResourceTime{link, needs.link * fairness + needs.delay},
+                                  {cpu, work},
+                                  {"server loop", needs.loop_bytes * cost.loop_per_byte()}}) {
+    if (one.seconds > 0) time.alone.push_back(one);
+  }
+  const double p = std::max(1.0, cost.norm());
+  const double norm = Norm(time.alone, p);
+  const double chain = needs.chain + needs.chain_work * work;
+  time.seconds = std::max(norm, chain);
+  for (const ResourceTime& one : time.alone) {
+    double share = norm * std::pow(one.seconds / norm, p);
+    if (chain > norm)
+      share = one.resource == link ? needs.chain : one.resource == cpu ? chain - needs.chain : 0;
+    time.shares.push_back({one.resource, share});
+  }
+  return time;
 }
 
 double ExchangeWork(const ExchangeNeeds& needs, const proto::ExchangeCost& cost) {
@@ -111,17 +118,19 @@ ExchangeNeeds RingNeeds(int64_t bytes, int n, const LinkOffer& link) {
     if (link.rate > 0) needs.link = std::max(0.0, (ranks - 1) * size - link.burst) / link.rate;
   } else {
     const double moved = 2 * (ranks - 1) / ranks * size;
-    const double chunk = std::min(size / ranks, kChunkElements * kFloatBytes);
+    const double block = size / ranks;
+    const double chunk = std::min(block, kChunkElements * kFloatBytes);
     work.bytes = 2 * moved;
-    work.messages = 4 * (ranks - 1) * std::ceil(size / ranks / (kChunkElements * kFloatBytes));
-    // A chunk is passed on as soon as it is added, so delay shows once while blocks are longer than it.
+    work.messages = 4 * (ranks - 1) * std::ceil(block / chunk);
     needs.delay = link.delay;
+    // A rank passes a chunk on when it has received and added it, so chunks of one block overlap.
+    needs.chain_work = chunk / block;
     if (link.rate > 0) {
       const double window = static_cast<double>(RingOptions().send_buffer_bytes);
       const double rate = link.delay > 0 ? std::min(link.rate, window / (2 * link.delay)) : link.rate;
-      needs.link = (std::max(0.0, moved - link.burst) + chunk) / rate;
-      const double hop = link.delay + chunk / rate;
-      needs.least = std::max(0.0, 2 * (ranks - 1) * hop - link.burst / rate);
+      needs.link = std::max(0.0, moved - link.burst) / rate;
+      const double hops = 2 * (ranks - 1);
+      needs.chain = std::max(0.0, hops * (link.delay + chunk / rate) - link.burst / rate);
     }
   }
   needs.work.push_back(work);

@@ -1,7 +1,11 @@
 // The time of one exchange of gradients: what it asks of links, processors and servers, and how the times of
 // these resources add up. A phase whose resources overlap imperfectly takes T = (sum of T_r^p)^(1/p): no
 // overlap at p = 1, perfect overlap as p grows. The relative change of T for a relative change of T_r is
-// (T_r / T)^p; these shares sum to 1 and are the explanation that a prediction gives. Pure; any thread.
+// (T_r / T)^p; these shares sum to 1 and are the explanation that a prediction gives.
+//
+// Messages that follow one another are a chain: each waits until the one before it has been sent, received
+// and added. Within a chain nothing overlaps, so an exchange takes at least the sum of its chain. Pure; any
+// thread.
 #ifndef TETHYS_DEPLOY_PREDICT_EXCHANGE_MODEL_H_
 #define TETHYS_DEPLOY_PREDICT_EXCHANGE_MODEL_H_
 
@@ -29,10 +33,11 @@ struct ComputerWork {
 
 struct ExchangeNeeds {
   std::string transport = {};
-  double link = 0;      // Seconds of the busiest direction of a link, if flows share it equally.
-  bool shared = false;  // Several flows share it, so that the slowest takes longer (fairness).
-  double delay = 0;     // Seconds that do not depend on the rate; added to `link`.
-  double least = 0;     // The link's time is at least this: steps that follow one another.
+  double link = 0;        // Seconds of the busiest direction of a link, if flows share it equally.
+  bool shared = false;    // Several flows share it, so that the slowest takes longer (fairness).
+  double delay = 0;       // Seconds that do not depend on the rate; added to `link`.
+  double chain = 0;       // Seconds of messages that follow one another, on links; without processors.
+  double chain_work = 0;  // The part of the processors' work that lies in the chain.
   std::string link_name = {};
   std::vector<ComputerWork> work = {};
   double loop_bytes = 0;  // Of the busiest server.
@@ -45,13 +50,17 @@ struct ResourceTime {
   std::string resource;  // "link of slave2", "CPU of exchange on slave1", "server loop", "copies of the GPU".
   double seconds = 0;
 };
-std::vector<ResourceTime> ResourceTimes(const ExchangeNeeds& needs, const proto::ExchangeCost& cost);
 
 // Requires p >= 1 and times that are not negative. The largest time and the sum bound the result.
 double Norm(const std::vector<ResourceTime>& times, double p);
 
-// The norm of the exchange's times. The cost's step_overhead comes once in a step and is not part of it.
-double ExchangeSeconds(const ExchangeNeeds& needs, const proto::ExchangeCost& cost);
+struct ExchangeTime {
+  double seconds = 0;                // The norm of the resources' times, or the chain if that is longer.
+  std::vector<ResourceTime> shares;  // They sum to `seconds`.
+  std::vector<ResourceTime> alone;   // In the same order: the time if there were only this resource.
+};
+// The cost's step_overhead comes once in a step and is not part of it.
+ExchangeTime TimeOf(const ExchangeNeeds& needs, const proto::ExchangeCost& cost);
 
 // The CPU time of the busiest computer's exchange, divided by its capacity.
 double ExchangeWork(const ExchangeNeeds& needs, const proto::ExchangeCost& cost);

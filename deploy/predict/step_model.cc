@@ -16,8 +16,9 @@ namespace {
 
 constexpr double kNormalQuantile = 1.645;  // Of a 90 % interval.
 constexpr double kCoverage = 0.9;
-// Conventions, until more runs that no fit has seen tell better: the least half width, what each doubling
-// beyond the calibrated numbers adds, and what a transport without any run adds.
+// Conventions: the least half width, what each doubling beyond the calibrated numbers of workers and servers
+// or away from the calibrated batch adds, and what a transport without any run adds. The recorded corpus
+// (tests/deploy/predict/corpus_test.cc) says how many runs the intervals then contain.
 constexpr double kLeastHalfWidth = 0.1;
 constexpr double kPerDoubling = 0.05;
 constexpr double kWithoutAnchor = 0.5;
@@ -35,11 +36,13 @@ class Distance {
   Distance(const proto::JobPlan& plan, const StepNeeds& needs, const proto::Calibration& calibration) {
     const proto::Job& job = plan.job();
     int most_workers = 0, most_servers = 0;
+    int64_t batch = 0;  // The calibrated one; a worker's part of it is an anchor, too.
     std::vector<double> errors;
     bool measured = false, transport = calibration.exchange().empty();
     for (const proto::Anchor& anchor : calibration.anchor()) {
       most_workers = std::max(most_workers, anchor.workers());
       most_servers = std::max(most_servers, anchor.servers());
+      batch = std::max(batch, anchor.global_batch());
       if (anchor.predicted() > 0 && anchor.step() > 0) {
         errors.push_back(std::abs(std::log(anchor.predicted() / anchor.step())));
       }
@@ -56,6 +59,8 @@ class Distance {
     double doublings = 0;
     if (most_workers > 0) doublings += std::max(0.0, std::log2(double(job.workers()) / most_workers));
     if (most_servers > 0) doublings += std::max(0.0, std::log2(double(ServerCount(job)) / most_servers));
+    const auto of_job = static_cast<double>(plan.global_batch());
+    if (batch > 0 && !measured) doublings += std::abs(std::log2(of_job / static_cast<double>(batch)));
     if (needs.extrapolated) doublings += 1;
     half_ += kPerDoubling * doublings;
     if (calibration.anchor().empty() || !transport) {

@@ -69,8 +69,7 @@ class NeedsBuilder {
     const double workers = plan_.job().workers();
     const double base = StragglerQuantile(ratio, 1, kLowerQuartile);
     if (base <= 0) return;
-    needs_.straggler_low = StragglerQuantile(ratio, workers, kLowerQuartile) / base;
-    needs_.straggler_mean = StragglerMean(ratio, workers) / base;
+    needs_.straggler = StragglerQuantile(ratio, workers, kLowerQuartile) / base;
   }
 
   double ReadyOf(int64_t range) const {
@@ -188,7 +187,7 @@ class NeedsBuilder {
       const double seconds = std::max(0.0, bytes + message - link.burst) / link.rate;
       all.delay = std::max(all.delay, 2 * link.delay);
       const double windows = std::ceil(most_messages / kMessageWindow);
-      all.least = std::max(all.least, windows * (2 * link.delay + message / link.rate));
+      all.chain = std::max(all.chain, windows * (2 * link.delay + message / link.rate));
       if (seconds <= all.link) continue;
       all.link = seconds;
       all.link_name = machines_.hosts[host];
@@ -231,7 +230,7 @@ class NeedsBuilder {
         ExchangeNeeds& last = needs_.parts.back().exchange.back();
         last.link += part.link;
         last.delay += part.delay;
-        last.least += part.least;
+        last.chain += part.chain;
         last.loop_bytes += part.loop_bytes;
         for (size_t c = 0; c < last.work.size(); ++c) {
           last.work[c].bytes += part.work[c].bytes;
@@ -272,29 +271,25 @@ double ComputeSeconds(const StepNeeds& needs, const proto::Calibration& costs) {
 }
 
 StepTime LockStepTime(const StepNeeds& needs, const proto::Calibration& costs, bool mean) {
-  const double straggler = mean ? needs.straggler_mean : needs.straggler_low;
   double end = 0, work = 0, all = 0;
   std::vector<ResourceTime> shares, alone;
   for (const ExchangePart& part : needs.parts) {
     double seconds = 0;
     for (const ExchangeNeeds& exchange : part.exchange) {
       const proto::ExchangeCost cost = CostOf(costs, exchange.transport);
-      const std::vector<ResourceTime> times = ResourceTimes(exchange, cost);
-      const double p = std::max(1.0, cost.norm());
-      const double norm = Norm(times, p);
-      for (const ResourceTime& time : times) {
-        Add(shares, time.resource, norm * std::pow(time.seconds / norm, p));
-        Add(alone, time.resource, time.seconds);
-      }
-      seconds += norm;
+      const ExchangeTime time = TimeOf(exchange, cost);
+      for (const ResourceTime& share : time.shares) Add(shares, share.resource, share.seconds);
+      for (const ResourceTime& one : time.alone) Add(alone, one.resource, one.seconds);
+      seconds += time.seconds;
       work += ExchangeWork(exchange, cost);
     }
     all += seconds;
     end = std::max(part.ready, end) + seconds;
   }
   StepTime result;
-  const double compute = ComputeSeconds(needs, costs) * straggler;
-  const double overhead = CostOf(costs, needs.transport).step_overhead();
+  const proto::ExchangeCost cost = CostOf(costs, needs.transport);
+  const double compute = ComputeSeconds(needs, costs) * needs.straggler;
+  const double overhead = cost.step_overhead();
   // An exchange that is hidden behind backward still needs its processors.
   result.exposed = std::max({0.0, end - needs.backward_end, std::min(work, all)});
   result.seconds = compute + result.exposed + overhead;
@@ -303,6 +298,13 @@ StepTime LockStepTime(const StepNeeds& needs, const proto::Calibration& costs, b
   for (size_t i = 0; i < shares.size(); ++i) {
     result.shares.push_back({shares[i].resource, all > 0 ? shares[i].seconds * result.exposed / all : 0});
     result.alone.push_back(alone[i]);
+  }
+  if (!mean) return result;
+  const double ratio = std::max(1.0, cost.mean_ratio());
+  result.seconds *= ratio;
+  result.exposed *= ratio;
+  for (std::vector<ResourceTime>* times : {&result.shares, &result.alone}) {
+    for (ResourceTime& time : *times) time.seconds *= ratio;
   }
   return result;
 }

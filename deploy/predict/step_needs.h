@@ -25,8 +25,7 @@ struct StepNeeds {
   double compute = 0;        // Its step without exchange, lower quartile, with all ranks computing at once.
   double samples = 0;        // Of that worker's batch, times its slowdown by the other ranks of its computer.
   double backward_end = 0;   // When the last gradient is ready.
-  double straggler_low = 1;  // Lower quartile of the slowest rank's time over `compute`.
-  double straggler_mean = 1;  // Mean of it.
+  double straggler = 1;      // Lower quartile of the slowest rank's time over `compute`.
   std::vector<ExchangePart> parts;
   bool extrapolated = false;         // The batch lies beyond those measured.
   std::vector<PushForecast> pushes;  // By server; empty without servers.

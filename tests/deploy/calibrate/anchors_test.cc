@@ -23,6 +23,7 @@ TEST(AnchorShapesTest, EveryStrategyRunsWithFewAndWithAllSlots) {
                                 {"mirrored", 4, 0},
                                 {"ps_sync", 1, 1},
                                 {"ps_sync", 2, 1},
+                                {"ps_sync", 2, 2},
                                 {"ps_sync", 6, 2},
                                 {"ps_sync", 3, 1}}) {
     EXPECT_THAT(shapes, Contains(shape)) << ShapeText(shape);
@@ -66,6 +67,7 @@ TEST(BriefTimesTest, LeavesTheBeginningOut) {
   const absl::StatusOr<BriefTimes> times = TimesOf(StepsCsv(200, 2, 0.5), 2, /*lock_step=*/true);
   ASSERT_TRUE(times.ok()) << times.status();
   EXPECT_NEAR(times->step, 0.75e-3, 1e-6);  // The mean over both workers.
+  EXPECT_NEAR(times->mean_step, 0.75e-3, 1e-6);
   EXPECT_NEAR(times->samples_per_second, 128e3, 2e3);
   EXPECT_EQ(times->steps, 400);
   EXPECT_EQ(TimesOf(StepsCsv(200, 2, 0.5), 2, /*lock_step=*/false)->step, 0);

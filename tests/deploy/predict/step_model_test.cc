@@ -45,10 +45,28 @@ TEST(CapacityTest, IsInterpolatedAndStaysBeyondTheEnd) {
 TEST(StragglerTest, LargestOfMoreIsLarger) {
   google::protobuf::RepeatedField<double> ratio;
   for (int i = 1; i < 20; ++i) ratio.Add(0.9 + 0.01 * i);
-  EXPECT_NEAR(StragglerMean(ratio, 1), 1, 0.005);
-  EXPECT_GT(StragglerMean(ratio, 4), StragglerMean(ratio, 2));
-  EXPECT_LE(StragglerMean(ratio, 1000), 1.09 + 1e-9);
-  EXPECT_EQ(StragglerMean({}, 9), 1);
+  EXPECT_NEAR(StragglerQuantile(ratio, 1, 0.5), 1, 0.005);
+  EXPECT_GT(StragglerQuantile(ratio, 4, 0.5), StragglerQuantile(ratio, 2, 0.5));
+  EXPECT_LE(StragglerQuantile(ratio, 1000, 0.5), 1.09 + 1e-9);
+  EXPECT_EQ(StragglerQuantile({}, 9, 0.5), 1);
+}
+
+TEST(IntervalTest, WidensAwayFromTheCalibratedBatch) {
+  const Shape784 shape{.workers = 4};
+  const proto::JobPlan plan = PlanFor(shape);
+  const auto half = [&](int64_t batch) {
+    proto::Calibration calibration = SmallHosts(200);
+    *calibration.add_exchange() = UsualCost(kRing);
+    proto::Anchor& anchor = *calibration.add_anchor();
+    anchor.set_strategy("mirrored");
+    anchor.set_workers(4);
+    anchor.set_global_batch(batch);
+    const proto::Prediction prediction = *Predict(plan, OneEach(shape), calibration);
+    return std::log(prediction.step().high() / prediction.step().value());
+  };
+  EXPECT_NEAR(half(plan.global_batch()), 0.1, 1e-9);
+  EXPECT_NEAR(half(plan.global_batch() / 4), 0.2, 1e-9);
+  EXPECT_NEAR(half(plan.global_batch() * 4), 0.2, 1e-9);
 }
 
 TEST(ConformalTest, TakesTheRankThatCovers) {
