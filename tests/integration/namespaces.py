@@ -207,9 +207,10 @@ def child_of(process):
 
 
 class Cluster:
-    """Machines that links connect. `rate` limits each direction of each link, as tc writes it ("1gbit"); None: no limit."""
+    """Machines that links connect. `rate` limits each direction of each link, as tc writes it ("1gbit"); None: no limit.
+    `other_rates`: by name of a machine, those of its link."""
 
-    def __init__(self, names, rate=None):
+    def __init__(self, names, rate=None, other_rates=None):
         remove_leftovers()
         self.root = tempfile.mkdtemp(prefix=PREFIX)
         os.chmod(self.root, 0o755)
@@ -221,12 +222,12 @@ class Cluster:
         self.machines = {}
         self.hub = None
         try:
-            self.make(names, rate)
+            self.make(names, rate, other_rates or {})
         except BaseException:
             self.close()
             raise
 
-    def make(self, names, rate):
+    def make(self, names, rate, other_rates):
         for i, name in enumerate(names):
             self.machines[name] = Machine(name, f"10.77.0.{i + 1}", self)
         self.write_keys()
@@ -241,9 +242,10 @@ class Cluster:
             call(["ip", "link", "add", "eth0", "netns", str(machine.init), "type", "veth", "peer", "name", port,
                   "netns", hub])
             call(in_hub + ["ip", "link", "set", port, "master", "bridge", "up"])
-            if rate:
+            own_rate = other_rates.get(machine.name, rate)
+            if own_rate:
                 for place, device in ((in_machine, "eth0"), (in_hub, port)):
-                    call(place + ["tc", "qdisc", "add", "dev", device, "root", "tbf", "rate", rate, "burst", "64kb",
+                    call(place + ["tc", "qdisc", "add", "dev", device, "root", "tbf", "rate", own_rate, "burst", "64kb",
                                   "limit", "2mb"])
             machine.start()
 

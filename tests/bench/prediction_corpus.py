@@ -1,0 +1,86 @@
+#!/usr/bin/env python3
+"""Records how well calibrations predict runs, on simulated machines (tests/integration/namespaces.py).
+
+    tests/bench/prediction_corpus.py [TETHYS [FOLDER [SECONDS]]]
+        default: build/release/deploy/tethys tests/deploy/predict/corpus 25
+
+Each place is a rate of links, a number of machines and a model. The place is calibrated once, for the first of its global
+batches; then the job runs with each of them in about a dozen shapes, in random order: most are shapes that no brief run
+of the calibration had. Those within 15 % of the fastest run twice. FOLDER/PLACE/ gets the job, the host file, the
+calibration and runs.csv. Places that are there already are kept, so a recording that was interrupted goes on.
+predict_test replays them (corpus_test.cc). Needs root; the machine should do nothing else: the share of other programs'
+CPU is recorded with each run, and runs with more than 20 % are left out, which the last line counts.
+"""
+import csv
+import glob
+import json
+import os
+import random
+import sys
+
+from shaped_runs import ShapedRuns, all_shapes, why_not
+
+# Rate, machines, model, global batches. The model of predictions was made while looking at the first four. No fit and no
+# eye has seen the others: 200 and 500 Mbit/s, 6 and 8 machines, and the models "deep" and "wide" are in none of the four.
+PLACES = [("1gbit", 9, "mlp", (384, 768)), ("1gbit", 4, "mlp", (384, 768)), ("100mbit", 7, "mlp", (384, 768)),
+          ("1gbit", 7, "lenet", (112, 224)),
+          ("200mbit", 6, "mlp", (384, 768)), ("500mbit", 8, "mlp", (384, 768)), ("1gbit", 6, "deep", (384, 768)),
+          ("200mbit", 6, "lenet", (192, 384)), ("1gbit", 5, "wide", (256, 512)), ("500mbit", 8, "lenet", (256, 512)),
+          ("200mbit", 9, "deep", (576, 1152)), ("500mbit", 6, "wide", (240, 480)), ("1gbit", 8, "lenet", (128, 256)),
+          ("500mbit", 3, "deep", (96, 192)), ("200mbit", 4, "mlp", (128, 256)), ("1gbit", 8, "deep", (768, 1536)),
+          ("50mbit", 6, "lenet", (384, 768)), ("200mbit", 8, "wide", (512, 1024)), ("500mbit", 6, "mlp", (96, 192)),
+          ("1gbit", 6, "wide", (960, 1920)), ("500mbit", 4, "lenet", (64, 128)), ("200mbit", 5, "deep", (192, 384)),
+          ("1gbit", 3, "lenet", (96, 192)), ("500mbit", 9, "mlp", (1152, 2304)), ("100mbit", 6, "deep", (384, 768)),
+          ("1gbit", 6, "mlp", (192, 1152)), ("500mbit", 8, "wide", (256, 2048)), ("200mbit", 3, "lenet", (96, 384)),
+          ("100mbit", 8, "lenet", (512, 1024)), ("500mbit", 5, "deep", (160, 640))]
+
+
+def shapes(machines, calibrated, random_order):
+    """Seven shapes that the calibration did not run, and four that anybody would try."""
+    new = [shape for shape in all_shapes(machines) if shape not in calibrated]
+    usual = [("local", 1, 0), ("mirrored", 2, 0), ("mirrored", machines, 0), ("ps_sync", machines - 1, 1)]
+    chosen = usual + [shape for shape in random_order.sample(new, min(len(new), 7)) if shape not in usual]
+    random_order.shuffle(chosen)
+    return chosen
+
+
+def record(place, folder, tethys, seconds):
+    """Returns how many runs were left out."""
+    with ShapedRuns(tethys, place) as recording:
+        calibration = recording.calibrate(seconds)
+        calibrated = {(one["strategy"], one["workers"], one.get("servers", 0)) for one in calibration["anchor"]}
+        rows = []
+        for batch in recording.batches:
+            random_order = random.Random(f"{recording.name} {batch}")
+            rows += recording.runs(batch, shapes(recording.machines, calibrated, random_order))
+        os.makedirs(folder + ".new", exist_ok=True)
+        for name, text in (("hosts", recording.hosts), ("job.textproto", recording.job),
+                           ("calibration.json", json.dumps(calibration, separators=(",", ":")))):
+            with open(f"{folder}.new/{name}", "w", encoding="utf-8") as file:
+                file.write(text)
+        with open(f"{folder}.new/runs.csv", "w", encoding="utf-8", newline="") as file:
+            writer = csv.writer(file, lineterminator="\n")
+            writer.writerow(["global_batch", "strategy", "workers", "servers", "samples_per_second", "others_cpu"])
+            writer.writerows(sorted(rows))
+        os.rename(folder + ".new", folder)
+        return recording.left_out
+
+
+def main():
+    tethys = os.path.abspath(sys.argv[1] if len(sys.argv) > 1 else "build/release/deploy/tethys")
+    folder = os.path.abspath(sys.argv[2] if len(sys.argv) > 2 else "tests/deploy/predict/corpus")
+    seconds = int(sys.argv[3]) if len(sys.argv) > 3 else 25
+    if missing := why_not():
+        sys.exit(missing)
+    os.makedirs(folder, exist_ok=True)
+    left_out = 0
+    for place in PLACES:
+        rate, machines, model, _ = place
+        of_place = f"{folder}/{model}-{rate}-{machines}"
+        if not os.path.exists(of_place):
+            left_out += record(place, of_place, tethys, seconds)
+    print(f"{len(glob.glob(folder + '/*/runs.csv'))} places; {left_out} runs left out, because others used the CPU")
+
+
+if __name__ == "__main__":
+    main()
