@@ -234,6 +234,7 @@ absl::optional<Dashboard> StartDashboard(const std::string& run_dir, const JobRu
 RunResult RunJob(const proto::JobPlan& plan, const RunDirectory& directory, const JobRunOptions& options) {
   RunResult result;
   InterruptsHeld held;  // Interrupts stay pending from the first change to the directory until Launch.
+  const NamedLauncher named(directory);
   const EarlierRun earlier(directory.path(), options);
   result.status = directory.WriteJob(plan.job());
   if (result.status.ok() && !options.resume) result.status = RemoveSummary(directory.path());

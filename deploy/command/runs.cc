@@ -1,11 +1,17 @@
+#include <algorithm>
 #include <cstdio>
 #include <ctime>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "deploy/command/command.h"
+#include "deploy/command/run_actions.h"
 #include "deploy/launcher/run_list.h"
 #include "deploy/launcher/run_pruning.h"
 #include "deploy/text.h"
+#include "runtime/base/clock.h"
+#include "runtime/base/file.h"
+#include "runtime/base/nearest_name.h"
 
 namespace tethys {
 namespace {
@@ -16,7 +22,7 @@ absl::StatusOr<std::vector<ListedRun>> ReadFolder(const std::string& folder) {
   return runs;
 }
 
-int List(const std::string& folder) {
+int List(const Flags&, const std::string& folder) {
   const absl::StatusOr<std::vector<ListedRun>> runs = ReadFolder(folder);
   if (!runs.ok()) return Fail("runs", runs.status(), kExitBadRequest);
   if (runs->empty()) {
@@ -52,7 +58,7 @@ int Remove(const std::string& folder, const std::vector<ListedRun>& chosen) {
   return exit_status;
 }
 
-int Prune(const std::string& folder, const Flags& flags) {
+int Prune(const Flags& flags, const std::string& folder) {
   const absl::StatusOr<PruningRules> rules = GivenRules(flags);
   if (!rules.ok()) return Fail("runs", rules.status(), kExitBadRequest);
   const absl::StatusOr<std::vector<ListedRun>> runs = ReadFolder(folder);
@@ -70,19 +76,81 @@ int Prune(const std::string& folder, const Flags& flags) {
   return flags.Has("yes") ? Remove(folder, chosen) : kExitSuccess;
 }
 
+// The directory of the run that the user names: by a path, or as `list` does.
+absl::StatusOr<std::string> RunPath(const std::string& folder, const std::string& run) {
+  if (FileExists(run)) return run;
+  const std::string inside = absl::StrCat(folder, "/", run);
+  if (FileExists(inside)) return inside;
+  const absl::StatusOr<std::vector<std::string>> names = ListDirectory(folder);
+  const std::string nearest = names.ok() ? NearestName(run, *names) : "";
+  return absl::NotFoundError(absl::StrCat("there is no directory ", run, ", nor ", inside,
+                                          nearest.empty() ? "; `tethys runs list` shows the runs"
+                                                          : absl::StrCat("; did you mean ", nearest, "?")));
+}
+
+int Show(const Flags&, const std::string& path) { return ShowRun(path); }
+
+int Stop(const Flags& flags, const std::string& path) {
+  const absl::StatusOr<int64_t> limit = ParseDuration(flags.Get("limit", "5m"), "smh");
+  if (!limit.ok()) return Fail("runs", Annotate(limit.status(), "--limit"), kExitBadRequest);
+  return StopRun(path, *limit * kSecond);
+}
+
+int Logs(const Flags& flags, const std::string& path) { return ShowRunLogs(path, flags.Has("follow")); }
+
+// An action of the verb: on a folder or, if it takes a run, on the directory of a run.
+struct Action {
+  const char* name;
+  bool takes_run;
+  std::vector<std::string> flags;  // Flags that only this action has.
+  int (*run)(const Flags& flags, const std::string& path);
+};
+
+const std::vector<Action>& Actions() {
+  static const std::vector<Action>& actions =
+      *new std::vector<Action>{{"list", false, {}, List},
+                               {"show", true, {}, Show},
+                               {"logs", true, {"follow"}, Logs},
+                               {"stop", true, {"limit"}, Stop},
+                               {"prune", false, {"keep", "older_than", "yes"}, Prune}};
+  return actions;
+}
+
+// InvalidArgument: a flag of another action, or a run too few or too many.
+absl::Status CheckCall(const Action& action, const Flags& flags) {
+  for (const Action& other : Actions()) {
+    if (&other == &action) continue;
+    for (const std::string& flag : other.flags) {
+      if (!flags.Has(flag)) continue;
+      return absl::InvalidArgumentError(absl::StrCat("--", flag, " is for `tethys runs ", other.name, "`"));
+    }
+  }
+  const size_t expected = action.takes_run ? 2 : 1;
+  if (flags.arguments().size() == expected) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      action.takes_run
+          ? absl::StrCat("write `tethys runs ", action.name, " RUN` with the directory of one run")
+          : absl::StrCat("`tethys runs ", action.name, "` takes no RUN: name a folder by --runs=DIR"));
+}
+
 int Runs(const Flags& flags) {
-  const std::string& action = flags.arguments()[0];
-  const std::string folder = flags.Get("runs", "runs");
-  if (action == "prune") return Prune(folder, flags);
-  for (const char* flag : {"keep", "older_than", "yes"}) {
-    if (!flags.Has(flag)) continue;
-    return Fail("runs", absl::InvalidArgumentError(absl::StrCat("--", flag, " is for `tethys runs prune`")),
+  const std::string& name = flags.arguments()[0];
+  const auto action = std::find_if(Actions().begin(), Actions().end(),
+                                   [&](const Action& candidate) { return candidate.name == name; });
+  if (action == Actions().end()) {
+    return Fail("runs",
+                absl::InvalidArgumentError(
+                    absl::StrCat("there is no '", name, "': write list, show, logs, stop or prune")),
                 kExitBadRequest);
   }
-  if (action == "list") return List(folder);
-  return Fail("runs",
-              absl::InvalidArgumentError(absl::StrCat("there is no '", action, "': write list or prune")),
-              kExitBadRequest);
+  if (const absl::Status sound = CheckCall(*action, flags); !sound.ok()) {
+    return Fail("runs", sound, kExitBadRequest);
+  }
+  const std::string folder = flags.Get("runs", "runs");
+  if (!action->takes_run) return action->run(flags, folder);
+  const absl::StatusOr<std::string> path = RunPath(folder, flags.arguments()[1]);
+  if (!path.ok()) return Fail("runs", path.status(), kExitBadRequest);
+  return action->run(flags, *path);
 }
 
 }  // namespace
@@ -90,23 +158,38 @@ int Runs(const Flags& flags) {
 Command RunsCommand() {
   return {
       {.verb = "runs",
-       .summary = "Lists runs, and removes old ones.",
+       .summary = "Lists runs, shows one, its logs, stops it, and removes old ones.",
        .description =
            "`list` shows the runs in a folder, and those of the comparisons and studies there: whether they "
            "are running, finished, failed, unfinished (`tethys train --resume` goes on with these) or "
            "damaged, their strategy, start, length, accuracy on the test split (or validation split), and "
            "the size of their files. Other directories are listed as no run. A run that a launcher on "
            "another machine makes is shown as running only if the file system shares locks.\n"
+           "`show` says more about one run: strategy and shape, times, throughput, quality, cost, hosts. RUN "
+           "is the path of its directory, or its name as `list` shows it.\n"
+           "`logs` prints the logs of all processes of a run as one, in the order of their times, each line "
+           "with the name of its process; with --follow until the run ends.\n"
+           "`stop` asks the launcher of a running run to end it, as Ctrl-C does: a run that trains saves a "
+           "checkpoint first. It waits until the run has ended and says how. Asked a second time, a run ends "
+           "at once. A comparison ends with its run. Stop a run on the machine where its launcher runs.\n"
            "`prune` says which runs it would remove, and removes them with --yes. Running and damaged runs, "
            "directories that are no runs, and runs of comparisons and studies stay.",
-       .argument = "list|prune",
+       .argument = "list|show|logs|stop|prune [RUN]",
+       .many_arguments = true,
        .flags = {{.name = "runs", .value = "DIR", .help = "The folder of the runs. Default: runs."},
+                 {.name = "follow", .help = "logs: goes on until the run ends."},
+                 {.name = "limit",
+                  .value = "TIME",
+                  .help = "stop: how long to wait for the end, such as 30s or 1h. Default: 5m."},
                  {.name = "keep", .value = "N", .help = "prune: keeps the newest N runs."},
                  {.name = "older_than",
                   .value = "AGE",
                   .help = "prune: removes only runs that started longer ago, such as 30d or 12h."},
                  {.name = "yes", .help = "prune: removes the runs."}},
        .examples = {"tethys runs list", "tethys runs list --runs=/data/runs",
+                    "tethys runs show fashion_mnist_ps_sync-20261121-123456",
+                    "tethys runs logs runs/fashion_mnist_ps_sync-20261121-123456 --follow",
+                    "tethys runs stop runs/fashion_mnist_ps_sync-20261121-123456",
                     "tethys runs prune --keep=20 --older_than=30d --yes"}},
       Runs};
 }

@@ -2,6 +2,8 @@
 
 #include <fcntl.h>
 #include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <cerrno>
 #include <ctime>
@@ -11,10 +13,24 @@
 #include "runtime/job/job.h"
 
 namespace tethys {
+namespace {
+
+constexpr int64_t kMostLockBytes = 1024;  // More than a LauncherLine has.
+
+std::string LockFile(const std::string& path) { return path + "/.lock"; }
+
+// Locks the directory. What a killed launcher left in the lock file is removed.
+absl::StatusOr<FileDescriptor> LockUnnamed(const std::string& path) {
+  TETHYS_ASSIGN_OR_RETURN(FileDescriptor lock, LockDirectory(path));
+  if (ftruncate(lock.get(), 0) != 0) return ErrnoStatus(errno, absl::StrCat("cannot write ", LockFile(path)));
+  return lock;
+}
+
+}  // namespace
 
 absl::StatusOr<RunDirectory> RunDirectory::Create(const std::string& path) {
   TETHYS_RETURN_IF_ERROR(CreateDirectories(path));
-  TETHYS_ASSIGN_OR_RETURN(FileDescriptor lock, LockDirectory(path));
+  TETHYS_ASSIGN_OR_RETURN(FileDescriptor lock, LockUnnamed(path));
   RunDirectory directory(path, std::move(lock));
   if (FileExists(directory.job_file())) {
     return absl::FailedPreconditionError(absl::StrCat(
@@ -28,12 +44,12 @@ absl::StatusOr<RunDirectory> RunDirectory::Open(const std::string& path) {
   if (!FileExists(job_file)) {
     return absl::NotFoundError(absl::StrCat(path, " holds no run to resume: there is no ", job_file));
   }
-  TETHYS_ASSIGN_OR_RETURN(FileDescriptor lock, LockDirectory(path));
+  TETHYS_ASSIGN_OR_RETURN(FileDescriptor lock, LockUnnamed(path));
   return RunDirectory(path, std::move(lock));
 }
 
 absl::StatusOr<bool> RunDirectory::InUse(const std::string& path) {
-  const std::string name = path + "/.lock";
+  const std::string name = LockFile(path);
   const FileDescriptor lock(open(name.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   if (!lock.valid()) {
     if (errno == ENOENT) return false;
@@ -44,8 +60,42 @@ absl::StatusOr<bool> RunDirectory::InUse(const std::string& path) {
   return ErrnoStatus(errno, absl::StrCat("cannot probe the lock of ", name));
 }
 
+absl::StatusOr<absl::optional<LauncherName>> RunDirectory::Launcher(const std::string& path) {
+  const std::string name = LockFile(path);
+  // O_NONBLOCK: the name may be that of a pipe, whose opening would wait for a writer.
+  const FileDescriptor file(open(name.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  if (!file.valid() && errno == ENOENT) return absl::nullopt;
+  struct stat facts;
+  if (!file.valid() || fstat(file.get(), &facts) != 0) {
+    return ErrnoStatus(errno, absl::StrCat("cannot read ", name));
+  }
+  if (S_ISREG(facts.st_mode) && facts.st_size == 0) return absl::nullopt;
+  if (!S_ISREG(facts.st_mode) || facts.st_size > kMostLockBytes) {
+    return absl::DataLossError(absl::StrCat(name, " is not the lock file of a run"));
+  }
+  std::string line(facts.st_size, '\0');
+  TETHYS_RETURN_IF_ERROR(ReadFullyAt(file.get(), line.data(), facts.st_size, 0, name));
+  const absl::StatusOr<LauncherName> launcher = ParseLauncherLine(line);
+  if (!launcher.ok()) return Annotate(launcher.status(), name);
+  return absl::optional<LauncherName>(*launcher);
+}
+
 absl::Status RunDirectory::WriteJob(const proto::Job& job) const {
   return WriteFileAtomically(job_file(), ResolvedText(job));
+}
+
+NamedLauncher::NamedLauncher(const RunDirectory& directory) : directory_(directory) {
+  const absl::StatusOr<LauncherName> name = OwnLauncherName();
+  if (!name.ok()) return;
+  const std::string line = LauncherLine(*name);
+  const absl::Status written = WriteFullyAt(directory.lock_.get(), line.data(),
+                                            static_cast<int64_t>(line.size()), 0, directory.path());
+  written.IgnoreError();  // A torn line names no launcher.
+}
+
+NamedLauncher::~NamedLauncher() {
+  // If this fails, the name stays that of a process that has ended or holds no lock.
+  [[maybe_unused]] const int emptied = ftruncate(directory_.lock_.get(), 0);
 }
 
 std::string FreshRunPath(const std::string& name) {

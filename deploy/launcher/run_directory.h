@@ -5,6 +5,8 @@
 
 #include <string>
 
+#include "absl/types/optional.h"
+#include "deploy/launcher/launcher_name.h"
 #include "proto/job.pb.h"
 #include "runtime/base/file.h"
 #include "runtime/base/status.h"
@@ -24,16 +26,35 @@ class RunDirectory {
   // the same instant, in this directory, may be refused because of the probe.
   static absl::StatusOr<bool> InUse(const std::string& path);
 
+  // The process that has named itself in the directory (NamedLauncher); nullopt: none has, or it no longer
+  // makes a run there. DataLoss: the lock file holds something else.
+  static absl::StatusOr<absl::optional<LauncherName>> Launcher(const std::string& path);
+
   const std::string& path() const { return path_; }
   std::string job_file() const { return path_ + "/job.textproto"; }
   // Writes the resolved job, including all defaults, to job_file().
   absl::Status WriteJob(const proto::Job& job) const;
 
  private:
+  friend class NamedLauncher;
   RunDirectory(std::string path, FileDescriptor lock) : path_(std::move(path)), lock_(std::move(lock)) {}
 
   std::string path_;
   FileDescriptor lock_;
+};
+
+// While a NamedLauncher lives, the lock file of the directory names this process, which must then end the run
+// gracefully on SIGTERM. If the file cannot be written, the run goes on, and only `tethys runs stop` refuses
+// it. The directory outlives the NamedLauncher.
+class NamedLauncher {
+ public:
+  explicit NamedLauncher(const RunDirectory& directory);
+  ~NamedLauncher();
+  NamedLauncher(const NamedLauncher&) = delete;
+  NamedLauncher& operator=(const NamedLauncher&) = delete;
+
+ private:
+  const RunDirectory& directory_;
 };
 
 // "runs/NAME-20261121-123456" by local time; a number is appended if that path exists.

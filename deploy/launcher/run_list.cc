@@ -60,7 +60,9 @@ void FillFromSummary(const proto::RunSummary& summary, ListedRun& run) {
   if (quality.has_accuracy()) run.accuracy = quality.accuracy();
 }
 
-ListedRun ReadRun(const std::string& path, const std::string& name) {
+}  // namespace
+
+ListedRun DescribeRun(const std::string& path, const std::string& name) {
   ListedRun run{.name = name, .bytes = BytesIn(path)};
   if (!IsRun(path)) return run;
   const std::string job_file = path + "/job.textproto";
@@ -102,8 +104,6 @@ std::string TimeOfDayText(int64_t seconds) {
   return text;
 }
 
-}  // namespace
-
 absl::StatusOr<std::vector<ListedRun>> ListRuns(const std::string& folder) {
   TETHYS_ASSIGN_OR_RETURN(const std::vector<std::string> names, ListDirectory(folder));
   std::vector<ListedRun> runs;
@@ -117,10 +117,10 @@ absl::StatusOr<std::vector<ListedRun>> ListRuns(const std::string& folder) {
       for (const std::string& part : *parts) {
         const std::string part_path = absl::StrCat(path, "/", part);
         if (!IsDirectory(part_path) || !IsRun(part_path)) continue;
-        inside.push_back(ReadRun(part_path, absl::StrCat(name, "/", part)));
+        inside.push_back(DescribeRun(part_path, absl::StrCat(name, "/", part)));
       }
     }
-    if (inside.empty()) inside.push_back(ReadRun(path, name));
+    if (inside.empty()) inside.push_back(DescribeRun(path, name));
     runs.insert(runs.end(), inside.begin(), inside.end());
   }
   return runs;

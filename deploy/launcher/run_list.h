@@ -39,8 +39,14 @@ struct ListedRun {
 // inside a directory makes that directory damaged, and is no error.
 absl::StatusOr<std::vector<ListedRun>> ListRuns(const std::string& folder);
 
+// Describes the directory `path` as a run with this name.
+ListedRun DescribeRun(const std::string& path, const std::string& name);
+
 // "running", ..., "damaged", "no run".
 std::string RunStateText(RunState state);
+
+// "2026-11-21 12:34" in local time; empty for 0. `seconds`: since 1970.
+std::string TimeOfDayText(int64_t seconds);
 
 // A table with a line per run, and a line per damaged run that says what is wrong.
 std::string RunListText(const std::vector<ListedRun>& runs);

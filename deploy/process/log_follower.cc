@@ -8,29 +8,18 @@
 #include <cerrno>
 #include <utility>
 
-#include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
 #include "absl/strings/strip.h"
+#include "deploy/process/log_line.h"
 
 namespace tethys {
 namespace {
 
 constexpr int64_t kTailBytes = 16 << 10;
-
-// Makes a line fit for display. Its final carriage return is dropped, because ssh ends its own lines with
-// one.
-std::string Shown(const std::string& prefix, absl::string_view line) {
-  absl::ConsumeSuffix(&line, "\r");
-  std::string text = absl::StrCat(prefix, line);
-  for (char& c : text) {
-    if (absl::ascii_iscntrl(static_cast<unsigned char>(c)) && c != '\t') c = '?';
-  }
-  return text;
-}
 
 }  // namespace
 
@@ -40,7 +29,7 @@ absl::Status LogFollower::Follow(const std::string& path, const std::string& lab
   if (!fd.valid() || lseek(fd.get(), 0, SEEK_END) < 0) {
     return ErrnoStatus(errno, absl::StrCat("cannot open ", path));
   }
-  logs_[path] = {std::move(fd), absl::StrCat("[", label, "] "), ""};
+  logs_[path] = {std::move(fd), label, ""};
   return absl::OkStatus();
 }
 
@@ -57,7 +46,7 @@ void LogFollower::ShowRest() {
 }
 
 void LogFollower::ShowPending(Log& log) {
-  show_(Shown(log.prefix, log.pending));
+  show_(ShownLogLine(log.process, log.pending));
   log.pending.clear();
 }
 

@@ -39,7 +39,7 @@ class LogFollower {
  private:
   struct Log {
     FileDescriptor fd;
-    std::string prefix;   // "[worker 3 on slave2] "
+    std::string process;  // "worker 3 on slave2"
     std::string pending;  // An incomplete line.
   };
   // Reads one piece of the log. Returns false if the log has no new bytes.

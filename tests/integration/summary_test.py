@@ -124,7 +124,40 @@ class RunsTest(unittest.TestCase):
                 self.assertEqual(status, 0, output)
                 self.assertIn(reason, output)
                 self.assertEqual(os.path.exists(run.directory), left)
-            for words, reason in ((["prune"], "--keep=N"), (["list", "--yes"], "runs prune"), (["list", f"--runs={run.root}/nowhere"], "--runs=DIR"), (["lst"], "write list or prune")):
+            for words, reason in ((["prune"], "--keep=N"), (["list", "--yes"], "runs prune"), (["list", f"--runs={run.root}/nowhere"], "--runs=DIR"), (["lst"], "write list, show")):
+                status, output = command(["runs", *words])
+                self.assertEqual(status, 2, output)
+                self.assertIn(reason, output)
+
+
+    def test_running_run_is_shown_logged_and_stopped(self):
+        with Run([*LONG, "checkpoint.every_steps=5"]) as run:
+            run.start().wait_for_training()
+            status, output = command(["runs", "show", "run", f"--runs={run.root}"])
+            self.assertEqual(status, 0, output)
+            self.assertIn(f"state       running, by process {run.launcher.pid} on ", output)
+            self.assertIn("strategy    mirrored, 2 workers, global batch ", output)
+            with subprocess.Popen([TETHYS, "runs", "logs", run.directory, "--follow"], stdout=subprocess.PIPE, text=True) as follower:
+                self.assertRegex(follower.stdout.readline(), r"^\[(chief|worker [01])\] ")
+                status, output = command(["runs", "stop", run.directory])
+                self.assertEqual(status, 0, output)
+                self.assertIn("it ended with status interrupted after ", output)
+                self.assertIn(f"with: tethys train --resume --run_dir={run.directory}", output)
+                self.assertEqual(run.finish(), 1)
+                follower.communicate(timeout=PATIENCE)
+                self.assertEqual(follower.returncode, 0)
+            self.assertEqual(run.summary()["status"], "interrupted")
+            self.assertEqual(run.read(".lock"), "")
+            status, output = command(["runs", "logs", run.directory])
+            self.assertEqual(status, 0, output)
+            lines = output.splitlines()
+            times = [line.split()[-1] for line in re.findall(r"(?m)^\[[^]]+\] [IWE] 20\d\d-\S+", output)]
+            self.assertEqual(times, sorted(times))
+            for process in ("worker 0", "worker 1"):
+                self.assertTrue([line for line in lines if line.startswith(f"[{process}] ") and "ready after" in line])
+            for words, reason in ((["stop", run.directory], "is not running"), (["show", "rum", f"--runs={run.root}"], "did you mean run?"),
+                                  (["logs", run.path("checkpoints")], "holds no run"), (["show"], "runs show RUN"),
+                                  (["list", "run"], "takes no RUN"), (["stop", run.directory, "--limit=5"], "--limit")):
                 status, output = command(["runs", *words])
                 self.assertEqual(status, 2, output)
                 self.assertIn(reason, output)

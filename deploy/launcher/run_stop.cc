@@ -1,0 +1,87 @@
+#include "deploy/launcher/run_stop.h"
+
+#include <poll.h>
+#include <signal.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <limits>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "deploy/launcher/run_directory.h"
+#include "runtime/base/process.h"
+
+namespace tethys {
+namespace {
+
+absl::Status NotRunning(const std::string& run_dir, const absl::optional<LauncherName>& named) {
+  std::string text = absl::StrCat(run_dir, " is not running");
+  // A launcher that ends removes its name.
+  if (named.has_value() && named->boot_id != BootId()) {
+    absl::StrAppend(&text, " as far as ", HostName(), " can see: process ", named->process, " on ",
+                    named->host,
+                    " made it last, and was killed, or this file system does not share its lock; stop it on ",
+                    named->host);
+  }
+  return absl::FailedPreconditionError(text);
+}
+
+}  // namespace
+
+absl::StatusOr<RunningLauncher> RunningLauncher::Find(const std::string& run_dir) {
+  if (!FileExists(run_dir + "/job.textproto")) {
+    return absl::NotFoundError(absl::StrCat(run_dir, " holds no run: there is no job.textproto"));
+  }
+  TETHYS_ASSIGN_OR_RETURN(const bool in_use, RunDirectory::InUse(run_dir));
+  TETHYS_ASSIGN_OR_RETURN(const absl::optional<LauncherName> name, RunDirectory::Launcher(run_dir));
+  if (!in_use) return NotRunning(run_dir, name);
+  if (!name.has_value()) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        run_dir, " is in use by a process that has not begun the run yet: try again in a moment"));
+  }
+  const std::string launcher = absl::StrCat("process ", name->process, " on ", name->host);
+  if (name->boot_id != BootId()) {
+    return absl::FailedPreconditionError(
+        absl::StrCat(launcher, " makes the run in ", run_dir, ": stop it on ", name->host));
+  }
+  FileDescriptor process(static_cast<int>(syscall(SYS_pidfd_open, static_cast<pid_t>(name->process), 0u)));
+  if (!process.valid() && errno != ESRCH) {
+    return ErrnoStatus(errno, absl::StrCat("cannot open ", launcher, ", which makes the run in ", run_dir,
+                                           " (send it SIGTERM by hand)"));
+  }
+  // The descriptor is opened first: if the number passes to another process later, the descriptor does not.
+  if (!process.valid() || ProcessStart(name->process) != name->start) {
+    return absl::FailedPreconditionError(
+        absl::StrCat(launcher, " makes the run in ", run_dir,
+                     ", and cannot be seen from here: stop it in the container where it runs"));
+  }
+  return RunningLauncher(*name, std::move(process));
+}
+
+absl::Status RunningLauncher::AskToStop() const {
+  if (syscall(SYS_pidfd_send_signal, process_.get(), SIGTERM, nullptr, 0u) == 0 || errno == ESRCH) {
+    return absl::OkStatus();
+  }
+  return ErrnoStatus(errno, absl::StrCat("cannot ask process ", name_.process, " to stop"));
+}
+
+absl::StatusOr<bool> RunningLauncher::WaitForEnd(Nanoseconds limit) const {
+  const MonotonicClock clock;
+  const Nanoseconds deadline = clock.Now() + limit;
+  while (true) {
+    const Nanoseconds left = std::max<Nanoseconds>(deadline - clock.Now(), 0);
+    pollfd ended = {process_.get(), POLLIN, 0};
+    const int got = poll(&ended, 1,
+                         static_cast<int>(std::min<Nanoseconds>((left + kMillisecond - 1) / kMillisecond,
+                                                                std::numeric_limits<int>::max())));
+    if (got > 0) return true;
+    if (got < 0 && errno != EINTR)
+      return ErrnoStatus(errno, absl::StrCat("cannot wait for process ", name_.process));
+    if (left == 0) return false;
+  }
+}
+
+}  // namespace tethys
