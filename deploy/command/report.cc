@@ -64,8 +64,9 @@ Command ReportCommand() {
            .argument = "DIR",
            .flags = {TargetAccuracyFlag(),
                      {.name = "trace",
-                      .help = "Writes trace.json, too: every worker's steps and phases on one clock. DIR "
-                              "must be that of one run."}},
+                      .help = "Writes trace.json, too: the chief, servers and workers on one clock, with "
+                              "steps, pushes, barriers, evaluations and checkpoints. DIR must be that of "
+                              "one run."}},
            .examples = {"tethys report runs/compare-20260101-120000"}},
           Report};
 }

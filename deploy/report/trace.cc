@@ -1,10 +1,16 @@
 #include "deploy/report/trace.h"
 
 #include <algorithm>
-#include <set>
+#include <cmath>
+#include <iterator>
+#include <map>
+#include <vector>
 
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "absl/types/optional.h"
+#include "deploy/report/run_course.h"
+#include "deploy/report/trace_writer.h"
 #include "runtime/base/file.h"
 #include "runtime/telemetry/csv_reader.h"
 #include "runtime/telemetry/summary.h"
@@ -12,77 +18,214 @@
 namespace tethys {
 namespace {
 
-// A phase of a step. kPhases lists the phases in their order within a step.
-struct Phase {
-  const char* name;
-  const char* column;
-};
-constexpr Phase kPhases[] = {{"data", "data_ns"},
-                             {"forward", "forward_ns"},
-                             {"backward", "backward_ns"},
-                             {"exchange", "exchange_ns"},
-                             {"update", "update_ns"}};
+constexpr const char* kPhaseNames[kCoursePhases] = {"data", "forward", "backward", "exchange", "update"};
+constexpr TraceRow kChief = {TraceRow::Role::kChief, 0};
+constexpr double kMost = 1e12;  // Greater numbers, of seconds, bytes or percent, are of damaged files.
+constexpr double kShortestInterval = 0.001;  // The resolution of resources.csv, in seconds.
 
-// A greater rank means a damaged file.
-constexpr int64_t kMaxRank = 1 << 20;
+TraceRow WorkerRow(int rank) { return {TraceRow::Role::kWorker, rank}; }
 
-std::string Quoted(absl::string_view text) {
-  std::string quoted = "\"";
-  for (const char c : text) {
-    if (c == '"' || c == '\\') {
-      quoted.append({'\\', c});
-    } else if (static_cast<unsigned char>(c) < 0x20) {
-      absl::StrAppendFormat(&quoted, "\\u%04x", static_cast<unsigned int>(c));
-    } else {
-      quoted.push_back(c);
+std::string RowName(const TraceRow& row, const proto::RunSummary& summary) {
+  const std::string process = TraceRowText(row);
+  for (const proto::TaskSummary& task : summary.task()) {
+    if (absl::StrCat(task.role(), " ", task.index()) == process)
+      return absl::StrCat(process, " on ", task.host());
+  }
+  return process;
+}
+
+double Bounded(double number) { return std::isfinite(number) ? std::clamp(number, -kMost, kMost) : 0; }
+
+// Makes the trace of one run.
+class RunTrace {
+ public:
+  RunTrace(const TracedFiles& files, const proto::RunSummary& summary)
+      : files_(files),
+        summary_(summary),
+        course_(ReadRunCourse(files.steps_csv, files.journal)),
+        trace_([&summary](const TraceRow& row) { return RowName(row, summary); }) {
+    FindBegin();
+  }
+
+  std::string Json() {
+    AddSteps();
+    AddSegments();
+    AddPushes();
+    if (begin_.has_value()) AddLosses(*begin_);
+    if (begin_.has_value()) AddResources(*begin_);
+    return trace_.Json();
+  }
+
+ private:
+  // The chief's start: its start-up ends as the first step begins, but for the delay of an order.
+  void FindBegin() {
+    const double startup = Bounded(summary_.timing().startup_seconds());
+    if (startup <= 0 || course_.first >= course_.steps.size()) return;
+    double first = course_.steps[course_.first].begin;
+    for (size_t i = course_.first; i < course_.steps.size(); ++i)
+      first = std::min(first, course_.steps[i].begin);
+    begin_ = first - startup * 1e6;
+    trace_.Slice(kChief, 1, "start-up", *begin_, startup * 1e6);
+  }
+
+  void AddSteps() {
+    for (const CourseStep& step : course_.steps) {
+      const TraceRow row = WorkerRow(step.rank);
+      trace_.Slice(row, 1, absl::StrCat("step ", step.step), step.begin, step.total,
+                   absl::StrFormat(R"("epoch":%d,"samples":%d,"staleness":%d,"bytes_out":%d)", step.epoch,
+                                   step.samples, step.staleness, step.bytes_out));
+      double begin = step.begin;
+      for (int i = 0; i < kCoursePhases; ++i) {
+        trace_.Slice(row, 1, kPhaseNames[i], begin, step.phase[i]);
+        begin += step.phase[i];
+      }
     }
   }
-  return quoted + "\"";
-}
 
-// A slice of the trace. The trace format calls each row a process: the row of rank r is process r + 1.
-std::string Slice(absl::string_view name, int rank, double begin_us, double duration_us,
-                  absl::string_view arguments) {
-  return absl::StrFormat(R"({"name":%s,"ph":"X","pid":%d,"tid":1,"ts":%.3f,"dur":%.3f,"args":{%s}})",
-                         Quoted(name), rank + 1, begin_us, duration_us, arguments);
-}
-
-std::string RowName(int rank, const proto::RunSummary& summary) {
-  std::string name = absl::StrCat("worker ", rank);
-  for (const proto::TaskSummary& task : summary.task()) {
-    if (task.role() == "worker" && task.index() == rank) absl::StrAppend(&name, " on ", task.host());
+  // Whether the worker was lost between the end of its last step and `end`: then it waited for nothing.
+  bool Lost(int rank, double last_step_end, double end) const {
+    for (const proto::WorkerLoss& loss : summary_.worker_loss()) {
+      const double time = begin_.value_or(0) + Bounded(loss.seconds()) * 1e6;
+      if (loss.worker() == rank && time >= last_step_end && time <= end) return true;
+    }
+    return false;
   }
-  return absl::StrFormat(R"({"name":"process_name","ph":"M","pid":%d,"tid":1,"args":{"name":%s}})", rank + 1,
-                         Quoted(name));
-}
+
+  // Validation seconds by epoch, from 1. Of two lines of an epoch the later one counts.
+  std::map<int64_t, double> Validations() const {
+    std::map<int64_t, double> seconds;
+    for (CsvReader csv(files_.epochs_csv); csv.Next();) {
+      seconds[csv.Integer("epoch")] = Bounded(csv.Number("validation_seconds"));
+    }
+    return seconds;
+  }
+
+  void AddSegments() {
+    const std::map<int64_t, double> validations = Validations();
+    for (size_t i = 0; i < course_.segments.size(); ++i) {
+      const CourseSegment& segment = course_.segments[i];
+      double end = segment.begin;
+      for (const auto& [rank, time] : segment.end) end = std::max(end, time);
+      trace_.Slice(kChief, 1, absl::StrCat("training, epoch ", segment.epoch), segment.begin,
+                   end - segment.begin);
+      AddBarrier(segment, end);
+      const bool last = i + 1 == course_.segments.size();
+      const absl::optional<double> next = last ? End() : course_.segments[i + 1].begin;
+      if (const auto found = validations.find(segment.epoch);
+          segment.ends_epoch && found != validations.end()) {
+        const double until = std::min(end + found->second * 1e6, next.value_or(end + found->second * 1e6));
+        trace_.Slice(kChief, 1, "validation", end, until - end, absl::StrCat("\"epoch\":", segment.epoch));
+        end = std::max(end, until);
+      }
+      if (next.has_value()) AddRest(segment, last, end, *next);
+    }
+  }
+
+  void AddBarrier(const CourseSegment& segment, double end) {
+    double first = end;
+    for (const auto& [rank, time] : segment.end) {
+      if (Lost(rank, time, end)) continue;
+      first = std::min(first, time);
+      trace_.Slice(WorkerRow(rank), 1, "barrier", time, end - time);
+    }
+    trace_.Slice(kChief, 1, "barrier", first, end - first);
+  }
+
+  // What follows the validation until training goes on, or the run ends.
+  void AddRest(const CourseSegment& segment, bool last, double begin, double end) {
+    std::vector<std::string> parts;
+    if (last && summary_.has_test()) parts.push_back("test");
+    if (segment.saved) parts.push_back("checkpoint");
+    if (!parts.empty()) trace_.Slice(kChief, 1, absl::StrJoin(parts, " and "), begin, end - begin);
+  }
+
+  // When the chief ended.
+  absl::optional<double> End() const {
+    if (!begin_.has_value() || summary_.attempt().empty()) return absl::nullopt;
+    return *begin_ + Bounded(std::prev(summary_.attempt().end())->total_seconds()) * 1e6;
+  }
+
+  void AddPushes() {
+    for (const CoursePush& push : course_.pushes) {
+      const CourseStep& step = course_.steps[push.step];
+      const TraceRow row = {TraceRow::Role::kServer, push.server};
+      const int part = step.rank + 1;
+      const double backward_end = step.phase[0] + step.phase[1] + step.phase[2];
+      const double begin = step.begin + (step.first_ready > 0 ? step.first_ready : backward_end);
+      trace_.NamePart(row, part, absl::StrCat("pushes of worker ", step.rank));
+      trace_.Slice(row, part, absl::StrCat("push of step ", step.step), begin, step.exchange_end() - begin,
+                   absl::StrFormat(R"("version":%d,"samples":%d,"staleness":%d)", push.version, step.samples,
+                                   step.staleness));
+    }
+  }
+
+  void AddLosses(double begin) {
+    for (const proto::WorkerLoss& loss : summary_.worker_loss()) {
+      trace_.Instant(kChief, absl::StrCat("lost worker ", loss.worker()),
+                     begin + Bounded(loss.seconds()) * 1e6);
+    }
+  }
+
+  // resources.csv counts from 0 again in every attempt.
+  void AddResources(double begin) {
+    struct Sample {
+      std::string process;
+      double seconds, cpu, in, out;
+    };
+    std::vector<Sample> samples;
+    std::map<std::string, double> latest;  // By process, in the last attempt.
+    for (CsvReader csv(files_.resources_csv); csv.Next();) {
+      const std::string process(csv.Text("process"));
+      const double seconds = Bounded(csv.Number("seconds"));
+      if (const auto found = latest.find(process); found != latest.end() && seconds < found->second) {
+        samples.clear();
+        latest.clear();
+      }
+      latest[process] = seconds;
+      samples.push_back({process, seconds, Bounded(csv.Number("cpu_percent")),
+                         Bounded(csv.Number("network_in_bytes")), Bounded(csv.Number("network_out_bytes"))});
+    }
+    latest.clear();
+    for (const Sample& sample : samples) {
+      TraceRow row;
+      if (!ParseTraceRow(sample.process, row)) continue;
+      const double time = begin + sample.seconds * 1e6;
+      trace_.Counter(row, "CPU %", time, absl::StrFormat("\"of a core\":%.1f", sample.cpu));
+      const auto [before, first] = latest.emplace(sample.process, sample.seconds);
+      if (first) continue;  // The length of its interval is not known.
+      const double length = sample.seconds - before->second;
+      before->second = sample.seconds;
+      if (length < kShortestInterval) continue;
+      trace_.Counter(
+          row, "network MB/s", time,
+          absl::StrFormat("\"in\":%.3f,\"out\":%.3f", sample.in / length / 1e6, sample.out / length / 1e6));
+    }
+  }
+
+  const TracedFiles& files_;
+  const proto::RunSummary& summary_;
+  const RunCourse course_;
+  TraceWriter trace_;
+  absl::optional<double> begin_;  // When the chief started; absent: not known.
+};
 
 }  // namespace
 
-std::string ChromeTrace(absl::string_view steps_csv, const proto::RunSummary& summary) {
-  std::vector<std::string> events;
-  std::set<int> ranks;
-  for (CsvReader csv(steps_csv); csv.Next();) {
-    const int rank = static_cast<int>(std::clamp<int64_t>(csv.Integer("rank"), 0, kMaxRank));
-    if (ranks.insert(rank).second) events.push_back(RowName(rank, summary));
-    double begin_us = csv.Number("begin_ns") / 1e3;
-    events.push_back(Slice(
-        absl::StrCat("step ", csv.Text("step")), rank, begin_us, csv.Number("total_ns") / 1e3,
-        absl::StrFormat(R"("epoch":%d,"samples":%d,"staleness":%d,"bytes_out":%d)", csv.Integer("epoch"),
-                        csv.Integer("samples"), csv.Integer("staleness"), csv.Integer("bytes_out"))));
-    for (const Phase& phase : kPhases) {
-      const double duration_us = csv.Number(phase.column) / 1e3;
-      if (duration_us > 0) events.push_back(Slice(phase.name, rank, begin_us, duration_us, ""));
-      begin_us += duration_us;
-    }
-  }
-  return absl::StrCat("{\"displayTimeUnit\":\"ms\",\"traceEvents\":[\n", absl::StrJoin(events, ",\n"),
-                      "\n]}\n");
+std::string ChromeTrace(const TracedFiles& files, const proto::RunSummary& summary) {
+  return RunTrace(files, summary).Json();
 }
 
 absl::Status WriteTrace(const std::string& run_dir) {
   TETHYS_ASSIGN_OR_RETURN(const proto::RunSummary summary, ReadSummary(run_dir));
   TETHYS_ASSIGN_OR_RETURN(const std::string steps, ReadFile(run_dir + "/steps.csv"));
-  return WriteFileAtomically(run_dir + "/trace.json", ChromeTrace(steps, summary));
+  // A run may lack these.
+  const std::string epochs = ReadFile(run_dir + "/epochs.csv").value_or("");
+  const std::string resources = ReadFile(run_dir + "/resources.csv").value_or("");
+  const std::string journal = ReadFile(run_dir + "/journal").value_or("");
+  return WriteFileAtomically(
+      run_dir + "/trace.json",
+      ChromeTrace({.steps_csv = steps, .epochs_csv = epochs, .resources_csv = resources, .journal = journal},
+                  summary));
 }
 
 }  // namespace tethys

@@ -1,6 +1,14 @@
-// One trace of all workers, for chrome://tracing or ui.perfetto.dev: a row per worker, a slice per step and
-// phase, on the chief's clock. The format is the JSON of "Trace Event Format" (Google): complete events,
-// times in microseconds.
+// One trace of all processes of a run, for chrome://tracing or ui.perfetto.dev, on the chief's clock:
+//   chief    start-up, training with the barrier at its end, validation, checkpoints, the end; lost workers
+//   ps       for each worker its pushes, from the first gradients that were ready to the answer; the end of
+//   one
+//            that no answer followed is that of the worker's exchange
+//   worker   a slice per step and phase, and the wait at barriers
+// and for each of them curves of CPU and network, whose values are of the interval before their time.
+//
+// All of it is what the run has recorded anyway. When evaluations and checkpoints begin is concluded from the
+// steps: a barrier ends with the last worker's last step, a validation follows it, and a checkpoint lasts
+// until training goes on. Only workers' steps are of all attempts; all else is of the last.
 #ifndef TETHYS_DEPLOY_REPORT_TRACE_H_
 #define TETHYS_DEPLOY_REPORT_TRACE_H_
 
@@ -12,8 +20,16 @@
 
 namespace tethys {
 
-// Makes the trace from the text of a run's steps.csv; `summary` has the workers' hosts. Pure.
-std::string ChromeTrace(absl::string_view steps_csv, const proto::RunSummary& summary);
+// The text of the files of a run; all but the steps may be empty.
+struct TracedFiles {
+  absl::string_view steps_csv = {};
+  absl::string_view epochs_csv = {};
+  absl::string_view resources_csv = {};
+  absl::string_view journal = {};
+};
+
+// Pure.
+std::string ChromeTrace(const TracedFiles& files, const proto::RunSummary& summary);
 
 // Writes RUN_DIR/trace.json. NotFound: no run has ended there, or it recorded no steps. Blocks.
 absl::Status WriteTrace(const std::string& run_dir);

@@ -1,11 +1,12 @@
 // Input: a run directory, of which a report and a trace are made:
 //
-//   summary.json --- epochs.csv --- steps.csv --- resources.csv --- job.textproto
+//   summary.json --- epochs.csv --- steps.csv --- resources.csv --- job.textproto --- journal
 //
 // Any of these files may have been left by a killed run or by another tool.
 #include <google/protobuf/struct.pb.h>
 #include <google/protobuf/util/json_util.h>
 
+#include <map>
 #include <string>
 
 #include "deploy/report/report.h"
@@ -30,18 +31,22 @@ void RequireJson(const std::string& text) {
 
 void FuzzRunDirectory(absl::string_view input) {
   static const testing::TempDirectory directory;
-  std::string steps;
+  std::map<std::string, std::string> files;
   for (const char* name : {"summary.json", "epochs.csv", "steps.csv", "resources.csv", "job.textproto"}) {
-    const absl::string_view section = TakeSection(input);
-    directory.Write(name, section);
-    if (absl::string_view(name) == "steps.csv") steps = std::string(section);
+    files[name] = std::string(TakeSection(input));
+    directory.Write(name, files[name]);
   }
+  const std::string journal(TakeSection(input));
   const absl::StatusOr<proto::Report> report = CollectReport(directory.path());
   if (!report.ok()) return RequireRefusal(report.status(), directory.path());
   Require(!ReportMarkdown(*report).empty() && !ReportHtml(*report).empty(), "a report is written");
   const absl::StatusOr<proto::RunSummary> summary = ReadSummary(directory.path());
   Require(summary.ok(), "what a report is made of can be read");
-  RequireJson(ChromeTrace(steps, *summary));
+  RequireJson(ChromeTrace({.steps_csv = files["steps.csv"],
+                           .epochs_csv = files["epochs.csv"],
+                           .resources_csv = files["resources.csv"],
+                           .journal = journal},
+                          *summary));
 }
 
 }  // namespace tethys::fuzz

@@ -1,0 +1,69 @@
+// The course of a run in time, as its steps.csv and its journal tell it: steps, the segments between
+// barriers, and the pushes that servers applied. Times are in microseconds on the chief's clock. Pure; any
+// thread.
+//
+// Steps are those of all attempts; segments and pushes are those of the last attempt, because clocks of
+// different attempts need not be comparable. Lines that are damaged are left out.
+#ifndef TETHYS_DEPLOY_REPORT_RUN_COURSE_H_
+#define TETHYS_DEPLOY_REPORT_RUN_COURSE_H_
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <vector>
+
+#include "absl/strings/string_view.h"
+
+namespace tethys {
+
+// The parts of a step, in their order: data, forward, backward, exchange, update.
+constexpr int kCoursePhases = 5;
+
+// A line of steps.csv.
+struct CourseStep {
+  int rank = 0;  // In [0, TraceRow::kMostIndex].
+  int64_t step = 0;
+  int64_t epoch = 0;  // From 1.
+  int64_t sample_begin = 0;
+  int64_t samples = 0;
+  int64_t staleness = 0;
+  int64_t bytes_out = 0;
+  double begin = 0;
+  double total = 0;
+  std::array<double, kCoursePhases> phase = {};
+  double first_ready = 0;  // From `begin` until the first gradients were ready; 0: not recorded.
+
+  double end() const { return begin + total; }
+  // When the exchange was done; the update on the worker follows.
+  double exchange_end() const { return begin + phase[0] + phase[1] + phase[2] + phase[3]; }
+};
+
+// A part of an epoch that ended at a barrier of all workers.
+struct CourseSegment {
+  int64_t epoch = 0;               // From 1.
+  bool ends_epoch = false;         // It is the last of its epoch so far.
+  bool saved = false;              // A checkpoint was made at the barrier.
+  double begin = 0;                // The first worker's begin.
+  std::map<int, double> end = {};  // By rank: when the worker's last step ended.
+};
+
+// A push that a server applied.
+struct CoursePush {
+  int server = 0;       // In [0, TraceRow::kMostIndex].
+  size_t step = 0;      // Index of the worker's step in `steps`.
+  int64_t version = 0;  // Of the server's shards once the push was applied.
+};
+
+struct RunCourse {
+  std::vector<CourseStep> steps;
+  size_t first = 0;                     // Index of the last attempt's first step; steps.size(): not known.
+  std::vector<CourseSegment> segments;  // In order of time.
+  std::vector<CoursePush> pushes;
+};
+
+RunCourse ReadRunCourse(absl::string_view steps_csv, absl::string_view journal);
+
+}  // namespace tethys
+
+#endif  // TETHYS_DEPLOY_REPORT_RUN_COURSE_H_

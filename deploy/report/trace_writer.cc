@@ -1,0 +1,113 @@
+#include "deploy/report/trace_writer.h"
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/strip.h"
+
+namespace tethys {
+namespace {
+
+constexpr double kShortest = 0.001;  // 1 ns, in microseconds: the resolution of what is written.
+constexpr int kMostRows = TraceRow::kMostIndex + 1;
+
+std::string Quoted(absl::string_view text) {
+  std::string quoted = "\"";
+  for (const char c : text) {
+    if (c == '"' || c == '\\') {
+      quoted.append({'\\', c});
+    } else if (static_cast<unsigned char>(c) < 0x20) {
+      absl::StrAppendFormat(&quoted, "\\u%04x", static_cast<unsigned int>(c));
+    } else {
+      quoted.push_back(c);
+    }
+  }
+  return quoted + "\"";
+}
+
+// The number by which the trace knows a row, from 1: workers come first.
+int NumberOf(const TraceRow& row) {
+  switch (row.role) {
+    case TraceRow::Role::kWorker:
+      return row.index + 1;
+    case TraceRow::Role::kServer:
+      return kMostRows + row.index + 1;
+    case TraceRow::Role::kChief:
+      break;
+  }
+  return 2 * kMostRows + 1;
+}
+
+int OrderOf(const TraceRow& row) {
+  switch (row.role) {
+    case TraceRow::Role::kChief:
+      return 0;
+    case TraceRow::Role::kServer:
+      return 1 + row.index;
+    case TraceRow::Role::kWorker:
+      break;
+  }
+  return 1 + kMostRows + row.index;
+}
+
+}  // namespace
+
+bool ParseTraceRow(absl::string_view process, TraceRow& row) {
+  if (process == "chief") {
+    row = {TraceRow::Role::kChief, 0};
+    return true;
+  }
+  row.role = absl::ConsumePrefix(&process, "worker ") ? TraceRow::Role::kWorker : TraceRow::Role::kServer;
+  if (row.role == TraceRow::Role::kServer && !absl::ConsumePrefix(&process, "ps ")) return false;
+  return absl::SimpleAtoi(process, &row.index) && row.index >= 0 && row.index <= TraceRow::kMostIndex;
+}
+
+std::string TraceRowText(const TraceRow& row) {
+  if (row.role == TraceRow::Role::kChief) return "chief";
+  return absl::StrCat(row.role == TraceRow::Role::kServer ? "ps " : "worker ", row.index);
+}
+
+int TraceWriter::Process(const TraceRow& row) {
+  const int number = NumberOf(row);
+  if (!rows_.insert(number).second) return number;
+  events_.push_back(absl::StrFormat(R"({"name":"process_name","ph":"M","pid":%d,"tid":1,"args":{"name":%s}})",
+                                    number, Quoted(name_(row))));
+  events_.push_back(
+      absl::StrFormat(R"({"name":"process_sort_index","ph":"M","pid":%d,"tid":1,"args":{"sort_index":%d}})",
+                      number, OrderOf(row)));
+  return number;
+}
+
+void TraceWriter::Slice(const TraceRow& row, int part, absl::string_view name, double begin_us,
+                        double duration_us, absl::string_view arguments) {
+  if (duration_us < kShortest) return;
+  events_.push_back(
+      absl::StrFormat(R"({"name":%s,"ph":"X","pid":%d,"tid":%d,"ts":%.3f,"dur":%.3f,"args":{%s}})",
+                      Quoted(name), Process(row), part, begin_us, duration_us, arguments));
+}
+
+void TraceWriter::NamePart(const TraceRow& row, int part, absl::string_view name) {
+  const int process = Process(row);
+  if (!parts_.insert({process, part}).second) return;
+  events_.push_back(absl::StrFormat(R"({"name":"thread_name","ph":"M","pid":%d,"tid":%d,"args":{"name":%s}})",
+                                    process, part, Quoted(name)));
+}
+
+void TraceWriter::Instant(const TraceRow& row, absl::string_view name, double time_us) {
+  events_.push_back(absl::StrFormat(R"({"name":%s,"ph":"i","s":"p","pid":%d,"tid":1,"ts":%.3f})",
+                                    Quoted(name), Process(row), time_us));
+}
+
+void TraceWriter::Counter(const TraceRow& row, absl::string_view name, double time_us,
+                          absl::string_view values) {
+  events_.push_back(absl::StrFormat(R"({"name":%s,"ph":"C","pid":%d,"tid":1,"ts":%.3f,"args":{%s}})",
+                                    Quoted(name), Process(row), time_us, values));
+}
+
+std::string TraceWriter::Json() const {
+  return absl::StrCat("{\"displayTimeUnit\":\"ms\",\"traceEvents\":[\n", absl::StrJoin(events_, ",\n"),
+                      "\n]}\n");
+}
+
+}  // namespace tethys
