@@ -77,6 +77,7 @@ void PulseBook::AddSamples(TaskId task, const std::string& host, const Samples& 
 }
 
 void PulseBook::AddChiefSamples(const std::string& host, const Samples& samples) {
+  chief_host_ = host;
   for (const proto::ResourceSample& sample : samples) {
     if (sample.interval_ns() <= 0) continue;
     (sample.machine() ? machine_sample_[host] : chief_sample_) = sample;
@@ -84,22 +85,23 @@ void PulseBook::AddChiefSamples(const std::string& host, const Samples& samples)
 }
 
 void PulseBook::AddMachines(const Roster& roster, proto::Pulse& pulse) const {
+  // Samples of processes do not name their computer; that of their host does.
+  std::map<std::string, double> own;  // CPU of the job's processes, by boot id.
+  const auto count = [&](const std::string& host, const proto::ResourceSample& sample) {
+    const auto machine = machine_sample_.find(host);
+    if (machine != machine_sample_.end()) own[machine->second.boot_id()] += sample.cpu_percent();
+  };
+  count(chief_host_, chief_sample_);
+  for (const auto& [id, task] : roster.tasks()) {
+    const auto found = last_sample_.find(id);
+    if (found != last_sample_.end() && !task.lost && !task.gone) count(task.member.host(), found->second);
+  }
   for (const auto& [host, sample] : machine_sample_) {
-    if (sample.boot_id().empty()) continue;  // Which processes share its cores is not known.
-    const auto cpu_here = [&](const proto::ResourceSample& of_process) {
-      return of_process.interval_ns() > 0 && of_process.boot_id() == sample.boot_id()
-                 ? of_process.cpu_percent()
-                 : 0;
-    };
-    double own = cpu_here(chief_sample_);
-    for (const auto& [id, task] : roster.tasks()) {
-      const auto found = last_sample_.find(id);
-      if (found != last_sample_.end() && !task.lost && !task.gone) own += cpu_here(found->second);
-    }
+    if (sample.boot_id().empty()) continue;  // Which hosts share its cores is not known.
     proto::MachinePulse& machine = *pulse.add_machine();
     machine.set_host(host);
     machine.set_cpu_percent(sample.cpu_percent());
-    machine.set_job_cpu_percent(own);
+    machine.set_job_cpu_percent(own[sample.boot_id()]);
     machine.set_cores(sample.cores());
   }
 }

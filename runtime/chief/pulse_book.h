@@ -57,6 +57,7 @@ class PulseBook {
   const bool stale_;
   std::map<int, Worker> workers_;  // Since the last pulse.
   std::map<TaskId, proto::ResourceSample> last_sample_;
+  std::string chief_host_;
   proto::ResourceSample chief_sample_;                           // An interval of 0: there is none yet.
   std::map<std::string, proto::ResourceSample> machine_sample_;  // By host.
   std::array<int64_t, kBuckets> buckets_{};

@@ -176,7 +176,9 @@ class WatchTest(TethysTest):
                 self.assertIn("tethys_predicted_samples_per_second", view.ask("/metrics")[2])
                 counts = [int(count) for count in view.state()["staleness_count"]]
                 self.assertGreater(sum(counts), 0)
-                self.assertGreater(view.state()["machine"][0]["cores"], 0)
+                machine = view.state()["machine"][0]
+                self.assertGreater(machine["cores"], 0)
+                self.assertGreater(machine["job_cpu_percent"], 0)
             with open(run.path("prediction.json"), "w", encoding="utf-8") as file:
                 file.write("{")
             status, output = command(["watch", run.directory])

@@ -7,6 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
+
 namespace tethys {
 namespace {
 
@@ -136,31 +138,39 @@ TEST_F(PulseBookTest, StepsAreCountedByStalenessOverTheJob) {
 }
 
 TEST_F(PulseBookTest, MachineHasTheCpuOfTheJobsProcessesOnThatComputer) {
-  const auto sample = [](bool machine, const char* boot_id, double cpu_percent) {
+  // Only samples of machines have a boot id.
+  const auto process = [](double cpu_percent) {
     proto::ResourceSample sample;
-    sample.set_machine(machine);
-    sample.set_boot_id(boot_id);
     sample.set_interval_ns(kSecond);
     sample.set_cpu_percent(cpu_percent);
+    return sample;
+  };
+  const auto machine = [&](const char* boot_id, double cpu_percent) {
+    proto::ResourceSample sample = process(cpu_percent);
+    sample.set_machine(true);
+    sample.set_boot_id(boot_id);
     sample.set_cores(2);
     return sample;
   };
   const auto samples = [](const std::vector<proto::ResourceSample>& all) {
     return PulseBook::Samples(all.begin(), all.end());
   };
-  book_.AddChiefSamples("master", samples({sample(false, "a", 5), sample(true, "a", 190)}));
-  book_.AddSamples({proto::WORKER, 0}, "slave1", samples({sample(false, "a", 60)}));
-  book_.AddSamples({proto::WORKER, 1}, "slave2", samples({sample(false, "b", 70), sample(true, "b", 71)}));
-  book_.AddSamples({proto::WORKER, 2}, "slave3", samples({sample(false, "a", 50)}));
+  for (int i = 0; i < 3; ++i) roster_.at({proto::WORKER, i}).member.set_host(absl::StrCat("slave", i));
+  roster_.at({proto::PS, 0}).member.set_host("master");
+  // The hosts master and slave0 are one computer.
+  book_.AddChiefSamples("master", samples({process(5), machine("a", 190)}));
+  book_.AddSamples({proto::PS, 0}, "master", samples({process(20)}));
+  book_.AddSamples({proto::WORKER, 0}, "slave0", samples({process(60), machine("a", 191)}));
+  book_.AddSamples({proto::WORKER, 1}, "slave1", samples({process(70), machine("b", 71)}));
+  book_.AddSamples({proto::WORKER, 2}, "slave2", samples({process(50), machine("c", 55)}));
   roster_.at({proto::WORKER, 2}).lost = true;
-  const proto::Pulse pulse = Take();
-  ASSERT_EQ(pulse.machine_size(), 2);
-  EXPECT_EQ(pulse.machine(0).host(), "master");
-  EXPECT_EQ(pulse.machine(0).cpu_percent(), 190);
-  EXPECT_EQ(pulse.machine(0).job_cpu_percent(), 65);
-  EXPECT_EQ(pulse.machine(0).cores(), 2);
-  EXPECT_EQ(pulse.machine(1).host(), "slave2");
-  EXPECT_EQ(pulse.machine(1).job_cpu_percent(), 70);
+  std::vector<std::string> found;
+  const proto::Pulse taken = Take();
+  for (const proto::MachinePulse& pulse : taken.machine()) {
+    found.push_back(absl::StrCat(pulse.host(), " ", pulse.cpu_percent(), " ", pulse.job_cpu_percent(), " ",
+                                 pulse.cores()));
+  }
+  EXPECT_THAT(found, ElementsAre("master 190 85 2", "slave0 191 85 2", "slave1 71 70 2", "slave2 55 0 2"));
 }
 
 TEST_F(PulseBookTest, StalenessIsAbsentWhereUpdatesAreSynchronous) {
