@@ -15,6 +15,7 @@ namespace tethys {
 namespace {
 
 constexpr int kWidth = 100;
+constexpr size_t kMostLeftOut = 6;
 constexpr size_t kShown = 8;  // Of synchronous candidates, and of asynchronous ones.
 
 std::string NameOf(const Candidate& candidate) {
@@ -115,13 +116,22 @@ std::string TableOf(const std::vector<Candidate>& candidates, std::vector<int> i
 }  // namespace
 
 std::string AdviceText(const std::vector<Candidate>& candidates, const Advice& advice, const AdviceGoal& goal,
-                       const std::set<std::string>& left_out) {
+                       const std::set<std::string>& left_out, const std::string& supposed) {
   std::vector<int> synchronous, others;
   for (size_t i = 0; i < candidates.size(); ++i) {
     (candidates[i].synchronous() ? synchronous : others).push_back(static_cast<int>(i));
   }
-  std::string text = absl::StrCat(Wrap(Sentence(candidates, advice, goal), "", kWidth), "\n",
-                                  TableOf(candidates, synchronous));
+  std::string text;
+  if (!supposed.empty()) {
+    absl::StrAppend(
+        &text,
+        Wrap(absl::StrCat("Supposed: ", supposed,
+                          ". All that follows is a model's word: no run can check machines that are not "
+                          "there."),
+             "", kWidth));
+  }
+  absl::StrAppend(&text, Wrap(Sentence(candidates, advice, goal), "", kWidth), "\n",
+                  TableOf(candidates, synchronous));
   if (!others.empty()) {
     absl::StrAppend(
         &text, "\n",
@@ -141,7 +151,14 @@ std::string AdviceText(const std::vector<Candidate>& candidates, const Advice& a
                                       absl::StrJoin(parts, "; "), "."),
                          "", kWidth));
   }
-  for (const std::string& line : left_out) absl::StrAppend(&text, "left out: ", line, "\n");
+  size_t lines = 0;
+  for (const std::string& line : left_out) {
+    if (++lines > kMostLeftOut) break;
+    absl::StrAppend(&text, "left out: ", line, "\n");
+  }
+  if (left_out.size() > kMostLeftOut) {
+    absl::StrAppend(&text, "left out: ", left_out.size() - kMostLeftOut, " more, for such reasons\n");
+  }
   return text;
 }
 

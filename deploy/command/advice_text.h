@@ -11,9 +11,10 @@
 namespace tethys {
 
 // A sentence with the choice and its reason, a table of the best candidates, times and costs that none beats,
-// and what was left out. `left_out`: a line each.
+// and what was left out. `left_out`: a line each. `supposed`: what --what_if says of the machines; empty:
+// they are there.
 std::string AdviceText(const std::vector<Candidate>& candidates, const Advice& advice, const AdviceGoal& goal,
-                       const std::set<std::string>& left_out);
+                       const std::set<std::string>& left_out, const std::string& supposed);
 
 }  // namespace tethys
 

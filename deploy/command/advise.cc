@@ -22,6 +22,7 @@
 #include "deploy/predict/calibration_file.h"
 #include "deploy/predict/computers.h"
 #include "deploy/predict/step_model.h"
+#include "deploy/predict/what_if.h"
 #include "deploy/process/scratch_directory.h"
 #include "deploy/text.h"
 #include "runtime/base/clock.h"
@@ -43,6 +44,7 @@ struct Request {
   int verify = 6;
   double seconds = 90;
   bool tls = false;
+  absl::optional<WhatIf> what_if;
 };
 
 absl::StatusOr<Request> ReadRequest(const Flags& flags) {
@@ -65,6 +67,9 @@ absl::StatusOr<Request> ReadRequest(const Flags& flags) {
   request.verify = static_cast<int>(verify);
   request.seconds = static_cast<double>(seconds);
   TETHYS_ASSIGN_OR_RETURN(request.tls, WantsTls(flags));
+  if (flags.Has("what_if")) {
+    TETHYS_ASSIGN_OR_RETURN(request.what_if, ParseWhatIf(flags.GetAll("what_if")));
+  }
   TETHYS_ASSIGN_OR_RETURN(request.base, LoadBaseJob(flags));
   return request;
 }
@@ -118,15 +123,17 @@ absl::StatusOr<bool> FitsMemory(const ShapedJob& job, const proto::Prediction& p
 
 class Advising {
  public:
-  Advising(const Flags& flags, const Request& request) : flags_(flags), request_(request) {}
+  Advising(const Flags& flags, const Request& request)
+      : flags_(flags), request_(request), base_(request.base) {}
 
   absl::Status Run() {
     const Nanoseconds begin = clock_.Now();
     TETHYS_ASSIGN_OR_RETURN(calibration_, FindCalibration(flags_, request_));
+    if (request_.what_if.has_value()) TETHYS_RETURN_IF_ERROR(SupposeMachines());
     TETHYS_RETURN_IF_ERROR(FindCandidates());
-    TETHYS_RETURN_IF_ERROR(Verify(begin));
+    if (!request_.what_if.has_value()) TETHYS_RETURN_IF_ERROR(Verify(begin));
     const Advice advice = Choose(candidates_, request_.goal);
-    std::printf("\n%s", AdviceText(candidates_, advice, request_.goal, left_out_).c_str());
+    std::printf("\n%s", AdviceText(candidates_, advice, request_.goal, left_out_, supposed_.text).c_str());
     TETHYS_ASSIGN_OR_RETURN(const std::string path, WriteBest(jobs_[advice.best]));
     std::printf("\nThe job to run: %s (answered in %s)\n", path.c_str(),
                 TimeText(ToSeconds(clock_.Now() - begin)).c_str());
@@ -134,15 +141,28 @@ class Advising {
   }
 
  private:
+  absl::Status SupposeMachines() {
+    TETHYS_ASSIGN_OR_RETURN(supposed_, Suppose(*request_.what_if, base_.hosts, calibration_));
+    calibration_ = supposed_.calibration;
+    base_.hosts = supposed_.hosts;
+    base_.hostfile = "--what_if";
+    base_.price_per_hour = supposed_.price_here;
+    if (supposed_.slots_here > 0) base_.slots = supposed_.slots_here;
+    if (!base_.hosts.empty()) base_.slots = 0;
+    for (const HostEntry& host : base_.hosts) base_.slots += host.slots;
+    return absl::OkStatus();
+  }
+
   absl::Status FindCandidates() {
-    for (const JobShape& shape : AllShapes(request_.base.slots)) {
-      absl::StatusOr<ShapedJob> job = ShapeJob(request_.base, shape);
+    for (const JobShape& shape : AllShapes(base_.slots)) {
+      absl::StatusOr<ShapedJob> job = ShapeJob(base_, shape);
       absl::StatusOr<proto::Prediction> prediction =
           job.ok() ? Predict(job->plan, job->machines, calibration_) : job.status();
       if (!prediction.ok()) {
         left_out_.insert(absl::StrCat(shape.strategy, ": ", prediction.status().message()));
         continue;
       }
+      if (request_.what_if.has_value()) MarkSupposed(supposed_, *prediction);
       TETHYS_ASSIGN_OR_RETURN(const bool fits, FitsMemory(*job, *prediction, calibration_));
       if (!fits) {
         left_out_.insert(absl::StrCat(ShapeText(shape), ": memory does not suffice"));
@@ -227,7 +247,9 @@ class Advising {
   const MonotonicClock clock_;
   const Flags& flags_;
   const Request& request_;
+  BaseJob base_;  // On the supposed machines, if there are any.
   proto::Calibration calibration_;
+  Supposition supposed_;  // By --what_if; without it, empty.
   std::vector<Candidate> candidates_;
   std::vector<ShapedJob> jobs_;  // By candidate.
   std::set<std::string> left_out_;
@@ -279,9 +301,17 @@ Command AdviseCommand() {
             {.name = "out",
              .value = "FILE",
              .help = "Where to write the job to run. Default: in a new runs/advise-NAME-DATE-TIME."},
+            {.name = "what_if",
+             .value = "NAME=VALUE,...",
+             .help = "Answers for other machines than there are, from the calibration of those, without "
+                     "verifying: "
+                     "hosts=32, kind=NAME, slots=4, cores=8, speed=1.5, link=10gbit, delay=50us, price=0.25.",
+             .repeated = true},
             CudaLibraryPathFlag()}),
        .examples = {"tethys advise examples/fashion_mnist_ps_sync.textproto",
-                    "tethys advise examples/okeanos/mirrored.textproto --hostfile=hosts --deadline=30m"}},
+                    "tethys advise examples/okeanos/mirrored.textproto --hostfile=hosts --deadline=30m",
+                    "tethys advise examples/okeanos/mirrored.textproto --hostfile=hosts "
+                    "--what_if=hosts=32,link=10gbit"}},
       Advise};
 }
 

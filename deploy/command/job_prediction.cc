@@ -60,10 +60,14 @@ absl::StatusOr<JobPrediction> PredictJob(const proto::JobPlan& plan, const JobMa
   TETHYS_ASSIGN_OR_RETURN(proto::Calibration calibration, FindCalibration(plan, machines, tls, file));
   absl::StatusOr<proto::Prediction> prediction = Predict(plan, machines, calibration);
   if (!prediction.ok()) return Annotate(prediction.status(), file.empty() ? "the kept calibration" : file);
+  std::string source = SourceText(calibration);
+  return JobPrediction{*std::move(prediction), std::move(calibration), std::move(source)};
+}
+
+std::string SourceText(const proto::Calibration& calibration) {
   const double now =
       std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
-  std::string source = absl::StrCat("calibrated ", AgeText(calibration.made(), now), "; 90 % intervals");
-  return JobPrediction{*std::move(prediction), std::move(calibration), std::move(source)};
+  return absl::StrCat("calibrated ", AgeText(calibration.made(), now), "; 90 % intervals");
 }
 
 absl::optional<proto::Expectation> ExpectationOfRun(const proto::JobPlan& plan, const std::string& host_file,

@@ -32,6 +32,9 @@ absl::StatusOr<std::string> KeptCalibrationPath(const proto::JobPlan& plan, cons
 absl::StatusOr<proto::Calibration> FindCalibration(const proto::JobPlan& plan, const JobMachines& machines,
                                                    bool tls, const std::string& file);
 
+// How old a calibration is, for PredictionText.
+std::string SourceText(const proto::Calibration& calibration);
+
 // The job by the calibration in `file` or, if that is empty, the one that the user's cache has for these
 // machines, this build and this model. NotFound: there is none. Otherwise as ReadCalibration and
 // CheckCalibration (deploy/predict/calibration_file.h) and Predict (deploy/predict/step_model.h).

@@ -10,6 +10,7 @@
 #include "deploy/command/prediction_text.h"
 #include "deploy/hosts/cluster_plan.h"
 #include "deploy/predict/step_model.h"
+#include "deploy/predict/what_if.h"
 #include "runtime/job/job_file.h"
 #include "workers/plan_job.h"
 
@@ -30,6 +31,45 @@ absl::StatusOr<std::string> PredictionReport(const proto::JobPlan& plan, const J
   return PredictionText(known, plan.job(), why);
 }
 
+// The machines that --what_if supposes, by the calibration of those that there are.
+absl::StatusOr<Supposition> SupposeMachines(const Flags& flags, const proto::JobPlan& plan) {
+  TETHYS_ASSIGN_OR_RETURN(const WhatIf what_if, ParseWhatIf(flags.GetAll("what_if")));
+  std::vector<HostEntry> hosts;
+  if (flags.Has("hostfile")) {
+    TETHYS_ASSIGN_OR_RETURN(hosts, ReadHostFile(flags.Get("hostfile")));
+  }
+  const JobMachines there = hosts.empty() ? MachinesHere(plan) : MachinesOf(hosts);
+  const std::string file = flags.Get("calibration");
+  const absl::StatusOr<proto::Calibration> calibration = FindCalibration(plan, there, !hosts.empty(), file);
+  if (absl::IsNotFound(calibration.status()) && file.empty()) {
+    return absl::FailedPreconditionError(
+        "--what_if computes from a calibration of the machines that there are, and nothing was calibrated "
+        "for this "
+        "build, model and machines: run tethys calibrate first");
+  }
+  TETHYS_RETURN_IF_ERROR(calibration.status());
+  return Suppose(what_if, hosts, *calibration);
+}
+
+absl::StatusOr<std::string> SupposedReport(const Flags& flags, proto::JobPlan plan) {
+  TETHYS_ASSIGN_OR_RETURN(const Supposition supposed, SupposeMachines(flags, plan));
+  std::string report;
+  JobMachines machines = MachinesHere(plan);
+  if (supposed.hosts.empty()) {
+    machines.price_per_hour = supposed.price_here;
+    TETHYS_ASSIGN_OR_RETURN(report, PlanReport(plan, ProcessesHere(plan)));
+  } else {
+    TETHYS_ASSIGN_OR_RETURN(const ClusterPlan cluster, PlanCluster(supposed.hosts, "--what_if", plan.job()));
+    plan.mutable_worker_device()->Add(cluster.worker_devices.begin(), cluster.worker_devices.end());
+    machines = MachinesOf(cluster);
+    TETHYS_ASSIGN_OR_RETURN(report, PlanReport(plan, ClusterTable(cluster), cluster.roles.workers));
+  }
+  TETHYS_ASSIGN_OR_RETURN(proto::Prediction prediction, Predict(plan, machines, supposed.calibration));
+  MarkSupposed(supposed, prediction);
+  return absl::StrCat("Supposed: ", supposed.text, "\n\n", report, "\n",
+                      PredictionText(prediction, plan.job(), SourceText(supposed.calibration)));
+}
+
 absl::StatusOr<std::string> Report(const Flags& flags) {
   TETHYS_ASSIGN_OR_RETURN(const proto::Job job, LoadJob(flags.arguments()[0], flags.GetAll("set")));
   absl::StatusOr<proto::JobPlan> built = PlanJob(job);
@@ -39,6 +79,7 @@ absl::StatusOr<std::string> Report(const Flags& flags) {
   if (!built.ok()) return WithPlace(built.status(), flags.arguments()[0], flags.GetAll("set"));
   proto::JobPlan plan = *std::move(built);
   if (flags.Has("layers")) return LayerList(plan);
+  if (flags.Has("what_if")) return SupposedReport(flags, std::move(plan));
   if (!flags.Has("hostfile")) {
     TETHYS_ASSIGN_OR_RETURN(const std::string report, PlanReport(plan, ProcessesHere(plan)));
     TETHYS_ASSIGN_OR_RETURN(const std::string predicted,
@@ -89,6 +130,12 @@ Command PlanCommand() {
              .help = "Predicts times and cost by this file of `tethys calibrate`. Default: the one that was "
                      "kept for "
                      "this build, model and machines, if there is one."},
+            {.name = "what_if",
+             .value = "NAME=VALUE,...",
+             .help = "Predicts for other machines than there are, from the calibration of those: hosts=32, "
+                     "kind=NAME, "
+                     "slots=4, cores=8, speed=1.5, link=10gbit, delay=50us, price=0.25.",
+             .repeated = true},
             SecretsFlag()},
        .examples = {"tethys plan examples/fashion_mnist_ps_sync.textproto "
                     "--set=strategy.parameter_server.servers=3"}},

@@ -40,7 +40,7 @@ std::string ValidityText(const proto::Prediction& prediction) {
     case proto::INTERPOLATED:
       return "within what was calibrated";
     case proto::NO_MACHINE:
-      return "for machines that were described and not measured";
+      return absl::StrCat("for machines that were described and not measured: ", prediction.remark());
     default:
       return absl::StrCat("beyond what was calibrated", prediction.remark().empty() ? "" : ": ",
                           prediction.remark());

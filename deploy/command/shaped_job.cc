@@ -64,8 +64,9 @@ absl::StatusOr<ShapedJob> ShapeJob(const BaseJob& base, const JobShape& shape) {
   if (!plan.ok()) return WithPlace(plan.status(), base.file, set);
   shaped.plan = *std::move(plan);
   shaped.machines = MachinesHere(shaped.plan);
-  if (base.hostfile.empty()) return shaped;
-  TETHYS_ASSIGN_OR_RETURN(const ClusterPlan cluster, PlanCluster(base.hostfile, job));
+  shaped.machines.price_per_hour = base.price_per_hour;
+  if (base.hosts.empty()) return shaped;
+  TETHYS_ASSIGN_OR_RETURN(const ClusterPlan cluster, PlanCluster(base.hosts, base.hostfile, job));
   shaped.machines = MachinesOf(cluster);
   shaped.plan.mutable_worker_device()->Add(cluster.worker_devices.begin(), cluster.worker_devices.end());
   return shaped;

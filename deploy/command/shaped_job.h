@@ -21,10 +21,11 @@ namespace tethys {
 struct BaseJob {
   std::string file;
   std::vector<std::string> set;
-  std::string hostfile;  // Empty: this machine.
+  std::string hostfile;  // Where `hosts` are from; empty: this machine.
   proto::JobPlan plan;
   std::vector<HostEntry> hosts;  // Empty without a host file.
   int slots = 0;  // Of all hosts; on this machine its cores or the job's own processes, if these are more.
+  double price_per_hour = 0;  // Of this machine, if --what_if says it; 0: not known.
 };
 absl::StatusOr<BaseJob> LoadBaseJob(const Flags& flags);
 

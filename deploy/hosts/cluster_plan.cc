@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <set>
+#include <utility>
 
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
@@ -67,15 +68,21 @@ double ClusterPlan::PricePerHour() const {
 }
 
 absl::StatusOr<ClusterPlan> PlanCluster(const std::string& host_file, const proto::Job& job) {
+  TETHYS_ASSIGN_OR_RETURN(std::vector<HostEntry> hosts, ReadHostFile(host_file));
+  return PlanCluster(std::move(hosts), host_file, job);
+}
+
+absl::StatusOr<ClusterPlan> PlanCluster(std::vector<HostEntry> hosts, const std::string& origin,
+                                        const proto::Job& job) {
   ClusterPlan plan;
-  TETHYS_ASSIGN_OR_RETURN(plan.hosts, ReadHostFile(host_file));
+  plan.hosts = std::move(hosts);
   absl::StatusOr<RoleAssignment> roles = AssignRoles(plan.hosts, job.workers(), ServerCount(job));
-  if (!roles.ok()) return Annotate(roles.status(), host_file);
+  if (!roles.ok()) return Annotate(roles.status(), origin);
   plan.roles = *std::move(roles);
   if (!AnySaysItsDevice(plan.hosts)) return plan;
   for (const int i : plan.roles.workers) {
     const absl::Status sound = CheckPrecision(plan.hosts[i], job);
-    if (!sound.ok()) return absl::InvalidArgumentError(absl::StrCat(host_file, ":", sound.message()));
+    if (!sound.ok()) return absl::InvalidArgumentError(absl::StrCat(origin, ":", sound.message()));
     plan.worker_devices.push_back(plan.hosts[i].device.value_or(job.device().kind()));
   }
   return plan;

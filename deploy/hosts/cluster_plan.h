@@ -26,6 +26,9 @@ struct ClusterPlan {
 // Fails as ReadHostFile and AssignRoles do. InvalidArgument: a worker would be on a host with device=cpu, but
 // the job asks for a precision that only GPUs have.
 absl::StatusOr<ClusterPlan> PlanCluster(const std::string& host_file, const proto::Job& job);
+// The same on hosts that were read or made before. Errors begin with `origin`, such as the host file.
+absl::StatusOr<ClusterPlan> PlanCluster(std::vector<HostEntry> hosts, const std::string& origin,
+                                        const proto::Job& job);
 
 // Converts the workers' devices to the text of `tethys chief --worker_devices`, "cuda,cpu", and back.
 // InvalidArgument: the text does not name `workers` devices.

@@ -19,18 +19,6 @@ double RatioAt(const google::protobuf::RepeatedField<double>& ratio, double leve
   return ratio[below] * (1 - part) + ratio[above] * part;
 }
 
-const proto::ComputerCalibration* FindComputer(const proto::Calibration& calibration, const std::string& host,
-                                               const std::string& kind) {
-  const proto::ComputerCalibration* of_kind = nullptr;
-  for (const proto::ComputerCalibration& computer : calibration.computer()) {
-    if (std::find(computer.host().begin(), computer.host().end(), host) != computer.host().end()) {
-      return &computer;
-    }
-    if (!kind.empty() && computer.kind() == kind) of_kind = &computer;
-  }
-  return of_kind;
-}
-
 }  // namespace
 
 double CapacityOf(const proto::ComputerCalibration& computer, int k) {
@@ -46,6 +34,18 @@ double CapacityOf(const proto::ComputerCalibration& computer, int k) {
     if (ranks >= below_ranks) below_ranks = ranks, below = capacity;
   }
   return count > 0 ? below : std::clamp(computer.cores(), 1, k);
+}
+
+const proto::ComputerCalibration* FindComputer(const proto::Calibration& calibration, const std::string& host,
+                                               const std::string& kind) {
+  const proto::ComputerCalibration* of_kind = nullptr;
+  for (const proto::ComputerCalibration& computer : calibration.computer()) {
+    if (std::find(computer.host().begin(), computer.host().end(), host) != computer.host().end()) {
+      return &computer;
+    }
+    if (!kind.empty() && computer.kind() == kind) of_kind = &computer;
+  }
+  return of_kind;
 }
 
 double StragglerQuantile(const google::protobuf::RepeatedField<double>& ratio, double n, double level) {

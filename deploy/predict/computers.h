@@ -18,6 +18,10 @@ namespace tethys {
 // interpolated, beyond them it stays. Without a measurement: as many as there are cores.
 double CapacityOf(const proto::ComputerCalibration& computer, int k);
 
+// The computer that lists the host or, if none does, one of its kind. nullptr: the calibration knows neither.
+const proto::ComputerCalibration* FindComputer(const proto::Calibration& calibration, const std::string& host,
+                                               const std::string& kind);
+
 // The largest of n step times over one step time, at quantile `level` of the largest, from the quantiles
 // `ratio` (5 %, 10 %, ...). With ratios of ranks that are independent.
 double StragglerQuantile(const google::protobuf::RepeatedField<double>& ratio, double n, double level);

@@ -14,12 +14,17 @@ JobMachines MachinesHere(const proto::JobPlan& plan) {
   return machines;
 }
 
-JobMachines MachinesOf(const ClusterPlan& cluster) {
+JobMachines MachinesOf(const std::vector<HostEntry>& hosts) {
   JobMachines machines;
-  for (const HostEntry& host : cluster.hosts) {
+  for (const HostEntry& host : hosts) {
     machines.hosts.push_back(host.host);
     machines.kinds.push_back(host.kind);
   }
+  return machines;
+}
+
+JobMachines MachinesOf(const ClusterPlan& cluster) {
+  JobMachines machines = MachinesOf(cluster.hosts);
   machines.workers = cluster.roles.workers;
   machines.servers = cluster.roles.servers;
   machines.chief = cluster.roles.chief;

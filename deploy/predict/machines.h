@@ -25,6 +25,8 @@ struct JobMachines {
 
 // All processes on this machine, without a host file.
 JobMachines MachinesHere(const proto::JobPlan& plan);
+// These hosts, without processes.
+JobMachines MachinesOf(const std::vector<HostEntry>& hosts);
 // As a host file places them.
 JobMachines MachinesOf(const ClusterPlan& cluster);
 

@@ -16,11 +16,9 @@ namespace {
 
 constexpr double kNormalQuantile = 1.645;  // Of a 90 % interval.
 constexpr double kCoverage = 0.9;
-// Conventions: the least half width, what each doubling beyond the calibrated numbers of workers and servers
-// or away from the calibrated batch adds, and what a transport without any run adds. The recorded corpus
+// Conventions: the least half width, and what a transport without any run adds. The recorded corpus
 // (tests/deploy/predict/corpus_test.cc) says how many runs the intervals then contain.
 constexpr double kLeastHalfWidth = 0.1;
-constexpr double kPerDoubling = 0.05;
 constexpr double kWithoutAnchor = 0.5;
 constexpr int64_t kSimulatedPushes = 20000;
 
@@ -62,7 +60,7 @@ class Distance {
     const auto of_job = static_cast<double>(plan.global_batch());
     if (batch > 0 && !measured) doublings += std::abs(std::log2(of_job / static_cast<double>(batch)));
     if (needs.extrapolated) doublings += 1;
-    half_ += kPerDoubling * doublings;
+    half_ += kWidthPerDoubling * doublings;
     if (calibration.anchor().empty() || !transport) {
       half_ += kWithoutAnchor;
       remark_ = absl::StrCat("no run calibrated the exchange '", needs.transport,

@@ -17,6 +17,10 @@
 
 namespace tethys {
 
+// A convention: what each doubling beyond what was calibrated adds to the half width of an interval, in
+// natural logarithms.
+inline constexpr double kWidthPerDoubling = 0.05;
+
 // NotFound: the calibration lacks a host or the links of the job. InvalidArgument: its numbers make no sense.
 // Unimplemented: GPUs would sum gradients among themselves.
 absl::StatusOr<proto::Prediction> Predict(const proto::JobPlan& plan, const JobMachines& machines,

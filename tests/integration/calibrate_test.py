@@ -33,6 +33,17 @@ class CalibrateTest(FolderTest):
         self.assertRegex(output, r"Prediction \(calibrated \d+ seconds? ago")
         self.assertRegex(output, r"step +[\d.]+ .s \(")
 
+        supposed = "--what_if=hosts=4,slots=1,link=1gbit,delay=50us"
+        status, output = self.tethys("plan", self.job, "--set=strategy=mirrored", "--set=workers=4", supposed)
+        self.assertEqual(status, 0, output)
+        self.assertIn("Supposed: 4 hosts (the further ones like localhost), 1 slot on each, links of 1 Gbit/s", output)
+        self.assertRegex(output, r"what-if-4 .*worker")
+        self.assertRegex(output, r"validity .*a model's word, which no run has checked")
+        for words, message in (("link=10", "10gbit"), ("hosts=6", "no link was measured"), ("host=6", "known are hosts")):
+            status, output = self.tethys("plan", self.job, f"--what_if={words}")
+            self.assertEqual(status, 2, output)
+            self.assertIn(message, output)
+
         status, output = self.tethys("train", self.job, "--plain", "--run_dir=run")
         self.assertEqual(status, 0, output)
         with open(f"{self.folder}/run/summary.json", encoding="utf-8") as file:
@@ -64,6 +75,13 @@ class CalibrateTest(FolderTest):
         self.assertEqual(status, 0, trained)
         with open(f"{self.folder}/run/summary.json", encoding="utf-8") as file:
             self.assertEqual(json.load(file)["global_batch"], "64")
+
+        # Machines that are not there are neither asked nor measured.
+        status, output = self.tethys(*advise, "--what_if=hosts=4,slots=1,link=1gbit,delay=50us,price=1")
+        self.assertEqual(status, 0, output)
+        self.assertIn("no run can check machines that are not there", output.replace("\n", " "))
+        self.assertNotIn("verifying", output)
+        self.assertIn("predicted, not verified", output.replace("\n", " "))
 
         # Nothing is that fast; the answer names what comes nearest.
         status, output = self.tethys(*advise, "--deadline=1s", "--verify=0", "--set=epochs=100000")

@@ -1,0 +1,75 @@
+// Machines that are not there: `--what_if=hosts=32,link=10gbit` changes the machines of a host file and what
+// a calibration says of them, so that a job can be predicted for more, other or faster machines. No run can
+// check such a prediction; MarkSupposed says so in it and widens its intervals. Called by `tethys plan` and
+// `tethys advise`. Pure; any thread.
+//
+// - hosts=N: so many hosts, the first of those there are, and further ones like the host of median speed
+// - kind=NAME: further hosts are like those of this kind, or like the host of this name
+// - slots=N: the most workers and servers of each host
+// - cores=N: of each host; more ranks share them as few ranks share those that were measured
+// - speed=FACTOR: computing is so many times as fast
+// - link=RATE: what a connection carries between any two hosts: 940mbit, 10gbit, 2.5gbit/s
+// - delay=TIME: from one host to another, one way: 50us, 1.5ms
+// - price=AMOUNT: of each host for an hour
+#ifndef TETHYS_DEPLOY_PREDICT_WHAT_IF_H_
+#define TETHYS_DEPLOY_PREDICT_WHAT_IF_H_
+
+#include <string>
+#include <vector>
+
+#include "absl/types/optional.h"
+#include "proto/calibration.pb.h"
+#include "proto/prediction.pb.h"
+#include "runtime/base/status.h"
+#include "runtime/cluster/host_file.h"
+
+namespace tethys {
+
+// What nullopt and an empty kind stand for stays as it is.
+struct WhatIf {
+  absl::optional<int> hosts;
+  std::string kind;
+  absl::optional<int> slots;
+  absl::optional<int> cores;
+  absl::optional<double> speed;
+  absl::optional<double> link;   // Bytes a second.
+  absl::optional<double> delay;  // Seconds.
+  absl::optional<double> price;  // Of a host for an hour.
+};
+
+// Parses the values of --what_if, each "NAME=VALUE,NAME=VALUE,...". InvalidArgument names the word that is
+// not known, is given twice, lacks its unit or is out of bounds, and what to write instead.
+absl::StatusOr<WhatIf> ParseWhatIf(const std::vector<std::string>& values);
+
+struct Supposition {
+  std::vector<HostEntry> hosts;  // Empty: this machine alone, without a host file.
+  int slots_here = 0;            // Of this machine alone; 0: not supposed.
+  double price_here = 0;         // Of this machine alone, for an hour; 0: not known.
+  proto::Calibration calibration;
+  double half_width = 0;  // Added to that of intervals, in natural logarithms; a convention.
+  std::string text;       // "32 hosts (23 of them like slave4), links of 10 Gbit/s".
+};
+
+// The machines and the calibration as `what_if` has them. `hosts` are those of the host file, empty without
+// one; then hosts=N makes others like this machine. The calibration knows every host or its kind.
+// InvalidArgument: a word has no effect on these hosts (links of one host, a kind that no host has, cores of
+// GPUs), or several hosts are supposed where no link was measured and none is given. FailedPrecondition: the
+// calibration does not say how many cores a host has. NotFound: it lacks a host.
+absl::StatusOr<Supposition> Suppose(const WhatIf& what_if, const std::vector<HostEntry>& hosts,
+                                    const proto::Calibration& calibration);
+
+// Widens the intervals, and sets validity and remark: the prediction is for machines that are not there.
+void MarkSupposed(const Supposition& supposition, proto::Prediction& prediction);
+
+// ---- changes of a calibration
+
+// Multiplies the rates of all links, or the speed of computing on all computers, by `factor` (above 0).
+void ScaleLinks(double factor, proto::Calibration& calibration);
+void ScaleSpeed(double factor, proto::Calibration& calibration);
+
+// A link's rate as people write it, in bits: "940 Mbit/s", "10 Gbit/s".
+std::string LinkRateText(double bytes_per_second);
+
+}  // namespace tethys
+
+#endif  // TETHYS_DEPLOY_PREDICT_WHAT_IF_H_
