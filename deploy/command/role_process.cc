@@ -1,20 +1,19 @@
 #include "deploy/command/role_process.h"
 
-#include <fcntl.h>
 #include <signal.h>
 #include <sys/prctl.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <thread>
 
-#include "absl/strings/str_format.h"
+#include "absl/strings/str_cat.h"
 #include "deploy/command/command.h"
 #include "deploy/hosts/build_in_use.h"
 #include "deploy/process/own_program.h"
 #include "runtime/base/file.h"
 #include "runtime/base/logging.h"
+#include "runtime/base/private_file.h"
 #include "runtime/base/socket.h"
 #include "runtime/cluster/failure_kind.h"
 #include "runtime/cluster/task_options.h"
@@ -63,15 +62,7 @@ absl::StatusOr<JobSecret> ReadSecret(int fd) {
 }
 
 absl::StatusOr<JobSecret> ReadSecretFile(const std::string& path) {
-  const FileDescriptor fd(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
-  if (!fd.valid()) return ErrnoStatus(errno, absl::StrCat("cannot open ", path));
-  struct stat info;
-  if (fstat(fd.get(), &info) != 0) return ErrnoStatus(errno, absl::StrCat("cannot examine ", path));
-  if ((info.st_mode & (S_IRWXG | S_IRWXO)) != 0) {
-    return absl::PermissionDeniedError(
-        absl::StrFormat("%s has mode %04o: others could read the job's token; chmod 600 %s", path,
-                        info.st_mode & 07777, path));
-  }
+  TETHYS_ASSIGN_OR_RETURN(const FileDescriptor fd, OpenPrivateFile(path, "the job's token"));
   const absl::StatusOr<JobSecret> secret = ReadSecretLine(fd.get());
   if (secret.ok()) return secret;
   return absl::InvalidArgumentError(

@@ -1,7 +1,5 @@
 #include "deploy/live/metrics_token.h"
 
-#include <fcntl.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -10,8 +8,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_format.h"
-#include "runtime/base/file.h"
+#include "runtime/base/private_file.h"
 
 namespace tethys {
 namespace {
@@ -26,20 +23,7 @@ bool IsTokenLetter(char c) {
 }  // namespace
 
 absl::StatusOr<std::string> ReadMetricsToken(const std::string& path) {
-  // O_NONBLOCK: the name may be that of a pipe, whose opening would wait for a writer.
-  const FileDescriptor fd(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
-  if (!fd.valid()) return ErrnoStatus(errno, absl::StrCat("cannot open the token file ", path));
-  struct stat info;
-  if (fstat(fd.get(), &info) != 0) return ErrnoStatus(errno, absl::StrCat("cannot examine ", path));
-  if (!S_ISREG(info.st_mode)) return absl::InvalidArgumentError(absl::StrCat(path, " is not a file"));
-  if ((info.st_mode & (S_IRWXG | S_IRWXO)) != 0) {
-    return absl::PermissionDeniedError(absl::StrFormat(
-        "%s has mode %04o: others could read the token; chmod 600 %s", path, info.st_mode & 07777, path));
-  }
-  if (info.st_uid != geteuid()) {
-    return absl::PermissionDeniedError(
-        absl::StrCat(path, " belongs to another user, who knows the token: make a file of your own"));
-  }
+  TETHYS_ASSIGN_OR_RETURN(const FileDescriptor fd, OpenPrivateFile(path, "the token"));
   char bytes[kMostLetters + 1];
   ssize_t got = 0;
   do {

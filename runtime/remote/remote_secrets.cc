@@ -1,18 +1,16 @@
 #include "runtime/remote/remote_secrets.h"
 
-#include <fcntl.h>
 #include <google/protobuf/io/tokenizer.h>
 #include <google/protobuf/text_format.h>
 #include <pwd.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <array>
-#include <cerrno>
 
 #include "absl/strings/match.h"
-#include "absl/strings/str_format.h"
+#include "absl/strings/str_cat.h"
 #include "runtime/base/file.h"
+#include "runtime/base/private_file.h"
 #include "runtime/remote/url.h"
 
 namespace tethys {
@@ -66,18 +64,6 @@ const passwd* UserEntry(passwd& entry, std::array<char, 1 << 14>& buffer) {
   return found;
 }
 
-absl::Status CheckAccess(const std::string& path) {
-  struct stat info;
-  if (stat(path.c_str(), &info) != 0) return ErrnoStatus(errno, absl::StrCat("cannot examine ", path));
-  if (info.st_uid != geteuid()) {
-    return absl::PermissionDeniedError(
-        absl::StrCat(path, " is owned by another user: a file of secrets must be your own"));
-  }
-  if ((info.st_mode & (S_IRWXG | S_IRWXO)) == 0) return absl::OkStatus();
-  return absl::PermissionDeniedError(absl::StrFormat(
-      "%s has mode %04o: others could read the secrets; chmod 600 %s", path, info.st_mode & 07777, path));
-}
-
 }  // namespace
 
 absl::StatusOr<proto::RemoteSecrets> ParseRemoteSecrets(const std::string& text, const std::string& path) {
@@ -99,7 +85,7 @@ absl::StatusOr<proto::RemoteSecrets> ParseRemoteSecrets(const std::string& text,
 }
 
 absl::StatusOr<proto::RemoteSecrets> ReadRemoteSecrets(const std::string& path) {
-  TETHYS_RETURN_IF_ERROR(CheckAccess(path));
+  TETHYS_RETURN_IF_ERROR(OpenPrivateFile(path, "the secrets").status());
   TETHYS_ASSIGN_OR_RETURN(const std::string text, ReadFile(path, kMostSecretBytes));
   TETHYS_ASSIGN_OR_RETURN(proto::RemoteSecrets secrets, ParseRemoteSecrets(text, path));
   for (proto::RemotePlace& place : *secrets.mutable_place()) {
