@@ -41,7 +41,7 @@ std::string SourceText(const proto::Calibration& calibration);
 absl::StatusOr<JobPrediction> PredictJob(const proto::JobPlan& plan, const JobMachines& machines, bool tls,
                                          const std::string& file);
 
-// What is expected of a run: its prediction, which the run stores beside what it measures, and the links of
+// The expectation of a run: its prediction, which the run stores beside its measurements, and the links of
 // its hosts. nullopt: nothing is calibrated, or the calibration cannot be used; a run does not depend on it.
 // `host_file`: empty: the job runs on this machine.
 absl::optional<proto::Expectation> ExpectationOfRun(const proto::JobPlan& plan, const std::string& host_file,

@@ -45,7 +45,7 @@ std::string EpochLine(const proto::EpochResult& result, int64_t epochs, int colu
 struct DisplayOptions {
   bool live = false;    // Show live lines.
   bool colour = false;  // Use ECMA-48 colours.
-  // What the run is compared with; nullopt: nothing was predicted.
+  // The prediction that the run is compared with; nullopt: there is none.
   absl::optional<proto::Expectation> expectation = {};
 };
 // Writes to `fd`. While the reader of `fd` is slow, permanent lines are queued

@@ -33,7 +33,7 @@ class LiveFold {
   void Add(const proto::ProgressEvent& event);
   // Forgets all events, not what is expected.
   void Clear();
-  // What the run is compared with, from the next pulse on; nullopt: nothing.
+  // Compares the run with this from the next pulse on; nullopt: with nothing.
   void Expect(absl::optional<proto::Expectation> expectation) { expectation_ = std::move(expectation); }
 
   const proto::LiveState& state() const { return state_; }

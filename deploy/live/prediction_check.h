@@ -17,7 +17,7 @@ namespace tethys {
 //   - a slow worker (LiveFold::kSlowRatio), instead of computing: in lock step all wait for it
 //   - computing, with the share of the CPU that other programs use if that is 10 % or more
 //   - the exchange, with the host whose link is full
-// Where each worker steps for itself, a slow one is named if what it loses makes up half of the deficit.
+// If workers do not wait for each other, a slow one is named if its loss makes up half of the deficit.
 absl::optional<proto::Comparison> CompareWithPrediction(const proto::Expectation& expectation,
                                                         const StepFigures& figures,
                                                         const proto::LiveState& state);

@@ -1,4 +1,4 @@
-// What the steps of the last half minute were like, from the pulses of a run. Pure; thread-compatible.
+// Figures of the steps of the last half minute, from the pulses of a run. Pure; thread-compatible.
 #ifndef TETHYS_DEPLOY_LIVE_RECENT_STEPS_H_
 #define TETHYS_DEPLOY_LIVE_RECENT_STEPS_H_
 

@@ -25,7 +25,7 @@
 
 namespace tethys {
 
-// What nullopt and an empty kind stand for stays as it is.
+// A property whose field is nullopt or empty stays as it is.
 struct WhatIf {
   absl::optional<int> hosts;
   std::string kind;

@@ -42,7 +42,7 @@ CourseStep StepOf(const CsvReader& csv) {
   return step;
 }
 
-// What the journal (runtime/chief/journal.h) says of the last attempt.
+// The last attempt, by the journal (runtime/chief/journal.h).
 struct AttemptJournal {
   struct Applied {
     int server = 0;

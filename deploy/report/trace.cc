@@ -131,7 +131,7 @@ class RunTrace {
     trace_.Slice(kChief, 1, "barrier", first, end - first);
   }
 
-  // What follows the validation until training goes on, or the run ends.
+  // The time from the end of validation until training goes on or the run ends.
   void AddRest(const CourseSegment& segment, bool last, double begin, double end) {
     std::vector<std::string> parts;
     if (last && summary_.has_test()) parts.push_back("test");
