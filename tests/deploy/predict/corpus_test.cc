@@ -32,7 +32,7 @@ namespace {
 
 constexpr double kSame = 0.03;  // Runs this close are equally good.
 constexpr double kMostError = 0.1;
-constexpr double kLeastCovered = 0.85;
+constexpr double kLeastCovered = 0.85, kMostCovered = 0.95;
 constexpr double kLeastRight = 0.95;
 constexpr double kMostRegret = 0.02;
 
@@ -40,6 +40,15 @@ constexpr double kMostRegret = 0.02;
 bool Seen(const std::string& place) {
   return std::set<std::string>{"mlp-1gbit-9", "mlp-1gbit-4", "mlp-100mbit-7", "lenet-1gbit-7"}.contains(
       place);
+}
+
+// These were recorded when nothing of the predictions and their intervals changed any more. With the other
+// held-out places, the intervals were once found too narrow and widened for other batches.
+bool RecordedLast(const std::string& place) {
+  return std::set<std::string>{"lenet-1gbit-9",   "mlp-200mbit-8",  "deep-500mbit-9", "wide-1gbit-7",
+                               "mlp-50mbit-4",    "wide-100mbit-9", "mlp-1gbit-8",    "mlp-500mbit-4",
+                               "lenet-200mbit-9", "lenet-1gbit-4",  "mlp-500mbit-3"}
+      .contains(place);
 }
 
 struct Measured {
@@ -181,6 +190,9 @@ const Measured& Best(const Scenario& scenario, int least_workers, Score score) {
   return *best;
 }
 
+double ByPrediction(const Measured& run) { return run.predicted.value(); }
+double ByRate(const Measured& run) { return run.rate; }
+
 // How good a choice of shapes is.
 struct Choices {
   int right = 0, all = 0;
@@ -214,33 +226,21 @@ struct Judgement {
   // Among all shapes, and among those with two workers at least.
   Choices any, several, mirrored;
 
-  void Add(const Scenario& scenario) {
-    Errors of_scenario;
+  // Returns whether the choice among several workers is as good as the best.
+  bool Judge(const Scenario& scenario) {
     for (const Measured& run : scenario.runs) {
-      std::printf("%-14s %5ld %-32s predicted %9.0f measured %9.0f (+-%4.1f %%) error %+6.1f %%%s\n",
-                  scenario.place.c_str(), static_cast<long>(scenario.batch), ShapeText(run.shape).c_str(),
-                  run.predicted.value(), run.rate, 100 * run.spread,
-                  100 * (run.predicted.value() / run.rate - 1), run.anchor ? ", an anchor" : "");
       if (run.anchor) continue;
-      of_scenario.Add(run.predicted.value(), run.rate);
       model.Add(run.predicted.value(), run.rate);
       covered += run.predicted.low() <= run.rate && run.rate <= run.predicted.high();
       bound.Add(run.by_bound, run.rate);
       if (run.by_ernest > 0) ernest.Add(run.by_ernest, run.rate);
     }
-    const auto predicted = [](const Measured& run) { return run.predicted.value(); };
-    const auto rate = [](const Measured& run) { return run.rate; };
     const auto most_mirrored = [](const Measured& run) {
       return run.shape.strategy == "mirrored" ? run.shape.workers : 0;
     };
-    const Measured& chosen = Best(scenario, 2, predicted);
-    const Measured& best = Best(scenario, 2, rate);
-    any.Add(Best(scenario, 1, predicted), Best(scenario, 1, rate));
-    const bool right = several.Add(chosen, best);
-    mirrored.Add(Best(scenario, 2, most_mirrored), best);
-    std::printf("%-14s %5ld mean error %.1f %%; %s: chosen %s, best %s\n\n", scenario.place.c_str(),
-                static_cast<long>(scenario.batch), 100 * of_scenario.Mean(), right ? "right" : "WRONG",
-                ShapeText(chosen.shape).c_str(), ShapeText(best.shape).c_str());
+    any.Add(Best(scenario, 1, ByPrediction), Best(scenario, 1, ByRate));
+    mirrored.Add(Best(scenario, 2, most_mirrored), Best(scenario, 2, ByRate));
+    return several.Add(Best(scenario, 2, ByPrediction), Best(scenario, 2, ByRate));
   }
 
   double Covered() const { return covered / std::max(1.0, static_cast<double>(model.of_runs.size())); }
@@ -263,21 +263,41 @@ struct Judgement {
   }
 };
 
+void PrintRuns(const Scenario& scenario) {
+  for (const Measured& run : scenario.runs) {
+    std::printf("%-14s %5ld %-32s predicted %9.0f measured %9.0f (+-%4.1f %%) error %+6.1f %%%s\n",
+                scenario.place.c_str(), static_cast<long>(scenario.batch), ShapeText(run.shape).c_str(),
+                run.predicted.value(), run.rate, 100 * run.spread,
+                100 * (run.predicted.value() / run.rate - 1), run.anchor ? ", an anchor" : "");
+  }
+}
+
 TEST(PredictionCorpusTest, PredictsRunsThatNoFitHasSeen) {
   std::set<std::string> folders;
   for (const auto& entry : std::filesystem::directory_iterator(TETHYS_CORPUS)) folders.insert(entry.path());
   std::vector<Scenario> scenarios;
   for (const std::string& folder : folders) Replay(folder, scenarios);
-  Judgement seen, held_out;
-  for (const Scenario& scenario : scenarios) (Seen(scenario.place) ? seen : held_out).Add(scenario);
+  Judgement seen, held_out, last;
+  for (const Scenario& scenario : scenarios) {
+    PrintRuns(scenario);
+    const bool right = (Seen(scenario.place) ? seen : held_out).Judge(scenario);
+    std::printf("%s: chosen %s, best %s\n\n", right ? "right" : "WRONG",
+                ShapeText(Best(scenario, 2, ByPrediction).shape).c_str(),
+                ShapeText(Best(scenario, 2, ByRate).shape).c_str());
+    if (RecordedLast(scenario.place)) last.Judge(scenario);
+  }
   seen.Print("Places that the model was made with");
   held_out.Print("Held out");
-  ASSERT_GE(held_out.several.all, 20);
+  last.Print("Of these, recorded when nothing changed any more");
+  ASSERT_GE(held_out.several.all, 59);  // So many without a miss show that 95 % are right.
   const double all = held_out.several.all;
   EXPECT_LE(held_out.model.Mean(), kMostError);
   EXPECT_LE(held_out.model.Mean(), held_out.bound.Mean() / 2);
   EXPECT_LE(held_out.model.Mean(), held_out.ernest.Mean() / 2);
-  EXPECT_GE(held_out.Covered(), kLeastCovered);
+  for (const Judgement* judgement : {&held_out, &last}) {
+    EXPECT_GE(judgement->Covered(), kLeastCovered);
+    EXPECT_LE(judgement->Covered(), kMostCovered);
+  }
   for (const Choices* choices : {&held_out.any, &held_out.several}) {
     EXPECT_GE(choices->right, kLeastRight * all);
     EXPECT_LE(choices->regret / all, kMostRegret);
