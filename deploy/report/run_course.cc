@@ -19,6 +19,9 @@ constexpr const char* kPhaseColumns[kCoursePhases] = {"data_ns", "forward_ns", "
 // Times beyond this, in microseconds, are of damaged files; sums of accepted ones are finite.
 constexpr double kMostTime = 1e18;
 
+// In microseconds. A clock that is set back further is that of another attempt, not a better estimate.
+constexpr double kMostCorrection = 1e6;
+
 double Microseconds(const CsvReader& csv, const std::string& column) {
   return std::clamp(csv.Number(column) / 1e3, -kMostTime, kMostTime);
 }
@@ -109,6 +112,21 @@ size_t FirstOfLastAttempt(const RunCourse& course, const AttemptJournal& journal
   return first;
 }
 
+// Delays steps that begin before the previous step of their rank has ended, and fills in `next`.
+void PutInOrder(RunCourse& course) {
+  std::map<int, size_t> previous;  // By rank.
+  for (size_t i = 0; i < course.steps.size(); ++i) {
+    if (i == course.first) previous.clear();
+    CourseStep& step = course.steps[i];
+    const auto [found, first] = previous.try_emplace(step.rank, i);
+    if (first) continue;
+    CourseStep& before = course.steps[found->second];
+    if (before.end() - step.begin <= kMostCorrection) step.begin = std::max(step.begin, before.end());
+    before.next = step.begin;
+    found->second = i;
+  }
+}
+
 std::vector<CourseSegment> SegmentsOf(const RunCourse& course, const AttemptJournal& journal) {
   std::map<std::pair<int64_t, size_t>, CourseSegment> segments;  // By epoch, and the cuts before it.
   for (size_t i = course.first; i < course.steps.size(); ++i) {
@@ -130,8 +148,7 @@ std::vector<CourseSegment> SegmentsOf(const RunCourse& course, const AttemptJour
     segment.epoch = step.epoch;
     segment.saved = cut_follows || journal.saved_ends.count(epoch) > 0;
     segment.begin = added ? step.begin : std::min(segment.begin, step.begin);
-    const auto [end, first] = segment.end.emplace(step.rank, step.end());
-    if (!first) end->second = std::max(end->second, step.end());
+    segment.last[step.rank] = i;
   }
   std::vector<CourseSegment> ordered;
   for (auto& [key, segment] : segments) {
@@ -153,6 +170,7 @@ RunCourse ReadRunCourse(absl::string_view steps_csv, absl::string_view journal_t
   }
   const AttemptJournal journal = ReadJournal(journal_text);
   course.first = FirstOfLastAttempt(course, journal, index);
+  PutInOrder(course);
   course.segments = SegmentsOf(course, journal);
   for (const AttemptJournal::Applied& applied : journal.applied) {
     const auto found = index.find({applied.worker, applied.sample_begin});

@@ -4,12 +4,16 @@
 //
 // Steps are those of all attempts; segments and pushes are those of the last attempt, because clocks of
 // different attempts need not be comparable. Lines that are damaged are left out.
+//
+// A worker's estimate of the chief's clock gets better while it runs, so a step may be recorded as beginning
+// before the worker's previous one ended. Such a step is delayed until that end, with its length unchanged.
 #ifndef TETHYS_DEPLOY_REPORT_RUN_COURSE_H_
 #define TETHYS_DEPLOY_REPORT_RUN_COURSE_H_
 
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <map>
 #include <vector>
 
@@ -31,8 +35,10 @@ struct CourseStep {
   int64_t bytes_out = 0;
   double begin = 0;
   double total = 0;
+  // From `begin` on, one after the other. On an asynchronous device their sum may exceed `total`.
   std::array<double, kCoursePhases> phase = {};
   double first_ready = 0;  // From `begin` until the first gradients were ready; 0: not recorded.
+  double next = std::numeric_limits<double>::infinity();  // When the rank's next step begins.
 
   double end() const { return begin + total; }
   // When the exchange was done; the update on the worker follows.
@@ -41,11 +47,11 @@ struct CourseStep {
 
 // A part of an epoch that ended at a barrier of all workers.
 struct CourseSegment {
-  int64_t epoch = 0;               // From 1.
-  bool ends_epoch = false;         // It is the last of its epoch so far.
-  bool saved = false;              // A checkpoint was made at the barrier.
-  double begin = 0;                // The first worker's begin.
-  std::map<int, double> end = {};  // By rank: when the worker's last step ended.
+  int64_t epoch = 0;                // From 1.
+  bool ends_epoch = false;          // It is the last of its epoch so far.
+  bool saved = false;               // A checkpoint was made at the barrier.
+  double begin = 0;                 // The first worker's begin.
+  std::map<int, size_t> last = {};  // By rank: index of the worker's last step in `steps`.
 };
 
 // A push that a server applied.

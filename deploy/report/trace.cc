@@ -76,8 +76,9 @@ class RunTrace {
                                    step.samples, step.staleness, step.bytes_out));
       double begin = step.begin;
       for (int i = 0; i < kCoursePhases; ++i) {
-        trace_.Slice(row, 1, kPhaseNames[i], begin, step.phase[i]);
-        begin += step.phase[i];
+        const double end = std::min(begin + step.phase[i], step.end());
+        trace_.Slice(row, 1, kPhaseNames[i], begin, end - begin);
+        begin = end;
       }
     }
   }
@@ -104,13 +105,16 @@ class RunTrace {
     const std::map<int64_t, double> validations = Validations();
     for (size_t i = 0; i < course_.segments.size(); ++i) {
       const CourseSegment& segment = course_.segments[i];
+      const bool last = i + 1 == course_.segments.size();
+      const absl::optional<double> next = last ? End() : course_.segments[i + 1].begin;
       double end = segment.begin;
-      for (const auto& [rank, time] : segment.end) end = std::max(end, time);
+      for (const auto& [rank, step] : segment.last) end = std::max(end, course_.steps[step].end());
+      // Estimates of the clock err, so another worker's next step may seem to begin before the last one
+      // ended.
+      if (!last) end = std::min(end, *next);
       trace_.Slice(kChief, 1, absl::StrCat("training, epoch ", segment.epoch), segment.begin,
                    end - segment.begin);
       AddBarrier(segment, end);
-      const bool last = i + 1 == course_.segments.size();
-      const absl::optional<double> next = last ? End() : course_.segments[i + 1].begin;
       if (const auto found = validations.find(segment.epoch);
           segment.ends_epoch && found != validations.end()) {
         const double until = std::min(end + found->second * 1e6, next.value_or(end + found->second * 1e6));
@@ -123,10 +127,11 @@ class RunTrace {
 
   void AddBarrier(const CourseSegment& segment, double end) {
     double first = end;
-    for (const auto& [rank, time] : segment.end) {
-      if (Lost(rank, time, end)) continue;
-      first = std::min(first, time);
-      trace_.Slice(WorkerRow(rank), 1, "barrier", time, end - time);
+    for (const auto& [rank, index] : segment.last) {
+      const CourseStep& step = course_.steps[index];
+      if (Lost(rank, step.end(), end)) continue;
+      first = std::min(first, step.end());
+      trace_.Slice(WorkerRow(rank), 1, "barrier", step.end(), std::min(end, step.next) - step.end());
     }
     trace_.Slice(kChief, 1, "barrier", first, end - first);
   }
@@ -153,7 +158,8 @@ class RunTrace {
       const double backward_end = step.phase[0] + step.phase[1] + step.phase[2];
       const double begin = step.begin + (step.first_ready > 0 ? step.first_ready : backward_end);
       trace_.NamePart(row, part, absl::StrCat("pushes of worker ", step.rank));
-      trace_.Slice(row, part, absl::StrCat("push of step ", step.step), begin, step.exchange_end() - begin,
+      trace_.Slice(row, part, absl::StrCat("push of step ", step.step), begin,
+                   std::min(step.exchange_end(), step.end()) - begin,
                    absl::StrFormat(R"("version":%d,"samples":%d,"staleness":%d)", push.version, step.samples,
                                    step.staleness));
     }

@@ -1,5 +1,7 @@
 #include "deploy/report/trace_writer.h"
 
+#include <cmath>
+
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -9,7 +11,7 @@
 namespace tethys {
 namespace {
 
-constexpr double kShortest = 0.001;  // 1 ns, in microseconds: the resolution of what is written.
+constexpr double kPerMicrosecond = 1000;  // Nanoseconds: the resolution of what is written.
 constexpr int kMostRows = TraceRow::kMostIndex + 1;
 
 std::string Quoted(absl::string_view text) {
@@ -81,10 +83,12 @@ int TraceWriter::Process(const TraceRow& row) {
 
 void TraceWriter::Slice(const TraceRow& row, int part, absl::string_view name, double begin_us,
                         double duration_us, absl::string_view arguments) {
-  if (duration_us < kShortest) return;
-  events_.push_back(
-      absl::StrFormat(R"({"name":%s,"ph":"X","pid":%d,"tid":%d,"ts":%.3f,"dur":%.3f,"args":{%s}})",
-                      Quoted(name), Process(row), part, begin_us, duration_us, arguments));
+  const double begin = std::round(begin_us * kPerMicrosecond);
+  const double length = std::round((begin_us + duration_us) * kPerMicrosecond) - begin;
+  if (!(length >= 1)) return;
+  events_.push_back(absl::StrFormat(
+      R"({"name":%s,"ph":"X","pid":%d,"tid":%d,"ts":%.3f,"dur":%.3f,"args":{%s}})", Quoted(name),
+      Process(row), part, begin / kPerMicrosecond, length / kPerMicrosecond, arguments));
 }
 
 void TraceWriter::NamePart(const TraceRow& row, int part, absl::string_view name) {

@@ -33,8 +33,9 @@ class TraceWriter {
   // `name` gives a row's name; it is called once for each row that has an event.
   explicit TraceWriter(std::function<std::string(const TraceRow&)> name) : name_(std::move(name)) {}
 
-  // A slice of part `part` (from 1) of a row; slices of one part follow or contain one another. One that is
-  // shorter than 1 ns is left out. `arguments` are members of a JSON object: "\"samples\":128".
+  // A slice of part `part` (from 1) of a row; slices of one part follow or contain one another. Its begin and
+  // its end are rounded to whole ns, so that what follows or contains it still does. A slice that is shorter
+  // than 1 ns is left out. `arguments` are members of a JSON object: "\"samples\":128".
   void Slice(const TraceRow& row, int part, absl::string_view name, double begin_us, double duration_us,
              absl::string_view arguments = "");
   void NamePart(const TraceRow& row, int part, absl::string_view name);

@@ -5,9 +5,20 @@
 #include <google/protobuf/util/json_util.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
+#include <cstdint>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "deploy/report/trace_writer.h"
+
 namespace tethys {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
@@ -54,6 +65,32 @@ std::vector<std::string> Slices(const std::string& json, const std::string& row)
   return slices;
 }
 
+// "NAME BEGIN+DURATION in NAME BEGIN+DURATION" of the slices that overlap an earlier one of the same part of
+// a row without lying within it or containing it. Times count in whole ns.
+std::vector<std::string> Overlaps(const std::string& json) {
+  struct Drawn {
+    std::string text;
+    int64_t begin, end;
+  };
+  std::map<std::pair<double, double>, std::vector<Drawn>> parts;
+  std::vector<std::string> overlaps;
+  for (const auto& event : Events(json)) {
+    if (Text(event, "ph") != "X") continue;
+    Drawn drawn = {absl::StrCat(Text(event, "name"), " ", Number(event, "ts"), "+", Number(event, "dur")),
+                   std::llround(Number(event, "ts") * 1000), 0};
+    drawn.end = drawn.begin + std::llround(Number(event, "dur") * 1000);
+    std::vector<Drawn>& part = parts[{Number(event, "pid"), Number(event, "tid")}];
+    for (const Drawn& other : part) {
+      const bool apart = drawn.end <= other.begin || other.end <= drawn.begin;
+      const bool within = drawn.begin >= other.begin && drawn.end <= other.end;
+      const bool around = drawn.begin <= other.begin && drawn.end >= other.end;
+      if (!apart && !within && !around) overlaps.push_back(absl::StrCat(drawn.text, " in ", other.text));
+    }
+    part.push_back(std::move(drawn));
+  }
+  return overlaps;
+}
+
 TEST(ChromeTraceTest, StepIsSliceWithConsecutivePhases) {
   EXPECT_THAT(
       Slices(ChromeTrace({.steps_csv = kSteps}, {}), "worker 0"),
@@ -72,6 +109,35 @@ TEST(ChromeTraceTest, RowsAreNamedByWorkerAndEscapedHost) {
     names.push_back(event.fields().at("args").struct_value().fields().at("name").string_value());
   }
   EXPECT_THAT(names, ElementsAre("worker 0", "worker 1 on a\"b\\\n"));
+}
+
+TEST(ChromeTraceTest, PhasesEndWithTheirStep) {
+  // On an asynchronous device a step counts from the end of the previous one, but its phases do not.
+  const std::string steps =
+      "rank,step,epoch,begin_ns,data_ns,forward_ns,backward_ns,exchange_ns,update_ns,total_ns\n"
+      "0,1,1,1000000,1000,2000,6000,4000,0,10000\n"
+      "0,2,1,1010000,1000,2000,7000,4000,0,10000\n";
+  const std::string trace = ChromeTrace({.steps_csv = steps}, {});
+  EXPECT_THAT(Overlaps(trace), IsEmpty());
+  EXPECT_THAT(Slices(trace, "worker 0"), Contains("exchange 1009+1"));
+}
+
+TEST(ChromeTraceTest, SetBackClockOfAnotherAttemptDelaysNothing) {
+  const std::string steps =
+      "rank,step,epoch,begin_ns,data_ns,forward_ns,backward_ns,exchange_ns,update_ns,total_ns\n"
+      "0,1,1,9000000000,0,0,0,0,0,10000\n"
+      "0,1,1,5000000,0,0,0,0,0,10000\n";
+  EXPECT_THAT(Slices(ChromeTrace({.steps_csv = steps}, {}), "worker 0"),
+              ElementsAre("step 1 9e+06+10", "step 1 5000+10"));
+}
+
+TEST(ChromeTraceTest, PartsOfNanosecondsMakeNoOverlap) {
+  TraceWriter writer([](const TraceRow& row) { return TraceRowText(row); });
+  // The clock has run for eleven days, so times are multiples of 0.1 ns.
+  constexpr double kBegin = 1e12, kLength = 10.000501;
+  writer.Slice(TraceRow(), 1, "a", kBegin, kLength);
+  writer.Slice(TraceRow(), 1, "b", kBegin + kLength, 5);
+  EXPECT_THAT(Overlaps(writer.Json()), IsEmpty());
 }
 
 TEST(ChromeTraceTest, NoStepsMakeAnEmptyTrace) { EXPECT_TRUE(Events(ChromeTrace({}, {})).empty()); }
@@ -141,6 +207,34 @@ TEST_F(CourseTraceTest, WorkerWaitsAtBarrierForTheLast) {
   const std::string trace = Trace();
   EXPECT_THAT(Slices(trace, "worker 0"), Contains("barrier 1010+3"));
   EXPECT_THAT(Slices(trace, "worker 1"), Not(Contains("barrier 1013+0")));
+}
+
+TEST_F(CourseTraceTest, CorrectedClockDelaysTheNextStep) {
+  journal_ = "attempt 0 0 0 40 1 1 ps_sync\n";
+  AddStep(0, 1, 0, 1000);
+  AddStep(0, 1, 10, 1006);  // The clock was set back by at least 4 us.
+  AddStep(0, 1, 20, 1017);
+  AddStep(0, 1, 30, 1040);
+  journal_ += "epoch 0 40\n";
+  const std::string trace = Trace();
+  EXPECT_THAT(Overlaps(trace), IsEmpty());
+  EXPECT_THAT(Slices(trace, "worker 0"), AllOf(Contains("step 1 1010+10"), Contains("exchange 1016+4"),
+                                               Contains("step 2 1020+10"), Contains("step 3 1040+10")));
+  EXPECT_THAT(Slices(trace, "ps 0"), Contains("push of step 1 1014+6"));
+}
+
+TEST_F(CourseTraceTest, BarrierEndsWhenAnyWorkerGoesOn) {
+  journal_ = "attempt 0 0 0 20 2 1 ps_sync\n";
+  AddStep(0, 1, 0, 1000);
+  AddStep(1, 1, 5, 1005);  // By its clock's error it ends after worker 0 has gone on.
+  journal_ += "saved 1 0 10\n";
+  AddStep(0, 1, 10, 1012);
+  AddStep(1, 1, 15, 1016);
+  journal_ += "epoch 0 20\n";
+  const std::string trace = Trace();
+  EXPECT_THAT(Overlaps(trace), IsEmpty());
+  EXPECT_THAT(Slices(trace, "chief"), Contains("training, epoch 1 1000+12"));
+  EXPECT_THAT(Slices(trace, "worker 0"), Contains("barrier 1010+2"));
 }
 
 TEST_F(CourseTraceTest, EpochThatDidNotEndHasNoBarrier) {
