@@ -17,16 +17,17 @@ namespace {
 
 constexpr int64_t kMostLockBytes = 1024;  // More than a LauncherLine has.
 
-std::string LockFile(const std::string& path) { return path + "/.lock"; }
-
 // Locks the directory. What a killed launcher left in the lock file is removed.
 absl::StatusOr<FileDescriptor> LockUnnamed(const std::string& path) {
   TETHYS_ASSIGN_OR_RETURN(FileDescriptor lock, LockDirectory(path));
-  if (ftruncate(lock.get(), 0) != 0) return ErrnoStatus(errno, absl::StrCat("cannot write ", LockFile(path)));
+  if (ftruncate(lock.get(), 0) != 0)
+    return ErrnoStatus(errno, absl::StrCat("cannot write ", RunDirectory::LockFile(path)));
   return lock;
 }
 
 }  // namespace
+
+std::string RunDirectory::LockFile(const std::string& path) { return path + "/.lock"; }
 
 absl::StatusOr<RunDirectory> RunDirectory::Create(const std::string& path) {
   TETHYS_RETURN_IF_ERROR(CreateDirectories(path));

@@ -22,6 +22,9 @@ class RunDirectory {
   // another process uses it.
   static absl::StatusOr<RunDirectory> Open(const std::string& path);
 
+  // The file whose lock a RunDirectory of `path` holds.
+  static std::string LockFile(const std::string& path);
+
   // Whether a RunDirectory of this or another process holds the directory. A run that starts or is resumed in
   // the same instant, in this directory, may be refused because of the probe.
   static absl::StatusOr<bool> InUse(const std::string& path);

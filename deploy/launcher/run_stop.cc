@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "deploy/launcher/lock_holder.h"
 #include "deploy/launcher/run_directory.h"
 #include "runtime/base/process.h"
 
@@ -29,25 +30,53 @@ absl::Status NotRunning(const std::string& run_dir, const absl::optional<Launche
   return absl::FailedPreconditionError(text);
 }
 
+// Not valid: there is no such process now.
+FileDescriptor OpenProcess(int64_t process) {
+  return FileDescriptor(static_cast<int>(syscall(SYS_pidfd_open, static_cast<pid_t>(process), 0u)));
+}
+
 }  // namespace
+
+absl::optional<RunningLauncher> RunningLauncher::FindByLock(const std::string& run_dir) {
+  const std::string file = RunDirectory::LockFile(run_dir);
+  const absl::optional<int64_t> holder = LockHolder(file);
+  if (!holder.has_value()) return absl::nullopt;
+  FileDescriptor process = OpenProcess(*holder);
+  const absl::optional<int64_t> start = ProcessStart(*holder);
+  const absl::StatusOr<std::string> status = ReadFile(absl::StrCat("/proc/", *holder, "/status"));
+  if (!process.valid() || !start.has_value() || !status.ok() || !TakesTermination(*status))
+    return absl::nullopt;
+  // Asked once more now that the descriptor is open: the number has passed to no other process before that.
+  if (LockHolder(file) != holder || ProcessStart(*holder) != start) return absl::nullopt;
+  return RunningLauncher({.process = *holder, .start = *start, .boot_id = BootId(), .host = HostName()},
+                         std::move(process));
+}
 
 absl::StatusOr<RunningLauncher> RunningLauncher::Find(const std::string& run_dir) {
   if (!FileExists(run_dir + "/job.textproto")) {
     return absl::NotFoundError(absl::StrCat(run_dir, " holds no run: there is no job.textproto"));
   }
   TETHYS_ASSIGN_OR_RETURN(const bool in_use, RunDirectory::InUse(run_dir));
-  TETHYS_ASSIGN_OR_RETURN(const absl::optional<LauncherName> name, RunDirectory::Launcher(run_dir));
+  const absl::StatusOr<absl::optional<LauncherName>> named = RunDirectory::Launcher(run_dir);
+  if (in_use && (!named.ok() || !named->has_value())) {
+    if (absl::optional<RunningLauncher> found = FindByLock(run_dir); found.has_value())
+      return *std::move(found);
+  }
+  TETHYS_RETURN_IF_ERROR(named.status());
+  const absl::optional<LauncherName>& name = *named;
   if (!in_use) return NotRunning(run_dir, name);
   if (!name.has_value()) {
     return absl::FailedPreconditionError(absl::StrCat(
-        run_dir, " is in use by a process that has not begun the run yet: try again in a moment"));
+        run_dir,
+        " is in use by a process that has not begun the run yet, or that cannot be seen from here: "
+        "try again in a moment, or press Ctrl-C where it runs"));
   }
   const std::string launcher = absl::StrCat("process ", name->process, " on ", name->host);
   if (name->boot_id != BootId()) {
     return absl::FailedPreconditionError(
         absl::StrCat(launcher, " makes the run in ", run_dir, ": stop it on ", name->host));
   }
-  FileDescriptor process(static_cast<int>(syscall(SYS_pidfd_open, static_cast<pid_t>(name->process), 0u)));
+  FileDescriptor process = OpenProcess(name->process);
   if (!process.valid() && errno != ESRCH) {
     return ErrnoStatus(errno, absl::StrCat("cannot open ", launcher, ", which makes the run in ", run_dir,
                                            " (send it SIGTERM by hand)"));

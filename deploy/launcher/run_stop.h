@@ -6,6 +6,7 @@
 #include <string>
 #include <utility>
 
+#include "absl/types/optional.h"
 #include "deploy/launcher/launcher_name.h"
 #include "runtime/base/clock.h"
 #include "runtime/base/file.h"
@@ -17,9 +18,10 @@ namespace tethys {
 // a signal cannot reach a process that got its number later.
 class RunningLauncher {
  public:
-  // NotFound: there is no run. FailedPrecondition: nothing makes the run now, or a process of another host,
-  // of another container, or one that has not begun the run yet. DataLoss: the lock file is damaged. Blocks
-  // on small files only.
+  // The launcher is the process that the lock file names or, where it names none that can be read (launchers
+  // of other builds), the one that holds the lock and takes SIGTERM. NotFound: there is no run.
+  // FailedPrecondition: nothing makes the run now, or a process of another host, of another container, or one
+  // that has not begun the run yet. DataLoss: the lock file is damaged. Blocks on small files only.
   static absl::StatusOr<RunningLauncher> Find(const std::string& run_dir);
 
   const LauncherName& name() const { return name_; }
@@ -31,6 +33,9 @@ class RunningLauncher {
   absl::StatusOr<bool> WaitForEnd(Nanoseconds limit) const;
 
  private:
+  // Nullopt: no process that takes SIGTERM is seen to hold the lock.
+  static absl::optional<RunningLauncher> FindByLock(const std::string& run_dir);
+
   RunningLauncher(LauncherName name, FileDescriptor process)
       : name_(std::move(name)), process_(std::move(process)) {}
 

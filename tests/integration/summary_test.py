@@ -163,6 +163,17 @@ class RunsTest(unittest.TestCase):
                 self.assertIn(reason, output)
 
 
+    def test_run_of_a_build_that_does_not_name_its_launcher_is_stopped(self):
+        with Run([*LONG, "checkpoint.every_steps=5"]) as run:
+            run.start().wait_for_training()
+            os.truncate(run.path(".lock"), 0)  # As older builds leave it.
+            status, output = command(["runs", "stop", run.directory])
+            self.assertEqual(status, 0, output)
+            self.assertIn(f"asked process {run.launcher.pid} to end ", output)
+            self.assertIn("it ended with status interrupted after ", output)
+            self.assertEqual(run.finish(), 1)
+
+
 class CompareTest(unittest.TestCase):
     def setUp(self):
         self.root = tempfile.TemporaryDirectory(prefix="tethys-compare-")

@@ -7,13 +7,16 @@
 #include <unistd.h>
 
 #include <fstream>
+#include <functional>
 
+#include "deploy/launcher/lock_holder.h"
 #include "deploy/launcher/run_directory.h"
 #include "tests/testing/temp_directory.h"
 
 namespace tethys {
 namespace {
 
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 class RunStopTest : public ::testing::Test {
@@ -29,13 +32,28 @@ class RunStopTest : public ::testing::Test {
 
   // Starts a process that makes the run until SIGTERM ends it; with `ignore` nothing but SIGKILL ends it.
   void StartLauncher(bool ignore) {
+    StartProcess([this, ignore] {
+      signal(SIGTERM, ignore ? SIG_IGN : SIG_DFL);
+      static const auto directory = RunDirectory::Open(path_);
+      static const NamedLauncher named(*directory);
+    });
+  }
+
+  // Starts a process that makes the run without naming itself, and ends with status 7 on SIGTERM.
+  void StartUnnamedLauncher() {
+    StartProcess([this] {
+      signal(SIGTERM, [](int) { _exit(7); });
+      static const auto directory = RunDirectory::Open(path_);
+    });
+  }
+
+  // Starts a process that calls `prepare` and then waits for signals.
+  void StartProcess(const std::function<void()>& prepare) {
     int ready[2];
     ASSERT_EQ(pipe(ready), 0);
     child_ = fork();
     if (child_ == 0) {
-      signal(SIGTERM, ignore ? SIG_IGN : SIG_DFL);
-      const auto directory = RunDirectory::Open(path_);
-      const NamedLauncher named(*directory);
+      prepare();
       if (write(ready[1], "x", 1) != 1) _exit(3);
       while (true) pause();
     }
@@ -104,6 +122,28 @@ TEST_F(RunStopTest, DirectoryThatIsHeldWithoutALauncherIsRefused) {
   EXPECT_THAT(std::string(FindError().message()), HasSubstr("try again"));
 }
 
+TEST_F(RunStopTest, UnnamedLauncherIsFoundByItsLock) {
+  StartUnnamedLauncher();
+  const auto launcher = RunningLauncher::Find(path_);
+  ASSERT_TRUE(launcher.ok()) << launcher.status();
+  EXPECT_EQ(launcher->name().process, child_);
+  ASSERT_TRUE(launcher->AskToStop().ok());
+  EXPECT_TRUE(launcher->WaitForEnd(3600 * kSecond).value());
+  int status = 0;
+  ASSERT_EQ(waitpid(child_, &status, 0), child_);
+  child_ = 0;
+  ASSERT_TRUE(WIFEXITED(status));
+  EXPECT_EQ(WEXITSTATUS(status), 7);
+}
+
+TEST_F(RunStopTest, LauncherWithALineOfAnotherFormIsFoundByItsLock) {
+  StartUnnamedLauncher();
+  std::ofstream(path_ + "/.lock") << "launcher/2 pid=17\n";
+  const auto launcher = RunningLauncher::Find(path_);
+  ASSERT_TRUE(launcher.ok()) << launcher.status();
+  EXPECT_EQ(launcher->name().process, child_);
+}
+
 TEST_F(RunStopTest, DamagedLockFileAndMissingRunAreNamed) {
   const auto held = RunDirectory::Open(path_);
   std::ofstream(path_ + "/.lock") << "launcher 17";
@@ -126,6 +166,37 @@ TEST_F(RunStopTest, NameOfAKilledLauncherIsRemovedByTheNext) {
   WriteLock(OwnLauncherName().value());
   const auto held = RunDirectory::Open(path_);
   EXPECT_FALSE(RunDirectory::Launcher(path_).value().has_value());
+}
+
+TEST(LockHolderTest, OnlyHoldersOfExclusiveLocksOfTheFileCount) {
+  constexpr char kLocks[] =
+      "1: FLOCK  ADVISORY  WRITE 17 fe:00:42 0 EOF\n"
+      "1: -> FLOCK  ADVISORY  WRITE 18 fe:00:42 0 EOF\n"
+      "2: FLOCK  ADVISORY  READ  19 fe:00:42 0 EOF\n"
+      "3: POSIX  ADVISORY  WRITE 20 fe:00:42 0 EOF\n"
+      "4: FLOCK  ADVISORY  WRITE 21 fe:00:43 0 EOF\n"
+      "5: FLOCK  ADVISORY  WRITE 22 00:2b:42 0 EOF\n"
+      "6: FLOCK  ADVISORY  WRITE -1 fe:00:42 0 EOF\n"
+      "7: FLOCK  ADVISORY  WRITE x fe:00:42\n8: FLOCK\n\n";
+  EXPECT_THAT(ExclusiveLockers(kLocks, 42), ElementsAre(17, 22));
+}
+
+TEST(LockHolderTest, LockHolderMustHaveTheFileOpen) {
+  const testing::TempDirectory directory;
+  const std::string run = directory.Path("run");
+  {
+    const auto held = RunDirectory::Create(run);
+    EXPECT_EQ(LockHolder(RunDirectory::LockFile(run)), getpid());
+  }
+  EXPECT_FALSE(LockHolder(RunDirectory::LockFile(run)).has_value());
+  EXPECT_FALSE(LockHolder(directory.Path("missing")).has_value());
+}
+
+TEST(LockHolderTest, CaughtOrBlockedTerminationIsTaken) {
+  EXPECT_TRUE(TakesTermination("Name:\ttethys\nSigBlk:\t0000000000004000\nSigCgt:\t0000000000000000\n"));
+  EXPECT_TRUE(TakesTermination("SigBlk:\t0000000000000000\nSigCgt:\t0000000180004002\n"));
+  EXPECT_FALSE(TakesTermination("SigBlk:\t0000000000000000\nSigIgn:\t0000000000004000\nSigCgt:\tx\n"));
+  EXPECT_FALSE(TakesTermination(""));
 }
 
 TEST(LauncherNameTest, LineIsReadBackAndOthersAreRefused) {
