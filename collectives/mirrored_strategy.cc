@@ -162,9 +162,6 @@ class MirroredStrategy final : public Strategy {
   }
 
  private:
-  // The gradient noise is measured in every kNoiseSteps-th step, so that it costs below 0.5 % of the time.
-  static constexpr int64_t kNoiseSteps = 16;
-
   TrafficCount TrafficOfLayers() const {
     return layer_sums_ == nullptr ? TrafficCount() : layer_sums_->traffic();
   }

@@ -1,12 +1,14 @@
 #include "ps/parameter_server_strategy.h"
 
 #include <algorithm>
+#include <numeric>
 #include <utility>
 
 #include "absl/strings/match.h"
 #include "ps/consistency.h"
 #include "ps/data_stream.h"
 #include "ps/message_plan.h"
+#include "ps/payload.h"
 #include "ps/push_clip.h"
 #include "ps/shard_squares.h"
 
@@ -35,7 +37,8 @@ class ParameterServerStrategy final : public Strategy {
                                       : kDefaultStepTimeout)),
         client_(std::move(client)),
         versions_(options_.servers.size(), 0),
-        taken_versions_(options_.servers.size(), 0) {}
+        taken_versions_(options_.servers.size(), 0),
+        sum_squares_(options_.servers.size(), 0) {}
 
   absl::StatusOr<StrategyTraits> Prepare(const StepArenas& arenas,
                                          absl::Span<const Range> ready_order) override;
@@ -69,9 +72,12 @@ class ParameterServerStrategy final : public Strategy {
   // Waits for the server's answer, which has as many values as it was asked for, and copies them to `out`.
   absl::Status AwaitNorms(int server, double* out);
   int NormMessage(int server) const;  // Index of the message of norms to a server that holds shards.
+  bool MeasuresNoise() const {
+    return bulk_synchronous() && job().workers() > 1 && step_.step % kNoiseSteps == 0;
+  }
   // Waits for all answers to pushes or pulls, in the order of messages, and copies their values to the
-  // parameter arena. Returns the largest staleness they report. `with_values`: the answers contain
-  // parameters.
+  // parameter arena. Fills in sum_squares_. Returns the largest staleness they report. `with_values`: the
+  // answers contain parameters.
   absl::StatusOr<int64_t> TakeAnswers(bool with_values);
 
   const ParameterServerStrategyOptions options_;
@@ -92,11 +98,13 @@ class ParameterServerStrategy final : public Strategy {
   double sum_of_squares_ = 0;       // Of the step's gradient sums, over all servers; sent from here.
   ShardSquares squares_;            // With trust ratios; sent from here.
   std::unique_ptr<PushClip> clip_;  // Null: gradients are pushed as they are.
+  double own_square_ = 0;           // Of what the step has pushed, in steps that measure the gradient noise.
   std::vector<int> missing_;        // By message: the number of its ranges not yet announced.
   // By server: the lowest version among its last answers with parameters. Each message is answered
   // separately, and an update of another worker may come between two answers.
   std::vector<int64_t> versions_;
   std::vector<int64_t> taken_versions_;  // Likewise, for the answers that TakeAnswers has taken so far.
+  std::vector<double> sum_squares_;      // By server: the largest among those answers.
   int64_t bytes_out_before_ = 0;
   int64_t bytes_in_before_ = 0;
 };
@@ -140,6 +148,7 @@ absl::Status ParameterServerStrategy::BeginStep(const StepInfo& step) {
   const bool pulls = PullsBeforeStep(config()) || (sequence_ == 0 && !bulk_synchronous());
   if (pulls) TETHYS_RETURN_IF_ERROR(Pull());
   ++sequence_;
+  own_square_ = 0;
   for (size_t i = 0; i < messages_.size(); ++i) missing_[i] = static_cast<int>(messages_[i].waits_for.size());
   return absl::OkStatus();
 }
@@ -160,6 +169,8 @@ absl::Status ParameterServerStrategy::EnqueueEnd(int) {
   for (const StepMessage& message : messages_) {
     outcome_.version = std::min(outcome_.version, versions_[message.server]);
   }
+  outcome_.own_square = own_square_;
+  outcome_.sum_square = std::accumulate(sum_squares_.begin(), sum_squares_.end(), 0.0);
   if (ExchangesNorms(job())) {  // The servers' confirmations.
     for (const int server : holders_) TETHYS_RETURN_IF_ERROR(AwaitNorms(server, nullptr));
   }
@@ -267,7 +278,9 @@ absl::Status ParameterServerStrategy::Push(int message) {
   frame.base_version = static_cast<uint64_t>(versions_[messages_[message].server]);
   if (config().has_stale_synchronous())
     frame.global_sample_count = static_cast<uint32_t>(step_.global_sample_count);
-  const float* payload = arenas_.gradient_sums + messages_[message].range.begin;
+  const Range range = messages_[message].range;
+  const float* payload = arenas_.gradient_sums + range.begin;
+  if (MeasuresNoise() && step_.sample_count > 0) own_square_ += SumOfSquares(payload, range.count);
   return client_->Send(message, frame, step_.sample_count > 0 ? payload : nullptr);
 }
 
@@ -294,6 +307,7 @@ absl::Status ParameterServerStrategy::AwaitAnswer(int index) {
 absl::StatusOr<int64_t> ParameterServerStrategy::TakeAnswers(bool with_values) {
   int64_t staleness = 0;
   std::fill(taken_versions_.begin(), taken_versions_.end(), INT64_MAX);
+  std::fill(sum_squares_.begin(), sum_squares_.end(), 0);
   for (size_t message = 0; message < messages_.size(); ++message) {
     const int index = static_cast<int>(message);
     TETHYS_RETURN_IF_ERROR(AwaitAnswer(index));
@@ -301,6 +315,8 @@ absl::StatusOr<int64_t> ParameterServerStrategy::TakeAnswers(bool with_values) {
     int64_t& version = taken_versions_[messages_[message].server];
     version = std::min(version, static_cast<int64_t>(answer.base_version));
     staleness = std::max<int64_t>(staleness, answer.staleness);
+    double& sum_square = sum_squares_[messages_[message].server];
+    sum_square = std::max(sum_square, answer.sum_square);
     client_->TakeAnswer(index, arenas_.parameters + messages_[message].range.begin);
   }
   if (with_values) versions_.swap(taken_versions_);

@@ -226,6 +226,7 @@ absl::Status ParameterStore::OnPull(const Frame& frame, StoreActions& actions) {
   }
   ParameterReply reply = AnswerTo(frame, local);
   reply.staleness = 0;
+  reply.sum_square = 0;
   reply.with_values = true;
   actions.Reply(reply);
   return absl::OkStatus();
@@ -239,6 +240,7 @@ ParameterReply ParameterStore::AnswerTo(const Frame& frame, Range local) const {
           .local = local,
           .version = updated_ > 0 ? version_ + 1 : version_,
           .staleness = inboxes_[frame.rank].staleness,
+          .sum_square = sum_square_,
           .with_values = answers_with_values_};
 }
 

@@ -129,6 +129,8 @@ class ParameterStore {
   int64_t SamplesOfStep() const;
   // Adds up staged gradients in rank order; false if a sum is not finite.
   bool SumStaged(Range local);
+  // Whether the current step measures the gradient noise.
+  bool MeasuresNoise() const;
   absl::Status UpdateRange(const Update& update, StoreActions& actions);
 
   // Bulk-synchronous, if the update depends on norms: adds up the elements in `ranges`. If these are the last
@@ -205,9 +207,10 @@ class ParameterStore {
   ArrivalCount arrived_;  // Bulk-synchronous: arrivals of the current step.
   std::vector<int> all_workers_;
   int64_t version_ = 0;
-  int64_t updated_ = 0;  // Bulk-synchronous: elements of shards that are already at version_ + 1.
-  HeldStep held_;        // Bulk-synchronous, if the update depends on norms.
-  absl::Status broken_;  // The fatal error, returned to every later push and pull.
+  int64_t updated_ = 0;    // Bulk-synchronous: elements of shards that are already at version_ + 1.
+  double sum_square_ = 0;  // Of the elements that the current or last step has updated (ParameterReply).
+  HeldStep held_;          // Bulk-synchronous, if the update depends on norms.
+  absl::Status broken_;    // The fatal error, returned to every later push and pull.
   std::map<int64_t, int64_t> staleness_histogram_;
 };
 

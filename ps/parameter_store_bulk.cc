@@ -3,6 +3,7 @@
 #include <numeric>
 
 #include "ps/parameter_store.h"
+#include "runtime/strategy.h"
 
 namespace tethys {
 
@@ -40,9 +41,15 @@ bool ParameterStore::SumStaged(Range local) {
   return true;
 }
 
+bool ParameterStore::MeasuresNoise() const {
+  return all_workers_.size() > 1 && inboxes_[0].push.step % kNoiseSteps == 0;
+}
+
 absl::Status ParameterStore::UpdateRange(const Update& update, StoreActions& actions) {
-  TETHYS_RETURN_IF_ERROR(optimizer_->Apply(stream_, update, parameters_.data(), sum_.data(), slot_pointers_));
   const Range local = update.part;
+  if (updated_ == 0) sum_square_ = 0;
+  if (MeasuresNoise()) sum_square_ += SumOfSquares(sum_.data() + local.begin, local.count);
+  TETHYS_RETURN_IF_ERROR(optimizer_->Apply(stream_, update, parameters_.data(), sum_.data(), slot_pointers_));
   if (!ordered_) std::fill_n(sum_.data() + local.begin, local.count, 0.0f);
   updated_ += layout_.ElementsIn(local);
   const bool last = updated_ == layout_.element_count();

@@ -8,6 +8,7 @@ Frame AnswerFrame(const ParameterReply& reply, uint32_t generation) {
   Frame frame;
   frame.kind = FrameKind::kParameters;
   frame.staleness = static_cast<uint32_t>(std::min<int64_t>(reply.staleness, UINT32_MAX));
+  frame.sum_square = reply.sum_square;
   frame.generation = generation;
   frame.rank = static_cast<uint32_t>(reply.worker);
   frame.step = reply.step;

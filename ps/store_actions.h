@@ -41,6 +41,10 @@ struct ParameterReply {
   Range local;
   int64_t version = 0;
   int64_t staleness = 0;  // Staleness of the push answered.
+  // Bulk-synchronous, in steps that measure the gradient noise: the squared norm of all workers' gradient
+  // sums, over the elements that this server has updated so far. The last answer to a worker has that of its
+  // share.
+  double sum_square = 0;
   bool with_values = true;
 };
 

@@ -286,13 +286,28 @@ std::string Limits(const std::vector<Subject>& subjects) {
   return text;
 }
 
+// Why the noise scale of a run is not known.
+std::string NoNoiseReason(const ReportVariant& variant) {
+  if (variant.workers() < 2) return "it takes the gradients of several workers to tell it";
+  if (variant.strategy() == "ps_async" || variant.strategy() == "ps_stale") {
+    return "its gradients belong to parameters of different versions";
+  }
+  if (!variant.summary().gradient_noise().empty()) {
+    return "the steps in which it was measured are too few to tell the gradient from noise";
+  }
+  return "GPUs and older builds do not measure it";
+}
+
 // What the noise of gradients says about the batch, by the formula of McCandlish et al. (2018): the steps to
 // a given loss are in proportion to 1 + noise scale / batch.
 std::string NoiseText(const Subject& subject) {
   const auto& epochs = subject.variant->summary().gradient_noise();
   const auto known = [](const proto::GradientNoise& noise) { return noise.has_samples(); };
   const auto first = std::find_if(epochs.begin(), epochs.end(), known);
-  if (first == epochs.end()) return "";
+  if (first == epochs.end()) {
+    return absl::StrCat("The gradient-noise scale of ", subject.name,
+                        " is unknown: ", NoNoiseReason(*subject.variant), ".");
+  }
   const auto last = std::find_if(epochs.rbegin(), epochs.rend(), known);
   const double ratio = last->samples() / static_cast<double>(subject.variant->global_batch());
   return absl::StrFormat(

@@ -3,6 +3,7 @@
 #include <zlib.h>
 
 #include <bit>
+#include <cmath>
 #include <cstring>
 
 namespace tethys {
@@ -100,7 +101,11 @@ void Frame::EncodeTo(char* out) const {
   Put(out, 40, sequence);
   Put(out, 48, range_begin);
   Put(out, 56, range_count);
-  Put(out, 64, sample_begin);
+  if (kind == FrameKind::kParameters) {
+    Put(out, 64, sum_square);
+  } else {
+    Put(out, 64, sample_begin);
+  }
   Put(out, 72, sample_count);
   Put(out, 80, schedule_position);
   Put(out, 88, base_version);
@@ -149,12 +154,20 @@ absl::StatusOr<Frame> Frame::Decode(const char* bytes, int64_t size) {
   frame.sequence = Get<uint64_t>(bytes, 40);
   frame.range_begin = Get<uint64_t>(bytes, 48);
   frame.range_count = Get<uint64_t>(bytes, 56);
-  frame.sample_begin = Get<uint64_t>(bytes, 64);
+  if (frame.kind == FrameKind::kParameters) {
+    frame.sum_square = Get<double>(bytes, 64);
+  } else {
+    frame.sample_begin = Get<uint64_t>(bytes, 64);
+  }
   frame.sample_count = Get<uint64_t>(bytes, 72);
   frame.schedule_position = Get<uint64_t>(bytes, 80);
   frame.base_version = Get<uint64_t>(bytes, 88);
   frame.payload_bytes = Get<uint32_t>(bytes, 96);
   frame.payload_checksum = Get<uint32_t>(bytes, 100);
+  if (!std::isfinite(frame.sum_square) || frame.sum_square < 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("frame has a sum of squares of ", frame.sum_square, ", expected a number of 0 or more"));
+  }
   if (frame.payload_bytes > kMaxPayloadBytes) {
     return absl::InvalidArgumentError(
         absl::StrCat("frame announces ", frame.payload_bytes, " bytes, more than ", kMaxPayloadBytes));

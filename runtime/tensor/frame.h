@@ -17,7 +17,7 @@
 //   40  u64  sequence           increases per sender, so that repeats are recognised; pulls: from 2^63
 //   48  u64  range begin        meaning set by the kind
 //   56  u64  range count
-//   64  u64  sample begin       position in the job's order
+//   64  u64  sample begin       position in the job's order; parameters: f64, sum of squares
 //   72  u64  sample count
 //   80  u64  schedule position  samples used before this update
 //   88  u64  base version       version the gradient was computed from
@@ -74,7 +74,7 @@ struct Frame {
   uint64_t sequence = 0;
   uint64_t range_begin = 0;
   uint64_t range_count = 0;
-  uint64_t sample_begin = 0;
+  uint64_t sample_begin = 0;  // All kinds but kParameters.
   uint64_t sample_count = 0;
   uint64_t schedule_position = 0;
   uint64_t base_version = 0;
@@ -83,6 +83,7 @@ struct Frame {
   // Each of the following fields belongs to one kind of frame; other kinds do not carry it.
   uint32_t global_sample_count = 0;  // kPush, stale-synchronous: samples of the step on all workers.
   uint32_t staleness = 0;            // kParameters: staleness of the push that it answers.
+  double sum_square = 0;             // kParameters: squared norm of gradient sums (ps/store_actions.h).
   uint32_t root = 0;                 // kBroadcast: the sending rank.
   uint32_t status_code = 0;          // kError: an absl::StatusCode; any number may arrive.
 

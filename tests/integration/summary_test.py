@@ -78,6 +78,14 @@ class EndsTest(TethysTest):
             self.assertAlmostEqual(run.summary()["cost"]["run"], run.summary()["timing"]["total_seconds"])
 
 
+    def test_bulk_synchronous_servers_give_the_gradient_noise(self):
+        with Run(["strategy=parameter_server", "strategy.parameter_server.servers=2", "workers=2", "epochs=1"]) as run:
+            run.run()
+            (noise,) = run.summary()["gradient_noise"]
+            self.assertGreater(int(noise["steps"]), 0)
+            self.assertGreater(noise["variance"], 0)
+
+
 class ResourcesTest(TethysTest):
     """Tests of sampling. Their jobs are long, because a process that lasts less than 0.1 s is not sampled."""
 

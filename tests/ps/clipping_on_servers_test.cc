@@ -67,6 +67,8 @@ TEST_P(ClippedStepTest, EveryStepIsClippedByTheNormOverAllServers) {
       ASSERT_NEAR(worker->Parameter(), expected, 1e-6 * (step + 1)) << "step " << step;
       EXPECT_EQ(outcome->version, step + 1);
       EXPECT_EQ(outcome->staleness, 0);
+      // Of the sums before they are clipped.
+      EXPECT_EQ(outcome->sum_square, shape.workers > 1 && step % 16 == 0 ? 1033 * sum * sum : 0);
     }
   });
   for (int server = 0; server < shape.servers; ++server) {

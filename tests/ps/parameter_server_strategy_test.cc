@@ -70,6 +70,10 @@ TEST_P(BulkSynchronousTest, EveryStepEqualsOneProcessWithTheSumOfGradients) {
       ASSERT_EQ(worker->Parameter(), expected) << "step " << step;
       EXPECT_EQ(outcome->version, step + 1);
       EXPECT_EQ(outcome->staleness, 0);
+      const bool measured = workers > 1 && step % 16 == 0;
+      const auto own = static_cast<float>((step + index) % 5);
+      EXPECT_EQ(outcome->own_square, measured ? 1033 * own * own : 0) << "step " << step;
+      EXPECT_EQ(outcome->sum_square, measured ? 1033 * sum * sum : 0) << "step " << step;
       EXPECT_GT(outcome->bytes_out, 4 * 1033);
       EXPECT_GT(outcome->bytes_in, 4 * 1033);
     }

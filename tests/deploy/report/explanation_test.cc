@@ -163,6 +163,22 @@ TEST_F(ExplanationTest, GradientNoiseSaysWhatTwiceTheBatchWouldNeed) {
                 "batch would need 0.62 times the steps"));
 }
 
+TEST_F(ExplanationTest, UnknownGradientNoiseHasAReason) {
+  Add("local", 10, 6, 3).set_workers(1);
+  Add("ps_async", 14, 6, 3).set_workers(3);
+  EXPECT_THAT(Text(),
+              AllOf(HasSubstr("scale of local is unknown: it takes the gradients of several workers"),
+                    HasSubstr("scale of ps_async is unknown: its gradients belong to parameters of")));
+  report_.clear_variant();
+  proto::ReportVariant& few = Add("mirrored", 10, 6, 3);
+  few.set_workers(2);
+  few.mutable_summary()->add_gradient_noise();
+  Add("ps_sync", 14, 6, 3).set_workers(2);
+  EXPECT_THAT(Text(),
+              AllOf(HasSubstr("scale of mirrored is unknown: the steps in which it was measured are"),
+                    HasSubstr("scale of ps_sync is unknown: GPUs and older builds do not measure it")));
+}
+
 TEST_F(ExplanationTest, FullCpuAndOtherProgramsAreNamed) {
   AddCpu(198, 120, "slave1", Add("mirrored", 10, 6, 3));
   AddCpu(100, 90, "slave1", Add("ps_async", 14, 6.5, 6.2));

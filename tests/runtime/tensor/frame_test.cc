@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <cstring>
 
 #include "tests/fuzz/frame_bytes.h"
@@ -90,6 +91,22 @@ TEST(FrameTest, OnlyTheFieldOfTheFramesOwnKindIsEncoded) {
   EXPECT_EQ(sent(FrameKind::kBroadcast), 3);
   EXPECT_EQ(sent(FrameKind::kError), 4);
   EXPECT_EQ(sent(FrameKind::kReduce), 0);
+}
+
+TEST(FrameTest, ParametersHaveASumOfSquaresInPlaceOfASampleBegin) {
+  Frame frame = Sample();
+  frame.kind = FrameKind::kParameters;
+  frame.sum_square = 0.1;
+  const absl::StatusOr<Frame> decoded = Decoded(Encoded(frame));
+  ASSERT_TRUE(decoded.ok()) << decoded.status();
+  EXPECT_EQ(decoded->sum_square, 0.1);
+  EXPECT_EQ(decoded->sample_begin, 0);
+  for (const double wrong : {-1.0, std::nan(""), HUGE_VAL}) {
+    frame.sum_square = wrong;
+    const absl::Status refused = Decoded(Encoded(frame)).status();
+    EXPECT_EQ(refused.code(), absl::StatusCode::kInvalidArgument);
+    EXPECT_THAT(std::string(refused.message()), HasSubstr("sum of squares"));
+  }
 }
 
 TEST(FrameTest, EveryDamagedByteIsDetected) {
