@@ -74,8 +74,7 @@ std::string Sentence(const std::vector<Candidate>& candidates, const Advice& adv
         "save up to %.0f %%.",
         bound->resource(), 100 * bound->share(), 50 * bound->share());
   } else {
-    absl::StrAppend(&text,
-                    "Computing accounts for nearly all of a step, so faster links would change little.");
+    absl::StrAppend(&text, "Computing accounts for nearly all of a step.");
   }
   return text;
 }
@@ -116,22 +115,24 @@ std::string TableOf(const std::vector<Candidate>& candidates, std::vector<int> i
 }  // namespace
 
 std::string AdviceText(const std::vector<Candidate>& candidates, const Advice& advice, const AdviceGoal& goal,
-                       const std::set<std::string>& left_out, const std::string& supposed) {
+                       const AdviceNotes& notes) {
   std::vector<int> synchronous, others;
   for (size_t i = 0; i < candidates.size(); ++i) {
     (candidates[i].synchronous() ? synchronous : others).push_back(static_cast<int>(i));
   }
   std::string text;
-  if (!supposed.empty()) {
+  if (!notes.supposed.empty()) {
     absl::StrAppend(
         &text,
-        Wrap(absl::StrCat("Supposed: ", supposed,
+        Wrap(absl::StrCat("Supposed: ", notes.supposed,
                           ". All that follows is a model's word: no run can check machines that are not "
                           "there."),
              "", kWidth));
   }
-  absl::StrAppend(&text, Wrap(Sentence(candidates, advice, goal), "", kWidth), "\n",
-                  TableOf(candidates, synchronous));
+  absl::StrAppend(&text, Wrap(Sentence(candidates, advice, goal), "", kWidth));
+  if (!notes.changes.empty()) absl::StrAppend(&text, "What would change the answer, by the model:\n");
+  for (const std::string& change : notes.changes) absl::StrAppend(&text, Wrap(change, "  ", kWidth));
+  absl::StrAppend(&text, "\n", TableOf(candidates, synchronous));
   if (!others.empty()) {
     absl::StrAppend(
         &text, "\n",
@@ -152,12 +153,12 @@ std::string AdviceText(const std::vector<Candidate>& candidates, const Advice& a
                          "", kWidth));
   }
   size_t lines = 0;
-  for (const std::string& line : left_out) {
+  for (const std::string& line : notes.left_out) {
     if (++lines > kMostLeftOut) break;
     absl::StrAppend(&text, "left out: ", line, "\n");
   }
-  if (left_out.size() > kMostLeftOut) {
-    absl::StrAppend(&text, "left out: ", left_out.size() - kMostLeftOut, " more, for such reasons\n");
+  if (notes.left_out.size() > kMostLeftOut) {
+    absl::StrAppend(&text, "left out: ", notes.left_out.size() - kMostLeftOut, " more, for such reasons\n");
   }
   return text;
 }

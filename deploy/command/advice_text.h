@@ -10,11 +10,17 @@
 
 namespace tethys {
 
-// A sentence with the choice and its reason, a table of the best candidates, times and costs that none beats,
-// and what was left out. `left_out`: a line each. `supposed`: what --what_if says of the machines; empty:
-// they are there.
+// What stands beside the choice.
+struct AdviceNotes {
+  std::string supposed;              // What --what_if says of the machines; empty: they are there.
+  std::vector<std::string> changes;  // What would change the answer: a sentence each.
+  std::set<std::string> left_out;    // A line each.
+};
+
+// A sentence with the choice and its reason, what would change it, a table of the best candidates, times and
+// costs that none beats, and what was left out.
 std::string AdviceText(const std::vector<Candidate>& candidates, const Advice& advice, const AdviceGoal& goal,
-                       const std::set<std::string>& left_out, const std::string& supposed);
+                       const AdviceNotes& notes);
 
 }  // namespace tethys
 

@@ -10,8 +10,10 @@
 #include "absl/strings/str_join.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
+#include "deploy/command/advice_changes.h"
 #include "deploy/command/advice_text.h"
 #include "deploy/command/calibration_run.h"
+#include "deploy/command/candidate_job.h"
 #include "deploy/command/command.h"
 #include "deploy/command/job_places.h"
 #include "deploy/command/job_prediction.h"
@@ -20,8 +22,6 @@
 #include "deploy/launcher/run_directory.h"
 #include "deploy/predict/advice.h"
 #include "deploy/predict/calibration_file.h"
-#include "deploy/predict/computers.h"
-#include "deploy/predict/step_model.h"
 #include "deploy/predict/what_if.h"
 #include "deploy/process/scratch_directory.h"
 #include "deploy/text.h"
@@ -95,32 +95,6 @@ absl::StatusOr<proto::Calibration> FindCalibration(const Flags& flags, const Req
   return made;
 }
 
-// All ways to run the job with the slots there are.
-std::vector<JobShape> AllShapes(int slots) {
-  std::vector<JobShape> shapes = {{"local", 1, 0}};
-  for (const int workers : NumbersUpTo(slots)) {
-    if (workers > 1) shapes.push_back({"mirrored", workers, 0});
-    for (const int servers : NumbersUpTo(std::min(workers, slots - workers))) {
-      shapes.push_back({"ps_sync", workers, servers});
-      if (workers > 1) shapes.push_back({"ps_async", workers, servers});
-    }
-  }
-  return shapes;
-}
-
-// Whether every computer has the memory that its processes of the job need.
-absl::StatusOr<bool> FitsMemory(const ShapedJob& job, const proto::Prediction& prediction,
-                                const proto::Calibration& calibration) {
-  TETHYS_ASSIGN_OR_RETURN(const JobComputers computers, JobComputers::Create(job.machines, calibration));
-  for (const JobComputer& computer : computers.computers()) {
-    const int64_t needed =
-        computer.workers * prediction.worker_bytes() + computer.servers * prediction.server_bytes();
-    const int64_t there = computer.calibration->memory_bytes();
-    if (there > 0 && needed > there) return false;
-  }
-  return true;
-}
-
 class Advising {
  public:
   Advising(const Flags& flags, const Request& request)
@@ -133,7 +107,9 @@ class Advising {
     TETHYS_RETURN_IF_ERROR(FindCandidates());
     if (!request_.what_if.has_value()) TETHYS_RETURN_IF_ERROR(Verify(begin));
     const Advice advice = Choose(candidates_, request_.goal);
-    std::printf("\n%s", AdviceText(candidates_, advice, request_.goal, left_out_, supposed_.text).c_str());
+    notes_.supposed = supposed_.text;
+    notes_.changes = AdviceChanges({base_, candidates_, jobs_, request_.goal, calibration_});
+    std::printf("\n%s", AdviceText(candidates_, advice, request_.goal, notes_).c_str());
     TETHYS_ASSIGN_OR_RETURN(const std::string path, WriteBest(jobs_[advice.best]));
     std::printf("\nThe job to run: %s (answered in %s)\n", path.c_str(),
                 TimeText(ToSeconds(clock_.Now() - begin)).c_str());
@@ -144,41 +120,29 @@ class Advising {
   absl::Status SupposeMachines() {
     TETHYS_ASSIGN_OR_RETURN(supposed_, Suppose(*request_.what_if, base_.hosts, calibration_));
     calibration_ = supposed_.calibration;
-    base_.hosts = supposed_.hosts;
-    base_.hostfile = "--what_if";
     base_.price_per_hour = supposed_.price_here;
     if (supposed_.slots_here > 0) base_.slots = supposed_.slots_here;
-    if (!base_.hosts.empty()) base_.slots = 0;
-    for (const HostEntry& host : base_.hosts) base_.slots += host.slots;
+    if (!supposed_.hosts.empty()) UseHosts(supposed_.hosts, base_);
     return absl::OkStatus();
   }
 
   absl::Status FindCandidates() {
     for (const JobShape& shape : AllShapes(base_.slots)) {
       absl::StatusOr<ShapedJob> job = ShapeJob(base_, shape);
-      absl::StatusOr<proto::Prediction> prediction =
-          job.ok() ? Predict(job->plan, job->machines, calibration_) : job.status();
-      if (!prediction.ok()) {
-        left_out_.insert(absl::StrCat(shape.strategy, ": ", prediction.status().message()));
+      absl::StatusOr<Candidate> candidate = job.ok() ? PredictCandidate(*job, calibration_) : job.status();
+      if (!candidate.ok()) {
+        notes_.left_out.insert(absl::StrCat(shape.strategy, ": ", candidate.status().message()));
         continue;
       }
-      if (request_.what_if.has_value()) MarkSupposed(supposed_, *prediction);
-      TETHYS_ASSIGN_OR_RETURN(const bool fits, FitsMemory(*job, *prediction, calibration_));
-      if (!fits) {
-        left_out_.insert(absl::StrCat(ShapeText(shape), ": memory does not suffice"));
-        continue;
-      }
-      candidates_.push_back({.strategy = shape.strategy,
-                             .workers = shape.workers,
-                             .servers = shape.servers,
-                             .prediction = *std::move(prediction)});
+      if (request_.what_if.has_value()) MarkSupposed(supposed_, candidate->prediction);
+      candidates_.push_back(*std::move(candidate));
       jobs_.push_back(*std::move(job));
     }
     for (const Candidate& candidate : candidates_) {
       if (candidate.synchronous()) return absl::OkStatus();
     }
     return absl::FailedPreconditionError(
-        absl::StrCat("the job cannot run on these machines: ", absl::StrJoin(left_out_, "; ")));
+        absl::StrCat("the job cannot run on these machines: ", absl::StrJoin(notes_.left_out, "; ")));
   }
 
   // Rounds of brief runs in random order; those that are clearly slower leave.
@@ -252,7 +216,7 @@ class Advising {
   Supposition supposed_;  // By --what_if; without it, empty.
   std::vector<Candidate> candidates_;
   std::vector<ShapedJob> jobs_;  // By candidate.
-  std::set<std::string> left_out_;
+  AdviceNotes notes_;
 };
 
 int Advise(const Flags& flags) {

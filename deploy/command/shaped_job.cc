@@ -48,6 +48,13 @@ absl::StatusOr<BaseJob> LoadBaseJob(const Flags& flags) {
   return base;
 }
 
+void UseHosts(const std::vector<HostEntry>& hosts, BaseJob& base) {
+  base.hosts = hosts;
+  base.hostfile = "--what_if";
+  base.slots = 0;
+  for (const HostEntry& host : hosts) base.slots += host.slots;
+}
+
 absl::StatusOr<ShapedJob> ShapeJob(const BaseJob& base, const JobShape& shape) {
   ShapedJob shaped{.shape = shape, .overrides = {}, .plan = {}, .machines = {}};
   TETHYS_ASSIGN_OR_RETURN(

@@ -28,6 +28,8 @@ struct BaseJob {
   double price_per_hour = 0;  // Of this machine, if --what_if says it; 0: not known.
 };
 absl::StatusOr<BaseJob> LoadBaseJob(const Flags& flags);
+// Replaces the hosts of `base`, at least one, by others, which need not exist.
+void UseHosts(const std::vector<HostEntry>& hosts, BaseJob& base);
 
 // The base job in one shape, on its machines.
 struct ShapedJob {

@@ -71,6 +71,10 @@ class CalibrateTest(FolderTest):
         self.assertEqual(status, 0, output)
         self.assertRegex(output, r"Run (local|mirrored|ps_sync).* samples/s, measured in brief runs\)")
         self.assertIn("Asynchronous training makes other updates", output)
+        # One machine has no links, and no other hosts.
+        changes = output.split("What would change the answer, by the model:\n")[1].split("\n\n")[0]
+        self.assertRegex(changes, "^  (Speed of computing, |The model cannot say: )")
+        self.assertNotRegex(output, "(?i)links|hosts")
         status, trained = self.tethys("train", best, "--plain", "--run_dir=run")
         self.assertEqual(status, 0, trained)
         with open(f"{self.folder}/run/summary.json", encoding="utf-8") as file:
@@ -81,6 +85,9 @@ class CalibrateTest(FolderTest):
         self.assertEqual(status, 0, output)
         self.assertIn("no run can check machines that are not there", output.replace("\n", " "))
         self.assertNotIn("verifying", output)
+        self.assertIn("\n  Links (the slowest now: 1 Gbit/s): ", output)
+        self.assertIn("\n  Speed of computing, as a multiple of the present one: ", output)
+        self.assertIn("\n  Hosts (now 4): ", output)
         self.assertIn("predicted, not verified", output.replace("\n", " "))
 
         # Nothing is that fast; the answer names what comes nearest.

@@ -1,0 +1,136 @@
+#include "deploy/command/advice_changes.h"
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <map>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "deploy/command/candidate_job.h"
+#include "deploy/predict/answer_changes.h"
+#include "deploy/predict/what_if.h"
+#include "deploy/text.h"
+
+namespace tethys {
+namespace {
+
+// Limits of the values that are asked for.
+constexpr double kLeastBits = 1e6;  // A second, of links.
+constexpr double kMostBits = 100e9;
+constexpr double kLeastSpeed = 0.1;  // As a multiple of the present speed.
+constexpr double kMostSpeed = 10;
+constexpr double kMoreHosts = 4;  // As a multiple of the present number.
+constexpr int kMostSlots = 128;   // Of these further hosts and the present ones: shapes grow with its square.
+
+class ChangesOf {
+ public:
+  explicit ChangesOf(const AnsweredJob& answered)
+      : answered_(answered),
+        corrections_(CorrectionsOf(answered.candidates)),
+        now_(answered.candidates[Choose(answered.candidates, answered.goal).best].strategy) {}
+
+  std::vector<std::string> Sentences() const {
+    const absl::StatusOr<Candidate> best = BestOf(answered_.calibration);
+    if (!best.ok()) return {StatusText(best.status())};
+    if (best->strategy != now_) {
+      return {absl::StrCat("The model cannot say: by its predictions, ", ShapePhrase(*best),
+                           " would be the best on these machines, too.")};
+    }
+    std::vector<std::string> sentences;
+    if (answered_.base.hosts.size() > 1) sentences.push_back(Links());
+    sentences.push_back(Speed());
+    if (answered_.base.hosts.size() > 1) sentences.push_back(Hosts());
+    return sentences;
+  }
+
+ private:
+  std::string Links() const {
+    double slowest = 0;
+    for (const proto::LinkCalibration& link : answered_.calibration.link()) {
+      if (slowest == 0 || link.bytes_per_second() < slowest) slowest = link.bytes_per_second();
+    }
+    if (!(slowest > 0)) return "Links: none was measured.";
+    const double now = 8 * slowest;
+    const PropertyRange range{
+        .now = now, .least = std::min(kLeastBits, now), .most = std::max(kMostBits, now)};
+    const auto text = [](double bits) { return LinkRateText(bits / 8); };
+    return Sentence(absl::StrCat("Links (the slowest now: ", text(now), ")"), range, text, [&](double bits) {
+      proto::Calibration changed = answered_.calibration;
+      ScaleLinks(bits / now, changed);
+      return BestOf(changed);
+    });
+  }
+
+  std::string Speed() const {
+    const PropertyRange range{.now = 1, .least = kLeastSpeed, .most = kMostSpeed};
+    const auto text = [](double factor) { return absl::StrFormat("%.3g", factor); };
+    return Sentence("Speed of computing, as a multiple of the present one", range, text, [&](double factor) {
+      proto::Calibration changed = answered_.calibration;
+      ScaleSpeed(factor, changed);
+      return BestOf(changed);
+    });
+  }
+
+  std::string Hosts() const {
+    const auto now = static_cast<double>(answered_.base.hosts.size());
+    const double of_slots = kMostSlots * now / std::max(1, answered_.base.slots);
+    const double most = std::floor(std::min({kMoreHosts * now, of_slots, 1.0 * kMaxHosts}));
+    const PropertyRange range{.now = now, .least = 1, .most = std::max(now, most), .whole = true};
+    const auto text = [](double hosts) { return PluralText(static_cast<int64_t>(hosts), "host"); };
+    return Sentence(absl::StrFormat("Hosts (now %.0f)", now), range, text,
+                    [&](double hosts) { return BestOn(static_cast<int>(hosts)); });
+  }
+
+  std::string Sentence(const std::string& property, const PropertyRange& range,
+                       const std::function<std::string(double)>& text, const BestAt& best_at) const {
+    const absl::StatusOr<PropertyTurns> turns = FindTurns(range, now_, best_at);
+    return absl::StrCat(
+        property, ": ",
+        turns.ok() ? TurnsText(*turns, text) : absl::StrCat("not known, ", turns.status().message(), "."));
+  }
+
+  // The best of the jobs that the answer was chosen from, with another calibration.
+  absl::StatusOr<Candidate> BestOf(const proto::Calibration& calibration) const {
+    std::vector<Candidate> candidates;
+    for (size_t i = 0; i < answered_.jobs.size(); ++i) {
+      if (!answered_.candidates[i].synchronous()) continue;
+      TETHYS_ASSIGN_OR_RETURN(Candidate candidate, PredictCandidate(answered_.jobs[i], calibration));
+      candidates.push_back(std::move(candidate));
+    }
+    return BestByModel(candidates, corrections_, answered_.goal);
+  }
+
+  // The best on so many hosts: the first of those there are, or further ones like them.
+  absl::StatusOr<Candidate> BestOn(int hosts) const {
+    WhatIf what_if;
+    what_if.hosts = hosts;
+    TETHYS_ASSIGN_OR_RETURN(const Supposition supposed,
+                            Suppose(what_if, answered_.base.hosts, answered_.calibration));
+    BaseJob base = answered_.base;
+    UseHosts(supposed.hosts, base);
+    std::vector<Candidate> candidates;
+    for (const JobShape& shape : AllShapes(base.slots)) {
+      if (shape.strategy == "ps_async") continue;
+      const absl::StatusOr<ShapedJob> job = ShapeJob(base, shape);
+      // The job, the hosts' roles or memory do not allow every shape.
+      if (!job.ok()) continue;
+      absl::StatusOr<Candidate> candidate = PredictCandidate(*job, supposed.calibration);
+      if (candidate.ok()) candidates.push_back(*std::move(candidate));
+    }
+    return BestByModel(candidates, corrections_, answered_.goal);
+  }
+
+  const AnsweredJob& answered_;
+  const std::map<std::string, double> corrections_;
+  const std::string now_;  // The strategy of the answer.
+};
+
+}  // namespace
+
+std::vector<std::string> AdviceChanges(const AnsweredJob& answered) {
+  return ChangesOf(answered).Sentences();
+}
+
+}  // namespace tethys

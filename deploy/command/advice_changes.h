@@ -1,0 +1,30 @@
+// What would change the answer of `tethys advise`: the rate of links, the speed of computing and the number
+// of hosts from which another strategy would be the best (answer_changes.h). For other numbers of hosts the
+// job file is read again in every shape. Thread-compatible.
+#ifndef TETHYS_DEPLOY_COMMAND_ADVICE_CHANGES_H_
+#define TETHYS_DEPLOY_COMMAND_ADVICE_CHANGES_H_
+
+#include <string>
+#include <vector>
+
+#include "deploy/command/shaped_job.h"
+#include "deploy/predict/advice.h"
+#include "proto/calibration.pb.h"
+
+namespace tethys {
+
+// An answer, and what it was made from.
+struct AnsweredJob {
+  const BaseJob& base;
+  const std::vector<Candidate>& candidates;
+  const std::vector<ShapedJob>& jobs;  // By candidate.
+  const AdviceGoal& goal;
+  const proto::Calibration& calibration;
+};
+
+// A sentence for each property. With one host there are no sentences about links and hosts.
+std::vector<std::string> AdviceChanges(const AnsweredJob& answered);
+
+}  // namespace tethys
+
+#endif  // TETHYS_DEPLOY_COMMAND_ADVICE_CHANGES_H_
