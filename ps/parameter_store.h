@@ -158,8 +158,8 @@ class ParameterStore {
   absl::Status UpdateHeld(const Frame& frame, std::vector<double> totals, StoreActions& actions);
   void AnswerNorm(FrameKind kind, const Frame& frame, StoreActions& actions) const;
 
-  // Stale-synchronous: if any worker may begin its next step, applies all pending pushes and answers every
-  // such worker.
+  // Stale-synchronous: if any worker whose push is complete may begin its next step, applies all pending
+  // pushes and answers every such worker. Then answers the pulls whose step may begin.
   absl::Status GoOn(StoreActions& actions);
   // True if all parts of the worker's push have arrived, applied or not.
   bool Whole(const PushInbox& inbox) const { return inbox.push.sequence != 0 && Complete(inbox); }

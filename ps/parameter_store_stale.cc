@@ -41,12 +41,13 @@ absl::Status ParameterStore::GoOn(StoreActions& actions) {
     const PushInbox& inbox = inboxes_[worker];
     return !inbox.pulls.empty() && may_begin(inbox.pulls.begin()->second.step);
   };
-  if (std::none_of(all_workers_.begin(), all_workers_.end(),
-                   [&](int worker) { return may(worker) || may_pull(worker); })) {
-    return absl::OkStatus();
-  }
-  for (const std::vector<int>& workers : Gathered()) {
-    TETHYS_RETURN_IF_ERROR(ApplyTogether(workers, actions));
+  // Only a push makes pending pushes due. A pull does not: every push that its answer must include was
+  // applied when the slowest worker made its step. If it applied those that wait for other workers, they
+  // would become an update without them, and what a job computes would depend on when its workers begin.
+  if (std::any_of(all_workers_.begin(), all_workers_.end(), may)) {
+    for (const std::vector<int>& workers : Gathered()) {
+      TETHYS_RETURN_IF_ERROR(ApplyTogether(workers, actions));
+    }
   }
   for (const int worker : all_workers_) {
     if (may_pull(worker)) AnswerPulls(worker, actions);

@@ -229,6 +229,17 @@ TEST_F(StaleSynchronousTest, PullWaitsUntilTheRuleAllowsItsStep) {
   EXPECT_EQ(Step(0), "w0 v1, w1 v1");
 }
 
+TEST_F(StaleSynchronousTest, PullOfAnEarlierStepAppliesNoWaitingPush) {
+  MakeStale(3, 0);
+  EXPECT_EQ(Step(0), "wait");
+  actions_ = Taken();
+  EXPECT_EQ(Words(store_->OnPull(ToFrame({.worker = 2, .step = 0, .sequence = 0}), actions_)), "w2 v0");
+  EXPECT_EQ(Parameter(), 0) << "worker 2 begins the step that worker 0 has made";
+  EXPECT_EQ(Step(1), "wait");
+  EXPECT_EQ(Step(2), "w0 v1, w1 v1, w2 v1");
+  EXPECT_EQ(store_->version(), 1);
+}
+
 TEST_F(StaleSynchronousTest, SecondPullOfAStep_ReplacesTheFirst) {
   MakeStale(2, 0);
   Fence(1, 2, true, 1);
