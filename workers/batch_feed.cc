@@ -20,6 +20,7 @@ absl::StatusOr<std::unique_ptr<BatchFeed>> BatchFeed::Create(Device& device, Pla
                             device.Allocate(layout.bytes(), MemoryKind::kPinnedHost));
     buffers.push_back(layout.At(feed->memory_.back()->data()));
   }
+  feed->empty_batch_ = buffers.front();
   feed->loader_ = std::make_unique<BatchLoader>(std::move(dataset), loader, std::move(buffers));
   return feed;
 }

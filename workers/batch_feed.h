@@ -36,6 +36,9 @@ class BatchFeed {
 
   BatchLoader& loader() { return *loader_; }
 
+  // A batch of padding alone, zero throughout. Requires that no batch was announced yet. Valid until then.
+  HostBatch empty_batch() const { return empty_batch_; }
+
   // Hands the next batch to the plan, which may then take it. Requires an announced batch. Has the errors of
   // reading a sample.
   absl::Status Feed();
@@ -53,6 +56,7 @@ class BatchFeed {
   const bool feeds_ahead_;
   const Nanoseconds slow_down_;
   std::vector<std::unique_ptr<Buffer>> memory_;  // The buffers of the loader's batches.
+  HostBatch empty_batch_;                        // In the first of them.
   std::unique_ptr<BatchLoader> loader_;
   bool fed_ahead_ = false;
 };

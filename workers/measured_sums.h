@@ -17,8 +17,12 @@ class MeasuredSums final : public WorkerSums {
   MeasuredSums(WorkerSums& sums, StepRecorder& recorder, const Clock& clock)
       : sums_(sums), recorder_(recorder), clock_(clock) {}
 
+  // From SetAside(true) to SetAside(false), Sum leaves the data of this worker as they are.
+  void SetAside(bool aside) { aside_ = aside; }
+
   // While it blocks, the step does not compute (see StepRecorder::computing).
   absl::Status Sum(Stream& stream, float* data, int64_t count) override {
+    if (aside_) return absl::OkStatus();
     const Nanoseconds begin = clock_.Now();
     recorder_.BeginExchange();
     TETHYS_RETURN_IF_ERROR(sums_.Sum(stream, data, count));
@@ -31,6 +35,7 @@ class MeasuredSums final : public WorkerSums {
   WorkerSums& sums_;
   StepRecorder& recorder_;
   const Clock& clock_;
+  bool aside_ = false;
 };
 
 }  // namespace tethys

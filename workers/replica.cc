@@ -1,7 +1,6 @@
 #include "workers/replica.h"
 
 #include <algorithm>
-#include <cstring>
 #include <utility>
 
 #include "workers/device_memory.h"
@@ -123,19 +122,15 @@ absl::Status Replica::Prepare() {
 // An empty batch changes no result: the first step replaces its gradients, and moving statistics change only
 // in EnqueueStatistics.
 absl::Status Replica::WarmUp() {
-  if (device_->reads_host_memory() || strategy_->worker_sums() != nullptr) return absl::OkStatus();
-  const Dataset& train = *options_.train;
-  const BatchLayout layout = {plan_->rows(), train.sample_bytes(), train.label_format().elements()};
-  TETHYS_ASSIGN_OR_RETURN(const std::unique_ptr<Buffer> block,
-                          device_->Allocate(layout.bytes(), MemoryKind::kPinnedHost));
-  std::memset(block->data(), 0, layout.bytes());
-  TETHYS_RETURN_IF_ERROR(plan_->Upload(layout.At(block->data())));
+  if (layer_sums_ != nullptr) layer_sums_->SetAside(true);
+  TETHYS_RETURN_IF_ERROR(plan_->Upload(feed_->empty_batch()));
   TETHYS_RETURN_IF_ERROR(plan_->TakeBatch());
   for (int64_t i = 0; i < plan_->micro_batches(); ++i) {
     TETHYS_RETURN_IF_ERROR(plan_->Forward(i));
     TETHYS_RETURN_IF_ERROR(plan_->Backward([](int64_t, const Event&) { return absl::OkStatus(); }));
   }
-  return stream_->Synchronize();  // `block` is freed behind the copy.
+  if (layer_sums_ != nullptr) layer_sums_->SetAside(false);
+  return stream_->Synchronize();  // The loader may then use the memory of the batch.
 }
 
 // Returns the gradient arena: memory that the strategy allocates, or else the replica's own.

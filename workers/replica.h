@@ -133,9 +133,8 @@ class Replica {
   Replica(Model model, std::unique_ptr<Device> device, const Clock& clock, Options options);
   absl::Status Allocate();
   absl::Status Prepare();
-  // Computes the gradients of an empty batch, so that an asynchronous device loads its code and its libraries
-  // before the first step. A CPU does that when a plan is compiled. Not done where layers sum over all
-  // workers, because workers on a CPU would not take part.
+  // Computes the gradients of an empty batch, so that libraries load and generate their code, and memory is
+  // touched, before the first step. No other worker takes part.
   absl::Status WarmUp();
   absl::Status CreatePipeline(const StrategyTraits& traits);
   absl::StatusOr<float*> GradientSums();

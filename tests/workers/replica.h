@@ -35,14 +35,15 @@ inline proto::Optimizer SgdConfig() {
 // A replica with samples of its own. A test trains it by replica().Step(), or by Train on random batches.
 class TestReplica {
  public:
-  // `model` takes 6 x 6 images and has 10 classes, as RandomSamples.
+  // `model` takes 6 x 6 images and has 10 classes, as RandomSamples. Without data, only Train works, and the
+  // replica computes nothing before the first step.
   TestReplica(std::unique_ptr<Device> device, int rank, int world, Replica::Options options = {},
-              Model model = MakeMlp({6, 6}, {24, 12, 10}))
+              Model model = MakeMlp({6, 6}, {24, 12, 10}), bool has_data = true)
       : rank_(rank), world_(world) {
     options.rank = rank;
     options.rows = options.evaluation_rows = kRows;
     options.scaling = {.mean = {0.3f}, .deviation = {0.35f}};
-    options.train = RandomSamples(kSamples, rank);
+    if (has_data) options.train = RandomSamples(kSamples, rank);
     replica_ = Replica::Create(std::move(model), std::move(device), TestClock(), options).value();
     samples_ = std::make_unique<BatchBuffer>(kRows, replica_->model().sample_elements());
     EXPECT_TRUE(replica_->FillInitialValues(5).ok());

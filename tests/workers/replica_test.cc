@@ -2,8 +2,12 @@
 #include "workers/replica.h"
 
 #include <cmath>
+#include <cstdlib>
+#include <fstream>
+#include <string>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "gmock/gmock.h"
 #include "google/protobuf/text_format.h"
 #include "tests/testing/late_device.h"
@@ -107,6 +111,26 @@ TEST(Replica, ReplicaWithoutStrategyEvaluatesItsParameters) {
   EXPECT_GT(sums.loss_sum(), 0);
 }
 
+// ------------------------------------------------------------------------- before the first step
+
+Model NormalisedModel() {
+  proto::Model config;
+  EXPECT_TRUE(google::protobuf::TextFormat::ParseFromString(
+      "layer { convolution { filters: 4 kernel_size: 3 } } "
+      "layer { batch_normalisation { activation: RELU } } layer { flatten {} } "
+      "layer { name: 'hidden' dense { units: 12 } } layer { batch_normalisation {} } "
+      "layer { name: 'logits' dense { units: 10 } }",
+      &config));
+  return Model::Create(config, {6, 6}, 10).value();
+}
+
+std::vector<std::unique_ptr<Device>> BothDevices() {
+  std::vector<std::unique_ptr<Device>> devices;
+  devices.push_back(CreateCpuDevice(1).value());
+  devices.push_back(testing::CreateLateDevice());
+  return devices;
+}
+
 // The time that the replica's stream needs for the work that `enqueue` enqueues.
 Nanoseconds TimeOnStream(Replica& replica, absl::FunctionRef<absl::Status()> enqueue) {
   const std::unique_ptr<TimedEvent> begin = replica.device().CreateTimedEvent().value();
@@ -131,6 +155,103 @@ TEST(Replica, AttachComputesGradientsOnceOnAsynchronousDevice) {
   EXPECT_LT(attached, 2 * gradients);
 }
 
+// Bytes of machine code in this process.
+int64_t ExecutableBytes() {
+  std::ifstream maps("/proc/self/maps");
+  int64_t bytes = 0;
+  uint64_t begin = 0, end = 0;
+  char dash = 0;
+  std::string permissions, rest;
+  while (maps >> std::hex >> begin >> dash >> end >> permissions && std::getline(maps, rest)) {
+    if (absl::StrContains(permissions, 'x')) bytes += static_cast<int64_t>(end - begin);
+  }
+  return bytes;
+}
+
+// Whether the first step runs code that was there when the strategy was attached. Meant for a process in
+// which no layer has run yet.
+bool FirstStepGeneratesNoCode() {
+  TestReplica test(CreateCpuDevice(1).value(), 0, 1, {}, NormalisedModel());
+  const int64_t created = ExecutableBytes();
+  if (!test.replica().Attach(test.MakeLocal()).ok()) return false;
+  const int64_t attached = ExecutableBytes();
+  return Steps(test, 0, 1).ok() && created < attached && ExecutableBytes() == attached;
+}
+
+TEST(ReplicaDeathTest, FirstStepGeneratesNoMachineCode) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");  // The child is a process of its own.
+  EXPECT_EXIT(std::exit(FirstStepGeneratesNoCode() ? 0 : 1), ::testing::ExitedWithCode(0), "");
+}
+
+TEST(Replica, AttachKeepsParametersSlotsAndStatistics) {
+  for (std::unique_ptr<Device>& device : BothDevices()) {
+    TestReplica test(std::move(device), 0, 1, {}, NormalisedModel());
+    Replica& replica = test.replica();
+    const std::vector<float> parameters = test.Parameters();
+    std::vector<float> statistics = replica.ReadStatistics().value();
+    for (size_t i = 0; i < statistics.size(); ++i) statistics[i] += 0.1f * static_cast<float>(i);
+    ASSERT_TRUE(replica.SetStatistics(statistics).ok());
+    ASSERT_TRUE(replica.Attach(test.MakeLocal()).ok());
+    EXPECT_EQ(test.Parameters(), parameters);
+    EXPECT_EQ(Part(replica, 1), std::vector<float>(parameters.size()));
+    EXPECT_EQ(replica.ReadStatistics().value(), statistics);
+  }
+}
+
+// The parameters after steps that compute the gradients of an empty batch before, or do not.
+std::vector<float> TrainedByHand(std::unique_ptr<Device> device, bool warms_up) {
+  TestReplica test(std::move(device), 0, 1, {}, NormalisedModel(), warms_up);
+  EXPECT_EQ(StatusText(test.Train(test.MakeLocal())), "OK");
+  return test.Parameters();
+}
+
+TEST(Replica, EmptyBatchBeforeTrainingChangesNoBit) {
+  const std::vector<float> expected = TrainedByHand(CreateCpuDevice(1).value(), false);
+  for (std::unique_ptr<Device>& device : BothDevices())
+    EXPECT_EQ(TrainedByHand(std::move(device), true), expected);
+}
+
+// A local strategy whose layers sum over workers of which this is the only one.
+class SumsOverWorkers final : public Strategy, public WorkerSums {
+ public:
+  explicit SumsOverWorkers(std::unique_ptr<Strategy> strategy) : strategy_(std::move(strategy)) {}
+  int sums() const { return sums_; }
+
+  WorkerSums* worker_sums() override { return this; }
+  absl::Status Sum(Stream&, float*, int64_t) override {
+    ++sums_;
+    return absl::OkStatus();
+  }
+
+  absl::StatusOr<StrategyTraits> Prepare(const StepArenas& arenas, absl::Span<const Range> order) override {
+    return strategy_->Prepare(arenas, order);
+  }
+  absl::Status BeginStep(const StepInfo& step) override { return strategy_->BeginStep(step); }
+  absl::Status GradientReady(int64_t index, const Event& event) override {
+    return strategy_->GradientReady(index, event);
+  }
+  absl::Status EnqueueEnd(int parity) override { return strategy_->EnqueueEnd(parity); }
+  absl::StatusOr<StepOutcome> AwaitEnd(const StepInfo& step, const Event& done) override {
+    return strategy_->AwaitEnd(step, done);
+  }
+  absl::Status Refresh() override { return strategy_->Refresh(); }
+  std::vector<absl::Span<float>> slots() override { return strategy_->slots(); }
+
+ private:
+  const std::unique_ptr<Strategy> strategy_;
+  int sums_ = 0;
+};
+
+TEST(Replica, EmptyBatchBeforeTrainingWaitsForNoOtherWorker) {
+  TestReplica test(CreateCpuDevice(1).value(), 0, 1, {}, NormalisedModel());
+  auto strategy = std::make_unique<SumsOverWorkers>(test.MakeLocal());
+  const SumsOverWorkers& sums = *strategy;
+  ASSERT_TRUE(test.replica().Attach(std::move(strategy)).ok());
+  EXPECT_EQ(sums.sums(), 0);
+  ASSERT_TRUE(Steps(test, 0, 1).ok());
+  EXPECT_GT(sums.sums(), 0);
+}
+
 // A strategy that cannot be prepared.
 class Refuses final : public Strategy {
  public:
@@ -153,24 +274,6 @@ TEST(Replica, StrategyThatFailsToPrepareIsNotAttached) {
 }
 
 // ------------------------------------------------------------------------------ moving statistics
-
-Model NormalisedModel() {
-  proto::Model config;
-  EXPECT_TRUE(google::protobuf::TextFormat::ParseFromString(
-      "layer { convolution { filters: 4 kernel_size: 3 } } "
-      "layer { batch_normalisation { activation: RELU } } layer { flatten {} } "
-      "layer { name: 'hidden' dense { units: 12 } } layer { batch_normalisation {} } "
-      "layer { name: 'logits' dense { units: 10 } }",
-      &config));
-  return Model::Create(config, {6, 6}, 10).value();
-}
-
-std::vector<std::unique_ptr<Device>> BothDevices() {
-  std::vector<std::unique_ptr<Device>> devices;
-  devices.push_back(CreateCpuDevice(1).value());
-  devices.push_back(testing::CreateLateDevice());
-  return devices;
-}
 
 std::vector<float> InitialStatistics(const Model& model) {
   std::vector<float> values(model.statistics().arena_size());
