@@ -16,6 +16,23 @@
 namespace tethys::fuzz {
 namespace {
 
+void CheckRefusal(const HttpParse& parse) {
+  const std::string answer =
+      HttpAnswerBytes({.status = parse.refusal, .body = parse.reason}, "nonce", /*head=*/false);
+  Require(absl::StartsWith(answer, "HTTP/1.1 4") || absl::StartsWith(answer, "HTTP/1.1 5"), "it is an error");
+  Require(answer.size() - (answer.find("\r\n\r\n") + 4) == parse.reason.size(), "the body is the reason");
+}
+
+// What authorises a request is found in one place of it, whole.
+void CheckSecrets(const HttpRequest& request) {
+  const std::string cookie = request.Cookie("token");
+  Require(absl::StrContains(request.Header("cookie"), cookie) && !absl::StrContains(cookie, ';'),
+          "a cookie is a part of its header");
+  const std::string parameter = request.Parameter("token");
+  Require(absl::StrContains(request.query, parameter) && !absl::StrContains(parameter, '&'),
+          "a parameter is a part of the query");
+}
+
 void CheckRequest(absl::string_view received) {
   const HttpParse parse = ParseHttpRequest(received);
   if (!parse.complete) {
@@ -23,7 +40,7 @@ void CheckRequest(absl::string_view received) {
     return;
   }
   Require((parse.refusal == 0) == parse.reason.empty(), "a refusal has a reason");
-  if (parse.refusal != 0) return;
+  if (parse.refusal != 0) return CheckRefusal(parse);
   const HttpRequest& request = parse.request;
   Require(absl::StartsWith(request.path, "/"), "a path begins with a slash");
   Require(!absl::StrContains(request.path, '?'), "a path has no query");
@@ -32,6 +49,7 @@ void CheckRequest(absl::string_view received) {
   for (const auto& [name, value] : request.headers) {
     Require(absl::c_all_of(value, [](char c) { return (c >= ' ' && c < 0x7f) || c == '\t'; }), "no controls");
   }
+  CheckSecrets(request);
   // Bytes that follow change nothing, and each part of the request waits for the rest.
   const size_t end = received.find("\r\n\r\n") + 4;
   Require(ParseHttpRequest(received.substr(0, end)).refusal == 0, "what follows is ignored");
