@@ -15,7 +15,6 @@ namespace tethys {
 namespace {
 
 constexpr int64_t kMostLocksBytes = int64_t{1} << 20;
-constexpr int64_t kMostStatusBytes = int64_t{1} << 16;
 
 bool HasOpen(int64_t process, const struct stat& file) {
   const std::string folder = absl::StrCat("/proc/", process, "/fd");
