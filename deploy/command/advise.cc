@@ -17,6 +17,7 @@
 #include "deploy/command/command.h"
 #include "deploy/command/job_places.h"
 #include "deploy/command/job_prediction.h"
+#include "deploy/command/probe_run.h"
 #include "deploy/command/role_process.h"
 #include "deploy/command/shaped_job.h"
 #include "deploy/launcher/run_directory.h"
@@ -36,6 +37,7 @@ namespace {
 
 constexpr double kBriefSeconds = 1.5;  // Steps of one brief run.
 constexpr int kRounds = 3;
+constexpr int64_t kMostProbeEpochs = 1000;
 constexpr double kDropped = 0.1;  // A candidate that is so much slower than the best is not run again.
 
 struct Request {
@@ -45,6 +47,7 @@ struct Request {
   double seconds = 90;
   bool tls = false;
   absl::optional<WhatIf> what_if;
+  int probe_epochs = 0;  // 0: none.
 };
 
 absl::StatusOr<Request> ReadRequest(const Flags& flags) {
@@ -71,6 +74,15 @@ absl::StatusOr<Request> ReadRequest(const Flags& flags) {
     TETHYS_ASSIGN_OR_RETURN(request.what_if, ParseWhatIf(flags.GetAll("what_if")));
   }
   TETHYS_ASSIGN_OR_RETURN(request.base, LoadBaseJob(flags));
+  if (!flags.Has("probe_epochs")) return request;
+  if (request.what_if.has_value()) {
+    return absl::InvalidArgumentError(
+        "--probe_epochs trains on the machines that are there: leave it or --what_if out");
+  }
+  TETHYS_ASSIGN_OR_RETURN(const int64_t probe_epochs,
+                          flags.GetInteger("probe_epochs", 0, 1, kMostProbeEpochs));
+  request.probe_epochs = static_cast<int>(probe_epochs);
+  TETHYS_RETURN_IF_ERROR(CheckProbes(request.base, request.probe_epochs));
   return request;
 }
 
@@ -105,6 +117,12 @@ class Advising {
     TETHYS_ASSIGN_OR_RETURN(calibration_, FindCalibration(flags_, request_));
     if (request_.what_if.has_value()) TETHYS_RETURN_IF_ERROR(SupposeMachines());
     TETHYS_RETURN_IF_ERROR(FindCandidates());
+    if (request_.probe_epochs > 0 && FastestAsynchronous() < 0) {
+      return absl::FailedPreconditionError(absl::StrCat(
+          "--probe_epochs: the job allows no asynchronous training on these machines, so there is "
+          "nothing to probe: ",
+          absl::StrJoin(notes_.left_out, "; ")));
+    }
     if (!request_.what_if.has_value()) TETHYS_RETURN_IF_ERROR(Verify(begin));
     const Advice advice = Choose(candidates_, request_.goal);
     notes_.supposed = supposed_.text;
@@ -113,7 +131,7 @@ class Advising {
     TETHYS_ASSIGN_OR_RETURN(const std::string path, WriteBest(jobs_[advice.best]));
     std::printf("\nThe job to run: %s (answered in %s)\n", path.c_str(),
                 TimeText(ToSeconds(clock_.Now() - begin)).c_str());
-    return absl::OkStatus();
+    return request_.probe_epochs > 0 ? Probe(jobs_[advice.best]) : absl::OkStatus();
   }
 
  private:
@@ -195,6 +213,29 @@ class Advising {
     }
   }
 
+  // The asynchronous candidate of the shortest run; -1: there is none.
+  int FastestAsynchronous() const {
+    int fastest = -1;
+    for (size_t i = 0; i < candidates_.size(); ++i) {
+      if (candidates_[i].synchronous()) continue;
+      if (fastest < 0 || candidates_[i].total() < candidates_[fastest].total()) fastest = static_cast<int>(i);
+    }
+    return fastest;
+  }
+
+  // Compares the updates of `best` with those of the fastest asynchronous job and its stale-synchronous twin.
+  absl::Status Probe(const ShapedJob& best) const {
+    const int fastest = FastestAsynchronous();
+    std::vector<ShapedJob> jobs = {best, jobs_[fastest]};
+    JobShape shape = jobs_[fastest].shape;
+    shape.strategy = "ps_stale";
+    TETHYS_ASSIGN_OR_RETURN(ShapedJob stale, ShapeJob(base_, shape));
+    jobs.push_back(std::move(stale));
+    TETHYS_ASSIGN_OR_RETURN(const std::string text, RunProbes(flags_, jobs, request_.probe_epochs));
+    std::printf("\n%s", text.c_str());
+    return absl::OkStatus();
+  }
+
   absl::StatusOr<std::string> WriteBest(const ShapedJob& best) const {
     const std::string given = flags_.Get("out");
     if (!given.empty()) {
@@ -259,6 +300,11 @@ Command AdviseCommand() {
             {.name = "seconds",
              .value = "N",
              .help = "After this time, no further round of brief runs begins. Default 90."},
+            {.name = "probe_epochs",
+             .value = "N",
+             .help = "Afterwards trains the job, the fastest asynchronous job and its stale-synchronous twin "
+                     "for the job's first N epochs on its data, and compares their validation loss at equal "
+                     "numbers of samples."},
             {.name = "calibration",
              .value = "FILE",
              .help = "A file of `tethys calibrate`. Default: the one that was kept, or a new one."},

@@ -88,6 +88,17 @@ absl::StatusOr<std::vector<Places>> PlaceBriefly(const Flags& flags, const std::
   return PlaceJobs(flags, brief);
 }
 
+absl::Status RunQuietly(const std::string& what, const proto::JobPlan& plan, const Places& places,
+                        const std::string& run_dir, const std::vector<std::string>& cuda_library_path) {
+  TETHYS_ASSIGN_OR_RETURN(const RunDirectory directory, RunDirectory::Create(run_dir));
+  JobRunOptions options;
+  options.places = places;
+  options.cuda_library_path = cuda_library_path;
+  options.quiet = true;
+  const RunResult result = RunJob(plan, directory, options);
+  return Annotate(result.status, absl::StrCat(what, result.log_tail.empty() ? "" : "\n", result.log_tail));
+}
+
 absl::StatusOr<BriefRun> RunBriefly(const ShapedJob& job, const Places& places, int64_t steps,
                                     const std::string& run_dir,
                                     const std::vector<std::string>& cuda_library_path) {
@@ -95,16 +106,8 @@ absl::StatusOr<BriefRun> RunBriefly(const ShapedJob& job, const Places& places, 
   BriefRun run;
   TETHYS_ASSIGN_OR_RETURN(run.plan, PlanJob(brief));
   *run.plan.mutable_worker_device() = job.plan.worker_device();
-  TETHYS_ASSIGN_OR_RETURN(const RunDirectory directory, RunDirectory::Create(run_dir));
-  JobRunOptions options;
-  options.places = places;
-  options.cuda_library_path = cuda_library_path;
-  options.quiet = true;
-  const RunResult result = RunJob(run.plan, directory, options);
-  if (!result.status.ok()) {
-    return Annotate(result.status, absl::StrCat("the brief run of ", ShapeText(job.shape),
-                                                result.log_tail.empty() ? "" : "\n", result.log_tail));
-  }
+  TETHYS_RETURN_IF_ERROR(RunQuietly(absl::StrCat("the brief run of ", ShapeText(job.shape)), run.plan, places,
+                                    run_dir, cuda_library_path));
   TETHYS_ASSIGN_OR_RETURN(run.summary, ReadSummary(run_dir));
   TETHYS_ASSIGN_OR_RETURN(const std::string steps_csv, ReadFile(run_dir + "/steps.csv", kMaxStepsCsvBytes));
   absl::StatusOr<BriefTimes> times = TimesOf(steps_csv, brief.workers(), !LeasesBatches(brief));

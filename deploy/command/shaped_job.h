@@ -45,13 +45,17 @@ absl::StatusOr<ShapedJob> ShapeJob(const BaseJob& base, const JobShape& shape);
 // Places for brief runs (BriefJob in deploy/calibrate/anchors.h) of all these jobs. Fails as PlaceJobs.
 absl::StatusOr<std::vector<Places>> PlaceBriefly(const Flags& flags, const std::vector<ShapedJob>& jobs);
 
+// Runs a job in the new directory `run_dir`, without a word on the terminal. The error begins with `what`,
+// and has the end of the log of the process that failed; Cancelled: the user interrupted.
+absl::Status RunQuietly(const std::string& what, const proto::JobPlan& plan, const Places& places,
+                        const std::string& run_dir, const std::vector<std::string>& cuda_library_path);
+
 struct BriefRun {
   proto::JobPlan plan;  // That ran.
   BriefTimes times;
   proto::RunSummary summary;
 };
-// Runs the job for about `steps` updates in the new directory `run_dir`, without a word on the terminal. The
-// error has the end of the log of the process that failed; Cancelled: the user interrupted.
+// Runs the job for about `steps` updates. Fails as RunQuietly.
 absl::StatusOr<BriefRun> RunBriefly(const ShapedJob& job, const Places& places, int64_t steps,
                                     const std::string& run_dir,
                                     const std::vector<std::string>& cuda_library_path);

@@ -1,7 +1,9 @@
 #!/usr/bin/env python3
 """Tests of `tethys calibrate` and of what uses a calibration, with real processes. Times are not judged here."""
+import csv
 import json
 import os
+import re
 import unittest
 
 from tethys_run import FolderTest, command, heed_signals
@@ -69,7 +71,8 @@ class CalibrateTest(FolderTest):
                   "--set=strategy=parameter_server", "--set=strategy.parameter_server.servers=1", "--set=workers=3"]
         status, output = self.tethys(*advise, "--verify=3")
         self.assertEqual(status, 0, output)
-        self.assertRegex(output, r"Run (local|mirrored|ps_sync).* samples/s, measured in brief runs\)")
+        self.assertRegex(output.replace("\n", " "),
+                         r" Run (local|mirrored|ps_sync).* samples/s, measured in brief runs\)")
         self.assertIn("Asynchronous training makes other updates", output)
         # One machine has no links, and no other hosts.
         changes = output.split("What would change the answer, by the model:\n")[1].split("\n\n")[0]
@@ -89,6 +92,27 @@ class CalibrateTest(FolderTest):
         self.assertIn("\n  Speed of computing, as a multiple of the present one: ", output)
         self.assertIn("\n  Hosts (now 4): ", output)
         self.assertIn("predicted, not verified", output.replace("\n", " "))
+
+        # A probe trains the first epochs of the job, at the job's learning rates.
+        self.assertIn("and the job has no validation samples", self.tethys(*advise, "--probe_epochs=1")[1])
+        advise += ["--set=data.validation_samples=512", "--set=epochs=3", "--set=optimizer.schedule=linear_decay"]
+        status, output = self.tethys(*advise, "--verify=0", "--probe_epochs=2")
+        self.assertEqual(status, 0, output)
+        self.assertIn("Unknown: ", output)
+        rows = re.findall(r"(?m)^(\w+) +\d+ +\d+ +(\d\.\d{4}) +(\d\.\d{4}) .*unknown$", output)
+        self.assertIn(rows[0][0], ("local", "mirrored", "ps_sync"))
+        self.assertEqual([row[0] for row in rows[1:]], ["ps_async", "ps_stale_3"])
+        status, trained = self.tethys("train", best, "--plain", "--run_dir=whole")
+        self.assertEqual(status, 0, trained)
+        with open(f"{self.folder}/whole/epochs.csv", encoding="utf-8") as file:
+            losses = [float(epoch["validation_loss"]) for epoch in csv.DictReader(file)]
+        for probed, loss in zip(rows[0][1:], losses):
+            self.assertAlmostEqual(float(probed), loss, delta=2e-4)
+        for flags, message in ((["--probe_epochs=0"], "a whole number from 1"), (["--probe_epochs=4"], "trains 3 epochs"),
+                               (["--probe_epochs=1", "--what_if=speed=2"], "on the machines that are there")):
+            status, output = self.tethys(*advise, *flags)
+            self.assertEqual(status, 2, output)
+            self.assertIn(message, output)
 
         # Nothing is that fast; the answer names what comes nearest.
         status, output = self.tethys(*advise, "--deadline=1s", "--verify=0", "--set=epochs=100000")
