@@ -1,0 +1,94 @@
+#!/usr/bin/env python3
+"""Measures how much longer a run's first iteration takes than the mean of its others, on this machine:
+
+  tests/bench/first_iteration.py build/release/deploy/tethys [--against=OTHER/tethys] [--rounds=5] [--workers=1,2,8]
+      [--strategy=mirrored|parameter_server]
+
+Trains two networks on 64 samples a worker and step for 100 steps: a perceptron (784-128-10) and LeNet-5, by one worker
+and by several, which are mirrored or have one server. Each round makes every run once; with --against, also by that
+command, and which of the two comes first alternates. Prints for each job the medians over the rounds of the first
+iteration, of the mean of the others (first_iteration_seconds and tmi_avg_seconds of summary.json), of their ratio, and
+of the workers' set-up (plan_seconds). The limit to hold it against: a ratio below 5. Above 1 it remains because workers
+begin their first step at different times and wait for the last one, the more the fewer cores there are. Nothing else
+should run meanwhile."""
+import argparse
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+
+NETWORKS = {
+    "784-128-10": """
+  layer { flatten {} }
+  layer { dense { units: 128 activation: RELU } }
+  layer { dense { units: 10 } }""",
+    "LeNet-5": """
+  layer { convolution { filters: 6 kernel_size: 5 padding: SAME activation: RELU } }
+  layer { max_pooling {} }
+  layer { convolution { filters: 16 kernel_size: 5 activation: RELU } }
+  layer { max_pooling {} }
+  layer { flatten {} }
+  layer { dense { units: 120 activation: RELU } }
+  layer { dense { units: 84 activation: RELU } }
+  layer { dense { units: 10 } }"""}
+STEPS = 100
+ROWS = 64
+JOB = """
+name: "first_iteration"
+model {%s
+}
+data { synthetic { noise { shape: [ 28, 28, 1 ] } train_samples: %d } classes: 10 }
+optimizer { sgd { momentum: 0.9 } learning_rate: 0.01 }
+batch_size_per_worker: %d
+epochs: 1
+evaluate_each_epoch: false
+workers: %d
+strategy { %s {} }
+"""
+
+
+def run(tethys, job, directory):
+    """Trains once. Returns first iteration, mean of the others, their ratio, and set-up; times in milliseconds."""
+    command = [tethys, "train", job, "--plain", f"--run_dir={directory}"]
+    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
+    if done.returncode != 0:
+        sys.exit(f"{done.stdout}{' '.join(command)} failed with status {done.returncode}")
+    with open(os.path.join(directory, "summary.json"), encoding="utf-8") as file:
+        timing = json.load(file)["timing"]
+    first, others = timing["first_iteration_seconds"], timing["tmi_avg_seconds"]
+    return 1e3 * first, 1e3 * others, first / others, 1e3 * timing["plan_seconds"]
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("tethys")
+    parser.add_argument("--against", help="another build's command")
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--workers", default="1,2,8", help="numbers of workers, separated by commas")
+    parser.add_argument("--strategy", choices=("mirrored", "parameter_server"), default="mirrored",
+                        help="that of more than one worker")
+    arguments = parser.parse_args()
+    commands = [arguments.tethys] + ([arguments.against] if arguments.against else [])
+    cases = [(network, int(workers)) for network in NETWORKS for workers in arguments.workers.split(",")]
+    results = {(case, command): [] for case in cases for command in commands}
+    with tempfile.TemporaryDirectory(prefix="tethys-first-iteration-") as folder:
+        job = os.path.join(folder, "job.textproto")
+        for turn in range(arguments.rounds):
+            for network, workers in cases:
+                with open(job, "w", encoding="utf-8") as file:
+                    file.write(JOB % (NETWORKS[network], STEPS * ROWS * workers, ROWS, workers,
+                                      "local" if workers == 1 else arguments.strategy))
+                for command in commands if turn % 2 == 0 else commands[::-1]:
+                    directory = os.path.join(folder, f"{turn}-{network}-{workers}-{commands.index(command)}")
+                    results[(network, workers), command].append(run(command, job, directory))
+    print("network     workers  first, ms  others, ms   ratio  set-up, ms  command")
+    for (network, workers), command in results:
+        first, others, ratio, set_up = (statistics.median(column)
+                                        for column in zip(*results[(network, workers), command]))
+        print(f"{network:10}  {workers:7}  {first:9.2f}  {others:10.3f}  {ratio:6.1f}  {set_up:10.1f}  {command}")
+
+
+if __name__ == "__main__":
+    main()
