@@ -84,7 +84,7 @@ class CalibrateTest(FolderTest):
             self.assertEqual(json.load(file)["global_batch"], "64")
 
         # Machines that are not there are neither asked nor measured.
-        status, output = self.tethys(*advise, "--what_if=hosts=4,slots=1,link=1gbit,delay=50us,price=1")
+        status, output = self.tethys(*advise, "--what_if=hosts=4,slots=1,cores=8,link=1gbit,delay=50us,price=1")
         self.assertEqual(status, 0, output)
         self.assertIn("no run can check machines that are not there", output.replace("\n", " "))
         self.assertNotIn("verifying", output)

@@ -172,6 +172,8 @@ TEST(WhatIfTest, MoreCoresAreSharedAsTheMeasuredOnesWere) {
   EXPECT_THAT(std::string(Suppose(Parsed("cores=8"), HostsOfKind(1), calibration).status().message()),
               HasSubstr("does not say how many cores small has"));
   computer.set_cores(2);
+  computer.set_device("cpu, oneDNN 2.6.3, AVX2, 1 thread");
+  EXPECT_EQ(Supposed("cores=8", HostsOfKind(1), calibration).calibration.computer(0).cores(), 8);
   computer.set_device("A GPU");
   EXPECT_THAT(std::string(Suppose(Parsed("cores=8"), HostsOfKind(1), calibration).status().message()),
               HasSubstr("A GPU"));
