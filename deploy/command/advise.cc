@@ -229,8 +229,12 @@ class Advising {
     std::vector<ShapedJob> jobs = {best, jobs_[fastest]};
     JobShape shape = jobs_[fastest].shape;
     shape.strategy = "ps_stale";
-    TETHYS_ASSIGN_OR_RETURN(ShapedJob stale, ShapeJob(base_, shape));
-    jobs.push_back(std::move(stale));
+    absl::StatusOr<ShapedJob> stale = ShapeJob(base_, shape);
+    if (stale.ok()) {
+      jobs.push_back(*std::move(stale));
+    } else {
+      PrintLine(absl::StrCat("not probed: ", shape.strategy, ": ", stale.status().message()));
+    }
     TETHYS_ASSIGN_OR_RETURN(const std::string text, RunProbes(flags_, jobs, request_.probe_epochs));
     std::printf("\n%s", text.c_str());
     return absl::OkStatus();
@@ -319,6 +323,7 @@ Command AdviseCommand() {
              .repeated = true},
             CudaLibraryPathFlag()}),
        .examples = {"tethys advise examples/fashion_mnist_ps_sync.textproto",
+                    "tethys advise examples/fashion_mnist_ps_sync.textproto --probe_epochs=2",
                     "tethys advise examples/okeanos/mirrored.textproto --hostfile=hosts --deadline=30m",
                     "tethys advise examples/okeanos/mirrored.textproto --hostfile=hosts "
                     "--what_if=hosts=32,link=10gbit"}},

@@ -10,6 +10,10 @@
 namespace tethys {
 namespace {
 
+// Asynchronous jobs are simulated, which takes a tenth of a second for many processes, so with more slots
+// than this fewer numbers of workers and servers are considered.
+constexpr int kFewSlots = 16;
+
 absl::Status CheckMemory(const ShapedJob& job, const proto::Prediction& prediction,
                          const proto::Calibration& calibration) {
   TETHYS_ASSIGN_OR_RETURN(const JobComputers computers, JobComputers::Create(job.machines, calibration));
@@ -33,7 +37,13 @@ std::vector<JobShape> AllShapes(int slots) {
     if (workers > 1) shapes.push_back({"mirrored", workers, 0});
     for (const int servers : NumbersUpTo(std::min(workers, slots - workers))) {
       shapes.push_back({"ps_sync", workers, servers});
-      if (workers > 1) shapes.push_back({"ps_async", workers, servers});
+    }
+  }
+  const int fine = slots <= kFewSlots ? 8 : 2;
+  for (const int workers : NumbersUpTo(slots, fine)) {
+    if (workers == 1) continue;
+    for (const int servers : NumbersUpTo(std::min(workers, slots - workers), fine)) {
+      shapes.push_back({"ps_async", workers, servers});
     }
   }
   return shapes;

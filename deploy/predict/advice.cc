@@ -113,9 +113,9 @@ Advice Choose(const std::vector<Candidate>& candidates, const AdviceGoal& goal) 
   return advice;
 }
 
-std::vector<int> NumbersUpTo(int most) {
+std::vector<int> NumbersUpTo(int most, int fine) {
   std::vector<int> numbers;
-  for (int number = 1; number <= most; number += std::max(1, number / 8)) numbers.push_back(number);
+  for (int number = 1; number <= most; number += std::max(1, number / fine)) numbers.push_back(number);
   if (!numbers.empty() && numbers.back() != most) numbers.push_back(most);
   return numbers;
 }

@@ -53,8 +53,9 @@ struct Advice {
 // holds at least one synchronous one.
 Advice Choose(const std::vector<Candidate>& candidates, const AdviceGoal& goal);
 
-// Workers and servers to consider with so many slots: all numbers up to 8, then steps that grow.
-std::vector<int> NumbersUpTo(int most);
+// Workers or servers to consider: all numbers up to twice `fine` (at least 1), then steps that grow, and
+// `most`.
+std::vector<int> NumbersUpTo(int most, int fine = 8);
 
 }  // namespace tethys
 

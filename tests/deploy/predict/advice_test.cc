@@ -86,6 +86,7 @@ TEST(AdviceTest, NumbersGrowFasterBeyondEight) {
   EXPECT_EQ(NumbersUpTo(100).back(), 100);
   EXPECT_LT(NumbersUpTo(100).size(), 40U);
   EXPECT_THAT(NumbersUpTo(0), IsEmpty());
+  EXPECT_THAT(NumbersUpTo(20, 2), ElementsAre(1, 2, 3, 4, 6, 9, 13, 19, 20));
 }
 
 }  // namespace
