@@ -25,6 +25,7 @@
 #include "deploy/predict/calibration_file.h"
 #include "deploy/predict/what_if.h"
 #include "deploy/process/scratch_directory.h"
+#include "deploy/process/signal_source.h"
 #include "deploy/text.h"
 #include "runtime/base/clock.h"
 #include "runtime/base/file.h"
@@ -167,10 +168,12 @@ class Advising {
   absl::Status Verify(Nanoseconds begin) {
     std::vector<int> alive = ToVerify(candidates_, request_.goal, request_.verify);
     if (alive.size() < 2) return absl::OkStatus();
-    TETHYS_ASSIGN_OR_RETURN(const ScratchDirectory scratch, ScratchDirectory::Create());
     std::vector<ShapedJob> jobs;
     for (const int index : alive) jobs.push_back(jobs_[index]);
     TETHYS_ASSIGN_OR_RETURN(const std::vector<Places> places, PlaceBriefly(flags_, jobs));
+    // Released when the folder has been removed, so an interrupt leaves nothing behind.
+    const InterruptsHeld held;
+    TETHYS_ASSIGN_OR_RETURN(const ScratchDirectory scratch, ScratchDirectory::Create());
     std::map<int, const Places*> place_of;
     for (size_t i = 0; i < alive.size(); ++i) place_of[alive[i]] = &places[i];
     int runs = 0;

@@ -17,6 +17,7 @@
 #include "deploy/predict/exchange_fit.h"
 #include "deploy/predict/step_model.h"
 #include "deploy/process/scratch_directory.h"
+#include "deploy/process/signal_source.h"
 #include "deploy/text.h"
 #include "runtime/base/build_id.h"
 #include "runtime/base/clock.h"
@@ -108,9 +109,11 @@ class CalibrationRun {
 
   absl::StatusOr<proto::Calibration> Run() {
     signal(SIGPIPE, SIG_IGN);  // A write to a host that is gone then returns an error.
-    TETHYS_ASSIGN_OR_RETURN(const ScratchDirectory scratch, ScratchDirectory::Create());
     TETHYS_ASSIGN_OR_RETURN(const std::vector<ShapedJob> jobs, ShapesToRun(request_.base));
     TETHYS_ASSIGN_OR_RETURN(const std::vector<Places> places, PlaceBriefly(flags_, jobs));
+    // Released when the folder has been removed, so an interrupt leaves nothing behind.
+    const InterruptsHeld held;
+    TETHYS_ASSIGN_OR_RETURN(const ScratchDirectory scratch, ScratchDirectory::Create());
     calibration_.set_build_id(BuildId());
     calibration_.set_model_signature(request_.base.plan.model_signature());
     calibration_.set_made(absl::ToDoubleSeconds(absl::Now() - absl::UnixEpoch()));

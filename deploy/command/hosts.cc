@@ -6,6 +6,7 @@
 #include "deploy/command/command.h"
 #include "deploy/hosts/host_check.h"
 #include "deploy/process/scratch_directory.h"
+#include "deploy/process/signal_source.h"
 
 namespace tethys {
 namespace {
@@ -17,6 +18,7 @@ absl::StatusOr<ClusterCheck> Check(const Flags& flags) {
         absl::StrCat("'", what, "' is not understood; write tethys hosts check --hostfile=FILE"));
   }
   TETHYS_ASSIGN_OR_RETURN(const std::vector<HostEntry> entries, ReadHostFile(flags.Get("hostfile")));
+  const InterruptsHeld held;  // Released when the folder has been removed.
   TETHYS_ASSIGN_OR_RETURN(const ScratchDirectory scratch, ScratchDirectory::Create());
   signal(SIGPIPE, SIG_IGN);  // A write to a host that is gone then returns an error.
   return CheckCluster(entries, {.ssh_config = flags.Get("ssh_config"), .scratch = scratch.path()});

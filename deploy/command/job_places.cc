@@ -13,6 +13,7 @@
 #include "deploy/hosts/host_needs.h"
 #include "deploy/process/own_program.h"
 #include "deploy/process/scratch_directory.h"
+#include "deploy/process/signal_source.h"
 #include "runtime/base/file.h"
 #include "runtime/job/job.h"
 
@@ -37,6 +38,7 @@ absl::StatusOr<std::vector<Place>> PrepareUsed(const std::vector<HostEntry>& ent
                      .address = entry.address});
   }
   signal(SIGPIPE, SIG_IGN);  // A write to a host that is gone then returns an error.
+  const InterruptsHeld held;  // Released when the folder has been removed.
   TETHYS_ASSIGN_OR_RETURN(const ScratchDirectory scratch, ScratchDirectory::Create());
   TETHYS_ASSIGN_OR_RETURN(std::vector<Place> prepared,
                           PrepareHosts(hosts, {.ssh_config = flags.Get("ssh_config"),
@@ -96,6 +98,7 @@ absl::Status CheckNeeds(const Flags& flags, const std::vector<proto::Job>& jobs,
   }
   std::vector<Place> asked;
   for (auto& [host, place] : hosts) asked.push_back(std::move(place));
+  const InterruptsHeld held;  // Released when the folder has been removed.
   TETHYS_ASSIGN_OR_RETURN(const ScratchDirectory scratch, ScratchDirectory::Create());
   return AskForNeeds(needs, asked, scratch.path());
 }

@@ -17,6 +17,7 @@
 #include "deploy/launcher/run_directory.h"
 #include "deploy/process/own_program.h"
 #include "deploy/process/scratch_directory.h"
+#include "deploy/process/signal_source.h"
 #include "deploy/sweep/batch_range.h"
 #include "deploy/sweep/sweep_machine.h"
 #include "deploy/sweep/sweep_report.h"
@@ -135,6 +136,8 @@ int Sweep(const Flags& flags) {
   signal(SIGPIPE, SIG_IGN);  // A write to a host that is gone then returns an error.
   absl::StatusOr<SweepRequest> request = ReadRequest(flags);
   if (!request.ok()) return Fail("sweep", request.status(), kExitBadRequest);
+  // Released when the folder has been removed, so an interrupt leaves nothing behind.
+  const InterruptsHeld held;
   const absl::StatusOr<ScratchDirectory> scratch = ScratchDirectory::Create();
   if (!scratch.ok()) return Fail("sweep", scratch.status(), kExitFailed);
   request->scratch = scratch->path();

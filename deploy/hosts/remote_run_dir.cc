@@ -11,6 +11,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_format.h"
 #include "deploy/process/scratch_directory.h"
+#include "deploy/process/signal_source.h"
 #include "deploy/process/ssh.h"
 #include "google/protobuf/io/tokenizer.h"
 #include "google/protobuf/text_format.h"
@@ -44,6 +45,7 @@ std::string AbsolutePath(const std::string& path) {
 }
 
 RemoteResult Run(const RemoteCommand& command) {
+  const InterruptsHeld held;  // Released when the folder has been removed.
   const absl::StatusOr<ScratchDirectory> scratch = ScratchDirectory::Create();
   if (!scratch.ok()) return {.status = scratch.status()};
   return RunEverywhere({command}, kTransferStall, scratch->path())[0];

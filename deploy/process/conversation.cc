@@ -11,6 +11,7 @@
 #include "absl/strings/strip.h"
 #include "absl/time/clock.h"
 #include "deploy/process/place.h"
+#include "deploy/process/signal_source.h"
 #include "deploy/process/ssh.h"
 
 namespace tethys {
@@ -96,7 +97,9 @@ std::vector<Answer> AskAll(const std::vector<std::unique_ptr<Conversation>>& con
     for (const Conversation* each : asked)
       fds.push_back({each->answering_ ? each->reader_.fd() : -1, POLLIN, 0});
     poll(fds.data(), fds.size(), static_cast<int>(kPollInterval / kMillisecond));
+    const bool interrupted = InterruptPending();
     for (Conversation* each : asked) {
+      if (each->answering_ && interrupted) each->GiveUp(absl::CancelledError("interrupted"));
       if (each->answering_) each->Listen();
       if (!each->answering_ || clock.Now() < end) continue;
       each->GiveUp(

@@ -71,6 +71,19 @@ class InterruptsHeld {
   bool released_ = false;
 };
 
+// Whether an interrupt has arrived that an InterruptsHeld keeps pending. One that this process ignores does
+// not count.
+inline bool InterruptPending() {
+  sigset_t pending;
+  sigpending(&pending);
+  for (int number : {SIGINT, SIGTERM, SIGHUP}) {
+    struct sigaction action;
+    const bool ignored = sigaction(number, nullptr, &action) == 0 && action.sa_handler == SIG_IGN;
+    if (sigismember(&pending, number) == 1 && !ignored) return true;
+  }
+  return false;
+}
+
 }  // namespace tethys
 
 #endif  // TETHYS_DEPLOY_PROCESS_SIGNAL_SOURCE_H_

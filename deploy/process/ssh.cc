@@ -20,6 +20,7 @@
 #include "absl/time/clock.h"
 #include "deploy/process/log_follower.h"
 #include "deploy/process/place.h"
+#include "deploy/process/signal_source.h"
 
 namespace tethys {
 namespace {
@@ -53,6 +54,8 @@ class Call {
     if (process_->Poll().has_value()) {
       ReadOutput();
       if (!finished_) Finish(SshStatus(*process_->exit(), error_path_));
+    } else if (InterruptPending()) {
+      GiveUp(absl::CancelledError("interrupted"));
     } else if (patience_.IsOver(Moved(), MonotonicClock().Now())) {
       GiveUp(patience_.Error());
     }

@@ -39,8 +39,9 @@ struct RemoteCommand {
 
 struct RemoteResult {
   // Unavailable: ssh itself failed; the message is ssh's. Aborted: the command's exit status was not 0; the
-  // message is the command's standard error. DeadlineExceeded: the time limit was reached. Other errors: ssh
-  // cannot be executed, or input_path or output_path cannot be used.
+  // message is the command's standard error. DeadlineExceeded: the time limit was reached. Cancelled: an
+  // interrupt arrived that the caller holds (signal_source.h). Other errors: ssh cannot be executed, or
+  // input_path or output_path cannot be used.
   absl::Status status = {};
   std::string output = {};  // Standard output, at most 1 MiB.
   int64_t moved = 0;        // Bytes of standard input and output.

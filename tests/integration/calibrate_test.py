@@ -1,12 +1,32 @@
 #!/usr/bin/env python3
 """Tests of `tethys calibrate` and of what uses a calibration, with real processes. Times are not judged here."""
 import csv
+import glob
 import json
 import os
 import re
+import signal
+import subprocess
+import time
 import unittest
 
-from tethys_run import FolderTest, command, heed_signals
+from tethys_run import PATIENCE, TETHYS, FolderTest, command, heed_signals
+
+
+def scratch_folders(parent):
+    """The folders of `parent` below /tmp to which its children write their standard error."""
+    found = set()
+    for path in glob.glob("/proc/[0-9]*"):
+        try:
+            with open(f"{path}/stat", encoding="utf-8") as file:
+                of = int(file.read().rpartition(")")[2].split()[1])
+            log = os.readlink(f"{path}/fd/2")
+        except OSError:
+            continue
+        if of == parent and log.startswith("/tmp/tethys-ssh-"):
+            found.add("/".join(log.split("/")[:3]))
+    return found
+
 
 class CalibrateTest(FolderTest):
     def tethys(self, *arguments):
@@ -126,6 +146,24 @@ class CalibrateTest(FolderTest):
         status, output = self.tethys("advise", self.job, "--calibration=missing.json")
         self.assertNotEqual(status, 0, output)
         self.assertIn("missing.json", output)
+
+    def test_an_interrupt_leaves_nothing_behind(self):
+        for verb, until, flags in (("calibrate", "measuring steps", ["--seconds=60", "--out=calibration"]),
+                                   ("calibrate", "running mirrored", ["--seconds=30", "--out=calibration"]),
+                                   ("sweep", "Batches", ["--seconds=60"])):
+            with subprocess.Popen([TETHYS, verb, self.job, *flags], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                                  stderr=subprocess.STDOUT, text=True, cwd=self.folder,
+                                  preexec_fn=heed_signals) as process:
+                self.addCleanup(process.kill)
+                self.assertTrue(any(line.startswith(until) for line in process.stdout), f"{verb}: no '{until}'")
+                deadline = time.monotonic() + PATIENCE
+                while not (folders := scratch_folders(process.pid)):
+                    self.assertLess(time.monotonic(), deadline, f"{verb} starts no process")
+                process.send_signal(signal.SIGINT)
+                status = process.wait(timeout=PATIENCE)
+            self.assertIn(status, (1, -signal.SIGINT))
+            self.assertEqual([folder for folder in folders if os.path.exists(folder)], [])
+        self.assertFalse(os.path.exists(f"{self.folder}/calibration"))
 
     def test_what_cannot_be_calibrated_is_refused(self):
         for flags, message in ((["--seconds=1"], "--seconds"),

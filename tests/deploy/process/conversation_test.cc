@@ -5,6 +5,7 @@
 #include <signal.h>
 
 #include "absl/strings/str_cat.h"
+#include "deploy/process/signal_source.h"
 #include "tests/testing/temp_directory.h"
 
 namespace tethys {
@@ -87,6 +88,19 @@ TEST_F(ConversationTest, MissingAnswerIsDeadlineExceeded) {
   Talk("exec sleep 1000");
   EXPECT_EQ(Ask({"a"}, 50 * kMillisecond)[0].status.code(), absl::StatusCode::kDeadlineExceeded);
   EXPECT_EQ(Ask({"a"})[0].status.code(), absl::StatusCode::kDeadlineExceeded);
+}
+
+TEST_F(ConversationTest, HeldInterruptCancelsTheQuestion) {
+  Talk("exec sleep 1000");
+  {
+    const InterruptsHeld held;
+    raise(SIGINT);
+    EXPECT_TRUE(absl::IsCancelled(Ask({"a"})[0].status));
+    signal(SIGINT, SIG_IGN);  // Discards the pending one.
+    raise(SIGINT);
+    EXPECT_FALSE(InterruptPending());  // An ignored interrupt is none.
+  }
+  signal(SIGINT, SIG_DFL);
 }
 
 TEST_F(ConversationTest, EndlessAnswerIsRefused) {
