@@ -35,8 +35,8 @@ class ChangesOf {
     const absl::StatusOr<Candidate> best = BestOf(answered_.calibration);
     if (!best.ok()) return {StatusText(best.status())};
     if (best->strategy != now_) {
-      return {absl::StrCat("The model cannot say: by its predictions, ", ShapePhrase(*best),
-                           " would be the best on these machines, too.")};
+      return {absl::StrCat("The model cannot say: even on these machines it predicts ", ShapePhrase(*best),
+                           " to be the best.")};
     }
     std::vector<std::string> sentences;
     if (answered_.base.hosts.size() > 1) sentences.push_back(Links());
@@ -77,7 +77,10 @@ class ChangesOf {
     const auto now = static_cast<double>(answered_.base.hosts.size());
     const double of_slots = kMostSlots * now / std::max(1, answered_.base.slots);
     const double most = std::floor(std::min({kMoreHosts * now, of_slots, 1.0 * kMaxHosts}));
-    const PropertyRange range{.now = now, .least = 1, .most = std::max(now, most), .whole = true};
+    // The first hosts alone may not be allowed to run workers.
+    double least = 1;
+    while (least < now && !BestOn(static_cast<int>(least)).ok()) ++least;
+    const PropertyRange range{.now = now, .least = least, .most = std::max(now, most), .whole = true};
     const auto text = [](double hosts) { return PluralText(static_cast<int64_t>(hosts), "host"); };
     return Sentence(absl::StrFormat("Hosts (now %.0f)", now), range, text,
                     [&](double hosts) { return BestOn(static_cast<int>(hosts)); });

@@ -16,7 +16,9 @@ namespace {
 
 constexpr int kWidth = 100;
 constexpr size_t kMostLeftOut = 6;
-constexpr size_t kShown = 8;  // Of synchronous candidates, and of asynchronous ones.
+constexpr size_t kShown = 8;          // Of synchronous candidates, and of asynchronous ones.
+constexpr double kShownShare = 0.05;  // Of a step; smaller parts are not worth a sentence.
+constexpr char kOverhead[] = "overhead";
 
 std::string NameOf(const Candidate& candidate) {
   return ShapeText({candidate.strategy, candidate.workers, candidate.servers});
@@ -24,10 +26,19 @@ std::string NameOf(const Candidate& candidate) {
 
 std::string RateText(double rate) { return CountText(std::llround(rate)); }
 
-// The largest part of a step besides computing; nullptr: there is none.
+// The part of a step that goes to this resource.
+double ShareOf(const Candidate& candidate, absl::string_view resource) {
+  for (const proto::Bound& bound : candidate.prediction.bound()) {
+    if (bound.resource() == resource) return bound.share();
+  }
+  return 0;
+}
+
+// The largest part of a step's exchange; nullptr: it is below kShownShare.
 const proto::Bound* ExchangeBound(const Candidate& candidate) {
   for (const proto::Bound& bound : candidate.prediction.bound()) {
-    if (!absl::StartsWith(bound.resource(), "compute")) return &bound;
+    const bool exchange = !absl::StartsWith(bound.resource(), "compute") && bound.resource() != kOverhead;
+    if (exchange) return bound.share() > kShownShare ? &bound : nullptr;
   }
   return nullptr;
 }
@@ -65,14 +76,21 @@ std::string Sentence(const std::vector<Candidate>& candidates, const Advice& adv
     absl::StrAppend(&text, ". ");
   }
   if (advice.tied) {
-    absl::StrAppend(&text, "The next candidate is equally good within the noise of these runs. ");
+    absl::StrAppend(&text, best.measured.empty()
+                               ? "By its prediction, the next candidate is equally good. "
+                               : "The next candidate is equally good within the noise of these runs. ");
   }
-  if (const proto::Bound* bound = ExchangeBound(best); bound != nullptr && bound->share() > 0.05) {
+  if (const proto::Bound* bound = ExchangeBound(best); bound != nullptr) {
     absl::StrAppendFormat(
         &text,
-        "Most would change with the %s: it accounts for %.0f %% of a step, so one twice as fast would "
-        "save up to %.0f %%.",
+        "Besides computing, most would change with the %s: it accounts for %.0f %% of a step, so one twice "
+        "as fast would save up to %.0f %%.",
         bound->resource(), 100 * bound->share(), 50 * bound->share());
+  } else if (const double overhead = ShareOf(best, kOverhead); overhead > kShownShare) {
+    absl::StrAppendFormat(&text,
+                          "Of a step, %.0f %% are overhead, which neither links nor faster computing change; "
+                          "computing accounts for nearly all of the rest.",
+                          100 * overhead);
   } else {
     absl::StrAppend(&text, "Computing accounts for nearly all of a step.");
   }
@@ -91,14 +109,15 @@ std::vector<std::string> RowOf(const Candidate& candidate) {
           candidate.cost() > 0 ? absl::StrFormat("%.3g", candidate.cost()) : ""};
 }
 
-std::string TableOf(const std::vector<Candidate>& candidates, std::vector<int> indices) {
+// The measured candidates, the fastest of the others, and in any case `best`.
+std::string TableOf(const std::vector<Candidate>& candidates, std::vector<int> indices, int best) {
   std::stable_sort(indices.begin(), indices.end(), [&](int a, int b) {
     const bool left = candidates[a].measured.empty(), right = candidates[b].measured.empty();
     return left != right ? right : candidates[a].total() < candidates[b].total();
   });
   std::vector<std::vector<std::string>> rows;
   for (const int index : indices) {
-    if (rows.size() == kShown && candidates[index].measured.empty()) break;
+    if (rows.size() >= kShown && candidates[index].measured.empty() && index != best) continue;
     rows.push_back(RowOf(candidates[index]));
   }
   return Table({{{"strategy"}, true},
@@ -132,14 +151,14 @@ std::string AdviceText(const std::vector<Candidate>& candidates, const Advice& a
   absl::StrAppend(&text, Wrap(Sentence(candidates, advice, goal), "", kWidth));
   if (!notes.changes.empty()) absl::StrAppend(&text, "What would change the answer, by the model:\n");
   for (const std::string& change : notes.changes) absl::StrAppend(&text, Wrap(change, "  ", kWidth));
-  absl::StrAppend(&text, "\n", TableOf(candidates, synchronous));
+  absl::StrAppend(&text, "\n", TableOf(candidates, synchronous, advice.best));
   if (!others.empty()) {
     absl::StrAppend(
         &text, "\n",
         Wrap("Asynchronous training makes other updates, from stale parameters, so it may need other "
              "numbers of epochs for the same accuracy: tethys compare --target_accuracy tells.",
              "", kWidth),
-        TableOf(candidates, others));
+        TableOf(candidates, others, advice.best));
   }
   if (candidates[advice.best].cost() > 0 && advice.pareto.size() > 1) {
     std::vector<std::string> parts;

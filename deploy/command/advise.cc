@@ -15,6 +15,7 @@
 #include "deploy/command/calibration_run.h"
 #include "deploy/command/candidate_job.h"
 #include "deploy/command/command.h"
+#include "deploy/command/initial_values.h"
 #include "deploy/command/job_places.h"
 #include "deploy/command/job_prediction.h"
 #include "deploy/command/probe_run.h"
@@ -32,6 +33,7 @@
 #include "runtime/base/quantile.h"
 #include "runtime/base/random.h"
 #include "runtime/job/job.h"
+#include "runtime/job/job_file.h"
 
 namespace tethys {
 namespace {
@@ -50,6 +52,21 @@ struct Request {
   absl::optional<WhatIf> what_if;
   int probe_epochs = 0;  // 0: none.
 };
+
+// InvalidArgument: what an hour on some host costs is not known, so no budget can be kept.
+absl::Status CheckBudget(const Request& request) {
+  const BaseJob& base = request.base;
+  const bool of_all = base.plan.job().price_per_hour() > 0 ||
+                      (request.what_if.has_value() && request.what_if->price.has_value());
+  if (!request.goal.budget.has_value() || of_all) return absl::OkStatus();
+  const auto unknown = std::find_if(base.hosts.begin(), base.hosts.end(),
+                                    [](const HostEntry& host) { return !host.price_per_hour.has_value(); });
+  if (!base.hosts.empty() && unknown == base.hosts.end()) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      "--budget: what an hour on ", base.hosts.empty() ? "this machine" : unknown->host,
+      " costs is not known: give the price of all machines together by --set=price_per_hour=AMOUNT",
+      base.hosts.empty() ? "" : ", or that of each host by price= in the host file"));
+}
 
 absl::StatusOr<Request> ReadRequest(const Flags& flags) {
   Request request;
@@ -75,6 +92,9 @@ absl::StatusOr<Request> ReadRequest(const Flags& flags) {
     TETHYS_ASSIGN_OR_RETURN(request.what_if, ParseWhatIf(flags.GetAll("what_if")));
   }
   TETHYS_ASSIGN_OR_RETURN(request.base, LoadBaseJob(flags));
+  const absl::Status initial = CheckInitialValues(request.base.plan);
+  if (!initial.ok()) return WithPlace(initial, request.base.file, request.base.set);
+  TETHYS_RETURN_IF_ERROR(CheckBudget(request));
   if (!flags.Has("probe_epochs")) return request;
   if (request.what_if.has_value()) {
     return absl::InvalidArgumentError(
@@ -87,7 +107,7 @@ absl::StatusOr<Request> ReadRequest(const Flags& flags) {
   return request;
 }
 
-// The calibration that the user names, the one that was kept, or a new one, which is kept.
+// The calibration that the user names, the one that was kept, or a new one, which is kept where that works.
 absl::StatusOr<proto::Calibration> FindCalibration(const Flags& flags, const Request& request) {
   const BaseJob& base = request.base;
   TETHYS_ASSIGN_OR_RETURN(const ShapedJob local, ShapeJob(base, {"local", 1, 0}));
@@ -102,9 +122,10 @@ absl::StatusOr<proto::Calibration> FindCalibration(const Flags& flags, const Req
   PrintLine("nothing was calibrated for this build, model and machines, so that comes first");
   TETHYS_ASSIGN_OR_RETURN(const proto::Calibration made,
                           MeasureCalibration(flags, {.base = base, .seconds = request.seconds / 2}));
-  TETHYS_ASSIGN_OR_RETURN(const std::string path,
-                          KeptCalibrationPath(local.plan, local.machines, request.tls));
-  TETHYS_RETURN_IF_ERROR(WriteCalibration(path, made));
+  // The answer does not depend on keeping it, and a user of a container may have no home folder.
+  const absl::StatusOr<std::string> path = KeptCalibrationPath(local.plan, local.machines, request.tls);
+  const absl::Status stored = path.ok() ? WriteCalibration(*path, made) : path.status();
+  if (!stored.ok()) PrintLine(absl::StrCat("the calibration is not kept: ", stored.message()));
   return made;
 }
 
@@ -167,7 +188,7 @@ class Advising {
   // Rounds of brief runs in random order; those that are clearly slower leave.
   absl::Status Verify(Nanoseconds begin) {
     std::vector<int> alive = ToVerify(candidates_, request_.goal, request_.verify);
-    if (alive.size() < 2) return absl::OkStatus();
+    if (alive.empty()) return absl::OkStatus();
     std::vector<ShapedJob> jobs;
     for (const int index : alive) jobs.push_back(jobs_[index]);
     TETHYS_ASSIGN_OR_RETURN(const std::vector<Places> places, PlaceBriefly(flags_, jobs));
@@ -177,7 +198,7 @@ class Advising {
     std::map<int, const Places*> place_of;
     for (size_t i = 0; i < alive.size(); ++i) place_of[alive[i]] = &places[i];
     int runs = 0;
-    for (int round = 0; round < kRounds && alive.size() > 1; ++round) {
+    for (int round = 0; round < kRounds && (round == 0 || alive.size() > 1); ++round) {
       if (round > 0 && ToSeconds(clock_.Now() - begin) > request_.seconds) break;
       PrintLine(absl::StrCat("verifying ", PluralText(alive.size(), "candidate"), ", round ", round + 1));
       Shuffle(alive, round);
@@ -192,6 +213,8 @@ class Advising {
         candidate.measured.push_back(run.times.samples_per_second);
         best = std::max(best, Median(candidate.measured));
       }
+      // With a goal, the best may be a slow one that costs less.
+      if (request_.goal.deadline.has_value() || request_.goal.budget.has_value()) continue;
       alive.erase(std::remove_if(alive.begin(), alive.end(),
                                  [&](int index) { return IsSlower(candidates_[index], best); }),
                   alive.end());
@@ -300,7 +323,9 @@ Command AdviseCommand() {
                  "is chosen."},
             {.name = "budget",
              .value = "AMOUNT",
-             .help = "The whole run is to cost at most this, by the prices of the host file."},
+             .help =
+                 "The whole run is to cost at most this, by the job's price_per_hour or the prices of the "
+                 "host file."},
             {.name = "verify",
              .value = "N",
              .help = "The most candidates to verify by brief runs; 0: none. Default 6."},

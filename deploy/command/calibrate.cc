@@ -23,8 +23,12 @@ absl::StatusOr<std::string> PathFor(const Flags& flags, const BaseJob& base, boo
 int Calibrate(const Flags& flags) {
   absl::StatusOr<BaseJob> base = LoadBaseJob(flags);
   const absl::StatusOr<int64_t> seconds = flags.GetInteger("seconds", 40, 5, 3600);
-  const absl::Status read = base.ok() ? seconds.status() : base.status();
+  const absl::StatusOr<bool> tls = WantsTls(flags);
+  absl::Status read = base.ok() ? seconds.status() : base.status();
+  read.Update(tls.status());
   if (!read.ok()) return Fail("calibrate", read, kExitBadRequest);
+  const absl::StatusOr<std::string> path = PathFor(flags, *base, *tls);
+  if (!path.ok()) return Fail("calibrate", path.status(), kExitBadRequest);
   const MonotonicClock clock;
   const Nanoseconds begin = clock.Now();
   const CalibrationRequest request{.base = *base, .seconds = static_cast<double>(*seconds)};
@@ -34,8 +38,7 @@ int Calibrate(const Flags& flags) {
                 absl::IsInvalidArgument(measured.status()) ? kExitBadRequest : kExitFailed);
   }
   std::printf("\n%s", CalibrationText(*measured).c_str());
-  const absl::StatusOr<std::string> path = PathFor(flags, *base, measured->tls());
-  const absl::Status written = path.ok() ? WriteCalibration(*path, *measured) : path.status();
+  const absl::Status written = WriteCalibration(*path, *measured);
   if (!written.ok()) return Fail("calibrate", written, kExitFailed);
   std::printf("\nmeasured in %s; kept in %s\n", TimeText(ToSeconds(clock.Now() - begin)).c_str(),
               path->c_str());

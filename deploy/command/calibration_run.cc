@@ -84,6 +84,10 @@ absl::Status AddLinks(const BaseJob& base, const Flags& flags, const std::string
     add(from, to, link.speed->there);
     add(to, from, link.speed->back);
   }
+  if (!check.links.empty()) return absl::OkStatus();
+  for (const CheckedHost& host : check.hosts) {
+    if (!host.links.ok()) return Annotate(host.links, absl::StrCat("the links of ", host.host));
+  }
   return absl::OkStatus();
 }
 

@@ -37,7 +37,7 @@ absl::StatusOr<std::vector<Place>> PrepareUsed(const std::vector<HostEntry>& ent
     hosts.push_back({.target = {.host = entry.host, .user = entry.user, .port = entry.ssh_port},
                      .address = entry.address});
   }
-  signal(SIGPIPE, SIG_IGN);  // A write to a host that is gone then returns an error.
+  signal(SIGPIPE, SIG_IGN);   // A write to a host that is gone then returns an error.
   const InterruptsHeld held;  // Released when the folder has been removed.
   TETHYS_ASSIGN_OR_RETURN(const ScratchDirectory scratch, ScratchDirectory::Create());
   TETHYS_ASSIGN_OR_RETURN(std::vector<Place> prepared,

@@ -53,6 +53,7 @@ absl::StatusOr<Supposition> SupposeMachines(const Flags& flags, const proto::Job
 
 absl::StatusOr<std::string> SupposedReport(const Flags& flags, proto::JobPlan plan) {
   TETHYS_ASSIGN_OR_RETURN(const Supposition supposed, SupposeMachines(flags, plan));
+  if (supposed.price_here > 0) plan.mutable_job()->clear_price_per_hour();
   std::string report;
   JobMachines machines = MachinesHere(plan);
   if (supposed.hosts.empty()) {

@@ -6,7 +6,6 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "deploy/command/initial_values.h"
 #include "deploy/command/job_places.h"
 #include "deploy/command/job_run.h"
 #include "deploy/experiment/strategy_shapes.h"
@@ -64,12 +63,15 @@ absl::StatusOr<ShapedJob> ShapeJob(const BaseJob& base, const JobShape& shape) {
   shaped.overrides = shapes.shapes[0].overrides;
   shaped.overrides.push_back(absl::StrCat(
       "global_batch_size=", shape.global_batch > 0 ? shape.global_batch : base.plan.global_batch()));
+  const bool leases = shape.strategy == "ps_async" || shape.strategy == "ps_stale";
+  if (!leases && base.plan.job().max_restarts() > 0) shaped.overrides.emplace_back("max_restarts=0");
   std::vector<std::string> set = base.set;
   set.insert(set.end(), shaped.overrides.begin(), shaped.overrides.end());
   TETHYS_ASSIGN_OR_RETURN(proto::Job job, LoadJob(base.file, set));
   absl::StatusOr<proto::JobPlan> plan = PlanJob(job);
   if (!plan.ok()) return WithPlace(plan.status(), base.file, set);
   shaped.plan = *std::move(plan);
+  if (base.price_per_hour > 0) shaped.plan.mutable_job()->clear_price_per_hour();
   shaped.machines = MachinesHere(shaped.plan);
   shaped.machines.price_per_hour = base.price_per_hour;
   if (base.hosts.empty()) return shaped;

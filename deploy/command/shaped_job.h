@@ -25,13 +25,13 @@ struct BaseJob {
   proto::JobPlan plan;
   std::vector<HostEntry> hosts;  // Empty without a host file.
   int slots = 0;  // Of all hosts; on this machine its cores or the job's own processes, if these are more.
-  double price_per_hour = 0;  // Of this machine, if --what_if says it; 0: not known.
+  double price_per_hour = 0;  // Of each host, if --what_if says it, in place of the job's; 0: it does not.
 };
 absl::StatusOr<BaseJob> LoadBaseJob(const Flags& flags);
 // Replaces the hosts of `base`, at least one, by others, which need not exist.
 void UseHosts(const std::vector<HostEntry>& hosts, BaseJob& base);
 
-// The base job in one shape, on its machines.
+// The base job in one shape, on its machines; without max_restarts where no worker can be restarted.
 struct ShapedJob {
   JobShape shape;
   std::vector<std::string>

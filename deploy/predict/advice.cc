@@ -18,23 +18,33 @@ struct Rank {
   double value = 0;
 };
 
-Rank RankOf(const Candidate& candidate, const AdviceGoal& goal) {
+bool HasCost(const Candidate& candidate) { return candidate.cost() > 0; }
+
+// With a deadline, what counts within it is the cost, if that of all synchronous candidates is known.
+bool RanksByCost(const std::vector<Candidate>& candidates, const AdviceGoal& goal) {
+  return goal.deadline.has_value() &&
+         std::all_of(candidates.begin(), candidates.end(),
+                     [](const Candidate& one) { return !one.synchronous() || HasCost(one); });
+}
+
+Rank RankOf(const Candidate& candidate, const AdviceGoal& goal, bool by_cost) {
   Rank rank;
   const double time = candidate.total(), cost = candidate.cost();
   if (goal.deadline.has_value()) rank.excess += std::max(0.0, time / *goal.deadline - 1);
   if (goal.budget.has_value()) rank.excess += std::max(0.0, cost / *goal.budget - 1);
-  rank.value = goal.deadline.has_value() && cost > 0 ? cost : time;
+  rank.value = by_cost ? cost : time;
   return rank;
 }
 
 // Synchronous candidates, the best first.
 std::vector<int> Ranked(const std::vector<Candidate>& candidates, const AdviceGoal& goal) {
+  const bool by_cost = RanksByCost(candidates, goal);
   std::vector<int> order;
   for (size_t i = 0; i < candidates.size(); ++i) {
     if (candidates[i].synchronous()) order.push_back(static_cast<int>(i));
   }
   std::stable_sort(order.begin(), order.end(), [&](int a, int b) {
-    const Rank left = RankOf(candidates[a], goal), right = RankOf(candidates[b], goal);
+    const Rank left = RankOf(candidates[a], goal, by_cost), right = RankOf(candidates[b], goal, by_cost);
     return left.excess != right.excess ? left.excess < right.excess : left.value < right.value;
   });
   return order;
@@ -89,22 +99,28 @@ Advice Choose(const std::vector<Candidate>& candidates, const AdviceGoal& goal) 
   for (const int index : order) {
     if (!verified || !candidates[index].measured.empty()) eligible.push_back(index);
   }
+  const bool by_cost = RanksByCost(candidates, goal);
+  const auto rank_of = [&](int index) { return RankOf(candidates[index], goal, by_cost); };
+  if (rank_of(eligible[0]).excess > 0 && rank_of(order[0]).excess == 0) eligible = order;
   Advice advice;
   advice.best = eligible[0];
   const Candidate& best = candidates[advice.best];
-  advice.met = RankOf(best, goal).excess == 0;
+  advice.met = rank_of(advice.best).excess == 0;
   for (size_t i = 1; i < eligible.size(); ++i) {
     const Candidate& other = candidates[eligible[i]];
     if (advice.second < 0 && other.strategy != best.strategy) advice.second = eligible[i];
     const double noise = std::max({kSame, SpreadOf(best), SpreadOf(other)});
-    const Rank rank = RankOf(other, goal);
-    if (i == 1) advice.tied = rank.excess == 0 && rank.value < RankOf(best, goal).value * (1 + noise);
+    const Rank rank = rank_of(eligible[i]);
+    if (i == 1) advice.tied = rank.excess == 0 && rank.value < rank_of(advice.best).value * (1 + noise);
   }
   std::vector<int> by_time = eligible;
   std::stable_sort(by_time.begin(), by_time.end(),
                    [&](int a, int b) { return candidates[a].total() < candidates[b].total(); });
+  const bool priced =
+      std::any_of(by_time.begin(), by_time.end(), [&](int index) { return HasCost(candidates[index]); });
   double cheapest = -1;
   for (const int index : by_time) {
+    if (priced && !HasCost(candidates[index])) continue;
     const double cost = candidates[index].cost();
     if (cheapest >= 0 && cost >= cheapest) continue;
     advice.pareto.push_back(index);

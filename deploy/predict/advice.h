@@ -44,13 +44,14 @@ struct Advice {
   bool met = true;  // Whether it meets deadline and budget; false: it comes nearest.
   bool tied =
       false;  // Whether the second best differs by less than 3 %, or than what runs of one candidate do.
-  int second = -1;  // The best of another strategy; -1: there is none.
-  std::vector<int>
-      pareto;  // Synchronous candidates that none beats in both time and cost, by ascending time.
+  int second = -1;          // The best of another strategy; -1: there is none.
+  std::vector<int> pareto;  // Synchronous candidates that none beats in both time and cost, by ascending
+                            // time; without those of unknown cost, if any cost is known.
 };
-// The fastest within the budget or, with a deadline, the cheapest within it (without prices the fastest).
-// Verified candidates go before all others, because the best of many predictions is optimistic. `candidates`
-// holds at least one synchronous one.
+// The fastest within the budget or, with a deadline, the cheapest within it (the fastest, unless all costs
+// are known). Verified candidates go before all others, because the best of many predictions is optimistic;
+// but if none of them meets the goal and another is predicted to, that one is the best. `candidates` holds at
+// least one synchronous one.
 Advice Choose(const std::vector<Candidate>& candidates, const AdviceGoal& goal);
 
 // Workers or servers to consider: all numbers up to twice `fine` (at least 1), then steps that grow, and

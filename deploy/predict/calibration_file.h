@@ -30,7 +30,7 @@ std::string CalibrationPath(const std::string& home, const CalibrationKey& key);
 absl::Status WriteCalibration(const std::string& path, const proto::Calibration& calibration);
 
 // NotFound: there is no such file. DataLoss: the file is torn or is no calibration. OutOfRange: a value makes
-// no sense (negative, not finite). All name the path and what to do.
+// no sense (negative, above 1e18, or no number). All name the path and what to do.
 absl::StatusOr<proto::Calibration> ReadCalibration(const std::string& path);
 
 // FailedPrecondition: the calibration is of another build, of another model, or was made with connections

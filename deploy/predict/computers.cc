@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <set>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 
@@ -56,6 +58,12 @@ absl::StatusOr<JobComputers> JobComputers::Create(const JobMachines& machines,
                                                   const proto::Calibration& calibration) {
   JobComputers found(machines, calibration);
   found.of_host_.assign(machines.hosts.size(), -1);
+  std::set<std::string> linked;
+  for (const proto::LinkCalibration& link : calibration.link()) {
+    linked.insert(link.from());
+    linked.insert(link.to());
+  }
+  for (const std::string& host : machines.hosts) found.linked_.push_back(linked.count(host) > 0 ? 1 : 0);
   std::map<const proto::ComputerCalibration*, int> index;
   const auto place = [&](int host, int JobComputer::*count) -> absl::Status {
     if (found.of_host_[host] < 0) {
@@ -110,8 +118,11 @@ const proto::LinkCalibration* JobComputers::FindLink(const std::string& from, co
 
 absl::StatusOr<LinkOffer> JobComputers::LinkOf(int host, const std::vector<int>& peers) const {
   LinkOffer offer;
+  bool unlinked = false;
   for (const int peer : peers) {
     if (peer == host) continue;
+    // The same links stand for those to any peer that has none; --what_if may suppose thousands.
+    if (linked_[peer] == 0 && std::exchange(unlinked, true)) continue;
     for (const auto& [from, to] : {std::pair{host, peer}, {peer, host}}) {
       const proto::LinkCalibration* link = FindLink(machines_->hosts[from], machines_->hosts[to]);
       if (link == nullptr) {

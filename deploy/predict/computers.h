@@ -60,6 +60,7 @@ class JobComputers {
   const proto::Calibration* calibration_;
   std::vector<JobComputer> computers_;
   std::vector<int> of_host_;  // By host; -1: runs nothing of the job.
+  std::vector<char> linked_;  // By host: whether the calibration names a link of it.
   std::vector<int> used_hosts_;
 };
 

@@ -19,7 +19,7 @@ struct JobMachines {
   std::vector<int> workers;        // By worker: the index of its host.
   std::vector<int> servers;        // By server.
   int chief = 0;
-  double price_per_hour = 0;  // Of all used hosts; 0: not known.
+  double price_per_hour = 0;  // Of all used hosts, where the job has no price; 0: not known.
   bool on_loopback = false;   // All processes run here and listen on 127.0.0.1.
 };
 

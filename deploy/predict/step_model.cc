@@ -169,8 +169,8 @@ void AddRun(const proto::JobPlan& plan, const JobMachines& machines, const proto
   Set(per_update / step, half, *prediction.mutable_samples_per_second());
   if (startup > 0) Set(startup, half, *prediction.mutable_startup());
   Set(first, half, *prediction.mutable_first_iteration());
-  if (machines.price_per_hour > 0)
-    Set(total * machines.price_per_hour / 3600, half, *prediction.mutable_cost());
+  const double price = job.price_per_hour() > 0 ? job.price_per_hour() : machines.price_per_hour;
+  if (price > 0) Set(total * price / 3600, half, *prediction.mutable_cost());
 }
 
 // Steps and staleness of a job that holds leases. Returns the seconds of a step.

@@ -45,6 +45,9 @@ def judge(tethys, place, other_rates):
         for _, *shape, rate, _ in cluster.runs(cluster.batches[0], all_shapes(cluster.machines)):
             rates.setdefault(tuple(shape), []).append(rate)
         mean = {shape: sum(of_shape) / len(of_shape) for shape, of_shape in rates.items()}
+        if advised not in mean:
+            print(f"{cluster.name}: advised {advised}, which did not run, or others used the CPU meanwhile\n", flush=True)
+            return False
         best = max(mean, key=mean.get)
         lost = 1 - mean[advised] / mean[best]
         print(f"{cluster.name}: advised {advised} in {seconds:.0f} s, {mean[advised]:.0f} samples/s; measured best {best}, "

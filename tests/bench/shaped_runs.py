@@ -97,7 +97,7 @@ class ShapedRuns:
         """Runs each shape once, and those near the fastest a second time. Returns rows [batch, strategy, workers,
         servers, samples a second, share of others' CPU]."""
         first = self.run_each(batch, chosen)
-        near = NEAR_THE_FASTEST * max(row[4] for row in first)
+        near = NEAR_THE_FASTEST * max((row[4] for row in first), default=0)
         return first + self.run_each(batch, [tuple(row[1:4]) for row in first if row[4] >= near])
 
     def run_each(self, batch, chosen):

@@ -135,13 +135,28 @@ class CalibrateTest(FolderTest):
             self.assertIn(message, output)
 
         # Nothing is that fast; the answer names what comes nearest.
-        status, output = self.tethys(*advise, "--deadline=1s", "--verify=0", "--set=epochs=100000")
+        status, output = self.tethys(*advise, "--deadline=1s", "--verify=0", "--set=epochs=100000",
+                                     "--set=strategy.parameter_server.consistency=asynchronous",
+                                     "--set=max_restarts=2")
         self.assertEqual(status, 0, output)
         self.assertIn("Nothing meets the deadline of 1 s;", output)
         for flag, message in (("--deadline=soon", "30s or 30m or 30h"), ("--budget=-1", "an amount above 0")):
             status, output = self.tethys(*advise, "--verify=0", flag)
             self.assertNotEqual(status, 0, output)
             self.assertIn(message, output)
+
+        # A budget needs a price, and one candidate is verified if one is to be.
+        status, output = self.tethys(*advise, "--verify=0", "--budget=5")
+        self.assertEqual(status, 2, output)
+        self.assertIn("what an hour on this machine costs is not known", output)
+        status, output = self.tethys(*advise, "--verify=1", "--budget=5", "--set=price_per_hour=1")
+        self.assertEqual(status, 0, output)
+        self.assertRegex(output.replace("\n", " "), r" Run .* for the whole job, cost .*, measured in brief runs\)")
+
+        # What train refuses is refused before anything is measured.
+        status, output = self.tethys(*advise, "--set=initial.checkpoint=no-run")
+        self.assertEqual(status, 2, output)
+        self.assertIn("no-run", output)
 
         status, output = self.tethys("advise", self.job, "--calibration=missing.json")
         self.assertNotEqual(status, 0, output)

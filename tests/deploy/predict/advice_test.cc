@@ -72,6 +72,29 @@ TEST(AdviceTest, WhatComesNearestIsNamedWhereNothingMeetsTheGoal) {
   EXPECT_EQ(Choose(candidates, {.deadline = {}, .budget = 1}).best, 0);
 }
 
+TEST(AdviceTest, UnknownCostIsNeitherLowNorComparedWithTime) {
+  std::vector<Candidate> candidates = {Of("local", 1, 100, 100), Of("mirrored", 4, 300)};
+  const Advice advice = Choose(candidates, {.deadline = 20, .budget = {}});
+  EXPECT_EQ(advice.best, 1);
+  EXPECT_THAT(advice.pareto, ElementsAre(0));
+  candidates[0] = Of("local", 1, 100, 0.1);  // Its cost is a smaller number than the other's time.
+  EXPECT_EQ(Choose(candidates, {.deadline = 20, .budget = {}}).best, 1);
+  candidates[1] = Of("mirrored", 4, 300, 4);
+  EXPECT_EQ(Choose(candidates, {.deadline = 20, .budget = {}}).best, 0);
+}
+
+TEST(AdviceTest, PredictionMeetsTheGoalWhereNoMeasurementDoes) {
+  std::vector<Candidate> candidates = {Of("local", 1, 100, 1), Of("mirrored", 2, 190, 2),
+                                       Of("mirrored", 4, 300, 4)};
+  candidates[0].measured = {95};
+  candidates[1].measured = {130};
+  const Advice advice = Choose(candidates, {.deadline = 6.5, .budget = {}});
+  EXPECT_EQ(advice.best, 2);
+  EXPECT_TRUE(advice.met);
+  EXPECT_EQ(Choose(candidates, {.deadline = 9, .budget = {}}).best, 1);
+  EXPECT_EQ(Choose(candidates, {.deadline = 2, .budget = {}}).best, 1);  // Nothing meets it.
+}
+
 TEST(AdviceTest, EachStrategysBestIsVerifiedFirst) {
   const std::vector<Candidate> candidates = {Of("local", 1, 100),    Of("mirrored", 4, 300),
                                              Of("mirrored", 3, 295), Of("ps_sync", 3, 200),

@@ -66,6 +66,11 @@ TEST_F(CalibrationFileTest, NumberWithoutMeaningIsNamed) {
   const absl::Status status = ReadCalibration(path_).status();
   EXPECT_TRUE(absl::IsOutOfRange(status));
   EXPECT_THAT(std::string(status.message()), HasSubstr("LinkCalibration.bytes_per_second is -1"));
+  calibration = SmallHosts();
+  calibration.mutable_overheads()->set_join(1e300);
+  ASSERT_TRUE(WriteCalibration(path_, calibration).ok());
+  EXPECT_THAT(std::string(ReadCalibration(path_).status().message()),
+              HasSubstr("Overheads.join is 1e+300; it must lie between 0 and 1e+18"));
 }
 
 TEST(AgeTextTest, NamesTheLargestUnit) {

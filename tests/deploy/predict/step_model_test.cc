@@ -150,6 +150,18 @@ TEST(StepModelTest, RunIsEpochsAndOverheads) {
   EXPECT_NEAR(prediction.total().value(), 2 + 5 * prediction.epoch().value(), 1e-9);
 }
 
+TEST(StepModelTest, PriceOfTheJobGoesBeforeThatOfTheHosts) {
+  proto::JobPlan plan = PlanFor({.workers = 1});
+  JobMachines machines = OneEach({.workers = 1});
+  EXPECT_FALSE(Predict(plan, machines, SmallHosts())->has_cost());
+  machines.price_per_hour = 2;
+  const proto::Prediction by_hosts = *Predict(plan, machines, SmallHosts());
+  EXPECT_NEAR(by_hosts.cost().value(), 2 * by_hosts.total().value() / 3600, 1e-9);
+  plan.mutable_job()->set_price_per_hour(3);
+  const proto::Prediction by_job = *Predict(plan, machines, SmallHosts());
+  EXPECT_NEAR(by_job.cost().value(), 3 * by_job.total().value() / 3600, 1e-9);
+}
+
 TEST(StepModelTest, HostWithoutCalibrationIsNamed) {
   JobMachines machines = OneEach({.workers = 1});
   machines.hosts[0] = "stranger";

@@ -1,0 +1,61 @@
+#include "deploy/command/advice_text.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "absl/strings/str_replace.h"
+
+namespace tethys {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+// A run of `seconds`, whose step has these parts beside computing.
+Candidate Of(int workers, double seconds, double cost,
+             const std::vector<std::pair<std::string, double>>& parts = {}) {
+  Candidate candidate{.strategy = "mirrored", .workers = workers, .servers = 0, .prediction = {}};
+  candidate.prediction.mutable_total()->set_value(seconds);
+  candidate.prediction.mutable_samples_per_second()->set_value(1000 / seconds);
+  if (cost > 0) candidate.prediction.mutable_cost()->set_value(cost);
+  candidate.prediction.add_bound()->set_resource("compute on host0");
+  for (const auto& [resource, share] : parts) {
+    proto::Bound& bound = *candidate.prediction.add_bound();
+    bound.set_resource(resource);
+    bound.set_share(share);
+  }
+  return candidate;
+}
+
+// On one line.
+std::string TextOf(const std::vector<Candidate>& candidates, const AdviceGoal& goal = {}) {
+  const std::string text = AdviceText(candidates, Choose(candidates, goal), goal, {});
+  return absl::StrReplaceAll(text, {{"\n", " "}});
+}
+
+TEST(AdviceTextTest, PartOfTheExchangeIsNamedBesidesComputing) {
+  EXPECT_THAT(
+      TextOf({Of(2, 10, 0, {{"overhead", 0.3}, {"link of host0", 0.2}})}),
+      HasSubstr("Besides computing, most would change with the link of host0: it accounts for 20 % of a "
+                "step, so one twice as fast would save up to 10 %."));
+  const std::string overhead = TextOf({Of(2, 10, 0, {{"overhead", 0.3}, {"link of host0", 0.02}})});
+  EXPECT_THAT(overhead, HasSubstr("Of a step, 30 % are overhead"));
+  EXPECT_THAT(overhead, Not(HasSubstr("most would change")));
+}
+
+TEST(AdviceTextTest, ChosenCandidateIsInTheTableWhereManyAreFaster) {
+  std::vector<Candidate> candidates;
+  for (int workers = 12; workers > 1; --workers) candidates.push_back(Of(workers, 100 - workers, workers));
+  const std::string text = TextOf(candidates, {.deadline = 1000, .budget = {}});
+  EXPECT_THAT(text, HasSubstr("Run mirrored, 2 workers"));
+  EXPECT_THAT(text, HasSubstr(" mirrored        2 "));
+  EXPECT_THAT(text, Not(HasSubstr(" mirrored        3 ")));
+}
+
+TEST(AdviceTextTest, EqualPredictionsAreNotCalledRuns) {
+  EXPECT_THAT(TextOf({Of(2, 10, 0), Of(3, 10, 0)}),
+              HasSubstr("By its prediction, the next candidate is equally good."));
+}
+
+}  // namespace
+}  // namespace tethys
