@@ -1,6 +1,7 @@
 #include "deploy/study/written_study.h"
 
 #include <algorithm>
+#include <cmath>
 #include <filesystem>
 #include <set>
 #include <utility>
@@ -21,6 +22,8 @@ using Choices = google::protobuf::RepeatedPtrField<proto::StudyChoice>;
 
 constexpr int64_t kMaxStudyBytes = 1 << 20;
 constexpr int64_t kMaxCells = 10000;
+constexpr int kMostRepeats = 1000;
+constexpr double kMostPrice = 1e9;  // As of a job's price_per_hour.
 
 std::string DidYouMean(const std::string& word, const std::vector<std::string>& known) {
   const std::string nearest = NearestName(word, known);
@@ -121,6 +124,9 @@ absl::Status CheckReferences(const WrittenStudy& written) {
   }
   for (int i = 0; i < study.claim_size(); ++i) {
     const std::string place = written.PlaceOf({{"claim", i}});
+    if (study.claim(i).more().empty() || study.claim(i).less().empty()) {
+      return WrongStudy(place, "the claim compares nothing: add more { ... } and less { ... }");
+    }
     TETHYS_RETURN_IF_ERROR(CheckChoices(study, study.claim(i).more(), place));
     TETHYS_RETURN_IF_ERROR(CheckChoices(study, study.claim(i).less(), place));
     TETHYS_RETURN_IF_ERROR(CheckMeasure(study.claim(i).measure(), place));
@@ -128,10 +134,16 @@ absl::Status CheckReferences(const WrittenStudy& written) {
   return absl::OkStatus();
 }
 
+absl::Status CheckPrice(double price, const std::string& place) {
+  if (price >= 0 && price <= kMostPrice) return absl::OkStatus();
+  return WrongStudy(place, absl::StrCat("price_per_hour is ", price, ": must be from 0 to ", kMostPrice));
+}
+
 absl::Status CheckNumbers(const WrittenStudy& written) {
   const proto::Study& study = written.study();
-  if (study.repeats() < 0 || study.repeats() > 1000) {
-    return WrongStudy(written.PlaceOf({{"repeats", -1}}), "repeats must be from 1 to 1000");
+  if (study.repeats() < 0 || study.repeats() > kMostRepeats) {
+    return WrongStudy(written.PlaceOf({{"repeats", -1}}),
+                      absl::StrCat("repeats must be from 1 to ", kMostRepeats));
   }
   if (!(study.max_others_cpu() >= 0 && study.max_others_cpu() <= 1)) {
     return WrongStudy(written.PlaceOf({{"max_others_cpu", -1}}),
@@ -139,6 +151,23 @@ absl::Status CheckNumbers(const WrittenStudy& written) {
   }
   if (!(study.until() >= 0 && study.until() <= 1)) {
     return WrongStudy(written.PlaceOf({{"until", -1}}), "until must be a share from 0 to 1, such as 0.05");
+  }
+  if (study.most_repeats() < 0 || study.most_repeats() > kMostRepeats) {
+    return WrongStudy(written.PlaceOf({{"most_repeats", -1}}),
+                      absl::StrCat("most_repeats must be from 1 to ", kMostRepeats));
+  }
+  for (int i = 0; i < study.price_size(); ++i) {
+    TETHYS_RETURN_IF_ERROR(CheckPrice(study.price(i).price_per_hour(), written.PlaceOf({{"price", i}})));
+  }
+  for (int f = 0; f < study.factor_size(); ++f) {
+    for (int l = 0; l < study.factor(f).level_size(); ++l) {
+      TETHYS_RETURN_IF_ERROR(CheckPrice(study.factor(f).level(l).price_per_hour(),
+                                        written.PlaceOf({{"factor", f}, {"level", l}})));
+    }
+  }
+  for (int i = 0; i < study.published_size(); ++i) {
+    if (std::isfinite(study.published(i).value())) continue;
+    return WrongStudy(written.PlaceOf({{"published", i}}), "the published value must be finite");
   }
   return absl::OkStatus();
 }

@@ -213,7 +213,7 @@ class MachineSweep {
     curve_.set_largest_batch(std::max(found.fits, measured));
     if (!found.exact()) {
       curve_.set_largest_untried(
-          absl::StrCat("time was over after ", PluralText(found.tries, "try"),
+          absl::StrCat("time was over after ", PluralText(found.tries, "attempt"),
                        found.too_large > 0 ? absl::StrCat("; batch ", found.too_large, " did not fit") : ""));
     }
     return absl::OkStatus();

@@ -123,6 +123,25 @@ TEST_F(StudyFileTest, ReferencesToUnknownNamesAreRefused) {
               HasSubstr("no measure 'acuracy'"));
 }
 
+TEST_F(StudyFileTest, NumbersWithoutMeaningAreRefused) {
+  const std::string base = absl::StrCat("job: \"job.textproto\"", kFactors);
+  EXPECT_THAT(Refusal(base + "price { kind: \"a\" price_per_hour: -1 }"),
+              HasSubstr("price_per_hour is -1: must be from 0 to 1e+09"));
+  EXPECT_THAT(Refusal(base + "price { price_per_hour: nan }"), HasSubstr("must be from 0"));
+  EXPECT_THAT(Refusal(base + "factor { name: \"a\"\n level { label: \"x\" price_per_hour: inf } }"),
+              AllOf(StartsWith("s.textproto:"), HasSubstr("price_per_hour is inf")));
+  EXPECT_THAT(Refusal(base + "published { measure: \"training_seconds\" value: inf }"),
+              HasSubstr("must be finite"));
+  EXPECT_THAT(Refusal(base + "most_repeats: -1"), HasSubstr("most_repeats must be"));
+}
+
+TEST_F(StudyFileTest, ClaimWithoutTwoSidesIsRefused) {
+  EXPECT_THAT(Refusal(absl::StrCat("job: \"job.textproto\"", kFactors,
+                                   "claim { measure: \"training_seconds\" more { factor: \"batch\" level: "
+                                   "\"8\" } }")),
+              HasSubstr("the claim compares nothing"));
+}
+
 TEST_F(StudyFileTest, CombinationsWithOneJobAreRefused) {
   EXPECT_THAT(
       Refusal("job: \"job.textproto\" factor { name: \"a\" level { label: \"x\" } level { label: \"y\" } }"),
