@@ -88,7 +88,7 @@ std::string Sentence(const std::vector<Candidate>& candidates, const Advice& adv
         bound->resource(), 100 * bound->share(), 50 * bound->share());
   } else if (const double overhead = ShareOf(best, kOverhead); overhead > kShownShare) {
     absl::StrAppendFormat(&text,
-                          "Of a step, %.0f %% are overhead, which neither links nor faster computing change; "
+                          "Of a step, %.0f %% are overhead, which the model takes for constant; "
                           "computing accounts for nearly all of the rest.",
                           100 * overhead);
   } else {
