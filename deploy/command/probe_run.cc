@@ -10,6 +10,7 @@
 #include "deploy/command/job_run.h"
 #include "deploy/predict/loss_curve.h"
 #include "deploy/process/scratch_directory.h"
+#include "deploy/process/signal_source.h"
 #include "deploy/report/time_to_accuracy.h"
 #include "deploy/text.h"
 #include "runtime/base/file.h"
@@ -182,16 +183,23 @@ absl::StatusOr<std::string> RunProbes(const Flags& flags, const std::vector<Shap
     shortened.push_back(std::move(one));
   }
   TETHYS_ASSIGN_OR_RETURN(const std::vector<Places> places, PlaceJobs(flags, shortened));
+  std::vector<proto::JobPlan> plans;  // Made before interrupts are held, because that reads all data.
+  for (size_t i = 0; i < jobs.size(); ++i) {
+    TETHYS_ASSIGN_OR_RETURN(proto::JobPlan plan, PrepareJob(shortened[i]));
+    *plan.mutable_worker_device() = jobs[i].plan.worker_device();
+    plans.push_back(std::move(plan));
+  }
+  // Released when the folder has been removed, so an interrupt leaves nothing behind.
+  const InterruptsHeld held;
   TETHYS_ASSIGN_OR_RETURN(const ScratchDirectory scratch, ScratchDirectory::Create());
   std::vector<absl::StatusOr<Probe>> probes;
   for (size_t i = 0; i < jobs.size(); ++i) {
     const std::string name = ShapeText(jobs[i].shape);
     PrintLine(absl::StrCat("probing ", name, " for ", PluralText(epochs, "epoch")));
     const std::string run_dir = absl::StrCat(scratch.path(), "/probe-", i);
-    TETHYS_ASSIGN_OR_RETURN(proto::JobPlan plan, PrepareJob(shortened[i]));
-    *plan.mutable_worker_device() = jobs[i].plan.worker_device();
     const std::string what = absl::StrCat("the probe of ", name);
-    const absl::Status ran = RunQuietly(what, plan, places[i], run_dir, flags.GetAll("cuda_library_path"));
+    const absl::Status ran =
+        RunQuietly(what, plans[i], places[i], run_dir, flags.GetAll("cuda_library_path"));
     absl::StatusOr<Probe> probe = ran.ok() ? ReadProbe(run_dir, epochs, what) : ran;
     if (!probe.ok() && (i == 0 || absl::IsCancelled(ran))) return probe.status();
     probes.push_back(std::move(probe));
