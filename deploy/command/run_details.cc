@@ -100,9 +100,13 @@ std::string ProgressText(const RunDetails& run) {
   if (!run.progress.has_value())
     return run.listed.state == RunState::kRunning ? "has not begun to train" : "";
   const proto::Progress& progress = *run.progress;
-  std::string text = absl::StrCat("epoch ", progress.epoch() + 1);
-  if (run.job.has_value() && run.job->epochs() > 0) absl::StrAppend(&text, " of ", run.job->epochs());
-  if (progress.epoch_samples() > 0) {
+  const int64_t epochs = run.job.has_value() ? run.job->epochs() : 0;
+  const bool trained = epochs > 0 && progress.epoch() >= epochs;  // Test and last checkpoint follow.
+  std::string text = absl::StrCat("epoch ", trained ? epochs : progress.epoch() + 1);
+  if (epochs > 0) absl::StrAppend(&text, " of ", epochs);
+  if (trained) {
+    absl::StrAppend(&text, ", all of it");
+  } else if (progress.epoch_samples() > 0) {
     const double share = static_cast<double>(progress.epoch_samples_done()) / progress.epoch_samples();
     absl::StrAppendFormat(&text, ", %.0f %% of it", 100 * share);
   }

@@ -55,11 +55,6 @@ class AddressFile {
   ino_t inode_;
 };
 
-absl::Status ServeUntilInterrupt(LiveServer& server) {
-  SignalSource signals;
-  return server.Serve(signals.fd());
-}
-
 absl::StatusOr<std::unique_ptr<LiveServer>> Prepare(const Flags& flags, const std::string& token) {
   if (flags.arguments().empty())
     return absl::InvalidArgumentError("RUN_DIR is missing, for example: tethys watch runs/NAME");
@@ -78,6 +73,7 @@ int Watch(const Flags& flags) {
   const absl::StatusOr<std::unique_ptr<LiveServer>> server = Prepare(flags, token);
   if (!server.ok()) return Fail("watch", server.status(), kExitBadRequest);
   setpriority(PRIO_PROCESS, 0, kNiceness);
+  const SignalSource signals;  // Before the file, which an interrupt must remove.
   const std::string address = absl::StrCat("http://127.0.0.1:", (*server)->port(), "/?token=", token);
   const absl::StatusOr<AddressFile> file = AddressFile::Create(flags.arguments()[0] + "/watch.url", address);
   if (!file.ok())
@@ -89,7 +85,7 @@ int Watch(const Flags& flags) {
   }
   std::fputs(lines.c_str(), stdout);
   std::fflush(stdout);
-  const absl::Status served = ServeUntilInterrupt(**server);
+  const absl::Status served = (*server)->Serve(signals.fd());
   if (file.ok()) file->Remove();
   return served.ok() ? kExitSuccess : Fail("watch", served, kExitFailed);
 }

@@ -147,12 +147,14 @@ class ProgressDisplay final : public ProgressListener {
 
 std::string LiveLine(const proto::Progress& progress, int64_t epochs, int columns,
                      const absl::optional<proto::Estimate>& interval) {
-  const double share = progress.epoch_samples() > 0
+  const bool trained = epochs > 0 && progress.epoch() >= epochs;  // Test and last checkpoint follow.
+  const double share = trained ? 1
+                       : progress.epoch_samples() > 0
                            ? std::clamp(static_cast<double>(progress.epoch_samples_done()) /
                                             static_cast<double>(progress.epoch_samples()),
                                         0.0, 1.0)
                            : 0;
-  const std::string epoch = EpochText(progress.epoch(), epochs);
+  const std::string epoch = EpochText(trained ? epochs - 1 : progress.epoch(), epochs);
   const std::string percent = absl::StrFormat("%3d %%", static_cast<int>(share * 100));
   const std::string with_bar = absl::StrCat(epoch, " ", Bar(share, kBarWidth), " ", percent);
   const std::string with_short_bar = absl::StrCat(epoch, " ", Bar(share, kShortBarWidth), " ", percent);

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "absl/strings/str_replace.h"
 #include "deploy/live/live_state.h"
 
@@ -16,7 +17,7 @@ constexpr double kFirstBucketSeconds = 100e-6;  // As in proto::Pulse.
 std::string Number(double value) {
   if (std::isnan(value)) return "NaN";
   if (std::isinf(value)) return value > 0 ? "+Inf" : "-Inf";
-  return absl::StrCat(value);
+  return absl::StrFormat("%.15g", value);  // Counters grow beyond six digits, and their rates must not jump.
 }
 
 using Labels = std::vector<std::pair<std::string, std::string>>;

@@ -28,9 +28,8 @@ std::string JsonLine(const proto::ProgressEvent& event) {
   return line + "\n";
 }
 
-bool IsFrequent(absl::string_view line) {
-  return absl::StartsWith(line, "{\"pulse\"") || absl::StartsWith(line, "{\"progress\"");
-}
+bool IsPulse(absl::string_view line) { return absl::StartsWith(line, "{\"pulse\""); }
+bool IsProgress(absl::string_view line) { return absl::StartsWith(line, "{\"progress\""); }
 
 // Leaves out every second line of those before `kept` for which `which` holds. Returns the bytes left out.
 template <typename Which>
@@ -62,7 +61,9 @@ std::string ThinLines(absl::string_view text, int64_t most) {
   while (kept > 0 && newest < most / 4) newest += static_cast<int64_t>(lines[--kept].size()) + 1;
   const auto any = [](absl::string_view) { return true; };
   while (bytes > most) {
-    int64_t left_out = LeaveOutEverySecond(lines, kept, IsFrequent);
+    // One kind after the other: they usually alternate, so every second of both would be all of one.
+    int64_t left_out = LeaveOutEverySecond(lines, kept, IsPulse);
+    left_out += LeaveOutEverySecond(lines, kept, IsProgress);
     if (left_out == 0) left_out = LeaveOutEverySecond(lines, kept, any);
     if (left_out == 0) break;
     bytes -= left_out;
@@ -94,8 +95,10 @@ absl::Status ProgressFile::Add(const proto::ProgressEvent& event) {
     TETHYS_RETURN_IF_ERROR(Write(progress));
   }
   if (event.note().size() <= kMostNoteBytes) return Write(event);
+  size_t size = kMostNoteBytes;
+  while (size > 0 && (event.note()[size] & 0xc0) == 0x80) --size;  // No part of a character in UTF-8.
   proto::ProgressEvent shortened;
-  shortened.set_note(event.note().substr(0, kMostNoteBytes));
+  shortened.set_note(event.note().substr(0, size));
   return Write(shortened);
 }
 

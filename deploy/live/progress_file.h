@@ -3,8 +3,8 @@
 // afterwards. Blocking on a local file; thread-compatible.
 //
 // The file is bounded: beyond kMostBytes it is replaced by a thinned one. The newest lines stay as they are,
-// and of the older ones every second pulse and progress is left out, so a long run keeps its whole course and
-// its present in full. A reader notices the replacement and starts again.
+// and of the older ones every second pulse and every second progress are left out, so a long run keeps its
+// whole course and its present in full. A reader notices the replacement and starts again.
 #ifndef TETHYS_DEPLOY_LIVE_PROGRESS_FILE_H_
 #define TETHYS_DEPLOY_LIVE_PROGRESS_FILE_H_
 
@@ -22,9 +22,9 @@ namespace tethys {
 
 extern const char kProgressFile[];  // The file's name in the run directory.
 
-// Returns at most about `most` bytes of `lines`: leaves out every second pulse and progress that begins
-// before the last `most` / 4 bytes, again and again, then every second of the other events there, and at last
-// lines at the beginning. Pure.
+// Returns at most about `most` bytes of `lines`: leaves out every second pulse and every second progress that
+// begin before the last `most` / 4 bytes, again and again, then every second of the other events there, and
+// at last lines at the beginning. Pure.
 std::string ThinLines(absl::string_view lines, int64_t most);
 
 class ProgressFile {

@@ -83,6 +83,12 @@ TEST_F(RunDetailsTest, RunningRunHasLauncherAndProgressOfThisAttempt) {
   add(pulse);
   EXPECT_THAT(Text(), AllOf(HasSubstr("running, by process "), HasSubstr("epoch 2 of 5, 40 % of it"),
                             HasSubstr("about 1:05 left"), HasSubstr("slave4")));
+  progress.mutable_progress()->Clear();
+  progress.mutable_progress()->set_epoch(5);
+  progress.mutable_progress()->set_epoch_samples(100);
+  add(progress);
+  add(pulse);
+  EXPECT_THAT(Text(), HasSubstr("epoch 5 of 5, all of it")) << "it makes no sixth epoch";
   add(listening);
   EXPECT_THAT(Text(), AllOf(HasSubstr("has not begun to train"), Not(HasSubstr("slave4"))));
 }

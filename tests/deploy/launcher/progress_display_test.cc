@@ -106,6 +106,12 @@ TEST(ProgressDisplayTest, LiveLineHasNoNumbersBeforeTheFirstSample) {
   EXPECT_EQ(LiveLine(proto::Progress(), 0, 40), "epoch 1 [--------------------]   0 %");
 }
 
+TEST(ProgressDisplayTest, LiveLineAfterTheLastEpochShowsItWhole) {
+  proto::Progress progress;
+  progress.set_epoch(25);
+  EXPECT_EQ(LiveLine(progress, 25, 40), "epoch 25/25 [####################] 100 %");
+}
+
 TEST(ProgressDisplayTest, LiveLineStaysInBoundsForImpossibleNumbers) {
   proto::Progress progress = SomeProgress();
   progress.set_epoch_samples_done(90000);

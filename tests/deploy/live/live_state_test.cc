@@ -166,5 +166,14 @@ TEST_F(LiveStateTest, MetricsHaveCumulativeBucketsAndEscapedLabels) {
   EXPECT_THAT(text, ::testing::EndsWith("\n# EOF\n"));
 }
 
+TEST_F(LiveStateTest, MetricsHaveAllDigitsOfCounters) {
+  proto::LiveState state;
+  state.mutable_progress()->set_step(123456789);
+  state.mutable_progress()->set_loss(0.1);
+  const std::string text = OpenMetricsText(state);
+  EXPECT_THAT(text, HasSubstr("tethys_steps_total{job=\"\"} 123456789\n"));
+  EXPECT_THAT(text, HasSubstr("tethys_loss{job=\"\"} 0.1\n"));
+}
+
 }  // namespace
 }  // namespace tethys

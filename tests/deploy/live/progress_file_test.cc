@@ -127,6 +127,13 @@ TEST_F(ProgressFileTest, FileStaysBoundedAndKeepsItsBeginningAndItsEnd) {
   EXPECT_EQ(words[words.size() - 2], "pulse 4999");
 }
 
+TEST_F(ProgressFileTest, LongNoteIsCutBetweenCharacters) {
+  const std::string part(1023, 'a');
+  auto file = *ProgressFile::Open(directory());
+  ASSERT_TRUE(file->Add(Note(part + "\u00e9\u00e9")).ok());
+  EXPECT_THAT(Read(), ElementsAre("restart", "note " + part));
+}
+
 struct Words final : ProgressListener {
   void OnEvent(const proto::ProgressEvent& event) override { words.push_back(event.note()); }
   void OnLogLine(const std::string& line) override { words.push_back(line); }
@@ -157,6 +164,18 @@ TEST(ThinLinesTest, RareEventsOutliveFrequentOnes) {
   const std::string thinned = ThinLines(lines, 600);
   EXPECT_LE(thinned.size(), 600);
   EXPECT_EQ(std::vector<std::string>(absl::StrSplit(thinned, "epoch")).size(), 11);
+}
+
+TEST(ThinLinesTest, AlternatingPulsesAndProgressAreKeptAlike) {
+  std::string lines;
+  for (int i = 0; i < 400; ++i) absl::StrAppend(&lines, "{\"progress\":{}}\n{\"pulse\":{}}\n");
+  for (const std::string& begin : {std::string(), std::string("{\"pulse\":{}}\n")}) {
+    const std::string thinned = ThinLines(begin + lines, 3000);
+    EXPECT_LE(thinned.size(), 3000);
+    const std::string older = thinned.substr(0, 1300);
+    EXPECT_GT(std::vector<std::string>(absl::StrSplit(older, "progress")).size(), 30);
+    EXPECT_GT(std::vector<std::string>(absl::StrSplit(older, "pulse")).size(), 30);
+  }
 }
 
 TEST(ThinLinesTest, LinesThatAreAllRareAreThinnedToo) {
