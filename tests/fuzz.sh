@@ -29,8 +29,9 @@ install_missing "${BUILD_PACKAGES[@]}" "${TEST_PACKAGES[@]}" "${LINT_PACKAGES[@]
 cmake --preset fuzz
 cmake --build --preset fuzz --target "${targets[@]/%/_fuzz}"
 
-# Memory limits in MB: 64 per allocation, 256 in all, including freed memory that AddressSanitizer keeps.
-limits=(-rss_limit_mb=256 -malloc_limit_mb=64 -timeout=25 -max_len=4096)
+# Memory limits in MB: 64 per allocation, 256 in all, including freed memory that AddressSanitizer keeps. Inputs are up to
+# 16 KiB long, beyond the 8 KiB that a request to the live view may have.
+limits=(-rss_limit_mb=256 -malloc_limit_mb=64 -timeout=25 -max_len=16384)
 export ASAN_OPTIONS=quarantine_size_mb=8:allocator_may_return_null=1
 # The folder for temporary files of targets, which stay behind if a target ends early.
 TEST_TMPDIR=$(mktemp -d)/
