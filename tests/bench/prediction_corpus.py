@@ -18,11 +18,12 @@ import os
 import random
 import sys
 
-from shaped_runs import ShapedRuns, all_shapes, why_not
+from shaped_runs import ShapedRuns, all_shapes, name_of, why_not
 
-# Rate, machines, model, global batches. The model of predictions was made while looking at the first four. No fit and no
-# eye has seen the others: 200 and 500 Mbit/s, 6 and 8 machines, and the models "deep" and "wide" are in none of the four.
-# The last eleven were recorded when nothing of the model and its intervals changed any more.
+# Rate, machines, model, global batches, and how much of a core each machine has of its own. Without the last, all machines
+# share the cores of this one. The model of predictions was made while looking at the first four. No fit and no eye has
+# seen the others: 200 and 500 Mbit/s, 6 and 8 machines, and the models "deep" and "wide" are in none of the four. When
+# those from lenet-1gbit-9 on were recorded, nothing of the model and its intervals changed any more.
 PLACES = [("1gbit", 9, "mlp", (384, 768)), ("1gbit", 4, "mlp", (384, 768)), ("100mbit", 7, "mlp", (384, 768)),
           ("1gbit", 7, "lenet", (112, 224)),
           ("200mbit", 6, "mlp", (384, 768)), ("500mbit", 8, "mlp", (384, 768)), ("1gbit", 6, "deep", (384, 768)),
@@ -37,7 +38,9 @@ PLACES = [("1gbit", 9, "mlp", (384, 768)), ("1gbit", 4, "mlp", (384, 768)), ("10
           ("1gbit", 9, "lenet", (576, 1152)), ("200mbit", 8, "mlp", (768, 1536)), ("500mbit", 9, "deep", (288, 576)),
           ("1gbit", 7, "wide", (448, 896)), ("50mbit", 4, "mlp", (256, 512)), ("100mbit", 9, "wide", (1024, 2048)),
           ("1gbit", 8, "mlp", (1024, 2048)), ("500mbit", 4, "mlp", (64, 256)), ("200mbit", 9, "lenet", (288, 576)),
-          ("1gbit", 4, "lenet", (256, 512)), ("500mbit", 3, "mlp", (96, 192))]
+          ("1gbit", 4, "lenet", (256, 512)), ("500mbit", 3, "mlp", (96, 192)),
+          ("1gbit", 6, "lenet", (1152, 2304), 0.3), ("200mbit", 6, "lenet", (1152, 2304), 0.3),
+          ("100mbit", 4, "lenet", (768, 1536), 0.45), ("50mbit", 6, "lenet", (1152, 2304), 0.3)]
 
 
 def shapes(machines, calibrated, random_order):
@@ -80,8 +83,7 @@ def main():
     os.makedirs(folder, exist_ok=True)
     left_out = 0
     for place in PLACES:
-        rate, machines, model, _ = place
-        of_place = f"{folder}/{model}-{rate}-{machines}"
+        of_place = f"{folder}/{name_of(place)}"
         if not os.path.exists(of_place):
             left_out += record(place, of_place, tethys, seconds)
     print(f"{len(glob.glob(folder + '/*/runs.csv'))} places; {left_out} runs left out, because others used the CPU")

@@ -50,20 +50,27 @@ def rate_of(run_dir):
     return sum(samples for _, _, samples in counted) / ((last - min(step[0] for step in counted)) * 1e-9)
 
 
+def name_of(place):
+    rate, machines, model, _, *cores = place
+    return "-".join([model, rate, str(machines), *(f"{part}cores" for part in cores)])
+
+
 class ShapedRuns:
     """The machines of a place and the runs on them. A place is a rate of links, a number of machines, a model and global
-    batches; a job file and a host file are in `home`, the home directory on the machine called master."""
+    batches, and possibly how much of a core each machine has of its own; a job file and a host file are in `home`, the
+    home directory on the machine called master."""
 
     def __init__(self, tethys, place, other_rates=None):
         self.tethys = tethys
-        self.rate, self.machines, model, self.batches = place
-        self.name = f"{model}-{self.rate}-{self.machines}"
+        self.rate, self.machines, model, self.batches, *own_cores = place
+        cores = own_cores[0] if own_cores else None
+        self.name = name_of(place)
         self.job = JOB.format(name=self.name, layers=LAYERS[model], batch=self.batches[0])
         names = ["master"] + [f"slave{i}" for i in range(1, self.machines)]
         self.hosts = "".join(f"{name}\n" for name in names)
         self.steps = {}  # Of a run, by strategy.
         self.left_out = 0
-        self.cluster = Cluster(names, rate=self.rate, other_rates=other_rates)
+        self.cluster = Cluster(names, rate=self.rate, other_rates=other_rates, cores=cores)
         self.home = self.cluster["master"].home
         for name, text in (("hosts", self.hosts), ("job.textproto", self.job)):
             with open(f"{self.home}/{name}", "w", encoding="utf-8") as file:

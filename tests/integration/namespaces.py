@@ -25,6 +25,8 @@ PACKAGES = ["openssh-server", "libwrap0"]
 TOOLS = ["ip", "tc", "unshare", "nsenter", "setpriv", "ssh", "ssh-keygen"]
 # Seconds after which a test fails because something hangs. Long, because a busy machine is slow.
 PATIENCE = 300
+CPU_GROUPS = "/sys/fs/cgroup/cpu"
+LEAST_QUOTA = 1000  # Microseconds a period; the least that Linux takes, so that the periods are short.
 
 SSHD_CONFIG = """
 HostKey {root}/host_key
@@ -134,6 +136,16 @@ class Machine:
                           init]), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=self.environment())
         self.init = child_of(self.process)
         self.network = os.readlink(f"/proc/{self.init}/ns/net")
+        self.group = None
+
+    def limit(self, cores):
+        """Gives all processes of the machine together this much of a core."""
+        self.group = os.path.join(CPU_GROUPS, f"{os.path.basename(os.path.dirname(self.folder))}-{self.name}")
+        os.mkdir(self.group)
+        for file, value in (("cpu.cfs_period_us", round(LEAST_QUOTA / cores)), ("cpu.cfs_quota_us", LEAST_QUOTA),
+                            ("cgroup.procs", self.init)):
+            with open(os.path.join(self.group, file), "w", encoding="utf-8") as out:
+                out.write(str(value))
 
     def environment(self):
         return {"PATH": os.environ["PATH"], "HOME": self.home, "LANG": "C"}
@@ -183,6 +195,13 @@ class Machine:
         self.process.wait()
         self.process.stdin.close()
         self.process.stdout.close()
+        deadline = time.monotonic() + PATIENCE
+        while self.group and time.monotonic() < deadline:
+            try:
+                os.rmdir(self.group)
+                return
+            except OSError:  # Its last processes are being reaped.
+                time.sleep(0.002)
 
 
 def has_ended(pid):
@@ -208,9 +227,10 @@ def child_of(process):
 
 class Cluster:
     """Machines that links connect. `rate` limits each direction of each link, as tc writes it ("1gbit"); None: no limit.
-    `other_rates`: by name of a machine, those of its link."""
+    `other_rates`: by name of a machine, those of its link. `cores`: how much of a core each machine has (a quota of the
+    scheduler, a millisecond a period); None: all machines share this one's cores. Needs the cgroup controller cpu."""
 
-    def __init__(self, names, rate=None, other_rates=None):
+    def __init__(self, names, rate=None, other_rates=None, cores=None):
         remove_leftovers()
         self.root = tempfile.mkdtemp(prefix=PREFIX)
         os.chmod(self.root, 0o755)
@@ -220,6 +240,7 @@ class Cluster:
         os.rename(self.lock.name, os.path.join(self.root, "lock"))
         self.ssh_config = os.path.join(self.root, "ssh_config")
         self.machines = {}
+        self.cores = cores
         self.hub = None
         try:
             self.make(names, rate, other_rates or {})
@@ -230,6 +251,8 @@ class Cluster:
     def make(self, names, rate, other_rates):
         for i, name in enumerate(names):
             self.machines[name] = Machine(name, f"10.77.0.{i + 1}", self)
+            if self.cores is not None:
+                self.machines[name].limit(self.cores)
         self.write_keys()
         self.hub = subprocess.Popen(dies_with_us(["unshare", "--net", "--fork", "--kill-child", "sleep", "infinity"]))
         hub = str(child_of(self.hub))
@@ -277,8 +300,12 @@ class Cluster:
 
     def command(self, name, words):
         """A command that runs `words` on a machine and dies with this test."""
-        return dies_with_us(["nsenter", f"--target={self.machines[name].init}", f"--wd={self.machines[name].home}", "--net", "--mount", "--uts", "--pid",
-                             "--", *words])
+        machine = self.machines[name]
+        enter = ["nsenter", f"--target={machine.init}", f"--wd={machine.home}", "--net", "--mount", "--uts", "--pid", "--",
+                 *words]
+        if machine.group:
+            enter = ["sh", "-c", f'echo $$ > {machine.group}/cgroup.procs; exec "$@"', "sh", *enter]
+        return dies_with_us(enter)
 
     def popen(self, name, words, **options):
         machine = self.machines[name]
