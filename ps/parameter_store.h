@@ -21,9 +21,9 @@
 //
 // In stale-synchronous training with bound s, a worker that has made c steps may begin the next once every
 // other worker has made at least c - s; until then its answer is held back. Complete pushes stay pending
-// until some worker is to get parameters. They are then applied in the order of their steps, with all pushes
-// of one step (one position in the schedule) in one update, or with PUSH_MEAN in one update each.
-// docs/design.md gives the reasons and the guarantees of the bound.
+// until the worker of one of them may begin its next step. They are then applied in the order of their steps,
+// with all pushes of one step (one position in the schedule) in one update, or with PUSH_MEAN in one update
+// each. docs/design.md gives the reasons and the guarantees of the bound.
 //
 // If asynchronous workers pull before each step, a push is answered without parameters.
 #ifndef TETHYS_PS_PARAMETER_STORE_H_
