@@ -194,7 +194,7 @@ absl::Status ParameterStore::OnPush(const Frame& frame, PayloadPieces payload, S
   TETHYS_ASSIGN_OR_RETURN(const Range local, layout_.ToLocal(frame.range_begin, frame.range_count));
   PushInbox& inbox = inboxes_[frame.rank];
   if (frame.sequence != 0 && frame.sequence == inbox.applied.sequence) {
-    if (!inbox.held) actions.Reply(AnswerTo(frame, local));
+    actions.Reply(AnswerTo(frame, local));
     return absl::OkStatus();
   }
   TETHYS_RETURN_IF_ERROR(CheckPush(frame, payload));
@@ -315,13 +315,8 @@ absl::Status ParameterStore::Commit(absl::Span<const int> workers, int last, con
     if (!updated.ok()) return Break(Annotate(updated, Who(push)), actions);
     for (const int worker : workers) MarkUpdated(worker, part.local, stale_ ? nullptr : &actions);
   }
-  for (const int worker : workers) {
-    if (stale_) {
-      inboxes_[worker].held = true;
-    } else {
-      EndPush(worker, actions);
-    }
-  }
+  if (stale_) return absl::OkStatus();  // GoOn ends the pushes when all that are due are applied.
+  for (const int worker : workers) EndPush(worker, actions);
   return absl::OkStatus();
 }
 

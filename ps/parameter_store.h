@@ -20,10 +20,10 @@
 // in memory that it has anyway: the sum, and with ordered summation the pushes of all workers but one.
 //
 // In stale-synchronous training with bound s, a worker that has made c steps may begin the next once every
-// other worker has made at least c - s; until then its answer is held back. Complete pushes stay pending
-// until the worker of one of them may begin its next step. They are then applied in the order of their steps,
-// with all pushes of one step (one position in the schedule) in one update, or with PUSH_MEAN in one update
-// each. docs/design.md gives the reasons and the guarantees of the bound.
+// other worker has made at least c - s. Until then its last push is neither applied nor answered. Pushes that
+// may go on are applied in the order of their steps, with all pushes of one step (one position in the
+// schedule) in one update, or with PUSH_MEAN in one update each. docs/design.md gives the reasons and the
+// guarantees of the bound.
 //
 // If asynchronous workers pull before each step, a push is answered without parameters.
 #ifndef TETHYS_PS_PARAMETER_STORE_H_
@@ -103,7 +103,7 @@ class ParameterStore {
   using ShardFunction =
       absl::FunctionRef<absl::Status(int slot, int64_t arena_begin, absl::Span<float> values)>;
   absl::Status ForEachShard(ShardFunction function);
-  // FailedPrecondition while a push is incomplete or its answer held back: versions change at barriers only.
+  // FailedPrecondition while a push is incomplete or waits: versions change at barriers only.
   absl::Status SetVersion(int64_t version);
 
  private:
@@ -158,17 +158,17 @@ class ParameterStore {
   absl::Status UpdateHeld(const Frame& frame, std::vector<double> totals, StoreActions& actions);
   void AnswerNorm(FrameKind kind, const Frame& frame, StoreActions& actions) const;
 
-  // Stale-synchronous: if any worker whose push is complete may begin its next step, applies all pending
-  // pushes and answers every such worker. Then answers the pulls whose step may begin.
+  // Stale-synchronous: applies the pushes that are due, then answers them and the pulls whose step may begin.
   absl::Status GoOn(StoreActions& actions);
-  // True if all parts of the worker's push have arrived, applied or not.
-  bool Whole(const PushInbox& inbox) const { return inbox.push.sequence != 0 && Complete(inbox); }
+  // Whether `step` may begin where the slowest worker has made `slowest` steps.
+  bool MayBegin(uint64_t step, uint64_t slowest) const;
+  // Whether the worker's push is complete and its next step may begin.
+  bool Due(const PushInbox& inbox, uint64_t slowest) const;
   // The fewest steps that a participating worker has made; UINT64_MAX if no worker participates.
   uint64_t SlowestClock() const;
   void AnswerPulls(int worker, StoreActions& actions);
-  // Groups of workers whose complete pushes are not applied yet, one group per update, ordered by step, then
-  // by rank.
-  std::vector<std::vector<int>> Gathered() const;
+  // Groups of workers whose pushes are due, one group per update, ordered by step, then by rank.
+  std::vector<std::vector<int>> DuePushes(uint64_t slowest) const;
   absl::Status ApplyTogether(const std::vector<int>& workers, StoreActions& actions);
   // Makes one update with the complete pushes of `workers`, in the parts of worker `last`'s push. Answers
   // each part at once, unless the answers are held back.

@@ -16,43 +16,38 @@ uint64_t ParameterStore::SlowestClock() const {
   return slowest;
 }
 
-std::vector<std::vector<int>> ParameterStore::Gathered() const {
+bool ParameterStore::MayBegin(uint64_t step, uint64_t slowest) const {
+  const auto bound = static_cast<uint64_t>(config_.parameter_server.stale_synchronous().bound());
+  return step <= bound || step - bound <= slowest;
+}
+
+bool ParameterStore::Due(const PushInbox& inbox, uint64_t slowest) const {
+  return inbox.push.sequence != 0 && Complete(inbox) && MayBegin(inbox.clock, slowest);
+}
+
+std::vector<std::vector<int>> ParameterStore::DuePushes(uint64_t slowest) const {
   const bool together = !UsesPushMean(config_.parameter_server);
   std::map<std::pair<uint64_t, int>, std::vector<int>> steps;
   for (const int worker : all_workers_) {
     const PushInbox& inbox = inboxes_[worker];
-    if (!Whole(inbox) || inbox.held) continue;
+    if (!Due(inbox, slowest)) continue;
     steps[{inbox.push.schedule_position, together ? 0 : worker}].push_back(worker);
   }
-  std::vector<std::vector<int>> gathered;
-  for (auto& [step, workers] : steps) gathered.push_back(std::move(workers));
-  return gathered;
+  std::vector<std::vector<int>> due;
+  for (auto& [step, workers] : steps) due.push_back(std::move(workers));
+  return due;
 }
 
 absl::Status ParameterStore::GoOn(StoreActions& actions) {
-  const auto bound = static_cast<uint64_t>(config_.parameter_server.stale_synchronous().bound());
   const uint64_t slowest = SlowestClock();
-  const auto may_begin = [&](uint64_t step) { return step <= bound || step - bound <= slowest; };
-  const auto may = [&](int worker) {
-    const PushInbox& inbox = inboxes_[worker];
-    return Whole(inbox) && may_begin(inbox.clock);
-  };
-  const auto may_pull = [&](int worker) {
-    const PushInbox& inbox = inboxes_[worker];
-    return !inbox.pulls.empty() && may_begin(inbox.pulls.begin()->second.step);
-  };
-  // Only a push makes pending pushes due. A pull does not: every push that its answer must include was
-  // applied when the slowest worker made its step. If it applied those that wait for other workers, they
-  // would become an update without them, and what a job computes would depend on when its workers begin.
-  if (std::any_of(all_workers_.begin(), all_workers_.end(), may)) {
-    for (const std::vector<int>& workers : Gathered()) {
-      TETHYS_RETURN_IF_ERROR(ApplyTogether(workers, actions));
-    }
+  for (const std::vector<int>& workers : DuePushes(slowest)) {
+    TETHYS_RETURN_IF_ERROR(ApplyTogether(workers, actions));
   }
   for (const int worker : all_workers_) {
-    if (may_pull(worker)) AnswerPulls(worker, actions);
-    if (!may(worker)) continue;
-    EndPush(worker, actions);
+    const PushInbox& inbox = inboxes_[worker];
+    const bool pulls = !inbox.pulls.empty() && MayBegin(inbox.pulls.begin()->second.step, slowest);
+    if (pulls) AnswerPulls(worker, actions);
+    if (Due(inbox, slowest)) EndPush(worker, actions);
   }
   return absl::OkStatus();
 }
@@ -80,7 +75,6 @@ absl::Status ParameterStore::ApplyTogether(const std::vector<int>& workers, Stor
     for (const int worker : workers) {
       Record(worker, 0, actions);
       MarkUpdated(worker, {0, layout_.local_size()}, nullptr);
-      inboxes_[worker].held = true;
     }
     return absl::OkStatus();
   }

@@ -21,8 +21,7 @@ struct PushInbox {
   PushParts parts;           // Arrived parts of the current push.
   int64_t received = 0;      // Elements of shards in `parts`.
   bool awaits_norm = false;  // The worker asked for the norm before it was known.
-  // The next four fields are for stale-synchronous training only.
-  bool held = false;               // The push is applied, but its answer is held back.
+  // The next three fields are for stale-synchronous training only.
   bool takes_part = true;          // False from the worker's loss until its replacement takes part.
   uint64_t clock = 0;              // Steps made: one more than the step of the last complete push.
   std::map<int64_t, Frame> pulls;  // Pulls held back, by first element.
@@ -34,7 +33,6 @@ struct PushInbox {
     parts.Clear();
     received = 0;
     awaits_norm = false;
-    held = false;
   }
 };
 
