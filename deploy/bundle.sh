@@ -12,9 +12,11 @@
 # The bundle contains:
 #
 #   build               the output of the program's --version
-#   tethys              start script: the bundle's own loader runs lib/tethys with the bundle's own libraries
-#   lib/                the program without its debugging symbols, the loader, the libraries, libtethys_cuda.so,
+#   tethys              start script of lib/tethys (under another name, of another program in lib/)
+#   lib/                the program without its debugging symbols, its libraries, libtethys_cuda.so,
 #                       libtethys_remote.so
+#   lib/c/              the loader and the C library. Where the host's C library is as new as this one, the host's is
+#                       used: NVIDIA's libraries on the host can need it
 set -euo pipefail
 (($# > 0)) || cd "$(dirname "$0")/.."
 
@@ -28,7 +30,7 @@ remote=${3:-$(dirname "$program")}/libtethys_remote.so
 folder=$(mktemp -d)
 new=$(mktemp "$bundle.XXXXXX")
 trap 'rm -rf "$folder" "$new"' EXIT
-mkdir "$folder/lib"
+mkdir -p "$folder/lib/c"
 # Without binutils, which has strip, the bundle works but is larger.
 if command -v strip >/dev/null; then pack_binary() { strip -o "$2" "$1"; }; else pack_binary() { cp -L "$1" "$2"; }; fi
 pack_binary "$program" "$folder/lib/tethys"
@@ -49,12 +51,14 @@ if [ -e "$remote" ]; then
 fi
 for binary in "${packed[@]}"; do ldd "$binary"; done | awk '$2 == "=>" {print $3}' | sort -u |
   xargs -I{} cp -L {} "$folder/lib/"
-cp -L "$loader" "$folder/lib/"
-# NVIDIA's libraries need these parts of the C library, which must not come from the host's C library.
+cp -L "$loader" "$folder/lib/c/"
+# NVIDIA's libraries need these parts of the C library, too. Parts of different C libraries must never be mixed.
 libc=$(ldd "$program" | awk '$1 ~ /^libc\.so/ {print $3}')
-for name in libdl.so.2 libpthread.so.0 librt.so.1 libresolv.so.2; do
-  cp -L "$(dirname "$libc")/$name" "$folder/lib/"
+for name in libc.so.6 libm.so.6 libdl.so.2 libpthread.so.0 librt.so.1 libresolv.so.2; do
+  rm -f "$folder/lib/$name"
+  cp -L "$(dirname "$libc")/$name" "$folder/lib/c/"
 done
+version=$(getconf GNU_LIBC_VERSION)
 
 cat > "$folder/tethys" <<SCRIPT
 #!/bin/sh
@@ -62,7 +66,12 @@ cat > "$folder/tethys" <<SCRIPT
 # LD_LIBRARY_PATH if --library-path is given, but a GPU's driver may be there.
 case \$0 in */*) folder=\${0%/*} ;; *) folder=. ;; esac
 folder=\$(cd "\$folder" && pwd) || exit
-exec "\$folder/lib/${loader##*/}" --library-path "\$folder/lib\${LD_LIBRARY_PATH:+:\$LD_LIBRARY_PATH}" "\$folder/lib/tethys" "\$@"
+loader=\$folder/lib/c/${loader##*/} libraries=\$folder/lib:\$folder/lib/c
+host=\$(getconf GNU_LIBC_VERSION 2>/dev/null)
+case \$host in
+  "${version%.*}".*) [ ! -x "$loader" ] || [ "\${host##*.}" -lt ${version##*.} ] || loader=$loader libraries=\$folder/lib ;;
+esac
+exec "\$loader" --library-path "\$libraries\${LD_LIBRARY_PATH:+:\$LD_LIBRARY_PATH}" "\$folder/lib/\${0##*/}" "\$@"
 SCRIPT
 chmod 755 "$folder/tethys" "$folder" "$folder/lib/tethys"
 

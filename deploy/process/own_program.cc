@@ -1,5 +1,6 @@
 #include "deploy/process/own_program.h"
 
+#include <errno.h>
 #include <unistd.h>
 
 #include "absl/strings/match.h"
@@ -16,9 +17,10 @@ std::string OwnProgram() {
   const ssize_t length = readlink(kLink, target, sizeof(target));
   if (length <= 0 || length == sizeof(target)) return kLink;
   const absl::string_view path(target, static_cast<size_t>(length));
-  const size_t name = path.rfind('/') + 1;
-  if (!absl::StartsWith(path.substr(name), "ld-linux")) return kLink;
-  return std::string(path.substr(0, name)) + "../tethys";
+  if (!absl::StartsWith(path.substr(path.rfind('/') + 1), "ld-linux")) return kLink;
+  // The start script names lib/tethys by its absolute path.
+  const absl::string_view program = program_invocation_name;
+  return std::string(program.substr(0, program.rfind('/') + 1)) + "../tethys";
 }
 
 std::string OwnProgramForOthers() {

@@ -111,7 +111,29 @@ class BundleTest(unittest.TestCase):
     def test_bundle_has_c_library_parts_for_nvidia_libraries(self):
         # NVIDIA's libraries need these files, and the host's own may not fit the C library in the bundle.
         for name in ("libdl.so.2", "libpthread.so.0", "librt.so.1", "libresolv.so.2"):
-            self.assertTrue(os.path.exists(f"{self.root}/bundle/lib/{name}"), name)
+            self.assertTrue(os.path.exists(f"{self.root}/bundle/lib/c/{name}"), name)
+
+    def test_host_with_c_library_of_same_age_uses_its_own(self):
+        # NVIDIA's libraries on a host can need the host's C library, and two C libraries cannot be mixed.
+        with tempfile.TemporaryDirectory() as folder:
+            bundle = f"{self.root}/bundle"
+            started = subprocess.Popen([f"{bundle}/tethys", "meter"], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+            started.stdin.write(b"?\n")
+            started.stdin.flush()
+            started.stdout.readline()  # The program runs now.
+            with open(f"/proc/{started.pid}/maps", encoding="utf-8") as maps:
+                used = maps.read()
+            started.communicate()
+            self.assertIn(f"{bundle}/lib/tethys", used)
+            self.assertIn("/libc.so.6", used)
+            self.assertNotIn("/lib/c/", used)
+            with open(f"{folder}/job.textproto", "w", encoding="utf-8") as job:
+                job.write(FULL_JOB)
+            done = subprocess.run([f"{bundle}/tethys", "train", f"{folder}/job.textproto", f"--run_dir={folder}/run",
+                                   "--set=strategy=mirrored", "--set=workers=2", "--set=max_steps=3"],
+                                  stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=PATIENCE,
+                                  check=False)
+            self.assertEqual(done.returncode, 0, done.stdout)
 
     def test_bundle_starts_from_any_folder(self):
         done = self.run_inside("/bin/sh", "-c", "cd /bundle && ./tethys --help && cd lib && ../tethys --help")
