@@ -5,14 +5,20 @@
 #   steps   a training step of 784-128-10 and of lenet, compared with PyTorch's, both eager and as a CUDA graph
 #           (described in bench/peers/torch_gpu_step.py). Rounds of both alternate, and the median of the rounds' ratios
 #           is reported; it has limits in float32 only
+#   large   the same for ResNet50, VGG16 and MobileNet on pictures of 224 x 224, in one round
+#   sweep   step time over the batch, 1 to 70, of the networks of study 3: for SWEEP_SECONDS each, by default 60
 
-sections() { echo update steps; }
+sections() { echo update steps large sweep; }
 
 # Each entry: network, batch, and the limits of our time / PyTorch's time, eager and as a graph.
 if [ "$device" = cuda ]; then
-  configurations=('mlp 128 0.15 0.8' 'lenet 128 0.5 0.9' 'lenet 1024 0.5 0.9')
+  small_networks=('mlp 128 0.15 0.8' 'lenet 128 0.5 0.9' 'lenet 1024 0.5 0.9')
+  large_networks=('resnet50-224 64 1 1' 'vgg16-224 32 1 1' 'mobilenet-224 64 1 1')
+  sweeps=(lenet vgg16 mobilenet resnet50) sweep_flags=(--batches=1-70 --seconds="${SWEEP_SECONDS:-60}")
 else
-  configurations=('lenet 16 0.5 0.9')
+  small_networks=('lenet 16 0.5 0.9')
+  large_networks=('mobilenet-224 1 1 1')
+  sweeps=(lenet) sweep_flags=(--batches=1-3 --seconds=2 --memory=64)
 fi
 
 mapfile -t on_device < <(on_device)
@@ -54,7 +60,7 @@ ours() {
 # theirs NETWORK BATCH: runs PyTorch's step; prints its lines of PRECISION MODE MICROSECONDS.
 theirs() {
   local log=$work/torch.$1-$2.$round
-  timeout -k 10 "$limit" "$python" "$peers/torch_gpu_step.py" "$1" "$2" --device="$device" --steps="$torch_steps" \
+  timeout -k 10 "$limit" "$python" "$peers/torch_gpu_step.py" "${1%-224}" "$2" --device="$device" --steps="$torch_steps" \
     </dev/null >"$log" 2>"$log.err" || failed "$1-$2: PyTorch" "$(tail -n 1 "$log.err")"
   grep -v '^#' "$log"
 }
@@ -91,8 +97,9 @@ beside() {
   done
 }
 
-run_steps() {
-  local round network batch eager graph contestant python
+# compare_steps CONFIGURATION...: $rounds rounds of these.
+compare_steps() {
+  local configurations=("$@") round network batch eager graph contestant python
   python=$(python_with torch)
   for round in $(seq "$rounds"); do
     while read -r network batch _; do bench_round "$network" "$batch"; done < <(printf '%s\n' "${configurations[@]}")
@@ -106,4 +113,25 @@ run_steps() {
     beside "$network-$batch" eager "$eager"
     beside "$network-$batch" graph "$graph"
   done < <(printf '%s\n' "${configurations[@]}")
+}
+
+run_steps() { compare_steps "${small_networks[@]}"; }
+
+run_large() {
+  local rounds=1 bench_steps=$large_steps torch_steps=25 warm_steps=$large_warm_steps
+  compare_steps "${large_networks[@]}"
+}
+
+run_sweep() {
+  local network answer
+  for network in "${sweeps[@]}"; do
+    answer=$work/sweep-$network
+    if ! timeout -k 10 "$limit" "$tethys" sweep "$jobs/studies/003_sweep_$network.textproto" "${on_device[@]}" \
+      "${sweep_flags[@]}" --run_dir="$answer" </dev/null >"$answer.log" 2>&1; then
+      failed "$network" "$(tail -n 1 "$answer.log")"
+      continue
+    fi
+    cat "$answer.log"
+    note "$network" "$(grep -m1 -oE 'multiples of 16.*' "$answer.log")"
+  done
 }

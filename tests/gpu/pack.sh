@@ -25,12 +25,16 @@ pack() {
   tar -C "$folder" -xf "$work/bundle.tar.gz"
   for name in "${programs[@]}"; do
     strip -o "$folder/lib/$name" "$(binary "$name")"
-    ldd "$(binary "$name")" | awk '$2 == "=>" { print $3 }' | xargs -r cp -nL -t "$folder/lib"
+    ldd "$(binary "$name")" | awk '$2 == "=>" { print $3 }' | while read -r library; do
+      [ -e "$folder/lib/c/${library##*/}" ] || cp -nL -t "$folder/lib" "$library"
+    done
+    ln -s tethys "$folder/$name"  # The start script runs the program that has its name.
   done
-  cp -r "$here/gpu.sh" "$here/gpu" "$peers/torch_gpu_step.py" "$folder/"
-  mkdir "$folder/data" "$folder/examples"
+  cp -r "$here/gpu.sh" "$here/gpu" "$peers"/torch_{gpu_,}step.py "$folder/"
+  mkdir -p "$folder/data" "$folder/examples/studies"
   cp "$data"/*.gz "$folder/data/"
   cp "$jobs"/*.textproto "$folder/examples/"
+  cp "$jobs"/studies/003_*.textproto "$folder/examples/studies/"
   # A bare machine may lack xz.
   tar -C "$work" -czf "$file" gpu
   kib=$(($(stat -c %s "$file") / 1024))

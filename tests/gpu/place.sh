@@ -12,8 +12,8 @@ if [ -x "$here/tethys" ]; then  # In the unpacked folder.
   data=$here/data
   jobs=$here/examples
   peers=$here
-  own_libraries=$here/lib
-  program() { timeout -k 10 "$limit" "$here"/lib/ld-linux*.so.* --library-path "$(search_path)" "$(binary "$1")" "${@:2}"; }
+  own_libraries=$here/lib  # Without the C library.
+  program() { LD_LIBRARY_PATH=$(search_path) timeout -k 10 "$limit" "$here/$1" "${@:2}"; }
   binary() { echo "$here/lib/$1"; }
 else
   root=$(dirname "$here")
@@ -72,10 +72,9 @@ search_path() {
   echo "${path%:}"
 }
 
-# Starts the program by the system's loader, if that works, and otherwise by our own. With the system's loader the C
-# library and the compiler's libraries are the system's, too.
+# Starts the program by the system's loader, which tools need, if its C library is new enough, and otherwise by our own.
 program_under() {
-  local tool=() name file libraries
+  local tool=() name libraries
   while [ "$1" != -- ]; do
     tool+=("$1")
     shift
@@ -83,20 +82,10 @@ program_under() {
   name=$(binary "$2")
   shift 2
   libraries=$(search_path)
-  if [ -z "$own_libraries" ]; then
+  if [ -z "$own_libraries" ] || LD_LIBRARY_PATH=$libraries "$name" --gtest_list_tests >/dev/null 2>&1; then
     LD_LIBRARY_PATH=$libraries timeout -k 10 "$limit" "${tool[@]}" "$name" "$@"
-    return
-  fi
-  mkdir -p "$work/lib"
-  for file in "$own_libraries"/*.so*; do
-    case ${file##*/} in
-      ld-linux* | lib[cm].so* | libdl.so* | libpthread.so* | librt.so* | libresolv.so* | libstdc++.so* | libgcc_s.so*) ;;
-      *) ln -sf "$file" "$work/lib/" ;;
-    esac
-  done
-  if LD_LIBRARY_PATH=$work/lib "$name" --gtest_list_tests >/dev/null 2>&1; then
-    LD_LIBRARY_PATH=$work/lib${libraries#"$own_libraries"} timeout -k 10 "$limit" "${tool[@]}" "$name" "$@"
   else
-    timeout -k 10 "$limit" "${tool[@]}" "$own_libraries"/ld-linux*.so.* --library-path "$libraries" "$name" "$@"
+    timeout -k 10 "$limit" "${tool[@]}" "$own_libraries"/c/ld-linux*.so.* --library-path "$libraries:$own_libraries/c" \
+      "$name" "$@"
   fi
 }

@@ -2,14 +2,13 @@
 # Training runs and the evaluation of their steps.csv. Sourced by gpu.sh.
 
 if [ "$device" = cuda ]; then
-  curve_steps=100 bench_steps=1100 warm_steps=100 rounds=${ROUNDS:-3} torch_steps=1000
+  curve_steps=100 bench_steps=1100 warm_steps=100 rounds=${ROUNDS:-3} torch_steps=1000 large_steps=85 large_warm_steps=10
   networks=(mlp lenet) whole_job=()
+  mapfile -t small_examples < <(cd "$jobs" && ls -- *_fashion_mnist_local.textproto | sed 's/_fashion.*//')
 else
-  curve_steps=20 bench_steps=26 warm_steps=0 rounds=1 torch_steps=25
-  networks=(lenet) whole_job=(--set=max_steps=20)
+  curve_steps=20 bench_steps=26 warm_steps=0 rounds=1 torch_steps=25 large_steps=26 large_warm_steps=0
+  networks=(lenet) whole_job=(--set=max_steps=20) small_examples=(residual)
 fi
-
-declare -A example_of=([mlp]=fashion_mnist_local [lenet]=lenet_fashion_mnist_local)
 
 # Flags for jobs on $device.
 on_device() {
@@ -25,15 +24,22 @@ sums_in_bf16() {
   if [ "$device" = cuda ]; then printf -- '--set=strategy.mirrored.gradients=BF16\n'; fi
 }
 
-# train NAME mlp|lenet FLAG...: makes a run in $work/NAME. If it fails, the table gets a row.
+# train NAME NETWORK FLAG...: makes a run in $work/NAME of mlp, of one of study 3's networks on pictures of 224 x 224
+# (vgg16-224, with data of its own), or else of the example NETWORK_fashion_mnist_local. If it fails, the table gets a
+# row.
 train() {
-  local name=$1 example=${example_of[$2]} field files=()
+  local name=$1 job=$jobs/${2}_fashion_mnist_local.textproto field files=()
+  case $2 in
+    mlp) job=$jobs/fashion_mnist_local.textproto ;;
+    *-224) job=$jobs/studies/003_sweep_${2%-224}.textproto ;;
+  esac
   shift 2
   for field in train_images:train-images-idx3 train_labels:train-labels-idx1 test_images:t10k-images-idx3 \
     test_labels:t10k-labels-idx1; do
+    grep -q '^  idx' "$job" || break
     files+=("--set=data.idx.${field%%:*}=$data/${field#*:}-ubyte.gz")
   done
-  timeout -k 10 "$limit" "$tethys" train "$jobs/$example.textproto" --plain --run_dir="$work/$name" "${files[@]}" "$@" \
+  timeout -k 10 "$limit" "$tethys" train "$job" --plain --run_dir="$work/$name" "${files[@]}" "$@" \
     </dev/null >"$work/$name.log" 2>&1 && return
   tail -n 5 "$work/$name.log" >&2
   failed "$name" "$(tail -n 1 "$work/$name.log")"

@@ -56,7 +56,8 @@ class GpuScriptTest(unittest.TestCase):
     def test_training_compares_losses_and_accuracies(self):
         status, output, rows = self.run_script("training")
         self.assertEqual(status, 0, output)
-        for check in (("curves", "lenet: losses differ by"), ("accuracy", "lenet: bf16 is below fp32 by"),
+        for check in (("curves", "lenet: losses differ by"), ("networks", "residual: losses differ by"),
+                      ("accuracy", "lenet: bf16 is below fp32 by"),
                       ("accuracy", "lenet: bf16 sums below fp32 by"),
                       ("exchange", "mirrored-1: losses differ by"), ("exchange", "ps-1: losses differ by")):
             self.assertEqual(rows[check], "ok", output)
@@ -82,7 +83,10 @@ class GpuScriptTest(unittest.TestCase):
         self.assertIn(("steps", "lenet-16 fp32"), rows, output)
         for mode in ("eager", "graph"):
             self.assertIn(("steps", f"lenet-16 fp32 / PyTorch {mode}"), rows, output)
-        self.assertNotIn(("steps", "steps did not come to its end"), rows, output)
+        self.assertEqual(rows["large", "mobilenet-224-1 fp32"], "seen", output)
+        self.assertEqual(rows["sweep", "lenet"], "seen", output)
+        for section in ("steps", "large"):
+            self.assertNotIn((section, f"{section} did not come to its end"), rows, output)
 
     def test_failed_run_gives_missed_row_and_exit_status_1(self):
         self.write("broken/deploy/tethys", "#!/bin/sh\necho the disk is full >&2\nexit 1\n")

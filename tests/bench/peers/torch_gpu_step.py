@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Measures a training step in PyTorch, with which `tests/gpu.sh bench` compares Tethys's: 784-128-10 or lenet, in
-float32 (without TF32) and in bfloat16.
+"""Measures a training step in PyTorch, with which `tests/gpu.sh bench` compares Tethys's: 784-128-10 or a network of
+torch_step.py, in float32 (without TF32) and in bfloat16.
 
     torch_gpu_step.py NETWORK BATCH [--steps=1000] [--device=cuda|cpu]
 
@@ -11,8 +11,8 @@ read.
 
 Prints a line per contestant: PRECISION MODE US. US is the time of a step in microseconds, the median over blocks of 25
 steps between events of the device, after a warm-up of a tenth of --steps. MODE is eager or graph; a graph is the whole
-step, captured, and each batch is copied into its input buffers. lenet runs in two memory layouts, and the faster one
-counts. With --device=cpu, which only tries this script, there is no graph.
+step, captured, and each batch is copied into its input buffers. Networks with convolutions run in two memory layouts,
+and the faster one counts. With --device=cpu, which only tries this script, there is no graph.
 """
 import argparse
 import contextlib
@@ -23,7 +23,9 @@ import time
 import torch
 from torch import nn
 
-BLOCK = 25  # Steps between two readings of the clock.
+import torch_step
+
+BLOCK = 25  # Steps between two readings of the clock, or fewer where --steps are fewer.
 # Contexts for forward and loss. Autocast must not cache casts, because a graph would not repeat a cached one.
 PRECISIONS = {"fp32": lambda device: contextlib.nullcontext(),
               "bf16": lambda device: torch.autocast(device, torch.bfloat16, cache_enabled=False)}
@@ -33,13 +35,11 @@ def mlp():
     return nn.Sequential(nn.Flatten(), nn.Linear(784, 128), nn.ReLU(), nn.Linear(128, 10))
 
 
-def lenet():
-    return nn.Sequential(
-        nn.Conv2d(1, 6, 5, padding=2), nn.ReLU(), nn.MaxPool2d(2), nn.Conv2d(6, 16, 5), nn.ReLU(), nn.MaxPool2d(2),
-        nn.Flatten(), nn.Linear(400, 120), nn.ReLU(), nn.Linear(120, 84), nn.ReLU(), nn.Linear(84, 10))
-
-
-NETWORKS = {"mlp": (mlp, [torch.contiguous_format]), "lenet": (lenet, [torch.contiguous_format, torch.channels_last])}
+# Network, channels, pixels of a side, classes.
+NETWORKS = {
+    "mlp": (mlp, 1, 28, 10),
+    **{name: (network, *shape) for name, (network, _, *shape) in torch_step.NETWORKS.items()},
+}
 
 
 class Gpu:
@@ -100,15 +100,16 @@ class Cpu:
 class Step:
     """One contestant, its batches and its buffers on the device."""
 
-    def __init__(self, backend, network, layout, batch, precision):
+    def __init__(self, backend, workload, layout, batch, precision):
+        network, channels, side, classes = workload
         self.backend = backend
         self.precision = precision
         self.model = network().to(backend.device, memory_format=layout)
         self.optimizer = torch.optim.SGD(self.model.parameters(), lr=1e-3, momentum=0.9)
         self.batches = itertools.cycle([
-            (backend.on_host(torch.randint(0, 256, (batch, 1, 28, 28), dtype=torch.uint8)),
-             backend.on_host(torch.randint(0, 10, (batch,)))) for _ in range(16)])
-        self.images = torch.empty((batch, 1, 28, 28), dtype=torch.uint8, device=backend.device)
+            (backend.on_host(torch.randint(0, 256, (batch, channels, side, side), dtype=torch.uint8)),
+             backend.on_host(torch.randint(0, classes, (batch,)))) for _ in range(16)])
+        self.images = torch.empty((batch, channels, side, side), dtype=torch.uint8, device=backend.device)
         self.labels = torch.empty((batch,), dtype=torch.int64, device=backend.device)
 
     def upload(self):
@@ -125,24 +126,25 @@ class Step:
         self.optimizer.step()
 
     def microseconds(self, compute, steps):
-        for _ in range(steps // 10):
+        for _ in range(max(3, steps // 10)):
             self.upload()
             compute()
         self.backend.wait()
+        block = min(BLOCK, steps)
         for step in range(steps + 1):
-            if step % BLOCK == 0:
+            if step % block == 0:
                 self.backend.mark()
             self.upload()
             compute()
-        return statistics.median(self.backend.block_times()) / BLOCK
+        return statistics.median(self.backend.block_times()) / block
 
 
-def measure(backend_type, network, layouts, precision, batch, steps):
+def measure(backend_type, name, precision, batch, steps):
     """{mode: microseconds}, each with the faster layout."""
     best = {}
-    for layout in layouts:
+    for layout in [torch.contiguous_format] + [torch.channels_last] * (name != "mlp"):
         for mode in ("eager", "graph"):
-            contestant = Step(backend_type(), network, layout, batch, precision)
+            contestant = Step(backend_type(), NETWORKS[name], layout, batch, precision)
             compute = contestant.compute
             if mode == "graph":
                 contestant.upload()
@@ -163,11 +165,10 @@ def main():
     torch.backends.cuda.matmul.allow_tf32 = False
     torch.backends.cudnn.allow_tf32 = False
     torch.backends.cudnn.benchmark = True
-    network, layouts = NETWORKS[arguments.network]
     print(f"# PyTorch {torch.__version__}, cuDNN {torch.backends.cudnn.version()}")
     backend_type = Gpu if arguments.device == "cuda" else Cpu
     for precision in PRECISIONS:
-        for mode, microseconds in measure(backend_type, network, layouts, precision, arguments.batch,
+        for mode, microseconds in measure(backend_type, arguments.network, precision, arguments.batch,
                                           arguments.steps).items():
             print(f"{precision} {mode} {microseconds:.1f}")
 
