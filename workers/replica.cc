@@ -32,7 +32,7 @@ absl::Status Replica::Allocate() {
                                           {.rows = options_.evaluation_rows, .scaling = options_.scaling},
                                           {.parameters = parameters_->floats(),
                                            .statistics = evaluated_statistics_->floats(),
-                                           .activations = Activations()}));
+                                           .activations = activations_.get()}));
   }
   if (options_.train == nullptr) return absl::OkStatus();
   recorder_ =
@@ -54,13 +54,9 @@ absl::Status Replica::AllocateActivations() {
     TETHYS_ASSIGN_OR_RETURN(evaluation,
                             ActivationElements(model_, options_.evaluation_rows, /*trains=*/false));
   }
-  const int64_t elements = std::max(training, evaluation);
-  TETHYS_ASSIGN_OR_RETURN(activations_, AllocateFloats(elements));
+  const int64_t bytes = std::max(training, evaluation) * BytesOf(device_->activation_type());
+  TETHYS_ASSIGN_OR_RETURN(activations_, device_->Allocate(bytes, MemoryKind::kDevice));
   return absl::OkStatus();
-}
-
-absl::Span<float> Replica::Activations() {
-  return {activations_->floats(), static_cast<size_t>(activations_->bytes()) / sizeof(float)};
 }
 
 absl::StatusOr<std::unique_ptr<Buffer>> Replica::AllocateFloats(int64_t elements) {
@@ -107,7 +103,7 @@ absl::Status Replica::Prepare() {
                                                {.parameters = parameters_->floats(),
                                                 .gradient_sums = gradient_sums,
                                                 .statistics = statistics_->floats(),
-                                                .activations = Activations()}));
+                                                .activations = activations_.get()}));
   StepArenas arenas{parameters_->floats(), gradient_sums, arena_size()};
   if (options_.train != nullptr) {
     TETHYS_ASSIGN_OR_RETURN(feed_, BatchFeed::Create(*device_, *plan_, options_.train, options_.feed));

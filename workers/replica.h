@@ -145,7 +145,6 @@ class Replica {
   absl::Status PrepareEvaluation(absl::Span<const float> statistics);
   absl::Status CopyStatistics(absl::Span<const float> values, Buffer& to);
   absl::Status AllocateActivations();
-  absl::Span<float> Activations();
 
   const Model model_;
   Options options_;  // Constant, except `rows`.

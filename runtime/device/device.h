@@ -7,8 +7,10 @@
 // created once per shape (which may be slow and allocate); running a primitive allocates nothing. Primitives
 // of one device share memory that they need only while they run, so all of them run on one stream.
 //
-// Matrices are row-major float32 and contiguous. Pointers point to device memory unless they are named
-// `host`.
+// Matrices are row-major and contiguous. Activations (values that layers hand on, and the gradients of these
+// values) have the device's activation_type(); pointers to them are void*. Everything else is float32:
+// parameters, their gradients, statistics, sums. Primitives compute in float32 and round what they write.
+// Pointers point to device memory unless they are named `host`.
 #ifndef TETHYS_RUNTIME_DEVICE_DEVICE_H_
 #define TETHYS_RUNTIME_DEVICE_DEVICE_H_
 
@@ -22,6 +24,7 @@
 #include "runtime/base/clock.h"
 #include "runtime/base/status.h"
 #include "runtime/device/bfloat16.h"
+#include "runtime/device/element_type.h"
 #include "runtime/device/primitive_factory.h"
 #include "runtime/device/stream_communicator.h"
 
@@ -75,13 +78,14 @@ enum class MemoryKind {
   kPinnedHost,  // Host memory that the device copies from and to without staging.
 };
 
-// Row r of the matrix begins at to + r * to_width and at from + r * from_width. Counts are in elements.
+// Row r of the matrix begins at to + r * to_width and at from + r * from_width. Columns and widths are in
+// bytes.
 struct ColumnCopy {
   int64_t rows = 0;
   int64_t columns = 0;
-  float* to = nullptr;
+  void* to = nullptr;
   int64_t to_width = 0;
-  const float* from = nullptr;
+  const void* from = nullptr;
   int64_t from_width = 0;
 };
 
@@ -90,6 +94,8 @@ class Device : public PrimitiveFactory {
   virtual std::string Describe() const = 0;  // "cpu, oneDNN 2.6.3, AVX-512, 1 thread"
   // True if primitives take host pointers as well as device pointers, so that inputs need no copy.
   virtual bool reads_host_memory() const = 0;
+  // The type of the elements of activations. It is fixed when the device is created.
+  virtual ElementType activation_type() const { return ElementType::kFloat32; }
   // Free device memory in bytes; absent if device memory is host memory.
   virtual absl::StatusOr<absl::optional<int64_t>> FreeMemory() { return absl::optional<int64_t>(); }
 

@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "runtime/base/status.h"
+#include "runtime/device/element_type.h"
 
 namespace tethys {
 
@@ -20,22 +21,32 @@ inline absl::Status CheckCount(int64_t count) {
 struct SumShape {
   int64_t count = 0;
   bool relu = false;
+  ElementType type = ElementType::kFloat32;  // Float32, or the device's activation type.
 };
 
-// sum[i] = a[i] + b[i], with relu max(a[i] + b[i], 0), where NaN stays NaN. `sum` may be `a` or `b`.
+// InvalidArgument: a negative number of elements, or a type that the device has not.
+inline absl::Status CheckShape(const SumShape& shape, ElementType activation_type) {
+  if (shape.type != ElementType::kFloat32 && shape.type != activation_type) {
+    return absl::InvalidArgumentError("this device has no activations in bfloat16, so it does not sum them");
+  }
+  return CheckCount(shape.count);
+}
+
+// sum[i] = a[i] + b[i], with relu max(a[i] + b[i], 0), where NaN stays NaN. `sum` may be `a` or `b`. All
+// three are of the shape's type.
 class SumPrimitive {
  public:
   virtual ~SumPrimitive() = default;
-  virtual absl::Status Run(Stream& stream, const float* a, const float* b, float* sum) = 0;
+  virtual absl::Status Run(Stream& stream, const void* a, const void* b, void* sum) = 0;
 };
 
 // One value for each column of a matrix [rows, columns]: for images, of each channel.
 class BiasPrimitive {
  public:
   virtual ~BiasPrimitive() = default;
-  virtual absl::Status Forward(Stream& stream, const float* bias, float* y) = 0;  // y += bias.
+  virtual absl::Status Forward(Stream& stream, const float* bias, void* y) = 0;  // y += bias.
   // dbias = column sums of dy, overwritten.
-  virtual absl::Status Backward(Stream& stream, const float* dy, float* dbias) = 0;
+  virtual absl::Status Backward(Stream& stream, const void* dy, float* dbias) = 0;
 };
 
 // Tables of loops and kernels are in this order.
@@ -47,10 +58,10 @@ class ActivationPrimitive {
  public:
   virtual ~ActivationPrimitive() = default;
   // `y` may be `x`.
-  virtual absl::Status Forward(Stream& stream, const float* x, float* y) = 0;
+  virtual absl::Status Forward(Stream& stream, const void* x, void* y) = 0;
   // dx = dy f'(x), computed from the output y. The derivative of a bend (0, and 6 of relu6) is 0. `dx` may be
   // `dy`.
-  virtual absl::Status Backward(Stream& stream, const float* y, const float* dy, float* dx) = 0;
+  virtual absl::Status Backward(Stream& stream, const void* y, const void* dy, void* dx) = 0;
 };
 
 // Sets elements to 0, each with probability `rate`, and divides the others by 1 - rate.
@@ -80,7 +91,7 @@ class DropoutPrimitive {
   // Element e of row r is kept if number (*first_row + r) * elements + e of RandomStream(seed, kDropout,
   // layer), made a float by ToUnitFloat, is at least the rate: the choice depends on the row's number in the
   // job, never on the batch or the device. `first_row` is in device memory. Requires numbers below 2^64.
-  virtual absl::Status Run(Stream& stream, const uint64_t* first_row, const float* in, float* out) = 0;
+  virtual absl::Status Run(Stream& stream, const uint64_t* first_row, const void* in, void* out) = 0;
 };
 
 }  // namespace tethys

@@ -78,15 +78,15 @@ inline absl::Status CheckUndilated(const Window& window) {
 class ConvolutionPrimitive {
  public:
   virtual ~ConvolutionPrimitive() = default;
-  virtual absl::Status Forward(Stream& stream, const float* x, const float* filters, const float* bias,
-                               float* y) = 0;
+  virtual absl::Status Forward(Stream& stream, const void* x, const float* filters, const float* bias,
+                               void* y) = 0;
   // Like DensePrimitive::Backward: with relu, dy is masked in place; dx may be null.
-  virtual absl::Status Backward(Stream& stream, const float* x, const float* filters, const float* y,
-                                float* dy, float* dx, float* dfilters, float* dbias) = 0;
+  virtual absl::Status Backward(Stream& stream, const void* x, const float* filters, const void* y, void* dy,
+                                void* dx, float* dfilters, float* dbias) = 0;
   // The two parts of Backward, without the mask: dx from dy, and dfilters and dbias from x and dy. A
   // transposed convolution is made of them.
-  virtual absl::Status DataGradient(Stream& stream, const float* filters, const float* dy, float* dx) = 0;
-  virtual absl::Status FilterGradient(Stream& stream, const float* x, const float* dy, float* dfilters,
+  virtual absl::Status DataGradient(Stream& stream, const float* filters, const void* dy, void* dx) = 0;
+  virtual absl::Status FilterGradient(Stream& stream, const void* x, const void* dy, float* dfilters,
                                       float* dbias) = 0;
   // Device memory in bytes that the primitive holds beyond its arguments, without what it shares.
   virtual int64_t workspace_bytes() const = 0;
@@ -106,11 +106,10 @@ struct MaxPoolingShape {
 class MaxPoolingPrimitive {
  public:
   virtual ~MaxPoolingPrimitive() = default;
-  virtual absl::Status Forward(Stream& stream, const float* x, float* y) = 0;
+  virtual absl::Status Forward(Stream& stream, const void* x, void* y) = 0;
   // `x` and `y` must be those of a Forward. Each element of dy is the gradient of one largest element of its
   // window. dx is overwritten with the sums of these gradients.
-  virtual absl::Status Backward(Stream& stream, const float* x, const float* y, const float* dy,
-                                float* dx) = 0;
+  virtual absl::Status Backward(Stream& stream, const void* x, const void* y, const void* dy, void* dx) = 0;
   virtual int64_t workspace_bytes() const = 0;
 };
 
@@ -129,9 +128,9 @@ struct AveragePoolingShape {
 class AveragePoolingPrimitive {
  public:
   virtual ~AveragePoolingPrimitive() = default;
-  virtual absl::Status Forward(Stream& stream, const float* x, float* y) = 0;
+  virtual absl::Status Forward(Stream& stream, const void* x, void* y) = 0;
   // Each element of dy is shared out equally to its window's elements in the image. dx is overwritten.
-  virtual absl::Status Backward(Stream& stream, const float* dy, float* dx) = 0;
+  virtual absl::Status Backward(Stream& stream, const void* dy, void* dx) = 0;
 };
 
 }  // namespace tethys

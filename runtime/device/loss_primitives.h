@@ -23,11 +23,11 @@ struct LossResult {
 // The tensors of a loss. Rows of weight 0 are padding: they have zero gradients, even if their outputs are
 // NaN, and add to no sum. Other rows have weight 1.
 struct LossTensors {
-  const float* outputs = nullptr;
+  const void* outputs = nullptr;
   // Classes; for a loss with targets, the bits of float32 values.
   const int32_t* labels = nullptr;
   const float* weights = nullptr;  // [rows]
-  float* doutputs = nullptr;       // Gradients of loss_sum, to be overwritten. Null: only the loss is needed.
+  void* doutputs = nullptr;        // Gradients of loss_sum, to be overwritten. Null: only the loss is needed.
   LossResult* result = nullptr;    // To be overwritten.
   // [classes, classes]: the number of labels of class i (row) for which class j has the largest output; added
   // to what is there. Null: not counted.

@@ -80,19 +80,19 @@ class BatchNormalisationPrimitive {
   // Normalises by the statistics of the batch, which the primitive keeps until the next Forward. The variance
   // is that of the population (divided by the number of values). `weights` [rows]. Forward and Backward (with
   // dx) have the errors of WorkerSums.
-  virtual absl::Status Forward(Stream& stream, const float* x, const float* weights,
-                               const ScaleAndOffset& variables, float* y) = 0;
+  virtual absl::Status Forward(Stream& stream, const void* x, const float* weights,
+                               const ScaleAndOffset& variables, void* y) = 0;
   // Computes y of the last Forward again, from its input x.
-  virtual absl::Status Repeat(Stream& stream, const float* x, const ScaleAndOffset& variables, float* y) = 0;
+  virtual absl::Status Repeat(Stream& stream, const void* x, const ScaleAndOffset& variables, void* y) = 0;
   // Derivatives of the last Forward, from its input x. With relu, gradients of outputs that are not positive
   // are 0. dscale and doffset are overwritten, and so is dx, unless it is null. `dx` may be `dy`. dscale and
   // doffset are sums over the worker's own samples.
-  virtual absl::Status Backward(Stream& stream, const float* x, const ScaleAndOffset& variables,
-                                const float* dy, float* dx, float* dscale, float* doffset) = 0;
+  virtual absl::Status Backward(Stream& stream, const void* x, const ScaleAndOffset& variables,
+                                const void* dy, void* dx, float* dscale, float* doffset) = 0;
 
   // Normalises all rows by the given mean and variance, as in an evaluation. `y` may be `x`.
-  virtual absl::Status Infer(Stream& stream, const float* x, const float* mean, const float* variance,
-                             const ScaleAndOffset& variables, float* y) = 0;
+  virtual absl::Status Infer(Stream& stream, const void* x, const float* mean, const float* variance,
+                             const ScaleAndOffset& variables, void* y) = 0;
 
   // Brings the moving statistics up to date with the batch of the last Forward:
   //   moving = decay * moving + (1 - decay) * share * batch's, or moving + ... for a later part

@@ -27,23 +27,23 @@ struct DenseShape {
 class DensePrimitive {
  public:
   virtual ~DensePrimitive() = default;
-  virtual absl::Status Forward(Stream& stream, const float* x, const float* weights, const float* bias,
-                               float* y) = 0;
+  virtual absl::Status Forward(Stream& stream, const void* x, const float* weights, const float* bias,
+                               void* y) = 0;
   // Turns dy into the gradient before the activation, in place: with relu, dy *= (y > 0). Then
   // dweights = x^T dy, dbias = column sums of dy (both overwritten) and, unless dx is null, dx = dy W^T.
-  virtual absl::Status Backward(Stream& stream, const float* x, const float* weights, const float* y,
-                                float* dy, float* dx, float* dweights, float* dbias) = 0;
+  virtual absl::Status Backward(Stream& stream, const void* x, const float* weights, const void* y, void* dy,
+                                void* dx, float* dweights, float* dbias) = 0;
   // The algorithm chosen for each product, for logs: "forward sgemm, data matmul, weights matmul".
   virtual std::string Describe() const = 0;
 };
 
-// Converts `count` values of the scaling's type to standardised floats: out = (in / 255 - mean) / deviation
-// for bytes, (in - mean) / deviation for floats, with the numbers of value i's channel, i mod the number of
-// channels.
+// Converts `count` values of the scaling's type to standardised activations: out = (in / 255 - mean) /
+// deviation for bytes, (in - mean) / deviation for floats, with the numbers of value i's channel, i mod the
+// number of channels.
 class InputConversionPrimitive {
  public:
   virtual ~InputConversionPrimitive() = default;
-  virtual absl::Status Run(Stream& stream, const void* in, float* out) = 0;
+  virtual absl::Status Run(Stream& stream, const void* in, void* out) = 0;
 };
 
 // Part of an arena whose variables share their hyper-parameters.

@@ -58,9 +58,14 @@ class ModelPlan final : public Plan {
     return training() && (IsTrainable(model_.layers()[index].config) || model_.graph().runs_backward(index));
   }
   // The memory at this position of the activations; null for StepMemory::kAbsent.
-  float* At(int64_t begin) { return begin == StepMemory::kAbsent ? nullptr : activations_.data() + begin; }
+  void* At(int64_t begin) {
+    if (begin == StepMemory::kAbsent) return nullptr;
+    return static_cast<char*>(activations_->data()) + ActivationBytes(begin);
+  }
+  // Bytes of so many activations.
+  int64_t ActivationBytes(int64_t elements) const { return elements * BytesOf(device_.activation_type()); }
   // Where backward reads a value.
-  float* BackwardValue(int value, const StepMemory& memory) {
+  void* BackwardValue(int value, const StepMemory& memory) {
     return At(memory.again[value] != StepMemory::kAbsent ? memory.again[value] : memory.values[value]);
   }
   // Computes the layer's output again, for backward.
@@ -87,10 +92,10 @@ class ModelPlan final : public Plan {
   std::unique_ptr<BatchUploads> uploads_;  // Null if the device reads host memory.
   HostBatch batch_;  // The batch that Forward reads, in host memory or in device memory of uploads_.
   std::unique_ptr<Buffer> own_activations_;  // Null if they are shared.
-  absl::Span<float> activations_;
-  float* batch_values_ = nullptr;  // The converted batch.
-  float* outputs_ = nullptr;
-  float* doutputs_ = nullptr;
+  Buffer* activations_ = nullptr;
+  void* batch_values_ = nullptr;  // The converted batch.
+  void* outputs_ = nullptr;
+  void* doutputs_ = nullptr;
   std::unique_ptr<Buffer> losses_;              // By micro-batch.
   std::unique_ptr<ConfusionCounts> confusion_;  // Null if it is not counted.
   std::unique_ptr<Buffer> step_numbers_;        // By micro-batch; null if no layer uses them.
@@ -117,16 +122,16 @@ absl::Status ModelPlan::Initialize() {
     batch_ = uploads_->batch();
   }
   const StepMemory memory = PlanStepMemory(model_.graph(), rows_, training(), options_.recomputes);
-  absl::Span<float> activations = memory_.activations;
-  if (activations.empty()) {
-    TETHYS_ASSIGN_OR_RETURN(own_activations_, Allocate(memory.elements * kFloatBytes));
-    activations = {own_activations_->floats(), static_cast<size_t>(memory.elements)};
+  const int64_t activation_bytes = ActivationBytes(memory.elements);
+  activations_ = memory_.activations;
+  if (activations_ == nullptr) {
+    TETHYS_ASSIGN_OR_RETURN(own_activations_, Allocate(activation_bytes));
+    activations_ = own_activations_.get();
   } else {
-    workspace_bytes_ += memory.elements * kFloatBytes;
+    workspace_bytes_ += activation_bytes;
   }
-  TETHYS_CHECK(static_cast<int64_t>(activations.size()) >= memory.elements,
+  TETHYS_CHECK(activations_->bytes() >= activation_bytes,
                "the shared activations are too small for the plan");
-  activations_ = activations;
   batch_values_ = At(memory.values.front());
   outputs_ = At(memory.values.back());
   doutputs_ = At(memory.gradients.back());
@@ -230,7 +235,8 @@ absl::Status ModelPlan::CreateBackward(int index, const StepMemory& memory) {
     node.dx.push_back(parts[j] == GradientPart::kWritten ? node.gradients[j] : At(memory.parts[index][j]));
     std::unique_ptr<SumPrimitive>& sum = node.sums.emplace_back();
     if (parts[j] != GradientPart::kAdded) continue;
-    TETHYS_ASSIGN_OR_RETURN(sum, device_.CreateSum({.count = node.elements[j]}));
+    TETHYS_ASSIGN_OR_RETURN(
+        sum, device_.CreateSum({.count = node.elements[j], .type = device_.activation_type()}));
   }
   return absl::OkStatus();
 }
@@ -309,10 +315,10 @@ absl::Status ModelPlan::GatherParts(int index) {
   const std::vector<GradientPart>& parts = model_.graph().gradient_parts(index);
   for (size_t j = 0; j < parts.size(); ++j) {
     // A part that the layer did not write is the output's gradient.
-    const float* const part = node.dx[j] != nullptr ? node.dx[j] : node.dy;
+    const void* const part = node.dx[j] != nullptr ? node.dx[j] : node.dy;
     if (parts[j] == GradientPart::kCopied) {
       TETHYS_RETURN_IF_ERROR(
-          device_.CopyOnDevice(stream_, node.gradients[j], part, node.elements[j] * kFloatBytes));
+          device_.CopyOnDevice(stream_, node.gradients[j], part, ActivationBytes(node.elements[j])));
     } else if (parts[j] == GradientPart::kAdded) {
       TETHYS_RETURN_IF_ERROR(node.sums[j]->Run(stream_, node.gradients[j], part, node.gradients[j]));
     }
@@ -359,8 +365,16 @@ absl::Status ModelPlan::EnqueueLoss(LossResult* host) {
 }
 
 absl::Status ModelPlan::ReadOutputs(float* host) {
-  TETHYS_RETURN_IF_ERROR(device_.CopyToHost(stream_, host, outputs_, rows_ * model_.outputs() * kFloatBytes));
-  return stream_.Synchronize();
+  const int64_t count = rows_ * model_.outputs();
+  if (device_.activation_type() == ElementType::kFloat32) {
+    TETHYS_RETURN_IF_ERROR(device_.CopyToHost(stream_, host, outputs_, ActivationBytes(count)));
+    return stream_.Synchronize();
+  }
+  std::vector<Bfloat16> outputs(count);
+  TETHYS_RETURN_IF_ERROR(device_.CopyToHost(stream_, outputs.data(), outputs_, ActivationBytes(count)));
+  TETHYS_RETURN_IF_ERROR(stream_.Synchronize());
+  std::transform(outputs.begin(), outputs.end(), host, Widened);
+  return absl::OkStatus();
 }
 
 absl::StatusOr<std::vector<int64_t>> ModelPlan::TakeConfusion() {

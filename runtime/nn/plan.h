@@ -16,9 +16,9 @@
 
 namespace tethys {
 
-// The floats of device memory in which a plan keeps the values of `rows` rows, those of a micro-batch, and
-// their gradients. Plans that never run at the same time may share this memory: nothing in it outlives a
-// step. InvalidArgument: fewer than one row, or more than memory can hold.
+// The elements of the device's activation type in which a plan keeps the values of `rows` rows, those of a
+// micro-batch, and their gradients. Plans that never run at the same time may share this memory: nothing in
+// it outlives a step. InvalidArgument: fewer than one row, or more than memory can hold.
 absl::StatusOr<int64_t> ActivationElements(const Model& model, int64_t rows, bool trains,
                                            bool recomputes = false);
 
@@ -48,8 +48,7 @@ struct PlanMemory {
   // model.statistics().arena_size() elements. A plan that trains changes them in EnqueueStatistics; a plan
   // that evaluates reads them.
   float* statistics = nullptr;
-  // ActivationElements floats or more; if it is empty, the plan allocates them.
-  absl::Span<float> activations = {};
+  Buffer* activations = nullptr;  // ActivationElements elements or more; null: the plan allocates them.
 };
 
 class Plan {

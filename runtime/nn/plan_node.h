@@ -23,16 +23,16 @@ struct AddedGradient {
 struct PlanNode {
   // One, or one for each micro-batch, if the layer uses step numbers.
   std::vector<std::unique_ptr<CompiledLayer>> layers;
-  std::vector<const float*> x;
-  float* y = nullptr;
+  std::vector<const void*> x;
+  void* y = nullptr;
   // Where backward reads inputs and output: where forward has them, or where they are computed again.
-  std::vector<const float*> x_backward;
-  float* y_again = nullptr;
+  std::vector<const void*> x_backward;
+  void* y_again = nullptr;
   std::vector<int> repeats;       // Layers whose outputs are computed again before Backward.
   bool runs_forward = true;       // False for a relu that the layer before applies.
-  float* dy = nullptr;            // Null if backward does not run the layer, like what follows.
-  std::vector<float*> dx;         // What the layer writes; null where it writes nothing.
-  std::vector<float*> gradients;  // The gradients of the inputs.
+  void* dy = nullptr;             // Null if backward does not run the layer, like what follows.
+  std::vector<void*> dx;          // What the layer writes; null where it writes nothing.
+  std::vector<void*> gradients;   // The gradients of the inputs.
   std::vector<int64_t> elements;  // Of the inputs.
   std::vector<std::unique_ptr<SumPrimitive>> sums;  // By input; null unless the part is added.
   std::vector<AddedGradient> added;                 // By variable; empty with one micro-batch.

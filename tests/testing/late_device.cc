@@ -13,13 +13,13 @@ namespace {
 class LateDense final : public DensePrimitive {
  public:
   LateDense(std::unique_ptr<DensePrimitive> now, Stream& cpu) : now_(std::move(now)), cpu_(cpu) {}
-  absl::Status Forward(Stream& stream, const float* x, const float* weights, const float* bias,
-                       float* y) override {
+  absl::Status Forward(Stream& stream, const void* x, const float* weights, const float* bias,
+                       void* y) override {
     Late(stream).Enqueue([=, this] { return now_->Forward(cpu_, x, weights, bias, y); });
     return absl::OkStatus();
   }
-  absl::Status Backward(Stream& stream, const float* x, const float* weights, const float* y, float* dy,
-                        float* dx, float* dweights, float* dbias) override {
+  absl::Status Backward(Stream& stream, const void* x, const float* weights, const void* y, void* dy,
+                        void* dx, float* dweights, float* dbias) override {
     Late(stream).Enqueue([=, this] { return now_->Backward(cpu_, x, weights, y, dy, dx, dweights, dbias); });
     return absl::OkStatus();
   }
@@ -33,21 +33,21 @@ class LateDense final : public DensePrimitive {
 class LateConvolution final : public ConvolutionPrimitive {
  public:
   LateConvolution(std::unique_ptr<ConvolutionPrimitive> now, Stream& cpu) : now_(std::move(now)), cpu_(cpu) {}
-  absl::Status Forward(Stream& stream, const float* x, const float* filters, const float* bias,
-                       float* y) override {
+  absl::Status Forward(Stream& stream, const void* x, const float* filters, const float* bias,
+                       void* y) override {
     Late(stream).Enqueue([=, this] { return now_->Forward(cpu_, x, filters, bias, y); });
     return absl::OkStatus();
   }
-  absl::Status Backward(Stream& stream, const float* x, const float* filters, const float* y, float* dy,
-                        float* dx, float* dfilters, float* dbias) override {
+  absl::Status Backward(Stream& stream, const void* x, const float* filters, const void* y, void* dy,
+                        void* dx, float* dfilters, float* dbias) override {
     Late(stream).Enqueue([=, this] { return now_->Backward(cpu_, x, filters, y, dy, dx, dfilters, dbias); });
     return absl::OkStatus();
   }
-  absl::Status DataGradient(Stream& stream, const float* filters, const float* dy, float* dx) override {
+  absl::Status DataGradient(Stream& stream, const float* filters, const void* dy, void* dx) override {
     Late(stream).Enqueue([=, this] { return now_->DataGradient(cpu_, filters, dy, dx); });
     return absl::OkStatus();
   }
-  absl::Status FilterGradient(Stream& stream, const float* x, const float* dy, float* dfilters,
+  absl::Status FilterGradient(Stream& stream, const void* x, const void* dy, float* dfilters,
                               float* dbias) override {
     Late(stream).Enqueue([=, this] { return now_->FilterGradient(cpu_, x, dy, dfilters, dbias); });
     return absl::OkStatus();
@@ -63,11 +63,11 @@ class LateConvolution final : public ConvolutionPrimitive {
 class LateMaxPooling final : public MaxPoolingPrimitive {
  public:
   LateMaxPooling(std::unique_ptr<MaxPoolingPrimitive> now, Stream& cpu) : now_(std::move(now)), cpu_(cpu) {}
-  absl::Status Forward(Stream& stream, const float* x, float* y) override {
+  absl::Status Forward(Stream& stream, const void* x, void* y) override {
     Late(stream).Enqueue([=, this] { return now_->Forward(cpu_, x, y); });
     return absl::OkStatus();
   }
-  absl::Status Backward(Stream& stream, const float* x, const float* y, const float* dy, float* dx) override {
+  absl::Status Backward(Stream& stream, const void* x, const void* y, const void* dy, void* dx) override {
     Late(stream).Enqueue([=, this] { return now_->Backward(cpu_, x, y, dy, dx); });
     return absl::OkStatus();
   }
@@ -82,11 +82,11 @@ class LateAveragePooling final : public AveragePoolingPrimitive {
  public:
   LateAveragePooling(std::unique_ptr<AveragePoolingPrimitive> now, Stream& cpu)
       : now_(std::move(now)), cpu_(cpu) {}
-  absl::Status Forward(Stream& stream, const float* x, float* y) override {
+  absl::Status Forward(Stream& stream, const void* x, void* y) override {
     Late(stream).Enqueue([=, this] { return now_->Forward(cpu_, x, y); });
     return absl::OkStatus();
   }
-  absl::Status Backward(Stream& stream, const float* dy, float* dx) override {
+  absl::Status Backward(Stream& stream, const void* dy, void* dx) override {
     Late(stream).Enqueue([=, this] { return now_->Backward(cpu_, dy, dx); });
     return absl::OkStatus();
   }
@@ -100,22 +100,22 @@ class LateBatchNormalisation final : public BatchNormalisationPrimitive {
  public:
   LateBatchNormalisation(std::unique_ptr<BatchNormalisationPrimitive> now, Stream& cpu)
       : now_(std::move(now)), cpu_(cpu) {}
-  absl::Status Forward(Stream& stream, const float* x, const float* weights, const ScaleAndOffset& variables,
-                       float* y) override {
+  absl::Status Forward(Stream& stream, const void* x, const float* weights, const ScaleAndOffset& variables,
+                       void* y) override {
     Late(stream).Enqueue([=, this] { return now_->Forward(cpu_, x, weights, variables, y); });
     return absl::OkStatus();
   }
-  absl::Status Repeat(Stream& stream, const float* x, const ScaleAndOffset& variables, float* y) override {
+  absl::Status Repeat(Stream& stream, const void* x, const ScaleAndOffset& variables, void* y) override {
     Late(stream).Enqueue([=, this] { return now_->Repeat(cpu_, x, variables, y); });
     return absl::OkStatus();
   }
-  absl::Status Backward(Stream& stream, const float* x, const ScaleAndOffset& variables, const float* dy,
-                        float* dx, float* dscale, float* doffset) override {
+  absl::Status Backward(Stream& stream, const void* x, const ScaleAndOffset& variables, const void* dy,
+                        void* dx, float* dscale, float* doffset) override {
     Late(stream).Enqueue([=, this] { return now_->Backward(cpu_, x, variables, dy, dx, dscale, doffset); });
     return absl::OkStatus();
   }
-  absl::Status Infer(Stream& stream, const float* x, const float* mean, const float* variance,
-                     const ScaleAndOffset& variables, float* y) override {
+  absl::Status Infer(Stream& stream, const void* x, const float* mean, const float* variance,
+                     const ScaleAndOffset& variables, void* y) override {
     Late(stream).Enqueue([=, this] { return now_->Infer(cpu_, x, mean, variance, variables, y); });
     return absl::OkStatus();
   }
@@ -135,7 +135,7 @@ class LateBatchNormalisation final : public BatchNormalisationPrimitive {
 class LateDropout final : public DropoutPrimitive {
  public:
   LateDropout(std::unique_ptr<DropoutPrimitive> now, Stream& cpu) : now_(std::move(now)), cpu_(cpu) {}
-  absl::Status Run(Stream& stream, const uint64_t* first_row, const float* in, float* out) override {
+  absl::Status Run(Stream& stream, const uint64_t* first_row, const void* in, void* out) override {
     Late(stream).Enqueue([=, this] { return now_->Run(cpu_, first_row, in, out); });
     return absl::OkStatus();
   }
@@ -148,11 +148,11 @@ class LateDropout final : public DropoutPrimitive {
 class LateBias final : public BiasPrimitive {
  public:
   LateBias(std::unique_ptr<BiasPrimitive> now, Stream& cpu) : now_(std::move(now)), cpu_(cpu) {}
-  absl::Status Forward(Stream& stream, const float* bias, float* y) override {
+  absl::Status Forward(Stream& stream, const float* bias, void* y) override {
     Late(stream).Enqueue([=, this] { return now_->Forward(cpu_, bias, y); });
     return absl::OkStatus();
   }
-  absl::Status Backward(Stream& stream, const float* dy, float* dbias) override {
+  absl::Status Backward(Stream& stream, const void* dy, float* dbias) override {
     Late(stream).Enqueue([=, this] { return now_->Backward(cpu_, dy, dbias); });
     return absl::OkStatus();
   }
@@ -165,7 +165,7 @@ class LateBias final : public BiasPrimitive {
 class LateSum final : public SumPrimitive {
  public:
   LateSum(std::unique_ptr<SumPrimitive> now, Stream& cpu) : now_(std::move(now)), cpu_(cpu) {}
-  absl::Status Run(Stream& stream, const float* a, const float* b, float* sum) override {
+  absl::Status Run(Stream& stream, const void* a, const void* b, void* sum) override {
     Late(stream).Enqueue([=, this] { return now_->Run(cpu_, a, b, sum); });
     return absl::OkStatus();
   }
@@ -178,11 +178,11 @@ class LateSum final : public SumPrimitive {
 class LateActivation final : public ActivationPrimitive {
  public:
   LateActivation(std::unique_ptr<ActivationPrimitive> now, Stream& cpu) : now_(std::move(now)), cpu_(cpu) {}
-  absl::Status Forward(Stream& stream, const float* x, float* y) override {
+  absl::Status Forward(Stream& stream, const void* x, void* y) override {
     Late(stream).Enqueue([=, this] { return now_->Forward(cpu_, x, y); });
     return absl::OkStatus();
   }
-  absl::Status Backward(Stream& stream, const float* y, const float* dy, float* dx) override {
+  absl::Status Backward(Stream& stream, const void* y, const void* dy, void* dx) override {
     Late(stream).Enqueue([=, this] { return now_->Backward(cpu_, y, dy, dx); });
     return absl::OkStatus();
   }
@@ -209,7 +209,7 @@ class LateInputConversion final : public InputConversionPrimitive {
  public:
   LateInputConversion(std::unique_ptr<InputConversionPrimitive> now, Stream& cpu)
       : now_(std::move(now)), cpu_(cpu) {}
-  absl::Status Run(Stream& stream, const void* in, float* out) override {
+  absl::Status Run(Stream& stream, const void* in, void* out) override {
     Late(stream).Enqueue([=, this] { return now_->Run(cpu_, in, out); });
     return absl::OkStatus();
   }

@@ -10,9 +10,9 @@ class Sum final : public SumPrimitive {
   Sum(const SumShape& shape, const Kernels& kernels)
       : count_(shape.count), add_(shape.relu ? kernels.add_relu : kernels.add) {}
 
-  absl::Status Run(Stream&, const float* a, const float* b, float* sum) override {
+  absl::Status Run(Stream&, const void* a, const void* b, void* sum) override {
     const FlushDenormals flush;
-    add_(count_, a, b, sum);
+    add_(count_, Floats(a), Floats(b), Floats(sum));
     return absl::OkStatus();
   }
 
@@ -25,14 +25,14 @@ class Activation final : public ActivationPrimitive {
  public:
   Activation(int64_t count, const ActivationLoops& loops) : count_(count), loops_(loops) {}
 
-  absl::Status Forward(Stream&, const float* x, float* y) override {
+  absl::Status Forward(Stream&, const void* x, void* y) override {
     const FlushDenormals flush;
-    loops_.forward(count_, x, y);
+    loops_.forward(count_, Floats(x), Floats(y));
     return absl::OkStatus();
   }
-  absl::Status Backward(Stream&, const float* y, const float* dy, float* dx) override {
+  absl::Status Backward(Stream&, const void* y, const void* dy, void* dx) override {
     const FlushDenormals flush;
-    loops_.backward(count_, y, dy, dx);
+    loops_.backward(count_, Floats(y), Floats(dy), Floats(dx));
     return absl::OkStatus();
   }
 

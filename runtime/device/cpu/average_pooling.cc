@@ -9,14 +9,14 @@ class AveragePooling final : public AveragePoolingPrimitive {
   AveragePooling(const PoolingWindows& windows, const Kernels& kernels)
       : windows_(windows), kernels_(kernels) {}
 
-  absl::Status Forward(Stream&, const float* x, float* y) override {
+  absl::Status Forward(Stream&, const void* x, void* y) override {
     const FlushDenormals flush;
-    kernels_.average_pool(windows_, x, y);
+    kernels_.average_pool(windows_, Floats(x), Floats(y));
     return absl::OkStatus();
   }
-  absl::Status Backward(Stream&, const float* dy, float* dx) override {
+  absl::Status Backward(Stream&, const void* dy, void* dx) override {
     const FlushDenormals flush;
-    kernels_.average_unpool(windows_, dy, dx);
+    kernels_.average_unpool(windows_, Floats(dy), Floats(dx));
     return absl::OkStatus();
   }
 

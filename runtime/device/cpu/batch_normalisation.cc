@@ -55,35 +55,35 @@ class BatchNormalisation final : public BatchNormalisationPrimitive {
         slopes_(shape.channels),
         exchanged_(sums == nullptr ? 0 : 2 * shape.channels) {}
 
-  absl::Status Forward(Stream& stream, const float* x, const float* weights, const ScaleAndOffset& variables,
-                       float* y) override {
+  absl::Status Forward(Stream& stream, const void* x, const float* weights, const ScaleAndOffset& variables,
+                       void* y) override {
     const FlushDenormals flush;
     FindGroups(weights);
     for (int64_t g = 0; g < shape_.groups; ++g) {
-      MergeMoments(g, x);
+      MergeMoments(g, Floats(x));
       if (worker_sums_ != nullptr) TETHYS_RETURN_IF_ERROR(MergeWorkers(stream));
       KeepStatistics(g);
-      Normalise(g, x, variables, y);
+      Normalise(g, Floats(x), variables, Floats(y));
     }
-    ClearBehindSamples(y);
+    ClearBehindSamples(Floats(y));
     return absl::OkStatus();
   }
 
-  absl::Status Repeat(Stream&, const float* x, const ScaleAndOffset& variables, float* y) override {
+  absl::Status Repeat(Stream&, const void* x, const ScaleAndOffset& variables, void* y) override {
     const FlushDenormals flush;
-    for (int64_t g = 0; g < shape_.groups; ++g) Normalise(g, x, variables, y);
-    ClearBehindSamples(y);
+    for (int64_t g = 0; g < shape_.groups; ++g) Normalise(g, Floats(x), variables, Floats(y));
+    ClearBehindSamples(Floats(y));
     return absl::OkStatus();
   }
 
-  absl::Status Backward(Stream& stream, const float* x, const ScaleAndOffset& variables, const float* dy,
-                        float* dx, float* dscale, float* doffset) override {
+  absl::Status Backward(Stream& stream, const void* x, const ScaleAndOffset& variables, const void* dy,
+                        void* dx, float* dscale, float* doffset) override {
     const FlushDenormals flush;
     std::fill_n(dscale, shape_.channels, 0.0f);
     std::fill_n(doffset, shape_.channels, 0.0f);
     for (int64_t g = 0; g < shape_.groups; ++g) {
       const Normalisation normalisation = GroupNormalisation(g, variables);
-      SumGradients(g, normalisation, x, dy);
+      SumGradients(g, normalisation, Floats(x), Floats(dy));
       for (int64_t c = 0; c < shape_.channels; ++c) {
         dscale[c] += static_cast<float>(products_[c] * OfGroup(inverse_deviations_, g)[c]);
         doffset[c] += static_cast<float>(sums_[c]);
@@ -96,15 +96,15 @@ class BatchNormalisation final : public BatchNormalisationPrimitive {
         mean_dy_[c] = static_cast<float>(sums_[c] / count);
         slopes_[c] = static_cast<float>(products_[c] * inverse * inverse / count);
       }
-      kernels_.normalised_gradient(Positions(g), normalisation, mean_dy_.data(), slopes_.data(), x + First(g),
-                                   dy + First(g), dx + First(g));
+      kernels_.normalised_gradient(Positions(g), normalisation, mean_dy_.data(), slopes_.data(),
+                                   Floats(x) + First(g), Floats(dy) + First(g), Floats(dx) + First(g));
     }
-    if (dx != nullptr) ClearBehindSamples(dx);
+    if (dx != nullptr) ClearBehindSamples(Floats(dx));
     return absl::OkStatus();
   }
 
-  absl::Status Infer(Stream&, const float* x, const float* mean, const float* variance,
-                     const ScaleAndOffset& variables, float* y) override {
+  absl::Status Infer(Stream&, const void* x, const float* mean, const float* variance,
+                     const ScaleAndOffset& variables, void* y) override {
     const FlushDenormals flush;
     for (int64_t c = 0; c < shape_.channels; ++c) {
       factors_[c] = variables.scale[c] / std::sqrt(variance[c] + shape_.epsilon);
@@ -115,7 +115,7 @@ class BatchNormalisation final : public BatchNormalisationPrimitive {
                         .factor = factors_.data(),
                         .offset = variables.offset,
                         .relu = shape_.relu},
-                       x, y);
+                       Floats(x), Floats(y));
     return absl::OkStatus();
   }
 

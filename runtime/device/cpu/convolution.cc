@@ -60,7 +60,7 @@ class Convolution final : public ConvolutionPrimitive {
     return std::max({forward_memory_.bytes(), filters_memory_.bytes(), data_memory_.bytes()});
   }
 
-  absl::Status Forward(Stream&, const float* x, const float* filters, const float* bias, float* y) override {
+  absl::Status Forward(Stream&, const void* x, const float* filters, const float* bias, void* y) override {
     const FlushDenormals flush;
     omp_set_num_threads(threads_);
     return Catch([&] {
@@ -69,19 +69,21 @@ class Convolution final : public ConvolutionPrimitive {
       forward_memory_.Bind(scratch_->data());
       pack_forward_.Run(stream_);
       forward_.Run(stream_);
-      if (shape_.relu) relu_.forward(shape_.rows * shape_.output().elements(), y, y);
+      if (shape_.relu) relu_.forward(shape_.rows * shape_.output().elements(), Floats(y), Floats(y));
     });
   }
 
-  absl::Status Backward(Stream& stream, const float* x, const float* filters, const float* y, float* dy,
-                        float* dx, float* dfilters, float* dbias) override {
+  absl::Status Backward(Stream& stream, const void* x, const float* filters, const void* y, void* dy,
+                        void* dx, float* dfilters, float* dbias) override {
     const FlushDenormals flush;
-    if (shape_.relu) relu_.backward(shape_.rows * shape_.output().elements(), y, dy, dy);
+    if (shape_.relu) {
+      relu_.backward(shape_.rows * shape_.output().elements(), Floats(y), Floats(dy), Floats(dy));
+    }
     TETHYS_RETURN_IF_ERROR(FilterGradient(stream, x, dy, dfilters, dbias));
     return dx == nullptr ? absl::OkStatus() : DataGradient(stream, filters, dy, dx);
   }
 
-  absl::Status FilterGradient(Stream&, const float* x, const float* dy, float* dfilters,
+  absl::Status FilterGradient(Stream&, const void* x, const void* dy, float* dfilters,
                               float* dbias) override {
     const FlushDenormals flush;
     omp_set_num_threads(threads_);
@@ -94,7 +96,7 @@ class Convolution final : public ConvolutionPrimitive {
     });
   }
 
-  absl::Status DataGradient(Stream&, const float* filters, const float* dy, float* dx) override {
+  absl::Status DataGradient(Stream&, const float* filters, const void* dy, void* dx) override {
     const FlushDenormals flush;
     omp_set_num_threads(threads_);
     return Catch([&] {
@@ -323,30 +325,30 @@ class SkippingConvolution final : public ConvolutionPrimitive {
     return shape;
   }
 
-  absl::Status Forward(Stream& stream, const float* x, const float* filters, const float* bias,
-                       float* y) override {
-    Gather(x);
+  absl::Status Forward(Stream& stream, const void* x, const float* filters, const float* bias,
+                       void* y) override {
+    Gather(Floats(x));
     return seen_->Forward(stream, pixels_.data(), filters, bias, y);
   }
 
   // The gradients of the gathered pixels overwrite these pixels. Convolution::Backward computes them after
   // the filter gradient, which reads the pixels.
-  absl::Status Backward(Stream& stream, const float* x, const float* filters, const float* y, float* dy,
-                        float* dx, float* dfilters, float* dbias) override {
-    Gather(x);
+  absl::Status Backward(Stream& stream, const void* x, const float* filters, const void* y, void* dy,
+                        void* dx, float* dfilters, float* dbias) override {
+    Gather(Floats(x));
     TETHYS_RETURN_IF_ERROR(seen_->Backward(stream, pixels_.data(), filters, y, dy,
                                            dx == nullptr ? nullptr : pixels_.data(), dfilters, dbias));
-    if (dx != nullptr) Scatter(dx);
+    if (dx != nullptr) Scatter(Floats(dx));
     return absl::OkStatus();
   }
-  absl::Status FilterGradient(Stream& stream, const float* x, const float* dy, float* dfilters,
+  absl::Status FilterGradient(Stream& stream, const void* x, const void* dy, float* dfilters,
                               float* dbias) override {
-    Gather(x);
+    Gather(Floats(x));
     return seen_->FilterGradient(stream, pixels_.data(), dy, dfilters, dbias);
   }
-  absl::Status DataGradient(Stream& stream, const float* filters, const float* dy, float* dx) override {
+  absl::Status DataGradient(Stream& stream, const float* filters, const void* dy, void* dx) override {
     TETHYS_RETURN_IF_ERROR(seen_->DataGradient(stream, filters, dy, pixels_.data()));
-    Scatter(dx);
+    Scatter(Floats(dx));
     return absl::OkStatus();
   }
 

@@ -99,8 +99,10 @@ class CpuDevice final : public Device {
   }
 
   absl::Status CopyColumns(Stream&, const ColumnCopy& copy) override {
+    const auto* const from = static_cast<const char*>(copy.from);
+    auto* const to = static_cast<char*>(copy.to);
     for (int64_t r = 0; r < copy.rows; ++r) {
-      std::copy_n(copy.from + r * copy.from_width, copy.columns, copy.to + r * copy.to_width);
+      std::copy_n(from + r * copy.from_width, copy.columns, to + r * copy.to_width);
     }
     return absl::OkStatus();
   }
@@ -147,7 +149,7 @@ class CpuDevice final : public Device {
     return cpu::CreateBatchNormalisation(shape, sums, kernels_);
   }
   absl::StatusOr<std::unique_ptr<SumPrimitive>> CreateSum(const SumShape& shape) override {
-    TETHYS_RETURN_IF_ERROR(CheckCount(shape.count));
+    TETHYS_RETURN_IF_ERROR(CheckShape(shape, activation_type()));
     return cpu::CreateSum(shape, kernels_);
   }
   absl::StatusOr<std::unique_ptr<BiasPrimitive>> CreateBias(int64_t rows, int64_t columns) override {

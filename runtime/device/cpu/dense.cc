@@ -47,40 +47,40 @@ class Dense final : public DensePrimitive {
   Dense(const DenseShape& shape, int threads, const Kernels& kernels)
       : shape_(shape), threads_(threads), kernels_(kernels), thin_(ThinProductsFor(shape, kernels)) {}
 
-  absl::Status Forward(Stream&, const float* x, const float* weights, const float* bias, float* y) override {
+  absl::Status Forward(Stream&, const void* x, const float* weights, const float* bias, void* y) override {
     const auto [rows, in, out, relu] = shape_;
     const FlushDenormals flush;
     omp_set_num_threads(threads_);
     if (thin_ != nullptr) {
-      thin_->forward(in, out, x, weights, y);
+      thin_->forward(in, out, Floats(x), weights, Floats(y));
     } else {
-      TETHYS_RETURN_IF_ERROR(Product(kPlain, kPlain, rows, out, in, x, weights, y));
+      TETHYS_RETURN_IF_ERROR(Product(kPlain, kPlain, rows, out, in, Floats(x), weights, Floats(y)));
     }
-    (relu ? kernels_.add_bias_relu : kernels_.add_bias)(rows, out, bias, y);
+    (relu ? kernels_.add_bias_relu : kernels_.add_bias)(rows, out, bias, Floats(y));
     return absl::OkStatus();
   }
 
-  absl::Status Backward(Stream&, const float* x, const float* weights, const float* y, float* dy, float* dx,
+  absl::Status Backward(Stream&, const void* x, const float* weights, const void* y, void* dy, void* dx,
                         float* dweights, float* dbias) override {
     const auto [rows, in, out, relu] = shape_;
     const FlushDenormals flush;
     omp_set_num_threads(threads_);
     if (relu) {
-      kernels_.mask_and_sum_columns(rows, out, y, dy, dbias);
+      kernels_.mask_and_sum_columns(rows, out, Floats(y), Floats(dy), dbias);
     } else {
-      kernels_.sum_columns(rows, out, dy, dbias);
+      kernels_.sum_columns(rows, out, Floats(dy), dbias);
     }
     if (thin_weights()) {
-      thin_->weights(in, out, x, dy, dweights);
+      thin_->weights(in, out, Floats(x), Floats(dy), dweights);
     } else {
-      TETHYS_RETURN_IF_ERROR(Product(kTransposed, kPlain, in, out, rows, x, dy, dweights));
+      TETHYS_RETURN_IF_ERROR(Product(kTransposed, kPlain, in, out, rows, Floats(x), Floats(dy), dweights));
     }
     if (dx == nullptr) return absl::OkStatus();
     if (thin_ != nullptr) {
-      thin_->data(in, out, dy, weights, dx);
+      thin_->data(in, out, Floats(dy), weights, Floats(dx));
       return absl::OkStatus();
     }
-    return Product(kPlain, kTransposed, rows, in, out, dy, weights, dx);
+    return Product(kPlain, kTransposed, rows, in, out, Floats(dy), weights, Floats(dx));
   }
 
   std::string Describe() const override {

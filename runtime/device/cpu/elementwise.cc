@@ -21,11 +21,13 @@ class InputConversion final : public InputConversionPrimitive {
     }
   }
 
-  absl::Status Run(Stream&, const void* in, float* out) override {
+  absl::Status Run(Stream&, const void* in, void* out) override {
     if (type_ == ValueType::kFloat) {
-      Convert(kernels_.convert_floats, kernels_.convert_float_channels, static_cast<const float*>(in), out);
+      Convert(kernels_.convert_floats, kernels_.convert_float_channels, static_cast<const float*>(in),
+              Floats(out));
     } else {
-      Convert(kernels_.convert_bytes, kernels_.convert_channels, static_cast<const uint8_t*>(in), out);
+      Convert(kernels_.convert_bytes, kernels_.convert_channels, static_cast<const uint8_t*>(in),
+              Floats(out));
     }
     return absl::OkStatus();
   }
@@ -55,16 +57,18 @@ class Bias final : public BiasPrimitive {
  public:
   Bias(int64_t rows, int64_t columns) : rows_(rows), columns_(columns), sums_(columns) {}
 
-  absl::Status Forward(Stream&, const float* bias, float* y) override {
+  absl::Status Forward(Stream&, const float* bias, void* y) override {
+    float* const values = Floats(y);
     for (int64_t row = 0; row < rows_; ++row) {
-      for (int64_t c = 0; c < columns_; ++c) y[row * columns_ + c] += bias[c];
+      for (int64_t c = 0; c < columns_; ++c) values[row * columns_ + c] += bias[c];
     }
     return absl::OkStatus();
   }
-  absl::Status Backward(Stream&, const float* dy, float* dbias) override {
+  absl::Status Backward(Stream&, const void* dy, float* dbias) override {
+    const float* const gradients = Floats(dy);
     std::fill(sums_.begin(), sums_.end(), 0.0);
     for (int64_t row = 0; row < rows_; ++row) {
-      for (int64_t c = 0; c < columns_; ++c) sums_[c] += dy[row * columns_ + c];
+      for (int64_t c = 0; c < columns_; ++c) sums_[c] += gradients[row * columns_ + c];
     }
     std::copy(sums_.begin(), sums_.end(), dbias);
     return absl::OkStatus();
@@ -81,7 +85,7 @@ class Dropout final : public DropoutPrimitive {
   Dropout(const DropoutShape& shape, const Kernels& kernels)
       : shape_(shape), key_(RandomKey(shape.seed, RandomPurpose::kDropout)), kernels_(kernels) {}
 
-  absl::Status Run(Stream&, const uint64_t* first_row, const float* in, float* out) override {
+  absl::Status Run(Stream&, const uint64_t* first_row, const void* in, void* out) override {
     const FlushDenormals flush;
     const int64_t count = shape_.rows * shape_.elements;
     const uint64_t first = *first_row * static_cast<uint64_t>(shape_.elements);
@@ -90,7 +94,7 @@ class Dropout final : public DropoutPrimitive {
     for (int64_t i = 0; i < count; i += kBlock) {
       const int64_t part = std::min(kBlock, count - i);
       kernels_.uniform(key_, shape_.layer, first + i, part, numbers);
-      kernels_.keep(part, shape_.rate, scale, numbers, in + i, out + i);
+      kernels_.keep(part, shape_.rate, scale, numbers, Floats(in) + i, Floats(out) + i);
     }
     return absl::OkStatus();
   }

@@ -15,7 +15,8 @@ class MeanSquaredError final : public LossPrimitive {
     const FlushDenormals flush;
     *tensors.result = LossResult();
     for (int64_t row = 0; row < shape_.rows; ++row) {
-      float* gradients = tensors.doutputs == nullptr ? nullptr : tensors.doutputs + row * shape_.outputs;
+      float* gradients =
+          tensors.doutputs == nullptr ? nullptr : Floats(tensors.doutputs) + row * shape_.outputs;
       if (tensors.weights[row] != 0.0f) {
         tensors.result->loss_sum += AddRow(row, tensors, gradients);
       } else if (gradients != nullptr) {
@@ -27,7 +28,7 @@ class MeanSquaredError final : public LossPrimitive {
 
  private:
   double AddRow(int64_t row, const LossTensors& tensors, float* gradients) const {
-    const float* outputs = tensors.outputs + row * shape_.outputs;
+    const float* outputs = Floats(tensors.outputs) + row * shape_.outputs;
     const int32_t* labels = tensors.labels + row * shape_.outputs;
     const float weight = tensors.weights[row];
     const float scale = 2.0f * weight / static_cast<float>(shape_.outputs);

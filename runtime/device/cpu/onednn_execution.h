@@ -36,7 +36,7 @@ class View {
  public:
   View() = default;
   View(const dnnl::memory::desc& layout, const dnnl::engine& engine) : memory_(layout, engine, nullptr) {}
-  void Set(const float* data) const { memory_.set_data_handle(const_cast<float*>(data)); }
+  void Set(const void* data) const { memory_.set_data_handle(const_cast<void*>(data)); }
   const dnnl::memory& get() const { return memory_; }
 
  private:

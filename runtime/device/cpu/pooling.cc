@@ -30,24 +30,28 @@ class MaxPooling final : public MaxPoolingPrimitive {
         largest_(std::move(largest)),
         moving_(std::move(moving)) {}
 
-  absl::Status Forward(Stream&, const float* x, float* y) override {
+  absl::Status Forward(Stream&, const void* x, void* y) override {
     const FlushDenormals flush;
-    for (int64_t image = 0; image < shape_.rows; ++image, x += shape_.in.elements()) {
-      for (int64_t position = 0; position < out_.height; ++position, y += out_row_) {
-        kernels_.pool_columns(columns_, LargestOfRows(RowsOf(position), x), y);
+    const float* image = Floats(x);
+    float* out = Floats(y);
+    for (int64_t row = 0; row < shape_.rows; ++row, image += shape_.in.elements()) {
+      for (int64_t position = 0; position < out_.height; ++position, out += out_row_) {
+        kernels_.pool_columns(columns_, LargestOfRows(RowsOf(position), image), out);
       }
     }
     return absl::OkStatus();
   }
 
-  absl::Status Backward(Stream&, const float* x, const float* y, const float* dy, float* dx) override {
+  absl::Status Backward(Stream&, const void* x, const void* y, const void* dy, void* dx) override {
     const FlushDenormals flush;
-    for (int64_t image = 0; image < shape_.rows; ++image, x += shape_.in.elements()) {
-      std::fill_n(dx, shape_.in.elements(), 0.0f);
-      for (int64_t position = 0; position < out_.height; ++position, y += out_row_, dy += out_row_) {
-        Unpool(RowsOf(position), x, y, dy, dx);
+    const float *image = Floats(x), *out = Floats(y), *gradient = Floats(dy);
+    float* image_gradient = Floats(dx);
+    for (int64_t row = 0; row < shape_.rows; ++row, image += shape_.in.elements()) {
+      std::fill_n(image_gradient, shape_.in.elements(), 0.0f);
+      for (int64_t position = 0; position < out_.height; ++position, out += out_row_, gradient += out_row_) {
+        Unpool(RowsOf(position), image, out, gradient, image_gradient);
       }
-      dx += shape_.in.elements();
+      image_gradient += shape_.in.elements();
     }
     return absl::OkStatus();
   }

@@ -11,6 +11,10 @@
 
 namespace tethys::cpu {
 
+// Activations on a CPU are float32.
+inline const float* Floats(const void* activations) { return static_cast<const float*>(activations); }
+inline float* Floats(void* activations) { return static_cast<float*>(activations); }
+
 std::unique_ptr<DensePrimitive> CreateDense(const DenseShape& shape, int threads, const Kernels& kernels);
 absl::StatusOr<std::unique_ptr<ConvolutionPrimitive>> CreateConvolution(const ConvolutionShape& shape,
                                                                         int threads, const Kernels& kernels,

@@ -50,12 +50,13 @@ class SoftmaxCrossEntropy final : public LossPrimitive {
  private:
   void RunChunk(int64_t first, const LossTensors& tensors) {
     const int64_t classes = shape_.classes;
-    kernels_.subtract_row_maximum(chunk_points_, classes, tensors.outputs + first * classes, below_.data());
+    kernels_.subtract_row_maximum(chunk_points_, classes, Floats(tensors.outputs) + first * classes,
+                                  below_.data());
     std::copy_n(below_.data(), chunk_points_ * classes, powers_.data());
     kernels_.exponentials(chunk_points_ * classes, powers_.data());
     for (int64_t i = 0; i < chunk_points_; ++i) {
       const int64_t point = first + i;
-      float* gradients = tensors.doutputs == nullptr ? nullptr : tensors.doutputs + point * classes;
+      float* gradients = tensors.doutputs == nullptr ? nullptr : Floats(tensors.doutputs) + point * classes;
       const float weight = tensors.weights[point / shape_.positions];
       const int32_t label = tensors.labels[point];
       if (weight != 0.0f && label != shape_.ignore_label) {

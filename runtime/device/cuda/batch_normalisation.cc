@@ -45,20 +45,20 @@ class BatchNormalisation final : public BatchNormalisationPrimitive {
         later_part_(shape.later_part),
         memory_(std::move(memory)) {}
 
-  absl::Status Forward(Stream& stream, const float* x, const float* weights, const ScaleAndOffset& variables,
-                       float* y) override {
+  absl::Status Forward(Stream& stream, const void* x, const float* weights, const ScaleAndOffset& variables,
+                       void* y) override {
     if (worker_sums_ != nullptr) return ForwardOfWorkers(stream, x, weights, variables, y);
     TETHYS_RETURN_IF_CUDA_ERROR(BatchNormalisationForward(Handle(stream), arguments_, x, weights,
                                                           variables.scale, variables.offset, y));
     return absl::OkStatus();
   }
-  absl::Status Repeat(Stream& stream, const float* x, const ScaleAndOffset& variables, float* y) override {
+  absl::Status Repeat(Stream& stream, const void* x, const ScaleAndOffset& variables, void* y) override {
     TETHYS_RETURN_IF_CUDA_ERROR(
         NormaliseAgain(Handle(stream), arguments_, x, variables.scale, variables.offset, y));
     return absl::OkStatus();
   }
-  absl::Status Backward(Stream& stream, const float* x, const ScaleAndOffset& variables, const float* dy,
-                        float* dx, float* dscale, float* doffset) override {
+  absl::Status Backward(Stream& stream, const void* x, const ScaleAndOffset& variables, const void* dy,
+                        void* dx, float* dscale, float* doffset) override {
     if (worker_sums_ != nullptr && dx != nullptr) {
       TETHYS_RETURN_IF_CUDA_ERROR(OwnGradients(Handle(stream), arguments_, x, variables.scale,
                                                variables.offset, dy, dscale, doffset));
@@ -71,8 +71,8 @@ class BatchNormalisation final : public BatchNormalisationPrimitive {
                                                            variables.offset, dy, dx, dscale, doffset));
     return absl::OkStatus();
   }
-  absl::Status Infer(Stream& stream, const float* x, const float* mean, const float* variance,
-                     const ScaleAndOffset& variables, float* y) override {
+  absl::Status Infer(Stream& stream, const void* x, const float* mean, const float* variance,
+                     const ScaleAndOffset& variables, void* y) override {
     TETHYS_RETURN_IF_CUDA_ERROR(BatchNormalisationInfer(Handle(stream), arguments_, x, mean, variance,
                                                         variables.scale, variables.offset, y));
     return absl::OkStatus();
@@ -86,8 +86,8 @@ class BatchNormalisation final : public BatchNormalisationPrimitive {
   int64_t workspace_bytes() const override { return memory_->bytes(); }
 
  private:
-  absl::Status ForwardOfWorkers(Stream& stream, const float* x, const float* weights,
-                                const ScaleAndOffset& variables, float* y) {
+  absl::Status ForwardOfWorkers(Stream& stream, const void* x, const float* weights,
+                                const ScaleAndOffset& variables, void* y) {
     const int64_t channels = arguments_.channels;
     TETHYS_RETURN_IF_CUDA_ERROR(OwnMeans(Handle(stream), arguments_, x, weights));
     TETHYS_RETURN_IF_ERROR(worker_sums_->Sum(stream, arguments_.worker_moments, channels + 1));
@@ -117,7 +117,8 @@ absl::StatusOr<std::unique_ptr<BatchNormalisationPrimitive>> CreateBatchNormalis
                         (kFloats * values + exchanged) * static_cast<int64_t>(sizeof(float));
   TETHYS_ASSIGN_OR_RETURN(auto memory, libraries.memory->Allocate(bytes, MemoryKind::kDevice));
   Cutter cutter(memory->data());
-  NormalisationArguments arguments = {.rows = shape.rows,
+  NormalisationArguments arguments = {.type = libraries.activations,
+                                      .rows = shape.rows,
                                       .positions = shape.positions,
                                       .channels = shape.channels,
                                       .groups = shape.groups,

@@ -31,50 +31,52 @@ class Convolution final : public ConvolutionPrimitive {
                   ColumnSumScratch(pixels_, shape_.out) * static_cast<int64_t>(sizeof(float))}));
   }
 
-  absl::Status Forward(Stream& stream, const float* x, const float* filters, const float* bias,
-                       float* y) override {
+  absl::Status Forward(Stream& stream, const void* x, const float* filters, const float* bias,
+                       void* y) override {
     TETHYS_ASSIGN_OR_RETURN(const void* images, images_operand_.Read(stream, x));
     TETHYS_ASSIGN_OR_RETURN(const void* weights, filters_operand_.Read(stream, filters));
     TETHYS_RETURN_IF_ERROR(
         forward_->Run(stream, images, weights, outputs_operand_.Target(y), libraries_.workspace->data()));
     TETHYS_RETURN_IF_ERROR(outputs_operand_.Written(stream, y));
     if (shape_.has_bias) {
-      TETHYS_RETURN_IF_CUDA_ERROR(AddBias(Handle(stream), pixels_, shape_.out, shape_.relu, bias, y));
-    } else if (shape_.relu) {
       TETHYS_RETURN_IF_CUDA_ERROR(
-          Activate(Handle(stream), ActivationFunction::kRelu, pixels_ * shape_.out, y, y));
+          AddBias(Handle(stream), libraries_.activations, pixels_, shape_.out, shape_.relu, bias, y));
+    } else if (shape_.relu) {
+      TETHYS_RETURN_IF_CUDA_ERROR(Activate(Handle(stream), libraries_.activations, ActivationFunction::kRelu,
+                                           pixels_ * shape_.out, y, y));
     }
     return absl::OkStatus();
   }
 
-  absl::Status Backward(Stream& stream, const float* x, const float* filters, const float* y, float* dy,
-                        float* dx, float* dfilters, float* dbias) override {
+  absl::Status Backward(Stream& stream, const void* x, const float* filters, const void* y, void* dy,
+                        void* dx, float* dfilters, float* dbias) override {
     if (shape_.has_bias) {
-      TETHYS_RETURN_IF_CUDA_ERROR(MaskAndSumColumns(Handle(stream), pixels_, shape_.out,
-                                                    shape_.relu ? y : nullptr, dy, dbias,
+      TETHYS_RETURN_IF_CUDA_ERROR(MaskAndSumColumns(Handle(stream), libraries_.activations, pixels_,
+                                                    shape_.out, shape_.relu ? y : nullptr, dy, dbias,
                                                     libraries_.workspace->floats()));
     } else if (shape_.relu) {
-      TETHYS_RETURN_IF_CUDA_ERROR(
-          ActivateBackward(Handle(stream), ActivationFunction::kRelu, pixels_ * shape_.out, y, dy, dy));
+      TETHYS_RETURN_IF_CUDA_ERROR(ActivateBackward(Handle(stream), libraries_.activations,
+                                                   ActivationFunction::kRelu, pixels_ * shape_.out, y, dy,
+                                                   dy));
     }
     TETHYS_ASSIGN_OR_RETURN(const void* outputs, outputs_operand_.Read(stream, dy));
     TETHYS_RETURN_IF_ERROR(RunFilters(stream, x, outputs, dfilters));
     return dx == nullptr ? absl::OkStatus() : RunData(stream, filters, outputs, dx);
   }
 
-  absl::Status FilterGradient(Stream& stream, const float* x, const float* dy, float* dfilters,
+  absl::Status FilterGradient(Stream& stream, const void* x, const void* dy, float* dfilters,
                               float* dbias) override {
     if (shape_.has_bias) {
       // Without a mask, the gradients are only read.
-      TETHYS_RETURN_IF_CUDA_ERROR(MaskAndSumColumns(Handle(stream), pixels_, shape_.out, nullptr,
-                                                    const_cast<float*>(dy), dbias,
+      TETHYS_RETURN_IF_CUDA_ERROR(MaskAndSumColumns(Handle(stream), libraries_.activations, pixels_,
+                                                    shape_.out, nullptr, const_cast<void*>(dy), dbias,
                                                     libraries_.workspace->floats()));
     }
     TETHYS_ASSIGN_OR_RETURN(const void* outputs, outputs_operand_.Read(stream, dy));
     return RunFilters(stream, x, outputs, dfilters);
   }
 
-  absl::Status DataGradient(Stream& stream, const float* filters, const float* dy, float* dx) override {
+  absl::Status DataGradient(Stream& stream, const float* filters, const void* dy, void* dx) override {
     TETHYS_ASSIGN_OR_RETURN(const void* outputs, outputs_operand_.Read(stream, dy));
     return RunData(stream, filters, outputs, dx);
   }
@@ -89,13 +91,13 @@ class Convolution final : public ConvolutionPrimitive {
 
  private:
   // `outputs` are the gradients of the outputs, in the product's precision.
-  absl::Status RunFilters(Stream& stream, const float* x, const void* outputs, float* dfilters) {
+  absl::Status RunFilters(Stream& stream, const void* x, const void* outputs, float* dfilters) {
     TETHYS_ASSIGN_OR_RETURN(const void* images, images_operand_.Read(stream, x));
     TETHYS_RETURN_IF_ERROR(filters_->Run(stream, images, filters_operand_.Target(dfilters), outputs,
                                          libraries_.workspace->data()));
     return filters_operand_.Written(stream, dfilters);
   }
-  absl::Status RunData(Stream& stream, const float* filters, const void* outputs, float* dx) {
+  absl::Status RunData(Stream& stream, const float* filters, const void* outputs, void* dx) {
     TETHYS_ASSIGN_OR_RETURN(const void* weights, filters_operand_.Read(stream, filters));
     TETHYS_RETURN_IF_ERROR(
         data_->Run(stream, images_operand_.Target(dx), weights, outputs, libraries_.workspace->data()));

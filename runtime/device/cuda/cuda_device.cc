@@ -75,6 +75,7 @@ class CudaDevice final : public Device {
     return absl::StrCat("cuda, ", gpu_.description, ", ", PrecisionText(libraries_.precision));
   }
   bool reads_host_memory() const override { return false; }
+  ElementType activation_type() const override { return libraries_.activations; }
   absl::StatusOr<absl::optional<int64_t>> FreeMemory() override {
     size_t free = 0, total = 0;
     TETHYS_RETURN_IF_CUDA_ERROR(cudaMemGetInfo(&free, &total));
@@ -120,10 +121,9 @@ class CudaDevice final : public Device {
 
   absl::Status CopyColumns(Stream& stream, const ColumnCopy& copy) override {
     if (copy.rows == 0 || copy.columns == 0) return absl::OkStatus();
-    constexpr size_t kBytes = sizeof(float);
-    TETHYS_RETURN_IF_CUDA_ERROR(cudaMemcpy2DAsync(copy.to, copy.to_width * kBytes, copy.from,
-                                                  copy.from_width * kBytes, copy.columns * kBytes, copy.rows,
-                                                  cudaMemcpyDeviceToDevice, Handle(stream)));
+    TETHYS_RETURN_IF_CUDA_ERROR(cudaMemcpy2DAsync(copy.to, copy.to_width, copy.from, copy.from_width,
+                                                  copy.columns, copy.rows, cudaMemcpyDeviceToDevice,
+                                                  Handle(stream)));
     return absl::OkStatus();
   }
 
@@ -164,14 +164,14 @@ class CudaDevice final : public Device {
       const MaxPoolingShape& shape) override {
     TETHYS_RETURN_IF_ERROR(CheckImages(shape.rows, shape.in, shape.window));
     TETHYS_RETURN_IF_ERROR(CheckUndilated(shape.window));
-    return cuda::CreateMaxPooling(shape);
+    return cuda::CreateMaxPooling(libraries_.activations, shape);
   }
 
   absl::StatusOr<std::unique_ptr<AveragePoolingPrimitive>> CreateAveragePooling(
       const AveragePoolingShape& shape) override {
     TETHYS_RETURN_IF_ERROR(CheckImages(shape.rows, shape.in, shape.window));
     TETHYS_RETURN_IF_ERROR(CheckUndilated(shape.window));
-    return cuda::CreateAveragePooling(shape);
+    return cuda::CreateAveragePooling(libraries_.activations, shape);
   }
   absl::StatusOr<std::unique_ptr<BatchNormalisationPrimitive>> CreateBatchNormalisation(
       const BatchNormalisationShape& shape, WorkerSums* sums) override {
@@ -179,7 +179,7 @@ class CudaDevice final : public Device {
     return cuda::CreateBatchNormalisation(libraries_, shape, sums);
   }
   absl::StatusOr<std::unique_ptr<SumPrimitive>> CreateSum(const SumShape& shape) override {
-    TETHYS_RETURN_IF_ERROR(CheckCount(shape.count));
+    TETHYS_RETURN_IF_ERROR(CheckShape(shape, activation_type()));
     return cuda::CreateSum(shape);
   }
   absl::StatusOr<std::unique_ptr<BiasPrimitive>> CreateBias(int64_t rows, int64_t columns) override {
@@ -190,12 +190,12 @@ class CudaDevice final : public Device {
   absl::StatusOr<std::unique_ptr<ActivationPrimitive>> CreateActivation(
       int64_t count, ActivationFunction function) override {
     TETHYS_RETURN_IF_ERROR(CheckCount(count));
-    return cuda::CreateActivation(count, function);
+    return cuda::CreateActivation(libraries_.activations, count, function);
   }
 
   absl::StatusOr<std::unique_ptr<DropoutPrimitive>> CreateDropout(const DropoutShape& shape) override {
     TETHYS_RETURN_IF_ERROR(CheckShape(shape));
-    return cuda::CreateDropout(shape);
+    return cuda::CreateDropout(libraries_.activations, shape);
   }
   absl::StatusOr<std::unique_ptr<LossPrimitive>> CreateSoftmaxCrossEntropy(
       const SoftmaxCrossEntropyShape& shape) override {
@@ -211,7 +211,7 @@ class CudaDevice final : public Device {
   absl::StatusOr<std::unique_ptr<InputConversionPrimitive>> CreateInputConversion(
       int64_t count, const InputScaling& scaling) override {
     TETHYS_RETURN_IF_ERROR(CheckScaling(count, scaling));
-    return cuda::CreateInputConversion(count, scaling);
+    return cuda::CreateInputConversion(libraries_.activations, count, scaling);
   }
 
   absl::StatusOr<std::unique_ptr<UpdatePrimitive>> CreateUpdate(const UpdateRule& rule,

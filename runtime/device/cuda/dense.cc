@@ -29,20 +29,23 @@ class Dense final : public DensePrimitive {
                   ColumnSumScratch(rows, out) * static_cast<int64_t>(sizeof(float))}));
   }
 
-  absl::Status Forward(Stream& stream, const float* x, const float* weights, const float* bias,
-                       float* y) override {
+  absl::Status Forward(Stream& stream, const void* x, const float* weights, const float* bias,
+                       void* y) override {
     TETHYS_ASSIGN_OR_RETURN(const void* a, x_operand_.Read(stream, x));
     TETHYS_ASSIGN_OR_RETURN(const void* b, weights_operand_.Read(stream, weights));
-    if (!shape_.relu) return forward_->Run(stream, a, b, bias, y, libraries_.workspace->data());
-    TETHYS_RETURN_IF_ERROR(forward_->Run(stream, a, b, nullptr, y, libraries_.workspace->data()));
-    TETHYS_RETURN_IF_CUDA_ERROR(AddBias(Handle(stream), shape_.rows, shape_.out, true, bias, y));
+    if (!shape_.relu)
+      return forward_->Run(stream, a, b, bias, static_cast<float*>(y), libraries_.workspace->data());
+    TETHYS_RETURN_IF_ERROR(
+        forward_->Run(stream, a, b, nullptr, static_cast<float*>(y), libraries_.workspace->data()));
+    TETHYS_RETURN_IF_CUDA_ERROR(
+        AddBias(Handle(stream), libraries_.activations, shape_.rows, shape_.out, true, bias, y));
     return absl::OkStatus();
   }
 
-  absl::Status Backward(Stream& stream, const float* x, const float* weights, const float* y, float* dy,
-                        float* dx, float* dweights, float* dbias) override {
-    TETHYS_RETURN_IF_CUDA_ERROR(MaskAndSumColumns(Handle(stream), shape_.rows, shape_.out,
-                                                  shape_.relu ? y : nullptr, dy, dbias,
+  absl::Status Backward(Stream& stream, const void* x, const float* weights, const void* y, void* dy,
+                        void* dx, float* dweights, float* dbias) override {
+    TETHYS_RETURN_IF_CUDA_ERROR(MaskAndSumColumns(Handle(stream), libraries_.activations, shape_.rows,
+                                                  shape_.out, shape_.relu ? y : nullptr, dy, dbias,
                                                   libraries_.workspace->floats()));
     TETHYS_ASSIGN_OR_RETURN(const void* dy_operand, dy_operand_.Read(stream, dy));
     TETHYS_ASSIGN_OR_RETURN(const void* x_operand, x_operand_.Read(stream, x));
@@ -50,7 +53,8 @@ class Dense final : public DensePrimitive {
         weights_->Run(stream, x_operand, dy_operand, nullptr, dweights, libraries_.workspace->data()));
     if (dx == nullptr) return absl::OkStatus();
     TETHYS_ASSIGN_OR_RETURN(const void* weights_operand, weights_operand_.Read(stream, weights));
-    return data_->Run(stream, dy_operand, weights_operand, nullptr, dx, libraries_.workspace->data());
+    return data_->Run(stream, dy_operand, weights_operand, nullptr, static_cast<float*>(dx),
+                      libraries_.workspace->data());
   }
 
   std::string Describe() const override { return "forward cuBLASLt, data cuBLASLt, weights cuBLASLt"; }

@@ -33,7 +33,8 @@ PoolingArguments ArgumentsOf(const Shape& shape) {
 
 class InputConversion final : public InputConversionPrimitive {
  public:
-  InputConversion(int64_t count, const InputScaling& scaling) : count_(count), type_(scaling.type) {
+  InputConversion(ElementType type, int64_t count, const InputScaling& scaling)
+      : type_(type), count_(count), input_type_(scaling.type) {
     static_assert(sizeof(scales_.scale) / sizeof(float) == kMostScaledChannels);
     scales_.channels = static_cast<int>(scaling.channels());
     for (int64_t channel = 0; channel < scaling.channels(); ++channel) {
@@ -42,56 +43,61 @@ class InputConversion final : public InputConversionPrimitive {
     }
   }
 
-  absl::Status Run(Stream& stream, const void* in, float* out) override {
-    if (type_ == ValueType::kFloat) {
+  absl::Status Run(Stream& stream, const void* in, void* out) override {
+    if (input_type_ == ValueType::kFloat) {
       TETHYS_RETURN_IF_CUDA_ERROR(
-          ConvertFloats(Handle(stream), count_, scales_, static_cast<const float*>(in), out));
+          ConvertFloats(Handle(stream), type_, count_, scales_, static_cast<const float*>(in), out));
     } else {
       TETHYS_RETURN_IF_CUDA_ERROR(
-          ConvertBytes(Handle(stream), count_, scales_, static_cast<const uint8_t*>(in), out));
+          ConvertBytes(Handle(stream), type_, count_, scales_, static_cast<const uint8_t*>(in), out));
     }
     return absl::OkStatus();
   }
 
  private:
+  const ElementType type_;
   const int64_t count_;
-  const ValueType type_;
+  const ValueType input_type_;
   ChannelScales scales_ = {};
 };
 
 class MaxPooling final : public MaxPoolingPrimitive {
  public:
-  explicit MaxPooling(const PoolingArguments& arguments) : arguments_(arguments) {}
+  MaxPooling(ElementType type, const PoolingArguments& arguments) : type_(type), arguments_(arguments) {}
 
-  absl::Status Forward(Stream& stream, const float* x, float* y) override {
-    TETHYS_RETURN_IF_CUDA_ERROR(MaxPoolingForward(Handle(stream), arguments_, x, y));
+  absl::Status Forward(Stream& stream, const void* x, void* y) override {
+    TETHYS_RETURN_IF_CUDA_ERROR(MaxPoolingForward(Handle(stream), type_, arguments_, x, y));
     return absl::OkStatus();
   }
-  absl::Status Backward(Stream& stream, const float* x, const float* y, const float* dy, float* dx) override {
-    TETHYS_RETURN_IF_CUDA_ERROR(MaxPoolingBackward(Handle(stream), arguments_, x, y, dy, dx));
+  absl::Status Backward(Stream& stream, const void* x, const void* y, const void* dy, void* dx) override {
+    TETHYS_RETURN_IF_CUDA_ERROR(MaxPoolingBackward(Handle(stream), type_, arguments_, x, y, dy, dx));
     return absl::OkStatus();
   }
   int64_t workspace_bytes() const override { return 0; }
 
  private:
+  const ElementType type_;
   const PoolingArguments arguments_;
 };
 
 class AveragePooling final : public AveragePoolingPrimitive {
  public:
-  AveragePooling(const PoolingArguments& arguments, bool count_padding)
-      : arguments_(arguments), count_padding_(count_padding) {}
+  AveragePooling(ElementType type, const PoolingArguments& arguments, bool count_padding)
+      : type_(type), arguments_(arguments), count_padding_(count_padding) {}
 
-  absl::Status Forward(Stream& stream, const float* x, float* y) override {
-    TETHYS_RETURN_IF_CUDA_ERROR(AveragePoolingForward(Handle(stream), arguments_, count_padding_, x, y));
+  absl::Status Forward(Stream& stream, const void* x, void* y) override {
+    TETHYS_RETURN_IF_CUDA_ERROR(
+        AveragePoolingForward(Handle(stream), type_, arguments_, count_padding_, x, y));
     return absl::OkStatus();
   }
-  absl::Status Backward(Stream& stream, const float* dy, float* dx) override {
-    TETHYS_RETURN_IF_CUDA_ERROR(AveragePoolingBackward(Handle(stream), arguments_, count_padding_, dy, dx));
+  absl::Status Backward(Stream& stream, const void* dy, void* dx) override {
+    TETHYS_RETURN_IF_CUDA_ERROR(
+        AveragePoolingBackward(Handle(stream), type_, arguments_, count_padding_, dy, dx));
     return absl::OkStatus();
   }
 
  private:
+  const ElementType type_;
   const PoolingArguments arguments_;
   const bool count_padding_;
 };
@@ -100,7 +106,7 @@ class Sum final : public SumPrimitive {
  public:
   explicit Sum(const SumShape& shape) : shape_(shape) {}
 
-  absl::Status Run(Stream& stream, const float* a, const float* b, float* sum) override {
+  absl::Status Run(Stream& stream, const void* a, const void* b, void* sum) override {
     TETHYS_RETURN_IF_CUDA_ERROR(Add(Handle(stream), shape_, a, b, sum));
     return absl::OkStatus();
   }
@@ -111,21 +117,22 @@ class Sum final : public SumPrimitive {
 
 class Bias final : public BiasPrimitive {
  public:
-  Bias(int64_t rows, int64_t columns, SharedWorkspace& workspace)
-      : rows_(rows), columns_(columns), workspace_(workspace) {}
+  Bias(ElementType type, int64_t rows, int64_t columns, SharedWorkspace& workspace)
+      : type_(type), rows_(rows), columns_(columns), workspace_(workspace) {}
 
-  absl::Status Forward(Stream& stream, const float* bias, float* y) override {
-    TETHYS_RETURN_IF_CUDA_ERROR(AddBias(Handle(stream), rows_, columns_, /*relu=*/false, bias, y));
+  absl::Status Forward(Stream& stream, const float* bias, void* y) override {
+    TETHYS_RETURN_IF_CUDA_ERROR(AddBias(Handle(stream), type_, rows_, columns_, /*relu=*/false, bias, y));
     return absl::OkStatus();
   }
   // Without a mask, the gradients are only read.
-  absl::Status Backward(Stream& stream, const float* dy, float* dbias) override {
-    TETHYS_RETURN_IF_CUDA_ERROR(MaskAndSumColumns(Handle(stream), rows_, columns_, nullptr,
-                                                  const_cast<float*>(dy), dbias, workspace_.floats()));
+  absl::Status Backward(Stream& stream, const void* dy, float* dbias) override {
+    TETHYS_RETURN_IF_CUDA_ERROR(MaskAndSumColumns(Handle(stream), type_, rows_, columns_, nullptr,
+                                                  const_cast<void*>(dy), dbias, workspace_.floats()));
     return absl::OkStatus();
   }
 
  private:
+  const ElementType type_;
   const int64_t rows_;
   const int64_t columns_;
   SharedWorkspace& workspace_;
@@ -133,51 +140,56 @@ class Bias final : public BiasPrimitive {
 
 class Activation final : public ActivationPrimitive {
  public:
-  Activation(int64_t count, ActivationFunction function) : count_(count), function_(function) {}
+  Activation(ElementType type, int64_t count, ActivationFunction function)
+      : type_(type), count_(count), function_(function) {}
 
-  absl::Status Forward(Stream& stream, const float* x, float* y) override {
-    TETHYS_RETURN_IF_CUDA_ERROR(Activate(Handle(stream), function_, count_, x, y));
+  absl::Status Forward(Stream& stream, const void* x, void* y) override {
+    TETHYS_RETURN_IF_CUDA_ERROR(Activate(Handle(stream), type_, function_, count_, x, y));
     return absl::OkStatus();
   }
-  absl::Status Backward(Stream& stream, const float* y, const float* dy, float* dx) override {
-    TETHYS_RETURN_IF_CUDA_ERROR(ActivateBackward(Handle(stream), function_, count_, y, dy, dx));
+  absl::Status Backward(Stream& stream, const void* y, const void* dy, void* dx) override {
+    TETHYS_RETURN_IF_CUDA_ERROR(ActivateBackward(Handle(stream), type_, function_, count_, y, dy, dx));
     return absl::OkStatus();
   }
 
  private:
+  const ElementType type_;
   const int64_t count_;
   const ActivationFunction function_;
 };
 
 class Dropout final : public DropoutPrimitive {
  public:
-  explicit Dropout(const DropoutShape& shape)
-      : shape_(shape), key_(RandomKey(shape.seed, RandomPurpose::kDropout)) {}
+  Dropout(ElementType type, const DropoutShape& shape)
+      : type_(type), shape_(shape), key_(RandomKey(shape.seed, RandomPurpose::kDropout)) {}
 
-  absl::Status Run(Stream& stream, const uint64_t* first_row, const float* in, float* out) override {
-    TETHYS_RETURN_IF_CUDA_ERROR(Drop(Handle(stream), shape_, key_, first_row, in, out));
+  absl::Status Run(Stream& stream, const uint64_t* first_row, const void* in, void* out) override {
+    TETHYS_RETURN_IF_CUDA_ERROR(Drop(Handle(stream), type_, shape_, key_, first_row, in, out));
     return absl::OkStatus();
   }
 
  private:
+  const ElementType type_;
   const DropoutShape shape_;
   const PhiloxKey key_;
 };
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<InputConversionPrimitive>> CreateInputConversion(int64_t count,
+absl::StatusOr<std::unique_ptr<InputConversionPrimitive>> CreateInputConversion(ElementType type,
+                                                                                int64_t count,
                                                                                 const InputScaling& scaling) {
-  return std::make_unique<InputConversion>(count, scaling);
+  return std::make_unique<InputConversion>(type, count, scaling);
 }
 
-absl::StatusOr<std::unique_ptr<MaxPoolingPrimitive>> CreateMaxPooling(const MaxPoolingShape& shape) {
-  return std::make_unique<MaxPooling>(ArgumentsOf(shape));
+absl::StatusOr<std::unique_ptr<MaxPoolingPrimitive>> CreateMaxPooling(ElementType type,
+                                                                      const MaxPoolingShape& shape) {
+  return std::make_unique<MaxPooling>(type, ArgumentsOf(shape));
 }
 
 absl::StatusOr<std::unique_ptr<AveragePoolingPrimitive>> CreateAveragePooling(
-    const AveragePoolingShape& shape) {
-  return std::make_unique<AveragePooling>(ArgumentsOf(shape), shape.count_padding);
+    ElementType type, const AveragePoolingShape& shape) {
+  return std::make_unique<AveragePooling>(type, ArgumentsOf(shape), shape.count_padding);
 }
 
 absl::StatusOr<std::unique_ptr<SumPrimitive>> CreateSum(const SumShape& shape) {
@@ -188,16 +200,16 @@ absl::StatusOr<std::unique_ptr<BiasPrimitive>> CreateBias(const Libraries& libra
                                                           int64_t columns) {
   const int64_t bytes = ColumnSumScratch(rows, columns) * static_cast<int64_t>(sizeof(float));
   TETHYS_RETURN_IF_ERROR(libraries.workspace->Reserve(bytes));
-  return std::make_unique<Bias>(rows, columns, *libraries.workspace);
+  return std::make_unique<Bias>(libraries.activations, rows, columns, *libraries.workspace);
 }
 
-absl::StatusOr<std::unique_ptr<ActivationPrimitive>> CreateActivation(int64_t count,
+absl::StatusOr<std::unique_ptr<ActivationPrimitive>> CreateActivation(ElementType type, int64_t count,
                                                                       ActivationFunction function) {
-  return std::make_unique<Activation>(count, function);
+  return std::make_unique<Activation>(type, count, function);
 }
 
-absl::StatusOr<std::unique_ptr<DropoutPrimitive>> CreateDropout(const DropoutShape& shape) {
-  return std::make_unique<Dropout>(shape);
+absl::StatusOr<std::unique_ptr<DropoutPrimitive>> CreateDropout(ElementType type, const DropoutShape& shape) {
+  return std::make_unique<Dropout>(type, shape);
 }
 
 }  // namespace tethys::cuda

@@ -1,4 +1,5 @@
 // Max and average pooling over [rows, height, width, channels], with one thread per written element.
+#include "runtime/device/cuda/elements.h"
 #include "runtime/device/cuda/grid.h"
 #include "runtime/device/cuda/kernels.h"
 #include "runtime/device/cuda/launch.h"
@@ -38,7 +39,8 @@ __device__ Element ElementOf(int64_t index, int64_t height, int64_t width, int64
   return {line / height, line % height, w, c};
 }
 
-__global__ void ForwardKernel(PoolingArguments a, const float* x, float* y) {
+template <typename T>
+__global__ void ForwardKernel(PoolingArguments a, const T* x, T* y) {
   const int64_t count = a.rows * a.out_height * a.out_width * a.channels;
   for (int64_t i = FirstIndex(); i < count; i += GridSize()) {
     const Element out = ElementOf(i, a.out_height, a.out_width, a.channels);
@@ -47,21 +49,22 @@ __global__ void ForwardKernel(PoolingArguments a, const float* x, float* y) {
     float largest = -kInfinity;
     for (int64_t at_h = h.begin; at_h < h.end; ++at_h) {
       for (int64_t at_w = w.begin; at_w < w.end; ++at_w) {
-        const float value = x[ElementAt(out.row, at_h, at_w, out.c, a.height, a.width, a.channels)];
+        const float value = Widen(x[ElementAt(out.row, at_h, at_w, out.c, a.height, a.width, a.channels)]);
         if (value > largest || isnan(value)) largest = value;  // NaN stays.
       }
     }
-    y[i] = largest;
+    y[i] = Round<T>(largest);
   }
 }
 
 // True if `in` is the window's first element, in row-major order, that equals `largest`, the window's
 // maximum.
-__device__ bool IsFirstLargest(const PoolingArguments& a, const float* x, float largest, const Element& in,
+template <typename T>
+__device__ bool IsFirstLargest(const PoolingArguments& a, const T* x, float largest, const Element& in,
                                const Extent& h, const Extent& w) {
   for (int64_t at_h = h.begin; at_h <= in.h; ++at_h) {
     for (int64_t at_w = w.begin; at_w < w.end; ++at_w) {
-      if (x[ElementAt(in.row, at_h, at_w, in.c, a.height, a.width, a.channels)] == largest) {
+      if (Widen(x[ElementAt(in.row, at_h, at_w, in.c, a.height, a.width, a.channels)]) == largest) {
         return at_h == in.h && at_w == in.w;
       }
       if (at_h == in.h && at_w == in.w) return false;
@@ -72,8 +75,8 @@ __device__ bool IsFirstLargest(const PoolingArguments& a, const float* x, float 
 
 // One thread sums the gradient of an element of x over the windows that cover it, in a fixed order. So no
 // atomic additions are needed.
-__global__ void BackwardKernel(PoolingArguments a, const float* x, const float* y, const float* dy,
-                               float* dx) {
+template <typename T>
+__global__ void BackwardKernel(PoolingArguments a, const T* x, const T* y, const T* dy, T* dx) {
   const int64_t count = a.rows * a.height * a.width * a.channels;
   for (int64_t i = FirstIndex(); i < count; i += GridSize()) {
     const Element in = ElementOf(i, a.height, a.width, a.channels);
@@ -83,13 +86,14 @@ __global__ void BackwardKernel(PoolingArguments a, const float* x, const float* 
     for (int64_t out_h = windows_h.begin; out_h < windows_h.end; ++out_h) {
       for (int64_t out_w = windows_w.begin; out_w < windows_w.end; ++out_w) {
         const int64_t out = ElementAt(in.row, out_h, out_w, in.c, a.out_height, a.out_width, a.channels);
-        if (x[i] != y[out]) continue;
+        const float largest = Widen(y[out]);
+        if (Widen(x[i]) != largest) continue;
         const Extent h = WindowExtent(out_h, a.size_h, a.stride_h, a.before_h, a.height);
         const Extent w = WindowExtent(out_w, a.size_w, a.stride_w, a.before_w, a.width);
-        if (IsFirstLargest(a, x, y[out], in, h, w)) sum += dy[out];
+        if (IsFirstLargest(a, x, largest, in, h, w)) sum += Widen(dy[out]);
       }
     }
-    dx[i] = sum;
+    dx[i] = Round<T>(sum);
   }
 }
 
@@ -99,7 +103,8 @@ __device__ float MeanFactor(const PoolingArguments& a, bool count_padding, const
   return 1.0f / static_cast<float>(elements);
 }
 
-__global__ void AverageForwardKernel(PoolingArguments a, bool count_padding, const float* x, float* y) {
+template <typename T>
+__global__ void AverageForwardKernel(PoolingArguments a, bool count_padding, const T* x, T* y) {
   const int64_t count = a.rows * a.out_height * a.out_width * a.channels;
   for (int64_t i = FirstIndex(); i < count; i += GridSize()) {
     const Element out = ElementOf(i, a.out_height, a.out_width, a.channels);
@@ -109,15 +114,16 @@ __global__ void AverageForwardKernel(PoolingArguments a, bool count_padding, con
     float sum = 0;
     for (int64_t at_h = h.begin; at_h < h.end; ++at_h) {
       for (int64_t at_w = w.begin; at_w < w.end; ++at_w) {
-        sum += factor * x[ElementAt(out.row, at_h, at_w, out.c, a.height, a.width, a.channels)];
+        sum += factor * Widen(x[ElementAt(out.row, at_h, at_w, out.c, a.height, a.width, a.channels)]);
       }
     }
-    y[i] = sum;
+    y[i] = Round<T>(sum);
   }
 }
 
 // Like BackwardKernel.
-__global__ void AverageBackwardKernel(PoolingArguments a, bool count_padding, const float* dy, float* dx) {
+template <typename T>
+__global__ void AverageBackwardKernel(PoolingArguments a, bool count_padding, const T* dy, T* dx) {
   const int64_t count = a.rows * a.height * a.width * a.channels;
   for (int64_t i = FirstIndex(); i < count; i += GridSize()) {
     const Element in = ElementOf(i, a.height, a.width, a.channels);
@@ -129,41 +135,57 @@ __global__ void AverageBackwardKernel(PoolingArguments a, bool count_padding, co
         const Extent h = WindowExtent(out_h, a.size_h, a.stride_h, a.before_h, a.height);
         const Extent w = WindowExtent(out_w, a.size_w, a.stride_w, a.before_w, a.width);
         const int64_t out = ElementAt(in.row, out_h, out_w, in.c, a.out_height, a.out_width, a.channels);
-        sum += MeanFactor(a, count_padding, h, w) * dy[out];
+        sum += MeanFactor(a, count_padding, h, w) * Widen(dy[out]);
       }
     }
-    dx[i] = sum;
+    dx[i] = Round<T>(sum);
   }
 }
 
 }  // namespace
 
-cudaError_t AveragePoolingForward(cudaStream_t stream, const PoolingArguments& arguments, bool count_padding,
-                                  const float* x, float* y) {
+cudaError_t AveragePoolingForward(cudaStream_t stream, ElementType type, const PoolingArguments& arguments,
+                                  bool count_padding, const void* x, void* y) {
   const PoolingArguments& a = arguments;
   const unsigned blocks = BlocksFor(a.rows * a.out_height * a.out_width * a.channels);
-  return Launch(AverageForwardKernel, blocks, kThreads, stream, a, count_padding, x, y);
+  return ForType(type, [&](auto element) {
+    using T = decltype(element);
+    return Launch(AverageForwardKernel<T>, blocks, kThreads, stream, a, count_padding,
+                  static_cast<const T*>(x), static_cast<T*>(y));
+  });
 }
 
-cudaError_t AveragePoolingBackward(cudaStream_t stream, const PoolingArguments& arguments, bool count_padding,
-                                   const float* dy, float* dx) {
+cudaError_t AveragePoolingBackward(cudaStream_t stream, ElementType type, const PoolingArguments& arguments,
+                                   bool count_padding, const void* dy, void* dx) {
   const PoolingArguments& a = arguments;
-  return Launch(AverageBackwardKernel, BlocksFor(a.rows * a.height * a.width * a.channels), kThreads, stream,
-                a, count_padding, dy, dx);
+  const unsigned blocks = BlocksFor(a.rows * a.height * a.width * a.channels);
+  return ForType(type, [&](auto element) {
+    using T = decltype(element);
+    return Launch(AverageBackwardKernel<T>, blocks, kThreads, stream, a, count_padding,
+                  static_cast<const T*>(dy), static_cast<T*>(dx));
+  });
 }
 
-cudaError_t MaxPoolingForward(cudaStream_t stream, const PoolingArguments& arguments, const float* x,
-                              float* y) {
+cudaError_t MaxPoolingForward(cudaStream_t stream, ElementType type, const PoolingArguments& arguments,
+                              const void* x, void* y) {
   const PoolingArguments& a = arguments;
   const unsigned blocks = BlocksFor(a.rows * a.out_height * a.out_width * a.channels);
-  return Launch(ForwardKernel, blocks, kThreads, stream, a, x, y);
+  return ForType(type, [&](auto element) {
+    using T = decltype(element);
+    return Launch(ForwardKernel<T>, blocks, kThreads, stream, a, static_cast<const T*>(x),
+                  static_cast<T*>(y));
+  });
 }
 
-cudaError_t MaxPoolingBackward(cudaStream_t stream, const PoolingArguments& arguments, const float* x,
-                               const float* y, const float* dy, float* dx) {
+cudaError_t MaxPoolingBackward(cudaStream_t stream, ElementType type, const PoolingArguments& arguments,
+                               const void* x, const void* y, const void* dy, void* dx) {
   const PoolingArguments& a = arguments;
-  return Launch(BackwardKernel, BlocksFor(a.rows * a.height * a.width * a.channels), kThreads, stream, a, x,
-                y, dy, dx);
+  const unsigned blocks = BlocksFor(a.rows * a.height * a.width * a.channels);
+  return ForType(type, [&](auto element) {
+    using T = decltype(element);
+    return Launch(BackwardKernel<T>, blocks, kThreads, stream, a, static_cast<const T*>(x),
+                  static_cast<const T*>(y), static_cast<const T*>(dy), static_cast<T*>(dx));
+  });
 }
 
 }  // namespace tethys::cuda

@@ -1,7 +1,7 @@
 // Launches our kernels (the .cu files of this folder). Contains no kernel syntax, so that plain C++ files can
 // include it. Every function enqueues work on `stream` and returns the error of the launch; pointers are
-// device memory. Results never depend on timing: the shape fixes the order of sums, and no float is added
-// atomically.
+// device memory. Activations are of type `type`, where a function has such an argument. Results never depend
+// on timing: the shape fixes the order of sums, and no float is added atomically.
 #ifndef TETHYS_RUNTIME_DEVICE_CUDA_KERNELS_H_
 #define TETHYS_RUNTIME_DEVICE_CUDA_KERNELS_H_
 
@@ -11,6 +11,7 @@
 #include <cstdint>
 
 #include "runtime/base/philox.h"
+#include "runtime/device/element_type.h"
 #include "runtime/device/elementwise_primitives.h"
 #include "runtime/device/loss_primitives.h"
 #include "runtime/device/update_rule.h"
@@ -26,30 +27,30 @@ struct ChannelScales {
   float scale[16];
   float shift[16];
 };
-cudaError_t ConvertBytes(cudaStream_t stream, int64_t count, const ChannelScales& scales, const uint8_t* in,
-                         float* out);
-cudaError_t ConvertFloats(cudaStream_t stream, int64_t count, const ChannelScales& scales, const float* in,
-                          float* out);
+cudaError_t ConvertBytes(cudaStream_t stream, ElementType type, int64_t count, const ChannelScales& scales,
+                         const uint8_t* in, void* out);
+cudaError_t ConvertFloats(cudaStream_t stream, ElementType type, int64_t count, const ChannelScales& scales,
+                          const float* in, void* out);
 
 // Rounds to nearest, ties to even.
 cudaError_t ToBfloat16(cudaStream_t stream, int64_t count, const float* in, __nv_bfloat16* out);
 cudaError_t FromBfloat16(cudaStream_t stream, int64_t count, const __nv_bfloat16* in, float* out);
 
 // y [rows, columns] += bias [columns]; then, with relu, y = max(y, 0), where NaN stays NaN.
-cudaError_t AddBias(cudaStream_t stream, int64_t rows, int64_t columns, bool relu, const float* bias,
-                    float* y);
+cudaError_t AddBias(cudaStream_t stream, ElementType type, int64_t rows, int64_t columns, bool relu,
+                    const float* bias, void* y);
 
 // The number of floats that MaskAndSumColumns needs as scratch memory.
 int64_t ColumnSumScratch(int64_t rows, int64_t columns);
 // dy [rows, columns] *= (y > 0), unless y is null; sums [columns] = column sums of dy.
-cudaError_t MaskAndSumColumns(cudaStream_t stream, int64_t rows, int64_t columns, const float* y, float* dy,
-                              float* sums, float* scratch);
+cudaError_t MaskAndSumColumns(cudaStream_t stream, ElementType type, int64_t rows, int64_t columns,
+                              const void* y, void* dy, float* sums, float* scratch);
 
 // Contract: loss_primitives.h. `results` [positions or rows, kLossResults] is scratch memory.
 inline constexpr int kLossResults = 4;  // The numbers of LossResult.
-cudaError_t SoftmaxCrossEntropy(cudaStream_t stream, const SoftmaxCrossEntropyShape& shape,
+cudaError_t SoftmaxCrossEntropy(cudaStream_t stream, ElementType type, const SoftmaxCrossEntropyShape& shape,
                                 const LossTensors& tensors, double* results);
-cudaError_t MeanSquaredError(cudaStream_t stream, const MeanSquaredErrorShape& shape,
+cudaError_t MeanSquaredError(cudaStream_t stream, ElementType type, const MeanSquaredErrorShape& shape,
                              const LossTensors& tensors, double* results);
 
 // The part of the arena that one block of threads updates.
@@ -99,19 +100,20 @@ struct PoolingArguments {
   int64_t rows, height, width, channels, out_height, out_width;
   int64_t size_h, size_w, stride_h, stride_w, before_h, before_w;
 };
-cudaError_t MaxPoolingForward(cudaStream_t stream, const PoolingArguments& arguments, const float* x,
-                              float* y);
-cudaError_t MaxPoolingBackward(cudaStream_t stream, const PoolingArguments& arguments, const float* x,
-                               const float* y, const float* dy, float* dx);
+cudaError_t MaxPoolingForward(cudaStream_t stream, ElementType type, const PoolingArguments& arguments,
+                              const void* x, void* y);
+cudaError_t MaxPoolingBackward(cudaStream_t stream, ElementType type, const PoolingArguments& arguments,
+                               const void* x, const void* y, const void* dy, void* dx);
 
 // Contract: AveragePoolingPrimitive.
-cudaError_t AveragePoolingForward(cudaStream_t stream, const PoolingArguments& arguments, bool count_padding,
-                                  const float* x, float* y);
-cudaError_t AveragePoolingBackward(cudaStream_t stream, const PoolingArguments& arguments, bool count_padding,
-                                   const float* dy, float* dx);
+cudaError_t AveragePoolingForward(cudaStream_t stream, ElementType type, const PoolingArguments& arguments,
+                                  bool count_padding, const void* x, void* y);
+cudaError_t AveragePoolingBackward(cudaStream_t stream, ElementType type, const PoolingArguments& arguments,
+                                   bool count_padding, const void* dy, void* dx);
 
 // Contract: BatchNormalisationPrimitive. The pointers are device memory that the primitive holds.
 struct NormalisationArguments {
+  ElementType type;  // Of activations.
   int64_t rows, positions, channels, groups;
   int64_t tiles;  // Parts of a group's positions whose sums are made in parallel.
   float epsilon;
@@ -125,43 +127,43 @@ struct NormalisationArguments {
   float* worker_gradients;  // [2, channels]
 };
 cudaError_t BatchNormalisationForward(cudaStream_t stream, const NormalisationArguments& arguments,
-                                      const float* x, const float* weights, const float* scale,
-                                      const float* offset, float* y);
+                                      const void* x, const float* weights, const float* scale,
+                                      const float* offset, void* y);
 // The parts of BatchNormalisationForward between sums over workers: of worker_moments, [channels + 1] after
 // the first part, [channels] after the second.
-cudaError_t OwnMeans(cudaStream_t stream, const NormalisationArguments& arguments, const float* x,
+cudaError_t OwnMeans(cudaStream_t stream, const NormalisationArguments& arguments, const void* x,
                      const float* weights);
 cudaError_t OwnSquares(cudaStream_t stream, const NormalisationArguments& arguments);
-cudaError_t NormaliseByWorkers(cudaStream_t stream, const NormalisationArguments& arguments, const float* x,
-                               const float* scale, const float* offset, float* y);
-cudaError_t NormaliseAgain(cudaStream_t stream, const NormalisationArguments& arguments, const float* x,
-                           const float* scale, const float* offset, float* y);
+cudaError_t NormaliseByWorkers(cudaStream_t stream, const NormalisationArguments& arguments, const void* x,
+                               const float* scale, const float* offset, void* y);
+cudaError_t NormaliseAgain(cudaStream_t stream, const NormalisationArguments& arguments, const void* x,
+                           const float* scale, const float* offset, void* y);
 cudaError_t BatchNormalisationBackward(cudaStream_t stream, const NormalisationArguments& arguments,
-                                       const float* x, const float* scale, const float* offset,
-                                       const float* dy, float* dx, float* dscale, float* doffset);
+                                       const void* x, const float* scale, const float* offset, const void* dy,
+                                       void* dx, float* dscale, float* doffset);
 // The parts of BatchNormalisationBackward around the sum of worker_gradients over workers.
-cudaError_t OwnGradients(cudaStream_t stream, const NormalisationArguments& arguments, const float* x,
-                         const float* scale, const float* offset, const float* dy, float* dscale,
+cudaError_t OwnGradients(cudaStream_t stream, const NormalisationArguments& arguments, const void* x,
+                         const float* scale, const float* offset, const void* dy, float* dscale,
                          float* doffset);
-cudaError_t GradientByWorkers(cudaStream_t stream, const NormalisationArguments& arguments, const float* x,
-                              const float* scale, const float* offset, const float* dy, float* dx);
+cudaError_t GradientByWorkers(cudaStream_t stream, const NormalisationArguments& arguments, const void* x,
+                              const float* scale, const float* offset, const void* dy, void* dx);
 cudaError_t BatchNormalisationInfer(cudaStream_t stream, const NormalisationArguments& arguments,
-                                    const float* x, const float* mean, const float* variance,
-                                    const float* scale, const float* offset, float* y);
+                                    const void* x, const float* mean, const float* variance,
+                                    const float* scale, const float* offset, void* y);
 cudaError_t UpdateMovingStatistics(cudaStream_t stream, const NormalisationArguments& arguments, float decay,
                                    bool later_part, const float* share, const int32_t* refused, float* mean,
                                    float* variance);
 
 // Contract: DropoutPrimitive. `key` is RandomKey(shape.seed, RandomPurpose::kDropout).
-cudaError_t Drop(cudaStream_t stream, const DropoutShape& shape, PhiloxKey key, const uint64_t* first_row,
-                 const float* in, float* out);
+cudaError_t Drop(cudaStream_t stream, ElementType type, const DropoutShape& shape, PhiloxKey key,
+                 const uint64_t* first_row, const void* in, void* out);
 
 // Contracts: SumPrimitive, ActivationPrimitive.
-cudaError_t Add(cudaStream_t stream, const SumShape& shape, const float* a, const float* b, float* sum);
-cudaError_t Activate(cudaStream_t stream, ActivationFunction function, int64_t count, const float* x,
-                     float* y);
-cudaError_t ActivateBackward(cudaStream_t stream, ActivationFunction function, int64_t count, const float* y,
-                             const float* dy, float* dx);
+cudaError_t Add(cudaStream_t stream, const SumShape& shape, const void* a, const void* b, void* sum);
+cudaError_t Activate(cudaStream_t stream, ElementType type, ActivationFunction function, int64_t count,
+                     const void* x, void* y);
+cudaError_t ActivateBackward(cudaStream_t stream, ElementType type, ActivationFunction function,
+                             int64_t count, const void* y, const void* dy, void* dx);
 
 }  // namespace tethys::cuda
 

@@ -15,15 +15,17 @@ static_assert(sizeof(LossResult) == kLossResults * sizeof(double));
 template <typename Shape, auto kEnqueue>
 class Loss final : public LossPrimitive {
  public:
-  Loss(const Shape& shape, std::unique_ptr<Buffer> results) : shape_(shape), results_(std::move(results)) {}
+  Loss(ElementType type, const Shape& shape, std::unique_ptr<Buffer> results)
+      : type_(type), shape_(shape), results_(std::move(results)) {}
 
   absl::Status Run(Stream& stream, const LossTensors& tensors) override {
     TETHYS_RETURN_IF_CUDA_ERROR(
-        kEnqueue(Handle(stream), shape_, tensors, static_cast<double*>(results_->data())));
+        kEnqueue(Handle(stream), type_, shape_, tensors, static_cast<double*>(results_->data())));
     return absl::OkStatus();
   }
 
  private:
+  const ElementType type_;
   const Shape shape_;
   const std::unique_ptr<Buffer> results_;  // [positions or rows, kLossResults]
 };
@@ -37,13 +39,15 @@ absl::StatusOr<std::unique_ptr<Buffer>> AllocateResults(const Libraries& librari
 absl::StatusOr<std::unique_ptr<LossPrimitive>> CreateSoftmaxCrossEntropy(
     const Libraries& libraries, const SoftmaxCrossEntropyShape& shape) {
   TETHYS_ASSIGN_OR_RETURN(auto results, AllocateResults(libraries, shape.points()));
-  return std::make_unique<Loss<SoftmaxCrossEntropyShape, SoftmaxCrossEntropy>>(shape, std::move(results));
+  return std::make_unique<Loss<SoftmaxCrossEntropyShape, SoftmaxCrossEntropy>>(libraries.activations, shape,
+                                                                               std::move(results));
 }
 
 absl::StatusOr<std::unique_ptr<LossPrimitive>> CreateMeanSquaredError(const Libraries& libraries,
                                                                       const MeanSquaredErrorShape& shape) {
   TETHYS_ASSIGN_OR_RETURN(auto results, AllocateResults(libraries, shape.rows));
-  return std::make_unique<Loss<MeanSquaredErrorShape, MeanSquaredError>>(shape, std::move(results));
+  return std::make_unique<Loss<MeanSquaredErrorShape, MeanSquaredError>>(libraries.activations, shape,
+                                                                         std::move(results));
 }
 
 }  // namespace tethys::cuda

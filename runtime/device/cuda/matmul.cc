@@ -100,7 +100,8 @@ class LtMatmul final : public Matmul {
                                                  &zero, c, c_.get(), c, c_.get(), &algorithm_, workspace,
                                                  workspace_bytes_, Handle(stream)));
     if (adds_bias_after_) {
-      TETHYS_RETURN_IF_CUDA_ERROR(AddBias(Handle(stream), rows_, columns_, /*relu=*/false, bias, c));
+      TETHYS_RETURN_IF_CUDA_ERROR(
+          AddBias(Handle(stream), ElementType::kFloat32, rows_, columns_, /*relu=*/false, bias, c));
     }
     return absl::OkStatus();
   }

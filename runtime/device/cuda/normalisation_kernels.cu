@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstdint>
 
+#include "runtime/device/cuda/elements.h"
 #include "runtime/device/cuda/grid.h"
 #include "runtime/device/cuda/kernels.h"
 #include "runtime/device/cuda/launch.h"
@@ -63,24 +64,26 @@ struct Moments {
 };
 
 // Merges the positions [begin, end) of one channel. Two passes, so that a mean far from 0 costs no digits.
-__device__ void MergeBlock(const float* values, int64_t stride, int64_t begin, int64_t end,
+template <typename T>
+__device__ void MergeBlock(const T* values, int64_t stride, int64_t begin, int64_t end,
                            Moments& moments) {
   const auto count = static_cast<double>(end - begin);
   float sum = 0, squares = 0;
-  for (int64_t p = begin; p < end; ++p) sum += values[p * stride];
+  for (int64_t p = begin; p < end; ++p) sum += Widen(values[p * stride]);
   const float mean = sum / static_cast<float>(end - begin);
   for (int64_t p = begin; p < end; ++p) {
-    const float deviation = values[p * stride] - mean;
+    const float deviation = Widen(values[p * stride]) - mean;
     squares += deviation * deviation;
   }
   moments.Merge(count, mean, squares);
 }
 
-__global__ void TileMomentsKernel(NormalisationArguments a, const float* x) {
+template <typename T>
+__global__ void TileMomentsKernel(NormalisationArguments a, const T* x) {
   for (int64_t i = FirstIndex(); i < TileCount(a); i += GridSize()) {
     const Place at = PlaceOf(a, i);
     const Positions tile = TilePositions(a, at.group, at.tile);
-    const float* values = x + a.begins[at.group] * a.positions * a.channels + at.channel;
+    const T* values = x + a.begins[at.group] * a.positions * a.channels + at.channel;
     Moments moments;
     for (int64_t begin = tile.begin; begin < tile.end; begin += kBlockPositions) {
       const int64_t end = begin + kBlockPositions < tile.end ? begin + kBlockPositions : tile.end;
@@ -164,27 +167,29 @@ __device__ int64_t GroupOf(const NormalisationArguments& a, int64_t row) {
   return group;
 }
 
-__global__ void NormaliseKernel(NormalisationArguments a, const float* x, const float* scale,
-                                const float* offset, float* y) {
+template <typename T>
+__global__ void NormaliseKernel(NormalisationArguments a, const T* x, const float* scale,
+                                const float* offset, T* y) {
   const int64_t row_elements = a.positions * a.channels;
   for (int64_t i = FirstIndex(); i < a.rows * row_elements; i += GridSize()) {
     const int64_t group = GroupOf(a, i / row_elements), c = i % a.channels;
     if (group == a.groups) {
-      y[i] = 0;
+      y[i] = Round<T>(0);
       continue;
     }
     const int64_t at = group * a.channels + c;
-    const float value = Normalised(x[i], a.means[at], scale[c] * a.inverse_deviations[at], offset[c]);
-    y[i] = a.relu && value < 0 ? 0.0f : value;  // Keeps NaN.
+    const float value = Normalised(Widen(x[i]), a.means[at], scale[c] * a.inverse_deviations[at], offset[c]);
+    y[i] = Round<T>(a.relu && value < 0 ? 0.0f : value);  // Keeps NaN.
   }
 }
 
-__global__ void InferKernel(NormalisationArguments a, const float* x, const float* mean,
-                            const float* variance, const float* scale, const float* offset, float* y) {
+template <typename T>
+__global__ void InferKernel(NormalisationArguments a, const T* x, const float* mean, const float* variance,
+                            const float* scale, const float* offset, T* y) {
   for (int64_t i = FirstIndex(); i < a.rows * a.positions * a.channels; i += GridSize()) {
     const int64_t c = i % a.channels;
-    const float value = Normalised(x[i], mean[c], scale[c] / sqrtf(variance[c] + a.epsilon), offset[c]);
-    y[i] = a.relu && value < 0 ? 0.0f : value;
+    const float value = Normalised(Widen(x[i]), mean[c], scale[c] / sqrtf(variance[c] + a.epsilon), offset[c]);
+    y[i] = Round<T>(a.relu && value < 0 ? 0.0f : value);
   }
 }
 
@@ -194,8 +199,9 @@ __device__ float GradientBefore(const NormalisationArguments& a, int64_t at, int
   return Normalised(x, a.means[at], scale[c] * a.inverse_deviations[at], offset[c]) > 0 ? dy : 0.0f;
 }
 
-__global__ void TileGradientsKernel(NormalisationArguments a, const float* x, const float* scale,
-                                    const float* offset, const float* dy) {
+template <typename T>
+__global__ void TileGradientsKernel(NormalisationArguments a, const T* x, const float* scale,
+                                    const float* offset, const T* dy) {
   for (int64_t i = FirstIndex(); i < TileCount(a); i += GridSize()) {
     const Place place = PlaceOf(a, i);
     const Positions tile = TilePositions(a, place.group, place.tile);
@@ -207,9 +213,10 @@ __global__ void TileGradientsKernel(NormalisationArguments a, const float* x, co
       float block_sum = 0, block_products = 0;
       for (int64_t p = begin; p < end; ++p) {
         const int64_t j = first + p * a.channels;
-        const float gradient = GradientBefore(a, at, place.channel, scale, offset, x[j], dy[j]);
+        const float value = Widen(x[j]);
+        const float gradient = GradientBefore(a, at, place.channel, scale, offset, value, Widen(dy[j]));
         block_sum += gradient;
-        block_products += gradient * (x[j] - a.means[at]);
+        block_products += gradient * (value - a.means[at]);
       }
       sum += block_sum;
       products += block_products;
@@ -264,19 +271,21 @@ __global__ void WorkersGradientsKernel(NormalisationArguments a) {
   }
 }
 
-__global__ void GradientKernel(NormalisationArguments a, const float* x, const float* scale,
-                               const float* offset, const float* dy, float* dx) {
+template <typename T>
+__global__ void GradientKernel(NormalisationArguments a, const T* x, const float* scale,
+                               const float* offset, const T* dy, T* dx) {
   const int64_t row_elements = a.positions * a.channels;
   for (int64_t i = FirstIndex(); i < a.rows * row_elements; i += GridSize()) {
     const int64_t group = GroupOf(a, i / row_elements), c = i % a.channels;
     if (group == a.groups) {
-      dx[i] = 0;
+      dx[i] = Round<T>(0);
       continue;
     }
     const int64_t at = group * a.channels + c;
-    const float gradient = GradientBefore(a, at, c, scale, offset, x[i], dy[i]);
-    dx[i] = scale[c] * a.inverse_deviations[at] *
-            (gradient - a.mean_gradients[at] - (x[i] - a.means[at]) * a.slopes[at]);
+    const float value = Widen(x[i]);
+    const float gradient = GradientBefore(a, at, c, scale, offset, value, Widen(dy[i]));
+    dx[i] = Round<T>(scale[c] * a.inverse_deviations[at] *
+                     (gradient - a.mean_gradients[at] - (value - a.means[at]) * a.slopes[at]));
   }
 }
 
@@ -305,18 +314,39 @@ unsigned ElementBlocks(const NormalisationArguments& a) {
 }
 unsigned TileBlocks(const NormalisationArguments& a) { return BlocksFor(a.groups * a.tiles * a.channels); }
 
-cudaError_t FindTileMoments(cudaStream_t stream, const NormalisationArguments& a, const float* x,
+cudaError_t FindTileMoments(cudaStream_t stream, const NormalisationArguments& a, const void* x,
                             const float* weights) {
   const cudaError_t grouped = Launch(GroupsKernel, 1, 1, stream, a, weights);
   if (grouped != cudaSuccess) return grouped;
-  return Launch(TileMomentsKernel, TileBlocks(a), kThreads, stream, a, x);
+  return ForType(a.type, [&](auto element) {
+    using T = decltype(element);
+    return Launch(TileMomentsKernel<T>, TileBlocks(a), kThreads, stream, a, static_cast<const T*>(x));
+  });
+}
+
+cudaError_t FindTileGradients(cudaStream_t stream, const NormalisationArguments& a, const void* x,
+                              const float* scale, const float* offset, const void* dy) {
+  return ForType(a.type, [&](auto element) {
+    using T = decltype(element);
+    return Launch(TileGradientsKernel<T>, TileBlocks(a), kThreads, stream, a, static_cast<const T*>(x), scale,
+                  offset, static_cast<const T*>(dy));
+  });
+}
+
+cudaError_t WriteGradient(cudaStream_t stream, const NormalisationArguments& a, const void* x,
+                          const float* scale, const float* offset, const void* dy, void* dx) {
+  return ForType(a.type, [&](auto element) {
+    using T = decltype(element);
+    return Launch(GradientKernel<T>, ElementBlocks(a), kThreads, stream, a, static_cast<const T*>(x), scale,
+                  offset, static_cast<const T*>(dy), static_cast<T*>(dx));
+  });
 }
 
 }  // namespace
 
 cudaError_t BatchNormalisationForward(cudaStream_t stream, const NormalisationArguments& arguments,
-                                      const float* x, const float* weights, const float* scale,
-                                      const float* offset, float* y) {
+                                      const void* x, const float* weights, const float* scale,
+                                      const float* offset, void* y) {
   const NormalisationArguments& a = arguments;
   const cudaError_t tiled = FindTileMoments(stream, a, x, weights);
   if (tiled != cudaSuccess) return tiled;
@@ -325,7 +355,7 @@ cudaError_t BatchNormalisationForward(cudaStream_t stream, const NormalisationAr
   return NormaliseAgain(stream, a, x, scale, offset, y);
 }
 
-cudaError_t OwnMeans(cudaStream_t stream, const NormalisationArguments& arguments, const float* x,
+cudaError_t OwnMeans(cudaStream_t stream, const NormalisationArguments& arguments, const void* x,
                      const float* weights) {
   const NormalisationArguments& a = arguments;
   const cudaError_t tiled = FindTileMoments(stream, a, x, weights);
@@ -337,55 +367,60 @@ cudaError_t OwnSquares(cudaStream_t stream, const NormalisationArguments& argume
   return Launch(OwnSquaresKernel, BlocksFor(arguments.channels), kThreads, stream, arguments);
 }
 
-cudaError_t NormaliseByWorkers(cudaStream_t stream, const NormalisationArguments& arguments, const float* x,
-                               const float* scale, const float* offset, float* y) {
+cudaError_t NormaliseByWorkers(cudaStream_t stream, const NormalisationArguments& arguments, const void* x,
+                               const float* scale, const float* offset, void* y) {
   const cudaError_t kept =
       Launch(WorkersMomentsKernel, BlocksFor(arguments.channels), kThreads, stream, arguments);
   if (kept != cudaSuccess) return kept;
   return NormaliseAgain(stream, arguments, x, scale, offset, y);
 }
 
-cudaError_t NormaliseAgain(cudaStream_t stream, const NormalisationArguments& arguments, const float* x,
-                           const float* scale, const float* offset, float* y) {
-  return Launch(NormaliseKernel, ElementBlocks(arguments), kThreads, stream, arguments, x, scale, offset, y);
+cudaError_t NormaliseAgain(cudaStream_t stream, const NormalisationArguments& arguments, const void* x,
+                           const float* scale, const float* offset, void* y) {
+  return ForType(arguments.type, [&](auto element) {
+    using T = decltype(element);
+    return Launch(NormaliseKernel<T>, ElementBlocks(arguments), kThreads, stream, arguments,
+                  static_cast<const T*>(x), scale, offset, static_cast<T*>(y));
+  });
 }
 
 cudaError_t BatchNormalisationBackward(cudaStream_t stream, const NormalisationArguments& arguments,
-                                       const float* x, const float* scale, const float* offset,
-                                       const float* dy, float* dx, float* dscale, float* doffset) {
+                                       const void* x, const float* scale, const float* offset,
+                                       const void* dy, void* dx, float* dscale, float* doffset) {
   const NormalisationArguments& a = arguments;
-  const cudaError_t added =
-      Launch(TileGradientsKernel, TileBlocks(a), kThreads, stream, a, x, scale, offset, dy);
+  const cudaError_t added = FindTileGradients(stream, a, x, scale, offset, dy);
   if (added != cudaSuccess) return added;
   const cudaError_t merged =
       Launch(GradientSumsKernel, BlocksFor(a.channels), kThreads, stream, a, dscale, doffset);
   if (merged != cudaSuccess || dx == nullptr) return merged;
-  return Launch(GradientKernel, ElementBlocks(a), kThreads, stream, a, x, scale, offset, dy, dx);
+  return WriteGradient(stream, a, x, scale, offset, dy, dx);
 }
 
-cudaError_t OwnGradients(cudaStream_t stream, const NormalisationArguments& arguments, const float* x,
-                         const float* scale, const float* offset, const float* dy, float* dscale,
+cudaError_t OwnGradients(cudaStream_t stream, const NormalisationArguments& arguments, const void* x,
+                         const float* scale, const float* offset, const void* dy, float* dscale,
                          float* doffset) {
   const NormalisationArguments& a = arguments;
-  const cudaError_t added =
-      Launch(TileGradientsKernel, TileBlocks(a), kThreads, stream, a, x, scale, offset, dy);
+  const cudaError_t added = FindTileGradients(stream, a, x, scale, offset, dy);
   if (added != cudaSuccess) return added;
   return Launch(OwnGradientsKernel, BlocksFor(a.channels), kThreads, stream, a, dscale, doffset);
 }
 
-cudaError_t GradientByWorkers(cudaStream_t stream, const NormalisationArguments& arguments, const float* x,
-                              const float* scale, const float* offset, const float* dy, float* dx) {
+cudaError_t GradientByWorkers(cudaStream_t stream, const NormalisationArguments& arguments, const void* x,
+                              const float* scale, const float* offset, const void* dy, void* dx) {
   const NormalisationArguments& a = arguments;
   const cudaError_t merged = Launch(WorkersGradientsKernel, BlocksFor(a.channels), kThreads, stream, a);
   if (merged != cudaSuccess) return merged;
-  return Launch(GradientKernel, ElementBlocks(a), kThreads, stream, a, x, scale, offset, dy, dx);
+  return WriteGradient(stream, a, x, scale, offset, dy, dx);
 }
 
 cudaError_t BatchNormalisationInfer(cudaStream_t stream, const NormalisationArguments& arguments,
-                                    const float* x, const float* mean, const float* variance,
-                                    const float* scale, const float* offset, float* y) {
-  return Launch(InferKernel, ElementBlocks(arguments), kThreads, stream, arguments, x, mean, variance, scale,
-                offset, y);
+                                    const void* x, const float* mean, const float* variance,
+                                    const float* scale, const float* offset, void* y) {
+  return ForType(arguments.type, [&](auto element) {
+    using T = decltype(element);
+    return Launch(InferKernel<T>, ElementBlocks(arguments), kThreads, stream, arguments,
+                  static_cast<const T*>(x), mean, variance, scale, offset, static_cast<T*>(y));
+  });
 }
 
 cudaError_t UpdateMovingStatistics(cudaStream_t stream, const NormalisationArguments& arguments, float decay,

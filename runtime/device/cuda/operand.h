@@ -14,10 +14,10 @@ class Operand {
   absl::Status Initialize(const Libraries& libraries, int64_t count);
 
   // Memory to compute from, holding `values` in the product's precision.
-  absl::StatusOr<const void*> Read(Stream& stream, const float* values);
+  absl::StatusOr<const void*> Read(Stream& stream, const void* values);
   // Memory that the product writes to; call Written afterwards to convert the result into `values`.
-  void* Target(float* values) { return copy_ == nullptr ? values : copy_->data(); }
-  absl::Status Written(Stream& stream, float* values);
+  void* Target(void* values) { return copy_ == nullptr ? values : copy_->data(); }
+  absl::Status Written(Stream& stream, void* values);
 
   int64_t bytes() const { return copy_ == nullptr ? 0 : copy_->bytes(); }
 

@@ -1,6 +1,6 @@
 // Creates the primitives of a CUDA device, which has checked the shapes. Contracts:
-// runtime/device/primitive_factory.h. Memory that a primitive needs beyond its arguments is
-// allocated here, once.
+// runtime/device/primitive_factory.h. `type` is that of activations. Memory that a primitive needs beyond its
+// arguments is allocated here, once.
 #ifndef TETHYS_RUNTIME_DEVICE_CUDA_PRIMITIVES_H_
 #define TETHYS_RUNTIME_DEVICE_CUDA_PRIMITIVES_H_
 
@@ -23,28 +23,31 @@ struct Libraries {
   MemoryPool* memory = nullptr;
   SharedWorkspace* workspace = nullptr;
   Precision precision = Precision::kFp32;
+  ElementType activations = ElementType::kFloat32;
 };
 
 absl::StatusOr<std::unique_ptr<DensePrimitive>> CreateDense(const Libraries& libraries,
                                                             const DenseShape& shape);
 absl::StatusOr<std::unique_ptr<ConvolutionPrimitive>> CreateConvolution(const Libraries& libraries,
                                                                         const ConvolutionShape& shape);
-absl::StatusOr<std::unique_ptr<MaxPoolingPrimitive>> CreateMaxPooling(const MaxPoolingShape& shape);
+absl::StatusOr<std::unique_ptr<MaxPoolingPrimitive>> CreateMaxPooling(ElementType type,
+                                                                      const MaxPoolingShape& shape);
 absl::StatusOr<std::unique_ptr<AveragePoolingPrimitive>> CreateAveragePooling(
-    const AveragePoolingShape& shape);
+    ElementType type, const AveragePoolingShape& shape);
 absl::StatusOr<std::unique_ptr<BatchNormalisationPrimitive>> CreateBatchNormalisation(
     const Libraries& libraries, const BatchNormalisationShape& shape, WorkerSums* sums);
 absl::StatusOr<std::unique_ptr<SumPrimitive>> CreateSum(const SumShape& shape);
 absl::StatusOr<std::unique_ptr<BiasPrimitive>> CreateBias(const Libraries& libraries, int64_t rows,
                                                           int64_t columns);
-absl::StatusOr<std::unique_ptr<ActivationPrimitive>> CreateActivation(int64_t count,
+absl::StatusOr<std::unique_ptr<ActivationPrimitive>> CreateActivation(ElementType type, int64_t count,
                                                                       ActivationFunction function);
-absl::StatusOr<std::unique_ptr<DropoutPrimitive>> CreateDropout(const DropoutShape& shape);
+absl::StatusOr<std::unique_ptr<DropoutPrimitive>> CreateDropout(ElementType type, const DropoutShape& shape);
 absl::StatusOr<std::unique_ptr<LossPrimitive>> CreateSoftmaxCrossEntropy(
     const Libraries& libraries, const SoftmaxCrossEntropyShape& shape);
 absl::StatusOr<std::unique_ptr<LossPrimitive>> CreateMeanSquaredError(const Libraries& libraries,
                                                                       const MeanSquaredErrorShape& shape);
-absl::StatusOr<std::unique_ptr<InputConversionPrimitive>> CreateInputConversion(int64_t count,
+absl::StatusOr<std::unique_ptr<InputConversionPrimitive>> CreateInputConversion(ElementType type,
+                                                                                int64_t count,
                                                                                 const InputScaling& scaling);
 absl::StatusOr<std::unique_ptr<UpdatePrimitive>> CreateUpdate(const Libraries& libraries,
                                                               const UpdateRule& rule,

@@ -11,7 +11,7 @@ class CompiledAdd final : public CompiledLayer {
       : sum_(std::move(sum)), last_(std::move(last)), relu_(relu) {}
 
   absl::Status Forward(Stream& stream, const ForwardTensors& tensors) override {
-    const float* sum = tensors.x[0];
+    const void* sum = tensors.x[0];
     for (size_t i = 1; i < tensors.x.size(); ++i) {
       SumPrimitive& primitive = i + 1 < tensors.x.size() ? *sum_ : *last_;
       TETHYS_RETURN_IF_ERROR(primitive.Run(stream, sum, tensors.x[i], tensors.y));
@@ -38,7 +38,7 @@ class AddOperation final : public Operation {
   }
   std::string Describe() const override { return absl::StrCat("add ", inputs_, " of ", ShapeText(row_)); }
   absl::StatusOr<std::unique_ptr<CompiledLayer>> Compile(const CompileArguments& arguments) const override {
-    SumShape shape = {.count = arguments.rows * elements_};
+    SumShape shape = {.count = arguments.rows * elements_, .type = arguments.device.activation_type()};
     TETHYS_ASSIGN_OR_RETURN(auto sum, arguments.device.CreateSum(shape));
     shape.relu = arguments.relu;
     TETHYS_ASSIGN_OR_RETURN(auto last, arguments.device.CreateSum(shape));

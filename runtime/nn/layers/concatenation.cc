@@ -15,11 +15,11 @@ struct Matrices {
 
 class CompiledConcatenation final : public CompiledLayer {
  public:
-  CompiledConcatenation(Device& device, Matrices matrices)
-      : device_(device), matrices_(std::move(matrices)) {}
+  // Columns and widths of `bytes` are in bytes.
+  CompiledConcatenation(Device& device, Matrices bytes) : device_(device), matrices_(std::move(bytes)) {}
 
   absl::Status Forward(Stream& stream, const ForwardTensors& tensors) override {
-    float* y = tensors.y;
+    auto* y = static_cast<char*>(tensors.y);
     for (size_t i = 0; i < tensors.x.size(); ++i) {
       const int64_t columns = matrices_.widths[i];
       TETHYS_RETURN_IF_ERROR(device_.CopyColumns(stream, {.rows = matrices_.rows,
@@ -34,7 +34,7 @@ class CompiledConcatenation final : public CompiledLayer {
   }
 
   absl::Status Backward(Stream& stream, const BackwardTensors& tensors) override {
-    const float* dy = tensors.dy;
+    const auto* dy = static_cast<const char*>(tensors.dy);
     for (size_t i = 0; i < tensors.dx.size(); ++i) {
       const int64_t columns = matrices_.widths[i];
       if (tensors.dx[i] != nullptr) {
@@ -64,9 +64,12 @@ class ConcatenationOperation final : public Operation {
     return absl::StrCat("concatenation of ", row_.widths.size(), " to ", row_.rows, " x ", row_.width);
   }
   absl::StatusOr<std::unique_ptr<CompiledLayer>> Compile(const CompileArguments& arguments) const override {
-    Matrices matrices = row_;
-    matrices.rows *= arguments.rows;
-    return std::make_unique<CompiledConcatenation>(arguments.device, std::move(matrices));
+    Matrices bytes = row_;
+    bytes.rows *= arguments.rows;
+    const int64_t element = BytesOf(arguments.device.activation_type());
+    for (int64_t& width : bytes.widths) width *= element;
+    bytes.width *= element;
+    return std::make_unique<CompiledConcatenation>(arguments.device, std::move(bytes));
   }
 
  private:

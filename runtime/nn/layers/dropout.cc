@@ -31,12 +31,12 @@ class CompiledDropout final : public CompiledLayer {
 // The layer in an evaluation: the output is the input.
 class CompiledIdentity final : public CompiledLayer {
  public:
-  CompiledIdentity(Device& device, int64_t elements) : device_(device), elements_(elements) {}
+  CompiledIdentity(Device& device, int64_t elements)
+      : device_(device), bytes_(elements * BytesOf(device.activation_type())) {}
 
   absl::Status Forward(Stream& stream, const ForwardTensors& tensors) override {
     if (tensors.y == tensors.x[0]) return absl::OkStatus();
-    return device_.CopyOnDevice(stream, tensors.y, tensors.x[0],
-                                elements_ * static_cast<int64_t>(sizeof(float)));
+    return device_.CopyOnDevice(stream, tensors.y, tensors.x[0], bytes_);
   }
   absl::Status Backward(Stream&, const BackwardTensors&) override {
     return absl::FailedPreconditionError("a plan that evaluates has no gradients");
@@ -44,7 +44,7 @@ class CompiledIdentity final : public CompiledLayer {
 
  private:
   Device& device_;
-  const int64_t elements_;
+  const int64_t bytes_;
 };
 
 class DropoutOperation final : public Operation {

@@ -15,20 +15,21 @@
 
 namespace tethys {
 
-// The tensors of a layer's forward pass. Each is [rows, elements], in the layout of the layer's primitive.
+// The tensors of a layer's forward pass. Each is [rows, elements], in the layout of the layer's primitive,
+// and of the device's activation type.
 struct ForwardTensors {
-  absl::Span<const float* const> x = {};  // The inputs.
-  float* y = nullptr;                     // The output, to be overwritten.
+  absl::Span<const void* const> x = {};  // The inputs.
+  void* y = nullptr;                     // The output, to be overwritten.
   // [rows]: 0 marks padding, which is behind the batch's samples.
   const float* row_weights = nullptr;
 };
 
-// The tensors of a layer's backward pass. Each is [rows, elements], in the layout of the layer's primitive.
+// The tensors of a layer's backward pass, like those of the forward pass.
 struct BackwardTensors {
-  absl::Span<const float* const> x = {};  // The inputs.
-  const float* y = nullptr;               // The output.
-  float* dy = nullptr;                    // The gradient of the output; may be changed.
-  absl::Span<float* const> dx = {};       // The gradients of the inputs, to be overwritten; null: not wanted.
+  absl::Span<const void* const> x = {};  // The inputs.
+  const void* y = nullptr;               // The output.
+  void* dy = nullptr;                    // The gradient of the output; may be changed.
+  absl::Span<void* const> dx = {};       // The gradients of the inputs, to be overwritten; null: not wanted.
 };
 
 // A layer of a plan: its primitives, and the addresses of its variables. Used by the plan's thread.

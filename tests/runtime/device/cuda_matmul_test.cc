@@ -106,8 +106,9 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t descriptor,
 
 namespace tethys::cuda {
 
-cudaError_t AddBias(cudaStream_t, int64_t rows, int64_t columns, bool, const float* bias, float* y) {
-  for (int64_t i = 0; i < rows * columns; ++i) y[i] += bias[i % columns];
+cudaError_t AddBias(cudaStream_t, ElementType, int64_t rows, int64_t columns, bool, const float* bias,
+                    void* y) {
+  for (int64_t i = 0; i < rows * columns; ++i) static_cast<float*>(y)[i] += bias[i % columns];
   return cudaSuccess;
 }
 

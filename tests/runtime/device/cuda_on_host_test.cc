@@ -35,9 +35,9 @@ TEST(CudaOnHost, ColumnSumsAreCorrectForAnyNumberOfRows) {
     std::vector<float> dy(rows * columns), sums(columns, kPoison);
     for (int64_t i = 0; i < rows * columns; ++i) dy[i] = static_cast<float>(i % columns);
     std::vector<float> scratch(cuda::ColumnSumScratch(rows, columns), kPoison);
-    ASSERT_EQ(
-        cuda::MaskAndSumColumns(nullptr, rows, columns, nullptr, dy.data(), sums.data(), scratch.data()),
-        cudaSuccess);
+    ASSERT_EQ(cuda::MaskAndSumColumns(nullptr, ElementType::kFloat32, rows, columns, nullptr, dy.data(),
+                                      sums.data(), scratch.data()),
+              cudaSuccess);
     for (int64_t c = 0; c < columns; ++c) EXPECT_EQ(sums[c], static_cast<float>(c * rows)) << rows;
   }
 }

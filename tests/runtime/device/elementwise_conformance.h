@@ -184,12 +184,13 @@ TEST_P(DeviceConformance, ActivationsKeepNaN) {
 TEST_P(DeviceConformance, ColumnsAreCopiedBetweenMatricesOfDifferentWidths) {
   const std::vector<float> from = RandomFloats(4 * 7, 1);
   auto from_device = Floats(from), to = Floats(std::vector<float>(4 * 5, 0));
+  constexpr int64_t kBytes = sizeof(float);
   const ColumnCopy copy = {.rows = 4,
-                           .columns = 3,
+                           .columns = 3 * kBytes,
                            .to = to.data() + 2,
-                           .to_width = 5,
+                           .to_width = 5 * kBytes,
                            .from = from_device.data() + 1,
-                           .from_width = 7};
+                           .from_width = 7 * kBytes};
   ASSERT_TRUE(device_->CopyColumns(*stream_, copy).ok());
   const std::vector<float> host = to.Host();
   for (int64_t i = 0; i < 4 * 5; ++i) {

@@ -38,17 +38,16 @@ int64_t LeftAfterTraining(const Model& model, int64_t rows, int64_t memory_bytes
                                     ActivationElements(model, evaluated, /*trains=*/false).value());
   const auto activations =
       device->Allocate(elements * static_cast<int64_t>(sizeof(float)), MemoryKind::kDevice).value();
-  const absl::Span<float> shared = {activations->floats(), static_cast<size_t>(elements)};
   const auto training = Plan::Compile(model, *device, *stream, {.rows = rows, .micro_batches = micro_batches},
                                       {.parameters = parameters->floats(),
                                        .gradient_sums = gradients->floats(),
                                        .statistics = statistics->floats(),
-                                       .activations = shared})
+                                       .activations = activations.get()})
                             .value();
   const auto evaluation = Plan::Compile(model, *device, *stream, {.rows = evaluated},
                                         {.parameters = parameters->floats(),
                                          .statistics = evaluated_statistics->floats(),
-                                         .activations = shared})
+                                         .activations = activations.get()})
                               .value();
   return device->FreeMemory().value().value();
 }

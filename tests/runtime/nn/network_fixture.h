@@ -99,7 +99,7 @@ struct Network {
     return plan->Backward([](int64_t, const Event&) { return absl::OkStatus(); });
   }
   // A plan of these many rows that evaluates.
-  std::unique_ptr<Plan> EvaluationPlan(int64_t rows, absl::Span<float> activations = {}) {
+  std::unique_ptr<Plan> EvaluationPlan(int64_t rows, Buffer* activations = nullptr) {
     return Plan::Compile(
                model, *device, *stream, {.rows = rows, .scaling = scaling},
                {.parameters = parameters.data(), .statistics = statistics.data(), .activations = activations})

@@ -258,15 +258,16 @@ TEST(Plan, SharedActivationsGiveTheSameBits) {
   const double loss = network.plan->Loss()->loss_sum;
   const std::vector<float> gradients(network.gradients.data(),
                                      network.gradients.data() + network.gradients.size());
-  Arena shared(ActivationElements(network.model, 4, /*trains=*/true).value());
-  const absl::Span<float> span = {shared.data(), static_cast<size_t>(shared.size())};
+  const int64_t elements = ActivationElements(network.model, 4, /*trains=*/true).value();
+  const auto shared =
+      network.device->Allocate(elements * static_cast<int64_t>(sizeof(float)), MemoryKind::kDevice).value();
   const auto training =
       Plan::Compile(network.model, *network.device, *network.stream, {.rows = 4, .scaling = network.scaling},
                     {.parameters = network.parameters.data(),
                      .gradient_sums = network.gradients.data(),
-                     .activations = span})
+                     .activations = shared.get()})
           .value();
-  const auto evaluation = network.EvaluationPlan(4, span);
+  const auto evaluation = network.EvaluationPlan(4, shared.get());
   Poison(network);
   ASSERT_TRUE(evaluation->Forward(network.batch).ok());
   EXPECT_EQ(evaluation->Loss()->loss_sum, loss);
