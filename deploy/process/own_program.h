@@ -7,8 +7,7 @@
 namespace tethys {
 
 // Returns /proc/self/exe, which is this build even if another build has replaced its file meanwhile. In a
-// bundle (deploy/bundle.sh), where that link leads to a dynamic loader, returns the bundle's start script, one
-// folder above the program.
+// bundle (deploy/bundle.sh), where that link leads to a dynamic loader, returns the bundle's start script.
 std::string OwnProgram();
 
 // The same program by a path that a shell, or another child process, can use, too: /proc/PID/exe instead of

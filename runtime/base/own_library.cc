@@ -1,15 +1,29 @@
 #include "runtime/base/own_library.h"
 
 #include <dlfcn.h>
+#include <errno.h>
 
 #include <filesystem>
 #include <system_error>
 
+#include "absl/strings/match.h"
+
 namespace tethys {
+namespace {
+
+std::filesystem::path Executable() {
+  std::error_code error;
+  return std::filesystem::read_symlink("/proc/self/exe", error);
+}
+
+}  // namespace
+
+bool RunsInBundle() { return absl::StartsWith(Executable().filename().string(), "ld-linux"); }
 
 std::string ProgramFolder() {
-  std::error_code error;
-  return std::filesystem::read_symlink("/proc/self/exe", error).parent_path();
+  // The bundle's start script names the program by its absolute path.
+  const std::filesystem::path program = RunsInBundle() ? program_invocation_name : Executable();
+  return program.parent_path();
 }
 
 absl::StatusOr<const void*> OpenOwnLibrary(const OwnLibrary& library) {

@@ -15,6 +15,10 @@
 
 namespace tethys {
 
+// True if a loader was started with the program as its argument, which is how a bundle's start script
+// (deploy/bundle.sh) does it: the executable file of the process is the loader then.
+bool RunsInBundle();
+
 // The folder of the running program; in a bundle this is lib/.
 std::string ProgramFolder();
 

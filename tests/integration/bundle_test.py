@@ -134,6 +134,13 @@ class BundleTest(unittest.TestCase):
                                   stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=PATIENCE,
                                   check=False)
             self.assertEqual(done.returncode, 0, done.stdout)
+            # The bundle's libraries are found, too: fetching fails, and not for want of libtethys_remote.so.
+            lost = subprocess.run([f"{bundle}/tethys", "data", "show", "http://127.0.0.1:1/lost.npy"],
+                                  stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=PATIENCE,
+                                  check=False)
+            self.assertNotEqual(lost.returncode, 0)
+            self.assertIn("127.0.0.1", lost.stdout)
+            self.assertNotIn("libtethys_remote.so", lost.stdout)
 
     def test_bundle_starts_from_any_folder(self):
         done = self.run_inside("/bin/sh", "-c", "cd /bundle && ./tethys --help && cd lib && ../tethys --help")
