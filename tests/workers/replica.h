@@ -7,10 +7,12 @@
 #include <vector>
 
 #include "collectives/mirrored_strategy.h"
+#include "google/protobuf/text_format.h"
 #include "gtest/gtest.h"
 #include "runtime/staged_strategy.h"
 #include "tests/collectives/ring_fixture.h"
 #include "tests/runtime/nn/network_fixture.h"
+#include "tests/testing/late_device.h"
 #include "tests/workers/random_samples.h"
 #include "workers/device_memory.h"
 #include "workers/replica.h"
@@ -32,7 +34,27 @@ inline proto::Optimizer SgdConfig() {
   return config;
 }
 
-// A replica with samples of its own. A test trains it by replica().Step(), or by Train on random batches.
+// A model with moving statistics for the samples of RandomSamples.
+inline Model NormalisedModel() {
+  proto::Model config;
+  EXPECT_TRUE(google::protobuf::TextFormat::ParseFromString(
+      "layer { convolution { filters: 4 kernel_size: 3 } } "
+      "layer { batch_normalisation { activation: RELU } } layer { flatten {} } "
+      "layer { name: 'hidden' dense { units: 12 } } layer { batch_normalisation {} } "
+      "layer { name: 'logits' dense { units: 10 } }",
+      &config));
+  return Model::Create(config, {6, 6}, 10).value();
+}
+
+// A synchronous and an asynchronous device.
+inline std::vector<std::unique_ptr<Device>> BothDevices() {
+  std::vector<std::unique_ptr<Device>> devices;
+  devices.push_back(CreateCpuDevice(1).value());
+  devices.push_back(testing::CreateLateDevice());
+  return devices;
+}
+
+// A replica with samples of its own. A test trains it by Steps, or by Train on random batches.
 class TestReplica {
  public:
   // `model` takes 6 x 6 images and has 10 classes, as RandomSamples. Without data, only Train works, and the
@@ -86,10 +108,23 @@ class TestReplica {
     return trained;
   }
 
-  std::vector<float> Parameters() {
+  // Makes steps [begin, end) by replica().Step() on batches of kRows samples in the order of the data.
+  absl::Status Steps(int64_t begin, int64_t end) {
+    for (int64_t step = begin; step < end; ++step) {
+      const int64_t first = step % 3 * kRows;
+      replica_->loader().Announce(nullptr, {first, first + kRows});
+      TETHYS_RETURN_IF_ERROR(
+          replica_->Step({.step = step, .sample_count = kRows, .global_sample_count = kRows}));
+    }
+    return replica_->Finish();
+  }
+
+  std::vector<float> Parameters() { return Part(0); }
+  // What one of replica().Parts() holds.
+  std::vector<float> Part(size_t part) {
     std::vector<float> out;
     EXPECT_TRUE(replica_
-                    ->ReadPart(0, {0, replica_->arena_size()},
+                    ->ReadPart(part, {0, replica_->arena_size()},
                                [&](absl::Span<const float> values) {
                                  out.assign(values.begin(), values.end());
                                  return absl::OkStatus();
