@@ -12,51 +12,21 @@ of the workers' set-up (plan_seconds). The limit to hold it against: a ratio bel
 begin their first step at different times and wait for the last one, the more the fewer cores there are. Nothing else
 should run meanwhile."""
 import argparse
-import json
 import os
 import statistics
-import subprocess
-import sys
 import tempfile
 
-NETWORKS = {
-    "784-128-10": """
-  layer { flatten {} }
-  layer { dense { units: 128 activation: RELU } }
-  layer { dense { units: 10 } }""",
-    "LeNet-5": """
-  layer { convolution { filters: 6 kernel_size: 5 padding: SAME activation: RELU } }
-  layer { max_pooling {} }
-  layer { convolution { filters: 16 kernel_size: 5 activation: RELU } }
-  layer { max_pooling {} }
-  layer { flatten {} }
-  layer { dense { units: 120 activation: RELU } }
-  layer { dense { units: 84 activation: RELU } }
-  layer { dense { units: 10 } }"""}
+import synthetic_job
+
+NETWORKS = {"784-128-10": synthetic_job.PERCEPTRON, "LeNet-5": synthetic_job.LENET}
 STEPS = 100
 ROWS = 64
-JOB = """
-name: "first_iteration"
-model {%s
-}
-data { synthetic { noise { shape: [ 28, 28, 1 ] } train_samples: %d } classes: 10 }
-optimizer { sgd { momentum: 0.9 } learning_rate: 0.01 }
-batch_size_per_worker: %d
-epochs: 1
-evaluate_each_epoch: false
-workers: %d
-strategy { %s {} }
-"""
 
 
 def run(tethys, job, directory):
     """Trains once. Returns first iteration, mean of the others, their ratio, and set-up; times in milliseconds."""
-    command = [tethys, "train", job, "--plain", f"--run_dir={directory}"]
-    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
-    if done.returncode != 0:
-        sys.exit(f"{done.stdout}{' '.join(command)} failed with status {done.returncode}")
-    with open(os.path.join(directory, "summary.json"), encoding="utf-8") as file:
-        timing = json.load(file)["timing"]
+    synthetic_job.train(tethys, job, directory)
+    timing = synthetic_job.summary(directory)["timing"]
     first, others = timing["first_iteration_seconds"], timing["tmi_avg_seconds"]
     return 1e3 * first, 1e3 * others, first / others, 1e3 * timing["plan_seconds"]
 
@@ -77,9 +47,12 @@ def main():
         job = os.path.join(folder, "job.textproto")
         for turn in range(arguments.rounds):
             for network, workers in cases:
-                with open(job, "w", encoding="utf-8") as file:
-                    file.write(JOB % (NETWORKS[network], STEPS * ROWS * workers, ROWS, workers,
-                                      "local" if workers == 1 else arguments.strategy))
+                strategy = "local" if workers == 1 else arguments.strategy
+                synthetic_job.write_job(job, STEPS * ROWS * workers,
+                                        f"batch_size_per_worker: {ROWS} epochs: 1 workers: {workers} "
+                                        f"strategy {{ {strategy} {{}} }} "
+                                        "optimizer { sgd { momentum: 0.9 } learning_rate: 0.01 }",
+                                        NETWORKS[network])
                 for command in commands if turn % 2 == 0 else commands[::-1]:
                     directory = os.path.join(folder, f"{turn}-{network}-{workers}-{commands.index(command)}")
                     results[(network, workers), command].append(run(command, job, directory))

@@ -9,7 +9,6 @@ each run, the ratio with / without of each pair, and the geometric mean of the r
 distribution. The limit to hold it against: the mean ratio is above 0.995. Nothing else should run meanwhile; the share
 of the CPU that other programs used (others_cpu of summary.json) is printed for both runs of a pair."""
 import argparse
-import json
 import math
 import os
 import re
@@ -21,22 +20,9 @@ import threading
 import urllib.error
 import urllib.request
 
+import synthetic_job
+
 SAMPLES = 20000
-JOB = """
-name: "live_cost"
-model {
-  layer { flatten {} }
-  layer { dense { units: 128 activation: RELU } }
-  layer { dense { units: 10 } }
-}
-data { synthetic { noise { shape: [ 28, 28, 1 ] } train_samples: %d } classes: 10 }
-optimizer { sgd {} learning_rate: 0.01 }
-global_batch_size: 256
-epochs: %d
-evaluate_each_epoch: false
-strategy { mirrored {} }
-workers: 2
-"""
 # 97.5 % quantiles of Student's distribution, by degrees of freedom.
 STUDENT = {4: 2.776, 5: 2.571, 6: 2.447, 7: 2.365, 8: 2.306, 9: 2.262, 10: 2.228, 11: 2.201, 12: 2.179, 14: 2.145,
            16: 2.120, 19: 2.093, 24: 2.064, 29: 2.045, 39: 2.023}
@@ -61,7 +47,7 @@ def poll(address, ended, answers):
 
 def run(tethys, job, directory, dashboard):
     """Trains once. Returns the samples a second, other programs' share of the CPU, and the sizes of the polled answers."""
-    command = [tethys, "train", job, "--plain", f"--run_dir={directory}"] + (["--dashboard"] if dashboard else [])
+    command = synthetic_job.train_command(tethys, job, directory, *(["--dashboard"] if dashboard else []))
     ended, answers, poller, output = threading.Event(), [], None, []
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
         for line in process.stdout:
@@ -74,8 +60,7 @@ def run(tethys, job, directory, dashboard):
         poller.join()
     if process.returncode != 0 or (dashboard and not poller):
         sys.exit("".join(output) + f"{' '.join(command)} failed, or served no view")
-    with open(os.path.join(directory, "summary.json"), encoding="utf-8") as file:
-        summary = json.load(file)
+    summary = synthetic_job.summary(directory)
     return summary["timing"]["samples_per_second"], summary.get("others_cpu", math.nan), answers
 
 
@@ -90,8 +75,8 @@ def main():
     with tempfile.TemporaryDirectory(prefix="tethys-live-cost-") as folder:
         def made(epochs, name, dashboard):
             job = os.path.join(folder, "job.textproto")
-            with open(job, "w", encoding="utf-8") as file:
-                file.write(JOB % (SAMPLES, epochs))
+            synthetic_job.write_job(job, SAMPLES, f"global_batch_size: 256 epochs: {epochs} workers: 2 "
+                                    "strategy { mirrored {} }")
             return run(arguments.tethys, job, os.path.join(folder, name), dashboard)
         rate, _, _ = made(20, "first", False)
         epochs = max(1, round(arguments.seconds * rate / SAMPLES))

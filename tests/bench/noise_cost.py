@@ -14,27 +14,13 @@ import csv
 import math
 import os
 import statistics
-import subprocess
 import sys
 import tempfile
 
+import synthetic_job
+
 INTERVAL = 16  # kNoiseSteps of runtime/strategy.h.
 TRIMMED = 0.1
-JOB = """
-name: "noise_cost"
-model {
-  layer { flatten {} }
-  layer { dense { units: 128 activation: RELU } }
-  layer { dense { units: 10 } }
-}
-data { synthetic { noise { shape: [ 28, 28, 1 ] } train_samples: 20000 } classes: 10 }
-optimizer { sgd {} learning_rate: 0.01 }
-global_batch_size: 256
-epochs: %d
-evaluate_each_epoch: false
-strategy { %s }
-workers: 2
-"""
 
 
 def differences(path):
@@ -71,12 +57,10 @@ def main():
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="tethys-noise-cost-") as folder:
         job, run = os.path.join(folder, "job.textproto"), os.path.join(folder, "run")
-        with open(job, "w", encoding="utf-8") as file:
-            file.write(JOB % (arguments.epochs, "parameter_server { servers: 1 }" if arguments.servers else "mirrored {}"))
-        done = subprocess.run([arguments.tethys, "train", job, "--plain", f"--run_dir={run}"], stdout=subprocess.PIPE,
-                              stderr=subprocess.STDOUT, text=True, check=False)
-        if done.returncode != 0:
-            sys.exit(f"{done.stdout}the run failed")
+        strategy = "parameter_server { servers: 1 }" if arguments.servers else "mirrored {}"
+        synthetic_job.write_job(job, 20000, f"global_batch_size: 256 epochs: {arguments.epochs} workers: 2 "
+                                f"strategy {{ {strategy} }}")
+        synthetic_job.train(arguments.tethys, job, run)
         found, step = differences(os.path.join(run, "steps.csv"))
     if len(found) < 20:
         sys.exit(f"only {len(found)} steps measured the noise: choose more --epochs")

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """Tests that all strategies train to equal results, that reruns are bit-equal, and that samples are used once."""
 import os
+import re
 import time
 import unittest
 
@@ -51,15 +52,7 @@ NORMALISED = with_layers("""
   layer { batch_normalisation {} }
 """).replace("sgd { momentum: 0.9 }", "adam { epsilon: 0.001 }").replace("0.05", "0.005")
 AUGMENTED = ["data.augment.random_crop.pad=2", "data.augment.flip_horizontal=true", "data.augment.cutout.size=5"]
-LENET = with_layers("""
-  layer { convolution { filters: 6 kernel_size: 5 padding: SAME activation: RELU } }
-  layer { max_pooling {} }
-  layer { convolution { filters: 16 kernel_size: 5 activation: RELU } }
-  layer { max_pooling {} }
-  layer { flatten {} }
-  layer { dense { units: 120 activation: RELU } }
-  layer { dense { units: 84 activation: RELU } }
-""")
+LENET = re.sub(r"model \{.*?\n\}", "model { lenet {} }", JOB, flags=re.DOTALL)
 
 
 RUNS = {}  # {(job, overrides): finished run}, shared by the tests.

@@ -63,6 +63,16 @@ class RunStopTest : public ::testing::Test {
     close(ready[1]);
   }
 
+  // Asks a launcher, which is the started process, to end; returns the status that it ended with.
+  int Stop(const RunningLauncher& launcher) {
+    EXPECT_TRUE(launcher.AskToStop().ok());
+    EXPECT_TRUE(launcher.WaitForEnd(3600 * kSecond).value());
+    int status = 0;
+    EXPECT_EQ(waitpid(child_, &status, 0), child_);
+    child_ = 0;
+    return status;
+  }
+
   absl::Status FindError() {
     const absl::Status status = RunningLauncher::Find(path_).status();
     EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition) << status;
@@ -79,11 +89,8 @@ TEST_F(RunStopTest, LauncherIsAskedToEndAndAwaited) {
   const auto launcher = RunningLauncher::Find(path_);
   ASSERT_TRUE(launcher.ok()) << launcher.status();
   EXPECT_EQ(launcher->name().process, child_);
-  ASSERT_TRUE(launcher->AskToStop().ok());
-  EXPECT_TRUE(launcher->WaitForEnd(3600 * kSecond).value());
-  int status = 0;
-  ASSERT_EQ(waitpid(child_, &status, 0), child_);
-  child_ = 0;
+  const int status = Stop(*launcher);
+  ASSERT_TRUE(WIFSIGNALED(status));
   EXPECT_EQ(WTERMSIG(status), SIGTERM);
   EXPECT_TRUE(launcher->AskToStop().ok()) << "it has ended, as it was asked to";
   EXPECT_THAT(std::string(FindError().message()), HasSubstr("is not running"));
@@ -127,11 +134,7 @@ TEST_F(RunStopTest, UnnamedLauncherIsFoundByItsLock) {
   const auto launcher = RunningLauncher::Find(path_);
   ASSERT_TRUE(launcher.ok()) << launcher.status();
   EXPECT_EQ(launcher->name().process, child_);
-  ASSERT_TRUE(launcher->AskToStop().ok());
-  EXPECT_TRUE(launcher->WaitForEnd(3600 * kSecond).value());
-  int status = 0;
-  ASSERT_EQ(waitpid(child_, &status, 0), child_);
-  child_ = 0;
+  const int status = Stop(*launcher);
   ASSERT_TRUE(WIFEXITED(status));
   EXPECT_EQ(WEXITSTATUS(status), 7);
 }
