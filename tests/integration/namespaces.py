@@ -140,6 +140,9 @@ class Machine:
 
     def limit(self, cores):
         """Gives all processes of the machine together this much of a core."""
+        if not os.path.exists(os.path.join(CPU_GROUPS, "cpu.cfs_quota_us")):
+            raise RuntimeError(f"machines with cores of their own need the controller cpu of cgroup v1 at {CPU_GROUPS},"
+                               " which this host does not have: mount it there, or leave out the number of cores")
         self.group = os.path.join(CPU_GROUPS, f"{os.path.basename(os.path.dirname(self.folder))}-{self.name}")
         os.mkdir(self.group)
         for file, value in (("cpu.cfs_period_us", round(LEAST_QUOTA / cores)), ("cpu.cfs_quota_us", LEAST_QUOTA),
@@ -226,9 +229,10 @@ def child_of(process):
 
 
 class Cluster:
-    """Machines that links connect. `rate` limits each direction of each link, as tc writes it ("1gbit"); None: no limit.
-    `other_rates`: by name of a machine, those of its link. `cores`: how much of a core each machine has (a quota of the
-    scheduler, a millisecond a period); None: all machines share this one's cores. Needs the cgroup controller cpu."""
+    """Machines that links connect. `rate` limits each direction of each link, as tc writes it ("1gbit"); None: no
+    limit. `other_rates`: by name of a machine, those of its link. `cores`: how much of a core each machine has (a quota
+    of the scheduler, a millisecond a period), which needs the controller cpu of cgroup v1; None: all machines share
+    this one's cores."""
 
     def __init__(self, names, rate=None, other_rates=None, cores=None):
         remove_leftovers()
@@ -301,8 +305,8 @@ class Cluster:
     def command(self, name, words):
         """A command that runs `words` on a machine and dies with this test."""
         machine = self.machines[name]
-        enter = ["nsenter", f"--target={machine.init}", f"--wd={machine.home}", "--net", "--mount", "--uts", "--pid", "--",
-                 *words]
+        enter = ["nsenter", f"--target={machine.init}", f"--wd={machine.home}", "--net", "--mount", "--uts", "--pid",
+                 "--", *words]
         if machine.group:
             enter = ["sh", "-c", f'echo $$ > {machine.group}/cgroup.procs; exec "$@"', "sh", *enter]
         return dies_with_us(enter)
