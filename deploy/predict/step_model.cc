@@ -151,7 +151,8 @@ void AddRun(const proto::JobPlan& plan, const JobMachines& machines, const proto
   const auto per_update = static_cast<double>(std::max<int64_t>(1, SamplesPerUpdate(plan)));
   const auto samples = static_cast<double>(plan.train_samples());
   const double evaluated = costs.evaluate_per_sample() / std::max(1, job.workers());
-  const double validation = static_cast<double>(plan.validation_samples()) * evaluated;
+  const int64_t validated = job.evaluate_each_epoch() ? plan.validation_samples() : 0;
+  const double validation = static_cast<double>(validated) * evaluated;
   const double epoch = std::ceil(samples / per_update) * step + costs.barrier() + validation;
   double epochs = job.epochs() > 0 ? job.epochs() : 1;
   if (job.max_steps() > 0) {

@@ -150,6 +150,19 @@ TEST(StepModelTest, RunIsEpochsAndOverheads) {
   EXPECT_NEAR(prediction.total().value(), 2 + 5 * prediction.epoch().value(), 1e-9);
 }
 
+TEST(StepModelTest, OnlyEpochsThatAreValidatedTakeTimeForIt) {
+  proto::Calibration calibration = SmallHosts();
+  calibration.mutable_overheads()->set_evaluate_per_sample(1e-4);
+  proto::JobPlan plan = PlanFor({.workers = 2});
+  const auto predicted = [&](bool validates) {
+    plan.mutable_job()->set_evaluate_each_epoch(validates);
+    return *Predict(plan, OneEach({.workers = 2}), calibration);
+  };
+  const double steps = 422 * predicted(false).step().value();
+  EXPECT_NEAR(predicted(false).epoch().value(), steps, 1e-9);
+  EXPECT_NEAR(predicted(true).epoch().value(), steps + 6000 * 1e-4 / 2, 1e-9);
+}
+
 TEST(StepModelTest, PriceOfTheJobGoesBeforeThatOfTheHosts) {
   proto::JobPlan plan = PlanFor({.workers = 1});
   JobMachines machines = OneEach({.workers = 1});
