@@ -264,7 +264,7 @@ RunResult RunJob(const proto::JobPlan& plan, const RunDirectory& directory, cons
   const absl::StatusOr<CpuMark> begin = ReadCpuMark();
   result = Launch(launch, tensorboard);
   const absl::StatusOr<CpuMark> end = ReadCpuMark();
-  held.Release();
+  held.ReleaseAndDiscard();  // The run has ended, and its result is still to be reported.
   // Removes this machine's copy of the earlier summary, as the chief has removed its own. If the chief has
   // written a new summary since, FetchResults brings it.
   if (watcher.started() && !chief.ssh.empty()) RemoveSummary(directory.path()).IgnoreError();

@@ -11,6 +11,7 @@
 #include "deploy/experiment/strategy_shapes.h"
 #include "deploy/hosts/cluster_plan.h"
 #include "deploy/launcher/run_directory.h"
+#include "deploy/process/signal_source.h"
 #include "runtime/base/file.h"
 #include "runtime/job/job.h"
 #include "runtime/job/job_file.h"
@@ -98,6 +99,7 @@ absl::Status RunQuietly(const std::string& what, const proto::JobPlan& plan, con
   options.cuda_library_path = cuda_library_path;
   options.quiet = true;
   const RunResult result = RunJob(plan, directory, options);
+  if (InterruptPending()) return absl::CancelledError(absl::StrCat(what, ": interrupted as it ended"));
   return Annotate(result.status, absl::StrCat(what, result.log_tail.empty() ? "" : "\n", result.log_tail));
 }
 

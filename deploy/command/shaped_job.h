@@ -46,7 +46,8 @@ absl::StatusOr<ShapedJob> ShapeJob(const BaseJob& base, const JobShape& shape);
 absl::StatusOr<std::vector<Places>> PlaceBriefly(const Flags& flags, const std::vector<ShapedJob>& jobs);
 
 // Runs a job in the new directory `run_dir`, without a word on the terminal. The error begins with `what`,
-// and has the end of the log of the process that failed; Cancelled: the user interrupted.
+// and has the end of the log of the process that failed; Cancelled: the user interrupted. Call it while an
+// InterruptsHeld (deploy/process/signal_source.h) lives, so that no interrupt between two runs is lost.
 absl::Status RunQuietly(const std::string& what, const proto::JobPlan& plan, const Places& places,
                         const std::string& run_dir, const std::vector<std::string>& cuda_library_path);
 

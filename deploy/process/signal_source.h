@@ -1,6 +1,9 @@
 // While a SignalSource lives, signals to this process arrive at a descriptor, for a loop that polls: SIGCHLD,
 // and those by which a user ends a job (SIGINT, SIGTERM, SIGHUP). An ignored signal stays ignored (nohup). At
 // most one SignalSource may exist. Create it on the main thread before other threads. Nothing blocks.
+//
+// An interrupt may arrive when the loop has ended and its job is done. Then it stays pending if an
+// InterruptsHeld lives, so that a sequence of jobs ends with the job at whose end the user interrupts.
 #ifndef TETHYS_DEPLOY_PROCESS_SIGNAL_SOURCE_H_
 #define TETHYS_DEPLOY_PROCESS_SIGNAL_SOURCE_H_
 
@@ -27,8 +30,8 @@ class SignalSource {
     fd_ = FileDescriptor(signalfd(-1, &taken, SFD_NONBLOCK | SFD_CLOEXEC));
   }
   ~SignalSource() {
-    // Discards late interrupts, which would end this process before it has reported the job's result.
-    while (Next() != 0) {
+    // Late interrupts that nothing holds would end this process before it has reported the job's result.
+    while (sigismember(&before_, SIGINT) == 0 && Next() != 0) {
     }
     sigprocmask(SIG_SETMASK, &before_, nullptr);
   }
@@ -48,14 +51,13 @@ class SignalSource {
 };
 
 // While an InterruptsHeld lives, SIGINT, SIGTERM and SIGHUP stay pending, and a SignalSource created
-// meanwhile receives them. Create it before other threads.
+// meanwhile receives them. Create it before other threads. One may be created while another lives.
 class InterruptsHeld {
  public:
   InterruptsHeld() {
-    sigset_t held;
-    sigemptyset(&held);
-    for (int number : {SIGINT, SIGTERM, SIGHUP}) sigaddset(&held, number);
-    sigprocmask(SIG_BLOCK, &held, &before_);
+    sigemptyset(&held_);
+    for (int number : {SIGINT, SIGTERM, SIGHUP}) sigaddset(&held_, number);
+    sigprocmask(SIG_BLOCK, &held_, &before_);
   }
   ~InterruptsHeld() { Release(); }
   InterruptsHeld(const InterruptsHeld&) = delete;
@@ -65,9 +67,17 @@ class InterruptsHeld {
     if (!released_) sigprocmask(SIG_SETMASK, &before_, nullptr);
     released_ = true;
   }
+  // Releases without the effect of the interrupts that have arrived, unless another InterruptsHeld keeps
+  // these pending.
+  void ReleaseAndDiscard() {
+    const timespec now = {};
+    while (!released_ && sigismember(&before_, SIGINT) == 0 && sigtimedwait(&held_, nullptr, &now) > 0) {
+    }
+    Release();
+  }
 
  private:
-  sigset_t before_;
+  sigset_t held_, before_;
   bool released_ = false;
 };
 

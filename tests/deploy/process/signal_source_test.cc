@@ -1,0 +1,56 @@
+#include "deploy/process/signal_source.h"
+
+#include <gtest/gtest.h>
+
+namespace tethys {
+namespace {
+
+class SignalSourceTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    for (const int number : {SIGINT, SIGTERM})
+      signal(number, SIG_DFL);  // A background job may ignore SIGINT.
+  }
+};
+
+TEST_F(SignalSourceTest, InterruptsArriveInsteadOfEndingTheProcess) {
+  SignalSource signals;
+  EXPECT_EQ(signals.Next(), 0);
+  raise(SIGTERM);
+  EXPECT_EQ(signals.Next(), SIGTERM);
+  EXPECT_EQ(signals.Next(), 0);
+}
+
+TEST_F(SignalSourceTest, LateInterruptIsDiscardedWhereNothingHoldsIt) {
+  {
+    const SignalSource signals;
+    raise(SIGINT);
+  }
+  EXPECT_FALSE(InterruptPending());
+}
+
+TEST_F(SignalSourceTest, LateInterruptStaysPendingWhereItIsHeld) {
+  InterruptsHeld held;
+  {
+    const SignalSource signals;
+    raise(SIGINT);
+  }
+  EXPECT_TRUE(InterruptPending());
+  held.ReleaseAndDiscard();
+  EXPECT_FALSE(InterruptPending());
+}
+
+TEST_F(SignalSourceTest, InnerHoldLeavesInterruptsToTheOuterOne) {
+  InterruptsHeld outer;
+  {
+    InterruptsHeld inner;
+    raise(SIGINT);
+    inner.ReleaseAndDiscard();
+  }
+  EXPECT_TRUE(InterruptPending());
+  SignalSource signals;
+  EXPECT_EQ(signals.Next(), SIGINT);
+}
+
+}  // namespace
+}  // namespace tethys
