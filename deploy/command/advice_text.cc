@@ -149,6 +149,8 @@ std::string AdviceText(const std::vector<Candidate>& candidates, const Advice& a
              "", kWidth));
   }
   absl::StrAppend(&text, Wrap(Sentence(candidates, advice, goal), "", kWidth));
+  if (!notes.put_aside.empty()) absl::StrAppend(&text, "Put aside, because a brief run failed:\n");
+  for (const std::string& error : notes.put_aside) absl::StrAppend(&text, Wrap(error, "  ", kWidth));
   if (!notes.changes.empty()) absl::StrAppend(&text, "What would change the answer, by the model:\n");
   for (const std::string& change : notes.changes) absl::StrAppend(&text, Wrap(change, "  ", kWidth));
   absl::StrAppend(&text, "\n", TableOf(candidates, synchronous, advice.best));

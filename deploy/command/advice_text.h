@@ -12,9 +12,10 @@ namespace tethys {
 
 // What stands beside the choice.
 struct AdviceNotes {
-  std::string supposed;              // What --what_if says of the machines; empty: they are there.
-  std::vector<std::string> changes;  // What would change the answer: a sentence each.
-  std::set<std::string> left_out;    // A line each.
+  std::string supposed;                // What --what_if says of the machines; empty: they are there.
+  std::vector<std::string> changes;    // What would change the answer: a sentence each.
+  std::vector<std::string> put_aside;  // Errors of candidates that cannot run here: a line each.
+  std::set<std::string> left_out;      // A line each.
 };
 
 // A sentence with the choice and its reason, what would change it, a table of the best candidates, times and

@@ -197,6 +197,7 @@ class Advising {
     TETHYS_ASSIGN_OR_RETURN(const ScratchDirectory scratch, ScratchDirectory::Create());
     std::map<int, const Places*> place_of;
     for (size_t i = 0; i < alive.size(); ++i) place_of[alive[i]] = &places[i];
+    const size_t verified = alive.size();
     int runs = 0;
     for (int round = 0; round < kRounds && (round == 0 || alive.size() > 1); ++round) {
       if (round > 0 && ToSeconds(clock_.Now() - begin) > request_.seconds) break;
@@ -204,22 +205,44 @@ class Advising {
       Shuffle(alive, round);
       double best = 0;
       for (const int index : alive) {
-        Candidate& candidate = candidates_[index];
-        TETHYS_ASSIGN_OR_RETURN(
-            const BriefRun run,
-            RunBriefly(jobs_[index], *place_of[index],
-                       StepsFor(kBriefSeconds, candidate.prediction.step().value()),
-                       absl::StrCat(scratch.path(), "/run-", ++runs), flags_.GetAll("cuda_library_path")));
-        candidate.measured.push_back(run.times.samples_per_second);
-        best = std::max(best, Median(candidate.measured));
+        const std::string run_dir = absl::StrCat(scratch.path(), "/run-", ++runs);
+        TETHYS_RETURN_IF_ERROR(RunCandidate(index, *place_of[index], run_dir));
+        if (failed_.count(index) == 0) best = std::max(best, Median(candidates_[index].measured));
       }
+      if (failed_.size() == verified) return Annotate(first_failure_, "no candidate runs here");
+      std::erase_if(alive, [&](int index) { return failed_.count(index) > 0; });
       // With a goal, the best may be a slow one that costs less.
       if (request_.goal.deadline.has_value() || request_.goal.budget.has_value()) continue;
-      alive.erase(std::remove_if(alive.begin(), alive.end(),
-                                 [&](int index) { return IsSlower(candidates_[index], best); }),
-                  alive.end());
+      std::erase_if(alive, [&](int index) { return IsSlower(candidates_[index], best); });
     }
+    PutFailedAside();
     return absl::OkStatus();
+  }
+
+  // A brief run of a candidate. If it fails, the candidate is among failed_; Cancelled: the user interrupted.
+  absl::Status RunCandidate(int index, const Places& places, const std::string& run_dir) {
+    Candidate& candidate = candidates_[index];
+    const absl::StatusOr<BriefRun> run =
+        RunBriefly(jobs_[index], places, StepsFor(kBriefSeconds, candidate.prediction.step().value()),
+                   run_dir, flags_.GetAll("cuda_library_path"));
+    if (absl::IsCancelled(run.status())) return run.status();
+    if (!run.ok()) {
+      PrintLine(absl::StrCat("put aside: ", run.status().message()));
+      if (failed_.empty()) first_failure_ = run.status();
+      failed_.insert(index);
+      const std::string message(run.status().message());  // Its first line; the others are from a log.
+      notes_.put_aside.push_back(message.substr(0, message.find('\n')));
+      return absl::OkStatus();
+    }
+    candidate.measured.push_back(run->times.samples_per_second);
+    return absl::OkStatus();
+  }
+
+  void PutFailedAside() {
+    for (auto index = failed_.rbegin(); index != failed_.rend(); ++index) {
+      candidates_.erase(candidates_.begin() + *index);
+      jobs_.erase(jobs_.begin() + *index);
+    }
   }
 
   // Whether another run of the candidate could hardly make it the best. Of a single run, which another
@@ -287,6 +310,8 @@ class Advising {
   Supposition supposed_;  // By --what_if; without it, empty.
   std::vector<Candidate> candidates_;
   std::vector<ShapedJob> jobs_;  // By candidate.
+  std::set<int> failed_;         // Candidates of which a brief run failed.
+  absl::Status first_failure_;   // Among these runs.
   AdviceNotes notes_;
 };
 

@@ -13,9 +13,9 @@ import unittest
 from tethys_run import PATIENCE, TETHYS, FolderTest, command, heed_signals
 
 
-def scratch_folders(parent):
-    """The folders of `parent` below /tmp to which its children write their standard error."""
-    found = set()
+def logs_of_children(parent):
+    """{pid: file} of the children of `parent` whose standard error goes to a file below its scratch folder."""
+    found = {}
     for path in glob.glob("/proc/[0-9]*"):
         try:
             with open(f"{path}/stat", encoding="utf-8") as file:
@@ -24,8 +24,12 @@ def scratch_folders(parent):
         except OSError:
             continue
         if of == parent and log.startswith("/tmp/tethys-ssh-"):
-            found.add("/".join(log.split("/")[:3]))
+            found[int(path.split("/")[2])] = log
     return found
+
+
+def scratch_folders(parent):
+    return {"/".join(log.split("/")[:3]) for log in logs_of_children(parent).values()}
 
 
 class CalibrateTest(FolderTest):
@@ -161,6 +165,32 @@ class CalibrateTest(FolderTest):
         status, output = self.tethys("advise", self.job, "--calibration=missing.json")
         self.assertNotEqual(status, 0, output)
         self.assertIn("missing.json", output)
+
+    def advise_and_kill(self, run, *flags):
+        """Kills a process of the brief run with this number; returns exit status and output."""
+        with subprocess.Popen([TETHYS, "advise", self.job, "--seconds=10", *flags], stdin=subprocess.DEVNULL,
+                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, cwd=self.folder,
+                              preexec_fn=heed_signals) as process:
+            self.addCleanup(process.kill)
+            deadline = time.monotonic() + PATIENCE
+            while not (hit := [pid for pid, log in logs_of_children(process.pid).items() if f"/run-{run}/" in log]):
+                self.assertLess(time.monotonic(), deadline, f"advise does not start run {run}")
+            os.kill(hit[0], signal.SIGKILL)
+            output, _ = process.communicate(timeout=PATIENCE)
+            return process.returncode, output
+
+    def test_candidate_whose_brief_run_fails_is_put_aside(self):
+        calibration = f"--calibration={self.folder}/calibration.json"
+        status, output = self.tethys("calibrate", self.job, "--seconds=5", f"--out={self.folder}/calibration.json")
+        self.assertEqual(status, 0, output)
+        status, output = self.advise_and_kill(1, calibration, "--verify=2", "--out=best.textproto")
+        self.assertEqual(status, 0, output)
+        self.assertRegex(output, r"Put aside, because a brief run failed:\n  the brief run of (local|mirrored|ps_sync)")
+        self.assertRegex(output.replace("\n", " "), r" Run (local|mirrored|ps_sync).*, measured in brief runs\)")
+        status, output = self.advise_and_kill(1, calibration, "--verify=1", "--out=none.textproto")
+        self.assertEqual(status, 1, output)
+        self.assertIn("no candidate runs here: the brief run of ", output)
+        self.assertFalse(os.path.exists(f"{self.folder}/none.textproto"))
 
     def test_an_interrupt_leaves_nothing_behind(self):
         for verb, until, flags in (("calibrate", "measuring steps", ["--seconds=60", "--out=calibration"]),

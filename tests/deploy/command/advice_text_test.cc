@@ -52,6 +52,16 @@ TEST(AdviceTextTest, ChosenCandidateIsInTheTableWhereManyAreFaster) {
   EXPECT_THAT(text, Not(HasSubstr(" mirrored        3 ")));
 }
 
+TEST(AdviceTextTest, CandidatesThatFailedAreNamedWithTheirErrors) {
+  const std::vector<Candidate> candidates = {Of(2, 10, 0)};
+  EXPECT_THAT(TextOf(candidates), Not(HasSubstr("Put aside")));
+  AdviceNotes notes;
+  notes.put_aside = {"the brief run of mirrored, 3 workers: worker 2 was killed"};
+  EXPECT_THAT(AdviceText(candidates, Choose(candidates, {}), {}, notes),
+              HasSubstr("Put aside, because a brief run failed:\n"
+                        "  the brief run of mirrored, 3 workers: worker 2 was killed\n"));
+}
+
 TEST(AdviceTextTest, EqualPredictionsAreNotCalledRuns) {
   EXPECT_THAT(TextOf({Of(2, 10, 0), Of(3, 10, 0)}),
               HasSubstr("By its prediction, the next candidate is equally good."));
