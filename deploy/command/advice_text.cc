@@ -133,6 +133,17 @@ std::string TableOf(const std::vector<Candidate>& candidates, std::vector<int> i
 
 }  // namespace
 
+std::string NoiseScaleText(const proto::RunSummary& run) {
+  const auto& epochs = run.gradient_noise();
+  const auto last = std::find_if(epochs.rbegin(), epochs.rend(),
+                                 [](const proto::GradientNoise& noise) { return noise.has_samples(); });
+  if (last == epochs.rend()) return "";
+  return absl::StrFormat(
+      "Not used for the choice: the gradient-noise scale was %s samples in epoch %d, with batches of %s. "
+      "Doubling a batch far below it halves the number of steps; doubling one far above it saves few.",
+      RateText(last->samples()), last->epoch() + 1, CountText(run.global_batch()));
+}
+
 std::string AdviceText(const std::vector<Candidate>& candidates, const Advice& advice, const AdviceGoal& goal,
                        const AdviceNotes& notes) {
   std::vector<int> synchronous, others;
@@ -173,6 +184,7 @@ std::string AdviceText(const std::vector<Candidate>& candidates, const Advice& a
                                       absl::StrJoin(parts, "; "), "."),
                          "", kWidth));
   }
+  if (!notes.noise.empty()) absl::StrAppend(&text, "\n", Wrap(notes.noise, "", kWidth));
   size_t lines = 0;
   for (const std::string& line : notes.left_out) {
     if (++lines > kMostLeftOut) break;

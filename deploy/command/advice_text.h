@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "deploy/predict/advice.h"
+#include "proto/summary.pb.h"
 
 namespace tethys {
 
@@ -15,8 +16,13 @@ struct AdviceNotes {
   std::string supposed;                // What --what_if says of the machines; empty: they are there.
   std::vector<std::string> changes;    // What would change the answer: a sentence each.
   std::vector<std::string> put_aside;  // Errors of candidates that cannot run here: a line each.
+  std::string noise;                   // NoiseScaleText of a run; may be empty.
   std::set<std::string> left_out;      // A line each.
 };
+
+// What a run on the job's own data says about the batch, apart from the choice. Empty: it tells nothing
+// (runtime/telemetry/gradient_noise.h).
+std::string NoiseScaleText(const proto::RunSummary& run);
 
 // A sentence with the choice and its reason, what would change it, a table of the best candidates, times and
 // costs that none beats, and what was left out.

@@ -235,6 +235,9 @@ class Advising {
       return absl::OkStatus();
     }
     candidate.measured.push_back(run->times.samples_per_second);
+    // Samples of noise, on which most brief runs train, say nothing about the job's gradients.
+    const std::string noise = run->plan.job().data().has_synthetic() ? "" : NoiseScaleText(run->summary);
+    if (!noise.empty()) notes_.noise = noise;
     return absl::OkStatus();
   }
 

@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "deploy/command/advice_text.h"
 #include "deploy/command/job_places.h"
 #include "deploy/command/job_run.h"
 #include "deploy/predict/loss_curve.h"
@@ -18,6 +19,7 @@
 #include "runtime/cluster/sample_order.h"
 #include "runtime/job/job.h"
 #include "runtime/job/job_validation.h"
+#include "runtime/telemetry/summary.h"
 
 namespace tethys {
 namespace {
@@ -60,6 +62,7 @@ absl::StatusOr<proto::Job> ProbeJob(const proto::JobPlan& plan, int epochs) {
 struct Probe {
   std::vector<double> losses;  // By epoch.
   double epoch_seconds = 0;    // Training time of an epoch in the mean.
+  std::string noise;           // NoiseScaleText.
 };
 
 absl::StatusOr<Probe> ReadProbe(const std::string& run_dir, int epochs, const std::string& what) {
@@ -77,6 +80,8 @@ absl::StatusOr<Probe> ReadProbe(const std::string& run_dir, int epochs, const st
     return absl::DataLossError(absl::StrCat(what, ": its epochs.csv has ", probe.losses.size(), " of ",
                                             PluralText(epochs, "epoch")));
   }
+  const absl::StatusOr<proto::RunSummary> summary = ReadSummary(run_dir);
+  if (summary.ok()) probe.noise = NoiseScaleText(*summary);
   return probe;
 }
 
@@ -149,6 +154,8 @@ std::string TextOf(const std::vector<ShapedJob>& jobs, const std::vector<absl::S
                                       "fifth within 10 %. tethys compare --target_accuracy tells."),
                          "", kWidth));
   }
+  // The other probes' gradients belong to parameters of different versions.
+  if (!probes[0]->noise.empty()) absl::StrAppend(&text, Wrap(probes[0]->noise, "", kWidth));
   return text;
 }
 

@@ -62,6 +62,19 @@ TEST(AdviceTextTest, CandidatesThatFailedAreNamedWithTheirErrors) {
                         "  the brief run of mirrored, 3 workers: worker 2 was killed\n"));
 }
 
+TEST(AdviceTextTest, NoiseScaleIsThatOfTheLastEpochThatTellsIt) {
+  proto::RunSummary run;
+  run.set_global_batch(64);
+  run.add_gradient_noise()->set_epoch(0);
+  EXPECT_EQ(NoiseScaleText(run), "");
+  run.mutable_gradient_noise(0)->set_samples(90);
+  run.add_gradient_noise()->set_epoch(1);
+  run.mutable_gradient_noise(1)->set_samples(1234.4);
+  run.add_gradient_noise()->set_epoch(2);
+  EXPECT_THAT(NoiseScaleText(run), HasSubstr("Not used for the choice: the gradient-noise scale was 1,234 "
+                                             "samples in epoch 2, with batches of 64."));
+}
+
 TEST(AdviceTextTest, EqualPredictionsAreNotCalledRuns) {
   EXPECT_THAT(TextOf({Of(2, 10, 0), Of(3, 10, 0)}),
               HasSubstr("By its prediction, the next candidate is equally good."));
