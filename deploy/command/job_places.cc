@@ -105,6 +105,14 @@ absl::Status CheckNeeds(const Flags& flags, const std::vector<proto::Job>& jobs,
 
 }  // namespace
 
+FlagSpec TlsFlag() {
+  return {.name = "tls",
+          .value = "on|off",
+          .help =
+              "Whether the job's processes use mutual TLS, with certificates made for this job. "
+              "Default: on with --hostfile, off without."};
+}
+
 absl::StatusOr<bool> WantsTls(const Flags& flags) {
   if (!flags.Has("tls")) return flags.Has("hostfile");
   const std::string wish = flags.Get("tls");
@@ -129,10 +137,7 @@ std::vector<FlagSpec> WithClusterFlags(std::vector<FlagSpec> flags) {
        .value = "FILE",
        .help = "The bundle for machines that lack this build, made by deploy/bundle.sh. Default: the one "
                "beside this program, made if needed."});
-  flags.push_back({.name = "tls",
-                   .value = "on|off",
-                   .help = "Whether the job's processes use mutual TLS, with certificates made for this job. "
-                           "Default: on with --hostfile, off without."});
+  flags.push_back(TlsFlag());
   flags.push_back(SecretsFlag());
   return flags;
 }

@@ -25,6 +25,7 @@ std::vector<FlagSpec> WithClusterFlags(std::vector<FlagSpec> flags);
 // checked. FailedPrecondition names everything that is missing. Progress and warnings go to standard output.
 absl::StatusOr<std::vector<Places>> PlaceJobs(const Flags& flags, const std::vector<proto::Job>& jobs);
 
+FlagSpec TlsFlag();
 // Whether the job's processes use TLS: as --tls says, otherwise with --hostfile. InvalidArgument: another
 // value.
 absl::StatusOr<bool> WantsTls(const Flags& flags);

@@ -5,6 +5,7 @@
 #include "deploy/command/data_secrets.h"
 #include "deploy/command/initial_values.h"
 #include "deploy/command/job_description.h"
+#include "deploy/command/job_places.h"
 #include "deploy/command/job_prediction.h"
 #include "deploy/command/layer_list.h"
 #include "deploy/command/prediction_text.h"
@@ -18,9 +19,11 @@ namespace tethys {
 namespace {
 
 // The job's times by a calibration; without one, what follows from the plan alone.
-absl::StatusOr<std::string> PredictionReport(const proto::JobPlan& plan, const JobMachines& machines,
-                                             const std::string& file) {
-  const absl::StatusOr<JobPrediction> found = PredictJob(plan, machines, !machines.on_loopback, file);
+absl::StatusOr<std::string> PredictionReport(const Flags& flags, const proto::JobPlan& plan,
+                                             const JobMachines& machines) {
+  const std::string file = flags.Get("calibration");
+  TETHYS_ASSIGN_OR_RETURN(const bool tls, WantsTls(flags));
+  const absl::StatusOr<JobPrediction> found = PredictJob(plan, machines, tls, file);
   if (found.ok()) return PredictionText(found->prediction, plan.job(), found->source);
   if (!file.empty()) return found.status();
   TETHYS_ASSIGN_OR_RETURN(const proto::Prediction known, PredictWithoutCalibration(plan, machines));
@@ -40,7 +43,8 @@ absl::StatusOr<Supposition> SupposeMachines(const Flags& flags, const proto::Job
   }
   const JobMachines there = hosts.empty() ? MachinesHere(plan) : MachinesOf(hosts);
   const std::string file = flags.Get("calibration");
-  const absl::StatusOr<proto::Calibration> calibration = FindCalibration(plan, there, !hosts.empty(), file);
+  TETHYS_ASSIGN_OR_RETURN(const bool tls, WantsTls(flags));
+  const absl::StatusOr<proto::Calibration> calibration = FindCalibration(plan, there, tls, file);
   if (absl::IsNotFound(calibration.status()) && file.empty()) {
     return absl::FailedPreconditionError(
         "--what_if computes from a calibration of the machines that there are, and nothing was calibrated "
@@ -83,16 +87,14 @@ absl::StatusOr<std::string> Report(const Flags& flags) {
   if (flags.Has("what_if")) return SupposedReport(flags, std::move(plan));
   if (!flags.Has("hostfile")) {
     TETHYS_ASSIGN_OR_RETURN(const std::string report, PlanReport(plan, ProcessesHere(plan)));
-    TETHYS_ASSIGN_OR_RETURN(const std::string predicted,
-                            PredictionReport(plan, MachinesHere(plan), flags.Get("calibration")));
+    TETHYS_ASSIGN_OR_RETURN(const std::string predicted, PredictionReport(flags, plan, MachinesHere(plan)));
     return absl::StrCat(report, "\n", predicted);
   }
   TETHYS_ASSIGN_OR_RETURN(const ClusterPlan cluster, PlanCluster(flags.Get("hostfile"), plan.job()));
   plan.mutable_worker_device()->Add(cluster.worker_devices.begin(), cluster.worker_devices.end());
   TETHYS_ASSIGN_OR_RETURN(const std::string report,
                           PlanReport(plan, ClusterTable(cluster), cluster.roles.workers));
-  TETHYS_ASSIGN_OR_RETURN(const std::string predicted,
-                          PredictionReport(plan, MachinesOf(cluster), flags.Get("calibration")));
+  TETHYS_ASSIGN_OR_RETURN(const std::string predicted, PredictionReport(flags, plan, MachinesOf(cluster)));
   return absl::StrCat(report, "\n", predicted);
 }
 
@@ -137,6 +139,7 @@ Command PlanCommand() {
                      "kind=NAME, "
                      "slots=4, cores=8, speed=1.5, link=10gbit, delay=50us, price=0.25.",
              .repeated = true},
+            TlsFlag(),
             SecretsFlag()},
        .examples = {"tethys plan examples/fashion_mnist_ps_sync.textproto "
                     "--set=strategy.parameter_server.servers=3"}},

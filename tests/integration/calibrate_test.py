@@ -86,6 +86,18 @@ class CalibrateTest(FolderTest):
         self.assertEqual(status, 2, output)
         self.assertIn("was measured with another model", output)
 
+        # A job with TLS has another calibration than one without.
+        status, output = self.tethys("plan", self.job, "--tls=on")
+        self.assertEqual(status, 0, output)
+        self.assertIn("nothing was calibrated", output)
+        for flags, message in ((["--tls=on", f"--calibration={path}"], "this job runs with it"),
+                               (["--tls=maybe"], "--tls=maybe: must be on or off")):
+            status, output = self.tethys("plan", self.job, *flags)
+            self.assertEqual(status, 2, output)
+            self.assertIn(message, output)
+        status, output = self.tethys("plan", self.job, "--tls=off", f"--calibration={path}")
+        self.assertEqual(status, 0, output)
+
     def test_advice_is_a_job_that_runs(self):
         calibration = f"{self.folder}/calibration.json"
         status, output = self.tethys("calibrate", self.job, "--seconds=5", f"--out={calibration}")
