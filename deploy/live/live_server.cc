@@ -19,6 +19,9 @@ namespace {
 
 constexpr int kMostConnections = 16;             // Through each door.
 constexpr Nanoseconds kMostTime = 10 * kSecond;  // Of a connection, whatever it does.
+// A caller that cannot be accepted, for want of descriptors or memory, stays in the queue of the system, so
+// the listener would poll readable at once again.
+constexpr Nanoseconds kPauseAfterError = 200 * kMillisecond;
 
 // Over which address a caller came.
 enum class Door { kView, kMetrics };
@@ -98,6 +101,7 @@ class TcpLiveServer final : public LiveServer {
         metrics_(std::move(metrics)),
         port_(port),
         metrics_address_(std::move(metrics_address)),
+        clock_(options.clock != nullptr ? *options.clock : machine_clock_),
         run_(options.run_dir, options.job, std::move(expectation)),
         pages_(run_, options.token, port, options.metrics_token) {}
 
@@ -108,8 +112,8 @@ class TcpLiveServer final : public LiveServer {
     while (true) {
       // Callers beyond the limit wait in the queue of the system.
       std::vector<pollfd> fds = {{stop, POLLIN, 0},
-                                 {HasRoom(Door::kView) ? view_.get() : -1, POLLIN, 0},
-                                 {HasRoom(Door::kMetrics) ? metrics_.get() : -1, POLLIN, 0}};
+                                 {Accepts(Door::kView) ? view_.get() : -1, POLLIN, 0},
+                                 {Accepts(Door::kMetrics) ? metrics_.get() : -1, POLLIN, 0}};
       for (const Connection& connection : connections_)
         fds.push_back({connection.fd(), connection.events(), 0});
       if (poll(fds.data(), fds.size(), MillisecondsLeft()) < 0 && errno != EINTR) {
@@ -123,41 +127,48 @@ class TcpLiveServer final : public LiveServer {
         }
         if (clock_.Now() >= connection.deadline()) connection.Close();
       }
-      std::erase_if(connections_, [](const Connection& connection) { return !connection.open(); });
+      const auto closed = [](const Connection& connection) { return !connection.open(); };
+      if (std::erase_if(connections_, closed) > 0) paused_until_ = clock_.Now();
       if (fds[1].revents != 0) Accept(Door::kView, view_.get());
       if (fds[2].revents != 0) Accept(Door::kMetrics, metrics_.get());
     }
   }
 
  private:
-  bool HasRoom(Door door) const {
+  bool Accepts(Door door) const {
+    if (clock_.Now() < paused_until_) return false;
     const auto through = [&](const Connection& connection) { return connection.door() == door; };
     return std::count_if(connections_.begin(), connections_.end(), through) < kMostConnections;
   }
   int MillisecondsLeft() const {
-    if (connections_.empty()) return -1;
-    Nanoseconds first = connections_[0].deadline();
+    const Nanoseconds now = clock_.Now();
+    if (connections_.empty() && now >= paused_until_) return -1;
+    Nanoseconds first = now < paused_until_ ? paused_until_ : connections_[0].deadline();
     for (const Connection& connection : connections_) first = std::min(first, connection.deadline());
-    return static_cast<int>(std::max<Nanoseconds>(first - clock_.Now(), 0) / kMillisecond) + 1;
+    return static_cast<int>(std::max<Nanoseconds>(first - now, 0) / kMillisecond) + 1;
   }
   std::string Answer(Door door, const HttpParse& parse) {
     const std::string nonce = JobToken::Random().ToHex();
     return door == Door::kView ? pages_.Answer(parse, nonce) : pages_.AnswerForMetrics(parse, nonce);
   }
   void Accept(Door door, int listener) {
-    // An error concerns the caller, who may have gone; the listener goes on.
     absl::StatusOr<FileDescriptor> caller = AcceptTcp(listener);
-    if (caller.ok() && caller->valid())
+    if (!caller.ok()) {
+      paused_until_ = clock_.Now() + kPauseAfterError;
+    } else if (caller->valid()) {
       connections_.emplace_back(*std::move(caller), door, clock_.Now() + kMostTime);
+    }
   }
 
   const FileDescriptor view_, metrics_;
   const int port_;
   const absl::optional<HostPort> metrics_address_;
-  const MonotonicClock clock_;
+  const MonotonicClock machine_clock_;
+  const Clock& clock_;
   WatchedRun run_;
   LivePages pages_;
   std::vector<Connection> connections_;
+  Nanoseconds paused_until_ = 0;  // Until then, or until a connection ends, no caller is accepted.
 };
 
 absl::StatusOr<FileDescriptor> ListenAt(const HostPort& address, const char* remedy) {

@@ -67,6 +67,7 @@ struct LiveServerOptions {
   // Serves /metrics on this address, too, to callers that have `metrics_token`. The traffic is not encrypted.
   absl::optional<HostPort> metrics_address = {};
   std::string metrics_token = {};  // Not empty if there is an address.
+  const Clock* clock = nullptr;    // Default: the machine's.
 };
 
 class LiveServer {

@@ -1,0 +1,116 @@
+#include "deploy/live/live_server.h"
+
+#include <arpa/inet.h>
+#include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "tests/testing/fake_clock.h"
+#include "tests/testing/temp_directory.h"
+
+namespace tethys {
+namespace {
+
+constexpr int kCallers = 5;
+
+// A server in a thread of its own, whose clock stands still, with callers that it has accepted.
+class LiveServerTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    directory_.Write("job.textproto", "name: \"job\"\n");
+    auto server =
+        LiveServer::Create({.run_dir = directory_.path(), .job = "job", .token = "secret", .clock = &clock_});
+    ASSERT_TRUE(server.ok()) << server.status();
+    server_ = *std::move(server);
+    ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &limit_), 0);
+    thread_ = std::thread([this] { EXPECT_TRUE(server_->Serve(stop_.fd()).ok()); });
+    for (int i = 0; i <= kCallers; ++i) {
+      callers_.emplace_back(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+      Connect(callers_.back());
+    }
+    Ask(callers_.back());  // It is accepted after all others.
+    ASSERT_TRUE(IsAnswered(callers_.back(), kWait));
+  }
+  void TearDown() override {
+    setrlimit(RLIMIT_NOFILE, &limit_);
+    stop_.Signal();
+    if (thread_.joinable()) thread_.join();
+  }
+
+  void Connect(const FileDescriptor& caller) const {
+    sockaddr_in address = {};
+    address.sin_family = AF_INET;
+    address.sin_port = htons(static_cast<uint16_t>(server_->port()));
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    ASSERT_EQ(connect(caller.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)), 0);
+  }
+  // Asks without the token, which the server answers without opening a file.
+  void Ask(const FileDescriptor& caller) const {
+    const std::string request =
+        absl::StrCat("GET / HTTP/1.1\r\nHost: 127.0.0.1:", server_->port(), "\r\n\r\n");
+    ASSERT_EQ(send(caller.get(), request.data(), request.size(), MSG_NOSIGNAL), ssize_t(request.size()));
+  }
+  static constexpr bool kWait = true;
+  static bool IsAnswered(const FileDescriptor& caller, bool wait) {
+    pollfd answer = {caller.get(), POLLIN, 0};
+    if (poll(&answer, 1, wait ? -1 : 0) != 1) return false;
+    char bytes[9] = {};
+    return recv(caller.get(), bytes, 8, MSG_PEEK) == 8 && absl::StartsWith(bytes, "HTTP/1.1");
+  }
+  // Callers [begin, end) ask one after another, so the server polls its descriptors at least as often.
+  void Turns(int begin, int end) const {
+    for (int i = begin; i < end; ++i) {
+      Ask(callers_[i]);
+      ASSERT_TRUE(IsAnswered(callers_[i], kWait));
+    }
+  }
+
+  // A caller that the server failed to accept, because the process had no descriptor left. Now it has some.
+  FileDescriptor RefusedCaller() {
+    FileDescriptor caller(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    const int lowest_free = dup(stop_.fd());
+    close(lowest_free);
+    rlimit none = limit_;
+    none.rlim_cur = static_cast<rlim_t>(lowest_free);
+    EXPECT_EQ(setrlimit(RLIMIT_NOFILE, &none), 0);
+    Connect(caller);
+    Ask(caller);
+    Turns(0, 2);  // In the turn after the one in which the listener polls readable, it has failed to accept.
+    EXPECT_EQ(setrlimit(RLIMIT_NOFILE, &limit_), 0);
+    return caller;
+  }
+
+  FakeClock clock_;
+  const testing::TempDirectory directory_;
+  const WakeUp stop_ = WakeUp::Create().value();
+  std::unique_ptr<LiveServer> server_;
+  rlimit limit_ = {};
+  std::vector<FileDescriptor> callers_;
+  std::thread thread_;
+};
+
+TEST_F(LiveServerTest, AfterAFailureToAcceptItPausesForAWhile) {
+  const FileDescriptor refused = RefusedCaller();
+  Turns(2, kCallers);  // Enough turns to accept, read and answer.
+  EXPECT_FALSE(IsAnswered(refused, !kWait)) << "it goes on trying in each turn";
+  clock_.Advance(kSecond);
+  EXPECT_TRUE(IsAnswered(refused, kWait));
+}
+
+TEST_F(LiveServerTest, ClosedConnectionEndsThePause) {
+  const FileDescriptor refused = RefusedCaller();
+  callers_[0].Close();
+  EXPECT_TRUE(IsAnswered(refused, kWait));
+}
+
+}  // namespace
+}  // namespace tethys
