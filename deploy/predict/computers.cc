@@ -21,6 +21,11 @@ double RatioAt(const google::protobuf::RepeatedField<double>& ratio, double leve
   return ratio[below] * (1 - part) + ratio[above] * part;
 }
 
+bool IsSlower(const LinkOffer& a, const LinkOffer& b) { return a.rate < b.rate; }
+
+// Links whose rates differ by less than this ratio count as equal, because measurements differ, too.
+constexpr double kEquallyFast = 0.75;
+
 }  // namespace
 
 double CapacityOf(const proto::ComputerCalibration& computer, int k) {
@@ -116,13 +121,14 @@ const proto::LinkCalibration* JobComputers::FindLink(const std::string& from, co
   return best;
 }
 
-absl::StatusOr<LinkOffer> JobComputers::LinkOf(int host, const std::vector<int>& peers) const {
-  LinkOffer offer;
+absl::StatusOr<std::vector<LinkOffer>> JobComputers::LinksOf(int host, const std::vector<int>& peers) const {
+  std::vector<LinkOffer> offers;
   bool unlinked = false;
   for (const int peer : peers) {
     if (peer == host) continue;
     // The same links stand for those to any peer that has none; --what_if may suppose thousands.
     if (linked_[peer] == 0 && std::exchange(unlinked, true)) continue;
+    LinkOffer offer;
     for (const auto& [from, to] : {std::pair{host, peer}, {peer, host}}) {
       const proto::LinkCalibration* link = FindLink(machines_->hosts[from], machines_->hosts[to]);
       if (link == nullptr) {
@@ -133,8 +139,33 @@ absl::StatusOr<LinkOffer> JobComputers::LinkOf(int host, const std::vector<int>&
       if (offer.rate > 0 && offer.rate <= link->bytes_per_second()) continue;
       offer = {.delay = link->delay(), .rate = link->bytes_per_second(), .burst = link->burst_bytes()};
     }
+    offers.push_back(offer);
   }
-  return offer;
+  return offers;
+}
+
+absl::StatusOr<LinkOffer> JobComputers::LinkOf(int host, const std::vector<int>& peers) const {
+  TETHYS_ASSIGN_OR_RETURN(const std::vector<LinkOffer> offers, LinksOf(host, peers));
+  return offers.empty() ? LinkOffer() : *std::min_element(offers.begin(), offers.end(), IsSlower);
+}
+
+absl::StatusOr<std::vector<LinkOffer>> JobComputers::OwnLinks() const {
+  std::vector<double> fastest;  // By used host: the rate of its fastest link.
+  for (const int host : used_hosts_) {
+    TETHYS_ASSIGN_OR_RETURN(const std::vector<LinkOffer> offers, LinksOf(host, used_hosts_));
+    const auto best = std::max_element(offers.begin(), offers.end(), IsSlower);
+    fastest.push_back(best == offers.end() ? 0 : best->rate);
+  }
+  std::vector<LinkOffer> links;
+  for (size_t i = 0; i < used_hosts_.size(); ++i) {
+    std::vector<int> peers;
+    for (size_t j = 0; j < used_hosts_.size(); ++j) {
+      if (fastest[j] >= kEquallyFast * fastest[i]) peers.push_back(used_hosts_[j]);
+    }
+    TETHYS_ASSIGN_OR_RETURN(const LinkOffer link, LinkOf(used_hosts_[i], peers));
+    links.push_back(link);
+  }
+  return links;
 }
 
 }  // namespace tethys

@@ -50,11 +50,16 @@ class JobComputers {
   // The slowest of the links between `host` and all others in `peers`; a rate of 0 means that none of them is
   // another host. NotFound: no link of these hosts was measured.
   absl::StatusOr<LinkOffer> LinkOf(int host, const std::vector<int>& peers) const;
+  // By used_hosts(), the link of the host itself: as LinkOf, but without peers whose own links are slower,
+  // since these limit the flows to them and not the others.
+  absl::StatusOr<std::vector<LinkOffer>> OwnLinks() const;
 
  private:
   JobComputers(const JobMachines& machines, const proto::Calibration& calibration)
       : machines_(&machines), calibration_(&calibration) {}
   const proto::LinkCalibration* FindLink(const std::string& from, const std::string& to) const;
+  // The slower directions of the links between `host` and each of `peers`.
+  absl::StatusOr<std::vector<LinkOffer>> LinksOf(int host, const std::vector<int>& peers) const;
 
   const JobMachines* machines_;
   const proto::Calibration* calibration_;

@@ -25,11 +25,11 @@ absl::StatusOr<SimulatedCluster> ClusterOf(const proto::JobPlan& plan, const Job
   }
   const std::vector<int>& used = computers.used_hosts();
   std::vector<int> index(machines.hosts.size(), 0);
-  for (const int host : used) {
-    TETHYS_ASSIGN_OR_RETURN(const LinkOffer link, computers.LinkOf(host, used));
-    index[host] = static_cast<int>(cluster.hosts.size());
-    cluster.hosts.push_back({.computer = computers.computer_of(host), .rate = link.rate});
-    cluster.delay = std::max(cluster.delay, link.delay);
+  TETHYS_ASSIGN_OR_RETURN(const std::vector<LinkOffer> links, computers.OwnLinks());
+  for (size_t i = 0; i < used.size(); ++i) {
+    index[used[i]] = static_cast<int>(cluster.hosts.size());
+    cluster.hosts.push_back({.computer = computers.computer_of(used[i]), .rate = links[i].rate});
+    cluster.delay = std::max(cluster.delay, links[i].delay);
   }
   for (const int host : machines.workers) {
     const JobComputer& computer = computers.computers()[computers.computer_of(host)];

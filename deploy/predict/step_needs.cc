@@ -179,11 +179,12 @@ class NeedsBuilder {
       message = std::max(message, static_cast<double>(push.last_message_bytes));
       most_messages = std::max(most_messages, static_cast<double>(push.messages));
     }
-    for (const int host : computers_.used_hosts()) {
+    TETHYS_ASSIGN_OR_RETURN(const std::vector<LinkOffer> links, computers_.OwnLinks());
+    for (size_t i = 0; i < links.size(); ++i) {
+      const int host = computers_.used_hosts()[i];
+      const LinkOffer& link = links[i];
       const double bytes = LinkBytes(host);
-      if (bytes <= 0) continue;
-      TETHYS_ASSIGN_OR_RETURN(const LinkOffer link, computers_.LinkOf(host, computers_.used_hosts()));
-      if (link.rate <= 0) continue;
+      if (bytes <= 0 || link.rate <= 0) continue;
       const double seconds = std::max(0.0, bytes + message - link.burst) / link.rate;
       all.delay = std::max(all.delay, 2 * link.delay);
       const double windows = std::ceil(most_messages / kMessageWindow);

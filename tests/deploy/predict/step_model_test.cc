@@ -103,6 +103,40 @@ TEST(StepModelTest, SlowLinkBoundsServers) {
   EXPECT_LT(prediction.step().value(), 1.3 * 4 * 407080 / 12.5e6);
 }
 
+// Hosts 0 to 3 with a worker each and host 4 with the server, on links of 1 Gbit/s, but of 100 Mbit/s to
+// host 3.
+proto::Calibration HostsWithOneSlowLink() {
+  proto::Calibration calibration = SmallHosts();
+  calibration.clear_link();
+  for (int from = 0; from < 5; ++from) {
+    for (int to = 0; to < 5; ++to) {
+      if (from == to) continue;
+      proto::LinkCalibration& link = *calibration.add_link();
+      link.set_from(absl::StrCat("host", from));
+      link.set_to(absl::StrCat("host", to));
+      link.set_bytes_per_second(from == 3 || to == 3 ? 12.5e6 : 125e6);
+    }
+  }
+  return calibration;
+}
+
+TEST(StepModelTest, SlowWorkersLinkBoundsServersAndNotTheirs) {
+  // A push of 407,080 bytes takes 32.6 ms on host 3's link. Four of them take 13.0 ms on the server's link,
+  // and would take 130 ms if the server's were as slow.
+  const proto::Prediction prediction = PredictionOf({.workers = 4, .servers = 1}, HostsWithOneSlowLink());
+  EXPECT_THAT(prediction.bound(0).resource(), HasSubstr("link of host3"));
+  EXPECT_GT(prediction.step().value(), 407080 / 12.5e6);
+  EXPECT_LT(prediction.step().value(), 1.5 * 407080 / 12.5e6);
+}
+
+TEST(StepModelTest, SlowWorkersLinkHoldsNoAsynchronousWorkerBack) {
+  // The server's link carries a push or an answer in 3.3 ms, which bounds an update of the other three
+  // workers. If it were as slow as that of host 3, an update would take 32.6 ms.
+  const proto::Prediction prediction =
+      PredictionOf({.workers = 4, .servers = 1, .asynchronous = true}, HostsWithOneSlowLink());
+  EXPECT_LT(prediction.step().value(), 407080 / 125e6 * 2);
+}
+
 TEST(StepModelTest, FasterLinksNeverMakeAStepLonger) {
   for (const Shape784& shape : {Shape784{3, 0}, {9, 0}, {1, 1}, {4, 2}, {6, 3}}) {
     double before = 1e9;
