@@ -1,5 +1,8 @@
 #include "runtime/data/picture_files.h"
 
+#include <fcntl.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <filesystem>
 #include <system_error>
@@ -7,6 +10,7 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
+#include "runtime/base/file.h"
 #include "runtime/data/byte_source.h"
 
 namespace tethys {
@@ -44,6 +48,22 @@ absl::StatusOr<std::vector<std::string>> NamesIn(const std::string& folder, Acce
   return names;
 }
 
+// Reads a file of fewer bytes than `bytes` has, with the fewest calls of the system: all of them together
+// take a third of the time of a small picture. Returns how many bytes the file has; 0: it is empty, longer,
+// unreadable or, like a pipe, cannot be read at a place.
+int64_t ReadSmallFile(const std::string& path, absl::Span<uint8_t> bytes) {
+  const FileDescriptor file(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  size_t size = 0;
+  while (size < bytes.size()) {
+    const ssize_t got =
+        pread(file.get(), bytes.data() + size, bytes.size() - size, static_cast<int64_t>(size));
+    if (got == 0) return static_cast<int64_t>(size);
+    if (got < 0) break;
+    size += static_cast<size_t>(got);
+  }
+  return 0;
+}
+
 }  // namespace
 
 absl::StatusOr<std::vector<std::string>> FolderNamesIn(const std::string& folder) {
@@ -71,15 +91,19 @@ absl::StatusOr<std::vector<std::string>> PicturesUnder(const std::string& folder
 
 absl::StatusOr<absl::Span<const uint8_t>> ReadPictureFile(const std::string& path) {
   constexpr int64_t kMaxBytes = int64_t{1} << 30;
-  thread_local std::vector<uint8_t> bytes;
+  thread_local std::vector<uint8_t> bytes(1 << 16);
+  if (const int64_t size = ReadSmallFile(path, absl::MakeSpan(bytes)); size > 0) {
+    return absl::MakeConstSpan(bytes).first(size);
+  }
   TETHYS_ASSIGN_OR_RETURN(const auto file, OpenLocalFile(path));
   if (file->size() > kMaxBytes) {
     return absl::InvalidArgumentError(
         absl::StrCat(path, ": ", file->size(), " bytes are more than a picture has"));
   }
-  bytes.resize(file->size());
-  TETHYS_RETURN_IF_ERROR(file->ReadAt(0, absl::MakeSpan(bytes)));
-  return absl::MakeConstSpan(bytes);
+  bytes.resize(std::max<size_t>(bytes.size(), file->size() + 1));  // The next one of this size is small.
+  const absl::Span<uint8_t> whole = absl::MakeSpan(bytes).first(file->size());
+  TETHYS_RETURN_IF_ERROR(file->ReadAt(0, whole));
+  return whole;
 }
 
 }  // namespace tethys

@@ -53,8 +53,10 @@ inline void SetPngSize(std::string& png, uint32_t height, uint32_t width) {
       static_cast<uint32_t>(crc32(0, reinterpret_cast<const Bytef*>(png.data()) + kType, kSum - kType)));
 }
 
-// At the best quality. `channels` is 1, 3, or 4 for a picture in CMYK.
-inline std::string Jpeg(const std::vector<uint8_t>& values, int64_t height, int64_t width, int64_t channels) {
+// At the best quality. `channels` is 1, 3, or 4 for a picture in CMYK. `sampling` is how colours are thinned
+// out (TJSAMP), `flags` are those of tjCompress2.
+inline std::string Jpeg(const std::vector<uint8_t>& values, int64_t height, int64_t width, int64_t channels,
+                        int sampling = TJSAMP_444, int flags = 0) {
   const tjhandle encoder = tjInitCompress();
   unsigned char* bytes = nullptr;
   unsigned long size = 0;  // NOLINT(google-runtime-int): the library's type.
@@ -62,7 +64,7 @@ inline std::string Jpeg(const std::vector<uint8_t>& values, int64_t height, int6
                            channels == 1   ? TJPF_GRAY
                            : channels == 3 ? TJPF_RGB
                                            : TJPF_CMYK,
-                           &bytes, &size, channels == 1 ? TJSAMP_GRAY : TJSAMP_444, 100, 0) == 0);
+                           &bytes, &size, channels == 1 ? TJSAMP_GRAY : sampling, 100, flags) == 0);
   std::string file(reinterpret_cast<const char*>(bytes), size);
   tjFree(bytes);
   tjDestroy(encoder);

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <vector>
 
 #include "tests/runtime/data/picture_files.h"
@@ -54,6 +55,61 @@ TEST(PictureTest, JpegIsNearTheValuesThatWereWritten) {
   }
 }
 
+// The values that libjpeg-turbo alone gives.
+Bytes BareJpeg(const std::string& file, const Shape& shape) {
+  Bytes values(shape[0] * shape[1] * shape[2]);
+  const tjhandle decoder = tjInitDecompress();
+  EXPECT_EQ(tjDecompress2(decoder, Span(file).data(), file.size(), values.data(), static_cast<int>(shape[1]),
+                          0, static_cast<int>(shape[0]), shape[2] == 1 ? TJPF_GRAY : TJPF_RGB, 0),
+            0);
+  tjDestroy(decoder);
+  return values;
+}
+
+TEST(PictureTest, JpegOfAnyKindHasLibjpegTurbosBitsAtAnyPlace) {
+  // Above 2^18 bytes, and of rows that are or are not multiples of 32 bytes.
+  for (const Shape& shape : {Shape{32, 32, 3}, Shape{33, 32, 1}, Shape{21, 35, 3}, Shape{300, 320, 3}}) {
+    const int64_t size = shape[0] * shape[1] * shape[2];
+    for (const int sampling : {TJSAMP_444, TJSAMP_422, TJSAMP_420, TJSAMP_440, TJSAMP_411}) {
+      for (const int flags : {0, TJFLAG_PROGRESSIVE}) {
+        const std::string file = testing::Jpeg(testing::Gradient(shape[0], shape[1], shape[2]), shape[0],
+                                               shape[1], shape[2], sampling, flags);
+        const Bytes expected = BareJpeg(file, shape);
+        alignas(64) static std::array<uint8_t, 300 * 320 * 3 + 3> memory;
+        for (const int64_t place : {0, 1}) {
+          memory.fill(99);
+          ASSERT_TRUE(DecodePicture(Span(file), "a.jpg", shape, false, &memory[place]).ok());
+          EXPECT_TRUE(std::equal(expected.begin(), expected.end(), &memory[place]))
+              << ShapeText(shape) << ", sampling " << sampling << ", flags " << flags << ", place " << place;
+          EXPECT_EQ(memory[place + size], 99);
+        }
+      }
+    }
+  }
+}
+
+TEST(PictureTest, JpegWithRemarksBeforeItsTablesIsDecoded) {
+  const std::string file = testing::Jpeg(testing::Gradient(8, 8, 3), 8, 8, 3);
+  const Bytes expected = Decode(file, {8, 8, 3});
+  const std::string comment(
+      "\xff\xfe\x00\x06"
+      "abcd",
+      8);
+  EXPECT_EQ(Decode(file.substr(0, 2) + comment + file.substr(2), {8, 8, 3}), expected);
+  // A segment may begin with several bytes 0xff.
+  EXPECT_EQ(Decode(file.substr(0, 2) + "\xff\xff" + comment + file.substr(2), {8, 8, 3}), expected);
+}
+
+TEST(PictureTest, JpegOfUnknownSamplingIsRefused) {
+  std::string file = testing::Jpeg(testing::Gradient(8, 8, 3), 8, 8, 3);
+  const size_t frame = file.find("\xff\xc0");
+  ASSERT_NE(frame, std::string::npos);
+  file[frame + 14] = 0x12;  // The sampling factors of the second component.
+  const absl::Status reason = ReadPictureShape(Span(file), "a.png").status();
+  EXPECT_THAT(std::string(reason.message()), HasSubstr("damaged JPEG"));
+  EXPECT_EQ(ErrorOf(file, {8, 8, 3}), reason.message());
+}
+
 TEST(PictureTest, TransparencyIsLeftOut) {
   Bytes with_alpha, without;
   for (int i = 0; i < 12; ++i) {
@@ -86,8 +142,14 @@ TEST(PictureTest, ResizingInterpolatesBetweenCentresOfPixels) {
 }
 
 TEST(PictureTest, PictureOfAnotherSizeIsRefusedUnlessItIsResized) {
-  EXPECT_THAT(ErrorOf(testing::Png(testing::Gradient(5, 7, 1), 5, 7, 1), {5, 8, 1}),
-              AllOf(HasSubstr("a.png: 5 x 7 pixels"), HasSubstr("5 x 8")));
+  const Bytes values = testing::Gradient(5, 7, 1);
+  for (const std::string& file : {testing::Png(values, 5, 7, 1), testing::Jpeg(values, 5, 7, 1)}) {
+    for (const Shape& shape : {Shape{5, 8, 1}, Shape{10, 14, 1}, Shape{7, 5, 1}}) {
+      EXPECT_THAT(ErrorOf(file, shape),
+                  AllOf(HasSubstr("a.png: 5 x 7 pixels"),
+                        HasSubstr(absl::StrCat("the first has ", shape[0], " x ", shape[1]))));
+    }
+  }
 }
 
 TEST(PictureTest, EveryCutAndManyChangedBytesAreRefusedOrDecoded) {
