@@ -42,11 +42,8 @@ void AddPlan(const Model& model, const MemoryNeeds& needs, int64_t rows, int64_t
     const GpuNeeds layer = operation.gpu_needs(needs.groups);
     forecast.own_workspaces += layer.most_workspace * (operation.uses_step_numbers() ? micro_batches : 1);
     forecast.shared_workspace = std::max(forecast.shared_workspace, layer.most_shared_workspace);
-    if (!needs.bf16 || !layer.converts_operands) continue;
-    const GraphLayer& node = model.graph().layers()[i];
-    const int64_t weights = model.layers()[i].variables.front().count;
-    forecast.copies +=
-        (rows * (model.graph().elements(node.inputs[0]) + node.out) + weights) * kBfloat16Bytes;
+    if (needs.activations != ElementType::kBfloat16 || !layer.copies_weights) continue;
+    forecast.copies += model.layers()[i].variables.front().count * kBfloat16Bytes;
   }
 }
 
@@ -109,7 +106,9 @@ MemoryNeeds MemoryNeedsOf(const proto::JobPlan& plan, proto::Device::Kind device
           .slots = plan.job().strategy().has_parameter_server() ? 0 : plan.slot_size(),
           .on_gpu = on_gpu,
           .recomputes = plan.job().device().recompute(),
-          .bf16 = on_gpu && plan.job().device().precision() == proto::Device::BF16,
+          .activations = on_gpu && plan.job().device().precision() == proto::Device::BF16
+                             ? ElementType::kBfloat16
+                             : ElementType::kFloat32,
           .bf16_gradients = on_gpu && plan.job().strategy().mirrored().gradients() == proto::Device::BF16};
 }
 
@@ -134,11 +133,11 @@ MemoryForecast ForecastMemory(const Model& model, const MemoryNeeds& needs) {
   const int64_t rows = MicroBatchRows(std::min(needs.rows, most_rows), needs.micro_batches);
   if (needs.micro_batches > 1) forecast.gradients += LargestLayer(model) * kFloatBytes;
   const int64_t evaluated = needs.evaluates ? EvaluationRows(model, rows) : 0;
-  forecast.activations = kFloatBytes * PlanStepMemory(model.graph(), rows, true, needs.recomputes).elements;
+  int64_t elements = PlanStepMemory(model.graph(), rows, true, needs.recomputes).elements;
   if (needs.evaluates) {
-    forecast.activations = std::max(forecast.activations,
-                                    kFloatBytes * PlanStepMemory(model.graph(), evaluated, false).elements);
+    elements = std::max(elements, PlanStepMemory(model.graph(), evaluated, false).elements);
   }
+  forecast.activations = elements * BytesOf(needs.activations);
   AddPlan(model, needs, rows, needs.micro_batches, forecast);
   if (needs.evaluates) AddPlan(model, needs, evaluated, 1, forecast);
   return forecast;
@@ -150,7 +149,7 @@ int64_t LargestBatch(const Model& model, MemoryNeeds needs, int64_t bytes, bool 
     const MemoryForecast forecast = ForecastMemory(model, needs);
     return forecast.total() + (with_workspaces ? forecast.workspaces() : 0) <= bytes;
   };
-  int64_t fitting = 0, too_many = bytes / kFloatBytes / model.graph().widest() + 1;
+  int64_t fitting = 0, too_many = bytes / BytesOf(needs.activations) / model.graph().widest() + 1;
   while (fitting + 1 < too_many) {
     const int64_t middle = fitting + (too_many - fitting) / 2;
     (fits(middle) ? fitting : too_many) = middle;

@@ -18,8 +18,8 @@
 namespace tethys {
 
 // The rows of the plan that evaluates, for a training plan of `rows` at a time. The result is at least
-// `rows`, and at least 256 if the activations of 256 rows take at most 256 MiB. More rows are possible
-// because evaluation exchanges nothing between batches.
+// `rows`, and at least 256 if the activations of 256 rows take at most 256 MiB in float32. More rows are
+// possible because evaluation exchanges nothing between batches.
 int64_t EvaluationRows(const Model& model, int64_t rows);
 
 struct MemoryNeeds {
@@ -27,10 +27,11 @@ struct MemoryNeeds {
   int64_t micro_batches = 1;  // PlanOptions::micro_batches.
   int64_t groups = 1;         // PlanOptions::groups.
   ValueType inputs = ValueType::kByte;
-  int64_t slots = 0;            // Arenas of the optimizer on this worker.
-  bool on_gpu = false;          // Batches are copied to the device, and libraries have workspaces.
-  bool recomputes = false;      // PlanOptions::recomputes.
-  bool bf16 = false;            // Products use bfloat16 copies.
+  int64_t slots = 0;        // Arenas of the optimizer on this worker.
+  bool on_gpu = false;      // Batches are copied to the device, and libraries have workspaces.
+  bool recomputes = false;  // PlanOptions::recomputes.
+  // Of activations. If they are bfloat16, products use bfloat16 copies of weights, too.
+  ElementType activations = ElementType::kFloat32;
   bool bf16_gradients = false;  // The exchange of gradients uses a bfloat16 copy.
   bool evaluates = true;        // There is a plan for evaluations, too.
   int64_t host_batches = 0;     // Batches in host memory that count, where that is the device's.
@@ -49,7 +50,7 @@ struct MemoryForecast {  // In bytes.
   int64_t statistics = 0;   // Moving statistics: those of training and those of evaluation.
   int64_t activations = 0;  // Shared by both plans: values of a step and their gradients.
   int64_t batches = 0;      // BatchUploads: two slots and the buffer that a step reads; or host_batches.
-  int64_t copies = 0;       // Bfloat16 copies, for products and the exchange.
+  int64_t copies = 0;       // Bfloat16 copies, of weights for products and of gradients for the exchange.
   // Upper bounds, not in the total: what layers have for themselves, and the largest of what they share.
   int64_t own_workspaces = 0;
   int64_t shared_workspace = 0;

@@ -42,8 +42,8 @@ constexpr int64_t kWorkspaceBytes = 4096;
 // The elements of an operand, stored as float or as bfloat16.
 class Elements {
  public:
-  Elements(Precision precision, const void* data)
-      : bfloat16_(precision == Precision::kBf16), data_(const_cast<void*>(data)) {}
+  Elements(ElementType type, const void* data)
+      : bfloat16_(type == ElementType::kBfloat16), data_(const_cast<void*>(data)) {}
   double operator[](int64_t i) const {
     return bfloat16_ ? __bfloat162float(static_cast<__nv_bfloat16*>(data_)[i])
                      : static_cast<float*>(data_)[i];
@@ -61,23 +61,27 @@ class Elements {
   void* const data_;
 };
 
+ElementType OperandType(Precision precision) {
+  return precision == Precision::kBf16 ? ElementType::kBfloat16 : ElementType::kFloat32;
+}
+
 class HostMatmul final : public Matmul {
  public:
-  HostMatmul(const MatmulShape& shape, Precision precision) : shape_(shape), precision_(precision) {}
+  HostMatmul(const MatmulShape& shape, Precision precision) : shape_(shape), type_(OperandType(precision)) {}
   int64_t workspace_bytes() const override { return kWorkspaceBytes; }
 
-  absl::Status Run(Stream&, const void* a_data, const void* b_data, const float* bias, float* c,
+  absl::Status Run(Stream&, const void* a_data, const void* b_data, const float* bias, void* c_data,
                    void* workspace) override {
     std::memset(workspace, 0xff, kWorkspaceBytes);
-    const auto [m, n, k, transpose_a, transpose_b, has_bias] = shape_;
-    const Elements a(precision_, a_data), b(precision_, b_data);
+    const auto [m, n, k, transpose_a, transpose_b, has_bias, result] = shape_;
+    const Elements a(type_, a_data), b(type_, b_data), c(result, c_data);
     for (int64_t i = 0; i < m; ++i) {
       for (int64_t j = 0; j < n; ++j) {
         double sum = has_bias ? bias[j] : 0;
         for (int64_t p = 0; p < k; ++p) {
           sum += a[transpose_a ? p * m + i : i * k + p] * b[transpose_b ? j * k + p : p * n + j];
         }
-        c[i * n + j] = static_cast<float>(sum);
+        c.Set(i * n + j, sum);
       }
     }
     return absl::OkStatus();
@@ -85,20 +89,20 @@ class HostMatmul final : public Matmul {
 
  private:
   const MatmulShape shape_;
-  const Precision precision_;
+  const ElementType type_;
 };
 
 class HostConvolution final : public ConvolutionPlan {
  public:
   HostConvolution(ConvolutionPass pass, const ConvolutionShape& shape, Precision precision)
-      : pass_(pass), shape_(shape), precision_(precision) {}
+      : pass_(pass), shape_(shape), type_(OperandType(precision)) {}
   int64_t workspace_bytes() const override { return kWorkspaceBytes; }
   int64_t engine() const override { return 0; }
 
   absl::Status Run(Stream&, const void* images, const void* filters, const void* outputs,
                    void* workspace) override {
     std::memset(workspace, 0xff, kWorkspaceBytes);
-    const Elements x(precision_, images), f(precision_, filters), y(precision_, outputs);
+    const Elements x(type_, images), f(type_, filters), y(type_, outputs);
     if (pass_ == ConvolutionPass::kForward) {
       Write(y, shape_.rows * shape_.output().elements(),
             [&](int64_t from, int64_t filter, int64_t to, std::vector<double>& sums) {
@@ -128,7 +132,7 @@ class HostConvolution final : public ConvolutionPlan {
 
   const ConvolutionPass pass_;
   const ConvolutionShape shape_;
-  const Precision precision_;
+  const ElementType type_;
 };
 
 }  // namespace

@@ -23,9 +23,7 @@ class Convolution final : public ConvolutionPrimitive {
     TETHYS_RETURN_IF_ERROR(CreatePlan(ConvolutionPass::kForward, forward_));
     TETHYS_RETURN_IF_ERROR(CreatePlan(ConvolutionPass::kData, data_));
     TETHYS_RETURN_IF_ERROR(CreatePlan(ConvolutionPass::kFilters, filters_));
-    TETHYS_RETURN_IF_ERROR(images_operand_.Initialize(libraries_, shape_.rows * shape_.in.elements()));
     TETHYS_RETURN_IF_ERROR(filters_operand_.Initialize(libraries_, shape_.filters()));
-    TETHYS_RETURN_IF_ERROR(outputs_operand_.Initialize(libraries_, pixels_ * shape_.out));
     return libraries_.workspace->Reserve(
         std::max({forward_->workspace_bytes(), data_->workspace_bytes(), filters_->workspace_bytes(),
                   ColumnSumScratch(pixels_, shape_.out) * static_cast<int64_t>(sizeof(float))}));
@@ -33,11 +31,8 @@ class Convolution final : public ConvolutionPrimitive {
 
   absl::Status Forward(Stream& stream, const void* x, const float* filters, const float* bias,
                        void* y) override {
-    TETHYS_ASSIGN_OR_RETURN(const void* images, images_operand_.Read(stream, x));
     TETHYS_ASSIGN_OR_RETURN(const void* weights, filters_operand_.Read(stream, filters));
-    TETHYS_RETURN_IF_ERROR(
-        forward_->Run(stream, images, weights, outputs_operand_.Target(y), libraries_.workspace->data()));
-    TETHYS_RETURN_IF_ERROR(outputs_operand_.Written(stream, y));
+    TETHYS_RETURN_IF_ERROR(forward_->Run(stream, x, weights, y, libraries_.workspace->data()));
     if (shape_.has_bias) {
       TETHYS_RETURN_IF_CUDA_ERROR(
           AddBias(Handle(stream), libraries_.activations, pixels_, shape_.out, shape_.relu, bias, y));
@@ -59,9 +54,8 @@ class Convolution final : public ConvolutionPrimitive {
                                                    ActivationFunction::kRelu, pixels_ * shape_.out, y, dy,
                                                    dy));
     }
-    TETHYS_ASSIGN_OR_RETURN(const void* outputs, outputs_operand_.Read(stream, dy));
-    TETHYS_RETURN_IF_ERROR(RunFilters(stream, x, outputs, dfilters));
-    return dx == nullptr ? absl::OkStatus() : RunData(stream, filters, outputs, dx);
+    TETHYS_RETURN_IF_ERROR(RunFilters(stream, x, dy, dfilters));
+    return dx == nullptr ? absl::OkStatus() : DataGradient(stream, filters, dy, dx);
   }
 
   absl::Status FilterGradient(Stream& stream, const void* x, const void* dy, float* dfilters,
@@ -72,36 +66,25 @@ class Convolution final : public ConvolutionPrimitive {
                                                     shape_.out, nullptr, const_cast<void*>(dy), dbias,
                                                     libraries_.workspace->floats()));
     }
-    TETHYS_ASSIGN_OR_RETURN(const void* outputs, outputs_operand_.Read(stream, dy));
-    return RunFilters(stream, x, outputs, dfilters);
+    return RunFilters(stream, x, dy, dfilters);
   }
 
   absl::Status DataGradient(Stream& stream, const float* filters, const void* dy, void* dx) override {
-    TETHYS_ASSIGN_OR_RETURN(const void* outputs, outputs_operand_.Read(stream, dy));
-    return RunData(stream, filters, outputs, dx);
+    TETHYS_ASSIGN_OR_RETURN(const void* weights, filters_operand_.Read(stream, filters));
+    return data_->Run(stream, dx, weights, dy, libraries_.workspace->data());
   }
 
-  int64_t workspace_bytes() const override {
-    return images_operand_.bytes() + filters_operand_.bytes() + outputs_operand_.bytes();
-  }
+  int64_t workspace_bytes() const override { return filters_operand_.bytes(); }
   std::string Describe() const override {
     return absl::StrCat("forward cuDNN ", forward_->engine(), ", data cuDNN ", data_->engine(),
                         ", filters cuDNN ", filters_->engine());
   }
 
  private:
-  // `outputs` are the gradients of the outputs, in the product's precision.
-  absl::Status RunFilters(Stream& stream, const void* x, const void* outputs, float* dfilters) {
-    TETHYS_ASSIGN_OR_RETURN(const void* images, images_operand_.Read(stream, x));
-    TETHYS_RETURN_IF_ERROR(filters_->Run(stream, images, filters_operand_.Target(dfilters), outputs,
-                                         libraries_.workspace->data()));
-    return filters_operand_.Written(stream, dfilters);
-  }
-  absl::Status RunData(Stream& stream, const float* filters, const void* outputs, void* dx) {
-    TETHYS_ASSIGN_OR_RETURN(const void* weights, filters_operand_.Read(stream, filters));
+  absl::Status RunFilters(Stream& stream, const void* x, const void* dy, float* dfilters) {
     TETHYS_RETURN_IF_ERROR(
-        data_->Run(stream, images_operand_.Target(dx), weights, outputs, libraries_.workspace->data()));
-    return images_operand_.Written(stream, dx);
+        filters_->Run(stream, x, filters_operand_.Target(dfilters), dy, libraries_.workspace->data()));
+    return filters_operand_.Written(stream, dfilters);
   }
   absl::Status CreatePlan(ConvolutionPass pass, std::unique_ptr<ConvolutionPlan>& plan) {
     TETHYS_ASSIGN_OR_RETURN(
@@ -113,7 +96,7 @@ class Convolution final : public ConvolutionPrimitive {
   const ConvolutionShape shape_;
   const int64_t pixels_;  // Pixels of the output: rows x height x width.
   std::unique_ptr<ConvolutionPlan> forward_, data_, filters_;
-  Operand images_operand_, filters_operand_, outputs_operand_;
+  Operand filters_operand_;
 };
 
 }  // namespace

@@ -54,6 +54,7 @@ class CudaDevice final : public Device {
     libraries_.memory = memory_.get();
     libraries_.workspace = &workspace_;
     libraries_.precision = precision;
+    if (precision == Precision::kBf16) libraries_.activations = ElementType::kBfloat16;
   }
   ~CudaDevice() override {
     if (libraries_.cudnn != nullptr) cudnnDestroy(libraries_.cudnn);

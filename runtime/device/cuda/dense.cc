@@ -1,6 +1,6 @@
-// Dense layers: products run on cuBLASLt, whose epilogue adds the bias if no relu follows. The relu is our
-// own kernel, because it must keep NaN, which cuBLASLt's relu does not promise. The backward mask is our own
-// kernel too, which sums the bias gradient in the same pass.
+// Dense layers: products run on cuBLASLt, whose epilogue adds the bias to float32 results if no relu follows.
+// The relu is our own kernel, because it must keep NaN, which cuBLASLt's relu does not promise. The backward
+// mask is our own kernel too, which sums the bias gradient in the same pass.
 #include <algorithm>
 
 #include "runtime/device/cuda/cuda_status.h"
@@ -18,12 +18,13 @@ class Dense final : public DensePrimitive {
 
   absl::Status Initialize() {
     const auto [rows, in, out, relu] = shape_;
-    TETHYS_RETURN_IF_ERROR(CreateProduct({.m = rows, .n = out, .k = in, .bias = !relu}, forward_));
+    const ElementType type = libraries_.activations;
+    TETHYS_RETURN_IF_ERROR(
+        CreateProduct({.m = rows, .n = out, .k = in, .bias = !adds_bias_after(), .result = type}, forward_));
     TETHYS_RETURN_IF_ERROR(CreateProduct({.m = in, .n = out, .k = rows, .transpose_a = true}, weights_));
-    TETHYS_RETURN_IF_ERROR(CreateProduct({.m = rows, .n = in, .k = out, .transpose_b = true}, data_));
-    TETHYS_RETURN_IF_ERROR(x_operand_.Initialize(libraries_, rows * in));
+    TETHYS_RETURN_IF_ERROR(
+        CreateProduct({.m = rows, .n = in, .k = out, .transpose_b = true, .result = type}, data_));
     TETHYS_RETURN_IF_ERROR(weights_operand_.Initialize(libraries_, in * out));
-    TETHYS_RETURN_IF_ERROR(dy_operand_.Initialize(libraries_, rows * out));
     return libraries_.workspace->Reserve(
         std::max({forward_->workspace_bytes(), weights_->workspace_bytes(), data_->workspace_bytes(),
                   ColumnSumScratch(rows, out) * static_cast<int64_t>(sizeof(float))}));
@@ -31,14 +32,11 @@ class Dense final : public DensePrimitive {
 
   absl::Status Forward(Stream& stream, const void* x, const float* weights, const float* bias,
                        void* y) override {
-    TETHYS_ASSIGN_OR_RETURN(const void* a, x_operand_.Read(stream, x));
     TETHYS_ASSIGN_OR_RETURN(const void* b, weights_operand_.Read(stream, weights));
-    if (!shape_.relu)
-      return forward_->Run(stream, a, b, bias, static_cast<float*>(y), libraries_.workspace->data());
-    TETHYS_RETURN_IF_ERROR(
-        forward_->Run(stream, a, b, nullptr, static_cast<float*>(y), libraries_.workspace->data()));
+    if (!adds_bias_after()) return forward_->Run(stream, x, b, bias, y, libraries_.workspace->data());
+    TETHYS_RETURN_IF_ERROR(forward_->Run(stream, x, b, nullptr, y, libraries_.workspace->data()));
     TETHYS_RETURN_IF_CUDA_ERROR(
-        AddBias(Handle(stream), libraries_.activations, shape_.rows, shape_.out, true, bias, y));
+        AddBias(Handle(stream), libraries_.activations, shape_.rows, shape_.out, shape_.relu, bias, y));
     return absl::OkStatus();
   }
 
@@ -47,19 +45,17 @@ class Dense final : public DensePrimitive {
     TETHYS_RETURN_IF_CUDA_ERROR(MaskAndSumColumns(Handle(stream), libraries_.activations, shape_.rows,
                                                   shape_.out, shape_.relu ? y : nullptr, dy, dbias,
                                                   libraries_.workspace->floats()));
-    TETHYS_ASSIGN_OR_RETURN(const void* dy_operand, dy_operand_.Read(stream, dy));
-    TETHYS_ASSIGN_OR_RETURN(const void* x_operand, x_operand_.Read(stream, x));
-    TETHYS_RETURN_IF_ERROR(
-        weights_->Run(stream, x_operand, dy_operand, nullptr, dweights, libraries_.workspace->data()));
+    TETHYS_RETURN_IF_ERROR(weights_->Run(stream, x, dy, nullptr, dweights, libraries_.workspace->data()));
     if (dx == nullptr) return absl::OkStatus();
     TETHYS_ASSIGN_OR_RETURN(const void* weights_operand, weights_operand_.Read(stream, weights));
-    return data_->Run(stream, dy_operand, weights_operand, nullptr, static_cast<float*>(dx),
-                      libraries_.workspace->data());
+    return data_->Run(stream, dy, weights_operand, nullptr, dx, libraries_.workspace->data());
   }
 
   std::string Describe() const override { return "forward cuBLASLt, data cuBLASLt, weights cuBLASLt"; }
 
  private:
+  // cuBLASLt's epilogue adds no float32 bias to bfloat16 results.
+  bool adds_bias_after() const { return shape_.relu || libraries_.activations != ElementType::kFloat32; }
   absl::Status CreateProduct(const MatmulShape& shape, std::unique_ptr<Matmul>& product) {
     TETHYS_ASSIGN_OR_RETURN(product, Matmul::Create(libraries_.cublas, shape, libraries_.precision));
     return absl::OkStatus();
@@ -68,7 +64,7 @@ class Dense final : public DensePrimitive {
   const Libraries libraries_;
   const DenseShape shape_;
   std::unique_ptr<Matmul> forward_, weights_, data_;
-  Operand x_operand_, weights_operand_, dy_operand_;
+  Operand weights_operand_;
 };
 
 }  // namespace

@@ -66,10 +66,11 @@ class LtMatmul final : public Matmul {
 
   absl::Status Initialize(const MatmulShape& shape, Precision precision) {
     const cudaDataType_t type = precision == Precision::kBf16 ? CUDA_R_16BF : CUDA_R_32F;
-    const auto [m, n, k, transpose_a, transpose_b, bias] = shape;
+    const auto [m, n, k, transpose_a, transpose_b, bias, result] = shape;
     TETHYS_ASSIGN_OR_RETURN(a_, transpose_a ? CreateLayout(type, k, m) : CreateLayout(type, m, k));
     TETHYS_ASSIGN_OR_RETURN(b_, transpose_b ? CreateLayout(type, n, k) : CreateLayout(type, k, n));
-    TETHYS_ASSIGN_OR_RETURN(c_, CreateLayout(CUDA_R_32F, m, n));
+    TETHYS_ASSIGN_OR_RETURN(c_,
+                            CreateLayout(result == ElementType::kBfloat16 ? CUDA_R_16BF : CUDA_R_32F, m, n));
     const cublasComputeType_t compute =
         precision == Precision::kTf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F;
     cublasLtMatmulDesc_t descriptor = nullptr;
@@ -81,6 +82,7 @@ class LtMatmul final : public Matmul {
     TETHYS_RETURN_IF_ERROR(Set(descriptor_, CUBLASLT_MATMUL_DESC_TRANSA, first));
     TETHYS_RETURN_IF_ERROR(Set(descriptor_, CUBLASLT_MATMUL_DESC_TRANSB, second));
     if (!bias) return ChooseAlgorithm();
+    TETHYS_CHECK(result == ElementType::kFloat32, "a bias is added to a product in bfloat16");
     const absl::Status fused = ChooseAlgorithmWithBias();
     if (!absl::IsUnimplemented(fused)) return fused;
     rows_ = m;
@@ -90,7 +92,7 @@ class LtMatmul final : public Matmul {
     return ChooseAlgorithm();
   }
 
-  absl::Status Run(Stream& stream, const void* a, const void* b, const float* bias, float* c,
+  absl::Status Run(Stream& stream, const void* a, const void* b, const float* bias, void* c,
                    void* workspace) override {
     if (bias != nullptr && !adds_bias_after_) {
       TETHYS_RETURN_IF_ERROR(Set(descriptor_, CUBLASLT_MATMUL_DESC_BIAS_POINTER, bias));

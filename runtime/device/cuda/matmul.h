@@ -1,4 +1,4 @@
-// Products of row-major matrices on cuBLASLt: c [m, n] = a b, with float32 sums and results. The algorithm is
+// Products of row-major matrices on cuBLASLt: c [m, n] = a b, with float32 sums. The algorithm is
 // chosen once, by cuBLASLt's heuristics and never by timing. Used by the device's thread.
 #ifndef TETHYS_RUNTIME_DEVICE_CUDA_MATMUL_H_
 #define TETHYS_RUNTIME_DEVICE_CUDA_MATMUL_H_
@@ -17,7 +17,8 @@ struct MatmulShape {
   int64_t m = 0, n = 0, k = 0;
   bool transpose_a = false;  // a is stored as [k, m] instead of [m, k].
   bool transpose_b = false;  // b is stored as [n, k] instead of [k, n].
-  bool bias = false;         // Adds a vector of n elements to each row.
+  bool bias = false;         // Adds a vector of n elements to each row. Only if the result is float32.
+  ElementType result = ElementType::kFloat32;  // Of c.
 };
 
 class Matmul {
@@ -28,7 +29,7 @@ class Matmul {
   virtual ~Matmul() = default;
   // a and b are float32, or bfloat16 with Precision::kBf16. All arrays are 16-byte aligned. bias is null if
   // MatmulShape::bias is false.
-  virtual absl::Status Run(Stream& stream, const void* a, const void* b, const float* bias, float* c,
+  virtual absl::Status Run(Stream& stream, const void* a, const void* b, const float* bias, void* c,
                            void* workspace) = 0;
   virtual int64_t workspace_bytes() const = 0;
 };

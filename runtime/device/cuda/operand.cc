@@ -14,17 +14,17 @@ absl::Status Operand::Initialize(const Libraries& libraries, int64_t count) {
   return absl::OkStatus();
 }
 
-absl::StatusOr<const void*> Operand::Read(Stream& stream, const void* values) {
+absl::StatusOr<const void*> Operand::Read(Stream& stream, const float* values) {
   if (copy_ == nullptr) return values;
   auto* copy = static_cast<__nv_bfloat16*>(copy_->data());
-  TETHYS_RETURN_IF_CUDA_ERROR(ToBfloat16(Handle(stream), count_, static_cast<const float*>(values), copy));
+  TETHYS_RETURN_IF_CUDA_ERROR(ToBfloat16(Handle(stream), count_, values, copy));
   return copy;
 }
 
-absl::Status Operand::Written(Stream& stream, void* values) {
+absl::Status Operand::Written(Stream& stream, float* values) {
   if (copy_ == nullptr) return absl::OkStatus();
   const auto* copy = static_cast<const __nv_bfloat16*>(copy_->data());
-  TETHYS_RETURN_IF_CUDA_ERROR(FromBfloat16(Handle(stream), count_, copy, static_cast<float*>(values)));
+  TETHYS_RETURN_IF_CUDA_ERROR(FromBfloat16(Handle(stream), count_, copy, values));
   return absl::OkStatus();
 }
 

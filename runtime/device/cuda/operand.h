@@ -1,5 +1,5 @@
-// A float32 tensor in the precision that a product computes with: the tensor itself, or a bfloat16 copy of
-// it. Owned by one primitive.
+// Weights, or their gradients, in the precision that a product computes with: the float32 array itself, or a
+// bfloat16 copy of it. Owned by one primitive.
 #ifndef TETHYS_RUNTIME_DEVICE_CUDA_OPERAND_H_
 #define TETHYS_RUNTIME_DEVICE_CUDA_OPERAND_H_
 
@@ -14,10 +14,10 @@ class Operand {
   absl::Status Initialize(const Libraries& libraries, int64_t count);
 
   // Memory to compute from, holding `values` in the product's precision.
-  absl::StatusOr<const void*> Read(Stream& stream, const void* values);
+  absl::StatusOr<const void*> Read(Stream& stream, const float* values);
   // Memory that the product writes to; call Written afterwards to convert the result into `values`.
-  void* Target(void* values) { return copy_ == nullptr ? values : copy_->data(); }
-  absl::Status Written(Stream& stream, void* values);
+  void* Target(float* values) { return copy_ == nullptr ? values : copy_->data(); }
+  absl::Status Written(Stream& stream, float* values);
 
   int64_t bytes() const { return copy_ == nullptr ? 0 : copy_->bytes(); }
 

@@ -23,7 +23,7 @@ struct Libraries {
   MemoryPool* memory = nullptr;
   SharedWorkspace* workspace = nullptr;
   Precision precision = Precision::kFp32;
-  ElementType activations = ElementType::kFloat32;
+  ElementType activations = ElementType::kFloat32;  // Also that of products, unless these use TF32.
 };
 
 absl::StatusOr<std::unique_ptr<DensePrimitive>> CreateDense(const Libraries& libraries,

@@ -14,7 +14,7 @@ class ConvolutionOperation final : public Operation {
     return {.backward_reads_inputs = true, .backward_reads_output = row_.relu};
   }
   GpuNeeds gpu_needs(int64_t) const override {
-    return {.most_shared_workspace = kMostConvolutionWorkspace, .converts_operands = true};
+    return {.most_shared_workspace = kMostConvolutionWorkspace, .copies_weights = true};
   }
   // Padding counts, as is usual.
   int64_t multiply_adds() const override { return row_.output().elements() * row_.filter_elements(); }

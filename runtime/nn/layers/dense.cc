@@ -14,7 +14,7 @@ class DenseOperation final : public Operation {
     return {.backward_reads_inputs = true, .backward_reads_output = row_.relu};
   }
   GpuNeeds gpu_needs(int64_t) const override {
-    return {.most_shared_workspace = kMostDenseWorkspace, .converts_operands = true};
+    return {.most_shared_workspace = kMostDenseWorkspace, .copies_weights = true};
   }
   int64_t multiply_adds() const override { return row_.in * row_.out; }
   std::string Describe() const override {

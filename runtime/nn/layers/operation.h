@@ -81,8 +81,7 @@ struct CompileArguments {
 struct GpuNeeds {
   int64_t most_workspace = 0;         // Bytes; an upper bound.
   int64_t most_shared_workspace = 0;  // Likewise, of what all layers share.
-  // The operands are copied to bfloat16, if that is the precision of the job.
-  bool converts_operands = false;
+  bool copies_weights = false;        // To bfloat16, if that is the type of activations.
 };
 
 // Immutable, thread-safe.

@@ -52,7 +52,7 @@ class TransposedConvolutionOperation final : public Operation {
 
   OperandUse operand_use() const override { return {.backward_reads_inputs = true}; }
   GpuNeeds gpu_needs(int64_t) const override {
-    return {.most_shared_workspace = kMostConvolutionWorkspace, .converts_operands = true};
+    return {.most_shared_workspace = kMostConvolutionWorkspace, .copies_weights = true};
   }
   int64_t multiply_adds() const override { return row_.output().elements() * row_.filter_elements(); }
   std::string Describe() const override {

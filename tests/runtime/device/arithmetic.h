@@ -12,12 +12,33 @@
 
 namespace tethys {
 
-// The precision of a device's products in significant bits: float32 has 24, TF32 11, bfloat16 8. All other
-// operations are in float32. Factors in these tests have at most factor_bits bits, so their products are
-// exact. Tolerances are relative errors of whole tensors and allow only for the rounding of sums.
+// The nearest number with `bits` significant bits.
+inline float RoundedTo(int bits, float value) {
+  int exponent = 0;
+  const float mantissa = std::frexp(value, &exponent);  // In [0.5, 1).
+  return std::ldexp(std::nearbyint(std::ldexp(mantissa, bits)), exponent - bits);
+}
+
+// The precision of a device's products and of its activations in significant bits: float32 has 24, TF32 11,
+// bfloat16 8. All other operations are in float32. Inputs in these tests are activations that the device
+// represents exactly, and factors have at most factor_bits bits, so that their products are exact, too.
+// Tolerances are relative errors of whole tensors and allow only for the rounding of sums and results.
 struct Arithmetic {
   int factor_bits;
-  int convolution_bits;  // Significant bits of the results of convolutions and their gradients.
+  int activation_bits;
+
+  // What a device's activation holds after this value was written to it.
+  float Stored(float value) const {
+    return activation_bits == 24 ? value : RoundedTo(activation_bits, value);
+  }
+  std::vector<float> Stored(std::vector<float> values) const {
+    for (float& value : values) value = Stored(value);
+    return values;
+  }
+  // The relative error of a result that is written as an activation: rounding to n bits is off by up to 2^-n.
+  double StoredTolerance(double before) const {
+    return before + (activation_bits == 24 ? 0 : std::ldexp(1, -activation_bits));
+  }
 
   // Tolerance of sums in float32. Each rounding is off by up to 2^-24 of the sum in either direction, so the
   // error grows like the square root of the number of terms.
@@ -27,9 +48,9 @@ struct Arithmetic {
   double ProductTolerance(int64_t terms) const {
     return factor_bits == 24 ? SumTolerance(terms) : 1e-6 + terms * 0x1p-23;
   }
-  // Rounding to n bits is off by up to 2^-n; the factor 2 allows for cancellation by a later addition.
-  double ConvolutionTolerance(int64_t terms) const {
-    return ProductTolerance(terms) + (convolution_bits == 24 ? 0 : std::ldexp(2, -convolution_bits));
+  // Of products that are written as activations, then added to a bias and written again.
+  double StoredProductTolerance(int64_t terms) const {
+    return StoredTolerance(StoredTolerance(ProductTolerance(terms)));
   }
 };
 constexpr Arithmetic kFloat32 = {24, 24}, kTf32 = {11, 24}, kBfloat16 = {8, 8};
@@ -43,13 +64,6 @@ inline std::vector<float> RandomFloats(int64_t count, uint64_t key) {
   std::vector<float> values(count);
   for (float& value : values) value = 2 * ToUnitFloat(stream.Next32()) - 1;
   return values;
-}
-
-// The nearest number with `bits` significant bits.
-inline float RoundedTo(int bits, float value) {
-  int exponent = 0;
-  const float mantissa = std::frexp(value, &exponent);  // In [0.5, 1).
-  return std::ldexp(std::nearbyint(std::ldexp(mantissa, bits)), exponent - bits);
 }
 
 // |out - reference| / |reference|, or |out| if the reference is zero, in Euclidean norms. NaN if `out` holds

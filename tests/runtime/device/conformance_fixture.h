@@ -3,7 +3,9 @@
 #ifndef TETHYS_TESTS_RUNTIME_DEVICE_CONFORMANCE_FIXTURE_H_
 #define TETHYS_TESTS_RUNTIME_DEVICE_CONFORMANCE_FIXTURE_H_
 
+#include <cmath>
 #include <cstdint>
+#include <cstring>
 #include <functional>
 #include <memory>
 #include <vector>
@@ -29,6 +31,10 @@ class DeviceConformance : public ::testing::TestWithParam<DeviceCase> {
         device_(GetParam().create().value()),
         stream_(device_->CreateStream().value()) {}
 
+  // RandomFloats with few enough bits that activations hold them exactly.
+  std::vector<float> RandomActivations(int64_t count, uint64_t key) const {
+    return arithmetic_.Stored(RandomFloats(count, key));
+  }
   // RandomFloats with few enough bits that the device's products are exact.
   std::vector<float> RandomFactors(int64_t count, uint64_t key) const {
     std::vector<float> values = RandomFloats(count, key);
@@ -62,6 +68,47 @@ class DeviceConformance : public ::testing::TestWithParam<DeviceCase> {
   };
   Array<float> Floats(const std::vector<float>& values) { return {*this, values}; }
   Array<float> Poisoned(int64_t count) { return {*this, std::vector<float>(count, kPoison)}; }
+
+  // Device memory that holds values of this type. The host sees floats.
+  class Values {
+   public:
+    Values(DeviceConformance& test, ElementType type, const std::vector<float>& values)
+        : type_(type), bytes_(test, Encoded(type, values)) {}
+    void* data() { return bytes_.data(); }
+    std::vector<float> Host() {
+      const std::vector<char> bytes = bytes_.Host();
+      const int64_t width = BytesOf(type_);
+      std::vector<float> values(bytes.size() / width);
+      for (size_t i = 0; i < values.size(); ++i) {
+        uint32_t bits = 0;
+        std::memcpy(&bits, &bytes[i * width], width);
+        if (type_ == ElementType::kBfloat16) bits <<= 16;
+        values[i] = __builtin_bit_cast(float, bits);
+      }
+      return values;
+    }
+
+   private:
+    static std::vector<char> Encoded(ElementType type, const std::vector<float>& values) {
+      const int64_t width = BytesOf(type);
+      std::vector<char> bytes(values.size() * width);
+      for (size_t i = 0; i < values.size(); ++i) {
+        const bool halved = type == ElementType::kBfloat16;
+        const auto bits = __builtin_bit_cast(uint32_t, halved ? RoundedTo(8, values[i]) : values[i]);
+        const uint32_t stored = halved ? bits >> 16 : bits;
+        std::memcpy(&bytes[i * width], &stored, width);
+      }
+      return bytes;
+    }
+
+    ElementType type_;
+    Array<char> bytes_;
+  };
+  Values Activations(const std::vector<float>& values) { return {*this, device_->activation_type(), values}; }
+  Values PoisonedActivations(int64_t count) { return Activations(std::vector<float>(count, kPoison)); }
+
+  // The error of a result near `value` that comes from writing it as an activation.
+  double StoredError(double value) const { return std::abs(value) * arithmetic_.StoredTolerance(0); }
 
   // Steps that several tests share. The header that has these tests (dense_conformance.h, ...) defines them.
   void CheckDense(const DenseShape& shape);

@@ -28,8 +28,9 @@ INSTANTIATE_TEST_SUITE_P(CpuTwoThreads, ImageConformance, testing::Values(Cpu(2)
 // Tests of the suites themselves: a device that is more precise than required must pass as well.
 INSTANTIATE_TEST_SUITE_P(CpuAsTf32, DeviceConformance, testing::Values(Cpu(1, kTf32)));
 INSTANTIATE_TEST_SUITE_P(CpuAsTf32, ImageConformance, testing::Values(Cpu(1, kTf32)));
-INSTANTIATE_TEST_SUITE_P(CpuAsBfloat16, DeviceConformance, testing::Values(Cpu(1, kBfloat16)));
-INSTANTIATE_TEST_SUITE_P(CpuAsBfloat16, ImageConformance, testing::Values(Cpu(1, kBfloat16)));
+constexpr Arithmetic kBfloat16Factors = {.factor_bits = 8, .activation_bits = 24};
+INSTANTIATE_TEST_SUITE_P(CpuAsBfloat16, DeviceConformance, testing::Values(Cpu(1, kBfloat16Factors)));
+INSTANTIATE_TEST_SUITE_P(CpuAsBfloat16, ImageConformance, testing::Values(Cpu(1, kBfloat16Factors)));
 
 TEST(Conformance, RoundedToGivesTheNearestNumberOfTheGivenBits) {
   EXPECT_EQ(RoundedTo(8, 1 + 0x1p-7f), 1 + 0x1p-7f);

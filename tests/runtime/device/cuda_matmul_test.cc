@@ -1,5 +1,7 @@
 // Tests of Matmul, above all for a cuBLASLt that has no algorithm that adds a bias. A fake cuBLASLt records
 // its arguments and computes with loops.
+#include <cuda_bf16.h>
+
 #include <cstring>
 #include <vector>
 
@@ -12,6 +14,7 @@ namespace {
 
 struct FakeLayout {
   uint64_t rows, columns;  // Column-major; the leading dimension is `rows`.
+  cudaDataType type;
 };
 struct FakeDescriptor {
   cublasOperation_t first = CUBLAS_OP_N, second = CUBLAS_OP_N;
@@ -27,9 +30,9 @@ const FakeLayout& Of(cublasLtMatrixLayout_t layout) { return *reinterpret_cast<c
 
 }  // namespace
 
-cublasStatus_t cublasLtMatrixLayoutCreate(cublasLtMatrixLayout_t* layout, cudaDataType, uint64_t rows,
+cublasStatus_t cublasLtMatrixLayoutCreate(cublasLtMatrixLayout_t* layout, cudaDataType type, uint64_t rows,
                                           uint64_t columns, int64_t) {
-  *layout = reinterpret_cast<cublasLtMatrixLayout_t>(new FakeLayout{rows, columns});
+  *layout = reinterpret_cast<cublasLtMatrixLayout_t>(new FakeLayout{rows, columns, type});
   return CUBLAS_STATUS_SUCCESS;
 }
 cublasStatus_t cublasLtMatrixLayoutDestroy(cublasLtMatrixLayout_t layout) {
@@ -88,7 +91,9 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t descriptor,
                               cudaStream_t) {
   const FakeDescriptor& fake = Of(descriptor);
   const auto at = [](const void* data, const FakeLayout& layout, bool turned, uint64_t row, uint64_t column) {
-    return static_cast<const float*>(data)[turned ? row * layout.rows + column : column * layout.rows + row];
+    const uint64_t i = turned ? row * layout.rows + column : column * layout.rows + row;
+    return layout.type == CUDA_R_16BF ? __bfloat162float(static_cast<const __nv_bfloat16*>(data)[i])
+                                      : static_cast<const float*>(data)[i];
   };
   const bool turned_a = fake.first == CUBLAS_OP_T, turned_b = fake.second == CUBLAS_OP_T;
   const uint64_t inner = turned_a ? Of(a_layout).rows : Of(a_layout).columns;
@@ -98,7 +103,12 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t descriptor,
       for (uint64_t k = 0; k < inner; ++k) {
         sum += at(a, Of(a_layout), turned_a, row, k) * at(b, Of(b_layout), turned_b, k, column);
       }
-      static_cast<float*>(d)[column * Of(d_layout).rows + row] = sum;
+      const uint64_t i = column * Of(d_layout).rows + row;
+      if (Of(d_layout).type == CUDA_R_16BF) {
+        static_cast<__nv_bfloat16*>(d)[i] = __float2bfloat16_rn(sum);
+      } else {
+        static_cast<float*>(d)[i] = sum;
+      }
     }
   }
   return CUBLAS_STATUS_SUCCESS;
@@ -140,6 +150,22 @@ TEST(CudaMatmul, ProductWithoutBias_AddsNoBias) {
   float c = -1;
   ASSERT_TRUE(product->Run(*stream, a.data(), b.data(), nullptr, &c, nullptr).ok());
   EXPECT_EQ(c, 11);
+}
+
+TEST(CudaMatmul, ProductInBfloat16_WritesTheTypeThatItsShapeNames) {
+  const std::vector<__nv_bfloat16> a = {1.0f, 128.0f}, b = {1.0f, 3.0f};  // [1, 2], [2, 1]
+  auto stream = CreateStream().value();
+  bias_algorithm = Bias::kHas;
+  MatmulShape shape = {.m = 1, .n = 1, .k = 2};
+  float single = -1;
+  auto product = Matmul::Create(nullptr, shape, Precision::kBf16).value();
+  ASSERT_TRUE(product->Run(*stream, a.data(), b.data(), nullptr, &single, nullptr).ok());
+  EXPECT_EQ(single, 385);
+  shape.result = ElementType::kBfloat16;
+  __nv_bfloat16 half = -1.0f;
+  product = Matmul::Create(nullptr, shape, Precision::kBf16).value();
+  ASSERT_TRUE(product->Run(*stream, a.data(), b.data(), nullptr, &half, nullptr).ok());
+  EXPECT_EQ(__bfloat162float(half), 384) << "385 has nine significant bits";
 }
 
 }  // namespace

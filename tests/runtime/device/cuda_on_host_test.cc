@@ -1,16 +1,10 @@
 // Tests all our code of the CUDA back end, kernels included, against the contract of Device without a GPU.
 // Kernels run on the host (cuda_on_host.h), and plain loops replace NVIDIA's libraries (nvidia_on_host.cc).
-// For bfloat16 this tests only which tensors we convert, and when.
 #include "tests/testing/cuda_on_host.h"
 
-#include "runtime/device/cuda/activation_kernels.cu"
 #include "runtime/device/cuda/cuda_status.h"
-#include "runtime/device/cuda/image_kernels.cu"
-#include "runtime/device/cuda/kernels.cu"
-#include "runtime/device/cuda/loss_kernels.cu"
-#include "runtime/device/cuda/normalisation_kernels.cu"
+#include "runtime/device/cuda/kernels.h"
 #include "runtime/device/cuda/requirements.h"
-#include "runtime/device/cuda/update_kernels.cu"
 #include "tests/runtime/device/bfloat16_conformance.h"
 #include "tests/runtime/device/image_conformance.h"
 #include "tests/testing/cuda_runtime_on_host.h"

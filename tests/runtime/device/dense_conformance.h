@@ -36,8 +36,8 @@ inline void DeviceConformance::CheckDense(const DenseShape& shape) {
   const auto x = RandomFactors(rows * in, 1), weights = RandomFactors(in * out, 2),
              bias = RandomFloats(out, 3);
   auto dense = device_->CreateDense(shape).value();
-  auto x_device = Floats(x), weights_device = Floats(weights), bias_device = Floats(bias),
-       y = Poisoned(rows * out);
+  auto x_device = Activations(x), y = PoisonedActivations(rows * out);
+  auto weights_device = Floats(weights), bias_device = Floats(bias);
   ASSERT_TRUE(
       dense->Forward(*stream_, x_device.data(), weights_device.data(), bias_device.data(), y.data()).ok());
   auto expected_y = ReferenceProduct(rows, out, in, {x, in, 1}, {weights, out, 1});
@@ -46,10 +46,11 @@ inline void DeviceConformance::CheckDense(const DenseShape& shape) {
     if (relu) expected_y[i] = std::max(expected_y[i], 0.0);
   }
   const std::vector<float> y_host = y.Host();
-  EXPECT_LE(RelativeError(y_host, expected_y), arithmetic_.ProductTolerance(in));
+  EXPECT_LE(RelativeError(y_host, expected_y), arithmetic_.StoredProductTolerance(in));
 
   std::vector<float> masked = RandomFactors(rows * out, 4);
-  auto dy = Floats(masked), dx = Poisoned(rows * in), dweights = Poisoned(in * out), dbias = Poisoned(out);
+  auto dy = Activations(masked), dx = PoisonedActivations(rows * in);
+  auto dweights = Poisoned(in * out), dbias = Poisoned(out);
   ASSERT_TRUE(dense
                   ->Backward(*stream_, x_device.data(), weights_device.data(), y.data(), dy.data(), dx.data(),
                              dweights.data(), dbias.data())
@@ -64,7 +65,7 @@ inline void DeviceConformance::CheckDense(const DenseShape& shape) {
   EXPECT_LE(RelativeError(dweights.Host(), ReferenceProduct(in, out, rows, {x, 1, in}, {masked, out, 1})),
             arithmetic_.ProductTolerance(rows));
   EXPECT_LE(RelativeError(dx.Host(), ReferenceProduct(rows, in, out, {masked, out, 1}, {weights, 1, out})),
-            arithmetic_.ProductTolerance(out));
+            arithmetic_.StoredProductTolerance(out));
 }
 
 TEST_P(DeviceConformance, DenseLayersAgreeWithDoublePrecisionInAllShapes) {
@@ -89,8 +90,9 @@ TEST_P(DeviceConformance, DenseLayersOfManyWeightsAgreeWithDoublePrecision) {
 
 TEST_P(DeviceConformance, DenseInputGradientIsOptional) {
   auto dense = device_->CreateDense({.rows = 2, .in = 3, .out = 4}).value();
-  auto x = Floats(RandomFloats(6, 1)), weights = Floats(RandomFloats(12, 2)), y = Floats(RandomFloats(8, 3));
-  auto dy = Floats(RandomFloats(8, 4)), dweights = Poisoned(12), dbias = Poisoned(4);
+  auto x = Activations(RandomFloats(6, 1)), y = Activations(RandomFloats(8, 3)),
+       dy = Activations(RandomFloats(8, 4));
+  auto weights = Floats(RandomFloats(12, 2)), dweights = Poisoned(12), dbias = Poisoned(4);
   ASSERT_TRUE(dense
                   ->Backward(*stream_, x.data(), weights.data(), y.data(), dy.data(), nullptr,
                              dweights.data(), dbias.data())
@@ -100,9 +102,8 @@ TEST_P(DeviceConformance, DenseInputGradientIsOptional) {
 
 TEST_P(DeviceConformance, DenseReluKeepsNaN) {
   auto dense = device_->CreateDense({.rows = 1, .in = 1, .out = 20, .relu = true}).value();
-  auto x = Floats({kPoison}), weights = Floats(std::vector<float>(20, 1)),
-       bias = Floats(std::vector<float>(20, 0));
-  auto y = Floats(std::vector<float>(20, 0));
+  auto x = Activations({kPoison}), y = Activations(std::vector<float>(20, 0));
+  auto weights = Floats(std::vector<float>(20, 1)), bias = Floats(std::vector<float>(20, 0));
   ASSERT_TRUE(dense->Forward(*stream_, x.data(), weights.data(), bias.data(), y.data()).ok());
   for (const float value : y.Host()) EXPECT_TRUE(std::isnan(value));
 }

@@ -12,14 +12,14 @@
 namespace tethys {
 
 // By the contract, from the host's random stream, one number at a time.
-inline std::vector<float> Dropped(const DropoutShape& shape, uint64_t first_row,
+inline std::vector<float> Dropped(const Arithmetic& arithmetic, const DropoutShape& shape, uint64_t first_row,
                                   const std::vector<float>& in) {
   const RandomStream stream(shape.seed, RandomPurpose::kDropout, shape.layer);
   std::vector<float> out(in.size());
   for (size_t i = 0; i < in.size(); ++i) {
     const uint64_t number = first_row * static_cast<uint64_t>(shape.elements) + i;
     const bool kept = ToUnitFloat(stream.Block(number / 4)[number % 4]) >= shape.rate;
-    out[i] = kept ? in[i] * (1 / (1 - shape.rate)) : 0;
+    out[i] = kept ? arithmetic.Stored(in[i] * (1 / (1 - shape.rate))) : 0;
   }
   return out;
 }
@@ -28,7 +28,7 @@ inline std::vector<float> DeviceConformance::Drop(const DropoutShape& shape, uin
                                                   const std::vector<float>& in) {
   auto dropout = device_->CreateDropout(shape).value();
   Array<uint64_t> first(*this, {first_row});
-  auto in_device = Floats(in), out = Poisoned(in.size() + 1);
+  auto in_device = Activations(in), out = PoisonedActivations(in.size() + 1);
   EXPECT_TRUE(dropout->Run(*stream_, first.data(), in_device.data(), out.data()).ok());
   std::vector<float> host = out.Host();
   EXPECT_TRUE(std::isnan(host.back())) << "was written behind the " << in.size() << " elements";
@@ -43,8 +43,9 @@ TEST_P(DeviceConformance, DropoutFollowsItsContract) {
     for (const uint64_t first_row : {uint64_t{0}, uint64_t{5}, uint64_t{1} << 40}) {
       const DropoutShape shape = {
           .rows = 3, .elements = elements, .rate = 0.3f, .seed = kSeed, .layer = 0x9876543210fedcba};
-      const std::vector<float> in = RandomFloats(3 * elements, 1);
-      EXPECT_EQ(Drop(shape, first_row, in), Dropped(shape, first_row, in)) << elements << ", " << first_row;
+      const std::vector<float> in = RandomActivations(3 * elements, 1);
+      EXPECT_EQ(Drop(shape, first_row, in), Dropped(arithmetic_, shape, first_row, in))
+          << elements << ", " << first_row;
     }
   }
 }

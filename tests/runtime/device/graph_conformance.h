@@ -94,10 +94,20 @@ TEST_P(GraphConformance, EachLaunchDrawsTheRandomNumbersOfTheRowInMemory) {
   constexpr int64_t kBytes = sizeof(uint64_t);
   const auto next = device_->Allocate(kBytes, MemoryKind::kPinnedHost).value();
   const auto row = device_->Allocate(kBytes, MemoryKind::kDevice).value();
+  const auto* const number = static_cast<const uint64_t*>(row->data());
+  const auto rounded = device_->Allocate(sizeof(Bfloat16), MemoryKind::kDevice).value();
+  auto* const half = static_cast<Bfloat16*>(rounded->data());
+  const auto drop = [&]() -> absl::Status {
+    if (device_->activation_type() == ElementType::kFloat32) {
+      return dropout->Run(*stream_, number, first_->data(), second_->data());
+    }
+    TETHYS_RETURN_IF_ERROR(device_->RoundToBfloat16(*stream_, first_->floats(), half, 1));
+    TETHYS_RETURN_IF_ERROR(dropout->Run(*stream_, number, half, half));
+    return device_->WidenBfloat16(*stream_, half, second_->floats(), 1);
+  };
   const auto work = [&]() -> absl::Status {
     TETHYS_RETURN_IF_ERROR(device_->CopyToDevice(*stream_, row->data(), next->data(), kBytes));
-    TETHYS_RETURN_IF_ERROR(dropout->Run(*stream_, static_cast<const uint64_t*>(row->data()), first_->floats(),
-                                        second_->floats()));
+    TETHYS_RETURN_IF_ERROR(drop());
     return Fetch();
   };
   in() = 3;
@@ -105,10 +115,10 @@ TEST_P(GraphConformance, EachLaunchDrawsTheRandomNumbersOfTheRowInMemory) {
   const auto graph = device_->Capture(*stream_, work).value();
   const RandomStream stream(5, RandomPurpose::kDropout, 0);
   int kept = 0;
-  for (const uint64_t number : {7, 8, 7, 9, 10, 11, 12}) {
-    *static_cast<uint64_t*>(next->data()) = number;
-    const bool is_kept = ToUnitFloat(stream.Block(number / 4)[number % 4]) >= 0.5f;
-    EXPECT_EQ(After(*graph, 3), is_kept ? 6.0f : 0.0f) << number;
+  for (const uint64_t drawn : {7, 8, 7, 9, 10, 11, 12}) {
+    *static_cast<uint64_t*>(next->data()) = drawn;
+    const bool is_kept = ToUnitFloat(stream.Block(drawn / 4)[drawn % 4]) >= 0.5f;
+    EXPECT_EQ(After(*graph, 3), is_kept ? 6.0f : 0.0f) << drawn;
     kept += is_kept;
   }
   EXPECT_GT(kept, 0);

@@ -22,9 +22,9 @@ TEST_P(ImageConformance, ConvolutionsOfRandomShapesAgreeWithDoublePrecision) {
 TEST_P(ImageConformance, ConvolutionInputGradientIsOptional) {
   const ConvolutionShape shape = ConvolutionShapes()[0];
   auto convolution = device_->CreateConvolution(shape).value();
-  auto x = Floats(RandomFloats(7 * 28 * 28, 1)), filters = Floats(RandomFloats(6 * 25, 2)),
-       y = Floats(RandomFloats(7 * 28 * 28 * 6, 3)), dy = Floats(RandomFloats(7 * 28 * 28 * 6, 4)),
-       dfilters = Poisoned(6 * 25), dbias = Poisoned(6);
+  auto x = Activations(RandomFloats(7 * 28 * 28, 1)), y = Activations(RandomFloats(7 * 28 * 28 * 6, 3)),
+       dy = Activations(RandomFloats(7 * 28 * 28 * 6, 4));
+  auto filters = Floats(RandomFloats(6 * 25, 2)), dfilters = Poisoned(6 * 25), dbias = Poisoned(6);
   ASSERT_TRUE(convolution
                   ->Backward(*stream_, x.data(), filters.data(), y.data(), dy.data(), nullptr,
                              dfilters.data(), dbias.data())
@@ -38,8 +38,8 @@ TEST_P(ImageConformance, ConvolutionReluKeepsNaN) {
           ->CreateConvolution(
               {.rows = 1, .in = {2, 2, 1}, .out = 20, .window = SquareWindow(1, 1, 0, 0), .relu = true})
           .value();
-  auto x = Floats(std::vector<float>(4, kPoison)), filters = Floats(std::vector<float>(20, 1)),
-       bias = Floats(std::vector<float>(20, 0)), y = Floats(std::vector<float>(80, 0));
+  auto x = Activations(std::vector<float>(4, kPoison)), y = Activations(std::vector<float>(80, 0));
+  auto filters = Floats(std::vector<float>(20, 1)), bias = Floats(std::vector<float>(20, 0));
   ASSERT_TRUE(convolution->Forward(*stream_, x.data(), filters.data(), bias.data(), y.data()).ok());
   for (const float value : y.Host()) EXPECT_TRUE(std::isnan(value));
 }
@@ -67,8 +67,8 @@ TEST_P(ImageConformance, MaxPoolingAgreesWithItsReferenceInAllShapes) {
 TEST_P(ImageConformance, OnlyOneOfEqualPixelsGetsTheGradient) {
   auto pooling =
       device_->CreateMaxPooling({.rows = 1, .in = {4, 4, 3}, .window = SquareWindow(2, 2, 0, 0)}).value();
-  auto x = Floats(std::vector<float>(48, 1)), y = Poisoned(12), dx = Poisoned(48),
-       dy = Floats(std::vector<float>(12, 2));
+  auto x = Activations(std::vector<float>(48, 1)), y = PoisonedActivations(12), dx = PoisonedActivations(48),
+       dy = Activations(std::vector<float>(12, 2));
   ASSERT_TRUE(pooling->Forward(*stream_, x.data(), y.data()).ok());
   ASSERT_TRUE(pooling->Backward(*stream_, x.data(), y.data(), dy.data(), dx.data()).ok());
   const std::vector<float> gradients = dx.Host();
@@ -79,7 +79,7 @@ TEST_P(ImageConformance, OnlyOneOfEqualPixelsGetsTheGradient) {
 TEST_P(ImageConformance, PaddingIsNeverTheMaximum) {
   auto pooling =
       device_->CreateMaxPooling({.rows = 1, .in = {3, 3, 1}, .window = SquareWindow(2, 2, 1, 0)}).value();
-  auto x = Floats({-1, -2, -3, -4, -5, -6, -7, -8, -9}), y = Poisoned(4);
+  auto x = Activations({-1, -2, -3, -4, -5, -6, -7, -8, -9}), y = PoisonedActivations(4);
   ASSERT_TRUE(pooling->Forward(*stream_, x.data(), y.data()).ok());
   EXPECT_EQ(y.Host(), (std::vector<float>{-1, -2, -4, -5}));
 }

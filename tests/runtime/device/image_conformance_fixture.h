@@ -32,8 +32,8 @@ inline void ImageConformance::CheckConvolution(const ConvolutionShape& shape) {
              bias = RandomFloats(shape.out, 3);
   std::vector<float> masked = RandomFactors(outputs, 4);
   auto convolution = device_->CreateConvolution(shape).value();
-  auto x_device = Floats(x), filters_device = Floats(filters), bias_device = Floats(bias),
-       y = Poisoned(outputs);
+  auto x_device = Activations(x), y = PoisonedActivations(outputs);
+  auto filters_device = Floats(filters), bias_device = Floats(bias);
   ASSERT_TRUE(convolution
                   ->Forward(*stream_, x_device.data(), filters_device.data(),
                             shape.has_bias ? bias_device.data() : nullptr, y.data())
@@ -45,10 +45,10 @@ inline void ImageConformance::CheckConvolution(const ConvolutionShape& shape) {
   });
   for (double& value : expected_y) value = shape.relu ? std::max(value, 0.0) : value;
   const std::vector<float> y_host = y.Host();
-  EXPECT_LE(RelativeError(y_host, expected_y), arithmetic_.ConvolutionTolerance(window));
+  EXPECT_LE(RelativeError(y_host, expected_y), arithmetic_.StoredProductTolerance(window));
 
-  auto dy = Floats(masked), dx = Poisoned(x.size()), dfilters = Poisoned(filter_count),
-       dbias = Poisoned(shape.out);
+  auto dy = Activations(masked), dx = PoisonedActivations(x.size());
+  auto dfilters = Poisoned(filter_count), dbias = Poisoned(shape.out);
   ASSERT_TRUE(convolution
                   ->Backward(*stream_, x_device.data(), filters_device.data(), y.data(), dy.data(), dx.data(),
                              dfilters.data(), shape.has_bias ? dbias.data() : nullptr)
@@ -66,12 +66,13 @@ inline void ImageConformance::CheckConvolution(const ConvolutionShape& shape) {
   if (shape.has_bias) {
     EXPECT_LE(RelativeError(dbias.Host(), expected_dbias), Arithmetic::SumTolerance(pixels));
   }
-  EXPECT_LE(RelativeError(dfilters.Host(), expected_dfilters), arithmetic_.ConvolutionTolerance(pixels));
+  EXPECT_LE(RelativeError(dfilters.Host(), expected_dfilters), arithmetic_.StoredProductTolerance(pixels));
   EXPECT_LE(RelativeError(dx.Host(), expected_dx),
-            arithmetic_.ConvolutionTolerance(filter_count / (shape.in.channels / shape.groups)));
+            arithmetic_.StoredProductTolerance(filter_count / (shape.in.channels / shape.groups)));
 
   // The parts of Backward, from the masked gradient that it left, give the same bits.
-  auto data = Poisoned(x.size()), filter_part = Poisoned(filter_count), bias_part = Poisoned(shape.out);
+  auto data = PoisonedActivations(x.size());
+  auto filter_part = Poisoned(filter_count), bias_part = Poisoned(shape.out);
   ASSERT_TRUE(convolution->DataGradient(*stream_, filters_device.data(), dy.data(), data.data()).ok());
   ASSERT_TRUE(convolution
                   ->FilterGradient(*stream_, x_device.data(), dy.data(), filter_part.data(),
@@ -100,13 +101,13 @@ inline void ImageConformance::CheckConvolutionRerun(const ConvolutionShape& shap
   auto convolution = device_->CreateConvolution(shape).value();
   std::cout << shape.rows << " images, " << shape.in.channels << " to " << shape.out
             << " channels: " << convolution->Describe() << "\n";
-  auto x = Floats(RandomFloats(inputs, 1)), filters = Floats(RandomFloats(filter_count, 2)),
-       bias = Floats(RandomFloats(shape.out, 3));
+  auto x = Activations(RandomFloats(inputs, 1));
+  auto filters = Floats(RandomFloats(filter_count, 2)), bias = Floats(RandomFloats(shape.out, 3));
   const auto gradient = RandomFloats(outputs, 4);
   std::vector<std::vector<float>> results[2];
   for (auto& result : results) {
-    auto y = Poisoned(outputs), dy = Floats(gradient), dx = Poisoned(inputs),
-         dfilters = Poisoned(filter_count), dbias = Poisoned(shape.out);
+    auto y = PoisonedActivations(outputs), dy = Activations(gradient), dx = PoisonedActivations(inputs);
+    auto dfilters = Poisoned(filter_count), dbias = Poisoned(shape.out);
     ASSERT_TRUE(convolution->Forward(*stream_, x.data(), filters.data(), bias.data(), y.data()).ok());
     ASSERT_TRUE(convolution
                     ->Backward(*stream_, x.data(), filters.data(), y.data(), dy.data(), dx.data(),
@@ -118,11 +119,12 @@ inline void ImageConformance::CheckConvolutionRerun(const ConvolutionShape& shap
 }
 
 inline void ImageConformance::CheckMaxPooling(const MaxPoolingShape& shape) {
-  const auto x = RandomFloats(shape.rows * shape.in.elements(), 1);
+  const auto x = RandomActivations(shape.rows * shape.in.elements(), 1);
   const std::vector<int64_t> maxima = ReferenceMaxima(shape, x);
-  const auto dy = RandomFloats(maxima.size(), 2);
+  const auto dy = RandomActivations(maxima.size(), 2);
   auto pooling = device_->CreateMaxPooling(shape).value();
-  auto x_device = Floats(x), dy_device = Floats(dy), y = Poisoned(maxima.size()), dx = Poisoned(x.size());
+  auto x_device = Activations(x), dy_device = Activations(dy), y = PoisonedActivations(maxima.size()),
+       dx = PoisonedActivations(x.size());
   ASSERT_TRUE(pooling->Forward(*stream_, x_device.data(), y.data()).ok());
   ASSERT_TRUE(pooling->Backward(*stream_, x_device.data(), y.data(), dy_device.data(), dx.data()).ok());
   std::vector<float> expected_y;
@@ -132,16 +134,17 @@ inline void ImageConformance::CheckMaxPooling(const MaxPoolingShape& shape) {
     expected_dx[maxima[i]] += dy[i];
   }
   EXPECT_EQ(y.Host(), expected_y);
-  EXPECT_LE(RelativeError(dx.Host(), expected_dx), 1e-6);
+  EXPECT_LE(RelativeError(dx.Host(), expected_dx), arithmetic_.StoredTolerance(1e-6));
 }
 
 inline void ImageConformance::CheckAveragePooling(const AveragePoolingShape& shape) {
   const ImageShape out = shape.output();
   const int64_t window = shape.window.height.size * shape.window.width.size;
-  const auto x = RandomFloats(shape.rows * shape.in.elements(), 1),
-             dy = RandomFloats(shape.rows * out.elements(), 2);
+  const auto x = RandomActivations(shape.rows * shape.in.elements(), 1),
+             dy = RandomActivations(shape.rows * out.elements(), 2);
   auto pooling = device_->CreateAveragePooling(shape).value();
-  auto x_device = Floats(x), dy_device = Floats(dy), y = Poisoned(dy.size()), dx = Poisoned(x.size());
+  auto x_device = Activations(x), dy_device = Activations(dy), y = PoisonedActivations(dy.size()),
+       dx = PoisonedActivations(x.size());
   ASSERT_TRUE(pooling->Forward(*stream_, x_device.data(), y.data()).ok());
   ASSERT_TRUE(pooling->Backward(*stream_, dy_device.data(), dx.data()).ok());
   std::vector<double> pixels(out.height * out.width), expected_y(dy.size()), expected_dx(x.size());
@@ -156,8 +159,9 @@ inline void ImageConformance::CheckAveragePooling(const AveragePoolingShape& sha
       }
     });
   }
-  EXPECT_LE(RelativeError(y.Host(), expected_y), Arithmetic::SumTolerance(window));
-  EXPECT_LE(RelativeError(dx.Host(), expected_dx), Arithmetic::SumTolerance(window));
+  const double tolerance = arithmetic_.StoredTolerance(Arithmetic::SumTolerance(window));
+  EXPECT_LE(RelativeError(y.Host(), expected_y), tolerance);
+  EXPECT_LE(RelativeError(dx.Host(), expected_dx), tolerance);
 }
 
 }  // namespace tethys

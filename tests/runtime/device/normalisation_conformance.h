@@ -70,16 +70,17 @@ struct NormalisationReference {
   }
 };
 
-inline NormalisationReference RandomNormalisation(const BatchNormalisationShape& shape, int64_t samples) {
+inline NormalisationReference RandomNormalisation(const Arithmetic& arithmetic,
+                                                  const BatchNormalisationShape& shape, int64_t samples) {
   NormalisationReference reference{.shape = shape,
                                    .samples = samples,
                                    .x = RandomFloats(shape.elements(), 1),
-                                   .dy = RandomFloats(shape.elements(), 2),
+                                   .dy = arithmetic.Stored(RandomFloats(shape.elements(), 2)),
                                    .scale = RandomFloats(shape.channels, 3),
                                    .offset = RandomFloats(shape.channels, 4)};
   for (int64_t i = 0; i < shape.elements(); ++i) {
     const auto c = static_cast<float>(i % shape.channels);
-    reference.x[i] = (1 + c) * reference.x[i] + 3 * c;
+    reference.x[i] = arithmetic.Stored((1 + c) * reference.x[i] + 3 * c);
   }
   reference.Compute();
   return reference;
@@ -107,22 +108,22 @@ TEST_P(DeviceConformance, BatchNormalisationAgreesWithDoublePrecision) {
   for (const auto& [shape, samples] : NormalisationCases()) {
     SCOPED_TRACE(::testing::Message() << shape.rows << " x " << shape.positions << " x " << shape.channels
                                       << " in " << shape.groups << ", " << samples << " samples");
-    const NormalisationReference expected = RandomNormalisation(shape, samples);
+    const NormalisationReference expected = RandomNormalisation(arithmetic_, shape, samples);
     std::vector<float> row_weights(shape.rows, 0);
     std::fill_n(row_weights.begin(), samples, 1.0f);
     auto normalisation = device_->CreateBatchNormalisation(shape, nullptr).value();
-    auto x = Floats(expected.x), weights = Floats(row_weights), scale = Floats(expected.scale),
-         offset = Floats(expected.offset), dy = Floats(expected.dy), y = Poisoned(expected.x.size()),
-         dx = Poisoned(expected.x.size()), dscale = Poisoned(shape.channels),
-         doffset = Poisoned(shape.channels);
+    auto x = Activations(expected.x), dy = Activations(expected.dy),
+         y = PoisonedActivations(expected.x.size()), dx = PoisonedActivations(expected.x.size());
+    auto weights = Floats(row_weights), scale = Floats(expected.scale), offset = Floats(expected.offset),
+         dscale = Poisoned(shape.channels), doffset = Poisoned(shape.channels);
     const ScaleAndOffset variables = {scale.data(), offset.data()};
     ASSERT_TRUE(normalisation->Forward(*stream_, x.data(), weights.data(), variables, y.data()).ok());
-    EXPECT_LE(RelativeError(y.Host(), expected.y), 2e-6);
+    EXPECT_LE(RelativeError(y.Host(), expected.y), arithmetic_.StoredTolerance(2e-6));
     ASSERT_TRUE(
         normalisation
             ->Backward(*stream_, x.data(), variables, dy.data(), dx.data(), dscale.data(), doffset.data())
             .ok());
-    EXPECT_LE(RelativeError(dx.Host(), expected.dx), 5e-6);
+    EXPECT_LE(RelativeError(dx.Host(), expected.dx), arithmetic_.StoredTolerance(5e-6));
     EXPECT_LE(RelativeError(dscale.Host(), expected.dscale), 5e-6);
     EXPECT_LE(RelativeError(doffset.Host(), expected.doffset), 5e-6);
 
@@ -137,11 +138,11 @@ TEST_P(DeviceConformance, BatchNormalisationAgreesWithDoublePrecision) {
 
 TEST_P(DeviceConformance, BatchNormalisationWithoutInputGradient) {
   const BatchNormalisationShape shape = {.rows = 6, .positions = 4, .channels = 3, .relu = true};
-  const NormalisationReference expected = RandomNormalisation(shape, 6);
+  const NormalisationReference expected = RandomNormalisation(arithmetic_, shape, 6);
   auto normalisation = device_->CreateBatchNormalisation(shape, nullptr).value();
-  auto x = Floats(expected.x), weights = Floats(std::vector<float>(6, 1)), scale = Floats(expected.scale),
-       offset = Floats(expected.offset), dy = Floats(expected.dy), y = Poisoned(expected.x.size()),
-       dscale = Poisoned(3), doffset = Poisoned(3);
+  auto x = Activations(expected.x), dy = Activations(expected.dy), y = PoisonedActivations(expected.x.size());
+  auto weights = Floats(std::vector<float>(6, 1)), scale = Floats(expected.scale),
+       offset = Floats(expected.offset), dscale = Poisoned(3), doffset = Poisoned(3);
   const ScaleAndOffset variables = {scale.data(), offset.data()};
   ASSERT_TRUE(normalisation->Forward(*stream_, x.data(), weights.data(), variables, y.data()).ok());
   ASSERT_TRUE(normalisation
@@ -153,12 +154,12 @@ TEST_P(DeviceConformance, BatchNormalisationWithoutInputGradient) {
 
 TEST_P(DeviceConformance, MovingStatisticsFollowTheBatchUnlessItIsRefused) {
   for (const auto& [shape, samples] : NormalisationCases()) {
-    const NormalisationReference expected = RandomNormalisation(shape, samples);
+    const NormalisationReference expected = RandomNormalisation(arithmetic_, shape, samples);
     std::vector<float> row_weights(shape.rows, 0);
     std::fill_n(row_weights.begin(), samples, 1.0f);
     auto normalisation = device_->CreateBatchNormalisation(shape, nullptr).value();
-    auto x = Floats(expected.x), weights = Floats(row_weights), scale = Floats(expected.scale),
-         offset = Floats(expected.offset), y = Poisoned(expected.x.size());
+    auto x = Activations(expected.x), y = PoisonedActivations(expected.x.size());
+    auto weights = Floats(row_weights), scale = Floats(expected.scale), offset = Floats(expected.offset);
     ASSERT_TRUE(
         normalisation->Forward(*stream_, x.data(), weights.data(), {scale.data(), offset.data()}, y.data())
             .ok());
@@ -194,8 +195,8 @@ TEST_P(DeviceConformance, LaterPartOfABatchDoesNotDecayTheMovingStatistics) {
   for (const bool later_part : {false, true}) {
     shape.later_part = later_part;
     auto normalisation = device_->CreateBatchNormalisation(shape, nullptr).value();
-    auto x = Floats(RandomFloats(shape.elements(), 3)), weights = Floats(std::vector<float>(4, 1)),
-         scale = Floats({1, 1, 1}), offset = Floats({0, 0, 0}), y = Poisoned(shape.elements());
+    auto x = Activations(RandomFloats(shape.elements(), 3)), y = PoisonedActivations(shape.elements());
+    auto weights = Floats(std::vector<float>(4, 1)), scale = Floats({1, 1, 1}), offset = Floats({0, 0, 0});
     ASSERT_TRUE(
         normalisation->Forward(*stream_, x.data(), weights.data(), {scale.data(), offset.data()}, y.data())
             .ok());
@@ -216,12 +217,13 @@ TEST_P(DeviceConformance, LaterPartOfABatchDoesNotDecayTheMovingStatistics) {
 TEST_P(DeviceConformance, ABatchWithoutSamplesLeavesOnlyTheDecay) {
   const BatchNormalisationShape shape = {.rows = 4, .positions = 3, .channels = 2, .groups = 2};
   auto normalisation = device_->CreateBatchNormalisation(shape, nullptr).value();
-  auto x = Poisoned(shape.elements()), weights = Floats(std::vector<float>(4, 0)), scale = Floats({1, 2}),
-       offset = Floats({3, 4}), y = Poisoned(shape.elements()), dscale = Poisoned(2), doffset = Poisoned(2);
+  auto x = PoisonedActivations(shape.elements()), y = PoisonedActivations(shape.elements());
+  auto weights = Floats(std::vector<float>(4, 0)), scale = Floats({1, 2}), offset = Floats({3, 4}),
+       dscale = Poisoned(2), doffset = Poisoned(2);
   const ScaleAndOffset variables = {scale.data(), offset.data()};
   ASSERT_TRUE(normalisation->Forward(*stream_, x.data(), weights.data(), variables, y.data()).ok());
   EXPECT_EQ(y.Host(), std::vector<float>(shape.elements(), 0));
-  auto dy = Floats(std::vector<float>(shape.elements(), 0));
+  auto dy = Activations(std::vector<float>(shape.elements(), 0));
   ASSERT_TRUE(
       normalisation
           ->Backward(*stream_, x.data(), variables, dy.data(), dy.data(), dscale.data(), doffset.data())
@@ -270,7 +272,7 @@ class SumsOfRounds final : public WorkerSums {
 TEST_P(DeviceConformance, BatchNormalisationOverWorkersEqualsThatOfOneBatch) {
   for (const bool relu : {false, true}) {
     const BatchNormalisationShape all = {.rows = 9, .positions = 6, .channels = 5, .relu = relu};
-    const NormalisationReference expected = RandomNormalisation(all, 9);
+    const NormalisationReference expected = RandomNormalisation(arithmetic_, all, 9);
     const int64_t row = all.positions * all.channels;
     // The second worker has a short batch, the third none.
     const std::vector<int64_t> begins = {0, 6, 9, 9};
@@ -294,10 +296,10 @@ TEST_P(DeviceConformance, BatchNormalisationOverWorkersEqualsThatOfOneBatch) {
         auto created = device_->CreateBatchNormalisation(own, &sums);
         if (absl::IsUnimplemented(created.status())) GTEST_SKIP() << created.status();
         const auto normalisation = *std::move(created);
-        auto x = Floats(own_x), weights = Floats(own_weights), scale = Floats(expected.scale),
-             offset = Floats(expected.offset), dy = Floats(own_dy), y_own = Poisoned(own.elements()),
-             again = Poisoned(own.elements()), dscale_own = Poisoned(all.channels),
-             doffset_own = Poisoned(all.channels);
+        auto x = Activations(own_x), dy = Activations(own_dy), y_own = PoisonedActivations(own.elements()),
+             again = PoisonedActivations(own.elements());
+        auto weights = Floats(own_weights), scale = Floats(expected.scale), offset = Floats(expected.offset),
+             dscale_own = Poisoned(all.channels), doffset_own = Poisoned(all.channels);
         const ScaleAndOffset variables = {scale.data(), offset.data()};
         ASSERT_TRUE(normalisation->Forward(*stream_, x.data(), weights.data(), variables, y_own.data()).ok());
         ASSERT_TRUE(normalisation->Repeat(*stream_, x.data(), variables, again.data()).ok());
@@ -322,8 +324,8 @@ TEST_P(DeviceConformance, BatchNormalisationOverWorkersEqualsThatOfOneBatch) {
         }
       }
     }
-    EXPECT_LE(RelativeError(y, expected.y), 2e-6);
-    EXPECT_LE(RelativeError(dx, expected.dx), 5e-6);
+    EXPECT_LE(RelativeError(y, expected.y), arithmetic_.StoredTolerance(2e-6));
+    EXPECT_LE(RelativeError(dx, expected.dx), arithmetic_.StoredTolerance(5e-6));
     const auto floats = [](const std::vector<double>& values, double factor = 1) {
       std::vector<float> rounded;
       for (const double value : values) rounded.push_back(static_cast<float>(value / factor));
@@ -340,12 +342,13 @@ TEST_P(DeviceConformance, BatchNormalisationOverWorkersEqualsThatOfOneBatch) {
 TEST_P(DeviceConformance, InferenceNormalisesByGivenStatistics) {
   for (const bool relu : {false, true}) {
     const BatchNormalisationShape shape = {.rows = 5, .positions = 6, .channels = 3, .relu = relu};
-    const std::vector<float> x = RandomFloats(shape.elements(), 1), scale = RandomFloats(3, 2),
+    const std::vector<float> x = RandomActivations(shape.elements(), 1), scale = RandomFloats(3, 2),
                              offset = RandomFloats(3, 3), mean = RandomFloats(3, 4);
     const std::vector<float> variance = {0.25f, 1, 9};
     auto normalisation = device_->CreateBatchNormalisation(shape, nullptr).value();
-    auto x_device = Floats(x), scale_device = Floats(scale), offset_device = Floats(offset),
-         mean_device = Floats(mean), variance_device = Floats(variance);
+    auto x_device = Activations(x);
+    auto scale_device = Floats(scale), offset_device = Floats(offset), mean_device = Floats(mean),
+         variance_device = Floats(variance);
     ASSERT_TRUE(normalisation
                     ->Infer(*stream_, x_device.data(), mean_device.data(), variance_device.data(),
                             {scale_device.data(), offset_device.data()}, x_device.data())
@@ -356,7 +359,7 @@ TEST_P(DeviceConformance, InferenceNormalisesByGivenStatistics) {
       expected[i] = (x[i] - mean[c]) / std::sqrt(variance[c] + shape.epsilon) * scale[c] + offset[c];
       if (relu) expected[i] = std::max(expected[i], 0.0);
     }
-    EXPECT_LE(RelativeError(x_device.Host(), expected), 1e-6);
+    EXPECT_LE(RelativeError(x_device.Host(), expected), arithmetic_.StoredTolerance(1e-6));
   }
 }
 

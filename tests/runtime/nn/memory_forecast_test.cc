@@ -127,13 +127,27 @@ TEST(MemoryForecast, CpuForecastHasNoBatchesCopiesOrWorkspaces) {
   EXPECT_EQ(forecast.workspaces(), 0);
 }
 
-TEST(MemoryForecast, CountsCopiesInBfloat16AndTheSharedWorkspace) {
-  // The layers have widths 4, 3 and 2. The training plan has 8 rows, the evaluation plan 256.
+TEST(MemoryForecast, CountsCopiesOfWeightsInBfloat16AndTheSharedWorkspace) {
+  // The layers have widths 4, 3 and 2. Both plans copy the weights.
   MemoryNeeds needs = OnGpu(8);
-  needs.bf16 = true;
+  needs.activations = ElementType::kBfloat16;
   const MemoryForecast forecast = ForecastMemory(MakeMlp({2, 2}, {3, 2}), needs);
-  EXPECT_EQ(forecast.copies, 2 * ((8 + 256) * (4 + 3 + 3 + 2) + 2 * (4 * 3 + 3 * 2)));
+  EXPECT_EQ(forecast.copies, 2 * 2 * (4 * 3 + 3 * 2));
   EXPECT_EQ(forecast.workspaces(), 32 * kMebibyte);
+}
+
+TEST(MemoryForecast, ActivationsInBfloat16TakeHalfTheBytes) {
+  MemoryNeeds needs = OnGpu(1000);
+  const MemoryForecast floats = ForecastMemory(MakeLenet(), needs);
+  needs.activations = ElementType::kBfloat16;
+  const MemoryForecast halves = ForecastMemory(MakeLenet(), needs);
+  // The results of a step do not shrink.
+  EXPECT_NEAR(static_cast<double>(halves.activations) / floats.activations, 0.5, 1e-3);
+  EXPECT_EQ(halves.parameters, floats.parameters);
+  EXPECT_EQ(halves.gradients, floats.gradients);
+  EXPECT_EQ(halves.batches, floats.batches);
+  EXPECT_GT(LargestBatch(MakeLenet(), needs, kGibibyte, false),
+            1.7 * LargestBatch(MakeLenet(), OnGpu(0), kGibibyte, false));
 }
 
 TEST(MemoryForecast, CountsTheBfloat16CopyOfExchangedGradients) {
@@ -201,8 +215,8 @@ TEST(MemoryForecast, MemoryNeedsFollowFromTheJobPlan) {
   plan.set_batch_per_worker(64);
   plan.add_slot("momentum");
   plan.mutable_job()->mutable_device()->set_precision(proto::Device::BF16);
-  EXPECT_TRUE(MemoryNeedsOf(plan, proto::Device::CUDA).bf16);
-  EXPECT_FALSE(MemoryNeedsOf(plan, proto::Device::CPU).bf16);
+  EXPECT_EQ(MemoryNeedsOf(plan, proto::Device::CUDA).activations, ElementType::kBfloat16);
+  EXPECT_EQ(MemoryNeedsOf(plan, proto::Device::CPU).activations, ElementType::kFloat32);
   EXPECT_EQ(MemoryNeedsOf(plan, proto::Device::CPU).slots, 1);
   EXPECT_FALSE(MemoryNeedsOf(plan, proto::Device::CUDA).bf16_gradients);
   plan.mutable_job()->mutable_strategy()->mutable_mirrored()->set_gradients(proto::Device::BF16);

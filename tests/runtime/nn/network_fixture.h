@@ -1,4 +1,4 @@
-// A model, a CPU device, arenas and a batch of random samples, for tests of plans and training.
+// A model, a device, arenas and a batch of random samples, for tests of plans and training.
 #ifndef TETHYS_TESTS_RUNTIME_NN_NETWORK_FIXTURE_H_
 #define TETHYS_TESTS_RUNTIME_NN_NETWORK_FIXTURE_H_
 
@@ -74,11 +74,13 @@ inline double Distance(const float* a, const std::vector<double>& b, Range range
 struct Network {
   Network(const Shape& sample_shape, const std::vector<int64_t>& widths, int64_t rows)
       : Network(MakeMlp(sample_shape, widths), rows) {}
+  // `on` computes in the host's memory.
   Network(Model compiled, int64_t rows,
-          const InputScaling& input_scaling = {.mean = {0.3f}, .deviation = {0.35f}})
+          const InputScaling& input_scaling = {.mean = {0.3f}, .deviation = {0.35f}},
+          std::unique_ptr<Device> on = CreateCpuDevice(1).value())
       : scaling(input_scaling),
         model(std::move(compiled)),
-        device(CreateCpuDevice(1).value()),
+        device(std::move(on)),
         stream(device->CreateStream().value()),
         parameters(model.variables().arena_size()),
         gradients(model.variables().arena_size()),
