@@ -230,6 +230,8 @@ void ReportAndPrintVerdict(const Request& request, const std::string& directory,
     for (int i = 0; i < report->verdict_size(); ++i) {
       print(report->verdict(i));
       if (i > 0) continue;
+      if (!report->how_sure().empty()) print(absl::StrCat("How sure: ", report->how_sure()));
+      if (!report->reason().empty()) print(absl::StrCat("Why: ", report->reason()));
       if (report->caution_size() > 0)
         print(absl::StrCat("Keep in mind: ", absl::StrJoin(report->caution(), "; "), "."));
       if (const std::string legend = LegendText(*report); !legend.empty()) print(legend + ".");
@@ -326,8 +328,9 @@ Command CompareCommand() {
             {.name = "repeats", .value = "N", .help = "Runs of each combination. Default 1; with --until 3."},
             {.name = "until",
              .value = "PERCENT",
-             .help = "After --repeats, runs each combination again whose mean training time is not yet known "
-                     "to this share of itself (half of its 95 % interval), until it is."},
+             .help =
+                 "After --repeats, runs each combination again whose mean training time is not yet known, "
+                 "with 95 % confidence, to within this share of itself."},
             {.name = "most_repeats",
              .value = "N",
              .help = "With --until: runs of a combination at most. "

@@ -273,8 +273,8 @@ Command StudyCommand() {
             {.name = "repeats", .value = "N", .help = "Runs of each combination, in place of the file's."},
             {.name = "until",
              .value = "PERCENT",
-             .help = "Runs combinations again until their mean training time is known to this share of "
-                     "itself (half of its 95 % interval)."},
+             .help = "Runs combinations again until their mean training time is known, with 95 % "
+                     "confidence, to within this share of itself."},
             {.name = "run_dir",
              .value = "DIR",
              .help = "Directory for results. Default: a new runs/NAME-DATE-TIME."}}),

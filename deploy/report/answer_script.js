@@ -1,22 +1,40 @@
-// The first screen of a report: the answer in one sentence, one picture, one short table. Everything else is in
-// sections that are closed at first and drawn when they are opened.
+// The first screen of a report: the answer in one sentence with its evidence and reason, one picture, one short
+// table, which is also the legend of the letters. Everything else is in sections that are closed at first and drawn
+// when they are opened.
 const variants = report.variant || [];
 const has = v => v && v.count > 0;
 const half = v => v.half_width || 0;
 const number = (x, digits = 3) => Number(x).toLocaleString("en", {maximumSignificantDigits: digits});
-// "13.70 ± 0.15", with half of the 95 % interval, rounded to its second significant digit. Without one: `digits`, of
-// which zeros at the end are kept if `pad`.
+// "13.70 ± 0.15" (intervalNote), rounded to the second significant digit of the interval. Without an interval:
+// `digits`, of which zeros at the end are kept if `pad`.
 function value(v, scale = 1, digits = 3, pad = false) {
   if (!has(v)) return "–";
   const mean = (v.mean || 0) * scale, width = half(v) * scale;
   if (!(width > 0)) return pad && mean ? mean.toLocaleString("en", {minimumSignificantDigits: digits, maximumSignificantDigits: digits}) : number(mean, digits);
   const decimals = Math.min(12, Math.max(0, 1 - Math.floor(Math.log10(width))));
   const rounded = x => x.toLocaleString("en", {minimumFractionDigits: decimals, maximumFractionDigits: decimals});
-  return rounded(mean) + " ± " + rounded(width);
+  return rounded(mean) + " ±\u00a0" + rounded(width);
 }
 // The name in pictures and tables: the variant's letters, which the short table explains.
 const tag = v => v.label || v.short_name || v.name;
 const meaning = v => v.short_name || v.name;
+// The fields in which the job differs from that of `base`, if neither its name nor a column has them.
+function settingsOf(v, base) {
+  const kShown = 3, own = variants.indexOf(v), others = variants.indexOf(base);
+  const all = (report.difference || []).filter(d => !d.in_name && d.value[own] && d.value[own] !== d.value[others])
+    .map(d => d.field.split(".").pop() + " " + d.value[own]).filter(text => !meaning(v).includes(text));
+  return all.slice(0, kShown).concat(all.length > kShown ? [all.length - kShown + " more"] : []);
+}
+// The meaning of the names of the strategies.
+function strategyNotes() {
+  const some = start => variants.some(v => (v.strategy || "").startsWith(start));
+  const ways = [["ps_sync", "in lock step (synchronous)"], ["ps_stale", "a few steps apart at most (stale-synchronous)"],
+    ["ps_async", "without waiting for one another (asynchronous)"]].filter(([start]) => some(start)).map(([, way]) => way);
+  const last = ways.pop();
+  return [...(some("mirrored") ? ["Mirrored workers exchange gradients directly, in every step."] : []),
+    ...(last ? ["Parameter servers keep the model; workers send them gradients and fetch parameters, " + (ways.length ? ways.join(", ") + " or " : "") + last + "."] : [])];
+}
+const recommended = v => Boolean(v.label) && v.label === report.choice;
 const ink = dark ? "#e4e8ee" : "#1c2430", paper = dark ? "#12171e" : "#fff";
 const colourOf = v => colour(variants.indexOf(v));
 function chip(parent, v) {
@@ -134,11 +152,11 @@ function timeAgainstAccuracy(parent) {
   const [bottom, top] = ends(all.map(p => p.y), points.map(p => [p.y, p.dy]), false);
   const intervals = points.some(p => p.dx > 0);
   figure(parent, "Training time against " + accuracyName + ": the upper left corner is best. " +
-    (intervals ? "Lines: 95 % intervals of the means; faint dots: single runs." : "One run each, so no interval is known."), {type: "scatter",
+    (intervals ? "Bars: where each mean lies, with 95 % confidence. Faint dots: single runs." : "One run each, so no interval is known."), {type: "scatter",
     data: {datasets: [
       {data: runs, pointRadius: 2.5, backgroundColor: runs.map(p => colourOf(p.variant) + "66"), borderWidth: 0},
-      {data: points, pointRadius: points.map(p => p.variant.label && p.variant.label === report.choice ? 7 : 5), backgroundColor: points.map(p => colourOf(p.variant)),
-        borderColor: ink, borderWidth: points.map(p => p.variant.label && p.variant.label === report.choice ? 2 : 0)}]},
+      {data: points, pointRadius: points.map(p => recommended(p.variant) ? 7 : 5), backgroundColor: points.map(p => colourOf(p.variant)),
+        borderColor: ink, borderWidth: points.map(p => recommended(p.variant) ? 2 : 0)}]},
     options: {layout: {padding: {right: 8}}, scales: {
         x: axis("training time, s" + (logarithmic ? " (logarithmic)" : ""), {type: logarithmic ? "logarithmic" : "linear", min: left > 0 || logarithmic ? left : 0, max: right,
           ticks: {callback: t => number(t), maxRotation: 0, maxTicksLimit: 8, includeBounds: false}}),
@@ -149,35 +167,35 @@ function timeAgainstAccuracy(parent) {
   return true;
 }
 
-// The variants, the fastest first, with their letters' meaning. More than a screen holds are folded.
+// The variants, the fastest first: what each letter means, and the results. More than a screen holds are folded.
 function shortTable(parent) {
-  const kShown = 8, given = (report.target || {}).given, fastest = bySpeed.length ? bySpeed[0].seconds.mean || 0 : 0;
+  const kShown = 8, given = (report.target || {}).given;
+  const base = bySpeed.find(recommended) || bySpeed[0], ratio = !given && bySpeed.length > 1 && base.seconds.mean > 0;
   const rows = bySpeed.concat(variants.filter(v => !has(v.seconds)));
-  const shown = rows.filter((v, i) => i < kShown || (v.label && v.label === report.choice));
+  const shown = rows.filter((v, i) => i < kShown || recommended(v));
   const others = rows.filter(v => !shown.includes(v));
   const runs = new Set(variants.map(v => v.failed ? "" : v.runs)), alike = runs.size === 1 && !runs.has("");
+  const columns = [["global batch", v => v.global_batch || 0, "more"],
+    ...(given ? [["to " + number(100 * report.target.accuracy) + " %, s", v => value((v.to_target || {}).seconds, 1, 3, true)]] : []),
+    ["training,\u00a0s", v => value(v.seconds, 1, 3, true), given ? "more" : undefined],
+    ...(ratio ? [["time, " + tag(base) + "\u00a0=\u00a01", v => has(v.seconds) ? ((v.seconds.mean || 0) / base.seconds.mean).toFixed(2) : "–", "more"]] : []),
+    [(tested ? "test" : "validation") + " accuracy,\u00a0%", v => value(accuracyOf(v), 100, 4, true)],
+    ...(alike ? [] : [["runs", v => (v.runs || 0) + (v.failed ? " + " + v.failed + " failed" : ""), "more"]])];
   const draw = (node, some) => {
     const head = add(add(node, "thead"), "tr");
-    const column = (text, more) => add(head, "th", text, more ? "more" : undefined);
-    column("variant");
-    if (given) column("to " + number(100 * report.target.accuracy) + " %, s");
-    column("training, s", given);
-    if (!given) column("relative", true);
-    column("accuracy, %");
-    if (!alike) column("runs", true);
+    add(head, "th", "variant");
+    columns.forEach(([title, , cls]) => add(head, "th", title, cls));
     const body = add(node, "tbody");
     some.forEach(v => {
-      const line = add(body, "tr", undefined, v.label && v.label === report.choice ? "chosen" : undefined);
+      const line = add(body, "tr", undefined, recommended(v) ? "chosen" : undefined);
       const cell = add(line, "td"), name = add(cell, "div", undefined, "name");
       if (v.label) chip(name, v);
       const text = add(name, "div", meaning(v));
-      if (v.label && v.label === report.choice) add(text, "div", "recommended", "soft");
+      add(text, "div", "global batch " + (v.global_batch || 0), "soft less");
+      const remarks = [...(recommended(v) ? ["recommended"] : []), ...settingsOf(v, base)].join(", ");
+      if (remarks) add(text, "div", remarks, "soft");
       cell.title = v.name;
-      if (given) add(line, "td", value((v.to_target || {}).seconds, 1, 3, true));
-      add(line, "td", value(v.seconds, 1, 3, true), given ? "more" : undefined);
-      if (!given) add(line, "td", has(v.seconds) && fastest > 0 ? (v.seconds.mean / fastest).toFixed(2) + " ×" : "–", "more");
-      add(line, "td", value(accuracyOf(v), 100, 4, true));
-      if (!alike) add(line, "td", (v.runs || 0) + (v.failed ? " + " + v.failed + " failed" : ""), "more");
+      columns.forEach(([, pick, cls]) => add(line, "td", pick(v), cls));
     });
   };
   draw(add(add(parent, "div", undefined, "wide"), "table", undefined, "short"), shown);
@@ -186,11 +204,8 @@ function shortTable(parent) {
     add(more, "summary", others.length + (others.length === 1 ? " other variant" : " other variants"));
     draw(add(add(more, "div", undefined, "wide"), "table", undefined, "short"), others);
   }
-  const words = [];
-  if (variants.some(v => v.strategy === "mirrored")) words.push("Mirrored: every worker holds the model, and all sum their gradients in every step.");
-  if (variants.some(v => (v.strategy || "").startsWith("ps"))) words.push("PS: parameter servers hold it, workers push gradients and pull parameters; async: without waiting for one another.");
-  add(parent, "p", [variants.some(v => half(v.seconds || {}) > 0) ? "± is half of a 95 % interval." : "",
-    alike ? ([...runs][0] === 1 ? "One run" : [...runs][0] + " runs") + " of each." : "", ...words, ...(report.setup || [])].join(" "), "soft");
+  add(parent, "p", [variants.some(v => half(v.seconds || {}) > 0) ? intervalNote : "",
+    alike ? ([...runs][0] === 1 ? "One run" : [...runs][0] + " runs") + " of each." : "", ...strategyNotes(), ...(report.setup || [])].join(" "), "soft");
 }
 
 // The results of one variant.
@@ -199,7 +214,7 @@ function facts(parent, v) {
     ["training time", value(v.seconds), "s"], [accuracyName, value(accuracyOf(v), 100, 4), "%"],
     ["throughput", value(v.samples_per_second, 1, 4), "samples/s"],
     [report.target ? "time to " + number(100 * report.target.accuracy) + " % validation accuracy" : "", value(t.seconds), "s"],
-    ["exposed exchange", value(v.exposed_share, 100), "% of a step"], ["cost of the run", value(v.cost), ""]];
+    ["waiting for the exchange", value(v.exposed_share, 100), "% of a step"], ["cost of the run", value(v.cost), ""]];
   const body = add(add(add(parent, "div", undefined, "wide"), "table", undefined, "short"), "tbody");
   rows.filter(([name, text]) => name && text !== "–").forEach(([name, text, unit]) => {
     const line = add(body, "tr");
@@ -230,9 +245,18 @@ function answer() {
   document.title = report.title + " – Tethys";
   document.getElementById("title").textContent = report.title;
   document.getElementById("made").textContent = report.made;
-  add(document.getElementById("verdict"), "p", (report.verdict || [""])[0]);
-  const cautions = report.caution || [];
-  if (cautions.length) add(document.getElementById("verdict"), "p", "Keep in mind: " + cautions.join("; ") + ".", "soft");
+  const verdict = document.getElementById("verdict"), cautions = (report.caution || []).join("; ");
+  const whole = text => text.replaceAll(" %", "\u00a0%");  // No line begins with a percent sign.
+  add(verdict, "p", whole((report.verdict || [""])[0]));
+  const line = (title, text, cls) => {
+    if (!text) return;
+    const node = add(verdict, "p", undefined, cls);
+    add(node, "b", title + " ");
+    node.append(whole(text));
+  };
+  line("How sure:", report.how_sure);
+  line("Why:", report.reason);
+  line("Keep in mind:", cautions && cautions + ".", "soft");
   const picture = document.getElementById("picture"), numbers = document.getElementById("numbers");
   if (variants.length > 1) {
     if (!timeAgainstAccuracy(picture)) bars(picture, "Training time", "seconds", v => v.seconds);

@@ -246,7 +246,7 @@ std::string ComparisonTable(absl::Span<const VariantLabel> labels, absl::Span<co
   }
   const std::string title = prefix.empty() ? "" : absl::StrCat("Jobs ", prefix, "*\n\n");
   return absl::StrCat(title, Table(TableColumns(variations, some), rows, width, 2 + variations.size()),
-                      repeated ? "± is half of the 95 % interval of the mean over runs.\n" : "",
+                      repeated ? absl::StrCat("Means over runs. ", kIntervalNote, "\n") : "",
                       AnyThroughMemory(runs) ? absl::StrCat(kMemoryNote, "\n") : "",
                       ExchangeLines(labels, runs), FailureLines(runs));
 }

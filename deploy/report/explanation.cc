@@ -2,13 +2,13 @@
 
 #include <algorithm>
 #include <cmath>
-#include <map>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "deploy/report/comparison.h"
+#include "deploy/report/cpu_use.h"
 #include "deploy/report/medium.h"
 #include "deploy/report/ranking.h"
 #include "deploy/report/report_value.h"
@@ -20,7 +20,6 @@ namespace {
 using proto::ReportValue;
 using proto::ReportVariant;
 
-constexpr double kFullCpu = 0.9;    // Mean share of all cores that counts as full.
 constexpr double kVisible = 0.01;   // A part of the training time below this share is not named.
 constexpr double kOthersCpu = 0.1;  // Above this share of all cores, other programs are mentioned.
 constexpr double kStraggler = 1.2;  // A worker is slow above this ratio to the median; as on the page.
@@ -214,39 +213,6 @@ std::string SlowWorker(const Subject& subject) {
       "With %s the others waited for worker %d%s, whose own work takes %.2g times the median's.",
       subject.name, slowest.rank(), slowest.host().empty() ? "" : " on " + slowest.host(),
       slowest.compute_us() / median);
-}
-
-// The CPU load of a computer during training, as shares of all its cores. Several machines of a job may be
-// network namespaces or containers on one computer.
-struct CpuUse {
-  std::string host;
-  int cores = 0;
-  double busy = 0;
-  double job = 0;
-};
-
-// The load of the busiest computer; `cores` is 0 if no load is known.
-CpuUse BusiestCpu(const ReportVariant& variant) {
-  std::map<std::string, std::pair<std::string, int>> computers;  // Id and cores, by host.
-  for (const proto::ResourceSummary& line : variant.summary().resources()) {
-    if (line.host().empty() || !line.process().empty()) continue;
-    computers[line.host()] = {line.boot_id().empty() ? line.host() : line.boot_id(), line.cores()};
-  }
-  std::map<std::string, CpuUse> uses;
-  for (const proto::MachineSeries& machine : variant.machine()) {
-    const auto computer = computers.find(machine.host());
-    if (computer == computers.end() || computer->second.second <= 0 || !machine.has_training()) continue;
-    CpuUse& use = uses[computer->second.first];
-    use.host = machine.host();
-    use.cores = computer->second.second;
-    use.busy = std::max(use.busy, machine.training().cpu_percent() / 100 / use.cores);
-    use.job += machine.training().job_cpu_percent() / 100 / use.cores;
-  }
-  CpuUse busiest;
-  for (const auto& [computer, use] : uses) {
-    if (busiest.cores == 0 || use.busy > busiest.busy) busiest = use;
-  }
-  return busiest;
 }
 
 std::string CpuText(const Subject& subject) {

@@ -1,7 +1,6 @@
 #include "deploy/report/headline.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <iterator>
 
@@ -19,45 +18,46 @@ namespace {
 using proto::ReportValue;
 using proto::ReportVariant;
 
-// "95 % interval 1.62 to 1.78, 3 runs of each"
-std::string EvidenceText(const Ratio& ratio, const ReportValue& a, const ReportValue& b) {
-  const std::string runs = a.count() == b.count() ? absl::StrCat(a.count(), " runs of each")
-                                                  : absl::StrCat(a.count(), " and ", b.count(), " runs");
-  return absl::StrFormat("95 %% interval %.2f to %.2f, %s", std::max(0.0, ratio.value - ratio.half),
-                         ratio.value + ratio.half, runs);
+std::string RunsText(const ReportValue& a, const ReportValue& b) {
+  return a.count() == b.count() ? absl::StrCat(", from ", a.count(), " runs of each")
+                                : absl::StrCat(", from ", a.count(), " and ", b.count(), " runs");
 }
 
-std::string AccuracyText(const ReportVariant& choice, const ReportVariant& rival, Accuracy accuracy) {
+// "between 1.62 and 1.78 times"
+std::string TimesInterval(const Ratio& ratio) {
+  return absl::StrFormat("between %.2f and %.2f times", std::max(0.0, ratio.value - ratio.half),
+                         ratio.value + ratio.half);
+}
+
+// "between 0.75 and 1.25 percentage points"
+std::string PointsInterval(const ReportValue& more, const ReportValue& less) {
+  const double points = 100 * (more.mean() - less.mean());
+  const double half = 100 * HalfOfDifference(more, less);
+  return absl::StrFormat("between %.2f and %.2f percentage points", points - half, points + half);
+}
+
+bool Shown(const ReportValue& a, const ReportValue& b) { return DifferenceOf(a, b) == Difference::kShown; }
+
+// Ends a sentence on speed. `choice_is`: in front of a difference, such as ", and is".
+std::string AccuracyText(const ReportVariant& choice, const ReportVariant& rival, Accuracy accuracy,
+                         const std::string& choice_is) {
   if (accuracy == nullptr) return "; accuracy was not measured in several runs of each";
   const ReportValue& own = (choice.*accuracy)();
   const ReportValue& other = (rival.*accuracy)();
-  if (DifferenceOf(own, other) != Difference::kShown) return ", at equal accuracy within noise";
+  if (!Shown(own, other)) return ", with no measurable difference in accuracy";
   const double points = 100 * (own.mean() - other.mean());
-  return absl::StrFormat(", and is %s accurate by %.2f percentage points", points > 0 ? "more" : "less",
-                         std::abs(points));
+  return absl::StrFormat("%s %.2f percentage points %s accurate", choice_is, std::abs(points),
+                         points > 0 ? "more" : "less");
 }
 
-// The measured part of a worker's time that explains most of the difference between the two training times,
-// if one does.
-std::string ReasonText(const ReportVariant& choice, const ReportVariant& rival) {
-  constexpr double kMain = 0.5;  // Least share of the difference that counts as the main reason.
-  if (choice.step_seconds().count() == 0 || rival.step_seconds().count() == 0) return "";
-  struct Part {
-    double seconds;
-    const char* before;
-    const char* after;
-  };
-  const std::array<Part, 3> parts = {{
-      {rival.exchange_seconds().mean() - choice.exchange_seconds().mean(), "wait ",
-       " s less for the exchange of gradients and parameters"},
-      {rival.compute_seconds().mean() - choice.compute_seconds().mean(), "compute for ", " s less"},
-      {rival.data_seconds().mean() - choice.data_seconds().mean(), "wait ", " s less for data"},
-  }};
-  const Part& largest = *std::max_element(parts.begin(), parts.end(),
-                                          [](const Part& a, const Part& b) { return a.seconds < b.seconds; });
-  if (largest.seconds < kMain * (rival.seconds().mean() - choice.seconds().mean())) return "";
-  return absl::StrFormat(", mainly because its workers %s%.2g%s", largest.before, largest.seconds,
-                         largest.after);
+// The interval of a difference that AccuracyText states.
+std::string AccuracyInterval(const ReportVariant& choice, const ReportVariant& rival, Accuracy accuracy) {
+  if (accuracy == nullptr) return "";
+  const ReportValue& own = (choice.*accuracy)();
+  const ReportValue& other = (rival.*accuracy)();
+  if (!Shown(own, other)) return "";
+  return own.mean() > other.mean() ? absl::StrCat(" and ", PointsInterval(own, other), " more accurate")
+                                   : absl::StrCat(" and ", PointsInterval(other, own), " less accurate");
 }
 
 // Names the first of `eligible` and, if it has one worker, the first with several; `all` are in the order of
@@ -83,53 +83,75 @@ std::string NameAfter(const std::string& before, const ReportVariant& variant) {
   return absl::StrContains(before, introduced) ? NameInText(variant) : introduced;
 }
 
-std::string Undecided(const Ranking& variants) {
+Headline Undecided(const Ranking& variants) {
   const ReportVariant& first = *variants[0];
   const ReportVariant& rival = *RivalOf(variants, first);
-  return absl::StrCat(
-      "Not decided, because single runs cannot tell a difference from chance: ", IntroducedName(first),
-      " trained in ", SecondsText(first.seconds()), ", ", IntroducedName(rival), " in ",
-      SecondsText(rival.seconds()), "; repeat with --repeats=3 or more.");
+  return {
+      absl::StrCat("Not decided yet: ", IntroducedName(first), " trained in ", SecondsText(first.seconds()),
+                   ", ", IntroducedName(rival), " in ", SecondsText(rival.seconds()),
+                   ", and a single run cannot tell a difference from chance."),
+      "Not known from single runs: repeat with --repeats=3 or more."};
 }
 
 // Names both variants of an answer, neither of which is shown to be better. `claim`: "to be faster".
-std::string NeitherText(const Answer& answer, const std::string& claim, const Ratio& ratio,
-                        const std::string& evidence, const std::string& accuracy) {
-  return absl::StrFormat(
-      "Train with %s or %s: neither is shown %s (%s takes %.2f times as long, %s)%s; more runs (--repeats) "
-      "may tell them "
-      "apart.",
-      IntroducedName(*answer.choice), IntroducedName(*answer.rival), claim, NameInText(*answer.rival),
-      ratio.value, evidence, accuracy);
+Headline Neither(const Answer& answer, const std::string& claim, const Ratio& ratio, const std::string& runs,
+                 const std::string& accuracy) {
+  return {absl::StrCat("Train with ", IntroducedName(*answer.choice), " or ", IntroducedName(*answer.rival),
+                       ": neither is shown ", claim, accuracy, "."),
+          absl::StrCat(NameInText(*answer.rival), " takes ", TimesInterval(ratio), " as long as ",
+                       NameInText(*answer.choice), ", with 95 % confidence", runs,
+                       "; more runs (--repeats) may tell them apart.")};
 }
 
-// The sentence for a target accuracy that the user gave.
-std::string TargetHeadline(const proto::Report& report) {
+// The headline for a target accuracy that the user gave.
+Headline TargetHeadline(const proto::Report& report) {
   const std::string what = TargetText(report.target());
   const Answer answer = AnswerOf(report);
-  if (answer.choice == nullptr)
-    return absl::StrCat("Not decided: no variant reached ", what, " in all of its runs.");
+  if (answer.choice == nullptr) {
+    return {absl::StrCat("Not decided: no variant reached ", what, " in all of its runs."), ""};
+  }
   const ReportVariant& choice = *answer.choice;
   const ReportValue& seconds = choice.to_target().seconds();
   const std::string named = ChoiceText(Eligible(report), Repeated(report));
   if (answer.rival == nullptr) {
-    return absl::StrCat("Train with ", named, ": only ", NameInText(choice), " reached ", what,
-                        " in all of its runs, in ", SecondsText(seconds), ".");
+    return {absl::StrCat("Train with ", named, ": only ", NameInText(choice), " reached ", what,
+                         " in all of its runs, in ", SecondsText(seconds), "."),
+            ""};
   }
   const ReportValue& others = answer.rival->to_target().seconds();
   const Ratio ratio = RatioOf(others, seconds);
-  const std::string evidence = EvidenceText(ratio, seconds, others);
-  if (DifferenceOf(seconds, others) != Difference::kShown) {
-    return NeitherText(answer, absl::StrCat("to reach ", what, " sooner"), ratio, evidence, "");
+  const std::string runs = RunsText(seconds, others);
+  if (!Shown(seconds, others)) {
+    return Neither(answer, absl::StrCat("to reach ", what, " sooner"), ratio, runs, "");
   }
-  return absl::StrFormat("Train with %s: %s reaches %s in %s, %.2f times (%s) as soon as %s.", named,
-                         NameInText(choice), what, SecondsText(seconds), ratio.value, evidence,
-                         NameAfter(named, *answer.rival));
+  return {absl::StrFormat("Train with %s: %s reaches %s in %s, and %s takes %.2f times as long.", named,
+                          NameInText(choice), what, SecondsText(seconds), NameAfter(named, *answer.rival),
+                          ratio.value),
+          absl::StrCat(NameInText(*answer.rival), " takes ", TimesInterval(ratio),
+                       " as long, with 95 % confidence", runs, ".")};
+}
+
+// The choice is slower than its rival, but more accurate.
+Headline SlowerChoice(const Answer& answer, const ReportVariant& most, Accuracy accuracy,
+                      const std::string& named) {
+  const ReportVariant& rival = *answer.rival;
+  const Ratio ratio = RatioOf(answer.choice->seconds(), rival.seconds());
+  const double points = 100 * ((most.*accuracy)().mean() - (rival.*accuracy)().mean());
+  const bool shown = Shown(answer.choice->seconds(), rival.seconds());
+  return {absl::StrFormat(
+              "Train with %s: %s trains %.2f times as fast, but is %.2f percentage points less accurate than "
+              "%s.",
+              named, NameAfter(named, rival), ratio.value, points, NameInText(most)),
+          absl::StrCat(NameInText(rival), " trains ", TimesInterval(ratio), " as fast as ",
+                       NameInText(*answer.choice), shown ? "," : ", so perhaps not faster at all,",
+                       " and is ", PointsInterval((most.*accuracy)(), (rival.*accuracy)()),
+                       " less accurate than ", NameInText(most), ", with 95 % confidence",
+                       RunsText(answer.choice->seconds(), rival.seconds()), ".")};
 }
 
 }  // namespace
 
-std::string Headline(const proto::Report& report) {
+Headline HeadlineOf(const proto::Report& report) {
   const Ranking variants = Repeated(report);
   if (variants.size() < 2) return Undecided(BySpeed(report));
   if (report.target().given()) return TargetHeadline(report);
@@ -137,29 +159,26 @@ std::string Headline(const proto::Report& report) {
   const ReportVariant& choice = *answer.choice;
   const ReportVariant& rival = *answer.rival;
   const Accuracy accuracy = AccuracyOf(variants);
+  const std::string runs = RunsText(choice.seconds(), rival.seconds());
+  const bool shown = Shown(choice.seconds(), rival.seconds());
   const bool slower = choice.seconds().mean() > rival.seconds().mean();
-  const Ratio ratio =
-      slower ? RatioOf(choice.seconds(), rival.seconds()) : RatioOf(rival.seconds(), choice.seconds());
-  std::string evidence = EvidenceText(ratio, choice.seconds(), rival.seconds());
-  const bool shown = DifferenceOf(choice.seconds(), rival.seconds()) == Difference::kShown;
   if (!shown && answer.level) {
-    return NeitherText(answer, "to be faster", ratio, evidence, AccuracyText(choice, rival, accuracy));
+    return Neither(answer, "to be faster", RatioOf(rival.seconds(), choice.seconds()), runs,
+                   AccuracyText(choice, rival, accuracy, absl::StrCat(", but ", NameInText(choice), " is")));
   }
-  if (!shown) evidence += ", so perhaps not faster at all";
   const std::string named = ChoiceText(Eligible(report), variants);
   if (slower) {
     // The accuracy is known, because a faster variant that is not chosen is shown to be less accurate than
     // another.
-    const ReportVariant& most = MostAccurateOf(variants, accuracy);
-    return absl::StrFormat(
-        "Train with %s: %s is %.2f times (%s) as fast, but %.2f percentage points less accurate than "
-        "%s.",
-        named, NameAfter(named, rival), ratio.value, evidence,
-        100 * ((most.*accuracy)().mean() - (rival.*accuracy)().mean()), NameInText(most));
+    return SlowerChoice(answer, MostAccurateOf(variants, accuracy), accuracy, named);
   }
-  return absl::StrFormat("Train with %s: %s is %.2f times (%s) as fast as %s%s%s.", named, NameInText(choice),
-                         ratio.value, evidence, NameAfter(named, rival),
-                         AccuracyText(choice, rival, accuracy), shown ? ReasonText(choice, rival) : "");
+  const Ratio ratio = RatioOf(rival.seconds(), choice.seconds());
+  return {absl::StrFormat("Train with %s: %s trains %.2f times as fast as %s%s.", named, NameInText(choice),
+                          ratio.value, NameAfter(named, rival),
+                          AccuracyText(choice, rival, accuracy, ", and is")),
+          absl::StrCat(NameInText(choice), " trains ", TimesInterval(ratio), " as fast",
+                       shown ? "" : ", so perhaps not faster at all,",
+                       AccuracyInterval(choice, rival, accuracy), ", with 95 % confidence", runs, ".")};
 }
 
 }  // namespace tethys

@@ -1,5 +1,5 @@
-// The answer of a comparison in one sentence that a reader can repeat: which variant to train with, how
-// surely, and why. verdict.h puts it first. Pure; any thread.
+// The answer of a comparison for a reader who reads nothing else: which variant to train with, and how sure
+// that is. reason.h says why, verdict.h has all sentences. Pure; any thread.
 #ifndef TETHYS_DEPLOY_REPORT_HEADLINE_H_
 #define TETHYS_DEPLOY_REPORT_HEADLINE_H_
 
@@ -9,9 +9,13 @@
 
 namespace tethys {
 
-// `report` must have at least two variants that succeeded. Those that ran only once are left
-// out; if fewer than two remain, nothing is recommended, and the sentence says what to do.
-std::string Headline(const proto::Report& report);
+struct Headline {
+  std::string answer;  // One sentence that can be repeated: the variant to train with, or why none is named.
+  std::string how_sure;  // A sentence: the intervals of the answer's figures and the number of runs.
+};
+
+// For a report with at least two successful variants.
+Headline HeadlineOf(const proto::Report& report);
 
 }  // namespace tethys
 

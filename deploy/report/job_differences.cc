@@ -5,11 +5,12 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 #include <utility>
 
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "deploy/report/strategy_words.h"
 #include "runtime/job/job.h"
 
 namespace tethys {
@@ -162,29 +163,13 @@ class Comparer {
   std::vector<proto::JobDifference> found_;
 };
 
-std::string StrategyText(const proto::Job& job) {
-  std::string name = StrategyName(job);
-  std::replace(name.begin(), name.end(), '_', ' ');
-  return absl::StartsWith(name, "ps ") ? absl::StrCat("PS", name.substr(2)) : name;
-}
-
-std::string CountedText(int64_t count, const char* what) {
-  return absl::StrCat(count, " ", what, count == 1 ? "" : "s");
+std::string ShapeText(const proto::Job& job) {
+  return ShapeWords(StrategyName(job), job.workers(), ServerCount(job));
 }
 
 // The last part of a field's path with its value, for a name: "learning_rate 0.1".
 std::string ShortValue(const std::string& field, const std::string& value) {
   return absl::StrCat(field.substr(field.rfind('.') + 1), " ", value.empty() ? kAbsent : value);
-}
-
-// Appends text(job) to the names of the jobs whose indices are `alike`, unless this text is the same for all
-// of them.
-template <typename Text>
-void AddWhereUnlike(absl::Span<const proto::Job> jobs, const std::vector<size_t>& alike, Text text,
-                    std::vector<std::string>& names) {
-  const std::string first = text(jobs[alike[0]]);
-  if (std::all_of(alike.begin(), alike.end(), [&](size_t i) { return text(jobs[i]) == first; })) return;
-  for (const size_t i : alike) absl::StrAppend(&names[i], ", ", text(jobs[i]));
 }
 
 }  // namespace
@@ -217,7 +202,7 @@ std::string DifferencesText(absl::Span<const proto::JobDifference> differences,
     for (const auto& [value, of] : groups) {
       const bool last = parts.size() + 1 == groups.size();
       parts.push_back(
-          absl::StrCat(value, " in ", last && others ? "all others" : absl::StrJoin(of, " and ")));
+          absl::StrCat(value, " for ", last && others ? "all others" : absl::StrJoin(of, " and ")));
     }
     texts.push_back(absl::StrCat(difference.field(), ": ", absl::StrJoin(parts, ", ")));
   }
@@ -226,19 +211,22 @@ std::string DifferencesText(absl::Span<const proto::JobDifference> differences,
 
 std::vector<std::string> ShortNames(absl::Span<const proto::Job> jobs) {
   std::vector<std::string> names;
-  std::map<std::string, std::vector<size_t>> by_strategy;
+  std::map<std::string, std::vector<size_t>> by_shape;
   for (const proto::Job& job : jobs) {
-    by_strategy[StrategyText(job)].push_back(names.size());
-    names.push_back(StrategyText(job));
+    by_shape[ShapeText(job)].push_back(names.size());
+    names.push_back(ShapeText(job));
   }
-  for (const auto& [strategy, alike] : by_strategy) {
-    const auto add = [&, &alike = alike](auto text) { AddWhereUnlike(jobs, alike, text, names); };
-    add([](const proto::Job& job) { return CountedText(job.workers(), "worker"); });
-    add([](const proto::Job& job) { return CountedText(ServerCount(job), "server"); });
-    add([](const proto::Job& job) { return absl::StrCat("batch ", GlobalBatch(job)); });
-    std::vector<proto::Job> of_strategy;
-    for (const size_t i : alike) of_strategy.push_back(jobs[i]);
-    for (const proto::JobDifference& difference : JobDifferences(of_strategy)) {
+  for (const auto& [shape, alike] : by_shape) {
+    std::vector<proto::Job> of_shape;
+    std::set<int64_t> batches;
+    for (const size_t i : alike) {
+      of_shape.push_back(jobs[i]);
+      batches.insert(GlobalBatch(jobs[i]));
+    }
+    if (batches.size() > 1) {
+      for (const size_t i : alike) absl::StrAppend(&names[i], ", batch ", GlobalBatch(jobs[i]));
+    }
+    for (const proto::JobDifference& difference : JobDifferences(of_shape)) {
       if (difference.in_name()) continue;
       for (size_t i = 0; i < alike.size(); ++i) {
         absl::StrAppend(&names[alike[i]], ", ",

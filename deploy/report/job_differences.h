@@ -16,13 +16,14 @@ namespace tethys {
 // choice itself is a difference of the oneof. Empty for fewer than two jobs.
 std::vector<proto::JobDifference> JobDifferences(absl::Span<const proto::Job> jobs);
 
-// The differences that the jobs' names do not show, joined by "; ": "optimizer.learning_rate: 0.1 in PS
-// async, 0.05 in all others". `names`: one per job. Empty if there are no such differences.
+// The differences that the jobs' names do not show, joined by "; ": "optimizer.learning_rate: 0.1 for B,
+// 0.05 for all others". `names`: one per job. Empty if there are no such differences.
 std::string DifferencesText(absl::Span<const proto::JobDifference> differences,
                             absl::Span<const std::string> names);
 
-// A name per job, such as "mirrored" or "PS async, batch 384": its strategy and every field in which jobs of
-// this strategy differ. Jobs without a difference share a name.
+// A name per job, such as "3 mirrored workers" or "3 mirrored workers, batch 384": its strategy and processes
+// and, if that is not distinct, every field in which jobs with this strategy and these processes differ. Jobs
+// without a difference share a name.
 std::vector<std::string> ShortNames(absl::Span<const proto::Job> jobs);
 
 }  // namespace tethys

@@ -18,6 +18,7 @@ function add(parent, tag, text, cls) {
   parent.appendChild(node);
   return node;
 }
+const intervalNote = "x ± y means between x − y and x + y, with 95 % confidence.";
 const axis = (title, more = {}) => Object.assign({title: {display: true, text: title}}, more);
 // A plot with a caption above it. Its legend is below it, unless the options say otherwise.
 function figure(parent, caption, config, height) {

@@ -48,7 +48,7 @@ void AppendMeasurements(const proto::Report& report, std::string& text) {
                   [](const proto::ReportVariant& variant) { return variant.test_mean_iou().count() > 0; });
   absl::StrAppend(
       &text,
-      "| variant | runs | training, s | test accuracy, % | samples/s | exposed exchange, % | KiB per "
+      "| variant | runs | training, s | test accuracy, % | samples/s | waiting for the exchange, % | KiB per "
       "step | through | cost of a run | cost of an epoch |",
       mean_iou ? " test mean IoU, % |" : "", "\n|---|--:|--:|--:|--:|--:|--:|---|--:|--:|",
       mean_iou ? "--:|" : "", "\n");
@@ -123,6 +123,8 @@ std::string ReportHtml(const proto::Report& report) { return FillPage(Page(), re
 std::string ReportMarkdown(const proto::Report& report) {
   std::string text = absl::StrCat("# ", CellText(report.title()), "\n\n", report.made(), "\n\n");
   if (report.verdict_size() > 0) absl::StrAppend(&text, "**", CellText(report.verdict(0)), "**\n\n");
+  if (!report.how_sure().empty()) absl::StrAppend(&text, "How sure: ", CellText(report.how_sure()), "\n\n");
+  if (!report.reason().empty()) absl::StrAppend(&text, "Why: ", CellText(report.reason()), "\n\n");
   if (report.caution_size() > 0) {
     absl::StrAppend(&text, "Keep in mind: ", CellText(absl::StrJoin(report.caution(), "; ")), ".\n\n");
   }

@@ -16,10 +16,12 @@
 #include "deploy/report/cautions.h"
 #include "deploy/report/comparison.h"
 #include "deploy/report/explanation.h"
+#include "deploy/report/headline.h"
 #include "deploy/report/job_differences.h"
 #include "deploy/report/medium.h"
 #include "deploy/report/prediction_sentence.h"
 #include "deploy/report/ranking.h"
+#include "deploy/report/reason.h"
 #include "deploy/report/setup_text.h"
 #include "deploy/report/time_to_accuracy.h"
 #include "deploy/report/variant_name.h"
@@ -408,6 +410,10 @@ absl::StatusOr<proto::Report> CollectReport(const std::string& path, absl::optio
                                                    directories.size(), " variants, ", runs.size(), " runs"));
   report.set_made(absl::StrCat("Made on ", Today(), program.empty() ? "" : " by ", program));
   for (std::string& sentence : Verdict(report)) report.add_verdict(std::move(sentence));
+  if (BySpeed(report).size() > 1) {
+    report.set_how_sure(HeadlineOf(report).how_sure);
+    report.set_reason(Reason(report));
+  }
   for (std::string& sentence : Explanation(report)) report.add_why(std::move(sentence));
   if (std::string sentence = PredictionSentence(report); !sentence.empty()) {
     report.add_why(std::move(sentence));

@@ -42,6 +42,11 @@ double HalfInterval(const ReportValue& a, const ReportValue& b) {
          (5 * std::pow(kNormal, 5) + 16 * std::pow(kNormal, 3) + 3 * kNormal) / (96.0 * freedom * freedom);
 }
 
+double HalfOfDifference(const ReportValue& a, const ReportValue& b) {
+  if (std::min(a.count(), b.count()) < 2) return -1;
+  return HalfInterval(a, b) * std::hypot(StandardError(a), StandardError(b));
+}
+
 bool EqualWithinNoise(const ReportValue& a, const ReportValue& b) {
   const bool a_less = a.mean() < b.mean();
   const Ratio ratio = a_less ? RatioOf(b, a) : RatioOf(a, b);

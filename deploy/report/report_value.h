@@ -28,6 +28,9 @@ Ratio RatioOf(const proto::ReportValue& numerator, const proto::ReportValue& den
 // error: Student's t with the smaller of the two counts minus one as degrees of freedom.
 double HalfInterval(const proto::ReportValue& a, const proto::ReportValue& b);
 
+// Half of the 95 % interval of a.mean - b.mean; negative (unknown) if one of the means is over a single run.
+double HalfOfDifference(const proto::ReportValue& a, const proto::ReportValue& b);
+
 // Whether 1 lies within the 95 % confidence interval of the means' quotient. False if no error is known.
 bool EqualWithinNoise(const proto::ReportValue& a, const proto::ReportValue& b);
 
@@ -38,6 +41,9 @@ enum class Difference {
   kShown,
 };
 Difference DifferenceOf(const proto::ReportValue& a, const proto::ReportValue& b);
+
+// Explains MeanText below tables.
+inline constexpr char kIntervalNote[] = "x ± y means between x - y and x + y, with 95 % confidence.";
 
 // "13.70 ± 0.15": scaled, and rounded to the second significant digit of HalfWidth, if that is known.
 std::string MeanText(const proto::ReportValue& value, double scale = 1);

@@ -42,7 +42,7 @@ std::string AccuracySentence(const ReportVariant& best, const ReportVariant& riv
     return absl::StrCat("Test accuracy, in the same order: ", both, " (one run: no uncertainty known).");
   }
   const double points = 100 * (a.mean() - b.mean());
-  const double noise = 100 * HalfInterval(a, b) * std::hypot(StandardError(a), StandardError(b));
+  const double noise = 100 * HalfOfDifference(a, b);
   if (std::abs(points) <= noise) {
     return absl::StrFormat(
         "Test accuracy, in the same order, is equal within noise: %s, difference %.2f ± %.2f points; "
@@ -314,8 +314,9 @@ std::vector<std::string> Reservations(const Ranking& variants) {
   std::vector<std::string> sentences;
   const bool single = std::any_of(variants.begin(), variants.end(),
                                   [](const ReportVariant* variant) { return variant->runs() < 2; });
-  sentences.push_back(single ? "The uncertainty of a single run is not known."
-                             : "Here ± is half of a 95 % confidence interval; noise is what lies within it.");
+  sentences.push_back(single
+                          ? "The uncertainty of a single run is not known."
+                          : absl::StrCat("Here ", kIntervalNote, " Noise: differences that may be chance."));
   std::set<int64_t> batches;
   for (const ReportVariant* variant : variants) batches.insert(variant->global_batch());
   if (batches.size() > 1) {
@@ -344,7 +345,7 @@ std::vector<std::string> Verdict(const proto::Report& report) {
     if (!sentence.empty()) sentences.push_back(std::move(sentence));
   };
   const ReportVariant* rival = RivalOf(variants, *variants[0]);
-  if (rival != nullptr) add(Headline(report));
+  if (rival != nullptr) add(HeadlineOf(report).answer);
   add(SpeedSentence(variants));
   if (rival != nullptr) {
     add(AccuracySentence(*variants[0], *rival));

@@ -75,7 +75,7 @@ constexpr Measure kMeasures[] = {
      [](const Summary& s) { return Positive(UseOfComputers(s).memory_bytes); }},
     {"job_memory_bytes", "memory of the job's processes, GB", 1e-9, true, JobMemory},
     {"network_bytes_per_second", "received by all machines, MB/s", 1e-6, true, NetworkIn},
-    {"exposed_share", "exposed exchange, %", 100, false,
+    {"exposed_share", "waiting for the exchange, %", 100, false,
      [](const Summary& s) {
        return s.has_communication() ? Value(s.communication().exposed_share()) : absl::nullopt;
      }},

@@ -7,6 +7,7 @@
 #include "absl/strings/str_replace.h"
 #include "absl/strings/string_view.h"
 #include "deploy/report/page_parts.h"
+#include "deploy/report/report_value.h"
 #include "deploy/study/study_results.h"
 
 // The page, embedded in the program (study_assets.cc).
@@ -38,7 +39,7 @@ std::string LatexText(const std::string& text) {
 // Four significant digits, without an exponent for common sizes.
 std::string Digits(double value) { return absl::StrFormat("%.4g", value); }
 
-// "12.3 ± 0.4": ± is half of the 95 % interval.
+// "12.3 ± 0.4" (kIntervalNote).
 std::string ValueText(const proto::StudyCellValue& value, double scale, const char* plus_minus) {
   if (value.count() == 0) return "–";
   std::string text = Digits(value.mean() * scale);
@@ -181,7 +182,7 @@ std::string StudyMarkdown(const proto::StudyReport& report) {
     for (const Column& column : columns) row.push_back(ColumnCell(report, cell, column, "±"));
     rows.push_back(std::move(row));
   }
-  absl::StrAppend(&text, "\n## Results\n\nMeans over runs, ± half of their 95 % interval.\n\n",
+  absl::StrAppend(&text, "\n## Results\n\nMeans over runs. ", kIntervalNote, "\n\n",
                   MarkdownTable(header, rows), EffectsText(report), TmiText(report));
   if (report.remark_size() > 0) text += "\n## Remarks\n\n";
   for (const std::string& remark : report.remark()) absl::StrAppend(&text, "- ", MarkdownText(remark), "\n");

@@ -98,11 +98,37 @@ class ReportPageTest(unittest.TestCase):
     def test_first_screen_of_comparison_has_answer_picture_and_table(self):
         self.compare("--repeats=2")
         page = self.opened("runs/report.html")
-        self.assertRegex(page, r'<div class="verdict" id="verdict"><p>Train with [ABC] \((local|mirrored|PS async)\)')
+        self.assertRegex(page, r'<div class="verdict" id="verdict"><p>Train with [ABC] \((one worker alone|2 )')
+        self.assertRegex(page, r"<p><b>How sure: </b>[ABC] (trains|takes) between [\d.]+ and [\d.]+ times as (fast|long).*from 2 runs of each")
+        self.assertRegex(page, r"<p><b>Why: </b>(The|A) worker of [ABC] computes for \d+&nbsp;% of its training time")
+        for name in ("one worker alone", "2 mirrored workers", "2 asynchronous workers with 1 parameter server"):
+            self.assertRegex(page, f"<div>{name}<")
+        self.assertIn("<th class=\"more\">global batch</th>", page)
+        self.assertRegex(page, r"x ± y means between x − y and x \+ y, with 95 % confidence\. 2 runs of each\.")
         self.assertEqual(sorted(re.findall(r'class="chip"[^>]*>(\w+)<', page)), ["A", "B", "C"])
         self.assertEqual(page.count("<canvas"), 1, "only the picture is drawn before a section is opened")
         self.assertEqual(page.count(">recommended<"), 1)
         self.assertNotIn("<details open", page)
+
+    def test_comparison_of_any_size_fits_screen_and_telephone(self):
+        self.compare("--repeats=2")
+        path = os.path.join(self.folder, "runs", "report.html")
+        with open(path, encoding="utf-8") as file:
+            page = file.read()
+        begin = page.index('id="data">') + len('id="data">')
+        end = page.index("</script>", begin)
+        report = json.loads(page[begin:end])
+        for count, rows in ((2, 2), (6, 6), (24, 8)):
+            some = [dict(report["variant"][i % 3], label=chr(ord("A") + i)) for i in range(count)]
+            many = dict(report, variant=some, choice="A", difference=[])
+            name = f"{count}.html"
+            self.write(name, page[:begin] + json.dumps(many).replace("</", "<\\/") + page[end:])
+            shown = self.opened(name)
+            self.assertEqual(shown.count('class="chip"'), count)
+            table = shown[:shown.index("</table>")]
+            self.assertIn(table.count('class="chip"'), (rows, rows + 1), "the recommended variant is always shown")
+            for width, frame in zip(self.widths(name, 390, 1280), (390, 1280)):
+                self.assertLessEqual(width, frame, f"{count} variants")
 
     def test_all_sections_of_comparison_can_be_opened(self):
         self.compare("--repeats=2")
@@ -115,7 +141,7 @@ class ReportPageTest(unittest.TestCase):
     def test_comparison_without_accuracy_shows_times(self):
         self.compare("--set=data.validation_samples=0", "--set=evaluate_each_epoch=false")
         page = self.opened("runs/report.html", "#all")
-        self.assertIn("Not decided, because single runs cannot tell a difference", page)
+        self.assertIn("Not decided yet: ", page)
         self.assertIn("<figcaption>Training time", page)
 
     def test_report_of_single_run_has_curve_and_results(self):

@@ -253,8 +253,8 @@ class CompareTest(unittest.TestCase):
         self.assertIn("left out: mirrored with 1 worker: that is local training", output)
         self.assertIn("Speed-up: samples per second over those of A (job-local)", output)
         self.assertTrue(os.path.exists(os.path.join(directory, "job-mirrored-2-r2")))
-        self.assertRegex(output, r"\nVerdict\n\n  Train with [AB] \((local|mirrored)\)")
-        self.assertIn("A: local; B: mirrored", output, "the legend of the letters")
+        self.assertRegex(output, r"\nVerdict\n\n  Train with [AB] \((one worker alone|2 mirrored workers)\)")
+        self.assertIn("A: one worker alone; B: 2 mirrored workers.", output, "the legend of the letters")
         with open(os.path.join(directory, "comparison.csv"), encoding="utf-8") as file:
             letters = [(row["variant"], row["strategy"]) for row in csv.DictReader(file) if row["kind"] == "mean"]
         self.assertEqual(letters, [("A", "local"), ("B", "mirrored")])

@@ -62,7 +62,7 @@ TEST(ComparisonTableTest, ShowsMeanAndIntervalPerVariant) {
             "TCP    0.00  global\n"
             "B  ps_async  ps_async        6        2     768  85.5 ± 6.4   21 ± 13    2,577     25.0  795 "
             "TCP    1.00  push\n"
-            "± is half of the 95 % interval of the mean over runs.\n");
+            "Means over runs. x ± y means between x - y and x + y, with 95 % confidence.\n");
 }
 
 TEST(ComparisonTableTest, BytesThroughMemory_AreMarkedUnlikeThoseThroughTcp) {

@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "deploy/report/strategy_words.h"
 
 namespace tethys {
 namespace {
@@ -82,22 +83,33 @@ TEST(JobDifferencesTest, ListsAndMissingFieldsAreCompared) {
 TEST(DifferencesTextTest, ListsDifferencesThatNamesDoNotShow) {
   const std::vector<proto::Job> jobs = {Job(kMirrored), Job(kSynchronous), Job(kAsynchronous)};
   EXPECT_EQ(DifferencesText(JobDifferences(jobs), ShortNames(jobs)),
-            "optimizer.sgd.momentum: 0 in PS async, 0.9 in all others; optimizer.learning_rate: 0.1 in PS "
-            "async, 0.05 "
-            "in all others");
+            "optimizer.sgd.momentum: 0 for 3 asynchronous workers with 2 parameter servers, 0.9 for all "
+            "others; optimizer.learning_rate: 0.1 for 3 asynchronous workers with 2 parameter servers, 0.05 "
+            "for all others");
   EXPECT_EQ(DifferencesText(JobDifferences({jobs[0], jobs[1]}), ShortNames({jobs[0], jobs[1]})), "");
 }
 
-TEST(ShortNamesTest, NamesHaveEveryFieldThatDiffers) {
-  proto::Job larger = Job(kMirrored), slower = Job(kMirrored);
+TEST(ShortNamesTest, NamesHaveFieldsThatMakeThemDistinct) {
+  proto::Job fewer = Job(kMirrored), larger = Job(kMirrored), slower = Job(kMirrored);
+  fewer.set_workers(2);
   larger.set_batch_size_per_worker(128);
-  larger.set_workers(1);
   slower.mutable_optimizer()->set_learning_rate(0.01);
-  EXPECT_THAT(ShortNames({Job(kMirrored), Job(kAsynchronous)}), ElementsAre("mirrored", "PS async"));
+  EXPECT_THAT(ShortNames({Job(kMirrored), Job(kAsynchronous)}),
+              ElementsAre("3 mirrored workers", "3 asynchronous workers with 2 parameter servers"));
+  EXPECT_THAT(ShortNames({Job(kMirrored), fewer}), ElementsAre("3 mirrored workers", "2 mirrored workers"));
   EXPECT_THAT(ShortNames({Job(kMirrored), larger}),
-              ElementsAre("mirrored, 3 workers, batch 192", "mirrored, 1 worker, batch 128"));
-  EXPECT_THAT(ShortNames({Job(kMirrored), slower}),
-              ElementsAre("mirrored, learning_rate 0.05", "mirrored, learning_rate 0.01"));
+              ElementsAre("3 mirrored workers, batch 192", "3 mirrored workers, batch 384"));
+  EXPECT_THAT(ShortNames({Job(kMirrored), slower}), ElementsAre("3 mirrored workers, learning_rate 0.05",
+                                                                "3 mirrored workers, learning_rate 0.01"));
+}
+
+TEST(ShapeWordsTest, NamesStrategyAndProcessesInPlainWords) {
+  EXPECT_EQ(ShapeWords("local", 1, 0), "one worker alone");
+  EXPECT_EQ(ShapeWords("mirrored", 1, 0), "1 mirrored worker");
+  EXPECT_EQ(ShapeWords("ps_sync", 3, 2), "3 workers in lock step with 2 parameter servers");
+  EXPECT_EQ(ShapeWords("ps_stale_1", 3, 1), "3 workers at most 1 step apart with 1 parameter server");
+  EXPECT_EQ(ShapeWords("ps_stale_x", 3, 1), "ps_stale_x, 3 workers") << "not a bound";
+  EXPECT_EQ(ShapeWords("unheard", 1, 0), "unheard, 1 worker");
 }
 
 }  // namespace

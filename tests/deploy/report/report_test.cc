@@ -191,7 +191,7 @@ TEST_F(ReportTest, ListsDifferencesBetweenJobs) {
   const proto::Report report = CollectReport(directory_.path()).value();
   ASSERT_EQ(report.difference_size(), 1);
   EXPECT_EQ(report.difference(0).field(), "max_steps");
-  EXPECT_EQ(report.variant(1).short_name(), "mirrored, max_steps 5");
+  EXPECT_EQ(report.variant(1).short_name(), "2 mirrored workers, max_steps 5");
   EXPECT_EQ(report.variant(0).chance_accuracy(), 0.1);
   EXPECT_THAT(ReportMarkdown(report), HasSubstr("| max_steps | none | 5 |"));
   EXPECT_THAT(report.title(), HasSubstr("not made together"));

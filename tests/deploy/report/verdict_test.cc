@@ -219,7 +219,7 @@ TEST_F(VerdictTest, ListsOtherDifferencesBetweenJobs) {
   difference.set_field("optimizer.learning_rate");
   for (const char* value : {"0.05", "0.1"}) difference.add_value(value);
   EXPECT_THAT(Text(), HasSubstr("The jobs differ in more than strategy, processes and batch: "
-                                "optimizer.learning_rate: 0.05 in mirrored, 0.1 in ps_async."));
+                                "optimizer.learning_rate: 0.05 for mirrored, 0.1 for ps_async."));
 }
 
 TEST_F(VerdictTest, WarnsIfOtherProgramsUsedTheCpu) {

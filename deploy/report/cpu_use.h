@@ -1,0 +1,28 @@
+// The CPU load of computers while a variant trained. Pure; any thread.
+#ifndef TETHYS_DEPLOY_REPORT_CPU_USE_H_
+#define TETHYS_DEPLOY_REPORT_CPU_USE_H_
+
+#include <string>
+
+#include "proto/report.pb.h"
+
+namespace tethys {
+
+inline constexpr double kFullCpu = 0.9;  // Mean share of all cores that counts as full.
+
+// The mean load of a computer during training, as shares of all its cores. Several machines of a job may be
+// network namespaces or containers on one computer.
+struct CpuUse {
+  std::string host;
+  int cores = 0;
+  double busy = 0;    // All programs, including polling by waiting processes.
+  double job = 0;     // The job's processes.
+  int computers = 0;  // Computers of the variant whose load is known.
+};
+
+// The load of the busiest computer; `cores` is 0 if no load is known.
+CpuUse BusiestCpu(const proto::ReportVariant& variant);
+
+}  // namespace tethys
+
+#endif  // TETHYS_DEPLOY_REPORT_CPU_USE_H_

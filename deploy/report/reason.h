@@ -1,0 +1,18 @@
+// The reason for the answer of a comparison, in a few sentences for a reader who reads nothing else;
+// explanation.h has all measurements behind it. Pure; any thread.
+#ifndef TETHYS_DEPLOY_REPORT_REASON_H_
+#define TETHYS_DEPLOY_REPORT_REASON_H_
+
+#include <string>
+
+#include "proto/report.pb.h"
+
+namespace tethys {
+
+// Compares the variants that the headline names first (headline.h): the shares of training that their workers
+// compute and wait, what limits each, and which part makes up the difference. Empty if that was not measured.
+std::string Reason(const proto::Report& report);
+
+}  // namespace tethys
+
+#endif  // TETHYS_DEPLOY_REPORT_REASON_H_

@@ -1,0 +1,143 @@
+#include "deploy/report/reason.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "deploy/report/variant_name.h"
+#include "tests/deploy/report/report_values.h"
+
+namespace tethys {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::EndsWith;
+using ::testing::HasSubstr;
+using ::testing::Not;
+using ::testing::StartsWith;
+
+class ReasonTest : public ::testing::Test {
+ protected:
+  // Adds a variant of three runs. `seconds` is a worker's training time; the others are parts of it.
+  proto::ReportVariant& Add(const std::string& strategy, int workers, double seconds, double compute,
+                            double exchange) {
+    proto::ReportVariant& variant = *report_.add_variant();
+    variant.set_label(VariantLetters(report_.variant_size() - 1));
+    variant.set_strategy(strategy);
+    variant.set_workers(workers);
+    variant.set_runs(3);
+    *variant.mutable_seconds() = Value(3, seconds, 0.1);
+    *variant.mutable_step_seconds() = Value(3, compute + exchange, 0.1);
+    *variant.mutable_compute_seconds() = Value(3, compute, 0.1);
+    *variant.mutable_exchange_seconds() = Value(3, exchange, 0.1);
+    *variant.mutable_test_accuracy() = Value(3, 0.87, 0.001);
+    return variant;
+  }
+  // Adds a computer with two cores, `busy` of which were busy.
+  static void AddCpu(double busy, const std::string& host, proto::ReportVariant& variant) {
+    proto::MachineSeries& machine = *variant.add_machine();
+    machine.set_host(host);
+    machine.mutable_training()->set_cpu_percent(100 * busy);
+    proto::ResourceSummary& line = *variant.mutable_summary()->add_resources();
+    line.set_host(host);
+    line.set_cores(2);
+  }
+  std::string Text() const { return Reason(report_); }
+
+  proto::Report report_;
+};
+
+TEST_F(ReasonTest, NamesSharesLimitsAndMainPartOfTheDifference) {
+  Add("ps_sync", 3, 17, 6, 10);
+  Add("mirrored", 3, 10, 7, 2);
+  EXPECT_EQ(
+      Text(),
+      "A worker of B computes for 70 % of its training time and waits 20 % for the exchange of gradients "
+      "and parameters; a worker of A computes for 35 % and waits 59 % for the exchange, so B is limited "
+      "by computing and A by the exchange. The 7 s between them are mainly waiting for the exchange: 8 s "
+      "more with A.");
+}
+
+TEST_F(ReasonTest, LocalTrainingExchangesNothing) {
+  Add("local", 1, 5, 4.8, 0);
+  Add("mirrored", 2, 8, 4.9, 1);
+  EXPECT_THAT(Text(),
+              StartsWith("The worker of A computes for 96 % of its training time and exchanges "
+                         "nothing; a worker of B computes for 61 % and waits 12 % for the exchange of "
+                         "gradients and parameters, so both are limited by computing."));
+  EXPECT_THAT(Text(), EndsWith("None of this makes up most of the 3 s between them."));
+}
+
+TEST_F(ReasonTest, LimitIsNamedOnlyWhereOnePartTakesMostOfTheTime) {
+  Add("mirrored", 2, 10, 7, 2);
+  proto::ReportVariant& ps = Add("ps_sync", 2, 15, 6, 6);
+  EXPECT_THAT(Text(), HasSubstr("40 % for the exchange, so A is limited by computing. The 5 s"));
+  *ps.mutable_data_seconds() = Value(3, 9, 0.1);
+  EXPECT_THAT(Text(), HasSubstr("computes for 40 %, waits 60 % for data and 40 % for the exchange, so A "
+                                "is limited by computing and B by data. The 5 s between them are mainly "
+                                "waiting for data: 9 s more with B."));
+}
+
+TEST_F(ReasonTest, EqualTimesHaveNoDifferenceToExplain) {
+  Add("mirrored", 2, 10, 7, 2);
+  Add("ps_sync", 2, 10.01, 7, 2);
+  EXPECT_THAT(Text(), EndsWith("so both are limited by computing."));
+}
+
+TEST_F(ReasonTest, SingleRunsAreDescribedButNotCompared) {
+  Add("mirrored", 2, 10, 7, 2);
+  Add("ps_sync", 2, 15, 6, 8);
+  for (proto::ReportVariant& variant : *report_.mutable_variant()) variant.mutable_seconds()->set_count(1);
+  EXPECT_THAT(Text(), AllOf(StartsWith("A worker of A computes for 70 %"), Not(HasSubstr("between them"))));
+}
+
+TEST_F(ReasonTest, FullCpuForbidsMoreWorkersOnOneComputer) {
+  proto::ReportVariant& local = Add("local", 1, 5, 4.8, 0);
+  proto::ReportVariant& mirrored = Add("mirrored", 2, 8, 4.9, 1);
+  AddCpu(1.9, "one", local);
+  EXPECT_THAT(Text(), Not(HasSubstr("CPU"))) << "not known for both";
+  AddCpu(1.98, "one", mirrored);
+  EXPECT_THAT(Text(),
+              EndsWith("CPU in use: 95 % of 2 cores with A, 99 % with B, so more workers on it cannot "
+                       "compute faster."));
+  AddCpu(1.0, "two", mirrored);
+  EXPECT_THAT(Text(), EndsWith("CPU in use on the busiest computer: 95 % of 2 cores with A, 99 % with B."));
+  mirrored.mutable_machine()->RemoveLast();
+  local.mutable_machine(0)->mutable_training()->set_cpu_percent(100);
+  EXPECT_THAT(Text(), EndsWith("CPU in use: 50 % of 2 cores with A, 99 % with B."));
+}
+
+TEST_F(ReasonTest, StalenessIsNamedIfAccuracyDiffers) {
+  proto::ReportVariant& ps = Add("ps_async", 2, 8, 7, 0.5);
+  Add("mirrored", 2, 10, 7, 2);
+  *ps.mutable_staleness() = Value(3, 1.9, 0.1);
+  EXPECT_THAT(Text(), Not(HasSubstr("old")));
+  *ps.mutable_test_accuracy() = Value(3, 0.86, 0.001);
+  EXPECT_THAT(Text(),
+              EndsWith("Gradients of A came from parameters that were 1.9 updates old on average, which "
+                       "may be why it is less accurate."));
+}
+
+TEST_F(ReasonTest, TargetIsExplainedByEpochsToIt) {
+  report_.mutable_target()->set_accuracy(0.85);
+  report_.mutable_target()->set_given(true);
+  double epochs = 3;
+  for (const char* strategy : {"mirrored", "ps_sync"}) {
+    proto::TimeToTarget& reached = *Add(strategy, 2, 10, 7, 2).mutable_to_target();
+    reached.set_runs(3);
+    reached.set_reached(3);
+    *reached.mutable_seconds() = Value(3, epochs, 0.1);
+    *reached.mutable_epochs() = Value(3, epochs);
+    epochs += 2;
+  }
+  EXPECT_THAT(Text(), StartsWith("To reach 85 % validation accuracy A needs 3 epochs, B 5. A worker of A"));
+}
+
+TEST_F(ReasonTest, NothingMeasuredGivesNoReason) {
+  EXPECT_EQ(Text(), "");
+  Add("mirrored", 2, 10, 7, 2).clear_step_seconds();
+  Add("ps_sync", 2, 15, 6, 8);
+  EXPECT_EQ(Text(), "");
+}
+
+}  // namespace
+}  // namespace tethys
