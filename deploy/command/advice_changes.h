@@ -1,6 +1,6 @@
-// What would change the answer of `tethys advise`: the rate of links, the speed of computing and the number
-// of hosts from which another strategy would be the best (answer_changes.h). For other numbers of hosts the
-// job file is read again in every shape. Thread-compatible.
+// The rates of links, speeds of computing and numbers of hosts from which another strategy would be the best
+// answer of `tethys advise` (answer_changes.h). For other numbers of hosts the job file is read again in
+// every shape. Thread-compatible.
 #ifndef TETHYS_DEPLOY_COMMAND_ADVICE_CHANGES_H_
 #define TETHYS_DEPLOY_COMMAND_ADVICE_CHANGES_H_
 

@@ -11,17 +11,17 @@
 
 namespace tethys {
 
-// What stands beside the choice.
+// The remarks that are printed with the choice.
 struct AdviceNotes {
-  std::string supposed;                // What --what_if says of the machines; empty: they are there.
-  std::vector<std::string> changes;    // What would change the answer: a sentence each.
+  std::string supposed;                // The machines that --what_if supposes; empty: they exist.
+  std::vector<std::string> changes;    // Sentences on changes to the answer.
   std::vector<std::string> put_aside;  // Errors of candidates that cannot run here: a line each.
   std::string noise;                   // NoiseScaleText of a run; may be empty.
   std::set<std::string> left_out;      // A line each.
 };
 
-// What a run on the job's own data says about the batch, apart from the choice. Empty: it tells nothing
-// (runtime/telemetry/gradient_noise.h).
+// The noise scale of a run on the job's own data, which concerns the batch and not the choice. Empty: it is
+// not known (runtime/telemetry/gradient_noise.h).
 std::string NoiseScaleText(const proto::RunSummary& run);
 
 // A sentence with the choice and its reason, what would change it, a table of the best candidates, times and

@@ -29,7 +29,7 @@ namespace {
 constexpr double kComputerShare = 0.2;  // Of the time, for measuring computers.
 constexpr double kRunShare = 0.5;       // For the steps of brief runs; the rest is their start and end.
 constexpr int kLinkRounds = 3;          // Each host is measured with as many others.
-// Where hosts share processors, links are measured one after the other, so each host with one other.
+// If hosts share processors, links are measured one after the other, so each host with one other.
 constexpr int kSharedRounds = 1;
 
 // The hosts that some shape uses, once each.

@@ -1,4 +1,4 @@
-// What the verbs that run a checkpoint's model over data have in common: `evaluate` and `predict`. Blocks on
+// The common part of the verbs that run a checkpoint's model over data, `evaluate` and `predict`. Blocks on
 // files; thread-compatible.
 #ifndef TETHYS_DEPLOY_COMMAND_CHECKPOINT_USE_H_
 #define TETHYS_DEPLOY_COMMAND_CHECKPOINT_USE_H_

@@ -257,7 +257,8 @@ std::vector<Moved> MirroredTraffic(const proto::JobPlan& plan, const Model& mode
   return moved;
 }
 
-// What batch normalisation over all workers sums in a step: two vectors in forward, one in backward.
+// The sums that batch normalisation makes over all workers in a step: two vectors in forward, one in
+// backward.
 std::string StatisticsNote(const proto::Job& job, const Model& model) {
   if (!job.strategy().mirrored().synchronised_batch_normalisation() || job.workers() < 2) return "";
   int64_t layers = 0, floats = 0;

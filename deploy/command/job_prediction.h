@@ -22,8 +22,8 @@ struct JobPrediction {
   std::string source;  // "calibrated 3 minutes ago; 90 % intervals".
 };
 
-// Where the calibration of this build, of the plan's model and of these machines is kept. NotFound: this user
-// has no home folder.
+// The path of the kept calibration of this build, of the plan's model and of these machines. NotFound: this
+// user has no home folder.
 absl::StatusOr<std::string> KeptCalibrationPath(const proto::JobPlan& plan, const JobMachines& machines,
                                                 bool tls);
 

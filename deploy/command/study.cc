@@ -38,7 +38,7 @@ constexpr char kDescription[] =
     "again what was run in DIR.\n\nThe analysis is in DIR/study.html, study.md, study.tex (a table for the "
     "package booktabs) and study.csv (a line per run). Exit status: as of tethys compare.";
 
-constexpr char kChanges[] = "changes.txt";  // What --set has changed, a line each.
+constexpr char kChanges[] = "changes.txt";  // The changes by --set, a line each.
 
 constexpr int kTextWidth = 100;  // Width of sentences if there is no terminal.
 

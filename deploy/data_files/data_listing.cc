@@ -82,7 +82,7 @@ absl::StatusOr<std::string> ClassesText(const std::vector<Split>& splits, const 
   return text;
 }
 
-// Of the first samples with a single label each.
+// The labels of the first samples, if each has a single one.
 absl::StatusOr<std::string> FirstLabels(const Dataset& dataset) {
   std::string text;
   for (int64_t i = 0; i < std::min(kFirst, dataset.size()); ++i) {

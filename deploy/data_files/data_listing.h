@@ -1,4 +1,4 @@
-// What the splits of a job's data hold, as text. Reads every label. Blocks on reads of files.
+// The contents of the splits of a job's data, as text. Reads every label. Blocks on reads of files.
 #ifndef TETHYS_DEPLOY_DATA_FILES_DATA_LISTING_H_
 #define TETHYS_DEPLOY_DATA_FILES_DATA_LISTING_H_
 

@@ -33,7 +33,7 @@ struct PartToWrite {
 
 class SampleWriter {
  public:
-  // What is not committed is removed.
+  // Removes all that was not committed.
   virtual ~SampleWriter() = default;
   // As SampleSource::Read gives them. Called for every sample of the part, in order. InvalidArgument: the
   // format cannot hold such a label.

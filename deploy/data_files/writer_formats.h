@@ -17,8 +17,8 @@ extern const WriterFormat kTfrecordWriter;
 // An error of a format that cannot hold samples of the part, which names those that can.
 absl::Status CannotHold(const WriterFormat& format, const PartToWrite& part, absl::string_view why);
 
-// Of a format that holds labels below `limit`. (The job may have a label to ignore, which is above its
-// classes.)
+// Checks a label for a format that holds labels below `limit`. (The job may have a label to ignore, which is
+// above its classes.)
 absl::Status CheckLabel(const WriterFormat& format, const PartToWrite& part, int32_t label, int64_t limit);
 
 }  // namespace tethys

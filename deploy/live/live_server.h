@@ -38,7 +38,7 @@ class WatchedRun {
   proto::LiveState state_;
 };
 
-// What a valid or refused request is answered. Nothing here waits.
+// The answers to valid and refused requests. Nothing here waits.
 class LivePages {
  public:
   // `metrics_token`: of callers from other machines; see LiveServerOptions.

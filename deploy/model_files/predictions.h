@@ -13,7 +13,7 @@
 
 namespace tethys {
 
-// What is written of all samples.
+// The number and shape of the predictions of a file.
 struct PredictionShape {
   int64_t samples = 0;
   Shape output = {};                    // Of a sample: [classes], or [height, width, classes].

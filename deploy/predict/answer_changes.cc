@@ -130,7 +130,7 @@ absl::StatusOr<Candidate> BestByModel(const std::vector<Candidate>& candidates,
     corrected.push_back(candidate);
     const auto correction = corrections.find(candidate.strategy);
     const double slower = correction == corrections.end() ? 1 : correction->second;
-    // As if a run had measured it, so that the rate alone is corrected and start-up stays.
+    // The rate counts as measured by a run, so that it alone is corrected and start-up stays.
     corrected.back().measured = {candidate.prediction.samples_per_second().value() / slower};
   }
   if (corrected.empty())

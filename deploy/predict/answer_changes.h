@@ -1,6 +1,6 @@
-// What would change the answer of `tethys advise`: the value of a property of the machines, such as the rate
-// of links, from which another strategy would be the best. The model is asked at doubled and halved values,
-// and by bisection between two that disagree; two changes within one doubling are not seen. Pure; any thread.
+// The value of a property of the machines, such as the rate of links, from which another strategy would be
+// the best answer of `tethys advise`. The model is asked at doubled and halved values, and by bisection
+// between two that disagree; two changes within one doubling are not seen. Pure; any thread.
 #ifndef TETHYS_DEPLOY_PREDICT_ANSWER_CHANGES_H_
 #define TETHYS_DEPLOY_PREDICT_ANSWER_CHANGES_H_
 
@@ -54,8 +54,8 @@ std::string TurnsText(const PropertyTurns& turns, const std::function<std::strin
 
 // ---- the model
 
-// What brief runs say about the predictions of each strategy: the rate of its predicted best over the best
-// measured one. Strategies without a brief run are absent.
+// The correction of the predictions of each strategy by brief runs: the rate of its predicted best over the
+// best measured one. Strategies without a brief run are absent.
 std::map<std::string, double> CorrectionsOf(const std::vector<Candidate>& candidates);
 
 // The best of the synchronous candidates by their corrected predictions alone. FailedPrecondition: there is

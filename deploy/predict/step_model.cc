@@ -97,7 +97,7 @@ void AddBounds(const StepTime& time, proto::Prediction& prediction) {
   }
 }
 
-// Of a worker in the mean, as Communication (summary.proto) counts.
+// The bytes of a worker on average, as Communication (summary.proto) counts.
 void AddBytes(const proto::JobPlan& plan, const Model& model, const JobMachines& machines,
               proto::Prediction& prediction) {
   const int64_t workers = plan.job().workers();

@@ -1,4 +1,4 @@
-// What limits the answer of a report, in short phrases for a reader who reads nothing else; verdict.h has
+// The limits of the answer of a report, in short phrases for a reader who reads nothing else; verdict.h has
 // the sentences with the numbers. Pure; any thread.
 #ifndef TETHYS_DEPLOY_REPORT_CAUTIONS_H_
 #define TETHYS_DEPLOY_REPORT_CAUTIONS_H_

@@ -264,7 +264,7 @@ std::string NoNoiseReason(const ReportVariant& variant) {
   return "GPUs and older builds do not measure it";
 }
 
-// What the noise of gradients says about the batch, by the formula of McCandlish et al. (2018): the steps to
+// A sentence on the batch by the noise of gradients, by the formula of McCandlish et al. (2018): the steps to
 // a given loss are in proportion to 1 + noise scale / batch.
 std::string NoiseText(const Subject& subject) {
   const auto& epochs = subject.variant->summary().gradient_noise();

@@ -1,4 +1,4 @@
-// What pages of one file have in common: their style, the plotting library, and data as JSON. Pages contain
+// The common parts of pages of one file: their style, the plotting library, and data as JSON. Pages contain
 // all of it and open without a network. Pure; any thread.
 #ifndef TETHYS_DEPLOY_REPORT_PAGE_PARTS_H_
 #define TETHYS_DEPLOY_REPORT_PAGE_PARTS_H_

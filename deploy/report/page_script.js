@@ -1,4 +1,4 @@
-// What the scripts of all pages begin with: the data, colours for light and dark, the plots' defaults.
+// The beginning of the scripts of all pages: the data, colours for light and dark, the plots' defaults.
 "use strict";
 const report = JSON.parse(document.getElementById("data").textContent);
 const dark = matchMedia("(prefers-color-scheme: dark)").matches;

@@ -1,4 +1,4 @@
-// What was predicted before the runs of a report, beside what they measured. Pure; any thread.
+// The predictions from before the runs of a report, beside the measurements. Pure; any thread.
 #ifndef TETHYS_DEPLOY_REPORT_PREDICTION_SENTENCE_H_
 #define TETHYS_DEPLOY_REPORT_PREDICTION_SENTENCE_H_
 

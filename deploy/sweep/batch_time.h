@@ -1,4 +1,4 @@
-// What several visits of one batch say together: sweeps and calibrations make a time of them. Pure; any
+// The time of a step from several visits of one batch, for sweeps and calibrations. Pure; any
 // thread.
 #ifndef TETHYS_DEPLOY_SWEEP_BATCH_TIME_H_
 #define TETHYS_DEPLOY_SWEEP_BATCH_TIME_H_
