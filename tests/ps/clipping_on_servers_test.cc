@@ -9,12 +9,9 @@
 
 #include "tests/ps/ps_cluster.h"
 #include "tests/ps/tcp_proxy.h"
-#include "tests/testing/fake_clock.h"
 
 namespace tethys {
 namespace {
-
-using ::testing::HasSubstr;
 
 // With equal gradients of all parameters, whose mean is m, the norm is |m| kOnesNorm.
 const double kOnesNorm = std::sqrt(1033.0);
@@ -176,17 +173,7 @@ TEST(ClippingOnServersTest, NormIsAskedForAgainAfterALostAnswer) {
 
 // The server waits for the gradients of the other worker.
 TEST(ClippingOnServersTest, UnansweredStepNamesServerHostAndStep) {
-  FakeClock clock;
-  PsCluster cluster(ClippedPlan(2, "", 1));
-  ParameterServerStrategyOptions options = cluster.WorkerOptions(0);
-  options.clock = &clock;
-  const auto worker = cluster.Worker(0, options);
-  ASSERT_TRUE(worker->Prepare().ok());
-  ASSERT_TRUE(worker->Push(0, 1).ok());
-  clock.Advance(20 * kSecond);  // The step timeout of TestPlan.
-  const absl::Status status = worker->Finish().status();
-  EXPECT_EQ(status.code(), absl::StatusCode::kDeadlineExceeded);
-  EXPECT_THAT(status.message(), HasSubstr("step 0: no answer within 20 s from server 0 on host-0"));
+  ExpectUnansweredStepNamesServer(ClippedPlan(2, "", 1));
 }
 
 }  // namespace

@@ -10,7 +10,6 @@
 #include <thread>
 
 #include "tests/ps/ps_cluster.h"
-#include "tests/testing/fake_clock.h"
 
 namespace tethys {
 namespace {
@@ -250,17 +249,7 @@ TEST(ParameterServerStrategyTest, AsynchronousWorkersHaveEqualParametersAfterRef
 // ------------------------------------------------------------------------------------------------ errors
 
 TEST(ParameterServerStrategyTest, UnansweredStepNamesServerHostAndStep) {
-  FakeClock clock;
-  PsCluster cluster(TestPlan(2, ""));
-  ParameterServerStrategyOptions options = cluster.WorkerOptions(0);
-  options.clock = &clock;
-  const auto worker = cluster.Worker(0, options);
-  ASSERT_TRUE(worker->Prepare().ok());
-  ASSERT_TRUE(worker->Push(0, 1).ok());
-  clock.Advance(20 * kSecond);  // The step timeout of TestPlan.
-  const absl::Status status = worker->Finish().status();
-  EXPECT_EQ(status.code(), absl::StatusCode::kDeadlineExceeded);
-  EXPECT_THAT(status.message(), HasSubstr("step 0: no answer within 20 s from server 0 on host-0"));
+  ExpectUnansweredStepNamesServer(TestPlan(2, ""));
 }
 
 TEST(ParameterServerStrategyTest, NonFiniteGradientIsFatalAndChangesNothing) {

@@ -2,6 +2,7 @@
 #ifndef TETHYS_TESTS_PS_PS_CLUSTER_H_
 #define TETHYS_TESTS_PS_PS_CLUSTER_H_
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <memory>
@@ -13,6 +14,7 @@
 #include "ps/parameter_server_strategy.h"
 #include "tests/ps/ps_worker.h"
 #include "tests/testing/certificates.h"
+#include "tests/testing/fake_clock.h"
 
 namespace tethys {
 
@@ -81,6 +83,23 @@ class PsCluster {
   std::vector<std::unique_ptr<ParameterServer>> servers_;
   std::vector<ServerAddress> addresses_;
 };
+
+// Makes the first worker of `plan`, one of several, wait for the others' gradients beyond the step timeout of
+// TestPlan.
+inline void ExpectUnansweredStepNamesServer(const proto::JobPlan& plan) {
+  FakeClock clock;
+  PsCluster cluster(plan);
+  ParameterServerStrategyOptions options = cluster.WorkerOptions(0);
+  options.clock = &clock;
+  const auto worker = cluster.Worker(0, options);
+  ASSERT_TRUE(worker->Prepare().ok());
+  ASSERT_TRUE(worker->Push(0, 1).ok());
+  clock.Advance(20 * kSecond);  // The step timeout of TestPlan.
+  const absl::Status status = worker->Finish().status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kDeadlineExceeded);
+  EXPECT_THAT(status.message(),
+              ::testing::HasSubstr("step 0: no answer within 20 s from server 0 on host-0"));
+}
 
 }  // namespace tethys
 
