@@ -343,7 +343,7 @@ Command AdviseCommand() {
            "are not known before a run. Measures a calibration first if none was kept.",
        .argument = "JOB",
        .flags = WithClusterFlags(
-           {{.name = "set", .value = "FIELD=VALUE", .help = "Replaces a field of the job.", .repeated = true},
+           {SetFlag(),
             {.name = "deadline",
              .value = "TIME",
              .help =
@@ -371,12 +371,7 @@ Command AdviseCommand() {
             {.name = "out",
              .value = "FILE",
              .help = "Where to write the job to run. Default: in a new runs/advise-NAME-DATE-TIME."},
-            {.name = "what_if",
-             .value = "NAME=VALUE,...",
-             .help = "Answers for other machines than there are, from the calibration of those, without "
-                     "verifying: "
-                     "hosts=32, kind=NAME, slots=4, cores=8, speed=1.5, link=10gbit, delay=50us, price=0.25.",
-             .repeated = true},
+            WhatIfFlag("Answers without verifying"),
             CudaLibraryPathFlag()}),
        .examples = {"tethys advise examples/fashion_mnist_ps_sync.textproto",
                     "tethys advise examples/fashion_mnist_ps_sync.textproto --probe_epochs=2",

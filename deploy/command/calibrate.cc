@@ -59,7 +59,7 @@ Command CalibrateCommand() {
            "and every run stores its prediction beside what was measured.",
        .argument = "JOB",
        .flags = WithClusterFlags(
-           {{.name = "set", .value = "FIELD=VALUE", .help = "Replaces a field of the job.", .repeated = true},
+           {SetFlag(),
             {.name = "seconds",
              .value = "N",
              .help = "About the time to take; steps that take seconds need more. Default 40."},

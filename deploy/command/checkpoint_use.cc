@@ -27,7 +27,7 @@ std::vector<FlagSpec> CheckpointUseFlags(const std::string& splits) {
            .help = "cpu (the default), or cuda: the first GPU, in the job's precision."},
           CudaLibraryPathFlag(),
           SecretsFlag(),
-          {.name = "set", .value = "FIELD=VALUE", .help = "Replaces a field of the job.", .repeated = true}};
+          SetFlag()};
 }
 
 absl::StatusOr<std::string> JobFileOf(const Flags& flags, const std::string& checkpoint) {

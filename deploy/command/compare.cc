@@ -339,10 +339,7 @@ Command CompareCommand() {
             {.name = "run_dir",
              .value = "DIR",
              .help = "Directory for results. Default: a new runs/compare-DATE-TIME."},
-            {.name = "set",
-             .value = "FIELD=VALUE",
-             .help = "Replaces a field of every job.",
-             .repeated = true}}),
+            SetFlag("Replaces a field of every job.")}),
        .examples =
            {"tethys compare examples/fashion_mnist_mirrored.textproto "
             "examples/fashion_mnist_ps_async.textproto --vary=batch_size_per_worker=64,128 --repeats=3",

@@ -169,10 +169,7 @@ Command DataCommand() {
        .argument = "show|convert JOB",
        .many_arguments = true,
        .flags =
-           {{.name = "set",
-             .value = "FIELD=VALUE",
-             .help = "Replaces a field of the job; may be given several times.",
-             .repeated = true},
+           {SetFlag(),
             SecretsFlag(),
             {.name = "images",
              .value = "DIR",

@@ -56,6 +56,10 @@ std::string FlagText(const FlagSpec& flag) {
 
 }  // namespace
 
+FlagSpec SetFlag(const std::string& help) {
+  return {.name = "set", .value = "FIELD=VALUE", .help = help, .repeated = true};
+}
+
 std::string Flags::Get(const std::string& name, const std::string& otherwise) const {
   const auto found = values_.find(name);
   return found == values_.end() ? otherwise : found->second.back();

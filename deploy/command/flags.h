@@ -21,6 +21,9 @@ struct FlagSpec {
   bool repeated = false;
 };
 
+// The flag by which a user replaces fields of a job.
+FlagSpec SetFlag(const std::string& help = "Replaces a field of the job.");
+
 struct CommandSpec {
   std::string verb = {};
   std::string summary = {};      // One line, for the list of verbs.

@@ -133,10 +133,7 @@ Command ImportCommand() {
                   .help = "Tensors whose names begin with it, for example fc., are not read; their variables "
                           "get random values.",
                   .repeated = true},
-                 {.name = "set",
-                  .value = "FIELD=VALUE",
-                  .help = "Replaces a field of the job.",
-                  .repeated = true}},
+                 SetFlag()},
        .examples = {"tethys import job.textproto --weights=resnet18.safetensors --out=imported"}},
       Import};
 }

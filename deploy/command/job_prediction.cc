@@ -38,6 +38,16 @@ void AddLink(const proto::Calibration& calibration, const std::string& host,
 
 }  // namespace
 
+FlagSpec WhatIfFlag(const std::string& use) {
+  return {
+      .name = "what_if",
+      .value = "NAME=VALUE,...",
+      .help = absl::StrCat(use,
+                           " for other machines than there are, from the calibration of those: hosts=32, "
+                           "kind=NAME, slots=4, cores=8, speed=1.5, link=10gbit, delay=50us, price=0.25."),
+      .repeated = true};
+}
+
 absl::StatusOr<std::string> KeptCalibrationPath(const proto::JobPlan& plan, const JobMachines& machines,
                                                 bool tls) {
   TETHYS_ASSIGN_OR_RETURN(const std::string home, HomeFolder());

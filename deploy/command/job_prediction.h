@@ -16,6 +16,9 @@
 
 namespace tethys {
 
+// The flag by which a user supposes other machines. `use` is a verb: what the command does for them.
+FlagSpec WhatIfFlag(const std::string& use);
+
 struct JobPrediction {
   proto::Prediction prediction;
   proto::Calibration calibration;

@@ -120,7 +120,7 @@ Command PlanCommand() {
            "nothing and reads only the headers of the data.",
        .argument = "JOB",
        .flags =
-           {{.name = "set", .value = "FIELD=VALUE", .help = "Replaces a field of the job.", .repeated = true},
+           {SetFlag(),
             {.name = "layers",
              .help = "Prints only the model, as text of a job file to copy: each layer with the shape of its "
                      "output, "
@@ -133,12 +133,7 @@ Command PlanCommand() {
              .help = "Predicts times and cost by this file of `tethys calibrate`. Default: the one that was "
                      "kept for "
                      "this build, model and machines, if there is one."},
-            {.name = "what_if",
-             .value = "NAME=VALUE,...",
-             .help = "Predicts for other machines than there are, from the calibration of those: hosts=32, "
-                     "kind=NAME, "
-                     "slots=4, cores=8, speed=1.5, link=10gbit, delay=50us, price=0.25.",
-             .repeated = true},
+            WhatIfFlag("Predicts"),
             TlsFlag(),
             SecretsFlag()},
        .examples = {"tethys plan examples/fashion_mnist_ps_sync.textproto "

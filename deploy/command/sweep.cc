@@ -205,7 +205,7 @@ Command SweepCommand() {
             {.name = "run_dir",
              .value = "DIR",
              .help = "Directory for results. Default: a new runs/sweep-NAME-DATE-TIME."},
-            {.name = "set", .value = "FIELD=VALUE", .help = "Replaces a field of the job.", .repeated = true},
+            SetFlag(),
             CudaLibraryPathFlag(),
             SecretsFlag()},
        .examples =

@@ -185,13 +185,10 @@ Command TrainCommand() {
                  "read) and what --set changes: other numbers of workers and servers or another strategy, "
                  "too. With --from, a run that has saved nothing yet begins; only "
                  "where DIR holds no job yet is JOB needed."},
-            {.name = "set",
-             .value = "FIELD=VALUE",
-             .help = "Replaces a field of the job, for example --set=workers=3, "
-                     "--set=optimizer.learning_rate=0.05 or --set=model.layer[1].dense.units=64. If there is "
-                     "a choice, it is made by its name: --set=strategy=mirrored, "
-                     "--set=strategy.parameter_server.consistency=asynchronous.",
-             .repeated = true},
+            SetFlag("Replaces a field of the job, for example --set=workers=3, "
+                    "--set=optimizer.learning_rate=0.05 or --set=model.layer[1].dense.units=64. If there is "
+                    "a choice, it is made by its name: --set=strategy=mirrored, "
+                    "--set=strategy.parameter_server.consistency=asynchronous."),
             {.name = "dashboard",
              .help = "Serves a live page of the run on 127.0.0.1 until the run ends, and prints its address. "
                      "tethys watch shows a run that has ended."},
