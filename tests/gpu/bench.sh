@@ -5,25 +5,26 @@
 #   steps   a training step of 784-128-10 and of lenet, compared with PyTorch's, both eager and as a CUDA graph
 #           (described in bench/peers/torch_gpu_step.py). Rounds of both alternate, and the median of the rounds' ratios
 #           is reported; it has limits in float32 only
-#   large   the same for ResNet50, VGG16 and MobileNet on pictures of 224 x 224, in one round
+#   large   the same for ResNet50, VGG16 and MobileNet on pictures of 224 x 224, in one round and without limits
 #   sweep   step time over the batch, 1 to 70, of the networks of study 3: for SWEEP_SECONDS each, by default 60
 
 sections() { echo update steps large sweep; }
 
-# Each entry: network, batch, and the limits of our time / PyTorch's time, eager and as a graph.
+# Each entry: network, batch, and the limits, if any, of our time / PyTorch's time in float32, eager and as a graph.
 if [ "$device" = cuda ]; then
   small_networks=('mlp 128 0.15 0.8' 'lenet 128 0.5 0.9' 'lenet 1024 0.5 0.9')
-  large_networks=('resnet50-224 64 1 1' 'vgg16-224 32 1 1' 'mobilenet-224 64 1 1')
+  large_networks=('resnet50-224 64' 'vgg16-224 32' 'mobilenet-224 64')
   sweeps=(lenet vgg16 mobilenet resnet50) sweep_flags=(--batches=1-70 --seconds="${SWEEP_SECONDS:-60}")
 else
   small_networks=('lenet 16 0.5 0.9')
-  large_networks=('mobilenet-224 1 1 1')
+  large_networks=('mobilenet-224 1')
   sweeps=(lenet) sweep_flags=(--batches=1-3 --seconds=2 --memory=64)
 fi
 
 mapfile -t on_device < <(on_device)
-# Our variants with their flags: both precisions, and float32 without a graph (each operation launched by itself).
-declare -A contestants=([fp32]='' [bf16]=$(in_bf16) [launches]=--set=device.graph=false)
+# Our variants with their flags: the precisions, and float32 without a graph (each operation launched by itself).
+contestants=(fp32 tf32 bf16 launches)
+declare -A flag_of=([fp32]='' [tf32]=$(in_tf32) [bf16]=$(in_bf16) [launches]=--set=device.graph=false)
 
 run_update() {
   local arguments=(cuda) name rate ratio limit_of_it
@@ -50,7 +51,7 @@ gathered() { cat "$work/gathered.$1" 2>/dev/null; }
 
 # ours NETWORK BATCH CONTESTANT: microseconds per step in this round.
 ours() {
-  local run=$1-$2.$3.$round flag=${contestants[$3]}
+  local run=$1-$2.$3.$round flag=${flag_of[$3]}
   train "$run" "$1" "${on_device[@]}" --set=batch_size_per_worker="$2" --set=max_steps="$bench_steps" \
     --set=epochs=100 --set=drop_remainder=true --set=evaluate_each_epoch=false --set=data.prefetch_batches=8 \
     --set=optimizer.weight_decay=0 ${flag:+"$flag"} || return
@@ -60,8 +61,8 @@ ours() {
 # theirs NETWORK BATCH: runs PyTorch's step; prints its lines of PRECISION MODE MICROSECONDS.
 theirs() {
   local log=$work/torch.$1-$2.$round
-  timeout -k 10 "$limit" "$python" "$peers/torch_gpu_step.py" "${1%-224}" "$2" --device="$device" --steps="$torch_steps" \
-    </dev/null >"$log" 2>"$log.err" || failed "$1-$2: PyTorch" "$(tail -n 1 "$log.err")"
+  timeout -k 10 "$limit" "$python" "$peers/torch_gpu_step.py" "${1%-224}" "$2" --device="$device" \
+    --steps="$torch_steps" </dev/null >"$log" 2>"$log.err" || failed "$1-$2: PyTorch" "$(tail -n 1 "$log.err")"
   grep -v '^#' "$log"
 }
 
@@ -69,7 +70,7 @@ theirs() {
 bench_round() {
   local name=$1-$2 contestant precision mode microseconds
   declare -A mine=()
-  for contestant in fp32 bf16 launches; do
+  for contestant in "${contestants[@]}"; do
     mine[$contestant]=$(ours "$1" "$2" "$contestant") && gather "$name.$contestant" "${mine[$contestant]}"
   done
   [ -n "$python" ] || return 0
@@ -80,11 +81,11 @@ bench_round() {
   done < <(theirs "$1" "$2")
 }
 
-# beside NAME MODE LIMIT: compares our step with PyTorch's in this MODE, in both precisions. Only float32 has the LIMIT.
+# beside NAME MODE [LIMIT]: compares our step with PyTorch's in this MODE, in every precision. The LIMIT is float32's.
 beside() {
   local precision peer check ratio remark lacked="PyTorch: PYTHON=FILE"
   [ -z "$python" ] || lacked="a GPU"
-  for precision in fp32 bf16; do
+  for precision in fp32 tf32 bf16; do
     peer=$1.$precision.$2
     check="$1 $precision / PyTorch $2"
     if [ -z "$(gathered "$peer")" ]; then
@@ -93,7 +94,11 @@ beside() {
     fi
     ratio=$(gathered "$peer.ratio" | median)
     remark="$(gathered "$peer.ratio" | extremes); its step $(gathered "$peer" | median) us"
-    if [ $precision = fp32 ]; then hold "$check" "$ratio" '<=' "$3" "$remark"; else note "$check" "$ratio ($remark)"; fi
+    if [ $precision = fp32 ] && [ -n "${3:-}" ]; then
+      hold "$check" "$ratio" '<=' "$3" "$remark"
+    else
+      note "$check" "$ratio ($remark)"
+    fi
   done
 }
 
@@ -106,7 +111,7 @@ compare_steps() {
   done
   [ -z "$python" ] || note PyTorch "$(sed -n 's/^# //p' "$work"/torch.*.1 | head -n 1)"
   while read -r network batch eager graph; do
-    for contestant in fp32 bf16 launches; do
+    for contestant in "${contestants[@]}"; do
       note "$network-$batch $contestant" \
         "$(gathered "$network-$batch.$contestant" | median) us ($(gathered "$network-$batch.$contestant" | extremes))"
     done
@@ -118,7 +123,7 @@ compare_steps() {
 run_steps() { compare_steps "${small_networks[@]}"; }
 
 run_large() {
-  local rounds=1 bench_steps=$large_steps torch_steps=25 warm_steps=$large_warm_steps
+  local rounds=1 bench_steps=$large_steps torch_steps=12 warm_steps=$large_warm_steps contestants=(fp32 tf32 bf16)
   compare_steps "${large_networks[@]}"
 }
 

@@ -2,7 +2,7 @@
 # Training runs and the evaluation of their steps.csv. Sourced by gpu.sh.
 
 if [ "$device" = cuda ]; then
-  curve_steps=100 bench_steps=1100 warm_steps=100 rounds=${ROUNDS:-3} torch_steps=1000 large_steps=85 large_warm_steps=10
+  curve_steps=100 bench_steps=600 warm_steps=100 rounds=${ROUNDS:-3} torch_steps=500 large_steps=36 large_warm_steps=10
   networks=(mlp lenet) whole_job=()
   mapfile -t small_examples < <(cd "$jobs" && ls -- *_fashion_mnist_local.textproto | sed 's/_fashion.*//')
 else
@@ -18,6 +18,7 @@ on_device() {
   printf -- '--set=device.kind=CUDA\n'
   for folder in "${cuda_libraries[@]}"; do printf -- '--cuda_library_path=%s\n' "$folder"; done
 }
+in_tf32() { if [ "$device" = cuda ]; then printf -- '--set=device.tf32=true\n'; fi; }
 in_bf16() { if [ "$device" = cuda ]; then printf -- '--set=device.precision=BF16\n'; fi; }
 sums_in_bf16() {
   printf -- '--set=strategy=mirrored\n'

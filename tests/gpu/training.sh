@@ -20,7 +20,7 @@ mapfile -t on_device < <(on_device)
 mapfile -t in_bf16 < <(in_bf16)
 mapfile -t sums_in_bf16 < <(sums_in_bf16)
 
-declare -A calm_rate=([lenet]=0.005 [vgg]=1e-4 [resnet]=1e-4 [mobilenet]=1e-6)
+declare -A calm_rate=([lenet]=0.001 [vgg]=1e-4 [resnet]=1e-4 [mobilenet]=1e-6)
 # train_calmly NAME NETWORK FLAG...: as train, at the network's calm rate if it has one.
 train_calmly() { train "$@" ${calm_rate[$2]:+"--set=optimizer.learning_rate=${calm_rate[$2]}"}; }
 

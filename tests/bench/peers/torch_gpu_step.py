@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Measures a training step in PyTorch, with which `tests/gpu.sh bench` compares Tethys's: 784-128-10 or a network of
-torch_step.py, in float32 (without TF32) and in bfloat16.
+torch_step.py, in float32 without TF32, with it, and in bfloat16.
 
     torch_gpu_step.py NETWORK BATCH [--steps=1000] [--device=cuda|cpu]
 
@@ -28,6 +28,7 @@ import torch_step
 BLOCK = 25  # Steps between two readings of the clock, or fewer where --steps are fewer.
 # Contexts for forward and loss. Autocast must not cache casts, because a graph would not repeat a cached one.
 PRECISIONS = {"fp32": lambda device: contextlib.nullcontext(),
+              "tf32": lambda device: contextlib.nullcontext(),
               "bf16": lambda device: torch.autocast(device, torch.bfloat16, cache_enabled=False)}
 
 
@@ -162,12 +163,12 @@ def main():
     parser.add_argument("--steps", type=int, default=1000)
     parser.add_argument("--device", choices=("cuda", "cpu"), default="cuda")
     arguments = parser.parse_args()
-    torch.backends.cuda.matmul.allow_tf32 = False
-    torch.backends.cudnn.allow_tf32 = False
     torch.backends.cudnn.benchmark = True
     print(f"# PyTorch {torch.__version__}, cuDNN {torch.backends.cudnn.version()}")
     backend_type = Gpu if arguments.device == "cuda" else Cpu
     for precision in PRECISIONS:
+        torch.backends.cuda.matmul.allow_tf32 = precision == "tf32"
+        torch.backends.cudnn.allow_tf32 = precision == "tf32"
         for mode, microseconds in measure(backend_type, arguments.network, precision, arguments.batch,
                                           arguments.steps).items():
             print(f"{precision} {mode} {microseconds:.1f}")
