@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <iterator>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
@@ -65,16 +64,9 @@ std::string AccuracyInterval(const ReportVariant& choice, const ReportVariant& r
 std::string ChoiceText(const Ranking& eligible, const Ranking& all) {
   const std::string name = IntroducedName(*eligible[0]);
   if (eligible[0]->workers() != 1) return name;
-  Ranking distributed;
-  const auto several = [](const ReportVariant* variant) { return variant->workers() > 1; };
-  std::copy_if(eligible.begin(), eligible.end(), std::back_inserter(distributed), several);
-  if (distributed.empty()) {
-    std::copy_if(all.begin(), all.end(), std::back_inserter(distributed), several);
-    distributed = NotSurpassed(distributed, AccuracyOf(distributed));
-  }
-  if (distributed.empty()) return name;
-  return absl::StrCat(name, ", or with ", IntroducedName(*distributed[0]),
-                      " if several workers must take part");
+  const ReportVariant* several = BestOfSeveralWorkers(eligible, all);
+  if (several == nullptr) return name;
+  return absl::StrCat(name, ", or with ", IntroducedName(*several), " if several workers must take part");
 }
 
 // Introduces a variant that `before` has not introduced.

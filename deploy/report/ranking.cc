@@ -1,6 +1,7 @@
 #include "deploy/report/ranking.h"
 
 #include <algorithm>
+#include <iterator>
 #include <set>
 #include <string>
 #include <utility>
@@ -117,9 +118,24 @@ Ranking Eligible(const proto::Report& report) {
   return reached;
 }
 
+const ReportVariant* BestOfSeveralWorkers(const Ranking& eligible, const Ranking& all) {
+  const auto several = [](const ReportVariant* variant) { return variant->workers() > 1; };
+  const auto first = std::find_if(eligible.begin(), eligible.end(), several);
+  if (first != eligible.end()) return *first;
+  Ranking distributed;
+  std::copy_if(all.begin(), all.end(), std::back_inserter(distributed), several);
+  return distributed.empty() ? nullptr : NotSurpassed(distributed, AccuracyOf(distributed))[0];
+}
+
 Answer AnswerOf(const proto::Report& report) {
   const Ranking eligible = Eligible(report);
   if (eligible.empty()) return {};
+  if (eligible[0]->workers() == 1) {
+    const ReportVariant* several =
+        BestOfSeveralWorkers(eligible, report.target().given() ? eligible : Repeated(report));
+    const bool level = std::count(eligible.begin(), eligible.end(), several) > 0;
+    if (several != nullptr) return {.choice = eligible[0], .rival = several, .level = level};
+  }
   Answer answer{.choice = eligible[0], .rival = RivalOf(eligible, *eligible[0])};
   answer.level = answer.rival != nullptr;
   const bool other_strategy = answer.level && answer.rival->strategy() != answer.choice->strategy();

@@ -57,15 +57,21 @@ Ranking NotSurpassed(const Ranking& variants, Accuracy accuracy);
 // runs succeeded count; empty if there are fewer than two.
 Ranking Eligible(const proto::Report& report);
 
+// The variant to recommend if several workers must take part: the first of `eligible` that has several or, if
+// none has, the fastest one of `all` that no other with several workers is shown to surpass in accuracy.
+// Null: none of `all` has several workers. Both are in the order of the best first.
+const proto::ReportVariant* BestOfSeveralWorkers(const Ranking& eligible, const Ranking& all);
+
 // The variant to recommend, the first of Eligible, and the one to compare it with.
 struct Answer {
   const proto::ReportVariant* choice = nullptr;  // Null: nothing is recommended.
   const proto::ReportVariant* rival = nullptr;   // Null: with a given target, no other variant reached it.
   bool level = false;                            // The rival is eligible, too.
 };
-// The rival is the first eligible variant of another strategy, since it answers the same question. If there
-// is none, it is the fastest repeated variant of another strategy or, with a given target, another eligible
-// one.
+// The rival of one worker is BestOfSeveralWorkers, since the first question is whether to distribute at all;
+// with a given target only an eligible one. Otherwise the rival is the first eligible variant of another
+// strategy, since it answers the same question. If there is none, it is the fastest repeated variant of
+// another strategy or, with a given target, another eligible one.
 Answer AnswerOf(const proto::Report& report);
 
 }  // namespace tethys

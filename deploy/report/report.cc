@@ -71,7 +71,7 @@ void AppendConclusions(const proto::Report& report, std::string& text) {
   for (int i = 1; i < report.verdict_size(); ++i) {
     absl::StrAppend(&text, "- ", CellText(report.verdict(i)), "\n");
   }
-  if (report.why_size() > 0) text += "\nWhy, as far as it was measured\n\n";
+  if (report.why_size() > 0) text += "\nAll measured reasons\n\n";
   for (const std::string& sentence : report.why()) absl::StrAppend(&text, "- ", CellText(sentence), "\n");
 }
 

@@ -131,6 +131,31 @@ TEST_F(HeadlineTest, ChoiceOfOneWorkerIsFollowedByOneOfSeveral) {
                         "trains 2.00 times as fast as C,"));
 }
 
+TEST_F(HeadlineTest, RivalOfOneWorkerHasSeveral) {
+  Add("local", 1, Value(3, 5, 0.1), Value(3, 0.87, 0.001));
+  Add("ps_sync", 1, Value(3, 8, 0.1), Value(3, 0.87, 0.001));
+  Add("mirrored", 3, Value(3, 10, 0.1), Value(3, 0.86, 0.001));
+  Add("ps_sync", 3, Value(3, 11, 0.1), Value(3, 0.86, 0.001));
+  EXPECT_EQ(
+      Text(),
+      "Train with A (local), or with C (mirrored) if several workers must take part: A trains 2.00 times "
+      "as fast as C, and is 1.00 percentage points more accurate.");
+}
+
+TEST_F(HeadlineTest, RivalOfOneWorkerReachedTheTarget) {
+  report_.mutable_target()->set_accuracy(0.85);
+  report_.mutable_target()->set_given(true);
+  Add("local", 1, Value(3, 5, 0.1), Value(3, 0.87, 0.001));
+  Add("ps_sync", 1, Value(3, 8, 0.1), Value(3, 0.87, 0.001));
+  for (proto::ReportVariant& variant : *report_.mutable_variant()) {
+    variant.mutable_to_target()->set_runs(3);
+    variant.mutable_to_target()->set_reached(3);
+    *variant.mutable_to_target()->mutable_seconds() = variant.seconds();
+  }
+  Add("mirrored", 3, Value(3, 4, 0.1), Value(3, 0.84, 0.001)).mutable_to_target()->set_runs(3);
+  EXPECT_THAT(Text(), HasSubstr("and B (ps_sync) takes 1.60 times as long."));
+}
+
 TEST_F(HeadlineTest, ExplanationIsAboutTheVariantsOfTheAnswer) {
   Add("mirrored", 3, Value(3, 8, 0.1), Value(3, 0.80, 0.001));
   Add("ps_async", 3, Value(3, 7, 0.1), Value(3, 0.80, 0.001));
