@@ -16,6 +16,7 @@
 #include "deploy/command/job_prediction.h"
 #include "deploy/experiment/others_cpu.h"
 #include "deploy/hosts/remote_run_dir.h"
+#include "deploy/process/signal_source.h"
 #include "deploy/report/comparison.h"
 #include "deploy/report/time_to_accuracy.h"
 #include "deploy/text.h"
@@ -145,6 +146,7 @@ class Runner {
   }
 
   ExperimentResults Run() {
+    InterruptsHeld held;  // So an interrupt between two runs ends the experiment, not this process.
     while (const absl::optional<RunSlot> slot = schedule_.Next()) {
       Announce(*slot);
       MadeRun run = MakeOrKeep(*slot);
@@ -156,7 +158,9 @@ class Runner {
       Save();
       if (interrupted) break;
       if (!schedule_.Next()) AddBlockIfTooWide();
+      if (InterruptPending()) break;
     }
+    held.ReleaseAndDiscard();  // The results are still to be reported.
     results_.missing = static_cast<int>(schedule_.ToCome().size());
     return std::move(results_);
   }

@@ -64,7 +64,8 @@ struct ExperimentResults {
 absl::Status PrepareExperiment(const Flags& flags, const CommandSpec& spec, Experiment& experiment);
 
 // Makes the runs in `directory`, with progress on standard output. A run that fails is recorded, and the
-// others go on; an interrupt ends the experiment. Writes runs.csv after every run.
+// others go on; an interrupt, during a run or between two, ends the experiment. Writes runs.csv after every
+// run.
 ExperimentResults RunExperiment(const Experiment& experiment, const std::string& directory);
 
 // The lines of runs.csv.

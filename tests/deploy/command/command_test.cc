@@ -1,15 +1,18 @@
 // Tests of what `tethys` refuses and of what it prints without starting a job.
 #include <arpa/inet.h>
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <netinet/in.h>
 #include <poll.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <cstdlib>
+#include <functional>
 
 #include "absl/strings/str_replace.h"
 #include "deploy/launcher/run_directory.h"
@@ -77,7 +80,9 @@ class CommandTest : public ::testing::Test {
     std::string out;
     std::string error;
   };
-  Outcome Tethys(const std::vector<std::string>& arguments) {
+  // `meanwhile` is called once the process runs.
+  Outcome Tethys(const std::vector<std::string>& arguments,
+                 const std::function<void(Subprocess&)>& meanwhile = nullptr) {
     const std::string log = directory_ + "/stderr";
     unlink(log.c_str());
     auto process = Subprocess::Spawn({.program = TETHYS_COMMAND,
@@ -86,6 +91,7 @@ class CommandTest : public ::testing::Test {
                                       .log_path = log,
                                       .read_output = true});
     TETHYS_CHECK(process.ok(), process.status().message());
+    if (meanwhile) meanwhile(*process);
     Outcome outcome;
     char buffer[4096];
     for (ssize_t got = 1; got != 0;) {
@@ -233,6 +239,26 @@ TEST_F(CommandTest, CompareRefusesAJobGivenTwice) {
   EXPECT_EQ(outcome.status, 2);
   EXPECT_THAT(outcome.error, HasSubstr("another job given is called tiny too"));
   EXPECT_FALSE(FileExists(run_dir()));
+}
+
+// The directories of both runs are taken, so each run fails at once. Then the command reads the epochs of the
+// run, here from a FIFO, at which it waits for the test.
+TEST_F(CommandTest, InterruptAsARunEndsStopsTheComparison) {
+  const std::string first = run_dir() + "/tiny-r0";
+  for (const std::string& taken : {first, run_dir() + "/tiny-r1"}) {
+    ASSERT_TRUE(CreateDirectories(taken).ok());
+    ASSERT_TRUE(WriteFileAtomically(taken + "/job.textproto", "").ok());
+  }
+  const std::string epochs = first + "/epochs.csv";
+  ASSERT_EQ(mkfifo(epochs.c_str(), 0600), 0);
+  const Outcome outcome =
+      Tethys({"compare", job(), "--repeats=2", "--run_dir=" + run_dir()}, [&](Subprocess& process) {
+        const FileDescriptor fifo(open(epochs.c_str(), O_WRONLY | O_CLOEXEC));
+        unlink(epochs.c_str());
+        process.Signal(SIGINT);
+      });
+  EXPECT_EQ(outcome.status, 1) << outcome.out;
+  EXPECT_THAT(outcome.error, HasSubstr("1 of 2 runs did not succeed, 1 were not started\ngo on with: "));
 }
 
 TEST_F(CommandTest, RoleWithoutSecretExplainsItsInput) {
