@@ -1,4 +1,4 @@
-// Sums and activation functions, with one thread per element, and dropout.
+// Sums and activation functions, with one thread per pack of elements, and dropout.
 #include "runtime/device/cuda/elements.h"
 #include "runtime/device/cuda/grid.h"
 #include "runtime/device/cuda/kernels.h"
@@ -36,25 +36,28 @@ __device__ float GradientOf(ActivationFunction function, float y, float dy) {
   return dy;
 }
 
-template <typename T>
-__global__ void AddKernel(SumShape shape, const T* a, const T* b, T* sum) {
-  for (int64_t i = FirstIndex(); i < shape.count; i += GridSize()) {
-    const float value = Widen(a[i]) + Widen(b[i]);
-    sum[i] = Round<T>(shape.relu ? ValueOf(ActivationFunction::kRelu, value) : value);
-  }
+template <typename P>
+__global__ void AddKernel(int64_t packs, bool relu, const P* a, const P* b, P* sum) {
+  const auto add = [relu](float left, float right) {
+    const float value = left + right;
+    return relu ? ValueOf(ActivationFunction::kRelu, value) : value;
+  };
+  for (int64_t i = FirstIndex(); i < packs; i += GridSize()) sum[i] = Made<P>(add, a[i], b[i]);
 }
 
-template <typename T>
-__global__ void ActivateKernel(ActivationFunction function, int64_t count, const T* x, T* y) {
-  for (int64_t i = FirstIndex(); i < count; i += GridSize()) y[i] = Round<T>(ValueOf(function, Widen(x[i])));
+template <typename P>
+__global__ void ActivateKernel(ActivationFunction function, int64_t packs, const P* x, P* y) {
+  const auto activate = [function](float value) { return ValueOf(function, value); };
+  for (int64_t i = FirstIndex(); i < packs; i += GridSize()) y[i] = Made<P>(activate, x[i]);
 }
 
-template <typename T>
-__global__ void ActivateBackwardKernel(ActivationFunction function, int64_t count, const T* y, const T* dy,
-                                       T* dx) {
-  for (int64_t i = FirstIndex(); i < count; i += GridSize()) {
-    dx[i] = Round<T>(GradientOf(function, Widen(y[i]), Widen(dy[i])));
-  }
+template <typename P>
+__global__ void ActivateBackwardKernel(ActivationFunction function, int64_t packs, const P* y, const P* dy,
+                                       P* dx) {
+  const auto gradient = [function](float value, float of_value) {
+    return GradientOf(function, value, of_value);
+  };
+  for (int64_t i = FirstIndex(); i < packs; i += GridSize()) dx[i] = Made<P>(gradient, y[i], dy[i]);
 }
 
 // One thread per Philox block of four elements; the first and the last thread may write fewer.
@@ -89,28 +92,31 @@ cudaError_t Drop(cudaStream_t stream, ElementType type, const DropoutShape& shap
 }
 
 cudaError_t Add(cudaStream_t stream, const SumShape& shape, const void* a, const void* b, void* sum) {
-  return ForType(shape.type, [&](auto element) {
-    using T = decltype(element);
-    return Launch(AddKernel<T>, BlocksFor(shape.count), kThreads, stream, shape, static_cast<const T*>(a),
-                  static_cast<const T*>(b), static_cast<T*>(sum));
+  return ForPacks(shape.type, shape.count, {a, b, sum}, [&](auto pack) {
+    using P = decltype(pack);
+    const int64_t packs = shape.count / P::kSize;
+    return Launch(AddKernel<P>, BlocksFor(packs), kThreads, stream, packs, shape.relu,
+                  static_cast<const P*>(a), static_cast<const P*>(b), static_cast<P*>(sum));
   });
 }
 
 cudaError_t Activate(cudaStream_t stream, ElementType type, ActivationFunction function, int64_t count,
                      const void* x, void* y) {
-  return ForType(type, [&](auto element) {
-    using T = decltype(element);
-    return Launch(ActivateKernel<T>, BlocksFor(count), kThreads, stream, function, count,
-                  static_cast<const T*>(x), static_cast<T*>(y));
+  return ForPacks(type, count, {x, y}, [&](auto pack) {
+    using P = decltype(pack);
+    const int64_t packs = count / P::kSize;
+    return Launch(ActivateKernel<P>, BlocksFor(packs), kThreads, stream, function, packs,
+                  static_cast<const P*>(x), static_cast<P*>(y));
   });
 }
 
 cudaError_t ActivateBackward(cudaStream_t stream, ElementType type, ActivationFunction function,
                              int64_t count, const void* y, const void* dy, void* dx) {
-  return ForType(type, [&](auto element) {
-    using T = decltype(element);
-    return Launch(ActivateBackwardKernel<T>, BlocksFor(count), kThreads, stream, function, count,
-                  static_cast<const T*>(y), static_cast<const T*>(dy), static_cast<T*>(dx));
+  return ForPacks(type, count, {y, dy, dx}, [&](auto pack) {
+    using P = decltype(pack);
+    const int64_t packs = count / P::kSize;
+    return Launch(ActivateBackwardKernel<P>, BlocksFor(packs), kThreads, stream, function, packs,
+                  static_cast<const P*>(y), static_cast<const P*>(dy), static_cast<P*>(dx));
   });
 }
 

@@ -23,6 +23,27 @@ inline unsigned BlocksFor(int64_t count) {
   return static_cast<unsigned>(blocks < 1 ? 1 : blocks < kMostBlocks ? blocks : kMostBlocks);
 }
 
+// A grid over a matrix. Each thread stays in one column and handles every RowStep()-th row of it, so that
+// what a column needs is read once:
+//
+//   if (Column() >= columns) return;
+//   for (int64_t row = FirstRow(); row < rows; row += RowStep()) ...
+struct MatrixGrid {
+  dim3 blocks, threads;
+};
+inline MatrixGrid GridOverMatrix(int64_t rows, int64_t columns) {
+  constexpr int64_t kRowsOfThread = 4, kMostRowBlocks = 65535;
+  const int64_t width = columns < kThreads ? columns : kThreads, height = kThreads / width;
+  const int64_t row_blocks = Divide(rows, height * kRowsOfThread);
+  return {.blocks = dim3(static_cast<unsigned>(Divide(columns, width)),
+                         static_cast<unsigned>(row_blocks < kMostRowBlocks ? row_blocks : kMostRowBlocks)),
+          .threads = dim3(static_cast<unsigned>(width), static_cast<unsigned>(height))};
+}
+
+__device__ inline int64_t Column() { return static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x; }
+__device__ inline int64_t FirstRow() { return static_cast<int64_t>(blockIdx.y) * blockDim.y + threadIdx.y; }
+__device__ inline int64_t RowStep() { return static_cast<int64_t>(gridDim.y) * blockDim.y; }
+
 __device__ inline int64_t FirstIndex() { return static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x; }
 __device__ inline int64_t GridSize() { return static_cast<int64_t>(gridDim.x) * blockDim.x; }
 

@@ -1,4 +1,4 @@
-// Max and average pooling over [rows, height, width, channels], with one thread per written element.
+// Max and average pooling over [rows, height, width, channels], with one thread per written pack of channels.
 #include "runtime/device/cuda/elements.h"
 #include "runtime/device/cuda/grid.h"
 #include "runtime/device/cuda/kernels.h"
@@ -25,75 +25,95 @@ __device__ Extent CoveringWindows(int64_t at, int64_t size, int64_t stride, int6
   return {first, end < out ? end : out};
 }
 
-__device__ int64_t ElementAt(int64_t row, int64_t h, int64_t w, int64_t c, int64_t height, int64_t width,
-                             int64_t channels) {
-  return ((row * height + h) * width + w) * channels + c;
-}
+// Images in packs of channels.
+struct PackedImages {
+  int64_t height, width, packs;
 
-struct Element {
-  int64_t row, h, w, c;
+  __device__ int64_t At(int64_t row, int64_t h, int64_t w, int64_t pack) const {
+    return ((row * height + h) * width + w) * packs + pack;
+  }
 };
-__device__ Element ElementOf(int64_t index, int64_t height, int64_t width, int64_t channels) {
-  const int64_t c = index % channels, w = index / channels % width;
-  const int64_t line = index / channels / width;
-  return {line / height, line % height, w, c};
+template <typename P>
+__device__ PackedImages InputsOf(const PoolingArguments& a) {
+  return {a.height, a.width, a.channels / P::kSize};
+}
+template <typename P>
+__device__ PackedImages OutputsOf(const PoolingArguments& a) {
+  return {a.out_height, a.out_width, a.channels / P::kSize};
 }
 
-template <typename T>
-__global__ void ForwardKernel(PoolingArguments a, const T* x, T* y) {
-  const int64_t count = a.rows * a.out_height * a.out_width * a.channels;
-  for (int64_t i = FirstIndex(); i < count; i += GridSize()) {
-    const Element out = ElementOf(i, a.out_height, a.out_width, a.channels);
+struct Place {
+  int64_t row, h, w, pack;
+};
+__device__ Place PlaceOf(int64_t index, const PackedImages& images) {
+  const int64_t pixel = index / images.packs, line = pixel / images.width;
+  return {line / images.height, line % images.height, pixel % images.width, index % images.packs};
+}
+
+template <typename P>
+__global__ void ForwardKernel(PoolingArguments a, int64_t packs, const P* x, P* y) {
+  const PackedImages inputs = InputsOf<P>(a);
+  for (int64_t i = FirstIndex(); i < packs; i += GridSize()) {
+    const Place out = PlaceOf(i, OutputsOf<P>(a));
     const Extent h = WindowExtent(out.h, a.size_h, a.stride_h, a.before_h, a.height);
     const Extent w = WindowExtent(out.w, a.size_w, a.stride_w, a.before_w, a.width);
-    float largest = -kInfinity;
+    P largest;
+    for (int k = 0; k < P::kSize; ++k) largest.Set(k, -kInfinity);
     for (int64_t at_h = h.begin; at_h < h.end; ++at_h) {
       for (int64_t at_w = w.begin; at_w < w.end; ++at_w) {
-        const float value = Widen(x[ElementAt(out.row, at_h, at_w, out.c, a.height, a.width, a.channels)]);
-        if (value > largest || isnan(value)) largest = value;  // NaN stays.
+        const P values = x[inputs.At(out.row, at_h, at_w, out.pack)];
+        for (int k = 0; k < P::kSize; ++k) {  // NaN stays.
+          if (values[k] > largest[k] || isnan(values[k])) largest.elements[k] = values.elements[k];
+        }
       }
     }
-    y[i] = Round<T>(largest);
+    y[i] = largest;
   }
 }
 
-// True if `in` is the window's first element, in row-major order, that equals `largest`, the window's
-// maximum.
-template <typename T>
-__device__ bool IsFirstLargest(const PoolingArguments& a, const T* x, float largest, const Element& in,
-                               const Extent& h, const Extent& w) {
+// Clears `first` where the window's element of `in` is not its first, in row-major order, that equals
+// `largest`, the window's maximum.
+template <typename P>
+__device__ void KeepFirstLargest(const PackedImages& inputs, const P* x, const P& largest, const Place& in,
+                                 const Extent& h, const Extent& w, bool* first) {
   for (int64_t at_h = h.begin; at_h <= in.h; ++at_h) {
-    for (int64_t at_w = w.begin; at_w < w.end; ++at_w) {
-      if (Widen(x[ElementAt(in.row, at_h, at_w, in.c, a.height, a.width, a.channels)]) == largest) {
-        return at_h == in.h && at_w == in.w;
-      }
-      if (at_h == in.h && at_w == in.w) return false;
+    for (int64_t at_w = w.begin; at_w < w.end && (at_h < in.h || at_w < in.w); ++at_w) {
+      const P values = x[inputs.At(in.row, at_h, at_w, in.pack)];
+      for (int k = 0; k < P::kSize; ++k) first[k] &= values[k] != largest[k];
     }
   }
-  return false;
 }
 
-// One thread sums the gradient of an element of x over the windows that cover it, in a fixed order. So no
-// atomic additions are needed.
-template <typename T>
-__global__ void BackwardKernel(PoolingArguments a, const T* x, const T* y, const T* dy, T* dx) {
-  const int64_t count = a.rows * a.height * a.width * a.channels;
-  for (int64_t i = FirstIndex(); i < count; i += GridSize()) {
-    const Element in = ElementOf(i, a.height, a.width, a.channels);
+// One thread sums the gradients of a pack of x over the windows that cover it, in a fixed order. So no atomic
+// additions are needed.
+template <typename P>
+__global__ void BackwardKernel(PoolingArguments a, int64_t packs, const P* x, const P* y, const P* dy, P* dx) {
+  const PackedImages inputs = InputsOf<P>(a), outputs = OutputsOf<P>(a);
+  for (int64_t i = FirstIndex(); i < packs; i += GridSize()) {
+    const Place in = PlaceOf(i, inputs);
     const Extent windows_h = CoveringWindows(in.h, a.size_h, a.stride_h, a.before_h, a.out_height);
     const Extent windows_w = CoveringWindows(in.w, a.size_w, a.stride_w, a.before_w, a.out_width);
-    float sum = 0;
+    const P values = x[i];
+    float sums[P::kSize] = {};
     for (int64_t out_h = windows_h.begin; out_h < windows_h.end; ++out_h) {
       for (int64_t out_w = windows_w.begin; out_w < windows_w.end; ++out_w) {
-        const int64_t out = ElementAt(in.row, out_h, out_w, in.c, a.out_height, a.out_width, a.channels);
-        const float largest = Widen(y[out]);
-        if (Widen(x[i]) != largest) continue;
+        const int64_t out = outputs.At(in.row, out_h, out_w, in.pack);
+        const P largest = y[out];
+        bool first[P::kSize], any = false;
+        for (int k = 0; k < P::kSize; ++k) any |= first[k] = values[k] == largest[k];
+        if (!any) continue;
         const Extent h = WindowExtent(out_h, a.size_h, a.stride_h, a.before_h, a.height);
         const Extent w = WindowExtent(out_w, a.size_w, a.stride_w, a.before_w, a.width);
-        if (IsFirstLargest(a, x, largest, in, h, w)) sum += Widen(dy[out]);
+        KeepFirstLargest(inputs, x, largest, in, h, w, first);
+        const P gradients = dy[out];
+        for (int k = 0; k < P::kSize; ++k) {
+          if (first[k]) sums[k] += gradients[k];
+        }
       }
     }
-    dx[i] = Round<T>(sum);
+    P result;
+    for (int k = 0; k < P::kSize; ++k) result.Set(k, sums[k]);
+    dx[i] = result;
   }
 }
 
@@ -103,88 +123,100 @@ __device__ float MeanFactor(const PoolingArguments& a, bool count_padding, const
   return 1.0f / static_cast<float>(elements);
 }
 
-template <typename T>
-__global__ void AverageForwardKernel(PoolingArguments a, bool count_padding, const T* x, T* y) {
-  const int64_t count = a.rows * a.out_height * a.out_width * a.channels;
-  for (int64_t i = FirstIndex(); i < count; i += GridSize()) {
-    const Element out = ElementOf(i, a.out_height, a.out_width, a.channels);
+template <typename P>
+__global__ void AverageForwardKernel(PoolingArguments a, bool count_padding, int64_t packs, const P* x, P* y) {
+  const PackedImages inputs = InputsOf<P>(a);
+  for (int64_t i = FirstIndex(); i < packs; i += GridSize()) {
+    const Place out = PlaceOf(i, OutputsOf<P>(a));
     const Extent h = WindowExtent(out.h, a.size_h, a.stride_h, a.before_h, a.height);
     const Extent w = WindowExtent(out.w, a.size_w, a.stride_w, a.before_w, a.width);
     const float factor = MeanFactor(a, count_padding, h, w);
-    float sum = 0;
+    float sums[P::kSize] = {};
     for (int64_t at_h = h.begin; at_h < h.end; ++at_h) {
       for (int64_t at_w = w.begin; at_w < w.end; ++at_w) {
-        sum += factor * Widen(x[ElementAt(out.row, at_h, at_w, out.c, a.height, a.width, a.channels)]);
+        const P values = x[inputs.At(out.row, at_h, at_w, out.pack)];
+        for (int k = 0; k < P::kSize; ++k) sums[k] += factor * values[k];
       }
     }
-    y[i] = Round<T>(sum);
+    P result;
+    for (int k = 0; k < P::kSize; ++k) result.Set(k, sums[k]);
+    y[i] = result;
   }
 }
 
 // Like BackwardKernel.
-template <typename T>
-__global__ void AverageBackwardKernel(PoolingArguments a, bool count_padding, const T* dy, T* dx) {
-  const int64_t count = a.rows * a.height * a.width * a.channels;
-  for (int64_t i = FirstIndex(); i < count; i += GridSize()) {
-    const Element in = ElementOf(i, a.height, a.width, a.channels);
+template <typename P>
+__global__ void AverageBackwardKernel(PoolingArguments a, bool count_padding, int64_t packs, const P* dy,
+                                      P* dx) {
+  const PackedImages inputs = InputsOf<P>(a), outputs = OutputsOf<P>(a);
+  for (int64_t i = FirstIndex(); i < packs; i += GridSize()) {
+    const Place in = PlaceOf(i, inputs);
     const Extent windows_h = CoveringWindows(in.h, a.size_h, a.stride_h, a.before_h, a.out_height);
     const Extent windows_w = CoveringWindows(in.w, a.size_w, a.stride_w, a.before_w, a.out_width);
-    float sum = 0;
+    float sums[P::kSize] = {};
     for (int64_t out_h = windows_h.begin; out_h < windows_h.end; ++out_h) {
       for (int64_t out_w = windows_w.begin; out_w < windows_w.end; ++out_w) {
         const Extent h = WindowExtent(out_h, a.size_h, a.stride_h, a.before_h, a.height);
         const Extent w = WindowExtent(out_w, a.size_w, a.stride_w, a.before_w, a.width);
-        const int64_t out = ElementAt(in.row, out_h, out_w, in.c, a.out_height, a.out_width, a.channels);
-        sum += MeanFactor(a, count_padding, h, w) * Widen(dy[out]);
+        const float factor = MeanFactor(a, count_padding, h, w);
+        const P gradients = dy[outputs.At(in.row, out_h, out_w, in.pack)];
+        for (int k = 0; k < P::kSize; ++k) sums[k] += factor * gradients[k];
       }
     }
-    dx[i] = Round<T>(sum);
+    P result;
+    for (int k = 0; k < P::kSize; ++k) result.Set(k, sums[k]);
+    dx[i] = result;
   }
+}
+
+// The packs of the images that a kernel writes.
+int64_t OutputPacks(const PoolingArguments& a, int size) {
+  return a.rows * a.out_height * a.out_width * (a.channels / size);
+}
+int64_t InputPacks(const PoolingArguments& a, int size) {
+  return a.rows * a.height * a.width * (a.channels / size);
 }
 
 }  // namespace
 
 cudaError_t AveragePoolingForward(cudaStream_t stream, ElementType type, const PoolingArguments& arguments,
                                   bool count_padding, const void* x, void* y) {
-  const PoolingArguments& a = arguments;
-  const unsigned blocks = BlocksFor(a.rows * a.out_height * a.out_width * a.channels);
-  return ForType(type, [&](auto element) {
-    using T = decltype(element);
-    return Launch(AverageForwardKernel<T>, blocks, kThreads, stream, a, count_padding,
-                  static_cast<const T*>(x), static_cast<T*>(y));
+  return ForPacks(type, arguments.channels, {x, y}, [&](auto pack) {
+    using P = decltype(pack);
+    const int64_t packs = OutputPacks(arguments, P::kSize);
+    return Launch(AverageForwardKernel<P>, BlocksFor(packs), kThreads, stream, arguments, count_padding, packs,
+                  static_cast<const P*>(x), static_cast<P*>(y));
   });
 }
 
 cudaError_t AveragePoolingBackward(cudaStream_t stream, ElementType type, const PoolingArguments& arguments,
                                    bool count_padding, const void* dy, void* dx) {
-  const PoolingArguments& a = arguments;
-  const unsigned blocks = BlocksFor(a.rows * a.height * a.width * a.channels);
-  return ForType(type, [&](auto element) {
-    using T = decltype(element);
-    return Launch(AverageBackwardKernel<T>, blocks, kThreads, stream, a, count_padding,
-                  static_cast<const T*>(dy), static_cast<T*>(dx));
+  return ForPacks(type, arguments.channels, {dy, dx}, [&](auto pack) {
+    using P = decltype(pack);
+    const int64_t packs = InputPacks(arguments, P::kSize);
+    return Launch(AverageBackwardKernel<P>, BlocksFor(packs), kThreads, stream, arguments, count_padding,
+                  packs, static_cast<const P*>(dy), static_cast<P*>(dx));
   });
 }
 
 cudaError_t MaxPoolingForward(cudaStream_t stream, ElementType type, const PoolingArguments& arguments,
                               const void* x, void* y) {
-  const PoolingArguments& a = arguments;
-  const unsigned blocks = BlocksFor(a.rows * a.out_height * a.out_width * a.channels);
-  return ForType(type, [&](auto element) {
-    using T = decltype(element);
-    return Launch(ForwardKernel<T>, blocks, kThreads, stream, a, static_cast<const T*>(x),
-                  static_cast<T*>(y));
+  return ForPacks(type, arguments.channels, {x, y}, [&](auto pack) {
+    using P = decltype(pack);
+    const int64_t packs = OutputPacks(arguments, P::kSize);
+    return Launch(ForwardKernel<P>, BlocksFor(packs), kThreads, stream, arguments, packs,
+                  static_cast<const P*>(x), static_cast<P*>(y));
   });
 }
 
 cudaError_t MaxPoolingBackward(cudaStream_t stream, ElementType type, const PoolingArguments& arguments,
                                const void* x, const void* y, const void* dy, void* dx) {
-  const PoolingArguments& a = arguments;
-  const unsigned blocks = BlocksFor(a.rows * a.height * a.width * a.channels);
-  return ForType(type, [&](auto element) {
-    using T = decltype(element);
-    return Launch(BackwardKernel<T>, blocks, kThreads, stream, a, static_cast<const T*>(x),
-                  static_cast<const T*>(y), static_cast<const T*>(dy), static_cast<T*>(dx));
+  return ForPacks(type, arguments.channels, {x, y, dy, dx}, [&](auto pack) {
+    using P = decltype(pack);
+    const int64_t packs = InputPacks(arguments, P::kSize);
+    return Launch(BackwardKernel<P>, BlocksFor(packs), kThreads, stream, arguments, packs,
+                  static_cast<const P*>(x), static_cast<const P*>(y), static_cast<const P*>(dy),
+                  static_cast<P*>(dx));
   });
 }
 

@@ -20,19 +20,38 @@ __global__ void ConvertChannelsKernel(int64_t count, ChannelScales scales, const
   }
 }
 
-__global__ void ToBfloat16Kernel(int64_t count, const float* in, __nv_bfloat16* out) {
-  for (int64_t i = FirstIndex(); i < count; i += GridSize()) out[i] = __float2bfloat16_rn(in[i]);
+// Between float32 and bfloat16. Both packs have as many elements.
+template <typename In, typename Out>
+__global__ void RetypeKernel(int64_t packs, const In* in, Out* out) {
+  for (int64_t i = FirstIndex(); i < packs; i += GridSize()) {
+    out[i] = Made<Out>([](float value) { return value; }, in[i]);
+  }
 }
 
-__global__ void FromBfloat16Kernel(int64_t count, const __nv_bfloat16* in, float* out) {
-  for (int64_t i = FirstIndex(); i < count; i += GridSize()) out[i] = __bfloat162float(in[i]);
+template <typename From, typename To>
+cudaError_t Retype(cudaStream_t stream, int64_t count, const From* in, To* out) {
+  return ForWidth<kPackBytes / sizeof(float)>(count, {in, out}, [&](auto width) {
+    constexpr int kSize = decltype(width)::value;
+    using In = Pack<From, kSize>;
+    using Out = Pack<To, kSize>;
+    const int64_t packs = count / kSize;
+    return Launch(RetypeKernel<In, Out>, BlocksFor(packs), kThreads, stream, packs,
+                  reinterpret_cast<const In*>(in), reinterpret_cast<Out*>(out));
+  });
 }
 
-template <typename T>
-__global__ void AddBiasKernel(int64_t count, int64_t columns, bool relu, const float* bias, T* y) {
-  for (int64_t i = FirstIndex(); i < count; i += GridSize()) {
-    const float sum = Widen(y[i]) + bias[i % columns];
-    y[i] = Round<T>(relu && sum < 0 ? 0.0f : sum);  // Keeps NaN: a comparison with NaN is false.
+template <typename P>
+__global__ void AddBiasKernel(int64_t rows, int64_t packs, bool relu, const float* bias, P* y) {
+  if (Column() >= packs) return;
+  float added[P::kSize];
+  for (int i = 0; i < P::kSize; ++i) added[i] = bias[Column() * P::kSize + i];
+  for (int64_t row = FirstRow(); row < rows; row += RowStep()) {
+    P values = y[row * packs + Column()];
+    for (int i = 0; i < P::kSize; ++i) {
+      const float sum = values[i] + added[i];
+      values.Set(i, relu && sum < 0 ? 0.0f : sum);  // Keeps NaN: a comparison with NaN is false.
+    }
+    y[row * packs + Column()] = values;
   }
 }
 
@@ -107,20 +126,21 @@ cudaError_t ConvertFloats(cudaStream_t stream, ElementType type, int64_t count, 
 }
 
 cudaError_t ToBfloat16(cudaStream_t stream, int64_t count, const float* in, __nv_bfloat16* out) {
-  return Launch(ToBfloat16Kernel, BlocksFor(count), kThreads, stream, count, in, out);
+  return Retype(stream, count, in, out);
 }
 
 cudaError_t FromBfloat16(cudaStream_t stream, int64_t count, const __nv_bfloat16* in, float* out) {
-  return Launch(FromBfloat16Kernel, BlocksFor(count), kThreads, stream, count, in, out);
+  return Retype(stream, count, in, out);
 }
 
 cudaError_t AddBias(cudaStream_t stream, ElementType type, int64_t rows, int64_t columns, bool relu,
                     const float* bias, void* y) {
-  const int64_t count = rows * columns;
-  return ForType(type, [&](auto element) {
-    using T = decltype(element);
-    return Launch(AddBiasKernel<T>, BlocksFor(count), kThreads, stream, count, columns, relu, bias,
-                  static_cast<T*>(y));
+  return ForPacks(type, columns, {y}, [&](auto pack) {
+    using P = decltype(pack);
+    const int64_t packs = columns / P::kSize;
+    const MatrixGrid grid = GridOverMatrix(rows, packs);
+    return Launch(AddBiasKernel<P>, grid.blocks, grid.threads, stream, rows, packs, relu, bias,
+                  static_cast<P*>(y));
   });
 }
 

@@ -115,7 +115,7 @@ TEST_P(DeviceConformance, SumsWithReluEqualThoseThatAreActivated) {
 }
 
 TEST_P(DeviceConformance, BiasIsAddedToEachRowAndItsGradientIsTheSumOfRows) {
-  for (const auto& [rows, columns] : {std::pair(1, 1), {3, 5}, {2000, 3}}) {
+  for (const auto& [rows, columns] : {std::pair(1, 1), {3, 5}, {2000, 3}, {300, 16}, {2, 4096}}) {
     const std::vector<float> bias = RandomFloats(columns, 1), y = RandomActivations(rows * columns, 2);
     auto primitive = device_->CreateBias(rows, columns).value();
     auto bias_device = Floats(bias), dbias = Poisoned(columns);

@@ -70,6 +70,7 @@ inline std::vector<MaxPoolingShape> MaxPoolingShapes() {
       {.rows = 1, .in = {1, 1, 1}, .window = SquareWindow(1, 1, 0, 0)},
       {.rows = 2, .in = {7, 5, 1}, .window = SquareWindow(2, 2, 0, 1)},
       {.rows = 2, .in = {9, 9, 17}, .window = SquareWindow(3, 2, 1, 1)},
+      {.rows = 2, .in = {9, 9, 24}, .window = SquareWindow(3, 2, 1, 1)},
       {.rows = 2, .in = {8, 11, 3}, .window = SquareWindow(3, 1, 1, 1)},
       {.rows = 2, .in = {11, 7, 4}, .window = SquareWindow(2, 3, 0, 0)},
       {.rows = 2, .in = {6, 9, 33}, .window = {{3, 3, 2, 0}, {2, 1, 0, 1}}},
