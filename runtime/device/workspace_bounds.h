@@ -10,11 +10,11 @@ namespace tethys {
 inline constexpr int64_t kMostDenseWorkspace = int64_t{32} << 20;  // Shared by a dense layer's products.
 inline constexpr int64_t kMostConvolutionWorkspace = int64_t{256} << 20;
 
-// Batch normalisation adds up a tile of positions of one channel on each thread, on about this many threads.
-inline constexpr int64_t kNormalisationThreads = 32768;
+// Batch normalisation keeps about this many sums, each of a tile of positions of one channel.
+inline constexpr int64_t kNormalisationSums = 32768;
 constexpr int64_t MostNormalisationWorkspace(int64_t groups, int64_t channels) {
   const int64_t values = groups * channels;
-  const int64_t tiles = values < kNormalisationThreads ? kNormalisationThreads : values;
+  const int64_t tiles = values < kNormalisationSums ? kNormalisationSums : values;
   return 2 * tiles * static_cast<int64_t>(sizeof(double)) +
          (8 * values + 1) * static_cast<int64_t>(sizeof(float)) +
          (groups + 1) * static_cast<int64_t>(sizeof(int64_t));

@@ -8,4 +8,5 @@
 #include "runtime/device/cuda/kernels.cu"
 #include "runtime/device/cuda/loss_kernels.cu"
 #include "runtime/device/cuda/normalisation_kernels.cu"
+#include "runtime/device/cuda/normalisation_sums.cu"
 #include "runtime/device/cuda/update_kernels.cu"

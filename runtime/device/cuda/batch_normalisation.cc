@@ -15,8 +15,8 @@ constexpr int64_t kLeastTile = 32;
 
 int64_t TilesOf(const BatchNormalisationShape& shape) {
   const int64_t positions = std::max<int64_t>(1, shape.rows / shape.groups) * shape.positions;
-  const int64_t threads = kNormalisationThreads / (shape.groups * shape.channels);
-  return std::max<int64_t>(1, std::min(positions / kLeastTile, threads));
+  const int64_t most = kNormalisationSums / (shape.groups * shape.channels);
+  return std::max<int64_t>(1, std::min(positions / kLeastTile, most));
 }
 
 // Cuts the primitive's memory into arrays. Those with the widest elements come first.

@@ -98,6 +98,7 @@ inline std::vector<NormalisationCase> NormalisationCases() {
           {{.rows = 7, .positions = 9, .channels = 4, .groups = 3, .relu = true}, 7},
           {{.rows = 7, .positions = 9, .channels = 4, .groups = 3}, 5},
           {{.rows = 7, .positions = 9, .channels = 4, .groups = 3}, 2},  // The last group has no samples.
+          {{.rows = 7, .positions = 9, .channels = 16, .groups = 3, .relu = true}, 5},
           {{.rows = 3, .positions = 2, .channels = 600}, 3},
           {{.rows = 2, .positions = 1, .channels = 2}, 1},  // One value: its variance is 0.
           {{.rows = 5, .positions = 301, .channels = 1}, 5},

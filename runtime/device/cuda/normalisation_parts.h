@@ -1,0 +1,62 @@
+// What the kernels of batch normalisation have in common, for .cu files.
+#ifndef TETHYS_RUNTIME_DEVICE_CUDA_NORMALISATION_PARTS_H_
+#define TETHYS_RUNTIME_DEVICE_CUDA_NORMALISATION_PARTS_H_
+
+#include <cstdint>
+
+#include "runtime/device/cuda/kernels.h"
+
+namespace tethys::cuda {
+
+// The positions of a group's samples.
+__device__ inline int64_t PositionsOf(const NormalisationArguments& a, int64_t group) {
+  return (a.begins[group + 1] - a.begins[group]) * a.positions;
+}
+
+// The number of values of a channel in a group of rows; of all workers' batches, if they are one.
+__device__ inline double ValuesOf(const NormalisationArguments& a, int64_t group) {
+  return a.worker_moments != nullptr ? static_cast<double>(a.worker_moments[a.channels]) * a.positions
+                                     : static_cast<double>(PositionsOf(a, group));
+}
+
+// The linear function of kSize channels, from `channel` on, that normalises a group's values.
+template <int kSize>
+struct Normalisation {
+  __device__ void Read(const NormalisationArguments& a, int64_t group, int64_t channel, const float* scale,
+                       const float* offset) {
+    for (int i = 0; i < kSize; ++i) {
+      const int64_t at = group * a.channels + channel + i;
+      means[i] = a.means[at];
+      factors[i] = scale[channel + i] * a.inverse_deviations[at];
+      offsets[i] = offset[channel + i];
+    }
+  }
+  // The value before the activation. The gradient computes it again, so both use this function.
+  __device__ float Of(int i, float x) const { return (x - means[i]) * factors[i] + offsets[i]; }
+  // The gradient of the value before the activation.
+  __device__ float Gradient(int i, bool relu, float x, float dy) const {
+    return relu && !(Of(i, x) > 0) ? 0.0f : dy;
+  }
+
+  float means[kSize], factors[kSize], offsets[kSize];
+};
+
+// Sums over a group, by tiles of positions. Requires `begins` for all but the first function, which finds
+// them: it writes the moments of tiles into tile_sums (means) and tile_products (squared deviations). The
+// second turns them into means, variances and inverse_deviations.
+cudaError_t FindTileMoments(cudaStream_t stream, const NormalisationArguments& arguments, const void* x,
+                            const float* weights);
+cudaError_t MergeTileMoments(cudaStream_t stream, const NormalisationArguments& arguments);
+// Writes the sums of the gradients into tile_sums, and of their products with x - mean into tile_products;
+// then mean_gradients, slopes, dscale and doffset.
+cudaError_t FindTileGradients(cudaStream_t stream, const NormalisationArguments& arguments, const void* x,
+                              const float* scale, const float* offset, const void* dy);
+cudaError_t MergeTileGradients(cudaStream_t stream, const NormalisationArguments& arguments, float* dscale,
+                               float* doffset);
+// Like the two that merge, from sums over workers: worker_moments, and worker_gradients.
+cudaError_t MergeWorkerMoments(cudaStream_t stream, const NormalisationArguments& arguments);
+cudaError_t MergeWorkerGradients(cudaStream_t stream, const NormalisationArguments& arguments);
+
+}  // namespace tethys::cuda
+
+#endif  // TETHYS_RUNTIME_DEVICE_CUDA_NORMALISATION_PARTS_H_
