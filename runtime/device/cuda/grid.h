@@ -47,6 +47,23 @@ __device__ inline int64_t RowStep() { return static_cast<int64_t>(gridDim.y) * b
 __device__ inline int64_t FirstIndex() { return static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x; }
 __device__ inline int64_t GridSize() { return static_cast<int64_t>(gridDim.x) * blockDim.x; }
 
+// Merges the values of the block's threads that have one threadIdx.x. The result is right where threadIdx.y
+// is 0. All threads of the block call it.
+template <typename Value>
+__device__ void MergeOverRows(Value& value) {
+  __shared__ Value values[kThreads];
+  const unsigned at = threadIdx.y * blockDim.x + threadIdx.x;
+  __syncthreads();  // Until an earlier call has read what it needs.
+  values[at] = value;
+  for (unsigned rows = blockDim.y; rows > 1; rows = (rows + 1) / 2) {
+    const unsigned half = (rows + 1) / 2;
+    __syncthreads();
+    if (threadIdx.y + half >= rows) continue;
+    value.Merge(values[at + half * blockDim.x]);
+    values[at] = value;
+  }
+}
+
 }  // namespace tethys::cuda
 
 #endif  // TETHYS_RUNTIME_DEVICE_CUDA_GRID_H_

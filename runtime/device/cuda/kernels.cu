@@ -57,9 +57,9 @@ __global__ void AddBiasKernel(int64_t rows, int64_t packs, bool relu, const floa
 
 // ----------------------------------------------------------------------------------- column sums
 
-constexpr int kSumRows = 8;               // Threads of a block along the rows; kWarp along the columns.
-constexpr int64_t kRowsPerBlock = 1024;   // More rows are split over several blocks.
-constexpr int64_t kMostRowBlocks = 1024;  // A second launch adds the sums of these blocks.
+constexpr int64_t kSumPacks = 32;        // Packs of columns of a block, at most.
+constexpr int64_t kRowsPerBlock = 256;   // More rows are split over several blocks.
+constexpr int64_t kMostRowBlocks = 512;  // A second launch adds the sums of these blocks.
 
 struct RowBlocks {
   int64_t count, rows;
@@ -70,28 +70,56 @@ RowBlocks CutRows(int64_t rows) {
   return {Divide(rows, each), each};
 }
 
-// Block (x, y) adds columns [x kWarp, ...), rows [y block_rows, ...) into sums[y].
-template <typename T>
-__global__ void SumColumnsKernel(int64_t rows, int64_t columns, int64_t block_rows, const T* y, T* dy,
+template <int kSize>
+struct PackSums {
+  __device__ void Merge(const PackSums& part) {
+    for (int i = 0; i < kSize; ++i) sums[i] += part.sums[i];
+  }
+
+  float sums[kSize];
+};
+
+// Block (x, y) adds packs [x blockDim.x, ...) of columns, rows [y block_rows, ...) into sums[y].
+template <typename P>
+__global__ void SumColumnsKernel(int64_t rows, int64_t packs, int64_t block_rows, const P* y, P* dy,
                                  float* sums) {
-  __shared__ float partial[kSumRows][kWarp];
-  const int64_t column = static_cast<int64_t>(blockIdx.x) * kWarp + threadIdx.x;
+  constexpr int kChunk = 4;  // Rows that a thread reads before it writes one.
   const int64_t begin = static_cast<int64_t>(blockIdx.y) * block_rows;
   const int64_t end = begin + block_rows < rows ? begin + block_rows : rows;
-  float sum = 0;
-  if (column < columns) {
-    for (int64_t row = begin + threadIdx.y; row < end; row += kSumRows) {
-      const int64_t at = row * columns + column;
-      float value = Widen(dy[at]);
-      if (y != nullptr && !(Widen(y[at]) > 0)) dy[at] = Round<T>(value = 0);
-      sum += value;
+  PackSums<P::kSize> sum = {};
+  for (int64_t first = begin + threadIdx.y; Column() < packs && first < end; first += kChunk * blockDim.y) {
+    P gradients[kChunk] = {}, outputs[kChunk] = {};
+    for (int r = 0; r < kChunk; ++r) {
+      const int64_t row = first + r * blockDim.y;
+      if (row < end) gradients[r] = dy[row * packs + Column()];
+      if (row < end && y != nullptr) outputs[r] = y[row * packs + Column()];
+    }
+    for (int r = 0; r < kChunk; ++r) {
+      const int64_t row = first + r * blockDim.y;
+      if (row < end && y != nullptr) {
+        for (int i = 0; i < P::kSize; ++i) {
+          if (!(outputs[r][i] > 0)) gradients[r].Set(i, 0);
+        }
+        dy[row * packs + Column()] = gradients[r];
+      }
+      for (int i = 0; i < P::kSize; ++i) sum.sums[i] += gradients[r][i];
     }
   }
-  partial[threadIdx.y][threadIdx.x] = sum;
-  __syncthreads();
-  if (threadIdx.y != 0 || column >= columns) return;
-  for (int i = 1; i < kSumRows; ++i) sum += partial[i][threadIdx.x];
-  sums[static_cast<int64_t>(blockIdx.y) * columns + column] = sum;
+  MergeOverRows(sum);
+  if (threadIdx.y != 0 || Column() >= packs) return;
+  float* const target = sums + (blockIdx.y * packs + Column()) * P::kSize;
+  for (int i = 0; i < P::kSize; ++i) target[i] = sum.sums[i];
+}
+
+// Columns of `rows` rows, cut into blocks of `block_rows`.
+template <typename P>
+cudaError_t SumColumns(cudaStream_t stream, int64_t rows, int64_t columns, int64_t block_rows, const P* y,
+                       P* dy, float* sums) {
+  const int64_t packs = columns / P::kSize, width = packs < kSumPacks ? packs : kSumPacks;
+  const dim3 blocks(static_cast<unsigned>(Divide(packs, width)),
+                    static_cast<unsigned>(Divide(rows, block_rows)));
+  const dim3 threads(static_cast<unsigned>(width), static_cast<unsigned>(kThreads / width));
+  return Launch(SumColumnsKernel<P>, blocks, threads, stream, rows, packs, block_rows, y, dy, sums);
 }
 
 template <typename In>
@@ -112,7 +140,7 @@ cudaError_t Convert(cudaStream_t stream, ElementType type, int64_t count, const 
 
 cudaError_t CheckKernelImage() {
   cudaFuncAttributes attributes;
-  return cudaFuncGetAttributes(&attributes, reinterpret_cast<const void*>(SumColumnsKernel<float>));
+  return cudaFuncGetAttributes(&attributes, reinterpret_cast<const void*>(ConvertKernel<float, float>));
 }
 
 cudaError_t ConvertBytes(cudaStream_t stream, ElementType type, int64_t count, const ChannelScales& scales,
@@ -148,19 +176,17 @@ int64_t ColumnSumScratch(int64_t rows, int64_t columns) { return CutRows(rows).c
 
 cudaError_t MaskAndSumColumns(cudaStream_t stream, ElementType type, int64_t rows, int64_t columns,
                               const void* y, void* dy, float* sums, float* scratch) {
-  const dim3 threads(kWarp, kSumRows);
-  const auto column_blocks = static_cast<unsigned>(Divide(columns, kWarp));
   const RowBlocks cut = CutRows(rows);
-  const dim3 grid(column_blocks, static_cast<unsigned>(cut.count));
   float* const target = cut.count == 1 ? sums : scratch;
-  const cudaError_t launched = ForType(type, [&](auto element) {
-    using T = decltype(element);
-    return Launch(SumColumnsKernel<T>, grid, threads, stream, rows, columns, cut.rows,
-                  static_cast<const T*>(y), static_cast<T*>(dy), target);
+  const cudaError_t launched = ForPacks(type, columns, {y, dy}, [&](auto pack) {
+    using P = decltype(pack);
+    return SumColumns(stream, rows, columns, cut.rows, static_cast<const P*>(y), static_cast<P*>(dy), target);
   });
   if (launched != cudaSuccess || cut.count == 1) return launched;
-  return Launch(SumColumnsKernel<float>, column_blocks, threads, stream, cut.count, columns, cut.count,
-                nullptr, scratch, sums);
+  return ForPacks(ElementType::kFloat32, columns, {scratch}, [&](auto pack) {
+    using P = decltype(pack);
+    return SumColumns<P>(stream, cut.count, columns, cut.count, nullptr, reinterpret_cast<P*>(scratch), sums);
+  });
 }
 
 }  // namespace tethys::cuda

@@ -62,23 +62,6 @@ struct GradientSums {
   double sums[kSize], products[kSize];
 };
 
-// Merges the values of the block's threads that have one threadIdx.x. The result is right where threadIdx.y
-// is 0. All threads of the block call it.
-template <typename Value>
-__device__ void MergeOverRows(Value& value) {
-  __shared__ Value values[kThreads];
-  const unsigned at = threadIdx.y * blockDim.x + threadIdx.x;
-  __syncthreads();  // Until an earlier call has read what it needs.
-  values[at] = value;
-  for (unsigned rows = blockDim.y; rows > 1; rows = (rows + 1) / 2) {
-    const unsigned half = (rows + 1) / 2;
-    __syncthreads();
-    if (threadIdx.y + half >= rows) continue;
-    value.Merge(values[at + half * blockDim.x]);
-    values[at] = value;
-  }
-}
-
 // --------------------------------------------------------------------------------- sums of a tile
 
 // A block adds up one tile for up to kMostPacks packs of channels. A thread stays in one pack and takes every
