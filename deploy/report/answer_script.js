@@ -5,15 +5,11 @@ const variants = report.variant || [];
 const has = v => v && v.count > 0;
 const half = v => v.half_width || 0;
 const number = (x, digits = 3) => Number(x).toLocaleString("en", {maximumSignificantDigits: digits});
-// "13.70 ± 0.15" (intervalNote), rounded to the second significant digit of the interval. Without an interval:
-// `digits`, of which zeros at the end are kept if `pad`.
+// A mean with its interval. Without an interval: `digits`, of which zeros at the end are kept if `pad`.
 function value(v, scale = 1, digits = 3, pad = false) {
   if (!has(v)) return "–";
-  const mean = (v.mean || 0) * scale, width = half(v) * scale;
-  if (!(width > 0)) return pad && mean ? mean.toLocaleString("en", {minimumSignificantDigits: digits, maximumSignificantDigits: digits}) : number(mean, digits);
-  const decimals = Math.min(12, Math.max(0, 1 - Math.floor(Math.log10(width))));
-  const rounded = x => x.toLocaleString("en", {minimumFractionDigits: decimals, maximumFractionDigits: decimals});
-  return rounded(mean) + " ±\u00a0" + rounded(width);
+  const padded = x => x.toLocaleString("en", {minimumSignificantDigits: digits, maximumSignificantDigits: digits});
+  return withInterval((v.mean || 0) * scale, half(v) * scale, x => pad && x ? padded(x) : number(x, digits));
 }
 // The name in pictures and tables: the variant's letters, which the short table explains.
 const tag = v => v.label || v.short_name || v.name;

@@ -8,6 +8,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "deploy/report/comparison.h"
+#include "deploy/report/cpu_use.h"
 #include "deploy/report/variant_name.h"
 #include "deploy/report/verdict.h"
 
@@ -16,8 +17,7 @@ namespace {
 
 using proto::ReportVariant;
 
-constexpr size_t kNamed = 3;        // More names than that are counted.
-constexpr double kOthersCpu = 0.1;  // Above this share of the CPU, other programs are mentioned.
+constexpr size_t kNamed = 3;  // More names than that are counted.
 
 // "B, C, E and 4 more"
 std::string Named(std::vector<std::string> names) {

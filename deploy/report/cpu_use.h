@@ -8,7 +8,8 @@
 
 namespace tethys {
 
-inline constexpr double kFullCpu = 0.9;  // Mean share of all cores that counts as full.
+inline constexpr double kFullCpu = 0.9;    // Mean share of all cores that counts as full.
+inline constexpr double kOthersCpu = 0.1;  // Above this share of all cores, other programs are mentioned.
 
 // The mean load of a computer during training, as shares of all its cores. Several machines of a job may be
 // network namespaces or containers on one computer.

@@ -21,7 +21,6 @@ using proto::ReportValue;
 using proto::ReportVariant;
 
 constexpr double kVisible = 0.01;   // A part of the training time below this share is not named.
-constexpr double kOthersCpu = 0.1;  // Above this share of all cores, other programs are mentioned.
 constexpr double kStraggler = 1.2;  // A worker is slow above this ratio to the median; as on the page.
 
 // A variant and its name in the text.

@@ -19,6 +19,14 @@ function add(parent, tag, text, cls) {
   return node;
 }
 const intervalNote = "x ± y means between x − y and x + y, with 95 % confidence.";
+// "13.70 ± 0.15", rounded to the second significant digit of the interval, whose half is `width`; `alone` gives the
+// text of a mean without an interval.
+function withInterval(mean, width, alone) {
+  if (!(width > 0)) return alone(mean);
+  const decimals = Math.min(12, Math.max(0, 1 - Math.floor(Math.log10(width))));
+  const rounded = x => x.toLocaleString("en", {minimumFractionDigits: decimals, maximumFractionDigits: decimals});
+  return rounded(mean) + " ±\u00a0" + rounded(width);
+}
 const axis = (title, more = {}) => Object.assign({title: {display: true, text: title}}, more);
 // A plot with a caption above it. Its legend is below it, unless the options say otherwise.
 function figure(parent, caption, config, height) {

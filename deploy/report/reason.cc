@@ -135,7 +135,7 @@ std::string StaleGradients(const ReportVariant& a, const ReportVariant& b) {
       NameInText(less), less.staleness().mean());
 }
 
-// The load of the CPU and, if the recommended variant with fewer workers fills it, what follows.
+// The load of the CPU and, if the job of the recommended variant fills it with fewer workers, what follows.
 std::string CpuText(const Ranking& compared) {
   std::string text;
   int computers = 0;
@@ -149,7 +149,8 @@ std::string CpuText(const Ranking& compared) {
                     NameInText(*variant));
     cores = use.cores;
   }
-  const bool full = BusiestCpu(*compared[0]).busy >= kFullCpu;
+  const CpuUse own = BusiestCpu(*compared[0]);
+  const bool full = own.busy >= kFullCpu && own.busy - own.job <= kOthersCpu;
   const bool fewer = compared.size() > 1 && compared[0]->workers() < compared[1]->workers();
   return absl::StrCat(
       "CPU in use", computers > 1 ? " on the busiest computer: " : ": ", text,

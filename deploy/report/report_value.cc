@@ -58,14 +58,18 @@ Difference DifferenceOf(const ReportValue& a, const ReportValue& b) {
   return EqualWithinNoise(a, b) ? Difference::kNoise : Difference::kShown;
 }
 
+std::string WithInterval(double mean, double half, absl::string_view plus_minus) {
+  const int decimals = std::clamp(1 - static_cast<int>(std::floor(std::log10(half))), 0, 12);
+  return absl::StrFormat("%.*f %s %.*f", decimals, mean, plus_minus, decimals, half);
+}
+
 std::string MeanText(const ReportValue& value, double scale) {
   const double mean = value.mean() * scale;
   const double half = HalfWidth(value) * scale;
   if (half <= 0) {
     return std::abs(mean) < 1000 ? absl::StrFormat("%.3g", mean) : absl::StrFormat("%.0f", mean);
   }
-  const int decimals = std::clamp(1 - static_cast<int>(std::floor(std::log10(half))), 0, 12);
-  return absl::StrFormat("%.*f ± %.*f", decimals, mean, decimals, half);
+  return WithInterval(mean, half);
 }
 
 std::string SecondsText(const ReportValue& seconds) { return MeanText(seconds) + " s"; }

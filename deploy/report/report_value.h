@@ -4,6 +4,7 @@
 
 #include <string>
 
+#include "absl/strings/string_view.h"
 #include "proto/report.pb.h"
 
 namespace tethys {
@@ -45,6 +46,9 @@ Difference DifferenceOf(const proto::ReportValue& a, const proto::ReportValue& b
 // Explains MeanText below tables.
 inline constexpr char kIntervalNote[] = "x ± y means between x - y and x + y, with 95 % confidence.";
 
+// "13.70 ± 0.15", rounded to the second significant digit of `half`, which is half of the 95 % interval and
+// above 0.
+std::string WithInterval(double mean, double half, absl::string_view plus_minus = "±");
 // "13.70 ± 0.15": scaled, and rounded to the second significant digit of HalfWidth, if that is known.
 std::string MeanText(const proto::ReportValue& value, double scale = 1);
 // Like MeanText, with the unit: "13.70 ± 0.15 s".

@@ -9,6 +9,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "deploy/report/comparison.h"
+#include "deploy/report/cpu_use.h"
 #include "deploy/report/headline.h"
 #include "deploy/report/job_differences.h"
 #include "deploy/report/ranking.h"
@@ -282,11 +283,10 @@ std::string AtChanceSentence(const Ranking& variants) {
 
 // Warns if other programs used enough of the machine to affect the times.
 std::string OthersCpuSentence(const Ranking& variants) {
-  constexpr double kMentioned = 0.1;
   std::vector<std::string> parts;
   for (const ReportVariant* variant : variants) {
     const ReportValue& others = variant->others_cpu();
-    if (others.count() == 0 || others.mean() < kMentioned) continue;
+    if (others.count() == 0 || others.mean() < kOthersCpu) continue;
     parts.push_back(absl::StrFormat("%.0f %% during %s", 100 * others.mean(), NameInText(*variant)));
   }
   if (parts.empty()) return "";

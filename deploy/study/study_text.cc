@@ -42,11 +42,8 @@ std::string Digits(double value) { return absl::StrFormat("%.4g", value); }
 // "12.3 ± 0.4" (kIntervalNote).
 std::string ValueText(const proto::StudyCellValue& value, double scale, const char* plus_minus) {
   if (value.count() == 0) return "–";
-  std::string text = Digits(value.mean() * scale);
-  if (value.count() > 1) {
-    absl::StrAppend(&text, " ", plus_minus, " ", absl::StrFormat("%.2g", value.half_width() * scale));
-  }
-  return text;
+  const double mean = value.mean() * scale, half = value.half_width() * scale;
+  return half > 0 ? WithInterval(mean, half, plus_minus) : Digits(mean);
 }
 
 struct Column {

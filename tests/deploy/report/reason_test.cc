@@ -37,6 +37,7 @@ class ReasonTest : public ::testing::Test {
     proto::MachineSeries& machine = *variant.add_machine();
     machine.set_host(host);
     machine.mutable_training()->set_cpu_percent(100 * busy);
+    machine.mutable_training()->set_job_cpu_percent(100 * busy);
     proto::ResourceSummary& line = *variant.mutable_summary()->add_resources();
     line.set_host(host);
     line.set_cores(2);
@@ -99,6 +100,8 @@ TEST_F(ReasonTest, FullCpuForbidsMoreWorkersOnOneComputer) {
   EXPECT_THAT(Text(),
               EndsWith("CPU in use: 95 % of 2 cores with A, 99 % with B, so more workers on it cannot "
                        "compute faster."));
+  local.mutable_machine(0)->mutable_training()->set_job_cpu_percent(150);
+  EXPECT_THAT(Text(), EndsWith("99 % with B.")) << "other programs fill it, too";
   AddCpu(1.0, "two", mirrored);
   EXPECT_THAT(Text(), EndsWith("CPU in use on the busiest computer: 95 % of 2 cores with A, 99 % with B."));
   mirrored.mutable_machine()->RemoveLast();

@@ -227,8 +227,8 @@ TEST_F(StudyFileTest, TextsHoldValuesAndEscapeThem) {
   const proto::StudyReport report = AnalyseStudy(*study, runs, "");
   const std::string markdown = StudyMarkdown(report);
   EXPECT_THAT(markdown, HasSubstr("# A \\| B_&lt;script>"));
-  EXPECT_THAT(markdown, HasSubstr("| PS | 8 | 3 | 20.2 ± 0.5 |"));
-  EXPECT_THAT(markdown, HasSubstr("| 90 ± 0 | 91 |"));
+  EXPECT_THAT(markdown, HasSubstr("| PS | 8 | 3 | 20.20 ± 0.50 |"));
+  EXPECT_THAT(markdown, HasSubstr("| 90 | 91 |"));
   EXPECT_THAT(markdown, HasSubstr("## Effects on training, s"));
   EXPECT_THAT(StudyLatex(report), AllOf(HasSubstr("\\toprule"), HasSubstr("test accuracy, \\%")));
   EXPECT_THAT(StudyHtml(report), AllOf(HasSubstr("A | B_\\u003cscript"), Not(HasSubstr("/*REPORT_DATA*/"))));
