@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "runtime/base/accept_pause.h"
 #include "runtime/base/clock.h"
 #include "runtime/base/quantile.h"
 
@@ -187,11 +188,13 @@ absl::Status Serve(const JobSecret& secret, Wire& wire) {
 
 class ThreadedListener final : public LinkListener {
  public:
-  ThreadedListener(JobSecret secret, FileDescriptor listener, HostPort address, WakeUp stop)
+  ThreadedListener(JobSecret secret, FileDescriptor listener, HostPort address, WakeUp stop,
+                   const Clock* clock)
       : secret_(std::move(secret)),
         listener_(std::move(listener)),
         address_(std::move(address)),
         stop_(std::move(stop)),
+        pause_(clock != nullptr ? *clock : machine_clock_),
         thread_([this] { Run(); }) {}
   ~ThreadedListener() override {
     stop_.Signal();
@@ -202,12 +205,13 @@ class ThreadedListener final : public LinkListener {
  private:
   void Run() {
     while (true) {
-      pollfd fds[] = {{listener_.get(), POLLIN, 0}, {stop_.fd(), POLLIN, 0}};
-      poll(fds, 2, -1);
+      pollfd fds[] = {{pause_.active() ? -1 : listener_.get(), POLLIN, 0}, {stop_.fd(), POLLIN, 0}};
+      poll(fds, 2, pause_.MillisecondsLeft());
       if (fds[1].revents != 0) return;
-      absl::StatusOr<FileDescriptor> caller = AcceptTcp(listener_.get());
-      if (!caller.ok() || !caller->valid()) continue;
-      Wire wire(*std::move(caller), kHandshakeDeadline, stop_.fd());
+      if (fds[0].revents == 0) continue;
+      FileDescriptor caller = pause_.Accept(listener_.get());
+      if (!caller.valid()) continue;
+      Wire wire(std::move(caller), kHandshakeDeadline, stop_.fd());
       Serve(secret_, wire).IgnoreError();  // The caller sees the connection close and reports it.
     }
   }
@@ -216,6 +220,8 @@ class ThreadedListener final : public LinkListener {
   const FileDescriptor listener_;
   const HostPort address_;
   const WakeUp stop_;
+  const MonotonicClock machine_clock_;
+  AcceptPause pause_;
   std::thread thread_;  // Last, because the thread uses the other members.
 };
 
@@ -227,11 +233,12 @@ double BurstBytes(const LinkSpeed& speed) {
 }
 
 absl::StatusOr<std::unique_ptr<LinkListener>> LinkListener::Start(const JobSecret& secret,
-                                                                  const std::string& host) {
+                                                                  const std::string& host,
+                                                                  const Clock* clock) {
   TETHYS_ASSIGN_OR_RETURN(FileDescriptor listener, ListenTcp({.host = host, .port = 0}));
   TETHYS_ASSIGN_OR_RETURN(const HostPort address, LocalAddress(listener.get()));
   TETHYS_ASSIGN_OR_RETURN(WakeUp stop, WakeUp::Create());
-  return std::make_unique<ThreadedListener>(secret, std::move(listener), address, std::move(stop));
+  return std::make_unique<ThreadedListener>(secret, std::move(listener), address, std::move(stop), clock);
 }
 
 absl::StatusOr<LinkSpeed> MeasureLink(const JobSecret& secret, const HostPort& listener) {

@@ -18,6 +18,7 @@
 #include <memory>
 #include <string>
 
+#include "runtime/base/clock.h"
 #include "runtime/base/socket.h"
 #include "runtime/cluster/job_secret.h"
 
@@ -40,8 +41,9 @@ double BurstBytes(const LinkSpeed& speed);
 // Serves one caller at a time on a thread of its own, until destroyed. Thread-compatible.
 class LinkListener {
  public:
-  static absl::StatusOr<std::unique_ptr<LinkListener>> Start(const JobSecret& secret,
-                                                             const std::string& host);
+  // `clock` (default: the machine's) only times pauses in accepting callers.
+  static absl::StatusOr<std::unique_ptr<LinkListener>> Start(const JobSecret& secret, const std::string& host,
+                                                             const Clock* clock = nullptr);
   virtual ~LinkListener() = default;
   virtual const HostPort& address() const = 0;
 };

@@ -11,6 +11,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "deploy/live/expectation_file.h"
+#include "runtime/base/accept_pause.h"
 #include "runtime/base/socket.h"
 #include "runtime/cluster/handshake.h"
 
@@ -19,9 +20,6 @@ namespace {
 
 constexpr int kMostConnections = 16;             // Through each door.
 constexpr Nanoseconds kMostTime = 10 * kSecond;  // Of a connection, whatever it does.
-// A caller that cannot be accepted, for want of descriptors or memory, stays in the queue of the system, so
-// the listener would poll readable at once again.
-constexpr Nanoseconds kPauseAfterError = 200 * kMillisecond;
 
 // Over which address a caller came.
 enum class Door { kView, kMetrics };
@@ -128,7 +126,7 @@ class TcpLiveServer final : public LiveServer {
         if (clock_.Now() >= connection.deadline()) connection.Close();
       }
       const auto closed = [](const Connection& connection) { return !connection.open(); };
-      if (std::erase_if(connections_, closed) > 0) paused_until_ = clock_.Now();
+      if (std::erase_if(connections_, closed) > 0) pause_.End();
       if (fds[1].revents != 0) Accept(Door::kView, view_.get());
       if (fds[2].revents != 0) Accept(Door::kMetrics, metrics_.get());
     }
@@ -136,28 +134,25 @@ class TcpLiveServer final : public LiveServer {
 
  private:
   bool Accepts(Door door) const {
-    if (clock_.Now() < paused_until_) return false;
+    if (pause_.active()) return false;
     const auto through = [&](const Connection& connection) { return connection.door() == door; };
     return std::count_if(connections_.begin(), connections_.end(), through) < kMostConnections;
   }
   int MillisecondsLeft() const {
-    const Nanoseconds now = clock_.Now();
-    if (connections_.empty() && now >= paused_until_) return -1;
-    Nanoseconds first = now < paused_until_ ? paused_until_ : connections_[0].deadline();
+    const int paused = pause_.MillisecondsLeft();
+    if (connections_.empty()) return paused;
+    Nanoseconds first = connections_[0].deadline();
     for (const Connection& connection : connections_) first = std::min(first, connection.deadline());
-    return static_cast<int>(std::max<Nanoseconds>(first - now, 0) / kMillisecond) + 1;
+    const int left = static_cast<int>(std::max<Nanoseconds>(first - clock_.Now(), 0) / kMillisecond) + 1;
+    return paused < 0 ? left : std::min(left, paused);
   }
   std::string Answer(Door door, const HttpParse& parse) {
     const std::string nonce = JobToken::Random().ToHex();
     return door == Door::kView ? pages_.Answer(parse, nonce) : pages_.AnswerForMetrics(parse, nonce);
   }
   void Accept(Door door, int listener) {
-    absl::StatusOr<FileDescriptor> caller = AcceptTcp(listener);
-    if (!caller.ok()) {
-      paused_until_ = clock_.Now() + kPauseAfterError;
-    } else if (caller->valid()) {
-      connections_.emplace_back(*std::move(caller), door, clock_.Now() + kMostTime);
-    }
+    FileDescriptor caller = pause_.Accept(listener);
+    if (caller.valid()) connections_.emplace_back(std::move(caller), door, clock_.Now() + kMostTime);
   }
 
   const FileDescriptor view_, metrics_;
@@ -168,7 +163,7 @@ class TcpLiveServer final : public LiveServer {
   WatchedRun run_;
   LivePages pages_;
   std::vector<Connection> connections_;
-  Nanoseconds paused_until_ = 0;  // Until then, or until a connection ends, no caller is accepted.
+  AcceptPause pause_{clock_};  // A connection that ends ends it, too.
 };
 
 absl::StatusOr<FileDescriptor> ListenAt(const HostPort& address, const char* remedy) {

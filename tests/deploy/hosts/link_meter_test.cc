@@ -2,16 +2,20 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <poll.h>
 
-#include <vector>
+#include <atomic>
+#include <future>
+
+#include "tests/testing/no_free_descriptors.h"
 
 namespace tethys {
 namespace {
 
 JobSecret Secret() { return {JobToken::Random(), "check"}; }
 
-std::unique_ptr<LinkListener> Listen(const JobSecret& secret) {
-  absl::StatusOr<std::unique_ptr<LinkListener>> listener = LinkListener::Start(secret, "127.0.0.1");
+std::unique_ptr<LinkListener> Listen(const JobSecret& secret, const Clock* clock = nullptr) {
+  absl::StatusOr<std::unique_ptr<LinkListener>> listener = LinkListener::Start(secret, "127.0.0.1", clock);
   EXPECT_TRUE(listener.ok()) << listener.status();
   return *std::move(listener);
 }
@@ -46,6 +50,38 @@ TEST(LinkMeterTest, SilentCallerDoesNotBlockOthers) {
   const absl::StatusOr<FileDescriptor> silent = StartConnectTcp(listener->address());
   ASSERT_TRUE(silent.ok());
   EXPECT_TRUE(MeasureLink(secret, listener->address()).ok());
+}
+
+// A clock that says when it is first read, and moves only by Advance.
+class WatchedClock final : public Clock {
+ public:
+  Nanoseconds Now() const override {
+    if (!read_.exchange(true)) first_.set_value();
+    return now_;
+  }
+  void AwaitFirst() { first_.get_future().wait(); }
+  void Advance(Nanoseconds by) { now_ += by; }
+
+ private:
+  mutable std::atomic<bool> read_ = false;
+  mutable std::promise<void> first_;
+  std::atomic<Nanoseconds> now_ = kSecond;
+};
+
+TEST(LinkMeterTest, CallerThatCannotBeAcceptedIsServedAfterAPause) {
+  WatchedClock clock;
+  const std::unique_ptr<LinkListener> listener = Listen(Secret(), &clock);
+  absl::StatusOr<FileDescriptor> caller;
+  {
+    const testing::NoFreeDescriptors all_but_one(1);
+    caller = StartConnectTcp(listener->address());
+    ASSERT_TRUE(caller.ok()) << caller.status();
+    clock.AwaitFirst();  // The listener has failed to accept, and begins its pause.
+  }
+  pollfd answer = {caller->get(), POLLIN, 0};
+  EXPECT_EQ(poll(&answer, 1, 0), 0);
+  clock.Advance(kSecond);
+  EXPECT_EQ(poll(&answer, 1, -1), 1);
 }
 
 TEST(BurstTest, ABurstShortensABlock) {

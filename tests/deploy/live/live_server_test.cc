@@ -4,9 +4,7 @@
 #include <gtest/gtest.h>
 #include <netinet/in.h>
 #include <poll.h>
-#include <sys/resource.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
 #include <thread>
 #include <utility>
@@ -15,6 +13,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "tests/testing/fake_clock.h"
+#include "tests/testing/no_free_descriptors.h"
 #include "tests/testing/temp_directory.h"
 
 namespace tethys {
@@ -31,7 +30,6 @@ class LiveServerTest : public ::testing::Test {
         LiveServer::Create({.run_dir = directory_.path(), .job = "job", .token = "secret", .clock = &clock_});
     ASSERT_TRUE(server.ok()) << server.status();
     server_ = *std::move(server);
-    ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &limit_), 0);
     thread_ = std::thread([this] { EXPECT_TRUE(server_->Serve(stop_.fd()).ok()); });
     for (int i = 0; i <= kCallers; ++i) {
       callers_.emplace_back(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
@@ -41,7 +39,6 @@ class LiveServerTest : public ::testing::Test {
     ASSERT_TRUE(IsAnswered(callers_.back(), kWait));
   }
   void TearDown() override {
-    setrlimit(RLIMIT_NOFILE, &limit_);
     stop_.Signal();
     if (thread_.joinable()) thread_.join();
   }
@@ -77,15 +74,10 @@ class LiveServerTest : public ::testing::Test {
   // A caller that the server failed to accept, because the process had no descriptor left. Now it has some.
   FileDescriptor RefusedCaller() {
     FileDescriptor caller(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-    const int lowest_free = dup(stop_.fd());
-    close(lowest_free);
-    rlimit none = limit_;
-    none.rlim_cur = static_cast<rlim_t>(lowest_free);
-    EXPECT_EQ(setrlimit(RLIMIT_NOFILE, &none), 0);
+    const testing::NoFreeDescriptors none;
     Connect(caller);
     Ask(caller);
     Turns(0, 2);  // In the turn after the one in which the listener polls readable, it has failed to accept.
-    EXPECT_EQ(setrlimit(RLIMIT_NOFILE, &limit_), 0);
     return caller;
   }
 
@@ -93,7 +85,6 @@ class LiveServerTest : public ::testing::Test {
   const testing::TempDirectory directory_;
   const WakeUp stop_ = WakeUp::Create().value();
   std::unique_ptr<LiveServer> server_;
-  rlimit limit_ = {};
   std::vector<FileDescriptor> callers_;
   std::thread thread_;
 };

@@ -1,0 +1,39 @@
+// Accepts callers for a loop that polls listeners. If a caller cannot be accepted, for want of descriptors or
+// memory, it stays in the queue of the system, and the listener would poll readable again at once. So the
+// loop leaves its listeners out for a while. Nothing blocks. Not thread-safe.
+//
+//   pollfd listener = {pause.active() ? -1 : fd, POLLIN, 0};
+//   poll(&listener, 1, pause.MillisecondsLeft());
+//   if (listener.revents != 0) Serve(pause.Accept(fd));
+#ifndef TETHYS_RUNTIME_BASE_ACCEPT_PAUSE_H_
+#define TETHYS_RUNTIME_BASE_ACCEPT_PAUSE_H_
+
+#include "runtime/base/clock.h"
+#include "runtime/base/file.h"
+
+namespace tethys {
+
+class AcceptPause {
+ public:
+  // `clock` must outlive this object.
+  explicit AcceptPause(const Clock& clock) : clock_(clock) {}
+
+  // AcceptTcp (runtime/base/socket.h), whose error starts a pause. Invalid if no caller was accepted. The
+  // clock is not read before the first error.
+  FileDescriptor Accept(int listener);
+  // Ends the pause. Call it when a descriptor has become free.
+  void End() { until_ = 0; }
+
+  // Whether listeners are not to be polled now.
+  bool active() const { return until_ != 0 && clock_.Now() < until_; }
+  // The time-out for poll: the milliseconds until the pause ends, rounded up, or -1 if there is none.
+  int MillisecondsLeft() const;
+
+ private:
+  const Clock& clock_;
+  Nanoseconds until_ = 0;
+};
+
+}  // namespace tethys
+
+#endif  // TETHYS_RUNTIME_BASE_ACCEPT_PAUSE_H_
