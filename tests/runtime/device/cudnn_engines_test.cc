@@ -3,6 +3,9 @@
 // only.
 #include <cudnn.h>
 
+#include <array>
+#include <vector>
+
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "runtime/device/cuda/cudnn_graph.h"
@@ -82,6 +85,39 @@ TEST_P(CudnnEngines, ExistForLenetInAllBatches) {
     ExpectEngines({.rows = rows, .in = {28, 28, 1}, .out = 6, .window = SquareWindow(5, 1, 2, 2)});
     ExpectEngines({.rows = rows, .in = {14, 14, 6}, .out = 16, .window = SquareWindow(5, 1, 0, 0)});
   }
+}
+
+// The convolutions of ResNet-50 for images of 224 x 224.
+std::vector<ConvolutionShape> ResnetShapes(int64_t rows) {
+  struct Layer {
+    int64_t size, in, out, window, stride;
+  };
+  std::vector<Layer> layers = {{224, 3, 64, 7, 2}};
+  int64_t in = 64;
+  for (const auto& [size, width, stride] :
+       {std::array<int64_t, 3>{56, 64, 1}, {28, 128, 2}, {14, 256, 2}, {7, 512, 2}}) {
+    const int64_t out = 4 * width, before = stride * size;
+    layers.insert(layers.end(), {{before, in, width, 1, 1},
+                                 {before, width, width, 3, stride},
+                                 {size, width, out, 1, 1},
+                                 {before, in, out, 1, stride},
+                                 {size, out, width, 1, 1},
+                                 {size, width, width, 3, 1}});
+    in = out;
+  }
+  std::vector<ConvolutionShape> shapes;
+  for (const Layer& layer : layers) {
+    const int64_t pad = layer.window / 2;
+    shapes.push_back({.rows = rows,
+                      .in = {layer.size, layer.size, layer.in},
+                      .out = layer.out,
+                      .window = SquareWindow(layer.window, layer.stride, pad, pad)});
+  }
+  return shapes;
+}
+
+TEST_P(CudnnEngines, ExistForResnet50) {
+  for (const ConvolutionShape& shape : ResnetShapes(64)) ExpectEngines(shape);
 }
 
 TEST_P(CudnnEngines, AreTheSameWhenChosenAgain) {
