@@ -398,6 +398,7 @@ absl::StatusOr<proto::Report> CollectReport(const std::string& path, absl::optio
   AddJobs(jobs, report);
   MakeUnique(directories, &proto::ReportVariant::mutable_name, report);
   MakeUnique(directories, &proto::ReportVariant::mutable_short_name, report);
+  if (directories.size() == 1) report.mutable_variant(0)->set_short_name("this job");
   for (size_t i = 0; i < positions.size() && positions.size() > 1; ++i) {
     report.mutable_variant(static_cast<int>(i))->set_label(VariantLetters(positions[i]));
   }

@@ -5,6 +5,7 @@
 #include <set>
 #include <utility>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
@@ -342,7 +343,9 @@ std::vector<std::string> Verdict(const proto::Report& report) {
   if (variants.empty()) return {"No run succeeded: there is nothing to compare."};
   std::vector<std::string> sentences;
   const auto add = [&sentences](std::string sentence) {
-    if (!sentence.empty()) sentences.push_back(std::move(sentence));
+    if (sentence.empty()) return;
+    sentence[0] = absl::ascii_toupper(sentence[0]);  // It may begin with a name.
+    sentences.push_back(std::move(sentence));
   };
   const ReportVariant* rival = RivalOf(variants, *variants[0]);
   if (rival != nullptr) add(HeadlineOf(report).answer);

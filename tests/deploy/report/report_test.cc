@@ -16,6 +16,7 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::Not;
+using ::testing::StartsWith;
 
 class ReportTest : public ::testing::Test {
  protected:
@@ -213,7 +214,9 @@ TEST_F(ReportTest, VariantsHaveTheLettersOfTheComparisonsTables) {
 }
 
 TEST_F(ReportTest, SingleVariantHasNoLetters) {
-  EXPECT_EQ(CollectReport(MakeRun("job", "succeeded", 5))->variant(0).label(), "");
+  const proto::Report report = CollectReport(MakeRun("job", "succeeded", 5)).value();
+  EXPECT_EQ(report.variant(0).label(), "");
+  EXPECT_THAT(report.verdict(0), StartsWith("This job trained in 5 s"));
 }
 
 TEST_F(ReportTest, RecommendedVariantIsNamedByItsLetters) {

@@ -120,7 +120,7 @@ TEST_F(TargetVerdictTest, FastestNotFirstAtTarget_IsNoted) {
 
 TEST_F(TargetVerdictTest, FastestThatIsAlsoFirstAtTargetIsNoted) {
   SetTargets(Value(3, 4, 0.1), Value(3, 6, 0.1));
-  EXPECT_THAT(Text(), HasSubstr("mirrored is also first at 85 % validation accuracy: in 4"));
+  EXPECT_THAT(Text(), HasSubstr("\nMirrored is also first at 85 % validation accuracy: in 4"));
   EXPECT_THAT(Text(), Not(HasSubstr("But")));
 }
 
@@ -131,8 +131,9 @@ TEST_F(TargetVerdictTest, DifferenceWithinNoiseIsNotShown) {
 
 TEST_F(TargetVerdictTest, VariantWithMissedTargetIsNamedAndNotFirst) {
   SetTargets(Value(3, 6, 0.1), Value(2, 1, 0.1), 1);
-  EXPECT_THAT(Text(), HasSubstr("mirrored reached 85 % validation accuracy in 6.00 ± 0.25 s. Not reached by "
-                                "1 of 3 runs of ps."));
+  EXPECT_THAT(Text(),
+              HasSubstr("\nMirrored reached 85 % validation accuracy in 6.00 ± 0.25 s. Not reached by "
+                        "1 of 3 runs of ps."));
   SetTargets(Value(0, 0), Value(0, 0), 3);
   EXPECT_THAT(Text(), HasSubstr("Not reached by 3 of 3 runs of ps."));
 }
@@ -158,7 +159,7 @@ TEST_F(VerdictTest, OneRunPerVariantRanksNothing) {
     *to_target.mutable_seconds() = variant->seconds();
     *to_target.mutable_epochs() = Value(1, 2);
   }
-  EXPECT_THAT(Text(), HasSubstr("\nmirrored trained in 10 s, ps_sync in 20 s, 2.00 times as long; one run "
+  EXPECT_THAT(Text(), HasSubstr("\nMirrored trained in 10 s, ps_sync in 20 s, 2.00 times as long; one run "
                                 "does not tell whether that is chance."));
   EXPECT_THAT(Text(), HasSubstr("One run of a variant is no ground for a recommendation"));
   for (const char* claim :
@@ -259,7 +260,7 @@ TEST_F(VerdictTest, FailedRunsAreCounted) {
 TEST_F(VerdictTest, OneVariantOrNoneGetsASentenceOfItsOwn) {
   EXPECT_THAT(Text(), HasSubstr("No run succeeded"));
   Add("local", Value(1, 10), Value(1, 0.87));
-  EXPECT_EQ(Text(), "local trained in 10 s, to a test accuracy of 87.00 %.");
+  EXPECT_EQ(Text(), "Local trained in 10 s, to a test accuracy of 87.00 %.");
 }
 
 TEST_F(VerdictTest, VariantWhoseRunsExchangedDifferently_IsListed) {
