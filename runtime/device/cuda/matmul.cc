@@ -21,9 +21,13 @@ namespace {
 constexpr uint64_t kMostWorkspaceBytes = kMostDenseWorkspace;
 constexpr uint32_t kAlignmentBytes = 16;
 constexpr int kMostAlgorithms = 8;
-// Excludes in-place reductions: cuBLASLt documents that they are sequential, but not their order.
-constexpr uint32_t kReproducibleReductions =
-    CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE | CUBLASLT_REDUCTION_SCHEME_OUTPUT_TYPE;
+// Excludes in-place reductions: cuBLASLt documents that they are sequential, but not their order. Parts of a
+// sum are float32, so reductions in the type of the result are excluded where that is bfloat16.
+constexpr uint32_t AllowedReductions(ElementType result) {
+  return result == ElementType::kFloat32
+             ? CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE | CUBLASLT_REDUCTION_SCHEME_OUTPUT_TYPE
+             : CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE;
+}
 
 template <auto kDestroy>
 struct Destroy {
@@ -67,6 +71,7 @@ class LtMatmul final : public Matmul {
   absl::Status Initialize(const MatmulShape& shape, Precision precision) {
     const cudaDataType_t type = precision == Precision::kBf16 ? CUDA_R_16BF : CUDA_R_32F;
     const auto [m, n, k, transpose_a, transpose_b, bias, result] = shape;
+    reductions_ = AllowedReductions(result);
     TETHYS_ASSIGN_OR_RETURN(a_, transpose_a ? CreateLayout(type, k, m) : CreateLayout(type, m, k));
     TETHYS_ASSIGN_OR_RETURN(b_, transpose_b ? CreateLayout(type, n, k) : CreateLayout(type, k, n));
     TETHYS_ASSIGN_OR_RETURN(c_,
@@ -126,8 +131,7 @@ class LtMatmul final : public Matmul {
     TETHYS_RETURN_IF_CUBLAS_ERROR(cublasLtMatmulPreferenceCreate(&created));
     const Preference preference(created);
     TETHYS_RETURN_IF_ERROR(Set(preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, kMostWorkspaceBytes));
-    TETHYS_RETURN_IF_ERROR(
-        Set(preference, CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, kReproducibleReductions));
+    TETHYS_RETURN_IF_ERROR(Set(preference, CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, reductions_));
     for (const auto operand :
          {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
           CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES}) {
@@ -155,6 +159,7 @@ class LtMatmul final : public Matmul {
   const cublasLtHandle_t handle_;
   Layout a_, b_, c_;
   Descriptor descriptor_;
+  uint32_t reductions_ = 0;
   cublasLtMatmulAlgo_t algorithm_ = {};
   size_t workspace_bytes_ = 0;
   int64_t rows_ = 0, columns_ = 0;  // Shape of c; set only if adds_bias_after_.

@@ -22,6 +22,8 @@ struct FakeDescriptor {
   const float* bias = nullptr;
 };
 
+uint32_t allowed_reductions = 0;  // Of the last product that was asked for.
+
 // The fake library's answer when asked for an algorithm that adds a bias.
 enum class Bias { kHas, kNotSupported, kFindsNone } bias_algorithm;
 
@@ -66,8 +68,9 @@ cublasStatus_t cublasLtMatmulPreferenceDestroy(cublasLtMatmulPreference_t prefer
   return CUBLAS_STATUS_SUCCESS;
 }
 cublasStatus_t cublasLtMatmulPreferenceSetAttribute(cublasLtMatmulPreference_t,
-                                                    cublasLtMatmulPreferenceAttributes_t, const void*,
-                                                    size_t) {
+                                                    cublasLtMatmulPreferenceAttributes_t attribute,
+                                                    const void* value, size_t bytes) {
+  if (attribute == CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK) std::memcpy(&allowed_reductions, value, bytes);
   return CUBLAS_STATUS_SUCCESS;
 }
 cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t, cublasLtMatmulDesc_t descriptor,
@@ -161,11 +164,13 @@ TEST(CudaMatmul, ProductInBfloat16_WritesTheTypeThatItsShapeNames) {
   auto product = Matmul::Create(nullptr, shape, Precision::kBf16).value();
   ASSERT_TRUE(product->Run(*stream, a.data(), b.data(), nullptr, &single, nullptr).ok());
   EXPECT_EQ(single, 385);
+  EXPECT_EQ(allowed_reductions & CUBLASLT_REDUCTION_SCHEME_INPLACE, 0u);
   shape.result = ElementType::kBfloat16;
   __nv_bfloat16 half = -1.0f;
   product = Matmul::Create(nullptr, shape, Precision::kBf16).value();
   ASSERT_TRUE(product->Run(*stream, a.data(), b.data(), nullptr, &half, nullptr).ok());
   EXPECT_EQ(__bfloat162float(half), 384) << "385 has nine significant bits";
+  EXPECT_EQ(allowed_reductions, CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE) << "parts of sums are float32";
 }
 
 }  // namespace
