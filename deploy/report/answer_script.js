@@ -163,6 +163,11 @@ function timeAgainstAccuracy(parent) {
   return true;
 }
 
+// The time to the target, with the number of runs that reached it if some did not.
+function toTarget(t) {
+  const all = !t.runs || t.reached === t.runs;
+  return value(t.seconds, 1, 3, true) + (all ? "" : ", " + (t.reached || 0) + " of " + t.runs + " runs");
+}
 // The variants, the fastest first: what each letter means, and the results. More than a screen holds are folded.
 function shortTable(parent) {
   const kShown = 8, given = (report.target || {}).given;
@@ -172,7 +177,7 @@ function shortTable(parent) {
   const others = rows.filter(v => !shown.includes(v));
   const runs = new Set(variants.map(v => v.failed ? "" : v.runs)), alike = runs.size === 1 && !runs.has("");
   const columns = [["global batch", v => v.global_batch || 0, "more"],
-    ...(given ? [["to " + number(100 * report.target.accuracy) + " %, s", v => value((v.to_target || {}).seconds, 1, 3, true)]] : []),
+    ...(given ? [["time to\u00a0" + number(100 * report.target.accuracy) + "\u00a0%,\u00a0s", v => toTarget(v.to_target || {})]] : []),
     ["training,\u00a0s", v => value(v.seconds, 1, 3, true), given ? "more" : undefined],
     ...(ratio ? [["time, " + tag(base) + "\u00a0=\u00a01", v => has(v.seconds) ? ((v.seconds.mean || 0) / base.seconds.mean).toFixed(2) : "–", "more"]] : []),
     [(tested ? "test" : "validation") + " accuracy,\u00a0%", v => value(accuracyOf(v), 100, 4, true)],

@@ -110,6 +110,13 @@ class ReportPageTest(unittest.TestCase):
         self.assertEqual(page.count(">recommended<"), 1)
         self.assertNotIn("<details open", page)
 
+    def test_comparison_with_target_shows_which_runs_missed_it(self):
+        self.compare("--repeats=2", "--target_accuracy=0.99")
+        page = self.opened("runs/report.html")
+        self.assertIn("Not decided: no variant reached 99&nbsp;% validation accuracy in all of its runs.", page)
+        self.assertIn("<th>time to&nbsp;99&nbsp;%,&nbsp;s</th>", page)
+        self.assertEqual(page.count("<td>–, 0 of 2 runs</td>"), 3)
+
     def test_comparison_of_any_size_fits_screen_and_telephone(self):
         self.compare("--repeats=2")
         path = os.path.join(self.folder, "runs", "report.html")
