@@ -57,7 +57,7 @@ __global__ void AddBiasKernel(int64_t rows, int64_t packs, bool relu, const floa
 
 // ----------------------------------------------------------------------------------- column sums
 
-constexpr int64_t kSumPacks = 32;        // Packs of columns of a block, at most.
+constexpr int64_t kSumBytes = 128;       // Of a row that a block adds up, at most: a line of the cache.
 constexpr int64_t kRowsPerBlock = 256;   // More rows are split over several blocks.
 constexpr int64_t kMostRowBlocks = 512;  // A second launch adds the sums of these blocks.
 
@@ -115,7 +115,8 @@ __global__ void SumColumnsKernel(int64_t rows, int64_t packs, int64_t block_rows
 template <typename P>
 cudaError_t SumColumns(cudaStream_t stream, int64_t rows, int64_t columns, int64_t block_rows, const P* y,
                        P* dy, float* sums) {
-  const int64_t packs = columns / P::kSize, width = packs < kSumPacks ? packs : kSumPacks;
+  constexpr int64_t kMostPacks = kSumBytes / sizeof(P);
+  const int64_t packs = columns / P::kSize, width = packs < kMostPacks ? packs : kMostPacks;
   const dim3 blocks(static_cast<unsigned>(Divide(packs, width)),
                     static_cast<unsigned>(Divide(rows, block_rows)));
   const dim3 threads(static_cast<unsigned>(width), static_cast<unsigned>(kThreads / width));
