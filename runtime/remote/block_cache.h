@@ -5,6 +5,7 @@
 // one.
 // 2. A block is fetched by one thread at a time; others that want it wait for that fetch and share its
 // result.
+// 3. The memory of dropped blocks that is kept for new ones has at most an eighth of `capacity`.
 #ifndef TETHYS_RUNTIME_REMOTE_BLOCK_CACHE_H_
 #define TETHYS_RUNTIME_REMOTE_BLOCK_CACHE_H_
 
@@ -30,9 +31,10 @@ class BlockCache {
     auto operator<=>(const Key&) const = default;
   };
   using Block = std::shared_ptr<const std::string>;
-  using Fetch = absl::FunctionRef<absl::StatusOr<std::string>()>;
+  // Returns the bytes of a block, for which it may use the memory of `spare`, an empty string.
+  using Fetch = absl::FunctionRef<absl::StatusOr<std::string>(std::string spare)>;
 
-  explicit BlockCache(int64_t capacity) : capacity_(capacity) {}
+  explicit BlockCache(int64_t capacity);
 
   // The block, which `fetch` brings if it is not here; it must end by itself. Requires `size` to be the
   // block's number of bytes. A failure is not kept: the next call fetches again.
@@ -42,6 +44,7 @@ class BlockCache {
   bool Has(const Key& key) const;
 
  private:
+  class SpareMemory;
   struct Entry {
     Block block;          // Null while it is fetched.
     absl::Status failed;  // Why it could not be fetched.
@@ -53,6 +56,7 @@ class BlockCache {
   void Drop() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
 
   const int64_t capacity_;
+  const std::shared_ptr<SpareMemory> spare_;  // Also held by blocks, which give their memory back.
   mutable Mutex mu_;
   CondVar fetched_;
   std::map<Key, std::shared_ptr<Entry>> entries_ ABSL_GUARDED_BY(mu_);

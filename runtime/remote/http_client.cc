@@ -70,7 +70,8 @@ absl::StatusOr<HttpReply> HttpClient::Once(const HttpCall& call) const {
         .credentials = first && call.credentials != nullptr ? *call.credentials : WebCredentials(place),
         .ca_certificates =
             first && call.ca_certificates != nullptr ? *call.ca_certificates : place.ca_certificates(),
-        .most_bytes = call.most_bytes};
+        .most_bytes = call.most_bytes,
+        .spare = call.spare};
     absl::StatusOr<HttpAnswer> answer = transport_.Exchange(request);
     if (!answer.ok()) return Annotate(answer.status(), call.name);
     reply.answer = *std::move(answer);

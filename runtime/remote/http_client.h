@@ -24,7 +24,8 @@ struct HttpCall {
   bool head = false;
   std::vector<std::string> headers = {};
   int64_t most_bytes = 0;
-  bool follow = true;  // False: a redirect is the answer.
+  std::string* spare = nullptr;  // As in HttpRequest.
+  bool follow = true;            // False: a redirect is the answer.
   // What the first server gets, in place of the secrets for its URL; null: those.
   const HttpCredentials* credentials = nullptr;
   const std::string* ca_certificates = nullptr;

@@ -36,9 +36,10 @@ class HttpObject final : public RemoteObject {
         etag_(facts.etag),
         modified_(facts.modified) {}
 
-  absl::StatusOr<std::string> Fetch(int64_t offset, int64_t bytes) const override {
+  absl::StatusOr<std::string> Fetch(int64_t offset, int64_t bytes, std::string spare) const override {
     HttpCall call = call_;
     call.most_bytes = bytes;
+    call.spare = &spare;
     call.headers.push_back(absl::StrCat("Range: bytes=", offset, "-", offset + bytes - 1));
     // A weak ETag ("W/...") never matches in a condition.
     if (!etag_.empty() && !absl::StartsWith(etag_, "W/")) {

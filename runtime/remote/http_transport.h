@@ -27,6 +27,7 @@ struct HttpRequest {
   HttpCredentials credentials = {};
   std::string ca_certificates = {};  // PEM; the authorities that are trusted. Empty: the system's.
   int64_t most_bytes = 0;            // The most bytes of the body of a successful answer.
+  std::string* spare = nullptr;      // An empty string whose memory such a body may take, or null.
 };
 
 struct HttpAnswer {

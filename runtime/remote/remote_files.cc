@@ -204,7 +204,9 @@ class CachedFile final : public RemoteFile, public std::enable_shared_from_this<
 
   absl::StatusOr<BlockCache::Block> BlockOf(int64_t number, int64_t bytes) const {
     const int64_t begin = number * bytes, count = std::min(bytes, size() - begin);
-    return shared_->cache.Get(KeyOf(number, bytes), count, [&] { return object_->Fetch(begin, count); });
+    return shared_->cache.Get(KeyOf(number, bytes), count, [&](std::string spare) {
+      return object_->Fetch(begin, count, std::move(spare));
+    });
   }
 
   // Has the blocks after `number` fetched, for a reader who goes from front to back.

@@ -26,10 +26,10 @@ class RemoteObject {
   // How many blocks of the usual size one request should fetch: more than 1 where requests cost much.
   virtual int64_t blocks_a_request() const { return 1; }
 
-  // The `size` bytes from `offset` on, which must lie within the file. Blocks. DataLoss: the file has changed
-  // since it was opened, or the server sends other bytes than were asked for. Other errors are those of
-  // HttpClient and of RefusalStatus.
-  virtual absl::StatusOr<std::string> Fetch(int64_t offset, int64_t size) const = 0;
+  // The `size` bytes from `offset` on, which must lie within the file. `spare` is an empty string whose
+  // memory may be used for them. Blocks. DataLoss: the file has changed since it was opened, or the server
+  // sends other bytes than were asked for. Other errors are those of HttpClient and of RefusalStatus.
+  virtual absl::StatusOr<std::string> Fetch(int64_t offset, int64_t size, std::string spare) const = 0;
 
  protected:
   RemoteObject(std::string name, int64_t size, std::string version)

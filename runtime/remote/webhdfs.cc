@@ -160,10 +160,10 @@ class WebhdfsObject final : public RemoteObject {
   // A read asks the NameNode twice, and a DataNode by a connection of its own.
   int64_t blocks_a_request() const override { return 4; }
 
-  absl::StatusOr<std::string> Fetch(int64_t offset, int64_t bytes) const override {
+  absl::StatusOr<std::string> Fetch(int64_t offset, int64_t bytes, std::string spare) const override {
     std::string body;
     std::string failed;  // The DataNode that failed at the last try.
-    TETHYS_RETURN_IF_ERROR(client_.TryAgain([&] { return FetchOnce(offset, bytes, failed, body); }));
+    TETHYS_RETURN_IF_ERROR(client_.TryAgain([&] { return FetchOnce(offset, bytes, spare, failed, body); }));
     // HDFS has no conditional reads, so the file is looked at after each.
     TETHYS_ASSIGN_OR_RETURN(const proto::WebhdfsStatus now, FileStatusOf(*nodes_, name(), path_));
     if (now.length() == size() && VersionOf(now) == version()) return body;
@@ -172,7 +172,8 @@ class WebhdfsObject final : public RemoteObject {
   }
 
  private:
-  absl::Status FetchOnce(int64_t offset, int64_t bytes, std::string& failed, std::string& body) const {
+  absl::Status FetchOnce(int64_t offset, int64_t bytes, std::string& spare, std::string& failed,
+                         std::string& body) const {
     std::string operation = absl::StrCat("OPEN&offset=", offset, "&length=", bytes);
     if (!failed.empty()) absl::StrAppend(&operation, "&excludedatanodes=", failed);
     TETHYS_ASSIGN_OR_RETURN(HttpReply reply, nodes_->Ask(name(), path_, operation, bytes));
@@ -180,7 +181,7 @@ class WebhdfsObject final : public RemoteObject {
       const absl::StatusOr<Url> datanode = RedirectOf(reply.answer, reply.url);
       if (!datanode.ok()) return Annotate(datanode.status(), name());
       const std::string host = datanode->authority.substr(0, datanode->authority.rfind(':'));
-      absl::StatusOr<HttpReply> sent = AskDatanode(*datanode, bytes);
+      absl::StatusOr<HttpReply> sent = AskDatanode(*datanode, bytes, spare);
       failed = sent.ok() && sent->success() ? "" : PercentEncode(host);
       if (!sent.ok()) return Annotate(sent.status(), absl::StrCat("DataNode ", datanode->authority));
       reply = *std::move(sent);
@@ -202,12 +203,13 @@ class WebhdfsObject final : public RemoteObject {
                                                reply.answer.body_is_longer ? "more than " : "", received));
   }
 
-  absl::StatusOr<HttpReply> AskDatanode(const Url& datanode, int64_t bytes) const {
+  absl::StatusOr<HttpReply> AskDatanode(const Url& datanode, int64_t bytes, std::string& spare) const {
     const proto::RemotePlace& place = PlaceOf(client_.secrets(), datanode.text());
     return client_.Once(
         {.name = name(),
          .url = datanode,
          .most_bytes = bytes,
+         .spare = &spare,
          .ca_certificates = place.has_ca_certificates() ? nullptr : &nodes_->ca_certificates()});
   }
 

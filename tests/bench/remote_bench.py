@@ -4,12 +4,13 @@
     tests/bench/remote_bench.py [BUILD [MIB [ROUNDS]]]                      default: build/release 1024 7
     tests/bench/remote_bench.py BUILD webhdfs://HOST:PORT/PATH [ROUNDS]     a file on a running HDFS
 
-Prints the rates in MB/s and the ratio of the medians. Limit: at least 0.9 of curl's; exit status 1 if it is slower. The
-server is nginx on a free port of loopback or, where nginx is not installed, that of the tests, which is slower."""
+Prints rates in MB/s and seconds of processor time a gigabyte, as medians and ranges, and the median over rounds of the
+ratio of the two rates. Limit: at least 0.9 of curl's; exit status 1 if it is slower. The server is nginx on a free port of loopback or, where nginx is not installed, that of the tests, which is slower."""
 import getpass
 import json
 import os
 import re
+import resource
 import shutil
 import socket
 import statistics
@@ -58,34 +59,39 @@ def start_nginx(folder):
                 sys.exit("nginx does not start")
 
 
-def curl_rate(url, size):
-    begin = time.monotonic()
-    subprocess.run(["curl", "-s", "-L", "-o", "/dev/null", url], check=True)
-    return size / 1e6 / (time.monotonic() - begin)
+def processor_seconds():
+    """User and system time of all processes that have been waited for."""
+    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return usage.ru_utime + usage.ru_stime
 
 
-def own_rate(build, url, size):
-    """As of the whole process, as curl's is."""
-    begin = time.monotonic()
-    done = subprocess.run([f"{build}/tests/integration/remote_reader", "--rate", f"{build}/deploy", url], check=True,
-                          capture_output=True, text=True)
-    seconds = time.monotonic() - begin
-    assert f"bytes={size} " in done.stdout, done.stdout
-    return size / 1e6 / seconds, float(re.search(r"MB/s=([\d.]+)", done.stdout)[1])
+def run(command, size):
+    """Returns the rate of the whole process in MB/s, its seconds of processor time a gigabyte, and what it printed."""
+    busy, begin = processor_seconds(), time.monotonic()
+    done = subprocess.run(command, check=True, capture_output=True, text=True)
+    return size / 1e6 / (time.monotonic() - begin), (processor_seconds() - busy) / (size / 1e9), done.stdout
+
+
+def run_curl(url, size):
+    return run(["curl", "-s", "-L", "-o", "/dev/null", url], size)[:2]
+
+
+def run_own(build, url, size):
+    rate, busy, text = run([f"{build}/tests/integration/remote_reader", "--rate", f"{build}/deploy", url], size)
+    assert f"bytes={size} " in text, text
+    return rate, busy, float(re.search(r"MB/s=([\d.]+)", text)[1])
 
 
 def measure(build, url, size, rounds, url_of_curl=None):
     url_of_curl = url_of_curl or url
-    curl, own, inside = [], [], []
-    curl_rate(url_of_curl, size)  # The file is then in the system's cache.
-    for _ in range(rounds):
-        curl.append(curl_rate(url_of_curl, size))
-        whole, without_start = own_rate(build, url, size)
-        own.append(whole)
-        inside.append(without_start)
+    run_curl(url_of_curl, size)  # The file is then in the system's cache.
+    turns = [run_curl(url_of_curl, size) + run_own(build, url, size) for _ in range(rounds)]
+    curl, curl_busy, own, own_busy, inside = zip(*turns)
     for name, rates in (("curl -o /dev/null", curl), ("remote_reader", own), ("remote_reader without its start", inside)):
         print(f"{name:32} {statistics.median(rates):8.0f} MB/s   ({min(rates):.0f} to {max(rates):.0f})")
-    ratio = statistics.median(own) / statistics.median(curl)
+    for name, busy in (("processor time of curl", curl_busy), ("of remote_reader", own_busy)):
+        print(f"{name:32} {statistics.median(busy):8.2f} s/GB   ({min(busy):.2f} to {max(busy):.2f})")
+    ratio = statistics.median(ours / theirs for ours, theirs in zip(own, curl))
     print(f"ratio {ratio:.2f}, limit {LIMIT}")
     return 0 if ratio >= LIMIT else 1
 

@@ -45,9 +45,9 @@ struct Arrival {
   HttpAnswer answer = {};
   size_t header_bytes = 0;
 
+  bool success() const { return answer.status >= 200 && answer.status < 300; }
   int64_t room() const {
-    const bool success = answer.status >= 200 && answer.status < 300;
-    return (success ? request->most_bytes : HttpTransport::kMostErrorBytes) -
+    return (success() ? request->most_bytes : HttpTransport::kMostErrorBytes) -
            static_cast<int64_t>(answer.body.size());
   }
 };
@@ -77,6 +77,8 @@ size_t TakeBody(const char* data, size_t size, size_t count, void* to) {
   const auto bytes = static_cast<int64_t>(size * count);
   const int64_t taken = std::min(bytes, std::max<int64_t>(arrival.room(), 0));
   if (arrival.answer.body.empty()) {
+    std::string* const spare = arrival.request->spare;
+    if (arrival.success() && spare != nullptr) arrival.answer.body = std::move(*spare);
     int64_t announced = 0;
     const std::string* length = arrival.answer.Header("content-length");
     if (length != nullptr && absl::SimpleAtoi(*length, &announced)) {

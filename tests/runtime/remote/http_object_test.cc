@@ -34,7 +34,7 @@ absl::Status FetchError(const testing::ScriptedTransport::Script& script) {
   });
   const auto object = Open(scripted);
   EXPECT_TRUE(object.ok()) << object.status();
-  return (*object)->Fetch(2, 4).status();
+  return (*object)->Fetch(2, 4, "").status();
 }
 
 HttpAnswer Ranged(const std::string& range, const std::string& body) {
@@ -46,11 +46,31 @@ TEST(HttpObjectTest, RangesAreReadOnTheConditionThatTheFileIsTheSame) {
   const auto object = Open(scripted);
   ASSERT_TRUE(object.ok()) << object.status();
   EXPECT_EQ((*object)->size(), 10);
-  EXPECT_EQ((*object)->Fetch(2, 4).value(), "2345");
+  EXPECT_EQ((*object)->Fetch(2, 4, "").value(), "2345");
   const HttpRequest last = scripted.transport.requests().back();
   EXPECT_EQ(HeaderOf(last, "Range"), "bytes=2-5");
   EXPECT_EQ(HeaderOf(last, "If-Match"), "\"1\"");
   EXPECT_EQ(last.most_bytes, 4);
+}
+
+TEST(HttpObjectTest, AnswerMayTakeTheMemoryThatFetchIsGiven) {
+  const char* taken = nullptr;
+  const ScriptedClient scripted([&](const HttpRequest& request) {
+    HttpAnswer answer = Serve(request, kContent, "\"1\"");
+    if (request.head || request.spare == nullptr) return answer;
+    std::string body = std::move(*request.spare);
+    taken = body.data();
+    body = answer.body;
+    answer.body = std::move(body);
+    return answer;
+  });
+  std::string spare;
+  spare.reserve(1000);
+  const char* const given = spare.data();
+  const absl::StatusOr<std::string> bytes = (*Open(scripted))->Fetch(2, 4, std::move(spare));
+  EXPECT_EQ(*bytes, "2345");
+  EXPECT_EQ(taken, given);
+  EXPECT_EQ(bytes->data(), given);
 }
 
 TEST(HttpObjectTest, ServerThatRefusesHeadIsAskedForTheFirstByte) {
@@ -116,7 +136,7 @@ TEST(HttpObjectTest, WhatMayPassIsTriedAgainWithGrowingPauses) {
     if (!request.head && failures == 3) return absl::DeadlineExceededError("data.example is silent");
     return Serve(request, kContent, "\"1\"");
   });
-  EXPECT_EQ((*Open(scripted))->Fetch(2, 4).value(), "2345");
+  EXPECT_EQ((*Open(scripted))->Fetch(2, 4, "").value(), "2345");
   EXPECT_THAT(scripted.pauses, ElementsAre(kSecond / 2, kSecond, 2 * kSecond));
 }
 
@@ -206,7 +226,7 @@ TEST(S3Test, ObjectsAreReadFromTheRegionOrTheEndpoint) {
         [](const HttpRequest& request) { return Serve(request, kContent, "\"1\""); }, Keys(endpoint));
     const auto object = OpenS3Object(scripted.client, ParseUrl("s3://bucket/a/b c").value());
     ASSERT_TRUE(object.ok()) << object.status();
-    EXPECT_EQ((*object)->Fetch(0, 10).value(), kContent);
+    EXPECT_EQ((*object)->Fetch(0, 10, "").value(), kContent);
     const HttpRequest last = scripted.transport.requests().back();
     EXPECT_EQ(last.url, url);
     EXPECT_EQ(last.credentials.user, "key");

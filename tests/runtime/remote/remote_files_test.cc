@@ -25,7 +25,7 @@ TEST(BlockCacheTest, LeastRecentlyUsedBlockIsDropped) {
   const auto get = [&](int64_t block) {
     EXPECT_TRUE(cache
                     .Get({.file = 0, .block = block}, 40,
-                         [&] {
+                         [&](std::string) {
                            ++fetches;
                            return Bytes(40);
                          })
@@ -42,12 +42,33 @@ TEST(BlockCacheTest, LeastRecentlyUsedBlockIsDropped) {
   EXPECT_FALSE(cache.Has({.file = 1, .block = 1}));
 }
 
+TEST(BlockCacheTest, MemoryOfDroppedBlockServesNextOfItsSize) {
+  constexpr int64_t kBytes = 4000;
+  BlockCache cache(8 * kBytes);
+  // Fetches a block; returns for how many bytes there was memory.
+  const auto spare_for = [&](int64_t block, int64_t size) {
+    size_t spare = 0;
+    const auto fetch = [&](std::string memory) {
+      EXPECT_EQ(memory, "");
+      spare = memory.capacity();
+      memory.append(static_cast<size_t>(size), 'x');
+      return absl::StatusOr<std::string>(std::move(memory));
+    };
+    EXPECT_TRUE(cache.Get({.file = 0, .block = block}, size, fetch).ok());
+    return static_cast<int64_t>(spare);
+  };
+  for (int64_t block = 0; block < 8; ++block) EXPECT_LT(spare_for(block, kBytes), kBytes);
+  EXPECT_GE(spare_for(8, kBytes), kBytes);   // Drops block 0.
+  EXPECT_LT(spare_for(9, kBytes / 4), 100);  // Drops block 1, whose memory is too large.
+}
+
 TEST(BlockCacheTest, FailureIsNotKept) {
   BlockCache cache(100);
   EXPECT_EQ(
-      cache.Get({}, 1, [] { return absl::StatusOr<std::string>(absl::UnavailableError("cut")); }).status(),
+      cache.Get({}, 1, [](std::string) { return absl::StatusOr<std::string>(absl::UnavailableError("cut")); })
+          .status(),
       absl::UnavailableError("cut"));
-  EXPECT_EQ(*cache.Get({}, 1, [] { return Bytes(1); }).value(), "x");
+  EXPECT_EQ(*cache.Get({}, 1, [](std::string) { return Bytes(1); }).value(), "x");
 }
 
 TEST(BlockCacheTest, ThreadsThatWantOneBlockShareItsFetch) {
@@ -56,7 +77,7 @@ TEST(BlockCacheTest, ThreadsThatWantOneBlockShareItsFetch) {
   std::vector<std::thread> threads;
   for (int i = 0; i < 8; ++i) {
     threads.emplace_back([&] {
-      const auto block = cache.Get({}, 10, [&] {
+      const auto block = cache.Get({}, 10, [&](std::string) {
         ++fetches;
         std::this_thread::yield();
         return Bytes(10);

@@ -45,7 +45,7 @@ absl::StatusOr<std::string> Fetch(const ScriptedClient& scripted, const std::str
   const auto object =
       OpenWebhdfsObject(scripted.client, ParseUrl(absl::StrCat("webhdfs://", names, "/f")).value());
   if (!object.ok()) return object.status();
-  return (*object)->Fetch(2, 4);
+  return (*object)->Fetch(2, 4, "");
 }
 
 TEST(WebhdfsTest, ReadIsSentOnToADatanode) {
