@@ -19,6 +19,8 @@ namespace {
 
 constexpr int64_t kSide = 32, kChannels = 3, kPixels = kSide * kSide, kValues = kPixels * kChannels;
 
+SampleSpec ImageSpec() { return {.shape = {kSide, kSide, kChannels}}; }
+
 // Where the label is in a record, and how many labels are before the values.
 struct Record {
   int64_t labels = 1;
@@ -38,20 +40,14 @@ Record RecordOf(const proto::Cifar& cifar) {
   }
 }
 
-bool Has(const proto::Data& data, DataPart part) { return !PatternsOf(data.cifar(), part).empty(); }
-
-absl::StatusOr<std::vector<std::string>> Paths(const proto::Data& data, DataPart part) {
-  return ExpandPaths(PatternsOf(data.cifar(), part));
-}
-
-std::string Place(const proto::Data& data) { return PlaceOf(data.cifar()); }
+using Lists = FileLists<&proto::Data::cifar>;
 
 int64_t BytesHeld(const proto::Data&, const SampleSpec&) { return sizeof(uint8_t); }  // The label.
 
 using Files = SampleFiles<std::shared_ptr<const ByteSource>>;
 
 absl::StatusOr<Files> OpenFiles(const proto::Data& data, DataPart part, const Record& record) {
-  TETHYS_ASSIGN_OR_RETURN(const std::vector<std::string> paths, Paths(data, part));
+  TETHYS_ASSIGN_OR_RETURN(const std::vector<std::string> paths, Lists::Paths(data, part));
   Files files;
   for (const std::string& path : paths) {
     TETHYS_ASSIGN_OR_RETURN(auto bytes, OpenFile(path));
@@ -62,7 +58,7 @@ absl::StatusOr<Files> OpenFiles(const proto::Data& data, DataPart part, const Re
           "): fetch it again, or correct data.cifar.labels"));
     }
     const int64_t samples = bytes->size() / record.bytes();
-    files.Add(std::move(bytes), samples);
+    files.Add(path, std::move(bytes), samples);
   }
   return files;
 }
@@ -70,7 +66,7 @@ absl::StatusOr<Files> OpenFiles(const proto::Data& data, DataPart part, const Re
 class CifarSource final : public SampleSource {
  public:
   CifarSource(Files files, const Record& record, std::vector<uint8_t> labels)
-      : SampleSource({.shape = {kSide, kSide, kChannels}}, files.samples()),
+      : SampleSource(ImageSpec(), files.samples()),
         files_(std::move(files)),
         record_(record),
         labels_(std::move(labels)) {}
@@ -101,9 +97,8 @@ absl::StatusOr<std::vector<uint8_t>> ReadAllLabels(const Files& files, const Rec
       uint8_t label = 0;
       TETHYS_RETURN_IF_ERROR(file->ReadAt(offset, {&label, 1}));
       if (!rules.Accepts(label)) {
-        return absl::InvalidArgumentError(absl::StrCat(
-            file->name(), ": label ", label, " of record ", offset / record.bytes(), " is outside the ",
-            rules.classes, " classes of data.classes (0 to ", rules.classes - 1, ")"));
+        return absl::InvalidArgumentError(absl::StrCat(file->name(), ": label ", label, " of record ",
+                                                       offset / record.bytes(), " is ", rules.OutsideText()));
       }
       labels.push_back(label);
     }
@@ -111,28 +106,16 @@ absl::StatusOr<std::vector<uint8_t>> ReadAllLabels(const Files& files, const Rec
   return labels;
 }
 
-absl::Status CheckHasClasses(const LabelRules& rules) {
-  if (!rules.targets) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      "data.cifar has classes, but model.loss is the mean squared error, which takes float32 targets: write "
-      "softmax_cross_entropy {}");
-}
-
 absl::StatusOr<DataHeader> ReadHeader(const proto::Data& data, DataPart part, const LabelRules& rules) {
-  TETHYS_RETURN_IF_ERROR(CheckHasClasses(rules));
+  TETHYS_RETURN_IF_ERROR(rules.CheckTakeClasses("data.cifar"));
   const Record record = RecordOf(data.cifar());
   TETHYS_ASSIGN_OR_RETURN(const Files files, OpenFiles(data, part, record));
-  const std::string& name = files.files().front()->name();
-  return DataHeader{.samples = files.samples(),
-                    .spec = {.shape = {kSide, kSide, kChannels}},
-                    .file_samples = files.counts(),
-                    .values_name = name,
-                    .labels_name = name};
+  return files.Header(ImageSpec());
 }
 
 absl::StatusOr<std::shared_ptr<const SampleSource>> Open(const proto::Data& data, DataPart part,
                                                          const LabelRules& rules) {
-  TETHYS_RETURN_IF_ERROR(CheckHasClasses(rules));
+  TETHYS_RETURN_IF_ERROR(rules.CheckTakeClasses("data.cifar"));
   const Record record = RecordOf(data.cifar());
   TETHYS_ASSIGN_OR_RETURN(Files files, OpenFiles(data, part, record));
   TETHYS_ASSIGN_OR_RETURN(std::vector<uint8_t> labels, ReadAllLabels(files, record, rules));
@@ -142,9 +125,9 @@ absl::StatusOr<std::shared_ptr<const SampleSource>> Open(const proto::Data& data
 }  // namespace
 
 const DataFormat kCifarFormat = {.kind = proto::Data::kCifar,
-                                 .has = Has,
-                                 .files = Paths,
-                                 .place = Place,
+                                 .has = Lists::Has,
+                                 .files = Lists::Paths,
+                                 .place = Lists::Place,
                                  .bytes_held = BytesHeld,
                                  .read_header = ReadHeader,
                                  .open = Open};

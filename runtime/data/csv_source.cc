@@ -136,9 +136,7 @@ absl::Status ParseClass(absl::string_view field, int64_t column, const LabelRule
                     "data.csv.label_column");
   }
   if (!rules.Accepts(label)) {
-    return BadField(name(), column, field,
-                    absl::StrCat("is a label outside the ", rules.classes, " classes of data.classes (0 to ",
-                                 rules.classes - 1, ")"));
+    return BadField(name(), column, field, absl::StrCat("is a label ", rules.OutsideText()));
   }
   *out = static_cast<int32_t>(label);
   return absl::OkStatus();
@@ -184,8 +182,6 @@ class CsvSource final : public SampleSource {
   CsvSource(Files files, Reading reading)
       : SampleSource(reading.spec, files.samples()), files_(std::move(files)), reading_(std::move(reading)) {}
 
-  std::vector<int64_t> file_samples() const { return files_.counts(); }
-
   absl::Status Read(int64_t index, uint8_t* values, int32_t* labels) const override {
     const Files::Place place = files_.Find(index);
     const CsvLines& lines = place.file.lines;
@@ -202,13 +198,7 @@ class CsvSource final : public SampleSource {
 
 // ------------------------------------------------------------------------------------------ the format
 
-bool Has(const proto::Data& data, DataPart part) { return !PatternsOf(data.csv(), part).empty(); }
-
-absl::StatusOr<std::vector<std::string>> Paths(const proto::Data& data, DataPart part) {
-  return ExpandPaths(PatternsOf(data.csv(), part));
-}
-
-std::string Place(const proto::Data& data) { return PlaceOf(data.csv()); }
+using Lists = FileLists<&proto::Data::csv>;
 
 int64_t BytesHeld(const proto::Data&, const SampleSpec&) { return sizeof(int64_t); }  // The place of a line.
 
@@ -280,40 +270,39 @@ absl::StatusOr<File> OpenOne(const proto::Data& data, const std::string& path, R
   return File{.lines = std::move(lines), .header = header};
 }
 
-absl::StatusOr<std::shared_ptr<const CsvSource>> OpenLines(const proto::Data& data, DataPart part,
-                                                           const LabelRules& rules) {
-  TETHYS_ASSIGN_OR_RETURN(Reading reading, ReadingOf(data.csv(), rules));
-  TETHYS_ASSIGN_OR_RETURN(const std::vector<std::string> paths, Paths(data, part));
+// Opens the files of a part, and sets how they are read.
+absl::StatusOr<Files> OpenFiles(const proto::Data& data, DataPart part, const LabelRules& rules,
+                                Reading& reading) {
+  TETHYS_ASSIGN_OR_RETURN(reading, ReadingOf(data.csv(), rules));
+  TETHYS_ASSIGN_OR_RETURN(const std::vector<std::string> paths, Lists::Paths(data, part));
   Files files;
   for (const std::string& path : paths) {
     TETHYS_ASSIGN_OR_RETURN(File file, OpenOne(data, path, reading));
     const int64_t count = file.lines.size() - file.header;
-    files.Add(std::move(file), count);
+    files.Add(path, std::move(file), count);
   }
-  return std::make_shared<CsvSource>(std::move(files), std::move(reading));
+  return files;
 }
 
 absl::StatusOr<std::shared_ptr<const SampleSource>> Open(const proto::Data& data, DataPart part,
                                                          const LabelRules& rules) {
-  return OpenLines(data, part, rules);
+  Reading reading;
+  TETHYS_ASSIGN_OR_RETURN(Files files, OpenFiles(data, part, rules, reading));
+  return std::make_shared<CsvSource>(std::move(files), std::move(reading));
 }
 
 absl::StatusOr<DataHeader> ReadHeader(const proto::Data& data, DataPart part, const LabelRules& rules) {
-  TETHYS_ASSIGN_OR_RETURN(const std::vector<std::string> paths, Paths(data, part));
-  TETHYS_ASSIGN_OR_RETURN(const auto source, OpenLines(data, part, rules));
-  return DataHeader{.samples = source->size(),
-                    .spec = source->spec(),
-                    .file_samples = source->file_samples(),
-                    .values_name = paths.front(),
-                    .labels_name = paths.front()};
+  Reading reading;
+  TETHYS_ASSIGN_OR_RETURN(const Files files, OpenFiles(data, part, rules, reading));
+  return files.Header(reading.spec);
 }
 
 }  // namespace
 
 const DataFormat kCsvFormat = {.kind = proto::Data::kCsv,
-                               .has = Has,
-                               .files = Paths,
-                               .place = Place,
+                               .has = Lists::Has,
+                               .files = Lists::Paths,
+                               .place = Lists::Place,
                                .bytes_held = BytesHeld,
                                .read_header = ReadHeader,
                                .open = Open};

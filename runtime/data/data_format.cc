@@ -29,4 +29,12 @@ std::string FolderOf(const std::string& path) {
   return slash == std::string::npos ? path : path.substr(0, slash);
 }
 
+absl::Status CheckSameCount(const std::string& samples_path, int64_t samples, const std::string& labels_path,
+                            int64_t labels) {
+  if (samples == labels) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(samples_path, " holds ", samples, " samples but ",
+                                                 labels_path, " ", labels,
+                                                 " labels: the two files do not belong together"));
+}
+
 }  // namespace tethys

@@ -62,6 +62,10 @@ absl::StatusOr<std::vector<std::string>> EveryFileOf(const proto::Data& data, Da
 // "a/b" for "a/b/c.gz".
 std::string FolderOf(const std::string& path);
 
+// InvalidArgument: two files, one with samples and one with their labels, hold different numbers of them.
+absl::Status CheckSameCount(const std::string& samples_path, int64_t samples, const std::string& labels_path,
+                            int64_t labels);
+
 }  // namespace tethys
 
 #endif  // TETHYS_RUNTIME_DATA_DATA_FORMAT_H_

@@ -29,13 +29,6 @@ IdxKind KindOf(const LabelRules& rules) { return rules.targets ? IdxKind::kTarge
 
 Shape ShapeOfOne(const Shape& all) { return Shape(all.begin() + 1, all.end()); }
 
-absl::Status CheckPair(const Files& files, const Shape& images, const Shape& labels) {
-  if (images[0] == labels[0]) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat(files.images, " holds ", images[0], " images but ",
-                                                 files.labels, " ", labels[0],
-                                                 " labels: the two files do not belong together"));
-}
-
 SampleSpec SpecOf(const IdxHeader& images, const IdxHeader& labels, const LabelRules& rules) {
   return {.shape = ShapeOfOne(images.shape),
           .labels = {.shape = ShapeOfOne(labels.shape), .targets = rules.targets},
@@ -48,9 +41,8 @@ absl::Status CheckClasses(const Files& files, const IdxArray& labels, const Labe
     const int label = labels.values.data()[i];
     if (rules.Accepts(label)) continue;
     return absl::InvalidArgumentError(absl::StrCat(
-        files.labels, ": label ", label, " of sample ", i / each, " is outside the ", rules.classes,
-        " classes of data.classes (0 to ", rules.classes - 1,
-        each > 1 ? "); labels that count for nothing are named by softmax_cross_entropy.ignore_label" : ")"));
+        files.labels, ": label ", label, " of sample ", i / each, " is ", rules.OutsideText(),
+        each > 1 ? "; labels that count for nothing are named by softmax_cross_entropy.ignore_label" : ""));
   }
   return absl::OkStatus();
 }
@@ -119,7 +111,7 @@ absl::StatusOr<DataHeader> ReadHeader(const proto::Data& data, DataPart part, co
   const Files files = FilesOf(data, part);
   TETHYS_ASSIGN_OR_RETURN(const IdxHeader images, ReadIdxHeader(files.images, IdxKind::kImages));
   TETHYS_ASSIGN_OR_RETURN(const IdxHeader labels, ReadIdxHeader(files.labels, KindOf(rules)));
-  TETHYS_RETURN_IF_ERROR(CheckPair(files, images.shape, labels.shape));
+  TETHYS_RETURN_IF_ERROR(CheckSameCount(files.images, images.shape[0], files.labels, labels.shape[0]));
   return DataHeader{.samples = images.shape[0],
                     .spec = SpecOf(images, labels, rules),
                     .values_name = files.images,
@@ -140,7 +132,8 @@ absl::StatusOr<std::shared_ptr<const SampleSource>> Open(const proto::Data& data
   TETHYS_ASSIGN_OR_RETURN(IdxArray labels, ReadIdx(files.labels, KindOf(rules)));
   TETHYS_RETURN_IF_ERROR(rules.targets ? CheckTargets(files, labels) : CheckClasses(files, labels, rules));
   TETHYS_ASSIGN_OR_RETURN(IdxArray images, ReadIdx(files.images, IdxKind::kImages));
-  TETHYS_RETURN_IF_ERROR(CheckPair(files, images.header.shape, labels.header.shape));
+  TETHYS_RETURN_IF_ERROR(
+      CheckSameCount(files.images, images.header.shape[0], files.labels, labels.header.shape[0]));
   TETHYS_RETURN_IF_ERROR(CheckValues(files.images, images));
   SampleSpec spec = SpecOf(images.header, labels.header, rules);
   return std::make_shared<IdxSource>(std::move(spec), std::move(images), std::move(labels.values));

@@ -39,12 +39,7 @@ struct Listing {
 };
 
 absl::Status CheckClasses(const proto::Data& data, const Listing& listing, const LabelRules& rules) {
-  if (rules.targets) {
-    return absl::InvalidArgumentError(
-        "data.image_folder has classes, but model.loss is the mean squared error, which takes float32 "
-        "targets: "
-        "write softmax_cross_entropy {}");
-  }
+  TETHYS_RETURN_IF_ERROR(rules.CheckTakeClasses("data.image_folder"));
   const auto found = static_cast<int64_t>(listing.classes.size());
   if (found == rules.classes) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat(data.image_folder().train(), " holds ", found,

@@ -3,8 +3,11 @@
 #define TETHYS_RUNTIME_DATA_LABEL_RULES_H_
 
 #include <cstdint>
+#include <string>
 
+#include "absl/strings/string_view.h"
 #include "proto/job.pb.h"
+#include "runtime/base/status.h"
 
 namespace tethys {
 
@@ -14,6 +17,10 @@ struct LabelRules {
   int ignored = -1;      // or this one, if that is not negative.
 
   bool Accepts(int64_t label) const { return label >= 0 && (label < classes || label == ignored); }
+  // What is wrong with a label that is not accepted: "outside the 10 classes of data.classes (0 to 9)".
+  std::string OutsideText() const;
+  // InvalidArgument: the job takes targets, but `source` ("data.cifar") has classes.
+  absl::Status CheckTakeClasses(absl::string_view source) const;
 };
 
 inline LabelRules LabelRulesOf(const proto::Job& job) {

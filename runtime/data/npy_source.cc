@@ -96,11 +96,7 @@ absl::StatusOr<Pair> OpenPair(const proto::Data& data, DataPart part, const Labe
   const Shape &images = pair.images.shape, &labels = pair.labels.shape;
   TETHYS_RETURN_IF_ERROR(CheckImages(paths.images, pair.images));
   TETHYS_RETURN_IF_ERROR(CheckLabels(paths.labels, pair.labels, rules));
-  if (images[0] != labels[0]) {
-    return absl::InvalidArgumentError(absl::StrCat(paths.images, " holds ", images[0], " samples but ",
-                                                   paths.labels, " ", labels[0],
-                                                   " labels: the two files do not belong together"));
-  }
+  TETHYS_RETURN_IF_ERROR(CheckSameCount(paths.images, images[0], paths.labels, labels[0]));
   pair.spec = SpecOf(pair.images, {.shape = LabelShapeOf(labels), .targets = rules.targets});
   return pair;
 }
@@ -174,9 +170,9 @@ absl::StatusOr<int32_t> LabelAt(const NpyArray& array, const uint8_t* bytes, int
   }
   const int64_t label = IntegerAt(bytes, array.type);
   if (rules.Accepts(label)) return static_cast<int32_t>(label);
-  return absl::InvalidArgumentError(absl::StrCat(
-      array.file->name(), ": label ", label == INT64_MAX ? "(too large)" : absl::StrCat(label), " of sample ",
-      sample, " is outside the ", rules.classes, " classes of data.classes (0 to ", rules.classes - 1, ")"));
+  return absl::InvalidArgumentError(absl::StrCat(array.file->name(), ": label ",
+                                                 label == INT64_MAX ? "(too large)" : absl::StrCat(label),
+                                                 " of sample ", sample, " is ", rules.OutsideText()));
 }
 
 absl::StatusOr<std::vector<int32_t>> ReadLabels(const NpyArray& array, const LabelRules& rules) {

@@ -1,5 +1,6 @@
 // The samples of one part of the data that lie in several files, in the order of the files. For formats whose
-// message in job.proto names the files as `repeated bytes train` and `test`.
+// message in job.proto names the files as `repeated bytes train` and `test`, and whose files hold both values
+// and labels.
 #ifndef TETHYS_RUNTIME_DATA_SAMPLE_FILES_H_
 #define TETHYS_RUNTIME_DATA_SAMPLE_FILES_H_
 
@@ -9,29 +10,38 @@
 #include <utility>
 #include <vector>
 
+#include "runtime/data/byte_source.h"
 #include "runtime/data/data_format.h"
 
 namespace tethys {
 
-// The paths and patterns of a part.
-template <typename Fields>
-std::vector<std::string> PatternsOf(const Fields& fields, DataPart part) {
-  const auto& patterns = part == DataPart::kTrain ? fields.train() : fields.test();
-  return {patterns.begin(), patterns.end()};
-}
+// Members of DataFormat for the format whose message `Fields` returns, for example &proto::Data::csv.
+template <auto Fields>
+struct FileLists {
+  static bool Has(const proto::Data& data, DataPart part) { return !Patterns(data, part).empty(); }
+  static absl::StatusOr<std::vector<std::string>> Paths(const proto::Data& data, DataPart part) {
+    const auto& patterns = Patterns(data, part);
+    return ExpandPaths({patterns.begin(), patterns.end()});
+  }
+  static std::string Place(const proto::Data& data) {
+    const auto& patterns = Patterns(data, DataPart::kTrain);
+    return patterns.empty() ? "" : FolderOf(patterns[0]);
+  }
 
-// DataFormat::place.
-template <typename Fields>
-std::string PlaceOf(const Fields& fields) {
-  return fields.train().empty() ? "" : FolderOf(fields.train(0));
-}
+ private:
+  static const auto& Patterns(const proto::Data& data, DataPart part) {
+    const auto& fields = (data.*Fields)();
+    return part == DataPart::kTrain ? fields.train() : fields.test();
+  }
+};
 
 // `File` is what a format keeps of a file. Immutable once all files are added, and then thread-safe.
 template <typename File>
 class SampleFiles {
  public:
-  // Requires samples >= 0.
-  void Add(File file, int64_t samples) {
+  // Requires samples >= 0. `path` is for errors.
+  void Add(const std::string& path, File file, int64_t samples) {
+    if (files_.empty()) first_path_ = path;
     files_.push_back(std::move(file));
     ends_.push_back(this->samples() + samples);
   }
@@ -43,6 +53,13 @@ class SampleFiles {
     std::vector<int64_t> counts = ends_;
     for (size_t i = counts.size(); i-- > 1;) counts[i] -= counts[i - 1];
     return counts;
+  }
+  DataHeader Header(SampleSpec spec) const {
+    return {.samples = samples(),
+            .spec = std::move(spec),
+            .file_samples = counts(),
+            .values_name = first_path_,
+            .labels_name = first_path_};
   }
 
   struct Place {
@@ -56,6 +73,7 @@ class SampleFiles {
   }
 
  private:
+  std::string first_path_;
   std::vector<File> files_;
   std::vector<int64_t> ends_;  // By file: the number of samples in it and those before it.
 };

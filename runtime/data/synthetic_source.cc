@@ -171,11 +171,7 @@ SampleSpec SpecOf(const proto::Synthetic& fields) {
 }
 
 absl::StatusOr<DataHeader> ReadHeader(const proto::Data& data, DataPart part, const LabelRules& rules) {
-  if (rules.targets) {
-    return absl::InvalidArgumentError(
-        "data.synthetic has classes, but model.loss is the mean squared error, which takes float32 targets: "
-        "write softmax_cross_entropy {}");
-  }
+  TETHYS_RETURN_IF_ERROR(rules.CheckTakeClasses("data.synthetic"));
   return DataHeader{.samples = SamplesOf(data, part),
                     .spec = SpecOf(data.synthetic()),
                     .values_name = kName,

@@ -82,8 +82,7 @@ absl::Status ReadClasses(const proto::Feature& feature, const Reading& reading, 
   for (const int64_t label : feature.int64_list().value()) {
     if (!reading.rules.Accepts(label)) {
       return BadFeature(name, reading.label_feature,
-                        absl::StrCat("holds ", label, ", outside the ", reading.rules.classes,
-                                     " classes of data.classes (0 to ", reading.rules.classes - 1, ")"));
+                        absl::StrCat("holds ", label, ", ", reading.rules.OutsideText()));
     }
     *labels++ = static_cast<int32_t>(label);
   }
@@ -191,8 +190,6 @@ class TfrecordSource final : public SampleSource {
     return values == nullptr ? absl::OkStatus() : ReadImageOf(*example, reading_, name, values);
   }
 
-  std::vector<int64_t> file_samples() const { return files_.counts(); }
-
  private:
   const Files files_;
   const Reading reading_;
@@ -200,13 +197,7 @@ class TfrecordSource final : public SampleSource {
 
 // ------------------------------------------------------------------------------------------ the format
 
-bool Has(const proto::Data& data, DataPart part) { return !PatternsOf(data.tfrecord(), part).empty(); }
-
-absl::StatusOr<std::vector<std::string>> Paths(const proto::Data& data, DataPart part) {
-  return ExpandPaths(PatternsOf(data.tfrecord(), part));
-}
-
-std::string Place(const proto::Data& data) { return PlaceOf(data.tfrecord()); }
+using Lists = FileLists<&proto::Data::tfrecord>;
 
 // The place of the record. Large files have their places in the host's cache.
 int64_t BytesHeld(const proto::Data&, const SampleSpec&) { return sizeof(int64_t); }
@@ -288,41 +279,40 @@ absl::StatusOr<Reading> ReadingOf(const proto::Data& data, const RecordFile& fil
   return reading;
 }
 
-absl::StatusOr<std::shared_ptr<const TfrecordSource>> OpenRecords(const proto::Data& data, DataPart part,
-                                                                  const LabelRules& rules) {
-  TETHYS_ASSIGN_OR_RETURN(const std::vector<std::string> paths, Paths(data, part));
+// Opens the files of a part, and sets how they are read.
+absl::StatusOr<Files> OpenFiles(const proto::Data& data, DataPart part, const LabelRules& rules,
+                                Reading& reading) {
+  TETHYS_ASSIGN_OR_RETURN(const std::vector<std::string> paths, Lists::Paths(data, part));
   Files files;
   for (const std::string& path : paths) {
     TETHYS_ASSIGN_OR_RETURN(auto bytes, OpenFile(path));
     TETHYS_ASSIGN_OR_RETURN(RecordFile records, RecordFile::Open(std::move(bytes), data.cache_dir()));
     const int64_t samples = records.records();
-    files.Add(std::move(records), samples);
+    files.Add(path, std::move(records), samples);
   }
-  TETHYS_ASSIGN_OR_RETURN(Reading reading, ReadingOf(data, files.files().front(), rules));
-  return std::make_shared<TfrecordSource>(std::move(files), std::move(reading));
+  TETHYS_ASSIGN_OR_RETURN(reading, ReadingOf(data, files.files().front(), rules));
+  return files;
 }
 
 absl::StatusOr<std::shared_ptr<const SampleSource>> Open(const proto::Data& data, DataPart part,
                                                          const LabelRules& rules) {
-  return OpenRecords(data, part, rules);
+  Reading reading;
+  TETHYS_ASSIGN_OR_RETURN(Files files, OpenFiles(data, part, rules, reading));
+  return std::make_shared<TfrecordSource>(std::move(files), std::move(reading));
 }
 
 absl::StatusOr<DataHeader> ReadHeader(const proto::Data& data, DataPart part, const LabelRules& rules) {
-  TETHYS_ASSIGN_OR_RETURN(const std::vector<std::string> paths, Paths(data, part));
-  TETHYS_ASSIGN_OR_RETURN(const auto source, OpenRecords(data, part, rules));
-  return DataHeader{.samples = source->size(),
-                    .spec = source->spec(),
-                    .file_samples = source->file_samples(),
-                    .values_name = paths.front(),
-                    .labels_name = paths.front()};
+  Reading reading;
+  TETHYS_ASSIGN_OR_RETURN(const Files files, OpenFiles(data, part, rules, reading));
+  return files.Header(reading.spec);
 }
 
 }  // namespace
 
 const DataFormat kTfrecordFormat = {.kind = proto::Data::kTfrecord,
-                                    .has = Has,
-                                    .files = Paths,
-                                    .place = Place,
+                                    .has = Lists::Has,
+                                    .files = Lists::Paths,
+                                    .place = Lists::Place,
                                     .bytes_held = BytesHeld,
                                     .read_header = ReadHeader,
                                     .open = Open};

@@ -95,7 +95,7 @@ TEST_F(DatasetTest, WithoutTestFilesTheTestSplitIsAbsent) {
 
 TEST_F(DatasetTest, RefusesImagesAndLabelsOfDifferentCounts) {
   directory_.Write("train-labels", IdxLabels(19, 5));
-  ExpectRefused({"train-images holds 20 images", "train-labels 19 labels", "do not belong together"});
+  ExpectRefused({"train-images holds 20 samples", "train-labels 19 labels", "do not belong together"});
 }
 
 TEST_F(DatasetTest, RefusesAValidationSplitOfAllTrainingSamples) {
