@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "tests/collectives/ring_fixture.h"
-#include "tests/workers/replica.h"
+#include "tests/workers/steps_by_hand.h"
 
 namespace tethys {
 
@@ -16,15 +16,12 @@ using MakeStrategy = std::function<std::unique_ptr<Strategy>(TestReplica& replic
                                                              std::unique_ptr<Communicator> communicator)>;
 
 using TrainReplica = std::function<absl::Status(TestReplica& replica, std::unique_ptr<Strategy> strategy)>;
-inline absl::Status TrainBriefly(TestReplica& replica, std::unique_ptr<Strategy> strategy) {
-  return replica.Train(std::move(strategy));
-}
 
 // Trains `world` replicas, each on a device of its own; returns the parameters of each.
 inline std::vector<std::vector<float>> TrainMirrored(int world,
                                                      const std::function<std::unique_ptr<Device>()>& device,
                                                      const MakeStrategy& strategy,
-                                                     const TrainReplica& train = TrainBriefly,
+                                                     const TrainReplica& train = TrainByHand,
                                                      const Replica::Options& options = {}) {
   std::vector<std::vector<float>> parameters(world);
   ExpectAllOk(InRing(world, [&](std::unique_ptr<Communicator>& communicator) -> absl::Status {
@@ -37,7 +34,7 @@ inline std::vector<std::vector<float>> TrainMirrored(int world,
   return parameters;
 }
 
-inline std::vector<std::vector<float>> MirroredOnTheCpu(int world, const TrainReplica& train = TrainBriefly) {
+inline std::vector<std::vector<float>> MirroredOnTheCpu(int world, const TrainReplica& train = TrainByHand) {
   return TrainMirrored(
       world, [] { return CreateCpuDevice(1).value(); },
       [](TestReplica& replica, auto communicator) { return replica.MakeMirrored(std::move(communicator)); },

@@ -68,7 +68,7 @@ class MixedWorld {
         const std::lock_guard<std::mutex> lock(mu_);
         exchanges_.insert((*strategy)->Describe());
       }
-      const absl::Status trained = replica.Train(*std::move(strategy));
+      const absl::Status trained = TrainByHand(replica, *std::move(strategy));
       EXPECT_TRUE(trained.ok()) << StatusText(trained);
       parameters[rank] = replica.Parameters();
     });

@@ -20,7 +20,6 @@
 namespace tethys {
 
 constexpr int64_t kRows = 16;
-constexpr int kSteps = 6;
 constexpr int64_t kSamples = 50;  // Per rank: three full batches and one of 2 samples.
 
 inline proto::Optimizer SgdConfig() {
@@ -54,11 +53,12 @@ inline std::vector<std::unique_ptr<Device>> BothDevices() {
   return devices;
 }
 
-// A replica with samples of its own. A test trains it by Steps, or by Train on random batches.
+// A replica with samples of its own. A test trains it by Steps, or by TrainByHand (steps_by_hand.h) on random
+// batches.
 class TestReplica {
  public:
-  // `model` takes 6 x 6 images and has 10 classes, as RandomSamples. Without data, only Train works, and the
-  // replica computes nothing before the first step.
+  // `model` takes 6 x 6 images and has 10 classes, as RandomSamples. Without data, only TrainByHand works,
+  // and the replica computes nothing before the first step.
   TestReplica(std::unique_ptr<Device> device, int rank, int world, Replica::Options options = {},
               Model model = MakeMlp({6, 6}, {24, 12, 10}), bool has_data = true)
       : rank_(rank), world_(world) {
@@ -67,9 +67,7 @@ class TestReplica {
     options.scaling = {.mean = {0.3f}, .deviation = {0.35f}};
     if (has_data) options.train = RandomSamples(kSamples, rank);
     replica_ = Replica::Create(std::move(model), std::move(device), TestClock(), options).value();
-    samples_ = std::make_unique<BatchBuffer>(kRows, replica_->model().sample_elements());
     EXPECT_TRUE(replica_->FillInitialValues(5).ok());
-    done_ = this->device().CreateEvent().value();
   }
 
   ReplicaUpdate MakeUpdate() {
@@ -97,15 +95,6 @@ class TestReplica {
     return CreateStagedStrategy(std::move(inner), std::move(update), device(), stream(),
                                 {.step_timeout = timeout, .clock = &TestClock()})
         .value();
-  }
-
-  // Makes kSteps steps on random batches; each step ends before the next begins.
-  absl::Status Train(std::unique_ptr<Strategy> strategy) {
-    TETHYS_RETURN_IF_ERROR(replica_->Attach(std::move(strategy)));
-    absl::Status trained;
-    for (int64_t step = 0; step < kSteps && trained.ok(); ++step) trained = StepByHand(step);
-    replica_->Detach();
-    return trained;
   }
 
   // Makes steps [begin, end) by replica().Step() on batches of kRows samples in the order of the data.
@@ -153,25 +142,9 @@ class TestReplica {
   int world() const { return world_; }
 
  private:
-  absl::Status StepByHand(int64_t step) {
-    Strategy& strategy = *replica_->strategy();
-    const HostBatch batch = samples_->batch();
-    FillRandom(batch, model().sample_elements(), model().classes(), step * world_ + rank_);
-    const StepInfo info{.step = step, .sample_count = kRows, .global_sample_count = kRows * world_};
-    TETHYS_RETURN_IF_ERROR(strategy.BeginStep(info));
-    TETHYS_RETURN_IF_ERROR(plan().Forward(batch));
-    TETHYS_RETURN_IF_ERROR(plan().Backward(
-        [&](int64_t index, const Event& event) { return strategy.GradientReady(index, event); }));
-    TETHYS_RETURN_IF_ERROR(strategy.EnqueueEnd(info.parity));
-    TETHYS_RETURN_IF_ERROR(done_->Record(stream()));
-    return strategy.AwaitEnd(info, *done_).status();
-  }
-
   const int rank_;
   const int world_;
   std::unique_ptr<Replica> replica_;
-  std::unique_ptr<BatchBuffer> samples_;
-  std::unique_ptr<Event> done_;
 };
 
 }  // namespace tethys

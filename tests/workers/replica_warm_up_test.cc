@@ -9,7 +9,7 @@
 #include "absl/strings/match.h"
 #include "gtest/gtest.h"
 #include "tests/testing/late_device.h"
-#include "tests/workers/replica.h"
+#include "tests/workers/steps_by_hand.h"
 
 namespace tethys {
 namespace {
@@ -84,7 +84,7 @@ TEST(ReplicaWarmUp, AttachKeepsParametersSlotsAndStatistics) {
 // The parameters after steps that compute the gradients of an empty batch before, or do not.
 std::vector<float> TrainedByHand(std::unique_ptr<Device> device, bool warms_up) {
   TestReplica test(std::move(device), 0, 1, {}, NormalisedModel(), warms_up);
-  EXPECT_EQ(StatusText(test.Train(test.MakeLocal())), "OK");
+  EXPECT_EQ(StatusText(TrainByHand(test, test.MakeLocal())), "OK");
   return test.Parameters();
 }
 

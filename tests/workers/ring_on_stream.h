@@ -122,7 +122,7 @@ class RoundedByHand final : public Communicator {
 };
 
 inline std::vector<std::vector<float>> MirroredOnTheCpuRoundedByHand(
-    int world, const TrainReplica& train = TrainBriefly) {
+    int world, const TrainReplica& train = TrainByHand) {
   return TrainMirrored(
       world, [] { return CreateCpuDevice(1).value(); },
       [](TestReplica& replica, auto ring) {

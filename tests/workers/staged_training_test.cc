@@ -19,13 +19,13 @@ std::unique_ptr<Strategy> HostUpdates(const TestReplica& replica, Device& cpu, S
 
 std::vector<float> TrainedOnTheCpu() {
   TestReplica replica(CreateCpuDevice(1).value(), 0, 1);
-  EXPECT_TRUE(replica.Train(HostUpdates(replica, replica.device(), replica.stream())).ok());
+  EXPECT_TRUE(TrainByHand(replica, HostUpdates(replica, replica.device(), replica.stream())).ok());
   return replica.Parameters();
 }
 
 TEST(StagedTraining, LocalTrainingOnLateDeviceEqualsCpuBitForBit) {
   TestReplica replica(testing::CreateLateDevice(), 0, 1);
-  ASSERT_TRUE(replica.Train(replica.MakeLocal()).ok());
+  ASSERT_TRUE(TrainByHand(replica, replica.MakeLocal()).ok());
   EXPECT_EQ(replica.Parameters(), TrainedOnTheCpu());
 }
 
@@ -61,7 +61,7 @@ TEST(StagedTraining, ServersWithLateDeviceEqualCpuBitForBit) {
   const auto stream = cpu->CreateStream().value();
   auto servers =
       std::make_unique<StartsWithInitialValues>(HostUpdates(replica, *cpu, *stream), replica.Parameters());
-  ASSERT_TRUE(replica.Train(replica.Staged(std::move(servers), absl::nullopt)).ok());
+  ASSERT_TRUE(TrainByHand(replica, replica.Staged(std::move(servers), absl::nullopt)).ok());
   EXPECT_EQ(replica.Parameters(), TrainedOnTheCpu());
 }
 
@@ -96,7 +96,8 @@ class WorksToTheEnd final : public Strategy {
 // A violation is a use after free, which only AddressSanitizer reports.
 TEST(StagedTraining, GradientsOutliveTheStrategyThatExchangesThem) {
   TestReplica replica(testing::CreateLateDevice(), 0, 1);
-  const absl::Status status = replica.Train(replica.Staged(std::make_unique<WorksToTheEnd>(), absl::nullopt));
+  const absl::Status status =
+      TrainByHand(replica, replica.Staged(std::make_unique<WorksToTheEnd>(), absl::nullopt));
   EXPECT_TRUE(absl::IsUnavailable(status)) << status;
 }
 
@@ -104,8 +105,8 @@ TEST(StagedTraining, HungDeviceFailsTheStepAtTheDeadline) {
   TestReplica replica(testing::CreateLateDevice({.hangs = true}), 0, 1);
   const auto cpu = CreateCpuDevice(1).value();
   const auto stream = cpu->CreateStream().value();
-  const absl::Status status =
-      replica.Train(replica.Staged(HostUpdates(replica, *cpu, *stream), absl::nullopt, 20 * kMillisecond));
+  const absl::Status status = TrainByHand(
+      replica, replica.Staged(HostUpdates(replica, *cpu, *stream), absl::nullopt, 20 * kMillisecond));
   EXPECT_EQ(status.code(), absl::StatusCode::kDeadlineExceeded);
   EXPECT_THAT(std::string(status.message()), HasSubstr("a late device did not finish the gradients of ["));
 }

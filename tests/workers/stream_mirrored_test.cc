@@ -43,7 +43,7 @@ TEST(StreamMirrored, Bfloat16NanOnOneRankFailsTheStepOnAllRanks) {
     TestReplica replica(testing::CreateLateDevice(), ring->rank(), 2);
     if (replica.rank() == 0) TETHYS_RETURN_IF_ERROR(replica.SetFirstWeight(kPoison));
     Fate& fate = fates[replica.rank()];
-    return replica.Train(MirroredOnStream(replica, std::move(ring), {}, fate, InBfloat16()));
+    return TrainByHand(replica, MirroredOnStream(replica, std::move(ring), {}, fate, InBfloat16()));
   });
   for (const absl::Status& answer : answers) {
     EXPECT_EQ(answer.code(), absl::StatusCode::kFailedPrecondition);
@@ -57,7 +57,7 @@ absl::Status TrainAlone(Fault fault, Fate& fate, testing::LateDeviceOptions devi
   absl::Status status;
   ExpectAllOk(InRing(1, [&](std::unique_ptr<Communicator>& ring) {
     TestReplica replica(testing::CreateLateDevice(device), 0, 1);
-    status = replica.Train(MirroredOnStream(replica, std::move(ring), fault, fate, options));
+    status = TrainByHand(replica, MirroredOnStream(replica, std::move(ring), fault, fate, options));
     return absl::OkStatus();
   }));
   return status;
