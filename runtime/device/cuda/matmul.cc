@@ -3,7 +3,8 @@
 //
 // cuBLASLt may lack an algorithm that adds the bias for some shapes (it refuses odd leading dimensions of
 // bfloat16 operands, for example). In that case cuBLASLt computes only the product, and our own kernel adds
-// the bias.
+// the bias. If it has no algorithm that writes bfloat16, it writes float32 into workspace, and our own kernel
+// rounds that.
 #include "runtime/device/cuda/matmul.h"
 
 #include <algorithm>
@@ -86,8 +87,12 @@ class LtMatmul final : public Matmul {
     const cublasOperation_t second = transpose_a ? CUBLAS_OP_T : CUBLAS_OP_N;
     TETHYS_RETURN_IF_ERROR(Set(descriptor_, CUBLASLT_MATMUL_DESC_TRANSA, first));
     TETHYS_RETURN_IF_ERROR(Set(descriptor_, CUBLASLT_MATMUL_DESC_TRANSB, second));
+    if (result == ElementType::kBfloat16) {
+      TETHYS_CHECK(!bias, "a bias is added to a product in bfloat16");
+      const absl::Status direct = ChooseAlgorithm();
+      return absl::IsUnimplemented(direct) ? ChooseAlgorithmInFloat32(m, n) : direct;
+    }
     if (!bias) return ChooseAlgorithm();
-    TETHYS_CHECK(result == ElementType::kFloat32, "a bias is added to a product in bfloat16");
     const absl::Status fused = ChooseAlgorithmWithBias();
     if (!absl::IsUnimplemented(fused)) return fused;
     rows_ = m;
@@ -103,9 +108,14 @@ class LtMatmul final : public Matmul {
       TETHYS_RETURN_IF_ERROR(Set(descriptor_, CUBLASLT_MATMUL_DESC_BIAS_POINTER, bias));
     }
     const float one = 1, zero = 0;
+    void* const to = rounded_elements_ > 0 ? static_cast<char*>(workspace) + unrounded_begin() : c;
     TETHYS_RETURN_IF_CUBLAS_ERROR(cublasLtMatmul(handle_, descriptor_.get(), &one, b, b_.get(), a, a_.get(),
-                                                 &zero, c, c_.get(), c, c_.get(), &algorithm_, workspace,
+                                                 &zero, to, c_.get(), to, c_.get(), &algorithm_, workspace,
                                                  workspace_bytes_, Handle(stream)));
+    if (rounded_elements_ > 0) {
+      TETHYS_RETURN_IF_CUDA_ERROR(ToBfloat16(Handle(stream), rounded_elements_, static_cast<float*>(to),
+                                             static_cast<__nv_bfloat16*>(c)));
+    }
     if (adds_bias_after_) {
       TETHYS_RETURN_IF_CUDA_ERROR(
           AddBias(Handle(stream), ElementType::kFloat32, rows_, columns_, /*relu=*/false, bias, c));
@@ -113,9 +123,25 @@ class LtMatmul final : public Matmul {
     return absl::OkStatus();
   }
 
-  int64_t workspace_bytes() const override { return static_cast<int64_t>(workspace_bytes_); }
+  int64_t workspace_bytes() const override {
+    if (rounded_elements_ == 0) return static_cast<int64_t>(workspace_bytes_);
+    return unrounded_begin() + rounded_elements_ * static_cast<int64_t>(sizeof(float));
+  }
 
  private:
+  // Where the unrounded result begins, in bytes, behind cuBLASLt's workspace.
+  int64_t unrounded_begin() const {
+    constexpr int64_t kAlignment = 256;
+    return (static_cast<int64_t>(workspace_bytes_) + kAlignment - 1) / kAlignment * kAlignment;
+  }
+
+  absl::Status ChooseAlgorithmInFloat32(int64_t m, int64_t n) {
+    TETHYS_ASSIGN_OR_RETURN(c_, CreateLayout(CUDA_R_32F, m, n));
+    reductions_ = AllowedReductions(ElementType::kFloat32);
+    rounded_elements_ = m * n;
+    return ChooseAlgorithm();
+  }
+
   absl::Status ChooseAlgorithmWithBias() {
     TETHYS_RETURN_IF_ERROR(Set(descriptor_, CUBLASLT_MATMUL_DESC_EPILOGUE, CUBLASLT_EPILOGUE_BIAS));
     // The heuristics derive the alignment of the bias from its address. They would take null as aligned to
@@ -164,6 +190,7 @@ class LtMatmul final : public Matmul {
   size_t workspace_bytes_ = 0;
   int64_t rows_ = 0, columns_ = 0;  // Shape of c; set only if adds_bias_after_.
   bool adds_bias_after_ = false;    // True if cuBLASLt has no algorithm that adds the bias.
+  int64_t rounded_elements_ = 0;    // Of c, if cuBLASLt has no algorithm that writes bfloat16; otherwise 0.
 };
 
 }  // namespace

@@ -22,6 +22,7 @@ struct FakeDescriptor {
   const float* bias = nullptr;
 };
 
+bool writes_bfloat16 = true;      // The fake library has algorithms with such results.
 uint32_t allowed_reductions = 0;  // Of the last product that was asked for.
 
 // The fake library's answer when asked for an algorithm that adds a bias.
@@ -75,10 +76,11 @@ cublasStatus_t cublasLtMatmulPreferenceSetAttribute(cublasLtMatmulPreference_t,
 }
 cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t, cublasLtMatmulDesc_t descriptor,
                                               cublasLtMatrixLayout_t, cublasLtMatrixLayout_t,
-                                              cublasLtMatrixLayout_t, cublasLtMatrixLayout_t,
+                                              cublasLtMatrixLayout_t, cublasLtMatrixLayout_t result_layout,
                                               cublasLtMatmulPreference_t, int,
                                               cublasLtMatmulHeuristicResult_t results[], int* found) {
   *found = 0;
+  if (Of(result_layout).type == CUDA_R_16BF && !writes_bfloat16) return CUBLAS_STATUS_NOT_SUPPORTED;
   if (Of(descriptor).epilogue == CUBLASLT_EPILOGUE_BIAS && bias_algorithm != Bias::kHas) {
     return bias_algorithm == Bias::kNotSupported ? CUBLAS_STATUS_NOT_SUPPORTED : CUBLAS_STATUS_SUCCESS;
   }
@@ -119,6 +121,10 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t descriptor,
 
 namespace tethys::cuda {
 
+cudaError_t ToBfloat16(cudaStream_t, int64_t count, const float* in, __nv_bfloat16* out) {
+  for (int64_t i = 0; i < count; ++i) out[i] = __float2bfloat16_rn(in[i]);
+  return cudaSuccess;
+}
 cudaError_t AddBias(cudaStream_t, ElementType, int64_t rows, int64_t columns, bool, const float* bias,
                     void* y) {
   for (int64_t i = 0; i < rows * columns; ++i) static_cast<float*>(y)[i] += bias[i % columns];
@@ -171,6 +177,21 @@ TEST(CudaMatmul, ProductInBfloat16_WritesTheTypeThatItsShapeNames) {
   ASSERT_TRUE(product->Run(*stream, a.data(), b.data(), nullptr, &half, nullptr).ok());
   EXPECT_EQ(__bfloat162float(half), 384) << "385 has nine significant bits";
   EXPECT_EQ(allowed_reductions, CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE) << "parts of sums are float32";
+}
+
+TEST(CudaMatmul, ResultInBfloat16_IsRoundedIfNoAlgorithmWritesIt) {
+  const std::vector<__nv_bfloat16> a = {1.0f, 128.0f, 1.0f, 1.0f}, b = {1.0f, 3.0f};  // [2, 2], [2, 1]
+  auto stream = CreateStream().value();
+  writes_bfloat16 = false;
+  const auto product =
+      Matmul::Create(nullptr, {.m = 2, .n = 1, .k = 2, .result = ElementType::kBfloat16}, Precision::kBf16)
+          .value();
+  writes_bfloat16 = true;
+  std::vector<char> workspace(product->workspace_bytes());
+  std::vector<__nv_bfloat16> c = {-1.0f, -1.0f};
+  ASSERT_TRUE(product->Run(*stream, a.data(), b.data(), nullptr, c.data(), workspace.data()).ok());
+  EXPECT_EQ(__bfloat162float(c[0]), 384);
+  EXPECT_EQ(__bfloat162float(c[1]), 4);
 }
 
 }  // namespace
