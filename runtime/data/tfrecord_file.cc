@@ -187,20 +187,20 @@ absl::StatusOr<RecordIndexContent> ParseRecordIndexHeader(absl::Span<const uint8
 }
 
 absl::StatusOr<RecordFile> RecordFile::Open(std::shared_ptr<const ByteSource> bytes,
-                                            const std::string& cache_dir) {
+                                            const std::string& cache_dir, int64_t& room) {
   TETHYS_ASSIGN_OR_RETURN(const bool gzipped, LooksGzipped(*bytes));
   if (gzipped) {
     TETHYS_ASSIGN_OR_RETURN(bytes, Unpacked(*bytes, cache_dir));
   }
   RecordFile file(std::move(bytes));
-  TETHYS_RETURN_IF_ERROR(file.FindPlaces(cache_dir));
+  TETHYS_RETURN_IF_ERROR(file.FindPlaces(cache_dir, room));
   return file;
 }
 
-absl::Status RecordFile::FindPlaces(const std::string& cache_dir) {
+absl::Status RecordFile::FindPlaces(const std::string& cache_dir, int64_t& room) {
   if (bytes_->size() >= kLeastIndexed && !bytes_->version().empty()) {
     absl::Status damage;
-    if (OpenIndex(cache_dir, damage).ok()) return absl::OkStatus();
+    if (OpenIndex(cache_dir, room, damage).ok()) return absl::OkStatus();
     TETHYS_RETURN_IF_ERROR(damage);
   }
   TETHYS_RETURN_IF_ERROR(ForEachRecord(*bytes_, [this](int64_t place) {
@@ -213,7 +213,7 @@ absl::Status RecordFile::FindPlaces(const std::string& cache_dir) {
 }
 
 // An error of the cache is not an error of the file: `damage` is set for the latter only.
-absl::Status RecordFile::OpenIndex(const std::string& cache_dir, absl::Status& damage) {
+absl::Status RecordFile::OpenIndex(const std::string& cache_dir, int64_t& room, absl::Status& damage) {
   TETHYS_ASSIGN_OR_RETURN(const HostCache cache, HostCache::Open(cache_dir));
   const std::string key = CacheKey()
                               .Add("records of a TFRecord file")
@@ -233,8 +233,14 @@ absl::Status RecordFile::OpenIndex(const std::string& cache_dir, absl::Status& d
   };
   TETHYS_ASSIGN_OR_RETURN(index_path_, cache.Entry(absl::StrCat("records-", key), accept, make));
   if (!accepted && !accept(index_path_)) return Damaged(index_path_);
-  index_ = std::move(index);
-  return absl::OkStatus();
+  if (records_ > room) {
+    index_ = std::move(index);
+    return absl::OkStatus();
+  }
+  held_.resize(records_);
+  room -= records_;
+  return ReadFullyAt(index.get(), held_.data(), records_ * static_cast<int64_t>(sizeof(int64_t)),
+                     kRecordIndexHeader, index_path_);
 }
 
 absl::StatusOr<absl::string_view> RecordFile::ReadPayload(int64_t record) const {
@@ -255,8 +261,8 @@ absl::StatusOr<absl::string_view> RecordFile::ReadPayload(int64_t record) const 
                                             " are damaged: delete the file, and start the job again"));
   }
   const int64_t size = ends[1] - ends[0] - kHead - kTail;
-  buffer.resize(size + kTail);
-  TETHYS_RETURN_IF_ERROR(bytes_->ReadAt(ends[0] + kHead, absl::MakeSpan(buffer)));
+  if (static_cast<int64_t>(buffer.size()) < size + kTail) buffer.resize(size + kTail);
+  TETHYS_RETURN_IF_ERROR(bytes_->ReadAt(ends[0] + kHead, absl::MakeSpan(buffer).first(size + kTail)));
   const absl::string_view payload = Text(buffer.data(), size);
   if (MaskedCrc32c(payload) == NumberAt<uint32_t>(buffer.data() + size)) return payload;
   return absl::DataLossError(absl::StrCat(Name(record), ": the checksum is wrong: fetch the file again"));

@@ -5,13 +5,14 @@
 //   little-endian
 //
 // The first opening reads the lengths of all records. Where each begins is kept in the host's cache, so that
-// the next opening is fast and the memory does not grow with the number of records:
+// the next opening is fast and the memory does not grow with the number of records beyond a bound:
 //
 //   u64 magic, u32 version, u32 CRC-32C of the places, u64 records, u64 size of the file, u8 key[32], u32
 //   zero, u32 CRC-32C of all before, then for each record u64 place; little-endian
 //
-// A small file's places, and those of a file whose version is unknown or if there is no cache, are held in
-// memory. A gzipped file is unpacked into the host's cache, and read there. Immutable and thread-safe once it
+// Places are held in memory as long as there is room, which spares a read of the index for each record. Those
+// of a small file, of a file whose version is unknown, and of any file if there is no cache, always are. A
+// gzipped file is unpacked into the host's cache, and read there. Immutable and thread-safe once it
 // is open.
 #ifndef TETHYS_RUNTIME_DATA_TFRECORD_FILE_H_
 #define TETHYS_RUNTIME_DATA_TFRECORD_FILE_H_
@@ -46,9 +47,10 @@ class RecordFile {
   // Files of fewer bytes have no index in the cache.
   static constexpr int64_t kLeastIndexed = 1 << 20;
 
-  // `cache_dir` as in HostCache::Open. DataLoss and InvalidArgument name the file and the record.
+  // `cache_dir` as in HostCache::Open. `room` is how many places of an index may be held in memory, and
+  // becomes smaller by those that are. DataLoss and InvalidArgument name the file and the record.
   static absl::StatusOr<RecordFile> Open(std::shared_ptr<const ByteSource> bytes,
-                                         const std::string& cache_dir);
+                                         const std::string& cache_dir, int64_t& room);
 
   int64_t records() const { return records_; }
   // For errors: "train.tfrecord, record 3".
@@ -58,13 +60,13 @@ class RecordFile {
 
  private:
   explicit RecordFile(std::shared_ptr<const ByteSource> bytes) : bytes_(std::move(bytes)) {}
-  absl::Status FindPlaces(const std::string& cache_dir);
-  absl::Status OpenIndex(const std::string& cache_dir, absl::Status& damage);
+  absl::Status FindPlaces(const std::string& cache_dir, int64_t& room);
+  absl::Status OpenIndex(const std::string& cache_dir, int64_t& room, absl::Status& damage);
 
   std::shared_ptr<const ByteSource> bytes_;
   int64_t records_ = 0;
-  std::vector<int64_t> held_;  // Where each record begins, unless there is an index.
-  FileDescriptor index_;
+  std::vector<int64_t> held_;  // Where each record begins; empty: the index says so.
+  FileDescriptor index_;       // Valid if held_ is empty.
   std::string index_path_;
 };
 

@@ -18,6 +18,9 @@ namespace {
 
 using Files = SampleFiles<RecordFile>;
 
+// The most places of a part's records that are held in memory though an index has them: 16 MiB.
+constexpr int64_t kMostPlacesHeld = 1 << 21;
+
 // ------------------------------------------------------------------------------------------ samples
 
 // What a part's records are read as.
@@ -30,25 +33,45 @@ struct Reading {
   Shape picture;  // spec.shape with an axis of channels.
 };
 
-absl::Status BadFeature(const std::string& name, const std::string& feature, absl::string_view why) {
-  return absl::InvalidArgumentError(absl::StrCat(name, ": feature \"", feature, "\" ", why));
+// A record, for errors. Its text is made only for these: that takes as long as checking a small record.
+struct RecordName {
+  const RecordFile& file;
+  int64_t record = 0;
+  std::string text() const { return file.Name(record); }
+};
+
+absl::Status BadFeature(const RecordName& name, const std::string& feature, absl::string_view why) {
+  return absl::InvalidArgumentError(absl::StrCat(name.text(), ": feature \"", feature, "\" ", why));
 }
 
-absl::StatusOr<const proto::Feature*> FeatureOf(const proto::Example& example, const std::string& feature,
-                                                const std::string& name, const char* field) {
-  const auto& features = example.features().feature();
-  const auto found = features.find(feature);
-  if (found != features.end()) return &found->second;
+absl::Status NoFeature(const proto::RecordedExample& example, const std::string& feature,
+                       const RecordName& name, const char* field) {
   std::vector<std::string> present;
-  for (const auto& [key, value] : features) present.push_back(absl::StrCat("\"", key, "\""));
+  for (const proto::RecordedEntry& entry : example.features().feature()) {
+    present.push_back(absl::StrCat("\"", entry.key(), "\""));
+  }
   std::sort(present.begin(), present.end());
-  return absl::InvalidArgumentError(absl::StrCat(name, " has no feature \"", feature, "\" but ",
+  present.erase(std::unique(present.begin(), present.end()), present.end());
+  return absl::InvalidArgumentError(absl::StrCat(name.text(), " has no feature \"", feature, "\" but ",
                                                  present.empty() ? "none" : absl::StrJoin(present, ", "),
                                                  ": name the right one in data.tfrecord.", field));
 }
 
+absl::StatusOr<const proto::RecordedFeature*> FeatureOf(const proto::RecordedExample& example,
+                                                        const std::string& feature, const RecordName& name,
+                                                        const char* field) {
+  const auto& entries = example.features().feature();
+  const auto entry = std::find_if(entries.rbegin(), entries.rend(),
+                                  [&](const proto::RecordedEntry& each) { return each.key() == feature; });
+  if (entry == entries.rend()) return NoFeature(example, feature, name, field);
+  const proto::RecordedFeature& value = entry->value();
+  if (value.has_bytes_list() + value.has_float_list() + value.has_int64_list() <= 1) return &value;
+  return BadFeature(name, feature,
+                    "holds values of several types, which no feature may: write the file again");
+}
+
 // What a feature holds, for errors: "1 string of bytes", "3 integers", "nothing".
-std::string HeldText(const proto::Feature& feature) {
+std::string HeldText(const proto::RecordedFeature& feature) {
   const auto text = [](int count, absl::string_view one, absl::string_view many) {
     return absl::StrCat(count, " ", count == 1 ? one : many);
   };
@@ -63,9 +86,9 @@ std::string HeldText(const proto::Feature& feature) {
 }
 
 // The bytes of the sample: a file of a picture, or raw values.
-absl::StatusOr<absl::Span<const uint8_t>> ImageOf(const proto::Example& example, const Reading& reading,
-                                                  const std::string& name) {
-  TETHYS_ASSIGN_OR_RETURN(const proto::Feature* feature,
+absl::StatusOr<absl::Span<const uint8_t>> ImageOf(const proto::RecordedExample& example,
+                                                  const Reading& reading, const RecordName& name) {
+  TETHYS_ASSIGN_OR_RETURN(const proto::RecordedFeature* feature,
                           FeatureOf(example, reading.image_feature, name, "image_feature"));
   if (feature->bytes_list().value_size() != 1) {
     return BadFeature(name, reading.image_feature,
@@ -77,8 +100,8 @@ absl::StatusOr<absl::Span<const uint8_t>> ImageOf(const proto::Example& example,
   return absl::MakeConstSpan(reinterpret_cast<const uint8_t*>(bytes.data()), bytes.size());
 }
 
-absl::Status ReadClasses(const proto::Feature& feature, const Reading& reading, const std::string& name,
-                         int32_t* labels) {
+absl::Status ReadClasses(const proto::RecordedFeature& feature, const Reading& reading,
+                         const RecordName& name, int32_t* labels) {
   for (const int64_t label : feature.int64_list().value()) {
     if (!reading.rules.Accepts(label)) {
       return BadFeature(name, reading.label_feature,
@@ -89,8 +112,8 @@ absl::Status ReadClasses(const proto::Feature& feature, const Reading& reading, 
   return absl::OkStatus();
 }
 
-absl::Status ReadTargets(const proto::Feature& feature, const Reading& reading, const std::string& name,
-                         int32_t* labels) {
+absl::Status ReadTargets(const proto::RecordedFeature& feature, const Reading& reading,
+                         const RecordName& name, int32_t* labels) {
   for (const float target : feature.float_list().value()) {
     if (!std::isfinite(target)) {
       return BadFeature(name, reading.label_feature,
@@ -101,20 +124,20 @@ absl::Status ReadTargets(const proto::Feature& feature, const Reading& reading, 
   return absl::OkStatus();
 }
 
-int64_t LabelCount(const proto::Feature& feature, const LabelRules& rules) {
+int64_t LabelCount(const proto::RecordedFeature& feature, const LabelRules& rules) {
   return rules.targets ? feature.float_list().value_size() : feature.int64_list().value_size();
 }
 
-absl::Status ReadLabelsOf(const proto::Example& example, const Reading& reading, const std::string& name,
-                          int32_t* labels) {
-  TETHYS_ASSIGN_OR_RETURN(const proto::Feature* feature,
+absl::Status ReadLabelsOf(const proto::RecordedExample& example, const Reading& reading,
+                          const RecordName& name, int32_t* labels) {
+  TETHYS_ASSIGN_OR_RETURN(const proto::RecordedFeature* feature,
                           FeatureOf(example, reading.label_feature, name, "label_feature"));
   const bool resizes_map =
       reading.resizes && !reading.spec.labels.targets && reading.spec.labels.shape.size() == 2;
   Shape own = reading.spec.labels.shape;
   if (resizes_map) {
     TETHYS_ASSIGN_OR_RETURN(const auto bytes, ImageOf(example, reading, name));
-    TETHYS_ASSIGN_OR_RETURN(own, ReadPictureShape(bytes, name));
+    TETHYS_ASSIGN_OR_RETURN(own, ReadPictureShape(bytes, name.text()));
     own.pop_back();
   }
   const int64_t count = LabelCount(*feature, reading.rules), expected = LabelFormat{.shape = own}.elements();
@@ -137,29 +160,29 @@ absl::Status ReadLabelsOf(const proto::Example& example, const Reading& reading,
 }
 
 // The values of a feature of floats.
-absl::Status ReadFloatsOf(const proto::Feature& feature, const Reading& reading, const std::string& name,
-                          uint8_t* values) {
+absl::Status ReadFloatsOf(const proto::RecordedFeature& feature, const Reading& reading,
+                          const RecordName& name, uint8_t* values) {
   const auto& floats = feature.float_list().value();
   if (floats.size() != reading.spec.elements()) {
     return BadFeature(name, reading.image_feature,
                       absl::StrCat("holds ", HeldText(feature), ", but data.tfrecord.shape is ",
                                    ShapeText(reading.spec.shape), " of floats"));
   }
-  TETHYS_RETURN_IF_ERROR(
-      CheckFinite(floats, [&] { return absl::StrCat(name, ", feature \"", reading.image_feature, "\""); }));
+  TETHYS_RETURN_IF_ERROR(CheckFinite(
+      floats, [&] { return absl::StrCat(name.text(), ", feature \"", reading.image_feature, "\""); }));
   std::memcpy(values, floats.data(), static_cast<size_t>(reading.spec.bytes()));
   return absl::OkStatus();
 }
 
-absl::Status ReadImageOf(const proto::Example& example, const Reading& reading, const std::string& name,
-                         uint8_t* values) {
+absl::Status ReadImageOf(const proto::RecordedExample& example, const Reading& reading,
+                         const RecordName& name, uint8_t* values) {
   if (reading.spec.type == ValueType::kFloat) {
-    TETHYS_ASSIGN_OR_RETURN(const proto::Feature* feature,
+    TETHYS_ASSIGN_OR_RETURN(const proto::RecordedFeature* feature,
                             FeatureOf(example, reading.image_feature, name, "image_feature"));
     return ReadFloatsOf(*feature, reading, name, values);
   }
   TETHYS_ASSIGN_OR_RETURN(const absl::Span<const uint8_t> bytes, ImageOf(example, reading, name));
-  if (reading.pictures) return DecodePicture(bytes, name, reading.picture, reading.resizes, values);
+  if (reading.pictures) return DecodePicture(bytes, name.text(), reading.picture, reading.resizes, values);
   if (static_cast<int64_t>(bytes.size()) != reading.spec.elements()) {
     return BadFeature(name, reading.image_feature,
                       absl::StrCat("holds ", bytes.size(), " bytes, but data.tfrecord.shape is ",
@@ -170,8 +193,8 @@ absl::Status ReadImageOf(const proto::Example& example, const Reading& reading, 
 }
 
 // The message of a record, valid until the next call on this thread.
-absl::StatusOr<const proto::Example*> ReadExample(const RecordFile& file, int64_t record) {
-  thread_local proto::Example example;
+absl::StatusOr<const proto::RecordedExample*> ReadExample(const RecordFile& file, int64_t record) {
+  thread_local proto::RecordedExample example;
   TETHYS_ASSIGN_OR_RETURN(const absl::string_view payload, file.ReadPayload(record));
   if (example.ParseFromArray(payload.data(), static_cast<int>(payload.size()))) return &example;
   return absl::DataLossError(absl::StrCat(file.Name(record), " is no tf.Example message"));
@@ -184,8 +207,8 @@ class TfrecordSource final : public SampleSource {
 
   absl::Status Read(int64_t index, uint8_t* values, int32_t* labels) const override {
     const auto [file, record] = files_.Find(index);
-    TETHYS_ASSIGN_OR_RETURN(const proto::Example* example, ReadExample(file, record));
-    const std::string name = file.Name(record);
+    TETHYS_ASSIGN_OR_RETURN(const proto::RecordedExample* example, ReadExample(file, record));
+    const RecordName name = {file, record};
     if (labels != nullptr) TETHYS_RETURN_IF_ERROR(ReadLabelsOf(*example, reading_, name, labels));
     return values == nullptr ? absl::OkStatus() : ReadImageOf(*example, reading_, name, values);
   }
@@ -199,13 +222,13 @@ class TfrecordSource final : public SampleSource {
 
 using Lists = FileLists<&proto::Data::tfrecord>;
 
-// The place of the record. Large files have their places in the host's cache.
+// The place of the record. Beyond kMostPlacesHeld it is in the host's cache.
 int64_t BytesHeld(const proto::Data&, const SampleSpec&) { return sizeof(int64_t); }
 
 // Finds out from a part's first record whether it holds pictures, raw values or floats, and their shape.
-absl::Status ResolveImage(const proto::Data& data, const proto::Example& example, const std::string& name,
-                          Reading& reading) {
-  TETHYS_ASSIGN_OR_RETURN(const proto::Feature* feature,
+absl::Status ResolveImage(const proto::Data& data, const proto::RecordedExample& example,
+                          const RecordName& name, Reading& reading) {
+  TETHYS_ASSIGN_OR_RETURN(const proto::RecordedFeature* feature,
                           FeatureOf(example, reading.image_feature, name, "image_feature"));
   if (feature->float_list().value_size() > 0) {
     if (reading.spec.shape.empty()) {
@@ -228,7 +251,7 @@ absl::Status ResolveImage(const proto::Data& data, const proto::Example& example
                                    has_shape ? "the right shape" : "their shape", " in data.tfrecord.shape"));
   }
   if (!has_shape) {
-    TETHYS_ASSIGN_OR_RETURN(const Shape picture, ReadPictureShape(bytes, name));
+    TETHYS_ASSIGN_OR_RETURN(const Shape picture, ReadPictureShape(bytes, name.text()));
     shape = WithoutGreyChannel(picture);
   }
   reading.resizes = reading.pictures && data.has_resize();
@@ -244,14 +267,14 @@ absl::Status ResolveImage(const proto::Data& data, const proto::Example& example
 }
 
 // Finds out the shape of labels. As many classes as pixels are a label map.
-absl::Status ResolveLabels(const proto::Example& example, const std::string& name, Reading& reading) {
-  TETHYS_ASSIGN_OR_RETURN(const proto::Feature* feature,
+absl::Status ResolveLabels(const proto::RecordedExample& example, const RecordName& name, Reading& reading) {
+  TETHYS_ASSIGN_OR_RETURN(const proto::RecordedFeature* feature,
                           FeatureOf(example, reading.label_feature, name, "label_feature"));
   const int64_t count = LabelCount(*feature, reading.rules);
   Shape own = reading.picture;  // The size of the image, and of a map of its labels, in the record.
   if (reading.resizes) {
     TETHYS_ASSIGN_OR_RETURN(const auto bytes, ImageOf(example, reading, name));
-    TETHYS_ASSIGN_OR_RETURN(own, ReadPictureShape(bytes, name));
+    TETHYS_ASSIGN_OR_RETURN(own, ReadPictureShape(bytes, name.text()));
   }
   LabelFormat& labels = reading.spec.labels;
   labels.targets = reading.rules.targets;
@@ -272,8 +295,8 @@ absl::StatusOr<Reading> ReadingOf(const proto::Data& data, const RecordFile& fil
                      .resizes = false,
                      .spec = {.shape = Shape(fields.shape().begin(), fields.shape().end()), .labels = {}},
                      .picture = {}};
-  const std::string name = file.Name(0);
-  TETHYS_ASSIGN_OR_RETURN(const proto::Example* example, ReadExample(file, 0));
+  const RecordName name = {file};
+  TETHYS_ASSIGN_OR_RETURN(const proto::RecordedExample* example, ReadExample(file, 0));
   TETHYS_RETURN_IF_ERROR(ResolveImage(data, *example, name, reading));
   TETHYS_RETURN_IF_ERROR(ResolveLabels(*example, name, reading));
   return reading;
@@ -284,9 +307,10 @@ absl::StatusOr<Files> OpenFiles(const proto::Data& data, DataPart part, const La
                                 Reading& reading) {
   TETHYS_ASSIGN_OR_RETURN(const std::vector<std::string> paths, Lists::Paths(data, part));
   Files files;
+  int64_t room = kMostPlacesHeld;
   for (const std::string& path : paths) {
     TETHYS_ASSIGN_OR_RETURN(auto bytes, OpenFile(path));
-    TETHYS_ASSIGN_OR_RETURN(RecordFile records, RecordFile::Open(std::move(bytes), data.cache_dir()));
+    TETHYS_ASSIGN_OR_RETURN(RecordFile records, RecordFile::Open(std::move(bytes), data.cache_dir(), room));
     const int64_t samples = records.records();
     files.Add(path, std::move(records), samples);
   }

@@ -222,6 +222,37 @@ TEST_F(TfrecordTest, FeaturesOfWrongTypesAreNamedByWhatTheyHold) {
                                   HasSubstr("write them in a float_list")));
 }
 
+TEST_F(TfrecordTest, LastOfSeveralFeaturesOfOneNameCounts) {
+  // Messages of Protobuf one after the other are one message.
+  const Datasets data = LoadDatasets(JobOf(Record(Sample("abcd", {1}) + Sample("efgh", {2})))).value();
+  uint8_t values[4];
+  int32_t label = 0;
+  ASSERT_TRUE(data.train->Read(0, values, &label).ok());
+  EXPECT_THAT(values, ::testing::ElementsAre('e', 'f', 'g', 'h'));
+  EXPECT_EQ(label, 2);
+}
+
+TEST_F(TfrecordTest, NoFeatureIsLeftFromTheRecordBefore) {
+  const std::string good = Record(Sample("abcd", {1}));
+  EXPECT_THAT(ErrorOf(JobOf(good + Record(Sample("efgh", {}))), 1),
+              HasSubstr("record 1 has no feature \"label\" but \"image\""));
+  proto::Example example;
+  TETHYS_CHECK(example.ParseFromString(Sample("efgh", {2})));
+  (*example.mutable_features()->mutable_feature())["label"].clear_int64_list();
+  EXPECT_THAT(ErrorOf(JobOf(good + Record(example.SerializeAsString())), 1),
+              HasSubstr("record 1: feature \"label\" holds nothing"));
+}
+
+TEST_F(TfrecordTest, FeatureOfSeveralTypesIsRefused) {
+  proto::RecordedExample example;
+  TETHYS_CHECK(example.ParseFromString(Sample("abcd", {1})));
+  for (proto::RecordedEntry& entry : *example.mutable_features()->mutable_feature()) {
+    if (entry.key() == "label") entry.mutable_value()->mutable_float_list()->add_value(1);
+  }
+  EXPECT_THAT(ErrorOf(JobOf(Record(example.SerializeAsString()))),
+              HasSubstr("record 0: feature \"label\" holds values of several types"));
+}
+
 // ------------------------------------------------------------------------------------------ gzipped files
 
 TEST_F(TfrecordTest, GzippedFileHasTheSamplesOfThePlainOne) {
@@ -333,6 +364,26 @@ TEST_F(RecordIndexTest, WithoutACacheTheIndexIsHeldInMemory) {
   proto::Job job = LargeJob();
   job.mutable_data()->set_cache_dir(directory_.Write("file", "no folder") + "/below");
   ExpectSamples(job);
+}
+
+TEST_F(RecordIndexTest, PlacesBeyondTheRoomAreReadFromTheIndex) {
+  const proto::Job job = LargeJob();
+  const auto open = [&](int64_t& room) {
+    return RecordFile::Open(OpenFile(job.data().tfrecord().train(0)).value(), job.data().cache_dir(), room)
+        .value();
+  };
+  int64_t much = records_ + 5, little = records_ - 1;
+  const RecordFile held = open(much), indexed = open(little);
+  EXPECT_EQ(much, 5);
+  EXPECT_EQ(little, records_ - 1);
+  for (int i = 0; i < records_; ++i) {
+    const std::string payload(held.ReadPayload(i).value());
+    EXPECT_EQ(indexed.ReadPayload(i).value(), payload) << i;
+  }
+  // Only the second needs the index any more.
+  std::filesystem::resize_file(directory_.Path("cache/" + Names().at(0)), kRecordIndexHeader);
+  EXPECT_TRUE(held.ReadPayload(0).ok());
+  EXPECT_THAT(std::string(indexed.ReadPayload(0).status().message()), HasSubstr("records-"));
 }
 
 TEST_F(RecordIndexTest, DamagedFileIsNamedWithTheRecord) {
