@@ -44,9 +44,13 @@ run_update() {
   done < <(grep $'\t' "$work/update.log")
 }
 
-# gather NAME NUMBER: keeps a number of this round. NAME stands for a variant's times or the ratios of two variants.
+# gather NAME NUMBER: keeps a number of this round, and shows it. NAME stands for a variant's times or the ratios of two
+# variants.
 # gathered NAME: prints the numbers of all rounds, one per line.
-gather() { echo "$2" >>"$work/gathered.$1"; }
+gather() {
+  echo "$1: $2" >&2
+  echo "$2" >>"$work/gathered.$1"
+}
 gathered() { cat "$work/gathered.$1" 2>/dev/null; }
 
 # ours NETWORK BATCH CONTESTANT: microseconds per step in this round.
