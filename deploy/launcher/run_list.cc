@@ -43,6 +43,11 @@ int64_t BytesIn(const std::string& path) {
 
 bool IsRun(const std::string& path) { return IsFile(path + "/job.textproto"); }
 
+// Whether a launcher or a chief has begun to run the job.
+bool WasStarted(const std::string& path) {
+  return FileExists(path + "/log") || FileExists(path + "/journal") || FileExists(path + "/checkpoints");
+}
+
 RunState StateOf(const std::string& status) {
   if (status == "succeeded") return RunState::kFinished;
   return status == "failed" ? RunState::kFailed : RunState::kUnfinished;
@@ -68,7 +73,7 @@ ListedRun DescribeRun(const std::string& path, const std::string& name) {
   const std::string job_file = path + "/job.textproto";
   struct stat facts;
   if (stat(job_file.c_str(), &facts) == 0) run.started = facts.st_mtime;
-  run.state = RunState::kUnfinished;
+  run.state = WasStarted(path) ? RunState::kUnfinished : RunState::kNotStarted;
   const absl::StatusOr<proto::RunSummary> summary =
       IsFile(absl::StrCat(path, "/", kSummaryFile)) ? ReadSummary(path) : absl::NotFoundError("");
   if (summary.ok()) {
@@ -136,6 +141,8 @@ std::string RunStateText(RunState state) {
       return "failed";
     case RunState::kUnfinished:
       return "unfinished";
+    case RunState::kNotStarted:
+      return "not started";
     case RunState::kDamaged:
       return "damaged";
     case RunState::kNoRun:

@@ -17,6 +17,7 @@ enum class RunState {
   kFinished,
   kFailed,
   kUnfinished,  // Interrupted, or its launcher ended without a summary.
+  kNotStarted,  // Only a job, such as that which `tethys advise` writes.
   kDamaged,     // Its job or its summary cannot be read.
   kNoRun,       // A directory of something else.
 };

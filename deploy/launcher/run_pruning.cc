@@ -13,7 +13,7 @@ namespace {
 
 bool IsRemovable(const ListedRun& run) {
   const bool ended = run.state == RunState::kFinished || run.state == RunState::kFailed ||
-                     run.state == RunState::kUnfinished;
+                     run.state == RunState::kUnfinished || run.state == RunState::kNotStarted;
   return ended && !absl::StrContains(run.name, '/');
 }
 

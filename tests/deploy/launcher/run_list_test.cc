@@ -30,7 +30,7 @@ class RunListTest : public ::testing::Test {
     EXPECT_TRUE(CreateDirectories(folder_.path() + "/" + run).ok());
     EXPECT_TRUE(WriteFileAtomically(folder_.path() + "/" + run + "/" + file, text).ok());
   }
-  // A run that ended with this status; without one, a run that left no summary.
+  // A run that ended with this status; without one, a job that was never run.
   void Run(const std::string& name, const std::string& status = "") {
     Write(name, "job.textproto", kJob);
     if (status.empty()) return;
@@ -56,8 +56,16 @@ TEST_F(RunListTest, StateIsThatOfTheSummary) {
   Run("a", "succeeded");
   Run("b", "failed");
   Run("c", "interrupted");
-  Run("d");
-  EXPECT_THAT(States(), ElementsAre("a: finished", "b: failed", "c: unfinished", "d: unfinished"));
+  EXPECT_THAT(States(), ElementsAre("a: finished", "b: failed", "c: unfinished"));
+}
+
+TEST_F(RunListTest, WithoutASummaryARunIsUnfinishedIfItWasStarted) {
+  Run("advice");
+  Run("killed");
+  Write("killed/log", "chief.log", "");
+  Run("scheduled");
+  Write("scheduled", "journal", "");
+  EXPECT_THAT(States(), ElementsAre("advice: not started", "killed: unfinished", "scheduled: unfinished"));
 }
 
 TEST_F(RunListTest, FinishedRunHasItsNumbers) {

@@ -44,11 +44,12 @@ TEST(RunsToPruneTest, RunsOfAnAgeAreChosenAndBothRulesMustHold) {
 TEST(RunsToPruneTest, NothingIsChosenWithoutARule) { EXPECT_THAT(Pruned({Ended("a", 5)}, {}), IsEmpty()); }
 
 TEST(RunsToPruneTest, OnlyEndedRunsOfTheFolderItselfAreChosen) {
-  EXPECT_THAT(Pruned({Ended("a", 5, RunState::kRunning), Ended("b", 5, RunState::kNoRun),
-                      Ended("c", 5, RunState::kDamaged), Ended("compare/d", 5),
-                      Ended("e", 5, RunState::kFailed), Ended("f", 5, RunState::kUnfinished)},
-                     {.keep = 0}),
-              ElementsAre("e", "f"));
+  EXPECT_THAT(
+      Pruned({Ended("a", 5, RunState::kRunning), Ended("b", 5, RunState::kNoRun),
+              Ended("c", 5, RunState::kDamaged), Ended("compare/d", 5), Ended("e", 5, RunState::kFailed),
+              Ended("f", 5, RunState::kUnfinished), Ended("g", 5, RunState::kNotStarted)},
+             {.keep = 0}),
+      ElementsAre("e", "f", "g"));
 }
 
 TEST(RemoveRunTest, RemovesNeitherARunInUseNorAnotherDirectory) {
