@@ -305,7 +305,7 @@ Command CompareCommand() {
        .summary = "Trains several jobs and prints how they compare.",
        .description = kDescription,
        .argument = "JOB",
-       .many_arguments = true,
+       .count = ArgumentCount::kAny,
        .flags = WithExperimentFlags(
            {{.name = "strategies",
              .value = "all|LIST",

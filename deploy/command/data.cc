@@ -167,7 +167,7 @@ Command DataCommand() {
            "data { ... }. Samples keep their order, which decides the validation split, except in folders of "
            "pictures.",
        .argument = "show|convert JOB",
-       .many_arguments = true,
+       .count = ArgumentCount::kWords,
        .flags =
            {SetFlag(),
             SecretsFlag(),

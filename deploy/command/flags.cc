@@ -92,7 +92,7 @@ absl::StatusOr<Flags> ParseFlags(const CommandSpec& spec, absl::Span<const std::
       continue;
     }
     if (only_arguments || !absl::StartsWith(word, "-") || word == "-") {
-      if (spec.argument.empty() || (!flags.arguments_.empty() && !spec.many_arguments)) {
+      if (spec.argument.empty() || (!flags.arguments_.empty() && spec.count == ArgumentCount::kOne)) {
         return absl::InvalidArgumentError(absl::StrCat("unexpected argument '", word, "'"));
       }
       flags.arguments_.push_back(word);
@@ -132,7 +132,7 @@ std::string HelpText(const CommandSpec& spec) {
     absl::StrAppend(&usage, " ",
                     spec.argument_optional ? absl::StrCat("[", spec.argument, "]") : spec.argument);
   }
-  if (spec.many_arguments) absl::StrAppend(&usage, " [", spec.argument, " ...]");
+  if (spec.count == ArgumentCount::kAny) absl::StrAppend(&usage, " [", spec.argument, " ...]");
   size_t width = std::string("--help").size();
   for (const FlagSpec& flag : spec.flags) {
     width = std::max(width, FlagText(flag).size());

@@ -24,13 +24,20 @@ struct FlagSpec {
 // The flag by which a user replaces fields of a job.
 FlagSpec SetFlag(const std::string& help = "Replaces a field of the job.");
 
+// How many words the positional argument is.
+enum class ArgumentCount {
+  kOne,
+  kWords,  // Those that CommandSpec::argument shows, for example "show|convert JOB".
+  kAny,    // As many as the user likes.
+};
+
 struct CommandSpec {
   std::string verb = {};
   std::string summary = {};      // One line, for the list of verbs.
   std::string description = {};  // Paragraphs, for --help.
   std::string argument = {};     // Name of the positional argument, "JOB"; empty: it takes none.
   bool argument_optional = false;
-  bool many_arguments = false;
+  ArgumentCount count = ArgumentCount::kOne;
   std::vector<FlagSpec> flags = {};
   std::vector<std::string> examples = {};
   bool hidden = false;  // Not in the list of verbs, because only launchers call it.

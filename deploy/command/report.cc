@@ -55,20 +55,21 @@ int Report(const Flags& flags) {
 }  // namespace
 
 Command ReportCommand() {
-  return {{.verb = "report",
-           .summary = "Writes the report of a run, a comparison or a sweep again.",
-           .description =
-               "Reads the files of the run, of the comparison's runs, or of the sweep, in DIR, and writes "
-               "report.html "
-               "and report.md there. `tethys train`, `tethys compare` and `tethys sweep` write them, too.",
-           .argument = "DIR",
-           .flags = {TargetAccuracyFlag(),
-                     {.name = "trace",
-                      .help = "Writes trace.json, too: the chief, servers and workers on one clock, with "
-                              "steps, pushes, barriers, evaluations and checkpoints. DIR must be that of "
-                              "one run."}},
-           .examples = {"tethys report runs/compare-20260101-120000"}},
-          Report};
+  return {
+      {.verb = "report",
+       .summary = "Writes the report of a run, a comparison or a sweep again.",
+       .description =
+           "Reads the files of the run, of the comparison, or of the sweep in DIR, and writes report.html "
+           "and report.md there. `tethys train`, `tethys compare` and `tethys sweep` write them, too. A "
+           "folder of several runs of one model and data is reported as a comparison of them.",
+       .argument = "DIR",
+       .flags = {TargetAccuracyFlag(),
+                 {.name = "trace",
+                  .help = "Writes trace.json, too: the chief, servers and workers on one clock, with "
+                          "steps, pushes, barriers, evaluations and checkpoints. DIR must be that of "
+                          "one run."}},
+       .examples = {"tethys report runs/compare-20260101-120000"}},
+      Report};
 }
 
 }  // namespace tethys

@@ -161,9 +161,11 @@ Command RunsCommand() {
        .summary = "Lists runs, shows one, its logs, stops it, and removes old ones.",
        .description =
            "`list` shows the runs in a folder, and those of the comparisons and studies there: whether they "
-           "are running, finished, failed, unfinished (`tethys train --resume` goes on with these) or "
-           "damaged, their strategy, start, length, accuracy on the test split (or validation split), and "
-           "the size of their files. Other directories are listed as no run. A run that a launcher on "
+           "are running, finished, failed, unfinished (`tethys train --resume` goes on with these), not "
+           "started (a job that `tethys advise` wrote) or damaged, their strategy, start, length, accuracy "
+           "on "
+           "the test split (or validation split), and the size of their files. Other directories are listed "
+           "as no run. A run that a launcher on "
            "another machine makes is shown as running only if the file system shares locks.\n"
            "`show` says more about one run: strategy and shape, times, throughput, quality, cost, hosts. RUN "
            "is the path of its directory, or its name as `list` shows it.\n"
@@ -175,7 +177,7 @@ Command RunsCommand() {
            "`prune` says which runs it would remove, and removes them with --yes. Running and damaged runs, "
            "directories that are no runs, and runs of comparisons and studies stay.",
        .argument = "list|show|logs|stop|prune [RUN]",
-       .many_arguments = true,
+       .count = ArgumentCount::kWords,
        .flags = {{.name = "runs", .value = "DIR", .help = "The folder of the runs. Default: runs."},
                  {.name = "follow", .help = "logs: goes on until the run ends."},
                  {.name = "limit",

@@ -260,7 +260,7 @@ Command StudyCommand() {
        .summary = "Runs a study: factors, levels, repeats; analyses it.",
        .description = kDescription,
        .argument = "run|plan|report FILE",
-       .many_arguments = true,
+       .count = ArgumentCount::kWords,
        .flags = WithExperimentFlags(
            {{.name = "place",
              .value = "NAME=DIR",

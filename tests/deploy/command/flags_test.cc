@@ -123,5 +123,12 @@ TEST(HelpTest, ListsEveryFlagAndAnExample) {
             "  tethys train a.textproto\n");
 }
 
+TEST(HelpTest, UsageShowsHowManyArgumentsAreTaken) {
+  CommandSpec spec{.verb = "data", .argument = "show JOB", .count = ArgumentCount::kWords};
+  EXPECT_THAT(HelpText(spec), ::testing::StartsWith("usage: tethys data show JOB\n"));
+  spec.count = ArgumentCount::kAny;
+  EXPECT_THAT(HelpText(spec), ::testing::StartsWith("usage: tethys data show JOB [show JOB ...]\n"));
+}
+
 }  // namespace
 }  // namespace tethys
