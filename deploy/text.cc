@@ -173,6 +173,11 @@ std::string CsvLine(const std::vector<std::string>& cells) {
   return absl::StrCat(line, "\n");
 }
 
+std::string NamesText(const std::vector<std::string>& names, absl::string_view last) {
+  if (names.size() < 2) return absl::StrJoin(names, "");
+  return absl::StrCat(absl::StrJoin(names.begin(), names.end() - 1, ", "), " ", last, " ", names.back());
+}
+
 std::string PluralText(int64_t count, const std::string& noun) {
   return absl::StrCat(CountText(count), " ", noun, count == 1 ? "" : "s");
 }

@@ -12,6 +12,8 @@
 namespace tethys {
 
 std::string CountText(int64_t count);  // "54,000"
+// "A, B and C"; `last` stands before the last of several names.
+std::string NamesText(const std::vector<std::string>& names, absl::string_view last = "and");
 // "1 worker", "3 workers".
 std::string PluralText(int64_t count, const std::string& noun);
 std::string BytesText(int64_t bytes);      // "512 B", "398 KiB", "1.5 MiB"

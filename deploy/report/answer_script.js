@@ -30,7 +30,10 @@ function strategyNotes() {
   return [...(some("mirrored") ? ["Mirrored workers exchange gradients directly, in every step."] : []),
     ...(last ? ["Parameter servers keep the model; workers send them gradients and fetch parameters, " + (ways.length ? ways.join(", ") + " or " : "") + last + "."] : [])];
 }
-const recommended = v => Boolean(v.label) && v.label === report.choice;
+const chosen = v => Boolean(v.label) && v.label === report.choice;
+// The recommended variant, and all that are not shown to be slower.
+const recommended = v => Boolean(v.label) && (report.tied || []).includes(v.label);
+const tie = (report.tied || []).length > 1;
 const ink = dark ? "#e4e8ee" : "#1c2430", paper = dark ? "#12171e" : "#fff";
 const colourOf = v => colour(variants.indexOf(v));
 function chip(parent, v) {
@@ -171,12 +174,14 @@ function toTarget(t) {
 // The variants, the fastest first: what each letter means, and the results. More than a screen holds are folded.
 function shortTable(parent) {
   const kShown = 8, given = (report.target || {}).given;
-  const base = bySpeed.find(recommended) || bySpeed[0], ratio = !given && bySpeed.length > 1 && base.seconds.mean > 0;
+  const base = bySpeed.find(chosen) || bySpeed[0], ratio = !given && bySpeed.length > 1 && base.seconds.mean > 0;
   const rows = bySpeed.concat(variants.filter(v => !has(v.seconds)));
-  const shown = rows.filter((v, i) => i < kShown || recommended(v));
+  const shown = rows.filter((v, i) => i < kShown || chosen(v));
   const others = rows.filter(v => !shown.includes(v));
   const runs = new Set(variants.map(v => v.failed ? "" : v.runs)), alike = runs.size === 1 && !runs.has("");
-  const columns = [["global batch", v => v.global_batch || 0, "more"],
+  const shares = new Set(variants.map(v => v.workers)).size > 1;  // Whether a global batch leaves open what a worker gets.
+  const share = v => shares ? (v.batch_per_worker || 0) + " a worker" : "";
+  const columns = [["global batch", v => v.global_batch || 0, "more", share],
     ...(given ? [["time to\u00a0" + number(100 * report.target.accuracy) + "\u00a0%,\u00a0s", v => toTarget(v.to_target || {})]] : []),
     ["training,\u00a0s", v => value(v.seconds, 1, 3, true), given ? "more" : undefined],
     ...(ratio ? [["time, " + tag(base) + "\u00a0=\u00a01", v => has(v.seconds) ? ((v.seconds.mean || 0) / base.seconds.mean).toFixed(2) : "–", "more"]] : []),
@@ -188,15 +193,19 @@ function shortTable(parent) {
     columns.forEach(([title, , cls]) => add(head, "th", title, cls));
     const body = add(node, "tbody");
     some.forEach(v => {
-      const line = add(body, "tr", undefined, recommended(v) ? "chosen" : undefined);
+      const line = add(body, "tr", undefined, !tie && recommended(v) ? "chosen" : undefined);
       const cell = add(line, "td"), name = add(cell, "div", undefined, "name");
       if (v.label) chip(name, v);
       const text = add(name, "div", meaning(v));
-      add(text, "div", "global batch " + (v.global_batch || 0), "soft less");
-      const remarks = [...(recommended(v) ? ["recommended"] : []), ...settingsOf(v, base)].join(", ");
+      add(text, "div", ["global batch " + (v.global_batch || 0), ...(shares ? [share(v)] : [])].join(", "), "soft less");
+      if (recommended(v)) add(text, "div", tie ? "may be the best" : "recommended", "soft mark");
+      const remarks = settingsOf(v, base).join(", ");
       if (remarks) add(text, "div", remarks, "soft");
       cell.title = v.name;
-      columns.forEach(([, pick, cls]) => add(line, "td", pick(v), cls));
+      columns.forEach(([, pick, cls, below]) => {
+        const cell = add(line, "td", pick(v), cls);
+        if (below && below(v)) add(cell, "div", below(v), "soft");
+      });
     });
   };
   draw(add(add(parent, "div", undefined, "wide"), "table", undefined, "short"), shown);
@@ -206,7 +215,8 @@ function shortTable(parent) {
     draw(add(add(more, "div", undefined, "wide"), "table", undefined, "short"), others);
   }
   add(parent, "p", [variants.some(v => half(v.seconds || {}) > 0) ? intervalNote : "",
-    alike ? ([...runs][0] === 1 ? "One run" : [...runs][0] + " runs") + " of each." : "", ...strategyNotes(), ...(report.setup || [])].join(" "), "soft");
+    alike ? ([...runs][0] === 1 ? "One run" : [...runs][0] + " runs") + " of each." : "",
+    tie ? "Variants that may be the best are not shown to be slower than " + tag(base) + "." : "", ...strategyNotes(), ...(report.setup || [])].join(" "), "soft");
 }
 
 // The results of one variant.

@@ -9,6 +9,7 @@
 #include "absl/strings/str_join.h"
 #include "deploy/report/comparison.h"
 #include "deploy/report/cpu_use.h"
+#include "deploy/report/ranking.h"
 #include "deploy/report/variant_name.h"
 #include "deploy/report/verdict.h"
 
@@ -16,8 +17,6 @@ namespace tethys {
 namespace {
 
 using proto::ReportVariant;
-
-constexpr size_t kNamed = 3;  // More names than that are counted.
 
 // "B, C, E and 4 more"
 std::string Named(std::vector<std::string> names) {
@@ -64,7 +63,7 @@ std::string OneComputer(const proto::Report& report) {
   }
   if (computers.size() != 1 || cores == 0 || !several_workers) return "";
   return absl::StrCat("all processes shared one computer with ", cores, cores == 1 ? " core" : " cores",
-                      ": scaling to several computers is not shown");
+                      ": scaling to several is not shown");
 }
 
 std::string HardlyLearned(const proto::Report& report) {
@@ -79,10 +78,16 @@ std::string HardlyLearned(const proto::Report& report) {
 }
 
 std::string OthersCpu(const proto::Report& report) {
-  double most = 0;
-  for (const ReportVariant& variant : report.variant()) most = std::max(most, variant.others_cpu().mean());
-  if (most < kOthersCpu) return "";
+  const double most = MostOthersCpu(report);
+  // A comparison's headline says more than that in how sure it is.
+  if (most < kOthersCpu || (most > kLoudOthersCpu && BySpeed(report).size() > 1)) return "";
   return absl::StrFormat("other programs took up to %.0f %% of the CPU", 100 * most);
+}
+
+std::string MoreRuns(const proto::Report& report) {
+  if (AnswerOf(report).tied.size() < 2) return "";
+  return absl::StrCat("more runs (tethys compare --repeats=N) may show which is ",
+                      report.target().given() ? "first" : "faster");
 }
 
 std::string Exchanges(const proto::Report& report) {
@@ -118,8 +123,9 @@ std::string Batches(const proto::Report& report) {
 std::vector<std::string> Cautions(const proto::Report& report) {
   std::vector<std::string> cautions = {HardlyLearned(report), OthersCpu(report)};
   if (report.variant_size() > 1) {
-    cautions = {FailedRuns(report), LeftOut(report), HardlyLearned(report), JobsDiffer(report),
-                OthersCpu(report),  Batches(report), Exchanges(report),     OneComputer(report)};
+    cautions = {FailedRuns(report), LeftOut(report),   HardlyLearned(report),
+                JobsDiffer(report), OthersCpu(report), Batches(report),
+                Exchanges(report),  MoreRuns(report),  OneComputer(report)};
   }
   cautions.erase(std::remove(cautions.begin(), cautions.end(), ""), cautions.end());
   return cautions;

@@ -6,6 +6,14 @@
 
 namespace tethys {
 
+double MostOthersCpu(const proto::Report& report) {
+  double most = 0;
+  for (const proto::ReportVariant& variant : report.variant()) {
+    most = std::max(most, variant.others_cpu().mean());
+  }
+  return most;
+}
+
 CpuUse BusiestCpu(const proto::ReportVariant& variant) {
   std::map<std::string, std::pair<std::string, int>> computers;  // Id and cores, by host.
   for (const proto::ResourceSummary& line : variant.summary().resources()) {

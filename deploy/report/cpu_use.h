@@ -11,6 +11,12 @@ namespace tethys {
 inline constexpr double kFullCpu = 0.9;    // Mean share of all cores that counts as full.
 inline constexpr double kOthersCpu = 0.1;  // Above this share of all cores, other programs are mentioned.
 
+inline constexpr double kLoudOthersCpu = 0.2;  // Above this share, they are part of how sure an answer is.
+
+// The largest share of the CPU that other programs took during a variant, as a mean over its runs; 0: not
+// known.
+double MostOthersCpu(const proto::Report& report);
+
 // The mean load of a computer during training, as shares of all its cores. Several machines of a job may be
 // network namespaces or containers on one computer.
 struct CpuUse {

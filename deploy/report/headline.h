@@ -11,7 +11,8 @@ namespace tethys {
 
 struct Headline {
   std::string answer;  // One sentence that can be repeated: the variant to train with, or why none is named.
-  std::string how_sure;  // A sentence: the intervals of the answer's figures and the number of runs.
+  std::string how_sure;  // Sentences: the intervals of the answer's figures, the number of runs, and what
+                         // disturbed them.
 };
 
 // For a report with at least two successful variants.

@@ -127,22 +127,36 @@ const ReportVariant* BestOfSeveralWorkers(const Ranking& eligible, const Ranking
   return distributed.empty() ? nullptr : NotSurpassed(distributed, AccuracyOf(distributed))[0];
 }
 
+const proto::ReportValue& RankedTime(const proto::Report& report, const ReportVariant& variant) {
+  return report.target().given() ? variant.to_target().seconds() : variant.seconds();
+}
+
+const ReportVariant* BestSlower(const proto::Report& report, const ReportVariant& choice) {
+  const proto::ReportValue& own = RankedTime(report, choice);
+  for (const ReportVariant* variant : report.target().given() ? Eligible(report) : Repeated(report)) {
+    const proto::ReportValue& time = RankedTime(report, *variant);
+    if (time.mean() > own.mean() && DifferenceOf(own, time) == Difference::kShown) return variant;
+  }
+  return nullptr;
+}
+
 Answer AnswerOf(const proto::Report& report) {
   const Ranking eligible = Eligible(report);
   if (eligible.empty()) return {};
-  if (eligible[0]->workers() == 1) {
-    const ReportVariant* several =
-        BestOfSeveralWorkers(eligible, report.target().given() ? eligible : Repeated(report));
-    const bool level = std::count(eligible.begin(), eligible.end(), several) > 0;
-    if (several != nullptr) return {.choice = eligible[0], .rival = several, .level = level};
-  }
-  Answer answer{.choice = eligible[0], .rival = RivalOf(eligible, *eligible[0])};
-  answer.level = answer.rival != nullptr;
-  const bool other_strategy = answer.level && answer.rival->strategy() != answer.choice->strategy();
-  if (report.target().given() || other_strategy) return answer;
-  const ReportVariant* rival = RivalOf(Repeated(report), *answer.choice);
-  answer.level = std::count(eligible.begin(), eligible.end(), rival) > 0;
-  answer.rival = rival;
+  const bool given = report.target().given();
+  const ReportVariant& choice = *eligible[0];
+  Answer answer{.choice = &choice, .tied = {}, .rival = nullptr};
+  std::copy_if(eligible.begin(), eligible.end(), std::back_inserter(answer.tied), [&](const auto* variant) {
+    return variant == &choice ||
+           DifferenceOf(RankedTime(report, choice), RankedTime(report, *variant)) != Difference::kShown;
+  });
+  if (choice.workers() == 1)
+    answer.rival = BestOfSeveralWorkers(eligible, given ? eligible : Repeated(report));
+  if (answer.rival == nullptr) answer.rival = RivalOf(answer.tied, choice);
+  if (answer.rival != nullptr) return answer;
+  answer.rival = RivalOf(eligible, choice);
+  const bool other_strategy = answer.rival != nullptr && answer.rival->strategy() != choice.strategy();
+  if (!given && !other_strategy) answer.rival = RivalOf(Repeated(report), choice);
   return answer;
 }
 
@@ -151,7 +165,7 @@ Contenders ContendersOf(const proto::Report& report) {
   if (variants.empty()) return {};
   const Answer answer = AnswerOf(report);
   if (answer.rival != nullptr) {
-    const auto [choice, rival, level] = answer;
+    const auto& [choice, tied, rival] = answer;
     const bool both = (choice->strategy() == "mirrored" && IsParameterServer(*rival)) ||
                       (rival->strategy() == "mirrored" && IsParameterServer(*choice));
     const bool slower = choice->seconds().mean() > rival->seconds().mean();

@@ -62,16 +62,24 @@ Ranking Eligible(const proto::Report& report);
 // Null: none of `all` has several workers. Both are in the order of the best first.
 const proto::ReportVariant* BestOfSeveralWorkers(const Ranking& eligible, const Ranking& all);
 
+// The time by which variants are ranked: to the target accuracy if the user gave one, or else of training.
+const proto::ReportValue& RankedTime(const proto::Report& report, const proto::ReportVariant& variant);
+
+// The first variant that is shown to be slower than `choice` by RankedTime. With a given target, only
+// eligible variants count, otherwise all of which several runs succeeded. Null: there is none.
+const proto::ReportVariant* BestSlower(const proto::Report& report, const proto::ReportVariant& choice);
+
 // The variant to recommend, the first of Eligible, and the one to compare it with.
 struct Answer {
   const proto::ReportVariant* choice = nullptr;  // Null: nothing is recommended.
-  const proto::ReportVariant* rival = nullptr;   // Null: with a given target, no other variant reached it.
-  bool level = false;                            // The rival is eligible, too.
+  Ranking tied;  // The choice, and each eligible variant that is not shown to be slower by RankedTime.
+  const proto::ReportVariant* rival = nullptr;  // Null: with a given target, no other variant reached it.
 };
 // The rival of one worker is BestOfSeveralWorkers, since the first question is whether to distribute at all;
-// with a given target only an eligible one. Otherwise the rival is the first eligible variant of another
-// strategy, since it answers the same question. If there is none, it is the fastest repeated variant of
-// another strategy or, with a given target, another eligible one.
+// with a given target only an eligible one. Otherwise the rival is a tied variant, of another strategy if
+// there is one. If none is tied, it is the first eligible variant of another strategy, since it answers the
+// same question. If there is none, it is the fastest repeated variant of another strategy or, with a given
+// target, another eligible one.
 Answer AnswerOf(const proto::Report& report);
 
 }  // namespace tethys

@@ -23,7 +23,8 @@ namespace {
 using proto::ReportValue;
 using proto::ReportVariant;
 
-constexpr double kMain = 0.5;      // From this share of a time on, a part is its main part.
+constexpr double kMain = 0.5;             // From this share of a time on, a part is its main part.
+constexpr double kVisibleSpread = 0.005;  // A smaller uncertainty of an accuracy tells no variants apart.
 constexpr double kVisible = 0.05;  // Waiting for data is named from this share of the training time on.
 
 // A measured part of a worker's training time.
@@ -62,23 +63,33 @@ bool Timed(const ReportVariant* variant) {
 
 std::string Percent(double share) { return absl::StrFormat("%.0f %%", 100 * share); }
 
-// "the worker of A computes for 97 % of its training time and exchanges nothing"
+// "a worker of A computes for 70 % of its training time and waits 20 % to exchange gradients, one of B for
+// 35 % and 59 %". If one of them is a worker alone, which exchanges nothing, each has a clause of its own.
 std::string WhereTimeGoes(const Ranking& compared) {
   const bool data = std::any_of(compared.begin(), compared.end(),
                                 [](const ReportVariant* v) { return Share(*v, kData) >= kVisible; });
+  const bool alike = std::none_of(compared.begin(), compared.end(),
+                                  [](const ReportVariant* v) { return v->strategy() == "local"; });
   std::string text;
-  std::string whole = " of its training time", what = " of gradients and parameters";  // Said once.
   for (const ReportVariant* variant : compared) {
-    absl::StrAppend(&text, text.empty() ? "" : "; ", variant->workers() == 1 ? "the" : "a", " worker of ",
-                    NameInText(*variant), " computes for ", Percent(Share(*variant, kComputing)),
-                    std::exchange(whole, ""));
-    if (data) absl::StrAppend(&text, ", waits ", Percent(Share(*variant, kData)), " for data");
-    if (variant->strategy() == "local") {
-      text += " and exchanges nothing";
+    const bool one = variant->workers() == 1;
+    const bool first = text.empty();
+    const std::string computing = Percent(Share(*variant, kComputing));
+    const std::string exchange = Percent(Share(*variant, kExchange));
+    const std::string waiting = Percent(Share(*variant, kData));
+    if (alike && !first) {
+      absl::StrAppend(&text, ", ", one ? "that" : "one", " of ", NameInText(*variant), " for ", computing,
+                      data ? absl::StrCat(", ", waiting) : "", " and ", exchange);
       continue;
     }
-    absl::StrAppend(&text, data ? " and " : " and waits ", Percent(Share(*variant, kExchange)),
-                    " for the exchange", std::exchange(what, ""));
+    absl::StrAppend(&text, first ? "" : "; ", one ? "the" : "a", " worker of ", NameInText(*variant),
+                    " computes for ", computing, first ? " of its training time" : "",
+                    data ? absl::StrCat(", waits ", waiting, " for data") : "");
+    if (variant->strategy() == "local") {
+      text += " and exchanges nothing";
+    } else {
+      absl::StrAppend(&text, data ? " and " : " and waits ", exchange, " to exchange gradients");
+    }
   }
   return text;
 }
@@ -106,21 +117,77 @@ std::string Limits(const Ranking& compared) {
   return absl::StrCat(", so ", absl::StrJoin(parts, " and "));
 }
 
+// The part of the training time of which `slow` has most more than `fast`.
+const Part& LargestDifference(const ReportVariant& fast, const ReportVariant& slow) {
+  const auto more = [&](const Part& part) { return Seconds(slow, part) - Seconds(fast, part); };
+  return *std::max_element(kParts.begin(), kParts.end(),
+                           [&](const Part& x, const Part& y) { return more(x) < more(y); });
+}
+
 // Names the part that makes up most of a shown difference between the training times.
 std::string MainDifference(const ReportVariant& a, const ReportVariant& b) {
   if (DifferenceOf(a.seconds(), b.seconds()) != Difference::kShown) return "";
   const bool swapped = a.seconds().mean() > b.seconds().mean();
   const ReportVariant& fast = swapped ? b : a;
   const ReportVariant& slow = swapped ? a : b;
-  const auto more = [&](const Part& part) { return Seconds(slow, part) - Seconds(fast, part); };
-  const Part& largest = *std::max_element(kParts.begin(), kParts.end(),
-                                          [&](const Part& x, const Part& y) { return more(x) < more(y); });
+  const Part& largest = LargestDifference(fast, slow);
+  const double more = Seconds(slow, largest) - Seconds(fast, largest);
   const double between = slow.seconds().mean() - fast.seconds().mean();
-  if (more(largest) < kMain * between) {
+  if (more < kMain * between) {
     return absl::StrFormat("None of this makes up most of the %.2g s between them.", between);
   }
   return absl::StrFormat("The %.2g s between them are mainly %s: %.2g s more with %s.", between,
-                         largest.activity, more(largest), NameInText(slow));
+                         largest.activity, more, NameInText(slow));
+}
+
+// The part that makes `slower`, the best variant that is shown to be slower, so.
+std::string SlowerText(const ReportVariant& choice, const ReportVariant& slower) {
+  const double between = slower.seconds().mean() - choice.seconds().mean();
+  const Part& largest = LargestDifference(choice, slower);
+  const bool main = Seconds(slower, largest) - Seconds(choice, largest) >= kMain * between;
+  const bool fewer = largest.seconds == kComputing.seconds && slower.workers() < choice.workers();
+  return absl::StrFormat("%s comes next: %.2g s slower than %s%s%s.", NameInText(slower), between,
+                         NameInText(choice), main ? absl::StrCat(", mainly in ", largest.activity) : "",
+                         main && fewer ? " with fewer workers" : "");
+}
+
+// The variant with the least value; null if several have it.
+template <typename Value>
+const ReportVariant* Least(const Ranking& variants, const Value& value) {
+  const ReportVariant* least = nullptr;
+  for (const ReportVariant* variant : variants) {
+    if (least == nullptr || value(*variant) < value(*least)) least = variant;
+  }
+  const auto equal = [&](const ReportVariant* variant) { return value(*variant) == value(*least); };
+  return std::count_if(variants.begin(), variants.end(), equal) == 1 ? least : nullptr;
+}
+
+// What sets one of the named variants of a tie apart: fewer processes, or a smaller spread of accuracy.
+std::string TellApart(Ranking tied) {
+  if (tied.size() < 2) return "";
+  tied.resize(std::min(tied.size(), kNamed));
+  std::vector<std::string> names;
+  for (const ReportVariant* variant : tied) names.push_back(NameInText(*variant));
+  const bool two = tied.size() == 2;
+  const std::string few = two ? " has fewer processes" : " has the fewest processes";
+  const std::string small = two ? "a smaller spread of accuracy" : "the smallest spread of accuracy";
+  const ReportVariant* fewest = Least(tied, [](const ReportVariant& v) { return v.workers() + v.servers(); });
+  const ReportVariant* steady = nullptr;
+  if (const Accuracy accuracy = AccuracyOf(tied); accuracy != nullptr) {
+    const auto half = [accuracy](const ReportVariant& v) { return HalfWidth((v.*accuracy)()); };
+    steady = Least(tied, half);
+    double widest = 0;
+    for (const ReportVariant* variant : tied) widest = std::max(widest, half(*variant));
+    if (steady != nullptr && (widest < kVisibleSpread || widest < 2 * half(*steady))) steady = nullptr;
+  }
+  std::vector<std::string> parts;
+  if (fewest != nullptr) parts.push_back(absl::StrCat(NameInText(*fewest), few));
+  if (steady != nullptr) {
+    parts.push_back(steady == fewest ? small : absl::StrCat(NameInText(*steady), " has ", small));
+  }
+  if (parts.empty()) return "";
+  return absl::StrCat(two ? "" : absl::StrCat("Of ", NamesText(names), ", "), absl::StrJoin(parts, " and "),
+                      ".");
 }
 
 // Staleness, if the variant with stale gradients is shown to be less accurate.
@@ -175,16 +242,24 @@ std::string EpochsText(const proto::Report& report, const Ranking& compared) {
 std::string Reason(const proto::Report& report) {
   const Ranking compared = Compared(report);
   if (compared.empty()) return "";
-  std::vector<std::string> sentences = {EpochsText(report, compared)};
+  const Ranking tied = AnswerOf(report).tied;
+  const bool tie = compared.size() > 1 && std::count(tied.begin(), tied.end(), compared[1]) > 0;
+  const ReportVariant* slower = tie ? BestSlower(report, *compared[0]) : nullptr;
+  Ranking with_slower = compared;
+  if (slower != nullptr) with_slower.push_back(slower);
+  std::vector<std::string> sentences = {EpochsText(report, with_slower)};
   if (std::all_of(compared.begin(), compared.end(), Timed)) {
     std::string time = absl::StrCat(WhereTimeGoes(compared), Limits(compared), ".");
     time[0] = absl::ascii_toupper(time[0]);
     sentences.push_back(std::move(time));
-    if (compared.size() > 1 && !report.target().given())
-      sentences.push_back(MainDifference(*compared[0], *compared[1]));
+    if (!report.target().given()) {
+      if (slower != nullptr && Timed(slower)) sentences.push_back(SlowerText(*compared[0], *slower));
+      if (compared.size() > 1 && !tie) sentences.push_back(MainDifference(*compared[0], *compared[1]));
+    }
   }
+  sentences.push_back(TellApart(tied));
   if (compared.size() > 1) sentences.push_back(StaleGradients(*compared[0], *compared[1]));
-  sentences.push_back(CpuText(compared));
+  if (!tie) sentences.push_back(CpuText(compared));
   sentences.erase(std::remove(sentences.begin(), sentences.end(), ""), sentences.end());
   return absl::StrJoin(sentences, " ");
 }

@@ -10,7 +10,9 @@
 namespace tethys {
 
 // Compares the variants that the headline names first (headline.h): the shares of training that their workers
-// compute and wait, what limits each, and which part makes up the difference. Empty if that was not measured.
+// compute and wait, what limits each, and which part makes up the difference. Of variants none of which is
+// shown to be faster it says what sets one of them apart, and why the best other one is slower. Empty if none
+// of that was measured.
 std::string Reason(const proto::Report& report);
 
 }  // namespace tethys

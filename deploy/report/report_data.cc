@@ -402,8 +402,10 @@ absl::StatusOr<proto::Report> CollectReport(const std::string& path, absl::optio
   for (size_t i = 0; i < positions.size() && positions.size() > 1; ++i) {
     report.mutable_variant(static_cast<int>(i))->set_label(VariantLetters(positions[i]));
   }
-  if (const Answer answer = AnswerOf(report); answer.choice != nullptr)
+  if (const Answer answer = AnswerOf(report); answer.choice != nullptr) {
     report.set_choice(answer.choice->label());
+    for (const proto::ReportVariant* variant : answer.tied) report.add_tied(variant->label());
+  }
   for (std::string& caution : Cautions(report)) report.add_caution(std::move(caution));
   for (std::string& sentence : SetupSentences(runs)) report.add_setup(std::move(sentence));
   report.set_title(runs.size() == 1 ? runs[0].record.summary.job()

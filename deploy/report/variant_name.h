@@ -3,6 +3,7 @@
 #ifndef TETHYS_DEPLOY_REPORT_VARIANT_NAME_H_
 #define TETHYS_DEPLOY_REPORT_VARIANT_NAME_H_
 
+#include <cstddef>
 #include <string>
 
 #include "absl/strings/string_view.h"
@@ -10,6 +11,8 @@
 #include "proto/report.pb.h"
 
 namespace tethys {
+
+inline constexpr size_t kNamed = 3;  // Sentences name at most that many variants, and count the others.
 
 // The letters of the variant at `index`, from 0: "A", ..., "Z", "AA", "AB", ...
 std::string VariantLetters(int index);

@@ -17,18 +17,13 @@
 #include "deploy/report/report_value.h"
 #include "deploy/report/time_to_accuracy.h"
 #include "deploy/report/variant_name.h"
+#include "deploy/text.h"
 
 namespace tethys {
 namespace {
 
 using proto::ReportValue;
 using proto::ReportVariant;
-
-// For example "A, B and C".
-std::string ListText(const std::vector<std::string>& names) {
-  if (names.size() < 2) return absl::StrJoin(names, "");
-  return absl::StrCat(absl::StrJoin(names.begin(), names.end() - 1, ", "), " and ", names.back());
-}
 
 std::string PercentText(const ReportValue& share) {
   if (StandardError(share) <= 0) return absl::StrFormat("%.2f %%", 100 * share.mean());
@@ -66,7 +61,7 @@ std::string TimesSentence(const ReportVariant& best, const ReportVariant& rival)
     case Difference::kNoise:
       return absl::StrCat("No difference in speed is shown: ", first, ", ", NameInText(rival), " in ",
                           SecondsText(rival.seconds()), "; ", times,
-                          " is 1 within noise. More runs (--repeats) may tell them apart.");
+                          " is 1 within noise. More runs (tethys compare --repeats=N) may tell them apart.");
     case Difference::kShown:
       break;
   }
@@ -109,7 +104,7 @@ std::string ChoiceText(const Ranking& level) {
     }
   }
   if (as_fast.empty()) return NameInText(*level[0]);
-  return absl::StrCat(NameInText(*level[0]), " (equally fast within noise: ", ListText(as_fast), ")");
+  return absl::StrCat(NameInText(*level[0]), " (equally fast within noise: ", NamesText(as_fast), ")");
 }
 
 // Names the fastest variant and its loss of accuracy, if that variant is shown to be faster than `choice`.
@@ -127,7 +122,9 @@ std::string AlternativeText(const Ranking& variants, const ReportVariant& choice
 std::string Recommendation(const proto::Report& report) {
   const Ranking variants = Repeated(report);
   if (variants.size() < 2) {
-    return "One run of a variant is no ground for a recommendation: repeat with --repeats=3 or more.";
+    return "One run of a variant is no ground for a recommendation: repeat with tethys compare --repeats=3 "
+           "or "
+           "more.";
   }
   if (report.target().given()) return "";
   const Accuracy accuracy = AccuracyOf(variants);
@@ -279,7 +276,7 @@ std::string AtChanceSentence(const Ranking& variants) {
   return absl::StrFormat(
       "Hardly better than a guess (%.3g %%): %s. A lower optimizer.learning_rate, or a look at labels and "
       "data, comes before any comparison.",
-      100 * variants[0]->chance_accuracy(), ListText(names));
+      100 * variants[0]->chance_accuracy(), NamesText(names));
 }
 
 // Warns if other programs used enough of the machine to affect the times.
@@ -291,7 +288,7 @@ std::string OthersCpuSentence(const Ranking& variants) {
     parts.push_back(absl::StrFormat("%.0f %% during %s", 100 * others.mean(), NameInText(*variant)));
   }
   if (parts.empty()) return "";
-  return absl::StrCat("Other programs took a part of this machine's CPU, in the mean ", ListText(parts),
+  return absl::StrCat("Other programs took a part of this machine's CPU, in the mean ", NamesText(parts),
                       ": the times are not the jobs' alone. Repeat on a machine that does nothing else.");
 }
 

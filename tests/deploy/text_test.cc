@@ -79,6 +79,13 @@ TEST(ParseDurationTest, TakesWholeNumbersWithTheUnitsThatAreAllowed) {
   }
 }
 
+TEST(TextTest, NamesAreJoinedByCommasAndOneWord) {
+  EXPECT_EQ(NamesText({}), "");
+  EXPECT_EQ(NamesText({"A"}), "A");
+  EXPECT_EQ(NamesText({"A", "B"}, "or"), "A or B");
+  EXPECT_EQ(NamesText({"A", "B", "C"}), "A, B and C");
+}
+
 TEST(WrapTest, BreaksAtSpacesOnly) {
   EXPECT_EQ(Wrap("one two three\nfour ± five", "  ", 10), "  one two\n  three\n  four ±\n  five\n");
   EXPECT_EQ(Wrap("averylongword", "", 4), "averylongword\n");

@@ -91,6 +91,22 @@ class ReportPageTest(unittest.TestCase):
         self.assertIsNotNone(found, result.stdout + result.stderr)
         return [int(width) for width in found.group(1).split(",")]
 
+    def parts(self, page):
+        """The texts of a page before and after its data, and the data."""
+        with open(os.path.join(self.folder, page), encoding="utf-8") as file:
+            text = file.read()
+        begin = text.index('id="data">') + len('id="data">')
+        end = text.index("</script>", begin)
+        return text[:begin], text[end:], json.loads(text[begin:end])
+
+    def data(self, page):
+        return self.parts(page)[2]
+
+    def show(self, report, name):
+        """Writes a page like that of a comparison made before, with the data of `report`."""
+        before, after, _ = self.parts("runs/report.html")
+        self.write(name, before + json.dumps(report).replace("</", "<\\/") + after)
+
     def compare(self, *flags):
         self.tethys("compare", self.job, f"--run_dir={self.folder}/runs", "--strategies=local,mirrored,ps_async",
                     "--workers=2", "--max_others_cpu=100", *flags)
@@ -99,7 +115,7 @@ class ReportPageTest(unittest.TestCase):
         self.compare("--repeats=2")
         page = self.opened("runs/report.html")
         self.assertRegex(page, r'<div class="verdict" id="verdict"><p>Train with [ABC] \((one worker alone|2 )')
-        self.assertRegex(page, r"<p><b>How sure: </b>[ABC] (trains|takes) between [\d.]+ and [\d.]+ times as (fast|long).*from 2 runs of each")
+        self.assertRegex(page, r"<p><b>How sure: </b>([ABC] (trains|takes)|The other 2 take) between [\d.]+ and [\d.]+ times as (fast|long).*\(95&nbsp;% confidence, 2 runs of each\)")
         self.assertRegex(page, r"<p><b>Why: </b>(The|A) worker of [ABC] computes for \d+&nbsp;% of its training time")
         for name in ("one worker alone", "2 mirrored workers", "2 asynchronous workers with 1 parameter server"):
             self.assertRegex(page, f"<div>{name}<")
@@ -107,7 +123,12 @@ class ReportPageTest(unittest.TestCase):
         self.assertRegex(page, r"x ± y means between x − y and x \+ y, with 95 % confidence\. 2 runs of each\.")
         self.assertEqual(sorted(re.findall(r'class="chip"[^>]*>(\w+)<', page)), ["A", "B", "C"])
         self.assertEqual(page.count("<canvas"), 1, "only the picture is drawn before a section is opened")
-        self.assertEqual(page.count(">recommended<"), 1)
+        report = self.data("runs/report.html")
+        tied = report["tied"]
+        self.assertEqual(page.count(">may be the best<"), len(tied) if len(tied) > 1 else 0)
+        self.assertEqual(page.count(">recommended<"), 1 if len(tied) == 1 else 0)
+        for share, count in ((16, 1), (8, 2)):
+            self.assertEqual(page.count(f'<div class="soft">{share} a worker</div>'), count)
         self.assertNotIn("<details open", page)
 
     def test_comparison_with_target_shows_which_runs_missed_it(self):
@@ -119,23 +140,30 @@ class ReportPageTest(unittest.TestCase):
 
     def test_comparison_of_any_size_fits_screen_and_telephone(self):
         self.compare("--repeats=2")
-        path = os.path.join(self.folder, "runs", "report.html")
-        with open(path, encoding="utf-8") as file:
-            page = file.read()
-        begin = page.index('id="data">') + len('id="data">')
-        end = page.index("</script>", begin)
-        report = json.loads(page[begin:end])
+        report = self.data("runs/report.html")
         for count, rows in ((2, 2), (6, 6), (24, 8)):
             some = [dict(report["variant"][i % 3], label=chr(ord("A") + i)) for i in range(count)]
-            many = dict(report, variant=some, choice="A", difference=[])
             name = f"{count}.html"
-            self.write(name, page[:begin] + json.dumps(many).replace("</", "<\\/") + page[end:])
+            self.show(dict(report, variant=some, choice="A", tied=["A"], difference=[]), name)
             shown = self.opened(name)
             self.assertEqual(shown.count('class="chip"'), count)
             table = shown[:shown.index("</table>")]
             self.assertIn(table.count('class="chip"'), (rows, rows + 1), "the recommended variant is always shown")
             for width, frame in zip(self.widths(name, 390, 1280), (390, 1280)):
                 self.assertLessEqual(width, frame, f"{count} variants")
+
+    def test_variants_not_shown_to_be_slower_are_marked_alike(self):
+        self.compare("--repeats=2")
+        report = dict(self.data("runs/report.html"), choice="B")
+        self.show(dict(report, tied=["B", "C"]), "tie.html")
+        page = self.opened("tie.html")
+        self.assertEqual(page.count(">may be the best<"), 2)
+        self.assertIn("Variants that may be the best are not shown to be slower than B.", page)
+        self.assertNotIn("<tr class=\"chosen\">", page)
+        self.show(dict(report, tied=["B"]), "choice.html")
+        page = self.opened("choice.html")
+        self.assertEqual((page.count(">recommended<"), page.count("<tr class=\"chosen\">")), (1, 1))
+        self.assertNotIn("may be the best", page[:page.index("<script")])
 
     def test_all_sections_of_comparison_can_be_opened(self):
         self.compare("--repeats=2")

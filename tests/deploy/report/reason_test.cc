@@ -52,9 +52,9 @@ TEST_F(ReasonTest, NamesSharesLimitsAndMainPartOfTheDifference) {
   Add("mirrored", 3, 10, 7, 2);
   EXPECT_EQ(
       Text(),
-      "A worker of B computes for 70 % of its training time and waits 20 % for the exchange of gradients "
-      "and parameters; a worker of A computes for 35 % and waits 59 % for the exchange, so B is limited "
-      "by computing and A by the exchange. The 7 s between them are mainly waiting for the exchange: 8 s "
+      "A worker of B computes for 70 % of its training time and waits 20 % to exchange gradients, one of A "
+      "for 35 % and 59 %, so B is limited by computing and A by the exchange. The 7 s between them are "
+      "mainly waiting for the exchange: 8 s "
       "more with A.");
 }
 
@@ -63,25 +63,57 @@ TEST_F(ReasonTest, LocalTrainingExchangesNothing) {
   Add("mirrored", 2, 8, 4.9, 1);
   EXPECT_THAT(Text(),
               StartsWith("The worker of A computes for 96 % of its training time and exchanges "
-                         "nothing; a worker of B computes for 61 % and waits 12 % for the exchange of "
-                         "gradients and parameters, so both are limited by computing."));
+                         "nothing; a worker of B computes for 61 % and waits 12 % to exchange gradients, so "
+                         "both are limited by computing."));
   EXPECT_THAT(Text(), EndsWith("None of this makes up most of the 3 s between them."));
 }
 
 TEST_F(ReasonTest, LimitIsNamedOnlyWhereOnePartTakesMostOfTheTime) {
   Add("mirrored", 2, 10, 7, 2);
   proto::ReportVariant& ps = Add("ps_sync", 2, 15, 6, 6);
-  EXPECT_THAT(Text(), HasSubstr("40 % for the exchange, so A is limited by computing. The 5 s"));
+  EXPECT_THAT(Text(), HasSubstr("one of B for 40 % and 40 %, so A is limited by computing. The 5 s"));
   *ps.mutable_data_seconds() = Value(3, 9, 0.1);
-  EXPECT_THAT(Text(), HasSubstr("computes for 40 %, waits 60 % for data and 40 % for the exchange, so A "
-                                "is limited by computing and B by data. The 5 s between them are mainly "
-                                "waiting for data: 9 s more with B."));
+  EXPECT_THAT(Text(),
+              HasSubstr("waits 0 % for data and 20 % to exchange gradients, one of B for 40 %, 60 % and "
+                        "40 %, so A is limited by computing and B by data. The 5 s between them are mainly "
+                        "waiting for data: 9 s more with B."));
 }
 
 TEST_F(ReasonTest, EqualTimesHaveNoDifferenceToExplain) {
   Add("mirrored", 2, 10, 7, 2);
   Add("ps_sync", 2, 10.01, 7, 2);
   EXPECT_THAT(Text(), EndsWith("so both are limited by computing."));
+}
+
+TEST_F(ReasonTest, TieIsComparedWithTheBestVariantThatIsSlower) {
+  Add("mirrored", 2, 10, 7, 2);
+  Add("ps_sync", 2, 10.01, 7, 2);
+  Add("ps_stale_3", 2, 16, 7, 8.5);
+  Add("local", 1, 15, 13, 0);
+  EXPECT_THAT(Text(), EndsWith("so both are limited by computing. D comes next: 5 s slower than A, mainly in "
+                               "computing with fewer workers."));
+  report_.mutable_variant()->RemoveLast();
+  EXPECT_THAT(Text(), EndsWith("C comes next: 6 s slower than A, mainly in waiting for the exchange."));
+  *report_.mutable_variant(2)->mutable_exchange_seconds() = Value(3, 2, 0.1);
+  EXPECT_THAT(Text(), EndsWith("C comes next: 6 s slower than A."));
+}
+
+TEST_F(ReasonTest, TieSaysWhatSetsItsVariantsApart) {
+  Add("mirrored", 2, 10, 7, 2);
+  proto::ReportVariant& ps = Add("ps_sync", 2, 10.01, 7, 2);
+  EXPECT_THAT(Text(), EndsWith("so both are limited by computing."));
+  ps.set_servers(1);
+  EXPECT_THAT(Text(), EndsWith("computing. A has fewer processes."));
+  *ps.mutable_test_accuracy() = Value(3, 0.87, 0.004);
+  EXPECT_THAT(Text(), EndsWith("A has fewer processes and a smaller spread of accuracy."));
+  Add("ps_async", 2, 10.02, 7, 2).set_servers(1);
+  *report_.mutable_variant(2)->mutable_test_accuracy() = Value(3, 0.87, 0.0005);
+  EXPECT_THAT(Text(), EndsWith("Of A, B and C, A has the fewest processes and C has the smallest spread of "
+                               "accuracy."));
+  for (proto::ReportVariant& variant : *report_.mutable_variant()) {
+    *variant.mutable_test_accuracy() = Value(3, 0.87, variant.label() == "C" ? 0.0001 : 0.0005);
+  }
+  EXPECT_THAT(Text(), EndsWith("A has the fewest processes.")) << "all spreads are small";
 }
 
 TEST_F(ReasonTest, SingleRunsAreDescribedButNotCompared) {
