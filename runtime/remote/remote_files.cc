@@ -14,6 +14,7 @@
 #include "runtime/base/mutex.h"
 #include "runtime/base/own_library.h"
 #include "runtime/remote/block_cache.h"
+#include "runtime/remote/read_ahead.h"
 #include "runtime/remote/remote_fingerprint.h"
 #include "runtime/remote/remote_library.h"
 #include "runtime/remote/remote_object.h"
@@ -137,6 +138,13 @@ struct Shared {
     return number->second;
   }
 
+  // For all files of a server, so that what was found for one holds for the next.
+  ReadAhead& AheadOf(const Url& url, int64_t most) {
+    const std::string server = absl::StrCat(url.scheme, "://", url.authority);
+    const MutexLock lock(mu);
+    return ahead.try_emplace(server, most).first->second;
+  }
+
   const std::unique_ptr<HttpTransport> transport;
   const proto::RemoteSecrets secrets;
   const RemoteOptions options;
@@ -146,20 +154,22 @@ struct Shared {
   CondVar stop;
   bool stopped ABSL_GUARDED_BY(mu) = false;
   std::map<std::string, int64_t> numbers ABSL_GUARDED_BY(mu);
+  std::map<std::string, ReadAhead> ahead ABSL_GUARDED_BY(mu);
   std::atomic<int64_t> opened_bytes = 0;  // Of all files in `numbers`.
   Fetchers fetchers;                      // Last, so that its threads end before the rest.
 };
 
 class CachedFile final : public RemoteFile, public std::enable_shared_from_this<CachedFile> {
  public:
-  CachedFile(std::shared_ptr<Shared> shared, std::unique_ptr<RemoteObject> object)
+  CachedFile(std::shared_ptr<Shared> shared, const Url& url, std::unique_ptr<RemoteObject> object)
       : shared_(std::move(shared)),
         object_(std::move(object)),
         number_(shared_->NumberOf(*object_)),
         block_bytes_(shared_->options.block_bytes * object_->blocks_a_request()),
         // What was fetched ahead must not be dropped before it is read.
-        blocks_ahead_(std::min<int64_t>(shared_->options.blocks_ahead,
-                                        shared_->options.cache_bytes / 2 / block_bytes_)) {}
+        most_ahead_(std::min<int64_t>(shared_->options.blocks_ahead,
+                                      shared_->options.cache_bytes / 2 / block_bytes_)),
+        server_(shared_->AheadOf(url, most_ahead_)) {}
 
   const std::string& name() const override { return object_->name(); }
   int64_t size() const override { return object_->size(); }
@@ -212,7 +222,8 @@ class CachedFile final : public RemoteFile, public std::enable_shared_from_this<
   // Has the blocks after `number` fetched, for a reader who goes from front to back.
   void FetchAhead(int64_t number) const {
     const int64_t blocks = (size() - 1) / block_bytes_ + 1;
-    const int64_t end = std::min(number + 1 + blocks_ahead_, blocks);
+    if (number_read_.exchange(number, std::memory_order_relaxed) != number) server_.Advance(clock_.Now());
+    const int64_t end = std::min(number + 1 + std::min(most_ahead_, server_.blocks()), blocks);
     if (ahead_.load(std::memory_order_relaxed) >= end - 1) return;
     const int64_t begin = std::max(number, ahead_.exchange(end - 1, std::memory_order_relaxed)) + 1;
     for (int64_t next = begin; next < end; ++next) {
@@ -224,17 +235,20 @@ class CachedFile final : public RemoteFile, public std::enable_shared_from_this<
   // Fetches a block ahead, unless the reader has passed it or gone elsewhere meanwhile.
   void FetchNow(int64_t number) const {
     const int64_t reader = last_end_.load(std::memory_order_relaxed) / block_bytes_;
-    if (number < reader || number > reader + blocks_ahead_) return;
+    if (number < reader || number > reader + most_ahead_) return;
     static_cast<void>(BlockOf(number, block_bytes_));  // The block's reader finds a failure again.
   }
 
   const std::shared_ptr<Shared> shared_;
   const std::unique_ptr<RemoteObject> object_;
   const int64_t number_;
-  const int64_t block_bytes_;                  // Of a request in order.
-  const int64_t blocks_ahead_;                 // Of this size.
-  mutable std::atomic<int64_t> last_end_ = 0;  // Of the last read.
-  mutable std::atomic<int64_t> ahead_ = 0;     // The last block that was fetched ahead or read.
+  const int64_t block_bytes_;  // Of a request in order.
+  const int64_t most_ahead_;   // Of this size.
+  ReadAhead& server_;
+  const MonotonicClock clock_;
+  mutable std::atomic<int64_t> last_end_ = 0;     // Of the last read.
+  mutable std::atomic<int64_t> number_read_ = 0;  // Of the last block that was read in order.
+  mutable std::atomic<int64_t> ahead_ = 0;        // The last block that was fetched ahead or read.
 };
 
 class RemoteFilesImpl final : public RemoteFiles {
@@ -245,7 +259,7 @@ class RemoteFilesImpl final : public RemoteFiles {
   absl::StatusOr<std::shared_ptr<const RemoteFile>> Open(const std::string& text) override {
     TETHYS_ASSIGN_OR_RETURN(const Url url, ParseUrl(text));
     TETHYS_ASSIGN_OR_RETURN(std::unique_ptr<RemoteObject> object, PlaceFor(url).open(shared_->client, url));
-    return std::make_shared<CachedFile>(shared_, std::move(object));
+    return std::make_shared<CachedFile>(shared_, url, std::move(object));
   }
 
   absl::StatusOr<std::vector<std::string>> Expand(const std::string& pattern) override {

@@ -1,8 +1,8 @@
 // Files on other machines, by their URL: http://, https://, webhdfs://, swebhdfs://, s3://. Reads go through
-// a cache of blocks. Where a file is read from front to back, the next blocks are fetched ahead. Where
+// a cache of blocks. Where a file is read from front to back, the next blocks are fetched ahead, if that is
+// faster. Where
 // samples of more data than the cache holds are read in a random order, a block would be dropped before it is
 // read again, so little more than the sample is fetched.
-//
 //
 // HTTP is spoken by libtethys_remote.so, which is opened when the first URL is seen.
 #ifndef TETHYS_RUNTIME_REMOTE_REMOTE_FILES_H_
@@ -38,8 +38,8 @@ struct RemoteOptions {
   int64_t cache_bytes = int64_t{64} << 20;   // For all files together.
   int64_t block_bytes = int64_t{2} << 20;    // What one request fetches, in order.
   int64_t random_bytes = int64_t{64} << 10;  // What one request fetches at random; divides block_bytes.
-  int blocks_ahead = 4;                      // Fetched ahead of a reader, each by a thread; 0: none.
-  HttpPatience patience = {};                // Without `pause`, a real one.
+  int blocks_ahead = 4;  // The most that are fetched ahead of a reader, each by a thread (read_ahead.h).
+  HttpPatience patience = {};  // Without `pause`, a real one.
 };
 
 // Thread-safe. The calls block.

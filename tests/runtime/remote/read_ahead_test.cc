@@ -1,0 +1,102 @@
+// As few blocks are fetched ahead as give the full rate.
+#include "runtime/remote/read_ahead.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <functional>
+
+namespace tethys {
+namespace {
+
+constexpr int64_t kMost = 4;
+
+// A reader whose blocks take `time_of(blocks ahead)` each.
+class Reader {
+ public:
+  explicit Reader(std::function<Nanoseconds(int64_t)> time_of) : time_of_(std::move(time_of)) {}
+
+  void Read(int64_t blocks) {
+    for (int64_t i = 0; i < blocks; ++i) {
+      now_ += time_of_(ahead_.blocks());
+      ahead_.Advance(now_);
+    }
+  }
+  // Returns when the number of blocks ahead has not changed for some trains.
+  int64_t Settle() {
+    Read(30 * ReadAhead::kTrainBlocks);
+    return ahead_.blocks();
+  }
+  void Pause(Nanoseconds time) { now_ += time; }
+  void Become(std::function<Nanoseconds(int64_t)> time_of) { time_of_ = std::move(time_of); }
+  int64_t ahead() const { return ahead_.blocks(); }
+
+ private:
+  ReadAhead ahead_{kMost};
+  std::function<Nanoseconds(int64_t)> time_of_;
+  Nanoseconds now_ = 5 * kSecond;
+};
+
+constexpr Nanoseconds kTime = 2 * kMillisecond;
+
+// Each fetch takes the same time, however many there are.
+Nanoseconds Distant(int64_t ahead) { return 20 * kTime / (1 + ahead); }
+// The network or the reader bounds the rate from two blocks ahead on.
+Nanoseconds Bounded(int64_t ahead) { return std::max(2 * kTime, 6 * kTime / (1 + ahead)); }
+// Threads disturb one another.
+Nanoseconds Near(int64_t ahead) { return kTime + ahead * kTime / 10; }
+
+TEST(ReadAheadTest, DistantServerKeepsTheMost) {
+  Reader reader(Distant);
+  EXPECT_EQ(reader.ahead(), kMost);
+  EXPECT_EQ(reader.Settle(), kMost);
+}
+
+TEST(ReadAheadTest, NearServerEndsWithOne) { EXPECT_EQ(Reader(Near).Settle(), 1); }
+
+TEST(ReadAheadTest, FewestThatGiveTheFullRateAreKept) { EXPECT_EQ(Reader(Bounded).Settle(), 2); }
+
+TEST(ReadAheadTest, BlocksAlreadyFetchedDoNotJudgeTheNextNumber) {
+  // After a change to fewer blocks ahead, those that were fetched before take no time.
+  int64_t last = kMost, there = 0;
+  Reader reader([&](int64_t ahead) -> Nanoseconds {
+    there = ahead < last ? kMost : there - 1;
+    last = ahead;
+    if (there > 0) return 1;
+    return ahead == kMost ? 10 * kTime : 11 * kTime;
+  });
+  EXPECT_EQ(reader.Settle(), kMost);
+}
+
+TEST(ReadAheadTest, DisturbanceOfTheFirstTrainDoesNotLowerTheRate) {
+  int64_t blocks = 0;
+  Reader reader([&](int64_t ahead) { return Distant(ahead) * (++blocks < ReadAhead::kTrainBlocks ? 5 : 1); });
+  EXPECT_EQ(reader.Settle(), kMost);
+}
+
+TEST(ReadAheadTest, SearchBeginsAgainWhenTheServerMayHaveChanged) {
+  Reader reader(Near);
+  EXPECT_EQ(reader.Settle(), 1);
+  reader.Become(Distant);
+  reader.Read(ReadAhead::kSettled);
+  EXPECT_EQ(reader.Settle(), kMost);
+  reader.Become(Near);
+  reader.Read(ReadAhead::kSettled);
+  EXPECT_EQ(reader.Settle(), 1);
+}
+
+TEST(ReadAheadTest, PauseOfTheReaderIsNotTakenForASlowServer) {
+  Reader reader(Distant);
+  reader.Read(ReadAhead::kTrainBlocks / 2);
+  reader.Pause(100 * kSecond);
+  EXPECT_EQ(reader.Settle(), kMost);
+}
+
+TEST(ReadAheadTest, NoneIsKeptWhereNoneIsAllowed) {
+  ReadAhead ahead(0);
+  for (int64_t i = 0; i < 10 * ReadAhead::kTrainBlocks; ++i) ahead.Advance(i * kTime);
+  EXPECT_EQ(ahead.blocks(), 0);
+}
+
+}  // namespace
+}  // namespace tethys
