@@ -11,7 +11,7 @@ import unittest
 
 import namespaces
 import read_safetensors
-from tethys_run import DATA, JOB, TETHYS
+from tethys_run import DATA, JOB, TETHYS, build_id
 
 FOLDER = tempfile.TemporaryDirectory(prefix="tethys-chief-files-test-")
 PROGRAM = shutil.copy(TETHYS, FOLDER.name)
@@ -25,6 +25,8 @@ class ChiefFilesTest(unittest.TestCase):
     def setUp(self):
         self.cluster = namespaces.Cluster(["master", "slave1", "slave2"])
         self.addCleanup(self.cluster.close)
+        for name in ("slave1", "slave2"):
+            self.cluster[name].install(PROGRAM, build_id())
         self.home = self.cluster["master"].home
         shutil.copytree(DATA.name, os.path.join(self.home, "data"))
         self.write("hosts", HOSTS)

@@ -23,8 +23,8 @@ import unittest
 
 import check_journal
 import namespaces
-from losses_test import BIG, BIG_JOB, FAST, FAST_JOB, OUTLIVED_SECONDS
-from tethys_run import FASHION_MNIST, FULL_JOB, JOB, PATIENCE, TETHYS
+from orphans_test import BIG, BIG_JOB, FAST, FAST_JOB, OUTLIVED_SECONDS
+from tethys_run import FASHION_MNIST, FULL_JOB, JOB, PATIENCE, TETHYS, build_id
 
 # A copy of the command, which no build replaces during the test, in a folder without a bundle.
 FOLDER = tempfile.TemporaryDirectory(prefix="tethys-cluster-test-")
@@ -141,16 +141,30 @@ WAYS_TO_DIE = [kill_launcher, kill_launcher_of_a_stopped_worker, interrupt_launc
                kill_agent]
 
 
-class ClusterTest(unittest.TestCase):
+class MachinesTest(unittest.TestCase):
+    """Base of test classes, with a cluster for each test."""
+    INSTALLED = False  # Whether all machines have this build from the beginning.
+
     @classmethod
     def setUpClass(cls):
         reason = namespaces.why_not()
         if reason:
             raise unittest.SkipTest(reason)
+        cls.build = build_id()
 
     def setUp(self):
-        self.cluster = namespaces.Cluster(MACHINES, rate="1gbit")
+        self.cluster = None
+        self.make_cluster(MACHINES)
         self.addCleanup(lambda: self.cluster.close())
+
+    def make_cluster(self, names):
+        """Replaces the cluster by a new one."""
+        if self.cluster:
+            self.cluster.close()
+        self.cluster = namespaces.Cluster(names, rate="1gbit")
+        for machine in self.cluster.machines.values():
+            if self.INSTALLED:
+                machine.install(PROGRAM, self.build)
 
     def run_job(self, overrides, **options):
         run = Run(self.cluster, overrides, **options)
@@ -177,6 +191,10 @@ class ClusterTest(unittest.TestCase):
         with open(home + "/.bashrc", "w", encoding="utf-8") as file:
             file.write(f"PATH={home}/bin:$PATH\n")
 
+
+class InstallationTest(MachinesTest):
+    """Jobs on machines that lack this build."""
+
     def test_mirrored_and_server_jobs_finish_over_ssh(self):
         mirrored = self.run_job(MIRRORED)
         self.assertIn("ready", mirrored.read("log", "worker-2.log"))
@@ -184,6 +202,51 @@ class ClusterTest(unittest.TestCase):
         servers = self.run_job(SERVERS)
         self.assertIn("ready", servers.read("log", "ps-0.log"))
         self.assertNotIn("lack this build", servers.output())
+
+    def test_unpacked_bundle_installs_itself_on_other_hosts(self):
+        folder = tempfile.mkdtemp(dir=FOLDER.name)
+        bundle = os.path.join(folder, "bundle.tar.gz")
+        subprocess.run([BUNDLE_SCRIPT, os.path.abspath(TETHYS), bundle], check=True, stdout=subprocess.DEVNULL,
+                       env=dict(os.environ, BUNDLE_LEVEL="1"))
+        subprocess.run(["tar", "-xzf", bundle, "-C", folder], check=True)
+        run = self.run_job(MIRRORED, program=os.path.join(folder, "tethys"))
+        self.assertRegex(run.output(), "copying .*tethys-bundle.tar.gz to 3 hosts that lack this build")
+        self.assertTrue(glob.glob(self.cluster["slave1"].home + "/.cache/tethys/*/lib/tethys"))
+
+    def test_machines_without_libraries_take_part(self):
+        """The machines lack the libraries and xz; the launcher makes the bundle by itself, once."""
+        program = shutil.copy(TETHYS, tempfile.mkdtemp(dir=FOLDER.name))
+        for name in ("slave1", "slave2", "slave3"):
+            for library in glob.glob("/usr/lib/*-linux-gnu/lib*.so*"):
+                if re.search(r"/lib(dnnl|grpc|protobuf|absl)", library) and not os.path.islink(library):
+                    self.cluster.run(name, ["mount", "--bind", "/dev/null", library])
+            self.program_of_host(name, "xz", "echo no xz >&2; exit 127")
+        status, _ = self.cluster.run("slave1", [program, "--version"])
+        self.assertNotEqual(status, 0)
+        output = self.run_job(SERVERS, program=program).output()
+        self.assertRegex(output, "making the bundle .*/tethys-bundle.tar.gz: .*\ncopying .* to 3 hosts that lack this build")
+        self.assertTrue(os.path.exists(os.path.dirname(program) + "/tethys-bundle.tar.gz"))
+        self.assertNotRegex(self.run_job(SERVERS, program=program).output(), "making|copying")
+
+    def test_host_without_disk_space_is_refused(self):
+        self.program_of_host("slave3", "df", "echo heading; echo disk 2000 1900 100 95% /")
+        self.assert_refused("host slave3: 0 MiB are free at .*, and this build needs [0-9]+ MiB")
+
+    def test_host_that_runs_out_of_space_is_named(self):
+        home = self.cluster["slave3"].home
+        os.makedirs(home + "/.cache")
+        self.cluster.run("slave3", ["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", home + "/.cache"])
+        self.program_of_host("slave3", "df", "exit 1")
+        self.assert_refused("host slave3: this build could not be copied there: .*No space left on device")
+
+    def test_host_of_another_architecture_is_refused(self):
+        self.program_of_host("slave1", "uname", "echo aarch64")
+        self.assert_refused("host slave1: its architecture is aarch64, and this build is for x86_64")
+
+
+class ClusterTest(MachinesTest):
+    """Jobs on machines that have this build."""
+    INSTALLED = True
 
     def test_one_connection_starts_sixteen_processes(self):
         run = self.run_job(CROWD, hosts=CROWD_HOSTS)
@@ -249,37 +312,11 @@ class ClusterTest(unittest.TestCase):
     def test_no_process_is_left_however_the_job_dies(self):
         for die in WAYS_TO_DIE:
             with self.subTest(die.__name__):
-                self.cluster.close()
-                self.cluster = namespaces.Cluster(MACHINES, rate="1gbit")
+                self.make_cluster(MACHINES)
                 run = Run(self.cluster, SERVERS + LONG).wait_for_training()
                 die(self.cluster)
                 wait_until_nothing_runs(self.cluster)
                 self.assertNotEqual(run.finish()[0], 0)
-
-    def test_unpacked_bundle_installs_itself_on_other_hosts(self):
-        folder = tempfile.mkdtemp(dir=FOLDER.name)
-        bundle = os.path.join(folder, "bundle.tar.gz")
-        subprocess.run([BUNDLE_SCRIPT, os.path.abspath(TETHYS), bundle], check=True, stdout=subprocess.DEVNULL,
-                       env=dict(os.environ, BUNDLE_LEVEL="1"))
-        subprocess.run(["tar", "-xzf", bundle, "-C", folder], check=True)
-        run = self.run_job(MIRRORED, program=os.path.join(folder, "tethys"))
-        self.assertRegex(run.output(), "copying .*tethys-bundle.tar.gz to 3 hosts that lack this build")
-        self.assertTrue(glob.glob(self.cluster["slave1"].home + "/.cache/tethys/*/lib/tethys"))
-
-    def test_machines_without_libraries_take_part(self):
-        """The machines lack the libraries and xz; the launcher makes the bundle by itself, once."""
-        program = shutil.copy(TETHYS, tempfile.mkdtemp(dir=FOLDER.name))
-        for name in ("slave1", "slave2", "slave3"):
-            for library in glob.glob("/usr/lib/*-linux-gnu/lib*.so*"):
-                if re.search(r"/lib(dnnl|grpc|protobuf|absl)", library) and not os.path.islink(library):
-                    self.cluster.run(name, ["mount", "--bind", "/dev/null", library])
-            self.program_of_host(name, "xz", "echo no xz >&2; exit 127")
-        status, _ = self.cluster.run("slave1", [program, "--version"])
-        self.assertNotEqual(status, 0)
-        output = self.run_job(SERVERS, program=program).output()
-        self.assertRegex(output, "making the bundle .*/tethys-bundle.tar.gz: .*\ncopying .* to 3 hosts that lack this build")
-        self.assertTrue(os.path.exists(os.path.dirname(program) + "/tethys-bundle.tar.gz"))
-        self.assertNotRegex(self.run_job(SERVERS, program=program).output(), "making|copying")
 
     def test_killed_worker_is_named_with_its_machine(self):
         for machine in MACHINES:  # Virtual machines cloned from one image have the same host name.
@@ -300,16 +337,16 @@ class ClusterTest(unittest.TestCase):
         self.assertRegex(output, "worker 1 on slave2 lost its ssh connection \\(|worker 1[^\n]*(silent|broke|closed)")
         wait_until_nothing_runs(self.cluster)
 
-    def test_disconnected_machine_is_named_and_ends_its_processes(self):
-        run = Run(self.cluster, MIRRORED + LONG + ["timeouts.silence=6", "timeouts.step=15"]).wait_for_training()
-        self.cluster["slave2"].cut_off()
+    def test_cut_off_machine_is_named_and_no_task_outlives_its_link(self):
+        """The tasks of the first job's cut-off machine wait for their chief while the other jobs run."""
+        self.make_cluster([*MACHINES, "slave4"])
+        run = Run(self.cluster, MIRRORED + LONG + ["timeouts.silence=6", "timeouts.step=15"], name="mirrored",
+                  hosts=HOSTS.replace("slave2", "slave4")).wait_for_training()
+        self.cluster["slave4"].cut_off()
         _, output = run.finish()
-        self.assertRegex(output, "tethys train: (lost )?worker 1 on slave2")
-        wait_until_nothing_runs(self.cluster)
-
-    def test_no_task_outlives_lost_link_to_launcher_and_chief(self):
-        saving = Run(self.cluster, [*BIG, "strategy.parameter_server.servers=1"], hosts="master role=chief\nslave2 role=worker\nslave3 role=ps", job=BIG_JOB,
-                     name="saving")
+        self.assertRegex(output, "tethys train: (lost )?worker 1 on slave4")
+        saving = Run(self.cluster, [*BIG, "strategy.parameter_server.servers=1"], name="saving", job=BIG_JOB,
+                     hosts="master role=chief\nslave2 role=worker\nslave3 role=ps")
         saving.wait_for(lambda: "started in" in saving.output(), "start")
         fast = Run(self.cluster, FAST, hosts="master role=chief\nslave1 role=worker", job=FAST_JOB, name="fast")
         fast.wait_for(lambda: "started in" in fast.output(), "start")
@@ -341,21 +378,6 @@ class ClusterTest(unittest.TestCase):
         with open(self.cluster.root + "/user_key.pub", "w", encoding="utf-8"):
             pass
         self.assert_refused(r"host slave1: ssh: .*Permission denied")
-
-    def test_host_without_disk_space_is_refused(self):
-        self.program_of_host("slave3", "df", "echo heading; echo disk 2000 1900 100 95% /")
-        self.assert_refused("host slave3: 0 MiB are free at .*, and this build needs [0-9]+ MiB")
-
-    def test_host_that_runs_out_of_space_is_named(self):
-        home = self.cluster["slave3"].home
-        os.makedirs(home + "/.cache")
-        self.cluster.run("slave3", ["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", home + "/.cache"])
-        self.program_of_host("slave3", "df", "exit 1")
-        self.assert_refused("host slave3: this build could not be copied there: .*No space left on device")
-
-    def test_host_of_another_architecture_is_refused(self):
-        self.program_of_host("slave1", "uname", "echo aarch64")
-        self.assert_refused("host slave1: its architecture is aarch64, and this build is for x86_64")
 
     def test_host_with_wrong_clock_gets_a_warning(self):
         self.program_of_host("slave1", "date", "echo 86400.5")

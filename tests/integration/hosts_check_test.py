@@ -13,7 +13,7 @@ import time
 import unittest
 
 import namespaces
-from tethys_run import SANITIZED, TETHYS, command
+from tethys_run import SANITIZED, TETHYS, build_id
 
 # A copy of the command, which no build replaces during the test.
 FOLDER = tempfile.TemporaryDirectory(prefix="tethys-hosts-check-test-")
@@ -49,19 +49,16 @@ class HostsCheckTest(unittest.TestCase):
             raise unittest.SkipTest(reason)
         cls.cluster = namespaces.Cluster(MACHINES, rate=f"{MEGABITS}mbit")
         cls.addClassCleanup(cls.cluster.close)
-        status, version = command(["--version"])
-        assert status == 0, version
-        cls.build = version.split()[-1]
+        cls.build = build_id()
 
     def install(self, *machines):
         """Installs this build on these machines, as a launcher does, and removes it from the others."""
         for machine in MACHINES:
             program = os.path.join(self.cluster[machine].home, ".cache/tethys", self.build, "tethys")
-            os.makedirs(os.path.dirname(program), exist_ok=True)
             if os.path.lexists(program):
                 os.remove(program)
             if machine in machines:
-                os.symlink(PROGRAM, program)
+                self.cluster[machine].install(PROGRAM, self.build)
 
     def check(self, hosts):
         path = os.path.join(self.cluster["master"].home, "hosts")

@@ -103,6 +103,12 @@ def command(arguments, **options):
     return done.returncode, done.stdout
 
 
+def build_id():
+    status, version = command(["--version"])
+    assert status == 0, version
+    return version.split()[-1]
+
+
 # Samples are computed, so that the job needs no files.
 SMALL_JOB = """
 model {
