@@ -40,6 +40,29 @@ repeats: 2
 """
 
 
+def run_verb(verb, *arguments):
+    plain = [] if verb == "report" else ["--plain"]
+    status, output = command([verb, *arguments, *plain])
+    if status != 0:
+        raise AssertionError(output)
+
+
+def compare(job, folder, *flags):
+    run_verb("compare", job, f"--run_dir={folder}", "--strategies=local,mirrored,ps_async", "--workers=2",
+             "--max_others_cpu=100", *flags)
+
+
+@functools.cache
+def finished_comparison():
+    """The folder of a comparison of two runs of each variant, which tests share."""
+    folder = tempfile.TemporaryDirectory(prefix="tethys-page-")
+    unittest.addModuleCleanup(folder.cleanup)
+    with open(os.path.join(folder.name, "job.textproto"), "w", encoding="utf-8") as file:
+        file.write(JOB)
+    compare(file.name, f"{folder.name}/runs", "--repeats=2")
+    return f"{folder.name}/runs"
+
+
 class QuietHandler(http.server.SimpleHTTPRequestHandler):
     def log_message(self, *_):
         pass
@@ -57,11 +80,6 @@ class ReportPageTest(unittest.TestCase):
         with open(os.path.join(self.folder, name), "w", encoding="utf-8") as file:
             file.write(text)
         return os.path.join(self.folder, name)
-
-    def tethys(self, verb, *arguments):
-        plain = [] if verb == "report" else ["--plain"]
-        status, output = command([verb, *arguments, *plain])
-        self.assertEqual(status, 0, output)
 
     def opened(self, page, sections=""):
         """The elements of a page after its scripts have run. Fails if a script wrote to the console, as errors do."""
@@ -108,11 +126,13 @@ class ReportPageTest(unittest.TestCase):
         self.write(name, before + json.dumps(report).replace("</", "<\\/") + after)
 
     def compare(self, *flags):
-        self.tethys("compare", self.job, f"--run_dir={self.folder}/runs", "--strategies=local,mirrored,ps_async",
-                    "--workers=2", "--max_others_cpu=100", *flags)
+        compare(self.job, f"{self.folder}/runs", *flags)
+
+    def copy_comparison(self):
+        shutil.copytree(finished_comparison(), f"{self.folder}/runs")
 
     def test_first_screen_of_comparison_has_answer_picture_and_table(self):
-        self.compare("--repeats=2")
+        self.copy_comparison()
         page = self.opened("runs/report.html")
         self.assertRegex(page, r'<div class="verdict" id="verdict"><p>Train with [ABC] \((one worker alone|2 )')
         self.assertRegex(page, r"<p><b>How sure: </b>([ABC] (trains|takes)|The other 2 take) between [\d.]+ and [\d.]+ times as (fast|long).*\(95&nbsp;% confidence, 2 runs of each\)")
@@ -139,7 +159,7 @@ class ReportPageTest(unittest.TestCase):
         self.assertEqual(page.count("<td>–, 0 of 2 runs</td>"), 3)
 
     def test_comparison_of_any_size_fits_screen_and_telephone(self):
-        self.compare("--repeats=2")
+        self.copy_comparison()
         report = self.data("runs/report.html")
         for count, rows in ((2, 2), (6, 6), (24, 8)):
             some = [dict(report["variant"][i % 3], label=chr(ord("A") + i)) for i in range(count)]
@@ -153,7 +173,7 @@ class ReportPageTest(unittest.TestCase):
                 self.assertLessEqual(width, frame, f"{count} variants")
 
     def test_variants_not_shown_to_be_slower_are_marked_alike(self):
-        self.compare("--repeats=2")
+        self.copy_comparison()
         report = dict(self.data("runs/report.html"), choice="B")
         self.show(dict(report, tied=["B", "C"]), "tie.html")
         page = self.opened("tie.html")
@@ -166,7 +186,7 @@ class ReportPageTest(unittest.TestCase):
         self.assertNotIn("may be the best", page[:page.index("<script")])
 
     def test_all_sections_of_comparison_can_be_opened(self):
-        self.compare("--repeats=2")
+        self.copy_comparison()
         page = self.opened("runs/report.html", "#all")
         self.assertGreater(page.count("<canvas"), 8)
         self.assertNotRegex(page, r'<details(?![^>]* open)')
@@ -180,22 +200,22 @@ class ReportPageTest(unittest.TestCase):
         self.assertIn("<figcaption>Training time", page)
 
     def test_report_of_single_run_has_curve_and_results(self):
-        self.tethys("train", self.job, f"--run_dir={self.folder}/run")
+        run_verb("train", self.job, f"--run_dir={self.folder}/run")
         page = self.opened("run/report.html", "#all")
         self.assertIn("Validation accuracy over training time", page)
         self.assertRegex(page, r"<td>training time</td><td>[\d.]+ s</td>")
         self.assertNotIn('class="chip"', page)
 
     def test_unfinished_run_without_validation_shows_its_loss(self):
-        self.tethys("train", self.job, f"--run_dir={self.folder}/run", "--set=data.validation_samples=0",
-                    "--set=evaluate_each_epoch=false")
+        run_verb("train", self.job, f"--run_dir={self.folder}/run", "--set=data.validation_samples=0",
+                 "--set=evaluate_each_epoch=false")
         path = os.path.join(self.folder, "run", "summary.json")
         with open(path, encoding="utf-8") as file:
             summary = json.load(file)
         summary["status"] = "interrupted"
         with open(path, "w", encoding="utf-8") as file:
             json.dump(summary, file)
-        self.tethys("report", f"{self.folder}/run")
+        run_verb("report", f"{self.folder}/run")
         page = self.opened("run/report.html")
         self.assertIn("This run was interrupted after 2 epochs", page)
         self.assertIn("<figcaption>Training loss over training time", page)
@@ -203,12 +223,12 @@ class ReportPageTest(unittest.TestCase):
 
     def test_page_of_study_runs_without_errors(self):
         study = self.write("study.textproto", STUDY)
-        self.tethys("study", "run", study, f"--run_dir={self.folder}/study", "--max_others_cpu=100")
+        run_verb("study", "run", study, f"--run_dir={self.folder}/study", "--max_others_cpu=100")
         self.assertGreater(self.opened("study/study.html").count("<canvas"), 0)
 
     def test_live_page_needs_no_scrolling_sideways_on_a_telephone(self):
         run = f"{self.folder}/a_directory_with_a_name_that_is_longer_than_any_line_of_a_telephone"
-        self.tethys("train", self.job, f"--run_dir={run}")
+        run_verb("train", self.job, f"--run_dir={run}")
         with View(run) as view:
             status, _, body = view.ask("/")
         self.assertEqual(status, 200)
