@@ -55,7 +55,8 @@ class StaleSynchronousTest(TethysTest):
                 self.assertEqual(run.samples_used(), SAMPLES)
 
     def test_slow_worker_lets_others_lead_by_the_bound(self):
-        with ByHand("workers: 3 strategy { parameter_server { servers: 2 stale_synchronous { bound: 3 } } }") as run:
+        with ByHand("workers: 3 strategy { parameter_server { servers: 2 stale_synchronous { bound: 3 } } }",
+                    steps=6) as run:
             run.start_all(servers=2, workers=3, flags={0: ["--slow_down=600"]})
             self.assertEqual(run.wait(), 0)
             gaps = run.gaps()
@@ -68,8 +69,8 @@ class SlowWorkerTest(TethysTest):
         timeouts = "workers: 2 timeouts { silence: 5 step: 6 } strategy "
         with ByHand(timeouts + "{ mirrored {} }", steps=1) as mirrored, \
                 ByHand(timeouts + "{ parameter_server { servers: 1 } }", steps=1) as servers:
-            mirrored.start_all(servers=0, workers=2, flags={1: ["--slow_down=9000"]})
-            servers.start_all(servers=1, workers=2, flags={1: ["--slow_down=9000"]})
+            mirrored.start_all(servers=0, workers=2, flags={1: ["--slow_down=7500"]})
+            servers.start_all(servers=1, workers=2, flags={1: ["--slow_down=7500"]})
             for run in (mirrored, servers):
                 self.assertEqual(run.wait(), 0)
                 self.assertEqual(run.samples_used(), 128)
@@ -78,7 +79,7 @@ class SlowWorkerTest(TethysTest):
 class ByHand(Run):
     """A run whose processes the test starts one by one."""
 
-    def __init__(self, strategy, steps=10):
+    def __init__(self, strategy, steps):
         super().__init__(job=JOB.replace("limit_samples: 3001", f"limit_samples: {128 * steps}")
                          .replace("epochs: 3", "epochs: 1") + strategy)
         self.tasks = []
