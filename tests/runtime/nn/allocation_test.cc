@@ -12,14 +12,7 @@
 
 #include "gtest/gtest.h"
 #include "tests/runtime/nn/network_fixture.h"
-
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define TETHYS_SANITIZED 1
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-#define TETHYS_SANITIZED 1
-#endif
-#endif
+#include "tests/testing/sanitized.h"
 
 namespace {
 thread_local int64_t news = 0;
@@ -35,7 +28,7 @@ void* operator new(size_t size) {
 void operator delete(void* memory) noexcept { std::free(memory); }
 void operator delete(void* memory, size_t) noexcept { std::free(memory); }
 
-#ifndef TETHYS_SANITIZED
+#if !TETHYS_SANITIZED
 extern "C" {
 void* __libc_malloc(size_t);
 void* __libc_calloc(size_t, size_t);
