@@ -66,7 +66,7 @@ TEST_F(PayloadTest, BundleWithLibrariesIsMadeBesideProgram) {
   EXPECT_GT(payload->installed_bytes, 100 << 10);
   EXPECT_THAT(notes_, ElementsAre(AllOf(HasSubstr("making the bundle"), HasSubstr(payload->path))));
   EXPECT_THAT(Run({"tar", "-tzf", payload->path}),
-              AllOf(HasSubstr("lib/tethys\n"), HasSubstr("lib/libc.so")));
+              AllOf(HasSubstr("lib/tethys\n"), HasSubstr("lib/c/libc.so")));
   Run({"tar", "-xzf", payload->path, "-C", Path("u")});
   Run({Path("u/tethys")});
 }
