@@ -71,7 +71,7 @@ class BundleTest(unittest.TestCase):
         return subprocess.run(["unshare", "--mount", "sh", "-c", script, "sh", self.root, *words],
                               capture_output=True, text=True, timeout=PATIENCE)
 
-    def test_bundle_takes_at_most_26_mib_and_libraries_for_urls_5_more(self):
+    def test_bundle_takes_at_most_25_mib_and_libraries_for_urls_5_more(self):
         program = self.folder.name + "/program.tar.gz"
         libraries = self.folder.name + "/libraries"  # All that may be packed but libtethys_remote.so.
         os.mkdir(libraries)
@@ -80,8 +80,8 @@ class BundleTest(unittest.TestCase):
             shutil.copy(cuda, libraries)
         subprocess.run([BUNDLE_SCRIPT, os.path.abspath(TETHYS), program, libraries], check=True,
                        stdout=subprocess.DEVNULL)
-        self.assertLessEqual(os.path.getsize(program), 26 << 20)
-        self.assertLessEqual(os.path.getsize(self.bundle), 31 << 20)
+        self.assertLessEqual(os.path.getsize(program), 25 << 20)
+        self.assertLessEqual(os.path.getsize(self.bundle), 30 << 20)
 
     def test_program_started_without_bundled_loader_fails(self):
         missing = self.run_inside("/bundle/lib/tethys", "--help")
