@@ -15,7 +15,7 @@ struct Headline {
                          // disturbed them.
 };
 
-// For a report with at least two successful variants.
+// The report must have at least two successful variants.
 Headline HeadlineOf(const proto::Report& report);
 
 }  // namespace tethys

@@ -162,7 +162,7 @@ const ReportVariant* Least(const Ranking& variants, const Value& value) {
   return std::count_if(variants.begin(), variants.end(), equal) == 1 ? least : nullptr;
 }
 
-// What sets one of the named variants of a tie apart: fewer processes, or a smaller spread of accuracy.
+// The advantage of one of the named variants of a tie: fewer processes, or a smaller spread of accuracy.
 std::string TellApart(Ranking tied) {
   if (tied.size() < 2) return "";
   tied.resize(std::min(tied.size(), kNamed));

@@ -17,7 +17,7 @@ struct LabelRules {
   int ignored = -1;      // or this one, if that is not negative.
 
   bool Accepts(int64_t label) const { return label >= 0 && (label < classes || label == ignored); }
-  // What is wrong with a label that is not accepted: "outside the 10 classes of data.classes (0 to 9)".
+  // The fault of a label that is not accepted: "outside the 10 classes of data.classes (0 to 9)".
   std::string OutsideText() const;
   // InvalidArgument: the job takes targets, but `source` ("data.cifar") has classes.
   absl::Status CheckTakeClasses(absl::string_view source) const;

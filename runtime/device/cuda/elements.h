@@ -28,7 +28,7 @@ namespace tethys::cuda {
 __device__ inline float Widen(float value) { return value; }
 __device__ inline float Widen(__nv_bfloat16 value) { return __bfloat162float(value); }
 
-// To nearest, ties to even.
+// Rounds to the nearest value, and ties to the even one.
 template <typename T>
 __device__ T Round(float value);
 template <>

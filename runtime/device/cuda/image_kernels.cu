@@ -87,7 +87,8 @@ __device__ void KeepFirstLargest(const PackedImages& inputs, const P* x, const P
 // One thread sums the gradients of a pack of x over the windows that cover it, in a fixed order. So no atomic
 // additions are needed.
 template <typename P>
-__global__ void BackwardKernel(PoolingArguments a, int64_t packs, const P* x, const P* y, const P* dy, P* dx) {
+__global__ void BackwardKernel(PoolingArguments a, int64_t packs, const P* x, const P* y, const P* dy,
+                               P* dx) {
   const PackedImages inputs = InputsOf<P>(a), outputs = OutputsOf<P>(a);
   for (int64_t i = FirstIndex(); i < packs; i += GridSize()) {
     const Place in = PlaceOf(i, inputs);
@@ -124,7 +125,8 @@ __device__ float MeanFactor(const PoolingArguments& a, bool count_padding, const
 }
 
 template <typename P>
-__global__ void AverageForwardKernel(PoolingArguments a, bool count_padding, int64_t packs, const P* x, P* y) {
+__global__ void AverageForwardKernel(PoolingArguments a, bool count_padding, int64_t packs, const P* x,
+                                     P* y) {
   const PackedImages inputs = InputsOf<P>(a);
   for (int64_t i = FirstIndex(); i < packs; i += GridSize()) {
     const Place out = PlaceOf(i, OutputsOf<P>(a));
@@ -184,8 +186,8 @@ cudaError_t AveragePoolingForward(cudaStream_t stream, ElementType type, const P
   return ForPacks(type, arguments.channels, {x, y}, [&](auto pack) {
     using P = decltype(pack);
     const int64_t packs = OutputPacks(arguments, P::kSize);
-    return Launch(AverageForwardKernel<P>, BlocksFor(packs), kThreads, stream, arguments, count_padding, packs,
-                  static_cast<const P*>(x), static_cast<P*>(y));
+    return Launch(AverageForwardKernel<P>, BlocksFor(packs), kThreads, stream, arguments, count_padding,
+                  packs, static_cast<const P*>(x), static_cast<P*>(y));
   });
 }
 

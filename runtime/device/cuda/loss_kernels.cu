@@ -76,8 +76,8 @@ __global__ void SoftmaxCrossEntropyKernel(SoftmaxCrossEntropyShape shape, LossTe
   const float share = weight / shape.positions;
   const float scale = share / sum, other = share * smoothing / classes;
   for (int64_t c = lane; dx != nullptr && c < classes; c += kWarp) {
-    dx[c] = Round<T>(scale * expf(Widen(x[c]) - maximum) - other -
-                     (c == label ? share * (1 - smoothing) : 0.0f));
+    dx[c] =
+        Round<T>(scale * expf(Widen(x[c]) - maximum) - other - (c == label ? share * (1 - smoothing) : 0.0f));
   }
   if (lane != 0) return;
   result[0] = share * (log(static_cast<double>(sum)) - expected);

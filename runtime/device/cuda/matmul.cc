@@ -129,7 +129,7 @@ class LtMatmul final : public Matmul {
   }
 
  private:
-  // Where the unrounded result begins, in bytes, behind cuBLASLt's workspace.
+  // The offset of the unrounded result in bytes, behind cuBLASLt's workspace.
   int64_t unrounded_begin() const {
     constexpr int64_t kAlignment = 256;
     return (static_cast<int64_t>(workspace_bytes_) + kAlignment - 1) / kAlignment * kAlignment;

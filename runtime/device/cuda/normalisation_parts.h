@@ -1,4 +1,4 @@
-// What the kernels of batch normalisation have in common, for .cu files.
+// Functions that the kernels of batch normalisation share, for .cu files.
 #ifndef TETHYS_RUNTIME_DEVICE_CUDA_NORMALISATION_PARTS_H_
 #define TETHYS_RUNTIME_DEVICE_CUDA_NORMALISATION_PARTS_H_
 

@@ -287,7 +287,7 @@ __global__ void GradientSumsKernel(NormalisationArguments a, float* dscale, floa
   doffset[of.channel] = static_cast<float>(offset_sum);
 }
 
-// Of this worker's samples; dscale and doffset stay what they are for this worker.
+// Sums over this worker's samples; dscale and doffset stay those of this worker.
 __global__ void OwnGradientsKernel(NormalisationArguments a, float* dscale, float* doffset) {
   const MergedChannel of(a);
   const GradientSums<1> merged = MergedGradients(a, 0, of);
