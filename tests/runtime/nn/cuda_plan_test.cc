@@ -57,16 +57,11 @@ struct Results {
 
 Results Step(const Model& model, std::unique_ptr<Device> device, int64_t micro_batches, bool recomputes) {
   Network network(model, kRows, {.mean = {0.3f}, .deviation = {0.35f}}, std::move(device));
-  std::unique_ptr<Plan> plan = Plan::Compile(network.model, *network.device, *network.stream,
-                                             {.rows = kRows,
-                                              .micro_batches = micro_batches,
-                                              .scaling = network.scaling,
-                                              .seed = 3,
-                                              .recomputes = recomputes},
-                                             {.parameters = network.parameters.data(),
-                                              .gradient_sums = network.gradients.data(),
-                                              .statistics = network.statistics.data()})
-                                   .value();
+  std::unique_ptr<Plan> plan = network.TrainingPlan({.rows = kRows,
+                                                     .micro_batches = micro_batches,
+                                                     .scaling = network.scaling,
+                                                     .seed = 3,
+                                                     .recomputes = recomputes});
   network.batch.weights[kRows - 1] = 0;
   EXPECT_TRUE(plan->Upload(network.batch).ok() && plan->TakeBatch().ok());
   for (int64_t i = 0; i < micro_batches; ++i) {

@@ -29,11 +29,7 @@ struct Result {
 
 Result Step(const Model& model, int64_t samples, const PlanOptions& options) {
   Network network(model, options.rows, options.scaling);
-  network.plan = Plan::Compile(network.model, *network.device, *network.stream, options,
-                               {.parameters = network.parameters.data(),
-                                .gradient_sums = network.gradients.data(),
-                                .statistics = network.statistics.data()})
-                     .value();
+  network.plan = network.TrainingPlan(options);
   Plan& plan = *network.plan;
   const ValueType type = options.scaling.type;
   BatchBuffer buffer(plan.rows(), model.sample_elements() * BytesOf(type));

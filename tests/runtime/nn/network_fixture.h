@@ -89,16 +89,19 @@ struct Network {
         batch(samples.batch()) {
     model.variables().FillInitialValues(5, {0, parameters.size()}, parameters.data());
     model.statistics().FillInitialValues(5, {0, statistics.size()}, statistics.data());
-    plan = Plan::Compile(model, *device, *stream, {.rows = rows, .scaling = scaling},
-                         {.parameters = parameters.data(),
-                          .gradient_sums = gradients.data(),
-                          .statistics = statistics.data()})
-               .value();
+    plan = TrainingPlan({.rows = rows, .scaling = scaling});
     FillRandom(batch, model.sample_elements(), model.classes(), 0, model.loss().labels().elements());
   }
 
   absl::Status Backward() {
     return plan->Backward([](int64_t, const Event&) { return absl::OkStatus(); });
+  }
+  std::unique_ptr<Plan> TrainingPlan(const PlanOptions& options) {
+    return Plan::Compile(model, *device, *stream, options,
+                         {.parameters = parameters.data(),
+                          .gradient_sums = gradients.data(),
+                          .statistics = statistics.data()})
+        .value();
   }
   // A plan of these many rows that evaluates.
   std::unique_ptr<Plan> EvaluationPlan(int64_t rows, Buffer* activations = nullptr) {

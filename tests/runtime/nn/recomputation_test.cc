@@ -34,16 +34,11 @@ struct Results {
 
 Results Step(int64_t micro_batches, bool recomputes) {
   Network network(RepeatableModel(), 8);
-  std::unique_ptr<Plan> plan = Plan::Compile(network.model, *network.device, *network.stream,
-                                             {.rows = 8,
-                                              .micro_batches = micro_batches,
-                                              .scaling = network.scaling,
-                                              .seed = 3,
-                                              .recomputes = recomputes},
-                                             {.parameters = network.parameters.data(),
-                                              .gradient_sums = network.gradients.data(),
-                                              .statistics = network.statistics.data()})
-                                   .value();
+  std::unique_ptr<Plan> plan = network.TrainingPlan({.rows = 8,
+                                                     .micro_batches = micro_batches,
+                                                     .scaling = network.scaling,
+                                                     .seed = 3,
+                                                     .recomputes = recomputes});
   network.batch.weights[7] = 0;
   EXPECT_TRUE(plan->Upload(network.batch).ok() && plan->TakeBatch().ok());
   for (int64_t i = 0; i < micro_batches; ++i) {
