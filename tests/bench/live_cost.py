@@ -1,23 +1,28 @@
 #!/usr/bin/env python3
 """Measures what the live view costs a run in throughput, on this machine:
 
-  tests/bench/live_cost.py build/release/deploy/tethys [--pairs=10] [--seconds=10]
+  tests/bench/live_cost.py build/release/deploy/tethys [--pairs=40] [--seconds=4]
 
-Makes pairs of runs of a mirrored job with two workers: one with --dashboard and a client that polls /state.json once a
-second, as an open page does, and one without. Which of a pair comes first alternates. Prints the samples a second of
-each run, the ratio with / without of each pair, and the geometric mean of the ratios with a 95 % interval by Student's
+Trains a mirrored job with two workers under --dashboard. A client polls /state.json once a second, as an open page does,
+in one window of each pair of neighbouring windows and rests in the other; which of the two comes first is drawn by
+chance. The samples of a window are those of the steps that began in it, by the times in steps.csv. Windows of one run
+differ far less than runs do. A resting view is a thread that waits for a connection, so what it costs is not seen.
+
+Prints the ratio polled / resting of each pair, and the geometric mean of the ratios with a 95 % interval by Student's
 distribution. The limit to hold it against: the mean ratio is above 0.995. Nothing else should run meanwhile; the share
-of the CPU that other programs used (others_cpu of summary.json) is printed for both runs of a pair."""
+of the CPU that other programs used (others_cpu of summary.json) is printed."""
 import argparse
+import csv
 import math
 import os
+import random
 import re
 import statistics
 import subprocess
 import sys
 import tempfile
 import threading
-import urllib.error
+import time
 import urllib.request
 
 import synthetic_job
@@ -25,7 +30,7 @@ import synthetic_job
 SAMPLES = 20000
 # 97.5 % quantiles of Student's distribution, by degrees of freedom.
 STUDENT = {4: 2.776, 5: 2.571, 6: 2.447, 7: 2.365, 8: 2.306, 9: 2.262, 10: 2.228, 11: 2.201, 12: 2.179, 14: 2.145,
-           16: 2.120, 19: 2.093, 24: 2.064, 29: 2.045, 39: 2.023}
+           16: 2.120, 19: 2.093, 24: 2.064, 29: 2.045, 39: 2.023, 59: 2.001, 99: 1.984}
 
 
 def student(degrees):
@@ -33,68 +38,89 @@ def student(degrees):
     return STUDENT[max(known for known in STUDENT if known <= degrees)]
 
 
-def poll(address, ended, answers):
-    """Asks for the state once a second until `ended`."""
+def poll(address, begin, end):
+    """Asks for the state once a second from `begin` to `end`, two times of time.monotonic. Returns the answers' bytes."""
     base, token = re.fullmatch(r"(http://[\d.:]+)/\?token=(\w+)", address).groups()
     request = urllib.request.Request(base + "/state.json", headers={"Authorization": f"Bearer {token}"})
-    while not ended.wait(1):
-        try:
-            with urllib.request.urlopen(request, timeout=10) as answer:
-                answers.append(len(answer.read()))
-        except (urllib.error.URLError, ConnectionError):
-            return  # The run has ended, and the view with it.
+    answers = []
+    while begin < end:
+        time.sleep(max(0, begin - time.monotonic()))
+        with urllib.request.urlopen(request, timeout=10) as answer:
+            answers.append(len(answer.read()))
+        begin += 1
+    return answers
 
 
-def run(tethys, job, directory, dashboard):
-    """Trains once. Returns the samples a second, other programs' share of the CPU, and the sizes of the polled answers."""
-    command = synthetic_job.train_command(tethys, job, directory, *(["--dashboard"] if dashboard else []))
-    ended, answers, poller, output = threading.Event(), [], None, []
+def watched_run(command, pairs, seconds):
+    """Trains once and polls in half of the windows. Returns pairs of windows (begin of the polled one, begin of the
+    resting one, in seconds of the monotonic clock) and the bytes of the answers. The run is interrupted after them."""
+    windows, answers = [], []
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
+        address, output = None, []
         for line in process.stdout:
             output.append(line)
             if line.startswith("live view: "):
-                poller = threading.Thread(target=poll, args=(line.split(": ", 1)[1].strip(), ended, answers))
-                poller.start()
-    ended.set()
-    if poller:
-        poller.join()
-    if process.returncode != 0 or (dashboard and not poller):
-        sys.exit("".join(output) + f"{' '.join(command)} failed, or served no view")
-    summary = synthetic_job.summary(directory)
-    return summary["timing"]["samples_per_second"], summary.get("others_cpu", math.nan), answers
+                address = line.split(": ", 1)[1].strip()
+            if line.startswith("epoch "):
+                break
+        if not address:
+            sys.exit("".join(output) + f"{' '.join(command)} served no view")
+        drain = threading.Thread(target=lambda: output.extend(process.stdout))
+        drain.start()
+        begin = time.monotonic() + 1
+        for _ in range(pairs):
+            polled, resting = random.sample((begin, begin + seconds), 2)
+            answers += poll(address, polled, polled + seconds)
+            windows.append((polled, resting))
+            begin += 2 * seconds
+            time.sleep(max(0, begin - time.monotonic()))
+        if process.poll() is not None:
+            sys.exit("".join(output) + f"{' '.join(command)} ended before it was measured")
+        process.terminate()
+        drain.join()
+    return windows, answers
+
+
+def samples_by_window(directory, begins, seconds):
+    """The samples of the steps that began in each window."""
+    counts = dict.fromkeys(begins, 0)
+    ordered = sorted(begins)
+    with open(os.path.join(directory, "steps.csv"), encoding="utf-8", newline="") as file:
+        for row in csv.DictReader(file):
+            moment = int(row["begin_ns"]) / 1e9
+            index = int((moment - ordered[0]) // seconds)
+            if 0 <= index < len(ordered):
+                counts[ordered[index]] += int(row["samples"])
+    return counts
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("tethys")
-    parser.add_argument("--pairs", type=int, default=10)
-    parser.add_argument("--seconds", type=float, default=10, help="about how long a run trains")
+    parser.add_argument("--pairs", type=int, default=40)
+    parser.add_argument("--seconds", type=float, default=4, help="length of a window")
     arguments = parser.parse_args()
-    if arguments.pairs < 5 or arguments.seconds < 3:
-        parser.error("--pairs must be at least 5, for an interval, and --seconds at least 3, for some polls")
+    if arguments.pairs < 5 or arguments.seconds < 2:
+        parser.error("--pairs must be at least 5, for an interval, and --seconds at least 2, for some polls")
     with tempfile.TemporaryDirectory(prefix="tethys-live-cost-") as folder:
-        def made(epochs, name, dashboard):
-            job = os.path.join(folder, "job.textproto")
-            synthetic_job.write_job(job, SAMPLES, f"global_batch_size: 256 epochs: {epochs} workers: 2 "
-                                    "strategy { mirrored {} }")
-            return run(arguments.tethys, job, os.path.join(folder, name), dashboard)
-        rate, _, _ = made(20, "first", False)
-        epochs = max(1, round(arguments.seconds * rate / SAMPLES))
-        print(f"{epochs} epochs a run\npair      with   without   ratio  others' CPU, %  polls")
-        ratios = []
-        for pair in range(arguments.pairs):
-            results = {}
-            for dashboard in (True, False) if pair % 2 == 0 else (False, True):
-                results[dashboard] = made(epochs, f"{pair}-{dashboard}", dashboard)
-            (seen, seen_others, answers), (alone, alone_others, _) = results[True], results[False]
-            if not answers:
-                sys.exit("the view was never polled: choose more --seconds")
-            ratios.append(math.log(seen / alone))
-            print(f"{pair + 1:4} {seen:9.0f} {alone:9.0f} {seen / alone:7.4f}  {100 * seen_others:4.1f} and {100 * alone_others:4.1f}"
-                  f"   {len(answers)} of {round(statistics.mean(answers))} bytes", flush=True)
+        job, directory = os.path.join(folder, "job.textproto"), os.path.join(folder, "run")
+        synthetic_job.write_job(job, SAMPLES, "global_batch_size: 256 epochs: 1000000 workers: 2 strategy { mirrored {} }")
+        command = synthetic_job.train_command(arguments.tethys, job, directory, "--dashboard")
+        windows, answers = watched_run(command, arguments.pairs, arguments.seconds)
+        counts = samples_by_window(directory, [begin for pair in windows for begin in pair], arguments.seconds)
+        others = synthetic_job.summary(directory).get("others_cpu", math.nan)
+    print("pair   polled  resting samples/s   ratio")
+    ratios = []
+    for number, (polled, resting) in enumerate(windows, 1):
+        if not counts[polled] or not counts[resting]:
+            sys.exit(f"no step began in a window of pair {number}: steps.csv does not reach it")
+        ratios.append(math.log(counts[polled] / counts[resting]))
+        print(f"{number:4} {counts[polled] / arguments.seconds:8.0f} {counts[resting] / arguments.seconds:8.0f}"
+              f"            {math.exp(ratios[-1]):.4f}")
     mean = statistics.mean(ratios)
     half = student(len(ratios) - 1) * statistics.stdev(ratios) / math.sqrt(len(ratios))
-    print(f"with / without: {math.exp(mean):.4f}, 95 % interval {math.exp(mean - half):.4f} to {math.exp(mean + half):.4f}")
+    print(f"{len(answers)} polls of {round(statistics.mean(answers))} bytes; other programs used {100 * others:.1f} % of the CPU\n"
+          f"polled / resting: {math.exp(mean):.4f}, 95 % interval {math.exp(mean - half):.4f} to {math.exp(mean + half):.4f}")
 
 
 if __name__ == "__main__":
