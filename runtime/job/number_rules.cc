@@ -4,43 +4,15 @@
 #include <limits>
 
 #include "absl/strings/str_format.h"
+#include "runtime/base/number_rule.h"
 #include "runtime/job/job_fields.h"
+#include "runtime/nn/layers/layer_defaults.h"
 
 namespace tethys {
 namespace {
 
 using google::protobuf::FieldDescriptor;
 using google::protobuf::Message;
-
-struct Bounds {
-  double least = 0;
-  double most = 0;
-  bool open_least = false;  // `least` itself is not allowed.
-  bool open_most = false;
-
-  // A value below an open end must be below it as a float, too, since devices compute in float.
-  bool Contain(double value) const {
-    return (open_least ? value > least : value >= least) &&
-           (open_most ? static_cast<float>(value) < most : value <= most);
-  }
-  std::string Text() const {
-    return absl::StrFormat("must be %s %.15g and %s %.15g", open_least ? "above" : "at least", least,
-                           open_most ? "below" : "at most", most);
-  }
-};
-constexpr Bounds From(double least, double most) { return {least, most}; }
-constexpr Bounds Above(double least, double most) { return {least, most, true, false}; }
-constexpr Bounds Between(double least, double most) { return {least, most, true, true}; }
-
-// A number's default and range. A rule applies to every present message that can hold the field.
-struct Rule {
-  const char* field;
-  double default_value;
-  Bounds bounds;
-};
-
-constexpr double kRequired = std::numeric_limits<double>::quiet_NaN();  // No default: must be written.
-constexpr double kUnset = -std::numeric_limits<double>::infinity();     // No default: may stay unwritten.
 
 constexpr double kMaxWorkers = 4096;
 constexpr double kMaxBatchPerWorker = 1 << 20;
@@ -50,39 +22,10 @@ constexpr double kMaxMessageBytes = 1 << 30;
 constexpr double kMaxBytes = 1ull << 40;
 constexpr double kMaxRate = 1e6;
 constexpr double kMaxSeconds = 7 * 24 * 3600;
-constexpr Bounds kBelowOne = {0, 1, false, true};
-constexpr Bounds kEpsilon = {1e-30, 1};  // The least is a normal float.
+constexpr NumberBounds kEpsilon = {1e-30, 1};  // The least is a normal float.
 
-constexpr Rule kRules[] = {
-    {"model.layer.dense.units", kRequired, From(1, 1 << 24)},
-    {"model.layer.dense.activation", proto::ACTIVATION_NONE, From(0, proto::Activation_MAX)},
-    {"model.layer.convolution.filters", kRequired, From(1, 1 << 20)},
-    {"model.layer.convolution.kernel_size", kRequired, From(1, 1 << 12)},
-    {"model.layer.convolution.stride", kUnset, From(1, 1 << 12)},
-    {"model.layer.convolution.padding", proto::VALID, From(0, proto::Padding_MAX)},
-    {"model.layer.convolution.pad", kUnset, From(0, 1 << 12)},
-    {"model.layer.convolution.dilation", kUnset, From(1, 1 << 12)},
-    {"model.layer.convolution.groups", kUnset, From(1, 1 << 20)},
-    {"model.layer.convolution.activation", proto::ACTIVATION_NONE, From(0, proto::Activation_MAX)},
-    {"model.layer.transposed_convolution.filters", kRequired, From(1, 1 << 20)},
-    {"model.layer.transposed_convolution.kernel_size", kRequired, From(1, 1 << 12)},
-    {"model.layer.transposed_convolution.stride", kUnset, From(1, 1 << 12)},
-    {"model.layer.transposed_convolution.padding", proto::VALID, From(0, proto::Padding_MAX)},
-    {"model.layer.transposed_convolution.pad", kUnset, From(0, 1 << 12)},
-    {"model.layer.max_pooling.size", kUnset, From(1, 1 << 12)},
-    {"model.layer.max_pooling.stride", kUnset, From(1, 1 << 12)},
-    {"model.layer.max_pooling.padding", proto::VALID, From(0, proto::Padding_MAX)},
-    {"model.layer.max_pooling.pad", kUnset, From(0, 1 << 12)},
-    {"model.layer.batch_normalisation.decay", kUnset, Between(0, 1)},
-    {"model.layer.batch_normalisation.epsilon", kUnset, Above(0, 1)},
-    {"model.layer.batch_normalisation.activation", proto::ACTIVATION_NONE, From(0, proto::Activation_MAX)},
-    {"model.layer.dropout.rate", kUnset, kBelowOne},
-    {"model.layer.average_pooling.pad", kUnset, From(0, 1 << 12)},
-    {"model.layer.average_pooling.size", kUnset, From(1, 1 << 12)},
-    {"model.layer.average_pooling.stride", kUnset, From(1, 1 << 12)},
-    {"model.layer.average_pooling.padding", proto::VALID, From(0, proto::Padding_MAX)},
-    {"model.layer.average_pooling.count_padding", 0, From(0, 1)},
-    {"model.layer.activate.activation", kRequired, From(1, proto::Activation_MAX)},
+// A rule applies to every present message that can hold the field.
+constexpr NumberRule kRules[] = {
     {"model.loss.softmax_cross_entropy.label_smoothing", 0, kBelowOne},
     {"model.loss.softmax_cross_entropy.ignore_label", kUnset, From(0, 255)},
     {"data.validation_samples", 0, From(0, kMaxSamples)},
@@ -203,23 +146,26 @@ constexpr Rule kRules[] = {
     {"timeouts.shutdown", 3, Above(0, kMaxSeconds)},
 };
 
+void Apply(absl::string_view path, const NumberRule& rule, proto::Job& job, Problems& problems) {
+  ForEachField(path, job, [&](Message& holder, const FieldDescriptor& field, const std::string& at) {
+    if (!holder.GetReflection()->HasField(holder, &field)) {
+      problems.AddIf(std::isnan(rule.default_value), at, absl::StrCat("is missing: ", rule.bounds.Text()));
+      if (std::isfinite(rule.default_value)) SetNumber(rule.default_value, field, holder);
+      return;
+    }
+    const double value = GetNumber(holder, field);
+    problems.AddIf(!rule.bounds.Contain(value), at,
+                   absl::StrFormat("is %.15g: %s", value, rule.bounds.Text()));
+  });
+}
+
 }  // namespace
 
 void ApplyNumberRules(proto::Job& job, Problems& problems) {
-  for (const Rule& rule : kRules) {
-    ForEachField(rule.field, job,
-                 [&](Message& holder, const FieldDescriptor& field, const std::string& path) {
-                   if (!holder.GetReflection()->HasField(holder, &field)) {
-                     problems.AddIf(std::isnan(rule.default_value), path,
-                                    absl::StrCat("is missing: ", rule.bounds.Text()));
-                     if (std::isfinite(rule.default_value)) SetNumber(rule.default_value, field, holder);
-                     return;
-                   }
-                   const double value = GetNumber(holder, field);
-                   problems.AddIf(!rule.bounds.Contain(value), path,
-                                  absl::StrFormat("is %.15g: %s", value, rule.bounds.Text()));
-                 });
-  }
+  ForEachLayerNumber([&](const std::string& path, const NumberRule& rule) {
+    Apply(absl::StrCat("model.layer.", path), rule, job, problems);
+  });
+  for (const NumberRule& rule : kRules) Apply(rule.field, rule, job, problems);
 }
 
 }  // namespace tethys

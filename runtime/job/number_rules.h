@@ -1,4 +1,5 @@
-// The table of a job's numbers: the default and the range of each. Pure; any thread.
+// The default and the range of each number of a job. Those of layers stand with their kinds. Pure; any
+// thread.
 #ifndef TETHYS_RUNTIME_JOB_NUMBER_RULES_H_
 #define TETHYS_RUNTIME_JOB_NUMBER_RULES_H_
 

@@ -4,6 +4,10 @@
 namespace tethys {
 namespace {
 
+constexpr NumberRule kNumbers[] = {
+    {"activation", kRequired, From(1, proto::Activation_MAX)},
+};
+
 absl::StatusOr<DefinedLayer> Define(const proto::Layer& layer, LayerScope& scope) {
   TETHYS_ASSIGN_OR_RETURN(auto operation, MakeActivation(scope.input(), layer.activate().activation()));
   if (operation == nullptr)
@@ -15,6 +19,6 @@ std::string Text(const proto::Layer& layer) { return ActivationName(layer.activa
 
 }  // namespace
 
-const LayerKind kActivateKind = {.kind = proto::Layer::kActivate, .define = Define, .text = Text};
+const LayerKind kActivateKind = {.numbers = kNumbers, .define = Define, .text = Text};
 
 }  // namespace tethys

@@ -70,7 +70,6 @@ std::string Text(const proto::Layer& layer) { return absl::StrCat("add ", layer.
 
 }  // namespace
 
-const LayerKind kAddKind = {
-    .kind = proto::Layer::kAdd, .most_inputs = kManyInputs, .define = Define, .text = Text};
+const LayerKind kAddKind = {.most_inputs = kManyInputs, .define = Define, .text = Text};
 
 }  // namespace tethys

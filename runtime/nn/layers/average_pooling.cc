@@ -43,6 +43,12 @@ class AveragePoolingOperation final : public Operation {
   const AveragePoolingShape row_;
 };
 
+constexpr NumberRule kNumbers[] = {
+    {"pad", kUnset, From(0, 1 << 12)},    {"size", kUnset, From(1, 1 << 12)},
+    {"stride", kUnset, From(1, 1 << 12)}, {"padding", proto::VALID, From(0, proto::Padding_MAX)},
+    {"count_padding", 0, From(0, 1)},
+};
+
 void Complete(proto::Layer& layer) { CompleteWindow(*layer.mutable_average_pooling()); }
 
 absl::StatusOr<DefinedLayer> Define(const proto::Layer& layer, LayerScope& scope) {
@@ -71,9 +77,8 @@ std::string GlobalText(const proto::Layer&) { return "global average pooling"; }
 }  // namespace
 
 const LayerKind kAveragePoolingKind = {
-    .kind = proto::Layer::kAveragePooling, .complete = Complete, .define = Define, .text = Text};
+    .numbers = kNumbers, .complete = Complete, .define = Define, .text = Text};
 
-const LayerKind kGlobalAveragePoolingKind = {
-    .kind = proto::Layer::kGlobalAveragePooling, .define = DefineGlobal, .text = GlobalText};
+const LayerKind kGlobalAveragePoolingKind = {.define = DefineGlobal, .text = GlobalText};
 
 }  // namespace tethys

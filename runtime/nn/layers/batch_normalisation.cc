@@ -87,6 +87,12 @@ class BatchNormalisationOperation final : public Operation {
   const BatchNormalisationShape row_;
 };
 
+constexpr NumberRule kNumbers[] = {
+    {"decay", kUnset, Between(0, 1)},
+    {"epsilon", kUnset, Above(0, 1)},
+    {"activation", proto::ACTIVATION_NONE, From(0, proto::Activation_MAX)},
+};
+
 void Complete(proto::Layer& layer) {
   proto::BatchNormalisation& normalisation = *layer.mutable_batch_normalisation();
   if (!normalisation.has_decay()) normalisation.set_decay(0.9);
@@ -125,6 +131,6 @@ std::string Text(const proto::Layer& layer) {
 }  // namespace
 
 const LayerKind kBatchNormalisationKind = {
-    .kind = proto::Layer::kBatchNormalisation, .complete = Complete, .define = Define, .text = Text};
+    .numbers = kNumbers, .complete = Complete, .define = Define, .text = Text};
 
 }  // namespace tethys

@@ -102,7 +102,6 @@ std::string Text(const proto::Layer& layer) { return absl::StrCat("concatenation
 
 }  // namespace
 
-const LayerKind kConcatenationKind = {
-    .kind = proto::Layer::kConcatenation, .most_inputs = kManyInputs, .define = Define, .text = Text};
+const LayerKind kConcatenationKind = {.most_inputs = kManyInputs, .define = Define, .text = Text};
 
 }  // namespace tethys

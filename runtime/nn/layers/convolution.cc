@@ -36,6 +36,17 @@ class ConvolutionOperation final : public Operation {
   const ConvolutionShape row_;
 };
 
+constexpr NumberRule kNumbers[] = {
+    {"filters", kRequired, From(1, 1 << 20)},
+    {"kernel_size", kRequired, From(1, 1 << 12)},
+    {"stride", kUnset, From(1, 1 << 12)},
+    {"padding", proto::VALID, From(0, proto::Padding_MAX)},
+    {"pad", kUnset, From(0, 1 << 12)},
+    {"dilation", kUnset, From(1, 1 << 12)},
+    {"groups", kUnset, From(1, 1 << 20)},
+    {"activation", proto::ACTIVATION_NONE, From(0, proto::Activation_MAX)},
+};
+
 void Complete(proto::Layer& layer) {
   proto::Convolution& convolution = *layer.mutable_convolution();
   CompleteInitializer(convolution);
@@ -88,7 +99,7 @@ int64_t SmallestVariable(const proto::Layer& layer) { return layer.convolution()
 
 }  // namespace
 
-const LayerKind kConvolutionKind = {.kind = proto::Layer::kConvolution,
+const LayerKind kConvolutionKind = {.numbers = kNumbers,
                                     .complete = Complete,
                                     .define = Define,
                                     .text = Text,

@@ -31,6 +31,11 @@ class DenseOperation final : public Operation {
   const DenseShape row_;
 };
 
+constexpr NumberRule kNumbers[] = {
+    {"units", kRequired, From(1, 1 << 24)},
+    {"activation", proto::ACTIVATION_NONE, From(0, proto::Activation_MAX)},
+};
+
 void Complete(proto::Layer& layer) { CompleteInitializer(*layer.mutable_dense()); }
 
 absl::StatusOr<DefinedLayer> Define(const proto::Layer& layer, LayerScope& scope) {
@@ -58,7 +63,7 @@ int64_t SmallestVariable(const proto::Layer& layer) { return layer.dense().units
 
 }  // namespace
 
-const LayerKind kDenseKind = {.kind = proto::Layer::kDense,
+const LayerKind kDenseKind = {.numbers = kNumbers,
                               .complete = Complete,
                               .define = Define,
                               .text = Text,

@@ -75,6 +75,10 @@ class DropoutOperation final : public Operation {
   const uint64_t layer_;
 };
 
+constexpr NumberRule kNumbers[] = {
+    {"rate", kUnset, kBelowOne},
+};
+
 void Complete(proto::Layer& layer) {
   if (!layer.dropout().has_rate()) layer.mutable_dropout()->set_rate(0.5);
 }
@@ -98,7 +102,6 @@ std::string Text(const proto::Layer& layer) {
 
 }  // namespace
 
-const LayerKind kDropoutKind = {
-    .kind = proto::Layer::kDropout, .complete = Complete, .define = Define, .text = Text};
+const LayerKind kDropoutKind = {.numbers = kNumbers, .complete = Complete, .define = Define, .text = Text};
 
 }  // namespace tethys

@@ -13,6 +13,6 @@ std::string Text(const proto::Layer&) { return "flatten"; }
 
 }  // namespace
 
-const LayerKind kFlattenKind = {.kind = proto::Layer::kFlatten, .define = Define, .text = Text};
+const LayerKind kFlattenKind = {.define = Define, .text = Text};
 
 }  // namespace tethys

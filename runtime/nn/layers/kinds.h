@@ -1,4 +1,4 @@
-// The kinds of layers, one a file of this folder, for the table in layer_kind.cc.
+// The table of layers: a row for each kind of proto::Layer. Included by the kinds, one a file of this folder.
 #ifndef TETHYS_RUNTIME_NN_LAYERS_KINDS_H_
 #define TETHYS_RUNTIME_NN_LAYERS_KINDS_H_
 
@@ -6,9 +6,25 @@
 
 namespace tethys {
 
-extern const LayerKind kActivateKind, kAddKind, kAveragePoolingKind, kBatchNormalisationKind,
-    kConcatenationKind, kConvolutionKind, kDenseKind, kDropoutKind, kFlattenKind, kGlobalAveragePoolingKind,
-    kMaxPoolingKind, kTransposedConvolutionKind;
+// ROW(Name) for the kind proto::Layer::kName, whose file defines `const LayerKind kNameKind`. A kind of
+// job.proto without a row does not compile.
+#define TETHYS_LAYER_KINDS(ROW) \
+  ROW(Activate)                 \
+  ROW(Add)                      \
+  ROW(AveragePooling)           \
+  ROW(BatchNormalisation)       \
+  ROW(Concatenation)            \
+  ROW(Convolution)              \
+  ROW(Dense)                    \
+  ROW(Dropout)                  \
+  ROW(Flatten)                  \
+  ROW(GlobalAveragePooling)     \
+  ROW(MaxPooling)               \
+  ROW(TransposedConvolution)
+
+#define TETHYS_DECLARE_KIND(Name) extern const LayerKind k##Name##Kind;
+TETHYS_LAYER_KINDS(TETHYS_DECLARE_KIND)
+#undef TETHYS_DECLARE_KIND
 
 // LayerKind::most_inputs of a layer that takes any number.
 inline constexpr int kManyInputs = 1 << 20;

@@ -24,6 +24,15 @@ void ResolveLayer(int position, proto::Layer& layer) {
   if (kind != nullptr && kind->complete != nullptr) kind->complete(layer);
 }
 
+void ForEachLayerNumber(absl::FunctionRef<void(const std::string& path, const NumberRule& rule)> visit) {
+  for (int i = 0; i < Kinds().field_count(); ++i) {
+    const google::protobuf::FieldDescriptor& field = *Kinds().field(i);
+    for (const NumberRule& rule : FindLayerKind(proto::Layer::KindCase(field.number()))->numbers) {
+      visit(absl::StrCat(field.name(), ".", rule.field), rule);
+    }
+  }
+}
+
 std::string LayerKindList() {
   std::string list;
   for (int i = 0; i < Kinds().field_count(); ++i) {

@@ -6,17 +6,22 @@
 #include <cstdint>
 #include <string>
 
+#include "absl/functional/function_ref.h"
 #include "proto/job.pb.h"
+#include "runtime/base/number_rule.h"
 
 namespace tethys {
 
-// "dense", "max_pooling", ...; "layer" if the kind is missing.
+// "dense", "batch_normalisation", ...; "layer" if the kind is missing.
 std::string LayerKindName(const proto::Layer& layer);
 
 // Sets the absent fields of the layer at `position`: its name (KIND_POSITION, "dense_1"), the initializer
 // that suits its activation, a window's size and strides, a convolution's dilation, groups and bias. Values
 // are not checked.
 void ResolveLayer(int position, proto::Layer& layer);
+
+// Calls `visit` for each number of each kind of layer, with its path in proto::Layer: "dense.units".
+void ForEachLayerNumber(absl::FunctionRef<void(const std::string& path, const NumberRule& rule)> visit);
 
 // The kinds as a job file writes them: "flatten, dense, ... or concatenation".
 std::string LayerKindList();

@@ -12,12 +12,15 @@ constexpr int64_t kMaxStatistics = int64_t{1} << 19;
 
 }  // namespace
 
-const LayerKind* FindLayerKind(const proto::Layer& layer) {
-  for (const LayerKind* kind :
-       {&kFlattenKind, &kDenseKind, &kConvolutionKind, &kBatchNormalisationKind, &kMaxPoolingKind,
-        &kAveragePoolingKind, &kGlobalAveragePoolingKind, &kActivateKind, &kDropoutKind, &kAddKind,
-        &kConcatenationKind, &kTransposedConvolutionKind}) {
-    if (kind->kind == layer.kind_case()) return kind;
+const LayerKind* FindLayerKind(proto::Layer::KindCase kind) {
+  switch (kind) {
+#define TETHYS_RETURN_KIND(Name) \
+  case proto::Layer::k##Name:    \
+    return &k##Name##Kind;
+    TETHYS_LAYER_KINDS(TETHYS_RETURN_KIND)
+#undef TETHYS_RETURN_KIND
+    case proto::Layer::KIND_NOT_SET:
+      break;
   }
   return nullptr;
 }

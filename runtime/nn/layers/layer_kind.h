@@ -1,6 +1,6 @@
-// The table of layers. A kind is one file in layers/ with a row of the table in layer_kind.cc, a message in
-// job.proto with its ranges in runtime/job/number_rules.cc, and, if no device has its arithmetic yet, a
-// primitive (runtime/device/primitive_factory.h). Pure; any thread.
+// The contract of a kind of layer. A kind is a message in job.proto, one file in this folder with a row of
+// the table in kinds.h, and, if no device has its arithmetic yet, a primitive
+// (runtime/device/primitive_factory.h). Pure; any thread.
 #ifndef TETHYS_RUNTIME_NN_LAYERS_LAYER_KIND_H_
 #define TETHYS_RUNTIME_NN_LAYERS_LAYER_KIND_H_
 
@@ -11,6 +11,7 @@
 
 #include "absl/types/span.h"
 #include "proto/job.pb.h"
+#include "runtime/base/number_rule.h"
 #include "runtime/device/image_primitives.h"
 #include "runtime/nn/layers/operation.h"
 #include "runtime/tensor/variable.h"
@@ -71,9 +72,10 @@ struct DefinedLayer {
 
 // The functions are given a layer of this kind.
 struct LayerKind {
-  proto::Layer::KindCase kind = proto::Layer::KIND_NOT_SET;
   int most_inputs = 1;
-  // Sets absent fields that have no constant default. Values are not checked. Null: there are none.
+  // The numbers among the fields of the kind's message.
+  absl::Span<const NumberRule> numbers = {};
+  // Sets absent fields whose rule gives no default. Values are not checked. Null: there are none.
   void (*complete)(proto::Layer& layer) = nullptr;
   // Computes the layer's output shape and adds its variables. The layer is complete. InvalidArgument: the
   // layer does not suit its inputs; the message does not name the layer.
@@ -85,7 +87,8 @@ struct LayerKind {
 };
 
 // Null if the layer has no kind.
-const LayerKind* FindLayerKind(const proto::Layer& layer);
+const LayerKind* FindLayerKind(proto::Layer::KindCase kind);
+inline const LayerKind* FindLayerKind(const proto::Layer& layer) { return FindLayerKind(layer.kind_case()); }
 
 }  // namespace tethys
 

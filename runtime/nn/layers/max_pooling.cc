@@ -45,6 +45,13 @@ class MaxPoolingOperation final : public Operation {
   const MaxPoolingShape row_;
 };
 
+constexpr NumberRule kNumbers[] = {
+    {"size", kUnset, From(1, 1 << 12)},
+    {"stride", kUnset, From(1, 1 << 12)},
+    {"padding", proto::VALID, From(0, proto::Padding_MAX)},
+    {"pad", kUnset, From(0, 1 << 12)},
+};
+
 void Complete(proto::Layer& layer) { CompleteWindow(*layer.mutable_max_pooling()); }
 
 absl::StatusOr<DefinedLayer> Define(const proto::Layer& layer, LayerScope& scope) {
@@ -62,7 +69,6 @@ std::string Text(const proto::Layer& layer) {
 
 }  // namespace
 
-const LayerKind kMaxPoolingKind = {
-    .kind = proto::Layer::kMaxPooling, .complete = Complete, .define = Define, .text = Text};
+const LayerKind kMaxPoolingKind = {.numbers = kNumbers, .complete = Complete, .define = Define, .text = Text};
 
 }  // namespace tethys

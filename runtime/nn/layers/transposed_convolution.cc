@@ -77,6 +77,12 @@ class TransposedConvolutionOperation final : public Operation {
   const bool has_bias_;
 };
 
+constexpr NumberRule kNumbers[] = {
+    {"filters", kRequired, From(1, 1 << 20)}, {"kernel_size", kRequired, From(1, 1 << 12)},
+    {"stride", kUnset, From(1, 1 << 12)},     {"padding", proto::VALID, From(0, proto::Padding_MAX)},
+    {"pad", kUnset, From(0, 1 << 12)},
+};
+
 void Complete(proto::Layer& layer) {
   proto::TransposedConvolution& fields = *layer.mutable_transposed_convolution();
   if (fields.initializer() == proto::INITIALIZER_DEFAULT) fields.set_initializer(proto::GLOROT_UNIFORM);
@@ -136,7 +142,7 @@ int64_t SmallestVariable(const proto::Layer& layer) {
 
 }  // namespace
 
-const LayerKind kTransposedConvolutionKind = {.kind = proto::Layer::kTransposedConvolution,
+const LayerKind kTransposedConvolutionKind = {.numbers = kNumbers,
                                               .complete = Complete,
                                               .define = Define,
                                               .text = Text,

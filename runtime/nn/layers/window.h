@@ -30,7 +30,7 @@ struct WindowFields {
 // image.
 absl::StatusOr<Window> MakeWindow(const ImageShape& in, const WindowFields& fields);
 
-// `Pooling` is proto::MaxPooling or proto::AveragePooling.
+// `Pooling` is the message of a pooling layer.
 template <typename Pooling>
 WindowFields PoolingFields(const Pooling& pooling) {
   WindowFields fields = {.size = pooling.size(), .stride = pooling.stride(), .padding = pooling.padding()};

@@ -3,6 +3,7 @@
 #include "gmock/gmock.h"
 #include "google/protobuf/text_format.h"
 #include "gtest/gtest.h"
+#include "runtime/nn/layers/layer_defaults.h"
 #include "runtime/nn/layers/window.h"
 
 namespace tethys {
@@ -21,6 +22,19 @@ void ExpectRefused(const std::string& text, const std::string& message) {
   const absl::StatusOr<Model> model = Create(text);
   EXPECT_EQ(model.status().code(), absl::StatusCode::kInvalidArgument) << text;
   EXPECT_THAT(StatusText(model.status()), HasSubstr(message));
+}
+
+TEST(LayerNumbers, AreFieldsOfTheirKinds) {
+  int numbers = 0;
+  ForEachLayerNumber([&](const std::string& path, const NumberRule& rule) {
+    ++numbers;
+    const std::string kind = path.substr(0, path.find('.'));
+    const auto* const field =
+        proto::Layer::descriptor()->FindFieldByName(kind)->message_type()->FindFieldByName(rule.field);
+    ASSERT_NE(field, nullptr) << path;
+    EXPECT_EQ(field->message_type(), nullptr) << path;
+  });
+  EXPECT_GT(numbers, 20);
 }
 
 TEST(Model, NamesVariablesByLayerAndLaysThemOutInOrder) {

@@ -1,0 +1,45 @@
+// The default and the range of a number that a user may write. Rules stand in tables: runtime/job has one,
+// and each kind of layer has its own. Pure; any thread.
+#ifndef TETHYS_RUNTIME_BASE_NUMBER_RULE_H_
+#define TETHYS_RUNTIME_BASE_NUMBER_RULE_H_
+
+#include <limits>
+#include <string>
+
+#include "absl/strings/str_format.h"
+
+namespace tethys {
+
+struct NumberBounds {
+  double least = 0;
+  double most = 0;
+  bool open_least = false;  // `least` itself is not allowed.
+  bool open_most = false;
+
+  // A value below an open end must be below it as a float, too, since devices compute in float.
+  bool Contain(double value) const {
+    return (open_least ? value > least : value >= least) &&
+           (open_most ? static_cast<float>(value) < most : value <= most);
+  }
+  std::string Text() const {
+    return absl::StrFormat("must be %s %.15g and %s %.15g", open_least ? "above" : "at least", least,
+                           open_most ? "below" : "at most", most);
+  }
+};
+constexpr NumberBounds From(double least, double most) { return {least, most}; }
+constexpr NumberBounds Above(double least, double most) { return {least, most, true, false}; }
+constexpr NumberBounds Between(double least, double most) { return {least, most, true, true}; }
+inline constexpr NumberBounds kBelowOne = {0, 1, false, true};
+
+struct NumberRule {
+  const char* field;  // The path of the number in the message that the table is for.
+  double default_value;
+  NumberBounds bounds;
+};
+// Default values of numbers that have no default: the number must be written, or may stay unwritten.
+inline constexpr double kRequired = std::numeric_limits<double>::quiet_NaN();
+inline constexpr double kUnset = -std::numeric_limits<double>::infinity();
+
+}  // namespace tethys
+
+#endif  // TETHYS_RUNTIME_BASE_NUMBER_RULE_H_
