@@ -1,16 +1,22 @@
-// TETHYS_SANITIZED is 1 in builds with AddressSanitizer (and UndefinedBehaviorSanitizer) or
-// ThreadSanitizer, and 0 in all others.
+// TETHYS_ADDRESS_SANITIZED is 1 in builds with AddressSanitizer, which have UndefinedBehaviorSanitizer, too
+// (cmake/TethysCompiler.cmake). TETHYS_SANITIZED is 1 in these and in builds with ThreadSanitizer. Otherwise
+// they are 0.
 #ifndef TETHYS_TESTS_TESTING_SANITIZED_H_
 #define TETHYS_TESTS_TESTING_SANITIZED_H_
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define TETHYS_SANITIZED 1
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-#define TETHYS_SANITIZED 1
+#ifndef __has_feature  // Only Clang has it.
+#define __has_feature(feature) 0
 #endif
+
+#if defined(__SANITIZE_ADDRESS__) || __has_feature(address_sanitizer)
+#define TETHYS_ADDRESS_SANITIZED 1
+#else
+#define TETHYS_ADDRESS_SANITIZED 0
 #endif
-#ifndef TETHYS_SANITIZED
+
+#if TETHYS_ADDRESS_SANITIZED || defined(__SANITIZE_THREAD__) || __has_feature(thread_sanitizer)
+#define TETHYS_SANITIZED 1
+#else
 #define TETHYS_SANITIZED 0
 #endif
 
