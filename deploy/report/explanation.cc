@@ -13,6 +13,7 @@
 #include "deploy/report/ranking.h"
 #include "deploy/report/report_value.h"
 #include "deploy/report/variant_name.h"
+#include "deploy/text.h"
 
 namespace tethys {
 namespace {
@@ -37,6 +38,26 @@ std::vector<Subject> SubjectsOf(const proto::Report& report) {
     subjects.push_back({variant, NameInText(*variant)});
   }
   return subjects;
+}
+
+// A sentence that says which pair is explained, if the answer of the report is about others.
+std::string OtherPair(const proto::Report& report, const std::vector<Subject>& subjects) {
+  const Contenders pair = AnswerPair(report);
+  Ranking explained, answered = AnswerOf(report).tied;
+  for (const Subject& subject : subjects) explained.push_back(subject.variant);
+  const auto has = [](const Ranking& ranking, const ReportVariant* variant) {
+    return variant == nullptr || std::count(ranking.begin(), ranking.end(), variant) > 0;
+  };
+  if (has(explained, pair.best) && has(explained, pair.rival)) return "";
+  if (has(answered, subjects.front().variant) && has(answered, subjects.back().variant)) return "";
+  for (const ReportVariant* variant : {pair.best, pair.rival}) {
+    if (!has(answered, variant)) answered.push_back(variant);
+  }
+  std::vector<std::string> names;
+  for (const ReportVariant* variant : answered) names.push_back(NameInText(*variant));
+  return absl::StrCat("These sentences compare mirrored workers with parameter servers, here ",
+                      subjects.front().name, " with ", subjects.back().name,
+                      "; the answer of the report is about ", NamesText(names), ".");
 }
 
 bool Timed(const Subject& subject) { return subject.variant->step_seconds().count() > 0; }
@@ -290,7 +311,7 @@ std::string NoiseText(const Subject& subject) {
 std::vector<std::string> Explanation(const proto::Report& report) {
   const std::vector<Subject> subjects = SubjectsOf(report);
   if (subjects.empty() || !std::all_of(subjects.begin(), subjects.end(), Timed)) return {};
-  std::vector<std::string> sentences;
+  std::vector<std::string> sentences = {OtherPair(report, subjects)};
   for (const Subject& subject : subjects) sentences.push_back(WhereTimeWent(subject));
   if (subjects.size() == 2) sentences.push_back(WhatDiffers(*subjects[0].variant, *subjects[1].variant));
   if (std::any_of(subjects.begin(), subjects.end(),

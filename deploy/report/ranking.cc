@@ -18,6 +18,13 @@ bool IsSingle(const ReportVariant* variant) { return variant->seconds().count() 
 
 bool IsParameterServer(const ReportVariant& variant) { return absl::StartsWith(variant.strategy(), "ps"); }
 
+// Whether one variant is mirrored and the other has parameter servers.
+bool AreMirroredAndServers(const Contenders& pair) {
+  if (pair.rival == nullptr) return false;
+  return (pair.best->strategy() == "mirrored" && IsParameterServer(*pair.rival)) ||
+         (pair.rival->strategy() == "mirrored" && IsParameterServer(*pair.best));
+}
+
 }  // namespace
 
 Ranking BySpeed(const proto::Report& report) {
@@ -160,19 +167,27 @@ Answer AnswerOf(const proto::Report& report) {
   return answer;
 }
 
+Contenders AnswerPair(const proto::Report& report) {
+  const Answer answer = AnswerOf(report);
+  if (answer.choice != nullptr) return {answer.choice, answer.rival};
+  const Ranking variants = BySpeed(report);
+  if (variants.empty()) return {};
+  return {variants[0], RivalOf(variants, *variants[0])};
+}
+
 Contenders ContendersOf(const proto::Report& report) {
   const Ranking variants = BySpeed(report);
   if (variants.empty()) return {};
-  const Answer answer = AnswerOf(report);
-  if (answer.rival != nullptr) {
-    const auto& [choice, tied, rival] = answer;
-    const bool both = (choice->strategy() == "mirrored" && IsParameterServer(*rival)) ||
-                      (rival->strategy() == "mirrored" && IsParameterServer(*choice));
-    const bool slower = choice->seconds().mean() > rival->seconds().mean();
-    if (both) return slower ? Contenders{rival, choice} : Contenders{choice, rival};
+  Contenders pair = AnswerPair(report);
+  if (!AreMirroredAndServers(pair)) {
+    const std::vector<Contenders> pairs = StrategyPairs(variants);
+    if (!pairs.empty()) return pairs[0];
   }
-  if (const std::vector<Contenders> pairs = StrategyPairs(variants); !pairs.empty()) return pairs[0];
-  return {.best = variants[0], .rival = RivalOf(variants, *variants[0])};
+  if (pair.rival == nullptr) pair.rival = RivalOf(variants, *pair.best);
+  if (pair.rival != nullptr && pair.rival->seconds().mean() < pair.best->seconds().mean()) {
+    std::swap(pair.best, pair.rival);
+  }
+  return pair;
 }
 
 }  // namespace tethys

@@ -24,15 +24,11 @@ Ranking ByTimeToTarget(const proto::Report& report);
 // if all have the same strategy, the first other one. Null if there are fewer than two variants.
 const proto::ReportVariant* RivalOf(const Ranking& variants, const proto::ReportVariant& chosen);
 
-// The two variants that the explanation compares, the faster one first: those of AnswerOf, if one is mirrored
-// and the other has parameter servers; or else, if both were run, mirrored workers and parameter servers, as
-// StrategyPairs pairs them. Otherwise the fastest variant and the fastest one of another strategy, or the
-// second fastest if all have one strategy. Null if there is no such variant.
+// Two variants to compare. Null: there is no such variant.
 struct Contenders {
   const proto::ReportVariant* best = nullptr;
   const proto::ReportVariant* rival = nullptr;
 };
-Contenders ContendersOf(const proto::Report& report);
 
 // One pair for each consistency of parameter servers: a mirrored variant and a variant of that consistency,
 // the faster one first. If there are several of either, these are the fastest two with the same global batch
@@ -81,6 +77,16 @@ struct Answer {
 // same question. If there is none, it is the fastest repeated variant of another strategy or, with a given
 // target, another eligible one.
 Answer AnswerOf(const proto::Report& report);
+
+// The two variants that the answer of the report compares (headline.h): those of AnswerOf, the recommended
+// one first, or, if nothing is recommended, the fastest variant and its rival by RivalOf.
+Contenders AnswerPair(const proto::Report& report);
+
+// The two variants that the explanation compares, the faster one first: those of AnswerPair, if one is
+// mirrored and the other has parameter servers; or else, if both were run, mirrored workers and parameter
+// servers, as StrategyPairs pairs them. Otherwise those of AnswerPair; if that has no rival, the one by
+// RivalOf.
+Contenders ContendersOf(const proto::Report& report);
 
 }  // namespace tethys
 

@@ -46,13 +46,9 @@ double Share(const ReportVariant& variant, const Part& part) {
 
 // The variants to compare, the recommended one first.
 Ranking Compared(const proto::Report& report) {
-  const Answer answer = AnswerOf(report);
-  Ranking compared = {answer.choice, answer.rival};
-  if (answer.choice == nullptr) {
-    const Ranking variants = BySpeed(report);
-    if (variants.size() < 2) return {};
-    compared = {variants[0], RivalOf(variants, *variants[0])};
-  }
+  if (BySpeed(report).size() < 2) return {};
+  const Contenders pair = AnswerPair(report);
+  Ranking compared = {pair.best, pair.rival};
   compared.erase(std::remove(compared.begin(), compared.end(), nullptr), compared.end());
   return compared;
 }

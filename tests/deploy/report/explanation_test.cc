@@ -13,6 +13,7 @@ namespace {
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::Not;
+using ::testing::StartsWith;
 
 proto::ReportValue OfThree(double mean, double deviation) { return Value(3, mean, deviation); }
 
@@ -84,6 +85,33 @@ TEST_F(ExplanationTest, VariantWithoutExchangeHardlyWaits) {
   Add("local", 10, 9, 0.001);
   EXPECT_THAT(Text(), HasSubstr("next to nothing to wait for the exchange"));
   EXPECT_THAT(Text(), Not(HasSubstr("moved")));
+}
+
+TEST_F(ExplanationTest, PairOtherThanThatOfTheAnswerIsNamed) {
+  Add("local", 5, 4, 0).set_workers(1);
+  Add("mirrored", 10, 6, 3).set_workers(2);
+  Add("ps_sync", 14, 6.5, 6.2).set_workers(2);
+  EXPECT_THAT(Text(), StartsWith("These sentences compare mirrored workers with parameter servers, here "
+                                 "mirrored with ps_sync; the answer of the report is about local and "
+                                 "mirrored. Of its 10.00"));
+}
+
+TEST_F(ExplanationTest, PairOfTheAnswerIsExplainedIfOneStrategyIsMissing) {
+  *Add("mirrored", 8, 6, 1).mutable_test_accuracy() = OfThree(0.80, 0.001);
+  *Add("mirrored", 9, 6, 2).mutable_test_accuracy() = OfThree(0.80, 0.001);
+  Add("mirrored", 10, 6, 3);
+  for (const int i : {0, 1, 2}) report_.mutable_variant(i)->set_label(std::string(1, "ABC"[i]));
+  EXPECT_THAT(Text(), AllOf(StartsWith("Of its 8.00"), HasSubstr("a worker of A needed"),
+                            HasSubstr("a worker of C needed"), Not(HasSubstr("worker of B"))));
+}
+
+TEST_F(ExplanationTest, PairOfSingleRunsIsNamedIfTheAnswerIsAboutOthers) {
+  for (const char* strategy : {"local", "ps_sync", "mirrored"}) {
+    const double seconds = 5 + 5 * report_.variant_size();
+    *Add(strategy, seconds, 4, 1).mutable_seconds() = Value(1, seconds);
+  }
+  EXPECT_THAT(Text(), HasSubstr("here ps_sync with mirrored; the answer of the report is about local and "
+                                "ps_sync."));
 }
 
 TEST_F(ExplanationTest, NoiseIsNotExplained) {
