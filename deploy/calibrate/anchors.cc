@@ -17,10 +17,10 @@
 namespace tethys {
 namespace {
 
-constexpr int64_t kEpochs = 4;                          // Of a brief run, so that barriers are seen.
-constexpr int64_t kMostKeptBytes = int64_t{256} << 20;  // Of samples that are kept in memory.
-constexpr int64_t kEvaluatedSamples = 512;              // After each epoch.
-constexpr double kSkippedShare = 0.3;                   // Of a run's time, at its start.
+constexpr int64_t kEpochs = 4;                          // The epochs of a brief run: enough to see barriers.
+constexpr int64_t kMostKeptBytes = int64_t{256} << 20;  // The bytes of samples that are kept in memory.
+constexpr int64_t kEvaluatedSamples = 512;              // The samples that are evaluated after each epoch.
+constexpr double kSkippedShare = 0.3;  // The part of a run's time, at its start, that is not used.
 constexpr int64_t kLeastSteps = 5;
 
 int64_t BytesOfSample(const proto::JobPlan& plan) {

@@ -42,8 +42,8 @@ absl::StatusOr<proto::Job> BriefJob(const proto::JobPlan& plan, int64_t steps);
 struct BriefTimes {
   double step = 0;       // Lower quartile, over the steps, of the mean over workers; 0: no lock step.
   double mean_step = 0;  // Mean over both; 0: no lock step.
-  double samples_per_second = 0;  // Of all workers, from the run's last 70 %.
-  int64_t steps = 0;              // Recorded by workers, in all.
+  double samples_per_second = 0;  // The rate of all workers together in the last 70 % of the run.
+  int64_t steps = 0;              // The number of recorded steps of all workers.
 };
 // From the text of steps.csv. FailedPrecondition: there are too few steps to tell.
 absl::StatusOr<BriefTimes> TimesOf(absl::string_view steps_csv, int workers, bool lock_step);

@@ -28,7 +28,7 @@ struct MeteredHost {
 
 struct ComputerRequest {
   proto::JobPlan plan = {};
-  std::vector<int64_t> batches = {};  // Of one rank, ascending.
+  std::vector<int64_t> batches = {};  // The batches of one rank to measure, ascending.
   int64_t shared_batch = 0;           // One of `batches`, with which ranks are measured together.
   std::vector<MeteredHost> hosts = {};
   double seconds = 8;  // After this, no round begins but the first.

@@ -17,12 +17,12 @@ namespace tethys {
 namespace {
 
 // Limits of the values that are asked for.
-constexpr double kLeastBits = 1e6;  // A second, of links.
+constexpr double kLeastBits = 1e6;  // Bits a second of a link.
 constexpr double kMostBits = 100e9;
 constexpr double kLeastSpeed = 0.1;  // As a multiple of the present speed.
 constexpr double kMostSpeed = 10;
 constexpr double kMoreHosts = 4;  // As a multiple of the present number.
-constexpr int kMostSlots = 128;   // Of these further hosts and the present ones: shapes grow with its square.
+constexpr int kMostSlots = 128;   // The slots of all hosts; the number of shapes grows with its square.
 
 class ChangesOf {
  public:

@@ -16,8 +16,8 @@ namespace {
 
 constexpr int kWidth = 100;
 constexpr size_t kMostLeftOut = 6;
-constexpr size_t kShown = 8;          // Of synchronous candidates, and of asynchronous ones.
-constexpr double kShownShare = 0.05;  // Of a step; smaller parts are not worth a sentence.
+constexpr size_t kShown = 8;  // The most rows for synchronous candidates, and as many for asynchronous ones.
+constexpr double kShownShare = 0.05;  // The least share of a step that is worth a sentence.
 constexpr char kOverhead[] = "overhead";
 
 std::string NameOf(const Candidate& candidate) {

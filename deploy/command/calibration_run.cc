@@ -26,9 +26,9 @@
 namespace tethys {
 namespace {
 
-constexpr double kComputerShare = 0.2;  // Of the time, for measuring computers.
-constexpr double kRunShare = 0.5;       // For the steps of brief runs; the rest is their start and end.
-constexpr int kLinkRounds = 3;          // Each host is measured with as many others.
+constexpr double kComputerShare = 0.2;  // The share of the time in which computers are measured.
+constexpr double kRunShare = 0.5;  // The share for the steps of brief runs; the rest is their start and end.
+constexpr int kLinkRounds = 3;     // Each host is measured with as many others.
 // If hosts share processors, links are measured one after the other, so each host with one other.
 constexpr int kSharedRounds = 1;
 

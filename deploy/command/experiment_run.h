@@ -39,7 +39,7 @@ struct Experiment {
   // again, until they are or `most_repeats` blocks were made. 0: no run is added.
   double until = 0;
   int most_repeats = 20;
-  JobRunOptions options;  // Of every run, except its places.
+  JobRunOptions options;  // The options of every run; their places are replaced.
   bool resume = false;    // Keeps runs that succeeded with this build and job.
   std::string ssh_config;
 };

@@ -49,10 +49,11 @@ absl::Status CheckExcept(const proto::Initial& initial, const VariableSet& varia
   return absl::OkStatus();
 }
 
+// A checkpoint, and the variables and statistics of the job that starts from it.
 struct Source {
   SavedModel saved;
-  VariableSet variables;   // Of the job.
-  VariableSet statistics;  // Of the job.
+  VariableSet variables;
+  VariableSet statistics;
 };
 
 absl::StatusOr<Source> OpenSource(const proto::JobPlan& plan) {

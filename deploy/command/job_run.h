@@ -30,7 +30,7 @@ absl::Status CheckPortFree(int port);
 
 struct JobRunOptions {
   int chief_port = 0;                     // 0: any free port.
-  absl::optional<Places> places = {};     // Of the processes to start; nullopt: all, on this machine.
+  absl::optional<Places> places = {};     // The processes' places; nullopt: all start on this machine.
   absl::optional<JobSecret> secret = {};  // See LaunchOptions.
   bool resume = false;
   proto::TrainingState resumed = {};                // The state from which a resumed run continues.

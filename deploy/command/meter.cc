@@ -72,7 +72,7 @@ class Answers {
   const MonotonicClock clock_;
   const int gpu_;
   const std::vector<std::string> cuda_library_path_;
-  std::string bytes_;  // Of the plan, as far as its parts have come.
+  std::string bytes_;  // The serialized plan, as far as its parts have come.
   std::unique_ptr<StepMeter> meter_;
 };
 

@@ -17,7 +17,7 @@ struct Request {
   SavedModel saved;
   InputScaling scaling;
   ChosenDevice device;
-  proto::Device settings = {};  // Of the job; without a job, the defaults.
+  proto::Device settings = {};  // The device settings of the job; without a job, the defaults.
   std::shared_ptr<const Dataset> dataset = nullptr;
   std::vector<std::string> files = {};  // As in UnlabelledSamples.
   bool labelled = false;

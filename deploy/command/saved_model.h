@@ -16,7 +16,7 @@
 namespace tethys {
 
 struct SavedModel {
-  std::string path;                          // Of the checkpoint.
+  std::string path;                          // The checkpoint's directory.
   std::unique_ptr<CheckpointReader> reader;  // Its slot 0 holds the parameters.
   Model model;
   std::vector<float> statistics;  // The mean over the workers: an arena of statistics.

@@ -24,8 +24,8 @@ struct BaseJob {
   std::string hostfile;  // Where `hosts` are from; empty: this machine.
   proto::JobPlan plan;
   std::vector<HostEntry> hosts;  // Empty without a host file.
-  int slots = 0;  // Of all hosts; on this machine its cores or the job's own processes, if these are more.
-  double price_per_hour = 0;  // Of each host, if --what_if says it, in place of the job's; 0: it does not.
+  int slots = 0;  // The slots of all hosts; on this machine its cores or, if more, the job's own processes.
+  double price_per_hour = 0;  // This machine's price by --what_if, in place of the job's; 0: none is given.
 };
 absl::StatusOr<BaseJob> LoadBaseJob(const Flags& flags);
 // Replaces the hosts of `base`, at least one, by others, which need not exist.
@@ -52,7 +52,7 @@ absl::Status RunQuietly(const std::string& what, const proto::JobPlan& plan, con
                         const std::string& run_dir, const std::vector<std::string>& cuda_library_path);
 
 struct BriefRun {
-  proto::JobPlan plan;  // That ran.
+  proto::JobPlan plan;  // The plan that ran.
   BriefTimes times;
   proto::RunSummary summary;
 };

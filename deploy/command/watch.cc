@@ -33,7 +33,7 @@ constexpr int kNiceness = 10;
 class AddressFile {
  public:
   static absl::StatusOr<AddressFile> Create(const std::string& path, const std::string& address) {
-    unlink(path.c_str());  // Of a view that was killed.
+    unlink(path.c_str());  // The file of a view that was killed may be there.
     const FileDescriptor fd(open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
     if (!fd.valid()) return ErrnoStatus(errno, path);
     struct stat found;

@@ -10,7 +10,7 @@ namespace {
 
 constexpr const WriterFormat* kFormats[] = {&kCifarWriter,       &kCsvWriter, &kIdxWriter,
                                             &kImageFolderWriter, &kNpyWriter, &kTfrecordWriter};
-constexpr int kMostFiles = 10'000;  // Of a part.
+constexpr int kMostFiles = 10'000;  // The most files of one part (training or test samples).
 
 }  // namespace
 

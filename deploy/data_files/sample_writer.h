@@ -43,7 +43,7 @@ class SampleWriter {
 };
 
 struct WriterFormat {
-  const char* name = nullptr;  // That of its message in data { }.
+  const char* name = nullptr;  // The name of the format's message in data { }.
   bool several_files = false;  // Knows PartToWrite's files and raw.
   // Why the format cannot hold such samples; empty if it can.
   std::string (*misfit)(const PartToWrite& part) = nullptr;

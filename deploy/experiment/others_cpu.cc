@@ -8,7 +8,7 @@ namespace tethys {
 namespace {
 
 struct Computer {
-  double all_percent = -1;  // Of one core, by all programs; negative: not sampled.
+  double all_percent = -1;  // The CPU use of all programs, in percent of one core; negative: not sampled.
   double job_percent = 0;
   int cores = 0;
 };

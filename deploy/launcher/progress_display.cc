@@ -137,7 +137,7 @@ class ProgressDisplay final : public ProgressListener {
   const int fd_;
   const DisplayOptions options_;
   int64_t epochs_ = 0;
-  LiveFold fold_;  // Of progress and pulses only.
+  LiveFold fold_;  // The fold of progress and pulses; other events are not added.
   bool line_shown_ = false;
   size_t lines_below_ = 0;
   OutputQueue output_;

@@ -31,7 +31,7 @@ struct ListedRun {
   absl::optional<double> seconds = {};  // Length over all attempts.
   absl::optional<double> accuracy =
       {};                    // On the test split or, without it, on the validation split; in [0, 1].
-  int64_t bytes = 0;         // Of all files; links are not followed.
+  int64_t bytes = 0;         // The size of all files; links are not followed.
   std::string problem = {};  // Why it is damaged.
 };
 

@@ -34,7 +34,7 @@ struct HttpRequest {
 struct HttpParse {
   bool complete = false;  // The request is whole or refused; false: more bytes are needed.
   int refusal = 0;        // The status of a refusal, 400 or above; 0: `request` is valid.
-  std::string reason;     // Of the refusal. Never quotes the request.
+  std::string reason;     // Why the request is refused; it never quotes the request.
   HttpRequest request;
 };
 // Parses what a connection has received so far. Bytes after the request are ignored.

@@ -18,8 +18,8 @@
 namespace tethys {
 namespace {
 
-constexpr int kMostConnections = 16;             // Through each door.
-constexpr Nanoseconds kMostTime = 10 * kSecond;  // Of a connection, whatever it does.
+constexpr int kMostConnections = 16;             // The most connections to each of the two addresses.
+constexpr Nanoseconds kMostTime = 10 * kSecond;  // A connection's longest time, whatever it does.
 
 // Over which address a caller came.
 enum class Door { kView, kMetrics };

@@ -62,7 +62,7 @@ class LivePages {
 struct LiveServerOptions {
   std::string run_dir = {};
   std::string job = {};    // The job's name.
-  std::string token = {};  // Of the view.
+  std::string token = {};  // The token that readers of the view present.
   int port = 0;            // On 127.0.0.1; 0: a free one.
   // Serves /metrics on this address, too, to callers that have `metrics_token`. The traffic is not encrypted.
   absl::optional<HostPort> metrics_address = {};

@@ -86,7 +86,7 @@ std::string ReasonText(const proto::Expectation& expectation, const StepFigures&
   if (!(excess > 0)) return "";
   const proto::LiveTask* slow = SlowestWorker(state);
   if (!lock_step && slow != nullptr) {
-    double lost = 0;  // Of the rate of all, in workers.
+    double lost = 0;  // The part of all workers' rate that is lost, in workers.
     for (const proto::LiveTask& task : state.task()) {
       if (task.health() == "slow" && task.compute_ratio() > 1) lost += 1 - 1 / task.compute_ratio();
     }

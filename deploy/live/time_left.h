@@ -40,8 +40,8 @@ class TimeLeft {
   std::vector<Mark> marks_;  // By time, with even gaps: when they are too many, every second one goes.
   double gap_ = 0;           // Least seconds between two marks.
   Mark newest_;
-  double samples_ = 0;        // By the newest progress.
-  double total_samples_ = 0;  // Of the whole job; 0: not known.
+  double samples_ = 0;        // The samples used, by the newest progress.
+  double total_samples_ = 0;  // The samples of the whole job; 0: not known.
 };
 
 }  // namespace tethys

@@ -17,7 +17,7 @@ using proto::onnx::NodeProto;
 using proto::onnx::TensorProto;
 
 constexpr int64_t kOpset = 13;
-constexpr int64_t kIrVersion = 7;  // Of ONNX 1.8, the first version with this opset.
+constexpr int64_t kIrVersion = 7;  // The format's version in ONNX 1.8, the first release with this opset.
 constexpr int64_t kMostBytes = (int64_t{1} << 31) - 1;
 constexpr char kLogits[] = "logits";
 
@@ -156,7 +156,7 @@ class Exporter {
   const Model& model_;
   const ReadVariable read_;
   GraphWriter graph_;
-  std::map<std::string, Shape> shapes_;  // Of the outputs, by layer.
+  std::map<std::string, Shape> shapes_;  // The shapes of the outputs, by layer.
   int64_t bytes_ = 0;
 };
 

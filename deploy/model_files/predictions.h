@@ -16,7 +16,7 @@ namespace tethys {
 // The number and shape of the predictions of a file.
 struct PredictionShape {
   int64_t samples = 0;
-  Shape output = {};                    // Of a sample: [classes], or [height, width, classes].
+  Shape output = {};                    // The output for a sample: [classes], or [height, width, classes].
   bool classifies = true;               // The outputs are logits of classes.
   bool labelled = false;                // The samples have labels.
   std::vector<std::string> files = {};  // The file of each sample; empty: samples have no files of their own.

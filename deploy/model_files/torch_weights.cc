@@ -79,7 +79,7 @@ class FlattenedImages {
   const proto::Model& config_;
   const ModelInputs inputs_;
   const Shape sample_shape_;
-  std::map<std::string, Shape> shapes_;  // Of the outputs, by layer.
+  std::map<std::string, Shape> shapes_;  // The shapes of the outputs, by layer.
 };
 
 // Sets the layout of a tensor whose variable and name are set.

@@ -27,7 +27,7 @@ namespace tethys {
 struct TorchTensor {
   std::string name;
   Shape shape = {};
-  Variable variable = {};  // Of the model's variables or statistics; its elements are the tensor's.
+  Variable variable = {};  // A variable or statistic of the model; it has as many elements as the tensor.
   bool statistic = false;  // The variable is a moving statistic.
   // The axes of the variable, finer where one of PyTorch's axes is part of one of ours; and for each axis of
   // PyTorch's layout, so refined, which of them it is.

@@ -14,7 +14,7 @@ constexpr double kSame = 0.03;  // Closer candidates are equally good.
 
 // How far a candidate is from the goal, and then what it is ranked by; less is better.
 struct Rank {
-  double excess = 0;  // Of time over the deadline, of cost over the budget, as ratios.
+  double excess = 0;  // The sum of the ratios by which time exceeds the deadline and cost the budget.
   double value = 0;
 };
 

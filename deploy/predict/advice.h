@@ -25,7 +25,7 @@ struct Candidate {
   bool synchronous() const { return strategy != "ps_stale" && strategy != "ps_async"; }
   // Seconds of the whole run: the prediction or, after a verification, that at the measured rate.
   double total() const;
-  // Of the whole run, in the currency of the price; 0: no price.
+  // The cost of the whole run, in the currency of the price; 0: no price.
   double cost() const;
 };
 

@@ -27,7 +27,7 @@ const proto::ComputerCalibration* FindComputer(const proto::Calibration& calibra
 double StragglerQuantile(const google::protobuf::RepeatedField<double>& ratio, double n, double level);
 
 struct JobComputer {
-  std::string name;  // Of its first host.
+  std::string name;  // The name of its first host.
   const proto::ComputerCalibration* calibration = nullptr;
   BatchCurve curve;
   int workers = 0;

@@ -40,7 +40,7 @@ struct ExchangeNeeds {
   double chain_work = 0;  // The part of the processors' work that lies in the chain.
   std::string link_name = {};
   std::vector<ComputerWork> work = {};
-  double loop_bytes = 0;  // Of the busiest server.
+  double loop_bytes = 0;  // The bytes through the event loop of the busiest server.
 };
 
 // An exchange of `share` of the gradients. The delay is paid once, so it stays as it is.

@@ -7,7 +7,7 @@
 namespace tethys {
 namespace {
 
-constexpr double kMostError = 0.1;  // Of a loss that was held out, relative to it.
+constexpr double kMostError = 0.1;  // The largest error of a loss that was held out, relative to it.
 constexpr int kShapes = 600;        // Values of a form's non-linear parameter that are tried.
 
 // The epoch at which the curve first is at or below `loss`, which it reaches. False: that was before the end
@@ -24,7 +24,7 @@ bool FirstAt(absl::Span<const double> curve, double loss, double& epoch) {
 // A form is d + c g(e), with g falling and one parameter.
 struct Form {
   double (*g)(double epoch, double parameter);
-  double least;  // Of the parameter.
+  double least;  // The bounds of the parameter.
   double most;
 };
 

@@ -17,9 +17,9 @@ struct JobMachines {
   std::vector<std::string> hosts;  // Names, as in the host file.
   std::vector<std::string> kinds;  // By host; empty strings where the host file names none.
   std::vector<int> workers;        // By worker: the index of its host.
-  std::vector<int> servers;        // By server.
+  std::vector<int> servers;        // By server: the index of its host.
   int chief = 0;
-  double price_per_hour = 0;  // Of all used hosts, where the job has no price; 0: not known.
+  double price_per_hour = 0;  // The price of all used hosts together, where the job has none; 0: not known.
   bool on_loopback = false;   // All processes run here and listen on 127.0.0.1.
 };
 

@@ -35,7 +35,7 @@ class SharedResource {
   }
 
  private:
-  // Of each job.
+  // The rate that each job gets.
   double Speed() const {
     const size_t jobs = jobs_.size();
     return rates_[std::min(jobs, rates_.size()) - 1] / static_cast<double>(jobs);

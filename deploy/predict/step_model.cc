@@ -14,7 +14,7 @@
 namespace tethys {
 namespace {
 
-constexpr double kNormalQuantile = 1.645;  // Of a 90 % interval.
+constexpr double kNormalQuantile = 1.645;  // The half width of a 90 % interval in standard deviations.
 constexpr double kCoverage = 0.9;
 // Conventions: the least half width, and what a transport without any run adds. The recorded corpus
 // (tests/deploy/predict/corpus_test.cc) says how many runs the intervals then contain.

@@ -20,10 +20,10 @@ struct ExchangePart {
 };
 
 struct StepNeeds {
-  std::string transport;     // Whose step_overhead a step has.
+  std::string transport;     // The transport whose step_overhead a step has.
   std::string compute_name;  // The host of the worker that computes longest.
   double compute = 0;        // Its step without exchange, lower quartile, with all ranks computing at once.
-  double samples = 0;        // Of that worker's batch, times its slowdown by the other ranks of its computer.
+  double samples = 0;        // That worker's batch, times its slowdown by the other ranks of its computer.
   double backward_end = 0;   // When the last gradient is ready.
   double straggler = 1;      // Lower quartile of the slowest rank's time over `compute`.
   std::vector<ExchangePart> parts;
@@ -41,7 +41,7 @@ double ComputeSeconds(const StepNeeds& needs, const proto::Calibration& costs);
 // Seconds of a step in lock step, and what they are spent on.
 struct StepTime {
   double seconds = 0;
-  double exposed = 0;                // Of the exchange, not hidden behind backward.
+  double exposed = 0;                // Seconds of the exchange that backward does not hide.
   std::vector<ResourceTime> shares;  // Seconds of the step that each resource accounts for; they sum to it.
   std::vector<ResourceTime> alone;  // In the same order: the step's seconds if there were only this resource.
 };

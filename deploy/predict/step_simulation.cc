@@ -34,7 +34,7 @@ struct Event {
   double time = 0;
   int64_t order = 0;  // Events of one time happen in the order in which they were made.
   int resource = -1;  // The resource whose next end this is; -1: `task` goes on.
-  int64_t stamp = 0;  // Of the resource: events of an earlier stamp are void.
+  int64_t stamp = 0;  // The resource's stamp at that time; events of an earlier stamp are void.
   int64_t task = 0;
   bool operator>(const Event& other) const {
     return time != other.time ? time > other.time : order > other.order;

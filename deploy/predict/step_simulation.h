@@ -32,8 +32,8 @@ struct SimulatedCluster {
   };
   struct Server {
     int host = 0;
-    double bytes = 0;     // Of a push, and of an answer.
-    double messages = 1;  // Of a push.
+    double bytes = 0;     // The size of a push, and that of an answer.
+    double messages = 1;  // The messages of a push.
   };
   std::vector<Computer> computers;
   std::vector<Host> hosts;
@@ -41,14 +41,14 @@ struct SimulatedCluster {
   std::vector<Server> servers;
 
   Consistency consistency = Consistency::kBulk;
-  int bound = 0;                   // Of stale-synchronous jobs.
+  int bound = 0;                   // The staleness bound of stale-synchronous jobs.
   bool pulls_before_step = false;  // Asynchronous jobs: parameters do not come with the answer.
-  int chunks = 1;                  // Of a bulk-synchronous push, each answered by itself.
+  int chunks = 1;                  // The parts of a bulk-synchronous push, each answered by itself.
   double delay = 0;                // One way, between two hosts.
   double cpu_per_byte = 0;
   double cpu_per_message = 0;
   double loop_per_byte = 0;
-  double overhead = 0;  // Of a worker's step.
+  double overhead = 0;  // Seconds of a worker's step beside computing and exchange.
   std::vector<double>
       compute_ratio;  // Quantiles of a step's computing time over `compute`; empty: all are 1.
   uint64_t seed = 0;
@@ -58,7 +58,7 @@ struct SimulationResult {
   double step = 0;       // Seconds of an update (asynchronous) or of a global step, in the steady state.
   double staleness = 0;  // Mean per server, in updates.
   double worst_staleness = 0;            // Mean of the staler server.
-  int64_t most_staleness = 0;            // Of one push.
+  int64_t most_staleness = 0;            // The highest staleness of one push.
   std::vector<double> worker_staleness;  // Mean over a worker's pushes.
   std::vector<double> worker_steps;      // Steps a second of each worker.
   int64_t events = 0;

@@ -310,7 +310,7 @@ class Supposing {
       link.set_to(made_.hosts[1].host);
       made_.half_width += kWidthPerDoubling;
     } else {
-      double rate = 0, delay = 0;  // Of the slowest link.
+      double rate = 0, delay = 0;  // Those of the slowest link.
       for (const proto::LinkCalibration& link : links) {
         if (rate == 0 || link.bytes_per_second() < rate) rate = link.bytes_per_second();
         delay = std::max(delay, link.delay());
@@ -332,7 +332,7 @@ class Supposing {
 
   const WhatIf& what_if_;
   Supposition made_;
-  std::vector<std::string> parts_;  // Of the text.
+  std::vector<std::string> parts_;  // The parts of the text that lists what is supposed.
 };
 
 void Widen(double half, proto::Estimate& estimate) {

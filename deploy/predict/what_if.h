@@ -34,7 +34,7 @@ struct WhatIf {
   absl::optional<double> speed;
   absl::optional<double> link;   // Bytes a second.
   absl::optional<double> delay;  // Seconds.
-  absl::optional<double> price;  // Of a host for an hour.
+  absl::optional<double> price;  // The price of a host for an hour.
 };
 
 // Parses the values of --what_if, each "NAME=VALUE,NAME=VALUE,...". InvalidArgument names the word that is
@@ -43,8 +43,8 @@ absl::StatusOr<WhatIf> ParseWhatIf(const std::vector<std::string>& values);
 
 struct Supposition {
   std::vector<HostEntry> hosts;  // Empty: this machine alone, without a host file.
-  int slots_here = 0;            // Of this machine alone; 0: not supposed.
-  double price_here = 0;         // Of this machine alone, for an hour; 0: not known.
+  int slots_here = 0;            // The slots of this machine alone; 0: not supposed.
+  double price_here = 0;         // The price of this machine alone for an hour; 0: not known.
   proto::Calibration calibration;
   double half_width = 0;  // Added to that of intervals, in natural logarithms; a convention.
   std::string text;       // "32 hosts (23 of them like slave4), links of 10 Gbit/s".

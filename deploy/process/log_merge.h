@@ -42,7 +42,7 @@ class LogMerge {
     std::string bytes = {};  // Read; those from `begin` on are not part of a line yet.
     size_t begin = 0;
     std::string line = {};  // The next to show.
-    std::string time = {};  // Of the line or, if it has none, of the last line with one.
+    std::string time = {};  // The time of `line` or, if it has none, that of the last line with one.
   };
   absl::Status Add(const std::string& path, const std::string& process);
   // Sets the log's line. Returns false if there is none for now.

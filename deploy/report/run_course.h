@@ -58,7 +58,7 @@ struct CourseSegment {
 struct CoursePush {
   int server = 0;       // In [0, TraceRow::kMostIndex].
   size_t step = 0;      // Index of the worker's step in `steps`.
-  int64_t version = 0;  // Of the server's shards once the push was applied.
+  int64_t version = 0;  // The version of the server's shards after the push.
 };
 
 struct RunCourse {

@@ -28,7 +28,7 @@ class LeastSquares {
  private:
   std::vector<std::vector<double>> basis_;     // Orthonormal.
   std::vector<std::vector<double>> triangle_;  // Column i of R: coefficients of kept column i in the basis.
-  std::vector<int> position_;                  // Of each column added among the kept ones; -1: left out.
+  std::vector<int> position_;  // By added column: its position among the kept ones; -1: it was left out.
 };
 
 }  // namespace tethys

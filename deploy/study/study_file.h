@@ -25,7 +25,7 @@ struct StudyCellJob {
   // Set by LoadStudy.
   std::string job_file;
   std::vector<std::string> set;  // FIELD=VALUE, places filled in.
-  std::string hostfile;          // Of one of its levels; empty: that of the study.
+  std::string hostfile;          // The host file that one of its levels names; empty: that of the study.
   proto::Job job;                // Resolved.
 };
 

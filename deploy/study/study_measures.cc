@@ -13,7 +13,7 @@ Value Positive(double value) { return value > 0 ? Value(value) : absl::nullopt; 
 
 // The use of all computers. Hosts that share a kernel are one computer, and each has measured all of it.
 struct ComputersUse {
-  double cpu_percent = 0;  // Of one core.
+  double cpu_percent = 0;  // In percent of one core.
   double memory_bytes = 0;
   int cores = 0;
 };

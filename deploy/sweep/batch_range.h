@@ -12,7 +12,7 @@
 
 namespace tethys {
 
-constexpr int64_t kMostBatches = 4096;  // Of one sweep.
+constexpr int64_t kMostBatches = 4096;  // The most batches of one sweep.
 
 // Ascending, without repetition. InvalidArgument: a range is empty or reversed, a number is no whole number
 // in [1, 2^31], or there are more than kMostBatches.

@@ -24,7 +24,7 @@ namespace tethys {
 
 struct MeterOptions {
   std::string scratch = {};  // A directory for the process's standard error.
-  std::string name = {};     // Of a file there; a meter of its own for each that lives at the same time.
+  std::string name = {};     // The name of its file in `scratch`; no two live meters may share it.
   int gpu = 0;               // Number of the GPU, where the job's device is one.
   std::vector<std::string> cuda_library_path = {};  // As in LaunchOptions.
   Nanoseconds patience = 120 * kSecond;  // The longest that a question may take beyond the time it asks for.

@@ -16,7 +16,7 @@ struct LineFit {
 };
 
 struct SegmentFitOptions {
-  size_t least_points = 4;  // Of a segment.
+  size_t least_points = 4;  // The least number of points in a segment.
   size_t most_cuts = 8;
   double penalty = 24;  // Chi-square that a cut has to save.
 };

@@ -22,7 +22,7 @@ struct SweepRequest {
   std::vector<int64_t> batches = {};
   double seconds = 60;  // For measuring; the largest batch takes at most half of that more, or 30 s.
   int rounds = 15;
-  int64_t memory_bytes = 0;  // That a step may need; 0: half of what a host has free, all of a GPU's.
+  int64_t memory_bytes = 0;  // Most memory of a step; 0: half of what a host has free, all of a GPU's.
   bool tries_largest = true;
   std::string scratch = {};
   std::vector<std::string> cuda_library_path = {};

@@ -15,7 +15,7 @@ namespace {
 
 constexpr int kReferenceEvery = 8;
 constexpr double kManyDisturbed = 0.3;
-constexpr size_t kReferencesAround = 5;  // Whose median is the reference's time at a moment.
+constexpr size_t kReferencesAround = 5;  // The visits whose median is the reference's time at a moment.
 
 bool WasDisturbed(const proto::StepVisit& visit) { return visit.disturbed(); }
 double StepOf(const proto::StepVisit& visit) { return visit.step(); }

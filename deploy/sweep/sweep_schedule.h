@@ -68,7 +68,7 @@ class SweepSchedule {
   int round_ = 0;
   bool next_is_reference_ = false;
   int since_reference_ = 0;
-  std::vector<int64_t> queue_;  // Of the running round, the next one last.
+  std::vector<int64_t> queue_;  // The batches that the running round has left, the next one last.
   std::vector<Visit> visits_;
   int disturbed_ = 0;
   std::vector<proto::SkippedBatch> skipped_;
