@@ -10,6 +10,8 @@
 #include <memory>
 #include <vector>
 
+#include "absl/types/optional.h"
+
 namespace tethys {
 namespace {
 
@@ -105,6 +107,13 @@ class PngReader {
   char message_[80] = {};
 };
 
+// Reads the header. Has the errors of ReadPictureShape.
+absl::StatusOr<Shape> ReadPngShape(PngReader& reader, const std::string& name) {
+  if (!reader.ReadHeader()) return Damaged(name, "PNG", reader.message());
+  TETHYS_RETURN_IF_ERROR(CheckPixels(name, reader.height(), reader.width()));
+  return Shape{reader.height(), reader.width(), reader.coloured() ? 3 : 1};
+}
+
 // ------------------------------------------------------------------------------------------ JPEG
 
 // A decoder for each thread, which keeps its memory.
@@ -178,19 +187,6 @@ absl::Status DecodeJpeg(absl::Span<const uint8_t> bytes, const std::string& name
   return absl::OkStatus();
 }
 
-// Decodes in the picture's own size.
-absl::Status DecodeWhole(absl::Span<const uint8_t> bytes, const std::string& name, const Shape& shape,
-                         uint8_t* values) {
-  if (BeginsWith(bytes, kPngMagic)) {
-    PngReader reader(bytes);
-    if (!reader.ReadHeader() || !reader.Decode(shape[2], values)) {
-      return Damaged(name, "PNG", reader.message());
-    }
-    return absl::OkStatus();
-  }
-  return DecodeJpeg(bytes, name, shape, values);
-}
-
 // ------------------------------------------------------------------------------------------ resizing
 
 // Between which two pixels of a side of `from` pixels pixel `at` of a side of `to` lies, and how near to the
@@ -227,9 +223,7 @@ absl::StatusOr<Shape> ReadPictureShape(absl::Span<const uint8_t> bytes, const st
         absl::StrCat(name, ": neither a PNG nor a JPEG file: fetch or convert it again"));
   }
   PngReader reader(bytes);
-  if (!reader.ReadHeader()) return Damaged(name, "PNG", reader.message());
-  TETHYS_RETURN_IF_ERROR(CheckPixels(name, reader.height(), reader.width()));
-  return Shape{reader.height(), reader.width(), reader.coloured() ? 3 : 1};
+  return ReadPngShape(reader, name);
 }
 
 absl::Status DecodePicture(absl::Span<const uint8_t> bytes, const std::string& name, const Shape& shape,
@@ -237,9 +231,15 @@ absl::Status DecodePicture(absl::Span<const uint8_t> bytes, const std::string& n
   if (BeginsWith(bytes, kJpegMagic) && IsPlainJpegOf(bytes, shape[0], shape[1])) {
     return DecodeJpeg(bytes, name, shape, values);
   }
-  TETHYS_ASSIGN_OR_RETURN(Shape own, ReadPictureShape(bytes, name));
+  absl::optional<PngReader> png;  // After ReadPngShape it decodes the pixels.
+  if (BeginsWith(bytes, kPngMagic)) png.emplace(bytes);
+  TETHYS_ASSIGN_OR_RETURN(Shape own, png ? ReadPngShape(*png, name) : ReadPictureShape(bytes, name));
   own[2] = shape[2];
-  if (own == shape) return DecodeWhole(bytes, name, shape, values);
+  const auto decode = [&](uint8_t* out) {
+    if (!png) return DecodeJpeg(bytes, name, own, out);
+    return png->Decode(own[2], out) ? absl::OkStatus() : Damaged(name, "PNG", png->message());
+  };
+  if (own == shape) return decode(values);
   if (!resize) {
     return absl::InvalidArgumentError(absl::StrCat(name, ": ", own[0], " x ", own[1],
                                                    " pixels, but the first has ", shape[0], " x ", shape[1],
@@ -247,10 +247,10 @@ absl::Status DecodePicture(absl::Span<const uint8_t> bytes, const std::string& n
   }
   thread_local std::vector<uint8_t> whole;
   whole.resize(own[0] * own[1] * own[2]);
-  TETHYS_RETURN_IF_ERROR(DecodeWhole(bytes, name, own, whole.data()));
+  TETHYS_RETURN_IF_ERROR(decode(whole.data()));
   ResizePixels(whole.data(), own, shape, values);
-  constexpr size_t kKept =
-      1 << 24;  // A larger one is given back, so that one huge picture costs nothing later.
+  // More memory is given back, so that one huge picture costs nothing later.
+  constexpr size_t kKept = 1 << 24;
   if (whole.size() > kKept) whole = {};
   return absl::OkStatus();
 }
