@@ -8,6 +8,7 @@ test asks for it.
 A fault is a function of a request's handler, called in place of serving the file; it returns True if the file is to be
 served after all.
 """
+import functools
 import hashlib
 import hmac
 import http.server
@@ -17,6 +18,12 @@ import ssl
 import sys
 import threading
 import urllib.parse
+
+
+@functools.cache
+def checksum(content):
+    """Computed once per content, because a file of many ranges is asked for as often."""
+    return hashlib.md5(content).hexdigest()
 
 
 class Handler(http.server.BaseHTTPRequestHandler):
@@ -97,7 +104,7 @@ class Server:
         return f"{self.scheme}://{self.host}{path}"
 
     def etag(self, content):
-        return f'"{hashlib.md5(content).hexdigest()}"'
+        return f'"{checksum(content)}"'
 
     def serve(self, handler):
         content = self.files.get(urllib.parse.unquote(urllib.parse.urlsplit(handler.path).path))
@@ -145,12 +152,13 @@ def on_get(fault):
     return lambda handler: handler.command == "HEAD" or fault(handler)
 
 
-def first_times(fault, times):
+def first_times(fault, times, then=None):
+    """The fault for the first requests; for later ones the fault `then` or, without it, the file."""
     left = [times]
 
     def limited(handler):
         if left[0] == 0:
-            return True
+            return then is None or then(handler)
         left[0] -= 1
         return fault(handler)
     return limited
@@ -178,6 +186,13 @@ def cut(handler):
 def stall(handler):
     """Sends half of the range and then nothing, until the server ends."""
     send_part(handler)
+    handler.server.owner.stopping.wait()
+    handler.close_connection = True
+    return False
+
+
+def say_nothing(handler):
+    """Sends no byte, until the server ends."""
     handler.server.owner.stopping.wait()
     handler.close_connection = True
     return False
@@ -269,7 +284,7 @@ class NameNode(Server):
     def file_status(self, path):
         content = self.files[path]
         return {"pathSuffix": "", "type": "FILE", "length": len(content), "replication": 1, "owner": "hdfs",
-                "modificationTime": int(hashlib.md5(content).hexdigest()[:10], 16), "fileId": 16385}
+                "modificationTime": int(checksum(content)[:10], 16), "fileId": 16385}
 
     def open(self, handler, path, query):
         excluded = query.get("excludedatanodes", "").split(",")
