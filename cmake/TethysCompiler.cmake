@@ -17,7 +17,13 @@ find_program(TETHYS_CCACHE ccache)
 if(TETHYS_CCACHE)
   # With this setting ccache identifies precompiled headers by their contents, not by their time stamps.
   set(CMAKE_CXX_COMPILER_LAUNCHER env CCACHE_SLOPPINESS=pch_defines,time_macros ${TETHYS_CCACHE})
+  # Compares the files that nvcc read. What it preprocesses for the host would not show a change of the GPU's code only.
+  set(CMAKE_CUDA_COMPILER_LAUNCHER env CCACHE_DEPEND=1 ${TETHYS_CCACHE})
 endif()
+
+# For a compiler whose warnings are wanted and whose results are not run: the program and its libraries are built, the
+# programs of tests are compiled but not linked, and nvcc, which any other build calls for the same files, is not called.
+option(TETHYS_CHECK_ONLY "Leave out the links of tests and the GPU's code" OFF)
 
 # The same options for all targets, so that all can share the precompiled headers.
 add_compile_options($<$<COMPILE_LANGUAGE:CXX>:-pthread>)
