@@ -4,9 +4,11 @@
 #include <functional>
 #include <limits>
 #include <numeric>
+#include <tuple>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "runtime/nn/recomputation.h"
 #include "runtime/tensor/variable.h"
 
 namespace tethys {
@@ -74,7 +76,8 @@ class Search {
 // The blocks of a step, and which value, gradient or part lies in which.
 class StepBlocks {
  public:
-  StepBlocks(const LayerGraph& graph, int64_t rows, bool trains, bool recomputes);
+  // `longest_chain` as in FindRecomputations; 0: no value is computed again.
+  StepBlocks(const LayerGraph& graph, int64_t rows, bool trains, int longest_chain);
 
   const std::vector<Lifetime>& lifetimes() const { return lifetimes_; }
   StepMemory Place(const Placement& placement) const;
@@ -83,22 +86,22 @@ class StepBlocks {
   static constexpr int kNoBlock = -1;
   static constexpr int kNever = -1;
 
-  // The batch is converted at time 0. Then layers run forward, the loss is computed, and layers run backward.
+  // The batch is converted at time 0. Then layers run forward, the loss is computed, and layers run backward,
+  // each behind the layers that are repeated for it.
   int forward(int layer) const { return layer + 1; }
   int loss() const { return graph_.layer_count() + 1; }
-  int backward(int layer) const { return 2 * graph_.layer_count() + 1 - layer; }
-  int layer_at(int backward_time) const { return 2 * graph_.layer_count() + 1 - backward_time; }
+  int backward(int layer) const { return backward_[layer]; }
+  bool repeats(int layer) const { return repeat_[layer] != kNever; }
 
+  // Sets the times of backward.
+  void ScheduleBackward(absl::Span<const int> recomputations);
   int Add(int64_t row_elements, int first, int last);
-  // The times at which each value is read, by forward and by backward.
-  struct Reads {
-    int last_forward = 0;
-    int first_backward = kNever, last_backward = kNever;
-    int last() const { return std::max(last_forward, last_backward); }
-  };
-  std::vector<Reads> FindReads(bool trains) const;
-  void Recompute(std::vector<Reads>& reads);
-  void AddValues(absl::Span<const Reads> reads);
+  // Returns the block of a layer's output, which is written at `time` and needed until `last`: a new one, or
+  // that of the layer's first input, if it is not needed any more.
+  int AddOutput(int layer, absl::Span<const int> inputs, int time, int last);
+  void AddValues(absl::Span<const BackwardReads> reads);
+  // Adds the values that are computed again.
+  void AddRepeated(absl::Span<const BackwardReads> reads);
   void AddGradients();
   // Puts the gradient of the input into the memory of that of the layer's output.
   void Share(int layer, int input);
@@ -106,27 +109,46 @@ class StepBlocks {
   const LayerGraph& graph_;
   const int64_t rows_;
   std::vector<Lifetime> lifetimes_;
-  std::vector<int> values_, gradients_;  // Blocks, by value.
-  std::vector<int> again_;               // Likewise, of values that are computed again.
-  std::vector<std::vector<int>> repeats_;
-  std::vector<std::vector<int>> parts_;  // Blocks, by layer and input.
+  std::vector<int> values_, gradients_;    // Blocks, by value.
+  std::vector<int> again_;                 // Likewise, of values that are computed again.
+  std::vector<std::vector<int>> repeats_;  // StepMemory::repeats.
+  std::vector<int> repeat_, backward_;     // Times, by layer.
+  std::vector<std::vector<int>> parts_;    // Blocks, by layer and input.
 };
 
-StepBlocks::StepBlocks(const LayerGraph& graph, int64_t rows, bool trains, bool recomputes)
+StepBlocks::StepBlocks(const LayerGraph& graph, int64_t rows, bool trains, int longest_chain)
     : graph_(graph),
       rows_(rows),
       values_(graph.layer_count() + 1, kNoBlock),
       gradients_(graph.layer_count() + 1, kNoBlock),
       again_(graph.layer_count() + 1, kNoBlock),
       repeats_(graph.layer_count()),
+      repeat_(graph.layer_count(), kNever),
+      backward_(graph.layer_count(), kNever),
       parts_(graph.layer_count()) {
-  std::vector<Reads> reads = FindReads(trains);
-  if (trains && recomputes) Recompute(reads);
+  std::vector<BackwardReads> reads(values_.size());
+  if (trains) {
+    reads = FindBackwardReads(graph);
+    ScheduleBackward(FindRecomputations(graph, reads, longest_chain));
+  }
   AddValues(reads);
   for (int i = 0; i < graph.layer_count(); ++i) {
     parts_[i].assign(graph.layers()[i].inputs.size(), kNoBlock);
   }
-  if (trains) AddGradients();
+  if (!trains) return;
+  AddRepeated(reads);
+  AddGradients();
+}
+
+void StepBlocks::ScheduleBackward(absl::Span<const int> recomputations) {
+  for (int i = 0; i < graph_.layer_count(); ++i) {
+    if (recomputations[i + 1] != kNoLayer) repeats_[recomputations[i + 1]].push_back(i);
+  }
+  int time = loss();
+  for (int i = graph_.layer_count(); i-- > 0;) {
+    for (const int repeated : repeats_[i]) repeat_[repeated] = ++time;
+    backward_[i] = ++time;
+  }
 }
 
 int StepBlocks::Add(int64_t row_elements, int first, int last) {
@@ -134,61 +156,46 @@ int StepBlocks::Add(int64_t row_elements, int first, int last) {
   return static_cast<int>(lifetimes_.size()) - 1;
 }
 
-std::vector<StepBlocks::Reads> StepBlocks::FindReads(bool trains) const {
-  std::vector<Reads> reads(values_.size());
-  const auto read_backward = [&](int value, int layer) {
-    Reads& times = reads[value];
-    if (times.first_backward == kNever) times.last_backward = backward(layer);
-    times.first_backward = backward(layer);
-  };
-  // Backward visits the layers from the last one, so the layers here come in the reverse of its order.
-  for (int i = 0; i < graph_.layer_count(); ++i) {
-    const GraphLayer& layer = graph_.layers()[i];
-    const bool backward_runs = trains && graph_.runs_backward(i);
-    reads[i + 1].last_forward = forward(i);
-    if (backward_runs && layer.use.backward_reads_output) read_backward(i + 1, i);
-    for (const int input : layer.inputs) {
-      reads[input].last_forward = forward(i);
-      if (backward_runs && layer.use.backward_reads_inputs) read_backward(input, i);
-    }
-  }
-  reads.back().last_forward = loss();
-  return reads;
+int StepBlocks::AddOutput(int index, absl::Span<const int> inputs, int time, int last) {
+  const GraphLayer& layer = graph_.layers()[index];
+  const int source = inputs[layer.inputs[0]];
+  // The first input's value must not be needed once the output is written, nor may another operand be in
+  // the same block.
+  const bool in_place = layer.use.overwrites_input && source != kNoBlock &&
+                        graph_.elements(layer.inputs[0]) == layer.out && lifetimes_[source].last <= time &&
+                        std::none_of(layer.inputs.begin() + 1, layer.inputs.end(),
+                                     [&](int other) { return inputs[other] == source; });
+  if (!in_place) return Add(layer.out, time, last);
+  lifetimes_[source].last = last;
+  return source;
 }
 
-// Ends the forward reads of values that backward computes again, and adds their blocks of backward.
-void StepBlocks::Recompute(std::vector<Reads>& reads) {
-  for (int i = 0; i + 1 < graph_.layer_count(); ++i) {
-    const GraphLayer& layer = graph_.layers()[i];
-    Reads& output = reads[i + 1];
-    const auto kept = [&](int input) {
-      return again_[input] == kNoBlock && reads[input].last_backward >= output.first_backward;
-    };
-    if (!layer.use.repeatable || output.first_backward == kNever) continue;
-    if (!std::all_of(layer.inputs.begin(), layer.inputs.end(), kept)) continue;
-    again_[i + 1] = Add(layer.out, output.first_backward, output.last_backward);
-    repeats_[layer_at(output.first_backward)].push_back(i);
-    output.last_backward = kNever;
+void StepBlocks::AddValues(absl::Span<const BackwardReads> reads) {
+  std::vector<int> last(values_.size());
+  for (int i = 0; i < graph_.layer_count(); ++i) {
+    last[i + 1] = forward(i);
+    for (const int input : graph_.layers()[i].inputs) last[input] = forward(i);
+  }
+  last.back() = loss();
+  for (size_t value = 0; value < last.size(); ++value) {
+    const bool kept = reads[value].any() && (value == 0 || !repeats(static_cast<int>(value) - 1));
+    if (kept) last[value] = backward(reads[value].last);
+  }
+  values_[0] = Add(graph_.elements(0), 0, last[0]);
+  for (int i = 0; i < graph_.layer_count(); ++i) {
+    values_[i + 1] = AddOutput(i, values_, forward(i), last[i + 1]);
   }
 }
 
-void StepBlocks::AddValues(absl::Span<const Reads> reads) {
-  values_[0] = Add(graph_.elements(0), 0, reads[0].last());
+void StepBlocks::AddRepeated(absl::Span<const BackwardReads> reads) {
+  std::vector<int> last(again_.size());
   for (int i = 0; i < graph_.layer_count(); ++i) {
-    const GraphLayer& layer = graph_.layers()[i];
-    const int source = layer.inputs[0], last = reads[i + 1].last();
-    // The first input's value must not be needed once the output is written, nor may another operand be in
-    // the same block.
-    const bool in_place = layer.use.overwrites_input && graph_.elements(source) == layer.out &&
-                          lifetimes_[values_[source]].last <= forward(i) &&
-                          std::none_of(layer.inputs.begin() + 1, layer.inputs.end(),
-                                       [&](int other) { return values_[other] == values_[source]; });
-    if (in_place) {
-      values_[i + 1] = values_[source];
-      lifetimes_[values_[source]].last = last;
-    } else {
-      values_[i + 1] = Add(layer.out, forward(i), last);
-    }
+    if (!repeats(i)) continue;
+    last[i + 1] = reads[i + 1].any() ? backward(reads[i + 1].last) : repeat_[i];
+    for (const int input : graph_.layers()[i].inputs) last[input] = std::max(last[input], repeat_[i]);
+  }
+  for (int i = 0; i < graph_.layer_count(); ++i) {
+    if (repeats(i)) again_[i + 1] = AddOutput(i, again_, repeat_[i], last[i + 1]);
   }
 }
 
@@ -247,6 +254,18 @@ StepMemory StepBlocks::Place(const Placement& placement) const {
   return memory;
 }
 
+// The length of chains with the lowest peak, of 0 and the powers of two: a shorter one, if two are alike.
+int BestChain(const LayerGraph& graph, int64_t rows) {
+  int best = 0;
+  int64_t least = std::numeric_limits<int64_t>::max();
+  for (int chain = 0; chain < 2 * graph.layer_count(); chain = std::max(1, 2 * chain)) {
+    const StepBlocks blocks(graph, rows, /*trains=*/true, chain);
+    const int64_t peak = PeakElements(blocks.lifetimes());
+    if (peak < least) std::tie(least, best) = std::tie(peak, chain);
+  }
+  return best;
+}
+
 }  // namespace
 
 Placement PlaceBlocks(absl::Span<const Lifetime> blocks) {
@@ -287,12 +306,12 @@ int64_t PeakElements(absl::Span<const Lifetime> blocks) {
 }
 
 StepMemory PlanStepMemory(const LayerGraph& graph, int64_t rows, bool trains, bool recomputes) {
-  const StepBlocks blocks(graph, rows, trains, recomputes);
+  const StepBlocks blocks(graph, rows, trains, trains && recomputes ? BestChain(graph, rows) : 0);
   return blocks.Place(PlaceBlocks(blocks.lifetimes()));
 }
 
 std::vector<Lifetime> StepLifetimes(const LayerGraph& graph, int64_t rows, bool trains, bool recomputes) {
-  return StepBlocks(graph, rows, trains, recomputes).lifetimes();
+  return StepBlocks(graph, rows, trains, trains && recomputes ? BestChain(graph, rows) : 0).lifetimes();
 }
 
 absl::Status CheckRows(const LayerGraph& graph, int64_t rows) {

@@ -46,7 +46,7 @@ struct StepMemory {
   std::vector<std::vector<int64_t>> parts = {};
   // The first element of each value that backward computes again. kAbsent: it reads the value of forward.
   std::vector<int64_t> again = {};
-  // By layer: the layers whose outputs are computed again before its Backward.
+  // By layer: the layers whose outputs are computed again before its Backward, in this order.
   std::vector<std::vector<int>> repeats = {};
   int64_t elements = 0;
 };
@@ -54,8 +54,8 @@ struct StepMemory {
 // InvalidArgument: fewer than one row, or values of more elements than memory can hold.
 absl::Status CheckRows(const LayerGraph& graph, int64_t rows);
 
-// With `recomputes`, backward computes the outputs of repeatable layers again, if their inputs are kept for
-// backward anyway, and forward frees them.
+// With `recomputes`, backward computes values again (recomputation.h) and forward frees them; of the lengths
+// of chains, the one with the lowest peak is taken.
 StepMemory PlanStepMemory(const LayerGraph& graph, int64_t rows, bool trains, bool recomputes = false);
 
 // The blocks that PlanStepMemory places.

@@ -188,11 +188,15 @@ absl::Status ModelPlan::CreateNode(int index, const StepMemory& memory) {
     variables.push_back({memory_.parameters + range.begin, part});
   }
   TETHYS_RETURN_IF_ERROR(CompileLayer(index, variables));
-  for (const int input : model_.graph().layers()[index].inputs) node.x.push_back(At(memory.values[input]));
+  for (const int input : model_.graph().layers()[index].inputs) {
+    node.x.push_back(At(memory.values[input]));
+    node.x_backward.push_back(BackwardValue(input, memory));
+  }
   node.y = At(memory.values[index + 1]);
   node.y_again = BackwardValue(index + 1, memory);
   node.runs_forward = model_.graph().runs_forward(index);
-  TETHYS_CHECK(node.runs_forward || node.x[0] == node.y, "a relu that is left out is not in place");
+  const bool in_place = node.x[0] == node.y && node.x_backward[0] == node.y_again;
+  TETHYS_CHECK(node.runs_forward || in_place, "a relu that is left out is not in place");
   return training() && model_.graph().runs_backward(index) ? CreateBackward(index, memory) : absl::OkStatus();
 }
 
@@ -225,8 +229,9 @@ absl::Status ModelPlan::CreateBackward(int index, const StepMemory& memory) {
   PlanNode& node = nodes_[index];
   const GraphLayer& layer = model_.graph().layers()[index];
   const std::vector<GradientPart>& parts = model_.graph().gradient_parts(index);
-  for (const int input : layer.inputs) node.x_backward.push_back(BackwardValue(input, memory));
-  node.repeats = memory.repeats[index];
+  for (const int repeated : memory.repeats[index]) {
+    if (nodes_[repeated].runs_forward) node.repeats.push_back(repeated);
+  }
   node.dy = At(memory.gradients[index + 1]);
   for (size_t j = 0; j < layer.inputs.size(); ++j) {
     const int input = layer.inputs[j];
@@ -306,8 +311,9 @@ absl::Status ModelPlan::Backward(ReadyCallback ready) {
 
 absl::Status ModelPlan::Repeat(const PlanNode& node) {
   return node.Of(micro_batch_)
-      .Repeat(stream_,
-              {.x = node.x, .y = node.y_again, .row_weights = batch_.weights + micro_batch_ * rows_});
+      .Repeat(
+          stream_,
+          {.x = node.x_backward, .y = node.y_again, .row_weights = batch_.weights + micro_batch_ * rows_});
 }
 
 absl::Status ModelPlan::GatherParts(int index) {

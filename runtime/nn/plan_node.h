@@ -28,7 +28,7 @@ struct PlanNode {
   // Where backward reads inputs and output: where forward has them, or where they are computed again.
   std::vector<const void*> x_backward;
   void* y_again = nullptr;
-  std::vector<int> repeats;       // Layers whose outputs are computed again before Backward.
+  std::vector<int> repeats;       // Layers that run again before Backward, in this order.
   bool runs_forward = true;       // False for a relu that the layer before applies.
   void* dy = nullptr;             // Null if backward does not run the layer, like what follows.
   std::vector<void*> dx;          // What the layer writes; null where it writes nothing.

@@ -34,7 +34,7 @@ class AddOperation final : public Operation {
       : row_(std::move(row)), inputs_(inputs), elements_(elements) {}
 
   OperandUse operand_use() const override {
-    return {.overwrites_input = true, .passes_gradient = true, .applies_relu = true};
+    return {.repeatable = true, .overwrites_input = true, .passes_gradient = true, .applies_relu = true};
   }
   std::string Describe() const override { return absl::StrCat("add ", inputs_, " of ", ShapeText(row_)); }
   absl::StatusOr<std::unique_ptr<CompiledLayer>> Compile(const CompileArguments& arguments) const override {

@@ -28,6 +28,7 @@ class CompiledBatchNormalisation final : public CompiledLayer {
     return primitive_->Infer(stream, tensors.x[0], moving_mean_, moving_variance_, variables(), tensors.y);
   }
   absl::Status Repeat(Stream& stream, const ForwardTensors& tensors) override {
+    if (!trains_) return Forward(stream, tensors);
     return primitive_->Repeat(stream, tensors.x[0], variables(), tensors.y);
   }
   absl::Status Backward(Stream& stream, const BackwardTensors& tensors) override {

@@ -59,7 +59,7 @@ class ConcatenationOperation final : public Operation {
  public:
   explicit ConcatenationOperation(Matrices row) : row_(std::move(row)) {}
 
-  OperandUse operand_use() const override { return {}; }
+  OperandUse operand_use() const override { return {.repeatable = true}; }
   std::string Describe() const override {
     return absl::StrCat("concatenation of ", row_.widths.size(), " to ", row_.rows, " x ", row_.width);
   }

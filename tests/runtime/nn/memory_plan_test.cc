@@ -6,6 +6,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "runtime/base/random.h"
+#include "runtime/nn/recomputation.h"
 #include "runtime/tensor/variable.h"
 
 namespace tethys {
@@ -87,13 +88,15 @@ void CheckStep(const LayerGraph& graph, int64_t rows, bool trains, bool recomput
   const auto write_gradient = [&](int value) {
     contents.Write(memory.gradients[value], size(value), gradient(value));
   };
+  const auto in_place = [&](int layer, int input) {
+    return graph.layers()[layer].use.overwrites_input && input == graph.layers()[layer].inputs[0];
+  };
   contents.Write(memory.values[0], size(0), 0);
   for (int i = 0; i < layers; ++i) {
     for (const int input : graph.layers()[i].inputs) expect_value(input);
     contents.Write(memory.values[i + 1], size(i + 1), i + 1);
     for (const int input : graph.layers()[i].inputs) {  // A layer may read an operand after its first write.
-      const bool in_place = graph.layers()[i].use.overwrites_input && input == graph.layers()[i].inputs[0];
-      if (!in_place) expect_value(input);
+      if (!in_place(i, input)) expect_value(input);
     }
   }
   expect_value(layers);
@@ -103,9 +106,11 @@ void CheckStep(const LayerGraph& graph, int64_t rows, bool trains, bool recomput
     if (!graph.runs_backward(i)) continue;
     const GraphLayer& layer = graph.layers()[i];
     for (const int repeated : memory.repeats[i]) {
-      for (const int input : graph.layers()[repeated].inputs) expect_value(input);
+      for (const int input : graph.layers()[repeated].inputs) expect_in_backward(input);
       contents.Write(memory.again[repeated + 1], size(repeated + 1), again(repeated + 1));
-      for (const int input : graph.layers()[repeated].inputs) expect_value(input);
+      for (const int input : graph.layers()[repeated].inputs) {
+        if (!in_place(repeated, input)) expect_in_backward(input);
+      }
     }
     if (layer.use.backward_reads_output) expect_in_backward(i + 1);
     for (const int input : layer.inputs) {
@@ -169,6 +174,18 @@ TEST(MemoryPlan, MemoryExceedsThePeakByAtMostFifteenPercent) {
   }
 }
 
+TEST(MemoryPlan, RecomputationNeverRaisesThePeak) {
+  int lower = 0;
+  for (uint64_t key = 0; key < kGraphs; ++key) {
+    const LayerGraph graph = RandomGraph(key);
+    const int64_t kept = PeakElements(StepLifetimes(graph, 8, /*trains=*/true));
+    const int64_t peak = PeakElements(StepLifetimes(graph, 8, /*trains=*/true, /*recomputes=*/true));
+    EXPECT_LE(peak, kept) << key;
+    lower += peak < kept ? 1 : 0;
+  }
+  EXPECT_GT(lower, 10);
+}
+
 TEST(MemoryPlan, BlocksStartAtCacheLines) {
   const Placement placement = PlaceBlocks({{{.elements = 3, .first = 0, .last = 2},
                                             {.elements = 5, .first = 1, .last = 1},
@@ -214,6 +231,61 @@ TEST(MemoryPlan, RecomputationKeepsHalfOfTheValuesOfNormalisedConvolutions) {
   EXPECT_LE(memory.elements, 14 * 64);
   EXPECT_EQ(memory.repeats[4], std::vector<int>{3}) << "before the convolution that reads it";
   EXPECT_EQ(memory.again[5], StepMemory::kAbsent) << "a convolution is not repeated";
+}
+
+constexpr OperandUse kConvolution = {.backward_reads_inputs = true};
+constexpr OperandUse kNormalisation = {
+    .backward_reads_inputs = true, .repeatable = true, .overwrites_input = true, .overwrites_gradient = true};
+constexpr OperandUse kActivation = {
+    .backward_reads_output = true, .repeatable = true, .overwrites_input = true, .overwrites_gradient = true};
+constexpr OperandUse kSum = {.repeatable = true, .overwrites_input = true, .passes_gradient = true};
+
+// Backward does not read the output of a normalisation that an activation reads.
+TEST(MemoryPlan, ActivationIsComputedAgainFromTheInputOfTheNormalisationBeforeIt) {
+  std::vector<GraphLayer> layers;
+  for (int i = 0; i < 30; ++i) {
+    layers.push_back({.inputs = {i},
+                      .out = 64,
+                      .trains = i % 3 != 2,
+                      .use = i % 3 == 0   ? kConvolution
+                             : i % 3 == 1 ? kNormalisation
+                                          : kActivation});
+  }
+  const LayerGraph graph(64, layers);
+  const StepMemory memory = PlanStepMemory(graph, 1, /*trains=*/true, /*recomputes=*/true);
+  EXPECT_EQ(memory.repeats[6], (std::vector<int>{4, 5}))
+      << "before the convolution that reads the activation";
+  EXPECT_EQ(memory.again[5], memory.again[6]) << "the activation works in place again";
+  EXPECT_EQ(PlanStepMemory(graph, 1, /*trains=*/true).elements, 22 * 64);
+  EXPECT_LE(memory.elements, 15 * 64);
+}
+
+// Blocks of a convolution, a normalisation, the sum with the block before and an activation. Each block's
+// convolution reads what the block before makes.
+TEST(MemoryPlan, ResidualBlocksAreComputedAgainOneFromTheOther) {
+  std::vector<GraphLayer> layers;
+  for (int block = 0; block < 9; ++block) {
+    const int input = 4 * block;
+    layers.push_back({.inputs = {input}, .out = 64, .trains = true, .use = kConvolution});
+    layers.push_back({.inputs = {input + 1}, .out = 64, .trains = true, .use = kNormalisation});
+    layers.push_back({.inputs = {input + 2, input}, .out = 64, .use = kSum});
+    layers.push_back({.inputs = {input + 3}, .out = 64, .use = kActivation});
+  }
+  const LayerGraph graph(64, layers);
+  const std::vector<BackwardReads> reads = FindBackwardReads(graph);
+  const auto repeated = [&](int longest_chain) {
+    std::vector<int> blocks;  // 1 if the block's output is computed again, by block.
+    const std::vector<int> before = FindRecomputations(graph, reads, longest_chain);
+    for (int block = 0; block < 9; ++block) blocks.push_back(before[4 * block + 4] != kNoLayer ? 1 : 0);
+    return blocks;
+  };
+  EXPECT_THAT(repeated(0), testing::Each(0));
+  EXPECT_THAT(repeated(1), testing::ElementsAre(1, 0, 1, 0, 1, 0, 1, 0, 0))
+      << "the last is the model's output";
+  EXPECT_THAT(repeated(2), testing::ElementsAre(1, 1, 0, 1, 1, 0, 1, 1, 0));
+  // The whole chain would be in memory at once as soon as backward begins; the plan takes a shorter one.
+  const int64_t kept = PlanStepMemory(graph, 1, /*trains=*/true).elements;
+  EXPECT_LE(PlanStepMemory(graph, 1, /*trains=*/true, /*recomputes=*/true).elements, kept - 4 * 64);
 }
 
 TEST(MemoryPlan, SumAppliesTheReluThatAloneReadsIt) {

@@ -6,7 +6,7 @@
 namespace tethys {
 namespace {
 
-// Every repeatable kind of layer, two of them behind one convolution.
+// Every repeatable kind of layer, alone and in chains: behind a normalisation, and through two sums.
 Model RepeatableModel() {
   proto::Model config;
   EXPECT_TRUE(google::protobuf::TextFormat::ParseFromString(
@@ -15,11 +15,38 @@ Model RepeatableModel() {
          layer { name: "c" convolution { filters: 8 kernel_size: 3 padding: SAME activation: RELU } }
          layer { dropout { rate: 0.4 } }
          layer { name: "d" convolution { filters: 8 kernel_size: 3 padding: SAME } }
-         layer { input: "d" input: "b" add {} }
-         layer { activate { activation: RELU6 } }
+         layer { name: "e" input: "d" input: "b" add {} }
+         layer { name: "f" activate { activation: RELU6 } }
+         layer { convolution { filters: 8 kernel_size: 3 padding: SAME bias: false } }
+         layer { name: "g" batch_normalisation { activation: RELU6 } }
+         layer { convolution { filters: 8 kernel_size: 3 padding: SAME bias: false } }
+         layer { name: "h" batch_normalisation {} }
+         layer { input: "h" input: "f" add {} }
+         layer { name: "i" activate { activation: RELU } }
+         layer { convolution { filters: 8 kernel_size: 3 padding: SAME bias: false } }
+         layer { name: "j" batch_normalisation {} }
+         layer { input: "i" input: "j" add {} }
+         layer { name: "k" activate { activation: RELU } }
+         layer { name: "l" convolution { filters: 4 kernel_size: 1 activation: RELU } }
+         layer { input: "k" input: "l" concatenation {} }
+         layer { convolution { filters: 8 kernel_size: 1 } }
          layer { max_pooling {} }
          layer { convolution { filters: 4 kernel_size: 3 activation: TANH } }
          layer { average_pooling {} }
+         layer { flatten {} }
+         layer { dense { units: 3 } })",
+      &config));
+  return Model::Create(config, {16, 16, 2}, 3).value();
+}
+
+// A frozen normalisation, which normalises by its moving statistics, of a batch that backward reads later.
+Model FrozenModel() {
+  proto::Model config;
+  EXPECT_TRUE(google::protobuf::TextFormat::ParseFromString(
+      R"(layer { name: "a" batch_normalisation {} trainable: false }
+         layer { name: "b" input: "input" convolution { filters: 4 kernel_size: 3 } }
+         layer { name: "c" input: "a" convolution { filters: 4 kernel_size: 3 } }
+         layer { input: "b" input: "c" add {} }
          layer { flatten {} }
          layer { dense { units: 3 } })",
       &config));
@@ -32,8 +59,8 @@ struct Results {
   std::vector<float> statistics;
 };
 
-Results Step(int64_t micro_batches, bool recomputes) {
-  Network network(RepeatableModel(), 8);
+Results Step(const Model& model, int64_t micro_batches, bool recomputes) {
+  Network network(model, 8);
   std::unique_ptr<Plan> plan = network.TrainingPlan({.rows = 8,
                                                      .micro_batches = micro_batches,
                                                      .scaling = network.scaling,
@@ -55,8 +82,9 @@ Results Step(int64_t micro_batches, bool recomputes) {
 }
 
 TEST(Recomputation, ChangesNoBit) {
-  for (const int64_t micro_batches : {1, 2}) {
-    const Results kept = Step(micro_batches, false), again = Step(micro_batches, true);
+  for (const auto& [model, micro_batches] :
+       {std::pair(RepeatableModel(), 1), {RepeatableModel(), 2}, {FrozenModel(), 1}}) {
+    const Results kept = Step(model, micro_batches, false), again = Step(model, micro_batches, true);
     EXPECT_EQ(again.gradients, kept.gradients) << micro_batches;
     EXPECT_EQ(again.statistics, kept.statistics) << micro_batches;
     for (int64_t i = 0; i < micro_batches; ++i) {

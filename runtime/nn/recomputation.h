@@ -1,0 +1,40 @@
+// Which values backward computes again, from values that it keeps anyway, instead of keeping them since
+// forward. Used by the memory plan only. Pure; any thread.
+#ifndef TETHYS_RUNTIME_NN_RECOMPUTATION_H_
+#define TETHYS_RUNTIME_NN_RECOMPUTATION_H_
+
+#include <vector>
+
+#include "absl/types/span.h"
+#include "runtime/nn/layer_graph.h"
+
+namespace tethys {
+
+constexpr int kNoLayer = -1;
+
+// The layers whose Backward reads a value. Backward visits the layers from the last one, so `first` is not
+// less than `last`. kNoLayer: none reads it.
+struct BackwardReads {
+  int first = kNoLayer;
+  int last = kNoLayer;
+  bool any() const { return first != kNoLayer; }
+};
+
+// By value.
+std::vector<BackwardReads> FindBackwardReads(const LayerGraph& graph);
+
+// By value: the layer before whose Backward it is computed again; kNoLayer if it is not.
+//
+// 1. A value is computed again at most once, by a layer that is repeatable, and never if the loss reads it.
+// 2. Each input of that layer is then kept since forward, because backward reads it then or later, or is
+//    itself computed again, then or earlier. So a value that backward does not read may be computed again for
+//    another one.
+// 3. Of the values that backward reads, at most `longest_chain` are computed one from the other. All values
+//    of a chain are computed when the last of them is needed: a long chain keeps few values since forward,
+//    but has many values in memory at once.
+std::vector<int> FindRecomputations(const LayerGraph& graph, absl::Span<const BackwardReads> reads,
+                                    int longest_chain);
+
+}  // namespace tethys
+
+#endif  // TETHYS_RUNTIME_NN_RECOMPUTATION_H_
