@@ -41,6 +41,9 @@ int64_t BytesIn(const std::string& path) {
   return bytes;
 }
 
+// The result of `tethys sweep`, which trains nothing and so writes no summary (deploy/sweep/sweep_report.h).
+bool IsSweep(const std::string& path) { return IsFile(path + "/sweep.json"); }
+
 bool IsRun(const std::string& path) { return IsFile(path + "/job.textproto"); }
 
 // Whether a launcher or a chief has begun to run the job.
@@ -82,7 +85,10 @@ ListedRun DescribeRun(const std::string& path, const std::string& name) {
     Damage(summary.status(), run);
   }
   const absl::StatusOr<proto::Job> job = LoadJob(job_file, {});
-  if (job.ok()) {
+  if (IsSweep(path)) {
+    run.state = RunState::kFinished;
+    run.strategy = "sweep";
+  } else if (job.ok()) {
     run.strategy = StrategyName(*job);
   } else {
     Damage(job.status(), run);

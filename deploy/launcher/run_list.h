@@ -26,7 +26,7 @@ enum class RunState {
 struct ListedRun {
   std::string name;  // Relative to the folder: "NAME", or "COMPARISON/NAME" for a run of a comparison.
   RunState state = RunState::kNoRun;
-  std::string strategy = {};  // Empty if unknown, as for all that follows.
+  std::string strategy = {};  // "sweep" for a sweep; empty if unknown, as for all that follows.
   int64_t started = 0;        // Seconds since 1970: when the last attempt wrote its job; 0: unknown.
   absl::optional<double> seconds = {};  // Length over all attempts.
   absl::optional<double> accuracy =

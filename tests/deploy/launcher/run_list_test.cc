@@ -68,6 +68,14 @@ TEST_F(RunListTest, WithoutASummaryARunIsUnfinishedIfItWasStarted) {
   EXPECT_THAT(States(), ElementsAre("advice: not started", "killed: unfinished", "scheduled: unfinished"));
 }
 
+TEST_F(RunListTest, SweepIsFinishedOnceItsResultIsThere) {
+  Run("sweep-a");
+  EXPECT_THAT(States(), ElementsAre("sweep-a: not started"));
+  Write("sweep-a", "sweep.json", "{}");
+  EXPECT_THAT(States(), ElementsAre("sweep-a: finished"));
+  EXPECT_EQ(List()[0].strategy, "sweep");
+}
+
 TEST_F(RunListTest, FinishedRunHasItsNumbers) {
   Run("a", "succeeded");
   Write("a", "log", std::string(5000, 'x'));
