@@ -9,6 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "deploy/sweep/segment_fit.h"
+#include "deploy/text.h"
 #include "runtime/base/quantile.h"
 #include "runtime/base/random.h"
 
@@ -98,7 +99,7 @@ std::string Obstacle(const RoundTimes& rounds, int period) {
     if (within(multiple - period, multiple) && within(multiple, multiple + period)) ++multiples;
   }
   if (multiples >= kLeastMultiples) return "";
-  return absl::StrCat("the batches lie on both sides of ", multiples, " multiples of ", period,
+  return absl::StrCat("the batches lie on both sides of ", PluralText(multiples, "multiple"), " of ", period,
                       ", and it takes ", kLeastMultiples);
 }
 

@@ -186,9 +186,9 @@ class MachineSweep {
     if (2 * one > seconds) {
       curve_.set_largest_batch(last.batch());
       curve_.set_largest_untried(
-          absl::StrFormat("larger ones were not tried, because a step of batch %d would take "
+          absl::StrFormat("larger ones were not tried, because a step of batch %s would take "
                           "about %.0f s: give --memory or more --seconds",
-                          forecast, one));
+                          CountText(forecast), one));
       return absl::OkStatus();
     }
     return SearchLargest(std::max<int64_t>(1, forecast), seconds);
@@ -212,9 +212,9 @@ class MachineSweep {
     const int64_t measured = curve_.time(curve_.time_size() - 1).batch();
     curve_.set_largest_batch(std::max(found.fits, measured));
     if (!found.exact()) {
-      curve_.set_largest_untried(
-          absl::StrCat("time was over after ", PluralText(found.tries, "attempt"),
-                       found.too_large > 0 ? absl::StrCat("; batch ", found.too_large, " did not fit") : ""));
+      curve_.set_largest_untried(absl::StrCat(
+          "time was over after ", PluralText(found.tries, "attempt"),
+          found.too_large > 0 ? absl::StrCat("; batch ", CountText(found.too_large), " did not fit") : ""));
     }
     return absl::OkStatus();
   }

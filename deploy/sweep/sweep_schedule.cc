@@ -14,7 +14,6 @@ namespace tethys {
 namespace {
 
 constexpr int kReferenceEvery = 8;
-constexpr double kManyDisturbed = 0.3;
 constexpr size_t kReferencesAround = 5;  // The visits whose median is the reference's time at a moment.
 
 bool WasDisturbed(const proto::StepVisit& visit) { return visit.disturbed(); }

@@ -20,6 +20,9 @@
 
 namespace tethys {
 
+// The share of disturbed visits above which rounds are added, and above which the result is doubtful.
+inline constexpr double kManyDisturbed = 0.3;
+
 class SweepSchedule {
  public:
   struct Options {

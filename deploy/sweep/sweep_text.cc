@@ -7,6 +7,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "deploy/sweep/sweep_report.h"
+#include "deploy/sweep/sweep_schedule.h"
 #include "deploy/text.h"
 
 namespace tethys {
@@ -128,6 +129,21 @@ std::string EffortText(const proto::SweepCurve& curve) {
                                             "processor."));
 }
 
+// Batches whose visits were all disturbed have times all the same, so the reader must know.
+std::string DoubtText(const proto::SweepCurve& curve) {
+  if (curve.disturbed() <= kManyDisturbed * curve.visits()) return "";
+  const auto all_disturbed =
+      std::count_if(curve.time().begin(), curve.time().end(),
+                    [](const proto::BatchTime& time) { return time.disturbed() == time.visits(); });
+  return absl::StrCat(
+      "These times are doubtful: ", absl::StrFormat("%.0f %%", 100.0 * curve.disturbed() / curve.visits()),
+      " of the visits were disturbed",
+      all_disturbed == 0
+          ? ""
+          : absl::StrCat(", all of them for ", all_disturbed, " of ", curve.time_size(), " batches"),
+      ". Repeat the sweep when other programs use less of the processor.");
+}
+
 }  // namespace
 
 proto::SweepAnswer AnswerOf(const proto::SweepCurve& curve) {
@@ -142,6 +158,7 @@ proto::SweepAnswer AnswerOf(const proto::SweepCurve& curve) {
   sentences.push_back(LargestText(curve));
   sentences.push_back(SkippedText(curve));
   sentences.push_back(EffortText(curve));
+  sentences.push_back(DoubtText(curve));
   for (std::string& sentence : sentences) {
     if (!sentence.empty()) answer.add_sentence(std::move(sentence));
   }

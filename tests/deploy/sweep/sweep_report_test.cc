@@ -84,6 +84,20 @@ TEST(AnswerTest, SaysWhatIsNotKnown) {
   EXPECT_THAT(AnswerOf(proto::SweepCurve()).sentence(), Not(SizeIs(0)));
 }
 
+TEST(AnswerTest, ManyDisturbedVisitsMakeTimesDoubtful) {
+  proto::SweepCurve curve = Example().curve(0);
+  curve.set_visits(10);
+  curve.set_disturbed(3);
+  EXPECT_THAT(Sentences(curve), Not(HasSubstr("doubtful")));
+  curve.set_disturbed(9);
+  for (proto::BatchTime& time : *curve.mutable_time()) time.set_visits(5);
+  EXPECT_THAT(Sentences(curve),
+              HasSubstr("These times are doubtful: 90 % of the visits were disturbed. Repeat"));
+  curve.mutable_time(0)->set_disturbed(5);
+  EXPECT_THAT(Sentences(curve), HasSubstr(absl::StrCat("disturbed, all of them for 1 of ", curve.time_size(),
+                                                       " batches. Repeat")));
+}
+
 TEST(SweepFilesTest, AreWrittenAndReadAgain) {
   const testing::TempDirectory directory;
   ASSERT_TRUE(WriteSweep(Example(), directory.path()).ok());
