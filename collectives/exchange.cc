@@ -88,11 +88,13 @@ absl::StatusOr<Exchange> CreateExchange(RingListener& listener, const RingOption
   const bool wanted = transport == proto::Mirrored::SHARED_MEMORY;
   TETHYS_ASSIGN_OR_RETURN(std::unique_ptr<Communicator> all, CreateRingCommunicator(listener, ring));
   const auto by_tcp = [&all](absl::string_view why) {
-    std::string description = absl::StrCat("TCP among ", all->world_size(), " workers: ", why);
+    const std::string among =
+        all->world_size() == 1 ? "" : absl::StrCat(" among ", all->world_size(), " workers");
+    std::string description = absl::StrCat("TCP", among, ": ", why);
     return Exchange{.communicator = std::move(all), .description = std::move(description)};
   };
+  if (all->world_size() == 1) return by_tcp("one worker exchanges nothing");
   if (transport == proto::Mirrored::TCP) return by_tcp("as the job says");
-  if (all->world_size() == 1) return by_tcp("there is only one worker");
 
   TETHYS_ASSIGN_OR_RETURN(const std::vector<int> hosts, FindHosts(*all, ring.addresses));
   if (HostCount(hosts) == all->world_size()) {

@@ -167,7 +167,7 @@ void JobController::StartTraining(Nanoseconds now, Actions& actions) {
   started.set_epochs(plan_.job().epochs());
   started.set_seconds(startup_seconds_);
   actions.push_back(Report{std::move(event)});
-  if (!summary_.exchange().empty()) {
+  if (!summary_.exchange().empty() && plan_.job().workers() > 1) {
     proto::ProgressEvent choice;
     choice.set_note("gradients are exchanged by " + summary_.exchange());
     actions.push_back(Report{std::move(choice)});

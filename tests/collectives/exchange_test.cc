@@ -57,7 +57,8 @@ TEST(Exchange, NoTwoRanksOnOneHost_RefusesSharedMemory) {
 }
 
 TEST(Exchange, OneWorker_UsesTcp) {
-  ExpectAll(Choose(1, Medium::kTcp, proto::Mirrored::SHARED_MEMORY), HasSubstr("there is only one worker"));
+  ExpectAll(Choose(1, Medium::kTcp, proto::Mirrored::SHARED_MEMORY),
+            HasSubstr("TCP: one worker exchanges nothing"));
 }
 
 // Network namespaces of one machine count as different hosts: their processes bind to different addresses.

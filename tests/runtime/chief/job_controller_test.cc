@@ -53,6 +53,13 @@ TEST_F(JobControllerTest, ExchangeIsReportedOnceAllWorkersAreReady) {
   EXPECT_THAT(notes_, ElementsAre("gradients are exchanged by a ring: rank 1 on the CPU"));
 }
 
+TEST_F(JobControllerTest, ExchangeOfOneWorkerIsNotReported) {
+  Start("workers: 1 strategy { mirrored {} }");
+  Say(Worker(0), "join {}");
+  Say(Worker(0), "ready { exchange: 'TCP: one worker exchanges nothing' }");
+  EXPECT_THAT(notes_, ::testing::IsEmpty());
+}
+
 TEST_F(JobControllerTest, AsynchronousWorkersGetLeasesAtStartAndOnRequest) {
   StartAndMakeReady("workers: 2 strategy { parameter_server { asynchronous {} } }");
   EXPECT_THAT(Log(),
