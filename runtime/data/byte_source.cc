@@ -71,7 +71,9 @@ class FileElsewhere final : public ByteSource {
 // Adds the paths of a local pattern.
 absl::Status ExpandLocal(const std::string& pattern, std::vector<std::string>& paths) {
   glob_t found = {};
-  const int result = glob(pattern.c_str(), GLOB_ERR | GLOB_NOMAGIC, nullptr, &found);
+  // A folder that is not there holds no match; another error ends the search.
+  const auto ends = [](const char*, int error) { return error == ENOENT || error == ENOTDIR ? 0 : 1; };
+  const int result = glob(pattern.c_str(), GLOB_NOMAGIC, ends, &found);
   for (size_t i = 0; result == 0 && i < found.gl_pathc; ++i) paths.emplace_back(found.gl_pathv[i]);
   globfree(&found);
   if (result == GLOB_NOMATCH) {

@@ -101,6 +101,9 @@ TEST_F(CifarTest, Cifar100HasTwoLabels) {
 
 TEST_F(CifarTest, FileOfAnotherKindIsRefusedNamingItAndTheField) {
   EXPECT_THAT(ErrorOf(JobOf("", 10)), AllOf(HasSubstr("no file matches"), HasSubstr("data_batch_*.bin")));
+  proto::Job nowhere = JobOf("", 10);
+  nowhere.mutable_data()->mutable_cifar()->set_train(0, directory_.path() + "/nowhere/data_batch_*.bin");
+  EXPECT_THAT(ErrorOf(nowhere), AllOf(HasSubstr("no file matches"), HasSubstr("/nowhere/data_batch_*.bin")));
   directory_.Write("data_batch_1.bin", Records(0, 4, true));
   EXPECT_THAT(ErrorOf(JobOf("", 10)),
               AllOf(HasSubstr("data_batch_1.bin"), HasSubstr("no whole number of records of 3073 bytes"),
