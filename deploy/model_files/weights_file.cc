@@ -7,10 +7,23 @@
 #include <cerrno>
 #include <utility>
 
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
+
 namespace tethys {
 namespace {
 
 constexpr int64_t kFloatBytes = sizeof(float);
+
+// The beginning of a file of torch.save, which is an archive in ZIP.
+constexpr absl::string_view kZip = "PK\x03\x04";
+
+absl::Status NoSafetensors(const std::string& path, bool archive) {
+  return absl::DataLossError(absl::StrCat(
+      path, " is no safetensors file", archive ? ", but a ZIP archive, as torch.save writes it" : "",
+      ": write one by safetensors.torch.save_file(model.state_dict(), FILE)"));
+}
 
 }  // namespace
 
@@ -42,12 +55,12 @@ absl::StatusOr<TorchWeightsFile> TorchWeightsFile::Open(const std::string& path)
   struct stat info;
   if (fstat(file.fd_.get(), &info) != 0) return ErrnoStatus(errno, absl::StrCat("cannot examine ", path));
   if (!S_ISREG(info.st_mode) || info.st_size < kSafetensorsLengthBytes) {
-    return absl::DataLossError(absl::StrCat(path, " is no safetensors file"));
+    return NoSafetensors(path, false);
   }
   char first8[kSafetensorsLengthBytes];
   TETHYS_RETURN_IF_ERROR(ReadFullyAt(file.fd_.get(), first8, sizeof(first8), 0, path));
   const absl::StatusOr<int64_t> json_bytes = DecodeSafetensorsHeaderBytes(first8, info.st_size);
-  if (!json_bytes.ok()) return Annotate(json_bytes.status(), path);
+  if (!json_bytes.ok()) return NoSafetensors(path, absl::StartsWith({first8, sizeof(first8)}, kZip));
   std::string json(*json_bytes, '\0');
   TETHYS_RETURN_IF_ERROR(
       ReadFullyAt(file.fd_.get(), json.data(), *json_bytes, kSafetensorsLengthBytes, path));

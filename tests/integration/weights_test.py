@@ -12,6 +12,7 @@ import shutil
 import struct
 import tempfile
 import unittest
+import zipfile
 import zlib
 
 import onnx_graph
@@ -400,11 +401,15 @@ class WeightsTest(TethysTest):
             content = file.read()
         with open(cut, "wb") as file:
             file.write(content[:-4])
+        pickled = self.path("weights.pt")
+        with zipfile.ZipFile(pickled, "w") as file:
+            file.writestr("archive/data.pkl", "a pickle")
         out = self.path("bad")
         wide = "--set=model.layer[3].dense.units=17"
         renamed = "--set=model.layer[4].name=last"
         for arguments, text in (([f"--weights={self.path('none')}"], "cannot open"),
-                                ([f"--weights={self.job}"], "safetensors header"),
+                                ([f"--weights={self.job}"], "is no safetensors file: write one by safetensors.torch"),
+                                ([f"--weights={pickled}"], "but a ZIP archive, as torch.save writes it"),
                                 ([f"--weights={cut}"], "cut short"),
                                 ([f"--weights={exported}", wide], "'hidden.weight' is F32 [16, 864]"),
                                 ([f"--weights={exported}", renamed], "has no tensor 'last.weight'")):
