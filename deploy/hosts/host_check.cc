@@ -94,7 +94,7 @@ class Checker {
     Conversations conversations(check_.hosts.size());
     for (size_t i = 0; i < check_.hosts.size(); ++i) {
       CheckedHost& host = check_.hosts[i];
-      if (!host.reached.ok()) host.links = absl::UnavailableError("it is not reached");
+      if (!host.reached.ok() && host.links.ok()) host.links = absl::UnavailableError("it is not reached");
       if (!host.links.ok()) continue;
       if (host.facts.program.empty()) {
         host.links = absl::NotFoundError(absl::StrCat("it has no ~/.cache/tethys/", BuildId(),

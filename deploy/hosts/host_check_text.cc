@@ -93,6 +93,8 @@ void AppendHostNotes(const ClusterCheck& check, const CheckedHost& host, std::ve
   const auto note = [&](absl::string_view text) { notes.push_back(absl::StrCat(host.host, ": ", text)); };
   if (!host.reached.ok()) {
     note(absl::StrCat("not reached: ", host.reached.message(), " (try: ", host.trial, ")"));
+    // The reason why it has no address begins with its name, and may be the reason why ssh fails.
+    if (host.address.empty() && !host.links.ok()) notes.emplace_back(host.links.message());
     return;
   }
   if (const absl::Status runs = CheckArchitecture(host.facts, check.architecture); !runs.ok()) {

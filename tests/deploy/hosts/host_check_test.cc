@@ -72,6 +72,16 @@ TEST(ClusterCheckTextTest, ListsProblemsAndRemedies) {
             HasSubstr("slave2 to master: too slow\n"), Not(HasSubstr("Bandwidth"))));
 }
 
+TEST(ClusterCheckTextTest, MissingAddressOfUnreachedHostIsExplained) {
+  ClusterCheck check = Three();
+  check.hosts[1].reached = absl::UnavailableError("ssh: refused");
+  check.hosts[1].links = absl::UnavailableError("it is not reached");
+  EXPECT_THAT(ClusterCheckText(check), Not(HasSubstr("it is not reached\n")));
+  check.hosts[1].address = "";
+  check.hosts[1].links = absl::InvalidArgumentError("slave1 is 127.0.0.1 here: give its address");
+  EXPECT_THAT(ClusterCheckText(check), HasSubstr("\nslave1 is 127.0.0.1 here: give its address\n"));
+}
+
 TEST(ClusterCheckTextTest, ClockOffsetWithinErrorIsNotReported) {
   ClusterCheck check = Three();
   check.hosts[1].clock = ClockOffset{.seconds = 7, .error = 3};
