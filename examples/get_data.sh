@@ -17,10 +17,17 @@ fail() {
 }
 
 names=$(sed -n 's/^\([a-z0-9-]*\):.*/\1/p' "$table" | tr '\n' ' ')
-(($# == 2)) || fail "write get_data.sh NAME DIR, with NAME one of: $names"
+if [[ ${1-} == --help || ${1-} == -h ]]; then
+  echo "usage: get_data.sh NAME DIR"
+  echo
+  echo "Downloads the data set NAME into the folder DIR, checks it by its SHA-256, and unpacks archives."
+  echo "NAME is one of: ${names% }"
+  exit 0
+fi
+(($# == 2)) || fail "write get_data.sh NAME DIR, with NAME one of: ${names% }"
 name=$1 folder=$2
 licence=$(sed -n "s/^$name: //p" "$table")
-[[ -n $licence ]] || fail "there is no data set \"$name\"; there are: $names"
+[[ -n $licence ]] || fail "there is no data set \"$name\"; there are: ${names% }"
 command -v curl >/dev/null || fail "curl is missing: apt-get install curl"
 mkdir -p "$folder" || fail "the folder $folder cannot be made"
 

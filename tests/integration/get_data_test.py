@@ -128,6 +128,12 @@ class GetDataTest(unittest.TestCase):
             self.assertEqual(code, 1)
             self.assertIn("small packed", output)
 
+    def test_help_says_the_use_and_the_names(self):
+        code, output = self.get("--help")
+        self.assertEqual(code, 0, output)
+        self.assertIn("usage: get_data.sh NAME DIR", output)
+        self.assertIn("small packed", output)
+
     def test_table_of_the_project_has_whole_rows(self):
         with open(os.path.join(os.path.dirname(SCRIPT), "get_data.txt"), encoding="utf-8") as file:
             rows = [line.split() for line in file if line[0] != "#" and ":" not in line.split()[0]]
