@@ -144,11 +144,28 @@ std::string Table(const std::vector<Column>& columns, const std::vector<std::vec
   return table;
 }
 
+namespace {
+
+// A word that begins with a per cent sign belongs to the number before it.
+std::vector<std::string> WordsOf(absl::string_view paragraph) {
+  std::vector<std::string> words;
+  for (absl::string_view word : absl::StrSplit(paragraph, ' ', absl::SkipEmpty())) {
+    if (word[0] == '%' && !words.empty()) {
+      absl::StrAppend(&words.back(), " ", word);
+    } else {
+      words.emplace_back(word);
+    }
+  }
+  return words;
+}
+
+}  // namespace
+
 std::string Wrap(absl::string_view text, absl::string_view indent, int width) {
   std::string wrapped;
   for (absl::string_view paragraph : absl::StrSplit(text, '\n')) {
     std::string line(indent);
-    for (absl::string_view word : absl::StrSplit(paragraph, ' ', absl::SkipEmpty())) {
+    for (const std::string& word : WordsOf(paragraph)) {
       if (line.size() > indent.size() && DisplayWidth(line) + 1 + DisplayWidth(word) > width) {
         absl::StrAppend(&wrapped, line, "\n");
         line = std::string(indent);
@@ -158,6 +175,11 @@ std::string Wrap(absl::string_view text, absl::string_view indent, int width) {
     absl::StrAppend(&wrapped, line.size() > indent.size() ? line : "", "\n");
   }
   return wrapped;
+}
+
+std::string WrapBeside(absl::string_view lead, absl::string_view text, int indent, int width) {
+  std::string wrapped = Wrap(text, std::string(indent, ' '), width);
+  return wrapped.replace(0, std::min<size_t>(lead.size(), indent), std::string(lead));
 }
 
 std::string CsvLine(const std::vector<std::string>& cells) {

@@ -42,8 +42,11 @@ std::string Table(const std::vector<Column>& columns, const std::vector<std::vec
                   int width = 0, size_t keys = 1);
 
 // Breaks `text` at spaces into lines of at most `width` columns, and keeps the line breaks in `text`. Every
-// line is indented; a word that is too long has a line of its own. Ends with a newline.
+// line is indented; a word that is too long has a line of its own. "95 %" counts as one word. Ends with a
+// newline.
 std::string Wrap(absl::string_view text, absl::string_view indent, int width);
+// Wraps `text` in a block that begins at column `indent`, with `lead` in its first line, left of the block.
+std::string WrapBeside(absl::string_view lead, absl::string_view text, int indent, int width);
 
 // A line of comma-separated values (RFC 4180), quoted where necessary, with a newline.
 std::string CsvLine(const std::vector<std::string>& cells);

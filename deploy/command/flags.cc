@@ -141,9 +141,7 @@ std::string HelpText(const CommandSpec& spec) {
   }
   std::string help = absl::StrCat(Wrap(usage, "", 100), "\n", Wrap(spec.description, "", 100), "\n");
   const auto add_flag = [&](const std::string& name, const std::string& text) {
-    const std::string indent(width + 4, ' ');
-    std::string wrapped = Wrap(text, indent, 100);
-    absl::StrAppend(&help, wrapped.replace(0, name.size() + 2, absl::StrCat("  ", name)));
+    absl::StrAppend(&help, WrapBeside("  " + name, text, static_cast<int>(width) + 4, 100));
   };
   for (const FlagSpec& flag : spec.flags) add_flag(FlagText(flag), flag.help);
   add_flag("--help", "Prints this.");

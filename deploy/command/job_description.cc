@@ -322,7 +322,7 @@ std::string ProcessesHere(const proto::JobPlan& plan) {
   } else {
     for (int i = 0; i < workers; ++i) absl::StrAppend(&text, ", worker ", i, " (rank ", i, ")");
   }
-  return text + "\n";
+  return Wrap(text, "", kSummaryWidth);
 }
 
 std::string JobSummary(const proto::JobPlan& plan) {
@@ -332,7 +332,7 @@ std::string JobSummary(const proto::JobPlan& plan) {
   if (ServerCount(job) > 0) absl::StrAppend(&text, ", ", PluralText(ServerCount(job), "server"));
   text += '\n';
   const auto add = [&](const char* what, const std::string& value) {
-    absl::StrAppendFormat(&text, "  %-14s %s\n", what, value);
+    absl::StrAppend(&text, WrapBeside(absl::StrCat("  ", what), value, kSummaryIndent, kSummaryWidth));
   };
   add("model", absl::StrCat(PluralText(plan.variable_size(), "variable"), ", ",
                             PluralText(ParameterCount(plan), "parameter"), " (",

@@ -10,11 +10,15 @@
 
 namespace tethys {
 
+// Where the values stand in the lines "  NAME   VALUE" of a job and its prediction, and how wide these are.
+inline constexpr int kSummaryIndent = 17;
+inline constexpr int kSummaryWidth = 100;
+
 // A line each for strategy, model, data, length, global batch, devices (if there are GPUs), scaled learning
 // rate, gradient scale, placement of the shards (if there are servers), and each remark (job_remarks.h).
 std::string JobSummary(const proto::JobPlan& plan);
 
-// A line with the processes of a job that runs on this machine.
+// The processes of a job that runs on this machine.
 std::string ProcessesHere(const proto::JobPlan& plan);
 
 // JobSummary, then `places` (lines of text on which process runs where), then the ranges of variables on each

@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "deploy/command/job_description.h"
 #include "deploy/text.h"
 #include "runtime/job/job.h"
 
@@ -51,9 +52,9 @@ std::string ValidityText(const proto::Prediction& prediction) {
 
 std::string PredictionText(const proto::Prediction& prediction, const proto::Job& job,
                            const std::string& source) {
-  std::string text = absl::StrCat("Prediction (", source, ")\n");
+  std::string text = Wrap(absl::StrCat("Prediction (", source, ")"), "", kSummaryWidth);
   const auto add = [&](const char* what, const std::string& value) {
-    absl::StrAppendFormat(&text, "  %-14s %s\n", what, value);
+    absl::StrAppend(&text, WrapBeside(absl::StrCat("  ", what), value, kSummaryIndent, kSummaryWidth));
   };
   const auto time = [&](const char* what, bool given, const proto::Estimate& estimate) {
     if (given) add(what, EstimateText(estimate, TimeText));

@@ -48,9 +48,7 @@ class Lines {
   void Add(const std::string& name, const std::string& text) {
     if (text.empty()) return;
     constexpr int kIndent = 12;
-    std::string wrapped = Wrap(text, std::string(kIndent, ' '), kWidth);
-    wrapped.replace(0, name.size(), name);
-    absl::StrAppend(&text_, wrapped);
+    absl::StrAppend(&text_, WrapBeside(name, text, kIndent, kWidth));
   }
   const std::string& text() const { return text_; }
 

@@ -89,6 +89,11 @@ TEST(TextTest, NamesAreJoinedByCommasAndOneWord) {
 TEST(WrapTest, BreaksAtSpacesOnly) {
   EXPECT_EQ(Wrap("one two three\nfour ± five", "  ", 10), "  one two\n  three\n  four ±\n  five\n");
   EXPECT_EQ(Wrap("averylongword", "", 4), "averylongword\n");
+  EXPECT_EQ(Wrap("known to 5 % of", "", 10), "known to\n5 % of\n");
+}
+
+TEST(WrapTest, LeadStandsLeftOfTheBlock) {
+  EXPECT_EQ(WrapBeside("  note", "one two three", 8, 16), "  note  one two\n        three\n");
 }
 
 }  // namespace

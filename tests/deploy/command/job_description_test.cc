@@ -104,10 +104,9 @@ TEST(JobSummaryTest, ShowsShuffleAndTheSamplesOfEachWorker) {
   EXPECT_THAT(JobSummary(plan),
               HasSubstr("sharding       DATA (chosen by AUTO): each worker 18,000 samples; "));
   for (const int64_t samples : {24000, 20000, 10000}) plan.add_file_samples(samples);
-  EXPECT_THAT(
-      JobSummary(plan),
-      HasSubstr("FILE (chosen by AUTO): worker 0 24,000 samples in 1 file, worker 1 20,000 samples in "
-                "1 file, worker 2 10,000 samples in 1 file; "));
+  EXPECT_THAT(JobSummary(plan),
+              HasSubstr("FILE (chosen by AUTO): worker 0 24,000 samples in 1 file, worker 1 20,000 samples\n"
+                        "                 in 1 file, worker 2 10,000 samples in 1 file; "));
   data.set_sharding(proto::Data::OFF);
   EXPECT_THAT(JobSummary(plan), HasSubstr("OFF: each worker 54,000 samples, 162,000 in an epoch"));
 }
@@ -116,7 +115,8 @@ TEST(JobSummaryTest, ShowsShuffleAndTheSamplesOfEachWorker) {
 TEST(JobSummaryTest, ShowsHowManySamplesGoToOtherWorkers) {
   proto::JobPlan plan = ServerPlan();
   plan.mutable_job()->mutable_data()->set_sharding(proto::Data::DATA);
-  EXPECT_THAT(JobSummary(plan), HasSubstr("; 281 samples go to other workers, whose batches need more\n"));
+  EXPECT_THAT(JobSummary(plan), HasSubstr("; 281 samples go to other workers, whose batches\n"
+                                          "                 need more\n"));
   plan.set_global_batch(120);
   EXPECT_THAT(JobSummary(plan), HasSubstr("each worker 18,000 samples\n"));
 }
