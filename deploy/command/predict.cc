@@ -30,13 +30,13 @@ absl::Status ChooseSamples(const Flags& flags, Request& request) {
       return absl::InvalidArgumentError("--images is given, so leave JOB, --split and --set out");
     }
     request.settings.set_threads_per_rank(1);
-    TETHYS_ASSIGN_OR_RETURN(
-        UnlabelledSamples samples,
+    absl::StatusOr<UnlabelledSamples> samples =
         OpenUnlabelled(flags.Get("images"), {.shape = request.saved.model.sample_shape(),
                                              .labels = request.saved.model.loss().labels(),
-                                             .resize = flags.Has("resize")}));
-    request.dataset = std::move(samples.dataset);
-    request.files = std::move(samples.files);
+                                             .resize = flags.Has("resize")});
+    if (!samples.ok()) return Annotate(samples.status(), "--images");
+    request.dataset = std::move(samples->dataset);
+    request.files = std::move(samples->files);
     return absl::OkStatus();
   }
   if (flags.Has("resize")) {
@@ -67,7 +67,9 @@ absl::StatusOr<Request> PrepareRequest(const Flags& flags) {
   if (request.dataset->sample_shape() != wanted) {
     return absl::InvalidArgumentError(
         absl::StrCat("the samples have shape ", ShapeText(request.dataset->sample_shape()), ", the model of ",
-                     request.saved.path, " takes ", ShapeText(wanted)));
+                     request.saved.path, " takes ", ShapeText(wanted),
+                     flags.Has("resize") ? "; --resize changes pictures only, not arrays: convert the data"
+                                         : ": convert the data"));
   }
   if (request.dataset->spec().type != request.scaling.type) {
     return absl::InvalidArgumentError(absl::StrCat(

@@ -72,12 +72,17 @@ absl::StatusOr<UnlabelledSamples> OpenFolder(const std::string& path, const Unla
   return OpenPictures(path, path, std::move(names), use);
 }
 
-absl::StatusOr<bool> BeginsAsPicture(const std::string& path) {
+absl::StatusOr<std::vector<uint8_t>> BeginningOf(const std::string& path) {
   constexpr int64_t kBytes = 16;
   TETHYS_ASSIGN_OR_RETURN(const auto file, OpenLocalFile(path));
   std::vector<uint8_t> begin(std::min(kBytes, file->size()));
   TETHYS_RETURN_IF_ERROR(file->ReadAt(0, absl::MakeSpan(begin)));
-  return LooksLikePicture(begin);
+  return begin;
+}
+
+// Whether this is the beginning of an IDX file, plain or gzipped.
+bool LooksLikeIdx(absl::Span<const uint8_t> begin) {
+  return begin.size() >= 2 && ((begin[0] == 0 && begin[1] == 0) || (begin[0] == 0x1f && begin[1] == 0x8b));
 }
 
 }  // namespace
@@ -89,8 +94,12 @@ absl::StatusOr<UnlabelledSamples> OpenUnlabelled(const std::string& path, const 
     TETHYS_ASSIGN_OR_RETURN(auto source, OpenNpySamples(path, use.labels));
     return UnlabelledSamples{.dataset = AllOf(std::move(source)), .files = {}};
   }
-  TETHYS_ASSIGN_OR_RETURN(const bool picture, BeginsAsPicture(path));
-  if (picture) return OpenPictures(path, "", {path}, use);
+  TETHYS_ASSIGN_OR_RETURN(const std::vector<uint8_t> begin, BeginningOf(path));
+  if (LooksLikePicture(begin)) return OpenPictures(path, "", {path}, use);
+  if (!LooksLikeIdx(begin)) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        path, " is neither a picture (PNG, JPEG) nor an IDX file, and arrays of NumPy end in .npy or .npz"));
+  }
   TETHYS_ASSIGN_OR_RETURN(auto source, OpenIdxImages(path, use.labels));
   return UnlabelledSamples{.dataset = AllOf(std::move(source)), .files = {}};
 }

@@ -333,6 +333,8 @@ class WeightsTest(TethysTest):
                             ([out, f"--images={small}"], "have shape [2, 2], the model of"),
                             ([out, f"--images={labels}"], "labels"),
                             ([out, f"--images={self.path('none')}"], "none"),
+                            ([out, f"--images={wide}"], "is neither a picture (PNG, JPEG) nor an IDX file"),
+                            ([out, f"--images={small}", "--resize"], "--resize changes pictures only"),
                             ([out, f"--images={cut}"], "truncated"),
                             ([out, f"--images={cut_packed}"], "truncated"),
                             ([out, f"--images={TEST_IMAGES}", "--split=test"], "leave JOB, --split and"),
