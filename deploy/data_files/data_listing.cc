@@ -43,12 +43,18 @@ absl::StatusOr<ClassCounts> CountClasses(const Dataset& dataset) {
   return counts;
 }
 
-std::string CountsTable(const std::vector<Split>& splits, const std::vector<ClassCounts>& counts) {
+// `names` has the name of each class, or is empty.
+std::string CountsTable(const std::vector<Split>& splits, const std::vector<ClassCounts>& counts,
+                        const std::vector<std::string>& names) {
   std::map<int32_t, std::vector<std::string>> rows;
   for (const ClassCounts& split : counts) {
-    for (const auto& [label, count] : split) rows[label] = {absl::StrCat(label)};
+    for (const auto& [label, count] : split) {
+      rows[label] = {absl::StrCat(label)};
+      if (!names.empty()) rows[label].push_back(names[label]);
+    }
   }
   std::vector<Column> columns = {{.header = {"class"}}};
+  if (!names.empty()) columns.push_back({.header = {"name"}, .left = true});
   for (size_t i = 0; i < splits.size(); ++i) {
     columns.push_back({.header = {splits[i].name}});
     for (auto& [label, row] : rows) {
@@ -68,7 +74,8 @@ std::string CountsSummary(const Split& split, const ClassCounts& counts) {
                          CountText(rarest->second), rarest->first, CountText(most->second), most->first);
 }
 
-absl::StatusOr<std::string> ClassesText(const std::vector<Split>& splits, const LabelFormat& format) {
+absl::StatusOr<std::string> ClassesText(const std::vector<Split>& splits, const LabelFormat& format,
+                                        const std::vector<std::string>& names) {
   std::vector<ClassCounts> counts;
   size_t most = 0;
   for (const Split& split : splits) {
@@ -77,7 +84,7 @@ absl::StatusOr<std::string> ClassesText(const std::vector<Split>& splits, const 
     counts.push_back(std::move(of_split));
   }
   std::string text = format.shape.empty() ? "\n" : "\npixels of each class\n";
-  if (most <= kMostClassesListed) return text + CountsTable(splits, counts);
+  if (most <= kMostClassesListed) return text + CountsTable(splits, counts, names);
   for (size_t i = 0; i < splits.size(); ++i) text += CountsSummary(splits[i], counts[i]);
   return text;
 }
@@ -116,7 +123,11 @@ absl::StatusOr<std::string> DataListing(const proto::Job& job, const Datasets& d
   if (single) columns.push_back({.header = {"first labels"}, .left = true});
   text += Table(columns, rows);
   if (spec.labels.targets) return text;
-  TETHYS_ASSIGN_OR_RETURN(const std::string classes, ClassesText(splits, spec.labels));
+  std::vector<std::string> names;
+  if (const DataFormat& format = FormatOf(job.data()); format.class_names != nullptr) {
+    TETHYS_ASSIGN_OR_RETURN(names, format.class_names(job.data()));
+  }
+  TETHYS_ASSIGN_OR_RETURN(const std::string classes, ClassesText(splits, spec.labels, names));
   return text + classes;
 }
 

@@ -41,6 +41,8 @@ struct DataFormat {
   absl::StatusOr<std::vector<std::string>> (*every_file)(const proto::Data& data, DataPart part) = nullptr;
   // Where the data is, for reports: "data/fashion-mnist".
   std::string (*place)(const proto::Data& data) = nullptr;
+  // The names of the classes by their numbers; null if the format has no names.
+  absl::StatusOr<std::vector<std::string>> (*class_names)(const proto::Data& data) = nullptr;
   // What a reader holds in memory for each sample, which many formats leave in its file.
   int64_t (*bytes_held)(const proto::Data& data, const SampleSpec& spec) = nullptr;
   // Reads little of the files. Errors name file and remedy. Requires that the job has the part.

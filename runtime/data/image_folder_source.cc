@@ -20,6 +20,11 @@ bool Has(const proto::Data& data, DataPart part) { return !RootOf(data, part).em
 
 std::string Place(const proto::Data& data) { return data.image_folder().train(); }
 
+// The folders of the training part, sorted.
+absl::StatusOr<std::vector<std::string>> ClassNames(const proto::Data& data) {
+  return FolderNamesIn(data.image_folder().train());
+}
+
 // A name of 24 bytes, which string and vector make 72.
 int64_t BytesHeld(const proto::Data&, const SampleSpec&) { return 72; }
 
@@ -30,7 +35,7 @@ struct Picture {
 
 struct Listing {
   std::string root;
-  std::vector<std::string> classes;  // The folders of the training part, sorted.
+  std::vector<std::string> classes;  // ClassNames.
   std::vector<Picture> pictures;     // Ordered by OrderByHash.
 
   std::string PathOf(const Picture& picture) const {
@@ -60,7 +65,7 @@ void OrderByHash(Listing& listing) {
 
 absl::StatusOr<Listing> List(const proto::Data& data, DataPart part, const LabelRules& rules) {
   Listing listing = {.root = RootOf(data, part), .classes = {}, .pictures = {}};
-  TETHYS_ASSIGN_OR_RETURN(listing.classes, FolderNamesIn(data.image_folder().train()));
+  TETHYS_ASSIGN_OR_RETURN(listing.classes, ClassNames(data));
   TETHYS_RETURN_IF_ERROR(CheckClasses(data, listing, rules));
   TETHYS_ASSIGN_OR_RETURN(const std::vector<std::string> present, FolderNamesIn(listing.root));
   for (const std::string& name : present) {
@@ -169,6 +174,7 @@ const DataFormat kImageFolderFormat = {.kind = proto::Data::kImageFolder,
                                        .files = FirstOfEach,
                                        .every_file = EveryFile,
                                        .place = Place,
+                                       .class_names = ClassNames,
                                        .bytes_held = BytesHeld,
                                        .read_header = ReadHeader,
                                        .open = Open};
