@@ -87,6 +87,7 @@ def main():
     os.makedirs(options.folder, exist_ok=True)
     write(options.folder, "train", range(options.samples), options.size, options.seed)
     write(options.folder, "test", range(options.samples, options.samples + options.test), options.size, options.seed)
+    print(f"{options.samples} sections for training and {options.test} for the test are in {options.folder}")
 
 
 if __name__ == "__main__":
