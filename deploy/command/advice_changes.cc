@@ -35,8 +35,9 @@ class ChangesOf {
     const absl::StatusOr<Candidate> best = BestOf(answered_.calibration);
     if (!best.ok()) return {StatusText(best.status())};
     if (best->strategy != now_) {
-      return {absl::StrCat("The model cannot say: even on these machines it predicts ", ShapePhrase(*best),
-                           " to be the best.")};
+      return {absl::StrCat(
+          "The model cannot say: even on these machines, and corrected by what was measured, it predicts ",
+          ShapePhrase(*best), " to be the best.")};
     }
     std::vector<std::string> sentences;
     if (answered_.base.hosts.size() > 1) sentences.push_back(Links());

@@ -97,16 +97,17 @@ std::string Sentence(const std::vector<Candidate>& candidates, const Advice& adv
   return text;
 }
 
-std::vector<std::string> RowOf(const Candidate& candidate) {
+std::vector<std::string> RowOf(const Candidate& candidate, bool with_costs) {
   const proto::Estimate& rate = candidate.prediction.samples_per_second();
-  return {candidate.strategy,
-          absl::StrCat(candidate.workers),
-          absl::StrCat(candidate.servers),
-          RateText(rate.value()),
-          absl::StrCat(RateText(rate.low()), "-", RateText(rate.high())),
-          candidate.measured.empty() ? "" : RateText(Median(candidate.measured)),
-          TimeText(candidate.total()),
-          candidate.cost() > 0 ? absl::StrFormat("%.3g", candidate.cost()) : ""};
+  std::vector<std::string> row = {candidate.strategy,
+                                  absl::StrCat(candidate.workers),
+                                  absl::StrCat(candidate.servers),
+                                  RateText(rate.value()),
+                                  absl::StrCat(RateText(rate.low()), "-", RateText(rate.high())),
+                                  candidate.measured.empty() ? "" : RateText(Median(candidate.measured)),
+                                  TimeText(candidate.total())};
+  if (with_costs) row.push_back(candidate.cost() > 0 ? absl::StrFormat("%.3g", candidate.cost()) : "");
+  return row;
 }
 
 // The measured candidates, the fastest of the others, and in any case `best`.
@@ -115,20 +116,22 @@ std::string TableOf(const std::vector<Candidate>& candidates, std::vector<int> i
     const bool left = candidates[a].measured.empty(), right = candidates[b].measured.empty();
     return left != right ? right : candidates[a].total() < candidates[b].total();
   });
+  const bool with_costs =
+      std::any_of(indices.begin(), indices.end(), [&](int index) { return candidates[index].cost() > 0; });
   std::vector<std::vector<std::string>> rows;
   for (const int index : indices) {
     if (rows.size() >= kShown && candidates[index].measured.empty() && index != best) continue;
-    rows.push_back(RowOf(candidates[index]));
+    rows.push_back(RowOf(candidates[index], with_costs));
   }
-  return Table({{{"strategy"}, true},
-                {{"workers"}},
-                {{"servers"}},
-                {{"samples/s", "predicted"}},
-                {{"90 %"}},
-                {{"samples/s", "measured"}},
-                {{"whole job"}},
-                {{"cost"}}},
-               rows);
+  std::vector<Column> columns = {{{"strategy"}, true},
+                                 {{"workers"}},
+                                 {{"servers"}},
+                                 {{"samples/s", "predicted"}},
+                                 {{"samples/s", "90 % interval"}},
+                                 {{"samples/s", "measured"}},
+                                 {{"whole job"}}};
+  if (with_costs) columns.push_back({{"cost"}});
+  return Table(columns, rows);
 }
 
 }  // namespace

@@ -52,6 +52,11 @@ TEST(AdviceTextTest, ChosenCandidateIsInTheTableWhereManyAreFaster) {
   EXPECT_THAT(text, Not(HasSubstr(" mirrored        3 ")));
 }
 
+TEST(AdviceTextTest, CostsHaveAColumnOnlyWhereTheyAreKnown) {
+  EXPECT_THAT(TextOf({Of(2, 10, 0), Of(3, 20, 0)}), Not(HasSubstr("whole job  cost")));
+  EXPECT_THAT(TextOf({Of(2, 10, 0), Of(3, 20, 0.5)}), HasSubstr("whole job  cost"));
+}
+
 TEST(AdviceTextTest, CandidatesThatFailedAreNamedWithTheirErrors) {
   const std::vector<Candidate> candidates = {Of(2, 10, 0)};
   EXPECT_THAT(TextOf(candidates), Not(HasSubstr("Put aside")));
