@@ -37,15 +37,15 @@ absl::Status UnknownFlag(const CommandSpec& spec, const std::string& word, const
 }
 
 absl::Status CheckComplete(const CommandSpec& spec, const Flags& flags) {
+  if (!spec.argument.empty() && !spec.argument_optional && flags.arguments().empty()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(spec.argument, " is missing, for example: ", spec.examples[0]));
+  }
   for (const FlagSpec& flag : spec.flags) {
     if (flag.required && !flags.Has(flag.name)) {
       return absl::InvalidArgumentError(
           absl::StrCat("--", flag.name, "=", flag.value, " is required: ", flag.help));
     }
-  }
-  if (!spec.argument.empty() && !spec.argument_optional && flags.arguments().empty()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(spec.argument, " is missing, for example: ", spec.examples[0]));
   }
   return absl::OkStatus();
 }

@@ -97,6 +97,8 @@ TEST(FlagsTest, RefusesAMissingRequiredFlag) {
   CommandSpec spec = Spec();
   spec.flags[0].required = true;
   EXPECT_EQ(Error({"job"}, spec), "--run_dir=DIR is required: Where results go.");
+  EXPECT_THAT(Error({}, spec), HasSubstr(" is missing, for example: "))
+      << "what comes first is asked for first";
 }
 
 TEST(FlagsTest, ReadsWholeNumbersInTheirRange) {
