@@ -17,6 +17,10 @@ const MonotonicClock kClock;
 }  // namespace
 
 std::vector<FlagSpec> CheckpointUseFlags(const std::string& splits) {
+  FlagSpec libraries = CudaLibraryPathFlag();
+  libraries.help =
+      "With --device=cuda: folder of cuDNN and cuBLAS, for example the site-packages of a PyTorch. Default: "
+      "the system's library path.";
   return {{.name = "checkpoint",
            .value = "DIR",
            .help = "A checkpoint (RUN_DIR/checkpoints/step-N), or a run directory for its newest one.",
@@ -25,7 +29,7 @@ std::vector<FlagSpec> CheckpointUseFlags(const std::string& splits) {
           {.name = "device",
            .value = "NAME",
            .help = "cpu (the default), or cuda: the first GPU, in the job's precision."},
-          CudaLibraryPathFlag(),
+          std::move(libraries),
           SecretsFlag(),
           SetFlag()};
 }

@@ -14,7 +14,7 @@ FlagSpec SecretsFlag() {
       .value = "FILE",
       .help =
           "Passwords and keys for data named by URLs, readable by its owner only (docs/data.md). Default: "
-          "secrets beside the host file, or ~/.config/tethys/secrets."};
+          "the file secrets beside the host file, if there is one, otherwise ~/.config/tethys/secrets."};
 }
 
 void UseSecretsOf(const Flags& flags) {
