@@ -66,8 +66,11 @@ class WatchTest(TethysTest):
                     return len(seen) == 2
                 run.wait_for(two_workers_step, "pulse")
                 self.assertEqual([task["health"] for task in seen], ["ok", "ok"])
-                before = int(view.state()["progress"]["step"])
-                run.wait_for(lambda: int(view.state()["progress"]["step"]) > before, "later step")
+
+                def step():  # Absent until the chief has reported one, which may be after a worker's first step.
+                    return int(view.state()["progress"].get("step", 0))
+                before = step()
+                run.wait_for(lambda: step() > before, "later step")
                 self.check_metrics(view)
                 run.launcher.send_signal(signal.SIGINT)
                 run.finish()
