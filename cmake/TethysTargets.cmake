@@ -28,9 +28,6 @@ function(tethys_test name)
     set(ARG_TIMEOUT 600)  # Ends a test that hangs; far more than a slow machine needs, even with a sanitizer.
   endif()
   set_tests_properties(${name} PROPERTIES TIMEOUT ${ARG_TIMEOUT} LABELS "${ARG_LABELS}")
-  if("processes" IN_LIST ARG_LABELS)
-    set_tests_properties(${name} PROPERTIES RUN_SERIAL ON)  # One such test starts up to a dozen processes.
-  endif()
 endfunction()
 
 # tethys_benchmark(NAME SOURCES ... DEPENDS ...): a program under tests/bench, never run by CTest.
