@@ -14,6 +14,7 @@
 #include "absl/strings/str_format.h"
 #include "deploy/command/dashboard.h"
 #include "deploy/command/initial_values.h"
+#include "deploy/command/job_places.h"
 #include "deploy/command/quality_text.h"
 #include "deploy/hosts/remote_run_dir.h"
 #include "deploy/launcher/load_meter.h"
@@ -203,7 +204,7 @@ namespace {
 
 // Fetches the results from the chief's machine. If this fails, a job that succeeded counts as failed.
 void FetchResults(const Place& chief, const std::string& run_dir, RunResult& result) {
-  const absl::Status fetched = FetchRunDir(chief, run_dir);
+  const absl::Status fetched = FetchRunDir(chief, run_dir, PrintLine);
   if (fetched.ok()) return;
   if (result.status.ok()) {
     result.status = absl::DataLossError(absl::StrCat("the job is done, but ", fetched.message()));
@@ -233,7 +234,9 @@ absl::optional<Dashboard> StartDashboard(const std::string& run_dir, const JobRu
 
 RunResult RunJob(const proto::JobPlan& plan, const RunDirectory& directory, const JobRunOptions& options) {
   RunResult result;
-  InterruptsHeld held;  // Interrupts stay pending from the first change to the directory until Launch.
+  // Interrupts stay pending from the first change to the directory until Launch, and from its end until the
+  // results are here.
+  absl::optional<InterruptsHeld> held(absl::in_place);
   const NamedLauncher named(directory);
   const EarlierRun earlier(directory.path(), options);
   result.status = directory.WriteJob(plan.job());
@@ -246,8 +249,9 @@ RunResult RunJob(const proto::JobPlan& plan, const RunDirectory& directory, cons
   }
   const LaunchOptions launch = LaunchOf(plan, directory.path(), options);
   const Place& chief = launch.places.chief;
-  if (!chief.ssh.empty()) held.Release();  // Sending may take long, so interrupts end it.
+  if (!chief.ssh.empty()) held.reset();  // Sending may take long, so interrupts end it.
   result.status = SendRunDir(chief, directory.path());
+  if (!held.has_value()) held.emplace();
   if (!result.status.ok()) {
     result.status.Update(earlier.RestoreJob());
     return result;
@@ -264,11 +268,11 @@ RunResult RunJob(const proto::JobPlan& plan, const RunDirectory& directory, cons
   const absl::StatusOr<CpuMark> begin = ReadCpuMark();
   result = Launch(launch, tensorboard);
   const absl::StatusOr<CpuMark> end = ReadCpuMark();
-  held.ReleaseAndDiscard();  // The run has ended, and its result is still to be reported.
   // Removes this machine's copy of the earlier summary, as the chief has removed its own. If the chief has
   // written a new summary since, FetchResults brings it.
   if (watcher.started() && !chief.ssh.empty()) RemoveSummary(directory.path()).IgnoreError();
   FetchResults(chief, directory.path(), result);
+  held->ReleaseAndDiscard();  // The run has ended, and its result is still to be reported.
   const absl::Status restored = watcher.started() ? absl::OkStatus() : earlier.RestoreJob();
   if (!restored.ok()) absl::StrAppend(&result.log_tail, "  ", StatusText(restored), "\n");
   const absl::Status completed =

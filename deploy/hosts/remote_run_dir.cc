@@ -1,5 +1,6 @@
 #include "deploy/hosts/remote_run_dir.h"
 
+#include <signal.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -202,11 +203,19 @@ absl::Status SendRunDir(const Place& place, const std::string& run_dir) {
   return Annotate(status, absl::StrCat("cannot send the job to the chief's host ", place.host));
 }
 
-absl::Status FetchRunDir(const Place& place, const std::string& run_dir) {
+absl::Status FetchRunDir(const Place& place, const std::string& run_dir,
+                         const std::function<void(const std::string&)>& note) {
   if (place.ssh.empty()) return absl::OkStatus();
   const std::string path = ChiefRunDir(place, run_dir);
-  return Annotate(Fetch(place.ssh, path, run_dir),
-                  absl::StrCat("cannot fetch the results from ", Where(place.host, path)));
+  const std::string where = Where(place.host, path);
+  absl::Status status = Fetch(place.ssh, path, run_dir);
+  if (const int interrupt = absl::IsCancelled(status) ? TakeInterrupt() : 0; interrupt != 0) {
+    note(absl::StrCat("interrupted, but the run has ended: still fetching its results from ", where,
+                      "; interrupt once more to leave them there"));
+    status = Fetch(place.ssh, path, run_dir);
+    raise(interrupt);  // It stays pending, so that a sequence of runs ends with this one.
+  }
+  return Annotate(status, absl::StrCat("cannot fetch the results from ", where));
 }
 
 absl::Status FetchLeftRunDir(const std::string& ssh_config, const std::string& run_dir,

@@ -38,7 +38,12 @@ absl::Status SendRunDir(const Place& place, const std::string& run_dir);
 
 // Called after a run. Fetches the chief's files into `run_dir`; no-op if the chief ran on this machine, or if
 // its machine has no files of the run. The error says where the files are.
-absl::Status FetchRunDir(const Place& place, const std::string& run_dir);
+//
+// Call it while an InterruptsHeld (deploy/process/signal_source.h) lives. The first interrupt makes the fetch
+// begin anew, because the user may have meant the run, which has just ended; `note` is called with a line
+// that says so. The second interrupt ends the fetch. Interrupts stay pending.
+absl::Status FetchRunDir(const Place& place, const std::string& run_dir,
+                         const std::function<void(const std::string&)>& note);
 
 // Called before a run is resumed. Fetches the files that an earlier attempt left on its chief's machine,
 // which need not be the next chief's, and calls `note` with a line about it. No-op if no files were left.

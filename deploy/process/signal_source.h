@@ -11,9 +11,16 @@
 #include <sys/signalfd.h>
 #include <unistd.h>
 
+#include <algorithm>
+
 #include "runtime/base/file.h"
 
 namespace tethys {
+
+inline bool IsIgnored(int number) {
+  struct sigaction action;
+  return sigaction(number, nullptr, &action) == 0 && action.sa_handler == SIG_IGN;
+}
 
 class SignalSource {
  public:
@@ -22,8 +29,7 @@ class SignalSource {
     sigemptyset(&taken);
     sigaddset(&taken, SIGCHLD);
     for (int number : {SIGINT, SIGTERM, SIGHUP}) {
-      struct sigaction action;
-      if (sigaction(number, nullptr, &action) == 0 && action.sa_handler != SIG_IGN) sigaddset(&taken, number);
+      if (!IsIgnored(number)) sigaddset(&taken, number);
     }
     signal(SIGCHLD, SIG_DFL);  // If it were inherited as ignored, waitpid would fail.
     sigprocmask(SIG_BLOCK, &taken, &before_);
@@ -87,11 +93,21 @@ inline bool InterruptPending() {
   sigset_t pending;
   sigpending(&pending);
   for (int number : {SIGINT, SIGTERM, SIGHUP}) {
-    struct sigaction action;
-    const bool ignored = sigaction(number, nullptr, &action) == 0 && action.sa_handler == SIG_IGN;
-    if (sigismember(&pending, number) == 1 && !ignored) return true;
+    if (sigismember(&pending, number) == 1 && !IsIgnored(number)) return true;
   }
   return false;
+}
+
+// Takes an interrupt for which InterruptPending is true, so that it is no longer pending, and returns its
+// number; 0: there is none.
+inline int TakeInterrupt() {
+  sigset_t taken;
+  sigemptyset(&taken);
+  for (int number : {SIGINT, SIGTERM, SIGHUP}) {
+    if (!IsIgnored(number)) sigaddset(&taken, number);
+  }
+  const timespec now = {};
+  return std::max(0, sigtimedwait(&taken, nullptr, &now));
 }
 
 }  // namespace tethys

@@ -264,6 +264,19 @@ class ClusterTest(MachinesTest):
             self.assertTrue(os.path.exists(os.path.join(run.directory, name)), name)
         self.assertEqual(os.listdir(self.cluster["slave1"].home + "/.cache/tethys/runs"), [])
 
+    def test_interrupt_as_the_run_ends_does_not_stop_the_fetch(self):
+        mark = self.cluster["slave1"].home + "/fetching"
+        # The first command that packs the results on slave1 hangs.
+        self.program_of_host("slave1", "tar", f"""case "$*" in *-cf*) if mkdir {mark} 2> /dev/null; then
+            exec sleep 3600; fi;; esac; exec /bin/tar "$@" """)
+        run = Run(self.cluster, MIRRORED, hosts=CHIEF_ELSEWHERE)
+        run.wait_for(lambda: os.path.exists(mark), "fetch of the results")
+        interrupt_launcher(self.cluster)
+        status, output = run.finish()
+        self.assertEqual(status, 0, output)
+        self.assertRegex(output, "interrupted, but the run has ended: still fetching its results from slave1:")
+        self.assertTrue(os.path.exists(os.path.join(run.directory, "summary.json")))
+
     def test_unfetchable_results_fail_the_run_and_are_kept(self):
         small = self.cluster["master"].home + "/small"
         run_dir = small + "/run"

@@ -2,11 +2,13 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <signal.h>
 #include <sys/stat.h>
 
 #include <cstdlib>
 #include <vector>
 
+#include "deploy/process/signal_source.h"
 #include "runtime/base/file.h"
 
 namespace tethys {
@@ -33,6 +35,10 @@ class RemoteRunDirTest : public ::testing::Test {
     ASSERT_TRUE(CreateDirectories(directory).ok());
     ASSERT_TRUE(WriteFileAtomically(directory + "/" + name, text).ok());
   }
+  // Fetches the results where no interrupt is expected.
+  absl::Status FetchUndisturbed() const {
+    return FetchRunDir(there_, here_, [](const std::string&) {});
+  }
   std::string Chief() const { return ChiefRunDir(there_, here_); }
 
   std::string root_;
@@ -43,7 +49,7 @@ class RemoteRunDirTest : public ::testing::Test {
 TEST_F(RemoteRunDirTest, LocalChiefUsesRunDirItself) {
   EXPECT_EQ(ChiefRunDir({}, here_), here_);
   EXPECT_TRUE(SendRunDir({}, here_).ok());
-  EXPECT_TRUE(FetchRunDir({}, here_).ok());
+  EXPECT_TRUE(FetchRunDir({}, here_, nullptr).ok());
 }
 
 TEST_F(RemoteRunDirTest, EachRunHasOwnRemoteDirectory) {
@@ -56,7 +62,7 @@ TEST_F(RemoteRunDirTest, SendsTheJobAndFetchesTheResults) {
   ASSERT_TRUE(SendRunDir(there_, here_).ok());
   EXPECT_EQ(*ReadFile(Chief() + "/job.textproto"), "job");
   Write(Chief() + "/checkpoints/step-7", "manifest", "saved");
-  const absl::Status fetched = FetchRunDir(there_, here_);
+  const absl::Status fetched = FetchUndisturbed();
   ASSERT_TRUE(fetched.ok()) << fetched;
   EXPECT_EQ(*ReadFile(here_ + "/checkpoints/step-7/manifest"), "saved");
   EXPECT_FALSE(FileExists(Chief()));
@@ -72,13 +78,13 @@ TEST_F(RemoteRunDirTest, LogsAndLockAreNotSent) {
 }
 
 TEST_F(RemoteRunDirTest, MissingRemoteDirectoryFetchesNothing) {
-  EXPECT_TRUE(FetchRunDir(there_, here_).ok());
+  EXPECT_TRUE(FetchUndisturbed().ok());
   EXPECT_EQ(*ReadFile(here_ + "/job.textproto"), "job");
 }
 
 TEST_F(RemoteRunDirTest, FailedFetchNamesHostAndPath) {
   there_.ssh = {"sh", "-c", "echo 'no route' >&2; exit 255"};
-  EXPECT_THAT(std::string(FetchRunDir(there_, here_).message()),
+  EXPECT_THAT(std::string(FetchUndisturbed().message()),
               AllOf(HasSubstr("cannot fetch the results from slave1:" + Chief()), HasSubstr("no route")));
 }
 
@@ -86,7 +92,7 @@ TEST_F(RemoteRunDirTest, UnfetchedAtNamesPlaceUntilFetched) {
   EXPECT_EQ(UnfetchedAt(here_), "");
   ASSERT_TRUE(SendRunDir(there_, here_).ok());
   EXPECT_EQ(UnfetchedAt(here_), "slave1:" + Chief());
-  ASSERT_TRUE(FetchRunDir(there_, here_).ok());
+  ASSERT_TRUE(FetchUndisturbed().ok());
   EXPECT_EQ(UnfetchedAt(here_), "");
 }
 
@@ -127,7 +133,7 @@ TEST_F(RemoteRunDirTest, BrokenFetchChangesNothing) {
   ASSERT_TRUE(SendRunDir(there_, here_).ok());
   Write(Chief(), "journal", "new");
   there_.ssh = {"sh", "-c", "(eval \"$0\"); exit 255"};
-  EXPECT_FALSE(FetchRunDir(there_, here_).ok());
+  EXPECT_FALSE(FetchUndisturbed().ok());
   EXPECT_EQ(*ReadFile(here_ + "/journal"), "old");
   EXPECT_EQ(*ReadFile(Chief() + "/journal"), "new");
   EXPECT_FALSE(FileExists(here_ + "/.transfer.tar"));
@@ -138,9 +144,56 @@ TEST_F(RemoteRunDirTest, CheckpointRemovedRemotelyIsRemovedHere) {
   ASSERT_TRUE(SendRunDir(there_, here_).ok());
   ASSERT_TRUE(RemoveRecursively(Chief() + "/checkpoints/step-7").ok());
   Write(Chief() + "/checkpoints/step-9", "manifest", "new");
-  ASSERT_TRUE(FetchRunDir(there_, here_).ok());
+  ASSERT_TRUE(FetchUndisturbed().ok());
   EXPECT_FALSE(FileExists(here_ + "/checkpoints/step-7"));
   EXPECT_TRUE(FileExists(here_ + "/checkpoints/step-9"));
+}
+
+// Interrupts arrive while the results are fetched.
+class InterruptedFetchTest : public RemoteRunDirTest {
+ protected:
+  void SetUp() override {
+    RemoteRunDirTest::SetUp();
+    signal(SIGINT, SIG_DFL);  // A background job may ignore SIGINT.
+    ASSERT_TRUE(SendRunDir(there_, here_).ok());
+    Write(Chief(), "journal", "new");
+  }
+  // Lets the first `times` commands for the machine send an interrupt to this process and hang.
+  void InterruptCommands(int times) {
+    const std::string mark = "\"" + root_ + "/interrupt-$i\"";
+    there_.ssh = {
+        "sh", "-c",
+        absl::StrCat("i=1; while test $i -le ", times, "; do if mkdir ", mark,
+                     " 2> /dev/null; then kill -INT $PPID; exec sleep 3600; fi; i=$((i + 1)); done; "
+                     "eval \"$0\"")};
+  }
+  absl::Status Fetch() {
+    return FetchRunDir(there_, here_, [this](const std::string& line) { notes_.push_back(line); });
+  }
+
+  InterruptsHeld held_;
+  std::vector<std::string> notes_;
+};
+
+TEST_F(InterruptedFetchTest, FirstInterruptDoesNotEndTheFetch) {
+  InterruptCommands(1);
+  const absl::Status fetched = Fetch();
+  EXPECT_TRUE(fetched.ok()) << fetched;
+  EXPECT_THAT(notes_, ElementsAre(AllOf(HasSubstr("still fetching its results from slave1:" + Chief()),
+                                        HasSubstr("interrupt once more"))));
+  EXPECT_EQ(*ReadFile(here_ + "/journal"), "new");
+  EXPECT_FALSE(FileExists(Chief()));
+  EXPECT_EQ(TakeInterrupt(), SIGINT) << "a sequence of runs must see it";
+}
+
+TEST_F(InterruptedFetchTest, SecondInterruptLeavesTheResultsThere) {
+  InterruptCommands(2);
+  EXPECT_THAT(std::string(Fetch().message()),
+              AllOf(HasSubstr("cannot fetch the results from slave1:" + Chief()), HasSubstr("interrupted")));
+  EXPECT_FALSE(FileExists(here_ + "/journal"));
+  EXPECT_EQ(*ReadFile(Chief() + "/journal"), "new");
+  EXPECT_EQ(UnfetchedAt(here_), "slave1:" + Chief());
+  held_.ReleaseAndDiscard();
 }
 
 // Tests FetchLeftRunDir, which finds ssh on PATH: the first one there is a script of the test.

@@ -52,5 +52,19 @@ TEST_F(SignalSourceTest, InnerHoldLeavesInterruptsToTheOuterOne) {
   EXPECT_EQ(signals.Next(), SIGINT);
 }
 
+TEST_F(SignalSourceTest, TakenInterruptIsNoLongerPending) {
+  InterruptsHeld held;
+  EXPECT_EQ(TakeInterrupt(), 0);
+  raise(SIGTERM);
+  raise(SIGINT);
+  EXPECT_EQ(TakeInterrupt() + TakeInterrupt(), SIGINT + SIGTERM);
+  EXPECT_FALSE(InterruptPending());
+  signal(SIGINT, SIG_IGN);
+  raise(SIGINT);
+  EXPECT_EQ(TakeInterrupt(), 0);
+  signal(SIGINT, SIG_DFL);
+  held.ReleaseAndDiscard();
+}
+
 }  // namespace
 }  // namespace tethys
