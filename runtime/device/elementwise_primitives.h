@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "runtime/base/status.h"
+#include "runtime/device/axis.h"
 #include "runtime/device/element_type.h"
 
 namespace tethys {
@@ -19,17 +20,18 @@ inline absl::Status CheckCount(int64_t count) {
 }
 
 struct SumShape {
+  using Primitive = class SumPrimitive;
   int64_t count = 0;
   bool relu = false;
   ElementType type = ElementType::kFloat32;  // Float32, or the device's activation type.
 };
 
-// InvalidArgument: a negative number of elements, or a type that the device has not.
-inline absl::Status CheckShape(const SumShape& shape, ElementType activation_type) {
-  if (shape.type != ElementType::kFloat32 && shape.type != activation_type) {
-    return absl::InvalidArgumentError("this device has no activations in bfloat16, so it does not sum them");
-  }
-  return CheckCount(shape.count);
+inline absl::Status CheckShape(const SumShape& shape) { return CheckCount(shape.count); }
+
+// InvalidArgument: the device has no activations of the type. Checked by the devices.
+inline absl::Status CheckType(const SumShape& shape, ElementType activation_type) {
+  if (shape.type == ElementType::kFloat32 || shape.type == activation_type) return absl::OkStatus();
+  return absl::InvalidArgumentError("this device has no activations in bfloat16, so it does not sum them");
 }
 
 // sum[i] = a[i] + b[i], with relu max(a[i] + b[i], 0), where NaN stays NaN. `sum` may be `a` or `b`. All
@@ -41,6 +43,17 @@ class SumPrimitive {
 };
 
 // One value for each column of a matrix [rows, columns]: for images, of each channel.
+struct BiasShape {
+  using Primitive = class BiasPrimitive;
+  int64_t rows = 0;
+  int64_t columns = 0;
+};
+
+inline absl::Status CheckShape(const BiasShape& shape) {
+  TETHYS_RETURN_IF_ERROR(CheckAxis("rows of a bias", shape.rows));
+  return CheckAxis("columns of a bias", shape.columns);
+}
+
 class BiasPrimitive {
  public:
   virtual ~BiasPrimitive() = default;
@@ -52,6 +65,14 @@ class BiasPrimitive {
 // Tables of loops and kernels are in this order.
 enum class ActivationFunction { kRelu, kRelu6, kSigmoid, kTanh };
 inline constexpr int kActivationFunctions = 4;
+
+struct ActivationShape {
+  using Primitive = class ActivationPrimitive;
+  int64_t count = 0;
+  ActivationFunction function = ActivationFunction::kRelu;
+};
+
+inline absl::Status CheckShape(const ActivationShape& shape) { return CheckCount(shape.count); }
 
 // y = f(x): max(x, 0); min(max(x, 0), 6); 1 / (1 + exp(-x)); tanh(x). NaN stays NaN.
 class ActivationPrimitive {
@@ -66,6 +87,7 @@ class ActivationPrimitive {
 
 // Sets elements to 0, each with probability `rate`, and divides the others by 1 - rate.
 struct DropoutShape {
+  using Primitive = class DropoutPrimitive;
   int64_t rows = 0;
   int64_t elements = 0;  // Of a row.
   float rate = 0.5f;
@@ -93,6 +115,13 @@ class DropoutPrimitive {
   // job, never on the batch or the device. `first_row` is in device memory. Requires numbers below 2^64.
   virtual absl::Status Run(Stream& stream, const uint64_t* first_row, const void* in, void* out) = 0;
 };
+
+// The shapes of this header, for the table in primitive_factory.h.
+#define TETHYS_ELEMENTWISE_PRIMITIVES(ROW) \
+  ROW(SumShape)                            \
+  ROW(BiasShape)                           \
+  ROW(ActivationShape)                     \
+  ROW(DropoutShape)
 
 }  // namespace tethys
 

@@ -7,44 +7,18 @@
 
 #include "absl/strings/str_cat.h"
 #include "runtime/base/status.h"
+#include "runtime/device/images.h"
 
 namespace tethys {
 
 class Stream;
-
-// The shape of one image. Images are stored as [rows, height, width, channels] (NHWC).
-struct ImageShape {
-  int64_t height = 0;
-  int64_t width = 0;
-  int64_t channels = 0;
-  int64_t elements() const { return height * width * channels; }
-  bool operator==(const ImageShape&) const = default;
-};
-
-// A window that slides over an image. It reaches over extent() pixels and has
-// (in + before + after - extent) / stride + 1 positions along an axis, rounded down.
-struct Window {
-  struct Axis {
-    int64_t size = 1;
-    int64_t stride = 1;
-    int64_t before =
-        0;  // Padding, less than extent(). Convolutions read it as zeros; max pooling ignores it.
-    int64_t after = 0;
-    int64_t dilation = 1;  // Pixels from one element of the window to the next; 1 for pooling.
-    int64_t extent() const { return (size - 1) * dilation + 1; }
-    int64_t Positions(int64_t in) const { return (in + before + after - extent()) / stride + 1; }
-    bool operator==(const Axis&) const = default;
-  };
-  Axis height;
-  Axis width;
-  bool operator==(const Window&) const = default;
-};
 
 // y = activation(x * filters + bias), where * is the cross-correlation that all frameworks call convolution.
 //   x [rows, in], filters [out, window height, window width, in.channels / groups], bias [out],
 //   y [rows, positions, out]
 // The channels of x and of y are split into `groups` equal parts. Part g of y depends on part g of x only.
 struct ConvolutionShape {
+  using Primitive = class ConvolutionPrimitive;
   int64_t rows = 0;
   ImageShape in;
   int64_t out = 0;
@@ -60,19 +34,15 @@ struct ConvolutionShape {
   }
 };
 
-// InvalidArgument: groups that do not divide the channels.
-inline absl::Status CheckGroups(const ConvolutionShape& shape) {
+// InvalidArgument: meaningless images or filters, or groups that do not divide the channels.
+inline absl::Status CheckShape(const ConvolutionShape& shape) {
+  TETHYS_RETURN_IF_ERROR(CheckImages("a convolution", shape.rows, shape.in, shape.window));
+  TETHYS_RETURN_IF_ERROR(CheckAxis("filters of a convolution", shape.out));
   const bool divide =
       shape.groups >= 1 && shape.in.channels % shape.groups == 0 && shape.out % shape.groups == 0;
   if (divide) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat("a convolution of ", shape.in.channels, " to ", shape.out,
                                                  " channels cannot have ", shape.groups, " groups"));
-}
-
-// InvalidArgument: windows of pooling have no dilation.
-inline absl::Status CheckUndilated(const Window& window) {
-  if (window.height.dilation == 1 && window.width.dilation == 1) return absl::OkStatus();
-  return absl::InvalidArgumentError("pooling has no dilation");
 }
 
 class ConvolutionPrimitive {
@@ -93,8 +63,9 @@ class ConvolutionPrimitive {
   virtual std::string Describe() const = 0;
 };
 
-// y = the largest element of each window, channel by channel.
+// y = the largest element of each window, channel by channel. Padding is never the largest.
 struct MaxPoolingShape {
+  using Primitive = class MaxPoolingPrimitive;
   int64_t rows = 0;
   ImageShape in;
   Window window;
@@ -102,6 +73,10 @@ struct MaxPoolingShape {
     return {window.height.Positions(in.height), window.width.Positions(in.width), in.channels};
   }
 };
+
+inline absl::Status CheckShape(const MaxPoolingShape& shape) {
+  return CheckPooling("max pooling", shape.rows, shape.in, shape.window);
+}
 
 class MaxPoolingPrimitive {
  public:
@@ -115,6 +90,7 @@ class MaxPoolingPrimitive {
 
 // y = the mean of each window, channel by channel.
 struct AveragePoolingShape {
+  using Primitive = class AveragePoolingPrimitive;
   int64_t rows = 0;
   ImageShape in;
   Window window;
@@ -125,6 +101,10 @@ struct AveragePoolingShape {
   }
 };
 
+inline absl::Status CheckShape(const AveragePoolingShape& shape) {
+  return CheckPooling("average pooling", shape.rows, shape.in, shape.window);
+}
+
 class AveragePoolingPrimitive {
  public:
   virtual ~AveragePoolingPrimitive() = default;
@@ -132,6 +112,12 @@ class AveragePoolingPrimitive {
   // Each element of dy is shared out equally to its window's elements in the image. dx is overwritten.
   virtual absl::Status Backward(Stream& stream, const void* dy, void* dx) = 0;
 };
+
+// The shapes of this header, for the table in primitive_factory.h.
+#define TETHYS_IMAGE_PRIMITIVES(ROW) \
+  ROW(ConvolutionShape)              \
+  ROW(MaxPoolingShape)               \
+  ROW(AveragePoolingShape)
 
 }  // namespace tethys
 

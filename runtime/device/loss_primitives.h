@@ -46,6 +46,7 @@ class LossPrimitive {
 // its gradient (s - t) / positions. Labels are in [0, classes) or ignore_label: such a position adds to no
 // sum and has zero gradients.
 struct SoftmaxCrossEntropyShape {
+  using Primitive = LossPrimitive;
   int64_t rows = 0;
   int64_t positions = 1;
   int64_t classes = 0;
@@ -57,6 +58,7 @@ struct SoftmaxCrossEntropyShape {
 
 // The mean over a row's outputs of (output - target)^2: outputs and targets [rows, outputs].
 struct MeanSquaredErrorShape {
+  using Primitive = LossPrimitive;
   int64_t rows = 0;
   int64_t outputs = 0;
 };
@@ -75,6 +77,11 @@ inline absl::Status CheckShape(const MeanSquaredErrorShape& shape) {
   return absl::InvalidArgumentError(
       absl::StrCat("a loss of ", shape.rows, " rows and ", shape.outputs, " outputs"));
 }
+
+// The shapes of this header, for the table in primitive_factory.h.
+#define TETHYS_LOSS_PRIMITIVES(ROW) \
+  ROW(SoftmaxCrossEntropyShape)     \
+  ROW(MeanSquaredErrorShape)
 
 }  // namespace tethys
 

@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "runtime/base/status.h"
+#include "runtime/device/axis.h"
 #include "runtime/device/worker_sums.h"
 
 namespace tethys {
@@ -20,6 +21,7 @@ namespace tethys {
 // A primitive that is made with WorkerSums, for one group, normalises by the samples of all workers' batches
 // together.
 struct BatchNormalisationShape {
+  using Primitive = class BatchNormalisationPrimitive;
   int64_t rows = 0;
   int64_t positions = 1;  // Height times width; 1 for vectors.
   int64_t channels = 0;
@@ -29,14 +31,15 @@ struct BatchNormalisationShape {
   // The batch is a later part of a step's, whose first part has decayed the moving statistics.
   bool later_part = false;
   bool relu = false;
+  WorkerSums* sums = nullptr;  // Outlives the primitive. Null: it normalises by this worker's batch.
   int64_t elements() const { return rows * positions * channels; }
 };
 
-// InvalidArgument: an axis below 1 or above 2^31, more than 2^47 elements, more groups than
-// rows, an epsilon that is not above 0, or
-// a decay outside (0, 1).
+// InvalidArgument: an axis below 1 or above 2^31, more than 2^47 elements, more groups than rows, several
+// groups, which would not be one batch, with `sums`, an epsilon that is not above 0, or a decay outside
+// (0, 1).
 inline absl::Status CheckShape(const BatchNormalisationShape& shape) {
-  constexpr int64_t kMostAxis = int64_t{1} << 31, kMostElements = int64_t{1} << 47;
+  constexpr int64_t kMostElements = int64_t{1} << 47;
   for (const int64_t axis : {shape.rows, shape.positions, shape.channels, shape.groups}) {
     if (axis >= 1 && axis <= kMostAxis) continue;
     return absl::InvalidArgumentError(
@@ -51,19 +54,16 @@ inline absl::Status CheckShape(const BatchNormalisationShape& shape) {
     return absl::InvalidArgumentError(absl::StrCat("batch normalisation of ", shape.rows, " rows in ",
                                                    shape.groups, " groups; each needs a row"));
   }
+  if (shape.sums != nullptr && shape.groups != 1) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("batch normalisation over all workers has ", shape.groups, " groups; it must have one"));
+  }
   if (!(shape.epsilon > 0) || !(shape.decay > 0) || !(shape.decay < 1)) {
     return absl::InvalidArgumentError(absl::StrCat("batch normalisation has epsilon ", shape.epsilon,
                                                    " and decay ", shape.decay,
                                                    "; epsilon must be above 0, decay in (0, 1)"));
   }
   return absl::OkStatus();
-}
-
-// InvalidArgument: several groups, which would not be one batch, with `sums`.
-inline absl::Status CheckShape(const BatchNormalisationShape& shape, const WorkerSums* sums) {
-  if (sums == nullptr || shape.groups == 1) return CheckShape(shape);
-  return absl::InvalidArgumentError(
-      absl::StrCat("batch normalisation over all workers has ", shape.groups, " groups; it must have one"));
 }
 
 // A layer's variables; device memory.

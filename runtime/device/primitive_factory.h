@@ -17,29 +17,29 @@
 
 namespace tethys {
 
+// The table of primitives of layers and losses: ROW(Shape) for each shape that they are made for. A shape
+// names the class of its primitive (Shape::Primitive) and has a CheckShape, which the devices call. A new
+// primitive is a shape, a class and a row beside each other in a header of this folder, and a file in each
+// back end that defines Create for the shape. A back end that lacks it does not link.
+#define TETHYS_PRIMITIVES(ROW)       \
+  ROW(DenseShape)                    \
+  TETHYS_IMAGE_PRIMITIVES(ROW)       \
+  ROW(BatchNormalisationShape)       \
+  TETHYS_ELEMENTWISE_PRIMITIVES(ROW) \
+  TETHYS_LOSS_PRIMITIVES(ROW)
+
+// A new primitive for a shape, or the error why there is none.
+template <typename Shape>
+using Created = absl::StatusOr<std::unique_ptr<typename Shape::Primitive>>;
+
 class PrimitiveFactory {
  public:
   virtual ~PrimitiveFactory() = default;
 
-  virtual absl::StatusOr<std::unique_ptr<DensePrimitive>> CreateDense(const DenseShape& shape) = 0;
-  virtual absl::StatusOr<std::unique_ptr<ConvolutionPrimitive>> CreateConvolution(
-      const ConvolutionShape& shape) = 0;
-  virtual absl::StatusOr<std::unique_ptr<MaxPoolingPrimitive>> CreateMaxPooling(
-      const MaxPoolingShape& shape) = 0;
-  virtual absl::StatusOr<std::unique_ptr<AveragePoolingPrimitive>> CreateAveragePooling(
-      const AveragePoolingShape& shape) = 0;
-  // `sums` outlives the primitive; null: the primitive normalises by this worker's batch.
-  virtual absl::StatusOr<std::unique_ptr<BatchNormalisationPrimitive>> CreateBatchNormalisation(
-      const BatchNormalisationShape& shape, WorkerSums* sums) = 0;
-  virtual absl::StatusOr<std::unique_ptr<SumPrimitive>> CreateSum(const SumShape& shape) = 0;
-  virtual absl::StatusOr<std::unique_ptr<BiasPrimitive>> CreateBias(int64_t rows, int64_t columns) = 0;
-  virtual absl::StatusOr<std::unique_ptr<ActivationPrimitive>> CreateActivation(
-      int64_t count, ActivationFunction function) = 0;
-  virtual absl::StatusOr<std::unique_ptr<DropoutPrimitive>> CreateDropout(const DropoutShape& shape) = 0;
-  virtual absl::StatusOr<std::unique_ptr<LossPrimitive>> CreateSoftmaxCrossEntropy(
-      const SoftmaxCrossEntropyShape& shape) = 0;
-  virtual absl::StatusOr<std::unique_ptr<LossPrimitive>> CreateMeanSquaredError(
-      const MeanSquaredErrorShape& shape) = 0;
+#define TETHYS_DECLARE_CREATE(Shape) virtual Created<Shape> Create(const Shape& shape) = 0;
+  TETHYS_PRIMITIVES(TETHYS_DECLARE_CREATE)
+#undef TETHYS_DECLARE_CREATE
+
   virtual absl::StatusOr<std::unique_ptr<InputConversionPrimitive>> CreateInputConversion(
       int64_t count, const InputScaling& scaling) = 0;
   // `regions` do not overlap.

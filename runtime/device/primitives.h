@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/types/span.h"
 #include "runtime/base/status.h"
+#include "runtime/device/axis.h"
 #include "runtime/device/update_rule.h"
 #include "runtime/tensor/variable.h"
 
@@ -18,11 +19,18 @@ class Stream;
 // y = activation(x W + b) for a fixed number of rows, and its derivatives.
 //   x [rows, in], weights [in, out], bias [out], y [rows, out]
 struct DenseShape {
+  using Primitive = class DensePrimitive;
   int64_t rows = 0;
   int64_t in = 0;
   int64_t out = 0;
   bool relu = false;
 };
+
+inline absl::Status CheckShape(const DenseShape& shape) {
+  TETHYS_RETURN_IF_ERROR(CheckAxis("rows of a dense layer", shape.rows));
+  TETHYS_RETURN_IF_ERROR(CheckAxis("inputs of a dense layer", shape.in));
+  return CheckAxis("outputs of a dense layer", shape.out);
+}
 
 class DensePrimitive {
  public:

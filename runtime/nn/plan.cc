@@ -181,7 +181,7 @@ absl::Status ModelPlan::CreateNode(int index, const StepMemory& memory) {
     if (scratch_ != nullptr) {
       part = scratch_->floats() + (range.begin - layer.variables.front().begin);
       if (layer.trains()) {
-        TETHYS_ASSIGN_OR_RETURN(auto add, device_.CreateSum({.count = range.count}));
+        TETHYS_ASSIGN_OR_RETURN(auto add, device_.Create(SumShape{.count = range.count}));
         node.added.push_back({.part = part, .sum = sum, .elements = range.count, .add = std::move(add)});
       }
     }
@@ -241,7 +241,7 @@ absl::Status ModelPlan::CreateBackward(int index, const StepMemory& memory) {
     std::unique_ptr<SumPrimitive>& sum = node.sums.emplace_back();
     if (parts[j] != GradientPart::kAdded) continue;
     TETHYS_ASSIGN_OR_RETURN(
-        sum, device_.CreateSum({.count = node.elements[j], .type = device_.activation_type()}));
+        sum, device_.Create(SumShape{.count = node.elements[j], .type = device_.activation_type()}));
   }
   return absl::OkStatus();
 }

@@ -246,7 +246,7 @@ void MeasureThin(int rounds) {
     const DenseShape shape = {.rows = rows, .in = 4096, .out = 4096};
     const std::vector<Candidate> products = {
         Fastest(Product::kForward, shape), Fastest(Product::kData, shape), Fastest(Product::kWeights, shape)};
-    const auto layer = Must(device->CreateDense(shape));
+    const auto layer = Must(device->Create(shape));
     Arena x(rows * shape.in), weights(shape.in * shape.out), y(rows * shape.out), dy(rows * shape.out);
     Arena dx(x.size()), dweights(weights.size()), bias(shape.out), dbias(shape.out);
     std::vector<double> ratios;

@@ -336,57 +336,50 @@ class LateDevice final : public Device {
     if (options_.ranges != nullptr) options_.ranges->emplace_back();
   }
 
-  absl::StatusOr<std::unique_ptr<DensePrimitive>> CreateDense(const DenseShape& shape) override {
-    TETHYS_ASSIGN_OR_RETURN(auto now, cpu_->CreateDense(shape));
+  Created<DenseShape> Create(const DenseShape& shape) override {
+    TETHYS_ASSIGN_OR_RETURN(auto now, cpu_->Create(shape));
     return std::make_unique<LateDense>(std::move(now), *cpu_stream_);
   }
-  absl::StatusOr<std::unique_ptr<ConvolutionPrimitive>> CreateConvolution(
-      const ConvolutionShape& shape) override {
-    TETHYS_ASSIGN_OR_RETURN(auto now, cpu_->CreateConvolution(shape));
+  Created<ConvolutionShape> Create(const ConvolutionShape& shape) override {
+    TETHYS_ASSIGN_OR_RETURN(auto now, cpu_->Create(shape));
     return std::make_unique<LateConvolution>(std::move(now), *cpu_stream_);
   }
-  absl::StatusOr<std::unique_ptr<MaxPoolingPrimitive>> CreateMaxPooling(
-      const MaxPoolingShape& shape) override {
-    TETHYS_ASSIGN_OR_RETURN(auto now, cpu_->CreateMaxPooling(shape));
+  Created<MaxPoolingShape> Create(const MaxPoolingShape& shape) override {
+    TETHYS_ASSIGN_OR_RETURN(auto now, cpu_->Create(shape));
     return std::make_unique<LateMaxPooling>(std::move(now), *cpu_stream_);
   }
-  absl::StatusOr<std::unique_ptr<AveragePoolingPrimitive>> CreateAveragePooling(
-      const AveragePoolingShape& shape) override {
-    TETHYS_ASSIGN_OR_RETURN(auto now, cpu_->CreateAveragePooling(shape));
+  Created<AveragePoolingShape> Create(const AveragePoolingShape& shape) override {
+    TETHYS_ASSIGN_OR_RETURN(auto now, cpu_->Create(shape));
     return std::make_unique<LateAveragePooling>(std::move(now), *cpu_stream_);
   }
-  absl::StatusOr<std::unique_ptr<BatchNormalisationPrimitive>> CreateBatchNormalisation(
-      const BatchNormalisationShape& shape, WorkerSums* sums) override {
+  Created<BatchNormalisationShape> Create(const BatchNormalisationShape& shape) override {
     // A primitive of the CPU asks for sums while it runs, but those of a late device are enqueued.
-    if (sums != nullptr) return absl::UnimplementedError("late devices sum nothing over workers");
-    TETHYS_ASSIGN_OR_RETURN(auto now, cpu_->CreateBatchNormalisation(shape, nullptr));
+    if (shape.sums != nullptr) return absl::UnimplementedError("late devices sum nothing over workers");
+    TETHYS_ASSIGN_OR_RETURN(auto now, cpu_->Create(shape));
     return std::make_unique<LateBatchNormalisation>(std::move(now), *cpu_stream_);
   }
-  absl::StatusOr<std::unique_ptr<DropoutPrimitive>> CreateDropout(const DropoutShape& shape) override {
-    TETHYS_ASSIGN_OR_RETURN(auto now, cpu_->CreateDropout(shape));
+  Created<DropoutShape> Create(const DropoutShape& shape) override {
+    TETHYS_ASSIGN_OR_RETURN(auto now, cpu_->Create(shape));
     return std::make_unique<LateDropout>(std::move(now), *cpu_stream_);
   }
-  absl::StatusOr<std::unique_ptr<SumPrimitive>> CreateSum(const SumShape& shape) override {
-    TETHYS_ASSIGN_OR_RETURN(auto now, cpu_->CreateSum(shape));
+  Created<SumShape> Create(const SumShape& shape) override {
+    TETHYS_ASSIGN_OR_RETURN(auto now, cpu_->Create(shape));
     return std::make_unique<LateSum>(std::move(now), *cpu_stream_);
   }
-  absl::StatusOr<std::unique_ptr<ActivationPrimitive>> CreateActivation(
-      int64_t count, ActivationFunction function) override {
-    TETHYS_ASSIGN_OR_RETURN(auto now, cpu_->CreateActivation(count, function));
+  Created<ActivationShape> Create(const ActivationShape& shape) override {
+    TETHYS_ASSIGN_OR_RETURN(auto now, cpu_->Create(shape));
     return std::make_unique<LateActivation>(std::move(now), *cpu_stream_);
   }
-  absl::StatusOr<std::unique_ptr<BiasPrimitive>> CreateBias(int64_t rows, int64_t columns) override {
-    TETHYS_ASSIGN_OR_RETURN(auto now, cpu_->CreateBias(rows, columns));
+  Created<BiasShape> Create(const BiasShape& shape) override {
+    TETHYS_ASSIGN_OR_RETURN(auto now, cpu_->Create(shape));
     return std::make_unique<LateBias>(std::move(now), *cpu_stream_);
   }
-  absl::StatusOr<std::unique_ptr<LossPrimitive>> CreateSoftmaxCrossEntropy(
-      const SoftmaxCrossEntropyShape& shape) override {
-    TETHYS_ASSIGN_OR_RETURN(auto now, cpu_->CreateSoftmaxCrossEntropy(shape));
+  Created<SoftmaxCrossEntropyShape> Create(const SoftmaxCrossEntropyShape& shape) override {
+    TETHYS_ASSIGN_OR_RETURN(auto now, cpu_->Create(shape));
     return std::make_unique<LateLoss>(std::move(now), *cpu_stream_);
   }
-  absl::StatusOr<std::unique_ptr<LossPrimitive>> CreateMeanSquaredError(
-      const MeanSquaredErrorShape& shape) override {
-    TETHYS_ASSIGN_OR_RETURN(auto now, cpu_->CreateMeanSquaredError(shape));
+  Created<MeanSquaredErrorShape> Create(const MeanSquaredErrorShape& shape) override {
+    TETHYS_ASSIGN_OR_RETURN(auto now, cpu_->Create(shape));
     return std::make_unique<LateLoss>(std::move(now), *cpu_stream_);
   }
   absl::StatusOr<std::unique_ptr<InputConversionPrimitive>> CreateInputConversion(

@@ -43,13 +43,14 @@ class Activation final : public ActivationPrimitive {
 
 }  // namespace
 
-std::unique_ptr<SumPrimitive> CreateSum(const SumShape& shape, const Kernels& kernels) {
-  return std::make_unique<Sum>(shape, kernels);
+Created<SumShape> Create(const SumShape& shape, const Context& context) {
+  TETHYS_RETURN_IF_ERROR(CheckType(shape, ElementType::kFloat32));
+  return std::make_unique<Sum>(shape, context.kernels);
 }
 
-std::unique_ptr<ActivationPrimitive> CreateActivation(int64_t count, ActivationFunction function,
-                                                      const Kernels& kernels) {
-  return std::make_unique<Activation>(count, kernels.activations[static_cast<int>(function)]);
+Created<ActivationShape> Create(const ActivationShape& shape, const Context& context) {
+  const ActivationLoops& loops = context.kernels.activations[static_cast<int>(shape.function)];
+  return std::make_unique<Activation>(shape.count, loops);
 }
 
 }  // namespace tethys::cpu

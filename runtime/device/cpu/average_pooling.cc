@@ -27,8 +27,7 @@ class AveragePooling final : public AveragePoolingPrimitive {
 
 }  // namespace
 
-std::unique_ptr<AveragePoolingPrimitive> CreateAveragePooling(const AveragePoolingShape& shape,
-                                                              const Kernels& kernels) {
+Created<AveragePoolingShape> Create(const AveragePoolingShape& shape, const Context& context) {
   const Window::Axis &h = shape.window.height, &w = shape.window.width;
   const ImageShape out = shape.output();
   return std::make_unique<AveragePooling>(PoolingWindows{.rows = shape.rows,
@@ -44,7 +43,7 @@ std::unique_ptr<AveragePoolingPrimitive> CreateAveragePooling(const AveragePooli
                                                          .before_h = h.before,
                                                          .before_w = w.before,
                                                          .count_padding = shape.count_padding},
-                                          kernels);
+                                          context.kernels);
 }
 
 }  // namespace tethys::cpu

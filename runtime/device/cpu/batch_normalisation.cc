@@ -35,9 +35,9 @@ struct Moments {
 
 class BatchNormalisation final : public BatchNormalisationPrimitive {
  public:
-  BatchNormalisation(const BatchNormalisationShape& shape, WorkerSums* sums, const Kernels& kernels)
+  BatchNormalisation(const BatchNormalisationShape& shape, const Kernels& kernels)
       : shape_(shape),
-        worker_sums_(sums),
+        worker_sums_(shape.sums),
         kernels_(kernels),
         block_(std::clamp<int64_t>(kBlockElements / shape.channels, kLeastBlock, kMostBlock)),
         moments_(shape.channels),
@@ -53,7 +53,7 @@ class BatchNormalisation final : public BatchNormalisationPrimitive {
         block_products_(shape.channels),
         mean_dy_(shape.channels),
         slopes_(shape.channels),
-        exchanged_(sums == nullptr ? 0 : 2 * shape.channels) {}
+        exchanged_(shape.sums == nullptr ? 0 : 2 * shape.channels) {}
 
   absl::Status Forward(Stream& stream, const void* x, const float* weights, const ScaleAndOffset& variables,
                        void* y) override {
@@ -283,10 +283,8 @@ class BatchNormalisation final : public BatchNormalisationPrimitive {
 
 }  // namespace
 
-std::unique_ptr<BatchNormalisationPrimitive> CreateBatchNormalisation(const BatchNormalisationShape& shape,
-                                                                      WorkerSums* sums,
-                                                                      const Kernels& kernels) {
-  return std::make_unique<BatchNormalisation>(shape, sums, kernels);
+Created<BatchNormalisationShape> Create(const BatchNormalisationShape& shape, const Context& context) {
+  return std::make_unique<BatchNormalisation>(shape, context.kernels);
 }
 
 }  // namespace tethys::cpu

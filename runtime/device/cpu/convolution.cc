@@ -390,15 +390,14 @@ class SkippingConvolution final : public ConvolutionPrimitive {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<ConvolutionPrimitive>> CreateConvolution(const ConvolutionShape& shape,
-                                                                        int threads, const Kernels& kernels,
-                                                                        std::shared_ptr<Scratch> scratch) {
+Created<ConvolutionShape> Create(const ConvolutionShape& shape, const Context& context) {
   const bool skips = SkipsPixels(shape.window);
   const ConvolutionShape dense = skips ? SkippingConvolution::SeenShape(shape) : shape;
   std::unique_ptr<Convolution> primitive;
-  TETHYS_RETURN_IF_ERROR(
-      Catch([&] { primitive = std::make_unique<Convolution>(dense, threads, kernels, scratch); }));
-  TETHYS_RETURN_IF_ERROR(scratch->Reserve(primitive->scratch_bytes()));
+  TETHYS_RETURN_IF_ERROR(Catch([&] {
+    primitive = std::make_unique<Convolution>(dense, context.threads, context.kernels, context.scratch);
+  }));
+  TETHYS_RETURN_IF_ERROR(context.scratch->Reserve(primitive->scratch_bytes()));
   if (!skips) return primitive;
   return SkippingConvolution::Create(shape, std::move(primitive));
 }

@@ -16,7 +16,6 @@ namespace {
 
 constexpr int kMaxThreads = 1024;
 constexpr int64_t kMaxBytes = int64_t{1} << 40;
-constexpr int64_t kMaxAxis = int64_t{1} << 31;  // Largest axis; the product of two fits into an int64_t.
 
 class CpuStream final : public Stream {
  public:
@@ -59,12 +58,13 @@ class CpuBuffer final : public Buffer {
 
 class CpuDevice final : public Device {
  public:
-  CpuDevice(int threads, const cpu::Kernels& kernels) : threads_(threads), kernels_(kernels) {}
+  CpuDevice(int threads, const cpu::Kernels& kernels) : context_{.threads = threads, .kernels = kernels} {}
 
   std::string Describe() const override {
     const dnnl_version_t& version = *dnnl_version();
     return absl::StrCat("cpu, oneDNN ", version.major, ".", version.minor, ".", version.patch, ", ",
-                        kernels_.instruction_set, ", ", threads_, threads_ == 1 ? " thread" : " threads");
+                        context_.kernels.instruction_set, ", ", context_.threads,
+                        context_.threads == 1 ? " thread" : " threads");
   }
 
   bool reads_host_memory() const override { return true; }
@@ -108,86 +108,32 @@ class CpuDevice final : public Device {
   }
 
   absl::Status RoundToBfloat16(Stream&, const float* in, Bfloat16* out, int64_t count) override {
-    kernels_.round_to_bfloat16(count, in, out);
+    context_.kernels.round_to_bfloat16(count, in, out);
     return absl::OkStatus();
   }
   absl::Status WidenBfloat16(Stream&, const Bfloat16* in, float* out, int64_t count) override {
-    kernels_.widen_bfloat16(count, in, out);
+    context_.kernels.widen_bfloat16(count, in, out);
     return absl::OkStatus();
   }
 
-  absl::StatusOr<std::unique_ptr<DensePrimitive>> CreateDense(const DenseShape& shape) override {
-    TETHYS_RETURN_IF_ERROR(CheckAxis("rows of a dense layer", shape.rows));
-    TETHYS_RETURN_IF_ERROR(CheckAxis("inputs of a dense layer", shape.in));
-    TETHYS_RETURN_IF_ERROR(CheckAxis("outputs of a dense layer", shape.out));
-    return cpu::CreateDense(shape, threads_, kernels_);
+#define TETHYS_DEFINE_CREATE(Shape)                    \
+  Created<Shape> Create(const Shape& shape) override { \
+    TETHYS_RETURN_IF_ERROR(CheckShape(shape));         \
+    return cpu::Create(shape, context_);               \
   }
-
-  absl::StatusOr<std::unique_ptr<ConvolutionPrimitive>> CreateConvolution(
-      const ConvolutionShape& shape) override {
-    TETHYS_RETURN_IF_ERROR(CheckImages("a convolution", shape.rows, shape.in, shape.window));
-    TETHYS_RETURN_IF_ERROR(CheckAxis("filters of a convolution", shape.out));
-    TETHYS_RETURN_IF_ERROR(CheckGroups(shape));
-    return cpu::CreateConvolution(shape, threads_, kernels_, scratch_);
-  }
-  absl::StatusOr<std::unique_ptr<MaxPoolingPrimitive>> CreateMaxPooling(
-      const MaxPoolingShape& shape) override {
-    TETHYS_RETURN_IF_ERROR(CheckImages("max pooling", shape.rows, shape.in, shape.window));
-    TETHYS_RETURN_IF_ERROR(CheckUndilated(shape.window));
-    return cpu::CreateMaxPooling(shape, kernels_);
-  }
-
-  absl::StatusOr<std::unique_ptr<AveragePoolingPrimitive>> CreateAveragePooling(
-      const AveragePoolingShape& shape) override {
-    TETHYS_RETURN_IF_ERROR(CheckImages("average pooling", shape.rows, shape.in, shape.window));
-    TETHYS_RETURN_IF_ERROR(CheckUndilated(shape.window));
-    return cpu::CreateAveragePooling(shape, kernels_);
-  }
-  absl::StatusOr<std::unique_ptr<BatchNormalisationPrimitive>> CreateBatchNormalisation(
-      const BatchNormalisationShape& shape, WorkerSums* sums) override {
-    TETHYS_RETURN_IF_ERROR(CheckShape(shape, sums));
-    return cpu::CreateBatchNormalisation(shape, sums, kernels_);
-  }
-  absl::StatusOr<std::unique_ptr<SumPrimitive>> CreateSum(const SumShape& shape) override {
-    TETHYS_RETURN_IF_ERROR(CheckShape(shape, activation_type()));
-    return cpu::CreateSum(shape, kernels_);
-  }
-  absl::StatusOr<std::unique_ptr<BiasPrimitive>> CreateBias(int64_t rows, int64_t columns) override {
-    TETHYS_RETURN_IF_ERROR(CheckAxis("rows of a bias", rows));
-    TETHYS_RETURN_IF_ERROR(CheckAxis("columns of a bias", columns));
-    return cpu::CreateBias(rows, columns);
-  }
-  absl::StatusOr<std::unique_ptr<ActivationPrimitive>> CreateActivation(
-      int64_t count, ActivationFunction function) override {
-    TETHYS_RETURN_IF_ERROR(CheckCount(count));
-    return cpu::CreateActivation(count, function, kernels_);
-  }
-  absl::StatusOr<std::unique_ptr<DropoutPrimitive>> CreateDropout(const DropoutShape& shape) override {
-    TETHYS_RETURN_IF_ERROR(CheckShape(shape));
-    return cpu::CreateDropout(shape, kernels_);
-  }
-
-  absl::StatusOr<std::unique_ptr<LossPrimitive>> CreateSoftmaxCrossEntropy(
-      const SoftmaxCrossEntropyShape& shape) override {
-    TETHYS_RETURN_IF_ERROR(CheckShape(shape));
-    return cpu::CreateSoftmaxCrossEntropy(shape, kernels_);
-  }
-  absl::StatusOr<std::unique_ptr<LossPrimitive>> CreateMeanSquaredError(
-      const MeanSquaredErrorShape& shape) override {
-    TETHYS_RETURN_IF_ERROR(CheckShape(shape));
-    return cpu::CreateMeanSquaredError(shape);
-  }
+  TETHYS_PRIMITIVES(TETHYS_DEFINE_CREATE)
+#undef TETHYS_DEFINE_CREATE
 
   absl::StatusOr<std::unique_ptr<InputConversionPrimitive>> CreateInputConversion(
       int64_t count, const InputScaling& scaling) override {
     TETHYS_RETURN_IF_ERROR(CheckScaling(count, scaling));
-    return cpu::CreateInputConversion(count, scaling, kernels_);
+    return cpu::CreateInputConversion(count, scaling, context_.kernels);
   }
 
   absl::StatusOr<std::unique_ptr<UpdatePrimitive>> CreateUpdate(const UpdateRule& rule,
                                                                 std::vector<UpdateRegion> regions) override {
     TETHYS_RETURN_IF_ERROR(CheckRule(rule));
-    return cpu::CreateUpdate(rule, std::move(regions), kernels_);
+    return cpu::CreateUpdate(rule, std::move(regions), context_.kernels);
   }
 
   absl::StatusOr<std::unique_ptr<ClipPrimitive>> CreateClip(double limit,
@@ -195,39 +141,11 @@ class CpuDevice final : public Device {
     if (!(limit > 0)) {
       return absl::InvalidArgumentError(absl::StrCat("gradients cannot be clipped to a norm of ", limit));
     }
-    return cpu::CreateClip(limit, std::move(regions), kernels_);
+    return cpu::CreateClip(limit, std::move(regions), context_.kernels);
   }
 
  private:
-  static absl::Status CheckAxis(absl::string_view what, int64_t size) {
-    if (size >= 1 && size <= kMaxAxis) return absl::OkStatus();
-    return absl::InvalidArgumentError(absl::StrCat(what, ": ", size, " is not in [1, ", kMaxAxis, "]"));
-  }
-
-  static absl::Status CheckImages(absl::string_view what, int64_t rows, const ImageShape& in,
-                                  const Window& window) {
-    TETHYS_RETURN_IF_ERROR(CheckAxis(absl::StrCat("rows of ", what), rows));
-    TETHYS_RETURN_IF_ERROR(CheckAxis(absl::StrCat("channels of ", what), in.channels));
-    TETHYS_RETURN_IF_ERROR(CheckWindow(absl::StrCat("height of ", what), in.height, window.height));
-    return CheckWindow(absl::StrCat("width of ", what), in.width, window.width);
-  }
-  static absl::Status CheckWindow(absl::string_view what, int64_t in, const Window::Axis& axis) {
-    TETHYS_RETURN_IF_ERROR(CheckAxis(what, in));
-    TETHYS_RETURN_IF_ERROR(CheckAxis(absl::StrCat("window, ", what), axis.size));
-    TETHYS_RETURN_IF_ERROR(CheckAxis(absl::StrCat("stride, ", what), axis.stride));
-    TETHYS_RETURN_IF_ERROR(CheckAxis(absl::StrCat("dilation, ", what), axis.dilation));
-    const int64_t extent = axis.extent();
-    const bool padding_fits =
-        axis.before >= 0 && axis.before < extent && axis.after >= 0 && axis.after < extent;
-    if (padding_fits && extent <= in + axis.before + axis.after) return absl::OkStatus();
-    return absl::InvalidArgumentError(absl::StrCat(what, ": a window over ", extent, " does not fit into ",
-                                                   in, " padded by ", axis.before, " and ", axis.after,
-                                                   "; padding must be in [0, ", extent, ")"));
-  }
-
-  const int threads_;
-  const cpu::Kernels& kernels_;
-  const std::shared_ptr<cpu::Scratch> scratch_ = std::make_shared<cpu::Scratch>();
+  const cpu::Context context_;
 };
 
 }  // namespace

@@ -100,8 +100,8 @@ class Dense final : public DensePrimitive {
 
 }  // namespace
 
-std::unique_ptr<DensePrimitive> CreateDense(const DenseShape& shape, int threads, const Kernels& kernels) {
-  return std::make_unique<Dense>(shape, threads, kernels);
+Created<DenseShape> Create(const DenseShape& shape, const Context& context) {
+  return std::make_unique<Dense>(shape, context.threads, context.kernels);
 }
 
 }  // namespace tethys::cpu

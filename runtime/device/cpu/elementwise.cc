@@ -114,12 +114,12 @@ std::unique_ptr<InputConversionPrimitive> CreateInputConversion(int64_t count, c
   return std::make_unique<InputConversion>(count, scaling, kernels);
 }
 
-std::unique_ptr<BiasPrimitive> CreateBias(int64_t rows, int64_t columns) {
-  return std::make_unique<Bias>(rows, columns);
+Created<BiasShape> Create(const BiasShape& shape, const Context&) {
+  return std::make_unique<Bias>(shape.rows, shape.columns);
 }
 
-std::unique_ptr<DropoutPrimitive> CreateDropout(const DropoutShape& shape, const Kernels& kernels) {
-  return std::make_unique<Dropout>(shape, kernels);
+Created<DropoutShape> Create(const DropoutShape& shape, const Context& context) {
+  return std::make_unique<Dropout>(shape, context.kernels);
 }
 
 }  // namespace tethys::cpu

@@ -48,7 +48,7 @@ class MeanSquaredError final : public LossPrimitive {
 
 }  // namespace
 
-std::unique_ptr<LossPrimitive> CreateMeanSquaredError(const MeanSquaredErrorShape& shape) {
+Created<MeanSquaredErrorShape> Create(const MeanSquaredErrorShape& shape, const Context&) {
   return std::make_unique<MeanSquaredError>(shape);
 }
 

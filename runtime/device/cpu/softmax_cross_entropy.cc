@@ -109,13 +109,12 @@ class SoftmaxCrossEntropy final : public LossPrimitive {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<LossPrimitive>> CreateSoftmaxCrossEntropy(
-    const SoftmaxCrossEntropyShape& shape, const Kernels& kernels) {
+Created<SoftmaxCrossEntropyShape> Create(const SoftmaxCrossEntropyShape& shape, const Context& context) {
   // Label maps row by row, so that the scratch memory does not grow with the batch.
   const int64_t chunk_points = shape.positions > 1 ? shape.positions : shape.rows;
   TETHYS_ASSIGN_OR_RETURN(Arena below, Arena::Allocate(chunk_points * shape.classes));
   TETHYS_ASSIGN_OR_RETURN(Arena powers, Arena::Allocate(chunk_points * shape.classes));
-  return std::make_unique<SoftmaxCrossEntropy>(shape, chunk_points, kernels, std::move(below),
+  return std::make_unique<SoftmaxCrossEntropy>(shape, chunk_points, context.kernels, std::move(below),
                                                std::move(powers));
 }
 

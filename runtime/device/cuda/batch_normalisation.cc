@@ -38,9 +38,9 @@ class Cutter {
 class BatchNormalisation final : public BatchNormalisationPrimitive {
  public:
   BatchNormalisation(const NormalisationArguments& arguments, const BatchNormalisationShape& shape,
-                     WorkerSums* sums, std::unique_ptr<Buffer> memory)
+                     std::unique_ptr<Buffer> memory)
       : arguments_(arguments),
-        worker_sums_(sums),
+        worker_sums_(shape.sums),
         decay_(shape.decay),
         later_part_(shape.later_part),
         memory_(std::move(memory)) {}
@@ -107,11 +107,10 @@ class BatchNormalisation final : public BatchNormalisationPrimitive {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<BatchNormalisationPrimitive>> CreateBatchNormalisation(
-    const Libraries& libraries, const BatchNormalisationShape& shape, WorkerSums* sums) {
+Created<BatchNormalisationShape> Create(const BatchNormalisationShape& shape, const Libraries& libraries) {
   const int64_t tiles = TilesOf(shape), values = shape.groups * shape.channels;
   constexpr int64_t kDoubles = 2, kFloats = 5;
-  const int64_t exchanged = sums == nullptr ? 0 : 3 * shape.channels + 1;
+  const int64_t exchanged = shape.sums == nullptr ? 0 : 3 * shape.channels + 1;
   const int64_t bytes = kDoubles * tiles * values * static_cast<int64_t>(sizeof(double)) +
                         (shape.groups + 1) * static_cast<int64_t>(sizeof(int64_t)) +
                         (kFloats * values + exchanged) * static_cast<int64_t>(sizeof(float));
@@ -135,11 +134,11 @@ absl::StatusOr<std::unique_ptr<BatchNormalisationPrimitive>> CreateBatchNormalis
                                       .slopes = cutter.Cut<float>(values),
                                       .worker_moments = nullptr,
                                       .worker_gradients = nullptr};
-  if (sums != nullptr) {
+  if (shape.sums != nullptr) {
     arguments.worker_moments = cutter.Cut<float>(shape.channels + 1);
     arguments.worker_gradients = cutter.Cut<float>(2 * shape.channels);
   }
-  return std::make_unique<BatchNormalisation>(arguments, shape, sums, std::move(memory));
+  return std::make_unique<BatchNormalisation>(arguments, shape, std::move(memory));
 }
 
 }  // namespace tethys::cuda

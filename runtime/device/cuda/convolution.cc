@@ -101,8 +101,7 @@ class Convolution final : public ConvolutionPrimitive {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<ConvolutionPrimitive>> CreateConvolution(const Libraries& libraries,
-                                                                        const ConvolutionShape& shape) {
+Created<ConvolutionShape> Create(const ConvolutionShape& shape, const Libraries& libraries) {
   auto convolution = std::make_unique<Convolution>(libraries, shape);
   TETHYS_RETURN_IF_ERROR(convolution->Initialize());
   return convolution;

@@ -16,36 +16,8 @@
 namespace tethys::cuda {
 namespace {
 
-constexpr int64_t kMaxAxis = int64_t{1} << 31;  // Largest axis; the product of two fits into an int64_t.
-
 const char* PrecisionText(Precision precision) {
   return precision == Precision::kBf16 ? "bf16" : precision == Precision::kTf32 ? "fp32 by tf32" : "fp32";
-}
-
-absl::Status CheckAxis(absl::string_view what, int64_t size) {
-  if (size >= 1 && size <= kMaxAxis) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat(what, ": ", size, " is not in [1, ", kMaxAxis, "]"));
-}
-
-// Requires padding less than the window, and at least one position.
-absl::Status CheckAxis(absl::string_view what, const Window::Axis& axis, int64_t in) {
-  TETHYS_RETURN_IF_ERROR(CheckAxis(what, in));
-  TETHYS_RETURN_IF_ERROR(CheckAxis("window", axis.size));
-  TETHYS_RETURN_IF_ERROR(CheckAxis("dilation", axis.dilation));
-  const int64_t extent = axis.extent();
-  const bool sound = axis.stride >= 1 && axis.before >= 0 && axis.before < extent && axis.after >= 0 &&
-                     axis.after < extent && in + axis.before + axis.after >= extent;
-  if (sound) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat(what, ": a window over ", extent, ", stride ", axis.stride,
-                                                 ", padded by ", axis.before, " and ", axis.after,
-                                                 ", does not fit an image of ", in));
-}
-
-absl::Status CheckImages(int64_t rows, const ImageShape& in, const Window& window) {
-  TETHYS_RETURN_IF_ERROR(CheckAxis("rows of images", rows));
-  TETHYS_RETURN_IF_ERROR(CheckAxis("channels", in.channels));
-  TETHYS_RETURN_IF_ERROR(CheckAxis("height", window.height, in.height));
-  return CheckAxis("width", window.width, in.width);
 }
 
 class CudaDevice final : public Device {
@@ -147,67 +119,13 @@ class CudaDevice final : public Device {
     return cuda::Capture(stream, work);
   }
 
-  absl::StatusOr<std::unique_ptr<DensePrimitive>> CreateDense(const DenseShape& shape) override {
-    TETHYS_RETURN_IF_ERROR(CheckAxis("rows of a dense layer", shape.rows));
-    TETHYS_RETURN_IF_ERROR(CheckAxis("inputs of a dense layer", shape.in));
-    TETHYS_RETURN_IF_ERROR(CheckAxis("outputs of a dense layer", shape.out));
-    return cuda::CreateDense(libraries_, shape);
+#define TETHYS_DEFINE_CREATE(Shape)                    \
+  Created<Shape> Create(const Shape& shape) override { \
+    TETHYS_RETURN_IF_ERROR(CheckShape(shape));         \
+    return cuda::Create(shape, libraries_);            \
   }
-
-  absl::StatusOr<std::unique_ptr<ConvolutionPrimitive>> CreateConvolution(
-      const ConvolutionShape& shape) override {
-    TETHYS_RETURN_IF_ERROR(CheckImages(shape.rows, shape.in, shape.window));
-    TETHYS_RETURN_IF_ERROR(CheckAxis("filters", shape.out));
-    TETHYS_RETURN_IF_ERROR(CheckGroups(shape));
-    return cuda::CreateConvolution(libraries_, shape);
-  }
-  absl::StatusOr<std::unique_ptr<MaxPoolingPrimitive>> CreateMaxPooling(
-      const MaxPoolingShape& shape) override {
-    TETHYS_RETURN_IF_ERROR(CheckImages(shape.rows, shape.in, shape.window));
-    TETHYS_RETURN_IF_ERROR(CheckUndilated(shape.window));
-    return cuda::CreateMaxPooling(libraries_.activations, shape);
-  }
-
-  absl::StatusOr<std::unique_ptr<AveragePoolingPrimitive>> CreateAveragePooling(
-      const AveragePoolingShape& shape) override {
-    TETHYS_RETURN_IF_ERROR(CheckImages(shape.rows, shape.in, shape.window));
-    TETHYS_RETURN_IF_ERROR(CheckUndilated(shape.window));
-    return cuda::CreateAveragePooling(libraries_.activations, shape);
-  }
-  absl::StatusOr<std::unique_ptr<BatchNormalisationPrimitive>> CreateBatchNormalisation(
-      const BatchNormalisationShape& shape, WorkerSums* sums) override {
-    TETHYS_RETURN_IF_ERROR(CheckShape(shape, sums));
-    return cuda::CreateBatchNormalisation(libraries_, shape, sums);
-  }
-  absl::StatusOr<std::unique_ptr<SumPrimitive>> CreateSum(const SumShape& shape) override {
-    TETHYS_RETURN_IF_ERROR(CheckShape(shape, activation_type()));
-    return cuda::CreateSum(shape);
-  }
-  absl::StatusOr<std::unique_ptr<BiasPrimitive>> CreateBias(int64_t rows, int64_t columns) override {
-    TETHYS_RETURN_IF_ERROR(CheckAxis("rows of a bias", rows));
-    TETHYS_RETURN_IF_ERROR(CheckAxis("columns of a bias", columns));
-    return cuda::CreateBias(libraries_, rows, columns);
-  }
-  absl::StatusOr<std::unique_ptr<ActivationPrimitive>> CreateActivation(
-      int64_t count, ActivationFunction function) override {
-    TETHYS_RETURN_IF_ERROR(CheckCount(count));
-    return cuda::CreateActivation(libraries_.activations, count, function);
-  }
-
-  absl::StatusOr<std::unique_ptr<DropoutPrimitive>> CreateDropout(const DropoutShape& shape) override {
-    TETHYS_RETURN_IF_ERROR(CheckShape(shape));
-    return cuda::CreateDropout(libraries_.activations, shape);
-  }
-  absl::StatusOr<std::unique_ptr<LossPrimitive>> CreateSoftmaxCrossEntropy(
-      const SoftmaxCrossEntropyShape& shape) override {
-    TETHYS_RETURN_IF_ERROR(CheckShape(shape));
-    return cuda::CreateSoftmaxCrossEntropy(libraries_, shape);
-  }
-  absl::StatusOr<std::unique_ptr<LossPrimitive>> CreateMeanSquaredError(
-      const MeanSquaredErrorShape& shape) override {
-    TETHYS_RETURN_IF_ERROR(CheckShape(shape));
-    return cuda::CreateMeanSquaredError(libraries_, shape);
-  }
+  TETHYS_PRIMITIVES(TETHYS_DEFINE_CREATE)
+#undef TETHYS_DEFINE_CREATE
 
   absl::StatusOr<std::unique_ptr<InputConversionPrimitive>> CreateInputConversion(
       int64_t count, const InputScaling& scaling) override {

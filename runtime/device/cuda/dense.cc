@@ -69,8 +69,7 @@ class Dense final : public DensePrimitive {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<DensePrimitive>> CreateDense(const Libraries& libraries,
-                                                            const DenseShape& shape) {
+Created<DenseShape> Create(const DenseShape& shape, const Libraries& libraries) {
   auto dense = std::make_unique<Dense>(libraries, shape);
   TETHYS_RETURN_IF_ERROR(dense->Initialize());
   return dense;

@@ -182,34 +182,31 @@ absl::StatusOr<std::unique_ptr<InputConversionPrimitive>> CreateInputConversion(
   return std::make_unique<InputConversion>(type, count, scaling);
 }
 
-absl::StatusOr<std::unique_ptr<MaxPoolingPrimitive>> CreateMaxPooling(ElementType type,
-                                                                      const MaxPoolingShape& shape) {
-  return std::make_unique<MaxPooling>(type, ArgumentsOf(shape));
+Created<MaxPoolingShape> Create(const MaxPoolingShape& shape, const Libraries& libraries) {
+  return std::make_unique<MaxPooling>(libraries.activations, ArgumentsOf(shape));
 }
 
-absl::StatusOr<std::unique_ptr<AveragePoolingPrimitive>> CreateAveragePooling(
-    ElementType type, const AveragePoolingShape& shape) {
-  return std::make_unique<AveragePooling>(type, ArgumentsOf(shape), shape.count_padding);
+Created<AveragePoolingShape> Create(const AveragePoolingShape& shape, const Libraries& libraries) {
+  return std::make_unique<AveragePooling>(libraries.activations, ArgumentsOf(shape), shape.count_padding);
 }
 
-absl::StatusOr<std::unique_ptr<SumPrimitive>> CreateSum(const SumShape& shape) {
+Created<SumShape> Create(const SumShape& shape, const Libraries& libraries) {
+  TETHYS_RETURN_IF_ERROR(CheckType(shape, libraries.activations));
   return std::make_unique<Sum>(shape);
 }
 
-absl::StatusOr<std::unique_ptr<BiasPrimitive>> CreateBias(const Libraries& libraries, int64_t rows,
-                                                          int64_t columns) {
-  const int64_t bytes = ColumnSumScratch(rows, columns) * static_cast<int64_t>(sizeof(float));
+Created<BiasShape> Create(const BiasShape& shape, const Libraries& libraries) {
+  const int64_t bytes = ColumnSumScratch(shape.rows, shape.columns) * static_cast<int64_t>(sizeof(float));
   TETHYS_RETURN_IF_ERROR(libraries.workspace->Reserve(bytes));
-  return std::make_unique<Bias>(libraries.activations, rows, columns, *libraries.workspace);
+  return std::make_unique<Bias>(libraries.activations, shape.rows, shape.columns, *libraries.workspace);
 }
 
-absl::StatusOr<std::unique_ptr<ActivationPrimitive>> CreateActivation(ElementType type, int64_t count,
-                                                                      ActivationFunction function) {
-  return std::make_unique<Activation>(type, count, function);
+Created<ActivationShape> Create(const ActivationShape& shape, const Libraries& libraries) {
+  return std::make_unique<Activation>(libraries.activations, shape.count, shape.function);
 }
 
-absl::StatusOr<std::unique_ptr<DropoutPrimitive>> CreateDropout(ElementType type, const DropoutShape& shape) {
-  return std::make_unique<Dropout>(type, shape);
+Created<DropoutShape> Create(const DropoutShape& shape, const Libraries& libraries) {
+  return std::make_unique<Dropout>(libraries.activations, shape);
 }
 
 }  // namespace tethys::cuda

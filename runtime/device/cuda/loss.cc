@@ -36,15 +36,13 @@ absl::StatusOr<std::unique_ptr<Buffer>> AllocateResults(const Libraries& librari
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<LossPrimitive>> CreateSoftmaxCrossEntropy(
-    const Libraries& libraries, const SoftmaxCrossEntropyShape& shape) {
+Created<SoftmaxCrossEntropyShape> Create(const SoftmaxCrossEntropyShape& shape, const Libraries& libraries) {
   TETHYS_ASSIGN_OR_RETURN(auto results, AllocateResults(libraries, shape.points()));
   return std::make_unique<Loss<SoftmaxCrossEntropyShape, SoftmaxCrossEntropy>>(libraries.activations, shape,
                                                                                std::move(results));
 }
 
-absl::StatusOr<std::unique_ptr<LossPrimitive>> CreateMeanSquaredError(const Libraries& libraries,
-                                                                      const MeanSquaredErrorShape& shape) {
+Created<MeanSquaredErrorShape> Create(const MeanSquaredErrorShape& shape, const Libraries& libraries) {
   TETHYS_ASSIGN_OR_RETURN(auto results, AllocateResults(libraries, shape.rows));
   return std::make_unique<Loss<MeanSquaredErrorShape, MeanSquaredError>>(libraries.activations, shape,
                                                                          std::move(results));

@@ -26,26 +26,10 @@ struct Libraries {
   ElementType activations = ElementType::kFloat32;  // Also that of products, unless these use TF32.
 };
 
-absl::StatusOr<std::unique_ptr<DensePrimitive>> CreateDense(const Libraries& libraries,
-                                                            const DenseShape& shape);
-absl::StatusOr<std::unique_ptr<ConvolutionPrimitive>> CreateConvolution(const Libraries& libraries,
-                                                                        const ConvolutionShape& shape);
-absl::StatusOr<std::unique_ptr<MaxPoolingPrimitive>> CreateMaxPooling(ElementType type,
-                                                                      const MaxPoolingShape& shape);
-absl::StatusOr<std::unique_ptr<AveragePoolingPrimitive>> CreateAveragePooling(
-    ElementType type, const AveragePoolingShape& shape);
-absl::StatusOr<std::unique_ptr<BatchNormalisationPrimitive>> CreateBatchNormalisation(
-    const Libraries& libraries, const BatchNormalisationShape& shape, WorkerSums* sums);
-absl::StatusOr<std::unique_ptr<SumPrimitive>> CreateSum(const SumShape& shape);
-absl::StatusOr<std::unique_ptr<BiasPrimitive>> CreateBias(const Libraries& libraries, int64_t rows,
-                                                          int64_t columns);
-absl::StatusOr<std::unique_ptr<ActivationPrimitive>> CreateActivation(ElementType type, int64_t count,
-                                                                      ActivationFunction function);
-absl::StatusOr<std::unique_ptr<DropoutPrimitive>> CreateDropout(ElementType type, const DropoutShape& shape);
-absl::StatusOr<std::unique_ptr<LossPrimitive>> CreateSoftmaxCrossEntropy(
-    const Libraries& libraries, const SoftmaxCrossEntropyShape& shape);
-absl::StatusOr<std::unique_ptr<LossPrimitive>> CreateMeanSquaredError(const Libraries& libraries,
-                                                                      const MeanSquaredErrorShape& shape);
+#define TETHYS_DECLARE_CREATE(Shape) Created<Shape> Create(const Shape& shape, const Libraries& libraries);
+TETHYS_PRIMITIVES(TETHYS_DECLARE_CREATE)
+#undef TETHYS_DECLARE_CREATE
+
 absl::StatusOr<std::unique_ptr<InputConversionPrimitive>> CreateInputConversion(ElementType type,
                                                                                 int64_t count,
                                                                                 const InputScaling& scaling);

@@ -38,7 +38,7 @@ class ActivationOperation final : public Operation {
   std::string Describe() const override { return absl::StrCat(name_, " of ", elements_); }
   absl::StatusOr<std::unique_ptr<CompiledLayer>> Compile(const CompileArguments& arguments) const override {
     TETHYS_ASSIGN_OR_RETURN(auto primitive,
-                            arguments.device.CreateActivation(arguments.rows * elements_, function_));
+                            arguments.device.Create(ActivationShape{arguments.rows * elements_, function_}));
     return std::make_unique<CompiledActivation>(std::move(primitive));
   }
 

@@ -39,9 +39,9 @@ class AddOperation final : public Operation {
   std::string Describe() const override { return absl::StrCat("add ", inputs_, " of ", ShapeText(row_)); }
   absl::StatusOr<std::unique_ptr<CompiledLayer>> Compile(const CompileArguments& arguments) const override {
     SumShape shape = {.count = arguments.rows * elements_, .type = arguments.device.activation_type()};
-    TETHYS_ASSIGN_OR_RETURN(auto sum, arguments.device.CreateSum(shape));
+    TETHYS_ASSIGN_OR_RETURN(auto sum, arguments.device.Create(shape));
     shape.relu = arguments.relu;
-    TETHYS_ASSIGN_OR_RETURN(auto last, arguments.device.CreateSum(shape));
+    TETHYS_ASSIGN_OR_RETURN(auto last, arguments.device.Create(shape));
     return std::make_unique<CompiledAdd>(std::move(sum), std::move(last), arguments.relu);
   }
 

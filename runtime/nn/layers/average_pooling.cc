@@ -35,7 +35,7 @@ class AveragePoolingOperation final : public Operation {
   absl::StatusOr<std::unique_ptr<CompiledLayer>> Compile(const CompileArguments& arguments) const override {
     AveragePoolingShape shape = row_;
     shape.rows = arguments.rows;
-    TETHYS_ASSIGN_OR_RETURN(auto primitive, arguments.device.CreateAveragePooling(shape));
+    TETHYS_ASSIGN_OR_RETURN(auto primitive, arguments.device.Create(shape));
     return std::make_unique<CompiledAveragePooling>(std::move(primitive));
   }
 

@@ -79,8 +79,8 @@ class BatchNormalisationOperation final : public Operation {
     shape.rows = arguments.rows;
     shape.groups = arguments.trains ? arguments.groups : 1;
     shape.later_part = arguments.later_part;
-    WorkerSums* const sums = arguments.trains ? arguments.sums : nullptr;
-    TETHYS_ASSIGN_OR_RETURN(auto primitive, arguments.device.CreateBatchNormalisation(shape, sums));
+    shape.sums = arguments.trains ? arguments.sums : nullptr;
+    TETHYS_ASSIGN_OR_RETURN(auto primitive, arguments.device.Create(shape));
     return std::make_unique<CompiledBatchNormalisation>(std::move(primitive), arguments);
   }
 

@@ -26,7 +26,7 @@ class ConvolutionOperation final : public Operation {
   absl::StatusOr<std::unique_ptr<CompiledLayer>> Compile(const CompileArguments& arguments) const override {
     ConvolutionShape shape = row_;
     shape.rows = arguments.rows;
-    TETHYS_ASSIGN_OR_RETURN(auto primitive, arguments.device.CreateConvolution(shape));
+    TETHYS_ASSIGN_OR_RETURN(auto primitive, arguments.device.Create(shape));
     const int64_t workspace_bytes = primitive->workspace_bytes();
     return std::make_unique<CompiledProduct<ConvolutionPrimitive>>(std::move(primitive), workspace_bytes,
                                                                    arguments.variables);

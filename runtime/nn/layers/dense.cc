@@ -23,7 +23,7 @@ class DenseOperation final : public Operation {
   absl::StatusOr<std::unique_ptr<CompiledLayer>> Compile(const CompileArguments& arguments) const override {
     DenseShape shape = row_;
     shape.rows = arguments.rows;
-    TETHYS_ASSIGN_OR_RETURN(auto primitive, arguments.device.CreateDense(shape));
+    TETHYS_ASSIGN_OR_RETURN(auto primitive, arguments.device.Create(shape));
     return std::make_unique<CompiledProduct<DensePrimitive>>(std::move(primitive), 0, arguments.variables);
   }
 

@@ -61,11 +61,11 @@ class DropoutOperation final : public Operation {
     if (!arguments.trains) {
       return std::make_unique<CompiledIdentity>(arguments.device, arguments.rows * elements_);
     }
-    TETHYS_ASSIGN_OR_RETURN(auto primitive, arguments.device.CreateDropout({.rows = arguments.rows,
-                                                                            .elements = elements_,
-                                                                            .rate = rate_,
-                                                                            .seed = arguments.seed,
-                                                                            .layer = layer_}));
+    TETHYS_ASSIGN_OR_RETURN(auto primitive, arguments.device.Create(DropoutShape{.rows = arguments.rows,
+                                                                                 .elements = elements_,
+                                                                                 .rate = rate_,
+                                                                                 .seed = arguments.seed,
+                                                                                 .layer = layer_}));
     return std::make_unique<CompiledDropout>(std::move(primitive), &arguments.step->first_sample);
   }
 

@@ -37,7 +37,7 @@ class MaxPoolingOperation final : public Operation {
   absl::StatusOr<std::unique_ptr<CompiledLayer>> Compile(const CompileArguments& arguments) const override {
     MaxPoolingShape shape = row_;
     shape.rows = arguments.rows;
-    TETHYS_ASSIGN_OR_RETURN(auto primitive, arguments.device.CreateMaxPooling(shape));
+    TETHYS_ASSIGN_OR_RETURN(auto primitive, arguments.device.Create(shape));
     return std::make_unique<CompiledMaxPooling>(std::move(primitive));
   }
 

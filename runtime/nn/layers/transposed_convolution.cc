@@ -62,11 +62,11 @@ class TransposedConvolutionOperation final : public Operation {
   absl::StatusOr<std::unique_ptr<CompiledLayer>> Compile(const CompileArguments& arguments) const override {
     ConvolutionShape shape = row_;
     shape.rows = arguments.rows;
-    TETHYS_ASSIGN_OR_RETURN(auto convolution, arguments.device.CreateConvolution(shape));
+    TETHYS_ASSIGN_OR_RETURN(auto convolution, arguments.device.Create(shape));
     std::unique_ptr<BiasPrimitive> bias;
     if (has_bias_) {
       const int64_t pixels = shape.rows * shape.in.height * shape.in.width;
-      TETHYS_ASSIGN_OR_RETURN(bias, arguments.device.CreateBias(pixels, shape.in.channels));
+      TETHYS_ASSIGN_OR_RETURN(bias, arguments.device.Create(BiasShape{pixels, shape.in.channels}));
     }
     return std::make_unique<CompiledTransposedConvolution>(std::move(convolution), std::move(bias),
                                                            arguments.variables);

@@ -14,7 +14,7 @@ class MeanSquaredError final : public Loss {
   // A target that is not finite is refused when its file is read.
   absl::Status CheckLabels(absl::Span<const int32_t>) const override { return absl::OkStatus(); }
   absl::StatusOr<std::unique_ptr<LossPrimitive>> Compile(Device& device, int64_t rows, bool) const override {
-    return device.CreateMeanSquaredError({.rows = rows, .outputs = labels_.elements()});
+    return device.Create(MeanSquaredErrorShape{.rows = rows, .outputs = labels_.elements()});
   }
 
  private:

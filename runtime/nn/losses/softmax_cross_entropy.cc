@@ -35,7 +35,7 @@ class SoftmaxCrossEntropy final : public Loss {
     shape.rows = rows;
     shape.counts_top5 = !trains && row_.classes > kTop;
     if (!trains) shape.label_smoothing = 0;
-    return device.CreateSoftmaxCrossEntropy(shape);
+    return device.Create(shape);
   }
 
  private:

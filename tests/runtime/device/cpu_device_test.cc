@@ -49,7 +49,7 @@ TEST(CpuDevice, DeviceWithOneThreadStartsNoOtherThread) {
   auto device = CreateCpuDevice(1).value();
   auto stream = device->CreateStream().value();
   const int64_t before = ThreadCount();
-  auto dense = device->CreateDense({.rows = 256, .in = 512, .out = 512}).value();
+  auto dense = device->Create(DenseShape{.rows = 256, .in = 512, .out = 512}).value();
   std::vector<float> x(256 * 512), weights(512 * 512), bias(512), y(256 * 512);
   ASSERT_TRUE(dense->Forward(*stream, x.data(), weights.data(), bias.data(), y.data()).ok());
   EXPECT_EQ(ThreadCount(), before);
@@ -68,10 +68,10 @@ TEST(CpuDevice, TooLargeAllocationIsRefusedWithItsSize) {
   const auto buffer = device->Allocate(int64_t{1} << 40, MemoryKind::kDevice);
   EXPECT_EQ(buffer.status().code(), absl::StatusCode::kResourceExhausted);
   EXPECT_THAT(StatusText(buffer.status()), testing::HasSubstr("1048576 MiB"));
-  const auto pooling = device->CreateMaxPooling(
-      {.rows = 1, .in = {1, int64_t{1} << 30, 1 << 8}, .window = SquareWindow(1, 1, 0, 0)});
+  const auto pooling = device->Create(
+      MaxPoolingShape{.rows = 1, .in = {1, int64_t{1} << 30, 1 << 8}, .window = SquareWindow(1, 1, 0, 0)});
   EXPECT_EQ(pooling.status().code(), absl::StatusCode::kResourceExhausted);
-  const auto loss = device->CreateSoftmaxCrossEntropy({.rows = int64_t{1} << 30, .classes = 1 << 8});
+  const auto loss = device->Create(SoftmaxCrossEntropyShape{.rows = int64_t{1} << 30, .classes = 1 << 8});
   EXPECT_EQ(loss.status().code(), absl::StatusCode::kResourceExhausted);
 }
 
@@ -174,7 +174,7 @@ TEST(CpuDevice, ConvolutionsOfPublishedNetworksRunNoReferenceLoops) {
       shape({28, 28, 64}, 64, DilatedWindow(3, 2, 2)),
   };
   for (const ConvolutionShape& each : shapes) {
-    const std::string text = device->CreateConvolution(each).value()->Describe();
+    const std::string text = device->Create(each).value()->Describe();
     EXPECT_THAT(text, testing::Not(testing::HasSubstr("ref"))) << each.in.height << " " << each.out;
   }
 }

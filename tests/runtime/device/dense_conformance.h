@@ -35,7 +35,7 @@ inline void DeviceConformance::CheckDense(const DenseShape& shape) {
   const auto [rows, in, out, relu] = shape;
   const auto x = RandomFactors(rows * in, 1), weights = RandomFactors(in * out, 2),
              bias = RandomFloats(out, 3);
-  auto dense = device_->CreateDense(shape).value();
+  auto dense = device_->Create(shape).value();
   auto x_device = Activations(x), y = PoisonedActivations(rows * out);
   auto weights_device = Floats(weights), bias_device = Floats(bias);
   ASSERT_TRUE(
@@ -89,7 +89,7 @@ TEST_P(DeviceConformance, DenseLayersOfManyWeightsAgreeWithDoublePrecision) {
 }
 
 TEST_P(DeviceConformance, DenseInputGradientIsOptional) {
-  auto dense = device_->CreateDense({.rows = 2, .in = 3, .out = 4}).value();
+  auto dense = device_->Create(DenseShape{.rows = 2, .in = 3, .out = 4}).value();
   auto x = Activations(RandomFloats(6, 1)), y = Activations(RandomFloats(8, 3)),
        dy = Activations(RandomFloats(8, 4));
   auto weights = Floats(RandomFloats(12, 2)), dweights = Poisoned(12), dbias = Poisoned(4);
@@ -101,7 +101,7 @@ TEST_P(DeviceConformance, DenseInputGradientIsOptional) {
 }
 
 TEST_P(DeviceConformance, DenseReluKeepsNaN) {
-  auto dense = device_->CreateDense({.rows = 1, .in = 1, .out = 20, .relu = true}).value();
+  auto dense = device_->Create(DenseShape{.rows = 1, .in = 1, .out = 20, .relu = true}).value();
   auto x = Activations({kPoison}), y = Activations(std::vector<float>(20, 0));
   auto weights = Floats(std::vector<float>(20, 1)), bias = Floats(std::vector<float>(20, 0));
   ASSERT_TRUE(dense->Forward(*stream_, x.data(), weights.data(), bias.data(), y.data()).ok());

@@ -39,13 +39,13 @@ TEST_P(DeviceConformance, BuffersAreZeroedAndAligned) {
 }
 
 TEST_P(DeviceConformance, InvalidShapesAndParametersAreRefused) {
-  EXPECT_EQ(device_->CreateDense({.rows = 0, .in = 1, .out = 1}).status().code(),
+  EXPECT_EQ(device_->Create(DenseShape{.rows = 0, .in = 1, .out = 1}).status().code(),
             absl::StatusCode::kInvalidArgument);
-  EXPECT_EQ(device_->CreateDense({.rows = 1, .in = -1, .out = 1}).status().code(),
+  EXPECT_EQ(device_->Create(DenseShape{.rows = 1, .in = -1, .out = 1}).status().code(),
             absl::StatusCode::kInvalidArgument);
-  EXPECT_FALSE(device_->CreateSoftmaxCrossEntropy({.rows = 1, .classes = 0}).ok());
-  EXPECT_FALSE(device_->CreateSoftmaxCrossEntropy({.rows = 1, .classes = 2, .label_smoothing = 1}).ok());
-  EXPECT_FALSE(device_->CreateMeanSquaredError({.rows = 1, .outputs = 0}).ok());
+  EXPECT_FALSE(device_->Create(SoftmaxCrossEntropyShape{.rows = 1, .classes = 0}).ok());
+  EXPECT_FALSE(device_->Create(SoftmaxCrossEntropyShape{.rows = 1, .classes = 2, .label_smoothing = 1}).ok());
+  EXPECT_FALSE(device_->Create(MeanSquaredErrorShape{.rows = 1, .outputs = 0}).ok());
   EXPECT_FALSE(device_->CreateInputConversion(1, {{0}, {0}}).ok());
   EXPECT_FALSE(device_->CreateInputConversion(2, {{0, 0}, {1}}).ok());
   EXPECT_FALSE(device_->CreateInputConversion(3, {{0, 0}, {1, 1}}).ok());

@@ -26,7 +26,7 @@ inline std::vector<float> Dropped(const Arithmetic& arithmetic, const DropoutSha
 
 inline std::vector<float> DeviceConformance::Drop(const DropoutShape& shape, uint64_t first_row,
                                                   const std::vector<float>& in) {
-  auto dropout = device_->CreateDropout(shape).value();
+  auto dropout = device_->Create(shape).value();
   Array<uint64_t> first(*this, {first_row});
   auto in_device = Activations(in), out = PoisonedActivations(in.size() + 1);
   EXPECT_TRUE(dropout->Run(*stream_, first.data(), in_device.data(), out.data()).ok());
@@ -85,7 +85,7 @@ TEST_P(DeviceConformance, DropoutOfMeaninglessShapesIsRefused) {
         DropoutShape{.rows = 1 << 30, .elements = 1 << 30}, DropoutShape{.rows = 1, .elements = 1, .rate = 1},
         DropoutShape{.rows = 1, .elements = 1, .rate = -0.1f},
         DropoutShape{.rows = 1, .elements = 1, .rate = NAN}}) {
-    EXPECT_EQ(device_->CreateDropout(shape).status().code(), absl::StatusCode::kInvalidArgument);
+    EXPECT_EQ(device_->Create(shape).status().code(), absl::StatusCode::kInvalidArgument);
   }
 }
 

@@ -68,7 +68,7 @@ TEST_P(DeviceConformance, SumsAreThoseOfFloats) {
     };
     for (const int64_t count : {0, 1, 15, 1000}) {
       const std::vector<float> a = RandomActivations(count, 1), b = RandomActivations(count, 2);
-      auto sum = device_->CreateSum({.count = count, .type = type}).value();
+      auto sum = device_->Create(SumShape{.count = count, .type = type}).value();
       Values a_device(*this, type, a), b_device(*this, type, b);
       Values out(*this, type, std::vector<float>(count, kPoison));
       ASSERT_TRUE(sum->Run(*stream_, a_device.data(), b_device.data(), out.data()).ok());
@@ -82,8 +82,8 @@ TEST_P(DeviceConformance, SumsAreThoseOfFloats) {
       EXPECT_EQ(b_device.Host(), expected) << "twice the same";
     }
   }
-  EXPECT_FALSE(device_->CreateSum({.count = -1}).ok());
-  EXPECT_EQ(device_->CreateSum({.count = 1, .type = ElementType::kBfloat16}).ok(),
+  EXPECT_FALSE(device_->Create(SumShape{.count = -1}).ok());
+  EXPECT_EQ(device_->Create(SumShape{.count = 1, .type = ElementType::kBfloat16}).ok(),
             device_->activation_type() == ElementType::kBfloat16);
 }
 
@@ -92,9 +92,9 @@ TEST_P(DeviceConformance, SumsWithReluEqualThoseThatAreActivated) {
     std::vector<float> a = RandomFloats(count, 1), b = RandomFloats(count, 2);
     if (count > 3) a[0] = kPoison, b[1] = kPoison, a[2] = -b[2], a[3] = b[3] = -0.0f;
     const ElementType type = device_->activation_type();
-    auto sum = device_->CreateSum({.count = count, .type = type}).value();
-    auto with_relu = device_->CreateSum({.count = count, .relu = true, .type = type}).value();
-    auto relu = device_->CreateActivation(count, ActivationFunction::kRelu).value();
+    auto sum = device_->Create(SumShape{.count = count, .type = type}).value();
+    auto with_relu = device_->Create(SumShape{.count = count, .relu = true, .type = type}).value();
+    auto relu = device_->Create(ActivationShape{count, ActivationFunction::kRelu}).value();
     auto a_device = Activations(a), b_device = Activations(b), out = PoisonedActivations(count),
          fused = PoisonedActivations(count);
     const auto expect_equal = [&](Values& found, const char* how) {
@@ -117,7 +117,7 @@ TEST_P(DeviceConformance, SumsWithReluEqualThoseThatAreActivated) {
 TEST_P(DeviceConformance, BiasIsAddedToEachRowAndItsGradientIsTheSumOfRows) {
   for (const auto& [rows, columns] : {std::pair(1, 1), {3, 5}, {2000, 3}, {300, 16}, {2, 4096}}) {
     const std::vector<float> bias = RandomFloats(columns, 1), y = RandomActivations(rows * columns, 2);
-    auto primitive = device_->CreateBias(rows, columns).value();
+    auto primitive = device_->Create(BiasShape{rows, columns}).value();
     auto bias_device = Floats(bias), dbias = Poisoned(columns);
     auto y_device = Activations(y);
     ASSERT_TRUE(primitive->Backward(*stream_, y_device.data(), dbias.data()).ok());
@@ -132,7 +132,7 @@ TEST_P(DeviceConformance, BiasIsAddedToEachRowAndItsGradientIsTheSumOfRows) {
     EXPECT_EQ(y_device.Host(), expected);
     EXPECT_LE(RelativeError(dbias.Host(), sums), Arithmetic::SumTolerance(rows));
   }
-  EXPECT_FALSE(device_->CreateBias(0, 1).ok());
+  EXPECT_FALSE(device_->Create(BiasShape{0, 1}).ok());
 }
 
 inline double ActivationValue(ActivationFunction function, double x) {
@@ -171,7 +171,7 @@ TEST_P(DeviceConformance, ActivationsAgreeWithDoublePrecision) {
   for (int f = 0; f < kActivationFunctions; ++f) {
     const auto function = static_cast<ActivationFunction>(f);
     SCOPED_TRACE(f);
-    auto activation = device_->CreateActivation(x.size(), function).value();
+    auto activation = device_->Create(ActivationShape{static_cast<int64_t>(x.size()), function}).value();
     auto x_device = Activations(x), y = PoisonedActivations(x.size()), dy_device = Activations(dy),
          dx = PoisonedActivations(x.size());
     ASSERT_TRUE(activation->Forward(*stream_, x_device.data(), y.data()).ok());
@@ -193,7 +193,7 @@ TEST_P(DeviceConformance, ActivationsAgreeWithDoublePrecision) {
 
 TEST_P(DeviceConformance, ActivationsKeepNaN) {
   for (int f = 0; f < kActivationFunctions; ++f) {
-    auto activation = device_->CreateActivation(20, static_cast<ActivationFunction>(f)).value();
+    auto activation = device_->Create(ActivationShape{20, static_cast<ActivationFunction>(f)}).value();
     auto x = PoisonedActivations(20);
     ASSERT_TRUE(activation->Forward(*stream_, x.data(), x.data()).ok());
     for (const float value : x.Host()) EXPECT_TRUE(std::isnan(value)) << f;

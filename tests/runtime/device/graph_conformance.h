@@ -90,7 +90,7 @@ TEST_P(GraphConformance, WaitForTimedEventAfterLaunchSeesThatLaunch) {
 // A launch drops the element of the row whose number lies in memory then. Of these rows some are kept and
 // some are dropped.
 TEST_P(GraphConformance, EachLaunchDrawsTheRandomNumbersOfTheRowInMemory) {
-  const auto dropout = device_->CreateDropout({.rows = 1, .elements = 1, .seed = 5}).value();
+  const auto dropout = device_->Create(DropoutShape{.rows = 1, .elements = 1, .seed = 5}).value();
   constexpr int64_t kBytes = sizeof(uint64_t);
   const auto next = device_->Allocate(kBytes, MemoryKind::kPinnedHost).value();
   const auto row = device_->Allocate(kBytes, MemoryKind::kDevice).value();

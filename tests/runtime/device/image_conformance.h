@@ -21,7 +21,7 @@ TEST_P(ImageConformance, ConvolutionsOfRandomShapesAgreeWithDoublePrecision) {
 
 TEST_P(ImageConformance, ConvolutionInputGradientIsOptional) {
   const ConvolutionShape shape = ConvolutionShapes()[0];
-  auto convolution = device_->CreateConvolution(shape).value();
+  auto convolution = device_->Create(shape).value();
   auto x = Activations(RandomFloats(7 * 28 * 28, 1)), y = Activations(RandomFloats(7 * 28 * 28 * 6, 3)),
        dy = Activations(RandomFloats(7 * 28 * 28 * 6, 4));
   auto filters = Floats(RandomFloats(6 * 25, 2)), dfilters = Poisoned(6 * 25), dbias = Poisoned(6);
@@ -35,8 +35,8 @@ TEST_P(ImageConformance, ConvolutionInputGradientIsOptional) {
 TEST_P(ImageConformance, ConvolutionReluKeepsNaN) {
   auto convolution =
       device_
-          ->CreateConvolution(
-              {.rows = 1, .in = {2, 2, 1}, .out = 20, .window = SquareWindow(1, 1, 0, 0), .relu = true})
+          ->Create(ConvolutionShape{
+              .rows = 1, .in = {2, 2, 1}, .out = 20, .window = SquareWindow(1, 1, 0, 0), .relu = true})
           .value();
   auto x = Activations(std::vector<float>(4, kPoison)), y = Activations(std::vector<float>(80, 0));
   auto filters = Floats(std::vector<float>(20, 1)), bias = Floats(std::vector<float>(20, 0));
@@ -66,7 +66,8 @@ TEST_P(ImageConformance, MaxPoolingAgreesWithItsReferenceInAllShapes) {
 
 TEST_P(ImageConformance, OnlyOneOfEqualPixelsGetsTheGradient) {
   auto pooling =
-      device_->CreateMaxPooling({.rows = 1, .in = {4, 4, 3}, .window = SquareWindow(2, 2, 0, 0)}).value();
+      device_->Create(MaxPoolingShape{.rows = 1, .in = {4, 4, 3}, .window = SquareWindow(2, 2, 0, 0)})
+          .value();
   auto x = Activations(std::vector<float>(48, 1)), y = PoisonedActivations(12), dx = PoisonedActivations(48),
        dy = Activations(std::vector<float>(12, 2));
   ASSERT_TRUE(pooling->Forward(*stream_, x.data(), y.data()).ok());
@@ -78,7 +79,8 @@ TEST_P(ImageConformance, OnlyOneOfEqualPixelsGetsTheGradient) {
 
 TEST_P(ImageConformance, PaddingIsNeverTheMaximum) {
   auto pooling =
-      device_->CreateMaxPooling({.rows = 1, .in = {3, 3, 1}, .window = SquareWindow(2, 2, 1, 0)}).value();
+      device_->Create(MaxPoolingShape{.rows = 1, .in = {3, 3, 1}, .window = SquareWindow(2, 2, 1, 0)})
+          .value();
   auto x = Activations({-1, -2, -3, -4, -5, -6, -7, -8, -9}), y = PoisonedActivations(4);
   ASSERT_TRUE(pooling->Forward(*stream_, x.data(), y.data()).ok());
   EXPECT_EQ(y.Host(), (std::vector<float>{-1, -2, -4, -5}));
@@ -100,25 +102,27 @@ TEST_P(ImageConformance, InvalidImageShapesAreRefused) {
   const ImageShape image = {4, 4, 1};
   for (const Window& window : {SquareWindow(5, 1, 0, 0), SquareWindow(0, 1, 0, 0), SquareWindow(2, 0, 0, 0),
                                SquareWindow(2, 1, 2, 0), SquareWindow(2, 1, 0, -1)}) {
-    EXPECT_FALSE(device_->CreateConvolution({.rows = 1, .in = image, .out = 1, .window = window}).ok());
-    EXPECT_FALSE(device_->CreateMaxPooling({.rows = 1, .in = image, .window = window}).ok());
-    EXPECT_FALSE(device_->CreateAveragePooling({.rows = 1, .in = image, .window = window}).ok());
+    EXPECT_FALSE(device_->Create(ConvolutionShape{.rows = 1, .in = image, .out = 1, .window = window}).ok());
+    EXPECT_FALSE(device_->Create(MaxPoolingShape{.rows = 1, .in = image, .window = window}).ok());
+    EXPECT_FALSE(device_->Create(AveragePoolingShape{.rows = 1, .in = image, .window = window}).ok());
   }
   const Window window = SquareWindow(2, 1, 0, 0);
-  EXPECT_FALSE(device_->CreateConvolution({.rows = 0, .in = image, .out = 1, .window = window}).ok());
-  EXPECT_FALSE(device_->CreateConvolution({.rows = 1, .in = image, .out = 0, .window = window}).ok());
-  EXPECT_FALSE(device_->CreateMaxPooling({.rows = 1, .in = {4, 4, 0}, .window = window}).ok());
+  EXPECT_FALSE(device_->Create(ConvolutionShape{.rows = 0, .in = image, .out = 1, .window = window}).ok());
+  EXPECT_FALSE(device_->Create(ConvolutionShape{.rows = 1, .in = image, .out = 0, .window = window}).ok());
+  EXPECT_FALSE(device_->Create(MaxPoolingShape{.rows = 1, .in = {4, 4, 0}, .window = window}).ok());
   for (const int64_t groups : {0, 3, 4}) {
-    EXPECT_FALSE(
-        device_->CreateConvolution({.rows = 1, .in = {4, 4, 6}, .out = 4, .window = window, .groups = groups})
-            .ok())
+    EXPECT_FALSE(device_
+                     ->Create(ConvolutionShape{
+                         .rows = 1, .in = {4, 4, 6}, .out = 4, .window = window, .groups = groups})
+                     .ok())
         << groups;
   }
   const Window dilated = DilatedWindow(2, 2, 0);
-  EXPECT_FALSE(device_->CreateMaxPooling({.rows = 1, .in = image, .window = dilated}).ok());
-  EXPECT_FALSE(device_->CreateAveragePooling({.rows = 1, .in = image, .window = dilated}).ok());
+  EXPECT_FALSE(device_->Create(MaxPoolingShape{.rows = 1, .in = image, .window = dilated}).ok());
+  EXPECT_FALSE(device_->Create(AveragePoolingShape{.rows = 1, .in = image, .window = dilated}).ok());
   EXPECT_FALSE(
-      device_->CreateConvolution({.rows = 1, .in = image, .out = 1, .window = DilatedWindow(3, 2, 0)}).ok());
+      device_->Create(ConvolutionShape{.rows = 1, .in = image, .out = 1, .window = DilatedWindow(3, 2, 0)})
+          .ok());
 }
 
 }  // namespace tethys

@@ -31,7 +31,7 @@ inline void ImageConformance::CheckConvolution(const ConvolutionShape& shape) {
   const auto x = RandomFactors(shape.rows * shape.in.elements(), 1), filters = RandomFactors(filter_count, 2),
              bias = RandomFloats(shape.out, 3);
   std::vector<float> masked = RandomFactors(outputs, 4);
-  auto convolution = device_->CreateConvolution(shape).value();
+  auto convolution = device_->Create(shape).value();
   auto x_device = Activations(x), y = PoisonedActivations(outputs);
   auto filters_device = Floats(filters), bias_device = Floats(bias);
   ASSERT_TRUE(convolution
@@ -98,7 +98,7 @@ inline void ImageConformance::CheckConvolutionInAllForms(ConvolutionShape shape)
 inline void ImageConformance::CheckConvolutionRerun(const ConvolutionShape& shape) {
   const int64_t inputs = shape.rows * shape.in.elements(), outputs = shape.rows * shape.output().elements();
   const int64_t filter_count = shape.filters();
-  auto convolution = device_->CreateConvolution(shape).value();
+  auto convolution = device_->Create(shape).value();
   std::cout << shape.rows << " images, " << shape.in.channels << " to " << shape.out
             << " channels: " << convolution->Describe() << "\n";
   auto x = Activations(RandomFloats(inputs, 1));
@@ -122,7 +122,7 @@ inline void ImageConformance::CheckMaxPooling(const MaxPoolingShape& shape) {
   const auto x = RandomActivations(shape.rows * shape.in.elements(), 1);
   const std::vector<int64_t> maxima = ReferenceMaxima(shape, x);
   const auto dy = RandomActivations(maxima.size(), 2);
-  auto pooling = device_->CreateMaxPooling(shape).value();
+  auto pooling = device_->Create(shape).value();
   auto x_device = Activations(x), dy_device = Activations(dy), y = PoisonedActivations(maxima.size()),
        dx = PoisonedActivations(x.size());
   ASSERT_TRUE(pooling->Forward(*stream_, x_device.data(), y.data()).ok());
@@ -142,7 +142,7 @@ inline void ImageConformance::CheckAveragePooling(const AveragePoolingShape& sha
   const int64_t window = shape.window.height.size * shape.window.width.size;
   const auto x = RandomActivations(shape.rows * shape.in.elements(), 1),
              dy = RandomActivations(shape.rows * out.elements(), 2);
-  auto pooling = device_->CreateAveragePooling(shape).value();
+  auto pooling = device_->Create(shape).value();
   auto x_device = Activations(x), dy_device = Activations(dy), y = PoisonedActivations(dy.size()),
        dx = PoisonedActivations(x.size());
   ASSERT_TRUE(pooling->Forward(*stream_, x_device.data(), y.data()).ok());

@@ -38,7 +38,7 @@ inline DeviceConformance::Loss DeviceConformance::RunSoftmax(const SoftmaxCrossE
                                                              const std::vector<float>& outputs,
                                                              const std::vector<int32_t>& labels,
                                                              const std::vector<float>& weights) {
-  return RunLoss(*device_->CreateSoftmaxCrossEntropy(shape).value(), outputs, labels, weights, shape.classes);
+  return RunLoss(*device_->Create(shape).value(), outputs, labels, weights, shape.classes);
 }
 
 // What SoftmaxCrossEntropyPrimitive computes, in double precision, straight from its definition.
@@ -112,7 +112,7 @@ TEST_P(DeviceConformance, MeanSquaredErrorAgreesWithDoublePrecision) {
     std::vector<int32_t> labels(targets.size());
     std::memcpy(labels.data(), targets.data(), targets.size() * sizeof(float));
     const std::vector<float> weights = {1, 1, 0, 1, 1};
-    const auto primitive = device_->CreateMeanSquaredError({.rows = kRows, .outputs = each}).value();
+    const auto primitive = device_->Create(MeanSquaredErrorShape{.rows = kRows, .outputs = each}).value();
     const Loss loss = RunLoss(*primitive, outputs, labels, weights, 0);
     double expected = 0;
     std::vector<double> gradients(outputs.size());

@@ -112,7 +112,7 @@ TEST_P(DeviceConformance, BatchNormalisationAgreesWithDoublePrecision) {
     const NormalisationReference expected = RandomNormalisation(arithmetic_, shape, samples);
     std::vector<float> row_weights(shape.rows, 0);
     std::fill_n(row_weights.begin(), samples, 1.0f);
-    auto normalisation = device_->CreateBatchNormalisation(shape, nullptr).value();
+    auto normalisation = device_->Create(shape).value();
     auto x = Activations(expected.x), dy = Activations(expected.dy),
          y = PoisonedActivations(expected.x.size()), dx = PoisonedActivations(expected.x.size());
     auto weights = Floats(row_weights), scale = Floats(expected.scale), offset = Floats(expected.offset),
@@ -140,7 +140,7 @@ TEST_P(DeviceConformance, BatchNormalisationAgreesWithDoublePrecision) {
 TEST_P(DeviceConformance, BatchNormalisationWithoutInputGradient) {
   const BatchNormalisationShape shape = {.rows = 6, .positions = 4, .channels = 3, .relu = true};
   const NormalisationReference expected = RandomNormalisation(arithmetic_, shape, 6);
-  auto normalisation = device_->CreateBatchNormalisation(shape, nullptr).value();
+  auto normalisation = device_->Create(shape).value();
   auto x = Activations(expected.x), dy = Activations(expected.dy), y = PoisonedActivations(expected.x.size());
   auto weights = Floats(std::vector<float>(6, 1)), scale = Floats(expected.scale),
        offset = Floats(expected.offset), dscale = Poisoned(3), doffset = Poisoned(3);
@@ -158,7 +158,7 @@ TEST_P(DeviceConformance, MovingStatisticsFollowTheBatchUnlessItIsRefused) {
     const NormalisationReference expected = RandomNormalisation(arithmetic_, shape, samples);
     std::vector<float> row_weights(shape.rows, 0);
     std::fill_n(row_weights.begin(), samples, 1.0f);
-    auto normalisation = device_->CreateBatchNormalisation(shape, nullptr).value();
+    auto normalisation = device_->Create(shape).value();
     auto x = Activations(expected.x), y = PoisonedActivations(expected.x.size());
     auto weights = Floats(row_weights), scale = Floats(expected.scale), offset = Floats(expected.offset);
     ASSERT_TRUE(
@@ -195,7 +195,7 @@ TEST_P(DeviceConformance, LaterPartOfABatchDoesNotDecayTheMovingStatistics) {
   std::vector<std::vector<float>> changes;
   for (const bool later_part : {false, true}) {
     shape.later_part = later_part;
-    auto normalisation = device_->CreateBatchNormalisation(shape, nullptr).value();
+    auto normalisation = device_->Create(shape).value();
     auto x = Activations(RandomFloats(shape.elements(), 3)), y = PoisonedActivations(shape.elements());
     auto weights = Floats(std::vector<float>(4, 1)), scale = Floats({1, 1, 1}), offset = Floats({0, 0, 0});
     ASSERT_TRUE(
@@ -217,7 +217,7 @@ TEST_P(DeviceConformance, LaterPartOfABatchDoesNotDecayTheMovingStatistics) {
 
 TEST_P(DeviceConformance, ABatchWithoutSamplesLeavesOnlyTheDecay) {
   const BatchNormalisationShape shape = {.rows = 4, .positions = 3, .channels = 2, .groups = 2};
-  auto normalisation = device_->CreateBatchNormalisation(shape, nullptr).value();
+  auto normalisation = device_->Create(shape).value();
   auto x = PoisonedActivations(shape.elements()), y = PoisonedActivations(shape.elements());
   auto weights = Floats(std::vector<float>(4, 0)), scale = Floats({1, 2}), offset = Floats({3, 4}),
        dscale = Poisoned(2), doffset = Poisoned(2);
@@ -280,6 +280,7 @@ TEST_P(DeviceConformance, BatchNormalisationOverWorkersEqualsThatOfOneBatch) {
     BatchNormalisationShape own = all;
     own.rows = 6;
     SumsOfRounds sums(*device_);
+    own.sums = &sums;
     std::vector<float> y, dx;
     std::vector<double> dscale, doffset, mean, variance;
     // Each of the three sums is known one round after those before it.
@@ -294,7 +295,7 @@ TEST_P(DeviceConformance, BatchNormalisationOverWorkersEqualsThatOfOneBatch) {
         std::copy_n(expected.x.begin() + first, samples * row, own_x.begin());
         std::copy_n(expected.dy.begin() + first, samples * row, own_dy.begin());
         std::fill_n(own_weights.begin(), samples, 1.0f);
-        auto created = device_->CreateBatchNormalisation(own, &sums);
+        auto created = device_->Create(own);
         if (absl::IsUnimplemented(created.status())) GTEST_SKIP() << created.status();
         const auto normalisation = *std::move(created);
         auto x = Activations(own_x), dy = Activations(own_dy), y_own = PoisonedActivations(own.elements()),
@@ -346,7 +347,7 @@ TEST_P(DeviceConformance, InferenceNormalisesByGivenStatistics) {
     const std::vector<float> x = RandomActivations(shape.elements(), 1), scale = RandomFloats(3, 2),
                              offset = RandomFloats(3, 3), mean = RandomFloats(3, 4);
     const std::vector<float> variance = {0.25f, 1, 9};
-    auto normalisation = device_->CreateBatchNormalisation(shape, nullptr).value();
+    auto normalisation = device_->Create(shape).value();
     auto x_device = Activations(x);
     auto scale_device = Floats(scale), offset_device = Floats(offset), mean_device = Floats(mean),
          variance_device = Floats(variance);
@@ -366,12 +367,11 @@ TEST_P(DeviceConformance, InferenceNormalisesByGivenStatistics) {
 
 TEST_P(DeviceConformance, BatchNormalisationOfMeaninglessShapesIsRefused) {
   const BatchNormalisationShape good = {.rows = 4, .positions = 3, .channels = 2};
-  ASSERT_TRUE(device_->CreateBatchNormalisation(good, nullptr).ok());
+  ASSERT_TRUE(device_->Create(good).ok());
   const auto refused = [&](auto change) {
     BatchNormalisationShape shape = good;
     change(shape);
-    return device_->CreateBatchNormalisation(shape, nullptr).status().code() ==
-           absl::StatusCode::kInvalidArgument;
+    return device_->Create(shape).status().code() == absl::StatusCode::kInvalidArgument;
   };
   EXPECT_TRUE(refused([](auto& shape) { shape.rows = 0; }));
   EXPECT_TRUE(refused([](auto& shape) { shape.channels = -1; }));

@@ -58,13 +58,15 @@ std::vector<int32_t> Labels(const Case& c) {
 }
 
 std::unique_ptr<LossPrimitive> CreateLoss(const Case& c, Device& device) {
-  if (c.kind == "squared") return device.CreateMeanSquaredError({.rows = c.rows, .outputs = c.each}).value();
+  if (c.kind == "squared") {
+    return device.Create(MeanSquaredErrorShape{.rows = c.rows, .outputs = c.each}).value();
+  }
   return device
-      .CreateSoftmaxCrossEntropy({.rows = c.rows,
-                                  .positions = c.positions,
-                                  .classes = c.each,
-                                  .label_smoothing = c.smoothing,
-                                  .ignore_label = c.ignored})
+      .Create(SoftmaxCrossEntropyShape{.rows = c.rows,
+                                       .positions = c.positions,
+                                       .classes = c.each,
+                                       .label_smoothing = c.smoothing,
+                                       .ignore_label = c.ignored})
       .value();
 }
 

@@ -101,12 +101,11 @@ class MaxPooling final : public MaxPoolingPrimitive {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<MaxPoolingPrimitive>> CreateMaxPooling(const MaxPoolingShape& shape,
-                                                                      const Kernels& kernels) {
+Created<MaxPoolingShape> Create(const MaxPoolingShape& shape, const Context& context) {
   const int64_t row = shape.in.width * shape.in.channels;
   TETHYS_ASSIGN_OR_RETURN(Arena largest, Arena::Allocate(row));
   TETHYS_ASSIGN_OR_RETURN(Arena moving, Arena::Allocate(row));
-  return std::make_unique<MaxPooling>(shape, kernels, std::move(largest), std::move(moving));
+  return std::make_unique<MaxPooling>(shape, context.kernels, std::move(largest), std::move(moving));
 }
 
 }  // namespace tethys::cpu
