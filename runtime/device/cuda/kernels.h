@@ -10,7 +10,6 @@
 
 #include <cstdint>
 
-#include "runtime/base/philox.h"
 #include "runtime/device/element_type.h"
 #include "runtime/device/elementwise_primitives.h"
 #include "runtime/device/loss_primitives.h"
@@ -95,22 +94,6 @@ cudaError_t Clip(cudaStream_t stream, double limit, const UpdateTile* tiles, int
 // The number of slots that the formula keeps.
 int UpdateSlots(UpdateFormula formula);
 
-// Contract: MaxPoolingPrimitive. Images are [rows, height, width, channels].
-struct PoolingArguments {
-  int64_t rows, height, width, channels, out_height, out_width;
-  int64_t size_h, size_w, stride_h, stride_w, before_h, before_w;
-};
-cudaError_t MaxPoolingForward(cudaStream_t stream, ElementType type, const PoolingArguments& arguments,
-                              const void* x, void* y);
-cudaError_t MaxPoolingBackward(cudaStream_t stream, ElementType type, const PoolingArguments& arguments,
-                               const void* x, const void* y, const void* dy, void* dx);
-
-// Contract: AveragePoolingPrimitive.
-cudaError_t AveragePoolingForward(cudaStream_t stream, ElementType type, const PoolingArguments& arguments,
-                                  bool count_padding, const void* x, void* y);
-cudaError_t AveragePoolingBackward(cudaStream_t stream, ElementType type, const PoolingArguments& arguments,
-                                   bool count_padding, const void* dy, void* dx);
-
 // Contract: BatchNormalisationPrimitive. The pointers are device memory that the primitive holds.
 struct NormalisationArguments {
   ElementType type;  // Of activations.
@@ -154,12 +137,7 @@ cudaError_t UpdateMovingStatistics(cudaStream_t stream, const NormalisationArgum
                                    bool later_part, const float* share, const int32_t* refused, float* mean,
                                    float* variance);
 
-// Contract: DropoutPrimitive. `key` is RandomKey(shape.seed, RandomPurpose::kDropout).
-cudaError_t Drop(cudaStream_t stream, ElementType type, const DropoutShape& shape, PhiloxKey key,
-                 const uint64_t* first_row, const void* in, void* out);
-
-// Contracts: SumPrimitive, ActivationPrimitive.
-cudaError_t Add(cudaStream_t stream, const SumShape& shape, const void* a, const void* b, void* sum);
+// Contract: ActivationPrimitive.
 cudaError_t Activate(cudaStream_t stream, ElementType type, ActivationFunction function, int64_t count,
                      const void* x, void* y);
 cudaError_t ActivateBackward(cudaStream_t stream, ElementType type, ActivationFunction function,

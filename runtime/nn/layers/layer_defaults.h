@@ -12,7 +12,7 @@
 
 namespace tethys {
 
-// "dense", "batch_normalisation", ...; "layer" if the kind is missing.
+// "dense", "flatten", ...; "layer" if the kind is missing.
 std::string LayerKindName(const proto::Layer& layer);
 
 // Sets the absent fields of the layer at `position`: its name (KIND_POSITION, "dense_1"), the initializer

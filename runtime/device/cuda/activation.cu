@@ -1,8 +1,11 @@
-// Sums and activation functions, with one thread per pack of elements, and dropout.
+// Sums and activation functions, with one thread per pack of elements: kernels and primitives.
+#include "runtime/device/cuda/cuda_status.h"
 #include "runtime/device/cuda/elements.h"
 #include "runtime/device/cuda/grid.h"
 #include "runtime/device/cuda/kernels.h"
 #include "runtime/device/cuda/launch.h"
+#include "runtime/device/cuda/primitives.h"
+#include "runtime/device/cuda/stream.h"
 
 namespace tethys::cuda {
 namespace {
@@ -60,37 +63,6 @@ __global__ void ActivateBackwardKernel(ActivationFunction function, int64_t pack
   for (int64_t i = FirstIndex(); i < packs; i += GridSize()) dx[i] = Made<P>(gradient, y[i], dy[i]);
 }
 
-// One thread per Philox block of four elements; the first and the last thread may write fewer.
-template <typename T>
-__global__ void DropKernel(DropoutShape shape, PhiloxKey key, const uint64_t* first_row, const T* in,
-                           T* out) {
-  const int64_t count = shape.rows * shape.elements;
-  const uint64_t first = *first_row * static_cast<uint64_t>(shape.elements);
-  const auto before = static_cast<int64_t>(first % 4);  // Elements of the first block that precede out.
-  const float scale = 1 / (1 - shape.rate);
-  for (int64_t i = FirstIndex(); i * 4 < before + count; i += GridSize()) {
-    const PhiloxBlock block = Philox4x32(key, first / 4 + i, shape.layer);
-    for (int word = 0; word < 4; ++word) {
-      const int64_t at = i * 4 + word - before;
-      if (at < 0 || at >= count) continue;
-      out[at] = Round<T>(ToUnitFloat(block.words[word]) >= shape.rate ? Widen(in[at]) * scale : 0.0f);
-    }
-  }
-}
-
-}  // namespace
-
-cudaError_t Drop(cudaStream_t stream, ElementType type, const DropoutShape& shape, PhiloxKey key,
-                 const uint64_t* first_row, const void* in, void* out) {
-  // A fourth of the elements, and a block that is begun before them.
-  const unsigned blocks = BlocksFor(Divide(shape.rows * shape.elements, 4) + 1);
-  return ForType(type, [&](auto element) {
-    using T = decltype(element);
-    return Launch(DropKernel<T>, blocks, kThreads, stream, shape, key, first_row, static_cast<const T*>(in),
-                  static_cast<T*>(out));
-  });
-}
-
 cudaError_t Add(cudaStream_t stream, const SumShape& shape, const void* a, const void* b, void* sum) {
   return ForPacks(shape.type, shape.count, {a, b, sum}, [&](auto pack) {
     using P = decltype(pack);
@@ -99,6 +71,41 @@ cudaError_t Add(cudaStream_t stream, const SumShape& shape, const void* a, const
                   static_cast<const P*>(a), static_cast<const P*>(b), static_cast<P*>(sum));
   });
 }
+
+class Sum final : public SumPrimitive {
+ public:
+  explicit Sum(const SumShape& shape) : shape_(shape) {}
+
+  absl::Status Run(Stream& stream, const void* a, const void* b, void* sum) override {
+    TETHYS_RETURN_IF_CUDA_ERROR(Add(Handle(stream), shape_, a, b, sum));
+    return absl::OkStatus();
+  }
+
+ private:
+  const SumShape shape_;
+};
+
+class Activation final : public ActivationPrimitive {
+ public:
+  Activation(ElementType type, int64_t count, ActivationFunction function)
+      : type_(type), count_(count), function_(function) {}
+
+  absl::Status Forward(Stream& stream, const void* x, void* y) override {
+    TETHYS_RETURN_IF_CUDA_ERROR(Activate(Handle(stream), type_, function_, count_, x, y));
+    return absl::OkStatus();
+  }
+  absl::Status Backward(Stream& stream, const void* y, const void* dy, void* dx) override {
+    TETHYS_RETURN_IF_CUDA_ERROR(ActivateBackward(Handle(stream), type_, function_, count_, y, dy, dx));
+    return absl::OkStatus();
+  }
+
+ private:
+  const ElementType type_;
+  const int64_t count_;
+  const ActivationFunction function_;
+};
+
+}  // namespace
 
 cudaError_t Activate(cudaStream_t stream, ElementType type, ActivationFunction function, int64_t count,
                      const void* x, void* y) {
@@ -118,6 +125,15 @@ cudaError_t ActivateBackward(cudaStream_t stream, ElementType type, ActivationFu
     return Launch(ActivateBackwardKernel<P>, BlocksFor(packs), kThreads, stream, function, packs,
                   static_cast<const P*>(y), static_cast<const P*>(dy), static_cast<P*>(dx));
   });
+}
+
+Created<SumShape> Create(const SumShape& shape, const Libraries& libraries) {
+  TETHYS_RETURN_IF_ERROR(CheckType(shape, libraries.activations));
+  return std::make_unique<Sum>(shape);
+}
+
+Created<ActivationShape> Create(const ActivationShape& shape, const Libraries& libraries) {
+  return std::make_unique<Activation>(libraries.activations, shape.count, shape.function);
 }
 
 }  // namespace tethys::cuda
