@@ -68,6 +68,9 @@ class FileElsewhere final : public ByteSource {
   const std::shared_ptr<const RemoteFile> file_;
 };
 
+// Errors that begin with the name of a field get the place where a job writes it (WithPlace in job_file.h).
+constexpr char kDataFile[] = "data file (paths are relative to the working directory of the command)";
+
 // Adds the paths of a local pattern.
 absl::Status ExpandLocal(const std::string& pattern, std::vector<std::string>& paths) {
   glob_t found = {};
@@ -77,8 +80,7 @@ absl::Status ExpandLocal(const std::string& pattern, std::vector<std::string>& p
   for (size_t i = 0; result == 0 && i < found.gl_pathc; ++i) paths.emplace_back(found.gl_pathv[i]);
   globfree(&found);
   if (result == GLOB_NOMATCH) {
-    return absl::NotFoundError(absl::StrCat("no file matches ", pattern,
-                                            " (paths are relative to the working directory of the command)"));
+    return Annotate(absl::NotFoundError(absl::StrCat("no file matches ", pattern)), kDataFile);
   }
   if (result == 0) return absl::OkStatus();
   return absl::UnavailableError(absl::StrCat(
@@ -91,8 +93,7 @@ absl::StatusOr<std::shared_ptr<const ByteSource>> OpenLocalFile(const std::strin
   // Non-blocking, so that a pipe without a writer is refused and open does not wait for a writer.
   FileDescriptor fd(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   if (!fd.valid()) {
-    return Annotate(ErrnoStatus(errno, absl::StrCat("cannot open ", path)),
-                    "data file (paths are relative to the working directory of the command)");
+    return Annotate(ErrnoStatus(errno, absl::StrCat("cannot open ", path)), kDataFile);
   }
   struct stat info;
   if (fstat(fd.get(), &info) != 0) return ErrnoStatus(errno, absl::StrCat("cannot stat ", path));

@@ -52,6 +52,13 @@ class RefusedJobTest(TethysTest):
             with self.subTest(override=override):
                 self.assert_refused(override.split("=", maxsplit=1)[0].rpartition(".")[2], overrides=[override])
 
+    def test_pattern_without_files_is_refused_with_its_place(self):
+        for pattern in ("none-*.bin", "nowhere/batch_*.bin"):
+            with self.subTest(pattern):
+                self.assert_refused("job.textproto:", f"no file matches {pattern}", job=(
+                    f'model {{ lenet {{}} }} data {{ cifar {{ train: "{pattern}" }} classes: 10 }} '
+                    "optimizer { sgd {} learning_rate: 0.1 } global_batch_size: 4 epochs: 1"))
+
     def test_more_shards_than_rows_are_refused(self):
         self.assert_refused("dense_2", "only 10 rows", overrides=[
             "strategy=parameter_server", "workers=2", "strategy.parameter_server.partitioner.fixed.shards=11"])
