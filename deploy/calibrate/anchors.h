@@ -26,11 +26,10 @@ struct JobShape {
 // "mirrored, 4 workers", "ps_sync, 3 workers and 1 server".
 std::string ShapeText(const JobShape& shape);
 
-// The shapes to run on hosts with `slots` slots in all: each strategy with the fewest processes, servers also
-// two by two, with all slots and, from six on, with half of them, so that every resource bounds the step of
-// some run. At least
-// `local`, which also runs with a worker's part of `global_batch`, so that what each sample costs is told
-// from what each step does.
+// The shapes to run on hosts with `slots` slots in all, so that every resource bounds the step of some run.
+// Each strategy runs with the fewest processes and with all slots; from six slots on also with half of them.
+// Two workers also run with two servers. `local` runs on any number of slots. It also runs with a worker's
+// part of `global_batch`, so that the cost of each sample and that of each step can be told apart.
 std::vector<JobShape> AnchorShapes(int slots, int64_t global_batch);
 
 // The job of a run with about `steps` updates. It trains the model, batch and optimizer of `plan` on
@@ -41,7 +40,7 @@ absl::StatusOr<proto::Job> BriefJob(const proto::JobPlan& plan, int64_t steps);
 
 struct BriefTimes {
   double step = 0;       // Lower quartile, over the steps, of the mean over workers; 0: no lock step.
-  double mean_step = 0;  // Mean over both; 0: no lock step.
+  double mean_step = 0;  // Mean over steps and workers; 0: no lock step.
   double samples_per_second = 0;  // The rate of all workers together in the last 70 % of the run.
   int64_t steps = 0;              // The number of recorded steps of all workers.
 };

@@ -31,12 +31,12 @@ struct ComputerRequest {
   std::vector<int64_t> batches = {};  // The batches of one rank to measure, ascending.
   int64_t shared_batch = 0;           // One of `batches`, with which ranks are measured together.
   std::vector<MeteredHost> hosts = {};
-  double seconds = 8;  // After this, no round begins but the first.
+  double seconds = 8;  // After this time no round begins; the first one always runs.
   std::string scratch = {};
   std::vector<std::string> cuda_library_path = {};
 };
 
-// In the order of each computer's first host. A batch that the memory of a computer does not suffice for is
+// In the order of each computer's first host. A batch for which a computer has too little memory is
 // left out there. InvalidArgument: no batch can be measured; otherwise as Meter::Start and Meter::Step.
 // Errors name the host.
 absl::StatusOr<std::vector<proto::ComputerCalibration>> MeasureComputers(const ComputerRequest& request);

@@ -1,5 +1,5 @@
-// One job file under several strategies and numbers of processes, as a rule with the global batch that it
-// says: what `tethys calibrate` runs briefly and `tethys advise` chooses from. Blocking; thread-compatible.
+// One job file under several strategies and numbers of processes, usually with the global batch of the
+// file: what `tethys calibrate` runs briefly and `tethys advise` chooses from. Blocking; thread-compatible.
 #ifndef TETHYS_DEPLOY_COMMAND_SHAPED_JOB_H_
 #define TETHYS_DEPLOY_COMMAND_SHAPED_JOB_H_
 
@@ -45,8 +45,8 @@ absl::StatusOr<ShapedJob> ShapeJob(const BaseJob& base, const JobShape& shape);
 // Places for brief runs (BriefJob in deploy/calibrate/anchors.h) of all these jobs. Fails as PlaceJobs.
 absl::StatusOr<std::vector<Places>> PlaceBriefly(const Flags& flags, const std::vector<ShapedJob>& jobs);
 
-// Runs a job in the new directory `run_dir`, without a word on the terminal. The error begins with `what`,
-// and has the end of the log of the process that failed; Cancelled: the user interrupted. Call it while an
+// Runs a job in the new directory `run_dir` and prints nothing. The error begins with `what`, and
+// has the end of the log of the process that failed; Cancelled: the user interrupted. Call it while an
 // InterruptsHeld (deploy/process/signal_source.h) lives, so that no interrupt between two runs is lost.
 absl::Status RunQuietly(const std::string& what, const proto::JobPlan& plan, const Places& places,
                         const std::string& run_dir, const std::vector<std::string>& cuda_library_path);

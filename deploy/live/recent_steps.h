@@ -27,7 +27,7 @@ struct StepFigures {
 class RecentSteps {
  public:
   static constexpr double kSeconds = 30;
-  // Fewer say too little.
+  // With fewer seconds or steps, Figures returns nullopt.
   static constexpr double kLeastSeconds = 5;
   static constexpr double kLeastSteps = 20;
 

@@ -5,8 +5,8 @@
 // checkpoints. The time left is the samples that are left times the mean of the blocks. Its 90 % interval
 // takes the blocks as independent and those to come as like those seen: with k blocks seen, m blocks to come
 // and a relative deviation d among blocks, the relative deviation of the time left is d sqrt(1/k + 1/m), by
-// Student's distribution with k - 1 degrees of freedom. What never happened yet is not in it: a machine that
-// becomes slow, an early stop, the evaluation of the test split.
+// Student's distribution with k - 1 degrees of freedom. Events that have not happened yet are not in it: a
+// machine that becomes slow, an early stop, the evaluation of the test split.
 #ifndef TETHYS_DEPLOY_LIVE_TIME_LEFT_H_
 #define TETHYS_DEPLOY_LIVE_TIME_LEFT_H_
 
@@ -24,10 +24,10 @@ class TimeLeft {
   static constexpr size_t kLeastBlocks = 8;
   static constexpr double kLeastSeconds = 5;
 
-  // The newest progress; its own time left, which the chief computes from steps alone, tells the samples
-  // left.
+  // Takes the newest progress. The samples left follow from its own time left, which the chief computes from
+  // steps alone.
   void Add(const proto::Progress& progress);
-  // The newest progress was made by now. `seconds`: since the chief started.
+  // The newest progress had been reached `seconds` after the chief started.
   void At(double seconds);
   // In seconds. nullopt: too little is known yet.
   absl::optional<proto::Estimate> Left() const;

@@ -14,16 +14,16 @@
 
 namespace tethys {
 
-// The throughput of k ranks that compute at once over that of one. Between measured numbers of ranks it is
-// interpolated, beyond them it stays. Without a measurement: as many as there are cores.
+// The throughput of k ranks that compute at once, divided by that of one. It is interpolated between measured
+// numbers of ranks and constant beyond them. Without a measurement it is k, but at most the number of cores.
 double CapacityOf(const proto::ComputerCalibration& computer, int k);
 
 // The computer that lists the host or, if none does, one of its kind. nullptr: the calibration knows neither.
 const proto::ComputerCalibration* FindComputer(const proto::Calibration& calibration, const std::string& host,
                                                const std::string& kind);
 
-// The largest of n step times over one step time, at quantile `level` of the largest, from the quantiles
-// `ratio` (5 %, 10 %, ...). With ratios of ranks that are independent.
+// The largest of n step times, divided by one step time, at quantile `level` of the largest. `ratio` has the
+// quantiles (5 %, 10 %, ...) of the ratio of a single rank; ranks are taken as independent.
 double StragglerQuantile(const google::protobuf::RepeatedField<double>& ratio, double n, double level);
 
 struct JobComputer {

@@ -27,7 +27,7 @@ struct JobMachines {
 JobMachines MachinesHere(const proto::JobPlan& plan);
 // These hosts, without processes.
 JobMachines MachinesOf(const std::vector<HostEntry>& hosts);
-// As a host file places them.
+// The hosts with their processes, as a host file places them.
 JobMachines MachinesOf(const ClusterPlan& cluster);
 
 }  // namespace tethys

@@ -3,14 +3,14 @@
 // check such a prediction; MarkSupposed says so in it and widens its intervals. Called by `tethys plan` and
 // `tethys advise`. Pure; any thread.
 //
-// - hosts=N: so many hosts, the first of those there are, and further ones like the host of median speed
+// - hosts=N: the first N hosts; where there are fewer, further ones are like the host of median speed
 // - kind=NAME: further hosts are like those of this kind, or like the host of this name
 // - slots=N: the most workers and servers of each host
-// - cores=N: of each host; more ranks share them as few ranks share those that were measured
-// - speed=FACTOR: computing is so many times as fast
+// - cores=N: the cores of each host; ranks share them as the measured ranks shared the measured cores
+// - speed=FACTOR: the speed of computing, as a multiple of the measured one
 // - link=RATE: what a connection carries between any two hosts: 940mbit, 10gbit, 2.5gbit/s
-// - delay=TIME: from one host to another, one way: 50us, 1.5ms
-// - price=AMOUNT: of each host for an hour
+// - delay=TIME: the time from one host to another, one way: 50us, 1.5ms
+// - price=AMOUNT: the price of each host for an hour
 #ifndef TETHYS_DEPLOY_PREDICT_WHAT_IF_H_
 #define TETHYS_DEPLOY_PREDICT_WHAT_IF_H_
 
@@ -46,11 +46,11 @@ struct Supposition {
   int slots_here = 0;            // The slots of this machine alone; 0: not supposed.
   double price_here = 0;         // The price of this machine alone for an hour; 0: not known.
   proto::Calibration calibration;
-  double half_width = 0;  // Added to that of intervals, in natural logarithms; a convention.
+  double half_width = 0;  // Widens every interval by this, in natural logarithms; a convention.
   std::string text;       // "32 hosts (23 of them like slave4), links of 10 Gbit/s".
 };
 
-// The machines and the calibration as `what_if` has them. `hosts` are those of the host file, empty without
+// Applies `what_if` to the machines and the calibration. `hosts` are those of the host file, empty without
 // one; then hosts=N makes others like this machine. The calibration knows every host or its kind.
 // InvalidArgument: a word has no effect on these hosts (links of one host, a kind that no host has, cores of
 // GPUs), or several hosts are supposed where no link was measured and none is given. FailedPrecondition: the

@@ -1,7 +1,7 @@
 // Shows the logs of a run's processes as one, in the order of the times that their lines begin with
 // (runtime/base/logging.h), for `tethys runs logs`. A line without a time follows the line before it in its
 // own log. Times are local times of the processes' machines, so lines of machines whose clocks differ may be
-// exchanged. Memory does not grow with the logs. Thread-compatible; blocks as reading local files does.
+// out of order. Memory does not grow with the logs. Thread-compatible; blocks as reading local files does.
 #ifndef TETHYS_DEPLOY_PROCESS_LOG_MERGE_H_
 #define TETHYS_DEPLOY_PROCESS_LOG_MERGE_H_
 
@@ -39,9 +39,9 @@ class LogMerge {
     std::string path = {};
     std::string process = {};  // "worker 3"
     FileDescriptor file = {};
-    std::string bytes = {};  // Read; those from `begin` on are not part of a line yet.
+    std::string bytes = {};  // The bytes read; those from `begin` on are not part of a line yet.
     size_t begin = 0;
-    std::string line = {};  // The next to show.
+    std::string line = {};  // The next line to show.
     std::string time = {};  // The time of `line` or, if it has none, that of the last line with one.
   };
   absl::Status Add(const std::string& path, const std::string& process);

@@ -1,8 +1,8 @@
 // Blocks of remote files in memory, so that small reads are not a request each. Those used last are kept.
 //
 // Invariants:
-// 1. The blocks in the cache, those being fetched included, have at most `capacity` bytes together, or are
-// one.
+// 1. The blocks in the cache, with those being fetched, have at most `capacity` bytes together; a single
+// block may be larger.
 // 2. A block is fetched by one thread at a time; others that want it wait for that fetch and share its
 // result.
 // 3. The memory of dropped blocks that is kept for new ones has at most an eighth of `capacity`.
@@ -36,7 +36,7 @@ class BlockCache {
 
   explicit BlockCache(int64_t capacity);
 
-  // The block, which `fetch` brings if it is not here; it must end by itself. Requires `size` to be the
+  // Returns the block; calls `fetch`, which must end by itself, if it is not here. Requires `size` to be the
   // block's number of bytes. A failure is not kept: the next call fetches again.
   absl::StatusOr<Block> Get(const Key& key, int64_t size, Fetch fetch);
 

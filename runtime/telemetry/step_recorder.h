@@ -58,7 +58,7 @@ struct DeviceTimes {
 struct StepResult {
   double loss_sum = 0;
   int64_t correct = 0;
-  int64_t labels = 0;  // That were compared.
+  int64_t labels = 0;  // The number of labels that were compared.
   int64_t bytes_out = 0;
   int64_t bytes_in = 0;
   int64_t staleness = 0;
@@ -89,8 +89,8 @@ class StepRecorder {
   void BeginExchange() { computing_.store(false, std::memory_order_relaxed); }
   // Marks the step as computing again, after an exchange before its forward pass.
   void EndExchange() { computing_.store(true, std::memory_order_relaxed); }
-  // Counts the time since `begin`, at which a phase that still runs began to wait for other workers, as
-  // exchange.
+  // Counts the time since `begin` as exchange: at `begin` the phase that still runs began to wait for other
+  // workers.
   void CountAsExchange(Nanoseconds begin);
   // Records when gradient bucket `index` holds its final sums, before its collective begins.
   void BucketReady(int index);
