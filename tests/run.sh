@@ -37,6 +37,5 @@ if [[ $mode == tsan ]]; then
 fi
 cmake --build --preset "$preset" --target "${targets[@]}"
 
-# Three at a time occupy two processors, because many tests wait for time limits to pass. Tests in which a silent process
-# counts as lost run alone (tests/integration/CMakeLists.txt).
-ctest --preset "$preset" --parallel 3 --no-tests=error "${select[@]}"
+# Tests in which a silent process counts as lost run alone (tests/integration/CMakeLists.txt), all others two at a time.
+ctest --preset "$preset" --parallel 2 --no-tests=error "${select[@]}"
