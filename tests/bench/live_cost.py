@@ -27,7 +27,7 @@ import urllib.request
 
 import synthetic_job
 
-SAMPLES = 20000
+SAMPLES = 400000  # About a second, so that the curves of the state have as many points as those of a long run.
 # 97.5 % quantiles of Student's distribution, by degrees of freedom.
 STUDENT = {4: 2.776, 5: 2.571, 6: 2.447, 7: 2.365, 8: 2.306, 9: 2.262, 10: 2.228, 11: 2.201, 12: 2.179, 14: 2.145,
            16: 2.120, 19: 2.093, 24: 2.064, 29: 2.045, 39: 2.023, 59: 2.001, 99: 1.984}
