@@ -189,7 +189,7 @@ function shortTable(parent) {
     ...(alike ? [] : [["runs", v => (v.runs || 0) + (v.failed ? " + " + v.failed + " failed" : ""), "more"]])];
   const draw = (node, some) => {
     const head = add(add(node, "thead"), "tr");
-    add(head, "th", "variant");
+    add(head, "th", rows.length > 1 ? "variant, fastest first" : "variant");
     columns.forEach(([title, , cls]) => add(head, "th", title, cls));
     const body = add(node, "tbody");
     some.forEach(v => {
@@ -198,7 +198,7 @@ function shortTable(parent) {
       if (v.label) chip(name, v);
       const text = add(name, "div", meaning(v));
       add(text, "div", ["global batch " + (v.global_batch || 0), ...(shares ? [share(v)] : [])].join(", "), "soft less");
-      if (recommended(v)) add(text, "div", tie ? "may be the best" : "recommended", "soft mark");
+      if (recommended(v)) add(text, "div", tie ? "may be the best" : "recommended" + (given || v === bySpeed[0] ? "" : " for accuracy"), "soft mark");
       const remarks = settingsOf(v, base).join(", ");
       if (remarks) add(text, "div", remarks, "soft");
       cell.title = v.name;

@@ -63,7 +63,7 @@ std::string OneComputer(const proto::Report& report) {
   }
   if (computers.size() != 1 || cores == 0 || !several_workers) return "";
   return absl::StrCat("all processes shared one computer with ", cores, cores == 1 ? " core" : " cores",
-                      ": scaling to several is not shown");
+                      ", so nothing is known about several computers");
 }
 
 std::string HardlyLearned(const proto::Report& report) {
@@ -115,7 +115,9 @@ std::string JobsDiffer(const proto::Report& report) {
 std::string Batches(const proto::Report& report) {
   std::set<int64_t> batches;
   for (const ReportVariant& variant : report.variant()) batches.insert(variant.global_batch());
-  return batches.size() > 1 ? "global batches differ, and so do the numbers of updates" : "";
+  return batches.size() > 1
+             ? "global batches differ, and so do the numbers of updates, on which accuracy depends"
+             : "";
 }
 
 }  // namespace

@@ -214,14 +214,14 @@ Headline TargetHeadline(const proto::Report& report) {
 }
 
 // The choice is slower than its rival, but more accurate.
-Headline SlowerChoice(const Answer& answer, const ReportVariant& most, Accuracy accuracy,
-                      const std::string& named) {
+Headline SlowerChoice(const Answer& answer, const ReportVariant& most, Accuracy accuracy) {
   const ReportVariant& rival = *answer.rival;
   const Ratio ratio = RatioOf(answer.choice->seconds(), rival.seconds());
   const bool shown = Shown(answer.choice->seconds(), rival.seconds());
   return {
-      absl::StrCat("Train with ", named, ": ",
-                   FasterText(rival, NameAfter(named, rival), *answer.choice, most, accuracy), "."),
+      absl::StrCat("Train with ", IntroducedName(*answer.choice), " for accuracy, or with ",
+                   IntroducedName(rival),
+                   " for speed: ", FasterText(rival, NameInText(rival), *answer.choice, most, accuracy), "."),
       absl::StrCat(NameInText(rival), " trains ", TimesInterval(ratio), " as fast as ",
                    NameInText(*answer.choice), shown ? "," : ", so perhaps not faster at all,", " and is ",
                    PointsInterval((most.*accuracy)(), (rival.*accuracy)()), " less accurate than ",
@@ -240,12 +240,12 @@ Headline Measured(const proto::Report& report) {
   const Accuracy accuracy = AccuracyOf(variants);
   const bool shown = Shown(choice.seconds(), rival.seconds());
   const bool slower = choice.seconds().mean() > rival.seconds().mean();
-  const std::string named = ChoiceText(Eligible(report), variants);
   if (slower) {
     // The accuracy is known, because a faster variant that is not chosen is shown to be less accurate than
     // another.
-    return SlowerChoice(answer, MostAccurateOf(variants, accuracy), accuracy, named);
+    return SlowerChoice(answer, MostAccurateOf(variants, accuracy), accuracy);
   }
+  const std::string named = ChoiceText(Eligible(report), variants);
   const Ratio ratio = RatioOf(rival.seconds(), choice.seconds());
   return {
       absl::StrFormat("Train with %s: %s trains %.2f times as fast as %s%s.", named, NameInText(choice),

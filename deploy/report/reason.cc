@@ -31,7 +31,7 @@ constexpr double kVisible = 0.05;  // Waiting for data is named from this share 
 struct Part {
   const ReportValue& (ReportVariant::*seconds)() const;
   const char* limit;     // In "A is limited by ...".
-  const char* activity;  // In "the 3 s between them are mainly ...".
+  const char* activity;  // In "B comes next: 3 s slower than A, mainly in ...".
 };
 constexpr Part kComputing = {&ReportVariant::compute_seconds, "computing", "computing"};
 constexpr Part kExchange = {&ReportVariant::exchange_seconds, "the exchange", "waiting for the exchange"};
@@ -132,8 +132,13 @@ std::string MainDifference(const ReportVariant& a, const ReportVariant& b) {
   if (more < kMain * between) {
     return absl::StrFormat("None of this makes up most of the %.2g s between them.", between);
   }
-  return absl::StrFormat("The %.2g s between them are mainly %s: %.2g s more with %s.", between,
-                         largest.activity, more, NameInText(slow));
+  const std::string takes = absl::StrFormat("%s takes %.2g s longer, because ", NameInText(slow), between);
+  if (largest.seconds != kComputing.seconds) {
+    return absl::StrFormat("%sit waits %.2g s more for %s.", takes, more, largest.limit);
+  }
+  const bool fewer = slow.workers() < fast.workers();
+  return absl::StrFormat("%sit computes %.2g s more%s.", takes, more,
+                         fewer ? ": fewer workers share the samples" : "");
 }
 
 // The part that makes `slower`, the best variant that is shown to be slower, so.

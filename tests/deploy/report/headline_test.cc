@@ -176,9 +176,10 @@ TEST_F(HeadlineTest, GivenTargetDecidesByTimeToIt) {
 TEST_F(HeadlineTest, AccurateVariantIsChosenBeforeFasterOne) {
   Add("ps_async", 3, Value(3, 8, 0.1), Value(3, 0.86, 0.001));
   Add("mirrored", 3, Value(3, 10, 0.1), Value(3, 0.87, 0.001));
-  EXPECT_EQ(Text(),
-            "Train with B (mirrored): A (ps_async) trains 1.25 times as fast, but is 1.00 percentage points "
-            "less accurate than B.");
+  EXPECT_EQ(
+      Text(),
+      "Train with B (mirrored) for accuracy, or with A (ps_async) for speed: A trains 1.25 times as fast, "
+      "but is 1.00 percentage points less accurate than B.");
   EXPECT_EQ(
       HowSure(),
       "A trains between 1.20 and 1.30 times as fast as B, and is between 0.65 and 1.35 percentage points "
@@ -192,6 +193,15 @@ TEST_F(HeadlineTest, ChoiceOfOneWorkerIsFollowedByOneOfSeveral) {
   EXPECT_THAT(Text(),
               HasSubstr("Train with A (local), or with C (mirrored) if several workers must take part: A "
                         "trains 2.00 times as fast as C,"));
+}
+
+TEST_F(HeadlineTest, ChoiceOfOneWorkerIsMoreAccurateThanFasterOnes) {
+  Add("local", 1, Value(3, 20, 0.1), Value(3, 0.88, 0.001));
+  Add("mirrored", 3, Value(3, 10, 0.1), Value(3, 0.87, 0.001));
+  EXPECT_EQ(
+      Text(),
+      "Train with A (local) for accuracy, or with B (mirrored) for speed: B trains 2.00 times as fast, but "
+      "is 1.00 percentage points less accurate than A.");
 }
 
 TEST_F(HeadlineTest, RivalOfOneWorkerHasSeveral) {
@@ -269,11 +279,13 @@ TEST_F(HeadlineTest, CautionsNameWhatLimitsTheAnswer) {
   machine.set_cores(2);
   for (const char* field : {"a", "b", "c", "d"}) report_.add_difference()->set_field(field);
   report_.add_difference()->set_in_name(true);
-  EXPECT_THAT(Cautions(report_),
-              ElementsAre("2 of 8 runs failed", "B hardly learned", "the jobs differ in a, b, c and 1 more",
-                          "other programs took up to 19 % of the CPU",
-                          "global batches differ, and so do the numbers of updates",
-                          "all processes shared one computer with 2 cores: scaling to several is not shown"));
+  EXPECT_THAT(
+      Cautions(report_),
+      ElementsAre(
+          "2 of 8 runs failed", "B hardly learned", "the jobs differ in a, b, c and 1 more",
+          "other programs took up to 19 % of the CPU",
+          "global batches differ, and so do the numbers of updates, on which accuracy depends",
+          "all processes shared one computer with 2 cores, so nothing is known about several computers"));
 }
 
 TEST(VariantNameTest, LettersAndIndexAreInverse) {

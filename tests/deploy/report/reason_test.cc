@@ -53,9 +53,15 @@ TEST_F(ReasonTest, NamesSharesLimitsAndMainPartOfTheDifference) {
   EXPECT_EQ(
       Text(),
       "A worker of B computes for 70 % of its training time and waits 20 % to exchange gradients, one of A "
-      "for 35 % and 59 %, so B is limited by computing and A by the exchange. The 7 s between them are "
-      "mainly waiting for the exchange: 8 s "
-      "more with A.");
+      "for 35 % and 59 %, so B is limited by computing and A by the exchange. A takes 7 s longer, because it "
+      "waits 8 s more for the exchange.");
+}
+
+TEST_F(ReasonTest, FewerWorkersComputeLonger) {
+  Add("local", 1, 10, 9, 0);
+  Add("mirrored", 2, 6, 5, 1);
+  EXPECT_THAT(Text(),
+              EndsWith("A takes 4 s longer, because it computes 4 s more: fewer workers share the samples."));
 }
 
 TEST_F(ReasonTest, LocalTrainingExchangesNothing) {
@@ -71,12 +77,13 @@ TEST_F(ReasonTest, LocalTrainingExchangesNothing) {
 TEST_F(ReasonTest, LimitIsNamedOnlyWhereOnePartTakesMostOfTheTime) {
   Add("mirrored", 2, 10, 7, 2);
   proto::ReportVariant& ps = Add("ps_sync", 2, 15, 6, 6);
-  EXPECT_THAT(Text(), HasSubstr("one of B for 40 % and 40 %, so A is limited by computing. The 5 s"));
+  EXPECT_THAT(Text(),
+              HasSubstr("one of B for 40 % and 40 %, so A is limited by computing. B takes 5 s longer"));
   *ps.mutable_data_seconds() = Value(3, 9, 0.1);
   EXPECT_THAT(Text(),
               HasSubstr("waits 0 % for data and 20 % to exchange gradients, one of B for 40 %, 60 % and "
-                        "40 %, so A is limited by computing and B by data. The 5 s between them are mainly "
-                        "waiting for data: 9 s more with B."));
+                        "40 %, so A is limited by computing and B by data. B takes 5 s longer, because it "
+                        "waits 9 s more for data."));
 }
 
 TEST_F(ReasonTest, EqualTimesHaveNoDifferenceToExplain) {
