@@ -55,12 +55,6 @@ AUGMENTED = ["data.augment.random_crop.pad=2", "data.augment.flip_horizontal=tru
 LENET = re.sub(r"model \{.*?\n\}", "model { lenet {} }", JOB, flags=re.DOTALL)
 
 
-def unless_sanitized(covered_by):
-    """Leaves a test out under a sanitizer: its runs go the ways of those of the tests that are not left out, with other
-    numbers, and the code that is its own is run under the sanitizer by the tests `covered_by`."""
-    return unittest.skipIf(SANITIZED, f"compares numbers; sanitizers see the same code in {covered_by}")
-
-
 RUNS = {}  # {(job, overrides): finished run}, shared by the tests.
 
 
@@ -143,7 +137,6 @@ class ConvolutionEqualityTest(TethysTest):
                 with self.subTest(overrides=overrides), Run([*overrides, few], job=LENET).run() as run:
                     self.assert_close(run, local, tolerance=1e-2)
 
-    @unless_sanitized("test_distributed_lenet_equals_local_within_1_percent")
     def test_reruns_are_bit_equal(self):
         for overrides in (self.MIRRORED, self.SHARDED_FILTERS):
             with Run(overrides, job=LENET).run() as run, Run(overrides, job=LENET).run() as again:
@@ -167,7 +160,6 @@ class EqualityTest(TethysTest):
             with self.subTest(workers=workers):
                 self.assert_like_local(mirrored(workers))
 
-    @unless_sanitized("test_mirrored_equals_local")
     def test_with_relu_two_of_three_seeds_equal_local(self):
         for overrides in (mirrored(2), mirrored(5), servers(1), servers(3)):
             with self.subTest(overrides=overrides):
@@ -178,13 +170,11 @@ class EqualityTest(TethysTest):
     def test_small_buckets_equal_local(self):
         self.assert_like_local(mirrored(3, "strategy.mirrored.bucket_bytes=1024"))
 
-    @unless_sanitized("ConvolutionEqualityTest, parameter_server_strategy_test and clipping_on_servers_test")
     def test_bulk_synchronous_equals_local(self):
         for count in (1, 2, 3, 8):  # With 8, some servers hold no shard.
             with self.subTest(servers=count):
                 self.assert_like_local(servers(count))
 
-    @unless_sanitized("test_other_optimizers_equal_local and partitioner_test")
     def test_every_partitioner_equals_local(self):
         for partitioner in ("partitioner.fixed.shards=7", "partitioner.max_size.max_shard_bytes=20000",
                             "partitioner.min_size.min_shard_bytes=4096"):
@@ -192,7 +182,6 @@ class EqualityTest(TethysTest):
                 self.assert_like_local(servers(3, "strategy.parameter_server." + partitioner,
                                                "strategy.parameter_server.message_bytes=8192"))
 
-    @unless_sanitized("test_other_optimizers_equal_local and clipping_on_servers_test")
     def test_clipping_equals_local(self):
         # The norms of all 50 mean gradients are above 0.5, between 1.0 and 4.5.
         job = DENSE.replace("sgd {", "clip { global_norm: 0.5 } sgd {")
@@ -210,14 +199,12 @@ class EqualityTest(TethysTest):
     def test_other_optimizers_equal_local(self):
         cut = ["strategy.parameter_server.partitioner.fixed.shards=7"]
         # The large epsilons keep gradients that are 0 but for rounding from becoming steps of full length.
-        cases = (
-            ("adam { epsilon: 0.001 }", "0.005", (mirrored(3), servers(2))),
-            ("adagrad { initial_accumulator: 0.1 }", "0.005", (mirrored(3), servers(2))),
-            ("lars { trust: 0.05 }", "0.05", (mirrored(3), servers(3, *cut))),
-            ("lamb { epsilon: 0.001 }", "0.01", (mirrored(3), servers(2))),
-            ("lamb { epsilon: 0.001 } clip { global_norm: 0.5 }", "0.01", (mirrored(3), servers(3, *cut))))
-        # The last case has all that jobs with other optimizers add. optimizer_test runs the update of each optimizer.
-        for optimizer, rate, strategies in cases[-1:] if SANITIZED else cases:
+        for optimizer, rate, strategies in (
+                ("adam { epsilon: 0.001 }", "0.005", (mirrored(3), servers(2))),
+                ("adagrad { initial_accumulator: 0.1 }", "0.005", (mirrored(3), servers(2))),
+                ("lars { trust: 0.05 }", "0.05", (mirrored(3), servers(3, *cut))),
+                ("lamb { epsilon: 0.001 }", "0.01", (mirrored(3), servers(2))),
+                ("lamb { epsilon: 0.001 } clip { global_norm: 0.5 }", "0.01", (mirrored(3), servers(3, *cut)))):
             job = DENSE.replace("sgd { momentum: 0.9 }", optimizer).replace("0.05", rate).replace(
                 "linear_decay {}", "warm_up { epochs: 0.5 } cosine_decay {}")
             for overrides in strategies:
@@ -228,7 +215,6 @@ class EqualityTest(TethysTest):
         self.assert_like_local(
             servers(2, "strategy.parameter_server.bulk_synchronous.summation=ARRIVAL"))
 
-    @unless_sanitized("the first runs, and with prefetched batches in loader_test")
     def test_reruns_are_bit_equal(self):
         for overrides in (mirrored(5), mirrored(3, "data.prefetch_batches=2"), servers(2), servers(3)):
             with self.subTest(overrides=overrides), Run(overrides, job=DENSE).run() as again:

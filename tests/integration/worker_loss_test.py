@@ -19,7 +19,7 @@ import tempfile
 import time
 import unittest
 
-from tethys_run import DATA, JOB, NORMALISED_JOB, PATIENCE, Run, SANITIZED, STRATEGIES, TETHYS, TethysTest
+from tethys_run import DATA, JOB, NORMALISED_JOB, PATIENCE, Run, STRATEGIES, TETHYS, TethysTest
 
 ASYNCHRONOUS = ["strategy=parameter_server", "strategy.parameter_server.servers=2",
                 "strategy.parameter_server.consistency=asynchronous", "optimizer.sgd.momentum=0.5",
@@ -27,9 +27,6 @@ ASYNCHRONOUS = ["strategy=parameter_server", "strategy.parameter_server.servers=
 STALE = ["strategy=parameter_server", "strategy.parameter_server.servers=2",
          "strategy.parameter_server.consistency=stale_synchronous", "optimizer.sgd.momentum=0.5"]
 CONSISTENCIES = {"asynchronous": ASYNCHRONOUS, "stale_synchronous": STALE}
-# A sanitizer sees more code in stale-synchronous jobs, whose servers hold pushes back. The tests of damaged data and of
-# the last worker's loss show it asynchronous jobs.
-TESTED = ["stale_synchronous"] if SANITIZED else [*CONSISTENCIES]
 WORKERS = 6
 EPOCHS = 2
 SHORT = [f"workers={WORKERS}", f"epochs={EPOCHS}", "global_batch_size=96", "data.limit_samples=12000"]
@@ -141,7 +138,7 @@ class WorkerLossTest(TethysTest):
         self.assertEqual(run.samples_used(), SAMPLES)
 
     def test_killed_worker_is_replaced_and_samples_used_once(self):
-        for consistency in TESTED:
+        for consistency in CONSISTENCIES:
             with self.subTest(consistency=consistency), short_run(consistency, "max_restarts=1") as run:
                 run.start().wait_for_training()
                 with run.held("worker", 0):
@@ -150,7 +147,7 @@ class WorkerLossTest(TethysTest):
                 self.assert_ends_well(run)
 
     def test_without_restarts_the_other_workers_continue(self):
-        for consistency in TESTED:
+        for consistency in CONSISTENCIES:
             with self.subTest(consistency=consistency), short_run(consistency) as run:
                 run.start().wait_for_training()
                 self.kill(run, random.randrange(WORKERS))
@@ -158,7 +155,7 @@ class WorkerLossTest(TethysTest):
                 self.assertEqual([loss["replaced_seconds"] for loss in run.summary()["worker_loss"]], [0])
 
     def test_job_survives_losses_near_barriers_and_checkpoints(self):
-        for consistency in TESTED:
+        for consistency in CONSISTENCIES:
             with self.subTest(consistency=consistency), \
                     short_run(consistency, "max_restarts=3", "checkpoint.every_steps=25") as run:
                 run.start().wait_for_training()
@@ -177,7 +174,7 @@ class WorkerLossTest(TethysTest):
             self.assert_ends_well(run)
 
     def test_worker_killed_during_start_is_replaced(self):
-        for consistency in TESTED:
+        for consistency in CONSISTENCIES:
             with self.subTest(consistency=consistency), short_run(consistency, "max_restarts=1") as run:
                 self.kill(run.start(), 2)
                 self.assert_ends_well(run)
