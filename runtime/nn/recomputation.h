@@ -1,5 +1,5 @@
-// Which values backward computes again, from values that it keeps anyway, instead of keeping them since
-// forward. Used by the memory plan only. Pure; any thread.
+// The values that backward computes again instead of keeping them since forward. Used by the memory plan
+// only. Pure; any thread.
 #ifndef TETHYS_RUNTIME_NN_RECOMPUTATION_H_
 #define TETHYS_RUNTIME_NN_RECOMPUTATION_H_
 
@@ -20,10 +20,10 @@ struct BackwardReads {
   bool any() const { return first != kNoLayer; }
 };
 
-// By value.
+// The reads of each value of the graph: the input first, then the outputs of the layers in their order.
 std::vector<BackwardReads> FindBackwardReads(const LayerGraph& graph);
 
-// By value: the layer before whose Backward it is computed again; kNoLayer if it is not.
+// For each value, the layer before whose Backward it is computed again; kNoLayer if it is not.
 //
 // 1. A value is computed again at most once, by a layer that is repeatable, and never if the loss reads it.
 // 2. Each input of that layer is then kept since forward, because backward reads it then or later, or is
