@@ -20,6 +20,14 @@ std::string VersionOf(const struct stat& info) {
   return absl::StrCat(info.st_size, " ", info.st_mtim.tv_sec, ".", info.st_mtim.tv_nsec);
 }
 
+absl::Status CheckReadable(const struct stat& info, const std::string& path) {
+  if (!S_ISREG(info.st_mode)) {
+    return absl::InvalidArgumentError(absl::StrCat(path, ": not a regular file: give the path of a file"));
+  }
+  if (info.st_size > 0) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(path, ": the file is empty: fetch it again"));
+}
+
 class LocalFile final : public ByteSource {
  public:
   LocalFile(std::string path, FileDescriptor fd, const struct stat& info)
@@ -97,12 +105,7 @@ absl::StatusOr<std::shared_ptr<const ByteSource>> OpenLocalFile(const std::strin
   }
   struct stat info;
   if (fstat(fd.get(), &info) != 0) return ErrnoStatus(errno, absl::StrCat("cannot stat ", path));
-  if (!S_ISREG(info.st_mode)) {
-    return absl::InvalidArgumentError(absl::StrCat(path, ": not a regular file: give the path of a file"));
-  }
-  if (info.st_size == 0) {
-    return absl::InvalidArgumentError(absl::StrCat(path, ": the file is empty: fetch it again"));
-  }
+  TETHYS_RETURN_IF_ERROR(CheckReadable(info, path));
   return std::make_shared<LocalFile>(path, std::move(fd), info);
 }
 
@@ -117,6 +120,15 @@ absl::StatusOr<std::shared_ptr<const ByteSource>> OpenFile(const std::string& pa
   TETHYS_ASSIGN_OR_RETURN(RemoteFiles* const files, ProcessRemoteFiles());
   TETHYS_ASSIGN_OR_RETURN(std::shared_ptr<const RemoteFile> file, files->Open(path));
   return std::make_shared<FileElsewhere>(std::move(file));
+}
+
+absl::StatusOr<LocalFileState> StateOfLocalFile(const std::string& path) {
+  struct stat info;
+  if (stat(path.c_str(), &info) != 0) {
+    return Annotate(ErrnoStatus(errno, absl::StrCat("cannot stat ", path)), kDataFile);
+  }
+  TETHYS_RETURN_IF_ERROR(CheckReadable(info, path));
+  return LocalFileState{.size = info.st_size, .version = VersionOf(info)};
 }
 
 absl::StatusOr<std::string> FileVersion(const std::string& path) {

@@ -41,6 +41,14 @@ bool IsUrlPath(const std::string& path);
 // process of the host.
 std::string AbsolutePath(const std::string& path);
 
+// A regular file of this machine without opening it. Has the errors of OpenLocalFile for one that is missing,
+// not regular or empty.
+struct LocalFileState {
+  int64_t size = 0;
+  std::string version;  // As ByteSource::version.
+};
+absl::StatusOr<LocalFileState> StateOfLocalFile(const std::string& path);
+
 // The version of the file, which is opened only if it is elsewhere. NotFound: no such file.
 // FailedPrecondition: its server does not say when it changes.
 absl::StatusOr<std::string> FileVersion(const std::string& path);

@@ -1,11 +1,12 @@
 // Pictures in folders: ROOT/CLASS/NAME.png, .jpg or .jpeg. Names are held in memory, pictures are decoded
-// each time they are read.
+// each time they are read, from their files or from a pack of them.
 #include <algorithm>
 #include <string>
 #include <utility>
 
 #include "runtime/base/random.h"
 #include "runtime/data/formats.h"
+#include "runtime/data/packed_pictures.h"
 #include "runtime/data/picture.h"
 #include "runtime/data/picture_files.h"
 
@@ -25,8 +26,8 @@ absl::StatusOr<std::vector<std::string>> ClassNames(const proto::Data& data) {
   return FolderNamesIn(data.image_folder().train());
 }
 
-// A name of 24 bytes, which string and vector make 72.
-int64_t BytesHeld(const proto::Data&, const SampleSpec&) { return 72; }
+// A name of 24 bytes, which string and vector make 72, and its place in a pack.
+int64_t BytesHeld(const proto::Data&, const SampleSpec&) { return 72 + sizeof(int64_t); }
 
 struct Picture {
   std::string name;  // In the folder of its class.
@@ -100,7 +101,7 @@ absl::StatusOr<SampleSpec> SpecOf(const proto::Data& data, const Listing& listin
   const proto::ImageFolder& fields = data.image_folder();
   const std::string path = listing.PathOf(listing.pictures.front());
   TETHYS_ASSIGN_OR_RETURN(const auto bytes, ReadPictureFile(path));
-  TETHYS_ASSIGN_OR_RETURN(Shape shape, ReadPictureShape(bytes, path));
+  TETHYS_ASSIGN_OR_RETURN(Shape shape, ReadPictureShape(bytes, [&] { return path; }));
   if (Resizes(data)) shape = {data.resize().height(), data.resize().width(), shape[2]};
   if (fields.has_channels()) shape[2] = fields.channels();
   return SampleSpec{.shape = WithoutGreyChannel(shape)};
@@ -108,23 +109,26 @@ absl::StatusOr<SampleSpec> SpecOf(const proto::Data& data, const Listing& listin
 
 class ImageFolderSource final : public SampleSource {
  public:
-  ImageFolderSource(SampleSpec spec, Listing listing, bool resize)
+  // `packed` holds the pictures of the listing; null: they are read from their files.
+  ImageFolderSource(SampleSpec spec, Listing listing, std::shared_ptr<const PackedPictures> packed,
+                    bool resize)
       : SampleSource(std::move(spec), static_cast<int64_t>(listing.pictures.size())),
         listing_(std::move(listing)),
+        packed_(std::move(packed)),
         picture_(WithChannels(this->spec().shape)),
         resize_(resize) {}
 
   absl::Status Read(int64_t index, uint8_t* values, int32_t* labels) const override {
-    const Picture& picture = listing_.pictures[index];
-    if (labels != nullptr) *labels = picture.label;
+    if (labels != nullptr) *labels = listing_.pictures[index].label;
     if (values == nullptr) return absl::OkStatus();
-    const std::string path = listing_.PathOf(picture);
-    TETHYS_ASSIGN_OR_RETURN(const auto bytes, ReadPictureFile(path));
+    const auto path = [&] { return listing_.PathOf(listing_.pictures[index]); };
+    TETHYS_ASSIGN_OR_RETURN(const auto bytes, packed_ ? packed_->Read(index) : ReadPictureFile(path()));
     return DecodePicture(bytes, path, picture_, resize_, values);
   }
 
  private:
   const Listing listing_;
+  const std::shared_ptr<const PackedPictures> packed_;
   const Shape picture_;  // With an axis of channels.
   const bool resize_;
 };
@@ -164,7 +168,14 @@ absl::StatusOr<std::shared_ptr<const SampleSource>> Open(const proto::Data& data
                                                          const LabelRules& rules) {
   TETHYS_ASSIGN_OR_RETURN(Listing listing, List(data, part, rules));
   TETHYS_ASSIGN_OR_RETURN(SampleSpec spec, SpecOf(data, listing));
-  return std::make_shared<ImageFolderSource>(std::move(spec), std::move(listing), Resizes(data));
+  std::shared_ptr<const PackedPictures> packed;
+  if (!data.has_cache()) {
+    const auto path_of = [&](int64_t index) { return listing.PathOf(listing.pictures[index]); };
+    const auto count = static_cast<int64_t>(listing.pictures.size());
+    TETHYS_ASSIGN_OR_RETURN(packed, PackedPictures::Open(data.cache_dir(), count, path_of));
+  }
+  return std::make_shared<ImageFolderSource>(std::move(spec), std::move(listing), std::move(packed),
+                                             Resizes(data));
 }
 
 }  // namespace

@@ -24,13 +24,13 @@ bool BeginsWith(absl::Span<const uint8_t> bytes, const uint8_t (&magic)[N]) {
   return bytes.size() >= N && std::memcmp(bytes.data(), magic, N) == 0;
 }
 
-absl::Status Damaged(const std::string& name, const char* kind, const char* reason) {
-  return absl::DataLossError(absl::StrCat(name, ": damaged ", kind, " (", reason, "): fetch it again"));
+absl::Status Damaged(PictureName name, const char* kind, const char* reason) {
+  return absl::DataLossError(absl::StrCat(name(), ": damaged ", kind, " (", reason, "): fetch it again"));
 }
 
-absl::Status CheckPixels(const std::string& name, int64_t height, int64_t width) {
+absl::Status CheckPixels(PictureName name, int64_t height, int64_t width) {
   if (height <= kMaxPixels && width <= kMaxPixels && height * width <= kMaxPixels) return absl::OkStatus();
-  return absl::ResourceExhaustedError(absl::StrCat(name, ": the header announces ", height, " x ", width,
+  return absl::ResourceExhaustedError(absl::StrCat(name(), ": the header announces ", height, " x ", width,
                                                    " pixels, more than ", kMaxPixels,
                                                    ", the most that is decoded: make the picture smaller"));
 }
@@ -108,7 +108,7 @@ class PngReader {
 };
 
 // Reads the header. Has the errors of ReadPictureShape.
-absl::StatusOr<Shape> ReadPngShape(PngReader& reader, const std::string& name) {
+absl::StatusOr<Shape> ReadPngShape(PngReader& reader, PictureName name) {
   if (!reader.ReadHeader()) return Damaged(name, "PNG", reader.message());
   TETHYS_RETURN_IF_ERROR(CheckPixels(name, reader.height(), reader.width()));
   return Shape{reader.height(), reader.width(), reader.coloured() ? 3 : 1};
@@ -126,14 +126,14 @@ tjhandle JpegDecoder() {
   return decoder.get();
 }
 
-absl::StatusOr<Shape> ReadJpegShape(absl::Span<const uint8_t> bytes, const std::string& name) {
+absl::StatusOr<Shape> ReadJpegShape(absl::Span<const uint8_t> bytes, PictureName name) {
   int width = 0, height = 0, subsampling = 0, colours = 0;
   if (tjDecompressHeader3(JpegDecoder(), bytes.data(), bytes.size(), &width, &height, &subsampling,
                           &colours) != 0) {
     return Damaged(name, "JPEG", tjGetErrorStr2(JpegDecoder()));
   }
   if (colours == TJCS_CMYK || colours == TJCS_YCCK) {
-    return absl::InvalidArgumentError(absl::StrCat(name, ": a JPEG in CMYK: convert it to RGB"));
+    return absl::InvalidArgumentError(absl::StrCat(name(), ": a JPEG in CMYK: convert it to RGB"));
   }
   TETHYS_RETURN_IF_ERROR(CheckPixels(name, height, width));
   return Shape{height, width, colours == TJCS_GRAY ? 1 : 3};
@@ -164,7 +164,7 @@ bool IsPlainJpegOf(absl::Span<const uint8_t> bytes, int64_t height, int64_t widt
 }
 
 // Decodes a JPEG file of this size.
-absl::Status DecodeJpeg(absl::Span<const uint8_t> bytes, const std::string& name, const Shape& shape,
+absl::Status DecodeJpeg(absl::Span<const uint8_t> bytes, PictureName name, const Shape& shape,
                         uint8_t* values) {
   const int width = static_cast<int>(shape[1]), height = static_cast<int>(shape[0]);
   const int64_t row = shape[1] * shape[2], size = shape[0] * row;
@@ -216,18 +216,18 @@ bool LooksLikePicture(absl::Span<const uint8_t> bytes) {
   return BeginsWith(bytes, kPngMagic) || BeginsWith(bytes, kJpegMagic);
 }
 
-absl::StatusOr<Shape> ReadPictureShape(absl::Span<const uint8_t> bytes, const std::string& name) {
+absl::StatusOr<Shape> ReadPictureShape(absl::Span<const uint8_t> bytes, PictureName name) {
   if (BeginsWith(bytes, kJpegMagic)) return ReadJpegShape(bytes, name);
   if (!BeginsWith(bytes, kPngMagic)) {
     return absl::DataLossError(
-        absl::StrCat(name, ": neither a PNG nor a JPEG file: fetch or convert it again"));
+        absl::StrCat(name(), ": neither a PNG nor a JPEG file: fetch or convert it again"));
   }
   PngReader reader(bytes);
   return ReadPngShape(reader, name);
 }
 
-absl::Status DecodePicture(absl::Span<const uint8_t> bytes, const std::string& name, const Shape& shape,
-                           bool resize, uint8_t* values) {
+absl::Status DecodePicture(absl::Span<const uint8_t> bytes, PictureName name, const Shape& shape, bool resize,
+                           uint8_t* values) {
   if (BeginsWith(bytes, kJpegMagic) && IsPlainJpegOf(bytes, shape[0], shape[1])) {
     return DecodeJpeg(bytes, name, shape, values);
   }
@@ -241,7 +241,7 @@ absl::Status DecodePicture(absl::Span<const uint8_t> bytes, const std::string& n
   };
   if (own == shape) return decode(values);
   if (!resize) {
-    return absl::InvalidArgumentError(absl::StrCat(name, ": ", own[0], " x ", own[1],
+    return absl::InvalidArgumentError(absl::StrCat(name(), ": ", own[0], " x ", own[1],
                                                    " pixels, but the first has ", shape[0], " x ", shape[1],
                                                    ": all must have one size: give it in data.resize"));
   }

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <string>
 
+#include "absl/functional/function_ref.h"
 #include "absl/types/span.h"
 #include "runtime/base/status.h"
 #include "runtime/tensor/variable.h"
@@ -14,17 +15,20 @@ namespace tethys {
 // Whether the bytes begin as a PNG or JPEG file does.
 bool LooksLikePicture(absl::Span<const uint8_t> bytes);
 
+// Names a picture for errors: the path of its file, or "train.tfrecord, record 3". Called only for these.
+using PictureName = absl::FunctionRef<std::string()>;
+
 // [height, width, channels] of a picture, with 1 channel for grey and 3 for colour, whatever the file's
 // depth, palette or transparency. Reads the header only. DataLoss: not a picture, or a damaged one; the error
 // begins with `name`. ResourceExhausted: more than 2^26 pixels.
-absl::StatusOr<Shape> ReadPictureShape(absl::Span<const uint8_t> bytes, const std::string& name);
+absl::StatusOr<Shape> ReadPictureShape(absl::Span<const uint8_t> bytes, PictureName name);
 
 // Decodes a picture into `shape`: [height, width, channels], channels 1 or 3. Grey and colour are converted
 // to each other, 16 bits a channel are cut to 8, transparency is left out. A picture of another size is
 // resized if `resize` says so, by linear interpolation between the centres of pixels; otherwise it is
 // InvalidArgument. Has the errors of ReadPictureShape. Writes the elements of `shape` to `values`.
-absl::Status DecodePicture(absl::Span<const uint8_t> bytes, const std::string& name, const Shape& shape,
-                           bool resize, uint8_t* values);
+absl::Status DecodePicture(absl::Span<const uint8_t> bytes, PictureName name, const Shape& shape, bool resize,
+                           uint8_t* values);
 
 // Brings pixels from one size to another by linear interpolation between the centres of pixels, without a
 // filter before it. Shapes are [height, width, channels] with the same channels.

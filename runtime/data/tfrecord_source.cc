@@ -137,7 +137,7 @@ absl::Status ReadLabelsOf(const proto::RecordedExample& example, const Reading& 
   Shape own = reading.spec.labels.shape;
   if (resizes_map) {
     TETHYS_ASSIGN_OR_RETURN(const auto bytes, ImageOf(example, reading, name));
-    TETHYS_ASSIGN_OR_RETURN(own, ReadPictureShape(bytes, name.text()));
+    TETHYS_ASSIGN_OR_RETURN(own, ReadPictureShape(bytes, [&] { return name.text(); }));
     own.pop_back();
   }
   const int64_t count = LabelCount(*feature, reading.rules), expected = LabelFormat{.shape = own}.elements();
@@ -182,7 +182,9 @@ absl::Status ReadImageOf(const proto::RecordedExample& example, const Reading& r
     return ReadFloatsOf(*feature, reading, name, values);
   }
   TETHYS_ASSIGN_OR_RETURN(const absl::Span<const uint8_t> bytes, ImageOf(example, reading, name));
-  if (reading.pictures) return DecodePicture(bytes, name.text(), reading.picture, reading.resizes, values);
+  if (reading.pictures)
+    return DecodePicture(
+        bytes, [&] { return name.text(); }, reading.picture, reading.resizes, values);
   if (static_cast<int64_t>(bytes.size()) != reading.spec.elements()) {
     return BadFeature(name, reading.image_feature,
                       absl::StrCat("holds ", bytes.size(), " bytes, but data.tfrecord.shape is ",
@@ -251,7 +253,7 @@ absl::Status ResolveImage(const proto::Data& data, const proto::RecordedExample&
                                    has_shape ? "the right shape" : "their shape", " in data.tfrecord.shape"));
   }
   if (!has_shape) {
-    TETHYS_ASSIGN_OR_RETURN(const Shape picture, ReadPictureShape(bytes, name.text()));
+    TETHYS_ASSIGN_OR_RETURN(const Shape picture, ReadPictureShape(bytes, [&] { return name.text(); }));
     shape = WithoutGreyChannel(picture);
   }
   reading.resizes = reading.pictures && data.has_resize();
@@ -274,7 +276,7 @@ absl::Status ResolveLabels(const proto::RecordedExample& example, const RecordNa
   Shape own = reading.picture;  // The size of the image, and of a map of its labels, in the record.
   if (reading.resizes) {
     TETHYS_ASSIGN_OR_RETURN(const auto bytes, ImageOf(example, reading, name));
-    TETHYS_ASSIGN_OR_RETURN(own, ReadPictureShape(bytes, name.text()));
+    TETHYS_ASSIGN_OR_RETURN(own, ReadPictureShape(bytes, [&] { return name.text(); }));
   }
   LabelFormat& labels = reading.spec.labels;
   labels.targets = reading.rules.targets;

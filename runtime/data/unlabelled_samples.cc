@@ -32,14 +32,15 @@ class PictureSource final : public SampleSource {
     if (labels != nullptr) std::fill_n(labels, spec().labels.elements(), 0);
     if (values == nullptr) return absl::OkStatus();
     const std::string& path = paths_[index];
+    const auto name = [&] { return path; };
     TETHYS_ASSIGN_OR_RETURN(const auto bytes, ReadPictureFile(path));
-    TETHYS_ASSIGN_OR_RETURN(const Shape own, ReadPictureShape(bytes, path));
+    TETHYS_ASSIGN_OR_RETURN(const Shape own, ReadPictureShape(bytes, name));
     if (!resize_ && (own[0] != picture_[0] || own[1] != picture_[1])) {
       return absl::InvalidArgumentError(
           absl::StrCat(path, ": ", own[0], " x ", own[1], " pixels, but the model takes ", picture_[0], " x ",
                        picture_[1], ": add --resize to bring every picture to that size"));
     }
-    return DecodePicture(bytes, path, picture_, resize_, values);
+    return DecodePicture(bytes, name, picture_, resize_, values);
   }
 
  private:

@@ -8,18 +8,18 @@ namespace tethys::fuzz {
 
 void FuzzPicture(absl::string_view input) {
   const absl::Span<const uint8_t> bytes(reinterpret_cast<const uint8_t*>(input.data()), input.size());
-  const absl::StatusOr<Shape> shape = ReadPictureShape(bytes, "a picture");
+  const auto name = [] { return std::string("a picture"); };
+  const absl::StatusOr<Shape> shape = ReadPictureShape(bytes, name);
   std::vector<uint8_t> values(5 * 4 * 3);
   if (!shape.ok()) {
     RequireRefusal(shape.status(), "a picture");
-    Require(!DecodePicture(bytes, "a picture", {5, 4, 3}, true, values.data()).ok(),
-            "it is not decoded either");
+    Require(!DecodePicture(bytes, name, {5, 4, 3}, true, values.data()).ok(), "it is not decoded either");
     return;
   }
   constexpr int64_t kMuch = 1 << 20;  // Slower to decode than many other inputs.
   if ((*shape)[0] * (*shape)[1] > kMuch) return;
   for (const int64_t channels : {1, 3}) {
-    const absl::Status status = DecodePicture(bytes, "a picture", {5, 4, channels}, true, values.data());
+    const absl::Status status = DecodePicture(bytes, name, {5, 4, channels}, true, values.data());
     if (!status.ok()) RequireRefusal(status, "a picture");
   }
 }

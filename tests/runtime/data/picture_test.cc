@@ -23,16 +23,19 @@ absl::Span<const uint8_t> Span(const std::string& text) {
   return {reinterpret_cast<const uint8_t*>(text.data()), text.size()};
 }
 
+std::string PngName() { return "a.png"; }
+std::string JpegName() { return "a.jpg"; }
+
 Bytes Decode(const std::string& file, const Shape& shape, bool resize = false) {
   Bytes values(shape[0] * shape[1] * shape[2]);
-  const absl::Status status = DecodePicture(Span(file), "a.png", shape, resize, values.data());
+  const absl::Status status = DecodePicture(Span(file), PngName, shape, resize, values.data());
   EXPECT_TRUE(status.ok()) << status;
   return values;
 }
 
 std::string ErrorOf(const std::string& file, const Shape& shape) {
   Bytes values(shape[0] * shape[1] * shape[2]);
-  return std::string(DecodePicture(Span(file), "a.png", shape, false, values.data()).message());
+  return std::string(DecodePicture(Span(file), PngName, shape, false, values.data()).message());
 }
 
 TEST(PictureTest, PngHasTheValuesThatWereWritten) {
@@ -40,7 +43,7 @@ TEST(PictureTest, PngHasTheValuesThatWereWritten) {
     const Bytes values = testing::Gradient(5, 7, channels);
     const std::string file = testing::Png(values, 5, 7, channels);
     EXPECT_TRUE(LooksLikePicture(Span(file)));
-    EXPECT_EQ(ReadPictureShape(Span(file), "a.png").value(), (Shape{5, 7, channels}));
+    EXPECT_EQ(ReadPictureShape(Span(file), PngName).value(), (Shape{5, 7, channels}));
     EXPECT_EQ(Decode(file, {5, 7, channels}), values);
   }
 }
@@ -49,7 +52,7 @@ TEST(PictureTest, JpegIsNearTheValuesThatWereWritten) {
   for (const int64_t channels : {1, 3}) {
     const Bytes values = testing::Gradient(16, 24, channels);
     const std::string file = testing::Jpeg(values, 16, 24, channels);
-    EXPECT_EQ(ReadPictureShape(Span(file), "a.jpg").value(), (Shape{16, 24, channels}));
+    EXPECT_EQ(ReadPictureShape(Span(file), JpegName).value(), (Shape{16, 24, channels}));
     const Bytes decoded = Decode(file, {16, 24, channels});
     for (size_t i = 0; i < values.size(); ++i) ASSERT_NEAR(decoded[i], values[i], 8) << i;
   }
@@ -78,7 +81,7 @@ TEST(PictureTest, JpegOfAnyKindHasLibjpegTurbosBitsAtAnyPlace) {
         alignas(64) static std::array<uint8_t, 300 * 320 * 3 + 3> memory;
         for (const int64_t place : {0, 1}) {
           memory.fill(99);
-          ASSERT_TRUE(DecodePicture(Span(file), "a.jpg", shape, false, &memory[place]).ok());
+          ASSERT_TRUE(DecodePicture(Span(file), JpegName, shape, false, &memory[place]).ok());
           EXPECT_TRUE(std::equal(expected.begin(), expected.end(), &memory[place]))
               << ShapeText(shape) << ", sampling " << sampling << ", flags " << flags << ", place " << place;
           EXPECT_EQ(memory[place + size], 99);
@@ -105,7 +108,7 @@ TEST(PictureTest, JpegOfUnknownSamplingIsRefused) {
   const size_t frame = file.find("\xff\xc0");
   ASSERT_NE(frame, std::string::npos);
   file[frame + 14] = 0x12;  // The sampling factors of the second component.
-  const absl::Status reason = ReadPictureShape(Span(file), "a.png").status();
+  const absl::Status reason = ReadPictureShape(Span(file), PngName).status();
   EXPECT_THAT(std::string(reason.message()), HasSubstr("damaged JPEG"));
   EXPECT_EQ(ErrorOf(file, {8, 8, 3}), reason.message());
 }
@@ -162,7 +165,7 @@ TEST(PictureTest, EveryCutAndManyChangedBytesAreRefusedOrDecoded) {
       std::string changed = file;
       changed[at] = static_cast<char>(changed[at] ^ 0x55);
       Bytes decoded(values.size());
-      const absl::Status status = DecodePicture(Span(changed), "a.png", {8, 8, 3}, false, decoded.data());
+      const absl::Status status = DecodePicture(Span(changed), PngName, {8, 8, 3}, false, decoded.data());
       if (status.ok()) continue;
       EXPECT_THAT(std::string(status.message()), HasSubstr("a.png: "));
     }

@@ -1,0 +1,128 @@
+#include "runtime/data/packed_pictures.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+
+#include "runtime/data/byte_source.h"
+#include "runtime/data/host_cache.h"
+#include "runtime/data/picture_files.h"
+
+namespace tethys {
+namespace {
+
+using PathOf = absl::FunctionRef<std::string(int64_t)>;
+
+constexpr int64_t kBlockBytes = 1 << 20;  // Written at a time.
+
+class Deadline {
+ public:
+  explicit Deadline(Nanoseconds patience) : end_(clock_.Now() + patience) {}
+  Nanoseconds left() const { return std::max<Nanoseconds>(0, end_ - clock_.Now()); }
+  bool passed() const { return left() == 0; }
+
+ private:
+  const MonotonicClock clock_;
+  const Nanoseconds end_;
+};
+
+// What will be packed.
+struct Content {
+  std::vector<int64_t> ends = {0};  // Of each picture in the file, behind a 0.
+  std::string key;
+};
+
+// Writes the pictures one after another. `damage` is set to the error of a file, as opposed to one of the
+// cache.
+absl::Status Pack(const Content& content, PathOf path_of, const Deadline& deadline, const std::string& path,
+                  absl::FunctionRef<void()> progressed, absl::Status& damage) {
+  const FileDescriptor out(open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
+  if (!out.valid()) return ErrnoStatus(errno, absl::StrCat("cannot create ", path));
+  TETHYS_RETURN_IF_ERROR(ReserveInCache(out.get(), content.ends.back(), path));
+  std::vector<uint8_t> block;
+  block.reserve(2 * kBlockBytes);
+  for (size_t i = 0; i + 1 < content.ends.size(); ++i) {
+    if (deadline.passed()) return absl::DeadlineExceededError("packing takes too long");
+    const std::string name = path_of(static_cast<int64_t>(i));
+    const auto bytes = ReadPictureFile(name);
+    damage = bytes.status();
+    if (damage.ok() && static_cast<int64_t>(bytes->size()) != content.ends[i + 1] - content.ends[i]) {
+      damage = absl::DataLossError(absl::StrCat(name, " changed while it was read: start the job again"));
+    }
+    TETHYS_RETURN_IF_ERROR(damage);
+    block.insert(block.end(), bytes->begin(), bytes->end());
+    if (static_cast<int64_t>(block.size()) < kBlockBytes && i + 2 < content.ends.size()) continue;
+    TETHYS_RETURN_IF_ERROR(WriteFully(out.get(), block.data(), static_cast<int64_t>(block.size()), path));
+    block.clear();
+    progressed();
+  }
+  return absl::OkStatus();
+}
+
+struct OpenedPack {
+  FileDescriptor file;
+  std::string path;
+};
+absl::StatusOr<OpenedPack> OpenPack(const Content& content, const std::string& cache_dir, PathOf path_of,
+                                    const Deadline& deadline, absl::Status& damage) {
+  TETHYS_ASSIGN_OR_RETURN(const HostCache cache, HostCache::Open(cache_dir, deadline.left()));
+  OpenedPack pack;
+  const auto accept = [&](const std::string& path) {
+    struct stat info;
+    pack.file = FileDescriptor(open(path.c_str(), O_RDONLY | O_CLOEXEC));
+    return pack.file.valid() && fstat(pack.file.get(), &info) == 0 && S_ISREG(info.st_mode) &&
+           info.st_size == content.ends.back();
+  };
+  const auto make = [&](const std::string& path, absl::FunctionRef<void()> progressed) {
+    return Pack(content, path_of, deadline, path, progressed, damage);
+  };
+  TETHYS_ASSIGN_OR_RETURN(pack.path, cache.Entry(absl::StrCat("pictures-", content.key), accept, make));
+  if (accept(pack.path)) return pack;
+  return absl::UnavailableError(absl::StrCat(pack.path, " was removed or cut as soon as it was made"));
+}
+
+}  // namespace
+
+absl::StatusOr<std::shared_ptr<const PackedPictures>> PackedPictures::Open(const std::string& cache_dir,
+                                                                           int64_t count, PathOf path_of,
+                                                                           Nanoseconds patience) {
+  if (count < kLeastPictures) return nullptr;
+  const Deadline deadline(patience);
+  Content content;
+  content.ends.reserve(count + 1);
+  CacheKey key;
+  key.Add("pictures in one file").Add(count);
+  for (int64_t i = 0; i < count; ++i) {
+    const std::string path = path_of(i);
+    TETHYS_ASSIGN_OR_RETURN(const LocalFileState state, StateOfLocalFile(path));
+    content.ends.push_back(content.ends.back() + state.size);
+    const bool large = content.ends.back() > std::min(kMostBytes, count * kMostAverage);
+    if (large || deadline.passed()) return nullptr;
+    key.Add(AbsolutePath(path)).Add(state.version);
+  }
+  content.key = key.text();
+  absl::Status damage;
+  absl::StatusOr<OpenedPack> pack = OpenPack(content, cache_dir, path_of, deadline, damage);
+  TETHYS_RETURN_IF_ERROR(damage);
+  if (!pack.ok()) return nullptr;
+  return std::shared_ptr<const PackedPictures>(
+      new PackedPictures(std::move(pack->file), std::move(pack->path), std::move(content.ends)));
+}
+
+absl::StatusOr<absl::Span<const uint8_t>> PackedPictures::Read(int64_t index) const {
+  thread_local std::vector<uint8_t> bytes;
+  const int64_t begin = ends_[index], size = ends_[index + 1] - begin;
+  if (static_cast<int64_t>(bytes.size()) < size) bytes.resize(size);
+  const absl::Status status = ReadFullyAt(file_.get(), bytes.data(), size, begin, path_);
+  if (absl::IsDataLoss(status)) {
+    return absl::DataLossError(
+        absl::StrCat(status.message(), ": it was cut; delete it, and start the job again"));
+  }
+  TETHYS_RETURN_IF_ERROR(status);
+  return absl::MakeConstSpan(bytes).first(size);
+}
+
+}  // namespace tethys

@@ -1,0 +1,55 @@
+// The files of many small pictures, one after another in one file of the host's cache. Opening, reading and
+// closing a file takes six times as long as reading a few kilobytes of an open one, and on a network file
+// system each is a message to the server and back. Blocks on the disk.
+#ifndef TETHYS_RUNTIME_DATA_PACKED_PICTURES_H_
+#define TETHYS_RUNTIME_DATA_PACKED_PICTURES_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/functional/function_ref.h"
+#include "absl/types/span.h"
+#include "runtime/base/clock.h"
+#include "runtime/base/file.h"
+#include "runtime/base/status.h"
+
+namespace tethys {
+
+// Immutable; thread-safe.
+class PackedPictures {
+ public:
+  // Fewer pictures, and pictures with more bytes on average or in all, are not packed: decoding a large one
+  // takes far longer than opening it, and a copy takes more of the disk.
+  static constexpr int64_t kLeastPictures = 1000;
+  static constexpr int64_t kMostAverage = 16 << 10;
+  static constexpr int64_t kMostBytes = int64_t{512} << 20;
+  // The longest that a start is delayed by packing.
+  static constexpr Nanoseconds kPatience = 10 * kSecond;
+
+  // Packs `count` pictures, unless the cache holds their files as they are now: one whose size or time of
+  // change is another makes another pack. `cache_dir` as in HostCache::Open. Returns null where the pictures
+  // are not small, and where the cache cannot be used or has no room; each is then to be read from its own
+  // file. Has the errors of StateOfLocalFile and ReadPictureFile; DataLoss: a file changed meanwhile.
+  static absl::StatusOr<std::shared_ptr<const PackedPictures>> Open(
+      const std::string& cache_dir, int64_t count, absl::FunctionRef<std::string(int64_t)> path_of,
+      Nanoseconds patience = kPatience);
+
+  // All bytes of a picture's file. They are valid until the next call on this thread. Requires 0 <= index <
+  // count.
+  absl::StatusOr<absl::Span<const uint8_t>> Read(int64_t index) const;
+
+ private:
+  PackedPictures(FileDescriptor file, std::string path, std::vector<int64_t> ends)
+      : file_(std::move(file)), path_(std::move(path)), ends_(std::move(ends)) {}
+
+  const FileDescriptor file_;
+  const std::string path_;
+  const std::vector<int64_t> ends_;  // Of each picture in the file, behind a 0.
+};
+
+}  // namespace tethys
+
+#endif  // TETHYS_RUNTIME_DATA_PACKED_PICTURES_H_
