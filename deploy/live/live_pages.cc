@@ -7,6 +7,7 @@
 #include "deploy/live/live_server.h"
 #include "deploy/report/page_parts.h"
 #include "runtime/base/file.h"
+#include "runtime/cluster/handshake.h"
 
 // Embedded in the program (live_assets.cc).
 extern const char tethys_live_page[];
@@ -58,19 +59,47 @@ absl::Status CheckWatchable(const std::string& run_dir) {
 }
 
 WatchedRun::WatchedRun(std::string run_dir, std::string job, absl::optional<proto::Expectation> expectation)
-    : run_dir_(std::move(run_dir)), job_(std::move(job)), reader_(run_dir_) {
+    : run_dir_(std::move(run_dir)), job_(std::move(job)), reader_(run_dir_), fold_(RandomNonce()) {
   fold_.Expect(std::move(expectation));
 }
 
-const proto::LiveState& WatchedRun::Read() {
+void WatchedRun::Read() {
+  const int64_t unreadable = reader_.unreadable();
+  bool changed = false;
   const absl::Status status = reader_.ReadNew(
-      [this] { fold_.Clear(); }, [this](const proto::ProgressEvent& event) { fold_.Add(event); });
-  state_ = fold_.state();
-  state_.set_run(run_dir_);
-  state_.set_job(job_);
-  state_.set_unreadable(reader_.unreadable());
-  if (!status.ok()) state_.add_note(absl::StrCat("the events cannot be read: ", status.message()));
-  return state_;
+      [&] {
+        fold_.Clear();
+        changed = true;
+      },
+      [&](const proto::ProgressEvent& event) {
+        fold_.Add(event);
+        changed = true;
+      });
+  if (changed || reader_.unreadable() != unreadable || status != reading_) json_.clear();
+  reading_ = status;
+}
+
+proto::LiveState WatchedRun::Describe(const LiveMark& known) const {
+  proto::LiveState state = fold_.StateSince(known);
+  state.set_run(run_dir_);
+  state.set_job(job_);
+  state.set_unreadable(reader_.unreadable());
+  if (!reading_.ok()) state.add_note(absl::StrCat("the events cannot be read: ", reading_.message()));
+  return state;
+}
+
+proto::LiveState WatchedRun::StateSince(const LiveMark& known) {
+  Read();
+  return Describe(known);
+}
+
+const std::string& WatchedRun::JsonSince(const LiveMark& known) {
+  Read();
+  if (json_.empty() || known != json_known_) {
+    json_ = Json(Describe(known));
+    json_known_ = known;
+  }
+  return json_;
 }
 
 LivePages::LivePages(WatchedRun& run, std::string token, int port, std::string metrics_token)
@@ -105,7 +134,16 @@ std::string LivePages::AnswerForMetrics(const HttpParse& parse, const std::strin
 
 HttpAnswer LivePages::AnswerMetrics() {
   return {.type = "application/openmetrics-text; version=1.0.0; charset=utf-8",
-          .body = OpenMetricsText(run_.Read())};
+          .body = OpenMetricsText(run_.StateSince({}))};
+}
+
+HttpAnswer LivePages::AnswerState(const HttpRequest& request) {
+  const absl::StatusOr<LiveMark> known = ParseMark(request.Parameter("since"));
+  if (known.ok()) return {.type = "application/json", .body = run_.JsonSince(*known)};
+  return TextAnswer(400,
+                    absl::StrCat("since must be the field mark of an earlier answer, for what is new, or be "
+                                 "absent, for the whole state: ",
+                                 known.status().message()));
 }
 
 bool LivePages::Knows(const HttpRequest& request) const {
@@ -132,13 +170,13 @@ HttpAnswer LivePages::AnswerRequest(const HttpRequest& request, const std::strin
                       "The token is missing: open the address that tethys watch prints; it is in the file "
                       "watch.url of the run directory, too.");
   }
-  if (request.path == "/state.json") return {.type = "application/json", .body = Json(run_.Read())};
+  if (request.path == "/state.json") return AnswerState(request);
   if (request.path == "/metrics") return AnswerMetrics();
   if (request.path != "/") return TextAnswer(404, "There are /, /state.json and /metrics.");
   const absl::string_view page(tethys_live_page,
                                static_cast<size_t>(tethys_live_page_end - tethys_live_page));
   return {.type = "text/html; charset=utf-8",
-          .body = FillPage(absl::StrReplaceAll(page, {{"/*NONCE*/", nonce}}), run_.Read())};
+          .body = FillPage(absl::StrReplaceAll(page, {{"/*NONCE*/", nonce}}), run_.StateSince({}))};
 }
 
 }  // namespace tethys

@@ -2,6 +2,13 @@
 // Serve blocks; one thread. The run is read only when a request asks for it, so an unwatched view costs
 // nothing.
 //
+// /state.json answers with the whole state (proto::LiveState), of which a long run has hundreds of KiB. Each
+// answer has a `mark`: /state.json?since=MARK leaves out the points and epochs that the reader has since that
+// answer. It replaces, in the list that it has, those from `curve_begin` on by `curve`, and those from
+// `epoch_begin` on by `epoch`; everything else is in every answer. Where points or epochs that the reader has
+// are not those of the run any more (the curve was thinned, an attempt repeats steps, the mark is of another
+// view), the answer is the whole state, with both begins 0.
+//
 // Only requests with the secret token are answered: in a cookie, which the address /?token=TOKEN sets, or in
 // a header "Authorization: Bearer TOKEN". The header Host must name the bound address, so no page of another
 // site can reach the view through a name that it controls (DNS rebinding). Another address may be opened for
@@ -14,6 +21,7 @@
 
 #include "absl/types/optional.h"
 #include "deploy/live/http_exchange.h"
+#include "deploy/live/live_mark.h"
 #include "deploy/live/live_state.h"
 #include "deploy/live/progress_file.h"
 #include "proto/live.pb.h"
@@ -28,14 +36,22 @@ class WatchedRun {
  public:
   // `job`: the job's name, for metrics. `expectation`: what was predicted of the run, if anything was.
   WatchedRun(std::string run_dir, std::string job, absl::optional<proto::Expectation> expectation);
-  // Reads new events. An error of the file becomes a note in the state.
-  const proto::LiveState& Read();
+  // Reads new events, and returns the state without what a reader with this mark has. An error of the file
+  // becomes a note in the state.
+  proto::LiveState StateSince(const LiveMark& known);
+  // The same as JSON, printed once as long as no event is new and the mark is the same.
+  const std::string& JsonSince(const LiveMark& known);
 
  private:
+  void Read();
+  proto::LiveState Describe(const LiveMark& known) const;
+
   const std::string run_dir_, job_;
   ProgressReader reader_;
+  absl::Status reading_;
   LiveFold fold_;
-  proto::LiveState state_;
+  std::string json_;     // Empty: not printed since the last change.
+  LiveMark json_known_;  // The mark that `json_` is for.
 };
 
 // The answers to valid and refused requests. Nothing here waits.
@@ -52,6 +68,7 @@ class LivePages {
  private:
   HttpAnswer AnswerRequest(const HttpRequest& request, const std::string& nonce);
   HttpAnswer AnswerMetrics();
+  HttpAnswer AnswerState(const HttpRequest& request);
   bool Knows(const HttpRequest& request) const;
 
   WatchedRun& run_;

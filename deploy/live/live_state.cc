@@ -50,6 +50,22 @@ double BytesOf(double rate, double seconds) {
   return std::isfinite(rate) && rate > 0 && seconds > 0 && seconds <= kLongestGap ? rate * seconds : 0;
 }
 
+// In floating point, because a damaged line may hold any integers.
+double Distance(int64_t from, int64_t to) { return static_cast<double>(to) - static_cast<double>(from); }
+
+// Leaves out every second element of each of two kinds, which may alternate.
+template <typename List, typename Kind>
+void LeaveOutEverySecond(List& list, const Kind& kind) {
+  bool stays[2] = {true, true};
+  int kept = 0;
+  for (int i = 0; i < list.size(); ++i) {
+    bool& stay = stays[kind(list[i])];
+    if (stay) list.SwapElements(kept++, i);
+    stay = !stay;
+  }
+  list.DeleteSubrange(kept, list.size() - kept);
+}
+
 template <typename List>
 void CopyFirst(const List& from, int most, List& to) {
   to.Clear();
@@ -59,9 +75,45 @@ void CopyFirst(const List& from, int most, List& to) {
 }  // namespace
 
 void LiveFold::Clear() {
+  ++generation_;
+  curve_gap_ = 0;
   state_.Clear();
+  course_.Clear();
   recent_ = {};
   time_left_ = {};
+}
+
+proto::LiveState LiveFold::StateSince(const LiveMark& known) const {
+  const auto& curve = course_.curve();
+  const auto& epochs = course_.epoch();
+  const bool usable =
+      known.generation == generation_ && known.points <= curve.size() && known.epochs <= epochs.size();
+  const int first_point = usable ? known.points : 0, first_epoch = usable ? known.epochs : 0;
+  proto::LiveState state = state_;
+  state.set_mark(MarkText(mark()));
+  state.set_curve_begin(first_point);
+  state.set_epoch_begin(first_epoch);
+  state.mutable_curve()->Add(curve.begin() + first_point, curve.end());
+  state.mutable_epoch()->Add(epochs.begin() + first_epoch, epochs.end());
+  return state;
+}
+
+LiveMark LiveFold::mark() const {
+  return {.generation = generation_,
+          .points = std::max(0, course_.curve_size() - 1),
+          .epochs = std::max(0, course_.epoch_size() - 1)};
+}
+
+template <typename List, typename Position, typename Kind>
+bool LiveFold::MakeRoom(List& list, int64_t next, double gap, int most, const Position& position,
+                        const Kind& kind) {
+  const int before = list.size();
+  if (before > 1 && Distance(position(list[before - 2]), position(list[before - 1])) < gap) list.RemoveLast();
+  while (!list.empty() && position(list[list.size() - 1]) >= next) list.RemoveLast();
+  const bool full = list.size() == most;
+  if (full) LeaveOutEverySecond(list, kind);
+  if (full || list.size() < before - 1) ++generation_;
+  return full;
 }
 
 void LiveFold::Add(const proto::ProgressEvent& event) {
@@ -118,11 +170,14 @@ void LiveFold::AddProgress(const proto::Progress& progress) {
     state_.mutable_progress()->set_eta_seconds(before.eta_seconds());
     return;
   }
-  auto& curve = *state_.mutable_curve();
-  while (!curve.empty() && curve[curve.size() - 1].step() >= progress.step()) curve.RemoveLast();
-  if (curve.size() == kMostPoints) {
-    for (int i = 0; i < kMostPoints / 2; ++i) curve.SwapElements(i, 2 * i);
-    curve.DeleteSubrange(kMostPoints / 2, kMostPoints - kMostPoints / 2);
+  auto& curve = *course_.mutable_curve();
+  const bool thinned = MakeRoom(
+      curve, progress.step(), curve_gap_, kMostPoints,
+      [](const proto::CurvePoint& point) { return point.step(); },
+      [](const proto::CurvePoint&) { return 0; });
+  if (thinned) {
+    // Less than the mean gap, because steps of progress vary.
+    curve_gap_ = 0.9 * Distance(curve[0].step(), curve[curve.size() - 1].step()) / (curve.size() - 1);
   }
   proto::CurvePoint& point = *curve.Add();
   point.set_step(progress.step());
@@ -132,9 +187,11 @@ void LiveFold::AddProgress(const proto::Progress& progress) {
 }
 
 void LiveFold::AddEpoch(const proto::EpochResult& epoch) {
-  auto& epochs = *state_.mutable_epoch();
-  while (!epochs.empty() && epochs[epochs.size() - 1].epoch() >= epoch.epoch()) epochs.RemoveLast();
-  if (epochs.size() == kMostEpochs) epochs.DeleteSubrange(0, 1);
+  auto& epochs = *course_.mutable_epoch();
+  MakeRoom(
+      epochs, epoch.epoch(), /*gap=*/0, kMostEpochs,
+      [](const proto::EpochResult& result) { return result.epoch(); },
+      [](const proto::EpochResult& result) { return result.validated() ? 1 : 0; });
   *epochs.Add() = epoch;
 }
 

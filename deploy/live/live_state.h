@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "absl/types/optional.h"
+#include "deploy/live/live_mark.h"
 #include "deploy/live/recent_steps.h"
 #include "deploy/live/time_left.h"
 #include "proto/live.pb.h"
@@ -19,6 +20,7 @@ namespace tethys {
 //     kMostTasks, of notes kMostNotes.
 //  2. The steps of the curve and the numbers of the epochs rise: an attempt that goes on from a checkpoint
 //     replaces what it repeats.
+//  3. Points and epochs that mark() counts stay as they are and where they are as long as its generation.
 class LiveFold {
  public:
   static constexpr int kMostPoints = 1000;
@@ -30,13 +32,22 @@ class LiveFold {
   static constexpr double kSlowRatio = 1.2;
   static constexpr double kSlowSeconds = 20;
 
+  // `generation`: the first one. If each fold begins with another, marks of one are nothing to the others.
+  explicit LiveFold(uint64_t generation = 0) : generation_(generation) {}
+
   void Add(const proto::ProgressEvent& event);
   // Forgets all events, not what is expected.
   void Clear();
   // Compares the run with this from the next pulse on; nullopt: with nothing.
   void Expect(absl::optional<proto::Expectation> expectation) { expectation_ = std::move(expectation); }
 
+  // The state without curve and epochs.
   const proto::LiveState& state() const { return state_; }
+  // The state with the points and epochs that a reader lacks who has those before `known`: all of them if
+  // this is no mark of the present generation.
+  proto::LiveState StateSince(const LiveMark& known) const;
+  // Counts all points and epochs but the last ones, which may still be replaced.
+  LiveMark mark() const;
 
  private:
   void AddProgress(const proto::Progress& progress);
@@ -45,11 +56,18 @@ class LiveFold {
   void FindSlowWorkers();
   void FindLinkUse();
   void Compare(const proto::Pulse& pulse);
+  // Prepares a list in which `position` rises for an element at `next`: removes what that replaces, also the
+  // last element if it is less than `gap` from the one before. True: the list was full, and was thinned.
+  template <typename List, typename Position, typename Kind>
+  bool MakeRoom(List& list, int64_t next, double gap, int most, const Position& position, const Kind& kind);
 
   absl::optional<proto::Expectation> expectation_;
   RecentSteps recent_;
   TimeLeft time_left_;
-  proto::LiveState state_;
+  uint64_t generation_;
+  double curve_gap_ = 0;     // Least steps between two points of the curve but the last one.
+  proto::LiveState state_;   // Without curve and epochs.
+  proto::LiveState course_;  // Those alone.
 };
 
 // The state in OpenMetrics 1.0, for /metrics. `state` has a job's name.

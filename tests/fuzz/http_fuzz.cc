@@ -23,6 +23,15 @@ void CheckRefusal(const HttpParse& parse) {
   Require(answer.size() - (answer.find("\r\n\r\n") + 4) == parse.reason.size(), "the body is the reason");
 }
 
+// Any text may be sent as a mark.
+void CheckMark(absl::string_view text) {
+  if (const auto mark = ParseMark(text); mark.ok()) {
+    Require(*ParseMark(MarkText(*mark)) == *mark, "a mark's text is parsed back");
+    Require(LiveFold(mark->generation).StateSince(*mark).curve_begin() == 0,
+            "nothing is left out of nothing");
+  }
+}
+
 // What authorises a request is found in one place of it, whole.
 void CheckSecrets(const HttpRequest& request) {
   const std::string cookie = request.Cookie("token");
@@ -50,6 +59,7 @@ void CheckRequest(absl::string_view received) {
     Require(absl::c_all_of(value, [](char c) { return (c >= ' ' && c < 0x7f) || c == '\t'; }), "no controls");
   }
   CheckSecrets(request);
+  CheckMark(request.Parameter("since"));
   // Bytes that follow change nothing, and each part of the request waits for the rest.
   const size_t end = received.find("\r\n\r\n") + 4;
   Require(ParseHttpRequest(received.substr(0, end)).refusal == 0, "what follows is ignored");
@@ -61,8 +71,30 @@ void CheckEstimate(const proto::Estimate& estimate) {
           "an interval holds its value");
 }
 
+// `known`: what a reader that asks after each event has of the curve and the epochs.
+void CheckCourse(const LiveFold& fold, proto::LiveState& known) {
+  const proto::LiveState whole = fold.StateSince({}), part = fold.StateSince(*ParseMark(known.mark()));
+  for (int i = 1; i < whole.curve_size(); ++i) {
+    Require(whole.curve(i - 1).step() < whole.curve(i).step(), "steps of the curve rise");
+  }
+  const auto take = [](const auto& added, int begin, auto& list) {
+    Require(begin >= 0 && begin <= list.size(), "the reader has what is left out");
+    list.DeleteSubrange(begin, list.size() - begin);
+    list.MergeFrom(added);
+  };
+  take(part.curve(), part.curve_begin(), *known.mutable_curve());
+  take(part.epoch(), part.epoch_begin(), *known.mutable_epoch());
+  known.set_mark(part.mark());
+  proto::LiveState expected;
+  expected.set_mark(whole.mark());
+  *expected.mutable_curve() = whole.curve();
+  *expected.mutable_epoch() = whole.epoch();
+  Require(known.SerializeAsString() == expected.SerializeAsString(), "the reader has the whole course");
+}
+
 void CheckEvents(absl::string_view events, absl::string_view expected) {
   LiveFold fold;
+  proto::LiveState course;
   if (const auto expectation = ParseExpectation(expected); expectation.ok()) fold.Expect(*expectation);
   google::protobuf::util::JsonParseOptions json;
   json.ignore_unknown_fields = true;
@@ -72,9 +104,7 @@ void CheckEvents(absl::string_view events, absl::string_view expected) {
     fold.Add(event);
     const proto::LiveState& state = fold.state();
     Require(state.note_size() <= LiveFold::kMostNotes, "notes are bounded");
-    for (int i = 1; i < state.curve_size(); ++i) {
-      Require(state.curve(i - 1).step() < state.curve(i).step(), "steps of the curve rise");
-    }
+    CheckCourse(fold, course);
     if (state.has_left()) CheckEstimate(state.left());
     if (state.has_comparison()) {
       CheckEstimate(state.comparison().predicted());

@@ -4,6 +4,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <utility>
 #include <vector>
 
 namespace tethys {
@@ -25,6 +27,12 @@ class LiveStateTest : public ::testing::Test {
     event.mutable_progress()->set_step(step);
     event.mutable_progress()->set_loss(loss);
     event.mutable_progress()->set_epoch_samples_done(1);
+    fold_.Add(event);
+  }
+  void Epoch(int64_t number, bool validated = true) {
+    proto::ProgressEvent event;
+    event.mutable_epoch()->set_epoch(number);
+    event.mutable_epoch()->set_validated(validated);
     fold_.Add(event);
   }
   // A pulse of workers with these compute times; 0: the worker made no step.
@@ -53,7 +61,8 @@ class LiveStateTest : public ::testing::Test {
   }
   std::vector<int64_t> CurveSteps() const {
     std::vector<int64_t> steps;
-    for (const proto::CurvePoint& point : fold_.state().curve()) steps.push_back(point.step());
+    const proto::LiveState state = fold_.StateSince({});
+    for (const proto::CurvePoint& point : state.curve()) steps.push_back(point.step());
     return steps;
   }
   LiveFold fold_;
@@ -104,15 +113,119 @@ TEST_F(LiveStateTest, ResumedAttemptReplacesWhatItRepeats) {
   EXPECT_EQ(fold_.state().task_size(), 0);
   Progress(20, 2);
   EXPECT_THAT(CurveSteps(), ElementsAre(10, 20));
-  EXPECT_EQ(fold_.state().curve(1).loss(), 2);
+  EXPECT_EQ(fold_.StateSince({}).curve(1).loss(), 2);
 }
 
 TEST_F(LiveStateTest, LongCurveIsThinnedAndKeepsItsEnds) {
   for (int64_t step = 1; step <= 100'000; ++step) Progress(step, 1);
-  EXPECT_LE(fold_.state().curve_size(), LiveFold::kMostPoints);
-  EXPECT_GE(fold_.state().curve_size(), LiveFold::kMostPoints / 2);
-  EXPECT_EQ(CurveSteps().front(), 1);
-  EXPECT_EQ(CurveSteps().back(), 100'000);
+  const std::vector<int64_t> steps = CurveSteps();
+  EXPECT_LE(steps.size(), LiveFold::kMostPoints);
+  EXPECT_GE(steps.size(), LiveFold::kMostPoints / 2);
+  EXPECT_EQ(steps.front(), 1);
+  EXPECT_EQ(steps.back(), 100'000);
+  std::vector<int64_t> gaps;
+  for (size_t i = 1; i + 1 < steps.size(); ++i) gaps.push_back(steps[i] - steps[i - 1]);
+  const auto [least, most] = std::minmax_element(gaps.begin(), gaps.end());
+  EXPECT_LT(*most, 2 * *least) << "the gaps are uneven";
+}
+
+TEST_F(LiveStateTest, ManyEpochsAreThinnedAndValidatedOnesStay) {
+  for (int64_t epoch = 0; epoch < 10'000; ++epoch) Epoch(epoch, /*validated=*/epoch % 2 == 1);
+  const proto::LiveState state = fold_.StateSince({});
+  EXPECT_LE(state.epoch_size(), LiveFold::kMostEpochs);
+  EXPECT_EQ(state.epoch(0).epoch(), 0);
+  EXPECT_EQ(state.epoch(state.epoch_size() - 1).epoch(), 9999);
+  const auto validated = std::count_if(state.epoch().begin(), state.epoch().end(),
+                                       [](const proto::EpochResult& epoch) { return epoch.validated(); });
+  EXPECT_GE(validated, LiveFold::kMostEpochs / 4);
+}
+
+// A page: asks with the mark of its last answer, and puts answers together.
+class Reader {
+ public:
+  // Returns the answer.
+  proto::LiveState Ask(const LiveFold& fold) {
+    const proto::LiveState answer = fold.StateSince(*ParseMark(state_.mark()));
+    proto::LiveState next = answer;
+    *next.mutable_curve() = {state_.curve().begin(), state_.curve().begin() + answer.curve_begin()};
+    *next.mutable_epoch() = {state_.epoch().begin(), state_.epoch().begin() + answer.epoch_begin()};
+    next.mutable_curve()->MergeFrom(answer.curve());
+    next.mutable_epoch()->MergeFrom(answer.epoch());
+    next.clear_curve_begin();
+    next.clear_epoch_begin();
+    state_ = std::move(next);
+    return answer;
+  }
+  bool Has(const proto::LiveState& whole) const {
+    return state_.SerializeAsString() == whole.SerializeAsString();
+  }
+
+ private:
+  proto::LiveState state_;
+};
+
+TEST_F(LiveStateTest, ReaderOfWhatIsNewHasTheWholeStateAlways) {
+  Reader often, rare;
+  int64_t step = 0, epoch = 0;
+  for (int i = 0; i < 4000; ++i) {
+    if (i % 700 == 699) {  // An attempt begins, and repeats some steps and epochs.
+      Listening();
+      step = std::max<int64_t>(step - 5 * (i % 4), 0);
+      epoch = std::max<int64_t>(epoch - i % 4, 0);
+    }
+    Progress(step, i);
+    if (i % 3 != 0) step += 10;  // Otherwise the next progress is of the same step.
+    Epoch(epoch, i % 2 == 0);
+    epoch += i % 5 != 0;
+    Pulse(i, {1, 1});
+    if (i == 3000) fold_.Clear();
+    often.Ask(fold_);
+    ASSERT_TRUE(often.Has(fold_.StateSince({}))) << i;
+    if (i % 97 != 0) continue;
+    rare.Ask(fold_);
+    ASSERT_TRUE(rare.Has(fold_.StateSince({}))) << i;
+  }
+}
+
+TEST_F(LiveStateTest, AnswerToMarkHasOnlyWhatIsNew) {
+  Reader reader;
+  for (int i = 1; i < 900; ++i) {
+    Progress(i, 1);
+    Epoch(i);
+  }
+  EXPECT_EQ(reader.Ask(fold_).curve_size(), 899);
+  Progress(900, 1);
+  Epoch(900);
+  const proto::LiveState answer = reader.Ask(fold_);
+  EXPECT_EQ(answer.curve_begin(), 898);
+  EXPECT_EQ(answer.epoch_begin(), 898);
+  // The last ones before, which might have been replaced, and the new ones.
+  EXPECT_EQ(answer.curve_size(), 2);
+  EXPECT_EQ(answer.epoch_size(), 2);
+}
+
+TEST_F(LiveStateTest, MarkOfAnotherRunOrBeyondTheEndIsNothing) {
+  fold_ = LiveFold(7);
+  for (int i = 1; i < 10; ++i) Progress(i, 1);
+  for (LiveMark mark : {LiveMark{8, 3, 0}, LiveMark{7, 10, 0}, LiveMark{7, 3, 1}}) {
+    const proto::LiveState state = fold_.StateSince(mark);
+    EXPECT_EQ(state.curve_begin(), 0) << MarkText(mark);
+    EXPECT_EQ(state.curve_size(), 9) << MarkText(mark);
+  }
+  EXPECT_EQ(fold_.StateSince({7, 3, 0}).curve_size(), 6);
+}
+
+TEST(LiveMarkTest, TextIsParsedBack) {
+  const LiveMark mark = {.generation = ~uint64_t{0}, .points = 999, .epochs = 2000};
+  EXPECT_EQ(*ParseMark(MarkText(mark)), mark);
+  EXPECT_EQ(*ParseMark(""), LiveMark());
+}
+
+TEST(LiveMarkTest, WhatIsNoMarkIsRefused) {
+  for (const char* text : {"1", "a", "1.2", "1.2.", ".2.3", "1.2.3.4", "-1.2.3", "1.-2.3", "+1.2.3", "1. 2.3",
+                           "1.2.3x", "1.2147483648.3", "18446744073709551616.2.3", "%31.2.3"}) {
+    EXPECT_TRUE(absl::IsInvalidArgument(ParseMark(text).status())) << text;
+  }
 }
 
 TEST_F(LiveStateTest, RunIsComparedWithItsExpectation) {

@@ -1,0 +1,27 @@
+// Says how much of a run's curve and list of epochs a reader of the live view has, so that an answer needs to
+// hold only what is new. As text, for addresses and JSON: "GENERATION.POINTS.EPOCHS". Pure; any thread.
+#ifndef TETHYS_DEPLOY_LIVE_LIVE_MARK_H_
+#define TETHYS_DEPLOY_LIVE_LIVE_MARK_H_
+
+#include <cstdint>
+#include <string>
+
+#include "absl/strings/string_view.h"
+#include "runtime/base/status.h"
+
+namespace tethys {
+
+struct LiveMark {
+  uint64_t generation = 0;  // Of LiveFold: changes when points or epochs that are counted below do.
+  int points = 0, epochs = 0;
+
+  bool operator==(const LiveMark&) const = default;
+};
+
+std::string MarkText(const LiveMark& mark);
+// InvalidArgument: the text is none. An empty one is the mark of a reader that has nothing.
+absl::StatusOr<LiveMark> ParseMark(absl::string_view text);
+
+}  // namespace tethys
+
+#endif  // TETHYS_DEPLOY_LIVE_LIVE_MARK_H_
