@@ -2,6 +2,7 @@
 """Tests of the HTML reports in a browser: their scripts run without an error and draw what a reader is to see. Needs
 Chromium; a skipped test says so. The pages are opened as files, so nothing that they need may come from a network."""
 import functools
+import html
 import http.server
 import json
 import os
@@ -236,6 +237,34 @@ class ReportPageTest(unittest.TestCase):
         self.write("live.html", body)
         for width, frame in zip(self.widths("live.html", 390, 1280), (390, 1280)):
             self.assertLessEqual(width, frame)
+
+    def test_live_page_adds_what_is_new_to_what_it_has(self):
+        run = f"{self.folder}/run"
+        run_verb("train", self.job, f"--run_dir={run}")
+        with open(f"{run}/progress.jsonl", "w", encoding="utf-8") as file:
+            file.writelines(json.dumps({"progress": {"step": step, "epoch_samples_done": 1, "loss": 1}}) + "\n" for step in (1, 2, 3))
+        with View(run) as view:
+            body, mark = view.ask("/")[2], view.state()["mark"]
+        # The first poll replaces the last point and adds two, the second one has the whole state, the third one fails.
+        answers = [{"mark": "a", "curve_begin": 2, "curve": [{"step": step, "loss": 2} for step in (3, 4, 5)]},
+                   {"mark": "b", "curve": [{"step": 9, "loss": 3}], "epoch": [{"step": 9, "validated": True, "validation_loss": 4}]}]
+        self.write("live.html", body + f"""<script>
+          const answers = {json.dumps(answers)}, seen = [], asked = [];
+          window.fetch = async address => {{
+            seen.push(Chart.getChart(plots.loss.canvas).data.datasets.map(set => set.data.map(p => [p.x, p.y])));
+            document.body.dataset.seen = JSON.stringify(seen);
+            asked.push(address);
+            document.body.dataset.asked = asked.join(" ");
+            return new Response(JSON.stringify(answers.shift() || {{}}), {{status: asked.length > 2 ? 503 : 200}});
+          }};
+        </script>""")
+        page = self.opened("live.html")
+        asked = re.search(r'data-asked="([^"]+)"', page).group(1).split()
+        self.assertEqual(asked[:4], [f"/state.json?since={known}" for known in (mark, "a", "b", "b")])
+        seen = json.loads(html.unescape(re.search(r'data-seen="([^"]+)"', page).group(1)))
+        self.assertEqual(seen[:4], [[[[1, 1], [2, 1], [3, 1]], []], [[[1, 1], [2, 1], [3, 2], [4, 2], [5, 2]], []],
+                                    [[[9, 3]], [[9, 4]]], [[[9, 3]], [[9, 4]]]])
+        self.assertIn("The view is not served any more", page)
 
 
 if __name__ == "__main__":
