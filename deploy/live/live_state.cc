@@ -112,7 +112,7 @@ bool LiveFold::MakeRoom(List& list, int64_t next, double gap, int most, const Po
   while (!list.empty() && position(list[list.size() - 1]) >= next) list.RemoveLast();
   const bool full = list.size() == most;
   if (full) LeaveOutEverySecond(list, kind);
-  if (full || list.size() < before - 1) ++generation_;
+  if (list.size() < before - 1) ++generation_;
   return full;
 }
 

@@ -170,8 +170,8 @@ TEST_F(LiveStateTest, ReaderOfWhatIsNewHasTheWholeStateAlways) {
   for (int i = 0; i < 4000; ++i) {
     if (i % 700 == 699) {  // An attempt begins, and repeats some steps and epochs.
       Listening();
-      step = std::max<int64_t>(step - 5 * (i % 4), 0);
-      epoch = std::max<int64_t>(epoch - i % 4, 0);
+      step -= 50 * (i / 700);  // None in the first of these attempts.
+      epoch -= 3 * (i / 700);
     }
     Progress(step, i);
     if (i % 3 != 0) step += 10;  // Otherwise the next progress is of the same step.
@@ -213,6 +213,30 @@ TEST_F(LiveStateTest, MarkOfAnotherRunOrBeyondTheEndIsNothing) {
     EXPECT_EQ(state.curve_size(), 9) << MarkText(mark);
   }
   EXPECT_EQ(fold_.StateSince({7, 3, 0}).curve_size(), 6);
+}
+
+TEST_F(LiveStateTest, ThinnedOrForgottenCourseLeadsToWholeState) {
+  const auto add = [this](int begin, int end) {
+    for (int i = begin; i < end; ++i) {
+      Progress(i, 1);
+      Epoch(i);
+    }
+  };
+  add(0, 700);
+  const LiveMark before_clear = fold_.mark();
+  fold_.Clear();
+  add(0, 800);
+  EXPECT_EQ(fold_.StateSince(before_clear).epoch_begin(), 0);
+  const LiveMark before_curve = fold_.mark();
+  add(800, 1800);
+  const proto::LiveState thinned_curve = fold_.StateSince(before_curve);
+  ASSERT_GT(thinned_curve.curve_size(), before_curve.points);  // Its size alone does not say it.
+  EXPECT_EQ(thinned_curve.curve_begin(), 0);
+  const LiveMark before_epochs = fold_.mark();
+  for (int i = 1800; i < 2900; ++i) Epoch(i);
+  const proto::LiveState thinned_epochs = fold_.StateSince(before_epochs);
+  ASSERT_GT(thinned_epochs.epoch_size(), before_epochs.epochs);
+  EXPECT_EQ(thinned_epochs.epoch_begin(), 0);
 }
 
 TEST(LiveMarkTest, TextIsParsedBack) {
