@@ -6,7 +6,7 @@
 #
 # Defaults: PROGRAM is build/release/deploy/tethys; BUNDLE is tethys-bundle.tar.gz beside PROGRAM; FOLDER, which may
 # contain libtethys_cuda.so and libtethys_remote.so, is PROGRAM's folder. The tethys command contains this script and
-# runs it when other machines lack its build. The variable BUNDLE_LEVEL sets the compression level (default 6) of gzip,
+# runs it when other machines lack its build. The variable BUNDLE_LEVEL sets the compression level (default 9) of gzip,
 # which every machine with tar has.
 #
 # The bundle contains:
@@ -75,7 +75,7 @@ exec "\$loader" --library-path "\$libraries\${LD_LIBRARY_PATH:+:\$LD_LIBRARY_PAT
 SCRIPT
 chmod 755 "$folder/tethys" "$folder" "$folder/lib/tethys"
 
-tar -C "$folder" --owner=0 --group=0 -cf - build tethys lib | gzip "-${BUNDLE_LEVEL:-6}" > "$new"
+tar -C "$folder" --owner=0 --group=0 -cf - build tethys lib | gzip "-${BUNDLE_LEVEL:-9}" > "$new"
 chmod 644 "$new"
 mv "$new" "$bundle"
 echo "$bundle: $(($(stat -c %s "$bundle") / 1024)) KiB"
