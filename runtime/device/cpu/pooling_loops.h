@@ -38,28 +38,31 @@ void PoolColumns(const WindowColumns& windows, const float* columns, float* __re
   }
 }
 
-void UnpoolColumns(const WindowColumns& windows, const float* columns, const float* y, const float* dy,
-                   float* __restrict dcolumns) {
-  const int64_t channels = windows.channels;
-  for (int64_t p = 0; p < windows.positions; ++p, y += channels, dy += channels) {
-    const auto [begin, end] = ColumnsOf(windows, p);
-    for (int64_t c = 0; c < channels; ++c) {
-      float d = dy[c];
-      for (int64_t i = begin * channels + c; i < end * channels; i += channels) {
-        const bool equal = columns[i] == y[c];
-        dcolumns[i] += equal ? d : 0.0f;
-        d = equal ? 0.0f : d;
-      }
-    }
-  }
-}
-
+// By masks, since compilers make branches of conditional sums, which random data makes slow.
 void MoveWhereEqual(int64_t count, const float* __restrict x, const float* __restrict largest,
                     float* __restrict d, float* __restrict dx) {
   for (int64_t i = 0; i < count; ++i) {
-    const bool equal = x[i] == largest[i];
-    dx[i] += equal ? d[i] : 0.0f;
-    d[i] = equal ? 0.0f : d[i];
+    const uint32_t equal = x[i] == largest[i] ? ~uint32_t{0} : 0;
+    const auto bits = __builtin_bit_cast(uint32_t, d[i]);
+    dx[i] += __builtin_bit_cast(float, bits& equal);
+    d[i] = __builtin_bit_cast(float, bits & ~equal);
+  }
+}
+
+void UnpoolColumns(const WindowColumns& windows, const float* columns, const float* y, const float* dy,
+                   float* __restrict dcolumns) {
+  constexpr int64_t kMost = 64;  // Channels at a time.
+  float left[kMost];
+  const int64_t channels = windows.channels;
+  for (int64_t p = 0; p < windows.positions; ++p, y += channels, dy += channels) {
+    const auto [begin, end] = ColumnsOf(windows, p);
+    for (int64_t c = 0; c < channels; c += kMost) {
+      const int64_t count = channels - c < kMost ? channels - c : kMost;
+      for (int64_t k = 0; k < count; ++k) left[k] = dy[c + k];
+      for (int64_t i = begin * channels + c; i < end * channels; i += channels) {
+        MoveWhereEqual(count, columns + i, y + c, left, dcolumns + i);
+      }
+    }
   }
 }
 
