@@ -8,9 +8,11 @@
 //   step_bench thin [PROCESSOR]         a dense layer of 4096 x 4096 with one to five rows, beside the
 //   fastest
 //                                       algorithm for each of its products
-//   step_bench NETWORK [PROCESSOR]      for peers/torch_step.py, which has the same networks: for each number
+//   step_bench NETWORK [PROCESSOR [THREADS]]
+//                                       for peers/torch_step.py, which has the same networks: for each number
 //                                       read from standard input, makes that many steps and prints
-//                                       microseconds per step. NETWORK+recompute computes activations again
+//                                       microseconds per step, on THREADS processors from this one on.
+//                                       NETWORK+recompute computes activations again
 #include <sched.h>
 #include <unistd.h>
 
@@ -120,9 +122,9 @@ Workload Mlp(const std::vector<int64_t>& widths) {
 // A replica with the local strategy. All its steps use the same batch; nothing is loaded or recorded.
 class Step {
  public:
-  Step(const Workload& workload, double momentum)
+  Step(const Workload& workload, double momentum, int threads = 1)
       : replica_(Must(Replica::Create(Must(Model::Create(workload.model, workload.sample, workload.classes)),
-                                      Must(CreateCpuDevice(1)), clock_,
+                                      Must(CreateCpuDevice(threads)), clock_,
                                       {.rows = workload.rows, .recomputes = workload.recomputes}))),
         rows_(workload.rows),
         batch_(rows_, model().sample_elements()) {
@@ -279,18 +281,18 @@ void PrintMemory() {
       static_cast<long>(ResidentKiB() - before_step));
 }
 
-void Serve(const Workload& workload) {
-  Step step(workload, 0.9);
+void Serve(const Workload& workload, int threads) {
+  Step step(workload, 0.9, threads);
   for (int steps = 0; std::scanf("%d", &steps) == 1 && steps > 0;) {
     std::printf("%.1f\n", MicrosecondsPerCall(steps, [&] { step.Run(); }));
     std::fflush(stdout);
   }
 }
 
-void Pin(int processor) {
+void Pin(int processor, int count) {
   cpu_set_t set;
   CPU_ZERO(&set);
-  CPU_SET(processor, &set);
+  for (int i = 0; i < count; ++i) CPU_SET(processor + i, &set);
   if (sched_setaffinity(0, sizeof(set), &set) != 0)
     std::printf("not pinned: processor %d refused\n", processor);
 }
@@ -301,9 +303,10 @@ void Pin(int processor) {
 int main(int argc, char** argv) {
   const auto network = tethys::NetworkOf(argc > 1 ? argv[1] : "");
   const int rounds = argc > 1 ? std::max(1, std::atoi(argv[1])) : 101;
-  tethys::Pin(argc > 2 ? std::atoi(argv[2]) : sysconf(_SC_NPROCESSORS_ONLN) > 1 ? 1 : 0);
+  const int threads = argc > 3 ? std::max(1, std::atoi(argv[3])) : 1;
+  tethys::Pin(argc > 2 ? std::atoi(argv[2]) : sysconf(_SC_NPROCESSORS_ONLN) > 1 ? 1 : 0, threads);
   if (network.ok()) {
-    tethys::Serve(*network);
+    tethys::Serve(*network, threads);
     return 0;
   }
   if (argc > 1 && std::string(argv[1]) == "thin") {

@@ -4,10 +4,11 @@
 // loops, which are a hundred times slower.
 //
 // The relu and its derivative are our own loops: oneDNN's relu would turn NaN into 0, and its backward passes
-// fuse no relu. oneDNN computes the bias gradient together with the filter gradient. Each of a step's
-// executions (two forward, two or four backward) allocates a few small objects inside oneDNN; our own objects
-// are prepared once. Packed filters and oneDNN's scratch memory are needed during a pass only, so they lie in
-// memory that all convolutions of a device share.
+// fuse no relu. So is the bias gradient, in the pass of relu's: oneDNN 2.6 adds it up beside the filter
+// gradient with vectors of 16 bytes, in the same order. Each of a step's executions (two forward, two or four
+// backward) allocates a few small objects inside oneDNN; our own objects are prepared once. Packed filters
+// and oneDNN's scratch memory are needed during a pass only, so they lie in memory that all convolutions of a
+// device share.
 //
 // A one-pixel window with a stride above 1 reads only some pixels. SkippingConvolution gathers these pixels
 // and calls oneDNN with stride 1, because oneDNN 2.6 has errors in such convolutions. On AVX2, with fewer
@@ -76,24 +77,22 @@ class Convolution final : public ConvolutionPrimitive {
   absl::Status Backward(Stream& stream, const void* x, const float* filters, const void* y, void* dy,
                         void* dx, float* dfilters, float* dbias) override {
     const FlushDenormals flush;
-    if (shape_.relu) {
+    const bool in_one_pass = shape_.relu && shape_.has_bias && shape_.out >= kLeastInOnePass;
+    if (in_one_pass) {
+      kernels_.mask_and_sum_columns(positions(), shape_.out, Floats(y), Floats(dy), dbias);
+    } else if (shape_.relu) {
       relu_.backward(shape_.rows * shape_.output().elements(), Floats(y), Floats(dy), Floats(dy));
     }
-    TETHYS_RETURN_IF_ERROR(FilterGradient(stream, x, dy, dfilters, dbias));
+    if (shape_.has_bias && !in_one_pass) BiasGradient(dy, dbias);
+    TETHYS_RETURN_IF_ERROR(RunFilterGradient(x, dy, dfilters));
     return dx == nullptr ? absl::OkStatus() : DataGradient(stream, filters, dy, dx);
   }
 
   absl::Status FilterGradient(Stream&, const void* x, const void* dy, float* dfilters,
                               float* dbias) override {
     const FlushDenormals flush;
-    omp_set_num_threads(threads_);
-    return Catch([&] {
-      x_.Set(x), dy_.Set(dy), dfilters_.Set(dfilters);
-      if (shape_.has_bias) dbias_.Set(dbias);
-      filters_memory_.Bind(scratch_->data());
-      backward_filters_.Run(stream_);
-      unpack_.Run(stream_);
-    });
+    if (shape_.has_bias) BiasGradient(dy, dbias);
+    return RunFilterGradient(x, dy, dfilters);
   }
 
   absl::Status DataGradient(Stream&, const float* filters, const void* dy, void* dx) override {
@@ -130,15 +129,33 @@ class Convolution final : public ConvolutionPrimitive {
     return Execution(dnnl::reorder(from, to), {{DNNL_ARG_FROM, from}, {DNNL_ARG_TO, to}});
   }
 
+  int64_t positions() const { return shape_.rows * shape_.output().height * shape_.output().width; }
+  void BiasGradient(const void* dy, float* dbias) {
+    kernels_.sum_columns(positions(), shape_.out, Floats(dy), dbias);
+  }
+  absl::Status RunFilterGradient(const void* x, const void* dy, float* dfilters) {
+    omp_set_num_threads(threads_);
+    return Catch([&] {
+      x_.Set(x), dy_.Set(dy), dfilters_.Set(dfilters);
+      filters_memory_.Bind(scratch_->data());
+      backward_filters_.Run(stream_);
+      unpack_.Run(stream_);
+    });
+  }
+
+  // Fewer channels fill no vectors, so a pass for relu over all elements is faster than one over columns.
+  static constexpr int64_t kLeastInOnePass = 16;
+
   const ConvolutionShape shape_;
   const int threads_;
+  const Kernels& kernels_;
   const ActivationLoops& relu_;
   const std::shared_ptr<Scratch> scratch_;
   const dnnl::engine engine_{dnnl::engine::kind::cpu, 0};
   const dnnl::stream stream_{engine_};
   dnnl::primitive_attr attributes_;  // Set so that we provide scratch memory and no execution allocates it.
   View x_, filters_, bias_, y_;
-  View dx_, dfilters_, dbias_, dy_;
+  View dx_, dfilters_, dy_;
   Execution pack_forward_, forward_;
   Execution backward_filters_, unpack_;
   Execution pack_backward_, backward_data_;
@@ -152,6 +169,7 @@ Convolution::Convolution(const ConvolutionShape& shape, int threads, const Kerne
                          std::shared_ptr<Scratch> scratch)
     : shape_(shape),
       threads_(threads),
+      kernels_(kernels),
       relu_(kernels.activations[static_cast<int>(ActivationFunction::kRelu)]),
       scratch_(std::move(scratch)) {
   omp_set_num_threads(threads_);  // oneDNN's choice of algorithm depends on the number of threads.
@@ -159,7 +177,7 @@ Convolution::Convolution(const ConvolutionShape& shape, int threads, const Kerne
   const Layouts layouts = MakeLayouts();
   x_ = View(layouts.x, engine_), dx_ = View(layouts.x, engine_);
   filters_ = View(layouts.filters, engine_), dfilters_ = View(layouts.filters, engine_);
-  if (shape_.has_bias) bias_ = View(layouts.bias, engine_), dbias_ = View(layouts.bias, engine_);
+  if (shape_.has_bias) bias_ = View(layouts.bias, engine_);
   y_ = View(layouts.y, engine_), dy_ = View(layouts.y, engine_);
 
   const auto forward = DescribeForward<dnnl::convolution_forward>(
@@ -210,14 +228,13 @@ void Convolution::PrepareBackwardFilters(const Layouts& layouts,
                                          const dnnl::convolution_forward::primitive_desc& hint) {
   const auto backward = DescribeBackward<dnnl::convolution_backward_weights>(
       engine_, attributes_, hint, dnnl::algorithm::convolution_direct, layouts.x, layouts.any_filters,
-      layouts.bias, layouts.y, layouts.strides, layouts.dilations, layouts.before, layouts.after);
+      memory::desc(), layouts.y, layouts.strides, layouts.dilations, layouts.before, layouts.after);
   const memory packed = filters_memory_.Add(backward.diff_weights_desc(), engine_, shape_.filters());
   std::vector<std::pair<int, memory>> arguments = {
       {DNNL_ARG_SRC, x_.get()},
       {DNNL_ARG_DIFF_DST, dy_.get()},
       {DNNL_ARG_DIFF_WEIGHTS, packed},
       {DNNL_ARG_SCRATCHPAD, filters_memory_.Add(backward.scratchpad_desc(), engine_)}};
-  if (shape_.has_bias) arguments.emplace_back(DNNL_ARG_DIFF_BIAS, dbias_.get());
   backward_filters_ = Execution(dnnl::convolution_backward_weights(backward), std::move(arguments));
   unpack_ = Reorder(packed, dfilters_.get());
   absl::StrAppend(&description_, ", filters ", backward.impl_info_str());

@@ -1,7 +1,9 @@
 #!/usr/bin/env python3
 """Compares a network's training step in Tethys and in PyTorch, alternately: float32, one thread, one processor.
 
-    torch_step.py build/release/tests/bench/step_bench [NETWORK [ROUNDS [PROCESSOR]]]
+    torch_step.py build/release/tests/bench/step_bench [NETWORK [ROUNDS [PROCESSOR [THREADS]]]]
+
+With THREADS both compute on as many processors, from PROCESSOR on.
 
 NETWORK is lenet (the default), resnet20, vgg_small, resnet50, mobilenet or vgg16, with the images and batch of
 step_bench.cc. Both convert bytes, run forward, loss, backward and SGD with momentum, and flush denormals. With the
@@ -146,10 +148,11 @@ def main():
     name = sys.argv[2] if len(sys.argv) > 2 else "lenet"
     rounds = int(sys.argv[3]) if len(sys.argv) > 3 else 11
     processor = int(sys.argv[4]) if len(sys.argv) > 4 else os.cpu_count() - 1
-    os.sched_setaffinity(0, {processor})
-    torch.set_num_threads(1)
+    threads = int(sys.argv[5]) if len(sys.argv) > 5 else 1
+    os.sched_setaffinity(0, set(range(processor, processor + threads)))
+    torch.set_num_threads(threads)
     torch.set_flush_denormal(True)
-    contestants = {"ours": Ours([sys.argv[1], name, str(processor)]),
+    contestants = {"ours": Ours([sys.argv[1], name, str(processor), str(threads)]),
                    "PyTorch": Peer(NETWORKS[name], torch.contiguous_format),
                    "PyTorch, channels last": Peer(NETWORKS[name], torch.channels_last)}
     times = {each: [] for each in contestants}
@@ -161,7 +164,7 @@ def main():
     contestants["ours"].close()
     config = torch.__config__.show()
     onednn = next((line.strip(" -") for line in config.splitlines() if "MKL-DNN" in line), "no oneDNN")
-    print(f"{name}; PyTorch {torch.__version__}, {onednn}; processor {processor}, {rounds} rounds of {steps} steps")
+    print(f"{name}; PyTorch {torch.__version__}, {onednn}; processor {processor}, {threads} threads, {rounds} rounds of {steps} steps")
     for each, values in times.items():
         print(f"  {each}: median {statistics.median(values):.0f} us, least {min(values):.0f} us")
     ratios = [ours / min(peers) for ours, *peers in zip(*times.values())]
