@@ -1,5 +1,5 @@
 // Sums and activation functions.
-#include "runtime/device/cpu/flush_denormals.h"
+#include "runtime/device/cpu/parallel.h"
 #include "runtime/device/cpu/primitives.h"
 
 namespace tethys::cpu {
@@ -7,37 +7,47 @@ namespace {
 
 class Sum final : public SumPrimitive {
  public:
-  Sum(const SumShape& shape, const Kernels& kernels)
-      : count_(shape.count), add_(shape.relu ? kernels.add_relu : kernels.add) {}
+  Sum(const SumShape& shape, const Context& context)
+      : count_(shape.count),
+        threads_(context.threads),
+        add_(shape.relu ? context.kernels.add_relu : context.kernels.add) {}
 
   absl::Status Run(Stream&, const void* a, const void* b, void* sum) override {
-    const FlushDenormals flush;
-    add_(count_, Floats(a), Floats(b), Floats(sum));
+    ForEachPart(threads_, count_, kLeastElements, [&](int64_t begin, int64_t end) {
+      add_(end - begin, Floats(a) + begin, Floats(b) + begin, Floats(sum) + begin);
+    });
     return absl::OkStatus();
   }
 
  private:
   const int64_t count_;
+  const int threads_;
   void (*const add_)(int64_t count, const float* a, const float* b, float* sum);
 };
 
 class Activation final : public ActivationPrimitive {
  public:
-  Activation(int64_t count, const ActivationLoops& loops) : count_(count), loops_(loops) {}
+  Activation(const ActivationShape& shape, const Context& context)
+      : count_(shape.count),
+        threads_(context.threads),
+        loops_(context.kernels.activations[static_cast<int>(shape.function)]) {}
 
   absl::Status Forward(Stream&, const void* x, void* y) override {
-    const FlushDenormals flush;
-    loops_.forward(count_, Floats(x), Floats(y));
+    ForEachPart(threads_, count_, kLeastElements, [&](int64_t begin, int64_t end) {
+      loops_.forward(end - begin, Floats(x) + begin, Floats(y) + begin);
+    });
     return absl::OkStatus();
   }
   absl::Status Backward(Stream&, const void* y, const void* dy, void* dx) override {
-    const FlushDenormals flush;
-    loops_.backward(count_, Floats(y), Floats(dy), Floats(dx));
+    ForEachPart(threads_, count_, kLeastElements, [&](int64_t begin, int64_t end) {
+      loops_.backward(end - begin, Floats(y) + begin, Floats(dy) + begin, Floats(dx) + begin);
+    });
     return absl::OkStatus();
   }
 
  private:
   const int64_t count_;
+  const int threads_;
   const ActivationLoops& loops_;
 };
 
@@ -45,12 +55,11 @@ class Activation final : public ActivationPrimitive {
 
 Created<SumShape> Create(const SumShape& shape, const Context& context) {
   TETHYS_RETURN_IF_ERROR(CheckType(shape, ElementType::kFloat32));
-  return std::make_unique<Sum>(shape, context.kernels);
+  return std::make_unique<Sum>(shape, context);
 }
 
 Created<ActivationShape> Create(const ActivationShape& shape, const Context& context) {
-  const ActivationLoops& loops = context.kernels.activations[static_cast<int>(shape.function)];
-  return std::make_unique<Activation>(shape.count, loops);
+  return std::make_unique<Activation>(shape, context);
 }
 
 }  // namespace tethys::cpu

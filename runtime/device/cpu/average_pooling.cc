@@ -1,4 +1,4 @@
-#include "runtime/device/cpu/flush_denormals.h"
+#include "runtime/device/cpu/parallel.h"
 #include "runtime/device/cpu/primitives.h"
 
 namespace tethys::cpu {
@@ -6,22 +6,34 @@ namespace {
 
 class AveragePooling final : public AveragePoolingPrimitive {
  public:
-  AveragePooling(const PoolingWindows& windows, const Kernels& kernels)
-      : windows_(windows), kernels_(kernels) {}
+  AveragePooling(const PoolingWindows& windows, const Context& context)
+      : windows_(windows), threads_(context.threads), kernels_(context.kernels) {}
 
   absl::Status Forward(Stream&, const void* x, void* y) override {
-    const FlushDenormals flush;
-    kernels_.average_pool(windows_, Floats(x), Floats(y));
+    ForEachPart(threads_, windows_.rows, 1, [&](int64_t begin, int64_t end) {
+      kernels_.average_pool(Rows(begin, end), Floats(x) + begin * in(), Floats(y) + begin * out());
+    });
     return absl::OkStatus();
   }
   absl::Status Backward(Stream&, const void* dy, void* dx) override {
-    const FlushDenormals flush;
-    kernels_.average_unpool(windows_, Floats(dy), Floats(dx));
+    ForEachPart(threads_, windows_.rows, 1, [&](int64_t begin, int64_t end) {
+      kernels_.average_unpool(Rows(begin, end), Floats(dy) + begin * out(), Floats(dx) + begin * in());
+    });
     return absl::OkStatus();
   }
 
  private:
+  PoolingWindows Rows(int64_t begin, int64_t end) const {
+    PoolingWindows windows = windows_;
+    windows.rows = end - begin;
+    return windows;
+  }
+  // Elements of an image.
+  int64_t in() const { return windows_.height * windows_.width * windows_.channels; }
+  int64_t out() const { return windows_.out_height * windows_.out_width * windows_.channels; }
+
   const PoolingWindows windows_;
+  const int threads_;
   const Kernels& kernels_;
 };
 
@@ -43,7 +55,7 @@ Created<AveragePoolingShape> Create(const AveragePoolingShape& shape, const Cont
                                                          .before_h = h.before,
                                                          .before_w = w.before,
                                                          .count_padding = shape.count_padding},
-                                          context.kernels);
+                                          context);
 }
 
 }  // namespace tethys::cpu

@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "runtime/device/cpu/flush_denormals.h"
+#include "runtime/device/cpu/parallel.h"
 #include "runtime/device/cpu/primitives.h"
 #include "runtime/device/normalisation_formulas.h"
 
@@ -23,8 +24,7 @@ struct Moments {
     std::fill(squares.begin(), squares.end(), 0.0);
   }
 
-  void Merge(int64_t part_count, const std::vector<float>& part_means,
-             const std::vector<float>& part_squares) {
+  void Merge(int64_t part_count, const float* part_means, const float* part_squares) {
     const auto before = static_cast<double>(count), part = static_cast<double>(part_count);
     count += part_count;
     for (size_t c = 0; c < means.size(); ++c) {
@@ -35,10 +35,11 @@ struct Moments {
 
 class BatchNormalisation final : public BatchNormalisationPrimitive {
  public:
-  BatchNormalisation(const BatchNormalisationShape& shape, const Kernels& kernels)
+  BatchNormalisation(const BatchNormalisationShape& shape, const Context& context)
       : shape_(shape),
         worker_sums_(shape.sums),
-        kernels_(kernels),
+        threads_(context.threads),
+        kernels_(context.kernels),
         block_(std::clamp<int64_t>(kBlockElements / shape.channels, kLeastBlock, kMostBlock)),
         moments_(shape.channels),
         group_begins_(shape.groups + 1),
@@ -49,8 +50,8 @@ class BatchNormalisation final : public BatchNormalisationPrimitive {
         factors_(shape.channels),
         sums_(shape.channels),
         products_(shape.channels),
-        block_sums_(shape.channels),
-        block_products_(shape.channels),
+        block_sums_(AtOnce() * shape.channels),
+        block_products_(block_sums_.size()),
         mean_dy_(shape.channels),
         slopes_(shape.channels),
         exchanged_(shape.sums == nullptr ? 0 : 2 * shape.channels) {}
@@ -96,8 +97,10 @@ class BatchNormalisation final : public BatchNormalisationPrimitive {
         mean_dy_[c] = static_cast<float>(sums_[c] / count);
         slopes_[c] = static_cast<float>(products_[c] * inverse * inverse / count);
       }
-      kernels_.normalised_gradient(Positions(g), normalisation, mean_dy_.data(), slopes_.data(),
-                                   Floats(x) + First(g), Floats(dy) + First(g), Floats(dx) + First(g));
+      ForEachPosition(First(g), Positions(g), [&](int64_t first, int64_t positions) {
+        kernels_.normalised_gradient(positions, normalisation, mean_dy_.data(), slopes_.data(),
+                                     Floats(x) + first, Floats(dy) + first, Floats(dx) + first);
+      });
     }
     if (dx != nullptr) ClearBehindSamples(Floats(dx));
     return absl::OkStatus();
@@ -109,13 +112,14 @@ class BatchNormalisation final : public BatchNormalisationPrimitive {
     for (int64_t c = 0; c < shape_.channels; ++c) {
       factors_[c] = variables.scale[c] / std::sqrt(variance[c] + shape_.epsilon);
     }
-    kernels_.normalise(shape_.rows * shape_.positions,
-                       {.channels = shape_.channels,
-                        .mean = mean,
-                        .factor = factors_.data(),
-                        .offset = variables.offset,
-                        .relu = shape_.relu},
-                       Floats(x), Floats(y));
+    const Normalisation normalisation = {.channels = shape_.channels,
+                                         .mean = mean,
+                                         .factor = factors_.data(),
+                                         .offset = variables.offset,
+                                         .relu = shape_.relu};
+    ForEachPosition(0, shape_.rows * shape_.positions, [&](int64_t first, int64_t positions) {
+      kernels_.normalise(positions, normalisation, Floats(x) + first, Floats(y) + first);
+    });
     return absl::OkStatus();
   }
 
@@ -162,22 +166,45 @@ class BatchNormalisation final : public BatchNormalisationPrimitive {
     const int64_t samples = group_begins_[shape_.groups];
     return samples == 0 ? 0 : static_cast<double>(Rows(group)) / static_cast<double>(samples);
   }
-  // Calls use(first element, positions) for blocks of the group.
-  template <typename Use>
-  void ForEachBlock(int64_t group, const Use& use) {
-    const int64_t first = First(group), positions = Positions(group);
-    for (int64_t p = 0; p < positions; p += block_) {
-      use(first + p * shape_.channels, std::min(block_, positions - p));
+  // Blocks whose sums are held until they are merged.
+  int64_t AtOnce() const { return threads_ == 1 ? 1 : 16 * threads_; }
+  // Calls sum(first element, positions, sums, products) for blocks of the group, on the device's threads, and
+  // then merge(positions, sums, products) in the order of the blocks, so that threads change no bit.
+  template <typename Sum, typename Merge>
+  void ForEachBlock(int64_t group, const Sum& sum, const Merge& merge) {
+    const int64_t channels = shape_.channels, positions = Positions(group);
+    const auto in_block = [&](int64_t block) { return std::min(block_, positions - block * block_); };
+    const int64_t blocks = (positions + block_ - 1) / block_;
+    for (int64_t first = 0; first < blocks; first += AtOnce()) {
+      const int64_t count = std::min(AtOnce(), blocks - first);
+      ForEachPart(threads_, count, 1, [&](int64_t begin, int64_t end) {
+        for (int64_t k = begin; k < end; ++k) {
+          sum(First(group) + (first + k) * block_ * channels, in_block(first + k),
+              block_sums_.data() + k * channels, block_products_.data() + k * channels);
+        }
+      });
+      for (int64_t k = 0; k < count; ++k) {
+        merge(in_block(first + k), block_sums_.data() + k * channels, block_products_.data() + k * channels);
+      }
     }
+  }
+  // Calls use(first element, positions) for parts of `positions` positions.
+  template <typename Use>
+  void ForEachPosition(int64_t first, int64_t positions, const Use& use) const {
+    ForEachPart(threads_, positions, std::max<int64_t>(1, kLeastElements / shape_.channels),
+                [&](int64_t begin, int64_t end) { use(first + begin * shape_.channels, end - begin); });
   }
 
   void MergeMoments(int64_t group, const float* x) {
     moments_.Clear();
-    ForEachBlock(group, [&](int64_t first, int64_t positions) {
-      kernels_.channel_moments(positions, shape_.channels, x + first, block_sums_.data(),
-                               block_products_.data());
-      moments_.Merge(positions, block_sums_, block_products_);
-    });
+    ForEachBlock(
+        group,
+        [&](int64_t first, int64_t positions, float* means, float* squares) {
+          kernels_.channel_moments(positions, shape_.channels, x + first, means, squares);
+        },
+        [&](int64_t positions, const float* means, const float* squares) {
+          moments_.Merge(positions, means, squares);
+        });
   }
 
   // Merges moments_ with those of the other workers: first the means, then the squared deviations from the
@@ -220,14 +247,17 @@ class BatchNormalisation final : public BatchNormalisationPrimitive {
   void SumGradients(int64_t group, const Normalisation& normalisation, const float* x, const float* dy) {
     std::fill(sums_.begin(), sums_.end(), 0.0);
     std::fill(products_.begin(), products_.end(), 0.0);
-    ForEachBlock(group, [&](int64_t first, int64_t positions) {
-      kernels_.normalised_gradient_sums(positions, normalisation, x + first, dy + first, block_sums_.data(),
-                                        block_products_.data());
-      for (int64_t c = 0; c < shape_.channels; ++c) {
-        sums_[c] += block_sums_[c];
-        products_[c] += block_products_[c];
-      }
-    });
+    ForEachBlock(
+        group,
+        [&](int64_t first, int64_t positions, float* sums, float* products) {
+          kernels_.normalised_gradient_sums(positions, normalisation, x + first, dy + first, sums, products);
+        },
+        [&](int64_t, const float* sums, const float* products) {
+          for (int64_t c = 0; c < shape_.channels; ++c) {
+            sums_[c] += sums[c];
+            products_[c] += products[c];
+          }
+        });
   }
 
   absl::Status SumGradientsOfWorkers(Stream& stream) {
@@ -242,8 +272,10 @@ class BatchNormalisation final : public BatchNormalisationPrimitive {
   }
 
   void Normalise(int64_t group, const float* x, const ScaleAndOffset& variables, float* y) {
-    kernels_.normalise(Positions(group), GroupNormalisation(group, variables), x + First(group),
-                       y + First(group));
+    const Normalisation normalisation = GroupNormalisation(group, variables);
+    ForEachPosition(First(group), Positions(group), [&](int64_t first, int64_t positions) {
+      kernels_.normalise(positions, normalisation, x + first, y + first);
+    });
   }
 
   // Valid until the next call.
@@ -265,6 +297,7 @@ class BatchNormalisation final : public BatchNormalisationPrimitive {
 
   const BatchNormalisationShape shape_;
   WorkerSums* const worker_sums_;  // Null: the batch is this worker's.
+  const int threads_;
   const Kernels& kernels_;
   const int64_t block_;  // Positions.
 
@@ -277,14 +310,15 @@ class BatchNormalisation final : public BatchNormalisationPrimitive {
   // Scratch memory, [channels].
   std::vector<float> factors_;
   std::vector<double> sums_, products_;
-  std::vector<float> block_sums_, block_products_, mean_dy_, slopes_;
+  std::vector<float> block_sums_, block_products_;  // [AtOnce(), channels]
+  std::vector<float> mean_dy_, slopes_;
   std::vector<float> exchanged_;  // [2, channels]; empty without worker_sums_.
 };
 
 }  // namespace
 
 Created<BatchNormalisationShape> Create(const BatchNormalisationShape& shape, const Context& context) {
-  return std::make_unique<BatchNormalisation>(shape, context.kernels);
+  return std::make_unique<BatchNormalisation>(shape, context);
 }
 
 }  // namespace tethys::cpu

@@ -24,6 +24,7 @@
 #include "runtime/device/cpu/flush_denormals.h"
 #include "runtime/device/cpu/onednn.h"
 #include "runtime/device/cpu/onednn_execution.h"
+#include "runtime/device/cpu/parallel.h"
 #include "runtime/device/cpu/primitives.h"
 #include "runtime/device/cpu/scratch.h"
 #include "runtime/tensor/arena.h"
@@ -70,7 +71,11 @@ class Convolution final : public ConvolutionPrimitive {
       forward_memory_.Bind(scratch_->data());
       pack_forward_.Run(stream_);
       forward_.Run(stream_);
-      if (shape_.relu) relu_.forward(shape_.rows * shape_.output().elements(), Floats(y), Floats(y));
+      if (shape_.relu) {
+        ForEachPart(threads_, positions() * shape_.out, kLeastElements, [&](int64_t begin, int64_t end) {
+          relu_.forward(end - begin, Floats(y) + begin, Floats(y) + begin);
+        });
+      }
     });
   }
 
@@ -78,12 +83,19 @@ class Convolution final : public ConvolutionPrimitive {
                         void* dx, float* dfilters, float* dbias) override {
     const FlushDenormals flush;
     const bool in_one_pass = shape_.relu && shape_.has_bias && shape_.out >= kLeastInOnePass;
-    if (in_one_pass) {
-      kernels_.mask_and_sum_columns(positions(), shape_.out, Floats(y), Floats(dy), dbias);
-    } else if (shape_.relu) {
-      relu_.backward(shape_.rows * shape_.output().elements(), Floats(y), Floats(dy), Floats(dy));
+    if (shape_.relu && !in_one_pass) {
+      ForEachPart(threads_, positions() * shape_.out, kLeastElements, [&](int64_t begin, int64_t end) {
+        relu_.backward(end - begin, Floats(y) + begin, Floats(dy) + begin, Floats(dy) + begin);
+      });
     }
-    if (shape_.has_bias && !in_one_pass) BiasGradient(dy, dbias);
+    if (in_one_pass) {
+      SumParts(dbias, [&](int64_t begin, int64_t end, float* sums) {
+        kernels_.mask_and_sum_columns(end - begin, shape_.out, Floats(y) + begin * shape_.out,
+                                      Floats(dy) + begin * shape_.out, sums);
+      });
+    } else if (shape_.has_bias) {
+      BiasGradient(dy, dbias);
+    }
     TETHYS_RETURN_IF_ERROR(RunFilterGradient(x, dy, dfilters));
     return dx == nullptr ? absl::OkStatus() : DataGradient(stream, filters, dy, dx);
   }
@@ -131,7 +143,23 @@ class Convolution final : public ConvolutionPrimitive {
 
   int64_t positions() const { return shape_.rows * shape_.output().height * shape_.output().width; }
   void BiasGradient(const void* dy, float* dbias) {
-    kernels_.sum_columns(positions(), shape_.out, Floats(dy), dbias);
+    SumParts(dbias, [&](int64_t begin, int64_t end, float* sums) {
+      kernels_.sum_columns(end - begin, shape_.out, Floats(dy) + begin * shape_.out, sums);
+    });
+  }
+  // Calls sum(first position, end, sums [out]) for parts of the positions, and adds up the parts' sums in
+  // their order.
+  template <typename Sum>
+  void SumParts(float* sums, const Sum& sum) {
+    const int64_t least = std::max<int64_t>(1, kLeastElements / shape_.out);
+    const int64_t size = PartSize(threads_, positions(), least);
+    ForEachPart(threads_, positions(), least, [&](int64_t begin, int64_t end) {
+      sum(begin, end, begin == 0 ? sums : part_sums_.data() + (begin / size - 1) * shape_.out);
+    });
+    for (int64_t begin = size; begin < positions(); begin += size) {
+      const float* const part = part_sums_.data() + (begin / size - 1) * shape_.out;
+      for (int64_t c = 0; c < shape_.out; ++c) sums[c] += part[c];
+    }
   }
   absl::Status RunFilterGradient(const void* x, const void* dy, float* dfilters) {
     omp_set_num_threads(threads_);
@@ -150,6 +178,7 @@ class Convolution final : public ConvolutionPrimitive {
   const int threads_;
   const Kernels& kernels_;
   const ActivationLoops& relu_;
+  std::vector<float> part_sums_;  // [threads - 1, out], of the bias gradient.
   const std::shared_ptr<Scratch> scratch_;
   const dnnl::engine engine_{dnnl::engine::kind::cpu, 0};
   const dnnl::stream stream_{engine_};
@@ -171,6 +200,7 @@ Convolution::Convolution(const ConvolutionShape& shape, int threads, const Kerne
       threads_(threads),
       kernels_(kernels),
       relu_(kernels.activations[static_cast<int>(ActivationFunction::kRelu)]),
+      part_sums_(shape.has_bias ? (threads - 1) * shape.out : 0),
       scratch_(std::move(scratch)) {
   omp_set_num_threads(threads_);  // oneDNN's choice of algorithm depends on the number of threads.
   attributes_.set_scratchpad_mode(dnnl::scratchpad_mode::user);

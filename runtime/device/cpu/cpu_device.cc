@@ -133,7 +133,7 @@ class CpuDevice final : public Device {
   absl::StatusOr<std::unique_ptr<UpdatePrimitive>> CreateUpdate(const UpdateRule& rule,
                                                                 std::vector<UpdateRegion> regions) override {
     TETHYS_RETURN_IF_ERROR(CheckRule(rule));
-    return cpu::CreateUpdate(rule, std::move(regions), context_.kernels);
+    return cpu::CreateUpdate(rule, std::move(regions), context_.threads, context_.kernels);
   }
 
   absl::StatusOr<std::unique_ptr<ClipPrimitive>> CreateClip(double limit,

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "runtime/device/cpu/flush_denormals.h"
+#include "runtime/device/cpu/parallel.h"
 #include "runtime/device/cpu/primitives.h"
 #include "runtime/tensor/arena.h"
 
@@ -14,8 +14,8 @@ namespace {
 
 class MaxPooling final : public MaxPoolingPrimitive {
  public:
-  // `largest` and `moving` hold a row of pixels each.
-  MaxPooling(const MaxPoolingShape& shape, const Kernels& kernels, Arena largest, Arena moving)
+  // `largest` and `moving` hold a row of pixels for each thread.
+  MaxPooling(const MaxPoolingShape& shape, const Context& context, Arena largest, Arena moving)
       : shape_(shape),
         out_(shape.output()),
         row_(shape.in.width * shape.in.channels),
@@ -26,33 +26,40 @@ class MaxPooling final : public MaxPoolingPrimitive {
                  .size = shape.window.width.size,
                  .stride = shape.window.width.stride,
                  .before = shape.window.width.before},
-        kernels_(kernels),
+        threads_(context.threads),
+        kernels_(context.kernels),
         largest_(std::move(largest)),
         moving_(std::move(moving)) {}
 
   absl::Status Forward(Stream&, const void* x, void* y) override {
-    const FlushDenormals flush;
-    const float* image = Floats(x);
-    float* out = Floats(y);
-    for (int64_t row = 0; row < shape_.rows; ++row, image += shape_.in.elements()) {
-      for (int64_t position = 0; position < out_.height; ++position, out += out_row_) {
-        kernels_.pool_columns(columns_, LargestOfRows(RowsOf(position), image), out);
+    ForEachPart(threads_, shape_.rows, 1, [&](int64_t begin, int64_t end) {
+      float* const largest = Own(largest_, begin);
+      for (int64_t row = begin; row < end; ++row) {
+        const float* const image = Floats(x) + row * shape_.in.elements();
+        float* out = Floats(y) + row * out_.elements();
+        for (int64_t position = 0; position < out_.height; ++position, out += out_row_) {
+          FindLargestOfRows(RowsOf(position), image, largest);
+          kernels_.pool_columns(columns_, largest, out);
+        }
       }
-    }
+    });
     return absl::OkStatus();
   }
 
   absl::Status Backward(Stream&, const void* x, const void* y, const void* dy, void* dx) override {
-    const FlushDenormals flush;
-    const float *image = Floats(x), *out = Floats(y), *gradient = Floats(dy);
-    float* image_gradient = Floats(dx);
-    for (int64_t row = 0; row < shape_.rows; ++row, image += shape_.in.elements()) {
-      std::fill_n(image_gradient, shape_.in.elements(), 0.0f);
-      for (int64_t position = 0; position < out_.height; ++position, out += out_row_, gradient += out_row_) {
-        Unpool(RowsOf(position), image, out, gradient, image_gradient);
+    ForEachPart(threads_, shape_.rows, 1, [&](int64_t begin, int64_t end) {
+      float *const largest = Own(largest_, begin), *const moving = Own(moving_, begin);
+      for (int64_t row = begin; row < end; ++row) {
+        const float *out = Floats(y) + row * out_.elements(), *gradient = Floats(dy) + row * out_.elements();
+        float* const image_gradient = Floats(dx) + row * shape_.in.elements();
+        std::fill_n(image_gradient, shape_.in.elements(), 0.0f);
+        for (int64_t position = 0; position < out_.height;
+             ++position, out += out_row_, gradient += out_row_) {
+          Unpool(RowsOf(position), Floats(x) + row * shape_.in.elements(), out, gradient, image_gradient,
+                 largest, moving);
+        }
       }
-      image_gradient += shape_.in.elements();
-    }
+    });
     return absl::OkStatus();
   }
 
@@ -70,22 +77,25 @@ class MaxPooling final : public MaxPoolingPrimitive {
     return {std::max<int64_t>(begin, 0), std::min(begin + axis.size, shape_.in.height)};
   }
 
-  const float* LargestOfRows(Rows rows, const float* image) {
-    std::copy_n(image + rows.begin * row_, row_, largest_.data());
-    for (int64_t h = rows.begin + 1; h < rows.end; ++h) {
-      kernels_.maximum(row_, image + h * row_, largest_.data());
-    }
-    return largest_.data();
+  // The memory of the thread whose part of the batch begins with this row.
+  float* Own(Arena& memory, int64_t row) const {
+    return memory.data() + row / PartSize(threads_, shape_.rows, 1) * row_;
+  }
+
+  void FindLargestOfRows(Rows rows, const float* image, float* largest) const {
+    std::copy_n(image + rows.begin * row_, row_, largest);
+    for (int64_t h = rows.begin + 1; h < rows.end; ++h) kernels_.maximum(row_, image + h * row_, largest);
   }
 
   // Backward for one row of outputs: distributes dy first over the columns of each window, then over the
   // rows.
-  void Unpool(Rows rows, const float* x, const float* y, const float* dy, float* dx) {
-    const float* largest = LargestOfRows(rows, x);
-    std::fill_n(moving_.data(), row_, 0.0f);
-    kernels_.unpool_columns(columns_, largest, y, dy, moving_.data());
+  void Unpool(Rows rows, const float* x, const float* y, const float* dy, float* dx, float* largest,
+              float* moving) const {
+    FindLargestOfRows(rows, x, largest);
+    std::fill_n(moving, row_, 0.0f);
+    kernels_.unpool_columns(columns_, largest, y, dy, moving);
     for (int64_t h = rows.begin; h < rows.end; ++h) {
-      kernels_.move_where_equal(row_, x + h * row_, largest, moving_.data(), dx + h * row_);
+      kernels_.move_where_equal(row_, x + h * row_, largest, moving, dx + h * row_);
     }
   }
 
@@ -94,18 +104,19 @@ class MaxPooling final : public MaxPoolingPrimitive {
   const int64_t row_;      // Elements of a row of pixels of x.
   const int64_t out_row_;  // Elements of a row of pixels of y.
   const WindowColumns columns_;
+  const int threads_;
   const Kernels& kernels_;
-  Arena largest_;  // [width, channels]: the maximum over a window's rows.
-  Arena moving_;   // [width, channels]: gradients of `largest_` not yet added to dx.
+  Arena largest_;  // [threads, width, channels]: the maximum over a window's rows.
+  Arena moving_;   // [threads, width, channels]: gradients of `largest_` not yet added to dx.
 };
 
 }  // namespace
 
 Created<MaxPoolingShape> Create(const MaxPoolingShape& shape, const Context& context) {
-  const int64_t row = shape.in.width * shape.in.channels;
+  const int64_t row = context.threads * shape.in.width * shape.in.channels;
   TETHYS_ASSIGN_OR_RETURN(Arena largest, Arena::Allocate(row));
   TETHYS_ASSIGN_OR_RETURN(Arena moving, Arena::Allocate(row));
-  return std::make_unique<MaxPooling>(shape, context.kernels, std::move(largest), std::move(moving));
+  return std::make_unique<MaxPooling>(shape, context, std::move(largest), std::move(moving));
 }
 
 }  // namespace tethys::cpu

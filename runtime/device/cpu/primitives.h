@@ -29,7 +29,7 @@ TETHYS_PRIMITIVES(TETHYS_DECLARE_CREATE)
 std::unique_ptr<InputConversionPrimitive> CreateInputConversion(int64_t count, const InputScaling& scaling,
                                                                 const Kernels& kernels);
 std::unique_ptr<UpdatePrimitive> CreateUpdate(const UpdateRule& rule, std::vector<UpdateRegion> regions,
-                                              const Kernels& kernels);
+                                              int threads, const Kernels& kernels);
 std::unique_ptr<ClipPrimitive> CreateClip(double limit, std::vector<UpdateRegion> regions,
                                           const Kernels& kernels);
 

@@ -1,8 +1,10 @@
 // The update of parameters by an optimizer's rule, and clipping.
 #include <algorithm>
+#include <atomic>
 #include <utility>
 
 #include "runtime/device/cpu/flush_denormals.h"
+#include "runtime/device/cpu/parallel.h"
 #include "runtime/device/cpu/primitives.h"
 #include "runtime/device/update_formulas.h"
 
@@ -11,11 +13,12 @@ namespace {
 
 class RuleUpdate final : public UpdatePrimitive {
  public:
-  RuleUpdate(const UpdateRule& rule, std::vector<UpdateRegion> regions, const Kernels& kernels)
+  RuleUpdate(const UpdateRule& rule, std::vector<UpdateRegion> regions, int threads, const Kernels& kernels)
       : regions_(InOrder(std::move(regions))),
         constants_(rule.constants),
         loops_(kernels.updates[static_cast<int>(rule.formula)]),
         loop_(rule.decoupled_decay ? loops_.decoupled : loops_.coupled),
+        threads_(threads),
         kernels_(kernels) {}
 
   absl::Status Run(Stream&, const UpdateStep& step, float* parameters, const float* gradient_sums,
@@ -29,7 +32,7 @@ class RuleUpdate final : public UpdatePrimitive {
     if (step.check_finite) {
       for (const UpdateRegion& region : regions) {
         const Range range = Intersection(region.range, step.part);
-        if (!kernels_.all_finite(range.count, gradient_sums + range.begin)) *bad = 1;
+        if (!AllFinite(range.count, gradient_sums + range.begin)) *bad = 1;
       }
     }
     if (*bad != 0) return absl::OkStatus();
@@ -79,11 +82,26 @@ class RuleUpdate final : public UpdatePrimitive {
     return {regions_.data() + (first - regions_.begin()), static_cast<size_t>(last - first)};
   }
 
+  bool AllFinite(int64_t count, const float* values) const {
+    std::atomic<bool> finite = true;
+    ForEachPart(threads_, count, kLeastElements, [&](int64_t begin, int64_t end) {
+      if (!kernels_.all_finite(end - begin, values + begin)) finite = false;
+    });
+    return finite;
+  }
+
   // Updates in blocks from the end to the start: the elements that the finite check read last are still in
   // the cache, and the next forward pass begins with the elements that the update touched last. (A step of
   // the model 784-300-100-10 takes 1 to 2 % less time.)
   void Update(Range range, const RegionFactors& factors, const UpdateRates& rates, float* parameters,
               const float* gradient_sums, absl::Span<float* const> slots) const {
+    ForEachPart(threads_, range.count, kLeastElements, [&](int64_t begin, int64_t end) {
+      UpdatePart({.begin = range.begin + begin, .count = end - begin}, factors, rates, parameters,
+                 gradient_sums, slots);
+    });
+  }
+  void UpdatePart(Range range, const RegionFactors& factors, const UpdateRates& rates, float* parameters,
+                  const float* gradient_sums, absl::Span<float* const> slots) const {
     float* slots_here[kMostSlots] = {};
     for (int64_t end = range.end(); end > range.begin; end -= kBlock) {
       const int64_t begin = std::max(range.begin, end - kBlock);
@@ -115,6 +133,7 @@ class RuleUpdate final : public UpdatePrimitive {
   const UpdateConstants constants_;
   const UpdateLoops& loops_;
   const UpdateLoop loop_;
+  const int threads_;
   const Kernels& kernels_;
 };
 
@@ -146,8 +165,8 @@ std::unique_ptr<ClipPrimitive> CreateClip(double limit, std::vector<UpdateRegion
 }
 
 std::unique_ptr<UpdatePrimitive> CreateUpdate(const UpdateRule& rule, std::vector<UpdateRegion> regions,
-                                              const Kernels& kernels) {
-  return std::make_unique<RuleUpdate>(rule, std::move(regions), kernels);
+                                              int threads, const Kernels& kernels) {
+  return std::make_unique<RuleUpdate>(rule, std::move(regions), threads, kernels);
 }
 
 }  // namespace tethys::cpu

@@ -1,0 +1,56 @@
+// Divides loops among threads of the OpenMP runtime that oneDNN computes with, so that one team of threads
+// does both: a team of our own would wait for processors on which the other one still looks for work.
+#ifndef TETHYS_RUNTIME_DEVICE_CPU_PARALLEL_H_
+#define TETHYS_RUNTIME_DEVICE_CPU_PARALLEL_H_
+
+#include <algorithm>
+#include <cstdint>
+
+#include "runtime/device/cpu/flush_denormals.h"
+
+// The interface that compilers call for `#pragma omp parallel`. Including <omp.h> would bind us to one
+// compiler's runtime.
+extern "C" {
+void GOMP_parallel(void (*function)(void* data), void* data, unsigned threads, unsigned flags);
+int omp_get_thread_num();
+int omp_get_num_threads();
+}
+
+namespace tethys::cpu {
+
+// Elements that are worth a thread: starting a team takes some microseconds.
+constexpr int64_t kLeastElements = 1 << 14;
+
+// The number of elements in each part of [0, count) but the last: at least `least`, and enough for at most
+// `threads` parts.
+inline int64_t PartSize(int threads, int64_t count, int64_t least) {
+  return std::max<int64_t>({least, (count + threads - 1) / threads, 1});
+}
+
+// Calls work(begin, end) for these parts; a single one on this thread. They do not depend on how many threads
+// the runtime has. Denormals are flushed. `work` must not throw.
+template <typename Work>
+void ForEachPart(int threads, int64_t count, int64_t least, const Work& work) {
+  struct Call {
+    const Work& work;
+    int64_t count, size;
+
+    void Run(int64_t first, int64_t step) const {
+      const FlushDenormals flush;
+      for (int64_t begin = first * size; begin < count; begin += step * size) {
+        work(begin, std::min(count, begin + size));
+      }
+    }
+  };
+  const int64_t size = PartSize(threads, count, least);
+  Call call = {work, count, size};
+  if (size >= count) return call.Run(0, 1);
+  const auto run = [](void* data) {
+    static_cast<const Call*>(data)->Run(omp_get_thread_num(), omp_get_num_threads());
+  };
+  GOMP_parallel(run, &call, static_cast<unsigned>((count + size - 1) / size), 0);
+}
+
+}  // namespace tethys::cpu
+
+#endif  // TETHYS_RUNTIME_DEVICE_CPU_PARALLEL_H_
