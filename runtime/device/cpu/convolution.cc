@@ -355,12 +355,13 @@ class SkippingConvolution final : public ConvolutionPrimitive {
  public:
   // `seen` is the convolution of the gathered pixels, with stride 1.
   static absl::StatusOr<std::unique_ptr<ConvolutionPrimitive>> Create(
-      const ConvolutionShape& shape, std::unique_ptr<ConvolutionPrimitive> seen) {
+      const ConvolutionShape& shape, int threads, std::unique_ptr<ConvolutionPrimitive> seen) {
     TETHYS_ASSIGN_OR_RETURN(Arena pixels, Arena::Allocate(shape.rows * SeenIn(shape).elements()));
-    return std::make_unique<SkippingConvolution>(shape, std::move(seen), std::move(pixels));
+    return std::make_unique<SkippingConvolution>(shape, threads, std::move(seen), std::move(pixels));
   }
-  SkippingConvolution(const ConvolutionShape& shape, std::unique_ptr<ConvolutionPrimitive> seen, Arena pixels)
-      : shape_(shape), seen_(std::move(seen)), pixels_(std::move(pixels)) {}
+  SkippingConvolution(const ConvolutionShape& shape, int threads, std::unique_ptr<ConvolutionPrimitive> seen,
+                      Arena pixels)
+      : shape_(shape), threads_(threads), seen_(std::move(seen)), pixels_(std::move(pixels)) {}
 
   static ImageShape SeenIn(const ConvolutionShape& shape) {
     const ImageShape output = shape.output();
@@ -406,22 +407,28 @@ class SkippingConvolution final : public ConvolutionPrimitive {
 
  private:
   void Gather(const float* x) {
-    ForEachSeen([this, x](int64_t at, int64_t seen) {
-      std::copy_n(x + at, shape_.in.channels, pixels_.data() + seen);
+    ForEachPart(threads_, shape_.rows, 1, [&](int64_t begin, int64_t end) {
+      ForEachSeen(begin, end, [this, x](int64_t at, int64_t seen) {
+        std::copy_n(x + at, shape_.in.channels, pixels_.data() + seen);
+      });
     });
   }
   void Scatter(float* dx) const {
-    std::fill_n(dx, shape_.rows * shape_.in.elements(), 0.0f);
-    ForEachSeen([this, dx](int64_t at, int64_t seen) {
-      std::copy_n(pixels_.data() + seen, shape_.in.channels, dx + at);
+    const int64_t image = shape_.in.elements();
+    ForEachPart(threads_, shape_.rows, 1, [&](int64_t begin, int64_t end) {
+      std::fill(dx + begin * image, dx + end * image, 0.0f);
+      ForEachSeen(begin, end, [this, dx](int64_t at, int64_t seen) {
+        std::copy_n(pixels_.data() + seen, shape_.in.channels, dx + at);
+      });
     });
   }
-  // Calls visit(offset of the pixel in x, its offset among the gathered pixels), both in elements.
+  // Calls visit(offset of the pixel in x, its offset among the gathered pixels), both in elements, for the
+  // pixels of rows [begin, end) of the batch.
   template <typename Visit>
-  void ForEachSeen(const Visit& visit) const {
+  void ForEachSeen(int64_t begin, int64_t end, const Visit& visit) const {
     const auto& [height, width, channels] = shape_.in;
-    int64_t seen = 0;
-    for (int64_t row = 0; row < shape_.rows; ++row) {
+    int64_t seen = begin * SeenIn(shape_).elements();
+    for (int64_t row = begin; row < end; ++row) {
       for (int64_t h = 0; h < height; h += shape_.window.height.stride) {
         for (int64_t w = 0; w < width; w += shape_.window.width.stride, seen += channels) {
           visit(((row * height + h) * width + w) * channels, seen);
@@ -431,6 +438,7 @@ class SkippingConvolution final : public ConvolutionPrimitive {
   }
 
   const ConvolutionShape shape_;
+  const int threads_;
   const std::unique_ptr<ConvolutionPrimitive> seen_;
   Arena pixels_;
 };
@@ -446,7 +454,7 @@ Created<ConvolutionShape> Create(const ConvolutionShape& shape, const Context& c
   }));
   TETHYS_RETURN_IF_ERROR(context.scratch->Reserve(primitive->scratch_bytes()));
   if (!skips) return primitive;
-  return SkippingConvolution::Create(shape, std::move(primitive));
+  return SkippingConvolution::Create(shape, context.threads, std::move(primitive));
 }
 
 }  // namespace tethys::cpu
