@@ -1,6 +1,7 @@
 #include <cstring>
 #include <filesystem>
 #include <iterator>
+#include <limits>
 
 #include "runtime/device/cpu/kernels.h"
 #include "tests/runtime/device/bfloat16_conformance.h"
@@ -91,6 +92,138 @@ TEST(CpuDevice, DenormalsAreFlushedAndModeIsRestored) {
   EXPECT_THAT(v, testing::Each(0.0f));
   volatile float tiny = 1e-39f;
   EXPECT_NE(tiny * 0.5f, 0.0f) << "the calling thread's arithmetic was not restored";
+}
+
+// Own loops of a device with this many threads, on operands that are large enough for several threads:
+// outputs and gradients, one after another.
+class OwnLoops {
+ public:
+  explicit OwnLoops(int threads)
+      : device_(CreateCpuDevice(threads).value()), stream_(device_->CreateStream().value()) {}
+
+  std::vector<float> Sum() {
+    const std::vector<float> a = RandomFloats(kElements, 1), b = RandomFloats(kElements, 2);
+    const auto sum = device_->Create(SumShape{.count = kElements, .relu = true}).value();
+    std::vector<float> y(kElements);
+    EXPECT_TRUE(sum->Run(*stream_, a.data(), b.data(), y.data()).ok());
+    return y;
+  }
+  std::vector<float> Activation() {
+    const std::vector<float> x = RandomFloats(kElements, 1), dy = RandomFloats(kElements, 2);
+    const auto relu = device_->Create(ActivationShape{.count = kElements}).value();
+    std::vector<float> y(kElements), dx(kElements);
+    EXPECT_TRUE(relu->Forward(*stream_, x.data(), y.data()).ok());
+    EXPECT_TRUE(relu->Backward(*stream_, y.data(), dy.data(), dx.data()).ok());
+    return Joined(y, dx);
+  }
+  std::vector<float> MaxPooling() {
+    const MaxPoolingShape shape = {.rows = kRows, .in = kImage, .window = SquareWindow(3, 2, 1, 1)};
+    const std::vector<float> x = RandomFloats(kElements, 1),
+                             dy = RandomFloats(kRows * shape.output().elements(), 2);
+    const auto pooling = device_->Create(shape).value();
+    std::vector<float> y(dy.size()), dx(kElements);
+    EXPECT_TRUE(pooling->Forward(*stream_, x.data(), y.data()).ok());
+    EXPECT_TRUE(pooling->Backward(*stream_, x.data(), y.data(), dy.data(), dx.data()).ok());
+    return Joined(y, dx);
+  }
+  std::vector<float> AveragePooling() {
+    const AveragePoolingShape shape = {.rows = kRows, .in = kImage, .window = SquareWindow(3, 2, 1, 1)};
+    const std::vector<float> x = RandomFloats(kElements, 1),
+                             dy = RandomFloats(kRows * shape.output().elements(), 2);
+    const auto pooling = device_->Create(shape).value();
+    std::vector<float> y(dy.size()), dx(kElements);
+    EXPECT_TRUE(pooling->Forward(*stream_, x.data(), y.data()).ok());
+    EXPECT_TRUE(pooling->Backward(*stream_, dy.data(), dx.data()).ok());
+    return Joined(y, dx);
+  }
+  std::vector<float> BatchNormalisation() {
+    const int64_t channels = kImage.channels;
+    const std::vector<float> x = RandomFloats(kElements, 1), dy = RandomFloats(kElements, 2);
+    const std::vector<float> scale = RandomFloats(channels, 3), offset = RandomFloats(channels, 4);
+    std::vector<float> weights(kRows, 1);
+    weights.back() = 0;
+    const auto layer =
+        device_
+            ->Create(BatchNormalisationShape{
+                .rows = kRows, .positions = kImage.height * kImage.width, .channels = channels, .relu = true})
+            .value();
+    std::vector<float> y(kElements), dx(kElements), dscale(channels), doffset(channels);
+    const ScaleAndOffset variables = {scale.data(), offset.data()};
+    EXPECT_TRUE(layer->Forward(*stream_, x.data(), weights.data(), variables, y.data()).ok());
+    EXPECT_TRUE(
+        layer->Backward(*stream_, x.data(), variables, dy.data(), dx.data(), dscale.data(), doffset.data())
+            .ok());
+    return Joined(Joined(y, dx), Joined(dscale, doffset));
+  }
+  std::vector<float> Update() {
+    std::vector<float> w = RandomFloats(kElements, 1), g = RandomFloats(kElements, 2),
+                       v = RandomFloats(kElements, 3);
+    const UpdateRates rates = {.learning_rate = 0.1f};
+    int32_t bad = 0;
+    const UpdateRule rule = {.formula = UpdateFormula::kMomentum, .constants = {.momentum = 0.9f}};
+    const auto update = device_->CreateUpdate(rule, {{{0, kElements}, 0}}).value();
+    EXPECT_TRUE(update->Run(*stream_, {.rates = &rates}, w.data(), g.data(), {v.data()}, &bad).ok());
+    const std::vector<float> updated = Joined(w, v);
+    g[kElements - 1] = std::numeric_limits<float>::infinity();
+    EXPECT_TRUE(update->Run(*stream_, {.rates = &rates}, w.data(), g.data(), {v.data()}, &bad).ok());
+    EXPECT_EQ(bad, 1);
+    EXPECT_EQ(Joined(w, v), updated) << "a gradient that is not finite changed something";
+    return updated;
+  }
+  // Sums of all positions' gradients, in parts for each thread.
+  std::vector<float> BiasGradient(bool relu) {
+    const ConvolutionShape shape = {
+        .rows = kRows, .in = kImage, .out = 16, .window = SquareWindow(1, 1, 0, 0), .relu = relu};
+    const int64_t outputs = kRows * shape.output().elements();
+    const std::vector<float> x = RandomFloats(kElements, 1), filters = RandomFloats(shape.filters(), 2);
+    const std::vector<float> bias = RandomFloats(shape.out, 3);
+    std::vector<float> y(outputs), dy = RandomFloats(outputs, 4), dfilters(filters.size()), dbias(shape.out);
+    const auto layer = device_->Create(shape).value();
+    EXPECT_TRUE(layer->Forward(*stream_, x.data(), filters.data(), bias.data(), y.data()).ok());
+    EXPECT_TRUE(layer
+                    ->Backward(*stream_, x.data(), filters.data(), y.data(), dy.data(), nullptr,
+                               dfilters.data(), dbias.data())
+                    .ok());
+    return dbias;
+  }
+
+ private:
+  static constexpr ImageShape kImage = {20, 19, 24};
+  static constexpr int64_t kRows = 7, kElements = kRows * kImage.height * kImage.width * kImage.channels;
+  static_assert(kElements > 3 * (1 << 14), "a part of each of three threads has 2^14 elements");
+
+  static std::vector<float> Joined(std::vector<float> a, const std::vector<float>& b) {
+    a.insert(a.end(), b.begin(), b.end());
+    return a;
+  }
+
+  const std::unique_ptr<Device> device_;
+  const std::unique_ptr<Stream> stream_;
+};
+
+TEST(CpuDevice, ThreadsChangeNoBitOfOwnLoops) {
+  OwnLoops one(1);
+  for (const int threads : {2, 3, 16}) {
+    OwnLoops several(threads);
+    EXPECT_EQ(several.Sum(), one.Sum()) << threads;
+    EXPECT_EQ(several.Activation(), one.Activation()) << threads;
+    EXPECT_EQ(several.MaxPooling(), one.MaxPooling()) << threads;
+    EXPECT_EQ(several.AveragePooling(), one.AveragePooling()) << threads;
+    EXPECT_EQ(several.BatchNormalisation(), one.BatchNormalisation()) << threads;
+    EXPECT_EQ(several.Update(), one.Update()) << threads;
+  }
+}
+
+TEST(CpuDevice, BiasGradientOfSeveralThreadsIsTheSumOfTheirParts) {
+  OwnLoops one(1);
+  for (const bool relu : {false, true}) {
+    const std::vector<float> sums = one.BiasGradient(relu);
+    for (const int threads : {2, 3, 16}) {
+      const std::vector<float> parts = OwnLoops(threads).BiasGradient(relu);
+      EXPECT_LE(RelativeError(parts, {sums.begin(), sums.end()}), 1e-5) << threads;
+      EXPECT_EQ(OwnLoops(threads).BiasGradient(relu), parts) << threads;
+    }
+  }
 }
 
 class CpuKernels : public testing::Test {
