@@ -9,11 +9,6 @@
 // backward) allocates a few small objects inside oneDNN; our own objects are prepared once. Packed filters
 // and oneDNN's scratch memory are needed during a pass only, so they lie in memory that all convolutions of a
 // device share.
-//
-// A one-pixel window with a stride above 1 reads only some pixels. SkippingConvolution gathers these pixels
-// and calls oneDNN with stride 1, because oneDNN 2.6 has errors in such convolutions. On AVX2, with fewer
-// channels than a vector holds, it writes beyond its scratch memory, and hangs on two threads. On AVX-512 the
-// same happens on several threads.
 #include <algorithm>
 #include <oneapi/dnnl/dnnl.hpp>
 #include <string>
@@ -27,11 +22,7 @@
 #include "runtime/device/cpu/parallel.h"
 #include "runtime/device/cpu/primitives.h"
 #include "runtime/device/cpu/scratch.h"
-#include "runtime/tensor/arena.h"
-
-// A function of the OpenMP runtime that oneDNN is built on. Including <omp.h> would bind us to one compiler's
-// runtime.
-extern "C" void omp_set_num_threads(int threads);
+#include "runtime/device/cpu/skipping_convolution.h"
 
 namespace tethys::cpu {
 namespace {
@@ -343,118 +334,18 @@ void Convolution::Turn(const float* filters) {
   }
 }
 
-// True for a window of one pixel (which has no padding) whose stride is above 1 on at least one axis.
-bool SkipsPixels(const Window& window) {
-  return window.height.size == 1 && window.width.size == 1 &&
-         (window.height.stride > 1 || window.width.stride > 1);
-}
-
-// A convolution whose window skips pixels (SkipsPixels). Forward gathers the pixels that the window reads and
-// convolves them with stride 1. Backward scatters their gradients, with zeros in between.
-class SkippingConvolution final : public ConvolutionPrimitive {
- public:
-  // `seen` is the convolution of the gathered pixels, with stride 1.
-  static absl::StatusOr<std::unique_ptr<ConvolutionPrimitive>> Create(
-      const ConvolutionShape& shape, int threads, std::unique_ptr<ConvolutionPrimitive> seen) {
-    TETHYS_ASSIGN_OR_RETURN(Arena pixels, Arena::Allocate(shape.rows * SeenIn(shape).elements()));
-    return std::make_unique<SkippingConvolution>(shape, threads, std::move(seen), std::move(pixels));
-  }
-  SkippingConvolution(const ConvolutionShape& shape, int threads, std::unique_ptr<ConvolutionPrimitive> seen,
-                      Arena pixels)
-      : shape_(shape), threads_(threads), seen_(std::move(seen)), pixels_(std::move(pixels)) {}
-
-  static ImageShape SeenIn(const ConvolutionShape& shape) {
-    const ImageShape output = shape.output();
-    return {output.height, output.width, shape.in.channels};
-  }
-  static ConvolutionShape SeenShape(ConvolutionShape shape) {
-    shape.in = SeenIn(shape);
-    shape.window = Window();
-    return shape;
-  }
-
-  absl::Status Forward(Stream& stream, const void* x, const float* filters, const float* bias,
-                       void* y) override {
-    Gather(Floats(x));
-    return seen_->Forward(stream, pixels_.data(), filters, bias, y);
-  }
-
-  // The gradients of the gathered pixels overwrite these pixels. Convolution::Backward computes them after
-  // the filter gradient, which reads the pixels.
-  absl::Status Backward(Stream& stream, const void* x, const float* filters, const void* y, void* dy,
-                        void* dx, float* dfilters, float* dbias) override {
-    Gather(Floats(x));
-    TETHYS_RETURN_IF_ERROR(seen_->Backward(stream, pixels_.data(), filters, y, dy,
-                                           dx == nullptr ? nullptr : pixels_.data(), dfilters, dbias));
-    if (dx != nullptr) Scatter(Floats(dx));
-    return absl::OkStatus();
-  }
-  absl::Status FilterGradient(Stream& stream, const void* x, const void* dy, float* dfilters,
-                              float* dbias) override {
-    Gather(Floats(x));
-    return seen_->FilterGradient(stream, pixels_.data(), dy, dfilters, dbias);
-  }
-  absl::Status DataGradient(Stream& stream, const float* filters, const void* dy, void* dx) override {
-    TETHYS_RETURN_IF_ERROR(seen_->DataGradient(stream, filters, dy, pixels_.data()));
-    Scatter(Floats(dx));
-    return absl::OkStatus();
-  }
-
-  int64_t workspace_bytes() const override {
-    return seen_->workspace_bytes() + pixels_.size() * static_cast<int64_t>(sizeof(float));
-  }
-  std::string Describe() const override { return absl::StrCat("gathered pixels, ", seen_->Describe()); }
-
- private:
-  void Gather(const float* x) {
-    ForEachPart(threads_, shape_.rows, 1, [&](int64_t begin, int64_t end) {
-      ForEachSeen(begin, end, [this, x](int64_t at, int64_t seen) {
-        std::copy_n(x + at, shape_.in.channels, pixels_.data() + seen);
-      });
-    });
-  }
-  void Scatter(float* dx) const {
-    const int64_t image = shape_.in.elements();
-    ForEachPart(threads_, shape_.rows, 1, [&](int64_t begin, int64_t end) {
-      std::fill(dx + begin * image, dx + end * image, 0.0f);
-      ForEachSeen(begin, end, [this, dx](int64_t at, int64_t seen) {
-        std::copy_n(pixels_.data() + seen, shape_.in.channels, dx + at);
-      });
-    });
-  }
-  // Calls visit(offset of the pixel in x, its offset among the gathered pixels), both in elements, for the
-  // pixels of rows [begin, end) of the batch.
-  template <typename Visit>
-  void ForEachSeen(int64_t begin, int64_t end, const Visit& visit) const {
-    const auto& [height, width, channels] = shape_.in;
-    int64_t seen = begin * SeenIn(shape_).elements();
-    for (int64_t row = begin; row < end; ++row) {
-      for (int64_t h = 0; h < height; h += shape_.window.height.stride) {
-        for (int64_t w = 0; w < width; w += shape_.window.width.stride, seen += channels) {
-          visit(((row * height + h) * width + w) * channels, seen);
-        }
-      }
-    }
-  }
-
-  const ConvolutionShape shape_;
-  const int threads_;
-  const std::unique_ptr<ConvolutionPrimitive> seen_;
-  Arena pixels_;
-};
-
 }  // namespace
 
 Created<ConvolutionShape> Create(const ConvolutionShape& shape, const Context& context) {
   const bool skips = SkipsPixels(shape.window);
-  const ConvolutionShape dense = skips ? SkippingConvolution::SeenShape(shape) : shape;
+  const ConvolutionShape dense = skips ? ShapeOfSeenPixels(shape) : shape;
   std::unique_ptr<Convolution> primitive;
   TETHYS_RETURN_IF_ERROR(Catch([&] {
     primitive = std::make_unique<Convolution>(dense, context.threads, context.kernels, context.scratch);
   }));
   TETHYS_RETURN_IF_ERROR(context.scratch->Reserve(primitive->scratch_bytes()));
   if (!skips) return primitive;
-  return SkippingConvolution::Create(shape, context.threads, std::move(primitive));
+  return CreateSkippingConvolution(shape, context.threads, std::move(primitive));
 }
 
 }  // namespace tethys::cpu

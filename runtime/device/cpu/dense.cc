@@ -11,11 +11,8 @@
 
 #include "runtime/device/cpu/flush_denormals.h"
 #include "runtime/device/cpu/onednn.h"
+#include "runtime/device/cpu/parallel.h"
 #include "runtime/device/cpu/primitives.h"
-
-// A function of the OpenMP runtime that oneDNN is built on. Including <omp.h> would bind us to one compiler's
-// runtime.
-extern "C" void omp_set_num_threads(int threads);
 
 namespace tethys::cpu {
 namespace {

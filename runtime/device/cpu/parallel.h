@@ -8,12 +8,14 @@
 
 #include "runtime/device/cpu/flush_denormals.h"
 
-// The interface that compilers call for `#pragma omp parallel`. Including <omp.h> would bind us to one
-// compiler's runtime.
+// Functions of the OpenMP runtime that oneDNN is built on; compilers call GOMP_parallel for `#pragma omp
+// parallel`. Including <omp.h> would bind us to one compiler's runtime.
 extern "C" {
 void GOMP_parallel(void (*function)(void* data), void* data, unsigned threads, unsigned flags);
 int omp_get_thread_num();
 int omp_get_num_threads();
+// How many threads the next calls of oneDNN on this thread compute with.
+void omp_set_num_threads(int threads);
 }
 
 namespace tethys::cpu {
