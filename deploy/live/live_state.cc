@@ -50,7 +50,7 @@ double BytesOf(double rate, double seconds) {
   return std::isfinite(rate) && rate > 0 && seconds > 0 && seconds <= kLongestGap ? rate * seconds : 0;
 }
 
-// In floating point, because a damaged line may hold any integers.
+// Subtracts in floating point, because a damaged line may hold any integers.
 double Distance(int64_t from, int64_t to) { return static_cast<double>(to) - static_cast<double>(from); }
 
 // Leaves out every second element of each of two kinds, which may alternate.

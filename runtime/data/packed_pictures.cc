@@ -29,7 +29,7 @@ class Deadline {
   const Nanoseconds end_;
 };
 
-// What will be packed.
+// The pictures that a pack holds.
 struct Content {
   std::vector<int64_t> ends = {0};  // Of each picture in the file, behind a 0.
   std::string key;

@@ -38,7 +38,8 @@ void PoolColumns(const WindowColumns& windows, const float* columns, float* __re
   }
 }
 
-// By masks, since compilers make branches of conditional sums, which random data makes slow.
+// Masks stand for conditions, since compilers turn a conditional sum into a branch, which random data makes
+// slow.
 void MoveWhereEqual(int64_t count, const float* __restrict x, const float* __restrict largest,
                     float* __restrict d, float* __restrict dx) {
   for (int64_t i = 0; i < count; ++i) {
