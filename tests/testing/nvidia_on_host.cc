@@ -73,11 +73,11 @@ class HostMatmul final : public Matmul {
   absl::Status Run(Stream&, const void* a_data, const void* b_data, const float* bias, void* c_data,
                    void* workspace) override {
     std::memset(workspace, 0xff, kWorkspaceBytes);
-    const auto [m, n, k, transpose_a, transpose_b, has_bias, result] = shape_;
+    const auto [m, n, k, transpose_a, transpose_b, has_bias, result, accumulate] = shape_;
     const Elements a(type_, a_data), b(type_, b_data), c(result, c_data);
     for (int64_t i = 0; i < m; ++i) {
       for (int64_t j = 0; j < n; ++j) {
-        double sum = has_bias ? bias[j] : 0;
+        double sum = (has_bias ? bias[j] : 0) + (accumulate ? c[i * n + j] : 0);
         for (int64_t p = 0; p < k; ++p) {
           sum += a[transpose_a ? p * m + i : i * k + p] * b[transpose_b ? j * k + p : p * n + j];
         }
@@ -97,7 +97,7 @@ class HostConvolution final : public ConvolutionPlan {
   HostConvolution(ConvolutionPass pass, const ConvolutionShape& shape, Precision precision)
       : pass_(pass), shape_(shape), type_(OperandType(precision)) {}
   int64_t workspace_bytes() const override { return kWorkspaceBytes; }
-  int64_t engine() const override { return 0; }
+  std::string Describe() const override { return "host"; }
 
   absl::Status Run(Stream&, const void* images, const void* filters, const void* outputs,
                    void* workspace) override {
@@ -142,10 +142,9 @@ absl::StatusOr<std::unique_ptr<Matmul>> Matmul::Create(cublasLtHandle_t, const M
   return std::make_unique<HostMatmul>(shape, precision);
 }
 
-absl::StatusOr<std::unique_ptr<ConvolutionPlan>> ConvolutionPlan::Create(const CudnnTarget&,
-                                                                         ConvolutionPass pass,
-                                                                         const ConvolutionShape& shape,
-                                                                         Precision precision) {
+absl::StatusOr<std::unique_ptr<ConvolutionPlan>> CreateCudnnPlan(const CudnnTarget&, ConvolutionPass pass,
+                                                                 const ConvolutionShape& shape,
+                                                                 Precision precision) {
   return std::make_unique<HostConvolution>(pass, shape, precision);
 }
 

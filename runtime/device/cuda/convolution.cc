@@ -1,5 +1,5 @@
-// Convolutions: the three passes run on cuDNN; bias, relu, the backward mask of relu and the bias gradient
-// run on our own kernels.
+// Convolutions: each of the three passes has a plan of its own (convolution_plan.h); bias, relu, the backward
+// mask of relu and the bias gradient run on our own kernels.
 #include <algorithm>
 
 #include "runtime/device/cuda/cuda_status.h"
@@ -31,7 +31,7 @@ class Convolution final : public ConvolutionPrimitive {
 
   absl::Status Forward(Stream& stream, const void* x, const float* filters, const float* bias,
                        void* y) override {
-    TETHYS_ASSIGN_OR_RETURN(const void* weights, filters_operand_.Read(stream, filters));
+    TETHYS_ASSIGN_OR_RETURN(const void* weights, Filters(*forward_, stream, filters));
     TETHYS_RETURN_IF_ERROR(forward_->Run(stream, x, weights, y, libraries_.workspace->data()));
     if (shape_.has_bias) {
       TETHYS_RETURN_IF_CUDA_ERROR(
@@ -70,25 +70,39 @@ class Convolution final : public ConvolutionPrimitive {
   }
 
   absl::Status DataGradient(Stream& stream, const float* filters, const void* dy, void* dx) override {
-    TETHYS_ASSIGN_OR_RETURN(const void* weights, filters_operand_.Read(stream, filters));
+    TETHYS_ASSIGN_OR_RETURN(const void* weights, Filters(*data_, stream, filters));
     return data_->Run(stream, dx, weights, dy, libraries_.workspace->data());
   }
 
   int64_t workspace_bytes() const override { return filters_operand_.bytes(); }
   std::string Describe() const override {
-    return absl::StrCat("forward cuDNN ", forward_->engine(), ", data cuDNN ", data_->engine(),
-                        ", filters cuDNN ", filters_->engine());
+    return absl::StrCat("forward ", forward_->Describe(), ", data ", data_->Describe(), ", filters ",
+                        filters_->Describe());
   }
 
  private:
+  // The filters as the plan reads them.
+  absl::StatusOr<const void*> Filters(const ConvolutionPlan& plan, Stream& stream, const float* filters) {
+    if (plan.filters_in_float32()) return filters;
+    return filters_operand_.Read(stream, filters);
+  }
   absl::Status RunFilters(Stream& stream, const void* x, const void* dy, float* dfilters) {
+    if (filters_->filters_in_float32()) {
+      return filters_->Run(stream, x, dfilters, dy, libraries_.workspace->data());
+    }
     TETHYS_RETURN_IF_ERROR(
         filters_->Run(stream, x, filters_operand_.Target(dfilters), dy, libraries_.workspace->data()));
     return filters_operand_.Written(stream, dfilters);
   }
   absl::Status CreatePlan(ConvolutionPass pass, std::unique_ptr<ConvolutionPlan>& plan) {
-    TETHYS_ASSIGN_OR_RETURN(
-        plan, ConvolutionPlan::Create({.handle = libraries_.cudnn}, pass, shape_, libraries_.precision));
+    if (IsSmall(shape_)) {
+      plan = CreateSmall(libraries_.activations, pass, shape_);
+    } else if (IsLowered(pass, shape_, libraries_.precision)) {
+      TETHYS_ASSIGN_OR_RETURN(plan, CreateLowered(libraries_, pass, shape_));
+    } else {
+      TETHYS_ASSIGN_OR_RETURN(
+          plan, CreateCudnnPlan({.handle = libraries_.cudnn}, pass, shape_, libraries_.precision));
+    }
     return absl::OkStatus();
   }
 

@@ -185,7 +185,7 @@ class CudnnConvolutionPlan final : public ConvolutionPlan {
   }
 
   int64_t workspace_bytes() const override { return workspace_bytes_; }
-  int64_t engine() const override { return engine_; }
+  std::string Describe() const override { return absl::StrCat("cuDNN ", engine_); }
 
  private:
   absl::Status DescribeOperation(ConvolutionPass pass, const ConvolutionShape& shape, Precision precision) {
@@ -317,10 +317,10 @@ const char* PassText(ConvolutionPass pass) {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<ConvolutionPlan>> ConvolutionPlan::Create(const CudnnTarget& target,
-                                                                         ConvolutionPass pass,
-                                                                         const ConvolutionShape& shape,
-                                                                         Precision precision) {
+absl::StatusOr<std::unique_ptr<ConvolutionPlan>> CreateCudnnPlan(const CudnnTarget& target,
+                                                                 ConvolutionPass pass,
+                                                                 const ConvolutionShape& shape,
+                                                                 Precision precision) {
   auto plan = std::make_unique<CudnnConvolutionPlan>(target);
   TETHYS_RETURN_IF_ERROR(
       Annotate(plan->Initialize(pass, shape, precision),

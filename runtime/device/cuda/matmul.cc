@@ -71,7 +71,8 @@ class LtMatmul final : public Matmul {
 
   absl::Status Initialize(const MatmulShape& shape, Precision precision) {
     const cudaDataType_t type = precision == Precision::kBf16 ? CUDA_R_16BF : CUDA_R_32F;
-    const auto [m, n, k, transpose_a, transpose_b, bias, result] = shape;
+    const auto [m, n, k, transpose_a, transpose_b, bias, result, accumulate] = shape;
+    beta_ = accumulate ? 1 : 0;
     reductions_ = AllowedReductions(result);
     TETHYS_ASSIGN_OR_RETURN(a_, transpose_a ? CreateLayout(type, k, m) : CreateLayout(type, m, k));
     TETHYS_ASSIGN_OR_RETURN(b_, transpose_b ? CreateLayout(type, n, k) : CreateLayout(type, k, n));
@@ -107,10 +108,10 @@ class LtMatmul final : public Matmul {
     if (bias != nullptr && !adds_bias_after_) {
       TETHYS_RETURN_IF_ERROR(Set(descriptor_, CUBLASLT_MATMUL_DESC_BIAS_POINTER, bias));
     }
-    const float one = 1, zero = 0;
+    const float one = 1;
     void* const to = rounded_elements_ > 0 ? static_cast<char*>(workspace) + unrounded_begin() : c;
     TETHYS_RETURN_IF_CUBLAS_ERROR(cublasLtMatmul(handle_, descriptor_.get(), &one, b, b_.get(), a, a_.get(),
-                                                 &zero, to, c_.get(), to, c_.get(), &algorithm_, workspace,
+                                                 &beta_, to, c_.get(), to, c_.get(), &algorithm_, workspace,
                                                  workspace_bytes_, Handle(stream)));
     if (rounded_elements_ > 0) {
       TETHYS_RETURN_IF_CUDA_ERROR(ToBfloat16(Handle(stream), rounded_elements_, static_cast<float*>(to),
@@ -186,6 +187,7 @@ class LtMatmul final : public Matmul {
   Layout a_, b_, c_;
   Descriptor descriptor_;
   uint32_t reductions_ = 0;
+  float beta_ = 0;  // The factor of what c held before.
   cublasLtMatmulAlgo_t algorithm_ = {};
   size_t workspace_bytes_ = 0;
   int64_t rows_ = 0, columns_ = 0;  // Shape of c; set only if adds_bias_after_.

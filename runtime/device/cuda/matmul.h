@@ -19,6 +19,7 @@ struct MatmulShape {
   bool transpose_b = false;  // b is stored as [n, k] instead of [k, n].
   bool bias = false;         // Adds a vector of n elements to each row. Only if the result is float32.
   ElementType result = ElementType::kFloat32;  // Of c.
+  bool accumulate = false;                     // c += a b. Only if the result is float32.
 };
 
 class Matmul {

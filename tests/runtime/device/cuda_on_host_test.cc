@@ -3,6 +3,7 @@
 #include "tests/testing/cuda_on_host.h"
 
 #include "runtime/device/cuda/cuda_status.h"
+#include "runtime/device/cuda/cudnn_graph.h"
 #include "runtime/device/cuda/kernels.h"
 #include "runtime/device/cuda/requirements.h"
 #include "tests/runtime/device/bfloat16_conformance.h"
@@ -33,6 +34,36 @@ TEST(CudaOnHost, ColumnSumsAreCorrectForAnyNumberOfRows) {
                                         sums.data(), scratch.data()),
                 cudaSuccess);
       for (int64_t c = 0; c < columns; ++c) EXPECT_EQ(sums[c], static_cast<float>(c * rows)) << rows;
+    }
+  }
+}
+
+// Parts of one image, and of the two or four after which outputs are aligned again.
+TEST(CudaOnHost, LoweredConvolutionInPartsHasTheResultsOfTheWhole) {
+  auto device = cuda::CreateDevice({}).value();
+  auto stream = device->CreateStream().value();
+  for (const auto& [width, out] : {std::pair<int64_t, int64_t>{3, 8}, {3, 2}, {5, 3}, {3, 5}}) {
+    for (const int64_t stride : {1, 2}) {
+      const ConvolutionShape shape = {
+          .rows = 11, .in = {4, width, 3}, .out = out, .window = SquareWindow(3, stride, 1, 1)};
+      for (const auto pass :
+           {cuda::ConvolutionPass::kForward, cuda::ConvolutionPass::kData, cuda::ConvolutionPass::kFilters}) {
+        auto whole = cuda::CreateCudnnPlan({}, pass, shape, cuda::Precision::kFp32).value();
+        auto parts = cuda::CreateLowered({}, pass, shape, /*column_bytes=*/1).value();
+        std::vector<float> x = RandomFloats(shape.rows * shape.in.elements(), 1),
+                           y = RandomFloats(shape.rows * shape.output().elements(), 2),
+                           filters = RandomFloats(shape.filters(), 3);
+        std::vector<float> expected_x = x, expected_y = y, expected_filters = filters;
+        std::vector<char> scratch(std::max(whole->workspace_bytes(), parts->workspace_bytes()));
+        ASSERT_TRUE(
+            whole->Run(*stream, expected_x.data(), expected_filters.data(), expected_y.data(), scratch.data())
+                .ok());
+        ASSERT_TRUE(parts->Run(*stream, x.data(), filters.data(), y.data(), scratch.data()).ok());
+        EXPECT_THAT(x, testing::Pointwise(testing::FloatNear(1e-4f), expected_x)) << "stride " << stride;
+        EXPECT_THAT(y, testing::Pointwise(testing::FloatNear(1e-4f), expected_y)) << "stride " << stride;
+        EXPECT_THAT(filters, testing::Pointwise(testing::FloatNear(1e-4f), expected_filters))
+            << "stride " << stride;
+      }
     }
   }
 }

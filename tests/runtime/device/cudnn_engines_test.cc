@@ -3,13 +3,12 @@
 // only.
 #include <cudnn.h>
 
-#include <array>
 #include <vector>
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "runtime/device/cuda/cudnn_graph.h"
-#include "tests/runtime/device/image_shapes.h"
+#include "tests/runtime/device/network_convolutions.h"
 
 namespace tethys::cuda {
 namespace {
@@ -55,7 +54,7 @@ class CudnnEngines : public testing::TestWithParam<Gpu> {
     if (gpu_ != nullptr) cudnnBackendDestroyDescriptor(gpu_);
   }
   auto Compile(ConvolutionPass pass, const ConvolutionShape& shape, Precision precision) {
-    return ConvolutionPlan::Create({.gpu = gpu_}, pass, shape, precision);
+    return CreateCudnnPlan({.gpu = gpu_}, pass, shape, precision);
   }
   void ExpectEngines(const ConvolutionShape& shape);
 
@@ -82,42 +81,12 @@ TEST_P(CudnnEngines, ExistForAllShapesOfTheConformanceTests) {
 
 TEST_P(CudnnEngines, ExistForLenetInAllBatches) {
   for (const int64_t rows : {1, 32, 100, 128, 1024}) {
-    ExpectEngines({.rows = rows, .in = {28, 28, 1}, .out = 6, .window = SquareWindow(5, 1, 2, 2)});
-    ExpectEngines({.rows = rows, .in = {14, 14, 6}, .out = 16, .window = SquareWindow(5, 1, 0, 0)});
+    for (const auto& [shape, count] : NetworkConvolutions("lenet", rows)) ExpectEngines(shape);
   }
-}
-
-// The convolutions of ResNet-50 for images of 224 x 224.
-std::vector<ConvolutionShape> ResnetShapes(int64_t rows) {
-  struct Layer {
-    int64_t size, in, out, window, stride;
-  };
-  std::vector<Layer> layers = {{224, 3, 64, 7, 2}};
-  int64_t in = 64;
-  for (const auto& [size, width, stride] :
-       {std::array<int64_t, 3>{56, 64, 1}, {28, 128, 2}, {14, 256, 2}, {7, 512, 2}}) {
-    const int64_t out = 4 * width, before = stride * size;
-    layers.insert(layers.end(), {{before, in, width, 1, 1},
-                                 {before, width, width, 3, stride},
-                                 {size, width, out, 1, 1},
-                                 {before, in, out, 1, stride},
-                                 {size, out, width, 1, 1},
-                                 {size, width, width, 3, 1}});
-    in = out;
-  }
-  std::vector<ConvolutionShape> shapes;
-  for (const Layer& layer : layers) {
-    const int64_t pad = layer.window / 2;
-    shapes.push_back({.rows = rows,
-                      .in = {layer.size, layer.size, layer.in},
-                      .out = layer.out,
-                      .window = SquareWindow(layer.window, layer.stride, pad, pad)});
-  }
-  return shapes;
 }
 
 TEST_P(CudnnEngines, ExistForResnet50) {
-  for (const ConvolutionShape& shape : ResnetShapes(64)) ExpectEngines(shape);
+  for (const auto& [shape, count] : NetworkConvolutions("resnet50", 64)) ExpectEngines(shape);
 }
 
 TEST_P(CudnnEngines, AreTheSameWhenChosenAgain) {
@@ -125,7 +94,7 @@ TEST_P(CudnnEngines, AreTheSameWhenChosenAgain) {
   for (const ConvolutionPass pass : kPasses) {
     const auto once = Compile(pass, shape, Precision::kBf16).value();
     const auto again = Compile(pass, shape, Precision::kBf16).value();
-    EXPECT_EQ(once->engine(), again->engine());
+    EXPECT_EQ(once->Describe(), again->Describe());
     EXPECT_EQ(once->workspace_bytes(), again->workspace_bytes());
   }
 }
