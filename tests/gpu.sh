@@ -3,8 +3,8 @@
 #
 #   tests/gpu.sh pack [FILE]           packs all that is needed, on the build machine (default: build/release/gpu.tar.gz)
 #   ./gpu.sh conformance [SECTION...]  sections: suite nccl memcheck racecheck
-#   ./gpu.sh training [SECTION...]     sections: curves accuracy exchange
-#   ./gpu.sh bench [SECTION...]        sections: update steps
+#   ./gpu.sh training [SECTION...]     sections: curves networks accuracy variants exchange
+#   ./gpu.sh bench [SECTION...]        sections: update convolutions steps large sweep
 #
 # The last three are parts, to be run in the unpacked folder on the GPU machine or, as tests/gpu.sh, in a built source
 # tree. Each part is a script in gpu/, which describes its sections. Without names a part runs all of its sections, in

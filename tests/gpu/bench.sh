@@ -1,23 +1,26 @@
 # shellcheck shell=bash
 # Benchmarks on a GPU, each with its peer in the same run. Sourced by gpu.sh.
 #
-#   update  the optimizer's bandwidth on 100 M parameters, compared with copies on the device
-#   steps   a training step of 784-128-10 and of lenet, compared with PyTorch's, both eager and as a CUDA graph
-#           (described in bench/peers/torch_gpu_step.py). Rounds of both alternate, and the median of the rounds' ratios
-#           is reported; it has limits in float32 only
-#   large   the same for ResNet50, VGG16 and MobileNet on pictures of 224 x 224, in one round and without limits
-#   sweep   step time over the batch, 1 to 70, of the networks of study 3: for SWEEP_SECONDS each, by default 60
+#   update        the optimizer's bandwidth on 100 M parameters, compared with copies on the device
+#   convolutions  the time of lenet's, ResNet50's, VGG16's and MobileNet's convolutions, in every precision
+#   steps         a training step of 784-128-10 and of lenet, compared with PyTorch's, both eager and as a CUDA graph
+#                 (described in bench/peers/torch_gpu_step.py). Rounds of both alternate, and the median of the rounds'
+#                 ratios is reported; it has limits in float32 only
+#   large         the same for ResNet50, VGG16 and MobileNet on pictures of 224 x 224, in one round and without limits
+#   sweep         step time over the batch, 1 to 70, of the networks of study 3: for SWEEP_SECONDS each, by default 60
 
-sections() { echo update steps large sweep; }
+sections() { echo update convolutions steps large sweep; }
 
 # Each entry: network, batch, and the limits, if any, of our time / PyTorch's time in float32, eager and as a graph.
 if [ "$device" = cuda ]; then
   small_networks=('mlp 128 0.15 0.8' 'lenet 128 0.5 0.9' 'lenet 1024 0.5 0.9')
   large_networks=('resnet50-224 64' 'vgg16-224 32' 'mobilenet-224 64')
+  convolved_networks=('lenet 128' 'lenet 1024' 'resnet50 64' 'vgg16 32' 'mobilenet 64') precisions=(fp32 tf32 bf16)
   sweeps=(lenet vgg16 mobilenet resnet50) sweep_flags=(--batches=1-70 --seconds="${SWEEP_SECONDS:-60}")
 else
   small_networks=('lenet 16 0.5 0.9')
   large_networks=('mobilenet-224 1')
+  convolved_networks=('lenet 16') precisions=(fp32)
   sweeps=(lenet) sweep_flags=(--batches=1-3 --seconds=2 --memory=64)
 fi
 
@@ -44,6 +47,26 @@ run_update() {
   done < <(grep $'\t' "$work/update.log")
 }
 
+run_convolutions() {
+  local network batch precision sums
+  if [ -z "$(binary convolution_bench)" ]; then
+    lacking convolution_bench "it was not built: TETHYS_BUILD_BENCHMARKS"
+    return
+  fi
+  for precision in "${precisions[@]}"; do
+    while read -r network batch; do
+      if ! program convolution_bench "$device" "$precision" "$network" "$batch" >"$work/convolutions.log" 2>&1; then
+        failed "$network-$batch $precision" "$(tail -n 1 "$work/convolutions.log")"
+        continue
+      fi
+      cat "$work/convolutions.log"
+      sums=$(tail -n 1 "$work/convolutions.log")
+      note "$network-$batch $precision" \
+        "$(awk -F'\t' '{ printf "forward %s us, data %s us, filters %s us", $2, $4, $6 }' <<<"$sums")"
+    done < <(printf '%s\n' "${convolved_networks[@]}")
+  done
+}
+
 # gather NAME NUMBER: keeps a number of this round, and shows it. NAME stands for a variant's times or the ratios of two
 # variants.
 # gathered NAME: prints the numbers of all rounds, one per line.
@@ -53,12 +76,15 @@ gather() {
 }
 gathered() { cat "$work/gathered.$1" 2>/dev/null; }
 
+# loader_threads NETWORK: as many as make pictures of 224 x 224 faster than a GPU trains; small ones take one.
+loader_threads() { case $1 in *-224) echo 4 ;; *) echo 1 ;; esac; }
+
 # ours NETWORK BATCH CONTESTANT: microseconds per step in this round.
 ours() {
   local run=$1-$2.$3.$round flag=${flag_of[$3]}
   train "$run" "$1" "${on_device[@]}" --set=batch_size_per_worker="$2" --set=max_steps="$bench_steps" \
     --set=epochs=100 --set=drop_remainder=true --set=evaluate_each_epoch=false --set=data.prefetch_batches=8 \
-    --set=optimizer.weight_decay=0 ${flag:+"$flag"} || return
+    --set=data.loader_threads="$(loader_threads "$1")" --set=optimizer.weight_decay=0 ${flag:+"$flag"} || return
   block_times "$run" | median
 }
 

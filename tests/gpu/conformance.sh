@@ -69,5 +69,6 @@ sanitize() {
   hold_tests "$work/$tool.log" $status
 }
 run_memcheck() { GTEST_FILTER=${GTEST_FILTER:-*-*OfRandomShapes*:*/Tf32} sanitize memcheck; }
-# NVIDIA's own kernels are left out, because they would take hours.
-run_racecheck() { sanitize racecheck --kernel-name kns=tethys; }
+# NVIDIA's own kernels are left out, because they would take hours. Those of cuBLASLt for bfloat16 break the tool on an
+# H100 ("failed to handle a hardware exception"), even so.
+run_racecheck() { GTEST_FILTER=${GTEST_FILTER:-*-*Dense*/Bfloat16} sanitize racecheck --kernel-name kns=tethys; }

@@ -13,7 +13,7 @@ of_this_build() {
 pack() {
   [ -n "${root:-}" ] || { echo "gpu.sh: pack works in the source tree" >&2; exit 2; }
   local file=${1:-$build/gpu.tar.gz} folder=$work/gpu name kib
-  local programs=(cuda_device_test cpu_device_test nccl_test update_bench)
+  local programs=(cuda_device_test cpu_device_test nccl_test update_bench convolution_bench)
   for name in "${programs[@]}"; do
     [ -n "$(binary "$name")" ] || { echo "gpu.sh: there is no $name in $build: build it first" >&2; exit 2; }
   done

@@ -3,11 +3,12 @@
 
 if [ "$device" = cuda ]; then
   curve_steps=100 bench_steps=600 warm_steps=100 rounds=${ROUNDS:-3} torch_steps=500 large_steps=36 large_warm_steps=10
-  networks=(mlp lenet) whole_job=()
+  networks=(mlp lenet) whole_job=() variant_network=resnet frozen=conv1,bn1,layer1
   mapfile -t small_examples < <(cd "$jobs" && ls -- *_fashion_mnist_local.textproto | sed 's/_fashion.*//')
 else
   curve_steps=20 bench_steps=26 warm_steps=0 rounds=1 torch_steps=25 large_steps=26 large_warm_steps=0
   networks=(lenet) whole_job=(--set=max_steps=20) small_examples=(residual)
+  variant_network=residual frozen=stem
 fi
 
 # Flags for jobs on $device.

@@ -10,10 +10,12 @@
 # are compared these networks learn more slowly, at rates at which the two kinds of CPU agree within 1e-4.
 #   accuracy  the same jobs run to their ends. The test accuracy in float32 is at most half a point below the CPU's;
 #             with bfloat16 for products, or for NCCL's sums, it is at most half a point below float32's
+#   variants  a small ResNet has the CPU's losses, to 1e-3, with micro-batches, values computed again in backward, and
+#             frozen layers; `tethys predict` on the GPU gives the CPU's probabilities, to 1e-3
 #   exchange  lenet has the CPU's losses when gradients are exchanged: by NCCL, with parameter servers, and between a
 #             worker on the GPU and one on the CPU
 
-sections() { echo curves networks accuracy exchange; }
+sections() { echo curves networks accuracy variants exchange; }
 
 half_a_point=0.005
 mapfile -t on_device < <(on_device)
@@ -69,6 +71,47 @@ run_accuracy() {
       train $network.sums $network "${whole_job[@]}" "${on_device[@]}" "${sums_in_bf16[@]}" &&
       hold_accuracy "$network: bf16 sums below fp32 by" $network.sums $network.fp32
   done
+}
+
+# variant NAME FLAG...: trains $variant_network for twelve steps with these flags, on the CPU and on the GPU.
+variant() {
+  local name=$1
+  shift
+  local flags=(--set=max_steps=12 --set=evaluate_each_epoch=false "$@")
+  train_calmly "variant.$name.reference" $variant_network "${flags[@]}" &&
+    train_calmly "variant.$name" $variant_network "${flags[@]}" "${on_device[@]}" &&
+    hold_curve "$name: losses differ by" "variant.$name.reference" "variant.$name"
+}
+
+# predicted FILE FLAG...: writes what the checkpoint of the first variant says of the test samples.
+predicted() {
+  local file=$1
+  shift
+  timeout -k 10 "$limit" "$tethys" predict --checkpoint="$work/variant.micro-batches" --out="$file" "$@" </dev/null \
+    >"$file.log" 2>&1 || failed "predict" "$(tail -n 1 "$file.log")"
+}
+
+# largest_difference FILE FILE: prints it, of the probabilities in two files of predictions of the same samples. (Where
+# two classes are equally probable, rounding chooses one.)
+largest_difference() {
+  awk -F, 'FNR == 1 { for (i = 1; i <= NF && $i !~ /^probability/; ++i) {} first = i }
+           FNR == NR { for (i = first; i <= NF; ++i) value[NR, i] = $i; lines = NR; next }
+           { for (i = first; i <= NF; ++i) { d = value[FNR, i] - $i; if (d < 0) d = -d; if (d > worst) worst = d } }
+           END { print lines < 2 || lines != FNR ? "lines are missing" : worst + 0 }' "$1" "$2"
+}
+
+run_variants() {
+  local place cuda=()
+  variant micro-batches --set=micro_batches=4
+  variant recompute --set=device.recompute=true
+  variant frozen --set=model.frozen=$frozen
+  if [ "$device" = cuda ]; then
+    cuda=(--device=cuda)
+    for place in "${cuda_libraries[@]}"; do cuda+=(--cuda_library_path="$place"); done
+  fi
+  predicted "$work/on-cpu.csv" && predicted "$work/on-device.csv" "${cuda[@]}" &&
+    hold "predict: probabilities differ by" "$(largest_difference "$work/on-cpu.csv" "$work/on-device.csv")" '<=' 1e-3 \
+      "of $(wc -l <"$work/on-device.csv") lines"
 }
 
 # exchange NAME HOW FLAG...: trains lenet with the strategy of the flags and compares its losses with those of one

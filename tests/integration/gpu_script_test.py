@@ -59,6 +59,7 @@ class GpuScriptTest(unittest.TestCase):
         for check in (("curves", "lenet: losses differ by"), ("networks", "residual: losses differ by"),
                       ("accuracy", "lenet: bf16 is below fp32 by"),
                       ("accuracy", "lenet: bf16 sums below fp32 by"),
+                      ("variants", "frozen: losses differ by"), ("variants", "predict: probabilities differ by"),
                       ("exchange", "mirrored-1: losses differ by"), ("exchange", "ps-1: losses differ by")):
             self.assertEqual(rows[check], "ok", output)
 
@@ -85,6 +86,7 @@ class GpuScriptTest(unittest.TestCase):
             self.assertIn(("steps", f"lenet-16 fp32 / PyTorch {mode}"), rows, output)
         self.assertEqual(rows["large", "mobilenet-224-1 fp32"], "seen", output)
         self.assertEqual(rows["sweep", "lenet"], "seen", output)
+        self.assertEqual(rows["convolutions", "lenet-16 fp32"], "seen", output)
         for section in ("steps", "large"):
             self.assertNotIn((section, f"{section} did not come to its end"), rows, output)
 
@@ -107,7 +109,7 @@ exec {TETHYS} "$@"
     def test_unknown_section_is_refused_with_list(self):
         status, output, _ = self.run_script("bench", "speed")
         self.assertEqual(status, 2)
-        self.assertIn("update steps", output)
+        self.assertIn("update convolutions steps", output)
 
     @unittest.skipIf(os.path.exists("/dev/nvidiactl"), "there is a GPU here")
     def test_bench_without_gpu_is_skipped_with_reason(self):

@@ -26,6 +26,8 @@ from torch import nn
 import torch_step
 
 BLOCK = 25  # Steps between two readings of the clock, or fewer where --steps are fewer.
+BATCHES = 16  # Different batches in memory, or fewer where they are large: making them takes longer than the steps.
+MOST_BYTES = 1 << 24  # Of all batches, if these are more than two.
 # Contexts for forward and loss. Autocast must not cache casts, because a graph would not repeat a cached one.
 PRECISIONS = {"fp32": lambda device: contextlib.nullcontext(),
               "tf32": lambda device: contextlib.nullcontext(),
@@ -107,9 +109,10 @@ class Step:
         self.precision = precision
         self.model = network().to(backend.device, memory_format=layout)
         self.optimizer = torch.optim.SGD(self.model.parameters(), lr=1e-3, momentum=0.9)
+        batches = max(2, min(BATCHES, MOST_BYTES // (batch * channels * side * side)))
         self.batches = itertools.cycle([
             (backend.on_host(torch.randint(0, 256, (batch, channels, side, side), dtype=torch.uint8)),
-             backend.on_host(torch.randint(0, classes, (batch,)))) for _ in range(16)])
+             backend.on_host(torch.randint(0, classes, (batch,)))) for _ in range(batches)])
         self.images = torch.empty((batch, channels, side, side), dtype=torch.uint8, device=backend.device)
         self.labels = torch.empty((batch,), dtype=torch.int64, device=backend.device)
 
