@@ -1,6 +1,6 @@
 // Convolutions on oneDNN. Images are plain NHWC for the caller and for oneDNN; filters use the blocked layout
-// that oneDNN asks for, with one reorder of a few KiB before or after each product. Blocked images would
-// speed up some products, but lose as much in reorders. With plain filters oneDNN would run its reference
+// that oneDNN asks for, and are converted before or after each product. Blocked images would speed up some
+// products, but lose as much in conversions. With plain filters oneDNN would run its reference
 // loops, which are a hundred times slower.
 //
 // The relu and its derivative are our own loops: oneDNN's relu would turn NaN into 0, and its backward passes
@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "absl/strings/match.h"
+#include "runtime/device/cpu/filter_packing.h"
 #include "runtime/device/cpu/flush_denormals.h"
 #include "runtime/device/cpu/onednn.h"
 #include "runtime/device/cpu/onednn_execution.h"
@@ -60,7 +61,7 @@ class Convolution final : public ConvolutionPrimitive {
       x_.Set(x), filters_.Set(filters), y_.Set(y);
       if (shape_.has_bias) bias_.Set(bias);
       forward_memory_.Bind(scratch_->data());
-      pack_forward_.Run(stream_);
+      Pack(pack_forward_);
       forward_.Run(stream_);
       if (shape_.relu) {
         ForEachPart(threads_, positions() * shape_.out, kLeastElements, [&](int64_t begin, int64_t end) {
@@ -109,7 +110,7 @@ class Convolution final : public ConvolutionPrimitive {
       } else {
         filters_.Set(filters);
       }
-      pack_backward_.Run(stream_);
+      Pack(pack_backward_);
       backward_data_.Run(stream_);
     });
   }
@@ -128,8 +129,33 @@ class Convolution final : public ConvolutionPrimitive {
   void PrepareBackwardData(const Layouts& layouts, const dnnl::convolution_forward::primitive_desc& hint);
   bool PrepareTurned(const Layouts& layouts, absl::string_view backward_algorithm);
   void Turn(const float* filters);
-  Execution Reorder(const memory& from, const memory& to) {
-    return Execution(dnnl::reorder(from, to), {{DNNL_ARG_FROM, from}, {DNNL_ARG_TO, to}});
+  // Between plain and packed filters: by our own loops, if they know the packed order, or else by oneDNN.
+  struct Conversion {
+    memory plain, packed;
+    std::optional<FilterPacking> packing;
+    Execution reorder;
+  };
+  static Conversion Convert(const memory& plain, const memory& packed, bool packs) {
+    Conversion conversion = {plain, packed, FilterPacking::Of(packed.get_desc()), {}};
+    const memory &from = packs ? plain : packed, &to = packs ? packed : plain;
+    if (!conversion.packing.has_value()) {
+      conversion.reorder = Execution(dnnl::reorder(from, to), {{DNNL_ARG_FROM, from}, {DNNL_ARG_TO, to}});
+    }
+    return conversion;
+  }
+  void Pack(const Conversion& c) const {
+    if (!c.packing.has_value()) return c.reorder.Run(stream_);
+    c.packing->Pack(kernels_, threads_, Floats(c.plain.get_data_handle()),
+                    Floats(c.packed.get_data_handle()));
+  }
+  void Unpack(const Conversion& c) const {
+    if (!c.packing.has_value()) return c.reorder.Run(stream_);
+    c.packing->Unpack(kernels_, threads_, Floats(c.packed.get_data_handle()),
+                      Floats(c.plain.get_data_handle()));
+  }
+  // Memory of a pass for packed filters. Our own loops zero what the filters do not fill.
+  memory AddPacked(PassMemory& pass, const memory::desc& layout) {
+    return pass.Add(layout, engine_, FilterPacking::Of(layout).has_value() ? 0 : shape_.filters());
   }
 
   int64_t positions() const { return shape_.rows * shape_.output().height * shape_.output().width; }
@@ -158,7 +184,7 @@ class Convolution final : public ConvolutionPrimitive {
       x_.Set(x), dy_.Set(dy), dfilters_.Set(dfilters);
       filters_memory_.Bind(scratch_->data());
       backward_filters_.Run(stream_);
-      unpack_.Run(stream_);
+      Unpack(unpack_);
     });
   }
 
@@ -176,9 +202,8 @@ class Convolution final : public ConvolutionPrimitive {
   dnnl::primitive_attr attributes_;  // Set so that we provide scratch memory and no execution allocates it.
   View x_, filters_, bias_, y_;
   View dx_, dfilters_, dy_;
-  Execution pack_forward_, forward_;
-  Execution backward_filters_, unpack_;
-  Execution pack_backward_, backward_data_;
+  Conversion pack_forward_, unpack_, pack_backward_;
+  Execution forward_, backward_filters_, backward_data_;
   PassMemory forward_memory_, filters_memory_, data_memory_;
   bool turns_ = false;  // The gradient of x is computed as a forward convolution with turned filters.
   memory turned_;
@@ -233,8 +258,8 @@ Convolution::Layouts Convolution::MakeLayouts() const {
 }
 
 void Convolution::PrepareForward(const dnnl::convolution_forward::primitive_desc& forward) {
-  const memory packed = forward_memory_.Add(forward.weights_desc(), engine_, shape_.filters());
-  pack_forward_ = Reorder(filters_.get(), packed);
+  const memory packed = AddPacked(forward_memory_, forward.weights_desc());
+  pack_forward_ = Convert(filters_.get(), packed, /*packs=*/true);
   std::vector<std::pair<int, memory>> arguments = {
       {DNNL_ARG_SRC, x_.get()},
       {DNNL_ARG_WEIGHTS, packed},
@@ -257,7 +282,7 @@ void Convolution::PrepareBackwardFilters(const Layouts& layouts,
       {DNNL_ARG_DIFF_WEIGHTS, packed},
       {DNNL_ARG_SCRATCHPAD, filters_memory_.Add(backward.scratchpad_desc(), engine_)}};
   backward_filters_ = Execution(dnnl::convolution_backward_weights(backward), std::move(arguments));
-  unpack_ = Reorder(packed, dfilters_.get());
+  unpack_ = Convert(dfilters_.get(), packed, /*packs=*/false);
   absl::StrAppend(&description_, ", filters ", backward.impl_info_str());
 }
 
@@ -267,8 +292,8 @@ void Convolution::PrepareBackwardData(const Layouts& layouts,
       engine_, attributes_, hint, dnnl::algorithm::convolution_direct, layouts.x, layouts.any_filters,
       layouts.y, layouts.strides, layouts.dilations, layouts.before, layouts.after);
   if (PrepareTurned(layouts, backward.impl_info_str())) return;
-  const memory packed = data_memory_.Add(backward.weights_desc(), engine_, shape_.filters());
-  pack_backward_ = Reorder(filters_.get(), packed);
+  const memory packed = AddPacked(data_memory_, backward.weights_desc());
+  pack_backward_ = Convert(filters_.get(), packed, /*packs=*/true);
   backward_data_ = Execution(dnnl::convolution_backward_data(backward),
                              {{DNNL_ARG_DIFF_SRC, dx_.get()},
                               {DNNL_ARG_WEIGHTS, packed},
@@ -301,8 +326,8 @@ bool Convolution::PrepareTurned(const Layouts& layouts, absl::string_view backwa
   if (!absl::StartsWith(turned.impl_info_str(), "brgconv")) return false;
   turns_ = true;
   turned_ = data_memory_.Add(layout(memory::format_tag::ohwi), engine_);
-  const memory packed = data_memory_.Add(turned.weights_desc(), engine_, shape_.filters());
-  pack_backward_ = Reorder(turned_, packed);
+  const memory packed = AddPacked(data_memory_, turned.weights_desc());
+  pack_backward_ = Convert(turned_, packed, /*packs=*/true);
   backward_data_ = Execution(dnnl::convolution_forward(turned),
                              {{DNNL_ARG_SRC, dy_.get()},
                               {DNNL_ARG_WEIGHTS, packed},

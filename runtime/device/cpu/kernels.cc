@@ -6,6 +6,7 @@
 
 #include "runtime/device/cpu/pooling_loops.h"
 #include "runtime/device/cpu/thin_product_loops.h"
+#include "runtime/device/cpu/transpose_loops.h"
 #include "runtime/device/cpu/update_loops.h"
 
 // Marks a loop whose output may be one of its inputs, element for element, so that it is vectorised all the
@@ -367,6 +368,7 @@ const Kernels TETHYS_KERNELS = {
     .sum_of_squares = SumOfSquares,
     .updates = UpdateTable<UpdateFormulaList>::kRows,
     .thin_products = kThinProducts,
+    .transpose_tiles = TransposeTiles,
     .uniform = Uniform,
     .keep = Keep,
 };

@@ -63,6 +63,8 @@ struct ThinProducts {
 };
 inline constexpr int kMostThinRows = 4;
 
+inline constexpr int64_t kTile = 16;  // Rows and columns of a tile that is transposed.
+
 // Updates `count` elements by one formula (update_formulas.h). `slots` has a pointer for each of its slots.
 using UpdateLoop = void (*)(int64_t count, const UpdateConstants& constants, const UpdateRates& rates,
                             const RegionFactors& region, float* w, const float* gradient_sums,
@@ -155,6 +157,11 @@ struct Kernels {
   const UpdateLoops* updates;  // Indexed by UpdateFormula.
 
   const ThinProducts* thin_products;  // Indexed by rows - 1, up to kMostThinRows.
+
+  // For each of `count` tiles t, with r and c below kTile:
+  // to[t * to_step + c * to_stride + r] = from[t * from_step + r * from_stride + c].
+  void (*transpose_tiles)(int64_t count, const float* from, int64_t from_stride, int64_t from_step, float* to,
+                          int64_t to_stride, int64_t to_step);
 
   // out[i] = ToUnitFloat of number first + i of the stream of (key, step), numbered as in RandomStream.
   void (*uniform)(PhiloxKey key, uint64_t step, uint64_t first, int64_t count, float* out);

@@ -2,14 +2,15 @@
 // description of the operation, version 3 directly from the operation's arguments. Debian 12 has version 2,
 // Debian 13 version 3.
 //
-// Both functions throw dnnl::error. `operation` holds the arguments of the primitive's kind in oneDNN's
-// order: algorithm, layouts of the operands, strides and so on.
+// The Describe functions throw dnnl::error. `operation` holds the arguments of the primitive's kind in
+// oneDNN's order: algorithm, layouts of the operands, strides and so on.
 #ifndef TETHYS_RUNTIME_DEVICE_CPU_ONEDNN_H_
 #define TETHYS_RUNTIME_DEVICE_CPU_ONEDNN_H_
 
 #include <oneapi/dnnl/dnnl_version.h>
 
 #include <oneapi/dnnl/dnnl.hpp>
+#include <optional>
 
 #include "runtime/base/status.h"
 
@@ -40,6 +41,36 @@ typename Primitive::primitive_desc DescribeBackward(const dnnl::engine& engine,
   return {engine, operation..., forward, attributes};
 #else
   return {typename Primitive::desc(operation...), attributes, engine, forward};
+#endif
+}
+
+// A layout of floats with blocks: the element at an index has the offset sum of (index / block) * stride over
+// the axes, plus its place in the inner blocks, of which the last is innermost.
+struct BlockedLayout {
+  dnnl::memory::dims axes, padded_axes, strides;
+  dnnl::memory::dims inner_blocks, inner_axes;  // The sizes of the inner blocks, and whose axis each cuts.
+};
+
+// None if the layout is of another kind.
+inline std::optional<BlockedLayout> BlockedLayoutOf(const dnnl::memory::desc& layout) {
+#if DNNL_VERSION_MAJOR >= 3
+  if (layout.get_format_kind() != dnnl::memory::format_kind::blocked ||
+      layout.get_data_type() != dnnl::memory::data_type::f32 || layout.get_submemory_offset() != 0) {
+    return std::nullopt;
+  }
+  return BlockedLayout{layout.get_dims(), layout.get_padded_dims(), layout.get_strides(),
+                       layout.get_inner_blks(), layout.get_inner_idxs()};
+#else
+  const dnnl_memory_desc_t& data = layout.data;
+  if (data.format_kind != dnnl_blocked || data.data_type != dnnl_f32 || data.offset0 != 0)
+    return std::nullopt;
+  const dnnl_blocking_desc_t& order = data.format_desc.blocking;
+  const auto dims = [](const dnnl_dim_t* values, int count) {
+    return dnnl::memory::dims(values, values + count);
+  };
+  return BlockedLayout{dims(data.dims, data.ndims), dims(data.padded_dims, data.ndims),
+                       dims(order.strides, data.ndims), dims(order.inner_blks, order.inner_nblks),
+                       dims(order.inner_idxs, order.inner_nblks)};
 #endif
 }
 
