@@ -12,11 +12,14 @@ LayerGraph::LayerGraph(int64_t sample_elements, std::vector<GraphLayer> layers)
       layers_(std::move(layers)),
       applies_relu_(layers_.size()),
       needs_gradient_(layers_.size() + 1),
-      gradient_parts_(layers_.size()) {
+      readers_(layers_.size() + 1),
+      gradient_parts_(layers_.size()),
+      keeps_gradient_(layers_.size()) {
   for (int i = 0; i < layer_count(); ++i) {
     bool needed = layers_[i].trains;
     for (const int input : layers_[i].inputs) {
       TETHYS_CHECK(input >= 0 && input <= i, "a layer reads a value that does not exist yet");
+      readers_[input].push_back(i);
       needed = needed || needs_gradient_[input];
     }
     needs_gradient_[i + 1] = needed;
@@ -24,6 +27,8 @@ LayerGraph::LayerGraph(int64_t sample_elements, std::vector<GraphLayer> layers)
   FindRelus();
   std::vector<bool> has_part(layers_.size() + 1);
   for (int i = layer_count(); i-- > 0;) {
+    const bool all_share = CanShare(i) && !has_part[layers_[i].inputs[0]] && !has_part[layers_[i].inputs[1]];
+    if (all_share) keeps_gradient_[std::max(layers_[i].inputs[0], layers_[i].inputs[1]) - 1] = true;
     bool shared = false;
     for (const int input : layers_[i].inputs) {
       GradientPart part = GradientPart::kNone;
@@ -34,7 +39,7 @@ LayerGraph::LayerGraph(int64_t sample_elements, std::vector<GraphLayer> layers)
       if (part == GradientPart::kWritten && layers_[i].use.passes_gradient) {
         // Parts are added to the gradient of an input that occurs twice, which must not change the output's.
         const bool once = std::count(layers_[i].inputs.begin(), layers_[i].inputs.end(), input) == 1;
-        part = once && !shared ? GradientPart::kShared : GradientPart::kCopied;
+        part = all_share || (once && !shared) ? GradientPart::kShared : GradientPart::kCopied;
         shared = shared || part == GradientPart::kShared;
       }
       gradient_parts_[i].push_back(part);
@@ -42,14 +47,24 @@ LayerGraph::LayerGraph(int64_t sample_elements, std::vector<GraphLayer> layers)
   }
 }
 
+// True if the gradients of both inputs of a sum, before any part is added, can stay in the memory of the
+// sum's. Backward comes first to the layer of the later input, which must be the only one that reads this
+// gradient and can write its own elsewhere; parts must be added to the other gradient afterwards only.
+bool LayerGraph::CanShare(int layer) const {
+  const GraphLayer& sum = layers_[layer];
+  if (!sum.use.passes_gradient || sum.inputs.size() != 2) return false;
+  const auto [earlier, later] = std::minmax(sum.inputs[0], sum.inputs[1]);
+  if (earlier == later || !needs_gradient_[earlier] || !needs_gradient_[later]) return false;
+  const OperandUse& first = layers_[later - 1].use;
+  if (!first.overwrites_gradient || first.passes_gradient || readers_[later].size() != 1) return false;
+  return std::all_of(readers_[earlier].begin(), readers_[earlier].end(),
+                     [&](int reader) { return reader == layer || reader <= later - 1; });
+}
+
 void LayerGraph::FindRelus() {
-  std::vector<int> readers(layers_.size() + 1);
-  for (const GraphLayer& layer : layers_) {
-    for (const int input : layer.inputs) ++readers[input];
-  }
   for (const GraphLayer& layer : layers_) {
     const int input = layer.inputs[0];
-    if (!layer.use.is_relu || input == 0 || readers[input] != 1) continue;
+    if (!layer.use.is_relu || input == 0 || readers_[input].size() != 1) continue;
     const OperandUse& before = layers_[input - 1].use;
     applies_relu_[input - 1] =
         before.applies_relu && !before.backward_reads_output && layer.use.overwrites_input;

@@ -27,7 +27,7 @@ enum class GradientPart {
   kWritten,  // The layer writes the gradient. Later parts, if any, are added to it.
   kAdded,    // The layer's part is added to the gradient, which has earlier parts.
   kShared,   // Only if the layer passes gradients: the output's gradient, in the same memory.
-  kCopied,   // Likewise, as a copy, because another input shares the memory.
+  kCopied,   // Likewise, as a copy, because another input shares the memory and would disturb this one.
 };
 
 class LayerGraph {
@@ -54,15 +54,21 @@ class LayerGraph {
   bool runs_backward(int layer) const { return needs_gradient_[layer + 1]; }
   // One element for each input of the layer.
   const std::vector<GradientPart>& gradient_parts(int layer) const { return gradient_parts_[layer]; }
+  // True if backward of this layer must leave the output's gradient as it is: another value shares its
+  // memory.
+  bool keeps_gradient(int layer) const { return keeps_gradient_[layer]; }
 
  private:
   void FindRelus();
+  bool CanShare(int layer) const;
 
   int64_t sample_elements_;
   std::vector<GraphLayer> layers_;
   std::vector<bool> applies_relu_;                         // By layer.
   std::vector<bool> needs_gradient_;                       // By value.
+  std::vector<std::vector<int>> readers_;                  // By value: layers, in their order.
   std::vector<std::vector<GradientPart>> gradient_parts_;  // By layer and input.
+  std::vector<bool> keeps_gradient_;                       // By layer.
 };
 
 }  // namespace tethys

@@ -214,7 +214,8 @@ void StepBlocks::AddGradients() {
           Share(i, input);
           break;
         case GradientPart::kWritten:
-          if (layer.use.overwrites_gradient && graph_.elements(input) == layer.out) {
+          if (layer.use.overwrites_gradient && !graph_.keeps_gradient(i) &&
+              graph_.elements(input) == layer.out) {
             Share(i, input);
           } else {
             gradients_[input] = Add(graph_.elements(input), backward(i), backward(input - 1));
@@ -235,7 +236,8 @@ void StepBlocks::AddGradients() {
 
 void StepBlocks::Share(int layer, int input) {
   gradients_[input] = gradients_[layer + 1];
-  lifetimes_[gradients_[input]].last = backward(input - 1);
+  int& last = lifetimes_[gradients_[input]].last;
+  last = std::max(last, backward(input - 1));
 }
 
 StepMemory StepBlocks::Place(const Placement& placement) const {

@@ -76,7 +76,10 @@ void CheckStep(const LayerGraph& graph, int64_t rows, bool trains, bool recomput
   Memory contents(memory.elements);
   const int layers = graph.layer_count();
   const auto size = [&](int value) { return rows * graph.elements(value); };
-  const auto gradient = [&](int value) { return 1000 + value; };
+  // The mark of each value's gradient. A sum's inputs may share the mark and memory of its gradient until
+  // parts are added to one of them.
+  std::vector<int> gradient(layers + 1);
+  int next_mark = 10000;
   const auto expect_value = [&](int value) {
     contents.ExpectHolds(memory.values[value], size(value), value);
   };
@@ -86,7 +89,8 @@ void CheckStep(const LayerGraph& graph, int64_t rows, bool trains, bool recomput
     contents.ExpectHolds(memory.again[value], size(value), again(value));
   };
   const auto write_gradient = [&](int value) {
-    contents.Write(memory.gradients[value], size(value), gradient(value));
+    gradient[value] = next_mark++;
+    contents.Write(memory.gradients[value], size(value), gradient[value]);
   };
   const auto in_place = [&](int layer, int input) {
     return graph.layers()[layer].use.overwrites_input && input == graph.layers()[layer].inputs[0];
@@ -116,37 +120,44 @@ void CheckStep(const LayerGraph& graph, int64_t rows, bool trains, bool recomput
     for (const int input : layer.inputs) {
       if (layer.use.backward_reads_inputs) expect_in_backward(input);
     }
-    contents.ExpectHolds(memory.gradients[i + 1], size(i + 1), gradient(i + 1));
+    contents.ExpectHolds(memory.gradients[i + 1], size(i + 1), gradient[i + 1]);
     for (size_t j = 0; j < layer.inputs.size(); ++j) {
       const int input = layer.inputs[j];
       const GradientPart part = graph.gradient_parts(i)[j];
       EXPECT_EQ(part == GradientPart::kNone, !graph.needs_gradient(input));
       if (part == GradientPart::kNone) continue;
       if (part == GradientPart::kAdded) {
-        contents.ExpectHolds(memory.gradients[input], size(input), gradient(input));
+        contents.ExpectHolds(memory.gradients[input], size(input), gradient[input]);
         if (memory.parts[i][j] != StepMemory::kAbsent)
           contents.Write(memory.parts[i][j], size(input), 5000 + static_cast<int>(j));
       } else {
         EXPECT_EQ(part == GradientPart::kShared,
                   layer.use.passes_gradient && memory.gradients[input] == memory.gradients[i + 1]);
-        write_gradient(input);
+        if (part == GradientPart::kShared) {
+          gradient[input] = gradient[i + 1];
+        } else {
+          write_gradient(input);
+        }
       }
     }
     // Writing one input's part must have changed neither another's nor what the layer reads.
     if (layer.use.backward_reads_output) expect_in_backward(i + 1);
-    bool output_gradient_given_up = layer.use.overwrites_gradient;
+    bool output_gradient_given_up = layer.use.overwrites_gradient && !graph.keeps_gradient(i);
     for (size_t j = 0; j < layer.inputs.size(); ++j) {
       const int input = layer.inputs[j];
       if (layer.use.backward_reads_inputs) expect_in_backward(input);
       if (!graph.needs_gradient(input)) continue;
-      contents.ExpectHolds(memory.gradients[input], size(input), gradient(input));
+      contents.ExpectHolds(memory.gradients[input], size(input), gradient[input]);
       if (memory.parts[i][j] != StepMemory::kAbsent) {
         contents.ExpectHolds(memory.parts[i][j], size(input), 5000 + static_cast<int>(j));
       }
       if (graph.gradient_parts(i)[j] == GradientPart::kShared) output_gradient_given_up = true;
     }
     if (!output_gradient_given_up) {
-      contents.ExpectHolds(memory.gradients[i + 1], size(i + 1), gradient(i + 1));
+      contents.ExpectHolds(memory.gradients[i + 1], size(i + 1), gradient[i + 1]);
+    }
+    for (size_t j = 0; j < layer.inputs.size(); ++j) {
+      if (graph.gradient_parts(i)[j] == GradientPart::kAdded) write_gradient(layer.inputs[j]);
     }
   }
 }
@@ -160,6 +171,31 @@ TEST(MemoryPlan, NothingIsOverwrittenBeforeItsLastUse) {
       if (HasFailure()) return;
     }
   }
+}
+
+// A residual block: the gradients of the normalised branch and of what the block adds it to.
+TEST(MemoryPlan, SumsInputsShareItsGradientWithoutACopy) {
+  const GraphLayer product = {.inputs = {0}, .out = 64, .trains = true};
+  const GraphLayer norm = {.inputs = {1}, .out = 64, .use = {.overwrites_gradient = true}};
+  const GraphLayer sum = {.inputs = {2, 1}, .out = 64, .use = {.passes_gradient = true}};
+  const StepMemory memory = PlanStepMemory(LayerGraph(64, {product, norm, sum}), 1, /*trains=*/true);
+  EXPECT_EQ(memory.gradients[2], memory.gradients[3]);
+  EXPECT_EQ(memory.gradients[1], memory.gradients[3]);
+  EXPECT_NE(memory.parts[1][0], memory.gradients[3]) << "the branch's part is added";
+}
+
+// A layer after the normalisation reads the earlier value, too: its part would be added before backward comes
+// to the normalisation, which needs the sum's gradient alone.
+TEST(MemoryPlan, SumsInputsDoNotShareIfAPartComesBetween) {
+  const GraphLayer product = {.inputs = {0}, .out = 64, .trains = true};
+  const GraphLayer norm = {.inputs = {1}, .out = 64, .use = {.overwrites_gradient = true}};
+  const GraphLayer other = {.inputs = {1}, .out = 64, .trains = true};
+  const GraphLayer sum = {.inputs = {2, 1}, .out = 64, .use = {.passes_gradient = true}};
+  const GraphLayer last = {.inputs = {4, 3}, .out = 64, .trains = true};
+  const LayerGraph graph(64, {product, norm, other, sum, last});
+  const StepMemory memory = PlanStepMemory(graph, 1, /*trains=*/true);
+  EXPECT_NE(memory.gradients[1], memory.gradients[2]);
+  CheckStep(graph, 1, /*trains=*/true, /*recomputes=*/false);
 }
 
 TEST(MemoryPlan, MemoryExceedsThePeakByAtMostFifteenPercent) {
