@@ -2,6 +2,7 @@
 
 #include <google/protobuf/text_format.h>
 
+#include <algorithm>
 #include <map>
 #include <vector>
 
@@ -15,12 +16,26 @@
 namespace tethys {
 namespace {
 
-std::string LayerLine(const proto::Layer& layer) {
+constexpr int kWidth = 100;  // Columns.
+
+// The layer in as few lines as its fields take. Lines do not end within a name.
+std::string LayerLines(const proto::Layer& layer) {
+  constexpr char kSpaceOfName = '\x1f';
   google::protobuf::TextFormat::Printer printer;
   printer.SetSingleLineMode(true);
   std::string text;
   printer.PrintToString(layer, &text);
-  return absl::StrCat("  layer { ", absl::StripTrailingAsciiWhitespace(text), " }\n");
+  bool in_name = false, escaped = false;
+  for (char& c : text) {
+    if (c == '"' && !escaped) in_name = !in_name;
+    if (c == ' ' && in_name) c = kSpaceOfName;
+    escaped = c == '\\' && !escaped;
+  }
+  const std::string lead = "  layer {";
+  text = WrapBeside(lead, absl::StrCat(absl::StripTrailingAsciiWhitespace(text), " }"),
+                    static_cast<int>(lead.size()) + 1, kWidth);
+  std::replace(text.begin(), text.end(), kSpaceOfName, ' ');
+  return text;
 }
 
 struct Totals {
@@ -57,7 +72,7 @@ absl::StatusOr<std::string> LayerList(const proto::JobPlan& plan) {
       absl::StrAppend(&text, "  # ", ShapeText(found->second->output), counts.empty() ? "" : ": ", counts,
                       "\n");
     }
-    absl::StrAppend(&text, LayerLine(layer));
+    absl::StrAppend(&text, LayerLines(layer));
   }
   return absl::StrCat(text, "}\n# ", CountsText(totals), " for a sample\n");
 }
