@@ -38,8 +38,8 @@ class Bench {
     const auto convolution = Must(device_->Create(shape));
     how = convolution->Describe();
     const int64_t in = shape.rows * shape.in.elements(), out = shape.rows * shape.output().elements();
-    auto x = Filled(in), y = Filled(out), dx = Filled(in), filters = Filled(shape.filters()),
-         dfilters = Filled(shape.filters());
+    auto x = Activations(in), y = Activations(out), dx = Activations(in);
+    auto filters = Floats(shape.filters()), dfilters = Floats(shape.filters());
     return {
         Time(
             [&] { return convolution->Forward(*stream_, x->data(), filters->floats(), nullptr, y->data()); }),
@@ -50,7 +50,7 @@ class Bench {
   }
 
  private:
-  std::unique_ptr<Buffer> Filled(int64_t count) {
+  std::unique_ptr<Buffer> Floats(int64_t count) {
     auto buffer = Must(device_->Allocate(count * kFloat, MemoryKind::kDevice));
     std::vector<float> piece(std::min<int64_t>(count, 1 << 20));
     for (size_t i = 0; i < piece.size(); ++i) piece[i] = static_cast<float>(i % 1009) * 1e-3f - 0.5f;
@@ -62,6 +62,16 @@ class Bench {
     }
     MustBeOk(stream_->Synchronize());
     return buffer;
+  }
+  // In the device's type of activations.
+  std::unique_ptr<Buffer> Activations(int64_t count) {
+    auto floats = Floats(count);
+    if (device_->activation_type() == ElementType::kFloat32) return floats;
+    auto rounded = Must(device_->Allocate(count * BytesOf(ElementType::kBfloat16), MemoryKind::kDevice));
+    MustBeOk(
+        device_->RoundToBfloat16(*stream_, floats->floats(), static_cast<Bfloat16*>(rounded->data()), count));
+    MustBeOk(stream_->Synchronize());
+    return rounded;
   }
 
   double Time(const std::function<absl::Status()>& run) {

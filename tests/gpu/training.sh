@@ -94,10 +94,13 @@ predicted() {
 # largest_difference FILE FILE: prints it, of the probabilities in two files of predictions of the same samples. (Where
 # two classes are equally probable, rounding chooses one.)
 largest_difference() {
-  awk -F, 'FNR == 1 { for (i = 1; i <= NF && $i !~ /^probability/; ++i) {} first = i }
+  awk -F, 'FNR == 1 { for (i = 1; i <= NF && $i !~ /^probability/; ++i) {} first = i; columns = NF; next }
+           first > columns || NF != columns { broken = 1 }
            FNR == NR { for (i = first; i <= NF; ++i) value[NR, i] = $i; lines = NR; next }
-           { for (i = first; i <= NF; ++i) { d = value[FNR, i] - $i; if (d < 0) d = -d; if (d > worst) worst = d } }
-           END { print lines < 2 || lines != FNR ? "lines are missing" : worst + 0 }' "$1" "$2"
+           { for (i = first; i <= NF; ++i) {
+               if ($i value[FNR, i] ~ /nan|inf/) broken = 1
+               d = value[FNR, i] - $i; if (d < 0) d = -d; if (d > worst) worst = d } }
+           END { print broken || lines < 2 || lines != FNR ? "numbers are missing" : worst + 0 }' "$1" "$2"
 }
 
 run_variants() {

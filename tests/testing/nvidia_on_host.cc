@@ -72,6 +72,9 @@ class HostMatmul final : public Matmul {
 
   absl::Status Run(Stream&, const void* a_data, const void* b_data, const float* bias, void* c_data,
                    void* workspace) override {
+    for (const void* array : {a_data, b_data, static_cast<const void*>(c_data)}) {
+      TETHYS_CHECK(reinterpret_cast<uintptr_t>(array) % 16 == 0, "an operand of a product is not aligned");
+    }
     std::memset(workspace, 0xff, kWorkspaceBytes);
     const auto [m, n, k, transpose_a, transpose_b, has_bias, result, accumulate] = shape_;
     const Elements a(type_, a_data), b(type_, b_data), c(result, c_data);

@@ -97,12 +97,15 @@ class Convolution final : public ConvolutionPrimitive {
   absl::Status CreatePlan(ConvolutionPass pass, std::unique_ptr<ConvolutionPlan>& plan) {
     if (IsSmall(shape_)) {
       plan = CreateSmall(libraries_.activations, pass, shape_);
-    } else if (IsLowered(pass, shape_, libraries_.precision)) {
-      TETHYS_ASSIGN_OR_RETURN(plan, CreateLowered(libraries_, pass, shape_));
-    } else {
-      TETHYS_ASSIGN_OR_RETURN(
-          plan, CreateCudnnPlan({.handle = libraries_.cudnn}, pass, shape_, libraries_.precision));
+      return absl::OkStatus();
     }
+    if (IsLowered(pass, shape_, libraries_.precision)) {
+      auto lowered = CreateLowered(libraries_, pass, shape_);
+      if (lowered.ok()) plan = *std::move(lowered);
+      if (!absl::IsUnimplemented(lowered.status())) return lowered.status();
+    }
+    TETHYS_ASSIGN_OR_RETURN(
+        plan, CreateCudnnPlan({.handle = libraries_.cudnn}, pass, shape_, libraries_.precision));
     return absl::OkStatus();
   }
 

@@ -26,7 +26,7 @@
 namespace tethys::cuda {
 namespace {
 
-// Of the columns that are made at a time, where one image or a few have more than is wanted.
+// The most memory for columns, used where a few images need more than was asked for.
 constexpr int64_t kMostColumnBytes = kMostConvolutionWorkspace - kMostDenseWorkspace;
 
 struct Columns {
@@ -172,29 +172,29 @@ class LoweredConvolution final : public ConvolutionPlan {
     if (pass_ == ConvolutionPass::kData) {
       TETHYS_RETURN_IF_ERROR(product.Run(stream, outputs, filters, nullptr, columns, rest));
       if (images_are_columns_) return absl::OkStatus();
-      TETHYS_RETURN_IF_CUDA_ERROR(
-          ForWidth<kPackBytes / sizeof(float)>(columns_.channels, {images, columns}, [&](auto width) {
-            using P = Pack<float, decltype(width)::value>;
-            const int64_t lines = rows * columns_.h.in;
-            return Launch(AddCopiesKernel<P>, static_cast<unsigned>(std::min(lines, kMostBlocks)), kThreads,
-                          Handle(stream), columns_, lines, reinterpret_cast<const P*>(columns),
-                          reinterpret_cast<P*>(images));
-          }));
-      return absl::OkStatus();
+      return RunLines(stream, rows * columns_.h.in, columns, images,
+                      [](auto pack) { return AddCopiesKernel<decltype(pack)>; });
     }
     if (!images_are_columns_) {
-      TETHYS_RETURN_IF_CUDA_ERROR(
-          ForWidth<kPackBytes / sizeof(float)>(columns_.channels, {images, columns}, [&](auto width) {
-            using P = Pack<float, decltype(width)::value>;
-            const int64_t lines = rows * columns_.h.out;
-            return Launch(LowerKernel<P>, static_cast<unsigned>(std::min(lines, kMostBlocks)), kThreads,
-                          Handle(stream), columns_, lines, reinterpret_cast<const P*>(images),
-                          reinterpret_cast<P*>(columns));
-          }));
+      TETHYS_RETURN_IF_ERROR(RunLines(stream, rows * columns_.h.out, images, columns,
+                                      [](auto pack) { return LowerKernel<decltype(pack)>; }));
     }
-    if (pass_ == ConvolutionPass::kForward)
-      return product.Run(stream, columns, filters, nullptr, outputs, rest);
-    return product.Run(stream, outputs, columns, nullptr, filters, rest);
+    return pass_ == ConvolutionPass::kForward ? product.Run(stream, columns, filters, nullptr, outputs, rest)
+                                              : product.Run(stream, outputs, columns, nullptr, filters, rest);
+  }
+
+  // Runs a kernel of which each block writes lines: the one that kernel_of returns for a pack of channels.
+  template <typename KernelOf>
+  absl::Status RunLines(Stream& stream, int64_t lines, const float* from, float* to,
+                        const KernelOf& kernel_of) {
+    const auto blocks = static_cast<unsigned>(std::min(lines, kMostBlocks));
+    TETHYS_RETURN_IF_CUDA_ERROR(
+        ForWidth<kPackBytes / sizeof(float)>(columns_.channels, {from, to}, [&](auto width) {
+          using P = Pack<float, decltype(width)::value>;
+          return Launch(kernel_of(P()), blocks, kThreads, Handle(stream), columns_, lines,
+                        reinterpret_cast<const P*>(from), reinterpret_cast<P*>(to));
+        }));
+    return absl::OkStatus();
   }
 
   const ConvolutionPass pass_;
@@ -210,8 +210,7 @@ class LoweredConvolution final : public ConvolutionPlan {
 }  // namespace
 
 bool IsLowered(ConvolutionPass pass, const ConvolutionShape& shape, Precision precision) {
-  // The elements of a line of columns are counted in 32 bits.
-  constexpr int64_t kMost = int64_t{1} << 31;
+  constexpr int64_t kMost = int64_t{1} << 31;  // The elements of an image are counted in 32 bits.
   const bool fits =
       shape.window == Window() || ImagesTogether(shape) * ImageColumnBytes(shape) <= kMostColumnBytes;
   if (shape.groups != 1 || !fits || shape.in.elements() >= kMost) return false;

@@ -72,6 +72,7 @@ class LtMatmul final : public Matmul {
   absl::Status Initialize(const MatmulShape& shape, Precision precision) {
     const cudaDataType_t type = precision == Precision::kBf16 ? CUDA_R_16BF : CUDA_R_32F;
     const auto [m, n, k, transpose_a, transpose_b, bias, result, accumulate] = shape;
+    TETHYS_CHECK(!accumulate || result == ElementType::kFloat32, "only float32 is accumulated");
     beta_ = accumulate ? 1 : 0;
     reductions_ = AllowedReductions(result);
     TETHYS_ASSIGN_OR_RETURN(a_, transpose_a ? CreateLayout(type, k, m) : CreateLayout(type, m, k));

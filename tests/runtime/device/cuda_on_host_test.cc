@@ -38,32 +38,36 @@ TEST(CudaOnHost, ColumnSumsAreCorrectForAnyNumberOfRows) {
   }
 }
 
-// Parts of one image, and of the two or four after which outputs are aligned again.
+// Outputs are aligned again after one, four, two, two and four images. The last two shapes have packs of
+// channels.
 TEST(CudaOnHost, LoweredConvolutionInPartsHasTheResultsOfTheWhole) {
   auto device = cuda::CreateDevice({}).value();
   auto stream = device->CreateStream().value();
-  for (const auto& [width, out] : {std::pair<int64_t, int64_t>{3, 8}, {3, 2}, {5, 3}, {3, 5}}) {
-    for (const int64_t stride : {1, 2}) {
-      const ConvolutionShape shape = {
-          .rows = 11, .in = {4, width, 3}, .out = out, .window = SquareWindow(3, stride, 1, 1)};
-      for (const auto pass :
-           {cuda::ConvolutionPass::kForward, cuda::ConvolutionPass::kData, cuda::ConvolutionPass::kFilters}) {
-        auto whole = cuda::CreateCudnnPlan({}, pass, shape, cuda::Precision::kFp32).value();
-        auto parts = cuda::CreateLowered({}, pass, shape, /*column_bytes=*/1).value();
-        std::vector<float> x = RandomFloats(shape.rows * shape.in.elements(), 1),
-                           y = RandomFloats(shape.rows * shape.output().elements(), 2),
-                           filters = RandomFloats(shape.filters(), 3);
-        std::vector<float> expected_x = x, expected_y = y, expected_filters = filters;
-        std::vector<char> scratch(std::max(whole->workspace_bytes(), parts->workspace_bytes()));
-        ASSERT_TRUE(
-            whole->Run(*stream, expected_x.data(), expected_filters.data(), expected_y.data(), scratch.data())
-                .ok());
-        ASSERT_TRUE(parts->Run(*stream, x.data(), filters.data(), y.data(), scratch.data()).ok());
-        EXPECT_THAT(x, testing::Pointwise(testing::FloatNear(1e-4f), expected_x)) << "stride " << stride;
-        EXPECT_THAT(y, testing::Pointwise(testing::FloatNear(1e-4f), expected_y)) << "stride " << stride;
-        EXPECT_THAT(filters, testing::Pointwise(testing::FloatNear(1e-4f), expected_filters))
-            << "stride " << stride;
-      }
+  const ConvolutionShape shapes[] = {
+      {.rows = 11, .in = {4, 3, 3}, .out = 8, .window = SquareWindow(3, 1, 1, 1)},
+      {.rows = 11, .in = {3, 3, 3}, .out = 5, .window = SquareWindow(3, 1, 1, 1)},
+      {.rows = 11, .in = {5, 3, 3}, .out = 2, .window = SquareWindow(3, 1, 1, 1)},
+      {.rows = 11, .in = {7, 6, 4}, .out = 6, .window = {{3, 1, 2, 0, 2}, {2, 2, 0, 1}}},
+      {.rows = 11, .in = {9, 9, 4}, .out = 3, .window = SquareWindow(3, 2, 1, 1)}};
+  for (const ConvolutionShape& shape : shapes) {
+    for (const auto pass :
+         {cuda::ConvolutionPass::kForward, cuda::ConvolutionPass::kData, cuda::ConvolutionPass::kFilters}) {
+      SCOPED_TRACE(testing::Message()
+                   << shape.in.height << " to " << shape.out << " channels, pass " << static_cast<int>(pass));
+      auto whole = cuda::CreateCudnnPlan({}, pass, shape, cuda::Precision::kFp32).value();
+      auto parts = cuda::CreateLowered({}, pass, shape, /*column_bytes=*/1).value();
+      std::vector<float> x = RandomFloats(shape.rows * shape.in.elements(), 1),
+                         y = RandomFloats(shape.rows * shape.output().elements(), 2),
+                         filters = RandomFloats(shape.filters(), 3);
+      std::vector<float> expected_x = x, expected_y = y, expected_filters = filters;
+      std::vector<char> scratch(std::max(whole->workspace_bytes(), parts->workspace_bytes()));
+      ASSERT_TRUE(
+          whole->Run(*stream, expected_x.data(), expected_filters.data(), expected_y.data(), scratch.data())
+              .ok());
+      ASSERT_TRUE(parts->Run(*stream, x.data(), filters.data(), y.data(), scratch.data()).ok());
+      EXPECT_THAT(x, testing::Pointwise(testing::FloatNear(1e-4f), expected_x));
+      EXPECT_THAT(y, testing::Pointwise(testing::FloatNear(1e-4f), expected_y));
+      EXPECT_THAT(filters, testing::Pointwise(testing::FloatNear(1e-4f), expected_filters));
     }
   }
 }

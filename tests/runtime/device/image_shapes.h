@@ -24,7 +24,7 @@ inline Window DilatedWindow(int64_t size, int64_t dilation, int64_t padding) {
 // divide the image; one-pixel windows, also with strides that skip pixels (for few channels and for many);
 // padding on one side or by TensorFlow's rule; different windows for height and width; groups, with one
 // channel each (depthwise) and with several; dilated windows; an image from whose size on the CPU turns
-// filters.
+// filters; more lines than the GPU adds up side by side.
 inline std::vector<ConvolutionShape> ConvolutionShapes() {
   return {
       {.rows = 7, .in = {28, 28, 1}, .out = 6, .window = SquareWindow(5, 1, 2, 2)},
@@ -47,6 +47,7 @@ inline std::vector<ConvolutionShape> ConvolutionShapes() {
       {.rows = 2, .in = {13, 11, 8}, .out = 8, .window = DilatedWindow(3, 2, 2)},
       {.rows = 2, .in = {13, 11, 6}, .out = 5, .window = DilatedWindow(3, 3, 0)},
       {.rows = 1, .in = {28, 30, 65}, .out = 66, .window = {{3, 1, 2, 0}, {2, 1, 0, 1}}},
+      {.rows = 7, .in = {149, 3, 2}, .out = 3, .window = SquareWindow(3, 1, 1, 1)},
   };
 }
 
