@@ -18,23 +18,24 @@ namespace {
 
 constexpr int kWidth = 100;  // Columns.
 
-// The layer in as few lines as its fields take. Lines do not end within a name.
+// The layer in as few lines as its fields take, none of which is cut.
 std::string LayerLines(const proto::Layer& layer) {
-  constexpr char kSpaceOfName = '\x1f';
+  constexpr char kSpaceWithin = '\x1f';
   google::protobuf::TextFormat::Printer printer;
   printer.SetSingleLineMode(true);
   std::string text;
   printer.PrintToString(layer, &text);
+  text = absl::StrCat(absl::StripTrailingAsciiWhitespace(text), " }");
   bool in_name = false, escaped = false;
-  for (char& c : text) {
-    if (c == '"' && !escaped) in_name = !in_name;
-    if (c == ' ' && in_name) c = kSpaceOfName;
-    escaped = c == '\\' && !escaped;
+  for (size_t i = 1; i < text.size(); ++i) {
+    if (text[i] == '"' && !escaped) in_name = !in_name;
+    escaped = text[i] == '\\' && !escaped;
+    const bool before_end = i + 1 < text.size() && text[i + 1] == '}';
+    if (text[i] == ' ' && (in_name || text[i - 1] == ':' || before_end)) text[i] = kSpaceWithin;
   }
   const std::string lead = "  layer {";
-  text = WrapBeside(lead, absl::StrCat(absl::StripTrailingAsciiWhitespace(text), " }"),
-                    static_cast<int>(lead.size()) + 1, kWidth);
-  std::replace(text.begin(), text.end(), kSpaceOfName, ' ');
+  text = WrapBeside(lead, text, static_cast<int>(lead.size()) + 1, kWidth);
+  std::replace(text.begin(), text.end(), kSpaceWithin, ' ');
   return text;
 }
 
