@@ -53,7 +53,7 @@ LayerGraph::LayerGraph(int64_t sample_elements, std::vector<GraphLayer> layers)
 bool LayerGraph::CanShare(int layer) const {
   const GraphLayer& sum = layers_[layer];
   if (!sum.use.passes_gradient || sum.inputs.size() != 2) return false;
-  const auto [earlier, later] = std::minmax(sum.inputs[0], sum.inputs[1]);
+  const int earlier = std::min(sum.inputs[0], sum.inputs[1]), later = std::max(sum.inputs[0], sum.inputs[1]);
   if (earlier == later || !needs_gradient_[earlier] || !needs_gradient_[later]) return false;
   const OperandUse& first = layers_[later - 1].use;
   if (!first.overwrites_gradient || first.passes_gradient || readers_[later].size() != 1) return false;
