@@ -158,7 +158,7 @@ struct Kernels {
 
   const ThinProducts* thin_products;  // Indexed by rows - 1, up to kMostThinRows.
 
-  // For each of `count` tiles t, with r and c below kTile:
+  // Transposes `count` tiles. Of tile t, with r and c below kTile,
   // to[t * to_step + c * to_stride + r] = from[t * from_step + r * from_stride + c].
   void (*transpose_tiles)(int64_t count, const float* from, int64_t from_stride, int64_t from_step, float* to,
                           int64_t to_stride, int64_t to_step);

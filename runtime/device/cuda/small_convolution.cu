@@ -31,8 +31,8 @@ struct SmallConvolution {
 
 __host__ __device__ constexpr int GroupsOf(int channels) { return (channels + kGroup - 1) / kGroup; }
 
-// From images to outputs or, in kData, back: `source` are the outputs' gradients then, and `target` the
-// images'. A thread computes a group of channels of one pixel of the target.
+// Computes outputs from images or, with kData, gradients of images from those of outputs. A thread computes a
+// group of channels of one pixel of the target.
 template <typename T, bool kData>
 __global__ void SmallConvolutionKernel(SmallConvolution c, const float* filters, const T* source, T* target) {
   __shared__ Factors factors[kMostPacks];  // [taps, sources, groups x kGroup], zeros behind the targets

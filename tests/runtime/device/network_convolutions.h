@@ -32,7 +32,7 @@ inline std::vector<NetworkConvolution> LenetConvolutions(int64_t rows) {
   return {{SameConvolution(rows, 28, 1, 6, 5), 1}, {second, 1}};
 }
 
-// With strides as torchvision has them.
+// Strides are where torchvision has them.
 inline std::vector<NetworkConvolution> Resnet50Convolutions(int64_t rows) {
   struct Stage {
     int64_t size, width, stride;
