@@ -12,6 +12,7 @@
 #include <cstdlib>
 #include <functional>
 
+#include "tests/bench/must.h"
 #include "tests/runtime/device/network_convolutions.h"
 #include "tests/testing/gpu.h"
 
@@ -20,13 +21,6 @@ namespace {
 
 constexpr int kRounds = 5, kCalls = 3;
 constexpr int64_t kFloat = sizeof(float);
-
-void MustBeOk(const absl::Status& status) { TETHYS_CHECK(status.ok(), StatusText(status)); }
-template <typename T>
-T Must(absl::StatusOr<T> value) {
-  MustBeOk(value.status());
-  return *std::move(value);
-}
 
 class Bench {
  public:
@@ -93,9 +87,9 @@ class Bench {
   const std::unique_ptr<Stream> stream_;
 };
 
-void Run(Bench& bench, const std::string& network, int64_t batch) {
+void Run(Bench& bench, const std::string& network, const std::vector<NetworkConvolution>& convolutions) {
   std::array<double, 3> sums = {};
-  for (const auto& [shape, count] : NetworkConvolutions(network, batch)) {
+  for (const auto& [shape, count] : convolutions) {
     std::string how;
     const std::array<double, 3> times = bench.Measure(shape, how);
     const ImageShape out = shape.output();
@@ -123,8 +117,11 @@ int main(int argc, char** argv) {
   using namespace tethys;
   const std::string kind = argc > 1 ? argv[1] : "", precision = argc > 2 ? argv[2] : "";
   const int batch = argc > 4 ? std::atoi(argv[4]) : 0;
+  const std::string network = argc > 3 ? argv[3] : "";
+  const std::vector<NetworkConvolution> convolutions =
+      batch < 1 ? std::vector<NetworkConvolution>() : NetworkConvolutions(network, batch);
   if ((kind != "cpu" && kind != "cuda") ||
-      (precision != "fp32" && precision != "tf32" && precision != "bf16") || batch < 1) {
+      (precision != "fp32" && precision != "tf32" && precision != "bf16") || convolutions.empty()) {
     std::fprintf(stderr,
                  "usage: convolution_bench cpu|cuda fp32|tf32|bf16 lenet|resnet50|vgg16|mobilenet BATCH\n");
     return 2;
@@ -138,5 +135,5 @@ int main(int argc, char** argv) {
   }
   std::printf("%s\n", (*device)->Describe().c_str());
   Bench bench(*std::move(device));
-  Run(bench, argv[3], batch);
+  Run(bench, network, convolutions);
 }

