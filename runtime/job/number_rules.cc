@@ -49,6 +49,7 @@ constexpr NumberRule kRules[] = {
     {"data.csv.label_column", -1, From(-(1 << 24), 1 << 24)},
     {"data.csv.targets", kUnset, From(1, 1 << 20)},
     {"data.csv.bytes", 0, From(0, 1)},
+    {"data.csv.header_lines", kUnset, From(0, 1000)},
     {"data.augment.random_crop.pad", kRequired, From(1, 1 << 12)},
     {"data.augment.flip_horizontal", 0, From(0, 1)},
     {"data.augment.cutout.size", kRequired, From(1, 1 << 12)},
