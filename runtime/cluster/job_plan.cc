@@ -42,6 +42,16 @@ absl::StatusOr<VariableSet> SetOf(const google::protobuf::RepeatedPtrField<proto
 
 constexpr int64_t kNoLimit = std::numeric_limits<int64_t>::max();
 
+// The samples of `steps` updates. The last batch of an epoch may be short. kNoLimit: more can be counted by
+// no job.
+int64_t SamplesOfSteps(int64_t steps, int64_t batch, int64_t epoch) {
+  if (batch <= 0 || epoch <= 0) return 0;
+  const int64_t steps_of_epoch = (epoch + batch - 1) / batch;
+  const int64_t epochs = steps / steps_of_epoch;
+  if (epochs > kNoLimit / epoch - 1) return kNoLimit;
+  return epochs * epoch + std::min(epoch, steps % steps_of_epoch * batch);
+}
+
 }  // namespace
 
 absl::Status CheckPlanSize(const proto::JobPlan& plan) {
@@ -81,16 +91,13 @@ int64_t SamplesUsed(const proto::JobPlan& plan, int64_t epoch, int64_t position)
   return epoch * SamplesPerEpoch(plan) + position;
 }
 
-// Nothing overflows: epochs <= 2^20, samples of an epoch <= 2^40, steps <= 2^40, and an update uses at most
-// one epoch.
+// `by_epochs` does not overflow: epochs <= 2^20, samples of an epoch <= 2^40.
 int64_t TotalSamples(const proto::JobPlan& plan) {
   const proto::Job& job = plan.job();
-  const int64_t batch = std::min(SamplesPerUpdate(plan), SamplesPerEpoch(plan));
   const int64_t by_epochs = SamplesUsed(plan, job.epochs(), 0);
-  const int64_t by_steps =
-      batch > 0 && job.max_steps() > kNoLimit / batch ? kNoLimit : job.max_steps() * batch;
-  if (job.epochs() == 0) return by_steps;
-  return job.max_steps() == 0 ? by_epochs : std::min(by_epochs, by_steps);
+  if (job.max_steps() == 0) return by_epochs;
+  const int64_t by_steps = SamplesOfSteps(job.max_steps(), SamplesPerUpdate(plan), SamplesPerEpoch(plan));
+  return job.epochs() == 0 ? by_steps : std::min(by_epochs, by_steps);
 }
 
 LearningRateSchedule ScheduleOf(const proto::JobPlan& plan) {

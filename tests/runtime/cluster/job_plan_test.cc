@@ -26,7 +26,17 @@ TEST(TotalSamplesTest, AreBoundedByEpochsAndSteps) {
   EXPECT_EQ(TotalSamples(Plan("epochs: 2 max_steps: 10")), 320);
   EXPECT_EQ(TotalSamples(Plan("epochs: 2 max_steps: 1000")), 2000);
   EXPECT_EQ(TotalSamples(Plan("max_steps: 10")), 320);
-  EXPECT_EQ(TotalSamples(Plan("max_steps: 1099511627776")), int64_t{32} << 40);
+  EXPECT_EQ(TotalSamples(Plan("max_steps: 1099511627776")), int64_t{1000} << 35);
+}
+
+// An epoch has 31 batches of 32 samples and one of 8.
+TEST(TotalSamplesTest, CountTheShortLastBatchOfEachEpoch) {
+  EXPECT_EQ(TotalSamples(Plan("max_steps: 32")), 1000);
+  EXPECT_EQ(TotalSamples(Plan("max_steps: 65")), 2032);
+  EXPECT_EQ(TotalSamples(Plan("drop_remainder: true max_steps: 65")), 2 * 992 + 3 * 32);
+  EXPECT_EQ(TotalSamples(Plan(absl::StrCat(kAsynchronous, "max_steps: 125"))), 1000);
+  EXPECT_EQ(TotalSamples(Plan("workers: 4 data { sharding: OFF } max_steps: 1099511627776")),
+            int64_t{4000} * ((int64_t{1} << 40) / 125) + 32 * ((int64_t{1} << 40) % 125));
 }
 
 TEST(TotalSamplesTest, CountAnAsynchronousUpdateAsOneWorkersBatch) {
