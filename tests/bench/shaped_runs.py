@@ -57,20 +57,21 @@ def name_of(place):
 
 class ShapedRuns:
     """The machines of a place and the runs on them. A place is a rate of links, a number of machines, a model and global
-    batches, and possibly how much of a core each machine has of its own; a job file and a host file are in `home`, the
+    batches, and possibly how much of a core each machine has of its own; `other_rates`, `cores` and `memory` are those of
+    namespaces.Cluster. A job file and a host file are in `home`, the
     home directory on the machine called master."""
 
-    def __init__(self, tethys, place, other_rates=None):
+    def __init__(self, tethys, place, other_rates=None, cores=None, memory=None):
         self.tethys = tethys
         self.rate, self.machines, model, self.batches, *own_cores = place
-        cores = own_cores[0] if own_cores else None
+        cores = own_cores[0] if own_cores else cores
         self.name = name_of(place)
         self.job = JOB.format(name=self.name, layers=LAYERS[model], batch=self.batches[0])
         names = ["master"] + [f"slave{i}" for i in range(1, self.machines)]
         self.hosts = "".join(f"{name}\n" for name in names)
         self.steps = {}  # Of a run, by strategy.
         self.left_out = 0
-        self.cluster = Cluster(names, rate=self.rate, other_rates=other_rates, cores=cores)
+        self.cluster = Cluster(names, rate=self.rate, other_rates=other_rates, cores=cores, memory=memory)
         self.home = self.cluster["master"].home
         for name, text in (("hosts", self.hosts), ("job.textproto", self.job)):
             with open(f"{self.home}/{name}", "w", encoding="utf-8") as file:
@@ -82,8 +83,8 @@ class ShapedRuns:
     def __exit__(self, *_):
         self.cluster.close()
 
-    def command(self, *words):
-        status, output = self.cluster.run("master", [self.tethys, *words, f"--hostfile={self.home}/hosts",
+    def command(self, *words, hosts="hosts"):
+        status, output = self.cluster.run("master", [self.tethys, *words, f"--hostfile={self.home}/{hosts}",
                                                      f"--ssh_config={self.cluster.ssh_config}"])
         if status != 0:
             raise RuntimeError(f"{self.name}: {' '.join(words)}:\n{output}")

@@ -26,6 +26,7 @@ TOOLS = ["ip", "tc", "unshare", "nsenter", "setpriv", "ssh", "ssh-keygen"]
 # Seconds after which a test fails because something hangs. Long, because a busy machine is slow.
 PATIENCE = 300
 CPU_GROUPS = "/sys/fs/cgroup/cpu"
+MEMORY_GROUPS = "/sys/fs/cgroup/memory"
 LEAST_QUOTA = 1000  # Microseconds a period; the least that Linux takes, so that the periods are short.
 
 SSHD_CONFIG = """
@@ -136,18 +137,27 @@ class Machine:
                           init]), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=self.environment())
         self.init = child_of(self.process)
         self.network = os.readlink(f"/proc/{self.init}/ns/net")
-        self.group = None
+        self.groups = []
 
     def limit(self, cores):
         """Gives all processes of the machine together this much of a core."""
         if not os.path.exists(os.path.join(CPU_GROUPS, "cpu.cfs_quota_us")):
             raise RuntimeError(f"machines with cores of their own need the controller cpu of cgroup v1 at {CPU_GROUPS},"
                                " which this host does not have: mount it there, or leave out the number of cores")
-        self.group = os.path.join(CPU_GROUPS, f"{os.path.basename(os.path.dirname(self.folder))}-{self.name}")
-        os.mkdir(self.group)
-        for file, value in (("cpu.cfs_period_us", round(LEAST_QUOTA / cores)), ("cpu.cfs_quota_us", LEAST_QUOTA),
-                            ("cgroup.procs", self.init)):
-            with open(os.path.join(self.group, file), "w", encoding="utf-8") as out:
+        self.join_group(CPU_GROUPS, {"cpu.cfs_period_us": round(LEAST_QUOTA / cores), "cpu.cfs_quota_us": LEAST_QUOTA})
+
+    def limit_memory(self, size):
+        """Gives all processes of the machine together this many bytes."""
+        if not os.path.exists(os.path.join(MEMORY_GROUPS, "memory.limit_in_bytes")):
+            raise RuntimeError(f"machines with memory of their own need the controller memory of cgroup v1 at {MEMORY_GROUPS}")
+        self.join_group(MEMORY_GROUPS, {"memory.limit_in_bytes": size})
+
+    def join_group(self, hierarchy, limits):
+        group = os.path.join(hierarchy, f"{os.path.basename(os.path.dirname(self.folder))}-{self.name}")
+        os.mkdir(group)
+        self.groups.append(group)
+        for file, value in (*limits.items(), ("cgroup.procs", self.init)):
+            with open(os.path.join(group, file), "w", encoding="utf-8") as out:
                 out.write(str(value))
 
     def install(self, program, build):
@@ -205,10 +215,10 @@ class Machine:
         self.process.stdin.close()
         self.process.stdout.close()
         deadline = time.monotonic() + PATIENCE
-        while self.group and time.monotonic() < deadline:
+        while self.groups and time.monotonic() < deadline:
             try:
-                os.rmdir(self.group)
-                return
+                os.rmdir(self.groups[-1])
+                self.groups.pop()
             except OSError:  # Its last processes are being reaped.
                 time.sleep(0.002)
 
@@ -238,9 +248,10 @@ class Cluster:
     """Machines that links connect. `rate` limits each direction of each link, as tc writes it ("1gbit"); None: no
     limit. `other_rates`: by name of a machine, those of its link. `cores`: how much of a core each machine has (a quota
     of the scheduler, a millisecond a period), which needs the controller cpu of cgroup v1; None: all machines share
-    this one's cores."""
+    this one's cores. A dictionary has it by name, and the machines that it lacks share this one's cores. `memory`: by
+    name, the bytes that a machine has (controller memory of cgroup v1)."""
 
-    def __init__(self, names, rate=None, other_rates=None, cores=None):
+    def __init__(self, names, rate=None, other_rates=None, cores=None, memory=None):
         remove_leftovers()
         self.root = tempfile.mkdtemp(prefix=PREFIX)
         os.chmod(self.root, 0o755)
@@ -250,7 +261,8 @@ class Cluster:
         os.rename(self.lock.name, os.path.join(self.root, "lock"))
         self.ssh_config = os.path.join(self.root, "ssh_config")
         self.machines = {}
-        self.cores = cores
+        self.cores = cores if isinstance(cores, dict) else {name: cores for name in names if cores is not None}
+        self.memory = memory or {}
         self.hub = None
         try:
             self.make(names, rate, other_rates or {})
@@ -261,8 +273,10 @@ class Cluster:
     def make(self, names, rate, other_rates):
         for i, name in enumerate(names):
             self.machines[name] = Machine(name, f"10.77.0.{i + 1}", self)
-            if self.cores is not None:
-                self.machines[name].limit(self.cores)
+            if name in self.cores:
+                self.machines[name].limit(self.cores[name])
+            if name in self.memory:
+                self.machines[name].limit_memory(self.memory[name])
         self.write_keys()
         self.hub = subprocess.Popen(dies_with_us(["unshare", "--net", "--fork", "--kill-child", "sleep", "infinity"]))
         hub = str(child_of(self.hub))
@@ -313,8 +327,8 @@ class Cluster:
         machine = self.machines[name]
         enter = ["nsenter", f"--target={machine.init}", f"--wd={machine.home}", "--net", "--mount", "--uts", "--pid",
                  "--", *words]
-        if machine.group:
-            enter = ["sh", "-c", f'echo $$ > {machine.group}/cgroup.procs; exec "$@"', "sh", *enter]
+        for group in machine.groups:
+            enter = ["sh", "-c", f'echo $$ > {group}/cgroup.procs; exec "$@"', "sh", *enter]
         return dies_with_us(enter)
 
     def popen(self, name, words, **options):
