@@ -181,14 +181,17 @@ class Runner {
     const std::vector<RunSlot> to_come = schedule_.ToCome();
     std::vector<int> variants;
     for (const RunSlot& next : to_come) variants.push_back(next.variant);
-    const absl::optional<double> left = SecondsLeft(times_, variants);
+    absl::optional<double> left = SecondsLeft(times_, variants);
+    if (!left.has_value()) left = PredictedSeconds(experiment_, variants);
     const ExperimentVariant& variant = experiment_.variants[slot.variant];
     std::printf("run %zu of %zu: %s-r%d, seed %llu%s%s\n%s", results_.runs.size() + 1,
                 results_.runs.size() + to_come.size(), variant.name.c_str(), slot.block,
                 static_cast<unsigned long long>(variant.job.seed() + slot.block),
                 slot.again ? ", again because other programs disturbed it" : "",
                 left.has_value() ? absl::StrCat(", about ", DurationText(*left), " left of all").c_str() : "",
-                slot.block == 0 && !slot.again ? JobSummary(variant.plan).c_str() : "");
+                slot.block == 0 && !slot.again
+                    ? JobSummary(variant.plan, variant.hostfile.empty() ? CoresHere() : 0).c_str()
+                    : "");
     std::fflush(stdout);
   }
 
@@ -342,6 +345,16 @@ absl::Status PrepareExperiment(const Flags& flags, const CommandSpec& spec, Expe
     variant.expectation = ExpectationOfRun(variant.plan, own.Get("hostfile"), variant.places.tls);
   }
   return absl::OkStatus();
+}
+
+absl::optional<double> PredictedSeconds(const Experiment& experiment, const std::vector<int>& runs) {
+  double seconds = 0;
+  for (const int variant : runs) {
+    const absl::optional<proto::Expectation>& expectation = experiment.variants[variant].expectation;
+    if (!expectation.has_value() || !(expectation->prediction().total().value() > 0)) return absl::nullopt;
+    seconds += expectation->prediction().total().value();
+  }
+  return seconds;
 }
 
 ExperimentResults RunExperiment(const Experiment& experiment, const std::string& directory) {

@@ -63,6 +63,9 @@ struct ExperimentResults {
 // is wrong, or two variants have one name.
 absl::Status PrepareExperiment(const Flags& flags, const CommandSpec& spec, Experiment& experiment);
 
+// Seconds of runs of these variants, by their expectations; nullopt: one has none.
+absl::optional<double> PredictedSeconds(const Experiment& experiment, const std::vector<int>& runs);
+
 // Makes the runs in `directory`, with progress on standard output. A run that fails is recorded, and the
 // others go on; an interrupt, during a run or between two, ends the experiment. Writes runs.csv after every
 // run.

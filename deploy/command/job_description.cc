@@ -325,7 +325,7 @@ std::string ProcessesHere(const proto::JobPlan& plan) {
   return Wrap(text, "", kSummaryWidth);
 }
 
-std::string JobSummary(const proto::JobPlan& plan) {
+std::string JobSummary(const proto::JobPlan& plan, int cores) {
   const proto::Job& job = plan.job();
   std::string text =
       absl::StrCat(job.name(), ": ", StrategyName(job), ", ", PluralText(job.workers(), "worker"));
@@ -351,17 +351,22 @@ std::string JobSummary(const proto::JobPlan& plan) {
   add("learning rate", LearningRateText(plan));
   add("gradients", GradientText(job));
   if (plan.placement().servers() > 0) add("placement", PlacementText(plan));
-  for (const std::string& remark : JobRemarks(plan)) add("note", remark);
+  for (const std::string& remark : JobRemarks(plan, cores)) add("note", remark);
   return text;
 }
 
 absl::StatusOr<std::string> PlanReport(const proto::JobPlan& plan, const std::string& places,
-                                       const std::vector<int>& worker_hosts) {
+                                       const std::vector<int>& worker_hosts, int cores) {
   TETHYS_ASSIGN_OR_RETURN(const Model model, ModelOf(plan));
-  std::string text = absl::StrCat(JobSummary(plan), "\n", places, "\n", VariableTable(plan));
-  if (plan.placement().servers() > 0) absl::StrAppend(&text, "\n", PlacementTable(plan.placement()));
+  std::string text = absl::StrCat(JobSummary(plan, cores), "\n", places);
   absl::StrAppend(&text, "\nMemory (buffers; the program itself comes on top)\n", MemoryTable(plan, model));
   absl::StrAppend(&text, "\nExchange (frame headers not counted)\n", TrafficTable(plan, model, worker_hosts));
+  return text;
+}
+
+std::string VariablesReport(const proto::JobPlan& plan) {
+  std::string text = VariableTable(plan);
+  if (plan.placement().servers() > 0) absl::StrAppend(&text, "\n", PlacementTable(plan.placement()));
   return text;
 }
 

@@ -2,11 +2,14 @@
 
 #include <signal.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <map>
 #include <set>
+#include <thread>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "deploy/command/data_secrets.h"
 #include "deploy/hosts/cluster_hosts.h"
 #include "deploy/hosts/cluster_plan.h"
@@ -51,16 +54,27 @@ absl::StatusOr<std::vector<Place>> PrepareUsed(const std::vector<HostEntry>& ent
   return places;
 }
 
-Places PlacesOf(const ClusterPlan& plan, const std::vector<Place>& hosts) {
+// The index in `entries` of a host of the plan.
+int EntryOf(const ClusterPlan& plan, int host, const std::vector<HostEntry>& entries) {
+  const auto found = std::find_if(entries.begin(), entries.end(), [&](const HostEntry& entry) {
+    return entry.host == plan.hosts[host].host;
+  });
+  return static_cast<int>(found - entries.begin());
+}
+
+Places PlacesOf(const ClusterPlan& plan, const std::vector<HostEntry>& entries,
+                const std::vector<Place>& hosts) {
+  const auto place_of = [&](int host) { return hosts[EntryOf(plan, host, entries)]; };
   Places places;
-  places.chief = hosts[plan.roles.chief];
-  for (const int i : plan.roles.servers) places.servers.push_back(hosts[i]);
-  for (const int i : plan.roles.workers) places.workers.push_back(hosts[i]);
+  places.chief = place_of(plan.roles.chief);
+  for (const int i : plan.roles.servers) places.servers.push_back(place_of(i));
+  for (const int i : plan.roles.workers) places.workers.push_back(place_of(i));
   places.worker_devices = plan.worker_devices;
   return places;
 }
 
-absl::StatusOr<std::vector<Places>> PlacesByFlags(const Flags& flags, const std::vector<proto::Job>& jobs) {
+absl::StatusOr<std::vector<Places>> PlacesByFlags(const Flags& flags, const std::vector<proto::Job>& jobs,
+                                                  const std::vector<std::vector<HostEntry>>& own_hosts) {
   if (!flags.Has("hostfile")) {
     for (const char* flag : {"ssh_config", "bundle"}) {
       if (!flags.Has(flag)) continue;
@@ -70,17 +84,26 @@ absl::StatusOr<std::vector<Places>> PlacesByFlags(const Flags& flags, const std:
     }
     return PlacesAllHere(jobs);
   }
+  const std::string file = flags.Get("hostfile");
+  TETHYS_ASSIGN_OR_RETURN(const std::vector<HostEntry> entries, ReadHostFile(file));
   std::vector<ClusterPlan> plans;
   std::set<int> used;
-  for (const proto::Job& job : jobs) {
-    TETHYS_ASSIGN_OR_RETURN(ClusterPlan plan, PlanCluster(flags.Get("hostfile"), job));
-    const std::vector<int> hosts = plan.UsedHosts();
-    used.insert(hosts.begin(), hosts.end());
+  for (size_t i = 0; i < jobs.size(); ++i) {
+    const bool own = i < own_hosts.size() && !own_hosts[i].empty();
+    TETHYS_ASSIGN_OR_RETURN(ClusterPlan plan, PlanCluster(own ? own_hosts[i] : entries, file, jobs[i]));
+    for (const int host : plan.UsedHosts()) {
+      const int entry = EntryOf(plan, host, entries);
+      if (entry == static_cast<int>(entries.size())) {
+        return absl::InvalidArgumentError(
+            absl::StrCat(file, ": does not name host ", plan.hosts[host].host, " of a job's own hosts"));
+      }
+      used.insert(entry);
+    }
     plans.push_back(std::move(plan));
   }
-  TETHYS_ASSIGN_OR_RETURN(const std::vector<Place> hosts, PrepareUsed(plans[0].hosts, used, flags));
+  TETHYS_ASSIGN_OR_RETURN(const std::vector<Place> hosts, PrepareUsed(entries, used, flags));
   std::vector<Places> places;
-  for (const ClusterPlan& plan : plans) places.push_back(PlacesOf(plan, hosts));
+  for (const ClusterPlan& plan : plans) places.push_back(PlacesOf(plan, entries, hosts));
   return places;
 }
 
@@ -104,6 +127,8 @@ absl::Status CheckNeeds(const Flags& flags, const std::vector<proto::Job>& jobs,
 }
 
 }  // namespace
+
+int CoresHere() { return static_cast<int>(std::max(1U, std::thread::hardware_concurrency())); }
 
 FlagSpec TlsFlag() {
   return {.name = "tls",
@@ -143,7 +168,12 @@ std::vector<FlagSpec> WithClusterFlags(std::vector<FlagSpec> flags) {
 }
 
 absl::StatusOr<std::vector<Places>> PlaceJobs(const Flags& flags, const std::vector<proto::Job>& jobs) {
-  TETHYS_ASSIGN_OR_RETURN(std::vector<Places> places, PlacesByFlags(flags, jobs));
+  return PlaceJobs(flags, jobs, {});
+}
+
+absl::StatusOr<std::vector<Places>> PlaceJobs(const Flags& flags, const std::vector<proto::Job>& jobs,
+                                              const std::vector<std::vector<HostEntry>>& hosts) {
+  TETHYS_ASSIGN_OR_RETURN(std::vector<Places> places, PlacesByFlags(flags, jobs, hosts));
   TETHYS_RETURN_IF_ERROR(CheckNeeds(flags, jobs, places));
   TETHYS_ASSIGN_OR_RETURN(const bool tls, WantsTls(flags));
   for (Places& place : places) place.tls = tls;

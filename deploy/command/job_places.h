@@ -13,6 +13,7 @@
 #include "deploy/process/place.h"
 #include "proto/job.pb.h"
 #include "runtime/base/status.h"
+#include "runtime/cluster/host_file.h"
 
 namespace tethys {
 
@@ -24,6 +25,13 @@ std::vector<FlagSpec> WithClusterFlags(std::vector<FlagSpec> flags);
 // and GPUs that the jobs need there. Without --hostfile, all places are on this machine, and only GPUs are
 // checked. FailedPrecondition names everything that is missing. Progress and warnings go to standard output.
 absl::StatusOr<std::vector<Places>> PlaceJobs(const Flags& flags, const std::vector<proto::Job>& jobs);
+// The same, where a job whose `hosts` are not empty is assigned to these lines instead of those of the host
+// file, all of whose hosts the file names, too. `hosts` has an element for each job.
+absl::StatusOr<std::vector<Places>> PlaceJobs(const Flags& flags, const std::vector<proto::Job>& jobs,
+                                              const std::vector<std::vector<HostEntry>>& hosts);
+
+// The cores that the processes on this machine share.
+int CoresHere();
 
 FlagSpec TlsFlag();
 // Whether the job's processes use TLS: as --tls says, otherwise with --hostfile. InvalidArgument: another

@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "deploy/predict/job_forecast.h"
 #include "deploy/text.h"
 #include "runtime/cluster/sample_order.h"
 
@@ -13,6 +14,7 @@ namespace {
 
 // A server with less than 1 / kThin of the fullest server's parameters has almost no effect.
 constexpr int64_t kThin = 10;
+constexpr int kCrowd = 8;  // Workers a core; fewer are a way to try a job that is to run on several machines.
 
 std::string ServersRemark(const proto::Placement& placement) {
   std::vector<int64_t> elements(placement.servers(), 0);
@@ -66,11 +68,23 @@ std::string WorkersRemark(const proto::JobPlan& plan) {
                       " that there are, so an epoch is one update; ask for fewer workers or smaller batches");
 }
 
+// Workers on CPUs that share so few cores that each gets a small part of one.
+std::string CoresRemark(const proto::JobPlan& plan, int cores) {
+  const int workers = WorkersOn(proto::Device::CPU, plan);
+  if (cores <= 0 || workers < kCrowd * cores) return "";
+  return absl::StrFormat(
+      "%s workers on %s: each gets about %.2g %% of one core, so more workers than cores make no step "
+      "shorter; "
+      "ask for fewer, or name further machines by --hostfile",
+      CountText(workers), PluralText(cores, "core"), 100.0 * cores / workers);
+}
+
 }  // namespace
 
-std::vector<std::string> JobRemarks(const proto::JobPlan& plan) {
+std::vector<std::string> JobRemarks(const proto::JobPlan& plan, int cores) {
   std::vector<std::string> remarks = {ServersRemark(plan.placement())};
   if (plan.train_samples() > 0) remarks.push_back(WorkersRemark(plan));
+  remarks.push_back(CoresRemark(plan, cores));
   remarks.erase(std::remove(remarks.begin(), remarks.end(), ""), remarks.end());
   return remarks;
 }

@@ -1,5 +1,5 @@
-// Remarks on parts of a job that have no effect: servers without parameters, workers without samples. Pure;
-// any thread.
+// Remarks on parts of a job that have no effect: servers without parameters, workers without samples, far
+// more workers than cores. Pure; any thread.
 #ifndef TETHYS_DEPLOY_COMMAND_JOB_REMARKS_H_
 #define TETHYS_DEPLOY_COMMAND_JOB_REMARKS_H_
 
@@ -11,7 +11,8 @@
 namespace tethys {
 
 // One sentence for each part without effect: what it is, why it has none, and what to write instead.
-std::vector<std::string> JobRemarks(const proto::JobPlan& plan);
+// `cores`: the number of cores that all workers share; 0: not known, or they have several computers.
+std::vector<std::string> JobRemarks(const proto::JobPlan& plan, int cores = 0);
 
 }  // namespace tethys
 

@@ -34,6 +34,11 @@ absl::StatusOr<std::string> PredictionReport(const Flags& flags, const proto::Jo
   return PredictionText(known, plan.job(), why);
 }
 
+// The longest tables come last, and not at all with --brief.
+std::string VariablesAtTheEnd(const Flags& flags, const proto::JobPlan& plan) {
+  return flags.Has("brief") ? "" : absl::StrCat("\n", VariablesReport(plan));
+}
+
 // The machines that --what_if supposes, by the calibration of those that there are.
 absl::StatusOr<Supposition> SupposeMachines(const Flags& flags, const proto::JobPlan& plan) {
   TETHYS_ASSIGN_OR_RETURN(const WhatIf what_if, ParseWhatIf(flags.GetAll("what_if")));
@@ -72,7 +77,8 @@ absl::StatusOr<std::string> SupposedReport(const Flags& flags, proto::JobPlan pl
   TETHYS_ASSIGN_OR_RETURN(proto::Prediction prediction, Predict(plan, machines, supposed.calibration));
   MarkSupposed(supposed, prediction);
   return absl::StrCat("Supposed: ", supposed.text, "\n\n", report, "\n",
-                      PredictionText(prediction, plan.job(), SourceText(supposed.calibration)));
+                      PredictionText(prediction, plan.job(), SourceText(supposed.calibration)),
+                      VariablesAtTheEnd(flags, plan));
 }
 
 absl::StatusOr<std::string> Report(const Flags& flags) {
@@ -86,16 +92,16 @@ absl::StatusOr<std::string> Report(const Flags& flags) {
   if (flags.Has("layers")) return LayerList(plan);
   if (flags.Has("what_if")) return SupposedReport(flags, std::move(plan));
   if (!flags.Has("hostfile")) {
-    TETHYS_ASSIGN_OR_RETURN(const std::string report, PlanReport(plan, ProcessesHere(plan)));
+    TETHYS_ASSIGN_OR_RETURN(const std::string report, PlanReport(plan, ProcessesHere(plan), {}, CoresHere()));
     TETHYS_ASSIGN_OR_RETURN(const std::string predicted, PredictionReport(flags, plan, MachinesHere(plan)));
-    return absl::StrCat(report, "\n", predicted);
+    return absl::StrCat(report, "\n", predicted, VariablesAtTheEnd(flags, plan));
   }
   TETHYS_ASSIGN_OR_RETURN(const ClusterPlan cluster, PlanCluster(flags.Get("hostfile"), plan.job()));
   plan.mutable_worker_device()->Add(cluster.worker_devices.begin(), cluster.worker_devices.end());
   TETHYS_ASSIGN_OR_RETURN(const std::string report,
                           PlanReport(plan, ClusterTable(cluster), cluster.roles.workers));
   TETHYS_ASSIGN_OR_RETURN(const std::string predicted, PredictionReport(flags, plan, MachinesOf(cluster)));
-  return absl::StrCat(report, "\n", predicted);
+  return absl::StrCat(report, "\n", predicted, VariablesAtTheEnd(flags, plan));
 }
 
 int Plan(const Flags& flags) {
@@ -125,6 +131,7 @@ Command PlanCommand() {
              .help = "Prints only the model, as text of a job file to copy: each layer with the shape of its "
                      "output, "
                      "its parameters and its multiply-adds."},
+            {.name = "brief", .help = "Leaves out the table of variables."},
             {.name = "hostfile",
              .value = "FILE",
              .help = "Says which process would run on which machine of this file, and what an hour costs."},

@@ -11,6 +11,7 @@
 #include "deploy/command/command.h"
 #include "deploy/command/experiment_run.h"
 #include "deploy/command/job_places.h"
+#include "deploy/command/job_prediction.h"
 #include "deploy/command/version.h"
 #include "deploy/hosts/cluster_plan.h"
 #include "deploy/launcher/progress_display.h"
@@ -20,6 +21,7 @@
 #include "deploy/study/study_results.h"
 #include "deploy/text.h"
 #include "runtime/telemetry/csv_reader.h"
+#include "workers/plan_job.h"
 
 namespace tethys {
 namespace {
@@ -159,6 +161,22 @@ absl::optional<double> SecondsToCome(const LoadedStudy& study, int repeats, cons
   return SecondsLeft(made, to_come);
 }
 
+// Seconds of all runs by the calibrations of their jobs; nullopt: one of the jobs has none.
+absl::optional<double> PredictedSecondsOf(const Flags& flags, Experiment experiment) {
+  const absl::StatusOr<bool> tls = WantsTls(flags);
+  std::vector<int> runs;
+  for (size_t i = 0; i < experiment.variants.size(); ++i) {
+    ExperimentVariant& variant = experiment.variants[i];
+    const absl::StatusOr<proto::JobPlan> plan = PlanJob(variant.job);
+    if (!plan.ok() || !tls.ok()) return absl::nullopt;
+    variant.expectation =
+        ExpectationOfRun(*plan, variant.hostfile, flags.Has("tls") ? *tls : !variant.hostfile.empty());
+    if (!variant.expectation.has_value()) return absl::nullopt;
+    runs.insert(runs.end(), experiment.schedule.repeats, static_cast<int>(i));
+  }
+  return PredictedSeconds(experiment, runs);
+}
+
 absl::Status PlanStudy(const Flags& flags, const std::string& path) {
   TETHYS_ASSIGN_OR_RETURN(const auto places, PlacesByFlags(flags));
   TETHYS_ASSIGN_OR_RETURN(LoadedStudy study, LoadStudy(path, places, flags.GetAll("set")));
@@ -192,9 +210,15 @@ absl::Status PlanStudy(const Flags& flags, const std::string& path) {
                   : "");
   const absl::optional<double> left =
       flags.Has("run_dir") ? SecondsToCome(study, repeats, flags.Get("run_dir")) : absl::nullopt;
-  std::printf("%s\n", left.has_value()
-                          ? absl::StrCat("about ", DurationText(*left), " left, by the runs made").c_str()
-                          : "how long that takes is known once a run was made (--run_dir names where)");
+  const absl::optional<double> predicted =
+      left.has_value() ? absl::nullopt : PredictedSecondsOf(flags, experiment);
+  std::printf("%s\n",
+              left.has_value()
+                  ? absl::StrCat("about ", DurationText(*left), " left, by the runs made").c_str()
+              : predicted.has_value()
+                  ? absl::StrCat("about ", DurationText(*predicted), ", by what was calibrated").c_str()
+                  : "how long that takes is known once a run was made (--run_dir names where), or each "
+                    "job calibrated (tethys calibrate)");
   return absl::OkStatus();
 }
 

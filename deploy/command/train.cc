@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cstdio>
 
 #include "deploy/command/command.h"
@@ -133,10 +134,21 @@ absl::Status ReportRun(const std::string& run_dir) {
   return WriteReport(report, run_dir);
 }
 
+// The cores that all workers share; 0: not all of them run on this machine.
+int CoresOfAll(const proto::JobPlan& plan, const Places& places) {
+  if (static_cast<int>(places.workers.size()) != plan.job().workers()) return 0;
+  const bool here = std::all_of(places.workers.begin(), places.workers.end(), [&](const Place& place) {
+    return place.ssh.empty() && place.host == places.chief.host;
+  });
+  return here && places.chief.ssh.empty() ? CoresHere() : 0;
+}
+
 int RunToEnd(absl::StatusOr<Request> request) {
   if (!request.ok()) return Fail("train", request.status(), kExitBadRequest);
   const std::string& run_dir = request->directory.path();
-  std::printf("%s  %-14s %s%s\n\n", JobSummary(request->plan).c_str(), "run directory", run_dir.c_str(),
+  std::printf("%s  %-14s %s%s\n\n",
+              JobSummary(request->plan, CoresOfAll(request->plan, *request->options.places)).c_str(),
+              "run directory", run_dir.c_str(),
               request->options.resume ? ", going on with the job that is stored there" : "");
   std::fflush(stdout);
 

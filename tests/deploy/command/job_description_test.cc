@@ -4,6 +4,7 @@
 #include <google/protobuf/text_format.h>
 #include <gtest/gtest.h>
 
+#include "absl/strings/str_cat.h"
 #include "deploy/command/layer_list.h"
 #include "runtime/nn/zoo/zoo.h"
 
@@ -132,7 +133,7 @@ TEST(PlanReportTest, ListsRangesOnServersAndTrafficPerStep) {
   ASSERT_TRUE(report.ok()) << report.status();
   EXPECT_THAT(*report,
               HasSubstr("processes on this host: chief, ps 0, ps 1, worker 0 (rank 0), worker 1 (rank 1)"));
-  EXPECT_THAT(*report, HasSubstr("ps 0 [0, 3920), ps 1 [3920, 7840)"));
+  EXPECT_THAT(VariablesReport(ServerPlan()), HasSubstr("ps 0 [0, 3920), ps 1 [3920, 7840)"));
   // 7,850 floats per worker; a server receives its share from each of three workers.
   EXPECT_THAT(*report, HasSubstr("each worker  31 KiB    31 KiB  TCP "));
   EXPECT_THAT(*report, HasSubstr("ps 1         46 KiB    46 KiB  TCP "));
@@ -181,7 +182,7 @@ TEST(PlanReportTest, LongListsAreShortened) {
     shard.set_variable("dense/weights");
     shard.set_count(7);
   }
-  const std::string report = *PlanReport(plan, ProcessesHere(plan));
+  const std::string report = absl::StrCat(*PlanReport(plan, ProcessesHere(plan)), VariablesReport(plan));
   EXPECT_LT(report.size(), 6000);
   EXPECT_THAT(report, HasSubstr("chief, ps 0 to 999, worker 0 to 99 (ranks of the same numbers)"));
   EXPECT_THAT(report, HasSubstr("and 994 more shards"));

@@ -57,6 +57,13 @@ TEST(JobRemarks, WorkersThatGetNoSamplesAreCounted) {
               ElementsAre(HasSubstr("a step has 128 samples: 72 of 200 workers get none")));
 }
 
+TEST(JobRemarks, ManyWorkersOnFewCoresGetARemark) {
+  EXPECT_THAT(JobRemarks(Workers(100, 384), 2),
+              ElementsAre(HasSubstr("100 workers on 2 cores: each gets about 2 % of one core")));
+  EXPECT_THAT(JobRemarks(Workers(100, 384)), IsEmpty()) << "they have several computers";
+  EXPECT_THAT(JobRemarks(Workers(9, 384), 2), IsEmpty());
+}
+
 TEST(JobRemarks, BatchLargerThanDataGetsRemark) {
   EXPECT_THAT(JobRemarks(Workers(4096, 524288)),
               ElementsAre(HasSubstr("global batch of 524,288 samples is larger than the 54,000")));
