@@ -18,14 +18,19 @@ namespace {
 
 constexpr int64_t kVisitMilliseconds = 20;
 constexpr int64_t kSharedMilliseconds = 100;  // Longer than the slices that ranks get of a shared core.
+// With a quota of CPU time, a visit lasts some of the periods for which control groups hand it out (0.1 s).
+constexpr int64_t kQuotaMilliseconds = 250;
 constexpr int kRounds = 5;
 constexpr int kMostBatches = 7;
 
 // A computer while it is measured.
 struct Metered {
+  bool has_quota() const { return result.cpu_quota() > 0; }
+
   proto::ComputerCalibration result;
   std::vector<const MeteredHost*> hosts;
   int slots = 0;
+  int turn = 0;  // Computers of one kernel are measured one after the other: how many come before this one.
   std::vector<std::unique_ptr<Meter>> meters;              // The first is the one that measures alone.
   std::map<int64_t, std::vector<proto::StepVisit>> alone;  // By batch.
   std::map<int, std::vector<double>> capacity;             // By number of ranks.
@@ -72,15 +77,21 @@ class Measurement {
 
   // Starts a meter on each host that may be a computer of its own: one of each kind, all that name none.
   absl::Status FindComputers() {
-    std::map<std::string, size_t> by_kernel;
+    std::map<std::string, int> of_kernel;  // The number of computers.
+    std::map<std::pair<std::string, std::string>, size_t> by_group;
     std::set<std::string> kinds;
     for (const MeteredHost& host : request_.hosts) {
       if (!host.kind.empty() && !kinds.insert(host.kind).second) continue;
       TETHYS_ASSIGN_OR_RETURN(std::unique_ptr<Meter> meter, StartMeter(host, 0));
       const proto::MeterFacts& facts = meter->facts();
-      const auto [known, added] = by_kernel.emplace(facts.boot_id(), computers_.size());
+      const auto [known, added] =
+          by_group.emplace(std::pair(facts.boot_id(), facts.cpu_group()), computers_.size());
       if (added) {
         Metered& computer = computers_.emplace_back();
+        computer.turn = of_kernel[facts.boot_id()]++;
+        turns_ = std::max(turns_, computer.turn + 1);
+        computer.result.set_cpu_quota(facts.cpu_quota());
+        computer.result.set_cpu_group(facts.cpu_group());
         computer.result.set_boot_id(facts.boot_id());
         computer.result.set_kind(host.kind);
         computer.result.set_device(facts.device());
@@ -111,25 +122,33 @@ class Measurement {
 
   absl::Status MeasureAlone() {
     for (const int64_t batch : request_.batches) {
-      std::vector<Meter*> meters;
-      std::vector<Metered*> measured;
-      for (Metered& computer : computers_) {
-        if (computer.too_large.count(batch) > 0) continue;
-        meters.push_back(computer.meters[0].get());
-        measured.push_back(&computer);
-      }
-      const auto visits = StepTogether(meters, batch, kVisitMilliseconds);
-      for (size_t i = 0; i < visits.size(); ++i) {
-        const absl::Status& status = visits[i].status();
-        if (status.ok()) {
-          measured[i]->alone[batch].push_back(*visits[i]);
-        } else if (meters[i]->alive() &&
-                   (absl::IsResourceExhausted(status) || absl::IsInvalidArgument(status))) {
-          measured[i]->too_large.insert(batch);
-          measured[i]->reason = absl::StrCat("batch ", batch, ": ", status.message());
-        } else {
-          return Annotate(status, absl::StrCat("host ", measured[i]->result.host(0)));
-        }
+      for (int turn = 0; turn < turns_; ++turn) TETHYS_RETURN_IF_ERROR(MeasureAlone(batch, turn));
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status MeasureAlone(int64_t batch, int turn) {
+    std::vector<Meter*> meters;
+    std::vector<Metered*> measured;
+    int64_t milliseconds = kVisitMilliseconds;
+    for (Metered& computer : computers_) {
+      if (computer.turn != turn || computer.too_large.count(batch) > 0) continue;
+      meters.push_back(computer.meters[0].get());
+      measured.push_back(&computer);
+      if (computer.has_quota()) milliseconds = kQuotaMilliseconds;
+    }
+    if (meters.empty()) return absl::OkStatus();
+    const auto visits = StepTogether(meters, batch, milliseconds);
+    for (size_t i = 0; i < visits.size(); ++i) {
+      const absl::Status& status = visits[i].status();
+      if (status.ok()) {
+        measured[i]->alone[batch].push_back(*visits[i]);
+      } else if (meters[i]->alive() &&
+                 (absl::IsResourceExhausted(status) || absl::IsInvalidArgument(status))) {
+        measured[i]->too_large.insert(batch);
+        measured[i]->reason = absl::StrCat("batch ", batch, ": ", status.message());
+      } else {
+        return Annotate(status, absl::StrCat("host ", measured[i]->result.host(0)));
       }
     }
     return absl::OkStatus();
@@ -143,33 +162,41 @@ class Measurement {
       numbers.insert(ranks.begin(), ranks.end());
     }
     for (const int ranks : numbers) {
-      std::vector<Meter*> meters;
-      std::vector<Metered*> owners;
-      for (Metered& computer : computers_) {
-        const std::vector<int> wanted = RanksToMeasure(computer.result.cores(), computer.slots);
-        if (std::find(wanted.begin(), wanted.end(), ranks) == wanted.end()) continue;
-        if (computer.too_large.count(request_.shared_batch) > 0) continue;
-        for (int i = 0; i < ranks; ++i) {
-          meters.push_back(computer.meters[i].get());
-          owners.push_back(&computer);
-        }
+      for (int turn = 0; turn < turns_; ++turn) TETHYS_RETURN_IF_ERROR(MeasureTogether(ranks, turn));
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status MeasureTogether(int ranks, int turn) {
+    std::vector<Meter*> meters;
+    std::vector<Metered*> owners;
+    int64_t milliseconds = kSharedMilliseconds;
+    for (Metered& computer : computers_) {
+      if (computer.turn != turn) continue;
+      const std::vector<int> wanted = RanksToMeasure(computer.result.cores(), computer.slots);
+      if (std::find(wanted.begin(), wanted.end(), ranks) == wanted.end()) continue;
+      if (computer.too_large.count(request_.shared_batch) > 0) continue;
+      for (int i = 0; i < ranks; ++i) {
+        meters.push_back(computer.meters[i].get());
+        owners.push_back(&computer);
       }
-      if (meters.empty()) continue;
-      // Plans are made first, so that all ranks make steps during the whole visit.
-      StepTogether(meters, request_.shared_batch, 1);
-      const auto visits = StepTogether(meters, request_.shared_batch, kSharedMilliseconds);
-      std::map<Metered*, double> rate;
-      for (size_t i = 0; i < visits.size(); ++i) {
-        if (!visits[i].ok()) {
-          return Annotate(visits[i].status(),
-                          absl::StrCat(ranks, " ranks at once on host ", owners[i]->result.host(0)));
-        }
-        rate[owners[i]] += StepsPerSecond(*visits[i]);
+      if (computer.has_quota()) milliseconds = kQuotaMilliseconds;
+    }
+    if (meters.empty()) return absl::OkStatus();
+    // Plans are made first, so that all ranks make steps during the whole visit.
+    StepTogether(meters, request_.shared_batch, 1);
+    const auto visits = StepTogether(meters, request_.shared_batch, milliseconds);
+    std::map<Metered*, double> rate;
+    for (size_t i = 0; i < visits.size(); ++i) {
+      if (!visits[i].ok()) {
+        return Annotate(visits[i].status(),
+                        absl::StrCat(ranks, " ranks at once on host ", owners[i]->result.host(0)));
       }
-      for (const auto& [owner, steps_per_second] : rate) {
-        const double single = StepsPerSecond(owner->alone[request_.shared_batch].back());
-        if (single > 0) owner->capacity[ranks].push_back(steps_per_second / single);
-      }
+      rate[owners[i]] += StepsPerSecond(*visits[i]);
+    }
+    for (const auto& [owner, steps_per_second] : rate) {
+      const double single = StepsPerSecond(owner->alone[request_.shared_batch].back());
+      if (single > 0) owner->capacity[ranks].push_back(steps_per_second / single);
     }
     return absl::OkStatus();
   }
@@ -183,7 +210,7 @@ class Measurement {
     std::vector<std::vector<double>> ratios;
     double visits = 0;
     for (const auto& [batch, of_batch] : computer.alone) {
-      *result.add_time() = BatchTimeOf(of_batch);
+      *result.add_time() = computer.has_quota() ? MeanBatchTimeOf(of_batch) : BatchTimeOf(of_batch);
       for (const proto::StepVisit& visit : of_batch) {
         ++visits;
         result.set_steal(result.steal() + visit.steal());
@@ -209,6 +236,7 @@ class Measurement {
   const MonotonicClock clock_;
   const ComputerRequest& request_;
   std::vector<Metered> computers_;
+  int turns_ = 0;
   int meters_ = 0;
 };
 

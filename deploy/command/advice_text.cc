@@ -2,12 +2,18 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
+#include <set>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/strip.h"
 #include "deploy/calibrate/anchors.h"
+#include "deploy/hosts/cluster_plan.h"
+#include "deploy/predict/disturbance.h"
 #include "deploy/text.h"
 #include "runtime/base/quantile.h"
 
@@ -16,12 +22,15 @@ namespace {
 
 constexpr int kWidth = 100;
 constexpr size_t kMostLeftOut = 6;
-constexpr size_t kShown = 8;  // The most rows for synchronous candidates, and as many for asynchronous ones.
+constexpr size_t kShown = 8;          // The most rows of a table of candidates that were not measured.
+constexpr size_t kOfStrategy = 3;     // The most of them of one strategy in one use of the hosts.
+constexpr size_t kContradicted = 3;   // The most candidates that are named because runs contradict them.
 constexpr double kShownShare = 0.05;  // The least share of a step that is worth a sentence.
 constexpr char kOverhead[] = "overhead";
 
 std::string NameOf(const Candidate& candidate) {
-  return ShapeText({candidate.strategy, candidate.workers, candidate.servers});
+  const std::string shape = ShapeText({candidate.strategy, candidate.workers, candidate.servers});
+  return candidate.use.empty() ? shape : absl::StrCat(shape, " (", candidate.use, ")");
 }
 
 std::string RateText(double rate) { return CountText(std::llround(rate)); }
@@ -75,10 +84,10 @@ std::string Sentence(const std::vector<Candidate>& candidates, const Advice& adv
     }
     absl::StrAppend(&text, ". ");
   }
-  if (advice.tied) {
-    absl::StrAppend(&text, best.measured.empty()
-                               ? "By its prediction, the next candidate is equally good. "
-                               : "The next candidate is equally good within the noise of these runs. ");
+  if (advice.tied >= 0) {
+    absl::StrAppend(&text,
+                    best.measured.empty() ? "By the predictions, " : "Within the noise of these runs, ",
+                    NameOf(candidates[advice.tied]), " is equally good. ");
   }
   if (const proto::Bound* bound = ExchangeBound(best); bound != nullptr) {
     absl::StrAppendFormat(
@@ -97,44 +106,135 @@ std::string Sentence(const std::vector<Candidate>& candidates, const Advice& adv
   return text;
 }
 
-std::vector<std::string> RowOf(const Candidate& candidate, bool with_costs) {
-  const proto::Estimate& rate = candidate.prediction.samples_per_second();
-  std::vector<std::string> row = {candidate.strategy,
-                                  absl::StrCat(candidate.workers),
-                                  absl::StrCat(candidate.servers),
-                                  RateText(rate.value()),
-                                  absl::StrCat(RateText(rate.low()), "-", RateText(rate.high())),
-                                  candidate.measured.empty() ? "" : RateText(Median(candidate.measured)),
-                                  TimeText(candidate.total())};
-  if (with_costs) row.push_back(candidate.cost() > 0 ? absl::StrFormat("%.3g", candidate.cost()) : "");
-  return row;
-}
-
-// The measured candidates, the fastest of the others, and in any case `best`.
-std::string TableOf(const std::vector<Candidate>& candidates, std::vector<int> indices, int best) {
-  std::stable_sort(indices.begin(), indices.end(), [&](int a, int b) {
-    const bool left = candidates[a].measured.empty(), right = candidates[b].measured.empty();
-    return left != right ? right : candidates[a].total() < candidates[b].total();
-  });
-  const bool with_costs =
-      std::any_of(indices.begin(), indices.end(), [&](int index) { return candidates[index].cost() > 0; });
+std::string TableOf(const std::vector<Candidate>& candidates, const std::vector<int>& indices) {
+  const auto any = [&](bool (*holds)(const Candidate&)) {
+    return std::any_of(indices.begin(), indices.end(), [&](int index) { return holds(candidates[index]); });
+  };
+  const bool costs = any([](const Candidate& one) { return one.cost() > 0; });
+  const bool measured = any([](const Candidate& one) { return !one.measured.empty(); });
+  const bool uses = any([](const Candidate& one) { return !one.use.empty(); });
+  std::vector<Column> columns = {{{"strategy"}, true}, {{"workers"}}, {{"servers"}}};
+  if (uses) columns.push_back({{"hosts"}, true});
+  columns.push_back({{"samples/s", "predicted"}});
+  columns.push_back({{"samples/s", "90 % interval"}});
+  if (measured) columns.push_back({{"samples/s", "measured"}});
+  columns.push_back({{"whole job"}});
+  if (costs) columns.push_back({{"cost"}});
   std::vector<std::vector<std::string>> rows;
   for (const int index : indices) {
-    if (rows.size() >= kShown && candidates[index].measured.empty() && index != best) continue;
-    rows.push_back(RowOf(candidates[index], with_costs));
+    const Candidate& candidate = candidates[index];
+    const proto::Estimate& rate = candidate.prediction.samples_per_second();
+    std::vector<std::string>& row = rows.emplace_back();
+    row = {candidate.strategy, absl::StrCat(candidate.workers), absl::StrCat(candidate.servers)};
+    if (uses) row.push_back(candidate.use.empty() ? "as in the file" : candidate.use);
+    row.push_back(RateText(rate.value()));
+    row.push_back(absl::StrCat(RateText(rate.low()), "-", RateText(rate.high())));
+    if (measured) row.push_back(RateText(Median(candidate.measured)));
+    row.push_back(TimeText(candidate.total()));
+    if (costs) row.push_back(candidate.cost() > 0 ? absl::StrFormat("%.3g", candidate.cost()) : "");
   }
-  std::vector<Column> columns = {{{"strategy"}, true},
-                                 {{"workers"}},
-                                 {{"servers"}},
-                                 {{"samples/s", "predicted"}},
-                                 {{"samples/s", "90 % interval"}},
-                                 {{"samples/s", "measured"}},
-                                 {{"whole job"}}};
-  if (with_costs) columns.push_back({{"cost"}});
   return Table(columns, rows);
 }
 
+// Tables of the measured candidates and of the fastest of the others, and in any case of `best`, each with
+// the fastest first.
+std::string TablesOf(const std::vector<Candidate>& candidates, std::vector<int> indices, int best) {
+  std::stable_sort(indices.begin(), indices.end(),
+                   [&](int a, int b) { return candidates[a].total() < candidates[b].total(); });
+  std::vector<int> measured, predicted;
+  std::map<std::string, size_t> of_strategy;
+  size_t shown = 0;
+  for (const int index : indices) {
+    const Candidate& candidate = candidates[index];
+    if (!candidate.measured.empty()) {
+      measured.push_back(index);
+    } else if (index == best) {
+      predicted.push_back(index);
+    } else if (shown < kShown && ++of_strategy[candidate.strategy + candidate.use] <= kOfStrategy) {
+      predicted.push_back(index);
+      ++shown;
+    }
+  }
+  std::string text;
+  if (!measured.empty())
+    absl::StrAppend(&text, "Measured, the fastest first\n", TableOf(candidates, measured));
+  if (!measured.empty() && !predicted.empty()) absl::StrAppend(&text, "\n");
+  if (!predicted.empty()) {
+    absl::StrAppend(&text, "Predicted only, the fastest first\n", TableOf(candidates, predicted));
+  }
+  return text;
+}
+
+// What brief runs contradict.
+std::string ContradictionText(const std::vector<Candidate>& candidates) {
+  std::vector<std::string> named;
+  size_t contradicted = 0, verified = 0;
+  for (const Candidate& candidate : candidates) {
+    verified += candidate.measured.empty() ? 0 : 1;
+    if (!candidate.contradicted() || ++contradicted > kContradicted) continue;
+    const proto::Estimate& rate = candidate.prediction.samples_per_second();
+    named.push_back(absl::StrCat(NameOf(candidate), " had ", RateText(Median(candidate.measured)),
+                                 " samples/s where ", RateText(rate.value()), " (", RateText(rate.low()),
+                                 " to ", RateText(rate.high()), ") were predicted"));
+  }
+  if (contradicted == 0) return "";
+  return absl::StrCat("The brief runs contradict the predictions of ", contradicted, " of ", verified,
+                      " candidates, beyond their intervals: ", absl::StrJoin(named, "; "),
+                      ". The choice rests on the runs; what follows from predictions alone may be far off.");
+}
+
+// Why predictions may be far off, with the strategies that this concerns; those of the supposed machines
+// are said before.
+std::vector<std::string> RemarksOf(const std::vector<Candidate>& candidates, const std::string& supposed) {
+  std::map<std::string, std::set<std::string>> strategies;
+  for (const Candidate& candidate : candidates) {
+    absl::string_view remark = candidate.prediction.remark();
+    const size_t at = supposed.empty() ? absl::string_view::npos : remark.find(supposed);
+    if (at != absl::string_view::npos) remark.remove_prefix(at + supposed.size());
+    // What disturbed the calibration is said once, of all.
+    remark = remark.substr(0, remark.find("other programs used "));
+    absl::ConsumePrefix(&remark, "; ");
+    absl::ConsumeSuffix(&remark, "; ");
+    if (!remark.empty()) strategies[std::string(remark)].insert(candidate.strategy);
+  }
+  std::vector<std::string> remarks;
+  for (const auto& [remark, of] : strategies) {
+    remarks.push_back(absl::StrCat("Predictions of ", absl::StrJoin(of, ", "), ": ", remark, "."));
+  }
+  return remarks;
+}
+
+// What the choice rests on.
+std::string SourceSentence(const AdviceNotes& notes) {
+  std::string text = notes.source;
+  if (!text.empty()) {
+    text[0] = absl::ascii_toupper(static_cast<unsigned char>(text[0]));
+    absl::StrAppend(&text, notes.calibration_disturbed ? ", so predictions may be far off." : ".");
+  }
+  if (notes.others_cpu > 0) {
+    absl::StrAppendFormat(
+        &text, "%sDuring the brief runs, other programs used %.0f %%%s.", text.empty() ? "" : " ",
+        100 * notes.others_cpu,
+        notes.others_cpu > kDisturbed ? ", so another choice may be the best without them" : "");
+  }
+  return text;
+}
+
 }  // namespace
+
+std::string PlacesText(const std::vector<HostEntry>& hosts, const JobMachines& machines) {
+  ClusterPlan plan{.hosts = hosts, .roles = {}, .worker_devices = {}};
+  const auto in_file = [&](int host) {
+    const auto found = std::find_if(hosts.begin(), hosts.end(), [&](const HostEntry& entry) {
+      return entry.host == machines.hosts[host];
+    });
+    return static_cast<int>(found - hosts.begin());
+  };
+  plan.roles.chief = in_file(machines.chief);
+  for (const int host : machines.workers) plan.roles.workers.push_back(in_file(host));
+  for (const int host : machines.servers) plan.roles.servers.push_back(in_file(host));
+  return ClusterTable(plan);
+}
 
 std::string NoiseScaleText(const proto::RunSummary& run) {
   const auto& epochs = run.gradient_noise();
@@ -163,18 +263,25 @@ std::string AdviceText(const std::vector<Candidate>& candidates, const Advice& a
              "", kWidth));
   }
   absl::StrAppend(&text, Wrap(Sentence(candidates, advice, goal), "", kWidth));
+  std::vector<std::string> grounds = {SourceSentence(notes), ContradictionText(candidates)};
+  const std::vector<std::string> remarks = RemarksOf(candidates, notes.supposed);
+  grounds.insert(grounds.end(), remarks.begin(), remarks.end());
+  for (const std::string& ground : grounds) {
+    if (!ground.empty()) absl::StrAppend(&text, Wrap(ground, "", kWidth));
+  }
+  if (!notes.places.empty()) absl::StrAppend(&text, "\n", notes.places, "\n");
   if (!notes.put_aside.empty()) absl::StrAppend(&text, "Put aside, because a brief run failed:\n");
   for (const std::string& error : notes.put_aside) absl::StrAppend(&text, Wrap(error, "  ", kWidth));
   if (!notes.changes.empty()) absl::StrAppend(&text, "What would change the answer, by the model:\n");
   for (const std::string& change : notes.changes) absl::StrAppend(&text, Wrap(change, "  ", kWidth));
-  absl::StrAppend(&text, "\n", TableOf(candidates, synchronous, advice.best));
+  absl::StrAppend(&text, "\n", TablesOf(candidates, synchronous, advice.best));
   if (!others.empty()) {
     absl::StrAppend(
         &text, "\n",
         Wrap("Asynchronous training makes other updates, from stale parameters, so it may need other "
              "numbers of epochs for the same accuracy: tethys compare --target_accuracy tells.",
              "", kWidth),
-        TableOf(candidates, others, advice.best));
+        TablesOf(candidates, others, advice.best));
   }
   if (candidates[advice.best].cost() > 0 && advice.pareto.size() > 1) {
     std::vector<std::string> parts;

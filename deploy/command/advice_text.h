@@ -7,25 +7,34 @@
 #include <vector>
 
 #include "deploy/predict/advice.h"
+#include "deploy/predict/machines.h"
 #include "proto/summary.pb.h"
+#include "runtime/cluster/host_file.h"
 
 namespace tethys {
 
 // The remarks that are printed with the choice.
 struct AdviceNotes {
   std::string supposed;                // The machines that --what_if supposes; empty: they exist.
+  std::string source;                  // CalibratedText (job_prediction.h) of the predictions.
+  bool calibration_disturbed = false;  // Other programs used more than kDisturbed (disturbance.h) meanwhile.
+  double others_cpu = 0;               // The share of other programs during the brief runs; 0 is not said.
+  std::string places;                  // PlacesText of the choice; empty: it runs on this machine.
   std::vector<std::string> changes;    // Sentences on changes to the answer.
   std::vector<std::string> put_aside;  // Errors of candidates that cannot run here: a line each.
   std::string noise;                   // NoiseScaleText of a run; may be empty.
   std::set<std::string> left_out;      // A line each.
 };
 
+// A table of what each of the hosts runs of a job on `machines`, which are some of them.
+std::string PlacesText(const std::vector<HostEntry>& hosts, const JobMachines& machines);
+
 // The noise scale of a run on the job's own data, which concerns the batch and not the choice. Empty: it is
 // not known (runtime/telemetry/gradient_noise.h).
 std::string NoiseScaleText(const proto::RunSummary& run);
 
-// A sentence with the choice and its reason, what would change it, a table of the best candidates, times and
-// costs that none beats, and what was left out.
+// A sentence with the choice and its reason, what it rests on, which host does what, what would change the
+// choice, tables of the best candidates, times and costs that none beats, and what was left out.
 std::string AdviceText(const std::vector<Candidate>& candidates, const Advice& advice, const AdviceGoal& goal,
                        const AdviceNotes& notes);
 

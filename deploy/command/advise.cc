@@ -1,13 +1,12 @@
 #include <algorithm>
 #include <cstdio>
-#include <map>
-#include <set>
 #include <utility>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/strip.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "deploy/command/advice_changes.h"
@@ -21,33 +20,32 @@
 #include "deploy/command/probe_run.h"
 #include "deploy/command/role_process.h"
 #include "deploy/command/shaped_job.h"
+#include "deploy/command/verification.h"
 #include "deploy/launcher/run_directory.h"
 #include "deploy/predict/advice.h"
 #include "deploy/predict/calibration_file.h"
+#include "deploy/predict/disturbance.h"
+#include "deploy/predict/host_uses.h"
 #include "deploy/predict/what_if.h"
-#include "deploy/process/scratch_directory.h"
-#include "deploy/process/signal_source.h"
 #include "deploy/text.h"
 #include "runtime/base/clock.h"
 #include "runtime/base/file.h"
-#include "runtime/base/quantile.h"
-#include "runtime/base/random.h"
 #include "runtime/job/job.h"
 #include "runtime/job/job_file.h"
 
 namespace tethys {
 namespace {
 
-constexpr double kBriefSeconds = 1.5;  // Steps of one brief run.
-constexpr int kRounds = 3;
 constexpr int64_t kMostProbeEpochs = 1000;
-constexpr double kDropped = 0.1;  // A candidate that is so much slower than the best is not run again.
+// The most candidates to verify where all hosts are equal, and where they differ.
+constexpr int kVerified = 6, kVerifiedUses = 10;
 
 struct Request {
   BaseJob base;
   AdviceGoal goal;
-  int verify = 6;
+  absl::optional<int> verify;  // nullopt: by the hosts.
   double seconds = 90;
+  double most_others_cpu = kMostOthersCpu;
   bool tls = false;
   absl::optional<WhatIf> what_if;
   int probe_epochs = 0;  // 0: none.
@@ -83,9 +81,10 @@ absl::StatusOr<Request> ReadRequest(const Flags& flags) {
     }
     request.goal.budget = budget;
   }
-  TETHYS_ASSIGN_OR_RETURN(const int64_t verify, flags.GetInteger("verify", 6, 0, 64));
+  TETHYS_ASSIGN_OR_RETURN(const int64_t verify, flags.GetInteger("verify", kVerified, 0, 64));
   TETHYS_ASSIGN_OR_RETURN(const int64_t seconds, flags.GetInteger("seconds", 90, 10, 86400));
-  request.verify = static_cast<int>(verify);
+  if (flags.Has("verify")) request.verify = static_cast<int>(verify);
+  TETHYS_ASSIGN_OR_RETURN(request.most_others_cpu, flags.GetPercent("max_others_cpu", kMostOthersCpu));
   request.seconds = static_cast<double>(seconds);
   TETHYS_ASSIGN_OR_RETURN(request.tls, WantsTls(flags));
   if (flags.Has("what_if")) {
@@ -107,26 +106,51 @@ absl::StatusOr<Request> ReadRequest(const Flags& flags) {
   return request;
 }
 
-// The calibration that the user names, the one that was kept, or a new one, which is kept where that works.
-absl::StatusOr<proto::Calibration> FindCalibration(const Flags& flags, const Request& request) {
+// A new calibration, which is kept where that works.
+absl::StatusOr<proto::Calibration> Calibrate(const Flags& flags, const Request& request) {
   const BaseJob& base = request.base;
   TETHYS_ASSIGN_OR_RETURN(const ShapedJob local, ShapeJob(base, {"local", 1, 0}));
-  const std::string named = flags.Get("calibration");
-  absl::StatusOr<proto::Calibration> kept = FindCalibration(local.plan, local.machines, request.tls, named);
-  if (kept.ok()) {
-    const double now = absl::ToDoubleSeconds(absl::Now() - absl::UnixEpoch());
-    PrintLine(absl::StrCat("by what was calibrated ", AgeText(kept->made(), now)));
-    return kept;
-  }
-  if (!named.empty() || !absl::IsNotFound(kept.status())) return kept.status();
-  PrintLine("nothing was calibrated for this build, model and machines, so that comes first");
-  TETHYS_ASSIGN_OR_RETURN(const proto::Calibration made,
-                          MeasureCalibration(flags, {.base = base, .seconds = request.seconds / 2}));
+  TETHYS_ASSIGN_OR_RETURN(
+      const proto::Calibration made,
+      MeasureCalibration(
+          flags, {.base = base, .seconds = request.seconds / 2, .most_others_cpu = request.most_others_cpu}));
   // The answer does not depend on keeping it, and a user of a container may have no home folder.
   const absl::StatusOr<std::string> path = KeptCalibrationPath(local.plan, local.machines, request.tls);
   const absl::Status stored = path.ok() ? WriteCalibration(*path, made) : path.status();
   if (!stored.ok()) PrintLine(absl::StrCat("the calibration is not kept: ", stored.message()));
   return made;
+}
+
+struct FoundCalibration {
+  proto::Calibration calibration;
+  bool kept = false;  // It was made before, and the user does not insist on it.
+};
+
+// The calibration that the user names, the one that was kept, or a new one.
+absl::StatusOr<FoundCalibration> FindCalibration(const Flags& flags, const Request& request) {
+  TETHYS_ASSIGN_OR_RETURN(const ShapedJob local, ShapeJob(request.base, {"local", 1, 0}));
+  const std::string named = flags.Get("calibration");
+  absl::StatusOr<proto::Calibration> kept = FindCalibration(local.plan, local.machines, request.tls, named);
+  if (kept.ok()) {
+    const double now = absl::ToDoubleSeconds(absl::Now() - absl::UnixEpoch());
+    const Disturbance disturbance = DisturbanceOf(*kept);
+    const std::string what = absl::StrCat("what was calibrated ", AgeText(kept->made(), now));
+    const absl::Status sound =
+        CheckDisturbance(disturbance, request.most_others_cpu, absl::StrCat("no answer by ", what));
+    if (sound.ok()) {
+      PrintLine(absl::StrCat("by ", what, ", while ", DisturbanceText(disturbance)));
+      return FoundCalibration{*std::move(kept), named.empty()};
+    }
+    if (!named.empty()) return sound;
+    PrintLine(absl::StrCat(what, " is not used, since ", DisturbanceText(disturbance),
+                           " meanwhile: calibrating again"));
+  } else if (!named.empty() || !absl::IsNotFound(kept.status())) {
+    return kept.status();
+  } else {
+    PrintLine("nothing was calibrated for this build, model and machines, so that comes first");
+  }
+  TETHYS_ASSIGN_OR_RETURN(proto::Calibration made, Calibrate(flags, request));
+  return FoundCalibration{std::move(made), false};
 }
 
 class Advising {
@@ -136,24 +160,22 @@ class Advising {
 
   absl::Status Run() {
     const Nanoseconds begin = clock_.Now();
-    TETHYS_ASSIGN_OR_RETURN(calibration_, FindCalibration(flags_, request_));
+    TETHYS_ASSIGN_OR_RETURN(FoundCalibration found, FindCalibration(flags_, request_));
+    calibration_ = std::move(found.calibration);
     if (request_.what_if.has_value()) TETHYS_RETURN_IF_ERROR(SupposeMachines());
-    TETHYS_RETURN_IF_ERROR(FindCandidates());
-    if (request_.probe_epochs > 0 && FastestAsynchronous() < 0) {
-      return absl::FailedPreconditionError(absl::StrCat(
-          "--probe_epochs: the job allows no asynchronous training on these machines, so there is "
-          "nothing to probe: ",
-          absl::StrJoin(notes_.left_out, "; ")));
+    TETHYS_RETURN_IF_ERROR(FindAndVerify(begin));
+    if (found.kept && IsOutdated()) {
+      PrintLine(
+          "most brief runs contradict what was calibrated before, beyond its intervals: calibrating again");
+      TETHYS_ASSIGN_OR_RETURN(calibration_, Calibrate(flags_, request_));
+      TETHYS_RETURN_IF_ERROR(FindAndVerify(clock_.Now()));
     }
-    if (!request_.what_if.has_value()) TETHYS_RETURN_IF_ERROR(Verify(begin));
-    const Advice advice = Choose(candidates_, request_.goal);
-    notes_.supposed = supposed_.text;
-    notes_.changes = AdviceChanges({base_, candidates_, jobs_, request_.goal, calibration_});
-    std::printf("\n%s", AdviceText(candidates_, advice, request_.goal, notes_).c_str());
-    TETHYS_ASSIGN_OR_RETURN(const std::string path, WriteBest(jobs_[advice.best]));
-    std::printf("\nThe job to run: %s (answered in %s)\n", path.c_str(),
-                TimeText(ToSeconds(clock_.Now() - begin)).c_str());
-    return request_.probe_epochs > 0 ? Probe(jobs_[advice.best]) : absl::OkStatus();
+    const Advice advice = Choose(found_.candidates, request_.goal);
+    AddNotes(advice);
+    std::printf("\n%s", AdviceText(found_.candidates, advice, request_.goal, notes_).c_str());
+    TETHYS_RETURN_IF_ERROR(WriteBest(found_.jobs[advice.best]));
+    std::printf("(answered in %s)\n", TimeText(ToSeconds(clock_.Now() - begin)).c_str());
+    return request_.probe_epochs > 0 ? Probe(found_.jobs[advice.best]) : absl::OkStatus();
   }
 
  private:
@@ -166,111 +188,74 @@ class Advising {
     return absl::OkStatus();
   }
 
-  absl::Status FindCandidates() {
-    for (const JobShape& shape : AllShapes(base_.slots)) {
-      absl::StatusOr<ShapedJob> job = ShapeJob(base_, shape);
-      absl::StatusOr<Candidate> candidate = job.ok() ? PredictCandidate(*job, calibration_) : job.status();
-      if (!candidate.ok()) {
-        notes_.left_out.insert(absl::StrCat(shape.strategy, ": ", candidate.status().message()));
-        continue;
-      }
-      if (request_.what_if.has_value()) MarkSupposed(supposed_, candidate->prediction);
-      candidates_.push_back(*std::move(candidate));
-      jobs_.push_back(*std::move(job));
+  // `begin`: when the time for brief runs began.
+  absl::Status FindAndVerify(Nanoseconds begin) {
+    const bool supposes = request_.what_if.has_value();
+    TETHYS_ASSIGN_OR_RETURN(found_, FindCandidates(base_, calibration_, [&](proto::Prediction& prediction) {
+                              if (supposes) MarkSupposed(supposed_, prediction);
+                            }));
+    if (request_.probe_epochs > 0 && FastestAsynchronous() < 0) {
+      return absl::FailedPreconditionError(absl::StrCat(
+          "--probe_epochs: the job allows no asynchronous training on these machines, so there is "
+          "nothing to probe: ",
+          absl::StrJoin(found_.left_out, "; ")));
     }
-    for (const Candidate& candidate : candidates_) {
-      if (candidate.synchronous()) return absl::OkStatus();
-    }
-    return absl::FailedPreconditionError(
-        absl::StrCat("the job cannot run on these machines: ", absl::StrJoin(notes_.left_out, "; ")));
+    const bool hosts_differ = std::any_of(found_.candidates.begin(), found_.candidates.end(),
+                                          [](const Candidate& candidate) { return !candidate.use.empty(); });
+    const int most = request_.verify.value_or(hosts_differ ? kVerifiedUses : kVerified);
+    if (supposes || most == 0) return absl::OkStatus();
+    TETHYS_ASSIGN_OR_RETURN(
+        verified_, VerifyCandidates(flags_,
+                                    {.goal = request_.goal,
+                                     .most = most,
+                                     .until = begin + static_cast<Nanoseconds>(request_.seconds * kSecond),
+                                     .extend = hosts_differ,
+                                     .seed = base_.plan.job().seed()},
+                                    found_));
+    return CheckDisturbance({.share = verified_.others_cpu.value_or(0), .host = {}}, request_.most_others_cpu,
+                            "no answer by these brief runs");
   }
 
-  // Rounds of brief runs in random order; those that are clearly slower leave.
-  absl::Status Verify(Nanoseconds begin) {
-    std::vector<int> alive = ToVerify(candidates_, request_.goal, request_.verify);
-    if (alive.empty()) return absl::OkStatus();
+  // Whether the calibration no longer describes the machines.
+  bool IsOutdated() const {
+    int verified = 0, contradicted = 0;
+    for (const Candidate& candidate : found_.candidates) {
+      verified += candidate.measured.empty() ? 0 : 1;
+      contradicted += candidate.contradicted() ? 1 : 0;
+    }
+    return 2 * contradicted > verified;
+  }
+
+  void AddNotes(const Advice& advice) {
+    notes_.supposed = supposed_.text;
+    notes_.source = CalibratedText(calibration_);
+    notes_.calibration_disturbed = DisturbanceOf(calibration_).share > kDisturbed;
+    notes_.others_cpu = verified_.others_cpu.value_or(0);
+    notes_.put_aside = verified_.put_aside;
+    notes_.noise = verified_.noise;
+    notes_.left_out = found_.left_out;
+    const ShapedJob& best = found_.jobs[advice.best];
+    if (!base_.hosts.empty()) notes_.places = PlacesText(base_.hosts, best.machines);
+    // What would change the answer is asked of the hosts as the answer uses them.
+    std::vector<Candidate> candidates;
     std::vector<ShapedJob> jobs;
-    for (const int index : alive) jobs.push_back(jobs_[index]);
-    TETHYS_ASSIGN_OR_RETURN(const std::vector<Places> places, PlaceBriefly(flags_, jobs));
-    // Released when the folder has been removed, so an interrupt leaves nothing behind.
-    const InterruptsHeld held;
-    TETHYS_ASSIGN_OR_RETURN(const ScratchDirectory scratch, ScratchDirectory::Create());
-    std::map<int, const Places*> place_of;
-    for (size_t i = 0; i < alive.size(); ++i) place_of[alive[i]] = &places[i];
-    const size_t verified = alive.size();
-    int runs = 0;
-    for (int round = 0; round < kRounds && (round == 0 || alive.size() > 1); ++round) {
-      if (round > 0 && ToSeconds(clock_.Now() - begin) > request_.seconds) break;
-      PrintLine(absl::StrCat("verifying ", PluralText(alive.size(), "candidate"), ", round ", round + 1));
-      Shuffle(alive, round);
-      double best = 0;
-      for (const int index : alive) {
-        const std::string run_dir = absl::StrCat(scratch.path(), "/run-", ++runs);
-        TETHYS_RETURN_IF_ERROR(RunCandidate(index, *place_of[index], run_dir));
-        if (failed_.count(index) == 0) best = std::max(best, Median(candidates_[index].measured));
-      }
-      if (failed_.size() == verified) return Annotate(first_failure_, "no candidate runs here");
-      std::erase_if(alive, [&](int index) { return failed_.count(index) > 0; });
-      // With a goal, the best may be a slow one that costs less.
-      if (request_.goal.deadline.has_value() || request_.goal.budget.has_value()) continue;
-      std::erase_if(alive, [&](int index) { return IsSlower(candidates_[index], best); });
+    for (size_t i = 0; i < found_.candidates.size(); ++i) {
+      const std::string& use = found_.candidates[i].use;
+      if (!use.empty() && use != found_.candidates[advice.best].use) continue;
+      candidates.push_back(found_.candidates[i]);
+      jobs.push_back(found_.jobs[i]);
     }
-    PutFailedAside();
-    return absl::OkStatus();
-  }
-
-  // A brief run of a candidate. If it fails, the candidate is among failed_; Cancelled: the user interrupted.
-  absl::Status RunCandidate(int index, const Places& places, const std::string& run_dir) {
-    Candidate& candidate = candidates_[index];
-    const absl::StatusOr<BriefRun> run =
-        RunBriefly(jobs_[index], places, StepsFor(kBriefSeconds, candidate.prediction.step().value()),
-                   run_dir, flags_.GetAll("cuda_library_path"));
-    if (absl::IsCancelled(run.status())) return run.status();
-    if (!run.ok()) {
-      PrintLine(absl::StrCat("put aside: ", run.status().message()));
-      if (failed_.empty()) first_failure_ = run.status();
-      failed_.insert(index);
-      const std::string message(run.status().message());  // Its first line; the others are from a log.
-      notes_.put_aside.push_back(message.substr(0, message.find('\n')));
-      return absl::OkStatus();
-    }
-    candidate.measured.push_back(run->times.samples_per_second);
-    // Samples of noise, on which most brief runs train, say nothing about the job's gradients.
-    const std::string noise = run->plan.job().data().has_synthetic() ? "" : NoiseScaleText(run->summary);
-    if (!noise.empty()) notes_.noise = noise;
-    return absl::OkStatus();
-  }
-
-  void PutFailedAside() {
-    for (auto index = failed_.rbegin(); index != failed_.rend(); ++index) {
-      candidates_.erase(candidates_.begin() + *index);
-      jobs_.erase(jobs_.begin() + *index);
-    }
-  }
-
-  // Whether another run of the candidate could hardly make it the best. Of a single run, which another
-  // program may have disturbed, this is only believed where the prediction says so, too.
-  static bool IsSlower(const Candidate& candidate, double best) {
-    const double fastest = *std::max_element(candidate.measured.begin(), candidate.measured.end());
-    const double predicted = candidate.prediction.samples_per_second().high();
-    return std::max(fastest, candidate.measured.size() == 1 ? predicted : 0) < best * (1 - kDropped);
-  }
-
-  // The order differs by round, so that a machine that grows slower does so for all.
-  void Shuffle(std::vector<int>& indices, int round) const {
-    uint64_t state = request_.base.plan.job().seed() + static_cast<uint64_t>(round) + 1;
-    for (size_t i = indices.size(); i > 1; --i) {
-      state = Fnv1a(&state, sizeof(state));
-      std::swap(indices[i - 1], indices[state % i]);
-    }
+    notes_.changes = AdviceChanges({base_, candidates, jobs, request_.goal, calibration_});
   }
 
   // The asynchronous candidate of the shortest run; -1: there is none.
   int FastestAsynchronous() const {
     int fastest = -1;
-    for (size_t i = 0; i < candidates_.size(); ++i) {
-      if (candidates_[i].synchronous()) continue;
-      if (fastest < 0 || candidates_[i].total() < candidates_[fastest].total()) fastest = static_cast<int>(i);
+    const std::vector<Candidate>& candidates = found_.candidates;
+    for (size_t i = 0; i < candidates.size(); ++i) {
+      // Probes train on the hosts as the host file has them.
+      if (candidates[i].synchronous() || !candidates[i].use.empty()) continue;
+      if (fastest < 0 || candidates[i].total() < candidates[fastest].total()) fastest = static_cast<int>(i);
     }
     return fastest;
   }
@@ -278,8 +263,8 @@ class Advising {
   // Compares the updates of `best` with those of the fastest asynchronous job and its stale-synchronous twin.
   absl::Status Probe(const ShapedJob& best) const {
     const int fastest = FastestAsynchronous();
-    std::vector<ShapedJob> jobs = {best, jobs_[fastest]};
-    JobShape shape = jobs_[fastest].shape;
+    std::vector<ShapedJob> jobs = {best, found_.jobs[fastest]};
+    JobShape shape = found_.jobs[fastest].shape;
     shape.strategy = "ps_stale";
     absl::StatusOr<ShapedJob> stale = ShapeJob(base_, shape);
     if (stale.ok()) {
@@ -292,17 +277,38 @@ class Advising {
     return absl::OkStatus();
   }
 
-  absl::StatusOr<std::string> WriteBest(const ShapedJob& best) const {
-    const std::string given = flags_.Get("out");
-    if (!given.empty()) {
-      TETHYS_RETURN_IF_ERROR(WriteFileAtomically(given, ResolvedText(best.plan.job())));
-      return given;
+  // Writes the job and, if it uses the hosts in another way than the host file, a host file beside it.
+  absl::Status WriteBest(const ShapedJob& best) const {
+    std::string job_file = flags_.Get("out"), host_file = flags_.Get("hostfile");
+    if (!job_file.empty()) {
+      TETHYS_RETURN_IF_ERROR(WriteFileAtomically(job_file, ResolvedText(best.plan.job())));
+    } else {
+      TETHYS_ASSIGN_OR_RETURN(
+          const RunDirectory directory,
+          RunDirectory::Create(FreshRunPath(absl::StrCat("advise-", best.plan.job().name()))));
+      TETHYS_RETURN_IF_ERROR(directory.WriteJob(best.plan.job()));
+      job_file = directory.job_file();
     }
-    TETHYS_ASSIGN_OR_RETURN(
-        const RunDirectory directory,
-        RunDirectory::Create(FreshRunPath(absl::StrCat("advise-", best.plan.job().name()))));
-    TETHYS_RETURN_IF_ERROR(directory.WriteJob(best.plan.job()));
-    return directory.job_file();
+    const bool own_hosts =
+        best.hosts.size() != base_.hosts.size() || HostFileText(best.hosts) != HostFileText(base_.hosts);
+    if (own_hosts && !request_.what_if.has_value()) {
+      host_file = absl::StrCat(std::string(absl::StripSuffix(job_file, ".textproto")), ".hosts");
+      TETHYS_RETURN_IF_ERROR(
+          WriteFileAtomically(host_file, absl::StrCat("# By tethys advise, from ", flags_.Get("hostfile"),
+                                                      ", for ", job_file, "\n", HostFileText(best.hosts))));
+      // So that this host file finds the calibration, too.
+      const absl::StatusOr<std::string> path = KeptCalibrationPath(best.plan, best.machines, request_.tls);
+      if (path.ok()) WriteCalibration(*path, calibration_).IgnoreError();
+    }
+    std::printf("\nThe job to run: %s", job_file.c_str());
+    if (request_.what_if.has_value()) {
+      std::printf("\n");
+      return absl::OkStatus();
+    }
+    std::printf("%s\n  tethys train %s%s\n",
+                own_hosts ? absl::StrCat(" on the hosts in ", host_file).c_str() : "", job_file.c_str(),
+                host_file.empty() ? "" : absl::StrCat(" --hostfile=", host_file).c_str());
+    return absl::OkStatus();
   }
 
   const MonotonicClock clock_;
@@ -311,10 +317,8 @@ class Advising {
   BaseJob base_;  // On the supposed machines, if there are any.
   proto::Calibration calibration_;
   Supposition supposed_;  // By --what_if; without it, empty.
-  std::vector<Candidate> candidates_;
-  std::vector<ShapedJob> jobs_;  // By candidate.
-  std::set<int> failed_;         // Candidates of which a brief run failed.
-  absl::Status first_failure_;   // Among these runs.
+  CandidateJobs found_;
+  VerificationNotes verified_;
   AdviceNotes notes_;
 };
 
@@ -339,8 +343,11 @@ Command AdviseCommand() {
            "the "
            "machines have slots, verifies the best by brief runs on synthetic samples in random order, and "
            "answers with a sentence, a table (predicted, measured), what the choice costs, and a job file to "
-           "run. Asynchronous training changes the updates, so it is listed apart: its epochs to an accuracy "
-           "are not known before a run. Measures a calibration first if none was kept.",
+           "run. Where hosts differ, it also tries to leave the slower ones out, or to let them run servers "
+           "only or workers only; the answer then has a host file, too. Asynchronous training changes the "
+           "updates, so it is listed apart: its epochs to an accuracy "
+           "are not known before a run. Measures a calibration first if none was kept, or if other programs "
+           "disturbed it, or if the brief runs contradict it.",
        .argument = "JOB",
        .flags = WithClusterFlags(
            {SetFlag(),
@@ -356,7 +363,8 @@ Command AdviseCommand() {
                  "host file."},
             {.name = "verify",
              .value = "N",
-             .help = "The most candidates to verify by brief runs; 0: none. Default 6."},
+             .help = "The most candidates to verify by brief runs; 0: none. Default 6, and 10 where hosts "
+                     "differ."},
             {.name = "seconds",
              .value = "N",
              .help = "After this time, no further round of brief runs begins. Default 90."},
@@ -372,6 +380,7 @@ Command AdviseCommand() {
              .value = "FILE",
              .help = "Where to write the job to run. Default: in a new runs/advise-NAME-DATE-TIME."},
             WhatIfFlag("Answers without verifying"),
+            MaxOthersCpuFlag("Gives no answer"),
             CudaLibraryPathFlag()}),
        .examples = {"tethys advise examples/fashion_mnist_ps_sync.textproto",
                     "tethys advise examples/fashion_mnist_ps_sync.textproto --probe_epochs=2",

@@ -24,14 +24,17 @@ int Calibrate(const Flags& flags) {
   absl::StatusOr<BaseJob> base = LoadBaseJob(flags);
   const absl::StatusOr<int64_t> seconds = flags.GetInteger("seconds", 40, 5, 3600);
   const absl::StatusOr<bool> tls = WantsTls(flags);
+  const absl::StatusOr<double> others = flags.GetPercent("max_others_cpu", kMostOthersCpu);
   absl::Status read = base.ok() ? seconds.status() : base.status();
   read.Update(tls.status());
+  read.Update(others.status());
   if (!read.ok()) return Fail("calibrate", read, kExitBadRequest);
   const absl::StatusOr<std::string> path = PathFor(flags, *base, *tls);
   if (!path.ok()) return Fail("calibrate", path.status(), kExitBadRequest);
   const MonotonicClock clock;
   const Nanoseconds begin = clock.Now();
-  const CalibrationRequest request{.base = *base, .seconds = static_cast<double>(*seconds)};
+  const CalibrationRequest request{
+      .base = *base, .seconds = static_cast<double>(*seconds), .most_others_cpu = *others};
   const absl::StatusOr<proto::Calibration> measured = MeasureCalibration(flags, request);
   if (!measured.ok()) {
     return Fail("calibrate", measured.status(),
@@ -54,7 +57,8 @@ Command CalibrateCommand() {
        .description =
            "Measures the job's steps for several batches on each computer, alone and with several ranks at "
            "once; the links between the machines of a host file; and brief runs of the job on synthetic "
-           "samples under several strategies, to which the cost of exchanging gradients is fitted. The "
+           "samples under several strategies, to which the cost of exchanging gradients is fitted. What "
+           "other programs disturbed is measured again. The "
            "result is kept for this build, model and these machines: `tethys plan` then predicts times, "
            "and every run stores its prediction beside what was measured.",
        .argument = "JOB",
@@ -67,6 +71,7 @@ Command CalibrateCommand() {
              .value = "FILE",
              .help = "Where to write the calibration, for --calibration of other commands. Default: in "
                      "~/.cache/tethys/calibration, where they find it."},
+            MaxOthersCpuFlag("Fails, and keeps nothing,"),
             CudaLibraryPathFlag()}),
        .examples = {"tethys calibrate examples/fashion_mnist_ps_sync.textproto",
                     "tethys calibrate examples/fashion_mnist_mirrored.textproto --hostfile=hosts"}},

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <map>
+#include <set>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -12,6 +13,7 @@
 #include "absl/time/time.h"
 #include "deploy/calibrate/computer_meter.h"
 #include "deploy/command/job_places.h"
+#include "deploy/experiment/others_cpu.h"
 #include "deploy/hosts/host_check.h"
 #include "deploy/predict/calibration_file.h"
 #include "deploy/predict/exchange_fit.h"
@@ -29,8 +31,14 @@ namespace {
 constexpr double kComputerShare = 0.2;  // The share of the time in which computers are measured.
 constexpr double kRunShare = 0.5;  // The share for the steps of brief runs; the rest is their start and end.
 constexpr int kLinkRounds = 3;     // Each host is measured with as many others.
-// If hosts share processors, links are measured one after the other, so each host with one other.
+// If hosts share processors, links are measured one after the other, so each host with one other, and with
+// more only if these links differ.
 constexpr int kSharedRounds = 1;
+constexpr double kLinksDiffer = 1.5;  // The ratio of two rates or delays from which links differ.
+constexpr double kLeastDelay = 2e-4;  // Seconds; shorter delays differ by chance.
+constexpr int kMostMeasurements = 3;  // Of the computers, while other programs disturb them.
+constexpr double kUsualRunStart =
+    2.5;  // Seconds that a brief run takes beside its steps, before one is known.
 
 // The hosts that some shape uses, once each.
 std::vector<MeteredHost> HostsOf(const BaseJob& base, const std::vector<Places>& places) {
@@ -58,15 +66,38 @@ std::vector<MeteredHost> HostsOf(const BaseJob& base, const std::vector<Places>&
   return hosts;
 }
 
+// Whether a round of links leaves open which host has the slower one.
+bool Differ(const std::vector<CheckedLink>& links) {
+  double least_rate = 0, most_rate = 0, least_delay = 0, most_delay = 0;
+  for (const CheckedLink& link : links) {
+    if (!link.speed.ok()) continue;
+    const double rate = std::min(link.speed->there, link.speed->back);
+    const double delay = std::max(kLeastDelay, link.speed->round_trip / 2);
+    least_rate = least_rate == 0 ? rate : std::min(least_rate, rate);
+    most_rate = std::max(most_rate, rate);
+    least_delay = least_delay == 0 ? delay : std::min(least_delay, delay);
+    most_delay = std::max(most_delay, delay);
+  }
+  return most_rate > kLinksDiffer * least_rate || most_delay > kLinksDiffer * least_delay;
+}
+
 absl::Status AddLinks(const BaseJob& base, const Flags& flags, const std::string& scratch,
                       proto::Calibration& calibration) {
   bool shared = false;
+  std::set<std::string> kernels;
   for (const proto::ComputerCalibration& computer : calibration.computer()) {
-    shared = shared || computer.host_size() > 1;
+    const bool known = !kernels.insert(computer.boot_id()).second;
+    shared = shared || known || computer.host_size() > 1;
   }
-  const ClusterCheck check =
-      CheckCluster(base.hosts, {.ssh_config = flags.Get("ssh_config"), .scratch = scratch},
-                   {.most = shared ? kSharedRounds : kLinkRounds, .one_at_once = shared});
+  const auto measure = [&](int rounds) {
+    return CheckCluster(base.hosts, {.ssh_config = flags.Get("ssh_config"), .scratch = scratch},
+                        {.most = rounds, .one_at_once = shared});
+  };
+  ClusterCheck check = measure(shared ? kSharedRounds : kLinkRounds);
+  if (shared && Differ(check.links)) {
+    PrintLine("the links differ, so more of them are measured");
+    check = measure(kLinkRounds);
+  }
   for (const CheckedLink& link : check.links) {
     const std::string& from = check.hosts[link.from].host;
     const std::string& to = check.hosts[link.to].host;
@@ -122,6 +153,8 @@ class CalibrationRun {
     calibration_.set_model_signature(request_.base.plan.model_signature());
     calibration_.set_made(absl::ToDoubleSeconds(absl::Now() - absl::UnixEpoch()));
     calibration_.set_tls(places[0].tls);
+    PrintLine(absl::StrCat("calibrating takes about ", TimeText(request_.seconds),
+                           ", and longer where a step takes seconds"));
     TETHYS_RETURN_IF_ERROR(Measure(places, scratch.path()));
     TETHYS_RETURN_IF_ERROR(RunAll(jobs, places, scratch.path()));
     return std::move(calibration_);
@@ -137,53 +170,126 @@ class CalibrationRun {
                               .scratch = scratch,
                               .cuda_library_path = flags_.GetAll("cuda_library_path")};
     computers.shared_batch = computers.batches[computers.batches.size() / 2];
-    PrintLine(absl::StrCat("measuring steps of ", PluralText(computers.batches.size(), "batch size"), " on ",
-                           PluralText(computers.hosts.size(), "host")));
-    TETHYS_ASSIGN_OR_RETURN(const std::vector<proto::ComputerCalibration> measured,
-                            MeasureComputers(computers));
-    calibration_.mutable_computer()->Add(measured.begin(), measured.end());
+    TETHYS_RETURN_IF_ERROR(MeasureUndisturbed(computers));
     if (base.hosts.size() < 2) return absl::OkStatus();
     PrintLine("measuring links");
     return AddLinks(base, flags_, scratch, calibration_);
   }
 
+  // Measures the computers again while other programs use them; keeps the least disturbed figures.
+  absl::Status MeasureUndisturbed(const ComputerRequest& computers) {
+    Disturbance least;
+    for (int made = 0; made < kMostMeasurements; ++made) {
+      PrintLine(absl::StrCat("measuring steps of ", PluralText(computers.batches.size(), "batch size"),
+                             " on ", PluralText(computers.hosts.size(), "host"),
+                             made == 0 ? "" : ", again because of other programs"));
+      TETHYS_ASSIGN_OR_RETURN(const std::vector<proto::ComputerCalibration> measured,
+                              MeasureComputers(computers));
+      proto::Calibration all;
+      all.mutable_computer()->Add(measured.begin(), measured.end());
+      const Disturbance disturbance = DisturbanceOf(all);
+      if (made == 0 || disturbance.share < least.share) {
+        least = disturbance;
+        *calibration_.mutable_computer() = std::move(*all.mutable_computer());
+      }
+      if (least.share <= kDisturbed) return absl::OkStatus();
+      PrintLine(DisturbanceText(disturbance));
+    }
+    disturbed_all_the_time_ = true;
+    return CheckDisturbance(least, request_.most_others_cpu, "nothing is calibrated");
+  }
+
+  // A brief run of a shape to fit costs to. If other programs disturbed it, it is made once more, and the
+  // less disturbed run counts; not where they did so before, since a repetition would not help.
+  absl::Status RunOne(const ShapedJob& job, const Places& places, int64_t steps, const std::string& run_dir) {
+    BriefRun kept;
+    absl::optional<double> others;
+    for (int made = 0; made < 2; ++made) {
+      TETHYS_ASSIGN_OR_RETURN(BriefRun run, RunBriefly(job, places, steps, absl::StrCat(run_dir, "-", made),
+                                                       flags_.GetAll("cuda_library_path")));
+      const absl::optional<double> disturbed = OthersCpuOf(run.summary);
+      if (made == 0 || disturbed < others) {
+        kept = std::move(run);
+        others = disturbed;
+      }
+      if (disturbed_all_the_time_ || others.value_or(0) <= kDisturbed) break;
+      if (made == 0) {
+        PrintLine(absl::StrCat(DisturbanceText({.share = *others, .host = {}}), ": it is run once more"));
+      }
+    }
+    // Under a quota, most steps find some left, and the others wait for all of them.
+    const bool by_quota =
+        std::any_of(calibration_.computer().begin(), calibration_.computer().end(),
+                    [](const proto::ComputerCalibration& computer) { return computer.cpu_quota() > 0; });
+    runs_.push_back({.plan = kept.plan,
+                     .machines = job.machines,
+                     .step = by_quota ? kept.times.mean_step : kept.times.step,
+                     .mean_step = kept.times.mean_step,
+                     .others_cpu = others});
+    summaries_.push_back(std::move(kept.summary));
+    return absl::OkStatus();
+  }
+
   absl::Status RunAll(const std::vector<ShapedJob>& jobs, const std::vector<Places>& places,
                       const std::string& scratch) {
-    std::vector<AnchorRun> runs;
-    std::vector<proto::RunSummary> summaries;
     const double seconds = kRunShare * request_.seconds / static_cast<double>(jobs.size());
+    std::vector<double> expected(jobs.size());  // Seconds of each run's steps; 0: it is not made.
+    std::vector<int64_t> steps(jobs.size());
     for (size_t i = 0; i < jobs.size(); ++i) {
-      const ShapedJob& job = jobs[i];
-      const absl::StatusOr<proto::Prediction> expected = Predict(job.plan, job.machines, calibration_);
-      if (absl::IsUnimplemented(expected.status())) {
-        calibration_.set_refusal(std::string(expected.status().message()));
+      const absl::StatusOr<proto::Prediction> step = Predict(jobs[i].plan, jobs[i].machines, calibration_);
+      if (absl::IsUnimplemented(step.status())) {
+        calibration_.set_refusal(std::string(step.status().message()));
         continue;
       }
-      TETHYS_RETURN_IF_ERROR(expected.status());
-      PrintLine(absl::StrCat("running ", ShapeText(job.shape)));
-      TETHYS_ASSIGN_OR_RETURN(
-          const BriefRun run,
-          RunBriefly(job, places[i], StepsFor(seconds, expected->step().value()),
-                     absl::StrCat(scratch, "/run-", i), flags_.GetAll("cuda_library_path")));
-      runs.push_back({.plan = run.plan,
-                      .machines = job.machines,
-                      .step = run.times.step,
-                      .mean_step = run.times.mean_step});
-      summaries.push_back(run.summary);
+      TETHYS_RETURN_IF_ERROR(step.status());
+      steps[i] = StepsFor(seconds, step->step().value());
+      expected[i] = static_cast<double>(steps[i]) * step->step().value();
     }
-    *calibration_.mutable_overheads() = OverheadsOf(summaries);
-    return FitExchangeCosts(runs, calibration_);
+    const MonotonicClock clock;
+    double spent = 0, of_steps = 0;
+    for (size_t i = 0; i < jobs.size(); ++i) {
+      if (expected[i] <= 0) continue;
+      double left = 0;
+      const double made = static_cast<double>(runs_.size());
+      for (size_t j = i; j < jobs.size(); ++j) {
+        if (expected[j] <= 0) continue;
+        left += expected[j] + (made > 0 ? std::max(0.0, spent - of_steps) / made : kUsualRunStart);
+      }
+      PrintLine(absl::StrCat("running ", ShapeText(jobs[i].shape), "; about ", DurationText(left), " left"));
+      const Nanoseconds begin = clock.Now();
+      const absl::Status ran = RunOne(jobs[i], places[i], steps[i], absl::StrCat(scratch, "/run-", i));
+      if (absl::IsCancelled(ran) || (!ran.ok() && runs_.empty())) return ran;
+      // Such as a host without memory for a worker, which other shapes leave out.
+      if (!ran.ok()) PrintLine(absl::StrCat("left out, because it failed: ", ran.message()));
+      spent += ToSeconds(clock.Now() - begin);
+      of_steps += expected[i];
+    }
+    *calibration_.mutable_overheads() = OverheadsOf(summaries_);
+    TETHYS_RETURN_IF_ERROR(FitExchangeCosts(runs_, calibration_));
+    return CheckDisturbance(DisturbanceOf(calibration_), request_.most_others_cpu, "nothing is calibrated");
   }
 
   const Flags& flags_;
   const CalibrationRequest& request_;
   proto::Calibration calibration_;
+  bool disturbed_all_the_time_ = false;  // While computers were measured, however often.
+  std::vector<AnchorRun> runs_;
+  std::vector<proto::RunSummary> summaries_;  // By run.
 };
 
 }  // namespace
 
 absl::StatusOr<proto::Calibration> MeasureCalibration(const Flags& flags, const CalibrationRequest& request) {
   return CalibrationRun(flags, request).Run();
+}
+
+FlagSpec MaxOthersCpuFlag(const std::string& use) {
+  return {
+      .name = "max_others_cpu",
+      .value = "PERCENT",
+      .help = absl::StrCat(use,
+                           " if other programs used more of a computer's CPU while the machines were "
+                           "calibrated, also when that was repeated. Default 50; 100 takes any figures.")};
 }
 
 }  // namespace tethys

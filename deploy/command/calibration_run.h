@@ -8,6 +8,7 @@
 
 #include "deploy/command/flags.h"
 #include "deploy/command/shaped_job.h"
+#include "deploy/predict/disturbance.h"
 #include "proto/calibration.pb.h"
 #include "runtime/base/status.h"
 
@@ -16,11 +17,18 @@ namespace tethys {
 struct CalibrationRequest {
   BaseJob base;
   double seconds = 40;  // About; a step that takes long takes it longer.
+  // The largest share of a computer's CPU that other programs may use meanwhile (disturbance.h).
+  double most_others_cpu = kMostOthersCpu;
 };
 
 // Errors are those of the job's shapes, of its machines (Unavailable, FailedPrecondition) and of brief runs.
-// A shape that the job or the host file does not allow is left out, with a line on standard output.
+// FailedPrecondition also: other programs used more of the CPU than `most_others_cpu`, also when the machines
+// were measured again. A shape that the job or the host file does not allow is left out, with a line on
+// standard output.
 absl::StatusOr<proto::Calibration> MeasureCalibration(const Flags& flags, const CalibrationRequest& request);
+
+// --max_others_cpu of the commands that calibrate. `use` is what the command does beyond it, up to "if".
+FlagSpec MaxOthersCpuFlag(const std::string& use);
 
 }  // namespace tethys
 

@@ -11,7 +11,8 @@
 namespace tethys {
 namespace {
 
-constexpr double kDisturbed = 0.15;  // Share of a computer's CPU that others used, from which the text warns.
+// The least share of a computer's CPU of other programs that the text warns of.
+constexpr double kWarns = 0.15;
 
 }  // namespace
 
@@ -59,7 +60,7 @@ std::string CalibrationText(const proto::Calibration& calibration) {
                          {{"difference"}}},
                         rows));
   for (const proto::ComputerCalibration& computer : calibration.computer()) {
-    if (computer.foreign() + computer.steal() < kDisturbed) continue;
+    if (computer.foreign() + computer.steal() < kWarns) continue;
     absl::StrAppendFormat(
         &text,
         "Other programs used %.0f %% of the CPU of %s, so these times are too long and uncertain: "

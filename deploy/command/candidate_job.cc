@@ -1,9 +1,12 @@
 #include "deploy/command/candidate_job.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "deploy/predict/computers.h"
+#include "deploy/predict/host_uses.h"
 #include "deploy/predict/step_model.h"
 #include "deploy/text.h"
 
@@ -13,6 +16,8 @@ namespace {
 // Asynchronous jobs are simulated, which takes a tenth of a second for many processes, so with more slots
 // than this fewer numbers of workers and servers are considered.
 constexpr int kFewSlots = 16;
+// And with more than this, in one use of the hosts alone.
+constexpr int kFewAsynchronous = 8;
 
 absl::Status CheckMemory(const ShapedJob& job, const proto::Prediction& prediction,
                          const proto::Calibration& calibration) {
@@ -55,8 +60,89 @@ absl::StatusOr<Candidate> PredictCandidate(const ShapedJob& job, const proto::Ca
                       .servers = job.shape.servers,
                       .prediction = {}};
   TETHYS_ASSIGN_OR_RETURN(candidate.prediction, Predict(job.plan, job.machines, calibration));
+  candidate.step_seconds = UpdatesOfRun(job.plan) * candidate.prediction.step().value();
   TETHYS_RETURN_IF_ERROR(CheckMemory(job, candidate.prediction, calibration));
   return candidate;
+}
+
+namespace {
+
+class CandidateFinder {
+ public:
+  CandidateFinder(const BaseJob& base, const proto::Calibration& calibration,
+                  const std::function<void(proto::Prediction&)>& change)
+      : base_(base), calibration_(calibration), change_(change) {}
+
+  absl::StatusOr<CandidateJobs> Find() {
+    const std::vector<HostUse> uses = UsesOfHosts(base_.hosts, calibration_);
+    classes_ = HostClasses(base_.hosts, calibration_);
+    for (size_t i = 0; i < uses.size(); ++i) {
+      for (const JobShape& shape : AllShapes(base_.slots)) {
+        const bool asynchronous = shape.strategy == "ps_async";
+        if (asynchronous && i > 0 && base_.slots > kFewAsynchronous) continue;
+        const absl::Status added = Add(uses[i], shape);
+        // That some use has too few slots for a shape says nothing about the job.
+        if (!added.ok() && i == 0) {
+          found_.left_out.insert(absl::StrCat(shape.strategy, ": ", added.message()));
+        }
+      }
+    }
+    for (const Candidate& candidate : found_.candidates) {
+      if (candidate.synchronous()) return std::move(found_);
+    }
+    return absl::FailedPreconditionError(
+        absl::StrCat("the job cannot run on these machines: ", absl::StrJoin(found_.left_out, "; ")));
+  }
+
+ private:
+  absl::Status Add(const HostUse& use, const JobShape& shape) {
+    BaseJob base;
+    if (!use.text.empty()) {
+      TETHYS_ASSIGN_OR_RETURN(const std::vector<HostEntry> hosts,
+                              HostsFor(base_.hosts, use, shape.workers, shape.servers));
+      base = base_;
+      base.hosts = hosts;
+    }
+    TETHYS_ASSIGN_OR_RETURN(ShapedJob job, ShapeJob(use.text.empty() ? base_ : base, shape));
+    if (!IsNew(job)) return absl::OkStatus();
+    TETHYS_ASSIGN_OR_RETURN(Candidate candidate, PredictCandidate(job, calibration_));
+    candidate.use = use.text;
+    change_(candidate.prediction);
+    found_.candidates.push_back(std::move(candidate));
+    found_.jobs.push_back(std::move(job));
+    return absl::OkStatus();
+  }
+
+  // Whether no candidate does the same on equal hosts.
+  bool IsNew(const ShapedJob& job) {
+    if (base_.hosts.empty()) return true;
+    const auto in_file = [&](const std::vector<int>& hosts) {
+      std::vector<int> found;
+      for (const int host : hosts) {
+        const auto entry =
+            std::find_if(base_.hosts.begin(), base_.hosts.end(),
+                         [&](const HostEntry& of_file) { return of_file.host == job.machines.hosts[host]; });
+        found.push_back(static_cast<int>(entry - base_.hosts.begin()));
+      }
+      return found;
+    };
+    const auto work = WorkOfClasses(classes_, in_file(job.machines.workers), in_file(job.machines.servers));
+    return known_.emplace(job.shape.strategy, work).second;
+  }
+
+  const BaseJob& base_;
+  const proto::Calibration& calibration_;
+  const std::function<void(proto::Prediction&)>& change_;
+  std::vector<int> classes_;  // By host of the file.
+  std::set<std::pair<std::string, std::vector<std::vector<int>>>> known_;
+  CandidateJobs found_;
+};
+
+}  // namespace
+
+absl::StatusOr<CandidateJobs> FindCandidates(const BaseJob& base, const proto::Calibration& calibration,
+                                             const std::function<void(proto::Prediction&)>& change) {
+  return CandidateFinder(base, calibration, change).Find();
 }
 
 }  // namespace tethys

@@ -24,18 +24,6 @@ std::string ShellWord(const std::string& word) {
   return word.find_first_not_of(kPlain) == std::string::npos ? word : ShellQuote(word);
 }
 
-// A percentage in [0, 100] as a share. `otherwise`: without the flag.
-absl::StatusOr<double> GetPercent(const Flags& flags, const std::string& name, double otherwise) {
-  if (!flags.Has(name)) return otherwise;
-  const std::string text = flags.Get(name);
-  double percent = 0;
-  if (absl::SimpleAtod(absl::StripSuffix(text, "%"), &percent) && percent >= 0 && percent <= 100) {
-    return percent / 100;
-  }
-  return absl::InvalidArgumentError(
-      absl::StrCat("--", name, "=", text, ": must be a percentage from 0 to 100, such as 5%"));
-}
-
 std::string OthersText(const MadeRun& run) {
   const absl::optional<double> others =
       run.record.status.ok() ? OthersCpuOf(run.record.summary) : absl::nullopt;
@@ -102,8 +90,8 @@ absl::Status ReadExperimentFlags(const Flags& flags, Experiment& experiment) {
   experiment.resume = flags.Has("resume");
   experiment.ssh_config = flags.Get("ssh_config");
   TETHYS_ASSIGN_OR_RETURN(experiment.most_others_cpu,
-                          GetPercent(flags, "max_others_cpu", experiment.most_others_cpu));
-  TETHYS_ASSIGN_OR_RETURN(experiment.until, GetPercent(flags, "until", experiment.until));
+                          flags.GetPercent("max_others_cpu", experiment.most_others_cpu));
+  TETHYS_ASSIGN_OR_RETURN(experiment.until, flags.GetPercent("until", experiment.until));
   return absl::OkStatus();
 }
 

@@ -81,6 +81,17 @@ absl::StatusOr<int64_t> Flags::GetInteger(const std::string& name, int64_t other
   return value;
 }
 
+absl::StatusOr<double> Flags::GetPercent(const std::string& name, double otherwise) const {
+  if (!Has(name)) return otherwise;
+  const std::string text = Get(name);
+  double percent = 0;
+  if (absl::SimpleAtod(absl::StripSuffix(text, "%"), &percent) && percent >= 0 && percent <= 100) {
+    return percent / 100;
+  }
+  return absl::InvalidArgumentError(
+      absl::StrCat("--", name, "=", text, ": must be a percentage from 0 to 100, such as 5%"));
+}
+
 absl::StatusOr<Flags> ParseFlags(const CommandSpec& spec, absl::Span<const std::string> words) {
   Flags flags;
   flags.words_.assign(words.begin(), words.end());

@@ -53,6 +53,8 @@ class Flags {
   // Like Get, for numbers. InvalidArgument: the value is not a whole number in [least, most].
   absl::StatusOr<int64_t> GetInteger(const std::string& name, int64_t otherwise, int64_t least,
                                      int64_t most) const;
+  // A percentage, "20" or "20%", as a share. InvalidArgument: the value is not in [0, 100].
+  absl::StatusOr<double> GetPercent(const std::string& name, double otherwise) const;
   const std::vector<std::string>& arguments() const { return arguments_; }
   // All words as given.
   const std::vector<std::string>& words() const { return words_; }

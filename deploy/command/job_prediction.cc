@@ -6,6 +6,7 @@
 
 #include "deploy/hosts/cluster_plan.h"
 #include "deploy/predict/calibration_file.h"
+#include "deploy/predict/disturbance.h"
 #include "deploy/predict/step_model.h"
 #include "runtime/base/build_id.h"
 #include "runtime/base/home_folder.h"
@@ -39,13 +40,15 @@ void AddLink(const proto::Calibration& calibration, const std::string& host,
 }  // namespace
 
 FlagSpec WhatIfFlag(const std::string& use) {
-  return {
-      .name = "what_if",
-      .value = "NAME=VALUE,...",
-      .help = absl::StrCat(use,
-                           " for other machines than there are, from the calibration of those: hosts=32, "
-                           "kind=NAME, slots=4, cores=8, speed=1.5, link=10gbit, delay=50us, price=0.25."),
-      .repeated = true};
+  return {.name = "what_if",
+          .value = "NAME=VALUE,...",
+          .help = absl::StrCat(
+              use,
+              " for other machines than there are, from the calibration of those: hosts=32, "
+              "kind=NAME, slots=4, cores=8, speed=1.5, link=10gbit, delay=50us, price=0.25 (what each "
+              "host costs an hour; a job's own price_per_hour is for all together, and price= "
+              "replaces it)."),
+          .repeated = true};
 }
 
 absl::StatusOr<std::string> KeptCalibrationPath(const proto::JobPlan& plan, const JobMachines& machines,
@@ -74,10 +77,15 @@ absl::StatusOr<JobPrediction> PredictJob(const proto::JobPlan& plan, const JobMa
   return JobPrediction{*std::move(prediction), std::move(calibration), std::move(source)};
 }
 
-std::string SourceText(const proto::Calibration& calibration) {
+std::string CalibratedText(const proto::Calibration& calibration) {
   const double now =
       std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
-  return absl::StrCat("calibrated ", AgeText(calibration.made(), now), "; 90 % intervals");
+  return absl::StrCat("calibrated ", AgeText(calibration.made(), now), ", while ",
+                      DisturbanceText(DisturbanceOf(calibration)));
+}
+
+std::string SourceText(const proto::Calibration& calibration) {
+  return absl::StrCat(CalibratedText(calibration), "; 90 % intervals");
 }
 
 absl::optional<proto::Expectation> ExpectationOfRun(const proto::JobPlan& plan, const std::string& host_file,

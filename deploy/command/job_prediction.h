@@ -22,7 +22,7 @@ FlagSpec WhatIfFlag(const std::string& use);
 struct JobPrediction {
   proto::Prediction prediction;
   proto::Calibration calibration;
-  std::string source;  // "calibrated 3 minutes ago; 90 % intervals".
+  std::string source;  // As SourceText.
 };
 
 // The path of the kept calibration of this build, of the plan's model and of these machines. NotFound: this
@@ -35,7 +35,10 @@ absl::StatusOr<std::string> KeptCalibrationPath(const proto::JobPlan& plan, cons
 absl::StatusOr<proto::Calibration> FindCalibration(const proto::JobPlan& plan, const JobMachines& machines,
                                                    bool tls, const std::string& file);
 
-// How old a calibration is, for PredictionText.
+// How old a calibration is and what disturbed it: "calibrated 3 minutes ago, while other programs used 4 % of
+// the CPU".
+std::string CalibratedText(const proto::Calibration& calibration);
+// The same for PredictionText, with "; 90 % intervals".
 std::string SourceText(const proto::Calibration& calibration);
 
 // The job by the calibration in `file` or, if that is empty, the one that the user's cache has for these

@@ -37,7 +37,8 @@ std::string BoundsText(const proto::Prediction& prediction) {
 std::string ValidityText(const proto::Prediction& prediction) {
   switch (prediction.validity()) {
     case proto::MEASURED:
-      return "the calibration ran this very combination";
+      return absl::StrCat("the calibration ran this very combination",
+                          prediction.remark().empty() ? "" : "; ", prediction.remark());
     case proto::INTERPOLATED:
       return "within what was calibrated";
     case proto::NO_MACHINE:

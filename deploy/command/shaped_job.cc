@@ -56,7 +56,7 @@ void UseHosts(const std::vector<HostEntry>& hosts, BaseJob& base) {
 }
 
 absl::StatusOr<ShapedJob> ShapeJob(const BaseJob& base, const JobShape& shape) {
-  ShapedJob shaped{.shape = shape, .overrides = {}, .plan = {}, .machines = {}};
+  ShapedJob shaped{.shape = shape, .overrides = {}, .plan = {}, .machines = {}, .hosts = base.hosts};
   TETHYS_ASSIGN_OR_RETURN(
       const StrategyShapes shapes,
       ShapesOf(shape.strategy, shape.strategy == "local" ? "" : absl::StrCat(shape.workers),
@@ -84,11 +84,13 @@ absl::StatusOr<ShapedJob> ShapeJob(const BaseJob& base, const JobShape& shape) {
 
 absl::StatusOr<std::vector<Places>> PlaceBriefly(const Flags& flags, const std::vector<ShapedJob>& jobs) {
   std::vector<proto::Job> brief;
+  std::vector<std::vector<HostEntry>> hosts;
   for (const ShapedJob& job : jobs) {
     TETHYS_ASSIGN_OR_RETURN(proto::Job one, BriefJob(job.plan, kPlacingSteps));
     brief.push_back(std::move(one));
+    hosts.push_back(job.hosts);
   }
-  return PlaceJobs(flags, brief);
+  return PlaceJobs(flags, brief, hosts);
 }
 
 absl::Status RunQuietly(const std::string& what, const proto::JobPlan& plan, const Places& places,

@@ -38,6 +38,7 @@ struct ShapedJob {
       overrides;  // FIELD=VALUE, which make the shape and its global batch from the file.
   proto::JobPlan plan;
   JobMachines machines;
+  std::vector<HostEntry> hosts;  // Those of `machines`; empty without a host file.
 };
 // As LoadJob, PlanJob and PlanCluster fail: the job or the host file does not allow this shape.
 absl::StatusOr<ShapedJob> ShapeJob(const BaseJob& base, const JobShape& shape);

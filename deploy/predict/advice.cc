@@ -2,8 +2,11 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
+#include <map>
 #include <numeric>
 #include <set>
+#include <utility>
 
 #include "runtime/base/quantile.h"
 
@@ -63,14 +66,22 @@ double Candidate::total() const {
   const double predicted = prediction.total().value();
   if (measured.empty()) return predicted;
   const double rate = prediction.samples_per_second().value();
-  const double epochs = std::max(0.0, predicted - prediction.startup().value());
-  // Start-up does not depend on the rate of steps.
-  return predicted - epochs + epochs * rate / Median(measured);
+  const double after_start = std::max(0.0, predicted - prediction.startup().value());
+  const double steps = step_seconds > 0 ? std::min(step_seconds, after_start) : after_start;
+  // The rest, such as start-up and evaluations, does not depend on the rate of steps.
+  return predicted - steps + steps * rate / Median(measured);
 }
 
 double Candidate::cost() const {
   const double time = prediction.total().value();
   return time > 0 ? prediction.cost().value() * total() / time : 0;
+}
+
+bool Candidate::contradicted() const {
+  if (measured.empty()) return false;
+  const proto::Estimate& rate = prediction.samples_per_second();
+  const double ran = Median(measured);
+  return rate.high() > 0 && (ran < rate.low() || ran > rate.high());
 }
 
 std::vector<int> ToVerify(const std::vector<Candidate>& candidates, const AdviceGoal& goal, int most) {
@@ -84,9 +95,43 @@ std::vector<int> ToVerify(const std::vector<Candidate>& candidates, const Advice
   for (const int index : order) {
     if (strategies.insert(candidates[index].strategy).second) add(index);
   }
+  std::set<std::pair<std::string, std::string>> uses;
+  const int of_uses = static_cast<int>(chosen.size()) + (most - static_cast<int>(chosen.size()) + 1) / 2;
+  for (const int index : order) {
+    const Candidate& candidate = candidates[index];
+    const bool first = uses.emplace(candidate.strategy, candidate.use).second;
+    const bool differ = !candidate.use.empty() || uses.size() > strategies.size();
+    if (first && differ && static_cast<int>(chosen.size()) < of_uses) add(index);
+  }
   const double reach = order.empty() ? 0 : candidates[order[0]].prediction.total().high();
   for (const int index : order) {
     if (candidates[index].prediction.total().low() <= reach) add(index);
+  }
+  return chosen;
+}
+
+std::vector<int> ToVerifyNext(const std::vector<Candidate>& candidates, int most) {
+  std::map<std::pair<std::string, std::string>, std::vector<double>> factors;
+  double fastest = 0;
+  for (const Candidate& candidate : candidates) {
+    const double predicted = candidate.prediction.samples_per_second().value();
+    if (candidate.measured.empty() || !(predicted > 0)) continue;
+    const double rate = Median(candidate.measured);
+    fastest = std::max(fastest, rate);
+    factors[{candidate.strategy, candidate.use}].push_back(rate / predicted);
+  }
+  std::vector<std::pair<double, int>> found;
+  for (size_t i = 0; i < candidates.size(); ++i) {
+    const Candidate& candidate = candidates[i];
+    const auto of_kind = factors.find({candidate.strategy, candidate.use});
+    if (!candidate.measured.empty() || !candidate.synchronous() || of_kind == factors.end()) continue;
+    const double rate = candidate.prediction.samples_per_second().value() * Median(of_kind->second);
+    if (rate > fastest) found.emplace_back(-rate, static_cast<int>(i));
+  }
+  std::sort(found.begin(), found.end());
+  std::vector<int> chosen;
+  for (const auto& [rate, index] : found) {
+    if (static_cast<int>(chosen.size()) < most) chosen.push_back(index);
   }
   return chosen;
 }
@@ -102,6 +147,17 @@ Advice Choose(const std::vector<Candidate>& candidates, const AdviceGoal& goal) 
   const bool by_cost = RanksByCost(candidates, goal);
   const auto rank_of = [&](int index) { return RankOf(candidates[index], goal, by_cost); };
   if (rank_of(eligible[0]).excess > 0 && rank_of(order[0]).excess == 0) eligible = order;
+  // Of equally good ones, the one with the fewest processes goes first.
+  const Rank first = rank_of(eligible[0]);
+  const auto fewest = std::min_element(eligible.begin(), eligible.end(), [&](int a, int b) {
+    const auto key = [&](int index) {
+      const Rank rank = rank_of(index);
+      const bool same = rank.excess <= first.excess && rank.value <= first.value * (1 + kSame);
+      return same ? candidates[index].processes() : std::numeric_limits<int>::max();
+    };
+    return key(a) < key(b);
+  });
+  std::rotate(eligible.begin(), fewest, fewest + 1);
   Advice advice;
   advice.best = eligible[0];
   const Candidate& best = candidates[advice.best];
@@ -111,7 +167,8 @@ Advice Choose(const std::vector<Candidate>& candidates, const AdviceGoal& goal) 
     if (advice.second < 0 && other.strategy != best.strategy) advice.second = eligible[i];
     const double noise = std::max({kSame, SpreadOf(best), SpreadOf(other)});
     const Rank rank = rank_of(eligible[i]);
-    if (i == 1) advice.tied = rank.excess == 0 && rank.value < rank_of(advice.best).value * (1 + noise);
+    const bool tied = rank.excess == 0 && rank.value < rank_of(advice.best).value * (1 + noise);
+    if (i == 1 && tied) advice.tied = eligible[i];
   }
   std::vector<int> by_time = eligible;
   std::stable_sort(by_time.begin(), by_time.end(),

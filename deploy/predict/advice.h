@@ -18,11 +18,17 @@ struct Candidate {
   int workers = 1;
   int servers = 0;
   proto::Prediction prediction;
+  double step_seconds = 0;  // The part of prediction.total that its steps take; 0: all after the start.
   // Measured in brief runs: samples a second of each; empty: not verified.
   std::vector<double> measured = {};
+  // How it uses hosts that differ (HostUse in host_uses.h); empty: as the host file says.
+  std::string use = {};
 
   // Whether its updates are those of the local job, but for rounding.
   bool synchronous() const { return strategy != "ps_stale" && strategy != "ps_async"; }
+  int processes() const { return workers + servers; }
+  // Whether the median of its brief runs lies outside the prediction's 90 % interval.
+  bool contradicted() const;
   // Seconds of the whole run: the prediction or, after a verification, that at the measured rate.
   double total() const;
   // The cost of the whole run, in the currency of the price; 0: no price.
@@ -34,21 +40,28 @@ struct AdviceGoal {
   absl::optional<double> budget;    // In the currency of the prices.
 };
 
-// The candidates to verify by brief runs, at most `most`, the best first: the predicted best of each
-// synchronous strategy, then those whose 90 % interval reaches the best's. Asynchronous ones are not among
-// them.
+// The candidates to verify by brief runs, at most `most`: the predicted best of each synchronous strategy,
+// then the best of each strategy in each use of the hosts, by half of the places that are left, then those
+// whose 90 % interval reaches the best's. Asynchronous ones are not among them.
 std::vector<int> ToVerify(const std::vector<Candidate>& candidates, const AdviceGoal& goal, int most);
+
+// After a round of brief runs: the unverified candidates that would be faster than the fastest measured one,
+// if their predictions were wrong by the same factor as those of the verified candidates of their strategy
+// and use. At most `most`, the best first.
+std::vector<int> ToVerifyNext(const std::vector<Candidate>& candidates, int most);
 
 struct Advice {
   int best = -1;    // Index of the candidate that meets the goal best.
   bool met = true;  // Whether it meets deadline and budget; false: it comes nearest.
-  bool tied =
-      false;  // Whether the second best differs by less than 3 %, or than what runs of one candidate do.
+  // The best of the others if it differs from `best` by less than 3 %, or than what runs of one candidate do;
+  // -1: it does not.
+  int tied = -1;
   int second = -1;          // The best of another strategy; -1: there is none.
   std::vector<int> pareto;  // Synchronous candidates that none beats in both time and cost, by ascending
                             // time; without those of unknown cost, if any cost is known.
 };
-// The fastest within the budget or, with a deadline, the cheapest within it (the fastest, unless all costs
+// The best of those that are as good within 3 % is the one with the fewest processes. Otherwise:
+// the fastest within the budget or, with a deadline, the cheapest within it (the fastest, unless all costs
 // are known). Verified candidates go before all others, because the best of many predictions is optimistic;
 // but if none of them meets the goal and another is predicted to, that one is the best. `candidates` holds at
 // least one synchronous one.

@@ -11,6 +11,9 @@
 namespace tethys {
 namespace {
 
+// Links whose rates differ by less than this ratio count as equal, because measurements differ, too.
+constexpr double kEquallyFast = 0.75;
+
 // The measured quantile at `level`, in (0, 1); beyond the ends, that of the end.
 double RatioAt(const google::protobuf::RepeatedField<double>& ratio, double level) {
   if (ratio.empty()) return 1;
@@ -21,10 +24,24 @@ double RatioAt(const google::protobuf::RepeatedField<double>& ratio, double leve
   return ratio[below] * (1 - part) + ratio[above] * part;
 }
 
-bool IsSlower(const LinkOffer& a, const LinkOffer& b) { return a.rate < b.rate; }
+bool HasLowerRate(const LinkOffer& a, const LinkOffer& b) { return a.rate < b.rate; }
+// Of links with nearly the same rate, the one with a much longer delay is the slower.
+bool IsSlower(const proto::LinkCalibration& a, const proto::LinkCalibration& b) {
+  const double rate = a.bytes_per_second() / b.bytes_per_second();
+  const bool same_rate = rate > kEquallyFast && rate * kEquallyFast < 1;
+  const bool same_delay = a.delay() > kEquallyFast * b.delay() && b.delay() > kEquallyFast * a.delay();
+  return same_rate && !same_delay ? a.delay() > b.delay() : rate < 1;
+}
 
-// Links whose rates differ by less than this ratio count as equal, because measurements differ, too.
-constexpr double kEquallyFast = 0.75;
+// The time of a step with the batch in the middle of those measured first; 0: the calibration has no times.
+double MiddleStep(const proto::Calibration& calibration, const proto::ComputerCalibration& computer) {
+  if (computer.time().empty() || calibration.computer(0).time().empty()) return 0;
+  const auto& times = calibration.computer(0).time();
+  const auto batch = static_cast<double>(times[times.size() / 2].batch());
+  const absl::StatusOr<BatchCurve> curve =
+      BatchCurve::Create({computer.time().begin(), computer.time().end()});
+  return curve.ok() ? curve->Step(batch) : 0;
+}
 
 }  // namespace
 
@@ -69,6 +86,11 @@ absl::StatusOr<JobComputers> JobComputers::Create(const JobMachines& machines,
     linked.insert(link.to());
   }
   for (const std::string& host : machines.hosts) found.linked_.push_back(linked.count(host) > 0 ? 1 : 0);
+  double fastest = 0;  // Step.
+  for (const proto::ComputerCalibration& computer : calibration.computer()) {
+    const double step = MiddleStep(calibration, computer);
+    if (step > 0) fastest = fastest > 0 ? std::min(fastest, step) : step;
+  }
   std::map<const proto::ComputerCalibration*, int> index;
   const auto place = [&](int host, int JobComputer::*count) -> absl::Status {
     if (found.of_host_[host] < 0) {
@@ -93,6 +115,8 @@ absl::StatusOr<JobComputers> JobComputers::Create(const JobMachines& machines,
         found.of_host_[host] = static_cast<int>(found.computers_.size());
         if (listed) index[computer] = found.of_host_[host];
         found.computers_.push_back({name, computer, *std::move(curve)});
+        const double step = MiddleStep(calibration, *computer);
+        if (step > 0) found.computers_.back().slowness = step / fastest;
       }
       found.used_hosts_.push_back(host);
     }
@@ -105,20 +129,23 @@ absl::StatusOr<JobComputers> JobComputers::Create(const JobMachines& machines,
 }
 
 const proto::LinkCalibration* JobComputers::FindLink(const std::string& from, const std::string& to) const {
-  // Not every pair is measured: the slowest measured link of either host stands for one that is not, and the
-  // slowest of all if neither host has one.
-  const proto::LinkCalibration* best = nullptr;
-  int best_rank = 0;
+  // Not every pair is measured. For one that is not stands the slower of its hosts' own links, which the
+  // fastest measured link of each shows; the slowest of all if neither host has one.
+  const proto::LinkCalibration *of_from = nullptr, *of_to = nullptr, *slowest = nullptr;
   for (const proto::LinkCalibration& link : calibration_->link()) {
     if (link.from() == link.to() || link.bytes_per_second() <= 0) continue;
-    const int rank = link.from() == from && link.to() == to   ? 3
-                     : link.from() == from || link.to() == to ? 2
-                                                              : 1;
-    if (rank < best_rank) continue;
-    if (rank > best_rank || link.bytes_per_second() < best->bytes_per_second()) best = &link;
-    best_rank = rank;
+    if (link.from() == from && link.to() == to) return &link;
+    if (slowest == nullptr || IsSlower(link, *slowest)) slowest = &link;
+    const auto keep_faster = [&](const std::string& host, const proto::LinkCalibration*& own) {
+      if (link.from() != host && link.to() != host) return;
+      if (own == nullptr || IsSlower(*own, link)) own = &link;
+    };
+    keep_faster(from, of_from);
+    keep_faster(to, of_to);
   }
-  return best;
+  if (of_from == nullptr && of_to == nullptr) return slowest;
+  if (of_from == nullptr || of_to == nullptr) return of_from == nullptr ? of_to : of_from;
+  return IsSlower(*of_from, *of_to) ? of_from : of_to;
 }
 
 absl::StatusOr<std::vector<LinkOffer>> JobComputers::LinksOf(int host, const std::vector<int>& peers) const {
@@ -146,14 +173,14 @@ absl::StatusOr<std::vector<LinkOffer>> JobComputers::LinksOf(int host, const std
 
 absl::StatusOr<LinkOffer> JobComputers::LinkOf(int host, const std::vector<int>& peers) const {
   TETHYS_ASSIGN_OR_RETURN(const std::vector<LinkOffer> offers, LinksOf(host, peers));
-  return offers.empty() ? LinkOffer() : *std::min_element(offers.begin(), offers.end(), IsSlower);
+  return offers.empty() ? LinkOffer() : *std::min_element(offers.begin(), offers.end(), HasLowerRate);
 }
 
 absl::StatusOr<std::vector<LinkOffer>> JobComputers::OwnLinks() const {
   std::vector<double> fastest;  // By used host: the rate of its fastest link.
   for (const int host : used_hosts_) {
     TETHYS_ASSIGN_OR_RETURN(const std::vector<LinkOffer> offers, LinksOf(host, used_hosts_));
-    const auto best = std::max_element(offers.begin(), offers.end(), IsSlower);
+    const auto best = std::max_element(offers.begin(), offers.end(), HasLowerRate);
     fastest.push_back(best == offers.end() ? 0 : best->rate);
   }
   std::vector<LinkOffer> links;

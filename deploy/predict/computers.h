@@ -32,6 +32,7 @@ struct JobComputer {
   BatchCurve curve;
   int workers = 0;
   int servers = 0;
+  double slowness = 1;  // Its step alone over that of the fastest computer of the calibration; at least 1.
   int processes() const { return workers + servers; }
 };
 

@@ -225,6 +225,7 @@ absl::Status FitExchangeCosts(const std::vector<AnchorRun>& runs, proto::Calibra
     anchor.set_predicted(LockStepTime(anchors[i].needs, calibration, /*mean=*/false).seconds);
     anchor.set_repeats(runs[i].repeats);
     anchor.set_mean_step(runs[i].mean_step);
+    if (runs[i].others_cpu.has_value()) anchor.set_others_cpu(*runs[i].others_cpu);
     squares += std::pow(std::log(anchor.predicted() / anchor.step()), 2);
   }
   calibration.set_log_error(std::sqrt(squares / static_cast<double>(runs.size())));

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/types/optional.h"
 #include "deploy/predict/machines.h"
 #include "proto/calibration.pb.h"
 #include "proto/plan.pb.h"
@@ -22,6 +23,7 @@ struct AnchorRun {
   double step = 0;       // Measured seconds: the lower quartile, over the steps, of the mean over workers.
   double mean_step = 0;  // Measured seconds: the mean over steps and workers; 0: not known.
   int repeats = 1;
+  absl::optional<double> others_cpu = {};  // As RunSummary.others_cpu; nullopt: not known.
 };
 
 // Sets calibration.exchange, anchor and log_error; computers and links must be there. Runs of one transport

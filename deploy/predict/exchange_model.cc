@@ -13,8 +13,9 @@ namespace {
 constexpr double kFloatBytes = sizeof(float);
 
 double WorkSeconds(const ComputerWork& work, const proto::ExchangeCost& cost) {
-  return (work.bytes * cost.cpu_per_byte() + work.messages * cost.cpu_per_message()) /
-         std::max(1.0, work.capacity);
+  const double seconds = (work.bytes * cost.cpu_per_byte() + work.messages * cost.cpu_per_message()) /
+                         std::max(1.0, work.capacity);
+  return std::max(seconds * work.unthrottled, seconds * work.slowness - work.spared);
 }
 
 const ComputerWork* Busiest(const ExchangeNeeds& needs, const proto::ExchangeCost& cost) {
@@ -34,6 +35,7 @@ ExchangeNeeds Scaled(ExchangeNeeds needs, double share) {
   for (ComputerWork& work : needs.work) {
     work.bytes *= share;
     work.messages *= share;
+    work.spared *= share;
   }
   return needs;
 }
@@ -127,10 +129,12 @@ ExchangeNeeds RingNeeds(int64_t bytes, int n, const LinkOffer& link) {
     needs.chain_work = chunk / block;
     if (link.rate > 0) {
       const double window = static_cast<double>(RingOptions().send_buffer_bytes);
-      const double rate = link.delay > 0 ? std::min(link.rate, window / (2 * link.delay)) : link.rate;
+      const double delay = std::max(link.delay, link.longest_delay);
+      const double rate = delay > 0 ? std::min(link.rate, window / (2 * delay)) : link.rate;
+      const double hop_rate = link.hop_rate > 0 ? link.hop_rate : rate;
       needs.link = std::max(0.0, moved - link.burst) / rate;
       const double hops = 2 * (ranks - 1);
-      needs.chain = std::max(0.0, hops * (link.delay + chunk / rate) - link.burst / rate);
+      needs.chain = std::max(0.0, hops * (link.delay + chunk / hop_rate) - link.burst / rate);
     }
   }
   needs.work.push_back(work);

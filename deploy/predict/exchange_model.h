@@ -29,6 +29,11 @@ struct ComputerWork {
   double bytes = 0;
   double messages = 0;
   double capacity = 1;  // Processes at once over one process alone.
+  double slowness = 1;  // CPU time here over CPU time on the fastest computer.
+  // With a quota of CPU time: slowness while some quota is left, and the seconds of a step in which it
+  // gathers, since none of these processes computes. Without one: as slowness, and 0.
+  double unthrottled = 1;
+  double spared = 0;
 };
 
 struct ExchangeNeeds {
@@ -78,6 +83,9 @@ struct LinkOffer {
   double delay = 0;  // One way.
   double rate = 0;   // Bytes a second while both directions are used.
   double burst = 0;
+  // Around a ring whose links differ: the longest delay, and the rate of a hop in the mean; 0: as above.
+  double longest_delay = 0;
+  double hop_rate = 0;
 };
 
 // All-reduce of `bytes` among n ranks, each behind a link of its own; short vectors are exchanged directly.

@@ -19,8 +19,9 @@ absl::StatusOr<SimulatedCluster> ClusterOf(const proto::JobPlan& plan, const Job
   cluster.pulls_before_step = PullsBeforeStep(config);
   for (const JobComputer& computer : computers.computers()) {
     SimulatedCluster::Computer& made = cluster.computers.emplace_back();
-    for (int k = 2; k <= std::max(computer.processes(), 2); ++k) {
-      made.capacity.push_back(std::max(1e-3, CapacityOf(*computer.calibration, k)));
+    made.capacity.clear();
+    for (int k = 1; k <= std::max(computer.processes(), 2); ++k) {
+      made.capacity.push_back(std::max(1e-3, CapacityOf(*computer.calibration, k) / computer.slowness));
     }
   }
   const std::vector<int>& used = computers.used_hosts();
@@ -38,7 +39,9 @@ absl::StatusOr<SimulatedCluster> ClusterOf(const proto::JobPlan& plan, const Job
         static_cast<double>(plan.batch_per_worker()) * CostOf(calibration, kLocal).sample_overhead();
     cluster.workers.push_back(
         {.host = index[host],
-         .compute = time.step() - std::min(time.update(), time.step() / 2) + of_samples});
+         // As work on the fastest computer, of which this one does less in the same time.
+         .compute =
+             (time.step() - std::min(time.update(), time.step() / 2)) / computer.slowness + of_samples});
   }
   for (size_t s = 0; s < machines.servers.size(); ++s) {
     const PushForecast& push = needs.pushes[s];

@@ -5,6 +5,7 @@
 #include <map>
 
 #include "absl/strings/str_cat.h"
+#include "deploy/predict/disturbance.h"
 #include "deploy/predict/job_forecast.h"
 #include "deploy/predict/simulated_job.h"
 #include "deploy/predict/step_needs.h"
@@ -20,6 +21,7 @@ constexpr double kCoverage = 0.9;
 // (tests/deploy/predict/corpus_test.cc) says how many runs the intervals then contain.
 constexpr double kLeastHalfWidth = 0.1;
 constexpr double kWithoutAnchor = 0.5;
+constexpr double kMostDisturbed = 0.95;  // The share of other programs beyond which intervals widen no more.
 constexpr int64_t kSimulatedPushes = 20000;
 
 void Set(double value, double half, proto::Estimate& estimate) {
@@ -61,12 +63,20 @@ class Distance {
     if (batch > 0 && !measured) doublings += std::abs(std::log2(of_job / static_cast<double>(batch)));
     if (needs.extrapolated) doublings += 1;
     half_ += kWidthPerDoubling * doublings;
+    // A process that got only a part of a core may have taken so many times as long.
+    const Disturbance disturbance = DisturbanceOf(calibration);
+    const bool disturbed = disturbance.share > kDisturbed;
+    if (disturbed) half_ -= std::log1p(-std::min(disturbance.share, kMostDisturbed));
     if (calibration.anchor().empty() || !transport) {
       half_ += kWithoutAnchor;
       remark_ = absl::StrCat("no run calibrated the exchange '", needs.transport,
                              "': usual costs stand for it, which may be far off");
     } else if (needs.extrapolated) {
       remark_ = "the batch lies beyond the measured ones: its time is on the continued line";
+    }
+    if (disturbed) {
+      absl::StrAppend(&remark_, remark_.empty() ? "" : "; ", DisturbanceText(disturbance),
+                      " during the calibration, so it may be far off");
     }
     validity_ = measured                            ? proto::MEASURED
                 : doublings > 0 || !remark_.empty() ? proto::EXTRAPOLATED
@@ -143,6 +153,17 @@ void AddStalenessBound(const proto::Job& job, proto::Prediction& prediction) {
   prediction.set_staleness_bound(int64_t{job.workers() - 1} * (2 * config.stale_synchronous().bound() + 1));
 }
 
+// May be less than one.
+double EpochsOf(const proto::JobPlan& plan) {
+  const proto::Job& job = plan.job();
+  const double epochs = job.epochs() > 0 ? job.epochs() : 1;
+  if (job.max_steps() == 0) return epochs;
+  const auto per_update = static_cast<double>(std::max<int64_t>(1, SamplesPerUpdate(plan)));
+  const double of_steps = static_cast<double>(job.max_steps()) * per_update /
+                          std::max(1.0, static_cast<double>(plan.train_samples()));
+  return job.epochs() > 0 ? std::min(epochs, of_steps) : of_steps;
+}
+
 // Steps, epochs and overheads to the whole run.
 void AddRun(const proto::JobPlan& plan, const JobMachines& machines, const proto::Calibration& calibration,
             double step, double half, proto::Prediction& prediction) {
@@ -154,11 +175,7 @@ void AddRun(const proto::JobPlan& plan, const JobMachines& machines, const proto
   const int64_t validated = job.evaluate_each_epoch() ? plan.validation_samples() : 0;
   const double validation = static_cast<double>(validated) * evaluated;
   const double epoch = std::ceil(samples / per_update) * step + costs.barrier() + validation;
-  double epochs = job.epochs() > 0 ? job.epochs() : 1;
-  if (job.max_steps() > 0) {
-    const double of_steps = static_cast<double>(job.max_steps()) * per_update / std::max(1.0, samples);
-    epochs = job.epochs() > 0 ? std::min(epochs, of_steps) : of_steps;
-  }
+  const double epochs = EpochsOf(plan);
   const auto processes = static_cast<double>(machines.workers.size() + machines.servers.size());
   const double startup = costs.join() + costs.join_per_process() * processes + costs.plan();
   const double first = step + costs.first_cpu();
@@ -202,6 +219,11 @@ void AddPlanned(const proto::JobPlan& plan, const Model& model, const JobMachine
 }
 
 }  // namespace
+
+double UpdatesOfRun(const proto::JobPlan& plan) {
+  const auto per_update = static_cast<double>(std::max<int64_t>(1, SamplesPerUpdate(plan)));
+  return EpochsOf(plan) * std::ceil(static_cast<double>(plan.train_samples()) / per_update);
+}
 
 double ConformalHalfWidth(std::vector<double> errors) {
   const auto n = static_cast<double>(errors.size());

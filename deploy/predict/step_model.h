@@ -30,6 +30,9 @@ absl::StatusOr<proto::Prediction> Predict(const proto::JobPlan& plan, const JobM
 absl::StatusOr<proto::Prediction> PredictWithoutCalibration(const proto::JobPlan& plan,
                                                             const JobMachines& machines);
 
+// The updates of the whole run; a part of an epoch counts as such a part of its updates.
+double UpdatesOfRun(const proto::JobPlan& plan);
+
 // The half width of a 90 % interval by split-conformal prediction: the ceil((n + 1) 0.9)-th smallest of the
 // errors |ln(predicted / measured)| of n runs that no fit has seen. Negative: there are fewer than nine.
 double ConformalHalfWidth(std::vector<double> errors);

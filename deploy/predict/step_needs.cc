@@ -55,7 +55,7 @@ class NeedsBuilder {
       if (slowest != nullptr && compute <= needs_.compute) continue;
       slowest = &computer;
       needs_.compute = compute;
-      needs_.samples = batch * slowdown;
+      needs_.samples = batch * slowdown * computer.slowness;
       needs_.compute_name = computer.name;
       const double backward_end = (time.forward() + time.backward()) * slowdown;
       needs_.backward_end = backward_end > 0 ? std::min(backward_end, compute) : compute;
@@ -88,8 +88,12 @@ class NeedsBuilder {
           ranks += computers_.computer_of(host) == static_cast<int>(i);
       }
       if (ranks == 0) continue;
-      work.push_back({computer.name, of_rank.bytes * ranks, of_rank.messages * ranks,
-                      CapacityOf(*computer.calibration, ranks)});
+      work.push_back({.name = computer.name,
+                      .bytes = of_rank.bytes * ranks,
+                      .messages = of_rank.messages * ranks,
+                      .capacity = CapacityOf(*computer.calibration, ranks),
+                      .slowness = computer.slowness,
+                      .unthrottled = computer.slowness});
     }
     return work;
   }
@@ -117,6 +121,7 @@ class NeedsBuilder {
       link = offer;
       link_name = machines_.hosts[host];
     }
+    TETHYS_RETURN_IF_ERROR(AddHops(hosts, link));
     for (const BucketForecast& bucket : buckets) {
       ExchangePart part{.ready = ReadyOf(bucket.last_ready), .exchange = {}};
       if (kind != ExchangeKind::kRing) {
@@ -137,6 +142,22 @@ class NeedsBuilder {
       }
       needs_.parts.push_back(std::move(part));
     }
+    return absl::OkStatus();
+  }
+
+  // The hops around a ring of hosts in this order. A slow link is one or two of them.
+  absl::Status AddHops(const std::vector<int>& hosts, LinkOffer& link) const {
+    if (hosts.size() < 2 || link.rate <= 0) return absl::OkStatus();
+    double delays = 0, per_byte = 0;
+    for (size_t i = 0; i < hosts.size(); ++i) {
+      TETHYS_ASSIGN_OR_RETURN(const LinkOffer hop,
+                              computers_.LinkOf(hosts[i], {hosts[(i + 1) % hosts.size()]}));
+      link.longest_delay = std::max(link.longest_delay, hop.delay);
+      delays += hop.delay;
+      per_byte += 1 / std::max(hop.rate, link.rate);
+    }
+    link.delay = delays / static_cast<double>(hosts.size());
+    link.hop_rate = static_cast<double>(hosts.size()) / per_byte;
     return absl::OkStatus();
   }
 
@@ -164,8 +185,10 @@ class NeedsBuilder {
     needs_.pushes.resize(machines_.servers.size());
     ExchangeNeeds all{.transport = kServers};
     all.shared = machines_.workers.size() > 1;
-    for (const PushForecast& push : needs_.pushes) {
-      all.loop_bytes = std::max(all.loop_bytes, static_cast<double>(push.bytes) * plan_.job().workers());
+    for (size_t s = 0; s < needs_.pushes.size(); ++s) {
+      const JobComputer& computer = computers_.computers()[computers_.computer_of(machines_.servers[s])];
+      all.loop_bytes = std::max(all.loop_bytes, static_cast<double>(needs_.pushes[s].bytes) *
+                                                    plan_.job().workers() * Unthrottled(computer));
     }
     TETHYS_RETURN_IF_ERROR(AddServerLinks(all));
     AddServerWork(all);
@@ -196,6 +219,13 @@ class NeedsBuilder {
     return absl::OkStatus();
   }
 
+  // How slow a computer is for work between which it rests: servers alone gather quota while workers compute.
+  static double Unthrottled(const JobComputer& computer) {
+    const double quota = computer.calibration->cpu_quota();
+    if (quota <= 0 || quota >= 1 || computer.workers > 0) return computer.slowness;
+    return std::max(1.0, computer.slowness * quota);
+  }
+
   void AddServerWork(ExchangeNeeds& all) const {
     double bytes = 0, messages = 0;
     for (const PushForecast& push : needs_.pushes) {
@@ -206,8 +236,13 @@ class NeedsBuilder {
     for (size_t i = 0; i < computers_.computers().size(); ++i) {
       const JobComputer& computer = computers_.computers()[i];
       // Gradients one way and parameters the other.
-      ComputerWork work{computer.name, 2 * bytes * computer.workers, 2 * messages * computer.workers,
-                        CapacityOf(*computer.calibration, computer.processes())};
+      ComputerWork work{.name = computer.name,
+                        .bytes = 2 * bytes * computer.workers,
+                        .messages = 2 * messages * computer.workers,
+                        .capacity = CapacityOf(*computer.calibration, computer.processes()),
+                        .slowness = computer.slowness,
+                        .unthrottled = Unthrottled(computer),
+                        .spared = computer.workers > 0 ? 0 : needs_.compute};
       for (size_t s = 0; s < machines_.servers.size(); ++s) {
         if (computers_.computer_of(machines_.servers[s]) != static_cast<int>(i)) continue;
         work.bytes += 2 * workers * static_cast<double>(needs_.pushes[s].bytes);
@@ -236,6 +271,7 @@ class NeedsBuilder {
         for (size_t c = 0; c < last.work.size(); ++c) {
           last.work[c].bytes += part.work[c].bytes;
           last.work[c].messages += part.work[c].messages;
+          last.work[c].spared += part.work[c].spared;
         }
         continue;
       }

@@ -44,4 +44,21 @@ proto::BatchTime BatchTimeOf(const std::vector<proto::StepVisit>& visits) {
   return time;
 }
 
+proto::BatchTime MeanBatchTimeOf(const std::vector<proto::StepVisit>& visits) {
+  proto::BatchTime time = BatchTimeOf(visits);
+  double seconds = 0, steps = 0;
+  for (const proto::StepVisit& visit : visits) {
+    seconds += visit.seconds();
+    steps += visit.steps();
+  }
+  if (!(seconds > 0) || !(steps > 0) || !(time.step() > 0)) return time;
+  const double factor = seconds / steps / time.step();
+  time.set_step(time.step() * factor);
+  time.set_forward(time.forward() * factor);
+  time.set_backward(time.backward() * factor);
+  time.set_update(time.update() * factor);
+  for (double& ready : *time.mutable_ready()) ready *= factor;
+  return time;
+}
+
 }  // namespace tethys

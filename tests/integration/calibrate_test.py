@@ -13,6 +13,9 @@ import unittest
 from tethys_run import PATIENCE, TETHYS, FolderTest, command, heed_signals
 
 
+BUSY = "--max_others_cpu=100"  # Tests share the machine with other programs.
+
+
 def logs_of_children(parent):
     """{pid: file} of the children of `parent` whose standard error goes to a file below its scratch folder."""
     found = {}
@@ -37,7 +40,7 @@ class CalibrateTest(FolderTest):
         return command(arguments, cwd=self.folder)
 
     def test_a_calibration_is_kept_and_predicts(self):
-        status, output = self.tethys("calibrate", self.job, "--seconds=5")
+        status, output = self.tethys("calibrate", self.job, "--seconds=5", BUSY)
         self.assertEqual(status, 0, output)
         path = output.split("kept in ")[1].strip()
         self.addCleanup(os.remove, path)
@@ -56,7 +59,10 @@ class CalibrateTest(FolderTest):
 
         status, output = self.tethys("plan", self.job, "--set=strategy=mirrored", "--set=workers=2")
         self.assertEqual(status, 0, output)
-        self.assertRegex(output, r"Prediction \(calibrated \d+ seconds? ago")
+        self.assertRegex(output, r"Prediction \(calibrated \d+ seconds? ago, while other programs used \d+ % of the CPU;")
+        # The long table of variables comes last, and not at all if it is not wanted.
+        self.assertLess(output.index("Prediction ("), output.index("elements of the arena"))
+        self.assertNotIn("elements of the arena", self.tethys("plan", self.job, "--brief")[1])
         self.assertRegex(output, r"step +[\d.]+ .s \(")
 
         supposed = "--what_if=hosts=4,slots=1,link=1gbit,delay=50us"
@@ -77,6 +83,22 @@ class CalibrateTest(FolderTest):
         self.assertGreater(predicted["step"]["value"], 0)
         with open(f"{self.folder}/run/prediction.json", encoding="utf-8") as file:
             self.assertEqual(json.load(file)["prediction"]["step"], predicted["step"])
+
+        # A calibration that other programs disturbed says so, ranks nothing, and is made again where it may be.
+        calibration["computer"][0]["foreign"] = 0.86
+        for anchor in calibration["anchor"]:
+            anchor["others_cpu"] = 0
+        disturbed = self.write("disturbed.json", json.dumps(calibration))
+        status, output = self.tethys("plan", self.job, f"--calibration={disturbed}")
+        self.assertEqual(status, 0, output)
+        self.assertIn("while other programs used 86 % of the CPU", " ".join(output.split()))
+        status, output = self.tethys("advise", self.job, f"--calibration={disturbed}", "--verify=0", "--out=no.textproto")
+        self.assertEqual(status, 1, output)
+        self.assertRegex(output, "no answer by what was calibrated .* ago: other programs used 86 % of the CPU meanwhile")
+        self.assertFalse(os.path.exists(f"{self.folder}/no.textproto"))
+        status, output = self.tethys("advise", self.job, f"--calibration={disturbed}", "--verify=0", "--out=no.textproto", BUSY)
+        self.assertEqual(status, 0, output)
+        self.assertIn("while other programs used 86 % of the CPU, so predictions may be far off", " ".join(output.split()))
 
         # Another model has no calibration, and a named one of another model is refused.
         other = "--set=model.layer[1].dense.units=8"
@@ -100,10 +122,10 @@ class CalibrateTest(FolderTest):
 
     def test_advice_is_a_job_that_runs(self):
         calibration = f"{self.folder}/calibration.json"
-        status, output = self.tethys("calibrate", self.job, "--seconds=5", f"--out={calibration}")
+        status, output = self.tethys("calibrate", self.job, "--seconds=5", BUSY, f"--out={calibration}")
         self.assertEqual(status, 0, output)
         best = f"{self.folder}/best.textproto"
-        advise = ["advise", self.job, f"--calibration={calibration}", f"--out={best}", "--seconds=10",
+        advise = ["advise", self.job, f"--calibration={calibration}", f"--out={best}", "--seconds=10", BUSY,
                   "--set=strategy=parameter_server", "--set=strategy.parameter_server.servers=1", "--set=workers=3"]
         status, output = self.tethys(*advise, "--verify=3")
         self.assertEqual(status, 0, output)
@@ -178,9 +200,38 @@ class CalibrateTest(FolderTest):
         self.assertNotEqual(status, 0, output)
         self.assertIn("missing.json", output)
 
+    def test_runs_that_contradict_a_calibration_lead_to_a_new_one(self):
+        status, output = self.tethys("calibrate", self.job, "--seconds=5", BUSY)
+        self.assertEqual(status, 0, output)
+        path = output.split("kept in ")[1].strip()
+        self.addCleanup(os.remove, path)
+        with open(path, encoding="utf-8") as file:
+            calibration = json.load(file)
+        made = calibration["made"]
+        # Computers a thousand times as slow, and quiet, so that the intervals are narrow.
+        calibration["computer"][0].update(foreign=0, steal=0)
+        for anchor in calibration["anchor"]:
+            anchor["others_cpu"] = 0
+        for time_of in calibration["computer"][0]["time"]:
+            for part in ("step", "forward", "backward", "update"):
+                time_of[part] = 1000 * time_of[part]
+        advise = ["advise", self.job, "--verify=1", "--seconds=10", "--out=best.textproto", BUSY]
+        named = self.write("slow.json", json.dumps(calibration))
+        status, output = self.tethys(*advise, f"--calibration={named}")
+        self.assertEqual(status, 0, output)
+        self.assertRegex(" ".join(output.split()), r"The brief runs contradict the predictions of 1 of 1 candidates, beyond "
+                                                   r"their intervals: \S.* samples/s where [\d,]+ \([\d,]+ to [\d,]+\) were")
+        with open(path, "w", encoding="utf-8") as file:
+            json.dump(calibration, file)
+        status, output = self.tethys(*advise)
+        self.assertEqual(status, 0, output)
+        self.assertIn("most brief runs contradict what was calibrated before, beyond its intervals: calibrating again", output)
+        with open(path, encoding="utf-8") as file:
+            self.assertGreater(json.load(file)["made"], made)
+
     def advise_and_kill(self, run, *flags):
         """Kills a process of the brief run with this number; returns exit status and output."""
-        with subprocess.Popen([TETHYS, "advise", self.job, "--seconds=10", *flags], stdin=subprocess.DEVNULL,
+        with subprocess.Popen([TETHYS, "advise", self.job, "--seconds=10", BUSY, *flags], stdin=subprocess.DEVNULL,
                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, cwd=self.folder,
                               preexec_fn=heed_signals) as process:
             self.addCleanup(process.kill)
@@ -193,7 +244,7 @@ class CalibrateTest(FolderTest):
 
     def test_candidate_whose_brief_run_fails_is_put_aside(self):
         calibration = f"--calibration={self.folder}/calibration.json"
-        status, output = self.tethys("calibrate", self.job, "--seconds=5", f"--out={self.folder}/calibration.json")
+        status, output = self.tethys("calibrate", self.job, "--seconds=5", BUSY, f"--out={self.folder}/calibration.json")
         self.assertEqual(status, 0, output)
         status, output = self.advise_and_kill(1, calibration, "--verify=2", "--out=best.textproto")
         self.assertEqual(status, 0, output)
@@ -206,7 +257,7 @@ class CalibrateTest(FolderTest):
 
     def test_an_interrupt_leaves_nothing_behind(self):
         for verb, until, flags in (("calibrate", "measuring steps", ["--seconds=60", "--out=calibration"]),
-                                   ("calibrate", "running mirrored", ["--seconds=30", "--out=calibration"]),
+                                   ("calibrate", "running mirrored", ["--seconds=30", "--out=calibration", BUSY]),
                                    ("sweep", "Batches", ["--seconds=60"])):
             with subprocess.Popen([TETHYS, verb, self.job, *flags], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                                   stderr=subprocess.STDOUT, text=True, cwd=self.folder,

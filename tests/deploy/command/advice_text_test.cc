@@ -82,7 +82,7 @@ TEST(AdviceTextTest, NoiseScaleIsThatOfTheLastEpochThatTellsIt) {
 
 TEST(AdviceTextTest, EqualPredictionsAreNotCalledRuns) {
   EXPECT_THAT(TextOf({Of(2, 10, 0), Of(3, 10, 0)}),
-              HasSubstr("By its prediction, the next candidate is equally good."));
+              HasSubstr("By the predictions, mirrored, 3 workers is equally good."));
 }
 
 }  // namespace

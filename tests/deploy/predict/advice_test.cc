@@ -33,7 +33,7 @@ TEST(AdviceTest, TakesTheFastestSynchronousCandidate) {
   EXPECT_EQ(advice.best, 1);
   EXPECT_EQ(advice.second, 2);
   EXPECT_TRUE(advice.met);
-  EXPECT_FALSE(advice.tied);
+  EXPECT_EQ(advice.tied, -1);
 }
 
 TEST(AdviceTest, MeasurementsGoBeforePredictions) {
@@ -45,14 +45,50 @@ TEST(AdviceTest, MeasurementsGoBeforePredictions) {
   EXPECT_NEAR(candidates[1].total(), 1 + 1000 / 151.0, 1e-9);
 }
 
+TEST(AdviceTest, OnlyStepsTakeAsLongAsMeasured) {
+  Candidate candidate = Of("local", 1, 100);  // 1 s of start, 10 s after it.
+  candidate.step_seconds = 4;
+  candidate.measured = {50};
+  EXPECT_NEAR(candidate.total(), 15, 1e-9);
+}
+
+TEST(AdviceTest, RunsOutsideTheIntervalContradictThePrediction) {
+  Candidate candidate = Of("local", 1, 100);  // 90 to 110.
+  EXPECT_FALSE(candidate.contradicted());
+  candidate.measured = {91, 92};
+  EXPECT_FALSE(candidate.contradicted());
+  candidate.measured = {500, 510};
+  EXPECT_TRUE(candidate.contradicted());
+}
+
+TEST(AdviceTest, BestOfEachUseOfHostsIsVerifiedToo) {
+  std::vector<Candidate> candidates = {Of("mirrored", 4, 300), Of("mirrored", 3, 298), Of("mirrored", 3, 150),
+                                       Of("ps_sync", 3, 100), Of("local", 1, 90)};
+  candidates[2].use = "without slave1";
+  EXPECT_THAT(ToVerify(candidates, {}, 5), ElementsAre(0, 3, 4, 2, 1));
+  EXPECT_THAT(ToVerify(candidates, {}, 4), ElementsAre(0, 3, 4, 2));
+}
+
+TEST(AdviceTest, RunsMakeUnverifiedCandidatesOfTheirKindPromising) {
+  std::vector<Candidate> candidates = {Of("mirrored", 4, 300), Of("ps_sync", 1, 150), Of("ps_sync", 2, 140),
+                                       Of("mirrored", 3, 290), Of("local", 1, 1000)};
+  candidates[0].measured = {100};  // A third of what was predicted, so three workers are not promising.
+  candidates[1].measured = {200};
+  EXPECT_THAT(ToVerifyNext(candidates, 3), IsEmpty());
+  candidates[2] = Of("ps_sync", 2, 160);
+  EXPECT_THAT(ToVerifyNext(candidates, 3), ElementsAre(2));
+}
+
 TEST(AdviceTest, CandidatesWithinTheNoiseAreATie) {
   std::vector<Candidate> candidates = {Of("mirrored", 4, 300), Of("ps_sync", 3, 295)};
-  EXPECT_TRUE(Choose(candidates, {}).tied);
+  EXPECT_EQ(Choose(candidates, {}).best, 1) << "it has fewer processes";
+  EXPECT_EQ(Choose(candidates, {}).tied, 0);
   candidates[0].measured = {300, 300};
   candidates[1].measured = {200, 300};  // A wide spread, and 15 % slower.
-  EXPECT_TRUE(Choose(candidates, {}).tied);
+  EXPECT_EQ(Choose(candidates, {}).best, 0);
+  EXPECT_EQ(Choose(candidates, {}).tied, 1);
   candidates[1].measured = {200, 202};
-  EXPECT_FALSE(Choose(candidates, {}).tied);
+  EXPECT_EQ(Choose(candidates, {}).tied, -1);
 }
 
 TEST(AdviceTest, TheCheapestWithinTheDeadlineIsChosen) {

@@ -14,7 +14,9 @@
 #include <utility>
 
 #include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
 #include "deploy/calibrate/anchors.h"
 #include "deploy/experiment/strategy_shapes.h"
 #include "deploy/hosts/cluster_plan.h"
@@ -54,6 +56,30 @@ bool RecordedLast(const std::string& place) {
 
 // Each machine has a part of a core of its own; elsewhere all machines share two cores.
 bool HasOwnCores(const std::string& place) { return absl::EndsWith(place, "cores"); }
+
+// These places were recorded when hosts with one kernel were one computer. As a calibration now has them,
+// each is a computer of its own, with the same steps, and a quota that the name of the place ends in:
+// "-0.3cores".
+void SplitByHost(const std::string& place, proto::Calibration& calibration) {
+  double quota = 0;
+  const absl::string_view number =
+      absl::StripSuffix(absl::string_view(place).substr(place.rfind('-') + 1), "cores");
+  ASSERT_TRUE(absl::SimpleAtod(number, &quota));
+  ASSERT_EQ(calibration.computer_size(), 1);
+  proto::ComputerCalibration all = calibration.computer(0);
+  all.clear_capacity();
+  all.clear_capacity_ranks();
+  all.set_cores(1);
+  all.set_cpu_quota(quota);
+  calibration.clear_computer();
+  for (const std::string& host : all.host()) {
+    proto::ComputerCalibration& own = *calibration.add_computer();
+    own = all;
+    own.clear_host();
+    own.add_host(host);
+    own.set_cpu_group(host);
+  }
+}
 
 struct Measured {
   JobShape shape;
@@ -153,15 +179,17 @@ double ByErnest(const proto::Calibration& calibration, const JobShape& shape) {
 }
 
 void Replay(const std::string& folder, std::vector<Scenario>& scenarios) {
-  const proto::Calibration recorded = *ReadCalibration(folder + "/calibration.json");
+  proto::Calibration recorded = *ReadCalibration(folder + "/calibration.json");
+  const bool own_cores = HasOwnCores(folder);
+  if (own_cores) SplitByHost(folder, recorded);
   std::vector<AnchorRun> anchors;
   std::set<std::string> known;
   for (const proto::Anchor& anchor : recorded.anchor()) {
     const JobShape shape{anchor.strategy(), anchor.workers(), anchor.servers(), anchor.global_batch()};
     known.insert(absl::StrCat(ShapeText(shape), " ", shape.global_batch));
     Placed placed = Place(folder, shape);
-    anchors.push_back(
-        {std::move(placed.plan), std::move(placed.machines), anchor.step(), anchor.mean_step()});
+    anchors.push_back({std::move(placed.plan), std::move(placed.machines),
+                       own_cores ? anchor.mean_step() : anchor.step(), anchor.mean_step()});
   }
   proto::Calibration fitted = recorded;
   const absl::Status status = FitExchangeCosts(anchors, fitted);

@@ -137,6 +137,34 @@ TEST(StepModelTest, SlowWorkersLinkHoldsNoAsynchronousWorkerBack) {
   EXPECT_LT(prediction.step().value(), 407080 / 125e6 * 2);
 }
 
+// Hosts as SmallHosts, of which this one computes a fifth as fast, by a quota or by its processor.
+proto::Calibration OneSlowHost(const std::string& host, bool quota) {
+  proto::Calibration calibration = SmallHosts();
+  proto::ComputerCalibration slow = calibration.computer(0);
+  slow.clear_kind();
+  slow.add_host(host);
+  if (quota) slow.set_cpu_quota(0.2);
+  for (proto::BatchTime& time : *slow.mutable_time()) {
+    time.set_step(5 * time.step());
+    time.set_forward(5 * time.forward());
+    time.set_backward(5 * time.backward());
+    time.set_update(5 * time.update());
+  }
+  *calibration.add_computer() = slow;
+  return calibration;
+}
+
+TEST(StepModelTest, SlowHostHoldsBackWhatItRuns) {
+  const Shape784 shape{.workers = 2, .servers = 1};  // Workers on host0 and host1, the server on host2.
+  const double equal = PredictionOf(shape, SmallHosts()).step().value();
+  const double worker = PredictionOf(shape, OneSlowHost("host1", false)).step().value();
+  const double server = PredictionOf(shape, OneSlowHost("host2", false)).step().value();
+  EXPECT_GT(worker, equal + 4 * (1e-3 + 64 * 2e-5) * 0.9) << "it computes five times as long";
+  EXPECT_GT(server, equal) << "it takes five times the CPU time for its messages";
+  // It gathers quota while workers compute.
+  EXPECT_LT(PredictionOf(shape, OneSlowHost("host2", true)).step().value(), server);
+}
+
 TEST(StepModelTest, FasterLinksNeverMakeAStepLonger) {
   for (const Shape784& shape : {Shape784{3, 0}, {9, 0}, {1, 1}, {4, 2}, {6, 3}}) {
     double before = 1e9;

@@ -19,5 +19,23 @@ TEST(BatchTimeTest, DisturbedVisitsArePutAside) {
   EXPECT_EQ(time.disturbed(), 1);
 }
 
+// A quota of half a core: half of the steps find some left, and the others wait as long as they compute.
+TEST(BatchTimeTest, MeanCountsStepsThatWaitForTheQuota) {
+  std::vector<proto::StepVisit> visits(2);
+  for (proto::StepVisit& visit : visits) {
+    visit.set_batch(8);
+    visit.set_steps(10);
+    visit.set_step(1e-3);
+    visit.set_forward(0.4e-3);
+    visit.set_seconds(20e-3);
+    visit.add_ready(0.5e-3);
+    visit.set_disturbed(true);
+  }
+  const proto::BatchTime time = MeanBatchTimeOf(visits);
+  EXPECT_NEAR(time.step(), 2e-3, 1e-9);
+  EXPECT_NEAR(time.forward(), 0.8e-3, 1e-9);
+  EXPECT_NEAR(time.ready(0), 1e-3, 1e-9);
+}
+
 }  // namespace
 }  // namespace tethys

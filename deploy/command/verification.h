@@ -1,0 +1,40 @@
+// Brief runs by which `tethys advise` verifies what it predicts: rounds of all candidates that may be the
+// best, in random order; those that are clearly slower leave. Blocking; call it on the main thread.
+#ifndef TETHYS_DEPLOY_COMMAND_VERIFICATION_H_
+#define TETHYS_DEPLOY_COMMAND_VERIFICATION_H_
+
+#include <string>
+#include <vector>
+
+#include "absl/types/optional.h"
+#include "deploy/command/candidate_job.h"
+#include "deploy/command/flags.h"
+#include "deploy/predict/advice.h"
+#include "runtime/base/clock.h"
+#include "runtime/base/status.h"
+
+namespace tethys {
+
+struct VerificationRequest {
+  AdviceGoal goal;
+  int most = 6;           // Candidates.
+  Nanoseconds until = 0;  // No further round begins after this time of a MonotonicClock.
+  // At least two rounds are made, and each may add candidates that it makes promising (ToVerifyNext).
+  bool extend = false;
+  uint64_t seed = 0;  // Of the order of runs.
+};
+
+struct VerificationNotes {
+  std::vector<std::string> put_aside;  // Errors of candidates that cannot run here: a line each.
+  std::string noise;                   // NoiseScaleText of a run; may be empty.
+  absl::optional<double> others_cpu;   // The median over the runs; nullopt: not known.
+};
+
+// Sets Candidate.measured. A candidate of which a run fails is removed from `found`; if all fail, so does
+// this. Cancelled: the user interrupted. Also fails as PlaceBriefly.
+absl::StatusOr<VerificationNotes> VerifyCandidates(const Flags& flags, const VerificationRequest& request,
+                                                   CandidateJobs& found);
+
+}  // namespace tethys
+
+#endif  // TETHYS_DEPLOY_COMMAND_VERIFICATION_H_

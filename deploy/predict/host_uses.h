@@ -1,0 +1,51 @@
+// Ways to use hosts that differ: by speed of computing, number of cores, memory, device or link. In lock step
+// the slowest worker sets the pace of all, so it may be better to leave a slow host out or to let it run
+// servers only, and a host behind a slow link may be a worker but a bad server. A worker's share of the batch
+// is not among these ways, since all workers of a job have equal shares. Pure; any thread.
+//
+// Hosts are put into classes of equal ones. If there is one class, the host file is used as it is. Otherwise,
+// for each of speed and link, the classes are sorted and cut in two, and the worse part is left out, runs
+// servers only, or runs workers only.
+#ifndef TETHYS_DEPLOY_PREDICT_HOST_USES_H_
+#define TETHYS_DEPLOY_PREDICT_HOST_USES_H_
+
+#include <string>
+#include <vector>
+
+#include "proto/calibration.pb.h"
+#include "runtime/base/status.h"
+#include "runtime/cluster/host_file.h"
+
+namespace tethys {
+
+struct HostUse {
+  std::string text;          // "without slave3", "slave3 only serves"; empty: the host file as it is.
+  std::vector<int> workers;  // The hosts that may run workers, by preference.
+  std::vector<int> servers;  // The hosts that may run servers, by preference.
+};
+
+// The class of each host, from 0; equal hosts have the same. A host that the calibration does not know is in
+// a class with all hosts of the same measurements, which are then those of its kind.
+std::vector<int> HostClasses(const std::vector<HostEntry>& hosts, const proto::Calibration& calibration);
+
+// At most kMostHostUses ways, the first of which is the host file as it is.
+inline constexpr int kMostHostUses = 10;
+std::vector<HostUse> UsesOfHosts(const std::vector<HostEntry>& hosts, const proto::Calibration& calibration);
+
+// The host file by which so many workers and servers run on the hosts of a use, and on no others: lines with
+// exact role= and slots=. The chief stays where the file of `hosts` has it. FailedPrecondition: the hosts
+// have too few slots, or no lines say this.
+absl::StatusOr<std::vector<HostEntry>> HostsFor(const std::vector<HostEntry>& hosts, const HostUse& use,
+                                                int workers, int servers);
+
+// As ParseHostFile (runtime/cluster/host_file.h) reads it, a line for each host.
+std::string HostFileText(const std::vector<HostEntry>& hosts);
+
+// The number of workers and servers that each class of hosts runs, equal for ways that differ only by which
+// of some equal hosts run what. Hosts by index into `classes`.
+std::vector<std::vector<int>> WorkOfClasses(const std::vector<int>& classes, const std::vector<int>& workers,
+                                            const std::vector<int>& servers);
+
+}  // namespace tethys
+
+#endif  // TETHYS_DEPLOY_PREDICT_HOST_USES_H_
