@@ -58,9 +58,10 @@ class GraphWriter {
     return tensor;
   }
   // A number for each channel of [batch, channels, height, width], or a single one.
-  std::string AddPerChannel(const std::string& name, const std::vector<float>& values) {
+  // `pictures`: the channels are the axis before height and width, otherwise the last axis.
+  std::string AddPerChannel(const std::string& name, const std::vector<float>& values, bool pictures) {
     const auto channels = static_cast<int64_t>(values.size());
-    AddTensor(name, channels == 1 ? Shape{} : Shape{channels, 1, 1}, values);
+    AddTensor(name, channels == 1 ? Shape{} : pictures ? Shape{channels, 1, 1} : Shape{channels}, values);
     return name;
   }
   std::string AddScalar(const std::string& name, float value) {
@@ -167,8 +168,9 @@ std::string Exporter::Standardise(const std::string& input, const InputScaling& 
     slopes.push_back(1 / (unit * scaling.deviation[channel]));
     offsets.push_back(-scaling.mean[channel] / scaling.deviation[channel]);
   }
-  const std::string slope = graph_.AddPerChannel("input:slope", slopes);
-  const std::string offset = graph_.AddPerChannel("input:offset", offsets);
+  const bool pictures = model_.sample_shape().size() > 1;
+  const std::string slope = graph_.AddPerChannel("input:slope", slopes, pictures);
+  const std::string offset = graph_.AddPerChannel("input:offset", offsets, pictures);
   graph_.Add("Mul", {input, slope}, "input:scaled");
   graph_.Add("Add", {"input:scaled", offset}, "input:standardised");
   return "input:standardised";

@@ -13,7 +13,8 @@
 namespace tethys {
 namespace {
 
-constexpr int64_t kMostChannels = 16;  // With means of their own; devices take no more.
+// With means of their own; devices take no more.
+constexpr int64_t kMostChannels = 16, kMostFeatures = 1 << 16;
 
 bool HasTest(const proto::Data& data) { return FormatOf(data).has(data, DataPart::kTest); }
 
@@ -35,18 +36,20 @@ absl::Status CheckSameShapes(const DataHeader& train, const DataHeader& test) {
 }
 
 absl::Status CheckScaling(const proto::Data& data, const SampleSpec& spec) {
-  const int64_t channels = spec.channels();
+  const int64_t channels = spec.scaled_channels();
+  const bool table = spec.shape.size() == 1;
+  const int64_t most = table ? kMostFeatures : kMostChannels;
   for (const auto& [name, count] :
        {std::pair{"mean", data.mean_size()}, {"deviation", data.deviation_size()}}) {
-    if (count <= 1 || count == channels) continue;
-    return absl::InvalidArgumentError(absl::StrCat("data.", name, " has ", count,
-                                                   " numbers, but samples are ", ShapeText(spec.shape),
-                                                   ": give one, or one a channel (", channels, ")"));
+    if (count <= 1 || (count == channels && count <= most)) continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat("data.", name, " has ", count, " numbers, but samples are ", ShapeText(spec.shape),
+                     ": give one, or one a ", table ? "feature" : "channel", " (", channels, ")"));
   }
-  if (!data.per_channel() || channels <= kMostChannels) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat("data.per_channel is true, but samples are ",
-                                                 ShapeText(spec.shape), ": at most ", kMostChannels,
-                                                 " channels have numbers of their own"));
+  if (!data.per_channel() || channels <= most) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("data.per_channel is true, but samples are ", ShapeText(spec.shape), ": at most ", most,
+                   table ? " features" : " channels", " have numbers of their own"));
 }
 
 // The headers of a job's data; without a test its samples are 0.
@@ -139,16 +142,19 @@ absl::StatusOr<std::vector<float>> OriginsOf(const Dataset& train, int64_t chann
   return sample;
 }
 
-// The scaling by the moments of `count` values a channel, divided by `unit`.
+// The scaling by the moments of `count` values a channel, divided by `unit`. In a table channels are
+// features.
 template <typename Sum, typename Value>
 absl::StatusOr<InputScaling> ScalingOfMoments(const Moments<Sum>& sums, const std::vector<Value>& origins,
-                                              int64_t values, double unit) {
+                                              int64_t values, double unit, bool table) {
   const auto count = static_cast<double>(values);
   InputScaling scaling = {.mean = {}, .deviation = {}};
   for (size_t channel = 0; channel < origins.size(); ++channel) {
     const double mean = static_cast<double>(sums.values[channel]) / count;
     const double variance = static_cast<double>(sums.squares[channel]) / count - mean * mean;
-    const auto deviation = static_cast<float>(std::sqrt(std::max(variance, 0.0)) / unit);
+    auto deviation = static_cast<float>(std::sqrt(std::max(variance, 0.0)) / unit);
+    // A feature that is constant becomes 0, as in scikit-learn: tables often have some.
+    if (table && !(deviation > 0)) deviation = 1;
     if (!(deviation > 0)) {
       return absl::InvalidArgumentError(absl::StrCat(
           "all pixels of the training split", origins.size() > 1 ? absl::StrCat(" in channel ", channel) : "",
@@ -164,14 +170,15 @@ absl::StatusOr<InputScaling> ScalingOfMoments(const Moments<Sum>& sums, const st
 // The mean and deviation of the values of each channel, or of all if `channels` is 1.
 absl::StatusOr<InputScaling> ComputeScaling(const Dataset& train, int64_t channels) {
   const int64_t count = train.size() * train.sample_elements() / channels;
+  const bool table = channels > 1 && train.sample_shape().size() == 1;
   if (train.spec().type == ValueType::kByte) {
     const std::vector<uint8_t> zeros(channels);
     TETHYS_ASSIGN_OR_RETURN(const auto sums, (SumOf<uint8_t, uint64_t>(train, zeros)));
-    return ScalingOfMoments(sums, zeros, count, 255);
+    return ScalingOfMoments(sums, zeros, count, 255, table);
   }
   TETHYS_ASSIGN_OR_RETURN(const std::vector<float> origins, OriginsOf(train, channels));
   TETHYS_ASSIGN_OR_RETURN(const auto sums, (SumOf<float, double>(train, origins)));
-  TETHYS_ASSIGN_OR_RETURN(InputScaling scaling, ScalingOfMoments(sums, origins, count, 1));
+  TETHYS_ASSIGN_OR_RETURN(InputScaling scaling, ScalingOfMoments(sums, origins, count, 1, table));
   scaling.type = ValueType::kFloat;
   return scaling;
 }
@@ -321,7 +328,7 @@ absl::StatusOr<Datasets> LoadDatasetsUncached(proto::Job job) {
 
 absl::StatusOr<InputScaling> ResolveScaling(const proto::Data& data, const Dataset& train) {
   if (data.compute_standardisation())
-    return ComputeScaling(train, data.per_channel() ? train.spec().channels() : 1);
+    return ComputeScaling(train, data.per_channel() ? train.spec().scaled_channels() : 1);
   InputScaling scaling;
   scaling.type = train.spec().type;
   if (data.mean_size() > 0) scaling.mean.assign(data.mean().begin(), data.mean().end());

@@ -25,6 +25,8 @@ struct SampleSpec {
   }
   int64_t bytes() const { return elements() * BytesOf(type); }  // Of the values.
   int64_t channels() const { return shape.size() == 3 ? shape[2] : 1; }
+  // What data.per_channel standardises each by itself: channels or, in a table, features.
+  int64_t scaled_channels() const { return shape.size() == 1 ? shape[0] : channels(); }
   bool operator==(const SampleSpec&) const = default;
 };
 

@@ -2,8 +2,10 @@
 #ifndef TETHYS_RUNTIME_DEVICE_INPUT_SCALING_H_
 #define TETHYS_RUNTIME_DEVICE_INPUT_SCALING_H_
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -12,21 +14,27 @@
 
 namespace tethys {
 
-// GPUs take the numbers of all channels with the call of their kernel.
+// GPUs take the numbers of all channels of pictures with the call of their kernel.
 inline constexpr int64_t kMostScaledChannels = 16;
+// Numbers of each feature of a table lie in memory.
+inline constexpr int64_t kMostScaledFeatures = 1 << 16;
 
 // Of the conversion of `count` values.
 inline absl::Status CheckScaling(int64_t count, const InputScaling& scaling) {
-  bool good = count >= 0 && scaling.channels() >= 1 && scaling.channels() <= kMostScaledChannels &&
+  bool good = count >= 0 && scaling.channels() >= 1 && scaling.channels() <= kMostScaledFeatures &&
               scaling.mean.size() == scaling.deviation.size() && count % scaling.channels() == 0;
   for (const float mean : scaling.mean) good = good && std::isfinite(mean);
   for (const float deviation : scaling.deviation) good = good && std::isfinite(deviation) && deviation > 0;
   if (good) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat(count, " inputs cannot be standardised by means ",
-                                                 absl::StrJoin(scaling.mean, ", "), " and deviations ",
-                                                 absl::StrJoin(scaling.deviation, ", "),
-                                                 ": one of each, or one a channel of at most ",
-                                                 kMostScaledChannels, "; deviations above 0, all finite"));
+  const auto shown = [](const std::vector<float>& numbers) {
+    const auto most = std::min<int64_t>(16, static_cast<int64_t>(numbers.size()));
+    return absl::StrCat(absl::StrJoin(numbers.begin(), numbers.begin() + most, ", "),
+                        most < static_cast<int64_t>(numbers.size()) ? ", ..." : "");
+  };
+  return absl::InvalidArgumentError(
+      absl::StrCat(count, " inputs cannot be standardised by means ", shown(scaling.mean), " and deviations ",
+                   shown(scaling.deviation), ": one of each, or one a channel or feature of at most ",
+                   kMostScaledFeatures, "; deviations above 0, all finite"));
 }
 
 // (x / 255 - mean) / deviation, without the 255 for floats, as one multiplication and one addition.

@@ -39,9 +39,11 @@ void ResolveScaling(proto::Data& data, Problems& problems) {
       "data.deviation",
       absl::StrCat("has ", data.deviation_size(), " numbers, but data.mean has ", data.mean_size(),
                    ": give one, or one a channel"));
-  problems.AddIf(std::max(data.mean_size(), data.deviation_size()) > 16,
-                 data.mean_size() > 16 ? "data.mean" : "data.deviation",
-                 "has more than 16 numbers: one for all, or one for each of at most 16 channels");
+  constexpr int kMostFeatures = 1 << 16;
+  problems.AddIf(std::max(data.mean_size(), data.deviation_size()) > kMostFeatures,
+                 data.mean_size() > kMostFeatures ? "data.mean" : "data.deviation",
+                 absl::StrCat("has more than ", kMostFeatures,
+                              " numbers: one for all, or one for each channel or feature"));
   problems.AddIf(
       data.per_channel() && !data.compute_standardisation(), "data.per_channel",
       "is true, but data.compute_standardisation is not: set that, or give a mean for each channel");

@@ -31,8 +31,8 @@ struct HostBatch {
 };
 
 // Standardisation of inputs: (x / 255 - mean) / deviation for bytes, (x - mean) / deviation for floats, with
-// one pair of numbers for all values, or one for each channel, the last axis of a sample. Both have the same
-// length.
+// one pair of numbers for all values, or one for each channel: the last axis of a sample, which is that of
+// features where samples are [features]. Both have the same length.
 struct InputScaling {
   std::vector<float> mean = {0};
   std::vector<float> deviation = {1};

@@ -12,7 +12,11 @@ class InputConversion final : public InputConversionPrimitive {
  public:
   InputConversion(int64_t count, const InputScaling& scaling, const Kernels& kernels)
       : count_(count), type_(scaling.type), kernels_(kernels) {
-    const int64_t period = scaling.channels() * (scaling.channels() == 1 ? 1 : kPixels);
+    const int64_t channels = scaling.channels();
+    const int64_t pixels = channels == 1                     ? 1
+                           : channels <= kMostScaledChannels ? kPixels
+                                                             : std::max<int64_t>(1, kValues / channels);
+    const int64_t period = channels * pixels;
     for (int64_t i = 0; i < period; ++i) {
       scales_.push_back(ScaleOf(scaling, i % scaling.channels()));
       shifts_.push_back(ShiftOf(scaling, i % scaling.channels()));
@@ -43,8 +47,8 @@ class InputConversion final : public InputConversionPrimitive {
   }
 
   // The numbers of several channels are repeated for so many pixels, so that the loop over them is worth
-  // vectors.
-  static constexpr int64_t kPixels = 64;
+  // vectors; those of a table's features for about so many values.
+  static constexpr int64_t kPixels = 64, kValues = 1024;
   const int64_t count_;
   const ValueType type_;
   std::vector<float> scales_, shifts_;

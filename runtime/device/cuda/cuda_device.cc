@@ -130,7 +130,7 @@ class CudaDevice final : public Device {
   absl::StatusOr<std::unique_ptr<InputConversionPrimitive>> CreateInputConversion(
       int64_t count, const InputScaling& scaling) override {
     TETHYS_RETURN_IF_ERROR(CheckScaling(count, scaling));
-    return cuda::CreateInputConversion(libraries_.activations, count, scaling);
+    return cuda::CreateInputConversion(libraries_, count, scaling);
   }
 
   absl::StatusOr<std::unique_ptr<UpdatePrimitive>> CreateUpdate(const UpdateRule& rule,

@@ -1,5 +1,6 @@
 // Input conversion and bias.
 #include <utility>
+#include <vector>
 
 #include "runtime/device/cuda/cuda_status.h"
 #include "runtime/device/cuda/kernels.h"
@@ -40,6 +41,36 @@ class InputConversion final : public InputConversionPrimitive {
   ChannelScales scales_ = {};
 };
 
+// The same with numbers of each feature of a table, which lie on the device.
+class FeatureConversion final : public InputConversionPrimitive {
+ public:
+  // `numbers` [2, features] on the device: scales, then shifts.
+  FeatureConversion(ElementType type, int64_t count, const InputScaling& scaling,
+                    std::unique_ptr<Buffer> numbers)
+      : type_(type), count_(count), input_type_(scaling.type), numbers_(std::move(numbers)) {
+    const auto* scales = static_cast<const float*>(numbers_->data());
+    scales_ = {.features = scaling.channels(), .scale = scales, .shift = scales + scaling.channels()};
+  }
+
+  absl::Status Run(Stream& stream, const void* in, void* out) override {
+    if (input_type_ == ValueType::kFloat) {
+      TETHYS_RETURN_IF_CUDA_ERROR(
+          ConvertFloats(Handle(stream), type_, count_, scales_, static_cast<const float*>(in), out));
+    } else {
+      TETHYS_RETURN_IF_CUDA_ERROR(
+          ConvertBytes(Handle(stream), type_, count_, scales_, static_cast<const uint8_t*>(in), out));
+    }
+    return absl::OkStatus();
+  }
+
+ private:
+  const ElementType type_;
+  const int64_t count_;
+  const ValueType input_type_;
+  const std::unique_ptr<Buffer> numbers_;
+  FeatureScales scales_ = {};
+};
+
 class Bias final : public BiasPrimitive {
  public:
   Bias(ElementType type, int64_t rows, int64_t columns, SharedWorkspace& workspace)
@@ -65,10 +96,19 @@ class Bias final : public BiasPrimitive {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<InputConversionPrimitive>> CreateInputConversion(ElementType type,
+absl::StatusOr<std::unique_ptr<InputConversionPrimitive>> CreateInputConversion(const Libraries& libraries,
                                                                                 int64_t count,
                                                                                 const InputScaling& scaling) {
-  return std::make_unique<InputConversion>(type, count, scaling);
+  if (scaling.channels() <= kMostScaledChannels) {
+    return std::make_unique<InputConversion>(libraries.activations, count, scaling);
+  }
+  std::vector<float> numbers;
+  for (int64_t i = 0; i < scaling.channels(); ++i) numbers.push_back(ScaleOf(scaling, i));
+  for (int64_t i = 0; i < scaling.channels(); ++i) numbers.push_back(ShiftOf(scaling, i));
+  const auto bytes = static_cast<int64_t>(numbers.size() * sizeof(float));
+  TETHYS_ASSIGN_OR_RETURN(auto on_device, libraries.memory->Allocate(bytes, MemoryKind::kDevice));
+  TETHYS_RETURN_IF_CUDA_ERROR(cudaMemcpy(on_device->data(), numbers.data(), bytes, cudaMemcpyHostToDevice));
+  return std::make_unique<FeatureConversion>(libraries.activations, count, scaling, std::move(on_device));
 }
 
 Created<BiasShape> Create(const BiasShape& shape, const Libraries& libraries) {

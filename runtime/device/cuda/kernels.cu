@@ -20,6 +20,14 @@ __global__ void ConvertChannelsKernel(int64_t count, ChannelScales scales, const
   }
 }
 
+template <typename In, typename Out>
+__global__ void ConvertFeaturesKernel(int64_t count, FeatureScales scales, const In* in, Out* out) {
+  for (int64_t i = FirstIndex(); i < count; i += GridSize()) {
+    const int64_t feature = i % scales.features;
+    out[i] = Round<Out>(in[i] * scales.scale[feature] + scales.shift[feature]);
+  }
+}
+
 // Between float32 and bfloat16. Both packs have as many elements.
 template <typename In, typename Out>
 __global__ void RetypeKernel(int64_t packs, const In* in, Out* out) {
@@ -137,6 +145,16 @@ cudaError_t Convert(cudaStream_t stream, ElementType type, int64_t count, const 
   });
 }
 
+template <typename In>
+cudaError_t Convert(cudaStream_t stream, ElementType type, int64_t count, const FeatureScales& scales,
+                    const In* in, void* out) {
+  return ForType(type, [&](auto element) {
+    using Out = decltype(element);
+    return Launch(ConvertFeaturesKernel<In, Out>, BlocksFor(count), kThreads, stream, count, scales, in,
+                  static_cast<Out*>(out));
+  });
+}
+
 }  // namespace
 
 cudaError_t CheckKernelImage() {
@@ -150,6 +168,16 @@ cudaError_t ConvertBytes(cudaStream_t stream, ElementType type, int64_t count, c
 }
 
 cudaError_t ConvertFloats(cudaStream_t stream, ElementType type, int64_t count, const ChannelScales& scales,
+                          const float* in, void* out) {
+  return Convert(stream, type, count, scales, in, out);
+}
+
+cudaError_t ConvertBytes(cudaStream_t stream, ElementType type, int64_t count, const FeatureScales& scales,
+                         const uint8_t* in, void* out) {
+  return Convert(stream, type, count, scales, in, out);
+}
+
+cudaError_t ConvertFloats(cudaStream_t stream, ElementType type, int64_t count, const FeatureScales& scales,
                           const float* in, void* out) {
   return Convert(stream, type, count, scales, in, out);
 }

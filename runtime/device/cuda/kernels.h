@@ -30,6 +30,16 @@ cudaError_t ConvertBytes(cudaStream_t stream, ElementType type, int64_t count, c
                          const uint8_t* in, void* out);
 cudaError_t ConvertFloats(cudaStream_t stream, ElementType type, int64_t count, const ChannelScales& scales,
                           const float* in, void* out);
+// The same for value i's feature, i mod features. The numbers are on the device.
+struct FeatureScales {
+  int64_t features;
+  const float* scale;
+  const float* shift;
+};
+cudaError_t ConvertBytes(cudaStream_t stream, ElementType type, int64_t count, const FeatureScales& scales,
+                         const uint8_t* in, void* out);
+cudaError_t ConvertFloats(cudaStream_t stream, ElementType type, int64_t count, const FeatureScales& scales,
+                          const float* in, void* out);
 
 // Rounds to nearest, ties to even.
 cudaError_t ToBfloat16(cudaStream_t stream, int64_t count, const float* in, __nv_bfloat16* out);

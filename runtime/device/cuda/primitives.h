@@ -30,7 +30,7 @@ struct Libraries {
 TETHYS_PRIMITIVES(TETHYS_DECLARE_CREATE)
 #undef TETHYS_DECLARE_CREATE
 
-absl::StatusOr<std::unique_ptr<InputConversionPrimitive>> CreateInputConversion(ElementType type,
+absl::StatusOr<std::unique_ptr<InputConversionPrimitive>> CreateInputConversion(const Libraries& libraries,
                                                                                 int64_t count,
                                                                                 const InputScaling& scaling);
 absl::StatusOr<std::unique_ptr<UpdatePrimitive>> CreateUpdate(const Libraries& libraries,

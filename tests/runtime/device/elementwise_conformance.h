@@ -43,12 +43,23 @@ TEST_P(DeviceConformance, BytesAreStandardisedByTheNumbersOfTheirChannels) {
   }
 }
 
+// Numbers of each feature of a table.
+inline InputScaling FeaturesOf(int features, ValueType type) {
+  InputScaling scaling = {.mean = {}, .deviation = {}, .type = type};
+  for (int i = 0; i < features; ++i) {
+    scaling.mean.push_back(0.01f * static_cast<float>(i % 90));
+    scaling.deviation.push_back(0.5f + 0.25f * static_cast<float>(i % 7));
+  }
+  return scaling;
+}
+
 TEST_P(DeviceConformance, FloatsAreStandardisedWithoutADivision) {
-  const std::vector<float> values = RandomFloats(3 * 1000 + 3, 5);
+  const std::vector<float> values = RandomFloats(3 * 17 * 1001, 5);
   auto in = Floats(values);
   for (const InputScaling& scaling :
        {InputScaling{{0.5f}, {0.25f}, ValueType::kFloat},
-        InputScaling{{0.49f, -0.48f, 45}, {0.25f, 0.125f, 50}, ValueType::kFloat}}) {
+        InputScaling{{0.49f, -0.48f, 45}, {0.25f, 0.125f, 50}, ValueType::kFloat},
+        FeaturesOf(17, ValueType::kFloat), FeaturesOf(3003, ValueType::kFloat)}) {
     auto out = PoisonedActivations(values.size());
     auto conversion = device_->CreateInputConversion(values.size(), scaling).value();
     ASSERT_TRUE(conversion->Run(*stream_, in.data(), out.data()).ok());
