@@ -12,6 +12,7 @@
 #include <memory>
 
 #include "absl/strings/str_format.h"
+#include "deploy/command/chance_remark.h"
 #include "deploy/command/dashboard.h"
 #include "deploy/command/initial_values.h"
 #include "deploy/command/job_places.h"
@@ -25,7 +26,6 @@
 #include "deploy/live/expectation_file.h"
 #include "deploy/process/own_program.h"
 #include "deploy/process/signal_source.h"
-#include "deploy/report/verdict.h"
 #include "runtime/checkpoint/checkpoint_store.h"
 #include "runtime/checkpoint/model_description.h"
 #include "runtime/chief/attempts.h"
@@ -338,15 +338,8 @@ std::string OutcomeText(const proto::Job& job, const std::string& run_dir) {
     absl::StrAppendFormat(&text, "; cost %.4g, %.4g an epoch, at %.4g an hour", summary->cost().run(),
                           summary->cost().epoch(), summary->cost().price_per_hour());
   }
-  const proto::Quality& quality = summary->has_test() ? summary->test() : summary->validation();
-  const double chance = 1.0 / std::max<double>(1, job.data().classes());
-  if (quality.has_accuracy() && job.data().classes() > 1 && IsAtChance(quality.accuracy(), chance)) {
-    absl::StrAppendFormat(
-        &text,
-        "\nThat is hardly better than a guess among %d classes: lower optimizer.learning_rate, "
-        "or look at labels and data.",
-        job.data().classes());
-  }
+  const std::string remark = ChanceRemark(*summary, job.data().classes());
+  if (!remark.empty()) absl::StrAppend(&text, "\n", remark);
   return text;
 }
 

@@ -274,8 +274,8 @@ std::string AtChanceSentence(const Ranking& variants) {
   }
   if (names.empty()) return "";
   return absl::StrFormat(
-      "Hardly better than a guess (%.3g %%): %s. A lower optimizer.learning_rate, or a look at labels and "
-      "data, comes before any comparison.",
+      "Hardly better than a guess (%.3g %%): %s. A look at labels and data, longer training or another "
+      "optimizer.learning_rate comes before any comparison.",
       100 * variants[0]->chance_accuracy(), NamesText(names));
 }
 

@@ -234,7 +234,7 @@ TEST_F(VerdictTest, NamesVariantThatStayedAtChance) {
   Add("mirrored", Value(3, 10, 0.1), Value(3, 0.15)).set_chance_accuracy(0.1);
   Add("ps_sync", Value(3, 20, 0.1), Value(3, 0.87)).set_chance_accuracy(0.1);
   EXPECT_THAT(Text(),
-              HasSubstr("Hardly better than a guess (10 %): mirrored. A lower optimizer.learning_rate"));
+              HasSubstr("Hardly better than a guess (10 %): mirrored. A look at labels and data, longer"));
   EXPECT_TRUE(IsAtChance(0.54, 0.5));
   EXPECT_FALSE(IsAtChance(0.6, 0.5));
   EXPECT_FALSE(IsAtChance(0.05, 0.01)) << "five times as often right as a guess among a hundred";
