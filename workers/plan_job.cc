@@ -102,6 +102,7 @@ absl::StatusOr<proto::JobPlan> PlanJob(const proto::Job& job) {
   TETHYS_RETURN_IF_ERROR(CheckTrainingLength(EpochLength(plan), job));
   plan.set_validation_samples(sizes.validation);
   plan.set_test_samples(sizes.test);
+  for (const std::string& note : sizes.notes) plan.add_data_note(note);
   for (const int64_t axis : sizes.sample_shape) plan.add_sample_shape(axis);
   plan.set_float_inputs(sizes.type == ValueType::kFloat);
   for (const int64_t axis : sizes.labels.shape) plan.add_label_shape(axis);

@@ -71,11 +71,23 @@ absl::Status WritePart(const WriterFormat& format, const PartToWrite& part, cons
   return writer->Commit();
 }
 
+// A line "note  ..." for each note on the data.
+absl::StatusOr<std::string> NotesText(const proto::Job& job) {
+  TETHYS_ASSIGN_OR_RETURN(const DatasetSizes sizes, ReadDatasetSizes(job));
+  constexpr int kIndent = 8, kWidth = 100;
+  std::string text;
+  for (const std::string& note : sizes.notes) text += WrapBeside("note", note, kIndent, kWidth);
+  return text;
+}
+
 absl::Status Show(const proto::Job& job, const Flags& flags) {
   TETHYS_ASSIGN_OR_RETURN(const int64_t count, flags.GetInteger("count", 20, 1, kMostImages));
   TETHYS_ASSIGN_OR_RETURN(const Datasets datasets, LoadDatasetsUncached(job));
+  TETHYS_ASSIGN_OR_RETURN(const std::string notes, NotesText(job));
+  if (flags.Has("check")) TETHYS_RETURN_IF_ERROR(CheckSamples(datasets));
   TETHYS_ASSIGN_OR_RETURN(const std::string listing, DataListing(job, datasets));
-  std::fputs(listing.c_str(), stdout);
+  std::fputs(absl::StrCat(listing, notes.empty() ? "" : "\n", notes).c_str(), stdout);
+  if (flags.Has("check")) std::fputs("\nEvery sample can be read.\n", stdout);
   if (!flags.Has("images")) return absl::OkStatus();
   TETHYS_ASSIGN_OR_RETURN(const int64_t written, WriteFirstImages(datasets, count, flags.Get("images")));
   std::printf("\n%s in %s\n", PluralText(written, "picture").c_str(), flags.Get("images").c_str());
@@ -93,6 +105,7 @@ absl::Status Convert(proto::Job job, const Flags& flags) {
         "--files and --raw are for --to=tfrecord, not for --to=", format->name, ": leave them out"));
   }
   TETHYS_ASSIGN_OR_RETURN(const int64_t files, flags.GetInteger("files", 1, 1, kMostFiles));
+  TETHYS_ASSIGN_OR_RETURN(const std::string notes, NotesText(job));
   proto::Data written = WithoutSource(job.data());
   job.mutable_data()->set_validation_samples(0);  // The training files hold it, too.
   job.mutable_data()->set_limit_samples(0);
@@ -124,6 +137,7 @@ absl::Status Convert(proto::Job job, const Flags& flags) {
               PluralText(datasets.train->size(), "sample").c_str(),
               datasets.test == nullptr ? "none" : CountText(datasets.test->size()).c_str(), folder.c_str(),
               folder.c_str(), text.c_str());
+  if (!notes.empty()) std::printf("\n%s", notes.c_str());
   return absl::OkStatus();
 }
 
@@ -134,8 +148,9 @@ absl::Status Run(const Flags& flags) {
         "write tethys data show JOB, or tethys data convert JOB --to=FORMAT --out=DIR");
   }
   const bool shows = words[0] == "show";
-  for (const char* flag : {"images", "count", "to", "out", "files", "raw"}) {
-    const bool of_show = flag == std::string("images") || flag == std::string("count");
+  for (const char* flag : {"images", "count", "check", "to", "out", "files", "raw"}) {
+    const std::string name = flag;
+    const bool of_show = name == "images" || name == "count" || name == "check";
     if (!flags.Has(flag) || of_show == shows) continue;
     return absl::InvalidArgumentError(
         absl::StrCat("--", flag, " is not a flag of tethys data ", words[0], ": leave it out"));
@@ -175,6 +190,10 @@ Command DataCommand() {
              .value = "DIR",
              .help = "show: writes the first samples of each split there, as PNG."},
             {.name = "count", .value = "N", .help = "show: how many samples of a split; default 20."},
+            {.name = "check",
+             .help = "show: reads every sample, and lists those that cannot be read, such as damaged "
+                     "pictures; the exit "
+                     "status is then 1."},
             {.name = "to", .value = "FORMAT", .help = absl::StrCat("convert: ", WriterFormatNames(), ".")},
             {.name = "out", .value = "DIR", .help = "convert: a new or empty folder."},
             {.name = "files",

@@ -85,6 +85,7 @@ std::vector<std::string> JobRemarks(const proto::JobPlan& plan, int cores) {
   std::vector<std::string> remarks = {ServersRemark(plan.placement())};
   if (plan.train_samples() > 0) remarks.push_back(WorkersRemark(plan));
   remarks.push_back(CoresRemark(plan, cores));
+  remarks.insert(remarks.end(), plan.data_note().begin(), plan.data_note().end());
   remarks.erase(std::remove(remarks.begin(), remarks.end(), ""), remarks.end());
   return remarks;
 }

@@ -1,5 +1,5 @@
-// Remarks on parts of a job that have no effect: servers without parameters, workers without samples, far
-// more workers than cores. Pure; any thread.
+// Remarks on a job before it starts: parts without effect (servers without parameters, workers without
+// samples, far more workers than cores), and notes on its data. Pure; any thread.
 #ifndef TETHYS_DEPLOY_COMMAND_JOB_REMARKS_H_
 #define TETHYS_DEPLOY_COMMAND_JOB_REMARKS_H_
 
@@ -10,8 +10,9 @@
 
 namespace tethys {
 
-// One sentence for each part without effect: what it is, why it has none, and what to write instead.
-// `cores`: the number of cores that all workers share; 0: not known, or they have several computers.
+// One sentence for each part without effect: what it is, why it has none, and what to write instead. Then the
+// notes on the data, JobPlan::data_note. `cores`: the number of cores that all workers share; 0: not known, or
+// they have several computers.
 std::vector<std::string> JobRemarks(const proto::JobPlan& plan, int cores = 0);
 
 }  // namespace tethys

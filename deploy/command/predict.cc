@@ -35,6 +35,10 @@ absl::Status ChooseSamples(const Flags& flags, Request& request) {
                                              .labels = request.saved.model.loss().labels(),
                                              .resize = flags.Has("resize")});
     if (!samples.ok()) return Annotate(samples.status(), "--images");
+    if (samples->left_out > 0) {
+      std::fprintf(stderr, "%s: left out, being no .png, .jpg or .jpeg by name: %s\n",
+                   flags.Get("images").c_str(), PluralText(samples->left_out, "file").c_str());
+    }
     request.dataset = std::move(samples->dataset);
     request.files = std::move(samples->files);
     return absl::OkStatus();

@@ -131,6 +131,28 @@ absl::StatusOr<std::string> DataListing(const proto::Job& job, const Datasets& d
   return text + classes;
 }
 
+absl::Status CheckSamples(const Datasets& datasets) {
+  constexpr int64_t kMostNamed = 20;
+  const SampleSpec& spec = datasets.train->spec();
+  std::vector<float> values((spec.bytes() + static_cast<int64_t>(sizeof(float)) - 1) /
+                            static_cast<int64_t>(sizeof(float)));  // Aligned for either type.
+  std::vector<int32_t> labels(spec.labels.elements());
+  std::string reasons;
+  int64_t bad = 0, all = 0;
+  for (const Split& split : SplitsOf(datasets)) {
+    for (int64_t i = 0; i < split.dataset->size(); ++i, ++all) {
+      const absl::Status status =
+          split.dataset->Read(i, reinterpret_cast<uint8_t*>(values.data()), labels.data());
+      if (status.ok() || ++bad > kMostNamed) continue;
+      absl::StrAppend(&reasons, "\n  ", split.name, ": ", status.message());
+    }
+  }
+  if (bad == 0) return absl::OkStatus();
+  return absl::DataLossError(
+      absl::StrCat(CountText(bad), " of ", PluralText(all, "sample"), " cannot be read",
+                   bad > kMostNamed ? absl::StrCat("; the first ", kMostNamed) : "", ":", reasons));
+}
+
 absl::StatusOr<int64_t> WriteFirstImages(const Datasets& datasets, int64_t count, const std::string& folder) {
   const SampleSpec& spec = datasets.train->spec();
   if (!IsPicture(spec.shape) || spec.type != ValueType::kByte) {

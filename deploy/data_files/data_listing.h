@@ -14,6 +14,10 @@ namespace tethys {
 // class, and the first labels. Has the errors of reading samples.
 absl::StatusOr<std::string> DataListing(const proto::Job& job, const Datasets& datasets);
 
+// Reads every sample of every split. DataLoss lists the first that cannot be read, each with its reason, and
+// says how many there are.
+absl::Status CheckSamples(const Datasets& datasets);
+
 // Writes the first samples of each split, at most `count`, as FOLDER/SPLIT-INDEX-label-L.png, without the
 // label where there is not one class a sample. Creates the folder; returns the number of files.
 // InvalidArgument: samples are no pictures.

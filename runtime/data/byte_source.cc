@@ -9,6 +9,7 @@
 #include <filesystem>
 #include <utility>
 
+#include "runtime/base/empty_file.h"
 #include "runtime/base/file.h"
 #include "runtime/remote/remote_files.h"
 #include "runtime/remote/url.h"
@@ -25,7 +26,7 @@ absl::Status CheckReadable(const struct stat& info, const std::string& path) {
     return absl::InvalidArgumentError(absl::StrCat(path, ": not a regular file: give the path of a file"));
   }
   if (info.st_size > 0) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat(path, ": the file is empty: fetch it again"));
+  return EmptyFileError(path, "fetch it again");
 }
 
 class LocalFile final : public ByteSource {

@@ -27,7 +27,7 @@ class ByteSource {
   virtual absl::Status ReadAt(int64_t offset, absl::Span<uint8_t> out) const = 0;
 };
 
-// NotFound: no such file. InvalidArgument: not a regular file, or an empty one.
+// NotFound: no such file. InvalidArgument: not a regular file, or an empty one (IsEmptyFile in empty_file.h).
 absl::StatusOr<std::shared_ptr<const ByteSource>> OpenLocalFile(const std::string& path);
 
 // Opens a local file, as OpenLocalFile does, or, if `path` is a URL, a file on another machine, with the

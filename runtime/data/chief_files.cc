@@ -8,6 +8,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/strip.h"
 #include "runtime/base/crc32c.h"
+#include "runtime/base/empty_file.h"
 #include "runtime/data/byte_source.h"
 #include "runtime/data/chief_paths.h"
 #include "runtime/data/data_format.h"
@@ -87,11 +88,14 @@ absl::Status ChiefFiles::Add(const std::string& path, const std::string& folder)
                                                    ", to ", place.real,
                                                    ": name the file, or its folder, itself"));
   }
-  TETHYS_ASSIGN_OR_RETURN(const auto bytes, OpenLocalFile(place.real));
-  place.version = bytes->version();
+  // A file of a set may be empty (sample_files.h).
+  const absl::StatusOr<std::shared_ptr<const ByteSource>> bytes = OpenLocalFile(place.real);
+  if (!bytes.ok() && !IsEmptyFile(bytes.status())) return bytes.status();
+  TETHYS_ASSIGN_OR_RETURN(place.version, FileVersion(place.real));
+  if (bytes.ok() && place.version != (*bytes)->version()) return Changed(path);
   proto::ChiefFile file;
   file.set_path(path);
-  file.set_size(bytes->size());
+  file.set_size(bytes.ok() ? (*bytes)->size() : 0);
   places_[path] = place;
   uint32_t crc = 0;
   TETHYS_RETURN_IF_ERROR(Read(path, 0, [&crc](absl::string_view chunk) {
@@ -110,6 +114,10 @@ absl::Status ChiefFiles::Read(const std::string& path, int64_t offset,
     return absl::PermissionDeniedError(absl::StrCat("chief://", path, " is no file of this job"));
   }
   const absl::StatusOr<std::shared_ptr<const ByteSource>> bytes = OpenLocalFile(place->second.real);
+  if (IsEmptyFile(bytes.status())) {
+    const absl::StatusOr<std::string> version = FileVersion(place->second.real);
+    return version.ok() && *version == place->second.version ? absl::OkStatus() : Changed(path);
+  }
   if (!bytes.ok() || (*bytes)->version() != place->second.version) return Changed(path);
   if (offset < 0 || offset > (*bytes)->size()) {
     return absl::InvalidArgumentError(

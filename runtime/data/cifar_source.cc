@@ -12,6 +12,7 @@
 
 #include "runtime/data/byte_source.h"
 #include "runtime/data/formats.h"
+#include "runtime/data/known_format.h"
 #include "runtime/data/sample_files.h"
 
 namespace tethys {
@@ -48,19 +49,16 @@ using Files = SampleFiles<std::shared_ptr<const ByteSource>>;
 
 absl::StatusOr<Files> OpenFiles(const proto::Data& data, DataPart part, const Record& record) {
   TETHYS_ASSIGN_OR_RETURN(const std::vector<std::string> paths, Lists::Paths(data, part));
-  Files files;
-  for (const std::string& path : paths) {
-    TETHYS_ASSIGN_OR_RETURN(auto bytes, OpenFile(path));
-    if (bytes->size() % record.bytes() != 0) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          path, ": ", bytes->size(), " bytes are no whole number of records of ", record.bytes(), " bytes (",
-          record.labels == 1 ? "data.cifar.labels: CIFAR_10" : "data.cifar.labels: FINE or COARSE",
-          "): fetch it again, or correct data.cifar.labels"));
-    }
+  return Files::OpenAll(paths, [&](const std::string& path, auto bytes) -> absl::StatusOr<Files::Opened> {
     const int64_t samples = bytes->size() / record.bytes();
-    files.Add(path, std::move(bytes), samples);
-  }
-  return files;
+    if (bytes->size() % record.bytes() == 0) return Files::Opened{std::move(bytes), samples};
+    const std::string what = WhatItIs(*bytes);
+    return absl::InvalidArgumentError(absl::StrCat(
+        path, ": ", bytes->size(), " bytes are no whole number of records of ", record.bytes(), " bytes (",
+        record.labels == 1 ? "data.cifar.labels: CIFAR_10" : "data.cifar.labels: FINE or COARSE",
+        what.empty() ? "): fetch it again, or correct data.cifar.labels" : ")", what,
+        what.empty() ? "" : "; the archive for C, in binary, is the one that is read"));
+  });
 }
 
 class CifarSource final : public SampleSource {
@@ -98,7 +96,8 @@ absl::StatusOr<std::vector<uint8_t>> ReadAllLabels(const Files& files, const Rec
       TETHYS_RETURN_IF_ERROR(file->ReadAt(offset, {&label, 1}));
       if (!rules.Accepts(label)) {
         return absl::InvalidArgumentError(absl::StrCat(file->name(), ": label ", label, " of record ",
-                                                       offset / record.bytes(), " is ", rules.OutsideText()));
+                                                       offset / record.bytes(), " is ", rules.OutsideText(),
+                                                       WhatItIs(*file)));
       }
       labels.push_back(label);
     }
@@ -106,11 +105,34 @@ absl::StatusOr<std::vector<uint8_t>> ReadAllLabels(const Files& files, const Rec
   return labels;
 }
 
+// Reads labels where they are, without values.
+class LabelSource final : public SampleSource {
+ public:
+  LabelSource(Files files, const Record& record)
+      : SampleSource(ImageSpec(), files.samples()), files_(std::move(files)), record_(record) {}
+
+  absl::Status Read(int64_t index, uint8_t*, int32_t* labels) const override {
+    const auto [file, record] = files_.Find(index);
+    uint8_t label = 0;
+    TETHYS_RETURN_IF_ERROR(file->ReadAt(record * record_.bytes() + record_.label, {&label, 1}));
+    *labels = label;
+    return absl::OkStatus();
+  }
+
+ private:
+  const Files files_;
+  const Record record_;
+};
+
 absl::StatusOr<DataHeader> ReadHeader(const proto::Data& data, DataPart part, const LabelRules& rules) {
   TETHYS_RETURN_IF_ERROR(rules.CheckTakeClasses("data.cifar"));
   const Record record = RecordOf(data.cifar());
   TETHYS_ASSIGN_OR_RETURN(const Files files, OpenFiles(data, part, record));
-  return files.Header(ImageSpec());
+  DataHeader header = files.Header(ImageSpec());
+  header.open_labels = [files, record]() -> absl::StatusOr<std::shared_ptr<const SampleSource>> {
+    return std::make_shared<LabelSource>(files, record);
+  };
+  return header;
 }
 
 absl::StatusOr<std::shared_ptr<const SampleSource>> Open(const proto::Data& data, DataPart part,

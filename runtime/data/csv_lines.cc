@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "absl/strings/strip.h"
+#include "runtime/base/empty_file.h"
 
 namespace tethys {
 namespace {
@@ -86,8 +87,19 @@ absl::StatusOr<CsvLines> CsvLines::Find(std::shared_ptr<const ByteSource> file) 
   const int64_t end = finder.end();
   CsvLines lines(std::move(file), finder.Take(), end);
   if (lines.size() > 0) return lines;
-  return absl::InvalidArgumentError(
-      absl::StrCat(lines.file_->name(), ": the file has no lines but empty ones: write a sample a line"));
+  return AsEmptyFile(absl::InvalidArgumentError(
+      absl::StrCat(lines.file_->name(), ": the file has no lines but empty ones: write a sample a line")));
+}
+
+absl::Status CsvLines::LeaveOutBlankEnd(char delimiter) {
+  while (size() > 0) {
+    TETHYS_ASSIGN_OR_RETURN(const absl::string_view line, Read(size() - 1));
+    const char blanks[] = {delimiter, ' ', '\t', '\r', '"', '\0'};
+    if (line.find_first_not_of(blanks) != absl::string_view::npos) break;
+    end_ = begins_.back();
+    begins_.pop_back();
+  }
+  return absl::OkStatus();
 }
 
 absl::StatusOr<absl::string_view> CsvLines::Read(int64_t index) const {

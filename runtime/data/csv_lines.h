@@ -20,8 +20,13 @@ class CsvLines {
   static constexpr int64_t kMostLineBytes = int64_t{1} << 30;
 
   // Lines end with "\n" or "\r\n", the last one also with the file. Empty lines at the end are left out.
-  // InvalidArgument: an empty line elsewhere, one longer than kMostLineBytes, or no line at all.
+  // InvalidArgument: an empty line elsewhere, one longer than kMostLineBytes, or no line at all
+  // (IsEmptyFile).
   static absl::StatusOr<CsvLines> Find(std::shared_ptr<const ByteSource> file);
+
+  // Leaves out lines at the end that have delimiters and blanks only, as spreadsheets write rows without
+  // values.
+  absl::Status LeaveOutBlankEnd(char delimiter);
 
   int64_t size() const { return static_cast<int64_t>(begins_.size()); }
   // The name of line `index` for errors, counted from 1: "train.csv, line 3".
@@ -35,7 +40,7 @@ class CsvLines {
 
   std::shared_ptr<const ByteSource> file_;
   std::vector<int64_t> begins_;
-  int64_t end_;  // Of the last line, or of the first empty one behind it.
+  int64_t end_;  // Of the last line, or of the first empty or blank one behind it.
 };
 
 }  // namespace tethys

@@ -1,88 +1,25 @@
 // Text files with a sample a line: numbers, separated by one character (csv_lines.h). Lines are parsed when
 // they are read.
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <cstring>
-#include <limits>
 #include <utility>
 
 #include "absl/functional/function_ref.h"
 #include "absl/strings/ascii.h"
-#include "absl/strings/charconv.h"
 #include "absl/strings/escaping.h"
-#include "absl/strings/numbers.h"
+#include "runtime/base/empty_file.h"
+#include "runtime/data/csv_fields.h"
+#include "runtime/data/csv_header.h"
 #include "runtime/data/csv_lines.h"
 #include "runtime/data/formats.h"
+#include "runtime/data/known_format.h"
 #include "runtime/data/sample_files.h"
-#include "runtime/data/unpacked_file.h"
 
 namespace tethys {
 namespace {
 
 constexpr size_t kMostShown = 40;  // Characters of a field, in errors.
-
-// ------------------------------------------------------------------------------------------ numbers
-
-// The whole field as a float; false if it is no number. What is beyond float32's range becomes infinite or 0.
-bool ParseFloat(absl::string_view field, float* value) {
-  if (field.size() > 1 && field[0] == '+' && field[1] != '-') field.remove_prefix(1);
-  const char* const end = field.data() + field.size();
-  const auto [at, error] = std::from_chars(field.data(), end, *value);
-  if (error == std::errc()) return at == end;
-  if (error != std::errc::result_out_of_range || at != end) return false;
-  const absl::from_chars_result near = absl::from_chars(field.data(), end, *value);
-  if (near.ptr != end) return false;
-  if (std::abs(*value) > 1) *value = std::copysign(std::numeric_limits<float>::infinity(), *value);
-  return true;
-}
-
-// The whole field as an integer, which may be written as "3" or "3.00e+00".
-bool ParseInteger(absl::string_view field, int64_t* value) {
-  const char* const end = field.data() + field.size();
-  const auto [at, error] = std::from_chars(field.data(), end, *value);
-  if (error == std::errc() && at == end) return true;
-  constexpr double kMost = 1ll << 53;
-  double number = 0;
-  if (!absl::SimpleAtod(field, &number) || !(std::abs(number) <= kMost) || number != std::floor(number)) {
-    return false;
-  }
-  *value = static_cast<int64_t>(number);
-  return true;
-}
-
-// Takes fields off the front of a line, without blanks around them.
-class Fields {
- public:
-  Fields(absl::string_view line, char delimiter) : rest_(line), delimiter_(delimiter) {}
-
-  bool more() const { return more_; }
-  absl::string_view Next() {
-    const size_t end = rest_.find(delimiter_);
-    const absl::string_view field = rest_.substr(0, end);
-    more_ = end != absl::string_view::npos;
-    rest_ = more_ ? rest_.substr(end + 1) : absl::string_view();
-    return absl::StripAsciiWhitespace(field);
-  }
-
- private:
-  absl::string_view rest_;
-  const char delimiter_;
-  bool more_ = true;
-};
-
-int64_t CountFields(absl::string_view line, char delimiter) {
-  return 1 + std::count(line.begin(), line.end(), delimiter);
-}
-
-// A first line with a word is a header.
-bool IsHeader(absl::string_view line, char delimiter) {
-  for (Fields fields(line, delimiter); fields.more();) {
-    float ignored;
-    if (!ParseFloat(fields.Next(), &ignored)) return true;
-  }
-  return false;
-}
 
 // ------------------------------------------------------------------------------------------ samples
 
@@ -100,17 +37,15 @@ struct Reading {
 
 absl::Status BadField(const std::string& name, int64_t column, absl::string_view field,
                       absl::string_view why) {
-  const bool quoted = field.find('"') != absl::string_view::npos;
-  return absl::InvalidArgumentError(
-      absl::StrCat(name, ", column ", column, " (counted from 0): \"",
-                   absl::CEscape(field.substr(0, kMostShown)), field.size() > kMostShown ? "..." : "", "\" ",
-                   quoted ? "is quoted: quotes are not read, write the number without them" : why));
+  return absl::InvalidArgumentError(absl::StrCat(name, ", column ", column, " (counted from 0): \"",
+                                                 absl::Utf8SafeCEscape(field.substr(0, kMostShown)),
+                                                 field.size() > kMostShown ? "..." : "", "\" ", why));
 }
 
-absl::Status ParseFinite(absl::string_view field, int64_t column, absl::FunctionRef<std::string()> name,
-                         uint8_t* out) {
+absl::Status ParseFinite(absl::string_view field, int64_t column, char delimiter,
+                         absl::FunctionRef<std::string()> name, uint8_t* out) {
   float value = 0;
-  if (!ParseFloat(field, &value)) return BadField(name(), column, field, "is no number");
+  if (!ParseCsvFloat(field, &value)) return BadField(name(), column, field, FaultOfField(field, delimiter));
   if (!std::isfinite(value)) return BadField(name(), column, field, "is not finite: values must be finite");
   std::memcpy(out, &value, sizeof(value));
   return absl::OkStatus();
@@ -119,7 +54,7 @@ absl::Status ParseFinite(absl::string_view field, int64_t column, absl::Function
 absl::Status ParseByte(absl::string_view field, int64_t column, absl::FunctionRef<std::string()> name,
                        uint8_t* out) {
   int64_t value = 0;
-  if (!ParseInteger(field, &value) || value < 0 || value > 255) {
+  if (!ParseCsvInteger(field, &value) || value < 0 || value > 255) {
     return BadField(name(), column, field,
                     "is no integer from 0 to 255: correct it, or leave data.csv.bytes out");
   }
@@ -127,14 +62,27 @@ absl::Status ParseByte(absl::string_view field, int64_t column, absl::FunctionRe
   return absl::OkStatus();
 }
 
+// Why a field is no class, and what to do about it.
+absl::string_view FaultOfClass(absl::string_view field) {
+  static constexpr char kNoClass[] =
+      "is no class, which is an integer: correct it, or name the right column in data.csv.label_column";
+  switch (KindOfField(field)) {
+    case CsvFieldKind::kEmpty:
+      return "is no class, which is an integer: the label, or all behind the line's last separator, is "
+             "missing; "
+             "fill it in, or remove separators at the ends of lines";
+    case CsvFieldKind::kName:
+      return "is no class, which is an integer: number the classes from 0 on, as pandas does by "
+             "column.astype('category').cat.codes, or name the right column in data.csv.label_column";
+    default:
+      return kNoClass;
+  }
+}
+
 absl::Status ParseClass(absl::string_view field, int64_t column, const LabelRules& rules,
                         absl::FunctionRef<std::string()> name, int32_t* out) {
   int64_t label = 0;
-  if (!ParseInteger(field, &label)) {
-    return BadField(name(), column, field,
-                    "is no class, which is an integer: correct it, or name the right column in "
-                    "data.csv.label_column");
-  }
+  if (!ParseCsvInteger(field, &label)) return BadField(name(), column, field, FaultOfClass(field));
   if (!rules.Accepts(label)) {
     return BadField(name(), column, field, absl::StrCat("is a label ", rules.OutsideText()));
   }
@@ -148,23 +96,23 @@ absl::Status ParseLine(absl::string_view line, const Reading& reading, absl::Fun
   const bool bytes = reading.spec.type == ValueType::kByte;
   const int64_t value_bytes = BytesOf(reading.spec.type);
   int64_t column = 0;
-  for (Fields fields(line, reading.delimiter); fields.more(); ++column) {
+  CsvFields fields(line, reading.delimiter);
+  for (; fields.more() && column < reading.columns; ++column) {
     const absl::string_view field = fields.Next();
-    if (column >= reading.columns) break;
     if (!reading.IsLabel(column)) {
       if (values == nullptr) continue;
       TETHYS_RETURN_IF_ERROR(bytes ? ParseByte(field, column, name, values)
-                                   : ParseFinite(field, column, name, values));
+                                   : ParseFinite(field, column, reading.delimiter, name, values));
       values += value_bytes;
     } else if (labels != nullptr) {
-      TETHYS_RETURN_IF_ERROR(reading.rules.targets
-                                 ? ParseFinite(field, column, name, reinterpret_cast<uint8_t*>(labels))
-                                 : ParseClass(field, column, reading.rules, name, labels));
+      TETHYS_RETURN_IF_ERROR(reading.rules.targets ? ParseFinite(field, column, reading.delimiter, name,
+                                                                 reinterpret_cast<uint8_t*>(labels))
+                                                   : ParseClass(field, column, reading.rules, name, labels));
       ++labels;
     }
   }
-  const int64_t count = CountFields(line, reading.delimiter);
-  if (count == reading.columns) return absl::OkStatus();
+  if (column == reading.columns && !fields.more()) return absl::OkStatus();
+  const int64_t count = CountCsvFields(line, reading.delimiter);
   return absl::InvalidArgumentError(absl::StrCat(name(), " has ", count, count == 1 ? " column" : " columns",
                                                  ", the first sample has ", reading.columns,
                                                  ": all lines must have the same"));
@@ -203,7 +151,8 @@ using Lists = FileLists<&proto::Data::csv>;
 int64_t BytesHeld(const proto::Data&, const SampleSpec&) { return sizeof(int64_t); }  // The place of a line.
 
 // Finds the columns of labels and the shape of the values, by the number of columns of the first sample.
-absl::Status ResolveColumns(const proto::Csv& csv, const std::string& name, Reading& reading) {
+absl::Status ResolveColumns(const proto::Csv& csv, const std::string& name, absl::string_view line,
+                            Reading& reading) {
   const int64_t column = csv.has_label_column() ? csv.label_column() : -1;
   reading.label = column < 0 ? reading.columns + column : column;
   reading.labels = csv.has_targets() ? csv.targets() : 1;
@@ -215,8 +164,13 @@ absl::Status ResolveColumns(const proto::Csv& csv, const std::string& name, Read
   }
   const int64_t values = reading.columns - reading.labels;
   if (values == 0) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(name, " has no column but that of the label: look at data.csv.delimiter"));
+    const absl::string_view text = absl::StripAsciiWhitespace(line);
+    const size_t other = text.find_first_of(";\t|,");
+    const bool split = other != absl::string_view::npos && text[other] != reading.delimiter;
+    return absl::InvalidArgumentError(absl::StrCat(
+        name, " has no column but that of the label: ",
+        split ? absl::StrCat("write data.csv.delimiter: \"", absl::CEscape(text.substr(other, 1)), "\"")
+              : "look at data.csv.delimiter"));
   }
   SampleSpec& spec = reading.spec;
   spec.shape = csv.shape().empty() ? Shape{values} : Shape(csv.shape().begin(), csv.shape().end());
@@ -242,32 +196,96 @@ absl::StatusOr<Reading> ReadingOf(const proto::Csv& csv, const LabelRules& rules
                           .type = csv.bytes() ? ValueType::kByte : ValueType::kFloat}};
 }
 
-// Opens a file. The first one of a part decides about the columns.
-absl::StatusOr<File> OpenOne(const proto::Data& data, const std::string& path, Reading& reading) {
-  TETHYS_ASSIGN_OR_RETURN(auto bytes, OpenFile(path));
-  TETHYS_ASSIGN_OR_RETURN(const bool gzipped, LooksGzipped(*bytes));
-  if (gzipped) {
-    return absl::InvalidArgumentError(absl::StrCat(path, ": gzipped: unpack it with gunzip"));
+// A remedy for an error of a file's first line, if it may be meant as a header; otherwise empty.
+std::string HeaderRemedy(const proto::Csv& csv, int64_t header, absl::string_view line) {
+  if (csv.has_header_lines() || header > 0) return "";
+  for (CsvFields fields(line, csv.delimiter().empty() ? ',' : csv.delimiter()[0]); fields.more();) {
+    float ignored = 0;
+    if (!ParseCsvFloat(fields.Next(), &ignored)) {
+      return "; a first line with a number is read as a sample: if it is a header, write "
+             "data.csv.header_lines: 1";
+    }
   }
-  TETHYS_ASSIGN_OR_RETURN(CsvLines lines, CsvLines::Find(std::move(bytes)));
+  return "";
+}
+
+// The number of lines before the first sample.
+absl::StatusOr<int64_t> HeaderLines(const proto::Csv& csv, const CsvLines& lines, char delimiter) {
+  if (csv.has_header_lines()) return std::min<int64_t>(csv.header_lines(), lines.size());
   TETHYS_ASSIGN_OR_RETURN(absl::string_view line, lines.Read(0));
-  const int64_t header = IsHeader(line, reading.delimiter) ? 1 : 0;
-  if (lines.size() == header) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(path, ": its only line has words, so it is a header: the file holds no samples"));
+  const int64_t first = IsSeparatorLine(line) ? 1 : 0;
+  if (first == lines.size()) return first;
+  TETHYS_ASSIGN_OR_RETURN(line, lines.Read(first));
+  return first + (IsCsvHeader(line, delimiter) ? 1 : 0);
+}
+
+absl::Status CheckIsText(const std::string& path, const ByteSource& bytes) {
+  std::vector<uint8_t> begin(std::min(kTellingBytes, bytes.size()));
+  TETHYS_RETURN_IF_ERROR(bytes.ReadAt(0, absl::MakeSpan(begin)));
+  const KnownFormat format = FormatOfBytes(begin);
+  if (format.name.empty()) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat(path, ": no text with a sample a line, but ", format.name, ": ", format.remedy));
+}
+
+// Opens a file. The first one of a part decides about the columns. IsEmptyFile: it has no samples.
+absl::StatusOr<Files::Opened> OpenOne(const proto::Csv& csv, const std::string& path,
+                                      std::shared_ptr<const ByteSource> bytes, Reading& reading) {
+  TETHYS_RETURN_IF_ERROR(CheckIsText(path, *bytes));
+  TETHYS_ASSIGN_OR_RETURN(CsvLines lines, CsvLines::Find(std::move(bytes)));
+  TETHYS_RETURN_IF_ERROR(lines.LeaveOutBlankEnd(reading.delimiter));
+  if (lines.size() == 0) {
+    return AsEmptyFile(absl::InvalidArgumentError(
+        absl::StrCat(path, ": the file has no lines but blank ones: write a sample a line")));
   }
-  TETHYS_ASSIGN_OR_RETURN(line, lines.Read(header));
+  TETHYS_ASSIGN_OR_RETURN(const int64_t header, HeaderLines(csv, lines, reading.delimiter));
+  if (lines.size() == header) {
+    return AsEmptyFile(absl::InvalidArgumentError(
+        csv.has_header_lines()
+            ? absl::StrCat(path, ": all of its lines are left out by data.csv.header_lines")
+            : absl::StrCat(path, ": its only line has words, so it is a header: the file holds no samples")));
+  }
+  TETHYS_ASSIGN_OR_RETURN(const absl::string_view line, lines.Read(header));
   const std::string name = lines.Name(header);
   if (reading.columns == 0) {
-    reading.columns = CountFields(line, reading.delimiter);
-    TETHYS_RETURN_IF_ERROR(ResolveColumns(data.csv(), name, reading));
+    reading.columns = CountCsvFields(line, reading.delimiter);
+    TETHYS_RETURN_IF_ERROR(ResolveColumns(csv, name, line, reading));
   }
   // Mistakes of a whole file are in its first sample, too, and are found before a job starts.
   std::vector<uint8_t> values(reading.spec.bytes());
   std::vector<int32_t> labels(reading.spec.labels.elements());
-  TETHYS_RETURN_IF_ERROR(ParseLine(
-      line, reading, [&] { return name; }, values.data(), labels.data()));
-  return File{.lines = std::move(lines), .header = header};
+  const absl::Status parsed = ParseLine(
+      line, reading, [&] { return name; }, values.data(), labels.data());
+  if (!parsed.ok()) {
+    return absl::Status(parsed.code(), absl::StrCat(parsed.message(), HeaderRemedy(csv, header, line)));
+  }
+  const int64_t samples = lines.size() - header;
+  return Files::Opened{.file = {.lines = std::move(lines), .header = header}, .samples = samples};
+}
+
+// Says how many lines are left out as headers, and what looks like a mistake in the first file.
+absl::Status AddNotes(const Files& files, const Reading& reading, std::vector<std::string>& notes) {
+  constexpr size_t kMostShownOfHeader = 60;
+  int64_t headers = 0;
+  const File* with_header = nullptr;
+  for (const File& file : files.files()) {
+    headers += file.header;
+    if (file.header > 0 && with_header == nullptr) with_header = &file;
+  }
+  if (with_header != nullptr) {
+    TETHYS_ASSIGN_OR_RETURN(const absl::string_view line, with_header->lines.Read(0));
+    notes.push_back(absl::StrCat(
+        headers, headers == 1 ? " header line is left out: " : " header lines are left out: ",
+        with_header->lines.Name(0), ": ", absl::Utf8SafeCEscape(line.substr(0, kMostShownOfHeader)),
+        line.size() > kMostShownOfHeader ? "..." : "", headers > 1 ? ", ..." : ""));
+  }
+  const File& first = files.files().front();
+  TETHYS_ASSIGN_OR_RETURN(const auto more, CsvBeginningNotes(first.lines, first.header,
+                                                             {.delimiter = reading.delimiter,
+                                                              .count = reading.columns,
+                                                              .first_is_label = reading.IsLabel(0)}));
+  notes.insert(notes.end(), more.begin(), more.end());
+  return absl::OkStatus();
 }
 
 // Opens the files of a part, and sets how they are read.
@@ -275,13 +293,9 @@ absl::StatusOr<Files> OpenFiles(const proto::Data& data, DataPart part, const La
                                 Reading& reading) {
   TETHYS_ASSIGN_OR_RETURN(reading, ReadingOf(data.csv(), rules));
   TETHYS_ASSIGN_OR_RETURN(const std::vector<std::string> paths, Lists::Paths(data, part));
-  Files files;
-  for (const std::string& path : paths) {
-    TETHYS_ASSIGN_OR_RETURN(File file, OpenOne(data, path, reading));
-    const int64_t count = file.lines.size() - file.header;
-    files.Add(path, std::move(file), count);
-  }
-  return files;
+  return Files::OpenAll(paths, [&](const std::string& path, std::shared_ptr<const ByteSource> bytes) {
+    return OpenOne(data.csv(), path, std::move(bytes), reading);
+  });
 }
 
 absl::StatusOr<std::shared_ptr<const SampleSource>> Open(const proto::Data& data, DataPart part,
@@ -293,8 +307,12 @@ absl::StatusOr<std::shared_ptr<const SampleSource>> Open(const proto::Data& data
 
 absl::StatusOr<DataHeader> ReadHeader(const proto::Data& data, DataPart part, const LabelRules& rules) {
   Reading reading;
-  TETHYS_ASSIGN_OR_RETURN(const Files files, OpenFiles(data, part, rules, reading));
-  return files.Header(reading.spec);
+  TETHYS_ASSIGN_OR_RETURN(Files files, OpenFiles(data, part, rules, reading));
+  DataHeader header = files.Header(reading.spec);
+  TETHYS_RETURN_IF_ERROR(AddNotes(files, reading, header.notes));
+  const auto source = std::make_shared<CsvSource>(std::move(files), std::move(reading));
+  header.open_labels = [source]() -> absl::StatusOr<std::shared_ptr<const SampleSource>> { return source; };
+  return header;
 }
 
 }  // namespace

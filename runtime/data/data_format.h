@@ -4,6 +4,7 @@
 #define TETHYS_RUNTIME_DATA_DATA_FORMAT_H_
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -28,6 +29,11 @@ struct DataHeader {
   // For errors: where the values and the labels are, which may be one file.
   std::string values_name;
   std::string labels_name;
+  // Sentences for the person who trains, each naming its file: what is left out, and what looks like a
+  // mistake.
+  std::vector<std::string> notes = {};
+  // Opens the part for reads of single labels, which cost little, at any place. Null: the format cannot.
+  std::function<absl::StatusOr<std::shared_ptr<const SampleSource>>()> open_labels = nullptr;
 };
 
 struct DataFormat {

@@ -7,6 +7,8 @@
 #include "runtime/data/byte_source.h"
 #include "runtime/data/chief_paths.h"
 #include "runtime/data/data_format.h"
+#include "runtime/data/data_notes.h"
+#include "runtime/data/picture.h"
 #include "runtime/data/resized_source.h"
 #include "runtime/data/sample_cache.h"
 
@@ -18,11 +20,22 @@ constexpr int64_t kMostChannels = 16, kMostFeatures = 1 << 16;
 
 bool HasTest(const proto::Data& data) { return FormatOf(data).has(data, DataPart::kTest); }
 
+// A remedy if the one part is in colour and the other grey.
+std::string ColourRemedy(const DataHeader& train, const DataHeader& test) {
+  if (!IsPicture(train.spec.shape) || !IsPicture(test.spec.shape)) return "";
+  const Shape one = WithChannels(train.spec.shape), other = WithChannels(test.spec.shape);
+  if (one[0] != other[0] || one[1] != other[1] || one[2] == other[2]) return "";
+  return "; one is grey, the other in colour: for folders of pictures write data.image_folder.channels: 3, "
+         "or 1 to make "
+         "all grey";
+}
+
 absl::Status CheckSameShapes(const DataHeader& train, const DataHeader& test) {
   if (train.spec.shape != test.spec.shape) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "samples of ", test.values_name, " are ", ShapeText(test.spec.shape), ", of ", train.values_name, " ",
-        ShapeText(train.spec.shape), ": training and test data must have one shape"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("samples of ", test.values_name, " are ", ShapeText(test.spec.shape), ", of ",
+                     train.values_name, " ", ShapeText(train.spec.shape),
+                     ": training and test data must have one shape", ColourRemedy(train, test)));
   }
   if (train.spec.type != test.spec.type) {
     return absl::InvalidArgumentError(absl::StrCat(
@@ -88,7 +101,8 @@ absl::StatusOr<DatasetSizes> SizesOf(const proto::Data& data, const Headers& hea
                         .sample_shape = train.spec.shape,
                         .type = train.spec.type,
                         .labels = train.spec.labels,
-                        .file_samples = {}};
+                        .file_samples = {},
+                        .notes = {}};
   if (sizes.validation < 0 || sizes.validation >= train.samples) {
     return absl::InvalidArgumentError(absl::StrCat("data.validation_samples is ", sizes.validation, ", but ",
                                                    train.values_name, " holds ", train.samples,
@@ -103,6 +117,11 @@ absl::StatusOr<DatasetSizes> SizesOf(const proto::Data& data, const Headers& hea
   }
   if (limit > 0) sizes.train = limit;
   sizes.file_samples = FirstOf(train.file_samples, sizes.train);
+  sizes.notes = train.notes;
+  for (const std::string& note : headers.test.notes) {
+    if (std::find(sizes.notes.begin(), sizes.notes.end(), note) == sizes.notes.end())
+      sizes.notes.push_back(note);
+  }
   return sizes;
 }
 
@@ -298,12 +317,17 @@ absl::StatusOr<DatasetSizes> ReadDatasetSizes(const proto::Job& named) {
                      "there, or put the same file here)"));
   }
   TETHYS_RETURN_IF_ERROR(headers.status());
-  return SizesOf(job.data(), *headers);
+  TETHYS_ASSIGN_OR_RETURN(DatasetSizes sizes, SizesOf(job.data(), *headers));
+  const DataHeader* const test = sizes.test > 0 ? &headers->test : nullptr;
+  for (std::string& note : DataNotes(job, headers->train, sizes.train, test))
+    sizes.notes.push_back(std::move(note));
+  return sizes;
 }
 
 absl::StatusOr<Datasets> LoadDatasets(const proto::Job& named) {
   TETHYS_ASSIGN_OR_RETURN(const proto::Job job, ReadHere(named));
-  TETHYS_ASSIGN_OR_RETURN(const Headers headers, ReadHeaders(job));
+  TETHYS_ASSIGN_OR_RETURN(Headers headers, ReadHeaders(job));
+  headers.train.open_labels = headers.test.open_labels = nullptr;  // They hold memory.
   TETHYS_ASSIGN_OR_RETURN(const DatasetSizes sizes, SizesOf(job.data(), headers));
   TETHYS_ASSIGN_OR_RETURN(const auto train,
                           Open(job, DataPart::kTrain, headers.train, {sizes.train, sizes.validation}));

@@ -63,6 +63,8 @@ struct DatasetSizes {
   // The training samples of each file, without those of the validation split and beyond limit_samples; empty
   // as in DataHeader.
   std::vector<int64_t> file_samples;
+  // Of the training and test parts (DataHeader), then on both together (data_notes.h).
+  std::vector<std::string> notes;
 };
 
 // Reads only the headers of the files, which is cheap, and checks them: as many images as labels, splits that

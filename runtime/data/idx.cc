@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <cstring>
+#include <vector>
 
 #include "runtime/data/byte_source.h"
 #include "runtime/data/byte_stream.h"
+#include "runtime/data/known_format.h"
 
 namespace tethys {
 namespace {
@@ -12,6 +14,7 @@ namespace {
 constexpr uint8_t kUnsignedByte = 0x08;
 constexpr uint8_t kFloat = 0x0D;
 constexpr int kMaxAxes = 8;
+constexpr int64_t kMagicBytes = 4;
 constexpr int64_t kMaxValues = int64_t{1} << 38;  // 256 GiB. A header that announces more is damaged.
 // One byte of a deflate stream expands to at most this many bytes (zlib's technical notes).
 constexpr int64_t kMaxExpansion = 1032;
@@ -52,7 +55,9 @@ class IdxReader {
   absl::Status ReadValues(int64_t count, ByteBuffer& values);
 
  private:
-  absl::Status CheckMagic(const uint8_t* magic, IdxKind kind) const;
+  absl::Status CheckMagic(const uint8_t* magic, IdxKind kind);
+  // Names the format of a file that begins with these bytes, of which no more were read (WhatItIs).
+  std::string WhatBegins(const uint8_t* magic);
   absl::Status CheckFits(const IdxHeader& header, int64_t header_bytes) const;
   absl::Status Truncated(absl::string_view part, int64_t missing) const;
   absl::Status Invalid(absl::string_view problem) const {
@@ -75,9 +80,19 @@ absl::Status IdxReader::Truncated(absl::string_view part, int64_t missing) const
                                           ": fetch it again"));
 }
 
-absl::Status IdxReader::CheckMagic(const uint8_t* magic, IdxKind kind) const {
+std::string IdxReader::WhatBegins(const uint8_t* magic) {
+  std::vector<uint8_t> begin(kTellingBytes);
+  std::copy_n(magic, kMagicBytes, begin.begin());
+  const absl::StatusOr<int64_t> more = file_->Read(begin.data() + kMagicBytes, kTellingBytes - kMagicBytes);
+  begin.resize(kMagicBytes + (more.ok() ? *more : 0));
+  return WhatItIs(begin);
+}
+
+absl::Status IdxReader::CheckMagic(const uint8_t* magic, IdxKind kind) {
   if (magic[0] != 0 || magic[1] != 0) {
-    return Invalid("wrong magic number: this is not an IDX file (the format of MNIST), plain or gzipped");
+    return Invalid(
+        absl::StrCat("wrong magic number: this is not an IDX file (the format of MNIST), plain or gzipped",
+                     WhatBegins(magic)));
   }
   if (const uint8_t type = magic[2]; !IsTypeOf(type, kind)) {
     const uint8_t expected = kind == IdxKind::kTargets ? kFloat : kUnsignedByte;
@@ -103,7 +118,7 @@ absl::Status IdxReader::CheckMagic(const uint8_t* magic, IdxKind kind) const {
 }
 
 absl::StatusOr<IdxHeader> IdxReader::ReadHeader(IdxKind kind) {
-  uint8_t magic[4];
+  uint8_t magic[kMagicBytes];
   TETHYS_ASSIGN_OR_RETURN(const int64_t got_magic, file_->Read(magic, sizeof(magic)));
   if (got_magic < static_cast<int64_t>(sizeof(magic))) return Truncated("header", sizeof(magic) - got_magic);
   TETHYS_RETURN_IF_ERROR(CheckMagic(magic, kind));

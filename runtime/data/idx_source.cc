@@ -100,6 +100,22 @@ class IdxSource final : public SampleSource {
   const ByteBuffer labels_;  // [size, label elements], of bytes or float32 targets.
 };
 
+// The labels alone.
+class LabelSource final : public SampleSource {
+ public:
+  LabelSource(SampleSpec spec, IdxArray labels)
+      : SampleSource(std::move(spec), labels.header.shape[0]), labels_(std::move(labels.values)) {}
+
+  absl::Status Read(int64_t index, uint8_t*, int32_t* labels) const override {
+    const int64_t each = labels_.size() / size();
+    std::copy_n(labels_.data() + index * each, each, labels);
+    return absl::OkStatus();
+  }
+
+ private:
+  const ByteBuffer labels_;  // Classes.
+};
+
 bool Has(const proto::Data& data, DataPart part) { return !FilesOf(data, part).images.empty(); }
 
 absl::StatusOr<std::vector<std::string>> Paths(const proto::Data& data, DataPart part) {
@@ -112,10 +128,16 @@ absl::StatusOr<DataHeader> ReadHeader(const proto::Data& data, DataPart part, co
   TETHYS_ASSIGN_OR_RETURN(const IdxHeader images, ReadIdxHeader(files.images, IdxKind::kImages));
   TETHYS_ASSIGN_OR_RETURN(const IdxHeader labels, ReadIdxHeader(files.labels, KindOf(rules)));
   TETHYS_RETURN_IF_ERROR(CheckSameCount(files.images, images.shape[0], files.labels, labels.shape[0]));
-  return DataHeader{.samples = images.shape[0],
-                    .spec = SpecOf(images, labels, rules),
-                    .values_name = files.images,
-                    .labels_name = files.labels};
+  DataHeader header = {.samples = images.shape[0],
+                       .spec = SpecOf(images, labels, rules),
+                       .values_name = files.images,
+                       .labels_name = files.labels};
+  header.open_labels = [spec = header.spec, path = files.labels,
+                        rules]() -> absl::StatusOr<std::shared_ptr<const SampleSource>> {
+    TETHYS_ASSIGN_OR_RETURN(IdxArray array, ReadIdx(path, KindOf(rules)));
+    return std::make_shared<LabelSource>(spec, std::move(array));
+  };
+  return header;
 }
 
 int64_t BytesHeld(const proto::Data&, const SampleSpec& spec) {

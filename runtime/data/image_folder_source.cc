@@ -4,6 +4,7 @@
 #include <string>
 #include <utility>
 
+#include "absl/strings/str_join.h"
 #include "runtime/base/random.h"
 #include "runtime/data/formats.h"
 #include "runtime/data/packed_pictures.h"
@@ -38,20 +39,76 @@ struct Listing {
   std::string root;
   std::vector<std::string> classes;  // ClassNames.
   std::vector<Picture> pictures;     // Ordered by OrderByHash.
+  std::vector<std::string> notes;    // On what is left out.
 
   std::string PathOf(const Picture& picture) const {
     return absl::StrCat(root, "/", classes[picture.label], "/", picture.name);
   }
 };
 
+// A remedy where the classes seem to lie in another folder than the job names: in a folder of it, as in an
+// archive that holds one folder, or one folder higher, as where it holds folders for training and test.
+std::string NestingRemedy(const std::string& root, const std::vector<std::string>& folders) {
+  for (const std::string& name : folders) {
+    const absl::StatusOr<NamesInFolder> inner = ListFolder(absl::StrCat(root, "/", name));
+    if (!inner.ok() || !inner->pictures.empty() || inner->folders.empty()) continue;
+    return absl::StrCat("; ", root, "/", name, " holds no pictures but folders (", FirstNames(inner->folders),
+                        "): if these are the classes, name ", root, "/", name, " in the job");
+  }
+  return "";
+}
+
 absl::Status CheckClasses(const proto::Data& data, const Listing& listing, const LabelRules& rules) {
   TETHYS_RETURN_IF_ERROR(rules.CheckTakeClasses("data.image_folder"));
   const auto found = static_cast<int64_t>(listing.classes.size());
   if (found == rules.classes) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat(data.image_folder().train(), " holds ", found,
-                                                 " folders, one a class, but data.classes is ", rules.classes,
-                                                 ": the two must be equal"));
+  constexpr size_t kMostNamed = 12;
+  const std::vector<std::string>& names = listing.classes;
+  const auto last = names.begin() + static_cast<int64_t>(std::min(kMostNamed, names.size()));
+  const std::string& root = data.image_folder().train();
+  return absl::InvalidArgumentError(
+      absl::StrCat(root, " holds ", found, found == 1 ? " folder" : " folders", found > 0 ? " (" : "",
+                   absl::StrJoin(names.begin(), last, ", "), names.size() > kMostNamed ? ", ..." : "",
+                   found > 0 ? ")" : "", ", one a class, but data.classes is ", rules.classes,
+                   ": the two must be equal", NestingRemedy(root, names)));
 }
+
+// Why the folder of a class holds no picture, and what to do.
+absl::Status NoPictures(const std::string& folder, const NamesInFolder& names) {
+  std::string but;
+  if (!names.folders.empty()) {
+    but = absl::StrCat(" but folders (", FirstNames(names.folders), "), which is a folder too many");
+  } else if (!names.others.empty()) {
+    but = absl::StrCat(" but other files (", FirstNames(names.others), "), which may have to be converted");
+  }
+  return absl::InvalidArgumentError(
+      absl::StrCat(folder, ": the folder of a class holds no picture (.png, .jpg, .jpeg)", but,
+                   ": add some, or remove it"));
+}
+
+// What is in the folders beside the pictures that are used: paths.
+struct LeftOut {
+  std::vector<std::string> files;     // In the folders of classes.
+  std::vector<std::string> folders;   // In the folders of classes.
+  std::vector<std::string> pictures;  // Beside the folders of classes.
+
+  std::vector<std::string> Notes() const {
+    std::vector<std::string> notes;
+    const auto add = [&](const std::vector<std::string>& paths, absl::string_view one, absl::string_view many,
+                         absl::string_view why) {
+      if (paths.empty()) return;
+      notes.push_back(
+          absl::StrCat(paths.size(), " ", paths.size() == 1 ? one : many, why, ": ", FirstNames(paths)));
+    };
+    add(files, "file is no .png, .jpg or .jpeg by its name and is",
+        "files are no .png, .jpg or .jpeg by their names and are", " left out");
+    add(folders, "folder within the folder of a class is", "folders within the folders of classes are",
+        " left out, with all pictures in it");
+    add(pictures, "picture beside the folders of classes is", "pictures beside the folders of classes are",
+        " left out");
+    return notes;
+  }
+};
 
 // Sorts by a hash of "CLASS/NAME". So the first and the last pictures, which limit_samples and the validation
 // split take, are of all classes, and the order is the same on every host.
@@ -65,11 +122,15 @@ void OrderByHash(Listing& listing) {
 }
 
 absl::StatusOr<Listing> List(const proto::Data& data, DataPart part, const LabelRules& rules) {
-  Listing listing = {.root = RootOf(data, part), .classes = {}, .pictures = {}};
+  Listing listing = {.root = RootOf(data, part), .classes = {}, .pictures = {}, .notes = {}};
   TETHYS_ASSIGN_OR_RETURN(listing.classes, ClassNames(data));
   TETHYS_RETURN_IF_ERROR(CheckClasses(data, listing, rules));
-  TETHYS_ASSIGN_OR_RETURN(const std::vector<std::string> present, FolderNamesIn(listing.root));
-  for (const std::string& name : present) {
+  TETHYS_ASSIGN_OR_RETURN(const NamesInFolder present, ListFolder(listing.root));
+  LeftOut left_out;
+  for (const std::string& picture : present.pictures) {
+    left_out.pictures.push_back(absl::StrCat(listing.root, "/", picture));
+  }
+  for (const std::string& name : present.folders) {
     const auto found = std::lower_bound(listing.classes.begin(), listing.classes.end(), name);
     if (found == listing.classes.end() || *found != name) {
       return absl::InvalidArgumentError(absl::StrCat(listing.root, "/", name, ": ",
@@ -78,17 +139,18 @@ absl::StatusOr<Listing> List(const proto::Data& data, DataPart part, const Label
                                                      "one that is trained"));
     }
     const std::string folder = absl::StrCat(listing.root, "/", name);
-    TETHYS_ASSIGN_OR_RETURN(std::vector<std::string> pictures, PictureNamesIn(folder));
-    if (pictures.empty()) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          folder, ": the folder of a class holds no picture (.png, .jpg, .jpeg): add some, or remove it"));
-    }
-    for (std::string& picture : pictures) {
+    TETHYS_ASSIGN_OR_RETURN(NamesInFolder names, ListFolder(folder));
+    if (names.pictures.empty()) return NoPictures(folder, names);
+    for (const std::string& other : names.others) left_out.files.push_back(absl::StrCat(folder, "/", other));
+    for (const std::string& inner : names.folders)
+      left_out.folders.push_back(absl::StrCat(folder, "/", inner));
+    for (std::string& picture : names.pictures) {
       listing.pictures.push_back(
           {.name = std::move(picture), .label = static_cast<int32_t>(found - listing.classes.begin())});
     }
   }
   OrderByHash(listing);
+  listing.notes = left_out.Notes();
   if (!listing.pictures.empty()) return listing;
   return absl::InvalidArgumentError(
       absl::StrCat(listing.root, ": the folder holds no folders with pictures"));
@@ -96,33 +158,73 @@ absl::StatusOr<Listing> List(const proto::Data& data, DataPart part, const Label
 
 bool Resizes(const proto::Data& data) { return data.has_resize(); }
 
-// What every sample is brought to. The size of the training part's first picture holds for the test, too.
+// How many pictures are looked at to find one in colour, or one of 16 bits, in the order of the listing:
+// enough to find what one in a hundred is, and few to open on a network disk.
+constexpr size_t kMostLookedAt = 1024, kMostLookedAtForBits = 64;
+
+// Whether one of the first pictures is in colour, as far as the beginnings of their files tell.
+bool AnyInColour(const Listing& listing) {
+  const auto last =
+      listing.pictures.begin() + static_cast<int64_t>(std::min(kMostLookedAt, listing.pictures.size()));
+  return std::any_of(listing.pictures.begin(), last, [&](const Picture& picture) {
+    return KindOfPicture(ReadPictureBeginning(listing.PathOf(picture))).channels == 3;
+  });
+}
+
+// What every sample is brought to: the size of the first picture, in colour if any is.
 absl::StatusOr<SampleSpec> SpecOf(const proto::Data& data, const Listing& listing) {
   const proto::ImageFolder& fields = data.image_folder();
   const std::string path = listing.PathOf(listing.pictures.front());
   TETHYS_ASSIGN_OR_RETURN(const auto bytes, ReadPictureFile(path));
   TETHYS_ASSIGN_OR_RETURN(Shape shape, ReadPictureShape(bytes, [&] { return path; }));
   if (Resizes(data)) shape = {data.resize().height(), data.resize().width(), shape[2]};
-  if (fields.has_channels()) shape[2] = fields.channels();
+  if (fields.has_channels()) {
+    shape[2] = fields.channels();
+  } else if (shape[2] == 1 && AnyInColour(listing)) {
+    shape[2] = 3;
+  }
   return SampleSpec{.shape = WithoutGreyChannel(shape)};
+}
+
+// A sentence if the first picture of 16 bits a channel, of those that are looked at, has small values only.
+absl::StatusOr<std::string> FewBitsNote(const Listing& listing) {
+  constexpr uint8_t kSmall = 64;
+  for (size_t i = 0; i < std::min(kMostLookedAtForBits, listing.pictures.size()); ++i) {
+    const std::string path = listing.PathOf(listing.pictures[i]);
+    if (KindOfPicture(ReadPictureBeginning(path)).bits != 16) continue;
+    TETHYS_ASSIGN_OR_RETURN(const auto bytes, ReadPictureFile(path));
+    const auto name = [&] { return path; };
+    TETHYS_ASSIGN_OR_RETURN(const Shape shape, ReadPictureShape(bytes, name));
+    std::vector<uint8_t> values(shape[0] * shape[1] * shape[2]);
+    TETHYS_RETURN_IF_ERROR(DecodePicture(bytes, name, shape, /*resize=*/false, values.data()));
+    const int largest = *std::max_element(values.begin(), values.end());
+    if (largest >= kSmall) return "";
+    return absl::StrCat(path,
+                        " has 16 bits a channel, of which the upper 8 are used: its largest value becomes ",
+                        largest, " of 255; if its values have fewer bits, scale them up to 16 bits first");
+  }
+  return "";
 }
 
 class ImageFolderSource final : public SampleSource {
  public:
-  // `packed` holds the pictures of the listing; null: they are read from their files.
+  // `packed` holds the pictures of the listing; null: they are read from their files. `any_colour`: the job
+  // says how many channels there are.
   ImageFolderSource(SampleSpec spec, Listing listing, std::shared_ptr<const PackedPictures> packed,
-                    bool resize)
+                    bool resize, bool any_colour)
       : SampleSource(std::move(spec), static_cast<int64_t>(listing.pictures.size())),
         listing_(std::move(listing)),
         packed_(std::move(packed)),
         picture_(WithChannels(this->spec().shape)),
-        resize_(resize) {}
+        resize_(resize),
+        refuses_colour_(!any_colour && picture_[2] == 1) {}
 
   absl::Status Read(int64_t index, uint8_t* values, int32_t* labels) const override {
     if (labels != nullptr) *labels = listing_.pictures[index].label;
     if (values == nullptr) return absl::OkStatus();
     const auto path = [&] { return listing_.PathOf(listing_.pictures[index]); };
     TETHYS_ASSIGN_OR_RETURN(const auto bytes, packed_ ? packed_->Read(index) : ReadPictureFile(path()));
+    if (refuses_colour_ && KindOfPicture(bytes).channels == 3) return InColour(path());
     return DecodePicture(bytes, path, picture_, resize_, values);
   }
 
@@ -131,6 +233,14 @@ class ImageFolderSource final : public SampleSource {
   const std::shared_ptr<const PackedPictures> packed_;
   const Shape picture_;  // With an axis of channels.
   const bool resize_;
+  const bool refuses_colour_;
+
+  absl::Status InColour(const std::string& path) const {
+    return absl::InvalidArgumentError(absl::StrCat(
+        path, " is in colour, but ", listing_.PathOf(listing_.pictures.front()),
+        " and the others that were looked at first are grey: write data.image_folder.channels: 3, or 1 "
+        "to make all grey"));
+  }
 };
 
 // The first `most` pictures of each class.
@@ -156,12 +266,19 @@ absl::StatusOr<std::vector<std::string>> EveryFile(const proto::Data& data, Data
 }
 
 absl::StatusOr<DataHeader> ReadHeader(const proto::Data& data, DataPart part, const LabelRules& rules) {
-  TETHYS_ASSIGN_OR_RETURN(const Listing listing, List(data, part, rules));
+  TETHYS_ASSIGN_OR_RETURN(Listing listing, List(data, part, rules));
   TETHYS_ASSIGN_OR_RETURN(SampleSpec spec, SpecOf(data, listing));
-  return DataHeader{.samples = static_cast<int64_t>(listing.pictures.size()),
-                    .spec = std::move(spec),
-                    .values_name = listing.root,
-                    .labels_name = listing.root};
+  TETHYS_ASSIGN_OR_RETURN(const std::string few_bits, FewBitsNote(listing));
+  DataHeader header = {.samples = static_cast<int64_t>(listing.pictures.size()),
+                       .spec = spec,
+                       .values_name = listing.root,
+                       .labels_name = listing.root,
+                       .notes = listing.notes};
+  if (!few_bits.empty()) header.notes.push_back(few_bits);
+  const auto source = std::make_shared<ImageFolderSource>(std::move(spec), std::move(listing), nullptr,
+                                                          Resizes(data), data.image_folder().has_channels());
+  header.open_labels = [source]() -> absl::StatusOr<std::shared_ptr<const SampleSource>> { return source; };
+  return header;
 }
 
 absl::StatusOr<std::shared_ptr<const SampleSource>> Open(const proto::Data& data, DataPart part,
@@ -175,7 +292,7 @@ absl::StatusOr<std::shared_ptr<const SampleSource>> Open(const proto::Data& data
     TETHYS_ASSIGN_OR_RETURN(packed, PackedPictures::Open(data.cache_dir(), count, path_of));
   }
   return std::make_shared<ImageFolderSource>(std::move(spec), std::move(listing), std::move(packed),
-                                             Resizes(data));
+                                             Resizes(data), data.image_folder().has_channels());
 }
 
 }  // namespace

@@ -15,6 +15,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
+#include "runtime/data/known_format.h"
 #include "runtime/data/zip_archive.h"
 
 namespace tethys {
@@ -143,7 +144,7 @@ absl::StatusOr<std::string> ReadHeaderText(const std::string& path, NpyArray& ar
     return start[0] == 'P' && start[1] == 'K'
                ? absl::InvalidArgumentError(absl::StrCat(
                      path, ": an .npz archive, not an .npy file: name one of its arrays, FILE.npz#ARRAY"))
-               : NotAnArray(path, "not an .npy file");
+               : NotAnArray(path, absl::StrCat("not an .npy file", WhatItIs(*array.file)));
   }
   const int major = start[6];
   if (major < 1 || major > 3)

@@ -196,10 +196,17 @@ absl::StatusOr<std::vector<int32_t>> ReadLabels(const NpyArray& array, const Lab
 
 absl::StatusOr<DataHeader> ReadHeader(const proto::Data& data, DataPart part, const LabelRules& rules) {
   TETHYS_ASSIGN_OR_RETURN(const Pair pair, OpenPair(data, part, rules, NpyExtent::kHeader));
-  return DataHeader{.samples = pair.images.shape[0],
-                    .spec = pair.spec,
-                    .values_name = pair.images.file->name(),
-                    .labels_name = pair.labels.file->name()};
+  DataHeader header = {.samples = pair.images.shape[0],
+                       .spec = pair.spec,
+                       .values_name = pair.images.file->name(),
+                       .labels_name = pair.labels.file->name()};
+  header.open_labels = [spec = pair.spec, path = PathsOf(data, part).labels,
+                        rules]() -> absl::StatusOr<std::shared_ptr<const SampleSource>> {
+    TETHYS_ASSIGN_OR_RETURN(NpyArray labels, OpenNpyArray(path, NpyExtent::kValues));
+    TETHYS_ASSIGN_OR_RETURN(std::vector<int32_t> values, ReadLabels(labels, rules));
+    return std::make_shared<NpySource>(spec, std::move(labels), std::move(values));
+  };
+  return header;
 }
 
 absl::StatusOr<std::shared_ptr<const SampleSource>> Open(const proto::Data& data, DataPart part,

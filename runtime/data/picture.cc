@@ -11,6 +11,8 @@
 #include <vector>
 
 #include "absl/types/optional.h"
+#include "runtime/data/jpeg_markers.h"
+#include "runtime/data/known_format.h"
 
 namespace tethys {
 namespace {
@@ -127,9 +129,12 @@ tjhandle JpegDecoder() {
 }
 
 absl::StatusOr<Shape> ReadJpegShape(absl::Span<const uint8_t> bytes, PictureName name) {
-  int width = 0, height = 0, subsampling = 0, colours = 0;
+  int width = -1, height = -1, subsampling = -1, colours = -1;
+  // After a warning, all of them are set. It does not matter before the pixels, which may be intact.
   if (tjDecompressHeader3(JpegDecoder(), bytes.data(), bytes.size(), &width, &height, &subsampling,
-                          &colours) != 0) {
+                          &colours) != 0 &&
+      (tjGetErrorCode(JpegDecoder()) != TJERR_WARNING || width < 1 || height < 1 || subsampling < 0 ||
+       colours < 0)) {
     return Damaged(name, "JPEG", tjGetErrorStr2(JpegDecoder()));
   }
   if (colours == TJCS_CMYK || colours == TJCS_YCCK) {
@@ -139,28 +144,13 @@ absl::StatusOr<Shape> ReadJpegShape(absl::Span<const uint8_t> bytes, PictureName
   return Shape{height, width, colours == TJCS_GRAY ? 1 : 3};
 }
 
-// Whether a JPEG file has this height and width and colours that ReadJpegShape accepts, as far as the first
-// segments show. False for anything unusual, about which ReadJpegShape decides. tjDecompress2 reads the
-// header again, so asking libjpeg-turbo for the shape first takes 8 % of the time of a picture of 32 pixels.
-bool IsPlainJpegOf(absl::Span<const uint8_t> bytes, int64_t height, int64_t width) {
-  // A segment is u8 0xff, u8 kind, u16 bytes from here on. In the header of a frame u8 bits of a sample, u16
-  // height, u16 width and u8 components follow, and for each component u8 name, u8 sampling factors (4 bits
-  // across, 4 down) and u8 table. Numbers are big-endian.
-  constexpr size_t kFrameBytes = 10, kComponentBytes = 3;
-  const auto number_at = [&](size_t at) { return bytes[at] << 8 | bytes[at + 1]; };
-  for (size_t at = 2; at + kFrameBytes + 3 * kComponentBytes <= bytes.size(); at += 2 + number_at(at + 2)) {
-    const uint8_t kind = bytes[at + 1];
-    const bool tables = kind == 0xc4 || kind == 0xdb || kind == 0xdd;
-    const bool remarks = (kind >= 0xe0 && kind <= 0xef) || kind == 0xfe;
-    if (bytes[at] == 0xff && (tables || remarks)) continue;
-    if (bytes[at] != 0xff || kind < 0xc0 || kind > 0xc2) return false;
-    const uint8_t* const frame = bytes.data() + at;
-    if (frame[4] != 8 || number_at(at + 5) != height || number_at(at + 7) != width) return false;
-    const uint8_t* const factors = frame + kFrameBytes + 1;
-    const bool usual = factors[0] == 0x11 || factors[0] == 0x21 || factors[0] == 0x22;
-    return frame[9] == 1 || (frame[9] == 3 && usual && factors[3] == 0x11 && factors[6] == 0x11);
-  }
-  return false;
+// Decodes what libjpeg-turbo warns about, such as superfluous bytes before the end marker, as TensorFlow and
+// Pillow do. A file that was cut off is refused: libjpeg-turbo would make up the rest.
+bool DecodeInSpiteOfWarnings(absl::Span<const uint8_t> bytes, const Shape& shape, uint8_t* out) {
+  if (tjGetErrorCode(JpegDecoder()) != TJERR_WARNING || !HasJpegEnd(bytes)) return false;
+  return tjDecompress2(JpegDecoder(), bytes.data(), bytes.size(), out, static_cast<int>(shape[1]), 0,
+                       static_cast<int>(shape[0]), shape[2] == 1 ? TJPF_GRAY : TJPF_RGB, 0) == 0 ||
+         tjGetErrorCode(JpegDecoder()) == TJERR_WARNING;
 }
 
 // Decodes a JPEG file of this size.
@@ -180,8 +170,10 @@ absl::Status DecodeJpeg(absl::Span<const uint8_t> bytes, PictureName name, const
     out = beside.data() + kBeside;  // The memory of a vector begins at a multiple of 16.
   }
   if (tjDecompress2(JpegDecoder(), bytes.data(), bytes.size(), out, width, 0, height,
-                    shape[2] == 1 ? TJPF_GRAY : TJPF_RGB, TJFLAG_STOPONWARNING) != 0) {
-    return Damaged(name, "JPEG", tjGetErrorStr2(JpegDecoder()));
+                    shape[2] == 1 ? TJPF_GRAY : TJPF_RGB, TJFLAG_STOPONWARNING) != 0 &&
+      !DecodeInSpiteOfWarnings(bytes, shape, out)) {
+    return Damaged(name, "JPEG",
+                   HasJpegEnd(bytes) ? tjGetErrorStr2(JpegDecoder()) : "it ends before its end marker");
   }
   if (out != values) std::memcpy(values, out, size);
   return absl::OkStatus();
@@ -220,10 +212,23 @@ absl::StatusOr<Shape> ReadPictureShape(absl::Span<const uint8_t> bytes, PictureN
   if (BeginsWith(bytes, kJpegMagic)) return ReadJpegShape(bytes, name);
   if (!BeginsWith(bytes, kPngMagic)) {
     return absl::DataLossError(
-        absl::StrCat(name(), ": neither a PNG nor a JPEG file: fetch or convert it again"));
+        absl::StrCat(name(), ": neither a PNG nor a JPEG file: fetch or convert it again", WhatItIs(bytes)));
   }
   PngReader reader(bytes);
   return ReadPngShape(reader, name);
+}
+
+PictureKind KindOfPicture(absl::Span<const uint8_t> begin) {
+  // Behind the first marks, a PNG file has u32 bytes and "IHDR", then u32 width, u32 height, u8 bits, u8
+  // colour type.
+  constexpr size_t kBits = 24, kColour = 25;
+  if (BeginsWith(begin, kPngMagic) && begin.size() > kColour) {
+    const bool coloured = (begin[kColour] & PNG_COLOR_MASK_COLOR) != 0;
+    return {.channels = coloured ? 3 : 1, .bits = begin[kBits]};
+  }
+  if (!BeginsWith(begin, kJpegMagic)) return {};
+  const int components = JpegComponents(begin);
+  return {.channels = components == 1 || components == 3 ? components : 0, .bits = 8};
 }
 
 absl::Status DecodePicture(absl::Span<const uint8_t> bytes, PictureName name, const Shape& shape, bool resize,

@@ -23,10 +23,20 @@ using PictureName = absl::FunctionRef<std::string()>;
 // begins with `name`. ResourceExhausted: more than 2^26 pixels.
 absl::StatusOr<Shape> ReadPictureShape(absl::Span<const uint8_t> bytes, PictureName name);
 
+// What the first bytes of a picture's file tell, without an error. A few thousand bytes do, unless a JPEG
+// begins with a long remark, such as a smaller picture.
+struct PictureKind {
+  int channels = 0;  // 1 for grey, 3 for colour; 0: they do not tell.
+  int bits = 0;      // Of a channel; less than 8 in a file with a palette.
+};
+PictureKind KindOfPicture(absl::Span<const uint8_t> begin);
+
 // Decodes a picture into `shape`: [height, width, channels], channels 1 or 3. Grey and colour are converted
 // to each other, 16 bits a channel are cut to 8, transparency is left out. A picture of another size is
 // resized if `resize` says so, by linear interpolation between the centres of pixels; otherwise it is
-// InvalidArgument. Has the errors of ReadPictureShape. Writes the elements of `shape` to `values`.
+// InvalidArgument. What is wrong with a JPEG but does not keep TensorFlow and Pillow from decoding it, such
+// as superfluous bytes, is no error; a file that was cut off is. Has the errors of ReadPictureShape. Writes
+// the elements of `shape` to `values`.
 absl::Status DecodePicture(absl::Span<const uint8_t> bytes, PictureName name, const Shape& shape, bool resize,
                            uint8_t* values);
 

@@ -5,11 +5,12 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <iterator>
 #include <system_error>
 #include <utility>
 
-#include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
+#include "absl/strings/str_join.h"
 #include "runtime/base/file.h"
 #include "runtime/data/byte_source.h"
 
@@ -23,29 +24,24 @@ absl::Status CannotRead(const std::string& folder, const std::error_code& error)
                                           " (paths are relative to the working directory of the command)"));
 }
 
-bool IsHidden(const fs::directory_entry& entry) { return entry.path().filename().string()[0] == '.'; }
+// Names that a person did not give: hidden ones, and those that macOS, Windows and network disks add.
+bool IsNobodys(absl::string_view name) {
+  static constexpr absl::string_view kOfSystems[] = {
+      "__MACOSX",    "@eaDir",      "lost+found", "$RECYCLE.BIN", "System Volume Information",
+      "__pycache__", "desktop.ini", "Thumbs.db",  "ehthumbs.db"};
+  return name.empty() || name[0] == '.' ||
+         std::any_of(std::begin(kOfSystems), std::end(kOfSystems),
+                     [&](absl::string_view system) { return absl::EqualsIgnoreCase(name, system); });
+}
 
 bool IsFolder(const fs::directory_entry& entry) {
   std::error_code error;
   return entry.is_directory(error);
 }
 
-bool IsPictureName(const fs::directory_entry& entry) {
-  const std::string name = absl::AsciiStrToLower(entry.path().filename().string());
-  return absl::EndsWith(name, ".png") || absl::EndsWith(name, ".jpg") || absl::EndsWith(name, ".jpeg");
-}
-
-// The names that `accepts` picks.
-template <typename Accepts>
-absl::StatusOr<std::vector<std::string>> NamesIn(const std::string& folder, Accepts accepts) {
-  std::vector<std::string> names;
-  std::error_code error;
-  for (fs::directory_iterator at(folder, error), end; !error && at != end; at.increment(error)) {
-    if (!IsHidden(*at) && accepts(*at)) names.push_back(at->path().filename().string());
-  }
-  if (error) return CannotRead(folder, error);
-  std::sort(names.begin(), names.end());
-  return names;
+bool IsPictureName(absl::string_view name) {
+  return absl::EndsWithIgnoreCase(name, ".png") || absl::EndsWithIgnoreCase(name, ".jpg") ||
+         absl::EndsWithIgnoreCase(name, ".jpeg");
 }
 
 // Reads a file of fewer bytes than `bytes` has, with the fewest calls of the system: all of them together
@@ -66,27 +62,63 @@ int64_t ReadSmallFile(const std::string& path, absl::Span<uint8_t> bytes) {
 
 }  // namespace
 
+absl::StatusOr<NamesInFolder> ListFolder(const std::string& folder) {
+  NamesInFolder names;
+  std::error_code error;
+  for (fs::directory_iterator at(folder, error), end; !error && at != end; at.increment(error)) {
+    std::string name = at->path().filename().string();
+    if (IsNobodys(name)) continue;
+    // A picture's name is not looked up further, which would take long in large folders.
+    std::vector<std::string>& kind = IsPictureName(name) ? names.pictures
+                                     : IsFolder(*at)     ? names.folders
+                                                         : names.others;
+    kind.push_back(std::move(name));
+  }
+  if (error) return CannotRead(folder, error);
+  for (auto* kind : {&names.pictures, &names.folders, &names.others}) std::sort(kind->begin(), kind->end());
+  return names;
+}
+
 absl::StatusOr<std::vector<std::string>> FolderNamesIn(const std::string& folder) {
-  return NamesIn(folder, IsFolder);
+  TETHYS_ASSIGN_OR_RETURN(NamesInFolder names, ListFolder(folder));
+  return std::move(names.folders);
 }
 
 absl::StatusOr<std::vector<std::string>> PictureNamesIn(const std::string& folder) {
-  return NamesIn(folder, IsPictureName);
+  TETHYS_ASSIGN_OR_RETURN(NamesInFolder names, ListFolder(folder));
+  return std::move(names.pictures);
 }
 
-absl::StatusOr<std::vector<std::string>> PicturesUnder(const std::string& folder) {
+absl::StatusOr<std::vector<std::string>> PicturesUnder(const std::string& folder, int64_t& others) {
+  others = 0;
   std::vector<std::string> paths;
   std::error_code error;
   for (fs::recursive_directory_iterator at(folder, error), end; !error && at != end; at.increment(error)) {
-    if (IsHidden(*at)) {
+    const std::string name = at->path().filename().string();
+    if (IsNobodys(name)) {
       at.disable_recursion_pending();
-    } else if (IsPictureName(*at) && !IsFolder(*at)) {
-      paths.push_back(at->path().lexically_relative(folder).string());
+    } else if (!IsFolder(*at)) {
+      if (!IsPictureName(name)) ++others;
+      if (IsPictureName(name)) paths.push_back(at->path().lexically_relative(folder).string());
     }
   }
   if (error) return CannotRead(folder, error);
   std::sort(paths.begin(), paths.end());
   return paths;
+}
+
+std::string FirstNames(const std::vector<std::string>& names) {
+  constexpr size_t kMostNamed = 3;
+  const size_t count = std::min(kMostNamed, names.size());
+  return absl::StrCat(absl::StrJoin(names.begin(), names.begin() + static_cast<int64_t>(count), ", "),
+                      count < names.size() ? ", ..." : "");
+}
+
+absl::Span<const uint8_t> ReadPictureBeginning(const std::string& path) {
+  thread_local std::vector<uint8_t> bytes(1 << 12);
+  const FileDescriptor file(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  const ssize_t got = pread(file.get(), bytes.data(), bytes.size(), 0);
+  return absl::MakeConstSpan(bytes).first(std::max<ssize_t>(got, 0));
 }
 
 absl::StatusOr<absl::Span<const uint8_t>> ReadPictureFile(const std::string& path) {

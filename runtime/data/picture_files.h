@@ -12,12 +12,29 @@
 
 namespace tethys {
 
-// The names in a folder, sorted; hidden ones are left out. NotFound: the folder cannot be read.
+// The names in a folder, sorted. Hidden ones are left out everywhere, as are those that systems add on their
+// own:
+// __MACOSX, @eaDir, Thumbs.db.
+struct NamesInFolder {
+  std::vector<std::string> pictures;  // Files that are so by their names: .png, .jpg or .jpeg, in any case.
+  std::vector<std::string> folders;
+  std::vector<std::string> others;
+};
+// NotFound: the folder cannot be read. The two others have this error, too.
+absl::StatusOr<NamesInFolder> ListFolder(const std::string& folder);
 absl::StatusOr<std::vector<std::string>> FolderNamesIn(const std::string& folder);
-// Of its files that are pictures by their names: .png, .jpg or .jpeg, in any case.
 absl::StatusOr<std::vector<std::string>> PictureNamesIn(const std::string& folder);
-// The same for the folder and all folders in it: paths relative to `folder`, sorted.
-absl::StatusOr<std::vector<std::string>> PicturesUnder(const std::string& folder);
+
+// The pictures of the folder and of all folders in it: paths relative to `folder`, sorted. `others` becomes
+// the number of its other files.
+absl::StatusOr<std::vector<std::string>> PicturesUnder(const std::string& folder, int64_t& others);
+
+// "1.webp, 2.webp, ..." of names or paths.
+std::string FirstNames(const std::vector<std::string>& names);
+
+// As many first bytes of a file as KindOfPicture usually needs. They are valid until the next call on this
+// thread; empty: it cannot be read.
+absl::Span<const uint8_t> ReadPictureBeginning(const std::string& path);
 
 // All bytes of a picture's file. They are valid until the next call on this thread. Has the errors of
 // OpenLocalFile; InvalidArgument: more than 1 GiB.

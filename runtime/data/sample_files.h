@@ -10,8 +10,12 @@
 #include <utility>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
+#include "absl/strings/str_join.h"
+#include "runtime/base/empty_file.h"
 #include "runtime/data/byte_source.h"
 #include "runtime/data/data_format.h"
+#include "runtime/data/shard_names.h"
 
 namespace tethys {
 
@@ -39,27 +43,45 @@ struct FileLists {
 template <typename File>
 class SampleFiles {
  public:
-  // Requires samples >= 0. `path` is for errors.
-  void Add(const std::string& path, File file, int64_t samples) {
-    if (files_.empty()) first_path_ = path;
-    files_.push_back(std::move(file));
-    ends_.push_back(this->samples() + samples);
+  // Opens `paths` in their order. `open` makes a file from its bytes, and counts its samples. A file without
+  // any, which writers in several processes leave behind, is left out with a note. InvalidArgument: no file
+  // has any.
+  struct Opened {
+    File file;
+    int64_t samples = 0;
+  };
+  using Open = absl::FunctionRef<absl::StatusOr<Opened>(const std::string& path,
+                                                        std::shared_ptr<const ByteSource> bytes)>;
+  static absl::StatusOr<SampleFiles> OpenAll(const std::vector<std::string>& paths, Open open) {
+    SampleFiles files;
+    std::vector<std::string> empty;
+    for (const std::string& path : paths) {
+      absl::StatusOr<std::shared_ptr<const ByteSource>> bytes = OpenFile(path);
+      if (!bytes.ok() && (!IsEmptyFile(bytes.status()) || paths.size() == 1)) return bytes.status();
+      int64_t samples = 0;
+      if (bytes.ok()) {
+        absl::StatusOr<Opened> opened = open(path, *std::move(bytes));
+        if (!opened.ok() && (!IsEmptyFile(opened.status()) || paths.size() == 1)) return opened.status();
+        if (opened.ok()) samples = opened->samples;
+        if (samples > 0) files.Add(path, std::move(opened->file), samples);
+      }
+      files.counts_.push_back(samples);
+      if (samples == 0) empty.push_back(path);
+    }
+    if (files.files_.empty()) return NoSamples(paths);
+    files.NoteMissing(paths, empty);
+    return files;
   }
 
-  const std::vector<File>& files() const { return files_; }
+  const std::vector<File>& files() const { return files_; }  // Those with samples.
   int64_t samples() const { return ends_.empty() ? 0 : ends_.back(); }
-  // The number of samples of each file.
-  std::vector<int64_t> counts() const {
-    std::vector<int64_t> counts = ends_;
-    for (size_t i = counts.size(); i-- > 1;) counts[i] -= counts[i - 1];
-    return counts;
-  }
   DataHeader Header(SampleSpec spec) const {
     return {.samples = samples(),
             .spec = std::move(spec),
-            .file_samples = counts(),
+            .file_samples = counts_,
             .values_name = first_path_,
-            .labels_name = first_path_};
+            .labels_name = first_path_,
+            .notes = notes_};
   }
 
   struct Place {
@@ -73,9 +95,34 @@ class SampleFiles {
   }
 
  private:
+  void Add(const std::string& path, File file, int64_t samples) {
+    if (files_.empty()) first_path_ = path;
+    files_.push_back(std::move(file));
+    ends_.push_back(this->samples() + samples);
+  }
+  static absl::Status NoSamples(const std::vector<std::string>& paths) {
+    const std::string which = paths.size() == 1 ? absl::StrCat(paths[0], ": the file holds")
+                                                : absl::StrCat("the ", paths.size(), " files from ",
+                                                               paths.front(), " to ", paths.back(), " hold");
+    return absl::InvalidArgumentError(
+        absl::StrCat(which, " no samples: fetch or write ", paths.size() == 1 ? "it" : "them", " again"));
+  }
+  void NoteMissing(const std::vector<std::string>& paths, std::vector<std::string>& empty) {
+    constexpr size_t kMostNamed = 3;
+    notes_ = MissingShardNotes(paths);
+    if (empty.empty()) return;
+    const size_t count = empty.size();
+    empty.resize(std::min(count, kMostNamed));
+    notes_.push_back(absl::StrCat(count, " of ", paths.size(), count == 1 ? " files holds" : " files hold",
+                                  " no samples: ", absl::StrJoin(empty, ", "),
+                                  count > kMostNamed ? ", ..." : ""));
+  }
+
   std::string first_path_;
   std::vector<File> files_;
-  std::vector<int64_t> ends_;  // By file: the number of samples in it and those before it.
+  std::vector<int64_t> ends_;    // By file: the number of samples in it and those before it.
+  std::vector<int64_t> counts_;  // Of every path, those without samples included.
+  std::vector<std::string> notes_;
 };
 
 }  // namespace tethys

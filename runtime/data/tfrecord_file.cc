@@ -12,6 +12,7 @@
 #include "absl/functional/function_ref.h"
 #include "runtime/base/crc32c.h"
 #include "runtime/data/host_cache.h"
+#include "runtime/data/known_format.h"
 #include "runtime/data/unpacked_file.h"
 
 namespace tethys {
@@ -70,13 +71,14 @@ absl::Status ForEachRecord(const ByteSource& bytes, absl::FunctionRef<absl::Stat
     const auto name = [&] { return absl::StrCat(bytes.name(), ", record ", record); };
     const int64_t room = end - place - kHead - kTail;
     if (room < 0) {
-      return absl::DataLossError(absl::StrCat(name(), " is cut at the end of the file: fetch it again"));
+      return absl::DataLossError(absl::StrCat(name(), " is cut at the end of the file: fetch it again",
+                                              record == 0 ? WhatItIs(bytes) : ""));
     }
     TETHYS_ASSIGN_OR_RETURN(const uint8_t* head, reader.At(place, kHead));
     if (MaskedCrc32c(Text(head, 8)) != NumberAt<uint32_t>(head + 8)) {
-      return absl::DataLossError(absl::StrCat(name(),
-                                              ": the checksum of its length is wrong: the file is damaged, "
-                                              "or no TFRecord file"));
+      return absl::DataLossError(absl::StrCat(
+          name(), ": the checksum of its length is wrong: the file is damaged, or no TFRecord file",
+          record == 0 ? WhatItIs(bytes) : ""));
     }
     const auto length = NumberAt<uint64_t>(head);
     if (length > static_cast<uint64_t>(room)) {

@@ -9,6 +9,7 @@
 #include "runtime/data/byte_source.h"
 #include "runtime/data/finite_values.h"
 #include "runtime/data/formats.h"
+#include "runtime/data/known_format.h"
 #include "runtime/data/picture.h"
 #include "runtime/data/sample_files.h"
 #include "runtime/data/tfrecord_file.h"
@@ -20,6 +21,8 @@ using Files = SampleFiles<RecordFile>;
 
 // The most places of a part's records that are held in memory though an index has them: 16 MiB.
 constexpr int64_t kMostPlacesHeld = 1 << 21;
+// Of a record that is read for its label alone.
+constexpr int64_t kMostBytesForLabel = 1 << 14;
 
 // ------------------------------------------------------------------------------------------ samples
 
@@ -27,10 +30,12 @@ constexpr int64_t kMostPlacesHeld = 1 << 21;
 struct Reading {
   std::string image_feature, label_feature;
   LabelRules rules;
-  bool pictures = false;  // PNG or JPEG, not raw values.
-  bool resizes = false;   // Brings pictures, and the maps of their labels, to the size of `spec`.
+  bool pictures = false;        // PNG or JPEG, not raw values.
+  bool refuses_colour = false;  // The first pictures are grey, and the job does not say that all are to be.
+  bool resizes = false;         // Brings pictures, and the maps of their labels, to the size of `spec`.
   SampleSpec spec;
-  Shape picture;  // spec.shape with an axis of channels.
+  Shape picture;               // spec.shape with an axis of channels.
+  int64_t bytes_of_first = 0;  // Of the first record.
 };
 
 // A record, for errors. Its text is made only for these: that takes as long as checking a small record.
@@ -182,6 +187,12 @@ absl::Status ReadImageOf(const proto::RecordedExample& example, const Reading& r
     return ReadFloatsOf(*feature, reading, name, values);
   }
   TETHYS_ASSIGN_OR_RETURN(const absl::Span<const uint8_t> bytes, ImageOf(example, reading, name));
+  if (reading.refuses_colour && KindOfPicture(bytes).channels == 3) {
+    return BadFeature(
+        name, reading.image_feature,
+        "holds a picture in colour, but the first ones are grey: give their shape in data.tfrecord.shape, "
+        "[height, width, 3], or [height, width] to make all grey");
+  }
   if (reading.pictures)
     return DecodePicture(
         bytes, [&] { return name.text(); }, reading.picture, reading.resizes, values);
@@ -247,6 +258,10 @@ absl::Status ResolveImage(const proto::Data& data, const proto::RecordedExample&
   const bool has_shape = !shape.empty();
   const bool fits = has_shape && static_cast<int64_t>(bytes.size()) == reading.spec.elements();
   reading.pictures = !fits && LooksLikePicture(bytes);
+  if (const KnownFormat format = FormatOfBytes(bytes); !fits && !reading.pictures && !format.name.empty()) {
+    return BadFeature(name, reading.image_feature,
+                      absl::StrCat("holds ", format.name, ", and PNG and JPEG are read: convert it"));
+  }
   if (!fits && !reading.pictures) {
     return BadFeature(name, reading.image_feature,
                       absl::StrCat("holds ", bytes.size(), " bytes that are no PNG or JPEG file: give ",
@@ -288,18 +303,40 @@ absl::Status ResolveLabels(const proto::RecordedExample& example, const RecordNa
   return ReadLabelsOf(example, reading, name, first.data());
 }
 
+// Whether one of the first records of a file holds a picture in colour.
+absl::StatusOr<bool> AnyInColour(const RecordFile& file, const Reading& reading) {
+  constexpr int64_t kMostLookedAt = 64;
+  for (int64_t record = 0; record < std::min(kMostLookedAt, file.records()); ++record) {
+    TETHYS_ASSIGN_OR_RETURN(const proto::RecordedExample* example, ReadExample(file, record));
+    const absl::StatusOr<absl::Span<const uint8_t>> bytes = ImageOf(*example, reading, {file, record});
+    if (bytes.ok() && KindOfPicture(*bytes).channels == 3) return true;  // An error is that of its reader.
+  }
+  return false;
+}
+
 absl::StatusOr<Reading> ReadingOf(const proto::Data& data, const RecordFile& file, const LabelRules& rules) {
   const proto::Tfrecord& fields = data.tfrecord();
   Reading reading = {.image_feature = fields.has_image_feature() ? fields.image_feature() : "image",
                      .label_feature = fields.has_label_feature() ? fields.label_feature() : "label",
                      .rules = rules,
                      .pictures = false,
+                     .refuses_colour = false,
                      .resizes = false,
                      .spec = {.shape = Shape(fields.shape().begin(), fields.shape().end()), .labels = {}},
                      .picture = {}};
   const RecordName name = {file};
   TETHYS_ASSIGN_OR_RETURN(const proto::RecordedExample* example, ReadExample(file, 0));
+  reading.bytes_of_first = static_cast<int64_t>(example->ByteSizeLong());
   TETHYS_RETURN_IF_ERROR(ResolveImage(data, *example, name, reading));
+  if (reading.pictures && fields.shape().empty() && reading.picture[2] == 1) {
+    TETHYS_ASSIGN_OR_RETURN(const bool coloured, AnyInColour(file, reading));
+    if (coloured) {
+      reading.picture[2] = 3;
+      reading.spec.shape = reading.picture;
+    }
+    reading.refuses_colour = !coloured;
+    TETHYS_ASSIGN_OR_RETURN(example, ReadExample(file, 0));
+  }
   TETHYS_RETURN_IF_ERROR(ResolveLabels(*example, name, reading));
   return reading;
 }
@@ -308,14 +345,13 @@ absl::StatusOr<Reading> ReadingOf(const proto::Data& data, const RecordFile& fil
 absl::StatusOr<Files> OpenFiles(const proto::Data& data, DataPart part, const LabelRules& rules,
                                 Reading& reading) {
   TETHYS_ASSIGN_OR_RETURN(const std::vector<std::string> paths, Lists::Paths(data, part));
-  Files files;
   int64_t room = kMostPlacesHeld;
-  for (const std::string& path : paths) {
-    TETHYS_ASSIGN_OR_RETURN(auto bytes, OpenFile(path));
+  const auto open = [&](const std::string&, auto bytes) -> absl::StatusOr<Files::Opened> {
     TETHYS_ASSIGN_OR_RETURN(RecordFile records, RecordFile::Open(std::move(bytes), data.cache_dir(), room));
     const int64_t samples = records.records();
-    files.Add(path, std::move(records), samples);
-  }
+    return Files::Opened{std::move(records), samples};
+  };
+  TETHYS_ASSIGN_OR_RETURN(Files files, Files::OpenAll(paths, open));
   TETHYS_ASSIGN_OR_RETURN(reading, ReadingOf(data, files.files().front(), rules));
   return files;
 }
@@ -329,8 +365,13 @@ absl::StatusOr<std::shared_ptr<const SampleSource>> Open(const proto::Data& data
 
 absl::StatusOr<DataHeader> ReadHeader(const proto::Data& data, DataPart part, const LabelRules& rules) {
   Reading reading;
-  TETHYS_ASSIGN_OR_RETURN(const Files files, OpenFiles(data, part, rules, reading));
-  return files.Header(reading.spec);
+  TETHYS_ASSIGN_OR_RETURN(Files files, OpenFiles(data, part, rules, reading));
+  DataHeader header = files.Header(reading.spec);
+  // A record is read as a whole, so labels of large ones are not at hand.
+  if (reading.bytes_of_first > kMostBytesForLabel) return header;
+  const auto source = std::make_shared<TfrecordSource>(std::move(files), std::move(reading));
+  header.open_labels = [source]() -> absl::StatusOr<std::shared_ptr<const SampleSource>> { return source; };
+  return header;
 }
 
 }  // namespace

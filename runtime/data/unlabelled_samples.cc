@@ -66,11 +66,14 @@ absl::StatusOr<UnlabelledSamples> OpenPictures(const std::string& path, const st
 }
 
 absl::StatusOr<UnlabelledSamples> OpenFolder(const std::string& path, const UnlabelledUse& use) {
-  TETHYS_ASSIGN_OR_RETURN(std::vector<std::string> names, PicturesUnder(path));
+  int64_t others = 0;
+  TETHYS_ASSIGN_OR_RETURN(std::vector<std::string> names, PicturesUnder(path, others));
   if (names.empty()) {
     return absl::NotFoundError(absl::StrCat(path, ": the folder holds no picture (.png, .jpg, .jpeg)"));
   }
-  return OpenPictures(path, path, std::move(names), use);
+  TETHYS_ASSIGN_OR_RETURN(UnlabelledSamples samples, OpenPictures(path, path, std::move(names), use));
+  samples.left_out = others;
+  return samples;
 }
 
 absl::StatusOr<std::vector<uint8_t>> BeginningOf(const std::string& path) {

@@ -14,6 +14,7 @@ namespace tethys {
 struct UnlabelledSamples {
   std::shared_ptr<const Dataset> dataset;  // Its labels are 0.
   std::vector<std::string> files;  // The file of each sample, if each has one of its own; otherwise empty.
+  int64_t left_out = 0;            // Files of a folder that are no pictures by their names.
 };
 
 // What the samples are wanted for.

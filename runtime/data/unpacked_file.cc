@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "runtime/base/empty_file.h"
 #include "runtime/base/file.h"
 #include "runtime/data/host_cache.h"
 
@@ -55,7 +56,7 @@ class Inflater {
       progressed();
     }
     if (within_stream_) return Damaged("it is truncated");
-    return wrote_ ? absl::OkStatus() : Damaged("it is empty");
+    return wrote_ ? absl::OkStatus() : EmptyFileError(packed_.name(), "its gzip stream holds nothing");
   }
 
  private:

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "absl/strings/match.h"
+#include "runtime/base/empty_file.h"
 #include "runtime/remote/http_words.h"
 #include "runtime/remote/remote_object.h"
 
@@ -152,7 +153,7 @@ absl::StatusOr<std::unique_ptr<RemoteObject>> OpenByRanges(const HttpClient& cli
                      " does not say how long the file is (Content-Length, Content-Range): is it a file?"));
   }
   if (*facts.size == 0) {
-    return absl::InvalidArgumentError(absl::StrCat(call.name, ": the file is empty: check the server"));
+    return EmptyFileError(call.name, "check the server");
   }
   return std::make_unique<HttpObject>(client, std::move(call), std::move(keep), facts);
 }

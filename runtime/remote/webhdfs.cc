@@ -17,6 +17,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_join.h"
 #include "proto/webhdfs.pb.h"
+#include "runtime/base/empty_file.h"
 #include "runtime/remote/http_words.h"
 #include "runtime/remote/remote_object.h"
 #include "runtime/remote/remote_secrets.h"
@@ -266,7 +267,7 @@ absl::StatusOr<std::unique_ptr<RemoteObject>> OpenWebhdfsObject(const HttpClient
         absl::StrCat(name, ": a ", status.type(), ", not a file: give files, or a pattern such as part-*"));
   }
   if (status.length() == 0) {
-    return absl::InvalidArgumentError(absl::StrCat(name, ": the file is empty: write it again"));
+    return EmptyFileError(name, "write it again");
   }
   return std::make_unique<WebhdfsObject>(client, url, std::move(nodes), status);
 }

@@ -290,6 +290,18 @@ class DataFormatsTest(TethysTest):
         with Run(STRATEGIES["mirrored"], job=job.replace("1200", "0")) as run:
             self.assertNotEqual(run.start().finish(), 0)
             self.assertRegex(run.output, rf"3/{name}: damaged PNG")
+        self.write("damaged.textproto", job.encode())
+        shown = self.data("show", os.path.join(self.folder, "damaged.textproto"), "--check", code=1)
+        self.assertRegex(shown, rf"1 of [0-9,]+ samples cannot be read:\n  train: .*3/{name}: damaged PNG")
+
+    def test_validation_at_the_end_of_sorted_files_is_noted_before_training(self):
+        self.write("sorted.csv", "x,label\n".encode() + b"".join(b"%d,%d\n" % (i, i // 100) for i in range(200)))
+        job = self.job(f'  csv {{ train: "{self.folder}/sorted.csv" }}\n').replace("300", "100").replace("1200", "0")
+        with Run(["strategy=local"], job=job) as run:
+            run.start().finish()
+            plain = " ".join(run.output.split())
+            self.assertIn("no training sample has class 1, which the validation split has", plain)
+            self.assertIn("1 header line is left out", plain)
 
     def test_files_that_do_not_fit_are_refused(self):
         self.write("short.bin", bytes(3074))

@@ -39,6 +39,12 @@ TEST(JobRemarks, JobWithoutIdleProcessesGetsNoRemark) {
   EXPECT_THAT(JobRemarks(Plan({500, 500, 51})), IsEmpty());
 }
 
+TEST(JobRemarks, NotesOnTheDataFollow) {
+  proto::JobPlan plan = Plan({500, 500, 0, 0, 0});
+  plan.add_data_note("no training sample has class 1");
+  EXPECT_THAT(JobRemarks(plan), ElementsAre(HasSubstr("servers"), "no training sample has class 1"));
+}
+
 TEST(JobRemarks, ServersWithoutParametersAreCounted) {
   EXPECT_THAT(JobRemarks(Plan({500, 500, 0, 0, 0})),
               ElementsAre(HasSubstr("of 5 servers 3 hold no parameters: servers: 2 does the same")));

@@ -108,6 +108,9 @@ TEST_F(CifarTest, FileOfAnotherKindIsRefusedNamingItAndTheField) {
   EXPECT_THAT(ErrorOf(JobOf("", 10)),
               AllOf(HasSubstr("data_batch_1.bin"), HasSubstr("no whole number of records of 3073 bytes"),
                     HasSubstr("data.cifar.labels")));
+  directory_.Write("data_batch_1.bin", "\x80\4\x95 a pickle");
+  EXPECT_THAT(ErrorOf(JobOf("", 10)),
+              AllOf(HasSubstr("it is a pickle of Python"), HasSubstr("the archive for C")));
   directory_.Write("data_batch_1.bin", "");
   EXPECT_THAT(ErrorOf(JobOf("", 10)), HasSubstr("the file is empty"));
 }

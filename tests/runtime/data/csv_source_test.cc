@@ -20,6 +20,7 @@ namespace {
 using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::IsEmpty;
 
 class CsvTest : public ::testing::Test {
  protected:
@@ -190,8 +191,7 @@ TEST_F(CsvTest, FirstSampleIsCheckedBeforeAJobStarts) {
            {"1,2,10\n", "line 1, column 2 (counted from 0): \"10\" is a label outside the 10 classes"},
            {"x,y,z\n1,2,0.5\n", "line 2, column 2 (counted from 0): \"0.5\" is no class"},
            {"x,y,z\n1,cat,3\n", "line 2, column 1 (counted from 0): \"cat\" is no number"},
-           {"\"x\",\"y\"\n\"1\",\"2\"\n",
-            "line 2, column 0 (counted from 0): \"\\\"1\\\"\" is quoted: quotes"}}) {
+           {"\"x\",\"y\"\n\"1\",\"2\n", "line 2, column 1 (counted from 0): \"\\\"2\" is no class"}}) {
     EXPECT_THAT(std::string(ReadDatasetSizes(JobOf(content)).status().message()),
                 AllOf(HasSubstr("train.csv"), HasSubstr(message)))
         << content;
@@ -204,8 +204,9 @@ TEST_F(CsvTest, FirstSampleIsCheckedBeforeAJobStarts) {
 }
 
 TEST_F(CsvTest, GzippedFileIsRefusedWithItsCure) {
-  EXPECT_THAT(ErrorOf(JobOf(testing::Gzip("1,2,3\n"))),
-              HasSubstr("train.csv: gzipped: unpack it with gunzip"));
+  EXPECT_THAT(
+      ErrorOf(JobOf(testing::Gzip("1,2,3\n"))),
+      HasSubstr("train.csv: no text with a sample a line, but compressed by gzip: unpack it with gunzip"));
 }
 
 TEST_F(CsvTest, FilesThatDoNotFitAreRefusedNamingThem) {
@@ -216,7 +217,10 @@ TEST_F(CsvTest, FilesThatDoNotFitAreRefusedNamingThem) {
                                                         {"a,b,c\n", "is a header: the file holds no samples"},
                                                         {"1,2,3\n\n4,5,6\n", "line 2 is empty"},
                                                         {"1,2,3\r\n\r\n\n4,5,6\n", "line 2 is empty"},
-                                                        {"1;2;3\n", "its only line has words"},
+                                                        {"1;2;3\n", "write data.csv.delimiter: \";\""},
+                                                        {"a;b;c\n", "its only line has words"},
+                                                        {"1,2,3\r4,5,6\r", "carriage returns alone"},
+                                                        {",,\n , ,\n", "no lines but blank ones"},
                                                         {"7\n", "no column but that of the label"}}) {
     EXPECT_THAT(ErrorOf(JobOf(content)), AllOf(HasSubstr("train.csv"), HasSubstr(message))) << content;
   }
@@ -226,6 +230,149 @@ TEST_F(CsvTest, FilesThatDoNotFitAreRefusedNamingThem) {
   job.mutable_data()->mutable_csv()->set_shape(0, INT64_MAX);
   job.mutable_data()->mutable_csv()->add_shape(3);
   EXPECT_THAT(ErrorOf(job), HasSubstr("but data.csv.shape is"));
+}
+
+// A fault in the first line is an error, as in any other line, and no header.
+TEST_F(CsvTest, FirstLineWithAFaultIsNoHeader) {
+  for (const auto& [first, message] : std::vector<std::pair<std::string, std::string>>{
+           {"1.5,,0", "column 1 (counted from 0): \"\" is no number: a value is missing"},
+           {"1,2O,0", "column 1 (counted from 0): \"2O\" is no number"},
+           {"l,2,0", "column 0 (counted from 0): \"l\" is no number"},
+           {"O,0,1", "column 0 (counted from 0): \"O\" is no number"},
+           {"NA,2,0", "\"NA\" is no number but a mark of a missing value"},
+           {"NA,NA,NA", "\"NA\" is no number but a mark of a missing value"},
+           {"?,2,0", "\"?\" is no number but a mark of a missing value"},
+           {"nan,2,0", "\"nan\" is not finite"},
+           {"nan,nan,nan", "\"nan\" is not finite"},
+           {"inf,b,c", "\"inf\" is not finite"},
+           {"\xe2\x88\x92"
+            "1,2,0",
+            "a minus sign or a space of typography"},
+           {"\xe2\x88\x92"
+            "1,\xe2\x88\x92"
+            "2,0",
+            "a minus sign or a space of typography"},
+           {"1\xc2\xa0"
+            "000,2,0",
+            "a minus sign or a space of typography"},
+           {"\"1,5\",\"2\",\"0\"", "\"1,5\" is no number with a point: write its decimal comma"},
+           {"1;2;0", "write data.csv.delimiter: \";\""},
+           {"1\t2\t0", "write data.csv.delimiter: \"\\t\""},
+           {"$1,2,0", "\"$1\" is no number"},
+           {"5%,2,0", "\"5%\" is no number"},
+           {"0x1f,2,0", "\"0x1f\" is no number"},
+           {"2020-01-31,2,0", "\"2020-01-31\" is no number"},
+           {"1,2,", "\"\" is no class"},
+           {"1,2,cat", "number the classes from 0 on"},
+           {"label,1,0", "write data.csv.header_lines: 1"},
+           {"label,1990,1991", "write data.csv.header_lines: 1"}}) {
+    const std::string error = ErrorOf(JobOf(first + "\n3,4,1\n5,6,2\n"));
+    EXPECT_THAT(error, AllOf(HasSubstr("train.csv, line 1"), HasSubstr(message))) << first;
+  }
+}
+
+TEST_F(CsvTest, LineOfNamesIsAHeader) {
+  for (const char* first : {"label,1x1,1x2", "label,0,1", "0,1,label", "\"a\",\"b\",\"c\"", "# a,b,c",
+                            "I,Q,label", "a,,c", "x,2nd,3rd", "\"a,b\",c,d", "sep=,\na,b,c", "sep=,",
+                            "\xef\xbb\xbf"
+                            "a,b,c"}) {
+    const absl::StatusOr<Datasets> data = LoadDatasets(JobOf(absl::StrCat(first, "\n1,2,3\n4,5,6\n")));
+    ASSERT_TRUE(data.ok()) << first << data.status();
+    EXPECT_EQ(data->train->size(), 2) << first;
+    EXPECT_THAT(ValuesOf(*data->train, 0), ElementsAre(1, 2)) << first;
+  }
+}
+
+TEST_F(CsvTest, QuotedNumbersAndBlankLastLinesOfOfficesAreRead) {
+  proto::Job job = JobOf(
+      "\xef\xbb\xbf\"a\";\"b; \"\"c\"\"\";\"label\"\r\n\"1\"; \"2.5\" "
+      ";\"3\"\r\n4;5;\"6\"\r\n;;\r\n;;\r\n\r\n");
+  job.mutable_data()->mutable_csv()->set_delimiter(";");
+  const absl::StatusOr<Datasets> data = LoadDatasets(job);
+  ASSERT_TRUE(data.ok()) << data.status();
+  ASSERT_EQ(data->train->size(), 2);
+  EXPECT_THAT(ValuesOf(*data->train, 0), ElementsAre(1, 2.5f));
+  EXPECT_EQ(LabelOf(*data->train, 0), 3);
+  EXPECT_THAT(ValuesOf(*data->train, 1), ElementsAre(4, 5));
+  EXPECT_EQ(LabelOf(*data->train, 1), 6);
+}
+
+TEST_F(CsvTest, HeaderLinesAreLeftOutAsTheJobSays) {
+  proto::Job job = JobOf("0,1,2\n3,4,5\n6,7,8\n");
+  for (const int lines : {0, 1, 2}) {
+    job.mutable_data()->mutable_csv()->set_header_lines(lines);
+    const Datasets data = LoadDatasets(job).value();
+    EXPECT_EQ(data.train->size(), 3 - lines);
+    EXPECT_EQ(LabelOf(*data.train, 0), 2 + 3 * lines);
+  }
+  job.mutable_data()->mutable_csv()->set_header_lines(3);
+  EXPECT_THAT(ErrorOf(job), HasSubstr("all of its lines are left out by data.csv.header_lines"));
+}
+
+TEST_F(CsvTest, NotesTellWhatIsLeftOutAndWhatLooksLikeAMistake) {
+  const auto notes = [&](const std::string& content) {
+    return ReadDatasetSizes(JobOf(content)).value().notes;
+  };
+  EXPECT_THAT(notes("1,2,3\n3,4,1\n"), IsEmpty());
+  EXPECT_THAT(notes("a,b,label\n3,4,1\n"), ElementsAre(AllOf(HasSubstr("1 header line is left out"),
+                                                             HasSubstr("train.csv, line 1: a,b,label"))));
+  EXPECT_THAT(notes("0,1,2\n1.5,2,0\n"), ElementsAre(HasSubstr("train.csv, line 1 is 0, 1, 2, ...")));
+  EXPECT_THAT(
+      notes(",a,label\n17,4,1\n3,4,1\n"),
+      ElementsAre(HasSubstr("header line"), HasSubstr("column 0 has no name, as the index that pandas")));
+  EXPECT_THAT(notes("Unnamed: 0,a,label\n17,4,1\n"),
+              ElementsAre(HasSubstr("header line"), HasSubstr("has no name")));
+  EXPECT_THAT(notes("id,a,label\n1,4,1\n2,4,1\n3,4,1\n"),
+              ElementsAre(HasSubstr("header line"), HasSubstr("column 0 counts the rows")));
+  EXPECT_THAT(notes("\"a\",\"label\"\n\"1\",4,1\n\"2\",4,1\n"),
+              ElementsAre(HasSubstr("header line"),
+                          HasSubstr("names 2 columns, but samples have 3: the first may be row")));
+  std::string counted;
+  for (int i = 0; i < 9; ++i) absl::StrAppend(&counted, i, ",7,1\n");
+  EXPECT_THAT(notes(counted), ElementsAre(HasSubstr("column 0 counts the rows")));
+  // The label may count.
+  proto::Job job = JobOf("label,a\n0,5\n1,5\n2,5\n");
+  job.mutable_data()->mutable_csv()->set_label_column(0);
+  EXPECT_THAT(ReadDatasetSizes(job).value().notes, ElementsAre(HasSubstr("header line")));
+}
+
+TEST_F(CsvTest, EachFeatureOfATableIsStandardisedByItself) {
+  proto::Job job = JobOf("0,100,7,1\n2,300,7,1\n");
+  job.mutable_data()->set_compute_standardisation(true);
+  const auto scaling = [&] { return ResolveScaling(job.data(), *LoadDatasets(job).value().train).value(); };
+  EXPECT_EQ(scaling().channels(), 1);
+  job.mutable_data()->set_per_channel(true);
+  EXPECT_THAT(scaling().mean, ElementsAre(1, 200, 7));
+  EXPECT_THAT(scaling().deviation, ElementsAre(1, 100, 1)) << "a constant feature is only shifted";
+  // As many given numbers as features.
+  job.mutable_data()->clear_compute_standardisation();
+  job.mutable_data()->clear_per_channel();
+  for (const float mean : {1, 2, 3}) job.mutable_data()->add_mean(mean);
+  job.mutable_data()->add_deviation(2);
+  EXPECT_THAT(scaling().mean, ElementsAre(1, 2, 3));
+  job.mutable_data()->add_mean(4);
+  EXPECT_THAT(ErrorOf(job),
+              HasSubstr("data.mean has 4 numbers, but samples are [3]: give one, or one a feature (3)"));
+}
+
+TEST_F(CsvTest, FilesWithoutSamplesAreLeftOutUnlessAllAre) {
+  proto::Job job = JobOf("x,y,label\n1,2,3\n");
+  for (const auto& [name, content] : {std::pair{"train.csv.1", ""},
+                                      {"train.csv.2", "x,y,label\n"},
+                                      {"train.csv.3", "\n\n"},
+                                      {"train.csv.4", "4,5,6\n"}}) {
+    directory_.Write(name, content);
+  }
+  job.mutable_data()->mutable_csv()->set_train(0, directory_.Path("train.csv*"));
+  const Datasets data = LoadDatasets(job).value();
+  EXPECT_EQ(data.train->size(), 2);
+  EXPECT_THAT(data.file_samples, ElementsAre(1, 0, 0, 0, 1));
+  EXPECT_EQ(LabelOf(*data.train, 1), 6);
+  EXPECT_THAT(ReadDatasetSizes(job).value().notes, ElementsAre(HasSubstr("3 of 5 files hold no samples: "),
+                                                               HasSubstr("1 header line is left out")));
+  directory_.Write("train.csv", "");
+  directory_.Write("train.csv.4", "");
+  EXPECT_THAT(ErrorOf(job), HasSubstr("the 5 files from "));
 }
 
 // Claims a line of more than 1 GiB without having one.

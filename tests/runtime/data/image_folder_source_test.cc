@@ -144,12 +144,101 @@ TEST_F(ImageFolderTest, FoldersThatDoNotFitAreRefused) {
   WritePets();
   proto::Job job = JobOf();
   job.mutable_data()->set_classes(3);
-  EXPECT_THAT(ErrorOf(job), HasSubstr("holds 2 folders, one a class, but data.classes is 3"));
+  EXPECT_THAT(ErrorOf(job), HasSubstr("holds 2 folders (cat, dog), one a class, but data.classes is 3"));
   Write("test/bird/1.png", Grey(1));
   EXPECT_THAT(ErrorOf(JobOf()), HasSubstr("test/bird"));
   std::filesystem::remove_all(directory_.path() + "/test/bird");
   std::filesystem::remove(directory_.path() + "/train/cat/1.png");
   EXPECT_THAT(ErrorOf(JobOf()), HasSubstr("train/cat: the folder of a class holds no picture"));
+}
+
+// A picture of 2 x 3 pixels in one colour.
+std::string Red() {
+  std::vector<uint8_t> values;
+  for (int i = 0; i < 6; ++i) values.insert(values.end(), {200, 10, 20});
+  return testing::Png(values, 2, 3, 3);
+}
+
+TEST_F(ImageFolderTest, OnePictureInColourMakesAllInColour) {
+  for (const char* red : {"train/cat/a.png", "train/cat/b.png", "train/dog/x.png"}) {
+    for (const char* name : {"train/cat/a.png", "train/cat/b.png", "train/dog/x.png", "test/dog/y.png"}) {
+      Write(name, name == std::string(red) || std::string(name) == "test/dog/y.png" ? Red() : Grey(7));
+    }
+    const Datasets data = LoadDatasets(JobOf()).value();
+    EXPECT_EQ(data.train->sample_shape(), (Shape{2, 3, 3})) << red;
+  }
+  Write("test/dog/y.png", Grey(7));
+  EXPECT_THAT(ErrorOf(JobOf()), HasSubstr("one is grey, the other in colour: for folders of pictures write "
+                                          "data.image_folder.channels: 3"));
+  proto::Job job = JobOf();
+  job.mutable_data()->mutable_image_folder()->set_channels(1);
+  EXPECT_EQ(LoadDatasets(job).value().train->sample_shape(), (Shape{2, 3}));
+}
+
+TEST_F(ImageFolderTest, PictureInColourAmongGreyOnesIsAnErrorWhereItIsRead) {
+  WritePets();
+  const Datasets data = LoadDatasets(JobOf()).value();
+  Write("train/cat/1.png", Red());  // Changed meanwhile, so it is like one that was not looked at.
+  std::vector<uint8_t> values(6);
+  std::vector<std::string> errors;
+  for (int i = 0; i < 3; ++i) {
+    const absl::Status status = data.train->ReadValues(i, values.data());
+    if (!status.ok()) errors.emplace_back(status.message());
+  }
+  EXPECT_THAT(errors, ElementsAre(AllOf(HasSubstr("cat/1.png is in colour"),
+                                        HasSubstr("data.image_folder.channels: 3"))));
+}
+
+TEST_F(ImageFolderTest, FilesThatAreLeftOutAreNoted) {
+  WritePets();
+  std::filesystem::remove(directory_.path() + "/train/cat/notes.txt");
+  for (const char* quiet : {"train/cat/Thumbs.db", "train/cat/.DS_Store", "train/dog/desktop.ini",
+                            "train/__MACOSX/cat/._1.png", "train/@eaDir/1.png"}) {
+    Write(quiet, "no picture");
+  }
+  const proto::Job job = JobOf();
+  const auto notes = [&] { return ReadDatasetSizes(job).value().notes; };
+  EXPECT_THAT(notes(), SizeIs(0));
+  for (const char* name :
+       {"train/cat/2.webp", "train/cat/3.gif", "train/dog/4.jfif", "train/dog/more/5.png", "train/6.png"}) {
+    Write(name, Grey(1));
+  }
+  EXPECT_THAT(notes(),
+              ElementsAre(AllOf(HasSubstr("3 files are no .png"), HasSubstr("cat/2.webp")),
+                          AllOf(HasSubstr("1 folder within the folder of a class"), HasSubstr("dog/more")),
+                          AllOf(HasSubstr("1 picture beside"), HasSubstr("train/6.png"))));
+}
+
+TEST_F(ImageFolderTest, FolderTooManyIsNamed) {
+  Write("train/pets/cat/1.png", Grey(1));
+  Write("train/pets/dog/1.png", Grey(1));
+  EXPECT_THAT(ErrorOf(JobOf()),
+              AllOf(HasSubstr("holds 1 folder (pets)"), HasSubstr("holds no pictures but folders (cat, dog)"),
+                    HasSubstr("/train/pets in the job")));
+  std::filesystem::remove_all(directory_.path() + "/train");
+  Write("train/cat/a/1.png", Grey(1));
+  Write("train/dog/1.png", Grey(1));
+  EXPECT_THAT(ErrorOf(JobOf()), AllOf(HasSubstr("train/cat: the folder of a class holds no picture"),
+                                      HasSubstr("but folders (a), which is a folder too many")));
+}
+
+TEST_F(ImageFolderTest, SixteenBitsOfWhichFewAreUsedAreNoted) {
+  WritePets();
+  std::vector<uint16_t> values(6, 3780);
+  png_image image = {};
+  image.version = PNG_IMAGE_VERSION;
+  image.width = 3;
+  image.height = 2;
+  image.format = PNG_FORMAT_LINEAR_Y;
+  std::string file(PNG_IMAGE_PNG_SIZE_MAX(image), '\0');
+  png_alloc_size_t size = file.size();
+  ASSERT_NE(png_image_write_to_memory(&image, file.data(), &size, 0, values.data(), 0, nullptr), 0);
+  file.resize(size);
+  ASSERT_EQ(file[24], 16);
+  Write("train/cat/1.png", file);
+  EXPECT_THAT(ReadDatasetSizes(JobOf()).value().notes,
+              ElementsAre(HasSubstr("1 file is no .png"), AllOf(HasSubstr("cat/1.png has 16 bits a channel"),
+                                                                HasSubstr("becomes 14 of 255"))));
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 
 #include <cmath>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "runtime/base/file.h"
@@ -100,6 +101,23 @@ TEST_F(NpyTest, ValuesThatAreNotFiniteAreRefusedNamingFileAndSample) {
     values[7] = wrong;
     EXPECT_THAT(std::string(read().message()),
                 AllOf(HasSubstr("images.npy, sample 2: value 1 is "), HasSubstr("must be finite")));
+  }
+}
+
+TEST_F(NpyTest, ChannelsInFrontOfPixelsAreNoted) {
+  const std::string labels = testing::ReferenceFile("numpy_labels.npy");
+  for (const auto& [shape, bytes, noted] :
+       std::vector<std::tuple<const char*, int, bool>>{{"(4, 3, 32, 32)", 4 * 3 * 32 * 32, true},
+                                                       {"(4, 1, 8, 8)", 4 * 64, true},
+                                                       {"(4, 3, 20, 30)", 4 * 3 * 600, true},
+                                                       {"(4, 32, 32, 3)", 4 * 3 * 32 * 32, false},
+                                                       {"(4, 1, 128, 9)", 4 * 128 * 9, false}}) {
+    const proto::Job job =
+        JobOf(directory_.Write("images.npy", Npy("|u1", shape, std::string(bytes, 1))), labels);
+    const std::vector<std::string> notes = ReadDatasetSizes(job).value().notes;
+    ASSERT_EQ(notes.size(), noted ? 1 : 0) << shape;
+    if (!noted) continue;
+    EXPECT_THAT(notes[0], AllOf(HasSubstr("images.npy: samples ["), HasSubstr("if the channels come first")));
   }
 }
 
@@ -242,6 +260,8 @@ TEST_F(NpyTest, FilesThatAreNoSuchArraysAreRefusedNamingThem) {
   EXPECT_EQ(ErrorOfImages(Npy("|u1", "(4, 2, 3)", values)), "");
   for (const auto& [content, message] : std::vector<std::pair<std::string, std::string>>{
            {"P", "not an .npy file"},
+           {"\x89HDF\r\n\x1a\n and more", "not an .npy file; it is an HDF5 file"},
+           {"<html><body>", "not an .npy file; it is an HTML page"},
            {"PK\3\4 and more bytes", "an .npz archive, not an .npy file: name one of its arrays"},
            {std::string("\x93NUMPY\7\0\1\0\0\0", 12), "version 7"},
            {std::string("\x93NUMPY\2\0\xff\xff\xff\xff", 12), "a header of 4294967295 bytes"},

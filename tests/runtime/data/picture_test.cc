@@ -103,6 +103,66 @@ TEST(PictureTest, JpegWithRemarksBeforeItsTablesIsDecoded) {
   EXPECT_EQ(Decode(file.substr(0, 2) + "\xff\xff" + comment + file.substr(2), {8, 8, 3}), expected);
 }
 
+// Warnings of libjpeg: TensorFlow and Pillow decode such files.
+TEST(PictureTest, JpegWithSuperfluousBytesHasThePixelsOfTheIntactOne) {
+  const std::string file = testing::Jpeg(testing::Gradient(8, 8, 3), 8, 8, 3);
+  const Bytes expected = Decode(file, {8, 8, 3});
+  const size_t tables = file.find("\xff\xdb"), end = file.size() - 2;
+  ASSERT_EQ(file.substr(end), "\xff\xd9");
+  for (const auto& [name, changed] : std::vector<std::pair<const char*, std::string>>{
+           {"before the end marker", file.substr(0, end) + std::string(99, 'x') + file.substr(end)},
+           {"before a table", file.substr(0, tables) + std::string(99, 'x') + file.substr(tables)},
+           {"behind the end", file + std::string(99, 'x')},
+           {"a marker that belongs in no picture", file.substr(0, end) + "\xff\xd0" + file.substr(end)}}) {
+    EXPECT_EQ(Decode(changed, {8, 8, 3}), expected) << name;
+    EXPECT_EQ(ReadPictureShape(Span(changed), JpegName).value(), (Shape{8, 8, 3})) << name;
+    EXPECT_THAT(ErrorOf(changed.substr(0, changed.find("\xff\xd9")), {8, 8, 3}), HasSubstr("damaged JPEG"))
+        << name;
+  }
+}
+
+TEST(PictureTest, JpegWithDamagedBitsIsDecodedAndACutOneRefused) {
+  const std::string file = testing::Jpeg(testing::Gradient(32, 32, 1), 32, 32, 1);
+  const size_t scan = file.find("\xff\xda");
+  ASSERT_NE(scan, std::string::npos);
+  // Half of the coded bits, then the end marker: the rest is made up, as everywhere.
+  const std::string half = file.substr(0, scan + (file.size() - scan) / 2);
+  Bytes values(32 * 32);
+  EXPECT_TRUE(DecodePicture(Span(half + "\xff\xd9"), JpegName, {32, 32, 1}, false, values.data()).ok());
+  EXPECT_THAT(ErrorOf(half, {32, 32, 1}), HasSubstr("it ends before its end marker"));
+  // Superfluous bytes do not hide that the file is cut.
+  EXPECT_THAT(ErrorOf(file.substr(0, 20) + half.substr(20) + std::string(99, 'x'), {32, 32, 1}),
+              HasSubstr("it ends before its end marker"));
+}
+
+TEST(PictureTest, BeginningOfAFileTellsItsColoursAndBits) {
+  const auto kind = [](const std::string& file) {
+    const PictureKind kind = KindOfPicture(Span(file));
+    return std::pair(kind.channels, kind.bits);
+  };
+  for (const int channels : {1, 3}) {
+    const Bytes values = testing::Gradient(8, 8, channels);
+    EXPECT_EQ(kind(testing::Png(values, 8, 8, channels).substr(0, 64)), std::pair(channels, 8));
+    EXPECT_EQ(kind(testing::Jpeg(values, 8, 8, channels)), std::pair(channels, 8));
+  }
+  const std::string file = testing::Jpeg(testing::Gradient(8, 8, 3), 8, 8, 3);
+  for (const std::string& other :
+       {std::string(), std::string("\x89PNG\r\n\x1a\n", 8), std::string("GIF89a"), file.substr(0, 30)}) {
+    EXPECT_EQ(kind(other).first, 0);
+  }
+}
+
+TEST(PictureTest, OtherFormatIsNamed) {
+  for (const auto& [file, name] : std::vector<std::pair<std::string, std::string>>{
+           {"GIF89a and so on", "a GIF picture"},
+           {"RIFF....WEBPVP8 ", "a WebP picture"},
+           {std::string("BM\x36\0\0\0\0\0\0\0\x36", 11), "a BMP picture"},
+           {"<!DOCTYPE html><html>", "an HTML page"},
+           {std::string("PK\3\4", 4), "a ZIP archive"}}) {
+    EXPECT_THAT(ErrorOf(file, {8, 8, 3}), AllOf(HasSubstr("neither a PNG nor a JPEG"), HasSubstr(name)));
+  }
+}
+
 TEST(PictureTest, JpegOfUnknownSamplingIsRefused) {
   std::string file = testing::Jpeg(testing::Gradient(8, 8, 3), 8, 8, 3);
   const size_t frame = file.find("\xff\xc0");

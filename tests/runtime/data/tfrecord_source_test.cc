@@ -279,9 +279,11 @@ TEST_F(TfrecordTest, DamagedGzipNamesTheFileAndLeavesNothing) {
   }
   std::string changed = packed;
   changed[packed.size() - 6] ^= 1;  // In the checksum.
-  for (const std::string& damaged : {changed, packed + "more", testing::Gzip("")}) {
+  for (const std::string& damaged : {changed, packed + "more"}) {
     EXPECT_THAT(ErrorOf(JobOf(damaged)), AllOf(HasSubstr("a.tfrecord"), HasSubstr("gzip stream is damaged")));
   }
+  EXPECT_THAT(ErrorOf(JobOf(testing::Gzip(""))),
+              HasSubstr("a.tfrecord: the file is empty: its gzip stream holds nothing"));
   EXPECT_THAT(ListDirectory(directory_.Path("cache")).value(), ::testing::IsEmpty());
   // A whole gzip stream of a damaged file.
   EXPECT_THAT(ErrorOf(JobOf(testing::Gzip("no records"))),
@@ -416,6 +418,49 @@ TEST_F(TfrecordTest, PicturesOfUnlikeSizesAreBroughtToOne) {
   ASSERT_TRUE(data.train->Read(1, values, labels).ok());
   EXPECT_THAT(values, ::testing::Each(9));
   EXPECT_THAT(labels, ::testing::ElementsAre(4, 4, 5, 5, 6, 6, 7, 7));
+}
+
+TEST_F(TfrecordTest, OnePictureInColourMakesAllInColour) {
+  const std::string grey = testing::Png({7, 7, 7, 7}, 2, 2, 1);
+  const std::string red = testing::Png({9, 0, 0, 9, 0, 0, 9, 0, 0, 9, 0, 0}, 2, 2, 3);
+  const Datasets data = LoadDatasets(JobOf(Record(Sample(grey, {1})) + Record(Sample(red, {2})), {})).value();
+  EXPECT_EQ(data.train->sample_shape(), (Shape{2, 2, 3}));
+  std::string content;
+  for (int i = 0; i < 100; ++i) content += Record(Sample(grey, {1}));
+  EXPECT_EQ(LoadDatasets(JobOf(content, {})).value().train->sample_shape(), (Shape{2, 2}));
+  EXPECT_THAT(ErrorOf(JobOf(content + Record(Sample(red, {2})), {}), 100),
+              AllOf(HasSubstr("record 100: feature \"image\" holds a picture in colour"),
+                    HasSubstr("data.tfrecord.shape")));
+}
+
+TEST_F(TfrecordTest, OtherFormatsAreNamed) {
+  const char zlib[] = {
+      0x78, static_cast<char>(0x9c), 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18};
+  EXPECT_THAT(ErrorOf(JobOf(std::string(zlib, sizeof(zlib)))),
+              HasSubstr("it is compressed by zlib: write it with GZIP"));
+  EXPECT_THAT(ErrorOf(JobOf("<!DOCTYPE html><html><body>no such file</body></html>")),
+              HasSubstr("it is an HTML page"));
+  for (const auto& [image, name] :
+       {std::pair{"GIF89a.........", "a GIF picture"}, {"RIFF....WEBPVP8 ", "a WebP picture"}}) {
+    EXPECT_THAT(
+        ErrorOf(JobOf(Record(Sample(image, {1})), {})),
+        AllOf(HasSubstr(absl::StrCat("holds ", name)), HasSubstr("PNG and JPEG are read: convert it")));
+  }
+}
+
+TEST_F(TfrecordTest, FilesWithoutRecordsAreLeftOutUnlessAllAre) {
+  proto::Job job = JobOf(Record(Sample("abcd", {1})));
+  job.mutable_data()->mutable_tfrecord()->set_train(0, directory_.Path("s-*-of-00004"));
+  directory_.Write("s-00000-of-00004", Record(Sample("abcd", {1})));
+  directory_.Write("s-00001-of-00004", "");
+  directory_.Write("s-00003-of-00004", testing::Gzip(""));
+  const DatasetSizes sizes = ReadDatasetSizes(job).value();
+  EXPECT_EQ(sizes.train, 1);
+  EXPECT_THAT(sizes.notes,
+              ::testing::ElementsAre(HasSubstr("1 is missing: " + directory_.Path("s-00002-of-00004")),
+                                     HasSubstr("2 of 3 files hold no samples")));
+  directory_.Write("s-00000-of-00004", "");
+  EXPECT_THAT(ErrorOf(job), HasSubstr("the 3 files from "));
 }
 
 TEST_F(TfrecordTest, RawImagesAndTheirMapsAreResized) {

@@ -1,0 +1,32 @@
+// Notes on the classes of a job's splits before it trains: a class that training never sees, and files sorted
+// by class where the job takes a part of them or keeps their order. Pure; any thread.
+#ifndef TETHYS_RUNTIME_DATA_CLASS_NOTES_H_
+#define TETHYS_RUNTIME_DATA_CLASS_NOTES_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "proto/job.pb.h"
+
+namespace tethys {
+
+// Labels of samples of a split, evenly spread over it, in the order of the files.
+struct SplitLabels {
+  std::vector<int32_t> labels;
+  bool all = false;  // Of every sample.
+};
+
+struct LabelsOfSplits {
+  SplitLabels train;
+  SplitLabels left_out;  // By data.limit_samples.
+  SplitLabels validation, test;
+};
+
+// A sentence for each mistake that the labels show. `classes` is how many the job has.
+std::vector<std::string> ClassNotes(const proto::Data& data, int64_t workers, int64_t classes,
+                                    const LabelsOfSplits& splits);
+
+}  // namespace tethys
+
+#endif  // TETHYS_RUNTIME_DATA_CLASS_NOTES_H_

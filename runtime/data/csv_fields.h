@@ -1,0 +1,62 @@
+// The fields of a line of a CSV file, and the numbers in them. Pure; any thread.
+#ifndef TETHYS_RUNTIME_DATA_CSV_FIELDS_H_
+#define TETHYS_RUNTIME_DATA_CSV_FIELDS_H_
+
+#include <cstdint>
+#include <string>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/string_view.h"
+
+namespace tethys {
+
+// Takes fields off the front of a line, without blanks and quotes around them. Within quotes a delimiter is
+// part of the field. A quote that is not closed stays in its field.
+class CsvFields {
+ public:
+  CsvFields(absl::string_view line, char delimiter) : rest_(line), delimiter_(delimiter) {}
+
+  bool more() const { return more_; }
+  absl::string_view Next() {
+    if (!rest_.empty() && (rest_[0] == '"' || rest_[0] == ' ')) return NextQuoted();
+    return NextUpTo(rest_.find(delimiter_));
+  }
+
+ private:
+  absl::string_view NextUpTo(size_t end) {
+    const absl::string_view field = rest_.substr(0, end);
+    more_ = end != absl::string_view::npos;
+    rest_ = more_ ? rest_.substr(end + 1) : absl::string_view();
+    return absl::StripAsciiWhitespace(field);
+  }
+  absl::string_view NextQuoted();
+
+  absl::string_view rest_;
+  const char delimiter_;
+  bool more_ = true;
+};
+
+int64_t CountCsvFields(absl::string_view line, char delimiter);
+
+// The whole field as a float; false if it is no number. What is beyond float32's range becomes infinite or 0.
+bool ParseCsvFloat(absl::string_view field, float* value);
+
+// The whole field as an integer, which may be written as "3" or "3.00e+00".
+bool ParseCsvInteger(absl::string_view field, int64_t* value);
+
+// What a field is that is no plain number.
+enum class CsvFieldKind {
+  kEmpty,
+  kMissing,     // A mark of a missing value: NA, null, ?.
+  kNearNumber,  // A number with a mistake or in another country's way: 2O, 1,5, 1;2;0, a typographic minus.
+  kName,        // Anything else.
+};
+CsvFieldKind KindOfField(absl::string_view field);
+
+// Why a field is refused, and what to do about it: "has a decimal comma: write a point, as in 1.5". Requires
+// that ParseCsvFloat refuses the field. `delimiter` is that of the file.
+std::string FaultOfField(absl::string_view field, char delimiter);
+
+}  // namespace tethys
+
+#endif  // TETHYS_RUNTIME_DATA_CSV_FIELDS_H_

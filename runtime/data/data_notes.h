@@ -1,0 +1,23 @@
+// What a person should know about a job's data before it trains, beyond what its formats note
+// (DataHeader::notes). Reads some labels of each split, so it blocks on reads of local files; any thread.
+#ifndef TETHYS_RUNTIME_DATA_DATA_NOTES_H_
+#define TETHYS_RUNTIME_DATA_DATA_NOTES_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "proto/job.pb.h"
+#include "runtime/data/data_format.h"
+
+namespace tethys {
+
+// Sentences on channels that seem to lie first, and on the classes of the splits (class_notes.h). The first
+// `used` samples of `train` are trained on. `test` is null without a test. A label that cannot be read is no
+// error here, since its reader will say so.
+std::vector<std::string> DataNotes(const proto::Job& job, const DataHeader& train, int64_t used,
+                                   const DataHeader* test);
+
+}  // namespace tethys
+
+#endif  // TETHYS_RUNTIME_DATA_DATA_NOTES_H_

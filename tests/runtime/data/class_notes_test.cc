@@ -1,0 +1,121 @@
+// Notes on classes that a split lacks, and on files sorted by class.
+#include "runtime/data/class_notes.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "runtime/data/shard_names.h"
+
+namespace tethys {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::Not;
+
+// `each` labels of every class from `first` to `last`, one class after the other.
+SplitLabels Sorted(int first, int last, int each, bool all = true) {
+  SplitLabels split = {.labels = {}, .all = all};
+  for (int label = first; label <= last; ++label) split.labels.insert(split.labels.end(), each, label);
+  return split;
+}
+
+SplitLabels Mixed(int classes, int samples) {
+  SplitLabels split = {.labels = {}, .all = true};
+  for (int i = 0; i < samples; ++i) split.labels.push_back(i * 7 % classes);
+  return split;
+}
+
+proto::Data Validated() {
+  proto::Data data;
+  data.set_validation_samples(100);
+  return data;
+}
+
+TEST(ClassNotesTest, MixedSamplesGetNone) {
+  LabelsOfSplits splits = {
+      .train = Mixed(10, 500), .left_out = {}, .validation = Mixed(10, 100), .test = Mixed(10, 50)};
+  EXPECT_THAT(ClassNotes(Validated(), 2, 10, splits), IsEmpty());
+  // A few samples may lack classes by chance.
+  splits.validation = Mixed(10, 3);
+  splits.train.all = false;
+  EXPECT_THAT(ClassNotes(Validated(), 2, 10, splits), IsEmpty());
+  EXPECT_THAT(ClassNotes({}, 2, 10, {.train = Mixed(10, 8), .left_out = {}, .validation = {}, .test = {}}),
+              IsEmpty());
+}
+
+TEST(ClassNotesTest, ClassThatOnlyTheValidationHasIsNamedWithItsCause) {
+  const LabelsOfSplits splits = {
+      .train = Sorted(0, 0, 100), .left_out = {}, .validation = Sorted(1, 1, 100), .test = {}};
+  EXPECT_THAT(
+      ClassNotes(Validated(), 1, 2, splits),
+      ElementsAre(AllOf(HasSubstr("no training sample has class 1, which the validation split has"),
+                        HasSubstr("sorted by class"), HasSubstr("data.validation_samples takes the end")),
+                  HasSubstr("no validation sample has class 0")));
+}
+
+TEST(ClassNotesTest, ValidationAtTheEndOfSortedFilesLacksClasses) {
+  LabelsOfSplits splits = {
+      .train = Sorted(0, 9, 90, false), .left_out = {}, .validation = Sorted(6, 9, 25), .test = {}};
+  EXPECT_THAT(
+      ClassNotes(Validated(), 1, 10, splits),
+      ElementsAre(AllOf(HasSubstr("no validation sample has classes 0 to 5"), HasSubstr("sorted by class"))));
+  // Files that are sorted one by one.
+  splits.train = Mixed(10, 900);
+  EXPECT_THAT(ClassNotes(Validated(), 1, 10, splits),
+              ElementsAre(HasSubstr("no validation sample has classes 0 to 5")));
+}
+
+TEST(ClassNotesTest, LimitThatTakesTheBeginningOfSortedFilesIsNamed) {
+  proto::Data data;
+  data.set_limit_samples(500);
+  const LabelsOfSplits splits = {
+      .train = Sorted(0, 4, 100), .left_out = Sorted(5, 9, 100), .validation = {}, .test = {}};
+  EXPECT_THAT(ClassNotes(data, 1, 10, splits),
+              ElementsAre(AllOf(HasSubstr("no training sample has classes 5 to 9"),
+                                HasSubstr("data.limit_samples leaves out"),
+                                HasSubstr("data.limit_samples takes their beginning"))));
+}
+
+TEST(ClassNotesTest, ClassOfTheTestOrOfNoSampleIsNamedWithoutASplit) {
+  LabelsOfSplits splits = {.train = Mixed(9, 450), .left_out = {}, .validation = {}, .test = Mixed(10, 50)};
+  EXPECT_THAT(ClassNotes({}, 1, 10, splits),
+              ElementsAre(AllOf(HasSubstr("no training sample has class 9, which the test has"),
+                                Not(HasSubstr("sorted")))));
+  splits.test = {};
+  EXPECT_THAT(ClassNotes({}, 1, 10, splits),
+              ElementsAre(HasSubstr("no sample has class 9, though data.classes is 10")));
+}
+
+TEST(ClassNotesTest, OrderThatKeepsSortedFilesIsNamed) {
+  proto::Data data;
+  const LabelsOfSplits splits = {.train = Sorted(0, 9, 100), .left_out = {}, .validation = {}, .test = {}};
+  EXPECT_THAT(ClassNotes(data, 4, 10, splits), IsEmpty());
+  data.mutable_shuffle()->mutable_none();
+  EXPECT_THAT(ClassNotes(data, 4, 10, splits),
+              ElementsAre(HasSubstr("data.shuffle { none {} } keeps their order")));
+  data.mutable_shuffle()->mutable_blocks();
+  data.set_sharding(proto::Data::FILE);
+  EXPECT_THAT(ClassNotes(data, 4, 10, splits),
+              ElementsAre(HasSubstr("mixes neighbours only"), HasSubstr("each worker files of its own")));
+  EXPECT_THAT(
+      ClassNotes(data, 4, 10, {.train = Mixed(10, 900), .left_out = {}, .validation = {}, .test = {}}),
+      IsEmpty());
+}
+
+TEST(ShardNamesTest, MissingFilesOfASetAreNamed) {
+  EXPECT_THAT(MissingShardNotes({"a-00000-of-00002", "a-00001-of-00002", "b.tfrecord", "c-of-3", "d-7-of-x"}),
+              IsEmpty());
+  EXPECT_THAT(MissingShardNotes({"d/a-00000-of-00004.tfrecord", "d/a-00001-of-00004.tfrecord",
+                                 "d/a-00002-of-00004.tfrecord"}),
+              ElementsAre(AllOf(HasSubstr("of the 4 files"),
+                                HasSubstr("1 is missing: d/a-00003-of-00004.tfrecord"))));
+  EXPECT_THAT(MissingShardNotes({"a-1-of-2", "a-2-of-2"}), IsEmpty());  // Counted from 1.
+  EXPECT_THAT(MissingShardNotes({"a-0-of-9"}),
+              ElementsAre(HasSubstr("8 are missing: a-1-of-9, a-2-of-9, a-3-of-9, ...")));
+}
+
+}  // namespace
+}  // namespace tethys
