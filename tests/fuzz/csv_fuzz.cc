@@ -1,8 +1,14 @@
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
 #include "runtime/data/dataset.h"
 #include "tests/fuzz/fuzz.h"
 #include "tests/fuzz/targets.h"
@@ -27,6 +33,49 @@ void ReadAll(const Dataset& data, const std::string& path, int64_t most_samples)
   }
 }
 
+// The lines of the text that are no blank ones at its end, split without the code that is tested.
+std::vector<absl::string_view> LinesOf(absl::string_view text) {
+  absl::ConsumePrefix(&text, "\xef\xbb\xbf");
+  std::vector<absl::string_view> lines = absl::StrSplit(text, '\n');
+  const auto blank = [](absl::string_view line) {
+    return line.find_first_not_of(absl::string_view(", \t\r\"")) == absl::string_view::npos;
+  };
+  while (!lines.empty() && blank(lines.back())) lines.pop_back();
+  return lines;
+}
+
+// How many lines a note says are left out.
+int64_t HeaderLines(const std::vector<std::string>& notes) {
+  for (const std::string& note : notes) {
+    int64_t lines = 0;
+    const std::pair<absl::string_view, absl::string_view> words =
+        absl::StrSplit(note, absl::MaxSplits(' ', 1));
+    if (absl::StartsWith(words.second, "header line") && absl::SimpleAtoi(words.first, &lines)) return lines;
+  }
+  return 0;
+}
+
+// Whether a line without quotes has a number that is no name of a column.
+bool HasNumber(absl::string_view line) {
+  if (absl::StrContains(line, '"')) return false;
+  const std::vector<std::string> fields = absl::StrSplit(line, ',');
+  return std::any_of(fields.begin(), fields.end(), [&](const std::string& field) {
+    float value = 0;
+    return absl::SimpleAtof(field, &value) && std::isfinite(value) &&
+           (value < 0 || value != std::floor(value) || value >= static_cast<float>(fields.size()));
+  });
+}
+
+// Every line is a sample, a header that a note names, or blank and at the end.
+void RequireNoLineIsLost(const proto::Job& job, absl::string_view input) {
+  const absl::StatusOr<DatasetSizes> sizes = ReadDatasetSizes(job);
+  Require(sizes.ok(), "what can be opened has sizes");
+  const std::vector<absl::string_view> lines = LinesOf(input);
+  const int64_t headers = HeaderLines(sizes->notes);
+  Require(sizes->train + headers == static_cast<int64_t>(lines.size()), "no line is lost");
+  Require(headers == 0 || !HasNumber(lines[headers - 1]), "no line with a number is a header");
+}
+
 }  // namespace
 
 // The text is read as bytes and as floats, of ten classes.
@@ -40,6 +89,7 @@ void FuzzCsv(absl::string_view input) {
     const absl::StatusOr<Datasets> data = LoadDatasets(job);
     if (data.ok()) {
       ReadAll(*data->train, file.path(), static_cast<int64_t>(input.size()));
+      RequireNoLineIsLost(job, input);
     } else {
       RequireRefusal(data.status(), file.path());
     }

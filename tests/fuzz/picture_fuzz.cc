@@ -1,5 +1,6 @@
 #include <vector>
 
+#include "runtime/data/jpeg_markers.h"
 #include "runtime/data/picture.h"
 #include "tests/fuzz/fuzz.h"
 #include "tests/fuzz/targets.h"
@@ -10,6 +11,9 @@ void FuzzPicture(absl::string_view input) {
   const absl::Span<const uint8_t> bytes(reinterpret_cast<const uint8_t*>(input.data()), input.size());
   const auto name = [] { return std::string("a picture"); };
   const absl::StatusOr<Shape> shape = ReadPictureShape(bytes, name);
+  const PictureKind kind = KindOfPicture(bytes);
+  Require(!shape.ok() || kind.channels == 0 || kind.channels == (*shape)[2],
+          "its beginning tells its colours");
   std::vector<uint8_t> values(5 * 4 * 3);
   if (!shape.ok()) {
     RequireRefusal(shape.status(), "a picture");
@@ -21,6 +25,8 @@ void FuzzPicture(absl::string_view input) {
   for (const int64_t channels : {1, 3}) {
     const absl::Status status = DecodePicture(bytes, name, {5, 4, channels}, true, values.data());
     if (!status.ok()) RequireRefusal(status, "a picture");
+    const bool jpeg = bytes[0] == 0xff;
+    Require(!status.ok() || !jpeg || HasJpegEnd(bytes), "no picture that was cut off is decoded");
   }
 }
 
