@@ -20,7 +20,8 @@ TEST_PACKAGES=(libgtest-dev libgmock-dev python3       # python3 reads checkpoin
                curl                                    # Downloads data, here from a local server.
                openssl                                 # Certificates of servers of data.
                strace                                  # Simulates failing disks.
-               iproute2 openssh-client)                # A cluster of network namespaces.
+               iproute2 openssh-client                 # A cluster of network namespaces.
+               tcsh)                                   # A login shell that is no POSIX shell.
 # All of them exist only in Debian 12, on which .ci/run runs. The last package has libFuzzer.
 LINT_PACKAGES=(clang-14 clang-format-14 clang-tidy-14 libclang-rt-14-dev)
 

@@ -11,7 +11,7 @@
 #include "deploy/command/job_places.h"
 #include "deploy/command/role_process.h"
 #include "deploy/experiment/others_cpu.h"
-#include "deploy/process/ssh.h"
+#include "deploy/process/remote_shell.h"
 #include "deploy/report/comparison.h"
 #include "deploy/text.h"
 

@@ -10,7 +10,7 @@
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "deploy/process/own_program.h"
-#include "deploy/process/place.h"
+#include "deploy/process/remote_shell.h"
 #include "runtime/base/build_id.h"
 
 namespace tethys {

@@ -12,6 +12,7 @@
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "deploy/process/ssh.h"
+#include "deploy/process/remote_shell.h"
 #include "runtime/base/file.h"
 #include "runtime/data/byte_source.h"
 #include "runtime/data/chief_files.h"

@@ -9,7 +9,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_replace.h"
 #include "deploy/hosts/bundle_script.h"
-#include "deploy/process/place.h"
+#include "deploy/process/remote_shell.h"
 #include "deploy/process/ssh.h"
 #include "runtime/base/file.h"
 

@@ -11,6 +11,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_format.h"
+#include "deploy/process/remote_shell.h"
 #include "deploy/process/scratch_directory.h"
 #include "deploy/process/signal_source.h"
 #include "deploy/process/ssh.h"

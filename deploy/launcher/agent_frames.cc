@@ -1,6 +1,5 @@
 #include "deploy/launcher/agent_frames.h"
 
-#include <algorithm>
 #include <cstdint>
 #include <utility>
 
@@ -49,14 +48,7 @@ absl::StatusOr<std::vector<std::string>> FramesOf(const google::protobuf::Messag
 
 void FrameReader::Append(absl::string_view bytes) {
   if (begin_ > kCompactBytes) buffer_.erase(0, std::exchange(begin_, 0));
-  absl::StrAppend(&buffer_, bytes);
-  if (hello_.empty()) return;
-  if (const size_t found = buffer_.find(hello_); found != std::string::npos) {
-    buffer_.erase(0, found + hello_.size());
-    hello_.clear();
-  } else if (buffer_.size() > hello_.size()) {
-    buffer_.erase(0, buffer_.size() - hello_.size());  // The kept bytes may be a prefix of hello_.
-  }
+  absl::StrAppend(&buffer_, hello_.Skip(bytes));
 }
 
 absl::StatusOr<std::optional<std::string>> FrameReader::Next() {

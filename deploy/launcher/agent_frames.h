@@ -16,6 +16,7 @@
 #include <string>
 #include <vector>
 
+#include "deploy/process/remote_shell.h"
 #include "google/protobuf/message_lite.h"
 #include "runtime/base/clock.h"
 #include "runtime/base/status.h"
@@ -41,7 +42,7 @@ absl::StatusOr<std::vector<std::string>> FramesOf(const google::protobuf::Messag
 class FrameReader {
  public:
   // Skips all bytes up to and including `hello` before the first frame; skips nothing if `hello` is empty.
-  explicit FrameReader(std::string hello = "") : hello_(std::move(hello)) {}
+  explicit FrameReader(const std::string& hello = "") : hello_(hello) {}
 
   void Append(absl::string_view bytes);
 
@@ -50,10 +51,10 @@ class FrameReader {
   absl::StatusOr<std::optional<std::string>> Next();
 
   // Whether `hello` has been received.
-  bool greeted() const { return hello_.empty(); }
+  bool greeted() const { return hello_.found(); }
 
  private:
-  std::string hello_;  // Empty once received.
+  MarkSkipper hello_;
   std::string buffer_;
   size_t begin_ = 0;  // Position of the first unconsumed byte.
   std::string message_;

@@ -10,7 +10,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/strip.h"
 #include "absl/time/clock.h"
-#include "deploy/process/place.h"
+#include "deploy/process/remote_shell.h"
 #include "deploy/process/signal_source.h"
 #include "deploy/process/ssh.h"
 
@@ -20,6 +20,8 @@ namespace {
 constexpr char kMark[] = "tethys-check ";
 constexpr char kEnd[] = "end";
 constexpr size_t kMaxLines = 1000;
+// The most lines that one call of Listen reads, so that a flood of them does not delay other conversations.
+constexpr int kMaxLinesAtOnce = 10'000;
 // The interval of Poll calls for a child that has closed its output and is about to end.
 constexpr Nanoseconds kPollInterval = 20 * kMillisecond;
 
@@ -31,7 +33,7 @@ Conversation::Conversation(const std::vector<std::string>& ssh, const std::strin
   std::vector<std::string> words = {"sh", "-c", command};
   if (!ssh.empty()) {
     words = ssh;
-    words.push_back(absl::StrCat("exec sh -c ", ShellQuote(command)));
+    words.push_back(MarkedShellCall(command));
   }
   absl::StatusOr<Subprocess> process = Subprocess::Spawn({.program = words[0],
                                                           .arguments = {words.begin() + 1, words.end()},
@@ -41,7 +43,7 @@ Conversation::Conversation(const std::vector<std::string>& ssh, const std::strin
                                                           .read_output = true});
   if (process.ok()) {
     process_.emplace(*std::move(process));
-    reader_.Attach(process_->output());
+    reader_.Attach(process_->output(), ssh.empty() ? "" : kOutputMark);
   } else {
     GiveUp(process.status());
   }
@@ -59,7 +61,10 @@ void Conversation::Ask(const std::string& question) {
 void Conversation::Listen() {
   // Polled before reading, because the program may write output until it ends.
   const bool ended = process_->Poll().has_value();
-  while (std::optional<std::string> line = reader_.Next()) {
+  for (int i = 0; i < kMaxLinesAtOnce; ++i) {
+    const std::optional<std::string> line = reader_.Next();
+    if (!line.has_value()) break;
+    if (i + 1 == kMaxLinesAtOnce) return;  // The rest is read by the next call.
     absl::string_view rest = *line;
     if (!absl::ConsumePrefix(&rest, kMark)) continue;
     if (rest == kEnd) {

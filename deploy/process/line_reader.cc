@@ -7,7 +7,7 @@
 namespace tethys {
 
 std::optional<std::string> LineReader::Next() {
-  while (true) {
+  for (int piece = 0; piece <= kMaxPieces; ++piece) {
     if (const size_t end = buffer_.find('\n'); end != std::string::npos) {
       std::string line = buffer_.substr(0, end);
       buffer_.erase(0, end + 1);
@@ -15,6 +15,7 @@ std::optional<std::string> LineReader::Next() {
     }
     if (!Fill()) return std::nullopt;
   }
+  return std::nullopt;
 }
 
 bool LineReader::Fill() {
@@ -28,7 +29,7 @@ bool LineReader::Fill() {
     if (got == 0 || errno != EAGAIN) fd_ = -1;
     return false;
   }
-  Append({piece, static_cast<size_t>(got)});
+  Append(mark_.Skip({piece, static_cast<size_t>(got)}));
   return true;
 }
 

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "absl/strings/string_view.h"
+#include "deploy/process/remote_shell.h"
 
 namespace tethys {
 
@@ -15,8 +16,11 @@ class LineReader {
   // The beginning of a longer line is dropped. No Tethys process writes such a line.
   static constexpr size_t kMaxLineBytes = 1 << 20;
 
-  // Reads from `fd`, which the caller owns, until end of file.
-  void Attach(int fd) { fd_ = fd; }
+  // Reads from `fd`, which the caller owns, until end of file. The lines begin behind `mark`.
+  void Attach(int fd, const std::string& mark = "") {
+    fd_ = fd;
+    mark_ = MarkSkipper(mark);
+  }
   // The descriptor to poll, or -1 if none is attached or it has reached end of file.
   int fd() const { return fd_; }
 
@@ -24,13 +28,17 @@ class LineReader {
   void Append(absl::string_view bytes);
 
   // The next complete line, without its newline. A last line without a newline is dropped: its writer died
-  // while writing it.
+  // while writing it. nullopt also comes after kMaxPieces pieces without a line, so that an endless line
+  // holds up nothing else.
   std::optional<std::string> Next();
 
  private:
+  static constexpr int kMaxPieces = 256;
+
   bool Fill();
 
   int fd_ = -1;
+  MarkSkipper mark_;
   std::string buffer_;
 };
 

@@ -1,6 +1,7 @@
 #include "deploy/process/place.h"
 
-#include "absl/strings/str_replace.h"
+#include "absl/strings/str_cat.h"
+#include "deploy/process/remote_shell.h"
 #include "runtime/base/process.h"
 
 namespace tethys {
@@ -18,13 +19,9 @@ SpawnOptions CommandAt(const Place& place, const std::vector<std::string>& argum
   SpawnOptions options{
       .program = place.ssh[0], .arguments = {place.ssh.begin() + 1, place.ssh.end()}, .name = "ssh"};
   // "exit $?" makes sh wait for the program and report the signal that killed it (as 128 + number), which ssh
-  // does not report. The login shell may be of any kind, so it only starts sh.
-  options.arguments.push_back(absl::StrCat("exec sh -c ", ShellQuote(command + "; exit $?")));
+  // does not report.
+  options.arguments.push_back(ShellCall(command + "; exit $?"));
   return options;
-}
-
-std::string ShellQuote(const std::string& word) {
-  return absl::StrCat("'", absl::StrReplaceAll(word, {{"'", "'\\''"}}), "'");
 }
 
 }  // namespace tethys

@@ -35,9 +35,6 @@ Places PlacesHere(const std::string& program, int workers, int servers);
 // Options that start `program ARGUMENTS` at the place; the caller sets input, output and log.
 SpawnOptions CommandAt(const Place& place, const std::vector<std::string>& arguments);
 
-// Quotes `word` so that a POSIX shell reads it unchanged.
-std::string ShellQuote(const std::string& word);
-
 }  // namespace tethys
 
 #endif  // TETHYS_DEPLOY_PROCESS_PLACE_H_

@@ -19,7 +19,7 @@
 #include "absl/strings/strip.h"
 #include "absl/time/clock.h"
 #include "deploy/process/log_follower.h"
-#include "deploy/process/place.h"
+#include "deploy/process/remote_shell.h"
 #include "deploy/process/signal_source.h"
 
 namespace tethys {
@@ -28,6 +28,9 @@ namespace {
 constexpr size_t kMaxOutput = 1 << 20;
 constexpr int kSshFailed = 255;
 constexpr int kErrorLines = 5;
+// The most pieces that are read at once, so that a flood of output does not outlast the deadline. An ended
+// process leaves less in a pipe.
+constexpr int kMaxPieces = 256;
 // The interval of Poll calls for a child that has closed its output and is about to end.
 constexpr Nanoseconds kPollInterval = 20 * kMillisecond;
 
@@ -53,7 +56,7 @@ class Call {
     if (finished_) return;
     if (process_->Poll().has_value()) {
       ReadOutput();
-      if (!finished_) Finish(SshStatus(*process_->exit(), error_path_));
+      if (!finished_) Finish(EndStatus());
     } else if (InterruptPending()) {
       GiveUp(absl::CancelledError("interrupted"));
     } else if (patience_.IsOver(Moved(), MonotonicClock().Now())) {
@@ -74,7 +77,8 @@ class Call {
                        .log_path = error_path_,
                        .read_output = true};
     if (!command.command.empty()) {
-      spawn.arguments.push_back(absl::StrCat("exec sh -c ", ShellQuote(command.command)));
+      spawn.arguments.push_back(MarkedShellCall(command.command));
+      mark_ = MarkSkipper(kOutputMark);
     }
     TETHYS_ASSIGN_OR_RETURN(Subprocess process, Subprocess::Spawn(spawn));
     process_.emplace(std::move(process));
@@ -86,23 +90,30 @@ class Call {
 
   void ReadOutput() {
     char piece[1 << 16];
-    while (fd_ >= 0) {
+    for (int i = 0; i < kMaxPieces && fd_ >= 0; ++i) {
       const ssize_t got = read(fd_, piece, sizeof(piece));
       if (got < 0 && errno == EINTR) continue;
       if (got < 0 && errno == EAGAIN) return;
       if (got <= 0) {
         fd_ = -1;
-      } else if (const absl::Status kept = Keep(piece, got); !kept.ok()) {
+      } else if (const absl::Status kept = Keep(mark_.Skip({piece, static_cast<size_t>(got)})); !kept.ok()) {
         GiveUp(kept);
       }
     }
   }
 
-  absl::Status Keep(const char* piece, int64_t size) {
-    received_ += size;
-    if (output_.valid()) return WriteFully(output_.get(), piece, size, output_path_);
-    if (result_.output.size() + size <= kMaxOutput) result_.output.append(piece, size);
+  absl::Status Keep(absl::string_view bytes) {
+    received_ += static_cast<int64_t>(bytes.size());
+    if (output_.valid()) return WriteFully(output_.get(), bytes.data(), bytes.size(), output_path_);
+    if (result_.output.size() + bytes.size() <= kMaxOutput) absl::StrAppend(&result_.output, bytes);
     return absl::OkStatus();
+  }
+
+  // The status of the process, which has ended.
+  absl::Status EndStatus() const {
+    TETHYS_RETURN_IF_ERROR(SshStatus(*process_->exit(), error_path_));
+    if (mark_.found()) return absl::OkStatus();
+    return absl::UnavailableError("its shell ended without running the command");
   }
 
   void GiveUp(const absl::Status& status) {
@@ -121,6 +132,7 @@ class Call {
   const std::string output_path_;
   Patience patience_;
   FileDescriptor output_;
+  MarkSkipper mark_;
   std::optional<Subprocess> process_;
   int fd_ = -1;
   int64_t received_ = 0;

@@ -31,7 +31,7 @@ std::vector<std::string> SshCall(const std::string& config, const SshTarget& tar
 
 struct RemoteCommand {
   std::vector<std::string> ssh = {};  // From SshCall.
-  std::string command = {};           // Run by sh on the machine.
+  std::string command = {};           // Run by sh on the machine (remote_shell.h).
   std::string input_path = "/dev/null";
   std::string output_path = {};  // Standard output goes to this new file; empty: to RemoteResult::output.
   bool moves_data = false;       // The deadline is the longest time without a byte, not the total time.
@@ -43,8 +43,8 @@ struct RemoteResult {
   // interrupt arrived that the caller holds (signal_source.h). Other errors: ssh cannot be executed, or
   // input_path or output_path cannot be used.
   absl::Status status = {};
-  std::string output = {};  // Standard output, at most 1 MiB.
-  int64_t moved = 0;        // Bytes of standard input and output.
+  std::string output = {};  // The command's standard output, at most 1 MiB.
+  int64_t moved = 0;        // Bytes of the command's standard input and output.
 };
 
 // The time limit of a command: `longest` in total or, with `moves_data`, since its last byte. Pure.

@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "deploy/process/own_program.h"
+#include "deploy/process/remote_shell.h"
 #include "deploy/sweep/meter_words.h"
 
 namespace tethys {

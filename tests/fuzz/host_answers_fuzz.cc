@@ -1,16 +1,35 @@
-// Input: lines that hosts send to the launcher over ssh.
+// Input: bytes that hosts send to the launcher over ssh: whatever start-up files write, the mark, and lines.
 #include <cmath>
 #include <string>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "deploy/hosts/host_facts.h"
+#include "deploy/process/remote_shell.h"
 #include "tests/fuzz/fuzz.h"
 #include "tests/fuzz/targets.h"
 
 namespace tethys::fuzz {
 
+namespace {
+
+std::string Behind(absl::string_view input, size_t piece) {
+  MarkSkipper skipper(kOutputMark);
+  std::string behind;
+  for (size_t i = 0; i < input.size(); i += piece)
+    absl::StrAppend(&behind, skipper.Skip(input.substr(i, piece)));
+  return behind;
+}
+
+}  // namespace
+
 void FuzzHostAnswers(absl::string_view input) {
+  const size_t mark = input.find(kOutputMark);
+  const absl::string_view answer_bytes =
+      mark == absl::string_view::npos ? absl::string_view() : input.substr(mark + sizeof(kOutputMark) - 1);
+  for (const size_t piece : {size_t{1}, size_t{7}, input.size() + 1})
+    Require(Behind(input, piece) == answer_bytes, "the answer is what stands behind the first mark");
   const std::vector<std::string> lines = absl::StrSplit(input, '\n');
   const HostFacts facts = ParseFacts(lines);
   Require(facts.cores >= 0 && facts.memory_bytes >= -1 && facts.disk_free_bytes >= -1, "sizes are sizes");

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "deploy/process/remote_shell.h"
 #include "tests/testing/temp_directory.h"
 
 namespace tethys {
@@ -26,8 +27,9 @@ class HostNeedsTest : public ::testing::Test {
 
   // Another machine, simulated by a shell that ignores the command and prints `answer`.
   static Place At(const std::string& host, const std::string& answer = "") {
-    return {
-        .host = host, .ssh = {"sh", "-c", absl::StrCat("printf '", answer, "'")}, .program = "/there/tethys"};
+    return {.host = host,
+            .ssh = {"sh", "-c", absl::StrCat("printf '", kOutputMark, answer, "'")},
+            .program = "/there/tethys"};
   }
   std::map<std::string, HostNeeds> Needs() {
     const auto needs = NeedsOf(job_, places_, {"/libraries"});

@@ -68,6 +68,15 @@ TEST_F(RemoteRunDirTest, SendsTheJobAndFetchesTheResults) {
   EXPECT_FALSE(FileExists(Chief()));
 }
 
+TEST_F(RemoteRunDirTest, GreetingOfTheShellDoesNotSpoilResults) {
+  there_.ssh = {"sh", "-c", "printf 'Welcome to '; head -c 100000 /dev/zero; eval \"$0\""};
+  ASSERT_TRUE(SendRunDir(there_, here_).ok());
+  Write(Chief(), "summary.json", "{}");
+  const absl::Status fetched = FetchUndisturbed();
+  ASSERT_TRUE(fetched.ok()) << fetched;
+  EXPECT_EQ(*ReadFile(here_ + "/summary.json"), "{}");
+}
+
 TEST_F(RemoteRunDirTest, LogsAndLockAreNotSent) {
   Write(here_, ".lock", "");
   Write(here_ + "/log", "chief-0.log", "here");

@@ -62,6 +62,27 @@ TEST_F(ConversationTest, CommandIsPassedToSshAsOneWord) {
   EXPECT_THAT(Ask({"x"})[0].lines, ElementsAre(" a"));
 }
 
+TEST_F(ConversationTest, GreetingBeforeAnswersIsSkipped) {
+  for (const std::string greeting :
+       {"printf hi", "printf 'tethys-check '", "echo tethys-check end", "head -c 3000000 /dev/zero",
+        "head -c 30000 /dev/urandom", "yes | head -c 3000000"}) {
+    conversations_.clear();
+    Talk(kEcho, "", {"sh", "-c", absl::StrCat(greeting, "; eval \"$1\""), "ssh"});
+    const Answer answer = Ask(std::vector<std::string>(1, "a"))[0];
+    EXPECT_TRUE(answer.status.ok()) << greeting << answer.status;
+    EXPECT_THAT(answer.lines, ElementsAre("a")) << greeting;
+  }
+}
+
+TEST_F(ConversationTest, EndlessGreetingIsDeadlineExceeded) {
+  for (const char* greeting : {"yes", "cat /dev/zero"}) {
+    conversations_.clear();
+    Talk(kEcho, "", {"sh", "-c", absl::StrCat("exec ", greeting), "ssh"});
+    EXPECT_EQ(Ask(std::vector<std::string>(1, "a"), 50 * kMillisecond)[0].status.code(),
+              absl::StatusCode::kDeadlineExceeded);
+  }
+}
+
 TEST_F(ConversationTest, EndedProgramReportsReasonEveryTime) {
   Talk("echo 'Permission denied' >&2; exit 255");
   Talk("exit 0");

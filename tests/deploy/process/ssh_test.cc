@@ -39,6 +39,41 @@ TEST(SshTest, CommandReachesShellUnchanged) {
   EXPECT_EQ(results[0].output, "it's|a  b|");
 }
 
+// Texts that start-up files write before the command's output.
+const char* const kGreetings[] = {"echo Welcome",
+                                  "printf hi",
+                                  "printf '\\033[1;32mslave1\\033[0m $ '",
+                                  "head -c 3000 /dev/urandom",
+                                  "head -c 5000000 /dev/zero",
+                                  "yes hello | head -c 3000000",
+                                  "set -v; echo \"$1\""};
+
+TEST(SshTest, GreetingBeforeOutputIsSkipped) {
+  for (const std::string greeting : kGreetings) {
+    const testing::TempDirectory directory;
+    const std::string shell = greeting + "; eval \"$1\"";
+    RemoteCommand to_file = Instead(shell, "printf 'bytes\\0\\n'");
+    to_file.output_path = directory.Path("output");
+    const std::vector<RemoteResult> results =
+        Call({Instead(shell, "echo a"), to_file, Instead(shell, "exit 3")});
+    EXPECT_EQ(results[0].output, "a\n") << greeting;
+    EXPECT_EQ(results[0].moved, 2) << greeting;
+    EXPECT_EQ(*ReadFile(to_file.output_path), std::string("bytes\0\n", 7)) << greeting;
+    EXPECT_EQ(results[2].status.code(), absl::StatusCode::kAborted) << greeting;
+  }
+}
+
+TEST(SshTest, ShellThatDoesNotRunCommandIsReported) {
+  EXPECT_EQ(Call({Instead("echo Welcome; exit 0", "echo a")})[0].status,
+            absl::UnavailableError("its shell ended without running the command"));
+}
+
+TEST(SshTest, EndlessGreetingIsDeadlineExceeded) {
+  RemoteCommand command = Instead("exec yes", "echo a");
+  command.moves_data = true;
+  EXPECT_EQ(Call({command}, 50 * kMillisecond)[0].status.code(), absl::StatusCode::kDeadlineExceeded);
+}
+
 TEST(SshTest, ResultsAreInOrderOfCommands) {
   const std::vector<RemoteResult> results =
       Call({Instead("echo a"), Instead("echo b >&2; exit 3"), Instead("echo c")});

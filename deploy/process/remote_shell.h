@@ -1,0 +1,46 @@
+// Scripts for sh on another machine, where ssh hands every command to the user's login shell: bash, csh,
+// tcsh, fish, zsh, ... The login shell parses the text first, and its start-up files may print text of any
+// form before the script's output. Used by every caller of ssh. Pure; thread-compatible.
+#ifndef TETHYS_DEPLOY_PROCESS_REMOTE_SHELL_H_
+#define TETHYS_DEPLOY_PROCESS_REMOTE_SHELL_H_
+
+#include <string>
+#include <utility>
+
+#include "absl/strings/string_view.h"
+
+namespace tethys {
+
+// Quotes `word` so that a POSIX shell reads it unchanged.
+std::string ShellQuote(const std::string& word);
+
+// A command for any login shell that runs `script` by sh. All login shells read the text alike: it is one
+// line, words in single quotes hold neither quotes nor backslashes before a quote nor '!', and no word is
+// longer than csh takes. `script` must not contain a zero byte.
+std::string ShellCall(const std::string& script);
+
+// Like ShellCall, but the script's output begins with kOutputMark.
+std::string MarkedShellCall(const std::string& script);
+
+// Never occurs in the text of a command, because ShellCall sends no line ends: a shell that prints its
+// commands does not print the mark.
+inline constexpr char kOutputMark[] = "\ntethys-output-begins\n";
+
+// Drops the bytes of a stream up to and including the first `mark`; drops nothing if `mark` is empty.
+class MarkSkipper {
+ public:
+  explicit MarkSkipper(std::string mark = "") : mark_(std::move(mark)), found_(mark_.empty()) {}
+
+  // Takes the next bytes of the stream; returns the part of `bytes` behind the mark.
+  absl::string_view Skip(absl::string_view bytes);
+  bool found() const { return found_; }
+
+ private:
+  std::string mark_;
+  bool found_;
+  std::string tail_;  // The last bytes seen, which may be the beginning of the mark.
+};
+
+}  // namespace tethys
+
+#endif  // TETHYS_DEPLOY_PROCESS_REMOTE_SHELL_H_
