@@ -155,9 +155,7 @@ absl::Status CheckOptions(const RingOptions& options) {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<RingListener>> RingListener::Listen(const std::string& bind_address) {
-  HostPort bind{.host = bind_address};
-  if (const absl::StatusOr<HostPort> with_port = ParseHostPort(bind_address); with_port.ok())
-    bind = *with_port;
+  TETHYS_ASSIGN_OR_RETURN(const HostPort bind, ParseListenAddress(bind_address));
   TETHYS_ASSIGN_OR_RETURN(FileDescriptor fd, ListenTcp(bind));
   TETHYS_ASSIGN_OR_RETURN(const HostPort bound, LocalAddress(fd.get()));
   return std::unique_ptr<RingListener>(new RingListener(std::move(fd), HostPortText(bound)));

@@ -24,12 +24,6 @@ namespace {
 // The lifetime of a nonce: long enough for a slow handshake.
 constexpr Nanoseconds kChallengeLifetime = 10 * kSecond;
 
-std::string WithPort(const std::string& address) {
-  const size_t colon = address.rfind(':');
-  const bool has_port = colon != std::string::npos && (address[0] != '[' || address[colon - 1] == ']');
-  return has_port ? address : address + ":0";
-}
-
 class GrpcParameterServer final : public ParameterServer, public ServerCall::Owner, public StoreActions {
  public:
   explicit GrpcParameterServer(ParameterServerOptions options)
@@ -99,7 +93,9 @@ class GrpcParameterServer final : public ParameterServer, public ServerCall::Own
 // ----------------------------------------------------------------------------- start, end, and the loop
 
 absl::Status GrpcParameterServer::Listen() {
-  const std::string address = WithPort(options_.bind_address);
+  TETHYS_ASSIGN_OR_RETURN(const HostPort bind, ParseListenAddress(options_.bind_address));
+  TETHYS_RETURN_IF_ERROR(CheckListen(bind));
+  const std::string address = HostPortText(bind);
   int port = 0;
   grpc::ServerBuilder builder;
   builder.RegisterAsyncGenericService(&service_);
@@ -110,10 +106,10 @@ absl::Status GrpcParameterServer::Listen() {
   queue_ = builder.AddCompletionQueue();
   server_ = builder.BuildAndStart();
   if (server_ == nullptr || port == 0) {
-    return absl::UnavailableError(
-        absl::StrCat("cannot listen on ", address, ": the port is in use or the address is not this host's"));
+    return absl::UnavailableError(absl::StrCat("cannot listen on ", address,
+                                               ": the port is in use or the address is not this machine's"));
   }
-  address_ = absl::StrCat(address.substr(0, address.rfind(':')), ":", port);
+  address_ = HostPortText({bind.host, port});
   thread_ = std::thread([this] { Loop(); });
   return OnLoop([this] {
     AwaitCall();

@@ -29,7 +29,7 @@
 namespace tethys {
 
 struct ParameterServerOptions {
-  std::string bind_address = "127.0.0.1:0";  // host[:port]; without a port or with port 0, any free port.
+  std::string bind_address = "127.0.0.1:0";  // As ParseListenAddress takes it; port 0 is any free port.
   JobToken token;
   std::string job_id;
   absl::optional<TlsIdentity> tls = {};  // This server's identity; absent: no TLS.

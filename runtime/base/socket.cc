@@ -1,5 +1,6 @@
 #include "runtime/base/socket.h"
 
+#include <arpa/inet.h>
 #include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -7,6 +8,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <memory>
 #include <utility>
@@ -57,6 +59,12 @@ absl::StatusOr<HostPort> Numeric(const sockaddr_storage& address, socklen_t size
   return result;
 }
 
+absl::Status ListenError(int error, const std::string& name) {
+  if (error != EADDRNOTAVAIL) return ErrnoStatus(error, name);
+  return absl::FailedPreconditionError(
+      absl::StrCat(name, ": this is no address of this machine (ip address shows those that it has)"));
+}
+
 bool WouldBlock(int error) { return error == EAGAIN || error == EWOULDBLOCK || error == EINTR; }
 
 }  // namespace
@@ -82,6 +90,20 @@ absl::StatusOr<HostPort> ParseHostPort(absl::string_view text) {
   return address;
 }
 
+absl::StatusOr<HostPort> ParseListenAddress(absl::string_view text) {
+  const bool bracketed = !text.empty() && text.front() == '[';
+  const auto colons = std::count(text.begin(), text.end(), ':');
+  if (bracketed ? text.back() != ']' : colons == 1) return ParseHostPort(text);
+  const absl::string_view host = bracketed ? text.substr(1, text.size() - 2) : text;
+  in6_addr parsed;
+  const std::string address(host.substr(0, host.find('%')));
+  if (host.empty() || (colons > 0 && inet_pton(AF_INET6, address.c_str(), &parsed) != 1)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("'", text, "' is no address to listen on, as 10.0.0.3, [fd00::3]:4711 or fd00::3"));
+  }
+  return HostPort{.host = std::string(host)};
+}
+
 bool IsLoopback(absl::string_view address) {
   return address.substr(0, 4) == "127." || address.substr(0, 6) == "[::1]:" ||
          address.substr(0, 10) == "localhost:";
@@ -96,15 +118,22 @@ std::string HostPortText(const HostPort& address) {
 absl::StatusOr<FileDescriptor> ListenTcp(const HostPort& address) {
   TETHYS_ASSIGN_OR_RETURN(const AddressList list, Resolve(address, AI_PASSIVE));
   const std::string name = absl::StrCat("cannot listen on ", HostPortText(address));
-  FileDescriptor fd = OpenSocket(*list);
-  if (!fd.valid()) return ErrnoStatus(errno, name);
-  // A port whose last user has just ended may be reused; a port in use may not.
-  const int on = 1;
-  setsockopt(fd.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
-  if (bind(fd.get(), list->ai_addr, list->ai_addrlen) != 0) return ErrnoStatus(errno, name);
-  if (listen(fd.get(), SOMAXCONN) != 0) return ErrnoStatus(errno, name);
-  return fd;
+  absl::Status first_error;
+  for (const addrinfo* each = list.get(); each != nullptr; each = each->ai_next) {
+    FileDescriptor fd = OpenSocket(*each);
+    // A port whose last user has just ended may be reused; a port in use may not.
+    const int on = 1;
+    if (fd.valid()) setsockopt(fd.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
+    if (fd.valid() && bind(fd.get(), each->ai_addr, each->ai_addrlen) == 0 &&
+        listen(fd.get(), SOMAXCONN) == 0) {
+      return fd;
+    }
+    if (first_error.ok()) first_error = ListenError(errno, name);
+  }
+  return first_error;
 }
+
+absl::Status CheckListen(const HostPort& address) { return ListenTcp(address).status(); }
 
 absl::StatusOr<FileDescriptor> AcceptTcp(int listener) {
   FileDescriptor fd(accept4(listener, nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));

@@ -24,11 +24,18 @@ struct HostPort {
 // "10.0.0.3:4711", "node3:4711", "[::1]:4711". InvalidArgument quotes what is wrong.
 absl::StatusOr<HostPort> ParseHostPort(absl::string_view text);
 std::string HostPortText(const HostPort& address);
+// Like ParseHostPort, but the port may be left out (then 0), and an IPv6 address without a port needs no
+// brackets: "10.0.0.3", "fd00::3", "[fd00::3]", "[fd00::3]:4711".
+absl::StatusOr<HostPort> ParseListenAddress(absl::string_view text);
 // Whether data sent to this address ("127.0.0.1:4711", "[::1]:4711") never leave the machine.
 bool IsLoopback(absl::string_view address);
 
-// A bound, listening socket; port 0 lets the system choose. AlreadyExists when the port is taken.
+// A bound, listening socket at the first of the host's addresses at which this machine can listen; port 0
+// lets the system choose. AlreadyExists when the port is taken. FailedPrecondition when the host is not this
+// machine.
 absl::StatusOr<FileDescriptor> ListenTcp(const HostPort& address);
+// OK if ListenTcp would succeed now, otherwise its error. For libraries whose own errors say less.
+absl::Status CheckListen(const HostPort& address);
 // Returns an invalid descriptor when no connection is pending.
 absl::StatusOr<FileDescriptor> AcceptTcp(int listener);
 // Starts to connect. Once the descriptor polls writable, ConnectResult returns the outcome.

@@ -14,6 +14,7 @@
 #include "proto/chief.grpc.pb.h"
 #include "runtime/base/logging.h"
 #include "runtime/base/mutex.h"
+#include "runtime/base/socket.h"
 #include "runtime/cluster/credentials.h"
 #include "runtime/cluster/grpc_status.h"
 #include "runtime/cluster/keep_alive.h"
@@ -108,6 +109,12 @@ class GrpcChiefServer final : public ChiefServer, private proto::Chief::Service 
   }
 
   absl::Status Listen(const std::string& listen) {
+    TETHYS_ASSIGN_OR_RETURN(const HostPort bind, ParseHostPort(listen));
+    if (const absl::Status can = CheckListen(bind); !can.ok()) {
+      const char* remedy =
+          absl::IsAlreadyExists(can) ? ": choose another port (--chief_port) or 0 for any free one" : "";
+      return absl::Status(can.code(), absl::StrCat("the chief ", can.message(), remedy));
+    }
     grpc::ServerBuilder builder;
     int port = 0;
     builder.AddListeningPort(listen, MakeServerCredentials(secret_.tls), &port);
@@ -120,11 +127,10 @@ class GrpcChiefServer final : public ChiefServer, private proto::Chief::Service 
     if (server_ == nullptr || port == 0) {
       return absl::AlreadyExistsError(
           absl::StrCat("the chief cannot listen on ", listen,
-                       ": the port is in use or the address is not this host's; choose "
+                       ": the port is in use or the address is not this machine's; choose "
                        "another port (--chief_port) or 0 for any free one"));
     }
-    const size_t colon = listen.rfind(':');
-    address_ = absl::StrCat(listen.substr(0, colon), ":", port);
+    address_ = HostPortText({bind.host, port});
     return absl::OkStatus();
   }
 

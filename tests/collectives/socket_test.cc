@@ -29,6 +29,16 @@ TEST(HostPort, ParsedTextIsWrittenUnchanged) {
   for (const char* text : {"10.0.0.3:4711", "[::1]:80"}) EXPECT_EQ(HostPortText(*ParseHostPort(text)), text);
 }
 
+TEST(HostPort, ListenAddressMayLackThePort) {
+  EXPECT_EQ(*ParseListenAddress("10.0.0.3"), (HostPort{"10.0.0.3", 0}));
+  EXPECT_EQ(*ParseListenAddress("node3:4711"), (HostPort{"node3", 4711}));
+  for (const char* text : {"fd00::3", "[fd00::3]", "[fd00::3]:0"})
+    EXPECT_EQ(*ParseListenAddress(text), (HostPort{"fd00::3", 0})) << text;
+  EXPECT_EQ(*ParseListenAddress("[::1]:80"), (HostPort{"::1", 80}));
+  for (const char* text : {"", "[]", "fd00::3::4", "[x:y]", "a:b:c", "10.0.0.3:x"})
+    EXPECT_TRUE(absl::IsInvalidArgument(ParseListenAddress(text).status())) << text;
+}
+
 // Two ends of a connection over loopback.
 class Connection : public ::testing::Test {
  protected:
@@ -73,6 +83,14 @@ TEST_F(Connection, ReceiveReportsThatThePeerHasClosed) {
   caller_.Close();
   Await(called_.get(), POLLIN);
   EXPECT_EQ(Receive(called_.get()).status().code(), absl::StatusCode::kUnavailable);
+}
+
+TEST(Socket, AddressOfAnotherMachineIsNamed) {
+  const absl::Status status = CheckListen({"192.0.2.200", 0});
+  EXPECT_TRUE(absl::IsFailedPrecondition(status)) << status;
+  EXPECT_THAT(std::string(status.message()),
+              HasSubstr("cannot listen on 192.0.2.200:0: this is no address of this machine"));
+  EXPECT_TRUE(CheckListen({"127.0.0.1", 0}).ok());
 }
 
 TEST(Socket, PortInUseIsRefused) {
