@@ -71,7 +71,11 @@ Command ChiefCommand() {
            "hexadecimal digits, and a word); the process ends when standard input does. SIGINT (Ctrl-C) "
            "saves a "
            "checkpoint and ends the job.",
-       .flags = {{.name = "job", .value = "FILE", .help = "The job, in text format.", .required = true},
+       .flags = {{.name = "job",
+                  .value = "FILE",
+                  .help = "The job, in text format.",
+                  .required = true,
+                  .is_input = true},
                  {.name = "run_dir",
                   .value = "DIR",
                   .help = "Directory for results; created if missing.",

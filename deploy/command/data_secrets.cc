@@ -14,7 +14,8 @@ FlagSpec SecretsFlag() {
       .value = "FILE",
       .help =
           "Passwords and keys for data named by URLs, readable by its owner only (docs/data.md). Default: "
-          "the file secrets beside the host file, if there is one, otherwise ~/.config/tethys/secrets."};
+          "the file secrets beside the host file, if there is one, otherwise ~/.config/tethys/secrets.",
+      .is_input = true};
 }
 
 void UseSecretsOf(const Flags& flags) {

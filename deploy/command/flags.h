@@ -19,6 +19,7 @@ struct FlagSpec {
   std::string help = {};
   bool required = false;
   bool repeated = false;
+  bool is_input = false;  // The value is a file that the command reads, maybe several times (piped_files.h).
 };
 
 // The flag by which a user replaces fields of a job.
@@ -56,6 +57,9 @@ class Flags {
   // A percentage, "20" or "20%", as a share. InvalidArgument: the value is not in [0, 100].
   absl::StatusOr<double> GetPercent(const std::string& name, double otherwise) const;
   const std::vector<std::string>& arguments() const { return arguments_; }
+  // Replace a flag's values by one, and an argument.
+  void Replace(const std::string& name, const std::string& value) { values_[name] = {value}; }
+  void ReplaceArgument(size_t index, const std::string& argument) { arguments_[index] = argument; }
   // All words as given.
   const std::vector<std::string>& words() const { return words_; }
 

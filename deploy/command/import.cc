@@ -126,7 +126,11 @@ Command ImportCommand() {
                       "variable of the "
                       "model must be in the file, with its shape, unless --except names it.",
        .argument = "JOB",
-       .flags = {{.name = "weights", .value = "FILE", .help = "The safetensors file.", .required = true},
+       .flags = {{.name = "weights",
+                  .value = "FILE",
+                  .help = "The safetensors file.",
+                  .required = true,
+                  .is_input = true},
                  {.name = "out", .value = "DIR", .help = "Gets the checkpoint DIR/step-0.", .required = true},
                  {.name = "except",
                   .value = "PREFIX",

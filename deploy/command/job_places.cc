@@ -155,13 +155,18 @@ std::vector<FlagSpec> WithClusterFlags(std::vector<FlagSpec> flags) {
                    .value = "FILE",
                    .help =
                        "Runs on the machines of this file, by ssh (README.md, On several machines). Default: "
-                       "everything on this machine."});
-  flags.push_back({.name = "ssh_config", .value = "FILE", .help = "For ssh, in place of ~/.ssh/config."});
+                       "everything on this machine.",
+                   .is_input = true});
+  flags.push_back({.name = "ssh_config",
+                   .value = "FILE",
+                   .help = "For ssh, in place of ~/.ssh/config.",
+                   .is_input = true});
   flags.push_back(
       {.name = "bundle",
        .value = "FILE",
        .help = "The bundle for machines that lack this build, made by deploy/bundle.sh. Default: the one "
-               "beside this program, made if needed."});
+               "beside this program, made if needed.",
+       .is_input = true});
   flags.push_back(TlsFlag());
   flags.push_back(SecretsFlag());
   return flags;

@@ -10,6 +10,7 @@
 
 #include "deploy/command/command.h"
 #include "deploy/command/data_secrets.h"
+#include "deploy/command/piped_files.h"
 #include "deploy/command/version.h"
 #include "runtime/base/nearest_name.h"
 #include "runtime/base/process.h"
@@ -76,8 +77,10 @@ int Main(const std::vector<std::string>& words) {
     std::fputs(HelpText(command->spec).c_str(), stdout);
     return kExitSuccess;
   }
-  const absl::StatusOr<Flags> flags = ParseFlags(command->spec, {words.data() + 1, words.size() - 1});
+  absl::StatusOr<Flags> flags = ParseFlags(command->spec, {words.data() + 1, words.size() - 1});
   if (!flags.ok()) return Fail(words[0], flags.status(), kExitBadRequest);
+  const absl::Status kept = KeepPipedFiles(command->spec, *flags);
+  if (!kept.ok()) return Fail(words[0], kept, kExitBadRequest);
   UseSecretsOf(*flags);
   return command->run(*flags);
 }

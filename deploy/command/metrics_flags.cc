@@ -22,7 +22,8 @@ std::vector<FlagSpec> WithMetricsFlags(std::vector<FlagSpec> flags) {
                    .value = "FILE",
                    .help =
                        "Its first line is the bearer token for --metrics_address, of at least 16 letters; "
-                       "readable by its owner only (mode 0600)."});
+                       "readable by its owner only (mode 0600).",
+                   .is_input = true});
   return flags;
 }
 

@@ -134,12 +134,14 @@ Command PlanCommand() {
             {.name = "brief", .help = "Leaves out the table of variables."},
             {.name = "hostfile",
              .value = "FILE",
-             .help = "Says which process would run on which machine of this file, and what an hour costs."},
+             .help = "Says which process would run on which machine of this file, and what an hour costs.",
+             .is_input = true},
             {.name = "calibration",
              .value = "FILE",
              .help = "Predicts times and cost by this file of `tethys calibrate`. Default: the one that was "
                      "kept for "
-                     "this build, model and machines, if there is one."},
+                     "this build, model and machines, if there is one.",
+             .is_input = true},
             WhatIfFlag("Predicts"),
             TlsFlag(),
             SecretsFlag()},

@@ -78,7 +78,8 @@ FlagSpec TokenFileFlag() {
       .value = "FILE",
       .help =
           "Holds the line TOKEN JOB_ID, the same for all processes of a job, and is readable by its owner "
-          "only (mode 0600). Without it the line comes by standard input."};
+          "only (mode 0600). Without it the line comes by standard input.",
+      .is_input = true};
 }
 
 FlagSpec HostFlag() {
