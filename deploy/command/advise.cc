@@ -160,6 +160,9 @@ class Advising {
 
   absl::Status Run() {
     const Nanoseconds begin = clock_.Now();
+    if (!request_.what_if.has_value() && request_.verify > 0) {
+      TETHYS_RETURN_IF_ERROR(CheckHostsForData(flags_, base_));
+    }
     TETHYS_ASSIGN_OR_RETURN(FoundCalibration found, FindCalibration(flags_, request_));
     calibration_ = std::move(found.calibration);
     if (request_.what_if.has_value()) TETHYS_RETURN_IF_ERROR(SupposeMachines());

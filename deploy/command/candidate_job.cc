@@ -5,6 +5,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/types/optional.h"
+#include "deploy/command/job_places.h"
 #include "deploy/predict/computers.h"
 #include "deploy/predict/host_uses.h"
 #include "deploy/predict/step_model.h"
@@ -143,6 +145,16 @@ class CandidateFinder {
 absl::StatusOr<CandidateJobs> FindCandidates(const BaseJob& base, const proto::Calibration& calibration,
                                              const std::function<void(proto::Prediction&)>& change) {
   return CandidateFinder(base, calibration, change).Find();
+}
+
+absl::Status CheckHostsForData(const Flags& flags, const BaseJob& base) {
+  if (base.hosts.empty() || base.plan.job().data().has_synthetic()) return absl::OkStatus();
+  absl::optional<ShapedJob> widest;
+  for (const JobShape& shape : AllShapes(base.slots)) {
+    absl::StatusOr<ShapedJob> job = ShapeJob(base, shape);
+    if (job.ok() && (!widest.has_value() || shape.workers > widest->shape.workers)) widest = *std::move(job);
+  }
+  return widest.has_value() ? PlaceJobs(flags, {widest->plan.job()}).status() : absl::OkStatus();
 }
 
 }  // namespace tethys

@@ -18,6 +18,10 @@ namespace tethys {
 // All shapes for which so many slots suffice: local, mirrored, and servers, bulk-synchronous or asynchronous.
 std::vector<JobShape> AllShapes(int slots);
 
+// Checks that the hosts have the data of the job, which brief runs, on noise, would not notice: those of the
+// shape with the most workers. Fails as PlaceJobs. No-op without a host file or for synthetic data.
+absl::Status CheckHostsForData(const Flags& flags, const BaseJob& base);
+
 // The job as a candidate, with its prediction. Fails as Predict (step_model.h). ResourceExhausted: a computer
 // does not have the memory that its processes of the job need.
 absl::StatusOr<Candidate> PredictCandidate(const ShapedJob& job, const proto::Calibration& calibration);

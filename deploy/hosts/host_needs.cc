@@ -7,12 +7,13 @@
 #include <cerrno>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
-#include "deploy/process/ssh.h"
 #include "deploy/process/remote_shell.h"
+#include "deploy/process/ssh.h"
 #include "runtime/base/file.h"
 #include "runtime/data/byte_source.h"
 #include "runtime/data/chief_files.h"
@@ -25,6 +26,12 @@ namespace {
 constexpr Nanoseconds kDeadline = 120 * kSecond;
 constexpr char kMark[] = "tethys-lacks ";
 constexpr char kEnd[] = "tethys-lacks-no-more";
+constexpr char kRemedy[] =
+    "Copy missing files to the same path there (a relative path begins in the home directory there), or "
+    "write "
+    "chief://PATH in the job: workers then get the files from this machine, which must be the chief "
+    "(role=chief "
+    "in the host file)";
 
 absl::StatusOr<int64_t> FileSize(const std::string& path) {
   struct stat info;
@@ -61,6 +68,26 @@ std::vector<std::string> Lacks(const RemoteResult& result) {
     if (absl::ConsumePrefix(&line, kMark)) lacks.emplace_back(line);
   }
   return {"tethys ready does not answer there"};
+}
+
+// A thing, and the machines that lack it.
+struct Lack {
+  std::string what;
+  std::vector<std::string> hosts;
+};
+
+void AddLack(const std::string& what, const std::string& host, std::vector<Lack>& lacks) {
+  const auto known =
+      std::find_if(lacks.begin(), lacks.end(), [&](const Lack& lack) { return lack.what == what; });
+  if (known == lacks.end()) {
+    lacks.push_back({what, {host}});
+  } else {
+    known->hosts.push_back(host);
+  }
+}
+
+bool IsMissingFile(const Lack& lack) {
+  return absl::StartsWith(lack.what, "data file ") && absl::EndsWith(lack.what, "No such file or directory");
 }
 
 }  // namespace
@@ -116,13 +143,17 @@ std::vector<std::string> LackingFiles(const HostNeeds& needs) {
   for (const auto& [path, wanted] : needs.files) {
     const absl::StatusOr<int64_t> size = FileSize(path);
     if (!size.ok()) {
-      lacks.push_back(absl::StrCat(size.status().message(), ": copy it there, to the same path"));
+      lacks.emplace_back(size.status().message());
     } else if (!FileDescriptor(open(path.c_str(), O_RDONLY | O_CLOEXEC)).valid()) {
       lacks.push_back(std::string(ErrnoStatus(errno, absl::StrCat("data file ", path)).message()));
     } else if (*size != wanted) {
       lacks.push_back(absl::StrCat("data file ", path, " has ", *size, " bytes there and ", wanted,
                                    " here: all machines must have the same data"));
     }
+  }
+  if (const int more = static_cast<int>(lacks.size()) - kMostLackingFiles; more > 1) {
+    lacks.resize(kMostLackingFiles);
+    lacks.push_back(absl::StrCat("and ", more, " data files more"));
   }
   return lacks;
 }
@@ -147,13 +178,17 @@ absl::Status AskForNeeds(const std::map<std::string, HostNeeds>& needs, const st
   }
   if (commands.empty()) return absl::OkStatus();
   const std::vector<RemoteResult> results = RunEverywhere(commands, kDeadline, scratch);
-  std::vector<std::string> lines;
+  std::vector<Lack> lacks;
   for (size_t i = 0; i < results.size(); ++i) {
-    for (const std::string& lack : Lacks(results[i])) {
-      lines.push_back(absl::StrCat("host ", asked[i]->host, ": ", lack));
-    }
+    for (const std::string& what : Lacks(results[i])) AddLack(what, asked[i]->host, lacks);
   }
-  if (lines.empty()) return absl::OkStatus();
+  if (lacks.empty()) return absl::OkStatus();
+  std::vector<std::string> lines;
+  for (const Lack& lack : lacks) {
+    lines.push_back(absl::StrCat(lack.hosts.size() == 1 ? "host " : "hosts ", absl::StrJoin(lack.hosts, ", "),
+                                 ": ", lack.what));
+  }
+  if (std::any_of(lacks.begin(), lacks.end(), IsMissingFile)) lines.emplace_back(kRemedy);
   return absl::FailedPreconditionError(absl::StrJoin(lines, "\n    "));
 }
 

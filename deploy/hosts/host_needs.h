@@ -38,15 +38,17 @@ void AddNeeds(const HostNeeds& more, HostNeeds& needs);
 // The needs as arguments of `tethys ready`, which deploy/command/needs_flags.h parses.
 std::vector<std::string> NeedsArguments(const HostNeeds& needs);
 
-// A line for each file that is not on this machine, cannot be read or has another size.
+// A line for each file that is not on this machine, cannot be read or has another size; at most
+// kMostLackingFiles and a line with the number of the others.
+inline constexpr int kMostLackingFiles = 20;
 std::vector<std::string> LackingFiles(const HostNeeds& needs);
 
 // The output of `tethys ready` for `lines`, one per lacking thing. Each line is marked, because a shell's
 // start-up files may write lines, too.
 std::string LackText(const std::vector<std::string>& lines);
 
-// OK: no machine lacks anything. FailedPrecondition: a line for each lacking thing, with the machine's name.
-// `scratch` as in RunEverywhere.
+// OK: no machine lacks anything. FailedPrecondition: a line for each lacking thing, with the names of the
+// machines that lack it, and what to do about missing files. `scratch` as in RunEverywhere.
 absl::Status AskForNeeds(const std::map<std::string, HostNeeds>& needs, const std::vector<Place>& places,
                          const std::string& scratch);
 

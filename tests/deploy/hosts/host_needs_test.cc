@@ -14,6 +14,7 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::Pair;
+using ::testing::StartsWith;
 using ::testing::UnorderedElementsAre;
 
 class HostNeedsTest : public ::testing::Test {
@@ -119,6 +120,25 @@ TEST_F(HostNeedsTest, MissingThingsAreListedWithTheirHosts) {
   const absl::Status status = Ask({At("slave1", "Welcome!\n" + lacks), At("slave2", LackText({}))});
   EXPECT_TRUE(absl::IsFailedPrecondition(status)) << status;
   EXPECT_EQ(status.message(), "host slave1: the moon\n    host slave1: a star; or two");
+}
+
+TEST_F(HostNeedsTest, HostsThatLackTheSameShareLine) {
+  const std::string missing = LackText(LackingFiles({.files = {{"x.npy", 1}, {"y.npy", 1}}}));
+  const absl::Status status =
+      Ask({At("slave1", missing), At("slave2", missing), At("master", LackText({"a GPU"}))});
+  EXPECT_THAT(std::string(status.message()),
+              AllOf(StartsWith("hosts slave1, slave2: data file x.npy: No such file or directory\n    "
+                               "hosts slave1, slave2: data file y.npy: No such file or directory\n    "
+                               "host master: a GPU\n    Copy missing files"),
+                    HasSubstr("home directory"), HasSubstr("chief://PATH"), HasSubstr("role=chief")));
+}
+
+TEST_F(HostNeedsTest, ManyMissingFilesAreCounted) {
+  HostNeeds needs;
+  for (int i = 0; i < 60'000; ++i) needs.files[absl::StrCat("pets/", i, ".png")] = 1;
+  const std::vector<std::string> lacks = LackingFiles(needs);
+  ASSERT_EQ(lacks.size(), 21);
+  EXPECT_EQ(lacks.back(), "and 59980 data files more");
 }
 
 TEST_F(HostNeedsTest, HostWithoutAnswerIsNamed) {
