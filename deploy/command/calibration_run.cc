@@ -90,8 +90,9 @@ absl::Status AddLinks(const BaseJob& base, const Flags& flags, const std::string
     shared = shared || known || computer.host_size() > 1;
   }
   const auto measure = [&](int rounds) {
-    return CheckCluster(base.hosts, {.ssh_config = flags.Get("ssh_config"), .scratch = scratch},
-                        {.most = rounds, .one_at_once = shared});
+    return CheckCluster(
+        {.entries = base.hosts, .hostfile = base.hostfile, .rounds = {.most = rounds, .one_at_once = shared}},
+        {.ssh_config = flags.Get("ssh_config"), .scratch = scratch});
   };
   ClusterCheck check = measure(shared ? kSharedRounds : kLinkRounds);
   if (shared && Differ(check.links)) {

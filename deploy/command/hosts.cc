@@ -4,6 +4,7 @@
 #include <cstdio>
 
 #include "deploy/command/command.h"
+#include "deploy/command/job_places.h"
 #include "deploy/hosts/host_check.h"
 #include "deploy/process/scratch_directory.h"
 #include "deploy/process/signal_source.h"
@@ -17,16 +18,25 @@ absl::StatusOr<ClusterCheck> Check(const Flags& flags) {
     return absl::InvalidArgumentError(
         absl::StrCat("'", what, "' is not understood; write tethys hosts check --hostfile=FILE"));
   }
+  if (flags.Has("bundle") && !flags.Has("install")) {
+    return absl::InvalidArgumentError("--bundle has an effect only with --install");
+  }
   TETHYS_ASSIGN_OR_RETURN(const std::vector<HostEntry> entries, ReadHostFile(flags.Get("hostfile")));
   const InterruptsHeld held;  // Released when the folder has been removed.
   TETHYS_ASSIGN_OR_RETURN(const ScratchDirectory scratch, ScratchDirectory::Create());
   signal(SIGPIPE, SIG_IGN);  // A write to a host that is gone then returns an error.
-  return CheckCluster(entries, {.ssh_config = flags.Get("ssh_config"), .scratch = scratch.path()});
+  return CheckCluster(
+      {.entries = entries, .hostfile = flags.Get("hostfile"), .install = flags.Has("install")},
+      {.ssh_config = flags.Get("ssh_config"),
+       .bundle = flags.Get("bundle"),
+       .scratch = scratch.path(),
+       .note = PrintLine});
 }
 
-bool Sound(const ClusterCheck& check) {
-  return std::all_of(check.hosts.begin(), check.hosts.end(),
-                     [](const CheckedHost& host) { return host.reached.ok(); }) &&
+bool Sound(const ClusterCheck& check, bool install) {
+  return std::all_of(
+             check.hosts.begin(), check.hosts.end(),
+             [&](const CheckedHost& host) { return host.reached.ok() && !(install && host.lacks_build); }) &&
          std::all_of(check.links.begin(), check.links.end(),
                      [](const CheckedLink& link) { return link.speed.ok(); });
 }
@@ -35,7 +45,7 @@ int Hosts(const Flags& flags) {
   const absl::StatusOr<ClusterCheck> check = Check(flags);
   if (!check.ok()) return Fail("hosts", check.status(), kExitBadRequest);
   std::fputs(ClusterCheckText(*check).c_str(), stdout);
-  return Sound(*check) ? kExitSuccess : kExitFailed;
+  return Sound(*check, flags.Has("install")) ? kExitSuccess : kExitFailed;
 }
 
 }  // namespace
@@ -48,14 +58,26 @@ Command HostsCommand() {
            "tethys hosts check shows for each machine whether ssh connects, its architecture, cores, "
            "memory, free disk and GPUs, and its clock's offset from this machine's, with the "
            "error of that. Then it measures bandwidth and round trip between each pair of machines "
-           "that have this build already (the first run installs it), about a second for a pair, "
-           "several pairs at once. It installs nothing. The exit status is 1 when a machine is "
-           "not reached or a link fails.",
+           "that have this build, about a second for a pair, several pairs at once. It installs nothing "
+           "without --install. The exit status is 1 when a machine is not reached, does not take this build "
+           "with --install, or a link fails.",
        .argument = "check",
-       .flags =
-           {{.name = "hostfile", .value = "FILE", .help = "The machines, one per line.", .required = true},
-            {.name = "ssh_config", .value = "FILE", .help = "For ssh, in place of ~/.ssh/config."}},
-       .examples = {"tethys hosts check --hostfile=hosts"}},
+       .flags = {{.name = "hostfile",
+                  .value = "FILE",
+                  .help = "The machines, one per line.",
+                  .required = true,
+                  .is_input = true},
+                 {.name = "ssh_config",
+                  .value = "FILE",
+                  .help = "For ssh, in place of ~/.ssh/config.",
+                  .is_input = true},
+                 {.name = "install",
+                  .help = "Brings this build to machines that lack it, as the first run there would."},
+                 {.name = "bundle",
+                  .value = "FILE",
+                  .help = "With --install: as train --bundle.",
+                  .is_input = true}},
+       .examples = {"tethys hosts check --hostfile=hosts", "tethys hosts check --hostfile=hosts --install"}},
       Hosts};
 }
 

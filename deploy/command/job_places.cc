@@ -35,11 +35,7 @@ std::vector<Places> PlacesAllHere(const std::vector<proto::Job>& jobs) {
 absl::StatusOr<std::vector<Place>> PrepareUsed(const std::vector<HostEntry>& entries,
                                                const std::set<int>& used, const Flags& flags) {
   std::vector<ClusterHost> hosts;
-  for (const int i : used) {
-    const HostEntry& entry = entries[i];
-    hosts.push_back({.target = {.host = entry.host, .user = entry.user, .port = entry.ssh_port},
-                     .address = entry.address});
-  }
+  for (const int i : used) hosts.push_back(ClusterHostOf(entries[i], flags.Get("hostfile")));
   signal(SIGPIPE, SIG_IGN);   // A write to a host that is gone then returns an error.
   const InterruptsHeld held;  // Released when the folder has been removed.
   TETHYS_ASSIGN_OR_RETURN(const ScratchDirectory scratch, ScratchDirectory::Create());

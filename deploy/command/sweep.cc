@@ -62,8 +62,7 @@ absl::StatusOr<std::vector<Machine>> FindMachines(const Flags& flags, const std:
   std::vector<ClusterHost> hosts;
   for (const HostEntry& entry : ChooseHosts(entries, flags.Has("every_host"))) {
     machines.push_back({.host = entry, .place = {}});
-    hosts.push_back({.target = {.host = entry.host, .user = entry.user, .port = entry.ssh_port},
-                     .address = entry.address});
+    hosts.push_back(ClusterHostOf(entry, flags.Get("hostfile")));
   }
   TETHYS_ASSIGN_OR_RETURN(const std::vector<Place> places,
                           PrepareHosts(hosts, {.ssh_config = flags.Get("ssh_config"),

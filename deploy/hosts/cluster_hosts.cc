@@ -1,22 +1,18 @@
 #include "deploy/hosts/cluster_hosts.h"
 
-#include <ifaddrs.h>
-#include <netdb.h>
-#include <netinet/in.h>
 #include <sys/utsname.h>
 
 #include <algorithm>
 #include <memory>
+#include <set>
 
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
-#include "absl/strings/str_split.h"
-#include "absl/strings/strip.h"
-#include "deploy/hosts/host_facts.h"
 #include "deploy/hosts/payload.h"
 #include "deploy/process/conversation.h"
 #include "deploy/process/own_program.h"
+#include "deploy/process/remote_shell.h"
+#include "deploy/process/ssh.h"
 #include "runtime/base/build_id.h"
 
 namespace tethys {
@@ -29,10 +25,9 @@ constexpr Nanoseconds kCopyStall = 120 * kSecond;
 // A script that installs the bundle on its standard input. It unpacks the bundle into a temporary folder and
 // renames that, so the build is complete or absent even if two launchers install it at once. It removes
 // builds that were not used for a month: the facts script and running processes touch the builds that they
-// use.
-std::string InstallScript(const std::string& build) {
-  return absl::StrCat("build=", build, R"sh(
-root="$HOME/.cache/tethys"
+// use. The folder may hold other files of the user, so only folders that hold a bundle count as builds.
+std::string InstallScript(const std::string& build, const std::string& folder) {
+  return absl::StrCat("build=", build, "\nroot=", ShellQuote(folder), R"sh(
 new="$root/.new-$$"
 trap 'rm -rf "$new"' EXIT
 mkdir -p "$new" || exit
@@ -42,23 +37,10 @@ case "$version" in
   *"$build"*) ;;
   *) echo "the bundle holds $version, and this is build $build" >&2; exit 1 ;;
 esac
-find "$root" -mindepth 1 -maxdepth 1 -type d ! -name runs ! -name data -mtime +30 -exec rm -rf {} + 2>/dev/null
+find "$root" -mindepth 1 -maxdepth 1 -type d -mtime +30 '(' -name '.new-*' -o \
+  -exec sh -c 'test -f "$1/build" && test -f "$1/lib/tethys"' sh {} ';' ')' -exec rm -rf {} + 2>/dev/null
 mv -T "$new" "$root/$build" 2>/dev/null || test -x "$root/$build/tethys")sh");
 }
-
-std::string NumericAddress(const std::string& name) {
-  addrinfo hints{};
-  hints.ai_family = AF_INET;
-  addrinfo* list = nullptr;
-  if (getaddrinfo(name.c_str(), nullptr, &hints, &list) != 0) return "";
-  const std::unique_ptr<addrinfo, void (*)(addrinfo*)> holder(list, freeaddrinfo);
-  char text[NI_MAXHOST];
-  const int error =
-      getnameinfo(list->ai_addr, list->ai_addrlen, text, sizeof(text), nullptr, 0, NI_NUMERICHOST);
-  return error == 0 ? text : "";
-}
-
-bool IsLoopback(const std::string& address) { return absl::StartsWith(address, "127."); }
 
 absl::Status At(const ClusterHost& host, const absl::Status& status) {
   return Annotate(status, absl::StrCat("host ", host.target.host));
@@ -76,153 +58,184 @@ absl::Status Together(const std::vector<absl::Status>& errors) {
 struct Remote {
   const ClusterHost* host;
   Place* place;
-  HostFacts facts = {};
 };
+
+// Checks the address that the host file gives against the host's own ones, if these are known.
+absl::Status CheckOwnAddress(const ClusterHost& host, const std::string& address, const HostFacts& facts) {
+  if (facts.addresses.empty() || facts.addresses.count(address) > 0 || host.address.empty()) {
+    return absl::OkStatus();
+  }
+  std::vector<std::string> own;
+  for (const std::string& each : facts.addresses) {
+    if (!IsLoopbackName(each)) own.push_back(each);
+  }
+  return absl::InvalidArgumentError(
+      absl::StrCat(host.origin, ": address=", host.address, " is no address of this host, which has ",
+                   own.empty() ? "none but loopback" : absl::StrJoin(own, ", ")));
+}
 
 class Preparation {
  public:
   explicit Preparation(const ClusterOptions& options) : options_(options) {}
 
   absl::Status Run(const std::vector<Remote>& remotes) {
-    TETHYS_ASSIGN_OR_RETURN(const std::vector<Remote> lacking, AskForFacts(remotes));
-    return lacking.empty() ? absl::OkStatus() : Install(lacking);
+    TETHYS_ASSIGN_OR_RETURN(const std::vector<LackingHost> lacking, AskForFacts(remotes));
+    if (lacking.empty()) return absl::OkStatus();
+    TETHYS_ASSIGN_OR_RETURN(const std::vector<absl::Status> installed, InstallBuild(lacking, options_));
+    std::vector<absl::Status> errors;
+    for (size_t i = 0; i < lacking.size(); ++i) {
+      if (!installed[i].ok()) errors.push_back(At(lacking[i].host, installed[i]));
+    }
+    return errors.empty() ? absl::OkStatus() : Together(errors);
   }
+
+  // The facts of each host of `remotes`, in its order.
+  const std::vector<HostFacts>& facts() const { return facts_; }
 
  private:
   // Completes the places. Returns the hosts that lack this build. The error names every host that cannot be
   // used.
-  absl::StatusOr<std::vector<Remote>> AskForFacts(const std::vector<Remote>& remotes) {
+  absl::StatusOr<std::vector<LackingHost>> AskForFacts(const std::vector<Remote>& remotes) {
     std::vector<std::unique_ptr<Conversation>> conversations;
     for (const Remote& remote : remotes) {
       conversations.push_back(
-          std::make_unique<Conversation>(remote.place->ssh, FactsScript(BuildId()), "",
+          std::make_unique<Conversation>(remote.place->ssh, FactsScript(BuildId(), remote.host->folder), "",
                                          absl::StrCat(options_.scratch, "/host-", conversations.size())));
     }
     const std::vector<Answer> answers =
         AskAll(conversations, std::vector<std::string>(remotes.size(), "facts"), kFactsDeadline);
-    std::vector<Remote> lacking;
+    std::vector<LackingHost> lacking;
     std::vector<absl::Status> errors;
     for (size_t i = 0; i < remotes.size(); ++i) {
-      const absl::StatusOr<HostFacts> facts = ReadFacts(*remotes[i].host, answers[i]);
+      const absl::StatusOr<HostFacts> facts = ReadFacts(remotes[i], answers[i]);
+      facts_.push_back(facts.value_or(HostFacts()));
       if (!facts.ok()) {
         errors.push_back(At(*remotes[i].host, facts.status()));
         continue;
       }
-      remotes[i].place->folder = facts->home + "/.cache/tethys";
-      remotes[i].place->program = absl::StrCat(remotes[i].place->folder, "/", BuildId(), "/tethys");
-      if (!facts->program.empty()) continue;
-      lacking.push_back(remotes[i]);
-      lacking.back().facts = *facts;
+      remotes[i].place->folder = facts->folder;
+      remotes[i].place->program = absl::StrCat(facts->folder, "/", BuildId(), "/tethys");
+      if (facts->program.empty()) lacking.push_back({*remotes[i].host, remotes[i].place->ssh, *facts});
     }
     if (!errors.empty()) return Together(errors);
     return lacking;
   }
 
-  absl::StatusOr<HostFacts> ReadFacts(const ClusterHost& host, const Answer& answer) const {
+  absl::StatusOr<HostFacts> ReadFacts(const Remote& remote, const Answer& answer) const {
+    const ClusterHost& host = *remote.host;
     if (!answer.status.ok()) {
       return absl::Status(
           answer.status.code(),
           absl::StrCat(answer.status.message(), " (try: ", SshTrial(options_.ssh_config, host.target), ")"));
     }
     const HostFacts facts = ParseFacts(answer.lines);
-    TETHYS_RETURN_IF_ERROR(CheckHome(facts));
+    TETHYS_RETURN_IF_ERROR(CheckFolder(facts));
     utsname own;
     uname(&own);
     TETHYS_RETURN_IF_ERROR(CheckArchitecture(facts, own.machine));
+    TETHYS_RETURN_IF_ERROR(CheckOwnAddress(host, remote.place->address, facts));
     const std::string warning = ClockWarning(FindClockOffset({answer}));
     if (!warning.empty()) options_.note(absl::StrCat("warning: ", host.target.host, ": ", warning));
     return facts;
   }
 
-  absl::Status Install(const std::vector<Remote>& lacking) {
-    TETHYS_ASSIGN_OR_RETURN(const Payload payload, FindPayload({.program = OwnProgram(),
-                                                                .build = BuildId(),
-                                                                .bundle = options_.bundle,
-                                                                .scratch = options_.scratch,
-                                                                .note = options_.note}));
-    for (const Remote& remote : lacking) {
-      TETHYS_RETURN_IF_ERROR(At(*remote.host, CheckSpace(remote.facts, payload.installed_bytes)));
-    }
-    options_.note(absl::StrCat("copying ", payload.path, " to ", lacking.size(),
-                               lacking.size() == 1 ? " host that lacks" : " hosts that lack", " this build"));
-    std::vector<RemoteCommand> commands;
-    for (const Remote& remote : lacking) {
-      commands.push_back({.ssh = remote.place->ssh,
-                          .command = InstallScript(BuildId()),
-                          .input_path = payload.path,
-                          .moves_data = true});
-    }
-    const std::vector<RemoteResult> results = RunEverywhere(commands, kCopyStall, options_.scratch);
-    std::vector<absl::Status> errors;
-    for (size_t i = 0; i < lacking.size(); ++i) {
-      if (results[i].status.ok()) continue;
-      errors.push_back(
-          At(*lacking[i].host,
-             absl::Status(results[i].status.code(),
-                          absl::StrCat("this build could not be copied there: ", results[i].status.message(),
-                                       " (a host needs sh, tar, gzip, and room in "
-                                       "~/.cache/tethys)"))));
-    }
-    if (!errors.empty()) return Together(errors);
-    return absl::OkStatus();
-  }
-
   const ClusterOptions& options_;
+  std::vector<HostFacts> facts_;
 };
+
+// Notes about places whose addresses do not tell machines apart: two hosts that are one machine, and a host
+// without the address at which it is reached. `facts` are those of `remotes`; this machine has `own`.
+void NoteAddresses(const std::vector<Place>& places, const std::vector<Remote>& remotes,
+                   const std::vector<HostFacts>& facts, const std::set<std::string>& own,
+                   const ClusterOptions& options) {
+  std::vector<std::set<std::string>> addresses(places.size());
+  for (size_t i = 0; i < places.size(); ++i) {
+    if (places[i].ssh.empty()) addresses[i] = own;
+  }
+  for (size_t i = 0; i < remotes.size(); ++i)
+    addresses[remotes[i].place - places.data()] = facts[i].addresses;
+  for (size_t i = 0; i < places.size(); ++i) {
+    const std::string& address = places[i].address;
+    if (!addresses[i].empty() && addresses[i].count(address) == 0) {
+      options.note(absl::StrCat("warning: ", places[i].host, " is reached at ", address,
+                                ", which is no address of its own: its processes cannot listen there; give "
+                                "an address of that machine by address= in the host file"));
+    }
+    for (size_t j = 0; j < i; ++j) {
+      const bool same = places[j].address == address || addresses[j].count(address) > 0 ||
+                        addresses[i].count(places[j].address) > 0;
+      if (!same || IsLoopbackName(address)) continue;
+      options.note(absl::StrCat("warning: ", places[j].host, " and ", places[i].host, " are one machine (",
+                                address,
+                                "), so their processes share its cores: name it once, with slots=N"));
+      break;
+    }
+  }
+}
 
 }  // namespace
 
-std::set<std::string> OwnAddresses() {
-  std::set<std::string> own;
-  ifaddrs* list = nullptr;
-  if (getifaddrs(&list) != 0) return own;
-  const std::unique_ptr<ifaddrs, void (*)(ifaddrs*)> holder(list, freeifaddrs);
-  for (const ifaddrs* entry = list; entry != nullptr; entry = entry->ifa_next) {
-    if (entry->ifa_addr == nullptr || entry->ifa_addr->sa_family != AF_INET) continue;
-    char text[NI_MAXHOST];
-    if (getnameinfo(entry->ifa_addr, sizeof(sockaddr_in), text, sizeof(text), nullptr, 0, NI_NUMERICHOST) ==
-        0) {
-      own.insert(text);
-    }
+absl::StatusOr<std::vector<absl::Status>> InstallBuild(const std::vector<LackingHost>& hosts,
+                                                       const ClusterOptions& options) {
+  std::vector<absl::Status> statuses;
+  for (const LackingHost& each : hosts) statuses.push_back(CheckWritable(each.facts, each.host.origin));
+  if (std::none_of(statuses.begin(), statuses.end(), [](const auto& each) { return each.ok(); }))
+    return statuses;
+  TETHYS_ASSIGN_OR_RETURN(const Payload payload, FindPayload({.program = OwnProgram(),
+                                                              .build = BuildId(),
+                                                              .bundle = options.bundle,
+                                                              .scratch = options.scratch,
+                                                              .note = options.note}));
+  for (size_t i = 0; i < hosts.size(); ++i) {
+    if (statuses[i].ok()) statuses[i] = CheckSpace(hosts[i].facts, payload.installed_bytes);
   }
-  return own;
-}
-
-absl::StatusOr<std::string> FindAddress(const ClusterHost& host, bool alone, const ClusterOptions& options) {
-  std::string name = host.address;
-  if (name.empty()) {
-    TETHYS_ASSIGN_OR_RETURN(name, SshHostName(options.ssh_config, host.target, options.scratch));
+  std::vector<RemoteCommand> commands;
+  std::vector<size_t> numbers;
+  for (size_t i = 0; i < hosts.size(); ++i) {
+    if (!statuses[i].ok()) continue;
+    numbers.push_back(i);
+    commands.push_back({.ssh = hosts[i].ssh,
+                        .command = InstallScript(BuildId(), hosts[i].facts.folder),
+                        .input_path = payload.path,
+                        .moves_data = true});
   }
-  const std::string address = NumericAddress(name);
-  if (address.empty()) {
-    return absl::NotFoundError(absl::StrCat(host.target.host, ": no address is known for ", name,
-                                            ": give one by address= in the host file (the other machines "
-                                            "must reach it there), or correct the name"));
+  if (commands.empty()) return statuses;
+  options.note(absl::StrCat("copying ", payload.path, " to ", commands.size(),
+                            commands.size() == 1 ? " host that lacks" : " hosts that lack", " this build"));
+  const std::vector<RemoteResult> results = RunEverywhere(commands, kCopyStall, options.scratch);
+  for (size_t i = 0; i < results.size(); ++i) {
+    if (results[i].status.ok()) continue;
+    const LackingHost& each = hosts[numbers[i]];
+    statuses[numbers[i]] = absl::Status(
+        results[i].status.code(),
+        absl::StrCat("this build could not be copied there: ", results[i].status.message(),
+                     " (a host needs sh, tar, gzip, and a folder with room from which programs may "
+                     "run; this one is ",
+                     each.facts.folder, ": name another by folder=PATH in ", each.host.origin, ")"));
   }
-  if (IsLoopback(address) && !alone) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        host.target.host, " is ", address,
-        " here, where other machines do not reach it: give its address by address= in the host file"));
-  }
-  return address;
+  return statuses;
 }
 
 absl::StatusOr<std::vector<Place>> PrepareHosts(const std::vector<ClusterHost>& hosts,
                                                 const ClusterOptions& options) {
   const std::set<std::string> own = OwnAddresses();
+  const std::vector<absl::StatusOr<std::string>> addresses =
+      FindAddresses(hosts, options.ssh_config, options.scratch);
   std::vector<Place> places(hosts.size());
   std::vector<Remote> remotes;
   for (size_t i = 0; i < hosts.size(); ++i) {
     places[i].host = hosts[i].target.host;
     places[i].program = OwnProgram();
-    TETHYS_ASSIGN_OR_RETURN(places[i].address, FindAddress(hosts[i], hosts.size() == 1, options));
+    TETHYS_ASSIGN_OR_RETURN(places[i].address, addresses[i]);
     if (own.count(places[i].address) > 0) continue;
     places[i].ssh = SshCall(options.ssh_config, hosts[i].target);
     places[i].user = hosts[i].target.user;
     places[i].ssh_port = hosts[i].target.port;
     remotes.push_back({&hosts[i], &places[i]});
   }
-  if (!remotes.empty()) TETHYS_RETURN_IF_ERROR(Preparation(options).Run(remotes));
+  Preparation preparation(options);
+  if (!remotes.empty()) TETHYS_RETURN_IF_ERROR(preparation.Run(remotes));
+  NoteAddresses(places, remotes, preparation.facts(), own, options);
   return places;
 }
 

@@ -2,28 +2,24 @@
 // build, and installs the build if it is missing. Called by job_places.h. Handles all hosts at once; blocks,
 // with deadlines.
 //
-// All files of Tethys on another machine are in ~/.cache/tethys: BUILD_ID/ (the unpacked bundle) and, on a
-// chief's machine, runs/. Installing a build on a host removes builds that were not used there for a month; a
-// process touches the build that it runs from (build_in_use.h). Hosts need sh, mkdir, rm, mv, tar and gzip;
-// uname, date, df, touch and find are used if present.
+// All files of Tethys on another machine are in ~/.cache/tethys, or in the folder that the host file names:
+// BUILD_ID/ (the unpacked bundle) and, on a chief's machine, runs/. Installing a build on a host removes
+// builds that were not used there for a month; a process touches the build that it runs from
+// (build_in_use.h). Hosts need sh, mkdir, rm, mv, tar and gzip; uname, date, df, touch and find are used if
+// present.
 #ifndef TETHYS_DEPLOY_HOSTS_CLUSTER_HOSTS_H_
 #define TETHYS_DEPLOY_HOSTS_CLUSTER_HOSTS_H_
 
 #include <functional>
-#include <set>
 #include <string>
 #include <vector>
 
+#include "deploy/hosts/host_addresses.h"
+#include "deploy/hosts/host_facts.h"
 #include "deploy/process/place.h"
-#include "deploy/process/ssh.h"
 #include "runtime/base/status.h"
 
 namespace tethys {
-
-struct ClusterHost {
-  SshTarget target = {};
-  std::string address = {};  // From the host file; empty: the address ssh connects to.
-};
 
 struct ClusterOptions {
   std::string ssh_config = {};                        // See SshCall.
@@ -32,17 +28,21 @@ struct ClusterOptions {
   std::function<void(const std::string&)> note = {};  // Takes lines for the user.
 };
 
-// The numeric addresses of this machine.
-std::set<std::string> OwnAddresses();
-
-// The address at which a host's processes are reached: the one in the host file or, if that has none, the one
-// that ssh connects to. InvalidArgument: it is a loopback address, and the host is not the only one
-// (`alone`). NotFound: the name has no address.
-absl::StatusOr<std::string> FindAddress(const ClusterHost& host, bool alone, const ClusterOptions& options);
+// A host that lacks this build.
+struct LackingHost {
+  ClusterHost host;
+  std::vector<std::string> ssh;  // From SshCall.
+  HostFacts facts;
+};
+// Copies this build to each host. Returns a status for each, in the order of `hosts`; an error if there is no
+// bundle to copy (payload.h).
+absl::StatusOr<std::vector<absl::Status>> InstallBuild(const std::vector<LackingHost>& hosts,
+                                                       const ClusterOptions& options);
 
 // Returns a place for each host, in the order of `hosts`. Processes are started directly on a host whose
 // address is this machine's, and by ssh on other hosts. The error names every host that cannot be used, in
-// the order of the file, with the reason.
+// the order of the file, with the reason. Notes name hosts that are one machine, and addresses that a host
+// reached by ssh does not have itself.
 absl::StatusOr<std::vector<Place>> PrepareHosts(const std::vector<ClusterHost>& hosts,
                                                 const ClusterOptions& options);
 

@@ -35,20 +35,21 @@ absl::string_view FirstLine(const Answer& answer) {
 
 class Checker {
  public:
-  Checker(const std::vector<HostEntry>& entries, const ClusterOptions& options, const LinkRounds& rounds)
-      : options_(options), rounds_(rounds) {
+  Checker(const CheckRequest& request, const ClusterOptions& options)
+      : options_(options), install_(request.install), rounds_(request.rounds) {
     utsname own;
     uname(&own);
     check_.architecture = own.machine;
-    const std::set<std::string> addresses = OwnAddresses();
-    for (const HostEntry& entry : entries) {
-      const ClusterHost host{.target = {.host = entry.host, .user = entry.user, .port = entry.ssh_port},
-                             .address = entry.address};
-      CheckedHost checked{.host = entry.host, .trial = SshTrial(options.ssh_config, host.target)};
-      absl::StatusOr<std::string> address = FindAddress(host, entries.size() == 1, options);
-      checked.links = address.status();
-      if (address.ok()) checked.address = *std::move(address);
-      checked.here = addresses.count(checked.address) > 0;
+    const std::set<std::string> own_addresses = OwnAddresses();
+    for (const HostEntry& entry : request.entries) hosts_.push_back(ClusterHostOf(entry, request.hostfile));
+    const std::vector<absl::StatusOr<std::string>> addresses =
+        FindAddresses(hosts_, options.ssh_config, options.scratch);
+    for (size_t i = 0; i < hosts_.size(); ++i) {
+      const ClusterHost& host = hosts_[i];
+      CheckedHost checked{.host = host.target.host, .trial = SshTrial(options.ssh_config, host.target)};
+      checked.links = addresses[i].status();
+      checked.address = addresses[i].value_or("");
+      checked.here = own_addresses.count(checked.address) > 0;
       ssh_.push_back(checked.here ? std::vector<std::string>() : SshCall(options.ssh_config, host.target));
       check_.hosts.push_back(std::move(checked));
     }
@@ -56,6 +57,7 @@ class Checker {
 
   ClusterCheck Run() {
     CheckHosts();
+    if (install_) Install();
     CheckLinks();
     return std::move(check_);
   }
@@ -70,7 +72,9 @@ class Checker {
   void CheckHosts() {
     const size_t count = check_.hosts.size();
     Conversations conversations;
-    for (size_t i = 0; i < count; ++i) conversations.push_back(Talk(i, FactsScript(BuildId()), ""));
+    for (size_t i = 0; i < count; ++i) {
+      conversations.push_back(Talk(i, FactsScript(BuildId(), hosts_[i].folder), ""));
+    }
     const std::vector<Answer> facts = AskAll(conversations, Repeated("facts", count), kFactsDeadline);
     std::vector<std::vector<Answer>> times(count);
     for (int round = 0; round < kClockRounds; ++round) {
@@ -85,6 +89,34 @@ class Checker {
       host.facts.gpus = ParseFacts(gpus[i].lines).gpus;
       if (host.here) host.facts.program = OwnProgramForOthers();
       host.clock = host.here ? ClockOffset() : FindClockOffset(times[i]);
+      host.lacks_build = host.reached.ok() && host.facts.program.empty();
+    }
+  }
+
+  // Hosts that cannot hold or run this build keep the reason in CheckedHost::links.
+  void Install() {
+    std::vector<LackingHost> lacking;
+    std::vector<CheckedHost*> checked;
+    for (size_t i = 0; i < hosts_.size(); ++i) {
+      CheckedHost& host = check_.hosts[i];
+      if (!host.lacks_build || !CheckArchitecture(host.facts, check_.architecture).ok()) continue;
+      if (const absl::Status known = CheckFolder(host.facts); !known.ok()) {
+        host.links = known;
+        continue;
+      }
+      lacking.push_back({hosts_[i], ssh_[i], host.facts});
+      checked.push_back(&host);
+    }
+    if (lacking.empty()) return;
+    const absl::StatusOr<std::vector<absl::Status>> installed = InstallBuild(lacking, options_);
+    for (size_t i = 0; i < lacking.size(); ++i) {
+      const absl::Status status = installed.ok() ? (*installed)[i] : installed.status();
+      checked[i]->lacks_build = !status.ok();
+      if (status.ok()) {
+        checked[i]->facts.program = absl::StrCat(checked[i]->facts.folder, "/", BuildId(), "/tethys");
+      } else {
+        checked[i]->links = status;
+      }
     }
   }
 
@@ -97,8 +129,7 @@ class Checker {
       if (!host.reached.ok() && host.links.ok()) host.links = absl::UnavailableError("it is not reached");
       if (!host.links.ok()) continue;
       if (host.facts.program.empty()) {
-        host.links = absl::NotFoundError(absl::StrCat("it has no ~/.cache/tethys/", BuildId(),
-                                                      "/tethys yet: the first run there brings this build"));
+        host.links = absl::NotFoundError("this build is not there");
         continue;
       }
       const std::string command =
@@ -162,16 +193,17 @@ class Checker {
   }
 
   const ClusterOptions& options_;
+  const bool install_;
   const LinkRounds rounds_;
+  std::vector<ClusterHost> hosts_;
   ClusterCheck check_;
   std::vector<std::vector<std::string>> ssh_;  // One ssh call per host.
 };
 
 }  // namespace
 
-ClusterCheck CheckCluster(const std::vector<HostEntry>& entries, const ClusterOptions& options,
-                          const LinkRounds& rounds) {
-  return Checker(entries, options, rounds).Run();
+ClusterCheck CheckCluster(const CheckRequest& request, const ClusterOptions& options) {
+  return Checker(request, options).Run();
 }
 
 std::vector<std::vector<std::pair<int, int>>> RoundsOfPairs(int count, int most) {

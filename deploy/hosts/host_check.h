@@ -25,7 +25,8 @@ struct CheckedHost {
   absl::Status reached = {};
   HostFacts facts = {};
   std::optional<ClockOffset> clock = {};
-  absl::Status links = {};  // If not OK, why the host's links were not measured.
+  bool lacks_build = false;  // It is reached, and this build is not there.
+  absl::Status links = {};   // If not OK, why the host's links were not measured.
 };
 
 struct CheckedLink {
@@ -48,9 +49,15 @@ struct LinkRounds {
   bool one_at_once = false;  // For machines that share processors, which several links at once would exhaust.
 };
 
-// `options.bundle` is unused, because nothing is installed.
-ClusterCheck CheckCluster(const std::vector<HostEntry>& entries, const ClusterOptions& options,
-                          const LinkRounds& rounds = {});
+struct CheckRequest {
+  std::vector<HostEntry> entries = {};
+  std::string hostfile = {};  // The path of the host file, for messages.
+  bool install = false;       // Installs this build where it is missing, so that all links are measured.
+  LinkRounds rounds = {};
+};
+
+// `options.bundle` and `options.note` are used for installing only.
+ClusterCheck CheckCluster(const CheckRequest& request, const ClusterOptions& options);
 
 // Every pair of the numbers 0 to count - 1 once, in rounds in which no number occurs twice. Returns only the
 // first `most` rounds if there are more.

@@ -3,6 +3,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
 #include "deploy/hosts/host_check.h"
 #include "deploy/text.h"
 
@@ -92,21 +93,38 @@ std::string LinkTables(const ClusterCheck& check) {
 void AppendHostNotes(const ClusterCheck& check, const CheckedHost& host, std::vector<std::string>& notes) {
   const auto note = [&](absl::string_view text) { notes.push_back(absl::StrCat(host.host, ": ", text)); };
   if (!host.reached.ok()) {
-    note(absl::StrCat("not reached: ", host.reached.message(), " (try: ", host.trial, ")"));
-    // The reason why it has no address begins with its name, and may be the reason why ssh fails.
-    if (host.address.empty() && !host.links.ok()) notes.emplace_back(host.links.message());
+    // A name without an address is what ssh says, too. Other reasons why it has no address begin with its
+    // name.
+    const bool other_reason = host.address.empty() && !host.links.ok() && !absl::IsNotFound(host.links);
+    note(absl::StrCat("not reached: ", host.reached.message(), " (try: ", host.trial, ")",
+                      other_reason ? absl::StrCat("; ", host.links.message()) : ""));
     return;
   }
   if (const absl::Status runs = CheckArchitecture(host.facts, check.architecture); !runs.ok()) {
     note(runs.message());
   }
   if (const std::string warning = ClockWarning(host.clock); !warning.empty()) note(warning);
-  if (!host.links.ok()) note(absl::StrCat("its links were not measured: ", host.links.message()));
+  // Hosts that lack this build have one note together.
+  if (!host.links.ok() && !absl::IsNotFound(host.links))
+    note(absl::StrCat("its links were not measured: ", host.links.message()));
+}
+
+void AppendNoteOfLackingHosts(const ClusterCheck& check, std::vector<std::string>& notes) {
+  std::vector<std::string> lacking;
+  for (const CheckedHost& host : check.hosts) {
+    if (host.lacks_build && absl::IsNotFound(host.links)) lacking.push_back(host.host);
+  }
+  if (lacking.empty()) return;
+  notes.push_back(absl::StrCat(absl::StrJoin(lacking, ", "), ": ",
+                               lacking.size() == 1 ? "its links were" : "their links were",
+                               " not measured: this build is not there yet; bring it by --install, or by the "
+                               "first run there"));
 }
 
 std::vector<std::string> Notes(const ClusterCheck& check) {
   std::vector<std::string> notes;
   for (const CheckedHost& host : check.hosts) AppendHostNotes(check, host, notes);
+  AppendNoteOfLackingHosts(check, notes);
   size_t failed = 0;
   for (const CheckedLink& link : check.links) {
     if (link.speed.ok() || ++failed > kMaxLinkNotes) continue;

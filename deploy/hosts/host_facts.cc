@@ -1,14 +1,18 @@
 #include "deploy/hosts/host_facts.h"
 
+#include <arpa/inet.h>
+
 #include <cmath>
 #include <utility>
 
+#include "absl/strings/escaping.h"
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
+#include "deploy/process/remote_shell.h"
 
 namespace tethys {
 namespace {
@@ -16,6 +20,21 @@ namespace {
 constexpr double kMaxKib = 1e15;
 // The largest clock offset without a warning, in seconds.
 constexpr double kClockTolerance = 5;
+
+// The most addresses that FactsScript lists.
+constexpr size_t kMostAddresses = 500;
+
+// The numeric text of an address as FactsScript prints it: IPv4 with dots, IPv6 as 32 hexadecimal digits.
+// Empty: neither, or an address of one link.
+std::string OwnAddress(const std::string& text) {
+  in_addr four;
+  if (inet_pton(AF_INET, text.c_str(), &four) == 1) return text;
+  const bool hex = text.size() == 32 && text.find_first_not_of("0123456789abcdefABCDEF") == std::string::npos;
+  if (!hex || absl::StartsWith(text, "fe8")) return "";
+  const std::string bytes = absl::HexStringToBytes(text);
+  char numeric[INET6_ADDRSTRLEN];
+  return inet_ntop(AF_INET6, bytes.data(), numeric, sizeof(numeric)) == nullptr ? "" : numeric;
+}
 
 // A whole number of KiB as bytes; -1 for anything else.
 int64_t BytesOfKib(absl::string_view text) {
@@ -50,12 +69,13 @@ std::optional<Stamp> FindStamp(const Answer& answer) {
 
 }  // namespace
 
-std::string FactsScript(const std::string& build) {
-  return absl::StrCat("build=", build, R"sh(
+std::string FactsScript(const std::string& build, const std::string& folder) {
+  return absl::StrCat("build=", build, "\nfolder=", ShellQuote(folder), R"sh(
+[ -n "$folder" ] || [ -z "$HOME" ] || folder="$HOME/.cache/tethys"
 LC_ALL=C; export LC_ALL
 say() { echo "tethys-check $1 $2"; }
 facts() {
-  say home "$HOME"
+  say folder "$folder"
   say architecture "$(uname -m 2>/dev/null || echo "$HOSTTYPE")"
   cores=0
   while read -r word _; do [ "$word" = processor ] && cores=$((cores + 1)); done < /proc/cpuinfo
@@ -63,12 +83,22 @@ facts() {
   while read -r name kib _; do
     case $name in MemTotal:) say memory "$kib" ;; MemAvailable:) say available "$kib" ;; esac
   done < /proc/meminfo
-  say disk "$(df -Pk "$HOME" 2>/dev/null | { read -r _; read -r _ _ _ free _; echo "$free"; })"
-  folder="$HOME/.cache/tethys/$build"
-  case "$("$folder/tethys" --version 2>/dev/null)" in
-    *"$build"*) say program "$folder/tethys"; touch "$folder" 2>/dev/null ;;
+  there=$folder
+  while [ ! -e "$there/" ]; do there=${there%/*}; [ -n "$there" ] || there=/; done
+  [ -w "$there/" ] || say writable no
+  say disk "$(df -Pk "$there" 2>/dev/null | { read -r _; read -r _ _ _ free _; echo "$free"; })"
+  case "$("$folder/$build/tethys" --version 2>/dev/null)" in
+    *"$build"*) say program "$folder/$build/tethys"; touch "$folder/$build" 2>/dev/null ;;
   esac
+  own | { count=0; while read -r line && [ $count -lt 500 ]; do say address "$line"; count=$((count + 1)); done; }
 }
+# Addresses from the kernel, since a host may lack the tool ip: "|-- ADDRESS" and then "/32 host LOCAL".
+own() {
+  while read -r word value _; do
+    case $word in '|--') four=$value ;; /32) [ "$value" = host ] && echo "$four" ;; esac
+  done < /proc/net/fib_trie
+  while read -r six _; do echo "$six"; done < /proc/net/if_inet6
+} 2>/dev/null
 gpus() {
   nvidia-smi --query-gpu=name --format=csv,noheader 2>/dev/null | while read -r name; do say gpu "$name"; done
 }
@@ -81,25 +111,35 @@ done)sh");
 
 HostFacts ParseFacts(const std::vector<std::string>& lines) {
   HostFacts facts;
+  size_t addresses = 0;
   for (const std::string& line : lines) {
     const std::pair<std::string, std::string> fact = absl::StrSplit(line, absl::MaxSplits(' ', 1));
     int cores = 0;
-    if (fact.first == "home" && absl::StartsWith(fact.second, "/")) facts.home = fact.second;
+    if (fact.first == "folder" && absl::StartsWith(fact.second, "/")) facts.folder = fact.second;
     if (fact.first == "architecture") facts.architecture = fact.second;
     if (fact.first == "cores" && absl::SimpleAtoi(fact.second, &cores) && cores > 0) facts.cores = cores;
     if (fact.first == "memory") facts.memory_bytes = BytesOfKib(fact.second);
     if (fact.first == "available") facts.memory_free_bytes = BytesOfKib(fact.second);
+    if (fact.first == "writable") facts.writable = fact.second != "no";
     if (fact.first == "disk") facts.disk_free_bytes = BytesOfKib(fact.second);
     if (fact.first == "gpu" && !fact.second.empty()) facts.gpus.push_back(fact.second);
     if (fact.first == "program" && absl::StartsWith(fact.second, "/")) facts.program = fact.second;
+    if (fact.first == "address") {
+      ++addresses;
+      if (const std::string address = OwnAddress(fact.second); !address.empty())
+        facts.addresses.insert(address);
+    }
   }
+  if (addresses >= kMostAddresses) facts.addresses.clear();  // There may be more.
   return facts;
 }
 
-absl::Status CheckHome(const HostFacts& facts) {
-  if (!facts.home.empty()) return absl::OkStatus();
+absl::Status CheckFolder(const HostFacts& facts) {
+  if (!facts.folder.empty()) return absl::OkStatus();
   return absl::InvalidArgumentError(
-      "its shell did not say where the home folder is: ssh must reach a POSIX shell");
+      "its shell does not know the home folder (HOME is not set there): set it, or name a folder for builds "
+      "by "
+      "folder=PATH in the host file");
 }
 
 absl::Status CheckArchitecture(const HostFacts& facts, const std::string& architecture) {
@@ -109,12 +149,22 @@ absl::Status CheckArchitecture(const HostFacts& facts, const std::string& archit
                                                     ": all machines of a job must be of one kind"));
 }
 
+absl::Status CheckWritable(const HostFacts& facts, const std::string& origin) {
+  if (facts.writable) return absl::OkStatus();
+  return absl::PermissionDeniedError(
+      absl::StrCat("this build cannot be copied there: ", facts.folder,
+                   " cannot be written (a read-only file system or permissions): name another folder by "
+                   "folder=PATH in ",
+                   origin));
+}
+
 absl::Status CheckSpace(const HostFacts& facts, int64_t needed_bytes) {
   if (facts.disk_free_bytes < 0 || facts.disk_free_bytes >= needed_bytes) return absl::OkStatus();
-  return absl::ResourceExhaustedError(absl::StrFormat(
-      "%d MiB are free at %s, and this build needs %d MiB: remove old builds from "
-      "%s/.cache/tethys or make room",
-      facts.disk_free_bytes >> 20, facts.home, (needed_bytes + (1 << 20) - 1) >> 20, facts.home));
+  return absl::ResourceExhaustedError(
+      absl::StrFormat("%d MiB are free at %s, and this build needs %d MiB: remove old builds there, make "
+                      "room, or name another "
+                      "folder by folder=PATH in the host file",
+                      facts.disk_free_bytes >> 20, facts.folder, (needed_bytes + (1 << 20) - 1) >> 20));
 }
 
 std::optional<ClockOffset> FindClockOffset(const std::vector<Answer>& answers) {

@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -15,28 +16,34 @@
 namespace tethys {
 
 struct HostFacts {
-  std::string home = {};               // The home folder; empty: unknown.
-  std::string architecture = {};       // Empty: unknown.
-  int cores = 0;                       // Cores that a process may use; 0: unknown.
-  int64_t memory_bytes = -1;           // -1, here and below: unknown.
-  int64_t memory_free_bytes = -1;      // MemAvailable of /proc/meminfo.
-  int64_t disk_free_bytes = -1;        // On the file system of the home folder.
-  std::vector<std::string> gpus = {};  // The names of the GPUs.
-  std::string program = {};            // The path of this build's tethys; empty: not installed.
+  std::string folder = {};               // For builds and run directories; empty: unknown.
+  std::string architecture = {};         // Empty: unknown.
+  int cores = 0;                         // Cores that a process may use; 0: unknown.
+  int64_t memory_bytes = -1;             // -1, here and below: unknown.
+  int64_t memory_free_bytes = -1;        // MemAvailable of /proc/meminfo.
+  bool writable = true;                  // False: `folder` cannot be written or made.
+  int64_t disk_free_bytes = -1;          // On the file system of `folder`.
+  std::vector<std::string> gpus = {};    // The names of the GPUs.
+  std::string program = {};              // The path of this build's tethys; empty: not installed.
+  std::set<std::string> addresses = {};  // Numeric addresses of its own; empty: unknown.
 };
 
 // A script for sh at the far end of a Conversation. It answers the line "facts" with the time and all facts
 // except GPUs, the line "gpus" with the GPUs (which takes seconds on some machines), and any other line with
 // the time. If `build` is installed there, "facts" touches its folder to mark it as used (cluster_hosts.h).
-std::string FactsScript(const std::string& build);
+// `folder`: the host's folder for builds; empty: ~/.cache/tethys.
+std::string FactsScript(const std::string& build, const std::string& folder = "");
 
 // Parses the lines of answers. A malformed fact counts as unknown.
 HostFacts ParseFacts(const std::vector<std::string>& lines);
 
-// InvalidArgument: the machine's home folder, where builds are installed, is unknown.
-absl::Status CheckHome(const HostFacts& facts);
+// InvalidArgument: the machine's folder for builds is unknown.
+absl::Status CheckFolder(const HostFacts& facts);
 // FailedPrecondition: the machine cannot run a build for `architecture`.
 absl::Status CheckArchitecture(const HostFacts& facts, const std::string& architecture);
+// PermissionDenied: the machine's folder for builds cannot be written. `origin` names the host's line in the
+// host file.
+absl::Status CheckWritable(const HostFacts& facts, const std::string& origin);
 // ResourceExhausted: the machine's disk has less than `needed_bytes` free.
 absl::Status CheckSpace(const HostFacts& facts, int64_t needed_bytes);
 

@@ -1,5 +1,7 @@
 #include "runtime/cluster/host_file.h"
 
+#include <arpa/inet.h>
+
 #include <algorithm>
 #include <cmath>
 #include <map>
@@ -15,6 +17,7 @@ namespace tethys {
 namespace {
 
 constexpr int64_t kMaxFileBytes = 1 << 20;
+constexpr size_t kMaxFolderBytes = 1024;
 
 struct Word {
   absl::string_view text;
@@ -117,12 +120,42 @@ absl::Status CheckName(absl::string_view what, absl::string_view name) {
                    "; one is made of letters, digits, '.', '-' and '_', and does not begin with '-'"));
 }
 
-absl::Status CheckAddress(absl::string_view address) {
-  if (address.find(':') == absl::string_view::npos) return CheckName("address", address);
+// "[fd00::7]" without its brackets; other words as they are.
+absl::string_view WithoutBrackets(absl::string_view word) {
+  const bool bracketed = word.size() > 2 && word.front() == '[' && word.back() == ']';
+  return bracketed && word.find(':') != absl::string_view::npos ? word.substr(1, word.size() - 2) : word;
+}
+
+bool IsIpv6(const std::string& address) {
+  in6_addr parsed;
+  return inet_pton(AF_INET6, address.c_str(), &parsed) == 1;
+}
+
+// A host's name, or an IPv6 address with or without a zone ("fe80::1%eth0").
+absl::Status CheckHostName(const std::string& name) {
+  TETHYS_RETURN_IF_ERROR(CheckName("host name", name));
+  if (name.find(':') == std::string::npos || IsIpv6(name.substr(0, name.find('%')))) return absl::OkStatus();
   return Wrong(
-      absl::StrCat("'", address,
-                   "' is no address to listen on; write an IPv4 address or a name, without a port, as "
-                   "address=10.0.0.1 (ports are chosen by the job; port= is ssh's)"));
+      absl::StrCat("'", name, "' is no host name; an IPv6 address is written as fd00::7 or [fd00::7]"));
+}
+
+absl::Status CheckAddress(const std::string& address) {
+  if (address.find(':') == std::string::npos) return CheckName("address", address);
+  if (IsIpv6(address)) return absl::OkStatus();
+  return Wrong(absl::StrCat("'", address,
+                            "' is no address to listen on; write an IPv4 or IPv6 address or a name, without "
+                            "a port, as address=10.0.0.1 (ports are chosen by the job; port= is ssh's)"));
+}
+
+// The path is shown on terminals and becomes part of scripts, so it is printable; CheckPrintable saw to that.
+absl::Status CheckFolder(absl::string_view folder) {
+  if (folder.size() > kMaxFolderBytes) {
+    return Wrong(absl::StrCat("folder is longer than ", kMaxFolderBytes, " characters"));
+  }
+  if (folder.front() == '/' && folder.find_first_not_of('/') != absl::string_view::npos)
+    return absl::OkStatus();
+  return Wrong(absl::StrCat("folder is '", folder,
+                            "'; write an absolute path on that host, as folder=/scratch/me/tethys"));
 }
 
 absl::StatusOr<int> Number(absl::string_view name, absl::string_view value, int least, int most) {
@@ -175,7 +208,13 @@ absl::Status TakeField(absl::string_view name, absl::string_view value, LineFiel
     host.kind = std::string(value);
   } else if (name == "address") {
     TETHYS_ASSIGN_OR_RETURN(fields.addresses, Expand(value));
-    for (const std::string& address : fields.addresses) TETHYS_RETURN_IF_ERROR(CheckAddress(address));
+    for (std::string& address : fields.addresses) {
+      address = std::string(WithoutBrackets(address));
+      TETHYS_RETURN_IF_ERROR(CheckAddress(address));
+    }
+  } else if (name == "folder") {
+    TETHYS_RETURN_IF_ERROR(CheckFolder(value));
+    host.folder = std::string(value);
   } else if (name == "price") {
     double price = 0;
     if (!absl::SimpleAtod(value, &price) || !std::isfinite(price) || price < 0) {
@@ -186,15 +225,17 @@ absl::Status TakeField(absl::string_view name, absl::string_view value, LineFiel
     TETHYS_ASSIGN_OR_RETURN(host.device, ParseDeviceKind(value));
   } else {
     return Wrong(absl::StrCat("there is no word '", name,
-                              "'; known are slots, max_slots, role, port, address, price, kind and device"));
+                              "'; known are slots, max_slots, role, port, address, folder, price, kind and "
+                              "device"));
   }
   return absl::OkStatus();
 }
 
-// Splits "host:4", which Horovod and MPICH also write, into name and slots. A name with more colons is an
-// IPv6 address.
+// Splits "host:4", which Horovod and MPICH also write, into name and slots, "[fd00::7]:4" likewise. A name
+// with more colons is an IPv6 address.
 absl::Status TakeShortSlots(absl::string_view& name, LineFields& fields) {
-  const size_t colon = name.find(':');
+  const size_t bracket = name.find("]:");
+  const size_t colon = bracket == absl::string_view::npos ? name.find(':') : bracket + 1;
   if (colon == absl::string_view::npos || name.find(':', colon + 1) != absl::string_view::npos) {
     return absl::OkStatus();
   }
@@ -276,7 +317,7 @@ class Parser {
       }
     }
     for (size_t i = 0; i < names.size(); ++i) {
-      host.host = names[i];
+      host.host = std::string(WithoutBrackets(names[i]));
       if (!fields.addresses.empty()) host.address = fields.addresses[i];
       TETHYS_RETURN_IF_ERROR(Add(host));
     }
@@ -284,7 +325,7 @@ class Parser {
   }
 
   absl::Status Add(const HostEntry& host) {
-    TETHYS_RETURN_IF_ERROR(CheckName("host name", host.host));
+    TETHYS_RETURN_IF_ERROR(CheckHostName(host.host));
     const auto [first, added] = lines_.emplace(host.host, line_);
     if (!added) {
       return Wrong(absl::StrCat("host ", host.host, " is named in line ", first->second,

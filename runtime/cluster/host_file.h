@@ -6,12 +6,14 @@
 //   alice@slave1 slots=4 max_slots=4
 //   slave10:4                        # as slots=4
 //   slave[2-6,9] slots=2             # six lines in one; [01-12] keeps the zeros
+//   [fd00::7]:4                      # an IPv6 address; also fd00::7
 //
 // These words are Tethys' own:
 //
 //   role=chief,worker                roles that may run there: chief, worker, ps; default: any
 //   port=2222                        the port of its sshd
 //   address=10.0.0.[2-6,9]           address at which its processes listen; default: the address of its name
+//   folder=/scratch/me/tethys        folder there for builds and run directories; default: ~/.cache/tethys
 //   price=0.25                       per hour, in any currency
 //   kind=small                       hosts of one kind have one price, which one of them names
 //   device=cuda                      device of its workers, cpu or cuda; default: the job's
@@ -38,7 +40,7 @@ struct HostRoles {
 
 struct HostEntry {
   std::string user;     // Empty: ssh's choice.
-  std::string host;     // The name given to ssh.
+  std::string host;     // The name given to ssh; an IPv6 address has no brackets.
   std::string address;  // Empty: none given.
   int slots = 1;        // The most workers and servers on this host.
   HostRoles roles;
@@ -46,7 +48,8 @@ struct HostEntry {
   std::string kind;
   absl::optional<double> price_per_hour;
   absl::optional<proto::Device::Kind> device;
-  int line = 0;  // Line of the file, from 1.
+  int line = 0;        // Line of the file, from 1.
+  std::string folder;  // Absolute; empty: none given.
 };
 
 constexpr int kMaxHosts = 4096;

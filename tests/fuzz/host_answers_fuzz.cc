@@ -33,7 +33,8 @@ void FuzzHostAnswers(absl::string_view input) {
   const std::vector<std::string> lines = absl::StrSplit(input, '\n');
   const HostFacts facts = ParseFacts(lines);
   Require(facts.cores >= 0 && facts.memory_bytes >= -1 && facts.disk_free_bytes >= -1, "sizes are sizes");
-  Require(facts.home.empty() || facts.home[0] == '/', "a home is a folder");
+  Require(facts.folder.empty() || facts.folder[0] == '/', "a folder is absolute");
+  for (const std::string& address : facts.addresses) Require(address.size() < 46, "an address is one");
   const absl::Status fits = CheckSpace(facts, int64_t{1} << 40);
   if (!fits.ok()) Require(!fits.message().empty(), "a refusal says why");
   Answer answer;

@@ -23,6 +23,7 @@ std::string Line(const HostEntry& host) {
   if (host.roles.any_named()) absl::StrAppend(&line, " role=", Roles(host.roles));
   if (host.ssh_port != 0) absl::StrAppend(&line, " port=", host.ssh_port);
   if (!host.address.empty()) absl::StrAppend(&line, " address=", host.address);
+  if (!host.folder.empty()) absl::StrAppend(&line, " folder=", host.folder);
   if (!host.kind.empty()) absl::StrAppend(&line, " kind=", host.kind);
   if (host.price_per_hour) absl::StrAppend(&line, absl::StrFormat(" price=%.17g", *host.price_per_hour));
   if (host.device) absl::StrAppend(&line, " device=", DeviceKindText(*host.device));

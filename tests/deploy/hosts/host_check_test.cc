@@ -60,16 +60,37 @@ TEST(ClusterCheckTextTest, ShowsHostsAndLinksByNumber) {
 TEST(ClusterCheckTextTest, ListsProblemsAndRemedies) {
   ClusterCheck check = Three();
   check.hosts[0].clock = ClockOffset{.seconds = -6, .error = 0.5};
-  check.hosts[0].links = absl::NotFoundError("no build");
+  check.hosts[0].links = absl::UnavailableError("no answer");
   check.hosts[1].reached = absl::UnavailableError("ssh: no route");
   check.hosts[2].facts.architecture = "aarch64";
   check.links.push_back({2, 0, absl::DeadlineExceededError("too slow")});
   EXPECT_THAT(
       ClusterCheckText(check),
       AllOf(HasSubstr("master: its clock is 6.0 s behind (error at most 0.5 s): "),
-            HasSubstr("master: its links were not measured: no build\n"),
+            HasSubstr("master: its links were not measured: no answer\n"),
             HasSubstr("slave1: not reached: ssh: no route"), HasSubstr("slave2: its architecture is aarch64"),
             HasSubstr("slave2 to master: too slow\n"), Not(HasSubstr("Bandwidth"))));
+}
+
+TEST(ClusterCheckTextTest, HostsThatLackTheBuildHaveOneNote) {
+  ClusterCheck check = Three();
+  for (const int host : {1, 2}) {
+    check.hosts[host].lacks_build = true;
+    check.hosts[host].links = absl::NotFoundError("not there");
+  }
+  EXPECT_THAT(ClusterCheckText(check),
+              HasSubstr("\nslave1, slave2: their links were not measured: this build is not "
+                        "there yet; bring it by --install, or by the first run there\n"));
+}
+
+TEST(ClusterCheckTextTest, UnreachedHostWithoutAddressHasOneNote) {
+  ClusterCheck check = Three();
+  check.hosts[1].reached = absl::UnavailableError("ssh: cannot resolve slave1");
+  check.hosts[1].address = "";
+  check.hosts[1].links = absl::NotFoundError("no address is known");
+  const std::string text = ClusterCheckText(check);
+  EXPECT_THAT(text, AllOf(HasSubstr("slave1: not reached: ssh: cannot resolve slave1"),
+                          Not(HasSubstr("no address is known"))));
 }
 
 TEST(ClusterCheckTextTest, MissingAddressOfUnreachedHostIsExplained) {
@@ -79,7 +100,7 @@ TEST(ClusterCheckTextTest, MissingAddressOfUnreachedHostIsExplained) {
   EXPECT_THAT(ClusterCheckText(check), Not(HasSubstr("it is not reached\n")));
   check.hosts[1].address = "";
   check.hosts[1].links = absl::InvalidArgumentError("slave1 is 127.0.0.1 here: give its address");
-  EXPECT_THAT(ClusterCheckText(check), HasSubstr("\nslave1 is 127.0.0.1 here: give its address\n"));
+  EXPECT_THAT(ClusterCheckText(check), HasSubstr("; slave1 is 127.0.0.1 here: give its address\n"));
 }
 
 TEST(ClusterCheckTextTest, ClockOffsetWithinErrorIsNotReported) {

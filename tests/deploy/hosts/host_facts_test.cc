@@ -23,9 +23,9 @@ Answer TimeAnswer(const std::string& time, Nanoseconds asked, Nanoseconds heard)
 
 TEST(HostFactsTest, ReadsEveryFact) {
   const HostFacts facts =
-      ParseFacts({"home /home/a b", "architecture x86_64", "cores 8", "memory 2048", "available 1024",
+      ParseFacts({"folder /home/a b", "architecture x86_64", "cores 8", "memory 2048", "available 1024",
                   "disk 512", "gpu NVIDIA A", "gpu NVIDIA B", "program /home/a b/tethys"});
-  EXPECT_EQ(facts.home, "/home/a b");
+  EXPECT_EQ(facts.folder, "/home/a b");
   EXPECT_EQ(facts.architecture, "x86_64");
   EXPECT_EQ(facts.cores, 8);
   EXPECT_EQ(facts.memory_bytes, 2 << 20);
@@ -47,10 +47,26 @@ TEST(HostFactsTest, MalformedNumbersAreUnknown) {
   }
 }
 
-TEST(HostFactsTest, HostWithoutHomeFolderIsRefused) {
-  EXPECT_TRUE(CheckHome(ParseFacts({"home /"})).ok());
-  for (const char* line : {"", "This account is not available.", "home ", "home x"}) {
-    const absl::Status status = CheckHome(ParseFacts({line}));
+TEST(HostFactsTest, OwnAddressesAreNumericAndComplete) {
+  EXPECT_THAT(ParseFacts({"address 10.0.0.2", "address 10.0.0.2", "address fd000000000000000000000000000002",
+                          "address fe8000000000000000fc00fffe000001", "address x", "address", "address zz0"})
+                  .addresses,
+              ElementsAre("10.0.0.2", "fd00::2"));
+  std::vector<std::string> many(500, "address 10.0.0.2");
+  EXPECT_THAT(ParseFacts(many).addresses, IsEmpty()) << "there may be more";
+}
+
+TEST(HostFactsTest, FolderThatCannotBeWrittenIsRefused) {
+  EXPECT_TRUE(CheckWritable(ParseFacts({"folder /a", "writable yes"}), "hosts:3").ok());
+  EXPECT_TRUE(CheckWritable(ParseFacts({"folder /a"}), "hosts:3").ok()) << "unknown";
+  EXPECT_THAT(std::string(CheckWritable(ParseFacts({"folder /a", "writable no"}), "hosts:3").message()),
+              AllOf(HasSubstr("/a cannot be written"), HasSubstr("folder=PATH in hosts:3")));
+}
+
+TEST(HostFactsTest, HostWithoutFolderIsRefused) {
+  EXPECT_TRUE(CheckFolder(ParseFacts({"folder /"})).ok());
+  for (const char* line : {"", "This account is not available.", "folder ", "folder x"}) {
+    const absl::Status status = CheckFolder(ParseFacts({line}));
     EXPECT_TRUE(absl::IsInvalidArgument(status)) << line;
     EXPECT_THAT(std::string(status.message()), HasSubstr("home folder"));
   }
@@ -67,7 +83,7 @@ TEST(HostFactsTest, AnotherArchitectureIsRefused) {
 }
 
 TEST(HostFactsTest, FullDiskIsRefused) {
-  const HostFacts facts = {.home = "/root", .disk_free_bytes = 1 << 20};
+  const HostFacts facts = {.folder = "/root", .disk_free_bytes = 1 << 20};
   EXPECT_TRUE(CheckSpace(facts, 1 << 20).ok());
   EXPECT_THAT(std::string(CheckSpace(facts, (10 << 20) - 1).message()),
               HasSubstr("1 MiB are free at /root, and this build needs 10 MiB"));
@@ -116,7 +132,8 @@ TEST(FactsScriptTest, ReportsFactsAndTimeOfThisMachine) {
   const Answer answer = AskAll(here, {"facts"}, 60 * kSecond)[0];
   const HostFacts facts = ParseFacts(answer.lines);
   EXPECT_TRUE(answer.status.ok()) << answer.status;
-  EXPECT_EQ(facts.home, getenv("HOME"));
+  EXPECT_EQ(facts.folder, absl::StrCat(getenv("HOME"), "/.cache/tethys"));
+  EXPECT_EQ(facts.addresses.count("127.0.0.1"), 1);
   EXPECT_NE(facts.architecture, "");
   EXPECT_GT(facts.cores, 0);
   EXPECT_GE(facts.memory_bytes, facts.memory_free_bytes);

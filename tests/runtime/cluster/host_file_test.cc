@@ -95,6 +95,14 @@ TEST(HostFileTest, ErrorNamesLineAndColumnOfMalformedLine) {
            {"s[0-999999999]", "1:1", "is longer than 4096 hosts"},
            {"s[1-3] address=10.0.0.[1-2]", "1:1", "3 hosts have 2 addresses"},
            {"a address=10.0.0.1:80", "1:3", "without a port"},
+           {"a address=[fd00::1]:80", "1:3", "write an IPv4 or IPv6 address or a name, without a port"},
+           {"a address=fe80::1%eth0", "1:3", "no address to listen on"},
+           {"a address=fd00::1::2", "1:3", "no address to listen on"},
+           {"[a:b:c]", "1:1", "an IPv6 address is written as fd00::7"},
+           {"a:b:c", "1:1", "an IPv6 address is written as fd00::7"},
+           {"a folder=scratch", "1:3", "write an absolute path"},
+           {"a folder=/", "1:3", "write an absolute path"},
+           {"a folder=~/x", "1:3", "write an absolute path"},
            {"-oProxyCommand=x", "1:1", "a host comes first"},
            {"-v", "1:1", "is no host name"},
            {"a;rm", "1:1", "is no host name"},
@@ -109,6 +117,19 @@ TEST(HostFileTest, ErrorNamesLineAndColumnOfMalformedLine) {
     EXPECT_THAT(Parsed(bad.text), StartsWith(absl::StrCat("hosts:", bad.place, ": "))) << bad.text;
     EXPECT_THAT(Parsed(bad.text), HasSubstr(bad.says)) << bad.text;
   }
+}
+
+TEST(HostFileTest, Ipv6AddressesHaveBracketsOrNone) {
+  EXPECT_EQ(Parsed("[fd00::7]\n[fd00::8]:4\nme@fd00::9"), "fd00::7x1 fd00::8x4 me@fd00::9x1");
+  EXPECT_EQ(Parsed("fd00::7\n[fd00::7]"),
+            "hosts:2:1: host fd00::7 is named in line 1 already; name it once, with slots=N");
+  EXPECT_EQ(One("a address=[fd00::7]").address, "fd00::7");
+  EXPECT_EQ(ParseHostFile("a[1-2] address=fd00::[7-8]", "hosts").value()[1].address, "fd00::8");
+}
+
+TEST(HostFileTest, FolderIsPathOnThatHost) {
+  EXPECT_EQ(One("a folder=/scratch/me/it's").folder, "/scratch/me/it's");
+  EXPECT_EQ(One("a").folder, "");
 }
 
 TEST(HostFileTest, NamesLongerThan255CharactersAreRefused) {

@@ -1,0 +1,58 @@
+// The numeric addresses of machines: those of the hosts of a host file, at which the job's processes listen,
+// and those of this machine. Look-ups of names and ssh's configuration block; nothing is sent to the hosts.
+// Thread-compatible.
+//
+// IPv4 or IPv6: all hosts of a job have addresses of one family, IPv4 if every host has an IPv4 address. A
+// numeric address= decides the host's family. Which of several addresses of a family a name has is the
+// system's resolver's choice; an address that only its own machine reaches comes last.
+#ifndef TETHYS_DEPLOY_HOSTS_HOST_ADDRESSES_H_
+#define TETHYS_DEPLOY_HOSTS_HOST_ADDRESSES_H_
+
+#include <set>
+#include <string>
+#include <vector>
+
+#include "deploy/process/ssh.h"
+#include "runtime/base/status.h"
+#include "runtime/cluster/host_file.h"
+
+namespace tethys {
+
+struct ClusterHost {
+  SshTarget target = {};
+  std::string address = {};  // From the host file; empty: the address ssh connects to.
+  std::string folder = {};   // From the host file; empty: ~/.cache/tethys there.
+  std::string origin = {};   // The line of the host file, for messages: "FILE:LINE".
+};
+
+// The host of a line of the file `hostfile`, whose path may be empty if it is not known.
+ClusterHost ClusterHostOf(const HostEntry& entry, const std::string& hostfile);
+
+// The numeric addresses of this machine, IPv6 without those of one link.
+std::set<std::string> OwnAddresses();
+
+// The address at which each host's processes are reached: the one in the host file or, if that has none, the
+// one that ssh connects to. `ssh_config` as in SshCall, `scratch` as in RunEverywhere. Errors, for a host
+// alone: InvalidArgument: the address is reached on one machine or one link only, and there are other hosts.
+// NotFound: the name has no address. FailedPrecondition: another host has addresses of the other family only.
+std::vector<absl::StatusOr<std::string>> FindAddresses(const std::vector<ClusterHost>& hosts,
+                                                       const std::string& ssh_config,
+                                                       const std::string& scratch);
+
+// Where a process that a scheduler or a user has started listens. Returns `own`, a name or address of this
+// machine, unless only this machine reaches that (as Debian's installer writes it into /etc/hosts) although
+// one of `others`, names or addresses of the job's machines, is another machine; then returns the numeric
+// address of this machine on the route to the first of those. An empty `own` stands for 127.0.0.1 that nobody
+// asked for. InvalidArgument: `own` is such an address in digits. Unavailable: there is no route.
+absl::StatusOr<std::string> ListenAddress(const std::string& own, const std::vector<std::string>& others);
+
+// Whether `name`, a name or a numeric address, leads to this machine alone (127.0.1.1, ::1).
+bool IsLoopbackName(const std::string& name);
+// Whether `name` is a machine's name that leads to this machine alone: neither digits nor "localhost".
+bool IsOwnNameForLoopback(const std::string& name);
+// The address to which a name leads, as in FindAddresses; empty if there is none.
+std::string NumericAddress(const std::string& name);
+
+}  // namespace tethys
+
+#endif  // TETHYS_DEPLOY_HOSTS_HOST_ADDRESSES_H_
