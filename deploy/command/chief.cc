@@ -6,7 +6,9 @@
 #include "deploy/command/initial_values.h"
 #include "deploy/command/role_process.h"
 #include "deploy/hosts/cluster_plan.h"
+#include "deploy/hosts/host_addresses.h"
 #include "runtime/base/file.h"
+#include "runtime/base/socket.h"
 #include "runtime/chief/chief_process.h"
 #include "runtime/job/job_file.h"
 #include "workers/plan_job.h"
@@ -37,6 +39,19 @@ class InterruptSignal {
   FileDescriptor fd_;
 };
 
+// Refuses the name of a machine that leads to the machine itself here, as Debian's installer writes it into
+// /etc/hosts: workers elsewhere would wait in vain. A launcher (`scheduled`) knows the other machines.
+absl::Status CheckListenFlag(const std::string& listen, bool scheduled) {
+  const absl::StatusOr<HostPort> address = ParseHostPort(listen);
+  if (!address.ok()) return Annotate(address.status(), "--listen");
+  if (scheduled || !IsOwnNameForLoopback(address->host)) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("--listen=", listen, ": ", address->host, " is ", NumericAddress(address->host),
+                   " here, where other machines do not reach it: write the address of this machine that they "
+                   "reach, or 127.0.0.1:",
+                   address->port, " if all processes run here"));
+}
+
 absl::Status Run(const Flags& flags, const InterruptSignal& interrupt, const JobSecret& secret) {
   TETHYS_ASSIGN_OR_RETURN(const proto::Job job, LoadJob(flags.Get("job"), {}));
   ChiefOptions options;
@@ -47,6 +62,7 @@ absl::Status Run(const Flags& flags, const InterruptSignal& interrupt, const Job
   options.plan.mutable_worker_device()->Add(devices->begin(), devices->end());
   options.run_dir = flags.Get("run_dir");
   options.listen = flags.Get("listen", "127.0.0.1:0");
+  TETHYS_RETURN_IF_ERROR(CheckListenFlag(options.listen, flags.Has("scheduled")));
   options.host = flags.Get("host");
   options.token = secret.token;
   TETHYS_RETURN_IF_ERROR(SaveInitialValues(options.plan, options.run_dir));

@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "deploy/command/command.h"
 #include "deploy/hosts/build_in_use.h"
+#include "deploy/hosts/host_addresses.h"
 #include "deploy/process/own_program.h"
 #include "runtime/base/file.h"
 #include "runtime/base/logging.h"
@@ -39,7 +40,8 @@ void WatchLauncher(int fd) {
   }).detach();
 }
 
-// Reads the first line; errors have no remedy.
+// Reads the first line. InvalidArgument: it does not have the form of a secret, which callers explain. Other
+// errors, such as a clock that is off, have a remedy of their own.
 absl::StatusOr<JobSecret> ReadSecretLine(int fd) {
   std::string line;
   char c = 0;
@@ -53,18 +55,28 @@ absl::StatusOr<JobSecret> ReadSecretLine(int fd) {
   return ParseSecretLine(line);
 }
 
+// The address at which a worker or server listens, for ParseListenAddress. `given`: --bind, or empty.
+absl::StatusOr<std::string> BindAddress(const std::string& given, const std::string& chief) {
+  HostPort bind;
+  if (!given.empty()) {
+    TETHYS_ASSIGN_OR_RETURN(bind, ParseListenAddress(given));
+  }
+  TETHYS_ASSIGN_OR_RETURN(bind.host, ListenAddress(bind.host, {chief}));
+  return HostPortText(bind);
+}
+
 }  // namespace
 
 absl::StatusOr<JobSecret> ReadSecret(int fd) {
   const absl::StatusOr<JobSecret> secret = ReadSecretLine(fd);
-  if (secret.ok()) return secret;
-  return absl::Status(secret.status().code(), absl::StrCat(secret.status().message(), kSecretRemedy));
+  if (!absl::IsInvalidArgument(secret.status())) return secret;
+  return absl::InvalidArgumentError(absl::StrCat(secret.status().message(), kSecretRemedy));
 }
 
 absl::StatusOr<JobSecret> ReadSecretFile(const std::string& path) {
   TETHYS_ASSIGN_OR_RETURN(const FileDescriptor fd, OpenPrivateFile(path, "the job's token"));
   const absl::StatusOr<JobSecret> secret = ReadSecretLine(fd.get());
-  if (secret.ok()) return secret;
+  if (!absl::IsInvalidArgument(secret.status())) return secret;
   return absl::InvalidArgumentError(
       absl::StrCat(path, ": ", secret.status().message(),
                    "; its first line must be TOKEN JOB_ID, 32 hexadecimal digits and a word, for example by: "
@@ -139,7 +151,9 @@ CommandSpec TaskCommandSpec(const std::string& verb, const std::string& summary,
                        "instead, for schedulers that start processes by themselves (deploy/README.md)."),
       .flags = {{.name = "chief", .value = "HOST:PORT", .help = "The chief's address.", .required = true},
                 {.name = "index", .value = "I", .help = "Task index, from 0.", .required = true},
-                {.name = "bind", .value = "HOST", .help = "Address to listen on. Default 127.0.0.1."},
+                {.name = "bind",
+                 .value = "HOST",
+                 .help = "Address to listen on. Default: this machine's address on the route to the chief."},
                 HostFlag(),
                 {.name = "incarnation", .value = "N", .help = "Number of this start of the task. Default 1."},
                 {.name = "slow_down",
@@ -161,6 +175,8 @@ int RunTask(const Flags& flags, const std::string& verb, proto::Role role,
   if (!incarnation.ok()) return Fail(verb, incarnation.status(), kExitBadRequest);
   const absl::StatusOr<int64_t> slow_down = flags.GetInteger("slow_down", 0, 0, 1 << 20);
   if (!slow_down.ok()) return Fail(verb, slow_down.status(), kExitBadRequest);
+  const absl::StatusOr<std::string> bind = BindAddress(flags.Get("bind"), chief->host);
+  if (!bind.ok()) return Fail(verb, Annotate(bind.status(), "--bind"), kExitBadRequest);
   return RunRole(flags, verb, absl::StrCat(verb, "-", *index), [&](const JobSecret& secret) {
     TaskOptions options;
     options.chief_address = flags.Get("chief");
@@ -170,7 +186,7 @@ int RunTask(const Flags& flags, const std::string& verb, proto::Role role,
     options.cuda_library_path = flags.GetAll("cuda_library_path");
     options.slow_down = *slow_down * kMillisecond;
     options.host = flags.Get("host");
-    options.bind_host = flags.Get("bind", "127.0.0.1");
+    options.bind_host = *bind;
     options.token = secret.token;
     options.job_id = secret.job_id;
     options.tls = secret.tls;

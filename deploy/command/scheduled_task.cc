@@ -6,6 +6,7 @@
 #include <cstdlib>
 
 #include "deploy/command/role_process.h"
+#include "deploy/hosts/host_addresses.h"
 #include "deploy/process/own_program.h"
 #include "ps/server_process.h"
 #include "runtime/base/clock.h"
@@ -100,6 +101,15 @@ absl::StatusOr<ScheduledRun> FindScheduledRun(const Flags& flags) {
   TETHYS_ASSIGN_OR_RETURN(
       const int64_t port,
       flags.GetInteger("chief_port", kScheduledChiefPort + run.task.port_offset, 1, 65535));
+  TETHYS_ASSIGN_OR_RETURN(run.listen_host, ListenAddress(run.task.host, run.task.hosts));
+  if (run.listen_host != run.task.host) {
+    std::fprintf(
+        stderr,
+        "tethys train: %s is %s here, where other machines do not reach it; this process listens at %s\n",
+        run.task.host.c_str(), NumericAddress(run.task.host).c_str(), run.listen_host.c_str());
+  }
+  // Processes beside the chief use its address, too: its name may be one of this machine alone.
+  if (run.task.chief_host == run.task.host) run.task.chief_host = run.listen_host;
   if (run.task.chief_port == 0) run.task.chief_port = static_cast<int>(port);
   run.start_timeout = job.timeouts().start();
   run.overrides.push_back(absl::StrCat("workers=", run.task.workers));
@@ -114,8 +124,8 @@ absl::StatusOr<JobRunOptions> ScheduledOptions(const Flags& flags, const Schedul
   TETHYS_ASSIGN_OR_RETURN(options.secret, ReadSecretFile(flags.Get("token_file")));
   options.chief_port = run.task.chief_port;
   options.places = PlacesHere(OwnProgram(), run.task.role == proto::WORKER ? 1 : 0, 0);
-  options.places->chief.address = run.task.host;
-  for (Place& place : options.places->workers) place.address = run.task.host;
+  options.places->chief.address = run.listen_host;
+  for (Place& place : options.places->workers) place.address = run.listen_host;
   return options;
 }
 
@@ -126,7 +136,7 @@ void RefuseOthers(const Flags& flags, const ScheduledRun& run, const absl::Statu
   ShareStandardError(absl::StrCat("chief on ", task.host), flags.Has("log_to_terminal"));
   LogWhatGrpcLogs();
   const int own = task.role == proto::WORKER ? 1 : 0;
-  const absl::Status told = RefuseTasks({.listen = HostPortText({task.host, task.chief_port}),
+  const absl::Status told = RefuseTasks({.listen = HostPortText({run.listen_host, task.chief_port}),
                                          .secret = *secret,
                                          .reason = absl::StrCat("the job does not begin: ", status.message()),
                                          .tasks = task.workers + task.servers - own,
@@ -147,7 +157,7 @@ int RunScheduledTask(const Flags& flags, const ScheduledRun& run) {
     options.chief_address = HostPortText({task.chief_host, task.chief_port});
     options.role = task.role;
     options.index = task.index;
-    options.bind_host = task.host;
+    options.bind_host = run.listen_host;
     options.cuda_library_path = flags.GetAll("cuda_library_path");
     options.own_gpus = run.own_gpus;
     options.token = secret.token;

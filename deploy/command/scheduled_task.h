@@ -18,6 +18,7 @@ constexpr int kScheduledChiefPort = 28200;
 
 struct ScheduledRun {
   ScheduledTask task;
+  std::string listen_host;  // This machine's address for the job's other processes (ListenAddress).
   std::vector<std::string> overrides;  // --set, then the scheduler's numbers of workers and servers.
   double start_timeout = 0;            // Seconds within which all processes must join.
   bool own_gpus = false;               // See TaskOptions.

@@ -131,13 +131,13 @@ absl::StatusOr<std::vector<std::string>> ExpandEntry(absl::string_view entry) {
   return names;
 }
 
-absl::StatusOr<std::string> FirstNode(const Environment& environment) {
+absl::StatusOr<std::vector<std::string>> Nodes(const Environment& environment) {
   for (const char* variable : {"SLURM_STEP_NODELIST", "SLURM_JOB_NODELIST"}) {
     const absl::optional<std::string> text = environment(variable);
     if (!text.has_value()) continue;
     const absl::StatusOr<std::vector<std::string>> nodes = ParseNodelist(*text);
     if (!nodes.ok()) return Bad(variable, absl::StrCat("is '", *text, "': ", nodes.status().message()));
-    return (*nodes)[0];
+    return nodes;
   }
   return Bad("SLURM_JOB_NODELIST", "is not set: start this command by srun");
 }
@@ -196,6 +196,14 @@ absl::StatusOr<ScheduledTask> TaskFromTfConfig(const Environment& environment) {
                                                                : AddressOf(chiefs, "chief", 0));
   task.host = address.host;
   task.chief_host = chief.host;
+  task.hosts = {chief.host};
+  for (const auto* addresses : {&cluster.worker(), &cluster.ps()}) {
+    for (const std::string& each : *addresses) {
+      // The addresses of other tasks are their own concern.
+      if (const absl::StatusOr<HostPort> other = ParseHostPort(each); other.ok())
+        task.hosts.push_back(other->host);
+    }
+  }
   task.chief_port = chief.port;
   task.starts_chief =
       task.role == proto::CHIEF || (chiefs.empty() && task.role == proto::WORKER && task.index == 0);
@@ -229,7 +237,8 @@ absl::StatusOr<ScheduledTask> TaskFromSlurm(const Environment& environment, int 
   ScheduledTask task;
   task.servers = servers;
   task.workers = processes - 1 - servers;
-  TETHYS_ASSIGN_OR_RETURN(task.chief_host, FirstNode(environment));
+  TETHYS_ASSIGN_OR_RETURN(task.hosts, Nodes(environment));
+  task.chief_host = task.hosts[0];
   task.host = environment("SLURMD_NODENAME").value_or("");
   if (task.host.empty()) return Bad("SLURMD_NODENAME", "is not set: start this command by srun");
   task.port_offset = SlurmPortOffset(environment);

@@ -51,7 +51,9 @@ absl::StatusOr<JobSecret> ParseSecretLine(absl::string_view line) {
       !absl::Base64Unescape(words[4], &identity.key)) {
     return absl::InvalidArgumentError("the certificates after TOKEN JOB_ID are not base64");
   }
-  TETHYS_RETURN_IF_ERROR(CheckIdentity(identity));
+  const absl::Status sound = CheckIdentity(identity);
+  if (absl::IsInvalidArgument(sound)) return absl::DataLossError(sound.message());
+  TETHYS_RETURN_IF_ERROR(sound);
   secret.tls = std::move(identity);
   return secret;
 }

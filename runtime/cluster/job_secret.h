@@ -30,7 +30,8 @@ inline constexpr size_t kMaxSecretLine = 16 * 1024;
 
 // The line for a secret, without its line end.
 std::string SecretLine(const JobSecret& secret);
-// Errors: InvalidArgument, which never quotes the line, and those of CheckIdentity.
+// InvalidArgument, which never quotes the line: it does not have this form. DataLoss: the identity is
+// damaged. FailedPrecondition: the identity is not valid now (CheckIdentity).
 absl::StatusOr<JobSecret> ParseSecretLine(absl::string_view line);
 
 }  // namespace tethys

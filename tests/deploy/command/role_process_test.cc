@@ -10,11 +10,13 @@
 #include "deploy/command/command.h"
 #include "runtime/base/file.h"
 #include "runtime/cluster/task_options.h"
+#include "tests/testing/certificates.h"
 #include "tests/testing/temp_directory.h"
 
 namespace tethys {
 namespace {
 
+using ::testing::EndsWith;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
@@ -75,6 +77,26 @@ TEST_F(RoleProcessTest, RefusesAMissingJobId) {
 TEST_F(RoleProcessTest, RefusesAnUnfinishedLine) { EXPECT_FALSE(Read(absl::StrCat(kToken, " job-7")).ok()); }
 
 TEST_F(RoleProcessTest, RefusesMalformedToken) { EXPECT_FALSE(Read("token job-7\n").ok()); }
+
+TEST_F(RoleProcessTest, WrongClockIsTheWholeReason) {
+  const auto authority = testing::MakeAuthority(-60);  // Its certificates are not valid yet.
+  const std::string line = SecretLine({.token = JobToken::Random(),
+                                       .job_id = "job-7",
+                                       .tls = testing::IdentityOf(*authority, proto::WORKER, 0)});
+  const absl::Status status = Read(line + "\n").status();
+  EXPECT_TRUE(absl::IsFailedPrecondition(status)) << status;
+  EXPECT_THAT(std::string(status.message()), EndsWith("behind the launcher's; set it"));
+}
+
+TEST_F(RoleProcessTest, DamagedCertificateIsTheWholeReason) {
+  const auto authority = testing::MakeAuthority();
+  TlsIdentity identity = testing::IdentityOf(*authority, proto::WORKER, 0);
+  identity.certificate.resize(identity.certificate.size() / 2);
+  const absl::Status status =
+      Read(SecretLine({.token = JobToken::Random(), .job_id = "job-7", .tls = identity}) + "\n").status();
+  EXPECT_THAT(std::string(status.message()), EndsWith("it must come from the job's launcher unchanged"));
+  EXPECT_THAT(std::string(status.message()), Not(HasSubstr("standard input")));
+}
 
 // Makes a token file with permissions `mode` and reads it.
 class TokenFileTest : public ::testing::Test {
