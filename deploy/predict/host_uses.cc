@@ -211,6 +211,7 @@ std::string LineOf(const HostEntry& host) {
   if (!roles.empty()) absl::StrAppend(&line, " role=", absl::StrJoin(roles, ","));
   if (host.ssh_port > 0) absl::StrAppend(&line, " port=", host.ssh_port);
   if (!host.address.empty()) absl::StrAppend(&line, " address=", host.address);
+  if (!host.folder.empty()) absl::StrAppend(&line, " folder=", host.folder);
   if (host.price_per_hour.has_value()) absl::StrAppendFormat(&line, " price=%.17g", *host.price_per_hour);
   if (!host.kind.empty()) absl::StrAppend(&line, " kind=", host.kind);
   if (host.device.has_value()) absl::StrAppend(&line, " device=", DeviceKindText(*host.device));

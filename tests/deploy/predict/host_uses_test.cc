@@ -85,11 +85,11 @@ TEST_F(HostUsesTest, NumberOfUsesIsBounded) {
 
 TEST_F(HostUsesTest, HostFileSaysExactlyWhatRunsWhere) {
   const std::vector<HostEntry> hosts =
-      Hosts("a@h0 address=10.0.0.1 price=0.5\nh1\nh2 port=23\nh3 kind=big\n");
+      Hosts("a@h0 address=10.0.0.1 price=0.5\nh1\nh2 port=23 folder=/x\nh3 kind=big\n");
   const std::vector<HostUse> uses = UsesOfHosts(hosts, Of({5, 5, 25, 5}, {940, 940, 940, 940}));
   const std::vector<HostEntry> lines = HostsFor(hosts, uses[2], 1, 2).value();
   EXPECT_EQ(HostFileText(lines),
-            "a@h0 role=chief,ps address=10.0.0.1 price=0.5\nh1 role=worker\nh2 role=ps port=23\n");
+            "a@h0 role=chief,ps address=10.0.0.1 price=0.5\nh1 role=worker\nh2 role=ps port=23 folder=/x\n");
   const std::vector<HostEntry> read = Hosts(HostFileText(lines));
   const RoleAssignment roles = AssignRoles(read, 1, 2).value();
   EXPECT_EQ(read[roles.workers[0]].host, "h1");
