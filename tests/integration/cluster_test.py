@@ -144,6 +144,7 @@ WAYS_TO_DIE = [kill_launcher, kill_launcher_of_a_stopped_worker, interrupt_launc
 class MachinesTest(unittest.TestCase):
     """Base of test classes, with a cluster for each test."""
     INSTALLED = False  # Whether all machines have this build from the beginning.
+    NAMES = MACHINES
 
     @classmethod
     def setUpClass(cls):
@@ -154,14 +155,14 @@ class MachinesTest(unittest.TestCase):
 
     def setUp(self):
         self.cluster = None
-        self.make_cluster(MACHINES)
+        self.make_cluster(self.NAMES)
         self.addCleanup(lambda: self.cluster.close())
 
-    def make_cluster(self, names):
+    def make_cluster(self, names, **options):
         """Replaces the cluster by a new one."""
         if self.cluster:
             self.cluster.close()
-        self.cluster = namespaces.Cluster(names, rate="1gbit")
+        self.cluster = namespaces.Cluster(names, rate="1gbit", **options)
         for machine in self.cluster.machines.values():
             if self.INSTALLED:
                 machine.install(PROGRAM, self.build)

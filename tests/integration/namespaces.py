@@ -63,7 +63,7 @@ mkdir -m 755 /run/sshd
 hostname {name}
 ip link set lo up
 read -r
-ip address add {address}/24 dev eth0
+ip address add {prefix} dev eth0 {words}
 ip link set eth0 up
 cd {folder}/home
 LD_LIBRARY_PATH={libraries} {sshd} -D -e -f {root}/sshd_config 2>>{folder}/sshd.log &
@@ -130,7 +130,8 @@ class Machine:
                            ("shadow", "root:*:19000:0:99999:7:::")):
             with open(os.path.join(self.folder, file), "w", encoding="utf-8") as out:
                 out.write(line + "\n")
-        init = INIT.format(name=name, address=address, folder=self.folder, root=cluster.root, sshd=sshd_path(),
+        six = ":" in address  # Duplicate address detection would delay the first connection by a second.
+        init = INIT.format(name=name, prefix=address + ("/64" if six else "/24"), words="nodad" if six else "", folder=self.folder, root=cluster.root, sshd=sshd_path(),
                            libraries=":".join(glob.glob(CACHE + "/**/lib/*-linux-gnu", recursive=True)))
         self.process = subprocess.Popen(
             dies_with_us(["unshare", "--net", "--uts", "--pid", "--mount-proc", "--fork", "--kill-child", "bash", "-c",
@@ -249,9 +250,10 @@ class Cluster:
     limit. `other_rates`: by name of a machine, those of its link. `cores`: how much of a core each machine has (a quota
     of the scheduler, a millisecond a period), which needs the controller cpu of cgroup v1; None: all machines share
     this one's cores. A dictionary has it by name, and the machines that it lacks share this one's cores. `memory`: by
-    name, the bytes that a machine has (controller memory of cgroup v1)."""
+    name, the bytes that a machine has (controller memory of cgroup v1). `ipv6`: the machines have IPv6 addresses
+    only."""
 
-    def __init__(self, names, rate=None, other_rates=None, cores=None, memory=None):
+    def __init__(self, names, rate=None, other_rates=None, cores=None, memory=None, ipv6=False):
         remove_leftovers()
         self.root = tempfile.mkdtemp(prefix=PREFIX)
         os.chmod(self.root, 0o755)
@@ -263,6 +265,7 @@ class Cluster:
         self.machines = {}
         self.cores = cores if isinstance(cores, dict) else {name: cores for name in names if cores is not None}
         self.memory = memory or {}
+        self.network = "fd77::" if ipv6 else "10.77.0."
         self.hub = None
         try:
             self.make(names, rate, other_rates or {})
@@ -272,7 +275,7 @@ class Cluster:
 
     def make(self, names, rate, other_rates):
         for i, name in enumerate(names):
-            self.machines[name] = Machine(name, f"10.77.0.{i + 1}", self)
+            self.machines[name] = Machine(name, f"{self.network}{i + 1}", self)
             if name in self.cores:
                 self.machines[name].limit(self.cores[name])
             if name in self.memory:
