@@ -63,8 +63,10 @@ bool IsNearNumber(absl::string_view field) {
   const std::string plain = WithoutTypography(field);
   if (!HasDigit(plain)) return false;
   // Numbers with separators between or in them, dates and times.
-  if (HasOnly(plain, "0123456789+-.,;:|/ \t\r'_%eE") || ParsesAsFloat(WithDigitsForLetters(plain)))
-    return true;
+  const bool begins =
+      absl::string_view("0123456789+-.'").find(plain[0]) != absl::string_view::npos;  // Not e1, _1.
+  if (begins && HasOnly(plain, "0123456789+-.,;:|/ \t\r'_%eE")) return true;
+  if (ParsesAsFloat(WithDigitsForLetters(plain))) return true;
   // Units of money before or behind a number.
   const std::string bare = absl::StrReplaceAll(plain, {{"$", ""},
                                                        {"\xe2\x82\xac", ""},

@@ -12,9 +12,11 @@ constexpr int64_t kLinesLookedAt = 100;
 // So many lines that begin with 0, 1, 2, ... are no coincidence, fewer below a column that is called so.
 constexpr int64_t kFewestCounted = 8, kFewestNamed = 3;
 
-// Letters that are easily taken for digits: "O" may be a name or a 0.
-bool IsNameOrDigit(absl::string_view field) {
-  return field.find_first_not_of("OoIl") == absl::string_view::npos;
+// Whether a field that is no number has nothing but digits and letters that are taken for digits: "2O", or
+// "O", which may be a name.
+bool HasLettersForDigits(absl::string_view field) {
+  return field.find_first_of("OoIl") != absl::string_view::npos &&
+         field.find_first_not_of("OoIl0123456789.+-") == absl::string_view::npos;
 }
 
 // The first field of a line as a whole number; false if it is none.
@@ -54,21 +56,25 @@ absl::StatusOr<int64_t> RowsCounted(const CsvLines& lines, int64_t header, char 
 }  // namespace
 
 bool IsCsvHeader(absl::string_view line, char delimiter) {
-  int64_t names = 0, letters = 0, numbers = 0;
+  int64_t names = 0, letters = 0, mistyped = 0, numbers = 0;
   for (CsvFields fields(line, delimiter); fields.more();) {
     const absl::string_view field = fields.Next();
     int64_t number = 0;
     float value = 0;
     if (ParseCsvInteger(field, &number) && number == numbers) {
       ++numbers;
-      continue;
+    } else if (ParseCsvFloat(field, &value)) {
+      return false;
+    } else if (HasLettersForDigits(field)) {
+      ++(field.find_first_of("0123456789") == absl::string_view::npos ? letters : mistyped);
+    } else if (const CsvFieldKind kind = KindOfField(field); kind == CsvFieldKind::kNearNumber) {
+      return false;
+    } else if (kind == CsvFieldKind::kName) {
+      ++names;  // A mark of a missing value is none, but may be one, as Na is among elements.
     }
-    if (ParseCsvFloat(field, &value)) return false;
-    const CsvFieldKind kind = KindOfField(field);
-    if (kind == CsvFieldKind::kMissing || kind == CsvFieldKind::kNearNumber) return false;
-    if (kind == CsvFieldKind::kName) ++(IsNameOrDigit(field) ? letters : names);
   }
-  return numbers == 0 ? names + letters > 0 : numbers > 1 && names > 0;
+  if (numbers > 0) return numbers > 1 && names > 0;
+  return names > 0 || (letters > 0 && mistyped == 0);
 }
 
 bool IsSeparatorLine(absl::string_view line) {

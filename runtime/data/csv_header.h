@@ -13,8 +13,8 @@
 
 namespace tethys {
 
-// Whether the first line of a file is a header: at least one name, and no number, no mark of a missing value
-// and nothing that was meant as a number. Besides names it may have the numbers 0, 1, 2, ... in this order,
+// Whether the first line of a file is a header: at least one name, and no number and nothing that was
+// meant as a number. Besides names it may have the numbers 0, 1, 2, ... in this order,
 // at least two, as pandas writes columns without names.
 bool IsCsvHeader(absl::string_view line, char delimiter);
 

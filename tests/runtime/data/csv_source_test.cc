@@ -240,6 +240,7 @@ TEST_F(CsvTest, FirstLineWithAFaultIsNoHeader) {
            {"l,2,0", "column 0 (counted from 0): \"l\" is no number"},
            {"O,0,1", "column 0 (counted from 0): \"O\" is no number"},
            {"NA,2,0", "\"NA\" is no number but a mark of a missing value"},
+           {"2O,lO,O2", "\"2O\" is no number"},
            {"NA,NA,NA", "\"NA\" is no number but a mark of a missing value"},
            {"?,2,0", "\"?\" is no number but a mark of a missing value"},
            {"nan,2,0", "\"nan\" is not finite"},
@@ -272,8 +273,9 @@ TEST_F(CsvTest, FirstLineWithAFaultIsNoHeader) {
 }
 
 TEST_F(CsvTest, LineOfNamesIsAHeader) {
-  for (const char* first : {"label,1x1,1x2", "label,0,1", "0,1,label", "\"a\",\"b\",\"c\"", "# a,b,c",
-                            "I,Q,label", "a,,c", "x,2nd,3rd", "\"a,b\",c,d", "sep=,\na,b,c", "sep=,",
+  for (const char* first : {"label,1x1,1x2", "e1,e2,label", "O2,CO2,label", "RI,Na,Mg", "NA,a,b", "_1,_2,_3",
+                            "label,0,1", "0,1,label", "\"a\",\"b\",\"c\"", "# a,b,c", "I,Q,label", "a,,c",
+                            "x,2nd,3rd", "\"a,b\",c,d", "sep=,\na,b,c", "sep=,",
                             "\xef\xbb\xbf"
                             "a,b,c"}) {
     const absl::StatusOr<Datasets> data = LoadDatasets(JobOf(absl::StrCat(first, "\n1,2,3\n4,5,6\n")));
