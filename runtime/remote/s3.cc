@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <utility>
 
-#include "absl/strings/escaping.h"
 #include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/strip.h"
 #include "runtime/remote/http_words.h"
 #include "runtime/remote/remote_object.h"
@@ -75,11 +75,13 @@ bool PercentDecode(absl::string_view text, std::string& out) {
       continue;
     }
     const absl::string_view digits = text.substr(i + 1, 2);
+    uint32_t byte = 0;
+    // SimpleHexAtoi alone would take signs, blanks and "0x".
     if (digits.size() != 2 || !absl::ascii_isxdigit(static_cast<unsigned char>(digits[0])) ||
-        !absl::ascii_isxdigit(static_cast<unsigned char>(digits[1]))) {
+        !absl::ascii_isxdigit(static_cast<unsigned char>(digits[1])) || !absl::SimpleHexAtoi(digits, &byte)) {
       return false;
     }
-    out += absl::HexStringToBytes(digits);
+    out += static_cast<char>(byte);
     i += 2;
   }
   return true;
