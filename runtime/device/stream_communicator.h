@@ -33,7 +33,9 @@ class StreamCommunicator {
 
   // Enqueues an all-reduce: data[i], in device memory, becomes the sum over ranks, the same bits on all
   // ranks. Partial sums are rounded to the type of the data. Every rank must enqueue the same counts of the
-  // same types in the same order. Does not wait for other ranks.
+  // same types in the same order. Does not wait for other ranks. Ranks that are threads of one process must
+  // all have made their plans, and launched each kernel once, before one of them enqueues an all-reduce:
+  // allocating memory and loading kernels wait for all work of the GPU, and so for a rank that cannot come.
   virtual absl::Status AllReduce(Stream& stream, float* data, int64_t count) = 0;
   virtual absl::Status AllReduce(Stream& stream, Bfloat16* data, int64_t count) = 0;
 

@@ -1,6 +1,7 @@
 // All-reduce among GPUs by NCCL, one thread per rank. Two ranks use one GPU each if there are two GPUs.
 // Otherwise they share a GPU, if NCCL is 2.30 or later and NCCL_MULTI_RANK_GPU_ENABLE=1. Skipped tests say
 // what was missing.
+#include <barrier>
 #include <cstdlib>
 #include <functional>
 #include <numeric>
@@ -30,7 +31,10 @@ class Floats {
     EXPECT_TRUE(rank_.device->CopyToDevice(*rank_.stream, buffer_->data(), host_.data(), bytes()).ok());
   }
   float* data() { return buffer_->floats(); }
+  // Waits for the stream before the copy: a copy to pageable memory waits inside the driver, where it keeps
+  // other threads of the process out.
   std::vector<float> Host() {
+    EXPECT_TRUE(rank_.stream->Synchronize().ok());
     EXPECT_TRUE(rank_.device->CopyToHost(*rank_.stream, host_.data(), buffer_->data(), bytes()).ok());
     EXPECT_TRUE(rank_.stream->Synchronize().ok());
     return host_;
@@ -43,18 +47,41 @@ class Floats {
   std::unique_ptr<Buffer> buffer_;
 };
 
-// Rounds `values` to bfloat16, all-reduces them, and returns the sums.
-std::vector<float> SumsInBfloat16(Rank& rank, const std::vector<float>& values) {
-  const auto count = static_cast<int64_t>(values.size());
-  Floats floats(rank, values);
-  const auto memory =
-      rank.device->Allocate(count * static_cast<int64_t>(sizeof(Bfloat16)), MemoryKind::kDevice).value();
-  auto* const rounded = static_cast<Bfloat16*>(memory->data());
-  EXPECT_TRUE(rank.device->RoundToBfloat16(*rank.stream, floats.data(), rounded, count).ok());
-  EXPECT_TRUE(rank.group->AllReduce(*rank.stream, rounded, count).ok());
-  EXPECT_TRUE(rank.device->WidenBfloat16(*rank.stream, rounded, floats.data(), count).ok());
-  return floats.Host();
-}
+// Values in bfloat16, with the memory that their all-reduce needs.
+class Bfloat16s {
+ public:
+  Bfloat16s(Rank& rank, const std::vector<float>& values)
+      : rank_(rank),
+        count_(static_cast<int64_t>(values.size())),
+        floats_(rank, values),
+        memory_(rank.device->Allocate(count_ * static_cast<int64_t>(sizeof(Bfloat16)), MemoryKind::kDevice)
+                    .value()) {
+    // The driver loads a kernel when it is first launched, which waits like an allocation.
+    EXPECT_TRUE(Round().ok());
+    EXPECT_TRUE(Widen().ok());
+  }
+  // Rounds the values and all-reduces them.
+  std::vector<float> Sums() {
+    EXPECT_TRUE(Round().ok());
+    EXPECT_TRUE(rank_.group->AllReduce(*rank_.stream, rounded(), count_).ok());
+    EXPECT_TRUE(Widen().ok());
+    return floats_.Host();
+  }
+
+ private:
+  Bfloat16* rounded() { return static_cast<Bfloat16*>(memory_->data()); }
+  absl::Status Round() {
+    return rank_.device->RoundToBfloat16(*rank_.stream, floats_.data(), rounded(), count_);
+  }
+  absl::Status Widen() {
+    return rank_.device->WidenBfloat16(*rank_.stream, rounded(), floats_.data(), count_);
+  }
+
+  Rank& rank_;
+  const int64_t count_;
+  Floats floats_;
+  const std::unique_ptr<Buffer> memory_;
+};
 
 class Nccl : public ::testing::Test {
  protected:
@@ -109,7 +136,7 @@ TEST_F(Nccl, GroupOfOneKeepsItsValues) {
     Floats values(rank, {1, -2, 3.5f});
     ASSERT_TRUE(rank.group->AllReduce(*rank.stream, values.data(), 3).ok());
     EXPECT_THAT(values.Host(), ::testing::ElementsAre(1, -2, 3.5f));
-    EXPECT_THAT(SumsInBfloat16(rank, {1, -2, 3.5f, 1 + 0x1p-8f}), ::testing::ElementsAre(1, -2, 3.5f, 1));
+    EXPECT_THAT(Bfloat16s(rank, {1, -2, 3.5f, 1 + 0x1p-8f}).Sums(), ::testing::ElementsAre(1, -2, 3.5f, 1));
     EXPECT_TRUE(rank.group->Check().ok());
   });
 }
@@ -123,18 +150,24 @@ TEST_F(Nccl, TwoRanksGetExactSumsOfBothBuckets) {
   }
   // An id is valid for one group only.
   group_.id = testing::CreateGpu().value()->NewGroupId().value();
-  Among(2, [](Rank& rank) {
+  // Ranks of one process share the GPU's context. A rank that allocates waits for all work of the GPU, so it
+  // would wait for ever for the other's all-reduce, which waits for it.
+  std::barrier allocated(2);
+  Among(2, [&allocated](Rank& rank) {
     const int64_t count = 1 << 20;
     std::vector<float> own(count), sums(count);
     std::iota(own.begin(), own.end(), static_cast<float>(rank.group->rank()));
     for (int64_t i = 0; i < count; ++i) sums[i] = static_cast<float>(2 * i + 1);
     Floats values(rank, own);
+    const auto number = static_cast<float>(rank.group->rank());
+    Bfloat16s rounded(rank, {number, 4, 0.5f - number});
+    EXPECT_TRUE(rank.stream->Synchronize().ok());
+    allocated.arrive_and_wait();
     for (const auto& [begin, end] : {std::pair<int64_t, int64_t>{1000, count}, {0, 1000}}) {
       ASSERT_TRUE(rank.group->AllReduce(*rank.stream, values.data() + begin, end - begin).ok());
     }
     EXPECT_EQ(values.Host(), sums);
-    const auto number = static_cast<float>(rank.group->rank());
-    EXPECT_THAT(SumsInBfloat16(rank, {number, 4, 0.5f - number}), ::testing::ElementsAre(1, 8, 0));
+    EXPECT_THAT(rounded.Sums(), ::testing::ElementsAre(1, 8, 0));
   });
 }
 
