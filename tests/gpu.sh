@@ -9,7 +9,7 @@
 # The last three are parts, to be run in the unpacked folder on the GPU machine or, as tests/gpu.sh, in a built source
 # tree. Each part is a script in gpu/, which describes its sections. Without names a part runs all of its sections;
 # docs/gpu.md says how long they take. It prints a table at the end. Exit status: 0 all checks passed, 1 a check failed,
-# 2 invalid arguments, 77 nothing was run because there is no GPU.
+# 2 invalid arguments, 77 nothing was run because there is no GPU. A signal (TERM, INT, HUP) ends the programs that run, too.
 #
 # Environment variables:
 #   CUDA_LIBRARY_PATH=DIR[:DIR...]  folders of cuBLAS, cuDNN and NCCL: each contains libraries, or is a site-packages
@@ -28,6 +28,7 @@ set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 device=${DEVICE:-cuda}
 work=$(mktemp -d)
+mkdir "$work/running"
 trap 'rm -rf "$work"' EXIT
 # shellcheck source=gpu/place.sh
 source "$here/gpu/place.sh"
@@ -77,13 +78,40 @@ run_part() {
   print_table "$part"
 }
 
+# Signals the process group of each program that runs. False: there is none.
+signal_programs() {
+  local leader any=1
+  for leader in $(ls "$work/running"); do
+    kill -s "$1" -- "-$leader" 2>/dev/null && any=0
+  done
+  return "$any"
+}
+
+# Ends the part and its programs. `timeout` kills a program ten seconds after the signal, and is then gone itself.
+end_part() {
+  local signal=$1
+  trap '' TERM INT HUP
+  : >"$work/ending"
+  kill "$part" 2>/dev/null || true
+  signal_programs TERM || true
+  while signal_programs 0; do sleep 0.1; done
+  exit $((128 + signal))
+}
+
 case ${1:-} in
   pack)
     # shellcheck source=gpu/pack.sh
     source "$here/gpu/pack.sh"
     pack "${2:-}"
     ;;
-  conformance | training | bench) run_part "$@" ;;
+  conformance | training | bench)
+    trap 'end_part 15' TERM
+    trap 'end_part 2' INT
+    trap 'end_part 1' HUP
+    run_part "$@" &
+    part=$!
+    wait "$part"
+    ;;
   *)
     echo "gpu.sh: the first argument must be pack, conformance, training or bench" >&2
     exit 2

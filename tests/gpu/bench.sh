@@ -91,7 +91,7 @@ ours() {
 # theirs NETWORK BATCH: runs PyTorch's step; prints its lines of PRECISION MODE MICROSECONDS.
 theirs() {
   local log=$work/torch.$1-$2.$round
-  timeout -k 10 "$limit" "$python" "$peers/torch_gpu_step.py" "${1%-224}" "$2" --device="$device" \
+  limited "$python" "$peers/torch_gpu_step.py" "${1%-224}" "$2" --device="$device" \
     --steps="$torch_steps" </dev/null >"$log" 2>"$log.err" || failed "$1-$2: PyTorch" "$(tail -n 1 "$log.err")"
   grep -v '^#' "$log"
 }
@@ -161,7 +161,7 @@ run_sweep() {
   local network answer
   for network in "${sweeps[@]}"; do
     answer=$work/sweep-$network
-    if ! timeout -k 10 "$limit" "$tethys" sweep "$jobs/studies/003_sweep_$network.textproto" "${on_device[@]}" \
+    if ! limited "$tethys" sweep "$jobs/studies/003_sweep_$network.textproto" "${on_device[@]}" \
       "${sweep_flags[@]}" --run_dir="$answer" </dev/null >"$answer.log" 2>&1; then
       failed "$network" "$(tail -n 1 "$answer.log")"
       continue

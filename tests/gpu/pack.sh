@@ -17,6 +17,10 @@ pack() {
   for name in "${programs[@]}"; do
     [ -n "$(binary "$name")" ] || { echo "gpu.sh: there is no $name in $build: build it first" >&2; exit 2; }
   done
+  if [ "$device" = cuda ] && [ ! -e "${tethys%/*}/libtethys_cuda.so" ]; then
+    echo "gpu.sh: there is no ${tethys%/*}/libtethys_cuda.so: build it first" >&2
+    exit 2
+  fi
   of_this_build cuda_device_test --gtest_filter=CudaDevice.IsAvailableOrSkippedWithTheReason
   of_this_build nccl_test
   of_this_build update_bench cuda 1 1

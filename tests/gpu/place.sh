@@ -4,8 +4,23 @@
 #   $tethys, $data, $jobs, $peers              the command, Fashion-MNIST's files, examples/, PyTorch's side of bench
 #   program NAME ARGUMENT...                   runs a test or benchmark
 #   program_under TOOL... -- NAME ARGUMENT...  runs a test or benchmark under a tool such as compute-sanitizer
+#   limited PROGRAM ARGUMENT...                runs any program within the time limit
 
 limit=${LIMIT:-200}  # Time limit of each program, in seconds.
+
+# A program has a process group of its own, which no signal to the script reaches. So its leader is a file's name in
+# $work/running while the program runs, and the script ends the groups that it finds there. Waiting in the background lets
+# the script heed a signal meanwhile. Once the script is ending, nothing is started.
+limited() {
+  local leader status=0
+  [ ! -e "$work/ending" ] || return 143
+  timeout -k 10 "$limit" "$@" &
+  leader=$!
+  : >"$work/running/$leader"
+  wait "$leader" || status=$?
+  rm -f "$work/running/$leader"
+  return "$status"
+}
 
 if [ -x "$here/tethys" ]; then  # In the unpacked folder.
   tethys=$here/tethys
@@ -13,7 +28,7 @@ if [ -x "$here/tethys" ]; then  # In the unpacked folder.
   jobs=$here/examples
   peers=$here
   own_libraries=$here/lib  # Without the C library.
-  program() { LD_LIBRARY_PATH=$(search_path) timeout -k 10 "$limit" "$here/$1" "${@:2}"; }
+  program() { LD_LIBRARY_PATH=$(search_path) limited "$here/$1" "${@:2}"; }
   binary() { echo "$here/lib/$1"; }
 else
   root=$(dirname "$here")
@@ -23,7 +38,7 @@ else
   jobs=$root/examples
   peers=$here/bench/peers
   own_libraries=
-  program() { LD_LIBRARY_PATH=$(search_path) timeout -k 10 "$limit" "$(binary "$1")" "${@:2}"; }
+  program() { LD_LIBRARY_PATH=$(search_path) limited "$(binary "$1")" "${@:2}"; }
   binary() { find "$build/tests" -name "$1" -type f -perm -u+x -print -quit; }
 fi
 
@@ -83,9 +98,9 @@ program_under() {
   shift 2
   libraries=$(search_path)
   if [ -z "$own_libraries" ] || LD_LIBRARY_PATH=$libraries "$name" --gtest_list_tests >/dev/null 2>&1; then
-    LD_LIBRARY_PATH=$libraries timeout -k 10 "$limit" "${tool[@]}" "$name" "$@"
+    LD_LIBRARY_PATH=$libraries limited "${tool[@]}" "$name" "$@"
   else
-    timeout -k 10 "$limit" "${tool[@]}" "$own_libraries"/c/ld-linux*.so.* --library-path "$libraries:$own_libraries/c" \
+    limited "${tool[@]}" "$own_libraries"/c/ld-linux*.so.* --library-path "$libraries:$own_libraries/c" \
       "$name" "$@"
   fi
 }

@@ -41,7 +41,7 @@ train() {
     grep -q '^  idx' "$job" || break
     files+=("--set=data.idx.${field%%:*}=$data/${field#*:}-ubyte.gz")
   done
-  timeout -k 10 "$limit" "$tethys" train "$job" --plain --run_dir="$work/$name" "${files[@]}" "$@" \
+  limited "$tethys" train "$job" --plain --run_dir="$work/$name" "${files[@]}" "$@" \
     </dev/null >"$work/$name.log" 2>&1 && return
   tail -n 5 "$work/$name.log" >&2
   failed "$name" "$(tail -n 1 "$work/$name.log")"

@@ -87,7 +87,7 @@ variant() {
 predicted() {
   local file=$1
   shift
-  timeout -k 10 "$limit" "$tethys" predict --checkpoint="$work/variant.micro-batches" --out="$file" "$@" </dev/null \
+  limited "$tethys" predict --checkpoint="$work/variant.micro-batches" --out="$file" "$@" </dev/null \
     >"$file.log" 2>&1 || failed "predict" "$(tail -n 1 "$file.log")"
 }
 

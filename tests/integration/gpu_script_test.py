@@ -1,6 +1,7 @@
 """Tests of tests/gpu.sh without a GPU, so that changes do not break the script unnoticed."""
 import glob
 import os
+import signal
 import subprocess
 import tempfile
 import unittest
@@ -105,6 +106,29 @@ exec {TETHYS} "$@"
         status, output, rows = self.run_script("training", "curves", build=os.path.join(self.folder, "other"))
         self.assertEqual(status, 1, output)
         self.assertEqual(rows["curves", "lenet: losses differ by"], "MISSED", output)
+
+    def test_signal_to_script_ends_the_program_that_runs(self):
+        seen = os.path.join(self.folder, "seen")
+        os.mkfifo(seen)
+        self.write("slow/deploy/tethys", f"""#!/bin/sh
+if [ "$1" = --version ]; then exec {TETHYS} "$@"; fi
+echo $$ >{seen}
+exec sleep 1000
+""")
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+            script = subprocess.Popen([SCRIPT, "training", "curves"], stdin=subprocess.DEVNULL,
+                                      stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+                                      preexec_fn=lambda: [signal.signal(n, signal.SIG_DFL) for n in
+                                                          (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)],
+                                      env=dict(os.environ, DEVICE="cpu", BUILD=os.path.join(self.folder, "slow"),
+                                               OUT=self.folder))
+            self.addCleanup(script.kill)
+            with open(seen, encoding="utf-8") as pipe:
+                program = int(pipe.read())
+            script.send_signal(number)
+            self.assertEqual(script.wait(timeout=PATIENCE), 128 + number)
+            with self.assertRaises(ProcessLookupError):
+                os.kill(program, 0)
 
     def test_unknown_section_is_refused_with_list(self):
         status, output, _ = self.run_script("bench", "speed")
