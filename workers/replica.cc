@@ -78,7 +78,8 @@ absl::Status Replica::SetRows(int64_t rows) {
   TETHYS_CHECK(strategy_ == nullptr && evaluation_plan_ == nullptr,
                "rows change under a strategy or beside a plan that evaluates");
   options_.rows = rows;
-  activations_.reset();  // First, so that the device never holds both.
+  activations_.reset();      // First, so that the device never holds both.
+  device_->ReleaseUnused();  // Buffers of the plan before have sizes that no later buffer may have.
   return AllocateActivations();
 }
 

@@ -26,7 +26,9 @@ constexpr int64_t kDrainEvery = 1024;  // Less than the recorder's ring.
 constexpr double kLearningRate = 1e-12;
 constexpr Nanoseconds kStepTimeout = 600 * kSecond;
 // Beyond these shares a visit counts as disturbed.
-constexpr double kLeastCpuShare = 0.95, kMostSteal = 0.02;
+constexpr double kLeastCpuShare = 0.95, kMostSteal = 0.02, kMostGpuOthers = 0.02, kMostGpuPause = 2e-4;
+// Before and behind the steps. A process that shares the GPU gets it for about two milliseconds at a time.
+constexpr Nanoseconds kPauseTime = 5 * kMillisecond;
 
 Shape ShapeOf(const google::protobuf::RepeatedField<int64_t>& axes) { return {axes.begin(), axes.end()}; }
 
@@ -54,23 +56,30 @@ void AddTimes(const proto::StepRecords& records, bool on_gpu, proto::StepVisit& 
   for (int i = 1; i < 20; ++i) visit.add_quantile(Quantile(step, i / 20.0));
 }
 
-// `alone`: the thread computes by itself, on a CPU, so time without it is time that others took.
-void AddCpuShares(const CpuShares& shares, bool on_gpu, bool alone, proto::StepVisit& visit) {
+void AddCpuShares(const CpuShares& shares, bool on_gpu, proto::StepVisit& visit) {
   if (!on_gpu) visit.set_cpu_share(shares.thread);
   visit.set_steal(shares.steal);
   visit.set_foreign(shares.foreign);
-  visit.set_disturbed((alone && shares.thread < kLeastCpuShare) || shares.steal > kMostSteal);
+}
+
+// `alone`: the thread computes by itself, on a CPU, so time without it is time that others took.
+bool WasDisturbed(const proto::StepVisit& visit, bool alone) {
+  return (alone && visit.cpu_share() < kLeastCpuShare) || visit.steal() > kMostSteal ||
+         visit.gpu_others() > kMostGpuOthers || visit.gpu_pause() > kMostGpuPause;
 }
 
 }  // namespace
 
-StepMeter::StepMeter(const proto::JobPlan& plan, const Clock& clock)
-    : plan_(plan), micro_batches_(std::max(1, plan.job().micro_batches())), clock_(clock) {}
+StepMeter::StepMeter(const proto::JobPlan& plan, const Clock& clock, GpuCompany* company)
+    : plan_(plan),
+      micro_batches_(std::max(1, plan.job().micro_batches())),
+      clock_(clock),
+      company_(company) {}
 
 absl::StatusOr<std::unique_ptr<StepMeter>> StepMeter::Create(const proto::JobPlan& plan,
                                                              std::unique_ptr<Device> device,
-                                                             const Clock& clock) {
-  std::unique_ptr<StepMeter> meter(new StepMeter(plan, clock));
+                                                             const Clock& clock, GpuCompany* company) {
+  std::unique_ptr<StepMeter> meter(new StepMeter(plan, clock, company));
   TETHYS_RETURN_IF_ERROR(meter->CreateReplica(std::move(device)));
   return meter;
 }
@@ -97,6 +106,7 @@ absl::Status StepMeter::CreateReplica(std::unique_ptr<Device> device) {
   };
   TETHYS_ASSIGN_OR_RETURN(replica_,
                           Replica::Create(std::move(model), std::move(device), clock_, std::move(options)));
+  TETHYS_ASSIGN_OR_RETURN(stream_, replica_->device().CreateStream());
   return replica_->FillInitialValues(job.seed());
 }
 
@@ -145,20 +155,34 @@ absl::StatusOr<proto::StepVisit> StepMeter::Visit(int64_t batch, Nanoseconds tim
   TETHYS_RETURN_IF_ERROR(Steps(batch, kUnrecorded, prepared, prepared + kLongestWarmUp));
   DropRecords();
 
+  TETHYS_RETURN_IF_ERROR(AddPause(visit));
   visit.set_began(absl::ToUnixNanos(absl::Now()) * 1e-9);
   const CpuTimes before = ReadCpuTimes(clock_);
   const Nanoseconds latest = before.at + std::max(time, kLongest);
   TETHYS_RETURN_IF_ERROR(Steps(batch, kLeastSteps, before.at + time, latest));
   const CpuTimes after = ReadCpuTimes(clock_);
   visit.set_seconds(ToSeconds(after.at - before.at));
+  TETHYS_RETURN_IF_ERROR(AddPause(visit));
   while (replica_->recorder().Drain(records_) > 0) {
   }
   AddTimes(records_, on_gpu_, visit);
-  const bool alone = !on_gpu_ && plan_.job().device().threads_per_rank() <= 1;
-  AddCpuShares(SharesBetween(before, after), on_gpu_, alone, visit);
+  AddCpuShares(SharesBetween(before, after), on_gpu_, visit);
+  if (company_ != nullptr) {
+    const GpuCompanyReading company = company_->Read();
+    if (company.share.has_value()) visit.set_gpu_others(*company.share);
+    if (company.processes.has_value()) visit.set_gpu_processes(*company.processes);
+  }
+  visit.set_disturbed(WasDisturbed(visit, !on_gpu_ && plan_.job().device().threads_per_rank() <= 1));
   TETHYS_RETURN_IF_ERROR(AddMemory(batch, visit));
   DropRecords();
   return visit;
+}
+
+absl::Status StepMeter::AddPause(proto::StepVisit& visit) {
+  TETHYS_ASSIGN_OR_RETURN(const absl::optional<Nanoseconds> pause,
+                          replica_->device().LongestPause(*stream_, kPauseTime));
+  if (pause.has_value()) visit.set_gpu_pause(std::max(visit.gpu_pause(), ToSeconds(*pause)));
+  return absl::OkStatus();
 }
 
 void StepMeter::DropRecords() {

@@ -15,6 +15,7 @@
 #include "proto/telemetry.pb.h"
 #include "runtime/base/clock.h"
 #include "runtime/device/device.h"
+#include "runtime/telemetry/gpu_company.h"
 #include "workers/replica.h"
 
 namespace tethys {
@@ -22,11 +23,12 @@ namespace tethys {
 class StepMeter {
  public:
   // The plan gives model, optimizer, device, and the shape of samples and labels; its batch is ignored.
-  // `clock` outlives the meter. InvalidArgument: the plan's model cannot be made. ResourceExhausted: the
+  // `clock` and `company` outlive the meter; `company` tells of other processes on the device and watches it
+  // already, null on a CPU. InvalidArgument: the plan's model cannot be made. ResourceExhausted: the
   // device lacks memory even for the parameters.
   static absl::StatusOr<std::unique_ptr<StepMeter>> Create(const proto::JobPlan& plan,
-                                                           std::unique_ptr<Device> device,
-                                                           const Clock& clock);
+                                                           std::unique_ptr<Device> device, const Clock& clock,
+                                                           GpuCompany* company);
 
   // Makes the plan for batches of `batch` samples and two steps that are not recorded, then steps for about
   // `time`, at least 5. Long steps are fewer: after 2 s, or after `time` if that is longer, no step begins
@@ -42,7 +44,7 @@ class StepMeter {
   absl::StatusOr<proto::MeterFacts> Facts();
 
  private:
-  StepMeter(const proto::JobPlan& plan, const Clock& clock);
+  StepMeter(const proto::JobPlan& plan, const Clock& clock, GpuCompany* company);
   absl::Status CreateReplica(std::unique_ptr<Device> device);
   absl::StatusOr<int64_t> UsedMemory(Device& device) const;
   absl::Status Prepare(int64_t batch);
@@ -50,12 +52,16 @@ class StepMeter {
   // Makes steps until `end`, at least one. Until `latest` it makes at least `least`.
   absl::Status Steps(int64_t batch, int least, Nanoseconds end, Nanoseconds latest);
   void DropRecords();
+  // Adds the longest pause of the GPU at this time, if the device can measure it.
+  absl::Status AddPause(proto::StepVisit& visit);
   absl::Status AddMemory(int64_t batch, proto::StepVisit& visit);
 
   const proto::JobPlan plan_;
   const int64_t micro_batches_;
   const Clock& clock_;
+  GpuCompany* const company_;
   std::unique_ptr<Replica> replica_;
+  std::unique_ptr<Stream> stream_;  // The replica's device made it. For AddPause.
   bool on_gpu_ = false;
   int64_t step_ = 0;
   int64_t used_before_ = 0;  // UsedMemory before the model was there.

@@ -62,9 +62,12 @@ class Answers {
       return absl::InvalidArgumentError("the parts are no job plan");
     }
     const proto::Device& device = plan.job().device();
+    if (device.kind() == proto::Device::CUDA && company_ == nullptr)
+      company_ = std::make_unique<GpuCompany>();
     TETHYS_ASSIGN_OR_RETURN(std::unique_ptr<Device> made,
                             CreateDeviceOf(device.kind(), device, gpu_, cuda_library_path_));
-    TETHYS_ASSIGN_OR_RETURN(meter_, StepMeter::Create(plan, std::move(made), clock_));
+    if (company_ != nullptr) company_->Watch(made->identity());
+    TETHYS_ASSIGN_OR_RETURN(meter_, StepMeter::Create(plan, std::move(made), clock_, company_.get()));
     TETHYS_ASSIGN_OR_RETURN(const proto::MeterFacts facts, meter_->Facts());
     return MeterAnswer("facts", facts);
   }
@@ -72,7 +75,8 @@ class Answers {
   const MonotonicClock clock_;
   const int gpu_;
   const std::vector<std::string> cuda_library_path_;
-  std::string bytes_;  // The serialized plan, as far as its parts have come.
+  std::string bytes_;                    // The serialized plan, as far as its parts have come.
+  std::unique_ptr<GpuCompany> company_;  // Made before the first context on a GPU.
   std::unique_ptr<StepMeter> meter_;
 };
 

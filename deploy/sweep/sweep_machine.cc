@@ -93,6 +93,7 @@ class MachineSweep {
       const absl::StatusOr<proto::StepVisit> visit = meter_->Step(*batch, kVisitMilliseconds);
       if (visit.ok()) {
         schedule.Add(*visit);
+        NoteCompany(*visit);
       } else if (meter_->alive() &&
                  (absl::IsInvalidArgument(visit.status()) || absl::IsResourceExhausted(visit.status()))) {
         schedule.Skip(*batch, std::string(visit.status().message()));
@@ -105,6 +106,13 @@ class MachineSweep {
     return absl::InvalidArgumentError(absl::StrCat("no batch can be measured; batch ",
                                                    schedule.skipped()[0].batch(), ": ",
                                                    schedule.skipped()[0].reason()));
+  }
+
+  void NoteCompany(const proto::StepVisit& visit) {
+    curve_.set_gpu_processes(std::max(curve_.gpu_processes(), visit.gpu_processes()));
+    if (meter_->facts().on_gpu() && !visit.has_gpu_others() && !visit.has_gpu_pause()) {
+      curve_.set_company_unseen(true);
+    }
   }
 
   void TakeResults(const SweepSchedule& schedule) {

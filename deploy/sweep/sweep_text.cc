@@ -120,13 +120,29 @@ std::string SkippedText(const proto::SweepCurve& curve) {
 }
 
 std::string EffortText(const proto::SweepCurve& curve) {
-  return absl::StrCat(
-      "Measured in ", PluralText(curve.rounds(), "whole round"), ", ", PluralText(curve.visits(), "visit"),
-      ", in ", absl::StrFormat("%.0f", curve.seconds()), " s; ",
-      curve.disturbed() == 0 ? "none was disturbed by another program."
-                             : absl::StrCat(curve.disturbed(),
-                                            " of them put aside, because another program took a part of the "
-                                            "processor."));
+  std::string disturbed = "none was disturbed by another program.";
+  if (curve.disturbed() > 0) {
+    disturbed = absl::StrCat(curve.disturbed(),
+                             " of them put aside, because another program took a part of the processor.");
+  } else if (curve.company_unseen()) {
+    disturbed = "no other program took a part of the host's processor.";
+  }
+  return absl::StrCat("Measured in ", PluralText(curve.rounds(), "whole round"), ", ",
+                      PluralText(curve.visits(), "visit"), ", in ", absl::StrFormat("%.0f", curve.seconds()),
+                      " s; ", disturbed);
+}
+
+// What is known of other processes on a GPU.
+std::string CompanyText(const proto::SweepCurve& curve) {
+  if (curve.company_unseen()) {
+    return "Another program that computed on this GPU could not have been noticed: neither the driver nor "
+           "the "
+           "GPU's clock told.";
+  }
+  if (curve.gpu_processes() == 0) return "";
+  return absl::StrCat(curve.gpu_processes(),
+                      curve.gpu_processes() == 1 ? " other process" : " other processes",
+                      " had this GPU open, and may hold a part of its memory.");
 }
 
 // Batches whose visits were all disturbed have times all the same, so the reader must know.
@@ -158,6 +174,7 @@ proto::SweepAnswer AnswerOf(const proto::SweepCurve& curve) {
   sentences.push_back(LargestText(curve));
   sentences.push_back(SkippedText(curve));
   sentences.push_back(EffortText(curve));
+  sentences.push_back(CompanyText(curve));
   sentences.push_back(DoubtText(curve));
   for (std::string& sentence : sentences) {
     if (!sentence.empty()) answer.add_sentence(std::move(sentence));

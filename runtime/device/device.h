@@ -98,6 +98,15 @@ class Device : public PrimitiveFactory {
   virtual ElementType activation_type() const { return ElementType::kFloat32; }
   // Free device memory in bytes; absent if device memory is host memory.
   virtual absl::StatusOr<absl::optional<int64_t>> FreeMemory() { return absl::optional<int64_t>(); }
+  // Gives freed memory that the device keeps for later buffers back to the system, so that FreeMemory counts
+  // it as free. Waits for the work that uses it.
+  virtual void ReleaseUnused() {}
+  // Keeps one thread of the device busy for `time`, and returns the longest pause of that thread: on a GPU
+  // above some 0.1 ms only if another process got the GPU meanwhile. Absent if the device cannot measure it.
+  // Blocks until the stream has run everything.
+  virtual absl::StatusOr<absl::optional<Nanoseconds>> LongestPause(Stream& /*stream*/, Nanoseconds /*time*/) {
+    return absl::optional<Nanoseconds>();
+  }
 
   // The next three functions are for devices that can all-reduce among themselves. identity() is unique in
   // the cluster. Rank 0 calls NewGroupId and sends the id to all ranks; JoinGroup blocks until all ranks have

@@ -2,9 +2,15 @@
 
 #include <dlfcn.h>
 
+#include <algorithm>
+#include <map>
 #include <utility>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/escaping.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_replace.h"
+#include "absl/time/clock.h"
 #include "runtime/base/logging.h"
 
 namespace tethys {
@@ -26,6 +32,17 @@ struct NvmlMemory {  // In bytes.
   unsigned long long free;
   unsigned long long used;
 };
+struct NvmlProcess {
+  unsigned process;
+  unsigned long long memory_bytes;
+  unsigned gpu_instance;
+  unsigned compute_instance;
+};
+struct NvmlProcessUse {
+  unsigned process;
+  unsigned long long time;                             // In microseconds since 1970.
+  unsigned multiprocessors, memory, encoder, decoder;  // In percent.
+};
 struct NvmlFunctions {
   NvmlReturn (*init)();
   NvmlReturn (*shutdown)();
@@ -34,11 +51,21 @@ struct NvmlFunctions {
   NvmlReturn (*utilization)(NvmlDevice, NvmlUtilization*);
   NvmlReturn (*memory)(NvmlDevice, NvmlMemory*);
   NvmlReturn (*power)(NvmlDevice, unsigned* milliwatts);
+  // Null in libraries that lack them.
+  NvmlReturn (*count)(unsigned* gpus);
+  NvmlReturn (*handle_by_index)(unsigned index, NvmlDevice*);
+  NvmlReturn (*uuid)(NvmlDevice, char* text, unsigned length);
+  NvmlReturn (*processes)(NvmlDevice, unsigned* count, NvmlProcess*);
+  NvmlReturn (*process_use)(NvmlDevice, NvmlProcessUse*, unsigned* count, unsigned long long since);
 };
 }
 constexpr NvmlReturn kSuccess = 0;
 constexpr NvmlReturn kNotSupported = 3;
 constexpr NvmlReturn kNotFound = 6;
+constexpr NvmlReturn kTooSmall = 7;
+constexpr unsigned kMostProcesses = 4096;
+constexpr unsigned kMostGpus = 1024;
+constexpr unsigned kUuidTextBytes = 97;  // As NVML's reference asks, and a zero.
 
 struct CloseLibrary {
   void operator()(void* handle) const { dlclose(handle); }
@@ -62,6 +89,11 @@ absl::StatusOr<NvmlFunctions> FindAll(const Library& library) {
   TETHYS_RETURN_IF_ERROR(Find(library, "nvmlDeviceGetUtilizationRates", nvml.utilization));
   TETHYS_RETURN_IF_ERROR(Find(library, "nvmlDeviceGetMemoryInfo", nvml.memory));
   TETHYS_RETURN_IF_ERROR(Find(library, "nvmlDeviceGetPowerUsage", nvml.power));
+  Find(library, "nvmlDeviceGetCount_v2", nvml.count).IgnoreError();
+  Find(library, "nvmlDeviceGetHandleByIndex_v2", nvml.handle_by_index).IgnoreError();
+  Find(library, "nvmlDeviceGetUUID", nvml.uuid).IgnoreError();
+  Find(library, "nvmlDeviceGetComputeRunningProcesses_v3", nvml.processes).IgnoreError();
+  Find(library, "nvmlDeviceGetProcessUtilization", nvml.process_use).IgnoreError();
   return nvml;
 }
 
@@ -73,6 +105,21 @@ std::string UuidText(const std::string& uuid) {
                       "-", hex.substr(20));
 }
 
+// The 16 bytes of a text as NVML gives it, "GPU-01234567-89ab-cdef-0123-456789abcdef"; otherwise empty.
+std::string UuidBytes(absl::string_view text) {
+  const std::string hex = absl::StrReplaceAll(text.substr(std::min<size_t>(4, text.size())), {{"-", ""}});
+  std::string uuid;
+  for (size_t i = 0; i + 2 <= hex.size(); i += 2) {
+    uint32_t byte = 0;
+    if (!absl::ascii_isxdigit(static_cast<unsigned char>(hex[i])) ||
+        !absl::SimpleHexAtoi(hex.substr(i, 2), &byte)) {
+      return "";
+    }
+    uuid += static_cast<char>(byte);
+  }
+  return uuid.size() == kUuidBytes ? uuid : "";
+}
+
 class LoadedNvmlGpu final : public NvmlGpu {
  public:
   LoadedNvmlGpu(Library library, const NvmlFunctions& nvml) : library_(std::move(library)), nvml_(nvml) {}
@@ -80,13 +127,16 @@ class LoadedNvmlGpu final : public NvmlGpu {
     if (initialized_) nvml_.shutdown();
   }
 
-  absl::Status Initialize(const std::string& uuid) {
+  absl::Status Begin() {
     const NvmlReturn begun = nvml_.init();
-    if (begun != kSuccess) {
-      return absl::FailedPreconditionError(
-          absl::StrCat("it cannot initialize: ", nvml_.error_string(begun), " (", begun, ")"));
-    }
-    initialized_ = true;
+    initialized_ = begun == kSuccess;
+    if (initialized_) return absl::OkStatus();
+    return absl::FailedPreconditionError(
+        absl::StrCat("it cannot initialize: ", nvml_.error_string(begun), " (", begun, ")"));
+  }
+
+  absl::Status FindByUuid(const std::string& uuid) {
+    uuid_ = uuid;
     const std::string text = UuidText(uuid);
     NvmlReturn found = kNotFound;
     for (const char* kind : {"GPU-", "MIG-"}) {
@@ -96,6 +146,24 @@ class LoadedNvmlGpu final : public NvmlGpu {
     return absl::NotFoundError(
         absl::StrCat("it finds no GPU ", text, ": ", nvml_.error_string(found), " (", found, ")"));
   }
+
+  // True if there is such a GPU, and it has a UUID.
+  bool FindByIndex(unsigned index) {
+    char text[kUuidTextBytes] = {};
+    if (nvml_.handle_by_index == nullptr || nvml_.uuid == nullptr) return false;
+    if (nvml_.handle_by_index(index, &gpu_) != kSuccess) return false;
+    if (nvml_.uuid(gpu_, text, sizeof(text) - 1) != kSuccess) return false;
+    uuid_ = UuidBytes(text);
+    return !uuid_.empty();
+  }
+
+  unsigned Count() const {
+    unsigned count = 0;
+    if (nvml_.count == nullptr || nvml_.count(&count) != kSuccess) return 0;
+    return std::min(count, kMostGpus);
+  }
+
+  const std::string& uuid() const override { return uuid_; }
 
   GpuReading Read() override {
     GpuReading reading;
@@ -114,7 +182,56 @@ class LoadedNvmlGpu final : public NvmlGpu {
     return reading;
   }
 
+  absl::optional<std::vector<uint32_t>> Processes() override {
+    if (nvml_.processes == nullptr) return absl::nullopt;
+    std::vector<NvmlProcess> found;
+    const bool told = Fill(found, [&](NvmlProcess* processes, unsigned* count) {
+      return nvml_.processes(gpu_, count, processes);
+    });
+    if (!told) return absl::nullopt;
+    std::vector<uint32_t> processes;
+    for (const NvmlProcess& process : found) processes.push_back(process.process);
+    return processes;
+  }
+
+  absl::optional<std::vector<GpuProcessUse>> ProcessUse() override {
+    if (nvml_.process_use == nullptr) return absl::nullopt;
+    const auto since = static_cast<unsigned long long>(absl::ToUnixMicros(absl::Now() - absl::Seconds(1)));
+    std::vector<NvmlProcessUse> samples;
+    const bool told = Fill(samples, [&](NvmlProcessUse* found, unsigned* count) {
+      return nvml_.process_use(gpu_, found, count, since);
+    });
+    if (!told) return absl::nullopt;
+    std::map<uint32_t, NvmlProcessUse> newest;
+    for (const NvmlProcessUse& sample : samples) {
+      const auto [known, added] = newest.emplace(sample.process, sample);
+      if (!added && known->second.time < sample.time) known->second = sample;
+    }
+    std::vector<GpuProcessUse> use;
+    for (const auto& [process, sample] : newest) {
+      use.push_back({process, std::min(1.0, sample.multiprocessors / 100.0)});
+    }
+    return use;
+  }
+
  private:
+  // Fills `list` by a call that writes at most `count` elements and sets `count` to what there is. False: the
+  // driver does not tell.
+  template <typename Element, typename Call>
+  bool Fill(std::vector<Element>& list, Call call) {
+    for (unsigned size = 64; size <= kMostProcesses; size *= 4) {
+      list.assign(size, {});
+      unsigned count = size;
+      const NvmlReturn code = call(list.data(), &count);
+      if (code == kTooSmall) continue;
+      // A list of samples that is empty is one that was not found.
+      if (code != kSuccess && code != kNotFound) return false;
+      list.resize(code == kSuccess ? std::min(count, size) : 0);
+      return true;
+    }
+    return false;
+  }
+
   bool Succeeded(const char* call, NvmlReturn code) {
     if (code != kSuccess && code != kNotSupported && !std::exchange(told_, true)) {
       TETHYS_LOG(Warning, call, ": ", nvml_.error_string(code), " (", code,
@@ -126,9 +243,22 @@ class LoadedNvmlGpu final : public NvmlGpu {
   const Library library_;
   const NvmlFunctions nvml_;
   NvmlDevice gpu_ = nullptr;
+  std::string uuid_;
   bool initialized_ = false;
   bool told_ = false;
 };
+
+// A GPU that is not found yet, with a library of its own. (The system opens and begins it once for all.)
+absl::StatusOr<std::unique_ptr<LoadedNvmlGpu>> Load(const std::string& library) {
+  Library handle(dlopen(library.c_str(), RTLD_NOW | RTLD_LOCAL));
+  if (handle == nullptr) return absl::NotFoundError(absl::StrCat("cannot open ", library, ": ", dlerror()));
+  const absl::StatusOr<NvmlFunctions> nvml = FindAll(handle);
+  if (!nvml.ok()) return Annotate(nvml.status(), library);
+  auto gpu = std::make_unique<LoadedNvmlGpu>(std::move(handle), *nvml);
+  const absl::Status begun = gpu->Begin();
+  if (!begun.ok()) return Annotate(begun, library);
+  return gpu;
+}
 
 }  // namespace
 
@@ -137,14 +267,23 @@ absl::StatusOr<std::unique_ptr<NvmlGpu>> NvmlGpu::Open(const std::string& uuid, 
     return absl::NotFoundError(absl::StrCat("the UUID of a GPU has ", kUuidBytes,
                                             " bytes, this device's identity has ", uuid.size()));
   }
-  Library handle(dlopen(library.c_str(), RTLD_NOW | RTLD_LOCAL));
-  if (handle == nullptr) return absl::NotFoundError(absl::StrCat("cannot open ", library, ": ", dlerror()));
-  const absl::StatusOr<NvmlFunctions> nvml = FindAll(handle);
-  if (!nvml.ok()) return Annotate(nvml.status(), library);
-  auto gpu = std::make_unique<LoadedNvmlGpu>(std::move(handle), *nvml);
-  const absl::Status initialized = gpu->Initialize(uuid);
-  if (!initialized.ok()) return Annotate(initialized, library);
+  TETHYS_ASSIGN_OR_RETURN(std::unique_ptr<LoadedNvmlGpu> gpu, Load(library));
+  const absl::Status found = gpu->FindByUuid(uuid);
+  if (!found.ok()) return Annotate(found, library);
   return gpu;
+}
+
+absl::StatusOr<std::vector<std::unique_ptr<NvmlGpu>>> NvmlGpu::OpenAll(const std::string& library) {
+  TETHYS_ASSIGN_OR_RETURN(std::unique_ptr<LoadedNvmlGpu> gpu, Load(library));
+  std::vector<std::unique_ptr<NvmlGpu>> gpus;
+  const unsigned count = gpu->Count();
+  for (unsigned index = 0; index < count; ++index) {
+    if (gpu == nullptr) {
+      TETHYS_ASSIGN_OR_RETURN(gpu, Load(library));
+    }
+    if (gpu->FindByIndex(index)) gpus.push_back(std::move(gpu));
+  }
+  return gpus;
 }
 
 }  // namespace tethys

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "absl/types/optional.h"
 #include "runtime/base/status.h"
@@ -22,6 +23,12 @@ struct GpuReading {
   absl::optional<double> power_watts;
 };
 
+// A process that used the GPU. The number may be that of another PID namespace.
+struct GpuProcessUse {
+  uint32_t process = 0;
+  double share = 0;  // Of the time of the GPU's multiprocessors, in [0, 1].
+};
+
 class NvmlGpu {
  public:
   // `uuid`: the GPU's UUID, 16 bytes, as CUDA reports it (not its index, which CUDA_VISIBLE_DEVICES changes).
@@ -29,10 +36,22 @@ class NvmlGpu {
   // reach the driver. Errors name the library.
   static absl::StatusOr<std::unique_ptr<NvmlGpu>> Open(const std::string& uuid,
                                                        const std::string& library = kNvmlLibrary);
+  // All GPUs of the machine, as far as the library names them; empty if there is none. Errors as those of
+  // Open.
+  static absl::StatusOr<std::vector<std::unique_ptr<NvmlGpu>>> OpenAll(
+      const std::string& library = kNvmlLibrary);
   virtual ~NvmlGpu() = default;
+
+  // 16 bytes, as CUDA reports it.
+  virtual const std::string& uuid() const = 0;
 
   // A value that cannot be read is absent; the first failure is logged.
   virtual GpuReading Read() = 0;
+
+  // The processes that have a context on the GPU, this one included. Absent: the driver does not tell.
+  virtual absl::optional<std::vector<uint32_t>> Processes() = 0;
+  // The newest share of each process that the driver sampled within the last second. Absent as above.
+  virtual absl::optional<std::vector<GpuProcessUse>> ProcessUse() = 0;
 };
 
 }  // namespace tethys

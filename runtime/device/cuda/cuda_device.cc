@@ -54,6 +54,17 @@ class CudaDevice final : public Device {
     TETHYS_RETURN_IF_CUDA_ERROR(cudaMemGetInfo(&free, &total));
     return absl::optional<int64_t>(static_cast<int64_t>(free));
   }
+  void ReleaseUnused() override { memory_->FreeUnused(); }
+  absl::StatusOr<absl::optional<Nanoseconds>> LongestPause(Stream& stream, Nanoseconds time) override {
+    uint64_t longest = 0;
+    TETHYS_ASSIGN_OR_RETURN(const std::unique_ptr<Buffer> result,
+                            Allocate(sizeof(longest), MemoryKind::kDevice));
+    TETHYS_RETURN_IF_CUDA_ERROR(
+        MeasurePause(Handle(stream), static_cast<uint64_t>(time), static_cast<uint64_t*>(result->data())));
+    TETHYS_RETURN_IF_ERROR(CopyToHost(stream, &longest, result->data(), sizeof(longest)));
+    TETHYS_RETURN_IF_ERROR(stream.Synchronize());
+    return absl::optional<Nanoseconds>(static_cast<Nanoseconds>(longest));
+  }
 
   std::string identity() const override { return gpu_.uuid; }
   absl::StatusOr<std::string> NewGroupId() override { return NewNcclGroupId(); }

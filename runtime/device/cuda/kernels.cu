@@ -28,6 +28,17 @@ __global__ void ConvertFeaturesKernel(int64_t count, FeatureScales scales, const
   }
 }
 
+// Run by one thread.
+__global__ void PauseKernel(uint64_t time, uint64_t* longest) {
+  const uint64_t begin = GpuClock();
+  uint64_t most = 0;
+  for (uint64_t last = begin, now; last - begin < time; last = now) {
+    now = GpuClock();
+    if (now - last > most) most = now - last;
+  }
+  *longest = most;
+}
+
 // Between float32 and bfloat16. Both packs have as many elements.
 template <typename In, typename Out>
 __global__ void RetypeKernel(int64_t packs, const In* in, Out* out) {
@@ -160,6 +171,10 @@ cudaError_t Convert(cudaStream_t stream, ElementType type, int64_t count, const 
 cudaError_t CheckKernelImage() {
   cudaFuncAttributes attributes;
   return cudaFuncGetAttributes(&attributes, reinterpret_cast<const void*>(ConvertKernel<float, float>));
+}
+
+cudaError_t MeasurePause(cudaStream_t stream, uint64_t time, uint64_t* longest) {
+  return Launch(PauseKernel, 1, 1, stream, time, longest);
 }
 
 cudaError_t ConvertBytes(cudaStream_t stream, ElementType type, int64_t count, const ChannelScales& scales,

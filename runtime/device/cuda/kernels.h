@@ -20,6 +20,10 @@ namespace tethys::cuda {
 // Returns an error if this library has no code for the current GPU.
 cudaError_t CheckKernelImage();
 
+// Reads the GPU's clock for `time` nanoseconds; `longest` becomes the longest interval between two reads, in
+// nanoseconds.
+cudaError_t MeasurePause(cudaStream_t stream, uint64_t time, uint64_t* longest);
+
 // out = in * scale + shift, with the numbers of value i's channel, i mod channels.
 struct ChannelScales {
   int channels;

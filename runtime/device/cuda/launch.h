@@ -5,6 +5,8 @@
 
 #include <cuda_runtime.h>
 
+#include <cstdint>
+
 namespace tethys::cuda {
 
 // Returns the error of the launch; errors of the kernel itself are reported later.
@@ -13,6 +15,13 @@ cudaError_t Launch(void (*kernel)(Parameters...), dim3 blocks, dim3 threads, cud
                    Arguments... arguments) {
   kernel<<<blocks, threads, 0, stream>>>(arguments...);
   return cudaGetLastError();
+}
+
+// The GPU's clock, in nanoseconds. All processes share it, and it goes on while another process computes.
+__device__ inline uint64_t GpuClock() {
+  uint64_t now;
+  asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(now));
+  return now;
 }
 
 }  // namespace tethys::cuda

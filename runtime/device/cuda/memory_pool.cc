@@ -65,11 +65,11 @@ class MemoryPool::PooledBuffer final : public Buffer {
   const MemoryKind kind_;
 };
 
-MemoryPool::~MemoryPool() { FreeAll(); }
+MemoryPool::~MemoryPool() { FreeUnused(); }
 
 // Freeing a block waits for the work that uses it. Freeing fails only if the GPU, and the memory with it, was
 // lost.
-void MemoryPool::FreeAll() {
+void MemoryPool::FreeUnused() {
   for (const MemoryKind kind : {MemoryKind::kDevice, MemoryKind::kPinnedHost}) {
     for (const auto& [bytes, blocks] : free_blocks(kind)) {
       for (void* block : blocks) FreeBlock(block, kind).IgnoreError();
@@ -88,7 +88,7 @@ absl::StatusOr<void*> MemoryPool::Take(int64_t block_bytes, MemoryKind kind) {
   void* block = nullptr;
   cudaError_t error = NewBlock(block_bytes, kind, &block);
   if (error == cudaErrorMemoryAllocation) {
-    FreeAll();
+    FreeUnused();
     error = NewBlock(block_bytes, kind, &block);
   }
   if (error == cudaErrorMemoryAllocation) return OutOfMemory(block_bytes, kind);

@@ -20,12 +20,14 @@ class MemoryPool : public std::enable_shared_from_this<MemoryPool> {
   // destructor returns the memory to the pool. ResourceExhausted says how much memory is free and what to do.
   absl::StatusOr<std::unique_ptr<Buffer>> Allocate(int64_t bytes, MemoryKind kind);
 
+  // Frees all memory that no buffer holds. Waits for the work that uses it.
+  void FreeUnused();
+
  private:
   class PooledBuffer;
   using FreeBlocks = std::map<int64_t, std::vector<void*>>;  // Keyed by size in bytes.
 
   absl::StatusOr<void*> Take(int64_t block_bytes, MemoryKind kind);
-  void FreeAll();
   FreeBlocks& free_blocks(MemoryKind kind) { return kind == MemoryKind::kDevice ? device_ : pinned_; }
 
   FreeBlocks device_;

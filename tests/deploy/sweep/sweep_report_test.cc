@@ -84,6 +84,18 @@ TEST(AnswerTest, SaysWhatIsNotKnown) {
   EXPECT_THAT(AnswerOf(proto::SweepCurve()).sentence(), Not(SizeIs(0)));
 }
 
+TEST(AnswerTest, SaysWhatIsKnownOfOtherProcessesOnAGpu) {
+  proto::SweepCurve curve = Example().curve(0);
+  curve.clear_disturbed();
+  EXPECT_THAT(Sentences(curve), HasSubstr("none was disturbed by another program."));
+  curve.set_gpu_processes(2);
+  EXPECT_THAT(Sentences(curve), HasSubstr("2 other processes had this GPU open"));
+  curve.set_company_unseen(true);
+  EXPECT_THAT(Sentences(curve),
+              HasSubstr("Another program that computed on this GPU could not have been noticed"));
+  EXPECT_THAT(Sentences(curve), Not(HasSubstr("none was disturbed by another program")));
+}
+
 TEST(AnswerTest, ManyDisturbedVisitsMakeTimesDoubtful) {
   proto::SweepCurve curve = Example().curve(0);
   curve.set_visits(10);

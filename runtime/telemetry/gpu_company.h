@@ -1,0 +1,58 @@
+// Other processes on the GPU that this process measures, as the driver tells of them (nvml.h). Used by
+// `tethys meter`, on the thread that computes. Calls block on the driver, for some milliseconds at most.
+//
+//   GpuCompany company;                // Before the process has a context on any GPU.
+//   ... the device is made ...
+//   company.Watch(device.identity());
+//   GpuCompanyReading now = company.Read();
+//
+// The driver may count processes in another PID namespace than this process. So this process is the one that
+// is on the GPU after the context was made and was not before.
+#ifndef TETHYS_RUNTIME_TELEMETRY_GPU_COMPANY_H_
+#define TETHYS_RUNTIME_TELEMETRY_GPU_COMPANY_H_
+
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "absl/types/optional.h"
+#include "runtime/telemetry/nvml.h"
+
+namespace tethys {
+
+struct GpuCompanyReading {
+  // Other processes with a context on the GPU, computing or not. Absent: the driver does not tell.
+  absl::optional<int> processes;
+  // The share of the multiprocessors' time that other processes used, in [0, 1], as sampled last within a
+  // second. Absent: the driver does not tell.
+  absl::optional<double> share;
+};
+
+class GpuCompany {
+ public:
+  // Lists the processes of all GPUs. Without the driver's library nothing will be known.
+  explicit GpuCompany(const std::string& library = kNvmlLibrary);
+
+  // `uuid` as for NvmlGpu::Open: the GPU on which this process has a context now.
+  void Watch(const std::string& uuid);
+
+  // Everything is absent before Watch, and for a GPU that was not listed.
+  GpuCompanyReading Read();
+
+ private:
+  struct Listed {
+    std::unique_ptr<NvmlGpu> gpu;
+    absl::optional<std::vector<uint32_t>> before;  // Processes before this one had a context.
+  };
+  std::map<std::string, Listed> listed_;  // By UUID.
+  NvmlGpu* gpu_ = nullptr;                // The watched one, in listed_.
+  // The numbers that this process may have. One of them is its own; if there are several, other processes
+  // came meanwhile, and shares are not known.
+  std::set<uint32_t> own_;
+};
+
+}  // namespace tethys
+
+#endif  // TETHYS_RUNTIME_TELEMETRY_GPU_COMPANY_H_
