@@ -153,7 +153,9 @@ Advice Choose(const std::vector<Candidate>& candidates, const AdviceGoal& goal) 
     const auto key = [&](int index) {
       const Rank rank = rank_of(index);
       const bool same = rank.excess <= first.excess && rank.value <= first.value * (1 + kSame);
-      return same ? candidates[index].processes() : std::numeric_limits<int>::max();
+      // And of these, the one that needs no other host file.
+      const int own_hosts = candidates[index].use.empty() ? 0 : 1;
+      return same ? 2 * candidates[index].processes() + own_hosts : std::numeric_limits<int>::max();
     };
     return key(a) < key(b);
   });

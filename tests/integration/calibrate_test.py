@@ -65,6 +65,12 @@ class CalibrateTest(FolderTest):
         self.assertNotIn("elements of the arena", self.tethys("plan", self.job, "--brief")[1])
         self.assertRegex(output, r"step +[\d.]+ .s \(")
 
+        study = self.write("study.textproto", f"""name: "s" job: "{self.job}" repeats: 3 factor {{ name: "strategy"
+            level {{ label: "local" }} level {{ label: "mirrored" set: "strategy=mirrored" set: "workers=2" }} }}""")
+        status, output = self.tethys("study", "plan", study)
+        self.assertEqual(status, 0, output)
+        self.assertRegex(output, r"2 combinations, 3 runs each: 6 runs\nabout [\d:]+, by what was calibrated\n")
+
         supposed = "--what_if=hosts=4,slots=1,link=1gbit,delay=50us"
         status, output = self.tethys("plan", self.job, "--set=strategy=mirrored", "--set=workers=4", supposed)
         self.assertEqual(status, 0, output)

@@ -45,6 +45,15 @@ TEST(AdviceTest, MeasurementsGoBeforePredictions) {
   EXPECT_NEAR(candidates[1].total(), 1 + 1000 / 151.0, 1e-9);
 }
 
+TEST(AdviceTest, OfEquallyGoodCandidatesTheOneOfTheHostFileIsChosen) {
+  std::vector<Candidate> candidates = {Of("local", 1, 101), Of("local", 1, 100)};
+  candidates[0].use = "without slave1";
+  EXPECT_EQ(Choose(candidates, {}).best, 1);
+  EXPECT_EQ(Choose(candidates, {}).tied, 0);
+  candidates[1] = Of("local", 1, 90);
+  EXPECT_EQ(Choose(candidates, {}).best, 0);
+}
+
 TEST(AdviceTest, OnlyStepsTakeAsLongAsMeasured) {
   Candidate candidate = Of("local", 1, 100);  // 1 s of start, 10 s after it.
   candidate.step_seconds = 4;
