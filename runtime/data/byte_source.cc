@@ -17,8 +17,12 @@
 namespace tethys {
 namespace {
 
+// Programs that copy or unpack files set the time of modification (cp -p, rsync -a, tar), and formats of
+// fixed length keep the size. No program can set the time of the last change back, and a file that takes
+// another's name has another number.
 std::string VersionOf(const struct stat& info) {
-  return absl::StrCat(info.st_size, " ", info.st_mtim.tv_sec, ".", info.st_mtim.tv_nsec);
+  return absl::StrCat(info.st_size, " ", info.st_mtim.tv_sec, ".", info.st_mtim.tv_nsec, " ",
+                      info.st_ctim.tv_sec, ".", info.st_ctim.tv_nsec, " ", info.st_ino, " ", info.st_dev);
 }
 
 absl::Status CheckReadable(const struct stat& info, const std::string& path) {
