@@ -32,12 +32,6 @@ Times TimesOf(const std::string& path) {
   return stat(path.c_str(), &info) == 0 ? Times{info.st_mtim} : Times();
 }
 
-bool SameFile(int fd, const std::string& path) {
-  struct stat held, named;
-  return fstat(fd, &held) == 0 && stat(path.c_str(), &named) == 0 && held.st_ino == named.st_ino &&
-         held.st_dev == named.st_dev;
-}
-
 absl::Status SyncPath(const std::string& path) {
   const FileDescriptor fd(open(path.c_str(), O_RDONLY | O_CLOEXEC));
   if (fd.valid() && fsync(fd.get()) == 0) return absl::OkStatus();
@@ -76,13 +70,15 @@ CacheLock::~CacheLock() {
 
 void CacheLock::ShowProgress() const { futimens(file_.get(), nullptr); }
 
+absl::StatusOr<std::string> HostCache::FolderOf(const std::string& folder) {
+  if (!folder.empty()) return folder;
+  const absl::StatusOr<std::string> home = HomeFolder();
+  if (!home.ok()) return Annotate(home.status(), "no folder for the cache: set data.cache_dir");
+  return absl::StrCat(*home, "/.cache/tethys/data");  // Beside builds, where hosts have them.
+}
+
 absl::StatusOr<HostCache> HostCache::Open(const std::string& folder, Nanoseconds patience) {
-  std::string path = folder;
-  if (path.empty()) {
-    const absl::StatusOr<std::string> home = HomeFolder();
-    if (!home.ok()) return Annotate(home.status(), "no folder for the cache: set data.cache_dir");
-    path = absl::StrCat(*home, "/.cache/tethys/data");  // Beside builds, where hosts have them.
-  }
+  TETHYS_ASSIGN_OR_RETURN(std::string path, FolderOf(folder));
   TETHYS_RETURN_IF_ERROR(Annotate(CreateDirectories(path), "the folder of the cache (data.cache_dir)"));
   if (access(path.c_str(), R_OK | W_OK | X_OK) != 0) {
     return ErrnoStatus(errno, absl::StrCat("the folder of the cache (data.cache_dir), ", path));
@@ -115,7 +111,7 @@ absl::StatusOr<absl::optional<CacheLock>> HostCache::TryLock(absl::string_view n
     return ErrnoStatus(errno, absl::StrCat("cannot lock ", path, " (data.cache_dir)"));
   }
   // The last holder may have removed the file between these two calls.
-  if (!SameFile(file.get(), path)) return absl::optional<CacheLock>();
+  if (!IsOpenFile(file.get(), path)) return absl::optional<CacheLock>();
   const std::string number = absl::StrCat(getpid(), "\n");
   if (ftruncate(file.get(), 0) == 0) {
     static_cast<void>(WriteFullyAt(file.get(), number.data(), static_cast<int64_t>(number.size()), 0, path));
@@ -124,13 +120,20 @@ absl::StatusOr<absl::optional<CacheLock>> HostCache::TryLock(absl::string_view n
 }
 
 absl::StatusOr<CacheLock> HostCache::Lock(const std::string& name) const {
+  TETHYS_ASSIGN_OR_RETURN(absl::optional<CacheLock> lock, LockUnless(name, [] { return false; }));
+  return *std::move(lock);
+}
+
+absl::StatusOr<absl::optional<CacheLock>> HostCache::LockUnless(const std::string& name,
+                                                                absl::FunctionRef<bool()> there) const {
   const MonotonicClock clock;
   const std::string path = absl::StrCat(PathOf(name), kLock);
   Times seen = TimesOf(path);
   Nanoseconds since = clock.Now();
   while (true) {
     TETHYS_ASSIGN_OR_RETURN(absl::optional<CacheLock> lock, TryLock(name));
-    if (lock.has_value()) return *std::move(lock);
+    if (lock.has_value()) return lock;
+    if (there()) return absl::optional<CacheLock>();
     const Times now = TimesOf(path);
     if (!(now == seen)) {
       seen = now;
@@ -148,15 +151,18 @@ absl::StatusOr<CacheLock> HostCache::Lock(const std::string& name) const {
 
 absl::StatusOr<std::string> HostCache::Entry(const std::string& name, Accept accept, Make make) const {
   const std::string path = PathOf(name), partial = absl::StrCat(path, kPartial);
-  if (FileExists(path) && accept(path)) return path;
-  TETHYS_ASSIGN_OR_RETURN(const CacheLock lock, Lock(name));
+  const auto there = [&] { return FileExists(path) && accept(path); };
+  if (there()) return path;
+  // Whoever waits for the same entry takes it as soon as it appears, and not one after the other.
+  TETHYS_ASSIGN_OR_RETURN(const absl::optional<CacheLock> lock, LockUnless(name, there));
+  if (!lock.has_value()) return path;
   // Another process may have made it meanwhile.
   if (FileExists(path)) {
     if (accept(path)) return path;
     TETHYS_RETURN_IF_ERROR(RemoveRecursively(path));
   }
   TETHYS_RETURN_IF_ERROR(RemoveRecursively(partial));
-  absl::Status status = make(partial, [&lock] { lock.ShowProgress(); });
+  absl::Status status = make(partial, [&lock] { lock->ShowProgress(); });
   if (status.ok()) status = SyncPath(partial);
   if (status.ok() && rename(partial.c_str(), path.c_str()) != 0) {
     status = ErrnoStatus(errno, absl::StrCat("cannot rename ", partial));
@@ -165,6 +171,12 @@ absl::StatusOr<std::string> HostCache::Entry(const std::string& name, Accept acc
   if (status.ok()) return path;
   static_cast<void>(RemoveRecursively(partial));
   return status;
+}
+
+bool IsOpenFile(int fd, const std::string& path) {
+  struct stat held, named;
+  return fstat(fd, &held) == 0 && stat(path.c_str(), &named) == 0 && held.st_ino == named.st_ino &&
+         held.st_dev == named.st_dev;
 }
 
 absl::Status ReserveInCache(int fd, int64_t size, const std::string& path) {

@@ -61,7 +61,10 @@ class HostCache {
   // The longest wait for another process that makes an entry and shows no progress.
   static constexpr Nanoseconds kPatience = 60 * kSecond;
 
-  // Opens the cache in `folder`, or in .cache/tethys/data in the user's home directory if that is empty.
+  // `folder`, or, if that is empty, .cache/tethys/data in the user's home directory. NotFound: no home.
+  static absl::StatusOr<std::string> FolderOf(const std::string& folder);
+
+  // Opens the cache in FolderOf(folder).
   // Creates the folder, and removes what processes that have died left in it. Errors name the folder and
   // data.cache_dir.
   static absl::StatusOr<HostCache> Open(const std::string& folder, Nanoseconds patience = kPatience);
@@ -80,6 +83,9 @@ class HostCache {
   // Waits until no other process holds the lock of `name`. DeadlineExceeded names the process that holds it
   // and has shown no progress for as long as this waits.
   absl::StatusOr<CacheLock> Lock(const std::string& name) const;
+  // The same, but waits no longer once `there` returns true; then nullopt.
+  absl::StatusOr<absl::optional<CacheLock>> LockUnless(const std::string& name,
+                                                       absl::FunctionRef<bool()> there) const;
   // The same without waiting; nullopt if another process or thread holds the lock.
   absl::StatusOr<absl::optional<CacheLock>> TryLock(absl::string_view name) const;
 
@@ -94,6 +100,9 @@ class HostCache {
 // Reserves `size` bytes for the new file `fd` in the cache. ResourceExhausted names the folder of `path` and
 // the need.
 absl::Status ReserveInCache(int fd, int64_t size, const std::string& path);
+
+// Whether the open file is the one that `path` names: neither replaced nor removed.
+bool IsOpenFile(int fd, const std::string& path);
 
 // The same error for a write that failed because the disk is full; other errors stay as they are.
 absl::Status ExplainFullCache(const absl::Status& status, const std::string& path);

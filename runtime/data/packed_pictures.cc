@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cerrno>
 
+#include "runtime/base/crc32c.h"
 #include "runtime/data/byte_source.h"
 #include "runtime/data/host_cache.h"
 #include "runtime/data/picture_files.h"
@@ -33,7 +34,32 @@ class Deadline {
 struct Content {
   std::vector<int64_t> ends = {0};  // Of each picture in the file, behind a 0.
   std::string key;
+
+  size_t count() const { return ends.size() - 1; }
+  int64_t sums_bytes() const { return static_cast<int64_t>(count() * sizeof(uint32_t)); }
+  int64_t file_bytes() const { return ends.back() + sums_bytes() + static_cast<int64_t>(sizeof(uint32_t)); }
 };
+
+uint32_t SumOf(absl::Span<const uint8_t> bytes) {
+  return Crc32c({reinterpret_cast<const char*>(bytes.data()), bytes.size()});
+}
+uint32_t SumOf(const std::vector<uint32_t>& sums) {
+  return Crc32c({reinterpret_cast<const char*>(sums.data()), sums.size() * sizeof(uint32_t)});
+}
+
+// Reads the checksums behind the pictures; false if they are damaged, or the file has another size.
+bool ReadSums(int fd, const Content& content, std::vector<uint32_t>& sums) {
+  struct stat info;
+  sums.resize(content.count() + 1);
+  if (fstat(fd, &info) != 0 || !S_ISREG(info.st_mode) || info.st_size != content.file_bytes() ||
+      !ReadFullyAt(fd, sums.data(), content.file_bytes() - content.ends.back(), content.ends.back(), "")
+           .ok()) {
+    return false;
+  }
+  const uint32_t own = sums.back();
+  sums.pop_back();
+  return SumOf(sums) == own;
+}
 
 // Writes the pictures one after another. `damage` is set to the error of a file, as opposed to one of the
 // cache.
@@ -41,7 +67,8 @@ absl::Status Pack(const Content& content, PathOf path_of, const Deadline& deadli
                   absl::FunctionRef<void()> progressed, absl::Status& damage) {
   const FileDescriptor out(open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
   if (!out.valid()) return ErrnoStatus(errno, absl::StrCat("cannot create ", path));
-  TETHYS_RETURN_IF_ERROR(ReserveInCache(out.get(), content.ends.back(), path));
+  TETHYS_RETURN_IF_ERROR(ReserveInCache(out.get(), content.file_bytes(), path));
+  std::vector<uint32_t> sums;
   std::vector<uint8_t> block;
   block.reserve(2 * kBlockBytes);
   for (size_t i = 0; i + 1 < content.ends.size(); ++i) {
@@ -53,28 +80,29 @@ absl::Status Pack(const Content& content, PathOf path_of, const Deadline& deadli
       damage = absl::DataLossError(absl::StrCat(name, " changed while it was read: start the job again"));
     }
     TETHYS_RETURN_IF_ERROR(damage);
+    sums.push_back(SumOf(*bytes));
     block.insert(block.end(), bytes->begin(), bytes->end());
     if (static_cast<int64_t>(block.size()) < kBlockBytes && i + 2 < content.ends.size()) continue;
     TETHYS_RETURN_IF_ERROR(WriteFully(out.get(), block.data(), static_cast<int64_t>(block.size()), path));
     block.clear();
     progressed();
   }
-  return absl::OkStatus();
+  sums.push_back(SumOf(sums));
+  return WriteFully(out.get(), sums.data(), static_cast<int64_t>(sums.size() * sizeof(uint32_t)), path);
 }
 
 struct OpenedPack {
   FileDescriptor file;
   std::string path;
+  std::vector<uint32_t> sums;
 };
 absl::StatusOr<OpenedPack> OpenPack(const Content& content, const std::string& cache_dir, PathOf path_of,
                                     const Deadline& deadline, absl::Status& damage) {
   TETHYS_ASSIGN_OR_RETURN(const HostCache cache, HostCache::Open(cache_dir, deadline.left()));
   OpenedPack pack;
   const auto accept = [&](const std::string& path) {
-    struct stat info;
-    pack.file = FileDescriptor(open(path.c_str(), O_RDONLY | O_CLOEXEC));
-    return pack.file.valid() && fstat(pack.file.get(), &info) == 0 && S_ISREG(info.st_mode) &&
-           info.st_size == content.ends.back();
+    pack.file = FileDescriptor(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+    return pack.file.valid() && ReadSums(pack.file.get(), content, pack.sums);
   };
   const auto make = [&](const std::string& path, absl::FunctionRef<void()> progressed) {
     return Pack(content, path_of, deadline, path, progressed, damage);
@@ -94,7 +122,7 @@ absl::StatusOr<std::shared_ptr<const PackedPictures>> PackedPictures::Open(const
   Content content;
   content.ends.reserve(count + 1);
   CacheKey key;
-  key.Add("pictures in one file").Add(count);
+  key.Add("pictures in one file, with checksums").Add(count);
   for (int64_t i = 0; i < count; ++i) {
     const std::string path = path_of(i);
     TETHYS_ASSIGN_OR_RETURN(const LocalFileState state, StateOfLocalFile(path));
@@ -108,8 +136,8 @@ absl::StatusOr<std::shared_ptr<const PackedPictures>> PackedPictures::Open(const
   absl::StatusOr<OpenedPack> pack = OpenPack(content, cache_dir, path_of, deadline, damage);
   TETHYS_RETURN_IF_ERROR(damage);
   if (!pack.ok()) return nullptr;
-  return std::shared_ptr<const PackedPictures>(
-      new PackedPictures(std::move(pack->file), std::move(pack->path), std::move(content.ends)));
+  return std::shared_ptr<const PackedPictures>(new PackedPictures(
+      std::move(pack->file), std::move(pack->path), std::move(content.ends), std::move(pack->sums)));
 }
 
 absl::StatusOr<absl::Span<const uint8_t>> PackedPictures::Read(int64_t index) const {
@@ -117,12 +145,18 @@ absl::StatusOr<absl::Span<const uint8_t>> PackedPictures::Read(int64_t index) co
   const int64_t begin = ends_[index], size = ends_[index + 1] - begin;
   if (static_cast<int64_t>(bytes.size()) < size) bytes.resize(size);
   const absl::Status status = ReadFullyAt(file_.get(), bytes.data(), size, begin, path_);
-  if (absl::IsDataLoss(status)) {
-    return absl::DataLossError(
-        absl::StrCat(status.message(), ": it was cut; delete it, and start the job again"));
-  }
+  if (absl::IsDataLoss(status)) return Damaged(index, "it was cut");
   TETHYS_RETURN_IF_ERROR(status);
-  return absl::MakeConstSpan(bytes).first(size);
+  const absl::Span<const uint8_t> picture = absl::MakeConstSpan(bytes).first(size);
+  if (SumOf(picture) != sums_[index]) return Damaged(index, "its checksum is wrong");
+  return picture;
+}
+
+absl::Status PackedPictures::Damaged(int64_t index, absl::string_view why) const {
+  const bool removed = IsOpenFile(file_.get(), path_) && unlink(path_.c_str()) == 0;
+  return absl::DataLossError(absl::StrCat(path_, ": picture ", index, " is damaged: ", why, ": ",
+                                          removed ? "start the job again, which packs the pictures anew"
+                                                  : "delete the file, and start the job again"));
 }
 
 }  // namespace tethys

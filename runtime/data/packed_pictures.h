@@ -1,6 +1,8 @@
 // The files of many small pictures, one after another in one file of the host's cache. Opening, reading and
 // closing a file takes six times as long as reading a few kilobytes of an open one, and on a network file
-// system each is a message to the server and back. Blocks on the disk.
+// system each is a message to the server and back. Blocks on the disk. The file holds
+//
+//   the pictures' files, one after another, u32 CRC-32C of each, u32 CRC-32C of these numbers; little-endian
 #ifndef TETHYS_RUNTIME_DATA_PACKED_PICTURES_H_
 #define TETHYS_RUNTIME_DATA_PACKED_PICTURES_H_
 
@@ -38,16 +40,18 @@ class PackedPictures {
       Nanoseconds patience = kPatience);
 
   // All bytes of a picture's file. They are valid until the next call on this thread. Requires 0 <= index <
-  // count.
+  // count. DataLoss: the pack was cut or is damaged, and has been removed.
   absl::StatusOr<absl::Span<const uint8_t>> Read(int64_t index) const;
 
  private:
-  PackedPictures(FileDescriptor file, std::string path, std::vector<int64_t> ends)
-      : file_(std::move(file)), path_(std::move(path)), ends_(std::move(ends)) {}
+  PackedPictures(FileDescriptor file, std::string path, std::vector<int64_t> ends, std::vector<uint32_t> sums)
+      : file_(std::move(file)), path_(std::move(path)), ends_(std::move(ends)), sums_(std::move(sums)) {}
+  absl::Status Damaged(int64_t index, absl::string_view why) const;
 
   const FileDescriptor file_;
   const std::string path_;
-  const std::vector<int64_t> ends_;  // Of each picture in the file, behind a 0.
+  const std::vector<int64_t> ends_;   // Of each picture in the file, behind a 0.
+  const std::vector<uint32_t> sums_;  // The checksum of each picture.
 };
 
 }  // namespace tethys

@@ -17,6 +17,9 @@
 
 namespace tethys {
 
+// The name of the entry on disk for samples with this key.
+std::string SampleEntryName(const std::string& key);
+
 struct SampleCacheRequest {
   proto::Data::Cache where = proto::Data::DISK;  // MEMORY or DISK.
   SampleCacheContent content;

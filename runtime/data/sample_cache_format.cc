@@ -8,7 +8,7 @@ namespace tethys {
 namespace {
 
 constexpr uint64_t kMagic = 0x31656863'61437954u;  // "TyCache1".
-constexpr uint32_t kVersion = 1;
+constexpr uint32_t kVersion = 2;
 constexpr uint32_t kBytes = 1, kFloats = 2;  // Types of values.
 constexpr size_t kMaxAxes = 8, kKeyLength = 32;
 constexpr int64_t kMaxCount = int64_t{1} << 46;  // Of bytes or samples. A header with more is damaged.
@@ -53,9 +53,17 @@ absl::StatusOr<Shape> TakeAxes(const uint8_t*& at, uint32_t count, int64_t scale
 
 SampleCacheLayout::SampleCacheLayout(const SampleSpec& spec, int64_t samples)
     : value_bytes(spec.bytes()), label_bytes(spec.labels.elements() * static_cast<int64_t>(sizeof(int32_t))) {
-  constexpr int64_t kLine = 64;
-  labels_begin = (kSampleCacheValues + samples * value_bytes + kLine - 1) / kLine * kLine;
-  size = labels_begin + samples * label_bytes;
+  constexpr int64_t kWord = 8, kSums = sizeof(SampleSums);
+  record_bytes = (value_bytes + label_bytes + kSums + kWord - 1) / kWord * kWord;
+  size = RecordOf(samples);
+}
+
+SampleSums SampleSumsOf(const uint8_t* values, int64_t value_bytes, const int32_t* labels,
+                        int64_t label_bytes) {
+  const auto sum = [](const void* data, int64_t bytes) {
+    return Crc32c({static_cast<const char*>(data), static_cast<size_t>(bytes)});
+  };
+  return {.values = sum(values, value_bytes), .labels = sum(labels, label_bytes)};
 }
 
 std::string SampleCacheHeader(const SampleCacheContent& content) {
@@ -79,7 +87,7 @@ std::string SampleCacheHeader(const SampleCacheContent& content) {
 }
 
 absl::StatusOr<SampleCacheContent> ParseSampleCacheHeader(absl::Span<const uint8_t> header, int64_t size) {
-  if (static_cast<int64_t>(header.size()) < kSampleCacheHeader || size < kSampleCacheValues) {
+  if (static_cast<int64_t>(header.size()) < kSampleCacheHeader || size < kSampleCacheRecords) {
     return Damaged("it is truncated");
   }
   const uint8_t* at = header.data();

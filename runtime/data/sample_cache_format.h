@@ -4,9 +4,11 @@
 //
 //   u64 magic, u32 version, u32 type of values (1: bytes, 2: float32), u64 samples, u8 key[32],
 //   u32 axes of a sample, u32 axes of its labels, u64 axes[8], u64 label axes[8],
-//   u32 whether labels are targets, u32 CRC-32C of all before                         kSampleCacheHeader
-//   bytes the values of all samples, one after the other                                    from
-//   kSampleCacheValues on the labels of all samples, int32 or float32 behind, from a multiple of 64
+//   u32 whether labels are targets, u32 CRC-32C of all before                      kSampleCacheHeader bytes
+//
+// then, from kSampleCacheRecords on, for each sample a record, padded to a multiple of 8:
+//
+//   its values, its labels (int32 or float32), u32 CRC-32C of the values, u32 CRC-32C of the labels
 #ifndef TETHYS_RUNTIME_DATA_SAMPLE_CACHE_FORMAT_H_
 #define TETHYS_RUNTIME_DATA_SAMPLE_CACHE_FORMAT_H_
 
@@ -20,14 +22,23 @@
 namespace tethys {
 
 constexpr int64_t kSampleCacheHeader = 200;
-constexpr int64_t kSampleCacheValues = 4096;
+constexpr int64_t kSampleCacheRecords = 4096;
 
-// Where everything lies in a cache of `samples` samples.
+// Where everything lies in a cache of `samples` samples. Bytes.
 struct SampleCacheLayout {
   SampleCacheLayout(const SampleSpec& spec, int64_t samples);
-  int64_t value_bytes, label_bytes;  // Of one sample.
-  int64_t labels_begin, size;        // Bytes.
+  int64_t RecordOf(int64_t sample) const { return kSampleCacheRecords + sample * record_bytes; }
+
+  int64_t value_bytes, label_bytes, record_bytes;  // Of one sample.
+  int64_t size;
 };
+
+// The checksums at the end of a record.
+struct SampleSums {
+  uint32_t values = 0, labels = 0;
+};
+SampleSums SampleSumsOf(const uint8_t* values, int64_t value_bytes, const int32_t* labels,
+                        int64_t label_bytes);
 
 // What a cache holds. `key` has 32 characters (CacheKey).
 struct SampleCacheContent {

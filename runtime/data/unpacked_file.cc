@@ -18,6 +18,23 @@ namespace {
 constexpr int64_t kBlock = 1 << 18;   // Bytes that are read, and at most unpacked, at a time.
 constexpr int kGzipWindow = 15 + 16;  // zlib: a window of 32 KiB, in a gzip stream.
 
+// Behind the unpacked bytes lies their number, by which a file that was cut is recognised: u64 bytes, u64 its
+// complement; little-endian.
+constexpr int64_t kTail = 2 * sizeof(uint64_t);
+
+absl::Status WriteTail(int fd, int64_t bytes, const std::string& path) {
+  const uint64_t tail[] = {static_cast<uint64_t>(bytes), ~static_cast<uint64_t>(bytes)};
+  return WriteFully(fd, tail, kTail, path);
+}
+
+bool IsWhole(const std::string& path) {
+  const auto file = OpenLocalFile(path);
+  uint64_t tail[2] = {};
+  return file.ok() && (*file)->size() > kTail &&
+         (*file)->ReadAt((*file)->size() - kTail, {reinterpret_cast<uint8_t*>(tail), kTail}).ok() &&
+         tail[0] == static_cast<uint64_t>((*file)->size() - kTail) && tail[1] == ~tail[0];
+}
+
 // The unpacked file under the name of the packed one, for errors.
 class UnpackedFile final : public ByteSource {
  public:
@@ -25,7 +42,7 @@ class UnpackedFile final : public ByteSource {
       : file_(std::move(file)), name_(absl::StrCat(packed_name, " (unpacked: ", file_->name(), ")")) {}
 
   const std::string& name() const override { return name_; }
-  int64_t size() const override { return file_->size(); }
+  int64_t size() const override { return file_->size() - kTail; }
   std::string version() const override { return file_->version(); }
   absl::Status ReadAt(int64_t offset, absl::Span<uint8_t> out) const override {
     return file_->ReadAt(offset, out);
@@ -56,7 +73,8 @@ class Inflater {
       progressed();
     }
     if (within_stream_) return Damaged("it is truncated");
-    return wrote_ ? absl::OkStatus() : EmptyFileError(packed_.name(), "its gzip stream holds nothing");
+    if (written_ == 0) return EmptyFileError(packed_.name(), "its gzip stream holds nothing");
+    return WriteTail(out_, written_, out_name_);
   }
 
  private:
@@ -77,7 +95,7 @@ class Inflater {
         return Damaged(stream_.msg != nullptr ? stream_.msg : "bytes follow it that are no gzip");
       }
       const auto got = static_cast<int64_t>(output_.size() - stream_.avail_out);
-      wrote_ |= got > 0;
+      written_ += got;
       TETHYS_RETURN_IF_ERROR(WriteFully(out_, output_.data(), got, out_name_));
       if (code == Z_STREAM_END) {
         within_stream_ = false;
@@ -93,7 +111,7 @@ class Inflater {
   std::vector<uint8_t> output_;
   z_stream stream_ = {};
   bool within_stream_ = false;
-  bool wrote_ = false;
+  int64_t written_ = 0;  // Bytes.
 };
 
 }  // namespace
@@ -114,16 +132,21 @@ absl::StatusOr<std::shared_ptr<const ByteSource>> Unpacked(const ByteSource& pac
                      "might be out of date: unpack it with gunzip"));
   }
   TETHYS_ASSIGN_OR_RETURN(const HostCache cache, HostCache::Open(cache_dir));
-  const std::string key =
-      CacheKey().Add("an unpacked file").Add(AbsolutePath(packed.name())).Add(packed.version()).text();
-  const auto accept = [](const std::string&) { return true; };
+  const std::string key = CacheKey()
+                              .Add("an unpacked file and its size")
+                              .Add(AbsolutePath(packed.name()))
+                              .Add(packed.version())
+                              .text();
   const auto make = [&](const std::string& path, absl::FunctionRef<void()> progressed) -> absl::Status {
     const FileDescriptor out(open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
     if (!out.valid()) return ErrnoStatus(errno, absl::StrCat("cannot create ", path));
     return ExplainFullCache(Inflater(packed, out.get(), path).Run(progressed), path);
   };
-  TETHYS_ASSIGN_OR_RETURN(const std::string path, cache.Entry(absl::StrCat("unpacked-", key), accept, make));
+  TETHYS_ASSIGN_OR_RETURN(const std::string path, cache.Entry(absl::StrCat("unpacked-", key), IsWhole, make));
   TETHYS_ASSIGN_OR_RETURN(auto file, OpenLocalFile(path));
+  if (file->size() <= kTail) {
+    return absl::DataLossError(absl::StrCat(path, " was cut as soon as it was made: start the job again"));
+  }
   return std::make_shared<UnpackedFile>(std::move(file), packed.name());
 }
 

@@ -21,8 +21,9 @@ void ReadSamples(const std::string& header, int64_t size) {
   const SampleCacheLayout layout(content->spec, content->samples);
   Require(layout.size == size && layout.value_bytes >= 1 && layout.label_bytes >= 4,
           "the samples fit the file");
-  Require(layout.labels_begin >= kSampleCacheValues + layout.value_bytes * content->samples,
-          "labels follow the values");
+  Require(layout.record_bytes >= layout.value_bytes + layout.label_bytes + 8 &&
+              layout.RecordOf(content->samples) == size,
+          "the records hold values, labels and checksums");
   Require(SampleCacheHeader(*content) == header.substr(0, kSampleCacheHeader), "the header has one meaning");
 }
 

@@ -7,6 +7,7 @@
 
 #include <chrono>
 #include <filesystem>
+#include <fstream>
 #include <string>
 #include <thread>
 #include <vector>
@@ -97,7 +98,27 @@ TEST_F(PackedPicturesTest, PackThatIsCutWhileItIsReadIsAnError) {
   ASSERT_EQ(truncate(entry.c_str(), 100), 0);
   const absl::Status status = packed->Read(kCount - 1).status();
   EXPECT_TRUE(absl::IsDataLoss(status)) << status;
-  EXPECT_THAT(std::string(status.message()), AllOf(HasSubstr(entry), HasSubstr("delete it")));
+  EXPECT_THAT(std::string(status.message()), AllOf(HasSubstr(entry), HasSubstr("start the job again")));
+}
+
+TEST_F(PackedPicturesTest, DamagedPictureIsAnErrorAndThePackIsMadeAnew) {
+  const auto packed = Open().value();
+  const std::string entry = absl::StrCat(cache(), "/", Entries().at(0));
+  std::fstream(entry, std::ios::binary | std::ios::in | std::ios::out).seekp(1).put('?');
+  EXPECT_EQ(Read(*packed, 1), TextOf(1));
+  const absl::Status status = packed->Read(0).status();
+  EXPECT_TRUE(absl::IsDataLoss(status)) << status;
+  EXPECT_THAT(std::string(status.message()), AllOf(HasSubstr(entry), HasSubstr("checksum")));
+  EXPECT_EQ(Read(*Open().value(), 0), TextOf(0));
+}
+
+TEST_F(PackedPicturesTest, FileReplacedWithItsSizeAndTimeIsReadAnew) {
+  ASSERT_NE(Open().value(), nullptr);
+  const auto time = std::filesystem::last_write_time(PathOf(3));
+  const std::string other(TextOf(3).size(), 'z');
+  Write(3, other);
+  std::filesystem::last_write_time(PathOf(3), time);
+  EXPECT_EQ(Read(*Open().value(), 3), other);
 }
 
 TEST_F(PackedPicturesTest, FewAndLargePicturesAreNotPacked) {

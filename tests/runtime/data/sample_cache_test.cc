@@ -152,25 +152,46 @@ TEST_P(DiskCacheTest, DamagedHeaderOrCutFileIsMadeAnew) {
   }
 }
 
-TEST_P(DiskCacheTest, DamagedLabelIsAnErrorNamingFileAndSample) {
-  ASSERT_TRUE(Open().ok());
-  const std::string path = OnlyFile();
+// A byte of the values, a label and a checksum of sample 5, and a value that could be right.
+TEST_P(DiskCacheTest, DamagedSampleIsAnErrorAndTheFileIsMadeAnew) {
   const SampleCacheLayout layout({.shape = {2, 3}, .labels = {.shape = {2, 3}}}, kSamples);
-  std::fstream(path, std::ios::binary | std::ios::in | std::ios::out)
-      .seekp(layout.labels_begin + 5 * layout.label_bytes)
-      .put(77);
-  const auto cached = Open().value();
-  int32_t labels[kLabels];
-  EXPECT_THAT(std::string(cached->Read(5, nullptr, labels).message()),
-              AllOf(HasSubstr(path), HasSubstr("sample 5"), HasSubstr("delete the file")));
-  EXPECT_TRUE(cached->Read(4, nullptr, labels).ok());
+  for (const int64_t place : {int64_t{2}, layout.value_bytes + 8, layout.value_bytes + layout.label_bytes}) {
+    ASSERT_TRUE(Open().ok());
+    const std::string path = OnlyFile();
+    const auto cached = Open().value();
+    std::fstream(path, std::ios::binary | std::ios::in | std::ios::out)
+        .seekp(layout.RecordOf(5) + place)
+        .put(3);
+    uint8_t values[kLabels];
+    int32_t labels[kLabels];
+    EXPECT_TRUE(cached->Read(4, values, labels).ok());
+    const absl::Status status = cached->Read(5, values, labels);
+    EXPECT_TRUE(absl::IsDataLoss(status)) << place;
+    EXPECT_THAT(std::string(status.message()),
+                AllOf(HasSubstr(path), HasSubstr("sample 5"), HasSubstr("start the job again")));
+    EXPECT_FALSE(FileExists(path));
+    ExpectSamples(*Open().value());
+  }
 }
 
+// The pages of a mapped file that the file no longer holds are no signal.
 TEST_P(DiskCacheTest, FileThatIsCutWhileItIsReadIsAnError) {
+  for (const int64_t size : {int64_t{0}, kSampleCacheRecords, int64_t{20'000}}) {
+    const auto cached = Open().value();
+    std::filesystem::resize_file(OnlyFile(), size);
+    uint8_t values[kLabels];
+    int32_t labels[kLabels];
+    EXPECT_TRUE(absl::IsDataLoss(cached->Read(kSamples - 1, values, nullptr)));
+    EXPECT_TRUE(absl::IsDataLoss(cached->Read(kSamples - 1, values, labels)));
+    EXPECT_EQ(cached->Read(0, values, labels).ok(), size > kSampleCacheRecords);
+    ExpectSamples(*Open().value());
+  }
+}
+
+TEST_P(DiskCacheTest, FileThatIsRemovedWhileItIsReadStaysReadable) {
   const auto cached = Open().value();
-  std::filesystem::resize_file(OnlyFile(), kSampleCacheValues);
-  uint8_t values[kLabels];
-  EXPECT_TRUE(absl::IsDataLoss(cached->Read(0, values, nullptr)));
+  std::filesystem::remove_all(directory_.Path("cache"));
+  ExpectSamples(*cached);
 }
 
 INSTANTIATE_TEST_SUITE_P(Disk, DiskCacheTest, ::testing::Values(proto::Data::DISK));
@@ -324,6 +345,26 @@ TEST_F(CachedJobTest, ChangedDataMakeANewEntry) {
   EXPECT_THAT(Samples(*LoadDatasets(Pets(proto::Data::DISK)).value().train),
               ::testing::UnorderedElementsAre(std::pair(1, 0), std::pair(3, 1)));
   EXPECT_EQ(Entries(), 2);
+}
+
+TEST_F(CachedJobTest, FileReplacedWithItsSizeAndTimeMakesANewEntry) {
+  proto::Job job;
+  proto::Data& data = *job.mutable_data();
+  data.set_classes(3);
+  data.mutable_csv()->add_train(directory_.Write("train.csv", "1,2\n"));
+  data.mutable_csv()->set_bytes(true);
+  data.set_cache(proto::Data::DISK);
+  data.set_cache_dir(directory_.Path("cache"));
+  EXPECT_THAT(Samples(*LoadDatasets(job).value().train), ElementsAre(std::pair(1, 2)));
+  const auto time = std::filesystem::last_write_time(directory_.Path("train.csv"));
+  for (const bool in_place : {false, true}) {
+    const std::string text = in_place ? "5,0\n" : "3,1\n";
+    std::ofstream(directory_.Path(in_place ? "train.csv" : "other.csv")) << text;
+    if (!in_place) std::filesystem::rename(directory_.Path("other.csv"), directory_.Path("train.csv"));
+    std::filesystem::last_write_time(directory_.Path("train.csv"), time);
+    EXPECT_THAT(Samples(*LoadDatasets(job).value().train),
+                ElementsAre(in_place ? std::pair(5, 0) : std::pair(3, 1)));
+  }
 }
 
 TEST_F(CachedJobTest, ClassesThatAreNumberedAnewChangeTheTest) {

@@ -1,0 +1,51 @@
+// Shows progress (CacheLock::ShowProgress) while something runs that says nothing itself, such as opening a
+// large file that is unpacked; not longer than kMost, so that nobody waits for ever for a process that hangs.
+#ifndef TETHYS_RUNTIME_DATA_PROGRESS_TICKER_H_
+#define TETHYS_RUNTIME_DATA_PROGRESS_TICKER_H_
+
+#include <thread>
+
+#include "absl/functional/function_ref.h"
+#include "runtime/base/clock.h"
+#include "runtime/base/mutex.h"
+
+namespace tethys {
+
+class ProgressTicker {
+ public:
+  explicit ProgressTicker(absl::FunctionRef<void()> progressed)
+      : progressed_(progressed), thread_([this] { Tick(); }) {}
+  ~ProgressTicker() {
+    {
+      MutexLock lock(mu_);
+      ended_ = true;
+    }
+    wake_.NotifyAll();
+    thread_.join();
+  }
+  ProgressTicker(const ProgressTicker&) = delete;
+  ProgressTicker& operator=(const ProgressTicker&) = delete;
+
+ private:
+  static constexpr Nanoseconds kInterval = 5 * kSecond, kMost = 1800 * kSecond;
+
+  void Tick() {
+    const MonotonicClock clock;
+    const Nanoseconds begin = clock.Now();
+    MutexLock lock(mu_);
+    while (!ended_ && clock.Now() - begin < kMost) {
+      progressed_();
+      wake_.WaitFor(mu_, kInterval);
+    }
+  }
+
+  const absl::FunctionRef<void()> progressed_;
+  Mutex mu_;
+  CondVar wake_;
+  bool ended_ ABSL_GUARDED_BY(mu_) = false;
+  std::thread thread_;
+};
+
+}  // namespace tethys
+
+#endif  // TETHYS_RUNTIME_DATA_PROGRESS_TICKER_H_
