@@ -65,7 +65,7 @@ absl::Status Trainer::Build(RingListener& listener) {
                      ", the job's are of the other type: put the same files on every host"));
   }
   orders_.emplace(OrderRulesOf(plan), task_.index);
-  TETHYS_ASSIGN_OR_RETURN(scaling_, ResolveScaling(job.data(), *datasets_.train));
+  TETHYS_ASSIGN_OR_RETURN(scaling_, ResolveScaling(job.data(), datasets_));
   TETHYS_ASSIGN_OR_RETURN(Model model,
                           Model::Create(job.model(), datasets_.train->sample_shape(), job.data().classes()));
   if (model.variables().signature() != plan.model_signature()) {

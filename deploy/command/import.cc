@@ -37,7 +37,7 @@ absl::StatusOr<Request> PrepareRequest(const Flags& flags) {
   TETHYS_ASSIGN_OR_RETURN(TorchWeightsFile file, TorchWeightsFile::Open(flags.Get("weights")));
   TETHYS_ASSIGN_OR_RETURN(proto::Job job, LoadJob(job_file, flags.GetAll("set")));
   job.clear_initial();
-  absl::StatusOr<proto::JobPlan> plan = PrepareJob(job);
+  absl::StatusOr<proto::JobPlan> plan = PrepareJob(job, /*needs_scaling=*/true);
   if (!plan.ok()) return WithPlace(plan.status(), job_file, flags.GetAll("set"));
   const Shape sample_shape(plan->sample_shape().begin(), plan->sample_shape().end());
   TETHYS_ASSIGN_OR_RETURN(Model model, Model::Create(job.model(), sample_shape, job.data().classes()));

@@ -15,6 +15,7 @@
 #include "ps/partitioner.h"
 #include "runtime/cluster/job_plan.h"
 #include "runtime/data/data_format.h"
+#include "runtime/data/kept_samples.h"
 #include "runtime/data/sample_cache.h"
 #include "runtime/job/job.h"
 #include "runtime/nn/memory_forecast.h"
@@ -145,19 +146,22 @@ std::string DevicesText(const proto::JobPlan& plan) {
                       PluralText(on_cpu, "worker"));
 }
 
-// A line that says how much data.cache keeps on each host; empty without a cache.
+// A line that says how many bytes of samples each host keeps; empty if none.
 std::string CacheText(const proto::JobPlan& plan) {
   const proto::Data& data = plan.job().data();
-  if (data.cache() == proto::Data::NONE) return "";
   const SampleSpec spec = SampleSpecOf(plan);
-  int64_t bytes = SampleCacheLayout(spec, plan.train_samples() + plan.validation_samples()).size;
+  const int64_t training = plan.train_samples() + plan.validation_samples();
+  const bool by_itself = !data.has_cache() && UnpacksSamples(data, spec, training);
+  if (data.cache() == proto::Data::NONE && !by_itself) return "";
+  int64_t bytes = SampleCacheLayout(spec, training).size;
   if (plan.test_samples() > 0) bytes += SampleCacheLayout(spec, plan.test_samples()).size;
   const std::string place =
       data.cache() == proto::Data::MEMORY ? "memory, which its workers share, as long as one of them runs"
       : data.cache_dir().empty()          ? "the folder .cache/tethys/data in the user's home directory"
                                           : absl::StrCat("the folder ", data.cache_dir());
-  return absl::StrCat("Each host with workers keeps ", BytesText(bytes), " of decoded samples in ", place,
-                      ".\n");
+  return absl::StrCat("Each host with workers keeps ", BytesText(bytes),
+                      by_itself ? " of unpacked samples in " : " of decoded samples in ", place,
+                      by_itself ? ", if it has room.\n" : ".\n");
 }
 
 std::string MemoryTable(const proto::JobPlan& plan, const Model& model) {

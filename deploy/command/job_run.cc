@@ -24,6 +24,7 @@
 #include "deploy/launcher/tensorboard_log.h"
 #include "deploy/launcher/unfinished_summary.h"
 #include "deploy/live/expectation_file.h"
+#include "deploy/predict/job_forecast.h"
 #include "deploy/process/own_program.h"
 #include "deploy/process/signal_source.h"
 #include "runtime/checkpoint/checkpoint_store.h"
@@ -33,6 +34,7 @@
 #include "runtime/cluster/job_plan.h"
 #include "runtime/data/data_format.h"
 #include "runtime/data/dataset.h"
+#include "runtime/data/kept_samples.h"
 #include "runtime/job/job.h"
 #include "runtime/remote/remote_files.h"
 #include "runtime/telemetry/summary.h"
@@ -144,16 +146,27 @@ class EarlierRun {
 
 }  // namespace
 
-absl::StatusOr<proto::JobPlan> PrepareJob(const proto::Job& job) {
+absl::StatusOr<proto::JobPlan> PrepareJob(const proto::Job& job, bool needs_scaling) {
   TETHYS_ASSIGN_OR_RETURN(proto::JobPlan plan, PlanJob(job));
-  TETHYS_ASSIGN_OR_RETURN(const Datasets datasets, LoadDatasetsUncached(job));
-  // Decoding all samples of files here would only delay the start: workers compute the standardisation from
-  // the samples that they read, or from their cache, and report it to the chief.
-  const SampleSpec& spec = datasets.train->spec();
+  const SampleSpec spec = SampleSpecOf(plan);
+  const int64_t samples = plan.train_samples() + plan.validation_samples();
+  TETHYS_ASSIGN_OR_RETURN(absl::optional<InputScaling> scaling,
+                          FindScaling(job, spec, plan.train_samples(), plan.validation_samples()));
+  needs_scaling = !scaling.has_value() && (needs_scaling || job.has_initial());
+  const bool unpacked = UnpacksSamples(job.data(), spec, samples);
+  if (unpacked && !needs_scaling) {
+    TETHYS_RETURN_IF_ERROR(CheckLabelFiles(job));
+    if (scaling.has_value()) *plan.mutable_scaling() = MessageOf(*scaling);
+    return plan;
+  }
+  TETHYS_ASSIGN_OR_RETURN(const Datasets datasets,
+                          needs_scaling ? LoadDatasets(job) : LoadDatasetsUncached(job));
+  // Decoding all samples of files here would only delay the start.
   const bool held = FormatOf(job.data()).bytes_held(job.data(), spec) >= spec.bytes();
-  if (job.data().compute_standardisation() && !held) return plan;
-  TETHYS_ASSIGN_OR_RETURN(const InputScaling scaling, ResolveScaling(job.data(), *datasets.train));
-  *plan.mutable_scaling() = MessageOf(scaling);
+  if (!scaling.has_value() && (held || needs_scaling)) {
+    TETHYS_ASSIGN_OR_RETURN(scaling, ResolveScaling(job.data(), datasets));
+  }
+  if (scaling.has_value()) *plan.mutable_scaling() = MessageOf(*scaling);
   return plan;
 }
 

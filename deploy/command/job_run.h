@@ -16,9 +16,11 @@
 
 namespace tethys {
 
-// Makes the job's plan and checks everything that can be checked in advance. Reads all of the data, so that
-// workers find it in the page cache. Fails if the job or its data is invalid.
-absl::StatusOr<proto::JobPlan> PrepareJob(const proto::Job& job);
+// Makes the job's plan and checks everything that can be checked in advance. Fails if the job or its data is
+// invalid. Of large data only headers are read: the first worker of a host unpacks the rest, computes the
+// standardisation and reports it to the chief, and the plan has it where an earlier run has kept it on this
+// host. With `needs_scaling`, and for a job with initial values, it is computed here if need be.
+absl::StatusOr<proto::JobPlan> PrepareJob(const proto::Job& job, bool needs_scaling = false);
 
 // Makes the same checks as the chief does on resuming, but before the run directory changes. Returns the
 // state to resume from. NotFound: the run has no undamaged checkpoint. FailedPrecondition: the newest

@@ -11,6 +11,7 @@
 #include "runtime/cluster/job_plan.h"
 #include "runtime/cluster/sample_order.h"
 #include "runtime/data/data_format.h"
+#include "runtime/data/kept_samples.h"
 #include "runtime/job/job.h"
 #include "runtime/optim/optimizer.h"
 
@@ -132,8 +133,10 @@ absl::StatusOr<std::vector<PushForecast>> ForecastPushes(const proto::JobPlan& p
 int64_t DatasetBytes(const proto::JobPlan& plan) {
   const proto::Data& data = plan.job().data();
   const int64_t samples = plan.train_samples() + plan.validation_samples() + plan.test_samples();
-  const int64_t each =
-      data.cache() == proto::Data::NONE ? FormatOf(data).bytes_held(data, SampleSpecOf(plan)) : 0;
+  const SampleSpec spec = SampleSpecOf(plan);
+  const bool kept =
+      data.has_cache() ? data.cache() != proto::Data::NONE : UnpacksSamples(data, spec, samples);
+  const int64_t each = kept ? 0 : FormatOf(data).bytes_held(data, spec);
   return samples * each + OrderBytes(plan);
 }
 

@@ -16,7 +16,7 @@ absl::Status Train(const std::string& job_file) {
   const MonotonicClock clock;
   TETHYS_ASSIGN_OR_RETURN(const proto::Job job, LoadJob(job_file, {}));
   TETHYS_ASSIGN_OR_RETURN(const Datasets data, LoadDatasets(job));
-  TETHYS_ASSIGN_OR_RETURN(const InputScaling scaling, ResolveScaling(job.data(), *data.train));
+  TETHYS_ASSIGN_OR_RETURN(const InputScaling scaling, ResolveScaling(job.data(), data));
   TETHYS_ASSIGN_OR_RETURN(Model model,
                           Model::Create(job.model(), data.train->sample_shape(), job.data().classes()));
   TETHYS_ASSIGN_OR_RETURN(std::unique_ptr<Device> device, CreateCpuDevice(/*threads=*/1));

@@ -66,7 +66,8 @@ proto::ModelDescription DescribeModel(const proto::JobPlan& plan, const proto::I
   *description.mutable_model() = plan.job().model();
   *description.mutable_sample_shape() = plan.sample_shape();
   description.set_classes(plan.job().data().classes());
-  *description.mutable_scaling() = scaling;
+  // Without numbers it is unknown, and not one that leaves values as they are.
+  if (scaling.mean_size() > 0) *description.mutable_scaling() = scaling;
   description.set_float_inputs(plan.float_inputs());
   return description;
 }

@@ -51,6 +51,12 @@ struct DataFormat {
   absl::StatusOr<std::vector<std::string>> (*class_names)(const proto::Data& data) = nullptr;
   // What a reader holds in memory for each sample, which many formats leave in its file.
   int64_t (*bytes_held)(const proto::Data& data, const SampleSpec& spec) = nullptr;
+  // Whether a part has to be unpacked or parsed to be read, so that one process of a host does it for all
+  // (kept_samples.h); null: its samples are read from their files as they are, or decoded one by one.
+  bool (*unpacks)(const proto::Data& data, DataPart part) = nullptr;
+  // Checks the labels of a part that is unpacked, without its samples, unless they are many. Null: nothing can
+  // be checked apart from the samples.
+  absl::Status (*check_labels)(const proto::Data& data, DataPart part, const LabelRules& rules) = nullptr;
   // Reads little of the files. Errors name file and remedy. Requires that the job has the part.
   absl::StatusOr<DataHeader> (*read_header)(const proto::Data& data, DataPart part,
                                             const LabelRules& rules) = nullptr;
@@ -60,6 +66,9 @@ struct DataFormat {
   absl::StatusOr<std::shared_ptr<const SampleSource>> (*open)(const proto::Data& data, DataPart part,
                                                               const LabelRules& rules) = nullptr;
 };
+
+// The most bytes of labels that check_labels reads.
+constexpr int64_t kMostLabelsChecked = int64_t{16} << 20;
 
 // Requires that the data have a source.
 const DataFormat& FormatOf(const proto::Data& data);

@@ -1,16 +1,18 @@
 #include "runtime/data/dataset.h"
 
 #include <algorithm>
-#include <cmath>
+#include <thread>
 
 #include "runtime/data/augmentation.h"
 #include "runtime/data/byte_source.h"
 #include "runtime/data/chief_paths.h"
 #include "runtime/data/data_format.h"
 #include "runtime/data/data_notes.h"
+#include "runtime/data/input_scaling.h"
+#include "runtime/data/kept_samples.h"
+#include "runtime/data/kept_scaling.h"
 #include "runtime/data/picture.h"
 #include "runtime/data/resized_source.h"
-#include "runtime/data/sample_cache.h"
 
 namespace tethys {
 namespace {
@@ -125,83 +127,6 @@ absl::StatusOr<DatasetSizes> SizesOf(const proto::Data& data, const Headers& hea
   return sizes;
 }
 
-// The sums over the training split from which its standardisation is computed, by channel. `Sum` is that of
-// values less `origin`.
-template <typename Sum>
-struct Moments {
-  std::vector<Sum> values, squares;
-};
-
-// `Value` is the type of the values. With one channel the sums are those of all values. Floats are summed as
-// their distances from `origins`, which are near the mean.
-template <typename Value, typename Sum>
-absl::StatusOr<Moments<Sum>> SumOf(const Dataset& train, const std::vector<Value>& origins) {
-  const size_t channels = origins.size();
-  std::vector<Value> sample(train.sample_elements());
-  Moments<Sum> sums = {.values = std::vector<Sum>(channels), .squares = std::vector<Sum>(channels)};
-  for (int64_t i = 0; i < train.size(); ++i) {
-    TETHYS_RETURN_IF_ERROR(train.ReadValues(i, reinterpret_cast<uint8_t*>(sample.data())));
-    for (size_t begin = 0; begin < sample.size(); begin += channels) {
-      for (size_t channel = 0; channel < channels; ++channel) {
-        const Sum value = static_cast<Sum>(sample[begin + channel]) - static_cast<Sum>(origins[channel]);
-        sums.values[channel] += value;
-        sums.squares[channel] += value * value;
-      }
-    }
-  }
-  return sums;
-}
-
-// The values with which the first sample begins, one for each channel: sums of floats far from 0 lose no
-// digits if they are sums of distances from such a value.
-absl::StatusOr<std::vector<float>> OriginsOf(const Dataset& train, int64_t channels) {
-  std::vector<float> sample(train.sample_elements());
-  TETHYS_RETURN_IF_ERROR(train.ReadValues(0, reinterpret_cast<uint8_t*>(sample.data())));
-  sample.resize(channels);
-  return sample;
-}
-
-// The scaling by the moments of `count` values a channel, divided by `unit`. In a table channels are
-// features.
-template <typename Sum, typename Value>
-absl::StatusOr<InputScaling> ScalingOfMoments(const Moments<Sum>& sums, const std::vector<Value>& origins,
-                                              int64_t values, double unit, bool table) {
-  const auto count = static_cast<double>(values);
-  InputScaling scaling = {.mean = {}, .deviation = {}};
-  for (size_t channel = 0; channel < origins.size(); ++channel) {
-    const double mean = static_cast<double>(sums.values[channel]) / count;
-    const double variance = static_cast<double>(sums.squares[channel]) / count - mean * mean;
-    auto deviation = static_cast<float>(std::sqrt(std::max(variance, 0.0)) / unit);
-    // A feature that is constant becomes 0, as in scikit-learn: tables often have some.
-    if (table && !(deviation > 0)) deviation = 1;
-    if (!(deviation > 0)) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          "all pixels of the training split", origins.size() > 1 ? absl::StrCat(" in channel ", channel) : "",
-          " are equal, so they cannot be standardised: check the data, or set data.compute_standardisation "
-          "to false"));
-    }
-    scaling.mean.push_back(static_cast<float>((mean + static_cast<double>(origins[channel])) / unit));
-    scaling.deviation.push_back(deviation);
-  }
-  return scaling;
-}
-
-// The mean and deviation of the values of each channel, or of all if `channels` is 1.
-absl::StatusOr<InputScaling> ComputeScaling(const Dataset& train, int64_t channels) {
-  const int64_t count = train.size() * train.sample_elements() / channels;
-  const bool table = channels > 1 && train.sample_shape().size() == 1;
-  if (train.spec().type == ValueType::kByte) {
-    const std::vector<uint8_t> zeros(channels);
-    TETHYS_ASSIGN_OR_RETURN(const auto sums, (SumOf<uint8_t, uint64_t>(train, zeros)));
-    return ScalingOfMoments(sums, zeros, count, 255, table);
-  }
-  TETHYS_ASSIGN_OR_RETURN(const std::vector<float> origins, OriginsOf(train, channels));
-  TETHYS_ASSIGN_OR_RETURN(const auto sums, (SumOf<float, double>(train, origins)));
-  TETHYS_ASSIGN_OR_RETURN(InputScaling scaling, ScalingOfMoments(sums, origins, count, 1, table));
-  scaling.type = ValueType::kFloat;
-  return scaling;
-}
-
 // The job with chief:// left out of its paths: only processes of the chief's machine read them.
 absl::StatusOr<proto::Job> ReadHere(const proto::Job& named) {
   TETHYS_RETURN_IF_ERROR(ChiefPathsOf(named.data()).status());
@@ -210,89 +135,41 @@ absl::StatusOr<proto::Job> ReadHere(const proto::Job& named) {
   return job;
 }
 
-absl::StatusOr<std::shared_ptr<const SampleSource>> OpenUncached(const proto::Job& job, DataPart part,
-                                                                 const DataHeader& header) {
-  TETHYS_ASSIGN_OR_RETURN(auto source, FormatOf(job.data()).open(job.data(), part, LabelRulesOf(job)));
-  TETHYS_ASSIGN_OR_RETURN(const SampleSpec spec, ResizedSpec(job.data(), source->spec()));
-  source = Resized(std::move(source), spec);
-  if (source->size() == header.samples && source->spec() == header.spec) return source;
-  return absl::DataLossError(
-      absl::StrCat(header.values_name, " changed while it was read: start the job again"));
+int64_t ScalingChannels(const proto::Data& data, const SampleSpec& spec) {
+  return data.per_channel() ? spec.scaled_channels() : 1;
 }
 
-// The first and the last samples of a source.
-class EndsOfSource final : public SampleSource {
- public:
-  EndsOfSource(std::shared_ptr<const SampleSource> source, int64_t first, int64_t last)
-      : SampleSource(source->spec(), first + last), source_(std::move(source)), first_(first) {}
-  absl::Status Read(int64_t index, uint8_t* values, int32_t* labels) const override {
-    return source_->Read(index < first_ ? index : index + source_->size() - size(), values, labels);
-  }
-
- private:
-  const std::shared_ptr<const SampleSource> source_;
-  const int64_t first_;
-};
-
-// The samples of a part that the job uses: the first, for training or the test, and the last, for the
-// validation.
-struct Used {
-  int64_t first = 0, last = 0;
-};
-
-// A hash of everything that determines these samples.
-absl::StatusOr<std::string> SamplesKey(const proto::Job& job, DataPart part, const Used& used) {
-  constexpr int64_t kVersion = 1;  // Raised when a format decodes or resizes otherwise.
-  const proto::Data& data = job.data();
-  proto::Data kept = data;
-  // These change which samples are used, and how, but no sample.
-  kept.clear_validation_samples();
-  kept.clear_limit_samples();
-  kept.clear_mean();
-  kept.clear_deviation();
-  kept.clear_compute_standardisation();
-  kept.clear_per_channel();
-  kept.clear_prefetch_batches();
-  kept.clear_loader_threads();
-  kept.clear_augment();
-  kept.clear_shuffle();
-  kept.clear_sharding();
-  kept.clear_cache();
-  kept.clear_cache_dir();
-  const LabelRules rules = LabelRulesOf(job);
-  CacheKey key;
-  key.Add(kVersion).Add(kept.SerializeAsString()).Add(static_cast<int64_t>(part));
-  if (data.limit_samples() > 0) key.Add(used.first).Add(used.last);
-  key.Add(rules.targets ? 1 : 0).Add(rules.classes).Add(rules.ignored);
-  // The names of folders for training number the classes of the test, too.
-  TETHYS_ASSIGN_OR_RETURN(const std::vector<std::string> names, FormatOf(data).files(data, DataPart::kTrain));
-  for (const std::string& name : names) key.Add(name);
-  TETHYS_ASSIGN_OR_RETURN(const std::vector<std::string> paths, EveryFileOf(data, part));
-  for (const std::string& path : paths) {
-    TETHYS_ASSIGN_OR_RETURN(const std::string version, FileVersion(path));
-    key.Add(AbsolutePath(path)).Add(version);
-  }
-  return key.text();
+// The key of the training samples, if what is computed of them is kept; otherwise empty.
+std::string TrainKeyOf(const proto::Job& job, const SampleSpec& spec, const UsedSamples& used) {
+  if (!KeepsScaling(job.data(), spec, used.first)) return "";
+  const absl::StatusOr<std::string> key = SamplesKey(job, DataPart::kTrain, used);
+  return key.ok() ? *key : "";
 }
 
-// The used samples of a part, or, where nothing is cached, all.
-absl::StatusOr<std::shared_ptr<const SampleSource>> Open(const proto::Job& job, DataPart part,
-                                                         const DataHeader& header, const Used& used) {
-  const proto::Data& data = job.data();
-  if (data.cache() == proto::Data::NONE) return OpenUncached(job, part, header);
-  TETHYS_ASSIGN_OR_RETURN(const HostCache cache, HostCache::Open(data.cache_dir()));
-  TETHYS_ASSIGN_OR_RETURN(const std::string key, SamplesKey(job, part, used));
-  const auto open = [&]() -> absl::StatusOr<std::shared_ptr<const SampleSource>> {
-    TETHYS_ASSIGN_OR_RETURN(auto source, OpenUncached(job, part, header));
-    return std::make_shared<EndsOfSource>(std::move(source), used.first, used.last);
+using OpenedSamples = absl::StatusOr<std::shared_ptr<const SampleSource>>;
+
+struct Opened {
+  OpenedSamples train, test = nullptr;  // `test` stays null without a test.
+};
+
+// Two parts that may have to be unpacked are opened at the same time.
+Opened OpenParts(const proto::Job& job, const Headers& headers, const UsedSamples& train,
+                 const UsedSamples& test) {
+  Opened opened;
+  const auto open_test = [&] {
+    if (test.first > 0) opened.test = OpenSamples(job, DataPart::kTest, headers.test, test);
   };
-  return OpenCachedSamples(cache,
-                           {.where = data.cache(),
-                            .content = {.spec = header.spec, .samples = used.first + used.last, .key = key},
-                            .rules = LabelRulesOf(job),
-                            .threads = std::max(1, data.loader_threads()),
-                            .description = FormatOf(data).place(data)},
-                           open);
+  const bool unpacks = !job.data().has_cache() && test.first > 0 &&
+                       KeepsSamples(job.data(), DataPart::kTest, headers.test.spec, test.first);
+  std::thread beside;
+  if (unpacks) beside = std::thread(open_test);
+  opened.train = OpenSamples(job, DataPart::kTrain, headers.train, train);
+  if (unpacks) {
+    beside.join();
+  } else if (opened.train.ok()) {
+    open_test();
+  }
+  return opened;
 }
 
 }  // namespace
@@ -329,19 +206,20 @@ absl::StatusOr<Datasets> LoadDatasets(const proto::Job& named) {
   TETHYS_ASSIGN_OR_RETURN(Headers headers, ReadHeaders(job));
   headers.train.open_labels = headers.test.open_labels = nullptr;  // They hold memory.
   TETHYS_ASSIGN_OR_RETURN(const DatasetSizes sizes, SizesOf(job.data(), headers));
-  TETHYS_ASSIGN_OR_RETURN(const auto train,
-                          Open(job, DataPart::kTrain, headers.train, {sizes.train, sizes.validation}));
+  const UsedSamples used = {sizes.train, sizes.validation};
   Datasets datasets;
+  // Found before a file is read: a file that is replaced meanwhile is another version than that of the key.
+  datasets.train_key = TrainKeyOf(job, headers.train.spec, used);
+  Opened opened = OpenParts(job, headers, used, {sizes.test, 0});
+  TETHYS_ASSIGN_OR_RETURN(const auto train, std::move(opened.train));
+  TETHYS_ASSIGN_OR_RETURN(const auto test, std::move(opened.test));
   datasets.file_samples = sizes.file_samples;
   datasets.train = std::make_shared<Dataset>(train, 0, sizes.train);
   if (sizes.validation > 0) {
     datasets.validation =
         std::make_shared<Dataset>(train, train->size() - sizes.validation, sizes.validation);
   }
-  if (sizes.test > 0) {
-    TETHYS_ASSIGN_OR_RETURN(const auto test, Open(job, DataPart::kTest, headers.test, {sizes.test, 0}));
-    datasets.test = std::make_shared<Dataset>(test, 0, sizes.test);
-  }
+  if (test != nullptr) datasets.test = std::make_shared<Dataset>(test, 0, sizes.test);
   return datasets;
 }
 
@@ -350,17 +228,47 @@ absl::StatusOr<Datasets> LoadDatasetsUncached(proto::Job job) {
   return LoadDatasets(job);
 }
 
+absl::Status CheckLabelFiles(const proto::Job& named) {
+  TETHYS_ASSIGN_OR_RETURN(const proto::Job job, ReadHere(named));
+  const DataFormat& format = FormatOf(job.data());
+  if (format.check_labels == nullptr) return absl::OkStatus();
+  const LabelRules rules = LabelRulesOf(job);
+  TETHYS_RETURN_IF_ERROR(format.check_labels(job.data(), DataPart::kTrain, rules));
+  return HasTest(job.data()) ? format.check_labels(job.data(), DataPart::kTest, rules) : absl::OkStatus();
+}
+
 absl::StatusOr<InputScaling> ResolveScaling(const proto::Data& data, const Dataset& train) {
-  if (data.compute_standardisation())
-    return ComputeScaling(train, data.per_channel() ? train.spec().scaled_channels() : 1);
-  InputScaling scaling;
-  scaling.type = train.spec().type;
-  if (data.mean_size() > 0) scaling.mean.assign(data.mean().begin(), data.mean().end());
-  if (data.deviation_size() > 0) scaling.deviation.assign(data.deviation().begin(), data.deviation().end());
-  // A single number of one kind holds for every channel of the other.
-  scaling.mean.resize(std::max(scaling.mean.size(), scaling.deviation.size()), scaling.mean.front());
-  scaling.deviation.resize(scaling.mean.size(), scaling.deviation.front());
-  return scaling;
+  if (!data.compute_standardisation()) return SpecifiedScaling(data, train.spec().type);
+  return ComputeScaling(train, ScalingChannels(data, train.spec()), [] {});
+}
+
+absl::StatusOr<InputScaling> ResolveScaling(const proto::Data& data, const Datasets& datasets) {
+  const Dataset& train = *datasets.train;
+  if (!data.compute_standardisation() || datasets.train_key.empty()) return ResolveScaling(data, train);
+  const KeptScaling kept(data.cache_dir(), {.data = data,
+                                            .key = datasets.train_key,
+                                            .samples = train.size(),
+                                            .channels = ScalingChannels(data, train.spec()),
+                                            .type = train.spec().type});
+  return kept.FindOrMake([&](absl::FunctionRef<void()> progressed) {
+    return ComputeScaling(train, ScalingChannels(data, train.spec()), progressed);
+  });
+}
+
+absl::StatusOr<absl::optional<InputScaling>> FindScaling(const proto::Job& named, const SampleSpec& spec,
+                                                         int64_t train, int64_t validation) {
+  TETHYS_ASSIGN_OR_RETURN(const proto::Job job, ReadHere(named));
+  const proto::Data& data = job.data();
+  if (!data.compute_standardisation()) return absl::optional<InputScaling>(SpecifiedScaling(data, spec.type));
+  const UsedSamples used = {train, validation};
+  const std::string key = TrainKeyOf(job, spec, used);
+  if (key.empty()) return absl::optional<InputScaling>();
+  return KeptScaling(data.cache_dir(), {.data = data,
+                                        .key = key,
+                                        .samples = train,
+                                        .channels = ScalingChannels(data, spec),
+                                        .type = spec.type})
+      .Find();
 }
 
 }  // namespace tethys

@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/types/optional.h"
 #include "proto/job.pb.h"
 #include "runtime/base/status.h"
 #include "runtime/data/sample_source.h"
@@ -78,6 +79,8 @@ struct Datasets {
       validation;                       // Null without a validation split. Shares a source with `train`.
   std::shared_ptr<const Dataset> test;  // Null without test data.
   std::vector<int64_t> file_samples;    // As in DatasetSizes.
+  // Names the training samples in the host's cache, for what is computed of them; empty: nothing is kept.
+  std::string train_key;
 };
 
 // Opens the data. Has the checks of ReadDatasetSizes and those of DataFormat::open.
@@ -85,11 +88,20 @@ absl::StatusOr<Datasets> LoadDatasets(const proto::Job& job);
 // The same without data.cache, for programs that read samples at most once.
 absl::StatusOr<Datasets> LoadDatasetsUncached(proto::Job job);
 
-// The standardisation that the job specifies, or that is computed from the data if the job says so. Computing
-// it sums all values of the training split: bytes in exact integers, floats in doubles in the order of the
-// samples, so every worker gets the same numbers. InvalidArgument when all values, or those of a channel, are
-// equal; besides, the errors of reading a sample.
+// Checks the labels of data that have to be unpacked, as far as that is quick: mistakes that LoadDatasets would
+// find in its workers are then found before a job starts.
+absl::Status CheckLabelFiles(const proto::Job& job);
+
+// The standardisation that the job specifies, or that is computed from the data if the job says so, with the
+// errors of ComputeScaling (input_scaling.h).
 absl::StatusOr<InputScaling> ResolveScaling(const proto::Data& data, const Dataset& train);
+// The same, computed once a host: the first process keeps it in the host's cache, where others find it.
+absl::StatusOr<InputScaling> ResolveScaling(const proto::Data& data, const Datasets& datasets);
+
+// The same without reading a sample, for the sizes of ReadDatasetSizes: nullopt where it has to be computed
+// and no process of this host has kept it for the files as they are now.
+absl::StatusOr<absl::optional<InputScaling>> FindScaling(const proto::Job& job, const SampleSpec& spec,
+                                                         int64_t train, int64_t validation);
 
 }  // namespace tethys
 

@@ -145,6 +145,9 @@ int64_t BytesHeld(const proto::Data&, const SampleSpec& spec) {
   return spec.bytes() + spec.labels.elements() * label_bytes;
 }
 
+// Values are held in memory, mostly unpacked before.
+bool Unpacks(const proto::Data&, DataPart) { return true; }
+
 std::string Place(const proto::Data& data) { return FolderOf(data.idx().train_images()); }
 
 absl::StatusOr<std::shared_ptr<const SampleSource>> Open(const proto::Data& data, DataPart part,
@@ -161,6 +164,15 @@ absl::StatusOr<std::shared_ptr<const SampleSource>> Open(const proto::Data& data
   return std::make_shared<IdxSource>(std::move(spec), std::move(images), std::move(labels.values));
 }
 
+absl::Status CheckLabels(const proto::Data& data, DataPart part, const LabelRules& rules) {
+  const Files files = FilesOf(data, part);
+  TETHYS_ASSIGN_OR_RETURN(const IdxHeader header, ReadIdxHeader(files.labels, KindOf(rules)));
+  TETHYS_ASSIGN_OR_RETURN(const int64_t count, ElementCount(header.shape));
+  if (count * BytesOf(header.type) > kMostLabelsChecked) return absl::OkStatus();
+  TETHYS_ASSIGN_OR_RETURN(const IdxArray labels, ReadIdx(files.labels, KindOf(rules)));
+  return rules.targets ? CheckTargets(files, labels) : CheckClasses(files, labels, rules);
+}
+
 }  // namespace
 
 const DataFormat kIdxFormat = {.kind = proto::Data::kIdx,
@@ -168,6 +180,8 @@ const DataFormat kIdxFormat = {.kind = proto::Data::kIdx,
                                .files = Paths,
                                .place = Place,
                                .bytes_held = BytesHeld,
+                               .unpacks = Unpacks,
+                               .check_labels = CheckLabels,
                                .read_header = ReadHeader,
                                .open = Open};
 

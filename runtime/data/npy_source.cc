@@ -43,6 +43,8 @@ int64_t BytesHeld(const proto::Data& data, const SampleSpec& spec) {
   return values + spec.labels.elements() * static_cast<int64_t>(sizeof(int32_t));
 }
 
+bool Unpacks(const proto::Data& data, DataPart part) { return IsHeldInMemory(PathsOf(data, part).images); }
+
 // Samples and their labels, whose types are checked.
 struct Pair {
   NpyArray images, labels;
@@ -216,6 +218,15 @@ absl::StatusOr<std::shared_ptr<const SampleSource>> Open(const proto::Data& data
   return std::make_shared<NpySource>(std::move(pair.spec), std::move(pair.images), std::move(labels));
 }
 
+absl::Status CheckLabels(const proto::Data& data, DataPart part, const LabelRules& rules) {
+  const std::string& path = PathsOf(data, part).labels;
+  TETHYS_ASSIGN_OR_RETURN(const NpyArray header, OpenNpyArray(path, NpyExtent::kHeader));
+  TETHYS_ASSIGN_OR_RETURN(const int64_t count, ElementCount(header.shape));
+  if (count * header.value_bytes() > kMostLabelsChecked) return absl::OkStatus();
+  TETHYS_ASSIGN_OR_RETURN(const NpyArray labels, OpenNpyArray(path, NpyExtent::kValues));
+  return ReadLabels(labels, rules).status();
+}
+
 }  // namespace
 
 const DataFormat kNpyFormat = {.kind = proto::Data::kNpy,
@@ -223,6 +234,8 @@ const DataFormat kNpyFormat = {.kind = proto::Data::kNpy,
                                .files = Files,
                                .place = Place,
                                .bytes_held = BytesHeld,
+                               .unpacks = Unpacks,
+                               .check_labels = CheckLabels,
                                .read_header = ReadHeader,
                                .open = Open};
 

@@ -103,6 +103,42 @@ class CacheTest(TethysTest):
                       f"data.cache_dir={self.cache}"]).run() as cached:
                 self.assert_same_bits(cached, plain)
 
+    def test_unpacked_data_are_kept_for_the_next_run(self):
+        """Gzipped IDX files, and their mean and deviation, with no data.cache in the job."""
+        kept = [*MIRRORED, "data.compute_standardisation=true", f"data.cache_dir={self.cache}"]
+        with Run([*kept, "data.cache=NONE"]).run() as plain:
+            self.assertEqual(self.entries(), {})
+            with Run(kept).run() as first:
+                self.assert_same_bits(first, plain)
+            before = self.entries()
+            self.assertEqual(sorted(name.split("-")[0] for name in before if not name.endswith(".of")),
+                             ["samples", "samples", "scaling"])
+            with Run(kept).run() as second:
+                self.assert_same_bits(second, plain)
+                self.assertEqual(second.summary()["test"], plain.summary()["test"])
+            self.assertEqual(self.entries(), before)
+            for name in before:
+                path = os.path.join(self.cache, name)
+                with open(path, "r+b") as file:
+                    if name.startswith("scaling"):
+                        file.write(b"damaged")
+                    elif os.path.getsize(path) > 2 << 20:  # The samples for training.
+                        file.seek(1 << 20)
+                        file.write(b"damaged" * 1000)
+            with Run(kept) as damaged:
+                self.assertEqual(damaged.start().finish(), 1)
+                self.assertRegex(damaged.output, f"{self.cache}/samples-.*checksum is wrong.*start the job again")
+            with Run(kept).run() as third:
+                self.assert_same_bits(third, plain)
+
+    def test_data_are_unpacked_by_every_process_without_a_cache(self):
+        blocked = os.path.join(self.cache, "file")
+        with open(blocked, "w", encoding="utf-8"):
+            pass
+        with Run([*MIRRORED, "data.cache=NONE"]).run() as plain:
+            with Run([*MIRRORED, f"data.cache_dir={blocked}/below"]).run() as without:
+                self.assert_same_bits(without, plain)
+
     def test_folder_that_cannot_be_written_is_named(self):
         blocked = os.path.join(self.cache, "file")
         with open(blocked, "w", encoding="utf-8"):

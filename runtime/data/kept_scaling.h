@@ -1,0 +1,60 @@
+// The mean and deviation of training samples, computed once a host and kept in its cache beside the samples,
+// as a text that also says what they were computed from:
+//
+//   samples KEY, the first N, bytes, 1 channel
+//   of FIELDS OF THE JOB'S DATA
+//   mean NUMBER...
+//   deviation NUMBER...
+//   CRC-32C of all before
+//
+// Numbers have nine digits, which determine all bits of a float.
+#ifndef TETHYS_RUNTIME_DATA_KEPT_SCALING_H_
+#define TETHYS_RUNTIME_DATA_KEPT_SCALING_H_
+
+#include <cstdint>
+#include <string>
+#include <utility>
+
+#include "absl/functional/function_ref.h"
+#include "absl/types/optional.h"
+#include "proto/job.pb.h"
+#include "runtime/base/status.h"
+#include "runtime/tensor/batch.h"
+
+namespace tethys {
+
+class KeptScaling {
+ public:
+  // What mean and deviation are computed from.
+  struct Origin {
+    proto::Data data;     // For readers of the text; `key` says it all.
+    std::string key;      // SamplesKey (kept_samples.h).
+    int64_t samples = 0;  // That are summed: the training split.
+    int64_t channels = 1;
+    ValueType type = ValueType::kByte;
+  };
+
+  // `cache_dir` as in HostCache::Open.
+  KeptScaling(std::string cache_dir, Origin origin)
+      : cache_dir_(std::move(cache_dir)), origin_(std::move(origin)) {}
+
+  // Reads what a process has kept; writes nothing. nullopt: nothing, or it is damaged.
+  absl::optional<InputScaling> Find() const;
+
+  using Compute = absl::FunctionRef<absl::StatusOr<InputScaling>(absl::FunctionRef<void()> progressed)>;
+  // The same, or what `compute` returns, which is kept if the cache can be used. Other processes wait
+  // meanwhile. Has the errors of `compute` only.
+  absl::StatusOr<InputScaling> FindOrMake(Compute compute) const;
+
+ private:
+  std::string Name() const;
+  std::string Head() const;
+  absl::optional<InputScaling> Read(const std::string& path) const;
+
+  const std::string cache_dir_;
+  const Origin origin_;
+};
+
+}  // namespace tethys
+
+#endif  // TETHYS_RUNTIME_DATA_KEPT_SCALING_H_
