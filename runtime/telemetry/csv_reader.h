@@ -1,9 +1,11 @@
-// Reads the CSV files that runs write, by column name. Their cells hold no commas or quotes. A line without
-// as many cells as the header, which a killed run may leave, is skipped.
+// Reads CSV files (RFC 4180) by column name: those of runs and those of experiments, whose cells may be
+// quoted (CsvLine in deploy/text.h). A line without as many cells as the header, which a killed run may
+// leave, is skipped.
 #ifndef TETHYS_RUNTIME_TELEMETRY_CSV_READER_H_
 #define TETHYS_RUNTIME_TELEMETRY_CSV_READER_H_
 
 #include <cstdint>
+#include <deque>
 #include <map>
 #include <string>
 #include <vector>
@@ -27,11 +29,15 @@ class CsvReader {
 
  private:
   bool TakeLine(std::vector<absl::string_view>& cells);
+  // Takes a line with quoted cells, which may hold line breaks. False, with nothing taken: a quote is not
+  // closed.
+  bool TakeQuoted(std::vector<absl::string_view>& cells);
 
   absl::string_view rest_;
   std::map<std::string, size_t> columns_;  // Position by name; of two columns with one name, the last.
   size_t width_ = 0;
-  std::vector<absl::string_view> cells_;
+  std::vector<absl::string_view> cells_;  // Parts of the text or of `unquoted_`.
+  std::deque<std::string> unquoted_;      // Those of the current line that hold quotes.
 };
 
 }  // namespace tethys
