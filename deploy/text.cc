@@ -57,11 +57,22 @@ std::vector<std::vector<size_t>> Parts(const std::vector<int>& widths, int width
 
 }  // namespace
 
-std::string CountText(int64_t count) {
-  std::string digits = std::to_string(count);
-  const int first = count < 0 ? 1 : 0;
-  for (int at = static_cast<int>(digits.size()) - 3; at > first; at -= 3) digits.insert(at, 1, ',');
+namespace {
+
+// `digits`, which may begin with a sign and end with a fraction, in groups of three.
+std::string Grouped(std::string digits) {
+  const int first = digits[0] == '-' ? 1 : 0;
+  const int end = static_cast<int>(std::min(digits.find('.'), digits.size()));
+  for (int at = end - 3; at > first; at -= 3) digits.insert(at, 1, ',');
   return digits;
+}
+
+}  // namespace
+
+std::string CountText(int64_t count) { return Grouped(std::to_string(count)); }
+
+std::string GroupedText(double value, int decimals) {
+  return Grouped(absl::StrFormat("%.*f", decimals, value));
 }
 
 std::string BytesText(int64_t bytes) {
@@ -103,7 +114,7 @@ std::string DurationText(double seconds) {
 
 std::string TimeText(double seconds) {
   const double size = std::abs(seconds);
-  if (size < 1e-3) return absl::StrFormat("%.3g us", 1e6 * seconds);
+  if (size < 1e-3) return absl::StrFormat("%.3g µs", 1e6 * seconds);
   if (size < 1) return absl::StrFormat("%.3g ms", 1e3 * seconds);
   if (size < 100) return absl::StrFormat("%.3g s", seconds);
   return DurationText(seconds);

@@ -12,6 +12,8 @@
 namespace tethys {
 
 std::string CountText(int64_t count);  // "54,000"
+// A finite number with `decimals` digits behind the point, at least 0: "1,234.50".
+std::string GroupedText(double value, int decimals);
 // "A, B and C"; `last` stands before the last of several names.
 std::string NamesText(const std::vector<std::string>& names, absl::string_view last = "and");
 // "1 worker", "3 workers".
@@ -21,7 +23,7 @@ std::string DurationText(double seconds);  // "0:07", "12:34", "1:02:03"
 // A whole number above 0 with one of the letters in `units` ("smhd": seconds, minutes, hours, days), such as
 // "30m", in seconds. InvalidArgument: anything else, or more than 100 years.
 absl::StatusOr<int64_t> ParseDuration(absl::string_view text, absl::string_view units);
-// With three digits that count: "-35.2 us", "4.21 ms", "3.4 s"; from 100 s on as DurationText.
+// With three digits that count: "-35.2 µs", "4.21 ms", "3.4 s"; from 100 s on as DurationText.
 std::string TimeText(double seconds);
 
 // The width in a terminal's columns, counted as code points, which is right for the few characters beyond
@@ -48,7 +50,8 @@ std::string Wrap(absl::string_view text, absl::string_view indent, int width);
 // Wraps `text` in a block that begins at column `indent`, with `lead` in its first line, left of the block.
 std::string WrapBeside(absl::string_view lead, absl::string_view text, int indent, int width);
 
-// A line of comma-separated values (RFC 4180), quoted where necessary, with a newline.
+// A line of comma-separated values (RFC 4180), quoted where necessary, with a newline. CsvReader
+// (runtime/telemetry/csv_reader.h) reads it.
 std::string CsvLine(const std::vector<std::string>& cells);
 
 }  // namespace tethys

@@ -18,6 +18,7 @@
 #include "deploy/launcher/progress_display.h"
 #include "deploy/report/comparison.h"
 #include "deploy/report/job_differences.h"
+#include "deploy/report/normalisation.h"
 #include "deploy/report/report.h"
 #include "deploy/report/report_data.h"
 #include "deploy/report/resource_table.h"
@@ -180,7 +181,11 @@ absl::StatusOr<Request> PrepareRuns(const Flags& flags, const CommandSpec& spec)
     jobs.push_back(variant.made.job);
     request.experiment.variants.push_back(std::move(variant.made));
   }
-  request.differences = DifferencesText(JobDifferences(jobs), ShortNames(jobs));
+  std::vector<proto::JobDifference> differences = JobDifferences(jobs);
+  for (proto::JobDifference& difference : NormalisationDifference(jobs)) {
+    differences.push_back(std::move(difference));
+  }
+  request.differences = DifferencesText(differences, ShortNames(jobs));
   TETHYS_RETURN_IF_ERROR(PrepareExperiment(flags, spec, request.experiment));
   return request;
 }

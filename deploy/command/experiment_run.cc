@@ -1,5 +1,7 @@
 #include "deploy/command/experiment_run.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
@@ -14,10 +16,12 @@
 #include "deploy/command/job_description.h"
 #include "deploy/command/job_places.h"
 #include "deploy/command/job_prediction.h"
-#include "deploy/experiment/others_cpu.h"
+#include "deploy/command/job_remarks.h"
 #include "deploy/hosts/remote_run_dir.h"
+#include "deploy/launcher/progress_display.h"
 #include "deploy/process/signal_source.h"
 #include "deploy/report/comparison.h"
+#include "deploy/report/others_cpu.h"
 #include "deploy/report/time_to_accuracy.h"
 #include "deploy/text.h"
 #include "runtime/base/build_id.h"
@@ -157,6 +161,7 @@ class Runner {
       schedule_.Finished(disturbed);
       Save();
       if (interrupted) break;
+      TellStanding(slot->block);
       if (!schedule_.Next()) AddBlockIfTooWide();
       if (InterruptPending()) break;
     }
@@ -189,10 +194,30 @@ class Runner {
                 static_cast<unsigned long long>(variant.job.seed() + slot.block),
                 slot.again ? ", again because other programs disturbed it" : "",
                 left.has_value() ? absl::StrCat(", about ", DurationText(*left), " left of all").c_str() : "",
-                slot.block == 0 && !slot.again
-                    ? JobSummary(variant.plan, variant.hostfile.empty() ? CoresHere() : 0).c_str()
-                    : "");
+                slot.block == 0 && !slot.again ? Header(variant).c_str() : "");
     std::fflush(stdout);
+  }
+
+  // What the first run of a variant trains: all of it for the first variant, what may differ for the others.
+  std::string Header(const ExperimentVariant& variant) const {
+    const int cores = variant.hostfile.empty() ? CoresHere() : 0;
+    const std::string summary = JobSummary(variant.plan, cores);
+    if (results_.runs.empty()) return summary;
+    std::string text = summary.substr(0, summary.find('\n') + 1);
+    for (const std::string& remark : JobRemarks(variant.plan, cores)) {
+      absl::StrAppend(&text, WrapBeside("  note", remark, kSummaryIndent, kSummaryWidth));
+    }
+    return text;
+  }
+
+  // Prints the means so far when a block has ended and another is to come.
+  void TellStanding(int block) const {
+    const absl::optional<RunSlot> next = schedule_.Next();
+    if (!next.has_value() || next->block == block) return;
+    const std::string standing = StandingText(experiment_, results_);
+    const int columns = TerminalColumns(STDOUT_FILENO);
+    if (!standing.empty())
+      std::printf("%s\n", Wrap(standing, "", columns > 0 ? columns : kSummaryWidth).c_str());
   }
 
   MadeRun MakeOrKeep(const RunSlot& slot) {

@@ -76,6 +76,10 @@ std::string RunsCsv(const Experiment& experiment, const ExperimentResults& resul
 // A table of the runs with other programs' CPU; `width`: as in text.h.
 std::string RunsTable(const Experiment& experiment, const ExperimentResults& results, int width);
 
+// The mean training times of the variants in their order, for a reader who waits: "so far: NAME 1.28 s, ...".
+// Empty: no run has succeeded.
+std::string StandingText(const Experiment& experiment, const ExperimentResults& results);
+
 // Flags of both verbs: hosts, display, resume, run_dir and the bound on other programs' CPU.
 std::vector<FlagSpec> WithExperimentFlags(std::vector<FlagSpec> flags);
 // Sets `experiment` from those flags, which win over what it holds.

@@ -1,18 +1,21 @@
 // The flags of an experiment, and its runs as text.
 #include <algorithm>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
 #include "absl/strings/strip.h"
 #include "deploy/command/experiment_run.h"
 #include "deploy/command/job_places.h"
 #include "deploy/command/role_process.h"
-#include "deploy/experiment/others_cpu.h"
 #include "deploy/process/remote_shell.h"
 #include "deploy/report/comparison.h"
+#include "deploy/report/others_cpu.h"
+#include "deploy/report/report_value.h"
 #include "deploy/text.h"
 
 namespace tethys {
@@ -69,6 +72,26 @@ std::string RunsTable(const Experiment& experiment, const ExperimentResults& res
       aside ? "Put aside: disturbed by other programs more than its repetition, and not part of "
               "the means.\n"
             : "");
+}
+
+std::string StandingText(const Experiment& experiment, const ExperimentResults& results) {
+  const std::vector<RunRecord> records = results.Counted();
+  std::vector<std::pair<double, std::string>> times;
+  for (size_t i = 0; i < experiment.variants.size(); ++i) {
+    const proto::ReportVariant means = MeansOver(records, static_cast<int>(i), absl::nullopt);
+    if (means.seconds().count() == 0) continue;
+    times.emplace_back(means.seconds().mean(),
+                       absl::StrCat(experiment.variants[i].name, " ", SecondsText(means.seconds())));
+  }
+  if (times.empty()) return "";
+  std::sort(times.begin(), times.end());
+  constexpr size_t kListed = 8;
+  const size_t more = times.size() - std::min(times.size(), kListed);
+  times.resize(times.size() - more);
+  std::vector<std::string> texts;
+  for (const auto& [seconds, text] : times) texts.push_back(text);
+  if (more > 0) texts.push_back(absl::StrCat(more, " more"));
+  return absl::StrCat("training so far, which may still be chance: ", absl::StrJoin(texts, ", "));
 }
 
 std::vector<FlagSpec> WithExperimentFlags(std::vector<FlagSpec> flags) {

@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "deploy/predict/job_forecast.h"
+#include "deploy/report/normalisation.h"
 #include "deploy/text.h"
 #include "runtime/cluster/sample_order.h"
 
@@ -82,7 +83,7 @@ std::string CoresRemark(const proto::JobPlan& plan, int cores) {
 }  // namespace
 
 std::vector<std::string> JobRemarks(const proto::JobPlan& plan, int cores) {
-  std::vector<std::string> remarks = {ServersRemark(plan.placement())};
+  std::vector<std::string> remarks = {ServersRemark(plan.placement()), NormalisationRemark(plan.job())};
   if (plan.train_samples() > 0) remarks.push_back(WorkersRemark(plan));
   remarks.push_back(CoresRemark(plan, cores));
   remarks.insert(remarks.end(), plan.data_note().begin(), plan.data_note().end());

@@ -27,6 +27,7 @@
 #include "deploy/predict/job_forecast.h"
 #include "deploy/process/own_program.h"
 #include "deploy/process/signal_source.h"
+#include "deploy/report/others_cpu.h"
 #include "runtime/checkpoint/checkpoint_store.h"
 #include "runtime/checkpoint/model_description.h"
 #include "runtime/chief/attempts.h"
@@ -81,11 +82,14 @@ bool AllHere(const Places& places) {
          std::all_of(places.workers.begin(), places.workers.end(), here);
 }
 
-// Writes the share of the CPU that other programs used into the run's summary, if it has one.
-void AddOthersCpu(const CpuMark& begin, const CpuMark& end, const std::string& run_dir) {
+// Writes the share of the CPU that other programs used into the run's summary, if it has one. `here`: the
+// share between start and end if all processes were on this machine; otherwise it follows from samples of the
+// machines.
+void AddOthersCpu(bool all_here, const absl::optional<double>& here, const std::string& run_dir) {
   absl::StatusOr<proto::RunSummary> summary = ReadSummary(run_dir);
-  const absl::optional<double> share = OthersShare(begin, end);
-  if (!summary.ok() || !share.has_value()) return;
+  if (!summary.ok()) return;
+  const absl::optional<double> share = all_here ? here : OthersCpuOf(*summary);
+  if (!share.has_value()) return;
   summary->set_others_cpu(*share);
   WriteSummary(run_dir, *summary).IgnoreError();
 }
@@ -293,8 +297,8 @@ RunResult RunJob(const proto::JobPlan& plan, const RunDirectory& directory, cons
           ? CompleteSummary(plan, directory.path(), result, watcher.last(), earlier.attempts())
           : absl::OkStatus();
   if (!completed.ok()) absl::StrAppend(&result.log_tail, "  no summary: ", StatusText(completed), "\n");
-  const bool measured = watcher.started() && begin.ok() && end.ok() && AllHere(launch.places);
-  if (measured) AddOthersCpu(*begin, *end, directory.path());
+  const absl::optional<double> others = begin.ok() && end.ok() ? OthersShare(*begin, *end) : absl::nullopt;
+  if (watcher.started()) AddOthersCpu(AllHere(launch.places), others, directory.path());
   if (watcher.started() && options.expectation.has_value()) {
     AddPrediction(options.expectation->prediction(), directory.path());
   }

@@ -3,13 +3,12 @@
 // when they are opened.
 const variants = report.variant || [];
 const has = v => v && v.count > 0;
-const half = v => v.half_width || 0;
 const number = (x, digits = 3) => Number(x).toLocaleString("en", {maximumSignificantDigits: digits});
 // A mean with its interval. Without an interval: `digits`, of which zeros at the end are kept if `pad`.
 function value(v, scale = 1, digits = 3, pad = false) {
   if (!has(v)) return "–";
   const padded = x => x.toLocaleString("en", {minimumSignificantDigits: digits, maximumSignificantDigits: digits});
-  return withInterval((v.mean || 0) * scale, half(v) * scale, x => pad && x ? padded(x) : number(x, digits));
+  return withInterval(v, scale, x => pad && x ? padded(x) : number(x, digits));
 }
 // The name in pictures and tables: the variant's letters, which the short table explains.
 const tag = v => v.label || v.short_name || v.name;
@@ -34,7 +33,6 @@ const chosen = v => Boolean(v.label) && v.label === report.choice;
 // The recommended variant, and all that are not shown to be slower.
 const recommended = v => Boolean(v.label) && (report.tied || []).includes(v.label);
 const tie = (report.tied || []).length > 1;
-const ink = dark ? "#e4e8ee" : "#1c2430", paper = dark ? "#12171e" : "#fff";
 const colourOf = v => colour(variants.indexOf(v));
 function chip(parent, v) {
   const node = add(parent, "span", v.label, "chip");
@@ -52,14 +50,18 @@ function table(node, header, rows) {
 const tested = variants.some(v => has(v.test_accuracy));
 const accuracyOf = v => tested ? v.test_accuracy : v.best_accuracy;
 const accuracyName = tested ? "test accuracy" : "best validation accuracy";
+const given = Boolean((report.target || {}).given);
+// The time by which variants are ranked.
+const ranked = v => given ? (v.to_target || {}).seconds : v.seconds;
+const byRank = variants.filter(v => has(ranked(v))).sort((a, b) => (ranked(a).mean || 0) - (ranked(b).mean || 0));
 const bySpeed = variants.filter(v => has(v.seconds)).sort((a, b) => (a.seconds.mean || 0) - (b.seconds.mean || 0));
 
-// The ends of an axis: all values, and of each interval at most the width that the values take, since the interval
-// of two runs may be many times as wide.
+// The ends of an axis: all values, and of each interval at most the width that the values take, since an interval of
+// few runs may be many times as wide.
 function ends(values, intervals, logarithmic) {
   const low = Math.min(...values), high = Math.max(...values), room = high - low || high * .05 || 1;
-  let least = Math.min(low, ...intervals.map(([mean, width]) => Math.max(mean - width, low - room)));
-  let most = Math.max(high, ...intervals.map(([mean, width]) => Math.min(mean + width, high + room)));
+  let least = Math.min(low, ...intervals.map(v => Math.max(v[0], low - room)));
+  let most = Math.max(high, ...intervals.map(v => Math.min(v[1], high + room)));
   if (logarithmic) return [Math.max(least, low / 3) / 1.15, most * 1.15];
   const margin = (most - least) * .06 || room;
   return [least - margin, most + margin];
@@ -84,13 +86,13 @@ function drawIntervals(chart) {
     c.globalAlpha = points.length > 8 ? .5 : 1;
     c.lineWidth = 2;
     c.beginPath();
-    if (p.dx > 0) {
-      c.moveTo(p.x - p.dx > x.min ? x.getPixelForValue(p.x - p.dx) : area.left, py);
-      c.lineTo(x.getPixelForValue(p.x + p.dx), py);
+    if (p.xs) {
+      c.moveTo(p.xs[0] > x.min ? x.getPixelForValue(p.xs[0]) : area.left, py);
+      c.lineTo(x.getPixelForValue(p.xs[1]), py);
     }
-    if (p.dy > 0) {
-      c.moveTo(px, y.getPixelForValue(p.y - p.dy));
-      c.lineTo(px, y.getPixelForValue(p.y + p.dy));
+    if (p.ys) {
+      c.moveTo(px, y.getPixelForValue(p.ys[0]));
+      c.lineTo(px, y.getPixelForValue(p.ys[1]));
     }
     c.stroke();
   }));
@@ -138,20 +140,22 @@ function drawLetters(chart) {
 }
 const intervalsAndLetters = {id: "intervalsAndLetters", beforeDatasetsDraw: drawIntervals, afterDatasetsDraw: drawLetters};
 
+// The ends of a mean's interval; undefined: it has none.
+const interval = (v, scale = 1) => hasInterval(v) ? [v.low * scale, v.high * scale] : undefined;
 // Training time against accuracy. False: no variant has both.
 function timeAgainstAccuracy(parent) {
-  const points = bySpeed.filter(v => has(accuracyOf(v))).map(v => ({variant: v, x: v.seconds.mean || 0, dx: half(v.seconds),
-    y: 100 * (accuracyOf(v).mean || 0), dy: 100 * half(accuracyOf(v))})).filter(p => p.x > 0);
+  const points = bySpeed.filter(v => has(accuracyOf(v))).map(v => ({variant: v, x: v.seconds.mean || 0, xs: interval(v.seconds),
+    y: 100 * (accuracyOf(v).mean || 0), ys: interval(accuracyOf(v), 100)})).filter(p => p.x > 0);
   if (!points.length) return false;
   const runs = !tested ? [] : points.flatMap(({variant: v}) => (v.runs || 0) < 2 ? [] : v.run.filter(r => r.status === "succeeded" && r.test_accuracy !== undefined)
     .map(r => ({variant: v, run: r, x: r.seconds || 0, y: 100 * r.test_accuracy})));
   const all = points.concat(runs), times = all.map(p => p.x);
   const logarithmic = Math.max(...times) > 8 * Math.min(...times);
-  const [left, right] = ends(times, points.map(p => [p.x, p.dx]), logarithmic);
-  const [bottom, top] = ends(all.map(p => p.y), points.map(p => [p.y, p.dy]), false);
-  const intervals = points.some(p => p.dx > 0);
+  const [left, right] = ends(times, points.map(p => p.xs).filter(Boolean), logarithmic);
+  const [bottom, top] = ends(all.map(p => p.y), points.map(p => p.ys).filter(Boolean), false);
+  const intervals = points.some(p => p.xs), most = Math.max(...variants.map(v => v.runs || 0));
   figure(parent, "Training time against " + accuracyName + ": the upper left corner is best. " +
-    (intervals ? "Bars: where each mean lies, with 95 % confidence. Faint dots: single runs." : "One run each, so no interval is known."), {type: "scatter",
+    (intervals ? "Bars: where each mean lies, with 95 % confidence. Faint dots: single runs." : most > 1 ? "Faint dots: single runs, too few for an interval." : "One run each, so no interval is known."), {type: "scatter",
     data: {datasets: [
       {data: runs, pointRadius: 2.5, backgroundColor: runs.map(p => colourOf(p.variant) + "66"), borderWidth: 0},
       {data: points, pointRadius: points.map(p => recommended(p.variant) ? 7 : 5), backgroundColor: points.map(p => colourOf(p.variant)),
@@ -171,11 +175,11 @@ function toTarget(t) {
   const all = !t.runs || t.reached === t.runs;
   return value(t.seconds, 1, 3, true) + (all ? "" : ", " + (t.reached || 0) + " of " + t.runs + " runs");
 }
-// The variants, the fastest first: what each letter means, and the results. More than a screen holds are folded.
+// The variants in the order of their times: what each letter means, and the results. More than a screen holds are folded.
 function shortTable(parent) {
-  const kShown = 8, given = (report.target || {}).given;
-  const base = bySpeed.find(chosen) || bySpeed[0], ratio = !given && bySpeed.length > 1 && base.seconds.mean > 0;
-  const rows = bySpeed.concat(variants.filter(v => !has(v.seconds)));
+  const kShown = 8;
+  const base = byRank.find(chosen) || byRank[0] || bySpeed[0] || variants[0], ratio = byRank.length > 1 && ranked(base).mean > 0;
+  const rows = byRank.concat(variants.filter(v => !byRank.includes(v)));
   const shown = rows.filter((v, i) => i < kShown || chosen(v));
   const others = rows.filter(v => !shown.includes(v));
   const runs = new Set(variants.map(v => v.failed ? "" : v.runs)), alike = runs.size === 1 && !runs.has("");
@@ -184,12 +188,12 @@ function shortTable(parent) {
   const columns = [["global batch", v => v.global_batch || 0, "more", share],
     ...(given ? [["time to\u00a0" + number(100 * report.target.accuracy) + "\u00a0%,\u00a0s", v => toTarget(v.to_target || {})]] : []),
     ["training,\u00a0s", v => value(v.seconds, 1, 3, true), given ? "more" : undefined],
-    ...(ratio ? [["time, " + tag(base) + "\u00a0=\u00a01", v => has(v.seconds) ? ((v.seconds.mean || 0) / base.seconds.mean).toFixed(2) : "–", "more"]] : []),
+    ...(ratio ? [["time, " + tag(base) + "\u00a0=\u00a01", v => has(ranked(v)) ? ((ranked(v).mean || 0) / ranked(base).mean).toFixed(2) : "–", "more", v => v === base || !has(ranked(v)) || v.shown_apart ? "" : "not shown"]] : []),
     [(tested ? "test" : "validation") + " accuracy,\u00a0%", v => value(accuracyOf(v), 100, 4, true)],
     ...(alike ? [] : [["runs", v => (v.runs || 0) + (v.failed ? " + " + v.failed + " failed" : ""), "more"]])];
   const draw = (node, some) => {
     const head = add(add(node, "thead"), "tr");
-    add(head, "th", rows.length > 1 ? "variant, fastest first" : "variant");
+    add(head, "th", rows.length > 1 ? "variant, by " + (given ? "time to " + number(100 * report.target.accuracy) + "\u00a0%" : "training time") : "variant");
     columns.forEach(([title, , cls]) => add(head, "th", title, cls));
     const body = add(node, "tbody");
     some.forEach(v => {
@@ -197,8 +201,10 @@ function shortTable(parent) {
       const cell = add(line, "td"), name = add(cell, "div", undefined, "name");
       if (v.label) chip(name, v);
       const text = add(name, "div", meaning(v));
-      add(text, "div", ["global batch " + (v.global_batch || 0), ...(shares ? [share(v)] : [])].join(", "), "soft less");
-      if (recommended(v)) add(text, "div", tie ? "may be the best" : "recommended" + (given || v === bySpeed[0] ? "" : " for accuracy"), "soft mark");
+      const batch = meaning(v).includes("batch " + v.global_batch) ? [] : ["global batch " + (v.global_batch || 0)];
+      const less = [...batch, ...(shares ? [share(v)] : [])].join(", ");
+      if (less) add(text, "div", less, "soft less");
+      if (recommended(v)) add(text, "div", tie ? "may be the best" : "recommended" + (v === byRank[0] ? "" : " for accuracy"), "soft mark");
       const remarks = settingsOf(v, base).join(", ");
       if (remarks) add(text, "div", remarks, "soft");
       cell.title = v.name;
@@ -214,9 +220,10 @@ function shortTable(parent) {
     add(more, "summary", others.length + (others.length === 1 ? " other variant" : " other variants"));
     draw(add(add(more, "div", undefined, "wide"), "table", undefined, "short"), others);
   }
-  add(parent, "p", [variants.some(v => half(v.seconds || {}) > 0) ? intervalNote : "",
+  add(parent, "p", [variants.some(v => hasInterval(v.seconds)) ? intervalNote : "",
     alike ? ([...runs][0] === 1 ? "One run" : [...runs][0] + " runs") + " of each." : "",
-    tie ? "Variants that may be the best are not shown to be slower than " + tag(base) + "." : "", ...strategyNotes(), ...(report.setup || [])].join(" "), "soft");
+    tie ? "Variants that may be the best are not shown to be slower than " + tag(base) + "." : "",
+    ratio && byRank.some(v => v !== base && !v.shown_apart) ? "A quotient of times that is not shown may be chance." : "", ...strategyNotes(), ...(report.setup || [])].join(" "), "soft");
 }
 
 // The results of one variant.
@@ -224,8 +231,8 @@ function facts(parent, v) {
   const t = v.to_target || {}, rows = [
     ["training time", value(v.seconds), "s"], [accuracyName, value(accuracyOf(v), 100, 4), "%"],
     ["throughput", value(v.samples_per_second, 1, 4), "samples/s"],
-    [report.target ? "time to " + number(100 * report.target.accuracy) + " % validation accuracy" : "", value(t.seconds), "s"],
-    ["waiting for the exchange", value(v.exposed_share, 100), "% of a step"], ["cost of the run", value(v.cost), ""]];
+    [given ? "time to " + number(100 * report.target.accuracy) + " % validation accuracy" : "", value(t.seconds), "s"],
+    [v.strategy === "local" ? "" : "waiting for the exchange", value(v.exposed_share, 100), "% of a step"], ["cost of the run", value(v.cost), ""]];
   const body = add(add(add(parent, "div", undefined, "wide"), "table", undefined, "short"), "tbody");
   rows.filter(([name, text]) => name && text !== "–").forEach(([name, text, unit]) => {
     const line = add(body, "tr");
@@ -257,13 +264,14 @@ function answer() {
   document.getElementById("title").textContent = report.title;
   document.getElementById("made").textContent = report.made;
   const verdict = document.getElementById("verdict"), cautions = (report.caution || []).join("; ");
-  const whole = text => text.replaceAll(" %", "\u00a0%");  // No line begins with a percent sign.
-  add(verdict, "p", whole((report.verdict || [""])[0]));
+  say(verdict, (report.verdict || [""])[0]);
   const line = (title, text, cls) => {
     if (!text) return;
-    const node = add(verdict, "p", undefined, cls);
-    add(node, "b", title + " ");
-    node.append(whole(text));
+    const node = say(verdict, text, cls);
+    node.prepend(" ");
+    const name = document.createElement("b");
+    name.textContent = title;
+    node.prepend(name);
   };
   line("How sure:", report.how_sure);
   line("Why:", report.reason);

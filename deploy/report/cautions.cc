@@ -84,10 +84,13 @@ std::string OthersCpu(const proto::Report& report) {
   return absl::StrFormat("other programs took up to %.0f %% of the CPU", 100 * most);
 }
 
-std::string MoreRuns(const proto::Report& report) {
-  if (AnswerOf(report).tied.size() < 2) return "";
-  return absl::StrCat("more runs (tethys compare --repeats=N) may show which is ",
-                      report.target().given() ? "first" : "faster");
+std::string Normalisation(const proto::Report& report) {
+  const auto differ = [&report](const ReportVariant& v) {
+    return v.normalised_samples() != report.variant(0).normalised_samples();
+  };
+  if (std::none_of(report.variant().begin(), report.variant().end(), differ)) return "";
+  return "batch normalisation takes its statistics of unequal numbers of samples, which changes accuracy "
+         "whatever the strategy";
 }
 
 std::string Exchanges(const proto::Report& report) {
@@ -125,9 +128,9 @@ std::string Batches(const proto::Report& report) {
 std::vector<std::string> Cautions(const proto::Report& report) {
   std::vector<std::string> cautions = {HardlyLearned(report), OthersCpu(report)};
   if (report.variant_size() > 1) {
-    cautions = {FailedRuns(report), LeftOut(report),   HardlyLearned(report),
-                JobsDiffer(report), OthersCpu(report), Batches(report),
-                Exchanges(report),  MoreRuns(report),  OneComputer(report)};
+    cautions = {FailedRuns(report),    LeftOut(report),   HardlyLearned(report),
+                JobsDiffer(report),    OthersCpu(report), Batches(report),
+                Normalisation(report), Exchanges(report), OneComputer(report)};
   }
   cautions.erase(std::remove(cautions.begin(), cautions.end(), ""), cautions.end());
   return cautions;

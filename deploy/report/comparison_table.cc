@@ -8,6 +8,7 @@
 #include "absl/strings/str_split.h"
 #include "deploy/report/comparison.h"
 #include "deploy/report/medium.h"
+#include "deploy/report/others_cpu.h"
 #include "deploy/report/report_value.h"
 #include "deploy/report/time_to_accuracy.h"
 #include "deploy/report/variant_name.h"
@@ -25,16 +26,12 @@ constexpr size_t kVariationHeaderWidth = 12;
 constexpr int kCaptionWidth = 100;
 
 std::string FixedText(const ReportValue& value, double factor, int digits) {
-  return value.count() == 0 ? kNothing : absl::StrFormat("%.*f", digits, value.mean() * factor);
+  return value.count() == 0 ? kNothing : GroupedText(value.mean() * factor, digits);
 }
 
-// With half of the 95 % interval, and with no digits beyond the second significant one of that. `digits`: at
-// most.
+// With the 95 % interval, if it is known. `digits`: of a mean without an interval.
 std::string FixedTextWithInterval(const ReportValue& value, double factor, int digits) {
-  if (value.count() < 2) return FixedText(value, factor, digits);
-  const double half = HalfWidth(value) * factor;
-  if (half > 0) digits = std::clamp(1 - static_cast<int>(std::floor(std::log10(half))), 0, digits);
-  return absl::StrFormat("%.*f ± %.*f", digits, value.mean() * factor, digits, half);
+  return IntervalOf(value).has_value() ? MeanText(value, factor) : FixedText(value, factor, digits);
 }
 
 // The columns that only some runs have values for.
@@ -157,7 +154,7 @@ bool AnyCost(absl::Span<const RunRecord> runs) {
 
 bool AnyOthersCpu(absl::Span<const RunRecord> runs) {
   return std::any_of(runs.begin(), runs.end(),
-                     [](const RunRecord& run) { return run.summary.has_others_cpu(); });
+                     [](const RunRecord& run) { return OthersCpuOf(run.summary).has_value(); });
 }
 
 }  // namespace
@@ -245,10 +242,12 @@ std::string ComparisonTable(absl::Span<const VariantLabel> labels, absl::Span<co
     rows.push_back(row);
   }
   const std::string title = prefix.empty() ? "" : absl::StrCat("Jobs ", prefix, "*\n\n");
-  return absl::StrCat(title, Table(TableColumns(variations, some), rows, width, 2 + variations.size()),
-                      repeated ? absl::StrCat("Means over runs. ", kIntervalNote, "\n") : "",
-                      AnyThroughMemory(runs) ? absl::StrCat(kMemoryNote, "\n") : "",
-                      ExchangeLines(labels, runs), FailureLines(runs));
+  return absl::StrCat(
+      title, Table(TableColumns(variations, some), rows, width, 2 + variations.size()),
+      repeated ? Wrap(absl::StrCat("Means over runs. ", kIntervalNote), "", width > 0 ? width : kCaptionWidth)
+               : "",
+      AnyThroughMemory(runs) ? absl::StrCat(kMemoryNote, "\n") : "", ExchangeLines(labels, runs),
+      FailureLines(runs));
 }
 
 std::string TargetTable(absl::Span<const VariantLabel> labels, absl::Span<const Variation> variations,

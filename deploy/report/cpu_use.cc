@@ -4,6 +4,10 @@
 #include <map>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
+#include "deploy/report/variant_name.h"
+#include "deploy/text.h"
+
 namespace tethys {
 
 double MostOthersCpu(const proto::Report& report) {
@@ -12,6 +16,28 @@ double MostOthersCpu(const proto::Report& report) {
     most = std::max(most, variant.others_cpu().mean());
   }
   return most;
+}
+
+namespace {
+
+constexpr double kOtherArithmetic = 1.5;  // Computing a sample takes much the same in all variants of a job.
+
+// The workers' time to compute one sample; 0: not known.
+double SampleSeconds(const proto::ReportVariant& variant) {
+  const double samples = variant.seconds().mean() * variant.samples_per_second().mean();
+  return samples > 0 ? variant.compute_seconds().mean() * variant.workers() / samples : 0;
+}
+
+}  // namespace
+
+std::string ClockDoubt(const proto::ReportVariant& a, const proto::ReportVariant& b) {
+  if (std::max(a.others_cpu().mean(), b.others_cpu().mean()) > kOthersCpu) {
+    return "other programs took a part of the CPU";
+  }
+  const double own = SampleSeconds(a), other = SampleSeconds(b);
+  if (own <= 0 || other <= 0 || std::max(own / other, other / own) < kOtherArithmetic) return "";
+  return absl::StrCat("the same arithmetic took ", TimeText(own), " a sample with ", NameInText(a), " and ",
+                      TimeText(other), " with ", NameInText(b));
 }
 
 CpuUse BusiestCpu(const proto::ReportVariant& variant) {

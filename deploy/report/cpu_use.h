@@ -27,6 +27,10 @@ struct CpuUse {
   int computers = 0;  // Computers of the variant whose load is known.
 };
 
+// Why parts of training times by the clock do not tell what limits two variants: a process that waits for a
+// core computes, or waits for the exchange, by the clock. "" if nothing speaks against comparing them.
+std::string ClockDoubt(const proto::ReportVariant& a, const proto::ReportVariant& b);
+
 // The load of the busiest computer; `cores` is 0 if no load is known.
 CpuUse BusiestCpu(const proto::ReportVariant& variant);
 

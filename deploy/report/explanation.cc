@@ -12,6 +12,7 @@
 #include "deploy/report/medium.h"
 #include "deploy/report/ranking.h"
 #include "deploy/report/report_value.h"
+#include "deploy/report/strategy_words.h"
 #include "deploy/report/variant_name.h"
 #include "deploy/text.h"
 
@@ -118,7 +119,7 @@ std::string WhereTimeWent(const Subject& subject) {
 
 // A sentence on the parts of the difference in training time.
 std::string WhatDiffers(const ReportVariant& best, const ReportVariant& rival) {
-  if (EqualWithinNoise(best.seconds(), rival.seconds())) {
+  if (DifferenceOf(best.seconds(), rival.seconds()) == Difference::kNoise) {
     return "Their difference in training time is within noise, so there is nothing to explain in it.";
   }
   const double compute = rival.compute_seconds().mean() - best.compute_seconds().mean();
@@ -135,11 +136,15 @@ std::string WhatDiffers(const ReportVariant& best, const ReportVariant& rival) {
   }
   const double rest = RestSeconds(rival, named) - RestSeconds(best, named);
   const bool single = std::min(best.seconds().count(), rival.seconds().count()) < 2;
+  const std::string doubt = ClockDoubt(best, rival);
+  const std::string remark = doubt.empty() ? ""
+                                           : absl::StrCat(" These are times by the clock, and ", doubt,
+                                                          ": waiting for a core is part of them.");
   return absl::StrFormat(
       "So the %.3g s between them are: computing %+.3g s, waiting for the exchange %+.3g s, %sall else "
-      "%+.3g s%s.",
+      "%+.3g s%s.%s",
       rival.seconds().mean() - best.seconds().mean(), compute, exchange, others, rest,
-      single ? "; how much of it is chance, one run cannot tell" : "");
+      single ? "; how much of it is chance, one run cannot tell" : "", remark);
 }
 
 std::string EndsOfEpochs(const std::vector<Subject>& subjects) {
@@ -206,10 +211,10 @@ std::string Staleness(const std::vector<Subject>& subjects) {
                                     "computed were %.2g updates old on average, %d at most.",
                                     subject.name, communication.mean_staleness(), most));
   }
-  const bool accuracy_differs =
-      subjects.size() == 2 && subjects[0].variant->test_accuracy().count() > 0 &&
-      subjects[1].variant->test_accuracy().count() > 0 &&
-      !EqualWithinNoise(subjects[0].variant->test_accuracy(), subjects[1].variant->test_accuracy());
+  const bool accuracy_differs = subjects.size() == 2 && subjects[0].variant->test_accuracy().count() > 0 &&
+                                subjects[1].variant->test_accuracy().count() > 0 &&
+                                DifferenceOf(subjects[0].variant->test_accuracy(),
+                                             subjects[1].variant->test_accuracy()) != Difference::kNoise;
   if (text.empty() || !accuracy_differs) return text;
   return absl::StrFormat(
       "%s How much of the difference in accuracy comes from that is not measured: the number of updates "
@@ -221,7 +226,7 @@ std::string Staleness(const std::vector<Subject>& subjects) {
 // the exchange.
 std::string SlowWorker(const Subject& subject) {
   const std::string& strategy = subject.variant->strategy();
-  const bool lock_step = strategy == "mirrored" || strategy == "ps_sync";
+  const bool lock_step = !IsLeased(strategy) && strategy != "local";
   std::vector<proto::RankTime> ranks(subject.variant->rank().begin(), subject.variant->rank().end());
   if (ranks.size() < 2 || !lock_step) return "";
   std::sort(ranks.begin(), ranks.end(),
@@ -275,7 +280,7 @@ std::string Limits(const std::vector<Subject>& subjects) {
 // Why the noise scale of a run is not known.
 std::string NoNoiseReason(const ReportVariant& variant) {
   if (variant.workers() < 2) return "it takes the gradients of several workers to tell it";
-  if (variant.strategy() == "ps_async" || variant.strategy() == "ps_stale") {
+  if (IsLeased(variant.strategy())) {
     return "its gradients belong to parameters of different versions";
   }
   if (!variant.summary().gradient_noise().empty()) {

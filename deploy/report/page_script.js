@@ -2,7 +2,10 @@
 "use strict";
 const report = JSON.parse(document.getElementById("data").textContent);
 const dark = matchMedia("(prefers-color-scheme: dark)").matches;
-const colours = ["#0b6e99", "#d1662c", "#3f8f4f", "#8e4fa8", "#b8963b", "#c23b5a", "#4c5fb0", "#6b7785", "#2aa198", "#a0522d", "#7a9a01", "#d183c9"];
+// Both sets have a contrast of 3:1 and more on their paper.
+const colours = dark ? ["#5bb8e0", "#f0995c", "#6fbf7e", "#c792dd", "#d9bb66", "#ec7f98", "#95a4ec", "#a9b4c0", "#5cc9c0", "#d4936f", "#b5d14a", "#e6a9e0"]
+  : ["#0b6e99", "#c25a22", "#3a8549", "#8e4fa8", "#94771f", "#c23b5a", "#4c5fb0", "#6b7785", "#1d8379", "#a0522d", "#6a8601", "#b45aab"];
+const ink = dark ? "#e4e8ee" : "#1c2430", paper = dark ? "#12171e" : "#fff";
 const colour = i => colours[i % colours.length];
 Chart.defaults.color = dark ? "#9aa6b5" : "#5c6878";
 Chart.defaults.borderColor = dark ? "#344050" : "#e4e8ee";
@@ -18,23 +21,49 @@ function add(parent, tag, text, cls) {
   parent.appendChild(node);
   return node;
 }
-const intervalNote = "x ± y means between x − y and x + y, with 95 % confidence.";
-// "13.70 ± 0.15", rounded to the second significant digit of the interval, whose half is `width`; `alone` gives the
-// text of a mean without an interval.
-function withInterval(mean, width, alone) {
-  if (!(width > 0)) return alone(mean);
-  const decimals = Math.min(12, Math.max(0, 1 - Math.floor(Math.log10(width))));
-  const rounded = x => x.toLocaleString("en", {minimumFractionDigits: decimals, maximumFractionDigits: decimals});
-  return rounded(mean) + " ±\u00a0" + rounded(width);
+const intervalNote = "x ± y, or x (low to high): with 95 % confidence the mean lies between x − y and x + y, or low and high. Means over two runs have no interval.";
+const hasInterval = v => v && v.low !== undefined && v.high > v.low;
+// The mean of `v`: "13.70 ± 0.15", rounded to the second significant digit of the interval; "3.3 (1.2 to 9.1)" if that is
+// not nearly symmetrical; `alone` gives the text of a mean without an interval.
+function withInterval(v, scale, alone) {
+  const mean = (v.mean || 0) * scale;
+  if (!hasInterval(v)) return alone(mean);
+  const low = v.low * scale, high = v.high * scale, half = (high - low) / 2, most = 12;
+  const decimals = width => Math.min(most, Math.max(0, 1 - Math.floor(Math.log10(width))));
+  const rounded = (x, digits) => x.toLocaleString("en", {minimumFractionDigits: digits, maximumFractionDigits: digits});
+  const digits = decimals(half);
+  if (Math.abs(high + low - 2 * mean) <= .2 * half) return rounded(mean, digits) + " ±\u00a0" + rounded(half, digits);
+  const finer = Math.max(digits, decimals(Math.min(high - mean, mean - low)));
+  return rounded(mean, finer) + " (" + rounded(low, finer) + "\u00a0to\u00a0" + rounded(high, finer) + ")";
 }
 const axis = (title, more = {}) => Object.assign({title: {display: true, text: title}}, more);
+// Adds a paragraph in which no line begins with a percent sign or breaks a flag such as --memory.
+function say(parent, text, cls) {
+  const node = add(parent, "p", undefined, cls);
+  text.replaceAll(" %", "\u00a0%").split(/(--[a-z_]+(?:=[^\s.,;)]+)?)/).forEach((part, i) => {
+    if (i % 2) add(node, "span", part, "flag");
+    else node.append(part);
+  });
+  return node;
+}
+// The legend shows a dashed dataset by a dashed line, all others by a square of their colour.
+function legendLabels(chart) {
+  return Chart.defaults.plugins.legend.labels.generateLabels(chart).map(item => {
+    const dashed = ((chart.data.datasets[item.datasetIndex] || {}).borderDash || []).length > 0;
+    return Object.assign(item, {pointStyle: dashed ? "line" : "rect"}, dashed ? {lineDash: [3, 2], lineWidth: 2} : {lineWidth: 0, strokeStyle: item.fillStyle});
+  });
+}
 // A plot with a caption above it. Its legend is below it, unless the options say otherwise.
 function figure(parent, caption, config, height) {
   const node = add(parent, "figure");
   add(node, "figcaption", caption);
   const box = add(node, "div", undefined, "canvas");
   if (height) box.style.height = height + "px";
-  config.options = Object.assign({plugins: {legend: {position: "bottom", labels: {boxWidth: 12}}}}, config.options);
+  const options = Object.assign({}, config.options), plugins = Object.assign({}, options.plugins);
+  const legend = Object.assign({position: "bottom"}, plugins.legend);
+  legend.labels = Object.assign({boxWidth: 14, boxHeight: 10, usePointStyle: true, generateLabels: legendLabels}, legend.labels);
+  options.plugins = Object.assign(plugins, {legend});
+  config.options = options;
   const canvas = add(box, "canvas");
   canvas.setAttribute("role", "img");
   canvas.setAttribute("aria-label", caption);

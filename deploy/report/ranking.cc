@@ -18,6 +18,26 @@ bool IsSingle(const ReportVariant* variant) { return variant->seconds().count() 
 
 bool IsParameterServer(const ReportVariant& variant) { return absl::StartsWith(variant.strategy(), "ps"); }
 
+VariantValue RankedTimeOf(const proto::Report& report) {
+  return [&report](const ReportVariant& variant) -> const proto::ReportValue& {
+    return RankedTime(report, variant);
+  };
+}
+
+// The variants with several workers, by Answer::several. Both rankings are in the order of the best first.
+Ranking WithSeveralWorkers(const proto::Report& report, const Ranking& eligible) {
+  const auto several = [](const ReportVariant* variant) { return variant->workers() > 1; };
+  Ranking distributed;
+  std::copy_if(eligible.begin(), eligible.end(), std::back_inserter(distributed), several);
+  if (distributed.empty() && !report.target().given()) {
+    const Ranking all = Repeated(report);
+    std::copy_if(all.begin(), all.end(), std::back_inserter(distributed), several);
+    distributed = NotSurpassed(distributed, AccuracyOf(distributed));
+  }
+  if (distributed.empty()) return {};
+  return TiedWith(*distributed[0], distributed, RankedTimeOf(report));
+}
+
 // Whether one variant is mirrored and the other has parameter servers.
 bool AreMirroredAndServers(const Contenders& pair) {
   if (pair.rival == nullptr) return false;
@@ -109,9 +129,7 @@ Ranking NotSurpassed(const Ranking& variants, Accuracy accuracy) {
   const ReportVariant& most = MostAccurateOf(variants, accuracy);
   Ranking level;
   for (const ReportVariant* variant : variants) {
-    if (DifferenceOf((variant->*accuracy)(), (most.*accuracy)()) != Difference::kShown) {
-      level.push_back(variant);
-    }
+    if (!IsShown((variant->*accuracy)(), (most.*accuracy)())) level.push_back(variant);
   }
   return level;
 }
@@ -125,15 +143,6 @@ Ranking Eligible(const proto::Report& report) {
   return reached;
 }
 
-const ReportVariant* BestOfSeveralWorkers(const Ranking& eligible, const Ranking& all) {
-  const auto several = [](const ReportVariant* variant) { return variant->workers() > 1; };
-  const auto first = std::find_if(eligible.begin(), eligible.end(), several);
-  if (first != eligible.end()) return *first;
-  Ranking distributed;
-  std::copy_if(all.begin(), all.end(), std::back_inserter(distributed), several);
-  return distributed.empty() ? nullptr : NotSurpassed(distributed, AccuracyOf(distributed))[0];
-}
-
 const proto::ReportValue& RankedTime(const proto::Report& report, const ReportVariant& variant) {
   return report.target().given() ? variant.to_target().seconds() : variant.seconds();
 }
@@ -142,9 +151,17 @@ const ReportVariant* BestSlower(const proto::Report& report, const ReportVariant
   const proto::ReportValue& own = RankedTime(report, choice);
   for (const ReportVariant* variant : report.target().given() ? Eligible(report) : Repeated(report)) {
     const proto::ReportValue& time = RankedTime(report, *variant);
-    if (time.mean() > own.mean() && DifferenceOf(own, time) == Difference::kShown) return variant;
+    if (IsShownLess(own, time)) return variant;
   }
   return nullptr;
+}
+
+Ranking TiedWith(const ReportVariant& first, const Ranking& variants, const VariantValue& value) {
+  Ranking tied = {&first};
+  for (const ReportVariant* variant : variants) {
+    if (variant != &first && !IsShown(value(first), value(*variant))) tied.push_back(variant);
+  }
+  return tied;
 }
 
 Answer AnswerOf(const proto::Report& report) {
@@ -152,13 +169,12 @@ Answer AnswerOf(const proto::Report& report) {
   if (eligible.empty()) return {};
   const bool given = report.target().given();
   const ReportVariant& choice = *eligible[0];
-  Answer answer{.choice = &choice, .tied = {}, .rival = nullptr};
-  std::copy_if(eligible.begin(), eligible.end(), std::back_inserter(answer.tied), [&](const auto* variant) {
-    return variant == &choice ||
-           DifferenceOf(RankedTime(report, choice), RankedTime(report, *variant)) != Difference::kShown;
-  });
-  if (choice.workers() == 1)
-    answer.rival = BestOfSeveralWorkers(eligible, given ? eligible : Repeated(report));
+  Answer answer{.choice = &choice,
+                .tied = TiedWith(choice, eligible, RankedTimeOf(report)),
+                .rival = nullptr,
+                .several = {}};
+  if (choice.workers() == 1) answer.several = WithSeveralWorkers(report, eligible);
+  if (!answer.several.empty()) answer.rival = answer.several[0];
   if (answer.rival == nullptr) answer.rival = RivalOf(answer.tied, choice);
   if (answer.rival != nullptr) return answer;
   answer.rival = RivalOf(eligible, choice);

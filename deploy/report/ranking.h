@@ -3,6 +3,7 @@
 #ifndef TETHYS_DEPLOY_REPORT_RANKING_H_
 #define TETHYS_DEPLOY_REPORT_RANKING_H_
 
+#include <functional>
 #include <vector>
 
 #include "proto/report.pb.h"
@@ -23,6 +24,13 @@ Ranking ByTimeToTarget(const proto::Report& report);
 // The variant to compare with `chosen`, which is one of `variants`: the first variant of another strategy or,
 // if all have the same strategy, the first other one. Null if there are fewer than two variants.
 const proto::ReportVariant* RivalOf(const Ranking& variants, const proto::ReportVariant& chosen);
+
+// A value by which variants are compared.
+using VariantValue = std::function<const proto::ReportValue&(const proto::ReportVariant&)>;
+
+// `first`, and each of `variants` whose value is not shown to differ from that of `first`. A word such as
+// "fastest" or "cheapest" needs `first` alone.
+Ranking TiedWith(const proto::ReportVariant& first, const Ranking& variants, const VariantValue& value);
 
 // Two variants to compare. Null: there is no such variant.
 struct Contenders {
@@ -53,11 +61,6 @@ Ranking NotSurpassed(const Ranking& variants, Accuracy accuracy);
 // runs succeeded count; empty if there are fewer than two.
 Ranking Eligible(const proto::Report& report);
 
-// The variant to recommend if several workers must take part: the first of `eligible` that has several or, if
-// none has, the fastest one of `all` that no other with several workers is shown to surpass in accuracy.
-// Null: none of `all` has several workers. Both are in the order of the best first.
-const proto::ReportVariant* BestOfSeveralWorkers(const Ranking& eligible, const Ranking& all);
-
 // The time by which variants are ranked: to the target accuracy if the user gave one, or else of training.
 const proto::ReportValue& RankedTime(const proto::Report& report, const proto::ReportVariant& variant);
 
@@ -70,12 +73,17 @@ struct Answer {
   const proto::ReportVariant* choice = nullptr;  // Null: nothing is recommended.
   Ranking tied;  // The choice, and each eligible variant that is not shown to be slower by RankedTime.
   const proto::ReportVariant* rival = nullptr;  // Null: with a given target, no other variant reached it.
+  // If the choice has one worker: the variants to train with if several must take part, the best first. Those
+  // of Eligible or, if none of these has several workers and no target is given, the fastest one that no
+  // other with several is shown to surpass in accuracy; with each that is not shown to be slower than the
+  // first.
+  Ranking several;
 };
-// The rival of one worker is BestOfSeveralWorkers, since the first question is whether to distribute at all;
-// with a given target only an eligible one. Otherwise the rival is a tied variant, of another strategy if
-// there is one. If none is tied, it is the first eligible variant of another strategy, since it answers the
-// same question. If there is none, it is the fastest repeated variant of another strategy or, with a given
-// target, another eligible one.
+// The rival of one worker is the first of `several`, since the first question is whether to distribute at
+// all; with a given target only an eligible one. Otherwise the rival is a tied variant, of another strategy
+// if there is one. If none is tied, it is the first eligible variant of another strategy, since it answers
+// the same question. If there is none, it is the fastest repeated variant of another strategy or, with a
+// given target, another eligible one.
 Answer AnswerOf(const proto::Report& report);
 
 // The two variants that the answer of the report compares (headline.h): those of AnswerOf, the recommended

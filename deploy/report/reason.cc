@@ -11,6 +11,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "deploy/report/cpu_use.h"
+#include "deploy/report/normalisation.h"
 #include "deploy/report/ranking.h"
 #include "deploy/report/report_value.h"
 #include "deploy/report/time_to_accuracy.h"
@@ -23,19 +24,17 @@ namespace {
 using proto::ReportValue;
 using proto::ReportVariant;
 
-constexpr double kMain = 0.5;             // From this share of a time on, a part is its main part.
-constexpr double kVisibleSpread = 0.005;  // A smaller uncertainty of an accuracy tells no variants apart.
+constexpr double kMain = 0.5;      // From this share of a time on, a part is its main part.
 constexpr double kVisible = 0.05;  // Waiting for data is named from this share of the training time on.
 
 // A measured part of a worker's training time.
 struct Part {
   const ReportValue& (ReportVariant::*seconds)() const;
-  const char* limit;     // In "A is limited by ...".
-  const char* activity;  // In "B comes next: 3 s slower than A, mainly in ...".
+  const char* limit;  // In "A is limited by ...".
 };
-constexpr Part kComputing = {&ReportVariant::compute_seconds, "computing", "computing"};
-constexpr Part kExchange = {&ReportVariant::exchange_seconds, "the exchange", "waiting for the exchange"};
-constexpr Part kData = {&ReportVariant::data_seconds, "data", "waiting for data"};
+constexpr Part kComputing = {&ReportVariant::compute_seconds, "computing"};
+constexpr Part kExchange = {&ReportVariant::exchange_seconds, "the exchange"};
+constexpr Part kData = {&ReportVariant::data_seconds, "data"};
 constexpr std::array<Part, 3> kParts = {kComputing, kExchange, kData};
 
 double Seconds(const ReportVariant& variant, const Part& part) { return (variant.*part.seconds)().mean(); }
@@ -122,7 +121,7 @@ const Part& LargestDifference(const ReportVariant& fast, const ReportVariant& sl
 
 // Names the part that makes up most of a shown difference between the training times.
 std::string MainDifference(const ReportVariant& a, const ReportVariant& b) {
-  if (DifferenceOf(a.seconds(), b.seconds()) != Difference::kShown) return "";
+  if (!IsShown(a.seconds(), b.seconds())) return "";
   const bool swapped = a.seconds().mean() > b.seconds().mean();
   const ReportVariant& fast = swapped ? b : a;
   const ReportVariant& slow = swapped ? a : b;
@@ -141,66 +140,52 @@ std::string MainDifference(const ReportVariant& a, const ReportVariant& b) {
                          fewer ? ": fewer workers share the samples" : "");
 }
 
-// The part that makes `slower`, the best variant that is shown to be slower, so.
-std::string SlowerText(const ReportVariant& choice, const ReportVariant& slower) {
-  const double between = slower.seconds().mean() - choice.seconds().mean();
-  const Part& largest = LargestDifference(choice, slower);
-  const bool main = Seconds(slower, largest) - Seconds(choice, largest) >= kMain * between;
-  const bool fewer = largest.seconds == kComputing.seconds && slower.workers() < choice.workers();
-  return absl::StrFormat("%s comes next: %.2g s slower than %s%s%s.", NameInText(slower), between,
-                         NameInText(choice), main ? absl::StrCat(", mainly in ", largest.activity) : "",
-                         main && fewer ? " with fewer workers" : "");
+// The fields in which two jobs differ besides strategy, processes, batch and what they normalise together.
+std::string OtherFields(const proto::Report& report, const ReportVariant& a, const ReportVariant& b) {
+  std::vector<std::string> fields;
+  for (const proto::JobDifference& difference : report.difference()) {
+    if (difference.in_name() || difference.field() == kNormalisedTogether) continue;
+    std::vector<std::string> values;
+    for (int i = 0; i < std::min(report.variant_size(), difference.value_size()); ++i) {
+      if (&report.variant(i) == &a || &report.variant(i) == &b) values.push_back(difference.value(i));
+    }
+    // An empty value: one of the jobs has no such field.
+    if (values.size() == 2 && values[0] != values[1] && !values[0].empty() && !values[1].empty()) {
+      fields.push_back(difference.field());
+    }
+  }
+  if (fields.size() > kNamed) {
+    const size_t more = fields.size() - kNamed;
+    fields.resize(kNamed);
+    fields.push_back(absl::StrCat(more, " more"));
+  }
+  return NamesText(fields);
 }
 
-// The variant with the least value; null if several have it.
-template <typename Value>
-const ReportVariant* Least(const Ranking& variants, const Value& value) {
-  const ReportVariant* least = nullptr;
-  for (const ReportVariant* variant : variants) {
-    if (least == nullptr || value(*variant) < value(*least)) least = variant;
-  }
-  const auto equal = [&](const ReportVariant* variant) { return value(*variant) == value(*least); };
-  return std::count_if(variants.begin(), variants.end(), equal) == 1 ? least : nullptr;
-}
-
-// The advantage of one of the named variants of a tie: fewer processes, or a smaller spread of accuracy.
-std::string TellApart(Ranking tied) {
-  if (tied.size() < 2) return "";
-  tied.resize(std::min(tied.size(), kNamed));
-  std::vector<std::string> names;
-  for (const ReportVariant* variant : tied) names.push_back(NameInText(*variant));
-  const bool two = tied.size() == 2;
-  const std::string few = two ? " has fewer processes" : " has the fewest processes";
-  const std::string small = two ? "a smaller spread of accuracy" : "the smallest spread of accuracy";
-  const ReportVariant* fewest = Least(tied, [](const ReportVariant& v) { return v.workers() + v.servers(); });
-  const ReportVariant* steady = nullptr;
-  if (const Accuracy accuracy = AccuracyOf(tied); accuracy != nullptr) {
-    const auto half = [accuracy](const ReportVariant& v) { return HalfWidth((v.*accuracy)()); };
-    steady = Least(tied, half);
-    double widest = 0;
-    for (const ReportVariant* variant : tied) widest = std::max(widest, half(*variant));
-    if (steady != nullptr && (widest < kVisibleSpread || widest < 2 * half(*steady))) steady = nullptr;
-  }
-  std::vector<std::string> parts;
-  if (fewest != nullptr) parts.push_back(absl::StrCat(NameInText(*fewest), few));
-  if (steady != nullptr) {
-    parts.push_back(steady == fewest ? small : absl::StrCat(NameInText(*steady), " has ", small));
-  }
-  if (parts.empty()) return "";
-  return absl::StrCat(two ? "" : absl::StrCat("Of ", NamesText(names), ", "), absl::StrJoin(parts, " and "),
-                      ".");
-}
-
-// Staleness, if the variant with stale gradients is shown to be less accurate.
-std::string StaleGradients(const ReportVariant& a, const ReportVariant& b) {
+// What may make the variant that is shown to be less accurate so: stale gradients, statistics of other
+// batches, or fields of the jobs that have nothing to do with the strategy.
+std::string AccuracyReason(const proto::Report& report, const ReportVariant& a, const ReportVariant& b) {
   const Accuracy accuracy = AccuracyOf({&a, &b});
-  if (accuracy == nullptr || DifferenceOf((a.*accuracy)(), (b.*accuracy)()) != Difference::kShown) return "";
-  const ReportVariant& less = (a.*accuracy)().mean() < (b.*accuracy)().mean() ? a : b;
-  if (less.staleness().mean() <= 0) return "";
-  return absl::StrFormat(
-      "Gradients of %s came from parameters that were %.2g updates old on average, which may be why it is "
-      "less accurate.",
-      NameInText(less), less.staleness().mean());
+  if (accuracy == nullptr || !IsShown((a.*accuracy)(), (b.*accuracy)())) return "";
+  const bool first_less = (a.*accuracy)().mean() < (b.*accuracy)().mean();
+  const ReportVariant& less = first_less ? a : b;
+  const ReportVariant& more = first_less ? b : a;
+  std::vector<std::string> causes;
+  if (less.staleness().mean() > 0) {
+    causes.push_back(absl::StrFormat("its gradients came from parameters %.2g updates old on average",
+                                     less.staleness().mean()));
+  }
+  if (less.normalised_samples() != more.normalised_samples()) {
+    causes.push_back(absl::StrCat("batch normalisation takes its statistics of ",
+                                  PluralText(less.normalised_samples(), "sample"), " where ",
+                                  NameInText(more), " takes them of ", CountText(more.normalised_samples())));
+  }
+  if (const std::string fields = OtherFields(report, less, more); !fields.empty()) {
+    causes.push_back(absl::StrCat("their jobs differ in ", fields));
+  }
+  if (causes.empty()) return "";
+  return absl::StrCat("Why ", NameInText(less), " is less accurate was not measured; it may be that ",
+                      NamesText(causes, "or that"), ".");
 }
 
 // The load of the CPU and, if the job of the recommended variant fills it with fewer workers, what follows.
@@ -242,25 +227,29 @@ std::string EpochsText(const proto::Report& report, const Ranking& compared) {
 
 std::string Reason(const proto::Report& report) {
   const Ranking compared = Compared(report);
-  if (compared.empty()) return "";
-  const Ranking tied = AnswerOf(report).tied;
-  const bool tie = compared.size() > 1 && std::count(tied.begin(), tied.end(), compared[1]) > 0;
-  const ReportVariant* slower = tie ? BestSlower(report, *compared[0]) : nullptr;
-  Ranking with_slower = compared;
-  if (slower != nullptr) with_slower.push_back(slower);
-  std::vector<std::string> sentences = {EpochsText(report, with_slower)};
-  if (std::all_of(compared.begin(), compared.end(), Timed)) {
-    std::string time = absl::StrCat(WhereTimeGoes(compared), Limits(compared), ".");
-    time[0] = absl::ascii_toupper(time[0]);
-    sentences.push_back(std::move(time));
-    if (!report.target().given()) {
-      if (slower != nullptr && Timed(slower)) sentences.push_back(SlowerText(*compared[0], *slower));
-      if (compared.size() > 1 && !tie) sentences.push_back(MainDifference(*compared[0], *compared[1]));
+  if (compared.size() < 2 || AnswerOf(report).tied.size() > 1) return "";
+  const ReportVariant& a = *compared[0];
+  const ReportVariant& b = *compared[1];
+  std::vector<std::string> sentences;
+  // A difference that is not shown has no reason.
+  if (DifferenceOf(RankedTime(report, a), RankedTime(report, b)) != Difference::kNoise) {
+    sentences.push_back(EpochsText(report, compared));
+    if (std::all_of(compared.begin(), compared.end(), Timed)) {
+      const std::string doubt = ClockDoubt(a, b);
+      std::string time = absl::StrCat(WhereTimeGoes(compared), doubt.empty() ? Limits(compared) : "", ".");
+      time[0] = absl::ascii_toupper(time[0]);
+      sentences.push_back(std::move(time));
+      if (!doubt.empty()) {
+        sentences.push_back(absl::StrCat("These are times by the clock, and ", doubt,
+                                         ": waiting for a core is part of them, so they do not tell what "
+                                         "limits either."));
+      } else if (!report.target().given()) {
+        sentences.push_back(MainDifference(a, b));
+      }
     }
+    sentences.push_back(CpuText(compared));
   }
-  sentences.push_back(TellApart(tied));
-  if (compared.size() > 1) sentences.push_back(StaleGradients(*compared[0], *compared[1]));
-  if (!tie) sentences.push_back(CpuText(compared));
+  sentences.push_back(AccuracyReason(report, a, b));
   sentences.erase(std::remove(sentences.begin(), sentences.end(), ""), sentences.end());
   return absl::StrJoin(sentences, " ");
 }

@@ -10,9 +10,8 @@
 namespace tethys {
 
 // Compares the variants that the headline names first (headline.h): the shares of training that their workers
-// compute and wait, what limits each, and which part makes up the difference. Of variants none of which is
-// shown to be faster it says what sets one of them apart, and why the best other one is slower. Empty if none
-// of that was measured.
+// compute and wait, what limits each, which part makes up a shown difference in time, and what may be behind
+// a shown difference in accuracy. Empty if no difference is shown or nothing of that was measured.
 std::string Reason(const proto::Report& report);
 
 }  // namespace tethys

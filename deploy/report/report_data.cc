@@ -3,7 +3,6 @@
 #include <google/protobuf/text_format.h>
 
 #include <algorithm>
-#include <array>
 #include <ctime>
 #include <iterator>
 #include <map>
@@ -19,25 +18,25 @@
 #include "deploy/report/headline.h"
 #include "deploy/report/job_differences.h"
 #include "deploy/report/medium.h"
+#include "deploy/report/normalisation.h"
 #include "deploy/report/prediction_sentence.h"
 #include "deploy/report/ranking.h"
 #include "deploy/report/reason.h"
+#include "deploy/report/report_series.h"
+#include "deploy/report/report_value.h"
 #include "deploy/report/setup_text.h"
 #include "deploy/report/time_to_accuracy.h"
 #include "deploy/report/variant_name.h"
 #include "deploy/report/variant_order.h"
 #include "deploy/report/verdict.h"
 #include "runtime/base/file.h"
-#include "runtime/telemetry/csv_reader.h"
 #include "runtime/telemetry/summary.h"
 
 namespace tethys {
 namespace {
 
-// Limits for a report that a browser can show: longer series are thinned out, larger files left out with a
-// note.
+// A limit for a report that a browser can show: larger files are left out with a note.
 constexpr int64_t kMaxFileBytes = int64_t{256} << 20;
-constexpr size_t kMaxPoints = 240;
 
 struct Run {
   std::string path;
@@ -71,12 +70,18 @@ RunRecord RecordOf(const std::string& path, proto::RunSummary summary) {
   return record;
 }
 
+void AddRun(const std::string& path, const std::string& variant, proto::RunSummary summary,
+            std::vector<Run>& runs) {
+  Run& run = runs.emplace_back(Run{path, variant, RecordOf(path, std::move(summary)), JobIn(path)});
+  if (run.job.has_value()) run.record.seed = run.job->seed();
+}
+
 absl::StatusOr<std::vector<Run>> FindRuns(const std::string& path) {
   std::vector<Run> runs;
   if (FileExists(path + "/" + kSummaryFile)) {
     TETHYS_ASSIGN_OR_RETURN(proto::RunSummary summary, ReadSummary(path));
     const std::string name = summary.job();
-    runs.push_back({path, name, RecordOf(path, std::move(summary)), JobIn(path)});
+    AddRun(path, name, std::move(summary), runs);
     return runs;
   }
   TETHYS_ASSIGN_OR_RETURN(std::vector<std::string> names, ListDirectory(path));
@@ -85,7 +90,7 @@ absl::StatusOr<std::vector<Run>> FindRuns(const std::string& path) {
     const std::string folder = absl::StrCat(path, "/", name);
     if (IsPutAside(name) || !FileExists(absl::StrCat(folder, "/", kSummaryFile))) continue;
     TETHYS_ASSIGN_OR_RETURN(proto::RunSummary summary, ReadSummary(folder));
-    runs.push_back({folder, VariantOfRun(name), RecordOf(folder, std::move(summary)), JobIn(folder)});
+    AddRun(folder, VariantOfRun(name), std::move(summary), runs);
   }
   if (!runs.empty()) return runs;
   return absl::NotFoundError(absl::StrCat("no run has ended in ", path, ": it holds no ", kSummaryFile,
@@ -97,114 +102,6 @@ std::string ReadOrNote(const Run& run, const std::string& file, proto::Report& r
   if (text.ok()) return *std::move(text);
   report.add_missing(absl::StrCat(run.variant, ": ", text.status().message()));
   return "";
-}
-
-// Sums over the resource samples of a machine or process during training, and the time that they cover.
-struct TrainingSums {
-  double seconds = 0;
-  double cpu = 0;  // In percent of one core, times seconds.
-  double megabytes = 0;
-};
-using UseByProcess = std::map<std::string, TrainingSums>;  // The machine itself has the name "".
-
-// Whether a sample lies entirely within training (with validation), after start-up and before the end.
-bool IsTraining(double begin, double end, const proto::Timing& timing) {
-  const double start = timing.startup_seconds();
-  return begin >= start && end <= start + timing.training_seconds() + timing.validation_seconds();
-}
-
-// Sets the use of a machine in training. No-op if samples cover less than half of the training, because a
-// short run may begin and end between two samples.
-void SetUse(const UseByProcess& processes, double training_seconds, proto::MachineSeries& series) {
-  proto::MachineUse use;
-  for (const auto& [process, sums] : processes) {
-    if (sums.seconds <= 0 || sums.seconds < training_seconds / 2) return;
-    const double cpu = sums.cpu / sums.seconds;
-    if (process.empty()) {
-      use.set_cpu_percent(cpu);
-      continue;
-    }
-    use.set_job_cpu_percent(use.job_cpu_percent() + cpu);
-    use.set_job_network_mb_per_second(use.job_network_mb_per_second() + sums.megabytes / sums.seconds);
-  }
-  *series.mutable_training() = use;
-}
-
-void AddMachines(absl::string_view text, proto::ReportVariant& variant) {
-  std::map<std::string, std::vector<std::array<double, 4>>> machines;
-  std::map<std::string, UseByProcess> uses;
-  std::map<std::pair<std::string, std::string>, double> last;  // Last sample's end, by host and process.
-  for (CsvReader csv(text); csv.Next();) {
-    const std::string host(csv.Text("host")), process(csv.Text("process"));
-    const double seconds = csv.Number("seconds"), cpu = csv.Number("cpu_percent");
-    const double megabytes = (csv.Number("network_in_bytes") + csv.Number("network_out_bytes")) / 1e6;
-    if (process.empty()) {
-      machines[host].push_back({seconds, cpu, csv.Number("resident_bytes") / (1 << 20), megabytes});
-    }
-    const double begin = std::exchange(last[{host, process}], seconds);
-    TrainingSums& sums = uses[host][process];
-    if (begin >= seconds || !IsTraining(begin, seconds, variant.summary().timing())) continue;
-    sums.seconds += seconds - begin;
-    sums.cpu += cpu * (seconds - begin);
-    sums.megabytes += megabytes;
-  }
-  for (const auto& [host, samples] : machines) {
-    proto::MachineSeries& series = *variant.add_machine();
-    series.set_host(host);
-    SetUse(uses[host], variant.summary().timing().training_seconds(), series);
-    const size_t stride = (samples.size() + kMaxPoints - 1) / kMaxPoints;
-    for (size_t i = 0; i < samples.size(); i += stride) {
-      const double interval = i > 0 ? samples[i][0] - samples[i - 1][0] : samples[i][0];
-      series.add_seconds(samples[i][0]);
-      series.add_cpu_percent(samples[i][1]);
-      series.add_resident_mib(samples[i][2]);
-      series.add_network_mb_per_second(interval > 0 ? samples[i][3] / interval : 0);
-    }
-  }
-}
-
-// Adds the processes whose GPU reports its load.
-void AddGpus(absl::string_view text, proto::ReportVariant& variant) {
-  std::map<std::string, std::vector<std::array<double, 3>>> gpus;
-  for (CsvReader csv(text); csv.Next();) {
-    if (csv.Text("gpu_percent").empty()) continue;
-    gpus[absl::StrCat(csv.Text("process"), " on ", csv.Text("host"))].push_back(
-        {csv.Number("seconds"), csv.Number("gpu_percent"), csv.Number("gpu_power_watts")});
-  }
-  for (const auto& [process, samples] : gpus) {
-    proto::GpuSeries& series = *variant.add_gpu();
-    series.set_process(process);
-    const size_t stride = (samples.size() + kMaxPoints - 1) / kMaxPoints;
-    for (size_t i = 0; i < samples.size(); i += stride) {
-      series.add_seconds(samples[i][0]);
-      series.add_percent(samples[i][1]);
-      series.add_power_watts(samples[i][2]);
-    }
-  }
-}
-
-void AddRanks(absl::string_view text, proto::ReportVariant& variant) {
-  struct Sum {
-    double compute_ns = 0;
-    double exchange_ns = 0;
-    int64_t steps = 0;
-  };
-  std::map<int, Sum> ranks;
-  for (CsvReader csv(text); csv.Next();) {
-    Sum& sum = ranks[static_cast<int>(csv.Integer("rank"))];
-    sum.compute_ns += csv.Number("data_ns") + csv.Number("forward_ns") + csv.Number("backward_ns");
-    sum.exchange_ns += csv.Number("exchange_ns");
-    ++sum.steps;
-  }
-  for (const auto& [rank, sum] : ranks) {
-    proto::RankTime& time = *variant.add_rank();
-    time.set_rank(rank);
-    time.set_compute_us(sum.compute_ns / 1e3 / static_cast<double>(sum.steps));
-    time.set_exchange_us(sum.exchange_ns / 1e3 / static_cast<double>(sum.steps));
-    for (const proto::TaskSummary& task : variant.summary().task()) {
-      if (task.role() == "worker" && task.index() == rank) time.set_host(task.host());
-    }
-  }
 }
 
 // Whether all attempts that made updates had the strategy, processes and batch of the last attempt.
@@ -309,9 +206,13 @@ void AddJobs(const std::vector<proto::Job>& jobs, proto::Report& report) {
   for (size_t i = 0; i < jobs.size(); ++i) {
     proto::ReportVariant& variant = *report.mutable_variant(static_cast<int>(i));
     variant.set_short_name(short_names[i]);
+    variant.set_normalised_samples(NormalisedSamples(jobs[i]));
     if (jobs[i].data().classes() > 0) variant.set_chance_accuracy(1.0 / jobs[i].data().classes());
   }
   for (proto::JobDifference& difference : JobDifferences(jobs)) {
+    *report.add_difference() = std::move(difference);
+  }
+  for (proto::JobDifference& difference : NormalisationDifference(jobs)) {
     *report.add_difference() = std::move(difference);
   }
 }
@@ -402,7 +303,15 @@ absl::StatusOr<proto::Report> CollectReport(const std::string& path, absl::optio
   for (size_t i = 0; i < positions.size() && positions.size() > 1; ++i) {
     report.mutable_variant(static_cast<int>(i))->set_label(VariantLetters(positions[i]));
   }
-  if (const Answer answer = AnswerOf(report); answer.choice != nullptr) {
+  const Answer answer = AnswerOf(report);
+  if (const Ranking fastest = BySpeed(report); !fastest.empty()) {
+    const proto::ReportValue time =
+        RankedTime(report, answer.choice != nullptr ? *answer.choice : *fastest[0]);
+    for (proto::ReportVariant& variant : *report.mutable_variant()) {
+      variant.set_shown_apart(IsShown(time, RankedTime(report, variant)));
+    }
+  }
+  if (answer.choice != nullptr) {
     report.set_choice(answer.choice->label());
     for (const proto::ReportVariant* variant : answer.tied) report.add_tied(variant->label());
   }

@@ -3,33 +3,90 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <map>
+#include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "deploy/text.h"
 
 namespace tethys {
+namespace {
 
 using proto::ReportValue;
 
-double StandardError(const ReportValue& value) {
-  return value.count() > 1 ? value.deviation() / std::sqrt(value.count()) : -1;
-}
+constexpr double kRounding = 1e-12;    // Rounding leaves equal values such a relative deviation.
+constexpr double kAsymmetrical = 0.1;  // Above this share of its width, an interval is not written with ±.
+constexpr int kMostRunsToTell = 100;
+constexpr int kFewestForAnInterval = 3;
 
-double HalfWidth(const ReportValue& value) {
-  return value.count() > 1 ? HalfInterval(value, value) * StandardError(value) : -1;
-}
+// The standard error of a mean over several runs.
+double StandardError(const ReportValue& value) { return value.deviation() / std::sqrt(value.count()); }
 
-Ratio RatioOf(const ReportValue& numerator, const ReportValue& denominator) {
-  Ratio ratio;
-  if (numerator.count() == 0 || denominator.count() == 0 || denominator.mean() == 0) return ratio;
-  ratio.value = numerator.mean() / denominator.mean();
-  const double above = StandardError(numerator);
-  const double below = StandardError(denominator);
-  if (above >= 0 && below >= 0 && numerator.mean() != 0) {
-    ratio.error = ratio.value * std::hypot(above / numerator.mean(), below / denominator.mean());
-    ratio.half = HalfInterval(numerator, denominator) * ratio.error;
+struct Pair {
+  double a = 0;
+  double b = 0;
+};
+
+// The values of runs with the same seed. Empty: the variants did not run with the same seeds.
+std::vector<Pair> PairsOf(const ReportValue& a, const ReportValue& b) {
+  std::map<uint64_t, Pair> pairs;
+  const int runs = a.seed_size();
+  if (runs < 2 || b.seed_size() != runs || a.value_size() != runs || b.value_size() != runs) return {};
+  for (int i = 0; i < runs; ++i) pairs[a.seed(i)].a = a.value(i);
+  if (static_cast<int>(pairs.size()) != runs) return {};
+  std::vector<uint64_t> seeds(b.seed().begin(), b.seed().end());
+  std::sort(seeds.begin(), seeds.end());
+  if (std::adjacent_find(seeds.begin(), seeds.end()) != seeds.end()) return {};
+  for (int i = 0; i < runs; ++i) {
+    const auto pair = pairs.find(b.seed(i));
+    if (pair == pairs.end()) return {};
+    pair->second.b = b.value(i);
   }
-  return ratio;
+  std::vector<Pair> all;
+  for (const auto& [seed, pair] : pairs) all.push_back(pair);
+  return all;
 }
+
+// The standard error of the mean of `values`; without the rest that rounding leaves.
+double ErrorOfMean(const std::vector<double>& values, double rounding) {
+  double mean = 0;
+  for (const double value : values) mean += value / values.size();
+  double squares = 0;
+  for (const double value : values) squares += (value - mean) * (value - mean);
+  const double deviation = std::sqrt(squares / (values.size() - 1));
+  return deviation <= rounding ? 0 : deviation / std::sqrt(values.size());
+}
+
+// The standard error of a.mean - b.mean. Both are over several runs.
+double ErrorOfDifference(const ReportValue& a, const ReportValue& b) {
+  const std::vector<Pair> pairs = PairsOf(a, b);
+  if (pairs.empty()) return std::hypot(StandardError(a), StandardError(b));
+  std::vector<double> differences;
+  for (const Pair& pair : pairs) differences.push_back(pair.a - pair.b);
+  return ErrorOfMean(differences, kRounding * std::max(std::abs(a.mean()), std::abs(b.mean())));
+}
+
+// The standard error of the logarithm of a.mean / b.mean. Both are positive and over several runs.
+double ErrorOfLogarithm(const ReportValue& a, const ReportValue& b) {
+  const std::vector<Pair> pairs = PairsOf(a, b);
+  const bool positive =
+      std::all_of(pairs.begin(), pairs.end(), [](const Pair& pair) { return pair.a > 0 && pair.b > 0; });
+  if (pairs.empty() || !positive) return std::hypot(StandardError(a) / a.mean(), StandardError(b) / b.mean());
+  std::vector<double> logarithms;
+  for (const Pair& pair : pairs) logarithms.push_back(std::log(pair.a / pair.b));
+  return ErrorOfMean(logarithms, kRounding);
+}
+
+// The evidence for a value that differs from 0 by `value`, with half of its interval.
+Difference Evidence(double value, double half, double rounding) {
+  return std::abs(value) <= half + rounding ? Difference::kNoise : Difference::kShown;
+}
+
+double Logit(double share) { return std::log(share / (1 - share)); }
+double FromLogit(double logit) { return 1 / (1 + std::exp(-logit)); }
+
+}  // namespace
 
 // The 0.975 quantile of Student's t distribution; beyond the table, computed by the expansion in Abramowitz
 // and Stegun, 26.7.5.
@@ -42,41 +99,96 @@ double HalfInterval(const ReportValue& a, const ReportValue& b) {
          (5 * std::pow(kNormal, 5) + 16 * std::pow(kNormal, 3) + 3 * kNormal) / (96.0 * freedom * freedom);
 }
 
-double HalfOfDifference(const ReportValue& a, const ReportValue& b) {
-  if (std::min(a.count(), b.count()) < 2) return -1;
-  return HalfInterval(a, b) * std::hypot(StandardError(a), StandardError(b));
+double HalfWidth(const ReportValue& value) {
+  return value.count() > 1 ? HalfInterval(value, value) * StandardError(value) : -1;
 }
 
-bool EqualWithinNoise(const ReportValue& a, const ReportValue& b) {
-  const bool a_less = a.mean() < b.mean();
-  const Ratio ratio = a_less ? RatioOf(b, a) : RatioOf(a, b);
-  return ratio.error >= 0 && ratio.value - 1 <= ratio.half;
+absl::optional<Interval> IntervalOf(const ReportValue& value) {
+  if (value.count() < kFewestForAnInterval || value.deviation() <= 0) return absl::nullopt;
+  const double mean = value.mean();
+  const double half = HalfWidth(value);
+  if (value.scale() == ReportValue::SHARE && mean > 0 && mean < 1) {
+    const double logits = half / (mean * (1 - mean));
+    return Interval{FromLogit(Logit(mean) - logits), FromLogit(Logit(mean) + logits)};
+  }
+  if (mean <= 0) return Interval{mean - half, mean + half};
+  return Interval{mean * std::exp(-half / mean), mean * std::exp(half / mean)};
+}
+
+Contrast RatioOf(const ReportValue& a, const ReportValue& b) {
+  Contrast ratio;
+  if (a.count() == 0 || b.count() == 0) return ratio;
+  if (a.mean() <= 0 || b.mean() <= 0) {
+    ratio.difference = PointsOf(a, b).difference;
+    return ratio;
+  }
+  ratio.value = a.mean() / b.mean();
+  if (std::min(a.count(), b.count()) < 2) return ratio;
+  const double half = HalfInterval(a, b) * ErrorOfLogarithm(a, b);
+  ratio.interval = Interval{ratio.value * std::exp(-half), ratio.value * std::exp(half)};
+  ratio.difference = Evidence(std::log(ratio.value), half, kRounding);
+  return ratio;
+}
+
+Contrast PointsOf(const ReportValue& a, const ReportValue& b) {
+  Contrast points;
+  points.value = a.mean() - b.mean();
+  if (std::min(a.count(), b.count()) < 2) return points;
+  const double half = HalfInterval(a, b) * ErrorOfDifference(a, b);
+  const bool shares = a.scale() == ReportValue::SHARE;
+  const auto bounded = [shares](double value) { return shares ? std::clamp(value, -1.0, 1.0) : value; };
+  points.interval = Interval{bounded(points.value - half), bounded(points.value + half)};
+  points.difference =
+      Evidence(points.value, half, kRounding * std::max(std::abs(a.mean()), std::abs(b.mean())));
+  return points;
 }
 
 Difference DifferenceOf(const ReportValue& a, const ReportValue& b) {
-  if (std::min(a.count(), b.count()) < 2) return Difference::kUnknown;
-  return EqualWithinNoise(a, b) ? Difference::kNoise : Difference::kShown;
+  const bool shares = a.scale() == ReportValue::SHARE && b.scale() == ReportValue::SHARE;
+  return shares ? PointsOf(a, b).difference : RatioOf(a, b).difference;
 }
 
-std::string WithInterval(double mean, double half, absl::string_view plus_minus) {
+int RunsToTell(const ReportValue& a, const ReportValue& b) {
+  const int runs = std::min(a.count(), b.count());
+  if (runs < 2 || a.mean() <= 0 || b.mean() <= 0) return 0;
+  const double deviation = ErrorOfLogarithm(a, b) * std::sqrt(runs);
+  const double lead = std::abs(std::log(a.mean() / b.mean()));
+  for (int more = runs + 1; more <= kMostRunsToTell; ++more) {
+    ReportValue value;
+    value.set_count(more);
+    if (HalfInterval(value, value) * deviation / std::sqrt(more) < lead) return more;
+  }
+  return 0;
+}
+
+std::string WithInterval(double mean, const Interval& interval, absl::string_view plus_minus) {
+  const double half = (interval.high - interval.low) / 2;
   const int decimals = std::clamp(1 - static_cast<int>(std::floor(std::log10(half))), 0, 12);
-  return absl::StrFormat("%.*f %s %.*f", decimals, mean, plus_minus, decimals, half);
+  const auto text = [decimals](double value) { return GroupedText(value, decimals); };
+  if (std::abs(interval.high + interval.low - 2 * mean) <= kAsymmetrical * 2 * half) {
+    return absl::StrCat(text(mean), " ", plus_minus, " ", text(half));
+  }
+  // The lower end is the nearer one, and needs as many digits as its own distance tells.
+  const double nearer = std::min(interval.high - mean, mean - interval.low);
+  const int finer = std::clamp(1 - static_cast<int>(std::floor(std::log10(nearer))), decimals, 12);
+  const auto fine = [finer](double value) { return GroupedText(value, finer); };
+  return absl::StrCat(fine(mean), " (", fine(interval.low), " to ", fine(interval.high), ")");
 }
 
 std::string MeanText(const ReportValue& value, double scale) {
   const double mean = value.mean() * scale;
-  const double half = HalfWidth(value) * scale;
-  if (half <= 0) {
-    return std::abs(mean) < 1000 ? absl::StrFormat("%.3g", mean) : absl::StrFormat("%.0f", mean);
+  if (const absl::optional<Interval> interval = IntervalOf(value); interval.has_value()) {
+    return WithInterval(mean, {interval->low * scale, interval->high * scale});
   }
-  return WithInterval(mean, half);
+  return std::abs(mean) < 1000 ? absl::StrFormat("%.3g", mean) : GroupedText(mean, 0);
 }
 
 std::string SecondsText(const ReportValue& seconds) { return MeanText(seconds) + " s"; }
 
-std::string TimesText(const Ratio& ratio) {
-  if (ratio.half < 0) return absl::StrFormat("%.2f times", ratio.value);
-  return absl::StrFormat("%.2f ± %.2f times", ratio.value, ratio.half);
+std::string TimesText(const Contrast& ratio) {
+  const std::string times = absl::StrFormat("%.2f times", ratio.value);
+  if (!ratio.interval.has_value()) return times;
+  return absl::StrFormat("%s (%.2f to %.2f)", times, ratio.interval->low, ratio.interval->high);
 }
 
 }  // namespace tethys

@@ -1,60 +1,82 @@
-// Arithmetic with means over runs and their errors, and their text forms. Pure; any thread.
+// Arithmetic with means over runs: their intervals, the one test of a difference between two of them, and
+// their text forms. Pure; any thread.
+//
+// Every word of a report that compares (faster, cheaper, more accurate, first) passes through DifferenceOf.
 #ifndef TETHYS_DEPLOY_REPORT_REPORT_VALUE_H_
 #define TETHYS_DEPLOY_REPORT_REPORT_VALUE_H_
 
 #include <string>
 
 #include "absl/strings/string_view.h"
+#include "absl/types/optional.h"
 #include "proto/report.pb.h"
 
 namespace tethys {
 
-// The standard error of a mean over runs; negative (unknown) for fewer than two runs.
-double StandardError(const proto::ReportValue& value);
-
-// Half of the mean's 95 % interval by Student's t, the number after every ± in a report; negative (unknown)
-// for fewer than two runs.
-double HalfWidth(const proto::ReportValue& value);
-
-// A quotient of two means with its standard error, by first-order propagation, and half of its 95 % interval
-// (HalfInterval). Both are negative (unknown) if one of the means is over a single run.
-struct Ratio {
-  double value = 0;
-  double error = -1;
-  double half = -1;
+struct Interval {
+  double low = 0;
+  double high = 0;
 };
-Ratio RatioOf(const proto::ReportValue& numerator, const proto::ReportValue& denominator);
 
-// Half the 95 % confidence interval of the difference or quotient of `a` and `b`, in units of its standard
-// error: Student's t with the smaller of the two counts minus one as degrees of freedom.
+// Half the 95 % confidence interval of a mean, difference or quotient of `a` and `b`, in units of its
+// standard error: Student's t with the smaller of the two counts minus one as degrees of freedom.
 double HalfInterval(const proto::ReportValue& a, const proto::ReportValue& b);
 
-// Half of the 95 % interval of a.mean - b.mean; negative (unknown) if one of the means is over a single run.
-double HalfOfDifference(const proto::ReportValue& a, const proto::ReportValue& b);
+// Half of the mean's symmetrical 95 % interval; negative (unknown) for fewer than two runs.
+double HalfWidth(const proto::ReportValue& value);
 
-// Whether 1 lies within the 95 % confidence interval of the means' quotient. False if no error is known.
-bool EqualWithinNoise(const proto::ReportValue& a, const proto::ReportValue& b);
+// The mean's 95 % interval on the scale of `value`: by logarithms it stays above 0, by logits between 0 and
+// 1. nullopt: fewer than three runs, because the interval of two says next to nothing; or all are equal.
+absl::optional<Interval> IntervalOf(const proto::ReportValue& value);
 
 // The evidence for a difference between two means.
 enum class Difference {
   kUnknown,  // One of the means is over a single run, so the difference may be chance.
-  kNoise,    // The means are equal within noise (EqualWithinNoise).
+  kNoise,    // "No difference" lies within the 95 % interval.
   kShown,
 };
+
+// A quotient or a difference of two means. The interval is computed from the differences between runs with
+// the same seed if both variants ran with the same seeds, and otherwise from the errors of both means.
+struct Contrast {
+  double value = 0;
+  absl::optional<Interval> interval;  // nullopt: one of the means is over a single run, or not positive.
+  Difference difference = Difference::kUnknown;
+};
+// a / b by logarithms, so that the interval lies above 0 and the one of b / a is its inverse. A value of 0:
+// one of the means is not positive; their difference is then tested as PointsOf does.
+Contrast RatioOf(const proto::ReportValue& a, const proto::ReportValue& b);
+// a - b of two shares, within [-1, 1].
+Contrast PointsOf(const proto::ReportValue& a, const proto::ReportValue& b);
+
+// The one test: of the quotient or, for shares, of the difference.
 Difference DifferenceOf(const proto::ReportValue& a, const proto::ReportValue& b);
+inline bool IsShown(const proto::ReportValue& a, const proto::ReportValue& b) {
+  return DifferenceOf(a, b) == Difference::kShown;
+}
+// Whether `a` is shown to be less than `b`.
+inline bool IsShownLess(const proto::ReportValue& a, const proto::ReportValue& b) {
+  return a.mean() < b.mean() && IsShown(a, b);
+}
+
+// The runs of each that would show the quotient of two means if it were what it looks like, assuming that
+// they scatter as before; 0: more than 100, or not known.
+int RunsToTell(const proto::ReportValue& a, const proto::ReportValue& b);
 
 // Explains MeanText below tables.
-inline constexpr char kIntervalNote[] = "x ± y means between x - y and x + y, with 95 % confidence.";
+inline constexpr char kIntervalNote[] =
+    "x ± y, or x (low to high): with 95 % confidence the mean lies between x - y and x + y, or low and high. "
+    "Means over two runs have no interval.";
 
-// "13.70 ± 0.15", rounded to the second significant digit of `half`, which is half of the 95 % interval and
-// above 0.
-std::string WithInterval(double mean, double half, absl::string_view plus_minus = "±");
-// "13.70 ± 0.15": scaled, and rounded to the second significant digit of HalfWidth, if that is known.
+// "13.70 ± 0.15", rounded to the second significant digit of the interval; if the interval is not nearly
+// symmetrical, "3.3 (1.2 to 9.1)".
+std::string WithInterval(double mean, const Interval& interval, absl::string_view plus_minus = "±");
+// Scaled and with its interval, if that is known: "13.70 ± 0.15", "13.7".
 std::string MeanText(const proto::ReportValue& value, double scale = 1);
 // Like MeanText, with the unit: "13.70 ± 0.15 s".
 std::string SecondsText(const proto::ReportValue& seconds);
-// For example "1.70 ± 0.02 times".
-std::string TimesText(const Ratio& ratio);
+// "1.70 times"; with its interval, if it is known: "1.70 times (1.65 to 1.75)".
+std::string TimesText(const Contrast& ratio);
 
 }  // namespace tethys
 

@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "deploy/report/others_cpu.h"
 #include "deploy/report/report_value.h"
 #include "deploy/report/time_to_accuracy.h"
 
@@ -15,20 +16,29 @@ namespace {
 using Number = absl::optional<double>;
 using Runs = std::vector<const RunRecord*>;
 
-// The mean of a measurement over the runs that have it.
+// The mean of a measurement over the runs that have it, with the value of each of them.
 template <typename Measure>
-ReportValue MeanOver(const Runs& runs, Measure measure) {
+ReportValue MeanOver(const Runs& runs, Measure measure, ReportValue::Scale scale = ReportValue::POSITIVE) {
   std::vector<double> values;
+  std::vector<uint64_t> seeds;
   for (const RunRecord* run : runs) {
-    if (const Number value = measure(*run)) values.push_back(*value);
+    const Number value = measure(*run);
+    if (!value.has_value()) continue;
+    values.push_back(*value);
+    seeds.push_back(run->seed);
   }
-  return MeanOf(values);
+  ReportValue mean = MeanOf(values, scale);
+  mean.mutable_value()->Add(values.begin(), values.end());
+  mean.mutable_seed()->Add(seeds.begin(), seeds.end());
+  return mean;
 }
 
 // As MeanOver, for a measurement in the run's summary.
 template <typename Measure>
-ReportValue MeanOfSummaries(const Runs& runs, Measure measure) {
-  return MeanOver(runs, [&measure](const RunRecord& run) { return measure(run.summary); });
+ReportValue MeanOfSummaries(const Runs& runs, Measure measure,
+                            ReportValue::Scale scale = ReportValue::POSITIVE) {
+  return MeanOver(
+      runs, [&measure](const RunRecord& run) { return measure(run.summary); }, scale);
 }
 
 // Whether the step records cover nearly all of the training. Those of a resumed run cover only its last
@@ -70,30 +80,36 @@ void AddWorkerTimes(const Runs& runs, ReportVariant& means) {
 }
 
 void AddTimeToTarget(const Runs& runs, const Target& target, ReportVariant& means) {
-  *means.mutable_best_accuracy() =
-      MeanOver(runs, [](const RunRecord& run) { return BestAccuracy(run.epochs); });
+  *means.mutable_best_accuracy() = MeanOver(
+      runs, [](const RunRecord& run) { return BestAccuracy(run.epochs); }, ReportValue::SHARE);
   if (!target.has_value()) return;
-  std::vector<double> seconds, epochs, cost;
-  for (const RunRecord* run : runs) {
-    const absl::optional<Reached> reached = FirstAtOrAbove(target->accuracy(), run->epochs);
-    if (!reached.has_value()) continue;
-    seconds.push_back(reached->seconds);
-    epochs.push_back(reached->epochs);
-    if (!run->summary.has_cost()) continue;
-    cost.push_back(reached->seconds * run->summary.cost().price_per_hour() / 3600);
-  }
+  const auto reached = [&target](const RunRecord& run) {
+    return FirstAtOrAbove(target->accuracy(), run.epochs);
+  };
+  const auto seconds = [&reached](const RunRecord& run) {
+    const absl::optional<Reached> at = reached(run);
+    return at.has_value() ? Number(at->seconds) : absl::nullopt;
+  };
   proto::TimeToTarget& to_target = *means.mutable_to_target();
+  *to_target.mutable_seconds() = MeanOver(runs, seconds);
+  *to_target.mutable_epochs() = MeanOver(runs, [&reached](const RunRecord& run) {
+    const absl::optional<Reached> at = reached(run);
+    return at.has_value() ? Number(at->epochs) : absl::nullopt;
+  });
+  *to_target.mutable_cost() = MeanOver(runs, [&seconds](const RunRecord& run) {
+    const Number time = seconds(run);
+    if (!time.has_value() || !run.summary.has_cost()) return Number();
+    return Number(*time * run.summary.cost().price_per_hour() / 3600);
+  });
   to_target.set_runs(means.best_accuracy().count());
-  to_target.set_reached(static_cast<int>(seconds.size()));
-  *to_target.mutable_seconds() = MeanOf(seconds);
-  *to_target.mutable_epochs() = MeanOf(epochs);
-  *to_target.mutable_cost() = MeanOf(cost);
+  to_target.set_reached(to_target.seconds().count());
 }
 
 }  // namespace
 
-ReportValue MeanOf(absl::Span<const double> values) {
+ReportValue MeanOf(absl::Span<const double> values, ReportValue::Scale scale) {
   ReportValue result;
+  result.set_scale(scale);
   if (values.empty()) return result;
   double mean = 0;
   for (const double value : values) mean += value / values.size();
@@ -106,7 +122,10 @@ ReportValue MeanOf(absl::Span<const double> values) {
   const double deviation = values.size() > 1 ? std::sqrt(squares / (values.size() - 1)) : 0;
   if (deviation <= kRounding * std::abs(mean)) return result;
   result.set_deviation(deviation);
-  result.set_half_width(HalfWidth(result));
+  if (const absl::optional<Interval> interval = IntervalOf(result)) {
+    result.set_low(interval->low);
+    result.set_high(interval->high);
+  }
   return result;
 }
 
@@ -137,12 +156,15 @@ ReportVariant MeansOver(absl::Span<const RunRecord> runs, int variant, const Tar
   }
   means.set_runs(static_cast<int>(succeeded.size()));
   means.set_failed(all - means.runs());
-  const auto over = [&succeeded](auto measure) { return MeanOfSummaries(succeeded, measure); };
   using Summary = proto::RunSummary;
-  *means.mutable_test_accuracy() = over([](const Summary& summary) {
+  const auto over = [&succeeded](auto measure) { return MeanOfSummaries(succeeded, measure); };
+  const auto share = [&succeeded](auto measure) {
+    return MeanOfSummaries(succeeded, measure, ReportValue::SHARE);
+  };
+  *means.mutable_test_accuracy() = share([](const Summary& summary) {
     return summary.test().has_accuracy() ? Number(summary.test().accuracy()) : absl::nullopt;
   });
-  *means.mutable_test_mean_iou() = over([](const Summary& summary) {
+  *means.mutable_test_mean_iou() = share([](const Summary& summary) {
     return summary.test().has_mean_iou() ? Number(summary.test().mean_iou()) : absl::nullopt;
   });
   *means.mutable_seconds() =
@@ -150,7 +172,7 @@ ReportVariant MeansOver(absl::Span<const RunRecord> runs, int variant, const Tar
   *means.mutable_samples_per_second() =
       over([](const Summary& summary) { return Number(summary.timing().samples_per_second()); });
   *means.mutable_exposed_share() =
-      over([](const Summary& summary) { return Number(summary.communication().exposed_share()); });
+      share([](const Summary& summary) { return Number(summary.communication().exposed_share()); });
   *means.mutable_bytes_per_step() = over([](const Summary& summary) {
     return Number(summary.communication().bytes_out_per_step() + summary.communication().bytes_in_per_step());
   });
@@ -162,9 +184,7 @@ ReportVariant MeansOver(absl::Span<const RunRecord> runs, int variant, const Tar
   *means.mutable_epoch_cost() = over([](const Summary& summary) {
     return summary.cost().epoch() > 0 ? Number(summary.cost().epoch()) : absl::nullopt;
   });
-  *means.mutable_others_cpu() = over([](const Summary& summary) {
-    return summary.has_others_cpu() ? Number(summary.others_cpu()) : absl::nullopt;
-  });
+  *means.mutable_others_cpu() = share([](const Summary& summary) { return OthersCpuOf(summary); });
   AddWorkerTimes(succeeded, means);
   AddTimeToTarget(succeeded, target, means);
   return means;

@@ -30,9 +30,10 @@ struct RunRecord {
 using Target = absl::optional<proto::AccuracyTarget>;
 Target TargetOf(absl::Span<const RunRecord> runs, absl::optional<double> given);
 
-// The values' mean, sample deviation (n - 1 in the denominator; 0 for one value) and half of its 95 %
-// interval.
-proto::ReportValue MeanOf(absl::Span<const double> values);
+// The values' mean, sample deviation (n - 1 in the denominator; 0 for one value) and 95 % interval on
+// `scale`.
+proto::ReportValue MeanOf(absl::Span<const double> values,
+                          proto::ReportValue::Scale scale = proto::ReportValue::POSITIVE);
 
 // Means over the successful runs of `variant`. Sets only the numbers of runs, every ReportValue and, if there
 // is a target, to_target.

@@ -3,6 +3,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "deploy/text.h"
 #include "runtime/data/data_format.h"
 #include "runtime/job/job.h"
 #include "runtime/nn/zoo/zoo.h"
@@ -12,20 +13,19 @@ namespace {
 
 // For example "mirrored, 3 workers, global batch 384".
 std::string AttemptText(const proto::Attempt& attempt) {
-  return absl::StrCat(attempt.strategy(), ", ", attempt.workers(),
-                      attempt.workers() == 1 ? " worker" : " workers",
-                      attempt.servers() == 0   ? ""
-                      : attempt.servers() == 1 ? ", 1 server"
-                                               : absl::StrCat(", ", attempt.servers(), " servers"),
-                      ", global batch ", attempt.global_batch_size());
+  return absl::StrCat(
+      attempt.strategy(), ", ", PluralText(attempt.workers(), "worker"),
+      attempt.servers() == 0 ? "" : absl::StrCat(", ", PluralText(attempt.servers(), "server")),
+      ", global batch ", CountText(attempt.global_batch_size()));
 }
 
 std::string DescribeAttempts(const proto::RunSummary& summary) {
   if (summary.attempt_size() < 2) return "";
   std::vector<std::string> parts;
   for (const proto::Attempt& attempt : summary.attempt()) {
-    parts.push_back(absl::StrFormat("updates %d to %d by %s, %.1f s in all", attempt.first_step(),
-                                    attempt.end_step(), AttemptText(attempt), attempt.total_seconds()));
+    parts.push_back(absl::StrFormat("updates %s to %s by %s, %.1f s in all", CountText(attempt.first_step()),
+                                    CountText(attempt.end_step()), AttemptText(attempt),
+                                    attempt.total_seconds()));
   }
   return absl::StrCat("Attempts: ", absl::StrJoin(parts, "; "), ".");
 }
@@ -37,16 +37,15 @@ std::vector<std::string> DescribeSetup(const proto::Job& job, const proto::RunSu
   sentences.push_back(absl::StrCat("Model: ", ModelText(job.model()), "."));
   if (job.data().source_case() != proto::Data::SOURCE_NOT_SET) {
     const int64_t samples = summary.train().samples();
-    sentences.push_back(
-        absl::StrCat("Data: ", FormatOf(job.data()).place(job.data()),
-                     samples > 0 ? absl::StrCat(", ", samples, " training samples an epoch") : "", "."));
+    sentences.push_back(absl::StrCat(
+        "Data: ", FormatOf(job.data()).place(job.data()),
+        samples > 0 ? absl::StrCat(", ", PluralText(samples, "training sample"), " an epoch") : "", "."));
   }
   if (job.optimizer().has_learning_rate()) {
     sentences.push_back(absl::StrCat("Optimizer: ", OptimizerText(job.optimizer()), ", learning rate ",
                                      job.optimizer().learning_rate(), "."));
   }
-  if (job.epochs() > 0)
-    sentences.push_back(absl::StrCat("Length: ", job.epochs(), job.epochs() == 1 ? " epoch." : " epochs."));
+  if (job.epochs() > 0) sentences.push_back(absl::StrCat("Length: ", PluralText(job.epochs(), "epoch"), "."));
   if (const std::string attempts = DescribeAttempts(summary); !attempts.empty()) {
     sentences.push_back(attempts);
   }

@@ -19,6 +19,10 @@ absl::optional<std::string> BoundWords(absl::string_view strategy) {
 
 }  // namespace
 
+bool IsLeased(absl::string_view strategy) {
+  return strategy == "ps_async" || BoundWords(strategy).has_value();
+}
+
 std::string ShapeWords(absl::string_view strategy, int workers, int servers) {
   if (strategy == "local") return "one worker alone";
   if (strategy == "mirrored") return PluralText(workers, "mirrored worker");

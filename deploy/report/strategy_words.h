@@ -13,6 +13,10 @@ namespace tethys {
 // as it is.
 std::string ShapeWords(absl::string_view strategy, int workers, int servers);
 
+// Whether workers of a strategy, by StrategyName, push gradients of different versions of the parameters:
+// asynchronous and stale-synchronous servers, whatever the bound.
+bool IsLeased(absl::string_view strategy);
+
 }  // namespace tethys
 
 #endif  // TETHYS_DEPLOY_REPORT_STRATEGY_WORDS_H_

@@ -2,6 +2,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
+#include <limits>
+#include <map>
 #include <set>
 #include <utility>
 
@@ -12,6 +15,7 @@
 #include "deploy/report/comparison.h"
 #include "deploy/report/cpu_use.h"
 #include "deploy/report/headline.h"
+#include "deploy/report/headline_words.h"
 #include "deploy/report/job_differences.h"
 #include "deploy/report/ranking.h"
 #include "deploy/report/report_value.h"
@@ -26,8 +30,14 @@ using proto::ReportValue;
 using proto::ReportVariant;
 
 std::string PercentText(const ReportValue& share) {
-  if (StandardError(share) <= 0) return absl::StrFormat("%.2f %%", 100 * share.mean());
+  if (!IntervalOf(share).has_value()) return absl::StrFormat("%.2f %%", 100 * share.mean());
   return MeanText(share, 100) + " %";
+}
+
+// "difference -0.50 ± 1.27 points"
+std::string DifferenceText(const Contrast& points) {
+  const double half = points.interval.has_value() ? (points.interval->high - points.interval->low) / 2 : 0;
+  return absl::StrFormat("difference %.2f ± %.2f points", 100 * points.value, 100 * half);
 }
 
 std::string AccuracySentence(const ReportVariant& best, const ReportVariant& rival) {
@@ -35,37 +45,43 @@ std::string AccuracySentence(const ReportVariant& best, const ReportVariant& riv
   const ReportValue& b = rival.test_accuracy();
   if (a.count() == 0 || b.count() == 0) return "Accuracy on a test split was not measured.";
   const std::string both = absl::StrCat(PercentText(a), " against ", PercentText(b));
-  if (a.count() < 2 || b.count() < 2) {
-    return absl::StrCat("Test accuracy, in the same order: ", both, " (one run: no uncertainty known).");
+  const Contrast points = PointsOf(a, b);
+  switch (DifferenceOf(a, b)) {
+    case Difference::kUnknown:
+      return absl::StrCat("Test accuracy, in the same order: ", both, " (one run: no uncertainty known).");
+    case Difference::kShown:
+      return absl::StrFormat("Test accuracy of %s is %s: %s, %s.", NameInText(best),
+                             points.value > 0 ? "higher" : "lower", both, DifferenceText(points));
+    case Difference::kNoise:
+      break;
   }
-  const double points = 100 * (a.mean() - b.mean());
-  const double noise = 100 * HalfOfDifference(a, b);
-  if (std::abs(points) <= noise) {
-    return absl::StrFormat(
-        "Test accuracy, in the same order, is equal within noise: %s, difference %.2f ± %.2f points; "
-        "these runs cannot show a difference below %.2g points.",
-        both, points, noise, noise);
-  }
-  return absl::StrFormat("Test accuracy of %s is %s by %.2f ± %.2f points: %s.", NameInText(best),
-                         points > 0 ? "higher" : "lower", std::abs(points), noise, both);
+  const std::string text = absl::StrCat("No difference in test accuracy is shown, in the same order: ", both);
+  if (std::min(a.count(), b.count()) < kFewRuns) return text + ", over two runs.";
+  const double half = 100 * (points.interval->high - points.interval->low) / 2;
+  return absl::StrCat(
+      text, ", ", DifferenceText(points),
+      half < 0.005 ? "." : absl::StrFormat("; these runs cannot show a difference below %.2g points.", half));
 }
 
 // A sentence on the training times of two variants, the faster one first.
 std::string TimesSentence(const ReportVariant& best, const ReportVariant& rival) {
   const std::string first = absl::StrCat(NameInText(best), " trained in ", SecondsText(best.seconds()));
-  const std::string times = TimesText(RatioOf(rival.seconds(), best.seconds()));
+  const std::string second = absl::StrCat(NameInText(rival), " in ", SecondsText(rival.seconds()));
+  const Contrast ratio = RatioOf(rival.seconds(), best.seconds());
   switch (DifferenceOf(best.seconds(), rival.seconds())) {
     case Difference::kUnknown:
-      return absl::StrCat(first, ", ", NameInText(rival), " in ", SecondsText(rival.seconds()), ", ", times,
+      return absl::StrCat(first, ", ", second, ", ", TimesText(ratio),
                           " as long; one run does not tell whether that is chance.");
     case Difference::kNoise:
-      return absl::StrCat("No difference in speed is shown: ", first, ", ", NameInText(rival), " in ",
-                          SecondsText(rival.seconds()), "; ", times,
-                          " is 1 within noise. More runs (tethys compare --repeats=N) may tell them apart.");
+      return absl::StrCat("No difference in speed is shown: ", first, ", ", second,
+                          std::min(best.seconds().count(), rival.seconds().count()) < kFewRuns
+                              ? ", over two runs"
+                              : absl::StrCat(", ", TimesText(ratio), " as long, which may be chance"),
+                          ". More runs (tethys compare --repeats=N) may tell them apart.");
     case Difference::kShown:
       break;
   }
-  return absl::StrCat(first, ", ", times, " faster than ", NameInText(rival), " with ",
+  return absl::StrCat(first, ", ", TimesText(ratio), " as fast as ", NameInText(rival), " with ",
                       SecondsText(rival.seconds()), ".");
 }
 
@@ -86,82 +102,61 @@ void AddStrategySentences(const Ranking& variants, const Contenders& fastest,
 
 // A sentence for the case in which the most accurate variant is not the fastest.
 std::string MostAccurateSentence(const Ranking& variants) {
-  const ReportVariant* most = &MostAccurateOf(variants, &ReportVariant::test_accuracy);
-  if (most == variants[0] || most->test_accuracy().count() == 0) return "";
-  const Difference difference = DifferenceOf(most->test_accuracy(), variants[0]->test_accuracy());
-  if (difference == Difference::kNoise) return "";
-  return absl::StrCat(
-      difference == Difference::kShown ? "Most accurate of all: " : "The highest test accuracy, of one run: ",
-      NameInText(*most), ", ", PercentText(most->test_accuracy()), " in ", SecondsText(most->seconds()), ".");
-}
-
-// Names level[0], and the variants that are as fast as level[0] within noise.
-std::string ChoiceText(const Ranking& level) {
-  std::vector<std::string> as_fast;
-  for (size_t i = 1; i < level.size(); ++i) {
-    if (DifferenceOf(level[0]->seconds(), level[i]->seconds()) == Difference::kNoise) {
-      as_fast.push_back(NameInText(*level[i]));
-    }
-  }
-  if (as_fast.empty()) return NameInText(*level[0]);
-  return absl::StrCat(NameInText(*level[0]), " (equally fast within noise: ", NamesText(as_fast), ")");
-}
-
-// Names the fastest variant and its loss of accuracy, if that variant is shown to be faster than `choice`.
-std::string AlternativeText(const Ranking& variants, const ReportVariant& choice, Accuracy accuracy) {
+  const ReportVariant& most = MostAccurateOf(variants, &ReportVariant::test_accuracy);
   const ReportVariant& fastest = *variants[0];
-  if (accuracy == nullptr || DifferenceOf(fastest.seconds(), choice.seconds()) != Difference::kShown)
-    return "";
-  return absl::StrFormat(" %s trains %s faster, at the price of %.2f points of accuracy.",
-                         NameInText(fastest), TimesText(RatioOf(choice.seconds(), fastest.seconds())),
-                         100 * ((choice.*accuracy)().mean() - (fastest.*accuracy)().mean()));
+  if (&most == &fastest || most.test_accuracy().count() == 0) return "";
+  const std::string figures = absl::StrCat(NameInText(most), ", ", PercentText(most.test_accuracy()), " in ",
+                                           SecondsText(most.seconds()), ".");
+  switch (DifferenceOf(most.test_accuracy(), fastest.test_accuracy())) {
+    case Difference::kUnknown:
+      return absl::StrCat("The highest test accuracy, of one run: ", figures);
+    case Difference::kNoise:
+      return "";
+    case Difference::kShown:
+      break;
+  }
+  const Ranking level = TiedWith(most, variants, &ReportVariant::test_accuracy);
+  if (level.size() == 1) return absl::StrCat("Most accurate of all: ", figures);
+  return absl::StrCat("More accurate than ", NameInText(fastest), ": ", figures);
 }
 
-// Recommends the fastest of the variants that no other variant surpasses in accuracy.
-// If the user gave a target accuracy, the headline recommends by the time to it.
-std::string Recommendation(const proto::Report& report) {
-  const Ranking variants = Repeated(report);
-  if (variants.size() < 2) {
-    return "One run of a variant is no ground for a recommendation: repeat with tethys compare --repeats=3 "
-           "or "
-           "more.";
+// "A, B and 2 others"
+std::string CountedNames(const Ranking& variants) {
+  std::vector<std::string> names;
+  for (size_t i = 0; i < std::min(variants.size(), kNamed); ++i) names.push_back(NameInText(*variants[i]));
+  if (variants.size() > kNamed) {
+    names.push_back(PluralText(static_cast<int64_t>(variants.size() - kNamed), "other"));
   }
-  if (report.target().given()) return "";
-  const Accuracy accuracy = AccuracyOf(variants);
-  const Ranking level = NotSurpassed(variants, accuracy);
-  std::string text = absl::StrCat(
-      "Recommended here: ", ChoiceText(level),
-      accuracy != nullptr ? ", the fastest of those that no other is shown to surpass in accuracy."
-                          : ", by training time alone: accuracy was not measured for all.",
-      AlternativeText(variants, *level[0], accuracy));
-  if (level[0]->workers() != 1) return text;
-  Ranking distributed;
-  std::copy_if(variants.begin(), variants.end(), std::back_inserter(distributed),
-               [](const ReportVariant* variant) { return variant->workers() > 1; });
-  if (distributed.empty()) return text;
-  return absl::StrCat(text, " With several workers: ", ChoiceText(NotSurpassed(distributed, accuracy)), ".");
+  return NamesText(names);
 }
 
 std::string CostSentence(const Ranking& variants) {
-  const ReportVariant* cheapest = nullptr;
-  bool single = false;
+  const ReportVariant* least = nullptr;
+  int fewest = std::numeric_limits<int>::max();
   for (const ReportVariant* variant : variants) {
     if (variant->cost().count() == 0) return "";
-    single = single || variant->cost().count() < 2;
-    if (cheapest == nullptr || variant->cost().mean() < cheapest->cost().mean()) cheapest = variant;
+    fewest = std::min(fewest, variant->cost().count());
+    if (least == nullptr || variant->cost().mean() < least->cost().mean()) least = variant;
   }
-  return absl::StrFormat(
-      "%s: %s, at %s a run, start-up included, %s an epoch, in the currency of the prices.",
-      single ? "The least cost, of one run" : "Cheapest", NameInText(*cheapest), MeanText(cheapest->cost()),
-      MeanText(cheapest->epoch_cost()));
+  const std::string at = absl::StrCat(
+      MeanText(least->cost()), " a run, start-up included",
+      least->epoch_cost().count() > 0 ? absl::StrCat(", ", MeanText(least->epoch_cost()), " an epoch") : "",
+      ", in the currency of the prices.");
+  if (fewest < 2) {
+    return absl::StrCat("The least cost, of one run, which may be chance: ", NameInText(*least), ", at ", at);
+  }
+  const Ranking level = TiedWith(*least, variants, &ReportVariant::cost);
+  if (level.size() == 1) return absl::StrCat("Cheapest: ", NameInText(*least), ", at ", at);
+  return absl::StrCat("No difference in cost is shown between ", CountedNames(level), "; ",
+                      NameInText(*least), " cost ", at);
 }
 
 std::string SpeedSentence(const Ranking& variants) {
   const ReportVariant& best = *variants[0];
   const ReportVariant* rival = RivalOf(variants, best);
   if (rival != nullptr) {
-    const bool shown = DifferenceOf(best.seconds(), rival->seconds()) == Difference::kShown;
-    return absl::StrCat(shown ? "Fastest here: " : "", TimesSentence(best, *rival));
+    const bool fastest = TiedWith(best, variants, &ReportVariant::seconds).size() == 1;
+    return absl::StrCat(fastest ? "Fastest here: " : "", TimesSentence(best, *rival));
   }
   const std::string first = absl::StrCat(NameInText(best), " trained in ", SecondsText(best.seconds()));
   if (best.test_accuracy().count() == 0) return first + ".";
@@ -196,17 +191,27 @@ std::string FirstAtTargetText(const std::string& target, const Ranking& variants
     return absl::StrCat(target, " was reached in ", SecondsText(seconds), " by ", NameInText(first), ", in ",
                         SecondsText(rivals), " by ", NameInText(*rival), ", in one run.");
   }
-  if (EqualWithinNoise(seconds, rivals)) {
+  if (!IsShown(seconds, rivals)) {
     return absl::StrCat("No difference is shown in the time to ", target, ": ", SecondsText(seconds),
                         " with ", NameInText(first), ", ", SecondsText(rivals), " with ", NameInText(*rival),
                         ".");
   }
-  const std::string text = absl::StrCat(
-      NameInText(first), &first == &fastest ? " is also first at " : " is first at ", target, ": in ",
-      SecondsText(seconds), ", against ", SecondsText(rivals), " for ", NameInText(*rival));
+  // Among those that reached it in all their runs.
+  const bool alone = TiedWith(first, variants, [](const ReportVariant& v) -> const ReportValue& {
+                       return v.to_target().seconds();
+                     }).size() == 1;
+  const std::string text = absl::StrCat(NameInText(first),
+                                        !alone               ? " is sooner at "
+                                        : &first == &fastest ? " is also first at "
+                                                             : " is first at ",
+                                        target, ": in ", SecondsText(seconds), ", against ",
+                                        SecondsText(rivals), " for ", NameInText(*rival));
   if (rival != &fastest) return text + ".";
-  const Ratio rate = RatioOf(fastest.samples_per_second(), first.samples_per_second());
-  return absl::StrCat("But ", text, ", which uses ", TimesText(rate), " as many samples a second.");
+  const ReportValue& own = first.samples_per_second();
+  const ReportValue& more = fastest.samples_per_second();
+  if (!IsShownLess(own, more)) return text + ".";
+  return absl::StrCat("But ", text, ", which uses ", TimesText(RatioOf(more, own)),
+                      " as many samples a second.");
 }
 
 std::string TargetSentence(const proto::Report& report, const ReportVariant& fastest) {
@@ -262,6 +267,26 @@ std::string DifferencesSentence(const proto::Report& report) {
              : absl::StrCat("The jobs differ in more than strategy, processes and batch: ", text, ".");
 }
 
+// Says that variants are different functions, if batch normalisation takes statistics of different numbers of
+// samples.
+std::string NormalisationSentence(const proto::Report& report) {
+  std::map<int64_t, std::vector<std::string>, std::greater<>> names;
+  for (const ReportVariant& variant : report.variant()) {
+    names[variant.normalised_samples()].push_back(NameInText(variant));
+  }
+  if (names.size() < 2) return "";
+  std::vector<std::string> parts;
+  for (const auto& [samples, of] : names) {
+    parts.push_back(absl::StrCat(samples == 0 ? "none" : CountText(samples), " with ", NamesText(of)));
+  }
+  return absl::StrCat(
+      "Batch normalisation takes the mean and variance of samples that are trained together on one worker: ",
+      NamesText(parts),
+      ". These are different functions, so a difference in accuracy need not be the strategy's. "
+      "strategy.mirrored.synchronised_batch_normalisation takes them of all workers together, and "
+      "strategy.local.virtual_replicas divides the batch of one worker alike.");
+}
+
 // Names variants whose models hardly learned.
 std::string AtChanceSentence(const Ranking& variants) {
   std::vector<std::string> names;
@@ -288,7 +313,7 @@ std::string OthersCpuSentence(const Ranking& variants) {
     parts.push_back(absl::StrFormat("%.0f %% during %s", 100 * others.mean(), NameInText(*variant)));
   }
   if (parts.empty()) return "";
-  return absl::StrCat("Other programs took a part of this machine's CPU, in the mean ", NamesText(parts),
+  return absl::StrCat("Other programs took a part of the CPU, in the mean ", NamesText(parts),
                       ": the times are not the jobs' alone. Repeat on a machine that does nothing else.");
 }
 
@@ -312,9 +337,10 @@ std::vector<std::string> Reservations(const Ranking& variants) {
   std::vector<std::string> sentences;
   const bool single = std::any_of(variants.begin(), variants.end(),
                                   [](const ReportVariant* variant) { return variant->runs() < 2; });
-  sentences.push_back(single
-                          ? "The uncertainty of a single run is not known."
-                          : absl::StrCat("Here ", kIntervalNote, " Noise: differences that may be chance."));
+  sentences.push_back(single ? "The uncertainty of a single run is not known."
+                             : absl::StrCat("Here ", kIntervalNote,
+                                            " Differences are tested at 95 %, between runs with the same "
+                                            "seed where all variants have them."));
   std::set<int64_t> batches;
   for (const ReportVariant* variant : variants) batches.insert(variant->global_batch());
   if (batches.size() > 1) {
@@ -350,8 +376,8 @@ std::vector<std::string> Verdict(const proto::Report& report) {
   if (rival != nullptr) {
     add(AccuracySentence(*variants[0], *rival));
     AddStrategySentences(variants, {variants[0], rival}, sentences);
-    add(Recommendation(report));
     add(DifferencesSentence(report));
+    add(NormalisationSentence(report));
   }
   add(AtChanceSentence(variants));
   add(OthersCpuSentence(variants));

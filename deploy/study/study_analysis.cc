@@ -57,11 +57,14 @@ void AddCell(const LoadedStudy& study, absl::Span<const StudyRun> runs, int inde
     if (!run.put_aside && !run.record.status.ok()) cell.set_failed(cell.failed() + 1);
   }
   for (const Measure& measure : AllMeasures()) {
-    const proto::ReportValue mean = MeanOf(ValuesOf(runs, index, measure));
+    const proto::ReportValue mean =
+        MeanOf(ValuesOf(runs, index, measure),
+               IsShare(measure) ? proto::ReportValue::SHARE : proto::ReportValue::POSITIVE);
     proto::StudyCellValue& value = *cell.add_value();
     value.set_count(mean.count());
     value.set_mean(mean.mean());
-    value.set_half_width(mean.half_width());
+    if (mean.has_low()) value.set_low(mean.low());
+    if (mean.has_high()) value.set_high(mean.high());
     if (const auto published = PublishedOf(study, index, measure.name)) value.set_published(*published);
   }
   const StudyRun* shown = ShownRun(runs, index);

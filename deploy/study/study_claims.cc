@@ -16,6 +16,8 @@
 namespace tethys {
 namespace {
 
+constexpr double kRounding = 1e-12;  // Equal values differ by no more.
+
 struct Pair {
   int more = 0;
   int less = 0;
@@ -120,13 +122,14 @@ proto::ClaimResult CheckClaim(const LoadedStudy& study, const proto::Claim& clai
   const proto::ReportValue mean = MeanOf(means);
   absl::optional<double> half;
   if (mean.count() > 1) half = HalfWidth(mean);
-  result.set_figure(absl::StrCat(FigureText(mean.mean(), half, measure),
+  const bool decided = half.has_value() && std::abs(mean.mean()) > *half + kRounding;
+  // An interval over two blocks says something only if it decides.
+  constexpr int kFewestForAnInterval = 3;
+  const bool told = half.has_value() && (decided || mean.count() >= kFewestForAnInterval);
+  result.set_figure(absl::StrCat(FigureText(mean.mean(), told ? half : absl::nullopt, measure),
                                  measure.ratios ? "" : absl::StrCat(" (", measure.title, ")"), ", ",
                                  PluralText(mean.count(), "block")));
-  result.set_verdict(!half.has_value()         ? "not decided"
-                     : mean.mean() - *half > 0 ? "holds"
-                     : mean.mean() + *half < 0 ? "does not hold"
-                                               : "not decided");
+  result.set_verdict(!decided ? "not decided" : mean.mean() > 0 ? "holds" : "does not hold");
   return result;
 }
 

@@ -93,6 +93,11 @@ constexpr Measure kMeasures[] = {
 
 }  // namespace
 
+bool IsShare(const Measure& measure) {
+  constexpr double kPercent = 100;
+  return measure.scale == kPercent && !measure.ratios;
+}
+
 absl::Span<const Measure> AllMeasures() { return kMeasures; }
 
 const Measure* FindMeasure(absl::string_view name) {

@@ -19,6 +19,9 @@ struct Measure {
   absl::optional<double> (*value)(const proto::RunSummary& summary);
 };
 
+// Whether its values are in [0, 1], such as accuracies.
+bool IsShare(const Measure& measure);
+
 absl::Span<const Measure> AllMeasures();
 // Null: there is no such measure.
 const Measure* FindMeasure(absl::string_view name);

@@ -2,8 +2,8 @@
 
 #include <map>
 
-#include "deploy/experiment/others_cpu.h"
 #include "deploy/report/comparison.h"
+#include "deploy/report/others_cpu.h"
 #include "deploy/report/time_to_accuracy.h"
 #include "deploy/study/study_measures.h"
 #include "deploy/text.h"

@@ -1,4 +1,5 @@
 // The Markdown and LaTeX forms of a study, and its page.
+#include <cmath>
 #include <string>
 #include <vector>
 
@@ -9,6 +10,7 @@
 #include "deploy/report/page_parts.h"
 #include "deploy/report/report_value.h"
 #include "deploy/study/study_results.h"
+#include "deploy/text.h"
 
 // The page, embedded in the program (study_assets.cc).
 extern const char tethys_study_page[];
@@ -37,22 +39,25 @@ std::string LatexText(const std::string& text) {
 }
 
 // Four significant digits, without an exponent for common sizes.
-std::string Digits(double value) { return absl::StrFormat("%.4g", value); }
+std::string Digits(double value) {
+  return std::abs(value) >= 1000 ? GroupedText(value, 0) : absl::StrFormat("%.4g", value);
+}
 
 // "12.3 ± 0.4" (kIntervalNote).
 std::string ValueText(const proto::StudyCellValue& value, double scale, const char* plus_minus) {
   if (value.count() == 0) return "–";
-  const double mean = value.mean() * scale, half = value.half_width() * scale;
-  return half > 0 ? WithInterval(mean, half, plus_minus) : Digits(mean);
+  const double mean = value.mean() * scale;
+  if (!value.has_low()) return Digits(mean);
+  return WithInterval(mean, {value.low() * scale, value.high() * scale}, plus_minus);
 }
 
-struct Column {
+struct StudyColumn {
   int measure = 0;
   bool published = false;  // Shows published values.
 };
 // A column for each measure that some run has, and one beside it if some value is published.
-std::vector<Column> ColumnsOf(const proto::StudyReport& report) {
-  std::vector<Column> columns;
+std::vector<StudyColumn> ColumnsOf(const proto::StudyReport& report) {
+  std::vector<StudyColumn> columns;
   for (int m = 0; m < report.measure_size(); ++m) {
     if (!report.measure(m).shown()) continue;
     columns.push_back({m, false});
@@ -65,8 +70,8 @@ std::vector<Column> ColumnsOf(const proto::StudyReport& report) {
   return columns;
 }
 
-std::string ColumnCell(const proto::StudyReport& report, const proto::StudyCell& cell, const Column& column,
-                       const char* plus_minus) {
+std::string ColumnCell(const proto::StudyReport& report, const proto::StudyCell& cell,
+                       const StudyColumn& column, const char* plus_minus) {
   const proto::StudyCellValue& value = cell.value(column.measure);
   const double scale = report.measure(column.measure).scale();
   if (!column.published) return ValueText(value, scale, plus_minus);
@@ -166,17 +171,17 @@ std::string StudyMarkdown(const proto::StudyReport& report) {
   std::string text = absl::StrCat("# ", MarkdownText(report.title()), "\n\n", report.made(), "\n");
   for (const std::string& about : report.about()) absl::StrAppend(&text, "\n", MarkdownText(about), "\n");
   absl::StrAppend(&text, ClaimsText(report));
-  const std::vector<Column> columns = ColumnsOf(report);
+  const std::vector<StudyColumn> columns = ColumnsOf(report);
   std::vector<std::string> header(report.factor().begin(), report.factor().end());
   header.push_back("runs");
-  for (const Column& column : columns) {
+  for (const StudyColumn& column : columns) {
     header.push_back(column.published ? "published" : report.measure(column.measure).title());
   }
   std::vector<std::vector<std::string>> rows;
   for (const proto::StudyCell& cell : report.cell()) {
     std::vector<std::string> row(cell.level().begin(), cell.level().end());
     row.push_back(absl::StrCat(cell.runs()));
-    for (const Column& column : columns) row.push_back(ColumnCell(report, cell, column, "±"));
+    for (const StudyColumn& column : columns) row.push_back(ColumnCell(report, cell, column, "±"));
     rows.push_back(std::move(row));
   }
   absl::StrAppend(&text, "\n## Results\n\nMeans over runs. ", kIntervalNote, "\n\n",
@@ -188,8 +193,8 @@ std::string StudyMarkdown(const proto::StudyReport& report) {
 
 std::string StudyLatex(const proto::StudyReport& report) {
   // The measures that a paper's table has room for.
-  std::vector<Column> columns;
-  for (const Column& column : ColumnsOf(report)) {
+  std::vector<StudyColumn> columns;
+  for (const StudyColumn& column : ColumnsOf(report)) {
     const std::string& name = report.measure(column.measure).name();
     if (name == "training_seconds" || name == "test_accuracy" || name == "cost" ||
         name == "samples_per_second") {
@@ -201,14 +206,14 @@ std::string StudyLatex(const proto::StudyReport& report) {
                                   "}\n\\toprule\n");
   std::vector<std::string> header;
   for (const std::string& factor : report.factor()) header.push_back(LatexText(factor));
-  for (const Column& column : columns) {
+  for (const StudyColumn& column : columns) {
     header.push_back(column.published ? "published" : LatexText(report.measure(column.measure).title()));
   }
   absl::StrAppend(&text, absl::StrJoin(header, " & "), " \\\\\n\\midrule\n");
   for (const proto::StudyCell& cell : report.cell()) {
     std::vector<std::string> row;
     for (const std::string& level : cell.level()) row.push_back(LatexText(level));
-    for (const Column& column : columns) {
+    for (const StudyColumn& column : columns) {
       row.push_back(absl::StrReplaceAll(ColumnCell(report, cell, column, "$\\pm$"), {{"–", "--"}}));
     }
     absl::StrAppend(&text, absl::StrJoin(row, " & "), " \\\\\n");

@@ -26,7 +26,9 @@ absl::StatusOr<std::vector<std::string>> EveryFileOf(const proto::Data& data, Da
 
 std::string FolderOf(const std::string& path) {
   const size_t slash = path.rfind('/');
-  return slash == std::string::npos ? path : path.substr(0, slash);
+  // "chief://a.npy" and "s3://bucket" name no folder.
+  const bool scheme = slash != std::string::npos && slash > 1 && path.compare(slash - 2, 3, "://") == 0;
+  return slash == std::string::npos || scheme ? path : path.substr(0, slash);
 }
 
 absl::Status CheckSameCount(const std::string& samples_path, int64_t samples, const std::string& labels_path,

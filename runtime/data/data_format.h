@@ -76,7 +76,7 @@ const DataFormat& FormatOf(const proto::Data& data);
 // Every file of a part of the data.
 absl::StatusOr<std::vector<std::string>> EveryFileOf(const proto::Data& data, DataPart part);
 
-// "a/b" for "a/b/c.gz".
+// "a/b" for "a/b/c.gz"; a path without a folder, such as "chief://a.npy", as it is.
 std::string FolderOf(const std::string& path);
 
 // InvalidArgument: two files, one with samples and one with their labels, hold different numbers of them.

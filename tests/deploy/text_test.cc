@@ -28,7 +28,10 @@ TEST(TextTest, ShowsDurationsAsOnClock) {
   EXPECT_EQ(DurationText(83.4), "1:23");
   EXPECT_EQ(DurationText(3723), "1:02:03");
   EXPECT_EQ(DurationText(-5), "0:00");
-  EXPECT_EQ(TimeText(-35.16e-6), "-35.2 us");
+  EXPECT_EQ(GroupedText(1234567.891, 1), "1,234,567.9");
+  EXPECT_EQ(GroupedText(-54765, 0), "-54,765");
+  EXPECT_EQ(GroupedText(-0.5, 2), "-0.50");
+  EXPECT_EQ(TimeText(-35.16e-6), "-35.2 µs");
   EXPECT_EQ(TimeText(0.004213), "4.21 ms");
   EXPECT_EQ(TimeText(3.4), "3.4 s");
   EXPECT_EQ(TimeText(754), "12:34");

@@ -58,6 +58,27 @@ TEST(JobRemarks, ServersWithTinyShareAreCountedWithTheirShare) {
                                     "together: servers: 2")));
 }
 
+TEST(JobRemarks, SamplesThatAreNormalisedTogetherAreNamedIfTheyAreNotTheBatch) {
+  proto::JobPlan plan = Workers(8, 16);
+  proto::Job& job = *plan.mutable_job();
+  job.set_global_batch_size(16);
+  job.mutable_strategy()->mutable_mirrored();
+  EXPECT_THAT(JobRemarks(plan), IsEmpty());
+  job.mutable_model()->add_layer()->mutable_batch_normalisation();
+  EXPECT_THAT(JobRemarks(plan),
+              ElementsAre(HasSubstr("batch normalisation: 2 samples are normalised together, not the global "
+                                    "batch of 16, because each of 8 workers normalises its own")));
+  job.mutable_strategy()->mutable_mirrored()->set_synchronised_batch_normalisation(true);
+  EXPECT_THAT(JobRemarks(plan), IsEmpty());
+  job.mutable_model()->mutable_layer(0)->set_trainable(false);
+  job.mutable_strategy()->mutable_mirrored()->clear_synchronised_batch_normalisation();
+  EXPECT_THAT(JobRemarks(plan), IsEmpty()) << "a frozen layer takes its moving statistics";
+  job.mutable_model()->mutable_layer(0)->clear_trainable();
+  job.mutable_strategy()->mutable_local()->set_virtual_replicas(4);
+  job.set_workers(1);
+  EXPECT_THAT(JobRemarks(plan), ElementsAre(HasSubstr("because strategy.local.virtual_replicas is 4")));
+}
+
 TEST(JobRemarks, WorkersThatGetNoSamplesAreCounted) {
   EXPECT_THAT(JobRemarks(Workers(200, 128)),
               ElementsAre(HasSubstr("a step has 128 samples: 72 of 200 workers get none")));

@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "deploy/experiment/others_cpu.h"
+#include "deploy/report/others_cpu.h"
 
 namespace tethys {
 namespace {

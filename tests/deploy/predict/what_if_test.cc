@@ -140,7 +140,7 @@ TEST(WhatIfTest, LinksAreThoseThatAreSupposed) {
   const Supposition supposed = Supposed("link=10gbit,delay=20us", HostsOfKind(5), SmallHosts(100, 1e-3));
   const Supposition there{.hosts = HostsOfKind(5), .calibration = SmallHosts(10000, 2e-5), .text = {}};
   EXPECT_NEAR(PredictionOn(shape, supposed).step().value(), PredictionOn(shape, there).step().value(), 1e-12);
-  EXPECT_EQ(supposed.text, "links of 10 Gbit/s, 20 us from host to host");
+  EXPECT_EQ(supposed.text, "links of 10 Gbit/s, 20 µs from host to host");
 }
 
 TEST(WhatIfTest, ComputingIsFasterByTheFactor) {

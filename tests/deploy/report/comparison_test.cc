@@ -48,21 +48,23 @@ TEST(VariantTest, AllCombinationsOfJobsAndValuesAreMade) {
 
 TEST(ComparisonTableTest, ShowsMeanAndIntervalPerVariant) {
   const std::vector<RunRecord> runs = {OneRun(0, 0, 0.86, 10), OneRun(1, 0, 0.85, 20), OneRun(0, 1, 0.88, 12),
-                                       OneRun(1, 1, 0.86, 22)};
-  EXPECT_EQ(ComparisonTable(Labels(), {}, runs),
-            "Jobs fashion_mnist_*\n"
-            "\n"
-            "                                                       test                     exposed  KiB "
-            "per    mean\n"
-            "                                         global    accuracy  training  samples    share     "
-            "step  stale-  gradient\n"
-            "   job       strategy  workers  servers   batch           %         s       /s        %  "
-            "through    ness  scale\n"
-            "A  local     local           1        0     128     87 ± 13   11 ± 13    4,950     25.0  795 "
-            "TCP    0.00  global\n"
-            "B  ps_async  ps_async        6        2     768  85.5 ± 6.4   21 ± 13    2,577     25.0  795 "
-            "TCP    1.00  push\n"
-            "Means over runs. x ± y means between x - y and x + y, with 95 % confidence.\n");
+                                       OneRun(1, 1, 0.86, 22), OneRun(0, 2, 0.87, 11)};
+  EXPECT_EQ(
+      ComparisonTable(Labels(), {}, runs),
+      "Jobs fashion_mnist_*\n"
+      "\n"
+      "                                                       test                               exposed  "
+      "KiB per    mean\n"
+      "                                         global    accuracy            training  samples    share     "
+      "step  stale-  gradient\n"
+      "   job       strategy  workers  servers   batch           %                   s       /s        %  "
+      "through    ness  scale\n"
+      "A  local     local           1        0     128  87.0 ± 2.5  11.0 (8.8 to 13.8)    4,936     25.0  "
+      "795 TCP    0.00  global\n"
+      "B  ps_async  ps_async        6        2     768       85.50                21.0    2,577     25.0  "
+      "795 TCP    1.00  push\n"
+      "Means over runs. x ± y, or x (low to high): with 95 % confidence the mean lies between x - y and x +\n"
+      "y, or low and high. Means over two runs have no interval.\n");
 }
 
 TEST(ComparisonTableTest, BytesThroughMemory_AreMarkedUnlikeThoseThroughTcp) {
@@ -215,10 +217,10 @@ TEST(TimeToTargetTest, TableHasCaptionAndRunsThatReachedTarget) {
             "Time to 85 % validation accuracy\n"
             "Training until the first end of an epoch at or above it, mean over the runs that reached it.\n"
             "\n"
-            "                        training             best validation\n"
-            "   job       strategy          s     epochs      accuracy, %  reached by\n"
-            "A  local     local     1.5 ± 6.4  1.5 ± 6.4     90.00 ± 0.00  2 of 2\n"
-            "B  ps_async  ps_async          -          -     80.00 ± 0.00  0 of 2\n");
+            "                       training          best validation\n"
+            "   job       strategy         s  epochs      accuracy, %  reached by\n"
+            "A  local     local         1.50     1.5            90.00  2 of 2\n"
+            "B  ps_async  ps_async         -       -            80.00  0 of 2\n");
 }
 
 TEST(TimeToTargetTest, TableFitsTerminalOf120Columns) {

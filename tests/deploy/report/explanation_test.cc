@@ -197,6 +197,9 @@ TEST_F(ExplanationTest, UnknownGradientNoiseHasAReason) {
   EXPECT_THAT(Text(),
               AllOf(HasSubstr("scale of local is unknown: it takes the gradients of several workers"),
                     HasSubstr("scale of ps_async is unknown: its gradients belong to parameters of")));
+  report_.mutable_variant(1)->set_strategy("ps_stale_3");
+  report_.mutable_variant(1)->set_short_name("ps_stale_3");
+  EXPECT_THAT(Text(), HasSubstr("scale of ps_stale_3 is unknown: its gradients belong to parameters of"));
   report_.clear_variant();
   proto::ReportVariant& few = Add("mirrored", 10, 6, 3);
   few.set_workers(2);

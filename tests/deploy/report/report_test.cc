@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "deploy/report/report_data.h"
+#include "deploy/text.h"
 #include "runtime/base/file.h"
 #include "runtime/telemetry/csv_reader.h"
 #include "runtime/telemetry/summary.h"
@@ -213,6 +214,43 @@ TEST_F(ReportTest, VariantsHaveTheLettersOfTheComparisonsTables) {
       << "a variant that is not listed comes last";
 }
 
+TEST_F(ReportTest, LettersAreReadPastQuotedCells) {
+  for (const char* name : {"a-r0", "b-r0", "c-r0"}) MakeRun(name, "succeeded", 9);
+  Write(directory_.path() + "/comparison.csv",
+        absl::StrCat(CsvLine({"kind", "variant", "through", "run_dir", "error"}),
+                     CsvLine({"run", "B", "TCP, memory", "runs/x/a-r0", ""}),
+                     CsvLine({"run", "A", "TCP", "runs/x/c-r0", ""}),
+                     CsvLine({"run", "C", "", "runs/x/b-r0", "lost worker 1, on \"vm\"\n  log"})));
+  const proto::Report report = CollectReport(directory_.path()).value();
+  std::vector<std::string> letters;
+  for (const proto::ReportVariant& variant : report.variant()) {
+    letters.push_back(absl::StrCat(variant.label(), " ", variant.shown_run()));
+  }
+  EXPECT_THAT(letters, ElementsAre("A c-r0", "B a-r0", "C b-r0"));
+}
+
+TEST_F(ReportTest, SamplesNormalisedTogetherAreADifference) {
+  constexpr char kModel[] =
+      "model { layer { batch_normalisation {} } layer { dense { units: 10 } } } data { classes: 10 } "
+      "global_batch_size: 16 optimizer { learning_rate: 0.1 sgd {} } ";
+  Write(MakeRun("a-r0", "succeeded", 9) + "/job.textproto",
+        absl::StrCat(kModel, "strategy { local {} } workers: 1"));
+  Write(MakeRun("b-r0", "succeeded", 9) + "/job.textproto",
+        absl::StrCat(kModel, "strategy { mirrored {} } workers: 8"));
+  Write(MakeRun("c-r0", "succeeded", 9) + "/job.textproto",
+        absl::StrCat(kModel, "strategy { mirrored { synchronised_batch_normalisation: true } } workers: 8"));
+  Write(MakeRun("d-r0", "succeeded", 9) + "/job.textproto",
+        absl::StrCat(kModel, "strategy { local { virtual_replicas: 8 } } workers: 1"));
+  Write(MakeRun("e-r0", "succeeded", 9) + "/job.textproto",
+        absl::StrCat(kModel, "strategy { local {} } workers: 1 micro_batches: 4"));
+  const proto::Report report = CollectReport(directory_.path()).value();
+  const proto::JobDifference& difference = *report.difference().rbegin();
+  EXPECT_EQ(difference.field(), "samples normalised together");
+  EXPECT_THAT(difference.value(), ElementsAre("16", "2", "16", "2", "4"));
+  EXPECT_THAT(ReportMarkdown(report),
+              HasSubstr("Batch normalisation takes the mean and variance of samples"));
+}
+
 TEST_F(ReportTest, SingleVariantHasNoLetters) {
   const proto::Report report = CollectReport(MakeRun("job", "succeeded", 5)).value();
   EXPECT_EQ(report.variant(0).label(), "");
@@ -276,6 +314,27 @@ TEST(CsvReaderTest, FindsColumnsByName) {
   EXPECT_EQ(csv.Number("b"), 0) << "no number";
   EXPECT_FALSE(csv.Next());
   EXPECT_FALSE(CsvReader("").Next());
+}
+
+TEST(CsvReaderTest, ReadsWhatCsvLineQuotes) {
+  const std::vector<std::string> cells = {"TCP, memory", "say \"no\"", "two\nlines\r\nand more", "", "plain"};
+  const std::string text = absl::StrCat("a,b,c,d,e\n", CsvLine(cells), "1,2,3,4,5\n", CsvLine(cells));
+  CsvReader csv(text);
+  for (const int line : {0, 1, 2}) {
+    ASSERT_TRUE(csv.Next()) << line;
+    for (const int column : {0, 1, 2, 3, 4}) {
+      EXPECT_EQ(csv.Text(std::string(1, static_cast<char>('a' + column))),
+                line == 1 ? std::to_string(column + 1) : cells[column]);
+    }
+  }
+  EXPECT_FALSE(csv.Next());
+}
+
+TEST(CsvReaderTest, LineWithAnOpenQuoteIsSkippedAlone) {
+  CsvReader csv("a,b\n1,\"TCP, mem\n3,4\n");
+  ASSERT_TRUE(csv.Next());
+  EXPECT_EQ(csv.Text("a"), "3");
+  EXPECT_FALSE(csv.Next());
 }
 
 }  // namespace

@@ -18,10 +18,30 @@ TEST(RunMeansTest, ValueIsMeanAndSampleDeviation) {
   EXPECT_EQ(value.count(), 4);
   EXPECT_DOUBLE_EQ(value.mean(), 2.5);
   EXPECT_DOUBLE_EQ(value.deviation(), std::sqrt(5.0 / 3));
-  EXPECT_NEAR(value.half_width(), 3.182 * std::sqrt(5.0 / 3) / 2, 1e-9) << "t of three degrees of freedom";
+  const double half = 3.182 * std::sqrt(5.0 / 3) / 2 / 2.5;  // t of three degrees of freedom.
+  EXPECT_NEAR(value.low(), 2.5 * std::exp(-half), 1e-9);
+  EXPECT_NEAR(value.high(), 2.5 * std::exp(half), 1e-9);
   EXPECT_EQ(MeanOf({7.0}).deviation(), 0);
-  EXPECT_EQ(MeanOf({0.1, 0.1, 0.1}).half_width(), 0) << "the mean is rounded, and differs from the values";
+  EXPECT_FALSE(MeanOf({0.1, 0.1, 0.1}).has_low()) << "the mean is rounded, and differs from the values";
   EXPECT_EQ(MeanOf({}).count(), 0);
+}
+
+TEST(RunMeansTest, MeansKnowTheirRunsSeedsAndOtherProgramsCpu) {
+  std::vector<RunRecord> runs = {OneRun(0, 0, 0.9, 3), OneRun(0, 1, 0.8, 4)};
+  for (RunRecord& run : runs) {
+    for (const auto& [process, percent] : {std::pair{"", 150.0}, {"worker 0", 50.0}}) {
+      proto::ResourceSummary& use = *run.summary.add_resources();
+      use.set_host("a");
+      use.set_process(process);
+      use.set_cores(2);
+      use.mutable_cpu_percent()->set_mean(percent);
+    }
+  }
+  const proto::ReportVariant means = MeansOver(runs, 0, absl::nullopt);
+  EXPECT_EQ(means.test_accuracy().value(1), 0.8);
+  EXPECT_EQ(means.test_accuracy().seed(1), 1);
+  EXPECT_EQ(means.test_accuracy().scale(), proto::ReportValue::SHARE);
+  EXPECT_DOUBLE_EQ(means.others_cpu().mean(), 0.5) << "of runs on several machines, by samples";
 }
 
 TEST(RunMeansTest, VariantWithoutSuccessHasNoNumbers) {

@@ -203,6 +203,10 @@ TEST_F(StudyFileTest, ClaimsAreDecidedByIntervals) {
   const proto::StudyReport once = AnalyseStudy(*study, Runs(1), "");
   EXPECT_EQ(once.claim(0).verdict(), "not decided");
   EXPECT_EQ(once.claim(0).figure(), "1.99 times, 1 block");
+  // An interval over two blocks is told only if it decides.
+  const proto::StudyReport twice = AnalyseStudy(*study, Runs(2), "");
+  EXPECT_THAT(twice.claim(0).figure(), StartsWith("1.99 times ["));
+  EXPECT_EQ(twice.claim(2).figure(), "+0.00 (test accuracy, %), 2 blocks");
 }
 
 TEST_F(StudyFileTest, RunsPutAsideDoNotCount) {

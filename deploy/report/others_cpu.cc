@@ -1,4 +1,4 @@
-#include "deploy/experiment/others_cpu.h"
+#include "deploy/report/others_cpu.h"
 
 #include <algorithm>
 #include <map>

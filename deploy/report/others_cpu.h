@@ -1,7 +1,7 @@
 // The share of the CPU that other programs used during a run, by which an experiment tells disturbed runs.
 // Pure; any thread.
-#ifndef TETHYS_DEPLOY_EXPERIMENT_OTHERS_CPU_H_
-#define TETHYS_DEPLOY_EXPERIMENT_OTHERS_CPU_H_
+#ifndef TETHYS_DEPLOY_REPORT_OTHERS_CPU_H_
+#define TETHYS_DEPLOY_REPORT_OTHERS_CPU_H_
 
 #include "absl/types/optional.h"
 #include "proto/summary.pb.h"
@@ -15,4 +15,4 @@ absl::optional<double> OthersCpuOf(const proto::RunSummary& summary);
 
 }  // namespace tethys
 
-#endif  // TETHYS_DEPLOY_EXPERIMENT_OTHERS_CPU_H_
+#endif  // TETHYS_DEPLOY_REPORT_OTHERS_CPU_H_

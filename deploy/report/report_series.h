@@ -1,0 +1,19 @@
+// What a report shows of a run's resources.csv and steps.csv. Pure; any thread.
+#ifndef TETHYS_DEPLOY_REPORT_REPORT_SERIES_H_
+#define TETHYS_DEPLOY_REPORT_REPORT_SERIES_H_
+
+#include "absl/strings/string_view.h"
+#include "proto/report.pb.h"
+
+namespace tethys {
+
+// Adds the machines of a resources.csv, with their use in training. The variant has its summary.
+void AddMachines(absl::string_view text, proto::ReportVariant& variant);
+// Adds the processes whose GPU reports its load.
+void AddGpus(absl::string_view text, proto::ReportVariant& variant);
+// Adds the mean times of each rank's steps in a steps.csv.
+void AddRanks(absl::string_view text, proto::ReportVariant& variant);
+
+}  // namespace tethys
+
+#endif  // TETHYS_DEPLOY_REPORT_REPORT_SERIES_H_
