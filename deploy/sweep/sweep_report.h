@@ -13,8 +13,9 @@ namespace tethys {
 
 extern const char kSweepFile[];  // The name of sweep.json.
 
-// The sentences on a curve, the most important first: the best batch, how the step's time grows, jumps, the
-// verdict on multiples of 16, the largest batch, and what was left out.
+// The sentences on a curve, the most important first: that its times are doubtful, if they are, the best
+// batch, how the step's time grows, jumps, the verdict on multiples of 16, the largest batch, and what was
+// left out.
 proto::SweepAnswer AnswerOf(const proto::SweepCurve& curve);
 
 std::string SweepCsv(const proto::Sweep& sweep);

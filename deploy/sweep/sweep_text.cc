@@ -16,8 +16,13 @@ namespace {
 constexpr double kNearlyBest = 0.95;
 constexpr int kMostSegmentsInWords = 4;
 
-std::string ShareText(double share) { return absl::StrFormat("%.2g %%", 100 * share); }
-std::string SignedShareText(double share) { return absl::StrFormat("%+.2g %%", 100 * share); }
+// Two significant digits, and no exponent: "3 %", "120 %".
+std::string ShareText(double share) {
+  const double percent = 100 * share;
+  return absl::StrCat(std::abs(percent) < 100 ? absl::StrFormat("%.2g", percent) : GroupedText(percent, 0),
+                      " %");
+}
+std::string SignedShareText(double share) { return absl::StrCat(share < 0 ? "" : "+", ShareText(share)); }
 
 double Rate(const proto::BatchTime& time) { return static_cast<double>(time.batch()) / time.step(); }
 
@@ -25,14 +30,30 @@ std::string RateText(double rate) {
   return rate < 1000 ? absl::StrFormat("%.3g", rate) : CountText(std::llround(rate));
 }
 
+// Whether two rates differ by more than their errors explain, with 95 % confidence.
+bool IsSlower(const proto::BatchTime& slower, const proto::BatchTime& faster) {
+  constexpr double kNormal = 1.96;
+  return std::log(Rate(faster) / Rate(slower)) > kNormal * std::hypot(faster.error(), slower.error());
+}
+
 std::string BestText(const proto::SweepCurve& curve) {
   const auto slower = [](const auto& a, const auto& b) { return Rate(a) < Rate(b); };
   const proto::BatchTime& best = *std::max_element(curve.time().begin(), curve.time().end(), slower);
+  std::vector<int64_t> level;
+  for (const proto::BatchTime& time : curve.time()) {
+    if (time.batch() != best.batch() && !IsSlower(time, best)) level.push_back(time.batch());
+  }
   const auto nearly =
       std::find_if(curve.time().begin(), curve.time().end(),
                    [&](const proto::BatchTime& time) { return Rate(time) >= kNearlyBest * Rate(best); });
   std::string text =
       absl::StrCat("Most samples a second with batch ", best.batch(), ": ", RateText(Rate(best)));
+  if (!level.empty()) {
+    const auto [least, most] = std::minmax_element(level.begin(), level.end());
+    absl::StrAppend(&text, ", which is not shown to be more than with ",
+                    level.size() == 1 ? absl::StrCat("batch ", *least)
+                                      : absl::StrCat(level.size(), " others from ", *least, " to ", *most));
+  }
   if (nearly->batch() < best.batch()) {
     absl::StrAppendFormat(&text, "; batch %d already reaches %.0f %% of that", nearly->batch(),
                           100 * Rate(*nearly) / Rate(best));
@@ -41,8 +62,8 @@ std::string BestText(const proto::SweepCurve& curve) {
 }
 
 std::string SegmentText(const proto::Segment& segment) {
-  return absl::StrCat(TimeText(segment.at_zero()), segment.per_sample() < 0 ? " - " : " + ",
-                      TimeText(std::abs(segment.per_sample())), " x batch for batches ", segment.first(),
+  return absl::StrCat(TimeText(segment.at_zero()), segment.per_sample() < 0 ? " − " : " + ",
+                      TimeText(std::abs(segment.per_sample())), " × batch for batches ", segment.first(),
                       " to ", segment.last());
 }
 
@@ -152,8 +173,9 @@ std::string DoubtText(const proto::SweepCurve& curve) {
       std::count_if(curve.time().begin(), curve.time().end(),
                     [](const proto::BatchTime& time) { return time.disturbed() == time.visits(); });
   return absl::StrCat(
-      "These times are doubtful: ", absl::StrFormat("%.0f %%", 100.0 * curve.disturbed() / curve.visits()),
-      " of the visits were disturbed",
+      all_disturbed == curve.time_size() ? "Nothing here is certain: " : "These times are doubtful: ",
+      absl::StrFormat("%.0f %%", 100.0 * curve.disturbed() / curve.visits()),
+      " of the visits were disturbed by other programs",
       all_disturbed == 0
           ? ""
           : absl::StrCat(", all of them for ", all_disturbed, " of ", curve.time_size(), " batches"),
@@ -167,15 +189,17 @@ proto::SweepAnswer AnswerOf(const proto::SweepCurve& curve) {
   const std::string kind = curve.kind().empty() ? "" : absl::StrCat(" (kind ", curve.kind(), ")");
   answer.set_heading(
       absl::StrCat(curve.host().empty() ? "This machine" : curve.host(), kind, ", ", curve.device()));
-  std::vector<std::string> sentences;
+  std::vector<std::string> sentences = {DoubtText(curve)};
   if (!curve.time().empty()) {
-    sentences = {BestText(curve), LinesText(curve), JumpsText(curve), PeriodText(curve.sixteen())};
+    for (std::string text :
+         {BestText(curve), LinesText(curve), JumpsText(curve), PeriodText(curve.sixteen())}) {
+      sentences.push_back(std::move(text));
+    }
   }
   sentences.push_back(LargestText(curve));
   sentences.push_back(SkippedText(curve));
   sentences.push_back(EffortText(curve));
   sentences.push_back(CompanyText(curve));
-  sentences.push_back(DoubtText(curve));
   for (std::string& sentence : sentences) {
     if (!sentence.empty()) answer.add_sentence(std::move(sentence));
   }

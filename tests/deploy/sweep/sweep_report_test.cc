@@ -11,6 +11,7 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::Not;
 using ::testing::SizeIs;
+using ::testing::StartsWith;
 
 // Steps of 1 ms + 0.1 ms a sample up to batch 16, then 20 % longer.
 proto::Sweep Example() {
@@ -55,14 +56,27 @@ TEST(AnswerTest, SaysBestBatchLineJumpsVerdictAndLargestBatch) {
   ASSERT_THAT(answer.sentence(), SizeIs(6));
   EXPECT_EQ(answer.sentence(0),
             "Most samples a second with batch 32: 6,349; batch 16 already reaches 97 % of that.");
-  EXPECT_EQ(answer.sentence(1), "A step takes 1 ms + 100 us x batch for batches 8 to 16.");
+  EXPECT_EQ(answer.sentence(1), "A step takes 1 ms + 100 µs × batch for batches 8 to 16.");
   EXPECT_EQ(answer.sentence(2),
-            "Jumps: after 16 (14 to 17) +20 % (520 us). A jump of 3 % of the step or more would have "
+            "Jumps: after 16 (14 to 17) +20 % (520 µs). A jump of 3 % of the step or more would have "
             "been found.");
   EXPECT_EQ(answer.sentence(3),
             "Jumps after all multiples of 16: not seen; such jumps above 1.2 % of the median step are "
             "excluded at 95 %. Among 34 periods, 16 fits as number 3.");
   EXPECT_EQ(answer.sentence(4), "Largest batch that ran: 12,345 within 8.0 GiB; forecast: 13,000.");
+}
+
+TEST(AnswerTest, BatchesThatAreNotShownToBeSlowerAreCounted) {
+  proto::SweepCurve curve = Example().curve(0);
+  for (proto::BatchTime& time : *curve.mutable_time()) time.set_error(0.1);
+  EXPECT_THAT(Sentences(curve), HasSubstr("6,349, which is not shown to be more than with "));
+}
+
+TEST(AnswerTest, LargeSharesHaveNoExponent) {
+  proto::SweepCurve curve = Example().curve(0);
+  curve.mutable_jump(0)->set_share(1.234);
+  curve.set_detectable(12.5);
+  EXPECT_THAT(Sentences(curve), HasSubstr("+123 % (520 µs). A jump of 1,250 % of the step"));
 }
 
 TEST(AnswerTest, SaysWhatIsNotKnown) {
@@ -103,11 +117,14 @@ TEST(AnswerTest, ManyDisturbedVisitsMakeTimesDoubtful) {
   EXPECT_THAT(Sentences(curve), Not(HasSubstr("doubtful")));
   curve.set_disturbed(9);
   for (proto::BatchTime& time : *curve.mutable_time()) time.set_visits(5);
-  EXPECT_THAT(Sentences(curve),
-              HasSubstr("These times are doubtful: 90 % of the visits were disturbed. Repeat"));
+  EXPECT_THAT(
+      Sentences(curve),
+      StartsWith("These times are doubtful: 90 % of the visits were disturbed by other programs. Repeat"));
   curve.mutable_time(0)->set_disturbed(5);
-  EXPECT_THAT(Sentences(curve), HasSubstr(absl::StrCat("disturbed, all of them for 1 of ", curve.time_size(),
+  EXPECT_THAT(Sentences(curve), HasSubstr(absl::StrCat("programs, all of them for 1 of ", curve.time_size(),
                                                        " batches. Repeat")));
+  for (proto::BatchTime& time : *curve.mutable_time()) time.set_disturbed(5);
+  EXPECT_THAT(Sentences(curve), StartsWith("Nothing here is certain: 90 % of the visits were disturbed"));
 }
 
 TEST(SweepFilesTest, AreWrittenAndReadAgain) {
