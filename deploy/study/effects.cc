@@ -249,6 +249,23 @@ void AddIntervals(absl::Span<const int> levels, absl::Span<const Observation> ro
   }
 }
 
+// What rounding leaves of an effect of values that are all equal.
+double RoundingOf(const std::vector<double>& y) {
+  double largest = 1;
+  for (const double value : y) largest = std::max(largest, std::abs(value));
+  constexpr double kRounding = 1e-12;
+  return kRounding * largest;
+}
+
+void WithoutRounding(double rounding, std::vector<LevelEffect>& effects) {
+  const auto rounded = [rounding](double value) { return std::abs(value) <= rounding ? 0 : value; };
+  for (LevelEffect& effect : effects) {
+    effect.value = rounded(effect.value);
+    if (effect.low.has_value()) effect.low = rounded(*effect.low);
+    if (effect.high.has_value()) effect.high = rounded(*effect.high);
+  }
+}
+
 absl::Status Check(absl::Span<const int> levels, absl::Span<const Observation> rows, bool logarithm) {
   if (rows.size() < 2) return absl::InvalidArgumentError("fewer than two runs have this value");
   for (const Observation& row : rows) {
@@ -269,6 +286,7 @@ absl::StatusOr<std::vector<TermEffects>> FitEffects(absl::Span<const int> levels
   const Design design(levels, rows);
   const std::vector<double> y = Values(rows, options.logarithm);
   const double total = design.Fit({}).Residual(y);
+  const bool equal = total <= RoundingOf(y) * RoundingOf(y) * static_cast<double>(y.size());
   std::vector<Term> terms = AllTerms(levels);
   std::vector<Term> kept;
   std::vector<TermEffects> results;
@@ -277,10 +295,13 @@ absl::StatusOr<std::vector<TermEffects>> FitEffects(absl::Span<const int> levels
     if (!test.has_value()) continue;
     kept.push_back(term);
     results.push_back(
-        {.factors = term, .eta_squared = total > 0 ? test->squares / total : 0, .p = test->p, .level = {}});
+        {.factors = term, .eta_squared = equal ? 0 : test->squares / total, .p = test->p, .level = {}});
+    if (equal && test->p.has_value()) results.back().p = 1;
   }
   std::vector<std::vector<LevelEffect>> effects = Coefficients(design, levels, kept, y);
   AddIntervals(levels, rows, kept, options, effects);
+  const double rounding = RoundingOf(y);
+  for (std::vector<LevelEffect>& of_term : effects) WithoutRounding(rounding, of_term);
   std::vector<double> tested;
   for (const TermEffects& result : results) {
     if (result.p.has_value()) tested.push_back(*result.p);

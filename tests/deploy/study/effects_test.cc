@@ -133,6 +133,23 @@ TEST(FitEffectsTest, MissingCombinationLeavesInteractionUndetermined) {
   }
 }
 
+TEST(FitEffectsTest, EqualValuesHaveNoEffects) {
+  for (const bool logarithm : {false, true}) {
+    std::vector<Observation> rows = Planted(4, 0, 1);
+    for (Observation& row : rows) row.value = 0.1;
+    const auto terms = FitEffects({3, 2, 2}, rows, {.logarithm = logarithm, .permutations = 50, .draws = 50});
+    ASSERT_TRUE(terms.ok());
+    for (const TermEffects& term : *terms) {
+      EXPECT_EQ(term.eta_squared, 0);
+      EXPECT_EQ(term.p.value_or(1), 1);
+      for (const LevelEffect& effect : term.level) {
+        for (const double value : {effect.value, *effect.low, *effect.high})
+          EXPECT_EQ(value, logarithm ? 1 : 0);
+      }
+    }
+  }
+}
+
 TEST(FitEffectsTest, SingleBlockHasNoIntervals) {
   const auto terms = FitEffects({3, 2, 2}, Planted(1, 0.01, 1), {.permutations = 50, .draws = 50});
   ASSERT_TRUE(terms.ok());
