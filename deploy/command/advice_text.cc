@@ -266,6 +266,7 @@ std::string AdviceText(const std::vector<Candidate>& candidates, const Advice& a
   std::vector<std::string> grounds = {SourceSentence(notes), ContradictionText(candidates)};
   const std::vector<std::string> remarks = RemarksOf(candidates, notes.supposed);
   grounds.insert(grounds.end(), remarks.begin(), remarks.end());
+  if (!notes.normalisation.empty()) grounds.push_back(absl::StrCat("Note on ", notes.normalisation, "."));
   for (const std::string& ground : grounds) {
     if (!ground.empty()) absl::StrAppend(&text, Wrap(ground, "", kWidth));
   }

@@ -22,6 +22,7 @@ struct AdviceNotes {
   std::string places;                  // PlacesText of the choice; empty: it runs on this machine.
   std::vector<std::string> changes;    // Sentences on changes to the answer.
   std::vector<std::string> put_aside;  // Errors of candidates that cannot run here: a line each.
+  std::string normalisation;           // NormalisationRemark of the choice; may be empty.
   std::string noise;                   // NoiseScaleText of a run; may be empty.
   std::set<std::string> left_out;      // A line each.
 };

@@ -27,6 +27,7 @@
 #include "deploy/predict/disturbance.h"
 #include "deploy/predict/host_uses.h"
 #include "deploy/predict/what_if.h"
+#include "deploy/report/normalisation.h"
 #include "deploy/text.h"
 #include "runtime/base/clock.h"
 #include "runtime/base/file.h"
@@ -238,6 +239,7 @@ class Advising {
     notes_.noise = verified_.noise;
     notes_.left_out = found_.left_out;
     const ShapedJob& best = found_.jobs[advice.best];
+    notes_.normalisation = NormalisationRemark(best.plan.job());
     if (!base_.hosts.empty()) notes_.places = PlacesText(base_.hosts, best.machines);
     // What would change the answer is asked of the hosts as the answer uses them.
     std::vector<Candidate> candidates;

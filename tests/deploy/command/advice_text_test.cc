@@ -67,6 +67,14 @@ TEST(AdviceTextTest, CandidatesThatFailedAreNamedWithTheirErrors) {
                         "  the brief run of mirrored, 3 workers: worker 2 was killed\n"));
 }
 
+TEST(AdviceTextTest, SamplesThatTheChoiceNormalisesTogetherAreNamed) {
+  const std::vector<Candidate> candidates = {Of(2, 10, 0)};
+  AdviceNotes notes;
+  notes.normalisation = "batch normalisation: 2 samples are normalised together";
+  EXPECT_THAT(AdviceText(candidates, Choose(candidates, {}), {}, notes),
+              HasSubstr("\nNote on batch normalisation: 2 samples are normalised together.\n"));
+}
+
 TEST(AdviceTextTest, NoiseScaleIsThatOfTheLastEpochThatTellsIt) {
   proto::RunSummary run;
   run.set_global_batch(64);
