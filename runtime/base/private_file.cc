@@ -4,12 +4,48 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 
 namespace tethys {
+namespace {
+
+// The groups of this process, its effective one included.
+std::vector<gid_t> OwnGroups() {
+  std::vector<gid_t> groups(static_cast<size_t>(std::max(0, getgroups(0, nullptr))));
+  const int count = getgroups(static_cast<int>(groups.size()), groups.data());
+  groups.resize(static_cast<size_t>(std::max(0, count)));
+  groups.push_back(getegid());
+  return groups;
+}
+
+}  // namespace
+
+absl::Status CheckPrivate(const PrivateFileFacts& file, const PrivateFileReader& reader,
+                          const std::string& path, const char* secret) {
+  const bool of_group =
+      file.owner == 0 && (file.mode & (S_IWGRP | S_IXGRP | S_IRWXO)) == 0 && (file.mode & S_IRGRP) != 0 &&
+      std::find(reader.groups.begin(), reader.groups.end(), file.group) != reader.groups.end();
+  if (of_group) return absl::OkStatus();
+  if ((file.mode & (S_IRWXG | S_IRWXO)) != 0) {
+    const char* remedy =
+        file.owner == reader.user
+            ? "chmod 600 "
+            : "as another user's file it must be root's, of a group of this process, and of mode "
+              "0440 (in Kubernetes: fsGroup, and defaultMode: 0400): ";
+    return absl::PermissionDeniedError(absl::StrFormat("%s has mode %04o: others could read %s; %s%s", path,
+                                                       file.mode & 07777, secret, remedy, path));
+  }
+  if (file.owner != reader.user) {
+    return absl::PermissionDeniedError(
+        absl::StrCat(path, " belongs to another user, who knows ", secret, ": make a file of your own"));
+  }
+  return absl::OkStatus();
+}
 
 absl::StatusOr<FileDescriptor> OpenPrivateFile(const std::string& path, const char* secret) {
   FileDescriptor fd(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
@@ -17,14 +53,8 @@ absl::StatusOr<FileDescriptor> OpenPrivateFile(const std::string& path, const ch
   struct stat info;
   if (fstat(fd.get(), &info) != 0) return ErrnoStatus(errno, absl::StrCat("cannot examine ", path));
   if (S_ISDIR(info.st_mode)) return absl::InvalidArgumentError(absl::StrCat(path, " is not a file"));
-  if ((info.st_mode & (S_IRWXG | S_IRWXO)) != 0) {
-    return absl::PermissionDeniedError(absl::StrFormat("%s has mode %04o: others could read %s; chmod 600 %s",
-                                                       path, info.st_mode & 07777, secret, path));
-  }
-  if (info.st_uid != geteuid()) {
-    return absl::PermissionDeniedError(
-        absl::StrCat(path, " belongs to another user, who knows ", secret, ": make a file of your own"));
-  }
+  TETHYS_RETURN_IF_ERROR(CheckPrivate({.owner = info.st_uid, .group = info.st_gid, .mode = info.st_mode},
+                                      {.user = geteuid(), .groups = OwnGroups()}, path, secret));
   return fd;
 }
 

@@ -1,9 +1,13 @@
-// Files that hold secrets: only their owner may read or write them, and the owner is the caller. Blocks on
-// local files; any thread.
+// Files that hold secrets. Nobody but the caller may read or write them, with one exception: a file of root's
+// that a group of the caller may read, as Kubernetes mounts secrets for a pod that is not root (fsGroup; mode
+// 0440), because the caller cannot change such a file. Blocks on local files; any thread.
 #ifndef TETHYS_RUNTIME_BASE_PRIVATE_FILE_H_
 #define TETHYS_RUNTIME_BASE_PRIVATE_FILE_H_
 
+#include <sys/types.h>
+
 #include <string>
+#include <vector>
 
 #include "runtime/base/file.h"
 #include "runtime/base/status.h"
@@ -11,9 +15,22 @@
 namespace tethys {
 
 // Opens the file for reading, without waiting for a writer if it is a pipe. `secret` names what it holds,
-// such as "the token". Errors name the path and the remedy. PermissionDenied: others than the owner may read
-// or write the file, or it belongs to another user. InvalidArgument: it is a folder.
+// such as "the token". Errors name the path and the remedy. PermissionDenied: see CheckPrivate.
+// InvalidArgument: it is a folder.
 absl::StatusOr<FileDescriptor> OpenPrivateFile(const std::string& path, const char* secret);
+
+struct PrivateFileFacts {
+  uid_t owner = 0;
+  gid_t group = 0;
+  mode_t mode = 0;
+};
+struct PrivateFileReader {
+  uid_t user = 0;
+  std::vector<gid_t> groups = {};
+};
+// PermissionDenied: others than the reader may read or write the file, or it belongs to another user. Pure.
+absl::Status CheckPrivate(const PrivateFileFacts& file, const PrivateFileReader& reader,
+                          const std::string& path, const char* secret);
 
 }  // namespace tethys
 
