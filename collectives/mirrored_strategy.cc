@@ -1,11 +1,11 @@
 #include "collectives/mirrored_strategy.h"
 
-#include <thread>
 #include <utility>
 
 #include "collectives/bucket_plan.h"
 #include "collectives/vector_sum.h"
 #include "runtime/base/mutex.h"
+#include "runtime/base/thread.h"
 
 namespace tethys {
 namespace {
@@ -41,8 +41,11 @@ class MirroredStrategy final : public Strategy {
       : communicator_(std::move(communicator)),
         layer_sums_(layers == nullptr ? nullptr : std::make_unique<LayerSums>(std::move(layers))),
         options_(std::move(options)),
-        update_(std::move(update)),
-        thread_([this] { ReduceBuckets(); }) {}
+        update_(std::move(update)) {}
+
+  absl::Status Start() {
+    return thread_.Start([this] { ReduceBuckets(); });
+  }
 
   ~MirroredStrategy() override {
     communicator_->Abort(absl::CancelledError("the strategy was closed"));
@@ -51,7 +54,7 @@ class MirroredStrategy final : public Strategy {
       stopping_ = true;
     }
     work_.NotifyAll();
-    thread_.join();
+    thread_.Join();
   }
 
   // Uses the communicator on the training thread. This is safe because nothing is reduced before Prepare.
@@ -231,7 +234,7 @@ class MirroredStrategy final : public Strategy {
   int64_t announced_ = 0;
   TrafficCount reported_, reported_of_layers_;
 
-  std::thread thread_;  // Declared last: it starts once all members above exist.
+  Thread thread_;  // Declared last: it starts once all members above exist.
 };
 
 }  // namespace
@@ -244,8 +247,10 @@ absl::StatusOr<std::unique_ptr<Strategy>> CreateMirroredStrategy(std::unique_ptr
     return absl::InvalidArgumentError(
         absl::StrCat("mirrored.bucket_bytes is ", options.bucket_bytes, "; it must be at least 1"));
   }
-  return std::make_unique<MirroredStrategy>(std::move(communicator), std::move(update), std::move(options),
-                                            std::move(layers));
+  auto strategy = std::make_unique<MirroredStrategy>(std::move(communicator), std::move(update),
+                                                     std::move(options), std::move(layers));
+  TETHYS_RETURN_IF_ERROR(strategy->Start());
+  return std::unique_ptr<Strategy>(std::move(strategy));
 }
 
 }  // namespace tethys

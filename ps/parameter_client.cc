@@ -1,13 +1,13 @@
 #include "ps/parameter_client.h"
 
 #include <algorithm>
-#include <thread>
 #include <utility>
 
 #include "ps/payload.h"
 #include "ps/server_link.h"
 #include "runtime/base/crc32c.h"
 #include "runtime/base/socket.h"
+#include "runtime/base/thread.h"
 
 namespace tethys {
 namespace {
@@ -101,8 +101,10 @@ class GrpcParameterClient final : public ParameterClient, public ServerLink::Own
     }
     MutexLock lock(mu_);
     outboxes_.resize(links_.size());
+    // Without a thread every call returns the error.
+    broken_ = thread_.Start([this] { Loop(); });
+    if (!broken_.ok()) return;
     for (const auto& link : links_) link->Connect();
-    thread_ = std::thread([this] { Loop(); });
   }
   ~GrpcParameterClient() override;
 
@@ -136,7 +138,7 @@ class GrpcParameterClient final : public ParameterClient, public ServerLink::Own
   // The list is changed by SetMessages only. mu_ always guards a message's state, queued and frame. It guards
   // payload and answer while the message is ready or sent; otherwise the training thread owns these two.
   std::vector<std::unique_ptr<Message>> messages_;
-  std::thread thread_;
+  Thread thread_;
 
   mutable Mutex mu_;
   CondVar answered_;
@@ -157,7 +159,8 @@ GrpcParameterClient::~GrpcParameterClient() {
     for (const auto& link : links_) link->Stop();
     queue_.Shutdown();
   }
-  thread_.join();
+  if (!thread_.running()) Loop();  // Takes what is left in the queue.
+  thread_.Join();
 }
 
 void GrpcParameterClient::Loop() {

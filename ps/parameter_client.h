@@ -67,7 +67,8 @@ struct MessageRange {
 
 class ParameterClient {
  public:
-  // Starts connecting and returns without waiting.
+  // Starts connecting and returns without waiting. If no thread can be started, Send and WaitForAnswer say
+  // so.
   static std::unique_ptr<ParameterClient> Create(ParameterClientOptions options);
   virtual ~ParameterClient() = default;
 

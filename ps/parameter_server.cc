@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <atomic>
 #include <deque>
-#include <thread>
 #include <utility>
 
 #include "ps/served_store.h"
@@ -15,6 +14,7 @@
 #include "runtime/base/logging.h"
 #include "runtime/base/mutex.h"
 #include "runtime/base/socket.h"
+#include "runtime/base/thread.h"
 #include "runtime/cluster/credentials.h"
 #include "runtime/cluster/keep_alive.h"
 
@@ -70,7 +70,7 @@ class GrpcParameterServer final : public ParameterServer, public ServerCall::Own
   grpc::AsyncGenericService service_;
   std::unique_ptr<grpc::ServerCompletionQueue> queue_;
   std::unique_ptr<grpc::Server> server_;
-  std::thread thread_;
+  Thread thread_;
   std::atomic<int64_t> version_{0};
 
   Mutex mu_;
@@ -110,7 +110,7 @@ absl::Status GrpcParameterServer::Listen() {
                                                ": the port is in use or the address is not this machine's"));
   }
   address_ = HostPortText({bind.host, port});
-  thread_ = std::thread([this] { Loop(); });
+  TETHYS_RETURN_IF_ERROR(thread_.Start([this] { Loop(); }));
   return OnLoop([this] {
     AwaitCall();
     return absl::OkStatus();
@@ -118,7 +118,7 @@ absl::Status GrpcParameterServer::Listen() {
 }
 
 GrpcParameterServer::~GrpcParameterServer() {
-  if (thread_.joinable()) {
+  if (thread_.running()) {
     OnLoop([this] {
       stopping_ = true;
       for (const auto& [call, owned] : calls_) call->Abandon();
@@ -126,7 +126,7 @@ GrpcParameterServer::~GrpcParameterServer() {
     }).IgnoreError();
     server_->Shutdown(gpr_now(GPR_CLOCK_REALTIME));
     queue_->Shutdown();
-    thread_.join();
+    thread_.Join();
   } else if (queue_ != nullptr) {
     if (server_ != nullptr) server_->Shutdown(gpr_now(GPR_CLOCK_REALTIME));
     queue_->Shutdown();

@@ -79,7 +79,7 @@ class Worker final : public TaskLife {
 
 absl::Status RunWorker(const TaskOptions& options) {
   KeepMessageMemory();
-  KeepSignalsOffThisThread();
+  TETHYS_RETURN_IF_ERROR(KeepSignalsOffThisThread());
   const MonotonicClock clock;
   TETHYS_ASSIGN_OR_RETURN(const std::unique_ptr<RingListener> listener,
                           RingListener::Listen(options.bind_host));

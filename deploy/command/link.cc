@@ -4,7 +4,6 @@
 #include <cstdio>
 #include <iostream>
 #include <string>
-#include <thread>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -12,6 +11,7 @@
 #include "deploy/command/command.h"
 #include "deploy/command/role_process.h"
 #include "deploy/hosts/link_meter.h"
+#include "runtime/base/thread.h"
 
 namespace tethys {
 namespace {
@@ -41,15 +41,17 @@ int Link(const Flags& flags) {
 
   // A measurement has a thread of its own, so that the end of standard input ends the process even during a
   // measurement.
-  std::thread measurement;
+  Thread measurement;
   std::string question;
   while (std::getline(std::cin, question)) {
-    if (measurement.joinable()) measurement.join();
+    measurement.Join();
     absl::string_view rest = question;
     if (question == "listen") {
       SayAnswer(absl::StrCat("listening ", HostPortText((*listener)->address())));
     } else if (absl::ConsumePrefix(&rest, "measure ")) {
-      measurement = std::thread([&secret, peer = std::string(rest)] { SayAnswer(Measure(*secret, peer)); });
+      const absl::Status started =
+          measurement.Start([&secret, peer = std::string(rest)] { SayAnswer(Measure(*secret, peer)); });
+      if (!started.ok()) SayAnswer(absl::StrCat("failed ", started.message()));
     } else {
       SayAnswer("failed the question is not understood");
     }

@@ -6,7 +6,6 @@
 #include <iostream>
 #include <memory>
 #include <string>
-#include <thread>
 #include <utility>
 
 #include "deploy/command/command.h"
@@ -14,6 +13,7 @@
 #include "deploy/sweep/meter_words.h"
 #include "runtime/base/mutex.h"
 #include "runtime/base/process.h"
+#include "runtime/base/thread.h"
 #include "runtime/cluster/job_plan.h"
 #include "workers/device_factory.h"
 #include "workers/step_meter.h"
@@ -106,10 +106,12 @@ int RunMeter(const Flags& flags) {
   const absl::StatusOr<int64_t> gpu = flags.GetInteger("gpu", 0, 0, 1023);
   if (!gpu.ok()) return Fail("meter", gpu.status(), kExitBadRequest);
   signal(SIGPIPE, SIG_IGN);
-  KeepSignalsOffThisThread();
+  if (absl::Status status = KeepSignalsOffThisThread(); !status.ok())
+    return Fail("meter", status, kExitFailed);
   // Computing has a thread of its own, so that the end of standard input ends the process even during a step.
   Questions questions;
-  std::thread computing([&] {
+  Thread computing;
+  const absl::Status started = computing.Start([&] {
     Answers answers(static_cast<int>(*gpu), flags.GetAll("cuda_library_path"));
     while (true) {
       const std::string answer = answers.To(questions.Next());
@@ -117,6 +119,7 @@ int RunMeter(const Flags& flags) {
       std::fflush(stdout);
     }
   });
+  if (!started.ok()) return Fail("meter", started, kExitFailed);
   std::string line;
   while (std::getline(std::cin, line)) questions.Add(line);
   _exit(kExitSuccess);

@@ -5,7 +5,7 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <thread>
+#include <new>
 
 #include "absl/strings/str_cat.h"
 #include "deploy/command/command.h"
@@ -16,6 +16,7 @@
 #include "runtime/base/logging.h"
 #include "runtime/base/private_file.h"
 #include "runtime/base/socket.h"
+#include "runtime/base/thread.h"
 #include "runtime/cluster/failure_kind.h"
 #include "runtime/cluster/task_options.h"
 #include "runtime/remote/remote_files.h"
@@ -23,13 +24,17 @@
 namespace tethys {
 namespace {
 
+// Threads that a role has at least, those of gRPC included. Where gRPC cannot start one, it waits for ever.
+constexpr int kThreadsOfRole = 12;
+
 constexpr char kSecretRemedy[] =
     ": the first line on standard input must be TOKEN JOB_ID, which launchers write, see tethys train; or "
     "name a file with that line by --token_file";
 
 // Ends this process when `fd` reaches end of file. Bytes before that are ignored.
-void WatchLauncher(int fd) {
-  std::thread([fd] {
+absl::Status WatchLauncher(int fd) {
+  Thread watch;
+  TETHYS_RETURN_IF_ERROR(watch.Start([fd] {
     char ignored[64];
     while (true) {
       const ssize_t got = read(fd, ignored, sizeof(ignored));
@@ -37,7 +42,19 @@ void WatchLauncher(int fd) {
       TETHYS_LOG(Error, "the launcher is gone (end of standard input): ending");
       _exit(kExitFailed);
     }
-  }).detach();
+  }));
+  watch.Detach();
+  return absl::OkStatus();
+}
+
+// Called where memory cannot be allocated, which would throw.
+[[noreturn]] void EndForWantOfMemory() {
+  constexpr char kText[] =
+      "out of memory: the machine, the control group or ulimit -v gives this process no more: take a smaller "
+      "batch "
+      "or fewer processes here (tethys plan tells the memory)\n";
+  [[maybe_unused]] const ssize_t written = write(STDERR_FILENO, kText, sizeof(kText) - 1);
+  _exit(kExitFailed);
 }
 
 // Reads the first line. InvalidArgument: it does not have the form of a secret, which callers explain. Other
@@ -115,11 +132,23 @@ int RunRole(const Flags& flags, const std::string& verb, const std::string& name
   const std::string& shown = caller.empty() ? verb : caller;
   prctl(PR_SET_NAME, absl::StrCat("tethys-", name).c_str());
   signal(SIGPIPE, SIG_IGN);  // A write to a broken connection then returns an error.
+  std::set_new_handler(EndForWantOfMemory);
+  const auto report = [&](const absl::Status& status) {
+    if (status.ok()) return kExitSuccess;
+    const bool mishap = verb == "worker" && MayBefallOneProcess(status);
+    const int exit_status = mishap ? kExitMishap : kExitFailed;
+    if (!caller.empty()) return Fail(caller, status, exit_status);
+    // This is the only line about the failure in this process's log.
+    TETHYS_LOG(Error, StatusText(status));
+    return exit_status;
+  };
   const bool file = flags.Has("token_file");
   const absl::StatusOr<JobSecret> secret =
       file ? ReadSecretFile(flags.Get("token_file")) : ReadSecret(STDIN_FILENO);
   if (!secret.ok()) return Fail(shown, secret.status(), kExitBadRequest);
-  if (!file) WatchLauncher(STDIN_FILENO);
+  absl::Status threads = CheckThreads(kThreadsOfRole);
+  if (threads.ok() && !file) threads = WatchLauncher(STDIN_FILENO);
+  if (!threads.ok()) return report(threads);
   if (!secret->data_secrets.empty()) {
     SetSecretsSource([bytes = secret->data_secrets]() -> absl::StatusOr<proto::RemoteSecrets> {
       proto::RemoteSecrets secrets;
@@ -129,14 +158,7 @@ int RunRole(const Flags& flags, const std::string& verb, const std::string& name
     });
   }
   const BuildInUse in_use(OwnBundle(), BuildInUse::kInterval);
-  const absl::Status status = role(*secret);
-  if (status.ok()) return kExitSuccess;
-  const bool mishap = verb == "worker" && MayBefallOneProcess(status);
-  const int exit_status = mishap ? kExitMishap : kExitFailed;
-  if (!caller.empty()) return Fail(caller, status, exit_status);
-  // This is the only line about the failure in this process's log.
-  TETHYS_LOG(Error, StatusText(status));
-  return exit_status;
+  return report(role(*secret));
 }
 
 CommandSpec TaskCommandSpec(const std::string& verb, const std::string& summary,
@@ -156,6 +178,9 @@ CommandSpec TaskCommandSpec(const std::string& verb, const std::string& summary,
                  .help = "Address to listen on. Default: this machine's address on the route to the chief."},
                 HostFlag(),
                 {.name = "incarnation", .value = "N", .help = "Number of this start of the task. Default 1."},
+                {.name = "connect_timeout",
+                 .value = "SECONDS",
+                 .help = "The longest wait for the chief's answer when the process joins. Default 30."},
                 {.name = "slow_down",
                  .value = "MS",
                  .help = "For trials: milliseconds that a worker waits before each step. Default 0."},
@@ -177,8 +202,11 @@ int RunTask(const Flags& flags, const std::string& verb, proto::Role role,
   if (!slow_down.ok()) return Fail(verb, slow_down.status(), kExitBadRequest);
   const absl::StatusOr<std::string> bind = BindAddress(flags.Get("bind"), chief->host);
   if (!bind.ok()) return Fail(verb, Annotate(bind.status(), "--bind"), kExitBadRequest);
+  const absl::StatusOr<int64_t> connect_timeout = flags.GetInteger("connect_timeout", 30, 1, 1 << 20);
+  if (!connect_timeout.ok()) return Fail(verb, connect_timeout.status(), kExitBadRequest);
   return RunRole(flags, verb, absl::StrCat(verb, "-", *index), [&](const JobSecret& secret) {
     TaskOptions options;
+    options.connect_timeout = *connect_timeout * kSecond;
     options.chief_address = flags.Get("chief");
     options.role = role;
     options.index = static_cast<int>(*index);

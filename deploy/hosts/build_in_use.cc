@@ -9,7 +9,8 @@ namespace tethys {
 
 BuildInUse::BuildInUse(std::string folder, Nanoseconds interval)
     : folder_(std::move(folder)), interval_(interval) {
-  if (!folder_.empty()) thread_ = std::thread([this] { Run(); });
+  if (folder_.empty()) return;
+  if (!thread_.Start([this] { Run(); }).ok()) Touch();
 }
 
 BuildInUse::~BuildInUse() {
@@ -18,14 +19,16 @@ BuildInUse::~BuildInUse() {
     ended_ = true;
   }
   end_.NotifyAll();
-  if (thread_.joinable()) thread_.join();
+  thread_.Join();
 }
+
+// Errors are ignored: if touching the folder fails, removing it would fail, too.
+void BuildInUse::Touch() const { utimensat(AT_FDCWD, folder_.c_str(), nullptr, 0); }
 
 void BuildInUse::Run() {
   const MutexLock lock(mu_);
   while (!ended_) {
-    // Errors are ignored: if touching the folder fails, removing it would fail, too.
-    utimensat(AT_FDCWD, folder_.c_str(), nullptr, 0);
+    Touch();
     end_.WaitFor(mu_, interval_);
   }
 }

@@ -5,10 +5,10 @@
 #define TETHYS_DEPLOY_HOSTS_BUILD_IN_USE_H_
 
 #include <string>
-#include <thread>
 
 #include "runtime/base/clock.h"
 #include "runtime/base/mutex.h"
+#include "runtime/base/thread.h"
 
 namespace tethys {
 
@@ -17,10 +17,12 @@ class BuildInUse {
   static constexpr Nanoseconds kInterval = 24 * 3600 * kSecond;
 
   // Touches `folder` now and every `interval`, until destroyed; does nothing if `folder` is empty.
+  // If no thread can be started, the folder is touched once.
   BuildInUse(std::string folder, Nanoseconds interval);
   ~BuildInUse();
 
  private:
+  void Touch() const;
   void Run();
 
   const std::string folder_;
@@ -28,7 +30,7 @@ class BuildInUse {
   Mutex mu_;
   CondVar end_;
   bool ended_ ABSL_GUARDED_BY(mu_) = false;
-  std::thread thread_;
+  Thread thread_;
 };
 
 }  // namespace tethys

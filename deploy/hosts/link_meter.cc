@@ -15,6 +15,7 @@
 #include "runtime/base/accept_pause.h"
 #include "runtime/base/clock.h"
 #include "runtime/base/quantile.h"
+#include "runtime/base/thread.h"
 
 namespace tethys {
 namespace {
@@ -194,11 +195,13 @@ class ThreadedListener final : public LinkListener {
         listener_(std::move(listener)),
         address_(std::move(address)),
         stop_(std::move(stop)),
-        pause_(clock != nullptr ? *clock : machine_clock_),
-        thread_([this] { Run(); }) {}
+        pause_(clock != nullptr ? *clock : machine_clock_) {}
+  absl::Status Start() {
+    return thread_.Start([this] { Run(); });
+  }
   ~ThreadedListener() override {
     stop_.Signal();
-    thread_.join();
+    thread_.Join();
   }
   const HostPort& address() const override { return address_; }
 
@@ -222,7 +225,7 @@ class ThreadedListener final : public LinkListener {
   const WakeUp stop_;
   const MonotonicClock machine_clock_;
   AcceptPause pause_;
-  std::thread thread_;  // Last, because the thread uses the other members.
+  Thread thread_;  // Last, because the thread uses the other members.
 };
 
 }  // namespace
@@ -238,7 +241,10 @@ absl::StatusOr<std::unique_ptr<LinkListener>> LinkListener::Start(const JobSecre
   TETHYS_ASSIGN_OR_RETURN(FileDescriptor listener, ListenTcp({.host = host, .port = 0}));
   TETHYS_ASSIGN_OR_RETURN(const HostPort address, LocalAddress(listener.get()));
   TETHYS_ASSIGN_OR_RETURN(WakeUp stop, WakeUp::Create());
-  return std::make_unique<ThreadedListener>(secret, std::move(listener), address, std::move(stop), clock);
+  auto threaded =
+      std::make_unique<ThreadedListener>(secret, std::move(listener), address, std::move(stop), clock);
+  TETHYS_RETURN_IF_ERROR(threaded->Start());
+  return std::unique_ptr<LinkListener>(std::move(threaded));
 }
 
 absl::StatusOr<LinkSpeed> MeasureLink(const JobSecret& secret, const HostPort& listener) {

@@ -29,7 +29,7 @@ class AllSignalsBlocked {
 
 OutputQueue::OutputQueue(int fd) : fd_(fd) {
   const AllSignalsBlocked blocked;  // The new thread inherits the mask.
-  writer_ = std::thread([this] { WriteAll(); });
+  threaded_ = writer_.Start([this] { WriteAll(); }).ok();
 }
 
 OutputQueue::~OutputQueue() {
@@ -38,10 +38,11 @@ OutputQueue::~OutputQueue() {
     closing_ = true;
     changed_.NotifyAll();
   }
-  writer_.join();
+  writer_.Join();
 }
 
 void OutputQueue::Write(std::string text) {
+  if (!threaded_) return WriteFully(fd_, text.data(), text.size(), "the display").IgnoreError();
   const MutexLock lock(mu_);
   if (bytes_ >= kMaxBytes) {
     dropped_ += text.size();

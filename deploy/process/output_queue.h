@@ -6,9 +6,9 @@
 
 #include <deque>
 #include <string>
-#include <thread>
 
 #include "runtime/base/mutex.h"
+#include "runtime/base/thread.h"
 
 namespace tethys {
 
@@ -20,7 +20,8 @@ class OutputQueue {
   // replaces it.
   static constexpr size_t kMaxBytes = 4 << 20;
 
-  // The caller owns `fd` and keeps it open during the OutputQueue's lifetime.
+  // The caller owns `fd` and keeps it open during the OutputQueue's lifetime. If no thread can be started,
+  // Write writes by itself, and blocks.
   explicit OutputQueue(int fd);
   // Waits until everything is written.
   ~OutputQueue();
@@ -34,13 +35,14 @@ class OutputQueue {
   void WriteAll();
 
   const int fd_;
+  bool threaded_ = false;  // Constant after construction.
   mutable Mutex mu_;
   CondVar changed_;
   std::deque<std::string> texts_ ABSL_GUARDED_BY(mu_);
   size_t bytes_ ABSL_GUARDED_BY(mu_) = 0;    // In texts_ and in the text being written.
   size_t dropped_ ABSL_GUARDED_BY(mu_) = 0;  // Bytes dropped since the last queued text.
   bool closing_ ABSL_GUARDED_BY(mu_) = false;
-  std::thread writer_;
+  Thread writer_;
 };
 
 }  // namespace tethys

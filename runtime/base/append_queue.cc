@@ -7,7 +7,11 @@
 namespace tethys {
 
 AppendQueue::AppendQueue(Options options, Write write)
-    : options_(std::move(options)), write_(std::move(write)), thread_([this] { Run(); }) {}
+    : options_(std::move(options)), write_(std::move(write)) {
+  const absl::Status started = Annotate(thread_.Start([this] { Run(); }), options_.name);
+  MutexLock lock(mu_);
+  error_ = given_up_ = started;
+}
 
 AppendQueue::~AppendQueue() {
   {
@@ -15,7 +19,7 @@ AppendQueue::~AppendQueue() {
     ending_ = true;
     changed_.NotifyAll();
   }
-  thread_.join();
+  thread_.Join();
 }
 
 void AppendQueue::Append(absl::string_view lines) {

@@ -7,11 +7,11 @@
 #include <cstdint>
 #include <functional>
 #include <string>
-#include <thread>
 
 #include "runtime/base/clock.h"
 #include "runtime/base/mutex.h"
 #include "runtime/base/status.h"
+#include "runtime/base/thread.h"
 
 namespace tethys {
 
@@ -34,7 +34,8 @@ class AppendQueue {
     Nanoseconds retry_pause = 100 * kMillisecond;
   };
 
-  // `write` is called by the queue's thread alone.
+  // `write` is called by the queue's thread alone. If no thread can be started, nothing is written: Flush
+  // and TakeError say why.
   AppendQueue(Options options, Write write);
   // Blocks until the queued bytes are written. A write that fails meanwhile is not retried.
   ~AppendQueue();
@@ -72,7 +73,7 @@ class AppendQueue {
   absl::Status last_ ABSL_GUARDED_BY(mu_);      // Status of the last write.
   absl::Status given_up_ ABSL_GUARDED_BY(mu_);  // The reason why nothing more is written.
 
-  std::thread thread_;  // Declared last: it uses all of the above.
+  Thread thread_;  // Declared last: it uses all of the above.
 };
 
 }  // namespace tethys

@@ -6,7 +6,6 @@
 #include <unistd.h>
 
 #include <cstdio>
-#include <thread>
 #include <vector>
 
 #include "absl/strings/ascii.h"
@@ -14,6 +13,11 @@
 #include "absl/strings/str_split.h"
 #include "runtime/base/file.h"
 #include "runtime/base/status.h"
+#include "runtime/base/thread.h"
+
+// Looks for leaks in builds with AddressSanitizer, which otherwise does so in an exit handler; null
+// elsewhere.
+extern "C" __attribute__((weak)) void __lsan_do_leak_check();  // NOLINT(bugprone-reserved-identifier)
 
 namespace tethys {
 
@@ -52,6 +56,14 @@ absl::optional<int64_t> ProcessStart(int64_t process) {
 
 void EndProcessAtOnce() { _exit(1); }
 
+void EndProcess(int status) {
+  // Not all streams at once: that would wait for a thread that reads from one.
+  std::fflush(stdout);
+  std::fflush(stderr);
+  if (__lsan_do_leak_check != nullptr) __lsan_do_leak_check();
+  _exit(status);
+}
+
 void RaiseDescriptorLimit() {
   rlimit limit;
   if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur == limit.rlim_max) return;
@@ -59,16 +71,19 @@ void RaiseDescriptorLimit() {
   setrlimit(RLIMIT_NOFILE, &limit);
 }
 
-void KeepSignalsOffThisThread() {
-  std::thread([] {
+absl::Status KeepSignalsOffThisThread() {
+  Thread taker;
+  TETHYS_RETURN_IF_ERROR(taker.Start([] {
     while (true) pause();
-  }).detach();
+  }));
+  taker.Detach();
   sigset_t blocked;
   sigfillset(&blocked);
   for (const int fault : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGABRT, SIGSYS}) {
     sigdelset(&blocked, fault);
   }
   TETHYS_CHECK(pthread_sigmask(SIG_BLOCK, &blocked, nullptr) == 0);
+  return absl::OkStatus();
 }
 
 }  // namespace tethys

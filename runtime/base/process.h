@@ -6,6 +6,7 @@
 #include <string>
 
 #include "absl/types/optional.h"
+#include "runtime/base/status.h"
 
 namespace tethys {
 
@@ -24,12 +25,17 @@ absl::optional<int64_t> ProcessStart(int64_t process);
 // Ends this process with status 1, without destructors and without waiting for its threads.
 [[noreturn]] void EndProcessAtOnce();
 
+// Ends this process with `status` after writing out what stdout and stderr hold; for the end of main. Exit
+// handlers and static destructors do not run: threads of libraries, such as those by which gRPC connects
+// anew, still use what these destroy, and a crash there would replace `status`.
+[[noreturn]] void EndProcess(int status);
+
 // Starts a thread that takes the signals of this process from now on, and blocks them in the calling thread
 // and in the threads that the caller starts later. For threads that compute: oneDNN's AVX kernels (2.6) keep
 // data more than 128 bytes below the stack pointer, where a signal handler overwrites them, so a handler that
 // runs on such a thread corrupts memory. Signals of a thread's own faults (SIGSEGV and the like) are not
-// blocked. Call this once, before a computing thread is started.
-void KeepSignalsOffThisThread();
+// blocked. Call this once, before a computing thread is started. ResourceExhausted: as Thread::Start.
+absl::Status KeepSignalsOffThisThread();
 
 // Lets this process, and the processes it starts, open as many descriptors as the system allows: raises the
 // soft limit to the hard limit. If that is not permitted, the soft limit stays as it is.

@@ -12,11 +12,15 @@ constexpr Nanoseconds kNoTick = 3600 * kSecond;
 }  // namespace
 
 CheckpointSaver::CheckpointSaver(Options options, const Clock& clock)
-    : options_(std::move(options)), loop_(clock), thread_([this] { loop_.Run(kNoTick, [] {}); }) {}
+    : options_(std::move(options)), loop_(clock) {}
+
+absl::Status CheckpointSaver::Start() {
+  return thread_.Start([this] { loop_.Run(kNoTick, [] {}); });
+}
 
 CheckpointSaver::~CheckpointSaver() {
   loop_.Stop();
-  thread_.join();
+  thread_.Join();
 }
 
 void CheckpointSaver::Open(int64_t id, int64_t step, std::function<void(const absl::Status&)> done) {

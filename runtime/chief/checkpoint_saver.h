@@ -14,7 +14,6 @@
 #include <functional>
 #include <memory>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "absl/types/span.h"
@@ -23,6 +22,7 @@
 #include "runtime/base/event_loop.h"
 #include "runtime/base/mutex.h"
 #include "runtime/base/status.h"
+#include "runtime/base/thread.h"
 #include "runtime/checkpoint/checkpoint_writer.h"
 #include "runtime/tensor/variable.h"
 
@@ -41,6 +41,8 @@ class CheckpointSaver {
     std::function<absl::Status(CheckpointWriter&)> write_frozen = nullptr;
   };
   CheckpointSaver(Options options, const Clock& clock);
+  // Starts the saver's thread, on which all work waits. ResourceExhausted: no thread can be started.
+  absl::Status Start();
   // Blocks until running work on the disk ends; drops queued work.
   ~CheckpointSaver();
 
@@ -73,8 +75,8 @@ class CheckpointSaver {
   std::shared_ptr<CheckpointWriter> writer_ ABSL_GUARDED_BY(mu_);
   int64_t id_ ABSL_GUARDED_BY(mu_) = 0;
 
-  EventLoop loop_;      // Runs on the saver's thread.
-  std::thread thread_;  // Declared last: it uses all of the above.
+  EventLoop loop_;  // Runs on the saver's thread.
+  Thread thread_;   // Declared last: it uses all of the above.
 };
 
 }  // namespace tethys

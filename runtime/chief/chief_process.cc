@@ -1,8 +1,6 @@
 #include "runtime/chief/chief_process.h"
 
 #include <algorithm>
-#include <chrono>
-#include <future>
 #include <memory>
 #include <set>
 #include <utility>
@@ -12,6 +10,7 @@
 #include "runtime/base/file.h"
 #include "runtime/base/logging.h"
 #include "runtime/base/process.h"
+#include "runtime/base/thread.h"
 #include "runtime/checkpoint/checkpoint_reader.h"
 #include "runtime/checkpoint/checkpoint_store.h"
 #include "runtime/checkpoint/model_description.h"
@@ -49,6 +48,7 @@ class ChiefProcess final : public ChiefEvents {
       : options_(options), job_(options.plan.job()), progress_(options.progress_fd), loop_(clock_) {}
 
   absl::Status Run() {
+    TETHYS_RETURN_IF_ERROR(progress_.Start());
     TETHYS_RETURN_IF_ERROR(ListDataFiles());
     TETHYS_RETURN_IF_ERROR(Open());
     TETHYS_ASSIGN_OR_RETURN(
@@ -124,6 +124,7 @@ class ChiefProcess final : public ChiefEvents {
     journal_ = std::make_unique<AppendQueue>(
         AppendQueue::Options{.name = "the journal", .most_bytes = kMostUnwrittenBytes, .retry = true},
         [this](absl::string_view lines) { return journal_file_->Append(lines); });
+    TETHYS_RETURN_IF_ERROR(journal_->Flush());  // Tells whether the queue works.
     saver_ =
         std::make_unique<CheckpointSaver>(CheckpointSaver::Options{.root = checkpoints,
                                                                    .job_name = job_.name(),
@@ -133,6 +134,7 @@ class ChiefProcess final : public ChiefEvents {
                                                                    .keep = job_.checkpoint().keep(),
                                                                    .write_frozen = FrozenWriter(variables)},
                                           clock_);
+    TETHYS_RETURN_IF_ERROR(saver_->Start());
     controller_ = std::make_unique<JobController>(options_.plan, start.state, reader_ != nullptr,
                                                   StatisticsBook(job_.workers(), std::move(start.statistics)),
                                                   clock_.Now());
@@ -142,11 +144,11 @@ class ChiefProcess final : public ChiefEvents {
   // Finds the files that workers will fetch, which takes as long as reading them once. Empty events show the
   // launcher meanwhile that the chief is alive.
   absl::Status ListDataFiles() {
-    auto listed = std::async(std::launch::async, [this] { return ChiefFiles::List(job_.data()); });
-    while (listed.wait_for(std::chrono::nanoseconds(kTick)) != std::future_status::ready) {
-      progress_.Add(proto::ProgressEvent());
-    }
-    TETHYS_ASSIGN_OR_RETURN(data_files_, listed.get());
+    absl::StatusOr<ChiefFiles> listed = absl::InternalError("not listed");
+    RunBeside(
+        kTick, [&] { listed = ChiefFiles::List(job_.data()); },
+        [this] { progress_.Add(proto::ProgressEvent()); });
+    TETHYS_ASSIGN_OR_RETURN(data_files_, std::move(listed));
     size_t bytes = options_.plan.ByteSizeLong();
     for (const proto::ChiefFile& file : data_files_.files()) bytes += file.ByteSizeLong() + kMostFieldHead;
     if (bytes <= static_cast<size_t>(kMaxPlanBytes)) return absl::OkStatus();
@@ -202,7 +204,8 @@ class ChiefProcess final : public ChiefEvents {
     if (action.event.has_started()) {
       started_ = true;
       // The earlier attempt's summary no longer holds.
-      removed_ = std::async(std::launch::async, [this] { return RemoveRecursively(SummaryPath()); });
+      const auto remove = [this] { removed_ = RemoveRecursively(SummaryPath()); };
+      if (!remover_.Start(remove).ok()) remove();
     }
     progress_.Add(action.event);
   }
@@ -245,11 +248,9 @@ class ChiefProcess final : public ChiefEvents {
     HandOnJournal();
     // Concluding waits for the disk and may read a long journal. That can take longer than the chief may be
     // silent, so empty events show the launcher meanwhile that the chief is alive.
-    auto concluded = std::async(std::launch::async, [&] { return Conclude(action.status); });
-    while (concluded.wait_for(std::chrono::nanoseconds(kTick)) != std::future_status::ready) {
-      progress_.Add(proto::ProgressEvent());
-    }
-    end_status_ = concluded.get();
+    RunBeside(
+        kTick, [&] { end_status_ = Conclude(action.status); },
+        [this] { progress_.Add(proto::ProgressEvent()); });
     proto::ProgressEvent event;
     proto::Finished& finished = *event.mutable_finished();
     finished.set_ok(end_status_.ok());
@@ -273,7 +274,8 @@ class ChiefProcess final : public ChiefEvents {
     const absl::Status kept = journal_->Flush();
     // An error that was overcome: the job may have ended before the loop could warn of it.
     if (const absl::Status overcome = journal_->TakeError(); kept.ok()) WarnOnce(overcome);
-    if (removed_.valid()) WarnOnce(removed_.get());
+    remover_.Join();
+    WarnOnce(removed_);
     WarnOnce(timing_->Flush());
     FinishResources();
     proto::RunSummary summary = SummaryOfPlan(options_.plan);
@@ -409,8 +411,9 @@ class ChiefProcess final : public ChiefEvents {
   proto::TrainingState save_state_;
   MovingStatistics save_statistics_;
   std::set<std::string> warnings_;
-  bool started_ = false;               // Training has begun.
-  std::future<absl::Status> removed_;  // Removal of an earlier attempt's summary, once training has begun.
+  bool started_ = false;  // Training has begun.
+  absl::Status removed_;  // Of an earlier attempt's summary, once training has begun.
+  Thread remover_;        // Sets removed_.
   bool ended_ = false;
   absl::Status end_status_;
 

@@ -7,7 +7,6 @@
 #include <cstring>
 #include <deque>
 #include <map>
-#include <thread>
 #include <utility>
 #include <vector>
 
@@ -15,6 +14,7 @@
 #include "runtime/base/logging.h"
 #include "runtime/base/mutex.h"
 #include "runtime/base/socket.h"
+#include "runtime/base/thread.h"
 #include "runtime/cluster/credentials.h"
 #include "runtime/cluster/grpc_status.h"
 #include "runtime/cluster/keep_alive.h"
@@ -35,7 +35,10 @@ using SessionStream = grpc::ServerReaderWriter<proto::ToTask, proto::FromTask>;
 class OrderWriter {
  public:
   OrderWriter(grpc::ServerContext& context, SessionStream& stream)
-      : context_(context), stream_(stream), peer_(context.peer()), thread_([this] { Run(); }) {}
+      : context_(context), stream_(stream), peer_(context.peer()) {}
+  absl::Status Start() {
+    return thread_.Start([this] { Run(); });
+  }
   // Drops queued orders, because the task has ended the session. Waits at most a second for the write in
   // progress, then cancels the call.
   ~OrderWriter() {
@@ -45,10 +48,11 @@ class OrderWriter {
       waiting_.clear();
       changed_.NotifyAll();
       const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(1);
-      while (!ended_ && std::chrono::steady_clock::now() < deadline) changed_.WaitFor(mu_, kSecond);
-      if (!ended_) context_.TryCancel();
+      while (thread_.running() && !ended_ && std::chrono::steady_clock::now() < deadline)
+        changed_.WaitFor(mu_, kSecond);
+      if (thread_.running() && !ended_) context_.TryCancel();
     }
-    thread_.join();
+    thread_.Join();
     MutexLock lock(mu_);
     if (deaf_) TETHYS_LOG(Warning, "ended the session of ", peer_, ": it reads no orders");
   }
@@ -94,7 +98,7 @@ class OrderWriter {
   bool ended_ ABSL_GUARDED_BY(mu_) = false;  // The thread uses no member any more.
   bool deaf_ ABSL_GUARDED_BY(mu_) = false;   // Too many orders wait.
 
-  std::thread thread_;  // Declared last: it uses all of the above.
+  Thread thread_;  // Declared last: it uses all of the above.
 };
 
 class GrpcChiefServer final : public ChiefServer, private proto::Chief::Service {
@@ -183,6 +187,7 @@ class GrpcChiefServer final : public ChiefServer, private proto::Chief::Service 
     context->AddInitialMetadata("tethys-admitted", "1");
     stream->SendInitialMetadata();
     OrderWriter orders(*context, *stream);
+    if (absl::Status status = orders.Start(); !status.ok()) return ToGrpcStatus(status);
     {
       MutexLock lock(mu_);
       sessions_[task] = {&orders, incarnation};

@@ -29,7 +29,11 @@ std::string JsonLine(const proto::ProgressEvent& event) {
 
 }  // namespace
 
-ProgressPipe::ProgressPipe(int fd) : fd_(fd), broken_(fd < 0), thread_([this] { Run(); }) {}
+ProgressPipe::ProgressPipe(int fd) : fd_(fd), broken_(fd < 0) {}
+
+absl::Status ProgressPipe::Start() {
+  return thread_.Start([this] { Run(); });
+}
 
 ProgressPipe::~ProgressPipe() {
   {
@@ -37,7 +41,7 @@ ProgressPipe::~ProgressPipe() {
     ending_ = true;
     changed_.NotifyAll();
   }
-  thread_.join();
+  thread_.Join();
 }
 
 void ProgressPipe::Add(proto::ProgressEvent event) {

@@ -7,10 +7,11 @@
 #include <cstdint>
 #include <deque>
 #include <string>
-#include <thread>
 
 #include "proto/telemetry.pb.h"
 #include "runtime/base/mutex.h"
+#include "runtime/base/status.h"
+#include "runtime/base/thread.h"
 
 namespace tethys {
 
@@ -25,6 +26,8 @@ class ProgressPipe {
 
   // -1: events are discarded. The descriptor outlives the pipe.
   explicit ProgressPipe(int fd);
+  // Starts writing; until then events are queued. ResourceExhausted: no thread can be started.
+  absl::Status Start();
   // Blocks until all events are written or the reader is gone, because the last event is the job's result.
   ~ProgressPipe();
 
@@ -43,7 +46,7 @@ class ProgressPipe {
   bool ending_ ABSL_GUARDED_BY(mu_) = false;
   bool broken_ ABSL_GUARDED_BY(mu_) = false;
 
-  std::thread thread_;  // Declared last: it uses all of the above.
+  Thread thread_;  // Declared last: it uses all of the above.
 };
 
 }  // namespace tethys

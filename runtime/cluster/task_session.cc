@@ -3,11 +3,11 @@
 #include <algorithm>
 #include <atomic>
 #include <deque>
-#include <thread>
 
 #include "runtime/base/logging.h"
 #include "runtime/base/mutex.h"
 #include "runtime/base/process.h"
+#include "runtime/base/thread.h"
 #include "runtime/cluster/chief_calls.h"
 #include "runtime/cluster/chief_clock.h"
 #include "runtime/cluster/chief_watch.h"
@@ -35,10 +35,9 @@ class GrpcTaskSession final : public TaskSession {
     TETHYS_RETURN_IF_ERROR(chief_.AddHandshake(chief_.session()));
     TETHYS_RETURN_IF_ERROR(Annotate(
         BeAdmitted(), absl::StrCat("the chief at ", options_.chief_address, " did not admit this task")));
-    reader_ = std::thread([this] { ReadOrders(); });
-    writer_ = std::thread([this] { WriteMessages(); });
-    watch_ = std::thread([this] { WatchChief(); });
-    return absl::OkStatus();
+    TETHYS_RETURN_IF_ERROR(reader_.Start([this] { ReadOrders(); }));
+    TETHYS_RETURN_IF_ERROR(writer_.Start([this] { WriteMessages(); }));
+    return watch_.Start([this] { WatchChief(); });
   }
 
   absl::Status status() override {
@@ -118,11 +117,11 @@ class GrpcTaskSession final : public TaskSession {
       closed_ = true;
       outgoing_changed_.NotifyOne();
     }
-    if (writer_.joinable()) {
+    if (writer_.running()) {
       AwaitWriter();
-      writer_.join();
+      writer_.Join();
     }
-    if (reader_.joinable()) {
+    if (reader_.running()) {
       // The chief ends the stream when it has read everything; if that takes over a second, the call is
       // cancelled.
       const Nanoseconds deadline = clock_.Now() + kSecond;
@@ -130,7 +129,7 @@ class GrpcTaskSession final : public TaskSession {
       while (broken_.ok() && clock_.Now() < deadline) incoming_changed_.WaitFor(mu_, deadline - clock_.Now());
     }
     chief_.session().TryCancel();
-    if (reader_.joinable()) reader_.join();
+    if (reader_.running()) reader_.Join();
     // If the chief was lost, the watch continues: it ends this process if the task hangs.
     if (!lost_) StopWatching();
   }
@@ -139,12 +138,12 @@ class GrpcTaskSession final : public TaskSession {
   // If the chief admits the session, it sends initial metadata at once; otherwise it ends the call with a
   // status.
   absl::Status BeAdmitted() {
-    stream_ = chief_.OpenSession();
     absl::Status late;
     bool answered = false;
     Mutex mu;
     CondVar changed;
-    std::thread timer([&] {
+    Thread timer;
+    const absl::Status timed = timer.Start([&] {
       const Nanoseconds deadline = clock_.Now() + options_.connect_timeout;
       MutexLock lock(mu);
       while (!answered && clock_.Now() < deadline) changed.WaitFor(mu, deadline - clock_.Now());
@@ -153,13 +152,19 @@ class GrpcTaskSession final : public TaskSession {
           absl::StrCat("it did not answer within ", ToSeconds(options_.connect_timeout), " s"));
       chief_.session().TryCancel();
     });
+    if (!timed.ok()) {
+      MutexLock lock(mu_);
+      closed_ = true;
+      return timed;
+    }
+    stream_ = chief_.OpenSession();
     stream_->WaitForInitialMetadata();
     {
       MutexLock lock(mu);
       answered = true;
       changed.NotifyOne();
     }
-    timer.join();
+    timer.Join();
     if (late.ok() && chief_.session().GetServerInitialMetadata().count("tethys-admitted") > 0) {
       return absl::OkStatus();
     }
@@ -306,7 +311,7 @@ class GrpcTaskSession final : public TaskSession {
       unwatched_ = true;
       watch_changed_.NotifyAll();
     }
-    if (watch_.joinable()) watch_.join();
+    if (watch_.running()) watch_.Join();
   }
 
   const TaskOptions options_;
@@ -338,9 +343,9 @@ class GrpcTaskSession final : public TaskSession {
   Nanoseconds beat_interval_ ABSL_GUARDED_BY(mu_) = 0;
   ChiefClock chief_clock_ ABSL_GUARDED_BY(mu_);
 
-  std::thread reader_;
-  std::thread writer_;
-  std::thread watch_;
+  Thread reader_;
+  Thread writer_;
+  Thread watch_;
 };
 
 }  // namespace

@@ -16,7 +16,9 @@ BatchLoader::BatchLoader(std::shared_ptr<const Dataset> dataset, const Options& 
   for (const HostBatch& buffer : buffers) places_.push_back({.batch = buffer});
   if (options.prefetch_batches == 0) return;
   TETHYS_CHECK(options.threads >= 1);
-  for (int i = 0; i < options.threads; ++i) threads_.emplace_back([this] { BuildAhead(); });
+  for (int i = 0; i < options.threads && unstarted_.ok(); ++i) {
+    unstarted_ = threads_.emplace_back().Start([this] { BuildAhead(); });
+  }
 }
 
 BatchLoader::~BatchLoader() {
@@ -25,7 +27,7 @@ BatchLoader::~BatchLoader() {
     stop_ = true;
   }
   changed_.NotifyAll();
-  for (std::thread& thread : threads_) thread.join();
+  for (Thread& thread : threads_) thread.Join();
 }
 
 int64_t BatchLoader::room() const {
@@ -57,6 +59,7 @@ bool BatchLoader::ready() const {
 }
 
 absl::StatusOr<HostBatch> BatchLoader::Next() {
+  TETHYS_RETURN_IF_ERROR(unstarted_);
   MutexLock lock(mu_);
   TETHYS_CHECK(taken_ < announced_, "no batch was announced");
   Place& place = PlaceOf(taken_);

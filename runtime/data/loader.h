@@ -15,10 +15,10 @@
 #include <algorithm>
 #include <cstdint>
 #include <memory>
-#include <thread>
 #include <vector>
 
 #include "runtime/base/mutex.h"
+#include "runtime/base/thread.h"
 #include "runtime/data/augmentation.h"
 #include "runtime/data/dataset.h"
 #include "runtime/data/epoch_order.h"
@@ -62,7 +62,7 @@ class BatchLoader {
 
   // Returns the oldest batch that was announced and not taken, which must exist. Rows beyond the slice are
   // zero, with label and weight 0. The batch is valid until the next call of Next. Has the errors of reading
-  // a sample; the batch then counts as taken.
+  // a sample; the batch then counts as taken. ResourceExhausted: a thread of the loader could not be started.
   absl::StatusOr<HostBatch> Next();
 
  private:
@@ -90,6 +90,7 @@ class BatchLoader {
   const std::shared_ptr<const Dataset> dataset_;
   const std::shared_ptr<const Augmentation> augmentation_;
   const int64_t capacity_;
+  absl::Status unstarted_;  // Why a thread could not be started; constant after construction.
 
   std::vector<Place> places_;  // capacity + 1; by invariant 2 only one thread uses each at a time.
 
@@ -101,7 +102,7 @@ class BatchLoader {
   bool stop_ ABSL_GUARDED_BY(mu_) = false;
 
   // Joined in the destructor. Declared last: they start when all else is initialised.
-  std::vector<std::thread> threads_;
+  std::vector<Thread> threads_;
 };
 
 }  // namespace tethys

@@ -10,7 +10,6 @@
 #include <cerrno>
 #include <cmath>
 #include <cstring>
-#include <thread>
 #include <utility>
 #include <vector>
 
@@ -20,6 +19,7 @@
 #include "runtime/base/mapped_file.h"
 #include "runtime/base/mutex.h"
 #include "runtime/base/process.h"
+#include "runtime/base/thread.h"
 #include "runtime/data/finite_values.h"
 #include "runtime/data/progress_ticker.h"
 
@@ -144,10 +144,15 @@ class Filler {
 
   // The error of the first sample that cannot be read, as far as it was tried.
   absl::Status Fill(int threads) {
-    std::vector<std::thread> others;
-    for (int i = 1; i < threads; ++i) others.emplace_back([this] { Work(); });
+    std::vector<Thread> others;
+    for (int i = 1; i < threads; ++i) {
+      if (absl::Status status = others.emplace_back().Start([this] { Work(); }); !status.ok()) {
+        Fail(source_.size(), status);
+        break;
+      }
+    }
     Work();
-    for (std::thread& other : others) other.join();
+    for (Thread& other : others) other.Join();
     MutexLock lock(mu_);
     return failure_;
   }

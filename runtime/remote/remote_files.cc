@@ -7,12 +7,12 @@
 #include <deque>
 #include <functional>
 #include <map>
-#include <thread>
 #include <utility>
 
 #include "absl/strings/match.h"
 #include "runtime/base/mutex.h"
 #include "runtime/base/own_library.h"
+#include "runtime/base/thread.h"
 #include "runtime/remote/block_cache.h"
 #include "runtime/remote/read_ahead.h"
 #include "runtime/remote/remote_fingerprint.h"
@@ -53,13 +53,18 @@ class Fetchers {
     const MutexLock lock(mu_);
     if (stopped_) return;
     queue_.push_back(std::move(fetch));
-    if (idle_ == 0 && threads_.size() < most_) threads_.emplace_back([this] { Run(); });
+    if (idle_ == 0 && threads_.size() < most_) {
+      Thread thread;
+      if (thread.Start([this] { Run(); }).ok()) threads_.push_back(std::move(thread));
+    }
+    // Without a thread nothing is fetched ahead, and blocks are fetched when they are read.
+    if (threads_.empty()) queue_.clear();
     changed_.NotifyOne();
   }
 
   // Waits for the running fetches.
   void Stop() {
-    std::vector<std::thread> threads;
+    std::vector<Thread> threads;
     {
       const MutexLock lock(mu_);
       stopped_ = true;
@@ -67,7 +72,7 @@ class Fetchers {
       threads.swap(threads_);
       changed_.NotifyAll();
     }
-    for (std::thread& thread : threads) thread.join();
+    for (Thread& thread : threads) thread.Join();
   }
 
  private:
@@ -91,7 +96,7 @@ class Fetchers {
   Mutex mu_;
   CondVar changed_;
   std::deque<std::function<void()>> queue_ ABSL_GUARDED_BY(mu_);
-  std::vector<std::thread> threads_ ABSL_GUARDED_BY(mu_);
+  std::vector<Thread> threads_ ABSL_GUARDED_BY(mu_);
   size_t idle_ ABSL_GUARDED_BY(mu_) = 0;
   bool stopped_ ABSL_GUARDED_BY(mu_) = false;
 };

@@ -1,4 +1,7 @@
 // Input: files in /proc from which the use of resources is sampled.
+#include <algorithm>
+
+#include "runtime/base/control_group.h"
 #include "runtime/telemetry/proc_text.h"
 #include "tests/fuzz/fuzz.h"
 #include "tests/fuzz/targets.h"
@@ -28,6 +31,13 @@ void FuzzProcText(absl::string_view input) {
   CheckCounts(ParseNetDev(input, false));
   CheckCounts(ParseSelfIo(input));
   CheckCounts(ParseVmstat(input));
+  // /proc/self/cgroup, a blank line, /proc/self/mountinfo.
+  const size_t blank = std::min(input.find("\n\n"), input.size());
+  for (const GroupPlace& place : FindGroups(input.substr(0, blank), input.substr(blank))) {
+    Require(place.path.empty() || (place.path.front() == '/' && place.path.back() != '/'),
+            "a group is empty or a path");
+    Require(place.path.find("/../") == std::string::npos, "a group lies below its mount");
+  }
 }
 
 }  // namespace tethys::fuzz

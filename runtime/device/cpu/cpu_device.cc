@@ -6,6 +6,7 @@
 #include <cstring>
 #include <utility>
 
+#include "runtime/base/thread.h"
 #include "runtime/device/cpu/primitives.h"
 #include "runtime/device/device.h"
 #include "runtime/device/input_scaling.h"
@@ -159,6 +160,7 @@ absl::StatusOr<std::unique_ptr<Device>> CreateCpuDevice(int threads) {
     return absl::FailedPreconditionError(absl::StrCat(
         "device.threads_per_rank is ", threads, ", but this oneDNN was not built on OpenMP: set it to 1"));
   }
+  TETHYS_RETURN_IF_ERROR(CheckThreads(threads - 1));  // The OpenMP runtime ends the process if it gets none.
   return std::make_unique<CpuDevice>(threads, cpu::SelectKernels());
 }
 

@@ -31,7 +31,7 @@ TEST(KeepSignalsOffThisThreadTest, HandlersRunOnAnotherThread) {
   std::thread([&signal] {
     ASSERT_EQ(pthread_sigmask(SIG_UNBLOCK, &signal, nullptr), 0);
     EXPECT_EQ(ThreadThatHandlesSignal(), gettid()) << "the only thread that does not block the signal";
-    KeepSignalsOffThisThread();
+    ASSERT_TRUE(KeepSignalsOffThisThread().ok());
     EXPECT_NE(ThreadThatHandlesSignal(), gettid());
     std::thread([] { EXPECT_NE(ThreadThatHandlesSignal(), gettid()); }).join();
   }).join();

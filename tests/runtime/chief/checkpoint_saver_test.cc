@@ -19,6 +19,7 @@ using ::testing::IsEmpty;
 // Saves a model of one variable with 16 values. The save `id` is of step 10 * id.
 class CheckpointSaverTest : public ::testing::Test {
  protected:
+  CheckpointSaverTest() { EXPECT_TRUE(saver_.Start().ok()); }
   absl::Status Open(int64_t id) {
     const auto opened = std::make_shared<std::promise<absl::Status>>();
     saver_.Open(id, 10 * id, [opened](const absl::Status& status) { opened->set_value(status); });

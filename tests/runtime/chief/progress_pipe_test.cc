@@ -49,6 +49,7 @@ class ProgressPipeTest : public ::testing::Test {
     capacity_ = fcntl(write_.get(), F_SETPIPE_SZ, 4096);
     TETHYS_CHECK(capacity_ > 0);
     pipe_ = std::make_unique<ProgressPipe>(write_.get());
+    EXPECT_TRUE(pipe_->Start().ok());
     // The writing thread blocks within the first event, so later events are queued.
     pipe_->Add(Note(std::string(3 * capacity_, 'x')));
     char first;

@@ -1,0 +1,55 @@
+// The one way to start a thread. A limit of processes, threads or memory can be met on any machine and in any
+// container; std::thread then throws, and nothing here may. An object is used by one thread at a time.
+#ifndef TETHYS_RUNTIME_BASE_THREAD_H_
+#define TETHYS_RUNTIME_BASE_THREAD_H_
+
+#include <pthread.h>
+
+#include <functional>
+#include <string>
+#include <utility>
+
+#include "runtime/base/clock.h"
+#include "runtime/base/status.h"
+
+namespace tethys {
+
+class Thread {
+ public:
+  Thread() = default;
+  ~Thread() { Join(); }
+  Thread(Thread&& other) noexcept : id_(other.id_), running_(std::exchange(other.running_, false)) {}
+  Thread& operator=(Thread&&) = delete;
+
+  // Starts a thread that runs `body`. Requires that none is running. ResourceExhausted: the system starts no
+  // further thread; the error names the limits of this process, and nothing has changed.
+  absl::Status Start(std::function<void()> body);
+
+  // True from Start to Join or Detach, also when `body` has returned.
+  bool running() const { return running_; }
+  // Waits until `body` has returned, if a thread is running.
+  void Join();
+  // Leaves a running thread to itself.
+  void Detach();
+
+ private:
+  pthread_t id_{};
+  bool running_ = false;
+};
+
+// The error of pthread_create or fork: `what` could not be done. EAGAIN and ENOMEM become ResourceExhausted,
+// with the limits of this process and the remedy.
+absl::Status StartError(int error, absl::string_view what);
+
+// Starts `count` threads at once and ends them. ResourceExhausted: as Thread::Start. For a process that is
+// about to use a library that aborts or waits for ever where it cannot start a thread.
+absl::Status CheckThreads(int count);
+
+// Runs `work` on a thread of its own and calls `meanwhile` every `interval` until `work` has returned. If no
+// thread can be started, `work` runs on the calling thread.
+void RunBeside(Nanoseconds interval, const std::function<void()>& work,
+               const std::function<void()>& meanwhile);
+
+}  // namespace tethys
+
+#endif  // TETHYS_RUNTIME_BASE_THREAD_H_
