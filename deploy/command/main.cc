@@ -92,5 +92,5 @@ int Main(const std::vector<std::string>& words) {
 int main(int argc, char** argv) {
   tethys::OpenStandardDescriptors();
   tethys::RaiseDescriptorLimit();  // A job needs one for each process, connection and stream.
-  return tethys::Main(std::vector<std::string>(argv + 1, argv + std::max(argc, 1)));
+  tethys::EndProcess(tethys::Main(std::vector<std::string>(argv + 1, argv + std::max(argc, 1))));
 }

@@ -15,6 +15,11 @@
 namespace tethys {
 namespace {
 
+// OpenSSL cleans up in an exit handler by default, and threads of gRPC that then still connect crash. The
+// first use of OpenSSL decides, so this comes before main, in every program that can authenticate. The memory
+// is the system's to free.
+const bool kKeepsOpenSslToTheEnd = OPENSSL_init_crypto(OPENSSL_INIT_NO_ATEXIT, nullptr) == 1;
+
 constexpr int kTokenBytes = 16;
 
 constexpr int kSealBits = 24;
@@ -32,6 +37,7 @@ std::string SignedPart(const proto::Handshake& handshake) {
 }  // namespace
 
 JobToken JobToken::Random() {
+  TETHYS_CHECK(kKeepsOpenSslToTheEnd, "OpenSSL cannot be used");
   JobToken token;
   token.bytes_.resize(kTokenBytes);
   TETHYS_CHECK(RAND_bytes(reinterpret_cast<unsigned char*>(token.bytes_.data()), kTokenBytes) == 1);

@@ -4,9 +4,10 @@ import os
 import re
 import socket
 import ssl
+import subprocess
 import unittest
 
-from tethys_run import Run, STRATEGIES, TethysTest
+from tethys_run import PATIENCE, Run, SANITIZED, STRATEGIES, TETHYS, TethysTest
 
 TLS = ["--tls=on"]
 
@@ -88,6 +89,28 @@ class TlsTest(TethysTest):
                 run.wait_for(lambda: "peer did not return a certificate" in run.read("log", log), f"word in {log}")
             step = run.read("journal").count("\nused ")
             run.wait_for(lambda: run.read("journal").count("\nused ") > step + 100, "further steps")
+
+    @unittest.skipIf(SANITIZED, "a sanitizer's library must be loaded before any other")
+    def test_processes_end_without_exit_handlers(self):
+        witness = os.path.abspath(os.path.join(os.path.dirname(TETHYS), "../tests/integration/libexit_witness.so"))
+        said = "exit handlers have run"
+        ended = subprocess.run(["true"], env={**os.environ, "LD_PRELOAD": witness}, capture_output=True, text=True,
+                               check=True, timeout=PATIENCE)
+        self.assertIn(said, ended.stderr, "the library that should tell does not")
+        failing = [*STRATEGIES["mirrored"], "optimizer.learning_rate=1000000"]
+        for overrides, status in ((STRATEGIES["ps_sync"], 0), (failing, 1)):
+            with self.subTest(overrides=overrides), Run(overrides, flags=TLS) as run:
+                run.prefix = ["env", f"LD_PRELOAD={witness}"]
+                self.assertEqual(run.start().finish(), status, run.output)
+                logs = {name: run.read("log", name) for name in os.listdir(run.path("log"))}
+                self.assertGreaterEqual(len(logs), 4)
+                for name, text in {"output": run.output, **logs}.items():
+                    self.assertNotIn(said, text, name)
+        for words in (["--version"], ["plan", "no-such-file"], ["runs", "list"]):
+            ended = subprocess.run([TETHYS, *words], env={**os.environ, "LD_PRELOAD": witness}, capture_output=True,
+                                   text=True, check=False, timeout=PATIENCE)
+            self.assertNotIn(said, ended.stderr, words)
+            self.assertTrue(ended.stdout + ended.stderr, words)
 
     def test_no_private_key_is_left_in_files(self):
         with Run(STRATEGIES["ps_sync"], flags=TLS).run() as run:

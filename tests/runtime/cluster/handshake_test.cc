@@ -2,7 +2,10 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <openssl/crypto.h>
 
+#include <cstdio>
+#include <cstdlib>
 #include <set>
 
 #include "absl/strings/escaping.h"
@@ -13,6 +16,16 @@ namespace {
 
 using ::testing::HasSubstr;
 using ::testing::Not;
+
+// Threads of gRPC may still connect while exit handlers run.
+TEST(OpenSslTest, ExitHandlersLeaveItUsable) {
+  const auto use_and_exit = [] {
+    JobToken::Random();
+    OPENSSL_atexit([] { std::fputs("OpenSSL has cleaned up", stderr); });
+    std::exit(0);
+  };
+  EXPECT_EXIT(use_and_exit(), ::testing::ExitedWithCode(0), "^$");
+}
 
 class HandshakeTest : public ::testing::Test {
  protected:

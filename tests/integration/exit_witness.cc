@@ -1,0 +1,14 @@
+// A library to be preloaded (LD_PRELOAD). It says on standard error when exit handlers and static destructors
+// run: at that moment threads of other libraries may still use what these destroy.
+#include <unistd.h>
+
+namespace {
+
+struct ExitWitness {
+  ~ExitWitness() {
+    constexpr char kText[] = "exit handlers have run\n";
+    [[maybe_unused]] const ssize_t written = write(STDERR_FILENO, kText, sizeof(kText) - 1);
+  }
+} witness;
+
+}  // namespace
