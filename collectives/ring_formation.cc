@@ -339,11 +339,14 @@ class RingFormation {
       if (!Missing(rank)) continue;
       missing.push_back(
           absl::StrCat(MemberText(options_, rank),
+                       options_.member_names.empty() ? "" : absl::StrCat(" at ", options_.addresses[rank]),
                        last_error_[rank].ok() ? "" : absl::StrCat(" [", last_error_[rank].message(), "]")));
     }
     return absl::DeadlineExceededError(absl::StrCat(
         "rank ", options_.rank, " waited ", ToSeconds(options_.connect_timeout), " s to connect with ",
         absl::StrJoin(missing, ", "),
+        ": it must be reached at that address, so look for a firewall or a missing ",
+        "route (tethys hosts check tests all links)",
         last_refusal_.ok() ? "" : absl::StrCat("; the last caller was refused: ", last_refusal_.message())));
   }
 

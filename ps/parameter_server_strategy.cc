@@ -61,7 +61,7 @@ class ParameterServerStrategy final : public Strategy {
   // Internal: a range of the step was not announced.
   absl::Status CheckAnnounced() const;
   absl::Status Pull();
-  // Waits for the answer to a message. The wait grows by step_timeout_ as long as other workers still
+  // Waits for the answer to a message. The wait grows by answer_timeout_ as long as other workers still
   // compute.
   absl::Status AwaitAnswer(int index);
   // Adds the sums of squares of all servers and sends each server the totals, first those of gradients, if
@@ -82,6 +82,7 @@ class ParameterServerStrategy final : public Strategy {
 
   const ParameterServerStrategyOptions options_;
   const Nanoseconds step_timeout_;
+  Nanoseconds answer_timeout_ = step_timeout_;  // Shorter while Prepare waits.
   const std::unique_ptr<ParameterClient> client_;
 
   StepArenas arenas_;
@@ -135,7 +136,18 @@ absl::StatusOr<StrategyTraits> ParameterServerStrategy::Prepare(const StepArenas
   if (optimizer.has_clip() && !ClipsOnServers(job())) {
     TETHYS_ASSIGN_OR_RETURN(clip_, PushClip::Create(optimizer.clip().global_norm(), ready_order));
   }
-  TETHYS_RETURN_IF_ERROR(Pull());
+  if (options_.start_deadline > 0) {
+    const Nanoseconds left = options_.start_deadline - options_.clock->Now();
+    answer_timeout_ = std::min(step_timeout_, std::max<Nanoseconds>(kSecond / 2, left));
+  }
+  const absl::Status pulled = Pull();
+  answer_timeout_ = step_timeout_;
+  if (absl::IsDeadlineExceeded(pulled) || absl::IsUnavailable(pulled)) {
+    return absl::Status(pulled.code(),
+                        absl::StrCat(pulled.message(), ": it must be reached at that address, so look for a ",
+                                     "firewall or a missing route (tethys hosts check tests all links)"));
+  }
+  TETHYS_RETURN_IF_ERROR(pulled);
   return StrategyTraits{.parameters_change_before_step = PullsBeforeStep(config())};
 }
 
@@ -296,10 +308,10 @@ absl::Status ParameterServerStrategy::Pull() {
 }
 
 absl::Status ParameterServerStrategy::AwaitAnswer(int index) {
-  absl::Status status = client_->WaitForAnswer(index, step_timeout_);
+  absl::Status status = client_->WaitForAnswer(index, answer_timeout_);
   for (int times = 2; absl::IsDeadlineExceeded(status) && options_.peers_compute && options_.peers_compute();
        ++times) {
-    status = client_->WaitForAnswer(index, times * step_timeout_);
+    status = client_->WaitForAnswer(index, times * answer_timeout_);
   }
   return status;
 }

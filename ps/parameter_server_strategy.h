@@ -34,6 +34,7 @@ struct ParameterServerStrategyOptions {
   // checksums.
   bool checksums_on_loopback = false;
   const Clock* clock = nullptr;          // Outlives the strategy.
+  Nanoseconds start_deadline = 0;        // Prepare waits for servers until then; 0: as long as a step does.
   PeersCompute peers_compute = nullptr;  // Null if no answer waits for another worker.
 };
 

@@ -1,5 +1,6 @@
 #include "workers/strategy_factory.h"
 
+#include <algorithm>
 #include <string>
 #include <vector>
 
@@ -36,8 +37,13 @@ absl::StatusOr<std::unique_ptr<Strategy>> Staged(std::unique_ptr<Strategy> inner
                               options);
 }
 
+// The time until `deadline`, but enough to try.
+Nanoseconds TimeLeft(Nanoseconds deadline, const Clock& clock) {
+  return std::max<Nanoseconds>(kSecond / 2, deadline - clock.Now());
+}
+
 absl::StatusOr<RingOptions> RingOf(const TaskOptions& task, const proto::Setup& setup, const Clock& clock,
-                                   PeersCompute peers_compute) {
+                                   Nanoseconds deadline, PeersCompute peers_compute) {
   const proto::JobPlan& plan = setup.plan();
   RingOptions ring;
   ring.rank = task.index;
@@ -58,7 +64,7 @@ absl::StatusOr<RingOptions> RingOf(const TaskOptions& task, const proto::Setup& 
   ring.identity.set_job_id(plan.job_id());
   ring.identity.set_job_hash(plan.job_hash());
   ring.identity.set_model_signature(plan.model_signature());
-  ring.connect_timeout = FromSeconds(plan.job().timeouts().start());
+  ring.connect_timeout = TimeLeft(deadline, clock);
   ring.step_timeout = FromSeconds(plan.job().timeouts().step());
   ring.peers_compute = std::move(peers_compute);
   ring.clock = &clock;
@@ -117,9 +123,10 @@ absl::StatusOr<std::unique_ptr<Communicator>> ConnectLayers(RingListener& listen
 
 absl::StatusOr<std::unique_ptr<Strategy>> Mirrored(const TaskOptions& task, const proto::Setup& setup,
                                                    Replica& replica, RingListener& listener,
-                                                   const Clock& clock, PeersCompute peers_compute) {
+                                                   const Clock& clock, Nanoseconds deadline,
+                                                   PeersCompute peers_compute) {
   const proto::JobPlan& plan = setup.plan();
-  TETHYS_ASSIGN_OR_RETURN(RingOptions ring, RingOf(task, setup, clock, std::move(peers_compute)));
+  TETHYS_ASSIGN_OR_RETURN(RingOptions ring, RingOf(task, setup, clock, deadline, std::move(peers_compute)));
   const proto::Mirrored& mirrored = plan.job().strategy().mirrored();
   TETHYS_ASSIGN_OR_RETURN(Exchange exchange, CreateExchange(listener, ring, mirrored.transport()));
   // If any rank may have a GPU, all ranks take part in this choice, so that all choose the same exchange.
@@ -127,7 +134,7 @@ absl::StatusOr<std::unique_ptr<Strategy>> Mirrored(const TaskOptions& task, cons
   if (any_on_gpu) {
     TETHYS_ASSIGN_OR_RETURN(
         StreamExchange on_devices,
-        CreateStreamExchange(*exchange.communicator, replica.device(), ring.connect_timeout, clock));
+        CreateStreamExchange(*exchange.communicator, replica.device(), TimeLeft(deadline, clock), clock));
     if (on_devices.communicator != nullptr) {
       return MirroredOnStreams(std::move(on_devices), plan, replica, clock);
     }
@@ -139,6 +146,7 @@ absl::StatusOr<std::unique_ptr<Strategy>> Mirrored(const TaskOptions& task, cons
   if (mirrored.has_bucket_bytes()) options.bucket_bytes = mirrored.bucket_bytes();
   options.exchange = exchange.description;
   options.in_memory_of_communicator = !any_on_gpu;
+  ring.connect_timeout = TimeLeft(deadline, clock);
   TETHYS_ASSIGN_OR_RETURN(std::unique_ptr<Communicator> layers,
                           ConnectLayers(listener, std::move(ring), plan.job(), replica.model(), any_on_gpu));
   TETHYS_ASSIGN_OR_RETURN(absl::optional<ReplicaUpdate> update, UpdateOf(plan, replica));
@@ -154,7 +162,8 @@ absl::StatusOr<std::unique_ptr<Strategy>> Mirrored(const TaskOptions& task, cons
 }
 
 absl::StatusOr<std::unique_ptr<Strategy>> WithServers(const TaskOptions& task, const proto::Setup& setup,
-                                                      const Clock& clock, PeersCompute peers_compute) {
+                                                      const Clock& clock, Nanoseconds deadline,
+                                                      PeersCompute peers_compute) {
   ParameterServerStrategyOptions options;
   options.plan = setup.plan();
   options.worker = task.index;
@@ -166,6 +175,7 @@ absl::StatusOr<std::unique_ptr<Strategy>> WithServers(const TaskOptions& task, c
   options.token = task.token;
   options.tls = task.tls;
   options.clock = &clock;
+  options.start_deadline = deadline;
   // In asynchronous training no server's answer depends on another worker, so peers_compute is not needed.
   const bool asynchronous = setup.plan().job().strategy().parameter_server().has_asynchronous();
   if (!asynchronous) options.peers_compute = std::move(peers_compute);
@@ -176,15 +186,16 @@ absl::StatusOr<std::unique_ptr<Strategy>> WithServers(const TaskOptions& task, c
 
 absl::StatusOr<std::unique_ptr<Strategy>> CreateStrategy(const TaskOptions& task, const proto::Setup& setup,
                                                          Replica& replica, RingListener& listener,
-                                                         const Clock& clock, PeersCompute peers_compute) {
+                                                         const Clock& clock, Nanoseconds deadline,
+                                                         PeersCompute peers_compute) {
   const proto::JobPlan& plan = setup.plan();
   if (plan.job().strategy().has_parameter_server()) {
     TETHYS_ASSIGN_OR_RETURN(std::unique_ptr<Strategy> servers,
-                            WithServers(task, setup, clock, std::move(peers_compute)));
+                            WithServers(task, setup, clock, deadline, std::move(peers_compute)));
     return Staged(std::move(servers), absl::nullopt, plan, replica, clock);
   }
   if (plan.job().strategy().has_mirrored()) {
-    return Mirrored(task, setup, replica, listener, clock, std::move(peers_compute));
+    return Mirrored(task, setup, replica, listener, clock, deadline, std::move(peers_compute));
   }
   TETHYS_ASSIGN_OR_RETURN(ReplicaUpdate update, UpdateOf(plan, replica));
   return CreateLocalStrategy(std::move(update), clock, FromSeconds(plan.job().timeouts().step()));

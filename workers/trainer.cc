@@ -37,6 +37,7 @@ Trainer::Trainer(const TaskOptions& task, const proto::Setup& setup, TaskSession
       setup_(setup),
       session_(session),
       clock_(clock),
+      ready_before_(clock.Now() + FromSeconds(setup.seconds_left())),
       leased_(LeasesBatches(setup.plan().job())),
       in_rounds_(setup.plan().job().strategy().parameter_server().has_stale_synchronous()) {}
 
@@ -75,7 +76,7 @@ absl::Status Trainer::Build(RingListener& listener) {
   steps_ = leased_ ? 0 : setup_.state().step();
   TETHYS_RETURN_IF_ERROR(CreateReplica(std::move(model)));
   TETHYS_ASSIGN_OR_RETURN(std::unique_ptr<Strategy> strategy,
-                          CreateStrategy(task_, setup_, *replica_, listener, clock_,
+                          CreateStrategy(task_, setup_, *replica_, listener, clock_, ready_before_,
                                          [this] { return session_.peers_compute(); }));
   TETHYS_RETURN_IF_ERROR(replica_->Attach(std::move(strategy)));
   return TakeParameters();

@@ -62,6 +62,7 @@ class Trainer {
   const proto::Setup setup_;
   TaskSession& session_;
   const Clock& clock_;
+  const Nanoseconds ready_before_;  // Waits of the set-up end by then.
   const bool leased_;
   const bool in_rounds_;  // Stale-synchronous: leases come in rounds.
 

@@ -30,6 +30,8 @@ namespace {
 // Seconds added to timeouts.start and timeouts.silence, so that the chief reports a silent task before the
 // launcher reports a silent chief.
 constexpr double kSilenceMargin = 1;
+constexpr double kConnectShare = 0.6;   // Of timeouts.start: the longest wait of a process that joins.
+constexpr double kConnectSeconds = 30;  // The longest without a flag.
 constexpr int kLogTailLines = 20;
 constexpr size_t kMostInput = 4096;  // The limit of JobCommand::input.
 // The longest time between two reads of the logs, if they are shown.
@@ -192,6 +194,12 @@ absl::Status JobLaunch::SpawnTask(const std::string& role, int index, const Plac
   std::vector<std::string> arguments = {"--chief=" + chief_address_, absl::StrCat("--index=", index),
                                         absl::StrCat("--bind=", place.address), "--host=" + place.host};
   if (incarnation > 1) arguments.push_back(absl::StrCat("--incarnation=", incarnation));
+  // Shorter than the chief's patience, so that the process can still say why it does not join.
+  const double patience = kConnectShare * options_.timeouts.start();
+  if (patience < kConnectSeconds) {
+    arguments.push_back(
+        absl::StrCat("--connect_timeout=", std::max<int64_t>(1, static_cast<int64_t>(patience))));
+  }
   for (const std::string& folder : options_.cuda_library_path) {
     if (role == "worker") arguments.push_back("--cuda_library_path=" + folder);
   }

@@ -100,11 +100,11 @@ void JobController::Advance(Nanoseconds now, Actions& actions) {
     case Phase::kGather:
       if (roster_.All(proto::WORKER, &TaskState::joined) &&
           (!has_servers || roster_.All(proto::PS, &TaskState::joined))) {
-        SetUpAll(has_servers ? proto::PS : proto::WORKER, actions);
+        SetUpAll(has_servers ? proto::PS : proto::WORKER, now, actions);
       }
       return;
     case Phase::kServerSetup:
-      if (roster_.All(proto::PS, &TaskState::ready)) SetUpAll(proto::WORKER, actions);
+      if (roster_.All(proto::PS, &TaskState::ready)) SetUpAll(proto::WORKER, now, actions);
       return;
     case Phase::kWorkerSetup:
       if (roster_.All(proto::WORKER, &TaskState::ready)) StartTraining(now, actions);

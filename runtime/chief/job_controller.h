@@ -102,8 +102,8 @@ class JobController {
   // Functions for members: tasks join, are set up, are lost and replaced.
   bool Concerns(TaskId id, uint32_t incarnation, const proto::FromTask& message) const;
   absl::Status NoteScaling(TaskId id, const proto::InputScaling& scaling);
-  void SetUpAll(proto::Role role, Actions& actions);
-  void SetUp(const std::vector<TaskId>& ids, Actions& actions);
+  void SetUpAll(proto::Role role, Nanoseconds now, Actions& actions);
+  void SetUp(const std::vector<TaskId>& ids, Nanoseconds now, Actions& actions);
   bool Survives(TaskId id) const;  // Whether the job survives the task's loss.
   void OnLost(TaskId id, const absl::Status& reason, Nanoseconds now, Actions& actions);
   void Lose(TaskId id, const std::string& reason, Nanoseconds now, Actions& actions);

@@ -24,6 +24,9 @@ constexpr int kMaxSamplesPerBeat = 16;                      // A correct task se
 constexpr Nanoseconds kMostClockOffset = int64_t{1} << 60;  // 36 years.
 constexpr Nanoseconds kProgressInterval = 250 * kMillisecond;
 constexpr Nanoseconds kPulseInterval = 1 * kSecond;
+// Tasks that wait for one another until timeouts.start have this time to say whom they waited for. On a busy
+// machine the reports take their time.
+constexpr Nanoseconds kReportTime = 3 * kSecond;
 }  // namespace
 
 // ---------------------------------------------------------------------------------------------- joining
@@ -72,13 +75,13 @@ void JobController::OnJoin(TaskId id, uint32_t incarnation, const proto::Join& j
   task.member.set_host(join.host());
   task.member.set_data_address(join.data_address());
   actions.push_back(WriteJournal{journal::Member(task.member)});
-  if (task.late && !losses_.asking(id)) SetUp({id}, actions);
+  if (task.late && !losses_.asking(id)) SetUp({id}, now, actions);
   Advance(now, actions);
 }
 
-void JobController::SetUpAll(proto::Role role, Actions& actions) {
+void JobController::SetUpAll(proto::Role role, Nanoseconds now, Actions& actions) {
   course_.Enter(role == proto::PS ? Phase::kServerSetup : Phase::kWorkerSetup);
-  SetUp(roster_.Present(role), actions);
+  SetUp(roster_.Present(role), now, actions);
   if (role != proto::WORKER) return;
   // The servers are ready and expect every worker, so they must be told which workers are already lost.
   for (const auto& [id, task] : roster_.tasks()) {
@@ -86,7 +89,7 @@ void JobController::SetUpAll(proto::Role role, Actions& actions) {
   }
 }
 
-void JobController::SetUp(const std::vector<TaskId>& ids, Actions& actions) {
+void JobController::SetUp(const std::vector<TaskId>& ids, Nanoseconds now, Actions& actions) {
   roster_.AssignLocalRanks(ids);
   proto::ToTask order;
   proto::Setup& setup = *order.mutable_setup();
@@ -94,6 +97,8 @@ void JobController::SetUp(const std::vector<TaskId>& ids, Actions& actions) {
   setup.set_generation(1);
   setup.set_restore(restore_);
   *setup.mutable_state() = state_;
+  const Nanoseconds begin = course_.training_begun() ? now : started_;
+  setup.set_seconds_left(ToSeconds(std::max<Nanoseconds>(0, begin + start_timeout_ - now)));
   for (const auto& [id, task] : roster_.tasks()) {
     if (!task.lost) *setup.add_member() = task.member;
   }
@@ -205,7 +210,7 @@ void JobController::OnFenced(const proto::Fenced& fenced, Nanoseconds now, Actio
       return;
     case WorkerLosses::Answer::kLostIsFenced:
       losses_.Settle(id, actions);
-      if (roster_.at(id).joined) SetUp({id}, actions);
+      if (roster_.at(id).joined) SetUp({id}, now, actions);
       break;
     case WorkerLosses::Answer::kEnrolled:
       losses_.TakesPart(id, now, actions);
@@ -292,16 +297,22 @@ void JobController::CheckMembers(Nanoseconds now, Actions& actions) {
     Fail(absl::DeadlineExceededError(absl::StrCat("every worker is lost, and none was replaced ", patience)),
          TaskId(), now);
   }
-  if (!course_.training_begun() && now - started_ > start_timeout_) {
-    std::vector<std::string> missing;
-    for (const auto& [id, task] : roster_.tasks()) {
-      const bool there = course_.phase() == Phase::kGather ? task.joined : task.ready;
-      if (!there) missing.push_back(TaskName(id.role, id.index));
-    }
-    Fail(
-        absl::DeadlineExceededError(absl::StrCat("not ready ", patience, ": ", absl::StrJoin(missing, ", "))),
-        TaskId(), now);
+  const bool gathers = course_.phase() == Phase::kGather;
+  const Nanoseconds most = start_timeout_ + (gathers ? 0 : kReportTime);
+  if (course_.training_begun() || now - started_ <= most) return;
+  std::vector<std::string> missing;
+  TaskId first;
+  for (const auto& [id, task] : roster_.tasks()) {
+    if (gathers ? task.joined : task.ready) continue;
+    if (missing.empty()) first = id;
+    missing.push_back(roster_.Describe(id));
   }
+  Fail(absl::DeadlineExceededError(
+           absl::StrCat("not ready ", patience, ": ", absl::StrJoin(missing, ", "),
+                        gathers ? ", which did not join: they were not started, or cannot reach this chief; "
+                                  "tethys hosts check tests all links"
+                                : ", which had joined; their logs say what they waited for")),
+       first, now);
 }
 
 }  // namespace tethys

@@ -11,6 +11,11 @@
 namespace tethys {
 namespace {
 
+constexpr char kUnreached[] =
+    ": it has ended, or a firewall or a missing route is between it and this machine (tethys hosts check "
+    "tests "
+    "all links)";
+
 // Elements of one CheckpointChunk: 1 MiB.
 constexpr int64_t kChunkElements = int64_t{1} << 18;
 
@@ -40,6 +45,9 @@ absl::Status ChiefCalls::AddHandshake(grpc::ClientContext& context) {
   absl::Status status = GetChallenge(options_.connect_timeout, /*patient=*/true, challenge);
   // A call that waits for a connection does not report why there is none; one that does not wait does.
   if (absl::IsDeadlineExceeded(status)) status = GetChallenge(kSecond, /*patient=*/false, challenge);
+  if (absl::IsUnavailable(status) || absl::IsDeadlineExceeded(status)) {
+    status = absl::Status(status.code(), absl::StrCat(status.message(), kUnreached));
+  }
   TETHYS_RETURN_IF_ERROR(
       Annotate(status, absl::StrCat("cannot reach the chief at ", options_.chief_address)));
   proto::Handshake handshake;

@@ -193,7 +193,8 @@ TEST(RingFormation, TimeoutNamesTheMissingRanks) {
   const absl::Status status = ring.Create(1).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kDeadlineExceeded);
   EXPECT_THAT(std::string(status.message()),
-              AllOf(HasSubstr("rank 0 (worker 0 on host0)"), HasSubstr("rank 2 (worker 2 on host2)")));
+              AllOf(HasSubstr(absl::StrCat("rank 0 (worker 0 on host0) at ", ring.options[1].addresses[0])),
+                    HasSubstr("rank 2 (worker 2 on host2)"), HasSubstr("tethys hosts check")));
 }
 
 TEST(RingFormation, ListenerServesSeveralGenerations) {

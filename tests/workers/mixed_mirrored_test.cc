@@ -83,7 +83,8 @@ class MixedWorld {
     TaskOptions task;
     task.index = rank;
     task.token = token_;
-    return CreateStrategy(task, setup_, replica.replica(), *listeners_[rank], TestClock());
+    return CreateStrategy(task, setup_, replica.replica(), *listeners_[rank], TestClock(),
+                          TestClock().Now() + 600 * kSecond);
   }
   std::unique_ptr<Device> MakeDevice(int rank) const {
     if (kinds_[rank] == kCpu) return CreateCpuDevice(1).value();

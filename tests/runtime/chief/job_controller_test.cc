@@ -184,6 +184,34 @@ TEST_F(JobControllerTest, TaskThatNeverJoinsIsNamedAtTheStartTimeout) {
   EXPECT_THAT(std::string(end_.message()), HasSubstr("timeouts.start): worker 1"));
 }
 
+// Workers that wait for one another give up when the chief does, and their errors say whom they waited for.
+TEST_F(JobControllerTest, TasksCanReportWhomTheyWaitedForAtTheStartTimeout) {
+  Start("workers: 2 strategy { mirrored {} }");
+  now_ += 20 * kSecond;
+  for (int worker : {0, 1}) Say(Worker(worker), absl::StrCat("join { host: 'h", worker, "' }"));
+  EXPECT_EQ(orders_.back().order.setup().seconds_left(), 40);
+  for (int second = 0; second < 41; ++second) {
+    for (int worker : {0, 1}) Say(Worker(worker), "heartbeat {}");
+    Tick(1);
+  }
+  ASSERT_TRUE(end_.ok()) << end_;
+  Say(Worker(1), absl::StrCat("failure { message: 'waited for worker 0' status_code: ",
+                              static_cast<int>(absl::StatusCode::kDeadlineExceeded), " }"));
+  for (int i = 0; i < 6; ++i) Tick(0.6);
+  EXPECT_THAT(std::string(end_.message()), HasSubstr("worker 1 on h1: waited for worker 0"));
+}
+
+TEST_F(JobControllerTest, TaskThatIsNotReadyAndSaysNothingIsNamedALittleLater) {
+  Start("workers: 1 strategy { local {} }");
+  Say(Worker(0), "join { host: 'h' }");
+  for (int second = 0; second < 66; ++second) {
+    Say(Worker(0), "heartbeat {}");
+    Tick(1);
+  }
+  EXPECT_EQ(culprit_, Worker(0));
+  EXPECT_THAT(std::string(end_.message()), HasSubstr("timeouts.start): worker 0 on h, which had joined"));
+}
+
 TEST_F(JobControllerTest, UnknownOrRepeatedTaskIsRefused) {
   Start("workers: 1 strategy { local {} }");
   EXPECT_TRUE(absl::IsAlreadyExists(controller_->Admit(Worker(0), 1, now_)));
