@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_join.h"
 #include "ps/consistency.h"
+#include "runtime/base/control_group.h"
 
 namespace tethys {
 namespace {
@@ -52,7 +53,7 @@ absl::Status ParameterStore::Allocate() {
   for (const int worker : all_workers_) {
     if (Stages(worker)) arenas.push_back(&inboxes_[worker].staging);
   }
-  const int64_t installed = InstalledMemory();
+  const int64_t installed = WithinGroup(InstalledMemory());
   const auto count = static_cast<int64_t>(arenas.size());
   constexpr int64_t kFloatsPerMebibyte = (1 << 20) / sizeof(float);
   // Linux may grant more memory than the machine has, and then kills the process that touches it.

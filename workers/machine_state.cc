@@ -10,6 +10,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
+#include "runtime/base/control_group.h"
 #include "runtime/base/file.h"
 #include "runtime/tensor/arena.h"
 
@@ -22,27 +23,6 @@ Nanoseconds TimeOf(clockid_t id) {
   timespec time{};
   clock_gettime(id, &time);
   return time.tv_sec * kSecond + time.tv_nsec;
-}
-
-// The number in a file that holds nothing else, such as the limit of a control group; -1: there is none.
-int64_t NumberIn(const char* path) {
-  const absl::StatusOr<std::string> text = ReadFile(path, kSmallFile);
-  int64_t number = 0;
-  if (!text.ok() || !absl::SimpleAtoi(absl::StripAsciiWhitespace(*text), &number) || number < 0) return -1;
-  return number;
-}
-
-// The memory that the control group of this process may still take, by both versions of control groups, where
-// it is the root of what the process sees; -1: no limit is known.
-int64_t LeftInGroup() {
-  constexpr const char* kLimitAndUse[][2] = {
-      {"/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory.current"},
-      {"/sys/fs/cgroup/memory/memory.limit_in_bytes", "/sys/fs/cgroup/memory/memory.usage_in_bytes"}};
-  for (const auto& [limit_path, use_path] : kLimitAndUse) {
-    const int64_t limit = NumberIn(limit_path), used = NumberIn(use_path);
-    if (limit >= 0 && used >= 0) return std::max<int64_t>(0, limit - used);
-  }
-  return -1;
 }
 
 // The size in a line of /proc/self/status; 0: there is none.
@@ -85,7 +65,8 @@ int64_t AvailableMemory() {
   if (!text.ok()) return 0;
   const absl::StatusOr<int64_t> used = ParseUsedMemory(*text);
   if (!used.ok()) return 0;
-  const int64_t available = std::max<int64_t>(0, InstalledMemory() - *used), left = LeftInGroup();
+  const int64_t available = std::max<int64_t>(0, InstalledMemory() - *used),
+                left = ReadGroupLimits().memory_left;
   return left < 0 ? available : std::min(available, left);
 }
 

@@ -30,8 +30,8 @@ struct CpuShares {
 };
 CpuShares SharesBetween(const CpuTimes& begin, const CpuTimes& end);
 
-// Memory that this machine has for new processes: what is available, within the limit of the control group.
-// 0: not known.
+// Memory that this machine has for new processes: what is available, within the limits of the control group
+// and of the groups above it. 0: not known.
 int64_t AvailableMemory();
 
 // The most memory that this process had since ForgetPeak; 0: not known.

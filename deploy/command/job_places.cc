@@ -6,7 +6,6 @@
 #include <cstdio>
 #include <map>
 #include <set>
-#include <thread>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -17,6 +16,7 @@
 #include "deploy/process/own_program.h"
 #include "deploy/process/scratch_directory.h"
 #include "deploy/process/signal_source.h"
+#include "runtime/base/control_group.h"
 #include "runtime/base/file.h"
 #include "runtime/job/job.h"
 
@@ -124,7 +124,7 @@ absl::Status CheckNeeds(const Flags& flags, const std::vector<proto::Job>& jobs,
 
 }  // namespace
 
-int CoresHere() { return static_cast<int>(std::max(1U, std::thread::hardware_concurrency())); }
+int CoresHere() { return UsableCores(); }
 
 FlagSpec TlsFlag() {
   return {.name = "tls",

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <thread>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -12,6 +11,7 @@
 #include "deploy/hosts/cluster_plan.h"
 #include "deploy/launcher/run_directory.h"
 #include "deploy/process/signal_source.h"
+#include "runtime/base/control_group.h"
 #include "runtime/base/file.h"
 #include "runtime/job/job.h"
 #include "runtime/job/job_file.h"
@@ -39,8 +39,7 @@ absl::StatusOr<BaseJob> LoadBaseJob(const Flags& flags) {
   if (!plan.ok()) return WithPlace(plan.status(), base.file, base.set);
   base.plan = *std::move(plan);
   if (base.hostfile.empty()) {
-    const auto cores = static_cast<int>(std::max(2U, std::thread::hardware_concurrency()));
-    base.slots = std::max(cores, job.workers() + ServerCount(job));
+    base.slots = std::max(std::max(2, UsableCores()), job.workers() + ServerCount(job));
     return base;
   }
   TETHYS_ASSIGN_OR_RETURN(base.hosts, ReadHostFile(base.hostfile));

@@ -2,6 +2,7 @@
 
 #include <arpa/inet.h>
 
+#include <algorithm>
 #include <cmath>
 #include <utility>
 
@@ -67,13 +68,70 @@ std::optional<Stamp> FindStamp(const Answer& answer) {
   return std::nullopt;
 }
 
+// Functions of the facts script: the limits of the shell's control group and of the groups above it, as
+// runtime/base/control_group.h reads them where the program runs. Each is a line of numbers for ParseFacts.
+constexpr char kLimitsScript[] = R"sh(
+limits_in() {
+  group=$1$2
+  while :; do
+    if [ -r "$group/$3" ] && read -r most rest < "$group/$3"; then
+      used=; [ -z "$4" ] || read -r used < "$group/$4"
+      say "$5" "$most ${rest:-$used}"
+    fi
+    [ "$group" != "$1" ] || break
+    group=${group%/*}
+  done
+}
+limits() {
+  while IFS=: read -r _ kinds path; do
+    [ "$path" != / ] || path=
+    case ",$kinds," in
+      ,,) for top in /sys/fs/cgroup /sys/fs/cgroup/unified; do
+          limits_in $top "$path" memory.max memory.current limit
+          limits_in $top "$path" cpu.max "" quota
+        done ;;
+      *,memory,*) limits_in /sys/fs/cgroup/memory "$path" memory.limit_in_bytes memory.usage_in_bytes limit ;;
+      *,cpu,*) limits_in /sys/fs/cgroup/cpu "$path" cpu.cfs_quota_us cpu.cfs_period_us quota ;;
+    esac
+  done < /proc/self/cgroup
+} 2>/dev/null
+)sh";
+
+// Two numbers, neither of them negative; nullopt: anything else, such as no limit ("max", -1).
+std::optional<std::pair<int64_t, int64_t>> TwoNumbers(const std::string& text) {
+  const std::vector<std::string> words = absl::StrSplit(text, ' ');
+  std::pair<int64_t, int64_t> numbers;
+  if (words.size() != 2 || !absl::SimpleAtoi(words[0], &numbers.first) ||
+      !absl::SimpleAtoi(words[1], &numbers.second) || numbers.first < 0 || numbers.second < 0) {
+    return std::nullopt;
+  }
+  return numbers;
+}
+
+// Lowers what is known of the machine to what a process there may use.
+void ApplyLimit(const std::string& kind, const std::string& text, HostFacts& facts) {
+  const auto numbers = TwoNumbers(text);
+  if (!numbers.has_value()) return;
+  const auto [most, other] = *numbers;
+  if (kind == "limit") {
+    if (facts.memory_bytes >= 0) facts.memory_bytes = std::min(facts.memory_bytes, most);
+    const int64_t left = std::max<int64_t>(0, most - other);
+    if (facts.memory_free_bytes >= 0) facts.memory_free_bytes = std::min(facts.memory_free_bytes, left);
+  }
+  if (kind == "quota" && facts.cores > 0 && most > 0 && other > 0) {
+    const double cores = std::ceil(static_cast<double>(most) / static_cast<double>(other));
+    if (cores < facts.cores) facts.cores = static_cast<int>(cores);
+  }
+}
+
 }  // namespace
 
 std::string FactsScript(const std::string& build, const std::string& folder) {
   return absl::StrCat("build=", build, "\nfolder=", ShellQuote(folder), R"sh(
 [ -n "$folder" ] || [ -z "$HOME" ] || folder="$HOME/.cache/tethys"
 LC_ALL=C; export LC_ALL
-say() { echo "tethys-check $1 $2"; }
+say() { echo "tethys-check $1 $2"; })sh",
+                      kLimitsScript, R"sh(
 facts() {
   say folder "$folder"
   say architecture "$(uname -m 2>/dev/null || echo "$HOSTTYPE")"
@@ -83,6 +141,7 @@ facts() {
   while read -r name kib _; do
     case $name in MemTotal:) say memory "$kib" ;; MemAvailable:) say available "$kib" ;; esac
   done < /proc/meminfo
+  limits
   there=$folder
   while [ ! -e "$there/" ]; do there=${there%/*}; [ -n "$there" ] || there=/; done
   [ -w "$there/" ] || say writable no
@@ -121,6 +180,7 @@ HostFacts ParseFacts(const std::vector<std::string>& lines) {
     if (fact.first == "memory") facts.memory_bytes = BytesOfKib(fact.second);
     if (fact.first == "available") facts.memory_free_bytes = BytesOfKib(fact.second);
     if (fact.first == "writable") facts.writable = fact.second != "no";
+    ApplyLimit(fact.first, fact.second, facts);  // After cores and memory, as the script says them.
     if (fact.first == "disk") facts.disk_free_bytes = BytesOfKib(fact.second);
     if (fact.first == "gpu" && !fact.second.empty()) facts.gpus.push_back(fact.second);
     if (fact.first == "program" && absl::StartsWith(fact.second, "/")) facts.program = fact.second;

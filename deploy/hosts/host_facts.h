@@ -19,8 +19,8 @@ struct HostFacts {
   std::string folder = {};               // For builds and run directories; empty: unknown.
   std::string architecture = {};         // Empty: unknown.
   int cores = 0;                         // Cores that a process may use; 0: unknown.
-  int64_t memory_bytes = -1;             // -1, here and below: unknown.
-  int64_t memory_free_bytes = -1;        // MemAvailable of /proc/meminfo.
+  int64_t memory_bytes = -1;             // Within limits of control groups. -1, here and below: unknown.
+  int64_t memory_free_bytes = -1;        // MemAvailable of /proc/meminfo, within such limits.
   bool writable = true;                  // False: `folder` cannot be written or made.
   int64_t disk_free_bytes = -1;          // On the file system of `folder`.
   std::vector<std::string> gpus = {};    // The names of the GPUs.

@@ -4,6 +4,8 @@
 
 #include <cstring>
 
+#include "runtime/base/control_group.h"
+
 namespace tethys {
 
 int64_t InstalledMemory() { return int64_t{sysconf(_SC_PHYS_PAGES)} * sysconf(_SC_PAGESIZE); }
@@ -12,7 +14,7 @@ absl::StatusOr<Arena> Arena::Allocate(int64_t size) {
   Arena arena;
   if (size == 0) return arena;
   const int64_t bytes = AlignUp(size) * static_cast<int64_t>(sizeof(float));
-  const int64_t installed = InstalledMemory();
+  const int64_t installed = WithinGroup(InstalledMemory());
   // Linux may grant more memory than the host has, and later kill the process that writes to it.
   if (bytes <= installed) {
     arena.data_.reset(

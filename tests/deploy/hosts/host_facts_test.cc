@@ -35,6 +35,26 @@ TEST(HostFactsTest, ReadsEveryFact) {
   EXPECT_EQ(facts.program, "/home/a b/tethys");
 }
 
+TEST(HostFactsTest, LimitsOfControlGroupsLowerWhatTheMachineHas) {
+  const HostFacts facts = ParseFacts({"cores 8", "memory 2048", "available 1024", "limit 1500000 1000000",
+                                      "limit max 7", "limit 9223372036854771712 0", "quota 150000 100000",
+                                      "quota -1 100000", "quota max 100000"});
+  EXPECT_EQ(facts.cores, 2);
+  EXPECT_EQ(facts.memory_bytes, 1500000);
+  EXPECT_EQ(facts.memory_free_bytes, 500000);
+}
+
+TEST(HostFactsTest, LimitsThatCannotBeReadChangeNothing) {
+  for (const char* line :
+       {"limit", "limit 5", "limit 5 x", "limit -5 1", "quota 0 0", "quota 5 0", "quota 1e9 1"}) {
+    const HostFacts facts = ParseFacts({"cores 8", "memory 2048", "available 1024", line});
+    EXPECT_EQ(facts.cores, 8) << line;
+    EXPECT_EQ(facts.memory_bytes, 2 << 20) << line;
+    EXPECT_EQ(facts.memory_free_bytes, 1 << 20) << line;
+  }
+  EXPECT_EQ(ParseFacts({"limit 5 1"}).memory_bytes, -1);
+}
+
 TEST(HostFactsTest, MalformedNumbersAreUnknown) {
   for (const char* value : {"", "x", "-1", "1.5", "99999999999999999999", "9000000000000000"}) {
     const std::string text = value;
