@@ -22,6 +22,7 @@ constexpr size_t kPieceBytes = 16 << 10;
 constexpr int kMaxPieces = 16;
 constexpr size_t kMaxErrors = 1 << 10;
 // If a signal killed a shell's child, the shell exits with this status plus the signal's number.
+constexpr size_t kMostReason = 1024;  // Bytes of an agent's words about a signal.
 constexpr int kShellSignalBase = 128;
 
 // Ignores errors: a log that cannot be written is no reason to end the job.
@@ -148,7 +149,8 @@ void AgentConnection::TakeExit(const proto::ProcessExited& exited) {
   const auto found = processes_.find(exited.id());
   if (found == processes_.end()) return;
   if (!exited.error().empty()) AppendTo(found->second->log_path, exited.error() + "\n");
-  found->second->exit = ProcessExit{.signal = exited.signal(), .code = exited.code()};
+  found->second->exit = ProcessExit{
+      .signal = exited.signal(), .code = exited.code(), .reason = exited.reason().substr(0, kMostReason)};
   processes_.erase(found);
 }
 

@@ -10,8 +10,10 @@ namespace tethys {
 namespace {
 
 std::string LossText(const LostTask& task, int64_t step) {
+  const bool explained = task.exit.signal != 0 && !task.exit.reason.empty();
   return absl::StrCat(task.name, " on ", task.host, " ", ExitText(task.exit),
-                      step > 0 ? absl::StrCat(" at step ", step) : "");
+                      step > 0 ? absl::StrCat(" at step ", step) : "",
+                      explained ? absl::StrCat(": ", task.exit.reason) : "");
 }
 
 // The chief's error as a line of its own, for a message that already names the lost process.

@@ -110,6 +110,7 @@ void HostAgent::SendExit(uint32_t id, const ProcessExit& exit, const std::string
   report.mutable_exited()->set_signal(exit.signal);
   report.mutable_exited()->set_code(exit.code);
   report.mutable_exited()->set_error(error);
+  report.mutable_exited()->set_reason(exit.reason);
   Send(report);
 }
 

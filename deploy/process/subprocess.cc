@@ -11,6 +11,8 @@
 #include <cerrno>
 #include <cstring>
 
+#include "runtime/base/thread.h"
+
 namespace tethys {
 namespace {
 
@@ -90,6 +92,24 @@ std::string ExitText(const ProcessExit& exit) {
   return absl::StrCat("was killed by signal ", exit.signal, " (", strsignal(exit.signal), ")");
 }
 
+std::string KillReason(const MemoryKills& before, const MemoryKills& after, int64_t limit_bytes) {
+  constexpr char kRemedy[] =
+      ": take a smaller batch or fewer processes on this machine; tethys plan tells the memory";
+  if (before.group >= 0 && after.group > before.group) {
+    const std::string limit =
+        limit_bytes < 0 ? "" : absl::StrCat(", whose limit is ", limit_bytes >> 20, " MiB");
+    return absl::StrCat("the kernel kills for want of memory in its control group", limit, kRemedy);
+  }
+  if (before.machine >= 0 && after.machine > before.machine) {
+    return absl::StrCat("the kernel kills for want of memory on this machine", kRemedy);
+  }
+  if (before.machine >= 0 || before.group >= 0) {
+    return "Tethys did not send it, and the kernel tells of no want of memory here: a user sent it, or a "
+           "scheduler, which may do so for its own limit of memory";
+  }
+  return absl::StrCat("Tethys did not send it; mostly it comes for want of memory (dmesg tells)", kRemedy);
+}
+
 absl::StatusOr<Subprocess> Subprocess::Spawn(const SpawnOptions& options) {
   TETHYS_CHECK(options.input.size() <= 4096, "a pipe holds that without a reader");
   TETHYS_ASSIGN_OR_RETURN(Pipe input, MakePipe());
@@ -115,8 +135,9 @@ absl::StatusOr<Subprocess> Subprocess::Spawn(const SpawnOptions& options) {
   arguments.push_back(nullptr);
 
   const pid_t launcher = getpid();
+  const MemoryKills kills_before = ReadMemoryKills();
   const pid_t pid = fork();
-  if (pid < 0) return ErrnoStatus(errno, absl::StrCat("cannot start ", options.program));
+  if (pid < 0) return StartError(errno, absl::StrCat("cannot start ", options.program));
   if (pid == 0) {
     BecomeChild(options.program.c_str(), arguments.data(), launcher, input.read.get(),
                 options.read_output ? output.write.get() : log.write.get(), log.write.get(),
@@ -125,6 +146,7 @@ absl::StatusOr<Subprocess> Subprocess::Spawn(const SpawnOptions& options) {
 
   Subprocess child;
   child.pid_ = pid;
+  child.kills_before_ = kills_before;
   report.write.Close();
   if (const int error = ReadExecError(report.read.get()); error != 0) {
     return ErrnoStatus(error, absl::StrCat("cannot execute ", options.program));
@@ -146,6 +168,8 @@ Subprocess::Subprocess(Subprocess&& other) noexcept
       input_(std::move(other.input_)),
       output_(std::move(other.output_)),
       log_(std::move(other.log_)),
+      kills_before_(other.kills_before_),
+      killed_(other.killed_),
       exit_(other.exit_) {
   other.pid_ = -1;
 }
@@ -170,6 +194,9 @@ const std::optional<ProcessExit>& Subprocess::Poll() {
   if (exit_.has_value() || waitpid(pid_, &status, WNOHANG) != pid_) return exit_;
   if (WIFSIGNALED(status)) {
     exit_ = ProcessExit{.signal = WTERMSIG(status)};
+    if (exit_->signal == SIGKILL && !killed_) {
+      exit_->reason = KillReason(kills_before_, ReadMemoryKills(), ReadGroupLimits().memory_bytes);
+    }
   } else {
     exit_ = ProcessExit{.code = WEXITSTATUS(status)};
   }
@@ -178,6 +205,7 @@ const std::optional<ProcessExit>& Subprocess::Poll() {
 
 void Subprocess::Signal(int signal) {
   if (exit_.has_value()) return;
+  killed_ = killed_ || signal == SIGKILL;
   kill(-pid_, signal);
   kill(-pid_, SIGCONT);
 }

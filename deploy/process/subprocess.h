@@ -13,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "runtime/base/control_group.h"
 #include "runtime/base/file.h"
 #include "runtime/base/status.h"
 
@@ -34,13 +35,16 @@ struct ProcessExit {
   int signal = 0;                // The signal that killed it, or 0.
   int code = 0;                  // Its exit status if no signal killed it.
   bool connection_lost = false;  // It ran on another machine, and the connection to it broke.
-  std::string reason = {};       // Why the connection broke, if known.
+  std::string reason = {};       // Why the connection broke or the signal came, if known.
   bool clean() const { return signal == 0 && code == 0 && !connection_lost; }
   // It did not end by itself.
   bool abrupt() const { return signal != 0 || connection_lost; }
 };
 // One of "was killed by signal 9 (Killed)", "exited with status 1", "lost its ssh connection (REASON)".
 std::string ExitText(const ProcessExit& exit);
+// What a SIGKILL that this program did not send says: the kernel sends it for want of memory. `before` and
+// `after` are counts from before the process's start and after its end. Pure.
+std::string KillReason(const MemoryKills& before, const MemoryKills& after, int64_t limit_bytes);
 
 // Invariants:
 //  1. The child holds no descriptors but 0, 1 and 2. So no child holds this process's end of another child's
@@ -87,6 +91,8 @@ class Subprocess {
   FileDescriptor input_;  // The pipe's write end or the file input_path, whose offset the child shares.
   FileDescriptor output_;
   FileDescriptor log_;
+  MemoryKills kills_before_;
+  bool killed_ = false;  // By Signal(SIGKILL).
   std::optional<ProcessExit> exit_;
 };
 

@@ -81,6 +81,24 @@ TEST_F(SubprocessTest, ReportsHowChildEnded) {
   EXPECT_EQ(ExitText(Wait(killed)), "was killed by signal 9 (Killed)");
 }
 
+TEST_F(SubprocessTest, KillByAnotherIsExplainedAndOwnKillIsNot) {
+  Subprocess killed = Start("kill -9 $$"), ours = Start("read forever"), ended = Start("kill -15 $$");
+  EXPECT_THAT(Wait(killed).reason, ::testing::HasSubstr("memory"));
+  ours.Signal(SIGKILL);
+  EXPECT_EQ(Wait(ours).reason, "");
+  EXPECT_EQ(Wait(ended).reason, "");
+}
+
+TEST(KillReasonTest, NamesTheEvidenceOfTheKernel) {
+  EXPECT_THAT(KillReason({.group = 1, .machine = 4}, {.group = 2, .machine = 5}, 300 << 20),
+              ::testing::HasSubstr("memory in its control group, whose limit is 300 MiB"));
+  EXPECT_THAT(KillReason({.group = 1, .machine = 4}, {.group = 1, .machine = 5}, -1),
+              ::testing::HasSubstr("memory on this machine"));
+  EXPECT_THAT(KillReason({.group = 1, .machine = 4}, {.group = 1, .machine = 4}, -1),
+              ::testing::HasSubstr("no want of memory"));
+  EXPECT_THAT(KillReason({}, {}, -1), ::testing::HasSubstr("mostly it comes for want of memory"));
+}
+
 TEST_F(SubprocessTest, ARunningChildHasNoExit) {
   Subprocess child = Start("read forever");
   EXPECT_FALSE(child.Poll().has_value());
