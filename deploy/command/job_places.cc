@@ -116,7 +116,11 @@ absl::Status CheckNeeds(const Flags& flags, const std::vector<proto::Job>& jobs,
     for (const Place& place : places[i].workers) hosts[place.host] = place;
   }
   std::vector<Place> asked;
-  for (auto& [host, place] : hosts) asked.push_back(std::move(place));
+  for (auto& [host, place] : hosts) {
+    if (const auto found = needs.find(host); found == needs.end() || found->second.empty()) continue;
+    asked.push_back(std::move(place));
+  }
+  if (asked.empty()) return absl::OkStatus();
   const InterruptsHeld held;  // Released when the folder has been removed.
   TETHYS_ASSIGN_OR_RETURN(const ScratchDirectory scratch, ScratchDirectory::Create());
   return AskForNeeds(needs, asked, scratch.path());

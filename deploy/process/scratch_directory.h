@@ -1,10 +1,9 @@
-// A directory under /tmp that its ScratchDirectory removes when destroyed. Thread-compatible.
+// A folder for files of one command, which its ScratchDirectory removes when destroyed: in TMPDIR, or /tmp
+// without it. A command that was killed leaves its folder behind; the next one of the same user removes such
+// folders, which it tells by their locks. Blocks on local files; thread-compatible.
 #ifndef TETHYS_DEPLOY_PROCESS_SCRATCH_DIRECTORY_H_
 #define TETHYS_DEPLOY_PROCESS_SCRATCH_DIRECTORY_H_
 
-#include <stdlib.h>
-
-#include <cerrno>
 #include <string>
 #include <utility>
 
@@ -15,21 +14,20 @@ namespace tethys {
 
 class ScratchDirectory {
  public:
-  static absl::StatusOr<ScratchDirectory> Create() {
-    std::string path = "/tmp/tethys-ssh-XXXXXX";
-    if (mkdtemp(path.data()) == nullptr) return ErrnoStatus(errno, absl::StrCat("cannot make ", path));
-    return ScratchDirectory(std::move(path));
-  }
-  ~ScratchDirectory() {
-    if (!path_.empty()) RemoveRecursively(path_).IgnoreError();
-  }
-  ScratchDirectory(ScratchDirectory&& other) noexcept : path_(std::exchange(other.path_, {})) {}
+  // Errors name the folder, and TMPDIR as the remedy.
+  static absl::StatusOr<ScratchDirectory> Create();
+  // The same in `parent` in place of TMPDIR.
+  static absl::StatusOr<ScratchDirectory> CreateIn(const std::string& parent);
+  ~ScratchDirectory();
+  ScratchDirectory(ScratchDirectory&& other) noexcept
+      : path_(std::exchange(other.path_, {})), lock_(std::move(other.lock_)) {}
   ScratchDirectory& operator=(ScratchDirectory&&) = delete;
   const std::string& path() const { return path_; }
 
  private:
-  explicit ScratchDirectory(std::string path) : path_(std::move(path)) {}
+  ScratchDirectory(std::string path, FileDescriptor lock) : path_(std::move(path)), lock_(std::move(lock)) {}
   std::string path_;
+  FileDescriptor lock_;
 };
 
 }  // namespace tethys

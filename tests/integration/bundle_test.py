@@ -7,6 +7,7 @@ import os
 import shutil
 import subprocess
 import tempfile
+import time
 import unittest
 
 from tethys_run import FULL_JOB, PATIENCE, TETHYS
@@ -55,6 +56,11 @@ class BundleTest(unittest.TestCase):
         os.mkdir(cls.root)
         bare_root(cls.root)
         cls.bundle = cls.folder.name + "/bundle.tar.gz"
+        # What two earlier runs have left, of which one may still be at work.
+        for name, age in (("killed", 2 * 3600), ("atwork", 60)):
+            with open(f"{cls.bundle}.{name}", "wb"):
+                pass
+            os.utime(f"{cls.bundle}.{name}", times=(time.time() - age,) * 2)
         subprocess.run([BUNDLE_SCRIPT, os.path.abspath(TETHYS), cls.bundle], check=True, stdout=subprocess.DEVNULL)
         os.mkdir(cls.root + "/bundle")
         subprocess.run(["tar", "-xzf", cls.bundle, "-C", cls.root + "/bundle"], check=True)
@@ -70,6 +76,10 @@ class BundleTest(unittest.TestCase):
         script = 'mount -t proc proc "$1/proc" && mount --rbind /dev "$1/dev" && root=$1 && shift && exec chroot "$root" "$@"'
         return subprocess.run(["unshare", "--mount", "sh", "-c", script, "sh", self.root, *words],
                               capture_output=True, text=True, timeout=PATIENCE)
+
+    def test_files_that_a_killed_run_has_left_are_removed(self):
+        self.assertFalse(os.path.exists(self.bundle + ".killed"))
+        self.assertTrue(os.path.exists(self.bundle + ".atwork"))
 
     def test_bundle_takes_at_most_25_mib_and_libraries_for_urls_5_more(self):
         program = self.folder.name + "/program.tar.gz"

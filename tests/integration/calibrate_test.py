@@ -26,7 +26,7 @@ def logs_of_children(parent):
             log = os.readlink(f"{path}/fd/2")
         except OSError:
             continue
-        if of == parent and log.startswith("/tmp/tethys-ssh-"):
+        if of == parent and log.startswith("/tmp/tethys-scratch-"):
             found[int(path.split("/")[2])] = log
     return found
 
