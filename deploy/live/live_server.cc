@@ -20,6 +20,7 @@ namespace {
 
 constexpr int kMostConnections = 16;             // The most connections to each of the two addresses.
 constexpr Nanoseconds kMostTime = 10 * kSecond;  // A connection's longest time, whatever it does.
+constexpr Nanoseconds kRequestTime = kSecond;    // The longest time until its request is there.
 
 // Over which address a caller came.
 enum class Door { kView, kMetrics };
@@ -28,13 +29,14 @@ enum class Door { kView, kMetrics };
 // closing first would reset it if it has sent more, and the answer might be lost.
 class Connection {
  public:
-  Connection(FileDescriptor fd, Door door, Nanoseconds deadline)
-      : fd_(std::move(fd)), door_(door), deadline_(deadline) {}
+  Connection(FileDescriptor fd, Door door, Nanoseconds now)
+      : fd_(std::move(fd)), door_(door), accepted_(now) {}
 
   Door door() const { return door_; }
   int fd() const { return fd_.get(); }
   bool open() const { return fd_.valid(); }
-  Nanoseconds deadline() const { return deadline_; }
+  bool asking() const { return stage_ == Stage::kReading; }  // Its request is not there yet.
+  Nanoseconds deadline() const { return accepted_ + (asking() ? kRequestTime : kMostTime); }
   void Close() { fd_.Close(); }
   int16_t events() const { return stage_ == Stage::kAnswering ? POLLOUT : POLLIN; }
 
@@ -83,7 +85,7 @@ class Connection {
 
   FileDescriptor fd_;
   Door door_;
-  Nanoseconds deadline_;
+  Nanoseconds accepted_;
   Stage stage_ = Stage::kReading;
   std::string text_;  // The request, then the answer.
   size_t sent_ = 0;
@@ -108,7 +110,7 @@ class TcpLiveServer final : public LiveServer {
 
   absl::Status Serve(int stop) override {
     while (true) {
-      // Callers beyond the limit wait in the queue of the system.
+      // Callers beyond the limit wait in the queue of the system if all places have requests.
       std::vector<pollfd> fds = {{stop, POLLIN, 0},
                                  {Accepts(Door::kView) ? view_.get() : -1, POLLIN, 0},
                                  {Accepts(Door::kMetrics) ? metrics_.get() : -1, POLLIN, 0}};
@@ -135,8 +137,20 @@ class TcpLiveServer final : public LiveServer {
  private:
   bool Accepts(Door door) const {
     if (pause_.active()) return false;
+    const auto stays = [&](const Connection& connection) {
+      return connection.door() == door && !connection.asking();
+    };
+    return std::count_if(connections_.begin(), connections_.end(), stays) < kMostConnections;
+  }
+  // Callers need no token to connect, so those that do not ask must not keep others out: of too many, the
+  // connection that has waited longest without a request is dropped.
+  void MakeRoom(Door door) {
     const auto through = [&](const Connection& connection) { return connection.door() == door; };
-    return std::count_if(connections_.begin(), connections_.end(), through) < kMostConnections;
+    if (std::count_if(connections_.begin(), connections_.end(), through) < kMostConnections) return;
+    const auto oldest = std::find_if(
+        connections_.begin(), connections_.end(),
+        [&](const Connection& connection) { return connection.door() == door && connection.asking(); });
+    if (oldest != connections_.end()) connections_.erase(oldest);
   }
   int MillisecondsLeft() const {
     const int paused = pause_.MillisecondsLeft();
@@ -152,7 +166,9 @@ class TcpLiveServer final : public LiveServer {
   }
   void Accept(Door door, int listener) {
     FileDescriptor caller = pause_.Accept(listener);
-    if (caller.valid()) connections_.emplace_back(std::move(caller), door, clock_.Now() + kMostTime);
+    if (!caller.valid()) return;
+    MakeRoom(door);
+    connections_.emplace_back(std::move(caller), door, clock_.Now());
   }
 
   const FileDescriptor view_, metrics_;

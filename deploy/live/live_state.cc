@@ -46,6 +46,11 @@ std::string HealthOf(const proto::LiveTask& task, double now) {
   }
 }
 
+// The health of a task once the run has ended: a task that was silent is not heard of any more.
+std::string HealthAtEnd(const std::string& health) {
+  return health == "lost" || health == "silent" ? "lost" : "done";
+}
+
 double BytesOf(double rate, double seconds) {
   return std::isfinite(rate) && rate > 0 && seconds > 0 && seconds <= kLongestGap ? rate * seconds : 0;
 }
@@ -91,6 +96,7 @@ proto::LiveState LiveFold::StateSince(const LiveMark& known) const {
   const int first_point = usable ? known.points : 0, first_epoch = usable ? known.epochs : 0;
   proto::LiveState state = state_;
   state.set_mark(MarkText(mark()));
+  state.set_predicted(expectation_.has_value());
   state.set_curve_begin(first_point);
   state.set_epoch_begin(first_epoch);
   state.mutable_curve()->Add(curve.begin() + first_point, curve.end());
@@ -153,6 +159,7 @@ void LiveFold::Add(const proto::ProgressEvent& event) {
       state_.set_phase(event.finished().ok() ? proto::LiveState::SUCCEEDED : proto::LiveState::FAILED);
       state_.set_error(event.finished().error());
       state_.clear_left();
+      for (proto::LiveTask& task : *state_.mutable_task()) task.set_health(HealthAtEnd(task.health()));
       return;
     case proto::ProgressEvent::EVENT_NOT_SET:
       return;

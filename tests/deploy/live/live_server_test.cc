@@ -97,6 +97,28 @@ TEST_F(LiveServerTest, AfterAFailureToAcceptItPausesForAWhile) {
   EXPECT_TRUE(IsAnswered(refused, kWait));
 }
 
+TEST_F(LiveServerTest, IdleConnectionsKeepNoCallerOut) {
+  std::vector<FileDescriptor> idle;
+  for (int i = 0; i < 50; ++i) {  // More than are open at a time.
+    idle.emplace_back(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    Connect(idle.back());
+  }
+  const FileDescriptor caller(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  Connect(caller);
+  Ask(caller);
+  EXPECT_TRUE(IsAnswered(caller, kWait));
+}
+
+TEST_F(LiveServerTest, RequestMustComeWithinASecond) {
+  const FileDescriptor idle(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  Connect(idle);
+  Turns(0, 1);  // After this the idle caller is accepted.
+  clock_.Advance(kSecond);
+  Turns(1, 2);
+  char byte = 0;
+  EXPECT_EQ(recv(idle.get(), &byte, 1, 0), 0) << "it is closed";
+}
+
 TEST_F(LiveServerTest, ClosedConnectionEndsThePause) {
   const FileDescriptor refused = RefusedCaller();
   callers_[0].Close();

@@ -79,6 +79,17 @@ TEST_F(LiveStateTest, WorkerFarAboveMedianIsSlowAfterTwentySeconds) {
   EXPECT_THAT(Health(), ElementsAre("ok", "ok", "ok"));
 }
 
+TEST_F(LiveStateTest, EndedRunHasNoTaskThatIsSilentOrAtWork) {
+  proto::ProgressEvent event = PulseOf(1, {1, 1, 1});
+  event.mutable_pulse()->mutable_task(1)->set_state(proto::TaskPulse::SILENT);
+  event.mutable_pulse()->mutable_task(2)->set_state(proto::TaskPulse::LOST);
+  fold_.Add(event);
+  EXPECT_THAT(Health(), ElementsAre("ok", "silent", "lost"));
+  event.mutable_finished()->set_ok(false);
+  fold_.Add(event);
+  EXPECT_THAT(Health(), ElementsAre("done", "lost", "lost"));
+}
+
 TEST_F(LiveStateTest, PulseWithoutStepsKeepsEarlierTimes) {
   Pulse(1, {1, 1, 2});
   Pulse(15, {1, 1, 0});
