@@ -158,17 +158,21 @@ std::string LiveLine(const proto::Progress& progress, int64_t epochs, int column
   const std::string percent = absl::StrFormat("%3d %%", static_cast<int>(share * 100));
   const std::string with_bar = absl::StrCat(epoch, " ", Bar(share, kBarWidth), " ", percent);
   const std::string with_short_bar = absl::StrCat(epoch, " ", Bar(share, kShortBarWidth), " ", percent);
-  if (progress.epoch_samples_done() <= 0) return FirstThatFits({with_bar, with_short_bar, epoch}, columns);
+  const std::string doing = progress.doing().empty() ? "" : absl::StrCat("  ", progress.doing());
+  if (progress.epoch_samples_done() <= 0) {
+    return FirstThatFits({with_bar + doing, with_short_bar + doing, epoch + doing, epoch}, columns);
+  }
   const std::string loss = absl::StrFormat("  loss %.4f", progress.loss());
   const std::string accuracy =
       progress.has_accuracy() ? absl::StrFormat("  accuracy %.4f", progress.accuracy()) : "";
   const std::string rate = absl::StrCat("  ", RateText(progress.samples_per_second()));
   const double seconds = interval.has_value() ? interval->value() : progress.eta_seconds();
-  const std::string left = absl::StrCat("  ", DurationText(seconds), " left");
+  const std::string left = doing.empty() ? absl::StrCat("  ", DurationText(seconds), " left") : doing;
   const std::string range =
-      interval.has_value() ? absl::StrCat("  ", DurationText(seconds), " (", DurationText(interval->low()),
-                                          "-", DurationText(interval->high()), ") left")
-                           : left;
+      interval.has_value() && doing.empty()
+          ? absl::StrCat("  ", DurationText(seconds), " (", DurationText(interval->low()), "-",
+                         DurationText(interval->high()), ") left")
+          : left;
   return FirstThatFits(
       {absl::StrCat(with_bar, loss, accuracy, rate, range),
        absl::StrCat(with_bar, loss, accuracy, rate, left), absl::StrCat(with_short_bar, loss, accuracy, left),

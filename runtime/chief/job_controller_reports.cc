@@ -4,6 +4,23 @@
 #include "runtime/chief/job_controller.h"
 
 namespace tethys {
+namespace {
+
+// What the job does in a phase other than training.
+const char* DoingText(Phase phase) {
+  switch (phase) {
+    case Phase::kValidate:
+      return "validating";
+    case Phase::kTest:
+      return "testing";
+    case Phase::kSave:
+      return "saving";
+    default:
+      return "";
+  }
+}
+
+}  // namespace
 
 void JobController::ReportProgress(Nanoseconds now, Actions& actions) {
   last_progress_ = now;
@@ -12,6 +29,7 @@ void JobController::ReportProgress(Nanoseconds now, Actions& actions) {
   const bool training = course_.phase() == Phase::kTrain;
   const TrainingSegment& segment = running_.segment();
   const int64_t done = training ? segment.positions.begin + running_.used_count() : state_.position();
+  progress.set_doing(DoingText(course_.phase()));
   progress.set_epoch(training ? segment.epoch : state_.epoch());
   progress.set_epoch_samples_done(done);
   progress.set_epoch_samples(planner_.epoch_positions());

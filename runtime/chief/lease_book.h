@@ -94,6 +94,7 @@ class LeaseBook {
   bool closed() const { return closed_; }
   bool has_free() const { return free_count() > 0; }
   int64_t next_round() const { return next_round_; }
+  bool in_rounds() const { return in_rounds_; }
 
  private:
   struct Held {

@@ -19,7 +19,7 @@ void TaskState::Begin(TaskId id, uint32_t incarnation, Nanoseconds now) {
   member.set_local_rank(kNoLocalRank);
   last_heard = now;
   heartbeat.Clear();
-  step = 0;
+  step = missed = 0;
   failure.clear();
   lost = gone = failed = joined = ready = false;
 }
@@ -91,8 +91,8 @@ std::vector<TaskId> Roster::FindSilent(Nanoseconds now, Nanoseconds patience) {
 int64_t Roster::UsualStep() const {
   std::vector<int64_t> steps;
   for (const auto& [id, task] : tasks_) {
-    const bool there = task.last_heard != 0 && !task.gone && !task.lost;
-    if (id.role == proto::WORKER && there) steps.push_back(task.step);
+    const bool there = task.last_heard != 0 && !task.gone && !task.lost && !task.late;
+    if (id.role == proto::WORKER && there) steps.push_back(task.pace());
   }
   std::sort(steps.begin(), steps.end());
   return steps.empty() ? 0 : steps[steps.size() / 2];

@@ -29,12 +29,16 @@ struct TaskState {
   int64_t setup_ns = 0;
   int64_t step = 0;
   // The fields below are used only for workers that train on leases.
-  bool lost = false;       // The task is not waited for, and its messages are ignored.
-  bool late = false;       // The task is a replacement that does not take part yet.
+  bool lost = false;  // The task is not waited for, and its messages are ignored.
+  bool late = false;  // The task is a replacement that does not take part yet.
+  // Steps of the other workers before a replacement took part; 0 where its own count includes them.
+  int64_t missed = 0;
   uint32_t candidate = 0;  // The incarnation that is admitted as a replacement and has not joined yet.
 
   // Resets the state for a new process of the task, which is its first or a replacement.
   void Begin(TaskId id, uint32_t incarnation, Nanoseconds now);
+  // For comparisons with other workers.
+  int64_t pace() const { return step + missed; }
 };
 
 class Roster {
@@ -71,7 +75,7 @@ class Roster {
   // itself stalled between ticks is not counted.
   std::vector<TaskId> FindSilent(Nanoseconds now, Nanoseconds patience);
 
-  // The median of the steps of the workers that take part; 0 if none does.
+  // The median of the paces of the workers that take part; 0 if none does.
   int64_t UsualStep() const;
   // Tasks to show to the user: those silent for 2 s or more and, if workers do not step together
   // (`own_pace`), workers with less than three quarters of the median number of steps. Replacements do not

@@ -112,6 +112,21 @@ TEST(ProgressDisplayTest, LiveLineAfterTheLastEpochShowsItWhole) {
   EXPECT_EQ(LiveLine(progress, 25, 40), "epoch 25/25 [####################] 100 %");
 }
 
+TEST(ProgressDisplayTest, LiveLineNamesWhatIsDoneInPlaceOfTheTimeLeft) {
+  proto::Progress progress = SomeProgress();
+  progress.set_doing("testing");
+  proto::Estimate left;
+  left.set_value(0);
+  for (const absl::optional<proto::Estimate>& interval : {absl::optional<proto::Estimate>(), {left}}) {
+    EXPECT_EQ(
+        LiveLine(progress, 25, 120, interval),
+        "epoch  3/25 [#########-----------]  46 %  loss 0.4123  accuracy 0.8512  23,377 samples/s  testing");
+  }
+  progress.set_epoch_samples_done(0);
+  progress.set_epoch(25);
+  EXPECT_EQ(LiveLine(progress, 25, 60), "epoch 25/25 [####################] 100 %  testing");
+}
+
 TEST(ProgressDisplayTest, LiveLineStaysInBoundsForImpossibleNumbers) {
   proto::Progress progress = SomeProgress();
   progress.set_epoch_samples_done(90000);

@@ -210,6 +210,19 @@ TEST_F(LossesTest, ReplacementIsSetUpAfterFenceAndTakesPartOnceEnrolled) {
   }
 }
 
+TEST_F(LossesTest, ReplacementIsNotBehindByTheStepsBeforeIt) {
+  Begin(absl::StrCat(kAsynchronous, " max_restarts: 1"));
+  Say(Worker(0), "heartbeat { step: 100 }");
+  Vanish(Worker(1));
+  JoinAgain();
+  Fenced();
+  SayAs(2, Worker(1), "ready {}");
+  Fenced(true);
+  Tick(1.5);
+  ASSERT_FALSE(pulses_.empty());
+  EXPECT_EQ(pulses_.back().task(1).lag(), 0);
+}
+
 TEST_F(LossesTest, ReplacementGetsFreeLocalRankOfItsHost) {
   Begin("workers: 3 max_restarts: 1 strategy { parameter_server { servers: 1 asynchronous {} } }");
   Vanish(Worker(0));

@@ -48,6 +48,18 @@ class PulseBookTest : public ::testing::Test {
   PulseBook book_{/*stale=*/true};
 };
 
+TEST_F(PulseBookTest, ReplacementIsNotBehindByTheStepsBeforeIt) {
+  roster_.at({proto::WORKER, 0}).step = 6366;
+  TaskState& replacement = roster_.at({proto::WORKER, 1});
+  replacement.step = 829;
+  replacement.missed = 5500;
+  roster_.at({proto::WORKER, 2}).step = 4124;
+  const proto::Pulse pulse = Take();
+  EXPECT_EQ(pulse.task(0).lag(), 0);
+  EXPECT_EQ(pulse.task(1).lag(), 0);
+  EXPECT_EQ(pulse.task(2).lag(), 6329 - 4124);
+}
+
 TEST_F(PulseBookTest, TasksAreListedWorkersFirstWithTheirStates) {
   roster_.at({proto::WORKER, 0}).ready = false;
   roster_.at({proto::WORKER, 1}).last_heard = now_ - 3 * kSecond;
