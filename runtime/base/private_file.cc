@@ -27,8 +27,10 @@ std::vector<gid_t> OwnGroups() {
 
 absl::Status CheckPrivate(const PrivateFileFacts& file, const PrivateFileReader& reader,
                           const std::string& path, const char* secret) {
+  // A file that root can write is one that root can make private.
+  const bool mounted = file.owner == 0 && (reader.user != 0 || (file.mode & S_IWUSR) == 0);
   const bool of_group =
-      file.owner == 0 && (file.mode & (S_IWGRP | S_IXGRP | S_IRWXO)) == 0 && (file.mode & S_IRGRP) != 0 &&
+      mounted && (file.mode & (S_IWGRP | S_IXGRP | S_IRWXO)) == 0 && (file.mode & S_IRGRP) != 0 &&
       std::find(reader.groups.begin(), reader.groups.end(), file.group) != reader.groups.end();
   if (of_group) return absl::OkStatus();
   if ((file.mode & (S_IRWXG | S_IRWXO)) != 0) {

@@ -1,8 +1,8 @@
 #include "runtime/data/dataset.h"
 
 #include <algorithm>
-#include <thread>
 
+#include "runtime/base/thread.h"
 #include "runtime/data/augmentation.h"
 #include "runtime/data/byte_source.h"
 #include "runtime/data/chief_paths.h"
@@ -161,11 +161,11 @@ Opened OpenParts(const proto::Job& job, const Headers& headers, const UsedSample
   };
   const bool unpacks = !job.data().has_cache() && test.first > 0 &&
                        KeepsSamples(job.data(), DataPart::kTest, headers.test.spec, test.first);
-  std::thread beside;
-  if (unpacks) beside = std::thread(open_test);
+  Thread beside;
+  const bool together = unpacks && beside.Start(open_test).ok();
   opened.train = OpenSamples(job, DataPart::kTrain, headers.train, train);
-  if (unpacks) {
-    beside.join();
+  if (together) {
+    beside.Join();
   } else if (opened.train.ok()) {
     open_test();
   }

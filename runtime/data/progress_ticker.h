@@ -3,25 +3,26 @@
 #ifndef TETHYS_RUNTIME_DATA_PROGRESS_TICKER_H_
 #define TETHYS_RUNTIME_DATA_PROGRESS_TICKER_H_
 
-#include <thread>
-
 #include "absl/functional/function_ref.h"
 #include "runtime/base/clock.h"
 #include "runtime/base/mutex.h"
+#include "runtime/base/thread.h"
 
 namespace tethys {
 
 class ProgressTicker {
  public:
-  explicit ProgressTicker(absl::FunctionRef<void()> progressed)
-      : progressed_(progressed), thread_([this] { Tick(); }) {}
+  // If no thread can be started, no progress is shown.
+  explicit ProgressTicker(absl::FunctionRef<void()> progressed) : progressed_(progressed) {
+    thread_.Start([this] { Tick(); }).IgnoreError();
+  }
   ~ProgressTicker() {
     {
       MutexLock lock(mu_);
       ended_ = true;
     }
     wake_.NotifyAll();
-    thread_.join();
+    thread_.Join();
   }
   ProgressTicker(const ProgressTicker&) = delete;
   ProgressTicker& operator=(const ProgressTicker&) = delete;
@@ -43,7 +44,7 @@ class ProgressTicker {
   Mutex mu_;
   CondVar wake_;
   bool ended_ ABSL_GUARDED_BY(mu_) = false;
-  std::thread thread_;
+  Thread thread_;
 };
 
 }  // namespace tethys

@@ -28,6 +28,7 @@ TEST(PrivateFileTest, RootsFileReadableByOwnGroupIsAccepted) {
   EXPECT_EQ(Refusal(0, kGroup, 0440), "");
   EXPECT_EQ(Refusal(0, kOther, 0640), "");
   EXPECT_EQ(Refusal(0, kGroup, 0440, 0), "") << "a pod that is root";
+  EXPECT_THAT(Refusal(0, kGroup, 0640, 0), HasSubstr("chmod 600")) << "root's own file";
 }
 
 TEST(PrivateFileTest, RootsFileReadableByMoreIsRefused) {
