@@ -161,7 +161,7 @@ class Advising {
 
   absl::Status Run() {
     const Nanoseconds begin = clock_.Now();
-    if (!request_.what_if.has_value() && request_.verify > 0) {
+    if (!request_.what_if.has_value() && request_.verify.value_or(1) > 0) {
       TETHYS_RETURN_IF_ERROR(CheckHostsForData(flags_, base_));
     }
     TETHYS_ASSIGN_OR_RETURN(FoundCalibration found, FindCalibration(flags_, request_));

@@ -106,7 +106,7 @@ class UnlikeMachinesTest(MachinesTest):
         self.make_cluster(self.NAMES, ipv6=True)
         self.assert_trains(HOSTS)
         self.assert_trains(HOSTS, *SERVERS)
-        self.assert_trains("fd77::1 role=chief\n[fd77::2]\nslave2 address=[fd77::3] slots=1\n", *SERVERS,
+        self.assert_trains("fd77::1 role=chief,ps\n[fd77::2]\nslave2 address=[fd77::3]\n", *SERVERS,
                            flags=["--tls=off"])
         status, output = self.check("master\nslave1\nslave2\n")
         self.assertEqual(status, 0, output)
