@@ -1,6 +1,7 @@
 #include "workers/machine_state.h"
 
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -8,6 +9,7 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "runtime/base/control_group.h"
@@ -58,6 +60,21 @@ CpuShares SharesBetween(const CpuTimes& begin, const CpuTimes& end) {
   return {.thread = static_cast<double>(end.thread - begin.thread) / passed,
           .steal = of_all(end.machine.stolen_ns - begin.machine.stolen_ns),
           .foreign = of_all(end.machine.busy_ns - begin.machine.busy_ns - (end.process - begin.process))};
+}
+
+CpuLimit ReadCpuLimit(const std::string& root) {
+  const double cores = ReadGroupLimits(root).cores;
+  const absl::StatusOr<std::string> groups = ReadFile(root + "/proc/self/cgroup", kSmallFile);
+  const absl::StatusOr<std::string> mounts = ReadFile(root + "/proc/self/mountinfo", kSmallFile);
+  if (cores <= 0 || !groups.ok() || !mounts.ok()) return {};
+  for (const GroupPlace& place : FindGroups(*groups, *mounts)) {
+    struct stat folder {};
+    const bool limits_cpu = place.controller.empty() || place.controller == "cpu";
+    if (!limits_cpu || stat((root + place.mount + place.path).c_str(), &folder) != 0) continue;
+    // Paths are the same in all containers that see only their own group; the numbers of folders are not.
+    return {.cores = cores, .group = absl::StrCat(folder.st_dev, ":", folder.st_ino)};
+  }
+  return {};
 }
 
 int64_t AvailableMemory() {

@@ -30,6 +30,14 @@ struct CpuShares {
 };
 CpuShares SharesBetween(const CpuTimes& begin, const CpuTimes& end);
 
+// The limit that the control group of this process sets to its CPU time.
+struct CpuLimit {
+  double cores = 0;   // CPU time / time; 0: there is no limit.
+  std::string group;  // The same for two processes of one kernel if they are in one group; empty: no limit.
+};
+// `root` as for ReadGroupLimits (runtime/base/control_group.h).
+CpuLimit ReadCpuLimit(const std::string& root = "");
+
 // Memory that this machine has for new processes: what is available, within the limits of the control group
 // and of the groups above it. 0: not known.
 int64_t AvailableMemory();

@@ -1,6 +1,7 @@
 #include "workers/step_meter.h"
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 #include <vector>
 
@@ -215,7 +216,14 @@ absl::StatusOr<proto::MeterFacts> StepMeter::Facts() {
   facts.set_boot_id(BootId());
   facts.set_device(replica_->device().Describe());
   facts.set_on_gpu(on_gpu_);
-  facts.set_cores(ReadCpuTimes(clock_).machine.cores);
+  const CpuLimit limit = ReadCpuLimit();
+  const int cores = ReadCpuTimes(clock_).machine.cores;
+  const bool limited = limit.cores > 0 && limit.cores < cores;
+  facts.set_cores(limited ? std::max(1, static_cast<int>(std::ceil(limit.cores))) : cores);
+  if (limited) {
+    facts.set_cpu_quota(limit.cores);
+    facts.set_cpu_group(limit.group);
+  }
   facts.set_free_bytes(AvailableMemory());
   if (!on_gpu_) return facts;
   TETHYS_ASSIGN_OR_RETURN(const absl::optional<int64_t> free_bytes, replica_->device().FreeMemory());
