@@ -30,18 +30,18 @@ absl::Status ForEachBatch(Device& device, Plan& plan, std::shared_ptr<const Data
   return absl::OkStatus();
 }
 
-}  // namespace
-
-absl::StatusOr<proto::EvaluationDone> Evaluate(Device& device, Plan& plan,
-                                               std::shared_ptr<const Dataset> dataset, Slice slice) {
+// As Evaluate. After each batch, calls `use` with its samples.
+absl::StatusOr<proto::EvaluationDone> SumBatches(Device& device, Plan& plan,
+                                                 std::shared_ptr<const Dataset> dataset, Slice slice,
+                                                 absl::FunctionRef<absl::Status(Slice batch)> use) {
   LossResult sums;
-  const auto add_loss = [&](Slice) -> absl::Status {
+  const auto add_loss = [&](Slice batch) -> absl::Status {
     TETHYS_ASSIGN_OR_RETURN(const LossResult loss, plan.Loss());
     sums.loss_sum += loss.loss_sum;
     sums.correct += loss.correct;
     sums.labels += loss.labels;
     sums.correct_top5 += loss.correct_top5;
-    return absl::OkStatus();
+    return use(batch);
   };
   TETHYS_RETURN_IF_ERROR(ForEachBatch(device, plan, std::move(dataset), slice, add_loss));
   TETHYS_ASSIGN_OR_RETURN(const std::vector<int64_t> confusion, plan.TakeConfusion());
@@ -55,13 +55,42 @@ absl::StatusOr<proto::EvaluationDone> Evaluate(Device& device, Plan& plan,
   return done;
 }
 
+// Hands the outputs of each batch to `use`.
+class OutputReader {
+ public:
+  OutputReader(Plan& plan, int64_t each, UseOutputs use)
+      : plan_(plan), each_(each), use_(use), outputs_(plan.rows() * each) {}
+  absl::Status Read(Slice batch) {
+    TETHYS_RETURN_IF_ERROR(plan_.ReadOutputs(outputs_.data()));
+    return use_(batch.begin, absl::MakeConstSpan(outputs_.data(), batch.count() * each_));
+  }
+
+ private:
+  Plan& plan_;
+  const int64_t each_;
+  const UseOutputs use_;
+  std::vector<float> outputs_;
+};
+
+}  // namespace
+
+absl::StatusOr<proto::EvaluationDone> Evaluate(Device& device, Plan& plan,
+                                               std::shared_ptr<const Dataset> dataset, Slice slice) {
+  return SumBatches(device, plan, std::move(dataset), slice, [](Slice) { return absl::OkStatus(); });
+}
+
+absl::StatusOr<proto::EvaluationDone> EvaluateOutputs(Device& device, Plan& plan,
+                                                      std::shared_ptr<const Dataset> dataset, Slice slice,
+                                                      int64_t each, UseOutputs use) {
+  OutputReader reader(plan, each, use);
+  return SumBatches(device, plan, std::move(dataset), slice, [&](Slice batch) { return reader.Read(batch); });
+}
+
 absl::Status Predict(Device& device, Plan& plan, std::shared_ptr<const Dataset> dataset, Slice slice,
                      int64_t each, UseOutputs use) {
-  std::vector<float> outputs(plan.rows() * each);
-  return ForEachBatch(device, plan, std::move(dataset), slice, [&](Slice batch) -> absl::Status {
-    TETHYS_RETURN_IF_ERROR(plan.ReadOutputs(outputs.data()));
-    return use(batch.begin, absl::MakeConstSpan(outputs.data(), batch.count() * each));
-  });
+  OutputReader reader(plan, each, use);
+  return ForEachBatch(device, plan, std::move(dataset), slice,
+                      [&](Slice batch) { return reader.Read(batch); });
 }
 
 }  // namespace tethys

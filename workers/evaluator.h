@@ -13,13 +13,17 @@
 
 namespace tethys {
 
+// The outputs of some samples from sample `first` on, row by row.
+using UseOutputs = absl::FunctionRef<absl::Status(int64_t first, absl::Span<const float> outputs)>;
+
 // Evaluates samples [slice.begin, slice.end) in natural order, in batches of plan.rows(). `plan` was compiled
 // for `device`. Returns sums over samples, so that the results of several slices can be added, without an id.
 absl::StatusOr<proto::EvaluationDone> Evaluate(Device& device, Plan& plan,
                                                std::shared_ptr<const Dataset> dataset, Slice slice);
-
-// The outputs of some samples from sample `first` on, row by row.
-using UseOutputs = absl::FunctionRef<absl::Status(int64_t first, absl::Span<const float> outputs)>;
+// The same and, in the same pass, Predict.
+absl::StatusOr<proto::EvaluationDone> EvaluateOutputs(Device& device, Plan& plan,
+                                                      std::shared_ptr<const Dataset> dataset, Slice slice,
+                                                      int64_t each, UseOutputs use);
 
 // Calls `use` with the outputs of samples [slice.begin, slice.end), batch by batch in natural order.
 // `each` is the number of outputs of a sample. Returns the first error of `use`.

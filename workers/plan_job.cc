@@ -6,6 +6,7 @@
 #include "ps/partitioner.h"
 #include "runtime/cluster/job_plan.h"
 #include "runtime/cluster/sample_order.h"
+#include "runtime/data/class_names.h"
 #include "runtime/data/data_format.h"
 #include "runtime/data/dataset.h"
 #include "runtime/data/sharding.h"
@@ -106,6 +107,8 @@ absl::StatusOr<proto::JobPlan> PlanJob(const proto::Job& job) {
   for (const int64_t axis : sizes.sample_shape) plan.add_sample_shape(axis);
   plan.set_float_inputs(sizes.type == ValueType::kFloat);
   for (const int64_t axis : sizes.labels.shape) plan.add_label_shape(axis);
+  TETHYS_ASSIGN_OR_RETURN(const std::vector<std::string> class_names, ClassNamesOf(job.data()));
+  plan.mutable_class_name()->Add(class_names.begin(), class_names.end());
   plan.set_batch_per_worker(BatchPerWorkerRows(job));
   plan.set_global_batch(GlobalBatch(job));
   TETHYS_ASSIGN_OR_RETURN(const Model model,

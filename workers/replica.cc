@@ -189,6 +189,14 @@ absl::Status Replica::Predict(std::shared_ptr<const Dataset> dataset, Slice slic
   return tethys::Predict(*device_, *evaluation_plan_, std::move(dataset), slice, model_.outputs(), use);
 }
 
+absl::StatusOr<proto::EvaluationDone> Replica::EvaluateOutputs(std::shared_ptr<const Dataset> dataset,
+                                                               Slice slice, UseOutputs use,
+                                                               absl::Span<const float> statistics) {
+  TETHYS_RETURN_IF_ERROR(PrepareEvaluation(statistics));
+  return tethys::EvaluateOutputs(*device_, *evaluation_plan_, std::move(dataset), slice, model_.outputs(),
+                                 use);
+}
+
 absl::Status Replica::FillInitialValues(uint64_t seed) {
   std::vector<float> statistics(statistics_size());
   model_.statistics().FillInitialValues(seed, {0, statistics_size()}, statistics.data());

@@ -100,6 +100,11 @@ class Replica {
   absl::Status Predict(std::shared_ptr<const Dataset> dataset, Slice slice, UseOutputs use,
                        absl::Span<const float> statistics = {});
 
+  // Evaluate and Predict in one pass.
+  absl::StatusOr<proto::EvaluationDone> EvaluateOutputs(std::shared_ptr<const Dataset> dataset, Slice slice,
+                                                        UseOutputs use,
+                                                        absl::Span<const float> statistics = {});
+
   // Sets the parameters and the moving statistics by their initializers, to the same values on every rank.
   absl::Status FillInitialValues(uint64_t seed);
 

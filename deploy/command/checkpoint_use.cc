@@ -4,8 +4,11 @@
 
 #include "deploy/command/data_secrets.h"
 #include "deploy/command/role_process.h"
+#include "deploy/process/exit_status.h"
+#include "deploy/text.h"
 #include "runtime/base/file.h"
 #include "runtime/cluster/host_file.h"
+#include "runtime/data/class_names.h"
 #include "workers/device_factory.h"
 
 namespace tethys {
@@ -54,9 +57,30 @@ absl::StatusOr<std::shared_ptr<const Dataset>> ChooseSplit(const Datasets& datas
   } else {
     return absl::InvalidArgumentError(absl::StrCat("--split=", split, " must be test, validation or train"));
   }
-  if (chosen == nullptr)
-    return absl::InvalidArgumentError(absl::StrCat("the job's data have no ", split, " split"));
-  return chosen;
+  if (chosen != nullptr) return chosen;
+  std::vector<std::string> others;
+  for (const auto& [name, dataset] :
+       {std::pair("validation", datasets.validation), {"test", datasets.test}, {"train", datasets.train}}) {
+    if (dataset != nullptr) others.push_back(absl::StrCat("--split=", name));
+  }
+  return absl::InvalidArgumentError(absl::StrCat("the job's data have no ", split, " split: name another by ",
+                                                 NamesText(others, "or"), ", or a job with one"));
+}
+
+absl::StatusOr<std::vector<std::string>> ClassNamesIn(const proto::ModelDescription& saved,
+                                                      const proto::Job* job) {
+  std::vector<std::string> names(saved.class_name().begin(), saved.class_name().end());
+  if (static_cast<int64_t>(names.size()) == saved.classes() && !names.empty()) return names;
+  if (job == nullptr) return std::vector<std::string>();
+  TETHYS_ASSIGN_OR_RETURN(names, ClassNamesOf(job->data()));
+  if (saved.has_model() && static_cast<int64_t>(names.size()) != saved.classes()) names.clear();
+  return names;
+}
+
+int ExitStatusOf(const absl::Status& status) {
+  const bool bad_input =
+      absl::IsInvalidArgument(status) || absl::IsNotFound(status) || absl::IsDataLoss(status);
+  return bad_input ? kExitBadRequest : kExitFailed;
 }
 
 absl::StatusOr<ChosenDevice> ChooseDevice(const Flags& flags) {

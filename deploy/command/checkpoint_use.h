@@ -26,6 +26,15 @@ absl::StatusOr<std::string> JobFileOf(const Flags& flags, const std::string& che
 absl::StatusOr<std::shared_ptr<const Dataset>> ChooseSplit(const Datasets& datasets,
                                                            const std::string& split);
 
+// The names of the classes of a checkpoint's model, by their numbers: those that the checkpoint has or, for
+// one without names, those of the job's data (null: no job). Empty: there are none.
+absl::StatusOr<std::vector<std::string>> ClassNamesIn(const proto::ModelDescription& saved,
+                                                      const proto::Job* job);
+
+// The exit status of a pass over samples that failed: kExitBadRequest if a sample cannot be read or does not
+// fit.
+int ExitStatusOf(const absl::Status& status);
+
 // The device that the flags name.
 struct ChosenDevice {
   proto::Device::Kind kind = proto::Device::CPU;

@@ -11,6 +11,7 @@
 #include "deploy/text.h"
 #include "deploy/whole_file.h"
 #include "runtime/base/file.h"
+#include "runtime/data/class_names.h"
 #include "runtime/job/job_file.h"
 
 namespace tethys {
@@ -111,10 +112,13 @@ absl::Status Convert(proto::Job job, const Flags& flags) {
   job.mutable_data()->set_limit_samples(0);
   TETHYS_ASSIGN_OR_RETURN(const Datasets datasets, LoadDatasetsUncached(job));
 
+  TETHYS_ASSIGN_OR_RETURN(const std::vector<std::string> names, ClassNamesOf(job.data()));
+  written.mutable_class_name()->Assign(names.begin(), names.end());
   const std::string folder = flags.Get("out");
   PartToWrite part = {.folder = folder,
                       .spec = datasets.train->spec(),
                       .classes = job.data().classes(),
+                      .class_names = names,
                       .files = static_cast<int>(files),
                       .raw = flags.Has("raw")};
   std::vector<std::pair<PartToWrite, const Dataset*>> parts;

@@ -4,6 +4,7 @@
 
 #include "deploy/command/checkpoint_choice.h"
 #include "deploy/command/checkpoint_use.h"
+#include "deploy/command/class_accuracy.h"
 #include "deploy/command/command.h"
 #include "deploy/command/quality_text.h"
 #include "deploy/text.h"
@@ -29,6 +30,7 @@ struct Request {
   std::unique_ptr<Model> model;
   std::unique_ptr<CheckpointReader> reader;
   ChosenDevice device = {};
+  std::vector<std::string> class_names = {};  // By the class's number; may be empty.
 };
 
 absl::StatusOr<Request> PrepareRequest(const Flags& flags) {
@@ -63,31 +65,54 @@ absl::StatusOr<Request> PrepareRequest(const Flags& flags) {
   } else {
     TETHYS_ASSIGN_OR_RETURN(request.scaling, ResolveScaling(request.job.data(), *datasets.train));
   }
+  TETHYS_ASSIGN_OR_RETURN(request.class_names, ClassNamesIn(saved, &request.job));
   return request;
 }
 
-absl::StatusOr<proto::EvaluationDone> EvaluateCheckpoint(const Request& request) {
+// Counts the classes of samples that have one class each.
+absl::StatusOr<proto::EvaluationDone> EvaluateCheckpoint(const Request& request, ClassAccuracy& classes) {
   const int64_t rows = std::min(BatchPerWorkerRows(request.job), request.dataset->size());
   TETHYS_ASSIGN_OR_RETURN(const std::unique_ptr<Replica> replica,
                           LoadReplica(*request.reader, *request.model, request.device, request.job.device(),
                                       rows, request.scaling));
-  return replica->Evaluate(request.dataset, {0, request.dataset->size()}, request.statistics);
+  const Slice all = {0, request.dataset->size()};
+  const LabelFormat& labels = request.dataset->label_format();
+  if (labels.targets || !labels.shape.empty()) {
+    return replica->Evaluate(request.dataset, all, request.statistics);
+  }
+  const int64_t each = request.model->outputs();
+  const auto count = [&](int64_t first, absl::Span<const float> outputs) -> absl::Status {
+    for (int64_t i = 0; i < static_cast<int64_t>(outputs.size()) / each; ++i) {
+      int32_t label = 0;
+      TETHYS_RETURN_IF_ERROR(request.dataset->ReadLabels(first + i, &label));
+      const absl::Span<const float> own = outputs.subspan(i * each, each);
+      if (label < 0 || label >= each) continue;  // The loss ignores it, too.
+      classes.Add(label, std::max_element(own.begin(), own.end()) - own.begin());
+    }
+    return absl::OkStatus();
+  };
+  return replica->EvaluateOutputs(request.dataset, all, count, request.statistics);
 }
 
 int RunEvaluate(const Flags& flags) {
   const absl::StatusOr<Request> request = PrepareRequest(flags);
   if (!request.ok()) return Fail("evaluate", request.status(), kExitBadRequest);
-  const absl::StatusOr<proto::EvaluationDone> done = EvaluateCheckpoint(*request);
-  if (!done.ok()) return Fail("evaluate", done.status(), kExitFailed);
+  ClassAccuracy classes;
+  const absl::StatusOr<proto::EvaluationDone> done = EvaluateCheckpoint(*request, classes);
+  if (!done.ok()) return Fail("evaluate", done.status(), ExitStatusOf(done.status()));
   QualitySums sums;
   sums.Add(*done);
   const proto::Quality quality = sums.Quality();
   std::printf("%s of %s (step %lld): %s over %s samples\n", flags.Get("split", "test").c_str(),
               request->checkpoint.c_str(), static_cast<long long>(request->reader->manifest().state().step()),
               QualityText(quality).c_str(), CountText(quality.samples()).c_str());
+  const auto known = static_cast<int32_t>(request->class_names.size());
   for (const proto::ClassIou& iou : quality.iou()) {
-    std::printf("  IoU of class %d: %.4f\n", iou.class_index(), iou.iou());
+    const std::string name =
+        iou.class_index() < known ? absl::StrCat(" (", request->class_names[iou.class_index()], ")") : "";
+    std::printf("  IoU of class %d%s: %.4f\n", iou.class_index(), name.c_str(), iou.iou());
   }
+  std::fputs(classes.Text(request->class_names).c_str(), stdout);
   return kExitSuccess;
 }
 
@@ -96,9 +121,11 @@ int RunEvaluate(const Flags& flags) {
 Command EvaluateCommand() {
   return {
       {.verb = "evaluate",
-       .summary = "Accuracy and loss of a checkpoint.",
+       .summary = "Accuracy and loss of a checkpoint, and the accuracy of each class.",
        .description =
-           "Evaluates a checkpoint on a split of the job's data, in this process. The job is that of the run "
+           "Evaluates a checkpoint on a split of the job's data, in this process. Says the accuracy of each "
+           "class, too, "
+           "and which class it is most often taken for. The job is that of the run "
            "which holds the checkpoint, unless another is named; inputs are standardised as in training. A "
            "checkpoint of another model is refused.",
        .argument = "JOB",

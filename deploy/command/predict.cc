@@ -5,6 +5,7 @@
 #include "deploy/command/command.h"
 #include "deploy/command/saved_model.h"
 #include "deploy/model_files/predictions.h"
+#include "deploy/model_files/shown_predictions.h"
 #include "deploy/text.h"
 #include "runtime/data/unlabelled_samples.h"
 #include "runtime/job/job_file.h"
@@ -21,6 +22,7 @@ struct Request {
   std::shared_ptr<const Dataset> dataset = nullptr;
   std::vector<std::string> files = {};  // As in UnlabelledSamples.
   bool labelled = false;
+  std::vector<std::string> class_names = {};  // By the class's number; may be empty.
 };
 
 // Sets the samples: images of a file, or a split of a job's data.
@@ -41,6 +43,7 @@ absl::Status ChooseSamples(const Flags& flags, Request& request) {
     }
     request.dataset = std::move(samples->dataset);
     request.files = std::move(samples->files);
+    TETHYS_ASSIGN_OR_RETURN(request.class_names, ClassNamesIn(request.saved.description(), nullptr));
     return absl::OkStatus();
   }
   if (flags.Has("resize")) {
@@ -56,6 +59,7 @@ absl::Status ChooseSamples(const Flags& flags, Request& request) {
   TETHYS_ASSIGN_OR_RETURN(const Datasets datasets, LoadDatasetsUncached(job));
   TETHYS_ASSIGN_OR_RETURN(request.dataset, ChooseSplit(datasets, flags.Get("split", "test")));
   TETHYS_RETURN_IF_ERROR(request.saved.model.CheckLabels(request.dataset->label_format()));
+  TETHYS_ASSIGN_OR_RETURN(request.class_names, ClassNamesIn(request.saved.description(), &job));
   request.settings = job.device();
   request.labelled = true;
   return absl::OkStatus();
@@ -83,7 +87,29 @@ absl::StatusOr<Request> PrepareRequest(const Flags& flags) {
   return request;
 }
 
-absl::Status WritePredictions(const Request& request, PredictionFile& file) {
+PredictionShape ShapeOf(const Request& request) {
+  return {.samples = request.dataset->size(),
+          .output = request.saved.model.output_shape(),
+          .classifies = !request.saved.model.loss().labels().targets,
+          .labelled = request.labelled,
+          .files = request.files,
+          .class_names = request.class_names};
+}
+
+// The file of --out; null: the terminal gets the predictions.
+absl::StatusOr<std::unique_ptr<PredictionFile>> OpenFile(const Flags& flags, const PredictionShape& shape) {
+  if (flags.Has("out")) {
+    absl::StatusOr<std::unique_ptr<PredictionFile>> file = PredictionFile::Create(flags.Get("out"), shape);
+    if (!file.ok()) return Annotate(file.status(), "--out");
+    return file;
+  }
+  if (shape.output.size() <= 1) return nullptr;
+  return absl::InvalidArgumentError(absl::StrCat("each sample has outputs ", ShapeText(shape.output),
+                                                 ", which no terminal shows: write them by --out=FILE.npy"));
+}
+
+// `file` may be null.
+absl::Status WritePredictions(const Request& request, PredictionFile* file, ShownPredictions& shown) {
   const Model& model = request.saved.model;
   const int64_t rows = std::min(EvaluationRows(model, 1), request.dataset->size());
   TETHYS_ASSIGN_OR_RETURN(
@@ -94,29 +120,31 @@ absl::Status WritePredictions(const Request& request, PredictionFile& file) {
   const auto add = [&](int64_t first, absl::Span<const float> outputs) -> absl::Status {
     for (int64_t i = 0; i < static_cast<int64_t>(outputs.size()) / each; ++i) {
       TETHYS_RETURN_IF_ERROR(request.dataset->ReadLabels(first + i, labels.data()));
-      TETHYS_RETURN_IF_ERROR(file.Add(labels[0], outputs.subspan(i * each, each)));
+      const absl::Span<const float> own = outputs.subspan(i * each, each);
+      if (file != nullptr) TETHYS_RETURN_IF_ERROR(file->Add(labels[0], own));
+      if (model.output_shape().size() <= 1) shown.Add(labels[0], own);
     }
     return absl::OkStatus();
   };
   TETHYS_RETURN_IF_ERROR(
       replica->Predict(request.dataset, {0, request.dataset->size()}, add, request.saved.statistics));
-  return file.Commit();
+  return file == nullptr ? absl::OkStatus() : file->Commit();
 }
 
 int RunPredict(const Flags& flags) {
   const absl::StatusOr<Request> request = PrepareRequest(flags);
   if (!request.ok()) return Fail("predict", request.status(), kExitBadRequest);
-  const std::string path = flags.Get("out");
-  const auto file = PredictionFile::Create(path, {.samples = request->dataset->size(),
-                                                  .output = request->saved.model.output_shape(),
-                                                  .classifies = !request->saved.model.loss().labels().targets,
-                                                  .labelled = request->labelled,
-                                                  .files = request->files});
-  if (!file.ok()) return Fail("predict", Annotate(file.status(), "--out"), kExitBadRequest);
-  const absl::Status written = WritePredictions(*request, **file);
-  if (!written.ok()) return Fail("predict", written, kExitFailed);
-  std::printf("%s: %s by %s\n", path.c_str(), PluralText(request->dataset->size(), "sample").c_str(),
-              request->saved.path.c_str());
+  const PredictionShape shape = ShapeOf(*request);
+  const absl::StatusOr<std::unique_ptr<PredictionFile>> file = OpenFile(flags, shape);
+  if (!file.ok()) return Fail("predict", file.status(), kExitBadRequest);
+  ShownPredictions shown(shape);
+  const absl::Status written = WritePredictions(*request, file->get(), shown);
+  if (!written.ok()) return Fail("predict", written, ExitStatusOf(written));
+  std::fputs(shown.Text().c_str(), stdout);
+  if (*file != nullptr) {
+    std::printf("%s: %s by %s\n", flags.Get("out").c_str(), PluralText(shape.samples, "sample").c_str(),
+                request->saved.path.c_str());
+  }
   return kExitSuccess;
 }
 
@@ -135,31 +163,34 @@ std::vector<FlagSpec> PredictFlags() {
   flags.push_back(
       {.name = "out",
        .value = "FILE",
-       .help = "FILE.csv: a line per sample with its file or its label, if there are such, the class and "
-               "the probability of each class; of a model with targets, its outputs. FILE.npy: a NumPy "
-               "array of the outputs (logits), float32 [samples, classes] or, for maps of labels, "
-               "[samples, height, width, classes].",
-       .required = true});
+       .help =
+           "Writes all predictions, of which the terminal shows the first. FILE.csv: a line per sample with "
+           "its file or its label, if there are such, the class and the probability of each class, by "
+           "their names as far as the checkpoint knows them; of a model with targets, its outputs. "
+           "FILE.npy: a NumPy array of the outputs (logits), float32 [samples, classes] or, for maps of "
+           "labels, [samples, height, width, classes]."});
   return flags;
 }
 
 }  // namespace
 
 Command PredictCommand() {
-  return {
-      {.verb = "predict",
-       .summary = "The classes of samples, by a checkpoint.",
-       .description =
-           "Runs the model of a checkpoint over samples, in this process, and writes what it says of each. "
-           "The samples are those of the job of the run that holds the checkpoint, unless another job or "
-           "--images names others; they are standardised as in training.",
-       .argument = "JOB",
-       .argument_optional = true,
-       .flags = PredictFlags(),
-       .examples = {"tethys predict --checkpoint=runs/a --out=predictions.csv",
-                    "tethys predict --checkpoint=runs/a --images=photos --resize --out=predictions.csv",
-                    "tethys predict --checkpoint=runs/a --images=new.npy --out=logits.npy"}},
-      RunPredict};
+  return {{.verb = "predict",
+           .summary = "The classes of samples, by a checkpoint.",
+           .description =
+               "Runs the model of a checkpoint over samples, in this process, and shows the likeliest "
+               "classes of each "
+               "of the first, or writes them all to a file. "
+               "The samples are those of the job of the run that holds the checkpoint, unless another job or "
+               "--images names others; they are standardised as in training.",
+           .argument = "JOB",
+           .argument_optional = true,
+           .flags = PredictFlags(),
+           .examples = {"tethys predict --checkpoint=runs/a --images=cat.jpg --resize",
+                        "tethys predict --checkpoint=runs/a --out=predictions.csv",
+                        "tethys predict --checkpoint=runs/a --images=photos --resize --out=predictions.csv",
+                        "tethys predict --checkpoint=runs/a --images=new.npy --out=logits.npy"}},
+          RunPredict};
 }
 
 }  // namespace tethys

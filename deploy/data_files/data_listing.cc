@@ -9,6 +9,7 @@
 #include "absl/strings/str_format.h"
 #include "deploy/text.h"
 #include "deploy/whole_file.h"
+#include "runtime/data/class_names.h"
 #include "runtime/data/data_format.h"
 #include "runtime/data/picture.h"
 
@@ -43,6 +44,11 @@ absl::StatusOr<ClassCounts> CountClasses(const Dataset& dataset) {
   return counts;
 }
 
+// Empty for a label to ignore, which is no class.
+std::string NameOf(int32_t label, const std::vector<std::string>& names) {
+  return label >= 0 && static_cast<size_t>(label) < names.size() ? names[label] : "";
+}
+
 // `names` has the name of each class, or is empty.
 std::string CountsTable(const std::vector<Split>& splits, const std::vector<ClassCounts>& counts,
                         const std::vector<std::string>& names) {
@@ -50,7 +56,7 @@ std::string CountsTable(const std::vector<Split>& splits, const std::vector<Clas
   for (const ClassCounts& split : counts) {
     for (const auto& [label, count] : split) {
       rows[label] = {absl::StrCat(label)};
-      if (!names.empty()) rows[label].push_back(names[label]);
+      if (!names.empty()) rows[label].push_back(NameOf(label, names));
     }
   }
   std::vector<Column> columns = {{.header = {"class"}}};
@@ -123,10 +129,7 @@ absl::StatusOr<std::string> DataListing(const proto::Job& job, const Datasets& d
   if (single) columns.push_back({.header = {"first labels"}, .left = true});
   text += Table(columns, rows);
   if (spec.labels.targets) return text;
-  std::vector<std::string> names;
-  if (const DataFormat& format = FormatOf(job.data()); format.class_names != nullptr) {
-    TETHYS_ASSIGN_OR_RETURN(names, format.class_names(job.data()));
-  }
+  TETHYS_ASSIGN_OR_RETURN(const std::vector<std::string> names, ClassNamesOf(job.data()));
   TETHYS_ASSIGN_OR_RETURN(const std::string classes, ClassesText(splits, spec.labels, names));
   return text + classes;
 }

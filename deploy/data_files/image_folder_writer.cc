@@ -1,10 +1,14 @@
-// Folders of PNG files, one folder a class, numbered so that the order of their names is that of the classes.
+// Folders of PNG files, one folder a class. The order of the folders' names must be that of the classes: a
+// folder has its class's name if the names are in order, otherwise the class's number before the name.
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <set>
 #include <system_error>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_format.h"
 #include "deploy/data_files/writer_formats.h"
 #include "runtime/data/picture.h"
@@ -12,9 +16,26 @@
 namespace tethys {
 namespace {
 
-// "07" of 12 classes.
-std::string ClassName(int64_t label, int64_t classes) {
-  return absl::StrFormat("%0*d", static_cast<int>(absl::StrCat(classes - 1).size()), label);
+// Whether the folder of a class can have this name. Readers leave out hidden folders.
+bool IsFolderName(const std::string& name) {
+  constexpr size_t kMostBytes = 200;  // A number may stand before it, and a file system takes 255.
+  return !name.empty() && name.size() <= kMostBytes && name[0] != '.' && !absl::StartsWith(name, "__") &&
+         !absl::StrContains(name, '/') && !absl::StrContains(name, '\\');
+}
+
+// By class: "cat", or "07-cat" of 12 classes if the order of the names is not that of the classes, or "07"
+// without names.
+std::vector<std::string> FoldersOf(const PartToWrite& part) {
+  const std::vector<std::string>& names = part.class_names;
+  const bool named = !names.empty() && std::all_of(names.begin(), names.end(), IsFolderName);
+  if (named && std::adjacent_find(names.begin(), names.end(), std::greater_equal<>()) == names.end())
+    return names;
+  const auto digits = static_cast<int>(absl::StrCat(part.classes - 1).size());
+  std::vector<std::string> folders;
+  for (int64_t i = 0; i < part.classes; ++i) {
+    folders.push_back(absl::StrCat(absl::StrFormat("%0*d", digits, i), named ? "-" + names[i] : ""));
+  }
+  return folders;
 }
 
 std::string Misfit(const PartToWrite& part) {
@@ -29,7 +50,7 @@ std::string Misfit(const PartToWrite& part) {
 // Writes into a folder "train.tmp", which gets its name once it is whole.
 class ImageFolderWriter final : public SampleWriter {
  public:
-  explicit ImageFolderWriter(PartToWrite part) : part_(std::move(part)) {}
+  explicit ImageFolderWriter(PartToWrite part) : part_(std::move(part)), folders_(FoldersOf(part_)) {}
   ~ImageFolderWriter() override {
     std::error_code ignored;
     std::filesystem::remove_all(Temporary(), ignored);
@@ -37,7 +58,7 @@ class ImageFolderWriter final : public SampleWriter {
 
   absl::Status Add(const uint8_t* values, const int32_t* labels) override {
     TETHYS_RETURN_IF_ERROR(CheckLabel(kImageFolderWriter, part_, labels[0], part_.classes));
-    const std::string folder = absl::StrCat(Temporary(), "/", ClassName(labels[0], part_.classes));
+    const std::string folder = absl::StrCat(Temporary(), "/", folders_[labels[0]]);
     std::error_code error;
     std::filesystem::create_directories(folder, error);
     if (error) return absl::UnavailableError(absl::StrCat("cannot create ", folder, ": ", error.message()));
@@ -67,6 +88,7 @@ class ImageFolderWriter final : public SampleWriter {
   std::string Temporary() const { return part_.Path(".tmp"); }
 
   const PartToWrite part_;
+  const std::vector<std::string> folders_;  // By class.
   int64_t added_ = 0;
   std::set<int32_t> used_;  // Classes.
 };

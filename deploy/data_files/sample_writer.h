@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "proto/job.pb.h"
 #include "runtime/base/status.h"
@@ -22,8 +23,9 @@ struct PartToWrite {
   int64_t samples = 0;
   int64_t classes = 0;  // 0: labels are targets.
   int64_t beyond = -1;  // A label that is not below `classes` but that samples have, one to ignore; -1: none.
-  int files = 1;        // Number of TFRecord files.
-  bool raw = false;     // TFRecord: values as they are, not as PNG.
+  std::vector<std::string> class_names = {};  // By the class's number; empty: they have none.
+  int files = 1;                              // Number of TFRecord files.
+  bool raw = false;                           // TFRecord: values as they are, not as PNG.
 
   bool trains() const { return name == "train"; }
   // Labels are below it.

@@ -15,19 +15,6 @@ namespace {
 
 constexpr int64_t kNpyAlignment = 64;
 
-// Softmax, in double precision.
-std::vector<double> Probabilities(absl::Span<const float> logits) {
-  const double largest = *std::max_element(logits.begin(), logits.end());
-  std::vector<double> values;
-  double sum = 0;
-  for (const float logit : logits) {
-    values.push_back(std::exp(logit - largest));
-    sum += values.back();
-  }
-  for (double& value : values) value /= sum;
-  return values;
-}
-
 class CsvPredictions final : public PredictionFile {
  public:
   CsvPredictions(WholeFile file, const PredictionShape& shape) : file_(std::move(file)), shape_(shape) {}
@@ -35,10 +22,15 @@ class CsvPredictions final : public PredictionFile {
   absl::Status Begin() {
     std::vector<std::string> cells = {"sample"};
     if (!shape_.files.empty()) cells.push_back("file");
-    if (shape_.classifies && shape_.labelled) cells.push_back("label");
-    if (shape_.classifies) cells.push_back("class");
+    for (const bool label : {true, false}) {
+      if (!shape_.classifies || (label && !shape_.labelled)) continue;
+      cells.push_back(label ? "label" : "class");
+      if (named()) cells.push_back(label ? "label_name" : "class_name");
+    }
     const char* const column = shape_.classifies ? "probability_" : "output_";
-    for (int64_t i = 0; i < shape_.output[0]; ++i) cells.push_back(absl::StrCat(column, i));
+    for (int64_t i = 0; i < shape_.output[0]; ++i) {
+      cells.push_back(absl::StrCat(column, named() ? shape_.class_names[i] : absl::StrCat(i)));
+    }
     return file_.Append(CsvLine(cells));
   }
   absl::Status Add(int32_t label, absl::Span<const float> outputs) override {
@@ -46,8 +38,8 @@ class CsvPredictions final : public PredictionFile {
     if (!shape_.files.empty()) cells.push_back(shape_.files[next_]);
     ++next_;
     if (shape_.classifies) {
-      if (shape_.labelled) cells.push_back(absl::StrCat(label));
-      cells.push_back(absl::StrCat(std::max_element(outputs.begin(), outputs.end()) - outputs.begin()));
+      if (shape_.labelled) AddClass(label, cells);
+      AddClass(std::max_element(outputs.begin(), outputs.end()) - outputs.begin(), cells);
       for (const double value : Probabilities(outputs)) cells.push_back(absl::StrFormat("%.9g", value));
     } else {
       for (const float value : outputs) cells.push_back(absl::StrFormat("%.9g", value));
@@ -57,6 +49,15 @@ class CsvPredictions final : public PredictionFile {
   absl::Status Commit() override { return file_.Commit(); }
 
  private:
+  bool named() const {
+    return shape_.classifies && static_cast<int64_t>(shape_.class_names.size()) == shape_.output[0];
+  }
+  void AddClass(int64_t index, std::vector<std::string>& cells) const {
+    cells.push_back(absl::StrCat(index));
+    const bool known = index >= 0 && index < shape_.output[0];  // A label to ignore is no class.
+    if (named()) cells.push_back(known ? shape_.class_names[index] : "");
+  }
+
   WholeFile file_;
   const PredictionShape shape_;
   int64_t next_ = 0;
@@ -97,6 +98,18 @@ absl::StatusOr<std::unique_ptr<PredictionFile>> Begin(const std::string& path, c
 }
 
 }  // namespace
+
+std::vector<double> Probabilities(absl::Span<const float> logits) {
+  const double largest = *std::max_element(logits.begin(), logits.end());
+  std::vector<double> values;
+  double sum = 0;
+  for (const float logit : logits) {
+    values.push_back(std::exp(logit - largest));
+    sum += values.back();
+  }
+  for (double& value : values) value /= sum;
+  return values;
+}
 
 absl::StatusOr<std::unique_ptr<PredictionFile>> PredictionFile::Create(const std::string& path,
                                                                        const PredictionShape& shape) {

@@ -20,13 +20,19 @@ struct PredictionShape {
   bool classifies = true;               // The outputs are logits of classes.
   bool labelled = false;                // The samples have labels.
   std::vector<std::string> files = {};  // The file of each sample; empty: samples have no files of their own.
+  std::vector<std::string> class_names = {};  // By the class's number; empty: classes have no names.
 };
+
+// Softmax, in double precision.
+std::vector<double> Probabilities(absl::Span<const float> logits);
 
 class PredictionFile {
  public:
   // The ending of `path` says the format.
   //   .csv  a line per sample: its number, its file and its label (if there are such), the class, then the
-  //         probability of each class; of outputs that are no logits, the outputs behind number and file
+  //         probability of each class; of outputs that are no logits, the outputs behind number and file.
+  //         Where classes have names, the names follow label and class, and are in the header of the
+  //         probabilities
   //   .npy  NumPy's format, version 1.0: the outputs as float32, with the axis of samples first
   // InvalidArgument: another ending, or .csv for outputs with several axes. Writes PATH.tmp until Commit.
   static absl::StatusOr<std::unique_ptr<PredictionFile>> Create(const std::string& path,

@@ -69,6 +69,7 @@ proto::ModelDescription DescribeModel(const proto::JobPlan& plan, const proto::I
   // Without numbers it is unknown, and not one that leaves values as they are.
   if (scaling.mean_size() > 0) *description.mutable_scaling() = scaling;
   description.set_float_inputs(plan.float_inputs());
+  *description.mutable_class_name() = plan.class_name();
   return description;
 }
 

@@ -8,8 +8,12 @@
 // Images stay in their files, which the system caches for all processes; labels are held in memory.
 #include <algorithm>
 #include <array>
+#include <filesystem>
 #include <utility>
 
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_split.h"
+#include "runtime/base/file.h"
 #include "runtime/data/byte_source.h"
 #include "runtime/data/formats.h"
 #include "runtime/data/known_format.h"
@@ -59,6 +63,25 @@ absl::StatusOr<Files> OpenFiles(const proto::Data& data, DataPart part, const Re
         what.empty() ? "): fetch it again, or correct data.cifar.labels" : ")", what,
         what.empty() ? "" : "; the archive for C, in binary, is the one that is read"));
   });
+}
+
+// The lists beside the files of the archives hold a name a line.
+absl::StatusOr<std::vector<std::string>> ClassNames(const proto::Data& data) {
+  constexpr int64_t kMostBytes = 1 << 16;
+  const char* list = "batches.meta.txt";
+  if (data.cifar().labels() == proto::Cifar::FINE) list = "fine_label_names.txt";
+  if (data.cifar().labels() == proto::Cifar::COARSE) list = "coarse_label_names.txt";
+  TETHYS_ASSIGN_OR_RETURN(const std::vector<std::string> paths, Lists::Paths(data, DataPart::kTrain));
+  std::vector<std::string> names;
+  const std::string path = (std::filesystem::path(paths.at(0)).parent_path() / list).string();
+  if (IsUrlPath(paths[0]) || !FileExists(path)) return names;
+  // Training needs no names.
+  const std::string text = ReadFile(path, kMostBytes).value_or("");
+  for (const absl::string_view line : absl::StrSplit(text, '\n')) {
+    const absl::string_view name = absl::StripAsciiWhitespace(line);
+    if (!name.empty()) names.emplace_back(name);
+  }
+  return names;
 }
 
 class CifarSource final : public SampleSource {
@@ -150,6 +173,7 @@ const DataFormat kCifarFormat = {.kind = proto::Data::kCifar,
                                  .has = Lists::Has,
                                  .files = Lists::Paths,
                                  .place = Lists::Place,
+                                 .class_names = ClassNames,
                                  .bytes_held = BytesHeld,
                                  .read_header = ReadHeader,
                                  .open = Open};

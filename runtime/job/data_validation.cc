@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -55,6 +56,24 @@ void ResolveScaling(proto::Data& data, Problems& problems) {
   }
   if (data.mean_size() == 0) data.add_mean(0);
   if (data.deviation_size() == 0) data.add_deviation(1);
+}
+
+void CheckClassNames(const proto::Data& data, Problems& problems) {
+  constexpr size_t kMostBytes = 255;  // As many as a name of a file.
+  if (data.class_name().empty()) return;
+  problems.AddIf(data.class_name_size() != data.classes(), "data.class_name",
+                 absl::StrCat("has ", data.class_name_size(), " names, but data.classes is ", data.classes(),
+                              ": give one for each class, in the order of their numbers, or leave it out"));
+  std::set<std::string> names;
+  for (int i = 0; i < data.class_name_size(); ++i) {
+    const std::string& name = data.class_name(i);
+    const bool control =
+        std::any_of(name.begin(), name.end(), [](unsigned char c) { return c < 0x20 || c == 0x7f; });
+    problems.AddIf(name.empty() || name.size() > kMostBytes || control, "data.class_name",
+                   absl::StrCat("of class ", i, " must be 1 to ", kMostBytes, " bytes on one line"));
+    problems.AddIf(!names.insert(name).second, "data.class_name",
+                   absl::StrCat("gives the name '", name, "' to two classes: give each its own"));
+  }
 }
 
 void CheckImageFolder(const proto::ImageFolder& folder, Problems& problems) {
@@ -211,6 +230,7 @@ void CheckSource(const proto::Data& data, Problems& problems) {
 void ResolveData(proto::Data& data, Problems& problems) {
   CheckSource(data, problems);
   CheckAllUrls(data, problems);
+  CheckClassNames(data, problems);
   ResolveLoading(data, problems);
   ResolveOrder(data);
   ResolveScaling(data, problems);

@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <filesystem>
@@ -165,6 +166,29 @@ TEST_F(SampleWriterTest, FoldersHoldPicturesOfEveryClass) {
   EXPECT_THAT(RoundTrip("image_folder", PartOf(spec, 5), samples),
               ::testing::UnorderedElementsAreArray(samples));
   EXPECT_THAT(ErrorOf("image_folder", PartOf({.shape = {4, 3, 2}}, 5)), HasSubstr("samples are pictures"));
+}
+
+TEST_F(SampleWriterTest, FoldersHaveTheNamesOfTheirClasses) {
+  const SampleSpec spec = {.shape = {4, 3, 3}};
+  const std::vector<Sample> samples = MakeSamples(spec, 3);
+  const auto folders = [&](const std::vector<std::string>& names) {
+    PartToWrite part = PartOf(spec, 3);
+    part.class_names = names;
+    // The classes are the same when they are read again.
+    EXPECT_THAT(RoundTrip("image_folder", part, samples), ::testing::UnorderedElementsAreArray(samples));
+    std::vector<std::string> found;
+    for (const auto& entry : std::filesystem::directory_iterator(part.Path(""))) {
+      found.push_back(entry.path().filename().string());
+    }
+    std::filesystem::remove_all(part.Path(""));
+    std::sort(found.begin(), found.end());
+    return absl::StrJoin(found, " ");
+  };
+  EXPECT_EQ(folders({"cat", "dog", "eel"}), "cat dog eel");
+  EXPECT_EQ(folders({"dog", "cat", "eel"}), "0-dog 1-cat 2-eel")
+      << "the order of the names is not that of the classes";
+  EXPECT_EQ(folders({"a/b", "c", "d"}), "0 1 2") << "no folder can have such a name";
+  EXPECT_EQ(folders({}), "0 1 2");
 }
 
 TEST_F(SampleWriterTest, RefusalsNameTheFormatsThatHoldTheSamples) {

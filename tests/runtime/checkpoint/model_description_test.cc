@@ -31,6 +31,15 @@ TEST(ModelDescriptionTest, OtherNamesAndInitializers_AreTheSameModel) {
                   .ok());
 }
 
+TEST(ModelDescriptionTest, NamesOfClassesComeFromThePlan) {
+  proto::JobPlan plan;
+  plan.add_class_name("cat");
+  plan.add_class_name("dog");
+  const proto::ModelDescription description = DescribeModel(plan, {});
+  ASSERT_EQ(description.class_name_size(), 2);
+  EXPECT_EQ(description.class_name(1), "dog");
+}
+
 TEST(ModelDescriptionTest, InputsAreComparedByPosition) {
   const std::string joined = "layer { input: 'p' input: 'q' concatenation {} } layer { flatten {} }";
   const std::string largest = " max_pooling {} input: 'input' }",

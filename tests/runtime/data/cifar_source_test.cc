@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "runtime/base/random.h"
+#include "runtime/data/class_names.h"
 #include "runtime/data/dataset.h"
 #include "tests/runtime/data/idx_files.h"
 
@@ -87,6 +88,21 @@ TEST_F(CifarTest, SeveralFilesAreOnePartInTheOrderOfTheirNames) {
   EXPECT_THAT(DataFiles(job.data()).value(),
               ::testing::ElementsAre(HasSubstr("data_batch_1.bin"), HasSubstr("data_batch_2.bin"),
                                      HasSubstr("test_batch.bin")));
+}
+
+TEST_F(CifarTest, NamesOfClassesAreThoseOfTheListBesideTheFiles) {
+  directory_.Write("data_batch_1.bin", Records(0, 12, false));
+  proto::Job job = JobOf("", 2);
+  EXPECT_THAT(ClassNamesOf(job.data()).value(), ::testing::IsEmpty());
+  directory_.Write("batches.meta.txt", "airplane\r\nautomobile\r\n\n");
+  EXPECT_THAT(ClassNamesOf(job.data()).value(), ::testing::ElementsAre("airplane", "automobile"));
+  job.mutable_data()->set_classes(3);
+  EXPECT_THAT(ClassNamesOf(job.data()).value(), ::testing::IsEmpty()) << "the list is of other classes";
+  directory_.Write("coarse_label_names.txt", "fish\nflowers\ntrees\n");
+  job.mutable_data()->mutable_cifar()->set_labels(proto::Cifar::COARSE);
+  EXPECT_THAT(ClassNamesOf(job.data()).value(), ::testing::ElementsAre("fish", "flowers", "trees"));
+  for (const char* name : {"a", "b", "c"}) job.mutable_data()->add_class_name(name);
+  EXPECT_THAT(ClassNamesOf(job.data()).value(), ::testing::ElementsAre("a", "b", "c"));
 }
 
 TEST_F(CifarTest, Cifar100HasTwoLabels) {

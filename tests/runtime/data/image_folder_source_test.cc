@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "runtime/data/class_names.h"
 #include "runtime/data/dataset.h"
 #include "tests/runtime/data/picture_files.h"
 #include "tests/testing/temp_directory.h"
@@ -85,6 +86,27 @@ TEST_F(ImageFolderTest, ClassesAreNumberedInTheOrderOfTheirNames) {
   EXPECT_THAT(
       DataFiles(JobOf().data()).value(),
       ElementsAre(HasSubstr("train/cat/1.png"), HasSubstr("train/dog/10.PNG"), HasSubstr("test/dog/1.png")));
+}
+
+TEST_F(ImageFolderTest, NamesOfClassesAreThoseOfTheFoldersAsUtf8) {
+  WritePets();
+  EXPECT_THAT(ClassNamesOf(JobOf().data()).value(), ElementsAre("cat", "dog"));
+  proto::Job job = JobOf();
+  Write("latin/K\xe4se/1.png", Grey(1));
+  Write("latin/\xc3\x84pfel\t/1.png", Grey(1));
+  job.mutable_data()->mutable_image_folder()->set_train(directory_.path() + "/latin");
+  EXPECT_THAT(ClassNamesOf(job.data()).value(), ElementsAre("K?se", "\xc3\x84pfel?"));
+}
+
+TEST(CleanClassNameTest, BytesThatAreNoUtf8AreReplaced) {
+  EXPECT_EQ(CleanClassName("cat \xc3\xa9 \xe2\x82\xac \xf0\x9f\x90\xb1"),
+            "cat \xc3\xa9 \xe2\x82\xac \xf0\x9f\x90\xb1");
+  // A start without its end, an overlong slash, a surrogate, a number beyond Unicode, control characters.
+  EXPECT_EQ(CleanClassName("a\xc3"), "a?");
+  EXPECT_EQ(CleanClassName("\xc0\xaf"), "??");
+  EXPECT_EQ(CleanClassName("\xed\xa0\x80"), "???");
+  EXPECT_EQ(CleanClassName("\xf4\x90\x80\x80"), "????");
+  EXPECT_EQ(CleanClassName("a\n\x1b[1m\xc2\x9b"), "a??[1m?");
 }
 
 TEST_F(ImageFolderTest, ValidationSplitHasPicturesOfEveryClass) {
