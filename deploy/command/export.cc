@@ -4,6 +4,7 @@
 #include "absl/strings/match.h"
 #include "deploy/command/command.h"
 #include "deploy/command/saved_model.h"
+#include "deploy/model_files/model_notes.h"
 #include "deploy/model_files/onnx_model.h"
 #include "deploy/model_files/weights_file.h"
 #include "deploy/text.h"
@@ -20,31 +21,46 @@ absl::Status ReadElements(const SavedModel& saved, const Variable& variable, boo
   return absl::OkStatus();
 }
 
-absl::Status ExportTorchWeights(const SavedModel& saved, WholeFile& file) {
+absl::Status ExportTorchWeights(const SavedModel& saved, const ModelNotes& notes, WholeFile& file) {
   TETHYS_ASSIGN_OR_RETURN(const std::vector<TorchTensor> tensors,
                           TorchTensorsOf(saved.description().model(), saved.model));
-  return WriteTorchWeights(file, tensors, [&saved](const TorchTensor& tensor, absl::Span<float> ours) {
+  return WriteTorchWeights(file, tensors, notes, [&saved](const TorchTensor& tensor, absl::Span<float> ours) {
     return ReadElements(saved, tensor.variable, tensor.statistic, ours);
   });
 }
 
-absl::Status ExportOnnx(const SavedModel& saved, WholeFile& file) {
+absl::Status ExportOnnx(const SavedModel& saved, const ModelNotes& notes, WholeFile& file) {
   TETHYS_ASSIGN_OR_RETURN(const InputScaling scaling, ScalingOf(saved));
   TETHYS_ASSIGN_OR_RETURN(
-      const proto::onnx::ModelProto model,
+      proto::onnx::ModelProto model,
       MakeOnnxModel(saved.description().model(), saved.model, scaling,
                     [&saved](const Variable& variable, bool statistic, absl::Span<float> values) {
                       return ReadElements(saved, variable, statistic, values);
                     }));
+  AddNotes(notes, model);
   return file.Append(model.SerializeAsString());
+}
+
+std::string TorchUse(const SavedModel& saved, const std::string& path) {
+  const std::string input = TorchInputText(saved.description(), saved.model);
+  return absl::StrCat("model.load_state_dict(safetensors.torch.load_file(\"", path,
+                      "\")); model.eval(); model(", input.empty() ? "input" : input, ")");
+}
+
+std::string OnnxUse(const SavedModel&, const std::string& path) {
+  return absl::StrCat("onnxruntime.InferenceSession(\"", path, "\").run(None, {\"input\": batch})");
 }
 
 // A format is known by the end of the file's name. `write` does not commit the file.
 struct Format {
   const char* ending;
-  absl::Status (*write)(const SavedModel& saved, WholeFile& file);
+  Standardised standardised;
+  absl::Status (*write)(const SavedModel& saved, const ModelNotes& notes, WholeFile& file);
+  // How a program uses the file.
+  std::string (*use)(const SavedModel& saved, const std::string& path);
 };
-constexpr Format kFormats[] = {{".safetensors", ExportTorchWeights}, {".onnx", ExportOnnx}};
+constexpr Format kFormats[] = {{".safetensors", Standardised::kByCaller, ExportTorchWeights, TorchUse},
+                               {".onnx", Standardised::kInside, ExportOnnx, OnnxUse}};
 
 absl::StatusOr<const Format*> FindFormat(const std::string& path) {
   std::string endings;
@@ -55,6 +71,16 @@ absl::StatusOr<const Format*> FindFormat(const std::string& path) {
   return absl::InvalidArgumentError(absl::StrCat("--out=", path, " must end in ", endings));
 }
 
+// A line for each note, and one with `use`.
+std::string NotesText(const ModelNotes& notes, const std::string& use) {
+  constexpr int kIndent = 15, kWidth = 110;
+  std::string text;
+  for (const auto& [key, value] : notes) {
+    absl::StrAppend(&text, WrapBeside(absl::StrCat("  ", key), value, kIndent, kWidth));
+  }
+  return absl::StrCat(text, WrapBeside("  use", use, kIndent, kWidth));
+}
+
 int Export(const Flags& flags) {
   const std::string path = flags.Get("out");
   const absl::StatusOr<const Format*> format = FindFormat(path);
@@ -63,7 +89,8 @@ int Export(const Flags& flags) {
   if (!saved.ok()) return Fail("export", saved.status(), kExitBadRequest);
   absl::StatusOr<WholeFile> file = WholeFile::Create(path);
   if (!file.ok()) return Fail("export", Annotate(file.status(), "--out"), kExitBadRequest);
-  absl::Status written = (*format)->write(*saved, *file);
+  const ModelNotes notes = NotesOn(saved->description(), saved->model, (*format)->standardised);
+  absl::Status written = (*format)->write(*saved, notes, *file);
   if (written.ok()) written = file->Commit();
   if (!written.ok()) {
     const bool bad = absl::IsInvalidArgument(written) || absl::IsFailedPrecondition(written);
@@ -71,6 +98,7 @@ int Export(const Flags& flags) {
   }
   std::printf("%s: %s of %s\n", path.c_str(),
               PluralText(saved->model.variables().element_count(), "parameter").c_str(), saved->path.c_str());
+  std::fputs(NotesText(notes, (*format)->use(*saved, path)).c_str(), stdout);
   return kExitSuccess;
 }
 
@@ -83,9 +111,14 @@ Command ExportCommand() {
        .description =
            "Writes the parameters and moving statistics of a checkpoint. FILE.safetensors has PyTorch's "
            "names and layouts: model.load_state_dict(safetensors.torch.load_file(FILE)) takes it, if the "
-           "model's modules have the names of the layers. Those of resnet and vgg are torchvision's. "
+           "model's modules have the names of the layers. Those of resnet and vgg are torchvision's. The "
+           "network "
+           "must be given standardised pixels, (pixel / 255 - mean) / deviation. "
            "FILE.onnx has the whole network, for onnxruntime and others: its input is float32 [N, channels, "
-           "height, width] of pixels as they are in the data, its output the logits.",
+           "height, width] of pixels as they are in the data, 0 to 255, which it standardises itself, its "
+           "output "
+           "the logits. Prints input, mean, deviation and names of classes, and writes them into the file's "
+           "metadata, too.",
        .flags = {{.name = "checkpoint",
                   .value = "DIR",
                   .help = "A checkpoint (RUN_DIR/checkpoints/step-N), or a run directory for its newest "

@@ -25,6 +25,7 @@ struct Request {
   Model model;
   std::vector<TorchTensor> tensors;
   std::vector<std::string> except;
+  std::string prefix = {};  // That the file's names had before those of the model's modules.
 };
 
 bool IsExcepted(const std::vector<std::string>& except, const std::string& name) {
@@ -48,8 +49,14 @@ absl::StatusOr<Request> PrepareRequest(const Flags& flags) {
     return absl::AlreadyExistsError(
         absl::StrCat(there.front().path, " exists: name another directory by --out, or remove it"));
   }
-  return Request{std::move(file), *std::move(plan), std::move(model), std::move(tensors),
-                 flags.GetAll("except")};
+  Request request{std::move(file), *std::move(plan), std::move(model), std::move(tensors),
+                  flags.GetAll("except")};
+  std::vector<std::string> wanted;
+  for (const TorchTensor& tensor : request.tensors) {
+    if (!IsExcepted(request.except, tensor.name)) wanted.push_back(tensor.name);
+  }
+  request.prefix = request.file.DropPrefix(wanted);
+  return request;
 }
 
 // The tensors of the file that the model does not have. PyTorch's counts of batches are of no use here.
@@ -106,6 +113,9 @@ int Import(const Flags& flags) {
     const bool bad = absl::IsInvalidArgument(written) || absl::IsNotFound(written);
     return Fail("import", written, bad ? kExitBadRequest : kExitFailed);
   }
+  if (!request->prefix.empty()) {
+    std::printf("left out the prefix '%s' of the file's names\n", request->prefix.c_str());
+  }
   std::printf("%s%s/step-0: %s of %s; start from them with --set=initial.checkpoint=%s\n",
               UnusedText(*request).c_str(), root.c_str(),
               PluralText(request->model.variables().element_count(), "parameter").c_str(),
@@ -119,12 +129,16 @@ Command ImportCommand() {
   return {
       {.verb = "import",
        .summary = "Makes a checkpoint of weights that PyTorch has saved.",
-       .description = "Reads a safetensors file of float32 weights with PyTorch's names and layouts, "
-                      "safetensors.torch.save_file(model.state_dict(), FILE), and writes a checkpoint of the "
-                      "job's model: "
-                      "to evaluate, to export, or for a job to start from (initial { checkpoint }). Every "
-                      "variable of the "
-                      "model must be in the file, with its shape, unless --except names it.",
+       .description =
+           "Reads a safetensors file of weights with PyTorch's names and layouts, "
+           "safetensors.torch.save_file(model.state_dict(), FILE), and writes a checkpoint of the "
+           "job's model: "
+           "to evaluate, to export, or for a job to start from (initial { checkpoint }). Every "
+           "variable of the "
+           "model must be in the file, with its shape, unless --except names it. A prefix of all names, such "
+           "as "
+           "module. of DistributedDataParallel, is left out. Weights are float32; float16 and bfloat16 are "
+           "widened.",
        .argument = "JOB",
        .flags = {{.name = "weights",
                   .value = "FILE",

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "absl/strings/match.h"
+#include "absl/strings/str_join.h"
 #include "deploy/command/saved_model.h"
 #include "runtime/base/file.h"
 #include "runtime/checkpoint/checkpoint_store.h"
@@ -20,6 +21,23 @@ bool IsExcepted(const proto::Initial& initial, const std::string& name) {
                      [&name](const std::string& part) { return absl::StartsWith(name, part); });
 }
 
+// " (it has 'head/weights' of [16, 10], ... and 7 more)": the variables of the shape that is wanted come
+// first.
+std::string ThereAre(const VariableSet& there, const Shape& wanted) {
+  constexpr size_t kMostNamed = 5;
+  std::vector<const Variable*> shown;
+  for (const Variable& variable : there.variables()) shown.push_back(&variable);
+  std::stable_partition(shown.begin(), shown.end(),
+                        [&](const Variable* variable) { return variable->shape == wanted; });
+  const size_t more = shown.size() - std::min(shown.size(), kMostNamed);
+  shown.resize(shown.size() - more);
+  const std::string list = absl::StrJoin(shown, ", ", [](std::string* out, const Variable* variable) {
+    absl::StrAppend(out, "'", variable->name, "' of ", ShapeText(variable->shape));
+  });
+  return absl::StrCat(" (it has ", list.empty() ? "none" : list,
+                      more > 0 ? absl::StrCat(" and ", more, " more") : "", ")");
+}
+
 // Every variable of `wanted` must be in `there`, unless it is excepted.
 absl::Status CheckSet(const proto::Initial& initial, const VariableSet& wanted, const VariableSet& there,
                       const std::string& path) {
@@ -28,7 +46,7 @@ absl::Status CheckSet(const proto::Initial& initial, const VariableSet& wanted, 
     const Variable* const found = there.Find(variable.name);
     if (found != nullptr && found->shape == variable.shape) continue;
     const std::string what =
-        found == nullptr ? absl::StrCat(" has no '", variable.name, "'")
+        found == nullptr ? absl::StrCat(" has no '", variable.name, "'", ThereAre(there, variable.shape))
                          : absl::StrCat(": '", variable.name, "' has shape ", ShapeText(found->shape));
     return absl::FailedPreconditionError(absl::StrCat(
         "initial.checkpoint: ", path, what, ", the job's model has one of shape ", ShapeText(variable.shape),

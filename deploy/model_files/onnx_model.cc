@@ -409,4 +409,16 @@ absl::StatusOr<proto::onnx::ModelProto> MakeOnnxModel(const proto::Model& config
   return file;
 }
 
+void AddNotes(const ModelNotes& notes, proto::onnx::ModelProto& model) {
+  std::string text;
+  for (const auto& [key, value] : notes) {
+    proto::onnx::StringStringEntryProto& entry = *model.add_metadata_props();
+    entry.set_key(key);
+    entry.set_value(value);
+    absl::StrAppend(&text, key, ": ", value, "\n");
+    if (key == "values") model.mutable_graph()->mutable_input(0)->set_doc_string(value);
+  }
+  model.set_doc_string(text);
+}
+
 }  // namespace tethys

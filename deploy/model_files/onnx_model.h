@@ -9,6 +9,7 @@
 
 #include "absl/functional/function_ref.h"
 #include "absl/types/span.h"
+#include "deploy/model_files/model_notes.h"
 #include "proto/job.pb.h"
 #include "proto/onnx.pb.h"
 #include "runtime/nn/model.h"
@@ -25,6 +26,9 @@ using ReadVariable =
 // `read`.
 absl::StatusOr<proto::onnx::ModelProto> MakeOnnxModel(const proto::Model& config, const Model& model,
                                                       const InputScaling& scaling, ReadVariable read);
+
+// Adds the notes as the model's metadata and documentation, the note on values as that of the input.
+void AddNotes(const ModelNotes& notes, proto::onnx::ModelProto& model);
 
 }  // namespace tethys
 

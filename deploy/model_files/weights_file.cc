@@ -5,16 +5,23 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cmath>
+#include <cstring>
+#include <iterator>
+#include <limits>
+#include <set>
 #include <utility>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/strings/string_view.h"
+#include "absl/strings/strip.h"
 
 namespace tethys {
 namespace {
 
-constexpr int64_t kFloatBytes = sizeof(float);
+constexpr size_t kMostNamed = 5;
 
 // The beginning of a file of torch.save, which is an archive in ZIP.
 constexpr absl::string_view kZip = "PK\x03\x04";
@@ -25,15 +32,95 @@ absl::Status NoSafetensors(const std::string& path, bool archive) {
       ": write one by safetensors.torch.save_file(model.state_dict(), FILE)"));
 }
 
+constexpr char kSaveFloats[] =
+    "save float32 weights, safetensors.torch.save_file(model.float().state_dict(), FILE)";
+
+// IEEE 754's binary16: a sign, 5 bits of exponent with bias 15, 10 bits of fraction.
+float WidenHalf(uint16_t half) {
+  const int exponent = half >> 10 & 31, fraction = half & 1023;
+  float value = 0;
+  if (exponent == 31) {
+    value = fraction == 0 ? std::numeric_limits<float>::infinity() : std::numeric_limits<float>::quiet_NaN();
+  } else if (exponent == 0) {
+    value = std::ldexp(static_cast<float>(fraction), -24);
+  } else {
+    value = std::ldexp(static_cast<float>(1024 + fraction), exponent - 25);
+  }
+  return (half & 0x8000) != 0 ? -value : value;
+}
+
+template <typename Bits>
+Bits BitsAt(const char* bytes) {
+  Bits bits;
+  std::memcpy(&bits, bytes, sizeof(bits));
+  return bits;
+}
+
+bool FromF32(const char* bytes, float& value) {
+  value = BitsAt<float>(bytes);
+  return true;
+}
+bool FromF16(const char* bytes, float& value) {
+  value = WidenHalf(BitsAt<uint16_t>(bytes));
+  return true;
+}
+// bfloat16 is the first half of a float.
+bool FromBf16(const char* bytes, float& value) {
+  const uint32_t bits = static_cast<uint32_t>(BitsAt<uint16_t>(bytes)) << 16;
+  std::memcpy(&value, &bits, sizeof(value));
+  return true;
+}
+bool FromF64(const char* bytes, float& value) {
+  const auto wide = BitsAt<double>(bytes);
+  // A conversion out of the range would not be defined.
+  if (std::isfinite(wide) && std::abs(wide) > std::numeric_limits<float>::max()) return false;
+  value = static_cast<float>(wide);
+  return std::isnan(wide) || static_cast<double>(value) == wide;
+}
+
+// How the elements of a type become float32.
+struct Conversion {
+  absl::string_view dtype;
+  size_t bytes;
+  // False: float32 does not hold the value.
+  bool (*convert)(const char* bytes, float& value);
+};
+constexpr Conversion kConversions[] = {
+    {"F32", 4, FromF32}, {"F16", 2, FromF16}, {"BF16", 2, FromBf16}, {"F64", 8, FromF64}};
+
+// Null: elements of this type are no weights.
+const Conversion* FindConversion(absl::string_view dtype) {
+  const auto* const found = std::find_if(std::begin(kConversions), std::end(kConversions),
+                                         [&](const Conversion& one) { return one.dtype == dtype; });
+  return found == std::end(kConversions) ? nullptr : found;
+}
+
+// "; it has 'a.weight' ([3, 4]), ...": the tensors that are most like the one that is missing, then the
+// others.
+std::string ThereAre(const std::vector<SafetensorsEntry>& entries, const std::string& missing) {
+  std::vector<const SafetensorsEntry*> shown;
+  for (const SafetensorsEntry& entry : entries) shown.push_back(&entry);
+  std::stable_partition(shown.begin(), shown.end(),
+                        [&](const SafetensorsEntry* entry) { return absl::EndsWith(entry->name, missing); });
+  const size_t more = shown.size() - std::min(shown.size(), kMostNamed);
+  shown.resize(shown.size() - more);
+  const std::string list = absl::StrJoin(shown, ", ", [](std::string* out, const SafetensorsEntry* entry) {
+    absl::StrAppend(out, "'", entry->name, "' (", ShapeText(entry->shape), ")");
+  });
+  return absl::StrCat(
+      "; it has ", list.empty() ? "no tensors" : list, more > 0 ? absl::StrCat(" and ", more, " more") : "",
+      ": rename the file's tensors or the job's layers, or give the layer random values by --except");
+}
+
 }  // namespace
 
 absl::Status WriteTorchWeights(
-    WholeFile& file, const std::vector<TorchTensor>& tensors,
+    WholeFile& file, const std::vector<TorchTensor>& tensors, const ModelNotes& notes,
     absl::FunctionRef<absl::Status(const TorchTensor& tensor, absl::Span<float> ours)> read) {
   std::vector<SafetensorsEntry> entries;
   for (const TorchTensor& tensor : tensors) entries.push_back({.name = tensor.name, .shape = tensor.shape});
   TETHYS_RETURN_IF_ERROR(LayOut(entries));
-  TETHYS_ASSIGN_OR_RETURN(const std::string header, EncodeSafetensorsHeader(entries));
+  TETHYS_ASSIGN_OR_RETURN(const std::string header, EncodeSafetensorsHeader(entries, notes));
   TETHYS_RETURN_IF_ERROR(file.Append(header));
   std::vector<float> ours, torch;
   for (const TorchTensor& tensor : tensors) {
@@ -72,23 +159,57 @@ absl::StatusOr<TorchWeightsFile> TorchWeightsFile::Open(const std::string& path)
   return file;
 }
 
+std::string TorchWeightsFile::DropPrefix(const std::vector<std::string>& wanted) {
+  std::set<std::string> names;
+  for (const SafetensorsEntry& entry : entries_) names.insert(entry.name);
+  const auto has_all = [&](absl::string_view prefix) {
+    return std::all_of(wanted.begin(), wanted.end(),
+                       [&](const std::string& name) { return names.count(absl::StrCat(prefix, name)) > 0; });
+  };
+  if (wanted.empty() || has_all("")) return "";
+  for (const std::string& name : names) {
+    absl::string_view prefix = name;
+    if (!absl::ConsumeSuffix(&prefix, wanted.front()) || !absl::EndsWith(prefix, ".") || !has_all(prefix))
+      continue;
+    for (SafetensorsEntry& entry : entries_) entry.name = std::string(absl::StripPrefix(entry.name, prefix));
+    return std::string(prefix);
+  }
+  return "";
+}
+
+absl::StatusOr<std::vector<float>> TorchWeightsFile::ReadFloats(const SafetensorsEntry& entry) const {
+  std::string bytes(entry.end - entry.begin, '\0');
+  TETHYS_RETURN_IF_ERROR(ReadFullyAt(fd_.get(), bytes.data(), static_cast<int64_t>(bytes.size()),
+                                     data_begin_ + entry.begin, path_));
+  const Conversion* const conversion = FindConversion(entry.dtype);
+  TETHYS_CHECK(conversion != nullptr);
+  std::vector<float> values(bytes.size() / conversion->bytes);
+  for (size_t i = 0; i < values.size(); ++i) {
+    if (conversion->convert(bytes.data() + i * conversion->bytes, values[i])) continue;
+    return absl::InvalidArgumentError(absl::StrCat(path_, ": tensor '", entry.name, "' is ", entry.dtype,
+                                                   ", and its value ", i,
+                                                   " is none that F32 holds exactly: ", kSaveFloats));
+  }
+  return values;
+}
+
 absl::StatusOr<std::vector<float>> TorchWeightsFile::Read(const TorchTensor& tensor) const {
   const auto entry =
       std::find_if(entries_.begin(), entries_.end(),
                    [&tensor](const SafetensorsEntry& candidate) { return candidate.name == tensor.name; });
   if (entry == entries_.end()) {
     return absl::NotFoundError(absl::StrCat(path_, " has no tensor '", tensor.name, "' (",
-                                            ShapeText(tensor.shape), "), which the job's model has"));
+                                            ShapeText(tensor.shape), "), which the job's model has",
+                                            ThereAre(entries_, tensor.name)));
   }
-  if (entry->dtype != kFloat32Dtype || entry->shape != tensor.shape) {
-    return absl::InvalidArgumentError(absl::StrCat(path_, ": tensor '", tensor.name, "' is ", entry->dtype,
-                                                   " ", ShapeText(entry->shape), ", the job's model has ",
-                                                   kFloat32Dtype, " ", ShapeText(tensor.shape)));
+  if (entry->shape != tensor.shape || FindConversion(entry->dtype) == nullptr) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(path_, ": tensor '", tensor.name, "' is ", entry->dtype, " ", ShapeText(entry->shape),
+                     ", the job's model has ", kFloat32Dtype, " ", ShapeText(tensor.shape),
+                     FindConversion(entry->dtype) == nullptr ? absl::StrCat(": ", kSaveFloats) : ""));
   }
-  std::vector<float> torch(tensor.variable.range.count), ours(torch.size());
-  TETHYS_RETURN_IF_ERROR(ReadFullyAt(fd_.get(), torch.data(),
-                                     static_cast<int64_t>(torch.size()) * kFloatBytes,
-                                     data_begin_ + entry->begin, path_));
+  TETHYS_ASSIGN_OR_RETURN(const std::vector<float> torch, ReadFloats(*entry));
+  std::vector<float> ours(torch.size());
   FromTorchLayout(tensor, torch, absl::MakeSpan(ours));
   return ours;
 }

@@ -9,6 +9,7 @@
 
 #include "absl/functional/function_ref.h"
 #include "absl/types/span.h"
+#include "deploy/model_files/model_notes.h"
 #include "deploy/model_files/torch_weights.h"
 #include "deploy/whole_file.h"
 #include "runtime/base/file.h"
@@ -17,10 +18,10 @@
 
 namespace tethys {
 
-// Writes `tensors` to the file, which the caller then commits. `read` gives the elements of a tensor's
-// variable, in our layout.
+// Writes `tensors` to the file, which the caller then commits, with `notes` as metadata. `read` gives the
+// elements of a tensor's variable, in our layout.
 absl::Status WriteTorchWeights(
-    WholeFile& file, const std::vector<TorchTensor>& tensors,
+    WholeFile& file, const std::vector<TorchTensor>& tensors, const ModelNotes& notes,
     absl::FunctionRef<absl::Status(const TorchTensor& tensor, absl::Span<float> ours)> read);
 
 // A file of weights that is read. Thread-compatible.
@@ -31,12 +32,20 @@ class TorchWeightsFile {
 
   const std::vector<SafetensorsEntry>& entries() const { return entries_; }
 
-  // The elements of the tensor's variable, in our layout. NotFound: the file has no tensor of that name.
-  // InvalidArgument: it has another shape, or is not float32. The messages name file and tensor.
+  // Removes a prefix that programs put before the names of a model's modules ("module.", "_orig_mod.",
+  // "model.") from the names of the tensors that have it. The prefix is one with which the file has every
+  // tensor of `wanted`, unless it has them all without one. Returns the prefix; empty: there is none.
+  std::string DropPrefix(const std::vector<std::string>& wanted);
+
+  // The elements of the tensor's variable, in our layout. Tensors are float32, or of a type whose values
+  // float32 holds exactly: F16, BF16, or F64 with such values. NotFound: the file has no tensor of that name;
+  // the message says which there are. InvalidArgument: it has another shape, or type or values that float32
+  // does not hold. The messages name file and tensor.
   absl::StatusOr<std::vector<float>> Read(const TorchTensor& tensor) const;
 
  private:
   TorchWeightsFile() = default;
+  absl::StatusOr<std::vector<float>> ReadFloats(const SafetensorsEntry& entry) const;
 
   std::string path_;
   FileDescriptor fd_;

@@ -46,9 +46,9 @@ int64_t ElementBytes(absl::string_view dtype) {
     absl::string_view name;
     int64_t bytes;
   };
-  static constexpr Dtype kDtypes[] = {{"F64", 8}, {"I64", 8}, {"U64", 8},  {"F32", 4}, {"I32", 4},
-                                      {"U32", 4}, {"F16", 2}, {"BF16", 2}, {"I16", 2}, {"U16", 2},
-                                      {"I8", 1},  {"U8", 1},  {"BOOL", 1}};
+  static constexpr Dtype kDtypes[] = {{"F64", 8}, {"I64", 8}, {"U64", 8},  {"F32", 4},     {"I32", 4},
+                                      {"U32", 4}, {"F16", 2}, {"BF16", 2}, {"I16", 2},     {"U16", 2},
+                                      {"I8", 1},  {"U8", 1},  {"BOOL", 1}, {"F8_E4M3", 1}, {"F8_E5M2", 1}};
   for (const Dtype& known : kDtypes) {
     if (known.name == dtype) return known.bytes;
   }
@@ -188,8 +188,13 @@ absl::Status LayOut(std::vector<SafetensorsEntry>& entries) {
   return absl::OkStatus();
 }
 
-absl::StatusOr<std::string> EncodeSafetensorsHeader(const std::vector<SafetensorsEntry>& entries) {
-  std::string json = absl::StrCat("{\"", kMetadataKey, "\":{\"format\":\"pt\"}");
+absl::StatusOr<std::string> EncodeSafetensorsHeader(
+    const std::vector<SafetensorsEntry>& entries,
+    const std::vector<std::pair<std::string, std::string>>& metadata) {
+  std::string json = absl::StrCat("{\"", kMetadataKey, "\":{\"format\":\"pt\"");
+  for (const auto& [key, text] : metadata)
+    absl::StrAppend(&json, ",", JsonString(key), ":", JsonString(text));
+  json += "}";
   for (const SafetensorsEntry& entry : entries) {
     absl::StrAppend(&json, ",", JsonString(entry.name), ":{\"dtype\":\"F32\",\"shape\":[",
                     absl::StrJoin(entry.shape, ","), "],\"data_offsets\":[", entry.begin, ",", entry.end,

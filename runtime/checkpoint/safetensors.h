@@ -12,6 +12,7 @@
 
 #include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "runtime/base/status.h"
@@ -42,8 +43,10 @@ struct SafetensorsEntry {
 absl::Status LayOut(std::vector<SafetensorsEntry>& entries);
 
 // Encodes the length field and the padded header, which the data of the first entry follows. Requires float32
-// entries from LayOut.
-absl::StatusOr<std::string> EncodeSafetensorsHeader(const std::vector<SafetensorsEntry>& entries);
+// entries from LayOut, and metadata of distinct keys in UTF-8.
+absl::StatusOr<std::string> EncodeSafetensorsHeader(
+    const std::vector<SafetensorsEntry>& entries,
+    const std::vector<std::pair<std::string, std::string>>& metadata = {});
 
 // Returns the header's size, which a file's first 8 bytes hold. DataLoss: a file of `file_bytes` bytes cannot
 // hold such a header.

@@ -5,6 +5,7 @@ import array
 import ast
 import csv
 import gzip
+import json
 import math
 import os
 import re
@@ -230,6 +231,128 @@ class WeightsTest(TethysTest):
             for mine, theirs in zip(predicted[sample], logits, strict=True):
                 self.assertAlmostEqual(mine, theirs, delta=1e-5 * max(1, abs(theirs)))
 
+    def test_exported_files_say_what_goes_in(self):
+        path, onnx = self.export(), self.path("told.onnx")
+        with open(path, "rb") as file:
+            content = file.read()
+        told = json.loads(content[8:8 + int.from_bytes(content[:8], "little")])["__metadata__"]
+        with open(os.path.join(self.checkpoint, "manifest.textproto"), encoding="utf-8") as file:
+            manifest = file.read()
+        for key in ("mean", "deviation"):
+            self.assertAlmostEqual(json.loads(told[key])[0], float(re.search(rf"{key}: (\S+)", manifest)[1]), places=6)
+        self.assertEqual(told["input"], "float32 [N, 1, 28, 28] (batch, channels, height, width)")
+        self.assertIn("(pixel / 255 - mean) / deviation", told["values"])
+        self.assertEqual((told["format"], told["output"]), ("pt", "logits, float32 [N, 10]"))
+        status, output = command(["export", f"--checkpoint={self.base}", f"--out={onnx}"])
+        self.assertEqual(status, 0, output)
+        self.assertIn("not divided by 255", " ".join(output.split()))
+        with open(onnx, "rb") as file:
+            model = onnx_graph.fields(file.read())
+        properties = {onnx_graph.text(entry, 1): onnx_graph.text(entry, 2)
+                      for entry in map(onnx_graph.fields, model[14])}
+        self.assertEqual(properties["mean"], told["mean"])
+        self.assertIn("not divided by 255", properties["values"])
+        self.assertIn("not divided by 255", model[6][0].decode())
+
+    def rewritten(self, name, rename=lambda name: name, dtype="F32", convert=lambda values: values.tobytes()):
+        """A copy of the exported weights with other names, and floats of another type."""
+        path, header, data = self.path(name), {}, b""
+        for tensor, (shape, values) in tensors(self.export()).items():
+            content = convert(values)
+            header[rename(tensor)] = {"dtype": dtype, "shape": shape, "data_offsets": [len(data), len(data) + len(content)]}
+            data += content
+        text = json.dumps(header).encode()
+        with open(path, "wb") as file:
+            file.write(len(text).to_bytes(8, "little") + text + data)
+        return path
+
+    def imported(self, name, *arguments):
+        out = self.path(name)
+        status, output = command(["import", self.job, f"--out={out}", *arguments])
+        self.assertEqual(status, 0, output)
+        return output, tensors(os.path.join(out, "step-0", "model.safetensors"))
+
+    def test_prefix_of_all_names_is_left_out(self):
+        for prefix in ("module.", "_orig_mod.module.", "model."):
+            path = self.rewritten(f"{prefix}safetensors", lambda name: prefix + name)
+            output, found = self.imported(f"out-{prefix}", f"--weights={path}")
+            self.assertIn(f"left out the prefix '{prefix}'", output)
+            self.assertEqual(found["head/bias"][1], self.weights["head/bias"])
+        # An exception need not be in the file.
+        path = self.rewritten("other.safetensors", lambda name: "module." + name.replace("head", "classifier"))
+        output, found = self.imported("out-other", f"--weights={path}", "--except=head.")
+        self.assertIn("left out 2 tensors that the model does not have: classifier.weight, classifier.bias", output)
+        self.assertEqual(found["hidden/bias"][1], self.weights["hidden/bias"])
+        self.refused(["import", self.job, f"--weights={path}", f"--out={self.path('none')}"],
+                     "has no tensor 'stem.weight'", "it has 'module.stem.weight' ([6, 1, 5, 5]), 'module.", "--except")
+
+    def test_floats_of_other_widths_are_widened_or_refused(self):
+        def bfloat16(values):
+            return b"".join(struct.pack("<f", value)[2:] for value in values)
+        for dtype, convert, widened in (
+                ("F16", lambda values: struct.pack(f"<{len(values)}e", *values),
+                 lambda value: struct.unpack("<e", struct.pack("<e", value))[0]),
+                ("BF16", bfloat16, lambda value: struct.unpack("<f", b"\0\0" + struct.pack("<f", value)[2:])[0]),
+                ("F64", lambda values: struct.pack(f"<{len(values)}d", *values), lambda value: value)):
+            with self.subTest(dtype):
+                path = self.rewritten(f"{dtype}.safetensors", dtype=dtype, convert=convert)
+                _, found = self.imported(f"out-{dtype}", f"--weights={path}")
+                for name in ("stem/filters", "head/bias"):
+                    self.assertEqual(list(found[name][1]), [widened(value) for value in self.weights[name]])
+        remedy = "safetensors.torch.save_file(model.float().state_dict(), FILE)"
+        path = self.rewritten("lossy.safetensors", dtype="F64",
+                              convert=lambda values: struct.pack(f"<{len(values)}d", *([0.1] * len(values))))
+        self.refused(["import", self.job, f"--weights={path}", f"--out={self.path('no64')}"],
+                     "tensor 'stem.weight' is F64, and its value 0 is none that F32 holds exactly", remedy)
+        for dtype, size in (("I32", 4), ("F8_E4M3", 1)):
+            path = self.rewritten(f"{dtype}.safetensors", dtype=dtype, convert=lambda values: bytes(size * len(values)))
+            self.refused(["import", self.job, f"--weights={path}", f"--out={self.path('no8')}"],
+                         f"'stem.weight' is {dtype} [6, 1, 5, 5]", remedy)
+
+    def test_names_of_classes_go_from_folders_to_answers(self):
+        root = self.path("pets")
+        for split in ("train", "test"):
+            for name, shade in (("cat", 20), ("dog", 220)):
+                os.makedirs(os.path.join(root, split, name))
+                for i in range(8):
+                    with open(os.path.join(root, split, name, f"{i}.png"), "wb") as file:
+                        file.write(png(8, [[shade + i] * 8] * 8))
+        job, run = self.path("pets.textproto"), self.path("pets-run")
+        with open(job, "w", encoding="utf-8") as file:
+            file.write(f"""model {{ layer {{ flatten {{}} }} layer {{ name: "fc" dense {{ units: 2 }} }} }}
+                data {{ image_folder {{ train: "{root}/train" test: "{root}/test" }} classes: 2 compute_standardisation: true }}
+                optimizer {{ sgd {{}} learning_rate: 0.1 }} global_batch_size: 4 epochs: 4""")
+        status, output = command(["train", job, f"--run_dir={run}"])
+        self.assertEqual(status, 0, output)
+        picture = os.path.join(root, "test", "dog", "3.png")
+        status, output = command(["predict", f"--checkpoint={run}", f"--images={picture}"])
+        self.assertEqual(status, 0, output)
+        self.assertRegex(output, rf"^{picture}: dog \d+\.\d %")
+        table = self.path("pets.csv")
+        status, output = command(["predict", f"--checkpoint={run}", f"--out={table}"])
+        self.assertEqual(status, 0, output)
+        with open(table, encoding="utf-8") as file:
+            rows = list(csv.DictReader(file))
+        self.assertEqual({(row["label"], row["label_name"], row["class"], row["class_name"]) for row in rows},
+                         {("0", "cat", "0", "cat"), ("1", "dog", "1", "dog")})
+        self.assertGreater(float(rows[0][f"probability_{rows[0]['label_name']}"]), 0.5)
+        _, output = command(["evaluate", f"--checkpoint={run}"])
+        self.assertIn("    0  cat         8      100.00", output)
+        weights_file = self.path("pets.safetensors")
+        _, output = command(["export", f"--checkpoint={run}", f"--out={weights_file}"])
+        self.assertIn('class_names  ["cat", "dog"]', output)
+        # The names outlive a format that has no place for them.
+        for form, data in (("npy", job), ("image_folder", self.path("pets-npy/data.textproto"))):
+            status, output = command(["data", "convert", data, f"--to={form}", f"--out={self.path('pets-' + form)}"])
+            self.assertEqual(status, 0, output)
+        self.assertEqual(sorted(os.listdir(self.path("pets-image_folder/train"))), ["cat", "dog"])
+        # A damaged picture, and a split that there is not.
+        with open(picture, "wb") as file:
+            file.write(png(8, [[1] * 8] * 8)[:60])
+        self.refused(["predict", f"--checkpoint={run}", f"--images={picture}"], "3.png")
+        self.refused(["predict", f"--checkpoint={run}", "--split=validation"], "name another by --split=test or --split=train")
+        self.refused(["evaluate", f"--checkpoint={run}", "--split=validation"], "name another by --split=test or --split=train")
+
     # ---- predict
 
     def predict(self, name, *flags):
@@ -306,7 +429,7 @@ class WeightsTest(TethysTest):
         with open(large, "wb") as file:
             file.write(png(56, [[pixels[y // 2 * 28 + x // 2] for x in range(56)] for y in range(56)]))
         self.refused(["predict", f"--checkpoint={self.base}", f"--out={self.path('b.csv')}", f"--images={large}"],
-                     f"{large}: 56 x 56 pixels, but the model takes 28 x 28: add --resize", status=1)
+                     f"{large}: 56 x 56 pixels, but the model takes 28 x 28: add --resize")
         with open(self.predict("resized.csv", f"--images={large}", "--resize"), encoding="utf-8") as file:
             resized = next(csv.DictReader(file))
         for i in range(10):
@@ -383,7 +506,7 @@ class WeightsTest(TethysTest):
                 ([f"initial.checkpoint={self.path('nowhere')}"], ["initial.checkpoint", "nowhere does not exist"]),
                 (["initial.except=head"], ["initial.checkpoint", "is missing"]),
                 ([f"initial.checkpoint={self.base}", "model.layer[4].name=last"],
-                 ["has no 'last/weights'", "[16, 10]", "initial.except"]),
+                 ["has no 'last/weights' (it has 'head/weights' of [16, 10], ", " more)", "initial.except"]),
                 ([f"initial.checkpoint={self.base}", "model.layer[3].dense.units=17"],
                  ["'hidden/weights' has shape [864, 16]", "[864, 17]"]),
                 ([f"initial.checkpoint={self.base}", "initial.except=tail/"], ["no variable's name begins with \"tail/\""]),
