@@ -21,6 +21,7 @@
 #include "deploy/launcher/load_meter.h"
 #include "deploy/launcher/progress_display.h"
 #include "deploy/launcher/progress_log.h"
+#include "deploy/launcher/run_ending.h"
 #include "deploy/launcher/tensorboard_log.h"
 #include "deploy/launcher/unfinished_summary.h"
 #include "deploy/live/expectation_file.h"
@@ -119,6 +120,18 @@ LaunchOptions LaunchOf(const proto::JobPlan& plan, const std::string& run_dir, c
   launch.max_restarts = plan.job().max_restarts();
   launch.show_logs = options.show_logs;
   return launch;
+}
+
+// Tells live views more of the end than the chief can know.
+proto::ProgressEvent EndEvent(const RunResult& result, const std::string& go_on) {
+  proto::ProgressEvent event;
+  proto::Finished& finished = *event.mutable_finished();
+  finished.set_error(EndingText(result));
+  finished.set_status_code(static_cast<int>(result.status.code()));
+  finished.set_culprit(result.culprit);
+  finished.set_interrupted(absl::IsCancelled(result.status));
+  finished.set_go_on(go_on);
+  return event;
 }
 
 // The job file and earlier attempts of a run that is resumed. If the new attempt ends before training starts,
@@ -292,9 +305,11 @@ RunResult RunJob(const proto::JobPlan& plan, const RunDirectory& directory, cons
   held->ReleaseAndDiscard();  // The run has ended, and its result is still to be reported.
   const absl::Status restored = watcher.started() ? absl::OkStatus() : earlier.RestoreJob();
   if (!restored.ok()) absl::StrAppend(&result.log_tail, "  ", StatusText(restored), "\n");
+  const std::string go_on =
+      result.status.ok() ? "" : GoOnText(directory.path(), options.secret.has_value(), result.status);
   const absl::Status completed =
       watcher.started() || !earlier.has_summary()
-          ? CompleteSummary(plan, directory.path(), result, watcher.last(), earlier.attempts())
+          ? CompleteSummary(plan, directory.path(), result, watcher.last(), earlier.attempts(), go_on)
           : absl::OkStatus();
   if (!completed.ok()) absl::StrAppend(&result.log_tail, "  no summary: ", StatusText(completed), "\n");
   const absl::optional<double> others = begin.ok() && end.ok() ? OthersShare(*begin, *end) : absl::nullopt;
@@ -303,32 +318,8 @@ RunResult RunJob(const proto::JobPlan& plan, const RunDirectory& directory, cons
     AddPrediction(options.expectation->prediction(), directory.path());
   }
   AddResults(directory.path(), tensorboard);
+  if (!result.status.ok()) log.Record(EndEvent(result, go_on));
   return result;
-}
-
-std::string ResumeHint(const std::string& run_dir, bool scheduled, const absl::Status& status) {
-  if (const std::string where = UnfetchedAt(run_dir); !where.empty()) {
-    return absl::StrCat("what the run saved is still in ", where,
-                        "; this fetches it and goes on, with the flags for hosts and ssh as before: tethys "
-                        "train --resume --run_dir=",
-                        run_dir);
-  }
-  const auto checkpoints = ListCheckpoints(run_dir + "/checkpoints");
-  const bool saved = checkpoints.ok() && !checkpoints->empty();
-  // After these errors, the run fails again if nothing is changed.
-  const bool by_job = absl::IsFailedPrecondition(status) || absl::IsInvalidArgument(status);
-  const bool recurs = by_job || absl::IsResourceExhausted(status) || absl::IsNotFound(status);
-  const std::string first = by_job && saved ? "once that is mended (--set changes fields of the job), "
-                            : recurs        ? "once that is mended, "
-                                            : "";
-  if (!saved) {
-    return absl::StrCat(first,
-                        "train from the start: no checkpoint was saved yet (checkpoint in the job says how "
-                        "often to save)");
-  }
-  absl::string_view how = " with: tethys train --resume --run_dir=";
-  if (scheduled) how = " by the same command on every machine, with --resume --run_dir=";
-  return absl::StrCat(first, "go on from step ", checkpoints->back().step, how, run_dir);
 }
 
 std::string OutcomeText(const proto::Job& job, const std::string& run_dir) {

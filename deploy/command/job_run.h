@@ -53,9 +53,6 @@ void ReadDisplayFlags(const Flags& flags, JobRunOptions& options);
 // Writes the job into the directory, runs the job, and shows its progress on standard output.
 RunResult RunJob(const proto::JobPlan& plan, const RunDirectory& directory, const JobRunOptions& options);
 
-// Text on how to resume after a failure with `status`. `scheduled`: a scheduler starts the processes.
-std::string ResumeHint(const std::string& run_dir, bool scheduled, const absl::Status& status);
-
 // A line on the run's result, from its summary: test accuracy and times. A second line follows if the model
 // is hardly better than a guess.
 std::string OutcomeText(const proto::Job& job, const std::string& run_dir);

@@ -5,6 +5,8 @@
 #include "deploy/command/command.h"
 #include "deploy/command/target_accuracy.h"
 #include "deploy/command/version.h"
+#include "deploy/launcher/run_directory.h"
+#include "deploy/launcher/run_ending.h"
 #include "deploy/report/report_data.h"
 #include "deploy/report/time_to_accuracy.h"
 #include "deploy/report/trace.h"
@@ -33,13 +35,26 @@ int ReportSweep(const std::string& path) {
   return kExitSuccess;
 }
 
+// Says of a run without a summary whether it goes on, or how it ended.
+absl::Status WithEnding(const absl::Status& status, const std::string& path) {
+  if (!absl::IsNotFound(status) || !FileExists(path + "/job.textproto")) return status;
+  if (RunDirectory::InUse(path).value_or(false)) {
+    return absl::NotFoundError(
+        absl::StrCat(path, " has no summary yet, because the run goes on: tethys watch ", path, " shows it"));
+  }
+  const RunEnding ending = EndingOf(path, absl::nullopt);
+  if (ending.text.empty()) return status;
+  return absl::NotFoundError(absl::StrCat(path, " has no summary: ", ending.text, "; ", ending.go_on,
+                                          "; tethys watch ", path, " shows its progress until then"));
+}
+
 int Report(const Flags& flags) {
   const std::string& path = flags.arguments()[0];
   if (FileExists(absl::StrCat(path, "/", kSweepFile))) return ReportSweep(path);
   const absl::StatusOr<absl::optional<double>> target = GivenTarget(flags);
   if (!target.ok()) return Fail("report", target.status(), kExitBadRequest);
   const absl::StatusOr<proto::Report> report = CollectReport(path, *target, ShortVersionText());
-  if (!report.ok()) return Fail("report", report.status(), kExitBadRequest);
+  if (!report.ok()) return Fail("report", WithEnding(report.status(), path), kExitBadRequest);
   const absl::Status traceable = flags.Has("trace") ? CheckOneRun(*report, path) : absl::OkStatus();
   if (!traceable.ok()) return Fail("report", traceable, kExitBadRequest);
   const absl::Status written = WriteReport(*report, path);

@@ -11,6 +11,7 @@
 #include "deploy/command/job_run.h"
 #include "deploy/command/run_details.h"
 #include "deploy/launcher/run_directory.h"
+#include "deploy/launcher/run_ending.h"
 #include "deploy/launcher/run_stop.h"
 #include "deploy/process/log_merge.h"
 #include "deploy/text.h"
@@ -31,16 +32,16 @@ std::pair<int64_t, int64_t> TimeWritten(const std::string& path) {
 // How the run ended, and how to go on with it. `begun`: when its last attempt began.
 std::string EndText(const std::string& path, std::pair<int64_t, int64_t> begun) {
   const absl::StatusOr<proto::RunSummary> summary = ReadSummary(path);
-  const std::string hint = ResumeHint(path, /*scheduled=*/false, absl::CancelledError(""));
+  const std::string hint = GoOnText(path, /*scheduled=*/false, absl::CancelledError(""));
   if (absl::IsNotFound(summary.status()) || TimeWritten(absl::StrCat(path, "/", kSummaryFile)) < begun) {
     return absl::StrCat("it ended before it trained; ", hint);
   }
   if (!summary.ok()) return StatusText(summary.status());
-  std::string text =
+  const std::string text =
       absl::StrCat("it ended with status ", summary->status(), " after ",
                    PluralText(summary->steps(), "step"), " in ", PluralText(summary->epochs(), "epoch"));
-  if (summary->has_first_failure()) absl::StrAppend(&text, ": ", summary->first_failure().message());
-  return summary->status() == "succeeded" ? text : absl::StrCat(text, "; ", hint);
+  const RunEnding ending = EndingOf(path, *summary);
+  return ending.text.empty() ? text : absl::StrCat(text, ": ", ending.text, "; ", ending.go_on);
 }
 
 // Until the run has ended, prints what is added to its logs.

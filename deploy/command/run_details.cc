@@ -65,14 +65,6 @@ std::string StateText(const RunDetails& run) {
   return text;
 }
 
-std::string FailureText(const proto::FirstFailure& failure) {
-  std::string task = failure.role() == "chief" || failure.role().empty()
-                         ? failure.role()
-                         : absl::StrCat(failure.role(), " ", failure.index());
-  if (!task.empty() && !failure.host().empty()) absl::StrAppend(&task, " on ", failure.host());
-  return absl::StrCat(task, task.empty() ? "" : ": ", failure.message());
-}
-
 std::string ShapeText(const proto::Job& job) {
   std::string text = absl::StrCat(StrategyName(job), ", ", PluralText(job.workers(), "worker"));
   if (ServerCount(job) > 0) absl::StrAppend(&text, ", ", PluralText(ServerCount(job), "server"));
@@ -189,6 +181,8 @@ absl::StatusOr<RunDetails> ReadRunDetails(const std::string& path) {
   } else if (const absl::StatusOr<proto::RunSummary> summary = ReadSummary(path); summary.ok()) {
     run.summary = *summary;
   }
+  const bool ended = run.listed.state == RunState::kFailed || run.listed.state == RunState::kUnfinished;
+  if (ended) run.ending = EndingOf(path, run.summary);
   const auto checkpoints = ListCheckpoints(path + "/checkpoints");
   if (checkpoints.ok() && !checkpoints->empty()) run.checkpoint = checkpoints->back().step;
   return run;
@@ -199,9 +193,7 @@ std::string RunDetailsText(const RunDetails& run) {
   lines.Add("run", run.listed.name);
   lines.Add("state", StateText(run));
   lines.Add("problem", run.listed.problem);
-  if (run.summary.has_value() && run.summary->has_first_failure()) {
-    lines.Add("failure", FailureText(run.summary->first_failure()));
-  }
+  lines.Add("ended", run.ending.text);
   if (run.job.has_value()) {
     lines.Add("job", run.job->name());
     lines.Add("strategy", ShapeText(*run.job));
@@ -216,6 +208,7 @@ std::string RunDetailsText(const RunDetails& run) {
   if (run.checkpoint.has_value())
     lines.Add("checkpoint", absl::StrCat("of step ", CountText(*run.checkpoint)));
   lines.Add("size", BytesText(run.listed.bytes));
+  lines.Add("next", run.ending.go_on);
   return lines.text();
 }
 

@@ -6,6 +6,7 @@
 
 #include "absl/types/optional.h"
 #include "deploy/launcher/launcher_name.h"
+#include "deploy/launcher/run_ending.h"
 #include "deploy/launcher/run_list.h"
 #include "proto/job.pb.h"
 #include "proto/summary.pb.h"
@@ -22,6 +23,7 @@ struct RunDetails {
   absl::optional<proto::Pulse> pulse = {};         // Likewise.
   absl::optional<LauncherName> launcher = {};      // Likewise.
   absl::optional<int64_t> checkpoint = {};         // Step of the newest.
+  RunEnding ending = {};                           // Of a run that ended without success; otherwise empty.
 };
 
 // NotFound: `path` is no directory, or holds no run; the message says what it holds instead. What cannot be

@@ -12,6 +12,7 @@
 #include "deploy/command/scheduled_task.h"
 #include "deploy/command/version.h"
 #include "deploy/hosts/remote_run_dir.h"
+#include "deploy/launcher/run_ending.h"
 #include "deploy/report/report.h"
 #include "deploy/report/report_data.h"
 #include "runtime/base/file.h"
@@ -157,7 +158,7 @@ int RunToEnd(absl::StatusOr<Request> request) {
   if (!result.status.ok()) {
     Fail("train", result.status, kExitFailed);
     std::fprintf(stderr, "%s%s\n", result.log_tail.c_str(),
-                 ResumeHint(run_dir, request->options.secret.has_value(), result.status).c_str());
+                 GoOnText(run_dir, request->options.secret.has_value(), result.status).c_str());
     return kExitFailed;
   }
   std::printf("%s\nresults in %s; %s\n", OutcomeText(request->plan.job(), run_dir).c_str(), run_dir.c_str(),

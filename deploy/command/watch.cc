@@ -5,14 +5,18 @@
 
 #include <cerrno>
 #include <cstdio>
+#include <ctime>
 
 #include "deploy/command/command.h"
 #include "deploy/command/metrics_flags.h"
+#include "deploy/launcher/run_directory.h"
+#include "deploy/launcher/run_ending.h"
 #include "deploy/live/live_server.h"
 #include "deploy/process/signal_source.h"
 #include "runtime/base/file.h"
 #include "runtime/cluster/handshake.h"
 #include "runtime/job/job_file.h"
+#include "runtime/telemetry/summary.h"
 
 namespace tethys {
 namespace {
@@ -55,10 +59,29 @@ class AddressFile {
   ino_t inode_;
 };
 
+// A run without an end in its events, that no launcher makes any more. Locks are not seen from every machine,
+// so events that still come are believed more.
+absl::optional<LeftRun> FindLeft(const std::string& run_dir) {
+  constexpr int64_t kQuietSeconds = 10;  // The chief reports about once a second.
+  struct stat facts;
+  const std::string events = absl::StrCat(run_dir, "/", kProgressFile);
+  if (stat(events.c_str(), &facts) == 0 && std::time(nullptr) - facts.st_mtime < kQuietSeconds)
+    return absl::nullopt;
+  const absl::StatusOr<bool> in_use = RunDirectory::InUse(run_dir);
+  if (!in_use.ok() || *in_use) return absl::nullopt;
+  const absl::StatusOr<proto::RunSummary> summary = ReadSummary(run_dir);
+  const RunEnding ending =
+      EndingOf(run_dir, summary.ok() ? absl::optional<proto::RunSummary>(*summary) : absl::nullopt);
+  if (ending.text.empty()) return absl::nullopt;
+  return LeftRun{ending.text, ending.go_on};
+}
+
 absl::StatusOr<std::unique_ptr<LiveServer>> Prepare(const Flags& flags, const std::string& token) {
   if (flags.arguments().empty())
     return absl::InvalidArgumentError("RUN_DIR is missing, for example: tethys watch runs/NAME");
-  LiveServerOptions options{.run_dir = flags.arguments()[0], .token = token};
+  const std::string run_dir = flags.arguments()[0];
+  LiveServerOptions options{
+      .run_dir = run_dir, .token = token, .find_left = [run_dir] { return FindLeft(run_dir); }};
   TETHYS_ASSIGN_OR_RETURN(const int64_t port, flags.GetInteger("port", 0, 0, 65535));
   options.port = static_cast<int>(port);
   TETHYS_RETURN_IF_ERROR(ReadMetricsFlags(flags, options));

@@ -399,6 +399,7 @@ RunResult JobLaunch::Result() const {
   FirstFailure failure = FindFirstFailure(end_, options_.places.chief.host);
   result.status = failure.status;
   result.culprit = failure.task;
+  result.interrupt = end_.interrupt;
   result.last_step = end_.last_step;
   result.seconds = ToSeconds(clock_.Now() - begin_);
   for (const Task& task : tasks_) {

@@ -75,6 +75,7 @@ struct RunResult {
   std::string culprit;   // The process that failed first, "worker 1"; or empty.
   std::string host;      // The culprit's host, as the user calls it; empty if it was not started from here.
   std::string log_tail;  // Lines to print after the status: the end of the culprit's log.
+  int interrupt = 0;     // The signal by which the user interrupted; 0: none.
   int64_t last_step = 0;
   double seconds = 0;
 };

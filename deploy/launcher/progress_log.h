@@ -24,13 +24,16 @@ class ProgressLog final : public ForwardingListener {
     }
   }
   void OnEvent(const proto::ProgressEvent& event) override {
-    if (file_ != nullptr) {
-      if (const absl::Status written = file_->Add(event); !written.ok()) {
-        file_ = nullptr;
-        Warn(written);
-      }
-    }
+    Record(event);
     next().OnEvent(event);
+  }
+  // Writes an event that is not forwarded.
+  void Record(const proto::ProgressEvent& event) {
+    if (file_ == nullptr) return;
+    const absl::Status written = file_->Add(event);
+    if (written.ok()) return;
+    file_ = nullptr;
+    Warn(written);
   }
 
  private:

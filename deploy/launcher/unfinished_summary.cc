@@ -7,6 +7,7 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_split.h"
+#include "deploy/launcher/run_ending.h"
 #include "runtime/base/file.h"
 #include "runtime/chief/run_summary.h"
 #include "runtime/telemetry/summary.h"
@@ -45,10 +46,11 @@ absl::Status RemoveSummary(const std::string& run_dir) {
 }
 
 absl::Status CompleteSummary(const proto::JobPlan& plan, const std::string& run_dir, const RunResult& result,
-                             const absl::optional<proto::EpochResult>& last_epoch, const Attempts& earlier) {
+                             const absl::optional<proto::EpochResult>& last_epoch, const Attempts& earlier,
+                             const std::string& go_on) {
   const bool interrupted = absl::IsCancelled(result.status);
   absl::StatusOr<proto::RunSummary> written = ReadSummary(run_dir);
-  if (result.status.ok() || (written.ok() && !interrupted)) return absl::OkStatus();
+  if (result.status.ok()) return absl::OkStatus();
   proto::RunSummary summary;
   if (written.ok()) {
     summary = *std::move(written);
@@ -65,8 +67,14 @@ absl::Status CompleteSummary(const proto::JobPlan& plan, const std::string& run_
     FillCost(plan.job().price_per_hour(), summary);
   }
   summary.set_status(interrupted ? "interrupted" : "failed");
-  summary.clear_first_failure();
-  if (!interrupted) *summary.mutable_first_failure() = FailureOf(result);
+  summary.set_ending(EndingText(result));
+  summary.set_go_on(go_on);
+  const bool told = !result.culprit.empty() || !summary.has_first_failure();
+  if (interrupted) {
+    summary.clear_first_failure();
+  } else if (told) {
+    *summary.mutable_first_failure() = FailureOf(result);
+  }
   return WriteSummary(run_dir, summary);
 }
 

@@ -58,8 +58,13 @@ absl::Status CheckWatchable(const std::string& run_dir) {
                                                  "tethys that made it"));
 }
 
-WatchedRun::WatchedRun(std::string run_dir, std::string job, absl::optional<proto::Expectation> expectation)
-    : run_dir_(std::move(run_dir)), job_(std::move(job)), reader_(run_dir_), fold_(RandomNonce()) {
+WatchedRun::WatchedRun(std::string run_dir, std::string job, absl::optional<proto::Expectation> expectation,
+                       FindLeftRun find_left)
+    : run_dir_(std::move(run_dir)),
+      job_(std::move(job)),
+      reader_(run_dir_),
+      fold_(RandomNonce()),
+      find_left_(std::move(find_left)) {
   fold_.Expect(std::move(expectation));
 }
 
@@ -75,6 +80,12 @@ void WatchedRun::Read() {
         fold_.Add(event);
         changed = true;
       });
+  const bool was_left = left_.has_value();
+  left_.reset();
+  const proto::LiveState::Phase phase = fold_.state().phase();
+  const bool open = phase == proto::LiveState::STARTING || phase == proto::LiveState::TRAINING;
+  if (open && find_left_ != nullptr) left_ = find_left_();
+  changed = changed || left_.has_value() != was_left;
   if (changed || reader_.unreadable() != unreadable || status != reading_) json_.clear();
   reading_ = status;
 }
@@ -84,6 +95,12 @@ proto::LiveState WatchedRun::Describe(const LiveMark& known) const {
   state.set_run(run_dir_);
   state.set_job(job_);
   state.set_unreadable(reader_.unreadable());
+  if (left_.has_value()) {
+    state.set_phase(proto::LiveState::STOPPED);
+    state.set_error(left_->error);
+    state.set_go_on(left_->go_on);
+    state.clear_left();
+  }
   if (!reading_.ok()) state.add_note(absl::StrCat("the events cannot be read: ", reading_.message()));
   return state;
 }

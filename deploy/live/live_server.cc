@@ -102,7 +102,7 @@ class TcpLiveServer final : public LiveServer {
         port_(port),
         metrics_address_(std::move(metrics_address)),
         clock_(options.clock != nullptr ? *options.clock : machine_clock_),
-        run_(options.run_dir, options.job, std::move(expectation)),
+        run_(options.run_dir, options.job, std::move(expectation), options.find_left),
         pages_(run_, options.token, port, options.metrics_token) {}
 
   int port() const override { return port_; }

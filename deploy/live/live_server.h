@@ -16,6 +16,7 @@
 #ifndef TETHYS_DEPLOY_LIVE_LIVE_SERVER_H_
 #define TETHYS_DEPLOY_LIVE_LIVE_SERVER_H_
 
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -31,11 +32,20 @@
 
 namespace tethys {
 
+// The end of a run as far as its events do not tell it.
+struct LeftRun {
+  std::string error;
+  std::string go_on;  // As in RunSummary.
+};
+// Called for a run whose events have no end: nullopt, or the end of one that was left.
+using FindLeftRun = std::function<absl::optional<LeftRun>()>;
+
 // A run as the events in its directory tell it, read again when asked for. Blocks on a local file.
 class WatchedRun {
  public:
   // `job`: the job's name, for metrics. `expectation`: what was predicted of the run, if anything was.
-  WatchedRun(std::string run_dir, std::string job, absl::optional<proto::Expectation> expectation);
+  WatchedRun(std::string run_dir, std::string job, absl::optional<proto::Expectation> expectation,
+             FindLeftRun find_left = nullptr);
   // Reads new events, and returns the state without what a reader with this mark has. An error of the file
   // becomes a note in the state.
   proto::LiveState StateSince(const LiveMark& known);
@@ -50,6 +60,8 @@ class WatchedRun {
   ProgressReader reader_;
   absl::Status reading_;
   LiveFold fold_;
+  const FindLeftRun find_left_;
+  absl::optional<LeftRun> left_;
   std::string json_;     // Empty: not printed since the last change.
   LiveMark json_known_;  // The mark that `json_` is for.
 };
@@ -85,6 +97,7 @@ struct LiveServerOptions {
   absl::optional<HostPort> metrics_address = {};
   std::string metrics_token = {};  // Not empty if there is an address.
   const Clock* clock = nullptr;    // Default: the machine's.
+  FindLeftRun find_left = nullptr;
 };
 
 class LiveServer {

@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "deploy/live/prediction_check.h"
 #include "runtime/base/quantile.h"
+#include "runtime/base/status.h"
 
 namespace tethys {
 namespace {
@@ -77,6 +78,13 @@ void CopyFirst(const List& from, int most, List& to) {
   for (int i = 0; i < std::min(most, from.size()); ++i) *to.Add() = from[i];
 }
 
+// The chief tells an interrupt by its status only.
+proto::LiveState::Phase PhaseOf(const proto::Finished& finished) {
+  if (finished.ok()) return proto::LiveState::SUCCEEDED;
+  const bool cancelled = finished.status_code() == static_cast<int>(absl::StatusCode::kCancelled);
+  return cancelled || finished.interrupted() ? proto::LiveState::STOPPED : proto::LiveState::FAILED;
+}
+
 }  // namespace
 
 void LiveFold::Clear() {
@@ -127,6 +135,7 @@ void LiveFold::Add(const proto::ProgressEvent& event) {
     case proto::ProgressEvent::kListening:  // An attempt begins.
       state_.set_phase(proto::LiveState::STARTING);
       state_.clear_error();
+      state_.clear_go_on();
       state_.clear_seconds();
       state_.clear_task();
       state_.clear_step_bucket();
@@ -156,8 +165,9 @@ void LiveFold::Add(const proto::ProgressEvent& event) {
       if (event.has_worker_lost()) state_.set_workers_lost(std::min(state_.workers_lost(), 1 << 30) + 1);
       return;
     case proto::ProgressEvent::kFinished:
-      state_.set_phase(event.finished().ok() ? proto::LiveState::SUCCEEDED : proto::LiveState::FAILED);
+      state_.set_phase(PhaseOf(event.finished()));
       state_.set_error(event.finished().error());
+      state_.set_go_on(event.finished().go_on());
       state_.clear_left();
       for (proto::LiveTask& task : *state_.mutable_task()) task.set_health(HealthAtEnd(task.health()));
       return;

@@ -273,6 +273,9 @@ function answer() {
     name.textContent = title;
     node.prepend(name);
   };
+  const end = variants.length === 1 && variants[0].summary || {};
+  if (end.status && end.status !== "succeeded") verdict.classList.add(end.status);
+  line("To continue:", end.status !== "succeeded" && end.go_on);
   line("How sure:", report.how_sure);
   line("Why:", report.reason);
   line("Keep in mind:", cautions && cautions + ".", "soft");

@@ -28,11 +28,16 @@ std::string Named(std::vector<std::string> names) {
 std::string FailedRuns(const proto::Report& report) {
   int failed = 0;
   int all = 0;
+  bool interrupted = false;
   for (const ReportVariant& variant : report.variant()) {
     failed += variant.failed();
     all += variant.failed() + variant.runs();
+    for (const proto::RunPoint& run : variant.run())
+      interrupted = interrupted || run.status() == "interrupted";
   }
-  return failed == 0 ? "" : absl::StrCat(failed, " of ", all, " runs failed");
+  return failed == 0
+             ? ""
+             : absl::StrCat(failed, " of ", all, " runs failed", interrupted ? " or were interrupted" : "");
 }
 
 std::string LeftOut(const proto::Report& report) {

@@ -67,7 +67,8 @@ std::string FailureLines(absl::Span<const RunRecord> runs) {
   for (const RunRecord& run : runs) {
     if (run.status.ok()) continue;
     const std::string message(run.status.message());
-    absl::StrAppend(&text, "failed: ", run.run_dir, ": ", message.substr(0, message.find('\n')), "\n");
+    absl::StrAppend(&text, absl::IsCancelled(run.status) ? "interrupted: " : "failed: ", run.run_dir, ": ",
+                    message.substr(0, message.find('\n')), "\n");
   }
   return text;
 }

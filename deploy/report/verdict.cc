@@ -229,15 +229,20 @@ std::string TargetSentence(const proto::Report& report, const ReportVariant& fas
       at_once ? " All reached it in their first epoch: a higher --target_accuracy tells more." : "");
 }
 
-// Lists failed runs, which no mean includes.
-std::string FailureSentence(const proto::Report& report) {
+// Lists failed runs or, with `interrupted`, those that the user ended. No mean includes them.
+std::string FailureSentence(const proto::Report& report, bool interrupted) {
   std::string text;
   for (const ReportVariant& variant : report.variant()) {
-    if (variant.failed() == 0) continue;
-    absl::StrAppend(&text, text.empty() ? "Failed, and left out of all this: " : "; ", variant.failed(),
-                    " of ", variant.runs() + variant.failed(), " runs of ", NameInText(variant));
+    const auto stopped = static_cast<int>(
+        std::count_if(variant.run().begin(), variant.run().end(),
+                      [](const proto::RunPoint& run) { return run.status() == "interrupted"; }));
+    const int count = interrupted ? stopped : variant.failed() - stopped;
+    if (count <= 0) continue;
+    absl::StrAppend(&text, text.empty() ? "" : "; ", count, " of ", variant.runs() + variant.failed(),
+                    " runs of ", NameInText(variant));
   }
-  return text.empty() ? "" : text + ".";
+  const char* const how = interrupted ? "Interrupted" : "Failed";
+  return text.empty() ? "" : absl::StrCat(how, ", and left out of all this: ", text, ".");
 }
 
 // Lists variants whose runs exchanged gradients in different ways, so that their means mix these ways.
@@ -320,16 +325,17 @@ std::string OthersCpuSentence(const Ranking& variants) {
 // The verdict on a single run that did not succeed.
 std::vector<std::string> UnfinishedRun(const ReportVariant& variant) {
   const proto::RunSummary& summary = variant.summary();
-  const std::string after =
-      absl::StrCat(" after ", summary.epochs(), summary.epochs() == 1 ? " epoch" : " epochs", " and ",
-                   summary.steps(), " updates");
-  if (!summary.has_first_failure()) {
-    return {
-        absl::StrCat("This run was ", summary.status(), after, ". What follows is its progress until then.")};
-  }
-  const std::string message = summary.first_failure().message();
-  return {absl::StrCat("This run failed", after, ": ", message.substr(0, message.find('\n'))),
-          "What follows is its progress until then."};
+  const std::string after = absl::StrCat(" after ", PluralText(summary.epochs(), "epoch"), " and ",
+                                         PluralText(summary.steps(), "update"));
+  const std::string& message = summary.first_failure().message();
+  const std::string how =
+      !summary.ending().empty() ? summary.ending() : message.substr(0, message.find('\n'));
+  const char* const ended = summary.has_first_failure() ? "failed" : "was interrupted";
+  std::vector<std::string> sentences = {
+      absl::StrCat("This run ", ended, after, how.empty() ? "" : ": ", how, ".")};
+  if (!summary.go_on().empty()) sentences.push_back(absl::StrCat("To continue: ", summary.go_on()));
+  sentences.emplace_back("What follows is its progress until then.");
+  return sentences;
 }
 
 // The limits of what the numbers show.
@@ -382,7 +388,8 @@ std::vector<std::string> Verdict(const proto::Report& report) {
   add(AtChanceSentence(variants));
   add(OthersCpuSentence(variants));
   add(TargetSentence(report, *variants[0]));
-  add(FailureSentence(report));
+  add(FailureSentence(report, /*interrupted=*/false));
+  add(FailureSentence(report, /*interrupted=*/true));
   add(ExchangeSentence(variants));
   if (rival == nullptr) return sentences;
   add(MostAccurateSentence(variants));

@@ -320,7 +320,7 @@ class ChiefProcess final : public ChiefEvents {
     FillCost(job_.price_per_hour(), summary);
     if (!status.ok() && !interrupted && !summary.has_first_failure()) {
       summary.mutable_first_failure()->set_role("chief");
-      summary.mutable_first_failure()->set_message(StatusText(status));
+      summary.mutable_first_failure()->set_message(std::string(status.message()));
     }
     return WriteSummary(options_.run_dir, summary);
   }

@@ -412,7 +412,7 @@ void JobController::Stop(absl::Status status, TaskId culprit, Nanoseconds now, A
                             : culprit.role == proto::PS   ? "ps"
                                                           : "chief");
     first_failure_.set_index(culprit.index);
-    first_failure_.set_message(StatusText(status));
+    first_failure_.set_message(std::string(status.message()));
     first_failure_.set_last_step(state_.step());
     if (roster_.Has(culprit)) {
       first_failure_.set_host(roster_.at(culprit).member.host());

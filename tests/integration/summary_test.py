@@ -66,6 +66,40 @@ class EndsTest(TethysTest):
             self.assertEqual(summary["first_failure"]["role"], "chief")
             self.assertIn("killed by signal 9", summary["first_failure"]["message"])
 
+    def test_ending_of_a_killed_worker_is_told_wherever_one_looks_later(self):
+        with Run([*LONG, "strategy=mirrored", "workers=2", "checkpoint.every_steps=5"]) as run:
+            run.start().wait_for(run.checkpoints, "checkpoint")
+            os.kill(run.process("worker 1"), signal.SIGKILL)
+            self.assertEqual(run.finish(), 1)
+            summary = run.summary()
+            told = r"worker 1 on \S+ was killed by signal 9 \(Killed\)"
+            self.assertRegex(summary["ending"], told + ".*memory")
+            self.assertEqual((summary["first_failure"]["role"], summary["first_failure"]["index"]), ("worker", 1))
+            go_on = f"go on from step {run.saved_step()} with: tethys train --resume --run_dir={run.directory}"
+            self.assertEqual(summary["go_on"], go_on)
+            _, shown = command(["runs", "show", run.directory])
+            self.assertRegex(" ".join(shown.split()), f"ended {told}.* next go on from step {run.saved_step()} with: ")
+            pages = {"report.md": run.read("report.md"), "report.html": run.read("report.html"),
+                     "progress.jsonl": run.read("progress.jsonl"), "runs show": shown}
+            for name, text in pages.items():
+                with self.subTest(name):
+                    self.assertRegex(" ".join(text.split()), told)
+                    self.assertIn(f"--run_dir={run.directory}", text)
+                    self.assertNotRegex(text, "UNAVAILABLE|ABORTED|its session ended.*UNKNOWN")
+
+    def test_run_whose_launcher_was_killed_says_so_and_how_to_go_on(self):
+        with Run([*LONG, "checkpoint.every_steps=5"]) as run:
+            run.start().wait_for(run.checkpoints, "checkpoint")
+            launcher = run.launcher.pid
+            os.kill(launcher, signal.SIGKILL)
+            run.finish()
+            status, shown = command(["runs", "show", run.directory])
+            self.assertEqual(status, 0, shown)
+            shown = " ".join(shown.split())
+            self.assertIn("state unfinished", shown)
+            self.assertRegex(shown, f"ended process {launcher} on .*: it was killed, or its machine went down")
+            self.assertIn(f"with: tethys train --resume --run_dir={run.directory}", shown)
+
     def test_resumed_run_replaces_status_and_adds_times(self):
         with Run(["checkpoint.every_steps=5", "strategy=mirrored", "workers=2", "epochs=100000"]) as run:
             run.start().wait_for(run.checkpoints, "checkpoint")
@@ -155,6 +189,9 @@ class RunsTest(unittest.TestCase):
                 follower.communicate(timeout=PATIENCE)
                 self.assertEqual(follower.returncode, 0)
             self.assertEqual(run.summary()["status"], "interrupted")
+            self.assertIn("stopped by SIGTERM, as tethys runs stop", run.summary()["ending"])
+            self.assertNotIn("first_failure", run.summary())
+            self.assertIn("This run was interrupted after ", run.read("report.md"))
             self.assertEqual(run.read(".lock"), "")
             status, output = command(["runs", "logs", run.directory])
             self.assertEqual(status, 0, output)

@@ -1,7 +1,11 @@
 #include "deploy/launcher/unfinished_summary.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <csignal>
+
+#include "deploy/launcher/run_ending.h"
 #include "runtime/telemetry/summary.h"
 #include "tests/testing/temp_directory.h"
 
@@ -15,13 +19,86 @@ TEST(UnfinishedSummaryTest, CulpritOnAnotherHost_IsNamedWithItsHost) {
   result.culprit = "worker 1";
   result.host = "slave2";
   result.last_step = 7;
-  ASSERT_TRUE(CompleteSummary(proto::JobPlan(), directory.path(), result, absl::nullopt, {}).ok());
+  ASSERT_TRUE(CompleteSummary(proto::JobPlan(), directory.path(), result, absl::nullopt, {}, "").ok());
   const absl::StatusOr<proto::RunSummary> summary = ReadSummary(directory.path());
   ASSERT_TRUE(summary.ok()) << summary.status();
   EXPECT_EQ(summary->status(), "failed");
   EXPECT_EQ(summary->first_failure().role(), "worker");
   EXPECT_EQ(summary->first_failure().index(), 1);
   EXPECT_EQ(summary->first_failure().host(), "slave2");
+}
+
+TEST(UnfinishedSummaryTest, WordsOfTheLauncherReplaceThoseOfTheChief) {
+  const testing::TempDirectory directory;
+  proto::RunSummary of_chief;
+  of_chief.set_status("failed");
+  of_chief.set_steps(5);
+  of_chief.mutable_first_failure()->set_message("lost worker 1 on slave2: its session ended");
+  ASSERT_TRUE(WriteSummary(directory.path(), of_chief).ok());
+  RunResult result;
+  result.status = absl::AbortedError(
+      "worker 1 on slave2 was killed by signal 9 (Killed) at step 7\n  the chief reports: lost worker 1");
+  result.culprit = "worker 1";
+  result.host = "slave2";
+  ASSERT_TRUE(CompleteSummary(proto::JobPlan(), directory.path(), result, absl::nullopt, {}, "go on").ok());
+  const proto::RunSummary summary = ReadSummary(directory.path()).value();
+  EXPECT_EQ(summary.steps(), 5) << "the chief's measurements stay";
+  EXPECT_THAT(summary.ending(),
+              ::testing::StartsWith("worker 1 on slave2 was killed by signal 9 (Killed) at step 7. "
+                                    "If nobody sent it, the memory of that machine most likely"));
+  EXPECT_EQ(summary.go_on(), "go on");
+  EXPECT_THAT(summary.first_failure().message(), ::testing::HasSubstr("signal 9"));
+}
+
+TEST(UnfinishedSummaryTest, StopByTheUserIsNoFailure) {
+  const testing::TempDirectory directory;
+  RunResult result;
+  result.status = absl::CancelledError("interrupted by SIGTERM at step 1234");
+  result.interrupt = SIGTERM;
+  result.last_step = 1234;
+  ASSERT_TRUE(CompleteSummary(proto::JobPlan(), directory.path(), result, absl::nullopt, {}, "").ok());
+  const proto::RunSummary summary = ReadSummary(directory.path()).value();
+  EXPECT_EQ(summary.status(), "interrupted");
+  EXPECT_FALSE(summary.has_first_failure());
+  EXPECT_EQ(summary.ending(),
+            "stopped by SIGTERM, as tethys runs stop, kill and schedulers send it, at step 1,234");
+}
+
+TEST(RunEndingTest, RunWithoutASummaryWasLeftByItsLauncher) {
+  const testing::TempDirectory directory;
+  EXPECT_EQ(EndingOf(directory.path(), absl::nullopt).text, "") << "it has not begun";
+  directory.Write("log", "");
+  const RunEnding ending = EndingOf(directory.path(), absl::nullopt);
+  EXPECT_THAT(ending.text,
+              ::testing::HasSubstr("ended without a word: it was killed, or its machine went down"));
+  EXPECT_THAT(ending.go_on, ::testing::HasSubstr("no checkpoint was saved yet"));
+}
+
+TEST(RunEndingTest, SummaryOfAnOlderBuildIsPutIntoWords) {
+  const testing::TempDirectory directory;
+  proto::RunSummary summary;
+  summary.set_status("failed");
+  summary.mutable_first_failure()->set_role("worker");
+  summary.mutable_first_failure()->set_index(1);
+  summary.mutable_first_failure()->set_message("UNAVAILABLE: lost worker 1 on vm: its session ended");
+  EXPECT_EQ(EndingOf(directory.path(), summary).text, "lost worker 1 on vm: its session ended");
+  summary.set_status("interrupted");
+  summary.clear_first_failure();
+  EXPECT_EQ(EndingOf(directory.path(), summary).text, "stopped by the user");
+  summary.set_status("succeeded");
+  EXPECT_EQ(EndingOf(directory.path(), summary).text, "");
+}
+
+TEST(RunEndingTest, WayOnOfAMovedDirectoryNamesItsNewPlace) {
+  const testing::TempDirectory directory;
+  proto::RunSummary summary;
+  summary.set_status("failed");
+  summary.set_ending("the disk was full");
+  summary.set_go_on("once that is mended, go on from step 9 with: tethys train --resume --run_dir=runs/old");
+  EXPECT_THAT(EndingOf(directory.path(), summary).go_on, ::testing::Not(::testing::HasSubstr("runs/old")));
+  summary.set_go_on(absl::StrCat(
+      "once that is mended, go on from step 9 with: tethys train --resume --run_dir=", directory.path()));
+  EXPECT_EQ(EndingOf(directory.path(), summary).go_on, summary.go_on());
 }
 
 }  // namespace

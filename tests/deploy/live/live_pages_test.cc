@@ -65,6 +65,20 @@ TEST_F(LivePagesTest, MarkOfAnotherViewOrReplacedFileLeadsToWholeState) {
   EXPECT_THAT(Ask("/state.json?since=" + own), HasSubstr(whole));
 }
 
+TEST_F(LivePagesTest, RunThatItsLauncherLeftIsShownAsEnded) {
+  absl::optional<LeftRun> left;
+  directory_.Write(kProgressFile, "{\"listening\":{}}\n");
+  WatchedRun run(directory_.path(), "job", absl::nullopt, [&left] { return left; });
+  EXPECT_EQ(run.StateSince({}).phase(), proto::LiveState::STARTING);
+  EXPECT_THAT(run.JsonSince({}), Not(HasSubstr("was killed")));
+  left = LeftRun{"its launcher was killed", "go on"};
+  EXPECT_THAT(run.JsonSince({}),
+              AllOf(HasSubstr("\"phase\":\"STOPPED\""), HasSubstr("its launcher was killed"),
+                    HasSubstr("\"go_on\":\"go on\"")));
+  left.reset();
+  EXPECT_EQ(run.StateSince({}).phase(), proto::LiveState::STARTING) << "it was resumed";
+}
+
 TEST_F(LivePagesTest, BadMarkIsRefusedWithReason) {
   for (const char* since : {"x", "-1", "7", "1.2", "1.-2.3", "1.2.3.4"}) {
     EXPECT_THAT(

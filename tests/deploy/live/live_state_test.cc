@@ -68,6 +68,28 @@ class LiveStateTest : public ::testing::Test {
   LiveFold fold_;
 };
 
+TEST_F(LiveStateTest, StopByTheUserIsNoFailureAndTheLauncherSaysHowToGoOn) {
+  proto::ProgressEvent event;
+  proto::Finished& finished = *event.mutable_finished();
+  finished.set_error("interrupted");
+  finished.set_status_code(1);  // CANCELLED.
+  fold_.Add(event);
+  EXPECT_EQ(fold_.state().phase(), proto::LiveState::STOPPED);
+  finished.set_interrupted(true);
+  finished.set_error("stopped by Ctrl-C (SIGINT), at step 7");
+  finished.set_go_on("go on from step 7");
+  fold_.Add(event);
+  EXPECT_EQ(fold_.state().phase(), proto::LiveState::STOPPED);
+  EXPECT_EQ(fold_.state().error(), "stopped by Ctrl-C (SIGINT), at step 7");
+  EXPECT_EQ(fold_.state().go_on(), "go on from step 7");
+  Listening();
+  EXPECT_EQ(fold_.state().go_on(), "") << "another attempt began";
+  finished.set_status_code(14);
+  finished.set_interrupted(false);
+  fold_.Add(event);
+  EXPECT_EQ(fold_.state().phase(), proto::LiveState::FAILED);
+}
+
 TEST_F(LiveStateTest, WorkerFarAboveMedianIsSlowAfterTwentySeconds) {
   Pulse(1, {1, 1, 1.3});
   Pulse(20, {1, 1, 1.3});

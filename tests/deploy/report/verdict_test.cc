@@ -299,14 +299,31 @@ TEST_F(VerdictTest, SingleFailedRunShowsItsProgress) {
   variant.mutable_summary()->set_epochs(3);
   variant.mutable_summary()->set_steps(423);
   variant.mutable_summary()->mutable_first_failure()->set_message("worker 1 was lost\n  more");
-  EXPECT_THAT(Text(), StartsWith("This run failed after 3 epochs and 423 updates: worker 1 was lost\n"));
+  EXPECT_THAT(Text(), StartsWith("This run failed after 3 epochs and 423 updates: worker 1 was lost.\n"));
+  variant.mutable_summary()->set_ending("worker 1 on vm was killed by signal 9 (Killed) at step 430");
+  variant.mutable_summary()->set_go_on("go on from step 400 with: tethys train --resume --run_dir=runs/a");
+  EXPECT_THAT(
+      Text(),
+      StartsWith("This run failed after 3 epochs and 423 updates: worker 1 on vm was killed by signal 9 "
+                 "(Killed) at step 430.\nTo continue: go on from step 400 with: tethys train"));
+  variant.mutable_summary()->set_status("interrupted");
+  variant.mutable_summary()->clear_first_failure();
+  variant.mutable_summary()->set_ending("stopped by Ctrl-C (SIGINT), at step 430");
+  EXPECT_THAT(Text(),
+              StartsWith("This run was interrupted after 3 epochs and 423 updates: stopped by Ctrl-C"));
 }
 
 TEST_F(VerdictTest, FailedRunsAreCounted) {
   Add("mirrored", Value(2, 10), Value(2, 0.87)).set_failed(1);
-  Add("ps", Value(0, 0), Value(0, 0)).set_failed(3);
+  proto::ReportVariant& ps = Add("ps", Value(0, 0), Value(0, 0));
+  ps.set_failed(3);
   EXPECT_THAT(Text(),
               HasSubstr("Failed, and left out of all this: 1 of 3 runs of mirrored; 3 of 3 runs of ps."));
+  ps.add_run()->set_status("interrupted");
+  EXPECT_THAT(
+      Text(),
+      HasSubstr("1 of 3 runs of mirrored; 2 of 3 runs of ps.\nInterrupted, and left out of all this: 1 of 3 "
+                "runs of ps."));
 }
 
 TEST_F(VerdictTest, OneVariantOrNoneGetsASentenceOfItsOwn) {

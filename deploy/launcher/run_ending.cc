@@ -1,0 +1,121 @@
+#include "deploy/launcher/run_ending.h"
+
+#include <csignal>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
+#include "deploy/hosts/remote_run_dir.h"
+#include "deploy/launcher/run_directory.h"
+#include "deploy/text.h"
+#include "runtime/base/file.h"
+#include "runtime/checkpoint/checkpoint_store.h"
+
+namespace tethys {
+namespace {
+
+// Of a signal that a user, a terminal or a scheduler sends.
+const char* SenderOf(int signal) {
+  switch (signal) {
+    case SIGINT:
+      return "Ctrl-C (SIGINT)";
+    case SIGTERM:
+      return "SIGTERM, as tethys runs stop, kill and schedulers send it";
+    case SIGHUP:
+      return "SIGHUP: its terminal or its ssh connection was closed";
+    default:
+      return "a signal";
+  }
+}
+
+// The first line, since the others repeat it in the words of other processes.
+std::string FirstLine(absl::string_view text) { return std::string(text.substr(0, text.find('\n'))); }
+
+// The kernel sends signal 9 to a process when memory runs out, and nothing in the process can report it.
+std::string WithMeaning(std::string text) {
+  if (!absl::StrContains(text, "signal 9 (Killed)") || absl::StrContains(text, "memory")) return text;
+  return absl::StrCat(
+      text,
+      ". If nobody sent it, the memory of that machine most likely ran out (dmesg there says so); "
+      "fewer processes on a machine, a smaller batch or more micro_batches need less");
+}
+
+// Summaries of old builds begin a message with the name of a status code: "UNAVAILABLE: ".
+absl::string_view WithoutCode(absl::string_view message) {
+  const size_t end = message.find_first_not_of("ABCDEFGHIJKLMNOPQRSTUVWXYZ_");
+  if (end == absl::string_view::npos || end < 2 || !absl::StartsWith(message.substr(end), ": "))
+    return message;
+  return message.substr(end + 2);
+}
+
+std::string FailureText(const proto::FirstFailure& failure) {
+  const std::string message = FirstLine(WithoutCode(failure.message()));
+  std::string task = failure.role();
+  if (!task.empty() && task != "chief") absl::StrAppend(&task, " ", failure.index());
+  if (task.empty() || absl::StrContains(message, task)) return WithMeaning(message);
+  if (!failure.host().empty()) absl::StrAppend(&task, " on ", failure.host());
+  return WithMeaning(absl::StrCat(task, ": ", message));
+}
+
+// What the files of a run without a summary tell.
+std::string UnfinishedText(const std::string& run_dir) {
+  const auto launcher = RunDirectory::Launcher(run_dir);
+  const std::string process = launcher.ok() && launcher->has_value()
+                                  ? absl::StrCat("process ", (*launcher)->process, " on ", (*launcher)->host)
+                                  : "the command";
+  return absl::StrCat(process,
+                      ", which made the run, ended without a word: it was killed, or its machine went down");
+}
+
+}  // namespace
+
+std::string EndingText(const RunResult& result) {
+  if (!absl::IsCancelled(result.status)) return WithMeaning(FirstLine(result.status.message()));
+  return absl::StrCat("stopped by ", SenderOf(result.interrupt),
+                      result.last_step > 0 ? absl::StrCat(", at step ", CountText(result.last_step)) : "");
+}
+
+std::string GoOnText(const std::string& run_dir, bool scheduled, const absl::Status& status) {
+  if (const std::string where = UnfetchedAt(run_dir); !where.empty()) {
+    return absl::StrCat("what the run saved is still in ", where,
+                        "; this fetches it and goes on, with the flags for hosts and ssh as before: tethys "
+                        "train --resume --run_dir=",
+                        run_dir);
+  }
+  const auto checkpoints = ListCheckpoints(run_dir + "/checkpoints");
+  const bool saved = checkpoints.ok() && !checkpoints->empty();
+  // After these errors, the run fails again if nothing is changed.
+  const bool by_job = absl::IsFailedPrecondition(status) || absl::IsInvalidArgument(status);
+  const bool recurs = by_job || absl::IsResourceExhausted(status) || absl::IsNotFound(status);
+  const std::string first = by_job && saved ? "once that is mended (--set changes fields of the job), "
+                            : recurs        ? "once that is mended, "
+                                            : "";
+  if (!saved) {
+    return absl::StrCat(first,
+                        "train from the start: no checkpoint was saved yet (checkpoint in the job says how "
+                        "often to save)");
+  }
+  absl::string_view how = " with: tethys train --resume --run_dir=";
+  if (scheduled) how = " by the same command on every machine, with --resume --run_dir=";
+  return absl::StrCat(first, "go on from step ", checkpoints->back().step, how, run_dir);
+}
+
+RunEnding EndingOf(const std::string& run_dir, const absl::optional<proto::RunSummary>& summary) {
+  const bool begun = FileExists(run_dir + "/log") || FileExists(run_dir + "/journal");
+  if (summary.has_value() ? summary->status() == "succeeded" : !begun) return {};
+  RunEnding ending;
+  if (!summary.has_value()) {
+    ending.text = UnfinishedText(run_dir);
+  } else if (!summary->ending().empty()) {
+    ending.text = summary->ending();
+  } else {
+    ending.text =
+        summary->has_first_failure() ? FailureText(summary->first_failure()) : "stopped by the user";
+  }
+  // The stored words know the reason, but the directory may have been moved since.
+  const bool here = summary.has_value() && absl::EndsWith(summary->go_on(), absl::StrCat("=", run_dir));
+  ending.go_on = here ? summary->go_on() : GoOnText(run_dir, /*scheduled=*/false, absl::CancelledError(""));
+  return ending;
+}
+
+}  // namespace tethys

@@ -1,0 +1,34 @@
+// How a run that did not succeed ended, in words for people, and how to go on with it. The terminal of the
+// run says it, and so do summary.json, `tethys runs show`, reports and live views, for those who look later.
+// Blocks on small files; any thread.
+#ifndef TETHYS_DEPLOY_LAUNCHER_RUN_ENDING_H_
+#define TETHYS_DEPLOY_LAUNCHER_RUN_ENDING_H_
+
+#include <string>
+
+#include "absl/types/optional.h"
+#include "deploy/launcher/launcher.h"
+#include "proto/summary.pb.h"
+#include "runtime/base/status.h"
+
+namespace tethys {
+
+// A sentence without a full stop: "worker 1 on vm was killed by signal 9 (Killed) at step 1303, ...",
+// "stopped by Ctrl-C (SIGINT) at step 1303". Requires a result that is not OK.
+std::string EndingText(const RunResult& result);
+
+// How to go on after a failure with `status`: from which checkpoint, and by which command. `scheduled`: a
+// scheduler starts the processes.
+std::string GoOnText(const std::string& run_dir, bool scheduled, const absl::Status& status);
+
+struct RunEnding {
+  std::string text = {};   // As EndingText; empty: the run succeeded, or has not begun.
+  std::string go_on = {};  // As GoOnText.
+};
+// The ending of a run that no launcher makes now; `summary`: that of the run, if it has one. A run that has
+// begun and has no summary was left by a launcher that was killed.
+RunEnding EndingOf(const std::string& run_dir, const absl::optional<proto::RunSummary>& summary);
+
+}  // namespace tethys
+
+#endif  // TETHYS_DEPLOY_LAUNCHER_RUN_ENDING_H_
