@@ -22,13 +22,17 @@ absl::StatusOr<std::vector<ListedRun>> ReadFolder(const std::string& folder) {
   return runs;
 }
 
-int List(const Flags&, const std::string& folder) {
+int List(const Flags& flags, const std::string& folder) {
   const absl::StatusOr<std::vector<ListedRun>> runs = ReadFolder(folder);
   if (!runs.ok()) return Fail("runs", runs.status(), kExitBadRequest);
   if (runs->empty()) {
     std::printf("%s holds no runs.\n", folder.c_str());
   } else {
-    std::printf("%s", RunListText(*runs).c_str());
+    std::vector<ListedRun> shown = flags.Has("all") ? *runs : Overview(*runs);
+    std::stable_sort(shown.begin(), shown.end(),
+                     [](const ListedRun& a, const ListedRun& b) { return a.started < b.started; });
+    if (!shown.empty()) std::fputs(RunListText(shown).c_str(), stdout);
+    if (!flags.Has("all")) std::fputs(LeftOutText(*runs).c_str(), stdout);
   }
   return kExitSuccess;
 }
@@ -108,7 +112,7 @@ struct Action {
 
 const std::vector<Action>& Actions() {
   static const std::vector<Action>& actions =
-      *new std::vector<Action>{{"list", false, {}, List},
+      *new std::vector<Action>{{"list", false, {"all"}, List},
                                {"show", true, {}, Show},
                                {"logs", true, {"follow"}, Logs},
                                {"stop", true, {"limit"}, Stop},
@@ -160,13 +164,17 @@ Command RunsCommand() {
       {.verb = "runs",
        .summary = "Lists runs, shows one, its logs, stops it, and removes old ones.",
        .description =
-           "`list` shows the runs in a folder, and those of the comparisons and studies there: whether they "
-           "are running, finished, failed, unfinished (`tethys train --resume` goes on with these), not "
-           "started (a job that `tethys advise` wrote) or damaged, their strategy, start, length, accuracy "
-           "on "
-           "the test split (or validation split), and the size of their files. Other directories are listed "
-           "as no run. A run that a launcher on "
-           "another machine makes is shown as running only if the file system shares locks.\n"
+           "`list` shows the runs in a folder, the newest last, with a line for each comparison and study: "
+           "whether they are running, finished, failed, unfinished (`tethys train --resume` goes on with "
+           "these) "
+           "or damaged, their strategy, start, length, accuracies on the test and the validation split, and "
+           "the "
+           "size of their files. With --all it lists every run of comparisons and studies, too, jobs that "
+           "were "
+           "not started (`tethys advise` writes some), symbolic links, and other directories as no run. A "
+           "run "
+           "that a launcher on another machine makes is shown as running only if the file system shares "
+           "locks.\n"
            "`show` says more about one run: strategy and shape, times, throughput, quality, cost, hosts. RUN "
            "is the path of its directory, or its name as `list` shows it.\n"
            "`logs` prints the logs of all processes of a run as one, in the order of their times, each line "
@@ -179,6 +187,7 @@ Command RunsCommand() {
        .argument = "list|show|logs|stop|prune [RUN]",
        .count = ArgumentCount::kWords,
        .flags = {{.name = "runs", .value = "DIR", .help = "The folder of the runs. Default: runs."},
+                 {.name = "all", .help = "list: everything in the folder."},
                  {.name = "follow", .help = "logs: goes on until the run ends."},
                  {.name = "limit",
                   .value = "TIME",

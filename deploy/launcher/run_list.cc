@@ -2,9 +2,12 @@
 
 #include <sys/stat.h>
 
+#include <algorithm>
 #include <ctime>
 #include <filesystem>
+#include <map>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "deploy/launcher/run_directory.h"
@@ -19,6 +22,9 @@ namespace {
 
 namespace fs = std::filesystem;
 
+// The end of the name of a run that was made once more (deploy/command/experiment_run.cc).
+constexpr char kAside[] = ".aside";
+
 bool IsFile(const std::string& path) {
   std::error_code error;
   return fs::is_regular_file(path, error);
@@ -27,6 +33,13 @@ bool IsFile(const std::string& path) {
 bool IsDirectory(const std::string& path) {
   std::error_code error;
   return fs::is_directory(fs::symlink_status(path, error));
+}
+
+// The target of a symbolic link that leads to a directory; empty: `path` is no such link.
+std::string LinkedDirectory(const std::string& path) {
+  std::error_code error;
+  if (!fs::is_symlink(fs::symlink_status(path, error)) || !fs::is_directory(path, error)) return "";
+  return fs::read_symlink(path, error).string();
 }
 
 // Files that vanish meanwhile, or cannot be read, count nothing.
@@ -64,8 +77,8 @@ void Damage(const absl::Status& status, ListedRun& run) {
 void FillFromSummary(const proto::RunSummary& summary, ListedRun& run) {
   run.state = StateOf(summary.status());
   if (summary.timing().total_seconds() > 0) run.seconds = summary.timing().total_seconds();
-  const proto::Quality& quality = summary.has_test() ? summary.test() : summary.validation();
-  if (quality.has_accuracy()) run.accuracy = quality.accuracy();
+  if (summary.test().has_accuracy()) run.test_accuracy = summary.test().accuracy();
+  if (summary.validation().has_accuracy()) run.validation_accuracy = summary.validation().accuracy();
 }
 
 }  // namespace
@@ -100,7 +113,8 @@ ListedRun DescribeRun(const std::string& path, const std::string& name) {
     // A summary is of an earlier attempt.
     run.state = RunState::kRunning;
     run.seconds.reset();
-    run.accuracy.reset();
+    run.test_accuracy.reset();
+    run.validation_accuracy.reset();
   }
   return run;
 }
@@ -120,6 +134,10 @@ absl::StatusOr<std::vector<ListedRun>> ListRuns(const std::string& folder) {
   std::vector<ListedRun> runs;
   for (const std::string& name : names) {
     const std::string path = absl::StrCat(folder, "/", name);
+    if (const std::string target = LinkedDirectory(path); !target.empty()) {
+      runs.push_back({.name = absl::StrCat(name, " -> ", target), .state = RunState::kLink});
+      continue;
+    }
     if (!IsDirectory(path)) continue;
     std::vector<ListedRun> inside;
     const absl::StatusOr<std::vector<std::string>> parts =
@@ -135,6 +153,75 @@ absl::StatusOr<std::vector<ListedRun>> ListRuns(const std::string& folder) {
     runs.insert(runs.end(), inside.begin(), inside.end());
   }
   return runs;
+}
+
+namespace {
+
+// "NAME/" for a run "NAME/RUN" of a comparison or study; otherwise empty.
+std::string GroupOf(const ListedRun& run) {
+  const size_t slash = run.name.find('/');
+  const bool inside = slash != std::string::npos && run.state != RunState::kLink;
+  return inside ? run.name.substr(0, slash + 1) : "";
+}
+
+bool IsShown(const ListedRun& run) {
+  return run.state != RunState::kNotStarted && run.state != RunState::kNoRun && run.state != RunState::kLink;
+}
+
+// One entry for the runs of a comparison or study. A run that was disturbed, and put aside for another one,
+// counts for its size only.
+ListedRun Merge(const std::string& name, const std::vector<const ListedRun*>& runs) {
+  ListedRun all{.name = name, .state = RunState::kFinished};
+  int64_t counted = 0, finished = 0;
+  for (const ListedRun* run : runs) {
+    all.started = std::max(all.started, run->started);
+    all.bytes += run->bytes;
+    if (run->seconds.has_value()) all.seconds = all.seconds.value_or(0) + *run->seconds;
+    if (absl::StrContains(run->name, kAside)) continue;
+    ++counted;
+    finished += run->state == RunState::kFinished ? 1 : 0;
+    if (run->state == RunState::kFinished || all.state == RunState::kRunning) continue;
+    const bool failed = run->state == RunState::kFailed || run->state == RunState::kDamaged;
+    all.state = run->state == RunState::kRunning ? run->state
+                : failed                         ? RunState::kFailed
+                                                 : RunState::kUnfinished;
+  }
+  all.strategy = absl::StrCat(finished, " of ", PluralText(counted, "run"));
+  return all;
+}
+
+}  // namespace
+
+std::vector<ListedRun> Overview(const std::vector<ListedRun>& runs) {
+  std::vector<ListedRun> shown;
+  std::map<std::string, std::vector<const ListedRun*>> groups;
+  for (const ListedRun& run : runs) {
+    if (const std::string group = GroupOf(run); !group.empty()) {
+      groups[group].push_back(&run);
+    } else if (IsShown(run)) {
+      shown.push_back(run);
+    }
+  }
+  for (const auto& [name, members] : groups) shown.push_back(Merge(name, members));
+  std::stable_sort(shown.begin(), shown.end(),
+                   [](const ListedRun& a, const ListedRun& b) { return a.started < b.started; });
+  return shown;
+}
+
+std::string LeftOutText(const std::vector<ListedRun>& runs) {
+  std::map<RunState, int64_t> counts;
+  for (const ListedRun& run : runs) {
+    if (GroupOf(run).empty() && !IsShown(run)) ++counts[run.state];
+  }
+  std::vector<std::string> parts;
+  const auto add = [&](RunState state, const char* one, const char* many) {
+    const int64_t count = counts[state];
+    if (count > 0) parts.push_back(absl::StrCat(count, " ", count == 1 ? one : many));
+  };
+  add(RunState::kNotStarted, "job that was not started", "jobs that were not started");
+  add(RunState::kLink, "symbolic link", "symbolic links");
+  add(RunState::kNoRun, "other directory", "other directories");
+  return parts.empty() ? "" : absl::StrCat("Left out: ", NamesText(parts), "; --all lists everything.\n");
 }
 
 std::string RunStateText(RunState state) {
@@ -153,21 +240,35 @@ std::string RunStateText(RunState state) {
       return "damaged";
     case RunState::kNoRun:
       return "no run";
+    case RunState::kLink:
+      return "link";
   }
   return "";
 }
 
 std::string RunListText(const std::vector<ListedRun>& runs) {
-  const std::vector<Column> columns = {{{"run"}, true},     {{"state"}, true}, {{"strategy"}, true},
-                                       {{"started"}, true}, {{"time"}, false}, {{"accuracy %"}, false},
-                                       {{"size"}, false}};
+  const auto any = [&](const absl::optional<double> ListedRun::*value) {
+    return std::any_of(runs.begin(), runs.end(),
+                       [&](const ListedRun& run) { return (run.*value).has_value(); });
+  };
+  const auto percent = [](const absl::optional<double>& value) {
+    return value.has_value() ? absl::StrFormat("%.2f", 100 * *value) : "";
+  };
+  const bool test = any(&ListedRun::test_accuracy), validation = any(&ListedRun::validation_accuracy);
+  std::vector<Column> columns = {
+      {{"run"}, true}, {{"state"}, true}, {{"strategy"}, true}, {{"started"}, true}, {{"time"}, false}};
+  if (test) columns.push_back({{"test %"}});
+  if (validation) columns.push_back({{"validation %"}});
+  columns.push_back({{"size"}});
   std::vector<std::vector<std::string>> rows;
   std::string problems;
   for (const ListedRun& run : runs) {
-    rows.push_back({run.name, RunStateText(run.state), run.strategy, TimeOfDayText(run.started),
-                    run.seconds.has_value() ? DurationText(*run.seconds) : "",
-                    run.accuracy.has_value() ? absl::StrFormat("%.2f", 100 * *run.accuracy) : "",
-                    BytesText(run.bytes)});
+    std::vector<std::string>& row = rows.emplace_back();
+    row = {run.name, RunStateText(run.state), run.strategy, TimeOfDayText(run.started),
+           run.seconds.has_value() ? DurationText(*run.seconds) : ""};
+    if (test) row.push_back(percent(run.test_accuracy));
+    if (validation) row.push_back(percent(run.validation_accuracy));
+    row.push_back(BytesText(run.bytes));
     if (!run.problem.empty()) absl::StrAppend(&problems, run.name, " is damaged: ", run.problem, "\n");
   }
   return Table(columns, rows) + problems;

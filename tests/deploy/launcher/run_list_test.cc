@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include "absl/strings/str_cat.h"
 #include "deploy/launcher/run_directory.h"
@@ -82,7 +83,7 @@ TEST_F(RunListTest, FinishedRunHasItsNumbers) {
   const ListedRun run = List()[0];
   EXPECT_EQ(run.strategy, "local");
   EXPECT_EQ(run.seconds, 75);
-  EXPECT_EQ(run.accuracy, 0.875);
+  EXPECT_EQ(run.test_accuracy, 0.875);
   EXPECT_GT(run.bytes, 5000);
   EXPECT_GT(run.started, 0);
   EXPECT_THAT(RunListText({run}), AllOf(HasSubstr("finished"), HasSubstr("1:15"), HasSubstr("87.50")));
@@ -94,7 +95,7 @@ TEST_F(RunListTest, RunIsRunningWhileItsDirectoryIsLocked) {
     const auto held = RunDirectory::Open(folder_.path() + "/a");
     ASSERT_TRUE(held.ok()) << held.status();
     EXPECT_THAT(States(), ElementsAre("a: running"));
-    EXPECT_FALSE(List()[0].accuracy.has_value()) << "the summary is of an earlier attempt";
+    EXPECT_FALSE(List()[0].test_accuracy.has_value()) << "the summary is of an earlier attempt";
   }
   EXPECT_THAT(States(), ElementsAre("a: unfinished"));
   EXPECT_TRUE(RunDirectory::Open(folder_.path() + "/a").ok()) << "listing keeps no lock";
@@ -115,6 +116,42 @@ TEST_F(RunListTest, OtherDirectoriesAreNoRunsAndRunsOfComparisonsAreListed) {
   Run("compare-1/x-r0", "succeeded");
   Run("compare-1/x-r1", "failed");
   EXPECT_THAT(States(), ElementsAre("compare-1/x-r0: finished", "compare-1/x-r1: failed", "photos: no run"));
+}
+
+TEST_F(RunListTest, OverviewHasALineForEachComparisonAndTheNewestLast) {
+  const auto run = [](const std::string& name, RunState state, int64_t started) {
+    return ListedRun{.name = name, .state = state, .started = started, .seconds = 60, .bytes = 1024};
+  };
+  std::vector<ListedRun> runs = {run("a-new", RunState::kFinished, 900),
+                                 run("b-old", RunState::kFailed, 100),
+                                 run("compare/x-r0", RunState::kFinished, 300),
+                                 run("compare/x-r0.aside", RunState::kFinished, 200),
+                                 run("compare/x-r1", RunState::kUnfinished, 400),
+                                 run("advice", RunState::kNotStarted, 1000),
+                                 run("photos", RunState::kNoRun, 0),
+                                 run("latest -> a/b", RunState::kLink, 0)};
+  runs[0].test_accuracy = 0.5;
+  runs[1].validation_accuracy = 0.25;
+  const std::vector<ListedRun> shown = Overview(runs);
+  ASSERT_EQ(shown.size(), 3u);
+  EXPECT_EQ(shown[0].name, "b-old");
+  EXPECT_EQ(shown[1].name, "compare/");
+  EXPECT_EQ(shown[1].strategy, "1 of 2 runs");
+  EXPECT_EQ(RunStateText(shown[1].state), "unfinished");
+  EXPECT_EQ(shown[1].seconds, 180);
+  EXPECT_EQ(shown[2].name, "a-new");
+  EXPECT_EQ(LeftOutText(runs),
+            "Left out: 1 job that was not started, 1 symbolic link and 1 other directory; --all lists "
+            "everything.\n");
+  EXPECT_EQ(LeftOutText({runs[0]}), "");
+  EXPECT_THAT(RunListText(shown),
+              AllOf(HasSubstr("test %  validation %"), HasSubstr(" 50.00 "), HasSubstr(" 25.00 ")));
+}
+
+TEST_F(RunListTest, LinksToRunsAreSaid) {
+  Run("a", "succeeded");
+  ASSERT_EQ(symlink("a", folder_.Path("latest").c_str()), 0);
+  EXPECT_THAT(States(), ElementsAre("a: finished", "latest -> a: link"));
 }
 
 TEST_F(RunListTest, MissingFolderIsNamed) {
