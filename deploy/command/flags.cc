@@ -4,6 +4,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
+#include "absl/strings/str_replace.h"
 #include "deploy/text.h"
 #include "proto/job.pb.h"
 #include "runtime/base/nearest_name.h"
@@ -18,6 +19,62 @@ const FlagSpec* Find(const CommandSpec& spec, const std::string& name) {
   return nullptr;
 }
 
+// What other programs call a flag.
+struct OtherName {
+  absl::string_view name;
+  absl::string_view flag;
+};
+constexpr OtherName kOtherNames[] = {{"hosts", "hostfile"},
+                                     {"machines", "hostfile"},
+                                     {"machinefile", "hostfile"},
+                                     {"output", "out"},
+                                     {"o", "out"},
+                                     {"output_dir", "run_dir"},
+                                     {"dir", "run_dir"},
+                                     {"logdir", "run_dir"},
+                                     {"model", "checkpoint"},
+                                     {"image", "images"},
+                                     {"input", "images"},
+                                     {"format", "to"},
+                                     {"follow_logs", "follow"},
+                                     {"tail", "follow"},
+                                     {"f", "follow"}};
+
+// The flag that the user may have meant; empty: no idea. Dashes in names are read as underscores.
+std::string FlagMeant(const CommandSpec& spec, const std::string& name) {
+  std::vector<std::string> names;
+  for (const FlagSpec& known : spec.flags) names.push_back(known.name);
+  const std::string plain = absl::StrReplaceAll(name, {{"-", "_"}});
+  for (const OtherName& other : kOtherNames) {
+    if (plain == other.name && Find(spec, std::string(other.flag)) != nullptr) return std::string(other.flag);
+  }
+  return NearestName(plain, names);
+}
+
+// The error for an argument that the verb does not take, or not as well. `before`: the word before it.
+absl::Status UnexpectedArgument(const CommandSpec& spec, const Flags& flags, const std::string& word,
+                                const std::string& before) {
+  std::string remedy;
+  const size_t equals = before.find('=');
+  if (absl::StartsWith(before, "--set=") && before.find('=', equals + 1) == std::string::npos) {
+    remedy = absl::StrCat(": write ", before, "=", word, ", without a blank");
+  } else if (absl::StartsWith(before, "--") && equals == std::string::npos) {
+    remedy = absl::StrCat(": ", before, " takes no value");
+  } else {
+    for (const FlagSpec& flag : spec.flags) {
+      if (!flag.required || flag.value.empty() || flags.Has(flag.name)) continue;
+      remedy = absl::StrCat(": did you mean --", flag.name, "=", word, "?");
+      break;
+    }
+  }
+  if (remedy.empty()) {
+    remedy = spec.argument.empty() ? absl::StrCat(": tethys ", spec.verb, " takes none but flags")
+                                   : absl::StrCat(": tethys ", spec.verb, " takes one ", spec.argument,
+                                                  ", and ", flags.arguments()[0], " is given");
+  }
+  return absl::InvalidArgumentError(absl::StrCat("unexpected argument '", word, "'", remedy));
+}
+
 // The error for an unknown flag. `word` is as given; `name` is without dashes and value.
 absl::Status UnknownFlag(const CommandSpec& spec, const std::string& word, const std::string& name) {
   const std::string flag = word.substr(0, word.find('='));
@@ -28,9 +85,7 @@ absl::Status UnknownFlag(const CommandSpec& spec, const std::string& word, const
     return absl::InvalidArgumentError(
         absl::StrCat("there is no flag ", flag, ", but a field of the job: write --set=", name, "=", value));
   }
-  std::vector<std::string> names;
-  for (const FlagSpec& known : spec.flags) names.push_back(known.name);
-  const std::string nearest = NearestName(name, names);
+  const std::string nearest = FlagMeant(spec, name);
   return absl::InvalidArgumentError(absl::StrCat(
       "there is no flag ", flag, nearest.empty() ? "" : absl::StrCat("; did you mean --", nearest, "?"),
       " (tethys ", spec.verb, " --help lists them)"));
@@ -104,7 +159,10 @@ absl::StatusOr<Flags> ParseFlags(const CommandSpec& spec, absl::Span<const std::
     }
     if (only_arguments || !absl::StartsWith(word, "-") || word == "-") {
       if (spec.argument.empty() || (!flags.arguments_.empty() && spec.count == ArgumentCount::kOne)) {
-        return absl::InvalidArgumentError(absl::StrCat("unexpected argument '", word, "'"));
+        const std::string before = i > 1 && words[i - 2] == "--set" ? "--set=" + words[i - 1]
+                                   : i > 0                          ? words[i - 1]
+                                                                    : "";
+        return UnexpectedArgument(spec, flags, word, before);
       }
       flags.arguments_.push_back(word);
       continue;

@@ -59,13 +59,19 @@ int UnknownVerb(const std::vector<Command>& commands, const std::string& word) {
 
 bool AsksForHelp(const std::string& word) { return word == "--help" || word == "-h"; }
 
-int Main(const std::vector<std::string>& words) {
+bool AsksForVersion(const std::string& word) {
+  return word == "--version" || word == "-v" || word == "-V" || word == "version";
+}
+
+int Main(std::vector<std::string> words) {
   const std::vector<Command> commands = AllCommands();
+  // "tethys help train" is "tethys train --help".
+  if (words.size() > 1 && words[0] == "help" && !AsksForHelp(words[1])) words = {words[1], "--help"};
   if (words.empty() || AsksForHelp(words[0]) || words[0] == "help") {
     PrintHelp(commands);
     return words.empty() ? kExitBadRequest : kExitSuccess;
   }
-  if (words[0] == "--version") {
+  if (AsksForVersion(words[0])) {
     std::printf("%s\n", VersionText().c_str());
     return kExitSuccess;
   }

@@ -8,7 +8,9 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
 #include "runtime/base/private_file.h"
+#include "runtime/base/text_encoding.h"
 
 namespace tethys {
 namespace {
@@ -30,8 +32,9 @@ absl::StatusOr<std::string> ReadMetricsToken(const std::string& path) {
     got = read(fd.get(), bytes, sizeof(bytes));
   } while (got < 0 && errno == EINTR);
   if (got < 0) return ErrnoStatus(errno, absl::StrCat("cannot read ", path));
-  const absl::string_view text(bytes, static_cast<size_t>(got));
-  const absl::string_view line = text.substr(0, text.find('\n'));
+  TETHYS_ASSIGN_OR_RETURN(const absl::string_view text,
+                          WithoutByteOrderMark({bytes, static_cast<size_t>(got)}, path));
+  const absl::string_view line = absl::StripSuffix(text.substr(0, text.find('\n')), "\r");
   if (line.size() >= kLeastLetters && line.size() <= kMostLetters && absl::c_all_of(line, IsTokenLetter)) {
     return std::string(line);
   }

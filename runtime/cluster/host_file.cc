@@ -12,6 +12,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_split.h"
 #include "runtime/base/file.h"
+#include "runtime/base/text_encoding.h"
 
 namespace tethys {
 namespace {
@@ -360,7 +361,8 @@ std::string DeviceKindText(proto::Device::Kind kind) { return kind == proto::Dev
 
 absl::StatusOr<std::vector<HostEntry>> ReadHostFile(const std::string& path) {
   TETHYS_ASSIGN_OR_RETURN(const std::string text, ReadFile(path, kMaxFileBytes));
-  return ParseHostFile(text, path);
+  TETHYS_ASSIGN_OR_RETURN(const absl::string_view plain, WithoutByteOrderMark(text, path));
+  return ParseHostFile(plain, path);
 }
 
 }  // namespace tethys

@@ -5,12 +5,12 @@
 
 #include "absl/strings/strip.h"
 #include "runtime/base/empty_file.h"
+#include "runtime/base/text_encoding.h"
 
 namespace tethys {
 namespace {
 
 constexpr int64_t kBlock = int64_t{1} << 18;
-constexpr absl::string_view kByteOrderMark = "\xef\xbb\xbf";
 
 // Collects where lines begin, from the ends of lines in the order of their places.
 class Finder {
@@ -53,11 +53,12 @@ class Finder {
 };
 
 absl::StatusOr<int64_t> FirstByte(const ByteSource& file) {
-  std::vector<uint8_t> start(std::min<int64_t>(file.size(), kByteOrderMark.size()));
-  TETHYS_RETURN_IF_ERROR(file.ReadAt(0, absl::MakeSpan(start)));
-  const bool marked = start.size() == kByteOrderMark.size() &&
-                      std::memcmp(start.data(), kByteOrderMark.data(), start.size()) == 0;
-  return marked ? static_cast<int64_t>(start.size()) : 0;
+  constexpr int64_t kLongestMark = 4;
+  std::vector<uint8_t> bytes(std::min(file.size(), kLongestMark));
+  TETHYS_RETURN_IF_ERROR(file.ReadAt(0, absl::MakeSpan(bytes)));
+  const absl::string_view start(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  TETHYS_ASSIGN_OR_RETURN(const absl::string_view plain, WithoutByteOrderMark(start, file.name()));
+  return static_cast<int64_t>(start.size() - plain.size());
 }
 
 }  // namespace

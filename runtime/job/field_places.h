@@ -28,10 +28,12 @@ class FieldPlaces {
   // added if there is none. A list as a whole is where its first element is.
   std::string Find(absl::string_view path) const;
 
+  // Removes the places of a field and of all below it.
+  void Erase(const std::string& path);
+
  private:
   void Add(const std::string& prefix, const google::protobuf::Message& message,
            const google::protobuf::TextFormat::ParseInfoTree* tree);
-  void Erase(const std::string& path);
 
   std::string file_;
   const google::protobuf::Descriptor* type_ = nullptr;

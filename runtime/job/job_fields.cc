@@ -2,6 +2,8 @@
 
 #include <google/protobuf/descriptor.h>
 
+#include <algorithm>
+
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_join.h"
@@ -24,6 +26,96 @@ std::string Known(absl::string_view heading, absl::string_view name, const std::
   const std::string nearest = NearestName(name, known);
   const std::string question = nearest.empty() ? "" : absl::StrCat(" (did you mean '", nearest, "'?)");
   return absl::StrCat(question, "; ", heading, ": ", absl::StrJoin(known, ", "));
+}
+
+// What other programs call fields of a job.
+struct OtherName {
+  absl::string_view name;
+  absl::string_view field;
+};
+constexpr OtherName kOtherNames[] = {{"lr", "learning_rate"},
+                                     {"eta", "learning_rate"},
+                                     {"wd", "weight_decay"},
+                                     {"l2", "weight_decay"},
+                                     {"bs", "batch_size_per_worker"},
+                                     {"batch", "global_batch_size"},
+                                     {"num_workers", "workers"},
+                                     {"n_workers", "workers"},
+                                     {"world_size", "workers"},
+                                     {"num_servers", "servers"},
+                                     {"num_ps", "servers"},
+                                     {"ps", "servers"},
+                                     {"num_epochs", "epochs"},
+                                     {"n_epochs", "epochs"},
+                                     {"max_epochs", "epochs"},
+                                     {"steps", "max_steps"},
+                                     {"iterations", "max_steps"},
+                                     {"random_seed", "seed"},
+                                     {"num_classes", "classes"},
+                                     {"n_classes", "classes"},
+                                     {"accumulation_steps", "micro_batches"},
+                                     {"gradient_accumulation", "micro_batches"},
+                                     {"dtype", "precision"},
+                                     {"val_samples", "validation_samples"},
+                                     {"std", "deviation"}};
+
+// What other programs have as a choice of its own, and how a job says it.
+struct OtherChoice {
+  absl::string_view type;
+  absl::string_view name;
+  const char* remedy;
+};
+constexpr OtherChoice kOtherChoices[] = {
+    {"Optimizer", "adamw",
+     "write adam with decoupled_weight_decay: true and a weight_decay (--set=optimizer=adam "
+     "--set=optimizer.decoupled_weight_decay=true --set=optimizer.weight_decay=0.01)"},
+    {"Optimizer", "momentum",
+     "write sgd { momentum: 0.9 } (--set=optimizer=sgd --set=optimizer.sgd.momentum=0.9)"},
+    {"Optimizer", "nesterov", "write sgd { momentum: 0.9 nesterov: true }"},
+    {"Strategy", "ddp", "write mirrored {}, workers that exchange gradients"},
+    {"Strategy", "allreduce", "write mirrored {}, workers that exchange gradients"},
+    {"Strategy", "data_parallel", "write mirrored {}, workers that exchange gradients"},
+    {"Strategy", "horovod", "write mirrored {}, workers that exchange gradients"},
+    {"Strategy", "ps", "write parameter_server {}"}};
+
+// ": write ..."; empty: no such choice is known of other programs.
+std::string OtherChoiceText(const Descriptor& type, absl::string_view name) {
+  for (const OtherChoice& other : kOtherChoices) {
+    if (type.name() == other.type && absl::EqualsIgnoreCase(name, other.name))
+      return absl::StrCat(": ", other.remedy);
+  }
+  return "";
+}
+
+// Adds the paths of the fields called `name` in messages below `type`, the shallow ones first. Lists are left
+// out.
+void AddPathsTo(absl::string_view name, const Descriptor& type, const std::string& prefix, int depth,
+                std::vector<std::string>& paths) {
+  constexpr int kDeepest = 4;
+  if (type.FindFieldByName(std::string(name)) != nullptr) paths.push_back(absl::StrCat(prefix, name));
+  for (int i = 0; i < type.field_count() && depth < kDeepest; ++i) {
+    const FieldDescriptor& field = *type.field(i);
+    if (field.is_repeated() || field.message_type() == nullptr) continue;
+    AddPathsTo(name, *field.message_type(), absl::StrCat(prefix, field.name(), "."), depth + 1, paths);
+  }
+}
+
+// " (did you mean 'optimizer.learning_rate'?)" for a field by its own name, or by one that other programs
+// use; empty: there is none.
+std::string ElsewhereText(const Descriptor& type, absl::string_view name) {
+  constexpr size_t kMost = 3;
+  std::vector<std::string> paths;
+  AddPathsTo(name, type, "", 0, paths);
+  for (const OtherName& other : kOtherNames) {
+    if (paths.empty() && absl::EqualsIgnoreCase(name, other.name))
+      AddPathsTo(other.field, type, "", 0, paths);
+  }
+  std::stable_sort(paths.begin(), paths.end(), [](const std::string& a, const std::string& b) {
+    return std::count(a.begin(), a.end(), '.') < std::count(b.begin(), b.end(), '.');
+  });
+  if (paths.empty()) return "";
+  paths.resize(std::min(paths.size(), kMost));
+  return absl::StrCat(" (did you mean '", absl::StrJoin(paths, "' or '"), "'?)");
 }
 
 std::vector<std::string> FieldNames(const Descriptor& type) {
@@ -111,8 +203,9 @@ absl::Status ChooseMember(const OneofDescriptor& oneof, absl::string_view member
   }
   const std::vector<std::string> names = MemberNames(oneof);
   if (field == nullptr) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("'", member, "' is not a choice", Known("the choices are", member, names)));
+    return absl::InvalidArgumentError(absl::StrCat("'", member, "' is not a choice",
+                                                   OtherChoiceText(*oneof.containing_type(), member),
+                                                   Known("the choices are", member, names)));
   }
   if (field->message_type() == nullptr) {
     return absl::InvalidArgumentError(absl::StrCat("'", member, "' needs a value: write ", member, "=VALUE"));
@@ -127,6 +220,14 @@ absl::Status SetMessage(const FieldDescriptor& field, absl::string_view value, M
   if (value.empty()) return absl::OkStatus();
   const Descriptor& type = *field.message_type();
   if (type.real_oneof_decl_count() == 1) return ChooseMember(*type.oneof_decl(0), value, message);
+  for (int i = 0; i < type.field_count(); ++i) {
+    if (type.field(i)->enum_type() == nullptr) continue;
+    for (const std::string& name : ValueNames(*type.field(i))) {
+      if (!absl::EqualsIgnoreCase(name, value)) continue;
+      return absl::InvalidArgumentError(absl::StrCat("'", field.name(), "' is a group of fields: write ",
+                                                     field.name(), ".", type.field(i)->name(), "=", name));
+    }
+  }
   return absl::InvalidArgumentError(absl::StrCat("'", field.name(),
                                                  "' is a group of fields: set them one by one (",
                                                  absl::StrJoin(FieldNames(type), ", "), ")"));
@@ -223,7 +324,13 @@ absl::Status SetLast(const PathStep& step, absl::string_view value, Message& hol
 std::string UnknownFieldText(const Descriptor& type, absl::string_view name) {
   const std::vector<std::string> names = FieldNames(type);
   if (names.empty()) return absl::StrCat(type.name(), " has no field '", name, "': it has no fields at all");
-  return absl::StrCat(type.name(), " has no field '", name, "'", Known("it has", name, names));
+  const std::string elsewhere = ElsewhereText(type, name);
+  const std::string choice = OtherChoiceText(type, name);
+  if (elsewhere.empty() && choice.empty()) {
+    return absl::StrCat(type.name(), " has no field '", name, "'", Known("it has", name, names));
+  }
+  return absl::StrCat(type.name(), " has no field '", name, "'", choice.empty() ? elsewhere : choice,
+                      "; it has: ", absl::StrJoin(names, ", "));
 }
 
 std::string UnknownValueText(const FieldDescriptor& field, absl::string_view value) {

@@ -8,6 +8,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_split.h"
+#include "runtime/base/plain_letters.h"
 #include "runtime/job/field_places.h"
 #include "runtime/job/job_fields.h"
 #include "runtime/job/job_layers.h"
@@ -57,7 +58,12 @@ absl::Status ApplyOverride(absl::string_view flag, const std::string& text, prot
     return absl::InvalidArgumentError(absl::StrCat(
         flag, text, ": the base is read before flags change the job: write it in a job file of its own"));
   }
-  return Annotate(SetField(parts.first, parts.second, job), absl::StrCat(flag, text));
+  const bool had_family = job.model().family_case() != proto::Model::FAMILY_NOT_SET;
+  TETHYS_RETURN_IF_ERROR(Annotate(SetField(parts.first, parts.second, job), absl::StrCat(flag, text)));
+  // A flag that chooses a family replaces the layers of the file.
+  const bool has_family = job.model().family_case() != proto::Model::FAMILY_NOT_SET;
+  if (has_family && !had_family) job.mutable_model()->clear_layer();
+  return absl::OkStatus();
 }
 
 // The order in which to apply variations: by length of path, so that variations that choose a oneof member
@@ -73,13 +79,14 @@ std::vector<size_t> ByDepth(absl::Span<const std::string> variations) {
   return order;
 }
 
-// "examples/my job.textproto" gives "my_job".
+// "examples/my job.textproto" gives "my_job", "Käse.textproto" gives "Kase".
 std::string NameFromFile(const std::string& file_name) {
-  std::string name = std::filesystem::path(file_name).stem().string();
+  std::string name = PlainLetters(std::filesystem::path(file_name).stem().string());
   std::replace_if(
       name.begin(), name.end(), [](unsigned char c) { return !std::isalnum(c) && c != '-' && c != '.'; },
       '_');
-  return name.empty() ? "job" : name.substr(0, 100);
+  const bool nothing = name.find_first_not_of('_') == std::string::npos;
+  return nothing ? "job" : name.substr(0, 100);
 }
 
 // A job as written: before defaults, and with the places where its fields got their values.

@@ -87,9 +87,26 @@ absl::StatusOr<Layer> ReadBase(const std::vector<Layer>& chain) {
   return base;
 }
 
+// A model is a list of layers or a family: the one that `upper` has takes the place of the other one. A file
+// that writes both is refused later.
+void ReplaceKindOfModel(const proto::Job& upper, JobLayers& lower) {
+  if (!upper.has_model() || !lower.job.has_model()) return;
+  const bool family = upper.model().family_case() != proto::Model::FAMILY_NOT_SET;
+  proto::Model& model = *lower.job.mutable_model();
+  if (family && upper.model().layer().empty()) {
+    lower.places.Erase("model.layer");
+    model.clear_layer();
+  } else if (!family && !upper.model().layer().empty()) {
+    const auto* const field = proto::Model::descriptor()->FindFieldByNumber(model.family_case());
+    if (field != nullptr) lower.places.Erase(absl::StrCat("model.", field->name()));
+    model.clear_family();
+  }
+}
+
 JobLayers Stack(const std::vector<Layer>& chain) {
   JobLayers layers;
   for (auto layer = chain.rbegin(); layer != chain.rend(); ++layer) {
+    ReplaceKindOfModel(layer->job, layers);
     PutOver(layer->job, layers.job);
     layers.places.PutOver(layer->path, layer->job, *layer->tree);
   }

@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
+#include "runtime/base/text_encoding.h"
 
 namespace tethys {
 namespace {
@@ -39,11 +40,12 @@ std::string PlaceText(absl::string_view file, int line, int column) {
 absl::Status ParseTextFormat(absl::string_view text, absl::string_view file,
                              absl::FunctionRef<std::string(const std::string&)> reword,
                              google::protobuf::Message& message, TextFormat::ParseInfoTree& tree) {
+  TETHYS_ASSIGN_OR_RETURN(const absl::string_view plain, WithoutByteOrderMark(text, file));
   FirstError error(file, reword);
   TextFormat::Parser parser;
   parser.RecordErrorsTo(&error);
   parser.WriteLocationsTo(&tree);
-  if (parser.ParseFromString(std::string(text), &message)) return absl::OkStatus();
+  if (parser.ParseFromString(std::string(plain), &message)) return absl::OkStatus();
   return absl::InvalidArgumentError(error.text());
 }
 

@@ -15,9 +15,9 @@
 
 namespace tethys {
 
-// Parses `text` into `message`, and the places of its fields into `tree`. InvalidArgument: "FILE:LINE:COLUMN:
-// " and what `reword` makes of protobuf's words for the first error, because later ones mostly follow from
-// it.
+// Parses `text`, with or without a byte order mark, into `message`, and the places of its fields into `tree`.
+// InvalidArgument: WithoutByteOrderMark, or "FILE:LINE:COLUMN: " and what `reword` makes of protobuf's words
+// for the first error, because later ones mostly follow from it.
 absl::Status ParseTextFormat(absl::string_view text, absl::string_view file,
                              absl::FunctionRef<std::string(const std::string&)> reword,
                              google::protobuf::Message& message,

@@ -11,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "runtime/base/file.h"
 #include "runtime/base/private_file.h"
+#include "runtime/base/text_encoding.h"
 #include "runtime/remote/url.h"
 
 namespace tethys {
@@ -87,7 +88,8 @@ absl::StatusOr<proto::RemoteSecrets> ParseRemoteSecrets(const std::string& text,
 absl::StatusOr<proto::RemoteSecrets> ReadRemoteSecrets(const std::string& path) {
   TETHYS_RETURN_IF_ERROR(OpenPrivateFile(path, "the secrets").status());
   TETHYS_ASSIGN_OR_RETURN(const std::string text, ReadFile(path, kMostSecretBytes));
-  TETHYS_ASSIGN_OR_RETURN(proto::RemoteSecrets secrets, ParseRemoteSecrets(text, path));
+  TETHYS_ASSIGN_OR_RETURN(const absl::string_view plain, WithoutByteOrderMark(text, path));
+  TETHYS_ASSIGN_OR_RETURN(proto::RemoteSecrets secrets, ParseRemoteSecrets(std::string(plain), path));
   for (proto::RemotePlace& place : *secrets.mutable_place()) {
     if (!place.has_ca_file()) continue;
     const std::string folder = path.substr(0, path.rfind('/') + 1);

@@ -129,6 +129,8 @@ TEST_F(CommandTest, HelpListsTheVerbs) {
     EXPECT_THAT(help.out, HasSubstr(absl::StrCat("  tethys ", verb)));
   }
   EXPECT_THAT(outcome.out, Not(HasSubstr("\n  agent ")));
+  EXPECT_EQ(Tethys({"help", "train"}).out, Tethys({"train", "--help"}).out);
+  EXPECT_THAT(Tethys({"help", "trian"}).error, HasSubstr("did you mean train?"));
 }
 
 TEST_F(CommandTest, VersionNamesCommitAndBuild) {
@@ -136,6 +138,7 @@ TEST_F(CommandTest, VersionNamesCommitAndBuild) {
   EXPECT_EQ(outcome.status, 0);
   EXPECT_THAT(outcome.out, ::testing::MatchesRegex(
                                "Tethys [0-9]+\\.[0-9]+\\.[0-9]+, (commit [0-9a-f]+, )?build [0-9a-f]+\n"));
+  for (const char* word : {"version", "-v", "-V"}) EXPECT_EQ(Tethys({word}).out, outcome.out) << word;
 }
 
 TEST_F(CommandTest, FieldOfAnotherStrategyIsRefused) {

@@ -87,7 +87,29 @@ TEST(FlagsTest, RefusesAFlagGivenTwice) {
   EXPECT_EQ(Error({"job", "--run_dir=a", "--run_dir=b"}), "--run_dir is given twice");
 }
 
-TEST(FlagsTest, RefusesASecondArgument) { EXPECT_EQ(Error({"job", "more"}), "unexpected argument 'more'"); }
+TEST(FlagsTest, RefusesASecondArgumentWithTheRemedy) {
+  EXPECT_EQ(Error({"job", "more"}),
+            "unexpected argument 'more': tethys train takes one JOB, and job is given");
+  EXPECT_EQ(Error({"job", "--set=epochs", "3"}),
+            "unexpected argument '3': write --set=epochs=3, without a blank");
+  EXPECT_EQ(Error({"job", "--set", "epochs", "3"}),
+            "unexpected argument '3': write --set=epochs=3, without a blank");
+  EXPECT_EQ(Error({"job", "--resume", "yes"}), "unexpected argument 'yes': --resume takes no value");
+  CommandSpec hosts = Spec();
+  hosts.flags = {{.name = "hostfile", .value = "FILE", .help = "The machines.", .required = true}};
+  EXPECT_EQ(Error({"check", "hosts"}, hosts), "unexpected argument 'hosts': did you mean --hostfile=hosts?");
+}
+
+TEST(FlagsTest, NamesThatOtherProgramsUseAreUnderstood) {
+  CommandSpec spec = Spec();
+  spec.flags.push_back({.name = "hostfile", .value = "FILE", .help = "The machines."});
+  EXPECT_THAT(Error({"job", "--hosts=a"}, spec),
+              HasSubstr("there is no flag --hosts; did you mean --hostfile?"));
+  EXPECT_THAT(Error({"job", "--run-dir=a"}, spec), HasSubstr("did you mean --run_dir?"));
+  EXPECT_THAT(Error({"job", "--output-dir=a"}, spec), HasSubstr("did you mean --run_dir?"));
+  EXPECT_EQ(Error({"job", "--hosts=a"}), "there is no flag --hosts (tethys train --help lists them)")
+      << "this verb has no such flag";
+}
 
 TEST(FlagsTest, RefusesAMissingArgumentWithAnExample) {
   EXPECT_EQ(Error({}), "JOB is missing, for example: tethys train a.textproto");

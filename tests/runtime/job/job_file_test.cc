@@ -141,6 +141,16 @@ INSTANTIATE_TEST_SUITE_P(
     ::testing::Values(
         BadOverride{"epochs", "write FIELD=VALUE"}, BadOverride{"=5", "not a path of field names"},
         BadOverride{"epoch=5", "Job has no field 'epoch' (did you mean 'epochs'?)"},
+        BadOverride{"lr=0.1",
+                    "Job has no field 'lr' (did you mean 'optimizer.learning_rate'?); it has: name"},
+        BadOverride{"optimizer.lr=0.1", "Optimizer has no field 'lr' (did you mean 'learning_rate'?)"},
+        BadOverride{"learning_rate=0.1", "(did you mean 'optimizer.learning_rate'?)"},
+        BadOverride{"num_workers=3", "(did you mean 'workers'?)"},
+        BadOverride{"units=5", "Job has no field 'units'; it has: "},
+        BadOverride{"optimizer=adamw",
+                    "'adamw' is not a choice: write adam with decoupled_weight_decay: true"},
+        BadOverride{"strategy=ddp", "'ddp' is not a choice: write mirrored {}"},
+        BadOverride{"device=cuda", "'device' is a group of fields: write device.kind=CUDA"},
         BadOverride{"optimizer.lerning_rate=1",
                     "Optimizer has no field 'lerning_rate' (did you mean 'learning_rate'?)"},
         BadOverride{"optimiser.learning_rate=1", "did you mean 'optimizer'?"},
@@ -170,6 +180,39 @@ INSTANTIATE_TEST_SUITE_P(
         BadOverride{"model.layer[x].dense.units=5", "write an index as layer[0]"},
         BadOverride{"workers=0", "workers is 0: must be at least 1"},
         BadOverride{"strategy.parameter_server.servers=0", "servers is 0: must be at least 1"}));
+
+TEST(JobFileTest, ByteOrderMarkIsLeftOutAndOtherEncodingsAreNamed) {
+  const absl::StatusOr<proto::Job> marked = ParseJob(absl::StrCat("\xef\xbb\xbf", kJob), "job.textproto", {});
+  EXPECT_TRUE(marked.ok()) << marked.status();
+  EXPECT_THAT(ErrorOf("\357\273\277epoch: 1", {}), HasSubstr(":1:6: Job has no field 'epoch'"));
+  EXPECT_THAT(ErrorOf(std::string("\377\376e\0p\0", 6), {}), HasSubstr("is in UTF-16: save it as UTF-8"));
+  EXPECT_THAT(ErrorOf(std::string("\0e\0p\0o", 6), {}), HasSubstr("is in UTF-16BE: save it as UTF-8"));
+}
+
+TEST(JobFileTest, NameOfAFileWithAccentsStaysReadable) {
+  const auto name = [](const std::string& file) { return ParseJob(kJob, file, {}).value().name(); };
+  EXPECT_EQ(name("K\xc3\xa4se.textproto"), "Kase");
+  EXPECT_EQ(name("Ka\xcc\x88se.textproto"), "Kase") << "the accent is a character of its own";
+  EXPECT_EQ(name("\305\201\303\263d\305\272 Stra\303\237e.textproto"), "Lodz_Strasse");
+  EXPECT_EQ(name("\xe6\xa8\xa1\xe5\x9e\x8b.textproto"), "job");
+  EXPECT_EQ(name("\xe6\xa8\xa1-2.textproto"), "_-2");
+  EXPECT_EQ(name("K\xe4se.textproto"), "K_se") << "Latin-1";
+}
+
+TEST(JobFileTest, NamesOfClassesMustBeOneForEach) {
+  const std::vector<std::string> ten = {"data.class_name=a,b,c,d,e,f,g,h,i,j"};
+  EXPECT_EQ(ParseJob(kJob, "j", ten).value().data().class_name(9), "j");
+  EXPECT_THAT(ErrorOf(kJob, {"data.class_name=cat,dog"}), HasSubstr("has 2 names, but data.classes is 10"));
+  EXPECT_THAT(ErrorOf(kJob, {"data.class_name=a,b,c,d,e,f,g,h,i,a"}),
+              HasSubstr("gives the name 'a' to two classes"));
+}
+
+TEST(OverrideTest, FamilyReplacesTheLayersOfTheFile) {
+  const absl::StatusOr<proto::Job> job =
+      ParseJob(kJob, "j", std::vector<std::string>{"model=resnet", "model.resnet.depth=18"});
+  ASSERT_TRUE(job.ok()) << job.status();
+  EXPECT_EQ(job->model().resnet().depth(), 18);
+}
 
 TEST(OverrideTest, DecoupledDecayOfAllOfTheParametersIsRefused) {
   EXPECT_THAT(

@@ -127,6 +127,28 @@ TEST_F(JobLayersTest, ResultIsThatOfTheFieldsInOneFile) {
   EXPECT_EQ(Load(derived, {"epochs=2"}).epochs(), 2) << "flags come after all files";
 }
 
+TEST_F(JobLayersTest, OtherKindOfModelReplacesTheModelOfTheBase) {
+  Write("base.textproto", kJob);
+  const std::string lenet =
+      Write("lenet.textproto", "base: \"base.textproto\"\nmodel { resnet { depth: 18 } }");
+  const proto::Job job = Load(lenet);
+  EXPECT_EQ(job.model().resnet().depth(), 18);
+  EXPECT_EQ(job.model().layer_size(), 0);
+  const proto::Job back =
+      Load(Write("back.textproto",
+                 "base: \"lenet.textproto\" model { layer { flatten {} } layer { dense { units: 10 } } }"));
+  EXPECT_EQ(back.model().family_case(), proto::Model::FAMILY_NOT_SET);
+  EXPECT_EQ(back.model().layer_size(), 2);
+  EXPECT_EQ(Load(Write("still.textproto", "base: \"base.textproto\" model { frozen: \"dense_1\" }"))
+                .model()
+                .layer_size(),
+            3)
+      << "a file that says nothing of the kind leaves it";
+  EXPECT_THAT(
+      Refusal(Write("both.textproto", "base: \"base.textproto\" model { lenet {} layer { flatten {} } }")),
+      HasSubstr("has both layers and a family"));
+}
+
 TEST_F(JobLayersTest, NameOfTheBaseIsInherited) {
   Write("base.textproto", std::string(kJob) + "name: \"given\"");
   EXPECT_EQ(Load(Write("job.textproto", "base: \"base.textproto\"")).name(), "given");
