@@ -41,16 +41,22 @@ int64_t SmallestPart(int64_t samples, const Split& split) {
   return smallest;
 }
 
+// Workers on leases get whole batches.
+int64_t BatchOf(const proto::Job& job) {
+  return LeasesBatches(job) ? BatchPerWorkerRows(job) : GlobalBatch(job);
+}
+Split SplitOf(const proto::Job& job) {
+  const int64_t workers =
+      LeasesBatches(job) ? 1 : std::max(job.workers(), job.strategy().local().virtual_replicas());
+  return {.workers = workers,
+          .rows = MicroBatchRows((BatchOf(job) + workers - 1) / workers, std::max(1, job.micro_batches())),
+          .together = job.strategy().mirrored().synchronised_batch_normalisation()};
+}
+
 // InvalidArgument: a layer cannot learn from the smallest batch that is normalised by itself.
 absl::Status CheckBatches(const proto::Job& job, const Model& model, int64_t epoch_length) {
-  // Workers on leases get whole batches.
-  const bool leased = LeasesBatches(job);
-  const int64_t workers = leased ? 1 : std::max(job.workers(), job.strategy().local().virtual_replicas());
-  const int64_t batch = leased ? BatchPerWorkerRows(job) : GlobalBatch(job);
-  const Split split = {
-      .workers = workers,
-      .rows = MicroBatchRows((batch + workers - 1) / workers, std::max(1, job.micro_batches())),
-      .together = job.strategy().mirrored().synchronised_batch_normalisation()};
+  const int64_t batch = BatchOf(job);
+  const Split split = SplitOf(job);
   TETHYS_RETURN_IF_ERROR(Annotate(model.CheckBatch(SmallestPart(batch, split)), "model"));
   const int64_t rest = epoch_length % batch;
   if (job.drop_remainder() || rest == 0) return absl::OkStatus();
@@ -124,6 +130,21 @@ absl::StatusOr<proto::JobPlan> PlanJob(const proto::Job& job) {
   }
   TETHYS_RETURN_IF_ERROR(CheckPlanSize(plan));
   return plan;
+}
+
+absl::Status CheckRestOfEpoch(const proto::JobPlan& plan, int64_t position) {
+  const proto::Job& job = plan.job();
+  const int64_t rest = (SamplesPerEpoch(plan) - position) % BatchOf(job);
+  if (position == 0 || rest <= 0) return absl::OkStatus();
+  TETHYS_ASSIGN_OR_RETURN(const Model model,
+                          Model::Create(job.model(), {plan.sample_shape().begin(), plan.sample_shape().end()},
+                                        job.data().classes()));
+  const absl::Status last_batch = model.CheckBatch(SmallestPart(rest, SplitOf(job)));
+  if (last_batch.ok()) return last_batch;
+  return absl::FailedPreconditionError(
+      absl::StrCat("model: ", last_batch.message(), "; the job goes on at position ", position,
+                   " of an epoch of ", SamplesPerEpoch(plan), " samples, which then ends with a batch of ",
+                   rest, ": resume with another batch"));
 }
 
 absl::Status CheckFileSamples(const proto::JobPlan& plan, const std::vector<int64_t>& file_samples) {

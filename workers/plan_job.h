@@ -16,6 +16,11 @@ namespace tethys {
 // shards than rows.
 absl::StatusOr<proto::JobPlan> PlanJob(const proto::Job& job);
 
+// Checks a resumed job, which goes on at `position` of an epoch. FailedPrecondition: the epoch's last batch
+// is then one that PlanJob would refuse. (Where batches changed, the rest of an epoch ends with another batch
+// than an epoch.)
+absl::Status CheckRestOfEpoch(const proto::JobPlan& plan, int64_t position);
+
 // Checks a host's files, with `file_samples` as in Datasets, against a plan that shares files out.
 // FailedPrecondition: a file has other samples for training than in the plan.
 absl::Status CheckFileSamples(const proto::JobPlan& plan, const std::vector<int64_t>& file_samples);

@@ -164,5 +164,17 @@ TEST_F(PlanJobTest, SynchronisedNormalisationCountsTheSamplesOfAllWorkers) {
                 "mirrored { synchronised_batch_normalisation: true } }");
 }
 
+TEST_F(PlanJobTest, RestOfAnEpochThatEndsWithOneSampleIsRefused) {
+  const proto::JobPlan plan = PlanOf(kDense, "global_batch_size: 4").value();
+  EXPECT_TRUE(CheckRestOfEpoch(plan, 0).ok());
+  EXPECT_TRUE(CheckRestOfEpoch(plan, 12).ok());
+  EXPECT_TRUE(CheckRestOfEpoch(plan, 18).ok()) << "two samples";
+  const absl::Status status = CheckRestOfEpoch(plan, 15);
+  EXPECT_TRUE(absl::IsFailedPrecondition(status)) << status;
+  EXPECT_THAT(std::string(status.message()), HasSubstr("at position 15 of an epoch of 20 samples, which then "
+                                                       "ends with a batch of 1: resume with another batch"));
+  EXPECT_TRUE(CheckRestOfEpoch(PlanOf(kImages, "global_batch_size: 4").value(), 15).ok());
+}
+
 }  // namespace
 }  // namespace tethys
