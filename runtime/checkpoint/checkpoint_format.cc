@@ -71,12 +71,15 @@ absl::StatusOr<proto::CheckpointManifest> DecodeManifest(const std::string& text
   parser.RecordErrorsTo(&error);
   proto::CheckpointManifest manifest;
   if (!parser.ParseFromString(body, &manifest)) {
-    return absl::DataLossError(absl::StrCat(path, " is not a checkpoint's manifest: ", error.text()));
+    // The checksum holds, so the text is as it was written. An unknown field may say something that the
+    // numbers cannot be used without.
+    return absl::FailedPreconditionError(absl::StrCat(
+        path, " was written by a later version of tethys, which is needed to read it: ", error.text()));
   }
   if (manifest.format() < kCheckpointFormat || manifest.format() > kStatisticsFormat) {
-    return absl::FailedPreconditionError(absl::StrCat(path, " is of checkpoint format ", manifest.format(),
-                                                      "; this build reads formats ", kCheckpointFormat,
-                                                      " and ", kStatisticsFormat));
+    return absl::FailedPreconditionError(
+        absl::StrCat(path, " is of checkpoint format ", manifest.format(), "; this build reads formats ",
+                     kCheckpointFormat, " and ", kStatisticsFormat, ": a later version of tethys wrote it"));
   }
   return manifest;
 }

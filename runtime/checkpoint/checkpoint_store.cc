@@ -67,6 +67,8 @@ absl::StatusOr<LatestCheckpoint> FindLatestCheckpoint(const std::string& root) {
       latest.path = entry->path;
       break;
     }
+    // A checkpoint of a later version is not damaged, and training must not go on from an older one.
+    if (absl::IsFailedPrecondition(reader.status())) return reader.status();
     latest.damaged.push_back({entry->path, std::string(reader.status().message())});
   }
   return latest;
@@ -98,11 +100,15 @@ absl::StatusOr<std::string> SetAsideCheckpoint(const std::string& path) {
   return aside;
 }
 
-absl::Status LinkBest(const std::string& root, int64_t step) {
+absl::Status LinkBest(const std::string& root, absl::optional<int64_t> step) {
   const std::string link = root + "/best";
   const std::string temporary = link + kTemporarySuffix;
+  if (!step.has_value()) {
+    if (unlink(link.c_str()) == 0 || errno == ENOENT) return absl::OkStatus();
+    return ErrnoStatus(errno, absl::StrCat("cannot remove the link ", link));
+  }
   TETHYS_RETURN_IF_ERROR(RemoveRecursively(temporary));
-  if (symlink(CheckpointName(step).c_str(), temporary.c_str()) != 0) {
+  if (symlink(CheckpointName(*step).c_str(), temporary.c_str()) != 0) {
     return ErrnoStatus(errno, absl::StrCat("cannot make the link ", temporary));
   }
   return Rename(temporary, link);

@@ -13,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/types/optional.h"
 #include "runtime/base/status.h"
 
 namespace tethys {
@@ -39,15 +40,15 @@ struct LatestCheckpoint {
 
 // Finds the newest undamaged checkpoint, by reading it completely. Does not check that it fits the job's
 // model; the caller does so when opening it, because another model is an error to report, not a reason to
-// take an older checkpoint.
+// take an older checkpoint. FailedPrecondition: a later version wrote the newest one.
 absl::StatusOr<LatestCheckpoint> FindLatestCheckpoint(const std::string& root);
 
 // Keeps `keep` checkpoints (1 or more): that of step `saved` and the newest of the others. Keeps the
 // checkpoint of step `best` in addition. Removes all other checkpoints.
 absl::Status PruneCheckpoints(const std::string& root, int keep, int64_t saved, int64_t best = -1);
 
-// Points the symbolic link ROOT/best to the checkpoint of that step, which exists.
-absl::Status LinkBest(const std::string& root, int64_t step);
+// Points the symbolic link ROOT/best to the checkpoint of that step, which exists; nullopt: removes the link.
+absl::Status LinkBest(const std::string& root, absl::optional<int64_t> step);
 
 // Renames a damaged checkpoint to PATH.damaged, so that it is no longer listed; if that name is taken, to
 // PATH.damaged-2 and so on. Its files stay for inspection. Returns the new path.

@@ -65,10 +65,11 @@ void CheckpointSaver::Commit(const proto::TrainingState& state, const proto::Mod
 // Removes old checkpoints. The checkpoint of `state` and the newest of the others, `keep` in all, remain, and
 // so does the best.
 absl::Status CheckpointSaver::Tidy(const proto::TrainingState& state) {
-  if (!state.has_best()) return PruneCheckpoints(options_.root, options_.keep, state.step());
-  if (state.best().step() == state.step()) {
-    TETHYS_RETURN_IF_ERROR(LinkBest(options_.root, state.step()));
+  if (!state.has_best()) {
+    TETHYS_RETURN_IF_ERROR(LinkBest(options_.root, absl::nullopt));
+    return PruneCheckpoints(options_.root, options_.keep, state.step());
   }
+  TETHYS_RETURN_IF_ERROR(LinkBest(options_.root, state.best().step()));
   return PruneCheckpoints(options_.root, options_.keep, state.step(), state.best().step());
 }
 

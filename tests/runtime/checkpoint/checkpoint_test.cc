@@ -2,6 +2,8 @@
 #include <limits>
 #include <thread>
 
+#include "absl/strings/str_format.h"
+#include "runtime/checkpoint/checkpoint_format.h"
 #include "tests/runtime/checkpoint/checkpoint_fixture.h"
 
 namespace tethys {
@@ -225,6 +227,18 @@ TEST_F(CheckpointTest, FindLatestSkipsADamagedCheckpointAndReportsIt) {
   ASSERT_EQ(latest.damaged.size(), 1u);
   EXPECT_EQ(latest.damaged[0].path, Path(100));
   EXPECT_THAT(latest.damaged[0].reason, HasSubstr("step-100/model.safetensors has 100 bytes"));
+}
+
+TEST_F(CheckpointTest, NewestCheckpointOfALaterVersion_IsNoDamageButAnError) {
+  for (const int64_t step : {1, 2}) ASSERT_TRUE(Save(step).ok());
+  const std::string manifest = Path(2) + "/manifest.textproto";
+  std::string text = *ReadFile(manifest);
+  text = absl::StrCat("from_the_future: 1\n", text.substr(0, text.rfind("# crc32")));
+  ASSERT_TRUE(WriteFileAtomically(manifest, text + absl::StrFormat("# crc32: %08x\n", Crc32(text))).ok());
+  const absl::Status status = FindLatestCheckpoint(root_).status();
+  EXPECT_TRUE(absl::IsFailedPrecondition(status)) << status;
+  EXPECT_THAT(std::string(status.message()), HasSubstr("later version of tethys"));
+  EXPECT_THAT(std::string(status.message()), HasSubstr("from_the_future"));
 }
 
 TEST_F(CheckpointTest, CheckpointSetAside_IsNoLongerFound) {

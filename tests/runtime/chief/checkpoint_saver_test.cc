@@ -93,6 +93,12 @@ TEST_F(CheckpointSaverTest, BestCheckpoint_IsKeptAndLinkedUntilABetterOneIsSaved
   save(5);
   EXPECT_THAT(Saved(), ElementsAre(40, 50));
   EXPECT_EQ(std::filesystem::read_symlink(directory_.Path("best")), "step-50");
+  best_step_ = 40;
+  save(6);
+  EXPECT_EQ(std::filesystem::read_symlink(directory_.Path("best")), "step-40") << "whatever it was before";
+  best_step_ = 0;
+  save(7);
+  EXPECT_FALSE(std::filesystem::is_symlink(directory_.Path("best")));
 }
 
 TEST_F(CheckpointSaverTest, Commit_ReturnsBeforeTheDiskHasFinished) {
