@@ -12,6 +12,7 @@
 #include <memory>
 
 #include "absl/strings/str_format.h"
+#include "absl/strings/strip.h"
 #include "deploy/command/chance_remark.h"
 #include "deploy/command/dashboard.h"
 #include "deploy/command/initial_values.h"
@@ -19,6 +20,7 @@
 #include "deploy/command/quality_text.h"
 #include "deploy/hosts/remote_run_dir.h"
 #include "deploy/launcher/load_meter.h"
+#include "deploy/launcher/paths_here.h"
 #include "deploy/launcher/progress_display.h"
 #include "deploy/launcher/progress_log.h"
 #include "deploy/launcher/run_ending.h"
@@ -52,13 +54,10 @@ double WallSeconds() {
 }
 
 TensorboardOptions TensorboardOf(const proto::JobPlan& plan, const std::string& run_dir, bool resume) {
-  TensorboardOptions options = {.run_dir = run_dir, .wall_seconds = WallSeconds};
+  TensorboardOptions options = {.run_dir = run_dir, .resumed = resume, .wall_seconds = WallSeconds};
   options.learning_rate = [&plan, schedule = ScheduleOf(plan)](int64_t epoch, int64_t position) {
     return schedule.At(SamplesUsed(plan, epoch, position));
   };
-  if (!resume) return options;
-  const auto checkpoints = ListCheckpoints(run_dir + "/checkpoints");
-  if (checkpoints.ok() && !checkpoints->empty()) options.resumed_from = checkpoints->back().step;
   return options;
 }
 
@@ -83,23 +82,31 @@ bool AllHere(const Places& places) {
          std::all_of(places.workers.begin(), places.workers.end(), here);
 }
 
-// Writes the share of the CPU that other programs used into the run's summary, if it has one. `here`: the
-// share between start and end if all processes were on this machine; otherwise it follows from samples of the
-// machines.
-void AddOthersCpu(bool all_here, const absl::optional<double>& here, const std::string& run_dir) {
-  absl::StatusOr<proto::RunSummary> summary = ReadSummary(run_dir);
-  if (!summary.ok()) return;
-  const absl::optional<double> share = all_here ? here : OthersCpuOf(*summary);
-  if (!share.has_value()) return;
-  summary->set_others_cpu(*share);
-  WriteSummary(run_dir, *summary).IgnoreError();
-}
+// What the launcher adds to the summary of a run.
+struct LauncherFigures {
+  double began = 0;    // Seconds since 1970.
+  double seconds = 0;  // Until the results were here.
+  // The share of the CPU that other programs used here. If processes were elsewhere, too, it follows from
+  // samples of the machines instead.
+  absl::optional<double> others_cpu = {};
+  bool all_here = false;
+  absl::optional<proto::Prediction> prediction = {};
+};
 
-// Writes what was predicted into the run's summary, if it has one.
-void AddPrediction(const proto::Prediction& prediction, const std::string& run_dir) {
+// Also names the run directory of this machine where the chief named its own. Does nothing if the run has no
+// summary.
+void AddToSummary(const LauncherFigures& figures, const std::string& chief_run_dir,
+                  const std::string& run_dir) {
   absl::StatusOr<proto::RunSummary> summary = ReadSummary(run_dir);
   if (!summary.ok()) return;
-  *summary->mutable_prediction() = prediction;
+  if (absl::string_view path = summary->last_checkpoint(); absl::ConsumePrefix(&path, chief_run_dir)) {
+    summary->set_last_checkpoint(absl::StrCat(run_dir, path));
+  }
+  summary->set_began(figures.began);
+  summary->set_seconds(figures.seconds);
+  const absl::optional<double> others = figures.all_here ? figures.others_cpu : OthersCpuOf(*summary);
+  if (others.has_value()) summary->set_others_cpu(*others);
+  if (figures.prediction.has_value()) *summary->mutable_prediction() = *figures.prediction;
   WriteSummary(run_dir, *summary).IgnoreError();
 }
 
@@ -200,6 +207,7 @@ absl::StatusOr<proto::TrainingState> CheckResumable(const proto::JobPlan& plan, 
   const absl::StatusOr<proto::RunSummary> summary = ReadSummary(run_dir);
   TETHYS_RETURN_IF_ERROR(
       CheckLeftToTrain(plan, start.state, summary.ok() && summary->status() == "succeeded"));
+  TETHYS_RETURN_IF_ERROR(CheckRestOfEpoch(plan, start.state.position()));
   return start.state;
 }
 
@@ -264,6 +272,7 @@ absl::optional<Dashboard> StartDashboard(const std::string& run_dir, const JobRu
 
 RunResult RunJob(const proto::JobPlan& plan, const RunDirectory& directory, const JobRunOptions& options) {
   RunResult result;
+  const double began = WallSeconds();
   // Interrupts stay pending from the first change to the directory until Launch, and from its end until the
   // results are here.
   absl::optional<InterruptsHeld> held(absl::in_place);
@@ -296,7 +305,8 @@ RunResult RunJob(const proto::JobPlan& plan, const RunDirectory& directory, cons
   EpochWatcher watcher(log);
   TensorboardLog tensorboard(TensorboardOf(plan, directory.path(), options.resume), watcher);
   const absl::StatusOr<CpuMark> begin = ReadCpuMark();
-  result = Launch(launch, tensorboard);
+  PathsHere paths(launch.chief_run_dir, launch.run_dir, tensorboard);
+  result = Launch(launch, paths);
   const absl::StatusOr<CpuMark> end = ReadCpuMark();
   // Removes this machine's copy of the earlier summary, as the chief has removed its own. If the chief has
   // written a new summary since, FetchResults brings it.
@@ -312,10 +322,12 @@ RunResult RunJob(const proto::JobPlan& plan, const RunDirectory& directory, cons
           ? CompleteSummary(plan, directory.path(), result, watcher.last(), earlier.attempts(), go_on)
           : absl::OkStatus();
   if (!completed.ok()) absl::StrAppend(&result.log_tail, "  no summary: ", StatusText(completed), "\n");
-  const absl::optional<double> others = begin.ok() && end.ok() ? OthersShare(*begin, *end) : absl::nullopt;
-  if (watcher.started()) AddOthersCpu(AllHere(launch.places), others, directory.path());
-  if (watcher.started() && options.expectation.has_value()) {
-    AddPrediction(options.expectation->prediction(), directory.path());
+  if (watcher.started()) {
+    LauncherFigures figures = {.began = began, .seconds = WallSeconds() - began};
+    figures.all_here = AllHere(launch.places);
+    if (begin.ok() && end.ok()) figures.others_cpu = OthersShare(*begin, *end);
+    if (options.expectation.has_value()) figures.prediction = options.expectation->prediction();
+    AddToSummary(figures, launch.chief_run_dir, directory.path());
   }
   AddResults(directory.path(), tensorboard);
   if (!result.status.ok()) log.Record(EndEvent(result, go_on));
@@ -343,8 +355,7 @@ std::string OutcomeText(const proto::Job& job, const std::string& run_dir) {
                           summary->best().epoch() + 1, accuracy, summary->best().validation_loss());
   }
   if (summary->has_cost()) {
-    absl::StrAppendFormat(&text, "; cost %.4g, %.4g an epoch, at %.4g an hour", summary->cost().run(),
-                          summary->cost().epoch(), summary->cost().price_per_hour());
+    absl::StrAppend(&text, "; cost ", CostText(summary->cost()));
   }
   const std::string remark = ChanceRemark(*summary, job.data().classes());
   if (!remark.empty()) absl::StrAppend(&text, "\n", remark);

@@ -1,9 +1,10 @@
-// The results of an evaluation in words.
+// The results of a run in words.
 #ifndef TETHYS_DEPLOY_COMMAND_QUALITY_TEXT_H_
 #define TETHYS_DEPLOY_COMMAND_QUALITY_TEXT_H_
 
 #include <string>
 
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "proto/summary.pb.h"
 
@@ -16,6 +17,13 @@ inline std::string QualityText(const proto::Quality& quality) {
   if (quality.has_top5_accuracy()) absl::StrAppendFormat(&text, "top-5 %.4f, ", quality.top5_accuracy());
   if (quality.has_mean_iou()) absl::StrAppendFormat(&text, "mean IoU %.4f, ", quality.mean_iou());
   return absl::StrCat(text, absl::StrFormat("loss %.4f", quality.loss()));
+}
+
+// "0.264, 0.139 an epoch, at 3600 an hour"; without an epoch's cost where none is known.
+inline std::string CostText(const proto::Cost& cost) {
+  std::string text = absl::StrFormat("%.4g", cost.run());
+  if (cost.epoch() > 0) absl::StrAppendFormat(&text, ", %.4g an epoch", cost.epoch());
+  return absl::StrCat(text, absl::StrFormat(", at %.4g an hour", cost.price_per_hour()));
 }
 
 }  // namespace tethys

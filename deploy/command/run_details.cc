@@ -126,12 +126,6 @@ std::string QualityLine(const RunDetails& run) {
   return absl::StrCat("training ", QualityText(quality), " in this epoch");
 }
 
-std::string CostText(const proto::Cost& cost) {
-  std::string text = absl::StrFormat("%.4g", cost.run());
-  if (cost.epoch() > 0) absl::StrAppendFormat(&text, ", %.4g an epoch", cost.epoch());
-  return absl::StrCat(text, absl::StrFormat(", at %.4g an hour", cost.price_per_hour()));
-}
-
 // "slave1 (worker 0, ps 0), slave2 (worker 1)": every host with its processes, as far as it is known.
 std::string HostsText(const RunDetails& run) {
   std::vector<std::string> hosts;  // In the order in which they are met.

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <utility>
 
+#include "absl/types/optional.h"
 #include "runtime/base/process.h"
 #include "runtime/telemetry/csv_reader.h"
 
@@ -41,23 +42,26 @@ void AddQuality(const std::string& split, double loss, Accuracy accuracy, proto:
 }  // namespace
 
 TensorboardLog::TensorboardLog(TensorboardOptions options, ProgressListener& next)
-    : ForwardingListener(next),
-      options_(std::move(options)),
-      last_progress_step_(options_.resumed_from.value_or(-1)) {
-  const double now = options_.wall_seconds();
-  absl::StatusOr<std::unique_ptr<EventFile>> file = EventFile::Create(options_.run_dir, now, HostName());
+    : ForwardingListener(next), options_(std::move(options)) {
+  absl::StatusOr<std::unique_ptr<EventFile>> file =
+      EventFile::Create(options_.run_dir, options_.wall_seconds(), HostName());
   if (!file.ok()) {
     NoteFailure(file.status());
     return;
   }
   file_ = *std::move(file);
-  if (!options_.resumed_from.has_value()) return;
-  proto::Event start = EventAt(*options_.resumed_from + 1, now);
+}
+
+// Makes TensorBoard forget what earlier attempts wrote behind this step.
+void TensorboardLog::BeginAt(int64_t step) {
+  last_progress_step_ = step;
+  proto::Event start = EventAt(step + 1, options_.wall_seconds());
   start.mutable_session_log()->set_status(proto::SessionLog::START);
   Write(start);
 }
 
 void TensorboardLog::OnEvent(const proto::ProgressEvent& event) {
+  if (event.has_started() && options_.resumed) BeginAt(event.started().step());
   if (event.has_progress()) AddProgress(event.progress());
   if (event.has_epoch()) AddEpoch(event.epoch());
   next().OnEvent(event);

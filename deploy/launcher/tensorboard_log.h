@@ -23,7 +23,6 @@
 #include <memory>
 #include <string>
 
-#include "absl/types/optional.h"
 #include "deploy/launcher/launcher.h"
 #include "proto/event.pb.h"
 #include "proto/summary.pb.h"
@@ -33,7 +32,7 @@ namespace tethys {
 
 struct TensorboardOptions {
   std::string run_dir = {};
-  absl::optional<int64_t> resumed_from = {};  // The checkpoint's step, if the run was resumed.
+  bool resumed = false;                       // Earlier attempts have event files.
   std::function<double()> wall_seconds = {};  // Returns the seconds since 1970.
   // The learning rate of the update at a position in an epoch's samples.
   std::function<double(int64_t epoch, int64_t position)> learning_rate = {};
@@ -55,6 +54,7 @@ class TensorboardLog final : public ForwardingListener {
   };
 
   void Write(const proto::Event& event);
+  void BeginAt(int64_t step);
   void AddProgress(const proto::Progress& progress);
   void AddEpoch(const proto::EpochResult& epoch);
   void AddPhases(absl::string_view steps_csv);
@@ -63,7 +63,7 @@ class TensorboardLog final : public ForwardingListener {
   const TensorboardOptions options_;
   std::unique_ptr<EventFile> file_;     // Null after a failed write.
   std::map<int64_t, EpochEnd> epochs_;  // The epochs that ended in this attempt, by number from 0.
-  int64_t last_progress_step_;          // Initially the step of a resumed run's checkpoint; -1 in a new run.
+  int64_t last_progress_step_ = -1;     // In a resumed run at first the step that it starts from.
 };
 
 }  // namespace tethys

@@ -64,7 +64,7 @@ absl::Status CompleteSummary(const proto::JobPlan& plan, const std::string& run_
     own.set_total_seconds(result.seconds);
     summary.mutable_timing()->set_total_seconds(TotalSeconds(summary.attempt()));
     if (last_epoch.has_value()) FillEpoch(*last_epoch, summary);
-    FillCost(plan.job().price_per_hour(), summary);
+    FillCost(plan.job().price_per_hour(), /*epochs=*/0, summary);
   }
   summary.set_status(interrupted ? "interrupted" : "failed");
   summary.set_ending(EndingText(result));

@@ -151,6 +151,7 @@ void LiveFold::Add(const proto::ProgressEvent& event) {
     case proto::ProgressEvent::kStarted:
       state_.set_phase(proto::LiveState::TRAINING);
       *state_.mutable_started() = event.started();
+      ForgetUndone(event.started());
       return;
     case proto::ProgressEvent::kProgress:
       return AddProgress(event.progress());
@@ -174,6 +175,19 @@ void LiveFold::Add(const proto::ProgressEvent& event) {
     case proto::ProgressEvent::EVENT_NOT_SET:
       return;
   }
+}
+
+void LiveFold::ForgetUndone(const proto::Started& started) {
+  auto& curve = *course_.mutable_curve();
+  auto& epochs = *course_.mutable_epoch();
+  const int points = curve.size(), ends = epochs.size();
+  while (started.has_step() && !curve.empty() && curve[curve.size() - 1].step() > started.step()) {
+    curve.RemoveLast();
+  }
+  while (started.has_epoch() && !epochs.empty() && epochs[epochs.size() - 1].epoch() >= started.epoch()) {
+    epochs.RemoveLast();
+  }
+  if (curve.size() < points || epochs.size() < ends) ++generation_;
 }
 
 void LiveFold::AddProgress(const proto::Progress& progress) {

@@ -50,6 +50,8 @@ class LiveFold {
   LiveMark mark() const;
 
  private:
+  // Removes what earlier attempts made after the state in which an attempt begins.
+  void ForgetUndone(const proto::Started& started);
   void AddProgress(const proto::Progress& progress);
   void AddEpoch(const proto::EpochResult& epoch);
   void AddPulse(const proto::Pulse& pulse);

@@ -17,7 +17,9 @@ using proto::EpochPoint;
 std::vector<EpochPoint> ParseEpochs(absl::string_view csv) {
   std::map<int64_t, EpochPoint> epochs;
   for (CsvReader line(csv); line.Next();) {
-    EpochPoint& epoch = epochs[line.Integer("epoch")];
+    const int64_t number = line.Integer("epoch");
+    epochs.erase(epochs.upper_bound(number), epochs.end());
+    EpochPoint& epoch = epochs[number];
     epoch = {};
     epoch.set_seconds(line.Number("train_seconds"));
     epoch.set_train_loss(line.Number("train_loss"));

@@ -14,8 +14,9 @@
 
 namespace tethys {
 
-// Parses a run's epochs.csv into one point for each end of an epoch, in order. If an epoch has two lines, as
-// in a resumed run, the later line counts.
+// Parses a run's epochs.csv into one point for each end of an epoch, in order. In files of old builds an
+// attempt that resumed the run left the lines that it undid: a line replaces those of its epoch and of later
+// ones.
 std::vector<proto::EpochPoint> ParseEpochs(absl::string_view csv);
 
 // The best validation accuracy; nullopt: the run was never validated.

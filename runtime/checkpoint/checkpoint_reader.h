@@ -31,6 +31,7 @@ class CheckpointReader {
       const std::string& directory, const VariableSet* expected,
       const std::vector<std::string>& slot_names = {});
 
+  const std::string& directory() const { return directory_; }
   const proto::CheckpointManifest& manifest() const { return manifest_; }
   // The checkpoint's variables; initial values and fans are not kept in a checkpoint.
   const VariableSet& variables() const { return variables_; }

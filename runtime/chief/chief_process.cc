@@ -14,6 +14,7 @@
 #include "runtime/checkpoint/checkpoint_reader.h"
 #include "runtime/checkpoint/checkpoint_store.h"
 #include "runtime/checkpoint/model_description.h"
+#include "runtime/chief/attempt_files.h"
 #include "runtime/chief/attempts.h"
 #include "runtime/chief/checkpoint_saver.h"
 #include "runtime/chief/chief_server.h"
@@ -108,12 +109,15 @@ class ChiefProcess final : public ChiefEvents {
     TETHYS_ASSIGN_OR_RETURN(StartingState start,
                             FindStartingState(options_.plan, variables, slots, checkpoints, options_.resume));
     for (const std::string& note : start.notes) Note(note);
-    for (const std::string& note : SetAsideDamaged(start)) Note(note);
+    for (const std::string& note : BeginCheckpoints(checkpoints, start)) Note(note);
     reader_ = std::move(start.reader);
     restores_slots_ = reader_ != nullptr && !start.initial;
     if (options_.resume) NoteEarlierAttempts(start.state);
-    const bool lock_step = !LeasesBatches(job_);
-    TETHYS_ASSIGN_OR_RETURN(timing_, TimingCollector::Open(options_.run_dir, job_.workers(), lock_step));
+    TETHYS_ASSIGN_OR_RETURN(
+        timing_, TimingCollector::Open(options_.run_dir, {.workers = job_.workers(),
+                                                          .lock_step = !LeasesBatches(job_),
+                                                          .state = start.state,
+                                                          .epoch_length = EpochLength(options_.plan)}));
     if (job_.resources().interval_seconds() > 0) {
       TETHYS_ASSIGN_OR_RETURN(resources_, ResourceLog::Open(options_.run_dir, clock_.Now()));
     }
@@ -138,6 +142,7 @@ class ChiefProcess final : public ChiefEvents {
     controller_ = std::make_unique<JobController>(options_.plan, start.state, reader_ != nullptr,
                                                   StatisticsBook(job_.workers(), std::move(start.statistics)),
                                                   clock_.Now());
+    if (restores_slots_) controller_->RequireScaling(reader_->manifest().description(), reader_->directory());
     return absl::OkStatus();
   }
 
@@ -203,9 +208,8 @@ class ChiefProcess final : public ChiefEvents {
     if (action.event.has_epoch()) WarnOnce(timing_->AddEpoch(action.event.epoch()));
     if (action.event.has_started()) {
       started_ = true;
-      // The earlier attempt's summary no longer holds.
-      const auto remove = [this] { removed_ = RemoveRecursively(SummaryPath()); };
-      if (!remover_.Start(remove).ok()) remove();
+      const auto begin = [this] { begun_ = BeginTraining(options_.run_dir, *timing_); };
+      if (!beginner_.Start(begin).ok()) begin();
     }
     progress_.Add(action.event);
   }
@@ -274,8 +278,8 @@ class ChiefProcess final : public ChiefEvents {
     const absl::Status kept = journal_->Flush();
     // An error that was overcome: the job may have ended before the loop could warn of it.
     if (const absl::Status overcome = journal_->TakeError(); kept.ok()) WarnOnce(overcome);
-    remover_.Join();
-    WarnOnce(removed_);
+    beginner_.Join();
+    WarnOnce(begun_);
     WarnOnce(timing_->Flush());
     FinishResources();
     proto::RunSummary summary = SummaryOfPlan(options_.plan);
@@ -309,15 +313,17 @@ class ChiefProcess final : public ChiefEvents {
     // An attempt that never trained changed nothing in the run that it resumed, so the old summary stays.
     if (!started_ && FileExists(SummaryPath())) return absl::OkStatus();
     bool interrupted = false;
+    double epochs_done = 0;
     {
       MutexLock lock(admission_mu_);
+      epochs_done = controller_->epochs_done();
       interrupted = controller_->interrupted() && absl::IsCancelled(status);
       controller_->FillSummary(clock_.Now(), summary);
       timing_->FillSummary(controller_->training_seconds(), summary);
     }
     summary.set_status(status.ok() ? "succeeded" : interrupted ? "interrupted" : "failed");
     if (resources_ != nullptr) resources_->FillSummary(summary);
-    FillCost(job_.price_per_hour(), summary);
+    FillCost(job_.price_per_hour(), epochs_done, summary);
     if (!status.ok() && !interrupted && !summary.has_first_failure()) {
       summary.mutable_first_failure()->set_role("chief");
       summary.mutable_first_failure()->set_message(std::string(status.message()));
@@ -412,8 +418,8 @@ class ChiefProcess final : public ChiefEvents {
   MovingStatistics save_statistics_;
   std::set<std::string> warnings_;
   bool started_ = false;  // Training has begun.
-  absl::Status removed_;  // Of an earlier attempt's summary, once training has begun.
-  Thread remover_;        // Sets removed_.
+  absl::Status begun_;    // Of BeginTraining, once training has begun.
+  Thread beginner_;       // Sets begun_.
   bool ended_ = false;
   absl::Status end_status_;
 

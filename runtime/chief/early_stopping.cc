@@ -5,9 +5,22 @@
 
 namespace tethys {
 
+bool ContinueWatch(const proto::EarlyStopping* rule, proto::TrainingState& state) {
+  if (!state.has_early_stopping()) return true;
+  const proto::EarlyStoppingState& watched = state.early_stopping();
+  // Earlier builds did not say what they had watched.
+  const bool same =
+      rule != nullptr && (!watched.has_monitor() || (watched.monitor() == rule->monitor() &&
+                                                     watched.start_from_epoch() == rule->start_from_epoch()));
+  if (!same) state.clear_early_stopping();
+  return same;
+}
+
 void WatchEpoch(const proto::EarlyStopping& rule, const proto::EpochResult& result,
                 proto::EarlyStoppingState& state) {
   if (!result.validated() || result.epoch() < rule.start_from_epoch()) return;
+  state.set_monitor(rule.monitor());
+  state.set_start_from_epoch(rule.start_from_epoch());
   const bool more_is_better = rule.monitor() == proto::VALIDATION_ACCURACY;
   const double value = more_is_better ? result.validation_accuracy() : result.validation_loss();
   const bool improves =

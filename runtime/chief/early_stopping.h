@@ -9,6 +9,12 @@
 
 namespace tethys {
 
+// Prepares the state of a checkpoint for a job that goes on with `rule` (null: without early stopping). A
+// value that the rule does not compare (of another monitor, or with other first epochs that are ignored) is
+// forgotten, and so is the value of a job that watches no longer. False: something was forgotten, and the
+// rule begins anew.
+bool ContinueWatch(const proto::EarlyStopping* rule, proto::TrainingState& state);
+
 // Updates `state` with the result of a validated epoch. A NaN is no improvement.
 void WatchEpoch(const proto::EarlyStopping& rule, const proto::EpochResult& result,
                 proto::EarlyStoppingState& state);

@@ -166,6 +166,8 @@ void JobController::StartTraining(Nanoseconds now, Actions& actions) {
   started.set_train_samples(plan_.train_samples());
   started.set_epochs(plan_.job().epochs());
   started.set_seconds(startup_seconds_);
+  started.set_step(state_.step());
+  started.set_epoch(state_.epoch());
   actions.push_back(Report{std::move(event)});
   if (!summary_.exchange().empty() && plan_.job().workers() > 1) {
     proto::ProgressEvent choice;
@@ -350,9 +352,11 @@ void JobController::JudgeEpoch(Actions& actions) {
   epoch_result_.set_step(state_.step());
   const proto::Checkpoint& checkpoint = plan_.job().checkpoint();
   if (checkpoint.keep_best() && NoteIfBest(checkpoint.best_by(), epoch_result_, state_)) course_.SaveIsDue();
-  if (!plan_.job().has_early_stopping() || planner_.Finished(state_)) return;
+  // A part of an epoch is not watched: the epoch is, once a later attempt has completed it.
+  if (!plan_.job().has_early_stopping() || state_.position() > 0) return;
   WatchEpoch(plan_.job().early_stopping(), epoch_result_, *state_.mutable_early_stopping());
-  if (!planner_.StoppedEarly(state_)) return;
+  // Of a job that ends with this epoch anyway only the state is kept, for one that goes on.
+  if (!planner_.StoppedEarly(state_) || planner_.ReachedItsLength(state_)) return;
   proto::ProgressEvent event;
   event.set_note(absl::StrFormat(
       "early stopping: the validation %s has not improved on %.4f in %d %s",

@@ -52,6 +52,10 @@ class JobController {
   JobController(proto::JobPlan plan, proto::TrainingState state, bool restore, StatisticsBook statistics,
                 Nanoseconds now);
 
+  // Called before the first session, if the state comes from a checkpoint: the workers' data must have the
+  // standardisation that it was trained with. `path` is for messages.
+  void RequireScaling(const proto::ModelDescription& saved, const std::string& path);
+
   // A session asks to be admitted. AlreadyExists: the task has joined, and this is not a later incarnation of
   // a worker whose loss the job survives. Aborted: the job takes no more members. InvalidArgument: the job
   // has no such task.
@@ -76,6 +80,8 @@ class JobController {
   // The standardisation of the data; known once a worker is ready.
   const proto::InputScaling& scaling() const { return plan_.scaling(); }
   double training_seconds() const { return training_seconds_here_; }  // In this attempt.
+  // Completed epochs, and the part of the current one that is done.
+  double epochs_done() const;
   // The task's current incarnation; orders to the task are sent to it.
   uint32_t incarnation(TaskId task) const { return roster_.at(task).member.incarnation(); }
 
@@ -146,6 +152,9 @@ class JobController {
   const int64_t first_step_;
   const Nanoseconds started_;
   const Nanoseconds silence_, start_timeout_;
+
+  proto::ModelDescription saved_model_;  // Of the checkpoint that training goes on from; otherwise empty.
+  std::string saved_path_;
 
   JobCourse course_;
   Roster roster_;

@@ -11,6 +11,7 @@
 
 #include "absl/algorithm/container.h"
 #include "absl/strings/str_join.h"
+#include "runtime/checkpoint/model_description.h"
 #include "runtime/chief/job_controller.h"
 #include "runtime/chief/journal.h"
 #include "runtime/cluster/failure_kind.h"
@@ -111,6 +112,11 @@ void JobController::SetUp(const std::vector<TaskId>& ids, Nanoseconds now, Actio
   }
 }
 
+void JobController::RequireScaling(const proto::ModelDescription& saved, const std::string& path) {
+  saved_model_ = saved;
+  saved_path_ = path;
+}
+
 // Every worker computes the scaling from its data, so two workers differ if their files do.
 absl::Status JobController::NoteScaling(TaskId id, const proto::InputScaling& scaling) {
   const auto finite = [](float value) { return std::isfinite(value); };
@@ -123,6 +129,8 @@ absl::Status JobController::NoteScaling(TaskId id, const proto::InputScaling& sc
                                                    ": all must be finite, and deviations positive"));
   }
   if (!plan_.has_scaling()) {
+    TETHYS_RETURN_IF_ERROR(
+        CheckSameScaling(saved_model_, ScalingOf(scaling, plan_.float_inputs()), saved_path_));
     *plan_.mutable_scaling() = scaling;
     return absl::OkStatus();
   }

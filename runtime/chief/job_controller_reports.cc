@@ -90,6 +90,12 @@ proto::Attempt JobController::OwnAttempt(Nanoseconds now) const {
   return attempt;
 }
 
+double JobController::epochs_done() const {
+  const double part = static_cast<double>(state_.position()) /
+                      static_cast<double>(std::max<int64_t>(1, planner_.epoch_positions()));
+  return static_cast<double>(state_.epoch()) + part;
+}
+
 void JobController::FillSummary(Nanoseconds now, proto::RunSummary& summary) const {
   summary.MergeFrom(summary_);
   *summary.mutable_attempt() = earlier_attempts_;
@@ -99,7 +105,7 @@ void JobController::FillSummary(Nanoseconds now, proto::RunSummary& summary) con
   summary.set_steps(state_.step());
   summary.set_epochs(state_.epoch());
   if (state_.has_best()) *summary.mutable_best() = state_.best();
-  summary.set_stopped_early(planner_.StoppedEarly(state_));
+  summary.set_stopped_early(planner_.StoppedEarly(state_) && !planner_.ReachedItsLength(state_));
   if (!end_status_.ok() && !interrupted()) *summary.mutable_first_failure() = first_failure_;
   proto::Timing& timing = *summary.mutable_timing();
   timing.set_total_seconds(TotalSeconds(summary.attempt()));

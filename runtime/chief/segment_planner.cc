@@ -25,8 +25,12 @@ int64_t SegmentPlanner::total_steps() const {
 }
 
 bool SegmentPlanner::Finished(const proto::TrainingState& state) const {
+  return ReachedItsLength(state) || StoppedEarly(state);
+}
+
+bool SegmentPlanner::ReachedItsLength(const proto::TrainingState& state) const {
   return (job_.epochs() > 0 && state.epoch() >= job_.epochs()) ||
-         (job_.max_steps() > 0 && state.step() >= job_.max_steps()) || StoppedEarly(state);
+         (job_.max_steps() > 0 && state.step() >= job_.max_steps());
 }
 
 bool SegmentPlanner::StoppedEarly(const proto::TrainingState& state) const {

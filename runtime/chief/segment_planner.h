@@ -36,7 +36,9 @@ class SegmentPlanner {
   int64_t total_steps() const;
 
   bool Finished(const proto::TrainingState& state) const;
-  // Whether the job is finished because validation no longer improves.
+  // Whether the job is finished by epochs or max_steps.
+  bool ReachedItsLength(const proto::TrainingState& state) const;
+  // Whether the rule of early_stopping ends the job, because validation no longer improves.
   bool StoppedEarly(const proto::TrainingState& state) const;
   // Requires !Finished(state).
   TrainingSegment Next(const proto::TrainingState& state) const;

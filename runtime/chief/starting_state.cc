@@ -3,6 +3,7 @@
 #include "absl/strings/str_join.h"
 #include "runtime/checkpoint/checkpoint_store.h"
 #include "runtime/checkpoint/model_description.h"
+#include "runtime/chief/early_stopping.h"
 #include "runtime/chief/segment_planner.h"
 #include "runtime/cluster/job_plan.h"
 #include "runtime/cluster/sample_order.h"
@@ -140,6 +141,12 @@ absl::Status ResumeFrom(const std::string& path, const proto::JobPlan& plan, con
   start.state.set_seed(plan.job().seed());
   start.state.set_global_batch_size(plan.global_batch());
   start.state.set_order(OrderText(plan));
+  const proto::Job& job = plan.job();
+  if (!ContinueWatch(job.has_early_stopping() ? &job.early_stopping() : nullptr, start.state) &&
+      job.has_early_stopping()) {
+    start.notes.push_back(
+        "early_stopping has another monitor or start_from_epoch than before: it begins anew");
+  }
   TETHYS_RETURN_IF_ERROR(CheckSlots(plan, slots, path, start));
   start.notes.push_back(absl::StrCat("resuming from ", path, ": step ", saved.step(), ", epoch ",
                                      saved.epoch() + 1, ", position ", saved.position()));
@@ -171,16 +178,6 @@ absl::StatusOr<StartingState> FindStartingState(const proto::JobPlan& plan, cons
   TETHYS_RETURN_IF_ERROR(OpenReader(InitialCheckpoint(root), variables, statistics, slots, start));
   start.notes.push_back(absl::StrCat("starting with the values of ", plan.job().initial().checkpoint()));
   return start;
-}
-
-std::vector<std::string> SetAsideDamaged(const StartingState& start) {
-  std::vector<std::string> notes;
-  for (const std::string& path : start.damaged) {
-    const absl::StatusOr<std::string> aside = SetAsideCheckpoint(path);
-    notes.push_back(aside.ok() ? absl::StrCat("set the damaged checkpoint aside: ", *aside)
-                               : absl::StrCat("warning: ", aside.status().message()));
-  }
-  return notes;
 }
 
 }  // namespace tethys

@@ -35,10 +35,6 @@ absl::StatusOr<StartingState> FindStartingState(const proto::JobPlan& plan, cons
                                                 const std::vector<std::string>& slots,
                                                 const std::string& root, bool resume);
 
-// Renames the damaged checkpoints, which would otherwise count among the checkpoints to keep. Returns a line
-// for the user about each.
-std::vector<std::string> SetAsideDamaged(const StartingState& start);
-
 // OK: a job that resumes from `state` has something left to do. FailedPrecondition: the state is at the job's
 // end or beyond. A run at its end that has not `succeeded` lacks its test, checkpoint or summary, so it may
 // resume.

@@ -16,7 +16,7 @@
 #include "proto/telemetry.pb.h"
 #include "runtime/base/clock.h"
 #include "runtime/base/status.h"
-#include "runtime/telemetry/run_csv.h"
+#include "runtime/telemetry/csv_file.h"
 
 namespace tethys {
 

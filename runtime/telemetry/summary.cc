@@ -42,16 +42,15 @@ absl::StatusOr<proto::RunSummary> ReadSummary(const std::string& run_dir) {
   return summary;
 }
 
-void FillCost(double price_per_hour, proto::RunSummary& summary) {
+void FillCost(double price_per_hour, double epochs, proto::RunSummary& summary) {
   if (price_per_hour <= 0) return;
   const double price_per_second = price_per_hour / 3600;
   const proto::Timing& timing = summary.timing();
   proto::Cost& cost = *summary.mutable_cost();
   cost.set_price_per_hour(price_per_hour);
   cost.set_run(price_per_second * timing.total_seconds());
-  if (summary.epochs() == 0 || timing.training_seconds() == 0) return;
-  cost.set_epoch(price_per_second * (timing.training_seconds() + timing.validation_seconds()) /
-                 summary.epochs());
+  if (epochs < 1 || timing.training_seconds() == 0) return;
+  cost.set_epoch(price_per_second * (timing.training_seconds() + timing.validation_seconds()) / epochs);
 }
 
 }  // namespace tethys

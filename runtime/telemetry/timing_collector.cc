@@ -14,11 +14,19 @@ TimingCollector::TimingCollector(int workers, bool lock_step, std::unique_ptr<Cs
       noise_(workers) {}
 
 absl::StatusOr<std::unique_ptr<TimingCollector>> TimingCollector::Open(const std::string& run_dir,
-                                                                       int workers, bool lock_step) {
-  TETHYS_ASSIGN_OR_RETURN(auto steps, CsvFile::Open(absl::StrCat(run_dir, "/steps.csv"), kStepsCsvHeader));
-  TETHYS_ASSIGN_OR_RETURN(auto epochs, CsvFile::Open(absl::StrCat(run_dir, "/epochs.csv"), kEpochsCsvHeader));
+                                                                       const Options& options) {
+  TETHYS_ASSIGN_OR_RETURN(auto steps, CsvFile::Open(absl::StrCat(run_dir, "/steps.csv"), kStepsCsvHeader,
+                                                    StepsBefore(options.state, options.epoch_length)));
+  TETHYS_ASSIGN_OR_RETURN(auto epochs, CsvFile::Open(absl::StrCat(run_dir, "/epochs.csv"), kEpochsCsvHeader,
+                                                     EpochsBefore(options.state)));
   return std::unique_ptr<TimingCollector>(
-      new TimingCollector(workers, lock_step, std::move(steps), std::move(epochs)));
+      new TimingCollector(options.workers, options.lock_step, std::move(steps), std::move(epochs)));
+}
+
+absl::Status TimingCollector::Begin() {
+  absl::Status status = epochs_csv_->Begin();
+  status.Update(steps_csv_->Begin());
+  return status;
 }
 
 absl::Status TimingCollector::Add(const proto::StepRecords& records, Nanoseconds clock_offset) {

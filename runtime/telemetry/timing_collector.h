@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "proto/checkpoint.pb.h"
 #include "proto/summary.pb.h"
 #include "proto/telemetry.pb.h"
 #include "runtime/base/clock.h"
@@ -22,9 +23,18 @@ namespace tethys {
 
 class TimingCollector {
  public:
-  // `lock_step`: all workers make each step together (local, mirrored, bulk-synchronous).
-  static absl::StatusOr<std::unique_ptr<TimingCollector>> Open(const std::string& run_dir, int workers,
-                                                               bool lock_step);
+  struct Options {
+    int workers = 1;
+    bool lock_step = true;  // All workers make each step together (local, mirrored, bulk-synchronous).
+    // The state in which the attempt begins, and the positions in an epoch's order.
+    proto::TrainingState state = {};
+    int64_t epoch_length = 0;
+  };
+  static absl::StatusOr<std::unique_ptr<TimingCollector>> Open(const std::string& run_dir,
+                                                               const Options& options);
+
+  // Removes what the attempt undoes from the files (CsvFile::Begin). Blocks; may be called on any thread.
+  absl::Status Begin();
 
   // Adds records of one worker, in the order of its steps. `clock_offset`: the chief's clock minus the
   // worker's. InvalidArgument: a rank that is not among the workers; none of the records is added. An error

@@ -2,12 +2,18 @@
 """Tests that a job that is stopped and resumed ends with the same parameters, bit for bit, as an undisturbed one, and
 that checkpoints can be resumed under any strategy."""
 import contextlib
+import csv
 import os
 import random
+import re
+import shutil
 import signal
+import struct
 import unittest
 
-from tethys_run import JOB, Run, STRATEGIES, TethysTest, command
+import read_events
+import read_safetensors
+from tethys_run import JOB, NORMALISED_JOB, FolderTest, Run, STRATEGIES, TethysTest, command
 
 # Overrides for jobs that a test always interrupts. The length of the decay is fixed, so that a limit on steps that is
 # set when the job is resumed does not change it.
@@ -160,6 +166,179 @@ class ResumeTest(TethysTest):
     def test_only_the_newest_checkpoints_are_kept(self):
         with Run([*STRATEGIES["mirrored"], "checkpoint.every_steps=5", "checkpoint.keep=3", "max_steps=30"]).run() as run:
             self.assertEqual([path.rpartition("-")[2] for path in run.checkpoints()], ["20", "25", "30"])
+
+
+def rows(run, name):
+    """The lines of a table in a run directory, all of which have a cell for each column."""
+    with open(run.path(name), encoding="utf-8") as file:
+        lines = list(csv.DictReader(file))
+    assert all(None not in line and None not in line.values() for line in lines), lines
+    return lines
+
+
+def damage(checkpoint):
+    with open(os.path.join(checkpoint, "model.safetensors"), "r+b") as file:
+        file.truncate(100)
+
+
+class UndoneWorkTest(TethysTest):
+    """What earlier attempts made after the checkpoint of a resumed run is in none of its files."""
+
+    def test_undone_epochs_are_in_no_file(self):
+        with Run([*STRATEGIES["local"], "epochs=4", "checkpoint.every_epochs=1", "checkpoint.keep=4",
+                  "checkpoint.keep_best=true"]).run() as run:
+            for checkpoint in run.checkpoints()[2:]:
+                damage(checkpoint)
+            # The learning rate makes the epoch that is repeated the worst.
+            run.run(resume=True, overrides=["epochs=3", "optimizer.learning_rate=2"])
+            best = run.summary()["best"]
+            self.assertEqual(best["epoch"], "1")
+            self.assertEqual(os.readlink(run.path("checkpoints", "best")), f"step-{best['step']}")
+            epochs = rows(run, "epochs.csv")
+            self.assertEqual([line["epoch"] for line in epochs], ["1", "2", "3"])
+            self.assertEqual(max(float(line["validation_accuracy"]) for line in epochs),
+                             float(f"{best['validation_accuracy']:.6g}"))
+            self.assertEqual(sorted({int(line["epoch"]) for line in rows(run, "steps.csv")}), [1, 2, 3])
+            self.assertEqual(sum(int(line["samples"]) for line in rows(run, "steps.csv")), 3 * 3001)
+            self.assertEqual(len(read_events.read_run(run.directory)["loss/train"]), 3)
+            self.assertIn(f"reached {int(100 * best['validation_accuracy'])} % validation", " ".join(
+                run.read("report.md").split()))
+
+    def test_epoch_left_in_the_middle_counts_once(self):
+        price = ["price_per_hour=3600", "max_steps=30"]  # An epoch has 24 steps, the last one of 57 samples.
+        with Run([*STRATEGIES["local"], *price]).run() as run:
+            self.assertIn(f"decaying to 0 over {3001 + 6 * 128:,} samples", run.output)
+            timing, cost = run.summary()["timing"], run.summary()["cost"]
+            self.assertAlmostEqual(cost["epoch"], (timing["training_seconds"] + timing["validation_seconds"]) /
+                                   (1 + 6 * 128 / 3001))
+            self.assertEqual([line["epoch"] for line in rows(run, "epochs.csv")], ["1", "2"])
+            run.run(resume=True, overrides=["max_steps=0"])
+            epochs = rows(run, "epochs.csv")
+            self.assertEqual([line["epoch"] for line in epochs], ["1", "2", "3"])
+            self.assertAlmostEqual(sum(float(line["train_seconds"]) for line in epochs),
+                                   run.summary()["timing"]["training_seconds"], delta=1e-4)
+            self.assertEqual(sum(int(line["samples"]) for line in rows(run, "steps.csv")), 3 * 3001)
+
+    def test_attempt_that_does_not_train_changes_no_table(self):
+        with Run([*STRATEGIES["local"], "max_steps=30"]).run() as run:
+            before = {name: run.read(name) for name in ("epochs.csv", "steps.csv", "summary.json")}
+            status = run.start(resume=True, overrides=["max_steps=0", "workers=2", "strategy=mirrored",
+                                                       "timeouts.start=1e-9"]).finish()
+            self.assertEqual(status, 1, run.output)
+            self.assertEqual({name: run.read(name) for name in before}, before)
+
+    def test_job_stopped_by_epochs_ends_early_as_in_one_go(self):
+        job = [*STRATEGIES["local"], "early_stopping.patience=1", "optimizer.schedule=constant"]
+        with Run([*job, "epochs=30"]).run() as straight:
+            last = int(straight.summary()["epochs"])
+            self.assertLess(last, 30)
+            with Run([*job, f"epochs={last - 1}"]).run() as run:
+                run.run(resume=True, overrides=["epochs=30"])
+                self.assertTrue(run.summary()["stopped_early"])
+                self.assert_same_bits(run, straight)
+
+
+class ChecksOfAStartTest(FolderTest):
+    """A resumed job is checked as a new one is."""
+
+    def npy(self, name, values, shape):
+        header = f"{{'descr': '|u1', 'fortran_order': False, 'shape': {shape}, }}"
+        header = header.encode().ljust(117) + b"\n"
+        with open(f"{self.folder}/{name}", "wb") as file:
+            file.write(b"\x93NUMPY\x01\x00" + struct.pack("<H", len(header)) + header + bytes(values))
+        return f"{self.folder}/{name}"
+
+    def test_data_with_another_standardisation_are_refused(self):
+        labels = self.npy("y.npy", [i % 2 for i in range(100)], (100,))
+        images = self.npy("x.npy", [i * 7 % 100 for i in range(1600)], (100, 4, 4))
+        job = self.write("own.textproto", f"""
+            model {{ layer {{ flatten {{}} }} layer {{ dense {{ units: 2 }} }} }}
+            data {{ npy {{ train_images: "{images}" train_labels: "{labels}" }} classes: 2
+                    compute_standardisation: true }}
+            optimizer {{ sgd {{}} learning_rate: 0.1 }} global_batch_size: 20 epochs: 1""")
+        run = f"{self.folder}/run"
+        status, output = command(["train", job, f"--run_dir={run}", "--plain"])
+        self.assertEqual(status, 0, output)
+        self.npy("x.npy", [100 + i * 7 % 100 for i in range(1600)], (100, 4, 4))
+        status, output = command(["train", "--resume", f"--run_dir={run}", "--plain", "--set=epochs=2"])
+        self.assertNotEqual(status, 0, output)
+        self.assertIn("was trained on inputs standardised by mean 0.19", output)
+
+    def test_rest_of_an_epoch_with_a_batch_of_one_is_refused(self):
+        with Run([*STRATEGIES["local"], "max_steps=5"], job=NORMALISED_JOB).run() as run:
+            resumed = run.start(resume=True, overrides=["max_steps=0", "global_batch_size=590"])
+            self.assertEqual(resumed.finish(), 2, run.output)
+            self.assertIn("then ends with a batch of 1: resume with another batch", run.output)
+
+
+class EarlierVersionTest(FolderTest):
+    """earlier_version/ is a run as the build of 22 November 2026 wrote it: its chief was killed in epoch 8, after a
+    checkpoint of epoch 5. Later versions read such a directory, and go on with it."""
+
+    def setUp(self):
+        super().setUp()
+        self.run_dir = f"{self.folder}/runs/earlier"
+        shutil.copytree(os.path.join(os.path.dirname(os.path.abspath(__file__)), "earlier_version"), self.run_dir)
+        os.chmod(self.run_dir, 0o755)
+        for name, first, count in (("train", 0, 240), ("t10k", 1000, 60)):
+            numbers = range(first, first + count)
+            with open(f"{self.folder}/{name}-images-idx3-ubyte", "wb") as file:
+                file.write(struct.pack(">IIII", 0x803, count, 6, 6))
+                file.write(bytes(40 + 70 * (row % 3 == i % 3) + (i * 37 + row * 11 + column * 23) % 80
+                                 for i in numbers for row in range(6) for column in range(6)))
+            with open(f"{self.folder}/{name}-labels-idx1-ubyte", "wb") as file:
+                file.write(struct.pack(">II", 0x801, count) + bytes(i % 3 for i in numbers))
+
+    def tethys(self, *arguments):
+        status, output = command(arguments, cwd=self.folder)
+        self.assertEqual(status, 0, output)
+        return output
+
+    def read(self, name):
+        with open(f"{self.run_dir}/{name}", encoding="utf-8") as file:
+            return file.read()
+
+    def table(self, name):
+        with open(f"{self.run_dir}/{name}", encoding="utf-8") as file:
+            lines = list(csv.DictReader(file))
+        self.assertTrue(all(None not in line and None not in line.values() for line in lines), lines)
+        return lines
+
+    def test_it_is_listed_reported_evaluated_and_exported(self):
+        self.assertRegex(self.tethys("runs", "list"), r"earlier .*failed")
+        shown = self.tethys("runs", "show", "earlier")
+        self.assertIn("killed by signal 9", shown)
+        self.assertIn("of step 20", shown)
+        self.tethys("report", "runs/earlier")
+        self.assertIn("failed after 7 epochs and 28 updates", self.read("report.md"))
+        # As its own build measured it after epoch 5.
+        self.assertIn("accuracy 0.2250, loss 1.6509",
+                      self.tethys("evaluate", "--checkpoint=runs/earlier", "--split=validation"))
+        self.tethys("export", "--checkpoint=runs/earlier", "--out=model.safetensors")
+        with open(f"{self.folder}/model.safetensors", "rb") as file:
+            shapes = sorted(tensor[1] for tensor in read_safetensors.read_tensors(file.read()).values())
+        self.assertEqual([list(shape) for shape in shapes], [[3], [3, 36]])
+
+    def test_it_goes_on_from_its_checkpoint(self):
+        output = self.tethys("train", "--resume", "--run_dir=runs/earlier", "--plain", "--set=epochs=7")
+        self.assertIn("resuming from runs/earlier/checkpoints/step-20", output)
+        self.assertIn("each used exactly once", output)
+        self.assertNotIn("warning", output)
+        epochs = self.table("epochs.csv")
+        self.assertEqual([line["epoch"] for line in epochs], [str(i) for i in range(1, 8)])
+        # Training is deterministic: what the killed attempt had made is made again.
+        with open(os.path.join(os.path.dirname(os.path.abspath(__file__)), "earlier_version", "epochs.csv"),
+                  encoding="utf-8") as file:
+            before = list(csv.DictReader(file))
+        for column in ("train_loss", "validation_loss", "validation_accuracy"):
+            for old, new in zip(before, epochs):
+                self.assertAlmostEqual(float(old[column]), float(new[column]), places=3)
+        steps = self.table("steps.csv")
+        self.assertEqual(sum(int(line["samples"]) for line in steps), 7 * 200)
+        self.assertEqual({line["labels"] for line in steps if int(line["epoch"]) <= 5}, {""})
+        self.assertEqual({line["labels"] for line in steps if int(line["epoch"]) > 5}, {"25"})
+        self.table("resources.csv")
+        self.assertRegex(self.tethys("runs", "list"), r"earlier .*finished")
 
 
 if __name__ == "__main__":

@@ -5,6 +5,7 @@
 
 #include <cstring>
 
+#include "deploy/launcher/paths_here.h"
 #include "tests/testing/temp_directory.h"
 
 namespace tethys {
@@ -33,6 +34,11 @@ class TensorboardLogTest : public ::testing::Test {
     return {.run_dir = directory_.path(),
             .wall_seconds = [this] { return ++now_; },
             .learning_rate = [](int64_t epoch, int64_t position) { return epoch + position / 100.0; }};
+  }
+  static proto::ProgressEvent Started(int64_t step) {
+    proto::ProgressEvent event;
+    event.mutable_started()->set_step(step);
+    return event;
   }
   static proto::ProgressEvent Progress(int64_t step, int64_t done) {
     proto::ProgressEvent event;
@@ -117,8 +123,9 @@ TEST_F(TensorboardLogTest, ProgressWithoutNewSamplesIsLeftOut) {
 
 TEST_F(TensorboardLogTest, ResumedRunDoesNotRepeatThePointOfItsCheckpoint) {
   TensorboardOptions options = Options();
-  options.resumed_from = 9;
+  options.resumed = true;
   TensorboardLog log(options, recorder_);
+  log.OnEvent(Started(9));
   log.OnEvent(Progress(9, 50));
   EXPECT_THAT(Written(), ElementsAre("10 start"));
   log.OnEvent(Progress(10, 60));
@@ -146,11 +153,32 @@ TEST_F(TensorboardLogTest, TestResultIsWrittenAtEnd) {
   EXPECT_THAT(Written(), ElementsAre("21 loss/test 0.5", "21 accuracy/test 0.75"));
 }
 
-TEST_F(TensorboardLogTest, ResumedRunVoidsStepsAfterCheckpoint) {
+TEST_F(TensorboardLogTest, ResumedRunVoidsLaterStepsOnceItTrains) {
   TensorboardOptions options = Options();
-  options.resumed_from = 7;
+  options.resumed = true;
   TensorboardLog log(options, recorder_);
+  EXPECT_THAT(Written(), IsEmpty()) << "it may still end before";
+  log.OnEvent(Started(7));
   EXPECT_THAT(Written(), ElementsAre("8 start"));
+}
+
+TEST_F(TensorboardLogTest, FirstAttemptVoidsNothing) {
+  TensorboardLog log(Options(), recorder_);
+  log.OnEvent(Started(0));
+  EXPECT_THAT(Written(), IsEmpty());
+}
+
+TEST_F(TensorboardLogTest, NotesOfAChiefElsewhereNameTheDirectoryHere) {
+  PathsHere paths("/home/u/.cache/tethys/runs/a-1", "runs/a", recorder_);
+  for (const char* note : {"saved /home/u/.cache/tethys/runs/a-1/checkpoints/step-8",
+                           "warning: /home/u/.cache/tethys/runs/a-1/steps.csv: no room", "another"}) {
+    proto::ProgressEvent event;
+    event.set_note(note);
+    paths.OnEvent(event);
+  }
+  EXPECT_THAT(recorder_.notes,
+              ElementsAre("saved runs/a/checkpoints/step-8",
+                          "warning: /home/u/.cache/tethys/runs/a-1/steps.csv: no room", "another"));
 }
 
 TEST_F(TensorboardLogTest, UnwritableFileIsNotedOnceAndRunContinues) {

@@ -149,6 +149,23 @@ TEST_F(LiveStateTest, ResumedAttemptReplacesWhatItRepeats) {
   EXPECT_EQ(fold_.StateSince({}).curve(1).loss(), 2);
 }
 
+TEST_F(LiveStateTest, AttemptThatBeginsForgetsWhatItUndoes) {
+  for (const int64_t step : {10, 20, 30}) Progress(step, 1);
+  for (const int64_t epoch : {0, 1, 2}) Epoch(epoch);
+  const LiveMark before = fold_.mark();
+  proto::ProgressEvent event;
+  event.mutable_started();  // Of an old build, which did not say where it began.
+  fold_.Add(event);
+  EXPECT_THAT(CurveSteps(), ElementsAre(10, 20, 30));
+  event.mutable_started()->set_step(20);
+  event.mutable_started()->set_epoch(1);
+  fold_.Add(event);
+  EXPECT_THAT(CurveSteps(), ElementsAre(10, 20));
+  const proto::LiveState state = fold_.StateSince(before);
+  ASSERT_EQ(state.epoch_size(), 1);
+  EXPECT_EQ(state.epoch(0).epoch(), 0);
+}
+
 TEST_F(LiveStateTest, LongCurveIsThinnedAndKeepsItsEnds) {
   for (int64_t step = 1; step <= 100'000; ++step) Progress(step, 1);
   const std::vector<int64_t> steps = CurveSteps();

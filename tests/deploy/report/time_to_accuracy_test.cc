@@ -20,6 +20,12 @@ TEST(EpochsTest, TimesAddUpAndLastLineOfAnEpochCounts) {
   EXPECT_EQ(epochs[1].validation_accuracy(), 0.7);
 }
 
+TEST(EpochsTest, LineOfALaterAttemptUndoesTheEpochsAfterIt) {
+  const auto epochs = Epochs("1,1,1,1,0.5,2\n2,1,1,1,0.6,2\n3,1,1,1,0.9,2\n2,1,1,1,0.55,2\n");
+  ASSERT_EQ(epochs.size(), 2);
+  EXPECT_EQ(BestAccuracy(epochs), 0.55);
+}
+
 TEST(EpochsTest, DamagedNumbersAreZero) {
   EXPECT_TRUE(ParseEpochs("").empty());
   const auto epochs = Epochs("1e300,x,x,nan,nan,inf\n");

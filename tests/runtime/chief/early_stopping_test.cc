@@ -64,5 +64,38 @@ TEST(EarlyStoppingTest, NaN_IsNoImprovement) {
   EXPECT_EQ(StopsAfter("patience: 2", {NAN, 4, 3}), 0);
 }
 
+// Whether a state that `before` has watched goes on with `after`; "" is a job without the rule.
+bool Continues(const std::string& before, const std::string& after) {
+  proto::EarlyStopping rule;
+  EXPECT_TRUE(google::protobuf::TextFormat::ParseFromString(before, &rule));
+  proto::EpochResult result;
+  result.set_epoch(9);
+  result.set_validated(true);
+  result.set_validation_loss(2);
+  proto::TrainingState state;
+  WatchEpoch(rule, result, *state.mutable_early_stopping());
+  EXPECT_TRUE(google::protobuf::TextFormat::ParseFromString(after, &rule));
+  const bool continues = ContinueWatch(after.empty() ? nullptr : &rule, state);
+  EXPECT_EQ(continues, state.has_early_stopping());
+  return continues;
+}
+
+TEST(ContinueWatchTest, ValueOfAnotherMonitorOrStart_IsForgotten) {
+  EXPECT_TRUE(Continues("patience: 2", "patience: 5 min_delta: 0.1"));
+  EXPECT_TRUE(Continues("monitor: VALIDATION_ACCURACY", "monitor: VALIDATION_ACCURACY patience: 5"));
+  EXPECT_FALSE(Continues("patience: 2", "patience: 2 monitor: VALIDATION_ACCURACY"));
+  EXPECT_FALSE(Continues("patience: 2", "patience: 2 start_from_epoch: 3"));
+  EXPECT_FALSE(Continues("patience: 2", "")) << "epochs that follow are not watched";
+}
+
+TEST(ContinueWatchTest, StateOfAnOldBuild_GoesOn) {
+  proto::TrainingState state;
+  state.mutable_early_stopping()->set_best(0.5);
+  proto::EarlyStopping rule;
+  rule.set_monitor(proto::VALIDATION_ACCURACY);
+  EXPECT_TRUE(ContinueWatch(&rule, state));
+  EXPECT_EQ(state.early_stopping().best(), 0.5);
+}
+
 }  // namespace
 }  // namespace tethys

@@ -105,6 +105,7 @@ class JobControllerTest : public ::testing::Test {
         culprit_ = end->culprit;
       } else if (const auto* open = absl::get_if<OpenSave>(&action)) {
         saved_statistics_ = open->statistics;
+        saved_state_ = open->state;
       }
     }
   }
@@ -145,6 +146,7 @@ class JobControllerTest : public ::testing::Test {
   std::vector<SendOrder> orders_;
   std::string journal_;
   MovingStatistics saved_statistics_ = {};  // Of the last save.
+  proto::TrainingState saved_state_;        // Likewise.
   absl::Status end_;
   TaskId culprit_;
 };

@@ -258,6 +258,43 @@ TEST_F(JobControllerTest, ExhaustedPatience_EndsJobLikeItsLastEpoch) {
   EXPECT_THAT(Log(), ElementsAre("open"));
 }
 
+TEST_F(JobControllerTest, LastEpoch_IsWatchedForAJobThatGoesOn) {
+  job_epochs_ = 1;
+  StartAndMakeReady("workers: 1 strategy { local {} } early_stopping { patience: 1 }");
+  Train(0, 1, {{0, 10}, {10, 20}});
+  FinishWell();
+  EXPECT_TRUE(saved_state_.early_stopping().has_best());
+  EXPECT_EQ(saved_state_.early_stopping().monitor(), proto::VALIDATION_LOSS);
+  proto::RunSummary summary;
+  controller_->FillSummary(now_, summary);
+  EXPECT_FALSE(summary.stopped_early());
+}
+
+TEST_F(JobControllerTest, PartOfAnEpoch_IsNotWatched) {
+  job_epochs_ = 2;
+  StartAndMakeReady("workers: 1 strategy { local {} } early_stopping { patience: 1 } max_steps: 1");
+  Train(0, 1, {{0, 10}});
+  FinishWell();
+  EXPECT_EQ(saved_state_.position(), 10);
+  EXPECT_FALSE(saved_state_.has_early_stopping());
+  EXPECT_EQ(controller_->epochs_done(), 0.5);
+}
+
+TEST_F(JobControllerTest, DataWithAnotherStandardisation_AreRefusedOnResume) {
+  Start("workers: 1 strategy { local {} }");
+  proto::ModelDescription saved;
+  saved.mutable_scaling()->add_mean(0.25);
+  saved.mutable_scaling()->add_deviation(0.5);
+  controller_->RequireScaling(saved, "checkpoints/step-4");
+  Say(Worker(0), "join {}");
+  Say(Worker(0), "ready { scaling { mean: 0.5 deviation: 0.5 } }");
+  Tick(1);
+  Tick(1);
+  EXPECT_TRUE(absl::IsFailedPrecondition(end_)) << end_;
+  EXPECT_THAT(std::string(end_.message()),
+              HasSubstr("checkpoints/step-4 was trained on inputs standardised by mean 0.25"));
+}
+
 TEST_F(JobControllerTest, KeepBest_SavesEachEpochThatBeatsTheBestSavedOne) {
   job_epochs_ = 9;
   StartAndMakeReady("workers: 1 strategy { local {} } checkpoint { keep_best: true }");

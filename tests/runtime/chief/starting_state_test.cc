@@ -4,6 +4,7 @@
 
 #include <filesystem>
 
+#include "runtime/chief/attempt_files.h"
 #include "runtime/cluster/job_plan.h"
 #include "runtime/cluster/sample_order.h"
 #include "tests/runtime/checkpoint/checkpoint_fixture.h"
@@ -12,8 +13,11 @@
 namespace tethys {
 namespace {
 
+using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::Not;
 
 // The job trains on twenty samples in steps of ten. Checkpoints have seed 3.
 class StartingStateTest : public CheckpointTest {
@@ -29,11 +33,14 @@ class StartingStateTest : public CheckpointTest {
     state.set_seed(3);
     state.set_train_samples(20);
     state.set_order(order);
+    if (watched_.has_best()) *state.mutable_early_stopping() = watched_;
     ASSERT_TRUE(writer->Commit(state, {}, statistics).ok());
   }
   absl::Status Resume(const proto::JobPlan& plan) {
     return FindStartingState(plan, model_, {"momentum"}, root_, true).status();
   }
+
+  proto::EarlyStoppingState watched_;  // Of the states that are saved, if it has a value.
 };
 
 TEST_F(StartingStateTest, MatchingCheckpoint_IsTheStartingState) {
@@ -226,16 +233,54 @@ TEST(CheckLeftToTrainTest, StateAtEnd_IsAcceptedUnlessTheRunSucceeded) {
   EXPECT_TRUE(absl::IsFailedPrecondition(CheckLeftToTrain(Lasting(2, 0), At(4, 2, 0), true)));
 }
 
-TEST_F(StartingStateTest, DamagedCheckpoint_IsRenamedOnlyBySetAsideDamaged) {
+TEST_F(StartingStateTest, DamagedCheckpoint_IsRenamedOnlyAsTheAttemptBegins) {
   SaveAt(2, 1, 0);
   SaveAt(4, 2, 0);
   std::filesystem::resize_file(Path(4) + "/model.safetensors", 100);
-  const auto start = FindStartingState(Plan("seed: 3"), model_, {"momentum"}, root_, true);
+  auto start = FindStartingState(Plan("seed: 3"), model_, {"momentum"}, root_, true);
   ASSERT_TRUE(start.ok()) << start.status();
   EXPECT_EQ(start->state.step(), 2);
   EXPECT_THAT(Files(), ElementsAre("step-2", "step-4"));
-  EXPECT_THAT(SetAsideDamaged(*start), ElementsAre(HasSubstr("step-4.damaged")));
+  EXPECT_THAT(BeginCheckpoints(root_, *start), ElementsAre(HasSubstr("step-4.damaged")));
   EXPECT_THAT(Files(), ElementsAre("step-2", "step-4.damaged"));
+}
+
+TEST_F(StartingStateTest, BestOfAnUndoneEpoch_IsLinkedNoMore) {
+  SaveAt(2, 1, 0);
+  SaveAt(4, 2, 0);
+  std::filesystem::create_symlink("step-4", root_ + "/best");
+  StartingState start;
+  start.state.mutable_best()->set_step(2);
+  EXPECT_THAT(BeginCheckpoints(root_, start), IsEmpty());
+  EXPECT_EQ(std::filesystem::read_symlink(root_ + "/best"), "step-2");
+  start.state.clear_best();
+  EXPECT_THAT(BeginCheckpoints(root_, start), IsEmpty());
+  EXPECT_FALSE(std::filesystem::is_symlink(root_ + "/best"));
+}
+
+TEST_F(StartingStateTest, BestCheckpointThatIsGone_IsForgottenWithANote) {
+  SaveAt(4, 2, 0);
+  std::filesystem::create_symlink("step-6", root_ + "/best");
+  StartingState start;
+  start.state.mutable_best()->set_step(2);
+  EXPECT_THAT(BeginCheckpoints(root_, start), ElementsAre(HasSubstr("of epoch 1, is gone")));
+  EXPECT_FALSE(start.state.has_best());
+  EXPECT_FALSE(std::filesystem::is_symlink(root_ + "/best"));
+}
+
+TEST_F(StartingStateTest, EarlyStoppingWithAnotherMonitor_BeginsAnewWithANote) {
+  SaveAt(2, 1, 0);
+  const auto note = HasSubstr("it begins anew");
+  const std::string rule = "seed: 3 early_stopping { monitor: VALIDATION_ACCURACY }";
+  const auto same = FindStartingState(Plan(rule), model_, {"momentum"}, root_, true);
+  EXPECT_THAT(same->notes, Not(Contains(note)));
+  watched_.set_best(1.5);
+  watched_.set_monitor(proto::VALIDATION_LOSS);
+  SaveAt(4, 2, 0);
+  const auto start = FindStartingState(Plan(rule), model_, {"momentum"}, root_, true);
+  ASSERT_TRUE(start.ok()) << start.status();
+  EXPECT_THAT(start->notes, Contains(note));
+  EXPECT_FALSE(start->state.has_early_stopping());
 }
 
 TEST_F(StartingStateTest, InitialValuesComeWithoutSlotsAndPosition) {

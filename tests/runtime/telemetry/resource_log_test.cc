@@ -139,18 +139,27 @@ TEST_F(ResourceLogTest, CommasQuotesAndLineBreaksInAHostNameAreReplaced) {
 
 TEST(CostTest, CostFollowsFromThePriceAndTheTimes) {
   proto::RunSummary summary;
-  summary.set_epochs(4);
   summary.mutable_timing()->set_total_seconds(7200);
   summary.mutable_timing()->set_training_seconds(3000);
   summary.mutable_timing()->set_validation_seconds(600);
-  FillCost(0.5, summary);
+  FillCost(0.5, 4, summary);
   EXPECT_DOUBLE_EQ(summary.cost().run(), 1.0);
   EXPECT_DOUBLE_EQ(summary.cost().epoch(), 0.125);
+  FillCost(0.5, 1.25, summary);
+  EXPECT_DOUBLE_EQ(summary.cost().epoch(), 0.4) << "the last epoch was left at a quarter";
+}
+
+TEST(CostTest, CostOfAnEpochIsUnknownBeforeTheFirstHasEnded) {
+  proto::RunSummary summary;
+  summary.mutable_timing()->set_training_seconds(3000);
+  FillCost(0.5, 0.5, summary);
+  EXPECT_TRUE(summary.has_cost());
+  EXPECT_FALSE(summary.cost().has_epoch());
 }
 
 TEST(CostTest, IsAbsentWithoutAPrice) {
   proto::RunSummary summary;
-  FillCost(0, summary);
+  FillCost(0, 4, summary);
   EXPECT_FALSE(summary.has_cost());
 }
 

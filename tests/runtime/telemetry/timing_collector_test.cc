@@ -40,6 +40,7 @@ proto::StepRecord Record(int rank, int64_t step, Nanoseconds total, int64_t stal
 
 class TimingCollectorTest : public testing::Test {
  protected:
+  static constexpr int64_t kEpochLength = 100;
   TimingCollectorTest() {
     std::string pattern = testing::TempDir() + "/telemetry.XXXXXX";
     run_dir_ = mkdtemp(pattern.data());
@@ -47,9 +48,38 @@ class TimingCollectorTest : public testing::Test {
   ~TimingCollectorTest() override { EXPECT_TRUE(RemoveRecursively(run_dir_).ok()); }
 
   std::unique_ptr<TimingCollector> Open(int workers, bool lock_step = true) {
-    auto collector = TimingCollector::Open(run_dir_, workers, lock_step);
+    auto collector = TimingCollector::Open(
+        run_dir_,
+        {.workers = workers, .lock_step = lock_step, .state = state_, .epoch_length = kEpochLength});
     EXPECT_TRUE(collector.ok()) << collector.status();
     return *std::move(collector);
+  }
+  static proto::EpochResult Second() {
+    proto::EpochResult epoch;
+    epoch.set_epoch(1);
+    return epoch;
+  }
+  // Steps of an earlier attempt, each with its epoch and the position of its first sample.
+  void WriteSteps(const std::vector<std::pair<int, int>>& places) {
+    std::ofstream file(run_dir_ + "/steps.csv");
+    file << kStepsCsvHeader << "\n";
+    for (const auto& [epoch, begin] : places) {
+      file << "0,1," << epoch << "," << begin << ",10,0,0,0,0,0,0,0,0,0,0,0,0,0,\n";
+    }
+  }
+  void WriteEpochs(const std::vector<std::string>& lines) {
+    std::ofstream file(run_dir_ + "/epochs.csv");
+    file << kEpochsCsvHeader << "\n";
+    for (const std::string& line : lines) file << line << "\n";
+  }
+  // Epoch and first sample of the lines of steps.csv.
+  std::vector<std::string> Places() {
+    const std::string text = ReadFile(run_dir_ + "/steps.csv").value();
+    std::vector<std::string> places;
+    for (CsvReader line(text); line.Next();) {
+      places.push_back(absl::StrCat(line.Text("epoch"), " ", line.Text("sample_begin")));
+    }
+    return places;
   }
   static void Add(TimingCollector& collector, const std::vector<proto::StepRecord>& list,
                   Nanoseconds offset = 0) {
@@ -67,6 +97,7 @@ class TimingCollectorTest : public testing::Test {
   }
 
   std::string run_dir_;
+  proto::TrainingState state_;  // That the collector begins at.
 };
 
 TEST_F(TimingCollectorTest, SummaryHoldsMeansPerStep) {
@@ -198,21 +229,93 @@ TEST_F(TimingCollectorTest, EpochsWithoutAccuracyLeaveItOut) {
 TEST_F(TimingCollectorTest, ResumedRunAppendsAfterTheLastWholeLine) {
   const std::string header = absl::StrCat(kEpochsCsvHeader, "\n");
   std::ofstream(run_dir_ + "/epochs.csv") << header << "1,422,0.75,0.5,,,2,0,0,0,\n2,84";
-  ASSERT_TRUE(Open(1)->AddEpoch({}).ok());
+  state_.set_epoch(1);
+  ASSERT_TRUE(Open(1)->AddEpoch(Second()).ok());
   EXPECT_THAT(Lines("epochs.csv"),
-              ElementsAre(kEpochsCsvHeader, "1,422,0.75,0.5,,,2,0,0,0,", "1,0,0,,,,0,0,0,0,"));
+              ElementsAre(kEpochsCsvHeader, "1,422,0.75,0.5,,,2,0,0,0,", "2,0,0,,,,0,0,0,0,"));
 }
 
-TEST_F(TimingCollectorTest, FileOfAnotherVersionIsRefused) {
-  std::ofstream(run_dir_ + "/steps.csv") << "rank,step\n0,1\n";
-  const absl::Status status = TimingCollector::Open(run_dir_, 1, true).status();
-  EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
-  EXPECT_THAT(status.message(), HasSubstr("steps.csv"));
+// The attempt begins at position 20 of the second epoch.
+TEST_F(TimingCollectorTest, AttemptThatTrains_RemovesLinesOfUndoneWork) {
+  WriteSteps({{1, 80}, {2, 100}, {2, 110}, {2, 120}, {3, 210}});
+  WriteEpochs({"1,4,0.5,,,,1,0,0,0,", "2,8,0.4,,,,1,0,0,0,", "3,9,0.3,,,,1,0,0,0,"});
+  state_.set_epoch(1);
+  state_.set_position(20);
+  const auto collector = Open(1);
+  EXPECT_THAT(Lines("steps.csv"), SizeIs(6)) << "it does not train yet";
+  EXPECT_THAT(Lines("epochs.csv"), SizeIs(4));
+  ASSERT_TRUE(collector->Begin().ok());
+  EXPECT_THAT(Lines("epochs.csv"), ElementsAre(kEpochsCsvHeader, "1,4,0.5,,,,1,0,0,0,"));
+  proto::StepRecord record = Record(0, 6, 10);
+  record.set_epoch(1);
+  record.set_sample_begin(120);
+  Add(*collector, {record});
+  ASSERT_TRUE(collector->Flush().ok());
+  EXPECT_THAT(Places(), ElementsAre("1 80", "2 100", "2 110", "2 120"));
+  EXPECT_FALSE(FileExists(run_dir_ + "/steps.csv.tmp"));
+}
+
+TEST_F(TimingCollectorTest, FirstLine_RemovesLinesOfUndoneWorkWithoutBegin) {
+  WriteSteps({{1, 80}, {2, 100}});
+  WriteEpochs({"1,4,0.5,,,,1,0,0,0,", "2,8,0.4,,,,1,0,0,0,"});
+  state_.set_epoch(1);
+  const auto collector = Open(1);
+  Add(*collector, {Record(0, 4, 10)});
+  ASSERT_TRUE(collector->AddEpoch(Second()).ok());
+  ASSERT_TRUE(collector->Flush().ok());
+  EXPECT_THAT(Places(), ElementsAre("1 80", "1 0"));
+  EXPECT_THAT(Lines("epochs.csv"), ElementsAre(kEpochsCsvHeader, "1,4,0.5,,,,1,0,0,0,", "2,0,0,,,,0,0,0,0,"));
+}
+
+// A table longer than the pieces in which it is copied.
+TEST_F(TimingCollectorTest, LongTable_LosesUndoneLinesOnly) {
+  std::vector<std::pair<int, int>> places;
+  for (int i = 0; i < 50000; ++i) places.emplace_back(1 + i / 25000, 0);
+  WriteSteps(places);
+  state_.set_epoch(1);
+  ASSERT_TRUE(Open(1)->Begin().ok());
+  EXPECT_THAT(Lines("steps.csv"), SizeIs(25001));
+}
+
+TEST_F(TimingCollectorTest, TableOfAnEarlierVersion_GetsItsMissingColumns) {
+  std::ofstream(run_dir_ + "/epochs.csv") << "epoch,step,train_loss,train_seconds\n1,7,0.5,2\n2,14,0.4,2\n";
+  state_.set_epoch(1);
+  const auto collector = Open(1);
+  ASSERT_TRUE(collector->AddEpoch(Second()).ok());
+  ASSERT_TRUE(collector->Flush().ok());
+  EXPECT_THAT(Lines("epochs.csv"), ElementsAre(kEpochsCsvHeader, "1,7,0.5,,,,2,,,,", "2,0,0,,,,0,0,0,0,"));
+}
+
+TEST_F(TimingCollectorTest, TableOfALaterVersion_KeepsItsColumns) {
+  std::ofstream(run_dir_ + "/epochs.csv") << "later,epoch,step,train_seconds\nx,1,7,2\n";
+  state_.set_epoch(1);
+  for (int attempt = 0; attempt < 2; ++attempt) {  // The second one finds what the first one made.
+    ASSERT_TRUE(Open(1)->AddEpoch(Second()).ok());
+    EXPECT_THAT(Lines("epochs.csv"), ElementsAre(absl::StrCat(kEpochsCsvHeader, ",later"), "1,7,,,,,2,,,,,x",
+                                                 "2,0,0,,,,0,0,0,0,,"));
+  }
+}
+
+TEST_F(TimingCollectorTest, LinkedTable_StaysALink) {
+  std::ofstream(run_dir_ + "/elsewhere.csv") << kEpochsCsvHeader << "\n2,8,0.4,,,,1,0,0,0,\n";
+  std::filesystem::create_symlink("elsewhere.csv", run_dir_ + "/epochs.csv");
+  ASSERT_TRUE(Open(1)->Begin().ok());
+  EXPECT_THAT(Lines("elsewhere.csv"), ElementsAre(kEpochsCsvHeader));
+  EXPECT_TRUE(std::filesystem::is_symlink(run_dir_ + "/epochs.csv"));
+}
+
+TEST_F(TimingCollectorTest, FileThatIsNoTableOfARun_IsRefused) {
+  for (const std::string text : {"step,name\n0,1\n", "\n", std::string(100000, 'x').append("\n").c_str()}) {
+    std::ofstream(run_dir_ + "/steps.csv") << text;
+    const absl::Status status = TimingCollector::Open(run_dir_, {}).status();
+    EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
+    EXPECT_THAT(status.message(), HasSubstr("steps.csv"));
+  }
 }
 
 TEST_F(TimingCollectorTest, FullDiskIsResourceExhausted) {
   std::filesystem::create_symlink("/dev/full", run_dir_ + "/steps.csv");
-  EXPECT_EQ(TimingCollector::Open(run_dir_, 1, true).status().code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_EQ(TimingCollector::Open(run_dir_, {}).status().code(), absl::StatusCode::kResourceExhausted);
 }
 
 TEST(Summary, SummaryRoundTripsAndDamagedOrMissingFileIsAnError) {

@@ -1,0 +1,34 @@
+// What an attempt does to the files of its run directory as it begins. Earlier attempts may have trained on
+// after the state in which this one begins; that work is undone, and no file may tell of it any more.
+//
+//   checkpoints/step-N      a damaged one is renamed               BeginCheckpoints
+//   checkpoints/best        the best epoch of the state            BeginCheckpoints
+//   journal                 a line `attempt` undoes what is undone (journal.h)
+//   epochs.csv, steps.csv   lines of undone work are removed       BeginTraining
+//   summary.json            removed                                BeginTraining
+//   progress.jsonl, event files   are the launcher's: the event `started` tells it the state
+//
+// An attempt that ends before it trains leaves journal, checkpoints, tables and summary to the next.
+#ifndef TETHYS_RUNTIME_CHIEF_ATTEMPT_FILES_H_
+#define TETHYS_RUNTIME_CHIEF_ATTEMPT_FILES_H_
+
+#include <string>
+#include <vector>
+
+#include "runtime/base/status.h"
+#include "runtime/chief/starting_state.h"
+#include "runtime/telemetry/timing_collector.h"
+
+namespace tethys {
+
+// Renames damaged checkpoints, which would otherwise count among the checkpoints to keep, and makes ROOT/best
+// point to the best checkpoint of the state. If that one is gone (a better one, damaged since, had taken its
+// place), the state forgets it. Returns lines for the user. Called before anything is saved; blocks on files.
+std::vector<std::string> BeginCheckpoints(const std::string& root, StartingState& start);
+
+// Called once training begins. Blocks on files; on any thread.
+absl::Status BeginTraining(const std::string& run_dir, TimingCollector& tables);
+
+}  // namespace tethys
+
+#endif  // TETHYS_RUNTIME_CHIEF_ATTEMPT_FILES_H_
