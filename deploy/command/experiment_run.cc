@@ -315,8 +315,11 @@ class Runner {
     schedule_.AddBlock(wide);
   }
 
-  // Start and length of a kept run, from the runs.csv of the earlier call.
+  // Start and length of a kept run, from the runs.csv of the earlier call. The run that ended as this call
+  // was killed is not in it, but its summary has them, too.
   void SetEarlierTimes(MadeRun& run) const {
+    run.start = run.record.summary.began();
+    run.seconds = run.record.summary.seconds();
     const std::string& path = run.record.run_dir;
     for (CsvReader csv(earlier_); csv.Next();) {
       if (csv.Text("run_dir") != path.substr(path.rfind('/') + 1)) continue;

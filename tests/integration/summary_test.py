@@ -244,15 +244,25 @@ class CompareTest(unittest.TestCase):
         with open(path, "w", encoding="utf-8") as file:
             json.dump(summary, file)
 
+    def times(self):
+        """{run: (start, seconds)} by runs.csv."""
+        with open(os.path.join(self.directory, "runs.csv"), encoding="utf-8") as file:
+            return {row["run_dir"]: (float(row["start"]), float(row["seconds"])) for row in csv.DictReader(file)}
+
     def test_resuming_keeps_successful_runs_and_repeats_others(self):
         status, output = self.compare()
         self.assertEqual(status, 0, output)
+        # As if the command had been killed when the first run had just ended.
+        times = self.times()
+        os.remove(os.path.join(self.directory, "runs.csv"))
         self.mark("job-global_batch_size=128-r0", "status", "interrupted")
         kept = self.modified("job-global_batch_size=64-r0")
         status, output = self.compare("--resume")
         self.assertEqual(status, 0, output)
         self.assertEqual(output.count("finished before: kept"), 1, output)
         self.assertEqual(self.modified("job-global_batch_size=64-r0"), kept)
+        for before, after in zip(times["job-global_batch_size=64-r0"], self.times()["job-global_batch_size=64-r0"]):
+            self.assertAlmostEqual(before, after, delta=2)
         self.assertTrue(os.path.exists(os.path.join(self.directory, "job-global_batch_size=128-r0.old-1")))
 
     def test_run_of_another_build_or_job_is_repeated(self):
