@@ -69,7 +69,7 @@ class EndsTest(TethysTest):
     def test_ending_of_a_killed_worker_is_told_wherever_one_looks_later(self):
         with Run([*LONG, "strategy=mirrored", "workers=2", "checkpoint.every_steps=5"]) as run:
             run.start().wait_for(run.checkpoints, "checkpoint")
-            os.kill(run.process("worker 1"), signal.SIGKILL)
+            os.kill(run.process("worker", 1), signal.SIGKILL)
             self.assertEqual(run.finish(), 1)
             summary = run.summary()
             told = r"worker 1 on \S+ was killed by signal 9 \(Killed\)"
