@@ -54,8 +54,8 @@ struct DataFormat {
   // Whether a part has to be unpacked or parsed to be read, so that one process of a host does it for all
   // (kept_samples.h); null: its samples are read from their files as they are, or decoded one by one.
   bool (*unpacks)(const proto::Data& data, DataPart part) = nullptr;
-  // Checks the labels of a part that is unpacked, without its samples, unless they are many. Null: nothing can
-  // be checked apart from the samples.
+  // Checks the labels of a part that is unpacked, without its samples, unless they are many. Null: nothing
+  // can be checked apart from the samples.
   absl::Status (*check_labels)(const proto::Data& data, DataPart part, const LabelRules& rules) = nullptr;
   // Reads little of the files. Errors name file and remedy. Requires that the job has the part.
   absl::StatusOr<DataHeader> (*read_header)(const proto::Data& data, DataPart part,

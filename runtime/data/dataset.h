@@ -88,8 +88,8 @@ absl::StatusOr<Datasets> LoadDatasets(const proto::Job& job);
 // The same without data.cache, for programs that read samples at most once.
 absl::StatusOr<Datasets> LoadDatasetsUncached(proto::Job job);
 
-// Checks the labels of data that have to be unpacked, as far as that is quick: mistakes that LoadDatasets would
-// find in its workers are then found before a job starts.
+// Checks the labels of data that have to be unpacked, as far as that is quick: mistakes that LoadDatasets
+// would find in its workers are then found before a job starts.
 absl::Status CheckLabelFiles(const proto::Job& job);
 
 // The standardisation that the job specifies, or that is computed from the data if the job says so, with the
