@@ -125,7 +125,7 @@ const ReportVariant& MostAccurateOf(const Ranking& variants, Accuracy accuracy) 
 }
 
 Ranking NotSurpassed(const Ranking& variants, Accuracy accuracy) {
-  if (accuracy == nullptr) return variants;
+  if (accuracy == nullptr || variants.empty()) return variants;
   const ReportVariant& most = MostAccurateOf(variants, accuracy);
   Ranking level;
   for (const ReportVariant* variant : variants) {

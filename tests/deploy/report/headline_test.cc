@@ -113,6 +113,12 @@ TEST_F(HeadlineTest, TieOfSingleWorkersIsFollowedByOneOfSeveral) {
                             EndsWith("; if several workers must take part, train with C (mirrored).")));
 }
 
+TEST_F(HeadlineTest, VariantsOfOneWorkerAloneHaveAnAnswer) {
+  Add("local", 1, Value(3, 10, 0.1), Value(3, 0.87, 0.001));
+  Add("local", 1, Value(3, 20, 0.1), Value(3, 0.87, 0.001));
+  EXPECT_THAT(Text(), StartsWith("Train with A (local)"));
+}
+
 TEST_F(HeadlineTest, MuchCpuOfOtherProgramsIsPartOfHowSureItIs) {
   Add("mirrored", 3, Value(3, 10, 0.1), Value(3, 0.87, 0.001));
   Add("ps_sync", 3, Value(3, 20, 0.1), Value(3, 0.87, 0.001));
