@@ -49,7 +49,9 @@ TEST_P(DeviceConformance, InvalidShapesAndParametersAreRefused) {
   EXPECT_FALSE(device_->CreateInputConversion(1, {{0}, {0}}).ok());
   EXPECT_FALSE(device_->CreateInputConversion(2, {{0, 0}, {1}}).ok());
   EXPECT_FALSE(device_->CreateInputConversion(3, {{0, 0}, {1, 1}}).ok());
-  EXPECT_FALSE(device_->CreateInputConversion(17, {std::vector<float>(17), std::vector<float>(17, 1)}).ok());
+  const size_t many = kMostScaledFeatures + 1;
+  EXPECT_FALSE(
+      device_->CreateInputConversion(many, {std::vector<float>(many), std::vector<float>(many, 1)}).ok());
 }
 
 }  // namespace tethys
