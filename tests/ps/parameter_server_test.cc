@@ -235,7 +235,7 @@ TEST(ParameterServerTest, StartOnAPortInUseFailsNamingTheAddress) {
   ASSERT_TRUE(first.ok());
   options.bind_address = (*first)->address();
   const auto second = ParameterServer::Start(options);
-  EXPECT_EQ(second.status().code(), absl::StatusCode::kUnavailable);
+  EXPECT_EQ(second.status().code(), absl::StatusCode::kAlreadyExists);
   EXPECT_THAT(second.status().message(), HasSubstr(options.bind_address));
 }
 

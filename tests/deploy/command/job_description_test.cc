@@ -140,10 +140,11 @@ TEST(PlanReportTest, ListsRangesOnServersAndTrafficPerStep) {
   EXPECT_THAT(*report, Not(HasSubstr("Through memory")));
 }
 
-// 70,000 samples of 784 bytes with their labels, and the order of 54,000.
+// A worker holds the order of 54,000 samples; the host keeps 70,000 samples of 784 bytes.
 TEST(PlanReportTest, MemoryOfDataIsWhatTheirFormatHolds) {
   proto::JobPlan plan = ServerPlan();
-  EXPECT_THAT(*PlanReport(plan, ""), ContainsRegex("each worker .* 53 MiB +53 MiB"));
+  EXPECT_THAT(*PlanReport(plan, ""), ContainsRegex("each worker .* 211 KiB +1.0 MiB"));
+  EXPECT_THAT(*PlanReport(plan, ""), HasSubstr("Each host with workers keeps 53 MiB of unpacked samples"));
   plan.mutable_job()->mutable_data()->mutable_cifar();
   EXPECT_THAT(*PlanReport(plan, ""), ContainsRegex("each worker .* 279 KiB"));
 }
