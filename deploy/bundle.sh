@@ -29,11 +29,11 @@ remote=${3:-$(dirname "$program")}/libtethys_remote.so
 
 # A run that was killed leaves its files behind. A run takes less than an hour, and writes all the time.
 temporary=${TMPDIR:-/tmp}
-remove_left() { find "$1" -maxdepth 1 -name "$2.??????" -user "$(id -u)" -mmin +60 -exec rm -rf {} + 2>/dev/null || true; }
-remove_left "$(dirname "$bundle")" "$(basename "$bundle")"
-remove_left "$temporary" tethys-pack
+remove_left() { find "$1" -maxdepth 1 -name "$2??????" -user "$(id -u)" -mmin +60 -exec rm -rf {} + 2>/dev/null || true; }
+remove_left "$(dirname "$bundle")" "$(basename "$bundle").part-"
+remove_left "$temporary" tethys-pack.
 folder=$(mktemp -d "$temporary/tethys-pack.XXXXXX")
-new=$(mktemp "$bundle.XXXXXX")
+new=$(mktemp "$bundle.part-XXXXXX")
 trap 'rm -rf "$folder" "$new"' EXIT
 mkdir -p "$folder/lib/c"
 # Without binutils, which has strip, the bundle works but is larger.

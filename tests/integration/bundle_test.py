@@ -56,8 +56,8 @@ class BundleTest(unittest.TestCase):
         os.mkdir(cls.root)
         bare_root(cls.root)
         cls.bundle = cls.folder.name + "/bundle.tar.gz"
-        # What two earlier runs have left, of which one may still be at work.
-        for name, age in (("killed", 2 * 3600), ("atwork", 60)):
+        # What two earlier runs have left, of which one may still be at work, and a file of the user.
+        for name, age in (("part-killed", 2 * 3600), ("part-atwork", 60), ("sha256", 2 * 3600)):
             with open(f"{cls.bundle}.{name}", "wb"):
                 pass
             os.utime(f"{cls.bundle}.{name}", times=(time.time() - age,) * 2)
@@ -78,8 +78,9 @@ class BundleTest(unittest.TestCase):
                               capture_output=True, text=True, timeout=PATIENCE)
 
     def test_files_that_a_killed_run_has_left_are_removed(self):
-        self.assertFalse(os.path.exists(self.bundle + ".killed"))
-        self.assertTrue(os.path.exists(self.bundle + ".atwork"))
+        self.assertFalse(os.path.exists(self.bundle + ".part-killed"))
+        self.assertTrue(os.path.exists(self.bundle + ".part-atwork"))
+        self.assertTrue(os.path.exists(self.bundle + ".sha256"))
 
     def test_bundle_takes_at_most_25_mib_and_libraries_for_urls_5_more(self):
         program = self.folder.name + "/program.tar.gz"
