@@ -61,10 +61,10 @@ void Conversation::Ask(const std::string& question) {
 void Conversation::Listen() {
   // Polled before reading, because the program may write output until it ends.
   const bool ended = process_->Poll().has_value();
-  for (int i = 0; i < kMaxLinesAtOnce; ++i) {
+  for (int i = 0;; ++i) {
+    if (i == kMaxLinesAtOnce) return;  // The rest is read by the next call.
     const std::optional<std::string> line = reader_.Next();
     if (!line.has_value()) break;
-    if (i + 1 == kMaxLinesAtOnce) return;  // The rest is read by the next call.
     absl::string_view rest = *line;
     if (!absl::ConsumePrefix(&rest, kMark)) continue;
     if (rest == kEnd) {

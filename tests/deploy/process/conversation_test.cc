@@ -56,6 +56,13 @@ TEST_F(ConversationTest, InputIsSentBeforeQuestions) {
   EXPECT_THAT(Ask({"a"})[0].lines, ElementsAre("s3cret", "a"));
 }
 
+TEST_F(ConversationTest, NoLineOfALongAnswerIsLost) {
+  const std::string file = directory_.Path("answer");
+  Talk(absl::StrCat("{ yes '' | head -n 9999; echo tethys-check a; echo tethys-check end; } >", file,
+                    "; read -r _; cat ", file, "; read -r _"));
+  EXPECT_THAT(Ask({"x"})[0].lines, ElementsAre("a"));
+}
+
 TEST_F(ConversationTest, CommandIsPassedToSshAsOneWord) {
   Talk("echo 'it''s' >&2; echo \"tethys-check  a\"; echo tethys-check end; read -r _", "",
        {"sh", "-c", "eval \"$1\"", "ssh"});
