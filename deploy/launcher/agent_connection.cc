@@ -21,8 +21,8 @@ constexpr size_t kPieceBytes = 16 << 10;
 // other hosts.
 constexpr int kMaxPieces = 16;
 constexpr size_t kMaxErrors = 1 << 10;
-// If a signal killed a shell's child, the shell exits with this status plus the signal's number.
 constexpr size_t kMostReason = 1024;  // Bytes of an agent's words about a signal.
+// If a signal killed a shell's child, the shell exits with this status plus the signal's number.
 constexpr int kShellSignalBase = 128;
 
 // Ignores errors: a log that cannot be written is no reason to end the job.

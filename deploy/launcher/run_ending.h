@@ -14,7 +14,7 @@
 namespace tethys {
 
 // A sentence without a full stop: "worker 1 on vm was killed by signal 9 (Killed) at step 1303, ...",
-// "stopped by Ctrl-C (SIGINT) at step 1303". Requires a result that is not OK.
+// "stopped by Ctrl-C (SIGINT), at step 1,303". Requires a result that is not OK.
 std::string EndingText(const RunResult& result);
 
 // How to go on after a failure with `status`: from which checkpoint, and by which command. `scheduled`: a
