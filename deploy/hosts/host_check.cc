@@ -115,7 +115,9 @@ class Checker {
       if (status.ok()) {
         checked[i]->facts.program = absl::StrCat(checked[i]->facts.folder, "/", BuildId(), "/tethys");
       } else {
-        checked[i]->links = status;
+        // NotFound, such as of --bundle, would say that nobody has tried.
+        checked[i]->links =
+            absl::IsNotFound(status) ? absl::FailedPreconditionError(status.message()) : status;
       }
     }
   }

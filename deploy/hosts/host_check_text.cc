@@ -90,6 +90,11 @@ std::string LinkTables(const ClusterCheck& check) {
                       "\nRound trip in µs, the least of twenty\n", round_trips.Text());
 }
 
+// Whether that this build is not there is all that keeps the host's links from being measured.
+bool WaitsForBuild(const CheckedHost& host) {
+  return host.lacks_build && !host.address.empty() && absl::IsNotFound(host.links);
+}
+
 void AppendHostNotes(const ClusterCheck& check, const CheckedHost& host, std::vector<std::string>& notes) {
   const auto note = [&](absl::string_view text) { notes.push_back(absl::StrCat(host.host, ": ", text)); };
   if (!host.reached.ok()) {
@@ -105,14 +110,14 @@ void AppendHostNotes(const ClusterCheck& check, const CheckedHost& host, std::ve
   }
   if (const std::string warning = ClockWarning(host.clock); !warning.empty()) note(warning);
   // Hosts that lack this build have one note together.
-  if (!host.links.ok() && !absl::IsNotFound(host.links))
+  if (!host.links.ok() && !WaitsForBuild(host))
     note(absl::StrCat("its links were not measured: ", host.links.message()));
 }
 
 void AppendNoteOfLackingHosts(const ClusterCheck& check, std::vector<std::string>& notes) {
   std::vector<std::string> lacking;
   for (const CheckedHost& host : check.hosts) {
-    if (host.lacks_build && absl::IsNotFound(host.links)) lacking.push_back(host.host);
+    if (WaitsForBuild(host)) lacking.push_back(host.host);
   }
   if (lacking.empty()) return;
   notes.push_back(absl::StrCat(absl::StrJoin(lacking, ", "), ": ",

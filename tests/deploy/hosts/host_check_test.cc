@@ -83,6 +83,17 @@ TEST(ClusterCheckTextTest, HostsThatLackTheBuildHaveOneNote) {
                         "there yet; bring it by --install, or by the first run there\n"));
 }
 
+TEST(ClusterCheckTextTest, ReachedHostWithoutAddressSaysSo) {
+  ClusterCheck check = Three();
+  check.hosts[1].address = "";
+  check.hosts[1].links = absl::NotFoundError("slave1: no address is known");
+  for (const bool lacks : {false, true}) {
+    check.hosts[1].lacks_build = lacks;
+    EXPECT_THAT(ClusterCheckText(check),
+                HasSubstr("\nslave1: its links were not measured: slave1: no address is known\n"));
+  }
+}
+
 TEST(ClusterCheckTextTest, UnreachedHostWithoutAddressHasOneNote) {
   ClusterCheck check = Three();
   check.hosts[1].reached = absl::UnavailableError("ssh: cannot resolve slave1");
