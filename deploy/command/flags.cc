@@ -57,7 +57,8 @@ absl::Status UnexpectedArgument(const CommandSpec& spec, const Flags& flags, con
   std::string remedy;
   const size_t equals = before.find('=');
   if (absl::StartsWith(before, "--set=") && before.find('=', equals + 1) == std::string::npos) {
-    remedy = absl::StrCat(": write ", before, "=", word, ", without a blank");
+    remedy =
+        absl::StrCat(": write ", before, absl::StartsWith(word, "=") ? "" : "=", word, ", without a blank");
   } else if (absl::StartsWith(before, "--") && equals == std::string::npos) {
     remedy = absl::StrCat(": ", before, " takes no value");
   } else {

@@ -94,6 +94,8 @@ TEST(FlagsTest, RefusesASecondArgumentWithTheRemedy) {
             "unexpected argument '3': write --set=epochs=3, without a blank");
   EXPECT_EQ(Error({"job", "--set", "epochs", "3"}),
             "unexpected argument '3': write --set=epochs=3, without a blank");
+  EXPECT_EQ(Error({"job", "--set=epochs", "=3"}),
+            "unexpected argument '=3': write --set=epochs=3, without a blank");
   EXPECT_EQ(Error({"job", "--resume", "yes"}), "unexpected argument 'yes': --resume takes no value");
   CommandSpec hosts = Spec();
   hosts.flags = {{.name = "hostfile", .value = "FILE", .help = "The machines.", .required = true}};
