@@ -200,7 +200,7 @@ class ReportPageTest(unittest.TestCase):
     def test_comparison_without_accuracy_shows_times(self):
         self.compare("--set=data.validation_samples=0", "--set=evaluate_each_epoch=false")
         page = self.opened("runs/report.html", "#all")
-        self.assertIn("Not decided yet: ", page)
+        self.assertIn("No winner yet: ", page)
         self.assertIn("<figcaption>Training time", page)
 
     def test_report_of_single_run_has_curve_and_results(self):
