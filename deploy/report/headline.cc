@@ -77,7 +77,7 @@ Headline SlowerChoice(const Answer& answer, const ReportVariant& most, Accuracy 
 Headline AccurateChoice(const Answer& answer, const ReportVariant& most, Accuracy accuracy) {
   const ReportVariant& choice = *answer.choice;
   const ReportVariant& rival = *answer.rival;
-  const ReportVariant& better = IsShown((choice.*accuracy)(), (rival.*accuracy)()) ? choice : most;
+  const ReportVariant& better = IsShownLess((rival.*accuracy)(), (choice.*accuracy)()) ? choice : most;
   const std::string named = ChoiceText(answer);
   const Contrast points = PointsOf((better.*accuracy)(), (rival.*accuracy)());
   const Contrast ratio = RatioOf(rival.seconds(), choice.seconds());

@@ -158,6 +158,17 @@ TEST_F(HeadlineTest, LessAccurateRivalThatIsNotShownToBeSlowerIsSaidSo) {
   EXPECT_THAT(HowSure(), EndsWith(" times as long as A (95 % confidence, 3 runs of each)."));
 }
 
+TEST_F(HeadlineTest, MostAccurateIsNamedIfTheRivalSurpassesTheChoice) {
+  // Two runs of the choice do not show that the most accurate variant surpasses it.
+  Add("mirrored", 3, Value(2, 10, 0.01), Value(2, 0.86, 0.0001));
+  Add("mirrored", 3, Value(3, 20, 0.1), Value(3, 0.90, 0.01));
+  Add("ps_sync", 3, Value(3, 10.5, 1), Value(3, 0.87, 0.0001));
+  EXPECT_EQ(Text(),
+            "Train with A (mirrored): B (mirrored) is 3.00 percentage points more accurate than C (ps_sync), "
+            "and no difference in speed is shown between that and A.");
+  EXPECT_THAT(HowSure(), StartsWith("B is between "));
+}
+
 TEST_F(HeadlineTest, SlowerMeanThatIsNotShownIsNotCalledSlower) {
   // As drawn by a machine on which other programs run now and then.
   Add("local", 1, OfRuns({0.9, 4.5, 0.8}), OfRuns({0.83, 0.84, 0.82}, proto::ReportValue::SHARE));
