@@ -304,9 +304,14 @@ absl::StatusOr<proto::Report> CollectReport(const std::string& path, absl::optio
     report.mutable_variant(static_cast<int>(i))->set_label(VariantLetters(positions[i]));
   }
   const Answer answer = AnswerOf(report);
-  if (const Ranking fastest = BySpeed(report); !fastest.empty()) {
-    const proto::ReportValue time =
-        RankedTime(report, answer.choice != nullptr ? *answer.choice : *fastest[0]);
+  const proto::ReportVariant* base = answer.choice;
+  for (const proto::ReportVariant& variant : report.variant()) {
+    const proto::ReportValue& time = RankedTime(report, variant);
+    if (answer.choice != nullptr || time.count() == 0) continue;
+    if (base == nullptr || time.mean() < RankedTime(report, *base).mean()) base = &variant;
+  }
+  if (base != nullptr) {
+    const proto::ReportValue time = RankedTime(report, *base);
     for (proto::ReportVariant& variant : *report.mutable_variant()) {
       variant.set_shown_apart(IsShown(time, RankedTime(report, variant)));
     }
