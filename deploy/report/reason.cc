@@ -175,7 +175,8 @@ std::string AccuracyReason(const proto::Report& report, const ReportVariant& a, 
     causes.push_back(absl::StrFormat("its gradients came from parameters %.2g updates old on average",
                                      less.staleness().mean()));
   }
-  if (less.normalised_samples() != more.normalised_samples()) {
+  const bool both_normalise = less.normalised_samples() > 0 && more.normalised_samples() > 0;
+  if (both_normalise && less.normalised_samples() != more.normalised_samples()) {
     causes.push_back(absl::StrCat("batch normalisation takes its statistics of ",
                                   PluralText(less.normalised_samples(), "sample"), " where ",
                                   NameInText(more), " takes them of ", CountText(more.normalised_samples())));

@@ -285,7 +285,7 @@ std::string NormalisationSentence(const proto::Report& report) {
     parts.push_back(absl::StrCat(samples == 0 ? "none" : CountText(samples), " with ", NamesText(of)));
   }
   return absl::StrCat(
-      "Batch normalisation takes the mean and variance of samples that are trained together on one worker: ",
+      "Batch normalisation takes the mean and variance of samples that are normalised together: ",
       NamesText(parts),
       ". These are different functions, so a difference in accuracy need not be the strategy's. "
       "strategy.mirrored.synchronised_batch_normalisation takes them of all workers together, and "

@@ -147,7 +147,7 @@ TEST_F(VerdictTest, SamplesThatAreNormalisedTogetherAreNamedIfTheyDiffer) {
   mirrored.set_normalised_samples(16);
   EXPECT_THAT(Text(), Not(HasSubstr("ormalis")));
   mirrored.set_normalised_samples(2);
-  EXPECT_THAT(Text(), HasSubstr("trained together on one worker: 16 with local and 2 with mirrored. These"));
+  EXPECT_THAT(Text(), HasSubstr("are normalised together: 16 with local and 2 with mirrored. These"));
 }
 
 TEST_F(VerdictTest, NamesMostAccurateIfNotFastest) {
