@@ -124,10 +124,13 @@ absl::optional<proto::Comparison> CompareWithPrediction(const proto::Expectation
   comparison.set_measured(measured);
   comparison.set_within(predicted.low() <= measured && measured <= predicted.high());
   const double change = 100 * (measured / predicted.value() - 1);
-  std::string text = absl::StrFormat(
-      "%.0f %% %s than predicted%s: %s samples/s, predicted %s (%s to %s)", std::min(std::abs(change), 1e6),
-      change < 0 ? "slower" : "faster", comparison.within() ? ", within the interval" : "",
-      RateText(measured), RateText(predicted.value()), RateText(predicted.low()), RateText(predicted.high()));
+  // Within the interval no difference is shown.
+  std::string text = comparison.within()
+                         ? "As predicted"
+                         : absl::StrFormat("%.0f %% %s than predicted", std::min(std::abs(change), 1e6),
+                                           change < 0 ? "slower" : "faster");
+  absl::StrAppendFormat(&text, ": %s samples/s, predicted %s (%s to %s)", RateText(measured),
+                        RateText(predicted.value()), RateText(predicted.low()), RateText(predicted.high()));
   const bool slower = measured < predicted.low();
   const std::string reason = slower ? ReasonText(expectation, figures, state) : "";
   if (!reason.empty()) absl::StrAppend(&text, ", because ", reason);

@@ -64,9 +64,7 @@ TEST_F(PredictionCheckTest, RunWithinItsIntervalHasNoReason) {
   ASSERT_TRUE(comparison.has_value());
   EXPECT_TRUE(comparison->within());
   EXPECT_NEAR(comparison->measured(), 9615, 1);
-  EXPECT_EQ(
-      comparison->text(),
-      "4 % slower than predicted, within the interval: 9,615 samples/s, predicted 10,000 (9,000 to 11,000)");
+  EXPECT_EQ(comparison->text(), "As predicted: 9,615 samples/s, predicted 10,000 (9,000 to 11,000)");
 }
 
 TEST_F(PredictionCheckTest, FasterRunHasNoReason) {
