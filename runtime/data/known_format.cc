@@ -56,7 +56,7 @@ const std::vector<Mark>& Marks() {
       {0, Bytes("\0\0\0\x0cjP  "sv), {"a JPEG 2000 picture", kConvert}},
       {0, Bytes("\xff\x4f\xff\x51"sv), {"a JPEG 2000 picture", kConvert}},
       {128, Bytes("DICM"sv), {"a DICOM picture", kConvert}},
-      {0, Bytes("%PDF"sv), {"a PDF document", "fetch the data itself"}},
+      {0, Bytes("%PDF"sv), {"a PDF document", "fetch the data itself", true}},
       {0, Bytes("\x93NUMPY"sv), {"an array of NumPy", "arrays are read by data.npy"}},
       {0, Bytes("\x89HDF\r\n\x1a\n"sv), {"an HDF5 file", "write its arrays with numpy.save"}},
       {0, Bytes("MATLAB 5.0 MAT-file"sv), {"a MATLAB file", "write its arrays with numpy.save"}},
@@ -81,9 +81,11 @@ bool IsPickle(absl::Span<const uint8_t> begin) {
   return std::strchr("}](c\x95KMXU", begin[2]) != nullptr && begin[2] != 0;
 }
 
-// A zlib stream begins with u8 method 8 and window, u8 flags; both together are a multiple of 31.
+// A zlib stream begins with u8 method 8 and window, u8 flags; both together are a multiple of 31. So do texts
+// such as "x^2,y".
 bool IsZlib(absl::Span<const uint8_t> begin) {
-  return begin.size() >= 2 && begin[0] == 0x78 && (begin[0] << 8 | begin[1]) % 31 == 0;
+  return begin.size() >= 2 && begin[0] == 0x78 && (begin[0] << 8 | begin[1]) % 31 == 0 &&
+         (begin[1] >= 0x80 || !HoldsTextOnly(begin));
 }
 
 // u64 length, u32 masked CRC-32C of these.
@@ -126,6 +128,12 @@ KnownFormat MarkedText(absl::string_view text) {
 }
 
 }  // namespace
+
+bool HoldsTextOnly(absl::Span<const uint8_t> begin) {
+  return std::none_of(begin.begin(), begin.end(), [](uint8_t byte) {
+    return byte == 0x7f || (byte < 0x20 && (byte < '\t' || byte > '\r'));
+  });
+}
 
 KnownFormat FormatOfBytes(absl::Span<const uint8_t> begin) {
   const absl::string_view text(reinterpret_cast<const char*>(begin.data()), begin.size());

@@ -24,6 +24,9 @@ struct KnownFormat {
 // `begin` are the first bytes of a file, kTellingBytes of them or all.
 KnownFormat FormatOfBytes(absl::Span<const uint8_t> begin);
 
+// Whether no byte is a control character other than a tab or an end of line, as in text.
+bool HoldsTextOnly(absl::Span<const uint8_t> begin);
+
 // "; it is NAME: REMEDY", for the end of an error; empty for a format that is unknown, and for a file that
 // cannot be read. Blocks on a read of the file.
 std::string WhatItIs(const ByteSource& file);

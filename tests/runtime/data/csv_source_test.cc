@@ -273,11 +273,12 @@ TEST_F(CsvTest, FirstLineWithAFaultIsNoHeader) {
 }
 
 TEST_F(CsvTest, LineOfNamesIsAHeader) {
-  for (const char* first : {"label,1x1,1x2", "e1,e2,label", "O2,CO2,label", "RI,Na,Mg", "NA,a,b", "_1,_2,_3",
-                            "label,0,1", "0,1,label", "\"a\",\"b\",\"c\"", "# a,b,c", "I,Q,label", "a,,c",
-                            "x,2nd,3rd", "\"a,b\",c,d", "sep=,\na,b,c", "sep=,",
-                            "\xef\xbb\xbf"
-                            "a,b,c"}) {
+  for (const char* first :
+       {"label,1x1,1x2", "e1,e2,label", "O2,CO2,label", "RI,Na,Mg", "NA,a,b", "_1,_2,_3", "label,0,1",
+        "0,1,label", "\"a\",\"b\",\"c\"", "# a,b,c", "I,Q,label", "a,,c", "x,2nd,3rd", "x^2,x,label",
+        "PAR1,PAR2,label", "\"a,b\",c,d", "sep=,\na,b,c", "sep=,",
+        "\xef\xbb\xbf"
+        "a,b,c"}) {
     const absl::StatusOr<Datasets> data = LoadDatasets(JobOf(absl::StrCat(first, "\n1,2,3\n4,5,6\n")));
     ASSERT_TRUE(data.ok()) << first << data.status();
     EXPECT_EQ(data->train->size(), 2) << first;
