@@ -78,7 +78,7 @@ bool IsCsvHeader(absl::string_view line, char delimiter) {
 }
 
 bool IsSeparatorLine(absl::string_view line) {
-  return absl::StartsWithIgnoreCase(line, "sep=") && line.size() <= 6;
+  return absl::StartsWithIgnoreCase(line, "sep=") && line.size() == 5;
 }
 
 absl::StatusOr<std::vector<std::string>> CsvBeginningNotes(const CsvLines& lines, int64_t header,
