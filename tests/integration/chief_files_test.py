@@ -50,8 +50,10 @@ class ChiefFilesTest(unittest.TestCase):
             return read_safetensors.read_tensors(file.read())
 
     def cached(self, machine):
+        """The machine's copies of the chief's files. Samples that were read of them lie beside them."""
         folder = os.path.join(self.cluster[machine].home, ".cache", "tethys", "data")
-        return sorted(os.listdir(folder)) if os.path.exists(folder) else []
+        names = sorted(os.listdir(folder)) if os.path.exists(folder) else []
+        return [name for name in names if not name.startswith("samples-")]
 
     def fetches(self, name):
         """The lines of all workers' logs that say that a worker fetched files."""
