@@ -307,11 +307,14 @@ void JobController::CheckMembers(Nanoseconds now, Actions& actions) {
   }
   const bool gathers = course_.phase() == Phase::kGather;
   const Nanoseconds most = start_timeout_ + (gathers ? 0 : kReportTime);
-  if (course_.training_begun() || now - started_ <= most) return;
+  // A task's report, which may still wait for its cause, says more than that a task is not ready.
+  if (course_.training_begun() || now - started_ <= most || failure_.any()) return;
   std::vector<std::string> missing;
   TaskId first;
   for (const auto& [id, task] : roster_.tasks()) {
     if (gathers ? task.joined : task.ready) continue;
+    // Workers are set up once the servers are ready.
+    if (course_.phase() == Phase::kServerSetup && id.role != proto::PS) continue;
     if (missing.empty()) first = id;
     missing.push_back(roster_.Describe(id));
   }

@@ -212,6 +212,31 @@ TEST_F(JobControllerTest, TaskThatIsNotReadyAndSaysNothingIsNamedALittleLater) {
   EXPECT_THAT(std::string(end_.message()), HasSubstr("timeouts.start): worker 0 on h, which had joined"));
 }
 
+TEST_F(JobControllerTest, ReportOfAWait_IsNotReplacedByTheStartTimeout) {
+  Start("workers: 2 strategy { mirrored {} }");
+  for (int worker : {0, 1}) Say(Worker(worker), absl::StrCat("join { host: 'h", worker, "' }"));
+  for (int second = 0; second < 62; ++second) {
+    for (int worker : {0, 1}) Say(Worker(worker), "heartbeat {}");
+    Tick(1);
+  }
+  Tick(0.9);
+  Say(Worker(1), absl::StrCat("failure { message: 'waited for worker 0' status_code: ",
+                              static_cast<int>(absl::StatusCode::kDeadlineExceeded), " }"));
+  for (int i = 0; i < 6; ++i) Tick(0.3);
+  EXPECT_THAT(std::string(end_.message()), HasSubstr("worker 1 on h1: waited for worker 0"));
+}
+
+TEST_F(JobControllerTest, ServerThatIsNotReady_IsNamedWithoutTheWorkersThatWait) {
+  Start("workers: 1 strategy { parameter_server { bulk_synchronous {} } }");
+  for (const TaskId task : {Worker(0), Server()}) Say(task, "join { host: 'h' }");
+  for (int second = 0; second < 66; ++second) {
+    for (const TaskId task : {Worker(0), Server()}) Say(task, "heartbeat {}");
+    Tick(1);
+  }
+  EXPECT_EQ(culprit_, Server());
+  EXPECT_THAT(std::string(end_.message()), HasSubstr("timeouts.start): ps 0 on h, which had joined"));
+}
+
 TEST_F(JobControllerTest, UnknownOrRepeatedTaskIsRefused) {
   Start("workers: 1 strategy { local {} }");
   EXPECT_TRUE(absl::IsAlreadyExists(controller_->Admit(Worker(0), 1, now_)));
