@@ -183,11 +183,12 @@ class GrpcChiefServer final : public ChiefServer, private proto::Chief::Service 
     if (!handshake.ok()) return ToGrpcStatus(handshake.status());
     const TaskId task{handshake->role(), handshake->index()};
     const uint32_t incarnation = handshake->incarnation();
+    OrderWriter orders(*context, *stream);
+    // Before the task is admitted: an admitted task is waited for.
+    if (absl::Status status = orders.Start(); !status.ok()) return ToGrpcStatus(status);
     if (absl::Status status = events_.Admit(task, incarnation); !status.ok()) return ToGrpcStatus(status);
     context->AddInitialMetadata("tethys-admitted", "1");
     stream->SendInitialMetadata();
-    OrderWriter orders(*context, *stream);
-    if (absl::Status status = orders.Start(); !status.ok()) return ToGrpcStatus(status);
     {
       MutexLock lock(mu_);
       sessions_[task] = {&orders, incarnation};
