@@ -1,8 +1,8 @@
 // A hierarchy is a tree of folders, one a group; a limit of a folder holds for all below it:
 //
-//   /proc/self/cgroup      "4:memory:/slurm/job_7"             the group, from the root that this process
-//   sees /proc/self/mountinfo   "... /slurm /sys/fs/cgroup/memory ... - cgroup cgroup rw,memory" group
-//   /sys/fs/cgroup/memory/job_7, then /sys/fs/cgroup/memory
+//   /proc/self/cgroup     the group, from the root that this process sees: "4:memory:/slurm/job_7"
+//   /proc/self/mountinfo  the mount: "... /slurm /sys/fs/cgroup/memory ... - cgroup cgroup rw,memory"
+//   the folders           /sys/fs/cgroup/memory/job_7, then /sys/fs/cgroup/memory
 #include "runtime/base/control_group.h"
 
 #include <sched.h>

@@ -8,7 +8,7 @@
 //   summary.json            removed                                BeginTraining
 //   progress.jsonl, event files   are the launcher's: the event `started` tells it the state
 //
-// An attempt that ends before it trains leaves journal, checkpoints, tables and summary to the next.
+// An attempt that ends before it trains leaves tables and summary as they were.
 #ifndef TETHYS_RUNTIME_CHIEF_ATTEMPT_FILES_H_
 #define TETHYS_RUNTIME_CHIEF_ATTEMPT_FILES_H_
 
