@@ -5,6 +5,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_replace.h"
+#include "absl/strings/strip.h"
 #include "deploy/text.h"
 #include "proto/job.pb.h"
 #include "runtime/base/nearest_name.h"
