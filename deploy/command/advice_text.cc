@@ -76,9 +76,10 @@ std::string Sentence(const std::vector<Candidate>& candidates, const Advice& adv
   if (advice.second >= 0) {
     const Candidate& second = candidates[advice.second];
     const double ratio = second.total() / best.total();
-    absl::StrAppendFormat(&text, "With %s it would take %.2f times as long", NameOf(second), ratio);
+    absl::StrAppendFormat(&text, "With %s it would take %.2f times as long%s", NameOf(second), ratio,
+                          advice.second_differs ? "" : ", a difference that is not shown");
     const proto::Bound* bound = ExchangeBound(second);
-    if (bound != nullptr && ratio > 1.03) {
+    if (bound != nullptr && advice.second_differs && ratio > 1) {
       absl::StrAppendFormat(&text, ", of whose step %.0f %% go to the %s", 100 * bound->share(),
                             bound->resource());
     }
@@ -136,8 +137,8 @@ std::string TableOf(const std::vector<Candidate>& candidates, const std::vector<
   return Table(columns, rows);
 }
 
-// Tables of the measured candidates and of the fastest of the others, and in any case of `best`, each with
-// the fastest first.
+// Tables of the measured candidates and of the fastest of the others, and in any case of `best`, each in the
+// order of their times.
 std::string TablesOf(const std::vector<Candidate>& candidates, std::vector<int> indices, int best) {
   std::stable_sort(indices.begin(), indices.end(),
                    [&](int a, int b) { return candidates[a].total() < candidates[b].total(); });
@@ -157,10 +158,10 @@ std::string TablesOf(const std::vector<Candidate>& candidates, std::vector<int> 
   }
   std::string text;
   if (!measured.empty())
-    absl::StrAppend(&text, "Measured, the fastest first\n", TableOf(candidates, measured));
+    absl::StrAppend(&text, "Measured, by the time of the whole job\n", TableOf(candidates, measured));
   if (!measured.empty() && !predicted.empty()) absl::StrAppend(&text, "\n");
   if (!predicted.empty()) {
-    absl::StrAppend(&text, "Predicted only, the fastest first\n", TableOf(candidates, predicted));
+    absl::StrAppend(&text, "Predicted only, by the time of the whole job\n", TableOf(candidates, predicted));
   }
   return text;
 }
@@ -290,10 +291,10 @@ std::string AdviceText(const std::vector<Candidate>& candidates, const Advice& a
       parts.push_back(absl::StrFormat("%s (%s, %.3g)", NameOf(candidates[index]),
                                       TimeText(candidates[index].total()), candidates[index].cost()));
     }
-    absl::StrAppend(&text, "\n",
-                    Wrap(absl::StrCat("Faster costs more, from the fastest to the cheapest: ",
-                                      absl::StrJoin(parts, "; "), "."),
-                         "", kWidth));
+    absl::StrAppend(
+        &text, "\n",
+        Wrap(absl::StrCat("By these figures, less time costs more: ", absl::StrJoin(parts, "; "), "."), "",
+             kWidth));
   }
   if (!notes.noise.empty()) absl::StrAppend(&text, "\n", Wrap(notes.noise, "", kWidth));
   size_t lines = 0;

@@ -166,8 +166,11 @@ Advice Choose(const std::vector<Candidate>& candidates, const AdviceGoal& goal) 
   advice.met = rank_of(advice.best).excess == 0;
   for (size_t i = 1; i < eligible.size(); ++i) {
     const Candidate& other = candidates[eligible[i]];
-    if (advice.second < 0 && other.strategy != best.strategy) advice.second = eligible[i];
     const double noise = std::max({kSame, SpreadOf(best), SpreadOf(other)});
+    if (advice.second < 0 && other.strategy != best.strategy) {
+      advice.second = eligible[i];
+      advice.second_differs = std::abs(other.total() / best.total() - 1) >= noise;
+    }
     const Rank rank = rank_of(eligible[i]);
     const bool tied = rank.excess == 0 && rank.value < rank_of(advice.best).value * (1 + noise);
     if (i == 1 && tied) advice.tied = eligible[i];

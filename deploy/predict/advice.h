@@ -56,9 +56,10 @@ struct Advice {
   // The best of the others if it differs from `best` by less than 3 %, or than what runs of one candidate do;
   // -1: it does not.
   int tied = -1;
-  int second = -1;          // The best of another strategy; -1: there is none.
-  std::vector<int> pareto;  // Synchronous candidates that none beats in both time and cost, by ascending
-                            // time; without those of unknown cost, if any cost is known.
+  int second = -1;              // The best of another strategy; -1: there is none.
+  bool second_differs = false;  // Its time differs from that of `best` by more than in `tied`.
+  std::vector<int> pareto;      // Synchronous candidates that none beats in both time and cost, by ascending
+                                // time; without those of unknown cost, if any cost is known.
 };
 // The best of those that are as good within 3 % is the one with the fewest processes. Otherwise:
 // the fastest within the budget or, with a deadline, the cheapest within it (the fastest, unless all costs

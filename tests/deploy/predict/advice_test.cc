@@ -92,12 +92,15 @@ TEST(AdviceTest, CandidatesWithinTheNoiseAreATie) {
   std::vector<Candidate> candidates = {Of("mirrored", 4, 300), Of("ps_sync", 3, 295)};
   EXPECT_EQ(Choose(candidates, {}).best, 1) << "it has fewer processes";
   EXPECT_EQ(Choose(candidates, {}).tied, 0);
+  EXPECT_FALSE(Choose(candidates, {}).second_differs);
   candidates[0].measured = {300, 300};
   candidates[1].measured = {200, 300};  // A wide spread, and 15 % slower.
   EXPECT_EQ(Choose(candidates, {}).best, 0);
   EXPECT_EQ(Choose(candidates, {}).tied, 1);
+  EXPECT_FALSE(Choose(candidates, {}).second_differs);
   candidates[1].measured = {200, 202};
   EXPECT_EQ(Choose(candidates, {}).tied, -1);
+  EXPECT_TRUE(Choose(candidates, {}).second_differs);
 }
 
 TEST(AdviceTest, TheCheapestWithinTheDeadlineIsChosen) {
