@@ -126,12 +126,17 @@ void RemoveOutdated(const HostCache& cache) {
   const absl::StatusOr<std::vector<std::string>> names = ListDirectory(cache.folder());
   if (!names.ok()) return;
   for (const std::string& name : *names) {
-    absl::string_view entry = name;
-    if (!absl::ConsumeSuffix(&entry, kOf)) continue;
+    absl::string_view key = name;
+    // The folder may be one of the user's, with files of other programs.
+    if (!absl::ConsumeSuffix(&key, kOf) || !absl::ConsumePrefix(&key, SampleEntryName("")) ||
+        key.size() != CacheKey().text().size()) {
+      continue;
+    }
     const absl::StatusOr<std::string> origin = ReadFile(cache.PathOf(name), kMostOfBytes);
     if (!origin.ok() || !IsOutdated(*origin)) continue;
-    const absl::string_view key = entry.substr(entry.find('-') + 1);
     for (const std::string& other : *names) {
+      // A process may hold the lock, and then writes the partial entry.
+      if (absl::EndsWith(other, ".lock") || absl::EndsWith(other, ".partial")) continue;
       if (absl::StrContains(other, key)) unlink(cache.PathOf(other).c_str());
     }
   }
