@@ -162,12 +162,19 @@ bool Resizes(const proto::Data& data) { return data.has_resize(); }
 // enough to find what one in a hundred is, and few to open on a network disk.
 constexpr size_t kMostLookedAt = 1024, kMostLookedAtForBits = 64;
 
+// The kind of a picture, also if its JPEG file begins with long remarks, as those of cameras do.
+PictureKind KindOfFile(const std::string& path) {
+  constexpr size_t kWithRemarks = 1 << 18;
+  const PictureKind kind = KindOfPicture(ReadPictureBeginning(path));
+  return kind.channels > 0 ? kind : KindOfPicture(ReadPictureBeginning(path, kWithRemarks));
+}
+
 // Whether one of the first pictures is in colour, as far as the beginnings of their files tell.
 bool AnyInColour(const Listing& listing) {
   const auto last =
       listing.pictures.begin() + static_cast<int64_t>(std::min(kMostLookedAt, listing.pictures.size()));
   return std::any_of(listing.pictures.begin(), last, [&](const Picture& picture) {
-    return KindOfPicture(ReadPictureBeginning(listing.PathOf(picture))).channels == 3;
+    return KindOfFile(listing.PathOf(picture)).channels == 3;
   });
 }
 

@@ -114,11 +114,12 @@ std::string FirstNames(const std::vector<std::string>& names) {
                       count < names.size() ? ", ..." : "");
 }
 
-absl::Span<const uint8_t> ReadPictureBeginning(const std::string& path) {
-  thread_local std::vector<uint8_t> bytes(1 << 12);
+absl::Span<const uint8_t> ReadPictureBeginning(const std::string& path, size_t bytes) {
+  thread_local std::vector<uint8_t> buffer;
+  buffer.resize(std::max(buffer.size(), bytes));
   const FileDescriptor file(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
-  const ssize_t got = pread(file.get(), bytes.data(), bytes.size(), 0);
-  return absl::MakeConstSpan(bytes).first(std::max<ssize_t>(got, 0));
+  const ssize_t got = pread(file.get(), buffer.data(), bytes, 0);
+  return absl::MakeConstSpan(buffer).first(std::max<ssize_t>(got, 0));
 }
 
 absl::StatusOr<absl::Span<const uint8_t>> ReadPictureFile(const std::string& path) {

@@ -3,6 +3,7 @@
 #ifndef TETHYS_RUNTIME_DATA_PICTURE_FILES_H_
 #define TETHYS_RUNTIME_DATA_PICTURE_FILES_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -32,9 +33,9 @@ absl::StatusOr<std::vector<std::string>> PicturesUnder(const std::string& folder
 // "1.webp, 2.webp, ..." of names or paths.
 std::string FirstNames(const std::vector<std::string>& names);
 
-// As many first bytes of a file as KindOfPicture usually needs. They are valid until the next call on this
-// thread; empty: it cannot be read.
-absl::Span<const uint8_t> ReadPictureBeginning(const std::string& path);
+// The first bytes of a file, by default as many as KindOfPicture usually needs. They are valid until the next
+// call on this thread; empty: it cannot be read.
+absl::Span<const uint8_t> ReadPictureBeginning(const std::string& path, size_t bytes = 1 << 12);
 
 // All bytes of a picture's file. They are valid until the next call on this thread. Has the errors of
 // OpenLocalFile; InvalidArgument: more than 1 GiB.

@@ -197,6 +197,19 @@ TEST_F(ImageFolderTest, OnePictureInColourMakesAllInColour) {
   EXPECT_EQ(LoadDatasets(job).value().train->sample_shape(), (Shape{2, 3}));
 }
 
+// Cameras write smaller pictures and profiles before the picture.
+TEST_F(ImageFolderTest, ColourBehindLongRemarksOfAJpegIsFound) {
+  std::string jpeg = testing::Jpeg(std::vector<uint8_t>(2 * 3 * 3, 90), 2, 3, 3);
+  jpeg.insert(2, "\xff\xe1\xff\xff" + std::string(65533, 'x'));
+  Write("test/dog/y.png", Red());
+  for (const char* coloured : {"train/cat/a.jpg", "train/cat/b.jpg", "train/dog/x.jpg"}) {
+    for (const char* name : {"train/cat/a.jpg", "train/cat/b.jpg", "train/dog/x.jpg"}) {
+      Write(name, name == std::string(coloured) ? jpeg : Grey(7));
+    }
+    EXPECT_EQ(LoadDatasets(JobOf()).value().train->sample_shape(), (Shape{2, 3, 3})) << coloured;
+  }
+}
+
 TEST_F(ImageFolderTest, PictureInColourAmongGreyOnesIsAnErrorWhereItIsRead) {
   WritePets();
   const Datasets data = LoadDatasets(JobOf()).value();
