@@ -31,7 +31,7 @@ bool IsMapped(uintptr_t address) {
 void OnLostPage(int signal, siginfo_t* info, void* context) {
   const int error = errno;
   const auto address = reinterpret_cast<uintptr_t>(info->si_addr);
-  if (IsMapped(address)) {
+  if (info->si_code > 0 && IsMapped(address)) {
     void* const page = reinterpret_cast<void*>(address / page_bytes * page_bytes);
     const void* const zeros =
         mmap(page, page_bytes, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
@@ -40,8 +40,10 @@ void OnLostPage(int signal, siginfo_t* info, void* context) {
   }
   if ((earlier.sa_flags & SA_SIGINFO) != 0) return earlier.sa_sigaction(signal, info, context);
   if (earlier.sa_handler != SIG_DFL && earlier.sa_handler != SIG_IGN) return earlier.sa_handler(signal);
-  // The instruction that failed is repeated, and ends the process as if there were no handler.
+  // The instruction that failed is repeated, and ends the process as if there were no handler; a signal that
+  // a process sent is not.
   std::signal(SIGBUS, SIG_DFL);
+  if (info->si_code <= 0) std::raise(SIGBUS);
 }
 
 bool InstallHandler() {
@@ -67,7 +69,8 @@ int TakeSlot(uintptr_t begin) {
 absl::StatusOr<MappedFile> MappedFile::Map(int fd, int64_t size) {
   static const bool installed = InstallHandler();
   if (!installed) return absl::UnavailableError("no handler of SIGBUS");
-  void* const data = mmap(nullptr, static_cast<size_t>(size), PROT_READ, MAP_SHARED, fd, 0);
+  // Kernels before 6.7 refuse MAP_SHARED for memory sealed against writing whose descriptor can write.
+  void* const data = mmap(nullptr, static_cast<size_t>(size), PROT_READ, MAP_PRIVATE, fd, 0);
   if (data == MAP_FAILED) return ErrnoStatus(errno, "cannot map a file");
   const auto begin = reinterpret_cast<uintptr_t>(data);
   const int slot = TakeSlot(begin);
