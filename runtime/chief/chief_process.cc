@@ -24,6 +24,7 @@
 #include "runtime/chief/journal_check.h"
 #include "runtime/chief/progress_pipe.h"
 #include "runtime/chief/run_summary.h"
+#include "runtime/chief/segment_planner.h"
 #include "runtime/chief/starting_state.h"
 #include "runtime/cluster/job_plan.h"
 #include "runtime/cluster/sample_order.h"
@@ -114,10 +115,12 @@ class ChiefProcess final : public ChiefEvents {
     restores_slots_ = reader_ != nullptr && !start.initial;
     if (options_.resume) NoteEarlierAttempts(start.state);
     TETHYS_ASSIGN_OR_RETURN(
-        timing_, TimingCollector::Open(options_.run_dir, {.workers = job_.workers(),
-                                                          .lock_step = !LeasesBatches(job_),
-                                                          .state = start.state,
-                                                          .epoch_length = EpochLength(options_.plan)}));
+        timing_, TimingCollector::Open(options_.run_dir,
+                                       {.workers = job_.workers(),
+                                        .lock_step = !LeasesBatches(job_),
+                                        .state = start.state,
+                                        .epoch_length = EpochLength(options_.plan),
+                                        .finished = SegmentPlanner(options_.plan).Finished(start.state)}));
     if (job_.resources().interval_seconds() > 0) {
       TETHYS_ASSIGN_OR_RETURN(resources_, ResourceLog::Open(options_.run_dir, clock_.Now()));
     }

@@ -40,8 +40,9 @@ CsvFile::Stays StepsBefore(const proto::TrainingState& state, int64_t epoch_leng
   };
 }
 
-CsvFile::Stays EpochsBefore(const proto::TrainingState& state) {
-  return [complete = state.epoch()](const CsvReader& line) { return line.Integer("epoch") <= complete; };
+CsvFile::Stays EpochsBefore(const proto::TrainingState& state, bool finished) {
+  const int64_t last = state.epoch() + (finished && state.position() > 0 ? 1 : 0);
+  return [last](const CsvReader& line) { return line.Integer("epoch") <= last; };
 }
 
 std::string EpochsCsvLine(const proto::EpochResult& r) {

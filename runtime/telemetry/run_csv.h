@@ -23,8 +23,9 @@ CsvFile::Stays StepsBefore(const proto::TrainingState& state, int64_t epoch_leng
 // Columns of epochs.csv, and a result as its line; validation columns are empty without validation.
 extern const char kEpochsCsvHeader[];
 std::string EpochsCsvLine(const proto::EpochResult& result);
-// The epochs that are complete in `state`. An epoch that max_steps ended has a line, too, until it goes on.
-CsvFile::Stays EpochsBefore(const proto::TrainingState& state);
+// The epochs that are complete in `state`. An epoch that max_steps ended has a line, too, until it goes on;
+// `finished`: nothing is left to train, so it does not.
+CsvFile::Stays EpochsBefore(const proto::TrainingState& state, bool finished);
 
 }  // namespace tethys
 

@@ -18,7 +18,7 @@ absl::StatusOr<std::unique_ptr<TimingCollector>> TimingCollector::Open(const std
   TETHYS_ASSIGN_OR_RETURN(auto steps, CsvFile::Open(absl::StrCat(run_dir, "/steps.csv"), kStepsCsvHeader,
                                                     StepsBefore(options.state, options.epoch_length)));
   TETHYS_ASSIGN_OR_RETURN(auto epochs, CsvFile::Open(absl::StrCat(run_dir, "/epochs.csv"), kEpochsCsvHeader,
-                                                     EpochsBefore(options.state)));
+                                                     EpochsBefore(options.state, options.finished)));
   return std::unique_ptr<TimingCollector>(
       new TimingCollector(options.workers, options.lock_step, std::move(steps), std::move(epochs)));
 }

@@ -29,6 +29,7 @@ class TimingCollector {
     // The state in which the attempt begins, and the positions in an epoch's order.
     proto::TrainingState state = {};
     int64_t epoch_length = 0;
+    bool finished = false;  // Nothing is left to train in that state.
   };
   static absl::StatusOr<std::unique_ptr<TimingCollector>> Open(const std::string& run_dir,
                                                                const Options& options);

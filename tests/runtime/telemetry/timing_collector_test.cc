@@ -48,9 +48,11 @@ class TimingCollectorTest : public testing::Test {
   ~TimingCollectorTest() override { EXPECT_TRUE(RemoveRecursively(run_dir_).ok()); }
 
   std::unique_ptr<TimingCollector> Open(int workers, bool lock_step = true) {
-    auto collector = TimingCollector::Open(
-        run_dir_,
-        {.workers = workers, .lock_step = lock_step, .state = state_, .epoch_length = kEpochLength});
+    auto collector = TimingCollector::Open(run_dir_, {.workers = workers,
+                                                      .lock_step = lock_step,
+                                                      .state = state_,
+                                                      .epoch_length = kEpochLength,
+                                                      .finished = finished_});
     EXPECT_TRUE(collector.ok()) << collector.status();
     return *std::move(collector);
   }
@@ -98,6 +100,7 @@ class TimingCollectorTest : public testing::Test {
 
   std::string run_dir_;
   proto::TrainingState state_;  // That the collector begins at.
+  bool finished_ = false;       // Nothing is left to train.
 };
 
 TEST_F(TimingCollectorTest, SummaryHoldsMeansPerStep) {
@@ -253,6 +256,19 @@ TEST_F(TimingCollectorTest, AttemptThatTrains_RemovesLinesOfUndoneWork) {
   ASSERT_TRUE(collector->Flush().ok());
   EXPECT_THAT(Places(), ElementsAre("1 80", "2 100", "2 110", "2 120"));
   EXPECT_FALSE(FileExists(run_dir_ + "/steps.csv.tmp"));
+}
+
+// It still lacks its test or its summary.
+TEST_F(TimingCollectorTest, AttemptThatTrainsNoMore_KeepsTheEpochThatMaxStepsEnded) {
+  WriteEpochs({"1,4,0.5,,,,1,0,0,0,", "2,6,0.4,,,,1,0,0,0,"});
+  state_.set_epoch(1);
+  state_.set_position(20);
+  finished_ = true;
+  ASSERT_TRUE(Open(1)->Begin().ok());
+  EXPECT_THAT(Lines("epochs.csv"), SizeIs(3));
+  finished_ = false;
+  ASSERT_TRUE(Open(1)->Begin().ok());
+  EXPECT_THAT(Lines("epochs.csv"), SizeIs(2));
 }
 
 TEST_F(TimingCollectorTest, FirstLine_RemovesLinesOfUndoneWorkWithoutBegin) {
