@@ -64,7 +64,11 @@ double ErrorOfDifference(const ReportValue& a, const ReportValue& b) {
   if (pairs.empty()) return std::hypot(StandardError(a), StandardError(b));
   std::vector<double> differences;
   for (const Pair& pair : pairs) differences.push_back(pair.a - pair.b);
-  return ErrorOfMean(differences, kRounding * std::max(std::abs(a.mean()), std::abs(b.mean())));
+  const double rounding = kRounding * std::max(std::abs(a.mean()), std::abs(b.mean()));
+  const double error = ErrorOfMean(differences, rounding);
+  // Accuracies are multiples of that of one sample, so a few differences may be equal by chance.
+  const bool apart = std::abs(a.mean() - b.mean()) > rounding;
+  return error == 0 && apart ? std::hypot(StandardError(a), StandardError(b)) : error;
 }
 
 // The standard error of the logarithm of a.mean / b.mean. Both are positive and over several runs.

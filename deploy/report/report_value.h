@@ -37,7 +37,8 @@ enum class Difference {
 };
 
 // A quotient or a difference of two means. The interval is computed from the differences between runs with
-// the same seed if both variants ran with the same seeds, and otherwise from the errors of both means.
+// the same seed if both variants ran with the same seeds, and otherwise (or if these differences of shares
+// are all equal, and not 0) from the errors of both means.
 struct Contrast {
   double value = 0;
   absl::optional<Interval> interval;  // nullopt: one of the means is over a single run, or not positive.

@@ -76,6 +76,8 @@ TEST(ReportValueTest, RunsWithTheSameSeedsArePaired) {
   EXPECT_EQ(equal.difference, Difference::kNoise);
   const proto::ReportValue higher = shares({0.811, 0.85, 0.889});
   EXPECT_EQ(DifferenceOf(spread, higher), Difference::kShown) << "each run is better by a point";
+  EXPECT_EQ(DifferenceOf(shares({0.85, 0.87}), shares({0.86, 0.88})), Difference::kNoise)
+      << "on a hundred samples, two differences are easily equal";
   proto::ReportValue other_seeds = higher;
   other_seeds.set_seed(0, 7);
   EXPECT_EQ(DifferenceOf(spread, other_seeds), Difference::kNoise);
