@@ -20,7 +20,8 @@ double MostOthersCpu(const proto::Report& report) {
 
 namespace {
 
-constexpr double kOtherArithmetic = 1.5;  // Computing a sample takes much the same in all variants of a job.
+constexpr double kOtherArithmetic =
+    1.5;  // Where a batch and a device are alike, a sample takes much the same.
 
 // The workers' time to compute one sample; 0: not known.
 double SampleSeconds(const proto::ReportVariant& variant) {
@@ -36,7 +37,7 @@ std::string ClockDoubt(const proto::ReportVariant& a, const proto::ReportVariant
   }
   const double own = SampleSeconds(a), other = SampleSeconds(b);
   if (own <= 0 || other <= 0 || std::max(own / other, other / own) < kOtherArithmetic) return "";
-  return absl::StrCat("the same arithmetic took ", TimeText(own), " a sample with ", NameInText(a), " and ",
+  return absl::StrCat("computing took ", TimeText(own), " a sample with ", NameInText(a), " and ",
                       TimeText(other), " with ", NameInText(b));
 }
 

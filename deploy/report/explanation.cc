@@ -139,7 +139,7 @@ std::string WhatDiffers(const ReportVariant& best, const ReportVariant& rival) {
   const std::string doubt = ClockDoubt(best, rival);
   const std::string remark = doubt.empty() ? ""
                                            : absl::StrCat(" These are times by the clock, and ", doubt,
-                                                          ": waiting for a core is part of them.");
+                                                          ": waiting for a core may be part of them.");
   return absl::StrFormat(
       "So the %.3g s between them are: computing %+.3g s, waiting for the exchange %+.3g s, %sall else "
       "%+.3g s%s.%s",

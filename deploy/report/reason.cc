@@ -242,7 +242,7 @@ std::string Reason(const proto::Report& report) {
       sentences.push_back(std::move(time));
       if (!doubt.empty()) {
         sentences.push_back(absl::StrCat("These are times by the clock, and ", doubt,
-                                         ": waiting for a core is part of them, so they do not tell what "
+                                         ": waiting for a core may be part of them, so they do not tell what "
                                          "limits either."));
       } else if (!report.target().given()) {
         sentences.push_back(MainDifference(a, b));

@@ -116,9 +116,8 @@ TEST_F(ReasonTest, ClockTimesThatAreNotComparableGiveNoLimits) {
   *report_.mutable_variant(1)->mutable_compute_seconds() = Value(3, 9.6, 0.1);
   EXPECT_THAT(
       Text(),
-      EndsWith("These are times by the clock, and the same arithmetic took 100 µs a sample with A and "
-               "960 µs with B: waiting for a core is part of them, so they do not tell what limits "
-               "either."));
+      EndsWith("These are times by the clock, and computing took 100 µs a sample with A and 960 µs with B: "
+               "waiting for a core may be part of them, so they do not tell what limits either."));
   *report_.mutable_variant(1)->mutable_compute_seconds() = Value(3, 1, 0.1);
   *report_.mutable_variant(1)->mutable_others_cpu() = Value(3, 0.3);
   EXPECT_THAT(Text(),
