@@ -74,11 +74,11 @@ class WatchTest(TethysTest):
                 self.check_metrics(view)
                 run.launcher.send_signal(signal.SIGINT)
                 run.finish()
-                self.assertEqual(view.state()["phase"], "FAILED")
+                self.assertEqual(view.state()["phase"], "STOPPED")
                 self.assertEqual(view.end(), 0)
             self.assertFalse(os.path.exists(run.path("watch.url")))
             with View(run.directory) as view:
-                self.assertEqual(view.state()["phase"], "FAILED")
+                self.assertEqual(view.state()["phase"], "STOPPED")
 
     def check_metrics(self, view):
         status, headers, body = view.ask("/metrics")
