@@ -59,9 +59,13 @@ class CachedSource final : public SampleSource {
     }
     thread_local std::vector<uint8_t> behind;
     behind.resize(rest);
-    if (values != nullptr)
-      TETHYS_RETURN_IF_ERROR(ReadFullyAt(file_.get(), values, layout_.value_bytes, begin, name_));
-    TETHYS_RETURN_IF_ERROR(ReadFullyAt(file_.get(), behind.data(), rest, begin + layout_.value_bytes, name_));
+    absl::Status status;
+    if (values != nullptr) status = ReadFullyAt(file_.get(), values, layout_.value_bytes, begin, name_);
+    if (status.ok()) {
+      status = ReadFullyAt(file_.get(), behind.data(), rest, begin + layout_.value_bytes, name_);
+    }
+    if (absl::IsDataLoss(status)) return Damaged(index, "it was cut");
+    TETHYS_RETURN_IF_ERROR(status);
     return Take(index, behind.data(), values, labels);
   }
 
@@ -84,7 +88,7 @@ class CachedSource final : public SampleSource {
                                         labels != nullptr ? layout_.label_bytes : 0);
     if ((values != nullptr && own.values != sums.values) ||
         (labels != nullptr && (own.labels != sums.labels || !Accepts(labels)))) {
-      return Damaged(index);
+      return Damaged(index, "its checksum is wrong");
     }
     if (values == nullptr || spec().type == ValueType::kByte) return absl::OkStatus();
     return CheckFinite({reinterpret_cast<const float*>(values), static_cast<size_t>(spec().elements())},
@@ -101,9 +105,9 @@ class CachedSource final : public SampleSource {
   }
 
   // A damaged file is removed, so that the next start makes it anew.
-  absl::Status Damaged(int64_t index) const {
+  absl::Status Damaged(int64_t index, absl::string_view why) const {
     const bool removed = !path_.empty() && IsOpenFile(file_.get(), path_) && unlink(path_.c_str()) == 0;
-    return absl::DataLossError(absl::StrCat(name_, ": sample ", index, " is damaged: its checksum is wrong: ",
+    return absl::DataLossError(absl::StrCat(name_, ": sample ", index, " is damaged: ", why, ": ",
                                             removed || path_.empty()
                                                 ? "start the job again, which makes the cache anew"
                                                 : "delete the file, and start the job again"));
