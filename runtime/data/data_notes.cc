@@ -14,14 +14,15 @@ namespace {
 // Labels that are read of a split: enough for its classes, and few to read one by one.
 constexpr int64_t kMostLabels = 4096;
 
-// The labels of the samples [first, first + count), or of some of these, evenly spread.
-SplitLabels LabelsOf(const SampleSource& source, int64_t first, int64_t count) {
+// The labels of the samples [first, first + count), or of some of these, evenly spread; without those that
+// are to be ignored, and are no class.
+SplitLabels LabelsOf(const SampleSource& source, const LabelRules& rules, int64_t first, int64_t count) {
   const int64_t taken = std::min(count, kMostLabels);
   SplitLabels split = {.labels = {}, .all = taken == count};
   for (int64_t i = 0; i < taken; ++i) {
     int32_t label = 0;
     if (!source.Read(first + i * count / taken, nullptr, &label).ok()) return {};
-    split.labels.push_back(label);
+    if (label < rules.classes || label != rules.ignored) split.labels.push_back(label);
   }
   return split;
 }
@@ -58,19 +59,20 @@ std::vector<std::string> DataNotes(const proto::Job& job, const DataHeader& trai
   if (train.spec.labels.targets || !train.spec.labels.shape.empty()) return notes;
   const std::shared_ptr<const SampleSource> source = OpenLabels(train);
   if (source == nullptr || source->size() != train.samples) return notes;
+  const LabelRules rules = LabelRulesOf(job);
   LabelsOfSplits splits;
-  splits.train = LabelsOf(*source, 0, used);
+  splits.train = LabelsOf(*source, rules, 0, used);
   const int64_t validation = data.validation_samples();
   if (const int64_t left = train.samples - validation - used; left > 0) {
-    splits.left_out = LabelsOf(*source, used, left);
+    splits.left_out = LabelsOf(*source, rules, used, left);
   }
-  if (validation > 0) splits.validation = LabelsOf(*source, train.samples - validation, validation);
+  if (validation > 0) splits.validation = LabelsOf(*source, rules, train.samples - validation, validation);
   if (test != nullptr) {
     if (const auto of_test = OpenLabels(*test); of_test != nullptr) {
-      splits.test = LabelsOf(*of_test, 0, of_test->size());
+      splits.test = LabelsOf(*of_test, rules, 0, of_test->size());
     }
   }
-  const std::vector<std::string> more = ClassNotes(data, job.workers(), LabelRulesOf(job).classes, splits);
+  const std::vector<std::string> more = ClassNotes(data, job.workers(), rules.classes, splits);
   notes.insert(notes.end(), more.begin(), more.end());
   return notes;
 }
