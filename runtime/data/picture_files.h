@@ -14,8 +14,7 @@
 namespace tethys {
 
 // The names in a folder, sorted. Hidden ones are left out everywhere, as are those that systems add on their
-// own:
-// __MACOSX, @eaDir, Thumbs.db.
+// own: __MACOSX, @eaDir, Thumbs.db.
 struct NamesInFolder {
   std::vector<std::string> pictures;  // Files that are so by their names: .png, .jpg or .jpeg, in any case.
   std::vector<std::string> folders;
