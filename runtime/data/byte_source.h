@@ -26,6 +26,9 @@ class ByteSource {
   // Fills `out` with the bytes from `offset` on. Requires that they lie within the size. Blocks. DataLoss:
   // the file has become shorter since it was opened or, on another machine, has changed.
   virtual absl::Status ReadAt(int64_t offset, absl::Span<uint8_t> out) const = 0;
+  // Removes a damaged file that is a copy in the host's cache, so that the next start makes it anew. False:
+  // it is no copy.
+  virtual bool RemoveCopy() const { return false; }
 };
 
 // NotFound: no such file. InvalidArgument: not a regular file, or an empty one (IsEmptyFile in empty_file.h).

@@ -267,7 +267,11 @@ absl::StatusOr<absl::string_view> RecordFile::ReadPayload(int64_t record) const 
   TETHYS_RETURN_IF_ERROR(bytes_->ReadAt(ends[0] + kHead, absl::MakeSpan(buffer).first(size + kTail)));
   const absl::string_view payload = Text(buffer.data(), size);
   if (MaskedCrc32c(payload) == NumberAt<uint32_t>(buffer.data() + size)) return payload;
-  return absl::DataLossError(absl::StrCat(Name(record), ": the checksum is wrong: fetch the file again"));
+  return absl::DataLossError(absl::StrCat(
+      Name(record), ": the checksum is wrong: ",
+      bytes_->RemoveCopy() ? "start the job again, which unpacks the file anew; if it is wrong then, too, "
+                           : "",
+      "fetch the file again"));
 }
 
 }  // namespace tethys

@@ -1,6 +1,7 @@
 #include "runtime/data/unpacked_file.h"
 
 #include <fcntl.h>
+#include <unistd.h>
 #include <zlib.h>
 
 #include <algorithm>
@@ -46,6 +47,10 @@ class UnpackedFile final : public ByteSource {
   std::string version() const override { return file_->version(); }
   absl::Status ReadAt(int64_t offset, absl::Span<uint8_t> out) const override {
     return file_->ReadAt(offset, out);
+  }
+  bool RemoveCopy() const override {
+    unlink(file_->name().c_str());  // If another process has made it anew, that is done once more.
+    return true;
   }
 
  private:

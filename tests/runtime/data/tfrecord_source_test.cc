@@ -7,6 +7,7 @@
 #include <cmath>
 #include <cstring>
 #include <filesystem>
+#include <fstream>
 #include <string>
 #include <vector>
 
@@ -285,6 +286,18 @@ TEST_F(TfrecordTest, DamagedGzipNamesTheFileAndLeavesNothing) {
   // A whole gzip stream of a damaged file.
   EXPECT_THAT(ErrorOf(JobOf(testing::Gzip("no records"))),
               AllOf(HasSubstr("a.tfrecord (unpacked"), HasSubstr("cut")));
+}
+
+TEST_F(TfrecordTest, DamagedUnpackedFileIsAnErrorAndMadeAnew) {
+  const proto::Job job = JobOf(testing::Gzip(Record(Sample("abcd", {1}))));
+  ASSERT_TRUE(LoadDatasets(job).ok());
+  const std::string cache = directory_.Path("cache"), unpacked = ListDirectory(cache).value().at(0);
+  std::fstream(absl::StrCat(cache, "/", unpacked), std::ios::binary | std::ios::in | std::ios::out)
+      .seekp(20)
+      .put('?');
+  EXPECT_THAT(ErrorOf(job), AllOf(HasSubstr(unpacked), HasSubstr("record 0: the checksum is wrong"),
+                                  HasSubstr("start the job again")));
+  EXPECT_TRUE(LoadDatasets(job).ok());
 }
 
 // ------------------------------------------------------------------------------------------ the index
