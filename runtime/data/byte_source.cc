@@ -19,10 +19,11 @@ namespace {
 
 // Programs that copy or unpack files set the time of modification (cp -p, rsync -a, tar), and formats of
 // fixed length keep the size. No program can set the time of the last change back, and a file that takes
-// another's name has another number.
+// another's name has another number. The number of the device is left out: it differs among the hosts that
+// mount a network disk, and after each mount.
 std::string VersionOf(const struct stat& info) {
   return absl::StrCat(info.st_size, " ", info.st_mtim.tv_sec, ".", info.st_mtim.tv_nsec, " ",
-                      info.st_ctim.tv_sec, ".", info.st_ctim.tv_nsec, " ", info.st_ino, " ", info.st_dev);
+                      info.st_ctim.tv_sec, ".", info.st_ctim.tv_nsec, " ", info.st_ino);
 }
 
 absl::Status CheckReadable(const struct stat& info, const std::string& path) {

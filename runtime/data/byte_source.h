@@ -20,7 +20,7 @@ class ByteSource {
   virtual const std::string& name() const = 0;  // For errors: the path or URL.
   virtual int64_t size() const = 0;
   // Changes when the file does, as far as can be seen without reading it, for keys of caches of this host:
-  // its size, the times of modification and of the last change (ctime), inode and device. A copy, a link or
+  // its size, the times of modification and of the last change (ctime), and the inode. A copy, a link or
   // other rights of the same content are another version. Empty: it cannot be seen.
   virtual std::string version() const { return ""; }
   // Fills `out` with the bytes from `offset` on. Requires that they lie within the size. Blocks. DataLoss:
