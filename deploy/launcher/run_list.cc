@@ -8,6 +8,7 @@
 #include <map>
 
 #include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "deploy/launcher/run_directory.h"
@@ -22,8 +23,14 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// The end of the name of a run that was made once more (deploy/command/experiment_run.cc).
-constexpr char kAside[] = ".aside";
+// Whether another run counts in this run's place (deploy/command/experiment_run.cc): "NAME-r3.old-1", which a
+// resumed comparison has made again, or "NAME-r3.aside", which other programs disturbed.
+bool IsPutAside(const std::string& name) {
+  if (absl::EndsWith(name, ".aside")) return true;
+  const size_t mark = name.rfind(".old-");
+  uint32_t number = 0;
+  return mark != std::string::npos && absl::SimpleAtoi(name.substr(mark + 5), &number);
+}
 
 bool IsFile(const std::string& path) {
   std::error_code error;
@@ -168,8 +175,8 @@ bool IsShown(const ListedRun& run) {
   return run.state != RunState::kNotStarted && run.state != RunState::kNoRun && run.state != RunState::kLink;
 }
 
-// One entry for the runs of a comparison or study. A run that was disturbed, and put aside for another one,
-// counts for its size only.
+// One entry for the runs of a comparison or study. A run that was put aside for another one counts for its
+// size and length only.
 ListedRun Merge(const std::string& name, const std::vector<const ListedRun*>& runs) {
   ListedRun all{.name = name, .state = RunState::kFinished};
   int64_t counted = 0, finished = 0;
@@ -177,14 +184,14 @@ ListedRun Merge(const std::string& name, const std::vector<const ListedRun*>& ru
     all.started = std::max(all.started, run->started);
     all.bytes += run->bytes;
     if (run->seconds.has_value()) all.seconds = all.seconds.value_or(0) + *run->seconds;
-    if (absl::StrContains(run->name, kAside)) continue;
+    if (IsPutAside(run->name)) continue;
     ++counted;
     finished += run->state == RunState::kFinished ? 1 : 0;
     if (run->state == RunState::kFinished || all.state == RunState::kRunning) continue;
     const bool failed = run->state == RunState::kFailed || run->state == RunState::kDamaged;
-    all.state = run->state == RunState::kRunning ? run->state
-                : failed                         ? RunState::kFailed
-                                                 : RunState::kUnfinished;
+    all.state = run->state == RunState::kRunning           ? run->state
+                : failed || all.state == RunState::kFailed ? RunState::kFailed
+                                                           : RunState::kUnfinished;
   }
   all.strategy = absl::StrCat(finished, " of ", PluralText(counted, "run"));
   return all;

@@ -126,6 +126,7 @@ TEST_F(RunListTest, OverviewHasALineForEachComparisonAndTheNewestLast) {
                                  run("b-old", RunState::kFailed, 100),
                                  run("compare/x-r0", RunState::kFinished, 300),
                                  run("compare/x-r0.aside", RunState::kFinished, 200),
+                                 run("compare/x-r0.old-1", RunState::kFailed, 200),
                                  run("compare/x-r1", RunState::kUnfinished, 400),
                                  run("advice", RunState::kNotStarted, 1000),
                                  run("photos", RunState::kNoRun, 0),
@@ -138,12 +139,15 @@ TEST_F(RunListTest, OverviewHasALineForEachComparisonAndTheNewestLast) {
   EXPECT_EQ(shown[1].name, "compare/");
   EXPECT_EQ(shown[1].strategy, "1 of 2 runs");
   EXPECT_EQ(RunStateText(shown[1].state), "unfinished");
-  EXPECT_EQ(shown[1].seconds, 180);
+  EXPECT_EQ(shown[1].seconds, 240);
   EXPECT_EQ(shown[2].name, "a-new");
   EXPECT_EQ(LeftOutText(runs),
             "Left out: 1 job that was not started, 1 symbolic link and 1 other directory; --all lists "
             "everything.\n");
   EXPECT_EQ(LeftOutText({runs[0]}), "");
+  runs[2].state = RunState::kFailed;  // Before one that is unfinished.
+  EXPECT_EQ(RunStateText(Overview(runs)[1].state), "failed");
+  runs[2].state = RunState::kFinished;
   EXPECT_THAT(RunListText(shown),
               AllOf(HasSubstr("test %  validation %"), HasSubstr(" 50.00 "), HasSubstr(" 25.00 ")));
 }
