@@ -128,7 +128,7 @@ void ApplyLimit(const std::string& kind, const std::string& text, HostFacts& fac
 
 std::string FactsScript(const std::string& build, const std::string& folder) {
   return absl::StrCat("build=", build, "\nfolder=", ShellQuote(folder), R"sh(
-[ -n "$folder" ] || [ -z "$HOME" ] || folder="$HOME/.cache/tethys"
+[ -n "$folder" ] || case $HOME in /*) folder="$HOME/.cache/tethys" ;; esac
 LC_ALL=C; export LC_ALL
 say() { echo "tethys-check $1 $2"; })sh",
                       kLimitsScript, R"sh(
@@ -197,9 +197,8 @@ HostFacts ParseFacts(const std::vector<std::string>& lines) {
 absl::Status CheckFolder(const HostFacts& facts) {
   if (!facts.folder.empty()) return absl::OkStatus();
   return absl::InvalidArgumentError(
-      "its shell does not know the home folder (HOME is not set there): set it, or name a folder for builds "
-      "by "
-      "folder=PATH in the host file");
+      "its shell does not know the home folder (HOME is no absolute path there): set it, or name a folder "
+      "for builds by folder=PATH in the host file");
 }
 
 absl::Status CheckArchitecture(const HostFacts& facts, const std::string& architecture) {

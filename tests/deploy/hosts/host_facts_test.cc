@@ -137,6 +137,20 @@ TEST(ClockOffsetTest, AnswersWithoutTimeGiveNoOffset) {
                    .has_value());
 }
 
+TEST(FactsScriptTest, HomeFolderThatIsNoAbsolutePathIsUnknown) {
+  signal(SIGPIPE, SIG_IGN);
+  const testing::TempDirectory directory;
+  for (const char* home : {"", "nowhere", "no/where"}) {
+    std::vector<std::unique_ptr<Conversation>> here;
+    here.push_back(std::make_unique<Conversation>(std::vector<std::string>(),
+                                                  absl::StrCat("HOME=", home, "\n", FactsScript("no-build")),
+                                                  "", directory.Path("errors")));
+    const Answer answer = AskAll(here, {"facts"}, 60 * kSecond)[0];
+    EXPECT_TRUE(answer.status.ok()) << answer.status;
+    EXPECT_EQ(ParseFacts(answer.lines).folder, "") << home;
+  }
+}
+
 // Runs the real script on this machine, but with a fake nvidia-smi, since a test machine may lack the GPU
 // driver's program.
 TEST(FactsScriptTest, ReportsFactsAndTimeOfThisMachine) {
