@@ -69,13 +69,18 @@ std::optional<Stamp> FindStamp(const Answer& answer) {
 }
 
 // Functions of the facts script: the limits of the shell's control group and of the groups above it, as
-// runtime/base/control_group.h reads them where the program runs. Each is a line of numbers for ParseFacts.
+// runtime/base/control_group.h reads them where the program runs; files that the kernel can drop at once are
+// no use of memory. Each is a line of numbers for ParseFacts.
 constexpr char kLimitsScript[] = R"sh(
 limits_in() {
   group=$1$2
   while :; do
     if [ -r "$group/$3" ] && read -r most rest < "$group/$3"; then
       used=; [ -z "$4" ] || read -r used < "$group/$4"
+      if [ -n "$used" ] && [ -r "$group/memory.stat" ]; then
+        while read -r name size; do [ "$name" = "$6" ] && used=$((used - size)); done < "$group/memory.stat"
+        [ "$used" -ge 0 ] || used=0
+      fi
       say "$5" "$most ${rest:-$used}"
     fi
     [ "$group" != "$1" ] || break
@@ -87,10 +92,12 @@ limits() {
     [ "$path" != / ] || path=
     case ",$kinds," in
       ,,) for top in /sys/fs/cgroup /sys/fs/cgroup/unified; do
-          limits_in $top "$path" memory.max memory.current limit
+          limits_in $top "$path" memory.max memory.current limit inactive_file
+          limits_in $top "$path" memory.high memory.current limit inactive_file
           limits_in $top "$path" cpu.max "" quota
         done ;;
-      *,memory,*) limits_in /sys/fs/cgroup/memory "$path" memory.limit_in_bytes memory.usage_in_bytes limit ;;
+      *,memory,*) limits_in /sys/fs/cgroup/memory "$path" memory.limit_in_bytes memory.usage_in_bytes limit \
+        total_inactive_file ;;
       *,cpu,*) limits_in /sys/fs/cgroup/cpu "$path" cpu.cfs_quota_us cpu.cfs_period_us quota ;;
     esac
   done < /proc/self/cgroup
