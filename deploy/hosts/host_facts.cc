@@ -158,8 +158,10 @@ facts() {
   esac
   own | { count=0; while read -r line && [ $count -lt 500 ]; do say address "$line"; count=$((count + 1)); done; }
 }
-# Addresses from the kernel, since a host may lack the tool ip: "|-- ADDRESS" and then "/32 host LOCAL".
+# Addresses from the kernel, since a host may lack the tool ip: "|-- ADDRESS" and then "/32 host LOCAL". All or none:
+# a sandbox may have the second file only.
 own() {
+  [ -r /proc/net/fib_trie ] || return
   while read -r word value _; do
     case $word in '|--') four=$value ;; /32) [ "$value" = host ] && echo "$four" ;; esac
   done < /proc/net/fib_trie
