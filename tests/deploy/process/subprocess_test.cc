@@ -1,6 +1,7 @@
 #include "deploy/process/subprocess.h"
 
 #include <fcntl.h>
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <poll.h>
 #include <signal.h>
