@@ -23,7 +23,7 @@ class StepMeterTest : public ::testing::Test {
     return StepMeter::Create(PlanJob(*job).value(), cuda::CreateDevice({}).value(), clock_, nullptr).value();
   }
 
-  const MonotonicClock clock_;
+  const MonotonicClock clock_{};
 };
 
 // The device keeps what earlier batches freed, in blocks of their sizes.
