@@ -9,6 +9,16 @@ function(tethys_library name)
   target_precompile_headers(${name} REUSE_FROM tethys_precompiled)
 endfunction()
 
+# tethys_small(NAME): compiles a target for size, because the bundle travels to every machine of a job. For code that takes
+# no time that matters: texts, tables, generated messages.
+function(tethys_small name)
+  if(TETHYS_SANITIZER OR TETHYS_CHECK_ONLY)
+    return()
+  endif()
+  target_compile_options(${name} PRIVATE -Os -ffunction-sections -fdata-sections)
+  set_target_properties(${name} PROPERTIES DISABLE_PRECOMPILE_HEADERS ON)
+endfunction()
+
 # tethys_test(NAME SOURCES ... DEPENDS ... [LABELS ...] [TIMEOUT seconds] [OPTIMIZED]): one GoogleTest binary, one
 # CTest entry. The time limit is a guard against hangs, not a measurement. OPTIMIZED is for tests that compute much;
 # optimising the other tests takes longer than it saves.
