@@ -6,7 +6,7 @@
 #   tests/run.sh asan     all tests not labelled cluster, under AddressSanitizer and UndefinedBehaviorSanitizer
 #   tests/run.sh tsan     the tests labelled tsan under ThreadSanitizer
 #
-# Installs missing packages. TESTS=REGEX runs only the tests whose names match.
+# Installs missing packages. TESTS=REGEX runs only the tests whose names match; TETHYS_CMAKE_FLAGS gives CMake further flags.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 source deploy/packages.sh
@@ -28,7 +28,8 @@ case $mode in
 esac
 
 install_missing "${BUILD_PACKAGES[@]}" "${DATA_PACKAGES[@]}" "${TEST_PACKAGES[@]}"
-cmake --preset "$preset" -DTETHYS_BUILD_TESTS=ON
+# shellcheck disable=SC2086
+cmake --preset "$preset" -DTETHYS_BUILD_TESTS=ON ${TETHYS_CMAKE_FLAGS:-}
 
 targets=(all)
 if [[ $mode == tsan ]]; then
