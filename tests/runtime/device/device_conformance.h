@@ -14,6 +14,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "runtime/device/input_scaling.h"
 #include "tests/runtime/device/conformance_fixture.h"
 #include "tests/runtime/device/dense_conformance.h"
 #include "tests/runtime/device/dropout_conformance.h"
