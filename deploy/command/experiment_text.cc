@@ -21,12 +21,6 @@
 namespace tethys {
 namespace {
 
-// `word`, quoted if a shell would change it.
-std::string ShellWord(const std::string& word) {
-  constexpr char kPlain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_./,:=+@%";
-  return word.find_first_not_of(kPlain) == std::string::npos ? word : ShellQuote(word);
-}
-
 std::string OthersText(const MadeRun& run) {
   const absl::optional<double> others =
       run.record.status.ok() ? OthersCpuOf(run.record.summary) : absl::nullopt;

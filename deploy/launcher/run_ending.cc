@@ -7,6 +7,7 @@
 #include "absl/strings/strip.h"
 #include "deploy/hosts/remote_run_dir.h"
 #include "deploy/launcher/run_directory.h"
+#include "deploy/process/remote_shell.h"
 #include "deploy/text.h"
 #include "runtime/base/file.h"
 #include "runtime/checkpoint/checkpoint_store.h"
@@ -80,7 +81,7 @@ std::string GoOnText(const std::string& run_dir, bool scheduled, const absl::Sta
     return absl::StrCat("what the run saved is still in ", where,
                         "; this fetches it and goes on, with the flags for hosts and ssh as before: tethys "
                         "train --resume --run_dir=",
-                        run_dir);
+                        ShellWord(run_dir));
   }
   const auto checkpoints = ListCheckpoints(run_dir + "/checkpoints");
   const bool saved = checkpoints.ok() && !checkpoints->empty();
@@ -97,7 +98,7 @@ std::string GoOnText(const std::string& run_dir, bool scheduled, const absl::Sta
   }
   absl::string_view how = " with: tethys train --resume --run_dir=";
   if (scheduled) how = " by the same command on every machine, with --resume --run_dir=";
-  return absl::StrCat(first, "go on from step ", checkpoints->back().step, how, run_dir);
+  return absl::StrCat(first, "go on from step ", checkpoints->back().step, how, ShellWord(run_dir));
 }
 
 RunEnding EndingOf(const std::string& run_dir, const absl::optional<proto::RunSummary>& summary) {

@@ -30,6 +30,12 @@ std::string ShellQuote(const std::string& word) {
   return absl::StrCat("'", absl::StrReplaceAll(word, {{"'", "'\\''"}}), "'");
 }
 
+std::string ShellWord(const std::string& word) {
+  constexpr char kPlain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_./,:=+@%";
+  const bool plain = !word.empty() && word.find_first_not_of(kPlain) == std::string::npos;
+  return plain ? word : ShellQuote(word);
+}
+
 std::string ShellCall(const std::string& script) {
   std::string call = R"sh(exec sh -c 'eval "$(printf %b "$@")"' sh)sh";
   std::string piece;

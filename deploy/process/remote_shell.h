@@ -14,6 +14,9 @@ namespace tethys {
 // Quotes `word` so that a POSIX shell reads it unchanged.
 std::string ShellQuote(const std::string& word);
 
+// `word` as it is, or quoted if a shell would change it. For commands that people copy.
+std::string ShellWord(const std::string& word);
+
 // A command for any login shell that runs `script` by sh. All login shells read the text alike: it is one
 // line, words in single quotes hold neither quotes nor backslashes before a quote nor '!', and no word is
 // longer than csh takes. `script` must not contain a zero byte.

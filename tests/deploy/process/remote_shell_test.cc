@@ -81,6 +81,12 @@ std::string Behind(const std::string& mark, const std::string& stream, size_t pi
   return behind;
 }
 
+TEST(RemoteShellTest, WordsForPeopleAreQuotedOnlyWhereAShellWouldChangeThem) {
+  EXPECT_EQ(ShellWord("runs/long-1"), "runs/long-1");
+  EXPECT_EQ(ShellWord("my runs/long"), "'my runs/long'");
+  EXPECT_EQ(ShellWord(""), "''");
+}
+
 TEST(MarkSkipperTest, AnyTextBeforeTheMarkIsDropped) {
   std::string bytes;
   for (int i = 0; i < 3000; ++i) bytes += static_cast<char>(i * 7);
