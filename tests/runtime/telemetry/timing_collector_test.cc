@@ -321,7 +321,8 @@ TEST_F(TimingCollectorTest, LinkedTable_StaysALink) {
 }
 
 TEST_F(TimingCollectorTest, FileThatIsNoTableOfARun_IsRefused) {
-  for (const std::string text : {"step,name\n0,1\n", "\n", std::string(100000, 'x').append("\n").c_str()}) {
+  for (const std::string& text :
+       {std::string("step,name\n0,1\n"), std::string("\n"), std::string(100000, 'x') + "\n"}) {
     std::ofstream(run_dir_ + "/steps.csv") << text;
     const absl::Status status = TimingCollector::Open(run_dir_, {}).status();
     EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
