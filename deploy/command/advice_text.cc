@@ -166,7 +166,7 @@ std::string TablesOf(const std::vector<Candidate>& candidates, std::vector<int> 
   return text;
 }
 
-// What brief runs contradict.
+// The predictions that brief runs contradict.
 std::string ContradictionText(const std::vector<Candidate>& candidates) {
   std::vector<std::string> named;
   size_t contradicted = 0, verified = 0;
@@ -205,7 +205,7 @@ std::vector<std::string> RemarksOf(const std::vector<Candidate>& candidates, con
   return remarks;
 }
 
-// What the choice rests on.
+// The grounds of the choice.
 std::string SourceSentence(const AdviceNotes& notes) {
   std::string text = notes.source;
   if (!text.empty()) {

@@ -20,7 +20,7 @@ const FlagSpec* Find(const CommandSpec& spec, const std::string& name) {
   return nullptr;
 }
 
-// What other programs call a flag.
+// Names that other programs give to a flag.
 struct OtherName {
   absl::string_view name;
   absl::string_view flag;

@@ -82,7 +82,7 @@ bool AllHere(const Places& places) {
          std::all_of(places.workers.begin(), places.workers.end(), here);
 }
 
-// What the launcher adds to the summary of a run.
+// The launcher's additions to the summary of a run.
 struct LauncherFigures {
   double began = 0;    // Seconds since 1970.
   double seconds = 0;  // Until the results were here.

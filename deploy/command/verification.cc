@@ -71,7 +71,7 @@ class Verifying {
     }
     if (failed_.size() == place_of_.size()) return Annotate(first_failure_, "no candidate runs here");
     std::erase_if(alive, [&](int index) { return failed_.count(index) > 0; });
-    // With a goal, the best may be a slow one that costs less.
+    // The best may be a slow one that costs less if there is a goal.
     if (request_.goal.deadline.has_value() || request_.goal.budget.has_value()) return absl::OkStatus();
     std::erase_if(alive, [&](int index) { return IsSlower(found_.candidates[index], best); });
     return absl::OkStatus();
