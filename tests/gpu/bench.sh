@@ -8,8 +8,11 @@
 #                 ratios is reported; it has limits in float32 only
 #   large         the same for ResNet50, VGG16 and MobileNet on pictures of 224 x 224, in one round and without limits
 #   sweep         step time over the batch, 1 to 70, of the networks of study 3: for SWEEP_SECONDS each, by default 60
+#   company       visits of a sweep that count as disturbed: alone, beside a process that only holds a context on the GPU
+#                 (PyTorch's), and beside one that trains there. The last alone must be noticed. And the memory of a batch
+#                 after a larger one, beside its memory before
 
-sections() { echo update convolutions steps large sweep; }
+sections() { echo update convolutions steps large sweep company; }
 
 # Each entry: network, batch, and the limits, if any, of our time / PyTorch's time in float32, eager and as a graph.
 if [ "$device" = cuda ]; then
@@ -17,11 +20,13 @@ if [ "$device" = cuda ]; then
   large_networks=('resnet50-224 64' 'vgg16-224 32' 'mobilenet-224 64')
   convolved_networks=('lenet 128' 'lenet 1024' 'resnet50 64' 'vgg16 32' 'mobilenet 64') precisions=(fp32 tf32 bf16)
   sweeps=(lenet vgg16 mobilenet resnet50) sweep_flags=(--batches=1-70 --seconds="${SWEEP_SECONDS:-60}")
+  company_seconds=8 company_memory=4096 noticed_share=0.5
 else
   small_networks=('lenet 16 0.5 0.9')
   large_networks=('mobilenet-224 1')
   convolved_networks=('lenet 16') precisions=(fp32)
   sweeps=(lenet) sweep_flags=(--batches=1-3 --seconds=2 --memory=64)
+  company_seconds=1 company_memory=200 noticed_share=0
 fi
 
 mapfile -t on_device < <(on_device)
@@ -169,4 +174,57 @@ run_sweep() {
     cat "$answer.log"
     note "$network" "$(grep -m1 -oE 'multiples of 16.*' "$answer.log")"
   done
+}
+
+# sweep_lenet NAME FLAG...: sweeps lenet on $device, into $work/NAME.
+sweep_lenet() {
+  local name=$1
+  shift
+  limited "$tethys" sweep "$jobs/studies/003_sweep_lenet.textproto" "${on_device[@]}" "$@" --run_dir="$work/$name" \
+    </dev/null >"$work/$name.log" 2>&1 && return
+  failed "$name" "$(tail -n 1 "$work/$name.log")"
+  return 1
+}
+
+# over_batches NAME PROGRAM: runs an awk program on the sweep's table; value("visits") is a line's value in that column.
+# (Columns are counted from the last, since the name of a device contains commas.)
+over_batches() {
+  awk -F, "function value(name) { return \$(NF - behind[name]) }
+           NR == 1 { for (i = 1; i <= NF; ++i) behind[\$i] = NF - i; next } $2" "$work/$1/sweep.csv"
+}
+
+# hold_disturbed CHECK RELATION LIMIT: sweeps for some seconds; checks the share of visits that counted as disturbed.
+hold_disturbed() {
+  local name=company.${1// /-}
+  sweep_lenet "$name" --batches=16,64 --seconds="$company_seconds" --rounds=30 --memory="$company_memory" || return
+  hold "disturbed $1" "$(over_batches "$name" '{ visits += value("visits"); disturbed += value("disturbed") }
+    END { if (visits) printf "%.3f", disturbed / visits }')" "$2" "$3" \
+    "$(grep -m1 -oE '[^.;]* disturbed by[^.]*|[^.;]*other program took[^.]*' "$work/$name.log")"
+}
+
+run_company() {
+  local python companion
+  hold_disturbed "alone" '<=' 0.1
+  python=$(python_with torch)
+  if [ -n "$python" ] && [ "$device" = cuda ]; then
+    "$python" -c 'import torch, time; torch.zeros(1, device="cuda"); print("ready", flush=True); time.sleep(300)' \
+      >"$work/context.log" 2>&1 &
+    companion=$!
+    timeout 60 sh -c "until grep -q ready '$work/context.log'; do sleep 0.2; done"
+    hold_disturbed "beside a context" '<=' 0.1
+    kill "$companion" && wait "$companion" 2>/dev/null
+  else
+    lacking "disturbed beside a context" "PyTorch on a GPU"
+  fi
+  # It ends by an interrupt, which is no failure here.
+  (failed() { :; } && train companion lenet "${on_device[@]}" --set=epochs=1000 --set=evaluate_each_epoch=false \
+    --set=batch_size_per_worker=512) 2>/dev/null &
+  timeout 60 sh -c "until [ -s '$work/companion/steps.csv' ]; do sleep 0.2; done"
+  hold_disturbed "beside training" '>=' "$noticed_share"
+  for companion in "$work"/running/*; do [ -e "$companion" ] && kill -INT "$(basename "$companion")"; done
+  wait
+
+  sweep_lenet company.memory --batches=8,16,512 --seconds="$company_seconds" --rounds=7 --memory="$company_memory" || return 0
+  note "MiB of batches 8, 16, 512" "$(over_batches company.memory '{ printf "%s%.0f (forecast %.0f)", comma,
+    value("measured_bytes") / 1048576, value("forecast_bytes") / 1048576; comma = ", " }')"
 }
