@@ -1,5 +1,6 @@
 // The functions of the CUDA runtime that the CUDA back end calls, for the host. Work runs at once, except for
-// copies under SetReadsPageableMemory. Linked in place of the runtime.
+// cudaMemcpy from pageable memory, which reads at once and writes at cudaDeviceSynchronize, and copies under
+// SetReadsPageableMemory. Linked in place of the runtime.
 #include "tests/testing/cuda_runtime_on_host.h"
 
 #include <cublasLt.h>
@@ -26,6 +27,7 @@ size_t used_bytes = 0;
 cudaError_t last_error = cudaSuccess;
 bool reads_pageable_memory = false;
 std::vector<std::function<void()>> late_copies;
+std::vector<std::function<void()>> staged_copies;  // Of cudaMemcpy.
 
 // Fills the memory with NaN, so that missing zeroing is noticed.
 cudaError_t Allocate(void** memory, size_t bytes) {
@@ -60,7 +62,10 @@ void cudnnGetLastErrorString(char* text, size_t) { *text = '\0'; }
 const char* cudaGetErrorString(cudaError_t) { return "an error on the host"; }
 const char* cudaGetErrorName(cudaError_t) { return "cudaErrorOnHost"; }
 cudaError_t cudaGetLastError() { return std::exchange(last_error, cudaSuccess); }
-cudaError_t cudaDeviceSynchronize() { return NothingToDo(); }
+cudaError_t cudaDeviceSynchronize() {
+  for (const auto& copy : std::exchange(staged_copies, {})) copy();
+  return cudaSuccess;
+}
 cudaError_t cudaFuncGetAttributes(cudaFuncAttributes*, const void*) { return NothingToDo(); }
 
 cudaError_t cudaMalloc(void** memory, size_t bytes) { return Allocate(memory, bytes); }
@@ -80,8 +85,12 @@ cudaError_t cudaMemset(void* memory, int value, size_t bytes) {
   std::memset(memory, value, bytes);
   return cudaSuccess;
 }
-cudaError_t cudaMemcpy(void* to, const void* from, size_t bytes, cudaMemcpyKind) {
-  return Copy(to, from, bytes);
+cudaError_t cudaMemcpy(void* to, const void* from, size_t bytes, cudaMemcpyKind kind) {
+  if (kind != cudaMemcpyHostToDevice || IsPinned(from)) return Copy(to, from, bytes);
+  const auto* begin = static_cast<const char*>(from);
+  staged_copies.push_back(
+      [to, staged = std::vector<char>(begin, begin + bytes)] { Copy(to, staged.data(), staged.size()); });
+  return cudaSuccess;
 }
 cudaError_t cudaMemcpy2DAsync(void* to, size_t to_pitch, const void* from, size_t from_pitch, size_t width,
                               size_t height, cudaMemcpyKind, cudaStream_t) {

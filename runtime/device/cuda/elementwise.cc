@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "runtime/device/cuda/cuda_status.h"
+#include "runtime/device/cuda/device_table.h"
 #include "runtime/device/cuda/kernels.h"
 #include "runtime/device/cuda/primitives.h"
 #include "runtime/device/cuda/stream.h"
@@ -105,9 +106,7 @@ absl::StatusOr<std::unique_ptr<InputConversionPrimitive>> CreateInputConversion(
   std::vector<float> numbers;
   for (int64_t i = 0; i < scaling.channels(); ++i) numbers.push_back(ScaleOf(scaling, i));
   for (int64_t i = 0; i < scaling.channels(); ++i) numbers.push_back(ShiftOf(scaling, i));
-  const auto bytes = static_cast<int64_t>(numbers.size() * sizeof(float));
-  TETHYS_ASSIGN_OR_RETURN(auto on_device, libraries.memory->Allocate(bytes, MemoryKind::kDevice));
-  TETHYS_RETURN_IF_CUDA_ERROR(cudaMemcpy(on_device->data(), numbers.data(), bytes, cudaMemcpyHostToDevice));
+  TETHYS_ASSIGN_OR_RETURN(auto on_device, OnDevice(*libraries.memory, numbers));
   return std::make_unique<FeatureConversion>(libraries.activations, count, scaling, std::move(on_device));
 }
 

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "runtime/device/cuda/cuda_status.h"
+#include "runtime/device/cuda/device_table.h"
 #include "runtime/device/cuda/kernels.h"
 #include "runtime/device/cuda/primitives.h"
 #include "runtime/device/cuda/stream.h"
@@ -105,16 +106,6 @@ std::vector<TrustRegion> TilesOfRegions(const std::vector<UpdateRegion>& regions
   return result;
 }
 
-template <typename Entry>
-absl::StatusOr<std::unique_ptr<Buffer>> OnDevice(const Libraries& libraries,
-                                                 const std::vector<Entry>& entries) {
-  const auto bytes = static_cast<int64_t>(entries.size() * sizeof(Entry));
-  TETHYS_ASSIGN_OR_RETURN(auto on_device, libraries.memory->Allocate(bytes, MemoryKind::kDevice));
-  TETHYS_RETURN_IF_CUDA_ERROR(cudaMemcpy(on_device->data(), entries.data(), bytes, cudaMemcpyHostToDevice));
-  TETHYS_RETURN_IF_CUDA_ERROR(cudaDeviceSynchronize());  // Our streams are not ordered after that copy.
-  return on_device;
-}
-
 absl::StatusOr<TrustBuffers> AllocateTrustBuffers(const Libraries& libraries,
                                                   const std::vector<UpdateRegion>& regions,
                                                   int64_t tile_count) {
@@ -123,7 +114,7 @@ absl::StatusOr<TrustBuffers> AllocateTrustBuffers(const Libraries& libraries,
   };
   TrustBuffers buffers;
   buffers.region_count = static_cast<int64_t>(regions.size());
-  TETHYS_ASSIGN_OR_RETURN(buffers.regions, OnDevice(libraries, TilesOfRegions(regions)));
+  TETHYS_ASSIGN_OR_RETURN(buffers.regions, OnDevice(*libraries.memory, TilesOfRegions(regions)));
   TETHYS_ASSIGN_OR_RETURN(buffers.tile_squares, allocate(sizeof(RegionSquares)));
   TETHYS_ASSIGN_OR_RETURN(buffers.tile_ratios, allocate(sizeof(float)));
   return buffers;
@@ -136,7 +127,7 @@ absl::StatusOr<std::unique_ptr<UpdatePrimitive>> CreateUpdate(const Libraries& l
                                                               const std::vector<UpdateRegion>& regions) {
   const std::vector<UpdateTile> tiles = CutIntoTiles(regions);
   const auto count = static_cast<int64_t>(tiles.size());
-  TETHYS_ASSIGN_OR_RETURN(auto on_device, OnDevice(libraries, tiles));
+  TETHYS_ASSIGN_OR_RETURN(auto on_device, OnDevice(*libraries.memory, tiles));
   TrustBuffers trust;
   if (HasTrustRatio(rule.formula)) {
     TETHYS_ASSIGN_OR_RETURN(trust, AllocateTrustBuffers(libraries, regions, count));
@@ -148,7 +139,7 @@ absl::StatusOr<std::unique_ptr<ClipPrimitive>> CreateClip(const Libraries& libra
                                                           const std::vector<UpdateRegion>& regions) {
   const std::vector<UpdateTile> tiles = CutIntoTiles(regions);
   const auto count = static_cast<int64_t>(tiles.size());
-  TETHYS_ASSIGN_OR_RETURN(auto on_device, OnDevice(libraries, tiles));
+  TETHYS_ASSIGN_OR_RETURN(auto on_device, OnDevice(*libraries.memory, tiles));
   TETHYS_ASSIGN_OR_RETURN(auto sums, libraries.memory->Allocate(count * static_cast<int64_t>(sizeof(double)),
                                                                 MemoryKind::kDevice));
   return std::make_unique<GlobalNormClip>(limit, count, std::move(on_device), std::move(sums));
