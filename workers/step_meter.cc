@@ -202,12 +202,21 @@ absl::Status StepMeter::AddMemory(int64_t batch, proto::StepVisit& visit) {
 }
 
 absl::Status StepMeter::Try(int64_t batch, int64_t bytes) {
-  const MemoryLimit limit(bytes == 0 ? 0 : own_before_ + bytes);
+  const MemoryLimit limit(bytes == 0 || on_gpu_ ? 0 : own_before_ + bytes);
   absl::Status tried = Prepare(batch);
   if (tried.ok()) tried = Steps(batch, 1, 0, 0);
   if (tried.ok()) DropRecords();
+  if (tried.ok() && on_gpu_ && bytes > 0) tried = CheckMemory(bytes);
   replica_->Detach();
   return tried;
+}
+
+absl::Status StepMeter::CheckMemory(int64_t most) {
+  TETHYS_ASSIGN_OR_RETURN(const int64_t used, UsedMemory(replica_->device()));
+  if (used - used_before_ <= most) return absl::OkStatus();
+  return absl::ResourceExhaustedError(absl::StrCat("the step needs ", (used - used_before_) >> 20,
+                                                   " MiB of the GPU, more than the ", most >> 20,
+                                                   " MiB allowed"));
 }
 
 absl::StatusOr<proto::MeterFacts> StepMeter::Facts() {

@@ -36,8 +36,9 @@ class StepMeter {
   // lacks the memory.
   absl::StatusOr<proto::StepVisit> Visit(int64_t batch, Nanoseconds time);
 
-  // Makes one step. Errors as those of Visit. `bytes`: the most host memory that model and step may have; 0:
-  // unlimited. With a limit, a library may end the process where it lacks memory.
+  // Makes one step. Errors as those of Visit. `bytes`: the most memory that model and step may have, of the GPU
+  // where the job computes there, otherwise of the host; 0: unlimited. The host's memory is limited, so that a
+  // library may end the process where it lacks memory; the GPU's is looked at after the step.
   absl::Status Try(int64_t batch, int64_t bytes);
 
   // Describes the machine and the device. Errors are those of the device.
@@ -55,6 +56,8 @@ class StepMeter {
   // Adds the longest pause of the GPU at this time, if the device can measure it.
   absl::Status AddPause(proto::StepVisit& visit);
   absl::Status AddMemory(int64_t batch, proto::StepVisit& visit);
+  // ResourceExhausted: model and step hold more than `most` bytes of the GPU.
+  absl::Status CheckMemory(int64_t most);
 
   const proto::JobPlan plan_;
   const int64_t micro_batches_;

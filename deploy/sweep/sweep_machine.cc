@@ -211,7 +211,7 @@ class MachineSweep {
       // its own.
       TETHYS_RETURN_IF_ERROR(StartMeter());
       const Nanoseconds start = clock_.Now();
-      const absl::StatusOr<bool> fits = meter_->Fits(batch, on_gpu_ ? 0 : limit_);
+      const absl::StatusOr<bool> fits = meter_->Fits(batch, on_gpu_ ? request_.memory_bytes : limit_);
       longest = std::max(longest, ToSeconds(clock_.Now() - start));
       return fits;
     };

@@ -35,6 +35,15 @@ TEST_F(StepMeterTest, MemoryOfABatchDoesNotDependOnTheBatchesBefore) {
   EXPECT_LT(smaller, first);
 }
 
+TEST_F(StepMeterTest, StepThatNeedsMoreOfTheGpuThanAllowedDoesNotFit) {
+  const auto meter = Meter();
+  const int64_t needed = meter->Visit(512, 0)->measured_bytes();
+  ASSERT_GT(needed, 0);
+  EXPECT_TRUE(meter->Try(512, 0).ok());
+  EXPECT_TRUE(meter->Try(512, needed).ok());
+  EXPECT_EQ(meter->Try(512, needed / 2).code(), absl::StatusCode::kResourceExhausted);
+}
+
 TEST_F(StepMeterTest, PauseOfTheGpuDisturbsTheVisit) {
   const auto meter = Meter();
   cuda::reads_before_pause = 10;
