@@ -1,0 +1,47 @@
+// What consistencies with a bound on the workers' distance have in common. The clock of a worker is the
+// number of steps that it has made. Step c may begin once every other worker that takes part has made at
+// least c - Lead(c) steps (Ho et al., NIPS 2013, where Lead is a constant). Until then the push of step c - 1
+// is neither applied nor answered, so no worker leads another by more than the bound in applied pushes,
+// whatever the order of arrivals. The pushes that may go on are applied together where they belong to one
+// step (one place in the schedule), earlier steps first, or with PUSH_MEAN in one update each.
+#ifndef TETHYS_RUNTIME_CONSISTENCY_BOUNDED_RULE_H_
+#define TETHYS_RUNTIME_CONSISTENCY_BOUNDED_RULE_H_
+
+#include <vector>
+
+#include "runtime/consistency/rule.h"
+
+namespace tethys {
+
+class BoundedRule : public ConsistencyRule {
+ public:
+  BoundedRule(int workers, bool push_mean, int64_t global_batch);
+
+  Batches batches() const override { return Batches::kRounds; }
+  // Steps may be skipped: a replacement begins with the round in which it takes part.
+  absl::Status Check(const PushedStep& push, uint64_t version) const override;
+  bool MayBegin(int worker, uint64_t step) const override;
+  int64_t Divisor(absl::Span<const int> workers) const override;
+  const std::vector<DueUpdate>& Arrived(int worker) override;
+  const std::vector<DueUpdate>& TakesPart(int worker, bool takes_part, uint64_t clock) override;
+
+ protected:
+  // The bound: how many steps a worker that begins `step` may have made more than the slowest.
+  virtual uint64_t Lead(uint64_t step) const = 0;
+
+ private:
+  // Whether the slowest worker has made enough steps for `step`.
+  bool Allows(uint64_t step) const;
+  const std::vector<DueUpdate>& Due();
+
+  const bool push_mean_;
+  const int64_t global_batch_;
+  std::vector<uint64_t> clocks_;
+  std::vector<char> takes_part_;
+  uint64_t slowest_ = 0;    // The lowest clock of a worker that takes part; UINT64_MAX if there is none.
+  std::vector<int> going_;  // Workers whose pushes are due; kept for its memory.
+};
+
+}  // namespace tethys
+
+#endif  // TETHYS_RUNTIME_CONSISTENCY_BOUNDED_RULE_H_

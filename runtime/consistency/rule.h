@@ -1,0 +1,114 @@
+// The rules of a consistency, one class in one file each: which pushes are applied, in which updates, by what
+// an update is divided, which steps may begin, and what the loss of a worker means. Three programs ask them:
+// the parameter store about pushes that arrive, the simulation of predictions about pushes that it makes up,
+// and the chief about the order in which batches are leased. So a prediction follows the rules of the run.
+// Pure: no clock, thread, parameters or gradients. Each server has an object of its own, used by one thread.
+//
+//   Open(step)       the first part of a push has arrived
+//   Arrived(worker)  all of it has arrived: the updates that are now due
+//   Close(worker)    it is applied and answered
+//
+//   consistency        an update has                     is due once                       is divided by
+//   bulk-synchronous   one push of every worker          all have arrived                  their samples
+//   asynchronous       one push                          it has arrived                    its samples, or
+//                                                                                          the global batch
+//   stale-synchronous  the pushes of one step that wait  their workers may begin the next  samples of the
+//   step
+//
+// A new consistency is a message in proto/job.proto, a file here and a row in rule.cc.
+#ifndef TETHYS_RUNTIME_CONSISTENCY_RULE_H_
+#define TETHYS_RUNTIME_CONSISTENCY_RULE_H_
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "absl/types/span.h"
+#include "proto/job.pb.h"
+#include "runtime/base/status.h"
+
+namespace tethys {
+
+// The step of a worker that a push brings.
+struct PushedStep {
+  int worker = 0;
+  uint64_t step = 0;           // The worker's count of its steps, from 0.
+  uint64_t version = 0;        // Version of the parameters that the gradients were computed from.
+  int64_t samples = 0;         // Samples of the push; 0: it adds nothing.
+  int64_t global_samples = 0;  // Samples of the step on all workers.
+  uint64_t position = 0;       // Place in the schedule: samples used before the step.
+};
+
+// One update of the parameters, with the sum of the pushes of `workers`, in rank order.
+struct DueUpdate {
+  std::vector<int> workers = {};
+  int64_t divisor = 0;  // In samples; 0: no push has a sample, and parameters stay as they are.
+  bool operator==(const DueUpdate&) const = default;
+};
+
+// Invariants:
+// 1. A worker has at most one push that is open, and may open the next once this one is closed.
+// 2. Updates are due in the order in which they are returned. The caller applies all of them, then answers
+// and closes their pushes, before the next event.
+class ConsistencyRule {
+ public:
+  // How the chief deals the batches of a segment to workers.
+  enum class Batches {
+    kSplit,     // No leases: each step is one global batch, split over all workers.
+    kRounds,    // A round gives one batch to every worker that takes part, so that clocks stay comparable.
+    kOnDemand,  // A batch goes to the next worker that asks.
+  };
+
+  virtual ~ConsistencyRule() = default;
+
+  virtual Batches batches() const = 0;
+  // Whether every element counts as a push of its own: it is updated as soon as all workers' gradients of it
+  // have arrived, while those of other elements are still on their way. So the push of a lost worker cannot
+  // be taken back: the loss of a worker within a step breaks the job. Under other consistencies the unapplied
+  // push of a lost worker is discarded.
+  virtual bool lock_step() const { return false; }
+
+  // Refuses the first part of a push, where the parameters are at `version`. OutOfRange: it is not the
+  // worker's next step, or its gradients are of a version that they cannot be of. InvalidArgument: its
+  // numbers of samples or its place in the schedule contradict the job or other pushes.
+  virtual absl::Status Check(const PushedStep& push, uint64_t version) const = 0;
+  void Open(const PushedStep& push) { workers_[push.worker] = {.open = true, .push = push}; }
+  // Whether parameters for the step may be sent to the worker. True for a worker that takes no part.
+  virtual bool MayBegin(int /*worker*/, uint64_t /*step*/) const { return true; }
+  // The number of samples by which the sum of the open pushes of `workers` is divided, in one update.
+  virtual int64_t Divisor(absl::Span<const int> workers) const = 0;
+
+  // The next two return the updates that are now due, valid until the next call of either.
+  virtual const std::vector<DueUpdate>& Arrived(int worker) = 0;
+  // The worker takes part with steps from `clock` on, or no longer: then no other worker waits for it.
+  virtual const std::vector<DueUpdate>& TakesPart(int worker, bool takes_part, uint64_t clock);
+  void Close(int worker);
+  // A new process has taken the worker's place: discards its open push.
+  virtual void Replaced(int worker) { Close(worker); }
+
+ protected:
+  explicit ConsistencyRule(int workers) : workers_(workers) {}
+
+  struct Worker {
+    bool open = false;
+    bool arrived = false;  // All of the open push.
+    PushedStep push;       // The open push, or the last one.
+  };
+  std::vector<Worker> workers_;
+  std::vector<DueUpdate> due_;
+};
+
+// `global_batch`: samples of the job's global batch. Requires a completed configuration.
+std::unique_ptr<ConsistencyRule> CreateRule(const proto::ParameterServer& config, int workers,
+                                            int64_t global_batch);
+
+// The factories of the classes, for CreateRule's table.
+std::unique_ptr<ConsistencyRule> CreateBulkSynchronousRule(int workers);
+std::unique_ptr<ConsistencyRule> CreateAsynchronousRule(const proto::Asynchronous& config, int workers,
+                                                        int64_t global_batch);
+std::unique_ptr<ConsistencyRule> CreateStaleSynchronousRule(const proto::StaleSynchronous& config,
+                                                            int workers, int64_t global_batch);
+
+}  // namespace tethys
+
+#endif  // TETHYS_RUNTIME_CONSISTENCY_RULE_H_

@@ -1,0 +1,28 @@
+// Stale-synchronous: no worker makes more than `bound` steps more than the slowest. With bound 0 all pushes
+// of a step meet in one update, which is the bulk-synchronous one.
+#include "runtime/consistency/bounded_rule.h"
+
+namespace tethys {
+namespace {
+
+class StaleSynchronousRule : public BoundedRule {
+ public:
+  StaleSynchronousRule(const proto::StaleSynchronous& config, int workers, int64_t global_batch)
+      : BoundedRule(workers, config.gradient_scale() == proto::Asynchronous::PUSH_MEAN, global_batch),
+        bound_(static_cast<uint64_t>(config.bound())) {}
+
+ protected:
+  uint64_t Lead(uint64_t /*step*/) const override { return bound_; }
+
+ private:
+  const uint64_t bound_;
+};
+
+}  // namespace
+
+std::unique_ptr<ConsistencyRule> CreateStaleSynchronousRule(const proto::StaleSynchronous& config,
+                                                            int workers, int64_t global_batch) {
+  return std::make_unique<StaleSynchronousRule>(config, workers, global_batch);
+}
+
+}  // namespace tethys
