@@ -220,9 +220,10 @@ absl::StatusOr<Shape> ReadPictureShape(absl::Span<const uint8_t> bytes, PictureN
 
 PictureKind KindOfPicture(absl::Span<const uint8_t> begin) {
   // Behind the first marks, a PNG file has u32 bytes and "IHDR", then u32 width, u32 height, u8 bits, u8
-  // colour type.
-  constexpr size_t kBits = 24, kColour = 25;
+  // colour type. The reader also takes a file with another chunk before that, against the standard.
+  constexpr size_t kName = 12, kBits = 24, kColour = 25;
   if (BeginsWith(begin, kPngMagic) && begin.size() > kColour) {
+    if (std::memcmp(&begin[kName], "IHDR", 4) != 0) return {};
     const bool coloured = (begin[kColour] & PNG_COLOR_MASK_COLOR) != 0;
     return {.channels = coloured ? 3 : 1, .bits = begin[kBits]};
   }
