@@ -6,10 +6,15 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <ctime>
+#include <limits>
 #include <vector>
 
+#include "absl/algorithm/container.h"
+#include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/strip.h"
 #include "runtime/base/home_folder.h"
@@ -20,6 +25,8 @@ namespace {
 constexpr char kPartial[] = ".partial";
 constexpr char kLock[] = ".lock";
 constexpr int kPollMs = 20;  // Between two attempts to get a lock.
+constexpr int64_t kUnusedSeconds = 60 * 24 * 3600;
+constexpr size_t kKeyDigits = 32;
 
 struct Times {
   timespec modified = {};
@@ -30,6 +37,29 @@ struct Times {
 Times TimesOf(const std::string& path) {
   struct stat info;
   return stat(path.c_str(), &info) == 0 ? Times{info.st_mtim} : Times();
+}
+
+// Whether a name is KIND-KEY or KIND-KEY.SUFFIX, and not the name of a lock or of an entry in the making.
+// Other files may lie in a folder that a job names.
+bool NamesAnEntry(absl::string_view name) {
+  if (absl::EndsWith(name, kPartial) || absl::EndsWith(name, kLock)) return false;
+  const size_t dash = name.find('-');
+  if (dash == absl::string_view::npos) return false;
+  const absl::string_view key = name.substr(dash + 1, kKeyDigits), rest = name.substr(dash + 1 + key.size());
+  return key.size() == kKeyDigits && absl::c_all_of(key, absl::ascii_isxdigit) &&
+         (rest.empty() || rest.front() == '.');
+}
+
+// Seconds since 1970 at which the file, or a file of the folder, was last read or written.
+int64_t LastUse(const std::string& path) {
+  struct stat info;
+  if (lstat(path.c_str(), &info) != 0) return std::numeric_limits<int64_t>::max();
+  if (!S_ISDIR(info.st_mode)) return std::max<int64_t>(info.st_atim.tv_sec, info.st_mtim.tv_sec);
+  int64_t last = info.st_mtim.tv_sec;  // Listing the folder, as here, counts as an access of it.
+  const absl::StatusOr<std::vector<std::string>> names = ListDirectory(path);
+  if (!names.ok()) return std::numeric_limits<int64_t>::max();
+  for (const std::string& name : *names) last = std::max(last, LastUse(absl::StrCat(path, "/", name)));
+  return last;
 }
 
 absl::Status SyncPath(const std::string& path) {
@@ -85,6 +115,7 @@ absl::StatusOr<HostCache> HostCache::Open(const std::string& folder, Nanoseconds
   }
   HostCache cache(std::move(path), patience);
   cache.RemoveLeftovers();
+  cache.RemoveUnused();
   return cache;
 }
 
@@ -99,6 +130,17 @@ void HostCache::RemoveLeftovers() const {
     if (lock.ok() && lock->has_value()) {
       static_cast<void>(RemoveRecursively(absl::StrCat(PathOf(entry), kPartial)));
     }
+  }
+}
+
+void HostCache::RemoveUnused() const {
+  const absl::StatusOr<std::vector<std::string>> names = ListDirectory(folder_);
+  if (!names.ok()) return;
+  const int64_t oldest = time(nullptr) - kUnusedSeconds;
+  for (const std::string& name : *names) {
+    if (!NamesAnEntry(name) || LastUse(PathOf(name)) >= oldest) continue;
+    const auto lock = TryLock(name);
+    if (lock.ok() && lock->has_value()) static_cast<void>(RemoveRecursively(PathOf(name)));
   }
 }
 

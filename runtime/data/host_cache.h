@@ -1,8 +1,8 @@
 // The host's cache: a folder whose entries are made once a host, by the process that comes first, and then
 // read by all. An entry is a file or a folder and appears whole or not at all: it is made under a temporary
 // name, synced and renamed. Entries are named by a hash of everything that determines what they hold
-// (CacheKey), so an entry never becomes wrong; one that is no longer asked for stays until it is
-// deleted.
+// (CacheKey), so an entry never becomes wrong. An entry that nothing has read for 60 days, as the file system's
+// times of access tell, is removed when the cache is opened.
 //
 //   NAME           an entry
 //   NAME.partial   an entry in the making
@@ -65,8 +65,8 @@ class HostCache {
   static absl::StatusOr<std::string> FolderOf(const std::string& folder);
 
   // Opens the cache in FolderOf(folder).
-  // Creates the folder, and removes what processes that have died left in it. Errors name the folder and
-  // data.cache_dir.
+  // Creates the folder; removes what processes that have died left in it, and entries long unused. Errors name
+  // the folder and data.cache_dir.
   static absl::StatusOr<HostCache> Open(const std::string& folder, Nanoseconds patience = kPatience);
 
   const std::string& folder() const { return folder_; }
@@ -92,6 +92,7 @@ class HostCache {
  private:
   HostCache(std::string folder, Nanoseconds patience) : folder_(std::move(folder)), patience_(patience) {}
   void RemoveLeftovers() const;
+  void RemoveUnused() const;
 
   std::string folder_;
   Nanoseconds patience_;

@@ -1,12 +1,15 @@
 // Entries of the host's cache are made once, whole or not at all.
 #include "runtime/data/host_cache.h"
 
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <atomic>
 #include <cerrno>
+#include <ctime>
 #include <thread>
 #include <vector>
 
@@ -118,6 +121,41 @@ TEST_F(HostCacheTest, LeftoversOfDeadProcessesAreRemoved) {
   const CacheLock lock = cache.Lock("alive").value();
   Open();
   EXPECT_THAT(Names(), ElementsAre("alive.lock", "alive.partial", "entry"));
+}
+
+TEST_F(HostCacheTest, EntriesThatNothingReadForLongAreRemoved) {
+  const HostCache cache = Open();
+  const std::string key = CacheKey().Add("data").text();
+  const auto write = [&](const std::string& name, int64_t days) {
+    directory_.Write("cache/" + name, "text");
+    const timespec time = {::time(nullptr) - days * 24 * 3600, 0};
+    const timespec times[] = {time, time};
+    ASSERT_EQ(utimensat(AT_FDCWD, directory_.Path("cache/" + name).c_str(), times, 0), 0);
+  };
+  write("samples-" + key, 61);
+  write("samples-" + key + ".of", 61);
+  write("records-" + key, 59);
+  write("pictures-" + key, 61);  // In use: locked below.
+  write("notes-of-mine", 61);
+  write("samples-" + key.substr(1), 61);
+  const CacheLock lock = cache.Lock("pictures-" + key).value();
+  Open();
+  EXPECT_THAT(Names(), ElementsAre("notes-of-mine", "pictures-" + key, "pictures-" + key + ".lock", "records-" + key,
+                                   "samples-" + key.substr(1)));
+}
+
+TEST_F(HostCacheTest, FolderOfWhichOneFileWasReadStays) {
+  Open();
+  const std::string entry = "cache/chief-" + CacheKey().Add("data").text();
+  ASSERT_TRUE(CreateDirectories(directory_.Path(entry)).ok());
+  directory_.Write(entry + "/read", "text");
+  const timespec long_ago[] = {{1, 0}, {1, 0}};
+  ASSERT_EQ(utimensat(AT_FDCWD, directory_.Path(entry).c_str(), long_ago, 0), 0);
+  Open();
+  EXPECT_TRUE(FileExists(directory_.Path(entry)));
+  ASSERT_EQ(utimensat(AT_FDCWD, directory_.Path(entry + "/read").c_str(), long_ago, 0), 0);
+  Open();
+  EXPECT_FALSE(FileExists(directory_.Path(entry)));
 }
 
 TEST_F(HostCacheTest, FullDiskNamesFolderAndNeed) {
