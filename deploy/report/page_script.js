@@ -12,6 +12,10 @@ Chart.defaults.borderColor = dark ? "#344050" : "#e4e8ee";
 Chart.defaults.font.family = "system-ui, sans-serif";
 Chart.defaults.animation = false;
 Chart.defaults.maintainAspectRatio = false;
+// No axis of counts, times or shares begins below zero, which a single point, or an interval that touches zero, would cause.
+Chart.defaults.scales.linear.afterDataLimits = scale => {
+  if (scale.getMinMax(false).min >= 0) scale.min = Math.max(0, scale.min);
+};
 
 // Text from the data is always inserted as text, never as markup.
 function add(parent, tag, text, cls) {

@@ -122,6 +122,24 @@ class ReportPageTest(unittest.TestCase):
     def data(self, page):
         return self.parts(page)[2]
 
+    def charts(self, page, sections=""):
+        """What the plots of a page show: {"labels": of datasets, "legend": [[text, style of its sign]], "least": the least value
+        of each linear axis, "drawn": the least number drawn on that axis}."""
+        with open(os.path.join(self.folder, page), encoding="utf-8") as file:
+            text = file.read()
+        probe = os.path.join(os.path.dirname(page), "probe.html")
+        self.write(probe, text + """<script>setTimeout(() => { document.body.dataset.charts = JSON.stringify(
+          Object.values(Chart.instances).map(chart => ({
+            labels: chart.data.datasets.map(set => set.label || ""),
+            legend: legendLabels(chart).map(item => [item.text, item.pointStyle]),
+            least: Object.values(chart.scales).filter(scale => scale.type === "linear").map(scale => scale.min),
+            drawn: Object.values(chart.scales).filter(scale => scale.type === "linear").map(scale => Math.min(
+              ...chart.data.datasets.flatMap(set => (set.data || []).map(p => p === null ? 0 : typeof p === "number" ? p : p[scale.axis]))
+                .filter(Number.isFinite)))}))); }, 1000);</script>""")
+        found = re.search(r'data-charts="([^"]*)"', self.opened(probe, sections))
+        self.assertIsNotNone(found)
+        return json.loads(html.unescape(found.group(1)))
+
     def show(self, report, name):
         """Writes a page like that of a comparison made before, with the data of `report`."""
         before, after, _ = self.parts("runs/report.html")
@@ -210,6 +228,41 @@ class ReportPageTest(unittest.TestCase):
         self.assertRegex(page, r"<td>training time</td><td>[\d.]+ s</td>")
         self.assertNotIn('class="chip"', page)
 
+    def test_report_of_single_run_shows_the_loss_of_validation(self):
+        run_verb("train", self.job, f"--run_dir={self.folder}/run")
+        charts = self.charts("run/report.html", "#all")
+        self.assertTrue(any("validation" in label for chart in charts for label in chart["labels"]), charts)
+        self.assertIn("<figcaption>Loss", self.opened("run/report.html", "#all"))
+
+    def test_sign_of_a_dashed_line_is_a_line(self):
+        self.compare("--target_accuracy=0.2")
+        charts = self.charts("runs/report.html", "#all")
+        targets = [sign for chart in charts for text, sign in chart["legend"] if (text or "").startswith("target")]
+        self.assertGreater(len(targets), 0, charts)
+        self.assertEqual(set(targets), {"line"})
+
+    def test_axes_of_positive_values_do_not_begin_below_zero(self):
+        self.copy_comparison()
+        for chart in self.charts("runs/report.html", "#all"):
+            for least, drawn in zip(chart["least"], chart["drawn"]):
+                self.assertFalse(least < 0 <= (drawn or 0), chart)
+
+    def test_colours_of_lines_can_be_told_from_paper_in_light_and_dark(self):
+        self.copy_comparison()
+        with open(f"{self.folder}/runs/report.html", encoding="utf-8") as file:
+            text = file.read()
+        dark, light = (re.findall(r'"#(\w{6})"', colours) for colours in
+                       re.search(r"const colours = dark \? \[([^\]]+)\]\s*: \[([^\]]+)\]", text).groups())
+        def luminance(colour):
+            parts = [int(colour[i:i + 2], 16) / 255 for i in (0, 2, 4)]
+            linear = [part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts]
+            return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+        self.assertGreaterEqual(min(len(dark), len(light)), 12)
+        for paper, colours in (("12171e", dark), ("ffffff", light)):
+            for colour in colours:
+                one, two = sorted((luminance(paper), luminance(colour)))
+                self.assertGreaterEqual((two + 0.05) / (one + 0.05), 3, f"{colour} on {paper}")
+
     def test_unfinished_run_without_validation_shows_its_loss(self):
         run_verb("train", self.job, f"--run_dir={self.folder}/run", "--set=data.validation_samples=0",
                  "--set=evaluate_each_epoch=false")
@@ -228,7 +281,10 @@ class ReportPageTest(unittest.TestCase):
     def test_page_of_study_runs_without_errors(self):
         study = self.write("study.textproto", STUDY)
         run_verb("study", "run", study, f"--run_dir={self.folder}/study", "--max_others_cpu=100")
-        self.assertGreater(self.opened("study/study.html", "#all").count("<canvas"), 0)
+        page = self.opened("study/study.html")
+        self.assertGreater(page.count("<details"), 1)
+        self.assertNotRegex(page, r"<details[^>]* open")
+        self.assertGreater(self.opened("study/study.html", "#all").count("<canvas"), page.count("<canvas"))
 
     def test_live_page_needs_no_scrolling_sideways_on_a_telephone(self):
         run = f"{self.folder}/a_directory_with_a_name_that_is_longer_than_any_line_of_a_telephone"

@@ -265,6 +265,13 @@ class CompareTest(unittest.TestCase):
             self.assertAlmostEqual(before, after, delta=2)
         self.assertTrue(os.path.exists(os.path.join(self.directory, "job-global_batch_size=128-r0.old-1")))
 
+    def test_what_all_runs_share_is_said_once_and_the_standing_follows_each_round(self):
+        status, output = self.compare("--repeats=2")
+        self.assertEqual(status, 0, output)
+        self.assertEqual(output.count("  optimizer "), 1, output)
+        self.assertEqual(output.count("\njob: local, 1 worker\n"), 2, output)
+        self.assertEqual(output.count("training so far, which may still be chance: "), 1, output)
+
     def test_run_of_another_build_or_job_is_repeated(self):
         status, output = self.compare()
         self.assertEqual(status, 0, output)
