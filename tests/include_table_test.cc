@@ -1,5 +1,5 @@
-// Checks every #include of the program against the table of allowed includes in docs/design.md, so that the
-// program and its description cannot drift apart.
+// Checks every #include of the program against the table of allowed includes in docs/design/folders.md, so
+// that the program and its description cannot drift apart.
 #include <filesystem>
 #include <map>
 #include <regex>
@@ -116,7 +116,7 @@ class IncludeTable {
 };
 
 IncludeTable DesignTable() {
-  const absl::StatusOr<std::string> text = ReadFile(TETHYS_SOURCE "/docs/design.md");
+  const absl::StatusOr<std::string> text = ReadFile(TETHYS_SOURCE "/docs/design/folders.md");
   EXPECT_TRUE(text.ok()) << text.status();
   return IncludeTable(text.ok() ? *text : "");
 }
@@ -220,7 +220,7 @@ TEST(SeamTableTest, NamesEveryCallOfStrategyInOrder) {
   const std::string header = *ReadFile(TETHYS_SOURCE "/runtime/strategy.h");
   const std::vector<std::string> calls =
       FirstGroups(header, std::regex(R"(^  virtual [^~][^(]*[ >](\w+)\()"));
-  EXPECT_THAT(calls, SizeIs(10)) << "docs/design.md and README.md say ten";
+  EXPECT_THAT(calls, SizeIs(10)) << "docs/design.md and docs/reading.md say ten";
   EXPECT_EQ(FirstGroups(*ReadFile(TETHYS_SOURCE "/docs/design.md"), std::regex(R"(^\| `(\w+)\()")), calls);
 }
 
