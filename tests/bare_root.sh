@@ -12,6 +12,7 @@
 #   COMMANDS="quickstart tests"  the commands to run, in this order
 #   WORK=DIR                     folder for the systems; default: a new one in /var/tmp. It is removed at the end
 #   CCACHE=DIR                   compiler caches of earlier runs, a folder each release. Times then mean little
+#   TETHYS_CMAKE_FLAGS="FLAG..."  as for tests/run.sh
 #   MIRROR=URL                   Debian's archive; default: the one that this machine's apt uses
 #   LOGS=DIR                     keeps the output of all commands, as RELEASE.COMMAND.log
 set -euo pipefail
@@ -85,7 +86,7 @@ for release in "${releases[@]}"; do
     [[ $name == quickstart ]] || script=tests/run.sh
     before=$(megabytes "$system") begin=$SECONDS result=0
     echo "=== $release: $script"
-    inside bash -c "cd /root/tethys && CCACHE_BASEDIR=/root/tethys CCACHE_NOHASHDIR=1 $script" </dev/null 2>&1 |
+    inside bash -c "cd /root/tethys && CCACHE_BASEDIR=/root/tethys CCACHE_NOHASHDIR=1 TETHYS_CMAKE_FLAGS='${TETHYS_CMAKE_FLAGS:-}' $script" </dev/null 2>&1 |
       tee "${LOGS:-$work}/$release.$name.log" || result=$?
     rows+=("$(printf '%-10s %-12s %8d %12d %7d' "$release" "$name" $((SECONDS - begin)) \
       $(($(megabytes "$system") - before)) "$result")")
