@@ -344,13 +344,13 @@ void GrpcParameterServer::Reply(const ParameterReply& reply) {
   char header[kFrameBytes];
   frame.EncodeTo(header);
 
-  // Bulk-synchronous parameters do not change until every worker has its replies (ParameterStore's invariant
+  // In lock step, parameters do not change until every worker has its replies (ParameterStore's invariant
   // 3), so they are sent from the store's memory. Under other consistencies parameters may change while gRPC
   // still sends, so they are copied (50 us for 1 MiB). A second buffer would cost the same copy, since
   // updates are made in place.
   const auto release = [](void* owner) { delete static_cast<std::shared_ptr<ServedStore>*>(owner); };
   const grpc::Slice payload =
-      served_->store->bulk_synchronous()
+      served_->store->lock_step()
           ? grpc::Slice(values, bytes, release, new std::shared_ptr<ServedStore>(served_))
           : grpc::Slice(values, bytes);
   streams_[reply.worker]->Send(MakeMessage(grpc::Slice(header, kFrameBytes), payload));

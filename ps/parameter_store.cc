@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <utility>
 
 #include "absl/strings/str_join.h"
 #include "ps/consistency.h"
@@ -11,6 +12,15 @@ namespace tethys {
 namespace {
 
 constexpr size_t kNamedVariables = 3;  // Variables named in an error message.
+
+PushedStep StepOf(const Frame& push) {
+  return {.worker = static_cast<int>(push.rank),
+          .step = push.step,
+          .version = push.base_version,
+          .samples = static_cast<int64_t>(push.sample_count),
+          .global_samples = push.global_sample_count,
+          .position = push.schedule_position};
+}
 
 bool SamePush(const Frame& a, const Frame& b) {
   return a.sequence == b.sequence && a.step == b.step && a.global_sample_count == b.global_sample_count &&
@@ -24,14 +34,14 @@ ParameterStore::ParameterStore(StoreConfig config, ShardLayout layout, std::uniq
                                Stream& stream)
     : config_(std::move(config)),
       layout_(std::move(layout)),
-      bulk_(IsBulkSynchronous(config_.parameter_server)),
-      stale_(config_.parameter_server.has_stale_synchronous()),
+      rule_(CreateRule(config_.parameter_server, config_.workers, config_.global_batch)),
+      lock_step_(rule_->lock_step()),
       ordered_(config_.parameter_server.bulk_synchronous().summation() == proto::BulkSynchronous::ORDERED),
       answers_with_values_(!PullsBeforeStep(config_.parameter_server)),
       optimizer_(std::move(optimizer)),
       stream_(stream),
       inboxes_(config_.workers),
-      arrived_(config_.workers, bulk_ ? layout_.local_size() : 0),
+      arrived_(config_.workers, lock_step_ ? layout_.local_size() : 0),
       all_workers_(config_.workers) {
   std::iota(all_workers_.begin(), all_workers_.end(), 0);
 }
@@ -49,7 +59,7 @@ absl::Status ParameterStore::Allocate() {
   slots_.resize(config_.slots.size());
   std::vector<Arena*> arenas = {&parameters_};
   for (Arena& slot : slots_) arenas.push_back(&slot);
-  if (bulk_) arenas.push_back(&sum_);
+  if (lock_step_) arenas.push_back(&sum_);
   for (const int worker : all_workers_) {
     if (Stages(worker)) arenas.push_back(&inboxes_[worker].staging);
   }
@@ -105,11 +115,19 @@ absl::Status ParameterStore::Admit(const Frame& frame) {
     if (inbox.push.sequence != 0) {
       return LostWithinStep(inbox);
     }
-    inbox.incarnation = frame.incarnation;
-    inbox.applied = Frame{};
-    inbox.staleness = 0;
+    Replace(static_cast<int>(frame.rank), frame.incarnation);
   }
   return absl::OkStatus();
+}
+
+void ParameterStore::Replace(int worker, uint32_t incarnation) {
+  PushInbox& inbox = inboxes_[worker];
+  inbox.ForgetPush();
+  inbox.pulls.clear();
+  inbox.incarnation = incarnation;
+  inbox.applied = Frame{};
+  inbox.staleness = 0;
+  rule_->Replaced(worker);
 }
 
 absl::Status ParameterStore::LostWithinStep(const PushInbox& inbox) const {
@@ -140,33 +158,9 @@ absl::Status ParameterStore::CheckFirstPart(const Frame& frame) const {
     return absl::OutOfRangeError(
         absl::StrCat(Who(frame), "expected push ", applied.sequence + 1, ", got push ", frame.sequence));
   }
-  // Bulk-synchronous step t turns version t into t + 1. Under the other consistencies each worker counts its
-  // own steps.
-  const uint64_t version = version_;
-  const uint64_t next = bulk_ ? version : stale_ ? inboxes_[frame.rank].clock : applied.step + 1;
-  // Asynchronously a worker may begin with any step; stale-synchronously it may skip steps.
-  const bool in_order =
-      frame.step == next || (stale_ && frame.step > next) || (!bulk_ && !stale_ && applied.sequence == 0);
-  if (!in_order) return absl::OutOfRangeError(absl::StrCat(Who(frame), "step ", next, " is next"));
-  if (bulk_ ? frame.base_version != version : frame.base_version > version) {
-    return absl::OutOfRangeError(absl::StrCat(Who(frame), "its gradients are of version ", frame.base_version,
-                                              ", the parameters' version is ", version));
-  }
-  if (!bulk_ && !stale_ && frame.sample_count == 0) {
-    return absl::InvalidArgumentError(absl::StrCat(Who(frame), "an asynchronous push needs a sample"));
-  }
-  if (stale_ &&
-      (frame.global_sample_count < frame.sample_count || frame.global_sample_count > config_.global_batch)) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        Who(frame), "its push of ", frame.sample_count, " samples says that its global batch has ",
-        frame.global_sample_count, ", the job's has ", config_.global_batch));
-  }
-  if (!bulk_) return absl::OkStatus();
-  for (const PushInbox& other : inboxes_) {
-    if (other.push.sequence == 0 || other.push.schedule_position == frame.schedule_position) continue;
-    return absl::InvalidArgumentError(
-        absl::StrCat(Who(frame), "its schedule position is sample ", frame.schedule_position,
-                     ", that of worker ", other.push.rank, " is sample ", other.push.schedule_position));
+  if (const absl::Status follows = rule_->Check(StepOf(frame), static_cast<uint64_t>(version_));
+      !follows.ok()) {
+    return absl::Status(follows.code(), absl::StrCat(Who(frame), follows.message()));
   }
   return absl::OkStatus();
 }
@@ -209,10 +203,12 @@ absl::Status ParameterStore::OnPush(const Frame& frame, PayloadPieces payload, S
     return absl::Status(intact.code(), absl::StrCat(Who(frame), intact.message()));
   }
 
+  if (inbox.push.sequence == 0) rule_->Open(StepOf(frame));
   inbox.push = frame;
   if (!TakePart(frame, local, payload)) return Break(NotFinite(frame), actions);
   const int worker = static_cast<int>(frame.rank);
-  return bulk_ ? UpdateArrived(worker, local, actions) : ApplyIfComplete(worker, actions);
+  if (lock_step_) return UpdateArrived(worker, local, actions);
+  return Complete(inbox) ? GoOn(rule_->Arrived(worker), actions) : absl::OkStatus();
 }
 
 absl::Status ParameterStore::OnPull(const Frame& frame, StoreActions& actions) {
@@ -220,17 +216,37 @@ absl::Status ParameterStore::OnPull(const Frame& frame, StoreActions& actions) {
   TETHYS_RETURN_IF_ERROR(Admit(frame));
   TETHYS_ASSIGN_OR_RETURN(const Range local, layout_.ToLocal(frame.range_begin, frame.range_count));
   PushInbox& inbox = inboxes_[frame.rank];
-  if (stale_ && inbox.takes_part) {
-    if (!inbox.pulls.empty() && inbox.pulls.begin()->second.sequence != frame.sequence) inbox.pulls.clear();
-    inbox.pulls[local.begin] = frame;
-    return GoOn(actions);
-  }
-  ParameterReply reply = AnswerTo(frame, local);
-  reply.staleness = 0;
-  reply.sum_square = 0;
-  reply.with_values = true;
-  actions.Reply(reply);
+  if (!inbox.pulls.empty() && inbox.pulls.begin()->second.sequence != frame.sequence) inbox.pulls.clear();
+  inbox.pulls[local.begin] = frame;
+  AnswerPulls(static_cast<int>(frame.rank), actions);
   return absl::OkStatus();
+}
+
+void ParameterStore::AnswerPulls(int worker, StoreActions& actions) {
+  PushInbox& inbox = inboxes_[worker];
+  if (inbox.pulls.empty() || !rule_->MayBegin(worker, inbox.pulls.begin()->second.step)) return;
+  for (const auto& [begin, frame] : std::exchange(inbox.pulls, {})) {
+    ParameterReply reply = AnswerTo(frame, layout_.ToLocal(frame.range_begin, frame.range_count).value());
+    reply.staleness = 0;
+    reply.sum_square = 0;
+    reply.with_values = true;
+    actions.Reply(reply);
+  }
+}
+
+absl::Status ParameterStore::OnFence(const proto::Fence& fence, StoreActions& actions) {
+  if (fence.worker() < 0 || fence.worker() >= static_cast<int>(inboxes_.size())) {
+    return absl::InvalidArgumentError(absl::StrCat("server ", config_.server, ": a fence for worker ",
+                                                   fence.worker(), ", the job has ", inboxes_.size()));
+  }
+  const PushInbox& inbox = inboxes_[fence.worker()];
+  if (fence.incarnation() > inbox.incarnation) {
+    if (lock_step_ && inbox.push.sequence != 0) return LostWithinStep(inbox);
+    Replace(fence.worker(), fence.incarnation());
+  }
+  const auto clock = static_cast<uint64_t>(std::max<int64_t>(fence.clock(), 0));
+  const std::vector<DueUpdate>& due = rule_->TakesPart(fence.worker(), fence.takes_part(), clock);
+  return broken_.ok() && !lock_step_ ? GoOn(due, actions) : absl::OkStatus();
 }
 
 ParameterReply ParameterStore::AnswerTo(const Frame& frame, Range local) const {
@@ -278,9 +294,9 @@ bool ParameterStore::TakePart(const Frame& frame, Range local, PayloadPieces pay
   inbox.received += elements;
   // A push without samples adds nothing.
   const bool has_samples = frame.sample_count > 0;
-  float* sum = bulk_ ? sum_.data() + local.begin : nullptr;
-  if (bulk_ && !ordered_) return !has_samples || AddPayload(payload, local.count, sum);
-  if (bulk_ && frame.rank == 0) {
+  float* sum = lock_step_ ? sum_.data() + local.begin : nullptr;
+  if (lock_step_ && !ordered_) return !has_samples || AddPayload(payload, local.count, sum);
+  if (lock_step_ && frame.rank == 0) {
     if (has_samples) return CopyPayload(payload, local.count, sum);
     std::fill(sum, sum + local.count, 0.0f);
     return true;
@@ -290,36 +306,6 @@ bool ParameterStore::TakePart(const Frame& frame, Range local, PayloadPieces pay
 }
 
 // ---------------------------------------------------------------------------------------------- update
-
-absl::Status ParameterStore::ApplyIfComplete(int worker, StoreActions& actions) {
-  const PushInbox& inbox = inboxes_[worker];
-  if (!Complete(inbox)) return absl::OkStatus();
-  if (stale_) {
-    inboxes_[worker].clock = inbox.push.step + 1;
-    return GoOn(actions);
-  }
-  const auto own_samples = static_cast<int64_t>(inbox.push.sample_count);
-  const int64_t divisor = UsesPushMean(config_.parameter_server) ? own_samples : config_.global_batch;
-  return Commit({&worker, 1}, worker, inbox.staging.data(), divisor, actions);
-}
-
-absl::Status ParameterStore::Commit(absl::Span<const int> workers, int last, const float* gradient_sums,
-                                    int64_t divisor, StoreActions& actions) {
-  const Frame& push = inboxes_[last].push;
-  absl::StatusOr<Update> update = MakeUpdate(push, divisor);
-  if (!update.ok()) return Break(update.status(), actions);
-  CountUpdate(workers, actions);
-  for (const PushParts::Part& part : inboxes_[last].parts.in_order()) {
-    update->part = part.local;
-    const absl::Status updated =
-        optimizer_->Apply(stream_, *update, parameters_.data(), gradient_sums, slot_pointers_);
-    if (!updated.ok()) return Break(Annotate(updated, Who(push)), actions);
-    for (const int worker : workers) MarkUpdated(worker, part.local, stale_ ? nullptr : &actions);
-  }
-  if (stale_) return absl::OkStatus();  // GoOn ends the pushes when all that are due are applied.
-  for (const int worker : workers) EndPush(worker, actions);
-  return absl::OkStatus();
-}
 
 absl::StatusOr<Update> ParameterStore::MakeUpdate(const Frame& push, int64_t divisor) const {
   if (divisor <= 0) {
@@ -362,6 +348,7 @@ void ParameterStore::Answer(int worker, PushParts::Part& part, StoreActions& act
 void ParameterStore::EndPush(int worker, StoreActions& actions) {
   for (PushParts::Part& part : inboxes_[worker].parts.in_order()) Answer(worker, part, actions);
   inboxes_[worker].ForgetPush();
+  rule_->Close(worker);
 }
 
 void ParameterStore::Record(int worker, int64_t staleness, StoreActions& actions) {

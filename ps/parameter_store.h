@@ -6,24 +6,17 @@
 // of this server's layout. All parts of a push have the same sequence number, which counts the worker's
 // pushes from 1.
 //
-//   consistency       an element is updated when          divided by                   staleness
-//   bulk-synchronous  all workers' gradients of it have   samples of the global batch  0
-//                     arrived
-//   asynchronous      all parts of one push have arrived  the push's own samples, or   version - base version
-//                                                         the job's global batch
-//   stale-synchronous some worker may begin its next step samples of the global batch  version - base version
+// The job's consistency decides when pushes are applied, in which updates, and by what these are divided
+// (runtime/consistency/rule.h). The store knows two ways of carrying this out:
 //
-// parameter_store.cc has the asynchronous update (Commit); parameter_store_bulk.cc and
-// parameter_store_stale.cc have the rules of the other two consistencies. If a bulk-synchronous update
-// depends on norms, it is held back until all gradients of the step have arrived and a worker has brought the
-// norms over all servers (parameter_store_norms.cc). Until then the store keeps the sums of its whole share
-// in memory that it has anyway: the sum, and with ordered summation the pushes of all workers but one.
+//   parameter_store_elements.cc  in lock step: gradients are added up as they come, and an element is updated
+//                                and answered as soon as all workers' gradients of it have arrived
+//   parameter_store_pushes.cc    otherwise: pushes are kept whole, until the rule says that they are due
 //
-// In stale-synchronous training with bound s, a worker that has made c steps may begin the next once every
-// other worker has made at least c - s. Until then its last push is neither applied nor answered. Pushes that
-// may go on are applied in the order of their steps, with all pushes of one step (one position in the
-// schedule) in one update, or with PUSH_MEAN in one update each. docs/design.md gives the reasons and the
-// guarantees of the bound.
+// If an update in lock step depends on norms, it is held back until all gradients of the step have arrived
+// and a worker has brought the norms over all servers (parameter_store_norms.cc). Until then the store keeps
+// the sums of its whole share in memory that it has anyway: the sum, and with ordered summation the pushes of
+// all workers but one.
 //
 // If asynchronous workers pull before each step, a push is answered without parameters.
 #ifndef TETHYS_PS_PARAMETER_STORE_H_
@@ -40,27 +33,27 @@
 #include "ps/push_inbox.h"
 #include "ps/shard_layout.h"
 #include "ps/store_actions.h"
+#include "runtime/consistency/rule.h"
 #include "runtime/optim/optimizer.h"
 #include "runtime/tensor/arena.h"
 
 namespace tethys {
 
 // Invariants:
-// 1. A step is a transaction. An asynchronous or stale-synchronous update begins when all of its gradients
-// have arrived and are known to be finite, and no event comes between its parts. So does a bulk-synchronous
-// update that depends on norms; with LAMB, slots change when variables are measured. Other bulk-synchronous
-// updates begin earlier, so that answers are sent while gradients still arrive. Such an update ends when
+// 1. A step is a transaction. An update of whole pushes begins when all of its gradients have arrived and are
+// known to be finite, and no event comes between its parts. So does an update in lock step that depends on
+// norms; with LAMB, slots change when variables are measured. Other updates in lock step begin earlier, so
+// that answers are sent while gradients still arrive. Such an update ends when
 // every part of every worker is applied, and it is recorded before the last answer. If an update cannot end,
 // ForEachShard fails from then on, so no checkpoint contains an unfinished update. After an error of the
 // update itself, pushes and pulls fail, too.
 // 2. A push (worker, incarnation, sequence) is applied at most once. A repeat of an updated part is answered
 // with the current parameters; a repeat of a waiting part is ignored.
-// 3. Bulk-synchronous parameters do not change between a reply and the next full set of pushes. A worker
+// 3. In lock step, parameters do not change between a reply and the next full set of pushes. A worker
 // pushes again only after it has all its replies, so replies may be sent from the store's memory.
 // 4. With ordered summation, element i is ((g0 + g1) + g2) + ... in rank order, for every order of arrival.
 // 5. Padding stays zero.
-// 6. In stale-synchronous training, parameters sent to a worker for step c include all its own pushes, and
-// those of other participating workers for steps before c - s.
+// 6. Parameters are sent to a worker for a step only when the rule allows it to begin (MayBegin).
 class ParameterStore {
  public:
   // Allocates all memory of the store. `optimizer` updates ranges of this server's memory
@@ -85,8 +78,8 @@ class ParameterStore {
   absl::Status OnMeasure(const Frame& frame, PayloadPieces payload, StoreActions& actions);
   absl::Status OnCommit(const Frame& frame, PayloadPieces payload, StoreActions& actions);
   // Refuses frames of the worker's earlier incarnations from now on and discards their unapplied parts.
-  // InvalidArgument: no such worker. FailedPrecondition: a bulk-synchronous step of the worker is incomplete,
-  // and cannot be completed without the worker.
+  // InvalidArgument: no such worker. FailedPrecondition: in lock step the worker's push is incomplete, or its
+  // step is, and neither can be completed without the worker.
   absl::Status OnFence(const proto::Fence& fence, StoreActions& actions);
   // The worker's incarnation; frames of earlier ones are refused.
   uint32_t incarnation(int worker) const { return inboxes_[worker].incarnation; }
@@ -94,7 +87,7 @@ class ParameterStore {
   const ShardLayout& layout() const { return layout_; }
   // Updates applied, including those before a restored checkpoint.
   int64_t version() const { return version_; }
-  bool bulk_synchronous() const { return bulk_; }
+  bool lock_step() const { return lock_step_; }
   const float* parameters() const { return parameters_.data(); }
   // The number of updates by the staleness of their stalest push.
   const std::map<int64_t, int64_t>& staleness_histogram() const { return staleness_histogram_; }
@@ -111,8 +104,10 @@ class ParameterStore {
                  Stream& stream);
   absl::Status Allocate();
   // Whether the worker's pushes are kept until they are applied, rather than added to the sum as they come.
-  bool Stages(int worker) const { return !bulk_ || (ordered_ && worker != 0); }
+  bool Stages(int worker) const { return !lock_step_ || (ordered_ && worker != 0); }
   absl::Status Admit(const Frame& frame);
+  // Begins anew with the worker's next process: its unapplied push and its pulls are discarded.
+  void Replace(int worker, uint32_t incarnation);
   absl::Status LostWithinStep(const PushInbox& inbox) const;
   absl::Status CheckPush(const Frame& frame, PayloadPieces payload) const;
   absl::Status CheckFirstPart(const Frame& frame) const;
@@ -122,22 +117,20 @@ class ParameterStore {
   // Copies or adds the part's values. False if a result is not finite.
   bool TakePart(const Frame& frame, Range local, PayloadPieces payload);
   bool Complete(const PushInbox& inbox) const { return inbox.received == layout_.element_count(); }
-  absl::Status ApplyIfComplete(int worker, StoreActions& actions);
 
-  // Bulk-synchronous: updates the elements whose last missing gradient came with part `local` of `worker`.
+  // In lock step: updates the elements whose last missing gradient came with part `local` of `worker`.
   absl::Status UpdateArrived(int worker, Range local, StoreActions& actions);
-  int64_t SamplesOfStep() const;
   // Adds up staged gradients in rank order; false if a sum is not finite.
   bool SumStaged(Range local);
   // Whether the current step measures the gradient noise.
   bool MeasuresNoise() const;
   absl::Status UpdateRange(const Update& update, StoreActions& actions);
 
-  // Bulk-synchronous, if the update depends on norms: adds up the elements in `ranges`. If these are the last
+  // In lock step, if the update depends on norms: adds up the elements in `ranges`. If these are the last
   // of the step, answers the workers that wait for it.
   absl::Status HoldBack(int worker, const std::vector<Range>& ranges, StoreActions& actions);
-  bool clips() const { return bulk_ && config_.clip_norm > 0; }
-  bool measures() const { return bulk_ && config_.measures; }
+  bool clips() const { return lock_step_ && config_.clip_norm > 0; }
+  bool measures() const { return lock_step_ && config_.measures; }
   bool HoldsBack() const { return clips() || measures(); }
   // The number of sums of squares that this server measures for trust ratios.
   size_t measured_values() const;
@@ -158,22 +151,13 @@ class ParameterStore {
   absl::Status UpdateHeld(const Frame& frame, std::vector<double> totals, StoreActions& actions);
   void AnswerNorm(FrameKind kind, const Frame& frame, StoreActions& actions) const;
 
-  // Stale-synchronous: applies the pushes that are due, then answers them and the pulls whose step may begin.
-  absl::Status GoOn(StoreActions& actions);
-  // Whether `step` may begin where the slowest worker has made `slowest` steps.
-  bool MayBegin(uint64_t step, uint64_t slowest) const;
-  // Whether the worker's push is complete and its next step may begin.
-  bool Due(const PushInbox& inbox, uint64_t slowest) const;
-  // The fewest steps that a participating worker has made; UINT64_MAX if no worker participates.
-  uint64_t SlowestClock() const;
+  // Whole pushes: makes the updates that are due, then answers their pushes and the pulls whose step may now
+  // begin.
+  absl::Status GoOn(const std::vector<DueUpdate>& due, StoreActions& actions);
+  // Answers the worker's pulls if their step may begin.
   void AnswerPulls(int worker, StoreActions& actions);
-  // Groups of workers whose pushes are due, one group per update, ordered by step, then by rank.
-  std::vector<std::vector<int>> DuePushes(uint64_t slowest) const;
-  absl::Status ApplyTogether(const std::vector<int>& workers, StoreActions& actions);
-  // Makes one update with the complete pushes of `workers`, in the parts of worker `last`'s push. Answers
-  // each part at once, unless the answers are held back.
-  absl::Status Commit(absl::Span<const int> workers, int last, const float* gradient_sums, int64_t divisor,
-                      StoreActions& actions);
+  // Makes one update. Answers each part as soon as it is updated, if that is wanted.
+  absl::Status ApplyTogether(const DueUpdate& due, bool answer_parts, StoreActions& actions);
   // InvalidArgument if `divisor`, the number of samples, is not positive.
   absl::StatusOr<Update> MakeUpdate(const Frame& push, int64_t divisor) const;
   // Advances the version by one update, made with the pushes of `workers`, and records these pushes.
@@ -192,7 +176,9 @@ class ParameterStore {
 
   const StoreConfig config_;
   const ShardLayout layout_;
-  const bool bulk_, stale_, ordered_;
+  const std::unique_ptr<ConsistencyRule> rule_;
+  const bool lock_step_;            // As rule_ says.
+  const bool ordered_;              // The order of summation in lock step.
   const bool answers_with_values_;  // Answers to pushes have values. Answers to pulls always do.
   const std::unique_ptr<Optimizer> optimizer_;
   Stream& stream_;
@@ -200,16 +186,16 @@ class ParameterStore {
   Arena parameters_;
   std::vector<Arena> slots_;
   std::vector<float*> slot_pointers_;
-  // Bulk-synchronous: sum of the step's gradients. With ordered summation it holds worker 0's gradients until
+  // In lock step: sum of the step's gradients. With ordered summation it holds worker 0's gradients until
   // those of the other workers are added.
   Arena sum_;
   std::vector<PushInbox> inboxes_;
-  ArrivalCount arrived_;  // Bulk-synchronous: arrivals of the current step.
+  ArrivalCount arrived_;  // In lock step: arrivals of the current step.
   std::vector<int> all_workers_;
   int64_t version_ = 0;
-  int64_t updated_ = 0;    // Bulk-synchronous: elements of shards that are already at version_ + 1.
+  int64_t updated_ = 0;    // In lock step: elements of shards that are already at version_ + 1.
   double sum_square_ = 0;  // Of the elements that the current or last step has updated (ParameterReply).
-  HeldStep held_;          // Bulk-synchronous, if the update depends on norms.
+  HeldStep held_;          // In lock step, if the update depends on norms.
   absl::Status broken_;    // The fatal error, returned to every later push and pull.
   std::map<int64_t, int64_t> staleness_histogram_;
 };

@@ -1,4 +1,4 @@
-// Bulk-synchronous updates that depend on norms: clipping by global norm, and the trust ratios of LARS and
+// Updates in lock step that depend on norms: clipping by global norm, and the trust ratios of LARS and
 // LAMB. No server has all gradients of a step, nor whole variables, so workers carry sums of squares from
 // server to server:
 //
@@ -203,7 +203,7 @@ absl::Status ParameterStore::TooEarly(const Frame& frame) const {
 
 absl::StatusOr<Update> ParameterStore::MakeHeldUpdate(const Frame& frame,
                                                       const std::vector<double>& total_norm) const {
-  TETHYS_ASSIGN_OR_RETURN(Update update, MakeUpdate(inboxes_[frame.rank].push, SamplesOfStep()));
+  TETHYS_ASSIGN_OR_RETURN(Update update, MakeUpdate(inboxes_[frame.rank].push, rule_->Divisor(all_workers_)));
   if (clips()) {
     const auto scale = static_cast<float>(update.gradient_scale);
     update.gradient_scale = ClippedScale(scale, total_norm[0], config_.clip_norm);

@@ -15,16 +15,13 @@ namespace tethys {
 
 struct PushInbox {
   uint32_t incarnation = 0;
-  Frame applied;             // Header of the last applied push; sequence 0: none yet.
-  int64_t staleness = 0;     // Staleness of the last applied push.
-  Frame push;                // Header of the current push; sequence 0: there is none.
-  PushParts parts;           // Arrived parts of the current push.
-  int64_t received = 0;      // Elements of shards in `parts`.
-  bool awaits_norm = false;  // The worker asked for the norm before it was known.
-  // The next three fields are for stale-synchronous training only.
-  bool takes_part = true;          // False from the worker's loss until its replacement takes part.
-  uint64_t clock = 0;              // Steps made: one more than the step of the last complete push.
-  std::map<int64_t, Frame> pulls;  // Pulls held back, by first element.
+  Frame applied;                   // Header of the last applied push; sequence 0: none yet.
+  int64_t staleness = 0;           // Staleness of the last applied push.
+  Frame push;                      // Header of the current push; sequence 0: there is none.
+  PushParts parts;                 // Arrived parts of the current push.
+  int64_t received = 0;            // Elements of shards in `parts`.
+  bool awaits_norm = false;        // The worker asked for the norm before it was known.
+  std::map<int64_t, Frame> pulls;  // Pulls held back until their step may begin, by first element.
 
   Arena staging;  // The current push's values; empty if pushes are added to the sum on arrival.
 

@@ -1,7 +1,5 @@
-// The bulk-synchronous update. An element is updated as soon as its gradients from all workers have arrived,
+// The update in lock step. An element is updated as soon as its gradients from all workers have arrived,
 // so that its new value is sent while gradients of other elements still arrive: a link is full duplex.
-#include <numeric>
-
 #include "ps/parameter_store.h"
 #include "runtime/strategy.h"
 
@@ -12,7 +10,7 @@ absl::Status ParameterStore::UpdateArrived(int worker, Range local, StoreActions
   if (ranges.empty()) return absl::OkStatus();
   if (HoldsBack()) return HoldBack(worker, ranges, actions);
   const Frame& push = inboxes_[worker].push;
-  absl::StatusOr<Update> update = MakeUpdate(push, SamplesOfStep());
+  absl::StatusOr<Update> update = MakeUpdate(push, rule_->Divisor(all_workers_));
   if (!update.ok()) return Break(update.status(), actions);
   for (const Range& range : ranges) {
     update->part = range;
@@ -21,13 +19,6 @@ absl::Status ParameterStore::UpdateArrived(int worker, Range local, StoreActions
     if (!updated.ok()) return Break(Annotate(updated, Who(push)), actions);
   }
   return absl::OkStatus();
-}
-
-int64_t ParameterStore::SamplesOfStep() const {
-  return std::accumulate(inboxes_.begin(), inboxes_.end(), int64_t{0},
-                         [](int64_t sum, const PushInbox& inbox) {
-                           return sum + static_cast<int64_t>(inbox.push.sample_count);
-                         });
 }
 
 bool ParameterStore::SumStaged(Range local) {
