@@ -1,10 +1,9 @@
-// Records which worker holds which batches of the running segment, for asynchronous and stale-synchronous
-// jobs. Pure; used on the chief's loop only.
+// Records which worker holds which batches of the running segment, in jobs whose consistency leases batches.
+// Pure; used on the chief's loop only. The rule of the consistency (runtime/consistency/rule.h) says how:
 //
-//   asynchronously        a batch is leased to the next worker that asks for one
-//   stale-synchronously   batches are dealt in rounds, so that all workers' clocks stay comparable: round c
-//                         gives one batch to every worker that takes part, for its step with clock c. Without
-//                         losses, round c has the batches of bulk-synchronous step c.
+//   on demand   a batch is leased to the next worker that asks for one
+//   in rounds   round c gives one batch to every worker that takes part, for its step with clock c. Without
+//               losses, round c has the batches of bulk-synchronous step c.
 //
 // In a sharded job a batch belongs to a worker, its owner, and only this worker gets it, unless the owner
 // takes no part: then it goes to workers that have none of their own left.
@@ -21,6 +20,7 @@
 #include <vector>
 
 #include "runtime/base/status.h"
+#include "runtime/consistency/rule.h"
 #include "runtime/data/sharding.h"
 
 namespace tethys {
@@ -46,7 +46,8 @@ std::vector<BatchLease> BatchesOfSteps(Slice segment, int64_t global_batch, int 
 //  owners is closed for each worker by itself.
 class LeaseBook {
  public:
-  explicit LeaseBook(bool in_rounds) : in_rounds_(in_rounds) {}
+  explicit LeaseBook(ConsistencyRule::Batches batches)
+      : in_rounds_(batches == ConsistencyRule::Batches::kRounds) {}
 
   // The worker takes part from the next round on.
   void Join(int worker) { dealt_[worker]; }

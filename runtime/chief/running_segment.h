@@ -23,7 +23,7 @@ class RunningSegment {
 
   // `planner` outlives this object. `epoch_length`: the number of positions in an epoch's order.
   RunningSegment(const SegmentPlanner& planner, int64_t epoch_length)
-      : planner_(planner), epoch_length_(epoch_length), leases_(planner.in_rounds()) {}
+      : planner_(planner), epoch_length_(epoch_length), leases_(planner.batches()) {}
 
   // Begins a segment. Requires that no batch of the previous segment is held.
   void Open(const TrainingSegment& segment);

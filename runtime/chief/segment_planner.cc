@@ -13,6 +13,8 @@ namespace tethys {
 SegmentPlanner::SegmentPlanner(const proto::JobPlan& plan)
     : job_(plan.job()),
       leased_(LeasesBatches(plan.job())),
+      batches_(
+          CreateRule(job_.strategy().parameter_server(), job_.workers(), plan.global_batch())->batches()),
       batch_(SamplesPerUpdate(plan)),
       epoch_positions_(SamplesPerEpoch(plan)),
       sharded_(ShardingOf(plan) != proto::Data::GLOBAL),
@@ -53,8 +55,9 @@ TrainingSegment SegmentPlanner::Next(const proto::TrainingState& state) const {
 }
 
 std::vector<BatchLease> SegmentPlanner::Batches(const TrainingSegment& segment) const {
-  std::vector<BatchLease> batches = in_rounds() ? BatchesOfSteps(segment.positions, batch_, job_.workers())
-                                                : SingleBatches(segment.positions, batch_);
+  const bool in_rounds = batches_ == ConsistencyRule::Batches::kRounds;
+  std::vector<BatchLease> batches = in_rounds ? BatchesOfSteps(segment.positions, batch_, job_.workers())
+                                              : SingleBatches(segment.positions, batch_);
   if (!sharded_) return batches;
   for (BatchLease& batch : batches)
     batch.owner = static_cast<int>(split_.PlaceOf(batch.positions.begin).rank);

@@ -8,6 +8,7 @@
 #include "proto/checkpoint.pb.h"
 #include "proto/plan.pb.h"
 #include "runtime/chief/lease_book.h"
+#include "runtime/consistency/rule.h"
 #include "runtime/data/sharding.h"
 
 namespace tethys {
@@ -26,8 +27,8 @@ class SegmentPlanner {
   // Samples per update.
   int64_t batch() const { return batch_; }
   bool leased() const { return leased_; }
-  // Whether batches are leased in rounds, each with one batch for every worker.
-  bool in_rounds() const { return job_.strategy().parameter_server().has_stale_synchronous(); }
+  // How batches are dealt to workers.
+  ConsistencyRule::Batches batches() const { return batches_; }
   // The batches in which the segment is leased to workers. In a sharded job each belongs to its rank.
   std::vector<BatchLease> Batches(const TrainingSegment& segment) const;
   // The number of positions that an epoch uses.
@@ -51,6 +52,7 @@ class SegmentPlanner {
  private:
   const proto::Job job_;
   const bool leased_;
+  const ConsistencyRule::Batches batches_;
   const int64_t batch_;
   const int64_t epoch_positions_;
   const bool sharded_;

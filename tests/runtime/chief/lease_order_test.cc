@@ -32,7 +32,7 @@ class Epoch {
         split_(RankSplitOf(plan_)),
         random_(seed, RandomPurpose::kTest, 0),
         loses_(loses),
-        book_(planner_.in_rounds()),
+        book_(planner_.batches()),
         uses_(plan_.train_samples()) {
     for (int worker = 0; worker < plan_.job().workers(); ++worker) {
       book_.Join(worker);
