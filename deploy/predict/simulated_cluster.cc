@@ -18,8 +18,8 @@ absl::Status CheckCluster(const SimulatedCluster& cluster, int steps) {
   if (cluster.workers.size() > kMaxProcesses || cluster.servers.size() > kMaxProcesses) {
     return bad("at most 1,048,576 workers and as many servers");
   }
-  if (steps < 2 || cluster.bound < 0 || cluster.chunks > 4096) {
-    return bad("two steps or more, a bound of 0 or more and at most 4096 chunks");
+  if (steps < 2 || cluster.chunks > 4096) {
+    return bad("two steps or more, and at most 4096 chunks");
   }
   const auto number = [](double value) { return std::isfinite(value) && value >= 0; };
   const auto hosts = static_cast<int>(cluster.hosts.size());

@@ -9,13 +9,9 @@ namespace tethys {
 absl::StatusOr<SimulatedCluster> ClusterOf(const proto::JobPlan& plan, const JobMachines& machines,
                                            const JobComputers& computers, const StepNeeds& needs,
                                            const proto::Calibration& calibration) {
-  using Consistency = SimulatedCluster::Consistency;
   SimulatedCluster cluster;
   const proto::ParameterServer& config = plan.job().strategy().parameter_server();
-  cluster.consistency = config.has_asynchronous()        ? Consistency::kAsynchronous
-                        : config.has_stale_synchronous() ? Consistency::kStale
-                                                         : Consistency::kBulk;
-  cluster.bound = config.stale_synchronous().bound();
+  cluster.parameter_server = config;
   cluster.pulls_before_step = PullsBeforeStep(config);
   for (const JobComputer& computer : computers.computers()) {
     SimulatedCluster::Computer& made = cluster.computers.emplace_back();

@@ -2,17 +2,16 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
+#include <memory>
 #include <queue>
 
 #include "absl/strings/str_cat.h"
 #include "deploy/predict/shared_resource.h"
 #include "runtime/base/random.h"
+#include "runtime/consistency/rule.h"
 
 namespace tethys {
 namespace {
-
-using Consistency = SimulatedCluster::Consistency;
 
 constexpr int64_t kMaxEvents = int64_t{1} << 31;
 constexpr double kUnlimited = 1e15;
@@ -44,7 +43,7 @@ struct Event {
 class Simulation {
  public:
   Simulation(const SimulatedCluster& cluster, int steps)
-      : cluster_(cluster), steps_(steps), warm_(std::max(1, steps / 10)) {
+      : cluster_(cluster), steps_(steps), warm_(std::max(1, steps / 10)), kind_(NewRule()) {
     for (const auto& computer : cluster.computers) resources_.emplace_back(computer.capacity);
     for (const auto& host : cluster.hosts) {
       const double rate = host.rate > 0 ? host.rate : kUnlimited;
@@ -60,8 +59,7 @@ class Simulation {
     servers_.resize(cluster.servers.size());
     for (ServerState& server : servers_) {
       server.clock.resize(workers_.size());
-      server.waits.resize(workers_.size());
-      server.arrived.resize(static_cast<size_t>(Chunks()));
+      for (int chunk = 0; chunk < Chunks(); ++chunk) server.rules.push_back(NewRule());
     }
   }
 
@@ -101,17 +99,18 @@ class Simulation {
   struct ServerState {
     int64_t version = 0;
     double free_at = 0;
-    std::vector<int> clock;    // By worker: pushes that arrived.
-    std::vector<char> waits;   // By worker: its answer is held back.
-    std::vector<int> pending;  // Clocks of pushes that are not applied yet, and their workers.
-    std::vector<int> pending_worker;
-    std::vector<int> arrived;  // By chunk.
+    std::vector<int> clock;                               // By worker: pushes that have arrived.
+    std::vector<std::unique_ptr<ConsistencyRule>> rules;  // By chunk.
     double stale = 0;
     int64_t pushes = 0;
   };
 
-  bool Bulk() const { return cluster_.consistency == Consistency::kBulk; }
-  int Chunks() const { return Bulk() ? std::max(1, cluster_.chunks) : 1; }
+  int Chunks() const { return kind_->lock_step() ? std::max(1, cluster_.chunks) : 1; }
+  // Every push has one sample.
+  std::unique_ptr<ConsistencyRule> NewRule() const {
+    const auto workers = static_cast<int>(cluster_.workers.size());
+    return CreateRule(cluster_.parameter_server, workers, workers);
+  }
 
   int64_t NewTask(const Task& task) {
     if (free_.empty()) {
@@ -247,74 +246,58 @@ class Simulation {
     At(server.free_at, NewTask(handled));
   }
 
+  // A push, or a chunk of one, is in the server's memory.
   void Handle(const Task& task) {
     ServerState& server = servers_[task.server];
-    if (Bulk()) {
-      if (++server.arrived[task.chunk] < static_cast<int>(workers_.size())) return;
-      server.arrived[task.chunk] = 0;
-      if (task.chunk + 1 == Chunks()) ++server.version;
-      for (size_t w = 0; w < workers_.size(); ++w) Answer(static_cast<int>(w), task.server, task.chunk);
-      return;
+    ConsistencyRule& rule = *server.rules[task.chunk];
+    const bool last = task.chunk + 1 == Chunks();
+    const auto step = static_cast<uint64_t>(server.clock[task.worker]);
+    const auto workers = static_cast<int64_t>(workers_.size());
+    if (last) ++server.clock[task.worker];
+    rule.Open({.worker = task.worker,
+               .step = step,
+               .version = static_cast<uint64_t>(workers_[task.worker].taken[task.server]),
+               .samples = 1,
+               .global_samples = workers,
+               .position = step * static_cast<uint64_t>(workers)});
+    const std::vector<DueUpdate>& due = rule.Arrived(task.worker);
+    if (due.empty()) return;
+    going_.clear();
+    for (const DueUpdate& update : due) {
+      if (last) Apply(server, task.server, update.workers);
+      going_.insert(going_.end(), update.workers.begin(), update.workers.end());
     }
-    server.pending.push_back(server.clock[task.worker]++);
-    server.pending_worker.push_back(task.worker);
-    server.waits[task.worker] = 1;
-    if (cluster_.consistency == Consistency::kAsynchronous) {
-      Apply(server, task.server);
-      server.waits[task.worker] = 0;
+    std::sort(going_.begin(), going_.end());
+    for (const int w : going_) {
+      rule.Close(w);
       if (cluster_.pulls_before_step) {
-        const bool apart = cluster_.servers[task.server].host != cluster_.workers[task.worker].host;
-        At(now_ + (apart ? cluster_.delay : 0),
-           NewTask({.then = Then::kAnswered, .worker = task.worker, .server = task.server, .version = -1}));
+        Confirm(w, task.server);
       } else {
-        Answer(task.worker, task.server, 0);
+        Answer(w, task.server, task.chunk);
       }
-      return;
-    }
-    ReleaseStale(server, task.server);
-  }
-
-  // Answers every worker that the bound lets go on, after all pending pushes have been applied.
-  void ReleaseStale(ServerState& server, int s) {
-    int slowest = std::numeric_limits<int>::max();
-    for (size_t w = 0; w < workers_.size(); ++w) {
-      // A worker that has made all its steps holds no other back.
-      if (server.clock[w] < steps_) slowest = std::min(slowest, server.clock[w]);
-    }
-    std::vector<int> released;
-    for (size_t w = 0; w < workers_.size(); ++w) {
-      if (server.waits[w] &&
-          (slowest == std::numeric_limits<int>::max() || server.clock[w] - slowest <= cluster_.bound))
-        released.push_back(static_cast<int>(w));
-    }
-    if (released.empty()) return;
-    Apply(server, s);
-    for (const int w : released) {
-      server.waits[w] = 0;
-      Answer(w, s, 0);
     }
   }
 
-  // Pushes of one clock make one update; asynchronously each is an update.
-  void Apply(ServerState& server, int s) {
-    std::vector<int> clocks = server.pending;
-    std::sort(clocks.begin(), clocks.end());
-    clocks.erase(std::unique(clocks.begin(), clocks.end()), clocks.end());
-    for (size_t i = 0; i < server.pending.size(); ++i) {
-      const auto update = std::lower_bound(clocks.begin(), clocks.end(), server.pending[i]);
-      const int w = server.pending_worker[i];
-      const int64_t stale = server.version + (update - clocks.begin()) - workers_[w].taken[s];
-      if (server.pending[i] >= warm_) {
-        server.stale += static_cast<double>(stale);
-        ++server.pushes;
-        workers_[w].stale += static_cast<double>(stale);
-        ++workers_[w].pushes;
-        result_.most_staleness = std::max(result_.most_staleness, stale);
-      }
+  // Makes one update of the pushes of `workers`.
+  void Apply(ServerState& server, int s, const std::vector<int>& workers) {
+    for (const int w : workers) {
+      const int64_t stale = server.version - workers_[w].taken[s];
+      // The push of a worker that is due is its last one.
+      if (server.clock[w] <= warm_) continue;
+      server.stale += static_cast<double>(stale);
+      ++server.pushes;
+      workers_[w].stale += static_cast<double>(stale);
+      ++workers_[w].pushes;
+      result_.most_staleness = std::max(result_.most_staleness, stale);
     }
-    server.version += static_cast<int64_t>(clocks.size());
-    server.pending.clear();
-    server.pending_worker.clear();
+    ++server.version;
+  }
+
+  // An answer without parameters.
+  void Confirm(int worker, int server) {
+    const bool apart = cluster_.servers[server].host != cluster_.workers[worker].host;
+    At(now_ + (apart ? cluster_.delay : 0),
+       NewTask({.then = Then::kAnswered, .worker = worker, .server = server, .version = -1}));
   }
 
   void Answer(int worker, int server, int chunk) {
@@ -328,7 +311,7 @@ class Simulation {
 
   void TakeAnswer(const Task& task) {
     WorkerState& worker = workers_[task.worker];
-    if (task.version >= 0) worker.taken[task.server] = task.version;
+    worker.taken[task.server] = std::max(worker.taken[task.server], task.version);
     if (--worker.answers > 0) return;
     // With a pull before the step, the answers to that pull begin it; those to the push end the last one.
     if (cluster_.pulls_before_step && task.version >= 0) {
@@ -349,9 +332,9 @@ class Simulation {
                                                            : 0);
       rate += result_.worker_steps.back();
     }
-    const bool asynchronous = cluster_.consistency == Consistency::kAsynchronous;
     const double workers = static_cast<double>(workers_.size());
-    if (rate > 0) result_.step = asynchronous ? 1 / rate : workers / rate;
+    const bool each_push = kind_->batches() == ConsistencyRule::Batches::kOnDemand;
+    if (rate > 0) result_.step = each_push ? 1 / rate : workers / rate;
     for (const ServerState& server : servers_) {
       if (server.pushes == 0) continue;
       result_.worst_staleness =
@@ -366,6 +349,7 @@ class Simulation {
   const SimulatedCluster& cluster_;
   const int steps_;
   const int warm_;
+  const std::unique_ptr<ConsistencyRule> kind_;  // Says what all servers' rules have in common.
   std::vector<SharedResource> resources_;
   std::vector<int64_t> stamps_;
   std::vector<Task> tasks_;
@@ -373,6 +357,7 @@ class Simulation {
   std::priority_queue<Event, std::vector<Event>, std::greater<>> events_;
   std::vector<WorkerState> workers_;
   std::vector<ServerState> servers_;
+  std::vector<int> going_;  // Workers that are answered; kept for its memory.
   double now_ = 0;
   int64_t order_ = 0;
   SimulationResult result_;

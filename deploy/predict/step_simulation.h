@@ -1,6 +1,9 @@
 // A simulation of training with parameter servers, for what has no closed form: asynchronous and
 // stale-synchronous jobs, slow hosts, mixed kinds, thousands of workers. Pure, seeded; any thread.
 //
+// Each simulated server asks the rules that a real one asks (runtime/consistency/rule.h): which pushes are
+// due, in which updates, and whose answers wait. A chunk of a push in lock step counts as a push of its own.
+//
 // Processors and links are shared resources: what is under way on one gets equal parts of its rate (for a
 // processor its capacity, which depends on how many ranks run). A server's loop is a queue. A push or an
 // answer is work for both links and both computers at once, and is done when the last of these parts is. So
@@ -11,13 +14,12 @@
 #include <cstdint>
 #include <vector>
 
+#include "proto/job.pb.h"
 #include "runtime/base/status.h"
 
 namespace tethys {
 
 struct SimulatedCluster {
-  enum class Consistency { kBulk, kStale, kAsynchronous };
-
   // capacity[k - 1]: the throughput of k at once over that of one. Beyond its end the last value holds.
   struct Computer {
     std::vector<double> capacity = {1};
@@ -40,11 +42,10 @@ struct SimulatedCluster {
   std::vector<Worker> workers;
   std::vector<Server> servers;
 
-  Consistency consistency = Consistency::kBulk;
-  int bound = 0;                   // The staleness bound of stale-synchronous jobs.
-  bool pulls_before_step = false;  // Asynchronous jobs: parameters do not come with the answer.
-  int chunks = 1;                  // The parts of a bulk-synchronous push, each answered by itself.
-  double delay = 0;                // One way, between two hosts.
+  proto::ParameterServer parameter_server;  // Gives the consistency.
+  bool pulls_before_step = false;           // Asynchronous jobs: parameters do not come with the answer.
+  int chunks = 1;                           // The parts of a bulk-synchronous push, each answered by itself.
+  double delay = 0;                         // One way, between two hosts.
   double cpu_per_byte = 0;
   double cpu_per_message = 0;
   double loop_per_byte = 0;

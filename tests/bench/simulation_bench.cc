@@ -15,7 +15,7 @@ constexpr int kServers = 8;
 constexpr int kSteps = 100;
 constexpr double kLimit = 10;  // Seconds.
 
-SimulatedCluster LargeCluster(SimulatedCluster::Consistency consistency) {
+SimulatedCluster LargeCluster(const tethys::proto::ParameterServer& parameter_server) {
   SimulatedCluster cluster;
   for (int i = 0; i < kWorkers + kServers; ++i) {
     cluster.computers.emplace_back();
@@ -26,8 +26,7 @@ SimulatedCluster LargeCluster(SimulatedCluster::Consistency consistency) {
       cluster.servers.push_back({.host = i, .bytes = 1e6, .messages = 3});
     }
   }
-  cluster.consistency = consistency;
-  cluster.bound = 3;
+  cluster.parameter_server = parameter_server;
   cluster.delay = 5e-5;
   cluster.cpu_per_byte = 2e-9;
   cluster.loop_per_byte = 5e-10;
@@ -35,8 +34,8 @@ SimulatedCluster LargeCluster(SimulatedCluster::Consistency consistency) {
   return cluster;
 }
 
-bool Measure(const char* name, SimulatedCluster::Consistency consistency) {
-  const SimulatedCluster cluster = LargeCluster(consistency);
+bool Measure(const char* name, const tethys::proto::ParameterServer& parameter_server) {
+  const SimulatedCluster cluster = LargeCluster(parameter_server);
   const auto begin = std::chrono::steady_clock::now();
   const absl::StatusOr<tethys::SimulationResult> result = Simulate(cluster, kSteps);
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
@@ -53,7 +52,11 @@ bool Measure(const char* name, SimulatedCluster::Consistency consistency) {
 }  // namespace
 
 int main() {
-  const bool asynchronous = Measure("asynchronous", SimulatedCluster::Consistency::kAsynchronous);
-  const bool stale = Measure("stale-synchronous", SimulatedCluster::Consistency::kStale);
+  tethys::proto::ParameterServer config;
+  config.mutable_asynchronous();
+  const bool asynchronous = Measure("asynchronous", config);
+  config.mutable_stale_synchronous()->set_bound(3);
+  config.mutable_stale_synchronous()->set_gradient_scale(tethys::proto::Asynchronous::GLOBAL_MEAN);
+  const bool stale = Measure("stale-synchronous", config);
   return asynchronous && stale ? 0 : 1;
 }

@@ -12,7 +12,6 @@ namespace tethys {
 namespace {
 
 using ::testing::HasSubstr;
-using Consistency = SimulatedCluster::Consistency;
 
 // Workers, then servers, each on a host and a computer of its own.
 SimulatedCluster Homogeneous(int workers, int servers, double compute, double bytes, double rate) {
@@ -27,6 +26,12 @@ SimulatedCluster Homogeneous(int workers, int servers, double compute, double by
     }
   }
   return cluster;
+}
+
+void SetStale(SimulatedCluster& cluster, int bound) {
+  proto::StaleSynchronous& config = *cluster.parameter_server.mutable_stale_synchronous();
+  config.set_bound(bound);
+  config.set_gradient_scale(proto::Asynchronous::GLOBAL_MEAN);
 }
 
 // Exponentially distributed between two bounds.
@@ -76,7 +81,7 @@ TEST(StepSimulationTest, AsynchronousThroughputLiesBetweenBounds) {
     const double think = Between(1e-3, 1e-2, random);
     const double service = Between(1e-4, 1e-2, random);
     SimulatedCluster cluster = Homogeneous(workers, 1, think, 1e6, 0);
-    cluster.consistency = Consistency::kAsynchronous;
+    cluster.parameter_server.mutable_asynchronous();
     cluster.loop_per_byte = service / 1e6;
     const absl::StatusOr<SimulationResult> result = Simulate(cluster, 200);
     ASSERT_TRUE(result.ok()) << result.status();
@@ -95,7 +100,7 @@ TEST(StepSimulationTest, AsynchronousThroughputLiesBetweenBounds) {
 TEST(StepSimulationTest, MeanStalenessIsOthersCountForAnySpeeds) {
   for (const int workers : {1, 2, 3, 6, 9}) {
     SimulatedCluster cluster = Homogeneous(workers, 2, 1e-3, 1e5, 1e8);
-    cluster.consistency = Consistency::kAsynchronous;
+    cluster.parameter_server.mutable_asynchronous();
     cluster.compute_ratio = {0.5, 1, 1.5, 4};
     const absl::StatusOr<SimulationResult> result = Simulate(cluster, 2000);
     ASSERT_TRUE(result.ok()) << result.status();
@@ -106,7 +111,7 @@ TEST(StepSimulationTest, MeanStalenessIsOthersCountForAnySpeeds) {
 
 TEST(StepSimulationTest, SlowWorkersAreStalest) {
   SimulatedCluster cluster = Homogeneous(3, 1, 1e-3, 1e3, 1e9);
-  cluster.consistency = Consistency::kAsynchronous;
+  cluster.parameter_server.mutable_asynchronous();
   cluster.workers[2].compute = 2e-3;
   const absl::StatusOr<SimulationResult> result = Simulate(cluster, 50);
   ASSERT_TRUE(result.ok()) << result.status();
@@ -115,7 +120,7 @@ TEST(StepSimulationTest, SlowWorkersAreStalest) {
 
 TEST(StepSimulationTest, PullBeforeStepIsLessStale) {
   SimulatedCluster cluster = Homogeneous(4, 1, 1e-3, 1e6, 1e9);
-  cluster.consistency = Consistency::kAsynchronous;
+  cluster.parameter_server.mutable_asynchronous();
   cluster.delay = 1e-3;
   const absl::StatusOr<SimulationResult> with_answer = Simulate(cluster, 200);
   cluster.pulls_before_step = true;
@@ -127,8 +132,7 @@ TEST(StepSimulationTest, PullBeforeStepIsLessStale) {
 TEST(StepSimulationTest, StalenessStaysWithinBound) {
   for (const int bound : {0, 1, 3}) {
     SimulatedCluster cluster = Homogeneous(4, 2, 1e-3, 1e5, 1e8);
-    cluster.consistency = Consistency::kStale;
-    cluster.bound = bound;
+    SetStale(cluster, bound);
     cluster.compute_ratio = {0.5, 1, 1, 1, 6};
     const absl::StatusOr<SimulationResult> result = Simulate(cluster, 200);
     ASSERT_TRUE(result.ok()) << result.status();
@@ -137,13 +141,21 @@ TEST(StepSimulationTest, StalenessStaysWithinBound) {
   }
 }
 
+TEST(StepSimulationTest, PushMeanMakesAnUpdateOfEachPush) {
+  SimulatedCluster cluster = Homogeneous(4, 1, 1e-3, 1e5, 1e8);
+  SetStale(cluster, 0);
+  EXPECT_EQ(Simulate(cluster, 50)->staleness, 0);
+  cluster.parameter_server.mutable_stale_synchronous()->set_gradient_scale(proto::Asynchronous::PUSH_MEAN);
+  // The four pushes of a step are computed from one version: 0, 1, 2 and 3 updates late.
+  EXPECT_EQ(Simulate(cluster, 50)->staleness, 1.5);
+}
+
 TEST(StepSimulationTest, LargerBoundWaitsLess) {
   SimulatedCluster cluster = Homogeneous(4, 1, 1e-3, 1e4, 1e9);
-  cluster.consistency = Consistency::kStale;
   cluster.compute_ratio = {0.5, 1, 1, 1, 6};
   double before = 1e9;
   for (const int bound : {0, 1, 4}) {
-    cluster.bound = bound;
+    SetStale(cluster, bound);
     const absl::StatusOr<SimulationResult> result = Simulate(cluster, 300);
     ASSERT_TRUE(result.ok()) << result.status();
     EXPECT_LT(result->step, before) << bound;
@@ -163,7 +175,7 @@ TEST(StepSimulationTest, RanksShareTheirComputer) {
 
 TEST(StepSimulationTest, SeedAloneDecidesTheResult) {
   SimulatedCluster cluster = Homogeneous(3, 1, 1e-3, 1e4, 1e8);
-  cluster.consistency = Consistency::kAsynchronous;
+  cluster.parameter_server.mutable_asynchronous();
   cluster.compute_ratio = {0.8, 1, 1.3};
   const double step = Simulate(cluster, 50)->step;
   EXPECT_EQ(Simulate(cluster, 50)->step, step);
