@@ -2,6 +2,13 @@
 
 namespace tethys {
 
+// The table of consistencies: the factory of each, which its file defines, and its case below.
+std::unique_ptr<ConsistencyRule> CreateBulkSynchronousRule(int workers);
+std::unique_ptr<ConsistencyRule> CreateAsynchronousRule(const proto::Asynchronous& config, int workers,
+                                                        int64_t global_batch);
+std::unique_ptr<ConsistencyRule> CreateStaleSynchronousRule(const proto::StaleSynchronous& config,
+                                                            int workers, int64_t global_batch);
+
 std::unique_ptr<ConsistencyRule> CreateRule(const proto::ParameterServer& config, int workers,
                                             int64_t global_batch) {
   switch (config.consistency_case()) {

@@ -102,13 +102,6 @@ class ConsistencyRule {
 std::unique_ptr<ConsistencyRule> CreateRule(const proto::ParameterServer& config, int workers,
                                             int64_t global_batch);
 
-// The factories of the classes, for CreateRule's table.
-std::unique_ptr<ConsistencyRule> CreateBulkSynchronousRule(int workers);
-std::unique_ptr<ConsistencyRule> CreateAsynchronousRule(const proto::Asynchronous& config, int workers,
-                                                        int64_t global_batch);
-std::unique_ptr<ConsistencyRule> CreateStaleSynchronousRule(const proto::StaleSynchronous& config,
-                                                            int workers, int64_t global_batch);
-
 }  // namespace tethys
 
 #endif  // TETHYS_RUNTIME_CONSISTENCY_RULE_H_
