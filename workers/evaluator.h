@@ -20,7 +20,7 @@ using UseOutputs = absl::FunctionRef<absl::Status(int64_t first, absl::Span<cons
 // for `device`. Returns sums over samples, so that the results of several slices can be added, without an id.
 absl::StatusOr<proto::EvaluationDone> Evaluate(Device& device, Plan& plan,
                                                std::shared_ptr<const Dataset> dataset, Slice slice);
-// The same and, in the same pass, Predict.
+// Evaluate and Predict in one pass.
 absl::StatusOr<proto::EvaluationDone> EvaluateOutputs(Device& device, Plan& plan,
                                                       std::shared_ptr<const Dataset> dataset, Slice slice,
                                                       int64_t each, UseOutputs use);

@@ -143,7 +143,7 @@ class Replica {
   absl::Status WarmUp();
   absl::Status CreatePipeline(const StrategyTraits& traits);
   absl::StatusOr<float*> GradientSums();
-  // Those of the strategy; null if it has none.
+  // The strategy's sums over workers; null if the strategy has none.
   WorkerSums* LayerSums();
   absl::StatusOr<std::unique_ptr<Buffer>> AllocateFloats(int64_t elements);
   // Brings parameters and statistics up to date for an evaluation.

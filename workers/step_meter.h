@@ -30,15 +30,15 @@ class StepMeter {
                                                            std::unique_ptr<Device> device, const Clock& clock,
                                                            GpuCompany* company);
 
-  // Makes the plan for batches of `batch` samples and two steps that are not recorded, then steps for about
-  // `time`, at least 5. Long steps are fewer: after 2 s, or after `time` if that is longer, no step begins
-  // but the first. InvalidArgument: the model cannot learn from such a batch. ResourceExhausted: the device
-  // lacks the memory.
+  // Makes the plan for batches of `batch` samples, makes at most two steps that are not recorded, then
+  // records steps for about `time`, at least 5. If steps take long, there are fewer: at least one step is
+  // recorded, but no further step begins after 2 s (or after `time`, if `time` is longer). InvalidArgument:
+  // the model cannot learn from such a batch. ResourceExhausted: the device lacks the memory.
   absl::StatusOr<proto::StepVisit> Visit(int64_t batch, Nanoseconds time);
 
-  // Makes one step. Errors as those of Visit. `bytes`: the most memory that model and step may have, of the GPU
-  // where the job computes there, otherwise of the host; 0: unlimited. The host's memory is limited, so that a
-  // library may end the process where it lacks memory; the GPU's is looked at after the step.
+  // Makes one step. Errors as those of Visit. `bytes`: the most memory that model and step may have, of the
+  // GPU where the job computes there, otherwise of the host; 0: unlimited. The host's memory is limited, so
+  // that a library may end the process where it lacks memory; the GPU's is looked at after the step.
   absl::Status Try(int64_t batch, int64_t bytes);
 
   // Describes the machine and the device. Errors are those of the device.

@@ -52,7 +52,7 @@ struct Request {
   int probe_epochs = 0;  // 0: none.
 };
 
-// InvalidArgument: what an hour on some host costs is not known, so no budget can be kept.
+// InvalidArgument: there is a budget, but the price of an hour is not known for every host.
 absl::Status CheckBudget(const Request& request) {
   const BaseJob& base = request.base;
   const bool of_all = base.plan.job().price_per_hour() > 0 ||
@@ -241,7 +241,8 @@ class Advising {
     const ShapedJob& best = found_.jobs[advice.best];
     notes_.normalisation = NormalisationRemark(best.plan.job());
     if (!base_.hosts.empty()) notes_.places = PlacesText(base_.hosts, best.machines);
-    // What would change the answer is asked of the hosts as the answer uses them.
+    // The changes that would give another answer are sought only among candidates that use the hosts as the
+    // host file or the answer does.
     std::vector<Candidate> candidates;
     std::vector<ShapedJob> jobs;
     for (size_t i = 0; i < found_.candidates.size(); ++i) {

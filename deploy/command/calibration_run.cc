@@ -260,7 +260,8 @@ class CalibrationRun {
       const Nanoseconds begin = clock.Now();
       const absl::Status ran = RunOne(jobs[i], places[i], steps[i], absl::StrCat(scratch, "/run-", i));
       if (absl::IsCancelled(ran) || (!ran.ok() && runs_.empty())) return ran;
-      // Such as a host without memory for a worker, which other shapes leave out.
+      // Runs of other shapes may still succeed: for example, they may leave out a host that lacks the memory
+      // for a worker.
       if (!ran.ok()) PrintLine(absl::StrCat("left out, because it failed: ", ran.message()));
       spent += ToSeconds(clock.Now() - begin);
       of_steps += expected[i];

@@ -83,7 +83,8 @@ class CandidateFinder {
         const bool asynchronous = shape.strategy == "ps_async";
         if (asynchronous && i > 0 && base_.slots > kFewAsynchronous) continue;
         const absl::Status added = Add(uses[i], shape);
-        // That some use has too few slots for a shape says nothing about the job.
+        // Only errors of the first use, the host file as it is, are told: other uses may have too few slots
+        // for a shape.
         if (!added.ok() && i == 0) {
           found_.left_out.insert(absl::StrCat(shape.strategy, ": ", added.message()));
         }

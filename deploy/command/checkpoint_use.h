@@ -18,16 +18,17 @@ namespace tethys {
 // --checkpoint, --split with `splits` as its help, --device, --cuda_library_path and --set.
 std::vector<FlagSpec> CheckpointUseFlags(const std::string& splits);
 
-// The job file that the user names, or else that of the run that holds the checkpoint. InvalidArgument: there
-// is none.
+// The job file that the user names, or else the job file of the run that holds the checkpoint.
+// InvalidArgument: there is no job file.
 absl::StatusOr<std::string> JobFileOf(const Flags& flags, const std::string& checkpoint);
 
 // "test", "validation" or "train". InvalidArgument: another name, or the job's data have no such split.
 absl::StatusOr<std::shared_ptr<const Dataset>> ChooseSplit(const Datasets& datasets,
                                                            const std::string& split);
 
-// The names of the classes of a checkpoint's model, by their numbers: those that the checkpoint has or, for
-// one without names, those of the job's data (null: no job). Empty: there are none.
+// The names of the classes of a checkpoint's model, by the numbers of the classes: the names in the
+// checkpoint or, if the checkpoint has none, the names in the job's data (null: no job). Empty: there are no
+// names.
 absl::StatusOr<std::vector<std::string>> ClassNamesIn(const proto::ModelDescription& saved,
                                                       const proto::Job* job);
 
@@ -42,8 +43,8 @@ struct ChosenDevice {
 };
 absl::StatusOr<ChosenDevice> ChooseDevice(const Flags& flags);
 
-// A replica that evaluates `rows` samples at a time with the checkpoint's parameters. `settings` are the
-// device's, such as the precision.
+// A replica that evaluates `rows` samples at a time with the checkpoint's parameters. `settings`: the
+// settings of the device, such as the precision.
 absl::StatusOr<std::unique_ptr<Replica>> LoadReplica(const CheckpointReader& reader, const Model& model,
                                                      const ChosenDevice& device,
                                                      const proto::Device& settings, int64_t rows,

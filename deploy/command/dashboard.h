@@ -22,7 +22,8 @@ class Dashboard {
   // Gives the view a moment to remove its file with the address.
   ~Dashboard();
 
-  // "live view: http://127.0.0.1:PORT/?token=TOKEN" and, with an address for metrics, a line with that.
+  // "live view: http://127.0.0.1:PORT/?token=TOKEN". With an address for metrics, a second line names that
+  // address.
   const std::string& lines() const { return lines_; }
 
  private:

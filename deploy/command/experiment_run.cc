@@ -198,7 +198,8 @@ class Runner {
     std::fflush(stdout);
   }
 
-  // What the first run of a variant trains: all of it for the first variant, what may differ for the others.
+  // The text before the first run of a variant: for the first variant the whole summary of the job, for the
+  // others the parts that may differ.
   std::string Header(const ExperimentVariant& variant) const {
     const int cores = variant.hostfile.empty() ? CoresHere() : 0;
     const std::string summary = JobSummary(variant.plan, cores);

@@ -38,7 +38,7 @@ absl::StatusOr<proto::Calibration> FindCalibration(const proto::JobPlan& plan, c
 // How old a calibration is and what disturbed it: "calibrated 3 minutes ago, while other programs used 4 % of
 // the CPU".
 std::string CalibratedText(const proto::Calibration& calibration);
-// The same for PredictionText, with "; 90 % intervals".
+// CalibratedText with "; 90 % intervals" behind it, for PredictionText.
 std::string SourceText(const proto::Calibration& calibration);
 
 // The job by the calibration in `file` or, if that is empty, the one that the user's cache has for these

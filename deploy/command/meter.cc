@@ -49,7 +49,7 @@ class Answers {
 
   absl::StatusOr<std::string> AddPart(const std::string& part) {
     if (static_cast<int64_t>(bytes_.size() + part.size()) > kMaxPlanBytes) {
-      return absl::InvalidArgumentError("the plan is larger than any job's");
+      return absl::InvalidArgumentError("the job plan is larger than a meter accepts");
     }
     bytes_ += part;
     return "ok";

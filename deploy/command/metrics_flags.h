@@ -19,7 +19,8 @@ std::vector<FlagSpec> WithMetricsFlags(std::vector<FlagSpec> flags);
 // the other. Otherwise as ReadMetricsToken.
 absl::Status ReadMetricsFlags(const Flags& flags, LiveServerOptions& options);
 
-// The same flags for a `tethys watch` that this command starts; none if they are not given.
+// The flags for metrics in `flags`, as arguments of a `tethys watch` that this command starts; empty if the
+// flags for metrics are not given.
 std::vector<std::string> MetricsArguments(const Flags& flags);
 
 }  // namespace tethys

@@ -19,7 +19,7 @@ namespace tethys {
 absl::Status CheckProbes(const BaseJob& base, int epochs);
 
 // Trains `jobs`, the first of which makes the job's own updates, and returns a table for the terminal. A run
-// that fails has a line with its error; if it is the first, or the user interrupts, this fails. Also fails as
+// that fails gets a line with its error. Fails if the first run fails or the user interrupts. Also fails as
 // PlaceJobs.
 absl::StatusOr<std::string> RunProbes(const Flags& flags, const std::vector<ShapedJob>& jobs, int epochs);
 

@@ -19,11 +19,11 @@ struct RunDetails {
   ListedRun listed;  // Its name is the path of the directory.
   absl::optional<proto::Job> job = {};
   absl::optional<proto::RunSummary> summary = {};  // Absent while the run goes on.
-  absl::optional<proto::Progress> progress = {};   // The latest of a run that goes on.
-  absl::optional<proto::Pulse> pulse = {};         // Likewise.
-  absl::optional<LauncherName> launcher = {};      // Likewise.
-  absl::optional<int64_t> checkpoint = {};         // Step of the newest.
-  RunEnding ending = {};                           // Of a run that ended without success; otherwise empty.
+  absl::optional<proto::Progress> progress = {};   // The latest progress, while the run goes on.
+  absl::optional<proto::Pulse> pulse = {};         // The latest pulse, while the run goes on.
+  absl::optional<LauncherName> launcher = {};      // The launcher, while the run goes on.
+  absl::optional<int64_t> checkpoint = {};         // The step of the newest checkpoint.
+  RunEnding ending = {};                           // Empty unless the run ended without success.
 };
 
 // NotFound: `path` is no directory, or holds no run; the message says what it holds instead. What cannot be

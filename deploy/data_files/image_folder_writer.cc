@@ -1,5 +1,5 @@
-// Folders of PNG files, one folder a class. The order of the folders' names must be that of the classes: a
-// folder has its class's name if the names are in order, otherwise the class's number before the name.
+// Folders of PNG files, one folder a class. The order of the folders' names must be the order of the classes:
+// a folder has its class's name if the names are in order, otherwise the class's number before the name.
 #include <algorithm>
 #include <filesystem>
 #include <fstream>

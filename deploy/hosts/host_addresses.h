@@ -40,10 +40,11 @@ std::vector<absl::StatusOr<std::string>> FindAddresses(const std::vector<Cluster
                                                        const std::string& scratch);
 
 // Where a process that a scheduler or a user has started listens. Returns `own`, a name or address of this
-// machine, unless only this machine reaches that (as Debian's installer writes it into /etc/hosts) although
-// one of `others`, names or addresses of the job's machines, is another machine; then returns the numeric
-// address of this machine on the route to the first of those. An empty `own` stands for 127.0.0.1 that nobody
-// asked for. InvalidArgument: `own` is such an address in digits. Unavailable: there is no route.
+// machine, unless only this machine reaches `own` (Debian's installer writes such names into /etc/hosts)
+// although one of `others`, names or addresses of the job's machines, is another machine. Then returns the
+// numeric address of this machine on the route to the first other machine. An empty `own` stands for
+// 127.0.0.1 that nobody asked for. InvalidArgument: `own` is a numeric address that only this machine
+// reaches. Unavailable: there is no route.
 absl::StatusOr<std::string> ListenAddress(const std::string& own, const std::vector<std::string>& others);
 
 // Whether `name`, a name or a numeric address, leads to this machine alone (127.0.1.1, ::1).

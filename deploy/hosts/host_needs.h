@@ -43,12 +43,12 @@ std::vector<std::string> NeedsArguments(const HostNeeds& needs);
 inline constexpr int kMostLackingFiles = 20;
 std::vector<std::string> LackingFiles(const HostNeeds& needs);
 
-// The output of `tethys ready` for `lines`, one per lacking thing. Each line is marked, because a shell's
-// start-up files may write lines, too.
+// The output of `tethys ready`. Each of `lines` names one thing that the machine lacks. Each line of the
+// output is marked, because the start-up files of a shell may write lines, too.
 std::string LackText(const std::vector<std::string>& lines);
 
-// OK: no machine lacks anything. FailedPrecondition: a line for each lacking thing, with the names of the
-// machines that lack it, and what to do about missing files. `scratch` as in RunEverywhere.
+// OK: no machine lacks anything. FailedPrecondition: a line for each thing that is missing, with the names of
+// the machines that lack it, and what to do about missing files. `scratch` as in RunEverywhere.
 absl::Status AskForNeeds(const std::map<std::string, HostNeeds>& needs, const std::vector<Place>& places,
                          const std::string& scratch);
 

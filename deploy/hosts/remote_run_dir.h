@@ -45,9 +45,9 @@ absl::Status SendRunDir(const Place& place, const std::string& run_dir);
 absl::Status FetchRunDir(const Place& place, const std::string& run_dir,
                          const std::function<void(const std::string&)>& note);
 
-// Called before a run is resumed. Fetches the files that an earlier attempt left on its chief's machine,
-// which need not be the next chief's, and calls `note` with a line about it. No-op if no files were left.
-// `ssh_config` as in SshCall. The error says where the files are.
+// Called before a run is resumed. Fetches the files that an earlier attempt left on its chief's machine, and
+// calls `note` with a line about the fetch. The next chief may run on another machine. No-op if no files were
+// left. `ssh_config` as in SshCall. The error says where the files are.
 absl::Status FetchLeftRunDir(const std::string& ssh_config, const std::string& run_dir,
                              const std::function<void(const std::string&)>& note);
 

@@ -35,9 +35,9 @@ class EpochWatcher final : public ForwardingListener {
 absl::Status RemoveSummary(const std::string& run_dir);
 
 // Called after a run; no-op if the run succeeded. Writes a summary if the chief has written none. If the user
-// interrupted the run, the summary's status becomes "interrupted"; otherwise the first failure is the
-// launcher's, which knows how processes ended. `earlier`: the attempts before this one. `go_on`: as in
-// RunSummary.
+// interrupted the run, the summary's status becomes "interrupted"; otherwise the first failure is the failure
+// that the launcher reports, because the launcher knows how processes ended. `earlier`: the attempts before
+// this one. `go_on`: as in RunSummary.
 absl::Status CompleteSummary(const proto::JobPlan& plan, const std::string& run_dir, const RunResult& result,
                              const absl::optional<proto::EpochResult>& last_epoch, const Attempts& earlier,
                              const std::string& go_on);

@@ -12,7 +12,7 @@
 // Only requests with the secret token are answered: in a cookie, which the address /?token=TOKEN sets, or in
 // a header "Authorization: Bearer TOKEN". The header Host must name the bound address, so no page of another
 // site can reach the view through a name that it controls (DNS rebinding). Another address may be opened for
-// /metrics alone, with a token of its own. Callers of either address cannot take the places of the other's.
+// /metrics alone, with a token of its own. Each address has its own limit of connections.
 #ifndef TETHYS_DEPLOY_LIVE_LIVE_SERVER_H_
 #define TETHYS_DEPLOY_LIVE_LIVE_SERVER_H_
 
@@ -49,7 +49,7 @@ class WatchedRun {
   // Reads new events, and returns the state without what a reader with this mark has. An error of the file
   // becomes a note in the state.
   proto::LiveState StateSince(const LiveMark& known);
-  // The same as JSON, printed once as long as no event is new and the mark is the same.
+  // StateSince as JSON. Prints the state again only if there is a new event or another mark.
   const std::string& JsonSince(const LiveMark& known);
 
  private:
@@ -73,8 +73,8 @@ class LivePages {
   LivePages(WatchedRun& run, std::string token, int port, std::string metrics_token);
   // The bytes of the answer to a request that came to 127.0.0.1.
   std::string Answer(const HttpParse& parse, const std::string& nonce);
-  // The same for one that came to the address for metrics: /metrics or nothing. The header Host may name
-  // anything, because no browser sends another site's bearer token.
+  // The bytes of the answer to a request that came to the address for metrics, which serves /metrics only.
+  // The header Host may name anything, because no browser sends another site's bearer token.
   std::string AnswerForMetrics(const HttpParse& parse, const std::string& nonce);
 
  private:

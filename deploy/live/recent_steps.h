@@ -18,7 +18,7 @@ struct StepFigures {
   double median_compute = 0;   // Data, forward and backward of the median worker.
   double slowest_compute = 0;  // The same of the slowest worker.
   double median_exchange = 0;  // Exposed exchange of the median worker.
-  double least_exchange = 0;   // That of the worker that waits least; in lock step it waits for no other.
+  double least_exchange = 0;   // Exposed exchange of the worker that waits least: in lock step, for no other.
   // Share of the CPU that other programs use on the machine where they use most, in [0, 1]. 0: not known.
   double others_cpu = 0;
   std::string others_host = {};

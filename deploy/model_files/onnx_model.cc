@@ -31,7 +31,7 @@ struct Value {
 // width].
 bool IsImage(const Shape& shape) { return shape.size() == 2 || shape.size() == 3; }
 
-// The position of the last axis of a sample in ONNX, behind that of the samples.
+// The position of the last axis of a sample in ONNX, where axis 0 counts the samples.
 int64_t LastAxis(const Shape& shape) {
   if (shape.size() == 3) return 1;
   return shape.size() == 2 ? 3 : static_cast<int64_t>(shape.size());

@@ -33,8 +33,8 @@ std::string TorchName(absl::string_view variable) {
   return std::string(variable);
 }
 
-// By layer of the description: the shape of the image that its output is a flattened one of, if the order of
-// its features is not PyTorch's.
+// Finds layers whose output is a flattened image with its features in another order than in PyTorch. OutputOf
+// returns the shape of that image; `position` counts the layers of the description.
 class FlattenedImages {
  public:
   FlattenedImages(const proto::Model& config, const Model& model)
@@ -51,7 +51,7 @@ class FlattenedImages {
       const bool differs = in.size() == 3 && in[0] * in[1] > 1 && in[2] > 1;
       return differs ? absl::optional<Shape>(in) : absl::nullopt;
     }
-    // These treat each feature by itself, and have no variables.
+    // Dropout and activations treat each feature by itself, and have no variables.
     if (layer.has_dropout() || layer.has_activate()) return OutputOf(InputOf(position));
     if (layer.has_dense() || ShapeOf(position).size() > 1) return absl::optional<Shape>();
     for (const int input : inputs_.layers[position]) {

@@ -14,7 +14,7 @@ namespace {
 // Links whose rates differ by less than this ratio count as equal, because measurements differ, too.
 constexpr double kEquallyFast = 0.75;
 
-// The measured quantile at `level`, in (0, 1); beyond the ends, that of the end.
+// The measured quantile at `level`, in (0, 1); beyond the outermost quantiles, the nearest one.
 double RatioAt(const google::protobuf::RepeatedField<double>& ratio, double level) {
   if (ratio.empty()) return 1;
   const double position = level * (ratio.size() + 1) - 1;
@@ -153,7 +153,8 @@ absl::StatusOr<std::vector<LinkOffer>> JobComputers::LinksOf(int host, const std
   bool unlinked = false;
   for (const int peer : peers) {
     if (peer == host) continue;
-    // The same links stand for those to any peer that has none; --what_if may suppose thousands.
+    // Peers without links of their own all have equal links, so one such peer is enough: --what_if may
+    // suppose thousands.
     if (linked_[peer] == 0 && std::exchange(unlinked, true)) continue;
     LinkOffer offer;
     for (const auto& [from, to] : {std::pair{host, peer}, {peer, host}}) {

@@ -176,8 +176,8 @@ class Supposing {
                                             "' nor its kind: calibrate with this host file"));
   }
 
-  // The hosts of which further ones may be copies: those of the named kind or the named host; without a name,
-  // those that run workers.
+  // The hosts that further hosts may copy: the hosts of the named kind or the named host; without a name, the
+  // hosts that run workers.
   std::vector<int> Patterns() const {
     std::vector<int> found;
     for (size_t i = 0; i < made_.hosts.size(); ++i) {

@@ -16,7 +16,7 @@ class ScratchDirectory {
  public:
   // Errors name the folder, and TMPDIR as the remedy.
   static absl::StatusOr<ScratchDirectory> Create();
-  // The same in `parent` in place of TMPDIR.
+  // Creates the folder in `parent`, whatever TMPDIR says.
   static absl::StatusOr<ScratchDirectory> CreateIn(const std::string& parent);
   ~ScratchDirectory();
   ScratchDirectory(ScratchDirectory&& other) noexcept

@@ -42,7 +42,7 @@ struct ProcessExit {
 };
 // One of "was killed by signal 9 (Killed)", "exited with status 1", "lost its ssh connection (REASON)".
 std::string ExitText(const ProcessExit& exit);
-// What a SIGKILL that this program did not send says: the kernel sends it for want of memory. `before` and
+// The likely cause of a SIGKILL that this program did not send, mostly the want of memory. `before` and
 // `after` are counts from before the process's start and after its end. Pure.
 std::string KillReason(const MemoryKills& before, const MemoryKills& after, int64_t limit_bytes);
 

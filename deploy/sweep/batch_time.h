@@ -13,8 +13,9 @@ namespace tethys {
 // left out. Requires a visit, and visits of one batch.
 proto::BatchTime BatchTimeOf(const std::vector<proto::StepVisit>& visits);
 
-// The same in proportion to the mean step of all visits: what a step takes where a control group limits CPU
-// time, since a step that finds quota left is as fast as without a limit, and the next one waits for it.
+// BatchTimeOf with all times scaled to the mean step of all visits. That is the time of a step where a
+// control group limits CPU time: a step that finds quota left is as fast as without a limit, and the next
+// step waits for new quota.
 proto::BatchTime MeanBatchTimeOf(const std::vector<proto::StepVisit>& visits);
 
 }  // namespace tethys

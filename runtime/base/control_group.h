@@ -50,7 +50,8 @@ struct GroupPlace {
 };
 
 // `groups` is /proc/self/cgroup, `mounts` /proc/self/mountinfo. Lines that cannot be read are passed over. A
-// group that is not below its mount, as of a process that was moved out of its container's, has the path "".
+// group that is not below its mount (the process was moved out of the group of its container) has the path
+// "".
 std::vector<GroupPlace> FindGroups(absl::string_view groups, absl::string_view mounts);
 
 }  // namespace tethys

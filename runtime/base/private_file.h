@@ -1,6 +1,6 @@
-// Files that hold secrets. Nobody but the caller may read or write them, with one exception: a file of root's
-// that a group of the caller may read, as Kubernetes mounts secrets for a pod that is not root (fsGroup; mode
-// 0440), because the caller cannot change such a file. Blocks on local files; any thread.
+// Files that hold secrets. Nobody but the caller may read or write them, with one exception: a file that root
+// owns and a group of the caller may read, because the caller cannot change such a file. Kubernetes mounts
+// secrets in this way for a pod that is not root (fsGroup; mode 0440). Blocks on local files; any thread.
 #ifndef TETHYS_RUNTIME_BASE_PRIVATE_FILE_H_
 #define TETHYS_RUNTIME_BASE_PRIVATE_FILE_H_
 

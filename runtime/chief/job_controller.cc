@@ -355,7 +355,8 @@ void JobController::JudgeEpoch(Actions& actions) {
   // A part of an epoch is not watched: the epoch is, once a later attempt has completed it.
   if (!plan_.job().has_early_stopping() || state_.position() > 0) return;
   WatchEpoch(plan_.job().early_stopping(), epoch_result_, *state_.mutable_early_stopping());
-  // Of a job that ends with this epoch anyway only the state is kept, for one that goes on.
+  // If the job ends with this epoch anyway, only state_ records the stop, for a longer job that goes on
+  // later.
   if (!planner_.StoppedEarly(state_) || planner_.ReachedItsLength(state_)) return;
   proto::ProgressEvent event;
   event.set_note(absl::StrFormat(

@@ -52,8 +52,9 @@ class JobController {
   JobController(proto::JobPlan plan, proto::TrainingState state, bool restore, StatisticsBook statistics,
                 Nanoseconds now);
 
-  // Called before the first session, if the state comes from a checkpoint: the workers' data must have the
-  // standardisation that it was trained with. `path` is for messages.
+  // Called before the first session, if the state comes from a checkpoint. `saved` is the checkpoint's model,
+  // `path` its directory, which errors name. From then on the workers' data must have the standardisation
+  // that the checkpoint's model was trained with.
   void RequireScaling(const proto::ModelDescription& saved, const std::string& path);
 
   // A session asks to be admitted. AlreadyExists: the task has joined, and this is not a later incarnation of

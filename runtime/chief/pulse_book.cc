@@ -85,7 +85,7 @@ void PulseBook::AddChiefSamples(const std::string& host, const Samples& samples)
 }
 
 void PulseBook::AddMachines(const Roster& roster, proto::Pulse& pulse) const {
-  // Samples of processes do not name their computer; that of their host does.
+  // The samples of a process do not name the computer; the sample of the host does.
   std::map<std::string, double> own;  // CPU of the job's processes, by boot id.
   const auto count = [&](const std::string& host, const proto::ResourceSample& sample) {
     const auto machine = machine_sample_.find(host);

@@ -3,7 +3,8 @@
 // so neither evaluations nor checkpoints change a job's results. Pure; thread-compatible.
 //
 // Moving statistics are linear in the batches' statistics. In a lock step, where every worker weights its
-// batch by its part of the step's samples, the mean over workers is therefore that of the whole batches.
+// batch by its part of the step's samples, the mean over workers therefore equals the moving statistics of
+// the whole batches.
 #ifndef TETHYS_RUNTIME_CHIEF_STATISTICS_BOOK_H_
 #define TETHYS_RUNTIME_CHIEF_STATISTICS_BOOK_H_
 

@@ -232,8 +232,8 @@ absl::Status TakeField(absl::string_view name, absl::string_view value, LineFiel
   return absl::OkStatus();
 }
 
-// Splits "host:4", which Horovod and MPICH also write, into name and slots, "[fd00::7]:4" likewise. A name
-// with more colons is an IPv6 address.
+// Splits "host:4" or "[fd00::7]:4", which Horovod and MPICH also write, into name and slots. A name with more
+// colons is an IPv6 address.
 absl::Status TakeShortSlots(absl::string_view& name, LineFields& fields) {
   const size_t bracket = name.find("]:");
   const size_t colon = bracket == absl::string_view::npos ? name.find(':') : bracket + 1;

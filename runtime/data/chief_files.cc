@@ -61,7 +61,7 @@ absl::StatusOr<std::vector<std::string>> EveryFile(const proto::Data& data) {
 
 absl::Status Changed(const std::string& path) {
   return absl::DataLossError(absl::StrCat(
-      "chief://", path, " changed on the chief's machine after the job had started: start it again"));
+      "chief://", path, " changed on the chief's machine after the job had started: start the job again"));
 }
 
 }  // namespace

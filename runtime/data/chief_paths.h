@@ -29,8 +29,8 @@ absl::optional<ChiefPath> ChiefPathOf(absl::string_view text, bool pattern);
 void ReplacePaths(proto::Data& data,
                   absl::FunctionRef<std::vector<std::string>(const std::string& path, bool several)> replace);
 
-// Those paths of the data that are the chief's, in the order of the fields. InvalidArgument: an empty one, or
-// one with "..".
+// The paths of the data that name files on the chief's machine, in the order of the fields. InvalidArgument:
+// an empty path, or a path with "..".
 absl::StatusOr<std::vector<ChiefPath>> ChiefPathsOf(const proto::Data& data);
 
 // The data with chief:// left out of all paths: as processes on the chief's machine read them.

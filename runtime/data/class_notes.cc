@@ -1,6 +1,7 @@
-// A split that was drawn at random lacks a class of share p with probability (1 - p)^n for n samples. The sum
-// over the classes is how many of them such a split would lack. A split that lacks some where a random one
-// would hardly lack any was not drawn at random: the files are sorted, and the split is one end of them.
+// A random split of n samples lacks a class of share p with probability (1 - p)^n. The sum over the classes
+// is the expected number of classes that a random split lacks. If a split lacks classes although this number
+// is nearly 0, the split was not drawn at random: the files are sorted, and the split is one end of the
+// files.
 #include "runtime/data/class_notes.h"
 
 #include <algorithm>

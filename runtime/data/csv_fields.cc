@@ -51,7 +51,7 @@ std::string WithDigitsForLetters(absl::string_view field) {
   return absl::StrReplaceAll(field, {{"O", "0"}, {"o", "0"}, {"I", "1"}, {"l", "1"}});
 }
 
-// "1.234,5" or "1,5", of which the comma is the decimal one.
+// Whether the field has a decimal comma: "1.234,5" or "1,5".
 bool HasDecimalComma(absl::string_view field) {
   const size_t comma = field.rfind(',');
   if (comma == absl::string_view::npos || std::count(field.begin(), field.end(), ',') != 1) return false;

@@ -207,7 +207,8 @@ absl::StatusOr<Datasets> LoadDatasets(const proto::Job& named) {
   TETHYS_ASSIGN_OR_RETURN(const DatasetSizes sizes, SizesOf(job.data(), headers));
   const UsedSamples used = {sizes.train, sizes.validation};
   Datasets datasets;
-  // Found before a file is read: a file that is replaced meanwhile is another version than that of the key.
+  // The key is made before a file is read: a file that is replaced meanwhile has another version than the key
+  // says.
   datasets.train_key = TrainKeyOf(job, headers.train.spec, used);
   Opened opened = OpenParts(job, headers, used, {sizes.test, 0});
   TETHYS_ASSIGN_OR_RETURN(const auto train, std::move(opened.train));

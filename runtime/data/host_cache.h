@@ -1,8 +1,8 @@
 // The host's cache: a folder whose entries are made once a host, by the process that comes first, and then
 // read by all. An entry is a file or a folder and appears whole or not at all: it is made under a temporary
 // name, synced and renamed. Entries are named by a hash of everything that determines what they hold
-// (CacheKey), so an entry never becomes wrong. An entry that nothing has read for 60 days, as the file system's
-// times of access tell, is removed when the cache is opened.
+// (CacheKey), so an entry never becomes wrong. An entry that nothing has read for 60 days, as the file
+// system's times of access tell, is removed when the cache is opened.
 //
 //   NAME           an entry
 //   NAME.partial   an entry in the making
@@ -65,8 +65,8 @@ class HostCache {
   static absl::StatusOr<std::string> FolderOf(const std::string& folder);
 
   // Opens the cache in FolderOf(folder).
-  // Creates the folder; removes what processes that have died left in it, and entries long unused. Errors name
-  // the folder and data.cache_dir.
+  // Creates the folder; removes what processes that have died left in it, and entries long unused. Errors
+  // name the folder and data.cache_dir.
   static absl::StatusOr<HostCache> Open(const std::string& folder, Nanoseconds patience = kPatience);
 
   const std::string& folder() const { return folder_; }
@@ -74,10 +74,10 @@ class HostCache {
 
   // Writes the entry to `path`, which does not exist, and calls `progressed` as it goes on.
   using Make = absl::FunctionRef<absl::Status(const std::string& path, absl::FunctionRef<void()> progressed)>;
-  // Whether an entry that exists is what was asked for. One that is not, because it is damaged, is made anew.
+  // Whether an existing entry is the entry that was asked for. A damaged entry is not, and is made anew.
   using Accept = absl::FunctionRef<bool(const std::string& path)>;
-  // Returns the path of the entry, which `make` writes unless it exists. Has the errors of `make`, of which
-  // nothing is kept then, and those of Lock.
+  // Returns the path of the entry, which `make` writes unless it exists. Has the errors of `make`, after
+  // which no entry is kept, and the errors of Lock.
   absl::StatusOr<std::string> Entry(const std::string& name, Accept accept, Make make) const;
 
   // Waits until no other process holds the lock of `name`. DeadlineExceeded names the process that holds it

@@ -178,7 +178,7 @@ bool AnyInColour(const Listing& listing) {
   });
 }
 
-// What every sample is brought to: the size of the first picture, in colour if any is.
+// The shape to which every picture is brought: the size of the first picture, in colour if any picture is.
 absl::StatusOr<SampleSpec> SpecOf(const proto::Data& data, const Listing& listing) {
   const proto::ImageFolder& fields = data.image_folder();
   const std::string path = listing.PathOf(listing.pictures.front());

@@ -90,12 +90,13 @@ absl::Status CheckRoom(const HostCache& cache, const SampleCacheContent& content
 
 // ------------------------------------------------------------------------------------------ tidying
 //
-// Beside what is kept without being asked lies NAME.of, which says of which files it is:
+// An entry that is kept without being asked for has a file NAME.of beside it, which lists the files that the
+// entry was made from:
 //
 //   host NAME OF THE HOST
 //   VERSION<tab>PATH                                                                           for each file
 //
-// A version never comes back, so what is of another one is of no use.
+// A version of a file never comes back, so an entry of an earlier version is of no use.
 
 constexpr char kOf[] = ".of";
 constexpr int64_t kMostOfBytes = 1 << 26;

@@ -300,7 +300,8 @@ void ResizePixels(const float* in, const Shape& from, const Shape& to, float* ou
 }
 
 void ResizeLabels(const int32_t* in, const Shape& from, const Shape& to, int32_t* out) {
-  // The pixel of a side of `size` pixels in which the centre of pixel `at` lies.
+  // One side is divided into `side` pixels or into `size` pixels. Returns which of the `size` pixels holds
+  // the centre of pixel `at` of the `side` pixels.
   const auto nearest = [](int64_t at, int64_t side, int64_t size) {
     return (2 * at + 1) * size / (2 * side);
   };

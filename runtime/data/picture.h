@@ -44,7 +44,7 @@ absl::Status DecodePicture(absl::Span<const uint8_t> bytes, PictureName name, co
 // filter before it. Shapes are [height, width, channels] with the same channels.
 void ResizePixels(const uint8_t* in, const Shape& from, const Shape& to, uint8_t* out);
 void ResizePixels(const float* in, const Shape& from, const Shape& to, float* out);
-// The same for a map of labels [height, width], of which each takes that of the nearest pixel.
+// Resizes a map of labels [height, width]: each pixel takes the label of the nearest pixel.
 void ResizeLabels(const int32_t* in, const Shape& from, const Shape& to, int32_t* out);
 
 // Whether samples of this shape are pictures: [height, width], or with 1 or 3 channels behind these, of at

@@ -8,8 +8,8 @@
 
 namespace tethys {
 
-// A sentence for each set of which `paths` lack files: how many there are, and which are missing. Sets are
-// told by everything in the path but the file's number.
+// A sentence for each set of files that is incomplete in `paths`: how many files the set has, and which are
+// missing. The paths of one set differ in the file's number only.
 std::vector<std::string> MissingShardNotes(const std::vector<std::string>& paths);
 
 }  // namespace tethys

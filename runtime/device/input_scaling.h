@@ -19,7 +19,7 @@ inline constexpr int64_t kMostScaledChannels = 16;
 // Numbers of each feature of a table lie in memory.
 inline constexpr int64_t kMostScaledFeatures = 1 << 16;
 
-// Of the conversion of `count` values.
+// InvalidArgument: `scaling` cannot standardise `count` values.
 inline absl::Status CheckScaling(int64_t count, const InputScaling& scaling) {
   bool good = count >= 0 && scaling.channels() >= 1 && scaling.channels() <= kMostScaledFeatures &&
               scaling.mean.size() == scaling.deviation.size() && count % scaling.channels() == 0;

@@ -13,7 +13,7 @@
 namespace tethys {
 namespace {
 
-// Where the epsilon stands is a matter of which of the two is 0.
+// One of the two epsilons is 0, so an optimizer adds its epsilon inside or outside the root.
 TETHYS_FORMULA float Root(const UpdateConstants& constants, float squares) {
   return SquareRoot(squares + constants.epsilon_inside_root) + constants.epsilon;
 }

@@ -96,8 +96,8 @@ class StepBlocks {
   // Sets the times of backward.
   void ScheduleBackward(absl::Span<const int> recomputations);
   int Add(int64_t row_elements, int first, int last);
-  // Returns the block of a layer's output, which is written at `time` and needed until `last`: a new one, or
-  // that of the layer's first input, if it is not needed any more.
+  // Returns the block of a layer's output, which is written at `time` and needed until `last`: a new block,
+  // or the block of the layer's first input if that input is not needed any more.
   int AddOutput(int layer, absl::Span<const int> inputs, int time, int last);
   void AddValues(absl::Span<const BackwardReads> reads);
   // Adds the values that are computed again.

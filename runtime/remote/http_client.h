@@ -26,7 +26,7 @@ struct HttpCall {
   int64_t most_bytes = 0;
   std::string* spare = nullptr;  // As in HttpRequest.
   bool follow = true;            // False: a redirect is the answer.
-  // What the first server gets, in place of the secrets for its URL; null: those.
+  // Sent to the first server in place of the secrets for its URL; null: the secrets for its URL are sent.
   const HttpCredentials* credentials = nullptr;
   const std::string* ca_certificates = nullptr;
 };

@@ -3,10 +3,11 @@
 // faster. Where the server is fast, their threads only take processor time and cache from one another: for a
 // server on the same machine, four ahead take 1.2 times the processor time of one.
 //
-// Blocks are timed in trains: the most ahead in two, of which the faster counts, since disturbances only make
-// slower; then half as many (2, 1) as long as that keeps the rate. What kept it last holds for the next
-// kSettled blocks, and then the search begins again, since networks and readers change. One is always fetched
-// ahead, so that a reader who computes does not wait for all of a fetch.
+// Blocks are timed in trains. The first two trains fetch the most blocks ahead; the faster train counts,
+// since disturbances only make a train slower. Each further train fetches half as many (2, 1), as long as the
+// rate is kept. The last number that kept the rate holds for the next kSettled blocks. Then the search begins
+// again, since networks and readers change. One block is always fetched ahead, so that a reader who computes
+// does not wait for all of a fetch.
 #ifndef TETHYS_RUNTIME_REMOTE_READ_AHEAD_H_
 #define TETHYS_RUNTIME_REMOTE_READ_AHEAD_H_
 

@@ -22,9 +22,9 @@ class CsvReader {
   bool Next();
   // The current line's cell in `column`; empty if the file has no such column.
   absl::string_view Text(const std::string& column) const;
-  // That cell as a number; 0 if it holds none.
+  // The current line's cell in `column` as a number; 0 if the cell holds no number.
   double Number(const std::string& column) const;
-  // That cell as an integer; 0 if it holds none.
+  // The current line's cell in `column` as an integer; 0 if the cell holds no integer.
   int64_t Integer(const std::string& column) const;
 
  private:

@@ -104,7 +104,7 @@ absl::StatusOr<int64_t> OutputAxis(const proto::TransposedConvolution& fields, i
   const int64_t out = (in - 1) * fields.stride() + fields.kernel_size() - 2 * fields.pad();
   if (out >= 1) return out;
   return absl::InvalidArgumentError(absl::StrCat("pad ", fields.pad(), " leaves nothing of its output, ",
-                                                 out + 2 * fields.pad(), " pixels: use a smaller one"));
+                                                 out + 2 * fields.pad(), " pixels: use a smaller pad"));
 }
 
 absl::StatusOr<DefinedLayer> Define(const proto::Layer& layer, LayerScope& scope) {

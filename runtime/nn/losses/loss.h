@@ -21,7 +21,7 @@ class Loss {
  public:
   virtual ~Loss() = default;
   virtual const LabelFormat& labels() const = 0;
-  // The classes of which an evaluation counts a confusion matrix; 0: it counts none.
+  // The number of classes in the confusion matrix of an evaluation; 0: an evaluation counts no such matrix.
   virtual int64_t confusion_classes() const { return 0; }
   // InvalidArgument: a label of the batch means nothing; the message names its place.
   virtual absl::Status CheckLabels(absl::Span<const int32_t> labels) const = 0;

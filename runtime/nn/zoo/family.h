@@ -1,4 +1,5 @@
-// What a file of this folder says of its family, for the table in zoo.cc; and how it writes layers.
+// The description of a family of models, one per file of this folder, for the table in zoo.cc; and the writer
+// of layers that these files use.
 #ifndef TETHYS_RUNTIME_NN_ZOO_FAMILY_H_
 #define TETHYS_RUNTIME_NN_ZOO_FAMILY_H_
 
@@ -71,7 +72,7 @@ extern const FamilyKind kFcnFamily, kLenetFamily, kMobilenetFamily, kResnetFamil
 
 // "resnet.width is 0: it must be 1 to 16384"; empty if `value` is in [1, most].
 std::string RangeProblem(absl::string_view field, int64_t value, int64_t most);
-// Likewise for a rate of dropout, in [0, 1).
+// RangeProblem for a rate of dropout: empty if `rate` is in [0, 1).
 std::string RateProblem(absl::string_view field, double rate);
 
 }  // namespace tethys

@@ -205,7 +205,7 @@ TEST(CheckLeftToTrainTest, StateBeforeEnd_IsAccepted) {
   EXPECT_TRUE(CheckLeftToTrain(Lasting(2, 0), At(2, 1, 0), true).ok());
 }
 
-TEST(CheckLeftToTrainTest, StateBeyondEnd_IsRefusedWithBothLengths) {
+TEST(CheckLeftToTrainTest, StateBeyondEnd_IsRefusedWithEpochsDoneAndEpochsOfJob) {
   const absl::Status status = CheckLeftToTrain(Lasting(2, 0), At(6, 3, 0), false);
   EXPECT_TRUE(absl::IsFailedPrecondition(status)) << status;
   EXPECT_THAT(std::string(status.message()),

@@ -79,7 +79,7 @@ TEST(ClassNotesTest, LimitThatTakesTheBeginningOfSortedFilesIsNamed) {
                                 HasSubstr("data.limit_samples takes their beginning"))));
 }
 
-TEST(ClassNotesTest, ClassOfTheTestOrOfNoSampleIsNamedWithoutASplit) {
+TEST(ClassNotesTest, ClassThatOnlyTheTestOrNoSampleHasIsNoted) {
   LabelsOfSplits splits = {.train = Mixed(9, 450), .left_out = {}, .validation = {}, .test = Mixed(10, 50)};
   EXPECT_THAT(ClassNotes({}, 1, 10, splits),
               ElementsAre(AllOf(HasSubstr("no training sample has class 9, which the test has"),
@@ -89,7 +89,7 @@ TEST(ClassNotesTest, ClassOfTheTestOrOfNoSampleIsNamedWithoutASplit) {
               ElementsAre(HasSubstr("no sample has class 9, though data.classes is 10")));
 }
 
-TEST(ClassNotesTest, OrderThatKeepsSortedFilesIsNamed) {
+TEST(ClassNotesTest, ShuffleOrShardingThatKeepsFilesSortedByClassIsNoted) {
   proto::Data data;
   const LabelsOfSplits splits = {.train = Sorted(0, 9, 100), .left_out = {}, .validation = {}, .test = {}};
   EXPECT_THAT(ClassNotes(data, 4, 10, splits), IsEmpty());
