@@ -10,6 +10,7 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
+#include "runtime/checkpoint/checkpoint_store.h"
 #include "runtime/job/job.h"
 
 namespace tethys {
@@ -34,8 +35,12 @@ absl::StatusOr<RunDirectory> RunDirectory::Create(const std::string& path) {
   TETHYS_ASSIGN_OR_RETURN(FileDescriptor lock, LockUnnamed(path));
   RunDirectory directory(path, std::move(lock));
   if (FileExists(directory.job_file())) {
-    return absl::FailedPreconditionError(absl::StrCat(
-        path, " holds a run already: go on with it by --resume, or name another directory by --run_dir"));
+    const auto saved = ListCheckpoints(path + "/checkpoints");
+    const bool goes_on = !saved.ok() || !saved->empty();
+    return absl::FailedPreconditionError(
+        absl::StrCat(path, " holds a run already: ",
+                     goes_on ? "go on with it by --resume, or name another directory by --run_dir"
+                             : "it saved no checkpoint, so start again in another directory, by --run_dir"));
   }
   return directory;
 }

@@ -94,7 +94,10 @@ std::string GoOnText(const std::string& run_dir, bool scheduled, const absl::Sta
   if (!saved) {
     return absl::StrCat(first,
                         "train from the start: no checkpoint was saved yet (checkpoint in the job says how "
-                        "often to save)");
+                        "often to save)",
+                        scheduled ? ""
+                                  : absl::StrCat("; with the flags for hosts as before: tethys train ",
+                                                 ShellWord(run_dir + "/job.textproto")));
   }
   absl::string_view how = " with: tethys train --resume --run_dir=";
   if (scheduled) how = " by the same command on every machine, with --resume --run_dir=";

@@ -37,6 +37,11 @@ bool InName(const std::string& field) {
   return false;
 }
 
+// Fields that change no training. Prices may be those of the hosts that a variant takes.
+bool IsAside(const std::string& field) {
+  return field == "name" || field == "seed" || field == "price_per_hour";
+}
+
 class Comparer {
  public:
   std::vector<proto::JobDifference> Compare(absl::Span<const proto::Job> jobs) {
@@ -53,7 +58,7 @@ class Comparer {
   void CompareFields(const Descriptor& type, const Messages& messages, const std::string& prefix) {
     for (int i = 0; i < type.field_count(); ++i) {
       const FieldDescriptor& field = *type.field(i);
-      if (prefix.empty() && (field.name() == "name" || field.name() == "seed")) continue;
+      if (prefix.empty() && IsAside(field.name())) continue;
       const OneofDescriptor* oneof = field.real_containing_oneof();
       if (oneof != nullptr && oneof->field(0) == &field) CompareChoices(*oneof, messages, prefix);
       CompareField(field, messages, absl::StrCat(prefix, field.name()));

@@ -5,6 +5,11 @@
 namespace tethys {
 namespace {
 
+// "1 worker", "2 servers"
+std::string CountOf(int count, absl::string_view role) {
+  return absl::StrCat(count, role == "ps" ? " server" : " worker", count == 1 ? "" : "s");
+}
+
 class Assigner {
  public:
   explicit Assigner(absl::Span<const HostEntry> hosts) : hosts_(hosts) {
@@ -28,7 +33,8 @@ class Assigner {
     std::vector<int> taken;
     TakeInTurn(named, count, taken);
     TakeInTurn(unnamed, count, taken);
-    return Enough("server", "ps", count, taken);
+    servers_ = static_cast<int>(taken.size());
+    return Enough("ps", count, taken);
   }
 
   absl::StatusOr<std::vector<int>> Workers(int count, int chief) {
@@ -44,7 +50,7 @@ class Assigner {
     for (const int host : order) {
       while (static_cast<int>(taken.size()) < count && Take(host)) taken.push_back(host);
     }
-    return Enough("worker", "worker", count, taken);
+    return Enough("worker", count, taken);
   }
 
  private:
@@ -66,14 +72,15 @@ class Assigner {
     }
   }
 
-  absl::StatusOr<std::vector<int>> Enough(absl::string_view what, absl::string_view role, int count,
-                                          std::vector<int> taken) const {
+  absl::StatusOr<std::vector<int>> Enough(absl::string_view role, int count, std::vector<int> taken) const {
     const int missing = count - static_cast<int>(taken.size());
     if (missing > 0) {
-      return absl::FailedPreconditionError(
-          absl::StrCat("the job has ", count, " ", what, "s, and the host file has slots for ", taken.size(),
-                       ": ", missing, " missing. Add hosts, raise slots= (or let more hosts take role=", role,
-                       "), or lower the number in the job"));
+      const bool beside = servers_ > 0 && role == "worker";
+      return absl::FailedPreconditionError(absl::StrCat(
+          "the job has ", CountOf(count, role), beside ? absl::StrCat(" and ", CountOf(servers_, "ps")) : "",
+          ", and the host file has slots for ", taken.size(), beside ? " of the workers" : "", ": ", missing,
+          " missing. Add hosts, raise slots= (or let more hosts take role=", role,
+          "), or lower the number in the job"));
     }
     std::sort(taken.begin(), taken.end());
     return taken;
@@ -81,6 +88,7 @@ class Assigner {
 
   const absl::Span<const HostEntry> hosts_;
   std::vector<int> free_;  // By host: slots not taken.
+  int servers_ = 0;        // Those that have slots.
 };
 
 }  // namespace

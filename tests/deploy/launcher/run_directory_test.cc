@@ -32,9 +32,18 @@ TEST_F(RunDirectoryTest, RefusesADirectoryInUse) {
 
 TEST_F(RunDirectoryTest, RefusesToOverwriteRunAndSuggestsResume) {
   ASSERT_TRUE(RunDirectory::Create(path_)->WriteJob(proto::Job()).ok());
+  ASSERT_TRUE(CreateDirectories(path_ + "/checkpoints/step-7").ok());
+  directory_.Write("deep/run/checkpoints/step-7/manifest.textproto", "");
   const auto again = RunDirectory::Create(path_);
   EXPECT_EQ(again.status().code(), absl::StatusCode::kFailedPrecondition);
   EXPECT_THAT(std::string(again.status().message()), HasSubstr("--resume"));
+}
+
+TEST_F(RunDirectoryTest, RunWithoutACheckpointIsToStartAgainElsewhere) {
+  ASSERT_TRUE(RunDirectory::Create(path_)->WriteJob(proto::Job()).ok());
+  ASSERT_TRUE(CreateDirectories(path_ + "/checkpoints/step-7.tmp").ok());
+  EXPECT_THAT(std::string(RunDirectory::Create(path_).status().message()),
+              HasSubstr("it saved no checkpoint"));
 }
 
 TEST_F(RunDirectoryTest, OpensARunToResumeIt) {

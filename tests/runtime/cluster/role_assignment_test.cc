@@ -41,10 +41,12 @@ TEST(RoleAssignmentTest, WorkersFillHostAfterHostAndServersAreRoundRobin) {
 }
 
 TEST(RoleAssignmentTest, SaysHowManySlotsAreMissing) {
+  EXPECT_THAT(Assigned("one slots=4", 3, 2), HasSubstr("the job has 3 workers and 2 servers, and the host "
+                                                       "file has slots for 2 of the workers: 1 missing"));
   EXPECT_THAT(Assigned("m\na\nb", 5, 0),
               HasSubstr("the job has 5 workers, and the host file has slots for 3: 2 missing"));
   EXPECT_THAT(Assigned("m role=chief\na role=worker slots=9", 2, 1),
-              HasSubstr("the job has 1 servers, and the host file has slots for 0: 1 missing"));
+              HasSubstr("the job has 1 server, and the host file has slots for 0: 1 missing"));
 }
 
 }  // namespace
