@@ -11,7 +11,9 @@ namespace tethys {
 namespace {
 
 constexpr int64_t kFewSteps = 1000;
+constexpr int64_t kStepsToMove = 100;  // After so many steps, a loss falls if steps have a suitable size.
 constexpr double kClearlyAbove = 1.1;  // Times the loss of a guess.
+constexpr double kNear = 0.05;         // Of the loss of a guess.
 
 constexpr char kLookAtData[] = "look at labels and data (tethys data show JOB)";
 
@@ -32,6 +34,14 @@ std::string WhatToDo(const proto::RunSummary& summary, double chance) {
     return absl::StrFormat(
         "First %s. The training loss, %.4g, is above that of a guess, %.4g, as if steps were too "
         "large: then lower optimizer.learning_rate.",
+        kLookAtData, train.loss(), guess);
+  }
+  const bool stands = train.samples() > 0 && summary.epochs() > 1 && summary.steps() >= kStepsToMove &&
+                      summary.steps() < kFewSteps && std::abs(train.loss() - guess) < kNear * guess;
+  if (stands) {
+    return absl::StrFormat(
+        "First %s. The training loss, %.4g, is still that of a guess, %.4g: then try a fifth of "
+        "optimizer.learning_rate, and train longer.",
         kLookAtData, train.loss(), guess);
   }
   if (summary.steps() < kFewSteps) {

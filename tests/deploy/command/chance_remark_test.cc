@@ -48,6 +48,11 @@ TEST(ChanceRemarkTest, FewUpdatesAskForMore) {
   EXPECT_THAT(ChanceRemark(RunOf(0.1, 0.1, 30, 400, 1), 10), Not(HasSubstr("learning_rate")));
 }
 
+TEST(ChanceRemarkTest, LossThatDoesNotFallFromThatOfAGuessAsksForALowerRate) {
+  EXPECT_THAT(ChanceRemark(RunOf(0.1, 0.1, 2.303, 400, 10), 10),
+              HasSubstr("The training loss, 2.303, is still that of a guess, 2.303: then try a fifth of"));
+}
+
 TEST(ChanceRemarkTest, LossAboveThatOfAGuessAsksForALowerRate) {
   EXPECT_THAT(ChanceRemark(RunOf(0.1, 0.1, 4, 400, 3), 10), HasSubstr("then lower optimizer.learning_rate"));
   EXPECT_THAT(ChanceRemark(RunOf(0.1, 0.1, std::numeric_limits<double>::quiet_NaN(), 400, 1), 10),
