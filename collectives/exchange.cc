@@ -24,7 +24,7 @@ int HostCount(const std::vector<int>& hosts) { return 1 + *std::max_element(host
 absl::StatusOr<std::unique_ptr<Communicator>> CreateByTopology(RingListener& listener,
                                                                const RingOptions& ring, Communicator& all,
                                                                const std::vector<int>& hosts) {
-  SharedMemoryOptions shared{.member_names = ring.member_names.empty() ? ring.addresses : ring.member_names,
+  SharedMemoryOptions shared{.member_names = ring.MemberNames(),
                              .group = ring.group,
                              .generation = ring.generation,
                              .step_timeout = ring.step_timeout,
@@ -40,16 +40,12 @@ absl::StatusOr<std::unique_ptr<Communicator>> CreateByTopology(RingListener& lis
   std::unique_ptr<Communicator> leaders;
   if (local->rank() == 0) {
     RingOptions options = ring;
-    options.addresses.clear();
-    options.member_names.clear();
-    options.certificate_names.clear();
+    options.members.clear();
     options.group = ring.group + kLeadersGroup;
     options.rank = hosts[ring.rank];
     for (int host = 0; host < HostCount(hosts); ++host) {
       const auto leader = std::find(hosts.begin(), hosts.end(), host) - hosts.begin();
-      options.addresses.push_back(ring.addresses[leader]);
-      if (ring.tls != nullptr) options.certificate_names.push_back(ring.certificate_names[leader]);
-      if (!ring.member_names.empty()) options.member_names.push_back(ring.member_names[leader]);
+      options.members.push_back(ring.members[leader]);
     }
     TETHYS_ASSIGN_OR_RETURN(leaders, CreateRingCommunicator(listener, std::move(options)));
   }
@@ -64,11 +60,11 @@ std::string TopologyText(const std::vector<int>& hosts) {
 
 }  // namespace
 
-absl::StatusOr<std::vector<int>> FindHosts(Communicator& all, const std::vector<std::string>& addresses) {
+absl::StatusOr<std::vector<int>> FindHosts(Communicator& all, const std::string& own_address) {
   const absl::StatusOr<std::string> boot = ReadFile("/proc/sys/kernel/random/boot_id", 4096);
   // A rank whose host has no boot id counts as alone on its host.
   const std::string own = absl::StrCat(boot.ok() ? *boot : absl::StrCat("rank ", all.rank()));
-  TETHYS_ASSIGN_OR_RETURN(const HostPort bound, ParseHostPort(addresses[all.rank()]));
+  TETHYS_ASSIGN_OR_RETURN(const HostPort bound, ParseHostPort(own_address));
   const std::string place = absl::StrCat(own, " ", bound.host);
   TETHYS_ASSIGN_OR_RETURN(const std::vector<uint64_t> keys,
                           AllGather(all, Fnv1a(place.data(), place.size())));
@@ -96,7 +92,7 @@ absl::StatusOr<Exchange> CreateExchange(RingListener& listener, const RingOption
   if (all->world_size() == 1) return by_tcp("one worker exchanges nothing");
   if (transport == proto::Mirrored::TCP) return by_tcp("as the job says");
 
-  TETHYS_ASSIGN_OR_RETURN(const std::vector<int> hosts, FindHosts(*all, ring.addresses));
+  TETHYS_ASSIGN_OR_RETURN(const std::vector<int> hosts, FindHosts(*all, ring.members[ring.rank].address));
   if (HostCount(hosts) == all->world_size()) {
     if (!wanted) return by_tcp("no two of them share a host");
     return absl::FailedPreconditionError(

@@ -25,8 +25,9 @@ struct Exchange {
 
 // Returns a host number for each rank. Ranks are on one host if they have the same boot id of the kernel and
 // the same bind address, so network namespaces of one machine count as different hosts. A collective over
-// `all`: every rank calls it. `addresses` are those of RingOptions.
-absl::StatusOr<std::vector<int>> FindHosts(Communicator& all, const std::vector<std::string>& addresses);
+// `all`: every rank calls it. `own_address` is the address of
+// this rank's listener.
+absl::StatusOr<std::vector<int>> FindHosts(Communicator& all, const std::string& own_address);
 
 // AUTOMATIC chooses shared memory if all ranks are on one host, shared memory inside hosts and TCP between
 // them if some ranks share a host, otherwise TCP. It also chooses TCP if memory cannot be shared. It measures

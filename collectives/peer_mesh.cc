@@ -41,7 +41,8 @@ PeerMesh::PeerMesh(RingOptions options, std::vector<RingConnection> connections,
     peers_[rank].incarnation = connections[rank].incarnation;
     // No checksums with TLS, which verifies integrity itself.
     peers_[rank].sender.SetChecksums(
-        options_.tls == nullptr && (!IsLoopback(options_.addresses[rank]) || options_.checksums_on_loopback));
+        options_.tls == nullptr &&
+        (!IsLoopback(options_.members[rank].address) || options_.checksums_on_loopback));
     if (peers_[rank].socket.valid() && options_.send_buffer_bytes > 0) {
       SetSendBuffer(peers_[rank].socket.fd(), static_cast<int>(options_.send_buffer_bytes));
     }
@@ -179,13 +180,13 @@ absl::StatusOr<Nanoseconds> PeerMesh::CheckPatience() {
 absl::Status PeerMesh::SilenceError(int peer) const {
   return absl::DeadlineExceededError(
       absl::StrCat("rank ", options_.rank, " waited ", ToSeconds(options_.step_timeout), " s for ",
-                   MemberText(options_, peer), " in collective ", step_, " [", FrameText(header_),
+                   options_.MemberText(peer), " in collective ", step_, " [", FrameText(header_),
                    "]: it may be stopped, overloaded or cut off; its log shows what it did last"));
 }
 
 absl::Status PeerMesh::Explain(int peer, const absl::Status& error) {
   if (peers_[peer].receiver.peer_failed()) return error;
-  if (error.code() != absl::StatusCode::kUnavailable) return Annotate(error, MemberText(options_, peer));
+  if (error.code() != absl::StatusCode::kUnavailable) return Annotate(error, options_.MemberText(peer));
   // The peer may have failed in the middle of a frame to this rank, where it cannot insert its error. Other
   // ranks may have got the error and pass it on.
   for (int rank = 0; rank < world_size(); ++rank) {
@@ -196,7 +197,7 @@ absl::Status PeerMesh::Explain(int peer, const absl::Status& error) {
     if (other.receiver.peer_failed() && !told.ok()) return told;
   }
   return absl::UnavailableError(absl::StrCat(
-      "rank ", options_.rank, " lost ", MemberText(options_, peer), " in collective ", step_, " [",
+      "rank ", options_.rank, " lost ", options_.MemberText(peer), " in collective ", step_, " [",
       FrameText(header_), "]: ", error.message(), "; its process ended or its host is gone"));
 }
 
@@ -244,7 +245,7 @@ void PeerMesh::Abort(const absl::Status& reason) {
 
 absl::Status PeerMesh::AbortReason() {
   MutexLock lock(mu_);
-  return Annotate(abort_reason_, absl::StrCat(MemberText(options_, options_.rank), " gave up"));
+  return Annotate(abort_reason_, absl::StrCat(options_.MemberText(options_.rank), " gave up"));
 }
 
 }  // namespace tethys

@@ -15,9 +15,10 @@
 #include <vector>
 
 #include "absl/types/span.h"
+#include "collectives/communicator.h"
 #include "collectives/frame_link.h"
-#include "collectives/ring_communicator.h"
 #include "collectives/ring_formation.h"
+#include "collectives/ring_options.h"
 #include "runtime/base/mutex.h"
 #include "runtime/base/socket.h"
 

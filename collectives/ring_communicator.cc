@@ -4,6 +4,7 @@
 
 #include "collectives/block_cut.h"
 #include "collectives/peer_mesh.h"
+#include "collectives/ring_formation.h"
 #include "collectives/vector_sum.h"
 #include "runtime/base/socket.h"
 
@@ -124,20 +125,12 @@ class RingCommunicator final : public Communicator {
 };
 
 absl::Status CheckOptions(const RingOptions& options) {
-  const auto world = static_cast<int>(options.addresses.size());
-  if (options.rank < 0 || options.rank >= world) {
+  if (options.rank < 0 || options.rank >= options.world()) {
     return absl::InvalidArgumentError(
-        absl::StrCat("rank ", options.rank, " in a ring of ", world, " addresses"));
-  }
-  if (!options.member_names.empty() && static_cast<int>(options.member_names.size()) != world) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(options.member_names.size(), " member names for ", world, " ranks"));
-  }
-  if (options.tls != nullptr && static_cast<int>(options.certificate_names.size()) != world) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(options.certificate_names.size(), " names of certificates for ", world, " ranks"));
+        absl::StrCat("rank ", options.rank, " in a ring of ", options.world(), " members"));
   }
   if (options.clock == nullptr) return absl::InvalidArgumentError("a ring needs a clock");
+  if (options.authenticator == nullptr) return absl::InvalidArgumentError("a ring needs an authenticator");
   if (options.send_buffer_bytes < 0 || options.send_buffer_bytes > kMaxSendBufferBytes) {
     return absl::InvalidArgumentError(absl::StrCat("send_buffer_bytes is ", options.send_buffer_bytes,
                                                    ", not in [0, ", kMaxSendBufferBytes, "]"));
@@ -145,9 +138,13 @@ absl::Status CheckOptions(const RingOptions& options) {
   if (options.connect_timeout <= 0 || options.step_timeout <= 0) {
     return absl::InvalidArgumentError("the time-outs of a ring must be positive");
   }
-  for (int rank = 0; rank < world; ++rank) {
+  for (int rank = 0; rank < options.world(); ++rank) {
+    const RingMember& member = options.members[rank];
     TETHYS_RETURN_IF_ERROR(
-        Annotate(ParseHostPort(options.addresses[rank]).status(), absl::StrCat("address of rank ", rank)));
+        Annotate(ParseHostPort(member.address).status(), absl::StrCat("address of rank ", rank)));
+    if (options.tls != nullptr && member.certificate.empty()) {
+      return absl::InvalidArgumentError(absl::StrCat("rank ", rank, " has no name of a certificate"));
+    }
   }
   return absl::OkStatus();
 }

@@ -1,5 +1,5 @@
 // A Communicator over TCP, for ranks on any hosts. Every pair of ranks holds one connection, authenticated
-// both ways by the job's token. Short vectors are exchanged directly, in one hop. Long vectors are reduced
+// both ways (authenticator.h). Short vectors are exchanged directly, in one hop. Long vectors are reduced
 // around the ring, by reduce-scatter and all-gather. This transfers 2 (n-1)/n of the vector into and out of
 // every rank, which is the minimum.
 //
@@ -7,22 +7,17 @@
 //       ->  CreateRingCommunicator(listener, options)
 //
 // Creating blocks until all ranks are connected or `connect_timeout` has passed. Meanwhile connections from
-// outside the job are refused without delaying any rank.
+// outside the group are refused without delaying any rank.
 #ifndef TETHYS_COLLECTIVES_RING_COMMUNICATOR_H_
 #define TETHYS_COLLECTIVES_RING_COMMUNICATOR_H_
 
-#include <cstdint>
 #include <memory>
 #include <string>
-#include <vector>
 
 #include "collectives/communicator.h"
-#include "proto/member.pb.h"
-#include "runtime/base/clock.h"
+#include "collectives/ring_options.h"
 #include "runtime/base/file.h"
 #include "runtime/base/status.h"
-#include "runtime/cluster/handshake.h"
-#include "runtime/cluster/secure_socket.h"
 
 namespace tethys {
 
@@ -43,40 +38,8 @@ class RingListener {
   const std::string address_;
 };
 
-struct RingOptions {
-  int rank = 0;
-  // host:port of every rank's listener, including this rank's; sets the world size.
-  std::vector<std::string> addresses;
-  std::vector<std::string> member_names;  // "worker 2 on 10.0.0.3", for errors; empty: the addresses.
-  uint32_t group = 0;                     // Id of the communicator in the job; several may exist at once.
-  uint32_t generation = 1;                // Membership generation; frames of another generation are refused.
-  uint32_t incarnation = 1;               // 1 for a rank's first process; each replacement adds 1.
-  JobToken token;
-  // If set, connections use TLS, and each peer's certificate must carry the peer's certificate name. Null: no
-  // TLS.
-  std::shared_ptr<const TlsContext> tls;
-  std::vector<std::string> certificate_names;  // Indexed by rank; with TLS only.
-  // Payloads on connections without TLS have checksums, except on loopback. If true, they have checksums on
-  // loopback, too (for tests).
-  bool checksums_on_loopback = false;
-  // Role, job id, job hash and model signature, equal on all ranks. Index, incarnation and generation are
-  // filled in from the fields above.
-  proto::Handshake identity;
-  Nanoseconds connect_timeout = 30 * kSecond;  // Limit for connecting all ranks.
-  // A collective fails after this long without progress. Time in which other ranks compute does not count.
-  Nanoseconds step_timeout = 30 * kSecond;
-  PeersCompute peers_compute = nullptr;
-  // Limit on the unacknowledged data that the system buffers for a connection; 0: the system's limit, several
-  // MiB. A small limit keeps the data in the processor's cache (30 % less processor time for 4 MiB on
-  // loopback). But a connection carries at most this much per round trip, so raise the limit if round trips
-  // take more than a millisecond.
-  int64_t send_buffer_bytes = 256 * 1024;
-  const Clock* clock = nullptr;  // Required; not owned.
-};
-
 // InvalidArgument: bad options. DeadlineExceeded names the missing ranks and the last refusal.
-// Unauthenticated or FailedPrecondition: a rank refused this rank, or belongs to another build, job, model or
-// generation.
+// Unauthenticated or FailedPrecondition: a rank refused this rank, or is refused by the authenticator.
 absl::StatusOr<std::unique_ptr<Communicator>> CreateRingCommunicator(RingListener& listener,
                                                                      RingOptions options);
 

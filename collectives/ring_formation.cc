@@ -12,6 +12,7 @@
 #include "collectives/frame_link.h"
 #include "runtime/base/logging.h"
 #include "runtime/base/socket.h"
+#include "runtime/cluster/handshake.h"
 #include "runtime/tensor/frame.h"
 
 namespace tethys {
@@ -73,7 +74,7 @@ class RingFormation {
   RingFormation(int listener, const RingOptions& options)
       : listener_(listener),
         options_(options),
-        world_(static_cast<int>(options.addresses.size())),
+        world_(options.world()),
         deadline_(options.clock->Now() + options.connect_timeout),
         connections_(world_),
         retry_at_(world_, 0),
@@ -105,7 +106,7 @@ class RingFormation {
       const bool calling = std::any_of(knocks_.begin(), knocks_.end(),
                                        [rank](const Knock& knock) { return knock.rank == rank; });
       if (!Missing(rank) || calling || now < retry_at_[rank]) continue;
-      absl::StatusOr<HostPort> address = ParseHostPort(options_.addresses[rank]);
+      absl::StatusOr<HostPort> address = ParseHostPort(options_.members[rank].address);
       TETHYS_CHECK(address.ok());
       absl::StatusOr<FileDescriptor> fd = StartConnectTcp(*address);
       if (!fd.ok()) {
@@ -198,18 +199,18 @@ class RingFormation {
       CallLater(called, status);
       return absl::OkStatus();
     }
-    return Annotate(status, MemberText(options_, called));
+    return Annotate(status, options_.MemberText(called));
   }
 
   absl::Status ServeCaller(Knock& knock) {
     if (knock.awaits == Knock::Awaits::kSecurity) return GreetCaller(knock);
     TETHYS_ASSIGN_OR_RETURN(const std::optional<Message> message, ReceiveMessage(knock));
     if (!message.has_value()) return absl::OkStatus();
-    const absl::StatusOr<proto::Handshake> caller = CheckProof(knock, *message);
+    const absl::StatusOr<RankClaim> caller = CheckProof(knock, *message);
     absl::Status status = caller.status();
-    if (status.ok() && (caller->index() <= options_.rank || caller->index() >= world_)) {
+    if (status.ok() && (caller->rank <= options_.rank || caller->rank >= world_)) {
       status = absl::FailedPreconditionError(
-          absl::StrCat("rank ", caller->index(), " does not call rank ", options_.rank, " in a world of ",
+          absl::StrCat("rank ", caller->rank, " does not call rank ", options_.rank, " in a world of ",
                        world_, ": the ranks were given different lists of addresses"));
     }
     if (!status.ok()) {
@@ -249,61 +250,49 @@ class RingFormation {
       knock.awaits = Knock::Awaits::kWelcome;
       return SendProof(knock, message->frame.sequence);
     }
-    TETHYS_ASSIGN_OR_RETURN(const proto::Handshake called, CheckProof(knock, *message));
-    if (called.index() != knock.rank) {
+    TETHYS_ASSIGN_OR_RETURN(const RankClaim called, CheckProof(knock, *message));
+    if (called.rank != knock.rank) {
       return absl::FailedPreconditionError(
-          absl::StrCat("rank ", called.index(), " answers at ", options_.addresses[knock.rank], ", not rank ",
-                       knock.rank, ": the ranks were given different lists of addresses"));
+          absl::StrCat("rank ", called.rank, " answers at ", options_.members[knock.rank].address,
+                       ", not rank ", knock.rank, ": the ranks were given different lists of addresses"));
     }
     Connect(knock, called);
     return absl::OkStatus();
   }
 
-  absl::StatusOr<proto::Handshake> CheckProof(const Knock& knock, const Message& message) const {
-    proto::Handshake handshake;
-    if (message.frame.kind != FrameKind::kHandshake || !handshake.ParseFromString(message.payload)) {
+  absl::StatusOr<RankClaim> CheckProof(const Knock& knock, const Message& message) const {
+    if (message.frame.kind != FrameKind::kHandshake) {
       return absl::UnauthenticatedError("the caller sent no handshake");
     }
-    const HandshakeExpectation expected{.job_id = options_.identity.job_id(),
-                                        .job_hash = options_.identity.job_hash(),
-                                        .model_signature = options_.identity.model_signature(),
-                                        .generation = options_.generation};
-    TETHYS_RETURN_IF_ERROR(CheckHandshake(options_.token, knock.nonce, expected, handshake));
-    if (handshake.role() != options_.identity.role()) {
-      return absl::FailedPreconditionError(
-          absl::StrCat("the caller is a ", proto::Role_Name(handshake.role()),
-                       ", but this ring connects processes of role ",
-                       proto::Role_Name(options_.identity.role()), ": check the address it was given"));
-    }
+    TETHYS_ASSIGN_OR_RETURN(const RankClaim claim,
+                            options_.authenticator->Check(message.payload, knock.nonce, options_.generation));
     // A rank whose connections are complete may form its next group while its peers still form this one.
     if (message.frame.group != options_.group) {
       return absl::UnavailableError(absl::StrCat("the caller forms group ", message.frame.group,
                                                  ", but this ring is group ", options_.group,
                                                  ": it must call again later"));
     }
-    TETHYS_RETURN_IF_ERROR(CheckCertificate(knock, handshake.index()));
-    return handshake;
+    TETHYS_RETURN_IF_ERROR(CheckCertificate(knock, claim.rank));
+    return claim;
   }
 
   absl::Status CheckCertificate(const Knock& knock, int rank) const {
     if (options_.tls == nullptr) return absl::OkStatus();
     const std::string shown = knock.socket.peer_name();
-    const std::string expected = rank >= 0 && rank < world_ ? options_.certificate_names[rank] : "no member";
+    const std::string expected =
+        rank >= 0 && rank < world_ ? options_.members[rank].certificate : "no member";
     if (shown == expected) return absl::OkStatus();
     return absl::UnauthenticatedError(absl::StrCat("the caller says that it is rank ", rank, ", which is ",
                                                    expected, ", but its certificate is of ", shown));
   }
 
-  // Sends a proof over `nonce` that we know the job's token and, if we called, a nonce for the peer's proof.
+  // Sends this rank's proof over `nonce` and, if this rank called, a nonce for the peer's proof.
   absl::Status SendProof(Knock& knock, uint64_t nonce) {
-    proto::Handshake handshake = options_.identity;
-    handshake.set_index(options_.rank);
-    handshake.set_incarnation(options_.incarnation);
-    handshake.set_generation(options_.generation);
-    CompleteHandshake(options_.token, nonce, handshake);
+    const RankClaim own{
+        .rank = options_.rank, .incarnation = options_.incarnation, .generation = options_.generation};
     Frame frame = OwnFrame(FrameKind::kHandshake);
     frame.sequence = knock.nonce;
-    return SendMessage(knock, frame, handshake.SerializeAsString());
+    return SendMessage(knock, frame, options_.authenticator->Prove(own, nonce));
   }
 
   Frame OwnFrame(FrameKind kind) const {
@@ -329,18 +318,18 @@ class RingFormation {
   }
 
   // A rank that calls again has lost its earlier connection, so the new connection replaces the earlier one.
-  void Connect(Knock& knock, const proto::Handshake& peer) {
-    connections_[peer.index()] = {.socket = std::move(knock.socket), .incarnation = peer.incarnation()};
+  void Connect(Knock& knock, const RankClaim& peer) {
+    connections_[peer.rank] = {.socket = std::move(knock.socket), .incarnation = peer.incarnation};
   }
 
   absl::Status TimeoutError() const {
     std::vector<std::string> missing;
     for (int rank = 0; rank < world_; ++rank) {
       if (!Missing(rank)) continue;
-      missing.push_back(
-          absl::StrCat(MemberText(options_, rank),
-                       options_.member_names.empty() ? "" : absl::StrCat(" at ", options_.addresses[rank]),
-                       last_error_[rank].ok() ? "" : absl::StrCat(" [", last_error_[rank].message(), "]")));
+      const RingMember& member = options_.members[rank];
+      missing.push_back(absl::StrCat(
+          options_.MemberText(rank), member.name.empty() ? "" : absl::StrCat(" at ", member.address),
+          last_error_[rank].ok() ? "" : absl::StrCat(" [", last_error_[rank].message(), "]")));
     }
     return absl::DeadlineExceededError(absl::StrCat(
         "rank ", options_.rank, " waited ", ToSeconds(options_.connect_timeout), " s to connect with ",
@@ -363,12 +352,6 @@ class RingFormation {
 };
 
 }  // namespace
-
-std::string MemberText(const RingOptions& options, int rank) {
-  const std::vector<std::string>& names =
-      options.member_names.empty() ? options.addresses : options.member_names;
-  return absl::StrCat("rank ", rank, " (", names[rank], ")");
-}
 
 absl::StatusOr<std::vector<RingConnection>> FormRing(int listener, const RingOptions& options) {
   return RingFormation(listener, options).Run();

@@ -4,7 +4,7 @@
 //   acceptor                             connector
 //      | <== TLS handshake, with TLS ========> |
 //      | -- challenge (nonce a) ------------> |
-//      | <-- handshake (proof over a), nonce b |
+//      | <-- handshake (proof over a), nonce b |    proofs are those of RingOptions::authenticator
 //      | -- handshake (proof over b) --------> |    or an error frame that says why not
 //
 // The acceptor serves all callers concurrently, each within limits of time and bytes, so that a foreign
@@ -14,10 +14,9 @@
 #define TETHYS_COLLECTIVES_RING_FORMATION_H_
 
 #include <cstdint>
-#include <string>
 #include <vector>
 
-#include "collectives/ring_communicator.h"
+#include "collectives/ring_options.h"
 
 namespace tethys {
 
@@ -25,9 +24,6 @@ struct RingConnection {
   SecureSocket socket;  // Not valid in the entry of this rank itself.
   uint32_t incarnation = 0;
 };
-
-// "rank 2 (worker 2 on 10.0.0.3)".
-std::string MemberText(const RingOptions& options, int rank);
 
 // Returns one connection for each rank. Requires valid options with a clock. Has the errors of
 // CreateRingCommunicator.

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "collectives/exchange.h"
+#include "collectives/job_authenticator.h"
 #include "collectives/mirrored_strategy.h"
 #include "collectives/stream_exchange.h"
 #include "collectives/stream_mirrored_strategy.h"
@@ -49,21 +50,23 @@ absl::StatusOr<RingOptions> RingOf(const TaskOptions& task, const proto::Setup& 
   ring.rank = task.index;
   for (const proto::Member& member : setup.member()) {
     if (member.role() != proto::WORKER) continue;
-    ring.addresses.push_back(member.data_address());
-    ring.certificate_names.push_back(CertificateName(member.role(), member.index()));
-    ring.member_names.push_back(absl::StrCat(TaskName(member.role(), member.index()), " on ", member.host()));
+    ring.members.push_back(
+        {.address = member.data_address(),
+         .name = absl::StrCat(TaskName(member.role(), member.index()), " on ", member.host()),
+         .certificate = CertificateName(member.role(), member.index())});
   }
   ring.group = kGradientGroup;
   ring.generation = setup.generation();
   ring.incarnation = task.incarnation;
-  ring.token = task.token;
   if (task.tls.has_value()) {
     TETHYS_ASSIGN_OR_RETURN(ring.tls, TlsContext::Create(*task.tls));
   }
-  ring.identity.set_role(proto::WORKER);
-  ring.identity.set_job_id(plan.job_id());
-  ring.identity.set_job_hash(plan.job_hash());
-  ring.identity.set_model_signature(plan.model_signature());
+  proto::Handshake identity;
+  identity.set_role(proto::WORKER);
+  identity.set_job_id(plan.job_id());
+  identity.set_job_hash(plan.job_hash());
+  identity.set_model_signature(plan.model_signature());
+  ring.authenticator = CreateJobAuthenticator(task.token, std::move(identity));
   ring.connect_timeout = TimeLeft(deadline, clock);
   ring.step_timeout = FromSeconds(plan.job().timeouts().step());
   ring.peers_compute = std::move(peers_compute);

@@ -5,7 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "collectives/block_cut.h"
-#include "collectives/ring_communicator.h"
+#include "collectives/ring_options.h"
 
 namespace tethys {
 namespace {

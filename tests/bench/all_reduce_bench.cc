@@ -26,6 +26,7 @@
 #include "collectives/ring_communicator.h"
 #include "collectives/shared_memory_communicator.h"
 #include "runtime/base/file.h"
+#include "tests/testing/open_authenticator.h"
 
 namespace tethys {
 namespace {
@@ -82,11 +83,12 @@ struct Round {
 void RunRank(RingListener& listener, RingOptions options, const std::string& store_path, int rounds,
              int results) {
   const int rank = options.rank;
-  const int world = static_cast<int>(options.addresses.size());
+  const int world = options.world();
   absl::StatusOr<std::unique_ptr<Communicator>> communicator = CreateRingCommunicator(listener, options);
   TETHYS_CHECK(communicator.ok(), StatusText(communicator.status()));
-  absl::StatusOr<std::unique_ptr<Communicator>> sharer = CreateSharedMemoryCommunicator(
-      **communicator, std::vector<int>(world), {.member_names = options.addresses, .clock = options.clock});
+  absl::StatusOr<std::unique_ptr<Communicator>> sharer =
+      CreateSharedMemoryCommunicator(**communicator, std::vector<int>(world),
+                                     {.member_names = options.MemberNames(), .clock = options.clock});
   TETHYS_CHECK(sharer.ok(), StatusText(sharer.status()));
 
   gloo::transport::tcp::attr attr("127.0.0.1");
@@ -116,14 +118,12 @@ void RunRank(RingListener& listener, RingOptions options, const std::string& sto
 std::vector<Round> RunWorld(int world, int rounds) {
   std::vector<std::unique_ptr<RingListener>> listeners;
   RingOptions options;
-  options.token = JobToken::Random();
-  options.identity.set_role(proto::WORKER);
-  options.identity.set_job_id("bench");
+  options.authenticator = std::make_shared<testing::OpenAuthenticator>();
   const MonotonicClock clock;
   options.clock = &clock;
   for (int rank = 0; rank < world; ++rank) {
     listeners.push_back(*RingListener::Listen("127.0.0.1"));
-    options.addresses.push_back(listeners.back()->address());
+    options.members.push_back({.address = listeners.back()->address()});
   }
   std::string store_path = "/tmp/all_reduce_bench.XXXXXX";
   TETHYS_CHECK(mkdtemp(store_path.data()) != nullptr);

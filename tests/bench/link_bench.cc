@@ -39,6 +39,7 @@
 #include "ps/parameter_server_strategy.h"
 #include "runtime/base/file.h"
 #include "tests/bench/exchange_fixture.h"
+#include "tests/testing/open_authenticator.h"
 
 namespace tethys {
 namespace {
@@ -139,14 +140,12 @@ void RunRank(const Settings& settings, const ExchangeFixture& fixture, int rank,
   RingOptions options;
   options.rank = rank;
   for (size_t i = 0; i < settings.machines.size(); ++i) {
-    options.addresses.push_back(AddressOf(board, static_cast<int>(i)));
-    options.certificate_names.push_back(CertificateName(proto::WORKER, static_cast<int>(i)));
+    options.members.push_back({.address = AddressOf(board, static_cast<int>(i)),
+                               .certificate = CertificateName(proto::WORKER, static_cast<int>(i))});
   }
   if (const auto identity = fixture.Identity(proto::WORKER, rank))
     options.tls = *TlsContext::Create(*identity);
-  options.token = fixture.options().token;
-  options.identity.set_role(proto::WORKER);
-  options.identity.set_job_id("bench");
+  options.authenticator = std::make_shared<testing::OpenAuthenticator>();
   options.clock = &clock;
   auto communicator = CreateRingCommunicator(*listener, options);
   TETHYS_CHECK(communicator.ok(), StatusText(communicator.status()));

@@ -14,6 +14,7 @@
 
 #include "collectives/ring_communicator.h"
 #include "collectives/shared_memory_communicator.h"
+#include "tests/testing/open_authenticator.h"
 
 namespace tethys {
 namespace {
@@ -26,7 +27,7 @@ void RunRank(RingListener& listener, const RingOptions& options, const std::vect
   const absl::StatusOr<std::unique_ptr<Communicator>> ring = CreateRingCommunicator(listener, options);
   TETHYS_CHECK(ring.ok(), StatusText(ring.status()));
   const auto ranks = CreateSharedMemoryCommunicator(
-      **ring, std::vector<int>(kWorld), {.member_names = options.addresses, .clock = options.clock});
+      **ring, std::vector<int>(kWorld), {.member_names = options.MemberNames(), .clock = options.clock});
   TETHYS_CHECK(ranks.ok(), StatusText(ranks.status()));
   const auto arena = (*ranks)->AllocateForReduction(*std::max_element(counts.begin(), counts.end()));
   TETHYS_CHECK(arena.ok() && *arena != nullptr, "no memory to share");
@@ -51,13 +52,11 @@ int Run(const std::vector<int64_t>& counts) {
   const MonotonicClock clock;
   std::vector<std::unique_ptr<RingListener>> listeners;
   RingOptions options;
-  options.token = JobToken::Random();
-  options.identity.set_role(proto::WORKER);
-  options.identity.set_job_id("bench");
+  options.authenticator = std::make_shared<testing::OpenAuthenticator>();
   options.clock = &clock;
   for (int rank = 0; rank < kWorld; ++rank) {
     listeners.push_back(*RingListener::Listen("127.0.0.1"));
-    options.addresses.push_back(listeners.back()->address());
+    options.members.push_back({.address = listeners.back()->address()});
   }
   for (options.rank = 0; options.rank < kWorld; ++options.rank) {
     if (fork() != 0) continue;

@@ -24,6 +24,7 @@
 #include "collectives/ring_communicator.h"
 #include "ps/data_stream.h"
 #include "tests/bench/exchange_fixture.h"
+#include "tests/testing/open_authenticator.h"
 
 namespace tethys {
 namespace {
@@ -120,7 +121,7 @@ std::unique_ptr<Communicator> Join(RingListener& listener, RingOptions options,
                                    const JobAuthority* authority) {
   if (authority != nullptr) {
     options.tls = *TlsContext::Create(*authority->Issue(proto::WORKER, options.rank));
-    for (const int rank : {0, 1}) options.certificate_names.push_back(CertificateName(proto::WORKER, rank));
+    for (const int rank : {0, 1}) options.members[rank].certificate = CertificateName(proto::WORKER, rank);
   }
   auto communicator = CreateRingCommunicator(listener, options);
   TETHYS_CHECK(communicator.ok(), StatusText(communicator.status()));
@@ -145,14 +146,12 @@ void RunRank(RingListener& listener, const RingOptions& options, const JobAuthor
 void CompareAllReduce(const JobAuthority& authority, int rounds) {
   const MonotonicClock clock;
   RingOptions options;
-  options.token = JobToken::Random();
-  options.identity.set_role(proto::WORKER);
-  options.identity.set_job_id("bench");
+  options.authenticator = std::make_shared<testing::OpenAuthenticator>();
   options.clock = &clock;
   std::vector<std::unique_ptr<RingListener>> listeners;
   for (int rank = 0; rank < 2; ++rank) {
     listeners.push_back(*RingListener::Listen("127.0.0.1"));
-    options.addresses.push_back(listeners.back()->address());
+    options.members.push_back({.address = listeners.back()->address()});
   }
   const pid_t other = fork();
   options.rank = other == 0 ? 1 : 0;

@@ -66,7 +66,7 @@ TEST(Hosts, RanksBoundToDifferentAddressesAreOnDifferentHosts) {
   TestRing ring(5, Medium::kTwoHosts);
   OnRanks(5, [&](int rank) {
     const auto all = *CreateRingCommunicator(*ring.listeners[rank], ring.options[rank]);
-    EXPECT_THAT(*FindHosts(*all, ring.options[rank].addresses), ::testing::ElementsAre(0, 1, 0, 1, 0));
+    EXPECT_THAT(*FindHosts(*all, ring.listeners[rank]->address()), ::testing::ElementsAre(0, 1, 0, 1, 0));
   });
 }
 
@@ -100,11 +100,11 @@ TEST(Forming, SharedMemoryOfAnyWorldSize_TakesThreeCollectives) {
       const RingOptions& options = ring.options[rank];
       const auto all = *CreateRingCommunicator(*ring.listeners[rank], options);
       CountingCommunicator counting(*all);
-      const std::vector<int> hosts = *FindHosts(counting, options.addresses);
+      const std::vector<int> hosts = *FindHosts(counting, ring.listeners[rank]->address());
       EXPECT_EQ(counting.calls(), 1);
       // Two more collectives follow: one sends the memory's address, one tells whether all ranks opened it.
       EXPECT_TRUE(CreateSharedMemoryCommunicator(
-                      counting, hosts, {.member_names = options.member_names, .clock = options.clock})
+                      counting, hosts, {.member_names = options.MemberNames(), .clock = options.clock})
                       .ok());
       EXPECT_EQ(counting.calls(), 3);
     });

@@ -157,7 +157,7 @@ TEST(RingFrames, DamagedPayload_FailsAllRanksNamingTheSender) {
   for (const int64_t count : {kShort, kLong}) {
     TestRing ring(3);
     TcpProxy proxy(ring.listeners[0]->address());
-    ring.options[1].addresses[0] = proxy.address();
+    ring.options[1].members[0].address = proxy.address();
     for (RingOptions& options : ring.options) options.checksums_on_loopback = true;
     const auto answers = InRing(ring, [&](std::unique_ptr<Communicator>& ranks) {
       TETHYS_RETURN_IF_ERROR(Reduce(*ranks, count));

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "collectives/exchange.h"
+#include "collectives/job_authenticator.h"
 #include "collectives/ring_communicator.h"
 #include "collectives/shared_memory_communicator.h"
 #include "gtest/gtest.h"
@@ -39,28 +40,23 @@ inline std::string MediumName(Medium medium) {
 // Listeners and options of the ranks of one ring. A test may change `options[rank]` before it calls InRing.
 struct TestRing {
   explicit TestRing(int world, Medium medium = Medium::kTcp) : medium(medium) {
-    const JobToken token = JobToken::Random();
-    std::vector<std::string> addresses, names;
+    std::vector<RingMember> members;
     for (int rank = 0; rank < world; ++rank) {
       const bool second = medium == Medium::kTwoHosts && rank % 2 == 1;
       listeners.push_back(*RingListener::Listen(second ? "127.0.0.2" : "127.0.0.1"));
-      addresses.push_back(listeners.back()->address());
-      names.push_back(absl::StrCat("worker ", rank, " on host", rank));
+      members.push_back({.address = listeners.back()->address(),
+                         .name = absl::StrCat("worker ", rank, " on host", rank),
+                         .certificate = CertificateName(proto::WORKER, rank)});
     }
     for (int rank = 0; rank < world; ++rank) {
       RingOptions own;
       own.rank = rank;
-      own.addresses = addresses;
-      own.member_names = names;
+      own.members = members;
       own.incarnation = 10 + rank;
-      own.token = token;
-      own.identity.set_role(proto::WORKER);
-      own.identity.set_job_id("job");
-      own.identity.set_model_signature(7);
+      own.authenticator = CreateJobAuthenticator(token, Identity());
       own.clock = &TestClock();
       if (medium == Medium::kTls) {
         own.tls = *TlsContext::Create(testing::IdentityOf(*authority, proto::WORKER, rank));
-        for (int i = 0; i < world; ++i) own.certificate_names.push_back(CertificateName(proto::WORKER, i));
       }
       options.push_back(own);
     }
@@ -77,7 +73,7 @@ struct TestRing {
                             CreateRingCommunicator(*listeners[rank], own));
     if (medium == Medium::kTcp || medium == Medium::kTls) return ring;
     return CreateSharedMemoryCommunicator(*ring, std::vector<int>(world()),
-                                          {.member_names = own.member_names,
+                                          {.member_names = own.MemberNames(),
                                            .step_timeout = own.step_timeout,
                                            .peers_compute = own.peers_compute,
                                            .clock = own.clock});
@@ -85,7 +81,16 @@ struct TestRing {
 
   int world() const { return static_cast<int>(options.size()); }
 
+  static proto::Handshake Identity() {
+    proto::Handshake identity;
+    identity.set_role(proto::WORKER);
+    identity.set_job_id("job");
+    identity.set_model_signature(7);
+    return identity;
+  }
+
   const Medium medium;
+  const JobToken token = JobToken::Random();
   const std::unique_ptr<JobAuthority> authority = testing::MakeAuthority();
   std::vector<std::unique_ptr<RingListener>> listeners;
   std::vector<RingOptions> options;

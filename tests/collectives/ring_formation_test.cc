@@ -5,6 +5,7 @@
 #include "runtime/base/socket.h"
 #include "runtime/tensor/frame.h"
 #include "tests/collectives/ring_fixture.h"
+#include "tests/testing/open_authenticator.h"
 
 namespace tethys {
 namespace {
@@ -74,11 +75,11 @@ TEST(RingFormation, UnreadableHandshakeDelaysNoRank) {
 }
 
 // Rank 1 calls with options altered by `change` and is refused; with good options the ring then forms.
-void ExpectRefused(const std::function<void(RingOptions&)>& change, absl::StatusCode code,
+void ExpectRefused(const std::function<void(TestRing&)>& change, absl::StatusCode code,
                    const std::string& message) {
   TestRing ring(2);
   const RingOptions good = ring.options[1];
-  change(ring.options[1]);
+  change(ring);
   absl::StatusOr<std::unique_ptr<Communicator>> first;
   std::thread rank0([&] { first = ring.Create(0); });
   const absl::Status refused = ring.Create(1).status();
@@ -90,6 +91,15 @@ void ExpectRefused(const std::function<void(RingOptions&)>& change, absl::Status
   rank0.join();
   EXPECT_TRUE(first.ok()) << StatusText(first.status());
   EXPECT_TRUE(second.ok()) << StatusText(second.status());
+}
+
+// Gives rank 1 an identity altered by `change`.
+std::function<void(TestRing&)> WithIdentity(const std::function<void(proto::Handshake&)>& change) {
+  return [change](TestRing& ring) {
+    proto::Handshake identity = TestRing::Identity();
+    change(identity);
+    ring.options[1].authenticator = CreateJobAuthenticator(ring.token, identity);
+  };
 }
 
 // Under TLS, rank 1 fails to join with options altered by `change`; with good options the ring then forms.
@@ -109,27 +119,30 @@ void ExpectRefusedUnderTls(const std::function<void(TestRing&)>& change,
 }
 
 TEST(RingFormation, RankWithAnotherTokenIsRefused) {
-  ExpectRefused([](RingOptions& options) { options.token = JobToken::Random(); },
-                absl::StatusCode::kUnauthenticated, "token");
+  ExpectRefused(
+      [](TestRing& ring) {
+        ring.options[1].authenticator = CreateJobAuthenticator(JobToken::Random(), TestRing::Identity());
+      },
+      absl::StatusCode::kUnauthenticated, "token");
 }
 
 TEST(RingFormation, RankOfAnotherJobIsRefused) {
-  ExpectRefused([](RingOptions& options) { options.identity.set_job_id("else"); },
+  ExpectRefused(WithIdentity([](proto::Handshake& identity) { identity.set_job_id("else"); }),
                 absl::StatusCode::kFailedPrecondition, "another job");
 }
 
 TEST(RingFormation, RankOfAnotherModelIsRefused) {
-  ExpectRefused([](RingOptions& options) { options.identity.set_model_signature(8); },
+  ExpectRefused(WithIdentity([](proto::Handshake& identity) { identity.set_model_signature(8); }),
                 absl::StatusCode::kFailedPrecondition, "another model");
 }
 
 TEST(RingFormation, RankOfAnotherGenerationIsRefused) {
-  ExpectRefused([](RingOptions& options) { options.generation = 2; }, absl::StatusCode::kFailedPrecondition,
+  ExpectRefused([](TestRing& ring) { ring.options[1].generation = 2; }, absl::StatusCode::kFailedPrecondition,
                 "another generation");
 }
 
 TEST(RingFormation, ProcessOfAnotherRoleIsRefused) {
-  ExpectRefused([](RingOptions& options) { options.identity.set_role(proto::PS); },
+  ExpectRefused(WithIdentity([](proto::Handshake& identity) { identity.set_role(proto::PS); }),
                 absl::StatusCode::kFailedPrecondition, "is a PS");
 }
 
@@ -192,9 +205,10 @@ TEST(RingFormation, TimeoutNamesTheMissingRanks) {
   ring.options[1].connect_timeout = 200 * kMillisecond;
   const absl::Status status = ring.Create(1).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kDeadlineExceeded);
-  EXPECT_THAT(std::string(status.message()),
-              AllOf(HasSubstr(absl::StrCat("rank 0 (worker 0 on host0) at ", ring.options[1].addresses[0])),
-                    HasSubstr("rank 2 (worker 2 on host2)"), HasSubstr("tethys hosts check")));
+  EXPECT_THAT(
+      std::string(status.message()),
+      AllOf(HasSubstr(absl::StrCat("rank 0 (worker 0 on host0) at ", ring.options[1].members[0].address)),
+            HasSubstr("rank 2 (worker 2 on host2)"), HasSubstr("tethys hosts check")));
 }
 
 TEST(RingFormation, ListenerServesSeveralGenerations) {
@@ -216,11 +230,23 @@ TEST(RingFormation, ListenerServesSeveralGroupsWithoutAWaitBetweenThem) {
   });
 }
 
+TEST(RingFormation, RingIsMadeWithoutAJob) {
+  TestRing ring(3);
+  for (RingOptions& options : ring.options) {
+    options.authenticator = std::make_shared<testing::OpenAuthenticator>();
+  }
+  ExpectRingForms(ring);
+}
+
 TEST(RingFormation, ContradictoryOptionsAreRefused) {
-  TestRing ring(2);
+  TestRing ring(2, Medium::kTls);
   ring.options[0].rank = 2;
   EXPECT_EQ(ring.Create(0).status().code(), absl::StatusCode::kInvalidArgument);
-  ring.options[1].member_names.pop_back();
+  const RingOptions good = ring.options[1];
+  ring.options[1].authenticator = nullptr;
+  EXPECT_EQ(ring.Create(1).status().code(), absl::StatusCode::kInvalidArgument);
+  ring.options[1] = good;
+  ring.options[1].members[0].certificate.clear();
   EXPECT_EQ(ring.Create(1).status().code(), absl::StatusCode::kInvalidArgument);
 }
 

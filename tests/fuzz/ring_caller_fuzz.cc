@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <string>
 
+#include "collectives/job_authenticator.h"
+#include "collectives/ring_communicator.h"
 #include "collectives/ring_formation.h"
 #include "runtime/base/socket.h"
 #include "tests/fuzz/frame_bytes.h"
@@ -53,8 +55,8 @@ void FuzzRingCaller(absl::string_view input) {
   const auto listener = RingListener::Listen("127.0.0.1");
   Require(listener.ok(), "a port on loopback");
   RingOptions options;
-  options.addresses = {(*listener)->address(), (*listener)->address()};
-  options.token = JobToken::Random();
+  options.members = {{.address = (*listener)->address()}, {.address = (*listener)->address()}};
+  options.authenticator = CreateJobAuthenticator(JobToken::Random(), proto::Handshake());
   options.connect_timeout = kPatience;
   options.clock = &clock;
 

@@ -1,0 +1,39 @@
+// How the ranks of a ring prove to one another that they belong to it. A ring is made without knowledge of
+// jobs: job_authenticator.h connects the workers of a job, and another authenticator may connect any
+// processes.
+//
+// Used by the thread that forms the ring. No call blocks.
+#ifndef TETHYS_COLLECTIVES_AUTHENTICATOR_H_
+#define TETHYS_COLLECTIVES_AUTHENTICATOR_H_
+
+#include <cstdint>
+#include <string>
+
+#include "runtime/base/status.h"
+
+namespace tethys {
+
+// A rank as it presents itself to a peer.
+struct RankClaim {
+  int rank = 0;
+  uint32_t incarnation = 1;
+  uint32_t generation = 1;
+};
+
+class Authenticator {
+ public:
+  virtual ~Authenticator() = default;
+
+  // Returns the bytes, at most 4096, that prove `own` to the peer that chose `nonce`.
+  virtual std::string Prove(const RankClaim& own, uint64_t nonce) const = 0;
+
+  // Returns the claim that `proof` proves; its rank may be any number. Any bytes may be given.
+  // Unauthenticated: the proof is wrong, or covers another nonce. FailedPrecondition: the peer belongs to
+  // another group of processes, or to another generation than `generation`; the error names what differs.
+  virtual absl::StatusOr<RankClaim> Check(const std::string& proof, uint64_t nonce,
+                                          uint32_t generation) const = 0;
+};
+
+}  // namespace tethys
+
+#endif  // TETHYS_COLLECTIVES_AUTHENTICATOR_H_
