@@ -27,6 +27,11 @@ inline Range BlockOf(int64_t count, int world, int64_t index) {
   return {.begin = index * size + std::min(index, longer), .count = size + (index < longer ? 1 : 0)};
 }
 
+// The block whose sum the ring's reduce-scatter completes on `rank` (ring_communicator.cc).
+inline Range RingBlock(int64_t count, int world, int rank) {
+  return BlockOf(count, world, (rank + 1) % world);
+}
+
 }  // namespace tethys
 
 #endif  // TETHYS_COLLECTIVES_BLOCK_CUT_H_

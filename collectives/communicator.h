@@ -1,21 +1,28 @@
-// Collective operations among a fixed list of ranks. A communicator is made for one group id and generation.
-// Once an operation has failed, the communicator is permanently broken, and every later call returns the
-// first error. Discard the communicator then, and create another under a new generation.
+// Collective operations among a fixed list of ranks, and messages between two of them. A communicator is made
+// for one group id and generation. Once an operation has failed, the communicator is permanently broken, and
+// every later call returns the first error. Discard the communicator then, and create another under a new
+// generation.
 //
-// Every rank calls the same operations with the same counts in the same order; otherwise every rank gets an
-// error that names the mismatch. All calls block and are made by one thread at a time. A call fails if it
-// makes no progress for the timeout given at construction.
+// Collectives are AllReduce, ReduceScatter, AllGather, Barrier, Split and AllocateForReduction. Every rank
+// calls the same collectives with the same counts in the same order; otherwise every rank gets an error that
+// names the mismatch, from this call or from its next. The n-th Send from a rank to another meets the other's
+// n-th Receive from it, and lies at the same place in the order of collectives on both; otherwise both get an
+// error, at the latest after the timeout.
+//
+// All calls block and are made by one thread at a time. A call fails if it makes no progress for the timeout
+// given at construction.
 #ifndef TETHYS_COLLECTIVES_COMMUNICATOR_H_
 #define TETHYS_COLLECTIVES_COMMUNICATOR_H_
 
 #include <cstdint>
 #include <memory>
-#include <string>
+#include <type_traits>
 #include <vector>
 
 #include "absl/types/span.h"
 #include "runtime/base/clock.h"
 #include "runtime/base/status.h"
+#include "runtime/tensor/variable.h"
 
 namespace tethys {
 
@@ -35,10 +42,35 @@ class Communicator {
   // and, if ranks of several hosts share memory, on which ranks share a host. So a rerun with the same kind
   // of communicator on the same hosts is bit-equal, and all ranks hold the same bits.
   virtual absl::Status AllReduce(absl::Span<float> data) = 0;
-  // Copies `data` of rank `root` to all ranks.
-  virtual absl::Status Broadcast(absl::Span<float> data, int root) = 0;
+
+  // The first half of an all-reduce: the elements of OwnedBlock(rank(), count) become their sums, with the
+  // bits that AllReduce gives them. The other elements are undefined afterwards. An AllGather of all owned
+  // blocks is the second half.
+  virtual absl::Status ReduceScatter(absl::Span<float> data) = 0;
+  // The part of a vector of `count` floats that ReduceScatter sums on `rank`; the same answer on every rank.
+  // The blocks of all ranks are disjoint and cover the vector. Not a collective.
+  virtual Range OwnedBlock(int rank, int64_t count) const = 0;
+
+  // Copies the bytes parts[r] of rank r's `data` to the same place on all ranks. `parts` is indexed by rank
+  // and equal on all ranks; the parts lie in `data`, are disjoint and may be empty. Other bytes keep their
+  // values.
+  virtual absl::Status AllGather(absl::Span<char> data, absl::Span<const Range> parts) = 0;
+
   // Returns when every rank has called Barrier.
   virtual absl::Status Barrier() = 0;
+
+  // Copies `data` to the `data` of the peer's Receive, which has the same size. Send may block until the peer
+  // calls Receive, so two ranks that send to each other must not both begin with Send. Other ranks take no
+  // part; if one of the two waits for a third rank, the timeout of the other runs. InvalidArgument: the peer
+  // is this rank or none, or the sizes differ.
+  virtual absl::Status Send(int peer, absl::Span<const char> data) = 0;
+  virtual absl::Status Receive(int peer, absl::Span<char> data) = 0;
+
+  // Returns a communicator of the ranks that gave the same colour, in the order of their ranks; null on ranks
+  // that gave a negative colour. It works beside this one and outlives it. If it cannot be formed on a rank,
+  // the other ranks of its colour fail, too, and this communicator stays as it is. Nothing else is formed
+  // through the same listener meanwhile.
+  virtual absl::StatusOr<std::unique_ptr<Communicator>> Split(int colour) = 0;
 
   // Returns zeroed, page-aligned memory for `count` floats, in which ranks of one host reduce vectors in
   // place without a copy. The memory lives as long as the communicator. Null if any other memory is as fast.
@@ -55,6 +87,38 @@ class Communicator {
   // Thread-safe.
   virtual void Abort(const absl::Status& reason) = 0;
 };
+
+// The bytes of a vector.
+inline absl::Span<char> BytesOf(absl::Span<float> data) {
+  return {reinterpret_cast<char*>(data.data()), data.size() * sizeof(float)};
+}
+
+// Returns the `own` of every rank, indexed by rank. A collective.
+template <typename T>
+absl::StatusOr<std::vector<T>> AllGather(Communicator& all, const T& own) {
+  static_assert(std::is_trivially_copyable_v<T>);
+  constexpr auto kBytes = static_cast<int64_t>(sizeof(T));
+  std::vector<T> values(all.world_size());
+  values[all.rank()] = own;
+  std::vector<Range> parts;
+  for (int rank = 0; rank < all.world_size(); ++rank) {
+    parts.push_back({.begin = rank * kBytes, .count = kBytes});
+  }
+  const absl::Span<char> bytes(reinterpret_cast<char*>(values.data()), values.size() * sizeof(T));
+  TETHYS_RETURN_IF_ERROR(all.AllGather(bytes, parts));
+  return values;
+}
+
+// Copies `data` of rank `root` to all ranks. A collective.
+inline absl::Status Broadcast(Communicator& all, absl::Span<char> data, int root) {
+  if (root < 0 || root >= all.world_size()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("broadcast from rank ", root, " in a world of ", all.world_size()));
+  }
+  std::vector<Range> parts(all.world_size());
+  parts[root].count = static_cast<int64_t>(data.size());
+  return all.AllGather(data, parts);
+}
 
 }  // namespace tethys
 

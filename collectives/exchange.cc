@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "collectives/all_gather.h"
 #include "collectives/hierarchical_communicator.h"
 #include "collectives/shared_memory_communicator.h"
 #include "runtime/base/logging.h"
@@ -12,45 +11,6 @@
 
 namespace tethys {
 namespace {
-
-// The group id of the leaders' ring is this constant plus the group id of the ring of all ranks. Each host
-// has one leader, its first rank.
-constexpr uint32_t kLeadersGroup = 1 << 16;
-
-int HostCount(const std::vector<int>& hosts) { return 1 + *std::max_element(hosts.begin(), hosts.end()); }
-
-// Creates a communicator that uses shared memory inside hosts and, if there are several hosts, TCP between
-// their leaders.
-absl::StatusOr<std::unique_ptr<Communicator>> CreateByTopology(RingListener& listener,
-                                                               const RingOptions& ring, Communicator& all,
-                                                               const std::vector<int>& hosts) {
-  SharedMemoryOptions shared{.member_names = ring.MemberNames(),
-                             .group = ring.group,
-                             .generation = ring.generation,
-                             .step_timeout = ring.step_timeout,
-                             .peers_compute = ring.peers_compute,
-                             .clock = ring.clock};
-  const bool one_host = HostCount(hosts) == 1;
-  // Twice the leaders' timeout, because the other ranks wait while the leaders exchange.
-  if (!one_host) shared.step_timeout *= 2;
-  TETHYS_ASSIGN_OR_RETURN(std::unique_ptr<Communicator> local,
-                          CreateSharedMemoryCommunicator(all, hosts, std::move(shared)));
-  if (one_host) return local;
-
-  std::unique_ptr<Communicator> leaders;
-  if (local->rank() == 0) {
-    RingOptions options = ring;
-    options.members.clear();
-    options.group = ring.group + kLeadersGroup;
-    options.rank = hosts[ring.rank];
-    for (int host = 0; host < HostCount(hosts); ++host) {
-      const auto leader = std::find(hosts.begin(), hosts.end(), host) - hosts.begin();
-      options.members.push_back(ring.members[leader]);
-    }
-    TETHYS_ASSIGN_OR_RETURN(leaders, CreateRingCommunicator(listener, std::move(options)));
-  }
-  return CreateHierarchicalCommunicator(ring.rank, hosts, std::move(local), std::move(leaders));
-}
 
 std::string TopologyText(const std::vector<int>& hosts) {
   if (HostCount(hosts) == 1) return absl::StrCat("shared memory among ", hosts.size(), " workers");
@@ -99,7 +59,14 @@ absl::StatusOr<Exchange> CreateExchange(RingListener& listener, const RingOption
         "transport is SHARED_MEMORY, but no two workers share a host; leave it AUTOMATIC, or put workers "
         "together");
   }
-  absl::StatusOr<std::unique_ptr<Communicator>> by_topology = CreateByTopology(listener, ring, *all, hosts);
+  absl::StatusOr<std::unique_ptr<Communicator>> by_topology =
+      CreateCommunicatorOfHosts(all, hosts,
+                                {.member_names = ring.MemberNames(),
+                                 .group = ring.group,
+                                 .generation = ring.generation,
+                                 .step_timeout = ring.step_timeout,
+                                 .peers_compute = ring.peers_compute,
+                                 .clock = ring.clock});
   if (by_topology.status().code() == absl::StatusCode::kFailedPrecondition && !wanted) {
     return by_tcp(by_topology.status().message());
   }

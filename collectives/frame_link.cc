@@ -27,7 +27,7 @@ absl::Status ErrorOf(const Frame& frame, absl::string_view message) {
 void FrameSender::Start(const Frame& header, absl::Span<const Piece> pieces, int64_t available) {
   header_ = header;
   pieces_.assign(pieces.begin(), pieces.end());
-  std::erase_if(pieces_, [](const Piece& piece) { return piece.count == 0; });
+  std::erase_if(pieces_, [](const Piece& piece) { return piece.bytes == 0; });
   next_piece_ = 0;
   offset_ = 0;
   available_ = available;
@@ -70,13 +70,12 @@ bool FrameSender::NextFrame() {
   }
   if (next_piece_ < pieces_.size()) {
     const Piece& piece = pieces_[next_piece_];
-    const int64_t chunk = std::min(kChunkElements, piece.count - offset_);
+    const int64_t chunk = std::min(kChunkBytes, piece.bytes - offset_);
     if (chunk <= available_) {
-      const auto bytes = static_cast<size_t>(chunk * kFloatBytes);
-      SetFrame(header_, {reinterpret_cast<const char*>(piece.data + offset_), bytes});
+      SetFrame(header_, {piece.data + offset_, static_cast<size_t>(chunk)});
       available_ -= chunk;
       offset_ += chunk;
-      if (offset_ == piece.count) {
+      if (offset_ == piece.bytes) {
         ++next_piece_;
         offset_ = 0;
       }
@@ -106,7 +105,7 @@ void FrameReceiver::Start(const Frame& own, int peer_rank, uint32_t peer_incarna
   expected_.rank = static_cast<uint32_t>(peer_rank);
   expected_.incarnation = peer_incarnation;
   pieces_.assign(pieces.begin(), pieces.end());
-  std::erase_if(pieces_, [](const Piece& piece) { return piece.count == 0; });
+  std::erase_if(pieces_, [](const Piece& piece) { return piece.bytes == 0; });
   next_piece_ = 0;
   offset_ = 0;
   opened_ = false;
@@ -115,8 +114,8 @@ void FrameReceiver::Start(const Frame& own, int peer_rank, uint32_t peer_incarna
 
 absl::StatusOr<FrameReceiver::Received> FrameReceiver::Pump(SecureSocket& socket) {
   Received received;
-  TETHYS_ASSIGN_OR_RETURN(received.elements, ReadInbox());
-  while (!finished() && received.elements == 0) {
+  TETHYS_ASSIGN_OR_RETURN(received.ready, ReadInbox());
+  while (!finished() && received.ready == 0) {
     // The inbox now holds at most the beginning of a header. While a payload is missing, only the next header
     // is read ahead, because any more bytes would have to be copied out of the inbox.
     inbox_end_ -= inbox_begin_;
@@ -133,10 +132,10 @@ absl::StatusOr<FrameReceiver::Received> FrameReceiver::Pump(SecureSocket& socket
     missing_bytes_ -= direct;
     inbox_end_ += bytes - direct;
     if (direct > 0 && missing_bytes_ == 0) {
-      TETHYS_ASSIGN_OR_RETURN(received.elements, FinishPayload());
+      TETHYS_ASSIGN_OR_RETURN(received.ready, FinishPayload());
     }
-    if (received.elements == 0) {
-      TETHYS_ASSIGN_OR_RETURN(received.elements, ReadInbox());
+    if (received.ready == 0) {
+      TETHYS_ASSIGN_OR_RETURN(received.ready, ReadInbox());
     }
     if (drained) break;
   }
@@ -152,8 +151,8 @@ absl::StatusOr<int64_t> FrameReceiver::ReadInbox() {
       payload_ += bytes;
       missing_bytes_ -= bytes;
       if (missing_bytes_ > 0) return 0;
-      TETHYS_ASSIGN_OR_RETURN(const int64_t elements, FinishPayload());
-      if (elements > 0) return elements;
+      TETHYS_ASSIGN_OR_RETURN(const int64_t ready, FinishPayload());
+      if (ready > 0) return ready;
     } else {
       if (inbox_end_ - inbox_begin_ < kFrameBytes) return 0;
       TETHYS_RETURN_IF_ERROR(ReadHeader());
@@ -185,16 +184,17 @@ absl::Status FrameReceiver::ReadHeader() {
   peer_waits_ = opened_ && bytes == 0;
   opened_ = true;
   if (bytes == 0) return absl::OkStatus();
-  const int64_t left = next_piece_ < pieces_.size() ? pieces_[next_piece_].count - offset_ : 0;
-  if (bytes % kFloatBytes != 0 || bytes > std::min(left, kChunkElements) * kFloatBytes) {
+  const int64_t left = next_piece_ < pieces_.size() ? pieces_[next_piece_].bytes - offset_ : 0;
+  const bool add = left > 0 && pieces_[next_piece_].add;
+  if (bytes > std::min(left, kChunkBytes) || (add && bytes % kFloatBytes != 0)) {
     return absl::InvalidArgumentError(
-        absl::StrCat("[", FrameText(frame_), "] has ", bytes, " bytes, but ", left, " elements are missing"));
+        absl::StrCat("[", FrameText(frame_), "] has ", bytes, " bytes, but ", left, " are missing"));
   }
-  if (pieces_[next_piece_].add) {
+  if (add) {
     addend_.resize(kChunkElements);
     payload_ = reinterpret_cast<char*>(addend_.data());
   } else {
-    payload_ = reinterpret_cast<char*>(pieces_[next_piece_].data + offset_);
+    payload_ = pieces_[next_piece_].data + offset_;
   }
   missing_bytes_ = bytes;
   return absl::OkStatus();
@@ -202,20 +202,21 @@ absl::Status FrameReceiver::ReadHeader() {
 
 absl::StatusOr<int64_t> FrameReceiver::FinishPayload() {
   if (frame_.kind == FrameKind::kError) return ErrorOf(frame_, error_);
-  const int64_t elements = static_cast<int64_t>(frame_.payload_bytes) / kFloatBytes;
+  const auto bytes = static_cast<int64_t>(frame_.payload_bytes);
   const Piece& piece = pieces_[next_piece_];
-  const float* const arrived = piece.add ? addend_.data() : piece.data + offset_;
-  const absl::string_view payload(reinterpret_cast<const char*>(arrived), frame_.payload_bytes);
+  char* const place = piece.data + offset_;
+  const char* const arrived = piece.add ? reinterpret_cast<const char*>(addend_.data()) : place;
+  const absl::string_view payload(arrived, frame_.payload_bytes);
   if (frame_.payload_checksum != 0 && Crc32c(payload) != frame_.payload_checksum) {
     return DamagedPayload(frame_);
   }
-  if (piece.add) AddTo(piece.data + offset_, addend_.data(), elements);
-  offset_ += elements;
-  if (offset_ == piece.count) {
+  if (piece.add) AddTo(reinterpret_cast<float*>(place), addend_.data(), bytes / kFloatBytes);
+  offset_ += bytes;
+  if (offset_ == piece.bytes) {
     ++next_piece_;
     offset_ = 0;
   }
-  return elements;
+  return bytes;
 }
 
 }  // namespace tethys

@@ -1,5 +1,5 @@
 // The two directions of a connection between ranks. During a collective, each direction is a stream of pieces
-// of vectors, cut into frames. Sockets are non-blocking: Pump transfers as much as the socket accepts or
+// of memory, cut into frames. Sockets are non-blocking: Pump transfers as much as the socket accepts or
 // holds. Used by the communicator's thread only. After the largest collective has run once, nothing
 // allocates.
 //
@@ -26,12 +26,13 @@
 namespace tethys {
 
 constexpr uint64_t kMaxErrorBytes = 4096;
+constexpr int64_t kChunkBytes = kChunkElements * static_cast<int64_t>(sizeof(float));
 
-// A part of a stream, given by its elements in memory.
+// A part of a stream, given by its bytes in memory.
 struct Piece {
-  float* data = nullptr;
-  int64_t count = 0;
-  bool add = false;  // The receiver adds to the elements instead of replacing them.
+  char* data = nullptr;
+  int64_t bytes = 0;
+  bool add = false;  // The bytes are floats, to which the receiver adds instead of replacing them.
 };
 
 // Returns the Status that an error frame reports. Never OK, even if the peer sent an invalid code.
@@ -41,10 +42,10 @@ class FrameSender {
  public:
   // Turns checksums of payloads on or off; they are off at first.
   void SetChecksums(bool checksums) { checksums_ = checksums; }
-  // Starts a stream that sends `pieces`. Their first `available` elements may be sent at once. Frames get the
+  // Starts a stream that sends `pieces`. Their first `available` bytes may be sent at once. Frames get the
   // fields of `header`.
   void Start(const Frame& header, absl::Span<const Piece> pieces, int64_t available);
-  void MakeAvailable(int64_t elements) { available_ += elements; }
+  void MakeAvailable(int64_t bytes) { available_ += bytes; }
   // Makes the next Pump send an empty frame, unless the whole stream is already sent.
   void SayWaiting() { say_waiting_ = !finished(); }
   // Ends the stream with an error frame, directly after the frame that is being sent.
@@ -65,8 +66,8 @@ class FrameSender {
   Frame header_;
   std::vector<Piece> pieces_;
   size_t next_piece_ = 0;
-  int64_t offset_ = 0;     // In pieces_[next_piece_]: the first element that is in no frame yet.
-  int64_t available_ = 0;  // Elements from offset_ on that may be sent.
+  int64_t offset_ = 0;     // In pieces_[next_piece_]: the first byte that is in no frame yet.
+  int64_t available_ = 0;  // Bytes from offset_ on that may be sent.
   bool opened_ = true;     // The first frame has passed. Also true before Start.
   bool say_waiting_ = false;
   std::string error_;  // Payload of the error frame.
@@ -77,8 +78,8 @@ class FrameSender {
 class FrameReceiver {
  public:
   struct Received {
-    int64_t bytes = 0;     // Bytes read from the socket.
-    int64_t elements = 0;  // Received or summed elements, which may be passed on.
+    int64_t bytes = 0;  // Read from the socket.
+    int64_t ready = 0;  // Bytes of pieces, received or summed, which may be passed on.
   };
 
   // Starts to fill `pieces` from the peer's frames. Their headers must equal `own`, this rank's header,
@@ -98,11 +99,11 @@ class FrameReceiver {
  private:
   static constexpr int64_t kInboxBytes = 16 * 1024;
 
-  // Consumes the inbox up to the end of a chunk. Returns the number of elements completed.
+  // Consumes the inbox up to the end of a chunk. Returns the number of bytes of pieces completed.
   absl::StatusOr<int64_t> ReadInbox();
   absl::Status ReadHeader();
   // Called when a payload is complete. Verifies the payload, adds it if the piece asks for that, and returns
-  // the number of its elements.
+  // the number of its bytes.
   absl::StatusOr<int64_t> FinishPayload();
 
   Frame own_;

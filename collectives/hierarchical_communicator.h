@@ -1,5 +1,5 @@
-// A Communicator for several hosts, some of which run several ranks. It first sums over the ranks of each
-// host. One rank of each host, its leader, then exchanges the sum with the other leaders. The order of
+// A Communicator for ranks of which some share a host. It first sums over the ranks of each host, in shared
+// memory. One rank of each host, its leader, then exchanges the sum with the other leaders. The order of
 // additions differs from that of a ring of all ranks, but never changes.
 #ifndef TETHYS_COLLECTIVES_HIERARCHICAL_COMMUNICATOR_H_
 #define TETHYS_COLLECTIVES_HIERARCHICAL_COMMUNICATOR_H_
@@ -8,19 +8,23 @@
 #include <vector>
 
 #include "collectives/communicator.h"
+#include "collectives/shared_memory_communicator.h"
 
 namespace tethys {
 
-// `hosts[r]` is the number of rank r's host; hosts are numbered from 0 in the order of their first ranks,
-// which are the leaders. `local` connects the ranks of this host, in rank order. `leaders` connects the
-// leaders, in the order of hosts; it is null on the other ranks.
+// The number of hosts. `hosts[r]` is the number of rank r's host; hosts are numbered from 0 in the order of
+// their first ranks, which are the leaders.
+int HostCount(const std::vector<int>& hosts);
+
+// Returns the communicator that `hosts` calls for: shared memory if there is one host, `all` itself if every
+// rank has a host of its own, otherwise the two together. Called by every rank of `all`, with equal `hosts`,
+// at the same time. `shared` has the names of all ranks; its step_timeout is the timeout of `all`.
 //
-// If `local` or `leaders` fails, the other communicator is aborted with the same error, so that the error
-// reaches all ranks of all hosts. `local` should have the longer timeout, because its ranks wait while the
-// leader waits for other hosts.
-std::unique_ptr<Communicator> CreateHierarchicalCommunicator(int rank, std::vector<int> hosts,
-                                                             std::unique_ptr<Communicator> local,
-                                                             std::unique_ptr<Communicator> leaders);
+// On success `all` is taken, on an error it is left as it is. Has the errors of
+// CreateSharedMemoryCommunicator and of Split.
+absl::StatusOr<std::unique_ptr<Communicator>> CreateCommunicatorOfHosts(std::unique_ptr<Communicator>& all,
+                                                                        const std::vector<int>& hosts,
+                                                                        const SharedMemoryOptions& shared);
 
 }  // namespace tethys
 

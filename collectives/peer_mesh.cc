@@ -51,9 +51,8 @@ PeerMesh::PeerMesh(RingOptions options, std::vector<RingConnection> connections,
   polled_ranks_.reserve(peers_.size() + 1);
 }
 
-absl::Status PeerMesh::Begin(FrameKind kind, FrameDType dtype, int64_t count, int root) {
-  if (!broken_.ok()) return broken_;
-  if (aborted_.load(std::memory_order_acquire)) return Fail(AbortReason());
+absl::Status PeerMesh::Begin(FrameKind kind, FrameDType dtype, int64_t count, uint32_t parts_hash) {
+  TETHYS_RETURN_IF_ERROR(CheckUsable());
   header_ = {.kind = kind,
              .dtype = dtype,
              .generation = options_.generation,
@@ -62,7 +61,26 @@ absl::Status PeerMesh::Begin(FrameKind kind, FrameDType dtype, int64_t count, in
              .incarnation = options_.incarnation,
              .step = ++step_,
              .range_count = static_cast<uint64_t>(count),
-             .root = static_cast<uint32_t>(root)};
+             .parts_hash = parts_hash};
+  return absl::OkStatus();
+}
+
+absl::Status PeerMesh::BeginMessage(int from, int to, int64_t bytes) {
+  TETHYS_RETURN_IF_ERROR(CheckUsable());
+  header_ = {.kind = FrameKind::kMessage,
+             .dtype = FrameDType::kBytes,
+             .generation = options_.generation,
+             .group = options_.group,
+             .rank = static_cast<uint32_t>(options_.rank),
+             .incarnation = options_.incarnation,
+             .step = from == options_.rank ? ++peers_[to].messages_out : ++peers_[from].messages_in,
+             .range_count = static_cast<uint64_t>(bytes)};
+  return absl::OkStatus();
+}
+
+absl::Status PeerMesh::CheckUsable() {
+  if (!broken_.ok()) return broken_;
+  if (aborted_.load(std::memory_order_acquire)) return Fail(AbortReason());
   return absl::OkStatus();
 }
 
@@ -101,11 +119,11 @@ absl::StatusOr<PeerMesh::Turn> PeerMesh::Pump(int from, int to) {
     if (!sent.ok()) return ExplainSend(rank, sent.status());
     const absl::StatusOr<FrameReceiver::Received> received = peer.receiver.Pump(peer.socket);
     if (!received.ok()) return Explain(rank, received.status());
-    if (rank == from) peers_[to].sender.MakeAvailable(received->elements);
+    if (rank == from) peers_[to].sender.MakeAvailable(received->ready);
 
     traffic_.bytes_out += *sent;
     traffic_.bytes_in += received->bytes;
-    turn.moved = turn.moved || *sent + received->bytes + received->elements > 0;
+    turn.moved = turn.moved || *sent + received->bytes + received->ready > 0;
     // A header without payload is no progress, because it only says that the peer is alive.
     if (std::max(*sent, received->bytes) > kFrameBytes) last_progress_ = clock_.Now();
   }
@@ -180,8 +198,13 @@ absl::StatusOr<Nanoseconds> PeerMesh::CheckPatience() {
 absl::Status PeerMesh::SilenceError(int peer) const {
   return absl::DeadlineExceededError(
       absl::StrCat("rank ", options_.rank, " waited ", ToSeconds(options_.step_timeout), " s for ",
-                   options_.MemberText(peer), " in collective ", step_, " [", FrameText(header_),
-                   "]: it may be stopped, overloaded or cut off; its log shows what it did last"));
+                   options_.MemberText(peer), " ", Doing(),
+                   ": it may be stopped, overloaded or cut off; its log shows what it did last"));
+}
+
+std::string PeerMesh::Doing() const {
+  if (header_.kind == FrameKind::kMessage) return absl::StrCat("in [", FrameText(header_), "]");
+  return absl::StrCat("in collective ", step_, " [", FrameText(header_), "]");
 }
 
 absl::Status PeerMesh::Explain(int peer, const absl::Status& error) {
@@ -196,9 +219,9 @@ absl::Status PeerMesh::Explain(int peer, const absl::Status& error) {
     const absl::Status told = other.receiver.Pump(other.socket).status();
     if (other.receiver.peer_failed() && !told.ok()) return told;
   }
-  return absl::UnavailableError(absl::StrCat(
-      "rank ", options_.rank, " lost ", options_.MemberText(peer), " in collective ", step_, " [",
-      FrameText(header_), "]: ", error.message(), "; its process ended or its host is gone"));
+  return absl::UnavailableError(absl::StrCat("rank ", options_.rank, " lost ", options_.MemberText(peer), " ",
+                                             Doing(), ": ", error.message(),
+                                             "; its process ended or its host is gone"));
 }
 
 absl::Status PeerMesh::ExplainSend(int peer, const absl::Status& error) {
@@ -207,7 +230,7 @@ absl::Status PeerMesh::ExplainSend(int peer, const absl::Status& error) {
     if (receiver.finished()) Receive(peer, {});
     const absl::StatusOr<FrameReceiver::Received> received = receiver.Pump(peers_[peer].socket);
     if (!received.ok()) return Explain(peer, received.status());
-    if (received->bytes == 0 && received->elements == 0) return Explain(peer, error);
+    if (received->bytes == 0 && received->ready == 0) return Explain(peer, error);
   }
 }
 

@@ -12,6 +12,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "absl/types/span.h"
@@ -36,14 +37,16 @@ class PeerMesh {
  public:
   PeerMesh(RingOptions options, std::vector<RingConnection> connections, WakeUp abort);
 
+  const RingOptions& options() const { return options_; }
   int rank() const { return options_.rank; }
   int world_size() const { return static_cast<int>(peers_.size()); }
   TrafficCount traffic() const { return traffic_; }
 
-  // Starts a collective whose frame headers have these fields. `root` is the sending rank of a broadcast.
-  absl::Status Begin(FrameKind kind, FrameDType dtype, int64_t count, int root = 0);
-  // Sends `pieces` to `peer`: the first `available` elements at once, the others when Move makes them
-  // available.
+  // Starts a collective whose frame headers have these fields. `parts_hash` is for kGather.
+  absl::Status Begin(FrameKind kind, FrameDType dtype, int64_t count, uint32_t parts_hash = 0);
+  // Starts a message of `bytes` from one rank to another; one of them is this rank.
+  absl::Status BeginMessage(int from, int to, int64_t bytes);
+  // Sends `pieces` to `peer`: the first `available` bytes at once, the others when Move makes them available.
   void Send(int peer, absl::Span<const Piece> pieces, int64_t available);
   void Receive(int peer, absl::Span<const Piece> pieces);
   // Transfers all streams completely. Chunks received from peer `from` become available to send to peer `to`.
@@ -57,10 +60,14 @@ class PeerMesh {
   struct Peer {
     SecureSocket socket;
     uint32_t incarnation = 0;
+    uint64_t messages_out = 0;  // Messages begun, by direction.
+    uint64_t messages_in = 0;
     FrameSender sender;
     FrameReceiver receiver;
     bool finished() const { return sender.finished() && receiver.finished(); }
   };
+
+  absl::Status CheckUsable();
 
   // The result of one pass over all peers.
   struct Turn {
@@ -76,6 +83,8 @@ class PeerMesh {
   // waiting, or fails. Returns an error if the collective has stalled too long.
   absl::StatusOr<Nanoseconds> CheckPatience();
   absl::Status SilenceError(int peer) const;
+  // "in collective 3 [reduce, ...]"; the step of a message counts the messages of its two ranks.
+  std::string Doing() const;
 
   // Returns the reason why `peer`'s stream broke: the error that the peer reported, or the loss of the peer.
   absl::Status Explain(int peer, const absl::Status& error);

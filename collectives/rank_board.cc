@@ -54,11 +54,21 @@ enum Farewell : uint32_t { kNone, kBeingWritten, kWritten, kLeft };
 
 }  // namespace
 
-// The data that one rank publishes. Only that rank writes it, except for `sleepers`.
+struct RankBoard::Counter {
+  std::atomic<uint32_t> value;
+  std::atomic<uint32_t> sleepers;  // Ranks asleep on `value`.
+};
+
+// Chunks of messages from one rank to another.
+struct alignas(kLineBytes) RankBoard::Channel {
+  Counter posted;  // By the sender.
+  Counter taken;   // By the receiver.
+};
+
+// The data that one rank publishes. Only that rank writes it, except for sleepers.
 struct alignas(kLineBytes) RankBoard::Line {
-  std::atomic<uint32_t> posts;
-  std::atomic<uint32_t> sleepers;  // Ranks asleep on `posts`.
-  std::atomic<int32_t> core;       // The core that the rank ran on when it posted last.
+  Counter posts;
+  std::atomic<int32_t> core;  // The core that the rank ran on when it posted last.
   std::atomic<int32_t> process;
   // Last words: the rank's final error.
   std::atomic<uint32_t> farewell;
@@ -66,78 +76,139 @@ struct alignas(kLineBytes) RankBoard::Line {
   uint32_t message_bytes;
   std::array<char, kMaxErrorBytes> message;
   std::array<Notice, 2> notices;  // For even and odd collectives.
+  Notice sent;                    // The last message that the rank sent.
 };
 
-int64_t RankBoard::Bytes(int world) { return kLineBytes + world * static_cast<int64_t>(sizeof(Line)); }
+int64_t RankBoard::Bytes(int world) {
+  const int64_t channels = int64_t{world} * world;
+  return kLineBytes + world * static_cast<int64_t>(sizeof(Line)) +
+         channels * static_cast<int64_t>(sizeof(Channel));
+}
 
 RankBoard::RankBoard(RankBoardOptions options, char* memory)
     : options_(std::move(options)),
       crowded_(Crowded(world_size())),
       first_failed_(reinterpret_cast<std::atomic<int32_t>*>(memory)),
-      lines_(reinterpret_cast<Line*>(memory + kLineBytes)) {
+      lines_(reinterpret_cast<Line*>(memory + kLineBytes)),
+      channels_(reinterpret_cast<Channel*>(lines_ + world_size())),
+      posted_(world_size()),
+      taken_(world_size()),
+      messages_out_(world_size()),
+      messages_in_(world_size()) {
   lines_[rank()].process = getpid();
 }
 
 RankBoard::~RankBoard() {
   SayLastWords(absl::OkStatus());
-  FutexWake(lines_[rank()].posts);
+  WakeAll();
 }
 
 absl::Status RankBoard::Begin(const Frame& call, bool in_arenas) {
-  if (!broken_.ok()) return broken_;
+  ++step_;
   notice_ = {.frame = call, .in_arenas = in_arenas};
   notice_.frame.generation = options_.generation;
   notice_.frame.group = options_.group;
   notice_.frame.rank = static_cast<uint32_t>(rank());
-  notice_.frame.step = ++step_;
-  if (aborted_.load(std::memory_order_acquire)) return Fail(LastWords(rank()));
-  if (const int32_t failed = *first_failed_; failed != 0) return Fail(LastWords(failed - 1));
+  notice_.frame.step = step_;
+  TETHYS_RETURN_IF_ERROR(CheckUsable());
   lines_[rank()].notices[step_ % 2] = notice_;
   checked_notices_ = false;
   return absl::OkStatus();
 }
 
+absl::Status RankBoard::CheckUsable() {
+  if (!broken_.ok()) return broken_;
+  if (aborted_.load(std::memory_order_acquire)) return Fail(LastWords(rank()));
+  if (const int32_t failed = *first_failed_; failed != 0) return Fail(LastWords(failed - 1));
+  return absl::OkStatus();
+}
+
 uint32_t RankBoard::Post() {
-  Line& line = lines_[rank()];
-  line.core.store(sched_getcpu(), std::memory_order_relaxed);
-  // Sequentially consistent with the increment of `sleepers`: either a sleeper sees the post, or Post sees
-  // the sleeper.
-  line.posts.store(++posts_, std::memory_order_seq_cst);
-  if (line.sleepers.load(std::memory_order_seq_cst) != 0) FutexWake(line.posts);
+  Advance(lines_[rank()].posts, ++posts_);
   return posts_;
 }
 
-bool RankBoard::Posted(int peer, uint32_t number) const {
-  return Reached(lines_[peer].posts.load(std::memory_order_acquire), number);
+void RankBoard::Advance(Counter& counter, uint32_t number) const {
+  lines_[rank()].core.store(sched_getcpu(), std::memory_order_relaxed);
+  // Sequentially consistent with the increment of `sleepers`: either a sleeper sees the number, or Advance
+  // sees the sleeper.
+  counter.value.store(number, std::memory_order_seq_cst);
+  if (counter.sleepers.load(std::memory_order_seq_cst) != 0) FutexWake(counter.value);
 }
 
 absl::Status RankBoard::WaitForAll(uint32_t number) {
-  for (int peer = 0; peer < world_size(); ++peer) TETHYS_RETURN_IF_ERROR(WaitFor(peer, number));
+  for (int peer = 0; peer < world_size(); ++peer) {
+    TETHYS_RETURN_IF_ERROR(WaitFor(lines_[peer].posts, peer, number));
+  }
   return checked_notices_ ? absl::OkStatus() : CheckNotices();
 }
 
-absl::Status RankBoard::WaitFor(int peer, uint32_t number) {
-  if (Watch(peer, number)) return absl::OkStatus();
+absl::Status RankBoard::BeginSend(int to, int64_t bytes) {
+  TETHYS_RETURN_IF_ERROR(BeginMessage(rank(), bytes));
+  notice_.frame.step = ++messages_out_[to];
+  lines_[rank()].sent = notice_;
+  return absl::OkStatus();
+}
+
+absl::Status RankBoard::BeginReceive(int from, int64_t bytes) {
+  TETHYS_RETURN_IF_ERROR(BeginMessage(from, bytes));
+  notice_.frame.step = ++messages_in_[from];
+  checked_notices_ = false;
+  return absl::OkStatus();
+}
+
+absl::Status RankBoard::BeginMessage(int from, int64_t bytes) {
+  TETHYS_RETURN_IF_ERROR(CheckUsable());
+  notice_ = {.frame = {.kind = FrameKind::kMessage,
+                       .dtype = FrameDType::kBytes,
+                       .generation = options_.generation,
+                       .group = options_.group,
+                       .rank = static_cast<uint32_t>(from),
+                       .range_count = static_cast<uint64_t>(bytes)}};
+  return absl::OkStatus();
+}
+
+RankBoard::Channel& RankBoard::ChannelOf(int from, int to) const {
+  return channels_[static_cast<int64_t>(from) * world_size() + to];
+}
+
+void RankBoard::PostChunk(int to) { Advance(ChannelOf(rank(), to).posted, ++posted_[to]); }
+
+absl::Status RankBoard::AwaitTaken(int to, uint32_t left) {
+  return WaitFor(ChannelOf(rank(), to).taken, to, posted_[to] - left);
+}
+
+absl::Status RankBoard::AwaitChunk(int from) {
+  TETHYS_RETURN_IF_ERROR(WaitFor(ChannelOf(from, rank()).posted, from, taken_[from] + 1));
+  if (std::exchange(checked_notices_, true) || lines_[from].sent == notice_) return absl::OkStatus();
+  return Fail(Mismatch(lines_[from].sent.frame));
+}
+
+void RankBoard::TakeChunk(int from) { Advance(ChannelOf(from, rank()).taken, ++taken_[from]); }
+
+absl::Status RankBoard::WaitFor(Counter& counter, int peer, uint32_t number) {
+  if (Watch(counter, peer, number)) return absl::OkStatus();
   Nanoseconds deadline = options_.clock->Now() + options_.step_timeout;
   while (true) {
-    // Sleep compares the counter with `seen`, so a post made after this line keeps the rank awake.
-    const uint32_t seen = lines_[peer].posts.load(std::memory_order_acquire);
+    // Sleep compares the counter with `seen`, so an advance after this line keeps the rank awake.
+    const uint32_t seen = counter.value.load(std::memory_order_acquire);
     if (Reached(seen, number)) return absl::OkStatus();
-    if (const absl::Status status = CheckPeer(peer, number); !status.ok()) return Fail(status);
+    if (const absl::Status status = CheckPeer(counter, peer, number); !status.ok()) return Fail(status);
     if (const Nanoseconds now = options_.clock->Now(); now >= deadline) {
-      if (!options_.peers_compute || !options_.peers_compute()) return Fail(SilenceError());
+      if (!options_.peers_compute || !options_.peers_compute()) return Fail(SilenceError(peer));
       deadline = now + options_.step_timeout;
     }
-    Sleep(peer, seen);
+    Sleep(counter, seen);
   }
 }
 
-bool RankBoard::Watch(int peer, uint32_t number) const {
-  if (Posted(peer, number)) return true;
+bool RankBoard::Watch(const Counter& counter, int peer, uint32_t number) const {
+  const auto reached = [&] { return Reached(counter.value.load(std::memory_order_acquire), number); };
+  if (reached()) return true;
   const Nanoseconds until = options_.clock->Now() + kWatch;
   do {
     for (int turn = 0; turn < kTurnsPerLookAtTheClock; ++turn) {
-      if (Posted(peer, number)) return true;
+      if (reached()) return true;
     }
     // Yields only if the awaited rank may need this core. Yielding to a busy thread of another program would
     // give up the core for milliseconds. A sleeping rank, once woken, is scheduled before such a thread.
@@ -146,25 +217,24 @@ bool RankBoard::Watch(int peer, uint32_t number) const {
   return false;
 }
 
-void RankBoard::Sleep(int peer, uint32_t seen) {
-  Line& line = lines_[peer];
-  line.sleepers.fetch_add(1, std::memory_order_seq_cst);
-  FutexWait(line.posts, seen, std::min(kSleep, options_.step_timeout));
-  line.sleepers.fetch_sub(1, std::memory_order_seq_cst);
+void RankBoard::Sleep(Counter& counter, uint32_t seen) const {
+  counter.sleepers.fetch_add(1, std::memory_order_seq_cst);
+  FutexWait(counter.value, seen, std::min(kSleep, options_.step_timeout));
+  counter.sleepers.fetch_sub(1, std::memory_order_seq_cst);
 }
 
-// Returns the reason why `peer` will never post `number`; OK if the peer has posted it or still may.
-absl::Status RankBoard::CheckPeer(int peer, uint32_t number) {
+// Returns the reason why `peer` will never advance `counter` to `number`; OK if the peer has, or still may.
+absl::Status RankBoard::CheckPeer(const Counter& counter, int peer, uint32_t number) {
   if (aborted_.load(std::memory_order_acquire)) return LastWords(rank());
   if (const int32_t failed = *first_failed_; failed != 0) return LastWords(failed - 1);
   const uint32_t farewell = lines_[peer].farewell.load(std::memory_order_acquire);
   const bool died = farewell == kNone && Died(peer);
-  // The peer may have posted before it left.
-  if ((farewell == kNone && !died) || Posted(peer, number)) return absl::OkStatus();
+  // The peer may have advanced the counter before it left.
+  const bool reached = Reached(counter.value.load(std::memory_order_acquire), number);
+  if ((farewell == kNone && !died) || reached) return absl::OkStatus();
   if (farewell == kBeingWritten || farewell == kWritten) return LastWords(peer);
-  return absl::UnavailableError(absl::StrCat(options_.members[rank()], " lost ", options_.members[peer],
-                                             " in collective ", step_, " [", FrameText(notice_.frame),
-                                             "]: its process ended, or closed the shared memory"));
+  return absl::UnavailableError(absl::StrCat(options_.members[rank()], " lost ", options_.members[peer], " ",
+                                             Doing(), ": its process ended, or closed the shared memory"));
 }
 
 absl::Status RankBoard::CheckNotices() {
@@ -173,25 +243,34 @@ absl::Status RankBoard::CheckNotices() {
     const Notice notice = lines_[peer].notices[step_ % 2];
     Notice expected = notice_;
     expected.frame.rank = static_cast<uint32_t>(peer);
-    if (notice == expected) continue;
-    return Fail(absl::InvalidArgumentError(
-        absl::StrCat("[", FrameText(notice.frame), "] does not match [", FrameText(notice_.frame),
-                     "]: every rank must call the same collectives with the same counts in the same order")));
+    if (notice != expected) return Fail(Mismatch(notice.frame));
   }
   return absl::OkStatus();
 }
 
-// Names the rank with the fewest posts, because the other ranks are waiting, too.
-absl::Status RankBoard::SilenceError() const {
-  const auto lead = [this](int peer) { return static_cast<int32_t>(lines_[peer].posts - posts_); };
-  int silent = 0;
-  for (int peer = 1; peer < world_size(); ++peer) {
-    if (lead(peer) < lead(silent)) silent = peer;
+absl::Status RankBoard::Mismatch(const Frame& peers) const {
+  return absl::InvalidArgumentError(
+      absl::StrCat("[", FrameText(peers), "] does not match [", FrameText(notice_.frame),
+                   "]: every rank must call the same collectives with the same counts in the same order"));
+}
+
+std::string RankBoard::Doing() const {
+  if (notice_.frame.kind == FrameKind::kMessage) return absl::StrCat("in [", FrameText(notice_.frame), "]");
+  return absl::StrCat("in collective ", step_, " [", FrameText(notice_.frame), "]");
+}
+
+// Of a message, names the awaited peer. Of a collective, names the rank with the fewest posts, because the
+// other ranks are waiting, too.
+absl::Status RankBoard::SilenceError(int peer) const {
+  const auto lead = [this](int rank) { return static_cast<int32_t>(lines_[rank].posts.value - posts_); };
+  int silent = peer;
+  for (int rank = 0; rank < world_size() && notice_.frame.kind != FrameKind::kMessage; ++rank) {
+    if (lead(rank) < lead(silent)) silent = rank;
   }
   return absl::DeadlineExceededError(
       absl::StrCat(options_.members[rank()], " waited ", ToSeconds(options_.step_timeout), " s for ",
-                   options_.members[silent], " in collective ", step_, " [", FrameText(notice_.frame),
-                   "]: it may be stopped or overloaded; its log shows what it did last"));
+                   options_.members[silent], " ", Doing(),
+                   ": it may be stopped or overloaded; its log shows what it did last"));
 }
 
 bool RankBoard::Died(int peer) {
@@ -246,8 +325,16 @@ void RankBoard::SayLastWords(const absl::Status& words) {
   line.farewell.store(kWritten, std::memory_order_release);
 }
 
+// Wakes every rank that sleeps on the board, whichever counter it sleeps on.
 void RankBoard::WakeAll() const {
-  for (int peer = 0; peer < world_size(); ++peer) FutexWake(lines_[peer].posts);
+  const auto wake = [](Counter& counter) {
+    if (counter.sleepers.load(std::memory_order_seq_cst) != 0) FutexWake(counter.value);
+  };
+  for (int peer = 0; peer < world_size(); ++peer) wake(lines_[peer].posts);
+  for (int channel = 0; channel < world_size() * world_size(); ++channel) {
+    wake(channels_[channel].posted);
+    wake(channels_[channel].taken);
+  }
 }
 
 void RankBoard::Abort(const absl::Status& reason) {

@@ -4,6 +4,11 @@
 //
 //   Begin({.kind = kReduce, .range_count = 1000});  ... write ...  Meet();  ... read what the others wrote
 //
+// A message from one rank to another is a sequence of chunks, which the sender posts and the receiver takes:
+//
+//   sender:    BeginSend(to, bytes);       ... write a chunk ...  PostChunk(to);      AwaitTaken(to, 0);
+//   receiver:  BeginReceive(from, bytes);  AwaitChunk(from);  ... read it ...  TakeChunk(from);
+//
 // Used by one thread at a time, except for Abort. A waiting rank first spins on the peer's counter of posts,
 // then sleeps on it (a futex). Waiting ends with an error at the deadline or when the peer's process dies.
 #ifndef TETHYS_COLLECTIVES_RANK_BOARD_H_
@@ -38,6 +43,8 @@ struct RankBoardOptions {
 // rank's final error).
 // 3. No rank enters collective k + 2 before all have entered k + 1, because every collective begins with a
 //    phase that waits for all. So two notices per rank are enough, and buffers can alternate.
+// 4. A rank sends one message at a time, until all its chunks are taken. So one notice and one buffer per
+//    sender are enough for messages to all ranks.
 class RankBoard {
  public:
   // The size of a board for `world` ranks in bytes, a multiple of 64. The board's memory must be zeroed
@@ -66,10 +73,24 @@ class RankBoard {
   absl::Status WaitForAll(uint32_t number);
   absl::Status Meet() { return WaitForAll(Post()); }
 
+  // Start one end of a message. A message has at least one chunk, which is empty if the message is.
+  absl::Status BeginSend(int to, int64_t bytes);
+  absl::Status BeginReceive(int from, int64_t bytes);
+  // Publishes a chunk, with this rank's earlier writes, to `to`.
+  void PostChunk(int to);
+  // Blocks until all posted chunks but the last `left` have been taken.
+  absl::Status AwaitTaken(int to, uint32_t left);
+  // Blocks until the next chunk is posted. InvalidArgument: the sizes of the two ends differ.
+  absl::Status AwaitChunk(int from);
+  // Tells `from` that the chunk was read.
+  void TakeChunk(int from);
+
   // Thread-safe.
   void Abort(const absl::Status& reason);
 
  private:
+  struct Counter;
+  struct Channel;
   struct Line;
   // The collective that a rank has begun, which the other ranks compare with their own.
   struct Notice {
@@ -78,15 +99,23 @@ class RankBoard {
     bool operator==(const Notice&) const = default;
   };
 
-  bool Posted(int peer, uint32_t number) const;
-  absl::Status WaitFor(int peer, uint32_t number);
-  // Spins for up to kWatch. False: `peer` has not made the post yet.
-  bool Watch(int peer, uint32_t number) const;
-  // Sleeps for up to kSleep while the count of `peer`'s posts is `seen`.
-  void Sleep(int peer, uint32_t seen);
-  absl::Status CheckPeer(int peer, uint32_t number);
+  absl::Status CheckUsable();
+  absl::Status BeginMessage(int from, int64_t bytes);
+  Channel& ChannelOf(int from, int to) const;
+  // Counts up and wakes the ranks that sleep on the counter.
+  void Advance(Counter& counter, uint32_t number) const;
+  // Blocks until `peer` has advanced `counter` to `number`.
+  absl::Status WaitFor(Counter& counter, int peer, uint32_t number);
+  // Spins for up to kWatch. False: `peer` has not come to `number` yet.
+  bool Watch(const Counter& counter, int peer, uint32_t number) const;
+  // Sleeps for up to kSleep while the counter is `seen`.
+  void Sleep(Counter& counter, uint32_t seen) const;
+  absl::Status CheckPeer(const Counter& counter, int peer, uint32_t number);
   absl::Status CheckNotices();
-  absl::Status SilenceError() const;
+  absl::Status Mismatch(const Frame& peers) const;
+  absl::Status SilenceError(int peer) const;
+  // "in collective 3 [reduce, ...]"; the step of a message counts the messages of its two ranks.
+  std::string Doing() const;
   bool Died(int peer);
 
   // Makes `error` this rank's final error, or the error of a rank that failed earlier.
@@ -99,6 +128,7 @@ class RankBoard {
   const bool crowded_;
   std::atomic<int32_t>* const first_failed_;  // Rank + 1; 0: no rank has failed.
   Line* const lines_;                         // One per rank.
+  Channel* const channels_;                   // One per sender and receiver.
 
   std::atomic<bool> aborted_{false};
   Mutex mu_;
@@ -109,6 +139,9 @@ class RankBoard {
   Notice notice_;
   uint64_t step_ = 0;
   uint32_t posts_ = 0;
+  // Indexed by peer.
+  std::vector<uint32_t> posted_, taken_;              // Chunks posted to the peer, and taken from it.
+  std::vector<uint64_t> messages_out_, messages_in_;  // Messages begun.
   bool checked_notices_ = false;
   absl::Status broken_;
 };

@@ -1,26 +1,42 @@
 #include "collectives/ring_communicator.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "collectives/block_cut.h"
+#include "collectives/calls.h"
 #include "collectives/peer_mesh.h"
 #include "collectives/ring_formation.h"
 #include "collectives/vector_sum.h"
+#include "runtime/base/random.h"
 #include "runtime/base/socket.h"
 
 namespace tethys {
 namespace {
 
 constexpr int64_t kMaxSendBufferBytes = 1 << 30;
+constexpr int64_t kFloatBytes = sizeof(float);
+// Gathers of up to this size take one hop (block_cut.h).
+constexpr int64_t kDirectBytes = kDirectElements * kFloatBytes;
+
+// The group id of the `number`-th communicator that is split from group `parent`. A hash, so that groups
+// which are split further do not share ids.
+uint32_t GroupOfSplit(uint32_t parent, uint32_t number) {
+  const uint32_t ids[] = {parent, number};
+  return static_cast<uint32_t>(Fnv1a(ids, sizeof(ids)));
+}
 
 // Invariants:
 // 1. In every collective every rank sends a frame to its right neighbour and awaits one from its left, so
 // ranks that are in different collectives detect this at once.
 // 2. The order of additions depends on the world size, the count and the position alone.
+// 3. Messages between two ranks are streams on the same connection as collectives, and numbered apart.
 class RingCommunicator final : public Communicator {
  public:
-  RingCommunicator(RingOptions options, std::vector<RingConnection> connections, WakeUp abort)
-      : rank_(options.rank),
+  RingCommunicator(RingListener& listener, RingOptions options, std::vector<RingConnection> connections,
+                   WakeUp abort)
+      : listener_(listener),
+        rank_(options.rank),
         world_(static_cast<int>(connections.size())),
         mesh_(std::move(options), std::move(connections), std::move(abort)),
         direct_(world_ > 1 ? world_ * kDirectElements : 0) {
@@ -34,32 +50,25 @@ class RingCommunicator final : public Communicator {
   void Abort(const absl::Status& reason) override { mesh_.Abort(reason); }
 
   absl::Status AllReduce(absl::Span<float> data) override {
-    const auto count = static_cast<int64_t>(data.size());
-    TETHYS_RETURN_IF_ERROR(mesh_.Begin(FrameKind::kReduce, FrameDType::kFloat32, count));
-    if (world_ == 1) return absl::OkStatus();
-    return count <= kDirectElements ? ReduceDirectly(data.data(), count)
-                                    : ReduceAroundRing(data.data(), count);
+    return Reduce(FrameKind::kReduce, data, 2 * (world_ - 1));
   }
 
-  // Each rank passes the data on to its right neighbour, chunk by chunk.
-  absl::Status Broadcast(absl::Span<float> data, int root) override {
-    if (root < 0 || root >= world_) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("broadcast from rank ", root, " in a world of ", world_));
-    }
-    const Piece whole{.data = data.data(), .count = static_cast<int64_t>(data.size())};
-    TETHYS_RETURN_IF_ERROR(mesh_.Begin(FrameKind::kBroadcast, FrameDType::kFloat32, whole.count, root));
+  absl::Status ReduceScatter(absl::Span<float> data) override {
+    return Reduce(FrameKind::kReduceScatter, data, world_ - 1);
+  }
+
+  Range OwnedBlock(int rank, int64_t count) const override { return RingBlock(count, world_, rank); }
+
+  absl::Status AllGather(absl::Span<char> data, absl::Span<const Range> parts) override {
+    const auto bytes = static_cast<int64_t>(data.size());
+    TETHYS_RETURN_IF_ERROR(CheckParts(parts, world_, bytes));
+    TETHYS_RETURN_IF_ERROR(mesh_.Begin(FrameKind::kGather, FrameDType::kBytes, bytes, HashOf(parts)));
     if (world_ == 1) return absl::OkStatus();
-    using Pieces = absl::Span<const Piece>;
-    const Pieces all(&whole, 1);
-    const bool first = rank_ == root;
-    const bool last = Right() == root;
-    mesh_.Receive(Left(), first ? Pieces() : all);
-    mesh_.Send(Right(), last ? Pieces() : all, first ? whole.count : 0);
-    TETHYS_RETURN_IF_ERROR(mesh_.Move(Left(), Right()));
-    // In this barrier the root learns if another rank is in another collective. Without it the root would
-    // have returned.
-    return Barrier();
+    const auto piece = [&](int rank) {
+      const Range& part = parts[InWorld(rank)];
+      return Piece{.data = data.data() + part.begin, .bytes = part.count};
+    };
+    return bytes <= kDirectBytes ? GatherDirectly(piece) : PassAround(piece, world_ - 1, 0);
   }
 
   absl::Status Barrier() override {
@@ -72,19 +81,65 @@ class RingCommunicator final : public Communicator {
     return mesh_.Move();
   }
 
+  absl::Status Send(int peer, absl::Span<const char> data) override {
+    const auto bytes = static_cast<int64_t>(data.size());
+    TETHYS_RETURN_IF_ERROR(CheckPeer(peer, rank_, world_));
+    TETHYS_RETURN_IF_ERROR(mesh_.BeginMessage(rank_, peer, bytes));
+    const Piece whole{.data = const_cast<char*>(data.data()), .bytes = bytes};
+    mesh_.Send(peer, {&whole, 1}, bytes);
+    return mesh_.Move();
+  }
+
+  absl::Status Receive(int peer, absl::Span<char> data) override {
+    const auto bytes = static_cast<int64_t>(data.size());
+    TETHYS_RETURN_IF_ERROR(CheckPeer(peer, rank_, world_));
+    TETHYS_RETURN_IF_ERROR(mesh_.BeginMessage(peer, rank_, bytes));
+    const Piece whole{.data = data.data(), .bytes = bytes};
+    mesh_.Receive(peer, {&whole, 1});
+    return mesh_.Move();
+  }
+
+  absl::StatusOr<std::unique_ptr<Communicator>> Split(int colour) override {
+    TETHYS_ASSIGN_OR_RETURN(const std::vector<int> colours, tethys::AllGather(*this, colour));
+    RingOptions options = mesh_.options();
+    options.group = GroupOfSplit(options.group, ++splits_);
+    if (colour < 0) return nullptr;
+    options.rank = static_cast<int>(std::count(colours.begin(), colours.begin() + rank_, colour));
+    options.members.clear();
+    for (int rank = 0; rank < world_; ++rank) {
+      if (colours[rank] == colour) options.members.push_back(mesh_.options().members[rank]);
+    }
+    return CreateRingCommunicator(listener_, std::move(options));
+  }
+
  private:
-  int Left() const { return (rank_ + world_ - 1) % world_; }
-  int Right() const { return (rank_ + 1) % world_; }
+  int Left() const { return InWorld(rank_ - 1); }
+  int Right() const { return InWorld(rank_ + 1); }
+  // `rank` modulo the world size; `rank` may be as low as -world.
+  int InWorld(int rank) const { return (rank + world_) % world_; }
+
+  absl::Status Reduce(FrameKind kind, absl::Span<float> data, int hops) {
+    const auto count = static_cast<int64_t>(data.size());
+    TETHYS_RETURN_IF_ERROR(mesh_.Begin(kind, FrameDType::kFloat32, count));
+    if (world_ == 1) return absl::OkStatus();
+    if (count <= kDirectElements) return ReduceDirectly(data.data(), count);
+    const auto block = [&](int index) {
+      const Range range = BlockOf(count, world_, InWorld(index));
+      return Piece{.data = BytesOf(data).data() + range.begin * kFloatBytes,
+                   .bytes = range.count * kFloatBytes};
+    };
+    return PassAround(block, hops, world_ - 1);
+  }
 
   // Every rank sends the whole vector to every other rank and adds all vectors in rank order.
   absl::Status ReduceDirectly(float* data, int64_t count) {
     const auto slot = [this](int peer) { return direct_.data() + peer * kDirectElements; };
     for (int peer = 0; peer < world_; ++peer) {
       if (peer == rank_) continue;
-      const Piece in{.data = slot(peer), .count = count};
-      const Piece out{.data = data, .count = count};
+      const Piece in{.data = reinterpret_cast<char*>(slot(peer)), .bytes = count * kFloatBytes};
+      const Piece out{.data = reinterpret_cast<char*>(data), .bytes = count * kFloatBytes};
       mesh_.Receive(peer, {&in, 1});
-      mesh_.Send(peer, {&out, 1}, count);
+      mesh_.Send(peer, {&out, 1}, out.bytes);
     }
     TETHYS_RETURN_IF_ERROR(mesh_.Move());
     for (int peer = 1; peer < rank_; ++peer) AddTo(slot(0), slot(peer), count);
@@ -93,35 +148,48 @@ class RingCommunicator final : public Communicator {
     return absl::OkStatus();
   }
 
-  // Block b starts at rank b and moves right. Every rank adds its own part, until the sum is complete at rank
-  // b-1 (n-1 hops). The sum then moves right again and replaces the block on each rank (n-1 more hops). So
-  // after its own block, a rank sends only data that it has received, and passes each chunk on as soon as it
-  // is added.
-  absl::Status ReduceAroundRing(float* data, int64_t count) {
+  // Every rank sends its part to every other rank.
+  template <typename PartOf>
+  absl::Status GatherDirectly(const PartOf& part) {
+    const Piece out = part(rank_);
+    for (int peer = 0; peer < world_; ++peer) {
+      if (peer == rank_) continue;
+      const Piece in = part(peer);
+      mesh_.Receive(peer, {&in, 1});
+      mesh_.Send(peer, {&out, 1}, out.bytes);
+    }
+    return mesh_.Move();
+  }
+
+  // Piece p starts at rank p and moves right, one rank in each hop. In the first `adding` hops every rank
+  // adds its own part, in the others the piece replaces the part. So after its own piece, a rank sends only
+  // data that it has received, and passes each chunk on as soon as it is there. `piece` is called with
+  // numbers modulo the world size.
+  //
+  // All-reduce: n-1 adding hops complete the sum of block p at rank p-1, n-1 more spread it. Reduce-scatter
+  // is the first half; an all-gather moves n-1 hops without adding.
+  template <typename PieceOf>
+  absl::Status PassAround(const PieceOf& piece, int hops, int adding) {
     arriving_.clear();
     leaving_.clear();
-    for (int hop = 0; hop < 2 * (world_ - 1); ++hop) {
-      leaving_.push_back(Block(data, count, rank_ - hop));
-      arriving_.push_back(Block(data, count, rank_ - hop - 1));
-      arriving_.back().add = hop < world_ - 1;
+    for (int hop = 0; hop < hops; ++hop) {
+      leaving_.push_back(piece((rank_ - hop) % world_));
+      arriving_.push_back(piece((rank_ - hop - 1) % world_));
+      arriving_.back().add = hop < adding;
     }
     mesh_.Receive(Left(), arriving_);
-    mesh_.Send(Right(), leaving_, leaving_.front().count);
+    mesh_.Send(Right(), leaving_, leaving_.front().bytes);
     return mesh_.Move(Left(), Right());
   }
 
-  // Block `index` modulo n, of n ranks.
-  Piece Block(float* data, int64_t count, int index) const {
-    const Range block = BlockOf(count, world_, ((index % world_) + world_) % world_);
-    return {.data = data + block.begin, .count = block.count};
-  }
-
+  RingListener& listener_;
   const int rank_;
   const int world_;
   PeerMesh mesh_;
   std::vector<float> direct_;  // kDirectElements per rank.
   std::vector<Piece> arriving_;
   std::vector<Piece> leaving_;
+  uint32_t splits_ = 0;
 };
 
 absl::Status CheckOptions(const RingOptions& options) {
@@ -163,7 +231,8 @@ absl::StatusOr<std::unique_ptr<Communicator>> CreateRingCommunicator(RingListene
   TETHYS_RETURN_IF_ERROR(CheckOptions(options));
   TETHYS_ASSIGN_OR_RETURN(WakeUp abort, WakeUp::Create());
   TETHYS_ASSIGN_OR_RETURN(std::vector<RingConnection> connections, FormRing(listener.fd(), options));
-  return std::make_unique<RingCommunicator>(std::move(options), std::move(connections), std::move(abort));
+  return std::make_unique<RingCommunicator>(listener, std::move(options), std::move(connections),
+                                            std::move(abort));
 }
 
 }  // namespace tethys

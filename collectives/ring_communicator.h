@@ -38,8 +38,9 @@ class RingListener {
   const std::string address_;
 };
 
-// InvalidArgument: bad options. DeadlineExceeded names the missing ranks and the last refusal.
-// Unauthenticated or FailedPrecondition: a rank refused this rank, or is refused by the authenticator.
+// `listener` outlives the communicator, which listens again when it is split. InvalidArgument: bad options.
+// DeadlineExceeded names the missing ranks and the last refusal. Unauthenticated or FailedPrecondition: a
+// rank refused this rank, or is refused by the authenticator.
 absl::StatusOr<std::unique_ptr<Communicator>> CreateRingCommunicator(RingListener& listener,
                                                                      RingOptions options);
 

@@ -6,8 +6,8 @@
 #include <utility>
 
 #include "absl/types/optional.h"
-#include "collectives/all_gather.h"
 #include "collectives/block_cut.h"
+#include "collectives/calls.h"
 #include "collectives/rank_board.h"
 #include "collectives/shared_memory.h"
 #include "collectives/vector_sum.h"
@@ -20,6 +20,7 @@ constexpr int64_t kFloatBytes = sizeof(float);
 // The part of a long vector that a rank publishes at a time: one window (256 KiB). Larger windows are evicted
 // from the processor's cache before they are read.
 constexpr int64_t kWindowElements = 64 * 1024;
+constexpr int64_t kWindowBytes = kWindowElements * kFloatBytes;
 // With three windows, a rank may write window w + 2 while others still read window w (invariant 2).
 constexpr int64_t kWindows = 3;
 // A chunk has a multiple of this many elements, so that no two ranks write to the same cache line.
@@ -27,6 +28,11 @@ constexpr int64_t kLineElements = 16;
 // The part that is summed in place at a time. It is small enough to stay in the L1 cache between reading and
 // writing.
 constexpr int64_t kLapElements = 4 * 1024;
+// The part of a message that is handed over at a time (64 KiB). The sender writes one while the receiver
+// reads another.
+constexpr int64_t kParcelElements = 16 * 1024;
+constexpr int64_t kParcelBytes = kParcelElements * kFloatBytes;
+constexpr int64_t kParcels = 2;
 constexpr int64_t kPageElements = 4096 / kFloatBytes;
 constexpr int kMaxRanks = kWindowElements / kLineElements;
 
@@ -43,6 +49,7 @@ absl::StatusOr<int> FirstFailed(Communicator& all, const absl::Status& own) {
 // The memory holds the board, then for every rank
 //   2 short vectors     for even and odd collectives
 //   3 windows           used in rotation; a reduction cuts them into a chunk per rank
+//   2 parcels           used in rotation by the messages that the rank sends
 // AllocateForReduction creates a second shared memory with an arena per rank, in which vectors are reduced.
 //
 // Invariants:
@@ -51,12 +58,15 @@ absl::StatusOr<int> FirstFailed(Communicator& all, const absl::Status& own) {
 // 2. Before a rank writes window w, it has seen the post that every rank makes after reading window w - 3.
 class SharedMemoryCommunicator final : public Communicator {
  public:
-  static constexpr int64_t kRankElements = 2 * kDirectElements + kWindows * kWindowElements;
+  static constexpr int64_t kRankElements =
+      2 * kDirectElements + kWindows * kWindowElements + kParcels * kParcelElements;
 
   static int64_t Bytes(int world) { return RankBoard::Bytes(world) + world * kRankElements * kFloatBytes; }
 
-  SharedMemoryCommunicator(RankBoardOptions options, SharedMemory memory)
-      : memory_(std::move(memory)),
+  // `own` has the names of the members of this communicator, in rank order.
+  SharedMemoryCommunicator(SharedMemoryOptions own, RankBoardOptions options, SharedMemory memory)
+      : own_options_(std::move(own)),
+        memory_(std::move(memory)),
         rank_(options.rank),
         world_(static_cast<int>(options.members.size())),
         chunk_elements_(kWindowElements / world_ / kLineElements * kLineElements),
@@ -75,39 +85,72 @@ class SharedMemoryCommunicator final : public Communicator {
   }
 
   absl::Status AllReduce(absl::Span<float> data) override {
-    const auto count = static_cast<int64_t>(data.size());
-    const absl::optional<int64_t> at = PositionInArena(data);
-    TETHYS_RETURN_IF_ERROR(board_.Begin({.kind = FrameKind::kReduce,
-                                         .range_begin = static_cast<uint64_t>(at.value_or(0)),
-                                         .range_count = data.size()},
-                                        at.has_value()));
-    if (world_ == 1) return absl::OkStatus();
-    if (count <= kDirectElements) return ReduceDirectly(data.data(), count);
-    if (at.has_value()) return ReduceInArenas(*at, count);
-    return ReduceByBlocks(data.data(), count);
+    return Reduce(FrameKind::kReduce, data, /*spread=*/true);
   }
 
-  absl::Status Broadcast(absl::Span<float> data, int root) override {
-    if (root < 0 || root >= world_) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("broadcast from rank ", root, " in a world of ", world_));
-    }
+  absl::Status ReduceScatter(absl::Span<float> data) override {
+    return Reduce(FrameKind::kReduceScatter, data, /*spread=*/false);
+  }
+
+  Range OwnedBlock(int rank, int64_t count) const override { return BlockOf(count, world_, rank); }
+
+  absl::Status AllGather(absl::Span<char> data, absl::Span<const Range> parts) override {
+    TETHYS_RETURN_IF_ERROR(CheckParts(parts, world_, static_cast<int64_t>(data.size())));
     const absl::optional<int64_t> at = PositionInArena(data);
-    TETHYS_RETURN_IF_ERROR(board_.Begin({.kind = FrameKind::kBroadcast,
+    TETHYS_RETURN_IF_ERROR(board_.Begin({.kind = FrameKind::kGather,
+                                         .dtype = FrameDType::kBytes,
                                          .range_begin = static_cast<uint64_t>(at.value_or(0)),
                                          .range_count = data.size(),
-                                         .root = static_cast<uint32_t>(root)},
+                                         .parts_hash = HashOf(parts)},
                                         at.has_value()));
-    const auto count = static_cast<int64_t>(data.size());
-    if (!at.has_value()) return BroadcastByWindows(data.data(), count, root);
-    TETHYS_RETURN_IF_ERROR(board_.Meet());
-    if (rank_ != root) Read(data.data(), Arena(root) + *at, count);
-    return board_.Meet();
+    return at.has_value() ? GatherInArenas(data, *at, parts) : GatherByWindows(data, parts);
   }
 
   absl::Status Barrier() override {
     TETHYS_RETURN_IF_ERROR(board_.Begin({.kind = FrameKind::kBarrier, .dtype = FrameDType::kNone}));
     return board_.Meet();
+  }
+
+  absl::Status Send(int peer, absl::Span<const char> data) override {
+    TETHYS_RETURN_IF_ERROR(CheckPeer(peer, rank_, world_));
+    TETHYS_RETURN_IF_ERROR(board_.BeginSend(peer, static_cast<int64_t>(data.size())));
+    int64_t parcel = 0;
+    do {
+      const absl::Span<const char> part = data.subspan(0, kParcelBytes);
+      // At most the other parcel may still be unread.
+      TETHYS_RETURN_IF_ERROR(board_.AwaitTaken(peer, kParcels - 1));
+      if (!part.empty()) Write(Parcel(rank_, parcel++), part.data(), static_cast<int64_t>(part.size()));
+      board_.PostChunk(peer);
+      data.remove_prefix(part.size());
+    } while (!data.empty());
+    return board_.AwaitTaken(peer, 0);
+  }
+
+  absl::Status Receive(int peer, absl::Span<char> data) override {
+    TETHYS_RETURN_IF_ERROR(CheckPeer(peer, rank_, world_));
+    TETHYS_RETURN_IF_ERROR(board_.BeginReceive(peer, static_cast<int64_t>(data.size())));
+    int64_t parcel = 0;
+    do {
+      const absl::Span<char> part = data.subspan(0, kParcelBytes);
+      TETHYS_RETURN_IF_ERROR(board_.AwaitChunk(peer));
+      if (!part.empty()) Read(part.data(), Parcel(peer, parcel++), static_cast<int64_t>(part.size()));
+      board_.TakeChunk(peer);
+      data.remove_prefix(part.size());
+    } while (!data.empty());
+    return absl::OkStatus();
+  }
+
+  absl::StatusOr<std::unique_ptr<Communicator>> Split(int colour) override {
+    TETHYS_ASSIGN_OR_RETURN(std::vector<int> colours, tethys::AllGather(*this, colour));
+    // A rank without a colour forms a group of its own, which it then discards: every rank takes part in what
+    // follows.
+    for (int rank = 0; rank < world_; ++rank) {
+      if (colours[rank] < 0) colours[rank] = -1 - rank;
+    }
+    TETHYS_ASSIGN_OR_RETURN(std::unique_ptr<Communicator> part,
+                            CreateSharedMemoryCommunicator(*this, colours, own_options_));
+    if (colour < 0) return nullptr;
+    return part;
   }
 
   // Returns null if there is not enough memory; the ranks then use their own memory.
@@ -118,8 +161,9 @@ class SharedMemoryCommunicator final : public Communicator {
     const int64_t bytes = world_ * arena_elements * kFloatBytes;
     absl::StatusOr<SharedMemory> memory = absl::UnknownError("");
     if (rank_ == 0) memory = SharedMemory::Create(bytes);
-    TETHYS_ASSIGN_OR_RETURN(const std::vector<SharedMemoryAddress> addresses,
-                            AllGather(*this, memory.ok() ? memory->address() : SharedMemoryAddress()));
+    TETHYS_ASSIGN_OR_RETURN(
+        const std::vector<SharedMemoryAddress> addresses,
+        tethys::AllGather(*this, memory.ok() ? memory->address() : SharedMemoryAddress()));
     if (rank_ != 0) memory = SharedMemory::Open(addresses[0], bytes);
     TETHYS_ASSIGN_OR_RETURN(const int failed, FirstFailed(*this, memory.status()));
     if (failed >= 0) {
@@ -140,42 +184,66 @@ class SharedMemoryCommunicator final : public Communicator {
     return vectors_ + rank * kRankElements + 2 * kDirectElements + window % kWindows * kWindowElements;
   }
 
+  char* Parcel(int rank, int64_t parcel) const {
+    float* const parcels = vectors_ + rank * kRankElements + 2 * kDirectElements + kWindows * kWindowElements;
+    return reinterpret_cast<char*>(parcels + parcel % kParcels * kParcelElements);
+  }
+
   float* Arena(int rank) const { return reinterpret_cast<float*>(arenas_->data()) + rank * arena_elements_; }
 
-  // The position of the vector's first element in this rank's arena. Absent if the vector is empty or lies in
+  // The position of the data's first byte in this rank's arena. Absent if there are no data or they lie in
   // other memory.
-  absl::optional<int64_t> PositionInArena(absl::Span<const float> data) const {
+  absl::optional<int64_t> PositionInArena(absl::Span<const char> data) const {
     if (!arenas_.has_value() || data.empty()) return absl::nullopt;
-    const std::less_equal<const float*> not_behind;
-    const float* const own = Arena(rank_);
-    const bool inside =
-        not_behind(own, data.data()) && not_behind(data.data() + data.size(), own + arena_elements_);
+    const std::less_equal<const char*> not_behind;
+    const char* const own = reinterpret_cast<const char*>(Arena(rank_));
+    const bool inside = not_behind(own, data.data()) &&
+                        not_behind(data.data() + data.size(), own + arena_elements_ * kFloatBytes);
     return inside ? absl::optional<int64_t>(data.data() - own) : absl::nullopt;
   }
 
-  void Write(float* shared, const float* own, int64_t count) {
-    std::memcpy(shared, own, count * kFloatBytes);
-    traffic_.bytes_out += count * kFloatBytes;
+  void Write(char* shared, const char* own, int64_t bytes) {
+    std::memcpy(shared, own, bytes);
+    traffic_.bytes_out += bytes;
   }
-  void Read(float* own, const float* shared, int64_t count) {
-    std::memcpy(own, shared, count * kFloatBytes);
-    traffic_.bytes_in += count * kFloatBytes;
+  void Read(char* own, const char* shared, int64_t bytes) {
+    std::memcpy(own, shared, bytes);
+    traffic_.bytes_in += bytes;
+  }
+  void WriteFloats(float* shared, const float* own, int64_t count) {
+    Write(reinterpret_cast<char*>(shared), reinterpret_cast<const char*>(own), count * kFloatBytes);
+  }
+  void ReadFloats(float* own, const float* shared, int64_t count) {
+    Read(reinterpret_cast<char*>(own), reinterpret_cast<const char*>(shared), count * kFloatBytes);
+  }
+
+  absl::Status Reduce(FrameKind kind, absl::Span<float> data, bool spread) {
+    const auto count = static_cast<int64_t>(data.size());
+    const absl::optional<int64_t> at = PositionInArena(BytesOf(data));
+    TETHYS_RETURN_IF_ERROR(board_.Begin({.kind = kind,
+                                         .range_begin = static_cast<uint64_t>(at.value_or(0) / kFloatBytes),
+                                         .range_count = data.size()},
+                                        at.has_value()));
+    if (world_ == 1) return absl::OkStatus();
+    if (count <= kDirectElements) return ReduceDirectly(data.data(), count);
+    if (at.has_value()) return ReduceInArenas(*at / kFloatBytes, count, spread);
+    return ReduceByBlocks(data.data(), count, spread);
   }
 
   // Every rank publishes its whole vector, and adds all ranks' vectors in rank order.
   absl::Status ReduceDirectly(float* data, int64_t count) {
-    if (count > 0) Write(Short(rank_), data, count);
+    if (count > 0) WriteFloats(Short(rank_), data, count);
     TETHYS_RETURN_IF_ERROR(board_.Meet());
     if (count == 0) return absl::OkStatus();
-    Read(data, Short(0), count);
+    ReadFloats(data, Short(0), count);
     for (int peer = 1; peer < world_; ++peer) AddTo(data, Short(peer), count);
     traffic_.bytes_in += (world_ - 1) * count * kFloatBytes;
     return absl::OkStatus();
   }
 
-  // Every rank sums its block in place, a piece at a time, and writes the sums to the same place in the other
-  // ranks' arenas.
-  absl::Status ReduceInArenas(int64_t begin, int64_t count) {
+  // Every rank sums its block in place, a piece at a time. With `spread`, it writes the sums to the same
+  // place in the other ranks' arenas.
+  absl::Status ReduceInArenas(int64_t begin, int64_t count, bool spread) {
     TETHYS_RETURN_IF_ERROR(board_.Meet());
     const Range block = BlockOf(count, world_, rank_);
     for (int64_t done = 0; done < block.count; done += kLapElements) {
@@ -183,31 +251,58 @@ class SharedMemoryCommunicator final : public Communicator {
       const int64_t lap = std::min(kLapElements, block.count - done);
       const auto part = [this, at](int hop) { return Arena((rank_ + hop) % world_) + at; };
       for (int hop = 1; hop < world_ - 1; ++hop) AddTo(part(0), part(hop), lap);
+      if (!spread) {
+        AddTo(part(0), part(world_ - 1), lap);
+        continue;
+      }
       AddToBoth(part(0), part(world_ - 1), lap);
       for (int hop = 1; hop < world_ - 1; ++hop) std::memcpy(part(hop), part(0), lap * kFloatBytes);
     }
     traffic_.bytes_in += (world_ - 1) * block.count * kFloatBytes;
-    traffic_.bytes_out += (world_ - 1) * block.count * kFloatBytes;
+    if (spread) traffic_.bytes_out += (world_ - 1) * block.count * kFloatBytes;
     return board_.Meet();
   }
 
-  absl::Status BroadcastByWindows(float* data, int64_t left, int root) {
+  // Every rank copies the other ranks' parts from their arenas.
+  absl::Status GatherInArenas(absl::Span<char> data, int64_t at, absl::Span<const Range> parts) {
+    TETHYS_RETURN_IF_ERROR(board_.Meet());
+    for (int peer = 0; peer < world_; ++peer) {
+      const Range& part = parts[peer];
+      if (peer == rank_ || part.count == 0) continue;
+      Read(data.data() + part.begin, reinterpret_cast<const char*>(Arena(peer)) + at + part.begin,
+           part.count);
+    }
+    return board_.Meet();
+  }
+
+  // Every rank publishes its part window by window, and copies the other ranks' windows.
+  absl::Status GatherByWindows(absl::Span<char> data, absl::Span<const Range> parts) {
+    int64_t longest = 0;
+    for (const Range& part : parts) longest = std::max(longest, part.count);
+    int64_t done = 0;
     do {
-      const int64_t count = std::min(left, kWindowElements);
-      float* const window = Window(root, window_++);
-      if (rank_ == root && count > 0) Write(window, data, count);
+      const auto rest = [&](int rank) {
+        return std::clamp<int64_t>(parts[rank].count - done, 0, kWindowBytes);
+      };
+      const auto window = [&](int rank) { return reinterpret_cast<char*>(Window(rank, window_)); };
+      const auto place = [&](int rank) { return data.data() + parts[rank].begin + done; };
+      if (const int64_t bytes = rest(rank_); bytes > 0) Write(window(rank_), place(rank_), bytes);
       TETHYS_RETURN_IF_ERROR(board_.Meet());
-      if (rank_ != root && count > 0) Read(data, window, count);
-      data += count;
-      left -= count;
-    } while (left > 0);
+      for (int peer = 0; peer < world_; ++peer) {
+        if (const int64_t bytes = rest(peer); peer != rank_ && bytes > 0)
+          Read(place(peer), window(peer), bytes);
+      }
+      ++window_;
+      done += kWindowBytes;
+    } while (done < longest);
     return absl::OkStatus();
   }
 
   // For each window, every rank publishes its part of the other ranks' blocks, sums its own block for all
   // ranks, and reads the other blocks' sums. It publishes the next window before it waits for the current
-  // window, so that a late rank delays the others less.
-  absl::Status ReduceByBlocks(float* data, int64_t count) {
+  // window, so that a late rank delays the others less. Without `spread` it leaves out the other blocks'
+  // sums.
+  absl::Status ReduceByBlocks(float* data, int64_t count, bool spread) {
     const int64_t windows = (BlockOf(count, world_, 0).count + chunk_elements_ - 1) / chunk_elements_;
     const Cut cut{.data = data,
                   .count = count,
@@ -223,7 +318,7 @@ class SharedMemoryCommunicator final : public Communicator {
       TETHYS_RETURN_IF_ERROR(board_.WaitForAll(shown));
       Sum(cut, i);
       TETHYS_RETURN_IF_ERROR(board_.WaitForAll(board_.Post()));
-      Take(cut, i);
+      if (spread) Take(cut, i);
       shown = shown_next;
     }
     window_ += windows;
@@ -251,7 +346,7 @@ class SharedMemoryCommunicator final : public Communicator {
   void Show(const Cut& cut, int64_t i) {
     for (int block = 0; block < world_; ++block) {
       const Range range = Chunk(cut, block, i);
-      if (block != rank_) Write(SharedChunk(rank_, i, block), cut.data + range.begin, range.count);
+      if (block != rank_) WriteFloats(SharedChunk(rank_, i, block), cut.data + range.begin, range.count);
     }
   }
   void Sum(const Cut& cut, int64_t i) {
@@ -267,10 +362,12 @@ class SharedMemoryCommunicator final : public Communicator {
   void Take(const Cut& cut, int64_t i) {
     for (int block = 0; block < world_; ++block) {
       const Range range = Chunk(cut, block, i);
-      if (block != rank_) Read(cut.data + range.begin, SharedChunk(LastOf(block), i, block), range.count);
+      if (block != rank_)
+        ReadFloats(cut.data + range.begin, SharedChunk(LastOf(block), i, block), range.count);
     }
   }
 
+  const SharedMemoryOptions own_options_;
   SharedMemory memory_;
   absl::optional<SharedMemory> arenas_;
   int64_t arena_elements_ = 0;
@@ -310,6 +407,8 @@ absl::StatusOr<std::unique_ptr<Communicator>> CreateSharedMemoryCommunicator(Com
 
   std::unique_ptr<SharedMemoryCommunicator> communicator;
   if (memory.ok()) {
+    SharedMemoryOptions own_options = options;
+    own_options.member_names.clear();
     RankBoardOptions board;
     board.group = options.group;
     board.generation = options.generation;
@@ -320,8 +419,10 @@ absl::StatusOr<std::unique_ptr<Communicator>> CreateSharedMemoryCommunicator(Com
       if (neighbours[i] == all.rank()) board.rank = i;
       board.members.push_back(
           absl::StrCat("rank ", neighbours[i], " (", options.member_names[neighbours[i]], ")"));
+      own_options.member_names.push_back(options.member_names[neighbours[i]]);
     }
-    communicator = std::make_unique<SharedMemoryCommunicator>(std::move(board), *std::move(memory));
+    communicator = std::make_unique<SharedMemoryCommunicator>(std::move(own_options), std::move(board),
+                                                              *std::move(memory));
   }
   TETHYS_ASSIGN_OR_RETURN(const int failed, FirstFailed(all, memory.status()));
   if (failed >= 0) {

@@ -8,7 +8,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "collectives/all_gather.h"
 #include "runtime/base/random.h"
 
 namespace tethys {

@@ -44,10 +44,12 @@ absl::string_view KindName(FrameKind kind) {
       return "handshake";
     case FrameKind::kReduce:
       return "reduce";
-    case FrameKind::kBroadcast:
-      return "broadcast";
+    case FrameKind::kGather:
+      return "gather";
     case FrameKind::kBarrier:
       return "barrier";
+    case FrameKind::kReduceScatter:
+      return "reduce-scatter";
     case FrameKind::kPush:
       return "push";
     case FrameKind::kPull:
@@ -62,20 +64,22 @@ absl::string_view KindName(FrameKind kind) {
       return "commit";
     case FrameKind::kMeasure:
       return "measure";
+    case FrameKind::kMessage:
+      return "message";
   }
   return kUnknownKind;
 }
 
 // The field of `frame` that the header holds at kByKindOffset; null if the frame's kind has no such field.
 template <typename SomeFrame>
-auto FieldOfKind(SomeFrame& frame) -> decltype(&frame.root) {
+auto FieldOfKind(SomeFrame& frame) -> decltype(&frame.parts_hash) {
   switch (frame.kind) {
     case FrameKind::kPush:
       return &frame.global_sample_count;
     case FrameKind::kParameters:
       return &frame.staleness;
-    case FrameKind::kBroadcast:
-      return &frame.root;
+    case FrameKind::kGather:
+      return &frame.parts_hash;
     case FrameKind::kError:
       return &frame.status_code;
     default:
@@ -134,7 +138,7 @@ absl::StatusOr<Frame> Frame::Decode(const char* bytes, int64_t size) {
     return absl::InvalidArgumentError(absl::StrCat("frame of unknown kind ", kind));
   }
   const uint8_t dtype = Get<uint8_t>(bytes, 7);
-  if (dtype > static_cast<uint8_t>(FrameDType::kFloat64)) {
+  if (dtype > static_cast<uint8_t>(FrameDType::kBytes)) {
     return absl::InvalidArgumentError(absl::StrCat("frame of unknown dtype ", dtype));
   }
   frame.kind = static_cast<FrameKind>(kind);

@@ -5,15 +5,15 @@
 //    0  u32  magic "TTHF"
 //    4  u16  wire version
 //    6  u8   kind
-//    7  u8   dtype              of the payload; 1: float32, 2: float64
-//    8  u32  by kind            push: global sample count; parameters: staleness; broadcast: root;
-//                              error: status code; 0 in all other kinds
+//    7  u8   dtype              of the payload; 1: float32, 2: float64, 3: bytes
+//    8  u32  by kind            push: global sample count; parameters: staleness; gather: hash of the
+//                              parts; error: status code; 0 in all other kinds
 //   12  u32  generation         of the job's membership
 //   16  u32  group              id of the communicator (ring)
 //   20  u32  rank               of the sender
 //   24  u32  incarnation        of the sender: 1 for its first process, 1 more for each replacement
 //   28  u32  CRC-32             of the header with this field 0
-//   32  u64  step               worker's step; a collective's number
+//   32  u64  step               worker's step; number of a collective or message
 //   40  u64  sequence           increases per sender, so that repeats are recognised; pulls: from 2^63
 //   48  u64  range begin        meaning set by the kind
 //   56  u64  range count
@@ -41,11 +41,13 @@ constexpr int64_t kFrameBytes = 104;
 constexpr uint64_t kMaxPayloadBytes = uint64_t{1} << 30;
 
 enum class FrameKind : uint8_t {
-  kChallenge = 1,   // Ring: nonce in `sequence`.
-  kHandshake = 2,   // Ring: payload is a serialized proto::Handshake.
-  kReduce = 3,      // Ring.
-  kBroadcast = 4,   // Ring.
-  kBarrier = 5,     // Ring. (6 is not used.)
+  kChallenge = 1,  // Ring: nonce in `sequence`.
+  kHandshake = 2,  // Ring: payload is a serialized proto::Handshake.
+  // Ring: the collectives of collectives/communicator.h, and messages between two ranks.
+  kReduce = 3,
+  kGather = 4,
+  kBarrier = 5,
+  kReduceScatter = 6,
   kPush = 7,        // Worker to server: gradients. The reply carries the new parameters of the range.
   kPull = 8,        // Worker to server, without payload. The answer is kParameters.
   kParameters = 9,  // Server to worker: the payload is the range's parameters, base version is their version.
@@ -56,11 +58,13 @@ enum class FrameKind : uint8_t {
   kCommit = 12,   // Worker to server: the sums over all servers. The answer is kCommit without payload.
   kMeasure = 13,  // Worker to server: the norm's sum over all servers, if gradients are clipped. The answer
                   // is kMeasure with the sums of the server's shards.
+  kMessage = 14,  // Ring.
 };
 
-enum class FrameDType : uint8_t { kNone = 0, kFloat32 = 1, kFloat64 = 2 };
+enum class FrameDType : uint8_t { kNone = 0, kFloat32 = 1, kFloat64 = 2, kBytes = 3 };
 constexpr uint64_t BytesOf(FrameDType dtype) {
-  return dtype == FrameDType::kNone ? 0 : dtype == FrameDType::kFloat32 ? sizeof(float) : sizeof(double);
+  constexpr uint64_t kSizes[] = {0, sizeof(float), sizeof(double), 1};
+  return kSizes[static_cast<int>(dtype)];
 }
 
 struct Frame {
@@ -84,7 +88,7 @@ struct Frame {
   uint32_t global_sample_count = 0;  // kPush, stale-synchronous: samples of the step on all workers.
   uint32_t staleness = 0;            // kParameters: staleness of the push that it answers.
   double sum_square = 0;             // kParameters: squared norm of gradient sums (ps/store_actions.h).
-  uint32_t root = 0;                 // kBroadcast: the sending rank.
+  uint32_t parts_hash = 0;           // kGather: of the parts that ranks contribute.
   uint32_t status_code = 0;          // kError: an absl::StatusCode; any number may arrive.
 
   bool operator==(const Frame&) const = default;

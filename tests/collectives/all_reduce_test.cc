@@ -69,10 +69,89 @@ TEST_P(Collectives, BroadcastCopiesTheRootsDataToAll) {
     for (int root = 0; root < world(); ++root) {
       for (const int64_t count : {0, 1, 5000, 200003}) {
         std::vector<float> data(count, static_cast<float>(ring->rank() + 1));
-        TETHYS_RETURN_IF_ERROR(ring->Broadcast(absl::MakeSpan(data), root));
+        TETHYS_RETURN_IF_ERROR(Broadcast(*ring, BytesOf(absl::MakeSpan(data)), root));
         EXPECT_TRUE(data == std::vector<float>(count, static_cast<float>(root + 1)));
       }
     }
+    return absl::OkStatus();
+  }));
+}
+
+// A sum of fractions depends on the order of the additions.
+TEST_P(Collectives, ReduceScatterGivesEachRankItsBlockOfTheAllReduce) {
+  ExpectAllOk(InWorld([&](std::unique_ptr<Communicator>& ring) {
+    for (const int64_t count : Counts()) {
+      std::vector<float> data = RandomVector(ring->rank(), count), sums = data;
+      TETHYS_RETURN_IF_ERROR(ring->AllReduce(absl::MakeSpan(sums)));
+      TETHYS_RETURN_IF_ERROR(ring->ReduceScatter(absl::MakeSpan(data)));
+      const Range own = ring->OwnedBlock(ring->rank(), count);
+      EXPECT_EQ(0, std::memcmp(data.data() + own.begin, sums.data() + own.begin, own.count * sizeof(float)))
+          << "rank " << ring->rank() << ", count " << count;
+    }
+    return absl::OkStatus();
+  }));
+}
+
+TEST_P(Collectives, OwnedBlocksAreDisjointAndCoverTheVector) {
+  ExpectAllOk(InWorld([&](std::unique_ptr<Communicator>& ring) {
+    for (const int64_t count : Counts()) {
+      std::vector<int> owners(count);
+      for (int rank = 0; rank < world(); ++rank) {
+        const Range block = ring->OwnedBlock(rank, count);
+        for (int64_t i = block.begin; i < block.end(); ++i) ++owners.at(i);
+      }
+      EXPECT_EQ(std::count(owners.begin(), owners.end(), 1), count);
+    }
+    return absl::OkStatus();
+  }));
+}
+
+TEST_P(Collectives, GatherOfOwnedBlocksCompletesAnAllReduce) {
+  ExpectAllOk(InWorld([&](std::unique_ptr<Communicator>& ring) {
+    for (const int64_t count : Counts()) {
+      std::vector<float> data = RandomVector(ring->rank(), count), sums = data;
+      TETHYS_RETURN_IF_ERROR(ring->AllReduce(absl::MakeSpan(sums)));
+      TETHYS_RETURN_IF_ERROR(ring->ReduceScatter(absl::MakeSpan(data)));
+      std::vector<Range> parts;
+      for (int rank = 0; rank < world(); ++rank) {
+        const Range block = ring->OwnedBlock(rank, count);
+        parts.push_back({.begin = block.begin * 4, .count = block.count * 4});
+      }
+      TETHYS_RETURN_IF_ERROR(ring->AllGather(BytesOf(absl::MakeSpan(data)), parts));
+      EXPECT_EQ(0, std::memcmp(data.data(), sums.data(), count * sizeof(float))) << count;
+    }
+    return absl::OkStatus();
+  }));
+}
+
+// Parts of different sizes, some empty, in descending order and with gaps between them.
+TEST_P(Collectives, AllGatherCopiesEveryPartAndNothingElse) {
+  ExpectAllOk(InWorld([&](std::unique_ptr<Communicator>& ring) {
+    for (const int64_t unit : {0, 1, 1001, 70'001}) {
+      std::vector<Range> parts(world());
+      int64_t bytes = 3;
+      for (int rank = world() - 1; rank >= 0; --rank) {
+        parts[rank] = {.begin = bytes, .count = rank % 3 * unit};
+        bytes = parts[rank].end() + 5;
+      }
+      std::string data(bytes, static_cast<char>('a' + ring->rank())), expected = data;
+      for (int rank = 0; rank < world(); ++rank) {
+        expected.replace(parts[rank].begin, parts[rank].count, parts[rank].count,
+                         static_cast<char>('a' + rank));
+      }
+      TETHYS_RETURN_IF_ERROR(ring->AllGather(absl::MakeSpan(data), parts));
+      EXPECT_TRUE(data == expected) << "rank " << ring->rank() << ", unit " << unit;
+    }
+    return absl::OkStatus();
+  }));
+}
+
+TEST_P(Collectives, AllGatherKeepsTheBitsOfEveryRanksValue) {
+  // As floats these would be NaN, a denormal and minus zero.
+  const uint32_t bits[] = {0x7f800001, 0x00000001, 0x80000000, 1, 2, 3};
+  ExpectAllOk(InWorld([&](std::unique_ptr<Communicator>& ring) -> absl::Status {
+    TETHYS_ASSIGN_OR_RETURN(const std::vector<uint32_t> gathered, AllGather(*ring, bits[ring->rank()]));
+    EXPECT_TRUE(gathered == std::vector<uint32_t>(bits, bits + world()));
     return absl::OkStatus();
   }));
 }
@@ -144,6 +223,18 @@ TEST(SharedMemory, AllReduceSumsEqualThoseOfTcpRingBitForBit) {
   }
 }
 
+TEST(Traffic, ReduceScatterOverRingTransfersHalfOfAnAllReduce) {
+  ExpectAllOk(InRing(4, [](std::unique_ptr<Communicator>& ring) {
+    constexpr int64_t kCount = 400000;
+    std::vector<float> data(kCount, 1.0f);
+    TETHYS_RETURN_IF_ERROR(ring->ReduceScatter(absl::MakeSpan(data)));
+    const auto least = static_cast<double>(3 * kCount / 4 * sizeof(float));
+    EXPECT_GE(ring->traffic().bytes_out, least);
+    EXPECT_LE(ring->traffic().bytes_out, least * 1.01);
+    return absl::OkStatus();
+  }));
+}
+
 TEST(Traffic, AllReduceOverRingTransfersFewestPossibleBytes) {
   ExpectAllOk(InRing(4, [](std::unique_ptr<Communicator>& ring) {
     constexpr int64_t kCount = 400000;
@@ -169,6 +260,7 @@ TEST_P(Allocations, CollectivesAfterTheLargestOneAllocateNothing) {
     for (const int64_t count : {50, 99999, 2, 100003}) {
       TETHYS_RETURN_IF_ERROR(ring->AllReduce(absl::MakeSpan(data).subspan(0, count)));
     }
+    TETHYS_RETURN_IF_ERROR(ring->ReduceScatter(absl::MakeSpan(data)));
     EXPECT_EQ(tethys::testing::ThreadAllocations(), before);
     return absl::OkStatus();
   };

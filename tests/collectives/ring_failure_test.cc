@@ -59,9 +59,21 @@ TEST_P(RingFailure, DifferentCollectiveOnOneRankFailsAllRanks) {
 TEST_P(RingFailure, DifferentRootOnOneRankFailsAllRanks) {
   const auto answers = InWorld([&](std::unique_ptr<Communicator>& ring) {
     std::vector<float> data(count());
-    return ring->Broadcast(absl::MakeSpan(data), ring->rank() == 1 ? 1 : 0);
+    TETHYS_RETURN_IF_ERROR(Broadcast(*ring, BytesOf(absl::MakeSpan(data)), ring->rank() == 1 ? 1 : 0));
+    return ring
+        ->Barrier();  // A rank whose data are already under way learns here that another gave other parts.
   });
-  ExpectAll(answers, absl::StatusCode::kInvalidArgument, HasSubstr("broadcast"));
+  ExpectAll(answers, absl::StatusCode::kInvalidArgument, HasSubstr("gather"));
+}
+
+TEST_P(RingFailure, ReduceScatterBesideAnAllReduceFailsAllRanks) {
+  const auto answers = InWorld([&](std::unique_ptr<Communicator>& ring) {
+    std::vector<float> data(count());
+    TETHYS_RETURN_IF_ERROR(ring->rank() == last() ? ring->ReduceScatter(absl::MakeSpan(data))
+                                                  : ring->AllReduce(absl::MakeSpan(data)));
+    return ring->Barrier();
+  });
+  ExpectAll(answers, absl::StatusCode::kInvalidArgument, HasSubstr("reduce-scatter"));
 }
 
 TEST_P(RingFailure, RankThatSkipsACollectiveFailsAllRanks) {
@@ -186,8 +198,24 @@ TEST(RingAbort, AbortWakesARankBlockedInACollective) {
   EXPECT_EQ(answer.code(), absl::StatusCode::kCancelled);
 }
 
+TEST(RingGather, PartOutsideOfTheDataIsRefused) {
+  for (const Medium medium : {Medium::kTcp, Medium::kSharedMemory, Medium::kTwoHosts}) {
+    const auto answers = InRing(
+        3,
+        [](std::unique_ptr<Communicator>& ring) {
+          std::string data(10, 'x');
+          const Range parts[] = {{0, 4}, {4, 4}, {8, 3}};
+          EXPECT_EQ(ring->AllGather(absl::MakeSpan(data), absl::MakeSpan(parts, 2)).code(),
+                    absl::StatusCode::kInvalidArgument);
+          return ring->AllGather(absl::MakeSpan(data), parts);
+        },
+        medium);
+    ExpectAll(answers, absl::StatusCode::kInvalidArgument, HasSubstr("the part of rank 2 is [8, +3) of 10"));
+  }
+}
+
 TEST(RingBroadcast, RootOutsideTheWorldIsRefused) {
-  const auto answers = InRing(1, [](std::unique_ptr<Communicator>& ring) { return ring->Broadcast({}, 1); });
+  const auto answers = InRing(1, [](std::unique_ptr<Communicator>& ring) { return Broadcast(*ring, {}, 1); });
   ExpectAll(answers, absl::StatusCode::kInvalidArgument, HasSubstr("rank 1 in a world of 1"));
 }
 

@@ -69,13 +69,27 @@ TEST_P(Arenas, AllReduceSumsLikeTcpRingAndChangesNothingOutside) {
   }
 }
 
+TEST_P(Arenas, ReduceScatterSumsTheOwnBlockLikeTcpRing) {
+  for (const int64_t count : {4097, 500009}) {
+    const std::vector<float> expected = SumsByTcp(world(), count);
+    WithArenas([&](Communicator& ranks, absl::Span<float> arena) {
+      const absl::Span<float> data = arena.subspan(1003, count);
+      FillFractions(ranks.rank(), data);
+      TETHYS_RETURN_IF_ERROR(ranks.ReduceScatter(data));
+      const Range own = ranks.OwnedBlock(ranks.rank(), count);
+      EXPECT_EQ(0, std::memcmp(&data[own.begin], &expected[own.begin], own.count * sizeof(float))) << count;
+      return absl::OkStatus();
+    });
+  }
+}
+
 TEST_P(Arenas, AreZeroedAtFirstAndReceiveBroadcasts) {
   WithArenas([&](Communicator& ranks, absl::Span<float> arena) {
     EXPECT_EQ(std::count(arena.begin(), arena.end(), 0.0f), kArena);
     for (int root = 0; root < world(); ++root) {
       const absl::Span<float> data = arena.subspan(17 * root, 100003);
       std::fill(data.begin(), data.end(), static_cast<float>(ranks.rank() + 1));
-      TETHYS_RETURN_IF_ERROR(ranks.Broadcast(data, root));
+      TETHYS_RETURN_IF_ERROR(Broadcast(ranks, BytesOf(data), root));
       EXPECT_EQ(std::count(data.begin(), data.end(), static_cast<float>(root + 1)), 100003);
     }
     return absl::OkStatus();

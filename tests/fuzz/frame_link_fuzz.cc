@@ -56,7 +56,11 @@ void FuzzFrameLink(absl::string_view input) {
 
   // Memory that ends where the pieces end, so that a sanitizer finds writes beyond them.
   std::vector<float> added(kAdded), replaced(kReplaced);
-  const Piece pieces[] = {{added.data(), kAdded, true}, {replaced.data(), kReplaced, false}};
+  const auto piece = [](std::vector<float>& values, bool add) {
+    return Piece{reinterpret_cast<char*>(values.data()), static_cast<int64_t>(values.size() * sizeof(float)),
+                 add};
+  };
+  const Piece pieces[] = {piece(added, true), piece(replaced, false)};
   FrameReceiver receiver;
   uint64_t step = 0, sequence = 0;
   int64_t sent = 0;
@@ -77,8 +81,8 @@ void FuzzFrameLink(absl::string_view input) {
     while (!receiver.finished()) {
       const absl::StatusOr<FrameReceiver::Received> received = receiver.Pump(socket);
       if (!received.ok()) return Require(!received.status().message().empty(), "an error has a message");
-      Require(received->bytes >= 0 && received->elements <= kChunkElements, "a turn is bounded");
-      if (received->bytes == 0 && received->elements == 0) break;
+      Require(received->bytes >= 0 && received->ready <= kChunkBytes, "a turn is bounded");
+      if (received->bytes == 0 && received->ready == 0) break;
     }
   }
   Require(!receiver.finished() || step > 2 || sent > 0, "a receiver without input does not finish");

@@ -75,20 +75,20 @@ TEST(FrameTest, OnlyTheFieldOfTheFramesOwnKindIsEncoded) {
   Frame frame = Sample();
   frame.global_sample_count = 1;
   frame.staleness = 2;
-  frame.root = 3;
+  frame.parts_hash = 3;
   frame.status_code = 4;
   const auto sent = [&](FrameKind kind) {
     frame.kind = kind;
     const std::string bytes = Encoded(frame);
     const absl::StatusOr<Frame> decoded = Decoded(bytes);
     EXPECT_TRUE(decoded.ok()) << decoded.status();
-    EXPECT_EQ(decoded->global_sample_count + decoded->staleness + decoded->root + decoded->status_code,
+    EXPECT_EQ(decoded->global_sample_count + decoded->staleness + decoded->parts_hash + decoded->status_code,
               Word(bytes, 8, 4));
     return Word(bytes, 8, 4);
   };
   EXPECT_EQ(sent(FrameKind::kPush), 1);
   EXPECT_EQ(sent(FrameKind::kParameters), 2);
-  EXPECT_EQ(sent(FrameKind::kBroadcast), 3);
+  EXPECT_EQ(sent(FrameKind::kGather), 3);
   EXPECT_EQ(sent(FrameKind::kError), 4);
   EXPECT_EQ(sent(FrameKind::kReduce), 0);
 }
@@ -132,8 +132,8 @@ TEST(FrameTest, RefusesUnknownKindUnknownDtypeAndHugePayload) {
   Frame frame = Sample();
   frame.kind = static_cast<FrameKind>(99);
   EXPECT_THAT(std::string(Decoded(Encoded(frame)).status().message()), HasSubstr("unknown kind 99"));
-  frame.kind = static_cast<FrameKind>(6);
-  EXPECT_THAT(std::string(Decoded(Encoded(frame)).status().message()), HasSubstr("unknown kind 6"));
+  frame.kind = static_cast<FrameKind>(15);
+  EXPECT_THAT(std::string(Decoded(Encoded(frame)).status().message()), HasSubstr("unknown kind 15"));
   frame = Sample();
   frame.dtype = static_cast<FrameDType>(9);
   EXPECT_THAT(std::string(Decoded(Encoded(frame)).status().message()), HasSubstr("unknown dtype 9"));
