@@ -11,11 +11,11 @@ namespace tethys {
 namespace {
 
 // Sums that layers wait for, on the training thread.
-class LayerSums final : public WorkerSums {
+class LayerSums final : public StreamReducer {
  public:
   explicit LayerSums(std::unique_ptr<Communicator> communicator) : communicator_(std::move(communicator)) {}
 
-  absl::Status Sum(Stream&, float* data, int64_t count) override {
+  absl::Status AllReduce(Stream&, float* data, int64_t count) override {
     return Annotate(communicator_->AllReduce({data, static_cast<size_t>(count)}),
                     "sum of batch statistics over the workers");
   }
@@ -64,7 +64,7 @@ class MirroredStrategy final : public Strategy {
   }
 
   std::string Describe() const override { return options_.exchange; }
-  WorkerSums* worker_sums() override { return layer_sums_.get(); }
+  StreamReducer* worker_sums() override { return layer_sums_.get(); }
 
   absl::StatusOr<StrategyTraits> Prepare(const StepArenas& arenas,
                                          absl::Span<const Range> ready_order) override {

@@ -24,7 +24,7 @@ namespace {
 //    same time may wait for each other. All ranks enqueue both in the same order.
 // 5. In bfloat16 a bucket is rounded, reduced and widened again on reductions_, at its place in rounded_: the
 //    sums in the arena are always float32.
-class StreamMirroredStrategy final : public Strategy, private WorkerSums {
+class StreamMirroredStrategy final : public Strategy, private StreamReducer {
  public:
   StreamMirroredStrategy(std::unique_ptr<StreamCommunicator> communicator, ReplicaUpdate update,
                          Device& device, Stream& stream, StreamMirroredOptions options)
@@ -54,7 +54,7 @@ class StreamMirroredStrategy final : public Strategy, private WorkerSums {
                         options_.reason.empty() ? "" : ": ", options_.reason);
   }
 
-  WorkerSums* worker_sums() override { return options_.sums_for_layers ? this : nullptr; }
+  StreamReducer* worker_sums() override { return options_.sums_for_layers ? this : nullptr; }
 
   absl::StatusOr<StrategyTraits> Prepare(const StepArenas& arenas,
                                          absl::Span<const Range> ready_order) override {
@@ -123,7 +123,7 @@ class StreamMirroredStrategy final : public Strategy, private WorkerSums {
   std::vector<absl::Span<float>> slots() override { return update_.slots(); }
 
  private:
-  absl::Status Sum(Stream& stream, float* data, int64_t count) override {
+  absl::Status AllReduce(Stream& stream, float* data, int64_t count) override {
     TETHYS_RETURN_IF_ERROR(layer_computed_->Record(stream));
     TETHYS_RETURN_IF_ERROR(layer_computed_->Wait(*reductions_));
     TETHYS_RETURN_IF_ERROR(communicator_->AllReduce(*reductions_, data, count));

@@ -27,7 +27,7 @@
 #include "runtime/base/clock.h"
 #include "runtime/base/status.h"
 #include "runtime/device/device.h"
-#include "runtime/device/worker_sums.h"
+#include "runtime/device/stream_communicator.h"
 #include "runtime/tensor/variable.h"
 
 namespace tethys {
@@ -120,7 +120,7 @@ class Strategy {
 
   // Sums over all workers, for layers that normalise the workers' batches as one; every worker's step makes
   // the same ones. Usable after Prepare, while the strategy lives. Null: layers use this worker's batch.
-  virtual WorkerSums* worker_sums() { return nullptr; }
+  virtual StreamReducer* worker_sums() { return nullptr; }
 
   // Called once per plan, before the first step. `ready_order` are disjoint ranges of the gradient arena in
   // the order in which backward will announce them; together they cover every variable. If servers hold the

@@ -6,33 +6,33 @@
 #include <cstdint>
 
 #include "runtime/base/clock.h"
-#include "runtime/device/worker_sums.h"
+#include "runtime/device/stream_communicator.h"
 #include "runtime/telemetry/step_recorder.h"
 
 namespace tethys {
 
-class MeasuredSums final : public WorkerSums {
+class MeasuredSums final : public StreamReducer {
  public:
   // All arguments outlive the object.
-  MeasuredSums(WorkerSums& sums, StepRecorder& recorder, const Clock& clock)
+  MeasuredSums(StreamReducer& sums, StepRecorder& recorder, const Clock& clock)
       : sums_(sums), recorder_(recorder), clock_(clock) {}
 
   // From SetAside(true) to SetAside(false), Sum leaves the data of this worker as they are.
   void SetAside(bool aside) { aside_ = aside; }
 
   // While it blocks, the step does not compute (see StepRecorder::computing).
-  absl::Status Sum(Stream& stream, float* data, int64_t count) override {
+  absl::Status AllReduce(Stream& stream, float* data, int64_t count) override {
     if (aside_) return absl::OkStatus();
     const Nanoseconds begin = clock_.Now();
     recorder_.BeginExchange();
-    TETHYS_RETURN_IF_ERROR(sums_.Sum(stream, data, count));
+    TETHYS_RETURN_IF_ERROR(sums_.AllReduce(stream, data, count));
     recorder_.EndExchange();
     recorder_.CountAsExchange(begin);
     return absl::OkStatus();
   }
 
  private:
-  WorkerSums& sums_;
+  StreamReducer& sums_;
   StepRecorder& recorder_;
   const Clock& clock_;
   bool aside_ = false;

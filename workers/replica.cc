@@ -140,8 +140,8 @@ absl::StatusOr<float*> Replica::GradientSums() {
   return gradients_->floats();
 }
 
-WorkerSums* Replica::LayerSums() {
-  WorkerSums* const of_strategy = strategy_->worker_sums();
+StreamReducer* Replica::LayerSums() {
+  StreamReducer* const of_strategy = strategy_->worker_sums();
   if (of_strategy == nullptr || recorder_ == nullptr) return of_strategy;
   layer_sums_ = std::make_unique<MeasuredSums>(*of_strategy, *recorder_, clock_);
   return layer_sums_.get();

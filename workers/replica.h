@@ -144,7 +144,7 @@ class Replica {
   absl::Status CreatePipeline(const StrategyTraits& traits);
   absl::StatusOr<float*> GradientSums();
   // The strategy's sums over workers; null if the strategy has none.
-  WorkerSums* LayerSums();
+  StreamReducer* LayerSums();
   absl::StatusOr<std::unique_ptr<Buffer>> AllocateFloats(int64_t elements);
   // Brings parameters and statistics up to date for an evaluation.
   absl::Status PrepareEvaluation(absl::Span<const float> statistics);

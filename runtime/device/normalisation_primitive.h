@@ -7,7 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "runtime/base/status.h"
 #include "runtime/device/axis.h"
-#include "runtime/device/worker_sums.h"
+#include "runtime/device/stream_communicator.h"
 
 namespace tethys {
 
@@ -18,8 +18,8 @@ namespace tethys {
 // even as possible, the larger ones first, each of which is normalised by its own mean and variance, as n
 // workers with a part each would do. Rows behind the samples take no part: y and dx are 0 there.
 //
-// A primitive that is made with WorkerSums, for one group, normalises by the samples of all workers' batches
-// together.
+// A primitive that is made with a StreamReducer, for one group, normalises by the samples of all workers'
+// batches together.
 struct BatchNormalisationShape {
   using Primitive = class BatchNormalisationPrimitive;
   int64_t rows = 0;
@@ -31,7 +31,7 @@ struct BatchNormalisationShape {
   // The batch is a later part of a step's, whose first part has decayed the moving statistics.
   bool later_part = false;
   bool relu = false;
-  WorkerSums* sums = nullptr;  // Outlives the primitive. Null: it normalises by this worker's batch.
+  StreamReducer* sums = nullptr;  // Outlives the primitive. Null: it normalises by this worker's batch.
   int64_t elements() const { return rows * positions * channels; }
 };
 
@@ -79,7 +79,7 @@ class BatchNormalisationPrimitive {
 
   // Normalises by the statistics of the batch, which the primitive keeps until the next Forward. The variance
   // is that of the population (divided by the number of values). `weights` [rows]. Forward and Backward (with
-  // dx) have the errors of WorkerSums.
+  // dx) have the errors of its AllReduce.
   virtual absl::Status Forward(Stream& stream, const void* x, const float* weights,
                                const ScaleAndOffset& variables, void* y) = 0;
   // Computes y of the last Forward again, from its input x.

@@ -1,6 +1,4 @@
-// All-reduce enqueued on a device's stream (NCCL), among ranks that each have a device of their own. Like the
-// Communicator of collectives/communicator.h, it serves one group of ranks and cannot be used again after an
-// operation has failed. Used by the device's thread.
+// Collective operations enqueued on a device's stream. Used by the device's thread.
 #ifndef TETHYS_RUNTIME_DEVICE_STREAM_COMMUNICATOR_H_
 #define TETHYS_RUNTIME_DEVICE_STREAM_COMMUNICATOR_H_
 
@@ -24,20 +22,42 @@ struct StreamGroup {
   const Clock* clock = nullptr;        // Outlives the communicator.
 };
 
-class StreamCommunicator {
+// Sums over the ranks of a group in the middle of a step, for layers that need the whole batch (batch
+// normalisation) as well as for gradients. Strategies offer it, primitives use it.
+class StreamReducer {
  public:
-  virtual ~StreamCommunicator() = default;
+  virtual ~StreamReducer() = default;
 
+  // data[i], i < count, in device memory, becomes the sum over ranks, the same bits on all ranks: after the
+  // work that `stream` has, before the work that it is given later. Every rank sums the same counts in the
+  // same order. Blocks if the host exchanges, and then has the errors of Strategy::EnqueueEnd; otherwise does
+  // not wait for other ranks, and a graph may capture it.
+  virtual absl::Status AllReduce(Stream& stream, float* data, int64_t count) = 0;
+};
+
+// A group of ranks that each have a device of their own, and whose devices exchange themselves (NCCL). Like
+// the Communicator of collectives/communicator.h, it serves one group of ranks and cannot be used again after
+// an operation has failed. Ranks that are threads of one process must all have made their plans, and launched
+// each kernel once, before one of them enqueues an operation: allocating memory and loading kernels wait for
+// all work of the GPU, and so for a rank that cannot come.
+class StreamCommunicator : public StreamReducer {
+ public:
   virtual int rank() const = 0;
   virtual int world_size() const = 0;
 
-  // Enqueues an all-reduce: data[i], in device memory, becomes the sum over ranks, the same bits on all
-  // ranks. Partial sums are rounded to the type of the data. Every rank must enqueue the same counts of the
-  // same types in the same order. Does not wait for other ranks. Ranks that are threads of one process must
-  // all have made their plans, and launched each kernel once, before one of them enqueues an all-reduce:
-  // allocating memory and loading kernels wait for all work of the GPU, and so for a rank that cannot come.
-  virtual absl::Status AllReduce(Stream& stream, float* data, int64_t count) = 0;
+  using StreamReducer::AllReduce;
+  // The same in bfloat16. Partial sums are rounded to bfloat16.
   virtual absl::Status AllReduce(Stream& stream, Bfloat16* data, int64_t count) = 0;
+
+  // `data` holds a block of `count` floats for each rank. ReduceScatter makes block r the sum over ranks on
+  // rank r, and leaves the other blocks as they are. AllGather copies block r of rank r to all ranks.
+  virtual absl::Status ReduceScatter(Stream& stream, float* data, int64_t count) = 0;
+  virtual absl::Status AllGather(Stream& stream, float* data, int64_t count) = 0;
+
+  // Copies `count` floats to the data of the peer's Receive. On the stream each waits for the other, so two
+  // ranks that send to each other must not both begin with Send.
+  virtual absl::Status Send(Stream& stream, int peer, const float* data, int64_t count) = 0;
+  virtual absl::Status Receive(Stream& stream, int peer, float* data, int64_t count) = 0;
 
   // Returns the first error that enqueued work has reported so far. Does not wait for the work.
   virtual absl::Status Check() = 0;

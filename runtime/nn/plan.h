@@ -37,7 +37,7 @@ struct PlanOptions {
   int64_t groups = 1;  // Parts of a batch that are normalised each by itself; see BatchNormalisationShape.
   // Sums over the workers whose batches are normalised as one, for a plan that trains; outlives the plan.
   // Null: each worker's batch is normalised by itself.
-  WorkerSums* sums = nullptr;
+  StreamReducer* sums = nullptr;
   bool recomputes = false;  // Backward computes values again to save memory; see PlanStepMemory.
 };
 

@@ -20,6 +20,10 @@ class Member final : public StreamCommunicator {
   int world_size() const override { return group_.world_size; }
   absl::Status AllReduce(Stream&, float*, int64_t) override { return absl::OkStatus(); }
   absl::Status AllReduce(Stream&, Bfloat16*, int64_t) override { return absl::OkStatus(); }
+  absl::Status ReduceScatter(Stream&, float*, int64_t) override { return absl::OkStatus(); }
+  absl::Status AllGather(Stream&, float*, int64_t) override { return absl::OkStatus(); }
+  absl::Status Send(Stream&, int, const float*, int64_t) override { return absl::OkStatus(); }
+  absl::Status Receive(Stream&, int, float*, int64_t) override { return absl::OkStatus(); }
   absl::Status Check() override { return absl::OkStatus(); }
   void Abort() override {}
   std::string Describe() const override { return group_.id; }

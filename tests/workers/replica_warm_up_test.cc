@@ -95,13 +95,13 @@ TEST(ReplicaWarmUp, EmptyBatchBeforeTrainingChangesNoBit) {
 }
 
 // A local strategy whose layers sum over workers of which this is the only one.
-class SumsOverWorkers final : public Strategy, public WorkerSums {
+class SumsOverWorkers final : public Strategy, public StreamReducer {
  public:
   explicit SumsOverWorkers(std::unique_ptr<Strategy> strategy) : strategy_(std::move(strategy)) {}
   int sums() const { return sums_; }
 
-  WorkerSums* worker_sums() override { return this; }
-  absl::Status Sum(Stream&, float*, int64_t) override {
+  StreamReducer* worker_sums() override { return this; }
+  absl::Status AllReduce(Stream&, float*, int64_t) override {
     ++sums_;
     return absl::OkStatus();
   }

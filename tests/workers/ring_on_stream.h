@@ -51,6 +51,30 @@ class RingOnStream final : public StreamCommunicator {
       return cpu_->RoundToBfloat16(*cpu_stream_, sums.data(), data, count);
     });
   }
+  absl::Status ReduceScatter(Stream& stream, float* data, int64_t count) override {
+    return Enqueue(stream, [=, this]() -> absl::Status {
+      std::vector<float> sums(data, data + count * world_size());
+      TETHYS_RETURN_IF_ERROR(ring_->AllReduce(absl::MakeSpan(sums)));
+      std::copy_n(sums.begin() + rank() * count, count, data + rank() * count);
+      return absl::OkStatus();
+    });
+  }
+  absl::Status AllGather(Stream& stream, float* data, int64_t count) override {
+    return Enqueue(stream, [=, this] {
+      std::vector<Range> parts;
+      for (int rank = 0; rank < world_size(); ++rank) parts.push_back({rank * count * 4, count * 4});
+      return ring_->AllGather(BytesOf({data, static_cast<size_t>(count * world_size())}), parts);
+    });
+  }
+  absl::Status Send(Stream& stream, int peer, const float* data, int64_t count) override {
+    const absl::Span<const char> bytes(reinterpret_cast<const char*>(data), count * sizeof(float));
+    return Enqueue(stream, [=, this] { return ring_->Send(peer, bytes); });
+  }
+  absl::Status Receive(Stream& stream, int peer, float* data, int64_t count) override {
+    return Enqueue(stream, [=, this] {
+      return ring_->Receive(peer, BytesOf({data, static_cast<size_t>(count)}));
+    });
+  }
   absl::Status Check() override { return error_; }
   void Abort() override {
     fate_.aborted = true;

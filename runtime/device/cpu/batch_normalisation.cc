@@ -217,14 +217,14 @@ class BatchNormalisation final : public BatchNormalisationPrimitive {
       exchanged_[c] = static_cast<float>(moments_.means[c] * own_rows);
     }
     exchanged_[channels] = static_cast<float>(own_rows);
-    TETHYS_RETURN_IF_ERROR(worker_sums_->Sum(stream, exchanged_.data(), channels + 1));
+    TETHYS_RETURN_IF_ERROR(worker_sums_->AllReduce(stream, exchanged_.data(), channels + 1));
     const double rows = exchanged_[channels];
     for (int64_t c = 0; c < channels; ++c) {
       const double mean = exchanged_[c] / std::max(rows, 1.0), difference = moments_.means[c] - mean;
       exchanged_[c] = static_cast<float>(moments_.squares[c] + own_count * difference * difference);
       moments_.means[c] = mean;
     }
-    TETHYS_RETURN_IF_ERROR(worker_sums_->Sum(stream, exchanged_.data(), channels));
+    TETHYS_RETURN_IF_ERROR(worker_sums_->AllReduce(stream, exchanged_.data(), channels));
     std::copy_n(exchanged_.begin(), channels, moments_.squares.begin());
     moments_.count = static_cast<int64_t>(rows) * shape_.positions;
     return absl::OkStatus();
@@ -265,7 +265,7 @@ class BatchNormalisation final : public BatchNormalisationPrimitive {
     const auto rounded = [](double sum) { return static_cast<float>(sum); };
     std::transform(sums_.begin(), sums_.end(), exchanged_.begin(), rounded);
     std::transform(products_.begin(), products_.end(), products, rounded);
-    TETHYS_RETURN_IF_ERROR(worker_sums_->Sum(stream, exchanged_.data(), 2 * shape_.channels));
+    TETHYS_RETURN_IF_ERROR(worker_sums_->AllReduce(stream, exchanged_.data(), 2 * shape_.channels));
     std::copy_n(exchanged_.begin(), shape_.channels, sums_.begin());
     std::copy_n(products, shape_.channels, products_.begin());
     return absl::OkStatus();
@@ -296,7 +296,7 @@ class BatchNormalisation final : public BatchNormalisationPrimitive {
   }
 
   const BatchNormalisationShape shape_;
-  WorkerSums* const worker_sums_;  // Null: the batch is this worker's.
+  StreamReducer* const worker_sums_;  // Null: the batch is this worker's.
   const int threads_;
   const Kernels& kernels_;
   const int64_t block_;  // Positions.

@@ -62,7 +62,8 @@ class BatchNormalisation final : public BatchNormalisationPrimitive {
     if (worker_sums_ != nullptr && dx != nullptr) {
       TETHYS_RETURN_IF_CUDA_ERROR(OwnGradients(Handle(stream), arguments_, x, variables.scale,
                                                variables.offset, dy, dscale, doffset));
-      TETHYS_RETURN_IF_ERROR(worker_sums_->Sum(stream, arguments_.worker_gradients, 2 * arguments_.channels));
+      TETHYS_RETURN_IF_ERROR(
+          worker_sums_->AllReduce(stream, arguments_.worker_gradients, 2 * arguments_.channels));
       TETHYS_RETURN_IF_CUDA_ERROR(
           GradientByWorkers(Handle(stream), arguments_, x, variables.scale, variables.offset, dy, dx));
       return absl::OkStatus();
@@ -90,16 +91,16 @@ class BatchNormalisation final : public BatchNormalisationPrimitive {
                                 const ScaleAndOffset& variables, void* y) {
     const int64_t channels = arguments_.channels;
     TETHYS_RETURN_IF_CUDA_ERROR(OwnMeans(Handle(stream), arguments_, x, weights));
-    TETHYS_RETURN_IF_ERROR(worker_sums_->Sum(stream, arguments_.worker_moments, channels + 1));
+    TETHYS_RETURN_IF_ERROR(worker_sums_->AllReduce(stream, arguments_.worker_moments, channels + 1));
     TETHYS_RETURN_IF_CUDA_ERROR(OwnSquares(Handle(stream), arguments_));
-    TETHYS_RETURN_IF_ERROR(worker_sums_->Sum(stream, arguments_.worker_moments, channels));
+    TETHYS_RETURN_IF_ERROR(worker_sums_->AllReduce(stream, arguments_.worker_moments, channels));
     TETHYS_RETURN_IF_CUDA_ERROR(
         NormaliseByWorkers(Handle(stream), arguments_, x, variables.scale, variables.offset, y));
     return absl::OkStatus();
   }
 
   const NormalisationArguments arguments_;
-  WorkerSums* const worker_sums_;  // Null: the batch is this worker's.
+  StreamReducer* const worker_sums_;  // Null: the batch is this worker's.
   const float decay_;
   const bool later_part_;
   const std::unique_ptr<Buffer> memory_;

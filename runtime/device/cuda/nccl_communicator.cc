@@ -6,6 +6,7 @@
 #include <cstring>
 #include <utility>
 
+#include "absl/functional/function_ref.h"
 #include "runtime/device/cuda/stream.h"
 
 namespace tethys::cuda {
@@ -66,11 +67,34 @@ class NcclCommunicator final : public StreamCommunicator {
     return Sum(stream, data, ncclBfloat16, count);
   }
 
+  absl::Status ReduceScatter(Stream& stream, float* data, int64_t count) override {
+    return Enqueue("ncclReduceScatter", [&] {
+      return ncclReduceScatter(data, data + group_.rank * count, static_cast<size_t>(count), ncclFloat32,
+                               ncclSum, comm_, Handle(stream));
+    });
+  }
+  absl::Status AllGather(Stream& stream, float* data, int64_t count) override {
+    return Enqueue("ncclAllGather", [&] {
+      return ncclAllGather(data + group_.rank * count, data, static_cast<size_t>(count), ncclFloat32, comm_,
+                           Handle(stream));
+    });
+  }
+  absl::Status Send(Stream& stream, int peer, const float* data, int64_t count) override {
+    return Enqueue("ncclSend", [&] {
+      return ncclSend(data, static_cast<size_t>(count), ncclFloat32, peer, comm_, Handle(stream));
+    });
+  }
+  absl::Status Receive(Stream& stream, int peer, float* data, int64_t count) override {
+    return Enqueue("ncclRecv", [&] {
+      return ncclRecv(data, static_cast<size_t>(count), ncclFloat32, peer, comm_, Handle(stream));
+    });
+  }
+
   absl::Status Check() override {
     if (comm_ == nullptr) return absl::CancelledError("the group was aborted");
     ncclResult_t state = ncclSuccess;
     TETHYS_RETURN_IF_ERROR(NcclStatus(ncclCommGetAsyncError(comm_, &state), comm_, "ncclCommGetAsyncError"));
-    return state == ncclInProgress ? absl::OkStatus() : NcclStatus(state, comm_, "an all-reduce by NCCL");
+    return state == ncclInProgress ? absl::OkStatus() : NcclStatus(state, comm_, "an operation by NCCL");
   }
 
   void Abort() override {
@@ -84,11 +108,17 @@ class NcclCommunicator final : public StreamCommunicator {
 
  private:
   absl::Status Sum(Stream& stream, void* data, ncclDataType_t type, int64_t count) {
+    return Enqueue("ncclAllReduce", [&] {
+      return ncclAllReduce(data, data, static_cast<size_t>(count), type, ncclSum, comm_, Handle(stream));
+    });
+  }
+
+  // `call` is a call of NCCL that uses comm_.
+  absl::Status Enqueue(absl::string_view name, absl::FunctionRef<ncclResult_t()> call) {
     if (comm_ == nullptr) return absl::CancelledError("the group was aborted");
-    const ncclResult_t result =
-        ncclAllReduce(data, data, static_cast<size_t>(count), type, ncclSum, comm_, Handle(stream));
-    if (result != ncclSuccess && result != ncclInProgress) return NcclStatus(result, comm_, "ncclAllReduce");
-    return Settle("ncclAllReduce");
+    const ncclResult_t result = call();
+    if (result != ncclSuccess && result != ncclInProgress) return NcclStatus(result, comm_, name);
+    return Settle(name);
   }
 
   // Waits until NCCL has accepted the last call.

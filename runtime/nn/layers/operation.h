@@ -66,7 +66,7 @@ struct CompileArguments {
   int64_t rows = 0;
   bool trains = false;
   int64_t groups = 1;  // Parts of a batch that are normalised each by itself; see BatchNormalisationShape.
-  WorkerSums* sums =
+  StreamReducer* sums =
       nullptr;        // Over the workers whose batches are normalised as one; null: this worker's is.
   uint64_t seed = 0;  // Of random numbers.
   const StepNumbers* step = nullptr;  // Of the running step, on the device. Null in a plan that evaluates.

@@ -135,6 +135,8 @@ TEST_F(Nccl, GroupOfOneKeepsItsValues) {
     std::printf("%s\n", rank.group->Describe().c_str());
     Floats values(rank, {1, -2, 3.5f});
     ASSERT_TRUE(rank.group->AllReduce(*rank.stream, values.data(), 3).ok());
+    ASSERT_TRUE(rank.group->ReduceScatter(*rank.stream, values.data(), 3).ok());
+    ASSERT_TRUE(rank.group->AllGather(*rank.stream, values.data(), 3).ok());
     EXPECT_THAT(values.Host(), ::testing::ElementsAre(1, -2, 3.5f));
     EXPECT_THAT(Bfloat16s(rank, {1, -2, 3.5f, 1 + 0x1p-8f}).Sums(), ::testing::ElementsAre(1, -2, 3.5f, 1));
     EXPECT_TRUE(rank.group->Check().ok());
@@ -168,6 +170,23 @@ TEST_F(Nccl, TwoRanksGetExactSumsOfBothBuckets) {
     }
     EXPECT_EQ(values.Host(), sums);
     EXPECT_THAT(rounded.Sums(), ::testing::ElementsAre(1, 8, 0));
+  });
+}
+
+TEST_F(Nccl, TwoRanksScatterGatherAndSend) {
+  if (gpus_ == 1) GTEST_SKIP() << "one GPU";
+  Among(2, [](Rank& rank) {
+    const int own = rank.group->rank();
+    const auto number = static_cast<float>(own);
+    Floats values(rank, {number, 1, 2 * number, 3});
+    ASSERT_TRUE(rank.group->ReduceScatter(*rank.stream, values.data(), 2).ok());
+    ASSERT_TRUE(rank.group->AllGather(*rank.stream, values.data(), 2).ok());
+    EXPECT_THAT(values.Host(), ::testing::ElementsAre(1, 2, 2, 6));
+    Floats message(rank, {5 + number});
+    ASSERT_TRUE((own == 0 ? rank.group->Send(*rank.stream, 1, message.data(), 1)
+                          : rank.group->Receive(*rank.stream, 0, message.data(), 1))
+                    .ok());
+    EXPECT_THAT(message.Host(), ::testing::ElementsAre(5));
   });
 }
 

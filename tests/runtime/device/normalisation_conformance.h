@@ -242,14 +242,14 @@ TEST_P(DeviceConformance, ABatchWithoutSamplesLeavesOnlyTheDecay) {
 
 // The sums of workers that run one after the other. A worker's call returns the sum if it is known from
 // earlier rounds; otherwise it adds the worker's part to a sum that is known from the next round on.
-class SumsOfRounds final : public WorkerSums {
+class SumsOfRounds final : public StreamReducer {
  public:
   explicit SumsOfRounds(Device& device) : device_(device) {}
 
   void BeginRound() { known_ = sums_.size(); }
   void BeginWorker() { call_ = 0; }
 
-  absl::Status Sum(Stream& stream, float* data, int64_t count) override {
+  absl::Status AllReduce(Stream& stream, float* data, int64_t count) override {
     const int64_t bytes = count * static_cast<int64_t>(sizeof(float));
     const size_t call = call_++;
     if (call < known_) return device_.CopyToDevice(stream, data, sums_[call].data(), bytes);
