@@ -117,7 +117,7 @@ class GuideTest(unittest.TestCase):
     def run_second_terminal(self, here, page, first, output, block):
         """Runs `block` once the command of the first terminal has printed an epoch or an address."""
         deadline = time.monotonic() + PATIENCE
-        while not re.search(r"^epoch \d+/|http://", read(output.name), re.MULTILINE):
+        while not re.search(r"^epoch +\d+/|http://", read(output.name), re.MULTILINE):
             self.assertIsNone(first.poll(), f"{page}: the first terminal's command ended:\n{read(output.name)}")
             self.assertLess(time.monotonic(), deadline, read(output.name))
             time.sleep(0.05)
