@@ -218,7 +218,7 @@ TEST_F(CommandTest, RefusesToOverwriteARun) {
   ASSERT_TRUE(RunDirectory::Create(run_dir())->WriteJob(proto::Job()).ok());
   const Outcome outcome = Tethys({"train", job(), "--run_dir=" + run_dir()});
   EXPECT_EQ(outcome.status, 2);
-  EXPECT_THAT(outcome.error, HasSubstr("--resume"));
+  EXPECT_THAT(outcome.error, HasSubstr("holds a run already: it saved no checkpoint"));
 }
 
 TEST_F(CommandTest, RefusesToResumeMissingRun) {
