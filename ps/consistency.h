@@ -4,26 +4,12 @@
 
 #include "proto/job.pb.h"
 #include "runtime/optim/optimizer_kind.h"
+#include "runtime/shape/job_shape.h"
 
 namespace tethys {
 
 inline bool IsBulkSynchronous(const proto::ParameterServer& config) {
-  return !config.has_asynchronous() && !config.has_stale_synchronous();
-}
-
-// Each step begins with a pull, and the answers to pushes have no parameters.
-inline bool PullsBeforeStep(const proto::ParameterServer& config) {
-  return config.asynchronous().pull() == proto::Asynchronous::BEFORE_STEP;
-}
-
-// Whether an update divides each push by the push's own samples, not by those of the global batch. Never if
-// bulk-synchronous.
-inline bool UsesPushMean(const proto::ParameterServer& config) {
-  if (IsBulkSynchronous(config)) return false;
-  const proto::Asynchronous::GradientScale scale = config.has_stale_synchronous()
-                                                       ? config.stale_synchronous().gradient_scale()
-                                                       : config.asynchronous().gradient_scale();
-  return scale == proto::Asynchronous::PUSH_MEAN;
+  return TraitsOf(config).servers_agree();
 }
 
 // Whether servers clip with the norm over all servers, since no process has all gradients of an update.

@@ -7,19 +7,9 @@
 #include "runtime/base/random.h"
 #include "runtime/base/status.h"
 #include "runtime/job/job_fields.h"
+#include "runtime/shape/job_shape.h"
 
 namespace tethys {
-namespace {
-
-std::string ParameterServerName(const proto::ParameterServer& servers) {
-  if (servers.has_asynchronous()) return "ps_async";
-  if (servers.has_stale_synchronous()) {
-    return absl::StrCat("ps_stale_", servers.stale_synchronous().bound());
-  }
-  return "ps_sync";
-}
-
-}  // namespace
 
 int64_t GlobalBatch(const proto::Job& job) {
   return job.has_global_batch_size() ? job.global_batch_size() : job.workers() * job.batch_size_per_worker();
@@ -30,27 +20,10 @@ int64_t BatchPerWorkerRows(const proto::Job& job) {
   return (GlobalBatch(job) + workers - 1) / workers;
 }
 
-std::string StrategyName(const proto::Job& job) {
-  switch (job.strategy().kind_case()) {
-    case proto::Strategy::kMirrored:
-      return "mirrored";
-    case proto::Strategy::kParameterServer:
-      return ParameterServerName(job.strategy().parameter_server());
-    default:
-      return "local";
-  }
-}
-
-bool LeasesBatches(const proto::Job& job) {
-  const proto::ParameterServer& servers = job.strategy().parameter_server();
-  return servers.has_asynchronous() || servers.has_stale_synchronous();
-}
+bool LeasesBatches(const proto::Job& job) { return TraitsOf(job).leases(); }
 
 absl::optional<proto::Asynchronous::GradientScale> GradientScale(const proto::Job& job) {
-  const proto::ParameterServer& servers = job.strategy().parameter_server();
-  if (servers.has_asynchronous()) return servers.asynchronous().gradient_scale();
-  if (servers.has_stale_synchronous()) return servers.stale_synchronous().gradient_scale();
-  return absl::nullopt;
+  return GradientScale(job.strategy().parameter_server());
 }
 
 std::string OptimizerText(const proto::Optimizer& optimizer) {
@@ -73,9 +46,7 @@ std::string OptimizerText(const proto::Optimizer& optimizer) {
   return text;
 }
 
-int32_t ServerCount(const proto::Job& job) {
-  return job.strategy().has_parameter_server() ? job.strategy().parameter_server().servers() : 0;
-}
+int32_t ServerCount(const proto::Job& job) { return ShapeOf(job).servers; }
 
 uint64_t JobHash(const proto::Job& job) {
   std::string bytes;

@@ -1,0 +1,80 @@
+#include "runtime/shape/job_shape.h"
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
+
+namespace tethys {
+
+std::string StrategyName(const JobStrategy& strategy) {
+  const char* const name = TraitsOf(strategy.family).name;
+  return strategy.bound.has_value() ? absl::StrCat(name, "_", *strategy.bound) : name;
+}
+
+std::string StrategyName(const proto::Job& job) { return StrategyName(StrategyOf(job.strategy())); }
+
+JobStrategy ParseStrategy(absl::string_view name) {
+  for (const ShapeTraits& traits : KnownTraits()) {
+    absl::string_view rest = name;
+    if (!absl::ConsumePrefix(&rest, traits.name)) continue;
+    if (rest.empty()) return {traits.family, absl::nullopt};
+    int bound = 0;
+    // The name is compared as a whole, because numbers can be written in several ways.
+    if (traits.bound == nullptr || !absl::ConsumePrefix(&rest, "_") || !absl::SimpleAtoi(rest, &bound))
+      continue;
+    const JobStrategy strategy = {traits.family, bound};
+    if (bound >= 0 && StrategyName(strategy) == name) return strategy;
+  }
+  return {StrategyFamily::kUnknown, absl::nullopt};
+}
+
+StrategyFamily FamilyOf(const proto::Strategy& strategy) {
+  if (strategy.kind_case() == proto::Strategy::KIND_NOT_SET) return StrategyFamily::kLocal;
+  if (strategy.kind_case() == proto::Strategy::kParameterServer) return FamilyOf(strategy.parameter_server());
+  for (const ShapeTraits& traits : KnownTraits()) {
+    if (traits.kind == strategy.kind_case()) return traits.family;
+  }
+  return StrategyFamily::kUnknown;
+}
+
+StrategyFamily FamilyOf(const proto::ParameterServer& servers) {
+  for (const ShapeTraits& traits : KnownTraits()) {
+    if (traits.servers() && traits.consistency == servers.consistency_case()) return traits.family;
+  }
+  return StrategyFamily::kBulkSynchronous;
+}
+
+std::string KindName(const ShapeTraits& traits) {
+  return std::string(proto::Strategy::descriptor()->FindFieldByNumber(traits.kind)->name());
+}
+
+std::string ConsistencyName(const ShapeTraits& traits) {
+  return std::string(proto::ParameterServer::descriptor()->FindFieldByNumber(traits.consistency)->name());
+}
+
+JobStrategy StrategyOf(const proto::Strategy& strategy) {
+  const StrategyFamily family = FamilyOf(strategy);
+  const auto bound = TraitsOf(family).bound;
+  if (bound == nullptr) return family;
+  return {family, bound(strategy.parameter_server())};
+}
+
+JobShape ShapeOf(const proto::Job& job) {
+  return {StrategyOf(job.strategy()), job.workers(), job.strategy().parameter_server().servers()};
+}
+
+absl::optional<proto::Asynchronous::GradientScale> GradientScale(const proto::ParameterServer& servers) {
+  const auto scale = TraitsOf(servers).scale;
+  if (scale == nullptr) return absl::nullopt;
+  return scale(servers);
+}
+
+bool UsesPushMean(const proto::ParameterServer& servers) {
+  return GradientScale(servers) == proto::Asynchronous::PUSH_MEAN;
+}
+
+bool PullsBeforeStep(const proto::ParameterServer& servers) {
+  return servers.asynchronous().pull() == proto::Asynchronous::BEFORE_STEP;
+}
+
+}  // namespace tethys

@@ -1,0 +1,83 @@
+// The shape of a job as a value: its strategy, with the consistency of its parameter servers and that
+// consistency's parameters, and its numbers of workers and servers. Only this file reads a strategy from a
+// job or from a name, and only this file names one. What follows from a strategy is a row of the table in
+// shape_traits.h. Pure; any thread.
+#ifndef TETHYS_RUNTIME_SHAPE_JOB_SHAPE_H_
+#define TETHYS_RUNTIME_SHAPE_JOB_SHAPE_H_
+
+#include <string>
+
+#include "absl/strings/string_view.h"
+#include "absl/types/optional.h"
+#include "proto/job.pb.h"
+#include "runtime/shape/shape_traits.h"
+
+namespace tethys {
+
+struct JobStrategy {
+  JobStrategy() = default;
+  JobStrategy(StrategyFamily family, absl::optional<int> bound = absl::nullopt)  // NOLINT: implicit.
+      : family(family), bound(bound) {}
+
+  StrategyFamily family = StrategyFamily::kLocal;
+  // Steps that a worker may be ahead of the slowest one, if the family is bounded. nullopt: the bound of the
+  // job file that the strategy is to be applied to.
+  absl::optional<int> bound;
+  friend bool operator==(const JobStrategy&, const JobStrategy&) = default;
+  friend bool operator<(const JobStrategy& a, const JobStrategy& b) {
+    return a.family != b.family ? a.family < b.family : a.bound < b.bound;
+  }
+};
+
+struct JobShape {
+  JobStrategy strategy;
+  int workers = 1;
+  int servers = 0;
+  friend bool operator==(const JobShape&, const JobShape&) = default;
+};
+
+// ---- from and to names
+
+// "local", "mirrored", "ps_sync", "ps_async", and "ps_stale_3" with the bound 3 or "ps_stale" without one.
+// Files keep strategies by these names. Unknown strategies have the name "unknown".
+std::string StrategyName(const JobStrategy& strategy);
+// The name of the job's strategy.
+std::string StrategyName(const proto::Job& job);
+
+// The strategy of a name as StrategyName gives it; kUnknown for any other text.
+JobStrategy ParseStrategy(absl::string_view name);
+
+// ---- from a job
+
+// A job without a strategy is local, and servers without a consistency are bulk-synchronous, as in ResolveJob
+// (runtime/job/job_validation.h).
+StrategyFamily FamilyOf(const proto::Strategy& strategy);
+StrategyFamily FamilyOf(const proto::ParameterServer& servers);
+
+inline const ShapeTraits& TraitsOf(const JobStrategy& strategy) { return TraitsOf(strategy.family); }
+inline const ShapeTraits& TraitsOf(const proto::Job& job) { return TraitsOf(FamilyOf(job.strategy())); }
+inline const ShapeTraits& TraitsOf(const proto::ParameterServer& servers) {
+  return TraitsOf(FamilyOf(servers));
+}
+
+// The members of Strategy.kind and ParameterServer.consistency by their names in a job file.
+std::string KindName(const ShapeTraits& traits);
+std::string ConsistencyName(const ShapeTraits& traits);
+
+// The bound is that of the job file; 0 if it is absent, which it is in no resolved job.
+JobStrategy StrategyOf(const proto::Strategy& strategy);
+
+JobShape ShapeOf(const proto::Job& job);
+
+// How servers scale a pushed gradient; nullopt if gradients are always divided by the samples of their step.
+absl::optional<proto::Asynchronous::GradientScale> GradientScale(const proto::ParameterServer& servers);
+
+// Whether an update divides each push by the push's own samples.
+bool UsesPushMean(const proto::ParameterServer& servers);
+
+// Whether each step begins with a pull, and the answers to pushes have no parameters.
+bool PullsBeforeStep(const proto::ParameterServer& servers);
+
+}  // namespace tethys
+
+#endif  // TETHYS_RUNTIME_SHAPE_JOB_SHAPE_H_

@@ -1,0 +1,152 @@
+// The table of strategies: one row for each family says how batches reach the workers, what an update is made
+// of, whom an answer waits for, what the loss of a worker means, and the words for people. Code that depends
+// on a strategy asks for a trait, not for the family, so that a new strategy is a new row. Pure; any thread.
+#ifndef TETHYS_RUNTIME_SHAPE_SHAPE_TRAITS_H_
+#define TETHYS_RUNTIME_SHAPE_SHAPE_TRAITS_H_
+
+#include <cstddef>
+
+#include "absl/types/span.h"
+#include "proto/job.pb.h"
+
+namespace tethys {
+
+// Strategies that differ in their parameters only are one family, in the order in which `tethys compare` runs
+// them.
+enum class StrategyFamily {
+  kLocal,
+  kMirrored,
+  kBulkSynchronous,
+  kStaleSynchronous,
+  kAsynchronous,
+  kUnknown,  // Of a name that this version does not have, such as one in a file of a later version.
+};
+
+// How workers get their batches.
+enum class Batches {
+  kInStep,    // Every worker computes its part of each global batch by itself.
+  kInRounds,  // The chief leases batches; a round has one for every worker, and together a global batch.
+  kOnDemand,  // The chief leases the next batch to the next worker that asks.
+};
+
+// What an update of the parameters is made of.
+enum class UpdateUnit {
+  kStep,    // All gradients of one step, divided by the samples of its global batch.
+  kPushes,  // The pushes of a step that are pending together, or each push, by GradientScale (job_shape.h).
+  kPush,    // Each push by itself.
+};
+
+// The other workers whose gradients a worker waits for at the end of a step.
+enum class WaitsFor {
+  kNone,
+  kSlow,  // For those that are more than `bound` steps behind.
+  kAll,
+};
+
+struct ShapeTraits {
+  StrategyFamily family = StrategyFamily::kUnknown;
+  // ---- in a job file
+  proto::Strategy::KindCase kind = proto::Strategy::KIND_NOT_SET;
+  // Not set: no servers.
+  proto::ParameterServer::ConsistencyCase consistency = proto::ParameterServer::CONSISTENCY_NOT_SET;
+  // Steps that a worker may be ahead of the slowest one. Null: the family has no bound.
+  int (*bound)(const proto::ParameterServer& servers) = nullptr;
+  // How servers scale a pushed gradient. Null: an update is divided by the samples of its step.
+  proto::Asynchronous::GradientScale (*scale)(const proto::ParameterServer& servers) = nullptr;
+  // ---- behaviour
+  bool exchanges = false;  // Workers exchange gradients.
+  Batches batches = Batches::kInStep;
+  UpdateUnit update = UpdateUnit::kStep;
+  WaitsFor waits_for = WaitsFor::kNone;
+  // The updates are those of the local job, but for rounding, so epochs to an accuracy may be compared.
+  bool lock_step = false;
+  // ---- words
+  const char* name = "";      // In flags and files; see StrategyName.
+  const char* worker = "";    // "3 mirrored workers".
+  const char* together = "";  // How workers of servers train: "3 workers in lock step with 1 server".
+  // For readers who do not know the name: a sentence or, with servers, the end of one (deploy/shape_words.h).
+  const char* manner = "";
+
+  // Parameters and slots are kept by servers.
+  bool servers() const { return consistency != proto::ParameterServer::CONSISTENCY_NOT_SET; }
+  // Batches are leased by the chief, which leases those of a lost worker again. Otherwise the loss of a
+  // worker ends the job, to be resumed from a checkpoint.
+  bool leases() const { return batches != Batches::kInStep; }
+  bool survives_worker_loss() const { return leases(); }
+  // All servers make an update of the same pushes, so a norm over all of them is the norm of the update.
+  bool servers_agree() const { return servers() && update == UpdateUnit::kStep; }
+  // A server answers each part of a push once all workers have sent theirs; otherwise it answers when it has
+  // the whole push. Decides the size of messages and how many may be under way (ps/message_plan.h).
+  bool answers_parts() const { return servers_agree(); }
+};
+
+inline constexpr ShapeTraits kShapeTraits[] = {
+    {.family = StrategyFamily::kLocal,
+     .kind = proto::Strategy::kLocal,
+     .lock_step = true,
+     .name = "local",
+     .worker = "worker"},
+    {.family = StrategyFamily::kMirrored,
+     .kind = proto::Strategy::kMirrored,
+     .exchanges = true,
+     .waits_for = WaitsFor::kAll,
+     .lock_step = true,
+     .name = "mirrored",
+     .worker = "mirrored worker",
+     .manner = "Mirrored workers exchange gradients directly, in every step."},
+    {.family = StrategyFamily::kBulkSynchronous,
+     .kind = proto::Strategy::kParameterServer,
+     .consistency = proto::ParameterServer::kBulkSynchronous,
+     .exchanges = true,
+     .waits_for = WaitsFor::kAll,
+     .lock_step = true,
+     .name = "ps_sync",
+     .worker = "worker",
+     .together = "in lock step",
+     .manner = "in lock step (synchronous)"},
+    {.family = StrategyFamily::kStaleSynchronous,
+     .kind = proto::Strategy::kParameterServer,
+     .consistency = proto::ParameterServer::kStaleSynchronous,
+     .bound = [](const proto::ParameterServer& servers) { return servers.stale_synchronous().bound(); },
+     .scale =
+         [](const proto::ParameterServer& servers) { return servers.stale_synchronous().gradient_scale(); },
+     .exchanges = true,
+     .batches = Batches::kInRounds,
+     .update = UpdateUnit::kPushes,
+     .waits_for = WaitsFor::kSlow,
+     .name = "ps_stale",
+     .worker = "worker",
+     .manner = "a few steps apart at most (stale-synchronous)"},
+    {.family = StrategyFamily::kAsynchronous,
+     .kind = proto::Strategy::kParameterServer,
+     .consistency = proto::ParameterServer::kAsynchronous,
+     .scale = [](const proto::ParameterServer& servers) { return servers.asynchronous().gradient_scale(); },
+     .exchanges = true,
+     .batches = Batches::kOnDemand,
+     .update = UpdateUnit::kPush,
+     .name = "ps_async",
+     .worker = "asynchronous worker",
+     .manner = "without waiting for one another (asynchronous)"},
+    {.family = StrategyFamily::kUnknown, .exchanges = true, .name = "unknown", .worker = "worker"},
+};
+
+constexpr bool IsByFamily(absl::Span<const ShapeTraits> table) {
+  for (size_t i = 0; i < table.size(); ++i) {
+    if (static_cast<size_t>(table[i].family) != i) return false;
+  }
+  return table.back().family == StrategyFamily::kUnknown;
+}
+static_assert(IsByFamily(kShapeTraits), "every family needs its row, in the order of the families");
+
+inline const ShapeTraits& TraitsOf(StrategyFamily family) {
+  return kShapeTraits[static_cast<size_t>(family)];
+}
+
+// All rows but that of unknown strategies.
+inline absl::Span<const ShapeTraits> KnownTraits() {
+  return absl::MakeConstSpan(kShapeTraits).first(static_cast<size_t>(StrategyFamily::kUnknown));
+}
+
+}  // namespace tethys
+
+#endif  // TETHYS_RUNTIME_SHAPE_SHAPE_TRAITS_H_
