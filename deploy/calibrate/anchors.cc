@@ -8,10 +8,11 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "deploy/text.h"
+#include "deploy/shape_words.h"
 #include "runtime/base/clock.h"
 #include "runtime/base/quantile.h"
 #include "runtime/job/job_validation.h"
+#include "runtime/shape/job_shape.h"
 #include "runtime/telemetry/csv_reader.h"
 
 namespace tethys {
@@ -50,31 +51,32 @@ void UseSyntheticData(const proto::JobPlan& plan, int64_t steps, proto::Data& da
 
 }  // namespace
 
-std::string ShapeText(const JobShape& shape) {
-  if (shape.strategy == "local") {
-    return shape.global_batch == 0 ? "local" : absl::StrCat("local, batch ", shape.global_batch);
-  }
-  const std::string workers = absl::StrCat(shape.strategy, ", ", PluralText(shape.workers, "worker"));
-  return shape.servers == 0 ? workers : absl::StrCat(workers, " and ", PluralText(shape.servers, "server"));
+std::string AnchorText(const AnchorShape& shape) {
+  const std::string text = ShapeText(shape);
+  const bool whole = TraitsOf(shape.strategy).exchanges || shape.global_batch == 0;
+  return whole ? text : absl::StrCat(text, ", batch ", shape.global_batch);
 }
 
-std::vector<JobShape> AnchorShapes(int slots, int64_t global_batch) {
-  std::vector<JobShape> shapes = {{"local", 1, 0}};
-  const auto add = [&](const JobShape& shape) {
+std::vector<AnchorShape> AnchorShapes(int slots, int64_t global_batch) {
+  constexpr StrategyFamily local = StrategyFamily::kLocal;
+  constexpr StrategyFamily mirrored = StrategyFamily::kMirrored;
+  constexpr StrategyFamily with_servers = StrategyFamily::kBulkSynchronous;
+  std::vector<AnchorShape> shapes = {{local, 1, 0}};
+  const auto add = [&](const AnchorShape& shape) {
     const bool known = std::find(shapes.begin(), shapes.end(), shape) != shapes.end();
     if (!known && shape.workers + shape.servers <= slots) shapes.push_back(shape);
   };
   const int64_t part = global_batch / std::max(2, slots);
-  if (part > 0) shapes.push_back({"local", 1, 0, part});
-  add({"mirrored", 2, 0});
-  add({"ps_sync", 1, 1});
-  add({"ps_sync", 2, 1});
+  if (part > 0) shapes.push_back({local, 1, 0, part});
+  add({mirrored, 2, 0});
+  add({with_servers, 1, 1});
+  add({with_servers, 2, 1});
   const auto fill = [&](int used) {
     const int servers = std::max(1, used / 4);
-    add({"mirrored", used, 0});
-    add({"ps_sync", used - servers, servers});
+    add({mirrored, used, 0});
+    add({with_servers, used - servers, servers});
   };
-  add({"ps_sync", 2, 2});
+  add({with_servers, 2, 2});
   if (slots >= 4) fill(slots);
   if (slots >= 6) fill(slots / 2);
   return shapes;

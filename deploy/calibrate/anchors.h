@@ -13,24 +13,27 @@
 #include "proto/plan.pb.h"
 #include "proto/summary.pb.h"
 #include "runtime/base/status.h"
+#include "runtime/shape/job_shape.h"
 
 namespace tethys {
 
-struct JobShape {
-  std::string strategy;  // As --strategies of `tethys compare`: "local", "mirrored", "ps_sync", ...
-  int workers = 1;
-  int servers = 0;
+// A shape to run, with a batch of its own if it needs one.
+struct AnchorShape : JobShape {
+  AnchorShape() = default;
+  AnchorShape(const JobStrategy& strategy, int workers, int servers, int64_t global_batch = 0)
+      : JobShape{strategy, workers, servers}, global_batch(global_batch) {}
+
   int64_t global_batch = 0;  // 0: the job's.
-  bool operator==(const JobShape&) const = default;
+  bool operator==(const AnchorShape&) const = default;
 };
-// "mirrored, 4 workers", "ps_sync, 3 workers and 1 server".
-std::string ShapeText(const JobShape& shape);
+// "mirrored, 4 workers", "local, batch 16".
+std::string AnchorText(const AnchorShape& shape);
 
 // The shapes to run on hosts with `slots` slots in all, so that every resource bounds the step of some run.
 // Each strategy runs with the fewest processes and with all slots; from six slots on also with half of them.
 // Two workers also run with two servers. `local` runs on any number of slots. It also runs with a worker's
 // part of `global_batch`, so that the cost of each sample and that of each step can be told apart.
-std::vector<JobShape> AnchorShapes(int slots, int64_t global_batch);
+std::vector<AnchorShape> AnchorShapes(int slots, int64_t global_batch);
 
 // The job of a run with about `steps` updates. It trains the model, batch and optimizer of `plan` on
 // synthetic samples of the same shape, kept in memory, so that it needs no files and evaluates little. Jobs

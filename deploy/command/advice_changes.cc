@@ -11,7 +11,9 @@
 #include "deploy/command/candidate_job.h"
 #include "deploy/predict/answer_changes.h"
 #include "deploy/predict/what_if.h"
+#include "deploy/shape_words.h"
 #include "deploy/text.h"
+#include "runtime/shape/job_shape.h"
 
 namespace tethys {
 namespace {
@@ -29,15 +31,15 @@ class ChangesOf {
   explicit ChangesOf(const AnsweredJob& answered)
       : answered_(answered),
         corrections_(CorrectionsOf(answered.candidates)),
-        now_(answered.candidates[Choose(answered.candidates, answered.goal).best].strategy) {}
+        now_(answered.candidates[Choose(answered.candidates, answered.goal).best].shape.strategy) {}
 
   std::vector<std::string> Sentences() const {
     const absl::StatusOr<Candidate> best = BestOf(answered_.calibration);
     if (!best.ok()) return {StatusText(best.status())};
-    if (best->strategy != now_) {
+    if (best->shape.strategy != now_) {
       return {absl::StrCat(
           "The model cannot say: even on these machines, and corrected by what was measured, it predicts ",
-          ShapePhrase(*best), " to be the best.")};
+          ShapePhrase(best->shape), " to be the best.")};
     }
     std::vector<std::string> sentences;
     if (answered_.base.hosts.size() > 1) sentences.push_back(Links());
@@ -115,8 +117,8 @@ class ChangesOf {
     BaseJob base = answered_.base;
     UseHosts(supposed.hosts, base);
     std::vector<Candidate> candidates;
-    for (const JobShape& shape : AllShapes(base.slots)) {
-      if (shape.strategy == "ps_async") continue;
+    for (const AnchorShape& shape : AllShapes(base.slots)) {
+      if (!TraitsOf(shape.strategy).lock_step) continue;
       const absl::StatusOr<ShapedJob> job = ShapeJob(base, shape);
       // The job, the hosts' roles or memory do not allow every shape.
       if (!job.ok()) continue;
@@ -127,8 +129,8 @@ class ChangesOf {
   }
 
   const AnsweredJob& answered_;
-  const std::map<std::string, double> corrections_;
-  const std::string now_;  // The strategy of the answer.
+  const StrategyCorrections corrections_;
+  const JobStrategy now_;  // The strategy of the answer.
 };
 
 }  // namespace

@@ -14,6 +14,7 @@
 #include "deploy/calibrate/anchors.h"
 #include "deploy/hosts/cluster_plan.h"
 #include "deploy/predict/disturbance.h"
+#include "deploy/shape_words.h"
 #include "deploy/text.h"
 #include "runtime/base/quantile.h"
 
@@ -29,7 +30,7 @@ constexpr double kShownShare = 0.05;  // The least share of a step that is worth
 constexpr char kOverhead[] = "overhead";
 
 std::string NameOf(const Candidate& candidate) {
-  const std::string shape = ShapeText({candidate.strategy, candidate.workers, candidate.servers});
+  const std::string shape = ShapeText(candidate.shape);
   return candidate.use.empty() ? shape : absl::StrCat(shape, " (", candidate.use, ")");
 }
 
@@ -126,7 +127,8 @@ std::string TableOf(const std::vector<Candidate>& candidates, const std::vector<
     const Candidate& candidate = candidates[index];
     const proto::Estimate& rate = candidate.prediction.samples_per_second();
     std::vector<std::string>& row = rows.emplace_back();
-    row = {candidate.strategy, absl::StrCat(candidate.workers), absl::StrCat(candidate.servers)};
+    row = {StrategyName(candidate.shape.strategy), absl::StrCat(candidate.shape.workers),
+           absl::StrCat(candidate.shape.servers)};
     if (uses) row.push_back(candidate.use.empty() ? "as in the file" : candidate.use);
     row.push_back(RateText(rate.value()));
     row.push_back(absl::StrCat(RateText(rate.low()), "-", RateText(rate.high())));
@@ -143,7 +145,7 @@ std::string TablesOf(const std::vector<Candidate>& candidates, std::vector<int> 
   std::stable_sort(indices.begin(), indices.end(),
                    [&](int a, int b) { return candidates[a].total() < candidates[b].total(); });
   std::vector<int> measured, predicted;
-  std::map<std::string, size_t> of_strategy;
+  std::map<std::pair<JobStrategy, std::string>, size_t> of_strategy;
   size_t shown = 0;
   for (const int index : indices) {
     const Candidate& candidate = candidates[index];
@@ -151,7 +153,7 @@ std::string TablesOf(const std::vector<Candidate>& candidates, std::vector<int> 
       measured.push_back(index);
     } else if (index == best) {
       predicted.push_back(index);
-    } else if (shown < kShown && ++of_strategy[candidate.strategy + candidate.use] <= kOfStrategy) {
+    } else if (shown < kShown && ++of_strategy[{candidate.shape.strategy, candidate.use}] <= kOfStrategy) {
       predicted.push_back(index);
       ++shown;
     }
@@ -196,7 +198,7 @@ std::vector<std::string> RemarksOf(const std::vector<Candidate>& candidates, con
     remark = remark.substr(0, remark.find("other programs used "));
     absl::ConsumePrefix(&remark, "; ");
     absl::ConsumeSuffix(&remark, "; ");
-    if (!remark.empty()) strategies[std::string(remark)].insert(candidate.strategy);
+    if (!remark.empty()) strategies[std::string(remark)].insert(StrategyName(candidate.shape.strategy));
   }
   std::vector<std::string> remarks;
   for (const auto& [remark, of] : strategies) {

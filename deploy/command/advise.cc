@@ -28,11 +28,13 @@
 #include "deploy/predict/host_uses.h"
 #include "deploy/predict/what_if.h"
 #include "deploy/report/normalisation.h"
+#include "deploy/shape_words.h"
 #include "deploy/text.h"
 #include "runtime/base/clock.h"
 #include "runtime/base/file.h"
 #include "runtime/job/job.h"
 #include "runtime/job/job_file.h"
+#include "runtime/shape/job_shape.h"
 
 namespace tethys {
 namespace {
@@ -110,7 +112,7 @@ absl::StatusOr<Request> ReadRequest(const Flags& flags) {
 // A new calibration, which is kept where that works.
 absl::StatusOr<proto::Calibration> Calibrate(const Flags& flags, const Request& request) {
   const BaseJob& base = request.base;
-  TETHYS_ASSIGN_OR_RETURN(const ShapedJob local, ShapeJob(base, {"local", 1, 0}));
+  TETHYS_ASSIGN_OR_RETURN(const ShapedJob local, ShapeJob(base, {StrategyFamily::kLocal, 1, 0}));
   TETHYS_ASSIGN_OR_RETURN(
       const proto::Calibration made,
       MeasureCalibration(
@@ -129,7 +131,7 @@ struct FoundCalibration {
 
 // The calibration that the user names, the one that was kept, or a new one.
 absl::StatusOr<FoundCalibration> FindCalibration(const Flags& flags, const Request& request) {
-  TETHYS_ASSIGN_OR_RETURN(const ShapedJob local, ShapeJob(request.base, {"local", 1, 0}));
+  TETHYS_ASSIGN_OR_RETURN(const ShapedJob local, ShapeJob(request.base, {StrategyFamily::kLocal, 1, 0}));
   const std::string named = flags.Get("calibration");
   absl::StatusOr<proto::Calibration> kept = FindCalibration(local.plan, local.machines, request.tls, named);
   if (kept.ok()) {
@@ -270,13 +272,13 @@ class Advising {
   absl::Status Probe(const ShapedJob& best) const {
     const int fastest = FastestAsynchronous();
     std::vector<ShapedJob> jobs = {best, found_.jobs[fastest]};
-    JobShape shape = found_.jobs[fastest].shape;
-    shape.strategy = "ps_stale";
+    AnchorShape shape = found_.jobs[fastest].shape;
+    shape.strategy = StrategyFamily::kStaleSynchronous;
     absl::StatusOr<ShapedJob> stale = ShapeJob(base_, shape);
     if (stale.ok()) {
       jobs.push_back(*std::move(stale));
     } else {
-      PrintLine(absl::StrCat("not probed: ", shape.strategy, ": ", stale.status().message()));
+      PrintLine(absl::StrCat("not probed: ", StrategyName(shape.strategy), ": ", stale.status().message()));
     }
     TETHYS_ASSIGN_OR_RETURN(const std::string text, RunProbes(flags_, jobs, request_.probe_epochs));
     std::printf("\n%s", text.c_str());

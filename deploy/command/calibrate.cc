@@ -16,7 +16,7 @@ namespace {
 
 absl::StatusOr<std::string> PathFor(const Flags& flags, const BaseJob& base, bool tls) {
   if (flags.Has("out")) return flags.Get("out");
-  TETHYS_ASSIGN_OR_RETURN(const ShapedJob local, ShapeJob(base, {"local", 1, 0}));
+  TETHYS_ASSIGN_OR_RETURN(const ShapedJob local, ShapeJob(base, {StrategyFamily::kLocal, 1, 0}));
   return KeptCalibrationPath(local.plan, local.machines, tls);
 }
 

@@ -126,14 +126,14 @@ absl::Status AddLinks(const BaseJob& base, const Flags& flags, const std::string
 // The base job in the shapes that it and its host file allow.
 absl::StatusOr<std::vector<ShapedJob>> ShapesToRun(const BaseJob& base) {
   std::vector<ShapedJob> jobs;
-  for (const JobShape& shape : AnchorShapes(base.slots, base.plan.global_batch())) {
+  for (const AnchorShape& shape : AnchorShapes(base.slots, base.plan.global_batch())) {
     absl::StatusOr<ShapedJob> job = ShapeJob(base, shape);
     if (job.ok()) {
       jobs.push_back(*std::move(job));
     } else if (jobs.empty()) {
       return job.status();
     } else {
-      PrintLine(absl::StrCat("left out: ", ShapeText(shape), ": ", job.status().message()));
+      PrintLine(absl::StrCat("left out: ", AnchorText(shape), ": ", job.status().message()));
     }
   }
   return jobs;
@@ -256,7 +256,7 @@ class CalibrationRun {
         if (expected[j] <= 0) continue;
         left += expected[j] + (made > 0 ? std::max(0.0, spent - of_steps) / made : kUsualRunStart);
       }
-      PrintLine(absl::StrCat("running ", ShapeText(jobs[i].shape), "; about ", DurationText(left), " left"));
+      PrintLine(absl::StrCat("running ", AnchorText(jobs[i].shape), "; about ", DurationText(left), " left"));
       const Nanoseconds begin = clock.Now();
       const absl::Status ran = RunOne(jobs[i], places[i], steps[i], absl::StrCat(scratch, "/run-", i));
       if (absl::IsCancelled(ran) || (!ran.ok() && runs_.empty())) return ran;

@@ -11,6 +11,7 @@
 #include "deploy/predict/host_uses.h"
 #include "deploy/predict/step_model.h"
 #include "deploy/text.h"
+#include "runtime/shape/job_shape.h"
 
 namespace tethys {
 namespace {
@@ -19,7 +20,7 @@ namespace {
 // than this fewer numbers of workers and servers are considered.
 constexpr int kFewSlots = 16;
 // And with more than this, in one use of the hosts alone.
-constexpr int kFewAsynchronous = 8;
+constexpr int kFewSimulated = 8;
 
 absl::Status CheckMemory(const ShapedJob& job, const proto::Prediction& prediction,
                          const proto::Calibration& calibration) {
@@ -38,29 +39,26 @@ absl::Status CheckMemory(const ShapedJob& job, const proto::Prediction& predicti
 
 }  // namespace
 
-std::vector<JobShape> AllShapes(int slots) {
-  std::vector<JobShape> shapes = {{"local", 1, 0}};
+std::vector<AnchorShape> AllShapes(int slots) {
+  std::vector<AnchorShape> shapes = {{StrategyFamily::kLocal, 1, 0}};
   for (const int workers : NumbersUpTo(slots)) {
-    if (workers > 1) shapes.push_back({"mirrored", workers, 0});
+    if (workers > 1) shapes.push_back({StrategyFamily::kMirrored, workers, 0});
     for (const int servers : NumbersUpTo(std::min(workers, slots - workers))) {
-      shapes.push_back({"ps_sync", workers, servers});
+      shapes.push_back({StrategyFamily::kBulkSynchronous, workers, servers});
     }
   }
   const int fine = slots <= kFewSlots ? 8 : 2;
   for (const int workers : NumbersUpTo(slots, fine)) {
     if (workers == 1) continue;
     for (const int servers : NumbersUpTo(std::min(workers, slots - workers), fine)) {
-      shapes.push_back({"ps_async", workers, servers});
+      shapes.push_back({StrategyFamily::kAsynchronous, workers, servers});
     }
   }
   return shapes;
 }
 
 absl::StatusOr<Candidate> PredictCandidate(const ShapedJob& job, const proto::Calibration& calibration) {
-  Candidate candidate{.strategy = job.shape.strategy,
-                      .workers = job.shape.workers,
-                      .servers = job.shape.servers,
-                      .prediction = {}};
+  Candidate candidate{.shape = job.shape, .prediction = {}};
   TETHYS_ASSIGN_OR_RETURN(candidate.prediction, Predict(job.plan, job.machines, calibration));
   candidate.step_seconds = UpdatesOfRun(job.plan) * candidate.prediction.step().value();
   TETHYS_RETURN_IF_ERROR(CheckMemory(job, candidate.prediction, calibration));
@@ -79,14 +77,14 @@ class CandidateFinder {
     const std::vector<HostUse> uses = UsesOfHosts(base_.hosts, calibration_);
     classes_ = HostClasses(base_.hosts, calibration_);
     for (size_t i = 0; i < uses.size(); ++i) {
-      for (const JobShape& shape : AllShapes(base_.slots)) {
-        const bool asynchronous = shape.strategy == "ps_async";
-        if (asynchronous && i > 0 && base_.slots > kFewAsynchronous) continue;
+      for (const AnchorShape& shape : AllShapes(base_.slots)) {
+        const bool simulated = !TraitsOf(shape.strategy).lock_step;
+        if (simulated && i > 0 && base_.slots > kFewSimulated) continue;
         const absl::Status added = Add(uses[i], shape);
         // Only errors of the first use, the host file as it is, are told: other uses may have too few slots
         // for a shape.
         if (!added.ok() && i == 0) {
-          found_.left_out.insert(absl::StrCat(shape.strategy, ": ", added.message()));
+          found_.left_out.insert(absl::StrCat(StrategyName(shape.strategy), ": ", added.message()));
         }
       }
     }
@@ -98,7 +96,7 @@ class CandidateFinder {
   }
 
  private:
-  absl::Status Add(const HostUse& use, const JobShape& shape) {
+  absl::Status Add(const HostUse& use, const AnchorShape& shape) {
     BaseJob base;
     if (!use.text.empty()) {
       TETHYS_ASSIGN_OR_RETURN(const std::vector<HostEntry> hosts,
@@ -137,7 +135,7 @@ class CandidateFinder {
   const proto::Calibration& calibration_;
   const std::function<void(proto::Prediction&)>& change_;
   std::vector<int> classes_;  // By host of the file.
-  std::set<std::pair<std::string, std::vector<std::vector<int>>>> known_;
+  std::set<std::pair<JobStrategy, std::vector<std::vector<int>>>> known_;
   CandidateJobs found_;
 };
 
@@ -151,7 +149,7 @@ absl::StatusOr<CandidateJobs> FindCandidates(const BaseJob& base, const proto::C
 absl::Status CheckHostsForData(const Flags& flags, const BaseJob& base) {
   if (base.hosts.empty() || base.plan.job().data().has_synthetic()) return absl::OkStatus();
   absl::optional<ShapedJob> widest;
-  for (const JobShape& shape : AllShapes(base.slots)) {
+  for (const AnchorShape& shape : AllShapes(base.slots)) {
     absl::StatusOr<ShapedJob> job = ShapeJob(base, shape);
     if (job.ok() && (!widest.has_value() || shape.workers > widest->shape.workers)) widest = *std::move(job);
   }

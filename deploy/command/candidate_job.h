@@ -16,7 +16,7 @@
 namespace tethys {
 
 // All shapes for which so many slots suffice: local, mirrored, and servers, bulk-synchronous or asynchronous.
-std::vector<JobShape> AllShapes(int slots);
+std::vector<AnchorShape> AllShapes(int slots);
 
 // Checks that the hosts have the data of the job, which brief runs, on noise, would not notice: those of the
 // shape with the most workers. Fails as PlaceJobs. No-op without a host file or for synthetic data.

@@ -26,6 +26,7 @@
 #include "deploy/text.h"
 #include "runtime/job/job.h"
 #include "runtime/job/job_file.h"
+#include "runtime/shape/job_shape.h"
 
 namespace tethys {
 namespace {
@@ -52,7 +53,8 @@ struct Request {
 };
 
 std::string GradientScaleText(const proto::Job& job) {
-  return GradientScale(job) == proto::Asynchronous::PUSH_MEAN ? "push" : "global";
+  return GradientScale(job.strategy().parameter_server()) == proto::Asynchronous::PUSH_MEAN ? "push"
+                                                                                            : "global";
 }
 
 // The strategy always has a column, so varying it adds no column.
@@ -63,7 +65,7 @@ VariantLabel LabelOf(const proto::Job& job, std::vector<std::string> values) {
   return {.job = job.name(),
           .strategy = StrategyName(job),
           .workers = job.workers(),
-          .servers = ServerCount(job),
+          .servers = ShapeOf(job).servers,
           .global_batch = GlobalBatch(job),
           .gradient_scale = GradientScaleText(job),
           .values = std::move(values)};
@@ -196,7 +198,7 @@ std::string ScalingTable(const Request& request, const std::vector<RunRecord>& r
   for (size_t i = 0; i < request.labels.size(); ++i) {
     const VariantLabel& label = request.labels[i];
     const proto::ReportVariant means = MeansOver(records, static_cast<int>(i), absl::nullopt);
-    inputs.push_back({label.strategy, label.workers, means.samples_per_second().mean()});
+    inputs.push_back({ParseStrategy(label.strategy), label.workers, means.samples_per_second().mean()});
   }
   int baseline = -1;
   const std::vector<Scaling> scaling = ScalingOf(inputs, baseline);
@@ -205,7 +207,7 @@ std::string ScalingTable(const Request& request, const std::vector<RunRecord>& r
   for (size_t i = 0; i < inputs.size(); ++i) {
     const bool known = scaling[i].speed_up > 0;
     rows.push_back({VariantLetters(static_cast<int>(i)), request.experiment.variants[i].name,
-                    inputs[i].strategy, std::to_string(inputs[i].workers),
+                    request.labels[i].strategy, std::to_string(inputs[i].workers),
                     std::to_string(request.labels[i].servers),
                     known ? absl::StrFormat("%.2f", scaling[i].speed_up) : "-",
                     known ? absl::StrFormat("%.0f", scaling[i].efficiency * 100) : "-"});

@@ -11,6 +11,7 @@
 #include "deploy/command/order_description.h"
 #include "deploy/predict/job_forecast.h"
 #include "deploy/report/medium.h"
+#include "deploy/shape_words.h"
 #include "deploy/text.h"
 #include "ps/partitioner.h"
 #include "runtime/cluster/job_plan.h"
@@ -22,6 +23,7 @@
 #include "runtime/nn/model.h"
 #include "runtime/nn/plan.h"
 #include "runtime/optim/optimizer.h"
+#include "runtime/shape/job_shape.h"
 
 namespace tethys {
 namespace {
@@ -75,7 +77,7 @@ std::string LearningRateText(const proto::JobPlan& plan) {
 }
 
 std::string GradientText(const proto::Job& job) {
-  const auto scale = GradientScale(job);
+  const auto scale = GradientScale(job.strategy().parameter_server());
   if (InBfloat16(job)) return "mean over the global batch, summed in bfloat16";
   if (!scale.has_value()) return "mean over the global batch";
   return scale == proto::Asynchronous::GLOBAL_MEAN ? "sum of each push over the global batch (GLOBAL_MEAN)"
@@ -202,7 +204,7 @@ std::string MemoryTable(const proto::JobPlan& plan, const Model& model) {
     add(GroupName(group), {memory.parameters, memory.gradients, memory.slots, 0, 0});
   }
   const int64_t kept = copies * (ParameterCount(plan) - FrozenCount(plan)) * kFloatBytes;
-  if (plan.placement().servers() > 0 && !LeasesBatches(plan.job()) && copies > 1 && kept >= kMuchMemory) {
+  if (plan.placement().servers() > 0 && !TraitsOf(plan.job()).leases() && copies > 1 && kept >= kMuchMemory) {
     absl::StrAppend(
         &note, "Servers keep the gradients of each worker, ", BytesText(kept),
         " in all, to add them in the order of workers; "
@@ -290,8 +292,7 @@ std::string TrafficTable(const proto::JobPlan& plan, const Model& model,
   };
   bool memory = false;
   if (plan.placement().servers() > 0) {
-    const bool pulls =
-        plan.job().strategy().parameter_server().asynchronous().pull() == proto::Asynchronous::BEFORE_STEP;
+    const bool pulls = PullsBeforeStep(plan.job().strategy().parameter_server());
     add("each worker", (ParameterCount(plan) - FrozenCount(plan)) * kFloatBytes,
         pulls ? "pulls parameters as a step begins, pushes gradients"
               : "pushes gradients, gets parameters in reply");
@@ -331,10 +332,7 @@ std::string ProcessesHere(const proto::JobPlan& plan) {
 
 std::string JobSummary(const proto::JobPlan& plan, int cores) {
   const proto::Job& job = plan.job();
-  std::string text =
-      absl::StrCat(job.name(), ": ", StrategyName(job), ", ", PluralText(job.workers(), "worker"));
-  if (ServerCount(job) > 0) absl::StrAppend(&text, ", ", PluralText(ServerCount(job), "server"));
-  text += '\n';
+  std::string text = absl::StrCat(job.name(), ": ", ShapeList(ShapeOf(job)), "\n");
   const auto add = [&](const char* what, const std::string& value) {
     absl::StrAppend(&text, WrapBeside(absl::StrCat("  ", what), value, kSummaryIndent, kSummaryWidth));
   };

@@ -19,6 +19,7 @@
 #include "runtime/base/control_group.h"
 #include "runtime/base/file.h"
 #include "runtime/job/job.h"
+#include "runtime/shape/job_shape.h"
 
 namespace tethys {
 namespace {
@@ -26,7 +27,7 @@ namespace {
 std::vector<Places> PlacesAllHere(const std::vector<proto::Job>& jobs) {
   std::vector<Places> places;
   for (const proto::Job& job : jobs) {
-    places.push_back(PlacesHere(OwnProgram(), job.workers(), ServerCount(job)));
+    places.push_back(PlacesHere(OwnProgram(), job.workers(), ShapeOf(job).servers));
   }
   return places;
 }

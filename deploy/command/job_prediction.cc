@@ -11,6 +11,7 @@
 #include "runtime/base/build_id.h"
 #include "runtime/base/home_folder.h"
 #include "runtime/job/job.h"
+#include "runtime/shape/job_shape.h"
 
 namespace tethys {
 
@@ -101,10 +102,11 @@ absl::optional<proto::Expectation> ExpectationOfRun(const proto::JobPlan& plan, 
   const proto::Job& job = plan.job();
   proto::Expectation expectation;
   *expectation.mutable_prediction() = std::move(found->prediction);
-  const bool each_by_itself = job.strategy().parameter_server().has_asynchronous();
+  const ShapeTraits& traits = TraitsOf(job);
+  const bool each_by_itself = traits.update == UpdateUnit::kPush;
   expectation.set_batch_per_worker(each_by_itself ? static_cast<double>(plan.batch_per_worker())
                                                   : static_cast<double>(plan.global_batch()) / job.workers());
-  expectation.set_lock_step(!LeasesBatches(job));
+  expectation.set_lock_step(!traits.leases());
   for (const std::string& host : machines.hosts) AddLink(found->calibration, host, expectation);
   return expectation;
 }

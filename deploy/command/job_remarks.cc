@@ -9,6 +9,7 @@
 #include "deploy/report/normalisation.h"
 #include "deploy/text.h"
 #include "runtime/cluster/sample_order.h"
+#include "runtime/shape/job_shape.h"
 
 namespace tethys {
 namespace {
@@ -50,7 +51,7 @@ std::string ServersRemark(const proto::Placement& placement) {
 std::string WorkersRemark(const proto::JobPlan& plan) {
   const int64_t workers = plan.job().workers();
   const int64_t samples = EpochLength(plan);
-  if (plan.job().strategy().parameter_server().has_asynchronous()) {
+  if (TraitsOf(plan.job()).batches == Batches::kOnDemand) {
     const int64_t rows = std::max<int64_t>(1, plan.batch_per_worker());
     const int64_t batches = (samples + rows - 1) / rows;
     if (workers <= batches) return "";

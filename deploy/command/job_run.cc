@@ -41,6 +41,7 @@
 #include "runtime/data/kept_samples.h"
 #include "runtime/job/job.h"
 #include "runtime/remote/remote_files.h"
+#include "runtime/shape/job_shape.h"
 #include "runtime/telemetry/summary.h"
 #include "workers/plan_job.h"
 
@@ -114,7 +115,7 @@ LaunchOptions LaunchOf(const proto::JobPlan& plan, const std::string& run_dir, c
   LaunchOptions launch;
   launch.run_dir = run_dir;
   launch.places =
-      options.places.value_or(PlacesHere(OwnProgram(), plan.job().workers(), ServerCount(plan.job())));
+      options.places.value_or(PlacesHere(OwnProgram(), plan.job().workers(), ShapeOf(plan.job()).servers));
   launch.chief_run_dir = ChiefRunDir(launch.places.chief, run_dir);
   launch.secret = options.secret;
   launch.chief_port = options.chief_port;
@@ -123,7 +124,7 @@ LaunchOptions LaunchOf(const proto::JobPlan& plan, const std::string& run_dir, c
   // Those that planning has used: it opened the data.
   launch.data_secrets = SecretsInUse().SerializeAsString();
   launch.timeouts = plan.job().timeouts();
-  launch.survives_worker_loss = LeasesBatches(plan.job());
+  launch.survives_worker_loss = TraitsOf(plan.job()).survives_worker_loss();
   launch.max_restarts = plan.job().max_restarts();
   launch.show_logs = options.show_logs;
   return launch;

@@ -10,6 +10,7 @@
 #include "deploy/command/job_description.h"
 #include "deploy/text.h"
 #include "runtime/job/job.h"
+#include "runtime/shape/job_shape.h"
 
 namespace tethys {
 namespace {
@@ -60,8 +61,8 @@ std::string PredictionText(const proto::Prediction& prediction, const proto::Job
   const auto time = [&](const char* what, bool given, const proto::Estimate& estimate) {
     if (given) add(what, EstimateText(estimate, TimeText));
   };
-  time(LeasesBatches(job) && !job.strategy().parameter_server().has_stale_synchronous() ? "update" : "step",
-       prediction.has_step(), prediction.step());
+  time(TraitsOf(job).update == UpdateUnit::kPush ? "update" : "step", prediction.has_step(),
+       prediction.step());
   if (prediction.has_samples_per_second()) {
     add("samples/s", EstimateText(prediction.samples_per_second(), NumberText));
   }

@@ -19,6 +19,7 @@
 #include "runtime/cluster/sample_order.h"
 #include "runtime/job/job.h"
 #include "runtime/job/job_validation.h"
+#include "runtime/shape/job_shape.h"
 #include "runtime/telemetry/summary.h"
 
 namespace tethys {
@@ -201,7 +202,7 @@ absl::StatusOr<std::string> RunProbes(const Flags& flags, const std::vector<Shap
   TETHYS_ASSIGN_OR_RETURN(const ScratchDirectory scratch, ScratchDirectory::Create());
   std::vector<absl::StatusOr<Probe>> probes;
   for (size_t i = 0; i < jobs.size(); ++i) {
-    const std::string name = ShapeText(jobs[i].shape);
+    const std::string name = AnchorText(jobs[i].shape);
     PrintLine(absl::StrCat("probing ", name, " for ", PluralText(epochs, "epoch")));
     const std::string run_dir = absl::StrCat(scratch.path(), "/probe-", i);
     const std::string what = absl::StrCat("the probe of ", name);

@@ -11,6 +11,7 @@
 #include "deploy/command/quality_text.h"
 #include "deploy/launcher/run_directory.h"
 #include "deploy/live/progress_file.h"
+#include "deploy/shape_words.h"
 #include "deploy/text.h"
 #include "runtime/base/file.h"
 #include "runtime/checkpoint/checkpoint_store.h"
@@ -66,9 +67,7 @@ std::string StateText(const RunDetails& run) {
 }
 
 std::string ShapeText(const proto::Job& job) {
-  std::string text = absl::StrCat(StrategyName(job), ", ", PluralText(job.workers(), "worker"));
-  if (ServerCount(job) > 0) absl::StrAppend(&text, ", ", PluralText(ServerCount(job), "server"));
-  return absl::StrCat(text, ", global batch ", CountText(GlobalBatch(job)));
+  return absl::StrCat(ShapeList(ShapeOf(job)), ", global batch ", CountText(GlobalBatch(job)));
 }
 
 std::string TimeLine(const proto::RunSummary& summary) {

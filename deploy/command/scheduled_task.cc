@@ -19,6 +19,7 @@
 #include "runtime/cluster/task_options.h"
 #include "runtime/job/job.h"
 #include "runtime/job/job_file.h"
+#include "runtime/shape/job_shape.h"
 #include "workers/worker_process.h"
 
 namespace tethys {
@@ -31,7 +32,7 @@ absl::optional<std::string> ProcessEnvironment(const std::string& name) {
 
 absl::StatusOr<ScheduledTask> TaskFrom(const std::string& scheduler, const proto::Job& job) {
   if (scheduler == "tf_config") return TaskFromTfConfig(ProcessEnvironment);
-  if (scheduler == "slurm") return TaskFromSlurm(ProcessEnvironment, ServerCount(job));
+  if (scheduler == "slurm") return TaskFromSlurm(ProcessEnvironment, ShapeOf(job).servers);
   return absl::InvalidArgumentError(absl::StrCat("--from=", scheduler, ": must be tf_config or slurm"));
 }
 
@@ -45,7 +46,7 @@ absl::StatusOr<bool> HasOwnGpus(const std::string& scheduler, const ScheduledTas
 
 // Checks that the scheduler's number of servers fits the job's strategy.
 absl::Status CheckFits(const ScheduledTask& task, const proto::Job& job) {
-  const bool has_servers = job.strategy().has_parameter_server();
+  const bool has_servers = TraitsOf(job).servers();
   if ((task.servers > 0) == has_servers) return absl::OkStatus();
   return absl::InvalidArgumentError(
       absl::StrCat("the scheduler started ", task.servers, " parameter servers, but the job's strategy is ",

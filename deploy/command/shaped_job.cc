@@ -15,6 +15,7 @@
 #include "runtime/base/file.h"
 #include "runtime/job/job.h"
 #include "runtime/job/job_file.h"
+#include "runtime/shape/job_shape.h"
 #include "runtime/telemetry/summary.h"
 #include "workers/plan_job.h"
 
@@ -39,7 +40,7 @@ absl::StatusOr<BaseJob> LoadBaseJob(const Flags& flags) {
   if (!plan.ok()) return WithPlace(plan.status(), base.file, base.set);
   base.plan = *std::move(plan);
   if (base.hostfile.empty()) {
-    base.slots = std::max(std::max(2, UsableCores()), job.workers() + ServerCount(job));
+    base.slots = std::max(std::max(2, UsableCores()), job.workers() + ShapeOf(job).servers);
     return base;
   }
   TETHYS_ASSIGN_OR_RETURN(base.hosts, ReadHostFile(base.hostfile));
@@ -54,17 +55,13 @@ void UseHosts(const std::vector<HostEntry>& hosts, BaseJob& base) {
   for (const HostEntry& host : hosts) base.slots += host.slots;
 }
 
-absl::StatusOr<ShapedJob> ShapeJob(const BaseJob& base, const JobShape& shape) {
+absl::StatusOr<ShapedJob> ShapeJob(const BaseJob& base, const AnchorShape& shape) {
   ShapedJob shaped{.shape = shape, .overrides = {}, .plan = {}, .machines = {}, .hosts = base.hosts};
-  TETHYS_ASSIGN_OR_RETURN(
-      const StrategyShapes shapes,
-      ShapesOf(shape.strategy, shape.strategy == "local" ? "" : absl::StrCat(shape.workers),
-               shape.servers > 0 ? absl::StrCat(shape.servers) : ""));
-  shaped.overrides = shapes.shapes[0].overrides;
+  shaped.overrides = ShapeOverrides(shape);
   shaped.overrides.push_back(absl::StrCat(
       "global_batch_size=", shape.global_batch > 0 ? shape.global_batch : base.plan.global_batch()));
-  const bool leases = shape.strategy == "ps_async" || shape.strategy == "ps_stale";
-  if (!leases && base.plan.job().max_restarts() > 0) shaped.overrides.emplace_back("max_restarts=0");
+  if (!TraitsOf(shape.strategy).survives_worker_loss() && base.plan.job().max_restarts() > 0)
+    shaped.overrides.emplace_back("max_restarts=0");
   std::vector<std::string> set = base.set;
   set.insert(set.end(), shaped.overrides.begin(), shaped.overrides.end());
   TETHYS_ASSIGN_OR_RETURN(proto::Job job, LoadJob(base.file, set));
@@ -111,12 +108,12 @@ absl::StatusOr<BriefRun> RunBriefly(const ShapedJob& job, const Places& places, 
   BriefRun run;
   TETHYS_ASSIGN_OR_RETURN(run.plan, PlanJob(brief));
   *run.plan.mutable_worker_device() = job.plan.worker_device();
-  TETHYS_RETURN_IF_ERROR(RunQuietly(absl::StrCat("the brief run of ", ShapeText(job.shape)), run.plan, places,
-                                    run_dir, cuda_library_path));
+  TETHYS_RETURN_IF_ERROR(RunQuietly(absl::StrCat("the brief run of ", AnchorText(job.shape)), run.plan,
+                                    places, run_dir, cuda_library_path));
   TETHYS_ASSIGN_OR_RETURN(run.summary, ReadSummary(run_dir));
   TETHYS_ASSIGN_OR_RETURN(const std::string steps_csv, ReadFile(run_dir + "/steps.csv", kMaxStepsCsvBytes));
-  absl::StatusOr<BriefTimes> times = TimesOf(steps_csv, brief.workers(), !LeasesBatches(brief));
-  if (!times.ok()) return Annotate(times.status(), ShapeText(job.shape));
+  absl::StatusOr<BriefTimes> times = TimesOf(steps_csv, brief.workers(), !TraitsOf(brief).leases());
+  if (!times.ok()) return Annotate(times.status(), AnchorText(job.shape));
   run.times = *times;
   return run;
 }

@@ -33,7 +33,7 @@ void UseHosts(const std::vector<HostEntry>& hosts, BaseJob& base);
 
 // The base job in one shape, on its machines; without max_restarts where no worker can be restarted.
 struct ShapedJob {
-  JobShape shape;
+  AnchorShape shape;
   std::vector<std::string>
       overrides;  // FIELD=VALUE, which make the shape and its global batch from the file.
   proto::JobPlan plan;
@@ -41,7 +41,7 @@ struct ShapedJob {
   std::vector<HostEntry> hosts;  // Those of `machines`; empty without a host file.
 };
 // As LoadJob, PlanJob and PlanCluster fail: the job or the host file does not allow this shape.
-absl::StatusOr<ShapedJob> ShapeJob(const BaseJob& base, const JobShape& shape);
+absl::StatusOr<ShapedJob> ShapeJob(const BaseJob& base, const AnchorShape& shape);
 
 // Places for brief runs (BriefJob in deploy/calibrate/anchors.h) of all these jobs. Fails as PlaceJobs.
 absl::StatusOr<std::vector<Places>> PlaceBriefly(const Flags& flags, const std::vector<ShapedJob>& jobs);

@@ -20,6 +20,7 @@
 #include "deploy/study/study_file.h"
 #include "deploy/study/study_results.h"
 #include "deploy/text.h"
+#include "runtime/shape/job_shape.h"
 #include "runtime/telemetry/csv_reader.h"
 #include "workers/plan_job.h"
 
@@ -191,10 +192,9 @@ absl::Status PlanStudy(const Flags& flags, const std::string& path) {
     for (int f = 0; f < study.study.factor_size(); ++f) {
       row.push_back(study.study.factor(f).level(cell.level[f]).label());
     }
-    const bool servers = cell.job.strategy().has_parameter_server();
-    for (const int64_t number : {int64_t{cell.job.workers()},
-                                 int64_t{servers ? cell.job.strategy().parameter_server().servers() : 0},
-                                 int64_t{cell.job.epochs()}}) {
+    const JobShape shape = ShapeOf(cell.job);
+    for (const int64_t number :
+         {int64_t{shape.workers}, int64_t{shape.servers}, int64_t{cell.job.epochs()}}) {
       row.push_back(std::to_string(number));
     }
     row.push_back(cell.job.price_per_hour() > 0 ? NumberCell(cell.job.price_per_hour()) : "-");

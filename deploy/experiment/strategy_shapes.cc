@@ -7,65 +7,38 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "runtime/base/nearest_name.h"
+#include "runtime/shape/job_shape.h"
 
 namespace tethys {
 namespace {
 
 constexpr int kMostProcesses = 4096;
-constexpr char kServerPath[] = "strategy.parameter_server";
 
-const std::vector<std::string>& AllStrategies() {
-  static const std::vector<std::string>& names =
-      *new std::vector<std::string>{"local", "mirrored", "ps_sync", "ps_stale", "ps_async"};
-  return names;
-}
-
-bool HasServers(const std::string& strategy) { return absl::StartsWith(strategy, "ps_"); }
-
-// The bound N of "ps_stale_N"; -1 without it.
-int StaleBound(const std::string& strategy) {
-  const absl::string_view prefix = "ps_stale_";
-  int bound = -1;
-  if (!absl::StartsWith(strategy, prefix)) return -1;
-  return absl::SimpleAtoi(strategy.substr(prefix.size()), &bound) && bound >= 0 ? bound : -1;
-}
-
-std::vector<std::string> Overrides(const std::string& strategy, int workers, int servers) {
-  std::vector<std::string> overrides = {
-      absl::StrCat("strategy=", HasServers(strategy) ? "parameter_server" : strategy)};
-  if (strategy == "local") return {overrides[0], "workers=1"};
-  if (workers > 0) overrides.push_back(absl::StrCat("workers=", workers));
-  if (!HasServers(strategy)) return overrides;
-  if (servers > 0) overrides.push_back(absl::StrCat(kServerPath, ".servers=", servers));
-  const bool stale = absl::StartsWith(strategy, "ps_stale");
-  overrides.push_back(absl::StrCat(kServerPath, ".consistency=",
-                                   stale                    ? "stale_synchronous"
-                                   : strategy == "ps_async" ? "asynchronous"
-                                                            : "bulk_synchronous"));
-  if (StaleBound(strategy) >= 0) {
-    overrides.push_back(absl::StrCat(kServerPath, ".stale_synchronous.bound=", StaleBound(strategy)));
+absl::StatusOr<std::vector<JobStrategy>> ParseStrategies(const std::string& text) {
+  std::vector<JobStrategy> all;
+  std::vector<std::string> known;
+  for (const ShapeTraits& traits : KnownTraits()) {
+    all.emplace_back(traits.family);
+    known.emplace_back(traits.name);
   }
-  return overrides;
-}
-
-absl::StatusOr<std::vector<std::string>> ParseStrategies(const std::string& text) {
-  if (text == "all") return AllStrategies();
-  std::vector<std::string> names = absl::StrSplit(text, ',');
-  for (size_t i = 0; i < names.size(); ++i) {
+  if (text == "all") return all;
+  std::vector<JobStrategy> strategies;
+  for (const std::string& name : std::vector<std::string>(absl::StrSplit(text, ','))) {
     const std::string what = absl::StrCat("--strategies=", text, ": ");
-    const std::vector<std::string>& known = AllStrategies();
-    if (std::find(known.begin(), known.end(), names[i]) == known.end() && StaleBound(names[i]) < 0) {
-      const std::string nearest = NearestName(names[i], known);
+    const JobStrategy strategy = ParseStrategy(name);
+    if (strategy.family == StrategyFamily::kUnknown) {
+      const std::string nearest = NearestName(name, known);
       return absl::InvalidArgumentError(absl::StrCat(
-          what, "there is no strategy '", names[i], "'",
+          what, "there is no strategy '", name, "'",
           nearest.empty() ? "" : absl::StrCat(" (did you mean ", nearest, "?)"), "; write all, or a list of ",
           absl::StrJoin(known, ", "), ", ps_stale_N with the bound N"));
     }
-    if (std::count(names.begin(), names.begin() + static_cast<int64_t>(i), names[i]) > 0) {
-      return absl::InvalidArgumentError(absl::StrCat(what, names[i], " is given twice"));
+    if (std::find(strategies.begin(), strategies.end(), strategy) != strategies.end()) {
+      return absl::InvalidArgumentError(absl::StrCat(what, name, " is given twice"));
     }
+    strategies.push_back(strategy);
   }
-  return names;
+  return strategies;
 }
 
 }  // namespace
@@ -98,10 +71,25 @@ absl::StatusOr<std::vector<int>> ParseNumbers(const std::string& flag, const std
   return numbers;
 }
 
+std::vector<std::string> ShapeOverrides(const JobShape& shape) {
+  const ShapeTraits& traits = TraitsOf(shape.strategy);
+  std::vector<std::string> overrides = {absl::StrCat("strategy=", KindName(traits))};
+  if (!traits.exchanges) return {overrides[0], "workers=1"};
+  if (shape.workers > 0) overrides.push_back(absl::StrCat("workers=", shape.workers));
+  if (!traits.servers()) return overrides;
+  const std::string path = absl::StrCat("strategy.", KindName(traits));
+  if (shape.servers > 0) overrides.push_back(absl::StrCat(path, ".servers=", shape.servers));
+  overrides.push_back(absl::StrCat(path, ".consistency=", ConsistencyName(traits)));
+  if (shape.strategy.bound.has_value()) {
+    overrides.push_back(absl::StrCat(path, ".", ConsistencyName(traits), ".bound=", *shape.strategy.bound));
+  }
+  return overrides;
+}
+
 absl::StatusOr<StrategyShapes> ShapesOf(const std::string& strategies, const std::string& workers,
                                         const std::string& servers) {
   constexpr int kOfJob = 0;
-  TETHYS_ASSIGN_OR_RETURN(const std::vector<std::string> names, ParseStrategies(strategies));
+  TETHYS_ASSIGN_OR_RETURN(const std::vector<JobStrategy> chosen, ParseStrategies(strategies));
   std::vector<int> worker_counts = {kOfJob}, server_counts = {kOfJob};
   if (!workers.empty()) {
     TETHYS_ASSIGN_OR_RETURN(worker_counts, ParseNumbers("--workers", workers));
@@ -109,39 +97,44 @@ absl::StatusOr<StrategyShapes> ShapesOf(const std::string& strategies, const std
   if (!servers.empty()) {
     TETHYS_ASSIGN_OR_RETURN(server_counts, ParseNumbers("--servers", servers));
   }
-  const auto chosen = [&names](const char* name) {
-    return std::find(names.begin(), names.end(), name) != names.end();
+  // The strategy of those chosen that trains as `strategy` does if there is one worker alone: it exchanges
+  // nothing in a mirrored job, and no other worker can make its gradients stale. Itself if there is none.
+  const auto with_one_worker = [&chosen](const JobStrategy& strategy) {
+    const JobStrategy same =
+        TraitsOf(strategy).servers() ? StrategyFamily::kBulkSynchronous : StrategyFamily::kLocal;
+    return std::find(chosen.begin(), chosen.end(), same) != chosen.end() ? same : strategy;
   };
   StrategyShapes result;
   const bool single = std::find(worker_counts.begin(), worker_counts.end(), 1) != worker_counts.end();
-  for (const std::string& name : names) {
-    if (name == "local") {
+  for (const JobStrategy& strategy : chosen) {
+    const ShapeTraits& traits = TraitsOf(strategy);
+    const std::string name = StrategyName(strategy);
+    if (!traits.exchanges) {
       if (worker_counts != std::vector<int>{kOfJob} && worker_counts != std::vector<int>{1}) {
         result.left_out.push_back("local with several workers: local training has one worker");
       }
-      result.shapes.push_back({name, Overrides(name, 1, 0)});
+      result.shapes.push_back({name, ShapeOverrides({strategy, 1, 0})});
       continue;
     }
-    // A lone worker exchanges nothing in a mirrored job, and no other worker can make its gradients stale.
-    const bool same_as_local = name == "mirrored" && chosen("local");
-    const bool same_as_sync = name != "ps_sync" && HasServers(name) && chosen("ps_sync");
-    if (single && same_as_local) result.left_out.push_back("mirrored with 1 worker: that is local training");
-    if (single && same_as_sync)
-      result.left_out.push_back(absl::StrCat(name, " with 1 worker: that is ps_sync"));
-    if (name == "mirrored" && !servers.empty()) {
-      result.left_out.push_back("mirrored with servers: mirrored training has none");
+    const JobStrategy same = with_one_worker(strategy);
+    if (single && same != strategy) {
+      result.left_out.push_back(absl::StrCat(name, " with 1 worker: that is ", StrategyName(same),
+                                             TraitsOf(same).exchanges ? "" : " training"));
+    }
+    if (!traits.servers() && !servers.empty()) {
+      result.left_out.push_back(absl::StrCat(name, " with servers: ", name, " training has none"));
     }
     for (const int worker_count : worker_counts) {
-      if (worker_count == 1 && (same_as_local || same_as_sync)) continue;
+      if (worker_count == 1 && same != strategy) continue;
       const std::string with_workers = worker_count == kOfJob ? name : absl::StrCat(name, "-", worker_count);
-      if (!HasServers(name)) {
-        result.shapes.push_back({with_workers, Overrides(name, worker_count, 0)});
+      if (!traits.servers()) {
+        result.shapes.push_back({with_workers, ShapeOverrides({strategy, worker_count, 0})});
         continue;
       }
       for (const int server_count : server_counts) {
         result.shapes.push_back(
             {server_count == kOfJob ? with_workers : absl::StrCat(with_workers, "x", server_count),
-             Overrides(name, worker_count, server_count)});
+             ShapeOverrides({strategy, worker_count, server_count})});
       }
     }
   }
@@ -158,8 +151,8 @@ std::vector<Scaling> ScalingOf(absl::Span<const ScalingInput> variants, int& bas
     if (baseline < 0) baseline = static_cast<int>(i);
     const ScalingInput& best = variants[baseline];
     const bool fewer = variants[i].workers < best.workers;
-    const bool local = variants[i].workers == best.workers && best.strategy != "local";
-    if (fewer || (local && variants[i].strategy == "local")) baseline = static_cast<int>(i);
+    const bool local = variants[i].workers == best.workers && TraitsOf(best.strategy).exchanges;
+    if (fewer || (local && !TraitsOf(variants[i].strategy).exchanges)) baseline = static_cast<int>(i);
   }
   if (!differ) baseline = -1;
   if (baseline < 0) return scaling;

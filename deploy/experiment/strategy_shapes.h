@@ -8,6 +8,7 @@
 
 #include "absl/types/span.h"
 #include "runtime/base/status.h"
+#include "runtime/shape/job_shape.h"
 
 namespace tethys {
 
@@ -21,9 +22,11 @@ struct StrategyShapes {
   std::vector<std::string> left_out;  // A line for each kind of combination that means nothing.
 };
 
-// `strategies`: "all", or names as summaries have them, separated by commas: local, mirrored, ps_sync,
-// ps_async, ps_stale (bound 3) or ps_stale_N. `workers`, `servers`: numbers and ranges, "1-4,8"; empty: the
-// job's own number. InvalidArgument quotes what is wrong.
+// The changes that give a job this shape. 0 workers or servers: the job's own number.
+std::vector<std::string> ShapeOverrides(const JobShape& shape);
+
+// `strategies`: "all", or names by StrategyName, separated by commas. `workers`, `servers`: numbers and
+// ranges, "1-4,8"; empty: the job's own number. InvalidArgument quotes what is wrong.
 absl::StatusOr<StrategyShapes> ShapesOf(const std::string& strategies, const std::string& workers,
                                         const std::string& servers);
 
@@ -37,7 +40,7 @@ struct Scaling {
   double efficiency = 0;  // Speed-up over the ratio of workers.
 };
 struct ScalingInput {
-  std::string strategy;
+  JobStrategy strategy;
   int64_t workers = 0;
   double samples_per_second = 0;  // 0: no run succeeded.
 };

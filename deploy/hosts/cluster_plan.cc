@@ -9,6 +9,7 @@
 #include "absl/strings/str_split.h"
 #include "deploy/text.h"
 #include "runtime/job/job.h"
+#include "runtime/shape/job_shape.h"
 
 namespace tethys {
 namespace {
@@ -76,7 +77,7 @@ absl::StatusOr<ClusterPlan> PlanCluster(std::vector<HostEntry> hosts, const std:
                                         const proto::Job& job) {
   ClusterPlan plan;
   plan.hosts = std::move(hosts);
-  absl::StatusOr<RoleAssignment> roles = AssignRoles(plan.hosts, job.workers(), ServerCount(job));
+  absl::StatusOr<RoleAssignment> roles = AssignRoles(plan.hosts, job.workers(), ShapeOf(job).servers);
   if (!roles.ok()) return Annotate(roles.status(), origin);
   plan.roles = *std::move(roles);
   if (!AnySaysItsDevice(plan.hosts)) return plan;

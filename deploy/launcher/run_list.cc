@@ -16,6 +16,7 @@
 #include "runtime/base/file.h"
 #include "runtime/job/job.h"
 #include "runtime/job/job_file.h"
+#include "runtime/shape/job_shape.h"
 #include "runtime/telemetry/summary.h"
 
 namespace tethys {

@@ -87,19 +87,19 @@ bool Candidate::contradicted() const {
 std::vector<int> ToVerify(const std::vector<Candidate>& candidates, const AdviceGoal& goal, int most) {
   const std::vector<int> order = Ranked(candidates, goal);
   std::vector<int> chosen;
-  std::set<std::string> strategies;
+  std::set<JobStrategy> strategies;
   const auto add = [&](int index) {
     const bool known = std::find(chosen.begin(), chosen.end(), index) != chosen.end();
     if (!known && static_cast<int>(chosen.size()) < most) chosen.push_back(index);
   };
   for (const int index : order) {
-    if (strategies.insert(candidates[index].strategy).second) add(index);
+    if (strategies.insert(candidates[index].shape.strategy).second) add(index);
   }
-  std::set<std::pair<std::string, std::string>> uses;
+  std::set<std::pair<JobStrategy, std::string>> uses;
   const int of_uses = static_cast<int>(chosen.size()) + (most - static_cast<int>(chosen.size()) + 1) / 2;
   for (const int index : order) {
     const Candidate& candidate = candidates[index];
-    const bool first = uses.emplace(candidate.strategy, candidate.use).second;
+    const bool first = uses.emplace(candidate.shape.strategy, candidate.use).second;
     const bool differ = !candidate.use.empty() || uses.size() > strategies.size();
     if (first && differ && static_cast<int>(chosen.size()) < of_uses) add(index);
   }
@@ -111,19 +111,19 @@ std::vector<int> ToVerify(const std::vector<Candidate>& candidates, const Advice
 }
 
 std::vector<int> ToVerifyNext(const std::vector<Candidate>& candidates, int most) {
-  std::map<std::pair<std::string, std::string>, std::vector<double>> factors;
+  std::map<std::pair<JobStrategy, std::string>, std::vector<double>> factors;
   double fastest = 0;
   for (const Candidate& candidate : candidates) {
     const double predicted = candidate.prediction.samples_per_second().value();
     if (candidate.measured.empty() || !(predicted > 0)) continue;
     const double rate = Median(candidate.measured);
     fastest = std::max(fastest, rate);
-    factors[{candidate.strategy, candidate.use}].push_back(rate / predicted);
+    factors[{candidate.shape.strategy, candidate.use}].push_back(rate / predicted);
   }
   std::vector<std::pair<double, int>> found;
   for (size_t i = 0; i < candidates.size(); ++i) {
     const Candidate& candidate = candidates[i];
-    const auto of_kind = factors.find({candidate.strategy, candidate.use});
+    const auto of_kind = factors.find({candidate.shape.strategy, candidate.use});
     if (!candidate.measured.empty() || !candidate.synchronous() || of_kind == factors.end()) continue;
     const double rate = candidate.prediction.samples_per_second().value() * Median(of_kind->second);
     if (rate > fastest) found.emplace_back(-rate, static_cast<int>(i));
@@ -167,7 +167,7 @@ Advice Choose(const std::vector<Candidate>& candidates, const AdviceGoal& goal) 
   for (size_t i = 1; i < eligible.size(); ++i) {
     const Candidate& other = candidates[eligible[i]];
     const double noise = std::max({kSame, SpreadOf(best), SpreadOf(other)});
-    if (advice.second < 0 && other.strategy != best.strategy) {
+    if (advice.second < 0 && other.shape.strategy != best.shape.strategy) {
       advice.second = eligible[i];
       advice.second_differs = std::abs(other.total() / best.total() - 1) >= noise;
     }

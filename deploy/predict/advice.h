@@ -10,13 +10,12 @@
 
 #include "absl/types/optional.h"
 #include "proto/prediction.pb.h"
+#include "runtime/shape/job_shape.h"
 
 namespace tethys {
 
 struct Candidate {
-  std::string strategy;  // "local", "mirrored", "ps_sync", "ps_stale", "ps_async".
-  int workers = 1;
-  int servers = 0;
+  JobShape shape;
   proto::Prediction prediction;
   double step_seconds = 0;  // The part of prediction.total that its steps take; 0: all after the start.
   // Measured in brief runs: samples a second of each; empty: not verified.
@@ -25,8 +24,8 @@ struct Candidate {
   std::string use = {};
 
   // Whether its updates are those of the local job, but for rounding.
-  bool synchronous() const { return strategy != "ps_stale" && strategy != "ps_async"; }
-  int processes() const { return workers + servers; }
+  bool synchronous() const { return TraitsOf(shape.strategy).lock_step; }
+  int processes() const { return shape.workers + shape.servers; }
   // Whether the median of its brief runs lies outside the prediction's 90 % interval.
   bool contradicted() const;
   // Seconds of the whole run: the prediction or, after a verification, that at the measured rate.

@@ -6,7 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "deploy/text.h"
+#include "deploy/shape_words.h"
 #include "runtime/base/quantile.h"
 
 namespace tethys {
@@ -26,14 +26,14 @@ bool Close(double a, double b, bool whole) {
 }
 
 // The turn on the way from range.now to `end`.
-absl::StatusOr<absl::optional<Turn>> FindTurn(const PropertyRange& range, double end, const std::string& now,
+absl::StatusOr<absl::optional<Turn>> FindTurn(const PropertyRange& range, double end, const JobStrategy& now,
                                               const BestAt& best_at) {
   double same = range.now;  // The farthest value known to have the strategy `now`.
   while (same != end) {
     double next = end > same ? std::min(end, 2 * same) : std::max(end, same / 2);
     if (range.whole) next = std::floor(next);
     TETHYS_ASSIGN_OR_RETURN(Candidate best, best_at(next));
-    if (best.strategy == now) {
+    if (best.shape.strategy == now) {
       same = next;
       continue;
     }
@@ -41,7 +41,7 @@ absl::StatusOr<absl::optional<Turn>> FindTurn(const PropertyRange& range, double
     while (!Close(same, turn.value, range.whole)) {
       const double middle = Between(same, turn.value, range.whole);
       TETHYS_ASSIGN_OR_RETURN(Candidate there, best_at(middle));
-      if (there.strategy == now) {
+      if (there.shape.strategy == now) {
         same = middle;
       } else {
         turn = {.value = middle, .best = std::move(there)};
@@ -61,20 +61,12 @@ double ToTwoDigits(double value, bool up) {
 
 }  // namespace
 
-absl::StatusOr<PropertyTurns> FindTurns(const PropertyRange& range, const std::string& now,
+absl::StatusOr<PropertyTurns> FindTurns(const PropertyRange& range, const JobStrategy& now,
                                         const BestAt& best_at) {
   PropertyTurns turns{.range = range, .below = {}, .above = {}};
   TETHYS_ASSIGN_OR_RETURN(turns.below, FindTurn(range, range.least, now, best_at));
   TETHYS_ASSIGN_OR_RETURN(turns.above, FindTurn(range, range.most, now, best_at));
   return turns;
-}
-
-std::string ShapePhrase(const Candidate& candidate) {
-  if (candidate.strategy == "local") return candidate.strategy;
-  const std::string workers =
-      absl::StrCat(candidate.strategy, " with ", PluralText(candidate.workers, "worker"));
-  if (candidate.servers == 0) return workers;
-  return absl::StrCat(workers, " and ", PluralText(candidate.servers, "server"));
 }
 
 std::string TurnsText(const PropertyTurns& turns, const std::function<std::string(double)>& text) {
@@ -86,12 +78,12 @@ std::string TurnsText(const PropertyTurns& turns, const std::function<std::strin
   std::vector<std::string> parts;
   if (turns.above.has_value()) {
     parts.push_back(absl::StrCat("from ", text(rounded(turns.above->value, true)), " on, ",
-                                 ShapePhrase(turns.above->best), " would be the best"));
+                                 ShapePhrase(turns.above->best.shape), " would be the best"));
   }
   if (turns.below.has_value()) {
     const double value = rounded(turns.below->value, false);
     parts.push_back(absl::StrCat("at ", text(value), value > range.least ? " and below, " : ", ",
-                                 ShapePhrase(turns.below->best), " would be the best"));
+                                 ShapePhrase(turns.below->best.shape), " would be the best"));
   }
   if (parts.empty()) {
     return absl::StrCat("nothing from ", text(range.least), " to ", text(range.most),
@@ -106,13 +98,13 @@ std::string TurnsText(const PropertyTurns& turns, const std::function<std::strin
   return absl::StrCat(absl::StrJoin(parts, "; "), ".");
 }
 
-std::map<std::string, double> CorrectionsOf(const std::vector<Candidate>& candidates) {
-  std::map<std::string, double> predicted, measured, corrections;
+StrategyCorrections CorrectionsOf(const std::vector<Candidate>& candidates) {
+  StrategyCorrections predicted, measured, corrections;
   for (const Candidate& candidate : candidates) {
-    double& best = predicted[candidate.strategy];
+    double& best = predicted[candidate.shape.strategy];
     best = std::max(best, candidate.prediction.samples_per_second().value());
     if (candidate.measured.empty()) continue;
-    double& ran = measured[candidate.strategy];
+    double& ran = measured[candidate.shape.strategy];
     ran = std::max(ran, Median(candidate.measured));
   }
   for (const auto& [strategy, rate] : measured) {
@@ -122,13 +114,12 @@ std::map<std::string, double> CorrectionsOf(const std::vector<Candidate>& candid
 }
 
 absl::StatusOr<Candidate> BestByModel(const std::vector<Candidate>& candidates,
-                                      const std::map<std::string, double>& corrections,
-                                      const AdviceGoal& goal) {
+                                      const StrategyCorrections& corrections, const AdviceGoal& goal) {
   std::vector<Candidate> corrected;
   for (const Candidate& candidate : candidates) {
     if (!candidate.synchronous()) continue;
     corrected.push_back(candidate);
-    const auto correction = corrections.find(candidate.strategy);
+    const auto correction = corrections.find(candidate.shape.strategy);
     const double slower = correction == corrections.end() ? 1 : correction->second;
     // The rate counts as measured by a run, so that it alone is corrected and start-up stays.
     corrected.back().measured = {candidate.prediction.samples_per_second().value() / slower};

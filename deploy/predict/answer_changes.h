@@ -41,11 +41,8 @@ struct PropertyTurns {
 using BestAt = std::function<absl::StatusOr<Candidate>(double value)>;
 // A turn lies within 3 % of where the best is no longer of the strategy `now`; of whole numbers, it is the
 // first one. Fails as `best_at`.
-absl::StatusOr<PropertyTurns> FindTurns(const PropertyRange& range, const std::string& now,
+absl::StatusOr<PropertyTurns> FindTurns(const PropertyRange& range, const JobStrategy& now,
                                         const BestAt& best_at);
-
-// "mirrored with 7 workers", "ps_sync with 3 workers and 1 server", "local".
-std::string ShapePhrase(const Candidate& candidate);
 
 // "from 3.2 Gbit/s on, mirrored with 7 workers would be the best; nothing down to 1 Mbit/s changes the
 // strategy." `text` writes a value. Values that need not be whole are rounded to two digits, away from the
@@ -56,13 +53,13 @@ std::string TurnsText(const PropertyTurns& turns, const std::function<std::strin
 
 // The correction of the predictions of each strategy by brief runs: the rate of its predicted best over the
 // best measured one. Strategies without a brief run are absent.
-std::map<std::string, double> CorrectionsOf(const std::vector<Candidate>& candidates);
+using StrategyCorrections = std::map<JobStrategy, double>;
+StrategyCorrections CorrectionsOf(const std::vector<Candidate>& candidates);
 
 // The best of the synchronous candidates by their corrected predictions alone. FailedPrecondition: there is
 // none.
 absl::StatusOr<Candidate> BestByModel(const std::vector<Candidate>& candidates,
-                                      const std::map<std::string, double>& corrections,
-                                      const AdviceGoal& goal);
+                                      const StrategyCorrections& corrections, const AdviceGoal& goal);
 
 }  // namespace tethys
 

@@ -9,6 +9,7 @@
 #include "deploy/predict/step_needs.h"
 #include "runtime/base/quantile.h"
 #include "runtime/job/job.h"
+#include "runtime/shape/job_shape.h"
 
 namespace tethys {
 namespace {
@@ -203,7 +204,7 @@ absl::Status FitExchangeCosts(const std::vector<AnchorRun>& runs, proto::Calibra
       return absl::InvalidArgumentError(
           absl::StrCat("the run of ", strategy, " has a step of ", run.step, " s; it must be above 0"));
     }
-    if (LeasesBatches(run.plan.job())) {
+    if (!TraitsOf(run.plan.job()).lock_step) {
       return absl::InvalidArgumentError(
           absl::StrCat("costs are fitted to jobs in lock step, not to ", strategy));
     }
@@ -219,7 +220,7 @@ absl::Status FitExchangeCosts(const std::vector<AnchorRun>& runs, proto::Calibra
     proto::Anchor& anchor = *calibration.add_anchor();
     anchor.set_strategy(StrategyName(runs[i].plan.job()));
     anchor.set_workers(runs[i].plan.job().workers());
-    anchor.set_servers(ServerCount(runs[i].plan.job()));
+    anchor.set_servers(ShapeOf(runs[i].plan.job()).servers);
     anchor.set_global_batch(runs[i].plan.global_batch());
     anchor.set_step(runs[i].step);
     anchor.set_predicted(LockStepTime(anchors[i].needs, calibration, /*mean=*/false).seconds);

@@ -14,6 +14,7 @@
 #include "runtime/data/kept_samples.h"
 #include "runtime/job/job.h"
 #include "runtime/optim/optimizer.h"
+#include "runtime/shape/job_shape.h"
 
 namespace tethys {
 namespace {
@@ -27,7 +28,7 @@ int64_t OrderBytes(const proto::JobPlan& plan) {
   if (rules.shuffle.kind != ShuffleRules::Kind::kFull || EpochLength(plan) > EpochOrder::kMostHeld) return 0;
   const std::shared_ptr<const SampleQueues> queues = QueuesOf(rules);
   // A local job uses all queues. A worker has its own; the ends of others are little.
-  if (plan.job().strategy().has_local()) return EpochOrder::BytesHeld(queues->positions());
+  if (!TraitsOf(plan.job()).exchanges) return EpochOrder::BytesHeld(queues->positions());
   int64_t largest = 0;
   for (int64_t queue = 0; queue < queues->queues(); ++queue) {
     largest = std::max(largest, queues->SizeOf(queue));
@@ -146,8 +147,8 @@ MemoryForecast WorkerMemory(const proto::JobPlan& plan, const Model& model, prot
 
 int64_t GradientCopies(const proto::JobPlan& plan) {
   const proto::ParameterServer& config = plan.job().strategy().parameter_server();
-  const bool adds_at_once =
-      !LeasesBatches(plan.job()) && config.bulk_synchronous().summation() == proto::BulkSynchronous::ARRIVAL;
+  const bool adds_at_once = !TraitsOf(plan.job()).leases() &&
+                            config.bulk_synchronous().summation() == proto::BulkSynchronous::ARRIVAL;
   return adds_at_once ? 1 : plan.job().workers();
 }
 

@@ -1,6 +1,7 @@
 #include "deploy/predict/machines.h"
 
 #include "runtime/job/job.h"
+#include "runtime/shape/job_shape.h"
 
 namespace tethys {
 
@@ -9,7 +10,7 @@ JobMachines MachinesHere(const proto::JobPlan& plan) {
   machines.hosts = {kThisMachine};
   machines.kinds = {""};
   machines.workers.assign(plan.job().workers(), 0);
-  machines.servers.assign(ServerCount(plan.job()), 0);
+  machines.servers.assign(ShapeOf(plan.job()).servers, 0);
   machines.on_loopback = true;
   return machines;
 }

@@ -11,6 +11,7 @@
 #include "deploy/predict/step_needs.h"
 #include "runtime/cluster/job_plan.h"
 #include "runtime/job/job.h"
+#include "runtime/shape/job_shape.h"
 
 namespace tethys {
 namespace {
@@ -30,11 +31,16 @@ void Set(double value, double half, proto::Estimate& estimate) {
   estimate.set_high(value * std::exp(half));
 }
 
+JobShape ShapeOfAnchor(const proto::Anchor& anchor) {
+  return {ParseStrategy(anchor.strategy()), anchor.workers(), anchor.servers()};
+}
+
 // How far a prediction is from the anchors, and the width that follows.
 class Distance {
  public:
   Distance(const proto::JobPlan& plan, const StepNeeds& needs, const proto::Calibration& calibration) {
     const proto::Job& job = plan.job();
+    const JobShape shape = ShapeOf(job);
     int most_workers = 0, most_servers = 0;
     int64_t batch = 0;  // The calibrated one; a worker's part of it is an anchor, too.
     std::vector<double> errors;
@@ -46,9 +52,7 @@ class Distance {
       if (anchor.predicted() > 0 && anchor.step() > 0) {
         errors.push_back(std::abs(std::log(anchor.predicted() / anchor.step())));
       }
-      measured =
-          measured || (anchor.strategy() == StrategyName(job) && anchor.workers() == job.workers() &&
-                       anchor.servers() == ServerCount(job) && anchor.global_batch() == plan.global_batch());
+      measured = measured || (ShapeOfAnchor(anchor) == shape && anchor.global_batch() == plan.global_batch());
     }
     for (const proto::ExchangeCost& cost : calibration.exchange()) {
       transport = transport || cost.transport() == needs.transport;
@@ -58,7 +62,7 @@ class Distance {
     half_ = std::max(half_, kLeastHalfWidth);
     double doublings = 0;
     if (most_workers > 0) doublings += std::max(0.0, std::log2(double(job.workers()) / most_workers));
-    if (most_servers > 0) doublings += std::max(0.0, std::log2(double(ServerCount(job)) / most_servers));
+    if (most_servers > 0) doublings += std::max(0.0, std::log2(double(ShapeOf(job).servers) / most_servers));
     const auto of_job = static_cast<double>(plan.global_batch());
     if (batch > 0 && !measured) doublings += std::abs(std::log2(of_job / static_cast<double>(batch)));
     if (needs.extrapolated) doublings += 1;
@@ -148,9 +152,9 @@ void AddMemory(const proto::JobPlan& plan, const Model& model, proto::Prediction
 }
 
 void AddStalenessBound(const proto::Job& job, proto::Prediction& prediction) {
-  const proto::ParameterServer& config = job.strategy().parameter_server();
-  if (!config.has_stale_synchronous()) return;
-  prediction.set_staleness_bound(int64_t{job.workers() - 1} * (2 * config.stale_synchronous().bound() + 1));
+  const absl::optional<int> bound = StrategyOf(job.strategy()).bound;
+  if (!bound.has_value()) return;
+  prediction.set_staleness_bound(int64_t{job.workers() - 1} * (2 * *bound + 1));
 }
 
 // May be less than one.
@@ -243,7 +247,7 @@ absl::StatusOr<proto::Prediction> Predict(const proto::JobPlan& plan, const JobM
   const StepTime lock_step = LockStepTime(needs, calibration, /*mean=*/true);
   AddBounds(lock_step, prediction);
   double step = lock_step.seconds;
-  if (LeasesBatches(plan.job())) {
+  if (TraitsOf(plan.job()).leases()) {
     TETHYS_ASSIGN_OR_RETURN(
         step, SimulateJob(plan, machines, computers, needs, calibration, distance.half(), prediction));
   }
@@ -264,7 +268,7 @@ absl::StatusOr<proto::Prediction> PredictWithoutCalibration(const proto::JobPlan
   proto::Prediction prediction;
   AddPlanned(plan, model, machines, prediction);
   const proto::ParameterServer& config = plan.job().strategy().parameter_server();
-  if (config.has_asynchronous() && config.asynchronous().pull() == proto::Asynchronous::WITH_ANSWER) {
+  if (TraitsOf(config).update == UpdateUnit::kPush && !PullsBeforeStep(config)) {
     Set(plan.job().workers() - 1, 0, *prediction.mutable_staleness());
   }
   return prediction;

@@ -20,15 +20,6 @@ function settingsOf(v, base) {
     .map(d => d.field.split(".").pop() + " " + d.value[own]).filter(text => !meaning(v).includes(text));
   return all.slice(0, kShown).concat(all.length > kShown ? [all.length - kShown + " more"] : []);
 }
-// The meaning of the names of the strategies.
-function strategyNotes() {
-  const some = start => variants.some(v => (v.strategy || "").startsWith(start));
-  const ways = [["ps_sync", "in lock step (synchronous)"], ["ps_stale", "a few steps apart at most (stale-synchronous)"],
-    ["ps_async", "without waiting for one another (asynchronous)"]].filter(([start]) => some(start)).map(([, way]) => way);
-  const last = ways.pop();
-  return [...(some("mirrored") ? ["Mirrored workers exchange gradients directly, in every step."] : []),
-    ...(last ? ["Parameter servers keep the model; workers send them gradients and fetch parameters, " + (ways.length ? ways.join(", ") + " or " : "") + last + "."] : [])];
-}
 const chosen = v => Boolean(v.label) && v.label === report.choice;
 // The recommended variant, and all that are not shown to be slower.
 const recommended = v => Boolean(v.label) && (report.tied || []).includes(v.label);
@@ -223,7 +214,7 @@ function shortTable(parent) {
   add(parent, "p", [variants.some(v => hasInterval(v.seconds)) ? intervalNote : "",
     alike ? ([...runs][0] === 1 ? "One run" : [...runs][0] + " runs") + " of each." : "",
     tie ? "Variants that may be the best are not shown to be slower than " + tag(base) + "." : "",
-    ratio && byRank.some(v => v !== base && !v.shown_apart) ? "A quotient of times that is not shown may be chance." : "", ...strategyNotes(), ...(report.setup || [])].join(" "), "soft");
+    ratio && byRank.some(v => v !== base && !v.shown_apart) ? "A quotient of times that is not shown may be chance." : "", ...(report.strategy_note || []), ...(report.setup || [])].join(" "), "soft");
 }
 
 // The results of one variant.
@@ -232,7 +223,7 @@ function facts(parent, v) {
     ["training time", value(v.seconds), "s"], [accuracyName, value(accuracyOf(v), 100, 4), "%"],
     ["throughput", value(v.samples_per_second, 1, 4), "samples/s"],
     [given ? "time to " + number(100 * report.target.accuracy) + " % validation accuracy" : "", value(t.seconds), "s"],
-    [v.strategy === "local" ? "" : "waiting for the exchange", value(v.exposed_share, 100), "% of a step"], ["cost of the run", value(v.cost), ""]];
+    [v.exchanges ? "waiting for the exchange" : "", value(v.exposed_share, 100), "% of a step"], ["cost of the run", value(v.cost), ""]];
   const body = add(add(add(parent, "div", undefined, "wide"), "table", undefined, "short"), "tbody");
   rows.filter(([name, text]) => name && text !== "–").forEach(([name, text, unit]) => {
     const line = add(body, "tr");

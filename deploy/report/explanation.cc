@@ -12,8 +12,8 @@
 #include "deploy/report/medium.h"
 #include "deploy/report/ranking.h"
 #include "deploy/report/report_value.h"
-#include "deploy/report/strategy_words.h"
 #include "deploy/report/variant_name.h"
+#include "deploy/report/variant_strategy.h"
 #include "deploy/text.h"
 
 namespace tethys {
@@ -225,8 +225,7 @@ std::string Staleness(const std::vector<Subject>& subjects) {
 // Names a slow worker. In lock step all workers wait for the slowest one, and this time counts as waiting for
 // the exchange.
 std::string SlowWorker(const Subject& subject) {
-  const std::string& strategy = subject.variant->strategy();
-  const bool lock_step = !IsLeased(strategy) && strategy != "local";
+  const bool lock_step = TraitsOf(*subject.variant).waits_for == WaitsFor::kAll;
   std::vector<proto::RankTime> ranks(subject.variant->rank().begin(), subject.variant->rank().end());
   if (ranks.size() < 2 || !lock_step) return "";
   std::sort(ranks.begin(), ranks.end(),
@@ -280,7 +279,7 @@ std::string Limits(const std::vector<Subject>& subjects) {
 // Why the noise scale of a run is not known.
 std::string NoNoiseReason(const ReportVariant& variant) {
   if (variant.workers() < 2) return "it takes the gradients of several workers to tell it";
-  if (IsLeased(variant.strategy())) {
+  if (TraitsOf(variant).leases()) {
     return "its gradients belong to parameters of different versions";
   }
   if (!variant.summary().gradient_noise().empty()) {

@@ -10,8 +10,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "deploy/report/strategy_words.h"
+#include "deploy/shape_words.h"
 #include "runtime/job/job.h"
+#include "runtime/shape/job_shape.h"
 
 namespace tethys {
 namespace {
@@ -48,7 +49,7 @@ class Comparer {
     Messages messages;
     for (const proto::Job& job : jobs) {
       messages.push_back(&job);
-      servers_.push_back(ServerCount(job) == 0 ? "" : std::to_string(ServerCount(job)));
+      servers_.push_back(ShapeOf(job).servers == 0 ? "" : std::to_string(ShapeOf(job).servers));
     }
     CompareFields(*proto::Job::descriptor(), messages, "");
     return std::move(found_);
@@ -168,10 +169,6 @@ class Comparer {
   std::vector<proto::JobDifference> found_;
 };
 
-std::string ShapeText(const proto::Job& job) {
-  return ShapeWords(StrategyName(job), job.workers(), ServerCount(job));
-}
-
 // The last part of a field's path with its value, for a name: "learning_rate 0.1".
 std::string ShortValue(const std::string& field, const std::string& value) {
   return absl::StrCat(field.substr(field.rfind('.') + 1), " ", value.empty() ? kAbsent : value);
@@ -218,8 +215,8 @@ std::vector<std::string> ShortNames(absl::Span<const proto::Job> jobs) {
   std::vector<std::string> names;
   std::map<std::string, std::vector<size_t>> by_shape;
   for (const proto::Job& job : jobs) {
-    by_shape[ShapeText(job)].push_back(names.size());
-    names.push_back(ShapeText(job));
+    by_shape[ShapeWords(ShapeOf(job))].push_back(names.size());
+    names.push_back(ShapeWords(ShapeOf(job)));
   }
   for (const auto& [shape, alike] : by_shape) {
     std::vector<proto::Job> of_shape;

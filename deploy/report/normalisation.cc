@@ -6,6 +6,7 @@
 #include "deploy/text.h"
 #include "runtime/job/job.h"
 #include "runtime/nn/zoo/zoo.h"
+#include "runtime/shape/job_shape.h"
 
 namespace tethys {
 namespace {
@@ -41,7 +42,7 @@ std::string NormalisationRemark(const proto::Job& job) {
   std::string remedy;
   if (job.workers() > 1 && !IsSynchronised(job)) {
     why = absl::StrCat("each of ", CountText(job.workers()), " workers normalises its own");
-    if (job.strategy().has_mirrored()) {
+    if (TraitsOf(job).family == StrategyFamily::kMirrored) {
       remedy = "; strategy.mirrored.synchronised_batch_normalisation: true normalises all of them together";
     }
   }

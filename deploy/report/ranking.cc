@@ -3,11 +3,10 @@
 #include <algorithm>
 #include <iterator>
 #include <set>
-#include <string>
 #include <utility>
 
-#include "absl/strings/match.h"
 #include "deploy/report/report_value.h"
+#include "deploy/report/variant_strategy.h"
 
 namespace tethys {
 namespace {
@@ -16,7 +15,12 @@ using proto::ReportVariant;
 
 bool IsSingle(const ReportVariant* variant) { return variant->seconds().count() < 2; }
 
-bool IsParameterServer(const ReportVariant& variant) { return absl::StartsWith(variant.strategy(), "ps"); }
+// Whether workers exchange gradients among themselves, without servers.
+bool IsMirrored(const ReportVariant& variant) {
+  return TraitsOf(variant).family == StrategyFamily::kMirrored;
+}
+
+bool HasServers(const ReportVariant& variant) { return TraitsOf(variant).servers(); }
 
 VariantValue RankedTimeOf(const proto::Report& report) {
   return [&report](const ReportVariant& variant) -> const proto::ReportValue& {
@@ -41,8 +45,8 @@ Ranking WithSeveralWorkers(const proto::Report& report, const Ranking& eligible)
 // Whether one variant is mirrored and the other has parameter servers.
 bool AreMirroredAndServers(const Contenders& pair) {
   if (pair.rival == nullptr) return false;
-  return (pair.best->strategy() == "mirrored" && IsParameterServer(*pair.rival)) ||
-         (pair.rival->strategy() == "mirrored" && IsParameterServer(*pair.best));
+  return (IsMirrored(*pair.best) && HasServers(*pair.rival)) ||
+         (IsMirrored(*pair.rival) && HasServers(*pair.best));
 }
 
 }  // namespace
@@ -78,7 +82,7 @@ Ranking ByTimeToTarget(const proto::Report& report) {
 const ReportVariant* RivalOf(const Ranking& variants, const ReportVariant& chosen) {
   if (variants.size() < 2) return nullptr;
   const auto rival = std::find_if(variants.begin(), variants.end(), [&](const ReportVariant* variant) {
-    return variant->strategy() != chosen.strategy();
+    return StrategyOf(*variant) != StrategyOf(chosen);
   });
   if (rival != variants.end()) return *rival;
   return variants[0] == &chosen ? variants[1] : variants[0];
@@ -86,15 +90,15 @@ const ReportVariant* RivalOf(const Ranking& variants, const ReportVariant& chose
 
 std::vector<Contenders> StrategyPairs(const Ranking& variants) {
   std::vector<Contenders> pairs;
-  std::set<std::string> done;
+  std::set<JobStrategy> done;
   for (const ReportVariant* server : variants) {
-    if (!IsParameterServer(*server) || !done.insert(server->strategy()).second) continue;
+    if (!HasServers(*server) || !done.insert(StrategyOf(*server)).second) continue;
     Contenders pair;
     bool one_batch = false;
     for (const ReportVariant* mirrored : variants) {
-      if (mirrored->strategy() != "mirrored") continue;
+      if (!IsMirrored(*mirrored)) continue;
       for (const ReportVariant* other : variants) {
-        if (other->strategy() != server->strategy()) continue;
+        if (StrategyOf(*other) != StrategyOf(*server)) continue;
         const bool equal = mirrored->global_batch() == other->global_batch();
         if (pair.best != nullptr && (one_batch || !equal)) continue;
         pair = {mirrored, other};
@@ -178,7 +182,7 @@ Answer AnswerOf(const proto::Report& report) {
   if (answer.rival == nullptr) answer.rival = RivalOf(answer.tied, choice);
   if (answer.rival != nullptr) return answer;
   answer.rival = RivalOf(eligible, choice);
-  const bool other_strategy = answer.rival != nullptr && answer.rival->strategy() != choice.strategy();
+  const bool other_strategy = answer.rival != nullptr && StrategyOf(*answer.rival) != StrategyOf(choice);
   if (!given && !other_strategy) answer.rival = RivalOf(Repeated(report), choice);
   return answer;
 }

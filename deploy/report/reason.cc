@@ -16,6 +16,7 @@
 #include "deploy/report/report_value.h"
 #include "deploy/report/time_to_accuracy.h"
 #include "deploy/report/variant_name.h"
+#include "deploy/report/variant_strategy.h"
 #include "deploy/text.h"
 
 namespace tethys {
@@ -64,7 +65,7 @@ std::string WhereTimeGoes(const Ranking& compared) {
   const bool data = std::any_of(compared.begin(), compared.end(),
                                 [](const ReportVariant* v) { return Share(*v, kData) >= kVisible; });
   const bool alike = std::none_of(compared.begin(), compared.end(),
-                                  [](const ReportVariant* v) { return v->strategy() == "local"; });
+                                  [](const ReportVariant* v) { return !TraitsOf(*v).exchanges; });
   std::string text;
   for (const ReportVariant* variant : compared) {
     const bool one = variant->workers() == 1;
@@ -80,7 +81,7 @@ std::string WhereTimeGoes(const Ranking& compared) {
     absl::StrAppend(&text, first ? "" : "; ", one ? "the" : "a", " worker of ", NameInText(*variant),
                     " computes for ", computing, first ? " of its training time" : "",
                     data ? absl::StrCat(", waits ", waiting, " for data") : "");
-    if (variant->strategy() == "local") {
+    if (!TraitsOf(*variant).exchanges) {
       text += " and exchanges nothing";
     } else {
       absl::StrAppend(&text, data ? " and " : " and waits ", exchange, " to exchange gradients");

@@ -28,7 +28,9 @@
 #include "deploy/report/time_to_accuracy.h"
 #include "deploy/report/variant_name.h"
 #include "deploy/report/variant_order.h"
+#include "deploy/report/variant_strategy.h"
 #include "deploy/report/verdict.h"
+#include "deploy/shape_words.h"
 #include "runtime/base/file.h"
 #include "runtime/telemetry/summary.h"
 
@@ -106,10 +108,12 @@ std::string ReadOrNote(const Run& run, const std::string& file, proto::Report& r
 
 // Whether all attempts that made updates had the strategy, processes and batch of the last attempt.
 bool OneShape(const proto::RunSummary& summary) {
+  const auto shape_of = [](const auto& run) {
+    return JobShape{ParseStrategy(run.strategy()), run.workers(), run.servers()};
+  };
   return std::all_of(summary.attempt().begin(), summary.attempt().end(), [&](const proto::Attempt& attempt) {
     return attempt.end_step() == attempt.first_step() ||
-           (attempt.strategy() == summary.strategy() && attempt.workers() == summary.workers() &&
-            attempt.servers() == summary.servers() && attempt.global_batch_size() == summary.global_batch());
+           (shape_of(attempt) == shape_of(summary) && attempt.global_batch_size() == summary.global_batch());
   });
 }
 
@@ -170,6 +174,7 @@ void AddVariant(const std::vector<const Run*>& runs, const Target& target, proto
   variant = MeansOver(records, 0, target);
   variant.set_name(NameOf(first));
   variant.set_strategy(first.strategy());
+  variant.set_exchanges(TraitsOf(variant).exchanges);
   variant.set_workers(first.workers());
   variant.set_servers(first.servers());
   variant.set_global_batch(first.global_batch());
@@ -295,7 +300,12 @@ absl::StatusOr<proto::Report> CollectReport(const std::string& path, absl::optio
     report.add_missing(
         "Time to accuracy: no run was validated (data.validation_samples, evaluate_each_epoch).");
   }
-  for (const std::string& directory : directories) AddVariant(variants[directory], target, report);
+  std::vector<JobStrategy> strategies;
+  for (const std::string& directory : directories) {
+    AddVariant(variants[directory], target, report);
+    strategies.push_back(StrategyOf(*report.variant().rbegin()));
+  }
+  for (std::string& note : StrategyNotes(strategies)) report.add_strategy_note(std::move(note));
   AddJobs(jobs, report);
   MakeUnique(directories, &proto::ReportVariant::mutable_name, report);
   MakeUnique(directories, &proto::ReportVariant::mutable_short_name, report);

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "deploy/report/run_means.h"
+#include "runtime/shape/job_shape.h"
 #include "runtime/telemetry/csv_reader.h"
 
 namespace tethys {
@@ -18,11 +19,6 @@ double Median(std::vector<double> values) {
   std::sort(values.begin(), values.end());
   const size_t half = values.size() / 2;
   return values.size() % 2 == 1 ? values[half] : (values[half - 1] + values[half]) / 2;
-}
-
-// Whether each step is one of all workers. Stale-synchronous workers make their steps apart.
-bool StepsTogether(const std::string& strategy) {
-  return strategy == "local" || strategy == "mirrored" || strategy == "ps_sync";
 }
 
 int Sign(double value) { return value > 0 ? 1 : value < 0 ? -1 : 0; }
@@ -63,7 +59,8 @@ absl::optional<TmiRun> TmiRunOf(int cell, const proto::RunSummary& summary, absl
   for (const proto::TmiEstimate& estimate : timing.tmi_estimate()) {
     run.error[estimate.iterations()] = estimate.error();
   }
-  if (const auto median = MedianOfFirstIterations(steps_csv, StepsTogether(summary.strategy()))) {
+  const bool together = TraitsOf(ParseStrategy(summary.strategy())).lock_step;
+  if (const auto median = MedianOfFirstIterations(steps_csv, together)) {
     run.error[kMedian] = std::abs(*median - run.tmi_avg) / run.tmi_avg;
   }
   return run;

@@ -15,24 +15,24 @@ using ::testing::HasSubstr;
 using ::testing::Not;
 
 TEST(AnchorShapesTest, EveryStrategyRunsWithFewAndWithAllSlots) {
-  const std::vector<JobShape> shapes = AnchorShapes(8, 128);
-  EXPECT_EQ(shapes.front(), (JobShape{"local", 1, 0}));
-  EXPECT_THAT(shapes, Contains(JobShape{"local", 1, 0, 16}));
-  for (const JobShape& shape : {JobShape{"mirrored", 2, 0},
-                                {"mirrored", 8, 0},
-                                {"mirrored", 4, 0},
-                                {"ps_sync", 1, 1},
-                                {"ps_sync", 2, 1},
-                                {"ps_sync", 2, 2},
-                                {"ps_sync", 6, 2},
-                                {"ps_sync", 3, 1}}) {
-    EXPECT_THAT(shapes, Contains(shape)) << ShapeText(shape);
+  const std::vector<AnchorShape> shapes = AnchorShapes(8, 128);
+  EXPECT_EQ(shapes.front(), (AnchorShape{StrategyFamily::kLocal, 1, 0}));
+  EXPECT_THAT(shapes, Contains(AnchorShape{StrategyFamily::kLocal, 1, 0, 16}));
+  for (const AnchorShape& shape : {AnchorShape{StrategyFamily::kMirrored, 2, 0},
+                                   {StrategyFamily::kMirrored, 8, 0},
+                                   {StrategyFamily::kMirrored, 4, 0},
+                                   {StrategyFamily::kBulkSynchronous, 1, 1},
+                                   {StrategyFamily::kBulkSynchronous, 2, 1},
+                                   {StrategyFamily::kBulkSynchronous, 2, 2},
+                                   {StrategyFamily::kBulkSynchronous, 6, 2},
+                                   {StrategyFamily::kBulkSynchronous, 3, 1}}) {
+    EXPECT_THAT(shapes, Contains(shape)) << AnchorText(shape);
   }
-  for (const JobShape& shape : shapes) EXPECT_LE(shape.workers + shape.servers, 8) << ShapeText(shape);
+  for (const AnchorShape& shape : shapes) EXPECT_LE(shape.workers + shape.servers, 8) << AnchorText(shape);
 }
 
 TEST(AnchorShapesTest, OneSlotRunsLocally) {
-  for (const JobShape& shape : AnchorShapes(1, 128)) EXPECT_EQ(shape.strategy, "local");
+  for (const AnchorShape& shape : AnchorShapes(1, 128)) EXPECT_EQ(shape.strategy, StrategyFamily::kLocal);
 }
 
 TEST(BriefJobTest, TrainsTheModelOnSamplesThatAreKeptInMemory) {

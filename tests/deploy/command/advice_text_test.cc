@@ -14,7 +14,7 @@ using ::testing::Not;
 // A run of `seconds`, whose step has these parts beside computing.
 Candidate Of(int workers, double seconds, double cost,
              const std::vector<std::pair<std::string, double>>& parts = {}) {
-  Candidate candidate{.strategy = "mirrored", .workers = workers, .servers = 0, .prediction = {}};
+  Candidate candidate{.shape = {StrategyFamily::kMirrored, workers, 0}, .prediction = {}};
   candidate.prediction.mutable_total()->set_value(seconds);
   candidate.prediction.mutable_samples_per_second()->set_value(1000 / seconds);
   if (cost > 0) candidate.prediction.mutable_cost()->set_value(cost);

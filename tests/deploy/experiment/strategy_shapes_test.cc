@@ -66,8 +66,11 @@ TEST(ShapesOfTest, BadWordsAreQuoted) {
 
 TEST(ScalingOfTest, BaselineIsLocalVariantWithFewestWorkers) {
   int baseline = -1;
-  const auto scaling = ScalingOf(
-      {{"ps_sync", 1, 800}, {"local", 1, 1000}, {"mirrored", 4, 3000}, {"mirrored", 8, 0}}, baseline);
+  const auto scaling = ScalingOf({{StrategyFamily::kBulkSynchronous, 1, 800},
+                                  {StrategyFamily::kLocal, 1, 1000},
+                                  {StrategyFamily::kMirrored, 4, 3000},
+                                  {StrategyFamily::kMirrored, 8, 0}},
+                                 baseline);
   EXPECT_EQ(baseline, 1);
   EXPECT_DOUBLE_EQ(scaling[2].speed_up, 3);
   EXPECT_DOUBLE_EQ(scaling[2].efficiency, 0.75);
@@ -77,7 +80,10 @@ TEST(ScalingOfTest, BaselineIsLocalVariantWithFewestWorkers) {
 
 TEST(ScalingOfTest, EqualNumbersOfWorkersHaveNoBaseline) {
   int baseline = 0;
-  EXPECT_DOUBLE_EQ(ScalingOf({{"mirrored", 4, 100}, {"ps_sync", 4, 80}}, baseline)[1].speed_up, 0);
+  EXPECT_DOUBLE_EQ(
+      ScalingOf({{StrategyFamily::kMirrored, 4, 100}, {StrategyFamily::kBulkSynchronous, 4, 80}}, baseline)[1]
+          .speed_up,
+      0);
   EXPECT_EQ(baseline, -1);
 }
 

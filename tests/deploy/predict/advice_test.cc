@@ -11,7 +11,7 @@ using ::testing::IsEmpty;
 
 // A run of 1,000 samples at `rate`, after a start-up of 1 s, on machines that cost `price` a second.
 Candidate Of(const std::string& strategy, int workers, double rate, double price = 0) {
-  Candidate candidate{.strategy = strategy, .workers = workers, .servers = 0, .prediction = {}};
+  Candidate candidate{.shape = {ParseStrategy(strategy), workers, 0}, .prediction = {}};
   proto::Prediction& prediction = candidate.prediction;
   const auto set = [](double value, proto::Estimate& estimate) {
     estimate.set_value(value);

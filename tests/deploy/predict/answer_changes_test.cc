@@ -15,16 +15,16 @@ using ::testing::Pair;
 using ::testing::UnorderedElementsAre;
 
 Candidate Named(const std::string& strategy, int workers = 1, int servers = 0) {
-  return {.strategy = strategy, .workers = workers, .servers = servers, .prediction = {}};
+  return {.shape = {ParseStrategy(strategy), workers, servers}, .prediction = {}};
 }
 
-// "slow" up to `low`, "fast" from `high` on, "usual" between them.
+// Local up to `low`, with servers from `high` on, mirrored between them.
 BestAt Turning(double low, double high) {
-  return [=](double value) { return Named(value <= low ? "slow" : value >= high ? "fast" : "usual"); };
+  return [=](double value) { return Named(value <= low ? "local" : value >= high ? "ps_sync" : "mirrored"); };
 }
 
 PropertyTurns TurnsOf(const PropertyRange& range, const BestAt& best_at) {
-  const absl::StatusOr<PropertyTurns> turns = FindTurns(range, "usual", best_at);
+  const absl::StatusOr<PropertyTurns> turns = FindTurns(range, StrategyFamily::kMirrored, best_at);
   TETHYS_CHECK(turns.ok(), turns.status().message());
   return *turns;
 }
@@ -32,10 +32,10 @@ PropertyTurns TurnsOf(const PropertyRange& range, const BestAt& best_at) {
 TEST(FindTurnsTest, TurnsLieWithinThreePercent) {
   const PropertyTurns turns = TurnsOf({.now = 10, .least = 1, .most = 1000}, Turning(3.1, 333));
   ASSERT_TRUE(turns.below && turns.above);
-  EXPECT_EQ(turns.below->best.strategy, "slow");
+  EXPECT_EQ(turns.below->best.shape.strategy, StrategyFamily::kLocal);
   EXPECT_LE(turns.below->value, 3.1);
   EXPECT_GT(turns.below->value, 3.1 / 1.03);
-  EXPECT_EQ(turns.above->best.strategy, "fast");
+  EXPECT_EQ(turns.above->best.shape.strategy, StrategyFamily::kBulkSynchronous);
   EXPECT_GE(turns.above->value, 333);
   EXPECT_LT(turns.above->value, 333 * 1.03);
 }
@@ -63,7 +63,8 @@ TEST(FindTurnsTest, NothingWithinTheRangeIsNoTurn) {
 
 TEST(FindTurnsTest, FailsAsTheModelDoes) {
   const auto fails = [](double) -> absl::StatusOr<Candidate> { return absl::NotFoundError("no link"); };
-  EXPECT_TRUE(absl::IsNotFound(FindTurns({.now = 2, .least = 1, .most = 4}, "usual", fails).status()));
+  EXPECT_TRUE(absl::IsNotFound(
+      FindTurns({.now = 2, .least = 1, .most = 4}, StrategyFamily::kMirrored, fails).status()));
 }
 
 TEST(TurnsTextTest, RoundsAwayFromThePresentValue) {
@@ -114,10 +115,10 @@ class BestByModelTest : public testing::Test {
   }
   std::string NameWith(const proto::Calibration& calibration) const {
     const absl::StatusOr<Candidate> best = BestWith(calibration);
-    return best.ok() ? best->strategy : std::string(best.status().message());
+    return best.ok() ? StrategyName(best->shape.strategy) : std::string(best.status().message());
   }
 
-  std::map<std::string, double> corrections_;
+  StrategyCorrections corrections_;
   proto::Calibration calibration_ = SmallHosts(1000);
 };
 
@@ -129,11 +130,11 @@ TEST_F(BestByModelTest, SlowLinksTurnTheAnswerToLocal) {
     return changed;
   };
   const absl::StatusOr<PropertyTurns> turns =
-      FindTurns({.now = 1000, .least = 1, .most = 1000}, "mirrored",
+      FindTurns({.now = 1000, .least = 1, .most = 1000}, StrategyFamily::kMirrored,
                 [&](double mbit) { return BestWith(with_links(mbit)); });
   ASSERT_TRUE(turns.ok()) << turns.status();
   ASSERT_TRUE(turns->below);
-  EXPECT_EQ(turns->below->best.strategy, "local");
+  EXPECT_EQ(turns->below->best.shape.strategy, StrategyFamily::kLocal);
   EXPECT_EQ(NameWith(with_links(0.99 * turns->below->value)), "local");
   EXPECT_EQ(NameWith(with_links(1.05 * turns->below->value)), "mirrored");
 }
@@ -146,9 +147,9 @@ TEST_F(BestByModelTest, FastComputingTurnsTheAnswerToLocal) {
 
 TEST_F(BestByModelTest, BriefRunsCorrectTheirStrategy) {
   // Mirrored runs at a tenth of its prediction, so a job with servers is the best.
-  corrections_ = {{"mirrored", 10}};
+  corrections_ = {{StrategyFamily::kMirrored, 10}};
   EXPECT_EQ(NameWith(calibration_), "ps_sync");
-  corrections_ = {{"mirrored", 10}, {"ps_sync", 10}};
+  corrections_ = {{StrategyFamily::kMirrored, 10}, {StrategyFamily::kBulkSynchronous, 10}};
   EXPECT_EQ(NameWith(calibration_), "local");
 }
 
@@ -165,7 +166,8 @@ TEST(CorrectionsTest, ComparePredictedBestWithMeasuredBest) {
   };
   EXPECT_THAT(CorrectionsOf({of("mirrored", 300, {200}), of("mirrored", 290, {240, 250, 260}),
                              of("local", 100, {}), of("ps_sync", 200, {250}), of("ps_sync", 210, {})}),
-              UnorderedElementsAre(Pair("mirrored", 300 / 250.0), Pair("ps_sync", 210 / 250.0)));
+              UnorderedElementsAre(Pair(StrategyFamily::kMirrored, 300 / 250.0),
+                                   Pair(StrategyFamily::kBulkSynchronous, 210 / 250.0)));
 }
 
 }  // namespace

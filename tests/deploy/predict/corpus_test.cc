@@ -82,7 +82,7 @@ void SplitByHost(const std::string& place, proto::Calibration& calibration) {
 }
 
 struct Measured {
-  JobShape shape;
+  AnchorShape shape;
   double rate = 0;      // Samples a second, median of its runs.
   double spread = 0;    // Half the range of its runs over that.
   bool anchor = false;  // The calibration ran this shape with this batch.
@@ -103,11 +103,8 @@ struct Placed {
 };
 
 // The place's job in one shape; a batch of 0 is the job's.
-Placed Place(const std::string& folder, const JobShape& shape) {
-  const StrategyShapes shapes =
-      *ShapesOf(shape.strategy, shape.strategy == "local" ? "" : absl::StrCat(shape.workers),
-                shape.servers > 0 ? absl::StrCat(shape.servers) : "");
-  std::vector<std::string> overrides = shapes.shapes[0].overrides;
+Placed Place(const std::string& folder, const AnchorShape& shape) {
+  std::vector<std::string> overrides = ShapeOverrides(shape);
   if (shape.global_batch > 0) overrides.push_back(absl::StrCat("global_batch_size=", shape.global_batch));
   const proto::Job job = *LoadJob(folder + "/job.textproto", overrides);
   return {*PlanJob(job), MachinesOf(*PlanCluster(folder + "/hosts", job))};
@@ -115,11 +112,11 @@ Placed Place(const std::string& folder, const JobShape& shape) {
 
 std::vector<Scenario> RunsIn(const std::string& folder) {
   const std::string text = *ReadFile(folder + "/runs.csv");
-  std::map<int64_t, std::map<std::string, std::pair<JobShape, std::vector<double>>>> rates;
+  std::map<int64_t, std::map<std::string, std::pair<AnchorShape, std::vector<double>>>> rates;
   for (CsvReader csv(text); csv.Next();) {
-    const JobShape shape{std::string(csv.Text("strategy")), static_cast<int>(csv.Integer("workers")),
-                         static_cast<int>(csv.Integer("servers")), csv.Integer("global_batch")};
-    auto& [known, of_shape] = rates[shape.global_batch][ShapeText(shape)];
+    const AnchorShape shape{ParseStrategy(csv.Text("strategy")), static_cast<int>(csv.Integer("workers")),
+                            static_cast<int>(csv.Integer("servers")), csv.Integer("global_batch")};
+    auto& [known, of_shape] = rates[shape.global_batch][AnchorText(shape)];
     known = shape;
     of_shape.push_back(csv.Number("samples_per_second"));
   }
@@ -165,11 +162,11 @@ double ErnestSeconds(const std::vector<std::pair<int, double>>& steps, int worke
   return seconds;
 }
 
-double ByErnest(const proto::Calibration& calibration, const JobShape& shape) {
+double ByErnest(const proto::Calibration& calibration, const AnchorShape& shape) {
   std::vector<std::pair<int, double>> steps;
   int64_t batch = 0;
   for (const proto::Anchor& anchor : calibration.anchor()) {
-    if (anchor.strategy() != shape.strategy) continue;
+    if (ParseStrategy(anchor.strategy()) != shape.strategy) continue;
     batch = std::max(batch, anchor.global_batch());
     steps.emplace_back(anchor.workers(), anchor.mean_step());
   }
@@ -185,8 +182,9 @@ void Replay(const std::string& folder, std::vector<Scenario>& scenarios) {
   std::vector<AnchorRun> anchors;
   std::set<std::string> known;
   for (const proto::Anchor& anchor : recorded.anchor()) {
-    const JobShape shape{anchor.strategy(), anchor.workers(), anchor.servers(), anchor.global_batch()};
-    known.insert(absl::StrCat(ShapeText(shape), " ", shape.global_batch));
+    const AnchorShape shape{ParseStrategy(anchor.strategy()), anchor.workers(), anchor.servers(),
+                            anchor.global_batch()};
+    known.insert(absl::StrCat(AnchorText(shape), " ", shape.global_batch));
     Placed placed = Place(folder, shape);
     anchors.push_back({std::move(placed.plan), std::move(placed.machines),
                        own_cores ? anchor.mean_step() : anchor.step(), anchor.mean_step()});
@@ -201,7 +199,7 @@ void Replay(const std::string& folder, std::vector<Scenario>& scenarios) {
       EXPECT_TRUE(prediction.ok()) << prediction.status();
       if (!prediction.ok()) continue;
       run.predicted = prediction->samples_per_second();
-      run.anchor = known.contains(absl::StrCat(ShapeText(run.shape), " ", run.shape.global_batch));
+      run.anchor = known.contains(absl::StrCat(AnchorText(run.shape), " ", run.shape.global_batch));
       double largest = 0;
       for (const proto::Bound& bound : prediction->bound()) largest = std::max(largest, bound.seconds());
       run.by_bound = static_cast<double>(run.shape.global_batch) / largest;
@@ -268,7 +266,7 @@ struct Judgement {
       if (run.by_ernest > 0) ernest.Add(run.by_ernest, run.rate);
     }
     const auto most_mirrored = [](const Measured& run) {
-      return run.shape.strategy == "mirrored" ? run.shape.workers : 0;
+      return run.shape.strategy == StrategyFamily::kMirrored ? run.shape.workers : 0;
     };
     any.Add(Best(scenario, 1, ByPrediction), Best(scenario, 1, ByRate));
     mirrored.Add(Best(scenario, 2, most_mirrored), Best(scenario, 2, ByRate));
@@ -298,7 +296,7 @@ struct Judgement {
 void PrintRuns(const Scenario& scenario) {
   for (const Measured& run : scenario.runs) {
     std::printf("%-14s %5ld %-32s predicted %9.0f measured %9.0f (+-%4.1f %%) error %+6.1f %%%s\n",
-                scenario.place.c_str(), static_cast<long>(scenario.batch), ShapeText(run.shape).c_str(),
+                scenario.place.c_str(), static_cast<long>(scenario.batch), AnchorText(run.shape).c_str(),
                 run.predicted.value(), run.rate, 100 * run.spread,
                 100 * (run.predicted.value() / run.rate - 1), run.anchor ? ", an anchor" : "");
   }
@@ -314,8 +312,8 @@ TEST(PredictionCorpusTest, PredictsRunsThatNoFitHasSeen) {
     PrintRuns(scenario);
     const bool right = (Seen(scenario.place) ? seen : held_out).Judge(scenario);
     std::printf("%s: chosen %s, best %s\n\n", right ? "right" : "WRONG",
-                ShapeText(Best(scenario, 2, ByPrediction).shape).c_str(),
-                ShapeText(Best(scenario, 2, ByRate).shape).c_str());
+                AnchorText(Best(scenario, 2, ByPrediction).shape).c_str(),
+                AnchorText(Best(scenario, 2, ByRate).shape).c_str());
     if (RecordedLast(scenario.place)) last.Judge(scenario);
     if (HasOwnCores(scenario.place)) own_cores.Judge(scenario);
   }

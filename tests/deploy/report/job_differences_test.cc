@@ -6,7 +6,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "deploy/report/strategy_words.h"
 
 namespace tethys {
 namespace {
@@ -107,15 +106,6 @@ TEST(ShortNamesTest, NamesHaveFieldsThatMakeThemDistinct) {
               ElementsAre("3 mirrored workers, batch 192", "3 mirrored workers, batch 384"));
   EXPECT_THAT(ShortNames({Job(kMirrored), slower}), ElementsAre("3 mirrored workers, learning_rate 0.05",
                                                                 "3 mirrored workers, learning_rate 0.01"));
-}
-
-TEST(ShapeWordsTest, NamesStrategyAndProcessesInPlainWords) {
-  EXPECT_EQ(ShapeWords("local", 1, 0), "one worker alone");
-  EXPECT_EQ(ShapeWords("mirrored", 1, 0), "1 mirrored worker");
-  EXPECT_EQ(ShapeWords("ps_sync", 3, 2), "3 workers in lock step with 2 parameter servers");
-  EXPECT_EQ(ShapeWords("ps_stale_1", 3, 1), "3 workers at most 1 step apart with 1 parameter server");
-  EXPECT_EQ(ShapeWords("ps_stale_x", 3, 1), "ps_stale_x, 3 workers") << "not a bound";
-  EXPECT_EQ(ShapeWords("unheard", 1, 0), "unheard, 1 worker");
 }
 
 }  // namespace

@@ -1,0 +1,31 @@
+// Shapes of jobs in texts for people. Pure; any thread.
+#ifndef TETHYS_DEPLOY_SHAPE_WORDS_H_
+#define TETHYS_DEPLOY_SHAPE_WORDS_H_
+
+#include <string>
+#include <vector>
+
+#include "absl/types/span.h"
+#include "runtime/shape/job_shape.h"
+
+namespace tethys {
+
+// By name, for readers of job files: "ps_sync, 3 workers, 1 server".
+std::string ShapeList(const JobShape& shape);
+
+// "ps_sync, 3 workers and 1 server", "local".
+std::string ShapeText(const JobShape& shape);
+
+// Within a sentence: "ps_sync with 3 workers and 1 server", "local".
+std::string ShapePhrase(const JobShape& shape);
+
+// For readers who do not know the names: "one worker alone", "3 mirrored workers", "3 workers at most 2 steps
+// apart with 1 parameter server".
+std::string ShapeWords(const JobShape& shape);
+
+// Sentences that say for such readers how workers of these strategies exchange gradients, each manner once.
+std::vector<std::string> StrategyNotes(absl::Span<const JobStrategy> strategies);
+
+}  // namespace tethys
+
+#endif  // TETHYS_DEPLOY_SHAPE_WORDS_H_
