@@ -288,7 +288,7 @@ absl::Status ParameterServerStrategy::Push(int message) {
   frame.sample_count = static_cast<uint64_t>(step_.sample_count);
   frame.schedule_position = static_cast<uint64_t>(step_.schedule_position);
   frame.base_version = static_cast<uint64_t>(versions_[messages_[message].server]);
-  if (config().has_stale_synchronous())
+  if (TraitsOf(config()).update == UpdateUnit::kPushes)
     frame.global_sample_count = static_cast<uint32_t>(step_.global_sample_count);
   const Range range = messages_[message].range;
   const float* payload = arenas_.gradient_sums + range.begin;

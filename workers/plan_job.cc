@@ -15,6 +15,7 @@
 #include "runtime/nn/model.h"
 #include "runtime/nn/plan.h"
 #include "runtime/optim/optimizer.h"
+#include "runtime/shape/job_shape.h"
 
 namespace tethys {
 namespace {
@@ -43,11 +44,11 @@ int64_t SmallestPart(int64_t samples, const Split& split) {
 
 // Workers on leases get whole batches.
 int64_t BatchOf(const proto::Job& job) {
-  return LeasesBatches(job) ? BatchPerWorkerRows(job) : GlobalBatch(job);
+  return TraitsOf(job).leases() ? BatchPerWorkerRows(job) : GlobalBatch(job);
 }
 Split SplitOf(const proto::Job& job) {
   const int64_t workers =
-      LeasesBatches(job) ? 1 : std::max(job.workers(), job.strategy().local().virtual_replicas());
+      TraitsOf(job).leases() ? 1 : std::max(job.workers(), job.strategy().local().virtual_replicas());
   return {.workers = workers,
           .rows = MicroBatchRows((BatchOf(job) + workers - 1) / workers, std::max(1, job.micro_batches())),
           .together = job.strategy().mirrored().synchronised_batch_normalisation()};
@@ -124,7 +125,7 @@ absl::StatusOr<proto::JobPlan> PlanJob(const proto::Job& job) {
   AddVariables(model.variables(), plan);
   AddStatistics(model.statistics(), plan);
   for (const OptimizerSlot& slot : SlotsOf(job.optimizer())) plan.add_slot(slot.name);
-  if (job.strategy().has_parameter_server()) {
+  if (TraitsOf(job).servers()) {
     TETHYS_ASSIGN_OR_RETURN(*plan.mutable_placement(),
                             PlaceShards(model.variables(), job.strategy().parameter_server()));
   }

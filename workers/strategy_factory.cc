@@ -13,6 +13,7 @@
 #include "runtime/base/logging.h"
 #include "runtime/cluster/job_plan.h"
 #include "runtime/local_strategy.h"
+#include "runtime/shape/job_shape.h"
 #include "runtime/staged_strategy.h"
 
 namespace tethys {
@@ -179,9 +180,9 @@ absl::StatusOr<std::unique_ptr<Strategy>> WithServers(const TaskOptions& task, c
   options.tls = task.tls;
   options.clock = &clock;
   options.start_deadline = deadline;
-  // In asynchronous training no server's answer depends on another worker, so peers_compute is not needed.
-  const bool asynchronous = setup.plan().job().strategy().parameter_server().has_asynchronous();
-  if (!asynchronous) options.peers_compute = std::move(peers_compute);
+  // Without it where no server's answer depends on another worker.
+  const bool waits = TraitsOf(setup.plan().job()).waits_for != WaitsFor::kNone;
+  if (waits) options.peers_compute = std::move(peers_compute);
   return CreateParameterServerStrategy(std::move(options));
 }
 
@@ -192,12 +193,13 @@ absl::StatusOr<std::unique_ptr<Strategy>> CreateStrategy(const TaskOptions& task
                                                          const Clock& clock, Nanoseconds deadline,
                                                          PeersCompute peers_compute) {
   const proto::JobPlan& plan = setup.plan();
-  if (plan.job().strategy().has_parameter_server()) {
+  const ShapeTraits& traits = TraitsOf(plan.job());
+  if (traits.servers()) {
     TETHYS_ASSIGN_OR_RETURN(std::unique_ptr<Strategy> servers,
                             WithServers(task, setup, clock, deadline, std::move(peers_compute)));
     return Staged(std::move(servers), absl::nullopt, plan, replica, clock);
   }
-  if (plan.job().strategy().has_mirrored()) {
+  if (traits.exchanges) {
     return Mirrored(task, setup, replica, listener, clock, deadline, std::move(peers_compute));
   }
   TETHYS_ASSIGN_OR_RETURN(ReplicaUpdate update, UpdateOf(plan, replica));

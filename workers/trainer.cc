@@ -10,6 +10,7 @@
 #include "runtime/data/sharding.h"
 #include "runtime/job/job.h"
 #include "runtime/nn/memory_forecast.h"
+#include "runtime/shape/job_shape.h"
 #include "workers/device_factory.h"
 #include "workers/plan_job.h"
 #include "workers/segment_pause.h"
@@ -38,8 +39,8 @@ Trainer::Trainer(const TaskOptions& task, const proto::Setup& setup, TaskSession
       session_(session),
       clock_(clock),
       ready_before_(clock.Now() + FromSeconds(setup.seconds_left())),
-      leased_(LeasesBatches(setup.plan().job())),
-      in_rounds_(setup.plan().job().strategy().parameter_server().has_stale_synchronous()) {}
+      leased_(TraitsOf(setup.plan().job()).leases()),
+      in_rounds_(TraitsOf(setup.plan().job()).batches == Batches::kInRounds) {}
 
 absl::StatusOr<std::unique_ptr<Trainer>> Trainer::Create(const TaskOptions& task, const proto::Setup& setup,
                                                          TaskSession& session, RingListener& listener,
@@ -120,7 +121,7 @@ absl::Status Trainer::CreateReplica(Model model) {
 // Sets the moving statistics to those that the chief has sent, and the parameters to initial values or to
 // those of a checkpoint. Where servers hold the parameters, Attach has fetched all but the frozen ones.
 absl::Status Trainer::TakeParameters() {
-  const bool on_servers = setup_.plan().job().strategy().has_parameter_server();
+  const bool on_servers = TraitsOf(setup_.plan().job()).servers();
   const uint64_t seed = setup_.plan().job().seed();
   if (!setup_.restore() && !on_servers) TETHYS_RETURN_IF_ERROR(replica_->FillInitialValues(seed));
   TETHYS_RETURN_IF_ERROR(replica_->SetStatistics(setup_.statistics()));

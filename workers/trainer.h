@@ -64,7 +64,7 @@ class Trainer {
   const Clock& clock_;
   const Nanoseconds ready_before_;  // Waits of the set-up end by then.
   const bool leased_;
-  const bool in_rounds_;  // Stale-synchronous: leases come in rounds.
+  const bool in_rounds_;  // Leases come in rounds.
 
   Datasets datasets_;
   absl::optional<EpochOrders> orders_;  // Made once the data are known to fit the plan.

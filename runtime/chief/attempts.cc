@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "runtime/job/job.h"
+#include "runtime/shape/job_shape.h"
 
 namespace tethys {
 

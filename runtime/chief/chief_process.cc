@@ -30,6 +30,7 @@
 #include "runtime/cluster/sample_order.h"
 #include "runtime/data/chief_files.h"
 #include "runtime/job/job.h"
+#include "runtime/shape/job_shape.h"
 #include "runtime/telemetry/resource_log.h"
 #include "runtime/telemetry/resource_sampler.h"
 #include "runtime/telemetry/summary.h"
@@ -117,7 +118,7 @@ class ChiefProcess final : public ChiefEvents {
     TETHYS_ASSIGN_OR_RETURN(
         timing_, TimingCollector::Open(options_.run_dir,
                                        {.workers = job_.workers(),
-                                        .lock_step = !LeasesBatches(job_),
+                                        .lock_step = !TraitsOf(job_).leases(),
                                         .state = start.state,
                                         .epoch_length = EpochLength(options_.plan),
                                         .finished = SegmentPlanner(options_.plan).Finished(start.state)}));
@@ -168,7 +169,7 @@ class ChiefProcess final : public ChiefEvents {
 
   // Null if there is nothing to write: workers without servers save all variables.
   std::function<absl::Status(CheckpointWriter&)> FrozenWriter(const VariableSet& variables) const {
-    if (!job_.strategy().has_parameter_server() || variables.frozen().empty()) return nullptr;
+    if (!TraitsOf(job_).servers() || variables.frozen().empty()) return nullptr;
     return [this, variables](CheckpointWriter& writer) {
       return WriteFrozenVariables(variables, job_.seed(), reader_.get(), options_.plan.slot_size(), writer);
     };

@@ -2,6 +2,7 @@
 
 #include "runtime/base/build_id.h"
 #include "runtime/job/job.h"
+#include "runtime/shape/job_shape.h"
 
 namespace tethys {
 
@@ -13,7 +14,7 @@ proto::RunSummary SummaryOfPlan(const proto::JobPlan& plan) {
   summary.set_workers(job.workers());
   summary.set_servers(plan.placement().servers());
   summary.set_global_batch(plan.global_batch());
-  if (const auto scale = GradientScale(job); scale.has_value()) {
+  if (const auto scale = GradientScale(job.strategy().parameter_server()); scale.has_value()) {
     summary.set_gradient_scale(proto::Asynchronous::GradientScale_Name(*scale));
   }
   summary.set_seed(job.seed());

@@ -7,12 +7,13 @@
 #include "runtime/cluster/job_plan.h"
 #include "runtime/cluster/sample_order.h"
 #include "runtime/job/job.h"
+#include "runtime/shape/job_shape.h"
 
 namespace tethys {
 
 SegmentPlanner::SegmentPlanner(const proto::JobPlan& plan)
     : job_(plan.job()),
-      leased_(LeasesBatches(plan.job())),
+      leased_(TraitsOf(plan.job()).leases()),
       batches_(
           CreateRule(job_.strategy().parameter_server(), job_.workers(), plan.global_batch())->batches()),
       batch_(SamplesPerUpdate(plan)),

@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "runtime/cluster/sample_order.h"
+#include "runtime/shape/job_shape.h"
 
 namespace tethys {
 namespace {
@@ -83,7 +84,7 @@ absl::StatusOr<VariableSet> VariablesOf(const proto::JobPlan& plan) {
 absl::StatusOr<VariableSet> StatisticsOf(const proto::JobPlan& plan) { return SetOf(plan.statistic()); }
 
 int64_t SamplesPerUpdate(const proto::JobPlan& plan) {
-  const bool each_push = plan.job().strategy().parameter_server().has_asynchronous();
+  const bool each_push = TraitsOf(plan.job()).update == UpdateUnit::kPush;
   return each_push ? plan.batch_per_worker() : plan.global_batch();
 }
 

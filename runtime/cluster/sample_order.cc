@@ -7,6 +7,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "runtime/base/random.h"
+#include "runtime/shape/job_shape.h"
 
 namespace tethys {
 namespace {
@@ -37,13 +38,14 @@ Sharding KindOf(proto::Data::Sharding sharding) {
   }
 }
 
-bool IsAsynchronous(const proto::JobPlan& plan) {
-  return plan.job().strategy().parameter_server().has_asynchronous();
+// Whether batches go to ranks in turns, instead of parts of each step.
+bool SplitsIntoBatches(const proto::JobPlan& plan) {
+  return TraitsOf(plan.job()).batches == Batches::kOnDemand;
 }
 
 // The batches that are divided among ranks, or that go to them in turns.
 int64_t SplitBatch(const proto::JobPlan& plan) {
-  return std::max<int64_t>(1, IsAsynchronous(plan) ? plan.batch_per_worker() : plan.global_batch());
+  return std::max<int64_t>(1, SplitsIntoBatches(plan) ? plan.batch_per_worker() : plan.global_batch());
 }
 
 std::string ShardingText(const proto::JobPlan& plan) {
@@ -51,7 +53,7 @@ std::string ShardingText(const proto::JobPlan& plan) {
   if (sharding == proto::Data::GLOBAL) return "";
   std::string text =
       absl::StrCat(proto::Data::Sharding_Name(sharding), " over ", RanksOf(plan), " workers in ",
-                   IsAsynchronous(plan) ? "batches" : "steps", " of ", SplitBatch(plan));
+                   SplitsIntoBatches(plan) ? "batches" : "steps", " of ", SplitBatch(plan));
   if (sharding != proto::Data::FILE) return text;
   uint64_t hash = kFnvStart;
   for (const int64_t samples : plan.file_samples()) hash = Fnv1a(&samples, sizeof(samples), hash);
@@ -94,8 +96,8 @@ int64_t SamplesPerEpoch(const proto::JobPlan& plan) {
 }
 
 RankSplit RankSplitOf(const proto::JobPlan& plan) {
-  return IsAsynchronous(plan) ? RankSplit::OfBatches(EpochLength(plan), SplitBatch(plan), RanksOf(plan))
-                              : RankSplit::OfSteps(EpochLength(plan), SplitBatch(plan), RanksOf(plan));
+  return SplitsIntoBatches(plan) ? RankSplit::OfBatches(EpochLength(plan), SplitBatch(plan), RanksOf(plan))
+                                 : RankSplit::OfSteps(EpochLength(plan), SplitBatch(plan), RanksOf(plan));
 }
 
 OrderRules OrderRulesOf(const proto::JobPlan& plan) {

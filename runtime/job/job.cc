@@ -7,7 +7,6 @@
 #include "runtime/base/random.h"
 #include "runtime/base/status.h"
 #include "runtime/job/job_fields.h"
-#include "runtime/shape/job_shape.h"
 
 namespace tethys {
 
@@ -18,12 +17,6 @@ int64_t GlobalBatch(const proto::Job& job) {
 int64_t BatchPerWorkerRows(const proto::Job& job) {
   const int64_t workers = job.workers();
   return (GlobalBatch(job) + workers - 1) / workers;
-}
-
-bool LeasesBatches(const proto::Job& job) { return TraitsOf(job).leases(); }
-
-absl::optional<proto::Asynchronous::GradientScale> GradientScale(const proto::Job& job) {
-  return GradientScale(job.strategy().parameter_server());
 }
 
 std::string OptimizerText(const proto::Optimizer& optimizer) {
@@ -45,8 +38,6 @@ std::string OptimizerText(const proto::Optimizer& optimizer) {
   if (optimizer.decoupled_weight_decay()) absl::StrAppend(&text, ", decoupled_weight_decay");
   return text;
 }
-
-int32_t ServerCount(const proto::Job& job) { return ShapeOf(job).servers; }
 
 uint64_t JobHash(const proto::Job& job) {
   std::string bytes;

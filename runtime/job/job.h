@@ -5,7 +5,6 @@
 #include <cstdint>
 #include <string>
 
-#include "absl/types/optional.h"
 #include "proto/job.pb.h"
 
 namespace tethys {
@@ -16,22 +15,9 @@ int64_t GlobalBatch(const proto::Job& job);
 // Samples per batch in every worker's compiled model: the larger share of an uneven global batch.
 int64_t BatchPerWorkerRows(const proto::Job& job);
 
-// "local", "mirrored", "ps_sync", "ps_async" or, with its bound, "ps_stale_3".
-std::string StrategyName(const proto::Job& job);
-
-// Whether workers train on batches leased by the chief, so that the job survives the loss of a worker: true
-// for asynchronous and stale-synchronous jobs.
-bool LeasesBatches(const proto::Job& job);
-
-// How servers scale a pushed gradient; nullopt if gradients are always divided by the global batch.
-absl::optional<proto::Asynchronous::GradientScale> GradientScale(const proto::Job& job);
-
 // "sgd, momentum 0.9, weight_decay 0.0001": the kind and its fields, by their names in the job file, but for
 // those that are 0 or false. The learning rate is not among them.
 std::string OptimizerText(const proto::Optimizer& optimizer);
-
-// 0 without parameter servers.
-int32_t ServerCount(const proto::Job& job);
 
 // A hash of the deterministic serialization: the same in every process of one build.
 uint64_t JobHash(const proto::Job& job);

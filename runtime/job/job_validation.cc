@@ -12,6 +12,7 @@
 #include "runtime/nn/layers/layer_defaults.h"
 #include "runtime/nn/layers/model_inputs.h"
 #include "runtime/nn/zoo/zoo.h"
+#include "runtime/shape/job_shape.h"
 
 namespace tethys {
 namespace {
@@ -98,7 +99,7 @@ void CheckBatch(const proto::Job& job, Problems& problems) {
 
 void CheckStrategy(const proto::Job& job, Problems& problems) {
   problems.AddIf(
-      job.strategy().has_local() && job.workers() != 1, "workers",
+      !TraitsOf(job).exchanges && job.workers() != 1, "workers",
       absl::StrCat("is ", job.workers(),
                    ", but the strategy is local, which is one worker without exchange: write workers: 1, "
                    "or strategy { mirrored {} } or strategy { parameter_server {} }"));
@@ -116,7 +117,7 @@ void CheckStrategy(const proto::Job& job, Problems& problems) {
                      " rows, and no shard may be empty: use at most ", out, ", or min_size {}"));
   }
   problems.AddIf(
-      job.max_restarts() > 0 && !LeasesBatches(job), "max_restarts",
+      job.max_restarts() > 0 && !TraitsOf(job).survives_worker_loss(), "max_restarts",
       absl::StrCat("is ", job.max_restarts(),
                    ", but only asynchronous and stale-synchronous jobs survive the loss of a worker: "
                    "leave it out; a job of another strategy is resumed by --resume"));
@@ -213,11 +214,10 @@ void ResolveCheckpoint(proto::Checkpoint& checkpoint) {
 void ResolveDependentDefaults(proto::Job& job) {
   ResolveCheckpoint(*job.mutable_checkpoint());
   proto::Partitioner* partitioner =
-      job.strategy().has_parameter_server()
-          ? job.mutable_strategy()->mutable_parameter_server()->mutable_partitioner()
-          : nullptr;
+      TraitsOf(job).servers() ? job.mutable_strategy()->mutable_parameter_server()->mutable_partitioner()
+                              : nullptr;
   if (partitioner != nullptr && partitioner->has_min_size() && !partitioner->min_size().has_max_shards()) {
-    partitioner->mutable_min_size()->set_max_shards(ServerCount(job));
+    partitioner->mutable_min_size()->set_max_shards(ShapeOf(job).servers);
   }
 }
 

@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_format.h"
 #include "runtime/job/job.h"
+#include "runtime/shape/job_shape.h"
 
 namespace tethys {
 namespace {
@@ -80,20 +81,19 @@ void ResolveOptimizer(proto::Optimizer& optimizer, Problems& problems) {
 }
 
 void CheckOptimizer(const proto::Job& job, Problems& problems) {
-  const bool pushes_meet = job.strategy().parameter_server().has_stale_synchronous() &&
-                           GradientScale(job) == proto::Asynchronous::GLOBAL_MEAN;
-  problems.AddIf(job.optimizer().has_clip() && pushes_meet, "optimizer.clip",
+  const ShapeTraits& traits = TraitsOf(job);
+  const bool some_pushes = traits.update == UpdateUnit::kPushes;
+  const bool added = some_pushes && !UsesPushMean(job.strategy().parameter_server());
+  problems.AddIf(job.optimizer().has_clip() && added, "optimizer.clip",
                  "needs the norm of an update's gradients, but stale-synchronous servers add the pushes that "
                  "have arrived, which differ from server to server: leave it out, or write "
                  "stale_synchronous { gradient_scale: PUSH_MEAN }, bulk_synchronous {} or asynchronous {}");
-  problems.AddIf(job.optimizer().has_adam() && job.strategy().parameter_server().has_stale_synchronous(),
-                 "optimizer.adam",
+  problems.AddIf(job.optimizer().has_adam() && some_pushes, "optimizer.adam",
                  "counts updates, but the checkpoints of stale-synchronous jobs count global batches: write "
                  "bulk_synchronous {} or asynchronous {}, or another optimizer");
   const absl::string_view trust_ratio_kind = TrustRatioKind(job.optimizer());
-  const proto::ParameterServer& servers = job.strategy().parameter_server();
   problems.AddIf(
-      !trust_ratio_kind.empty() && (servers.has_asynchronous() || servers.has_stale_synchronous()),
+      !trust_ratio_kind.empty() && traits.servers() && !traits.servers_agree(),
       absl::StrCat("optimizer.", trust_ratio_kind),
       "needs the norms of whole variables, but each of these servers updates the parts that it holds by "
       "itself: write bulk_synchronous {} or strategy { mirrored {} }, or another optimizer");

@@ -5,6 +5,7 @@
 #include "absl/strings/str_format.h"
 #include "runtime/nn/memory_plan.h"
 #include "runtime/nn/plan.h"
+#include "runtime/shape/job_shape.h"
 #include "runtime/tensor/batch.h"
 
 namespace tethys {
@@ -103,7 +104,7 @@ MemoryNeeds MemoryNeedsOf(const proto::JobPlan& plan, proto::Device::Kind device
           .micro_batches = std::max(1, plan.job().micro_batches()),
           .groups = std::max(1, plan.job().strategy().local().virtual_replicas()),
           .inputs = plan.float_inputs() ? ValueType::kFloat : ValueType::kByte,
-          .slots = plan.job().strategy().has_parameter_server() ? 0 : plan.slot_size(),
+          .slots = TraitsOf(plan.job()).servers() ? 0 : plan.slot_size(),
           .on_gpu = on_gpu,
           .recomputes = plan.job().device().recompute(),
           .activations = on_gpu && plan.job().device().precision() == proto::Device::BF16

@@ -6,6 +6,7 @@
 #include "runtime/base/file.h"
 #include "runtime/base/random.h"
 #include "runtime/job/job.h"
+#include "runtime/shape/job_shape.h"
 #include "tests/runtime/job/job_text.h"
 #include "tests/testing/temp_directory.h"
 
@@ -96,7 +97,7 @@ TEST(VariationTest, AppliesOnlyToJobsThatHaveTheField) {
   ASSERT_TRUE(WriteFileAtomically(path, kJob).ok());
   const JobVariant servers = LoadJobVariant(path, {}, {{"strategy.parameter_server.servers=4"}}).value();
   EXPECT_THAT(servers.varied, ::testing::ElementsAre(true));
-  EXPECT_EQ(ServerCount(servers.job), 4);
+  EXPECT_EQ(ShapeOf(servers.job).servers, 4);
   const JobVariant mirrored =
       LoadJobVariant(path, {{"strategy=mirrored"}}, {{"strategy.parameter_server.servers=4"}}).value();
   EXPECT_THAT(mirrored.varied, ::testing::ElementsAre(false));

@@ -11,6 +11,7 @@
 
 #include "runtime/base/file.h"
 #include "runtime/job/job.h"
+#include "runtime/shape/job_shape.h"
 #include "tests/runtime/job/job_text.h"
 #include "tests/testing/temp_directory.h"
 

@@ -6,6 +6,7 @@
 #include "absl/strings/str_replace.h"
 #include "runtime/job/job_file.h"
 #include "runtime/job/job_validation.h"
+#include "runtime/shape/job_shape.h"
 
 namespace tethys {
 namespace {
@@ -180,8 +181,8 @@ TEST(JobTest, RowsPerWorkerAreTheLargerShareOfTheGlobalBatch) {
 }
 
 TEST(JobTest, ServerCountIsZeroWithoutParameterServers) {
-  EXPECT_EQ(ServerCount(Job()), 0);
-  EXPECT_EQ(ServerCount(Job({"strategy.parameter_server.servers=2"})), 2);
+  EXPECT_EQ(ShapeOf(Job()).servers, 0);
+  EXPECT_EQ(ShapeOf(Job({"strategy.parameter_server.servers=2"})).servers, 2);
 }
 
 TEST(TrainingLengthTest, RefusesToDropTheOnlyBatchOfAnEpoch) {
