@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "ps/consistency.h"
 #include "ps/shard_layout.h"
+#include "runtime/shape/job_shape.h"
 
 namespace tethys {
 namespace {
@@ -74,7 +74,7 @@ absl::Span<const Piece> In(Range ready, absl::Span<const Piece> pieces) {
 int64_t MessageBytes(const proto::ParameterServer& config, int64_t arena_size, int servers,
                      bool one_machine) {
   if (config.message_bytes() > 0) return config.message_bytes();
-  if (!IsBulkSynchronous(config) || one_machine) return kWholePushMessageBytes;
+  if (!TraitsOf(config).answers_parts() || one_machine) return kWholePushMessageBytes;
   return std::clamp(arena_size * static_cast<int64_t>(sizeof(float)) / servers / kMessagesPerPush,
                     kLeastLinkMessageBytes, kMostLinkMessageBytes);
 }

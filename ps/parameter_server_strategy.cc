@@ -5,12 +5,13 @@
 #include <utility>
 
 #include "absl/strings/match.h"
-#include "ps/consistency.h"
 #include "ps/data_stream.h"
 #include "ps/message_plan.h"
 #include "ps/payload.h"
 #include "ps/push_clip.h"
 #include "ps/shard_squares.h"
+#include "ps/shared_norms.h"
+#include "runtime/shape/job_shape.h"
 
 namespace tethys {
 namespace {
@@ -52,7 +53,7 @@ class ParameterServerStrategy final : public Strategy {
 
  private:
   const proto::ParameterServer& config() const { return options_.plan.job().strategy().parameter_server(); }
-  bool bulk_synchronous() const { return IsBulkSynchronous(config()); }
+  bool servers_agree() const { return TraitsOf(config()).servers_agree(); }
   const proto::Job& job() const { return options_.plan.job(); }
   Frame MakeFrame(FrameKind kind) const;
   absl::Status Push(int message);
@@ -73,7 +74,7 @@ class ParameterServerStrategy final : public Strategy {
   absl::Status AwaitNorms(int server, double* out);
   int NormMessage(int server) const;  // Index of the message of norms to a server that holds shards.
   bool MeasuresNoise() const {
-    return bulk_synchronous() && job().workers() > 1 && step_.step % kNoiseSteps == 0;
+    return servers_agree() && job().workers() > 1 && step_.step % kNoiseSteps == 0;
   }
   // Waits for all answers to pushes or pulls, in the order of messages, and copies their values to the
   // parameter arena. Fills in sum_squares_. Returns the largest staleness they report. `with_values`: the
@@ -157,7 +158,7 @@ absl::Status ParameterServerStrategy::BeginStep(const StepInfo& step) {
   bytes_in_before_ = client_->bytes_in();
   // The first step pulls the updates that others made since Prepare. In stale-synchronous training the pull's
   // step tells the server which updates the answer must include.
-  const bool pulls = PullsBeforeStep(config()) || (sequence_ == 0 && !bulk_synchronous());
+  const bool pulls = PullsBeforeStep(config()) || (sequence_ == 0 && !servers_agree());
   if (pulls) TETHYS_RETURN_IF_ERROR(Pull());
   ++sequence_;
   own_square_ = 0;
@@ -269,7 +270,7 @@ absl::Status ParameterServerStrategy::CheckAnnounced() const {
 }
 
 // Bulk-synchronous parameters are up to date after every step.
-absl::Status ParameterServerStrategy::Refresh() { return bulk_synchronous() ? absl::OkStatus() : Pull(); }
+absl::Status ParameterServerStrategy::Refresh() { return servers_agree() ? absl::OkStatus() : Pull(); }
 
 Frame ParameterServerStrategy::MakeFrame(FrameKind kind) const {
   Frame frame;
@@ -357,9 +358,8 @@ absl::StatusOr<std::unique_ptr<Strategy>> CreateParameterServerStrategy(
   client.checksums_on_loopback = options.checksums_on_loopback;
   client.servers = options.servers;
   client.clock = options.clock;
-  const bool in_step = IsBulkSynchronous(plan.job().strategy().parameter_server());
   // If updates depend on norms, servers answer when they have the whole push.
-  client.window = in_step && !ExchangesNorms(plan.job()) ? kMessageWindow : 0;
+  client.window = TraitsOf(plan.job()).answers_parts() && !ExchangesNorms(plan.job()) ? kMessageWindow : 0;
   client.pushes_bring_values = !PullsBeforeStep(plan.job().strategy().parameter_server());
   return std::make_unique<ParameterServerStrategy>(std::move(options),
                                                    ParameterClient::Create(std::move(client)));

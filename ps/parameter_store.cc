@@ -5,8 +5,8 @@
 #include <utility>
 
 #include "absl/strings/str_join.h"
-#include "ps/consistency.h"
 #include "runtime/base/control_group.h"
+#include "runtime/shape/job_shape.h"
 
 namespace tethys {
 namespace {

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "ps/consistency.h"
+#include "ps/shared_norms.h"
 #include "runtime/cluster/job_plan.h"
 
 namespace tethys {

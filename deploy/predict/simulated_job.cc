@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "ps/consistency.h"
+#include "runtime/shape/job_shape.h"
 
 namespace tethys {
 

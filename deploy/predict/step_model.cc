@@ -206,7 +206,8 @@ absl::StatusOr<double> SimulateJob(const proto::JobPlan& plan, const JobMachines
       static_cast<int64_t>(cluster.workers.size() * std::max<size_t>(1, cluster.servers.size()));
   const auto steps = static_cast<int>(std::clamp<int64_t>(kSimulatedPushes / pushes, 20, 200));
   TETHYS_ASSIGN_OR_RETURN(const SimulationResult result, Simulate(cluster, steps));
-  const bool exact = cluster.parameter_server.has_asynchronous() && !cluster.pulls_before_step;
+  const bool exact =
+      TraitsOf(cluster.parameter_server).update == UpdateUnit::kPush && !cluster.pulls_before_step;
   // With parameters in the answer, the versions between two pushes of a worker are those of all others, so
   // the mean over all pushes is exactly this, for any speeds.
   const double staleness = exact ? plan.job().workers() - 1 : result.staleness;

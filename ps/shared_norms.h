@@ -1,6 +1,6 @@
-// Questions about the consistency of a job with parameter servers, asked by servers and workers alike.
-#ifndef TETHYS_PS_CONSISTENCY_H_
-#define TETHYS_PS_CONSISTENCY_H_
+// Whether an update waits for norms over all servers, asked by servers and workers alike. Pure; any thread.
+#ifndef TETHYS_PS_SHARED_NORMS_H_
+#define TETHYS_PS_SHARED_NORMS_H_
 
 #include "proto/job.pb.h"
 #include "runtime/optim/optimizer_kind.h"
@@ -8,19 +8,15 @@
 
 namespace tethys {
 
-inline bool IsBulkSynchronous(const proto::ParameterServer& config) {
-  return TraitsOf(config).servers_agree();
-}
-
 // Whether servers clip with the norm over all servers, since no process has all gradients of an update.
 // Otherwise the worker clips each push, which is then an update of its own.
 inline bool ClipsOnServers(const proto::Job& job) {
-  return job.optimizer().has_clip() && IsBulkSynchronous(job.strategy().parameter_server());
+  return job.optimizer().has_clip() && TraitsOf(job).servers_agree();
 }
 
 // Whether servers measure the parts of variables that they hold, for trust ratios.
 inline bool MeasuresOnServers(const proto::Job& job) {
-  return HasTrustRatio(job.optimizer()) && IsBulkSynchronous(job.strategy().parameter_server());
+  return HasTrustRatio(job.optimizer()) && TraitsOf(job).servers_agree();
 }
 
 // Whether updates wait for norms over all servers.
@@ -28,4 +24,4 @@ inline bool ExchangesNorms(const proto::Job& job) { return ClipsOnServers(job) |
 
 }  // namespace tethys
 
-#endif  // TETHYS_PS_CONSISTENCY_H_
+#endif  // TETHYS_PS_SHARED_NORMS_H_
