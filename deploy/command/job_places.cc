@@ -154,9 +154,8 @@ void PrintLine(const std::string& line) {
 std::vector<FlagSpec> WithClusterFlags(std::vector<FlagSpec> flags) {
   flags.push_back({.name = "hostfile",
                    .value = "FILE",
-                   .help =
-                       "Runs on the machines of this file, by ssh (docs/guide/machines.md). Default: "
-                       "everything on this machine.",
+                   .help = "Runs on the machines of this file, by ssh (docs/guide/machines.md). Default: "
+                           "everything on this machine.",
                    .is_input = true});
   flags.push_back({.name = "ssh_config",
                    .value = "FILE",

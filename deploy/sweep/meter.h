@@ -43,8 +43,9 @@ class Meter {
   // is gone, and so are its further answers.
   absl::StatusOr<proto::StepVisit> Step(int64_t batch, int64_t milliseconds);
 
-  // Whether a step with this batch can be made within `bytes` of memory, as StepMeter::Try counts them (0: the
-  // device's own limit): makes one. An error says why no answer is known. After a false, the process may be gone.
+  // Whether a step with this batch can be made within `bytes` of memory, as StepMeter::Try counts them (0:
+  // the device's own limit): makes one. An error says why no answer is known. After a false, the process may
+  // be gone.
   absl::StatusOr<bool> Fits(int64_t batch, int64_t bytes);
 
   // False once the process is gone.

@@ -57,7 +57,8 @@ int64_t HeaderLines(const std::vector<std::string>& notes) {
 
 // Whether a line without quotes has a decimal number that is no name of a column.
 bool HasNumber(absl::string_view line) {
-  if (line.find_first_of("\"xX") != absl::string_view::npos) return false;  // SimpleAtof takes hexadecimal digits, too.
+  if (line.find_first_of("\"xX") != absl::string_view::npos)
+    return false;  // SimpleAtof takes hexadecimal digits, too.
   const std::vector<std::string> fields = absl::StrSplit(line, ',');
   return std::any_of(fields.begin(), fields.end(), [&](const std::string& field) {
     float value = 0;

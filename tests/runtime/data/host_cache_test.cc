@@ -140,8 +140,8 @@ TEST_F(HostCacheTest, EntriesThatNothingReadForLongAreRemoved) {
   write("samples-" + key.substr(1), 61);
   const CacheLock lock = cache.Lock("pictures-" + key).value();
   Open();
-  EXPECT_THAT(Names(), ElementsAre("notes-of-mine", "pictures-" + key, "pictures-" + key + ".lock", "records-" + key,
-                                   "samples-" + key.substr(1)));
+  EXPECT_THAT(Names(), ElementsAre("notes-of-mine", "pictures-" + key, "pictures-" + key + ".lock",
+                                   "records-" + key, "samples-" + key.substr(1)));
 }
 
 TEST_F(HostCacheTest, FolderOfWhichOneFileWasReadStays) {
