@@ -16,22 +16,26 @@ namespace {
 // range counts while its end is not 0.
 struct Slot {
   std::atomic<uintptr_t> begin{0}, end{0};
+  std::atomic<bool> lost{false};
 };
 std::array<Slot, MappedFile::kMostMappings> slots;
 struct sigaction earlier;
 uintptr_t page_bytes = 4096;
 
-bool IsMapped(uintptr_t address) {
-  for (const Slot& slot : slots) {
-    if (address < slot.end.load() && address >= slot.begin.load()) return true;
+// The slot of the mapping that holds the address; null if none does.
+Slot* SlotOf(uintptr_t address) {
+  for (Slot& slot : slots) {
+    if (address < slot.end.load() && address >= slot.begin.load()) return &slot;
   }
-  return false;
+  return nullptr;
 }
 
 void OnLostPage(int signal, siginfo_t* info, void* context) {
   const int error = errno;
   const auto address = reinterpret_cast<uintptr_t>(info->si_addr);
-  if (info->si_code > 0 && IsMapped(address)) {
+  Slot* const slot = info->si_code > 0 ? SlotOf(address) : nullptr;
+  if (slot != nullptr) {
+    slot->lost = true;
     void* const page = reinterpret_cast<void*>(address / page_bytes * page_bytes);
     const void* const zeros =
         mmap(page, page_bytes, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
@@ -78,6 +82,7 @@ absl::StatusOr<MappedFile> MappedFile::Map(int fd, int64_t size) {
     munmap(data, static_cast<size_t>(size));
     return absl::ResourceExhaustedError(absl::StrCat("more than ", kMostMappings, " mapped files"));
   }
+  slots[slot].lost = false;
   slots[slot].end = begin + static_cast<uintptr_t>(size);
   MappedFile file;
   file.data_ = static_cast<const char*>(data);
@@ -88,6 +93,10 @@ absl::StatusOr<MappedFile> MappedFile::Map(int fd, int64_t size) {
 
 MappedFile::MappedFile(MappedFile&& other) noexcept
     : data_(std::exchange(other.data_, nullptr)), size_(other.size_), slot_(other.slot_) {}
+
+bool MappedFile::lost() const {
+  return data_ != nullptr && slots[slot_].lost.load(std::memory_order_relaxed);
+}
 
 MappedFile::~MappedFile() {
   if (data_ == nullptr) return;

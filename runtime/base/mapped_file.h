@@ -2,7 +2,8 @@
 // no longer holds, because it was cut, or that the disk cannot read, raises SIGBUS, which would end the
 // process. The first mapping therefore installs a handler of SIGBUS: in the range of a mapping it puts a page
 // of zeros in place of the lost page, and the read goes on; elsewhere it calls the handler that was installed
-// before. So whoever reads must verify a checksum of the bytes that it has copied.
+// before. So whoever reads must verify a checksum of the bytes that it has copied, or have verified them
+// before and see afterwards that no page is lost.
 #ifndef TETHYS_RUNTIME_BASE_MAPPED_FILE_H_
 #define TETHYS_RUNTIME_BASE_MAPPED_FILE_H_
 
@@ -28,6 +29,8 @@ class MappedFile {
 
   bool valid() const { return data_ != nullptr; }
   absl::string_view bytes() const { return {data_, static_cast<size_t>(size_)}; }
+  // Whether a page has been lost since the file was mapped. What was copied before a false was not lost.
+  bool lost() const;
 
  private:
   const char* data_ = nullptr;
