@@ -9,6 +9,7 @@
 #include "deploy/predict/shared_resource.h"
 #include "runtime/base/random.h"
 #include "runtime/consistency/rule.h"
+#include "runtime/shape/job_shape.h"
 
 namespace tethys {
 namespace {
@@ -333,7 +334,7 @@ class Simulation {
       rate += result_.worker_steps.back();
     }
     const double workers = static_cast<double>(workers_.size());
-    const bool each_push = kind_->batches() == ConsistencyRule::Batches::kOnDemand;
+    const bool each_push = TraitsOf(cluster_.parameter_server).batches == Batches::kOnDemand;
     if (rate > 0) result_.step = each_push ? 1 / rate : workers / rate;
     for (const ServerState& server : servers_) {
       if (server.pushes == 0) continue;

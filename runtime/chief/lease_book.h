@@ -1,5 +1,5 @@
 // Records which worker holds which batches of the running segment, in jobs whose consistency leases batches.
-// Pure; used on the chief's loop only. The rule of the consistency (runtime/consistency/rule.h) says how:
+// Pure; used on the chief's loop only. The traits of the strategy (runtime/shape/shape_traits.h) say how:
 //
 //   on demand   a batch is leased to the next worker that asks for one
 //   in rounds   round c gives one batch to every worker that takes part, for its step with clock c. Without
@@ -20,8 +20,8 @@
 #include <vector>
 
 #include "runtime/base/status.h"
-#include "runtime/consistency/rule.h"
 #include "runtime/data/sharding.h"
+#include "runtime/shape/shape_traits.h"
 
 namespace tethys {
 
@@ -46,8 +46,7 @@ std::vector<BatchLease> BatchesOfSteps(Slice segment, int64_t global_batch, int 
 //  owners is closed for each worker by itself.
 class LeaseBook {
  public:
-  explicit LeaseBook(ConsistencyRule::Batches batches)
-      : in_rounds_(batches == ConsistencyRule::Batches::kRounds) {}
+  explicit LeaseBook(tethys::Batches batches) : in_rounds_(batches == tethys::Batches::kInRounds) {}
 
   // The worker takes part from the next round on.
   void Join(int worker) { dealt_[worker]; }

@@ -13,9 +13,7 @@ namespace tethys {
 
 SegmentPlanner::SegmentPlanner(const proto::JobPlan& plan)
     : job_(plan.job()),
-      leased_(TraitsOf(plan.job()).leases()),
-      batches_(
-          CreateRule(job_.strategy().parameter_server(), job_.workers(), plan.global_batch())->batches()),
+      traits_(TraitsOf(plan.job())),
       batch_(SamplesPerUpdate(plan)),
       epoch_positions_(SamplesPerEpoch(plan)),
       sharded_(ShardingOf(plan) != proto::Data::GLOBAL),
@@ -56,7 +54,7 @@ TrainingSegment SegmentPlanner::Next(const proto::TrainingState& state) const {
 }
 
 std::vector<BatchLease> SegmentPlanner::Batches(const TrainingSegment& segment) const {
-  const bool in_rounds = batches_ == ConsistencyRule::Batches::kRounds;
+  const bool in_rounds = batches() == tethys::Batches::kInRounds;
   std::vector<BatchLease> batches = in_rounds ? BatchesOfSteps(segment.positions, batch_, job_.workers())
                                               : SingleBatches(segment.positions, batch_);
   if (!sharded_) return batches;

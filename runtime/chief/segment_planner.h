@@ -8,8 +8,8 @@
 #include "proto/checkpoint.pb.h"
 #include "proto/plan.pb.h"
 #include "runtime/chief/lease_book.h"
-#include "runtime/consistency/rule.h"
 #include "runtime/data/sharding.h"
+#include "runtime/shape/shape_traits.h"
 
 namespace tethys {
 
@@ -26,9 +26,9 @@ class SegmentPlanner {
 
   // Samples per update.
   int64_t batch() const { return batch_; }
-  bool leased() const { return leased_; }
-  // How batches are dealt to workers.
-  ConsistencyRule::Batches batches() const { return batches_; }
+  // How batches reach the workers, and whether the chief leases them.
+  tethys::Batches batches() const { return traits_.batches; }
+  bool leased() const { return traits_.leases(); }
   // The batches in which the segment is leased to workers. In a sharded job each belongs to its rank.
   std::vector<BatchLease> Batches(const TrainingSegment& segment) const;
   // The number of positions that an epoch uses.
@@ -51,8 +51,7 @@ class SegmentPlanner {
 
  private:
   const proto::Job job_;
-  const bool leased_;
-  const ConsistencyRule::Batches batches_;
+  const ShapeTraits& traits_;
   const int64_t batch_;
   const int64_t epoch_positions_;
   const bool sharded_;

@@ -15,8 +15,6 @@ class AsynchronousRule : public ConsistencyRule {
     due_ = {DueUpdate{.workers = {0}}};
   }
 
-  Batches batches() const override { return Batches::kOnDemand; }
-
   absl::Status Check(const PushedStep& push, uint64_t version) const override {
     // A process may begin with any step: after a resume, or in a lost process's place.
     const uint64_t next = workers_[push.worker].push.step + 1;

@@ -17,7 +17,6 @@ class BoundedRule : public ConsistencyRule {
  public:
   BoundedRule(int workers, bool push_mean, int64_t global_batch);
 
-  Batches batches() const override { return Batches::kRounds; }
   // Steps may be skipped: a replacement begins with the round in which it takes part.
   absl::Status Check(const PushedStep& push, uint64_t version) const override;
   bool MayBegin(int worker, uint64_t step) const override;

@@ -13,7 +13,6 @@ class BulkSynchronousRule : public ConsistencyRule {
     std::iota(all_.begin(), all_.end(), 0);
   }
 
-  Batches batches() const override { return Batches::kSplit; }
   bool lock_step() const override { return true; }
 
   absl::Status Check(const PushedStep& push, uint64_t version) const override {

@@ -1,8 +1,9 @@
 // The rules of a consistency, one class in one file each: which pushes are applied, in which updates, by what
-// an update is divided, which steps may begin, and what the loss of a worker means. Three programs ask them:
-// the parameter store about pushes that arrive, the simulation of predictions about pushes that it makes up,
-// and the chief about the order in which batches are leased. So a prediction follows the rules of the run.
-// Pure: no clock, thread, parameters or gradients. Each server has an object of its own, used by one thread.
+// an update is divided, which steps may begin, and what the loss of a worker means. Two programs ask them:
+// the parameter store about pushes that arrive, and the simulation of predictions about pushes that it makes
+// up. So a prediction follows the rules of the run. How batches reach the workers is a trait of the
+// strategy's family (runtime/shape/shape_traits.h), which the chief's lease book asks. Pure: no clock,
+// thread, parameters or gradients. Each server has an object of its own, used by one thread.
 //
 //   Open(step)       the first part of a push has arrived
 //   Arrived(worker)  all of it has arrived: the updates that are now due
@@ -52,16 +53,8 @@ struct DueUpdate {
 // and closes their pushes, before the next event.
 class ConsistencyRule {
  public:
-  // How the chief deals the batches of a segment to workers.
-  enum class Batches {
-    kSplit,     // No leases: each step is one global batch, split over all workers.
-    kRounds,    // A round gives one batch to every worker that takes part, so that clocks stay comparable.
-    kOnDemand,  // A batch goes to the next worker that asks.
-  };
-
   virtual ~ConsistencyRule() = default;
 
-  virtual Batches batches() const = 0;
   // Whether every element counts as a push of its own: it is updated as soon as all workers' gradients of it
   // have arrived, while those of other elements are still on their way. So the push of a lost worker cannot
   // be taken back: the loss of a worker within a step breaks the job. Under other consistencies the unapplied

@@ -21,7 +21,7 @@ std::vector<int64_t> ClocksOf(const LeaseBook::Leases& leases) {
 }
 
 LeaseBook Opened(bool in_rounds, int workers, const std::vector<BatchLease>& batches) {
-  LeaseBook book(in_rounds ? ConsistencyRule::Batches::kRounds : ConsistencyRule::Batches::kOnDemand);
+  LeaseBook book(in_rounds ? tethys::Batches::kInRounds : tethys::Batches::kOnDemand);
   for (int i = 0; i < workers; ++i) book.Join(i);
   book.Open(batches);
   return book;
@@ -206,7 +206,7 @@ class SettlementTest : public ::testing::Test {
     ASSERT_EQ(book_.Lease(0, 3).batches.size(), 3u);
     book_.Leave(0);
   }
-  LeaseBook book_{ConsistencyRule::Batches::kOnDemand};
+  LeaseBook book_{tethys::Batches::kOnDemand};
 };
 
 TEST_F(SettlementTest, BatchesAppliedByNoServerAreLeasedToOthersFirst) {

@@ -60,15 +60,7 @@ class Scenario {
       return "unknown";
     }
     rule_ = RuleOf(parts[0], workers, batch_);
-    switch (rule_->batches()) {
-      case ConsistencyRule::Batches::kSplit:
-        return rule_->lock_step() ? "split in lock step" : "split";
-      case ConsistencyRule::Batches::kRounds:
-        return "leases in rounds";
-      case ConsistencyRule::Batches::kOnDemand:
-        return "leases on demand";
-    }
-    return "unknown";
+    return rule_->lock_step() ? "in lock step" : "made";
   }
 
   // Empty: the push is open.

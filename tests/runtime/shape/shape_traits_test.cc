@@ -72,5 +72,15 @@ TEST(ShapeTraitsTest, NothingIsAssumedOfAnUnknownStrategy) {
   EXPECT_FALSE(unknown.servers());
 }
 
+TEST(ShapeTraitsTest, BatchesReachTheWorkersByTheFamily) {
+  for (const StrategyFamily family :
+       {StrategyFamily::kLocal, StrategyFamily::kMirrored, StrategyFamily::kBulkSynchronous}) {
+    EXPECT_EQ(TraitsOf(family).batches, Batches::kInStep) << TraitsOf(family).name;
+    EXPECT_FALSE(TraitsOf(family).leases());
+  }
+  EXPECT_EQ(TraitsOf(StrategyFamily::kStaleSynchronous).batches, Batches::kInRounds);
+  EXPECT_EQ(TraitsOf(StrategyFamily::kAsynchronous).batches, Batches::kOnDemand);
+}
+
 }  // namespace
 }  // namespace tethys
