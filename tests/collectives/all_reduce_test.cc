@@ -206,7 +206,7 @@ INSTANTIATE_TEST_SUITE_P(MediaAndWorldSizes, Collectives,
                          });
 
 // Ensures that a run over shared memory can be repeated over TCP with the same result.
-TEST(SharedMemory, AllReduceSumsEqualThoseOfTcpRingBitForBit) {
+TEST(SharedMemory, AllReduceSumsEqualTcpRingSumsBitForBit) {
   for (const int world : {2, 3, 5}) {
     for (const int64_t count : {1000, 50021, 500009}) {
       std::vector<std::vector<float>> sums;

@@ -44,12 +44,12 @@ TEST(Exchange, TransportTcp_UsesTcpOnOneHost) {
             AllOf(HasSubstr("TCP among 2 workers: as the job says"), Not(HasSubstr("shared"))));
 }
 
-TEST(Exchange, NoTwoRanksOnOneHost_UsesTcp) {
+TEST(Exchange, EachRankOnItsOwnHost_UsesTcp) {
   ExpectAll(Choose(2, Medium::kTwoHosts, proto::Mirrored::AUTOMATIC),
             HasSubstr("no two of them share a host"));
 }
 
-TEST(Exchange, NoTwoRanksOnOneHost_RefusesSharedMemory) {
+TEST(Exchange, EachRankOnItsOwnHost_RefusesSharedMemory) {
   ExpectAll(Choose(2, Medium::kTwoHosts, proto::Mirrored::SHARED_MEMORY),
             AllOf(HasSubstr("FAILED_PRECONDITION"), HasSubstr("leave it AUTOMATIC")));
 }
@@ -88,7 +88,7 @@ class CountingCommunicator final : public ForwardingCommunicator {
 
 // A short collective, such as those of forming, costs a frame from each rank to every other rank, so forming
 // may take only a few.
-TEST(Forming, SharedMemoryOfAnyWorldSize_TakesThreeCollectives) {
+TEST(Forming, SharedMemoryTakesThreeCollectivesForAnyWorldSize) {
   for (const int world : {2, 8}) {
     TestRing ring(world);
     OnRanks(world, [&](int rank) {

@@ -69,7 +69,7 @@ TEST_P(Messages, PassAroundAllRanksInEverySize) {
   }));
 }
 
-TEST_P(Messages, OfAllPairsMeetInTheOrderOfEachPair) {
+TEST_P(Messages, ArriveInTheOrderSentBetweenEachPair) {
   ExpectAllOk(InWorld(5, [](std::unique_ptr<Communicator>& ranks) {
     for (int number = 0; number < 20; ++number) {
       for (int from = 0; from < 5; ++from) {
@@ -86,7 +86,7 @@ TEST_P(Messages, OfAllPairsMeetInTheOrderOfEachPair) {
 }
 
 // Ranks 0 and 1 are several messages ahead of the others, which take part in the collectives alone.
-TEST_P(Messages, LieBetweenCollectivesWithoutDisturbingThem) {
+TEST_P(Messages, SentBetweenCollectivesDisturbNone) {
   ExpectAllOk(InWorld(4, [](std::unique_ptr<Communicator>& ranks) {
     for (int round = 0; round < 10; ++round) {
       TETHYS_RETURN_IF_ERROR(Sum(*ranks, 50'000, 4.0f));
@@ -98,7 +98,7 @@ TEST_P(Messages, LieBetweenCollectivesWithoutDisturbingThem) {
   }));
 }
 
-TEST_P(Messages, SizesThatDifferFailBothRanks) {
+TEST_P(Messages, DifferentSizesAtSenderAndReceiverFailBoth) {
   const auto answers = InWorld(2, [](std::unique_ptr<Communicator>& ranks) {
     const absl::Status exchanged = ranks->rank() == 0 ? Say(*ranks, 1, 0, 3'000'000) : Hear(*ranks, 0, 0, 20);
     EXPECT_FALSE(exchanged.ok());
@@ -111,7 +111,7 @@ TEST_P(Messages, SizesThatDifferFailBothRanks) {
   }
 }
 
-TEST_P(Messages, PeerThatIsThisRankOrNoneIsRefused) {
+TEST_P(Messages, OwnRankOrRankOutsideTheWorldIsRefusedAsPeer) {
   ExpectAllOk(InWorld(3, [](std::unique_ptr<Communicator>& ranks) {
     for (const int peer : {-1, 3, ranks->rank()}) {
       EXPECT_EQ(Say(*ranks, peer, 0, 1).code(), absl::StatusCode::kInvalidArgument);
@@ -135,7 +135,7 @@ TEST_P(Messages, LostPeerIsNamedToTheRankThatReceivesOrSends) {
   }
 }
 
-TEST_P(Messages, AbortWakesRanksThatReceiveAndSend) {
+TEST_P(Messages, AbortWakesRanksBlockedInSendOrReceive) {
   TestRing ring(3, GetParam());
   std::vector<std::unique_ptr<Communicator>> ranks(3);
   OnRanks(3, [&](int rank) { ranks[rank] = *ring.Create(rank); });
@@ -202,7 +202,7 @@ TEST_P(Messages, KilledProcessIsNamedToTheReceiver) {
 }
 
 // Colours by rank; ranks of one colour sum, exchange a message and leave the ranks of the other alone.
-TEST_P(Messages, SplitMakesCommunicatorsOfTheRanksOfAColour) {
+TEST_P(Messages, SplitMakesOneCommunicatorPerColour) {
   ExpectAllOk(InWorld(6, [](std::unique_ptr<Communicator>& all) -> absl::Status {
     const int colours[] = {7, 0, 7, -1, 0, 7};
     const int rank = all->rank(), colour = colours[rank];
@@ -222,7 +222,7 @@ TEST_P(Messages, SplitMakesCommunicatorsOfTheRanksOfAColour) {
   }));
 }
 
-TEST_P(Messages, PartsOfASplitSplitFurtherAndOutliveTheWhole) {
+TEST_P(Messages, SplitCommunicatorsMaySplitAgainAndOutliveTheirOrigin) {
   ExpectAllOk(InWorld(6, [](std::unique_ptr<Communicator>& all) -> absl::Status {
     TETHYS_ASSIGN_OR_RETURN(std::unique_ptr<Communicator> half, all->Split(all->rank() / 3));
     TETHYS_ASSIGN_OR_RETURN(const std::unique_ptr<Communicator> again, all->Split(all->rank() % 2));
@@ -236,7 +236,7 @@ TEST_P(Messages, PartsOfASplitSplitFurtherAndOutliveTheWhole) {
   }));
 }
 
-TEST_P(Messages, FailureInAPartLeavesTheOtherPartsAlone) {
+TEST_P(Messages, FailureInOneSplitCommunicatorDoesNotAffectOthers) {
   const auto answers = InWorld(4, [](std::unique_ptr<Communicator>& all) -> absl::Status {
     TETHYS_ASSIGN_OR_RETURN(const std::unique_ptr<Communicator> part, all->Split(all->rank() / 2));
     if (all->rank() == 0) part->Abort(absl::CancelledError("interrupted"));
@@ -254,7 +254,7 @@ INSTANTIATE_TEST_SUITE_P(Media, Messages,
                          [](const auto& info) { return MediumName(info.param); });
 
 // In shared memory a collective that meets a message is found at the timeout only.
-TEST(MessagesOverTcp, MessageBesideACollectiveFailsBothRanks) {
+TEST(MessagesOverTcp, MessageThatMeetsACollectiveFailsBothRanks) {
   const auto answers = InRing(2, [](std::unique_ptr<Communicator>& ranks) {
     return ranks->rank() == 0 ? Say(*ranks, 1, 0, 9'000'000) : ranks->Barrier();
   });

@@ -66,7 +66,7 @@ TEST_P(RingFailure, DifferentRootOnOneRankFailsAllRanks) {
   ExpectAll(answers, absl::StatusCode::kInvalidArgument, HasSubstr("gather"));
 }
 
-TEST_P(RingFailure, ReduceScatterBesideAnAllReduceFailsAllRanks) {
+TEST_P(RingFailure, ReduceScatterOnOneRankAllReduceOnOthersFailsAll) {
   const auto answers = InWorld([&](std::unique_ptr<Communicator>& ring) {
     std::vector<float> data(count());
     TETHYS_RETURN_IF_ERROR(ring->rank() == last() ? ring->ReduceScatter(absl::MakeSpan(data))

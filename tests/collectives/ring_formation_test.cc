@@ -147,7 +147,7 @@ TEST(RingFormation, ProcessOfAnotherRoleIsRefused) {
 }
 
 // Rank 1 is a group ahead, as after the last connection of the group before.
-TEST(RingFormation, RankOfTheNextGroupCallsAgainUntilItsPeersFormThatGroup) {
+TEST(RingFormation, RankOfTheNextGroupRetriesUntilItsPeersJoinIt) {
   TestRing ring(2);
   ring.options[1].group = 2;
   absl::StatusOr<std::unique_ptr<Communicator>> ahead;
@@ -230,7 +230,7 @@ TEST(RingFormation, ListenerServesSeveralGroupsWithoutAWaitBetweenThem) {
   });
 }
 
-TEST(RingFormation, RingIsMadeWithoutAJob) {
+TEST(RingFormation, RingFormsWithoutAJob) {
   TestRing ring(3);
   for (RingOptions& options : ring.options) {
     options.authenticator = std::make_shared<testing::OpenAuthenticator>();

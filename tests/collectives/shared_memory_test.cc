@@ -97,7 +97,7 @@ TEST_P(Arenas, AreZeroedAtFirstAndReceiveBroadcasts) {
 }
 
 // `tethys plan` predicts the same number of bytes.
-TEST_P(Arenas, AllReduceMovesTheOtherRanksShareEachWay) {
+TEST_P(Arenas, AllReduceBytesEachWayAreTheShareOfTheOtherRanks) {
   const int64_t count = 60'000;  // Divisible by every world size.
   WithArenas([&](Communicator& ranks, absl::Span<float> arena) {
     const TrafficCount before = ranks.traffic();
@@ -125,7 +125,7 @@ TEST(ArenasOfTwoHosts, AllReduceSumsRanksOfBothHosts) {
       Medium::kTwoHosts));
 }
 
-TEST(ArenasAndOtherMemory, AreRefusedInOneCollective) {
+TEST(ArenasAndOtherMemory, MixedInOneCollectiveAreRefused) {
   const auto answers = InRing(
       3,
       [](std::unique_ptr<Communicator>& ranks) -> absl::Status {
@@ -157,7 +157,7 @@ TEST(SharedMemory, DeathOfAProcessIsReportedBeforeTheDeadline) {
   waitpid(child, nullptr, 0);
 }
 
-TEST(SharedMemory, MemoryOpenedByAddressIsTheSame) {
+TEST(SharedMemory, MemoryOpenedByItsAddressHasTheSameContents) {
   const SharedMemory made = *SharedMemory::Create(1000);
   const SharedMemory opened = *SharedMemory::Open(made.address(), 1000);
   made.data()[999] = 'x';

@@ -25,7 +25,7 @@ TEST(HostPort, InvalidTextIsRefused) {
   }
 }
 
-TEST(HostPort, ParsedTextIsWrittenUnchanged) {
+TEST(HostPort, ParsedTextIsWrittenBackUnchanged) {
   for (const char* text : {"10.0.0.3:4711", "[::1]:80"}) EXPECT_EQ(HostPortText(*ParseHostPort(text)), text);
 }
 
@@ -85,7 +85,7 @@ TEST_F(Connection, ReceiveReportsThatThePeerHasClosed) {
   EXPECT_EQ(Receive(called_.get()).status().code(), absl::StatusCode::kUnavailable);
 }
 
-TEST(Socket, AddressOfAnotherMachineIsNamed) {
+TEST(Socket, ListenOnAnotherMachinesAddressFailsNamingIt) {
   const absl::Status status = CheckListen({"192.0.2.200", 0});
   EXPECT_TRUE(absl::IsFailedPrecondition(status)) << status;
   EXPECT_THAT(std::string(status.message()),

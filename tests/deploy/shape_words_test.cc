@@ -31,7 +31,7 @@ TEST(ShapeWordsTest, OneWorkerThatExchangesNothingIsNotCounted) {
   EXPECT_EQ(ShapeList(Shape("ps_async", 3, 2)), "ps_async, 3 workers, 2 servers");
 }
 
-TEST(StrategyNotesTest, EachMannerIsExplainedOnce) {
+TEST(StrategyNotesTest, EachConsistencyIsExplainedOnce) {
   EXPECT_THAT(StrategyNotes({StrategyFamily::kLocal, ParseStrategy("ps_later_1")}), IsEmpty());
   EXPECT_THAT(StrategyNotes({StrategyFamily::kMirrored}),
               ElementsAre("Mirrored workers exchange gradients directly, in every step."));

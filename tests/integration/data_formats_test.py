@@ -143,7 +143,7 @@ class DataFormatsTest(TethysTest):
         train, test = (f'{split}: "{self.folder}/{split}_batch_*.bin"' for split in SAMPLES)
         return self.job(f"  cifar {{ {train} {test} {fields}}}\n")
 
-    def test_cifar_files_train_the_bits_of_idx_files(self):
+    def test_cifar_files_train_the_same_bits_as_idx_files(self):
         for strategy in (["strategy=local"], STRATEGIES["mirrored"]):
             with self.subTest(strategy=strategy), Run([*strategy, "epochs=2"], job=self.idx_job()).run() as idx:
                 overrides = [*strategy, "epochs=2", "data.loader_threads=2"]
@@ -152,7 +152,7 @@ class DataFormatsTest(TethysTest):
                     self.assertEqual(cifar.summary()["test"], idx.summary()["test"])
                     self.assertIn("1,200 training, 300 validation, 300 test samples of [32, 32, 3]", cifar.output)
 
-    def test_other_formats_train_the_bits_of_idx_files(self):
+    def test_other_formats_train_the_same_bits_as_idx_files(self):
         arrays = "".join(f'{split}_{kind}: "{self.folder}/{split}-{kind}.npy" ' for split in SAMPLES
                          for kind in ("images", "labels"))
         records = "".join(f'{split}: "{self.folder}/{split}-*.tfrecord" ' for split in SAMPLES)
@@ -182,7 +182,7 @@ class DataFormatsTest(TethysTest):
                          for kind, member in (("images", images), ("labels", "labels")))
         return f"npy {{ {arrays} }}"
 
-    def test_floats_train_the_bits_of_the_pixels_that_they_equal(self):
+    def test_floats_train_the_same_bits_as_equal_pixels(self):
         """Bytes are divided by 255 before they are standardised; here a deviation of 255 does that for floats."""
         arrays = "".join(f'{split}_{kind}: "{self.folder}/{split}-{name}.npy" ' for split in SAMPLES
                          for kind, name in (("images", "floats"), ("labels", "labels")))

@@ -122,7 +122,7 @@ class GetDataTest(unittest.TestCase):
         self.assertIn("403", output)
         self.assertNotIn("train.gz", os.listdir(self.folder))
 
-    def test_names_that_are_unknown_or_missing_list_those_there_are(self):
+    def test_unknown_or_missing_name_lists_the_known_names(self):
         for arguments in (["large", self.folder], []):
             code, output = self.get(*arguments)
             self.assertEqual(code, 1)

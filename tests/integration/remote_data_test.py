@@ -98,7 +98,7 @@ class RemoteTest(TethysTest):
         self.assert_read(server.url("/a%20b"))
         self.assertEqual([command for command, _, _ in server.requests], ["HEAD", "GET", "GET", "GET"])
 
-    def test_failures_that_pass_are_survived(self):
+    def test_transient_failures_are_survived(self):
         for fault in (faults.status(503, 2), faults.status(429, 1), faults.on_get(faults.first_times(faults.cut, 2)),
                       faults.status(405, 1), faults.redirect("/other")):
             server = self.serve(Server({"/a": CONTENT, "/other": CONTENT}))
@@ -118,7 +118,7 @@ class RemoteTest(TethysTest):
         self.assert_was_refused(*gives_up.result(),
                                 rf"{staying.url('/a')}: {staying.host} is silent.*tried 4 times")
 
-    def test_failures_that_stay_are_named(self):
+    def test_permanent_failures_are_named(self):
         for fault, pattern in (
                 (faults.status(401), "answers 401.*file of secrets"), (faults.status(403), "answers 403.*forbidden"),
                 (faults.status(404), "answers 404.*correct the URL"), (faults.status(500), "answers 500.*tried 4 times"),
@@ -254,7 +254,7 @@ class RemoteTest(TethysTest):
         begin = JOB.index("  idx {")
         return JOB[:begin] + source + f'  cache_dir: "{self.folder}/cache"\n' + JOB[JOB.index("  validation_samples"):]
 
-    def test_records_elsewhere_train_the_bits_of_local_ones(self):
+    def test_remote_records_train_the_same_bits_as_local_ones(self):
         folder, files = self.records()
 
         def job(place):

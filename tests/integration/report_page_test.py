@@ -234,7 +234,7 @@ class ReportPageTest(unittest.TestCase):
         self.assertTrue(any("validation" in label for chart in charts for label in chart["labels"]), charts)
         self.assertIn("<figcaption>Loss", self.opened("run/report.html", "#all"))
 
-    def test_sign_of_a_dashed_line_is_a_line(self):
+    def test_legend_shows_a_dashed_line_as_a_line(self):
         self.compare("--target_accuracy=0.2")
         charts = self.charts("runs/report.html", "#all")
         targets = [sign for chart in charts for text, sign in chart["legend"] if (text or "").startswith("target")]

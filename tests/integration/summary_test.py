@@ -66,7 +66,7 @@ class EndsTest(TethysTest):
             self.assertEqual(summary["first_failure"]["role"], "chief")
             self.assertIn("killed by signal 9", summary["first_failure"]["message"])
 
-    def test_ending_of_a_killed_worker_is_told_wherever_one_looks_later(self):
+    def test_ending_of_a_killed_worker_is_shown_by_later_commands(self):
         with Run([*LONG, "strategy=mirrored", "workers=2", "checkpoint.every_steps=5"]) as run:
             run.start().wait_for(run.checkpoints, "checkpoint")
             os.kill(run.process("worker", 1), signal.SIGKILL)

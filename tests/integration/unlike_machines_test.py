@@ -80,7 +80,7 @@ class UnlikeMachinesTest(MachinesTest):
 
     # Shells.
 
-    def test_shells_that_print_spoil_nothing(self):
+    def test_shells_that_print_a_greeting_do_no_harm(self):
         for greeting in GREETINGS:
             with self.subTest(greeting):
                 for machine in ("slave1", "slave2"):

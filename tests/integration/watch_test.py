@@ -214,7 +214,7 @@ class WatchTest(TethysTest):
                 state = view.state()
                 self.assertEqual((state["phase"], state["unreadable"], state["note"][-1]), ("SUCCEEDED", "2", "saved"))
 
-    def test_what_is_no_run_is_refused(self):
+    def test_directory_without_a_run_is_refused(self):
         with Run(["strategy=local", "epochs=1"]) as run:
             empty = os.path.join(run.root, "empty")
             os.mkdir(empty)

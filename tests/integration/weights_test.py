@@ -102,7 +102,7 @@ class WeightsTest(TethysTest):
                     self.assertLess(abs(mine - theirs), 0.2 * theirs)
                 self.assertIn(f"starting with the values of {self.base}", run.output)
 
-    def test_slots_start_anew(self):
+    def test_optimizer_slots_start_anew(self):
         adagrad = NETWORK.replace("sgd { momentum: 0.9 }", "adagrad { initial_accumulator: 0.5 }")
         for name in ("local", "ps_sync"):
             with self.subTest(name), Run([*STRATEGIES[name], *STILL, f"initial.checkpoint={self.base}"],
@@ -112,7 +112,7 @@ class WeightsTest(TethysTest):
                     if variable.startswith("accumulator/"):
                         self.assertTrue(all(value >= 0.5 for value in values), variable)
 
-    def test_exceptions_start_at_random_values(self):
+    def test_excepted_variables_start_at_random_values(self):
         changed = NETWORK.replace('units: 16', 'units: 20')
         initial = [f"initial.checkpoint={self.base}", 'initial.except=hidden/,head/weights']
         with Run([*STILL, *initial], job=changed) as run, Run(STILL, job=changed) as random:
@@ -435,7 +435,7 @@ class WeightsTest(TethysTest):
         for i in range(10):
             self.assertAlmostEqual(float(resized[f"probability_{i}"]), float(one[f"probability_{i}"]), delta=1e-4)
 
-    def test_predictions_that_cannot_be_are_refused(self):
+    def test_impossible_predictions_are_refused(self):
         labels = re.search(r'test_labels: "(.*)"', JOB)[1]
         small = self.path("small-idx3-ubyte")
         with open(small, "wb") as file:
@@ -550,7 +550,7 @@ class WeightsTest(TethysTest):
             self.refused(["export", f"--checkpoint={self.base}", f"--out={self.path('no/a.' + ending)}"],
                          "cannot create")
 
-    def test_an_exception_of_the_import_gets_random_values(self):
+    def test_variable_left_out_of_an_import_gets_random_values(self):
         out = self.path("partial")
         status, output = command(["import", self.job, f"--weights={self.export()}", f"--out={out}",
                                   "--set=model.layer[4].name=last", "--except=last."])

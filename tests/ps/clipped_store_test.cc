@@ -248,7 +248,7 @@ TEST_F(ClippedStoreTest, NonFiniteGradientFailsTheJobAndChangesNothing) {
 }
 
 // The greatest finite gradients have a sum of squares that double precision holds.
-TEST_F(ClippedStoreTest, LargestGradientsAreClipped) {
+TEST_F(ClippedStoreTest, GradientsNearTheFloatLimitAreClipped) {
   MakeClipped(1, std::sqrt(11.0));
   Do({.gradient = 3e38f});
   Commit({}, 11 * double{3e38f} * double{3e38f} * (1 + 1e-12));

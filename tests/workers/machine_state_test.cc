@@ -33,7 +33,7 @@ class CpuLimitTest : public ::testing::Test {
   const testing::TempDirectory directory_;
 };
 
-TEST_F(CpuLimitTest, GroupsWithQuotasAreToldApart) {
+TEST_F(CpuLimitTest, GroupsWithQuotasAreDistinguished) {
   const CpuLimit a = In("a");
   EXPECT_DOUBLE_EQ(a.cores, 0.2);
   EXPECT_FALSE(a.group.empty());

@@ -99,7 +99,7 @@ class MixedWorld {
   std::set<std::string> exchanges_;
 };
 
-TEST(MixedMirrored, ParametersEqualThoseOfCpuRanksBitForBit) {
+TEST(MixedMirrored, ParametersEqualCpuRanksBitForBit) {
   MixedWorld world({kCpu, kCuda, kCuda});
   EXPECT_EQ(world.Train(), MirroredOnTheCpu(3));
 }

@@ -123,7 +123,7 @@ std::vector<float> StatisticsAfter(std::unique_ptr<Device> device, const StepInf
   return test.replica().ReadStatistics().value();
 }
 
-TEST(ReplicaStatistics, StepsChangeThemAlikeOnEveryDevice) {
+TEST(ReplicaStatistics, StepsChangeStatisticsAlikeOnEveryDevice) {
   std::vector<std::vector<float>> statistics;
   for (std::unique_ptr<Device>& device : BothDevices()) {
     TestReplica test(std::move(device), 0, 1, {}, NormalisedModel());
@@ -141,14 +141,14 @@ TEST(ReplicaStatistics, StepsChangeThemAlikeOnEveryDevice) {
   EXPECT_EQ(statistics[0], statistics[1]);
 }
 
-TEST(ReplicaStatistics, ModelWithoutThemHasNone) {
+TEST(ReplicaStatistics, ModelWithoutNormalisationHasNoStatistics) {
   TestReplica test(CreateCpuDevice(1).value(), 0, 1);
   EXPECT_EQ(test.replica().statistics_size(), 0);
   EXPECT_EQ(test.replica().ReadStatistics().value(), std::vector<float>());
   EXPECT_TRUE(test.replica().SetStatistics({}).ok());
 }
 
-TEST(ReplicaStatistics, ThoseThatWereSetAreReadBack) {
+TEST(ReplicaStatistics, SetStatisticsAreReadBack) {
   for (std::unique_ptr<Device>& device : BothDevices()) {
     TestReplica test(std::move(device), 0, 1, {}, NormalisedModel());
     std::vector<float> values = InitialStatistics(test.model());
@@ -189,7 +189,7 @@ void ExpectRefusedStepKeepsStatistics(TestReplica& test, const char* variable, f
   EXPECT_EQ(test.replica().ReadStatistics().value(), before);
 }
 
-TEST(ReplicaStatistics, RefusedStepLeavesThemUnchanged) {
+TEST(ReplicaStatistics, RefusedStepLeavesStatisticsUnchanged) {
   // The first spoils the statistics of the batch. The other spoils nothing but the loss and the gradients, so
   // that the statistics would stay finite.
   for (const char* variable : {"convolution_0/filters", "logits/weights"}) {
@@ -204,7 +204,7 @@ TEST(ReplicaStatistics, RefusedStepLeavesThemUnchanged) {
   }
 }
 
-TEST(ReplicaStatistics, RefusedMirroredStepLeavesThoseOfAllRanks) {
+TEST(ReplicaStatistics, RefusedMirroredStepLeavesStatisticsOfAllRanks) {
   for (const bool late : {false, true}) {
     ExpectAllOk(InRing(2, [&](std::unique_ptr<Communicator>& communicator) -> absl::Status {
       const int rank = communicator->rank();
@@ -227,7 +227,7 @@ TEST(ReplicaStatistics, RefusedMirroredStepLeavesThoseOfAllRanks) {
   }
 }
 
-TEST(ReplicaStatistics, EvaluationUsesItsOwnUnlessOthersAreGiven) {
+TEST(ReplicaStatistics, EvaluationUsesOwnStatisticsUnlessOthersAreGiven) {
   const auto samples = RandomSamples(kSamples, 1);
   for (std::unique_ptr<Device>& device : BothDevices()) {
     TestReplica test(std::move(device), 0, 1, {}, NormalisedModel());

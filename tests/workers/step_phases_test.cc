@@ -71,7 +71,7 @@ TEST_F(StepPhasesTest, TwoStepsInFlightHaveSeparateTimes) {
   EXPECT_EQ(phases->OnDevice(second).value()->forward_ns, 21 * kWorkTime);
 }
 
-TEST_F(StepPhasesTest, TimesOfAGraphAreThoseOfItsLastLaunch) {
+TEST_F(StepPhasesTest, TimesOfAGraphComeFromItsLastLaunch) {
   const auto phases = Create(/*updates_here=*/false);
   const StepInfo step{.step = 0};
   EnqueueStep(*phases, step, 1, 1, 1, 1);

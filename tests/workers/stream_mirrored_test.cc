@@ -13,7 +13,7 @@ namespace {
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 
-TEST(StreamMirrored, ParametersEqualThoseOfTheCpuBitForBit) {
+TEST(StreamMirrored, ParametersEqualCpuBitForBit) {
   Fate fates[3];
   const auto parameters = TrainMirrored(
       3, [] { return testing::CreateLateDevice(); },

@@ -33,7 +33,7 @@ std::string TextOf(const std::vector<Candidate>& candidates, const AdviceGoal& g
   return absl::StrReplaceAll(text, {{"\n", " "}});
 }
 
-TEST(AdviceTextTest, PartOfTheExchangeIsNamedBesidesComputing) {
+TEST(AdviceTextTest, ResourceThatMostLimitsTheExchangeIsNamed) {
   EXPECT_THAT(
       TextOf({Of(2, 10, 0, {{"overhead", 0.3}, {"link of host0", 0.2}})}),
       HasSubstr("Besides computing, most would change with the link of host0: it accounts for 20 % of a "
@@ -43,7 +43,7 @@ TEST(AdviceTextTest, PartOfTheExchangeIsNamedBesidesComputing) {
   EXPECT_THAT(overhead, Not(HasSubstr("most would change")));
 }
 
-TEST(AdviceTextTest, ChosenCandidateIsInTheTableWhereManyAreFaster) {
+TEST(AdviceTextTest, TableShowsTheChoiceEvenIfManyAreFaster) {
   std::vector<Candidate> candidates;
   for (int workers = 12; workers > 1; --workers) candidates.push_back(Of(workers, 100 - workers, workers));
   const std::string text = TextOf(candidates, {.deadline = 1000, .budget = {}});
@@ -52,7 +52,7 @@ TEST(AdviceTextTest, ChosenCandidateIsInTheTableWhereManyAreFaster) {
   EXPECT_THAT(text, Not(HasSubstr(" mirrored        3 ")));
 }
 
-TEST(AdviceTextTest, CostsHaveAColumnOnlyWhereTheyAreKnown) {
+TEST(AdviceTextTest, CostColumnAppearsOnlyIfCostsAreKnown) {
   EXPECT_THAT(TextOf({Of(2, 10, 0), Of(3, 20, 0)}), Not(HasSubstr("whole job  cost")));
   EXPECT_THAT(TextOf({Of(2, 10, 0), Of(3, 20, 0.5)}), HasSubstr("whole job  cost"));
 }
@@ -67,7 +67,7 @@ TEST(AdviceTextTest, CandidatesThatFailedAreNamedWithTheirErrors) {
                         "  the brief run of mirrored, 3 workers: worker 2 was killed\n"));
 }
 
-TEST(AdviceTextTest, SamplesThatTheChoiceNormalisesTogetherAreNamed) {
+TEST(AdviceTextTest, NamesHowManySamplesTheChoiceNormalisesTogether) {
   const std::vector<Candidate> candidates = {Of(2, 10, 0)};
   AdviceNotes notes;
   notes.normalisation = "batch normalisation: 2 samples are normalised together";
@@ -75,7 +75,7 @@ TEST(AdviceTextTest, SamplesThatTheChoiceNormalisesTogetherAreNamed) {
               HasSubstr("\nNote on batch normalisation: 2 samples are normalised together.\n"));
 }
 
-TEST(AdviceTextTest, NoiseScaleIsThatOfTheLastEpochThatTellsIt) {
+TEST(AdviceTextTest, NoiseScaleComesFromTheLastEpochThatHasOne) {
   proto::RunSummary run;
   run.set_global_batch(64);
   run.add_gradient_noise()->set_epoch(0);
@@ -88,7 +88,7 @@ TEST(AdviceTextTest, NoiseScaleIsThatOfTheLastEpochThatTellsIt) {
                                              "samples in epoch 2, with batches of 64."));
 }
 
-TEST(AdviceTextTest, EqualPredictionsAreNotCalledRuns) {
+TEST(AdviceTextTest, EqualPredictionsAreCalledPredictionsNotRuns) {
   EXPECT_THAT(TextOf({Of(2, 10, 0), Of(3, 10, 0)}),
               HasSubstr("By the predictions, mirrored, 3 workers is equally good."));
 }

@@ -26,13 +26,13 @@ proto::RunSummary RunOf(double test_accuracy, double train_accuracy, double trai
   return summary;
 }
 
-TEST(ChanceRemarkTest, GoodModelAndModelWithoutClassesGetNone) {
+TEST(ChanceRemarkTest, GoodModelAndModelWithoutClassesGetNoRemark) {
   EXPECT_EQ(ChanceRemark(RunOf(0.9, 0.9, 0.3, 17, 1), 10), "");
   EXPECT_EQ(ChanceRemark(RunOf(0.1, 0.1, 2.3, 17, 1), 0), "");
   EXPECT_EQ(ChanceRemark({}, 10), "");
 }
 
-TEST(ChanceRemarkTest, DataComeFirst) {
+TEST(ChanceRemarkTest, RemarkAboutDataPrecedesAdviceOnTraining) {
   for (const proto::RunSummary& run :
        {RunOf(0.1, 0.1, 2.3, 17, 1), RunOf(0.1, 0.1, 2.3, 5000, 20), RunOf(0.1, 0.1, 9, 5000, 20)}) {
     EXPECT_THAT(ChanceRemark(run, 10),
@@ -40,7 +40,7 @@ TEST(ChanceRemarkTest, DataComeFirst) {
   }
 }
 
-TEST(ChanceRemarkTest, FewUpdatesAskForMore) {
+TEST(ChanceRemarkTest, FewUpdatesLeadToAdviceToTrainLonger) {
   EXPECT_THAT(
       ChanceRemark(RunOf(0.1, 0.1, 2.29, 17, 1), 10),
       AllOf(HasSubstr("17 updates, which are few: then train longer"), Not(HasSubstr("learning_rate"))));
@@ -48,19 +48,19 @@ TEST(ChanceRemarkTest, FewUpdatesAskForMore) {
   EXPECT_THAT(ChanceRemark(RunOf(0.1, 0.1, 30, 400, 1), 10), Not(HasSubstr("learning_rate")));
 }
 
-TEST(ChanceRemarkTest, LossThatDoesNotFallFromThatOfAGuessAsksForALowerRate) {
+TEST(ChanceRemarkTest, LossThatStaysAtChanceLeadsToAdviceOfALowerRate) {
   EXPECT_THAT(ChanceRemark(RunOf(0.1, 0.1, 2.303, 400, 10), 10),
               HasSubstr("The training loss, 2.303, is still that of a guess, 2.303: then try a fifth of"));
 }
 
-TEST(ChanceRemarkTest, LossAboveThatOfAGuessAsksForALowerRate) {
+TEST(ChanceRemarkTest, LossAboveChanceLeadsToAdviceOfALowerRate) {
   EXPECT_THAT(ChanceRemark(RunOf(0.1, 0.1, 4, 400, 3), 10), HasSubstr("then lower optimizer.learning_rate"));
   EXPECT_THAT(ChanceRemark(RunOf(0.1, 0.1, std::numeric_limits<double>::quiet_NaN(), 400, 1), 10),
               HasSubstr("then lower optimizer.learning_rate"));
   EXPECT_THAT(ChanceRemark(RunOf(0.1, 0.1, 2.3, 5000, 20), 10), Not(HasSubstr("lower")));
 }
 
-TEST(ChanceRemarkTest, LearnedTrainingSamplesPointAtTheSplit) {
+TEST(ChanceRemarkTest, LowTrainingLossAtChanceAccuracyPointsAtTheSplit) {
   EXPECT_THAT(
       ChanceRemark(RunOf(0.1, 0.95, 0.1, 5000, 20), 10),
       AllOf(HasSubstr("On training samples its accuracy is 0.9500"), Not(HasSubstr("learning_rate"))));

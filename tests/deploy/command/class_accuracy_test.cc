@@ -14,7 +14,7 @@ void Add(int64_t label, int64_t predicted, int times, ClassAccuracy& classes) {
   for (int i = 0; i < times; ++i) classes.Add(label, predicted);
 }
 
-TEST(ClassAccuracyTest, ClassHasItsShareAndItsMostFrequentMistake) {
+TEST(ClassAccuracyTest, EachClassHasItsAccuracyAndMostFrequentMistake) {
   ClassAccuracy classes;
   EXPECT_EQ(classes.Text({}), "");
   Add(0, 0, 3, classes);
@@ -28,7 +28,7 @@ TEST(ClassAccuracyTest, ClassHasItsShareAndItsMostFrequentMistake) {
   EXPECT_THAT(classes.Text({}), HasSubstr("    2        8       62.50  0 (2)\n"));
 }
 
-TEST(ClassAccuracyTest, ManyClassesAreThoseWithTheLowestAccuracies) {
+TEST(ClassAccuracyTest, LeastAccurateOfManyClassesAreShown) {
   ClassAccuracy classes;
   for (int i = 0; i < 100; ++i) Add(i, i == 77 ? 3 : i, 1, classes);
   EXPECT_THAT(classes.Text({}), StartsWith("the 30 lowest of 100 classes\n"));

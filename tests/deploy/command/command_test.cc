@@ -246,7 +246,7 @@ TEST_F(CommandTest, CompareRefusesAJobGivenTwice) {
 
 // The directories of both runs are taken, so each run fails at once. Then the command reads the epochs of the
 // run, here from a FIFO, at which it waits for the test.
-TEST_F(CommandTest, InterruptAsARunEndsStopsTheComparison) {
+TEST_F(CommandTest, InterruptAtTheEndOfARunStopsTheComparison) {
   const std::string first = run_dir() + "/tiny-r0";
   for (const std::string& taken : {first, run_dir() + "/tiny-r1"}) {
     ASSERT_TRUE(CreateDirectories(taken).ok());

@@ -102,7 +102,7 @@ TEST(FlagsTest, RefusesASecondArgumentWithTheRemedy) {
   EXPECT_EQ(Error({"check", "hosts"}, hosts), "unexpected argument 'hosts': did you mean --hostfile=hosts?");
 }
 
-TEST(FlagsTest, NamesThatOtherProgramsUseAreUnderstood) {
+TEST(FlagsTest, FlagOfAnotherProgramSuggestsOurFlag) {
   CommandSpec spec = Spec();
   spec.flags.push_back({.name = "hostfile", .value = "FILE", .help = "The machines."});
   EXPECT_THAT(Error({"job", "--hosts=a"}, spec),

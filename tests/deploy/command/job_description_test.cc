@@ -141,7 +141,7 @@ TEST(PlanReportTest, ListsRangesOnServersAndTrafficPerStep) {
 }
 
 // A worker holds the order of 54,000 samples; the host keeps 70,000 samples of 784 bytes.
-TEST(PlanReportTest, MemoryOfDataIsWhatTheirFormatHolds) {
+TEST(PlanReportTest, DataMemoryDependsOnTheFormatOfTheData) {
   proto::JobPlan plan = ServerPlan();
   EXPECT_THAT(*PlanReport(plan, ""), ContainsRegex("each worker .* 211 KiB +1.0 MiB"));
   EXPECT_THAT(*PlanReport(plan, ""), HasSubstr("Each host with workers keeps 53 MiB of unpacked samples"));
@@ -243,7 +243,7 @@ TEST(PlanReportTest, RefusesAModelThatDoesNotFitTheData) {
   EXPECT_EQ(PlanReport(plan, ProcessesHere(plan)).status().code(), absl::StatusCode::kInvalidArgument);
 }
 
-TEST(LayerListTest, IsTextOfAJobFileWithCounts) {
+TEST(LayerListTest, IsJobFileTextWithParameterCounts) {
   proto::JobPlan plan = ServerPlan();
   ASSERT_TRUE(google::protobuf::TextFormat::ParseFromString(
       "layer { name: 'c' convolution { filters: 4 kernel_size: 3 stride: 2 pad: 1 bias: false } } "

@@ -39,7 +39,7 @@ TEST(JobRemarks, JobWithoutIdleProcessesGetsNoRemark) {
   EXPECT_THAT(JobRemarks(Plan({500, 500, 51})), IsEmpty());
 }
 
-TEST(JobRemarks, NotesOnTheDataFollow) {
+TEST(JobRemarks, NotesOnTheDataComeLast) {
   proto::JobPlan plan = Plan({500, 500, 0, 0, 0});
   plan.add_data_note("no training sample has class 1");
   EXPECT_THAT(JobRemarks(plan), ElementsAre(HasSubstr("servers"), "no training sample has class 1"));
@@ -58,7 +58,7 @@ TEST(JobRemarks, ServersWithTinyShareAreCountedWithTheirShare) {
                                     "together: servers: 2")));
 }
 
-TEST(JobRemarks, SamplesThatAreNormalisedTogetherAreNamedIfTheyAreNotTheBatch) {
+TEST(JobRemarks, NamesSamplesNormalisedTogetherUnlessTheyAreTheBatch) {
   proto::JobPlan plan = Workers(8, 16);
   proto::Job& job = *plan.mutable_job();
   job.set_global_batch_size(16);

@@ -52,7 +52,7 @@ TEST_F(PipedFilesTest, PipeCanBeReadTwiceByItsPath) {
   EXPECT_TRUE(OpenPrivateFile(hosts, "it").ok()) << "others cannot read it";
 }
 
-TEST_F(PipedFilesTest, OtherProgramsCanReadIt) {
+TEST_F(PipedFilesTest, PipedContentsHaveAPathThatOtherProgramsCanOpen) {
   Flags flags = Parse({"job", "--ssh_config=" + Pipe("Host a\n")});
   ASSERT_TRUE(KeepPipedFiles(Spec(), flags).ok());
   EXPECT_THAT(flags.Get("ssh_config"), ::testing::StartsWith(absl::StrCat("/proc/", getpid(), "/fd/")));
@@ -74,7 +74,7 @@ TEST_F(PipedFilesTest, NamedPipeIsReadOnce) {
   for (int i = 0; i < 2; ++i) EXPECT_EQ(*ReadFile(flags.Get("hostfile")), text);
 }
 
-TEST_F(PipedFilesTest, FilesAndOutputsStayAsTheyAre) {
+TEST_F(PipedFilesTest, PathsOfRegularFilesAndOutputsAreUnchanged) {
   const std::string out = Pipe("not read");
   Flags flags = Parse({"job", "--hostfile=/nowhere/hosts", "--out=" + out});
   ASSERT_TRUE(KeepPipedFiles(Spec(), flags).ok());

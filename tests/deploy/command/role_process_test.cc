@@ -78,7 +78,7 @@ TEST_F(RoleProcessTest, RefusesAnUnfinishedLine) { EXPECT_FALSE(Read(absl::StrCa
 
 TEST_F(RoleProcessTest, RefusesMalformedToken) { EXPECT_FALSE(Read("token job-7\n").ok()); }
 
-TEST_F(RoleProcessTest, WrongClockIsTheWholeReason) {
+TEST_F(RoleProcessTest, WrongClockIsTheOnlyReasonReported) {
   const auto authority = testing::MakeAuthority(-60);  // Its certificates are not valid yet.
   const std::string line = SecretLine({.token = JobToken::Random(),
                                        .job_id = "job-7",
@@ -88,7 +88,7 @@ TEST_F(RoleProcessTest, WrongClockIsTheWholeReason) {
   EXPECT_THAT(std::string(status.message()), EndsWith("behind the launcher's; set it"));
 }
 
-TEST_F(RoleProcessTest, DamagedCertificateIsTheWholeReason) {
+TEST_F(RoleProcessTest, DamagedCertificateIsTheOnlyReasonReported) {
   const auto authority = testing::MakeAuthority();
   TlsIdentity identity = testing::IdentityOf(*authority, proto::WORKER, 0);
   identity.certificate.resize(identity.certificate.size() / 2);

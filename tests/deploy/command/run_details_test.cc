@@ -38,7 +38,7 @@ class RunDetailsTest : public ::testing::Test {
   const std::string path_ = directory_.Path("set/run");
 };
 
-TEST_F(RunDetailsTest, EndedRunHasTheNumbersOfItsSummary) {
+TEST_F(RunDetailsTest, EndedRunShowsTheNumbersOfItsSummary) {
   proto::RunSummary summary;
   summary.set_status("failed");
   summary.set_steps(1200);
@@ -68,7 +68,7 @@ TEST_F(RunDetailsTest, EndedRunHasTheNumbersOfItsSummary) {
                             HasSubstr("hosts       slave0 (worker 0), slave1 (worker 1)\n")));
 }
 
-TEST_F(RunDetailsTest, RunningRunHasLauncherAndProgressOfThisAttempt) {
+TEST_F(RunDetailsTest, RunningRunShowsLauncherAndProgressOfThisAttempt) {
   const auto held = RunDirectory::Open(path_);
   const NamedLauncher named(*held);
   const auto events = ProgressFile::Open(path_);

@@ -98,7 +98,7 @@ class SampleWriterTest : public ::testing::Test {
   const testing::TempDirectory directory_;
 };
 
-TEST_F(SampleWriterTest, FormatsHoldEveryKindOfLabelThatTheyAccept) {
+TEST_F(SampleWriterTest, EachFormatWritesEveryKindOfLabelThatItAccepts) {
   for (const SampleSpec& spec : {SampleSpec{.shape = {4, 3, 3}}, SampleSpec{.shape = {4, 3}},
                                  SampleSpec{.shape = {4, 3, 2}, .labels = {.shape = {4, 3}}},
                                  SampleSpec{.shape = {4, 3}, .labels = {.shape = {2}, .targets = true}}}) {
@@ -152,7 +152,7 @@ TEST_F(SampleWriterTest, TfrecordFilesHoldConsecutiveSamples) {
   EXPECT_THAT(ErrorOf("tfrecord", part), HasSubstr("--files is 8, but must be"));
 }
 
-TEST_F(SampleWriterTest, CifarHoldsItsOwnShapeOnly) {
+TEST_F(SampleWriterTest, CifarAcceptsItsOwnShapeOnly) {
   const SampleSpec spec = {.shape = {32, 32, 3}};
   const std::vector<Sample> samples = MakeSamples(spec, 5);
   EXPECT_EQ(RoundTrip("cifar", PartOf(spec, 5), samples), samples);
@@ -168,7 +168,7 @@ TEST_F(SampleWriterTest, FoldersHoldPicturesOfEveryClass) {
   EXPECT_THAT(ErrorOf("image_folder", PartOf({.shape = {4, 3, 2}}, 5)), HasSubstr("samples are pictures"));
 }
 
-TEST_F(SampleWriterTest, FoldersHaveTheNamesOfTheirClasses) {
+TEST_F(SampleWriterTest, FoldersAreNamedAfterTheirClasses) {
   const SampleSpec spec = {.shape = {4, 3, 3}};
   const std::vector<Sample> samples = MakeSamples(spec, 3);
   const auto folders = [&](const std::vector<std::string>& names) {
@@ -191,7 +191,7 @@ TEST_F(SampleWriterTest, FoldersHaveTheNamesOfTheirClasses) {
   EXPECT_EQ(folders({}), "0 1 2");
 }
 
-TEST_F(SampleWriterTest, RefusalsNameTheFormatsThatHoldTheSamples) {
+TEST_F(SampleWriterTest, RefusalNamesFormatsThatCanHoldTheSamples) {
   const char* const kNames[] = {"cifar", "csv", "idx", "image_folder", "npy", "tfrecord"};
   for (const auto& [spec, classes, formats] : std::vector<std::tuple<SampleSpec, int64_t, std::string>>{
            {{.shape = {4}, .type = ValueType::kFloat}, 5, "csv or npy"},
@@ -213,7 +213,7 @@ TEST_F(SampleWriterTest, RefusalsNameTheFormatsThatHoldTheSamples) {
   }
 }
 
-TEST_F(SampleWriterTest, WhatIsNotCommittedIsRemoved) {
+TEST_F(SampleWriterTest, UncommittedFilesAreRemoved) {
   const SampleSpec spec = {.shape = {32, 32, 3}};
   const std::vector<Sample> samples = MakeSamples(spec, 5);
   for (const char* name : {"cifar", "csv", "idx", "image_folder", "npy", "tfrecord"}) {
@@ -231,7 +231,7 @@ TEST_F(SampleWriterTest, WhatIsNotCommittedIsRemoved) {
                                ::testing::EndsWith(": choose cifar or csv or idx or npy or tfrecord")));
 }
 
-TEST_F(SampleWriterTest, LabelsBeyondTheFormatAreRefused) {
+TEST_F(SampleWriterTest, LabelsTooLargeForTheFormatAreRefused) {
   const SampleSpec spec = {.shape = {32, 32, 3}};
   Sample sample = MakeSamples(spec, 5)[0];
   sample.labels = {1000};  // A label to ignore.

@@ -54,7 +54,7 @@ TEST(RunScheduleTest, DisturbedRunIsRepeatedOnceAtEndOfBlock) {
                           RunSlot{1, 1, true}));
 }
 
-TEST(RunScheduleTest, RunsToComeIncludeRepetitionsInOrder) {
+TEST(RunScheduleTest, RemainingRunsIncludeRepetitionsInOrder) {
   RunSchedule schedule({.variants = 2, .repeats = 2, .random = false});
   schedule.Finished(true);
   EXPECT_THAT(schedule.ToCome(),

@@ -42,7 +42,7 @@ TEST(ShapesOfTest, OverridesChooseStrategyConsistencyAndNumbers) {
                           "strategy.parameter_server.stale_synchronous.bound=2"));
 }
 
-TEST(ShapesOfTest, NumbersOfTheJobStayWithoutFlags) {
+TEST(ShapesOfTest, WithoutFlagsTheJobsNumbersAreKept) {
   const auto shapes = ShapesOf("ps_async", "", "");
   ASSERT_TRUE(shapes.ok());
   EXPECT_THAT(Names(*shapes), ElementsAre("ps_async"));
@@ -50,7 +50,7 @@ TEST(ShapesOfTest, NumbersOfTheJobStayWithoutFlags) {
               ElementsAre("strategy=parameter_server", "strategy.parameter_server.consistency=asynchronous"));
 }
 
-TEST(ShapesOfTest, BadWordsAreQuoted) {
+TEST(ShapesOfTest, UnknownWordsAreQuotedInTheError) {
   const auto refusal = [](const std::string& strategies, const std::string& workers) {
     return std::string(ShapesOf(strategies, workers, "").status().message());
   };

@@ -49,7 +49,7 @@ TEST(FindAddressesTest, AddressOfOneLinkIsRefused) {
   EXPECT_THAT(Found({"fe80::1"})[0], HasSubstr("holds on one link only"));
 }
 
-TEST(FindAddressesTest, NameWithoutAddressLeavesOthersAlone) {
+TEST(FindAddressesTest, NameWithoutAddressDoesNotAffectOthers) {
   const std::vector<std::string> found = Found({"no-such-host.invalid", "10.0.0.2"});
   EXPECT_THAT(found[0],
               AllOf(HasSubstr("no address is known for no-such-host.invalid"), HasSubstr("hosts:1")));
@@ -65,25 +65,25 @@ TEST(LoopbackNameTest, NamesAndAddressesOfThisMachineAlone) {
     EXPECT_FALSE(IsOwnNameForLoopback(name)) << name;
 }
 
-TEST(ListenAddressTest, JobOnOneMachineStaysThere) {
+TEST(ListenAddressTest, JobOnOneMachineListensOnLoopback) {
   EXPECT_EQ(*ListenAddress("", {"127.0.0.1"}), "127.0.0.1");
   EXPECT_EQ(*ListenAddress("::1", {"::1"}), "::1");
   EXPECT_EQ(*ListenAddress("localhost", {"localhost", "127.0.1.1"}), "localhost");
 }
 
-TEST(ListenAddressTest, AddressThatOthersReachIsKept) {
+TEST(ListenAddressTest, ReachableAddressIsKept) {
   EXPECT_EQ(*ListenAddress("10.1.2.3", {"10.1.2.4"}), "10.1.2.3");
   EXPECT_EQ(*ListenAddress("node7", {"node8"}), "node7");
 }
 
-TEST(ListenAddressTest, LoopbackInDigitsIsRefusedWhereOthersAreElsewhere) {
+TEST(ListenAddressTest, NumericLoopbackIsRefusedIfOtherMachinesTakePart) {
   const absl::Status refused = ListenAddress("127.0.0.1", {"192.0.2.200"}).status();
   EXPECT_THAT(
       std::string(refused.message()),
       AllOf(HasSubstr("127.0.0.1 is an address of this machine alone here"), HasSubstr("192.0.2.200")));
 }
 
-TEST(ListenAddressTest, NothingGivenTakesRouteToTheOthers) {
+TEST(ListenAddressTest, WithoutAnAddressTheRouteToTheOthersDecides) {
   for (const std::string& own : OwnAddresses()) {
     if (IsLoopbackName(own)) continue;
     EXPECT_EQ(*ListenAddress("", {own}), own);

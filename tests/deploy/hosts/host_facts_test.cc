@@ -35,7 +35,7 @@ TEST(HostFactsTest, ReadsEveryFact) {
   EXPECT_EQ(facts.program, "/home/a b/tethys");
 }
 
-TEST(HostFactsTest, LimitsOfControlGroupsLowerWhatTheMachineHas) {
+TEST(HostFactsTest, ControlGroupLimitsLowerTheMachinesCoresAndMemory) {
   const HostFacts facts = ParseFacts({"cores 8", "memory 2048", "available 1024", "limit 1500000 1000000",
                                       "limit max 7", "limit 9223372036854771712 0", "quota 150000 100000",
                                       "quota -1 100000", "quota max 100000"});
@@ -44,7 +44,7 @@ TEST(HostFactsTest, LimitsOfControlGroupsLowerWhatTheMachineHas) {
   EXPECT_EQ(facts.memory_free_bytes, 500000);
 }
 
-TEST(HostFactsTest, LimitsThatCannotBeReadChangeNothing) {
+TEST(HostFactsTest, UnreadableLimitsChangeNothing) {
   for (const char* line :
        {"limit", "limit 5", "limit 5 x", "limit -5 1", "quota 0 0", "quota 5 0", "quota 1e9 1"}) {
     const HostFacts facts = ParseFacts({"cores 8", "memory 2048", "available 1024", line});
@@ -137,7 +137,7 @@ TEST(ClockOffsetTest, AnswersWithoutTimeGiveNoOffset) {
                    .has_value());
 }
 
-TEST(FactsScriptTest, HomeFolderThatIsNoAbsolutePathIsUnknown) {
+TEST(FactsScriptTest, RelativeHomeFolderCountsAsUnknown) {
   signal(SIGPIPE, SIG_IGN);
   const testing::TempDirectory directory;
   for (const char* home : {"", "nowhere", "no/where"}) {

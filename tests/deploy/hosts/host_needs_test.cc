@@ -65,7 +65,7 @@ TEST_F(HostNeedsTest, WorkersNeedNoFilesOfTheChief) {
   EXPECT_TRUE(Needs()["slave2"].empty());
 }
 
-TEST_F(HostNeedsTest, FileWithAUrlIsNeededNowhere) {
+TEST_F(HostNeedsTest, FileGivenByUrlIsNeededOnNoHost) {
   job_.mutable_data()->mutable_idx()->set_train_images("https://data.example/images");
   const std::map<std::string, HostNeeds> needs = Needs();
   EXPECT_EQ(needs.size(), 3);
@@ -122,7 +122,7 @@ TEST_F(HostNeedsTest, MissingThingsAreListedWithTheirHosts) {
   EXPECT_EQ(status.message(), "host slave1: the moon\n    host slave1: a star; or two");
 }
 
-TEST_F(HostNeedsTest, HostsThatLackTheSameShareLine) {
+TEST_F(HostNeedsTest, HostsThatLackTheSameFileShareALine) {
   const std::string missing = LackText(LackingFiles({.files = {{"x.npy", 1}, {"y.npy", 1}}}));
   const absl::Status status =
       Ask({At("slave1", missing), At("slave2", missing), At("master", LackText({"a GPU"}))});

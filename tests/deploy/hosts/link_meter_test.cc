@@ -88,7 +88,7 @@ TEST(LinkMeterTest, CallerThatCannotBeAcceptedIsServedAfterAPause) {
   EXPECT_EQ(poll(&answer, 1, -1), 1);
 }
 
-TEST(BurstTest, ABurstShortensABlock) {
+TEST(BurstTest, BurstBytesFollowFromAShortenedBlock) {
   const double size = kBlockBytes;
   LinkSpeed speed{.round_trip = 0.002, .there = 1e6};
   speed.block = 0.001 + (size - 20'000) / speed.there;

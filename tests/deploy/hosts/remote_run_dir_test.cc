@@ -137,7 +137,7 @@ TEST_F(RemoteRunDirTest, IncompleteTransferLeavesNoDirectory) {
   EXPECT_EQ(UnfetchedAt(here_), "");
 }
 
-TEST_F(RemoteRunDirTest, BrokenFetchChangesNothing) {
+TEST_F(RemoteRunDirTest, BrokenFetchChangesNoLocalFile) {
   Write(here_, "journal", "old");
   ASSERT_TRUE(SendRunDir(there_, here_).ok());
   Write(Chief(), "journal", "new");
@@ -195,7 +195,7 @@ TEST_F(InterruptedFetchTest, FirstInterruptDoesNotEndTheFetch) {
   EXPECT_EQ(TakeInterrupt(), SIGINT) << "a sequence of runs must see it";
 }
 
-TEST_F(InterruptedFetchTest, SecondInterruptLeavesTheResultsThere) {
+TEST_F(InterruptedFetchTest, SecondInterruptLeavesTheResultsOnTheHost) {
   InterruptCommands(2);
   EXPECT_THAT(std::string(Fetch().message()),
               AllOf(HasSubstr("cannot fetch the results from slave1:" + Chief()), HasSubstr("interrupted")));

@@ -106,13 +106,13 @@ TEST(ProgressDisplayTest, LiveLineHasNoNumbersBeforeTheFirstSample) {
   EXPECT_EQ(LiveLine(proto::Progress(), 0, 40), "epoch 1 [--------------------]   0 %");
 }
 
-TEST(ProgressDisplayTest, LiveLineAfterTheLastEpochShowsItWhole) {
+TEST(ProgressDisplayTest, LiveLineShowsTheLastEpochAsComplete) {
   proto::Progress progress;
   progress.set_epoch(25);
   EXPECT_EQ(LiveLine(progress, 25, 40), "epoch 25/25 [####################] 100 %");
 }
 
-TEST(ProgressDisplayTest, LiveLineNamesWhatIsDoneInPlaceOfTheTimeLeft) {
+TEST(ProgressDisplayTest, LiveLineNamesTheActivityInPlaceOfTheTimeLeft) {
   proto::Progress progress = SomeProgress();
   progress.set_doing("testing");
   proto::Estimate left;

@@ -53,7 +53,7 @@ class RunListTest : public ::testing::Test {
   testing::TempDirectory folder_;
 };
 
-TEST_F(RunListTest, StateIsThatOfTheSummary) {
+TEST_F(RunListTest, StateComesFromTheSummary) {
   Run("a", "succeeded");
   Run("b", "failed");
   Run("c", "interrupted");
@@ -152,7 +152,7 @@ TEST_F(RunListTest, OverviewHasALineForEachComparisonAndTheNewestLast) {
               AllOf(HasSubstr("test %  validation %"), HasSubstr(" 50.00 "), HasSubstr(" 25.00 ")));
 }
 
-TEST_F(RunListTest, LinksToRunsAreSaid) {
+TEST_F(RunListTest, LinksToRunsAreMarkedAsLinks) {
   Run("a", "succeeded");
   ASSERT_EQ(symlink("a", folder_.Path("latest").c_str()), 0);
   EXPECT_THAT(States(), ElementsAre("a: finished", "latest -> a: link"));

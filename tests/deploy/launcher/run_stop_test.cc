@@ -104,7 +104,7 @@ TEST_F(RunStopTest, WaitIsOverAtItsLimit) {
   EXPECT_FALSE(launcher->WaitForEnd(0).value());
 }
 
-TEST_F(RunStopTest, ProcessThatGotTheNumberLaterIsNoLauncher) {
+TEST_F(RunStopTest, ProcessWithAReusedNumberIsNotTheLauncher) {
   const auto held = RunDirectory::Open(path_);
   LauncherName other = OwnLauncherName().value();
   --other.start;
@@ -139,7 +139,7 @@ TEST_F(RunStopTest, UnnamedLauncherIsFoundByItsLock) {
   EXPECT_EQ(WEXITSTATUS(status), 7);
 }
 
-TEST_F(RunStopTest, LauncherWithALineOfAnotherFormIsFoundByItsLock) {
+TEST_F(RunStopTest, LauncherWithAnUnreadableLineIsFoundByItsLock) {
   StartUnnamedLauncher();
   std::ofstream(path_ + "/.lock") << "launcher/2 pid=17\n";
   const auto launcher = RunningLauncher::Find(path_);
@@ -156,7 +156,7 @@ TEST_F(RunStopTest, DamagedLockFileAndMissingRunAreNamed) {
   EXPECT_EQ(RunningLauncher::Find(directory_.path()).status().code(), absl::StatusCode::kNotFound);
 }
 
-TEST_F(RunStopTest, NameIsRemovedWhenTheRunEnds) {
+TEST_F(RunStopTest, LaunchersNameIsRemovedWhenTheRunEnds) {
   const auto held = RunDirectory::Open(path_);
   {
     const NamedLauncher named(*held);
@@ -165,7 +165,7 @@ TEST_F(RunStopTest, NameIsRemovedWhenTheRunEnds) {
   EXPECT_FALSE(RunDirectory::Launcher(path_).value().has_value());
 }
 
-TEST_F(RunStopTest, NameOfAKilledLauncherIsRemovedByTheNext) {
+TEST_F(RunStopTest, NameOfAKilledLauncherIsRemovedByTheNextLauncher) {
   WriteLock(OwnLauncherName().value());
   const auto held = RunDirectory::Open(path_);
   EXPECT_FALSE(RunDirectory::Launcher(path_).value().has_value());
@@ -195,14 +195,14 @@ TEST(LockHolderTest, LockHolderMustHaveTheFileOpen) {
   EXPECT_FALSE(LockHolder(directory.Path("missing")).has_value());
 }
 
-TEST(LockHolderTest, CaughtOrBlockedTerminationIsTaken) {
+TEST(LockHolderTest, ProcessThatCatchesOrBlocksSigtermHandlesIt) {
   EXPECT_TRUE(TakesTermination("Name:\ttethys\nSigBlk:\t0000000000004000\nSigCgt:\t0000000000000000\n"));
   EXPECT_TRUE(TakesTermination("SigBlk:\t0000000000000000\nSigCgt:\t0000000180004002\n"));
   EXPECT_FALSE(TakesTermination("SigBlk:\t0000000000000000\nSigIgn:\t0000000000004000\nSigCgt:\tx\n"));
   EXPECT_FALSE(TakesTermination(""));
 }
 
-TEST(LauncherNameTest, LineIsReadBackAndOthersAreRefused) {
+TEST(LauncherNameTest, WrittenLineIsReadBackAndOtherLinesAreRefused) {
   const LauncherName name{.process = 17, .start = 123456789012, .boot_id = "b-1", .host = "vm.lan"};
   EXPECT_EQ(ParseLauncherLine(LauncherLine(name)).value(), name);
   for (const char* line : {"", "\n", "launcher 17 1 b vm", "launcher 17 1 b\n", "launcher 0 1 b vm\n",

@@ -97,7 +97,7 @@ TEST_F(TensorboardLogTest, EpochIsWrittenAtItsLastStep) {
                                        "7 accuracy/validation 0.75", "7 epoch/learning_rate 2"}));
 }
 
-TEST_F(TensorboardLogTest, EpochWithoutValidationHasNoPointsOfIt) {
+TEST_F(TensorboardLogTest, EpochWithoutValidationHasNoValidationPoints) {
   TensorboardLog log(Options(), recorder_);
   proto::ProgressEvent event = Epoch(0, 7);
   event.mutable_epoch()->set_validated(false);
@@ -168,7 +168,7 @@ TEST_F(TensorboardLogTest, FirstAttemptVoidsNothing) {
   EXPECT_THAT(Written(), IsEmpty());
 }
 
-TEST_F(TensorboardLogTest, NotesOfAChiefElsewhereNameTheDirectoryHere) {
+TEST_F(TensorboardLogTest, NotesOfARemoteChiefNameTheLocalDirectory) {
   PathsHere paths("/home/u/.cache/tethys/runs/a-1", "runs/a", recorder_);
   for (const char* note : {"saved /home/u/.cache/tethys/runs/a-1/checkpoints/step-8",
                            "warning: /home/u/.cache/tethys/runs/a-1/steps.csv: no room", "another"}) {

@@ -28,7 +28,7 @@ TEST(UnfinishedSummaryTest, CulpritOnAnotherHost_IsNamedWithItsHost) {
   EXPECT_EQ(summary->first_failure().host(), "slave2");
 }
 
-TEST(UnfinishedSummaryTest, WordsOfTheLauncherReplaceThoseOfTheChief) {
+TEST(UnfinishedSummaryTest, ReasonOfTheLauncherReplacesTheChiefsReason) {
   const testing::TempDirectory directory;
   proto::RunSummary of_chief;
   of_chief.set_status("failed");
@@ -64,7 +64,7 @@ TEST(UnfinishedSummaryTest, StopByTheUserIsNoFailure) {
             "stopped by SIGTERM, as tethys runs stop, kill and schedulers send it, at step 1,234");
 }
 
-TEST(RunEndingTest, RunWithoutASummaryWasLeftByItsLauncher) {
+TEST(RunEndingTest, RunWithoutASummaryCountsAsLeftByItsLauncher) {
   const testing::TempDirectory directory;
   EXPECT_EQ(EndingOf(directory.path(), absl::nullopt).text, "") << "it has not begun";
   directory.Write("log", "");
@@ -89,7 +89,7 @@ TEST(RunEndingTest, SummaryOfAnOlderBuildIsPutIntoWords) {
   EXPECT_EQ(EndingOf(directory.path(), summary).text, "");
 }
 
-TEST(RunEndingTest, WayOnOfAMovedDirectoryNamesItsNewPlace) {
+TEST(RunEndingTest, ResumeCommandOfAMovedRunNamesTheNewPath) {
   const testing::TempDirectory directory;
   proto::RunSummary summary;
   summary.set_status("failed");

@@ -89,7 +89,7 @@ class LiveServerTest : public ::testing::Test {
   std::thread thread_;
 };
 
-TEST_F(LiveServerTest, AfterAFailureToAcceptItPausesForAWhile) {
+TEST_F(LiveServerTest, ServerPausesAfterAFailedAccept) {
   const FileDescriptor refused = RefusedCaller();
   Turns(2, kCallers);  // Enough turns to accept, read and answer.
   EXPECT_FALSE(IsAnswered(refused, !kWait)) << "it goes on trying in each turn";

@@ -149,7 +149,7 @@ TEST_F(LiveStateTest, ResumedAttemptReplacesWhatItRepeats) {
   EXPECT_EQ(fold_.StateSince({}).curve(1).loss(), 2);
 }
 
-TEST_F(LiveStateTest, AttemptThatBeginsForgetsWhatItUndoes) {
+TEST_F(LiveStateTest, NewAttemptForgetsTheWorkThatItUndoes) {
   for (const int64_t step : {10, 20, 30}) Progress(step, 1);
   for (const int64_t epoch : {0, 1, 2}) Epoch(epoch);
   const LiveMark before = fold_.mark();
@@ -214,7 +214,7 @@ class Reader {
   proto::LiveState state_;
 };
 
-TEST_F(LiveStateTest, ReaderOfWhatIsNewHasTheWholeStateAlways) {
+TEST_F(LiveStateTest, IncrementalReaderAlwaysHasTheWholeState) {
   Reader often, rare;
   int64_t step = 0, epoch = 0;
   for (int i = 0; i < 4000; ++i) {
@@ -289,13 +289,13 @@ TEST_F(LiveStateTest, ThinnedOrForgottenCourseLeadsToWholeState) {
   EXPECT_EQ(thinned_epochs.epoch_begin(), 0);
 }
 
-TEST(LiveMarkTest, TextIsParsedBack) {
+TEST(LiveMarkTest, MarkIsParsedBackFromItsText) {
   const LiveMark mark = {.generation = ~uint64_t{0}, .points = 999, .epochs = 2000};
   EXPECT_EQ(*ParseMark(MarkText(mark)), mark);
   EXPECT_EQ(*ParseMark(""), LiveMark());
 }
 
-TEST(LiveMarkTest, WhatIsNoMarkIsRefused) {
+TEST(LiveMarkTest, InvalidMarkIsRefused) {
   for (const char* text : {"1", "a", "1.2", "1.2.", ".2.3", "1.2.3.4", "-1.2.3", "1.-2.3", "+1.2.3", "1. 2.3",
                            "1.2.3x", "1.2147483648.3", "18446744073709551616.2.3", "%31.2.3"}) {
     EXPECT_TRUE(absl::IsInvalidArgument(ParseMark(text).status())) << text;
@@ -329,7 +329,7 @@ TEST_F(LiveStateTest, RunIsComparedWithItsExpectation) {
   EXPECT_FALSE(fold_.state().has_comparison());
 }
 
-TEST_F(LiveStateTest, StalenessIsThatOfTheNewestPulseAndBounded) {
+TEST_F(LiveStateTest, StalenessComesFromTheNewestPulseAndIsBounded) {
   proto::ProgressEvent event = PulseOf(1, {1});
   for (int i = 0; i < 100; ++i) event.mutable_pulse()->add_staleness_count(i);
   fold_.Add(event);

@@ -140,7 +140,7 @@ struct Words final : ProgressListener {
   std::vector<std::string> words;
 };
 
-TEST_F(ProgressFileTest, MissingPlaceForTheFileIsNotedOnceAndEventsGoOn) {
+TEST_F(ProgressFileTest, MissingDirectoryIsNotedOnceAndEventsAreForwarded) {
   Words next;
   ProgressLog log(directory() + "/missing", next);
   log.OnEvent(Note("a"));

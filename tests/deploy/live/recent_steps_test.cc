@@ -80,7 +80,7 @@ TEST_F(RecentStepsTest, LongPauseStartsAnew) {
   EXPECT_FALSE(recent_.Figures().has_value());
 }
 
-TEST_F(RecentStepsTest, FewStepsSayNothing) {
+TEST_F(RecentStepsTest, FewStepsGiveNoFigures) {
   for (int at = 1; at <= 10; ++at) Pulse(at, 1, 1);
   EXPECT_FALSE(recent_.Figures().has_value());
 }

@@ -37,14 +37,14 @@ TEST_F(TimeLeftTest, EvenPaceHasANarrowInterval) {
   EXPECT_NEAR(left->high(), 1000, 1e-6);
 }
 
-TEST_F(TimeLeftTest, FewBlocksSayNothing) {
+TEST_F(TimeLeftTest, FewBlocksGiveNoEstimate) {
   for (int at = 1; at <= 15; ++at) Train(at, 500);
   EXPECT_FALSE(left_.Left().has_value());
   for (int at = 16; at <= 18; ++at) Train(at, 500);
   EXPECT_TRUE(left_.Left().has_value());
 }
 
-TEST_F(TimeLeftTest, TimeBeforeTheSecondHalfDoesNotCount) {
+TEST_F(TimeLeftTest, PaceOfTheFirstHalfDoesNotCount) {
   for (int at = 1; at <= 100; ++at) Train(at, 10);
   for (int at = 101; at <= 300; ++at) Train(at, 1000);
   EXPECT_NEAR(left_.Left()->value(), (kTotal - samples_) / 1000, 1e-6);

@@ -26,7 +26,7 @@ class ModelNotesTest : public ::testing::Test {
   proto::ModelDescription description_;
 };
 
-TEST_F(ModelNotesTest, NotesSayWhatGoesInAndWhatComesOut) {
+TEST_F(ModelNotesTest, NotesDescribeInputsAndOutputs) {
   for (const float mean : {0.25f, 0.5f, 0.75f}) description_.mutable_scaling()->add_mean(mean);
   for (const float deviation : {0.1f, 0.2f, 0.3f}) description_.mutable_scaling()->add_deviation(deviation);
   description_.add_class_name("cat");
@@ -56,7 +56,7 @@ TEST_F(ModelNotesTest, TablesAndGreyPicturesHaveTheirOwnShapes) {
   EXPECT_EQ(TorchInputText(description_, MakeModel({8})), "(values - (-1.5)) / 2");
 }
 
-TEST_F(ModelNotesTest, UnknownStandardisationIsSaid) {
+TEST_F(ModelNotesTest, UnknownStandardisationIsStated) {
   const ModelNotes notes = NotesOn(description_, MakeModel({8}), Standardised::kByCaller);
   EXPECT_THAT(notes[1].second, HasSubstr("an old build does not describe"));
   EXPECT_EQ(notes[2].first, "output");

@@ -122,7 +122,7 @@ TEST(OnnxModel, TransposedConvolutionsAndMapsHaveChannelsFirst) {
   EXPECT_EQ(shape, (std::vector<int64_t>{0, 2, 12, 15}));
 }
 
-TEST(OnnxModel, AttributesAreThoseOfTheLayers) {
+TEST(OnnxModel, AttributesFollowTheFieldsOfTheLayers) {
   const auto file = Export(kEveryKind, {8, 9, 3}, 2);
   ASSERT_TRUE(file.ok()) << file.status();
   const proto::onnx::NodeProto& convolution = Node(*file, "a:linear");
@@ -161,7 +161,7 @@ TEST(OnnxModel, ConvolutionHasGroupsDilationAndPad) {
   EXPECT_THAT(Dimensions(*file, "c/weights"), ElementsAre(3 * 2 * 2, 2));
 }
 
-TEST(OnnxModel, PoolingIsPaddedBehindIfAnOddPixelIsLeft) {
+TEST(OnnxModel, OddPixelOfPoolingPaddingGoesToTheEnd) {
   const auto file = Export(
       "layer { name: 'max' max_pooling { padding: SAME } }"
       "layer { name: 'mean' average_pooling { stride: 1 padding: SAME } }"
@@ -177,7 +177,7 @@ TEST(OnnxModel, PoolingIsPaddedBehindIfAnOddPixelIsLeft) {
   EXPECT_EQ(Attribute(Node(*file, "mean"), "count_include_pad").i(), 0);
 }
 
-TEST(OnnxModel, ConcatenationJoinsTheLastAxisOfOurs) {
+TEST(OnnxModel, ConcatenationJoinsTheChannelAxis) {
   const auto axis = [](const std::string& layers, const Shape& shape) {
     const auto file = Export(layers +
                                  "layer { name: 'joined' input: 'x' input: 'x' concatenation {} }"
@@ -210,7 +210,7 @@ TEST(OnnxModel, EveryActivationIsWritten) {
   }
 }
 
-TEST(OnnxModel, FiltersHaveTheirChannelsSecond) {
+TEST(OnnxModel, InputChannelsAreTheSecondAxisOfFilters) {
   const auto file = Export(
       "layer { name: 'a' convolution { filters: 1 kernel_size: 2 } } layer { flatten {} } "
       "layer { name: 'b' dense { units: 2 } }",
@@ -232,7 +232,7 @@ TEST(OnnxModel, InputIsStandardisedByChannel) {
   }
 }
 
-TEST(OnnxModel, FloatInputIsNotDivided) {
+TEST(OnnxModel, FloatInputIsNotDividedBy255) {
   const auto file = Export("layer { flatten {} } layer { dense { units: 2 } }", {4, 5, 2}, 2,
                            {.mean = {0.5f, 0.25f}, .deviation = {0.25f, 0.5f}, .type = ValueType::kFloat});
   ASSERT_TRUE(file.ok()) << file.status();
@@ -253,7 +253,7 @@ TEST(OnnxModel, InputIsStandardisedInTheGraph) {
   EXPECT_EQ(shape.dim(3).dim_value(), 5);
 }
 
-TEST(OnnxModel, NormalisationOfMoreAxesIsRefused) {
+TEST(OnnxModel, NormalisationOfVolumesIsRefused) {
   const auto file = Export(
       "layer { name: 'norm' batch_normalisation {} } layer { flatten {} } layer { dense { units: 2 } }",
       {2, 2, 2, 3}, 2);

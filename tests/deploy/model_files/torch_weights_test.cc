@@ -25,7 +25,7 @@ absl::StatusOr<std::vector<TorchTensor>> TensorsOf(const Named& named) {
   return TorchTensorsOf(named.config, named.model);
 }
 
-TEST(TorchWeights, NamesAndShapesOfResnetAreTorchvisions) {
+TEST(TorchWeights, ResnetHasTorchvisionsNamesAndShapes) {
   const auto tensors = TensorsOf(Parse("resnet { depth: 18 }", {64, 64, 3}, 1000));
   ASSERT_TRUE(tensors.ok()) << tensors.status();
   // torchvision's resnet18 has 122 entries, of which 20 are num_batches_tracked.
@@ -65,7 +65,7 @@ TEST(TorchWeights, FiltersAreTransposed) {
 }
 
 // PyTorch flattens images [c, h, w], here as well behind a dropout and a second flatten.
-TEST(TorchWeights, WeightsBehindAFlattenAreInPyTorchsOrder) {
+TEST(TorchWeights, WeightsAfterAFlattenAreInPyTorchsOrder) {
   const auto tensors =
       TensorsOf(Parse("layer { name: 'a' convolution { filters: 4 kernel_size: 2 } } layer { flatten {} } "
                       "layer { dropout {} } layer { flatten {} } layer { name: 'fc' dense { units: 3 } } "

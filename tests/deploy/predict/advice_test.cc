@@ -36,7 +36,7 @@ TEST(AdviceTest, TakesTheFastestSynchronousCandidate) {
   EXPECT_EQ(advice.tied, -1);
 }
 
-TEST(AdviceTest, MeasurementsGoBeforePredictions) {
+TEST(AdviceTest, MeasurementsTakePrecedenceOverPredictions) {
   std::vector<Candidate> candidates = {Of("local", 1, 100), Of("mirrored", 4, 300), Of("ps_sync", 3, 280)};
   candidates[1].measured = {150, 152};
   candidates[2].measured = {260, 262};
@@ -45,7 +45,7 @@ TEST(AdviceTest, MeasurementsGoBeforePredictions) {
   EXPECT_NEAR(candidates[1].total(), 1 + 1000 / 151.0, 1e-9);
 }
 
-TEST(AdviceTest, OfEquallyGoodCandidatesTheOneOfTheHostFileIsChosen) {
+TEST(AdviceTest, HostFileDecidesAmongEquallyGoodCandidates) {
   std::vector<Candidate> candidates = {Of("local", 1, 101), Of("local", 1, 100)};
   candidates[0].use = "without slave1";
   EXPECT_EQ(Choose(candidates, {}).best, 1);
@@ -54,7 +54,7 @@ TEST(AdviceTest, OfEquallyGoodCandidatesTheOneOfTheHostFileIsChosen) {
   EXPECT_EQ(Choose(candidates, {}).best, 0);
 }
 
-TEST(AdviceTest, OnlyStepsTakeAsLongAsMeasured) {
+TEST(AdviceTest, MeasurementCorrectsTheTimeOfStepsOnly) {
   Candidate candidate = Of("local", 1, 100);  // 1 s of start, 10 s after it.
   candidate.step_seconds = 4;
   candidate.measured = {50};
@@ -78,7 +78,7 @@ TEST(AdviceTest, BestOfEachUseOfHostsIsVerifiedToo) {
   EXPECT_THAT(ToVerify(candidates, {}, 4), ElementsAre(0, 3, 4, 2));
 }
 
-TEST(AdviceTest, RunsMakeUnverifiedCandidatesOfTheirKindPromising) {
+TEST(AdviceTest, RunsMakeOtherCandidatesOfTheirStrategyPromising) {
   std::vector<Candidate> candidates = {Of("mirrored", 4, 300), Of("ps_sync", 1, 150), Of("ps_sync", 2, 140),
                                        Of("mirrored", 3, 290), Of("local", 1, 1000)};
   candidates[0].measured = {100};  // A third of what was predicted, so three workers are not promising.
@@ -112,7 +112,7 @@ TEST(AdviceTest, TheCheapestWithinTheDeadlineIsChosen) {
   EXPECT_THAT(Choose(candidates, {}).pareto, ElementsAre(1, 2, 0));
 }
 
-TEST(AdviceTest, WhatComesNearestIsNamedWhereNothingMeetsTheGoal) {
+TEST(AdviceTest, NearestCandidateIsNamedIfNoneMeetsTheGoal) {
   const std::vector<Candidate> candidates = {Of("local", 1, 100, 1), Of("mirrored", 4, 300, 4)};
   const Advice advice = Choose(candidates, {.deadline = 2, .budget = {}});
   EXPECT_EQ(advice.best, 1);
@@ -152,7 +152,7 @@ TEST(AdviceTest, EachStrategysBestIsVerifiedFirst) {
   EXPECT_THAT(ToVerify(candidates, {}, 0), IsEmpty());
 }
 
-TEST(AdviceTest, NumbersGrowFasterBeyondEight) {
+TEST(AdviceTest, WorkerCountsGrowByLargerStepsBeyondEight) {
   EXPECT_THAT(NumbersUpTo(5), ElementsAre(1, 2, 3, 4, 5));
   EXPECT_EQ(NumbersUpTo(100).back(), 100);
   EXPECT_LT(NumbersUpTo(100).size(), 40U);

@@ -40,7 +40,7 @@ TEST(FindTurnsTest, TurnsLieWithinThreePercent) {
   EXPECT_LT(turns.above->value, 333 * 1.03);
 }
 
-TEST(FindTurnsTest, WholeNumbersTurnAtTheFirst) {
+TEST(FindTurnsTest, WholeNumberTurnsAtTheFirstThatChangesTheAnswer) {
   for (const double low : {1, 3, 5, 8}) {
     for (const double high : {10, 11, 17, 18, 35, 36}) {
       const PropertyTurns turns =
@@ -52,7 +52,7 @@ TEST(FindTurnsTest, WholeNumbersTurnAtTheFirst) {
   }
 }
 
-TEST(FindTurnsTest, NothingWithinTheRangeIsNoTurn) {
+TEST(FindTurnsTest, UnchangedAnswerWithinTheRangeIsNoTurn) {
   const PropertyTurns turns = TurnsOf({.now = 10, .least = 4, .most = 300}, Turning(3.1, 333));
   EXPECT_FALSE(turns.below);
   EXPECT_FALSE(turns.above);
@@ -61,7 +61,7 @@ TEST(FindTurnsTest, NothingWithinTheRangeIsNoTurn) {
   EXPECT_FALSE(one.above);
 }
 
-TEST(FindTurnsTest, FailsAsTheModelDoes) {
+TEST(FindTurnsTest, ErrorOfTheModelIsReturned) {
   const auto fails = [](double) -> absl::StatusOr<Candidate> { return absl::NotFoundError("no link"); };
   EXPECT_TRUE(absl::IsNotFound(
       FindTurns({.now = 2, .least = 1, .most = 4}, StrategyFamily::kMirrored, fails).status()));

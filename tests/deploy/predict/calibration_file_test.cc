@@ -59,7 +59,7 @@ TEST_F(CalibrationFileTest, TornFileIsRefused) {
   EXPECT_THAT(std::string(ReadCalibration(path_).status().message()), HasSubstr("names no build"));
 }
 
-TEST_F(CalibrationFileTest, NumberWithoutMeaningIsNamed) {
+TEST_F(CalibrationFileTest, ImpossibleNumberIsNamed) {
   proto::Calibration calibration = SmallHosts();
   calibration.mutable_link(0)->set_bytes_per_second(-1);
   ASSERT_TRUE(WriteCalibration(path_, calibration).ok());

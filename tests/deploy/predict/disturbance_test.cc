@@ -32,7 +32,7 @@ TEST(DisturbanceTest, FiguresOfABusyMachineAreRefused) {
               HasSubstr("nothing is calibrated: other programs used 86 % of the CPU of h meanwhile"));
 }
 
-TEST(DisturbanceTest, WidensIntervalsAndIsSaidWithThePrediction) {
+TEST(DisturbanceTest, WidensIntervalsAndIsStatedWithThePrediction) {
   const Shape784 shape{.workers = 2, .servers = 1};
   proto::Calibration calibration = SmallHosts();
   const proto::Prediction quiet = *Predict(PlanFor(shape), OneEach(shape), calibration);

@@ -37,7 +37,7 @@ void Plant(const char* transport, double per_byte, double norm, double fairness,
   cost.set_step_overhead(2e-4);
 }
 
-TEST(ExchangeFitTest, PredictsShapesThatItHasNotSeen) {
+TEST(ExchangeFitTest, PredictsJobShapesThatTheFitHasNotSeen) {
   proto::Calibration planted = SmallHosts(200);
   Plant(kServers, 6e-9, 2.5, 1.06, planted);
   Plant(kRing, 4e-9, 3, 1, planted);

@@ -61,7 +61,7 @@ TEST_F(HostUsesTest, EqualHostsAreUsedAsTheFileSays) {
   EXPECT_THAT(UsesOfHosts(Hosts("h0\n"), {}), SizeIs(1));
 }
 
-TEST_F(HostUsesTest, HostThatDiffersIsLeftOutOrDoesOneThing) {
+TEST_F(HostUsesTest, DifferentHostIsLeftOutOrHasOneRole) {
   const auto odd = ElementsAre("", "without h2", "h2 only serves", "h2 only works");
   EXPECT_THAT(Texts(Of({5, 5, 25, 5}, {940, 940, 940, 940})), odd) << "speed";
   EXPECT_THAT(Texts(Of({5, 5, 5, 5}, {940, 940, 100, 940})), odd) << "link";
@@ -109,7 +109,7 @@ TEST_F(HostUsesTest, RolesOfTheFileAreKept) {
   }
 }
 
-TEST_F(HostUsesTest, WaysThatExchangeEqualHostsAreTheSame) {
+TEST_F(HostUsesTest, SwappingEqualHostsMakesNoOtherUse) {
   const std::vector<int> classes = {0, 0, 1, 0};
   EXPECT_EQ(WorkOfClasses(classes, {0, 2}, {1}), WorkOfClasses(classes, {3, 2}, {0}));
   EXPECT_NE(WorkOfClasses(classes, {0, 2}, {1}), WorkOfClasses(classes, {0, 1}, {2}));

@@ -38,7 +38,7 @@ TEST(SampleRatioTest, SlowerCurveNeedsMoreSamples) {
   EXPECT_DOUBLE_EQ(SamplesFor(reference, slow).ratio, 2.5 / 4);
 }
 
-TEST(SampleRatioTest, LossBeforeTheFirstEndIsABound) {
+TEST(SampleRatioTest, LossPassedWithinTheFirstEpochGivesABound) {
   const std::vector<double> slow = {0.9, 0.7}, reference = {0.6, 0.5};
   EXPECT_EQ(SamplesFor(slow, reference).ratio, 2);
   EXPECT_EQ(SamplesFor(slow, reference).kind, Kind::kAtLeast);
@@ -46,7 +46,7 @@ TEST(SampleRatioTest, LossBeforeTheFirstEndIsABound) {
   EXPECT_EQ(SamplesFor(reference, slow).kind, Kind::kAtMost);
 }
 
-TEST(SampleRatioTest, RisingLossCountsByItsLowest) {
+TEST(SampleRatioTest, RisingLossCountsAsItsLowestValue) {
   const SampleRatio ratio =
       SamplesFor(std::vector<double>{0.8, 0.9, 1.2}, std::vector<double>{0.9, 0.7, 0.5});
   EXPECT_EQ(ratio.loss, 0.8);

@@ -28,7 +28,7 @@ TEST(NormTest, LiesBetweenLargestAndSum) {
   EXPECT_EQ(Norm({}, 2), 0);
 }
 
-TEST(CapacityTest, IsInterpolatedAndStaysBeyondTheEnd) {
+TEST(CapacityTest, IsInterpolatedAndConstantBeyondTheEnd) {
   proto::ComputerCalibration computer;
   computer.set_cores(4);
   EXPECT_EQ(CapacityOf(computer, 3), 3);
@@ -42,7 +42,7 @@ TEST(CapacityTest, IsInterpolatedAndStaysBeyondTheEnd) {
   EXPECT_NEAR(CapacityOf(computer, 9), 1.6, 1e-12);
 }
 
-TEST(StragglerTest, LargestOfMoreIsLarger) {
+TEST(StragglerTest, ExpectedMaximumGrowsWithTheWorkers) {
   google::protobuf::RepeatedField<double> ratio;
   for (int i = 1; i < 20; ++i) ratio.Add(0.9 + 0.01 * i);
   EXPECT_NEAR(StragglerQuantile(ratio, 1, 0.5), 1, 0.005);
@@ -69,7 +69,7 @@ TEST(IntervalTest, WidensAwayFromTheCalibratedBatch) {
   EXPECT_NEAR(half(plan.global_batch() * 4), 0.2, 1e-9);
 }
 
-TEST(ConformalTest, TakesTheRankThatCovers) {
+TEST(ConformalTest, TakesTheOrderStatisticOfTheWantedCoverage) {
   EXPECT_LT(ConformalHalfWidth({0.1, 0.2}), 0);
   EXPECT_EQ(ConformalHalfWidth({9, 1, 2, 3, 4, 5, 6, 7, 8}), 9);
   std::vector<double> errors;
@@ -77,7 +77,7 @@ TEST(ConformalTest, TakesTheRankThatCovers) {
   EXPECT_EQ(ConformalHalfWidth(errors), 90);
 }
 
-TEST(StepModelTest, LocalStepIsTheMeasuredOne) {
+TEST(StepModelTest, LocalStepTakesTheMeasuredTime) {
   const proto::Prediction prediction = PredictionOf({.workers = 1}, SmallHosts());
   EXPECT_NEAR(prediction.step().value(), 1e-3 + 128 * 2e-5, 1e-4);
   EXPECT_LT(prediction.step().low(), prediction.step().value());
@@ -120,7 +120,7 @@ proto::Calibration HostsWithOneSlowLink() {
   return calibration;
 }
 
-TEST(StepModelTest, SlowWorkersLinkBoundsServersAndNotTheirs) {
+TEST(StepModelTest, SlowWorkersLinkLimitsTheStepButNotTheServersLink) {
   // A push of 407,080 bytes takes 32.6 ms on host 3's link. Four of them take 13.0 ms on the server's link,
   // and would take 130 ms if the server's were as slow.
   const proto::Prediction prediction = PredictionOf({.workers = 4, .servers = 1}, HostsWithOneSlowLink());
@@ -154,7 +154,7 @@ proto::Calibration OneSlowHost(const std::string& host, bool quota) {
   return calibration;
 }
 
-TEST(StepModelTest, SlowHostHoldsBackWhatItRuns) {
+TEST(StepModelTest, SlowHostDelaysTheProcessesThatItRuns) {
   const Shape784 shape{.workers = 2, .servers = 1};  // Workers on host0 and host1, the server on host2.
   const double equal = PredictionOf(shape, SmallHosts()).step().value();
   const double worker = PredictionOf(shape, OneSlowHost("host1", false)).step().value();
@@ -189,7 +189,7 @@ TEST(StepModelTest, RingMovesNearlyTwiceTheVector) {
   }
 }
 
-TEST(StepModelTest, StalenessIsOthersCount) {
+TEST(StepModelTest, MeanStalenessIsTheNumberOfOtherWorkers) {
   const proto::Prediction prediction =
       PredictionOf({.workers = 6, .servers = 2, .asynchronous = true}, SmallHosts());
   EXPECT_EQ(prediction.staleness().value(), 5);
@@ -197,14 +197,14 @@ TEST(StepModelTest, StalenessIsOthersCount) {
   EXPECT_GT(prediction.step().value(), 0);
 }
 
-TEST(StepModelTest, StaleSynchronousHasABound) {
+TEST(StepModelTest, StaleSynchronousStalenessHasABound) {
   const proto::Prediction prediction =
       PredictionOf({.workers = 4, .servers = 1, .stale_bound = 3}, SmallHosts());
   EXPECT_EQ(prediction.staleness_bound(), 3 * 7);
   EXPECT_LE(prediction.staleness().value(), 21);
 }
 
-TEST(StepModelTest, RunIsEpochsAndOverheads) {
+TEST(StepModelTest, RunTimeIsEpochsPlusOverheads) {
   proto::Calibration calibration = SmallHosts();
   calibration.mutable_overheads()->set_join(2);
   const proto::Prediction prediction = PredictionOf({.workers = 1}, calibration);
@@ -212,7 +212,7 @@ TEST(StepModelTest, RunIsEpochsAndOverheads) {
   EXPECT_NEAR(prediction.total().value(), 2 + 5 * prediction.epoch().value(), 1e-9);
 }
 
-TEST(StepModelTest, OnlyEpochsThatAreValidatedTakeTimeForIt) {
+TEST(StepModelTest, OnlyValidatedEpochsIncludeTheTimeOfValidation) {
   proto::Calibration calibration = SmallHosts();
   calibration.mutable_overheads()->set_evaluate_per_sample(1e-4);
   proto::JobPlan plan = PlanFor({.workers = 2});
@@ -225,7 +225,7 @@ TEST(StepModelTest, OnlyEpochsThatAreValidatedTakeTimeForIt) {
   EXPECT_NEAR(predicted(true).epoch().value(), steps + 6000 * 1e-4 / 2, 1e-9);
 }
 
-TEST(StepModelTest, PriceOfTheJobGoesBeforeThatOfTheHosts) {
+TEST(StepModelTest, PriceOfTheJobOverridesPricesOfHosts) {
   proto::JobPlan plan = PlanFor({.workers = 1});
   JobMachines machines = OneEach({.workers = 1});
   EXPECT_FALSE(Predict(plan, machines, SmallHosts())->has_cost());

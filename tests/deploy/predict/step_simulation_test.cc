@@ -97,7 +97,7 @@ TEST(StepSimulationTest, AsynchronousThroughputLiesBetweenBounds) {
   }
 }
 
-TEST(StepSimulationTest, MeanStalenessIsOthersCountForAnySpeeds) {
+TEST(StepSimulationTest, MeanStalenessIsTheNumberOfOthersForAnySpeeds) {
   for (const int workers : {1, 2, 3, 6, 9}) {
     SimulatedCluster cluster = Homogeneous(workers, 2, 1e-3, 1e5, 1e8);
     cluster.parameter_server.mutable_asynchronous();

@@ -135,7 +135,7 @@ TEST(WhatIfTest, FurtherHostsAreLikeTheMedianOrTheNamedOne) {
               HasSubstr("add hosts=N"));
 }
 
-TEST(WhatIfTest, LinksAreThoseThatAreSupposed) {
+TEST(WhatIfTest, SupposedLinksReplaceTheMeasuredLinks) {
   const Shape784 shape{.workers = 4, .servers = 1};
   const Supposition supposed = Supposed("link=10gbit,delay=20us", HostsOfKind(5), SmallHosts(100, 1e-3));
   const Supposition there{.hosts = HostsOfKind(5), .calibration = SmallHosts(10000, 2e-5), .text = {}};
@@ -202,7 +202,7 @@ TEST(WhatIfTest, OneMachineBecomesSeveralWithSupposedLinks) {
   EXPECT_EQ(larger.price_here, 0.5);
 }
 
-TEST(WhatIfTest, AnswersAreMarkedAndWider) {
+TEST(WhatIfTest, AnswersAreMarkedAndHaveWiderIntervals) {
   const Supposition supposed = Supposed("link=4gbit", HostsOfKind(2), SmallHosts(1000));
   const proto::Prediction before = PredictionOn({.workers = 2}, supposed);
   proto::Prediction marked = before;

@@ -73,7 +73,7 @@ TEST_F(LogMergeTest, AddedLinesAndLaterLogsAreShownOnce) {
   EXPECT_THAT(NewLines(), ElementsAre("[worker 0] b", "[chief] c"));
 }
 
-TEST_F(LogMergeTest, TornLineWaitsForItsEndOrThatOfTheRun) {
+TEST_F(LogMergeTest, TornLineWaitsForItsEndOrTheEndOfTheRun) {
   Append("chief-0.log", "first, sec");
   EXPECT_THAT(NewLines(), IsEmpty());
   Append("chief-0.log", "ond\nthi");
@@ -98,7 +98,7 @@ TEST_F(LogMergeTest, MissingFolderHasNoLogs) {
   EXPECT_EQ(merge_.logs(), 0);
 }
 
-TEST(LogLineTest, TimeIsThatOfALineOfTheLogAndOfNoOther) {
+TEST(LogLineTest, OnlyLinesInTheLogsFormatHaveATime) {
   EXPECT_EQ(LogLineTime("W 2026-11-21T12:34:56.789 a.cc:1] x"), "2026-11-21T12:34:56.789");
   for (const char* other : {"", "I 2026-11-21T12:34:56.789", "X 2026-11-21T12:34:56.789 a",
                             "E1125 12:34:56.789 a.cc:1] x", "I 2026-11-21 12:34:56.789 a.cc:1] x"}) {

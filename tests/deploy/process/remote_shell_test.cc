@@ -103,7 +103,7 @@ TEST(MarkSkipperTest, AnyTextBeforeTheMarkIsDropped) {
   }
 }
 
-TEST(MarkSkipperTest, NothingIsBehindMissingMark) {
+TEST(MarkSkipperTest, OutputWithoutTheMarkGivesNothing) {
   EXPECT_EQ(Behind(kOutputMark, "tethys-output-begins\n", 3), "");
   MarkSkipper skipper(kOutputMark);
   EXPECT_FALSE(skipper.found());

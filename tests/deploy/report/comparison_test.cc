@@ -67,7 +67,7 @@ TEST(ComparisonTableTest, ShowsMeanAndIntervalPerVariant) {
       "y, or low and high. Means over two runs have no interval.\n");
 }
 
-TEST(ComparisonTableTest, BytesThroughMemory_AreMarkedUnlikeThoseThroughTcp) {
+TEST(ComparisonTableTest, BytesThroughMemory_AreMarkedAndTcpBytesAreNot) {
   std::vector<RunRecord> runs = {OneRun(0, 0, 0.86, 10), OneRun(1, 0, 0.85, 20)};
   EXPECT_THAT(ComparisonTable(Labels(), {}, runs), Not(HasSubstr("memory")));
   runs[0].summary.set_exchange("shared memory among 3 workers");
@@ -105,7 +105,7 @@ TEST(ComparisonTableTest, FitsTerminalOf120Columns) {
   }
 }
 
-TEST(ComparisonTableTest, MeanIouHasAColumnWhereARunHasIt) {
+TEST(ComparisonTableTest, MeanIouHasAColumnIfAnyRunReportsIt) {
   RunRecord run = OneRun(0, 0, 0.86, 100);
   EXPECT_THAT(ComparisonTable(Labels(), {}, {run}), Not(HasSubstr("IoU")));
   run.summary.mutable_test()->set_mean_iou(0.4321);

@@ -87,7 +87,7 @@ TEST_F(ExplanationTest, VariantWithoutExchangeHardlyWaits) {
   EXPECT_THAT(Text(), Not(HasSubstr("moved")));
 }
 
-TEST_F(ExplanationTest, PairOtherThanThatOfTheAnswerIsNamed) {
+TEST_F(ExplanationTest, ExplainedPairIsNamedIfTheAnswerHasAnother) {
   Add("local", 5, 4, 0).set_workers(1);
   Add("mirrored", 10, 6, 3).set_workers(2);
   Add("ps_sync", 14, 6.5, 6.2).set_workers(2);
@@ -96,7 +96,7 @@ TEST_F(ExplanationTest, PairOtherThanThatOfTheAnswerIsNamed) {
                                  "mirrored. Of its 10.00"));
 }
 
-TEST_F(ExplanationTest, PairOfTheAnswerIsExplainedIfOneStrategyIsMissing) {
+TEST_F(ExplanationTest, ExplainsTheAnswerIfOnlyOneStrategyWasRun) {
   *Add("mirrored", 8, 6, 1).mutable_test_accuracy() = OfThree(0.80, 0.001);
   *Add("mirrored", 9, 6, 2).mutable_test_accuracy() = OfThree(0.80, 0.001);
   Add("mirrored", 10, 6, 3);
@@ -105,7 +105,7 @@ TEST_F(ExplanationTest, PairOfTheAnswerIsExplainedIfOneStrategyIsMissing) {
                             HasSubstr("a worker of C needed"), Not(HasSubstr("worker of B"))));
 }
 
-TEST_F(ExplanationTest, PairOfSingleRunsIsNamedIfTheAnswerIsAboutOthers) {
+TEST_F(ExplanationTest, SingleRunPairIsNamedIfTheAnswerHasAnother) {
   for (const char* strategy : {"local", "ps_sync", "mirrored"}) {
     const double seconds = 5 + 5 * report_.variant_size();
     *Add(strategy, seconds, 4, 1).mutable_seconds() = Value(1, seconds);
@@ -114,7 +114,7 @@ TEST_F(ExplanationTest, PairOfSingleRunsIsNamedIfTheAnswerIsAboutOthers) {
                                 "ps_sync."));
 }
 
-TEST_F(ExplanationTest, NoiseIsNotExplained) {
+TEST_F(ExplanationTest, DifferenceWithinNoiseIsNotExplained) {
   Add("mirrored", 10, 6, 3);
   Add("ps_async", 10.1, 6.5, 6.2);
   EXPECT_THAT(Text(), AllOf(HasSubstr("within noise"), Not(HasSubstr("So the"))));

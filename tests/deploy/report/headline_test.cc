@@ -83,7 +83,7 @@ TEST_F(HeadlineTest, TieOfManyNamesThreeByLetterAndCountsTheOthers) {
               StartsWith("No winner among A, B, C and 2 others: 3 runs of each do not show which is"));
 }
 
-TEST_F(HeadlineTest, DifferenceInAccuracyThatRunsMayHideIsStated) {
+TEST_F(HeadlineTest, AccuracyDifferenceTooSmallToShowIsStated) {
   Add("mirrored", 3, Value(3, 10, 1), Value(3, 0.87, 0.02));
   proto::ReportVariant& ps = Add("ps_sync", 3, Value(3, 10.5, 1), Value(3, 0.87, 0.001));
   EXPECT_THAT(Text(),
@@ -105,7 +105,7 @@ TEST_F(HeadlineTest, TieOfSlowerButAccurateVariantsNamesTheFasterOne) {
       "accurate than B.");
 }
 
-TEST_F(HeadlineTest, TieOfSingleWorkersIsFollowedByOneOfSeveral) {
+TEST_F(HeadlineTest, TieOfOneWorkerVariantsAlsoNamesOneOfSeveralWorkers) {
   Add("local", 1, Value(3, 5, 0.5), Value(3, 0.87, 0.001));
   Add("ps_sync", 1, Value(3, 5.1, 0.5), Value(3, 0.87, 0.001));
   Add("mirrored", 3, Value(3, 10, 0.1), Value(3, 0.87, 0.001));
@@ -119,7 +119,7 @@ TEST_F(HeadlineTest, VariantsOfOneWorkerAloneHaveAnAnswer) {
   EXPECT_THAT(Text(), StartsWith("Train with A (local)"));
 }
 
-TEST_F(HeadlineTest, MuchCpuOfOtherProgramsIsPartOfHowSureItIs) {
+TEST_F(HeadlineTest, HighCpuUseOfOtherProgramsLowersTheCertainty) {
   Add("mirrored", 3, Value(3, 10, 0.1), Value(3, 0.87, 0.001));
   Add("ps_sync", 3, Value(3, 20, 0.1), Value(3, 0.87, 0.001));
   *report_.mutable_variant(1)->mutable_others_cpu() = Value(3, 0.59);
@@ -139,7 +139,7 @@ TEST_F(HeadlineTest, DifferenceInAccuracyOfEquallyFastVariantsIsNamed) {
                         "B;"));
 }
 
-TEST_F(HeadlineTest, RivalIsAsAccurateIfThereIsOne) {
+TEST_F(HeadlineTest, RivalIsAnEquallyAccurateVariantIfThereIsOne) {
   Add("ps_async", 3, Value(3, 9, 0.1), Value(3, 0.80, 0.001));
   Add("mirrored", 3, Value(3, 10, 0.1), Value(3, 0.87, 0.001));
   Add("ps_sync", 3, Value(3, 20, 0.1), Value(3, 0.87, 0.001));
@@ -147,7 +147,7 @@ TEST_F(HeadlineTest, RivalIsAsAccurateIfThereIsOne) {
   EXPECT_THAT(HowSure(), StartsWith("B trains between 1.95 and 2.06 times as fast (95 %"));
 }
 
-TEST_F(HeadlineTest, LessAccurateRivalThatIsNotShownToBeSlowerIsSaidSo) {
+TEST_F(HeadlineTest, LessAccurateRivalNotShownToBeSlowerIsDescribedSo) {
   Add("mirrored", 3, Value(3, 10, 1), Value(3, 0.87, 0.001));
   Add("ps_async", 3, Value(3, 10.5, 1), Value(3, 0.80, 0.001));
   EXPECT_EQ(Text(),
@@ -169,7 +169,7 @@ TEST_F(HeadlineTest, MostAccurateIsNamedIfTheRivalSurpassesTheChoice) {
   EXPECT_THAT(HowSure(), StartsWith("B is between "));
 }
 
-TEST_F(HeadlineTest, SlowerMeanThatIsNotShownIsNotCalledSlower) {
+TEST_F(HeadlineTest, SlowerMeanWithinNoiseIsNotCalledSlower) {
   // As drawn by a machine on which other programs run now and then.
   Add("local", 1, OfRuns({0.9, 4.5, 0.8}), OfRuns({0.83, 0.84, 0.82}, proto::ReportValue::SHARE));
   Add("mirrored", 2, OfRuns({0.3, 0.5, 1.0}), OfRuns({0.63, 0.64, 0.62}, proto::ReportValue::SHARE));
@@ -178,7 +178,7 @@ TEST_F(HeadlineTest, SlowerMeanThatIsNotShownIsNotCalledSlower) {
             "percentage points more accurate than B, and no difference in speed is shown.");
 }
 
-TEST_F(HeadlineTest, TwoRunsHaveNoIntervalThatSaysNothing) {
+TEST_F(HeadlineTest, TwoRunsAreTooFewForAnInterval) {
   Add("mirrored", 3, Value(2, 10, 1), Share(2, 0.87, 0.05));
   Add("ps_sync", 3, Value(2, 10.5, 1), Share(2, 0.88, 0.05));
   EXPECT_THAT(Text(),
@@ -211,7 +211,7 @@ TEST_F(HeadlineTest, TieSaysWhatSetsItsVariantsApart) {
   EXPECT_THAT(HowSure(), EndsWith("A has the fewest processes.")) << "all spreads are small";
 }
 
-TEST_F(HeadlineTest, GivenTargetDecidesByTimeToIt) {
+TEST_F(HeadlineTest, GivenTargetDecidesByTimeToTheTarget) {
   report_.mutable_target()->set_accuracy(0.85);
   report_.mutable_target()->set_given(true);
   const auto reach = [](proto::ReportVariant& variant, int runs, const proto::ReportValue& seconds) {
@@ -252,7 +252,7 @@ TEST_F(HeadlineTest, AccurateVariantIsChosenBeforeFasterOne) {
       "less accurate than B (95 % confidence, 3 runs of each).");
 }
 
-TEST_F(HeadlineTest, ChoiceOfOneWorkerIsFollowedByOneOfSeveral) {
+TEST_F(HeadlineTest, OneWorkerChoiceAlsoNamesTheBestOfSeveralWorkers) {
   Add("local", 1, Value(3, 5, 0.1), Value(3, 0.87, 0.001));
   Add("ps_sync", 3, Value(3, 20, 0.1), Value(3, 0.87, 0.001));
   Add("mirrored", 3, Value(3, 10, 0.1), Value(3, 0.87, 0.001));
@@ -261,7 +261,7 @@ TEST_F(HeadlineTest, ChoiceOfOneWorkerIsFollowedByOneOfSeveral) {
                         "trains 2.00 times as fast as C,"));
 }
 
-TEST_F(HeadlineTest, ChoiceOfOneWorkerIsMoreAccurateThanFasterOnes) {
+TEST_F(HeadlineTest, OneWorkerChoiceMayBeSlowerButMoreAccurate) {
   Add("local", 1, Value(3, 20, 0.1), Value(3, 0.88, 0.001));
   Add("mirrored", 3, Value(3, 10, 0.1), Value(3, 0.87, 0.001));
   EXPECT_EQ(
@@ -270,7 +270,7 @@ TEST_F(HeadlineTest, ChoiceOfOneWorkerIsMoreAccurateThanFasterOnes) {
       "is 1.00 percentage points less accurate than A.");
 }
 
-TEST_F(HeadlineTest, RivalOfOneWorkerHasSeveral) {
+TEST_F(HeadlineTest, RivalOfAOneWorkerChoiceHasSeveralWorkers) {
   Add("local", 1, Value(3, 5, 0.1), Value(3, 0.87, 0.001));
   Add("ps_sync", 1, Value(3, 8, 0.1), Value(3, 0.87, 0.001));
   Add("mirrored", 3, Value(3, 10, 0.1), Value(3, 0.86, 0.001));
@@ -281,7 +281,7 @@ TEST_F(HeadlineTest, RivalOfOneWorkerHasSeveral) {
       "as fast as C, and is 1.00 percentage points more accurate.");
 }
 
-TEST_F(HeadlineTest, RivalOfOneWorkerReachedTheTarget) {
+TEST_F(HeadlineTest, RivalOfAOneWorkerChoiceReachedTheTarget) {
   report_.mutable_target()->set_accuracy(0.85);
   report_.mutable_target()->set_given(true);
   Add("local", 1, Value(3, 5, 0.1), Value(3, 0.87, 0.001));

@@ -45,13 +45,13 @@ TEST(JobDifferencesTest, NamesFieldsAndValuesInTheFilesOrder) {
                           "strategy: mirrored, parameter_server"));
 }
 
-TEST(JobDifferencesTest, PricesChangeNoTraining) {
+TEST(JobDifferencesTest, PricesAreNotListedAsDifferences) {
   proto::Job costly = Job(kMirrored);
   costly.set_price_per_hour(3);
   EXPECT_THAT(Texts({Job(kMirrored), costly}), ElementsAre());
 }
 
-TEST(JobDifferencesTest, FieldsOfAStrategyAreComparedAmongItsJobs) {
+TEST(JobDifferencesTest, StrategyFieldsAreComparedAmongJobsOfThatStrategy) {
   proto::Job more = Job(kAsynchronous);
   more.mutable_strategy()->mutable_parameter_server()->set_servers(3);
   EXPECT_THAT(Texts({Job(kMirrored), Job(kAsynchronous), more}),

@@ -93,7 +93,7 @@ TEST_F(ReasonTest, TieHasNoReason) {
   EXPECT_EQ(Text(), "");
 }
 
-TEST_F(ReasonTest, TimesThatAreNotShownToDifferAreNotExplained) {
+TEST_F(ReasonTest, DifferenceOfTimesWithinNoiseIsNotExplained) {
   *Add("mirrored", 2, 10, 7, 2).mutable_test_accuracy() = Value(3, 0.90, 0.001);
   Add("ps_sync", 2, 10.01, 7, 2);
   EXPECT_EQ(Text(), "");
@@ -107,7 +107,7 @@ TEST_F(ReasonTest, TimesThatAreNotShownToDifferAreNotExplained) {
   EXPECT_EQ(Text(), "") << "one model has no such layer";
 }
 
-TEST_F(ReasonTest, ClockTimesThatAreNotComparableGiveNoLimits) {
+TEST_F(ReasonTest, UnequalComputingTimesGiveNoStatementOfTheLimit) {
   for (const char* strategy : {"mirrored", "ps_sync"}) {
     proto::ReportVariant& variant = Add(strategy, 2, report_.variant().empty() ? 10 : 20, 1, 9);
     *variant.mutable_samples_per_second() = Value(3, 20000 / variant.seconds().mean());
@@ -165,7 +165,7 @@ TEST_F(ReasonTest, StalenessIsNamedIfAccuracyDiffers) {
               EndsWith("updates old on average or that their jobs differ in optimizer.learning_rate."));
 }
 
-TEST_F(ReasonTest, TargetIsExplainedByEpochsToIt) {
+TEST_F(ReasonTest, TimeToTargetIsExplainedByEpochsToTarget) {
   report_.mutable_target()->set_accuracy(0.85);
   report_.mutable_target()->set_given(true);
   double epochs = 3;

@@ -136,7 +136,7 @@ TEST_F(ReportTest, RunOfMedianTimeIsShown) {
   EXPECT_EQ(CollectReport(directory_.path())->variant(0).shown_run(), "a-r2");
 }
 
-TEST_F(ReportTest, SetupIsWhatAllRunsShare) {
+TEST_F(ReportTest, SetupSectionHoldsWhatAllRunsShare) {
   Write(MakeRun("a-r0", "succeeded", 9) + "/job.textproto",
         "epochs: 3 model { layer { flatten {} } layer { dense { units: 10 } } }");
   Write(MakeRun("b-r0", "succeeded", 9) + "/job.textproto",
@@ -214,7 +214,7 @@ TEST_F(ReportTest, VariantsHaveTheLettersOfTheComparisonsTables) {
       << "a variant that is not listed comes last";
 }
 
-TEST_F(ReportTest, LettersAreReadPastQuotedCells) {
+TEST_F(ReportTest, LettersAreReadBehindQuotedCsvCells) {
   for (const char* name : {"a-r0", "b-r0", "c-r0"}) MakeRun(name, "succeeded", 9);
   Write(directory_.path() + "/comparison.csv",
         absl::StrCat(CsvLine({"kind", "variant", "through", "run_dir", "error"}),

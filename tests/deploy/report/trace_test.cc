@@ -122,7 +122,7 @@ TEST(ChromeTraceTest, PhasesEndWithTheirStep) {
   EXPECT_THAT(Slices(trace, "worker 0"), Contains("exchange 1009+1"));
 }
 
-TEST(ChromeTraceTest, SetBackClockOfAnotherAttemptDelaysNothing) {
+TEST(ChromeTraceTest, ClockSetBackInAnotherAttemptDelaysNoStep) {
   const std::string steps =
       "rank,step,epoch,begin_ns,data_ns,forward_ns,backward_ns,exchange_ns,update_ns,total_ns\n"
       "0,1,1,9000000000,0,0,0,0,0,10000\n"
@@ -131,7 +131,7 @@ TEST(ChromeTraceTest, SetBackClockOfAnotherAttemptDelaysNothing) {
               ElementsAre("step 1 9e+06+10", "step 1 5000+10"));
 }
 
-TEST(ChromeTraceTest, PartsOfNanosecondsMakeNoOverlap) {
+TEST(ChromeTraceTest, RoundedTimesMakeNoSlicesOverlap) {
   TraceWriter writer([](const TraceRow& row) { return TraceRowText(row); });
   // The clock has run for eleven days, so times are multiples of 0.1 ns.
   constexpr double kBegin = 1e12, kLength = 10.000501;
@@ -202,7 +202,7 @@ TEST_F(CourseTraceTest, StartAndEndComeFromTheSummary) {
   EXPECT_EQ(slices.back(), "test and checkpoint 1054+46");
 }
 
-TEST_F(CourseTraceTest, WorkerWaitsAtBarrierForTheLast) {
+TEST_F(CourseTraceTest, WorkerWaitsAtBarrierForTheLastWorker) {
   AddAttempt(1000);
   const std::string trace = Trace();
   EXPECT_THAT(Slices(trace, "worker 0"), Contains("barrier 1010+3"));

@@ -47,7 +47,7 @@ TEST(ReportValueTest, IntervalOfAQuotientIsByLogarithms) {
   EXPECT_FALSE(RatioOf(Value(1, 20), Value(4, 10, 1)).interval.has_value());
 }
 
-TEST(ReportValueTest, IntervalsStayWhereTheValueCanBe) {
+TEST(ReportValueTest, IntervalsStayWithinThePossibleValues) {
   const Interval time = *IntervalOf(Value(3, 3.3, 3));
   EXPECT_GT(time.low, 0);
   const Interval accuracy = *IntervalOf(Share(3, 0.98, 0.05));
@@ -113,7 +113,7 @@ TEST_F(VerdictTest, TwoRunsShowOnlyDifferencesFarBeyondTheirScatter) {
   EXPECT_THAT(Text(), HasSubstr("in the same order: 87.00 % against 87.50 %, over two runs."));
 }
 
-TEST_F(VerdictTest, EqualAccuraciesOfEveryPairOfRunsDifferByNothing) {
+TEST_F(VerdictTest, PairedRunsOfEqualAccuracyShowNoDifference) {
   const proto::ReportValue accuracy = OfRuns({0.80, 0.84, 0.88}, proto::ReportValue::SHARE);
   Add("mirrored", Value(3, 10, 0.1), accuracy);
   Add("ps_sync", Value(3, 20, 0.1), accuracy);
@@ -121,14 +121,14 @@ TEST_F(VerdictTest, EqualAccuraciesOfEveryPairOfRunsDifferByNothing) {
   EXPECT_THAT(Text(), HasSubstr("with no measurable difference in accuracy"));
 }
 
-TEST_F(VerdictTest, FastestIsSaidOnlyOfOneThatIsShownToBeFasterThanAll) {
+TEST_F(VerdictTest, OnlyAVariantShownFasterThanAllIsCalledFastest) {
   Add("mirrored", Value(3, 10, 0.1), Value(3, 0.87, 0.001));
   Add("mirrored", Value(3, 10.1, 0.1), Value(3, 0.87, 0.001));
   Add("ps", Value(3, 17, 0.2), Value(3, 0.87, 0.001));
   EXPECT_THAT(Text(), AllOf(HasSubstr("1.70 times (1.64 to 1.77) as fast as ps"), Not(HasSubstr("Fastest"))));
 }
 
-TEST_F(VerdictTest, CheapestIsSaidOnlyIfShown) {
+TEST_F(VerdictTest, CheapestIsNamedOnlyIfShown) {
   for (const double cost : {2.15, 2.57, 3.12}) {
     *Add("mirrored", Value(3, 10, 0.1), Value(3, 0.87, 0.001)).mutable_cost() = Value(3, cost, 0.6);
   }

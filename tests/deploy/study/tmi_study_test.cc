@@ -34,7 +34,7 @@ std::string Steps(int iterations) {
   return csv + "0,2,999999999999\n";
 }
 
-TEST(MedianOfFirstIterationsTest, SlowestWorkerCountsWhereStepsAreMadeTogether) {
+TEST(MedianOfFirstIterationsTest, SlowestWorkerCountsInLockStep) {
   EXPECT_NEAR(*MedianOfFirstIterations(Steps(150), true), 0.103,
               1e-9);  // Iterations 2-101: median 51.5 ms, twice.
   EXPECT_NEAR(*MedianOfFirstIterations(Steps(150), false), 0.071, 0.004);
@@ -59,9 +59,9 @@ TEST(TmiRowsTest, ErrorsHaveMeanAndDeviationOverRuns) {
   EXPECT_NEAR(rows[0].error(1).mean(), 9.3, 1e-6);
 }
 
-TEST(TmiRunTest, ShortRunHasNone) { EXPECT_FALSE(TmiRunOf(0, proto::RunSummary(), "").has_value()); }
+TEST(TmiRunTest, ShortRunHasNoEstimate) { EXPECT_FALSE(TmiRunOf(0, proto::RunSummary(), "").has_value()); }
 
-TEST(OrderOfTest, SharesAreOfTheGroupsLeast) {
+TEST(OrderOfTest, SharesAreRelativeToTheSmallestOfTheGroup) {
   const auto rows = TmiRows({*TmiRunOf(0, Summary(0.02, 30), ""), *TmiRunOf(1, Summary(0.01, 20), ""),
                              *TmiRunOf(2, Summary(0.03, 10), "")});
   const proto::TmiOrder order = OrderOf("batch 256", rows);
@@ -72,7 +72,7 @@ TEST(OrderOfTest, SharesAreOfTheGroupsLeast) {
   EXPECT_FALSE(order.same_best());
 }
 
-TEST(KendallTauTest, OrderAndTies) {
+TEST(KendallTauTest, CountsPairsInOrderAndTies) {
   EXPECT_DOUBLE_EQ(KendallTau({1, 2, 3}, {10, 20, 30}), 1);
   EXPECT_DOUBLE_EQ(KendallTau({1, 2, 3}, {3, 2, 1}), -1);
   EXPECT_DOUBLE_EQ(KendallTau({1, 1}, {1, 2}), 0);

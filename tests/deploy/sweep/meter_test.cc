@@ -102,14 +102,14 @@ TEST_F(MeterTest, ModelThatCannotBeMadeIsAnError) {
   EXPECT_FALSE(Start(plan).ok());
 }
 
-TEST(MeterWordsTest, QuestionsThatMeanNothingAreRefused) {
+TEST(MeterWordsTest, MeaninglessQuestionsAreRefused) {
   for (const char* line : {"", "step", "step 0 1", "step 1", "step 1 -1", "step 1 1 1",
                            "step 9999999999999 1", "fits 1 x", "part ?", "job 1", "steps 1 1"}) {
     EXPECT_TRUE(absl::IsInvalidArgument(ParseMeterQuestion(line).status())) << line;
   }
 }
 
-TEST(MeterWordsTest, PartsOfAPlanAreShortLinesThatMakeItAgain) {
+TEST(MeterWordsTest, PlanIsRebuiltFromItsShortLines) {
   std::string plan(10'000, '\0');
   for (size_t i = 0; i < plan.size(); ++i) plan[i] = static_cast<char>(i * 7);
   std::string again;

@@ -167,7 +167,7 @@ TEST(FindLargestBatchTest, ForecastIsCorrectedByTries) {
   EXPECT_LE(SearchFor(1000, 1000).largest_tried, 1020);
 }
 
-TEST(FindLargestBatchTest, NoneFitsOrAllDo) {
+TEST(FindLargestBatchTest, NoBatchFitsOrAllBatchesFit) {
   EXPECT_EQ(SearchFor(0, 5).found.fits, 0);
   EXPECT_EQ(SearchFor(1000, 5, 64).found.fits, 64);
 }

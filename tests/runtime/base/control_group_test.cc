@@ -39,7 +39,7 @@ class ControlGroupTest : public ::testing::Test {
   testing::TempDirectory root_;
 };
 
-TEST_F(ControlGroupTest, OwnGroupAndItsParentsLimitInVersionTwo) {
+TEST_F(ControlGroupTest, VersionTwoAppliesLimitsOfGroupAndParents) {
   Belongs("0::/slurm/job_7/step_0\n", kSecondVersion);
   const std::string top = "/sys/fs/cgroup";
   Write(top + "/slurm/memory.max", "max\n");
@@ -132,7 +132,7 @@ TEST(FindGroupsTest, GroupOutsideOfItsMountHasNoPath) {
   EXPECT_THAT(Found("0::/ab/c\n", "1 2 0:3 /a /m rw - cgroup2 none rw\n"), ElementsAre("@/m+"));
 }
 
-TEST(FindGroupsTest, LinesThatAreNoneArePassedOver) {
+TEST(FindGroupsTest, MalformedLinesAreSkipped) {
   EXPECT_THAT(Found("", ""), IsEmpty());
   EXPECT_THAT(Found("0:/\n::\nx\n0::relative\n", kSecondVersion), IsEmpty());
   EXPECT_THAT(Found("0::/a\n", "1 2 - cgroup2\n - \n\\04"), IsEmpty());

@@ -17,7 +17,7 @@ std::string Refusal(uid_t owner, gid_t group, mode_t mode, uid_t user = kUser) {
   return std::string(status.message());
 }
 
-TEST(PrivateFileTest, OwnFileOfOneReaderIsAccepted) {
+TEST(PrivateFileTest, OwnFileWithoutOtherReadersIsAccepted) {
   EXPECT_EQ(Refusal(kUser, kGroup, 0600), "");
   EXPECT_EQ(Refusal(kUser, 5, 0400), "");
   EXPECT_THAT(Refusal(kUser, kGroup, 0640), HasSubstr("mode 0640: others could read the token; chmod 600"));

@@ -118,7 +118,7 @@ TEST(KeyedPermutationTest, EveryNumberIsAsLikelyAtEveryPlace) {
   EXPECT_LT(chi_squared, 85.4);
 }
 
-TEST(KeyedPermutationTest, NeighboursOfManyAreFarApart) {
+TEST(KeyedPermutationTest, NeighboursInLargePermutationsAreFarApart) {
   constexpr int64_t kCount = int64_t{1} << 40;
   const KeyedPermutation order(RandomStream(5, RandomPurpose::kTest, 1), kCount);
   std::set<int64_t> numbers;

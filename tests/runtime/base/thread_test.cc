@@ -51,7 +51,7 @@ TEST(ThreadTest, RunsItsBodyAndEndsWithTheObject) {
   EXPECT_TRUE(ran);
 }
 
-TEST(ThreadTest, LimitIsNamedWithTheRemedy) {
+TEST(ThreadTest, ThreadLimitIsNamedWithTheRemedy) {
   const ThreadLimit limit(0);
   Thread thread;
   const absl::Status status = thread.Start([] {});
@@ -66,7 +66,7 @@ TEST(ThreadTest, OtherErrorsKeepTheirMeaning) {
   EXPECT_EQ(StartError(EPERM, "cannot start x").message(), "cannot start x: Operation not permitted");
 }
 
-TEST(CheckThreadsTest, FailsIfOneOfAllCannotBeStarted) {
+TEST(CheckThreadsTest, FailsIfOneThreadCannotBeStarted) {
   EXPECT_TRUE(CheckThreads(5).ok());
   const ThreadLimit limit(4);
   EXPECT_TRUE(absl::IsResourceExhausted(CheckThreads(5)));
@@ -82,7 +82,7 @@ TEST(RunBesideTest, WorksWithAndWithoutAThread) {
   EXPECT_EQ(done, 2);
 }
 
-TEST(AppendQueueWithoutThreadTest, SaysSoInPlaceOfWaiting) {
+TEST(AppendQueueWithoutThreadTest, ReturnsAnErrorInsteadOfWaiting) {
   const ThreadLimit limit(0);
   AppendQueue queue({.name = "lines"}, [](absl::string_view) { return absl::OkStatus(); });
   EXPECT_THAT(std::string(queue.TakeError().message()), HasSubstr("lines: cannot start a thread"));

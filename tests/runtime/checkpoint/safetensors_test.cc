@@ -126,7 +126,7 @@ TEST(Safetensors, MoreTensorsThanTheLimitAreRefused) {
   ExpectRefused(json + "}", 0, "more than");
 }
 
-TEST(Safetensors, AllTypesAreReadWhereTheyAreAskedFor) {
+TEST(Safetensors, AllTypesAreReadOnRequest) {
   const std::string header = R"({"count":{"dtype":"I64","shape":[],"data_offsets":[0,8]},)"
                              R"("half":{"dtype":"BF16","shape":[3],"data_offsets":[8,14]}})";
   EXPECT_FALSE(DecodeSafetensorsHeader(header, 14).ok());

@@ -76,7 +76,7 @@ TEST_F(StatisticsFileTest, StatisticsOfThreeWorkersAreReadAsSaved) {
   EXPECT_EQ(Read(1, set_).value(), saved);
 }
 
-TEST_F(StatisticsFileTest, MeanIsReadIfWorkersAreNotKnown) {
+TEST_F(StatisticsFileTest, MeanIsReadIfSavedWithoutWorkersStatistics) {
   ASSERT_TRUE(Commit(1, {.mean = Arena(7)}).ok());
   EXPECT_EQ(Read(1, set_).value().mean, Arena(7));
 }
@@ -88,7 +88,7 @@ TEST_F(StatisticsFileTest, SavingAStepAgainReplacesItsStatistics) {
   EXPECT_EQ(Read(1, set_).value(), later);
 }
 
-TEST_F(StatisticsFileTest, FormatIsTwoOnlyWithStatistics) {
+TEST_F(StatisticsFileTest, FormatVersionIsTwoOnlyWithStatistics) {
   ASSERT_TRUE(Save(1).ok());
   EXPECT_EQ(Manifest(1).format(), 1u);
   EXPECT_FALSE(Manifest(1).has_statistics());

@@ -88,7 +88,7 @@ TEST(ContinueWatchTest, ValueOfAnotherMonitorOrStart_IsForgotten) {
   EXPECT_FALSE(Continues("patience: 2", "")) << "epochs that follow are not watched";
 }
 
-TEST(ContinueWatchTest, StateOfAnOldBuild_GoesOn) {
+TEST(ContinueWatchTest, StateOfAnOldBuild_IsContinued) {
   proto::TrainingState state;
   state.mutable_early_stopping()->set_best(0.5);
   proto::EarlyStopping rule;

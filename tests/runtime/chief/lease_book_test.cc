@@ -131,7 +131,7 @@ std::vector<BatchLease> InTurns(Slice segment) {
   return batches;
 }
 
-TEST(LeaseBookTest, OwnersGetTheirBatchesAndThenTheLast) {
+TEST(LeaseBookTest, OwnersGetOnlyTheirOwnBatchesInOrder) {
   LeaseBook book = Opened(false, 2, InTurns({0, 60}));
   EXPECT_THAT(PositionsOf(book.Lease(0, 2)), ElementsAre(Slice{0, 10}, Slice{20, 30}));
   const LeaseBook::Leases end = book.Lease(0, 4);
@@ -164,7 +164,7 @@ TEST(LeaseBookTest, ReplacedOwnerGetsWhatIsLeftOfItsOwn) {
   EXPECT_EQ(book.Lease(1, 4).batches.size(), 3u);
 }
 
-TEST(LeaseBookTest, BatchesOfOwnerLostAfterLastLease_WaitForAnotherRun) {
+TEST(LeaseBookTest, OwnerLostAfterLastLease_LeavesBatchesToAnotherRun) {
   LeaseBook book = Opened(false, 2, InTurns({0, 40}));
   EXPECT_TRUE(book.Lease(0, 4).last);
   EXPECT_TRUE(book.Lease(1, 4).last);
@@ -176,7 +176,7 @@ TEST(LeaseBookTest, BatchesOfOwnerLostAfterLastLease_WaitForAnotherRun) {
   EXPECT_THAT(PositionsOf(book.Lease(0, 4)), ElementsAre(Slice{10, 20}));
 }
 
-TEST(LeaseBookTest, BookCutToDealtBatches_LeasesThoseOfSlowOwnersToAll) {
+TEST(LeaseBookTest, BookCutToDealtBatches_LeasesSlowOwnersBatchesToAll) {
   LeaseBook book = Opened(false, 2, InTurns({0, 200}));
   book.Lease(0, 3);
   EXPECT_EQ(book.CutToDealt(), 50);

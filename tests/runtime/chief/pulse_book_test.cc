@@ -119,7 +119,7 @@ TEST_F(PulseBookTest, LagIsTheDistanceToTheMedianWorker) {
   EXPECT_EQ(pulse.task(2).lag(), 0);
 }
 
-TEST_F(PulseBookTest, RatesAreThoseOfTheLastSampleOfTheProcess) {
+TEST_F(PulseBookTest, RatesComeFromTheLastSampleOfTheProcess) {
   google::protobuf::RepeatedPtrField<proto::ResourceSample> samples;
   proto::ResourceSample& own = *samples.Add();
   own.set_interval_ns(2 * kSecond);

@@ -82,7 +82,7 @@ TEST(SegmentPlannerTest, BatchesOfShardedJobBelongToTheirRanks) {
       << "the last step has ten samples";
 }
 
-TEST(SegmentPlannerTest, EpochWithoutShardingByRankHasAllSamplesOnceAWorker) {
+TEST(SegmentPlannerTest, WithoutShardingEachWorkerHasAllSamplesOnce) {
   const SegmentPlanner planner = Planner("epochs: 1 workers: 3 data { sharding: OFF }");
   EXPECT_EQ(planner.epoch_positions(), 300);
   EXPECT_EQ(planner.total_steps(), 10);

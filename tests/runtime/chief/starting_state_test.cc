@@ -245,7 +245,7 @@ TEST_F(StartingStateTest, DamagedCheckpoint_IsRenamedOnlyAsTheAttemptBegins) {
   EXPECT_THAT(Files(), ElementsAre("step-2", "step-4.damaged"));
 }
 
-TEST_F(StartingStateTest, BestOfAnUndoneEpoch_IsLinkedNoMore) {
+TEST_F(StartingStateTest, BestCheckpointOfAnUndoneEpoch_IsUnlinked) {
   SaveAt(2, 1, 0);
   SaveAt(4, 2, 0);
   std::filesystem::create_symlink("step-4", root_ + "/best");

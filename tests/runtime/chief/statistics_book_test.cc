@@ -94,7 +94,7 @@ TEST(StatisticsBook, MeanStaysWithoutAnySteps) {
   EXPECT_THAT(book.current().mean, ElementsAre(1));
 }
 
-TEST(StatisticsBook, WorkersAreEmptyWhileOneIsUnknown) {
+TEST(StatisticsBook, WorkersStatisticsAreAbsentWhileOneIsUnknown) {
   StatisticsBook book(2, {.mean = {1}});
   book.Average();
   EXPECT_THAT(book.current().workers, IsEmpty());

@@ -52,7 +52,7 @@ TEST(SamplesUsedTest, LeaveOutDroppedSamples) {
 
 // ------------------------------------------------------------------------------------- order of samples
 
-TEST(SampleOrderTest, EpochWithoutShardsHasAllSamplesOnceAWorker) {
+TEST(SampleOrderTest, WithoutShardingEachWorkerHasAllSamplesOnce) {
   const std::string off = "workers: 4 data { sharding: OFF } ";
   EXPECT_EQ(EpochLength(Plan("workers: 4")), 1000);
   EXPECT_EQ(EpochLength(Plan(off)), 4000);
@@ -80,7 +80,7 @@ TEST(SampleOrderTest, AsynchronousBatchesBelongToRanksInTurns) {
   EXPECT_EQ(RankSplitOf(Plan(sharded + kAsynchronous)).PlaceOf(999).rank, 0) << "batch 124";
 }
 
-TEST(SampleOrderTest, TextTellsOrdersApart) {
+TEST(SampleOrderTest, TextDistinguishesOrders) {
   EXPECT_EQ(OrderText(Plan("workers: 4")), "");
   EXPECT_EQ(OrderText(Plan("workers: 4 data { shuffle { full {} } sharding: GLOBAL }")), "");
   EXPECT_EQ(OrderText(Plan("workers: 4 data { shuffle { blocks { samples: 64 window: 2 } } sharding: OFF }")),

@@ -90,7 +90,7 @@ Sample Expected(int64_t down, int64_t right, bool mirrored) {
   return sample;
 }
 
-TEST(Augmentation, CropsAndMirrorsImagesWithTheirMapsAndComesToEveryPlace) {
+TEST(Augmentation, CropsAndMirrorsImagesAndTheirMapsAtEveryOffset) {
   const proto::Job job = JobOf(2, true, 0);
   std::map<Pixels, std::vector<int32_t>> possible;
   for (int64_t down = -2; down <= 2; ++down) {
@@ -137,7 +137,7 @@ TEST(Augmentation, CutoutSetsASquareToTheMeanAndLeavesLabels) {
   EXPECT_THAT(areas, UnorderedElementsAreArray({4, 6, 9}));  // In a corner, at an edge, inside.
 }
 
-TEST(Augmentation, OfFloatsIsThatOfBytes) {
+TEST(Augmentation, FloatsAreAugmentedLikeBytes) {
   const proto::Job job = JobOf(2, true, 3);
   for (int64_t position = 0; position < 200; ++position) {
     const Sample bytes = Changed(job, position), floats = ChangedFloats(job, position);
@@ -146,7 +146,7 @@ TEST(Augmentation, OfFloatsIsThatOfBytes) {
   }
 }
 
-TEST(Augmentation, IsDrawnFromSeedAndPosition) {
+TEST(Augmentation, DependsOnSeedAndPositionOnly) {
   proto::Job job = JobOf(2, true, 2);
   const Sample first = Changed(job, 1);
   EXPECT_EQ(first.values, Changed(job, 1).values);
@@ -159,19 +159,19 @@ std::string RefusalOf(const proto::Job& job, const SampleSpec& spec) {
   return std::string(CheckAugmentation(job, spec).message());
 }
 
-TEST(Augmentation, OfOtherSamplesThanImagesIsRefused) {
+TEST(Augmentation, SamplesThatAreNoImagesAreRefused) {
   EXPECT_THAT(RefusalOf(JobOf(1, false, 0), {.shape = {784}}),
               HasSubstr("changes images, but the samples are"));
   EXPECT_THAT(RefusalOf(JobOf(1, false, 0), {.shape = {2, 2, 2, 2}}), HasSubstr("remove augment"));
 }
 
-TEST(Augmentation, LargerThanTheImagesIsRefused) {
+TEST(Augmentation, CropOrCutoutLargerThanTheImagesIsRefused) {
   EXPECT_EQ(RefusalOf(JobOf(2, true, 5), ImagesWithMaps()), "");
   EXPECT_THAT(RefusalOf(JobOf(3, false, 0), ImagesWithMaps()), HasSubstr("random_crop.pad is 3"));
   EXPECT_THAT(RefusalOf(JobOf(0, false, 6), ImagesWithMaps()), HasSubstr("cutout.size is 6"));
 }
 
-TEST(Augmentation, OfLabelsThatCannotChangeWithTheImageIsRefused) {
+TEST(Augmentation, LabelsThatCannotFollowTheImageAreRefused) {
   proto::Job job = JobOf(1, true, 0);
   SampleSpec other = ImagesWithMaps();
   other.labels.shape = {kHeight, kWidth + 1};

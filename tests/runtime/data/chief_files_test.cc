@@ -249,7 +249,7 @@ TEST_F(FaultyChiefTest, StreamThatOnlyBreaksIsGivenUp) {
   EXPECT_EQ(reads_, 5);
 }
 
-TEST_F(FaultyChiefTest, BytesThatAreNotTheFilesAreRefused) {
+TEST_F(FaultyChiefTest, BytesThatDifferFromTheFileAreRefused) {
   for (const std::string& sent : {content_, content_.substr(1), content_ + "x"}) {
     const absl::Status status =
         Fetch([&](const std::string&, int64_t, absl::FunctionRef<absl::Status(absl::string_view)> take) {
@@ -260,7 +260,7 @@ TEST_F(FaultyChiefTest, BytesThatAreNotTheFilesAreRefused) {
   }
 }
 
-TEST_F(FaultyChiefTest, ListThatLeavesTheCacheIsRefused) {
+TEST_F(FaultyChiefTest, ListedPathOutsideTheCacheIsRefused) {
   data_ = Cifar({"chief://a"});
   files_[0].set_path("a/../../b");
   const auto read = [](const std::string&, int64_t, absl::FunctionRef<absl::Status(absl::string_view)>) {

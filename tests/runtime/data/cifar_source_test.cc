@@ -90,7 +90,7 @@ TEST_F(CifarTest, SeveralFilesAreOnePartInTheOrderOfTheirNames) {
                                      HasSubstr("test_batch.bin")));
 }
 
-TEST_F(CifarTest, NamesOfClassesAreThoseOfTheListBesideTheFiles) {
+TEST_F(CifarTest, ClassNamesComeFromTheListBesideTheFiles) {
   directory_.Write("data_batch_1.bin", Records(0, 12, false));
   proto::Job job = JobOf("", 2);
   EXPECT_THAT(ClassNamesOf(job.data()).value(), ::testing::IsEmpty());

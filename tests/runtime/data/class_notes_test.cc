@@ -34,7 +34,7 @@ proto::Data Validated() {
   return data;
 }
 
-TEST(ClassNotesTest, MixedSamplesGetNone) {
+TEST(ClassNotesTest, ShuffledClassesGetNoNote) {
   LabelsOfSplits splits = {
       .train = Mixed(10, 500), .left_out = {}, .validation = Mixed(10, 100), .test = Mixed(10, 50)};
   EXPECT_THAT(ClassNotes(Validated(), 2, 10, splits), IsEmpty());

@@ -55,7 +55,7 @@ class CsvTest : public ::testing::Test {
   const testing::TempDirectory directory_;
 };
 
-TEST_F(CsvTest, TextOfNumPyHasItsSamples) {
+TEST_F(CsvTest, TextWrittenByNumPyIsRead) {
   proto::Job job;
   job.mutable_data()->set_classes(4);
   proto::Csv& csv = *job.mutable_data()->mutable_csv();
@@ -76,7 +76,7 @@ TEST_F(CsvTest, TextOfNumPyHasItsSamples) {
   EXPECT_EQ(FormatOf(job.data()).bytes_held(job.data(), data.train->spec()), 8);
 }
 
-TEST_F(CsvTest, FloatsAreTheNearestOfTheirText) {
+TEST_F(CsvTest, FloatsAreTheNearestToTheirText) {
   const Datasets data = LoadDatasets(JobOf("0.1,-1e-3, +3.5e8 ,1e-60,16777217,1e-40,7\n")).value();
   EXPECT_THAT(ValuesOf(*data.train, 0), ElementsAre(0.1f, -1e-3f, 3.5e8f, 0.0f, 16777216.0f, 1e-40f));
   EXPECT_EQ(LabelOf(*data.train, 0), 7);
@@ -203,13 +203,13 @@ TEST_F(CsvTest, FirstSampleIsCheckedBeforeAJobStarts) {
               HasSubstr("more.csv, line 1 has 2 columns, the first sample has 3"));
 }
 
-TEST_F(CsvTest, GzippedFileIsRefusedWithItsCure) {
+TEST_F(CsvTest, GzippedFileIsRefusedWithTheRemedy) {
   EXPECT_THAT(
       ErrorOf(JobOf(testing::Gzip("1,2,3\n"))),
       HasSubstr("train.csv: no text with a sample a line, but compressed by gzip: unpack it with gunzip"));
 }
 
-TEST_F(CsvTest, FilesThatDoNotFitAreRefusedNamingThem) {
+TEST_F(CsvTest, FilesThatCannotBeReadAsNumbersAreRefusedByName) {
   for (const auto& [content, message] :
        std::vector<std::pair<std::string, std::string>>{{"", "the file is empty"},
                                                         {"\n\r\n", "the file has no lines but empty ones"},
@@ -286,7 +286,7 @@ TEST_F(CsvTest, LineOfNamesIsAHeader) {
   }
 }
 
-TEST_F(CsvTest, QuotedNumbersAndBlankLastLinesOfOfficesAreRead) {
+TEST_F(CsvTest, QuotedNumbersAndBlankLastLinesAreRead) {
   proto::Job job = JobOf(
       "\xef\xbb\xbf\"a\";\"b; \"\"c\"\"\";\"label\"\r\n\"1\"; \"2.5\" "
       ";\"3\"\r\n4;5;\"6\"\r\n;;\r\n;;\r\n\r\n");
@@ -358,7 +358,7 @@ TEST_F(CsvTest, EachFeatureOfATableIsStandardisedByItself) {
               HasSubstr("data.mean has 4 numbers, but samples are [3]: give one, or one a feature (3)"));
 }
 
-TEST_F(CsvTest, FilesWithoutSamplesAreLeftOutUnlessAllAre) {
+TEST_F(CsvTest, EmptyFilesAreSkippedUnlessAllAreEmpty) {
   proto::Job job = JobOf("x,y,label\n1,2,3\n");
   for (const auto& [name, content] : {std::pair{"train.csv.1", ""},
                                       {"train.csv.2", "x,y,label\n"},

@@ -131,7 +131,7 @@ TEST_F(DatasetTest, GivenScalingIsUsedAsItIs) {
 
 // Two images of 1 x 2 pixels in 3 channels: the first channel has the pixels 0 and 255, the second 51 and
 // 102, the third 10, 20, 30, 40.
-TEST_F(DatasetTest, ScalingOfEachChannelIsThatOfItsPixels) {
+TEST_F(DatasetTest, EachChannelIsScaledByItsOwnPixels) {
   directory_.Write("train-images",
                    IdxHeader({2, 1, 2, 3}) + std::string("\0\x33\x0a\xff\x66\x14\0\x33\x1e\xff\x66\x28", 12));
   directory_.Write("train-labels", IdxLabels(2, 5));

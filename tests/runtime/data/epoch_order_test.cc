@@ -169,7 +169,7 @@ TEST(EpochOrderTest, EverySampleIsUsedAsOftenAsTheShardingSays) {
   }
 }
 
-TEST(EpochOrderTest, RankUsesItsOwnSamplesButForThoseLeftOver) {
+TEST(EpochOrderTest, RankUsesItsOwnSamplesApartFromLeftovers) {
   for (const Case& c : AllCases()) {
     if (c.sharding != Sharding::kFile && c.sharding != Sharding::kData) continue;
     SCOPED_TRACE(Name(c));
@@ -218,7 +218,7 @@ TEST(EpochOrderTest, QueuesOfRanksHaveOrdersOfTheirOwn) {
   EXPECT_NE(used[0], next_epoch);
 }
 
-TEST(EpochOrderTest, ThreadsThatReadAnOrderForTheFirstTimeSeeOne) {
+TEST(EpochOrderTest, ThreadsThatFirstReadAnOrderTogetherSeeTheSame) {
   const OrderRules rules = RulesOf({{}, Sharding::kOff, 3, 6, 500, false});
   const auto order = EpochOrders(rules).Of(0);
   std::vector<std::vector<int64_t>> seen(4);

@@ -105,7 +105,7 @@ TEST_F(HostCacheTest, HolderWithoutProgressIsNamedAfterTheDeadline) {
   EXPECT_FALSE(cache.TryLock("a").value().has_value());
 }
 
-TEST_F(HostCacheTest, LockThatIsGivenBackIsFreeAndLeavesNoFile) {
+TEST_F(HostCacheTest, ReleasedLockIsFreeAndLeavesNoFile) {
   const HostCache cache = Open();
   { const CacheLock lock = cache.Lock("a").value(); }
   EXPECT_TRUE(cache.TryLock("a").value().has_value());
@@ -144,7 +144,7 @@ TEST_F(HostCacheTest, EntriesThatNothingReadForLongAreRemoved) {
                                    "records-" + key, "samples-" + key.substr(1)));
 }
 
-TEST_F(HostCacheTest, FolderOfWhichOneFileWasReadStays) {
+TEST_F(HostCacheTest, FolderStaysIfOneOfItsFilesWasRead) {
   Open();
   const std::string entry = "cache/chief-" + CacheKey().Add("data").text();
   ASSERT_TRUE(CreateDirectories(directory_.Path(entry)).ok());

@@ -88,7 +88,7 @@ TEST_F(ImageFolderTest, ClassesAreNumberedInTheOrderOfTheirNames) {
       ElementsAre(HasSubstr("train/cat/1.png"), HasSubstr("train/dog/10.PNG"), HasSubstr("test/dog/1.png")));
 }
 
-TEST_F(ImageFolderTest, NamesOfClassesAreThoseOfTheFoldersAsUtf8) {
+TEST_F(ImageFolderTest, ClassNamesAreTheFolderNamesAsUtf8) {
   WritePets();
   EXPECT_THAT(ClassNamesOf(JobOf().data()).value(), ElementsAre("cat", "dog"));
   proto::Job job = JobOf();
@@ -124,7 +124,7 @@ TEST_F(ImageFolderTest, ValidationSplitHasPicturesOfEveryClass) {
   for (const auto& [label, count] : counts) EXPECT_GE(count, 3) << label;  // 10 on average.
 }
 
-TEST_F(ImageFolderTest, SizeAndChannelsOfTheJobHoldForAll) {
+TEST_F(ImageFolderTest, SizeAndChannelsOfTheJobApplyToAllPictures) {
   WritePets();
   Write("train/dog/3.jpg", testing::Jpeg(testing::Gradient(16, 8, 3), 16, 8, 3));
   proto::Job job = JobOf();
@@ -161,7 +161,7 @@ TEST_F(ImageFolderTest, PictureThatCannotBeReadIsNamed) {
                           AllOf(HasSubstr("dog/5.jpg: a JPEG in CMYK"), Not(HasSubstr("data.resize")))));
 }
 
-TEST_F(ImageFolderTest, FoldersThatDoNotFitAreRefused) {
+TEST_F(ImageFolderTest, FoldersThatContradictTheJobAreRefused) {
   EXPECT_THAT(ErrorOf(JobOf()), AllOf(HasSubstr("cannot read the folder"), HasSubstr("/train")));
   WritePets();
   proto::Job job = JobOf();
@@ -244,7 +244,7 @@ TEST_F(ImageFolderTest, FilesThatAreLeftOutAreNoted) {
                           AllOf(HasSubstr("1 picture beside"), HasSubstr("train/6.png"))));
 }
 
-TEST_F(ImageFolderTest, FolderTooManyIsNamed) {
+TEST_F(ImageFolderTest, ExtraFolderIsNamed) {
   Write("train/pets/cat/1.png", Grey(1));
   Write("train/pets/dog/1.png", Grey(1));
   EXPECT_THAT(ErrorOf(JobOf()),
@@ -257,7 +257,7 @@ TEST_F(ImageFolderTest, FolderTooManyIsNamed) {
                                       HasSubstr("but folders (a), which is a folder too many")));
 }
 
-TEST_F(ImageFolderTest, SixteenBitsOfWhichFewAreUsedAreNoted) {
+TEST_F(ImageFolderTest, SixteenBitPicturesThatUseFewBitsAreNoted) {
   WritePets();
   std::vector<uint16_t> values(6, 3780);
   png_image image = {};

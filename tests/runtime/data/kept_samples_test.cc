@@ -119,7 +119,7 @@ class KeptSamplesTest : public ::testing::Test {
   const testing::TempDirectory directory_, cache_;
 };
 
-TEST_F(KeptSamplesTest, UnpackedOnceTheyAreThoseOfTheFiles) {
+TEST_F(KeptSamplesTest, AreUnpackedOnceAndEqualTheFiles) {
   for (const proto::Job& job : {Gzipped(), Csv()}) {
     ASSERT_TRUE(RemoveRecursively(cache_.path()).ok());
     const Content expected = Uncached(job);
@@ -181,7 +181,7 @@ TEST_F(KeptSamplesTest, ScalingIsFoundWithoutReadingSamples) {
   EXPECT_FALSE(find(job).has_value());
 }
 
-TEST_F(KeptSamplesTest, WhatIsOfFilesThatChangedIsRemovedByTheNext) {
+TEST_F(KeptSamplesTest, EntriesOfChangedFilesAreRemovedByTheNextRead) {
   const proto::Job job = Gzipped();
   ContentOf(job);
   const std::vector<std::string> before = Entries();
@@ -194,7 +194,7 @@ TEST_F(KeptSamplesTest, WhatIsOfFilesThatChangedIsRemovedByTheNext) {
   EXPECT_THAT(Entries(), ::testing::SizeIs(3));
 }
 
-TEST_F(KeptSamplesTest, SmallPartsAndJobsThatForbidItKeepNothing) {
+TEST_F(KeptSamplesTest, SmallSplitsAndJobsWithoutACacheKeepNothing) {
   proto::Job job = Gzipped();
   job.mutable_data()->set_cache(proto::Data::NONE);
   ContentOf(job);
@@ -203,7 +203,7 @@ TEST_F(KeptSamplesTest, SmallPartsAndJobsThatForbidItKeepNothing) {
   EXPECT_THAT(Entries(), IsEmpty());
 }
 
-TEST_F(KeptSamplesTest, WithoutAUsableCacheTheyAreReadFromTheirFiles) {
+TEST_F(KeptSamplesTest, WithoutAUsableCacheTheFilesAreReadDirectly) {
   proto::Job job = Gzipped();
   const Content expected = Uncached(job);
   {
@@ -239,7 +239,7 @@ TEST_F(KeptSamplesTest, DamagedEntriesAreMadeAnew) {
   EXPECT_EQ(Entries().size(), 3u);
 }
 
-TEST_F(KeptSamplesTest, CacheThatIsRemovedMeanwhileIsNoLoss) {
+TEST_F(KeptSamplesTest, CacheRemovedDuringUseLosesNoSample) {
   const proto::Job job = Gzipped();
   const Datasets datasets = LoadDatasets(job).value();
   ASSERT_TRUE(RemoveRecursively(cache_.path()).ok());
@@ -248,7 +248,7 @@ TEST_F(KeptSamplesTest, CacheThatIsRemovedMeanwhileIsNoLoss) {
   EXPECT_TRUE(ResolveScaling(job.data(), datasets).value() == Uncached(job).scaling);
 }
 
-TEST_F(KeptSamplesTest, BadDataAreNamedAsWithoutACache) {
+TEST_F(KeptSamplesTest, BadDataGiveTheSameErrorAsWithoutACache) {
   proto::Job job = Gzipped();
   std::string labels = testing::IdxLabels(kSamples, 5);
   labels.back() = 77;
@@ -272,7 +272,7 @@ TEST_F(KeptSamplesTest, ProcessesThatRaceShareOneEntry) {
 }
 
 // The text of a scaling says what it is of.
-TEST(KeptScalingTest, OtherOriginsAreNotTaken) {
+TEST(KeptScalingTest, ScalingOfOtherFilesIsNotUsed) {
   const testing::TempDirectory cache;
   const KeptScaling::Origin origin = {.data = {}, .key = CacheKey().text(), .samples = 7, .channels = 2};
   const InputScaling scaling = {.mean = {0.1f, -1e-38f}, .deviation = {1e-45f, 3.4e38f}};

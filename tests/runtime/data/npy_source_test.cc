@@ -52,14 +52,14 @@ class NpyTest : public ::testing::Test {
   const testing::TempDirectory directory_;
 };
 
-TEST_F(NpyTest, ArraysOfNumPyHaveItsSamples) {
+TEST_F(NpyTest, ArraysWrittenByNumPyAreRead) {
   testing::ExpectReferenceSamples(*LoadDatasets(JobOf(testing::ReferenceFile("numpy_images.npy"),
                                                       testing::ReferenceFile("numpy_labels.npy")))
                                        .value()
                                        .train);
 }
 
-TEST_F(NpyTest, FloatsAreTargets) {
+TEST_F(NpyTest, FloatLabelsAreTargets) {
   proto::Job job =
       JobOf(testing::ReferenceFile("numpy_images.npy"), testing::ReferenceFile("numpy_floats.npy"));
   EXPECT_THAT(ErrorOf(job), AllOf(HasSubstr("values of type <f4"), HasSubstr("takes classes")));
@@ -72,7 +72,7 @@ TEST_F(NpyTest, FloatsAreTargets) {
   }
 }
 
-TEST_F(NpyTest, FloatsAreValues) {
+TEST_F(NpyTest, FloatImagesAreValues) {
   proto::Job job =
       JobOf(testing::ReferenceFile("numpy_float_images.npy"), testing::ReferenceFile("numpy_labels.npy"));
   EXPECT_EQ(ReadDatasetSizes(job)->type, ValueType::kFloat);
@@ -121,7 +121,7 @@ TEST_F(NpyTest, ChannelsInFrontOfPixelsAreNoted) {
   }
 }
 
-TEST_F(NpyTest, ArraysOfArchivesHaveTheirSamples) {
+TEST_F(NpyTest, ArraysInArchivesAreRead) {
   for (const char* archive : {"numpy_stored.npz", "numpy_deflated.npz"}) {
     const std::string path = testing::ReferenceFile(archive);
     const proto::Job job = JobOf(path + "#images", path + "#labels.npy");
@@ -135,7 +135,7 @@ TEST_F(NpyTest, ArraysOfArchivesHaveTheirSamples) {
   EXPECT_EQ(ReadDatasetSizes(JobOf(path + "#floats", path + "#labels"))->type, ValueType::kFloat);
 }
 
-TEST_F(NpyTest, ArraysThatArchivesLackAreRefusedNamingThoseThatTheyHave) {
+TEST_F(NpyTest, ArrayMissingInAnArchiveIsRefusedListingItsArrays) {
   const std::string path = testing::ReferenceFile("numpy_deflated.npz");
   EXPECT_THAT(ErrorOf(JobOf(path + "#x_train", path + "#labels")),
               AllOf(HasSubstr("numpy_deflated.npz has no array \"x_train\""),
@@ -220,7 +220,7 @@ TEST_F(NpyTest, ColumnOfLabelsIsOneLabelASample) {
   EXPECT_EQ(ReadDatasetSizes(targets)->labels, (LabelFormat{.targets = true}));
 }
 
-TEST_F(NpyTest, OneHotLabelsAreRefusedWithTheirCure) {
+TEST_F(NpyTest, OneHotLabelsAreRefusedWithTheRemedy) {
   for (const auto& [type, bytes] : {std::pair{"|u1", 1}, {"<i8", 8}, {"<f4", 4}}) {
     EXPECT_THAT(ErrorOfLabels(Npy(type, "(4, 4)", std::string(16 * bytes, '\0'))),
                 AllOf(HasSubstr("labels.npy: labels [4, 4] of 4 classes look like one-hot"),
@@ -228,7 +228,7 @@ TEST_F(NpyTest, OneHotLabelsAreRefusedWithTheirCure) {
   }
 }
 
-TEST_F(NpyTest, TypesThatAreNotReadAreRefusedWithTheirCure) {
+TEST_F(NpyTest, UnsupportedTypesAreRefusedWithTheRemedy) {
   const std::string values(48, 'x');
   for (const auto& [type, message] : std::vector<std::pair<std::string, std::string>>{
            {"<f8", "values of type <f8 (float64) are not read: write array.astype('float32')"},
@@ -255,7 +255,7 @@ TEST_F(NpyTest, PicklesAreRefusedAndNeverRead) {
       AllOf(HasSubstr("numpy_pickle.npy"), HasSubstr("pickled objects")));
 }
 
-TEST_F(NpyTest, FilesThatAreNoSuchArraysAreRefusedNamingThem) {
+TEST_F(NpyTest, FilesThatAreNoNumPyArraysAreRefusedByName) {
   const std::string values(4 * 6, 'x');
   EXPECT_EQ(ErrorOfImages(Npy("|u1", "(4, 2, 3)", values)), "");
   for (const auto& [content, message] : std::vector<std::pair<std::string, std::string>>{

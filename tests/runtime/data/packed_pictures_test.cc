@@ -56,7 +56,7 @@ class PackedPicturesTest : public ::testing::Test {
   const testing::TempDirectory directory_, cache_;
 };
 
-TEST_F(PackedPicturesTest, EveryFileIsReadAsItIs) {
+TEST_F(PackedPicturesTest, PackGivesTheBytesOfEveryFile) {
   const auto packed = Open().value();
   ASSERT_NE(packed, nullptr);
   for (int64_t i = kCount; i-- > 0;) ASSERT_EQ(Read(*packed, i), TextOf(i));
@@ -85,14 +85,14 @@ TEST_F(PackedPicturesTest, FileThatChangedMakesAnotherPack) {
   EXPECT_THAT(Entries(), SizeIs(2));
 }
 
-TEST_F(PackedPicturesTest, CutPackIsMadeAnew) {
+TEST_F(PackedPicturesTest, TruncatedPackIsMadeAnew) {
   ASSERT_NE(Open().value(), nullptr);
   ASSERT_EQ(truncate(absl::StrCat(cache(), "/", Entries().at(0)).c_str(), 100), 0);
   const auto packed = Open().value();
   EXPECT_EQ(Read(*packed, kCount - 1), TextOf(kCount - 1));
 }
 
-TEST_F(PackedPicturesTest, PackThatIsCutWhileItIsReadIsAnError) {
+TEST_F(PackedPicturesTest, PackTruncatedWhileBeingReadIsAnError) {
   const auto packed = Open().value();
   const std::string entry = absl::StrCat(cache(), "/", Entries().at(0));
   ASSERT_EQ(truncate(entry.c_str(), 100), 0);
@@ -139,7 +139,7 @@ TEST_F(PackedPicturesTest, WithoutAUsableCacheNothingIsPacked) {
   EXPECT_EQ(*packed, nullptr);
 }
 
-TEST_F(PackedPicturesTest, WhatTakesTooLongIsNotPacked) {
+TEST_F(PackedPicturesTest, PackingThatTakesTooLongIsGivenUp) {
   const auto path_of = [this](int64_t index) { return PathOf(index); };
   EXPECT_EQ(PackedPictures::Open(cache(), kCount, path_of, 0).value(), nullptr);
   // Another process, here another holder of the lock, packs for longer than this one waits.

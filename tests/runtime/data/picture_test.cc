@@ -69,7 +69,7 @@ Bytes BareJpeg(const std::string& file, const Shape& shape) {
   return values;
 }
 
-TEST(PictureTest, JpegOfAnyKindHasLibjpegTurbosBitsAtAnyPlace) {
+TEST(PictureTest, JpegDecodesToLibjpegTurbosBitsAtAnyAlignment) {
   // Above 2^18 bytes, and of rows that are or are not multiples of 32 bytes.
   for (const Shape& shape : {Shape{32, 32, 3}, Shape{33, 32, 1}, Shape{21, 35, 3}, Shape{300, 320, 3}}) {
     const int64_t size = shape[0] * shape[1] * shape[2];
@@ -135,7 +135,7 @@ TEST(PictureTest, JpegWithDamagedBitsIsDecodedAndACutOneRefused) {
               HasSubstr("it ends before its end marker"));
 }
 
-TEST(PictureTest, BeginningOfAFileTellsItsColoursAndBits) {
+TEST(PictureTest, HeaderTellsChannelsAndBitsOfAFile) {
   const auto kind = [](const std::string& file) {
     const PictureKind kind = KindOfPicture(Span(file));
     return std::pair(kind.channels, kind.bits);
@@ -173,7 +173,7 @@ TEST(PictureTest, JpegOfUnknownSamplingIsRefused) {
   EXPECT_EQ(ErrorOf(file, {8, 8, 3}), reason.message());
 }
 
-TEST(PictureTest, TransparencyIsLeftOut) {
+TEST(PictureTest, TransparencyIsIgnored) {
   Bytes with_alpha, without;
   for (int i = 0; i < 12; ++i) {
     for (const int value : {i, 2 * i, 3 * i}) {

@@ -95,7 +95,7 @@ class SampleCacheTest : public ::testing::TestWithParam<proto::Data::Cache> {
   int opened_ = 0;
 };
 
-TEST_P(SampleCacheTest, SamplesAreThoseOfTheSourceReadOnce) {
+TEST_P(SampleCacheTest, SamplesEqualTheSourceWhichIsReadOnce) {
   const auto first = Open().value();
   EXPECT_EQ(reads_, kSamples);
   ExpectSamples(*first);
@@ -124,7 +124,7 @@ TEST_P(SampleCacheTest, DamagedSampleIsAnErrorAndKeepsNothing) {
   EXPECT_THAT(ListDirectory(directory_.Path("cache")).value(), SizeIs(0));
 }
 
-TEST_P(SampleCacheTest, NoRoomNamesTheNeed) {
+TEST_P(SampleCacheTest, FullDiskErrorNamesTheBytesNeeded) {
   const testing::FailingCalls full({.name = "posix_fallocate", .errors = {ENOSPC}, .for_good = true});
   const absl::Status status = Open().status();
   EXPECT_TRUE(absl::IsResourceExhausted(status)) << status;
@@ -209,7 +209,7 @@ TEST_P(MemoryCacheTest, MemoryEndsWithItsLastRank) {
   EXPECT_EQ(opened_, 2);
 }
 
-TEST_P(MemoryCacheTest, NoteOfAnotherProcessWithTheNumberIsStale) {
+TEST_P(MemoryCacheTest, NoteOfAProcessWithAReusedNumberIsStale) {
   const auto first = Open().value();
   const std::string note = OnlyFile();
   const int64_t start = ProcessStart(getpid()).value();
@@ -235,7 +235,7 @@ TEST_P(MemoryCacheTest, NotesOfEndedRanksAreRemovedByTheNext) {
 
 INSTANTIATE_TEST_SUITE_P(Memory, MemoryCacheTest, ::testing::Values(proto::Data::MEMORY));
 
-TEST(SampleCacheHeaderTest, HeadersThatLieAreRefused) {
+TEST(SampleCacheHeaderTest, InconsistentHeadersAreRefused) {
   const SampleCacheContent content = {.spec = {.shape = {4, 5, 3}, .labels = {.shape = {2}, .targets = true}},
                                       .samples = 7,
                                       .key = CacheKey().text()};
@@ -367,7 +367,7 @@ TEST_F(CachedJobTest, FileReplacedWithItsSizeAndTimeMakesANewEntry) {
   }
 }
 
-TEST_F(CachedJobTest, ClassesThatAreNumberedAnewChangeTheTest) {
+TEST_F(CachedJobTest, RenumberedClassesChangeTheLabelsOfTestSamples) {
   Write("pets/cat/1.png", 1);
   Write("pets/dog/2.png", 2);
   Write("test/dog/3.png", 3);

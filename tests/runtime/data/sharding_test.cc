@@ -75,7 +75,7 @@ void ExpectEveryPlaceOnce(const RankSplit& split) {
   for (int64_t rank = 0; rank < split.world(); ++rank) EXPECT_EQ(split.CountOf(rank), next[rank]) << rank;
 }
 
-TEST(RankSplitTest, PlacesOfARankAreItsPositionsInOrder) {
+TEST(RankSplitTest, PlacesOfARankAreItsPositionsInAscendingOrder) {
   for (const int64_t positions : {0, 1, 7, 12, 64, 101}) {
     for (const int64_t batch : {1, 2, 5, 12, 200}) {
       for (int64_t world = 1; world <= 5; ++world) {
@@ -86,7 +86,7 @@ TEST(RankSplitTest, PlacesOfARankAreItsPositionsInOrder) {
   }
 }
 
-TEST(RankSplitTest, SplitOfStepsIsThatOfWorkersInLockStep) {
+TEST(RankSplitTest, SplitByStepsEqualsWorkersInLockStep) {
   const RankSplit split = RankSplit::OfSteps(1000, 96, 5);
   for (int64_t step = 0; step < StepsPerEpoch(1000, 96, false); ++step) {
     for (int64_t rank = 0; rank < 5; ++rank) {

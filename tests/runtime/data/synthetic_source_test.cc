@@ -42,7 +42,7 @@ proto::Job SectionsJob() {
   return job;
 }
 
-TEST(SyntheticSourceTest, SamplesAreAFunctionOfTheirNumberThePartAndTheSeed) {
+TEST(SyntheticSourceTest, SamplesDependOnNumberSplitAndSeedOnly) {
   for (proto::Job job : {NoiseJob(20), SectionsJob()}) {
     job.mutable_data()->mutable_synthetic()->set_test_samples(20);
     const Datasets once = LoadDatasets(job).value(), again = LoadDatasets(job).value();
@@ -109,7 +109,7 @@ TEST(SyntheticSourceTest, SectionsHaveLayersOfAllClassesBrighterByClass) {
   }
 }
 
-TEST(SyntheticSourceTest, VeryManySamplesAreThereAtOnce) {
+TEST(SyntheticSourceTest, HundredBillionSamplesNeedNoPreparation) {
   const int64_t many = 100'000'000'000;
   proto::Job job = NoiseJob(many);
   job.mutable_data()->set_validation_samples(many / 10);

@@ -80,7 +80,7 @@ class TfrecordTest : public ::testing::Test {
   const testing::TempDirectory directory_;
 };
 
-TEST_F(TfrecordTest, FilesOfTensorFlowHaveItsSamples) {
+TEST_F(TfrecordTest, FilesWrittenByTensorFlowAreRead) {
   testing::ExpectReferenceSamples(
       *LoadDatasets(ReferenceJob("tensorflow_raw.tfrecord", {4, 5, 3})).value().train);
   testing::ExpectReferenceSamples(*LoadDatasets(ReferenceJob("tensorflow_png.tfrecord", {})).value().train);
@@ -150,7 +150,7 @@ TEST_F(TfrecordTest, AsManyLabelsAsPixelsAreAMap) {
   EXPECT_THAT(labels, ::testing::ElementsAre(1, 2, 3, 4));
 }
 
-TEST_F(TfrecordTest, EveryCutAndEveryChangedByteIsFound) {
+TEST_F(TfrecordTest, EveryTruncationAndEveryChangedByteIsDetected) {
   const std::string good = Record(Sample("abcd", {1})) + Record(Sample("efgh", {2}));
   const size_t first = good.size() / 2;
   for (size_t size = 1; size < good.size(); ++size) {
@@ -166,7 +166,7 @@ TEST_F(TfrecordTest, EveryCutAndEveryChangedByteIsFound) {
   }
 }
 
-TEST_F(TfrecordTest, LengthsThatLieAreRefusedWithoutMemory) {
+TEST_F(TfrecordTest, FalseLengthsAreRefusedWithoutAllocatingThem) {
   for (const uint64_t length : {uint64_t{1} << 62, ~uint64_t{0}, uint64_t{1000}}) {
     const std::string head = LittleEndian(length, 8);
     EXPECT_THAT(ErrorOf(JobOf(head + LittleEndian(MaskedCrc32c(head), 4) + std::string(20, 'x'))),
@@ -268,7 +268,7 @@ TEST_F(TfrecordTest, GzippedFileHasTheSamplesOfThePlainOne) {
   }
 }
 
-TEST_F(TfrecordTest, DamagedGzipNamesTheFileAndLeavesNothing) {
+TEST_F(TfrecordTest, DamagedGzipNamesTheFileAndLeavesNoCacheEntry) {
   const std::string packed = testing::Gzip(Record(Sample("abcd", {1})));
   for (size_t size = 2; size < packed.size(); ++size) {
     EXPECT_THAT(ErrorOf(JobOf(packed.substr(0, size))),
@@ -380,7 +380,7 @@ TEST_F(RecordIndexTest, WithoutACacheTheIndexIsHeldInMemory) {
   ExpectSamples(job);
 }
 
-TEST_F(RecordIndexTest, PlacesBeyondTheRoomAreReadFromTheIndex) {
+TEST_F(RecordIndexTest, PlacesBeyondTheMemoryLimitAreReadFromTheIndex) {
   const proto::Job job = LargeJob();
   const auto open = [&](int64_t& room) {
     return RecordFile::Open(OpenFile(job.data().tfrecord().train(0)).value(), job.data().cache_dir(), room)
@@ -409,7 +409,7 @@ TEST_F(RecordIndexTest, DamagedFileIsNamedWithTheRecord) {
 
 // ------------------------------------------------------------------------------------------ resizing
 
-TEST_F(TfrecordTest, PicturesOfUnlikeSizesAreBroughtToOne) {
+TEST_F(TfrecordTest, PicturesOfUnlikeSizesAreResizedToOne) {
   const auto picture = [](int64_t side, uint8_t value) {
     return testing::Png(std::vector<uint8_t>(side * side, value), side, side, 1);
   };
@@ -460,7 +460,7 @@ TEST_F(TfrecordTest, OtherFormatsAreNamed) {
   }
 }
 
-TEST_F(TfrecordTest, FilesWithoutRecordsAreLeftOutUnlessAllAre) {
+TEST_F(TfrecordTest, EmptyFilesAreSkippedUnlessAllAreEmpty) {
   proto::Job job = JobOf(Record(Sample("abcd", {1})));
   job.mutable_data()->mutable_tfrecord()->set_train(0, directory_.Path("s-*-of-00004"));
   directory_.Write("s-00000-of-00004", Record(Sample("abcd", {1})));

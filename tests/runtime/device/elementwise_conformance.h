@@ -72,7 +72,7 @@ TEST_P(DeviceConformance, FloatsAreStandardisedWithoutADivision) {
   }
 }
 
-TEST_P(DeviceConformance, SumsAreThoseOfFloats) {
+TEST_P(DeviceConformance, SumsEqualFloatSums) {
   for (const ElementType type : {ElementType::kFloat32, device_->activation_type()}) {
     const auto stored = [&](float value) {
       return type == ElementType::kFloat32 ? value : arithmetic_.Stored(value);
@@ -98,7 +98,7 @@ TEST_P(DeviceConformance, SumsAreThoseOfFloats) {
             device_->activation_type() == ElementType::kBfloat16);
 }
 
-TEST_P(DeviceConformance, SumsWithReluEqualThoseThatAreActivated) {
+TEST_P(DeviceConformance, SumsWithReluEqualSumsFollowedByRelu) {
   for (const int64_t count : {0, 1, 15, 1000}) {
     std::vector<float> a = RandomFloats(count, 1), b = RandomFloats(count, 2);
     if (count > 3) a[0] = kPoison, b[1] = kPoison, a[2] = -b[2], a[3] = b[3] = -0.0f;

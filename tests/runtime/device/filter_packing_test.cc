@@ -67,7 +67,7 @@ TEST(FilterPacking, AgreesWithOnednnInAllOrders) {
   }
 }
 
-TEST(FilterPacking, KnowsOnlyFullTilesOfBlocksOfFilters) {
+TEST(FilterPacking, AcceptsOnlyLayoutsOfFullTiles) {
   EXPECT_TRUE(FilterPacking::Of(Layout({32, 16, 3, 3}, memory::format_tag::Acdb32a)).has_value());
   EXPECT_FALSE(FilterPacking::Of(Layout({32, 3, 3, 3}, memory::format_tag::Acdb32a)).has_value());
   EXPECT_FALSE(FilterPacking::Of(Layout({40, 16, 3, 3}, memory::format_tag::Acdb32a)).has_value());

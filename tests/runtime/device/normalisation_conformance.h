@@ -215,7 +215,7 @@ TEST_P(DeviceConformance, LaterPartOfABatchDoesNotDecayTheMovingStatistics) {
   }
 }
 
-TEST_P(DeviceConformance, ABatchWithoutSamplesLeavesOnlyTheDecay) {
+TEST_P(DeviceConformance, BatchWithoutSamplesOnlyDecaysMovingStatistics) {
   const BatchNormalisationShape shape = {.rows = 4, .positions = 3, .channels = 2, .groups = 2};
   auto normalisation = device_->Create(shape).value();
   auto x = PoisonedActivations(shape.elements()), y = PoisonedActivations(shape.elements());
@@ -270,7 +270,7 @@ class SumsOfRounds final : public StreamReducer {
   size_t call_ = 0;  // Of this worker.
 };
 
-TEST_P(DeviceConformance, BatchNormalisationOverWorkersEqualsThatOfOneBatch) {
+TEST_P(DeviceConformance, BatchNormalisationOverWorkersEqualsOneBatch) {
   for (const bool relu : {false, true}) {
     const BatchNormalisationShape all = {.rows = 9, .positions = 6, .channels = 5, .relu = relu};
     const NormalisationReference expected = RandomNormalisation(arithmetic_, all, 9);

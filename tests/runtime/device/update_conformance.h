@@ -202,7 +202,7 @@ TEST_P(DeviceConformance, NormAboveTheLimitScalesGradientsDownToIt) {
   }
 }
 
-TEST_P(DeviceConformance, NormThatIsNoNumberClipsNothing) {
+TEST_P(DeviceConformance, NanNormClipsNothing) {
   std::vector<float> g = RandomFloats(100, 2);
   g[40] = kPoison;
   auto g_device = Floats(g);

@@ -200,7 +200,7 @@ TEST(JobFileTest, NameOfAFileWithAccentsStaysReadable) {
   EXPECT_EQ(name("K\xe4se.textproto"), "K_se") << "Latin-1";
 }
 
-TEST(JobFileTest, NamesOfClassesMustBeOneForEach) {
+TEST(JobFileTest, EveryClassNeedsOneName) {
   const std::vector<std::string> ten = {"data.class_name=a,b,c,d,e,f,g,h,i,j"};
   EXPECT_EQ(ParseJob(kJob, "j", ten).value().data().class_name(9), "j");
   EXPECT_THAT(ErrorOf(kJob, {"data.class_name=cat,dog"}), HasSubstr("has 2 names, but data.classes is 10"));
@@ -208,7 +208,7 @@ TEST(JobFileTest, NamesOfClassesMustBeOneForEach) {
               HasSubstr("gives the name 'a' to two classes"));
 }
 
-TEST(OverrideTest, FamilyReplacesTheLayersOfTheFile) {
+TEST(OverrideTest, ModelFamilyReplacesTheLayersOfTheFile) {
   const absl::StatusOr<proto::Job> job =
       ParseJob(kJob, "j", std::vector<std::string>{"model=resnet", "model.resnet.depth=18"});
   ASSERT_TRUE(job.ok()) << job.status();

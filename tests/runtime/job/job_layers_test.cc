@@ -119,7 +119,7 @@ TEST_F(JobLayersTest, BaseIsRelativeToTheFolderOfTheFile) {
   EXPECT_FALSE(job.has_base());
 }
 
-TEST_F(JobLayersTest, ResultIsThatOfTheFieldsInOneFile) {
+TEST_F(JobLayersTest, ResultEqualsOneFileWithAllFields) {
   Write("base.textproto", kJob);
   const std::string derived = Write("job.textproto", "base: \"base.textproto\" epochs: 9");
   proto::Job whole = Load(Write("whole.textproto", Edited("epochs: 5", "epochs: 9")));
@@ -211,7 +211,7 @@ TEST_F(JobLayersTest, MissingBaseIsNamedWithThePlaceThatNamesIt) {
               HasSubstr(":1:1: base is empty: name a job file"));
 }
 
-TEST_F(JobLayersTest, CycleIsRefusedWithItsFiles) {
+TEST_F(JobLayersTest, CyclicBasesAreRefusedAndNamed) {
   const std::string first = Write("a.textproto", "base: \"b.textproto\"");
   const std::string second = Write("b.textproto", "base: \"./c/../a.textproto\"");
   Write("c/unused.textproto", "");

@@ -468,7 +468,7 @@ TEST(LossMistake, MeanSquaredErrorHasNoAccuracyToWatch) {
                                       "squared error, which has no accuracy: write VALIDATION_LOSS"));
 }
 
-TEST(LossMistake, FamiliesHaveClasses) {
+TEST(LossMistake, ModelFamilyWithMeanSquaredErrorIsRefused) {
   EXPECT_THAT(ErrorOf("model { lenet {} loss { mean_squared_error {} } }\n"
                       "data { idx { train_images: \"i\" train_labels: \"l\" } }\n"
                       "optimizer { sgd {} learning_rate: 0.1 }\nbatch_size_per_worker: 8\nepochs: 1\n"),

@@ -186,7 +186,7 @@ TEST(MemoryPlan, SumsInputsShareItsGradientWithoutACopy) {
 
 // A layer after the normalisation reads the earlier value, too: its part would be added before backward comes
 // to the normalisation, which needs the sum's gradient alone.
-TEST(MemoryPlan, SumsInputsDoNotShareIfAPartComesBetween) {
+TEST(MemoryPlan, SumsInputsDoNotShareIfAReaderComesBetween) {
   const GraphLayer product = {.inputs = {0}, .out = 64, .trains = true};
   const GraphLayer norm = {.inputs = {1}, .out = 64, .use = {.overwrites_gradient = true}};
   const GraphLayer other = {.inputs = {1}, .out = 64, .trains = true};
@@ -298,7 +298,7 @@ TEST(MemoryPlan, ActivationIsComputedAgainFromTheInputOfTheNormalisationBeforeIt
 
 // Blocks of a convolution, a normalisation, the sum with the block before and an activation. Each block's
 // convolution reads what the block before makes.
-TEST(MemoryPlan, ResidualBlocksAreComputedAgainOneFromTheOther) {
+TEST(MemoryPlan, ResidualBlocksAreRecomputedOneFromAnother) {
   std::vector<GraphLayer> layers;
   for (int block = 0; block < 9; ++block) {
     const int input = 4 * block;
@@ -324,7 +324,7 @@ TEST(MemoryPlan, ResidualBlocksAreComputedAgainOneFromTheOther) {
   EXPECT_LE(PlanStepMemory(graph, 1, /*trains=*/true, /*recomputes=*/true).elements, kept - 4 * 64);
 }
 
-TEST(MemoryPlan, SumAppliesTheReluThatAloneReadsIt) {
+TEST(MemoryPlan, SumAppliesTheReluThatIsItsOnlyReader) {
   const GraphLayer product = {.inputs = {0}, .out = 64, .trains = true};
   const GraphLayer sum = {
       .inputs = {0, 1}, .out = 64, .use = {.passes_gradient = true, .applies_relu = true}};

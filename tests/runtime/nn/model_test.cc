@@ -24,7 +24,7 @@ void ExpectRefused(const std::string& text, const std::string& message) {
   EXPECT_THAT(StatusText(model.status()), HasSubstr(message));
 }
 
-TEST(LayerNumbers, AreFieldsOfTheirKinds) {
+TEST(LayerNumbers, RulesNameScalarFieldsOfTheirLayerKinds) {
   int numbers = 0;
   ForEachLayerNumber([&](const std::string& path, const NumberRule& rule) {
     ++numbers;
@@ -132,7 +132,7 @@ TEST(Model, FlattenedValueCanBeReadUnderBothNames) {
   EXPECT_EQ(model.layers()[2].inputs[0], (Shape{14, 14, 1}));
 }
 
-TEST(Model, RefusesGraphsThatCannotBe) {
+TEST(Model, RefusesImpossibleGraphs) {
   const std::string dense = "layer { name: 'd' dense { units: 10 } }";
   ExpectRefused("layer { flatten { } input: 'd' } " + dense,
                 "layer[0] 'flatten_0': has the input 'd', which is model.layer[1]");
@@ -177,7 +177,7 @@ TEST(Model, ConvolutionHasTheShapesOfItsGroupsDilationAndPad) {
   EXPECT_EQ(model.ready_order().back(), model.variables().variables()[0].range);
 }
 
-TEST(Model, RefusesConvolutionsThatCannotBe) {
+TEST(Model, RefusesImpossibleConvolutions) {
   const auto convolution = [](const std::string& fields) {
     return "layer { convolution { filters: 4 kernel_size: 3 " + fields + " } }";
   };
@@ -374,14 +374,14 @@ TEST(Model, FrozenLayersBetweenOthersPassGradientsOn) {
   EXPECT_TRUE(model.graph().runs_backward(1));
 }
 
-TEST(Model, RefusesFrozenLayersThatCannotBe) {
+TEST(Model, RefusesImpossibleFrozenLayers) {
   ExpectRefused(absl::StrCat(kTwoBlocks, " frozen: 'norm'"), "layer 'norm'");
   ExpectRefused(absl::StrCat(kTwoBlocks, " frozen: 'norm'"),
                 "gradients do not pass through moving statistics");
   ExpectRefused(absl::StrCat(kTwoBlocks, " frozen: ''"), "nothing to train");
 }
 
-TEST(ModelTest, TransposedConvolutionsThatCannotBeAreRefused) {
+TEST(ModelTest, ImpossibleTransposedConvolutionsAreRefused) {
   const auto layers = [](const std::string& fields) {
     return "layer { transposed_convolution { filters: 2 " + fields + " } } layer { flatten {} } " +
            "layer { dense { units: 10 } }";

@@ -229,7 +229,7 @@ Network NetworkWithJoins(const std::string& between) {
   return {Model::Create(config, {6, 5, 2}, 3).value(), 4};
 }
 
-TEST(Plan, ReluInThePassOfItsSumGivesTheSameBits) {
+TEST(Plan, ReluFusedWithItsSumGivesTheSameBits) {
   // Dropout that keeps everything changes no bit, and keeps the relu apart from the sum.
   Network fused = NetworkWithJoins(""), apart = NetworkWithJoins("layer { dropout { rate: 0 } } ");
   EXPECT_THAT(fused.plan->Describe(), testing::HasSubstr("add 3 of [6, 5, 3]: with relu"));

@@ -76,7 +76,7 @@ TEST(Zoo, FcnOfOtherBlocksOrStridesIsRefused) {
   EXPECT_THAT(FamilyProblem(Parse("fcn { backbone { depth: 12 } }")), HasSubstr("fcn.backbone.depth is 12"));
 }
 
-TEST(Zoo, MovingStatisticsAreThoseOfTorchvision) {
+TEST(Zoo, MovingStatisticsMatchTorchvision) {
   EXPECT_EQ(Build("resnet {}")->statistics().element_count(), 53'120);
   EXPECT_EQ(Build("mobilenet {}")->statistics().element_count(), 21'888);
 }
@@ -130,7 +130,7 @@ TEST(Zoo, StrideOfABottleneckFollowsTheStyle) {
   }
 }
 
-TEST(Zoo, FreeVggHasTheGivenBlocks) {
+TEST(Zoo, VggOfGivenBlocksHasThoseBlocks) {
   const Model model =
       Build("vgg { convolutions: 1 convolutions: 2 width: 32 dense_units: 128 }", {28, 28}, 10).value();
   EXPECT_EQ(model.variables().Find("features.0/filters")->shape, (Shape{32, 3, 3, 1}));

@@ -53,7 +53,7 @@ std::vector<std::string> SlotNames(const std::string& config) {
   return names;
 }
 
-TEST(Optimizer, KeepsTheSlotsOfItsKind) {
+TEST(Optimizer, EachKindHasItsOwnSlots) {
   EXPECT_THAT(SlotNames("sgd {}"), ElementsAre());
   EXPECT_THAT(SlotNames("sgd { momentum: 0.9 }"), ElementsAre("momentum"));
   EXPECT_THAT(SlotNames("adam {}"), ElementsAre("first_moment", "second_moment"));
@@ -98,7 +98,7 @@ TEST(Optimizer, UpdateAfterANonFiniteOneChangesNothingAndFails) {
 }
 
 // Clipping scales the gradients before their norm is taken.
-TEST(Optimizer, TrustRatioIsThatOfClippedGradients) {
+TEST(Optimizer, TrustRatioUsesClippedGradients) {
   auto device = CreateCpuDevice(1).value();
   auto stream = device->CreateStream().value();
   const std::string lars = "lars { trust: 0.5 epsilon: 1 }";

@@ -41,7 +41,7 @@ HttpAnswer Ranged(const std::string& range, const std::string& body) {
   return {.status = 206, .headers = {{"etag", "\"1\""}, {"content-range", range}}, .body = body};
 }
 
-TEST(HttpObjectTest, RangesAreReadOnTheConditionThatTheFileIsTheSame) {
+TEST(HttpObjectTest, RangesAreReadOnlyIfTheFileIsUnchanged) {
   const ScriptedClient scripted([](const HttpRequest& request) { return Serve(request, kContent, "\"1\""); });
   const auto object = Open(scripted);
   ASSERT_TRUE(object.ok()) << object.status();
@@ -53,7 +53,7 @@ TEST(HttpObjectTest, RangesAreReadOnTheConditionThatTheFileIsTheSame) {
   EXPECT_EQ(last.most_bytes, 4);
 }
 
-TEST(HttpObjectTest, AnswerMayTakeTheMemoryThatFetchIsGiven) {
+TEST(HttpObjectTest, AnswerMayReuseTheMemoryGivenToFetch) {
   const char* taken = nullptr;
   const ScriptedClient scripted([&](const HttpRequest& request) {
     HttpAnswer answer = Serve(request, kContent, "\"1\"");
@@ -128,7 +128,7 @@ TEST(HttpObjectTest, OtherBytesThanAskedForAreRefused) {
               HasSubstr("sent more than 4 bytes"));
 }
 
-TEST(HttpObjectTest, WhatMayPassIsTriedAgainWithGrowingPauses) {
+TEST(HttpObjectTest, TransientFailuresAreRetriedWithGrowingPauses) {
   int failures = 0;
   const ScriptedClient scripted([&](const HttpRequest& request) -> absl::StatusOr<HttpAnswer> {
     if (!request.head && ++failures == 1) return HttpAnswer{.status = 503};
@@ -140,7 +140,7 @@ TEST(HttpObjectTest, WhatMayPassIsTriedAgainWithGrowingPauses) {
   EXPECT_THAT(scripted.pauses, ElementsAre(kSecond / 2, kSecond, 2 * kSecond));
 }
 
-TEST(HttpObjectTest, LastFailureSaysHowOftenItWasTried) {
+TEST(HttpObjectTest, LastFailureNamesTheNumberOfTries) {
   int tries = 0;
   const absl::Status failed = FetchError([&](const auto&) {
     ++tries;
@@ -151,7 +151,7 @@ TEST(HttpObjectTest, LastFailureSaysHowOftenItWasTried) {
                                         HasSubstr("tried 4 times"), HasSubstr("--resume")));
 }
 
-TEST(HttpObjectTest, WhatWillNotPassIsAskedOnce) {
+TEST(HttpObjectTest, PermanentFailuresAreNotRetried) {
   for (const int status : {401, 404, 410}) {
     const ScriptedClient scripted([&](const HttpRequest&) { return HttpAnswer{.status = status}; });
     EXPECT_FALSE(Open(scripted).ok());
@@ -190,7 +190,7 @@ TEST(HttpRedirectTest, SecretsGoOnlyToUrlsOfTheirPrefix) {
   EXPECT_EQ(requests[1].credentials.bearer_token, "");
 }
 
-TEST(HttpRedirectTest, CirclesAndChainsEnd) {
+TEST(HttpRedirectTest, RedirectLoopsAndLongChainsAreEnded) {
   EXPECT_THAT(StatusText(RedirectError("/file")), HasSubstr("circle"));
   int next = 0;
   const ScriptedClient scripted([&](const HttpRequest&) {

@@ -46,15 +46,15 @@ Nanoseconds Bounded(int64_t ahead) { return std::max(2 * kTime, 6 * kTime / (1 +
 // Threads disturb one another.
 Nanoseconds Near(int64_t ahead) { return kTime + ahead * kTime / 10; }
 
-TEST(ReadAheadTest, DistantServerKeepsTheMost) {
+TEST(ReadAheadTest, DistantServerGetsTheMostBlocksAhead) {
   Reader reader(Distant);
   EXPECT_EQ(reader.ahead(), kMost);
   EXPECT_EQ(reader.Settle(), kMost);
 }
 
-TEST(ReadAheadTest, NearServerEndsWithOne) { EXPECT_EQ(Reader(Near).Settle(), 1); }
+TEST(ReadAheadTest, NearServerGetsOneBlockAhead) { EXPECT_EQ(Reader(Near).Settle(), 1); }
 
-TEST(ReadAheadTest, FewestThatGiveTheFullRateAreKept) { EXPECT_EQ(Reader(Bounded).Settle(), 2); }
+TEST(ReadAheadTest, FewestBlocksAheadThatGiveTheFullRateAreKept) { EXPECT_EQ(Reader(Bounded).Settle(), 2); }
 
 TEST(ReadAheadTest, BlocksAlreadyFetchedDoNotJudgeTheNextNumber) {
   // After a change to fewer blocks ahead, those that were fetched before take no time.
@@ -92,7 +92,7 @@ TEST(ReadAheadTest, PauseOfTheReaderIsNotTakenForASlowServer) {
   EXPECT_EQ(reader.Settle(), kMost);
 }
 
-TEST(ReadAheadTest, NoneIsKeptWhereNoneIsAllowed) {
+TEST(ReadAheadTest, NoBlockIsReadAheadIfNoneIsAllowed) {
   ReadAhead ahead(0);
   for (int64_t i = 0; i < 10 * ReadAhead::kTrainBlocks; ++i) ahead.Advance(i * kTime);
   EXPECT_EQ(ahead.blocks(), 0);

@@ -19,7 +19,7 @@ using ::testing::Not;
 
 std::string Refusal(absl::string_view url) { return StatusText(ParseUrl(url).status()); }
 
-TEST(UrlTest, PartsAreThoseOfTheText) {
+TEST(UrlTest, UrlIsSplitIntoSchemeAuthorityAndPath) {
   const Url url = ParseUrl("HTTPS://Data.Example:8443/a/B%20c?key=V").value();
   EXPECT_EQ(url.scheme, "https");
   EXPECT_EQ(url.authority, "data.example:8443");
@@ -29,7 +29,7 @@ TEST(UrlTest, PartsAreThoseOfTheText) {
   EXPECT_EQ(ParseUrl("http://[::1]:80/x").value().authority, "[::1]:80");
 }
 
-TEST(UrlTest, PathOfWebhdfsAndKeyOfS3AreTakenAsTheyAre) {
+TEST(UrlTest, WebhdfsPathsAndS3KeysAreTakenUnchanged) {
   EXPECT_EQ(ParseUrl("webhdfs://n1,n2:9870/data/part-??[0-9]*").value().path, "/data/part-??[0-9]*");
   const Url s3 = ParseUrl("s3://Bucket/a b#c%20").value();
   EXPECT_EQ(s3.authority, "Bucket");
@@ -47,7 +47,7 @@ TEST(UrlTest, UserAndPasswordAreRefusedAndNotShown) {
               AllOf(HasSubstr("file of secrets"), Not(HasSubstr("s3cret")), Not(HasSubstr("t0ken"))));
 }
 
-TEST(UrlTest, WhatCannotBeAskedForIsRefused) {
+TEST(UrlTest, InvalidUrlsAreRefused) {
   EXPECT_THAT(Refusal("ftp://host/a"), HasSubstr("ftp:// is not read: known are http"));
   EXPECT_THAT(Refusal("http:///a"), HasSubstr("no host"));
   EXPECT_THAT(Refusal("http://host:99999/a"), HasSubstr("'99999' is no port"));
@@ -74,7 +74,7 @@ TEST(UrlTest, LocationsAreRelativeToTheUrlThatAnswered) {
   }
 }
 
-TEST(UrlTest, LastPortOfAListHoldsForAllWithoutOne) {
+TEST(UrlTest, LastPortAppliesToHostsWithoutAPort) {
   EXPECT_THAT(HostList("a,b:1,c,d:2", 9).value(), ElementsAre("a:2", "b:1", "c:2", "d:2"));
   EXPECT_THAT(HostList("a,[::1]", 9).value(), ElementsAre("a:9", "[::1]:9"));
 }

@@ -41,7 +41,7 @@ TEST(JobShapeTest, ParsesEveryNameThatItGives) {
 }
 
 // Files of earlier versions have these names.
-TEST(JobShapeTest, NamesStay) {
+TEST(JobShapeTest, NamesOfStrategiesNeverChange) {
   EXPECT_EQ(StrategyName(JobStrategy(StrategyFamily::kLocal)), "local");
   EXPECT_EQ(StrategyName(JobStrategy(StrategyFamily::kMirrored)), "mirrored");
   EXPECT_EQ(StrategyName(JobStrategy(StrategyFamily::kBulkSynchronous)), "ps_sync");

@@ -34,7 +34,7 @@ TEST(ShapeTraitsTest, HasARowForEveryMemberOfTheJobFile) {
   EXPECT_EQ(KnownTraits().size(), kinds.field_count() - 1 + consistencies.field_count());
 }
 
-TEST(ShapeTraitsTest, NamesDifferAndNoneBeginsAnother) {
+TEST(ShapeTraitsTest, NamesDifferAndNoneIsAPrefixOfAnother) {
   for (const ShapeTraits& traits : KnownTraits()) {
     EXPECT_THAT(traits.name, Not(StrEq("")));
     for (const ShapeTraits& other : KnownTraits()) {

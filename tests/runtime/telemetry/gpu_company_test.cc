@@ -68,7 +68,7 @@ TEST_F(GpuCompanyTest, IdleContextIsCountedAsProcessOnly) {
   EXPECT_EQ(reading.share, 0);
 }
 
-TEST_F(GpuCompanyTest, OwnNumberInAnotherNamespaceIsTheNewcomer) {
+TEST_F(GpuCompanyTest, NewProcessNumberIsTakenForThisProcess) {
   const GpuCompanyReading reading = Reading({{7, 30}}, {{7, 30}, {4'000'000, 55}});
   EXPECT_EQ(reading.processes, 1);
   EXPECT_DOUBLE_EQ(reading.share.value(), 0.3);
@@ -80,7 +80,7 @@ TEST_F(GpuCompanyTest, SeveralNewcomersLeaveTheShareUnknown) {
   EXPECT_EQ(reading.share, absl::nullopt);
 }
 
-TEST_F(GpuCompanyTest, DriverThatHidesThisProcessTellsNothing) {
+TEST_F(GpuCompanyTest, DriverThatHidesThisProcessGivesNoReading) {
   const GpuCompanyReading reading = Reading({{7, 30}}, {{7, 30}});
   EXPECT_EQ(reading.processes, absl::nullopt);
   EXPECT_EQ(reading.share, absl::nullopt);
@@ -94,7 +94,7 @@ TEST_F(GpuCompanyTest, ManyProcessesAreAllCounted) {
   EXPECT_EQ(Reading(before, after).processes, 200);
 }
 
-TEST_F(GpuCompanyTest, UnknownGpuAndMissingLibraryTellNothing) {
+TEST_F(GpuCompanyTest, UnknownGpuAndMissingLibraryGiveNoReading) {
   GpuCompany company(FAKE_NVML);
   company.Watch(std::string(16, 'a'));
   EXPECT_EQ(company.Read().processes, absl::nullopt);
