@@ -54,7 +54,7 @@ absl::StatusOr<Exchange> CreateExchange(RingListener& listener, const RingOption
 
   TETHYS_ASSIGN_OR_RETURN(const std::vector<int> hosts, FindHosts(*all, ring.members[ring.rank].address));
   if (HostCount(hosts) == all->world_size()) {
-    if (!wanted) return by_tcp("no two of them share a host");
+    if (!wanted) return by_tcp("no two workers share a host");
     return absl::FailedPreconditionError(
         "transport is SHARED_MEMORY, but no two workers share a host; leave it AUTOMATIC, or put workers "
         "together");

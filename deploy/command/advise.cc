@@ -100,7 +100,7 @@ absl::StatusOr<Request> ReadRequest(const Flags& flags) {
   if (!flags.Has("probe_epochs")) return request;
   if (request.what_if.has_value()) {
     return absl::InvalidArgumentError(
-        "--probe_epochs trains on the machines that are there: leave it or --what_if out");
+        "--probe_epochs trains on real machines: leave out --probe_epochs or --what_if");
   }
   TETHYS_ASSIGN_OR_RETURN(const int64_t probe_epochs,
                           flags.GetInteger("probe_epochs", 0, 1, kMostProbeEpochs));
@@ -219,7 +219,7 @@ class Advising {
                                      .seed = base_.plan.job().seed()},
                                     found_));
     return CheckDisturbance({.share = verified_.others_cpu.value_or(0), .host = {}}, request_.most_others_cpu,
-                            "no answer by these brief runs");
+                            "the brief runs give no answer");
   }
 
   // Whether the calibration no longer describes the machines.

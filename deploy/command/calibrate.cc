@@ -66,7 +66,7 @@ Command CalibrateCommand() {
            {SetFlag(),
             {.name = "seconds",
              .value = "N",
-             .help = "About the time to take; steps that take seconds need more. Default 40."},
+             .help = "The time to take, approximately; steps that take seconds need more. Default 40."},
             {.name = "out",
              .value = "FILE",
              .help = "Where to write the calibration, for --calibration of other commands. Default: in "

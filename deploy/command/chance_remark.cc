@@ -21,8 +21,8 @@ std::string WhatToDo(const proto::RunSummary& summary, double chance) {
   const proto::Quality& train = summary.train();
   if (train.has_accuracy() && !IsAtChance(train.accuracy(), chance)) {
     return absl::StrFormat(
-        "On training samples its accuracy is %.4f, so those of the other split differ from them, or are too "
-        "few to "
+        "On training samples its accuracy is %.4f, so the samples of the other split differ from them, or "
+        "the training samples are too few to "
         "train on: %s, and at how the samples were split.",
         train.accuracy(), kLookAtData);
   }
@@ -32,7 +32,7 @@ std::string WhatToDo(const proto::RunSummary& summary, double chance) {
       (!std::isfinite(train.loss()) || (summary.epochs() > 1 && train.loss() > kClearlyAbove * guess));
   if (diverges) {
     return absl::StrFormat(
-        "First %s. The training loss, %.4g, is above that of a guess, %.4g, as if steps were too "
+        "First %s. The training loss, %.4g, is above the loss of a guess, %.4g, as if steps were too "
         "large: then lower optimizer.learning_rate.",
         kLookAtData, train.loss(), guess);
   }
@@ -40,7 +40,7 @@ std::string WhatToDo(const proto::RunSummary& summary, double chance) {
                       summary.steps() < kFewSteps && std::abs(train.loss() - guess) < kNear * guess;
   if (stands) {
     return absl::StrFormat(
-        "First %s. The training loss, %.4g, is still that of a guess, %.4g: then try a fifth of "
+        "First %s. The training loss, %.4g, is still the loss of a guess, %.4g: then try a fifth of "
         "optimizer.learning_rate, and train longer.",
         kLookAtData, train.loss(), guess);
   }

@@ -122,12 +122,11 @@ Command EvaluateCommand() {
   return {
       {.verb = "evaluate",
        .summary = "Accuracy and loss of a checkpoint, and the accuracy of each class.",
-       .description =
-           "Evaluates a checkpoint on a split of the job's data, in this process. Says the accuracy of each "
-           "class, too, "
-           "and which class it is most often taken for. The job is that of the run "
-           "which holds the checkpoint, unless another is named; inputs are standardised as in training. A "
-           "checkpoint of another model is refused.",
+       .description = "Evaluates a checkpoint on a split of the job's data, in this process. Shows the "
+                      "accuracy of each class, too, "
+                      "and which class it is most often taken for. The job is the one of the run that holds "
+                      "the checkpoint, unless JOB names another; inputs are standardised as in training. A "
+                      "checkpoint of another model is refused.",
        .argument = "JOB",
        .argument_optional = true,
        .flags = CheckpointUseFlags("test (the default), validation or train."),

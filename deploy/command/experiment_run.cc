@@ -120,7 +120,7 @@ absl::Status MoveAway(const std::string& run_dir) {
   if (!FileExists(run_dir)) return absl::OkStatus();
   std::string away;
   for (int i = 1; away.empty() || FileExists(away); ++i) away = absl::StrCat(run_dir, ".old-", i);
-  std::printf("  what it left before is now in %s\n", away.c_str());
+  std::printf("  the files of its earlier attempt are now in %s\n", away.c_str());
   return Rename(run_dir, away);
 }
 

@@ -70,7 +70,7 @@ absl::Status UnexpectedArgument(const CommandSpec& spec, const Flags& flags, con
     }
   }
   if (remedy.empty()) {
-    remedy = spec.argument.empty() ? absl::StrCat(": tethys ", spec.verb, " takes none but flags")
+    remedy = spec.argument.empty() ? absl::StrCat(": tethys ", spec.verb, " takes only flags")
                                    : absl::StrCat(": tethys ", spec.verb, " takes one ", spec.argument,
                                                   ", and ", flags.arguments()[0], " is given");
   }

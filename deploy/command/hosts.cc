@@ -56,8 +56,8 @@ Command HostsCommand() {
        .summary = "Checks the machines of a host file, and the links between them.",
        .description =
            "tethys hosts check shows for each machine whether ssh connects, its architecture, cores, "
-           "memory, free disk and GPUs, and its clock's offset from this machine's, with the "
-           "error of that. Then it measures bandwidth and round trip between each pair of machines "
+           "memory, free disk and GPUs, and the offset of its clock from this machine's clock, with the "
+           "error of the offset. Then it measures bandwidth and round trip between each pair of machines "
            "that have this build, about a second for a pair, several pairs at once. It installs nothing "
            "without --install. The exit status is 1 when a machine is not reached, does not take this build "
            "with --install, or a link fails.",

@@ -45,7 +45,7 @@ FlagSpec WhatIfFlag(const std::string& use) {
           .value = "NAME=VALUE,...",
           .help = absl::StrCat(
               use,
-              " for other machines than there are, from the calibration of those: hosts=32, "
+              " for machines that are not there, from the calibration of those that are: hosts=32, "
               "kind=NAME, slots=4, cores=8, speed=1.5, link=10gbit, delay=50us, price=0.25 (what each "
               "host costs an hour; a job's own price_per_hour is for all together, and price= "
               "replaces it)."),

@@ -67,7 +67,7 @@ std::string WorkersRemark(const proto::JobPlan& plan) {
   if (plan.global_batch() <= samples) return "";
   return absl::StrCat("the global batch of ", CountText(plan.global_batch()), " samples is larger than the ",
                       CountText(samples),
-                      " that there are, so an epoch is one update; ask for fewer workers or smaller batches");
+                      " of an epoch, so an epoch is one update; ask for fewer workers or smaller batches");
 }
 
 // Workers on CPUs that share so few cores that each gets a small part of one.

@@ -59,7 +59,7 @@ class Answers {
     meter_.reset();
     proto::JobPlan plan;
     if (!plan.ParseFromString(std::exchange(bytes_, {}))) {
-      return absl::InvalidArgumentError("the parts are no job plan");
+      return absl::InvalidArgumentError("the parts do not form a job plan");
     }
     const proto::Device& device = plan.job().device();
     if (device.kind() == proto::Device::CUDA && company_ == nullptr)

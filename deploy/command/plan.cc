@@ -52,7 +52,7 @@ absl::StatusOr<Supposition> SupposeMachines(const Flags& flags, const proto::Job
   const absl::StatusOr<proto::Calibration> calibration = FindCalibration(plan, there, tls, file);
   if (absl::IsNotFound(calibration.status()) && file.empty()) {
     return absl::FailedPreconditionError(
-        "--what_if computes from a calibration of the machines that there are, and nothing was calibrated "
+        "--what_if computes from a calibration of real machines, and nothing was calibrated "
         "for this "
         "build, model and machines: run tethys calibrate first");
   }
@@ -119,7 +119,7 @@ Command PlanCommand() {
        .summary = "Says what a job would be: processes, placement, memory, traffic, times. Starts nothing.",
        .description =
            "Prints the processes of a job, which ranges of which variable would lie on which server and how "
-           "even that is, the memory each process would need, the bytes a step would send and, with a host "
+           "evenly, the memory each process would need, the bytes a step would send and, with a host "
            "file, which machine runs what. With a calibration of these machines, it predicts the times of "
            "step, "
            "epoch and run, and the cost, each with a 90 % interval, and says what bounds the step. Starts "

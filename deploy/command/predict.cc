@@ -165,8 +165,8 @@ std::vector<FlagSpec> PredictFlags() {
        .value = "FILE",
        .help =
            "Writes all predictions, of which the terminal shows the first. FILE.csv: a line per sample with "
-           "its file or its label, if there are such, the class and the probability of each class, by "
-           "their names as far as the checkpoint knows them; of a model with targets, its outputs. "
+           "its file or label, if known, its class and the probability of each class, with the names of "
+           "classes if the checkpoint has them; if the model has targets, its outputs. "
            "FILE.npy: a NumPy array of the outputs (logits), float32 [samples, classes] or, for maps of "
            "labels, [samples, height, width, classes]."});
   return flags;
@@ -176,13 +176,11 @@ std::vector<FlagSpec> PredictFlags() {
 
 Command PredictCommand() {
   return {{.verb = "predict",
-           .summary = "The classes of samples, by a checkpoint.",
-           .description =
-               "Runs the model of a checkpoint over samples, in this process, and shows the likeliest "
-               "classes of each "
-               "of the first, or writes them all to a file. "
-               "The samples are those of the job of the run that holds the checkpoint, unless another job or "
-               "--images names others; they are standardised as in training.",
+           .summary = "Predicts the classes of samples with a checkpoint.",
+           .description = "Runs the model of a checkpoint over samples, in this process, and shows the "
+                          "likeliest classes of the first samples, or writes all predictions to a file. "
+                          "The samples come from the job of the run that holds the checkpoint, unless "
+                          "another job or --images is given; they are standardised as in training.",
            .argument = "JOB",
            .argument_optional = true,
            .flags = PredictFlags(),

@@ -154,7 +154,7 @@ int RunRole(const Flags& flags, const std::string& verb, const std::string& name
       proto::RemoteSecrets secrets;
       if (secrets.ParseFromString(bytes)) return secrets;
       return absl::InvalidArgumentError(
-          "the launcher's secrets for data cannot be read: is it of this build?");
+          "the launcher's secrets for data cannot be read: is the launcher of this build?");
     });
   }
   const BuildInUse in_use(OwnBundle(), BuildInUse::kInterval);

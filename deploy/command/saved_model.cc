@@ -28,7 +28,7 @@ absl::StatusOr<SavedModel> OpenSavedModel(const std::string& given) {
   if (!model.ok()) return Annotate(model.status(), absl::StrCat(path, ": its model"));
   if (model->variables().signature() != reader->variables().signature()) {
     return absl::DataLossError(
-        absl::StrCat(path, ": the model that its manifest describes has other variables than it holds"));
+        absl::StrCat(path, ": the variables in it are not those of the model that its manifest describes"));
   }
   MovingStatistics statistics;
   if (!model->statistics().variables().empty()) {

@@ -191,7 +191,7 @@ class Checker {
         absl::SimpleAtod(words[4], &speed.block)) {
       return speed;
     }
-    return absl::InternalError("its tethys answers something else than a speed");
+    return absl::InternalError("its tethys did not answer with a speed");
   }
 
   const ClusterOptions& options_;

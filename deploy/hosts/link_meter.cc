@@ -267,7 +267,7 @@ absl::StatusOr<LinkSpeed> MeasureLink(const JobSecret& secret, const HostPort& l
   TETHYS_RETURN_IF_ERROR(wire.Receive(&speed.there, sizeof(speed.there)));
   TETHYS_ASSIGN_OR_RETURN(speed.back, wire.ReceiveStream());
   if (!std::isfinite(speed.there) || speed.there <= 0)
-    return absl::UnavailableError("the listener's answer is no rate");
+    return absl::UnavailableError("the link listener did not answer with a rate");
   return speed;
 }
 

@@ -53,9 +53,9 @@ absl::StatusOr<proto::Expectation> ParseExpectation(absl::string_view text) {
   json.ignore_unknown_fields = true;
   proto::Expectation expectation;
   if (!google::protobuf::util::JsonStringToMessage(std::string(text), &expectation, json).ok()) {
-    return absl::InvalidArgumentError("it is no JSON of an expectation");
+    return absl::InvalidArgumentError("it is not an expectation in JSON");
   }
-  if (!MakesSense(expectation)) return absl::InvalidArgumentError("a value makes no sense");
+  if (!MakesSense(expectation)) return absl::InvalidArgumentError("a value is impossible");
   return expectation;
 }
 

@@ -125,7 +125,7 @@ HttpParse ParseHttpRequest(absl::string_view received) {
   if (const int status = ParseRequestLine(lines[0], request); status != 0) {
     return Refuse(status, status == 405   ? "only GET and HEAD are answered"
                           : status == 505 ? "only HTTP/1.1 is spoken here"
-                                          : "the first line is not that of a request");
+                                          : "the first line is not a request line");
   }
   if (lines.size() - 1 > kMostHeaders) return Refuse(431, "there are more than 64 headers");
   int hosts = 0, lengths = 0;

@@ -114,9 +114,9 @@ std::vector<double> Probabilities(absl::Span<const float> logits) {
 absl::StatusOr<std::unique_ptr<PredictionFile>> PredictionFile::Create(const std::string& path,
                                                                        const PredictionShape& shape) {
   if (absl::EndsWith(path, ".csv") && shape.output.size() > 1) {
-    return absl::InvalidArgumentError(absl::StrCat(path, ": each sample has outputs ",
-                                                   ShapeText(shape.output),
-                                                   ", which are no line of a table: write them to a .npy"));
+    return absl::InvalidArgumentError(
+        absl::StrCat(path, ": each sample has outputs ", ShapeText(shape.output),
+                     ", which do not fit into a line of a table: write them to a .npy file"));
   }
   if (absl::EndsWith(path, ".csv")) return Begin<CsvPredictions>(path, shape);
   if (absl::EndsWith(path, ".npy")) return Begin<NpyPredictions>(path, shape);

@@ -188,7 +188,7 @@ absl::StatusOr<std::vector<float>> TorchWeightsFile::ReadFloats(const Safetensor
     if (conversion->convert(bytes.data() + i * conversion->bytes, values[i])) continue;
     return absl::InvalidArgumentError(absl::StrCat(path_, ": tensor '", entry.name, "' is ", entry.dtype,
                                                    ", and its value ", i,
-                                                   " is none that F32 holds exactly: ", kSaveFloats));
+                                                   " cannot be held exactly by F32: ", kSaveFloats));
   }
   return values;
 }

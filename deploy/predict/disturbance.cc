@@ -35,8 +35,8 @@ std::string DisturbanceText(const Disturbance& disturbance) {
 absl::Status CheckDisturbance(const Disturbance& disturbance, double most, const std::string& what) {
   if (disturbance.share <= most) return absl::OkStatus();
   return absl::FailedPreconditionError(absl::StrFormat(
-      "%s: %s meanwhile, and at most %.0f %% are accepted, because the figures would be theirs and not the "
-      "job's: end them, or wait for them, and run this again; --max_others_cpu=100 takes any figures",
+      "%s: %s meanwhile, and at most %.0f %% are accepted, because they would change the figures: end them, "
+      "or wait for them, and run this again; --max_others_cpu=100 takes any figures",
       what, DisturbanceText(disturbance), 100 * most));
 }
 

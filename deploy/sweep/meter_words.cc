@@ -89,7 +89,7 @@ absl::Status ReadMeterAnswer(absl::string_view line, absl::string_view word,
       return absl::OkStatus();
     }
   }
-  return absl::InternalError(absl::StrCat("its meter answers something else than '", word, "'"));
+  return absl::InternalError(absl::StrCat("its meter did not answer '", word, "'"));
 }
 
 }  // namespace tethys

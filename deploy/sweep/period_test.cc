@@ -86,7 +86,7 @@ std::optional<double> CostOf(const std::vector<double>& batch, const std::vector
 // Why the claim cannot be tested; empty: it can.
 std::string Obstacle(const RoundTimes& rounds, int period) {
   if (rounds.time.size() < kLeastRounds) {
-    return absl::StrCat("it takes ", kLeastRounds, " rounds, and ", rounds.time.size(), " were made");
+    return absl::StrCat(kLeastRounds, " rounds are needed, and ", rounds.time.size(), " were made");
   }
   int multiples = 0;
   const double last = rounds.batch.empty() ? 0 : rounds.batch.back();
@@ -100,7 +100,7 @@ std::string Obstacle(const RoundTimes& rounds, int period) {
   }
   if (multiples >= kLeastMultiples) return "";
   return absl::StrCat("the batches lie on both sides of ", PluralText(multiples, "multiple"), " of ", period,
-                      ", and it takes ", kLeastMultiples);
+                      ", but ", kLeastMultiples, " are needed");
 }
 
 // As many rounds, drawn with replacement.

@@ -151,10 +151,10 @@ class MachineSweep {
     }
     if (curve_.rounds() >= kLeastRounds) return "";
     if (request_.rounds < kLeastRounds) {
-      return absl::StrCat("it takes ", kLeastRounds, " rounds, and --rounds is ", request_.rounds);
+      return absl::StrCat(kLeastRounds, " rounds are needed, and --rounds is ", request_.rounds);
     }
     return absl::StrFormat(
-        "it takes %d rounds, and %d were made in %.0f s; about %.0f s are needed (--seconds)", kLeastRounds,
+        "%d rounds are needed, and %d were made in %.0f s; about %.0f s are needed (--seconds)", kLeastRounds,
         curve_.rounds(), curve_.seconds(), SecondsNeeded());
   }
 

@@ -93,7 +93,7 @@ absl::Status CheckpointReader::VerifyFile(const proto::CheckpointFile& listed) {
   TETHYS_ASSIGN_OR_RETURN(const uint32_t header_crc32, FileCrc32(fd.get(), 0, data_begin, path));
   if (header_crc32 != listed.header_crc32()) {
     return absl::DataLossError(
-        absl::StrCat(path, " is damaged: its header's checksum is not the manifest's"));
+        absl::StrCat(path, " is damaged: the checksum of its header differs from the manifest"));
   }
   std::string json(*json_bytes, '\0');
   TETHYS_RETURN_IF_ERROR(ReadFullyAt(fd.get(), json.data(), json.size(), kSafetensorsLengthBytes, path));
@@ -122,7 +122,7 @@ absl::Status CheckpointReader::VerifyTensor(const std::string& path, int fd, int
                           FileCrc32(fd, data_begin + entry.begin, data_begin + entry.end, path));
   if (crc32 != manifest_.tensor(index).crc32()) {
     return absl::DataLossError(
-        absl::StrCat(path, ": tensor '", entry.name, "' is damaged: its checksum is not the manifest's"));
+        absl::StrCat(path, ": tensor '", entry.name, "' is damaged: its checksum differs from the manifest"));
   }
   return absl::OkStatus();
 }

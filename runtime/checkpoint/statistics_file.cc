@@ -82,7 +82,7 @@ absl::StatusOr<StatisticsFile> Load(const std::string& directory, const proto::C
         absl::StrCat(path, " has ", size, " bytes; its manifest says ", listed.bytes()));
   }
   if (Crc32(*bytes) != listed.crc32()) {
-    return absl::DataLossError(absl::StrCat(path, " is damaged: its checksum is not the manifest's"));
+    return absl::DataLossError(absl::StrCat(path, " is damaged: its checksum differs from the manifest"));
   }
   StatisticsFile file{.entries = {}, .bytes = *std::move(bytes)};
   const absl::StatusOr<int64_t> json_bytes = DecodeSafetensorsHeaderBytes(file.bytes.data(), size);

@@ -82,7 +82,7 @@ absl::Status CheckLabels(const proto::Job& job, const SampleSpec& spec) {
   }
   if (!job.data().augment().has_random_crop() || rules.ignored >= 0) return absl::OkStatus();
   return absl::InvalidArgumentError(
-      "data.augment.random_crop pads maps of labels, too: name the label that counts for nothing, "
+      "data.augment.random_crop pads maps of labels, too: name the label that the loss ignores, "
       "model.loss.softmax_cross_entropy.ignore_label");
 }
 

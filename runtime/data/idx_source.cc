@@ -42,7 +42,7 @@ absl::Status CheckClasses(const Files& files, const IdxArray& labels, const Labe
     if (rules.Accepts(label)) continue;
     return absl::InvalidArgumentError(absl::StrCat(
         files.labels, ": label ", label, " of sample ", i / each, " is ", rules.OutsideText(),
-        each > 1 ? "; labels that count for nothing are named by softmax_cross_entropy.ignore_label" : ""));
+        each > 1 ? "; a label that the loss ignores is named by softmax_cross_entropy.ignore_label" : ""));
   }
   return absl::OkStatus();
 }

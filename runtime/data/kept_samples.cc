@@ -85,7 +85,7 @@ absl::Status CheckRoom(const HostCache& cache, const SampleCacheContent& content
   if (size <= free / kLeastFreeParts) return absl::OkStatus();
   return absl::ResourceExhaustedError(absl::StrCat(size, " bytes are more than a quarter of the ", free,
                                                    " that are free in ", cache.folder(),
-                                                   "; data.cache: DISK keeps them all the same"));
+                                                   "; data.cache: DISK keeps them in any case"));
 }
 
 // ------------------------------------------------------------------------------------------ tidying

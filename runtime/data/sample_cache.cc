@@ -252,7 +252,7 @@ absl::Status NeedText(const absl::Status& status, const SampleCacheRequest& requ
   return absl::ResourceExhaustedError(absl::StrCat(
       status.message(), "; data.cache keeps ",
       SampleCacheLayout(request.content.spec, request.content.samples).size, " bytes of decoded samples of ",
-      request.description, ", and data.cache: NONE does without"));
+      request.description, ", and data.cache: NONE keeps none"));
 }
 
 // ------------------------------------------------------------------------------------------ on disk

@@ -46,7 +46,7 @@ TEST(Exchange, TransportTcp_UsesTcpOnOneHost) {
 
 TEST(Exchange, EachRankOnItsOwnHost_UsesTcp) {
   ExpectAll(Choose(2, Medium::kTwoHosts, proto::Mirrored::AUTOMATIC),
-            HasSubstr("no two of them share a host"));
+            HasSubstr("no two workers share a host"));
 }
 
 TEST(Exchange, EachRankOnItsOwnHost_RefusesSharedMemory) {

@@ -303,7 +303,7 @@ class WeightsTest(TethysTest):
         path = self.rewritten("lossy.safetensors", dtype="F64",
                               convert=lambda values: struct.pack(f"<{len(values)}d", *([0.1] * len(values))))
         self.refused(["import", self.job, f"--weights={path}", f"--out={self.path('no64')}"],
-                     "tensor 'stem.weight' is F64, and its value 0 is none that F32 holds exactly", remedy)
+                     "tensor 'stem.weight' is F64, and its value 0 cannot be held exactly by F32", remedy)
         for dtype, size in (("I32", 4), ("F8_E4M3", 1)):
             path = self.rewritten(f"{dtype}.safetensors", dtype=dtype, convert=lambda values: bytes(size * len(values)))
             self.refused(["import", self.job, f"--weights={path}", f"--out={self.path('no8')}"],

@@ -118,10 +118,10 @@ absl::Status ExchangeError(CURLcode code, const std::string& host, absl::string_
     case CURLE_SEND_ERROR:
       return absl::UnavailableError(absl::StrCat(host, " cut the connection (", text, ")"));
     case CURLE_PEER_FAILED_VERIFICATION:
-      return absl::FailedPreconditionError(absl::StrCat(
-          "the certificate of ", host, " does not fit (", text,
-          "): its name must be that of the URL and its authority trusted; an authority of your own is named "
-          "by ca_file in the file of secrets"));
+      return absl::FailedPreconditionError(
+          absl::StrCat("the certificate of ", host, " is refused (", text,
+                       "): it must name the host of the URL and come from a trusted authority; an authority "
+                       "of your own is named by ca_file in the file of secrets"));
     case CURLE_SSL_CACERT_BADFILE:
       return absl::FailedPreconditionError(
           absl::StrCat("the certificates of authorities for ", host, " cannot be read (", text,

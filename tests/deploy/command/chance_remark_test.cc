@@ -49,8 +49,9 @@ TEST(ChanceRemarkTest, FewUpdatesLeadToAdviceToTrainLonger) {
 }
 
 TEST(ChanceRemarkTest, LossThatStaysAtChanceLeadsToAdviceOfALowerRate) {
-  EXPECT_THAT(ChanceRemark(RunOf(0.1, 0.1, 2.303, 400, 10), 10),
-              HasSubstr("The training loss, 2.303, is still that of a guess, 2.303: then try a fifth of"));
+  EXPECT_THAT(
+      ChanceRemark(RunOf(0.1, 0.1, 2.303, 400, 10), 10),
+      HasSubstr("The training loss, 2.303, is still the loss of a guess, 2.303: then try a fifth of"));
 }
 
 TEST(ChanceRemarkTest, LossAboveChanceLeadsToAdviceOfALowerRate) {

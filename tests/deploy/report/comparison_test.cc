@@ -86,7 +86,7 @@ TEST(MediumTest, MediumFollowsFromTheExchangeDescription) {
   proto::RunSummary summary = OneRun(0, 0, 0.86, 10).summary;
   for (const auto& [exchange, medium] :
        {std::pair{"", "TCP"}, std::pair{"shared memory among 3 workers", "memory"},
-        std::pair{"TCP among 3 workers: no two of them share a host", "TCP"},
+        std::pair{"TCP among 3 workers: no two workers share a host", "TCP"},
         std::pair{"TCP among 3 workers: worker 1 has no shared memory", "TCP"},
         std::pair{"shared memory inside 2 hosts and TCP between them, 3 workers", "TCP, memory"},
         std::pair{"NCCL among 2 GPUs", "NCCL"}}) {

@@ -85,13 +85,13 @@ TEST(AnswerTest, SaysWhatIsNotKnown) {
   curve.clear_detectable();
   EXPECT_THAT(Sentences(curve),
               HasSubstr("No jumps were found. The noise would have hidden even a jump of 10 %."));
-  curve.set_untested("it takes 7 rounds, and --rounds is 3");
+  curve.set_untested("7 rounds are needed, and --rounds is 3");
   curve.mutable_sixteen()->Clear();
   curve.mutable_sixteen()->set_reason("few batches");
   curve.clear_largest_batch();
   curve.add_skipped()->set_batch(64);
   curve.mutable_skipped(0)->set_reason("memory");
-  EXPECT_THAT(Sentences(curve), HasSubstr("Jumps were not tested: it takes 7 rounds, and --rounds is 3."));
+  EXPECT_THAT(Sentences(curve), HasSubstr("Jumps were not tested: 7 rounds are needed, and --rounds is 3."));
   EXPECT_THAT(Sentences(curve), HasSubstr("multiples of 16: not testable here: few batches."));
   EXPECT_THAT(Sentences(curve), HasSubstr("The largest batch is not known"));
   EXPECT_THAT(Sentences(curve), HasSubstr("Batch 64 has no time: memory."));
