@@ -17,7 +17,8 @@ find_program(TETHYS_CCACHE ccache)
 if(TETHYS_CCACHE)
   # With this setting ccache identifies precompiled headers by their contents, not by their time stamps.
   set(CMAKE_CXX_COMPILER_LAUNCHER env CCACHE_SLOPPINESS=pch_defines,time_macros ${TETHYS_CCACHE})
-  # Compares the files that nvcc read. What it preprocesses for the host would not show a change of the GPU's code only.
+  # Compares the files that nvcc read. Comparing the preprocessed host code would miss a change of the GPU's
+  # code.
   set(CMAKE_CUDA_COMPILER_LAUNCHER env CCACHE_DEPEND=1 ${TETHYS_CCACHE})
 endif()
 
@@ -32,7 +33,8 @@ add_compile_options($<$<COMPILE_LANGUAGE:CXX>:-pthread>)
 add_library(tethys_unoptimized INTERFACE)
 target_compile_options(tethys_unoptimized INTERFACE -O0)
 
-# For .ci/run: another compiler or library than it uses may warn of what it does not know, and users can then still build.
+# Used by .ci/run. Elsewhere, another version of a compiler or library may give new warnings, and users can
+# still build.
 option(TETHYS_WARNINGS_AS_ERRORS "Stop the build at a warning" OFF)
 
 # Linked by every target with code of our own, never by generated code.

@@ -19,7 +19,7 @@ class LayerSums final : public StreamReducer {
     return Annotate(communicator_->AllReduce({data, static_cast<size_t>(count)}),
                     "sum of batch statistics over the workers");
   }
-  // All bytes until now.
+  // Bytes moved since the communicator was made.
   TrafficCount traffic() const { return communicator_->traffic(); }
 
  private:
@@ -208,7 +208,8 @@ class MirroredStrategy final : public Strategy {
   }
 
   const std::unique_ptr<Communicator> communicator_;
-  const std::unique_ptr<LayerSums> layer_sums_;  // Used by the training thread. Null: there are none.
+  // Used by the training thread; null if no layer sums over workers.
+  const std::unique_ptr<LayerSums> layer_sums_;
   const MirroredOptions options_;
 
   Mutex mu_;
@@ -220,7 +221,7 @@ class MirroredStrategy final : public Strategy {
   float* gradient_sums_ ABSL_GUARDED_BY(mu_) = nullptr;
   int64_t ready_ ABSL_GUARDED_BY(mu_) = 0;            // Ranges announced in this step.
   int64_t next_bucket_ ABSL_GUARDED_BY(mu_) = 0;      // The first bucket that is not reduced.
-  bool measures_noise_ ABSL_GUARDED_BY(mu_) = false;  // In this step.
+  bool measures_noise_ ABSL_GUARDED_BY(mu_) = false;  // True if this step measures the gradient noise.
   double own_square_ ABSL_GUARDED_BY(mu_) = 0;
   double sum_square_ ABSL_GUARDED_BY(mu_) = 0;
   absl::Status failure_ ABSL_GUARDED_BY(mu_);

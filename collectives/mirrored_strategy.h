@@ -29,7 +29,7 @@ struct MirroredOptions {
 
 // `update` covers all variables of the arena. Without it, the sums stay in the gradient arena, and the caller
 // makes the update. Arenas and slots are host memory. `layers` is a second communicator among the same ranks,
-// which makes worker_sums() while the first sums gradients; without it there are none. InvalidArgument:
+// which makes worker_sums() while the first sums gradients; null: no layer needs sums. InvalidArgument:
 // bucket_bytes < 1.
 absl::StatusOr<std::unique_ptr<Strategy>> CreateMirroredStrategy(
     std::unique_ptr<Communicator> communicator, absl::optional<ReplicaUpdate> update, MirroredOptions options,

@@ -60,7 +60,7 @@ class PeerMesh {
   struct Peer {
     SecureSocket socket;
     uint32_t incarnation = 0;
-    uint64_t messages_out = 0;  // Messages begun, by direction.
+    uint64_t messages_out = 0;  // Messages begun with this peer, by direction.
     uint64_t messages_in = 0;
     FrameSender sender;
     FrameReceiver receiver;
@@ -107,7 +107,7 @@ class PeerMesh {
   std::vector<pollfd> polled_;
   std::vector<int> polled_ranks_;
   Frame header_;
-  uint64_t step_ = 0;  // Collectives begun.
+  uint64_t step_ = 0;  // Collectives begun so far.
   TrafficCount traffic_;
   Nanoseconds last_progress_ = 0;
   bool said_waiting_ = false;

@@ -61,14 +61,14 @@ struct RankBoard::Counter {
 
 // Chunks of messages from one rank to another.
 struct alignas(kLineBytes) RankBoard::Channel {
-  Counter posted;  // By the sender.
-  Counter taken;   // By the receiver.
+  Counter posted;  // Chunks posted by the sender.
+  Counter taken;   // Chunks taken by the receiver.
 };
 
 // The data that one rank publishes. Only that rank writes it, except for sleepers.
 struct alignas(kLineBytes) RankBoard::Line {
   Counter posts;
-  std::atomic<int32_t> core;  // The core that the rank ran on when it posted last.
+  std::atomic<int32_t> core;  // The core on which the rank ran at its last post.
   std::atomic<int32_t> process;
   // Last words: the rank's final error.
   std::atomic<uint32_t> farewell;
@@ -223,7 +223,8 @@ void RankBoard::Sleep(Counter& counter, uint32_t seen) const {
   counter.sleepers.fetch_sub(1, std::memory_order_seq_cst);
 }
 
-// Returns the reason why `peer` will never advance `counter` to `number`; OK if the peer has, or still may.
+// Returns the reason why `peer` will never advance `counter` to `number`; OK if `peer` has done so, or still
+// may.
 absl::Status RankBoard::CheckPeer(const Counter& counter, int peer, uint32_t number) {
   if (aborted_.load(std::memory_order_acquire)) return LastWords(rank());
   if (const int32_t failed = *first_failed_; failed != 0) return LastWords(failed - 1);
@@ -259,8 +260,8 @@ std::string RankBoard::Doing() const {
   return absl::StrCat("in collective ", step_, " [", FrameText(notice_.frame), "]");
 }
 
-// Of a message, names the awaited peer. Of a collective, names the rank with the fewest posts, because the
-// other ranks are waiting, too.
+// The error of a wait. In a message it names the awaited peer; in a collective, the rank with the fewest
+// posts, because the other ranks are waiting, too.
 absl::Status RankBoard::SilenceError(int peer) const {
   const auto lead = [this](int rank) { return static_cast<int32_t>(lines_[rank].posts.value - posts_); };
   int silent = peer;
@@ -278,7 +279,8 @@ bool RankBoard::Died(int peer) {
   return polled.fd >= 0 && poll(&polled, 1, 0) == 1 && (polled.revents & POLLIN) != 0;
 }
 
-// If the kernel cannot watch processes (before Linux 5.3), only the deadline detects that one has died.
+// If the kernel cannot watch processes (before Linux 5.3), a rank learns of a peer's death only by the
+// deadline.
 void RankBoard::WatchPeers() {
   for (int peer = 0; peer < world_size(); ++peer) {
     const int32_t process = lines_[peer].process;

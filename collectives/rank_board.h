@@ -60,7 +60,7 @@ class RankBoard {
 
   int rank() const { return options_.rank; }
   int world_size() const { return static_cast<int>(options_.members.size()); }
-  uint64_t step() const { return step_; }  // Collectives begun.
+  uint64_t step() const { return step_; }  // Collectives begun so far.
 
   // Starts a collective. Both arguments must be equal on every rank. Begin sets the fields rank, step,
   // generation and group of `call`. `in_arenas` is true if the vectors lie in the arenas of
@@ -139,9 +139,9 @@ class RankBoard {
   Notice notice_;
   uint64_t step_ = 0;
   uint32_t posts_ = 0;
-  // Indexed by peer.
+  // One element per peer.
   std::vector<uint32_t> posted_, taken_;              // Chunks posted to the peer, and taken from it.
-  std::vector<uint64_t> messages_out_, messages_in_;  // Messages begun.
+  std::vector<uint64_t> messages_out_, messages_in_;  // Messages begun with each peer.
   bool checked_notices_ = false;
   absl::Status broken_;
 };

@@ -186,7 +186,7 @@ class RingCommunicator final : public Communicator {
   const int rank_;
   const int world_;
   PeerMesh mesh_;
-  std::vector<float> direct_;  // kDirectElements per rank.
+  std::vector<float> direct_;  // Buffer of kDirectElements elements per rank.
   std::vector<Piece> arriving_;
   std::vector<Piece> leaving_;
   uint32_t splits_ = 0;

@@ -304,8 +304,8 @@ class RingFormation {
             .incarnation = options_.incarnation};
   }
 
-  // A socket with at most one message in its buffer accepts another short message completely. If it does not,
-  // the connection is given up.
+  // The short message fits into the socket's buffer unless the peer reads nothing. In that case the
+  // connection is given up.
   static absl::Status SendMessage(Knock& knock, Frame frame, const std::string& payload) {
     frame.payload_bytes = payload.size();
     std::string bytes(kFrameBytes, '\0');

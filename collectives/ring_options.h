@@ -44,7 +44,7 @@ struct RingOptions {
   // loopback). But a connection carries at most this much per round trip, so raise the limit if round trips
   // take more than a millisecond.
   int64_t send_buffer_bytes = 256 * 1024;
-  const Clock* clock = nullptr;  // Required; not owned.
+  const Clock* clock = nullptr;  // Required; not owned by the ring.
 
   int world() const { return static_cast<int>(members.size()); }
   std::vector<std::string> MemberNames() const {

@@ -18,7 +18,7 @@
 namespace tethys {
 
 struct SharedMemoryOptions {
-  std::vector<std::string> member_names;  // Indexed by rank of `all`: "worker 2 on 10.0.0.3", for errors.
+  std::vector<std::string> member_names;  // One name per rank of `all`, "worker 2 on 10.0.0.3", for errors.
   uint32_t group = 0;
   uint32_t generation = 1;
   // A collective fails after this long without progress. Time in which other ranks compute does not count.

@@ -14,7 +14,7 @@ namespace tethys {
 
 struct StreamExchange {
   std::unique_ptr<StreamCommunicator> communicator;  // Null if the devices cannot exchange.
-  std::string reason;                                // Why they can or cannot, for logs and reports.
+  std::string reason;  // Why the devices can or cannot exchange, for logs and reports.
 };
 
 // A collective over `all`: every rank calls it with its device, which may be the CPU. The devices can

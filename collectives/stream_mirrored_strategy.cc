@@ -177,7 +177,8 @@ class StreamMirroredStrategy final : public Strategy, private StreamReducer {
   // Sets failure_, so that no other step begins. The destructor aborts the communicator, not this function,
   // because the caller's graphs still exist and NCCL's abort would wait for them forever.
   absl::Status Failed(const absl::Status& status, const StepInfo& step, size_t bucket) {
-    const size_t last = std::min(bucket, buckets_.size() - 1);  // All buckets reduced: the update failed.
+    // If all buckets are reduced, the update has failed.
+    const size_t last = std::min(bucket, buckets_.size() - 1);
     const Range range = buckets_[last].range;
     failure_ = Annotate(
         status, absl::StrCat("step ", step.step, ", rank ", communicator_->rank(), " of ",
@@ -205,12 +206,13 @@ class StreamMirroredStrategy final : public Strategy, private StreamReducer {
   Device& device_;
   Stream& stream_;
   const StreamMirroredOptions options_;
-  const int64_t element_bytes_ = options_.in_bfloat16 ? sizeof(Bfloat16) : sizeof(float);  // In transit.
+  // Bytes of an element in transit.
+  const int64_t element_bytes_ = options_.in_bfloat16 ? sizeof(Bfloat16) : sizeof(float);
   std::unique_ptr<Stream> reductions_;
   std::unique_ptr<Event> reduced_;  // Recorded behind the step's last bucket.
   std::unique_ptr<Event> layer_computed_, layer_summed_;
   std::unique_ptr<Buffer> progress_;  // [2] int32: buckets reduced in the step of each parity.
-  std::unique_ptr<Buffer> numbers_;   // [buckets] int32.
+  std::unique_ptr<Buffer> numbers_;   // [buckets] int32: the numbers from 1 on.
   std::unique_ptr<Buffer> rounded_;   // [arena] bfloat16; null in float32.
 
   std::vector<Bucket> buckets_;
@@ -220,7 +222,7 @@ class StreamMirroredStrategy final : public Strategy, private StreamReducer {
   StepInfo step_;  // The step begun last.
   int64_t announced_ = 0;
   size_t next_bucket_ = 0;   // The first bucket that is not enqueued.
-  int steps_in_flight_ = 0;  // Begun and not known to have ended, including a failed step.
+  int steps_in_flight_ = 0;  // Steps begun and not known to have ended, including a failed step.
   absl::Status failure_;
 };
 

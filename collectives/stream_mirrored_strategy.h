@@ -23,7 +23,7 @@ struct StreamMirroredOptions {
   // Limit for the first bucket, if smaller than bucket_bytes. A small first bucket starts the exchange early.
   int64_t first_bucket_bytes = 1 << 20;
   bool in_bfloat16 = false;                 // Send and sum in bfloat16; the update still takes float32.
-  bool sums_for_layers = false;             // Strategy::worker_sums is wanted.
+  bool sums_for_layers = false;             // True if layers need Strategy::worker_sums.
   Nanoseconds step_timeout = 30 * kSecond;  // A step that takes longer has failed.
   const Clock* clock = nullptr;             // Outlives the strategy.
   std::string reason = {};                  // Why the devices exchange, for logs and reports.

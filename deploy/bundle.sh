@@ -27,7 +27,8 @@ remote=${3:-$(dirname "$program")}/libtethys_remote.so
 
 [ -x "$program" ] || { echo "bundle.sh: there is no program $program: build it first (deploy/quickstart.sh)" >&2; exit 2; }
 
-# A run that was killed leaves its files behind. A run takes less than an hour, and writes all the time.
+# Removes the files of killed runs. A run takes less than an hour and writes all the time, so older files are
+# unused.
 temporary=${TMPDIR:-/tmp}
 remove_left() { find "$1" -maxdepth 1 -name "$2??????" -user "$(id -u)" -mmin +60 -exec rm -rf {} + 2>/dev/null || true; }
 remove_left "$(dirname "$bundle")" "$(basename "$bundle").part-"

@@ -19,9 +19,9 @@ namespace tethys {
 namespace {
 
 constexpr int64_t kEpochs = 4;                          // The epochs of a brief run: enough to see barriers.
-constexpr int64_t kMostKeptBytes = int64_t{256} << 20;  // The bytes of samples that are kept in memory.
-constexpr int64_t kEvaluatedSamples = 512;              // The samples that are evaluated after each epoch.
-constexpr double kSkippedShare = 0.3;  // The part of a run's time, at its start, that is not used.
+constexpr int64_t kMostKeptBytes = int64_t{256} << 20;  // The most bytes of samples that are kept in memory.
+constexpr int64_t kEvaluatedSamples = 512;  // The number of samples that are evaluated after each epoch.
+constexpr double kSkippedShare = 0.3;       // The part of a run's time, at its start, that is not used.
 constexpr int64_t kLeastSteps = 5;
 
 int64_t BytesOfSample(const proto::JobPlan& plan) {
@@ -172,7 +172,7 @@ proto::Overheads OverheadsOf(const std::vector<proto::RunSummary>& runs) {
                                      timing.checkpoint_seconds()));
   }
   if (runs.empty()) return overheads;
-  // Start-up grows with the number of processes; a line through the runs, which no noise makes fall.
+  // Start-up grows with the number of processes: a line is fitted to the runs, and its slope is at least 0.
   const auto n = static_cast<double>(runs.size());
   double mean_x = 0, mean_y = 0, xx = 0, xy = 0;
   for (size_t i = 0; i < runs.size(); ++i) mean_x += processes[i] / n, mean_y += startup[i] / n;

@@ -23,7 +23,7 @@ struct AnchorShape : JobShape {
   AnchorShape(const JobStrategy& strategy, int workers, int servers, int64_t global_batch = 0)
       : JobShape{strategy, workers, servers}, global_batch(global_batch) {}
 
-  int64_t global_batch = 0;  // 0: the job's.
+  int64_t global_batch = 0;  // 0: the global batch of the job.
   bool operator==(const AnchorShape&) const = default;
 };
 // "mirrored, 4 workers", "local, batch 16".
@@ -47,10 +47,11 @@ struct BriefTimes {
   double samples_per_second = 0;  // The rate of all workers together in the last 70 % of the run.
   int64_t steps = 0;              // The number of recorded steps of all workers.
 };
-// From the text of steps.csv. FailedPrecondition: there are too few steps to tell.
+// The times from the text of steps.csv. FailedPrecondition: the run has too few steps.
 absl::StatusOr<BriefTimes> TimesOf(absl::string_view steps_csv, int workers, bool lock_step);
 
-// The times around the steps of a run, from the anchors' summaries; those that no run tells are 0.
+// The times before and after the steps of a run, from the anchors' summaries; a time that no run measured is
+// 0.
 proto::Overheads OverheadsOf(const std::vector<proto::RunSummary>& runs);
 
 }  // namespace tethys

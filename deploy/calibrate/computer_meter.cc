@@ -17,8 +17,9 @@ namespace tethys {
 namespace {
 
 constexpr int64_t kVisitMilliseconds = 20;
-constexpr int64_t kSharedMilliseconds = 100;  // Longer than the slices that ranks get of a shared core.
-// With a quota of CPU time, a visit lasts some of the periods for which control groups hand it out (0.1 s).
+constexpr int64_t kSharedMilliseconds = 100;  // Longer than a time slice of a core that ranks share.
+// Under a quota of CPU time, a visit spans several of the periods (0.1 s) for which the kernel grants CPU
+// time.
 constexpr int64_t kQuotaMilliseconds = 250;
 constexpr int kRounds = 5;
 constexpr int kMostBatches = 7;
@@ -30,12 +31,13 @@ struct Metered {
   proto::ComputerCalibration result;
   std::vector<const MeteredHost*> hosts;
   int slots = 0;
-  int turn = 0;  // Computers of one kernel are measured one after the other: how many come before this one.
-  std::vector<std::unique_ptr<Meter>> meters;              // The first is the one that measures alone.
-  std::map<int64_t, std::vector<proto::StepVisit>> alone;  // By batch.
-  std::map<int, std::vector<double>> capacity;             // By number of ranks.
+  // Computers with one kernel are measured one after the other: the number of computers before this one.
+  int turn = 0;
+  std::vector<std::unique_ptr<Meter>> meters;              // The first meter is the one that measures alone.
+  std::map<int64_t, std::vector<proto::StepVisit>> alone;  // The visits of the first meter, by batch.
+  std::map<int, std::vector<double>> capacity;             // The throughputs measured, by number of ranks.
   std::set<int64_t> too_large;
-  std::string reason;  // Why the last of these did not fit.
+  std::string reason;  // Why the last skipped batch did not fit.
 };
 
 double StepsPerSecond(const proto::StepVisit& visit) {
@@ -75,9 +77,10 @@ class Measurement {
     return meter.ok() ? std::move(meter) : Annotate(meter.status(), absl::StrCat("host ", host.host));
   }
 
-  // Starts a meter on each host that may be a computer of its own: one of each kind, all that name none.
+  // Starts a meter on each host that may be a computer of its own: one host of each kind, and all hosts
+  // without a kind.
   absl::Status FindComputers() {
-    std::map<std::string, int> of_kernel;  // The number of computers.
+    std::map<std::string, int> of_kernel;  // The number of computers of each kernel.
     std::map<std::pair<std::string, std::string>, size_t> by_group;
     std::set<std::string> kinds;
     for (const MeteredHost& host : request_.hosts) {
@@ -107,7 +110,7 @@ class Measurement {
     return absl::OkStatus();
   }
 
-  // As many meters as ranks are measured together, on the computer's hosts in turn.
+  // Starts as many meters as ranks are measured together, on the computer's hosts in turn.
   absl::Status AddMeters(Metered& computer) {
     const std::vector<int> ranks = RanksToMeasure(computer.result.cores(), computer.slots);
     const size_t most = ranks.empty() ? 1 : ranks.back();
@@ -154,7 +157,8 @@ class Measurement {
     return absl::OkStatus();
   }
 
-  // Ranks that share a computer get slices of its cores, so what counts is how many steps they make together.
+  // Ranks that share a computer get slices of its cores, so the steps that all ranks make together are
+  // counted.
   absl::Status MeasureTogether() {
     std::set<int> numbers;
     for (const Metered& computer : computers_) {

@@ -29,16 +29,16 @@ struct MeteredHost {
 struct ComputerRequest {
   proto::JobPlan plan = {};
   std::vector<int64_t> batches = {};  // The batches of one rank to measure, ascending.
-  int64_t shared_batch = 0;           // One of `batches`, with which ranks are measured together.
+  int64_t shared_batch = 0;  // The batch, one of `batches`, with which several ranks are measured together.
   std::vector<MeteredHost> hosts = {};
-  double seconds = 8;  // After this time no round begins; the first one always runs.
+  double seconds = 8;  // After this time no round begins; the first round always runs.
   std::string scratch = {};
   std::vector<std::string> cuda_library_path = {};
 };
 
-// In the order of each computer's first host. A batch for which a computer has too little memory is
-// left out there. InvalidArgument: no batch can be measured; otherwise as Meter::Start and Meter::Step.
-// Errors name the host.
+// One calibration for each computer, in the order of the computers' first hosts. A batch for which a computer
+// has too little memory is left out. InvalidArgument: no batch can be measured. Otherwise fails as
+// Meter::Start and Meter::Step do. Errors name the host.
 absl::StatusOr<std::vector<proto::ComputerCalibration>> MeasureComputers(const ComputerRequest& request);
 
 // The batches of a rank that matter for a job of `global_batch` samples on at most `ranks` ranks: at most

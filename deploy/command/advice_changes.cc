@@ -18,13 +18,14 @@
 namespace tethys {
 namespace {
 
-// Limits of the values that are asked for.
-constexpr double kLeastBits = 1e6;  // Bits a second of a link.
+// Limits of the values that are tried.
+constexpr double kLeastBits = 1e6;  // The slowest link tried, in bits a second.
 constexpr double kMostBits = 100e9;
-constexpr double kLeastSpeed = 0.1;  // As a multiple of the present speed.
+constexpr double kLeastSpeed = 0.1;  // The slowest computing tried, as a multiple of the present speed.
 constexpr double kMostSpeed = 10;
-constexpr double kMoreHosts = 4;  // As a multiple of the present number.
-constexpr int kMostSlots = 128;   // The slots of all hosts; the number of shapes grows with its square.
+constexpr double kMoreHosts = 4;  // The most hosts tried, as a multiple of the present number.
+// The most slots of all hosts; the number of shapes grows with the square of the slots.
+constexpr int kMostSlots = 128;
 
 class ChangesOf {
  public:
@@ -80,7 +81,7 @@ class ChangesOf {
     const auto now = static_cast<double>(answered_.base.hosts.size());
     const double of_slots = kMostSlots * now / std::max(1, answered_.base.slots);
     const double most = std::floor(std::min({kMoreHosts * now, of_slots, 1.0 * kMaxHosts}));
-    // The first hosts alone may not be allowed to run workers.
+    // The first hosts of the file may have no host that is allowed to run workers.
     double least = 1;
     while (least < now && !BestOn(static_cast<int>(least)).ok()) ++least;
     const PropertyRange range{.now = now, .least = least, .most = std::max(now, most), .whole = true};
@@ -97,7 +98,7 @@ class ChangesOf {
         turns.ok() ? TurnsText(*turns, text) : absl::StrCat("not known, ", turns.status().message(), "."));
   }
 
-  // The best of the jobs that the answer was chosen from, with another calibration.
+  // The best of the jobs from which the answer was chosen, under another calibration.
   absl::StatusOr<Candidate> BestOf(const proto::Calibration& calibration) const {
     std::vector<Candidate> candidates;
     for (size_t i = 0; i < answered_.jobs.size(); ++i) {
@@ -108,7 +109,7 @@ class ChangesOf {
     return BestByModel(candidates, corrections_, answered_.goal);
   }
 
-  // The best on so many hosts: the first of those there are, or further ones like them.
+  // The best job on so many hosts: the first hosts of the file or, beyond their number, hosts like them.
   absl::StatusOr<Candidate> BestOn(int hosts) const {
     WhatIf what_if;
     what_if.hosts = hosts;
@@ -120,7 +121,7 @@ class ChangesOf {
     for (const AnchorShape& shape : AllShapes(base.slots)) {
       if (!TraitsOf(shape.strategy).lock_step) continue;
       const absl::StatusOr<ShapedJob> job = ShapeJob(base, shape);
-      // The job, the hosts' roles or memory do not allow every shape.
+      // The job, the roles of the hosts or the memory rule out some shapes.
       if (!job.ok()) continue;
       absl::StatusOr<Candidate> candidate = PredictCandidate(*job, supposed.calibration);
       if (candidate.ok()) candidates.push_back(*std::move(candidate));

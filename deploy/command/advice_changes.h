@@ -17,7 +17,7 @@ namespace tethys {
 struct AnsweredJob {
   const BaseJob& base;
   const std::vector<Candidate>& candidates;
-  const std::vector<ShapedJob>& jobs;  // By candidate.
+  const std::vector<ShapedJob>& jobs;  // One job per candidate.
   const AdviceGoal& goal;
   const proto::Calibration& calibration;
 };

@@ -24,9 +24,9 @@ namespace {
 constexpr int kWidth = 100;
 constexpr size_t kMostLeftOut = 6;
 constexpr size_t kShown = 8;          // The most rows of a table of candidates that were not measured.
-constexpr size_t kOfStrategy = 3;     // The most of them of one strategy in one use of the hosts.
+constexpr size_t kOfStrategy = 3;     // The most of these rows of one strategy in one use of the hosts.
 constexpr size_t kContradicted = 3;   // The most candidates that are named because runs contradict them.
-constexpr double kShownShare = 0.05;  // The least share of a step that is worth a sentence.
+constexpr double kShownShare = 0.05;  // The least share of a step that is mentioned.
 constexpr char kOverhead[] = "overhead";
 
 std::string NameOf(const Candidate& candidate) {
@@ -44,7 +44,7 @@ double ShareOf(const Candidate& candidate, absl::string_view resource) {
   return 0;
 }
 
-// The largest part of a step's exchange; nullptr: it is below kShownShare.
+// The resource with the largest part of a step's exchange; nullptr if that part is below kShownShare.
 const proto::Bound* ExchangeBound(const Candidate& candidate) {
   for (const proto::Bound& bound : candidate.prediction.bound()) {
     const bool exchange = !absl::StartsWith(bound.resource(), "compute") && bound.resource() != kOverhead;
@@ -139,8 +139,8 @@ std::string TableOf(const std::vector<Candidate>& candidates, const std::vector<
   return Table(columns, rows);
 }
 
-// Tables of the measured candidates and of the fastest of the others, and in any case of `best`, each in the
-// order of their times.
+// A table of the measured candidates and a table of the fastest other candidates, each in the order of their
+// times. One of the tables has `best` in any case.
 std::string TablesOf(const std::vector<Candidate>& candidates, std::vector<int> indices, int best) {
   std::stable_sort(indices.begin(), indices.end(),
                    [&](int a, int b) { return candidates[a].total() < candidates[b].total(); });
@@ -186,15 +186,15 @@ std::string ContradictionText(const std::vector<Candidate>& candidates) {
                       ". The choice rests on the runs; what follows from predictions alone may be far off.");
 }
 
-// Why predictions may be far off, with the strategies that this concerns; those of the supposed machines
-// are said before.
+// Why predictions may be far off, and for which strategies. Remarks about supposed machines are printed
+// earlier.
 std::vector<std::string> RemarksOf(const std::vector<Candidate>& candidates, const std::string& supposed) {
   std::map<std::string, std::set<std::string>> strategies;
   for (const Candidate& candidate : candidates) {
     absl::string_view remark = candidate.prediction.remark();
     const size_t at = supposed.empty() ? absl::string_view::npos : remark.find(supposed);
     if (at != absl::string_view::npos) remark.remove_prefix(at + supposed.size());
-    // What disturbed the calibration is said once, of all.
+    // A disturbance of the calibration is stated once for all strategies.
     remark = remark.substr(0, remark.find("other programs used "));
     absl::ConsumePrefix(&remark, "; ");
     absl::ConsumeSuffix(&remark, "; ");
@@ -207,7 +207,7 @@ std::vector<std::string> RemarksOf(const std::vector<Candidate>& candidates, con
   return remarks;
 }
 
-// The grounds of the choice.
+// A sentence on what the choice is based on.
 std::string SourceSentence(const AdviceNotes& notes) {
   std::string text = notes.source;
   if (!text.empty()) {

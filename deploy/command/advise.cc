@@ -46,12 +46,12 @@ constexpr int kVerified = 6, kVerifiedUses = 10;
 struct Request {
   BaseJob base;
   AdviceGoal goal;
-  absl::optional<int> verify;  // nullopt: by the hosts.
+  absl::optional<int> verify;  // nullopt: the default, which depends on the hosts.
   double seconds = 90;
   double most_others_cpu = kMostOthersCpu;
   bool tls = false;
   absl::optional<WhatIf> what_if;
-  int probe_epochs = 0;  // 0: none.
+  int probe_epochs = 0;  // 0: no probe runs.
 };
 
 // InvalidArgument: there is a budget, but the price of an hour is not known for every host.
@@ -109,7 +109,7 @@ absl::StatusOr<Request> ReadRequest(const Flags& flags) {
   return request;
 }
 
-// A new calibration, which is kept where that works.
+// Makes a new calibration and stores it if possible.
 absl::StatusOr<proto::Calibration> Calibrate(const Flags& flags, const Request& request) {
   const BaseJob& base = request.base;
   TETHYS_ASSIGN_OR_RETURN(const ShapedJob local, ShapeJob(base, {StrategyFamily::kLocal, 1, 0}));
@@ -117,7 +117,7 @@ absl::StatusOr<proto::Calibration> Calibrate(const Flags& flags, const Request& 
       const proto::Calibration made,
       MeasureCalibration(
           flags, {.base = base, .seconds = request.seconds / 2, .most_others_cpu = request.most_others_cpu}));
-  // The answer does not depend on keeping it, and a user of a container may have no home folder.
+  // Storing is optional: the answer does not depend on it, and a user of a container may have no home folder.
   const absl::StatusOr<std::string> path = KeptCalibrationPath(local.plan, local.machines, request.tls);
   const absl::Status stored = path.ok() ? WriteCalibration(*path, made) : path.status();
   if (!stored.ok()) PrintLine(absl::StrCat("the calibration is not kept: ", stored.message()));
@@ -126,10 +126,10 @@ absl::StatusOr<proto::Calibration> Calibrate(const Flags& flags, const Request& 
 
 struct FoundCalibration {
   proto::Calibration calibration;
-  bool kept = false;  // It was made before, and the user does not insist on it.
+  bool kept = false;  // The calibration is an earlier one, and the user has not named it.
 };
 
-// The calibration that the user names, the one that was kept, or a new one.
+// The calibration that the user names, otherwise the stored one, otherwise a new one.
 absl::StatusOr<FoundCalibration> FindCalibration(const Flags& flags, const Request& request) {
   TETHYS_ASSIGN_OR_RETURN(const ShapedJob local, ShapeJob(request.base, {StrategyFamily::kLocal, 1, 0}));
   const std::string named = flags.Get("calibration");
@@ -243,8 +243,8 @@ class Advising {
     const ShapedJob& best = found_.jobs[advice.best];
     notes_.normalisation = NormalisationRemark(best.plan.job());
     if (!base_.hosts.empty()) notes_.places = PlacesText(base_.hosts, best.machines);
-    // The changes that would give another answer are sought only among candidates that use the hosts as the
-    // host file or the answer does.
+    // Looks for changes of the answer only among candidates that use the hosts as the host file or the answer
+    // does.
     std::vector<Candidate> candidates;
     std::vector<ShapedJob> jobs;
     for (size_t i = 0; i < found_.candidates.size(); ++i) {
@@ -256,12 +256,12 @@ class Advising {
     notes_.changes = AdviceChanges({base_, candidates, jobs, request_.goal, calibration_});
   }
 
-  // The asynchronous candidate of the shortest run; -1: there is none.
+  // The index of the asynchronous candidate with the shortest run; -1 if there is no such candidate.
   int FastestAsynchronous() const {
     int fastest = -1;
     const std::vector<Candidate>& candidates = found_.candidates;
     for (size_t i = 0; i < candidates.size(); ++i) {
-      // Probes train on the hosts as the host file has them.
+      // Probes use the hosts exactly as the host file describes them.
       if (candidates[i].synchronous() || !candidates[i].use.empty()) continue;
       if (fastest < 0 || candidates[i].total() < candidates[fastest].total()) fastest = static_cast<int>(i);
     }
@@ -304,7 +304,7 @@ class Advising {
       TETHYS_RETURN_IF_ERROR(
           WriteFileAtomically(host_file, absl::StrCat("# By tethys advise, from ", flags_.Get("hostfile"),
                                                       ", for ", job_file, "\n", HostFileText(best.hosts))));
-      // So that this host file finds the calibration, too.
+      // Stores the calibration for this host file, too.
       const absl::StatusOr<std::string> path = KeptCalibrationPath(best.plan, best.machines, request_.tls);
       if (path.ok()) WriteCalibration(*path, calibration_).IgnoreError();
     }
@@ -322,9 +322,9 @@ class Advising {
   const MonotonicClock clock_;
   const Flags& flags_;
   const Request& request_;
-  BaseJob base_;  // On the supposed machines, if there are any.
+  BaseJob base_;  // The base job; with --what_if, on the supposed machines.
   proto::Calibration calibration_;
-  Supposition supposed_;  // By --what_if; without it, empty.
+  Supposition supposed_;  // The supposed machines of --what_if; empty without this flag.
   CandidateJobs found_;
   VerificationNotes verified_;
   AdviceNotes notes_;

@@ -30,15 +30,16 @@ namespace {
 
 constexpr double kComputerShare = 0.2;  // The share of the time in which computers are measured.
 constexpr double kRunShare = 0.5;  // The share for the steps of brief runs; the rest is their start and end.
-constexpr int kLinkRounds = 3;     // Each host is measured with as many others.
-// If hosts share processors, links are measured one after the other, so each host with one other, and with
-// more only if these links differ.
+constexpr int kLinkRounds = 3;     // The number of other hosts with which each host is measured.
+// Hosts that share processors are measured one link at a time. So each host is measured with one other host,
+// and with more only if the links differ.
 constexpr int kSharedRounds = 1;
 constexpr double kLinksDiffer = 1.5;  // The ratio of two rates or delays from which links differ.
 constexpr double kLeastDelay = 2e-4;  // Seconds; shorter delays differ by chance.
-constexpr int kMostMeasurements = 3;  // Of the computers, while other programs disturb them.
+// The most measurements of the computers while other programs disturb them.
+constexpr int kMostMeasurements = 3;
 constexpr double kUsualRunStart =
-    2.5;  // Seconds that a brief run takes beside its steps, before one is known.
+    2.5;  // Seconds that a brief run is assumed to take besides its steps, until one has run.
 
 // The hosts that some shape uses, once each.
 std::vector<MeteredHost> HostsOf(const BaseJob& base, const std::vector<Places>& places) {
@@ -66,7 +67,7 @@ std::vector<MeteredHost> HostsOf(const BaseJob& base, const std::vector<Places>&
   return hosts;
 }
 
-// Whether a round of links leaves open which host has the slower one.
+// True if after a round of links it is not clear which of two hosts has the slower link.
 bool Differ(const std::vector<CheckedLink>& links) {
   double least_rate = 0, most_rate = 0, least_delay = 0, most_delay = 0;
   for (const CheckedLink& link : links) {
@@ -200,8 +201,9 @@ class CalibrationRun {
     return CheckDisturbance(least, request_.most_others_cpu, "nothing is calibrated");
   }
 
-  // A brief run of a shape to fit costs to. If other programs disturbed it, it is made once more, and the
-  // less disturbed run counts; not where they did so before, since a repetition would not help.
+  // Makes a brief run of a shape, to which costs are fitted. If other programs disturbed it, repeats it once
+  // and keeps the less disturbed run. No repetition if the computers were disturbed as well, because it would
+  // not help.
   absl::Status RunOne(const ShapedJob& job, const Places& places, int64_t steps, const std::string& run_dir) {
     BriefRun kept;
     absl::optional<double> others;
@@ -218,7 +220,7 @@ class CalibrationRun {
         PrintLine(absl::StrCat(DisturbanceText({.share = *others, .host = {}}), ": it is run once more"));
       }
     }
-    // Under a quota, most steps find some left, and the others wait for all of them.
+    // Under a quota, most steps find CPU time left, and the few others wait for the next period.
     const bool by_quota =
         std::any_of(calibration_.computer().begin(), calibration_.computer().end(),
                     [](const proto::ComputerCalibration& computer) { return computer.cpu_quota() > 0; });
@@ -234,7 +236,7 @@ class CalibrationRun {
   absl::Status RunAll(const std::vector<ShapedJob>& jobs, const std::vector<Places>& places,
                       const std::string& scratch) {
     const double seconds = kRunShare * request_.seconds / static_cast<double>(jobs.size());
-    std::vector<double> expected(jobs.size());  // Seconds of each run's steps; 0: it is not made.
+    std::vector<double> expected(jobs.size());  // Seconds of each run's steps; 0: the run is not made.
     std::vector<int64_t> steps(jobs.size());
     for (size_t i = 0; i < jobs.size(); ++i) {
       const absl::StatusOr<proto::Prediction> step = Predict(jobs[i].plan, jobs[i].machines, calibration_);
@@ -274,9 +276,9 @@ class CalibrationRun {
   const Flags& flags_;
   const CalibrationRequest& request_;
   proto::Calibration calibration_;
-  bool disturbed_all_the_time_ = false;  // While computers were measured, however often.
+  bool disturbed_all_the_time_ = false;  // Other programs disturbed every measurement of the computers.
   std::vector<AnchorRun> runs_;
-  std::vector<proto::RunSummary> summaries_;  // By run.
+  std::vector<proto::RunSummary> summaries_;  // One summary per run.
 };
 
 }  // namespace

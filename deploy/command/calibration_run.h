@@ -16,7 +16,7 @@ namespace tethys {
 
 struct CalibrationRequest {
   BaseJob base;
-  double seconds = 40;  // About; a step that takes long takes it longer.
+  double seconds = 40;  // The approximate time of a calibration; a job with long steps takes longer.
   // The largest share of a computer's CPU that other programs may use meanwhile (disturbance.h).
   double most_others_cpu = kMostOthersCpu;
 };
@@ -27,7 +27,7 @@ struct CalibrationRequest {
 // standard output.
 absl::StatusOr<proto::Calibration> MeasureCalibration(const Flags& flags, const CalibrationRequest& request);
 
-// --max_others_cpu of the commands that calibrate. `use` is what the command does beyond it, up to "if".
+// --max_others_cpu of the commands that calibrate. `use` begins the help: what the command does, up to "if".
 FlagSpec MaxOthersCpuFlag(const std::string& use);
 
 }  // namespace tethys

@@ -8,8 +8,8 @@
 
 namespace tethys {
 
-// Computers, the slowest link, and brief runs beside what was fitted to them; a warning where other programs
-// used the CPU meanwhile.
+// Computers, the slowest link, and the brief runs beside the costs fitted to them; a warning if other
+// programs used the CPU during the calibration.
 std::string CalibrationText(const proto::Calibration& calibration);
 
 }  // namespace tethys

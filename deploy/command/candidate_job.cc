@@ -16,10 +16,10 @@
 namespace tethys {
 namespace {
 
-// Asynchronous jobs are simulated, which takes a tenth of a second for many processes, so with more slots
-// than this fewer numbers of workers and servers are considered.
+// Asynchronous jobs are simulated, which takes a tenth of a second if there are many processes. With more
+// slots than this, fewer numbers of workers and servers are considered.
 constexpr int kFewSlots = 16;
-// And with more than this, in one use of the hosts alone.
+// With more slots than this, asynchronous jobs are considered only in the host file's own use of the hosts.
 constexpr int kFewSimulated = 8;
 
 absl::Status CheckMemory(const ShapedJob& job, const proto::Prediction& prediction,
@@ -81,8 +81,8 @@ class CandidateFinder {
         const bool simulated = !TraitsOf(shape.strategy).lock_step;
         if (simulated && i > 0 && base_.slots > kFewSimulated) continue;
         const absl::Status added = Add(uses[i], shape);
-        // Only errors of the first use, the host file as it is, are told: other uses may have too few slots
-        // for a shape.
+        // Only errors of the first use, the host file as it is, are reported: other uses may have too few
+        // slots for a shape.
         if (!added.ok() && i == 0) {
           found_.left_out.insert(absl::StrCat(StrategyName(shape.strategy), ": ", added.message()));
         }
@@ -114,7 +114,7 @@ class CandidateFinder {
     return absl::OkStatus();
   }
 
-  // Whether no candidate does the same on equal hosts.
+  // True if no candidate runs the same processes on equal hosts.
   bool IsNew(const ShapedJob& job) {
     if (base_.hosts.empty()) return true;
     const auto in_file = [&](const std::vector<int>& hosts) {
@@ -134,7 +134,7 @@ class CandidateFinder {
   const BaseJob& base_;
   const proto::Calibration& calibration_;
   const std::function<void(proto::Prediction&)>& change_;
-  std::vector<int> classes_;  // By host of the file.
+  std::vector<int> classes_;  // The class of each host of the file.
   std::set<std::pair<JobStrategy, std::vector<std::vector<int>>>> known_;
   CandidateJobs found_;
 };

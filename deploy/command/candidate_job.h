@@ -15,11 +15,12 @@
 
 namespace tethys {
 
-// All shapes for which so many slots suffice: local, mirrored, and servers, bulk-synchronous or asynchronous.
+// All shapes that fit into so many slots: local, mirrored, and servers, bulk-synchronous or asynchronous.
 std::vector<AnchorShape> AllShapes(int slots);
 
-// Checks that the hosts have the data of the job, which brief runs, on noise, would not notice: those of the
-// shape with the most workers. Fails as PlaceJobs. No-op without a host file or for synthetic data.
+// Checks that the hosts have the data of the job, for the shape with the most workers. Brief runs would not
+// notice missing data, because they train on noise. Fails as PlaceJobs does. No-op without a host file or for
+// synthetic data.
 absl::Status CheckHostsForData(const Flags& flags, const BaseJob& base);
 
 // The job as a candidate, with its prediction. Fails as Predict (step_model.h). ResourceExhausted: a computer
@@ -28,11 +29,11 @@ absl::StatusOr<Candidate> PredictCandidate(const ShapedJob& job, const proto::Ca
 
 struct CandidateJobs {
   std::vector<Candidate> candidates;
-  std::vector<ShapedJob> jobs;     // By candidate.
-  std::set<std::string> left_out;  // Why shapes are not among them: a line each.
+  std::vector<ShapedJob> jobs;     // One job per candidate.
+  std::set<std::string> left_out;  // Why shapes are left out, a line each.
 };
-// The job in all shapes and, where its hosts differ, in all uses of the hosts (host_uses.h); of ways that
-// differ only by which of some equal hosts run what, the first. `change` is called with each prediction.
+// The job in all shapes and, if its hosts differ, in all uses of the hosts (host_uses.h). Of uses that differ
+// only by exchanging equal hosts, only the first is a candidate. `change` is called with each prediction.
 // FailedPrecondition: no synchronous shape is possible.
 absl::StatusOr<CandidateJobs> FindCandidates(const BaseJob& base, const proto::Calibration& calibration,
                                              const std::function<void(proto::Prediction&)>& change);

@@ -9,9 +9,9 @@
 
 namespace tethys {
 
-// A sentence or two on the result of a run among `classes` classes; empty if it is better than a guess, or
-// has no accuracy. Data come first; that the learning rate be lowered is said only of a training loss above
-// that of a guess, longer training of a run with few updates.
+// A sentence or two on the result of a run with `classes` classes; empty if the model is better than a guess,
+// or has no accuracy. The first advice is always to look at the data. A lower learning rate is advised only
+// if the training loss is above the loss of a guess, longer training only after few updates.
 std::string ChanceRemark(const proto::RunSummary& summary, int64_t classes);
 
 }  // namespace tethys

@@ -33,8 +33,7 @@ std::vector<std::string> CheckpointsNear(const std::string& folder) {
   return found;
 }
 
-// A text that names the checkpoints near `path`: in its parent folder or, if there are none, one folder
-// above.
+// A text that names the checkpoints near `path`: in its parent folder or, if that has none, one folder above.
 std::string ThereAre(std::string path) {
   for (int level = 0; level < 2; ++level) {
     const size_t slash = path.rfind('/');

@@ -14,7 +14,7 @@
 namespace tethys {
 namespace {
 
-// Replicas keep a reference to it.
+// A static object, because replicas keep a reference to it.
 const MonotonicClock kClock;
 
 }  // namespace

@@ -29,7 +29,7 @@ class InterruptSignal {
     sigprocmask(SIG_BLOCK, &interrupt, nullptr);
     fd_ = FileDescriptor(signalfd(-1, &interrupt, SFD_NONBLOCK | SFD_CLOEXEC));
   }
-  // Whether such a signal arrived since the last call.
+  // True if such a signal has arrived since the last call.
   bool Came() const {
     signalfd_siginfo info;
     return read(fd_.get(), &info, sizeof(info)) == sizeof(info);
@@ -39,8 +39,9 @@ class InterruptSignal {
   FileDescriptor fd_;
 };
 
-// Refuses the name of a machine that leads to the machine itself here, as Debian's installer writes it into
-// /etc/hosts: workers elsewhere would wait in vain. A launcher (`scheduled`) knows the other machines.
+// Refuses a name that stands for loopback on this machine, as Debian's installer writes the machine's name
+// into /etc/hosts: workers on other machines could not connect. With `scheduled` there is no
+// check: the launcher has then chosen the address for the other machines.
 absl::Status CheckListenFlag(const std::string& listen, bool scheduled) {
   const absl::StatusOr<HostPort> address = ParseHostPort(listen);
   if (!address.ok()) return Annotate(address.status(), "--listen");

@@ -14,7 +14,7 @@ struct OneClass {
   int64_t samples = 0;
   int64_t correct = 0;
   int64_t mistaken_for = -1;  // The most frequent wrong prediction; -1: none.
-  int64_t mistaken = 0;       // Its samples.
+  int64_t mistaken = 0;       // The number of samples with that wrong prediction.
 
   double share() const { return static_cast<double>(correct) / static_cast<double>(samples); }
 };

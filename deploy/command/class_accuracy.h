@@ -11,12 +11,12 @@ namespace tethys {
 
 class ClassAccuracy {
  public:
-  // Adds a sample.
+  // Counts a sample.
   void Add(int64_t label, int64_t predicted) { ++counts_[label][predicted]; }
 
   // A table with a line for each class that samples have as label: its number and, if `names` is not empty,
   // its name; its samples, the share that was classified right, and the class that it was most often taken
-  // for. If there are more than kMostShown classes, those with the lowest accuracies. Empty without samples.
+  // for. Of more than kMostShown classes only the least accurate are listed. Empty without samples.
   static constexpr size_t kMostShown = 30;
   std::string Text(const std::vector<std::string>& names) const;
 

@@ -78,7 +78,8 @@ struct PlannedVariant {
   ExperimentVariant made;
 };
 
-// The shapes that --strategies, --workers and --servers ask for; without them one that changes nothing.
+// The shapes that --strategies, --workers and --servers ask for; without these flags, one shape that changes
+// nothing.
 absl::StatusOr<std::vector<StrategyShape>> ShapesByFlags(const Flags& flags) {
   if (!flags.Has("strategies")) {
     for (const char* flag : {"workers", "servers"}) {
@@ -165,7 +166,8 @@ absl::StatusOr<Request> PrepareRuns(const Flags& flags, const CommandSpec& spec)
   TETHYS_ASSIGN_OR_RETURN(const std::vector<Variation> variations, ParseVariations(flags));
   std::copy_if(variations.begin(), variations.end(), std::back_inserter(request.variations), HasColumn);
   TETHYS_ASSIGN_OR_RETURN(request.target, GivenTarget(flags));
-  // An interval takes two runs at least; three tell a chance agreement from a narrow interval better.
+  // An interval needs at least two runs; with three, agreement by chance is less often taken for a narrow
+  // interval.
   const int64_t least = request.experiment.until > 0 ? 3 : 1;
   TETHYS_ASSIGN_OR_RETURN(const int64_t repeats, flags.GetInteger("repeats", least, 1, 1000));
   TETHYS_ASSIGN_OR_RETURN(const int64_t most, flags.GetInteger("most_repeats", 20, 2, 1000));

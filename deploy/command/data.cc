@@ -29,8 +29,8 @@ absl::Status PrepareFolder(const std::string& folder) {
   return Annotate(CreateDirectories(folder), "--out");
 }
 
-// The fields that hold for the same samples in any format: all but their places and sizes and the way they
-// are read.
+// The fields that hold for the same samples in any format: all but the paths, the sizes and the way of
+// reading.
 proto::Data WithoutSource(const proto::Data& data) {
   proto::Data kept;
   if (data.has_classes()) kept.set_classes(data.classes());
@@ -45,7 +45,7 @@ proto::Data WithoutSource(const proto::Data& data) {
   const bool standardised = data.mean_size() > 1 || data.deviation_size() > 1 ||
                             (data.mean_size() == 1 && data.mean(0) != 0) ||
                             (data.deviation_size() == 1 && data.deviation(0) != 1);
-  if (!standardised) return kept;  // By 0 and 1, the defaults.
+  if (!standardised) return kept;  // Values are standardised by mean 0 and deviation 1, the defaults.
   *kept.mutable_mean() = data.mean();
   *kept.mutable_deviation() = data.deviation();
   return kept;
@@ -108,7 +108,7 @@ absl::Status Convert(proto::Job job, const Flags& flags) {
   TETHYS_ASSIGN_OR_RETURN(const int64_t files, flags.GetInteger("files", 1, 1, kMostFiles));
   TETHYS_ASSIGN_OR_RETURN(const std::string notes, NotesText(job));
   proto::Data written = WithoutSource(job.data());
-  job.mutable_data()->set_validation_samples(0);  // The training files hold it, too.
+  job.mutable_data()->set_validation_samples(0);  // The training files contain the validation split.
   job.mutable_data()->set_limit_samples(0);
   TETHYS_ASSIGN_OR_RETURN(const Datasets datasets, LoadDatasetsUncached(job));
 

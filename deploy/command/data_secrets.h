@@ -9,8 +9,8 @@ namespace tethys {
 // --secrets, for the verbs that read data.
 FlagSpec SecretsFlag();
 
-// Has the secrets read when the first URL is opened: from the file of --secrets, else from `secrets` beside
-// the file of --hostfile, else from ~/.config/tethys/secrets. Without such a file there are none.
+// Sets where the secrets come from when the first URL is opened: the file of --secrets, else `secrets` beside
+// the file of --hostfile, else ~/.config/tethys/secrets. Without such a file there are no secrets.
 void UseSecretsOf(const Flags& flags);
 
 }  // namespace tethys

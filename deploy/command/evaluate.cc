@@ -30,7 +30,7 @@ struct Request {
   std::unique_ptr<Model> model;
   std::unique_ptr<CheckpointReader> reader;
   ChosenDevice device = {};
-  std::vector<std::string> class_names = {};  // By the class's number; may be empty.
+  std::vector<std::string> class_names = {};  // One name per class; may be empty.
 };
 
 absl::StatusOr<Request> PrepareRequest(const Flags& flags) {
@@ -86,7 +86,7 @@ absl::StatusOr<proto::EvaluationDone> EvaluateCheckpoint(const Request& request,
       int32_t label = 0;
       TETHYS_RETURN_IF_ERROR(request.dataset->ReadLabels(first + i, &label));
       const absl::Span<const float> own = outputs.subspan(i * each, each);
-      if (label < 0 || label >= each) continue;  // The loss ignores it, too.
+      if (label < 0 || label >= each) continue;  // The loss ignores such a label, too.
       classes.Add(label, std::max_element(own.begin(), own.end()) - own.begin());
     }
     return absl::OkStatus();

@@ -87,7 +87,7 @@ absl::Status PlaceVariants(const Flags& flags, const CommandSpec& spec,
   return absl::OkStatus();
 }
 
-// The plan of a variant's run in a block, which differs from that of the first block by its seed.
+// The plan of a variant's run in a block. Plans of different blocks differ only in the seed.
 absl::StatusOr<proto::JobPlan> PlanOf(const ExperimentVariant& variant, int block) {
   if (block == 0) return variant.plan;
   proto::Job job = variant.plan.job();
@@ -97,8 +97,8 @@ absl::StatusOr<proto::JobPlan> PlanOf(const ExperimentVariant& variant, int bloc
   return plan;
 }
 
-// The summary of a run if it succeeded with this build and job. nullopt: the run has to be made. If it was
-// finished with another build or job, prints that as the reason.
+// The summary of a run if it succeeded with this build and job. nullopt: the run has to be made. If it
+// succeeded with another build or job, prints this as the reason.
 absl::optional<proto::RunSummary> FinishedBefore(const std::string& run_dir, const proto::JobPlan& plan) {
   const absl::StatusOr<proto::RunSummary> summary = ReadSummary(run_dir);
   if (!summary.ok() || summary->status() != "succeeded") return absl::nullopt;
@@ -150,7 +150,8 @@ class Runner {
   }
 
   ExperimentResults Run() {
-    InterruptsHeld held;  // So an interrupt between two runs ends the experiment, not this process.
+    // While this lives, an interrupt between two runs ends the experiment and not this process.
+    InterruptsHeld held;
     while (const absl::optional<RunSlot> slot = schedule_.Next()) {
       Announce(*slot);
       MadeRun run = MakeOrKeep(*slot);
@@ -266,7 +267,7 @@ class Runner {
     record.epochs = ParseEpochs(ReadFile(record.run_dir + "/epochs.csv").value_or(""));
   }
 
-  // Whether the run is to be made again. Each is at most once.
+  // True if other programs disturbed the run and it was not a repetition.
   bool IsDisturbed(const MadeRun& run) const {
     if (!run.record.status.ok() || FileExists(run.record.run_dir + kAside)) return false;
     const absl::optional<double> others = OthersCpuOf(run.record.summary);
@@ -276,7 +277,7 @@ class Runner {
     return true;
   }
 
-  // Gives the directory of a run that is repeated its other name.
+  // Renames the directory of a run that will be repeated.
   absl::Status PutAside(const std::string& run_dir) {
     TETHYS_RETURN_IF_ERROR(Rename(run_dir, run_dir + kAside));
     for (MadeRun& run : results_.runs) {
@@ -287,7 +288,7 @@ class Runner {
     return absl::OkStatus();
   }
 
-  // Exchanges a repetition and the run before it if that was disturbed less.
+  // If the earlier run was less disturbed than the repetition, exchanges the two.
   void KeepLessDisturbed(MadeRun& repetition) {
     const std::string run_dir = repetition.record.run_dir;
     for (MadeRun& first : results_.runs) {
@@ -316,8 +317,8 @@ class Runner {
     schedule_.AddBlock(wide);
   }
 
-  // Start and length of a kept run, from the runs.csv of the earlier call. The run that ended as this call
-  // was killed is not in it, but its summary has them, too.
+  // Sets the start and length of a kept run from the runs.csv of the earlier call. A run that ended while
+  // this call was killed is missing there; its values come from its summary.
   void SetEarlierTimes(MadeRun& run) const {
     run.start = run.record.summary.began();
     run.seconds = run.record.summary.seconds();
@@ -337,7 +338,7 @@ class Runner {
   const Experiment& experiment_;
   const std::string directory_;
   const MonotonicClock clock_;
-  std::string earlier_;  // runs.csv of the earlier call.
+  std::string earlier_;  // The text of runs.csv of the earlier call.
   RunSchedule schedule_;
   std::vector<RunTime> times_;
   ExperimentResults results_;

@@ -17,13 +17,13 @@
 namespace tethys {
 
 struct ExperimentVariant {
-  std::string name;  // Begins the names of its runs' directories; unique.
-  proto::Job job;    // Resolved. Block i runs it with i added to its seed.
+  std::string name;  // Unique; begins the names of the directories of this variant's runs.
+  proto::Job job;    // Resolved. In block i the job runs with its seed plus i.
   // The place of the job, for messages (WithPlace in runtime/job/job_file.h).
   std::string file;
   std::vector<std::string> set;
   std::vector<std::string> varied;
-  std::string hostfile;  // Empty: that of the flags, if they name one.
+  std::string hostfile;  // Empty: the host file of the flags, if they name one.
   // Set by PrepareExperiment.
   proto::JobPlan plan;
   Places places;
@@ -33,37 +33,37 @@ struct ExperimentVariant {
 struct Experiment {
   std::vector<ExperimentVariant> variants;
   ScheduleOptions schedule;  // Without `variants`.
-  // A run with a larger share of other programs' CPU is made again; 1: none is.
+  // A run is repeated if other programs used a larger share of the CPU; 1: no run is repeated.
   double most_others_cpu = 0.2;
-  // After the last block, variants whose mean training time is not yet known to this share of itself run
-  // again, until they are or `most_repeats` blocks were made. 0: no run is added.
+  // After the last block, variants run again until their mean training time is known to within this share of
+  // itself, or `most_repeats` blocks were made. 0: no run is added.
   double until = 0;
   int most_repeats = 20;
   JobRunOptions options;  // The options of every run; their places are replaced.
-  bool resume = false;    // Keeps runs that succeeded with this build and job.
+  bool resume = false;    // Keeps runs that an earlier call made successfully with this build and job.
   std::string ssh_config;
 };
 
 // A run that was made or kept.
 struct MadeRun {
   RunRecord record;
-  int order = 0;           // In order of execution, from 1.
+  int order = 0;           // Position in the order of execution, from 1.
   double start = 0;        // Seconds since 1970; 0: not known.
-  double seconds = 0;      // Start-up and end included; 0: not known.
+  double seconds = 0;      // Start-up and end are included; 0: not known.
   bool put_aside = false;  // Another run counts in its place.
 };
 struct ExperimentResults {
   std::vector<MadeRun> runs;
   int missing = 0;  // Runs that were not started.
 
-  std::vector<RunRecord> Counted() const;  // Without those put aside.
+  std::vector<RunRecord> Counted() const;  // The runs without those put aside.
 };
 
 // Plans all jobs, each set of data checked once, and finds places for their processes. InvalidArgument: a job
 // is wrong, or two variants have one name.
 absl::Status PrepareExperiment(const Flags& flags, const CommandSpec& spec, Experiment& experiment);
 
-// Seconds of runs of these variants, by their expectations; nullopt: one has none.
+// Seconds that runs of these variants take by their predictions; nullopt: a variant has no prediction.
 absl::optional<double> PredictedSeconds(const Experiment& experiment, const std::vector<int>& runs);
 
 // Makes the runs in `directory`, with progress on standard output. A run that fails is recorded, and the
@@ -80,9 +80,10 @@ std::string RunsTable(const Experiment& experiment, const ExperimentResults& res
 // Empty: no run has succeeded.
 std::string StandingText(const Experiment& experiment, const ExperimentResults& results);
 
-// Flags of both verbs: hosts, display, resume, run_dir and the bound on other programs' CPU.
+// The given flags, with the common flags of compare and study: hosts, display, resume, run_dir and the bound
+// on other programs' CPU.
 std::vector<FlagSpec> WithExperimentFlags(std::vector<FlagSpec> flags);
-// Sets `experiment` from those flags, which win over what it holds.
+// Sets `experiment` from these flags. A flag overrides what `experiment` holds.
 absl::Status ReadExperimentFlags(const Flags& flags, Experiment& experiment);
 
 // Checks that `path` does not hold `result` yet or, with --resume, that `path` exists.

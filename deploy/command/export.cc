@@ -51,12 +51,12 @@ std::string OnnxUse(const SavedModel&, const std::string& path) {
   return absl::StrCat("onnxruntime.InferenceSession(\"", path, "\").run(None, {\"input\": batch})");
 }
 
-// A format is known by the end of the file's name. `write` does not commit the file.
+// An export format, chosen by the end of the file's name. `write` does not commit the file.
 struct Format {
   const char* ending;
   Standardised standardised;
   absl::Status (*write)(const SavedModel& saved, const ModelNotes& notes, WholeFile& file);
-  // How a program uses the file.
+  // Text that shows how a program loads the file.
   std::string (*use)(const SavedModel& saved, const std::string& path);
 };
 constexpr Format kFormats[] = {{".safetensors", Standardised::kByCaller, ExportTorchWeights, TorchUse},
@@ -71,7 +71,7 @@ absl::StatusOr<const Format*> FindFormat(const std::string& path) {
   return absl::InvalidArgumentError(absl::StrCat("--out=", path, " must end in ", endings));
 }
 
-// A line for each note, and one with `use`.
+// A line for each note, and a line with the text of `use`.
 std::string NotesText(const ModelNotes& notes, const std::string& use) {
   constexpr int kIndent = 15, kWidth = 110;
   std::string text;

@@ -52,7 +52,8 @@ std::string FlagMeant(const CommandSpec& spec, const std::string& name) {
   return NearestName(plain, names);
 }
 
-// The error for an argument that the verb does not take, or not as well. `before`: the word before it.
+// The error for an argument that the verb does not take, or for one argument too many. `before`: the word
+// before it.
 absl::Status UnexpectedArgument(const CommandSpec& spec, const Flags& flags, const std::string& word,
                                 const std::string& before) {
   std::string remedy;

@@ -25,10 +25,10 @@ struct FlagSpec {
 // The flag by which a user replaces fields of a job.
 FlagSpec SetFlag(const std::string& help = "Replaces a field of the job.");
 
-// How many words the positional argument is.
+// How many words the verb takes as positional arguments.
 enum class ArgumentCount {
   kOne,
-  kWords,  // Those that CommandSpec::argument shows, for example "show|convert JOB".
+  kWords,  // The words that CommandSpec::argument shows, for example "show|convert JOB".
   kAny,    // As many as the user likes.
 };
 
@@ -57,7 +57,7 @@ class Flags {
   // A percentage, "20" or "20%", as a share. InvalidArgument: the value is not in [0, 100].
   absl::StatusOr<double> GetPercent(const std::string& name, double otherwise) const;
   const std::vector<std::string>& arguments() const { return arguments_; }
-  // Replace a flag's values by one, and an argument.
+  // Replace all values of a flag by one value, and an argument by another.
   void Replace(const std::string& name, const std::string& value) { values_[name] = {value}; }
   void ReplaceArgument(size_t index, const std::string& argument) { arguments_[index] = argument; }
   // All words as given.

@@ -25,7 +25,7 @@ struct Request {
   Model model;
   std::vector<TorchTensor> tensors;
   std::vector<std::string> except;
-  std::string prefix = {};  // That the file's names had before those of the model's modules.
+  std::string prefix = {};  // The prefix that the file's names have before the names of the model's modules.
 };
 
 bool IsExcepted(const std::vector<std::string>& except, const std::string& name) {
@@ -59,7 +59,8 @@ absl::StatusOr<Request> PrepareRequest(const Flags& flags) {
   return request;
 }
 
-// The tensors of the file that the model does not have. PyTorch's counts of batches are of no use here.
+// The tensors of the file that the model does not have. PyTorch's counts of batches are left out, because the
+// model does not use them.
 std::string UnusedText(const Request& request) {
   std::set<std::string> used;
   for (const TorchTensor& tensor : request.tensors) used.insert(tensor.name);

@@ -21,8 +21,7 @@ bool IsExcepted(const proto::Initial& initial, const std::string& name) {
                      [&name](const std::string& part) { return absl::StartsWith(name, part); });
 }
 
-// " (it has 'head/weights' of [16, 10], ... and 7 more)": the variables of the shape that is wanted come
-// first.
+// " (it has 'head/weights' of [16, 10], ... and 7 more)". Variables of the wanted shape come first.
 std::string ThereAre(const VariableSet& there, const Shape& wanted) {
   constexpr size_t kMostNamed = 5;
   std::vector<const Variable*> shown;
@@ -38,7 +37,7 @@ std::string ThereAre(const VariableSet& there, const Shape& wanted) {
                       more > 0 ? absl::StrCat(" and ", more, " more") : "", ")");
 }
 
-// Every variable of `wanted` must be in `there`, unless it is excepted.
+// Checks that `there` has every variable of `wanted` that is not excepted.
 absl::Status CheckSet(const proto::Initial& initial, const VariableSet& wanted, const VariableSet& there,
                       const std::string& path) {
   for (const Variable& variable : wanted.variables()) {

@@ -10,7 +10,7 @@
 
 namespace tethys {
 
-// Checks that the checkpoint has all that the job wants of it. OK for a job without `initial`.
+// Checks that the checkpoint has all that the job takes from it. OK for a job without `initial`.
 // FailedPrecondition: a variable or moving statistic is missing, or has another shape; the message names it
 // and the remedy. InvalidArgument: an entry of `except` is the beginning of no variable's name. Also the
 // errors of OpenSavedModel.

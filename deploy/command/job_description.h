@@ -10,7 +10,8 @@
 
 namespace tethys {
 
-// Where the values stand in the lines "  NAME   VALUE" of a job and its prediction, and how wide these are.
+// The column of the values in the lines "  NAME   VALUE" of a job and its prediction, and the width of the
+// values.
 inline constexpr int kSummaryIndent = 17;
 inline constexpr int kSummaryWidth = 100;
 

@@ -104,7 +104,7 @@ absl::StatusOr<std::vector<Places>> PlacesByFlags(const Flags& flags, const std:
   return places;
 }
 
-// Checks, before anything is started, that every machine has the files and GPUs that the jobs need there.
+// Before anything is started, checks that every machine has the files and GPUs that the jobs need there.
 absl::Status CheckNeeds(const Flags& flags, const std::vector<proto::Job>& jobs,
                         const std::vector<Places>& places) {
   std::map<std::string, HostNeeds> needs;

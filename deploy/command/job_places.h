@@ -25,8 +25,8 @@ std::vector<FlagSpec> WithClusterFlags(std::vector<FlagSpec> flags);
 // and GPUs that the jobs need there. Without --hostfile, all places are on this machine, and only GPUs are
 // checked. FailedPrecondition names everything that is missing. Progress and warnings go to standard output.
 absl::StatusOr<std::vector<Places>> PlaceJobs(const Flags& flags, const std::vector<proto::Job>& jobs);
-// The same, where a job whose `hosts` are not empty is assigned to these lines instead of those of the host
-// file, all of whose hosts the file names, too. `hosts` has an element for each job.
+// The same, but jobs may have hosts of their own: if an element of `hosts` (one per job) is not empty, its
+// lines replace those of the host file, which must name these hosts, too.
 absl::StatusOr<std::vector<Places>> PlaceJobs(const Flags& flags, const std::vector<proto::Job>& jobs,
                                               const std::vector<std::vector<HostEntry>>& hosts);
 
@@ -34,8 +34,8 @@ absl::StatusOr<std::vector<Places>> PlaceJobs(const Flags& flags, const std::vec
 int CoresHere();
 
 FlagSpec TlsFlag();
-// Whether the job's processes use TLS: as --tls says, otherwise with --hostfile. InvalidArgument: another
-// value.
+// True if the job's processes use TLS: as --tls says; by default, if --hostfile is given. InvalidArgument:
+// another value of --tls.
 absl::StatusOr<bool> WantsTls(const Flags& flags);
 
 // Prints a line on standard output and flushes it.

@@ -22,7 +22,7 @@ FlagSpec WhatIfFlag(const std::string& use);
 struct JobPrediction {
   proto::Prediction prediction;
   proto::Calibration calibration;
-  std::string source;  // As SourceText.
+  std::string source;  // The text of SourceText.
 };
 
 // The path of the kept calibration of this build, of the plan's model and of these machines. NotFound: this
@@ -38,18 +38,18 @@ absl::StatusOr<proto::Calibration> FindCalibration(const proto::JobPlan& plan, c
 // How old a calibration is and what disturbed it: "calibrated 3 minutes ago, while other programs used 4 % of
 // the CPU".
 std::string CalibratedText(const proto::Calibration& calibration);
-// CalibratedText with "; 90 % intervals" behind it, for PredictionText.
+// CalibratedText followed by "; 90 % intervals", for PredictionText.
 std::string SourceText(const proto::Calibration& calibration);
 
-// The job by the calibration in `file` or, if that is empty, the one that the user's cache has for these
-// machines, this build and this model. NotFound: there is none. Otherwise as ReadCalibration and
-// CheckCalibration (deploy/predict/calibration_file.h) and Predict (deploy/predict/step_model.h).
+// Predicts the job by the calibration in `file` or, if `file` is empty, by the user's stored calibration for
+// these machines, this build and this model. NotFound: there is none. Otherwise fails as ReadCalibration and
+// CheckCalibration (deploy/predict/calibration_file.h) and Predict (deploy/predict/step_model.h) do.
 absl::StatusOr<JobPrediction> PredictJob(const proto::JobPlan& plan, const JobMachines& machines, bool tls,
                                          const std::string& file);
 
-// The expectation of a run: its prediction, which the run stores beside its measurements, and the links of
-// its hosts. nullopt: nothing is calibrated, or the calibration cannot be used; a run does not depend on it.
-// `host_file`: empty: the job runs on this machine.
+// The expectation of a run: its prediction, which is stored beside the run's measurements, and the links of
+// its hosts. nullopt: there is no usable calibration; a run does not need one. `host_file`: empty if the job
+// runs on this machine.
 absl::optional<proto::Expectation> ExpectationOfRun(const proto::JobPlan& plan, const std::string& host_file,
                                                     bool tls);
 

@@ -16,7 +16,9 @@ namespace {
 
 // A server with less than 1 / kThin of the fullest server's parameters has almost no effect.
 constexpr int64_t kThin = 10;
-constexpr int kCrowd = 8;  // Workers a core; fewer are a way to try a job that is to run on several machines.
+// From this number of workers per core on, the job gets a remark; fewer may be a trial of a job for several
+// machines.
+constexpr int kCrowd = 8;
 
 std::string ServersRemark(const proto::Placement& placement) {
   std::vector<int64_t> elements(placement.servers(), 0);

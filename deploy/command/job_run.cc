@@ -86,16 +86,16 @@ bool AllHere(const Places& places) {
 // The launcher's additions to the summary of a run.
 struct LauncherFigures {
   double began = 0;    // Seconds since 1970.
-  double seconds = 0;  // Until the results were here.
-  // The share of the CPU that other programs used here. If processes were elsewhere, too, it follows from
-  // samples of the machines instead.
+  double seconds = 0;  // Time until the results had been fetched.
+  // The share of the CPU that other programs used on this machine. If processes ran on other machines, too,
+  // the share follows from the samples of all machines instead.
   absl::optional<double> others_cpu = {};
   bool all_here = false;
   absl::optional<proto::Prediction> prediction = {};
 };
 
-// Also names the run directory of this machine where the chief named its own. Does nothing if the run has no
-// summary.
+// Also replaces the chief's run directory by the run directory on this machine. Does nothing if the run has
+// no summary.
 void AddToSummary(const LauncherFigures& figures, const std::string& chief_run_dir,
                   const std::string& run_dir) {
   absl::StatusOr<proto::RunSummary> summary = ReadSummary(run_dir);
@@ -121,7 +121,7 @@ LaunchOptions LaunchOf(const proto::JobPlan& plan, const std::string& run_dir, c
   launch.chief_port = options.chief_port;
   launch.resume = options.resume;
   launch.cuda_library_path = options.cuda_library_path;
-  // Those that planning has used: it opened the data.
+  // The secrets with which planning opened the data.
   launch.data_secrets = SecretsInUse().SerializeAsString();
   launch.timeouts = plan.job().timeouts();
   launch.survives_worker_loss = TraitsOf(plan.job()).survives_worker_loss();
@@ -130,7 +130,7 @@ LaunchOptions LaunchOf(const proto::JobPlan& plan, const std::string& run_dir, c
   return launch;
 }
 
-// Tells live views more of the end than the chief can know.
+// The last event for live views. The launcher knows more about the end than the chief.
 proto::ProgressEvent EndEvent(const RunResult& result, const std::string& go_on) {
   proto::ProgressEvent event;
   proto::Finished& finished = *event.mutable_finished();
@@ -186,7 +186,7 @@ absl::StatusOr<proto::JobPlan> PrepareJob(const proto::Job& job, bool needs_scal
   }
   TETHYS_ASSIGN_OR_RETURN(const Datasets datasets,
                           needs_scaling ? LoadDatasets(job) : LoadDatasetsUncached(job));
-  // Decoding all samples of files here would only delay the start.
+  // Does not decode all samples of files here, which would only delay the start.
   const bool held = FormatOf(job.data()).bytes_held(job.data(), spec) >= spec.bytes();
   if (!scaling.has_value() && (held || needs_scaling)) {
     TETHYS_ASSIGN_OR_RETURN(scaling, ResolveScaling(job.data(), datasets));
@@ -283,13 +283,13 @@ RunResult RunJob(const proto::JobPlan& plan, const RunDirectory& directory, cons
   if (result.status.ok() && !options.resume) result.status = RemoveSummary(directory.path());
   if (result.status.ok()) result.status = SaveInitialValues(plan, directory.path());
   if (!result.status.ok()) return result;
-  // The run does not depend on it.
+  // The run does not need the expectation.
   if (const absl::Status kept = WriteExpectation(directory.path(), options.expectation); !kept.ok()) {
     std::fprintf(stderr, "warning: live views do not show the prediction: %s\n", StatusText(kept).c_str());
   }
   const LaunchOptions launch = LaunchOf(plan, directory.path(), options);
   const Place& chief = launch.places.chief;
-  if (!chief.ssh.empty()) held.reset();  // Sending may take long, so interrupts end it.
+  if (!chief.ssh.empty()) held.reset();  // Sending may take long, so from here on an interrupt ends it.
   result.status = SendRunDir(chief, directory.path());
   if (!held.has_value()) held.emplace();
   if (!result.status.ok()) {

@@ -18,8 +18,9 @@ namespace tethys {
 
 // Makes the job's plan and checks everything that can be checked in advance. Fails if the job or its data is
 // invalid. Of large data only headers are read: the first worker of a host unpacks the rest, computes the
-// standardisation and reports it to the chief, and the plan has it where an earlier run has kept it on this
-// host. With `needs_scaling`, and for a job with initial values, it is computed here if need be.
+// standardisation and reports it to the chief, unless an earlier run has stored the standardisation on this
+// host: then the plan has it. With `needs_scaling`, and for a job with initial values, the standardisation is
+// computed here if necessary.
 absl::StatusOr<proto::JobPlan> PrepareJob(const proto::Job& job, bool needs_scaling = false);
 
 // Makes the same checks as the chief does on resuming, but before the run directory changes. Returns the
@@ -38,11 +39,12 @@ struct JobRunOptions {
   proto::TrainingState resumed = {};                // The state from which a resumed run continues.
   std::vector<std::string> cuda_library_path = {};  // See LaunchOptions.
   bool live = false;                                // Shows the live line on standard output.
-  bool show_logs = false;                           // Shows the processes' logs there, too.
+  bool show_logs = false;                           // Shows the processes' logs on standard output, too.
   bool dashboard = false;  // Serves a live view meanwhile (deploy/command/dashboard.h).
-  std::vector<std::string> dashboard_metrics = {};  // Its flags for metrics (metrics_flags.h).
-  bool quiet = false;                               // Shows nothing there.
-  // Stored before the start for live views, and its prediction in the run's summary beside what was measured.
+  std::vector<std::string> dashboard_metrics = {};  // The dashboard's flags for metrics (metrics_flags.h).
+  bool quiet = false;                               // Shows nothing on standard output.
+  // Stored in the run directory before the start, for live views; its prediction is also in the run's
+  // summary, beside the measurements.
   absl::optional<proto::Expectation> expectation = {};
 };
 

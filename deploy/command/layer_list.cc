@@ -18,7 +18,7 @@ namespace {
 
 constexpr int kWidth = 100;  // Columns.
 
-// The layer in as few lines as its fields take, none of which is cut.
+// Text of the layer, in as few lines as possible without breaking a field.
 std::string LayerLines(const proto::Layer& layer) {
   constexpr char kSpaceWithin = '\x1f';
   google::protobuf::TextFormat::Printer printer;
@@ -63,7 +63,7 @@ absl::StatusOr<std::string> LayerList(const proto::JobPlan& plan) {
   std::string text = absl::StrCat("# A sample has shape ", ShapeText(sample_shape), ".\nmodel {\n");
   Totals totals;
   for (const proto::Layer& layer : config.layer()) {
-    // A flatten is not among the layers that compute.
+    // A flatten computes nothing, so it is not in `computing`.
     if (const auto found = computing.find(layer.name()); found != computing.end()) {
       Totals own = {.multiply_adds = found->second->operation->multiply_adds()};
       for (const Range& variable : found->second->variables) own.parameters += variable.count;

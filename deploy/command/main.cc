@@ -97,6 +97,6 @@ int Main(std::vector<std::string> words) {
 
 int main(int argc, char** argv) {
   tethys::OpenStandardDescriptors();
-  tethys::RaiseDescriptorLimit();  // A job needs one for each process, connection and stream.
+  tethys::RaiseDescriptorLimit();  // A job needs a descriptor for each process, connection and stream.
   tethys::EndProcess(tethys::Main(std::vector<std::string>(argv + 1, argv + std::max(argc, 1))));
 }

@@ -75,7 +75,7 @@ class Answers {
   const MonotonicClock clock_;
   const int gpu_;
   const std::vector<std::string> cuda_library_path_;
-  std::string bytes_;                    // The serialized plan, as far as its parts have come.
+  std::string bytes_;                    // The serialized plan, as far as it has been received.
   std::unique_ptr<GpuCompany> company_;  // Made before the first context on a GPU.
   std::unique_ptr<StepMeter> meter_;
 };

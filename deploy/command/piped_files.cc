@@ -1,6 +1,6 @@
-// The bytes go into a memory file of the kernel, which takes the place of the pipe's descriptor: opening
-// /dev/fd/N opens what descriptor N is now, from its beginning. Other processes, such as ssh, open the same
-// file as /proc/PID/fd/N.
+// The bytes are copied into a memory file of the kernel, which takes over the pipe's descriptor number:
+// opening /dev/fd/N opens the memory file from its beginning. Other processes, such as ssh, open it as
+// /proc/PID/fd/N.
 #include "deploy/command/piped_files.h"
 
 #include <fcntl.h>

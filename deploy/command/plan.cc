@@ -18,7 +18,7 @@
 namespace tethys {
 namespace {
 
-// The job's times by a calibration; without one, what follows from the plan alone.
+// The predicted times of the job; without a calibration, only what follows from the plan.
 absl::StatusOr<std::string> PredictionReport(const Flags& flags, const proto::JobPlan& plan,
                                              const JobMachines& machines) {
   const std::string file = flags.Get("calibration");
@@ -34,12 +34,12 @@ absl::StatusOr<std::string> PredictionReport(const Flags& flags, const proto::Jo
   return PredictionText(known, plan.job(), why);
 }
 
-// The longest tables come last, and not at all with --brief.
+// The longest tables are printed last, and not at all with --brief.
 std::string VariablesAtTheEnd(const Flags& flags, const proto::JobPlan& plan) {
   return flags.Has("brief") ? "" : absl::StrCat("\n", VariablesReport(plan));
 }
 
-// The machines that --what_if supposes, by the calibration of those that there are.
+// The machines that --what_if supposes, derived from the calibration of the real machines.
 absl::StatusOr<Supposition> SupposeMachines(const Flags& flags, const proto::JobPlan& plan) {
   TETHYS_ASSIGN_OR_RETURN(const WhatIf what_if, ParseWhatIf(flags.GetAll("what_if")));
   std::vector<HostEntry> hosts;

@@ -22,7 +22,7 @@ struct Request {
   std::shared_ptr<const Dataset> dataset = nullptr;
   std::vector<std::string> files = {};  // As in UnlabelledSamples.
   bool labelled = false;
-  std::vector<std::string> class_names = {};  // By the class's number; may be empty.
+  std::vector<std::string> class_names = {};  // One name per class; may be empty.
 };
 
 // Sets the samples: images of a file, or a split of a job's data.
@@ -96,7 +96,7 @@ PredictionShape ShapeOf(const Request& request) {
           .class_names = request.class_names};
 }
 
-// The file of --out; null: the terminal gets the predictions.
+// The file of --out; null: predictions are printed on the terminal.
 absl::StatusOr<std::unique_ptr<PredictionFile>> OpenFile(const Flags& flags, const PredictionShape& shape) {
   if (flags.Has("out")) {
     absl::StatusOr<std::unique_ptr<PredictionFile>> file = PredictionFile::Create(flags.Get("out"), shape);
@@ -108,7 +108,7 @@ absl::StatusOr<std::unique_ptr<PredictionFile>> OpenFile(const Flags& flags, con
                                                  ", which no terminal shows: write them by --out=FILE.npy"));
 }
 
-// `file` may be null.
+// `file` may be null: then only the terminal shows predictions.
 absl::Status WritePredictions(const Request& request, PredictionFile* file, ShownPredictions& shown) {
   const Model& model = request.saved.model;
   const int64_t rows = std::min(EvaluationRows(model, 1), request.dataset->size());

@@ -36,13 +36,14 @@ double EpochsOf(const proto::JobPlan& plan) {
          static_cast<double>(std::max<int64_t>(1, SamplesPerEpoch(plan)));
 }
 
-// A decay without a length spans the job, so the first epochs of the job need its length.
+// A decay without a length spans the whole job. A probe must decay as the job does in its first epochs, so
+// the length is written out.
 template <class Decay>
 void SetLength(int64_t samples, Decay& decay) {
   if (!decay.has_epochs() && decay.samples() == 0) decay.set_samples(samples);
 }
 
-// The job's first epochs, with nothing kept and nothing that ends them early.
+// A job that trains the first epochs, saves nothing and does not stop early.
 absl::StatusOr<proto::Job> ProbeJob(const proto::JobPlan& plan, int epochs) {
   proto::Job job = plan.job();
   proto::Schedule& schedule = *job.mutable_optimizer()->mutable_schedule();
@@ -61,9 +62,9 @@ absl::StatusOr<proto::Job> ProbeJob(const proto::JobPlan& plan, int epochs) {
 }
 
 struct Probe {
-  std::vector<double> losses;  // By epoch.
-  double epoch_seconds = 0;    // Training time of an epoch in the mean.
-  std::string noise;           // NoiseScaleText.
+  std::vector<double> losses;  // Validation losses, one per epoch.
+  double epoch_seconds = 0;    // The mean training time of an epoch.
+  std::string noise;           // The text of NoiseScaleText.
 };
 
 absl::StatusOr<Probe> ReadProbe(const std::string& run_dir, int epochs, const std::string& what) {
@@ -104,7 +105,7 @@ std::vector<std::string> RowOf(const ShapedJob& job, const Probe& probe, const P
 
 // The loss at the end of the job, "0.31-0.33", or "unknown".
 std::string LossAtEnd(const ShapedJob& job, const Probe& probe) {
-  // Curves are continued at the rates of the probe, not at others.
+  // A curve is continued only if the learning rate stays the same.
   const proto::Optimizer& optimizer = job.plan.job().optimizer();
   if (!optimizer.schedule().has_constant()) return kUnknown;
   const absl::optional<LossRange> range = ContinuedLoss(probe.losses, EpochsOf(job.plan));
@@ -155,7 +156,8 @@ std::string TextOf(const std::vector<ShapedJob>& jobs, const std::vector<absl::S
                                       "fifth within 10 %. tethys compare --target_accuracy tells."),
                          "", kWidth));
   }
-  // The other probes' gradients belong to parameters of different versions.
+  // Only the first probe has a noise scale: the gradients of the other probes belong to parameters of
+  // different versions.
   if (!probes[0]->noise.empty()) absl::StrAppend(&text, Wrap(probes[0]->noise, "", kWidth));
   return text;
 }
@@ -191,7 +193,8 @@ absl::StatusOr<std::string> RunProbes(const Flags& flags, const std::vector<Shap
     shortened.push_back(std::move(one));
   }
   TETHYS_ASSIGN_OR_RETURN(const std::vector<Places> places, PlaceJobs(flags, shortened));
-  std::vector<proto::JobPlan> plans;  // Made before interrupts are held, because that reads all data.
+  // Made before interrupts are held, because making a plan reads all data.
+  std::vector<proto::JobPlan> plans;
   for (size_t i = 0; i < jobs.size(); ++i) {
     TETHYS_ASSIGN_OR_RETURN(proto::JobPlan plan, PrepareJob(shortened[i]));
     *plan.mutable_worker_device() = jobs[i].plan.worker_device();

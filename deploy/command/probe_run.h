@@ -20,7 +20,7 @@ absl::Status CheckProbes(const BaseJob& base, int epochs);
 
 // Trains `jobs`, the first of which makes the job's own updates, and returns a table for the terminal. A run
 // that fails gets a line with its error. Fails if the first run fails or the user interrupts. Also fails as
-// PlaceJobs.
+// PlaceJobs does.
 absl::StatusOr<std::string> RunProbes(const Flags& flags, const std::vector<ShapedJob>& jobs, int epochs);
 
 }  // namespace tethys

@@ -35,7 +35,7 @@ int ReportSweep(const std::string& path) {
   return kExitSuccess;
 }
 
-// Says of a run without a summary whether it goes on, or how it ended.
+// Adds to the error about a missing summary whether the run goes on, or how it ended.
 absl::Status WithEnding(const absl::Status& status, const std::string& path) {
   if (!absl::IsNotFound(status) || !FileExists(path + "/job.textproto")) return status;
   if (RunDirectory::InUse(path).value_or(false)) {

@@ -24,7 +24,7 @@
 namespace tethys {
 namespace {
 
-// Threads that a role has at least, those of gRPC included. Where gRPC cannot start one, it waits for ever.
+// The least number of threads of a role, gRPC's included. If gRPC cannot start a thread, it waits forever.
 constexpr int kThreadsOfRole = 12;
 
 constexpr char kSecretRemedy[] =
@@ -47,7 +47,7 @@ absl::Status WatchLauncher(int fd) {
   return absl::OkStatus();
 }
 
-// Called where memory cannot be allocated, which would throw.
+// Called when memory cannot be allocated; without it, the allocation would throw.
 [[noreturn]] void EndForWantOfMemory() {
   constexpr char kText[] =
       "out of memory: the machine, the control group or ulimit -v gives this process no more: take a smaller "

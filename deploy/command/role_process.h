@@ -29,7 +29,7 @@ using RoleFunction = std::function<absl::Status(const JobSecret&)>;
 // Reads the secret from --token_file or else from standard input (whose end then ends the process), runs
 // `role` and returns the exit status. The last line on standard error says why `role` failed. `ps` and `top`
 // show the process as tethys-`name`. `caller`, such as "worker 1 on node2", is given if several processes
-// share standard error: the last line then begins with "tethys CALLER: ".
+// share standard error. The last line then begins with "tethys CALLER: ".
 int RunRole(const Flags& flags, const std::string& verb, const std::string& name, const RoleFunction& role,
             const std::string& caller = "");
 // --token_file, for the verbs that take it.

@@ -44,12 +44,12 @@ std::string EndText(const std::string& path, std::pair<int64_t, int64_t> begun) 
   return ending.text.empty() ? text : absl::StrCat(text, ": ", ending.text, "; ", ending.go_on);
 }
 
-// Until the run has ended, prints what is added to its logs.
+// Prints what is added to the run's logs, until the run has ended.
 absl::Status FollowLogs(const std::string& path, const std::string& folder, LogMerge& logs) {
   for (bool running = true; running;) {
     std::fflush(stdout);
     std::this_thread::sleep_for(std::chrono::nanoseconds(kLogInterval));
-    // Read first, so that the last lines of a run that ends meanwhile are shown.
+    // Asked before the logs are read, so that the last lines of a run that ends meanwhile are shown.
     TETHYS_ASSIGN_OR_RETURN(running, RunDirectory::InUse(path));
     TETHYS_RETURN_IF_ERROR(logs.AddFolder(folder));
     TETHYS_RETURN_IF_ERROR(logs.ShowNew(!running));

@@ -22,12 +22,12 @@
 namespace tethys {
 namespace {
 
-constexpr size_t kMostHosts = 8;  // Further ones are counted.
+constexpr size_t kMostHosts = 8;  // The most hosts listed by name; further hosts are counted.
 constexpr int kWidth = 110;
 
 bool HoldsRun(const std::string& path) { return FileExists(path + "/job.textproto"); }
 
-// The latest events of the attempt that goes on.
+// Reads the latest events of the current attempt.
 void ReadProgress(const std::string& path, RunDetails& run) {
   const auto forget = [&run] {
     run.progress.reset();
@@ -90,7 +90,8 @@ std::string ProgressText(const RunDetails& run) {
     return run.listed.state == RunState::kRunning ? "has not begun to train" : "";
   const proto::Progress& progress = *run.progress;
   const int64_t epochs = run.job.has_value() ? run.job->epochs() : 0;
-  const bool trained = epochs > 0 && progress.epoch() >= epochs;  // Test and last checkpoint follow.
+  // All epochs are trained; only the test and the last checkpoint are left.
+  const bool trained = epochs > 0 && progress.epoch() >= epochs;
   std::string text = absl::StrCat("epoch ", trained ? epochs : progress.epoch() + 1);
   if (epochs > 0) absl::StrAppend(&text, " of ", epochs);
   if (trained) {
@@ -125,9 +126,9 @@ std::string QualityLine(const RunDetails& run) {
   return absl::StrCat("training ", QualityText(quality), " in this epoch");
 }
 
-// "slave1 (worker 0, ps 0), slave2 (worker 1)": every host with its processes, as far as it is known.
+// "slave1 (worker 0, ps 0), slave2 (worker 1)": every known host with its processes.
 std::string HostsText(const RunDetails& run) {
-  std::vector<std::string> hosts;  // In the order in which they are met.
+  std::vector<std::string> hosts;  // Hosts in the order of their first process.
   std::map<std::string, std::vector<std::string>> tasks;
   const auto add = [&](const auto& task) {
     if (task.host().empty()) return;

@@ -16,7 +16,7 @@
 namespace tethys {
 
 struct RunDetails {
-  ListedRun listed;  // Its name is the path of the directory.
+  ListedRun listed;  // The name of the listed run is the path of its directory.
   absl::optional<proto::Job> job = {};
   absl::optional<proto::RunSummary> summary = {};  // Absent while the run goes on.
   absl::optional<proto::Progress> progress = {};   // The latest progress, while the run goes on.
@@ -26,8 +26,8 @@ struct RunDetails {
   RunEnding ending = {};                           // Empty unless the run ended without success.
 };
 
-// NotFound: `path` is no directory, or holds no run; the message says what it holds instead. What cannot be
-// read makes the run damaged (ListedRun), and is no error.
+// NotFound: `path` is no directory, or holds no run; the message says what it holds instead. A file that
+// cannot be read is no error, but makes the run damaged (ListedRun).
 absl::StatusOr<RunDetails> ReadRunDetails(const std::string& path);
 
 // A line per fact. Pure.

@@ -80,7 +80,7 @@ int Prune(const Flags& flags, const std::string& folder) {
   return flags.Has("yes") ? Remove(folder, chosen) : kExitSuccess;
 }
 
-// The directory of the run that the user names: by a path, or as `list` does.
+// The directory of the run that the user names by its path or by its name in `list`.
 absl::StatusOr<std::string> RunPath(const std::string& folder, const std::string& run) {
   if (FileExists(run)) return run;
   const std::string inside = absl::StrCat(folder, "/", run);
@@ -120,7 +120,7 @@ const std::vector<Action>& Actions() {
   return actions;
 }
 
-// InvalidArgument: a flag of another action, or a run too few or too many.
+// InvalidArgument: a flag belongs to another action, or a RUN is missing or superfluous.
 absl::Status CheckCall(const Action& action, const Flags& flags) {
   for (const Action& other : Actions()) {
     if (&other == &action) continue;

@@ -8,7 +8,7 @@
 namespace tethys {
 namespace {
 
-// `what` completes "the checkpoint does not".
+// `what` completes the sentence "the checkpoint does not ...".
 absl::Status OldCheckpoint(const std::string& path, const char* what) {
   return absl::FailedPreconditionError(
       absl::StrCat(path, " does not ", what,

@@ -19,7 +19,8 @@ struct SavedModel {
   std::string path;                          // The checkpoint's directory.
   std::unique_ptr<CheckpointReader> reader;  // Its slot 0 holds the parameters.
   Model model;
-  std::vector<float> statistics;  // The mean over the workers: an arena of statistics.
+  // The mean of the workers' moving statistics, laid out as an arena of statistics.
+  std::vector<float> statistics;
 
   const proto::ModelDescription& description() const { return reader->manifest().description(); }
 };
@@ -28,7 +29,7 @@ struct SavedModel {
 // CheckpointReader; FailedPrecondition: the checkpoint is of an old build, which did not describe the model.
 absl::StatusOr<SavedModel> OpenSavedModel(const std::string& given);
 
-// How the model's inputs are standardised. FailedPrecondition: the checkpoint does not say it.
+// How the model's inputs are standardised. FailedPrecondition: the checkpoint has no such numbers.
 absl::StatusOr<InputScaling> ScalingOf(const SavedModel& saved);
 
 }  // namespace tethys

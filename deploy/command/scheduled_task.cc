@@ -109,7 +109,7 @@ absl::StatusOr<ScheduledRun> FindScheduledRun(const Flags& flags) {
         "tethys train: %s is %s here, where other machines do not reach it; this process listens at %s\n",
         run.task.host.c_str(), NumericAddress(run.task.host).c_str(), run.listen_host.c_str());
   }
-  // Processes beside the chief use its address, too: its name may be one of this machine alone.
+  // Processes beside the chief use its address, too: the chief's name may be known on this machine only.
   if (run.task.chief_host == run.task.host) run.task.chief_host = run.listen_host;
   if (run.task.chief_port == 0) run.task.chief_port = static_cast<int>(port);
   run.start_timeout = job.timeouts().start();

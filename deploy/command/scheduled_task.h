@@ -18,10 +18,12 @@ constexpr int kScheduledChiefPort = 28200;
 
 struct ScheduledRun {
   ScheduledTask task;
-  std::string listen_host;  // This machine's address for the job's other processes (ListenAddress).
-  std::vector<std::string> overrides;  // --set, then the scheduler's numbers of workers and servers.
-  double start_timeout = 0;            // Seconds within which all processes must join.
-  bool own_gpus = false;               // See TaskOptions.
+  // The address of this machine at which the job's other processes reach it (ListenAddress).
+  std::string listen_host;
+  // The changes of --set, then the scheduler's numbers of workers and servers.
+  std::vector<std::string> overrides;
+  double start_timeout = 0;  // Seconds within which all processes must join.
+  bool own_gpus = false;     // See TaskOptions.
 };
 // Reads the scheduler's environment variables and the job file: JOB or, with --resume and without JOB, the
 // job stored in --run_dir. InvalidArgument: the variables and the job contradict each other.

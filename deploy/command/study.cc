@@ -58,14 +58,14 @@ absl::StatusOr<std::map<std::string, std::string>> PlacesByFlags(const Flags& fl
   return places;
 }
 
-// The host file of a combination: of its level, of the flags, or of the study. Empty: none.
+// The host file of a combination: given by its level, the flags, or the study. Empty: none.
 std::string HostfileOf(const Flags& flags, const LoadedStudy& study, const StudyCellJob& cell) {
   if (!cell.hostfile.empty()) return cell.hostfile;
   return flags.Has("hostfile") ? flags.Get("hostfile") : study.Resolve(study.study.hostfile());
 }
 
-// Sets the job's price to the sum over the hosts that it would use, with the study's prices of kinds where
-// the host file names none. No change if the job has a price, or a host of it has none.
+// Sets the job's price to the sum over the hosts that it would use; the study's prices of kinds replace
+// missing prices of the host file. No change if the job has a price, or a host has none.
 absl::Status SetPrice(const LoadedStudy& study, const std::string& hostfile, proto::Job& job) {
   if (job.price_per_hour() > 0 || hostfile.empty() || study.study.price_size() == 0) return absl::OkStatus();
   TETHYS_ASSIGN_OR_RETURN(const ClusterPlan plan, PlanCluster(hostfile, job));
@@ -143,7 +143,7 @@ absl::Status Analyse(const LoadedStudy& study, const std::string& directory) {
   return absl::OkStatus();
 }
 
-// Seconds of the runs to come, by those in `directory`; nullopt: none was made.
+// Seconds of the remaining runs, estimated by the finished runs in `directory`; nullopt: no run is finished.
 absl::optional<double> SecondsToCome(const LoadedStudy& study, int repeats, const std::string& directory) {
   const std::string text = ReadFile(directory + "/runs.csv").value_or("");
   std::map<std::string, int> cells;
@@ -162,7 +162,7 @@ absl::optional<double> SecondsToCome(const LoadedStudy& study, int repeats, cons
   return SecondsLeft(made, to_come);
 }
 
-// Seconds of all runs by the calibrations of their jobs; nullopt: one of the jobs has none.
+// Seconds of all runs by the calibrations of their jobs; nullopt: a job has no calibration.
 absl::optional<double> PredictedSecondsOf(const Flags& flags, Experiment experiment) {
   const absl::StatusOr<bool> tls = WantsTls(flags);
   std::vector<int> runs;

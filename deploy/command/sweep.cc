@@ -38,7 +38,7 @@ struct Machine {
   Place place;
 };
 
-// The first host of each kind and device, or all. Hosts without a kind count as one kind.
+// The first host of each kind and device, or all hosts. Hosts without a kind count as one kind.
 std::vector<HostEntry> ChooseHosts(const std::vector<HostEntry>& entries, bool every_host) {
   std::set<std::string> seen;
   std::vector<HostEntry> chosen;
@@ -73,7 +73,7 @@ absl::StatusOr<std::vector<Machine>> FindMachines(const Flags& flags, const std:
   return machines;
 }
 
-// Shows how far the sweep has got, in one line of a terminal.
+// Shows the progress of the sweep in one line of the terminal.
 void ShowStatus(const std::string& text) {
   std::printf("\r%s\033[K", Truncate(text, 78).c_str());
   std::fflush(stdout);
@@ -125,7 +125,7 @@ absl::Status SweepAll(const std::vector<Machine>& machines, SweepRequest request
       std::fputs(Wrap(sentence, "  ", kTextWidth).c_str(), stdout);
     std::fflush(stdout);
     *sweep.add_curve() = *std::move(curve);
-    // After each machine, so that what is measured outlives a failure of a later one.
+    // Written after each machine, so that a failure on a later machine loses no measurement.
     TETHYS_RETURN_IF_ERROR(WriteSweep(sweep, path));
   }
   return absl::OkStatus();

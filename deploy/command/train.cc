@@ -66,7 +66,7 @@ absl::StatusOr<RunDirectory> OpenRun(const proto::JobPlan& plan, const std::stri
   return directory;
 }
 
-// The view reads the flags itself, but a wrong one is refused before anything starts.
+// `tethys watch` reads these flags itself; wrong flags are refused here, before anything starts.
 absl::Status CheckMetricsFlags(const Flags& flags) {
   LiveServerOptions unused;
   TETHYS_RETURN_IF_ERROR(ReadMetricsFlags(flags, unused));
@@ -79,10 +79,10 @@ absl::StatusOr<RunDirectory> CreateRun(const std::string& path, const Place& chi
   return RunDirectory::Create(path);
 }
 
-// If this fails, nothing was started, and no new directory is left behind.
+// If it fails, nothing was started and no new directory is left.
 absl::StatusOr<Request> PrepareRequest(const Flags& flags, const std::vector<std::string>& overrides,
                                        JobRunOptions options) {
-  // A scheduler repeats the same command after an interrupt, which may have come before anything was saved.
+  // A scheduler may repeat the command after an interrupt that came before the first checkpoint.
   const bool scheduled = options.secret.has_value();
   const std::string given_path = flags.Get("run_dir");
   options.resume = flags.Has("resume") &&
@@ -122,7 +122,7 @@ absl::StatusOr<Request> PrepareOwn(const Flags& flags) {
   return PrepareRequest(flags, flags.GetAll("set"), std::move(options));
 }
 
-// Prepares a run whose other processes a scheduler starts, each by this same command.
+// Prepares a run in which a scheduler starts every process with this command.
 absl::StatusOr<Request> PrepareScheduled(const Flags& flags, const ScheduledRun& run) {
   TETHYS_ASSIGN_OR_RETURN(JobRunOptions options, ScheduledOptions(flags, run));
   return PrepareRequest(flags, run.overrides, std::move(options));

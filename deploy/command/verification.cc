@@ -18,10 +18,11 @@
 namespace tethys {
 namespace {
 
-constexpr double kBriefSeconds = 1.5;  // Steps of one brief run.
+constexpr double kBriefSeconds = 1.5;  // The length of one brief run, without its start.
 constexpr int kRounds = 3;
-constexpr double kDropped = 0.1;  // A candidate that is so much slower than the best is not run again.
-constexpr int kMostAdded = 3;     // Candidates that a round may add.
+// A candidate that is slower than the best by more than this share does not run again.
+constexpr double kDropped = 0.1;
+constexpr int kMostAdded = 3;  // The most candidates that a round may add.
 
 class Verifying {
  public:
@@ -43,7 +44,8 @@ class Verifying {
       TETHYS_RETURN_IF_ERROR(RunRound(round, scratch.path(), alive));
       if (!request_.extend || round + 1 == kRounds) continue;
       std::vector<int> next = ToVerifyNext(found_.candidates, kMostAdded);
-      std::erase_if(next, [&](int index) { return place_of_.count(index) > 0; });  // Its run failed.
+      // Leaves out candidates whose run failed.
+      std::erase_if(next, [&](int index) { return place_of_.count(index) > 0; });
       TETHYS_RETURN_IF_ERROR(Place(next));
       alive.insert(alive.end(), next.begin(), next.end());
     }
@@ -71,13 +73,14 @@ class Verifying {
     }
     if (failed_.size() == place_of_.size()) return Annotate(first_failure_, "no candidate runs here");
     std::erase_if(alive, [&](int index) { return failed_.count(index) > 0; });
-    // The best may be a slow one that costs less if there is a goal.
+    // With a goal, the best may be a slow candidate that costs less.
     if (request_.goal.deadline.has_value() || request_.goal.budget.has_value()) return absl::OkStatus();
     std::erase_if(alive, [&](int index) { return IsSlower(found_.candidates[index], best); });
     return absl::OkStatus();
   }
 
-  // A brief run of a candidate. If it fails, the candidate is among failed_; Cancelled: the user interrupted.
+  // Makes a brief run of a candidate. If the run fails, adds the candidate to failed_. Cancelled: the user
+  // interrupted.
   absl::Status RunCandidate(int index, const std::string& run_dir) {
     Candidate& candidate = found_.candidates[index];
     const absl::StatusOr<BriefRun> run = RunBriefly(
@@ -88,14 +91,15 @@ class Verifying {
       PrintLine(absl::StrCat("put aside: ", run.status().message()));
       if (failed_.empty()) first_failure_ = run.status();
       failed_.insert(index);
-      const std::string message(run.status().message());  // Its first line; the others are from a log.
+      // Only the first line of the error; the lines after it are from a log.
+      const std::string message(run.status().message());
       notes_.put_aside.push_back(message.substr(0, message.find('\n')));
       return absl::OkStatus();
     }
     candidate.measured.push_back(run->times.samples_per_second);
     const absl::optional<double> others = OthersCpuOf(run->summary);
     if (others.has_value()) others_.push_back(*others);
-    // Samples of noise, on which most brief runs train, say nothing about the job's gradients.
+    // Runs on noise, as most brief runs are, say nothing about the gradients of the job.
     const std::string noise = run->plan.job().data().has_synthetic() ? "" : NoiseScaleText(run->summary);
     if (!noise.empty()) notes_.noise = noise;
     return absl::OkStatus();
@@ -108,8 +112,8 @@ class Verifying {
     }
   }
 
-  // Whether another run of the candidate could hardly make it the best. Of a single run, which another
-  // program may have disturbed, this is only believed where the prediction says so, too.
+  // True if another run of the candidate is unlikely to make it the best. After a single run, which another
+  // program may have disturbed, the prediction must say the same.
   static bool IsSlower(const Candidate& candidate, double best) {
     const double fastest = *std::max_element(candidate.measured.begin(), candidate.measured.end());
     const double predicted = candidate.prediction.samples_per_second().high();
@@ -129,9 +133,9 @@ class Verifying {
   const Flags& flags_;
   const VerificationRequest& request_;
   CandidateJobs& found_;
-  std::map<int, Places> place_of_;  // By candidate that was verified.
-  std::set<int> failed_;            // Candidates of which a brief run failed.
-  absl::Status first_failure_;      // Among these runs.
+  std::map<int, Places> place_of_;  // The places of the candidates that were verified, by candidate.
+  std::set<int> failed_;            // Candidates with a failed brief run.
+  absl::Status first_failure_;      // The first failure among these runs.
   std::vector<double> others_;      // The share of other programs during each run.
   int runs_ = 0;
   VerificationNotes notes_;

@@ -1,5 +1,5 @@
-// Brief runs by which `tethys advise` verifies what it predicts: rounds of all candidates that may be the
-// best, in random order; those that are clearly slower leave. Blocking; call it on the main thread.
+// Brief runs by which `tethys advise` verifies its predictions: rounds over all candidates that may be the
+// best, in random order. Candidates that are clearly slower leave. Blocking; call it on the main thread.
 #ifndef TETHYS_DEPLOY_COMMAND_VERIFICATION_H_
 #define TETHYS_DEPLOY_COMMAND_VERIFICATION_H_
 
@@ -17,11 +17,11 @@ namespace tethys {
 
 struct VerificationRequest {
   AdviceGoal goal;
-  int most = 6;           // Candidates.
+  int most = 6;           // The most candidates to verify.
   Nanoseconds until = 0;  // No further round begins after this time of a MonotonicClock.
   // At least two rounds are made, and each may add candidates that it makes promising (ToVerifyNext).
   bool extend = false;
-  uint64_t seed = 0;  // Of the order of runs.
+  uint64_t seed = 0;  // Seed of the order of runs.
 };
 
 struct VerificationNotes {
@@ -30,8 +30,8 @@ struct VerificationNotes {
   absl::optional<double> others_cpu;   // The median over the runs; nullopt: not known.
 };
 
-// Sets Candidate.measured. A candidate of which a run fails is removed from `found`; if all fail, so does
-// this. Cancelled: the user interrupted. Also fails as PlaceBriefly.
+// Sets Candidate.measured. A candidate with a failed run is removed from `found`; if all candidates fail,
+// VerifyCandidates fails. Cancelled: the user interrupted. Also fails as PlaceBriefly.
 absl::StatusOr<VerificationNotes> VerifyCandidates(const Flags& flags, const VerificationRequest& request,
                                                    CandidateJobs& found);
 

@@ -30,14 +30,14 @@ constexpr char kDescription[] =
     "there, "
     "--metrics_address opens /metrics alone. Ends by Ctrl-C.";
 
-// Leaves the run its CPU.
+// The view runs at low priority, so that the run keeps its CPU.
 constexpr int kNiceness = 10;
 
 // The file with the address, readable by its owner only, while the view is served.
 class AddressFile {
  public:
   static absl::StatusOr<AddressFile> Create(const std::string& path, const std::string& address) {
-    unlink(path.c_str());  // The file of a view that was killed may be there.
+    unlink(path.c_str());  // A view that was killed may have left its file.
     const FileDescriptor fd(open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
     if (!fd.valid()) return ErrnoStatus(errno, path);
     struct stat found;
@@ -47,7 +47,7 @@ class AddressFile {
     TETHYS_RETURN_IF_ERROR(WriteFully(fd.get(), line.data(), static_cast<int64_t>(line.size()), path));
     return file;
   }
-  // Unless a later view has replaced the file.
+  // Removes the file, unless a later view has replaced it.
   void Remove() const {
     struct stat found;
     if (lstat(path_.c_str(), &found) == 0 && found.st_ino == inode_) unlink(path_.c_str());
@@ -59,8 +59,8 @@ class AddressFile {
   ino_t inode_;
 };
 
-// A run without an end in its events, that no launcher makes any more. Locks are not seen from every machine,
-// so events that still come are believed more.
+// A run whose events have no end and whose launcher is gone. Locks of other machines are not always visible,
+// so a run with recent events does not count as left.
 absl::optional<LeftRun> FindLeft(const std::string& run_dir) {
   constexpr int64_t kQuietSeconds = 10;  // The chief reports about once a second.
   struct stat facts;
@@ -96,7 +96,7 @@ int Watch(const Flags& flags) {
   const absl::StatusOr<std::unique_ptr<LiveServer>> server = Prepare(flags, token);
   if (!server.ok()) return Fail("watch", server.status(), kExitBadRequest);
   setpriority(PRIO_PROCESS, 0, kNiceness);
-  const SignalSource signals;  // Before the file, which an interrupt must remove.
+  const SignalSource signals;  // Created before the address file, because an interrupt must remove that file.
   const std::string address = absl::StrCat("http://127.0.0.1:", (*server)->port(), "/?token=", token);
   const absl::StatusOr<AddressFile> file = AddressFile::Create(flags.arguments()[0] + "/watch.url", address);
   if (!file.ok())

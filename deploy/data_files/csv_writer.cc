@@ -12,7 +12,7 @@ namespace {
 
 std::string PathOf(const PartToWrite& part) { return part.Path(".csv"); }
 
-// The shortest text that is read as the same float.
+// The shortest text that is parsed back to the same float.
 std::string FloatText(const void* bits) {
   float value;
   std::memcpy(&value, bits, sizeof(value));

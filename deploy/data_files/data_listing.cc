@@ -16,8 +16,9 @@
 namespace tethys {
 namespace {
 
-constexpr int64_t kFirst = 10;              // Labels shown.
-constexpr size_t kMostClassesListed = 100;  // With more, the rarest and the most frequent are named.
+constexpr int64_t kFirst = 10;  // The number of first labels shown.
+// Of more classes than this, only the rarest and the most frequent are named.
+constexpr size_t kMostClassesListed = 100;
 
 struct Split {
   const char* name;
@@ -31,7 +32,7 @@ std::vector<Split> SplitsOf(const Datasets& datasets) {
   return splits;
 }
 
-// How often each class occurs; in a map every pixel counts.
+// The number of labels of each class; in a map every pixel counts.
 using ClassCounts = std::map<int32_t, int64_t>;
 
 absl::StatusOr<ClassCounts> CountClasses(const Dataset& dataset) {
@@ -44,7 +45,7 @@ absl::StatusOr<ClassCounts> CountClasses(const Dataset& dataset) {
   return counts;
 }
 
-// Empty for a label to ignore, which is no class.
+// Empty for a label to ignore, which has no name.
 std::string NameOf(int32_t label, const std::vector<std::string>& names) {
   return label >= 0 && static_cast<size_t>(label) < names.size() ? names[label] : "";
 }
@@ -95,7 +96,7 @@ absl::StatusOr<std::string> ClassesText(const std::vector<Split>& splits, const 
   return text;
 }
 
-// The labels of the first samples, if each has a single one.
+// The labels of the first samples; empty unless each sample has a single label.
 absl::StatusOr<std::string> FirstLabels(const Dataset& dataset) {
   std::string text;
   for (int64_t i = 0; i < std::min(kFirst, dataset.size()); ++i) {
@@ -138,7 +139,8 @@ absl::Status CheckSamples(const Datasets& datasets) {
   constexpr int64_t kMostNamed = 20;
   const SampleSpec& spec = datasets.train->spec();
   std::vector<float> values((spec.bytes() + static_cast<int64_t>(sizeof(float)) - 1) /
-                            static_cast<int64_t>(sizeof(float)));  // Aligned for either type.
+                            // A multiple of a float's size, so that values of either type are aligned.
+                            static_cast<int64_t>(sizeof(float)));
   std::vector<int32_t> labels(spec.labels.elements());
   std::string reasons;
   int64_t bad = 0, all = 0;

@@ -16,15 +16,16 @@
 namespace tethys {
 namespace {
 
-// Whether the folder of a class can have this name. Readers leave out hidden folders.
+// True if the folder of a class can have this name. Readers leave out hidden folders.
 bool IsFolderName(const std::string& name) {
-  constexpr size_t kMostBytes = 200;  // A number may stand before it, and a file system takes 255.
+  // A number may be put before the name, and a file system accepts 255 bytes.
+  constexpr size_t kMostBytes = 200;
   return !name.empty() && name.size() <= kMostBytes && name[0] != '.' && !absl::StartsWith(name, "__") &&
          !absl::StrContains(name, '/') && !absl::StrContains(name, '\\');
 }
 
-// By class: "cat", or "07-cat" of 12 classes if the order of the names is not that of the classes, or "07"
-// without names.
+// One folder name per class: "cat"; "07-cat" if the alphabetic order of the names is not that of the classes;
+// "07" without names.
 std::vector<std::string> FoldersOf(const PartToWrite& part) {
   const std::vector<std::string>& names = part.class_names;
   const bool named = !names.empty() && std::all_of(names.begin(), names.end(), IsFolderName);
@@ -47,7 +48,7 @@ std::string Misfit(const PartToWrite& part) {
                       " ", ShapeText(part.spec.shape), " with ", LabelText(part.spec.labels));
 }
 
-// Writes into a folder "train.tmp", which gets its name once it is whole.
+// Writes into a folder "train.tmp", which is renamed once it is complete.
 class ImageFolderWriter final : public SampleWriter {
  public:
   explicit ImageFolderWriter(PartToWrite part) : part_(std::move(part)), folders_(FoldersOf(part_)) {}
@@ -88,9 +89,9 @@ class ImageFolderWriter final : public SampleWriter {
   std::string Temporary() const { return part_.Path(".tmp"); }
 
   const PartToWrite part_;
-  const std::vector<std::string> folders_;  // By class.
+  const std::vector<std::string> folders_;  // One folder per class.
   int64_t added_ = 0;
-  std::set<int32_t> used_;  // Classes.
+  std::set<int32_t> used_;  // Classes that have a sample.
 };
 
 absl::StatusOr<std::unique_ptr<SampleWriter>> Create(const PartToWrite& part) {

@@ -14,11 +14,11 @@ extern const WriterFormat kImageFolderWriter;
 extern const WriterFormat kNpyWriter;
 extern const WriterFormat kTfrecordWriter;
 
-// An error of a format that cannot hold samples of the part, which names those that can.
+// The error for a part whose samples the format cannot hold; names the formats that can.
 absl::Status CannotHold(const WriterFormat& format, const PartToWrite& part, absl::string_view why);
 
-// Checks a label for a format that holds labels below `limit`. (The job may have a label to ignore, which is
-// above its classes.)
+// Checks a label for a format whose labels are below `limit`. (A label to ignore may lie above the job's
+// classes.)
 absl::Status CheckLabel(const WriterFormat& format, const PartToWrite& part, int32_t label, int64_t limit);
 
 }  // namespace tethys

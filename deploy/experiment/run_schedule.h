@@ -18,16 +18,18 @@ namespace tethys {
 
 struct ScheduleOptions {
   int variants = 0;
-  int repeats = 1;     // Blocks.
-  bool random = true;  // The order within a block is random, by `seed` and block; otherwise that of variants.
+  int repeats = 1;  // The number of blocks.
+  // If true, each block has a random order, drawn from `seed` and the block; otherwise the order of the
+  // variants.
+  bool random = true;
   uint64_t seed = 0;
 };
 
-// A run to make.
+// A run that is to be made.
 struct RunSlot {
   int variant = 0;
   int block = 0;
-  bool again = false;  // The repetition of a disturbed run.
+  bool again = false;  // True if this run repeats a disturbed run.
   bool operator==(const RunSlot&) const = default;
 };
 
@@ -40,12 +42,13 @@ class RunSchedule {
 
   // The next run; nullopt at the end. Returns the same run until Finished is called.
   absl::optional<RunSlot> Next() const;
-  // The run that Next returned has been made. `disturbed`: it is to be repeated; ignored for a repetition.
+  // Tells that the run which Next returned was made. `disturbed`: the run is repeated once; ignored for a
+  // repetition.
   void Finished(bool disturbed);
   // Adds a block of some variants behind all others.
   void AddBlock(absl::Span<const int> variants);
 
-  // All runs to come that are known now, in order.
+  // All remaining runs that are known now, in order.
   std::vector<RunSlot> ToCome() const;
   int blocks() const { return blocks_; }
 
@@ -53,12 +56,12 @@ class RunSchedule {
   const ScheduleOptions options_;
   int blocks_ = 0;
   std::deque<RunSlot> to_come_;
-  std::vector<RunSlot> again_;  // Repetitions of the current block.
+  std::vector<RunSlot> again_;  // Repetitions that end the current block.
 };
 
-// The variants whose mean training time is not yet known to `share` of itself: half of its 95 % interval
-// (Student's t) is wider, or fewer than two of its runs succeeded. Variants of which no run succeeded are
-// left out: more runs would fail, too. Ascending.
+// The variants whose mean training time is not yet known to within `share` of itself: half of its 95 %
+// interval (Student's t) is wider, or it has fewer than two successful runs. Variants without any successful
+// run are left out, because more runs would fail, too. Ascending.
 std::vector<int> VariantsNotWithin(double share, absl::Span<const RunRecord> runs, int variants);
 
 }  // namespace tethys

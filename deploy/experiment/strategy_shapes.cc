@@ -97,8 +97,9 @@ absl::StatusOr<StrategyShapes> ShapesOf(const std::string& strategies, const std
   if (!servers.empty()) {
     TETHYS_ASSIGN_OR_RETURN(server_counts, ParseNumbers("--servers", servers));
   }
-  // The strategy of those chosen that trains as `strategy` does if there is one worker alone: it exchanges
-  // nothing in a mirrored job, and no other worker can make its gradients stale. Itself if there is none.
+  // With one worker, several strategies train alike: a mirrored job exchanges nothing, and no other worker
+  // can make gradients stale. Returns the chosen strategy that trains as `strategy` does with one worker;
+  // `strategy` itself if there is none.
   const auto with_one_worker = [&chosen](const JobStrategy& strategy) {
     const JobStrategy same =
         TraitsOf(strategy).servers() ? StrategyFamily::kBulkSynchronous : StrategyFamily::kLocal;

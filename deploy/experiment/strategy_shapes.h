@@ -19,7 +19,7 @@ struct StrategyShape {
 };
 struct StrategyShapes {
   std::vector<StrategyShape> shapes;
-  std::vector<std::string> left_out;  // A line for each kind of combination that means nothing.
+  std::vector<std::string> left_out;  // A line for each kind of combination that was left out as meaningless.
 };
 
 // The changes that give a job this shape. 0 workers or servers: the job's own number.
@@ -30,8 +30,8 @@ std::vector<std::string> ShapeOverrides(const JobShape& shape);
 absl::StatusOr<StrategyShapes> ShapesOf(const std::string& strategies, const std::string& workers,
                                         const std::string& servers);
 
-// Numbers and ranges: "1-4,8" gives 1, 2, 3, 4, 8. InvalidArgument: no number, reversed, repeated, below 1,
-// above 4096, or more than 4096 in all; the message begins with `flag`.
+// Numbers and ranges: "1-4,8" gives 1, 2, 3, 4, 8. InvalidArgument: a part is no number, reversed, repeated,
+// below 1 or above 4096, or there are more than 4096 numbers in all; the message begins with `flag`.
 absl::StatusOr<std::vector<int>> ParseNumbers(const std::string& flag, const std::string& text);
 
 // Speed-up and efficiency of a variant against a baseline.
@@ -42,7 +42,7 @@ struct Scaling {
 struct ScalingInput {
   JobStrategy strategy;
   int64_t workers = 0;
-  double samples_per_second = 0;  // 0: no run succeeded.
+  double samples_per_second = 0;  // 0: no run has succeeded.
 };
 // The baseline is the variant with the fewest workers; of several, a local one, otherwise the first.
 // `baseline` is its index, or -1 if all variants have the same number of workers, so that nothing scales.
