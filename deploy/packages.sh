@@ -22,7 +22,7 @@ TEST_PACKAGES=(libgtest-dev libgmock-dev python3       # python3 reads checkpoin
                strace                                  # Simulates failing disks.
                iproute2 openssh-client                 # A cluster of network namespaces.
                tcsh)                                   # A login shell that is no POSIX shell.
-# All of them exist only in Debian 12, on which .ci/run runs. The last package has libFuzzer.
+# These versions exist only in Debian 12, on which .ci/run runs. The last package has libFuzzer.
 LINT_PACKAGES=(clang-14 clang-format-14 clang-tidy-14 libclang-rt-14-dev)
 
 is_installed() { dpkg-query -W -f '${db:Status-Status}\n' "$1" 2>/dev/null | grep -qx installed; }
@@ -31,7 +31,8 @@ as_root() {
   if ((EUID == 0)); then "$@"; else sudo "$@"; fi
 }
 
-# install_missing PACKAGE...: installs those packages that are missing. Uses neither network nor root if none is.
+# install_missing PACKAGE...: installs the packages that are missing. Needs network and root only if a package
+# is missing.
 install_missing() {
   if ! command -v apt-get >/dev/null; then
     echo "There is no apt-get here. Make sure that you have the contents of these Debian packages: $*" >&2

@@ -1,6 +1,6 @@
 #include "deploy/hosts/bundle_script.h"
 
-// CMakeLists.txt names the script's path.
+// CMakeLists.txt defines the path of the script.
 __asm__(R"(
   .section .rodata
   .global tethys_bundle_script, tethys_bundle_script_end

@@ -19,7 +19,7 @@ namespace tethys {
 namespace {
 
 constexpr Nanoseconds kFactsDeadline = 20 * kSecond;
-// The longest time without a byte moved.
+// A copy fails if no byte moves for this time.
 constexpr Nanoseconds kCopyStall = 120 * kSecond;
 
 // A script that installs the bundle on its standard input. It unpacks the bundle into a temporary folder and
@@ -60,7 +60,7 @@ struct Remote {
   Place* place;
 };
 
-// Checks the address that the host file gives against the host's own ones, if these are known.
+// Checks that the address in the host file is one of the host's own addresses, if these are known.
 absl::Status CheckOwnAddress(const ClusterHost& host, const std::string& address, const HostFacts& facts) {
   if (facts.addresses.empty() || facts.addresses.count(address) > 0 || host.address.empty()) {
     return absl::OkStatus();
@@ -144,7 +144,8 @@ class Preparation {
 };
 
 // Notes about places whose addresses do not tell machines apart: two hosts that are one machine, and a host
-// without the address at which it is reached. `facts` are those of `remotes`; this machine has `own`.
+// without the address at which it is reached. `facts` has an element for each of `remotes`; `own` are the
+// addresses of this machine.
 void NoteAddresses(const std::vector<Place>& places, const std::vector<Remote>& remotes,
                    const std::vector<HostFacts>& facts, const std::set<std::string>& own,
                    const ClusterOptions& options) {

@@ -22,16 +22,16 @@
 namespace tethys {
 
 struct ClusterOptions {
-  std::string ssh_config = {};                        // See SshCall.
-  std::string bundle = {};                            // See PayloadOptions.
-  std::string scratch = {};                           // See RunEverywhere.
-  std::function<void(const std::string&)> note = {};  // Takes lines for the user.
+  std::string ssh_config = {};                        // As in SshCall.
+  std::string bundle = {};                            // As in PayloadOptions.
+  std::string scratch = {};                           // As in RunEverywhere.
+  std::function<void(const std::string&)> note = {};  // Receives lines for the user.
 };
 
 // A host that lacks this build.
 struct LackingHost {
   ClusterHost host;
-  std::vector<std::string> ssh;  // From SshCall.
+  std::vector<std::string> ssh;  // The ssh command of the host (SshCall).
   HostFacts facts;
 };
 // Copies this build to each host. Returns a status for each, in the order of `hosts`; an error if there is no

@@ -29,7 +29,7 @@ std::string AddressText(const sockaddr* address) {
   return error == 0 ? text : "";
 }
 
-// Whether an IPv6 address is one of a single link, which other machines would need a zone for.
+// True for an IPv6 address that is valid on one link only: other machines would need a zone for it.
 bool IsLinkLocal(const sockaddr* address) {
   return address->sa_family == AF_INET6 &&
          IN6_IS_ADDR_LINKLOCAL(&reinterpret_cast<const sockaddr_in6*>(address)->sin6_addr);
@@ -49,13 +49,13 @@ bool IsNumeric(const std::string& name) {
 }
 
 struct Found {
-  std::string address = {};  // Numeric; empty: the name has none of the family.
+  std::string address = {};  // Numeric; empty: the name has no address of this family.
   bool link_local = false;
 
   bool Usable() const { return !address.empty() && !link_local && !IsLoopback(address); }
 };
 
-// The name's first address of the family; one that other machines reach, if there is one.
+// The name's first address of the family. An address that other machines reach is preferred.
 Found FindOne(const std::string& name, int family) {
   addrinfo hints{};
   hints.ai_family = family;
@@ -72,7 +72,7 @@ Found FindOne(const std::string& name, int family) {
   return first;
 }
 
-// A host with what its name leads to, per family.
+// A host with the addresses of its name, one per family.
 struct Candidate {
   absl::StatusOr<std::string> name;
   Found by_family[2] = {};
@@ -102,7 +102,8 @@ absl::StatusOr<std::string> Checked(const ClusterHost& host, const Found& found,
   return found.address;
 }
 
-// The family that all hosts with addresses have; an error names a host without IPv4 and one without IPv6.
+// The address family in which all hosts have an address. If there is none, the error names a host without
+// IPv4 and a host without IPv6.
 absl::StatusOr<size_t> CommonFamily(const std::vector<ClusterHost>& hosts,
                                     const std::vector<Candidate>& candidates) {
   std::string lacking[2];

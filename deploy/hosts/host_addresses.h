@@ -1,5 +1,5 @@
-// The numeric addresses of machines: those of the hosts of a host file, at which the job's processes listen,
-// and those of this machine. Look-ups of names and ssh's configuration block; nothing is sent to the hosts.
+// The numeric addresses of machines: the addresses of the hosts of a host file, at which the job's processes
+// listen, and of this machine. Look-ups of names and ssh's configuration block; nothing is sent to the hosts.
 // Thread-compatible.
 //
 // IPv4 or IPv6: all hosts of a job have addresses of one family, IPv4 if every host has an IPv4 address. A
@@ -25,10 +25,10 @@ struct ClusterHost {
   std::string origin = {};   // The line of the host file, for messages: "FILE:LINE".
 };
 
-// The host of a line of the file `hostfile`, whose path may be empty if it is not known.
+// The host that a line of the file `hostfile` describes. The path may be empty if it is not known.
 ClusterHost ClusterHostOf(const HostEntry& entry, const std::string& hostfile);
 
-// The numeric addresses of this machine, IPv6 without those of one link.
+// The numeric addresses of this machine, without IPv6 addresses of a single link.
 std::set<std::string> OwnAddresses();
 
 // The address at which each host's processes are reached: the one in the host file or, if that has none, the
@@ -39,19 +39,19 @@ std::vector<absl::StatusOr<std::string>> FindAddresses(const std::vector<Cluster
                                                        const std::string& ssh_config,
                                                        const std::string& scratch);
 
-// Where a process that a scheduler or a user has started listens. Returns `own`, a name or address of this
-// machine, unless only this machine reaches `own` (Debian's installer writes such names into /etc/hosts)
-// although one of `others`, names or addresses of the job's machines, is another machine. Then returns the
-// numeric address of this machine on the route to the first other machine. An empty `own` stands for
-// 127.0.0.1 that nobody asked for. InvalidArgument: `own` is a numeric address that only this machine
+// Returns the address at which a process that a scheduler or a user has started listens. This is `own`, a
+// name or address of this machine, unless `own` leads to this machine only (Debian's installer writes such
+// names into /etc/hosts) although one of `others`, names or addresses of the job's machines, is another
+// machine. Then it is the numeric address of this machine on the route to the first other machine. An empty
+// `own` stands for the default, 127.0.0.1. InvalidArgument: `own` is a numeric address that only this machine
 // reaches. Unavailable: there is no route.
 absl::StatusOr<std::string> ListenAddress(const std::string& own, const std::vector<std::string>& others);
 
-// Whether `name`, a name or a numeric address, leads to this machine alone (127.0.1.1, ::1).
+// True if `name`, a name or a numeric address, leads to this machine only (127.0.1.1, ::1).
 bool IsLoopbackName(const std::string& name);
-// Whether `name` is a machine's name that leads to this machine alone: neither digits nor "localhost".
+// True if `name` is a machine's name that leads to this machine only: neither digits nor "localhost".
 bool IsOwnNameForLoopback(const std::string& name);
-// The address to which a name leads, as in FindAddresses; empty if there is none.
+// The address to which a name leads, as in FindAddresses; empty if the name has no address.
 std::string NumericAddress(const std::string& name);
 
 }  // namespace tethys

@@ -19,7 +19,7 @@ namespace {
 constexpr Nanoseconds kFactsDeadline = 30 * kSecond;
 constexpr Nanoseconds kClockDeadline = 10 * kSecond;
 constexpr Nanoseconds kListenDeadline = 30 * kSecond;
-// Longer than the deadline of MeasureLink, so that MeasureLink fails first: its error says more.
+// Longer than the deadline of MeasureLink, whose error says more than this one.
 constexpr Nanoseconds kLinkDeadline = 15 * kSecond;
 constexpr int kClockRounds = 8;
 
@@ -93,7 +93,8 @@ class Checker {
     }
   }
 
-  // Hosts that cannot hold or run this build keep the reason in CheckedHost::links.
+  // Installs this build where it is missing. If a host cannot hold or run it, CheckedHost::links has the
+  // reason.
   void Install() {
     std::vector<LackingHost> lacking;
     std::vector<CheckedHost*> checked;
@@ -115,7 +116,7 @@ class Checker {
       if (status.ok()) {
         checked[i]->facts.program = absl::StrCat(checked[i]->facts.folder, "/", BuildId(), "/tethys");
       } else {
-        // NotFound, such as of --bundle, would say that nobody has tried.
+        // NotFound, such as for a wrong --bundle, would look as if no installation had been tried.
         checked[i]->links =
             absl::IsNotFound(status) ? absl::FailedPreconditionError(status.message()) : status;
       }

@@ -19,18 +19,18 @@ namespace tethys {
 
 struct CheckedHost {
   std::string host = {};     // The host's name in the host file.
-  std::string address = {};  // Empty: it has no address that other machines can reach.
-  bool here = false;         // It is this machine, which is asked without ssh.
-  std::string trial = {};    // From SshTrial; shown if the host is not reached.
+  std::string address = {};  // Empty: the host has no address that other machines can reach.
+  bool here = false;         // The host is this machine, which is asked without ssh.
+  std::string trial = {};    // The command of SshTrial; shown if the host is not reached.
   absl::Status reached = {};
   HostFacts facts = {};
   std::optional<ClockOffset> clock = {};
-  bool lacks_build = false;  // It is reached, and this build is not there.
+  bool lacks_build = false;  // The host was reached, but does not have this build.
   absl::Status links = {};   // If not OK, why the host's links were not measured.
 };
 
 struct CheckedLink {
-  int from = 0;  // Hosts by index.
+  int from = 0;  // Index of the host.
   int to = 0;
   absl::StatusOr<LinkSpeed> speed;
 };
@@ -41,12 +41,13 @@ struct ClusterCheck {
   std::vector<CheckedLink> links = {};
 };
 
-// Enough rounds for all pairs of 32 machines. Of more machines, each is measured with at most 32 others.
+// Enough rounds for all pairs of 32 machines. Beyond 32 machines, each is measured with at most 32 others.
 inline constexpr int kMostLinkRounds = 32;
 
 struct LinkRounds {
-  int most = kMostLinkRounds;  // Each machine is measured with at most so many others.
-  bool one_at_once = false;  // For machines that share processors, which several links at once would exhaust.
+  int most = kMostLinkRounds;  // Each machine is measured with at most this many others.
+  // Measures one link at a time, for machines that share processors: several links would exhaust them.
+  bool one_at_once = false;
 };
 
 struct CheckRequest {
@@ -59,8 +60,8 @@ struct CheckRequest {
 // `options.bundle` and `options.note` are used for installing only.
 ClusterCheck CheckCluster(const CheckRequest& request, const ClusterOptions& options);
 
-// Every pair of the numbers 0 to count - 1 once, in rounds in which no number occurs twice. Returns only the
-// first `most` rounds if there are more.
+// Returns every pair of the numbers 0 to count - 1 once, in rounds: in a round no number occurs twice. If
+// there are more than `most` rounds, returns only the first `most`.
 std::vector<std::vector<std::pair<int, int>>> RoundsOfPairs(int count, int most);
 
 // Tables for the user, followed by each problem and its remedy.

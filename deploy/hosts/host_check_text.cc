@@ -90,7 +90,7 @@ std::string LinkTables(const ClusterCheck& check) {
                       "\nRound trip in µs, the least of twenty\n", round_trips.Text());
 }
 
-// Whether that this build is not there is all that keeps the host's links from being measured.
+// True if the host's links were not measured only because this build is missing there.
 bool WaitsForBuild(const CheckedHost& host) {
   return host.lacks_build && !host.address.empty() && absl::IsNotFound(host.links);
 }
@@ -98,8 +98,8 @@ bool WaitsForBuild(const CheckedHost& host) {
 void AppendHostNotes(const ClusterCheck& check, const CheckedHost& host, std::vector<std::string>& notes) {
   const auto note = [&](absl::string_view text) { notes.push_back(absl::StrCat(host.host, ": ", text)); };
   if (!host.reached.ok()) {
-    // A name without an address is what ssh says, too. Other reasons why it has no address begin with its
-    // name.
+    // A name without an address makes ssh fail, too, so it is not reported twice. Other reasons for a missing
+    // address begin with the host's name.
     const bool other_reason = host.address.empty() && !host.links.ok() && !absl::IsNotFound(host.links);
     note(absl::StrCat("not reached: ", host.reached.message(), " (try: ", host.trial, ")",
                       other_reason ? absl::StrCat("; ", host.links.message()) : ""));

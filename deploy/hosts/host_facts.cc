@@ -37,7 +37,7 @@ std::string OwnAddress(const std::string& text) {
   return inet_ntop(AF_INET6, bytes.data(), numeric, sizeof(numeric)) == nullptr ? "" : numeric;
 }
 
-// A whole number of KiB as bytes; -1 for anything else.
+// Converts a whole number of KiB to bytes; -1 for any other text.
 int64_t BytesOfKib(absl::string_view text) {
   int64_t kib = -1;
   return absl::SimpleAtoi(text, &kib) && kib >= 0 && static_cast<double>(kib) <= kMaxKib ? kib * 1024 : -1;
@@ -68,9 +68,9 @@ std::optional<Stamp> FindStamp(const Answer& answer) {
   return std::nullopt;
 }
 
-// Functions of the facts script: the limits of the shell's control group and of the groups above it, as
-// runtime/base/control_group.h reads them where the program runs; files that the kernel can drop at once are
-// no use of memory. Each is a line of numbers for ParseFacts.
+// Functions of the facts script. They print the limits of the shell's control group and of the groups above
+// it, one line of numbers each, for ParseFacts. They read the same files as runtime/base/control_group.h.
+// Files that the kernel can drop from memory at once do not count as used memory.
 constexpr char kLimitsScript[] = R"sh(
 limits_in() {
   group=$1$2
@@ -104,7 +104,7 @@ limits() {
 } 2>/dev/null
 )sh";
 
-// Two numbers, neither of them negative; nullopt: anything else, such as no limit ("max", -1).
+// Parses two numbers of 0 or more; nullopt for any other text, such as "max" or -1, which mean no limit.
 std::optional<std::pair<int64_t, int64_t>> TwoNumbers(const std::string& text) {
   const std::vector<std::string> words = absl::StrSplit(text, ' ');
   std::pair<int64_t, int64_t> numbers;
@@ -115,7 +115,7 @@ std::optional<std::pair<int64_t, int64_t>> TwoNumbers(const std::string& text) {
   return numbers;
 }
 
-// Lowers what is known of the machine to what a process there may use.
+// Lowers a fact of the machine to the limit of its processes.
 void ApplyLimit(const std::string& kind, const std::string& text, HostFacts& facts) {
   const auto numbers = TwoNumbers(text);
   if (!numbers.has_value()) return;
@@ -189,7 +189,8 @@ HostFacts ParseFacts(const std::vector<std::string>& lines) {
     if (fact.first == "memory") facts.memory_bytes = BytesOfKib(fact.second);
     if (fact.first == "available") facts.memory_free_bytes = BytesOfKib(fact.second);
     if (fact.first == "writable") facts.writable = fact.second != "no";
-    ApplyLimit(fact.first, fact.second, facts);  // After cores and memory, as the script says them.
+    // Applied after cores and memory, because the script prints limits last.
+    ApplyLimit(fact.first, fact.second, facts);
     if (fact.first == "disk") facts.disk_free_bytes = BytesOfKib(fact.second);
     if (fact.first == "gpu" && !fact.second.empty()) facts.gpus.push_back(fact.second);
     if (fact.first == "program" && absl::StartsWith(fact.second, "/")) facts.program = fact.second;
@@ -199,7 +200,8 @@ HostFacts ParseFacts(const std::vector<std::string>& lines) {
         facts.addresses.insert(address);
     }
   }
-  if (addresses >= kMostAddresses) facts.addresses.clear();  // There may be more.
+  // The list may be incomplete, so the addresses count as unknown.
+  if (addresses >= kMostAddresses) facts.addresses.clear();
   return facts;
 }
 

@@ -16,16 +16,16 @@
 namespace tethys {
 
 struct HostFacts {
-  std::string folder = {};               // For builds and run directories; empty: unknown.
-  std::string architecture = {};         // Empty: unknown.
-  int cores = 0;                         // Cores that a process may use; 0: unknown.
-  int64_t memory_bytes = -1;             // Within limits of control groups. -1, here and below: unknown.
-  int64_t memory_free_bytes = -1;        // MemAvailable of /proc/meminfo, within such limits.
-  bool writable = true;                  // False: `folder` cannot be written or made.
-  int64_t disk_free_bytes = -1;          // On the file system of `folder`.
-  std::vector<std::string> gpus = {};    // The names of the GPUs.
-  std::string program = {};              // The path of this build's tethys; empty: not installed.
-  std::set<std::string> addresses = {};  // Numeric addresses of its own; empty: unknown.
+  std::string folder = {};             // The folder for builds and run directories; empty: unknown.
+  std::string architecture = {};       // Empty: unknown.
+  int cores = 0;                       // Cores that a process may use; 0: unknown.
+  int64_t memory_bytes = -1;           // Limited by control groups. -1, here and below: unknown.
+  int64_t memory_free_bytes = -1;      // MemAvailable of /proc/meminfo, limited by control groups.
+  bool writable = true;                // False: `folder` cannot be written or made.
+  int64_t disk_free_bytes = -1;        // On the file system of `folder`.
+  std::vector<std::string> gpus = {};  // The names of the GPUs.
+  std::string program = {};  // The path of tethys of this build; empty: this build is not installed.
+  std::set<std::string> addresses = {};  // Numeric addresses of the machine; empty: unknown.
 };
 
 // A script for sh at the far end of a Conversation. It answers the line "facts" with the time and all facts
@@ -47,7 +47,7 @@ absl::Status CheckWritable(const HostFacts& facts, const std::string& origin);
 // ResourceExhausted: the machine's disk has less than `needed_bytes` free.
 absl::Status CheckSpace(const HostFacts& facts, int64_t needed_bytes);
 
-// The offset of a machine's clock from this one's.
+// The offset of a machine's clock from the clock of this machine.
 struct ClockOffset {
   double seconds = 0;  // Positive: the machine's clock is ahead.
   double error = 0;    // Seconds; the offset is within seconds ± error.

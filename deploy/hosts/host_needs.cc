@@ -22,7 +22,7 @@
 namespace tethys {
 namespace {
 
-// Long, because NVIDIA's libraries may be loaded over a network at first use.
+// A long deadline, because NVIDIA's libraries may be loaded over a network at first use.
 constexpr Nanoseconds kDeadline = 120 * kSecond;
 constexpr char kMark[] = "tethys-lacks ";
 constexpr char kEnd[] = "tethys-lacks-no-more";
@@ -97,7 +97,7 @@ absl::StatusOr<std::map<std::string, HostNeeds>> NeedsOf(const proto::Job& job, 
   HostNeeds of_reader, of_worker;
   TETHYS_ASSIGN_OR_RETURN(const std::vector<std::string> paths, DataFiles(job.data()));
   for (const std::string& path : paths) {
-    if (IsUrlPath(path)) continue;  // Every process opens it itself.
+    if (IsUrlPath(path)) continue;  // A URL is opened by every process itself.
     TETHYS_ASSIGN_OR_RETURN(of_reader.files[path], FileSize(path));
   }
   TETHYS_ASSIGN_OR_RETURN(const std::vector<std::string> paths_of_workers, DataFilesOfWorkers(job.data()));

@@ -23,7 +23,7 @@ struct HostNeeds {
   int gpus = 0;                                     // The number of workers that compute on GPUs there.
   bool bf16 = false;                                // The GPUs must compute in bfloat16.
   bool tf32 = false;                                // The GPUs must compute in TF32.
-  std::vector<std::string> cuda_library_path = {};  // See TaskOptions.
+  std::vector<std::string> cuda_library_path = {};  // As in TaskOptions.
 
   bool empty() const { return files.empty() && gpus == 0; }
 };
@@ -38,8 +38,8 @@ void AddNeeds(const HostNeeds& more, HostNeeds& needs);
 // The needs as arguments of `tethys ready`, which deploy/command/needs_flags.h parses.
 std::vector<std::string> NeedsArguments(const HostNeeds& needs);
 
-// A line for each file that is not on this machine, cannot be read or has another size; at most
-// kMostLackingFiles and a line with the number of the others.
+// A line for each file that is missing on this machine, cannot be read or has another size. At most
+// kMostLackingFiles such lines, then a line with the number of the other files.
 inline constexpr int kMostLackingFiles = 20;
 std::vector<std::string> LackingFiles(const HostNeeds& needs);
 

@@ -26,11 +26,11 @@ constexpr Nanoseconds kDeadline = 10 * kSecond;
 constexpr Nanoseconds kHandshakeDeadline = 2 * kSecond;
 constexpr int kRoundTrips = 20;
 constexpr int kBlocks = 5;
-constexpr Nanoseconds kBlockTime = kSecond;             // After this, no further block is sent.
-constexpr auto kPause = std::chrono::milliseconds(20);  // Lets a link that was idle take a burst at once.
+constexpr Nanoseconds kBlockTime = kSecond;             // No block is sent after this time.
+constexpr auto kPause = std::chrono::milliseconds(20);  // After such a pause, a link takes a burst at once.
 constexpr uint32_t kMaxHandshakeBytes = 4096;
 constexpr size_t kPieceBytes = 128 << 10;
-// The limit of unsent bytes in the socket; so small that even a slow link finishes soon after the last write.
+// The limit of unsent bytes in the socket: so low that even a slow link is empty soon after the last write.
 constexpr int kMaxUnsentBytes = 128 << 10;
 
 // A connected socket with a deadline; every wait also ends when `stop` becomes readable.
@@ -89,7 +89,7 @@ class Wire {
     Nanoseconds counted_from = begin;
     Nanoseconds last = begin;
     int64_t all = 0;
-    int64_t bytes = 0;  // Since counted_from.
+    int64_t bytes = 0;  // Bytes received since counted_from.
     while (true) {
       iovec part{piece.data(), piece.size()};
       const absl::StatusOr<int64_t> moved = ReceiveSome(fd_.get(), {&part, 1});
@@ -134,7 +134,7 @@ absl::Status ProveOurselves(const JobSecret& secret, Wire& wire) {
   return wire.Send(bytes.data(), bytes.size());
 }
 
-// Returns LinkSpeed::block. The answer's way back is taken off.
+// Returns LinkSpeed::block: the time of a block without the answer's way back.
 absl::StatusOr<double> SendBlocks(double round_trip, const Clock& clock, Wire& wire) {
   const std::vector<char> block(kBlockBytes);
   std::vector<double> seconds;
@@ -225,7 +225,7 @@ class ThreadedListener final : public LinkListener {
   const WakeUp stop_;
   const MonotonicClock machine_clock_;
   AcceptPause pause_;
-  Thread thread_;  // Last, because the thread uses the other members.
+  Thread thread_;  // Declared last, because the thread uses the other members.
 };
 
 }  // namespace

@@ -28,20 +28,20 @@ inline constexpr int64_t kBlockBytes = 256 << 10;
 
 struct LinkSpeed {
   double round_trip = 0;  // Seconds, the least of twenty.
-  double there = 0;       // From the caller to the listener, in bytes per second.
-  double back = 0;        // From the listener to the caller, likewise.
+  double there = 0;       // The rate from the caller to the listener, in bytes per second.
+  double back = 0;        // The rate from the listener to the caller, in bytes per second.
   double block =
       0;  // Seconds from the first byte of kBlockBytes to their receipt, after a pause; the median.
 };
 
-// The bytes that the link takes at once, before its rate holds: a block takes delay + (kBlockBytes - burst) /
-// rate. Between 0 and half of a block, since with more the rate would not be seen.
+// The bytes that a link takes at once before its rate limits it: a block takes delay + (kBlockBytes - burst)
+// / rate. Between 0 and half a block, because a larger burst would hide the rate.
 double BurstBytes(const LinkSpeed& speed);
 
 // Serves one caller at a time on a thread of its own, until destroyed. Thread-compatible.
 class LinkListener {
  public:
-  // `clock` (default: the machine's) only times pauses in accepting callers.
+  // `clock` (default: the machine's clock) is used only to time pauses after a failed accept.
   static absl::StatusOr<std::unique_ptr<LinkListener>> Start(const JobSecret& secret, const std::string& host,
                                                              const Clock* clock = nullptr);
   virtual ~LinkListener() = default;

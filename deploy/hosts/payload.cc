@@ -30,7 +30,7 @@ std::string UnpackedBundle(const std::string& program) {
   return FileExists(folder + "lib/tethys") ? folder : "";
 }
 
-// The folder of the file to which the link `program` leads, or of `program` itself if it is no link.
+// The folder of the file to which the link `program` leads; if `program` is no link, its own folder.
 std::string InstalledIn(const std::string& program) {
   char target[4096];
   const ssize_t length = readlink(program.c_str(), target, sizeof(target));
@@ -61,7 +61,7 @@ class PayloadFinder {
     return RunEverywhere({command}, kPackDeadline, options_.scratch)[0];
   }
 
-  // Whether the bundle is of this build: its first member holds the build id.
+  // True if the bundle is of this build. The first member of a bundle holds the build id.
   bool HoldsBuild(const std::string& path) const {
     const RemoteResult said = Run({.ssh = {"tar", "--occurrence=1", "-xzOf", path, "build"}});
     return said.status.ok() && absl::StrContains(said.output, options_.build);

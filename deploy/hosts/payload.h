@@ -17,11 +17,11 @@ struct Payload {
 };
 
 struct PayloadOptions {
-  std::string program = {};                           // From OwnProgram.
+  std::string program = {};                           // The path that OwnProgram returns.
   std::string build = {};                             // The id of this build.
   std::string bundle = {};                            // The path given by the user (--bundle), or empty.
   std::string scratch = {};                           // A directory for temporary files.
-  std::function<void(const std::string&)> note = {};  // Takes lines for the user.
+  std::function<void(const std::string&)> note = {};  // Receives lines for the user.
 };
 
 // Returns `bundle` if it is set, and otherwise the bundle beside the program. If no bundle of this build is

@@ -81,7 +81,7 @@ absl::Status WriteRecord(const Place& place, const std::string& run_dir) {
   return WriteFileAtomically(run_dir + kRecordName, text);
 }
 
-// Keeps the parser from writing to standard error.
+// While this object lives, the parser does not write to standard error.
 class Silence final : public google::protobuf::io::ErrorCollector {
  public:
   void AddError(int /*line*/, int /*column*/, const std::string& /*message*/) override {}
@@ -214,7 +214,7 @@ absl::Status FetchRunDir(const Place& place, const std::string& run_dir,
     note(absl::StrCat("interrupted, but the run has ended: still fetching its results from ", where,
                       "; interrupt once more to leave them there"));
     status = Fetch(place.ssh, path, run_dir);
-    raise(interrupt);  // It stays pending, so that a sequence of runs ends with this one.
+    raise(interrupt);  // The signal stays pending, so that a sequence of runs ends with this run.
   }
   return Annotate(status, absl::StrCat("cannot fetch the results from ", where));
 }

@@ -24,11 +24,11 @@ namespace tethys {
 
 constexpr Nanoseconds kTransferStall = 120 * kSecond;
 
-// The directory to which the chief at `place` writes for a run in `run_dir` here: `run_dir` itself on this
-// machine.
+// The directory to which the chief at `place` writes for a run in `run_dir` on this machine. If the chief
+// runs on this machine, it is `run_dir` itself.
 std::string ChiefRunDir(const Place& place, const std::string& run_dir);
 
-// Called before a fresh run in `run_dir`, which need not exist. FailedPrecondition: the chief's machine still
+// Called before a new run in `run_dir`, which need not exist. FailedPrecondition: the chief's machine still
 // holds results of an earlier run in the same `run_dir`.
 absl::Status CheckNothingLeft(const Place& place, const std::string& run_dir);
 

@@ -18,7 +18,7 @@ constexpr size_t kMaxHosts = 65536;
 constexpr size_t kMaxNameBytes = 255;
 constexpr int kMaxTasks = 1 << 20;
 constexpr size_t kMaxDigits = 10;
-constexpr int kMaxGpus = 1024;  // Per node.
+constexpr int kMaxGpus = 1024;  // The most GPUs of a node.
 
 absl::Status Bad(absl::string_view variable, absl::string_view problem) {
   return absl::InvalidArgumentError(absl::StrCat(variable, ": ", problem));
@@ -199,7 +199,7 @@ absl::StatusOr<ScheduledTask> TaskFromTfConfig(const Environment& environment) {
   task.hosts = {chief.host};
   for (const auto* addresses : {&cluster.worker(), &cluster.ps()}) {
     for (const std::string& each : *addresses) {
-      // The addresses of other tasks are their own concern.
+      // Errors in the addresses of other tasks are reported by these tasks.
       if (const absl::StatusOr<HostPort> other = ParseHostPort(each); other.ok())
         task.hosts.push_back(other->host);
     }

@@ -31,7 +31,7 @@ struct ScheduledTask {
   bool starts_chief = false;  // True for the chief's process or, if the scheduler has none, for worker 0.
 };
 
-// Returns an environment variable's value, or nullopt if it is not set.
+// Returns the value of an environment variable; nullopt: the variable is not set.
 using Environment = std::function<absl::optional<std::string>(const std::string& name)>;
 
 // Reads TF_CONFIG: "cluster" lists the addresses of chief (optional), worker and ps; "task" is this process.
@@ -45,9 +45,9 @@ absl::StatusOr<ScheduledTask> TaskFromTfConfig(const Environment& environment);
 // differs between the first 8 steps of 125 consecutive jobs.
 absl::StatusOr<ScheduledTask> TaskFromSlurm(const Environment& environment, int servers);
 
-// Whether this process has GPUs of its own. With srun --gpus-per-task it has: its CUDA_VISIBLE_DEVICES then
-// names SLURM_GPUS_PER_TASK GPUs. If CUDA_VISIBLE_DEVICES names as many GPUs as the step has on this node
-// (SLURM_STEP_GPUS or SLURM_JOB_GPUS), the tasks share them (--gpu-bind=none).
+// True if this process has GPUs of its own, as with srun --gpus-per-task: CUDA_VISIBLE_DEVICES then names
+// SLURM_GPUS_PER_TASK GPUs. False if CUDA_VISIBLE_DEVICES names as many GPUs as the step has on this node
+// (SLURM_STEP_GPUS or SLURM_JOB_GPUS): then the tasks share them (--gpu-bind=none).
 absl::StatusOr<bool> SlurmGivesOwnGpus(const Environment& environment);
 
 // Expands Slurm's lists of hosts: "node[01-03,7],login" is node01, node02, node03, node7, login. At most

@@ -21,7 +21,7 @@ constexpr size_t kPieceBytes = 16 << 10;
 // other hosts.
 constexpr int kMaxPieces = 16;
 constexpr size_t kMaxErrors = 1 << 10;
-constexpr size_t kMostReason = 1024;  // Bytes of an agent's words about a signal.
+constexpr size_t kMostReason = 1024;  // The most bytes kept of an agent's text about a signal.
 // If a signal killed a shell's child, the shell exits with this status plus the signal's number.
 constexpr int kShellSignalBase = 128;
 
@@ -70,7 +70,7 @@ void AgentConnection::Signal(uint32_t id, int number) {
   proto::AgentOrder order;
   order.mutable_signal()->set_id(id);
   order.mutable_signal()->set_number(number);
-  Send(order).IgnoreError();  // Cannot fail: the order is small.
+  Send(order).IgnoreError();  // Sending cannot fail: the order is small.
 }
 
 absl::Status AgentConnection::Send(const proto::AgentOrder& order) {
@@ -91,7 +91,7 @@ void AgentConnection::Advance(Nanoseconds now) {
     return;
   }
   WriteOrders();
-  // Polled before reading, because ssh may write output until it ends.
+  // Polled before reading, because ssh may write output until its end.
   const bool ended = ssh_.Poll().has_value();
   ReadErrors();
   ReadReports(now, ended ? INT_MAX : kMaxPieces);

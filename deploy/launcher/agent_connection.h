@@ -24,7 +24,7 @@ namespace tethys {
 
 // State of a remote process, as its agent last reported it.
 struct RemoteProcess {
-  std::string log_path;  // On this machine.
+  std::string log_path;  // A path on this machine.
   LineReader lines = {};
   std::optional<ProcessExit> exit = {};
 };
@@ -73,9 +73,9 @@ class AgentConnection {
   Subprocess ssh_;
   const std::string error_path_;
   std::string errors_;              // The end of what ssh and the agent wrote to standard error.
-  std::deque<std::string> frames_;  // Orders to be written.
+  std::deque<std::string> frames_;  // Orders that are not written yet, as frames.
   FrameReader reports_{kAgentHello};
-  std::map<uint32_t, std::shared_ptr<RemoteProcess>> processes_;  // By id; only those that run.
+  std::map<uint32_t, std::shared_ptr<RemoteProcess>> processes_;  // The running processes, by id.
   uint32_t last_id_ = 0;
   Nanoseconds last_heard_ = 0;
   bool lost_ = false;

@@ -50,7 +50,7 @@ class FrameReader {
   // later calls then return this error, too.
   absl::StatusOr<std::optional<std::string>> Next();
 
-  // Whether `hello` has been received.
+  // True once `hello` has been received.
   bool greeted() const { return hello_.found(); }
 
  private:

@@ -19,15 +19,16 @@
 namespace tethys {
 namespace {
 
-// The most pieces read from a pipe after its process has ended. More could only come from a child that the
-// process left behind.
+// The most pieces read from a pipe after its process has ended. More pieces could only come from a child that
+// outlives the process.
 constexpr int kMaxLastPieces = 32;
 
 class AgentProcess final : public HostAgent::Processes {
  public:
   explicit AgentProcess(const std::string& program) : program_(program) {}
   ~AgentProcess() override {
-    for (auto& [id, child] : children_) child.process.Signal(SIGKILL);  // All are killed first, then reaped.
+    // All processes are killed first and reaped afterwards.
+    for (auto& [id, child] : children_) child.process.Signal(SIGKILL);
   }
 
   absl::Status Run() {
@@ -48,8 +49,8 @@ class AgentProcess final : public HostAgent::Processes {
  private:
   struct Child {
     Subprocess process;
-    int log;     // -1: closed.
-    int output;  // -1: closed, or not read.
+    int log;     // The log's descriptor; -1: closed.
+    int output;  // The output's descriptor; -1: closed, or not read.
   };
 
   absl::Status Start(const proto::StartProcess& order) override {

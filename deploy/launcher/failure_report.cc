@@ -22,7 +22,7 @@ std::string ChiefAdds(const JobEnd& end) {
   return absl::StrCat("\n  the chief reports: ", end.verdict->error());
 }
 
-// Whether the exit status is that of a process that has reported its error. The status then says nothing new.
+// True for the exit status of a process that has reported its error: the status adds nothing to the report.
 bool FollowsAReport(const ProcessExit& exit) {
   return !exit.abrupt() && (exit.code == kExitFailed || exit.code == kExitMishap);
 }

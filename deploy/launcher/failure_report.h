@@ -19,7 +19,7 @@ struct LostTask {
   std::string name;  // "worker 1", "chief".
   std::string host;
   ProcessExit exit;
-  bool after_verdict = false;  // The chief had already reported the job's end.
+  bool after_verdict = false;  // The process ended after the chief had reported the job's end.
 };
 
 struct JobEnd {
@@ -27,7 +27,7 @@ struct JobEnd {
   double chief_silent_for = 0;                  // Seconds; 0: the chief was not silent.
   absl::Status launch = {};                     // If not OK, a process could not be started.
   std::optional<proto::Finished> verdict = {};  // The chief's report on how the job ended.
-  std::vector<LostTask> lost = {};              // In the order in which they ended.
+  std::vector<LostTask> lost = {};              // Lost processes, in the order in which they ended.
   std::vector<LostTask> survived = {};          // Lost workers without which the job continued.
   int64_t last_step = 0;
 };

@@ -40,14 +40,15 @@ class HostAgent {
   void OnInput(absl::string_view bytes, Nanoseconds now);
   // The connection has ended.
   void OnInputEnd();
-  // At most kMaxOutput bytes from a running process. OUTPUT requires TakesOutput().
+  // Passes at most kMaxOutput bytes of output of a running process. Requires TakesOutput() for the stream
+  // OUTPUT.
   void OnOutput(uint32_t id, proto::ProcessOutput::Stream stream, absl::string_view bytes);
   void OnExit(uint32_t id, const ProcessExit& exit);
   // Called after reading all input available, so that a stall of this process does not count as the
   // launcher's silence.
   void OnTime(Nanoseconds now);
 
-  // If false, the stream OUTPUT must not be read, because too many bytes wait to be sent.
+  // False: too many bytes wait to be sent, so the stream OUTPUT must not be read.
   bool TakesOutput() const { return waiting().size() < kMaxWaiting; }
 
   // Bytes to be sent to the launcher. Call OnSent with the number of bytes that were sent.
@@ -73,7 +74,7 @@ class HostAgent {
   uint32_t last_id_ = 0;
   std::map<uint32_t, size_t> dropped_;  // Dropped bytes of each process's log that no note reports yet.
   std::string waiting_;
-  size_t sent_ = 0;  // How many bytes of waiting_ were sent.
+  size_t sent_ = 0;  // The number of bytes of waiting_ that were sent.
   Nanoseconds last_heard_;
   Nanoseconds last_beat_;
   std::optional<absl::Status> end_;

@@ -42,7 +42,7 @@ class ProcessThere final : public JobProcess {
 }  // namespace
 
 JobProcesses::~JobProcesses() {
-  heart_.Stop();  // It also holds the pipes open, and an agent ends when its pipe closes.
+  heart_.Stop();  // LauncherHeart holds the pipes open, too, and an agent ends only when its pipe closes.
   for (const auto& [key, connection] : connections_) connection->SayFarewell();
   const MonotonicClock clock;
   const Nanoseconds deadline = clock.Now() + kFarewell;
@@ -51,7 +51,8 @@ JobProcesses::~JobProcesses() {
 
 void JobProcesses::Connect(const std::vector<Place>& places) {
   for (const Place& place : places) {
-    if (!place.ssh.empty()) ConnectionTo(place).status().IgnoreError();  // Start will return the error.
+    // An error is ignored here, because Start will return it.
+    if (!place.ssh.empty()) ConnectionTo(place).status().IgnoreError();
   }
 }
 

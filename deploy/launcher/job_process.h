@@ -27,7 +27,8 @@ class JobProcess {
  public:
   virtual ~JobProcess() = default;
 
-  // How the process ended, if it has. For a process on another machine: as of the last JobProcesses::Advance.
+  // The end of the process; nullopt while it runs. For a process on another machine, the state at the last
+  // JobProcesses::Advance.
   virtual const std::optional<ProcessExit>& Poll() = 0;
   // Sends the signal to the process's group and resumes the group if it is stopped.
   virtual void Signal(int number) = 0;
@@ -37,8 +38,8 @@ class JobProcess {
 
 struct JobCommand {
   std::vector<std::string> arguments = {};  // Arguments of Place::program.
-  std::string input = {};                   // At most 4 KiB.
-  std::string log_path = {};                // On this machine; standard error is appended to it.
+  std::string input = {};                   // Input of at most 4 KiB.
+  std::string log_path = {};                // A path on this machine; standard error is appended to the file.
   bool read_output = false;
 };
 

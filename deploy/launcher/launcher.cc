@@ -30,10 +30,11 @@ namespace {
 // Seconds added to timeouts.start and timeouts.silence, so that the chief reports a silent task before the
 // launcher reports a silent chief.
 constexpr double kSilenceMargin = 1;
-constexpr double kConnectShare = 0.6;   // Of timeouts.start: the longest wait of a process that joins.
-constexpr double kConnectSeconds = 30;  // The longest without a flag.
+// The longest wait of a process that joins, as a share of timeouts.start.
+constexpr double kConnectShare = 0.6;
+constexpr double kConnectSeconds = 30;  // The longest wait without a flag, in seconds.
 constexpr int kLogTailLines = 20;
-constexpr size_t kMostInput = 4096;  // The limit of JobCommand::input.
+constexpr size_t kMostInput = 4096;  // As large as JobCommand::input may be.
 // The longest time between two reads of the logs, if they are shown.
 constexpr Nanoseconds kLogInterval = 100 * kMillisecond;
 
@@ -43,7 +44,7 @@ struct Task {
   int64_t log_begin;  // Size of the log when this process was started, in bytes.
   const Place* place;
   std::unique_ptr<JobProcess> process;
-  bool ended = false;  // Its end has been handled.
+  bool ended = false;  // The end of the task has been handled.
   int worker = -1;     // A worker's index; -1 for the chief and servers.
   int incarnation = 1;
 };
@@ -64,9 +65,11 @@ class JobLaunch {
   RunResult Run();
 
  private:
-  // The run is over when all tasks have ended, in any stage. At a stage's deadline a later stage begins.
+  // The stages of a run. In any stage, the run is over when all tasks have ended. At a stage's deadline a
+  // later stage begins.
   enum class Stage {
-    kRunning,  // Until the chief has ended, or something ends the job (a loss, a failed start, an interrupt).
+    // Lasts until the chief has ended, or until a loss, a failed start or an interrupt ends the job.
+    kRunning,
     kSettling,  // Waits for tasks to end by themselves.
     kTerminating,
     kKilling,
@@ -83,7 +86,7 @@ class JobLaunch {
   bool AskToSave();
   void ReapTasks();
   void ReactToLosses();
-  // Whether the job continues although `task` has ended: without this worker, or with its replacement.
+  // True if the job continues although `task` has ended: without this worker, or with its replacement.
   bool Survives(const Task& task, const ProcessExit& exit) const;
   void Replace(int worker, int incarnation);
   void EndLostWorker(const proto::WorkerLost& lost);
@@ -108,15 +111,15 @@ class JobLaunch {
   SignalSource signals_;
   JobProcesses processes_{secret_.job_id, options_.run_dir + "/log"};
   std::vector<Task> tasks_;
-  LogFollower logs_{
-      [this](const std::string& line) { listener_.OnLogLine(line); }};  // Empty unless logs are shown.
+  LogFollower logs_{// Shows log lines; without a function unless logs are shown.
+                    [this](const std::string& line) { listener_.OnLogLine(line); }};
   JobEnd end_;
   std::string chief_address_;
   int restarts_ = 0;
   bool started_ = false;  // Training has started.
   bool asked_to_save_ = false;
   Stage stage_ = Stage::kRunning;
-  Nanoseconds patience_ = 0;  // The stage's timeout; in kRunning, the longest silence of the chief.
+  Nanoseconds patience_ = 0;  // The stage's time limit; in kRunning, the longest silence of the chief.
   Nanoseconds deadline_ = 0;
 };
 
@@ -139,7 +142,7 @@ RunResult JobLaunch::Run() {
     WaitForEvents();
     HandleSignals();
     processes_.Advance(clock_.Now());
-    // Reaping comes first: a task's exit is then known when the chief's report on it is read, and a dead
+    // Tasks are reaped first. So a task's exit is known when the chief's report on it is read, and a dead
     // chief's last report is read before ReactToLosses.
     ReapTasks();
     ReadChief();
@@ -235,7 +238,7 @@ void JobLaunch::HandleSignals() {
   while (const int number = signals_.Next()) {
     if (number == SIGCHLD) continue;
     if (stage_ == Stage::kTerminating || stage_ == Stage::kKilling) {
-      Enter(Stage::kKilling, kSecond);  // Another interrupt kills all tasks at once.
+      Enter(Stage::kKilling, kSecond);  // From here on, another interrupt kills all tasks at once.
       continue;
     }
     if (!end_.verdict.has_value() && end_.lost.empty()) end_.interrupt = number;

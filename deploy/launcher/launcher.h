@@ -27,12 +27,11 @@ class ProgressListener {
   virtual void OnEvent(const proto::ProgressEvent& event) = 0;
   // A line that a process wrote to its log; called if LaunchOptions::show_logs is set.
   virtual void OnLogLine(const std::string& line) = 0;
-  // Whether much output is still to be shown. If so, the launcher leaves new log lines in their files for
-  // now.
+  // True if much output waits to be shown. The launcher then leaves new log lines in their files for now.
   virtual bool Behind() const { return false; }
 };
 
-// Hands on what it receives. A subclass uses the events on their way and hands on each.
+// Forwards all events to another listener. A subclass uses events and forwards each of them.
 class ForwardingListener : public ProgressListener {
  public:
   explicit ForwardingListener(ProgressListener& next) : next_(next) {}
@@ -49,13 +48,13 @@ class ForwardingListener : public ProgressListener {
 struct LaunchOptions {
   Places places;
   std::string run_dir;        // Must exist and be locked by the caller; logs go to run_dir/log.
-  std::string chief_run_dir;  // On the chief's machine; holds job.textproto.
+  std::string chief_run_dir;  // The run directory on the chief's machine; holds job.textproto.
   int chief_port = 0;         // 0: any free port.
   bool resume = false;
-  std::vector<std::string> cuda_library_path = {};  // Passed to workers; see TaskOptions.
-  // Set if a scheduler starts some of the processes; otherwise random.
+  std::vector<std::string> cuda_library_path = {};  // Passed to workers; as in TaskOptions.
+  // Set if a scheduler starts some of the processes; by default the launcher draws a random secret.
   absl::optional<JobSecret> secret = {};
-  std::string data_secrets = {};  // For chief and workers; see JobSecret.
+  std::string data_secrets = {};  // Passed to chief and workers; as in JobSecret.
   proto::Timeouts timeouts;
   // After a process is lost, the time for the chief to report its verdict and for the other processes to end
   // by themselves.
@@ -72,8 +71,9 @@ struct RunResult {
   // OK: the job is done. Cancelled: the user interrupted. Otherwise the first failure: the process, its host,
   // what happened to it, the step.
   absl::Status status;
-  std::string culprit;   // The process that failed first, "worker 1"; or empty.
-  std::string host;      // The culprit's host, as the user calls it; empty if it was not started from here.
+  std::string culprit;  // The process that failed first, "worker 1"; or empty.
+  // The culprit's host, as the user calls it; empty if this launcher did not start the culprit.
+  std::string host;
   std::string log_tail;  // Lines to print after the status: the end of the culprit's log.
   int interrupt = 0;     // The signal by which the user interrupted; 0: none.
   int64_t last_step = 0;

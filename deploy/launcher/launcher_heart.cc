@@ -27,7 +27,7 @@ void CloseAllBut(const std::vector<int>& kept) {
   close_range(first, ~0u, 0);
 }
 
-// Runs in the child.
+// The body of the child process.
 [[noreturn]] void BeatForever(const std::vector<int>& pipes, const std::string& frame, pid_t launcher) {
   setpgid(0, 0);  // A terminal's signals to the launcher's group must not reach this child.
   prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -38,8 +38,8 @@ void CloseAllBut(const std::vector<int>& kept) {
   constexpr timespec kInterval = {kAgentBeat / kSecond, kAgentBeat % kSecond};
   while (true) {
     for (const int fd : pipes) {
-      // A failed write does no harm: a full pipe holds orders, and these also show that the launcher is
-      // alive.
+      // A failed write does no harm: it means that the pipe is full of orders, which also show that the
+      // launcher is alive.
       [[maybe_unused]] const ssize_t written = write(fd, frame.data(), frame.size());
     }
     nanosleep(&kInterval, nullptr);

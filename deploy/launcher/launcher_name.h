@@ -1,6 +1,6 @@
-// The name of the process that makes a run, as it lies in the lock file of the run's directory, so that
-// `tethys runs stop` finds that process and never another one. Process numbers are used again; with the time
-// of the process's start and the boot of its kernel they are not. Blocks on small files of /proc; any thread.
+// The name of the process that makes a run. It is stored in the lock file of the run's directory, so that
+// `tethys runs stop` finds exactly this process: process numbers are reused, but not together with the start
+// time and the boot id. Blocks on small files of /proc; any thread.
 #ifndef TETHYS_DEPLOY_LAUNCHER_LAUNCHER_NAME_H_
 #define TETHYS_DEPLOY_LAUNCHER_LAUNCHER_NAME_H_
 
@@ -21,13 +21,13 @@ struct LauncherName {
   bool operator==(const LauncherName&) const = default;
 };
 
-// The name of this process. FailedPrecondition: /proc does not show it.
+// The name of this process. FailedPrecondition: /proc does not show this process.
 absl::StatusOr<LauncherName> OwnLauncherName();
 
 // "launcher PROCESS START BOOT_ID HOST" with a newline.
 std::string LauncherLine(const LauncherName& name);
 
-// Reads such a line. DataLoss: it is none.
+// Parses a line of LauncherLine. DataLoss: the text is no such line.
 absl::StatusOr<LauncherName> ParseLauncherLine(absl::string_view line);
 
 }  // namespace tethys

@@ -1,5 +1,5 @@
-// The process that holds the lock of a file, as the kernel shows it: for runs whose launcher is of a build
-// that does not name itself in the lock file. Blocks on small files of /proc; any thread.
+// The process that holds the lock of a file, according to the kernel. Used for runs of older launchers, which
+// do not write their name into the lock file. Blocks on small files of /proc; any thread.
 #ifndef TETHYS_DEPLOY_LAUNCHER_LOCK_HOLDER_H_
 #define TETHYS_DEPLOY_LAUNCHER_LOCK_HOLDER_H_
 
@@ -12,16 +12,16 @@
 
 namespace tethys {
 
-// The processes that hold an exclusive flock() of a file with this inode number, of any file system, by the
-// text of /proc/locks (proc(5)). Processes that wait for such a lock are left out. Pure.
+// Parses /proc/locks (proc(5)): the processes that hold an exclusive flock() of a file with this inode
+// number, on any file system. Processes that wait for such a lock are left out. Pure.
 std::vector<int64_t> ExclusiveLockers(absl::string_view proc_locks, uint64_t inode);
 
-// The process that holds an exclusive flock() of `file`, and has it open. Nullopt: no such process can be
-// seen, because none holds it, it is of another host, container or user, or /proc does not tell.
+// The process that holds an exclusive flock() of `file` and has `file` open. nullopt: no such process is
+// visible, because there is none, it belongs to another host, container or user, or /proc is incomplete.
 absl::optional<int64_t> LockHolder(const std::string& file);
 
-// Whether SIGTERM does not end a process at once, because its main thread catches or blocks it, by the text
-// of its /proc/PROCESS/status. Pure.
+// True if SIGTERM does not kill a process at once, because its main thread catches or blocks the signal.
+// Parses the text of /proc/PROCESS/status. Pure.
 bool TakesTermination(absl::string_view proc_status);
 
 }  // namespace tethys

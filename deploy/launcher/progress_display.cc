@@ -47,7 +47,7 @@ std::string RateText(double samples_per_second) {
   return absl::StrCat(CountText(std::llround(rate)), " samples/s");
 }
 
-// The first of `lines` that fits or, if none does, the last one truncated.
+// The first of `lines` that fits into the width; if none fits, the last line, truncated.
 std::string FirstThatFits(const std::vector<std::string>& lines, int columns) {
   for (const std::string& line : lines) {
     if (columns <= 0 || DisplayWidth(line) <= columns) return line;
@@ -94,13 +94,14 @@ class ProgressDisplay final : public ProgressListener {
   }
 
  private:
-  // The last column stays free: a character there makes some terminals wrap. 0: not a terminal.
+  // The last column stays free, because some terminals wrap after a character there. 0: not a terminal.
   int Columns() const { return std::max(0, TerminalColumns(fd_) - 1); }
   std::string Coloured(const std::string& text, const char* colour) const {
     return options_.colour && *colour != '\0' ? absl::StrCat(colour, text, kUsual) : text;
   }
   void ShowLiveLines(const proto::Progress& progress) {
-    if (!options_.live || output_.behind()) return;  // A queued live line would be outdated when shown.
+    // A live line in the queue would be outdated when it is shown.
+    if (!options_.live || output_.behind()) return;
     const int columns = Columns() > 0 ? Columns() : kUsualColumns;
     const proto::LiveState& state = fold_.state();
     const auto left = state.has_left() ? absl::make_optional(state.left()) : absl::nullopt;
@@ -137,7 +138,7 @@ class ProgressDisplay final : public ProgressListener {
   const int fd_;
   const DisplayOptions options_;
   int64_t epochs_ = 0;
-  LiveFold fold_;  // The fold of progress and pulses; other events are not added.
+  LiveFold fold_;  // Folds only progress and pulses; other events are not added.
   bool line_shown_ = false;
   size_t lines_below_ = 0;
   OutputQueue output_;
@@ -147,7 +148,8 @@ class ProgressDisplay final : public ProgressListener {
 
 std::string LiveLine(const proto::Progress& progress, int64_t epochs, int columns,
                      const absl::optional<proto::Estimate>& interval) {
-  const bool trained = epochs > 0 && progress.epoch() >= epochs;  // Test and last checkpoint follow.
+  // All epochs are trained; only the test and the last checkpoint are left.
+  const bool trained = epochs > 0 && progress.epoch() >= epochs;
   const double share = trained ? 1
                        : progress.epoch_samples() > 0
                            ? std::clamp(static_cast<double>(progress.epoch_samples_done()) /
@@ -267,7 +269,7 @@ bool WantsColour(int fd) {
 }
 
 bool IsTerminal(int fd) {
-  // Code of the `tethys` command, such as this, may read environment variables; the runtime may not.
+  // The code of the `tethys` command may read environment variables; the runtime may not.
   const char* kind = std::getenv("TERM");
   return isatty(fd) == 1 && kind != nullptr && absl::string_view(kind) != "dumb";
 }

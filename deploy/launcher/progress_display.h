@@ -24,8 +24,8 @@ namespace tethys {
 std::string LiveLine(const proto::Progress& progress, int64_t epochs, int columns,
                      const absl::optional<proto::Estimate>& left = absl::nullopt);
 
-// How the run compares with its prediction, in at most 3 lines of at most `columns` columns; none: that is
-// not known.
+// How the run compares with its prediction, in at most 3 lines of at most `columns` columns; empty if the
+// comparison is not known.
 //   31 % slower than predicted: 14,400 samples/s, predicted 20,900 (18,800 to 23,200), because worker 5 on
 //   slave4 computes 1.4 times as long as the median of all
 std::vector<std::string> ComparisonLines(const proto::LiveState& state, int columns);
@@ -45,18 +45,18 @@ std::string EpochLine(const proto::EpochResult& result, int64_t epochs, int colu
 struct DisplayOptions {
   bool live = false;    // Show live lines.
   bool colour = false;  // Use ECMA-48 colours.
-  // The prediction that the run is compared with; nullopt: there is none.
+  // The prediction with which the run is compared; nullopt: there is no prediction.
   absl::optional<proto::Expectation> expectation = {};
 };
 // Writes to `fd`. While the reader of `fd` is slow, permanent lines are queued
 // (deploy/process/output_queue.h) and live lines are left out. Only the destructor waits for the reader.
 std::unique_ptr<ProgressListener> CreateProgressDisplay(int fd, const DisplayOptions& options);
 
-// Whether `fd` is a terminal that can show the live line.
+// True if `fd` is a terminal that can show the live line.
 bool IsTerminal(int fd);
 // The terminal's width in columns; 0 if `fd` is not a terminal.
 int TerminalColumns(int fd);
-// Whether to use colour: `fd` is a terminal and NO_COLOR (no-color.org) is unset or empty.
+// True if output is coloured: `fd` is a terminal and NO_COLOR (no-color.org) is unset or empty.
 bool WantsColour(int fd);
 
 }  // namespace tethys

@@ -1,4 +1,4 @@
-// Writes a run's events to RUN_DIR/progress.jsonl (deploy/live/progress_file.h) and forwards them. If that
+// Writes a run's events to RUN_DIR/progress.jsonl (deploy/live/progress_file.h) and forwards them. If writing
 // fails, the next listener gets a note once, and the run goes on without the file.
 #ifndef TETHYS_DEPLOY_LAUNCHER_PROGRESS_LOG_H_
 #define TETHYS_DEPLOY_LAUNCHER_PROGRESS_LOG_H_

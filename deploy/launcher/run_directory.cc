@@ -18,7 +18,7 @@ namespace {
 
 constexpr int64_t kMostLockBytes = 1024;  // More than a LauncherLine has.
 
-// Locks the directory. What a killed launcher left in the lock file is removed.
+// Locks the directory, and removes a killed launcher's name from the lock file.
 absl::StatusOr<FileDescriptor> LockUnnamed(const std::string& path) {
   TETHYS_ASSIGN_OR_RETURN(FileDescriptor lock, LockDirectory(path));
   if (ftruncate(lock.get(), 0) != 0)
@@ -68,7 +68,7 @@ absl::StatusOr<bool> RunDirectory::InUse(const std::string& path) {
 
 absl::StatusOr<absl::optional<LauncherName>> RunDirectory::Launcher(const std::string& path) {
   const std::string name = LockFile(path);
-  // O_NONBLOCK: the name may be that of a pipe, whose opening would wait for a writer.
+  // O_NONBLOCK: the path may be a pipe, and opening a pipe would wait for a writer.
   const FileDescriptor file(open(name.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   if (!file.valid() && errno == ENOENT) return absl::nullopt;
   struct stat facts;
@@ -100,7 +100,7 @@ NamedLauncher::NamedLauncher(const RunDirectory& directory) : directory_(directo
 }
 
 NamedLauncher::~NamedLauncher() {
-  // If this fails, the name stays that of a process that has ended or holds no lock.
+  // If this fails, the lock file still names a process that has ended or holds no lock.
   [[maybe_unused]] const int emptied = ftruncate(directory_.lock_.get(), 0);
 }
 

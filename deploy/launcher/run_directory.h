@@ -25,12 +25,12 @@ class RunDirectory {
   // The file whose lock a RunDirectory of `path` holds.
   static std::string LockFile(const std::string& path);
 
-  // Whether a RunDirectory of this or another process holds the directory. A run that starts or is resumed in
-  // the same instant, in this directory, may be refused because of the probe.
+  // True if a RunDirectory of this or another process holds the directory. The probe takes the lock for a
+  // moment, so a run that starts or resumes at that moment may be refused.
   static absl::StatusOr<bool> InUse(const std::string& path);
 
-  // The process that has named itself in the directory (NamedLauncher); nullopt: none has, or it no longer
-  // makes a run there. DataLoss: the lock file holds something else.
+  // The process that has named itself in the directory (NamedLauncher). nullopt: no process has, or it no
+  // longer makes a run there. DataLoss: the lock file holds another text.
   static absl::StatusOr<absl::optional<LauncherName>> Launcher(const std::string& path);
 
   const std::string& path() const { return path_; }

@@ -15,7 +15,7 @@
 namespace tethys {
 namespace {
 
-// Of a signal that a user, a terminal or a scheduler sends.
+// Words for the sender of a signal that a user, a terminal or a scheduler sends.
 const char* SenderOf(int signal) {
   switch (signal) {
     case SIGINT:
@@ -29,7 +29,7 @@ const char* SenderOf(int signal) {
   }
 }
 
-// The first line, since the others repeat it in the words of other processes.
+// The first line of a text. The other lines repeat it in the words of other processes.
 std::string FirstLine(absl::string_view text) { return std::string(text.substr(0, text.find('\n'))); }
 
 // The kernel sends signal 9 to a process when memory runs out, and nothing in the process can report it.
@@ -58,7 +58,7 @@ std::string FailureText(const proto::FirstFailure& failure) {
   return WithMeaning(absl::StrCat(task, ": ", message));
 }
 
-// What the files of a run without a summary tell.
+// The ending of a run without a summary, according to its other files.
 std::string UnfinishedText(const std::string& run_dir) {
   const auto launcher = RunDirectory::Launcher(run_dir);
   const std::string process = launcher.ok() && launcher->has_value()
@@ -85,7 +85,7 @@ std::string GoOnText(const std::string& run_dir, bool scheduled, const absl::Sta
   }
   const auto checkpoints = ListCheckpoints(run_dir + "/checkpoints");
   const bool saved = checkpoints.ok() && !checkpoints->empty();
-  // After these errors, the run fails again if nothing is changed.
+  // After such errors, the run would fail again unless the job is changed.
   const bool by_job = absl::IsFailedPrecondition(status) || absl::IsInvalidArgument(status);
   const bool recurs = by_job || absl::IsResourceExhausted(status) || absl::IsNotFound(status);
   const std::string first = by_job && saved ? "once that is mended (--set changes fields of the job), "
@@ -116,7 +116,7 @@ RunEnding EndingOf(const std::string& run_dir, const absl::optional<proto::RunSu
     ending.text =
         summary->has_first_failure() ? FailureText(summary->first_failure()) : "stopped by the user";
   }
-  // The stored words know the reason, but the directory may have been moved since.
+  // The stored text names the reason, but the directory may have been moved since.
   const bool here = summary.has_value() && absl::EndsWith(summary->go_on(), absl::StrCat("=", run_dir));
   ending.go_on = here ? summary->go_on() : GoOnText(run_dir, /*scheduled=*/false, absl::CancelledError(""));
   return ending;

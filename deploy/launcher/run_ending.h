@@ -1,6 +1,6 @@
-// How a run that did not succeed ended, in words for people, and how to go on with it. The terminal of the
-// run says it, and so do summary.json, `tethys runs show`, reports and live views, for those who look later.
-// Blocks on small files; any thread.
+// How a run that did not succeed ended, in words for people, and how to go on with it. The run prints this
+// text; summary.json, `tethys runs show`, reports and live views show it later. Blocks on small files; any
+// thread.
 #ifndef TETHYS_DEPLOY_LAUNCHER_RUN_ENDING_H_
 #define TETHYS_DEPLOY_LAUNCHER_RUN_ENDING_H_
 
@@ -17,16 +17,16 @@ namespace tethys {
 // "stopped by Ctrl-C (SIGINT), at step 1,303". Requires a result that is not OK.
 std::string EndingText(const RunResult& result);
 
-// How to go on after a failure with `status`: from which checkpoint, and by which command. `scheduled`: a
-// scheduler starts the processes.
+// How to go on after a failure with `status`: names the checkpoint and the command. `scheduled`: a scheduler
+// starts the processes.
 std::string GoOnText(const std::string& run_dir, bool scheduled, const absl::Status& status);
 
 struct RunEnding {
-  std::string text = {};   // As EndingText; empty: the run succeeded, or has not begun.
-  std::string go_on = {};  // As GoOnText.
+  std::string text = {};   // The text of EndingText; empty: the run succeeded, or has not begun.
+  std::string go_on = {};  // The text of GoOnText.
 };
-// The ending of a run that no launcher makes now; `summary`: that of the run, if it has one. A run that has
-// begun and has no summary was left by a launcher that was killed.
+// The ending of a run that no launcher makes any more. `summary`: the summary of the run, if it has one. A
+// run that has begun but has no summary counts as left by a killed launcher.
 RunEnding EndingOf(const std::string& run_dir, const absl::optional<proto::RunSummary>& summary);
 
 }  // namespace tethys

@@ -24,8 +24,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Whether another run counts in this run's place (deploy/command/experiment_run.cc): "NAME-r3.old-1", which a
-// resumed comparison has made again, or "NAME-r3.aside", which other programs disturbed.
+// True if another run counts in this run's place (deploy/command/experiment_run.cc): "NAME-r3.old-1" was
+// repeated by a resumed comparison, "NAME-r3.aside" was disturbed by other programs.
 bool IsPutAside(const std::string& name) {
   if (absl::EndsWith(name, ".aside")) return true;
   const size_t mark = name.rfind(".old-");
@@ -50,7 +50,7 @@ std::string LinkedDirectory(const std::string& path) {
   return fs::read_symlink(path, error).string();
 }
 
-// Files that vanish meanwhile, or cannot be read, count nothing.
+// The size of the files in a folder. Files that vanish meanwhile, or cannot be read, count as empty.
 int64_t BytesIn(const std::string& path) {
   int64_t bytes = 0;
   std::error_code error;
@@ -67,7 +67,7 @@ bool IsSweep(const std::string& path) { return IsFile(path + "/sweep.json"); }
 
 bool IsRun(const std::string& path) { return IsFile(path + "/job.textproto"); }
 
-// Whether a launcher or a chief has begun to run the job.
+// True if a launcher or a chief has begun to run the job.
 bool WasStarted(const std::string& path) {
   return FileExists(path + "/log") || FileExists(path + "/journal") || FileExists(path + "/checkpoints");
 }
@@ -118,7 +118,7 @@ ListedRun DescribeRun(const std::string& path, const std::string& name) {
   if (!in_use.ok()) {
     Damage(in_use.status(), run);
   } else if (*in_use) {
-    // A summary is of an earlier attempt.
+    // The run is locked, so its summary is of an earlier attempt.
     run.state = RunState::kRunning;
     run.seconds.reset();
     run.test_accuracy.reset();
@@ -176,8 +176,7 @@ bool IsShown(const ListedRun& run) {
   return run.state != RunState::kNotStarted && run.state != RunState::kNoRun && run.state != RunState::kLink;
 }
 
-// One entry for the runs of a comparison or study. A run that was put aside for another one counts for its
-// size and length only.
+// One entry for all runs of a comparison or study. Runs that were put aside count only in size and length.
 ListedRun Merge(const std::string& name, const std::vector<const ListedRun*>& runs) {
   ListedRun all{.name = name, .state = RunState::kFinished};
   int64_t counted = 0, finished = 0;

@@ -17,28 +17,29 @@ enum class RunState {
   kFinished,
   kFailed,
   kUnfinished,  // Interrupted, or its launcher ended without a summary.
-  kNotStarted,  // Only a job, such as that which `tethys advise` writes.
-  kDamaged,     // Its job or its summary cannot be read.
-  kNoRun,       // A directory of something else.
-  kLink,        // A symbolic link to a directory. What it leads to is not read.
+  kNotStarted,  // The directory holds only a job, such as one that `tethys advise` has written.
+  kDamaged,     // The job or the summary cannot be read.
+  kNoRun,       // The directory holds no run.
+  kLink,        // A symbolic link to a directory, which is not read.
 };
 
 // One directory.
 struct ListedRun {
   std::string name;  // Relative to the folder: "NAME", or "COMPARISON/NAME" for a run of a comparison.
   RunState state = RunState::kNoRun;
-  std::string strategy = {};  // "sweep" for a sweep; empty if unknown, as for all that follows.
-  int64_t started = 0;        // Seconds since 1970: when the last attempt wrote its job; 0: unknown.
+  // "sweep" for a sweep; empty: unknown. The fields below are empty if unknown, too.
+  std::string strategy = {};
+  int64_t started = 0;  // Seconds since 1970: when the last attempt wrote its job; 0: unknown.
   absl::optional<double> seconds = {};              // Length over all attempts.
   absl::optional<double> test_accuracy = {};        // In [0, 1].
   absl::optional<double> validation_accuracy = {};  // After the last epoch; in [0, 1].
   int64_t bytes = 0;                                // The size of all files; links are not followed.
-  std::string problem = {};                         // Why it is damaged.
+  std::string problem = {};                         // Why the run is damaged.
 };
 
 // Lists the directories in `folder`, and the links to directories, in the order of their names. A directory
 // that is no run but has runs in it, such as a comparison, is replaced by these. NotFound: there is no such
-// folder. What cannot be read inside a directory makes that directory damaged, and is no error.
+// folder. A file that cannot be read inside a directory is no error, but makes that directory damaged.
 absl::StatusOr<std::vector<ListedRun>> ListRuns(const std::string& folder);
 
 // Describes the directory `path` as a run with this name.
@@ -51,10 +52,10 @@ std::string RunStateText(RunState state);
 std::string TimeOfDayText(int64_t seconds);
 
 // The runs in the order of their starts, the newest last. The runs of a comparison or a study are one entry,
-// "NAME/", which says how many of them are finished; its start is that of the newest. Jobs that were not
-// started, links and other directories are left out. Pure.
+// "NAME/", with the number of finished runs and the start of the newest run. Jobs that were not started,
+// links and other directories are left out. Pure.
 std::vector<ListedRun> Overview(const std::vector<ListedRun>& runs);
-// A sentence that counts what Overview leaves out of `runs`; empty: nothing.
+// A sentence that counts what Overview leaves out of `runs`; empty if it leaves out nothing.
 std::string LeftOutText(const std::vector<ListedRun>& runs);
 
 // A table with a line per run, and a line per damaged run that says what is wrong.

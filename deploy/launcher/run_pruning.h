@@ -13,14 +13,14 @@
 
 namespace tethys {
 
-// A run is removed if all rules that are given say so.
+// Rules of pruning. A run is removed if it meets all rules that are given.
 struct PruningRules {
   absl::optional<int64_t> keep = {};        // The newest `keep` removable runs stay.
   absl::optional<int64_t> older_than = {};  // Seconds since the run's last attempt started.
 };
 
-// The runs to remove, the newest first. Never a running or damaged run, a directory that is no run, or a run
-// of a comparison, which is incomplete without it. None without a rule. `now`: seconds since 1970. Pure.
+// The runs to remove, the newest first; no run without a rule. Running and damaged runs, directories that
+// hold no run, and single runs of a comparison are never removed. `now`: seconds since 1970. Pure.
 std::vector<ListedRun> RunsToPrune(const std::vector<ListedRun>& runs, const PruningRules& rules,
                                    int64_t now);
 

@@ -20,7 +20,7 @@ namespace {
 
 absl::Status NotRunning(const std::string& run_dir, const absl::optional<LauncherName>& named) {
   std::string text = absl::StrCat(run_dir, " is not running");
-  // A launcher that ends removes its name.
+  // A launcher that ends in order removes its name, so this one was killed.
   if (named.has_value() && named->boot_id != BootId()) {
     absl::StrAppend(&text, " as far as ", HostName(), " can see: process ", named->process, " on ",
                     named->host,
@@ -30,7 +30,7 @@ absl::Status NotRunning(const std::string& run_dir, const absl::optional<Launche
   return absl::FailedPreconditionError(text);
 }
 
-// Not valid: there is no such process now.
+// A descriptor of the process; not valid if there is no such process now.
 FileDescriptor OpenProcess(int64_t process) {
   return FileDescriptor(static_cast<int>(syscall(SYS_pidfd_open, static_cast<pid_t>(process), 0u)));
 }
@@ -46,7 +46,7 @@ absl::optional<RunningLauncher> RunningLauncher::FindByLock(const std::string& r
   const absl::StatusOr<std::string> status = ReadFile(absl::StrCat("/proc/", *holder, "/status"));
   if (!process.valid() || !start.has_value() || !status.ok() || !TakesTermination(*status))
     return absl::nullopt;
-  // Asked once more now that the descriptor is open: the number has passed to no other process before that.
+  // Compared once more now that the descriptor is open: so the number did not pass to another process before.
   if (LockHolder(file) != holder || ProcessStart(*holder) != start) return absl::nullopt;
   return RunningLauncher({.process = *holder, .start = *start, .boot_id = BootId(), .host = HostName()},
                          std::move(process));
@@ -81,7 +81,7 @@ absl::StatusOr<RunningLauncher> RunningLauncher::Find(const std::string& run_dir
     return ErrnoStatus(errno, absl::StrCat("cannot open ", launcher, ", which makes the run in ", run_dir,
                                            " (send it SIGTERM by hand)"));
   }
-  // The descriptor is opened first: if the number passes to another process later, the descriptor does not.
+  // The descriptor is opened first, because it stays bound to the process even if the number is reused later.
   if (!process.valid() || ProcessStart(name->process) != name->start) {
     return absl::FailedPreconditionError(
         absl::StrCat(launcher, " makes the run in ", run_dir,

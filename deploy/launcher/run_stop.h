@@ -1,5 +1,5 @@
-// Asks the launcher of a running run to end it, for `tethys runs stop`. Uses SIGTERM, which does what Ctrl-C
-// does, and which a shell's background job does not ignore. Thread-compatible.
+// Asks the launcher of a running run to end the run, for `tethys runs stop`. Uses SIGTERM, which has the
+// effect of Ctrl-C and is not ignored by a shell's background job. Thread-compatible.
 #ifndef TETHYS_DEPLOY_LAUNCHER_RUN_STOP_H_
 #define TETHYS_DEPLOY_LAUNCHER_RUN_STOP_H_
 
@@ -14,26 +14,28 @@
 
 namespace tethys {
 
-// The launcher of the run in `run_dir`, held by a descriptor that no other process ever has (pidfd), so that
-// a signal cannot reach a process that got its number later.
+// The launcher of the run in `run_dir`, held by a pidfd: a descriptor that never refers to another process,
+// so a signal cannot reach a later process with the same number.
 class RunningLauncher {
  public:
-  // The launcher is the process that the lock file names or, where it names none that can be read (launchers
-  // of other builds), the one that holds the lock and takes SIGTERM. NotFound: there is no run.
-  // FailedPrecondition: nothing makes the run now, or a process of another host, of another container, or one
-  // that has not begun the run yet. DataLoss: the lock file is damaged. Blocks on small files only.
+  // Finds the launcher: the process that the lock file names or, if the file names no readable process
+  // (launchers of other builds), the process that holds the lock and handles SIGTERM. NotFound: there is no
+  // run. FailedPrecondition: no process makes the run now; or the process belongs to another host or
+  // container; or it has not begun the run yet. DataLoss: the lock file is damaged. Blocks on small files
+  // only.
   static absl::StatusOr<RunningLauncher> Find(const std::string& run_dir);
 
   const LauncherName& name() const { return name_; }
 
-  // Asks it to end the run. PermissionDenied: it is another user's process. OK if it has just ended.
+  // Asks the launcher to end the run. PermissionDenied: the process belongs to another user. OK if it has
+  // just ended.
   absl::Status AskToStop() const;
 
-  // Blocks until the process has ended, at most `limit`. Returns whether it has.
+  // Blocks until the process has ended, at most for `limit`. Returns true if the process has ended.
   absl::StatusOr<bool> WaitForEnd(Nanoseconds limit) const;
 
  private:
-  // Nullopt: no process that takes SIGTERM is seen to hold the lock.
+  // nullopt: no visible process holds the lock and handles SIGTERM.
   static absl::optional<RunningLauncher> FindByLock(const std::string& run_dir);
 
   RunningLauncher(LauncherName name, FileDescriptor process)

@@ -13,7 +13,7 @@ namespace {
 
 struct Phase {
   const char* tag;
-  const char* column;  // In steps.csv, in nanoseconds.
+  const char* column;  // The column of steps.csv, in nanoseconds.
 };
 constexpr Phase kPhases[] = {{"step_us/data", "data_ns"},         {"step_us/forward", "forward_ns"},
                              {"step_us/backward", "backward_ns"}, {"step_us/exchange", "exchange_ns"},
@@ -52,7 +52,7 @@ TensorboardLog::TensorboardLog(TensorboardOptions options, ProgressListener& nex
   file_ = *std::move(file);
 }
 
-// Makes TensorBoard forget what earlier attempts wrote behind this step.
+// Makes TensorBoard drop the points of earlier attempts beyond this step.
 void TensorboardLog::BeginAt(int64_t step) {
   last_progress_step_ = step;
   proto::Event start = EventAt(step + 1, options_.wall_seconds());
@@ -118,7 +118,7 @@ void TensorboardLog::AddPhases(absl::string_view steps_csv) {
   };
   std::map<int64_t, Sums> epochs;
   for (CsvReader csv(steps_csv); csv.Next();) {
-    Sums& sums = epochs[csv.Integer("epoch") - 1];  // steps.csv counts from 1.
+    Sums& sums = epochs[csv.Integer("epoch") - 1];  // steps.csv counts epochs from 1.
     for (size_t i = 0; i < std::size(kPhases); ++i) sums.ns[i] += csv.Number(kPhases[i].column);
     ++sums.steps;
   }

@@ -32,7 +32,7 @@ namespace tethys {
 
 struct TensorboardOptions {
   std::string run_dir = {};
-  bool resumed = false;                       // Earlier attempts have event files.
+  bool resumed = false;                       // True if earlier attempts may have event files.
   std::function<double()> wall_seconds = {};  // Returns the seconds since 1970.
   // The learning rate of the update at a position in an epoch's samples.
   std::function<double(int64_t epoch, int64_t position)> learning_rate = {};
@@ -63,7 +63,8 @@ class TensorboardLog final : public ForwardingListener {
   const TensorboardOptions options_;
   std::unique_ptr<EventFile> file_;     // Null after a failed write.
   std::map<int64_t, EpochEnd> epochs_;  // The epochs that ended in this attempt, by number from 0.
-  int64_t last_progress_step_ = -1;     // In a resumed run at first the step that it starts from.
+  // The step of the last progress; in a resumed run, at first the step from which it resumes.
+  int64_t last_progress_step_ = -1;
 };
 
 }  // namespace tethys

@@ -14,14 +14,15 @@ namespace tethys {
 
 extern const char kExpectationFile[];  // The file's name in the run directory.
 
-// nullopt: nothing is expected of this attempt, so that of an earlier one is removed.
+// Writes the expectation. nullopt removes the expectation that an earlier attempt stored.
 absl::Status WriteExpectation(const std::string& run_dir,
                               const absl::optional<proto::Expectation>& expectation);
 
-// InvalidArgument: the text is none, or a value makes no sense (negative, not finite).
+// InvalidArgument: the text is no expectation, or holds an impossible value (negative, not finite).
 absl::StatusOr<proto::Expectation> ParseExpectation(absl::string_view text);
 
-// NotFound: there is no such file. DataLoss: it is damaged or of another version. Both name the path.
+// NotFound: there is no such file. DataLoss: the file is damaged or of another version. Both errors name the
+// path.
 absl::StatusOr<proto::Expectation> ReadExpectation(const std::string& run_dir);
 
 }  // namespace tethys

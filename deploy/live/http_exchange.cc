@@ -12,7 +12,7 @@ namespace {
 
 constexpr size_t kMostHeaders = 64;
 
-// RFC 9110, 5.6.2.
+// True if `text` is a token (RFC 9110, 5.6.2).
 bool IsToken(absl::string_view text) {
   return !text.empty() && absl::c_all_of(text, [](char c) {
     return absl::ascii_isalnum(static_cast<unsigned char>(c)) || absl::StrContains("!#$%&'*+-.^_`|~", c);

@@ -1,6 +1,6 @@
 // A small, strict part of HTTP/1.1 (RFC 9112) for the live view: one GET or HEAD request without a body on a
-// connection, and its answer. Whatever is unusual is refused: proxies and servers that read such requests
-// differently are how requests are smuggled. Pure; any thread.
+// connection, and its answer. Unusual requests are refused, because proxies and servers may read them
+// differently (request smuggling). Pure; any thread.
 #ifndef TETHYS_DEPLOY_LIVE_HTTP_EXCHANGE_H_
 #define TETHYS_DEPLOY_LIVE_HTTP_EXCHANGE_H_
 
@@ -17,7 +17,7 @@ namespace tethys {
 inline constexpr size_t kMostRequestBytes = 8 * 1024;
 
 struct HttpRequest {
-  bool head = false;  // HEAD, not GET.
+  bool head = false;  // True for a HEAD request.
   std::string path;   // "/state.json", as received: nothing is decoded.
   std::string query;  // The text behind '?', or empty.
   std::string host;
@@ -32,7 +32,7 @@ struct HttpRequest {
 };
 
 struct HttpParse {
-  bool complete = false;  // The request is whole or refused; false: more bytes are needed.
+  bool complete = false;  // True: the request is whole or refused. False: more bytes are needed.
   int refusal = 0;        // The status of a refusal, 400 or above; 0: `request` is valid.
   std::string reason;     // Why the request is refused; it never quotes the request.
   HttpRequest request;
@@ -44,13 +44,13 @@ struct HttpAnswer {
   int status = 200;
   std::string type = "text/plain; charset=utf-8";
   std::string body;
-  std::vector<std::pair<std::string, std::string>> headers = {};  // Further ones.
+  std::vector<std::pair<std::string, std::string>> headers = {};  // Further headers of the answer.
 };
-// The answer's bytes, with headers that forbid caching, framing, sniffing of types and sending of referrers,
-// and scripts and styles without `nonce`. `head`: without the body, but with its length.
+// The answer's bytes. Its headers forbid caching, framing, type sniffing, referrers, and scripts and styles
+// without `nonce`. `head`: the body is left out, but its length is stated.
 std::string HttpAnswerBytes(const HttpAnswer& answer, absl::string_view nonce, bool head);
 
-// Compares in a time that depends on the lengths only.
+// Compares two secrets in a time that depends only on their lengths.
 bool SameSecret(absl::string_view a, absl::string_view b);
 
 }  // namespace tethys

@@ -11,7 +11,7 @@
 namespace tethys {
 namespace {
 
-// SimpleAtoi alone would take signs and spaces, too.
+// Parses digits only: SimpleAtoi alone would accept signs and spaces, too.
 template <typename Number>
 bool ParseDigits(absl::string_view text, Number& number) {
   const auto is_digit = [](char c) { return absl::ascii_isdigit(static_cast<unsigned char>(c)); };

@@ -12,14 +12,15 @@
 namespace tethys {
 
 struct LiveMark {
-  uint64_t generation = 0;  // Of LiveFold: changes when points or epochs that are counted below do.
+  // The generation of the LiveFold, which changes when counted points or epochs change.
+  uint64_t generation = 0;
   int points = 0, epochs = 0;
 
   bool operator==(const LiveMark&) const = default;
 };
 
 std::string MarkText(const LiveMark& mark);
-// InvalidArgument: the text is none. An empty one is the mark of a reader that has nothing.
+// InvalidArgument: the text is no mark. An empty text is the mark of a reader that has nothing.
 absl::StatusOr<LiveMark> ParseMark(absl::string_view text);
 
 }  // namespace tethys

@@ -9,7 +9,7 @@
 #include "runtime/base/file.h"
 #include "runtime/cluster/handshake.h"
 
-// Embedded in the program (live_assets.cc).
+// The page, embedded in the program (live_assets.cc).
 extern const char tethys_live_page[];
 extern const char tethys_live_page_end[];
 
@@ -20,7 +20,7 @@ std::string Json(const proto::LiveState& state) {
   google::protobuf::util::JsonPrintOptions options;
   options.preserve_proto_field_names = true;
   std::string json;
-  // Fails for text that is not UTF-8, which events cannot contain.
+  // Printing fails for text that is not UTF-8, which events cannot contain.
   return google::protobuf::util::MessageToJsonString(state, &json, options).ok() ? json : "{}";
 }
 
@@ -43,7 +43,8 @@ absl::Status CheckWatchable(const std::string& run_dir) {
   }
   const std::string path = absl::StrCat(run_dir, "/", kProgressFile);
   if (!FileExists(path)) {
-    if (!FileExists(run_dir + "/summary.json")) return absl::OkStatus();  // The run is just starting.
+    // Without a summary, the run is just starting.
+    if (!FileExists(run_dir + "/summary.json")) return absl::OkStatus();
     return absl::InvalidArgumentError(
         absl::StrCat(path, " is missing: the run was made by a version without it; `tethys report ", run_dir,
                      "` shows its results"));

@@ -19,14 +19,14 @@ namespace tethys {
 namespace {
 
 constexpr int kMostConnections = 16;             // The most connections to each of the two addresses.
-constexpr Nanoseconds kMostTime = 10 * kSecond;  // A connection's longest time, whatever it does.
-constexpr Nanoseconds kRequestTime = kSecond;    // The longest time until its request is there.
+constexpr Nanoseconds kMostTime = 10 * kSecond;  // The longest life of a connection, busy or idle.
+constexpr Nanoseconds kRequestTime = kSecond;    // The longest time until a connection's request is complete.
 
-// Over which address a caller came.
+// The address at which a caller connected.
 enum class Door { kView, kMetrics };
 
-// One request and its answer. After the answer, the other side is read until it closes the connection:
-// closing first would reset it if it has sent more, and the answer might be lost.
+// One request and its answer. After the answer, the connection is read until the other side closes it.
+// Closing first would reset the connection if the other side has sent more, and the answer might be lost.
 class Connection {
  public:
   Connection(FileDescriptor fd, Door door, Nanoseconds now)
@@ -35,12 +35,12 @@ class Connection {
   Door door() const { return door_; }
   int fd() const { return fd_.get(); }
   bool open() const { return fd_.valid(); }
-  bool asking() const { return stage_ == Stage::kReading; }  // Its request is not there yet.
+  bool asking() const { return stage_ == Stage::kReading; }  // True while the request is incomplete.
   Nanoseconds deadline() const { return accepted_ + (asking() ? kRequestTime : kMostTime); }
   void Close() { fd_.Close(); }
   int16_t events() const { return stage_ == Stage::kAnswering ? POLLOUT : POLLIN; }
 
-  // Goes on as far as it can without waiting; `answer` is called once, with the parsed request.
+  // Advances as far as possible without blocking. `answer` is called once, with the parsed request.
   void Advance(const std::function<std::string(const HttpParse&)>& answer) {
     if (stage_ == Stage::kReading) Read(answer);
     if (open() && stage_ == Stage::kAnswering) Write();
@@ -50,7 +50,7 @@ class Connection {
  private:
   enum class Stage { kReading, kAnswering, kEnding };
 
-  // The bytes received, at most `size`; -1: none for now. Closes the connection at its end.
+  // Returns the number of bytes received, at most `size`; -1: none for now. Closes the connection at its end.
   ssize_t Receive(char* bytes, size_t size) {
     const ssize_t got = recv(fd(), bytes, size, MSG_DONTWAIT);
     if (got > 0) return got;
@@ -87,13 +87,13 @@ class Connection {
   Door door_;
   Nanoseconds accepted_;
   Stage stage_ = Stage::kReading;
-  std::string text_;  // The request, then the answer.
+  std::string text_;  // First the request, then the answer.
   size_t sent_ = 0;
 };
 
 class TcpLiveServer final : public LiveServer {
  public:
-  // `metrics`: invalid if there is no address for metrics.
+  // `metrics`: the listening socket for metrics; invalid if there is none.
   TcpLiveServer(FileDescriptor view, int port, FileDescriptor metrics,
                 absl::optional<HostPort> metrics_address, const LiveServerOptions& options,
                 absl::optional<proto::Expectation> expectation)
@@ -110,7 +110,7 @@ class TcpLiveServer final : public LiveServer {
 
   absl::Status Serve(int stop) override {
     while (true) {
-      // Callers beyond the limit wait in the queue of the system if all places have requests.
+      // If all places have requests, further callers wait in the queue of the system.
       std::vector<pollfd> fds = {{stop, POLLIN, 0},
                                  {Accepts(Door::kView) ? view_.get() : -1, POLLIN, 0},
                                  {Accepts(Door::kMetrics) ? metrics_.get() : -1, POLLIN, 0}};
@@ -142,8 +142,8 @@ class TcpLiveServer final : public LiveServer {
     };
     return std::count_if(connections_.begin(), connections_.end(), stays) < kMostConnections;
   }
-  // Callers need no token to connect, so those that do not ask must not keep others out: of too many, the
-  // connection that has waited longest without a request is dropped.
+  // Callers need no token to connect, so idle connections must not keep others out: if there are too many,
+  // the one that has waited longest without a request is dropped.
   void MakeRoom(Door door) {
     const auto through = [&](const Connection& connection) { return connection.door() == door; };
     if (std::count_if(connections_.begin(), connections_.end(), through) < kMostConnections) return;
@@ -179,7 +179,7 @@ class TcpLiveServer final : public LiveServer {
   WatchedRun run_;
   LivePages pages_;
   std::vector<Connection> connections_;
-  AcceptPause pause_{clock_};  // A connection that ends ends it, too.
+  AcceptPause pause_{clock_};  // The pause after a failed accept; also ended when a connection closes.
 };
 
 absl::StatusOr<FileDescriptor> ListenAt(const HostPort& address, const char* remedy) {

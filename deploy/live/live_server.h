@@ -4,10 +4,10 @@
 //
 // /state.json answers with the whole state (proto::LiveState), of which a long run has hundreds of KiB. Each
 // answer has a `mark`: /state.json?since=MARK leaves out the points and epochs that the reader has since that
-// answer. It replaces, in the list that it has, those from `curve_begin` on by `curve`, and those from
-// `epoch_begin` on by `epoch`; everything else is in every answer. Where points or epochs that the reader has
-// are not those of the run any more (the curve was thinned, an attempt repeats steps, the mark is of another
-// view), the answer is the whole state, with both begins 0.
+// answer. The reader replaces its points from `curve_begin` on by `curve` and its epochs from `epoch_begin`
+// on by `epoch`; all other fields are in every answer. If the reader's points or epochs are no longer valid
+// (the curve was thinned, an attempt repeats steps, the mark is of another view), the answer is the whole
+// state, and both begins are 0.
 //
 // Only requests with the secret token are answered: in a cookie, which the address /?token=TOKEN sets, or in
 // a header "Authorization: Bearer TOKEN". The header Host must name the bound address, so no page of another
@@ -32,18 +32,20 @@
 
 namespace tethys {
 
-// The end of a run as far as its events do not tell it.
+// The end of a run whose events have no end.
 struct LeftRun {
   std::string error;
-  std::string go_on;  // As in RunSummary.
+  std::string go_on;  // How to go on, as in RunSummary.
 };
-// Called for a run whose events have no end: nullopt, or the end of one that was left.
+// Called for a run whose events have no end. Returns the end of a run that its launcher left, otherwise
+// nullopt.
 using FindLeftRun = std::function<absl::optional<LeftRun>()>;
 
-// A run as the events in its directory tell it, read again when asked for. Blocks on a local file.
+// The state of a run, from the events in its directory. Reads new events on each request. Blocks on a local
+// file.
 class WatchedRun {
  public:
-  // `job`: the job's name, for metrics. `expectation`: what was predicted of the run, if anything was.
+  // `job`: the job's name, for metrics. `expectation`: the prediction of the run, if there is one.
   WatchedRun(std::string run_dir, std::string job, absl::optional<proto::Expectation> expectation,
              FindLeftRun find_left = nullptr);
   // Reads new events, and returns the state without what a reader with this mark has. An error of the file
@@ -62,14 +64,14 @@ class WatchedRun {
   LiveFold fold_;
   const FindLeftRun find_left_;
   absl::optional<LeftRun> left_;
-  std::string json_;     // Empty: not printed since the last change.
+  std::string json_;     // The printed state; empty after a change.
   LiveMark json_known_;  // The mark that `json_` is for.
 };
 
-// The answers to valid and refused requests. Nothing here waits.
+// The answers to valid and refused requests. Never blocks.
 class LivePages {
  public:
-  // `metrics_token`: of callers from other machines; see LiveServerOptions.
+  // `metrics_token`: the token of callers from other machines; as in LiveServerOptions.
   LivePages(WatchedRun& run, std::string token, int port, std::string metrics_token);
   // The bytes of the answer to a request that came to 127.0.0.1.
   std::string Answer(const HttpParse& parse, const std::string& nonce);
@@ -92,21 +94,21 @@ struct LiveServerOptions {
   std::string run_dir = {};
   std::string job = {};    // The job's name.
   std::string token = {};  // The token that readers of the view present.
-  int port = 0;            // On 127.0.0.1; 0: a free one.
+  int port = 0;            // The port on 127.0.0.1; 0: a free port.
   // Serves /metrics on this address, too, to callers that have `metrics_token`. The traffic is not encrypted.
   absl::optional<HostPort> metrics_address = {};
-  std::string metrics_token = {};  // Not empty if there is an address.
-  const Clock* clock = nullptr;    // Default: the machine's.
+  std::string metrics_token = {};  // Not empty if metrics_address is set.
+  const Clock* clock = nullptr;    // Default: the machine's clock.
   FindLeftRun find_left = nullptr;
 };
 
 class LiveServer {
  public:
-  // AlreadyExists: a port is taken. InvalidArgument: see CheckWatchable. DataLoss: see ReadExpectation.
+  // AlreadyExists: a port is in use. InvalidArgument: as CheckWatchable. DataLoss: as ReadExpectation.
   static absl::StatusOr<std::unique_ptr<LiveServer>> Create(const LiveServerOptions& options);
   virtual ~LiveServer() = default;
   virtual int port() const = 0;
-  // The bound address for metrics; nullopt: there is none.
+  // The bound address for metrics; nullopt if there is none.
   virtual const absl::optional<HostPort>& metrics_address() const = 0;
   // Answers requests until `stop` polls readable.
   virtual absl::Status Serve(int stop) = 0;

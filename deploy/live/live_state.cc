@@ -14,12 +14,12 @@
 namespace tethys {
 namespace {
 
-// Longer gaps between pulses are not filled with the rate of the newest one.
+// A longer gap between pulses is not filled with the rate of the newest pulse.
 constexpr double kLongestGap = 60;
 // A pulse has 64 counts of staleness; a damaged line may have more.
 constexpr int kMostCounts = 64;
 
-// Replaces the pulse by a newer one; measurements that the newer one lacks stay.
+// Replaces a task's pulse by a newer one; measurements that are missing in the newer one are kept.
 void Renew(const proto::TaskPulse& newer, proto::TaskPulse& pulse) {
   proto::TaskPulse renewed = newer;
   if (!newer.has_compute_seconds() && pulse.has_compute_seconds())
@@ -47,7 +47,7 @@ std::string HealthOf(const proto::LiveTask& task, double now) {
   }
 }
 
-// The health of a task once the run has ended: a task that was silent is not heard of any more.
+// The health of a task once the run has ended: "silent" has no meaning then.
 std::string HealthAtEnd(const std::string& health) {
   return health == "lost" || health == "silent" ? "lost" : "done";
 }
@@ -78,7 +78,7 @@ void CopyFirst(const List& from, int most, List& to) {
   for (int i = 0; i < std::min(most, from.size()); ++i) *to.Add() = from[i];
 }
 
-// The chief tells an interrupt by its status only.
+// Only the status tells that a run was interrupted.
 proto::LiveState::Phase PhaseOf(const proto::Finished& finished) {
   if (finished.ok()) return proto::LiveState::SUCCEEDED;
   const bool cancelled = finished.status_code() == static_cast<int>(absl::StatusCode::kCancelled);
@@ -207,7 +207,7 @@ void LiveFold::AddProgress(const proto::Progress& progress) {
       [](const proto::CurvePoint& point) { return point.step(); },
       [](const proto::CurvePoint&) { return 0; });
   if (thinned) {
-    // Less than the mean gap, because steps of progress vary.
+    // Less than the mean gap, because the gaps between progress events vary.
     curve_gap_ = 0.9 * Distance(curve[0].step(), curve[curve.size() - 1].step()) / (curve.size() - 1);
   }
   proto::CurvePoint& point = *curve.Add();

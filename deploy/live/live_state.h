@@ -32,25 +32,26 @@ class LiveFold {
   static constexpr double kSlowRatio = 1.2;
   static constexpr double kSlowSeconds = 20;
 
-  // `generation`: the first one. If each fold begins with another, marks of one are nothing to the others.
+  // `generation`: the first generation. If each fold begins with another one, a mark of one fold is invalid
+  // in the others.
   explicit LiveFold(uint64_t generation = 0) : generation_(generation) {}
 
   void Add(const proto::ProgressEvent& event);
-  // Forgets all events, not what is expected.
+  // Forgets all events, but keeps the expectation.
   void Clear();
-  // Compares the run with this from the next pulse on; nullopt: with nothing.
+  // Compares the run with this expectation from the next pulse on; nullopt: no comparison.
   void Expect(absl::optional<proto::Expectation> expectation) { expectation_ = std::move(expectation); }
 
   // The state without curve and epochs.
   const proto::LiveState& state() const { return state_; }
-  // The state with the points and epochs that a reader lacks who has those before `known`: all of them if
-  // this is no mark of the present generation.
+  // The state with the points and epochs that a reader with the mark `known` lacks: all of them if `known` is
+  // of another generation.
   proto::LiveState StateSince(const LiveMark& known) const;
   // Counts all points and epochs but the last ones, which may still be replaced.
   LiveMark mark() const;
 
  private:
-  // Removes what earlier attempts made after the state in which an attempt begins.
+  // Removes what earlier attempts made beyond the state from which a new attempt begins.
   void ForgetUndone(const proto::Started& started);
   void AddProgress(const proto::Progress& progress);
   void AddEpoch(const proto::EpochResult& epoch);
@@ -58,8 +59,9 @@ class LiveFold {
   void FindSlowWorkers();
   void FindLinkUse();
   void Compare(const proto::Pulse& pulse);
-  // Prepares a list in which `position` rises for an element at `next`: removes what that replaces, also the
-  // last element if it is less than `gap` from the one before. True: the list was full, and was thinned.
+  // Prepares a list with ascending `position` for a new element at `next`: removes the elements that the new
+  // one replaces, and the last element if it is less than `gap` beyond the one before it. Returns true if the
+  // list was full and was thinned.
   template <typename List, typename Position, typename Kind>
   bool MakeRoom(List& list, int64_t next, double gap, int most, const Position& position, const Kind& kind);
 
@@ -67,9 +69,10 @@ class LiveFold {
   RecentSteps recent_;
   TimeLeft time_left_;
   uint64_t generation_;
-  double curve_gap_ = 0;     // Least steps between two points of the curve but the last one.
-  proto::LiveState state_;   // Without curve and epochs.
-  proto::LiveState course_;  // Those alone.
+  // The least number of steps between two points of the curve, except before the last point.
+  double curve_gap_ = 0;
+  proto::LiveState state_;   // The state without curve and epochs.
+  proto::LiveState course_;  // The curve and the epochs alone.
 };
 
 // The state in OpenMetrics 1.0, for /metrics. `state` has a job's name.

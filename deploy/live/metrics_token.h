@@ -10,8 +10,8 @@
 namespace tethys {
 
 // The first line of the file: 16 to 256 letters, digits and signs of a bearer token (RFC 6750, 2.1). Errors
-// name the path and what to do. PermissionDenied: others than the owner may read or write the file, or it
-// belongs to another user. InvalidArgument: it is a folder, or holds no token.
+// name the path and the remedy. PermissionDenied: users other than the owner may read or write the file, or
+// the file belongs to another user. InvalidArgument: the path is a folder, or the file holds no token.
 absl::StatusOr<std::string> ReadMetricsToken(const std::string& path);
 
 }  // namespace tethys

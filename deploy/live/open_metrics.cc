@@ -12,12 +12,13 @@
 namespace tethys {
 namespace {
 
-constexpr double kFirstBucketSeconds = 100e-6;  // As in proto::Pulse.
+constexpr double kFirstBucketSeconds = 100e-6;  // The first bucket of the histogram, as in proto::Pulse.
 
 std::string Number(double value) {
   if (std::isnan(value)) return "NaN";
   if (std::isinf(value)) return value > 0 ? "+Inf" : "-Inf";
-  return absl::StrFormat("%.15g", value);  // Counters grow beyond six digits, and their rates must not jump.
+  // Fifteen digits, because counters grow beyond six digits and their rates must not jump.
+  return absl::StrFormat("%.15g", value);
 }
 
 using Labels = std::vector<std::pair<std::string, std::string>>;
@@ -35,7 +36,7 @@ class MetricsWriter {
  public:
   explicit MetricsWriter(const proto::LiveState& state) : state_(state) {}
 
-  // Begins a family of metrics. `unit` is the end of its name, or empty.
+  // Begins a family of metrics. `unit` is the suffix of its name, or empty.
   void Family(const std::string& name, const char* type, const char* unit, const char* help) {
     name_ = name;
     absl::StrAppend(&text_, "# TYPE ", name, " ", type, "\n");
@@ -47,7 +48,7 @@ class MetricsWriter {
     labels.insert(labels.end(), more.begin(), more.end());
     absl::StrAppend(&text_, name_, suffix, LabelsText(labels), " ", Number(value), "\n");
   }
-  // A sample for each worker that has the value; `value` returns NaN for one that has not.
+  // Adds a sample for each worker that has the value; `value` returns NaN for a worker without it.
   template <typename Value>
   void PerWorker(const Value& value) {
     for (const proto::LiveTask& task : state_.task()) {
@@ -78,7 +79,7 @@ void AddNetworkBytes(const proto::LiveState& state, MetricsWriter& metrics) {
   }
 }
 
-// The ends of the 90 % interval.
+// Adds the value and the ends of its 90 % interval.
 void AddEstimate(const char* name, const char* unit, const char* help, const proto::Estimate& estimate,
                  MetricsWriter& metrics) {
   for (const auto& [end, value] : {std::pair("low", estimate.low()), {"high", estimate.high()}}) {

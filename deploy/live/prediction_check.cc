@@ -26,7 +26,7 @@ struct Parts {
   double step = 0, compute = 0, exchange = 0;
 };
 
-// The resources of a bound are worded as proto::Bound says.
+// Sorts the bounds of the prediction by their resources, which are worded as proto::Bound says.
 Parts Predicted(const proto::Expectation& expectation, int workers) {
   const proto::Prediction& prediction = expectation.prediction();
   Parts parts;
@@ -77,7 +77,7 @@ std::string ExchangeText(const proto::LiveState& state, double seconds, double p
   return text;
 }
 
-// Why a run is slower than predicted; empty: the measurements do not tell.
+// Why a run is slower than predicted; empty if the measurements do not show it.
 std::string ReasonText(const proto::Expectation& expectation, const StepFigures& figures,
                        const proto::LiveState& state) {
   const bool lock_step = expectation.lock_step();
@@ -86,7 +86,7 @@ std::string ReasonText(const proto::Expectation& expectation, const StepFigures&
   if (!(excess > 0)) return "";
   const proto::LiveTask* slow = SlowestWorker(state);
   if (!lock_step && slow != nullptr) {
-    double lost = 0;  // The part of all workers' rate that is lost, in workers.
+    double lost = 0;  // The lost part of all workers' rate, in units of one worker's rate.
     for (const proto::LiveTask& task : state.task()) {
       if (task.health() == "slow" && task.compute_ratio() > 1) lost += 1 - 1 / task.compute_ratio();
     }
@@ -124,7 +124,7 @@ absl::optional<proto::Comparison> CompareWithPrediction(const proto::Expectation
   comparison.set_measured(measured);
   comparison.set_within(predicted.low() <= measured && measured <= predicted.high());
   const double change = 100 * (measured / predicted.value() - 1);
-  // Within the interval no difference is shown.
+  // Inside the interval, no difference is shown.
   std::string text = comparison.within()
                          ? "As predicted"
                          : absl::StrFormat("%.0f %% %s than predicted", std::min(std::abs(change), 1e6),

@@ -31,7 +31,8 @@ std::string JsonLine(const proto::ProgressEvent& event) {
 bool IsPulse(absl::string_view line) { return absl::StartsWith(line, "{\"pulse\""); }
 bool IsProgress(absl::string_view line) { return absl::StartsWith(line, "{\"progress\""); }
 
-// Leaves out every second line of those before `kept` for which `which` holds. Returns the bytes left out.
+// Leaves out every second of the lines before `kept` for which `which` holds. Returns the number of bytes
+// left out.
 template <typename Which>
 int64_t LeaveOutEverySecond(std::vector<absl::string_view>& lines, size_t& kept, const Which& which) {
   int64_t bytes = 0;
@@ -97,7 +98,8 @@ absl::Status ProgressFile::Add(const proto::ProgressEvent& event) {
   }
   if (event.note().size() <= kMostNoteBytes) return Write(event);
   size_t size = kMostNoteBytes;
-  while (size > 0 && (event.note()[size] & 0xc0) == 0x80) --size;  // No part of a character in UTF-8.
+  // Moves back to the beginning of a character in UTF-8.
+  while (size > 0 && (event.note()[size] & 0xc0) == 0x80) --size;
   proto::ProgressEvent shortened;
   shortened.set_note(event.note().substr(0, size));
   return Write(shortened);
@@ -113,7 +115,7 @@ absl::Status ProgressFile::Write(const proto::ProgressEvent& event) {
 absl::Status ProgressFile::Thin() {
   TETHYS_ASSIGN_OR_RETURN(const std::string lines, ReadFile(path_));
   const std::string thinned = ThinLines(lines, most_bytes_ / 2);
-  // No WriteFileAtomically, because the launcher must not wait for the disk.
+  // WriteFileAtomically is not used, because the launcher must not wait for the disk.
   const std::string temporary = path_ + ".tmp";
   {
     FileDescriptor fd(open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644));
@@ -150,7 +152,7 @@ absl::Status ProgressReader::Reopen(const std::function<void()>& restart) {
   struct stat found;
   if (stat(path_.c_str(), &found) != 0) return errno == ENOENT ? absl::OkStatus() : ErrnoStatus(errno, path_);
   if (file_.valid() && found.st_ino == inode_ && found.st_size >= offset_) return absl::OkStatus();
-  // O_NONBLOCK: the name may be that of a pipe, whose opening would wait for a writer.
+  // O_NONBLOCK: the path may be a pipe, and opening a pipe would wait for a writer.
   file_ = FileDescriptor(open(path_.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   if (!file_.valid()) return ErrnoStatus(errno, path_);
   if (fstat(file_.get(), &found) != 0) return ErrnoStatus(errno, path_);
@@ -182,7 +184,7 @@ void ProgressReader::TakeLines(const std::function<void(const proto::ProgressEve
     }
   }
   pending_.erase(0, begin);
-  // The end of such a line cannot become an event: it does not begin with a brace.
+  // The rest of such a line does not begin with a brace, so it cannot be taken for an event.
   if (static_cast<int64_t>(pending_.size()) > kMostLineBytes) pending_ = "-";
 }
 

@@ -22,21 +22,20 @@ namespace tethys {
 
 extern const char kProgressFile[];  // The file's name in the run directory.
 
-// Returns at most about `most` bytes of `lines`: leaves out every second pulse and every second progress that
-// begin before the last `most` / 4 bytes, again and again, then every second of the other events there, and
-// at last lines at the beginning. Pure.
+// Shortens `lines` to about `most` bytes. Among the lines before the last `most` / 4 bytes, it leaves out
+// every second pulse and every second progress repeatedly, then every second other event, and finally lines
+// at the beginning. Pure.
 std::string ThinLines(absl::string_view lines, int64_t most);
 
 class ProgressFile {
  public:
   static constexpr int64_t kMostBytes = int64_t{16} << 20;
 
-  // Goes on with the file if there is one; a torn last line is cut off.
+  // Continues the file if it exists; a torn last line is cut off.
   static absl::StatusOr<std::unique_ptr<ProgressFile>> Open(const std::string& run_dir,
                                                             int64_t most_bytes = kMostBytes);
 
-  // Several progress events between two others are written as one, the last of them, just before the later
-  // event.
+  // Of successive progress events, only the last is written, when another kind of event follows.
   absl::Status Add(const proto::ProgressEvent& event);
 
  private:
@@ -48,22 +47,22 @@ class ProgressFile {
   const int64_t most_bytes_;
   std::unique_ptr<AppendFile> file_;
   int64_t bytes_ = 0;
-  proto::ProgressEvent progress_;  // Not written yet; without an event: there is none.
+  proto::ProgressEvent progress_;  // The progress that is not written yet; without an event if there is none.
 };
 
 // Reads the events that are added to the file.
 class ProgressReader {
  public:
-  // A line is no longer than this; the end of a longer one is not looked for.
+  // The longest line. The end of a longer line is not looked for.
   static constexpr int64_t kMostLineBytes = int64_t{1} << 22;
 
   explicit ProgressReader(const std::string& run_dir);
 
-  // Passes all whole new lines to `take`. If the file was replaced or made shorter, calls `restart` and
+  // Passes all complete new lines to `take`. If the file was replaced or made shorter, calls `restart` and
   // begins at the start. A missing file has no lines. A last line without its end is left for the next call.
   absl::Status ReadNew(const std::function<void()>& restart,
                        const std::function<void(const proto::ProgressEvent&)>& take);
-  // Lines since the start that are no events: damaged, or written by another version.
+  // The number of lines since the start that are no events: damaged, or written by another version.
   int64_t unreadable() const { return unreadable_; }
   bool found() const { return file_.valid(); }
 

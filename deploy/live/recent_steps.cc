@@ -9,9 +9,9 @@
 namespace tethys {
 namespace {
 
-// Longer gaps hold a pause, or pulses that were thinned out.
+// A longer gap contains a pause, or thinned pulses.
 constexpr double kLongestGap = 10;
-// A damaged line may name more.
+// The most machines; a damaged line may name more.
 constexpr size_t kMostMachines = 4096;
 
 bool IsTime(double value) { return std::isfinite(value) && value >= 0; }
@@ -68,7 +68,7 @@ absl::optional<StepFigures> RecentSteps::Figures() const {
     const StepFigures& figures = entries_[i].figures;
     const double length = entries_[i].at - entries_[i - 1].at;
     for (const auto& [host, share] : entries_[i].others) others[host] += share * length;
-    if (figures.slowest_compute <= 0) continue;  // No step ended in this second.
+    if (figures.slowest_compute <= 0) continue;  // Skips a second in which no step ended.
     median_compute.push_back(figures.median_compute);
     slowest_compute.push_back(figures.slowest_compute);
     median_exchange.push_back(figures.median_exchange);

@@ -16,10 +16,12 @@ struct StepFigures {
   double step = 0;             // Mean of all steps of all workers.
   int workers = 0;             // The number of workers that make steps.
   double median_compute = 0;   // Data, forward and backward of the median worker.
-  double slowest_compute = 0;  // The same of the slowest worker.
-  double median_exchange = 0;  // Exposed exchange of the median worker.
-  double least_exchange = 0;   // Exposed exchange of the worker that waits least: in lock step, for no other.
-  // Share of the CPU that other programs use on the machine where they use most, in [0, 1]. 0: not known.
+  double slowest_compute = 0;  // Data, forward and backward of the slowest worker.
+  double median_exchange = 0;  // Seconds of a step in which the median worker waits for its exchange.
+  // The shortest such time of a worker: in lock step, the time of the worker that waits for no other.
+  double least_exchange = 0;
+  // The share of the CPU that other programs use, on the machine where it is largest, in [0, 1]. 0: not
+  // known.
   double others_cpu = 0;
   std::string others_host = {};
 };
@@ -39,9 +41,9 @@ class RecentSteps {
  private:
   struct Entry {
     double at = 0;                              // Seconds since the chief started.
-    double steps = 0, step_seconds = 0;         // Since the job started.
-    StepFigures figures = {};                   // `step` and those of other programs are not set.
-    std::map<std::string, double> others = {};  // By machine: share of its CPU.
+    double steps = 0, step_seconds = 0;         // Sums since the job started.
+    StepFigures figures = {};                   // `step` and the share of other programs are not set.
+    std::map<std::string, double> others = {};  // The share of the CPU that other programs use, by machine.
   };
   std::deque<Entry> entries_;  // At most kMostEntries, in order of time.
   static constexpr size_t kMostEntries = 100;

@@ -6,7 +6,7 @@
 namespace tethys {
 namespace {
 
-// The quantile of Student's distribution below which 95 % lie (Abramowitz and Stegun, 26.7.5).
+// The 95 % quantile of Student's distribution (Abramowitz and Stegun, 26.7.5).
 double StudentQuantile(double degrees) {
   constexpr double z = 1.6449;
   const double first = (std::pow(z, 3) + z) / 4;
@@ -31,7 +31,7 @@ void TimeLeft::Add(const proto::Progress& progress) {
 
 void TimeLeft::At(double seconds) {
   if (!std::isfinite(seconds) || (!marks_.empty() && seconds <= newest_.seconds)) return;
-  if (samples_ <= 0) return;  // Nothing is trained yet.
+  if (samples_ <= 0) return;  // Nothing has been trained yet.
   if (samples_ < newest_.samples) {
     marks_.clear();
     gap_ = 0;
@@ -57,7 +57,8 @@ absl::optional<proto::Estimate> TimeLeft::Left() const {
   const double samples = end.samples - begin.samples, seconds = end.seconds - begin.seconds;
   if (blocks < kLeastBlocks || seconds < kLeastSeconds || !(samples > 0)) return absl::nullopt;
   const double mean = seconds / samples, count = static_cast<double>(blocks);
-  // A block's time against what its samples take in the mean: defined for a block without samples, too.
+  // Compares a block's time with the mean time of its samples, which is defined for a block without samples,
+  // too.
   double squares = 0;
   for (size_t i = first; i + 1 < marks_.size(); ++i) {
     const double expected = (marks_[i + 1].samples - marks_[i].samples) * mean;

@@ -1,5 +1,5 @@
-// What the user of an exported model has to know: what goes in, what comes out, which class is which. Files
-// of weights hold it as their metadata, and `tethys export` prints it. Pure; any thread.
+// Notes for the user of an exported model: its inputs, its outputs, and the names of its classes. Files of
+// weights hold the notes as metadata, and `tethys export` prints them. Pure; any thread.
 #ifndef TETHYS_DEPLOY_MODEL_FILES_MODEL_NOTES_H_
 #define TETHYS_DEPLOY_MODEL_FILES_MODEL_NOTES_H_
 
@@ -12,25 +12,27 @@
 
 namespace tethys {
 
-// Who standardises the values of a sample.
+// Where the values of a sample are standardised.
 enum class Standardised {
-  kByCaller,  // The network gets standardised values, as a network of PyTorch does.
-  kInside,    // The network's first nodes do it: it gets the values as they are in the data.
+  kByCaller,  // The caller passes standardised values, as to a network in PyTorch.
+  // The first nodes of the network standardise the values, which are passed as they are in the data.
+  kInside,
 };
 
 // Keys with their texts, in an order to be read in:
 //   input        "float32 [N, 3, 32, 32] (batch, channels, height, width)"
 //   values       what the numbers of the input are
-//   mean         "[0.4914, 0.4822, 0.4465]", a list in JSON: one number, or one for each channel
-//   deviation    the same
+//   mean         "[0.4914, 0.4822, 0.4465]", a list in JSON: one number, or one for each channel deviation
+//   the same
 //   output       "logits, float32 [N, 10]"
 //   class_names  a list in JSON, by the class's number; absent if the classes have no names
-// Mean and deviation are absent if the checkpoint does not say them.
+// Mean and deviation are absent if the checkpoint does not hold them.
 using ModelNotes = std::vector<std::pair<std::string, std::string>>;
 ModelNotes NotesOn(const proto::ModelDescription& description, const Model& model, Standardised standardised);
 
-// The expression in PyTorch that makes the network's input of the data's values: "(pixels / 255 - 0.286) /
-// 0.353"; lists of channels become tensors [channels, 1, 1]. Empty: the checkpoint does not say how.
+// The expression in PyTorch that turns values of the data into the network's input, "(pixels / 255 - 0.286) /
+// 0.353"; a list with a number for each channel becomes a tensor [channels, 1, 1]. Empty if the checkpoint
+// does not hold the numbers.
 std::string TorchInputText(const proto::ModelDescription& description, const Model& model);
 
 }  // namespace tethys

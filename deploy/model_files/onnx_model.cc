@@ -17,18 +17,19 @@ using proto::onnx::NodeProto;
 using proto::onnx::TensorProto;
 
 constexpr int64_t kOpset = 13;
-constexpr int64_t kIrVersion = 7;  // The format's version in ONNX 1.8, the first release with this opset.
+// The version of the file format in ONNX 1.8, the first release with this opset.
+constexpr int64_t kIrVersion = 7;
 constexpr int64_t kMostBytes = (int64_t{1} << 31) - 1;
 constexpr char kLogits[] = "logits";
 
-// A value of the graph, and the shape of a sample of it in our layout.
+// A value of the graph, with the shape of one sample of it in our layout.
 struct Value {
   std::string name;
   Shape shape;
 };
 
-// ONNX has [channels, height, width] where we have [height, width, channels] or, for one channel, [height,
-// width].
+// Images are [channels, height, width] in ONNX and [height, width, channels] here or, with one channel,
+// [height, width].
 bool IsImage(const Shape& shape) { return shape.size() == 2 || shape.size() == 3; }
 
 // The position of the last axis of a sample in ONNX, where axis 0 counts the samples.
@@ -57,8 +58,8 @@ class GraphWriter {
     tensor.set_raw_data(values.data(), values.size() * sizeof(float));
     return tensor;
   }
-  // A number for each channel of [batch, channels, height, width], or a single one.
-  // `pictures`: the channels are the axis before height and width, otherwise the last axis.
+  // Adds a tensor of one number for each channel of [batch, channels, height, width], or of a single number.
+  // `pictures`: the channels are the axis before height and width; otherwise they are the last axis.
   std::string AddPerChannel(const std::string& name, const std::vector<float>& values, bool pictures) {
     const auto channels = static_cast<int64_t>(values.size());
     AddTensor(name, channels == 1 ? Shape{} : pictures ? Shape{channels, 1, 1} : Shape{channels}, values);
@@ -97,8 +98,8 @@ void SetWindow(const Window& window, NodeProto& node) {
   if (height.dilation > 1) SetInts("dilations", {height.dilation, width.dilation}, node);
 }
 
-// [out, height, width, in] to [out, in, height, width]; for a transposed convolution in and out are
-// exchanged.
+// Transposes [out, height, width, in] to [out, in, height, width]; for a transposed convolution, in and out
+// are exchanged.
 std::vector<float> WithChannelsSecond(const std::vector<float>& values, const Shape& shape) {
   const int64_t pixels = shape[1] * shape[2], channels = shape[3];
   std::vector<float> moved(values.size());
@@ -130,7 +131,7 @@ class Exporter {
     for (const Model::Layer& layer : model.layers()) shapes_[layer.name()] = layer.output;
   }
 
-  // Adds the nodes that compute a layer; the last gives the value `output`.
+  // Adds the nodes that compute a layer; the last node makes the value `output`.
   absl::StatusOr<Value> Add(const proto::Layer& layer, const std::vector<Value>& inputs,
                             const std::string& output);
   std::string Standardise(const std::string& input, const InputScaling& scaling);
@@ -157,7 +158,7 @@ class Exporter {
   const Model& model_;
   const ReadVariable read_;
   GraphWriter graph_;
-  std::map<std::string, Shape> shapes_;  // The shapes of the outputs, by layer.
+  std::map<std::string, Shape> shapes_;  // The shape of each layer's output, by layer.
   int64_t bytes_ = 0;
 };
 
@@ -232,7 +233,7 @@ absl::Status Exporter::AddTransposedConvolution(const proto::Layer& layer, const
   NodeProto* node = nullptr;
   TETHYS_RETURN_IF_ERROR(AddProduct(layer, "ConvTranspose", "filters", fields.bias(), input, output, &node));
   SetWindow(window, *node);
-  // Pixels at the end that no window reaches.
+  // The number of pixels at the end that no window reaches.
   const auto beyond = [](const Window::Axis& axis, int64_t from, int64_t to) {
     return to + axis.before + axis.after - axis.size - (from - 1) * axis.stride;
   };
@@ -267,7 +268,7 @@ absl::StatusOr<NodeProto*> Exporter::AddPooling(const char* op, const Pooling& p
   return &node;
 }
 
-// We flatten [height, width, channels].
+// ONNX would flatten [channels, height, width]; our order is [height, width, channels].
 absl::Status Exporter::AddFlatten(const Value& input, const std::string& output) {
   std::string from = input.name;
   if (IsImage(input.shape)) {
@@ -344,7 +345,7 @@ absl::Status Exporter::AddKind(const proto::Layer& layer, const std::vector<Valu
   }
 }
 
-// The activation that is part of the layer.
+// The activation that is fused into the layer.
 proto::Activation FusedActivation(const proto::Layer& layer) {
   if (layer.has_dense()) return layer.dense().activation();
   if (layer.has_convolution()) return layer.convolution().activation();
@@ -361,7 +362,8 @@ absl::StatusOr<Value> Exporter::Add(const proto::Layer& layer, const std::vector
   const auto shape = shapes_.find(layer.name());
   if (shape != shapes_.end()) return Value{output, shape->second};
   TETHYS_ASSIGN_OR_RETURN(const int64_t elements, ElementCount(inputs[0].shape));
-  return Value{output, {elements}};  // A flatten, which is not among the layers that compute.
+  // A flatten computes nothing, so it is not among the layers that compute.
+  return Value{output, {elements}};
 }
 
 void Describe(const std::string& name, const Shape& sample, proto::onnx::ValueInfoProto& info) {
@@ -399,7 +401,7 @@ absl::StatusOr<proto::onnx::ModelProto> MakeOnnxModel(const proto::Model& config
     for (const int from : inputs.layers[i]) {
       operands.push_back(from == ModelInputs::kBatch ? batch : values[from]);
     }
-    // Values have the names of their layers, which have no colon.
+    // The names of added nodes contain a colon, which no name of a layer does.
     const proto::Layer& layer = expanded.layer(i);
     const bool is_last = i + 1 == expanded.layer_size();
     const std::string output = is_last ? kLogits : layer.name() == kLogits ? "logits:layer" : layer.name();

@@ -27,7 +27,7 @@ using ReadVariable =
 absl::StatusOr<proto::onnx::ModelProto> MakeOnnxModel(const proto::Model& config, const Model& model,
                                                       const InputScaling& scaling, ReadVariable read);
 
-// Adds the notes as the model's metadata and documentation, the note on values as that of the input.
+// Adds the notes to the model as metadata and documentation; the note on values documents the input.
 void AddNotes(const ModelNotes& notes, proto::onnx::ModelProto& model);
 
 }  // namespace tethys

@@ -54,7 +54,8 @@ class CsvPredictions final : public PredictionFile {
   }
   void AddClass(int64_t index, std::vector<std::string>& cells) const {
     cells.push_back(absl::StrCat(index));
-    const bool known = index >= 0 && index < shape_.output[0];  // A label to ignore is no class.
+    // A label to ignore is not the number of a class.
+    const bool known = index >= 0 && index < shape_.output[0];
     if (named()) cells.push_back(known ? shape_.class_names[index] : "");
   }
 
@@ -70,7 +71,8 @@ class NpyPredictions final : public PredictionFile {
   absl::Status Begin() {
     std::string description = absl::StrFormat("{'descr': '<f4', 'fortran_order': False, 'shape': (%d, %s), }",
                                               shape_.samples, absl::StrJoin(shape_.output, ", "));
-    constexpr int64_t kFixedBytes = 10;  // "\x93NUMPY", the version, the length of the description.
+    // The length of "\x93NUMPY", the version and the length of the description.
+    constexpr int64_t kFixedBytes = 10;
     const auto unpadded = kFixedBytes + static_cast<int64_t>(description.size()) + 1;
     description.append((kNpyAlignment - unpadded % kNpyAlignment) % kNpyAlignment, ' ');
     description += '\n';

@@ -23,16 +23,16 @@ struct PredictionShape {
   std::vector<std::string> class_names = {};  // By the class's number; empty: classes have no names.
 };
 
-// Softmax, in double precision.
+// The softmax of the logits, in double precision.
 std::vector<double> Probabilities(absl::Span<const float> logits);
 
 class PredictionFile {
  public:
-  // The ending of `path` says the format.
-  //   .csv  a line per sample: its number, its file and its label (if there are such), the class, then the
-  //         probability of each class; of outputs that are no logits, the outputs behind number and file.
-  //         Where classes have names, the names follow label and class, and are in the header of the
-  //         probabilities
+  // The format follows from the ending of `path`.
+  //   .csv  a line per sample: its number, its file and its label (if it has them), the class, then the
+  //         probability of each class. For outputs that are no logits: number, file and the outputs. If
+  // classes
+  //         have names, the names follow label and class, and head the columns of probabilities.
   //   .npy  NumPy's format, version 1.0: the outputs as float32, with the axis of samples first
   // InvalidArgument: another ending, or .csv for outputs with several axes. Writes PATH.tmp until Commit.
   static absl::StatusOr<std::unique_ptr<PredictionFile>> Create(const std::string& path,
@@ -40,9 +40,9 @@ class PredictionFile {
   // Removes the file unless Commit has succeeded.
   virtual ~PredictionFile() = default;
 
-  // Adds the next sample. `label` is not used if the samples have none, or outputs are no logits.
+  // Adds the next sample. `label` is ignored if the samples have no labels, or the outputs are no logits.
   virtual absl::Status Add(int32_t label, absl::Span<const float> outputs) = 0;
-  // Called once, after all samples: the file gets its name.
+  // Called once, after all samples: gives the file its final name.
   virtual absl::Status Commit() = 0;
 };
 

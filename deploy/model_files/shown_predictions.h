@@ -15,14 +15,14 @@ namespace tethys {
 // "sample 4: ...". Behind the classes is the label, if samples have one: "(labelled dog)".
 class ShownPredictions {
  public:
-  static constexpr int64_t kMost = 20;  // Samples.
+  static constexpr int64_t kMost = 20;  // The most samples shown.
 
   // `shape.output` has one axis.
   explicit ShownPredictions(PredictionShape shape) : shape_(std::move(shape)) {}
 
   // Adds the next sample.
   void Add(int32_t label, absl::Span<const float> outputs);
-  // The lines, and one that counts the samples that are not shown.
+  // The lines, and a line with the number of samples that are not shown.
   std::string Text() const;
 
  private:

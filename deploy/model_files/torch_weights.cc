@@ -51,7 +51,8 @@ class FlattenedImages {
       const bool differs = in.size() == 3 && in[0] * in[1] > 1 && in[2] > 1;
       return differs ? absl::optional<Shape>(in) : absl::nullopt;
     }
-    // Dropout and activations treat each feature by itself, and have no variables.
+    // Dropout and activations treat each feature by itself and have no variables, so the order does not
+    // matter to them.
     if (layer.has_dropout() || layer.has_activate()) return OutputOf(InputOf(position));
     if (layer.has_dense() || ShapeOf(position).size() > 1) return absl::optional<Shape>();
     for (const int input : inputs_.layers[position]) {
@@ -71,7 +72,7 @@ class FlattenedImages {
     if (position == ModelInputs::kBatch) return sample_shape_;
     const auto found = shapes_.find(config_.layer(position).name());
     if (found != shapes_.end()) return found->second;
-    // A flatten does not compute, so it is not among the model's layers.
+    // A flatten computes nothing, so it is not among the model's layers.
     const Shape in = ShapeOf(InputOf(position));
     return {std::accumulate(in.begin(), in.end(), int64_t{1}, std::multiplies<>())};
   }
@@ -79,14 +80,14 @@ class FlattenedImages {
   const proto::Model& config_;
   const ModelInputs inputs_;
   const Shape sample_shape_;
-  std::map<std::string, Shape> shapes_;  // The shapes of the outputs, by layer.
+  std::map<std::string, Shape> shapes_;  // The shape of each layer's output, by layer.
 };
 
 // Sets the layout of a tensor whose variable and name are set.
 void SetLayout(const absl::optional<Shape>& image, TorchTensor& tensor) {
   const Shape& ours = tensor.variable.shape;
   tensor.axes = ours;
-  // PyTorch's transposed convolutions have [in, out, height, width].
+  // PyTorch's layout of transposed convolutions is [in, out, height, width].
   if (tensor.variable.layout == "out,height,width,in" || tensor.variable.layout == kBilinearLayout) {
     tensor.order = {0, 3, 1, 2};
   } else if (tensor.variable.layout == "in,out") {
@@ -108,9 +109,9 @@ void SetLayout(const absl::optional<Shape>& image, TorchTensor& tensor) {
 template <typename Visit>
 void ForEachElement(const TorchTensor& tensor, const Visit& visit) {
   const size_t rank = tensor.axes.size();
-  std::vector<int64_t> strides(rank, 1);  // Ours.
+  std::vector<int64_t> strides(rank, 1);  // The strides of our layout.
   for (size_t i = rank; i-- > 1;) strides[i - 1] = strides[i] * tensor.axes[i];
-  std::vector<int64_t> index(rank);  // By PyTorch's axis.
+  std::vector<int64_t> index(rank);  // The index in PyTorch's layout, by axis.
   int64_t ours = 0;
   for (int64_t torch = 0; torch < tensor.variable.range.count; ++torch) {
     visit(torch, ours);

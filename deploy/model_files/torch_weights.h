@@ -1,5 +1,6 @@
-// The weights of a model under PyTorch's names and in PyTorch's layouts, so that a safetensors file of them
-// is what load_state_dict takes. Names of layers are kept: the families of runtime/nn/zoo have torchvision's.
+// The weights of a model under PyTorch's names and in PyTorch's layouts, so that load_state_dict accepts a
+// safetensors file of them. The names of layers are kept; the families of runtime/nn/zoo use torchvision's
+// names.
 //
 //   ours                               PyTorch's
 //   NAME/filters [out, h, w, in]       NAME.weight [out, in, h, w]
@@ -29,15 +30,15 @@ struct TorchTensor {
   Shape shape = {};
   Variable variable = {};  // A variable or statistic of the model; it has as many elements as the tensor.
   bool statistic = false;  // The variable is a moving statistic.
-  // The axes of the variable, finer where one of PyTorch's axes is part of one of ours; and for each axis of
-  // PyTorch's layout, so refined, which of them it is.
+  // The axes of the variable, split wherever PyTorch's layout needs a part of an axis. `order[i]` is the axis
+  // of the variable that is axis i in PyTorch's layout.
   Shape axes = {};
   std::vector<int> order = {};
 };
 
 // All tensors of the model that `config` describes, in the order of its layers. InvalidArgument: features of
-// a flattened image pass through a layer that mixes them with others, so that no order of PyTorch's suits;
-// the message names the layer.
+// a flattened image pass through a layer that mixes them with others, so that the order of PyTorch's features
+// is undefined; the message names the layer.
 absl::StatusOr<std::vector<TorchTensor>> TorchTensorsOf(const proto::Model& config, const Model& model);
 
 // Copy the elements of one tensor from one layout to the other.

@@ -23,7 +23,7 @@ namespace {
 
 constexpr size_t kMostNamed = 5;
 
-// The beginning of a file of torch.save, which is an archive in ZIP.
+// The first bytes of a file of torch.save, which is a ZIP archive.
 constexpr absl::string_view kZip = "PK\x03\x04";
 
 absl::Status NoSafetensors(const std::string& path, bool archive) {
@@ -64,7 +64,7 @@ bool FromF16(const char* bytes, float& value) {
   value = WidenHalf(BitsAt<uint16_t>(bytes));
   return true;
 }
-// bfloat16 is the first half of a float.
+// A bfloat16 consists of the first 16 bits of a float.
 bool FromBf16(const char* bytes, float& value) {
   const uint32_t bits = static_cast<uint32_t>(BitsAt<uint16_t>(bytes)) << 16;
   std::memcpy(&value, &bits, sizeof(value));
@@ -72,31 +72,30 @@ bool FromBf16(const char* bytes, float& value) {
 }
 bool FromF64(const char* bytes, float& value) {
   const auto wide = BitsAt<double>(bytes);
-  // A conversion out of the range would not be defined.
+  // Converting a value outside the range would be undefined.
   if (std::isfinite(wide) && std::abs(wide) > std::numeric_limits<float>::max()) return false;
   value = static_cast<float>(wide);
   return std::isnan(wide) || static_cast<double>(value) == wide;
 }
 
-// How the elements of a type become float32.
+// The conversion of elements of one type to float32.
 struct Conversion {
   absl::string_view dtype;
   size_t bytes;
-  // False: float32 does not hold the value.
+  // Returns false if float32 does not hold the value exactly.
   bool (*convert)(const char* bytes, float& value);
 };
 constexpr Conversion kConversions[] = {
     {"F32", 4, FromF32}, {"F16", 2, FromF16}, {"BF16", 2, FromBf16}, {"F64", 8, FromF64}};
 
-// Null: elements of this type are no weights.
+// Null: elements of this type cannot be weights.
 const Conversion* FindConversion(absl::string_view dtype) {
   const auto* const found = std::find_if(std::begin(kConversions), std::end(kConversions),
                                          [&](const Conversion& one) { return one.dtype == dtype; });
   return found == std::end(kConversions) ? nullptr : found;
 }
 
-// "; it has 'a.weight' ([3, 4]), ...": the tensors that are most like the one that is missing, then the
-// others.
+// "; it has 'a.weight' ([3, 4]), ...": the tensors that resemble the missing one most, then the others.
 std::string ThereAre(const std::vector<SafetensorsEntry>& entries, const std::string& missing) {
   std::vector<const SafetensorsEntry*> shown;
   for (const SafetensorsEntry& entry : entries) shown.push_back(&entry);

@@ -1,5 +1,5 @@
-// Files of weights as PyTorch takes and gives them: safetensors files with the tensors of torch_weights.h.
-// All calls block on the disk; one tensor at a time is in memory.
+// Reads and writes files of weights for PyTorch: safetensors files with the tensors of torch_weights.h. All
+// calls block on the disk; one tensor at a time is in memory.
 #ifndef TETHYS_DEPLOY_MODEL_FILES_WEIGHTS_FILE_H_
 #define TETHYS_DEPLOY_MODEL_FILES_WEIGHTS_FILE_H_
 
@@ -24,7 +24,7 @@ absl::Status WriteTorchWeights(
     WholeFile& file, const std::vector<TorchTensor>& tensors, const ModelNotes& notes,
     absl::FunctionRef<absl::Status(const TorchTensor& tensor, absl::Span<float> ours)> read);
 
-// A file of weights that is read. Thread-compatible.
+// A file of weights for reading. Thread-compatible.
 class TorchWeightsFile {
  public:
   // DataLoss: the file is no safetensors file, or is cut short.
@@ -33,14 +33,14 @@ class TorchWeightsFile {
   const std::vector<SafetensorsEntry>& entries() const { return entries_; }
 
   // Removes a prefix that programs put before the names of a model's modules ("module.", "_orig_mod.",
-  // "model.") from the names of the tensors that have it. The prefix is one with which the file has every
-  // tensor of `wanted`, unless it has them all without one. Returns the prefix; empty: there is none.
+  // "model.") from the names of the tensors. A prefix is removed if, with it, the file has every tensor of
+  // `wanted`, unless the file has them all without a prefix. Returns the prefix; empty if there is none.
   std::string DropPrefix(const std::vector<std::string>& wanted);
 
   // The elements of the tensor's variable, in our layout. Tensors are float32, or of a type whose values
   // float32 holds exactly: F16, BF16, or F64 with such values. NotFound: the file has no tensor of that name;
-  // the message says which there are. InvalidArgument: it has another shape, or type or values that float32
-  // does not hold. The messages name file and tensor.
+  // the message lists its tensors. InvalidArgument: the tensor has another shape, or a type or values that
+  // float32 does not hold. The messages name file and tensor.
   absl::StatusOr<std::vector<float>> Read(const TorchTensor& tensor) const;
 
  private:

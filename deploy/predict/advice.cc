@@ -13,9 +13,9 @@
 namespace tethys {
 namespace {
 
-constexpr double kSame = 0.03;  // Closer candidates are equally good.
+constexpr double kSame = 0.03;  // Candidates that differ by less than this share are equally good.
 
-// How far a candidate is from the goal, and then what it is ranked by; less is better.
+// The rank of a candidate: first its distance from the goal, then its time or cost. Less is better.
 struct Rank {
   double excess = 0;  // The sum of the ratios by which time exceeds the deadline and cost the budget.
   double value = 0;
@@ -23,7 +23,8 @@ struct Rank {
 
 bool HasCost(const Candidate& candidate) { return candidate.cost() > 0; }
 
-// With a deadline, what counts within it is the cost, if that of all synchronous candidates is known.
+// True if candidates are ranked by cost: there is a deadline, and the cost of every synchronous candidate is
+// known.
 bool RanksByCost(const std::vector<Candidate>& candidates, const AdviceGoal& goal) {
   return goal.deadline.has_value() &&
          std::all_of(candidates.begin(), candidates.end(),
@@ -68,7 +69,7 @@ double Candidate::total() const {
   const double rate = prediction.samples_per_second().value();
   const double after_start = std::max(0.0, predicted - prediction.startup().value());
   const double steps = step_seconds > 0 ? std::min(step_seconds, after_start) : after_start;
-  // The rest, such as start-up and evaluations, does not depend on the rate of steps.
+  // The rest of the run, such as start-up and evaluations, does not depend on the rate of steps.
   return predicted - steps + steps * rate / Median(measured);
 }
 
@@ -147,13 +148,13 @@ Advice Choose(const std::vector<Candidate>& candidates, const AdviceGoal& goal) 
   const bool by_cost = RanksByCost(candidates, goal);
   const auto rank_of = [&](int index) { return RankOf(candidates[index], goal, by_cost); };
   if (rank_of(eligible[0]).excess > 0 && rank_of(order[0]).excess == 0) eligible = order;
-  // Of equally good ones, the one with the fewest processes goes first.
+  // Among equally good candidates, the one with the fewest processes is the first.
   const Rank first = rank_of(eligible[0]);
   const auto fewest = std::min_element(eligible.begin(), eligible.end(), [&](int a, int b) {
     const auto key = [&](int index) {
       const Rank rank = rank_of(index);
       const bool same = rank.excess <= first.excess && rank.value <= first.value * (1 + kSame);
-      // And of these, the one that needs no other host file.
+      // Among those, a candidate that needs no other host file is preferred.
       const int own_hosts = candidates[index].use.empty() ? 0 : 1;
       return same ? 2 * candidates[index].processes() + own_hosts : std::numeric_limits<int>::max();
     };

@@ -12,9 +12,9 @@
 namespace tethys {
 namespace {
 
-constexpr double kPrecision = 1.03;  // Ratio of the values around a turn.
+constexpr double kPrecision = 1.03;  // The largest ratio of the two values around a turn.
 
-// The value between two, by their ratio; a whole one lies strictly between them.
+// The geometric mean of two values; if `whole`, a whole number strictly between them.
 double Between(double a, double b, bool whole) {
   const double middle = std::sqrt(a * b);
   return whole ? std::clamp(std::round(middle), std::min(a, b) + 1, std::max(a, b) - 1) : middle;
@@ -28,7 +28,7 @@ bool Close(double a, double b, bool whole) {
 // The turn on the way from range.now to `end`.
 absl::StatusOr<absl::optional<Turn>> FindTurn(const PropertyRange& range, double end, const JobStrategy& now,
                                               const BestAt& best_at) {
-  double same = range.now;  // The farthest value known to have the strategy `now`.
+  double same = range.now;  // The farthest value whose best is known to have the strategy `now`.
   while (same != end) {
     double next = end > same ? std::min(end, 2 * same) : std::max(end, same / 2);
     if (range.whole) next = std::floor(next);
@@ -55,7 +55,7 @@ absl::StatusOr<absl::optional<Turn>> FindTurn(const PropertyRange& range, double
 double ToTwoDigits(double value, bool up) {
   const double unit = std::pow(10.0, std::floor(std::log10(value)) - 1);
   const double units = value / unit;
-  // A value that has two digits already stays, in spite of rounding errors.
+  // A value with two digits is kept, in spite of rounding errors.
   return (up ? std::ceil(units * (1 - 1e-9)) : std::floor(units * (1 + 1e-9))) * unit;
 }
 
@@ -121,7 +121,7 @@ absl::StatusOr<Candidate> BestByModel(const std::vector<Candidate>& candidates,
     corrected.push_back(candidate);
     const auto correction = corrections.find(candidate.shape.strategy);
     const double slower = correction == corrections.end() ? 1 : correction->second;
-    // The rate counts as measured by a run, so that it alone is corrected and start-up stays.
+    // The rate counts as measured, so only the rate is corrected and start-up stays.
     corrected.back().measured = {candidate.prediction.samples_per_second().value() / slower};
   }
   if (corrected.empty())

@@ -17,16 +17,16 @@ namespace tethys {
 
 // ---- the search
 
-// The present value of a property, and those to ask for. Requires 0 < least <= now <= most, in whole numbers
+// The present value of a property, and the range to search. Requires 0 < least <= now <= most; whole numbers
 // if `whole`.
 struct PropertyRange {
   double now = 1;
   double least = 1;
   double most = 1;
-  bool whole = false;  // Only whole numbers have a meaning.
+  bool whole = false;  // True if only whole numbers are possible.
 };
 
-// From `value` on, away from the present one, `best` is the best, and it has another strategy.
+// From `value` on, away from the present value, the best candidate is `best`, which has another strategy.
 struct Turn {
   double value = 0;
   Candidate best;
@@ -37,10 +37,10 @@ struct PropertyTurns {
   absl::optional<Turn> above;
 };
 
-// The best candidate where the property has this value.
+// Returns the best candidate for a value of the property.
 using BestAt = std::function<absl::StatusOr<Candidate>(double value)>;
-// A turn lies within 3 % of where the best is no longer of the strategy `now`; of whole numbers, it is the
-// first one. Fails as `best_at`.
+// Finds the turns below and above the present value. A turn lies within 3 % of the value from which the best
+// no longer has the strategy `now`; of whole numbers, it is the first such number. Fails as `best_at` does.
 absl::StatusOr<PropertyTurns> FindTurns(const PropertyRange& range, const JobStrategy& now,
                                         const BestAt& best_at);
 
@@ -56,8 +56,7 @@ std::string TurnsText(const PropertyTurns& turns, const std::function<std::strin
 using StrategyCorrections = std::map<JobStrategy, double>;
 StrategyCorrections CorrectionsOf(const std::vector<Candidate>& candidates);
 
-// The best of the synchronous candidates by their corrected predictions alone. FailedPrecondition: there is
-// none.
+// The best synchronous candidate by the corrected predictions alone. FailedPrecondition: there is none.
 absl::StatusOr<Candidate> BestByModel(const std::vector<Candidate>& candidates,
                                       const StrategyCorrections& corrections, const AdviceGoal& goal);
 

@@ -13,12 +13,13 @@
 
 namespace tethys {
 
-// A calibration holds for one build, one model, links with or without TLS, and some hosts.
+// The key of a calibration: it holds for one build, one model, links with or without TLS, and a set of hosts.
 struct CalibrationKey {
   std::string build_id;
   uint64_t model_signature = 0;
   bool tls = false;
-  std::vector<std::string> hosts;  // All hosts of the host file, in any order; { kThisMachine } without one.
+  // All hosts of the host file, in any order; { kThisMachine } without a host file.
+  std::vector<std::string> hosts;
 };
 CalibrationKey CalibrationKeyOf(const proto::JobPlan& plan, const JobMachines& machines,
                                 const std::string& build_id);
@@ -29,12 +30,12 @@ std::string CalibrationPath(const std::string& home, const CalibrationKey& key);
 // Makes the folders that are missing, and replaces the file atomically: a reader never finds half of it.
 absl::Status WriteCalibration(const std::string& path, const proto::Calibration& calibration);
 
-// NotFound: there is no such file. DataLoss: the file is torn or is no calibration. OutOfRange: a value makes
-// no sense (negative, above 1e18, or no number). All name the path and what to do.
+// NotFound: there is no such file. DataLoss: the file is torn or is no calibration. OutOfRange: a value is
+// impossible (negative, above 1e18, or no number). All errors name the path and the remedy.
 absl::StatusOr<proto::Calibration> ReadCalibration(const std::string& path);
 
-// FailedPrecondition: the calibration is of another build, of another model, or was made with connections
-// that are encrypted where the job's are not (or not encrypted where they are). `path` is for the error.
+// FailedPrecondition: the calibration is of another build or another model, or only one of calibration and
+// job encrypts its connections. `path` is for the error.
 absl::Status CheckCalibration(const proto::Calibration& calibration, const CalibrationKey& key,
                               const std::string& path);
 

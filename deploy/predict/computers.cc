@@ -25,7 +25,7 @@ double RatioAt(const google::protobuf::RepeatedField<double>& ratio, double leve
 }
 
 bool HasLowerRate(const LinkOffer& a, const LinkOffer& b) { return a.rate < b.rate; }
-// Of links with nearly the same rate, the one with a much longer delay is the slower.
+// Of two links with nearly the same rate, the one with a much longer delay is the slower.
 bool IsSlower(const proto::LinkCalibration& a, const proto::LinkCalibration& b) {
   const double rate = a.bytes_per_second() / b.bytes_per_second();
   const bool same_rate = rate > kEquallyFast && rate * kEquallyFast < 1;
@@ -33,7 +33,7 @@ bool IsSlower(const proto::LinkCalibration& a, const proto::LinkCalibration& b) 
   return same_rate && !same_delay ? a.delay() > b.delay() : rate < 1;
 }
 
-// The time of a step with the batch in the middle of those measured first; 0: the calibration has no times.
+// The time of a step with the middle batch of those measured first; 0: the calibration has no times.
 double MiddleStep(const proto::Calibration& calibration, const proto::ComputerCalibration& computer) {
   if (computer.time().empty() || calibration.computer(0).time().empty()) return 0;
   const auto& times = calibration.computer(0).time();
@@ -86,7 +86,7 @@ absl::StatusOr<JobComputers> JobComputers::Create(const JobMachines& machines,
     linked.insert(link.to());
   }
   for (const std::string& host : machines.hosts) found.linked_.push_back(linked.count(host) > 0 ? 1 : 0);
-  double fastest = 0;  // Step.
+  double fastest = 0;  // The time of the fastest step.
   for (const proto::ComputerCalibration& computer : calibration.computer()) {
     const double step = MiddleStep(calibration, computer);
     if (step > 0) fastest = fastest > 0 ? std::min(fastest, step) : step;
@@ -100,7 +100,7 @@ absl::StatusOr<JobComputers> JobComputers::Create(const JobMachines& machines,
         return absl::NotFoundError(absl::StrCat("the calibration knows neither host '", name,
                                                 "' nor its kind: calibrate with this host file"));
       }
-      // A host that is only of the same kind is a computer of its own.
+      // A host that is not listed itself, but whose kind is, counts as a computer of its own.
       const bool listed =
           std::find(computer->host().begin(), computer->host().end(), name) != computer->host().end();
       if (const auto known = index.find(computer); listed && known != index.end()) {
@@ -129,8 +129,9 @@ absl::StatusOr<JobComputers> JobComputers::Create(const JobMachines& machines,
 }
 
 const proto::LinkCalibration* JobComputers::FindLink(const std::string& from, const std::string& to) const {
-  // Not every pair is measured. For one that is not stands the slower of its hosts' own links, which the
-  // fastest measured link of each shows; the slowest of all if neither host has one.
+  // Not every pair of hosts is measured. For an unmeasured pair, each host's own link is taken as its fastest
+  // measured link, and the slower of the two stands for the pair; if neither host has a measured link, the
+  // slowest link of all.
   const proto::LinkCalibration *of_from = nullptr, *of_to = nullptr, *slowest = nullptr;
   for (const proto::LinkCalibration& link : calibration_->link()) {
     if (link.from() == link.to() || link.bytes_per_second() <= 0) continue;
@@ -178,7 +179,7 @@ absl::StatusOr<LinkOffer> JobComputers::LinkOf(int host, const std::vector<int>&
 }
 
 absl::StatusOr<std::vector<LinkOffer>> JobComputers::OwnLinks() const {
-  std::vector<double> fastest;  // By used host: the rate of its fastest link.
+  std::vector<double> fastest;  // The rate of each used host's fastest link.
   for (const int host : used_hosts_) {
     TETHYS_ASSIGN_OR_RETURN(const std::vector<LinkOffer> offers, LinksOf(host, used_hosts_));
     const auto best = std::max_element(offers.begin(), offers.end(), HasLowerRate);

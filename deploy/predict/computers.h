@@ -14,11 +14,13 @@
 
 namespace tethys {
 
-// The throughput of k ranks that compute at once, divided by that of one. It is interpolated between measured
-// numbers of ranks and constant beyond them. Without a measurement it is k, but at most the number of cores.
+// The throughput of k ranks that compute at once, divided by the throughput of one rank. It is interpolated
+// between measured numbers of ranks and constant beyond them. Without a measurement it is k, but at most the
+// number of cores.
 double CapacityOf(const proto::ComputerCalibration& computer, int k);
 
-// The computer that lists the host or, if none does, one of its kind. nullptr: the calibration knows neither.
+// The computer that lists the host or, if none does, a computer of its kind. nullptr: the calibration knows
+// neither.
 const proto::ComputerCalibration* FindComputer(const proto::Calibration& calibration, const std::string& host,
                                                const std::string& kind);
 
@@ -32,7 +34,9 @@ struct JobComputer {
   BatchCurve curve;
   int workers = 0;
   int servers = 0;
-  double slowness = 1;  // Its step alone over that of the fastest computer of the calibration; at least 1.
+  // The time of its step when it computes alone, divided by that of the fastest computer of the calibration;
+  // at least 1.
+  double slowness = 1;
   int processes() const { return workers + servers; }
 };
 
