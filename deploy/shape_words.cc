@@ -11,7 +11,7 @@
 namespace tethys {
 namespace {
 
-// The name, and `link` with the workers of a strategy that exchanges gradients.
+// The name and, for a strategy that exchanges gradients, `link` with the workers.
 std::string WithWorkers(const JobShape& shape, const char* link) {
   const std::string name = StrategyName(shape.strategy);
   if (!TraitsOf(shape.strategy).exchanges) return name;

@@ -10,7 +10,7 @@
 
 namespace tethys {
 
-// By name, for readers of job files: "ps_sync, 3 workers, 1 server".
+// The shape with the strategy's name: "ps_sync, 3 workers, 1 server".
 std::string ShapeList(const JobShape& shape);
 
 // "ps_sync, 3 workers and 1 server", "local".
@@ -23,7 +23,8 @@ std::string ShapePhrase(const JobShape& shape);
 // apart with 1 parameter server".
 std::string ShapeWords(const JobShape& shape);
 
-// Sentences that say for such readers how workers of these strategies exchange gradients, each manner once.
+// Sentences for such readers on how workers of these strategies exchange gradients; each way is explained
+// once.
 std::vector<std::string> StrategyNotes(absl::Span<const JobStrategy> strategies);
 
 }  // namespace tethys

@@ -2,8 +2,8 @@
 // starts again when the stream breaks. Used by ParameterClient; all methods and all callbacks of the owner
 // are called with the client's lock held.
 //
-//   Connect -> challenge -> opening -> open -> closing -> (pause) -> Connect ... or, after too many tries,
-//   broken
+//   Connect -> challenge -> opening -> open -> closing -> (pause) -> Connect ...
+//           or, after too many tries, broken
 #ifndef TETHYS_PS_SERVER_LINK_H_
 #define TETHYS_PS_SERVER_LINK_H_
 

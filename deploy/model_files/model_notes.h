@@ -22,8 +22,8 @@ enum class Standardised {
 // Keys with their texts, in an order to be read in:
 //   input        "float32 [N, 3, 32, 32] (batch, channels, height, width)"
 //   values       what the numbers of the input are
-//   mean         "[0.4914, 0.4822, 0.4465]", a list in JSON: one number, or one for each channel deviation
-//   the same
+//   mean         "[0.4914, 0.4822, 0.4465]", a list in JSON: one number, or one for each channel
+//   deviation    a list like `mean`
 //   output       "logits, float32 [N, 10]"
 //   class_names  a list in JSON, by the class's number; absent if the classes have no names
 // Mean and deviation are absent if the checkpoint does not hold them.

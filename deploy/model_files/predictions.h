@@ -30,9 +30,9 @@ class PredictionFile {
  public:
   // The format follows from the ending of `path`.
   //   .csv  a line per sample: its number, its file and its label (if it has them), the class, then the
-  //         probability of each class. For outputs that are no logits: number, file and the outputs. If
-  // classes
-  //         have names, the names follow label and class, and head the columns of probabilities.
+  //         probability of each class. For outputs that are no logits: number, file and the outputs.
+  //         Names of classes, if there are any, follow label and class, and head the columns of
+  //         probabilities.
   //   .npy  NumPy's format, version 1.0: the outputs as float32, with the axis of samples first
   // InvalidArgument: another ending, or .csv for outputs with several axes. Writes PATH.tmp until Commit.
   static absl::StatusOr<std::unique_ptr<PredictionFile>> Create(const std::string& path,

@@ -55,8 +55,8 @@ class JobComputers {
   // The slowest of the links between `host` and all others in `peers`; a rate of 0 means that none of them is
   // another host. NotFound: no link of these hosts was measured.
   absl::StatusOr<LinkOffer> LinkOf(int host, const std::vector<int>& peers) const;
-  // By used_hosts(), the link of the host itself: as LinkOf, but without peers whose own links are slower,
-  // since these limit the flows to them and not the others.
+  // The link of each used host itself, in the order of used_hosts(). As LinkOf, but peers with slower links
+  // of their own are left out: these limit only the flows to themselves.
   absl::StatusOr<std::vector<LinkOffer>> OwnLinks() const;
 
  private:
@@ -69,8 +69,8 @@ class JobComputers {
   const JobMachines* machines_;
   const proto::Calibration* calibration_;
   std::vector<JobComputer> computers_;
-  std::vector<int> of_host_;  // By host; -1: runs nothing of the job.
-  std::vector<char> linked_;  // By host: whether the calibration names a link of it.
+  std::vector<int> of_host_;  // The computer of each host; -1: the host runs nothing of the job.
+  std::vector<char> linked_;  // True for each host of which the calibration holds a link.
   std::vector<int> used_hosts_;
 };
 

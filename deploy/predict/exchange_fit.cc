@@ -15,7 +15,7 @@ namespace tethys {
 namespace {
 
 constexpr double kAnchorError = 0.02;  // Usual relative error of an anchor's time.
-constexpr double kPriorWidth = 3;      // In natural logarithms: a factor of 20.
+constexpr double kPriorWidth = 3;      // In natural logarithms: a factor of about 20.
 constexpr double kNormWidth = 1;
 constexpr int kIterations = 60;
 
@@ -24,7 +24,7 @@ struct Anchor {
   double step = 0;
 };
 
-// One cost of a transport: how a parameter becomes it, and how wide its prior is.
+// One cost of a transport: how it is computed from its parameter, and the width of the parameter's prior.
 struct Parameter {
   std::string transport;
   void (proto::ExchangeCost::*set)(double);
@@ -88,13 +88,13 @@ double SumSquares(const std::vector<double>& values) {
 
 using Residuals = std::function<std::vector<double>(const std::vector<double>&)>;
 
-// Minimises the sum of squared residuals from `x` on.
+// Minimises the sum of squared residuals, starting at `x`.
 std::vector<double> Minimise(const Residuals& residuals, std::vector<double> x) {
   constexpr double kStep = 1e-4;
   double damping = 1e-2;
   std::vector<double> at = residuals(x);
   for (int iteration = 0; iteration < kIterations && damping < 1e8; ++iteration) {
-    std::vector<std::vector<double>> slope;  // By parameter.
+    std::vector<std::vector<double>> slope;  // The derivatives of the residuals, by parameter.
     for (size_t j = 0; j < x.size(); ++j) {
       std::vector<double> moved = x;
       moved[j] += kStep;
@@ -136,7 +136,7 @@ void SetCosts(const std::vector<Parameter>& parameters, const std::vector<double
 
 // The transports whose costs a step depends on.
 std::vector<std::string> TransportsOf(const StepNeeds& needs) {
-  std::vector<std::string> transports = {kLocal};  // For what each sample costs.
+  std::vector<std::string> transports = {kLocal};  // Every run depends on kLocal, the cost of each sample.
   if (needs.transport != kLocal) transports.push_back(needs.transport);
   for (const ExchangePart& part : needs.parts) {
     for (const ExchangeNeeds& exchange : part.exchange) {
@@ -163,7 +163,7 @@ void Fit(const std::vector<Anchor>& anchors, proto::Calibration& calibration) {
     prior.push_back(
         std::log(std::max(1e-3 * (parameter.offset > 0), (usual.*parameter.get)() - parameter.offset)));
   }
-  // The costs alone, since copying measurements in each evaluation would take most of the time.
+  // Holds the costs only, because copying the measurements in each evaluation would take most of the time.
   proto::Calibration costs;
   const Residuals residuals = [&](const std::vector<double>& x) {
     SetCosts(parameters, x, costs);
@@ -178,8 +178,7 @@ void Fit(const std::vector<Anchor>& anchors, proto::Calibration& calibration) {
   SetCosts(parameters, Minimise(residuals, prior), calibration);
 }
 
-// How much longer the mean step of each transport's runs is than its lower quartile: the median over the
-// runs.
+// Sets, for each transport, the ratio of a run's mean step to its lower quartile: the median over its runs.
 void SetMeanRatios(const std::vector<AnchorRun>& runs, const std::vector<Anchor>& anchors,
                    proto::Calibration& calibration) {
   std::map<std::string, std::vector<double>> ratios;

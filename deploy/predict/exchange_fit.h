@@ -1,8 +1,8 @@
 // Fits the costs of exchanging gradients to short runs of the real programs (anchors). Pure; any thread.
 //
-// A cost is the exponential of a parameter, so none becomes negative; norm and fairness lie above 1. The sum
-// of squares of ln(predicted / measured) is minimised by Levenberg's and Marquardt's method. Few anchors do
-// not determine all costs, so each has a weak prior, its usual value (UsualCost) within a factor of about 20.
+// A cost is the exponential of its parameter, so it stays positive; norm and fairness lie above 1. The sum of
+// squares of ln(predicted / measured) is minimised by Levenberg's and Marquardt's method. Few anchors do not
+// determine all costs, so each has a weak prior, its usual value (UsualCost) within a factor of about 20.
 #ifndef TETHYS_DEPLOY_PREDICT_EXCHANGE_FIT_H_
 #define TETHYS_DEPLOY_PREDICT_EXCHANGE_FIT_H_
 
@@ -23,10 +23,10 @@ struct AnchorRun {
   double step = 0;       // Measured seconds: the lower quartile, over the steps, of the mean over workers.
   double mean_step = 0;  // Measured seconds: the mean over steps and workers; 0: not known.
   int repeats = 1;
-  absl::optional<double> others_cpu = {};  // As RunSummary.others_cpu; nullopt: not known.
+  absl::optional<double> others_cpu = {};  // As in RunSummary.others_cpu; nullopt: not known.
 };
 
-// Sets calibration.exchange, anchor and log_error; computers and links must be there. Runs of one transport
+// Sets calibration.exchange, anchor and log_error. Requires the computers and links. Runs of one transport
 // are fitted together. InvalidArgument: no runs, a time that is not positive, or an asynchronous job, whose
 // step has no closed form. Also fails as Predict (step_model.h).
 absl::Status FitExchangeCosts(const std::vector<AnchorRun>& runs, proto::Calibration& calibration);

@@ -45,7 +45,7 @@ double Norm(const std::vector<ResourceTime>& times, double p) {
   for (const ResourceTime& time : times) largest = std::max(largest, time.seconds);
   if (largest <= 0) return 0;
   double sum = 0;
-  // Divided by the largest, so that no power overflows.
+  // Times are divided by the largest, so that no power overflows.
   for (const ResourceTime& time : times) sum += std::pow(time.seconds / largest, p);
   return largest * std::pow(sum, 1 / p);
 }

@@ -17,7 +17,8 @@
 
 namespace tethys {
 
-// The values of ExchangeCost.transport. kLocal has an overhead only: the trainer's, which a meter lacks.
+// Values of ExchangeCost.transport. kLocal has only an overhead: the time of the trainer, which a meter does
+// not measure.
 inline constexpr char kRing[] = "ring";
 inline constexpr char kSharedMemory[] = "shared_memory";
 inline constexpr char kServers[] = "servers";
@@ -28,10 +29,11 @@ struct ComputerWork {
   std::string name = {};
   double bytes = 0;
   double messages = 0;
-  double capacity = 1;  // Processes at once over one process alone.
-  double slowness = 1;  // CPU time here over CPU time on the fastest computer.
-  // With a quota of CPU time: slowness while some quota is left, and the seconds of a step in which it
-  // gathers, since none of these processes computes. Without one: as slowness, and 0.
+  // The throughput of all these processes at once, divided by that of one process alone.
+  double capacity = 1;
+  double slowness = 1;  // The CPU time on this computer, divided by the CPU time on the fastest computer.
+  // With a quota of CPU time: the slowness while quota is left, and the seconds of a step in which quota
+  // gathers because none of these processes computes. Without a quota: `slowness`, and 0.
   double unthrottled = 1;
   double spared = 0;
 };
@@ -39,7 +41,7 @@ struct ComputerWork {
 struct ExchangeNeeds {
   std::string transport = {};
   double link = 0;        // Seconds of the busiest direction of a link, if flows share it equally.
-  bool shared = false;    // Several flows share it, so that the slowest takes longer (fairness).
+  bool shared = false;    // Several flows share the link, so that the slowest flow takes longer (fairness).
   double delay = 0;       // Seconds that do not depend on the rate; added to `link`.
   double chain = 0;       // Seconds of messages that follow one another, on links; without processors.
   double chain_work = 0;  // The part of the processors' work that lies in the chain.
@@ -48,7 +50,7 @@ struct ExchangeNeeds {
   double loop_bytes = 0;  // The bytes through the event loop of the busiest server.
 };
 
-// An exchange of `share` of the gradients. The delay is paid once, so it stays as it is.
+// The needs of exchanging a `share` of the gradients. The delay is paid once, so it is not scaled.
 ExchangeNeeds Scaled(ExchangeNeeds needs, double share);
 
 struct ResourceTime {
@@ -56,39 +58,41 @@ struct ResourceTime {
   double seconds = 0;
 };
 
-// Requires p >= 1 and times that are not negative. The largest time and the sum bound the result.
+// The norm of the times for exponent p. Requires p >= 1 and times of 0 or more. The result lies between the
+// largest time and the sum.
 double Norm(const std::vector<ResourceTime>& times, double p);
 
 struct ExchangeTime {
   double seconds = 0;                // The norm of the resources' times, or the chain if that is longer.
-  std::vector<ResourceTime> shares;  // They sum to `seconds`.
-  std::vector<ResourceTime> alone;   // In the same order: the time if there were only this resource.
+  std::vector<ResourceTime> shares;  // The parts of `seconds` by resource; their sum is `seconds`.
+  std::vector<ResourceTime> alone;   // In the same order: the time if only this resource were used.
 };
-// The cost's step_overhead comes once in a step and is not part of it.
+// The time of an exchange. The cost's step_overhead is not included, because it is paid once per step.
 ExchangeTime TimeOf(const ExchangeNeeds& needs, const proto::ExchangeCost& cost);
 
 // The CPU time of the busiest computer's exchange, divided by its capacity.
 double ExchangeWork(const ExchangeNeeds& needs, const proto::ExchangeCost& cost);
 
-// The cost of the transport or, if the calibration has none, UsualCost.
+// The cost of the transport in the calibration; UsualCost if the calibration has none.
 proto::ExchangeCost CostOf(const proto::Calibration& calibration, const std::string& transport);
-// An order of magnitude, which no measurement stands behind: where a fit begins. A prediction from it alone
-// says that its exchange was not calibrated.
+// A cost of the usual order of magnitude, not measured: the start of a fit. A prediction based on it states
+// that its exchange was not calibrated.
 proto::ExchangeCost UsualCost(const std::string& transport);
 
 // ---- links
 
 // The delay and rate of all links from (or to) a host of a job, in one direction.
 struct LinkOffer {
-  double delay = 0;  // One way.
-  double rate = 0;   // Bytes a second while both directions are used.
+  double delay = 0;  // Seconds one way.
+  double rate = 0;   // Bytes per second while both directions are used.
   double burst = 0;
-  // Around a ring whose links differ: the longest delay, and the rate of a hop in the mean; 0: as above.
+  // For a ring whose links differ: the longest delay, and the mean rate of a hop; 0: as above.
   double longest_delay = 0;
   double hop_rate = 0;
 };
 
-// All-reduce of `bytes` among n ranks, each behind a link of its own; short vectors are exchanged directly.
+// The needs of an all-reduce of `bytes` among n ranks, each behind its own link; short vectors are exchanged
+// directly.
 ExchangeNeeds RingNeeds(int64_t bytes, int n, const LinkOffer& link);
 
 }  // namespace tethys

@@ -16,22 +16,22 @@
 namespace tethys {
 namespace {
 
-// Ratios from which hosts differ: measurements of equal ones differ, too.
+// Hosts count as different from these ratios on, because measurements of equal hosts differ, too.
 constexpr double kSpeedDiffers = 1.3;
 constexpr double kRateDiffers = 1.4;
 constexpr double kDelayDiffers = 2.5;
 constexpr double kMemoryDiffers = 2;
-constexpr double kLeastDelay = 2e-4;   // Seconds; below, all links are equally near.
-constexpr size_t kMostCuts = 3;        // By speed, and by link.
-constexpr size_t kMostNamedHosts = 3;  // In the text of a use.
+constexpr double kLeastDelay = 2e-4;   // Seconds; below this delay, all links count as equally near.
+constexpr size_t kMostCuts = 3;        // The most cuts by speed, and by link.
+constexpr size_t kMostNamedHosts = 3;  // The most hosts named in the text of a use.
 
 // What a host offers, as far as it was measured.
 struct Offer {
   double step = 0;        // Seconds of a step of one rank; 0: not known.
-  double throughput = 0;  // The steps a second of all its slots together.
+  double throughput = 0;  // Steps per second of all its slots together.
   double memory = 0;      // Bytes; 0: not known.
-  double rate = 0;        // Of its own link, bytes a second; 0: not known.
-  double delay = 0;       // Seconds one way, to the nearest host.
+  double rate = 0;        // Bytes per second of its own link; 0: not known.
+  double delay = 0;       // Seconds one way to the nearest host.
   std::string device;
 };
 
@@ -70,7 +70,7 @@ Offer OfferOf(const HostEntry& host, const proto::Calibration& calibration) {
 
 struct Classes {
   std::vector<int> of_host;
-  std::vector<Offer> offers;  // By class: that of its first host.
+  std::vector<Offer> offers;  // The offer of each class, taken from its first host.
 };
 
 Classes ClassesOf(const std::vector<HostEntry>& hosts, const proto::Calibration& calibration) {
@@ -85,7 +85,8 @@ Classes ClassesOf(const std::vector<HostEntry>& hosts, const proto::Calibration&
   return classes;
 }
 
-// The classes in the order of `better`, cut where a class is really worse than the one before it.
+// Sorts the classes by `better` and cuts the order wherever a class is significantly worse than the one
+// before it.
 class Cuts {
  public:
   Cuts(const Classes& classes, const std::function<bool(const Offer&, const Offer&)>& better) {
@@ -100,7 +101,8 @@ class Cuts {
       most_ = std::max(most_, rank_[order[i]]);
     }
   }
-  // Classes with a rank of at least one of these are the worse part; the smallest part comes first.
+  // The ranks at which the order may be cut: classes from this rank on are the worse part. The smallest worse
+  // part comes first.
   std::vector<int> cuts() const {
     std::vector<int> cuts;
     for (int cut = most_; cut > 0 && cuts.size() < kMostCuts; --cut) cuts.push_back(cut);
@@ -109,7 +111,7 @@ class Cuts {
   int rank(int of_class) const { return rank_[of_class]; }
 
  private:
-  std::vector<int> rank_;  // By class; 0 is the best.
+  std::vector<int> rank_;  // The rank of each class; 0 is the best.
   int most_ = 0;
 };
 
@@ -149,7 +151,7 @@ class UseMaker {
   std::vector<HostUse> Take() { return std::move(uses_); }
 
  private:
-  // The chief's host comes last among equal ones, as in the assignment of roles.
+  // Among equal hosts, the chief's host comes last, as in the assignment of roles.
   std::vector<int> Order() const {
     int chief = 0;
     for (size_t i = hosts_.size(); i-- > 0;) chief = hosts_[i].roles.chief ? static_cast<int>(i) : chief;
@@ -171,7 +173,7 @@ class UseMaker {
         return speed.rank(classes_.of_host[a]) < speed.rank(classes_.of_host[b]);
       });
     }
-    // Servers come from the other end, so that workers have the fast hosts.
+    // Servers are assigned from the other end, so that workers get the fast hosts.
     const std::vector<int> good_servers(good.rbegin(), good.rend());
     const std::vector<int> odd_servers(odd.rbegin(), odd.rend());
     const std::string names = Names(hosts_, odd);
@@ -255,7 +257,7 @@ absl::StatusOr<std::vector<HostEntry>> HostsFor(const std::vector<HostEntry>& ho
   }
   TETHYS_ASSIGN_OR_RETURN(const RoleAssignment as_it_is, AssignRoles(hosts, 0, 0));
   std::vector<HostEntry> lines;
-  std::vector<int> wanted_workers, wanted_servers;  // By line.
+  std::vector<int> wanted_workers, wanted_servers;  // The wanted numbers, by line of the host file.
   for (size_t i = 0; i < count; ++i) {
     const bool chief = static_cast<int>(i) == as_it_is.chief;
     if (works[i] + serves[i] == 0 && !chief) continue;
@@ -279,7 +281,7 @@ std::string HostFileText(const std::vector<HostEntry>& hosts) {
 
 std::vector<std::vector<int>> WorkOfClasses(const std::vector<int>& classes, const std::vector<int>& workers,
                                             const std::vector<int>& servers) {
-  std::vector<std::vector<int>> work;  // By host: class, workers, servers.
+  std::vector<std::vector<int>> work;  // By host: its class, and its numbers of workers and servers.
   for (const int of_host : classes) work.push_back({of_host, 0, 0});
   for (const int host : workers) ++work[host][1];
   for (const int host : servers) ++work[host][2];

@@ -24,25 +24,25 @@ struct HostUse {
   std::vector<int> servers;  // The hosts that may run servers, by preference.
 };
 
-// The class of each host, from 0; equal hosts have the same. A host that the calibration does not know is in
-// a class with all hosts of the same measurements, which are then those of its kind.
+// The class of each host, from 0; equal hosts have the same class. A host that the calibration does not list
+// is put into a class by the measurements of its kind.
 std::vector<int> HostClasses(const std::vector<HostEntry>& hosts, const proto::Calibration& calibration);
 
-// At most kMostHostUses ways, the first of which is the host file as it is.
+// Returns at most kMostHostUses ways; the first is the host file as it is.
 inline constexpr int kMostHostUses = 10;
 std::vector<HostUse> UsesOfHosts(const std::vector<HostEntry>& hosts, const proto::Calibration& calibration);
 
-// The host file by which so many workers and servers run on the hosts of a use, and on no others: lines with
-// exact role= and slots=. The chief stays where the file of `hosts` has it. FailedPrecondition: the hosts
-// have too few slots, or no lines say this.
+// The host file with which exactly so many workers and servers run on the hosts of a use: lines with role=
+// and slots=. The chief stays on the host that the file of `hosts` gives it. FailedPrecondition: the hosts
+// have too few slots, or no lines express this.
 absl::StatusOr<std::vector<HostEntry>> HostsFor(const std::vector<HostEntry>& hosts, const HostUse& use,
                                                 int workers, int servers);
 
-// As ParseHostFile (runtime/cluster/host_file.h) reads it, a line for each host.
+// The text of a host file that ParseHostFile (runtime/cluster/host_file.h) reads back, a line for each host.
 std::string HostFileText(const std::vector<HostEntry>& hosts);
 
-// The number of workers and servers that each class of hosts runs, equal for ways that differ only by which
-// of some equal hosts run what. Hosts by index into `classes`.
+// The number of workers and servers of each class of hosts. Equal for uses that differ only by exchanging
+// equal hosts. Hosts are indices into `classes`.
 std::vector<std::vector<int>> WorkOfClasses(const std::vector<int>& classes, const std::vector<int>& workers,
                                             const std::vector<int>& servers);
 

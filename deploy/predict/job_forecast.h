@@ -16,7 +16,7 @@
 namespace tethys {
 
 int64_t ParameterCount(const proto::JobPlan& plan);
-// Parameters that never change: every worker holds them, no server does.
+// Parameters that never change: every worker holds them, and no server does.
 int64_t FrozenCount(const proto::JobPlan& plan);
 int64_t ElementsOf(const proto::VariableSpec& variable);
 int WorkersOn(proto::Device::Kind device, const proto::JobPlan& plan);
@@ -30,14 +30,14 @@ absl::StatusOr<Model> ModelOf(const proto::JobPlan& plan);
 // How the workers of a job exchange gradients, as CreateExchange (collectives/exchange.h) chooses on CPUs.
 enum class ExchangeKind { kNone, kServers, kRing, kSharedMemory, kHierarchical, kDevices };
 
-// `worker_hosts` has a number for each worker, the same for workers on one host; empty: all are on one host.
-// kDevices: some worker has a GPU, so GPUs sum among themselves if each has one of its own.
+// `worker_hosts` has a number for each worker, equal for workers on one host; empty: all workers are on one
+// host. kDevices: some worker has a GPU; GPUs exchange themselves if each worker has a GPU of its own.
 ExchangeKind ExchangeOf(const proto::JobPlan& plan, const std::vector<int>& worker_hosts);
 
 // The vector that mirrored workers sum in a step, with the padding between variables.
 int64_t GradientBytes(const proto::JobPlan& plan, const Model& model);
 // The bytes that a rank sends in an all-reduce of `bytes` among n ranks, around the ring or through shared
-// memory. It receives as much.
+// memory. A rank receives as many bytes.
 int64_t RingBytes(int64_t bytes, int64_t n);
 int64_t SharedMemoryBytes(int64_t bytes, int64_t n);
 
@@ -54,14 +54,15 @@ struct PushForecast {
   int64_t messages = 0;
   int64_t last_message_bytes = 0;
 };
-// The pushes of a worker, by server. `one_machine`: all servers listen on loopback, which makes messages
+// The pushes of a worker, one per server. `one_machine`: all servers listen on loopback, which makes messages
 // larger.
 absl::StatusOr<std::vector<PushForecast>> ForecastPushes(const proto::JobPlan& plan, const Model& model,
                                                          bool one_machine);
 
 // ---- memory: live buffers; the program itself comes on top
 
-// Bytes that a worker holds of its data and of an epoch's order. Samples in a cache are the host's.
+// The bytes of data and of an epoch's order that a worker holds. Samples in a cache count for the host
+// instead.
 int64_t DatasetBytes(const proto::JobPlan& plan);
 
 MemoryForecast WorkerMemory(const proto::JobPlan& plan, const Model& model, proto::Device::Kind device);

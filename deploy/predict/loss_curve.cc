@@ -7,11 +7,11 @@
 namespace tethys {
 namespace {
 
-constexpr double kMostError = 0.1;  // The largest error of a loss that was held out, relative to it.
-constexpr int kShapes = 600;        // Values of a form's non-linear parameter that are tried.
+constexpr double kMostError = 0.1;  // The largest error of a held-out loss, relative to the loss.
+constexpr int kShapes = 600;        // The number of values of a form's non-linear parameter that are tried.
 
-// The epoch at which the curve first is at or below `loss`, which it reaches. False: that was before the end
-// of its first epoch, so the epoch is a bound.
+// Sets the epoch at which the curve first reaches `loss`; requires that it does. Returns false if the curve
+// was below `loss` already at the end of its first epoch: then that epoch is only a bound.
 bool FirstAt(absl::Span<const double> curve, double loss, double& epoch) {
   size_t i = 0;
   while (curve[i] > loss) ++i;
@@ -21,7 +21,7 @@ bool FirstAt(absl::Span<const double> curve, double loss, double& epoch) {
   return true;
 }
 
-// A form is d + c g(e), with g falling and one parameter.
+// A form d + c g(e): g falls and has one parameter.
 struct Form {
   double (*g)(double epoch, double parameter);
   double least;  // The bounds of the parameter.
@@ -39,7 +39,8 @@ struct Fit {
   double d = 0;
 };
 
-// Least squares over all three. Losses neither rise nor become negative, so c and d are at least 0.
+// Fits c, d and the parameter by least squares. Losses neither rise nor become negative, so c and d are at
+// least 0.
 Fit FitOf(const Form& form, absl::Span<const double> curve) {
   const auto n = static_cast<double>(curve.size());
   Fit best;
@@ -75,8 +76,7 @@ double At(const Form& form, const Fit& fit, double epoch) {
   return fit.d + fit.c * form.g(epoch, fit.parameter);
 }
 
-// The largest error, relative to the loss, in the last fifth of the curve, of the form that is fitted to the
-// rest.
+// Fits the form without the last fifth of the curve, and returns its largest relative error in that fifth.
 double ErrorInLastFifth(const Form& form, absl::Span<const double> curve) {
   const size_t held_out = (curve.size() + 4) / 5;
   const size_t known = curve.size() - held_out;

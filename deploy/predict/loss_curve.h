@@ -1,7 +1,7 @@
-// Curves of validation loss, from short runs of one job whose updates differ: how many samples each needed
-// for the same loss, and what the loss would be later. Pure; any thread.
+// Curves of validation loss from short runs of one job that make different updates: how many samples each run
+// needed for the same loss, and the loss to be expected later. Pure; any thread.
 //
-// A curve holds the loss at the ends of epochs 1, 2, ..., each finite.
+// A curve holds the loss at the ends of epochs 1, 2, ...; each loss is finite.
 #ifndef TETHYS_DEPLOY_PREDICT_LOSS_CURVE_H_
 #define TETHYS_DEPLOY_PREDICT_LOSS_CURVE_H_
 
@@ -12,19 +12,19 @@
 
 namespace tethys {
 
-// The samples that one curve needed, as a multiple of those of another, for the lowest loss that both
-// reached. Between two epochs a curve is a straight line. A curve that was below that loss at the end of its
-// first epoch already tells no more than a bound.
+// The samples that one curve needed for the lowest loss that both reached, as a multiple of the samples of
+// the other. Between two epochs a curve is a straight line. If a curve was below that loss at the end of its
+// first epoch, the ratio is only a bound.
 struct SampleRatio {
   enum class Kind { kExact, kAtLeast, kAtMost };
   double loss = 0;
   double ratio = 1;
   Kind kind = Kind::kExact;
 };
-// Neither curve is empty.
+// Requires curves that are not empty.
 SampleRatio SamplesFor(absl::Span<const double> curve, absl::Span<const double> reference);
 
-// Fewer epochs do not tell whether a curve may be continued.
+// With fewer epochs, it cannot be tested whether a curve may be continued.
 constexpr size_t kLeastContinued = 5;
 
 struct LossRange {
@@ -35,8 +35,9 @@ struct LossRange {
 // "Optimus", EuroSys 2018) and c e^-a + d (pow3 in Domhan et al., "Speeding up automatic hyperparameter
 // optimization of deep neural networks by extrapolation of learning curves", IJCAI 2015). A form counts if,
 // fitted to the first four fifths of the curve, it predicts each loss of the last fifth within 10 %. The
-// range spans the forms that count, then fitted to the whole curve, each with its largest error in the last
-// fifth on either side. nullopt: none counts, or there are fewer than kLeastContinued epochs.
+// forms that count are then fitted to the whole curve. The range spans their values, each widened on both
+// sides by the form's largest error in the last fifth. nullopt: no form counts, or there are fewer than
+// kLeastContinued epochs.
 absl::optional<LossRange> ContinuedLoss(absl::Span<const double> curve, double epochs);
 
 }  // namespace tethys

@@ -14,13 +14,13 @@ namespace tethys {
 inline constexpr char kThisMachine[] = "localhost";
 
 struct JobMachines {
-  std::vector<std::string> hosts;  // Names, as in the host file.
-  std::vector<std::string> kinds;  // By host; empty strings where the host file names none.
-  std::vector<int> workers;        // By worker: the index of its host.
-  std::vector<int> servers;        // By server: the index of its host.
+  std::vector<std::string> hosts;  // Names of hosts, as in the host file.
+  std::vector<std::string> kinds;  // The kind of each host; an empty string if the host file names none.
+  std::vector<int> workers;        // The index of each worker's host.
+  std::vector<int> servers;        // The index of each server's host.
   int chief = 0;
-  double price_per_hour = 0;  // The price of all used hosts together, where the job has none; 0: not known.
-  bool on_loopback = false;   // All processes run here and listen on 127.0.0.1.
+  double price_per_hour = 0;  // The price of all used hosts together, if the job has none; 0: not known.
+  bool on_loopback = false;   // All processes run on this machine and listen on 127.0.0.1.
 };
 
 // All processes on this machine, without a host file.

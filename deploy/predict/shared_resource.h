@@ -1,6 +1,6 @@
 // A processor or a link that several jobs share equally, in simulated time. In virtual time every job runs at
-// rate 1, so a change of the number of jobs changes no job's finish there, and adding or ending one costs
-// O(log jobs). Pure; thread-compatible.
+// rate 1, so the virtual time of a job's end does not change when other jobs come or go, and adding or ending
+// a job costs O(log jobs). Pure; thread-compatible.
 #ifndef TETHYS_DEPLOY_PREDICT_SHARED_RESOURCE_H_
 #define TETHYS_DEPLOY_PREDICT_SHARED_RESOURCE_H_
 
@@ -24,9 +24,9 @@ class SharedResource {
   }
 
   bool idle() const { return jobs_.empty(); }
-  // When the next job ends if none is added. Requires !idle().
+  // The time when the next job ends if none is added. Requires !idle().
   double NextEnd() const { return last_ + std::max(0.0, jobs_.top().first - virtual_) / Speed(); }
-  // Ends that job, at its time.
+  // Ends the next job; `now` is the time of its end. Returns the job.
   int64_t End(double now) {
     Advance(now);
     const int64_t job = jobs_.top().second;
@@ -46,7 +46,7 @@ class SharedResource {
     last_ = now;
   }
 
-  using Entry = std::pair<double, int64_t>;  // Virtual time of the end; the job.
+  using Entry = std::pair<double, int64_t>;  // The virtual time of a job's end, and the job.
   std::vector<double> rates_;
   std::priority_queue<Entry, std::vector<Entry>, std::greater<>> jobs_;
   double virtual_ = 0;

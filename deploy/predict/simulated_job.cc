@@ -35,13 +35,13 @@ absl::StatusOr<SimulatedCluster> ClusterOf(const proto::JobPlan& plan, const Job
         static_cast<double>(plan.batch_per_worker()) * CostOf(calibration, kLocal).sample_overhead();
     cluster.workers.push_back(
         {.host = index[host],
-         // As work on the fastest computer, of which this one does less in the same time.
+         // Computing is given as work on the fastest computer; a slower computer does less of it per second.
          .compute =
              (time.step() - std::min(time.update(), time.step() / 2)) / computer.slowness + of_samples});
   }
   for (size_t s = 0; s < machines.servers.size(); ++s) {
     const PushForecast& push = needs.pushes[s];
-    if (push.bytes == 0) continue;  // Holds no shards and gets no pushes.
+    if (push.bytes == 0) continue;  // A server without shards gets no pushes.
     cluster.servers.push_back({.host = index[machines.servers[s]],
                                .bytes = static_cast<double>(push.bytes),
                                .messages = static_cast<double>(push.messages)});
@@ -54,7 +54,7 @@ absl::StatusOr<SimulatedCluster> ClusterOf(const proto::JobPlan& plan, const Job
   for (const JobComputer& computer : computers.computers()) {
     if (computer.workers == 0 || computer.calibration->step_ratio().empty()) continue;
     const auto& ratio = computer.calibration->step_ratio();
-    // The curve holds lower quartiles, and the ratios are over the median.
+    // The curve holds lower quartiles, but the ratios are relative to the median.
     const double base = StragglerQuantile(ratio, 1, 0.25);
     if (base > 0) {
       for (const double value : ratio) cluster.compute_ratio.push_back(value / base);

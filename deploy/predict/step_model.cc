@@ -22,7 +22,8 @@ constexpr double kCoverage = 0.9;
 // (tests/deploy/predict/corpus_test.cc) says how many runs the intervals then contain.
 constexpr double kLeastHalfWidth = 0.1;
 constexpr double kWithoutAnchor = 0.5;
-constexpr double kMostDisturbed = 0.95;  // The share of other programs beyond which intervals widen no more.
+// Intervals do not widen further beyond this share of other programs.
+constexpr double kMostDisturbed = 0.95;
 constexpr int64_t kSimulatedPushes = 20000;
 
 void Set(double value, double half, proto::Estimate& estimate) {
@@ -35,14 +36,14 @@ JobShape ShapeOfAnchor(const proto::Anchor& anchor) {
   return {ParseStrategy(anchor.strategy()), anchor.workers(), anchor.servers()};
 }
 
-// How far a prediction is from the anchors, and the width that follows.
+// The distance of a prediction from the anchors, and the interval's width that follows from it.
 class Distance {
  public:
   Distance(const proto::JobPlan& plan, const StepNeeds& needs, const proto::Calibration& calibration) {
     const proto::Job& job = plan.job();
     const JobShape shape = ShapeOf(job);
     int most_workers = 0, most_servers = 0;
-    int64_t batch = 0;  // The calibrated one; a worker's part of it is an anchor, too.
+    int64_t batch = 0;  // The calibrated batch nearest to the job's; a worker's part of it is an anchor, too.
     std::vector<double> errors;
     bool measured = false, transport = calibration.exchange().empty();
     for (const proto::Anchor& anchor : calibration.anchor()) {
@@ -67,7 +68,7 @@ class Distance {
     if (batch > 0 && !measured) doublings += std::abs(std::log2(of_job / static_cast<double>(batch)));
     if (needs.extrapolated) doublings += 1;
     half_ += kWidthPerDoubling * doublings;
-    // A process that got only a part of a core may have taken so many times as long.
+    // A process with only a part of a core may have taken so many times as long.
     const Disturbance disturbance = DisturbanceOf(calibration);
     const bool disturbed = disturbance.share > kDisturbed;
     if (disturbed) half_ -= std::log1p(-std::min(disturbance.share, kMostDisturbed));
@@ -111,7 +112,7 @@ void AddBounds(const StepTime& time, proto::Prediction& prediction) {
   }
 }
 
-// The bytes of a worker on average, as Communication (summary.proto) counts.
+// Adds the mean bytes of a worker, counted as in Communication (summary.proto).
 void AddBytes(const proto::JobPlan& plan, const Model& model, const JobMachines& machines,
               proto::Prediction& prediction) {
   const int64_t workers = plan.job().workers();
@@ -168,7 +169,7 @@ double EpochsOf(const proto::JobPlan& plan) {
   return job.epochs() > 0 ? std::min(epochs, of_steps) : of_steps;
 }
 
-// Steps, epochs and overheads to the whole run.
+// Adds the predictions of the whole run, from steps, epochs and overheads.
 void AddRun(const proto::JobPlan& plan, const JobMachines& machines, const proto::Calibration& calibration,
             double step, double half, proto::Prediction& prediction) {
   const proto::Job& job = plan.job();
@@ -195,7 +196,7 @@ void AddRun(const proto::JobPlan& plan, const JobMachines& machines, const proto
   if (price > 0) Set(total * price / 3600, half, *prediction.mutable_cost());
 }
 
-// Steps and staleness of a job that holds leases. Returns the seconds of a step.
+// Simulates steps and staleness of a job that holds leases. Returns the seconds of a step.
 absl::StatusOr<double> SimulateJob(const proto::JobPlan& plan, const JobMachines& machines,
                                    const JobComputers& computers, const StepNeeds& needs,
                                    const proto::Calibration& calibration, double half,
@@ -208,8 +209,8 @@ absl::StatusOr<double> SimulateJob(const proto::JobPlan& plan, const JobMachines
   TETHYS_ASSIGN_OR_RETURN(const SimulationResult result, Simulate(cluster, steps));
   const bool exact =
       TraitsOf(cluster.parameter_server).update == UpdateUnit::kPush && !cluster.pulls_before_step;
-  // With parameters in the answer, the versions between two pushes of a worker are those of all others, so
-  // the mean over all pushes is exactly this, for any speeds.
+  // If answers carry parameters, all other workers push between two pushes of a worker. So the mean staleness
+  // over all pushes is exactly the number of other workers, for any speeds.
   const double staleness = exact ? plan.job().workers() - 1 : result.staleness;
   Set(staleness, exact ? 0 : half, *prediction.mutable_staleness());
   return result.step;

@@ -17,12 +17,12 @@
 
 namespace tethys {
 
-// A convention: what each doubling beyond what was calibrated adds to the half width of an interval, in
+// A convention: each doubling beyond the calibrated values adds this to the half width of an interval, in
 // natural logarithms.
 inline constexpr double kWidthPerDoubling = 0.05;
 
-// NotFound: the calibration lacks a host or the links of the job. InvalidArgument: its numbers make no sense.
-// Unimplemented: GPUs would sum gradients among themselves.
+// NotFound: the calibration lacks a host or the links of the job. InvalidArgument: the calibration has
+// impossible numbers. Unimplemented: GPUs would sum gradients among themselves.
 absl::StatusOr<proto::Prediction> Predict(const proto::JobPlan& plan, const JobMachines& machines,
                                           const proto::Calibration& calibration);
 
@@ -30,11 +30,12 @@ absl::StatusOr<proto::Prediction> Predict(const proto::JobPlan& plan, const JobM
 absl::StatusOr<proto::Prediction> PredictWithoutCalibration(const proto::JobPlan& plan,
                                                             const JobMachines& machines);
 
-// The updates of the whole run; a part of an epoch counts as such a part of its updates.
+// The updates of the whole run. A part of an epoch counts as this part of the epoch's updates.
 double UpdatesOfRun(const proto::JobPlan& plan);
 
 // The half width of a 90 % interval by split-conformal prediction: the ceil((n + 1) 0.9)-th smallest of the
-// errors |ln(predicted / measured)| of n runs that no fit has seen. Negative: there are fewer than nine.
+// errors |ln(predicted / measured)| of n runs that were not used for fitting. Negative: there are fewer than
+// nine runs.
 double ConformalHalfWidth(std::vector<double> errors);
 
 }  // namespace tethys

@@ -48,7 +48,7 @@ class NeedsBuilder {
       const auto batch = static_cast<double>(plan_.batch_per_worker());
       const proto::BatchTime time = computer.curve.At(batch);
       const double slowdown = computer.workers / CapacityOf(*computer.calibration, computer.workers);
-      // Servers update the parameters, so their workers do not.
+      // Servers update the parameters, so workers do not.
       const double update = kind == ExchangeKind::kServers ? std::min(time.update(), time.step() / 2) : 0;
       const double compute = (time.step() - update) * slowdown;
       needs_.extrapolated = needs_.extrapolated || computer.curve.extrapolated(batch);
@@ -76,7 +76,8 @@ class NeedsBuilder {
     return range < static_cast<int64_t>(ready_.size()) ? ready_[range] : needs_.backward_end;
   }
 
-  // The work of one all-reduce on each computer, from that of one rank. `leaders`: one rank of each host.
+  // The work of one all-reduce on each computer, given the work of one rank. `leaders`: one rank of each
+  // host.
   std::vector<ComputerWork> WorkOfRanks(const ComputerWork& of_rank, bool leaders) const {
     std::vector<ComputerWork> work;
     for (size_t i = 0; i < computers_.computers().size(); ++i) {
@@ -127,9 +128,10 @@ class NeedsBuilder {
       if (kind != ExchangeKind::kRing) {
         ComputerWork rank;
         rank.bytes = static_cast<double>(SharedMemoryBytes(bucket.bytes, most));
-        // Leaders then hand the sum of all hosts on.
+        // Leaders also hand the sum of all hosts to the ranks of their host.
         if (kind == ExchangeKind::kHierarchical) rank.bytes += static_cast<double>(bucket.bytes);
-        rank.messages = kind == ExchangeKind::kHierarchical ? 3 : 2;  // Waits at the board.
+        // The waits of a rank at the board count as messages.
+        rank.messages = kind == ExchangeKind::kHierarchical ? 3 : 2;
         part.exchange.push_back({.transport = kSharedMemory, .work = WorkOfRanks(rank, false)});
       }
       if (kind != ExchangeKind::kSharedMemory) {
@@ -145,7 +147,7 @@ class NeedsBuilder {
     return absl::OkStatus();
   }
 
-  // The hops around a ring of hosts in this order. A slow link is one or two of them.
+  // Adds the hops around a ring of hosts in this order. A slow link is part of one or two hops.
   absl::Status AddHops(const std::vector<int>& hosts, LinkOffer& link) const {
     if (hosts.size() < 2 || link.rate <= 0) return absl::OkStatus();
     double delays = 0, per_byte = 0;
@@ -161,8 +163,8 @@ class NeedsBuilder {
     return absl::OkStatus();
   }
 
-  // Bytes of each direction of a host's links in a step: its workers' pushes to other hosts, its servers'
-  // parameters for workers on other hosts. The other direction carries as much.
+  // The bytes in each direction of a host's links in a step: pushes of its workers to other hosts, and
+  // parameters of its servers for workers on other hosts. Both directions carry the same.
   double LinkBytes(int host) const {
     double bytes = 0;
     for (const int worker : machines_.workers) {
@@ -219,7 +221,8 @@ class NeedsBuilder {
     return absl::OkStatus();
   }
 
-  // How slow a computer is for work between which it rests: servers alone gather quota while workers compute.
+  // The slowness of a computer for work with pauses: a host with servers only gathers quota while workers
+  // compute.
   static double Unthrottled(const JobComputer& computer) {
     const double quota = computer.calibration->cpu_quota();
     if (quota <= 0 || quota >= 1 || computer.workers > 0) return computer.slowness;
@@ -235,7 +238,7 @@ class NeedsBuilder {
     const double workers = plan_.job().workers();
     for (size_t i = 0; i < computers_.computers().size(); ++i) {
       const JobComputer& computer = computers_.computers()[i];
-      // Gradients one way and parameters the other.
+      // Gradients move one way and parameters the other way.
       ComputerWork work{.name = computer.name,
                         .bytes = 2 * bytes * computer.workers,
                         .messages = 2 * messages * computer.workers,
@@ -259,7 +262,7 @@ class NeedsBuilder {
     for (const Range& range : order) elements += static_cast<double>(range.count);
     for (size_t i = 0; i < order.size(); ++i) {
       ExchangeNeeds part = Scaled(all, static_cast<double>(order[i].count) / std::max(1.0, elements));
-      if (i + 1 < order.size()) part.delay = 0;  // Paid once, by the last.
+      if (i + 1 < order.size()) part.delay = 0;  // The delay is paid once, by the last part.
       const double ready = ReadyOf(static_cast<int64_t>(i));
       // Ranges that are ready at the same time are one part.
       if (!needs_.parts.empty() && needs_.parts.back().ready == ready) {

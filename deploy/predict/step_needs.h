@@ -13,39 +13,39 @@
 
 namespace tethys {
 
-// A part of the gradients that is exchanged at once, such as a bucket.
+// A part of the gradients that is exchanged as one, such as a bucket.
 struct ExchangePart {
-  double ready = 0;                          // Seconds since the step's start, with all ranks computing.
-  std::vector<ExchangeNeeds> exchange = {};  // One after the other.
+  double ready = 0;  // Seconds from the start of the step until the part is ready, while all ranks compute.
+  std::vector<ExchangeNeeds> exchange = {};  // Exchanges that follow one another.
 };
 
 struct StepNeeds {
-  std::string transport;     // The transport whose step_overhead a step has.
+  std::string transport;     // The transport whose step_overhead is added to a step.
   std::string compute_name;  // The host of the worker that computes longest.
-  double compute = 0;        // Its step without exchange, lower quartile, with all ranks computing at once.
-  double samples = 0;        // That worker's batch, times its slowdown by the other ranks of its computer.
-  double backward_end = 0;   // When the last gradient is ready.
-  double straggler = 1;      // Lower quartile of the slowest rank's time over `compute`.
+  double compute = 0;  // The lower quartile of this worker's step without exchange, while all ranks compute.
+  double samples = 0;  // The batch of this worker, times its slowdown by the other ranks of its computer.
+  double backward_end = 0;  // The time when the last gradient is ready.
+  double straggler = 1;     // The lower quartile of the slowest rank's time, divided by `compute`.
   std::vector<ExchangePart> parts;
-  bool extrapolated = false;         // The batch lies beyond those measured.
-  std::vector<PushForecast> pushes;  // By server; empty without servers.
+  bool extrapolated = false;         // True if the batch lies beyond the measured batches.
+  std::vector<PushForecast> pushes;  // One push per server; empty without servers.
 };
 
-// As Predict (step_model.h) fails.
+// Fails as Predict (step_model.h) does.
 absl::StatusOr<StepNeeds> NeedsOfStep(const proto::JobPlan& plan, const Model& model,
                                       const JobMachines& machines, const JobComputers& computers);
 
-// The computing of a step in a run: `compute` and what each sample takes beyond it.
+// The seconds that a step computes in a run: `compute`, and the extra cost of each sample.
 double ComputeSeconds(const StepNeeds& needs, const proto::Calibration& costs);
 
-// Seconds of a step in lock step, and what they are spent on.
+// The seconds of a step in lock step, and their division by resource.
 struct StepTime {
   double seconds = 0;
   double exposed = 0;                // Seconds of the exchange that backward does not hide.
-  std::vector<ResourceTime> shares;  // Seconds of the step that each resource accounts for; they sum to it.
-  std::vector<ResourceTime> alone;  // In the same order: the step's seconds if there were only this resource.
+  std::vector<ResourceTime> shares;  // The seconds of the step by resource; they sum to the step's seconds.
+  std::vector<ResourceTime> alone;   // In the same order: the seconds of a step that used only this resource.
 };
-// `mean`: the mean step, otherwise its lower quartile.
+// Returns the mean step if `mean`, otherwise the lower quartile of steps.
 StepTime LockStepTime(const StepNeeds& needs, const proto::Calibration& costs, bool mean);
 
 }  // namespace tethys

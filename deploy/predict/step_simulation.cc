@@ -17,24 +17,25 @@ namespace {
 constexpr int64_t kMaxEvents = int64_t{1} << 31;
 constexpr double kUnlimited = 1e15;
 
-// The next step of a piece of work whose parts are all done.
+// What follows when all parts of a task are done.
 enum class Then { kComputed, kPushed, kHandled, kPulled, kAnswered };
 
 struct Task {
   Then then = Then::kComputed;
   int worker = 0;
   int server = 0;
-  int parts = 0;  // Not done yet.
+  int parts = 0;  // The number of parts that are not done.
   int chunk = 0;
-  double delay = 0;  // Between its end and what follows.
+  double delay = 0;  // Seconds between the end of the task and what follows.
   int64_t version = 0;
 };
 
 struct Event {
   double time = 0;
-  int64_t order = 0;  // Events of one time happen in the order in which they were made.
-  int resource = -1;  // The resource whose next end this is; -1: `task` goes on.
-  int64_t stamp = 0;  // The resource's stamp at that time; events of an earlier stamp are void.
+  int64_t order = 0;  // Events of the same time happen in the order of their creation.
+  int resource = -1;  // The resource whose next end this is; -1: the event continues `task`.
+  // The stamp of the resource when the event was made; an event with an older stamp is void.
+  int64_t stamp = 0;
   int64_t task = 0;
   bool operator>(const Event& other) const {
     return time != other.time ? time > other.time : order > other.order;
@@ -48,8 +49,8 @@ class Simulation {
     for (const auto& computer : cluster.computers) resources_.emplace_back(computer.capacity);
     for (const auto& host : cluster.hosts) {
       const double rate = host.rate > 0 ? host.rate : kUnlimited;
-      resources_.emplace_back(std::vector<double>{rate});  // Out.
-      resources_.emplace_back(std::vector<double>{rate});  // In.
+      resources_.emplace_back(std::vector<double>{rate});  // The link's outgoing direction.
+      resources_.emplace_back(std::vector<double>{rate});  // The link's incoming direction.
     }
     stamps_.resize(resources_.size());
     workers_.resize(cluster.workers.size());
@@ -88,11 +89,11 @@ class Simulation {
 
  private:
   struct WorkerState {
-    int done = 0;     // Steps.
-    int answers = 0;  // Servers (or chunks) that still have to answer.
+    int done = 0;     // Steps made.
+    int answers = 0;  // The number of servers (or chunks) that have not answered yet.
     double warm_at = 0;
     double end = 0;
-    std::vector<int64_t> taken;  // By server: the version of the parameters it computes from.
+    std::vector<int64_t> taken;  // The version of each server's parameters from which the worker computes.
     double stale = 0;
     int64_t pushes = 0;
     RandomStream random{0, RandomPurpose::kTest, 0};
@@ -100,14 +101,14 @@ class Simulation {
   struct ServerState {
     int64_t version = 0;
     double free_at = 0;
-    std::vector<int> clock;                               // By worker: pushes that have arrived.
-    std::vector<std::unique_ptr<ConsistencyRule>> rules;  // By chunk.
+    std::vector<int> clock;  // The number of pushes that have arrived from each worker.
+    std::vector<std::unique_ptr<ConsistencyRule>> rules;  // One rule per chunk.
     double stale = 0;
     int64_t pushes = 0;
   };
 
   int Chunks() const { return kind_->lock_step() ? std::max(1, cluster_.chunks) : 1; }
-  // Every push has one sample.
+  // In the simulation, every push has one sample.
   std::unique_ptr<ConsistencyRule> NewRule() const {
     const auto workers = static_cast<int>(cluster_.workers.size());
     return CreateRule(cluster_.parameter_server, workers, workers);
@@ -148,7 +149,7 @@ class Simulation {
     }
   }
 
-  // Starts `task` if all its parts are of no length.
+  // Continues `task` at once if all its parts have length 0.
   void Started(int64_t task) {
     if (tasks_[task].parts == 0) At(now_ + tasks_[task].delay, task);
   }
@@ -236,7 +237,7 @@ class Simulation {
     }
   }
 
-  // The server's thread adds the push, one after the other.
+  // Queues the push for the server's thread, which adds one push after the other.
   void EnterLoop(const Task& task) {
     ServerState& server = servers_[task.server];
     const double work = cluster_.servers[task.server].bytes / Chunks() * cluster_.loop_per_byte;
@@ -247,7 +248,7 @@ class Simulation {
     At(server.free_at, NewTask(handled));
   }
 
-  // A push, or a chunk of one, is in the server's memory.
+  // Called when a push, or a chunk of a push, is in the server's memory.
   void Handle(const Task& task) {
     ServerState& server = servers_[task.server];
     ConsistencyRule& rule = *server.rules[task.chunk];
@@ -283,7 +284,7 @@ class Simulation {
   void Apply(ServerState& server, int s, const std::vector<int>& workers) {
     for (const int w : workers) {
       const int64_t stale = server.version - workers_[w].taken[s];
-      // The push of a worker that is due is its last one.
+      // The due push of a worker is its last push.
       if (server.clock[w] <= warm_) continue;
       server.stale += static_cast<double>(stale);
       ++server.pushes;
@@ -294,7 +295,7 @@ class Simulation {
     ++server.version;
   }
 
-  // An answer without parameters.
+  // Sends an answer without parameters.
   void Confirm(int worker, int server) {
     const bool apart = cluster_.servers[server].host != cluster_.workers[worker].host;
     At(now_ + (apart ? cluster_.delay : 0),
@@ -314,7 +315,7 @@ class Simulation {
     WorkerState& worker = workers_[task.worker];
     worker.taken[task.server] = std::max(worker.taken[task.server], task.version);
     if (--worker.answers > 0) return;
-    // With a pull before the step, the answers to that pull begin it; those to the push end the last one.
+    // With a pull before the step, the pull's answers begin a step, and the push's answers end it.
     if (cluster_.pulls_before_step && task.version >= 0) {
       Compute(task.worker);
       return;
@@ -350,7 +351,8 @@ class Simulation {
   const SimulatedCluster& cluster_;
   const int steps_;
   const int warm_;
-  const std::unique_ptr<ConsistencyRule> kind_;  // Says what all servers' rules have in common.
+  // Tells the properties that the rules of all servers have in common.
+  const std::unique_ptr<ConsistencyRule> kind_;
   std::vector<SharedResource> resources_;
   std::vector<int64_t> stamps_;
   std::vector<Task> tasks_;
@@ -358,7 +360,7 @@ class Simulation {
   std::priority_queue<Event, std::vector<Event>, std::greater<>> events_;
   std::vector<WorkerState> workers_;
   std::vector<ServerState> servers_;
-  std::vector<int> going_;  // Workers that are answered; kept for its memory.
+  std::vector<int> going_;  // The workers to be answered; a member so that its memory is reused.
   double now_ = 0;
   int64_t order_ = 0;
   SimulationResult result_;

@@ -4,10 +4,10 @@
 // Each simulated server asks the rules that a real one asks (runtime/consistency/rule.h): which pushes are
 // due, in which updates, and whose answers wait. A chunk of a push in lock step counts as a push of its own.
 //
-// Processors and links are shared resources: what is under way on one gets equal parts of its rate (for a
-// processor its capacity, which depends on how many ranks run). A server's loop is a queue. A push or an
-// answer is work for both links and both computers at once, and is done when the last of these parts is. So
-// two resources overlap perfectly here, as in a norm (exchange_model.h) with a large p.
+// Processors and links are shared resources: all work on a resource gets equal parts of its rate (the rate of
+// a processor depends on how many ranks run). A server's loop is a queue. A push or an answer is work for
+// both links and both computers at once, and is done when the last of these parts is done. So two resources
+// overlap perfectly here, as in a norm (exchange_model.h) with a large p.
 #ifndef TETHYS_DEPLOY_PREDICT_STEP_SIMULATION_H_
 #define TETHYS_DEPLOY_PREDICT_STEP_SIMULATION_H_
 
@@ -20,7 +20,8 @@
 namespace tethys {
 
 struct SimulatedCluster {
-  // capacity[k - 1]: the throughput of k at once over that of one. Beyond its end the last value holds.
+  // capacity[k - 1] is the throughput of k processes at once, divided by that of one process. With more
+  // processes, the last value holds.
   struct Computer {
     std::vector<double> capacity = {1};
   };
@@ -34,34 +35,36 @@ struct SimulatedCluster {
   };
   struct Server {
     int host = 0;
-    double bytes = 0;     // The size of a push, and that of an answer.
-    double messages = 1;  // The messages of a push.
+    double bytes = 0;     // The size of a push; an answer has the same size.
+    double messages = 1;  // The number of messages of a push.
   };
   std::vector<Computer> computers;
   std::vector<Host> hosts;
   std::vector<Worker> workers;
   std::vector<Server> servers;
 
-  proto::ParameterServer parameter_server;  // Gives the consistency.
-  bool pulls_before_step = false;           // Asynchronous jobs: parameters do not come with the answer.
-  int chunks = 1;                           // The parts of a bulk-synchronous push, each answered by itself.
-  double delay = 0;                         // One way, between two hosts.
+  proto::ParameterServer parameter_server;  // The parameter servers of the job, which give the consistency.
+  // For asynchronous jobs: parameters come with a pull before the step, not with the answer to a push.
+  bool pulls_before_step = false;
+  int chunks = 1;    // The number of parts of a bulk-synchronous push; each part is answered by itself.
+  double delay = 0;  // Seconds one way between two hosts.
   double cpu_per_byte = 0;
   double cpu_per_message = 0;
   double loop_per_byte = 0;
-  double overhead = 0;  // Seconds of a worker's step beside computing and exchange.
+  double overhead = 0;  // Seconds of a worker's step outside computing and exchange.
   std::vector<double>
-      compute_ratio;  // Quantiles of a step's computing time over `compute`; empty: all are 1.
+      // Quantiles of a step's computing time divided by `compute`; empty: all steps take `compute`.
+      compute_ratio;
   uint64_t seed = 0;
 };
 
 struct SimulationResult {
   double step = 0;       // Seconds of an update (asynchronous) or of a global step, in the steady state.
-  double staleness = 0;  // Mean per server, in updates.
-  double worst_staleness = 0;            // Mean of the staler server.
+  double staleness = 0;  // Mean staleness over all servers, in updates.
+  double worst_staleness = 0;            // Mean staleness at the server where it is highest.
   int64_t most_staleness = 0;            // The highest staleness of one push.
-  std::vector<double> worker_staleness;  // Mean over a worker's pushes.
-  std::vector<double> worker_steps;      // Steps a second of each worker.
+  std::vector<double> worker_staleness;  // Mean staleness of each worker's pushes.
+  std::vector<double> worker_steps;      // Steps per second of each worker.
   int64_t events = 0;
 };
 

@@ -25,15 +25,16 @@ namespace {
 constexpr char kWords[] =
     "hosts=N, kind=NAME, slots=N, cores=N, speed=FACTOR, link=RATE, delay=TIME and price=AMOUNT";
 constexpr int kMaxCores = 4096;
-constexpr double kMaxSpeed = 1000;  // And one over it is the least.
-constexpr double kMinBits = 1e3;    // A second, of a link.
+constexpr double kMaxSpeed = 1000;  // The largest factor; the smallest is one over it.
+constexpr double kMinBits = 1e3;    // Bits per second of a link.
 constexpr double kMaxBits = 1e14;
-constexpr double kMaxDelay = 10;  // Seconds.
+constexpr double kMaxDelay = 10;  // Seconds of delay.
 constexpr double kMaxPrice = 1e9;
 
 using Units = std::vector<std::pair<absl::string_view, double>>;
 
-// A number directly followed by one of the units, in the unit that has factor 1. False: it is none.
+// Parses a number directly followed by one of the units; the result is in the unit with factor 1. Returns
+// false if the text has another form.
 bool ParseWithUnit(absl::string_view text, const Units& units, double& value) {
   for (const auto& [unit, factor] : units) {
     absl::string_view number = text;
@@ -108,7 +109,7 @@ absl::Status TakeWord(absl::string_view name, absl::string_view value, WhatIf& w
   return absl::OkStatus();
 }
 
-// Changes hosts, calibration, width and text of a supposition, one property after the other.
+// Changes hosts, calibration, width and text of a supposition, property by property.
 class Supposing {
  public:
   Supposing(const WhatIf& what_if, const std::vector<HostEntry>& hosts, const proto::Calibration& calibration)
@@ -137,7 +138,7 @@ class Supposing {
   }
 
  private:
-  // Widens intervals for something that is `ratio` times what was measured.
+  // Widens the intervals because a property is `ratio` times the measured value.
   void AddDistance(double ratio) { made_.half_width += kWidthPerDoubling * std::abs(std::log2(ratio)); }
 
   absl::Status ChangeHosts() {
@@ -189,7 +190,8 @@ class Supposing {
     return found;
   }
 
-  // The host of median speed among `patterns`, at the median of the batches measured on the first.
+  // The host of median speed among `patterns`, compared at the median of the batches measured on the first of
+  // them.
   absl::StatusOr<int> MedianOf(const std::vector<int>& patterns) const {
     double batch = 0;
     std::vector<std::pair<double, int>> steps;
@@ -224,8 +226,8 @@ class Supposing {
     HostEntry added = made_.hosts[index];
     const std::string pattern = added.host;
     TETHYS_ASSIGN_OR_RETURN(const proto::ComputerCalibration* like, ComputerOf(pattern, added.kind));
-    // A kind of their own: each of the further hosts is a computer of its own, also where hosts that were
-    // measured share one.
+    // A kind of their own makes each further host a computer of its own, even if the measured hosts share
+    // one.
     added.kind = absl::StrCat("like ", pattern);
     added.address.clear();
     proto::ComputerCalibration computer = *like;
@@ -251,7 +253,7 @@ class Supposing {
     double farthest = 1;
     for (proto::ComputerCalibration& computer : *made_.calibration.mutable_computer()) {
       const std::string name = computer.host_size() > 0 ? computer.host(0) : computer.kind();
-      // A CPU's description begins so: "cpu, oneDNN 2.6.3, AVX2, 1 thread".
+      // The device text of a CPU begins like this: "cpu, oneDNN 2.6.3, AVX2, 1 thread".
       if (!computer.device().empty() && !absl::StartsWith(computer.device(), "cpu")) {
         return absl::InvalidArgumentError(absl::StrCat("cores=", cores,
                                                        " says nothing about workers on GPUs, and ", name,
@@ -272,7 +274,7 @@ class Supposing {
     return absl::OkStatus();
   }
 
-  // k of `ratio` times as many cores are shared by so many times as many ranks, each as fast as before.
+  // With `ratio` times as many cores, so many times as many ranks share them at the same speed.
   static void ScaleCapacity(double ratio, proto::ComputerCalibration& computer) {
     const int count = std::min(computer.capacity_size(), computer.capacity_ranks_size());
     std::vector<std::pair<int, double>> scaled;
@@ -310,7 +312,7 @@ class Supposing {
       link.set_to(made_.hosts[1].host);
       made_.half_width += kWidthPerDoubling;
     } else {
-      double rate = 0, delay = 0;  // Those of the slowest link.
+      double rate = 0, delay = 0;  // The rate and delay of the slowest link.
       for (const proto::LinkCalibration& link : links) {
         if (rate == 0 || link.bytes_per_second() < rate) rate = link.bytes_per_second();
         delay = std::max(delay, link.delay());
@@ -321,7 +323,7 @@ class Supposing {
     for (proto::LinkCalibration& link : links) {
       if (what_if_.link.has_value()) {
         link.set_bytes_per_second(*what_if_.link);
-        link.set_burst_bytes(0);  // A shaper's; links that are described have none.
+        link.set_burst_bytes(0);  // A burst comes from a traffic shaper; supposed links have none.
       }
       if (what_if_.delay.has_value()) link.set_delay(*what_if_.delay);
     }
@@ -336,7 +338,7 @@ class Supposing {
 };
 
 void Widen(double half, proto::Estimate& estimate) {
-  if (estimate.low() == estimate.high()) return;  // Exact.
+  if (estimate.low() == estimate.high()) return;  // An exact value is not widened.
   estimate.set_low(estimate.low() * std::exp(-half));
   estimate.set_high(estimate.high() * std::exp(half));
 }

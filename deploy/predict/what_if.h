@@ -1,7 +1,7 @@
-// Machines that are not there: `--what_if=hosts=32,link=10gbit` changes the machines of a host file and what
-// a calibration says of them, so that a job can be predicted for more, other or faster machines. No run can
-// check such a prediction; MarkSupposed says so in it and widens its intervals. Called by `tethys plan` and
-// `tethys advise`. Pure; any thread.
+// Supposed machines: `--what_if=hosts=32,link=10gbit` changes the machines of a host file and their
+// calibration, so that a job can be predicted for more, other or faster machines. No run can check such a
+// prediction; MarkSupposed says so in it and widens its intervals. Called by `tethys plan` and `tethys
+// advise`. Pure; any thread.
 //
 // - hosts=N: the first N hosts; where there are fewer, further ones are like the host of median speed
 // - kind=NAME: further hosts are like those of this kind, or like the host of this name
@@ -25,7 +25,7 @@
 
 namespace tethys {
 
-// A property whose field is nullopt or empty stays as it is.
+// Supposed properties. A property that is nullopt or empty keeps its real value.
 struct WhatIf {
   absl::optional<int> hosts;
   std::string kind;
@@ -37,28 +37,29 @@ struct WhatIf {
   absl::optional<double> price;  // The price of a host for an hour.
 };
 
-// Parses the values of --what_if, each "NAME=VALUE,NAME=VALUE,...". InvalidArgument names the word that is
-// not known, is given twice, lacks its unit or is out of bounds, and what to write instead.
+// Parses the values of --what_if, each "NAME=VALUE,NAME=VALUE,...". InvalidArgument names a word that is
+// unknown, given twice, without its unit or out of bounds, and says what to write instead.
 absl::StatusOr<WhatIf> ParseWhatIf(const std::vector<std::string>& values);
 
 struct Supposition {
   std::vector<HostEntry> hosts;  // Empty: this machine alone, without a host file.
-  int slots_here = 0;            // The slots of this machine alone; 0: not supposed.
+  int slots_here = 0;            // The slots of this machine alone; 0: no supposition.
   double price_here = 0;         // The price of this machine alone for an hour; 0: not known.
   proto::Calibration calibration;
   double half_width = 0;  // Widens every interval by this, in natural logarithms; a convention.
   std::string text;       // "32 hosts (23 of them like slave4), links of 10 Gbit/s".
 };
 
-// Applies `what_if` to the machines and the calibration. `hosts` are those of the host file, empty without
-// one; then hosts=N makes others like this machine. The calibration knows every host or its kind.
-// InvalidArgument: a word has no effect on these hosts (links of one host, a kind that no host has, cores of
-// GPUs), or several hosts are supposed where no link was measured and none is given. FailedPrecondition: the
-// calibration does not say how many cores a host has. NotFound: it lacks a host.
+// Applies `what_if` to the machines and the calibration. `hosts` are the hosts of the host file; empty
+// without one: then hosts=N supposes machines like this one. Requires that the calibration knows every host
+// or its kind. InvalidArgument: a word has no effect on these hosts (links of one host, a kind that no host
+// has, cores of GPUs); or several hosts are supposed, no link was measured and none is given.
+// FailedPrecondition: the calibration lacks the number of cores of a host. NotFound: the calibration lacks a
+// host.
 absl::StatusOr<Supposition> Suppose(const WhatIf& what_if, const std::vector<HostEntry>& hosts,
                                     const proto::Calibration& calibration);
 
-// Widens the intervals, and sets validity and remark: the prediction is for machines that are not there.
+// Widens the intervals, and notes in validity and remark that the machines are supposed.
 void MarkSupposed(const Supposition& supposition, proto::Prediction& prediction);
 
 // ---- changes of a calibration

@@ -62,7 +62,7 @@ void Conversation::Listen() {
   // Polled before reading, because the program may write output until it ends.
   const bool ended = process_->Poll().has_value();
   for (int i = 0;; ++i) {
-    if (i == kMaxLinesAtOnce) return;  // The rest is read by the next call.
+    if (i == kMaxLinesAtOnce) return;  // The next call reads the rest.
     const std::optional<std::string> line = reader_.Next();
     if (!line.has_value()) break;
     absl::string_view rest = *line;

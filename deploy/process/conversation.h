@@ -23,8 +23,8 @@ namespace tethys {
 struct Answer {
   absl::Status status = {};  // If not OK, the reason why the conversation is over.
   std::vector<std::string> lines = {};
-  Nanoseconds asked = 0;  // When the question was sent: since 1970, by the clock of this machine.
-  Nanoseconds heard = 0;  // When the answer was complete, likewise.
+  Nanoseconds asked = 0;  // The time when the question was sent: since 1970, by the clock of this machine.
+  Nanoseconds heard = 0;  // The time when the answer was complete, by the same clock.
 };
 
 // The destructor ends the program at the other end.

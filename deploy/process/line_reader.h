@@ -28,8 +28,8 @@ class LineReader {
   void Append(absl::string_view bytes);
 
   // The next complete line, without its newline. A last line without a newline is dropped: its writer died
-  // while writing it. nullopt also comes after kMaxPieces pieces without a line, so that an endless line
-  // holds up nothing else.
+  // while writing it. Also returns nullopt after kMaxPieces pieces without a line, so that an endless line
+  // delays nothing else.
   std::optional<std::string> Next();
 
  private:

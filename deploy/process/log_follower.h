@@ -16,7 +16,7 @@ namespace tethys {
 
 class LogFollower {
  public:
-  // Takes a line, "[worker 3 on slave2] text". Control characters are replaced by '?'.
+  // Receives a line, "[worker 3 on slave2] text". Control characters are replaced by '?'.
   using Show = std::function<void(const std::string& line)>;
 
   // A longer line is shown in pieces.
@@ -40,7 +40,7 @@ class LogFollower {
   struct Log {
     FileDescriptor fd;
     std::string process;  // "worker 3 on slave2"
-    std::string pending;  // An incomplete line.
+    std::string pending;  // A line without its end yet.
   };
   // Reads one piece of the log. Returns false if the log has no new bytes.
   bool Look(Log& log);

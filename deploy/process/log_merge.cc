@@ -20,7 +20,7 @@ namespace {
 constexpr absl::string_view kSuffix = ".log";
 constexpr size_t kPieceBytes = 64 << 10;
 
-// Appends what the file has, up to kPieceBytes. Returns false if that is nothing.
+// Appends the next bytes of the file, at most kPieceBytes. Returns false if there are none.
 absl::StatusOr<bool> ReadPiece(int file, const std::string& path, std::string& bytes) {
   char piece[kPieceBytes];
   ssize_t got;
@@ -57,7 +57,7 @@ absl::Status LogMerge::AddFolder(const std::string& folder) {
 }
 
 absl::Status LogMerge::Add(const std::string& path, const std::string& process) {
-  // O_NONBLOCK: the name may be that of a pipe, whose opening would wait for a writer.
+  // O_NONBLOCK: the path may be a pipe, and opening a pipe would wait for a writer.
   FileDescriptor file(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   struct stat facts;
   if (!file.valid() || fstat(file.get(), &facts) != 0) {
@@ -94,7 +94,7 @@ absl::StatusOr<bool> LogMerge::FindLine(bool ended, Log& log) {
 }
 
 absl::Status LogMerge::ShowNew(bool ended) {
-  std::vector<Log*> ready;  // Those that have a line.
+  std::vector<Log*> ready;  // The logs that have a line.
   for (auto& [path, log] : logs_) {
     TETHYS_ASSIGN_OR_RETURN(const bool found, FindLine(ended, log));
     if (found) ready.push_back(&log);

@@ -16,7 +16,7 @@ namespace tethys {
 
 class LogMerge {
  public:
-  // Takes a line, "[worker 3] text", as ShownLogLine makes it.
+  // Receives a line, "[worker 3] text", made by ShownLogLine.
   using Show = std::function<void(const std::string& line)>;
 
   // A longer line is shown in pieces.
@@ -25,7 +25,7 @@ class LogMerge {
   explicit LogMerge(Show show) : show_(std::move(show)) {}
 
   // Adds all files NAME.log of a folder that were not added before, from their beginning. A missing folder
-  // has none. InvalidArgument: such a name is not that of a file.
+  // has no files. InvalidArgument: such a path is not a regular file.
   absl::Status AddFolder(const std::string& folder);
 
   // Shows all lines that were added since the last call, ordered among themselves. An incomplete last line
@@ -39,10 +39,11 @@ class LogMerge {
     std::string path = {};
     std::string process = {};  // "worker 3"
     FileDescriptor file = {};
-    std::string bytes = {};  // The bytes read; those from `begin` on are not part of a line yet.
+    std::string bytes = {};  // The bytes that were read; those from `begin` on do not form a line yet.
     size_t begin = 0;
     std::string line = {};  // The next line to show.
-    std::string time = {};  // The time of `line` or, if it has none, that of the last line with one.
+    // The time of `line`; without one, the time of the last line before it that has one.
+    std::string time = {};
   };
   absl::Status Add(const std::string& path, const std::string& process);
   // Sets the log's line. Returns false if there is none for now.

@@ -28,7 +28,7 @@ class AllSignalsBlocked {
 }  // namespace
 
 OutputQueue::OutputQueue(int fd) : fd_(fd) {
-  const AllSignalsBlocked blocked;  // The new thread inherits the mask.
+  const AllSignalsBlocked blocked;  // The new thread inherits the signal mask.
   threaded_ = writer_.Start([this] { WriteAll(); }).ok();
 }
 

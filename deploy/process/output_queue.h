@@ -39,7 +39,7 @@ class OutputQueue {
   mutable Mutex mu_;
   CondVar changed_;
   std::deque<std::string> texts_ ABSL_GUARDED_BY(mu_);
-  size_t bytes_ ABSL_GUARDED_BY(mu_) = 0;    // In texts_ and in the text being written.
+  size_t bytes_ ABSL_GUARDED_BY(mu_) = 0;    // Bytes in texts_ and in the text that is being written.
   size_t dropped_ ABSL_GUARDED_BY(mu_) = 0;  // Bytes dropped since the last queued text.
   bool closing_ ABSL_GUARDED_BY(mu_) = false;
   Thread writer_;

@@ -16,8 +16,9 @@ struct Place {
   std::string address = "127.0.0.1";       // Numeric; the process binds it, and others connect to it.
   std::vector<std::string> ssh = {};       // The ssh call up to the host, program first; empty: this machine.
   std::string program = "/proc/self/exe";  // The path of tethys at that place.
-  std::string folder = {};                 // With ssh: ~/.cache/tethys there, for builds and run directories.
-  std::string user = {};  // As in SshTarget, like ssh_port; a later run reaches the machine with both.
+  // The folder for builds and run directories on the host, by default ~/.cache/tethys; with ssh only.
+  std::string folder = {};
+  std::string user = {};  // As in SshTarget, like ssh_port. A later run reaches the machine with both.
   int ssh_port = 0;
 };
 

@@ -16,9 +16,9 @@ namespace tethys {
 namespace {
 
 constexpr char kPrefix[] = "tethys-scratch-";
-constexpr time_t kYoung = 600;  // Seconds in which a folder may not be locked yet.
+constexpr time_t kYoung = 600;  // A younger folder, in seconds, may not be locked yet.
 
-// Where temporary files belong. A relative TMPDIR is that of this process, not of its children.
+// The folder for temporary files. A relative TMPDIR is relative to this process, not to its children.
 std::string Parent() {
   const char* given = std::getenv("TMPDIR");
   if (given == nullptr || *given == '\0') return "/tmp";
@@ -27,7 +27,7 @@ std::string Parent() {
   return error ? given : absolute.string();
 }
 
-// Whether `path` is a folder that an ended command of this user has left.
+// True if `path` is the folder of an ended command of this user.
 bool IsLeft(const std::string& path) {
   struct stat info;
   if (lstat(path.c_str(), &info) != 0 || !S_ISDIR(info.st_mode) || info.st_uid != geteuid()) return false;

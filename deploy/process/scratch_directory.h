@@ -1,6 +1,6 @@
-// A folder for files of one command, which its ScratchDirectory removes when destroyed: in TMPDIR, or /tmp
-// without it. A command that was killed leaves its folder behind; the next one of the same user removes such
-// folders, which it tells by their locks. Blocks on local files; thread-compatible.
+// A folder for temporary files of one command, in TMPDIR or else in /tmp. The ScratchDirectory removes the
+// folder when destroyed. The folder of a killed command stays, and the next command of the same user removes
+// it; locks tell which commands still run. Blocks on local files; thread-compatible.
 #ifndef TETHYS_DEPLOY_PROCESS_SCRATCH_DIRECTORY_H_
 #define TETHYS_DEPLOY_PROCESS_SCRATCH_DIRECTORY_H_
 

@@ -36,7 +36,7 @@ class SignalSource {
     fd_ = FileDescriptor(signalfd(-1, &taken, SFD_NONBLOCK | SFD_CLOEXEC));
   }
   ~SignalSource() {
-    // Late interrupts that nothing holds would end this process before it has reported the job's result.
+    // An interrupt that nothing holds would end this process before it has reported the job's result.
     while (sigismember(&before_, SIGINT) == 0 && Next() != 0) {
     }
     sigprocmask(SIG_SETMASK, &before_, nullptr);
@@ -87,8 +87,7 @@ class InterruptsHeld {
   bool released_ = false;
 };
 
-// Whether an interrupt has arrived that an InterruptsHeld keeps pending. One that this process ignores does
-// not count.
+// True if an interrupt has arrived that an InterruptsHeld keeps pending. Ignored signals do not count.
 inline bool InterruptPending() {
   sigset_t pending;
   sigpending(&pending);
@@ -98,8 +97,8 @@ inline bool InterruptPending() {
   return false;
 }
 
-// Takes an interrupt for which InterruptPending is true, so that it is no longer pending, and returns its
-// number; 0: there is none.
+// Takes a pending interrupt, so that it is no longer pending, and returns its number; 0: no interrupt is
+// pending.
 inline int TakeInterrupt() {
   sigset_t taken;
   sigemptyset(&taken);

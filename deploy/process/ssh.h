@@ -1,6 +1,6 @@
 // Runs commands on other machines by the user's own ssh, so that ssh-agent, jump hosts and everything in
-// ssh_config work as in a terminal. ssh never asks the user a question: where it would (a password, an
-// unknown host key), the call fails.
+// ssh_config work as in a terminal. ssh never asks the user a question: instead of asking (for a password, or
+// about an unknown host key), the call fails.
 //
 // RunEverywhere blocks up to its deadline, or for as long as data moves. It leaves no ssh process running.
 // Thread-compatible; no threads are started.
@@ -18,8 +18,8 @@ namespace tethys {
 
 struct SshTarget {
   std::string host;       // Any name that ssh accepts.
-  std::string user = {};  // Empty: as ssh_config says.
-  int port = 0;           // 0: as ssh_config says.
+  std::string user = {};  // Empty: the user that ssh_config gives.
+  int port = 0;           // 0: the port that ssh_config gives.
 };
 
 // A command that the user can type to see why ssh fails.
@@ -33,8 +33,9 @@ struct RemoteCommand {
   std::vector<std::string> ssh = {};  // From SshCall.
   std::string command = {};           // Run by sh on the machine (remote_shell.h).
   std::string input_path = "/dev/null";
-  std::string output_path = {};  // Standard output goes to this new file; empty: to RemoteResult::output.
-  bool moves_data = false;       // The deadline is the longest time without a byte, not the total time.
+  // The new file that gets the standard output; empty: RemoteResult::output gets it.
+  std::string output_path = {};
+  bool moves_data = false;  // If true, the deadline limits the time without a byte, not the total time.
 };
 
 struct RemoteResult {

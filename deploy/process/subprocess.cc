@@ -34,7 +34,7 @@ absl::StatusOr<Pipe> MakePipe() {
 
 void CloseFrom(int first) {
   if (close_range(first, ~0u, 0) == 0) return;
-  for (int fd = first; fd < sysconf(_SC_OPEN_MAX); ++fd) close(fd);  // Kernels before 5.9.
+  for (int fd = first; fd < sysconf(_SC_OPEN_MAX); ++fd) close(fd);  // For kernels before 5.9.
 }
 
 // Makes fds[i] the descriptor i for each i, and closes all others. Returns false on failure.
@@ -182,7 +182,7 @@ Subprocess::~Subprocess() {
 }
 
 int64_t Subprocess::input_offset() const {
-  return std::max<int64_t>(lseek(input_.get(), 0, SEEK_CUR), 0);  // -1: a pipe.
+  return std::max<int64_t>(lseek(input_.get(), 0, SEEK_CUR), 0);  // -1: the input is a pipe.
 }
 
 bool Subprocess::Say(const std::string& text) {

@@ -25,7 +25,7 @@ struct SpawnOptions {
   std::string name = "tethys";              // argv[0].
   std::string input = {};                   // First text on the child's standard input; at most 4 KiB.
   std::string input_path = {};              // If set, standard input is this file instead.
-  std::string log_path = {};                // Standard error is appended to it.
+  std::string log_path = {};                // The file to which standard error is appended.
   bool read_log = false;                    // Standard error is read from log() instead.
   bool read_output = false;  // True: standard output is read from output(); false: it joins the log.
 };
@@ -37,13 +37,13 @@ struct ProcessExit {
   bool connection_lost = false;  // It ran on another machine, and the connection to it broke.
   std::string reason = {};       // Why the connection broke or the signal came, if known.
   bool clean() const { return signal == 0 && code == 0 && !connection_lost; }
-  // It did not end by itself.
+  // The process was killed or cut off; it did not end by itself.
   bool abrupt() const { return signal != 0 || connection_lost; }
 };
 // One of "was killed by signal 9 (Killed)", "exited with status 1", "lost its ssh connection (REASON)".
 std::string ExitText(const ProcessExit& exit);
-// The likely cause of a SIGKILL that this program did not send, mostly the want of memory. `before` and
-// `after` are counts from before the process's start and after its end. Pure.
+// The likely cause of a SIGKILL that this program did not send, in most cases a lack of memory. `before` and
+// `after`: the counts before the process started and after it ended. Pure.
 std::string KillReason(const MemoryKills& before, const MemoryKills& after, int64_t limit_bytes);
 
 // Invariants:
@@ -92,7 +92,7 @@ class Subprocess {
   FileDescriptor output_;
   FileDescriptor log_;
   MemoryKills kills_before_;
-  bool killed_ = false;  // By Signal(SIGKILL).
+  bool killed_ = false;  // This object sent SIGKILL.
   std::optional<ProcessExit> exit_;
 };
 

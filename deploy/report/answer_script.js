@@ -1,10 +1,11 @@
-// The first screen of a report: the answer in one sentence with its evidence and reason, one picture, one short
-// table, which is also the legend of the letters. Everything else is in sections that are closed at first and drawn
-// when they are opened.
+// The first screen of a report: the answer in one sentence with its evidence and reason, one picture, one
+// short table, which is also the legend of the letters. Everything else is in sections that are closed at
+// first and drawn when they are opened.
 const variants = report.variant || [];
 const has = v => v && v.count > 0;
 const number = (x, digits = 3) => Number(x).toLocaleString("en", {maximumSignificantDigits: digits});
-// A mean with its interval. Without an interval: `digits`, of which zeros at the end are kept if `pad`.
+// The text of a mean with its interval. A mean without an interval gets `digits`, and keeps zeros at the end
+// if `pad`.
 function value(v, scale = 1, digits = 3, pad = false) {
   if (!has(v)) return "–";
   const padded = x => x.toLocaleString("en", {minimumSignificantDigits: digits, maximumSignificantDigits: digits});
@@ -21,7 +22,7 @@ function settingsOf(v, base) {
   return all.slice(0, kShown).concat(all.length > kShown ? [all.length - kShown + " more"] : []);
 }
 const chosen = v => Boolean(v.label) && v.label === report.choice;
-// The recommended variant, and all that are not shown to be slower.
+// The recommended variant, and all variants that are not shown to be slower.
 const recommended = v => Boolean(v.label) && (report.tied || []).includes(v.label);
 const tie = (report.tied || []).length > 1;
 const colourOf = v => colour(variants.indexOf(v));
@@ -47,8 +48,8 @@ const ranked = v => given ? (v.to_target || {}).seconds : v.seconds;
 const byRank = variants.filter(v => has(ranked(v))).sort((a, b) => (ranked(a).mean || 0) - (ranked(b).mean || 0));
 const bySpeed = variants.filter(v => has(v.seconds)).sort((a, b) => (a.seconds.mean || 0) - (b.seconds.mean || 0));
 
-// The ends of an axis: all values, and of each interval at most the width that the values take, since an interval of
-// few runs may be many times as wide.
+// The ends of an axis. They include all values; of each interval they include at most as much as the range of
+// the values, because an interval of few runs may be many times as wide.
 function ends(values, intervals, logarithmic) {
   const low = Math.min(...values), high = Math.max(...values), room = high - low || high * .05 || 1;
   let least = Math.min(low, ...intervals.map(v => Math.max(v[0], low - room)));
@@ -88,7 +89,7 @@ function drawIntervals(chart) {
     c.stroke();
   }));
 }
-// Places a letter, of a width in pixels, beside the point (px, py) where it covers the least of `boxes`.
+// Places a letter of the given width (pixels) beside the point (px, py), where it overlaps `boxes` least.
 function placeLetter(px, py, width, boxes, area) {
   const common = (a, b) => Math.max(0, Math.min(a[0] + a[2], b[0] + b[2]) - Math.max(a[0], b[0])) * Math.max(0, Math.min(a[1] + a[3], b[1] + b[3]) - Math.max(a[1], b[1]));
   let best, least = Infinity;
@@ -113,7 +114,7 @@ function drawLetters(chart) {
       const box = placeLetter(px, py, width, boxes, chart.chartArea);
       boxes.push(box);
       const left = box[0] + width / 2, top = box[1] + 8;
-      if (Math.hypot(left - px, top - py) > 24) {  // A line to the letter tells whose it is.
+      if (Math.hypot(left - px, top - py) > 24) {  // A line leads from the point to its letter.
         c.lineWidth = 1;
         c.strokeStyle = colourOf(p.variant);
         c.beginPath();
@@ -131,9 +132,9 @@ function drawLetters(chart) {
 }
 const intervalsAndLetters = {id: "intervalsAndLetters", beforeDatasetsDraw: drawIntervals, afterDatasetsDraw: drawLetters};
 
-// The ends of a mean's interval; undefined: it has none.
+// The ends of a mean's interval; undefined: the mean has no interval.
 const interval = (v, scale = 1) => hasInterval(v) ? [v.low * scale, v.high * scale] : undefined;
-// Training time against accuracy. False: no variant has both.
+// Draws training time against accuracy. Returns false if no variant has both.
 function timeAgainstAccuracy(parent) {
   const points = bySpeed.filter(v => has(accuracyOf(v))).map(v => ({variant: v, x: v.seconds.mean || 0, xs: interval(v.seconds),
     y: 100 * (accuracyOf(v).mean || 0), ys: interval(accuracyOf(v), 100)})).filter(p => p.x > 0);
@@ -161,12 +162,13 @@ function timeAgainstAccuracy(parent) {
   return true;
 }
 
-// The time to the target, with the number of runs that reached it if some did not.
+// The text of the time to the target; with the number of runs that reached it, unless all did.
 function toTarget(t) {
   const all = !t.runs || t.reached === t.runs;
   return value(t.seconds, 1, 3, true) + (all ? "" : ", " + (t.reached || 0) + " of " + t.runs + " runs");
 }
-// The variants in the order of their times: what each letter means, and the results. More than a screen holds are folded.
+// The table of variants in the order of their times: the meaning of each letter, and the results. Further
+// rows than fit on a screen are folded.
 function shortTable(parent) {
   const kShown = 8;
   const base = byRank.find(chosen) || byRank[0] || bySpeed[0] || variants[0], ratio = byRank.length > 1 && ranked(base).mean > 0;
@@ -174,7 +176,8 @@ function shortTable(parent) {
   const shown = rows.filter((v, i) => i < kShown || chosen(v));
   const others = rows.filter(v => !shown.includes(v));
   const runs = new Set(variants.map(v => v.failed ? "" : v.runs)), alike = runs.size === 1 && !runs.has("");
-  const shares = new Set(variants.map(v => v.workers)).size > 1;  // Whether a global batch leaves open what a worker gets.
+  // True if the global batch does not determine a worker's batch.
+  const shares = new Set(variants.map(v => v.workers)).size > 1;
   const share = v => shares ? (v.batch_per_worker || 0) + " a worker" : "";
   const columns = [["global batch", v => v.global_batch || 0, "more", share],
     ...(given ? [["time to\u00a0" + number(100 * report.target.accuracy) + "\u00a0%,\u00a0s", v => toTarget(v.to_target || {})]] : []),
@@ -233,7 +236,8 @@ function facts(parent, v) {
   add(parent, "p", [v.name[0].toUpperCase() + v.name.slice(1) + ".", ...(report.setup || [])].join(" "), "soft");
 }
 
-// A closed section. `draw` fills it when it is opened first: plots need the width that a closed section lacks.
+// A closed section. `draw` fills the section when it is first opened, because a closed section has no width
+// for plots.
 function fold(title, explanation, draw) {
   const node = add(document.getElementById("sections"), "details", undefined, "fold");
   add(node, "summary", title);
@@ -246,7 +250,7 @@ function fold(title, explanation, draw) {
   });
 }
 const openAll = () => document.querySelectorAll("details").forEach(node => { node.open = true; });
-// report.html#all shows everything, and so does printing.
+// report.html#all opens all sections, and so does printing.
 addEventListener("beforeprint", openAll);
 addEventListener("load", () => { if (location.hash === "#all") openAll(); });
 

@@ -52,8 +52,7 @@ std::string LeftOut(const proto::Report& report) {
                       " a single successful run and cannot be recommended");
 }
 
-// A computer's cores are shared if several workers run on it, whatever number of machines its namespaces
-// make.
+// Workers share the cores of a computer if several run on it, even in different network namespaces.
 std::string OneComputer(const proto::Report& report) {
   std::set<std::string> computers;
   int cores = 0;
@@ -84,7 +83,7 @@ std::string HardlyLearned(const proto::Report& report) {
 
 std::string OthersCpu(const proto::Report& report) {
   const double most = MostOthersCpu(report);
-  // A comparison's headline says more than that in how sure it is.
+  // The headline of a comparison states it in more detail.
   if (most < kOthersCpu || (most > kLoudOthersCpu && BySpeed(report).size() > 1)) return "";
   return absl::StrFormat("other programs took up to %.0f %% of the CPU", 100 * most);
 }

@@ -10,8 +10,8 @@
 
 namespace tethys {
 
-// For example "1 of 18 runs failed"; empty if there is nothing to say. For one variant: only what holds of it
-// by itself.
+// For example "1 of 18 runs failed"; empty if there is no caution. With one variant, only cautions that do
+// not compare.
 std::vector<std::string> Cautions(const proto::Report& report);
 
 }  // namespace tethys

@@ -26,7 +26,7 @@ struct Variant {
   int job = 0;  // Index of the job file.
   std::vector<std::string> values;
 };
-// All combinations, ordered by job file, with the last variation changing fastest.
+// All combinations, in the order of the job files; the last variation changes fastest.
 std::vector<Variant> AllVariants(int jobs, absl::Span<const Variation> variations);
 
 // FIELD=VALUE for each variation.
@@ -41,9 +41,9 @@ struct RunTime {
   int variant = 0;
   double seconds = 0;
 };
-// Estimates the total seconds of the runs to come, whose variants are `to_come`. A run's estimate is the mean
-// time of its variant's finished runs or, if its variant has none, of all finished runs. nullopt: no run has
-// finished.
+// Estimates the total seconds of the remaining runs, whose variants are `to_come`. A run's estimate is the
+// mean time of its variant's finished runs or, if its variant has none, of all finished runs. nullopt: no run
+// has finished.
 absl::optional<double> SecondsLeft(absl::Span<const RunTime> made, absl::Span<const int> to_come);
 
 // A variant as tables show it, taken from its resolved job.

@@ -29,12 +29,12 @@ std::string FixedText(const ReportValue& value, double factor, int digits) {
   return value.count() == 0 ? kNothing : GroupedText(value.mean() * factor, digits);
 }
 
-// With the 95 % interval, if it is known. `digits`: of a mean without an interval.
+// The text of a mean, with its 95 % interval if known. `digits`: the digits of a mean without an interval.
 std::string FixedTextWithInterval(const ReportValue& value, double factor, int digits) {
   return IntervalOf(value).has_value() ? MeanText(value, factor) : FixedText(value, factor, digits);
 }
 
-// The columns that only some runs have values for.
+// The optional columns: those for which at least one run has values.
 struct SomeColumns {
   bool mean_iou = false;
   bool others = false;
@@ -88,7 +88,7 @@ std::string ExchangeLines(absl::Span<const VariantLabel> labels, absl::Span<cons
   return text;
 }
 
-// " memory": the media through which a variant's runs exchanged data; empty if they exchanged none.
+// " memory": the media through which a variant's runs exchanged data; empty if they exchanged nothing.
 std::string MediumText(absl::Span<const RunRecord> runs, int variant) {
   std::set<std::string> media;
   for (const RunRecord& run : runs) {

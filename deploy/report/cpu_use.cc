@@ -21,9 +21,9 @@ double MostOthersCpu(const proto::Report& report) {
 namespace {
 
 constexpr double kOtherArithmetic =
-    1.5;  // Where a batch and a device are alike, a sample takes much the same.
+    1.5;  // With similar batches and devices, the time of a sample differs less than by this factor.
 
-// The workers' time to compute one sample; 0: not known.
+// A worker's time to compute one sample; 0: not known.
 double SampleSeconds(const proto::ReportVariant& variant) {
   const double samples = variant.seconds().mean() * variant.samples_per_second().mean();
   return samples > 0 ? variant.compute_seconds().mean() * variant.workers() / samples : 0;
@@ -42,7 +42,8 @@ std::string ClockDoubt(const proto::ReportVariant& a, const proto::ReportVariant
 }
 
 CpuUse BusiestCpu(const proto::ReportVariant& variant) {
-  std::map<std::string, std::pair<std::string, int>> computers;  // Id and cores, by host.
+  // By host: the id of its computer, and its cores.
+  std::map<std::string, std::pair<std::string, int>> computers;
   for (const proto::ResourceSummary& line : variant.summary().resources()) {
     if (line.host().empty() || !line.process().empty()) continue;
     computers[line.host()] = {line.boot_id().empty() ? line.host() : line.boot_id(), line.cores()};

@@ -11,7 +11,8 @@ namespace tethys {
 inline constexpr double kFullCpu = 0.9;    // Mean share of all cores that counts as full.
 inline constexpr double kOthersCpu = 0.1;  // Above this share of all cores, other programs are mentioned.
 
-inline constexpr double kLoudOthersCpu = 0.2;  // Above this share, they are part of how sure an answer is.
+// Above this share, the headline's certainty mentions other programs.
+inline constexpr double kLoudOthersCpu = 0.2;
 
 // The largest share of the CPU that other programs took during a variant, as a mean over its runs; 0: not
 // known.
@@ -22,13 +23,13 @@ double MostOthersCpu(const proto::Report& report);
 struct CpuUse {
   std::string host;
   int cores = 0;
-  double busy = 0;    // All programs, including polling by waiting processes.
-  double job = 0;     // The job's processes.
+  double busy = 0;    // The use by all programs, including polling by waiting processes.
+  double job = 0;     // The use by the job's processes.
   int computers = 0;  // Computers of the variant whose load is known.
 };
 
-// Why parts of training times by the clock do not tell what limits two variants: a process that waits for a
-// core computes, or waits for the exchange, by the clock. "" if nothing speaks against comparing them.
+// Says why the parts of the training times do not show what limits two variants: a process that waits for a
+// core counts as computing, or as waiting for the exchange. Empty if the times may be compared.
 std::string ClockDoubt(const proto::ReportVariant& a, const proto::ReportVariant& b);
 
 // The load of the busiest computer; `cores` is 0 if no load is known.

@@ -41,7 +41,7 @@ std::vector<Subject> SubjectsOf(const proto::Report& report) {
   return subjects;
 }
 
-// A sentence that says which pair is explained, if the answer of the report is about others.
+// A sentence that names the explained pair, if the answer of the report names another pair.
 std::string OtherPair(const proto::Report& report, const std::vector<Subject>& subjects) {
   const Contenders pair = AnswerPair(report);
   Ranking explained, answered = AnswerOf(report).tied;
@@ -63,12 +63,12 @@ std::string OtherPair(const proto::Report& report, const std::vector<Subject>& s
 
 bool Timed(const Subject& subject) { return subject.variant->step_seconds().count() > 0; }
 
-// Whether a part of the training time is large enough to be named.
+// True if a part of the training time is large enough to be named.
 bool IsNamed(const ReportValue& part, const ReportVariant& variant) {
   return part.count() > 0 && part.mean() >= kVisible * variant.seconds().mean();
 }
 
-// The parts that are large enough in one of the compared variants to be named.
+// The parts that are large enough to be named, in at least one of the compared variants.
 struct Named {
   bool data = false;
   bool records = false;
@@ -276,7 +276,7 @@ std::string Limits(const std::vector<Subject>& subjects) {
   return text;
 }
 
-// Why the noise scale of a run is not known.
+// The reason why the noise scale of a run is not known.
 std::string NoNoiseReason(const ReportVariant& variant) {
   if (variant.workers() < 2) return "it takes the gradients of several workers to tell it";
   if (TraitsOf(variant).leases()) {
@@ -288,8 +288,8 @@ std::string NoNoiseReason(const ReportVariant& variant) {
   return "GPUs and older builds do not measure it";
 }
 
-// A sentence on the batch by the noise of gradients, by the formula of McCandlish et al. (2018): the steps to
-// a given loss are in proportion to 1 + noise scale / batch.
+// A sentence on the effect of the batch, derived from the noise of gradients by the formula of McCandlish et
+// al. (2018): the steps to a given loss are in proportion to 1 + noise scale / batch.
 std::string NoiseText(const Subject& subject) {
   const auto& epochs = subject.variant->summary().gradient_noise();
   const auto known = [](const proto::GradientNoise& noise) { return noise.has_samples(); };

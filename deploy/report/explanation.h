@@ -12,8 +12,8 @@
 namespace tethys {
 
 // Sentences, the most important first; none if nothing was measured. If they compare another pair of variants
-// than the headline (ContendersOf in ranking.h), the first one says so. For a single variant, they name the
-// parts of its training time.
+// than the headline (ContendersOf in ranking.h), the first sentence says so. For a single variant, they name
+// the parts of its training time.
 std::vector<std::string> Explanation(const proto::Report& report);
 
 }  // namespace tethys

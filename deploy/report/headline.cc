@@ -21,7 +21,7 @@ namespace {
 using proto::ReportValue;
 using proto::ReportVariant;
 
-// Names the choice and, if it has one worker, those with several.
+// Names the choice and, if it has one worker, the best variants with several workers.
 std::string ChoiceText(const Answer& answer) {
   const std::string name = IntroducedName(*answer.choice);
   if (answer.several.empty()) return name;
@@ -59,7 +59,8 @@ Headline TargetHeadline(const proto::Report& report, const Answer& answer) {
                        Evidence(RunsOf(seconds, others)))};
 }
 
-// The choice is shown to be slower than its rival, but `most` is more accurate than that.
+// The headline if the choice is shown to be slower than its rival, but `most` is more accurate than the
+// rival.
 Headline SlowerChoice(const Answer& answer, const ReportVariant& most, Accuracy accuracy) {
   const ReportVariant& rival = *answer.rival;
   const Contrast ratio = RatioOf(answer.choice->seconds(), rival.seconds());
@@ -73,7 +74,8 @@ Headline SlowerChoice(const Answer& answer, const ReportVariant& most, Accuracy 
                        Evidence(RunsOf(answer.choice->seconds(), rival.seconds())))};
 }
 
-// The choice is not shown to be faster than its rival, which is shown to be less accurate than `most`.
+// The headline if the choice is not shown to be faster than its rival, and the rival is shown to be less
+// accurate than `most`.
 Headline AccurateChoice(const Answer& answer, const ReportVariant& most, Accuracy accuracy) {
   const ReportVariant& choice = *answer.choice;
   const ReportVariant& rival = *answer.rival;
@@ -93,7 +95,7 @@ Headline AccurateChoice(const Answer& answer, const ReportVariant& most, Accurac
                        NameInText(rival), times, Evidence(runs))};
 }
 
-// The headline, without the CPU time of other programs.
+// The headline without the remark on other programs.
 Headline Measured(const proto::Report& report) {
   const Ranking variants = Repeated(report);
   if (variants.size() < 2) return Undecided(BySpeed(report));
@@ -107,8 +109,8 @@ Headline Measured(const proto::Report& report) {
   if (report.target().given()) return TargetHeadline(report, answer);
   const ReportVariant& choice = *answer.choice;
   const ReportVariant& rival = *answer.rival;
-  // The accuracy is known unless the choice is shown to be faster, because a rival that is not shown to be
-  // slower and not tied is shown to be less accurate than another.
+  // Null only if the choice is shown to be faster: a rival that is not shown to be slower, and not tied, is
+  // shown to be less accurate than another variant.
   const Accuracy accuracy = AccuracyOf(variants);
   if (IsShownLess(rival.seconds(), choice.seconds())) {
     return SlowerChoice(answer, MostAccurateOf(variants, accuracy), accuracy);

@@ -1,5 +1,5 @@
-// The answer of a comparison for a reader who reads nothing else: which variant to train with, and how sure
-// that is. reason.h says why, verdict.h has all sentences. Pure; any thread.
+// The answer of a comparison for a reader who reads nothing else: which variant to train with, and how
+// certain this is. reason.h says why, verdict.h has all sentences. Pure; any thread.
 #ifndef TETHYS_DEPLOY_REPORT_HEADLINE_H_
 #define TETHYS_DEPLOY_REPORT_HEADLINE_H_
 
@@ -10,7 +10,7 @@
 namespace tethys {
 
 struct Headline {
-  std::string answer;  // One sentence that can be repeated: the variant to train with, or why none is named.
+  std::string answer;    // One sentence: the variant to train with, or why no variant is recommended.
   std::string how_sure;  // Sentences: the intervals of the answer's figures, the number of runs, and what
                          // disturbed them.
 };

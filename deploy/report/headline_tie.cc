@@ -19,9 +19,11 @@ namespace {
 using proto::ReportValue;
 using proto::ReportVariant;
 
-constexpr double kVisibleSpread = 0.005;  // A smaller uncertainty of an accuracy tells no variants apart.
+// Accuracies with a smaller uncertainty than this do not distinguish variants.
+constexpr double kVisibleSpread = 0.005;
 
-// The first shown difference in accuracy between two of `tied`, or the largest that these runs may hide.
+// Text on the first shown difference in accuracy between two of `tied`; without one, on the largest
+// difference that these runs may hide.
 std::string TiedAccuracy(const Ranking& tied, Accuracy accuracy) {
   if (accuracy == nullptr) return AccuracyText(*tied[0], *tied[1], accuracy, "");
   double half = 0;
@@ -41,7 +43,7 @@ std::string TiedAccuracy(const Ranking& tied, Accuracy accuracy) {
   return NoDifferenceText(half, fewest);
 }
 
-// What would tell the first two of a tie apart, if they differ as much as it looks.
+// Says how many runs would distinguish the first two of a tie, if their difference is what it appears to be.
 std::string WhatWouldDecide(const proto::Report& report, const Ranking& tied) {
   const ReportValue& own = RankedTime(report, *tied[0]);
   const ReportValue& other = RankedTime(report, *tied[1]);
@@ -54,7 +56,7 @@ std::string WhatWouldDecide(const proto::Report& report, const Ranking& tied) {
       names, RatioOf(other, own).value, runs, runs);
 }
 
-// The interval of the quotients of the other tied variants' times and that of the first.
+// The interval of the other tied variants' times, divided by the time of the first.
 std::string TiedTimes(const proto::Report& report, const Ranking& tied) {
   const Runs runs = RunsOf(report, tied);
   if (runs.fewest < kFewRuns) return "Two runs are too few for an interval.";

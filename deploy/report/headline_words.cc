@@ -20,8 +20,8 @@ using proto::ReportVariant;
 
 namespace {
 
-constexpr size_t kLongList = 100;       // Names with more characters than that are left to the legend.
-constexpr double kWideAccuracy = 0.01;  // From this half of an interval on, its width is stated.
+constexpr size_t kLongList = 100;       // Longer names, in characters, are explained in the legend only.
+constexpr double kWideAccuracy = 0.01;  // From this half width of an interval on, the width is stated.
 
 }  // namespace
 

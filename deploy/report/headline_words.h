@@ -11,14 +11,14 @@
 
 namespace tethys {
 
-inline constexpr int kFewRuns = 3;  // Intervals over fewer runs say next to nothing.
+inline constexpr int kFewRuns = 3;  // With fewer runs, intervals are too wide to be useful.
 
 struct Runs {
   int fewest = 0;
   int most = 0;
 };
 Runs RunsOf(const proto::ReportValue& a, const proto::ReportValue& b);
-// Of the variants' RankedTime.
+// The numbers of runs behind the RankedTime of these variants.
 Runs RunsOf(const proto::Report& report, const Ranking& variants);
 // "3 runs of each", "3 to 5 runs of each"
 std::string RunsText(const Runs& runs);
@@ -29,21 +29,22 @@ std::string Evidence(const Runs& runs);
 std::string TimesInterval(const Contrast& ratio);
 // "between 0.75 and 1.25 percentage points"
 std::string PointsInterval(const Interval& points);
-// Half of the interval; 0: there is none.
+// Half of the interval; 0: no interval.
 double HalfOf(const Contrast& contrast);
 
 // "1.00 percentage points more accurate" for a shown difference.
 std::string PointsText(const Contrast& points);
-// Ends a sentence on variants whose accuracies are not shown to differ. `half`: of the difference's interval
-// over `runs` runs of each.
+// Ends a sentence on variants whose accuracies are not shown to differ. `half`: half of the interval of the
+// difference, over `runs` runs of each.
 std::string NoDifferenceText(double half, int runs);
-// Ends a sentence on speed. `choice_is`: in front of a shown difference, such as ", and is".
+// Ends a sentence on speed. `choice_is`: the words before a shown difference, such as ", and is".
 std::string AccuracyText(const proto::ReportVariant& choice, const proto::ReportVariant& rival,
                          Accuracy accuracy, const std::string& choice_is);
-// The interval of a difference that AccuracyText states.
+// The interval of the difference that AccuracyText states.
 std::string AccuracyInterval(const proto::ReportVariant& choice, const proto::ReportVariant& rival,
                              Accuracy accuracy);
-// A faster variant that is not chosen because it is less accurate than `most`. Both are shown.
+// Describes a faster variant that is not chosen because it is less accurate than `most`. Both differences are
+// shown.
 std::string FasterText(const proto::ReportVariant& faster, const std::string& its_name,
                        const proto::ReportVariant& choice, const proto::ReportVariant& most,
                        Accuracy accuracy);
@@ -51,10 +52,10 @@ std::string FasterText(const proto::ReportVariant& faster, const std::string& it
 // "A (mirrored), B (ps_sync) or C (ps_async)", "A, B, C or 2 others". Long names are left to the legend if
 // there are more than two.
 std::string NamesOf(const Ranking& variants, absl::string_view last);
-// Introduces a variant that `before` has not introduced.
+// The name of a variant: in full, if `before` does not contain it.
 std::string NameAfter(const std::string& before, const proto::ReportVariant& variant);
 
-// The headline for several variants none of which is shown to be better than another.
+// The headline for several variants, none of which is shown to be better than the others.
 Headline TieHeadline(const proto::Report& report, const Answer& answer);
 
 }  // namespace tethys

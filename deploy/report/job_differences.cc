@@ -28,7 +28,7 @@ constexpr char kAbsent[] = "none";
 // Messages of one type, one per job; null if the job has none.
 using Messages = std::vector<const Message*>;
 
-// Whether variants' names show this field (ShortNames, and the report's names).
+// True if the names of variants show this field (ShortNames, and the report's names).
 bool InName(const std::string& field) {
   for (const char* named : {"strategy", "strategy.parameter_server.consistency", "workers",
                             "strategy.parameter_server.servers", "batch", "global_batch_size",
@@ -38,7 +38,7 @@ bool InName(const std::string& field) {
   return false;
 }
 
-// Fields that change no training. Prices may be those of the hosts that a variant takes.
+// True for fields that do not affect training. A price, for example, may be the sum over a variant's hosts.
 bool IsAside(const std::string& field) {
   return field == "name" || field == "seed" || field == "price_per_hour";
 }
@@ -165,7 +165,7 @@ class Comparer {
     for (std::string& value : values) difference.add_value(std::move(value));
   }
 
-  std::vector<std::string> servers_;  // One per job.
+  std::vector<std::string> servers_;  // The number of servers of each job.
   std::vector<proto::JobDifference> found_;
 };
 
@@ -186,7 +186,8 @@ std::string DifferencesText(absl::Span<const proto::JobDifference> differences,
   std::vector<std::string> texts;
   for (const proto::JobDifference& difference : differences) {
     if (difference.in_name()) continue;
-    std::vector<std::pair<std::string, std::vector<std::string>>> groups;  // Names by value.
+    // The values of the jobs, grouped by their names.
+    std::vector<std::pair<std::string, std::vector<std::string>>> groups;
     for (size_t i = 0; i < names.size(); ++i) {
       const std::string& value = difference.value(static_cast<int>(i));
       if (value.empty()) continue;

@@ -1,6 +1,6 @@
-// The samples that batch normalisation takes mean and variance of. With several workers, micro-batches or
-// virtual replicas they are a part of the batch, and a model with other statistics is another function:
-// results may differ by that alone, whatever the strategy. Pure; any thread.
+// The number of samples over which batch normalisation takes mean and variance. With several workers,
+// micro-batches or virtual replicas, this is a part of the batch. Different numbers make the model a
+// different function, so results may differ for this reason alone, whatever the strategy. Pure; any thread.
 #ifndef TETHYS_DEPLOY_REPORT_NORMALISATION_H_
 #define TETHYS_DEPLOY_REPORT_NORMALISATION_H_
 
@@ -21,10 +21,10 @@ inline constexpr char kNormalisedTogether[] = "samples normalised together";
 int64_t NormalisedSamples(const proto::Job& job);
 
 // "batch normalisation: 2 samples are normalised together, not the global batch of 16, because ..."; empty if
-// the whole global batch is, or nothing is normalised.
+// the whole global batch is normalised together, or nothing is normalised.
 std::string NormalisationRemark(const proto::Job& job);
 
-// A difference, as JobDifferences lists fields, if the jobs do not normalise equally many samples together.
+// The difference as an entry for JobDifferences, if the jobs normalise different numbers of samples together.
 std::vector<proto::JobDifference> NormalisationDifference(absl::Span<const proto::Job> jobs);
 
 }  // namespace tethys

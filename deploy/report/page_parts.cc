@@ -5,7 +5,7 @@
 #include "absl/strings/str_replace.h"
 #include "runtime/base/status.h"
 
-// Embedded in the program (report_assets.cc).
+// The style, embedded in the program (report_assets.cc).
 extern const char tethys_page_style[];
 extern const char tethys_page_style_end[];
 extern const char tethys_page_script[];

@@ -1,8 +1,9 @@
-// The beginning of the scripts of all pages: the data, colours for light and dark, the plots' defaults.
+// The beginning of the scripts of all pages: the data, the colours for light and dark, and the defaults of
+// plots.
 "use strict";
 const report = JSON.parse(document.getElementById("data").textContent);
 const dark = matchMedia("(prefers-color-scheme: dark)").matches;
-// Both sets have a contrast of 3:1 and more on their paper.
+// Every colour has a contrast of at least 3:1 on its paper.
 const colours = dark ? ["#5bb8e0", "#f0995c", "#6fbf7e", "#c792dd", "#d9bb66", "#ec7f98", "#95a4ec", "#a9b4c0", "#5cc9c0", "#d4936f", "#b5d14a", "#e6a9e0"]
   : ["#0b6e99", "#c25a22", "#3a8549", "#8e4fa8", "#94771f", "#c23b5a", "#4c5fb0", "#6b7785", "#1d8379", "#a0522d", "#6a8601", "#b45aab"];
 const ink = dark ? "#e4e8ee" : "#1c2430", paper = dark ? "#12171e" : "#fff";
@@ -12,7 +13,8 @@ Chart.defaults.borderColor = dark ? "#344050" : "#e4e8ee";
 Chart.defaults.font.family = "system-ui, sans-serif";
 Chart.defaults.animation = false;
 Chart.defaults.maintainAspectRatio = false;
-// No axis of counts, times or shares begins below zero, which a single point, or an interval that touches zero, would cause.
+// Keeps axes of counts, times and shares from beginning below zero, which would happen with a single point,
+// or with an interval that touches zero.
 Chart.defaults.scales.linear.afterDataLimits = scale => {
   if (scale.getMinMax(false).min >= 0) scale.min = Math.max(0, scale.min);
 };
@@ -27,8 +29,8 @@ function add(parent, tag, text, cls) {
 }
 const intervalNote = "x ± y, or x (low to high): with 95 % confidence the mean lies between x − y and x + y, or low and high. Means over two runs have no interval.";
 const hasInterval = v => v && v.low !== undefined && v.high > v.low;
-// The mean of `v`: "13.70 ± 0.15", rounded to the second significant digit of the interval; "3.3 (1.2 to 9.1)" if that is
-// not nearly symmetrical; `alone` gives the text of a mean without an interval.
+// The mean of `v`: "13.70 ± 0.15", rounded to the second significant digit of the interval; "3.3 (1.2 to
+// 9.1)" if that is not nearly symmetrical; `alone` gives the text of a mean without an interval.
 function withInterval(v, scale, alone) {
   const mean = (v.mean || 0) * scale;
   if (!hasInterval(v)) return alone(mean);
@@ -57,7 +59,7 @@ function legendLabels(chart) {
     return Object.assign(item, {pointStyle: dashed ? "line" : "rect"}, dashed ? {lineDash: [3, 2], lineWidth: 2} : {lineWidth: 0, strokeStyle: item.fillStyle});
   });
 }
-// A plot with a caption above it. Its legend is below it, unless the options say otherwise.
+// A plot with a caption above it. The legend is below the plot, unless the options say otherwise.
 function figure(parent, caption, config, height) {
   const node = add(parent, "figure");
   add(node, "figcaption", caption);

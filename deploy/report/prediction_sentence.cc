@@ -16,7 +16,7 @@ namespace {
 constexpr size_t kListed = 8;
 
 struct Compared {
-  double error = 0;  // |ln(predicted / measured)|.
+  double error = 0;  // The error |ln(predicted / measured)|.
   std::string text;
 };
 

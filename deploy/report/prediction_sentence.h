@@ -8,8 +8,8 @@
 
 namespace tethys {
 
-// One sentence with the samples a second of each variant that has a prediction; empty if none has. Of more
-// than eight it takes the eight that were predicted worst.
+// One sentence with the samples per second of each variant that has a prediction; empty if no variant has
+// one. If there are more than eight, only the eight with the largest errors.
 std::string PredictionSentence(const proto::Report& report);
 
 }  // namespace tethys

@@ -15,7 +15,7 @@ using proto::ReportVariant;
 
 bool IsSingle(const ReportVariant* variant) { return variant->seconds().count() < 2; }
 
-// Whether workers exchange gradients among themselves, without servers.
+// True if workers exchange gradients among themselves, without servers.
 bool IsMirrored(const ReportVariant& variant) {
   return TraitsOf(variant).family == StrategyFamily::kMirrored;
 }
@@ -28,7 +28,7 @@ VariantValue RankedTimeOf(const proto::Report& report) {
   };
 }
 
-// The variants with several workers, by Answer::several. Both rankings are in the order of the best first.
+// The variants with several workers that Answer::several describes. Both rankings begin with the best.
 Ranking WithSeveralWorkers(const proto::Report& report, const Ranking& eligible) {
   const auto several = [](const ReportVariant* variant) { return variant->workers() > 1; };
   Ranking distributed;

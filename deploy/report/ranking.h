@@ -15,14 +15,14 @@ using Ranking = std::vector<const proto::ReportVariant*>;  // The first is the b
 // Successful variants, the fastest first.
 Ranking BySpeed(const proto::Report& report);
 
-// The variants of which several runs succeeded, the fastest first. Only these can be recommended.
+// The variants with several successful runs, the fastest first. Only these can be recommended.
 Ranking Repeated(const proto::Report& report);
 
 // The variants whose runs all reached the target accuracy, in the order of their mean times to the target.
 Ranking ByTimeToTarget(const proto::Report& report);
 
 // The variant to compare with `chosen`, which is one of `variants`: the first variant of another strategy or,
-// if all have the same strategy, the first other one. Null if there are fewer than two variants.
+// if all have the same strategy, the first other variant. Null if there are fewer than two variants.
 const proto::ReportVariant* RivalOf(const Ranking& variants, const proto::ReportVariant& chosen);
 
 // A value by which variants are compared.
@@ -39,8 +39,8 @@ struct Contenders {
 };
 
 // One pair for each consistency of parameter servers: a mirrored variant and a variant of that consistency,
-// the faster one first. If there are several of either, these are the fastest two with the same global batch
-// or, if no two have the same global batch, the fastest two.
+// the faster one first. If several variants qualify, the pair consists of the fastest two with the same
+// global batch or, if no two have the same global batch, of the fastest two.
 std::vector<Contenders> StrategyPairs(const Ranking& variants);
 
 // The accuracy by which variants are compared: on the test split if every variant was tested in several runs,
@@ -55,45 +55,44 @@ const proto::ReportVariant& MostAccurateOf(const Ranking& variants, Accuracy acc
 // `variants`.
 Ranking NotSurpassed(const Ranking& variants, Accuracy accuracy);
 
-// The variants that may be recommended, the best first. If the user gave a target accuracy: those that
-// reached it in all their runs, as ByTimeToTarget orders them; otherwise those that no other is shown to
-// surpass in accuracy, the fastest first. Only variants of which several
-// runs succeeded count; empty if there are fewer than two.
+// The variants that may be recommended, the best first. With a target accuracy from the user: the variants
+// that reached it in all their runs, in the order of ByTimeToTarget. Otherwise: the variants that no other is
+// shown to surpass in accuracy, the fastest first. Only variants with several successful runs count; empty if
+// there are fewer than two.
 Ranking Eligible(const proto::Report& report);
 
-// The time by which variants are ranked: to the target accuracy if the user gave one, or else of training.
+// The time by which variants are ranked: the time to the user's target accuracy or, without a target, the
+// training time.
 const proto::ReportValue& RankedTime(const proto::Report& report, const proto::ReportVariant& variant);
 
 // The first variant that is shown to be slower than `choice` by RankedTime. With a given target, only
-// eligible variants count, otherwise all of which several runs succeeded. Null: there is none.
+// eligible variants count; otherwise every variant with several successful runs. Null: there is none.
 const proto::ReportVariant* BestSlower(const proto::Report& report, const proto::ReportVariant& choice);
 
-// The variant to recommend, the first of Eligible, and the one to compare it with.
+// The variant to recommend, the first of Eligible, and the variant to compare it with.
 struct Answer {
   const proto::ReportVariant* choice = nullptr;  // Null: nothing is recommended.
   Ranking tied;  // The choice, and each eligible variant that is not shown to be slower by RankedTime.
   const proto::ReportVariant* rival = nullptr;  // Null: with a given target, no other variant reached it.
-  // If the choice has one worker: the variants to train with if several must take part, the best first. Those
-  // of Eligible or, if none of these has several workers and no target is given, the fastest one that no
-  // other with several is shown to surpass in accuracy; with each that is not shown to be slower than the
-  // first.
+  // Set if the choice has one worker: the variants to train with if several workers must take part, the best
+  // first. These are the variants of Eligible with several workers. If there are none and no target is given:
+  // the fastest variant with several workers that no other such variant is shown to surpass in accuracy. In
+  // both cases, with the variants that are not shown to be slower than the first.
   Ranking several;
 };
-// The rival of one worker is the first of `several`, since the first question is whether to distribute at
-// all; with a given target only an eligible one. Otherwise the rival is a tied variant, of another strategy
-// if there is one. If none is tied, it is the first eligible variant of another strategy, since it answers
-// the same question. If there is none, it is the fastest repeated variant of another strategy or, with a
-// given target, another eligible one.
+// The rival. For a choice of one worker, the first of `several`, because the first question is whether to
+// distribute at all; with a given target, an eligible variant only. Otherwise, in this order of preference: a
+// tied variant, of another strategy if possible; the first eligible variant of another strategy; the fastest
+// repeated variant of another strategy or, with a given target, another eligible variant.
 Answer AnswerOf(const proto::Report& report);
 
-// The two variants that the answer of the report compares (headline.h): those of AnswerOf, the recommended
-// one first, or, if nothing is recommended, the fastest variant and its rival by RivalOf.
+// The two variants that the report's answer compares (headline.h): choice and rival of AnswerOf. If nothing
+// is recommended: the fastest variant and its rival by RivalOf.
 Contenders AnswerPair(const proto::Report& report);
 
-// The two variants that the explanation compares, the faster one first: those of AnswerPair, if one is
-// mirrored and the other has parameter servers; or else, if both were run, mirrored workers and parameter
-// servers, as StrategyPairs pairs them. Otherwise those of AnswerPair; if that has no rival, the one by
-// RivalOf.
+// The two variants that the explanation compares, the faster one first. This is AnswerPair if one of them is
+// mirrored and the other has parameter servers. Otherwise, if both strategies were run, the pair of
+// StrategyPairs. Otherwise AnswerPair, with the rival of RivalOf if it has none.
 Contenders ContendersOf(const proto::Report& report);
 
 }  // namespace tethys

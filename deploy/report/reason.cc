@@ -25,13 +25,13 @@ namespace {
 using proto::ReportValue;
 using proto::ReportVariant;
 
-constexpr double kMain = 0.5;      // From this share of a time on, a part is its main part.
+constexpr double kMain = 0.5;      // From this share of the time on, a part is the main part.
 constexpr double kVisible = 0.05;  // Waiting for data is named from this share of the training time on.
 
 // A measured part of a worker's training time.
 struct Part {
   const ReportValue& (ReportVariant::*seconds)() const;
-  const char* limit;  // In "A is limited by ...".
+  const char* limit;  // Text for "A is limited by ...".
 };
 constexpr Part kComputing = {&ReportVariant::compute_seconds, "computing"};
 constexpr Part kExchange = {&ReportVariant::exchange_seconds, "the exchange"};
@@ -59,8 +59,8 @@ bool Timed(const ReportVariant* variant) {
 
 std::string Percent(double share) { return absl::StrFormat("%.0f %%", 100 * share); }
 
-// "a worker of A computes for 70 % of its training time and waits 20 % to exchange gradients, one of B for
-// 35 % and 59 %". If one of them is a worker alone, which exchanges nothing, each has a clause of its own.
+// "a worker of A computes for 70 % of its training time and waits 20 % to exchange gradients, one of B for 35
+// % and 59 %". If a variant has only one worker, which exchanges nothing, each variant has its own clause.
 std::string WhereTimeGoes(const Ranking& compared) {
   const bool data = std::any_of(compared.begin(), compared.end(),
                                 [](const ReportVariant* v) { return Share(*v, kData) >= kVisible; });
@@ -90,7 +90,7 @@ std::string WhereTimeGoes(const Ranking& compared) {
   return text;
 }
 
-// The part that takes most of the training time; empty if none does.
+// The part that takes most of the training time; empty if no part does.
 std::string LimitOf(const ReportVariant& variant) {
   for (const Part& part : kParts) {
     if (Share(variant, part) >= kMain) return part.limit;
@@ -113,7 +113,7 @@ std::string Limits(const Ranking& compared) {
   return absl::StrCat(", so ", absl::StrJoin(parts, " and "));
 }
 
-// The part of the training time of which `slow` has most more than `fast`.
+// The part of the training time that is larger in `slow` than in `fast` by most.
 const Part& LargestDifference(const ReportVariant& fast, const ReportVariant& slow) {
   const auto more = [&](const Part& part) { return Seconds(slow, part) - Seconds(fast, part); };
   return *std::max_element(kParts.begin(), kParts.end(),
@@ -141,7 +141,8 @@ std::string MainDifference(const ReportVariant& a, const ReportVariant& b) {
                          fewer ? ": fewer workers share the samples" : "");
 }
 
-// The fields in which two jobs differ besides strategy, processes, batch and what they normalise together.
+// The fields in which two jobs differ, besides strategy, processes, batch and the number of samples
+// normalised together.
 std::string OtherFields(const proto::Report& report, const ReportVariant& a, const ReportVariant& b) {
   std::vector<std::string> fields;
   for (const proto::JobDifference& difference : report.difference()) {
@@ -150,7 +151,7 @@ std::string OtherFields(const proto::Report& report, const ReportVariant& a, con
     for (int i = 0; i < std::min(report.variant_size(), difference.value_size()); ++i) {
       if (&report.variant(i) == &a || &report.variant(i) == &b) values.push_back(difference.value(i));
     }
-    // An empty value: one of the jobs has no such field.
+    // An empty value means that a job has no such field.
     if (values.size() == 2 && values[0] != values[1] && !values[0].empty() && !values[1].empty()) {
       fields.push_back(difference.field());
     }
@@ -163,8 +164,8 @@ std::string OtherFields(const proto::Report& report, const ReportVariant& a, con
   return NamesText(fields);
 }
 
-// What may make the variant that is shown to be less accurate so: stale gradients, statistics of other
-// batches, or fields of the jobs that have nothing to do with the strategy.
+// Possible reasons why a variant is shown to be less accurate: stale gradients, statistics of other batches,
+// or fields of the jobs that do not belong to the strategy.
 std::string AccuracyReason(const proto::Report& report, const ReportVariant& a, const ReportVariant& b) {
   const Accuracy accuracy = AccuracyOf({&a, &b});
   if (accuracy == nullptr || !IsShown((a.*accuracy)(), (b.*accuracy)())) return "";
@@ -190,7 +191,8 @@ std::string AccuracyReason(const proto::Report& report, const ReportVariant& a, 
                       NamesText(causes, "or that"), ".");
 }
 
-// The load of the CPU and, if the job of the recommended variant fills it with fewer workers, what follows.
+// The load of the CPU. If the recommended variant fills the CPU with fewer workers, also what follows from
+// that.
 std::string CpuText(const Ranking& compared) {
   std::string text;
   int computers = 0;
@@ -233,7 +235,7 @@ std::string Reason(const proto::Report& report) {
   const ReportVariant& a = *compared[0];
   const ReportVariant& b = *compared[1];
   std::vector<std::string> sentences;
-  // A difference that is not shown has no reason.
+  // Only a shown difference has a reason.
   if (DifferenceOf(RankedTime(report, a), RankedTime(report, b)) != Difference::kNoise) {
     sentences.push_back(EpochsText(report, compared));
     if (std::all_of(compared.begin(), compared.end(), Timed)) {

@@ -10,8 +10,8 @@
 namespace tethys {
 
 // Compares the variants that the headline names first (headline.h): the shares of training that their workers
-// compute and wait, what limits each, which part makes up a shown difference in time, and what may be behind
-// a shown difference in accuracy. Empty if no difference is shown or nothing of that was measured.
+// compute and wait, what limits each, which part makes up a shown difference in time, and what may cause a
+// shown difference in accuracy. Empty if no difference is shown or nothing was measured.
 std::string Reason(const proto::Report& report);
 
 }  // namespace tethys

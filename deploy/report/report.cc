@@ -65,7 +65,7 @@ void AppendMeasurements(const proto::Report& report, std::string& text) {
   }
 }
 
-// Appends the sentences behind the first of the verdict, and the measured reasons.
+// Appends all sentences of the verdict but the first, and the measured reasons.
 void AppendConclusions(const proto::Report& report, std::string& text) {
   if (report.verdict_size() > 1) text += "\nAll conclusions\n\n";
   for (int i = 1; i < report.verdict_size(); ++i) {

@@ -42,7 +42,7 @@ constexpr int64_t kMaxFileBytes = int64_t{256} << 20;
 
 struct Run {
   std::string path;
-  std::string variant;  // The same for all runs of a variant.
+  std::string variant;  // The name of the variant, equal for all its runs.
   RunRecord record;
   absl::optional<proto::Job> job;  // The resolved job; nullopt: not readable.
 };
@@ -54,8 +54,8 @@ absl::optional<proto::Job> JobIn(const std::string& path) {
   return job;
 }
 
-// Whether another run counts in this run's place: "NAME-r3.old-1", which a resumed comparison has made again,
-// or "NAME-r3.aside", which other programs disturbed.
+// True if another run counts in this run's place: "NAME-r3.old-1" was repeated by a resumed comparison,
+// "NAME-r3.aside" was disturbed by other programs.
 bool IsPutAside(const std::string& name) {
   if (absl::EndsWith(name, ".aside")) return true;
   const size_t mark = name.rfind(".old-");
@@ -106,7 +106,7 @@ std::string ReadOrNote(const Run& run, const std::string& file, proto::Report& r
   return "";
 }
 
-// Whether all attempts that made updates had the strategy, processes and batch of the last attempt.
+// True if all attempts that made updates had the same strategy, processes and batch as the last attempt.
 bool OneShape(const proto::RunSummary& summary) {
   const auto shape_of = [](const auto& run) {
     return JobShape{ParseStrategy(run.strategy()), run.workers(), run.servers()};
@@ -118,7 +118,7 @@ bool OneShape(const proto::RunSummary& summary) {
 }
 
 // "mirrored, 9 workers, global batch 1152". If earlier attempts of the run had another strategy, other
-// processes or another batch, the name also says from which update on it holds.
+// processes or another batch, the name also says from which update on it is valid.
 std::string NameOf(const proto::RunSummary& summary) {
   std::string name = summary.strategy();
   std::replace(name.begin(), name.end(), '_', ' ');
@@ -127,7 +127,7 @@ std::string NameOf(const proto::RunSummary& summary) {
     absl::StrAppend(&name, ", ", summary.servers(), summary.servers() == 1 ? " server" : " servers");
   }
   absl::StrAppend(&name, ", global batch ", summary.global_batch());
-  // Updates of such earlier attempts must not be credited to the named strategy and processes.
+  // Updates of earlier attempts with another shape must not be credited to this one.
   if (!OneShape(summary)) {
     absl::StrAppend(&name, ", from update ", std::prev(summary.attempt().end())->first_step(), " on");
   }
@@ -205,7 +205,7 @@ std::vector<proto::Job> JobsOf(const std::vector<Run>& runs, const std::vector<s
   return jobs;
 }
 
-// Adds names, chance accuracies and differences, which follow from all jobs together.
+// Adds the names, chance accuracies and differences, which depend on all jobs together.
 void AddJobs(const std::vector<proto::Job>& jobs, proto::Report& report) {
   const std::vector<std::string> short_names = ShortNames(jobs);
   for (size_t i = 0; i < jobs.size(); ++i) {

@@ -13,7 +13,7 @@
 namespace tethys {
 namespace {
 
-constexpr size_t kMaxPoints = 240;  // Longer series are thinned out, so that a browser can show them.
+constexpr size_t kMaxPoints = 240;  // Longer series are thinned, so that a browser can show them.
 
 // Sums over the resource samples of a machine or process during training, and the time that they cover.
 struct TrainingSums {
@@ -21,9 +21,10 @@ struct TrainingSums {
   double cpu = 0;  // In percent of one core, times seconds.
   double megabytes = 0;
 };
-using UseByProcess = std::map<std::string, TrainingSums>;  // The machine itself has the name "".
+// Keyed by process; the machine itself has the key "".
+using UseByProcess = std::map<std::string, TrainingSums>;
 
-// Whether a sample lies entirely within training (with validation), after start-up and before the end.
+// True if a sample lies entirely within training (validation included): after start-up and before the end.
 bool IsTraining(double begin, double end, const proto::Timing& timing) {
   const double start = timing.startup_seconds();
   return begin >= start && end <= start + timing.training_seconds() + timing.validation_seconds();
@@ -51,7 +52,8 @@ void SetUse(const UseByProcess& processes, double training_seconds, proto::Machi
 void AddMachines(absl::string_view text, proto::ReportVariant& variant) {
   std::map<std::string, std::vector<std::array<double, 4>>> machines;
   std::map<std::string, UseByProcess> uses;
-  std::map<std::pair<std::string, std::string>, double> last;  // Last sample's end, by host and process.
+  // The end of the last sample, by host and process.
+  std::map<std::pair<std::string, std::string>, double> last;
   for (CsvReader csv(text); csv.Next();) {
     const std::string host(csv.Text("host")), process(csv.Text("process"));
     const double seconds = csv.Number("seconds"), cpu = csv.Number("cpu_percent");

@@ -1,4 +1,4 @@
-// What a report shows of a run's resources.csv and steps.csv. Pure; any thread.
+// Reads a run's resources.csv and steps.csv for a report. Pure; any thread.
 #ifndef TETHYS_DEPLOY_REPORT_REPORT_SERIES_H_
 #define TETHYS_DEPLOY_REPORT_REPORT_SERIES_H_
 
@@ -7,7 +7,8 @@
 
 namespace tethys {
 
-// Adds the machines of a resources.csv, with their use in training. The variant has its summary.
+// Adds the machines of a resources.csv, with their use during training. Requires that the variant has its
+// summary.
 void AddMachines(absl::string_view text, proto::ReportVariant& variant);
 // Adds the processes whose GPU reports its load.
 void AddGpus(absl::string_view text, proto::ReportVariant& variant);

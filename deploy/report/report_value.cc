@@ -15,7 +15,8 @@ namespace {
 
 using proto::ReportValue;
 
-constexpr double kRounding = 1e-12;    // Rounding leaves equal values such a relative deviation.
+// Values that differ by less than this relative deviation are equal but for rounding.
+constexpr double kRounding = 1e-12;
 constexpr double kAsymmetrical = 0.1;  // Above this share of its width, an interval is not written with ±.
 constexpr int kMostRunsToTell = 100;
 constexpr int kFewestForAnInterval = 3;
@@ -28,7 +29,7 @@ struct Pair {
   double b = 0;
 };
 
-// The values of runs with the same seed. Empty: the variants did not run with the same seeds.
+// The pairs of values of runs with the same seed. Empty: the variants did not run with the same seeds.
 std::vector<Pair> PairsOf(const ReportValue& a, const ReportValue& b) {
   std::map<uint64_t, Pair> pairs;
   const int runs = a.seed_size();
@@ -48,7 +49,7 @@ std::vector<Pair> PairsOf(const ReportValue& a, const ReportValue& b) {
   return all;
 }
 
-// The standard error of the mean of `values`; without the rest that rounding leaves.
+// The standard error of the mean of `values`; 0 if the values are equal but for rounding.
 double ErrorOfMean(const std::vector<double>& values, double rounding) {
   double mean = 0;
   for (const double value : values) mean += value / values.size();
@@ -58,7 +59,7 @@ double ErrorOfMean(const std::vector<double>& values, double rounding) {
   return deviation <= rounding ? 0 : deviation / std::sqrt(values.size());
 }
 
-// The standard error of a.mean - b.mean. Both are over several runs.
+// The standard error of a.mean - b.mean. Requires several runs of each.
 double ErrorOfDifference(const ReportValue& a, const ReportValue& b) {
   const std::vector<Pair> pairs = PairsOf(a, b);
   if (pairs.empty()) return std::hypot(StandardError(a), StandardError(b));
@@ -66,12 +67,12 @@ double ErrorOfDifference(const ReportValue& a, const ReportValue& b) {
   for (const Pair& pair : pairs) differences.push_back(pair.a - pair.b);
   const double rounding = kRounding * std::max(std::abs(a.mean()), std::abs(b.mean()));
   const double error = ErrorOfMean(differences, rounding);
-  // Accuracies are multiples of that of one sample, so a few differences may be equal by chance.
+  // An accuracy is a multiple of the share of one sample, so a few differences may be equal by chance.
   const bool apart = std::abs(a.mean() - b.mean()) > rounding;
   return error == 0 && apart ? std::hypot(StandardError(a), StandardError(b)) : error;
 }
 
-// The standard error of the logarithm of a.mean / b.mean. Both are positive and over several runs.
+// The standard error of the logarithm of a.mean / b.mean. Requires positive means, over several runs of each.
 double ErrorOfLogarithm(const ReportValue& a, const ReportValue& b) {
   const std::vector<Pair> pairs = PairsOf(a, b);
   const bool positive =
@@ -172,7 +173,7 @@ std::string WithInterval(double mean, const Interval& interval, absl::string_vie
   if (std::abs(interval.high + interval.low - 2 * mean) <= kAsymmetrical * 2 * half) {
     return absl::StrCat(text(mean), " ", plus_minus, " ", text(half));
   }
-  // The lower end is the nearer one, and needs as many digits as its own distance tells.
+  // The number of digits is chosen for the lower end, which is nearer to the mean.
   const double nearer = std::min(interval.high - mean, mean - interval.low);
   const int finer = std::clamp(1 - static_cast<int>(std::floor(std::log10(nearer))), decimals, 12);
   const auto fine = [finer](double value) { return GroupedText(value, finer); };

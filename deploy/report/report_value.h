@@ -25,43 +25,44 @@ double HalfInterval(const proto::ReportValue& a, const proto::ReportValue& b);
 // Half of the mean's symmetrical 95 % interval; negative (unknown) for fewer than two runs.
 double HalfWidth(const proto::ReportValue& value);
 
-// The mean's 95 % interval on the scale of `value`: by logarithms it stays above 0, by logits between 0 and
-// 1. nullopt: fewer than three runs, because the interval of two says next to nothing; or all are equal.
+// The mean's 95 % interval on the scale of `value`: by logarithms it stays above 0, by logits in
+// [0, 1]. nullopt: there are fewer than three runs, because an interval over two is too wide to be useful; or
+// all values are equal.
 absl::optional<Interval> IntervalOf(const proto::ReportValue& value);
 
 // The evidence for a difference between two means.
 enum class Difference {
-  kUnknown,  // One of the means is over a single run, so the difference may be chance.
-  kNoise,    // "No difference" lies within the 95 % interval.
+  kUnknown,  // One of the means is from a single run, so the difference may be chance.
+  kNoise,    // The 95 % interval includes "no difference".
   kShown,
 };
 
 // A quotient or a difference of two means. The interval is computed from the differences between runs with
-// the same seed if both variants ran with the same seeds, and otherwise (or if these differences of shares
-// are all equal, and not 0) from the errors of both means.
+// the same seed if both variants ran with the same seeds, otherwise from the errors of both means (also if
+// these differences are shares that are all equal and not 0).
 struct Contrast {
   double value = 0;
-  absl::optional<Interval> interval;  // nullopt: one of the means is over a single run, or not positive.
+  absl::optional<Interval> interval;  // nullopt: one of the means is from a single run, or not positive.
   Difference difference = Difference::kUnknown;
 };
-// a / b by logarithms, so that the interval lies above 0 and the one of b / a is its inverse. A value of 0:
-// one of the means is not positive; their difference is then tested as PointsOf does.
+// The quotient a / b, computed by logarithms: its interval lies above 0, and is the inverse of the interval
+// of b / a. A value of 0: one of the means is not positive; their difference is then tested as in PointsOf.
 Contrast RatioOf(const proto::ReportValue& a, const proto::ReportValue& b);
-// a - b of two shares, within [-1, 1].
+// The difference a - b of two shares, within [-1, 1].
 Contrast PointsOf(const proto::ReportValue& a, const proto::ReportValue& b);
 
-// The one test: of the quotient or, for shares, of the difference.
+// The one test of a difference: it tests the quotient or, for shares, the difference.
 Difference DifferenceOf(const proto::ReportValue& a, const proto::ReportValue& b);
 inline bool IsShown(const proto::ReportValue& a, const proto::ReportValue& b) {
   return DifferenceOf(a, b) == Difference::kShown;
 }
-// Whether `a` is shown to be less than `b`.
+// True if `a` is shown to be less than `b`.
 inline bool IsShownLess(const proto::ReportValue& a, const proto::ReportValue& b) {
   return a.mean() < b.mean() && IsShown(a, b);
 }
 
-// The runs of each that would show the quotient of two means if it were what it looks like, assuming that
-// they scatter as before; 0: more than 100, or not known.
+// The runs of each variant that would show the present quotient of two means to be a difference, if further
+// runs scatter as before; 0: more than 100, or not known.
 int RunsToTell(const proto::ReportValue& a, const proto::ReportValue& b);
 
 // Explains MeanText below tables.
@@ -72,7 +73,7 @@ inline constexpr char kIntervalNote[] =
 // "13.70 ± 0.15", rounded to the second significant digit of the interval; if the interval is not nearly
 // symmetrical, "3.3 (1.2 to 9.1)".
 std::string WithInterval(double mean, const Interval& interval, absl::string_view plus_minus = "±");
-// Scaled and with its interval, if that is known: "13.70 ± 0.15", "13.7".
+// The scaled mean, with its interval if known: "13.70 ± 0.15", "13.7".
 std::string MeanText(const proto::ReportValue& value, double scale = 1);
 // Like MeanText, with the unit: "13.70 ± 0.15 s".
 std::string SecondsText(const proto::ReportValue& seconds);

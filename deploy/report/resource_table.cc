@@ -16,7 +16,7 @@ constexpr double kMebibyte = 1 << 20;
 constexpr double kMegabyte = 1e6;
 constexpr int kCaptionWidth = 100;
 
-// One quantity, merged over the lines of summaries that have it.
+// One quantity, merged over the lines of the summaries that have it.
 struct Merged {
   int lines = 0;
   double means = 0;  // The sum of the lines' means.
@@ -37,7 +37,7 @@ struct MachineUse {
   std::vector<std::string> processes;  // The job's processes on this machine.
   Merged cpu, memory, in, out;
   double job_cpu = 0, job_memory = 0;         // Sums of the means of the job's processes, over all runs.
-  Merged gpu_percent, gpu_memory, gpu_power;  // Over the individual GPUs.
+  Merged gpu_percent, gpu_memory, gpu_power;  // Merged over the individual GPUs.
 
   void Add(const proto::ResourceSummary& line) {
     cores = std::max(cores, line.cores());
@@ -139,7 +139,7 @@ void AppendMeasuredColumns(bool with_gpus, std::vector<Column>& columns) {
   for (const char* quantity : {"GPU %", "GPU MiB", "GPU W"}) add(quantity);
 }
 
-// Appends the cells of a range to a line of the CSV; the cells are empty if no range was reported (`told`).
+// Appends the cells of a range to a line of the CSV; empty cells if no range was reported (`told` is false).
 void AppendGpuCells(bool told, const proto::Range& range, std::vector<std::string>& cells) {
   for (const double value : {range.mean(), range.minimum(), range.maximum()}) {
     cells.push_back(told ? NumberCell(value) : "");

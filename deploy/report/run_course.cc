@@ -16,10 +16,10 @@ namespace {
 constexpr const char* kPhaseColumns[kCoursePhases] = {"data_ns", "forward_ns", "backward_ns", "exchange_ns",
                                                       "update_ns"};
 
-// Times beyond this, in microseconds, are of damaged files; sums of accepted ones are finite.
+// In microseconds. Larger times come from damaged files; sums of accepted times are finite.
 constexpr double kMostTime = 1e18;
 
-// In microseconds. A clock that is set back further is that of another attempt, not a better estimate.
+// In microseconds. A clock that is set back further belongs to another attempt; it is not a better estimate.
 constexpr double kMostCorrection = 1e6;
 
 double Microseconds(const CsvReader& csv, const std::string& column) {
@@ -54,15 +54,16 @@ struct AttemptJournal {
     int64_t version = 0;
   };
   int attempts = 0;
-  double epoch_length = 0;                        // Positions.
-  std::map<int64_t, int64_t> first_used = {};     // By worker: where its first batch began.
-  std::map<int64_t, std::set<double>> cuts = {};  // By epoch, from 0: positions within it that were saved.
-  std::set<int64_t> saved_ends = {};              // Epochs, from 0, whose end was saved.
-  std::set<int64_t> ended = {};                   // Epochs, from 0.
+  double epoch_length = 0;                     // In positions.
+  std::map<int64_t, int64_t> first_used = {};  // Where each worker's first batch began, by worker.
+  // The positions within an epoch at which a checkpoint was saved, by epoch from 0.
+  std::map<int64_t, std::set<double>> cuts = {};
+  std::set<int64_t> saved_ends = {};  // Epochs, from 0, at whose end a checkpoint was saved.
+  std::set<int64_t> ended = {};       // Epochs, from 0, that were completed.
   std::vector<Applied> applied = {};
 };
 
-// The numbers in `words` from the second on; empty if one of them is none.
+// Parses `words` from the second on as numbers; empty if a word is no number.
 std::vector<int64_t> Numbers(const std::vector<absl::string_view>& words, size_t count) {
   std::vector<int64_t> numbers;
   for (size_t i = 1; i <= count; ++i) {
@@ -93,14 +94,15 @@ void TakeLine(absl::string_view line, AttemptJournal& journal) {
 
 AttemptJournal ReadJournal(absl::string_view text) {
   AttemptJournal journal;
-  // A last line without its end was cut off.
+  // A last line without its newline was cut off.
   for (size_t end; (end = text.find('\n')) != absl::string_view::npos; text.remove_prefix(end + 1)) {
     TakeLine(text.substr(0, end), journal);
   }
   return journal;
 }
 
-using StepIndex = std::map<std::pair<int64_t, int64_t>, size_t>;  // By rank and first sample: the last such.
+// The last step with this rank and first sample.
+using StepIndex = std::map<std::pair<int64_t, int64_t>, size_t>;
 
 size_t FirstOfLastAttempt(const RunCourse& course, const AttemptJournal& journal, const StepIndex& index) {
   if (journal.attempts == 0) return course.steps.size();
@@ -114,7 +116,7 @@ size_t FirstOfLastAttempt(const RunCourse& course, const AttemptJournal& journal
 
 // Delays steps that begin before the previous step of their rank has ended, and fills in `next`.
 void PutInOrder(RunCourse& course) {
-  std::map<int, size_t> previous;  // By rank.
+  std::map<int, size_t> previous;  // The previous step, by rank.
   for (size_t i = 0; i < course.steps.size(); ++i) {
     if (i == course.first) previous.clear();
     CourseStep& step = course.steps[i];
@@ -128,7 +130,8 @@ void PutInOrder(RunCourse& course) {
 }
 
 std::vector<CourseSegment> SegmentsOf(const RunCourse& course, const AttemptJournal& journal) {
-  std::map<std::pair<int64_t, size_t>, CourseSegment> segments;  // By epoch, and the cuts before it.
+  // Keyed by epoch, and by the number of cuts before the segment.
+  std::map<std::pair<int64_t, size_t>, CourseSegment> segments;
   for (size_t i = course.first; i < course.steps.size(); ++i) {
     const CourseStep& step = course.steps[i];
     if (step.epoch < 1) continue;
@@ -142,7 +145,7 @@ std::vector<CourseSegment> SegmentsOf(const RunCourse& course, const AttemptJour
       cut = static_cast<size_t>(std::distance(cuts->second.begin(), next));
       cut_follows = next != cuts->second.end();
     }
-    if (!cut_follows && journal.ended.count(epoch) == 0) continue;  // It was not brought to its end.
+    if (!cut_follows && journal.ended.count(epoch) == 0) continue;  // The segment was not completed.
     const auto [found, added] = segments.try_emplace({epoch, cut});
     CourseSegment& segment = found->second;
     segment.epoch = step.epoch;

@@ -2,8 +2,8 @@
 // barriers, and the pushes that servers applied. Times are in microseconds on the chief's clock. Pure; any
 // thread.
 //
-// Steps are those of all attempts; segments and pushes are those of the last attempt, because clocks of
-// different attempts need not be comparable. Lines that are damaged are left out.
+// Steps of all attempts are included, but segments and pushes only of the last attempt, because clocks of
+// different attempts need not be comparable. Damaged lines are left out.
 //
 // A worker's estimate of the chief's clock gets better while it runs, so a step may be recorded as beginning
 // before the worker's previous one ended. Such a step is delayed until that end, with its length unchanged.
@@ -28,30 +28,30 @@ constexpr int kCoursePhases = 5;
 struct CourseStep {
   int rank = 0;  // In [0, TraceRow::kMostIndex].
   int64_t step = 0;
-  int64_t epoch = 0;  // From 1.
+  int64_t epoch = 0;  // Counted from 1.
   int64_t sample_begin = 0;
   int64_t samples = 0;
   int64_t staleness = 0;
   int64_t bytes_out = 0;
   double begin = 0;
   double total = 0;
-  // From `begin` on, one after the other. On an asynchronous device their sum may exceed `total`.
+  // The phases follow one another from `begin` on. On an asynchronous device their sum may exceed `total`.
   std::array<double, kCoursePhases> phase = {};
-  double first_ready = 0;  // From `begin` until the first gradients were ready; 0: not recorded.
-  double next = std::numeric_limits<double>::infinity();  // When the rank's next step begins.
+  double first_ready = 0;  // The time from `begin` until the first gradients were ready; 0: not recorded.
+  double next = std::numeric_limits<double>::infinity();  // The beginning of the rank's next step.
 
   double end() const { return begin + total; }
-  // When the exchange was done; the update on the worker follows.
+  // The end of the exchange; the worker's update follows.
   double exchange_end() const { return begin + phase[0] + phase[1] + phase[2] + phase[3]; }
 };
 
 // A part of an epoch that ended at a barrier of all workers.
 struct CourseSegment {
-  int64_t epoch = 0;                // From 1.
-  bool ends_epoch = false;          // It is the last of its epoch so far.
+  int64_t epoch = 0;                // Counted from 1.
+  bool ends_epoch = false;          // The segment is the last of its epoch so far.
   bool saved = false;               // A checkpoint was made at the barrier.
-  double begin = 0;                 // The first worker's begin.
-  std::map<int, size_t> last = {};  // By rank: index of the worker's last step in `steps`.
+  double begin = 0;                 // The begin of the first worker's first step.
+  std::map<int, size_t> last = {};  // The index in `steps` of each worker's last step, by rank.
 };
 
 // A push that a server applied.
@@ -63,7 +63,7 @@ struct CoursePush {
 
 struct RunCourse {
   std::vector<CourseStep> steps;
-  size_t first = 0;                     // Index of the last attempt's first step; steps.size(): not known.
+  size_t first = 0;  // Index of the last attempt's first step; steps.size() if it is not known.
   std::vector<CourseSegment> segments;  // In order of time.
   std::vector<CoursePush> pushes;
 };

@@ -16,7 +16,7 @@ namespace {
 using Number = absl::optional<double>;
 using Runs = std::vector<const RunRecord*>;
 
-// The mean of a measurement over the runs that have it, with the value of each of them.
+// The mean of a measurement over the runs that have it, and the value of each of these runs.
 template <typename Measure>
 ReportValue MeanOver(const Runs& runs, Measure measure, ReportValue::Scale scale = ReportValue::POSITIVE) {
   std::vector<double> values;
@@ -33,7 +33,7 @@ ReportValue MeanOver(const Runs& runs, Measure measure, ReportValue::Scale scale
   return mean;
 }
 
-// As MeanOver, for a measurement in the run's summary.
+// As MeanOver, for a measurement that is in the run's summary.
 template <typename Measure>
 ReportValue MeanOfSummaries(const Runs& runs, Measure measure,
                             ReportValue::Scale scale = ReportValue::POSITIVE) {
@@ -41,7 +41,7 @@ ReportValue MeanOfSummaries(const Runs& runs, Measure measure,
       runs, [&measure](const RunRecord& run) { return measure(run.summary); }, scale);
 }
 
-// Whether the step records cover nearly all of the training. Those of a resumed run cover only its last
+// True if the step records cover nearly all of the training. The records of a resumed run cover only its last
 // attempt.
 bool RecordsNearlyAllSteps(const proto::RunSummary& summary) {
   const double rate = summary.timing().samples_per_second();
@@ -117,7 +117,7 @@ ReportValue MeanOf(absl::Span<const double> values, ReportValue::Scale scale) {
   for (const double value : values) squares += (value - mean) * (value - mean);
   result.set_count(static_cast<int>(values.size()));
   result.set_mean(mean);
-  // Rounding leaves equal values a deviation.
+  // Equal values have a deviation of this order, from rounding.
   constexpr double kRounding = 1e-12;
   const double deviation = values.size() > 1 ? std::sqrt(squares / (values.size() - 1)) : 0;
   if (deviation <= kRounding * std::abs(mean)) return result;

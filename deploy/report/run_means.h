@@ -25,8 +25,8 @@ struct RunRecord {
   std::vector<proto::EpochPoint> epochs = {};  // Ends of epochs, in order.
 };
 
-// The target of a comparison's times to accuracy (time_to_accuracy.h): `given` or, without it, CommonTarget
-// of all successful runs. nullopt: no run was validated, or there is no such target.
+// The target of a comparison's times to accuracy (time_to_accuracy.h): `given` or, without it, the
+// CommonTarget of all successful runs. nullopt: no run was validated, or the runs have no common target.
 using Target = absl::optional<proto::AccuracyTarget>;
 Target TargetOf(absl::Span<const RunRecord> runs, absl::optional<double> given);
 

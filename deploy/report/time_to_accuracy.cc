@@ -58,7 +58,7 @@ absl::optional<Reached> FirstAtOrAbove(double target, absl::Span<const EpochPoin
 
 absl::optional<double> CommonTarget(absl::Span<const double> best) {
   if (best.empty()) return absl::nullopt;
-  // Needed because 100 * 0.29 is slightly less than 29.
+  // Needed because 100 * 0.29 is slightly less than 29 in floating point.
   constexpr double kRounding = 1e-9;
   const double percent = std::floor(100 * *std::min_element(best.begin(), best.end()) + kRounding);
   if (percent < 1) return absl::nullopt;

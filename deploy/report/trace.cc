@@ -20,7 +20,7 @@ namespace {
 
 constexpr const char* kPhaseNames[kCoursePhases] = {"data", "forward", "backward", "exchange", "update"};
 constexpr TraceRow kChief = {TraceRow::Role::kChief, 0};
-constexpr double kMost = 1e12;  // Greater numbers, of seconds, bytes or percent, are of damaged files.
+constexpr double kMost = 1e12;  // Larger numbers of seconds, bytes or percent come from damaged files.
 constexpr double kShortestInterval = 0.001;  // The resolution of resources.csv, in seconds.
 
 TraceRow WorkerRow(int rank) { return {TraceRow::Role::kWorker, rank}; }
@@ -57,7 +57,8 @@ class RunTrace {
   }
 
  private:
-  // The chief's start: its start-up ends as the first step begins, but for the delay of an order.
+  // Finds the time when the chief started: its start-up ends when the first step begins, apart from the delay
+  // of an order.
   void FindBegin() {
     const double startup = Bounded(summary_.timing().startup_seconds());
     if (startup <= 0 || course_.first >= course_.steps.size()) return;
@@ -83,7 +84,7 @@ class RunTrace {
     }
   }
 
-  // Whether the worker was lost between the end of its last step and `end`: then it waited for nothing.
+  // True if the worker was lost between the end of its last step and `end`; a lost worker waits for nothing.
   bool Lost(int rank, double last_step_end, double end) const {
     for (const proto::WorkerLoss& loss : summary_.worker_loss()) {
       const double time = begin_.value_or(0) + Bounded(loss.seconds()) * 1e6;
@@ -92,7 +93,7 @@ class RunTrace {
     return false;
   }
 
-  // Validation seconds by epoch, from 1. Of two lines of an epoch the later one counts.
+  // Seconds of validation by epoch, from 1. If an epoch has two lines, the later one counts.
   std::map<int64_t, double> Validations() const {
     std::map<int64_t, double> seconds;
     for (CsvReader csv(files_.epochs_csv); csv.Next();) {
@@ -109,7 +110,7 @@ class RunTrace {
       const absl::optional<double> next = last ? End() : course_.segments[i + 1].begin;
       double end = segment.begin;
       for (const auto& [rank, step] : segment.last) end = std::max(end, course_.steps[step].end());
-      // Estimates of the clock err, so another worker's next step may seem to begin before the last one
+      // Clock estimates have errors, so another worker's next step may seem to begin before the last one
       // ended.
       if (!last) end = std::min(end, *next);
       trace_.Slice(kChief, 1, absl::StrCat("training, epoch ", segment.epoch), segment.begin,
@@ -144,7 +145,7 @@ class RunTrace {
     if (!parts.empty()) trace_.Slice(kChief, 1, absl::StrJoin(parts, " and "), begin, end - begin);
   }
 
-  // When the chief ended.
+  // The time when the chief ended.
   absl::optional<double> End() const {
     if (!begin_.has_value() || summary_.attempt().empty()) return absl::nullopt;
     return *begin_ + Bounded(std::prev(summary_.attempt().end())->total_seconds()) * 1e6;
@@ -172,14 +173,14 @@ class RunTrace {
     }
   }
 
-  // resources.csv counts from 0 again in every attempt.
+  // In resources.csv, the time starts at 0 in every attempt.
   void AddResources(double begin) {
     struct Sample {
       std::string process;
       double seconds, cpu, in, out;
     };
     std::vector<Sample> samples;
-    std::map<std::string, double> latest;  // By process, in the last attempt.
+    std::map<std::string, double> latest;  // The latest sample of each process in the last attempt.
     for (CsvReader csv(files_.resources_csv); csv.Next();) {
       const std::string process(csv.Text("process"));
       const double seconds = Bounded(csv.Number("seconds"));
@@ -198,7 +199,7 @@ class RunTrace {
       const double time = begin + sample.seconds * 1e6;
       trace_.Counter(row, "CPU %", time, absl::StrFormat("\"of a core\":%.1f", sample.cpu));
       const auto [before, first] = latest.emplace(sample.process, sample.seconds);
-      if (first) continue;  // The length of its interval is not known.
+      if (first) continue;  // The length of a first sample's interval is not known.
       const double length = sample.seconds - before->second;
       before->second = sample.seconds;
       if (length < kShortestInterval) continue;
@@ -212,7 +213,7 @@ class RunTrace {
   const proto::RunSummary& summary_;
   const RunCourse course_;
   TraceWriter trace_;
-  absl::optional<double> begin_;  // When the chief started; absent: not known.
+  absl::optional<double> begin_;  // The time when the chief started; absent: not known.
 };
 
 }  // namespace
@@ -224,7 +225,7 @@ std::string ChromeTrace(const TracedFiles& files, const proto::RunSummary& summa
 absl::Status WriteTrace(const std::string& run_dir) {
   TETHYS_ASSIGN_OR_RETURN(const proto::RunSummary summary, ReadSummary(run_dir));
   TETHYS_ASSIGN_OR_RETURN(const std::string steps, ReadFile(run_dir + "/steps.csv"));
-  // A run may lack these.
+  // These files may be missing.
   const std::string epochs = ReadFile(run_dir + "/epochs.csv").value_or("");
   const std::string resources = ReadFile(run_dir + "/resources.csv").value_or("");
   const std::string journal = ReadFile(run_dir + "/journal").value_or("");

@@ -1,14 +1,14 @@
 // One trace of all processes of a run, for chrome://tracing or ui.perfetto.dev, on the chief's clock:
 //   chief    start-up, training with the barrier at its end, validation, checkpoints, the end; lost workers
-//   ps       for each worker its pushes, from the first gradients that were ready to the answer; the end of
-//   one
-//            that no answer followed is that of the worker's exchange
+//   ps       for each worker its pushes, from the first gradients that were ready to the answer; a push
+//            without an answer ends with the worker's exchange
 //   worker   a slice per step and phase, and the wait at barriers
 // and for each of them curves of CPU and network, whose values are of the interval before their time.
 //
-// All of it is what the run has recorded anyway. When evaluations and checkpoints begin is concluded from the
-// steps: a barrier ends with the last worker's last step, a validation follows it, and a checkpoint lasts
-// until training goes on. Only workers' steps are of all attempts; all else is of the last.
+// The trace is made from the ordinary records of a run. The beginnings of evaluations and checkpoints are
+// derived from the steps: a barrier ends with the last worker's last step, a validation follows it, and a
+// checkpoint lasts until training goes on. Workers' steps are of all attempts, everything else is of the last
+// attempt.
 #ifndef TETHYS_DEPLOY_REPORT_TRACE_H_
 #define TETHYS_DEPLOY_REPORT_TRACE_H_
 
@@ -20,7 +20,7 @@
 
 namespace tethys {
 
-// The text of the files of a run; all but the steps may be empty.
+// The texts of a run's files; all but the steps may be empty.
 struct TracedFiles {
   absl::string_view steps_csv = {};
   absl::string_view epochs_csv = {};

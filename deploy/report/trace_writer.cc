@@ -11,7 +11,8 @@
 namespace tethys {
 namespace {
 
-constexpr double kPerMicrosecond = 1000;  // Nanoseconds: the resolution of what is written.
+// Nanoseconds per microsecond; nanoseconds are the resolution of the trace.
+constexpr double kPerMicrosecond = 1000;
 constexpr int kMostRows = TraceRow::kMostIndex + 1;
 
 std::string Quoted(absl::string_view text) {
@@ -28,7 +29,7 @@ std::string Quoted(absl::string_view text) {
   return quoted + "\"";
 }
 
-// The number by which the trace knows a row, from 1: workers come first.
+// The number of a row in the trace, from 1; workers come first.
 int NumberOf(const TraceRow& row) {
   switch (row.role) {
     case TraceRow::Role::kWorker:

@@ -24,7 +24,8 @@ struct TraceRow {
   bool operator==(const TraceRow&) const = default;
 };
 
-// "chief", "ps 1", "worker 3": the row of a process, as the files of a run name it. False: it is none.
+// Parses the name of a process in the files of a run: "chief", "ps 1", "worker 3". Returns false for other
+// texts.
 bool ParseTraceRow(absl::string_view process, TraceRow& row);
 std::string TraceRowText(const TraceRow& row);
 
@@ -34,12 +35,12 @@ class TraceWriter {
   explicit TraceWriter(std::function<std::string(const TraceRow&)> name) : name_(std::move(name)) {}
 
   // A slice of part `part` (from 1) of a row; slices of one part follow or contain one another. Its begin and
-  // its end are rounded to whole ns, so that what follows or contains it still does. A slice that is shorter
+  // its end are rounded to whole ns, which keeps the order and the nesting of slices. A slice that is shorter
   // than 1 ns is left out. `arguments` are members of a JSON object: "\"samples\":128".
   void Slice(const TraceRow& row, int part, absl::string_view name, double begin_us, double duration_us,
              absl::string_view arguments = "");
   void NamePart(const TraceRow& row, int part, absl::string_view name);
-  // A moment.
+  // An event without a duration.
   void Instant(const TraceRow& row, absl::string_view name, double time_us);
   // A curve beneath the row; `values` as `arguments` above, with numbers.
   void Counter(const TraceRow& row, absl::string_view name, double time_us, absl::string_view values);

@@ -1,4 +1,4 @@
-// The order of a report's variants: that of the tables of `tethys compare`, so that a variant has the same
+// The order of a report's variants: as in the tables of `tethys compare`, so that a variant has the same
 // letters in both. Pure; any thread.
 #ifndef TETHYS_DEPLOY_REPORT_VARIANT_ORDER_H_
 #define TETHYS_DEPLOY_REPORT_VARIANT_ORDER_H_
@@ -13,9 +13,9 @@ namespace tethys {
 // "NAME" of a run's directory "NAME-r3"; `directory` itself if it has no such suffix.
 std::string VariantOfRun(const std::string& directory);
 
-// Puts `variants`, as VariantOfRun names them, into the order of the tables, and returns the position of each
-// in them from 0 (VariantLetters). Variants that `comparison`, the text of a comparison.csv, does not list
-// come last.
+// Sorts `variants`, named as by VariantOfRun, into the order of the tables, and returns the position of each
+// in the tables, from 0 (VariantLetters). Variants that `comparison`, the text of a comparison.csv, does not
+// list come last.
 std::vector<int> PutInOrder(absl::string_view comparison, std::vector<std::string>& variants);
 
 }  // namespace tethys

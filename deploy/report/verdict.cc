@@ -181,7 +181,7 @@ std::string FirstAtTargetText(const std::string& target, const Ranking& variants
                               const ReportVariant& fastest) {
   const ReportVariant& first = *variants[0];
   const ReportValue& seconds = first.to_target().seconds();
-  // The rival is `fastest` if that variant reached the target and is not the first one itself.
+  // The rival is `fastest`, if that variant reached the target and is not itself the first.
   const bool fastest_there = std::count(variants.begin(), variants.end(), &fastest) > 0;
   const ReportVariant* rival = &first != &fastest && fastest_there ? &fastest : RivalOf(variants, first);
   if (rival == nullptr)
@@ -196,7 +196,7 @@ std::string FirstAtTargetText(const std::string& target, const Ranking& variants
                         " with ", NameInText(first), ", ", SecondsText(rivals), " with ", NameInText(*rival),
                         ".");
   }
-  // Among those that reached it in all their runs.
+  // Only variants that reached the target in all their runs are compared.
   const bool alone = TiedWith(first, variants, [](const ReportVariant& v) -> const ReportValue& {
                        return v.to_target().seconds();
                      }).size() == 1;
@@ -373,7 +373,7 @@ std::vector<std::string> Verdict(const proto::Report& report) {
   std::vector<std::string> sentences;
   const auto add = [&sentences](std::string sentence) {
     if (sentence.empty()) return;
-    sentence[0] = absl::ascii_toupper(sentence[0]);  // It may begin with a name.
+    sentence[0] = absl::ascii_toupper(sentence[0]);  // The sentence may begin with a name in lower case.
     sentences.push_back(std::move(sentence));
   };
   const ReportVariant* rival = RivalOf(variants, *variants[0]);

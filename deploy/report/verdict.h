@@ -12,11 +12,11 @@
 
 namespace tethys {
 
-// Whether a model is hardly better than a guess that is right with probability `chance`, in (0, 1]: its
-// accuracy is at most twice `chance`, or a tenth of the way from `chance` to 1, whichever is less.
+// True if a model is hardly better than a guess that is right with probability `chance`, in (0, 1]: its
+// accuracy is at most twice `chance`, or at most a tenth of the way from `chance` to 1, whichever is less.
 bool IsAtChance(double accuracy, double chance);
 
-// At least one sentence, the most important first. A difference that may be noise is called so
+// At least one sentence, the most important first. A difference that may be noise is described as such
 // (report_value.h).
 std::vector<std::string> Verdict(const proto::Report& report);
 

@@ -14,18 +14,18 @@
 namespace tethys {
 namespace {
 
-using Term = std::vector<int>;  // Factors.
+using Term = std::vector<int>;  // Indices of factors.
 
 bool Contains(const Term& outer, const Term& inner) {
   return std::includes(outer.begin(), outer.end(), inner.begin(), inner.end());
 }
 
-// The columns of a design: one for the mean, one for each further block, then those of the terms.
+// The columns of a design: one for the mean, one for each further block, then the columns of the terms.
 class Design {
  public:
   Design(absl::Span<const int> levels, absl::Span<const Observation> rows) : levels_(levels), rows_(rows) {}
 
-  // The levels that columns of a term stand for: all but the last of each factor.
+  // The levels that the columns of a term stand for: all levels but the last of each factor.
   std::vector<std::vector<int>> Columns(const Term& term) const {
     std::vector<std::vector<int>> columns = {{}};
     for (const int factor : term) {
@@ -57,7 +57,7 @@ class Design {
     block_columns_ = static_cast<int>(blocks.size());
     return fit;
   }
-  // The number of columns before the first term's, in the last fit.
+  // The number of columns before the first term's columns, in the last fit.
   int block_columns() const { return block_columns_; }
 
  private:
@@ -99,7 +99,7 @@ std::vector<Term> AllTerms(absl::Span<const int> levels) {
   return terms;
 }
 
-// `values` with those of each block in another order.
+// `values`, shuffled within each block.
 std::vector<double> PermutedWithinBlocks(absl::Span<const Observation> rows, absl::Span<const double> values,
                                          RandomStream& random) {
   std::map<int, std::vector<size_t>> blocks;
@@ -119,7 +119,8 @@ struct Test {
   absl::optional<double> p = {};
 };
 
-// Tests a term against the model of all terms that do not contain it; nullopt: it adds nothing to that model.
+// Tests a term against the model of all terms that do not contain it; nullopt: the term adds nothing to that
+// model.
 absl::optional<Test> TestTerm(const Design& design, absl::Span<const Observation> rows,
                               const std::vector<double>& y, const Term& term, const std::vector<Term>& terms,
                               const EffectsOptions& options) {
@@ -145,7 +146,7 @@ absl::optional<Test> TestTerm(const Design& design, absl::Span<const Observation
   uint64_t key = 0;
   for (const int factor : term) key = key * 64 + factor + 1;
   RandomStream random(options.seed, RandomPurpose::kShuffle, key);
-  int reached = 1;  // The order observed is one of the permutations.
+  int reached = 1;  // The observed order counts as one of the permutations.
   for (int i = 0; i < options.permutations; ++i) {
     std::vector<double> permuted = PermutedWithinBlocks(rows, residuals, random);
     for (size_t row = 0; row < permuted.size(); ++row) permuted[row] += fitted[row];
@@ -155,8 +156,8 @@ absl::optional<Test> TestTerm(const Design& design, absl::Span<const Observation
   return test;
 }
 
-// The coefficients of all levels of each term, by the sum rule of effect coding; an empty list for terms of
-// which a column was left out.
+// The coefficients of all levels of each term, by the sum rule of effect coding. The list of a term is empty
+// if one of its columns was left out.
 std::vector<std::vector<LevelEffect>> Coefficients(const Design& design, absl::Span<const int> levels,
                                                    const std::vector<Term>& terms,
                                                    const std::vector<double>& y) {
@@ -198,7 +199,7 @@ std::vector<std::vector<LevelEffect>> Coefficients(const Design& design, absl::S
   return all;
 }
 
-// How much wider the interval of a mean over `blocks` is than that of blocks drawn anew.
+// The ratio between the interval of a mean over `blocks` and the interval from blocks drawn with replacement.
 double Widening(int blocks) {
   proto::ReportValue count;
   count.set_count(blocks);
@@ -249,7 +250,7 @@ void AddIntervals(absl::Span<const int> levels, absl::Span<const Observation> ro
   }
 }
 
-// What rounding leaves of an effect of values that are all equal.
+// The size of a rounding error in an effect of equal values.
 double RoundingOf(const std::vector<double>& y) {
   double largest = 1;
   for (const double value : y) largest = std::max(largest, std::abs(value));

@@ -4,11 +4,11 @@
 //
 //   share of a term (eta squared): the squares that it explains beyond all terms that do not contain it, over
 //     the sum of squares within blocks
-//   p: how often that is reached when the residuals of the model without the term are permuted within blocks
-//     (Freedman and Lane, 1983), corrected for the number of terms after Holm; no F distribution is assumed
+//   p: how often this share is reached when the residuals of the model without the term are permuted within
+//     blocks (Freedman and Lane, 1983), corrected for the number of terms after Holm; no F distribution is
+//     assumed
 //   interval: percentiles of fits to blocks drawn with replacement, whose distance from the effect is widened
-//   as
-//     Student's t is wider than the normal distribution, because few blocks drawn anew vary too little
+//     as Student's t is wider than the normal distribution, because few blocks drawn anew vary too little
 //     (Hesterberg, "What teachers should know about the bootstrap", 2015)
 #ifndef TETHYS_DEPLOY_STUDY_EFFECTS_H_
 #define TETHYS_DEPLOY_STUDY_EFFECTS_H_
@@ -24,7 +24,7 @@ namespace tethys {
 
 struct Observation {
   int block = 0;
-  std::vector<int> level;  // By factor.
+  std::vector<int> level;  // The level of each factor.
   double value = 0;
 };
 
@@ -37,20 +37,21 @@ struct EffectsOptions {
 
 // The effect of a level, or of a pair of levels, against the mean.
 struct LevelEffect {
-  std::vector<int> level;                      // By the term's factors.
+  std::vector<int> level;                      // The level of each of the term's factors.
   double value = 0;                            // A ratio or a difference.
-  absl::optional<double> low = {}, high = {};  // 95 %; nullopt: fewer than three blocks.
+  absl::optional<double> low = {}, high = {};  // The 95 % interval; nullopt: fewer than three blocks.
 };
 
 struct TermEffects {
-  std::vector<int> factors;  // One or two.
+  std::vector<int> factors;  // One or two factors.
   double eta_squared = 0;
   absl::optional<double> p;        // nullopt: no runs are left over to estimate noise from.
-  std::vector<LevelEffect> level;  // Empty if missing combinations leave them undetermined.
+  std::vector<LevelEffect> level;  // Empty if the effects are undetermined because combinations are missing.
 };
 
-// Terms of one factor first; terms that the observations cannot tell from others are left out. `levels`: the
-// number of levels by factor. InvalidArgument: too few observations, or a value without a logarithm.
+// The terms, first those of one factor; terms that the observations cannot separate from others are left out.
+// `levels`: the number of levels of each factor. InvalidArgument: too few observations, or a value without a
+// logarithm.
 absl::StatusOr<std::vector<TermEffects>> FitEffects(absl::Span<const int> levels,
                                                     absl::Span<const Observation> observations,
                                                     const EffectsOptions& options);

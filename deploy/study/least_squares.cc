@@ -6,7 +6,8 @@
 namespace tethys {
 namespace {
 
-// A column counts as dependent if less than this share of its length is left.
+// A column counts as dependent if the part orthogonal to earlier columns is shorter than this share of its
+// length.
 constexpr double kDependent = 1e-9;
 
 double Dot(absl::Span<const double> a, absl::Span<const double> b) {
@@ -20,7 +21,7 @@ double Dot(absl::Span<const double> a, absl::Span<const double> b) {
 bool LeastSquares::AddColumn(absl::Span<const double> column) {
   std::vector<double> rest(column.begin(), column.end());
   std::vector<double> coefficients(basis_.size() + 1, 0);
-  // Gram and Schmidt, twice, which keeps the basis orthogonal to rounding.
+  // Gram-Schmidt, applied twice, so that the basis stays orthogonal up to rounding.
   for (int pass = 0; pass < 2; ++pass) {
     for (size_t i = 0; i < basis_.size(); ++i) {
       const double part = Dot(basis_[i], rest);

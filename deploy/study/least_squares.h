@@ -1,5 +1,5 @@
-// Least squares by an orthogonal factorisation, for small designs. Columns that depend on earlier ones, as
-// missing combinations of levels cause them, are left out. Pure; thread-compatible.
+// Least squares by an orthogonal factorisation, for small designs. Columns that depend on earlier columns,
+// which missing combinations of levels cause, are left out. Pure; thread-compatible.
 #ifndef TETHYS_DEPLOY_STUDY_LEAST_SQUARES_H_
 #define TETHYS_DEPLOY_STUDY_LEAST_SQUARES_H_
 
@@ -11,24 +11,26 @@ namespace tethys {
 
 class LeastSquares {
  public:
-  // Adds a column of the design; all have one length. Returns whether it is independent of those before it.
+  // Adds a column of the design; all columns have one length. Returns true if it is independent of the
+  // columns before it.
   bool AddColumn(absl::Span<const double> column);
 
   int rank() const { return static_cast<int>(basis_.size()); }
-  // Whether column `i`, in the order added, is part of the fit.
+  // True if column `i`, in the order of adding, is part of the fit.
   bool Kept(int i) const { return position_[i] >= 0; }
 
-  // A coefficient for each column added; 0 for those left out.
+  // A coefficient for each added column; 0 for a column that was left out.
   std::vector<double> Solve(absl::Span<const double> y) const;
   // The fitted values.
   std::vector<double> Fitted(absl::Span<const double> y) const;
-  // The sum of squares that the fit leaves.
+  // The sum of squared residuals of the fit.
   double Residual(absl::Span<const double> y) const;
 
  private:
-  std::vector<std::vector<double>> basis_;     // Orthonormal.
+  std::vector<std::vector<double>> basis_;     // Orthonormal vectors.
   std::vector<std::vector<double>> triangle_;  // Column i of R: coefficients of kept column i in the basis.
-  std::vector<int> position_;  // By added column: its position among the kept ones; -1: it was left out.
+  // The position of each added column among the kept columns; -1: it was left out.
+  std::vector<int> position_;
 };
 
 }  // namespace tethys

@@ -16,7 +16,7 @@
 namespace tethys {
 namespace {
 
-// The measures whose effects the page shows, if runs have them.
+// The measures whose effects the page shows, as far as runs have them.
 constexpr const char* kWithEffects[] = {"training_seconds", "test_accuracy", "validation_accuracy", "cost"};
 
 bool Counts(const StudyRun& run) { return run.record.status.ok() && !run.put_aside; }
@@ -30,7 +30,7 @@ std::vector<double> ValuesOf(absl::Span<const StudyRun> runs, int cell, const Me
   return values;
 }
 
-// The run of a cell with the median training time; null: none succeeded.
+// The run of a cell with the median training time; null: no run succeeded.
 const StudyRun* ShownRun(absl::Span<const StudyRun> runs, int cell) {
   std::vector<const StudyRun*> of;
   for (const StudyRun& run : runs) {
@@ -134,7 +134,7 @@ void AddEffects(const LoadedStudy& study, absl::Span<const StudyRun> runs, const
     std::vector<std::string> term_names;
     for (const int factor : term.factors) term_names.push_back(names[factor]);
     std::vector<LevelEffect> of = term.level;
-    if (of.empty()) of.push_back({});  // The term's share and p alone.
+    if (of.empty()) of.push_back({});  // A row with the term's share and p alone.
     for (const LevelEffect& level : of) {
       proto::StudyEffect& effect = *effects.add_effect();
       effect.set_term(absl::StrJoin(term_names, " × "));

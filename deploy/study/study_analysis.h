@@ -17,7 +17,7 @@ namespace tethys {
 // A run of a study. `record.variant` is the index of its combination, `record.repeat` its block.
 struct StudyRun {
   RunRecord record;
-  int order = 0;  // In order of execution, from 1; 0: not known.
+  int order = 0;  // Position in the order of execution, from 1; 0: not known.
   double start = 0;
   bool put_aside = false;
   absl::optional<double> others_cpu;

@@ -16,7 +16,7 @@
 namespace tethys {
 namespace {
 
-constexpr double kRounding = 1e-12;  // Equal values differ by no more.
+constexpr double kRounding = 1e-12;  // Equal values differ by at most this.
 
 struct Pair {
   int more = 0;
@@ -43,7 +43,7 @@ std::vector<Pair> PairsOf(const LoadedStudy& study, const proto::Claim& claim) {
   return pairs;
 }
 
-// A logarithm of a ratio, or a difference.
+// The logarithm of the ratio if `ratios`, otherwise the difference.
 double Contrast(double more, double less, bool ratios) {
   return ratios ? std::log(more / less) : more - less;
 }
@@ -72,10 +72,10 @@ std::string PublishedText(const LoadedStudy& study, const std::vector<Pair>& pai
   return count == 0 ? "" : FigureText(sum / count, absl::nullopt, measure);
 }
 
-// The mean contrast of the pairs in each block that ran any of them.
+// The mean contrast of the pairs, for each block that ran any of them.
 std::vector<double> BlockMeans(const std::vector<Pair>& pairs, absl::Span<const ClaimValue> values,
                                bool ratios) {
-  std::map<std::pair<int, int>, double> value_of;  // By block and cell.
+  std::map<std::pair<int, int>, double> value_of;  // Keyed by block and cell.
   std::set<int> blocks;
   for (const ClaimValue& value : values) {
     if (ratios && value.value <= 0) continue;
@@ -123,7 +123,7 @@ proto::ClaimResult CheckClaim(const LoadedStudy& study, const proto::Claim& clai
   absl::optional<double> half;
   if (mean.count() > 1) half = HalfWidth(mean);
   const bool decided = half.has_value() && std::abs(mean.mean()) > *half + kRounding;
-  // An interval over two blocks says something only if it decides.
+  // With two blocks, an interval is stated only if it decides the claim.
   constexpr int kFewestForAnInterval = 3;
   const bool told = half.has_value() && (decided || mean.count() >= kFewestForAnInterval);
   result.set_figure(absl::StrCat(FigureText(mean.mean(), told ? half : absl::nullopt, measure),

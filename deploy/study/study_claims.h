@@ -19,14 +19,15 @@ struct ClaimValue {
 };
 
 // Pairs every combination that matches `more` with the one that matches `less` and has the same levels of all
-// factors that neither of them names. The figure is the mean over pairs: of ratios (geometric) or, for
-// measures whose effects are differences, of differences; with several blocks, with a 95 % interval by
-// Student's t over blocks. "holds" and "does not hold" if the interval says so, otherwise "not decided": with
-// one block a difference may be chance, because pairs of unlike combinations are no repetitions.
+// factors that neither of them names. The figure is the geometric mean of the pairs' ratios or, for measures
+// whose effects are differences, the mean of their differences. With several blocks it has a 95 % interval by
+// Student's t over blocks. The verdict is "holds" or "does not hold" if the interval decides it, otherwise
+// "not decided". With one block a difference may be chance, because pairs of unlike combinations are no
+// repetitions.
 proto::ClaimResult CheckClaim(const LoadedStudy& study, const proto::Claim& claim,
                               absl::Span<const ClaimValue> values);
 
-// The published value of a cell; nullopt: none is.
+// The published value of a cell; nullopt: there is none.
 absl::optional<double> PublishedOf(const LoadedStudy& study, int cell, const std::string& measure);
 
 }  // namespace tethys

@@ -15,13 +15,13 @@ namespace {
 
 using Choices = google::protobuf::RepeatedPtrField<proto::StudyChoice>;
 
-// A change of a job and where the study has it.
+// A change of a job, and its place in the study file.
 struct PlacedSet {
   std::string text;
   std::string place;
 };
 
-// `text` with ${NAME} replaced.
+// Replaces ${NAME} in `text`.
 absl::StatusOr<std::string> FillPlaces(std::string text, const std::string& at, const proto::Study& study,
                                        const std::map<std::string, std::string>& places) {
   for (size_t begin = text.find("${"); begin != std::string::npos; begin = text.find("${", begin)) {
@@ -46,7 +46,7 @@ absl::StatusOr<std::string> FillPlaces(std::string text, const std::string& at, 
   return text;
 }
 
-// Characters that are special in paths or shells become '_'.
+// Replaces characters that are special in paths or shells by '_'.
 std::string DirectoryText(std::string text) {
   for (char& c : text) {
     const bool plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
@@ -56,7 +56,7 @@ std::string DirectoryText(std::string text) {
   return text;
 }
 
-// The error of a job with the place in the study that caused it.
+// Adds to the error of a job the place in the study file that caused it.
 absl::Status WithStudyPlace(const absl::Status& status, const StudyCellJob& cell,
                             const std::vector<PlacedSet>& sets, const std::string& last_level) {
   for (const PlacedSet& set : sets) {

@@ -19,23 +19,23 @@ namespace tethys {
 
 // A combination of levels.
 struct StudyCellJob {
-  std::vector<int> level;  // By factor.
+  std::vector<int> level;  // The level of each factor.
   std::string name;        // Labels joined by ", ".
   std::string directory;   // Begins the names of its runs' directories.
   // Set by LoadStudy.
   std::string job_file;
-  std::vector<std::string> set;  // FIELD=VALUE, places filled in.
-  std::string hostfile;          // The host file that one of its levels names; empty: that of the study.
-  proto::Job job;                // Resolved.
+  std::vector<std::string> set;  // FIELD=VALUE; places are filled in.
+  std::string hostfile;  // The host file that one of its levels names; empty: the host file of the study.
+  proto::Job job;        // Resolved.
 };
 
 struct LoadedStudy {
   proto::Study study;
   std::string path;
-  std::vector<StudyCellJob> cells;  // The last factor changes fastest.
+  std::vector<StudyCellJob> cells;  // In the order in which the last factor changes fastest.
   int excluded = 0;
 
-  // `file` of the study as a path from the working directory; empty if `file` is.
+  // A `file` named in the study, as a path from the working directory; empty if `file` is empty.
   std::string Resolve(const std::string& file) const;
 };
 
@@ -47,7 +47,7 @@ absl::StatusOr<LoadedStudy> LoadStudy(const std::string& path,
                                       const std::map<std::string, std::string>& places,
                                       const std::vector<std::string>& changes = {});
 
-// Whether a combination matches all choices.
+// True if a combination matches all choices.
 bool Matches(const proto::Study& study, absl::Span<const int> level,
              const google::protobuf::RepeatedPtrField<proto::StudyChoice>& choices);
 

@@ -11,7 +11,8 @@ using Value = absl::optional<double>;
 
 Value Positive(double value) { return value > 0 ? Value(value) : absl::nullopt; }
 
-// The use of all computers. Hosts that share a kernel are one computer, and each has measured all of it.
+// The use of all computers. Hosts that share a kernel are one computer, and each host has measured the whole
+// computer.
 struct ComputersUse {
   double cpu_percent = 0;  // In percent of one core.
   double memory_bytes = 0;

@@ -12,14 +12,14 @@
 namespace tethys {
 
 struct Measure {
-  const char* name;   // As in study files and study.csv.
-  const char* title;  // With the unit of `value` times `scale`.
-  double scale;       // For tables and pages; study files and study.csv have the value itself.
-  bool ratios;        // Effects are ratios; otherwise differences.
+  const char* name;   // The name in study files and study.csv.
+  const char* title;  // The title with its unit, which is the unit of `value` times `scale`.
+  double scale;       // Used in tables and pages; study files and study.csv have the value itself.
+  bool ratios;        // True: effects are ratios. False: effects are differences.
   absl::optional<double> (*value)(const proto::RunSummary& summary);
 };
 
-// Whether its values are in [0, 1], such as accuracies.
+// True if the values are in [0, 1], such as accuracies.
 bool IsShare(const Measure& measure);
 
 absl::Span<const Measure> AllMeasures();

@@ -55,7 +55,7 @@ absl::StatusOr<std::vector<StudyRun>> ReadStudyRuns(const LoadedStudy& study, co
     run.order = static_cast<int>(csv.Integer("order"));
     run.start = csv.Number("start");
     run.put_aside = csv.Integer("put_aside") != 0;
-    // The directory may have moved since: only the run's own name counts.
+    // Only the run's own name is used, because the directory may have moved since.
     const std::string run_dir(csv.Text("run_dir"));
     ReadRun(absl::StrCat(directory, "/", run_dir.substr(run_dir.rfind('/') + 1)), run);
   }

@@ -1,5 +1,5 @@
-// The files of a study: its runs' results are read from the directory where it ran, and study.csv, study.md,
-// study.tex and study.html are written there. Rendering is pure; reading and writing block.
+// The files of a study: reads the results of its runs from the directory where the study ran, and writes
+// study.csv, study.md, study.tex and study.html there. Rendering is pure; reading and writing block.
 #ifndef TETHYS_DEPLOY_STUDY_STUDY_RESULTS_H_
 #define TETHYS_DEPLOY_STUDY_STUDY_RESULTS_H_
 
@@ -14,13 +14,13 @@
 namespace tethys {
 
 // All runs that runs.csv lists. A run whose files cannot be read counts as failed. NotFound: there is no
-// runs.csv. FailedPrecondition: a run is of no combination of this study.
+// runs.csv. FailedPrecondition: a run does not belong to a combination of this study.
 absl::StatusOr<std::vector<StudyRun>> ReadStudyRuns(const LoadedStudy& study, const std::string& directory);
 
 // A line per run: factors, block, order, whether it counts, and every measure.
 std::string StudyCsv(const LoadedStudy& study, absl::Span<const StudyRun> runs);
 std::string StudyMarkdown(const proto::StudyReport& report);
-// A table of the combinations for the package booktabs, published values beside ours.
+// A table of the combinations in LaTeX, for the package booktabs; published values stand beside ours.
 std::string StudyLatex(const proto::StudyReport& report);
 std::string StudyHtml(const proto::StudyReport& report);
 

@@ -53,9 +53,9 @@ std::string ValueText(const proto::StudyCellValue& value, double scale, const ch
 
 struct StudyColumn {
   int measure = 0;
-  bool published = false;  // Shows published values.
+  bool published = false;  // The column shows published values.
 };
-// A column for each measure that some run has, and one beside it if some value is published.
+// A column for each measure that some run has, followed by a column of published values if there are any.
 std::vector<StudyColumn> ColumnsOf(const proto::StudyReport& report) {
   std::vector<StudyColumn> columns;
   for (int m = 0; m < report.measure_size(); ++m) {
@@ -192,7 +192,7 @@ std::string StudyMarkdown(const proto::StudyReport& report) {
 }
 
 std::string StudyLatex(const proto::StudyReport& report) {
-  // The measures that a paper's table has room for.
+  // The measures that fit into a paper's table.
   std::vector<StudyColumn> columns;
   for (const StudyColumn& column : ColumnsOf(report)) {
     const std::string& name = report.measure(column.measure).name();

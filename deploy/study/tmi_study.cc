@@ -26,8 +26,8 @@ int Sign(double value) { return value > 0 ? 1 : value < 0 ? -1 : 0; }
 }  // namespace
 
 absl::optional<double> MedianOfFirstIterations(absl::string_view steps_csv, bool together) {
-  std::map<int64_t, int64_t> made;    // Iterations so far, by rank.
-  std::map<int64_t, double> slowest;  // By iteration.
+  std::map<int64_t, int64_t> made;    // Iterations counted so far, by rank.
+  std::map<int64_t, double> slowest;  // The slowest worker's time, by iteration.
   std::vector<double> all;
   int64_t first_epoch = -1;
   for (CsvReader csv(steps_csv); csv.Next();) {

@@ -23,22 +23,22 @@ struct TmiRun {
   double beta = 0;
   double first_iteration = 0;
   double total_seconds = 0;
-  std::map<std::string, double> error;  // By estimate, "2-6": |estimate - TMiAvg| / TMiAvg.
+  std::map<std::string, double> error;  // By estimate, such as "2-6": |estimate - TMiAvg| / TMiAvg.
 };
 
 // nullopt: the run is too short for TMiAvg. `steps_csv`: the text of its steps.csv, for the median of
 // iterations 2-101; may be empty.
 absl::optional<TmiRun> TmiRunOf(int cell, const proto::RunSummary& summary, absl::string_view steps_csv);
 
-// The median time of iterations 2-101 of the first epoch. Where workers make each step together, an iteration
-// takes as long as on the slowest worker; otherwise all workers' iterations count alike. nullopt: there are
-// fewer than 20.
+// The median time of iterations 2-101 of the first epoch. In lock step, an iteration takes as long as on the
+// slowest worker; otherwise all workers' iterations count alike. nullopt: there are fewer than 20.
 absl::optional<double> MedianOfFirstIterations(absl::string_view steps_csv, bool together);
 
-// A row for each cell that has runs, in the order of cells: means over runs, with errors' deviations.
+// A row for each cell that has runs, in the order of cells: means over runs, and the deviations of the
+// errors.
 std::vector<proto::TmiRow> TmiRows(absl::Span<const TmiRun> runs);
 
-// How TMiAvg ranks the cells of a group (environments with one batch) against total time.
+// Compares how TMiAvg and total time rank the cells of a group (environments with one batch).
 proto::TmiOrder OrderOf(const std::string& group, absl::Span<const proto::TmiRow> rows);
 
 // Kendall's tau-b of two rankings of equal length, in [-1, 1]; 0 for fewer than two values, or if all values

@@ -23,7 +23,7 @@ using Choices = google::protobuf::RepeatedPtrField<proto::StudyChoice>;
 constexpr int64_t kMaxStudyBytes = 1 << 20;
 constexpr int64_t kMaxCells = 10000;
 constexpr int kMostRepeats = 1000;
-constexpr double kMostPrice = 1e9;  // As of a job's price_per_hour.
+constexpr double kMostPrice = 1e9;  // The same limit as for a job's price_per_hour.
 
 std::string DidYouMean(const std::string& word, const std::vector<std::string>& known) {
   const std::string nearest = NearestName(word, known);

@@ -1,4 +1,4 @@
-// A study file as written, checked without its jobs, with the places of its parts for messages. Used by
+// A study file as written, checked without its jobs. Keeps the places of its parts for messages. Used by
 // study_file.cc only. Reading blocks on a small file; thread-compatible.
 #ifndef TETHYS_DEPLOY_STUDY_WRITTEN_STUDY_H_
 #define TETHYS_DEPLOY_STUDY_WRITTEN_STUDY_H_
@@ -19,7 +19,7 @@ namespace tethys {
 class WrittenStudy {
  public:
   // Reads, parses and checks a study: factors and levels exist, labels are unique, choices name levels,
-  // measures are known. Its name and repeats have their defaults. InvalidArgument begins with the place.
+  // measures are known. Fills in the defaults of name and repeats. InvalidArgument begins with the place.
   static absl::StatusOr<WrittenStudy> Read(const std::string& path);
   static absl::StatusOr<WrittenStudy> Parse(absl::string_view text, const std::string& path);
 

@@ -9,10 +9,11 @@
 namespace tethys {
 namespace {
 
-// Beyond the measured points a line may fall below zero; the step does not.
+// A line that falls below this share of the nearest measured step is cut off there: beyond the measured
+// points it could even be negative.
 constexpr double kLeastOfNearest = 0.1;
 
-// A nanosecond to 30 years.
+// True for a time from a nanosecond to 30 years.
 bool Positive(double seconds) { return seconds >= 1e-9 && seconds <= 1e9; }
 bool NotNegative(double value) { return std::isfinite(value) && value >= 0; }
 
@@ -73,7 +74,8 @@ double BatchCurve::Step(double batch) const {
     while (at + 1 < segments_.size() && batch > static_cast<double>(segments_[at].last())) ++at;
     step = segments_[at].at_zero() + segments_[at].per_sample() * batch;
   } else if (above == below) {
-    step = times_[0].step() * batch / first;  // One point: a step takes time for samples only.
+    // With one point, the time is taken to be proportional to the batch.
+    step = times_[0].step() * batch / first;
   } else {
     step = times_[below].step() +
            (times_[above].step() - times_[below].step()) * (batch - first) / (second - first);
@@ -86,7 +88,7 @@ proto::BatchTime BatchCurve::At(double batch) const {
   const size_t below = Below(batch), above = std::min(below + 1, times_.size() - 1);
   const proto::BatchTime &a = times_[below], &b = times_[above];
   const double width = static_cast<double>(b.batch() - a.batch());
-  // Shares of the step are taken between the two points, and never beyond them.
+  // The shares of phases are interpolated between the two points, and never extrapolated.
   const double part =
       width > 0 ? std::clamp((batch - static_cast<double>(a.batch())) / width, 0.0, 1.0) : 0.0;
   const double step = Step(batch);

@@ -19,8 +19,8 @@ class BatchCurve {
   static absl::StatusOr<BatchCurve> Create(std::vector<proto::BatchTime> times,
                                            std::vector<proto::Segment> segments = {});
 
-  // Requires batch > 0; a mean batch of workers may be no whole number. Phases and ready times are those
-  // between the measured points, in the step's proportion. Positive.
+  // The times of batch `batch`, which must be above 0; a mean batch of workers may be fractional. Phases and
+  // ready times are interpolated between the measured points and scaled to the step. All times are positive.
   proto::BatchTime At(double batch) const;
   double Step(double batch) const;
   bool extrapolated(double batch) const;
@@ -28,7 +28,7 @@ class BatchCurve {
  private:
   BatchCurve(std::vector<proto::BatchTime> times, std::vector<proto::Segment> segments)
       : times_(std::move(times)), segments_(std::move(segments)) {}
-  // The measured batches around `batch`, by index; the two at an end if it lies beyond.
+  // Index of the measured batch below `batch`. The next one is above it, unless `batch` lies beyond the ends.
   size_t Below(double batch) const;
 
   std::vector<proto::BatchTime> times_;

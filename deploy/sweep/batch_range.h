@@ -14,8 +14,8 @@ namespace tethys {
 
 constexpr int64_t kMostBatches = 4096;  // The most batches of one sweep.
 
-// Ascending, without repetition. InvalidArgument: a range is empty or reversed, a number is no whole number
-// in [1, 2^31], or there are more than kMostBatches.
+// Parses the batches; ascending, without repetition. InvalidArgument: a range is empty or reversed, a number
+// is no whole number in [1, 2^31], or there are more than kMostBatches.
 absl::StatusOr<std::vector<int64_t>> ParseBatches(absl::string_view text);
 
 // "1 to 70", "1 to 69 by 4", "8, 16, 32".

@@ -1,5 +1,4 @@
-// The time of a step from several visits of one batch, for sweeps and calibrations. Pure; any
-// thread.
+// The time of a step from several visits of one batch, for sweeps and calibrations. Pure; any thread.
 #ifndef TETHYS_DEPLOY_SWEEP_BATCH_TIME_H_
 #define TETHYS_DEPLOY_SWEEP_BATCH_TIME_H_
 
@@ -9,13 +8,13 @@
 
 namespace tethys {
 
-// Lower quartiles over the visits that were not disturbed or, if all were, over all; `error` and `round` are
-// left out. Requires a visit, and visits of one batch.
+// Lower quartiles over the undisturbed visits or, if all were disturbed, over all visits; `error` and `round`
+// are left out. Requires at least one visit, and visits of one batch.
 proto::BatchTime BatchTimeOf(const std::vector<proto::StepVisit>& visits);
 
-// BatchTimeOf with all times scaled to the mean step of all visits. That is the time of a step where a
-// control group limits CPU time: a step that finds quota left is as fast as without a limit, and the next
-// step waits for new quota.
+// BatchTimeOf with all times scaled to the mean step of all visits. This is the time of a step if a control
+// group limits CPU time: a step that finds quota left is as fast as without a limit, and the next step waits
+// for new quota.
 proto::BatchTime MeanBatchTimeOf(const std::vector<proto::StepVisit>& visits);
 
 }  // namespace tethys

@@ -16,7 +16,7 @@ constexpr double kLeastInHalves = 0.4;
 constexpr double kMostP = 0.05;
 constexpr int kSurrogates = 199;
 constexpr double kPositionCost =
-    6;                        // Cuts whose chi-square is that close to the best one are as likely places.
+    6;  // A cut whose chi-square is within this of the best one is an equally likely place.
 constexpr size_t kSide = 12;  // Points on either side from which the size of a jump is computed.
 constexpr int kPlantedCurves = 20, kLeastFound = 18;
 constexpr std::array<double, 7> kPlantedShares = {0.02, 0.025, 0.03, 0.04, 0.05, 0.07, 0.1};
@@ -26,8 +26,8 @@ struct Sides {
   size_t before = kSide, after = kSide;
 };
 
-// The jump at `cut`, as a share of the value before it: between the lines through the points on either side,
-// in the middle between them.
+// The jump at `cut`, as a share of the value before it: the distance between the lines through the points on
+// either side, in the middle between these sides.
 double JumpShare(const CurvePoints& points, size_t cut, const Sides& sides) {
   const LineFit before = points.Line(cut - std::min(cut, sides.before), cut);
   const LineFit after = points.Line(cut, std::min(points.size(), cut + sides.after));
@@ -51,7 +51,7 @@ class Finder {
   const CurvePoints& points() const { return points_; }
   const std::vector<size_t>& cuts() const { return cuts_; }
 
-  // Cuts that do not pass the guards are removed, the least likely first, because without it its neighbours
+  // Removes cuts that fail the criteria. The least likely cut is removed first, because its neighbours then
   // have more points.
   void Remove(size_t index) { cuts_.erase(cuts_.begin() + static_cast<std::ptrdiff_t>(index)); }
 
@@ -64,8 +64,8 @@ class Finder {
   }
   double Share(size_t index) const { return JumpShare(points_, cuts_[index], SidesOf(index)); }
 
-  // The fit without its jumps: each segment begins where the one before it has got to. Never below a tenth of
-  // the value.
+  // The fit without its jumps: each segment begins where the previous one ends. Never below a tenth of the
+  // value.
   std::vector<double> WithoutJumps() const {
     std::vector<double> fit(points_.size());
     double lowered = 0;
@@ -83,7 +83,7 @@ class Finder {
     return fit;
   }
 
-  // value / fit of each point.
+  // The residual of each point: value / fit.
   std::vector<double> Residuals() const {
     std::vector<double> residuals(points_.size());
     for (size_t segment = 0; segment <= cuts_.size(); ++segment) {
@@ -126,7 +126,7 @@ class Finder {
   std::vector<size_t> cuts_;
 };
 
-// The share of curves without jumps that show a jump as large as that of cut `index` anywhere.
+// The share of curves without jumps that show, at any place, a jump as large as that of cut `index`.
 double PValue(const Finder& finder, size_t index, uint64_t seed) {
   const std::vector<double> fit = finder.WithoutJumps(), residuals = finder.Residuals();
   const auto count = static_cast<uint32_t>(fit.size());
@@ -168,14 +168,14 @@ proto::Jump JumpOf(const Finder& finder, size_t index, double p) {
   return jump;
 }
 
-// Curves as `rounds`, but without its jumps: the fit, and for each round its times over the values, shuffled
-// over the batches.
+// Makes curves like `rounds` without its jumps: the fit, times residuals of each round, shuffled over the
+// batches.
 class PlantedRounds {
  public:
   explicit PlantedRounds(const RoundTimes& rounds)
       : rounds_(rounds), finder_(rounds), fit_(finder_.WithoutJumps()) {}
 
-  // With a jump before point `at`.
+  // Makes a curve with a jump before point `at`.
   RoundTimes Make(size_t at, double share, RandomStream& random) const {
     RoundTimes made{.batch = rounds_.batch, .time = rounds_.time};
     for (std::vector<double>& times : made.time) {
@@ -203,7 +203,7 @@ class PlantedRounds {
 Jumps FindJumps(const RoundTimes& rounds, uint64_t seed) {
   Finder finder(rounds);
   std::vector<double> p;
-  // Removing a cut changes the others, so the test begins anew.
+  // Removing a cut changes the other cuts, so the test begins anew.
   for (size_t i = 0; i < finder.cuts().size();) {
     p.resize(i);
     p.push_back(PValue(finder, i, seed));

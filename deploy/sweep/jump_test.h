@@ -1,10 +1,9 @@
-// Finds jumps in step time over the batch, and hardly ever one that is not there. Lines are fitted to parts
-// of the curve (segment_fit.h); a cut between two of them counts as a jump only if
+// Finds jumps in step time over the batch, with few false findings. Lines are fitted to parts of the curve
+// (segment_fit.h); a cut between two of them counts as a jump only if
 //   1. it is at least 2 % of the step,
-//   2. odd and even rounds, taken apart, show it with the same sign and at least 0.4 of its size, and
-//   3. at most 5 % of 199 curves without jumps, made from the fit and its residuals in random order, show as
-//   large a
-//      jump anywhere.
+//   2. odd and even rounds, taken separately, show it with the same sign and at least 0.4 of its size, and
+//   3. at most 5 % of 199 curves without jumps, made from the fit and its residuals in random order, show a
+//      jump of this size anywhere.
 // Pure: the same times and seed give the same result. Any thread; about a millisecond for 70 batches, without
 // (3).
 #ifndef TETHYS_DEPLOY_SWEEP_JUMP_TEST_H_
@@ -18,23 +17,23 @@
 
 namespace tethys {
 
-constexpr size_t kLeastJumpPoints = 8;   // Batches; fewer have no two segments.
+constexpr size_t kLeastJumpPoints = 8;   // The least number of batches; fewer cannot have two segments.
 constexpr size_t kMostJumpPoints = 512;  // Bounds time and memory.
 
 struct Jumps {
   std::vector<double> value = {};            // The time of each batch: lower quartiles over the rounds.
-  double error = 0;                          // Their relative standard error.
-  std::vector<proto::Segment> segment = {};  // Between the jumps.
+  double error = 0;                          // The relative standard error of the values.
+  std::vector<proto::Segment> segment = {};  // The segments between the jumps.
   std::vector<proto::Jump> jump = {};
 };
 
-// Requires a time of every batch in some round, and at most kMostJumpPoints batches. With fewer than
-// kLeastJumpPoints there is one segment.
+// Requires a time of every batch in at least one round, and at most kMostJumpPoints batches. With fewer than
+// kLeastJumpPoints batches there is one segment.
 Jumps FindJumps(const RoundTimes& rounds, uint64_t seed);
 
-// The smallest jump, as a share of the step, that FindJumps finds at least 9 times of 10 within a batch of
-// its place in curves like this one: 20 of them, from the fit and the rounds' residuals, for each of some
-// sizes. 0: not even the largest size, 10 %, is found so often.
+// The smallest jump, as a share of the step, that FindJumps finds in curves like this one, within a batch of
+// its place, at least 9 times of 10. For each of several sizes it makes 20 curves from the fit and the
+// residuals of the rounds. 0: not even the largest size, 10 %, is found so often.
 double DetectableJump(const RoundTimes& rounds, uint64_t seed);
 
 }  // namespace tethys

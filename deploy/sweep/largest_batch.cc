@@ -5,7 +5,8 @@
 namespace tethys {
 namespace {
 
-// Steps away from the forecast double, from 2 % on, so that a good forecast costs two tries.
+// The first step away from the forecast is 1/50 (2 %) of it, and steps double, so a good forecast costs two
+// tries.
 constexpr int64_t kFirstStepOf = 50;
 
 }  // namespace

@@ -1,11 +1,11 @@
-// Measures training steps at a place: asks a process of `tethys meter` there (by ssh, or on this machine),
-// which holds one replica of a job's model without a chief. Sweeps and calibrations use it.
+// Measures training steps at a place (on this machine, or by ssh): starts a process of `tethys meter` there,
+// which holds one replica of a job's model and needs no chief. Used by sweeps and calibrations.
 //
 //   auto meter = *Meter::Start(place, plan, {.scratch = scratch.path(), .name = "0"});
 //   const proto::StepVisit visit = *meter->Step(/*batch=*/32, /*milliseconds=*/20);
 //
 // Every call blocks, with a deadline; SIGPIPE must be ignored. Thread-compatible; call Start on the main
-// thread. The process ends with its Meter, and with this process, however it ends.
+// thread. The process ends with its Meter, and also when this process ends or is killed.
 #ifndef TETHYS_DEPLOY_SWEEP_METER_H_
 #define TETHYS_DEPLOY_SWEEP_METER_H_
 
@@ -25,9 +25,10 @@ namespace tethys {
 struct MeterOptions {
   std::string scratch = {};  // A directory for the process's standard error.
   std::string name = {};     // The name of its file in `scratch`; no two live meters may share it.
-  int gpu = 0;               // Number of the GPU, where the job's device is one.
+  int gpu = 0;               // Number of the GPU, if the job's device is a GPU.
   std::vector<std::string> cuda_library_path = {};  // As in LaunchOptions.
-  Nanoseconds patience = 120 * kSecond;  // The longest that a question may take beyond the time it asks for.
+  // The longest time that an answer may take beyond the time that the question asks for.
+  Nanoseconds patience = 120 * kSecond;
 };
 
 class Meter {
@@ -40,12 +41,12 @@ class Meter {
   const proto::MeterFacts& facts() const { return facts_; }
 
   // As StepMeter::Visit (workers/step_meter.h). After Unavailable, Aborted and DeadlineExceeded the process
-  // is gone, and so are its further answers.
+  // is gone, and later calls fail.
   absl::StatusOr<proto::StepVisit> Step(int64_t batch, int64_t milliseconds);
 
-  // Whether a step with this batch can be made within `bytes` of memory, as StepMeter::Try counts them (0:
-  // the device's own limit): makes one. An error says why no answer is known. After a false, the process may
-  // be gone.
+  // Makes one step with this batch, if possible within `bytes` of memory (as StepMeter::Try counts; 0: the
+  // device's own limit). True: it fits. An error: it is not known whether the batch fits. After false, the
+  // process may be gone.
   absl::StatusOr<bool> Fits(int64_t batch, int64_t bytes);
 
   // False once the process is gone.
@@ -59,7 +60,8 @@ class Meter {
   absl::StatusOr<std::string> Ask(const std::string& question);
 
   const MeterOptions options_;
-  std::vector<std::unique_ptr<Conversation>> conversation_;  // One, as AskAll takes it.
+  // Holds one conversation, in the form that AskAll takes.
+  std::vector<std::unique_ptr<Conversation>> conversation_;
   proto::MeterFacts facts_;
   bool alive_ = true;
 };

@@ -6,7 +6,7 @@
 //   fits BATCH BYTES         makes one step with at most so much memory, 0: unlimited; answer: yes, or failed
 //   ...
 //
-// The answer to a part is "ok", to what cannot be done "failed CODE MESSAGE" with the code of an
+// The answer to a part is "ok". A failure is answered by "failed CODE MESSAGE", with the code of an
 // absl::Status. Pure; any thread.
 #ifndef TETHYS_DEPLOY_SWEEP_METER_WORDS_H_
 #define TETHYS_DEPLOY_SWEEP_METER_WORDS_H_
@@ -27,24 +27,24 @@ constexpr int64_t kMostVisitMilliseconds = 600'000;
 
 struct MeterQuestion {
   enum Kind { kPart, kJob, kStep, kFits } kind = kJob;
-  std::string part = {};  // Bytes of the plan.
+  std::string part = {};  // Bytes of the serialised plan.
   int64_t batch = 0;
-  int64_t limit = 0;  // Milliseconds of kStep, bytes of kFits.
+  int64_t limit = 0;  // Milliseconds for kStep, bytes for kFits.
 };
-// InvalidArgument: it is no question, or a number is out of bounds.
+// InvalidArgument: the line is no question, or a number is out of bounds.
 absl::StatusOr<MeterQuestion> ParseMeterQuestion(absl::string_view line);
 
-// The questions that hand the plan over.
+// The questions that transfer the plan.
 std::vector<std::string> PlanQuestions(const std::string& plan);
 
 std::string MeterAnswer(absl::string_view word, const google::protobuf::MessageLite& message);
 std::string MeterFailure(const absl::Status& status);
 
-// Internal: the visit is not one of this batch, or a time is no number that a clock gives.
+// Internal: the visit is of another batch, or a time is impossible.
 absl::Status CheckVisit(const proto::StepVisit& visit, int64_t batch);
 
-// Reads an answer that begins with `word`, and its message if `message` is not null. A failure is returned as
-// the status that the meter had; Internal: the answer is something else.
+// Parses an answer that begins with `word`, and its message if `message` is not null. A failure is returned
+// as the meter's status; Internal: any other answer.
 absl::Status ReadMeterAnswer(absl::string_view line, absl::string_view word,
                              google::protobuf::MessageLite* message);
 

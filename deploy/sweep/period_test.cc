@@ -41,9 +41,9 @@ double JumpAfterMultiples(const std::vector<double>& batch, const std::vector<do
   return Median(std::move(jumps));
 }
 
-// The weighted squares that the formula of period_test.h leaves. Least squares with weights 1 / y^2, by
-// normal equations over terms that are scaled to about 1. Nullopt: the period's steps cannot be told from a
-// line or a bend at these batches.
+// The weighted sum of squared residuals of the formula in period_test.h. Least squares with weights 1 / y^2,
+// by normal equations over terms that are scaled to about 1. Nullopt: the period's steps cannot be told from
+// a line or a bend at these batches.
 std::optional<double> CostOf(const std::vector<double>& batch, const std::vector<double>& y, int period) {
   const double scale = batch.back();
   std::array<std::array<double, kTerms + 1>, kTerms> equations{};
@@ -61,7 +61,7 @@ std::optional<double> CostOf(const std::vector<double>& batch, const std::vector
     }
   }
   const auto original = equations;
-  // Elimination without a choice of rows: the matrix is symmetric and positive.
+  // Elimination without pivoting: the matrix is symmetric and positive definite.
   for (size_t pivot = 0; pivot < kTerms; ++pivot) {
     if (equations[pivot][pivot] <= 1e-7 * original[pivot][pivot]) return std::nullopt;
     for (size_t row = 0; row < kTerms; ++row) {
@@ -83,7 +83,7 @@ std::optional<double> CostOf(const std::vector<double>& batch, const std::vector
   return cost;
 }
 
-// Why the claim cannot be tested; empty: it can.
+// The reason why the claim cannot be tested; empty if it can.
 std::string Obstacle(const RoundTimes& rounds, int period) {
   if (rounds.time.size() < kLeastRounds) {
     return absl::StrCat(kLeastRounds, " rounds are needed, and ", rounds.time.size(), " were made");
@@ -103,7 +103,7 @@ std::string Obstacle(const RoundTimes& rounds, int period) {
                       ", but ", kLeastMultiples, " are needed");
 }
 
-// As many rounds, drawn with replacement.
+// The same number of rounds, drawn with replacement.
 RoundTimes Resampled(const RoundTimes& rounds, RandomStream& random) {
   RoundTimes made{.batch = rounds.batch, .time = {}};
   for (size_t i = 0; i < rounds.time.size(); ++i) {
@@ -137,7 +137,8 @@ proto::PeriodTest TestPeriod(const RoundTimes& rounds, int period, uint64_t seed
   for (int i = 0; i < kResamples; ++i) {
     std::vector<double> drawn = LowerQuartiles(Resampled(rounds, random));
     for (size_t b = 0; b < drawn.size(); ++b) {
-      if (drawn[b] == 0) drawn[b] = values[b];  // Only rounds without this batch were drawn.
+      // Only rounds without this batch were drawn, so its original value is used.
+      if (drawn[b] == 0) drawn[b] = values[b];
     }
     shares.push_back(JumpAfterMultiples(rounds.batch, drawn, period) / median);
   }

@@ -1,8 +1,8 @@
 // Tests whether step time jumps after all multiples of a period, as a published study of CNNs on GPUs saw
-// after 16, 32, 48 and 64. The size of the jumps is the median over the multiples of the jump there, between
-// the lines through the batches of the period before it and of the period after it, so that a bend of the
-// curve somewhere does not pass for it. Whether another period fits better is told by t(b) = a + s b + q b^2
-// + J floor((b - 1) / period). Pure: the same times and seed give the same result; any thread.
+// after 16, 32, 48 and 64. The size of the jumps is the median over the multiples. At a multiple, the jump is
+// the distance between two lines: through the batches of the period before it, and of the period after it. So
+// a bend of the curve is not taken for a jump. The formula t(b) = a + s b + q b^2 + J floor((b - 1) / period)
+// tells whether another period fits better. Pure: the same times and seed give the same result; any thread.
 #ifndef TETHYS_DEPLOY_SWEEP_PERIOD_TEST_H_
 #define TETHYS_DEPLOY_SWEEP_PERIOD_TEST_H_
 
@@ -13,9 +13,9 @@
 
 namespace tethys {
 
-// SEEN: the 95 % interval of their size, from resampled rounds, does not contain 0, it is at least 0.5 % of
-// the median step, and no other period from 2 to 35 fits as well. NOT_TESTABLE: the batches do not cover
-// three multiples with two batches on either side of each, or there are fewer than 7 rounds.
+// SEEN: the 95 % interval of the jumps' size, from resampled rounds, does not contain 0; the size is at least
+// 0.5 % of the median step; and no other period from 2 to 35 fits as well. NOT_TESTABLE: the batches do not
+// cover three multiples with two batches on either side of each, or there are fewer than 7 rounds.
 proto::PeriodTest TestPeriod(const RoundTimes& rounds, int period, uint64_t seed);
 
 }  // namespace tethys

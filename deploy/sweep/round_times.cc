@@ -37,7 +37,8 @@ double DeviationByMedian(const std::vector<double>& values) {
 }
 
 double PooledError(const std::vector<double>& batch, const std::vector<double>& values) {
-  std::vector<double> off;  // Distances from the neighbours' line, in standard errors of one value.
+  // Distances from the line through the neighbours, in standard errors of one value.
+  std::vector<double> off;
   for (size_t i = 1; i + 1 < values.size(); ++i) {
     const double before = (batch[i + 1] - batch[i]) / (batch[i + 1] - batch[i - 1]), after = 1 - before;
     const double distance = values[i] - before * values[i - 1] - after * values[i + 1];

@@ -1,4 +1,4 @@
-// The times of a sweep as the fits take them: one for each batch in each round. Pure; any thread.
+// The times of a sweep in the form that the fits take: one for each batch in each round. Pure; any thread.
 #ifndef TETHYS_DEPLOY_SWEEP_ROUND_TIMES_H_
 #define TETHYS_DEPLOY_SWEEP_ROUND_TIMES_H_
 
@@ -21,9 +21,9 @@ std::vector<double> LowerQuartiles(const RoundTimes& rounds, size_t first = 0, s
 // 1.4826 x the median distance from the median, which is the standard deviation of normal values.
 double DeviationByMedian(const std::vector<double>& values);
 
-// The relative standard error that values at ascending `batch` have in common, from how far each lies from
-// the line through its neighbours: lines and single jumps do not show in it, but values that fluctuate do. At
-// least 0.3 %.
+// The common relative standard error of values at ascending `batch`, estimated from the distance of each
+// value from the line through its neighbours. Lines and single jumps do not raise it, but fluctuating values
+// do. At least 0.3 %.
 double PooledError(const std::vector<double>& batch, const std::vector<double>& values);
 
 }  // namespace tethys

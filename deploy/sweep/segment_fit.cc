@@ -36,7 +36,8 @@ std::vector<size_t> FindCuts(const CurvePoints& points, const SegmentFitOptions&
   const size_t count = points.size(), least = options.least_points;
   if (count < 2 * least) return {};
   const size_t most = std::min(options.most_cuts, count / least - 1);
-  std::vector<double> single((count + 1) * (count + 1), kNever);  // [begin][end]
+  // The least cost of one segment, [begin][end].
+  std::vector<double> single((count + 1) * (count + 1), kNever);
   const auto cost = [&](size_t begin, size_t end) -> double& { return single[begin * (count + 1) + end]; };
   for (size_t begin = 0; begin + least <= count; ++begin) {
     for (size_t end = begin + least; end <= count; ++end) cost(begin, end) = points.Cost(begin, end);

@@ -18,31 +18,31 @@ struct LineFit {
 struct SegmentFitOptions {
   size_t least_points = 4;  // The least number of points in a segment.
   size_t most_cuts = 8;
-  double penalty = 24;  // Chi-square that a cut has to save.
+  double penalty = 24;  // The chi-square that a cut has to save.
 };
 
 // The points of a curve with the relative standard error of each value.
 class CurvePoints {
  public:
-  // `x` ascends, all `y` and `error` are above 0.
+  // Requires ascending `x`, and `y` and `error` above 0.
   CurvePoints(std::vector<double> x, std::vector<double> y, double error);
 
   size_t size() const { return x_.size(); }
   const std::vector<double>& x() const { return x_; }
   const std::vector<double>& y() const { return y_; }
 
-  // The line through points [begin, end) of least weighted squares, and what these are (chi-square). With one
-  // point the line is level. Requires begin < end <= size().
+  // The line through points [begin, end) with the least weighted squares, and their sum (chi-square). With
+  // one point the line is level. Requires begin < end <= size().
   LineFit Line(size_t begin, size_t end) const;
   double Cost(size_t begin, size_t end) const;
 
  private:
   std::vector<double> x_, y_;
-  // Sums over the points before each, of w, wx, wy, wxx, wxy, wyy.
+  // For each point, the sums of w, wx, wy, wxx, wxy, wyy over the points before it.
   std::vector<std::array<double, 6>> sums_;
 };
 
-// The first points of all segments but the first one, ascending.
+// The first point of each segment but the first segment, ascending.
 std::vector<size_t> FindCuts(const CurvePoints& points, const SegmentFitOptions& options = {});
 
 }  // namespace tethys

@@ -68,8 +68,8 @@ class MachineSweep {
     if (request_.status) request_.status(text);
   }
 
-  // Leaves out batches that memory does not suffice for, before they are tried: on a host, trying would take
-  // the memory of other programs.
+  // Leaves out batches that do not fit into memory, before they are tried: on a host, trying would take the
+  // memory of other programs.
   void SkipTooLarge(SweepSchedule& schedule) const {
     if (limit_ == 0) return;
     for (const int64_t batch : request_.batches) {
@@ -141,7 +141,7 @@ class MachineSweep {
     }
   }
 
-  // Why jumps cannot be tested; empty: they can.
+  // The reason why jumps cannot be tested; empty if they can.
   std::string Obstacle() const {
     const auto batches = static_cast<size_t>(curve_.time_size());
     if (batches < kLeastJumpPoints) return absl::StrCat("it takes ", kLeastJumpPoints, " batches");
@@ -158,8 +158,8 @@ class MachineSweep {
         curve_.rounds(), curve_.seconds(), SecondsNeeded());
   }
 
-  // For enough rounds, by the visits so far. A visit is longer for larger batches, which the first round
-  // visits in random order.
+  // The seconds for enough rounds, estimated from the visits so far. Visits of larger batches take longer;
+  // the first round visits the batches in random order.
   double SecondsNeeded() const {
     const double visits = kLeastRounds * 1.15 * static_cast<double>(request_.batches.size());
     return std::ceil(visits * curve_.seconds() / std::max(1, curve_.visits()));
@@ -189,7 +189,7 @@ class MachineSweep {
     const proto::BatchTime& last = curve_.time(curve_.time_size() - 1);
     const double per_sample = last.step() / static_cast<double>(last.batch());
     const double seconds = std::max(kLeastTrySeconds, request_.seconds / 2);
-    // The first try takes a step and making the memory; at least one more is needed.
+    // The first try takes one step and the allocation of memory; at least one more try is needed.
     const double one = per_sample * static_cast<double>(forecast);
     if (2 * one > seconds) {
       curve_.set_largest_batch(last.batch());

@@ -18,20 +18,21 @@
 namespace tethys {
 
 struct SweepRequest {
-  proto::JobPlan plan = {};  // plan.job().device() is the device there.
+  proto::JobPlan plan = {};  // The plan of the job; plan.job().device() is the device of that machine.
   std::vector<int64_t> batches = {};
-  double seconds = 60;  // For measuring; the largest batch takes at most half of that more, or 30 s.
+  // The time for measuring. The search for the largest batch may take half of that more, or 30 s.
+  double seconds = 60;
   int rounds = 15;
-  int64_t memory_bytes = 0;  // Most memory of a step; 0: half of what a host has free, all of a GPU's.
+  int64_t memory_bytes = 0;  // The most memory of a step; 0: half of a host's free memory, all of a GPU's.
   bool tries_largest = true;
   std::string scratch = {};
   std::vector<std::string> cuda_library_path = {};
-  std::function<void(const std::string&)> status = {};  // Takes a short line on how far it has got, often.
+  std::function<void(const std::string&)> status = {};  // Called often, with a short line on the progress.
 };
 
 // InvalidArgument: no batch can be measured; the message says why for the first one. Other errors are those
-// of the machine, such as Unavailable, and of Meter::Start. If `seconds` end before all is measured, the
-// curve says so.
+// of the machine, such as Unavailable, and of Meter::Start. If the time ends before everything is measured,
+// the curve says so.
 absl::StatusOr<proto::SweepCurve> SweepMachine(const Place& place, const SweepRequest& request);
 
 }  // namespace tethys

@@ -13,8 +13,8 @@
 //   bulk-synchronous   one push of every worker          all have arrived                  their samples
 //   asynchronous       one push                          it has arrived                    its samples, or
 //                                                                                          the global batch
-//   stale-synchronous  the pushes of one step that wait  their workers may begin the next  samples of the
-//   step
+//   stale-synchronous  the pushes of one step that wait  their workers may begin the next  the samples of
+//                                                                                          the step
 //
 // A new consistency is a message in proto/job.proto, a file here and a row in rule.cc.
 #ifndef TETHYS_RUNTIME_CONSISTENCY_RULE_H_

@@ -6,8 +6,7 @@
 //
 //   step_bench [ROUNDS] [PROCESSOR]     default 101 rounds on processor 1 (0 where there is no other)
 //   step_bench thin [PROCESSOR]         a dense layer of 4096 x 4096 with one to five rows, beside the
-//   fastest
-//                                       algorithm for each of its products
+//                                       fastest algorithm for each of its products
 //   step_bench NETWORK [PROCESSOR [THREADS]]
 //                                       for peers/torch_step.py, which has the same networks: for each number
 //                                       read from standard input, makes that many steps and prints
