@@ -24,7 +24,7 @@ std::string Padded(const std::string& text, int width, bool left) {
 
 constexpr int kGap = 2;
 
-// A line of the cells of the columns `chosen`.
+// Formats the cells of the columns `chosen` as a line.
 std::string Line(const std::vector<std::string>& cells, const std::vector<Column>& columns,
                  const std::vector<int>& widths, const std::vector<size_t>& chosen) {
   std::string line;
@@ -36,7 +36,7 @@ std::string Line(const std::vector<std::string>& cells, const std::vector<Column
   return absl::StrCat(line, "\n");
 }
 
-// The columns of each of the tables into which Table cuts; the first `keys` columns are repeated in each.
+// The columns of each table into which Table cuts; each begins with the first `keys` columns.
 std::vector<std::vector<size_t>> Parts(const std::vector<int>& widths, int width, size_t keys) {
   std::vector<std::vector<size_t>> parts = {{}};
   int used = 0;

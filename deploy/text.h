@@ -11,19 +11,19 @@
 
 namespace tethys {
 
-std::string CountText(int64_t count);  // "54,000"
+std::string CountText(int64_t count);  // For example "54,000".
 // A finite number with `decimals` digits behind the point, at least 0: "1,234.50".
 std::string GroupedText(double value, int decimals);
-// "A, B and C"; `last` stands before the last of several names.
+// "A, B and C"; `last` is the word before the last of several names.
 std::string NamesText(const std::vector<std::string>& names, absl::string_view last = "and");
 // "1 worker", "3 workers".
 std::string PluralText(int64_t count, const std::string& noun);
-std::string BytesText(int64_t bytes);      // "512 B", "398 KiB", "1.5 MiB"
-std::string DurationText(double seconds);  // "0:07", "12:34", "1:02:03"
+std::string BytesText(int64_t bytes);      // For example "512 B", "398 KiB" or "1.5 MiB".
+std::string DurationText(double seconds);  // For example "0:07", "12:34" or "1:02:03".
 // A whole number above 0 with one of the letters in `units` ("smhd": seconds, minutes, hours, days), such as
 // "30m", in seconds. InvalidArgument: anything else, or more than 100 years.
 absl::StatusOr<int64_t> ParseDuration(absl::string_view text, absl::string_view units);
-// With three digits that count: "-35.2 µs", "4.21 ms", "3.4 s"; from 100 s on as DurationText.
+// A time with three significant digits: "-35.2 µs", "4.21 ms", "3.4 s"; from 100 s on as in DurationText.
 std::string TimeText(double seconds);
 
 // The width in a terminal's columns, counted as code points, which is right for the few characters beyond
@@ -33,8 +33,8 @@ int DisplayWidth(absl::string_view text);
 std::string Truncate(absl::string_view text, int columns);
 
 struct Column {
-  std::vector<std::string> header;  // The header's lines; headers are aligned at the bottom.
-  bool left = false;                // Aligned left, as for text; otherwise right, as for numbers.
+  std::vector<std::string> header;  // The lines of the header; headers are aligned at the bottom.
+  bool left = false;                // True: aligned left, as text is. False: aligned right, as numbers are.
 };
 // Formats rows of one cell per column. Columns are separated by two spaces; lines have no spaces at their
 // end. A table wider than `width` (0: no limit) is cut into several tables, separated by an empty line. Each

@@ -1,5 +1,5 @@
-// A file that is written piece by piece and gets its name once it is whole. Blocks on the disk; move-only;
-// thread-compatible.
+// A file that is written in pieces and renamed to its final name once it is complete. Blocks on the disk;
+// move-only; thread-compatible.
 #ifndef TETHYS_DEPLOY_WHOLE_FILE_H_
 #define TETHYS_DEPLOY_WHOLE_FILE_H_
 
@@ -13,7 +13,7 @@ namespace tethys {
 
 class WholeFile {
  public:
-  // Creates PATH.tmp, replacing what is there. InvalidArgument: PATH is a directory.
+  // Creates PATH.tmp, replacing an existing file. InvalidArgument: PATH is a directory.
   static absl::StatusOr<WholeFile> Create(const std::string& path);
   WholeFile(WholeFile&&) = default;
   // Removes PATH.tmp unless Commit has succeeded.

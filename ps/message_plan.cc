@@ -12,9 +12,10 @@ namespace {
 // the next is being sent. With more messages, the cost per message outweighs this gain. Measured on loopback,
 // 1 MiB up and down: 790 us in one message, 600 us in three, 780 us in four.
 constexpr int64_t kWholePushMessageBytes = 344 << 10;
-// The message size over a network, where messages are answered one by one. The last answer comes one
-// message's transfer time after the last gradients, so a push is cut into 16 messages. The least size fits
-// one HTTP/2 frame (16 KiB). At the greatest size the cost per message is already hidden by the transfer.
+// The message size over a network, where messages are answered one by one. The last answer comes later than
+// the last gradients by the transfer time of a message, so a push is cut into 16 messages. The least size
+// fits one HTTP/2 frame (16 KiB). At the greatest size the cost per message is already hidden by the
+// transfer.
 constexpr int64_t kMessagesPerPush = 16;
 constexpr int64_t kLeastLinkMessageBytes = 12 << 10;
 constexpr int64_t kMostLinkMessageBytes = 128 << 10;
@@ -26,7 +27,7 @@ class ServerPlanner {
 
   // Adds a part of a run (shard_layout.h) that becomes ready with range `ready_index`. Called in ready order.
   void Add(const ShardLayout::Run& run, const Range& piece, int ready_index) {
-    // Between two runs lie elements of other servers.
+    // Other servers' elements lie between two runs.
     const bool same_run = &run == run_;
     run_ = &run;
     if (same_run && Merge(messages_.back(), piece, ready_index)) return;
@@ -52,8 +53,8 @@ class ServerPlanner {
   }
 
   const int server_;
-  const int64_t capacity_;                 // In elements.
-  const ShardLayout::Run* run_ = nullptr;  // That of the last message.
+  const int64_t capacity_;                 // The capacity of a message in elements.
+  const ShardLayout::Run* run_ = nullptr;  // The run of the last message.
   std::vector<StepMessage> messages_;
 };
 

@@ -11,8 +11,8 @@
 
 namespace tethys {
 
-// A message, which is sent once all its gradients are ready. `waits_for`: the indices of their ranges in
-// ready_order.
+// A message, sent once all its gradients are ready. `waits_for`: the indices in ready_order of the ranges
+// that it contains.
 struct StepMessage {
   int server = 0;
   Range range;

@@ -23,7 +23,7 @@ struct Message {
   const void* payload = nullptr;
   ReceivedMessage answer;
 
-  // Whether a frame of this kind can answer the message, now or in an earlier step.
+  // True if a frame of this kind can answer the message, now or in an earlier step.
   bool TakesAnswer(const Frame& answer) const {
     if (!where.norms) {
       return answer.kind == FrameKind::kParameters && answer.dtype == FrameDType::kFloat32 &&
@@ -33,7 +33,7 @@ struct Message {
                        answer.kind == FrameKind::kCommit;
     return norms && answer.dtype == FrameDType::kFloat64;
   }
-  // Whether the answer is for an earlier frame, which was sent twice.
+  // True if the answer is for an earlier frame, which was sent twice.
   bool IsSecond(const Frame& answer) const {
     return answer.sequence != frame.sequence || answer.step != frame.step ||
            (where.norms && answer.kind != frame.kind);
@@ -57,8 +57,8 @@ class Outbox {
 
   // All messages, in the order of their indices.
   const std::vector<int>& messages() const { return messages_; }
-  // The message that `answer` is for: that of norms, or the one whose range begins where the answer's
-  // does. -1: none.
+  // The index of the message that `answer` is for: the message of norms, or the message whose range begins
+  // where the answer's range does. -1: none.
   int Find(const Frame& answer) const {
     if (answer.kind != FrameKind::kParameters) return norms_;
     const auto begin = static_cast<int64_t>(answer.range_begin);
@@ -78,7 +78,7 @@ class Outbox {
 
   void Clear() { first_ = count_ = 0; }
 
-  int in_flight = 0;  // Messages sent and not answered.
+  int in_flight = 0;  // Messages sent but not answered.
 
  private:
   std::vector<int> messages_;
@@ -101,7 +101,7 @@ class GrpcParameterClient final : public ParameterClient, public ServerLink::Own
     }
     MutexLock lock(mu_);
     outboxes_.resize(links_.size());
-    // Without a thread every call returns the error.
+    // If no thread can be started, every call returns this error.
     broken_ = thread_.Start([this] { Loop(); });
     if (!broken_.ok()) return;
     for (const auto& link : links_) link->Connect();
@@ -134,7 +134,7 @@ class GrpcParameterClient final : public ParameterClient, public ServerLink::Own
 
   const ParameterClientOptions options_;
   grpc::CompletionQueue queue_;
-  std::vector<std::unique_ptr<ServerLink>> links_;  // By server; guarded by mu_.
+  std::vector<std::unique_ptr<ServerLink>> links_;  // One link per server; guarded by mu_.
   // The list is changed by SetMessages only. mu_ always guards a message's state, queued and frame. It guards
   // payload and answer while the message is ready or sent; otherwise the training thread owns these two.
   std::vector<std::unique_ptr<Message>> messages_;
@@ -145,7 +145,7 @@ class GrpcParameterClient final : public ParameterClient, public ServerLink::Own
   // The message whose answer wakes the training thread.
   const Message* awaited_ ABSL_GUARDED_BY(mu_) = nullptr;
   int outstanding_ ABSL_GUARDED_BY(mu_) = 0;
-  std::vector<Outbox> outboxes_ ABSL_GUARDED_BY(mu_);  // By server.
+  std::vector<Outbox> outboxes_ ABSL_GUARDED_BY(mu_);  // One outbox per server.
   bool window_lifted_ ABSL_GUARDED_BY(mu_) = false;
   Nanoseconds last_answer_ ABSL_GUARDED_BY(mu_) = 0;
   absl::Status broken_ ABSL_GUARDED_BY(mu_);
@@ -159,7 +159,7 @@ GrpcParameterClient::~GrpcParameterClient() {
     for (const auto& link : links_) link->Stop();
     queue_.Shutdown();
   }
-  if (!thread_.running()) Loop();  // Takes what is left in the queue.
+  if (!thread_.running()) Loop();  // Handles the completions that are left in the queue.
   thread_.Join();
 }
 
@@ -308,11 +308,12 @@ bool GrpcParameterClient::NextMessage(int server, grpc::ByteBuffer* out) {
   const size_t payload_bytes = message.frame.payload_bytes;
   // If a message is sent twice, the first copy may be answered while the second is being sent. The second
   // copy's values may then change; the server ignores them because of the sequence in the header. The header
-  // must not change, so it is copied.
+  // must not change, so each sending copies it.
   char encoded[kFrameBytes];
   message.frame.EncodeTo(encoded);
   const grpc::Slice header(encoded, kFrameBytes);
-  // Sums of squares are few, and a server compares even those of a second copy.
+  // Copied: the server checks the sums of a repeated message, too, and the caller may have changed them by
+  // then.
   const grpc::Slice payload = message.where.norms
                                   ? grpc::Slice(message.payload, payload_bytes)
                                   : grpc::Slice(message.payload, payload_bytes, grpc::Slice::STATIC_SLICE);

@@ -33,19 +33,19 @@ namespace tethys {
 
 struct ServerAddress {
   std::string host;     // The user's name of the host, for error messages.
-  std::string address;  // host:port.
+  std::string address;  // host:port of the server.
 };
 
 struct ParameterClientOptions {
   // Holds job, role, index, incarnation and generation; nonce and proof are added per connection.
   proto::Handshake handshake;
   JobToken token;
-  absl::optional<TlsIdentity> tls = {};  // This worker's identity; absent: no TLS.
+  absl::optional<TlsIdentity> tls = {};  // The TLS identity of this worker; absent: no TLS.
   // Without TLS, payloads have checksums, except over loopback. Tests set this to have checksums over
   // loopback, too.
   bool checksums_on_loopback = false;
   std::vector<ServerAddress> servers;  // By server index.
-  const Clock* clock = nullptr;        // Outlives the client.
+  const Clock* clock = nullptr;        // Must outlive the client.
   int reconnect_tries = 5;
   // Limit on the unanswered messages to one server; 0: no limit. It is for servers that answer a message only
   // once all workers have sent it: a fast worker then does not fill the server's link ahead of slower
@@ -53,8 +53,9 @@ struct ParameterClientOptions {
   // orders would otherwise wait forever.
   int window = 0;
   Nanoseconds patience = 100 * kMillisecond;
-  Nanoseconds reconnect_pause = 20 * kMillisecond;  // Before the second try; doubles with every try.
-  bool pushes_bring_values = true;                  // False: the answer to a push has no payload.
+  // The pause before the second try; doubles with every try.
+  Nanoseconds reconnect_pause = 20 * kMillisecond;
+  bool pushes_bring_values = true;  // False: the answer to a push has no payload.
 };
 
 // What this worker exchanges with one server in every step: a range of the parameter arena or, at most once
@@ -67,8 +68,8 @@ struct MessageRange {
 
 class ParameterClient {
  public:
-  // Starts connecting and returns without waiting. If no thread can be started, Send and WaitForAnswer say
-  // so.
+  // Starts connecting and returns without waiting. If no thread can be started, Send and WaitForAnswer return
+  // the error.
   static std::unique_ptr<ParameterClient> Create(ParameterClientOptions options);
   virtual ~ParameterClient() = default;
 
@@ -86,7 +87,8 @@ class ParameterClient {
 
   // The header of the answer to message `index`.
   virtual const Frame& answer(int index) const = 0;
-  // Copies the values of that answer, if any, to out[0 .. answer.range_count) and releases gRPC's memory.
+  // Copies the values of that answer, if it has any, to out[0 .. answer.range_count) and releases gRPC's
+  // memory.
   virtual void TakeAnswer(int index, void* out) = 0;
 
   // Bytes sent and received so far, including frame headers and repeated messages.

@@ -83,7 +83,7 @@ class GrpcParameterServer final : public ParameterServer, public ServerCall::Own
   Completion woken_;
   grpc::Alarm wake_alarm_;
   std::map<ServerCall*, std::unique_ptr<ServerCall>> calls_;
-  std::vector<ServerCall*> streams_;  // By worker: the worker's newest stream, or null.
+  std::vector<ServerCall*> streams_;  // The newest stream of each worker, or null.
   std::shared_ptr<ServedStore> served_;
   bool serving_ = false;
   bool failed_ = false;

@@ -32,11 +32,11 @@ struct ParameterServerOptions {
   std::string bind_address = "127.0.0.1:0";  // As ParseListenAddress takes it; port 0 is any free port.
   JobToken token;
   std::string job_id;
-  absl::optional<TlsIdentity> tls = {};  // This server's identity; absent: no TLS.
+  absl::optional<TlsIdentity> tls = {};  // The TLS identity of this server; absent: no TLS.
   // Without TLS, payloads have checksums, except over loopback. Tests set this to have checksums over
   // loopback, too.
   bool checksums_on_loopback = false;
-  const Clock* clock = nullptr;  // Outlives the server.
+  const Clock* clock = nullptr;  // Must outlive the server.
   // Called once, on the loop thread, when the job cannot continue: non-finite gradients, a failed update, or
   // more than kMaxApplied pushes that TakeApplied has not taken. Must not block.
   std::function<void(const absl::Status&)> on_fatal;

@@ -16,7 +16,7 @@
 namespace tethys {
 namespace {
 
-constexpr double kDefaultStepTimeout = 30;  // Seconds.
+constexpr double kDefaultStepTimeout = 30;  // In seconds.
 // Sequence numbers of pulls begin here, beyond those of all pushes.
 constexpr uint64_t kFirstPull = uint64_t{1} << 63;
 
@@ -68,11 +68,11 @@ class ParameterServerStrategy final : public Strategy {
   // Adds the sums of squares of all servers and sends each server the totals, first those of gradients, if
   // they are clipped, then those of variables, if the optimizer has a trust ratio.
   absl::Status ExchangeNorms();
-  // Sends a server that holds shards a frame about `values` sums, of which `sent` are its payload.
+  // Sends to a server that holds shards a frame about `values` sums, with `sent` as its payload.
   absl::Status SendNorms(FrameKind kind, int server, size_t values, absl::Span<const double> sent);
   // Waits for the server's answer, which has as many values as it was asked for, and copies them to `out`.
   absl::Status AwaitNorms(int server, double* out);
-  int NormMessage(int server) const;  // Index of the message of norms to a server that holds shards.
+  int NormMessage(int server) const;  // The index of the message of norms to a server that holds shards.
   bool MeasuresNoise() const {
     return servers_agree() && job().workers() > 1 && step_.step % kNoiseSteps == 0;
   }
@@ -83,7 +83,7 @@ class ParameterServerStrategy final : public Strategy {
 
   const ParameterServerStrategyOptions options_;
   const Nanoseconds step_timeout_;
-  Nanoseconds answer_timeout_ = step_timeout_;  // Shorter while Prepare waits.
+  Nanoseconds answer_timeout_ = step_timeout_;  // Shorter than a step's timeout while Prepare waits.
   const std::unique_ptr<ParameterClient> client_;
 
   StepArenas arenas_;
@@ -91,22 +91,26 @@ class ParameterServerStrategy final : public Strategy {
   // The servers that hold shards, in order. If norms are exchanged, the client has a message of norms for
   // each, after messages_.
   std::vector<int> holders_;
-  std::vector<std::vector<int>> waiting_on_;  // By index in ready order: messages that wait for the range.
+  // By index in ready order: the messages that wait for the range.
+  std::vector<std::vector<int>> waiting_on_;
 
   StepInfo step_;
-  StepOutcome outcome_;             // Outcome of the last completed step.
-  uint64_t sequence_ = 0;           // Sequence of this step's push.
-  uint64_t pulls_ = 0;              // Pulls begun so far; the number of the next pull.
-  double sum_of_squares_ = 0;       // Of the step's gradient sums, over all servers; sent from here.
-  ShardSquares squares_;            // With trust ratios; sent from here.
-  std::unique_ptr<PushClip> clip_;  // Null: gradients are pushed as they are.
-  double own_square_ = 0;           // Of what the step has pushed, in steps that measure the gradient noise.
-  std::vector<int> missing_;        // By message: the number of its ranges not yet announced.
-  // By server: the lowest version among its last answers with parameters. Each message is answered
+  StepOutcome outcome_;    // Outcome of the last completed step.
+  uint64_t sequence_ = 0;  // Sequence of this step's push.
+  uint64_t pulls_ = 0;     // Pulls begun so far; the number of the next pull.
+  // The sum of squares of the step's gradient sums, over all servers; a payload that must stay here.
+  double sum_of_squares_ = 0;
+  ShardSquares squares_;            // The squares for trust ratios; a payload that must stay here.
+  std::unique_ptr<PushClip> clip_;  // Null: gradients are pushed without clipping.
+  // The sum of squares of what the step has pushed, in steps that measure the gradient noise.
+  double own_square_ = 0;
+  std::vector<int> missing_;  // By message: the number of its ranges that are not announced yet.
+  // The lowest version of each server among its last answers with parameters. Each message is answered
   // separately, and an update of another worker may come between two answers.
   std::vector<int64_t> versions_;
-  std::vector<int64_t> taken_versions_;  // Likewise, for the answers that TakeAnswers has taken so far.
-  std::vector<double> sum_squares_;      // By server: the largest among those answers.
+  // The lowest version of each server among the answers that TakeAnswers has taken so far.
+  std::vector<int64_t> taken_versions_;
+  std::vector<double> sum_squares_;  // By server: the largest sum of squares among those answers.
   int64_t bytes_out_before_ = 0;
   int64_t bytes_in_before_ = 0;
 };
@@ -184,7 +188,7 @@ absl::Status ParameterServerStrategy::EnqueueEnd(int) {
   }
   outcome_.own_square = own_square_;
   outcome_.sum_square = std::accumulate(sum_squares_.begin(), sum_squares_.end(), 0.0);
-  if (ExchangesNorms(job())) {  // The servers' confirmations.
+  if (ExchangesNorms(job())) {  // Waits for the servers' confirmations.
     for (const int server : holders_) TETHYS_RETURN_IF_ERROR(AwaitNorms(server, nullptr));
   }
   outcome_.bytes_out = client_->bytes_out() - bytes_out_before_;

@@ -33,13 +33,14 @@ struct ParameterServerStrategyOptions {
   // For tests: adds checksums to payloads over loopback. Without TLS, all other payloads always have
   // checksums.
   bool checksums_on_loopback = false;
-  const Clock* clock = nullptr;          // Outlives the strategy.
-  Nanoseconds start_deadline = 0;        // Prepare waits for servers until then; 0: as long as a step does.
+  const Clock* clock = nullptr;  // Must outlive the strategy.
+  // The time until which Prepare waits for servers; 0: it waits as long as a step does.
+  Nanoseconds start_deadline = 0;
   PeersCompute peers_compute = nullptr;  // Null if no answer waits for another worker.
 };
 
-// Starts connecting and returns; Prepare waits for the connections. InvalidArgument: plan and options differ
-// in the number of servers.
+// Starts connecting and returns; Prepare waits for the connections. InvalidArgument: plan and options name
+// different numbers of servers.
 absl::StatusOr<std::unique_ptr<Strategy>> CreateParameterServerStrategy(
     ParameterServerStrategyOptions options);
 

@@ -31,8 +31,8 @@ absl::StatusOr<proto::Placement> PlaceShards(const VariableSet& variables,
 struct ServerGroup {
   int first = 0;
   int last = 0;
-  int64_t shards = 0;    // Per server.
-  int64_t elements = 0;  // Per server.
+  int64_t shards = 0;    // Shards on each server.
+  int64_t elements = 0;  // Elements on each server.
   bool at_most = false;  // True if `shards` and `elements` are maxima.
 };
 std::vector<ServerGroup> GroupServers(const proto::Placement& placement);

@@ -13,7 +13,7 @@ namespace tethys {
 
 class PushClip {
  public:
-  // `ranges` are those of the gradient arena that are pushed. InvalidArgument: `limit` is not above 0.
+  // `ranges` are the ranges of the gradient arena that are pushed. InvalidArgument: `limit` is not above 0.
   static absl::StatusOr<std::unique_ptr<PushClip>> Create(double limit, absl::Span<const Range> ranges);
 
   // Multiplies the sums in host memory by one factor, at most 1, so that the norm of their mean is at most

@@ -24,7 +24,8 @@ absl::StatusOr<std::shared_ptr<ServedStore>> ServedStore::Create(const proto::Jo
   std::vector<NamedRange> ranges;
   for (const ShardLayout::Shard& shard : layout.shards()) ranges.push_back({shard.variable, shard.local});
   proto::Optimizer optimizer_config = plan.job().optimizer();
-  // Workers clip before they push, or the store clips with the norm over all servers.
+  // The optimizer clips nothing: workers clip before they push, or the store clips with the norm over all
+  // servers.
   optimizer_config.clear_clip();
   const double clip_norm = ClipsOnServers(plan.job()) ? plan.job().optimizer().clip().global_norm() : 0;
   TETHYS_ASSIGN_OR_RETURN(

@@ -19,13 +19,13 @@ class ShardSquares {
   // A server's sums, two for each of its shards (RegionSquares), in the order of its layout. Filled in by the
   // caller, then replaced by AddUp.
   std::vector<double>& of(int server) { return servers_[server].sums; }
-  // Replaces the sums of every shard by those of its variable. The order of addition depends on the placement
-  // only.
+  // Replaces the sums of every shard by the sums of its variable. The order of addition depends on the
+  // placement only.
   void AddUp();
 
  private:
   struct Server {
-    std::vector<size_t> variables;  // By shard.
+    std::vector<size_t> variables;  // The variable of each shard.
     std::vector<double> sums;
   };
 

@@ -8,18 +8,18 @@
 
 namespace tethys {
 
-// Whether servers clip with the norm over all servers, since no process has all gradients of an update.
-// Otherwise the worker clips each push, which is then an update of its own.
+// True if servers clip with the norm over all servers, because no process has all gradients of an update.
+// Otherwise each push is an update of its own, and the worker clips it.
 inline bool ClipsOnServers(const proto::Job& job) {
   return job.optimizer().has_clip() && TraitsOf(job).servers_agree();
 }
 
-// Whether servers measure the parts of variables that they hold, for trust ratios.
+// True if servers measure the parts of variables that they hold, for trust ratios.
 inline bool MeasuresOnServers(const proto::Job& job) {
   return HasTrustRatio(job.optimizer()) && TraitsOf(job).servers_agree();
 }
 
-// Whether updates wait for norms over all servers.
+// True if updates wait for norms over all servers.
 inline bool ExchangesNorms(const proto::Job& job) { return ClipsOnServers(job) || MeasuresOnServers(job); }
 
 }  // namespace tethys

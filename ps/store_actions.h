@@ -23,11 +23,11 @@ struct StoreConfig {
   uint32_t generation = 0;
   std::vector<OptimizerSlot> slots;
   LearningRateSchedule schedule;
-  proto::ParameterServer parameter_server;  // Gives the consistency.
+  proto::ParameterServer parameter_server;  // The parameter servers of the job, which give the consistency.
   int64_t global_batch = 0;                 // In samples; the divisor of asynchronous GLOBAL_MEAN.
   // Bulk-synchronous: the greatest norm of the mean gradients of all servers together; 0: not limited.
   double clip_norm = 0;
-  // Bulk-synchronous: the optimizer has a trust ratio. Its regions are the layout's shards, in order.
+  // In bulk-synchronous jobs: the optimizer has a trust ratio. Its regions are the layout's shards, in order.
   bool measures = false;
 };
 
@@ -35,15 +35,15 @@ struct StoreConfig {
 // applied.
 struct ParameterReply {
   int worker = 0;
-  uint64_t sequence = 0;  // Sequence of the push or pull answered.
+  uint64_t sequence = 0;  // Sequence of the answered push or pull.
   uint64_t step = 0;
   Range arena;
   Range local;
   int64_t version = 0;
-  int64_t staleness = 0;  // Staleness of the push answered.
-  // Bulk-synchronous, in steps that measure the gradient noise: the squared norm of all workers' gradient
-  // sums, over the elements that this server has updated so far. The last answer to a worker has that of its
-  // share.
+  int64_t staleness = 0;  // Staleness of the answered push.
+  // In bulk-synchronous steps that measure the gradient noise: the squared norm of all workers' gradient
+  // sums, over the elements that this server has updated so far. The last answer to a worker covers the
+  // server's whole share.
   double sum_square = 0;
   bool with_values = true;
 };
@@ -52,10 +52,10 @@ struct ParameterReply {
 struct NormReply {
   FrameKind kind = FrameKind::kNorm;
   int worker = 0;
-  uint64_t sequence = 0;  // Of the worker's push.
+  uint64_t sequence = 0;  // Sequence of the worker's push.
   uint64_t step = 0;
-  int64_t count = 0;                     // Of the sums of squares exchanged.
-  absl::Span<const double> values = {};  // kNorm and kMeasure: these sums, valid during the call.
+  int64_t count = 0;                     // The number of sums of squares exchanged.
+  absl::Span<const double> values = {};  // For kNorm and kMeasure: the sums, valid during the call.
 };
 
 // The headers of these answers, without the payload's checksum.

@@ -13,9 +13,9 @@ namespace tethys {
 
 extern const char kSweepFile[];  // The name of sweep.json.
 
-// The sentences on a curve, the most important first: that its times are doubtful, if they are, the best
-// batch, how the step's time grows, jumps, the verdict on multiples of 16, the largest batch, and what was
-// left out.
+// The sentences on a curve, the most important first: a warning if its times are doubtful, the best batch,
+// the growth of the step's time, jumps, the verdict on multiples of 16, the largest batch, and what was left
+// out.
 proto::SweepAnswer AnswerOf(const proto::SweepCurve& curve);
 
 std::string SweepCsv(const proto::Sweep& sweep);
@@ -25,11 +25,11 @@ std::string SweepHtml(const proto::Sweep& sweep);
 // Writes all four files into the directory.
 absl::Status WriteSweep(const proto::Sweep& sweep, const std::string& path);
 
-// Reads the text of a sweep.json. DataLoss: it is torn, or its times make no curve.
+// Parses the text of a sweep.json. DataLoss: the text is torn, or its times make no curve.
 absl::StatusOr<proto::Sweep> ParseSweep(const std::string& json);
 
-// Reads DIR/sweep.json. NotFound: it is not there. DataLoss: it is torn, or its times make no curve; the
-// message names the file.
+// Reads DIR/sweep.json. NotFound: the file is missing. DataLoss: the file is torn, or its times make no
+// curve; the message names the file.
 absl::StatusOr<proto::Sweep> ReadSweep(const std::string& path);
 
 }  // namespace tethys

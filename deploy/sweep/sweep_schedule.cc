@@ -14,12 +14,13 @@ namespace tethys {
 namespace {
 
 constexpr int kReferenceEvery = 8;
-constexpr size_t kReferencesAround = 5;  // The visits whose median is the reference's time at a moment.
+// The number of visits around a moment whose median is the reference's time.
+constexpr size_t kReferencesAround = 5;
 
 bool WasDisturbed(const proto::StepVisit& visit) { return visit.disturbed(); }
 double StepOf(const proto::StepVisit& visit) { return visit.step(); }
 
-// The visit as it would have been at the machine's usual speed.
+// The visit with its times scaled to the machine's usual speed.
 proto::StepVisit WithoutDrift(proto::StepVisit visit, double drift) {
   visit.set_step(visit.step() / drift);
   visit.set_forward(visit.forward() / drift);
@@ -77,7 +78,7 @@ void SweepSchedule::Skip(int64_t batch, const std::string& reason) {
 }
 
 std::vector<double> SweepSchedule::Drift() const {
-  std::vector<std::pair<double, double>> reference;  // When, and how long.
+  std::vector<std::pair<double, double>> reference;  // Time of the visit, and time of its step.
   std::vector<double> times;
   const int64_t batch = batches_.empty() ? 0 : batches_[batches_.size() / 2];
   for (const Visit& visit : visits_) {
@@ -90,7 +91,7 @@ std::vector<double> SweepSchedule::Drift() const {
   const double usual = Median(times);
   for (size_t i = 0; i < visits_.size(); ++i) {
     const double at = visits_[i].result.began();
-    // The references are in order of time; a window of them slides to where it is nearest.
+    // The references are in order of time. A window over them slides on while the next window is nearer.
     size_t first = 0;
     while (first + kReferencesAround < reference.size() &&
            std::abs(reference[first + kReferencesAround].first - at) <

@@ -1,6 +1,6 @@
-// The order in which a sweep measures its batches, and what it makes of the answers. A round visits every
-// batch once, in an order of its own; every eighth visit is one of a reference batch, whose times show how
-// the machine drifts. Visits that another program disturbed are put aside; while more than 30 % are, rounds
+// The order in which a sweep measures its batches, and the evaluation of the answers. A round visits every
+// batch once, in an order of its own. Every eighth visit measures a reference batch, whose times show the
+// drift of the machine. Visits that another program disturbed are put aside; while more than 30 % are, rounds
 // are added.
 //
 //   while (std::optional<int64_t> batch = schedule.Next()) schedule.Add(visit of *batch), or
@@ -27,27 +27,29 @@ class SweepSchedule {
  public:
   struct Options {
     int rounds = 15;
-    int most_rounds = 30;  // While many visits are disturbed.
+    int most_rounds = 30;  // The most rounds, if many visits are disturbed.
     uint64_t seed = 0;
   };
-  // `batches` ascend and are not empty.
+  // Requires ascending `batches`, at least one.
   SweepSchedule(std::vector<int64_t> batches, const Options& options);
 
-  // The batch to visit next; nullopt: all rounds are made. Answered by Add or Skip before the next call.
+  // The batch to visit next; nullopt: all rounds are made. The caller answers by Add or Skip before the next
+  // call.
   std::optional<int64_t> Next();
   void Add(const proto::StepVisit& visit);
-  // The batch cannot be measured and is visited no more.
+  // Tells that the batch cannot be measured. It is not visited again.
   void Skip(int64_t batch, const std::string& reason);
 
-  // Rounds of which every visit has been made.
+  // The number of complete rounds.
   int rounds() const { return round_; }
   int visits() const { return static_cast<int>(visits_.size()); }
   int disturbed() const { return disturbed_; }
-  // Whether the last visit ended a round.
+  // True if the last visit ended a round.
   bool round_ended() const { return queue_.empty(); }
 
   // The visits of round r of every batch that has any, each divided by the drift of the machine at its time.
-  // `pick` says which time of a visit. A batch with undisturbed visits has only these.
+  // `pick` returns the wanted time of a visit. If a batch has undisturbed visits, its disturbed ones are left
+  // out.
   RoundTimes Times(double (*pick)(const proto::StepVisit&)) const;
 
   // Batches with at least one visit, by ascending batch; times are lower quartiles. `error` is left out.
@@ -57,21 +59,22 @@ class SweepSchedule {
  private:
   struct Visit {
     int round = 0;
-    bool reference = false;  // One of the extra visits of the reference batch.
+    bool reference = false;  // True for an extra visit of the reference batch.
     proto::StepVisit result;
   };
   void FillRound();
   bool EnoughRounds() const;
-  // For each visit, the time of the reference batch around it over its usual time.
+  // For each visit, the time of the reference batch around it, divided by the usual time of the reference
+  // batch.
   std::vector<double> Drift() const;
   std::vector<int64_t> VisitedBatches() const;
 
-  std::vector<int64_t> batches_;  // Without those skipped.
+  std::vector<int64_t> batches_;  // All batches but the skipped ones.
   const Options options_;
   int round_ = 0;
   bool next_is_reference_ = false;
   int since_reference_ = 0;
-  std::vector<int64_t> queue_;  // The batches that the running round has left, the next one last.
+  std::vector<int64_t> queue_;  // The remaining batches of the current round, the next one last.
   std::vector<Visit> visits_;
   int disturbed_ = 0;
   std::vector<proto::SkippedBatch> skipped_;

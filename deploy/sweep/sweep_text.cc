@@ -16,7 +16,7 @@ namespace {
 constexpr double kNearlyBest = 0.95;
 constexpr int kMostSegmentsInWords = 4;
 
-// Two significant digits, and no exponent: "3 %", "120 %".
+// A share with two significant digits and no exponent: "3 %", "120 %".
 std::string ShareText(double share) {
   const double percent = 100 * share;
   return absl::StrCat(std::abs(percent) < 100 ? absl::StrFormat("%.2g", percent) : GroupedText(percent, 0),
@@ -30,7 +30,7 @@ std::string RateText(double rate) {
   return rate < 1000 ? absl::StrFormat("%.3g", rate) : CountText(std::llround(rate));
 }
 
-// Whether two rates differ by more than their errors explain, with 95 % confidence.
+// True if two rates differ by more than their errors explain, with 95 % confidence.
 bool IsSlower(const proto::BatchTime& slower, const proto::BatchTime& faster) {
   constexpr double kNormal = 1.96;
   return std::log(Rate(faster) / Rate(slower)) > kNormal * std::hypot(faster.error(), slower.error());
@@ -129,7 +129,7 @@ std::string LargestText(const proto::SweepCurve& curve) {
 
 std::string SkippedText(const proto::SweepCurve& curve) {
   if (curve.skipped().empty()) return "";
-  // Batches are mostly left out for one reason.
+  // In most sweeps, all batches are left out for the same reason.
   std::vector<int64_t> batches;
   for (const proto::SkippedBatch& skipped : curve.skipped()) batches.push_back(skipped.batch());
   std::sort(batches.begin(), batches.end());
@@ -153,7 +153,7 @@ std::string EffortText(const proto::SweepCurve& curve) {
                       " s; ", disturbed);
 }
 
-// What is known of other processes on a GPU.
+// Text on the other processes on a GPU, as far as they are known.
 std::string CompanyText(const proto::SweepCurve& curve) {
   if (curve.company_unseen()) {
     return "Another program that computed on this GPU could not have been noticed: neither the driver nor "
@@ -166,7 +166,7 @@ std::string CompanyText(const proto::SweepCurve& curve) {
                       " had this GPU open, and may hold a part of its memory.");
 }
 
-// Batches whose visits were all disturbed have times all the same, so the reader must know.
+// A batch whose visits were all disturbed still has a time, so the reader is warned.
 std::string DoubtText(const proto::SweepCurve& curve) {
   if (curve.disturbed() <= kManyDisturbed * curve.visits()) return "";
   const auto all_disturbed =
