@@ -1,5 +1,5 @@
-// Accepts callers for a loop that polls listeners. If a caller cannot be accepted, for want of descriptors or
-// memory, it stays in the queue of the system, and the listener would poll readable again at once. So the
+// Accepts callers for a loop that polls listeners. A caller that cannot be accepted, for lack of descriptors
+// or memory, stays in the queue of the system, so the listener polls readable again at once. Therefore the
 // loop leaves its listeners out for a while. Nothing blocks. Not thread-safe.
 //
 //   pollfd listener = {pause.active() ? -1 : fd, POLLIN, 0};
@@ -18,15 +18,15 @@ class AcceptPause {
   // `clock` must outlive this object.
   explicit AcceptPause(const Clock& clock) : clock_(clock) {}
 
-  // AcceptTcp (runtime/base/socket.h), whose error starts a pause. Invalid if no caller was accepted. The
-  // clock is not read before the first error.
+  // Calls AcceptTcp (runtime/base/socket.h), and starts a pause if it fails. Returns an invalid descriptor if
+  // no caller was accepted. The clock is not read before the first error.
   FileDescriptor Accept(int listener);
   // Ends the pause. Call it when a descriptor has become free.
   void End() { until_ = 0; }
 
-  // Whether listeners are not to be polled now.
+  // True if listeners must not be polled now.
   bool active() const { return until_ != 0 && clock_.Now() < until_; }
-  // The time-out for poll: the milliseconds until the pause ends, rounded up, or -1 if there is none.
+  // The time-out for poll: the milliseconds until the pause ends, rounded up; -1 without a pause.
   int MillisecondsLeft() const;
 
  private:

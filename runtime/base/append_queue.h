@@ -34,8 +34,8 @@ class AppendQueue {
     Nanoseconds retry_pause = 100 * kMillisecond;
   };
 
-  // `write` is called by the queue's thread alone. If no thread can be started, nothing is written: Flush
-  // and TakeError say why.
+  // `write` is called by the queue's thread alone. If no thread can be started, nothing is written, and Flush
+  // and TakeError return the error.
   AppendQueue(Options options, Write write);
   // Blocks until the queued bytes are written. A write that fails meanwhile is not retried.
   ~AppendQueue();
@@ -53,7 +53,7 @@ class AppendQueue {
 
  private:
   void Run();
-  // Waits for a record; false when the queue ends and is empty.
+  // Waits for a record. Returns false when the queue has ended and is empty.
   bool Take(std::string& record);
   void Settle(const std::string& record, const absl::Status& status);
 

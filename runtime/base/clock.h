@@ -24,8 +24,8 @@ class Clock {
   virtual Nanoseconds Now() const = 0;
 };
 
-// Whether the peers that a wait depends on are computing. While they compute, the wait's deadline is
-// suspended. Called on any thread; does not block. An empty function: they never compute.
+// Tells whether the peers that a wait depends on are computing. While they compute, the wait's deadline is
+// suspended. Called on any thread; does not block. An empty function means that peers never compute.
 using PeersCompute = std::function<bool()>;
 
 // The machine's monotonic clock.

@@ -1,4 +1,4 @@
-// A hierarchy is a tree of folders, one a group; a limit of a folder holds for all below it:
+// A hierarchy is a tree of folders, one for each group. A folder's limit holds for all groups below it:
 //
 //   /proc/self/cgroup     the group, from the root that this process sees: "4:memory:/slurm/job_7"
 //   /proc/self/mountinfo  the mount: "... /slurm /sys/fs/cgroup/memory ... - cgroup cgroup rw,memory"
@@ -23,7 +23,8 @@ namespace tethys {
 namespace {
 
 constexpr int64_t kSmallFile = 1 << 20;
-constexpr int64_t kNoLimit = int64_t{1} << 60;  // Version 1 writes the largest number of whole pages.
+// Version 1 writes "no limit" as the largest number of whole pages.
+constexpr int64_t kNoLimit = int64_t{1} << 60;
 constexpr const char* kControllers[] = {"memory", "cpu", "pids"};
 
 // A field of mountinfo, in which a blank is "\040".
@@ -44,7 +45,7 @@ struct Mount {
   std::string root, point;
 };
 
-// By controller, "" for version 2: where its hierarchy is mounted first.
+// The first mount of each controller's hierarchy, by controller; "" stands for version 2.
 std::map<std::string, Mount> FindMounts(absl::string_view mounts) {
   std::map<std::string, Mount> found;
   for (const absl::string_view line : absl::StrSplit(mounts, '\n')) {
@@ -65,19 +66,20 @@ std::map<std::string, Mount> FindMounts(absl::string_view mounts) {
   return found;
 }
 
-// `group` below a mount whose root is the group `root`.
+// The path of `group` below a mount whose root is the group `root`.
 std::string Below(absl::string_view group, absl::string_view root) {
   if (root != "/" && !absl::ConsumePrefix(&group, root)) return "";
   while (absl::ConsumeSuffix(&group, "/")) {
   }
-  if (!group.empty() && group[0] != '/') return "";  // Another group whose name begins alike.
+  // `group` is another group, whose name begins with the same letters.
+  if (!group.empty() && group[0] != '/') return "";
   for (const absl::string_view part : absl::StrSplit(group, '/')) {
-    if (part == "..") return "";  // Outside of what this process sees.
+    if (part == "..") return "";  // The group lies outside of what this process sees.
   }
   return std::string(group);
 }
 
-// The number at the beginning of a file; -1: there is none, or it is no limit ("max").
+// The number at the beginning of a file; -1: there is no number, or the file means no limit ("max").
 int64_t NumberIn(const std::string& path) {
   const absl::StatusOr<std::string> text = ReadFile(path, kSmallFile);
   int64_t number = 0;
@@ -85,7 +87,7 @@ int64_t NumberIn(const std::string& path) {
   return number < 0 || number >= kNoLimit ? -1 : number;
 }
 
-// The number behind `key` in a file of lines "KEY NUMBER"; -1: there is none.
+// The number behind `key` in a file of lines "KEY NUMBER"; -1: there is no such line.
 int64_t NumberAt(const std::string& path, absl::string_view key) {
   const absl::StatusOr<std::string> text = ReadFile(path, kSmallFile);
   if (!text.ok()) return -1;
@@ -97,7 +99,7 @@ int64_t NumberAt(const std::string& path, absl::string_view key) {
   return -1;
 }
 
-// CPU time / time from the two numbers of a quota; -1: there is none.
+// The cores of a quota: CPU time divided by time; -1: there is no quota.
 double CoresOf(int64_t quota, int64_t period) {
   return quota > 0 && period > 0 ? static_cast<double>(quota) / static_cast<double>(period) : -1;
 }
@@ -118,7 +120,7 @@ void KeepLeast(T value, T& least) {
   if (value >= 0 && (least < 0 || value < least)) least = value;
 }
 
-// What is left of a limit; -1: not known.
+// The unused part of a limit; -1: not known.
 int64_t Left(int64_t limit, int64_t used) {
   return limit < 0 || used < 0 ? -1 : std::max<int64_t>(0, limit - used);
 }
@@ -129,7 +131,7 @@ void AddMemory(int64_t limit, int64_t used, int64_t idle_files, GroupLimits& lim
   KeepLeast(Left(limit, used), limits.memory_left);
 }
 
-// The limits of the one group in `folder`.
+// Adds the limits of the group in `folder`.
 void AddLimits(const std::string& folder, absl::string_view controller, GroupLimits& limits) {
   const auto number = [&](const char* name) { return NumberIn(absl::StrCat(folder, "/", name)); };
   const auto stat = [&](const char* key) { return NumberAt(absl::StrCat(folder, "/memory.stat"), key); };
@@ -210,7 +212,7 @@ MemoryKills ReadMemoryKills(const std::string& root) {
 }
 
 int UsableCores(const std::string& root) {
-  // Larger than any machine: with too small a set the call fails.
+  // Larger than any machine: the call fails if the set is too small.
   constexpr int kMostProcessors = 1 << 14;
   cpu_set_t* const set = CPU_ALLOC(kMostProcessors);
   int cores = 1;

@@ -1,6 +1,6 @@
 // CRC-32C (Castagnoli's polynomial, RFC 3720): the checksum of payloads, and of records as TFRecord frames
-// them. Uses the processor's instructions (SSE4.2, ARMv8's CRC) where it has them: 27 GB/s at 3.4 GHz; 1.8
-// GB/s without them.
+// them. Uses the processor's instructions (SSE4.2, ARMv8's CRC) if it has them: 27 GB/s at 3.4 GHz; 1.8 GB/s
+// without them.
 //
 //   uint32_t crc = 0;
 //   for (const absl::string_view piece : pieces) crc = Crc32c(piece, crc);
@@ -15,10 +15,10 @@
 
 namespace tethys {
 
-// The checksum of data that follow others with checksum `before`; 0: nothing comes before.
+// The checksum of `data` that follow other data with the checksum `before`; 0: no data come before.
 uint32_t Crc32c(absl::string_view data, uint32_t before = 0);
 
-// The same without the processor's instructions, for tests.
+// The same checksum without the processor's instructions, for tests.
 uint32_t PortableCrc32c(absl::string_view data, uint32_t before = 0);
 
 // The checksum as TFRecord stores it: rotated by 15 bits, plus a constant, so that a checksum over data that

@@ -16,13 +16,13 @@ class EventLoop {
  public:
   explicit EventLoop(const Clock& clock) : clock_(clock) {}
 
-  // Any thread; never blocks. Functions posted after Stop are dropped.
+  // Queues a function. Any thread; never blocks. Functions posted after Stop are dropped.
   void Post(std::function<void()> function);
 
-  // Runs on the calling thread until Stop: posted functions as they come, `tick` every `interval`.
+  // Runs on the calling thread until Stop: calls posted functions as they come, and `tick` every `interval`.
   void Run(Nanoseconds interval, const std::function<void()>& tick);
 
-  // Any thread. Run returns after the function that it is running now.
+  // Ends Run after the function that is running now. Any thread.
   void Stop();
 
  private:

@@ -30,18 +30,18 @@ class FileDescriptor {
   int fd_ = -1;
 };
 
-// Reads a whole file. ResourceExhausted: it is larger than `limit` bytes.
+// Reads a whole file. ResourceExhausted: the file is larger than `limit` bytes.
 absl::StatusOr<std::string> ReadFile(const std::string& path, int64_t limit = int64_t{1} << 30);
 
-// Leaves the old or the new contents, never a mixture, even after a power cut: writes a temporary file, calls
-// fdatasync, renames the file, and calls fsync for the directory.
+// Writes a file so that, even after a power cut, it has the old or the new contents, never a mixture: writes
+// a temporary file, calls fdatasync, renames the file, and calls fsync for the directory.
 absl::Status WriteFileAtomically(const std::string& path, absl::string_view contents);
 
 // Appends whole records to a file; records appended before a successful Sync survive a power cut. One thread
 // may sync while another appends.
 class AppendFile {
  public:
-  // Creates the file if need be.
+  // Opens the file; creates it if it is missing.
   static absl::StatusOr<std::unique_ptr<AppendFile>> Open(const std::string& path);
   // Like Open, for a file of lines: an unterminated last line, left by a crash, is cut off.
   static absl::StatusOr<std::unique_ptr<AppendFile>> OpenLines(const std::string& path);
@@ -73,7 +73,7 @@ bool FileExists(const std::string& path);
 absl::Status SyncDirectory(const std::string& path);
 // The names in a directory, sorted, without "." and "..".
 absl::StatusOr<std::vector<std::string>> ListDirectory(const std::string& path);
-// A missing path is not an error.
+// Removes a path with all that is below it. A missing path is not an error.
 absl::Status RemoveRecursively(const std::string& path);
 
 // Locks PATH/.lock (flock) until the descriptor is closed or the process ends. FailedPrecondition when the

@@ -1,4 +1,4 @@
-// The home folder of the user whose process this is, as the user database names it. No environment variable
+// The home folder of the user who runs this process, according to the user database. No environment variable
 // is read. Any thread.
 #ifndef TETHYS_RUNTIME_BASE_HOME_FOLDER_H_
 #define TETHYS_RUNTIME_BASE_HOME_FOLDER_H_
@@ -9,7 +9,7 @@
 
 namespace tethys {
 
-// NotFound: the user has none.
+// NotFound: the user has no home folder.
 absl::StatusOr<std::string> HomeFolder();
 
 }  // namespace tethys

@@ -12,8 +12,8 @@
 namespace tethys {
 namespace {
 
-// The handler can take no lock, so the table is of atomics: a slot is taken when its begin is not 0, and its
-// range counts while its end is not 0.
+// The signal handler can take no lock, so the table consists of atomics: a slot is taken while its begin is
+// not 0, and its range is valid while its end is not 0.
 struct Slot {
   std::atomic<uintptr_t> begin{0}, end{0};
   std::atomic<bool> lost{false};
@@ -22,7 +22,7 @@ std::array<Slot, MappedFile::kMostMappings> slots;
 struct sigaction earlier;
 uintptr_t page_bytes = 4096;
 
-// The slot of the mapping that holds the address; null if none does.
+// The slot of the mapping that holds the address; null if no mapping does.
 Slot* SlotOf(uintptr_t address) {
   for (Slot& slot : slots) {
     if (address < slot.end.load() && address >= slot.begin.load()) return &slot;
@@ -44,8 +44,8 @@ void OnLostPage(int signal, siginfo_t* info, void* context) {
   }
   if ((earlier.sa_flags & SA_SIGINFO) != 0) return earlier.sa_sigaction(signal, info, context);
   if (earlier.sa_handler != SIG_DFL && earlier.sa_handler != SIG_IGN) return earlier.sa_handler(signal);
-  // The instruction that failed is repeated, and ends the process as if there were no handler; a signal that
-  // a process sent is not.
+  // With the default action, a failed instruction is repeated and ends the process. A signal that a process
+  // sent repeats no instruction, so it is raised again.
   std::signal(SIGBUS, SIG_DFL);
   if (info->si_code <= 0) std::raise(SIGBUS);
 }
@@ -59,7 +59,7 @@ bool InstallHandler() {
   return sigaction(SIGBUS, &action, &earlier) == 0;
 }
 
-// The number of a slot that this call has taken; -1 if all are.
+// Takes a slot and returns its number; -1 if all slots are taken.
 int TakeSlot(uintptr_t begin) {
   for (int i = 0; i < MappedFile::kMostMappings; ++i) {
     uintptr_t none = 0;
@@ -73,7 +73,7 @@ int TakeSlot(uintptr_t begin) {
 absl::StatusOr<MappedFile> MappedFile::Map(int fd, int64_t size) {
   static const bool installed = InstallHandler();
   if (!installed) return absl::UnavailableError("no handler of SIGBUS");
-  // Kernels before 6.7 refuse MAP_SHARED for memory sealed against writing whose descriptor can write.
+  // Kernels before 6.7 refuse MAP_SHARED for a writable descriptor of memory that is sealed against writing.
   void* const data = mmap(nullptr, static_cast<size_t>(size), PROT_READ, MAP_PRIVATE, fd, 0);
   if (data == MAP_FAILED) return ErrnoStatus(errno, "cannot map a file");
   const auto begin = reinterpret_cast<uintptr_t>(data);

@@ -41,7 +41,7 @@ class CondVar {
     condition_.wait(lock);
     lock.release();
   }
-  // False when `timeout` passed without a wake-up.
+  // Returns false if `timeout` passed without a wake-up.
   bool WaitFor(Mutex& mutex, Nanoseconds timeout) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex) {
     std::unique_lock<std::mutex> lock(mutex.mutex_, std::adopt_lock);
     // wait_until on the system clock calls pthread_cond_timedwait, which every version of ThreadSanitizer

@@ -35,7 +35,7 @@ int EditDistance(absl::string_view a, absl::string_view b) {
 std::string NearestName(absl::string_view name, absl::Span<const std::string> known) {
   if (name.size() > kLongestName) return "";
   std::string nearest;
-  int least = static_cast<int>(name.size()) / 3 + 2;  // This many edits are no typing mistake.
+  int least = static_cast<int>(name.size()) / 3 + 2;  // A name with this many edits is no typing mistake.
   for (const std::string& candidate : known) {
     const bool abbreviated = name.size() >= 2 && absl::StartsWithIgnoreCase(candidate, name);
     const int distance = abbreviated ? 0 : EditDistance(name, candidate);

@@ -1,5 +1,5 @@
-// Suggests the intended name in messages that refuse a misspelt one. Called wherever names written by people
-// are read: flags, verbs, fields of a job. Pure; any thread.
+// Suggests the intended name in messages that refuse a misspelt one. Used for names that people write: flags,
+// verbs, fields of a job. Pure; any thread.
 #ifndef TETHYS_RUNTIME_BASE_NEAREST_NAME_H_
 #define TETHYS_RUNTIME_BASE_NEAREST_NAME_H_
 

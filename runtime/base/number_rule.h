@@ -16,7 +16,7 @@ struct NumberBounds {
   bool open_least = false;  // `least` itself is not allowed.
   bool open_most = false;
 
-  // A value below an open end must be below it as a float, too, since devices compute in float.
+  // A value below an open end must be below it as a float, too, because devices compute in float.
   bool Contain(double value) const {
     return (open_least ? value > least : value >= least) &&
            (open_most ? static_cast<float>(value) < most : value <= most);
@@ -32,7 +32,7 @@ constexpr NumberBounds Between(double least, double most) { return {least, most,
 inline constexpr NumberBounds kBelowOne = {0, 1, false, true};
 
 struct NumberRule {
-  const char* field;  // The path of the number in the message that the table is for.
+  const char* field;  // The path of the number in the table's message.
   double default_value;
   NumberBounds bounds;
 };

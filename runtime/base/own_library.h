@@ -25,15 +25,16 @@ std::string ProgramFolder();
 struct OwnLibrary {
   std::string path;
   const char* entry;        // The name of the function.
-  const char* fingerprint;  // The program's.
+  const char* fingerprint;  // The program's own fingerprint.
   std::string if_missing;   // Follows "there is no PATH" in the error for a library that was not built.
-  // Words the error for a library that cannot be loaded, from the system's reason. Empty: the reason as it
-  // is.
+  // Words the error for a library that cannot be loaded, given the system's reason. An empty function: the
+  // reason itself.
   std::function<absl::Status(const std::string& path, const std::string& reason)> cannot_open = {};
 };
 
 // The library's table. Once opened, the library stays loaded for the life of the process. Any thread; blocks
-// while the library loads. FailedPrecondition: it is missing, cannot be loaded, or is of another build.
+// while the library loads. FailedPrecondition: the library is missing, cannot be loaded, or is of another
+// build.
 absl::StatusOr<const void*> OpenOwnLibrary(const OwnLibrary& library);
 
 }  // namespace tethys

@@ -6,13 +6,13 @@
 namespace tethys {
 namespace {
 
-// The letters without accents of U+00C0 to U+017F; "_": none.
+// The letters U+00C0 to U+017F without accents; "_": there is no such letter.
 constexpr const char* kPlain[] = {
-    "A", "A", "A", "A",  "A", "A", "AE", "C", "E",  "E",  "E",  "E", "I", "I", "I",  "I",  // U+00C0
+    "A", "A", "A", "A",  "A", "A", "AE", "C", "E",  "E",  "E",  "E", "I", "I", "I",  "I",  // From U+00C0 on.
     "D", "N", "O", "O",  "O", "O", "O",  "_", "O",  "U",  "U",  "U", "U", "Y", "Th", "ss", "a",  "a", "a",
     "a", "a", "a", "ae", "c", "e", "e",  "e", "e",  "i",  "i",  "i", "i", "d", "n",  "o",  "o",  "o", "o",
     "o", "_", "o", "u",  "u", "u", "u",  "y", "th", "y",  "A",  "a", "A", "a", "A",  "a",  "C",  "c", "C",
-    "c", "C", "c", "C",  "c", "D", "d",  // U+0100
+    "c", "C", "c", "C",  "c", "D", "d",  // From U+0100 on.
     "D", "d", "E", "e",  "E", "e", "E",  "e", "E",  "e",  "E",  "e", "G", "g", "G",  "g",  "G",  "g", "G",
     "g", "H", "h", "H",  "h", "I", "i",  "I", "i",  "I",  "i",  "I", "i", "I", "i",  "IJ", "ij", "J", "j",
     "K", "k", "k", "L",  "l", "L", "l",  "L", "l",  "L",  "l",  "L", "l", "N", "n",  "N",  "n",  "N", "n",

@@ -1,4 +1,5 @@
-// Text in UTF-8 as ASCII that people still recognise, for names that files and tables hold. Pure; any thread.
+// Converts text in UTF-8 to ASCII that people still recognise, for names in files and tables. Pure; any
+// thread.
 #ifndef TETHYS_RUNTIME_BASE_PLAIN_LETTERS_H_
 #define TETHYS_RUNTIME_BASE_PLAIN_LETTERS_H_
 
@@ -8,9 +9,9 @@
 
 namespace tethys {
 
-// `text` with letters of Latin alphabets without their accents ("Käse" gives "Kase", "Straße" gives
-// "Strasse") and an underscore in place of each other character that is not ASCII. Accents that are
-// characters of their own, as in names of files from macOS, are left out.
+// Converts `text`: letters of Latin alphabets lose their accents ("Käse" gives "Kase", "Straße" gives
+// "Strasse"), and every other character that is not ASCII becomes an underscore. Accents that are characters
+// of their own, as in file names from macOS, are dropped.
 std::string PlainLetters(absl::string_view text);
 
 }  // namespace tethys

@@ -14,7 +14,7 @@
 namespace tethys {
 namespace {
 
-// The groups of this process, its effective one included.
+// The groups of this process, including the effective group.
 std::vector<gid_t> OwnGroups() {
   std::vector<gid_t> groups(static_cast<size_t>(std::max(0, getgroups(0, nullptr))));
   const int count = getgroups(static_cast<int>(groups.size()), groups.data());
@@ -27,7 +27,7 @@ std::vector<gid_t> OwnGroups() {
 
 absl::Status CheckPrivate(const PrivateFileFacts& file, const PrivateFileReader& reader,
                           const std::string& path, const char* secret) {
-  // A file that root can write is one that root can make private.
+  // The exception is for files that the reader cannot make private. Root can, with a file that it may write.
   const bool mounted = file.owner == 0 && (reader.user != 0 || (file.mode & S_IWUSR) == 0);
   const bool of_group =
       mounted && (file.mode & (S_IWGRP | S_IXGRP | S_IRWXO)) == 0 && (file.mode & S_IRGRP) != 0 &&

@@ -1,6 +1,6 @@
-// Files that hold secrets. Nobody but the caller may read or write them, with one exception: a file that root
-// owns and a group of the caller may read, because the caller cannot change such a file. Kubernetes mounts
-// secrets in this way for a pod that is not root (fsGroup; mode 0440). Blocks on local files; any thread.
+// Files that hold secrets. Only the caller may read or write them, with one exception: a file that root owns
+// and a group of the caller may read, because the caller cannot change such a file. Kubernetes mounts secrets
+// in this way for a pod that is not root (fsGroup; mode 0440). Blocks on local files; any thread.
 #ifndef TETHYS_RUNTIME_BASE_PRIVATE_FILE_H_
 #define TETHYS_RUNTIME_BASE_PRIVATE_FILE_H_
 
@@ -14,9 +14,9 @@
 
 namespace tethys {
 
-// Opens the file for reading, without waiting for a writer if it is a pipe. `secret` names what it holds,
-// such as "the token". Errors name the path and the remedy. PermissionDenied: see CheckPrivate.
-// InvalidArgument: it is a folder.
+// Opens the file for reading, without waiting for a writer if it is a pipe. `secret` names the contents, such
+// as "the token". Errors name the path and the remedy. PermissionDenied: as CheckPrivate. InvalidArgument:
+// the path is a folder.
 absl::StatusOr<FileDescriptor> OpenPrivateFile(const std::string& path, const char* secret);
 
 struct PrivateFileFacts {
@@ -28,7 +28,8 @@ struct PrivateFileReader {
   uid_t user = 0;
   std::vector<gid_t> groups = {};
 };
-// PermissionDenied: others than the reader may read or write the file, or it belongs to another user. Pure.
+// PermissionDenied: users other than the reader may read or write the file, or it belongs to another user.
+// Pure.
 absl::Status CheckPrivate(const PrivateFileFacts& file, const PrivateFileReader& reader,
                           const std::string& path, const char* secret);
 

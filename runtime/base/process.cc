@@ -42,7 +42,8 @@ std::string BootId() {
 }
 
 absl::optional<int64_t> ProcessStart(int64_t process) {
-  constexpr size_t kField = 19;  // Counted behind the name (proc(5), field 22), which may hold spaces.
+  // The field's number behind the name (proc(5), field 22); the name may contain spaces.
+  constexpr size_t kField = 19;
   const absl::StatusOr<std::string> text = ReadFile(absl::StrCat("/proc/", process, "/stat"), 1 << 12);
   if (!text.ok()) return absl::nullopt;
   const size_t name_end = text->rfind(") ");
@@ -57,7 +58,7 @@ absl::optional<int64_t> ProcessStart(int64_t process) {
 void EndProcessAtOnce() { _exit(1); }
 
 void EndProcess(int status) {
-  // Not all streams at once: that would wait for a thread that reads from one.
+  // Flushes these two streams only: flushing all would wait for a thread that reads from one.
   std::fflush(stdout);
   std::fflush(stderr);
   if (__lsan_do_leak_check != nullptr) __lsan_do_leak_check();

@@ -15,19 +15,19 @@ int64_t ResidentBytes();
 
 std::string HostName();
 
-// The boot id of the kernel; empty: not known. Hosts with the same one are parts of one computer.
+// The boot id of the kernel; empty: not known. Hosts with the same boot id are parts of one computer.
 std::string BootId();
 
-// When a process of this host started, in clock ticks since the host did; with the number it identifies a
-// process for good. Nullopt: there is no such process, or /proc does not show it.
+// When a process of this host started, in clock ticks since the host started; together with the number it
+// identifies a process forever. nullopt: there is no such process, or /proc does not show it.
 absl::optional<int64_t> ProcessStart(int64_t process);
 
 // Ends this process with status 1, without destructors and without waiting for its threads.
 [[noreturn]] void EndProcessAtOnce();
 
-// Ends this process with `status` after writing out what stdout and stderr hold; for the end of main. Exit
-// handlers and static destructors do not run: threads of libraries, such as those by which gRPC connects
-// anew, still use what these destroy, and a crash there would replace `status`.
+// Ends this process with `status` after flushing stdout and stderr; for the end of main. Exit handlers and
+// static destructors do not run: threads of libraries, such as those by which gRPC connects anew, still use
+// what these destroy, and a crash there would replace `status`.
 [[noreturn]] void EndProcess(int status);
 
 // Starts a thread that takes the signals of this process from now on, and blocks them in the calling thread
@@ -38,7 +38,7 @@ absl::optional<int64_t> ProcessStart(int64_t process);
 absl::Status KeepSignalsOffThisThread();
 
 // Lets this process, and the processes it starts, open as many descriptors as the system allows: raises the
-// soft limit to the hard limit. If that is not permitted, the soft limit stays as it is.
+// soft limit to the hard limit. If raising is not permitted, the soft limit stays as it is.
 void RaiseDescriptorLimit();
 
 }  // namespace tethys

@@ -9,7 +9,8 @@
 
 namespace tethys {
 
-// The value at `share`, in [0, 1], of the sorted values, interpolated between neighbours; 0 without values.
+// The value at `share`, in [0, 1], of the sorted values, interpolated between neighbours; 0 if there are no
+// values.
 inline double Quantile(std::vector<double> values, double share) {
   if (values.empty()) return 0;
   std::sort(values.begin(), values.end());

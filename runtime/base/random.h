@@ -34,8 +34,8 @@ class RandomStream {
 
   // The next number; the first call returns the first number of the stream.
   uint32_t Next32();
-  // Uniform in [0, bound), bound > 0, without bias (Lemire, "Fast random integer generation in an interval",
-  // 2019).
+  // A number that is uniform in [0, bound), bound > 0, without bias (Lemire, "Fast random integer generation
+  // in an interval", 2019).
   uint32_t NextBelow(uint32_t bound);
 
  private:
@@ -52,8 +52,8 @@ std::vector<uint32_t> RandomPermutation(RandomStream stream, int64_t count);
 // A permutation of [0, count) that is computed element by element and holds no memory: a balanced Feistel
 // network over the smallest even number of bits that count needs, whose rounds take their numbers from the
 // stream, repeated until the result is below count ("cycle walking"; Black and Rogaway, "Ciphers with
-// arbitrary finite domains", 2002). Fewer permutations can come than by RandomPermutation, so it is for
-// counts that are too large for that.
+// arbitrary finite domains", 2002). Not every permutation is possible, so use it only for counts that are too
+// large for RandomPermutation.
 class KeyedPermutation {
  public:
   // Requires 1 <= count <= 2^62.
@@ -61,7 +61,7 @@ class KeyedPermutation {
 
   // Requires 0 <= index < count. Pure; any thread.
   int64_t operator[](int64_t index) const;
-  // The index at which `value` stands. Requires 0 <= value < count.
+  // The index of `value`. Requires 0 <= value < count.
   int64_t IndexOf(int64_t value) const;
 
  private:

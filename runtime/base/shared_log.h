@@ -8,7 +8,7 @@
 namespace tethys {
 
 // From now on every line of the log begins with "[OWNER] ", and lines of severity Info are left out unless
-// `all`. Call it before other threads log.
+// `all` is set. Call it before other threads log.
 void ShareStandardError(const std::string& owner, bool all);
 
 }  // namespace tethys

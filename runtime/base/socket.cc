@@ -205,7 +205,7 @@ absl::StatusOr<WakeUp> WakeUp::Create() {
 
 void WakeUp::Signal() const {
   const uint64_t one = 1;
-  // Fails only when the counter is full, and then the descriptor is readable already.
+  // The write fails only if the counter is full, and then the descriptor polls readable already.
   [[maybe_unused]] const ssize_t written = write(fd_.get(), &one, sizeof(one));
 }
 

@@ -27,14 +27,13 @@ std::string HostPortText(const HostPort& address);
 // Like ParseHostPort, but the port may be left out (then 0), and an IPv6 address without a port needs no
 // brackets: "10.0.0.3", "fd00::3", "[fd00::3]", "[fd00::3]:4711".
 absl::StatusOr<HostPort> ParseListenAddress(absl::string_view text);
-// Whether data sent to this address ("127.0.0.1:4711", "[::1]:4711") never leave the machine.
+// True if data sent to this address ("127.0.0.1:4711", "[::1]:4711") never leave the machine.
 bool IsLoopback(absl::string_view address);
 
 // A bound, listening socket at the first of the host's addresses at which this machine can listen; port 0
-// lets the system choose. AlreadyExists when the port is taken. FailedPrecondition when the host is not this
-// machine.
+// lets the system choose. AlreadyExists: the port is taken. FailedPrecondition: the host is not this machine.
 absl::StatusOr<FileDescriptor> ListenTcp(const HostPort& address);
-// OK if ListenTcp would succeed now, otherwise its error. For libraries whose own errors say less.
+// OK if ListenTcp would succeed now, otherwise its error. For libraries whose own errors are less precise.
 absl::Status CheckListen(const HostPort& address);
 // Returns an invalid descriptor when no connection is pending.
 absl::StatusOr<FileDescriptor> AcceptTcp(int listener);

@@ -18,7 +18,7 @@ void* RunBody(void* argument) {
   return nullptr;
 }
 
-// The limit, if there is one, as "NAME UNITS".
+// Appends the limit, if there is one, as "NAME UNITS".
 void AddLimit(int resource, const char* name, int64_t unit, const char* unit_name,
               std::vector<std::string>& limits) {
   rlimit limit{};

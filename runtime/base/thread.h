@@ -1,5 +1,6 @@
-// The one way to start a thread. A limit of processes, threads or memory can be met on any machine and in any
-// container; std::thread then throws, and nothing here may. An object is used by one thread at a time.
+// The one way to start a thread. A limit of processes, threads or memory can be reached on any machine and in
+// any container. std::thread then throws, which is not allowed here. An object is used by one thread at a
+// time.
 #ifndef TETHYS_RUNTIME_BASE_THREAD_H_
 #define TETHYS_RUNTIME_BASE_THREAD_H_
 
@@ -29,7 +30,7 @@ class Thread {
   bool running() const { return running_; }
   // Waits until `body` has returned, if a thread is running.
   void Join();
-  // Leaves a running thread to itself.
+  // Lets a running thread go on without this object.
   void Detach();
 
  private:
@@ -41,8 +42,8 @@ class Thread {
 // with the limits of this process and the remedy.
 absl::Status StartError(int error, absl::string_view what);
 
-// Starts `count` threads at once and ends them. ResourceExhausted: as Thread::Start. For a process that is
-// about to use a library that aborts or waits for ever where it cannot start a thread.
+// Starts `count` threads at once and ends them. ResourceExhausted: as Thread::Start. Called before a process
+// uses a library that aborts, or waits forever, if it cannot start a thread.
 absl::Status CheckThreads(int count);
 
 // Runs `work` on a thread of its own and calls `meanwhile` every `interval` until `work` has returned. If no

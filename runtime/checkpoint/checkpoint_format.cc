@@ -71,8 +71,8 @@ absl::StatusOr<proto::CheckpointManifest> DecodeManifest(const std::string& text
   parser.RecordErrorsTo(&error);
   proto::CheckpointManifest manifest;
   if (!parser.ParseFromString(body, &manifest)) {
-    // The checksum holds, so the text is as it was written. An unknown field may say something that the
-    // numbers cannot be used without.
+    // The checksum is right, so the text is as it was written. An unknown field may be necessary to use the
+    // numbers.
     return absl::FailedPreconditionError(absl::StrCat(
         path, " was written by a later version of tethys, which is needed to read it: ", error.text()));
   }

@@ -26,7 +26,7 @@ struct CheckpointEntry {
 // Lists the checkpoints in `root` by ascending step. The list is empty if `root` does not exist.
 absl::StatusOr<std::vector<CheckpointEntry>> ListCheckpoints(const std::string& root);
 
-// The path of the checkpoint that the job of `root` started with, if it has one.
+// The path of the checkpoint with which the job of `root` started, if it has one.
 std::string InitialCheckpoint(const std::string& root);
 
 struct DamagedCheckpoint {
@@ -34,8 +34,8 @@ struct DamagedCheckpoint {
   std::string reason;
 };
 struct LatestCheckpoint {
-  std::string path;                        // Empty if no checkpoint is undamaged.
-  std::vector<DamagedCheckpoint> damaged;  // All newer than `path`.
+  std::string path;                        // Empty: all checkpoints are damaged, or there is none.
+  std::vector<DamagedCheckpoint> damaged;  // Damaged checkpoints; all are newer than `path`.
 };
 
 // Finds the newest undamaged checkpoint, by reading it completely. Does not check that it fits the job's
@@ -43,8 +43,8 @@ struct LatestCheckpoint {
 // take an older checkpoint. FailedPrecondition: a later version wrote the newest one.
 absl::StatusOr<LatestCheckpoint> FindLatestCheckpoint(const std::string& root);
 
-// Keeps `keep` checkpoints (1 or more): that of step `saved` and the newest of the others. Keeps the
-// checkpoint of step `best` in addition. Removes all other checkpoints.
+// Keeps `keep` checkpoints (1 or more): that of step `saved` and the newest others. Keeps the checkpoint of
+// step `best` in addition. Removes all other checkpoints.
 absl::Status PruneCheckpoints(const std::string& root, int keep, int64_t saved, int64_t best = -1);
 
 // Points the symbolic link ROOT/best to the checkpoint of that step, which exists; nullopt: removes the link.
@@ -55,8 +55,7 @@ absl::Status LinkBest(const std::string& root, absl::optional<int64_t> step);
 absl::StatusOr<std::string> SetAsideCheckpoint(const std::string& path);
 
 // Removes every step-N.tmp and step-N.old that a crash left; if step-N is missing, renames step-N.old to it
-// instead. Must not
-// run while a CheckpointWriter exists.
+// instead. Must not run while a CheckpointWriter exists.
 absl::Status RemoveStaleCheckpoints(const std::string& root);
 
 }  // namespace tethys

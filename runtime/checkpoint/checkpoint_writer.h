@@ -42,8 +42,8 @@ struct SavedStatistics {
 //  one.
 class CheckpointWriter {
  public:
-  // `variables` and `slot_names` (the optimizer's slots, in its order) say which tensors must be written.
-  // Reserves the disk space. ResourceExhausted: the disk is full.
+  // `variables` and `slot_names` (the optimizer's slots, in its order) determine the tensors that must be
+  // written. Reserves the disk space. ResourceExhausted: the disk is full.
   static absl::StatusOr<std::unique_ptr<CheckpointWriter>> Create(const std::string& root, int64_t step,
                                                                   const VariableSet& variables,
                                                                   std::vector<std::string> slot_names,

@@ -9,8 +9,8 @@
 namespace tethys {
 namespace {
 
-// The model's layers with all defaults filled in, so that a checkpoint from before a field was there means
-// what it meant then, and with positions in place of the names of inputs.
+// The model's layers with all defaults filled in, and with positions in place of the names of inputs. With
+// the defaults, a checkpoint from before a field existed keeps its meaning.
 proto::Model WithoutNames(const proto::Model& description, int64_t classes) {
   proto::Model model = ExpandModel(description, classes);
   const ModelInputs inputs = FindInputs(model);
@@ -66,7 +66,7 @@ proto::ModelDescription DescribeModel(const proto::JobPlan& plan, const proto::I
   *description.mutable_model() = plan.job().model();
   *description.mutable_sample_shape() = plan.sample_shape();
   description.set_classes(plan.job().data().classes());
-  // Without numbers it is unknown, and not one that leaves values as they are.
+  // Without numbers the standardisation is unknown. It must not be taken for one that changes nothing.
   if (scaling.mean_size() > 0) *description.mutable_scaling() = scaling;
   description.set_float_inputs(plan.float_inputs());
   *description.mutable_class_name() = plan.class_name();
@@ -76,7 +76,7 @@ proto::ModelDescription DescribeModel(const proto::JobPlan& plan, const proto::I
 absl::Status CheckSameModel(const proto::ModelDescription& saved, const proto::Model& model,
                             const std::string& path) {
   if (!saved.has_model()) return absl::OkStatus();
-  // The classes are compared with the variables.
+  // The number of classes is not compared here: the variables show it.
   const proto::Model of_checkpoint = WithoutNames(saved.model(), saved.classes());
   const proto::Model of_job = WithoutNames(model, saved.classes());
   for (int i = 0; i < std::max(of_checkpoint.layer_size(), of_job.layer_size()); ++i) {

@@ -22,8 +22,8 @@ proto::ModelDescription DescribeModel(const proto::JobPlan& plan, const proto::I
 absl::Status CheckSameModel(const proto::ModelDescription& saved, const proto::Model& model,
                             const std::string& path);
 
-// The scaling of a message, which may lack numbers for mean 0 or deviation 1, and back. The message does not
-// hold the type of the inputs.
+// Convert the scaling between a message and a value. The message may lack numbers, which then means mean 0
+// and deviation 1. It does not hold the type of the inputs.
 InputScaling ScalingOf(const proto::InputScaling& message, bool float_inputs);
 proto::InputScaling MessageOf(const InputScaling& scaling);
 

@@ -40,7 +40,7 @@ absl::StatusOr<int64_t> ByteCount(const Shape& shape, int64_t element_bytes = si
   return elements * element_bytes;
 }
 
-// 0: the format has no such dtype.
+// The bytes of an element; 0: the format has no such dtype.
 int64_t ElementBytes(absl::string_view dtype) {
   struct Dtype {
     absl::string_view name;

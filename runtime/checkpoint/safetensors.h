@@ -53,7 +53,7 @@ absl::StatusOr<std::string> EncodeSafetensorsHeader(
 absl::StatusOr<int64_t> DecodeSafetensorsHeaderBytes(const char* first8, int64_t file_bytes);
 
 enum class SafetensorsTypes {
-  kFloat32,  // Another dtype is refused.
+  kFloat32,  // Only float32; other dtypes are refused.
   kAll,      // All dtypes of the format.
 };
 

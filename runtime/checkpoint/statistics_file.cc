@@ -19,7 +19,7 @@ namespace tethys {
 namespace {
 
 constexpr char kWorkers[] = "workers";
-// Above this, the workers' own statistics are left out, and a resumed job starts from their mean.
+// Above this size, the workers' own statistics are left out, and a resumed job starts from their mean.
 constexpr int64_t kMostWorkerBytes = int64_t{256} << 20;
 constexpr int64_t kMostFileBytes = kMostWorkerBytes + (int64_t{32} << 20);
 constexpr int64_t kFloatBytes = sizeof(float);
@@ -166,7 +166,7 @@ absl::StatusOr<MovingStatistics> ReadStatisticsFile(const std::string& directory
       statistics.workers.emplace_back(own, own + set.arena_size());
     }
   } else {
-    statistics.workers = {statistics.mean};  // If there is one worker, the mean is its own.
+    statistics.workers = {statistics.mean};  // With one worker, the mean is the worker's own statistics.
   }
   const auto is_good = [&](const std::vector<float>& values) { return CheckValues(set, values).ok(); };
   if (!is_good(statistics.mean) ||

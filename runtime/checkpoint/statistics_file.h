@@ -1,6 +1,6 @@
 // statistics.safetensors, the file of a checkpoint with a model's moving statistics: each statistic's mean
-// over the workers under its name and, if there are several workers, their own as the tensor "workers"
-// [workers, size of the arena]. All calls block on the disk.
+// over the workers under its name and, with several workers, the statistics of each worker in the tensor
+// "workers" [workers, size of the arena]. All calls block on the disk.
 #ifndef TETHYS_RUNTIME_CHECKPOINT_STATISTICS_FILE_H_
 #define TETHYS_RUNTIME_CHECKPOINT_STATISTICS_FILE_H_
 
@@ -18,13 +18,13 @@ namespace tethys {
 absl::Status WriteStatisticsFile(const std::string& directory, const VariableSet& set,
                                  const MovingStatistics& statistics, proto::CheckpointManifest& manifest);
 
-// Reads the file that the manifest lists in CheckpointManifest::statistics. FailedPrecondition: it does not
-// list one, or one of another model than `set`; the message names the first statistic that differs. DataLoss:
-// the file is damaged.
+// Reads the file that the manifest lists in CheckpointManifest::statistics. FailedPrecondition: the manifest
+// lists no such file, or the statistics of another model than `set`; the message names the first statistic
+// that differs. DataLoss: the file is damaged.
 absl::StatusOr<MovingStatistics> ReadStatisticsFile(const std::string& directory, const VariableSet& set,
                                                     const proto::CheckpointManifest& manifest);
 
-// DataLoss: the file that the manifest lists is damaged. OK without one.
+// DataLoss: the file that the manifest lists is damaged. OK if the manifest lists none.
 absl::Status VerifyStatisticsFile(const std::string& directory, const proto::CheckpointManifest& manifest);
 
 }  // namespace tethys

@@ -1,5 +1,5 @@
-// What an attempt does to the files of its run directory as it begins. Earlier attempts may have trained on
-// after the state in which this one begins; that work is undone, and no file may tell of it any more.
+// What an attempt does to the files of its run directory when it begins. Earlier attempts may have trained
+// beyond the state in which this one begins. That work is undone, and must disappear from all files.
 //
 //   checkpoints/step-N      a damaged one is renamed               BeginCheckpoints
 //   checkpoints/best        the best epoch of the state            BeginCheckpoints
@@ -22,8 +22,9 @@
 namespace tethys {
 
 // Renames damaged checkpoints, which would otherwise count among the checkpoints to keep, and makes ROOT/best
-// point to the best checkpoint of the state. If that one is gone (a better one, damaged since, had taken its
-// place), the state forgets it. Returns lines for the user. Called before anything is saved; blocks on files.
+// point to the best checkpoint of the state. If that checkpoint is gone (a better one, damaged since, had
+// replaced it), the state forgets it. Returns lines for the user. Called before anything is saved; blocks on
+// files.
 std::vector<std::string> BeginCheckpoints(const std::string& root, StartingState& start);
 
 // Called once training begins. Blocks on files; on any thread.

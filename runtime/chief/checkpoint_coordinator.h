@@ -25,7 +25,7 @@ class CheckpointCoordinator {
  public:
   enum class State { kIdle, kOpening, kWriting, kCommitting };
 
-  // `start`: the state that training starts from. If it comes from a checkpoint, its best epoch is in a
+  // `start`: the state from which training starts. If it comes from a checkpoint, its best epoch is in a
   // checkpoint already.
   CheckpointCoordinator(const proto::JobPlan& plan, const proto::TrainingState& start);
 
@@ -35,14 +35,14 @@ class CheckpointCoordinator {
   // Begins save `id` of `state` and `statistics`; `sources` write the rest. Requires state() == kIdle.
   void Begin(int64_t id, const proto::TrainingState& state, const MovingStatistics& statistics,
              const std::vector<TaskId>& sources, Nanoseconds now, Actions& actions);
-  // Each returns whether the save has ended with this event; last_status() then has its result. Events that
+  // Each returns true if the save has ended with this event; last_status() then has its result. Events that
   // the save does not wait for have no effect, because a broken peer may answer unasked or twice.
   bool OnOpened(const absl::Status& status, Nanoseconds now, Actions& actions);
   bool OnSaveDone(TaskId source, const proto::SaveDone& done, Nanoseconds now, Actions& actions);
   bool OnCommitted(const absl::Status& status, const std::string& directory, Nanoseconds now,
                    Actions& actions);
 
-  // Training begins: the time without a checkpoint counts from now.
+  // Tells that training begins: the time without a checkpoint counts from now.
   void TrainingBegins(Nanoseconds now) { last_saved_ = now; }
   // Seconds since the last successful save ended, or since training began.
   double SecondsSinceSave(Nanoseconds now) const { return ToSeconds(now - last_saved_); }
@@ -58,7 +58,7 @@ class CheckpointCoordinator {
   bool End(const absl::Status& status, const std::string& directory, Nanoseconds now, Actions& actions);
 
   const proto::Role source_role_;
-  const int64_t arena_size_;  // Elements, padding included.
+  const int64_t arena_size_;  // In elements, padding included.
 
   State state_ = State::kIdle;
   int64_t id_ = 0;

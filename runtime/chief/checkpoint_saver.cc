@@ -62,8 +62,8 @@ void CheckpointSaver::Commit(const proto::TrainingState& state, const proto::Mod
   });
 }
 
-// Removes old checkpoints. The checkpoint of `state` and the newest of the others, `keep` in all, remain, and
-// so does the best.
+// Removes old checkpoints. The checkpoint of `state` and the newest others remain, `keep` in all, and so does
+// the best one.
 absl::Status CheckpointSaver::Tidy(const proto::TrainingState& state) {
   if (!state.has_best()) {
     TETHYS_RETURN_IF_ERROR(LinkBest(options_.root, absl::nullopt));

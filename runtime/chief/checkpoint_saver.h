@@ -32,16 +32,17 @@ class CheckpointSaver {
  public:
   struct Options {
     std::string root;      // RUN_DIR/checkpoints.
-    std::string job_name;  // For the manifest.
+    std::string job_name;  // Written into the manifest.
     VariableSet variables;
     VariableSet statistics = {};     // Moving statistics; empty if the model has none.
     std::vector<std::string> slots;  // Names of the optimizer's slots, in its order.
     int keep = 1;                    // Number of newest checkpoints to keep, besides the best one.
-    // Writes what no task holds; runs on the saver's thread when a checkpoint is opened. Null: nothing.
+    // Writes the values that no task holds; runs on the saver's thread when a checkpoint is opened. Null:
+    // there are no such values.
     std::function<absl::Status(CheckpointWriter&)> write_frozen = nullptr;
   };
   CheckpointSaver(Options options, const Clock& clock);
-  // Starts the saver's thread, on which all work waits. ResourceExhausted: no thread can be started.
+  // Starts the saver's thread, which does all the work. ResourceExhausted: no thread can be started.
   absl::Status Start();
   // Blocks until running work on the disk ends; drops queued work.
   ~CheckpointSaver();

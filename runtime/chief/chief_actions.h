@@ -33,11 +33,11 @@ struct WriteJournal {
 struct Report {
   proto::ProgressEvent event;
 };
-struct KeepRecords {  // For steps.csv and the timing analysis.
+struct KeepRecords {  // Records for steps.csv and the timing analysis.
   proto::StepRecords records;
   Nanoseconds clock_offset = 0;
 };
-struct KeepResources {  // For resources.csv and the summary.
+struct KeepResources {  // Samples for resources.csv and the summary.
   TaskId task;
   std::string host;
   google::protobuf::RepeatedPtrField<proto::ResourceSample> samples;
@@ -48,11 +48,11 @@ struct OpenSave {  // The result goes to JobController::SaveOpened.
   proto::TrainingState state;
   MovingStatistics statistics;
 };
-struct CommitSave {};  // Commits the save with what OpenSave holds; the result goes to SaveCommitted.
+struct CommitSave {};  // Commits the save with the values of OpenSave; the result goes to SaveCommitted.
 struct AbandonSave {};
 struct EndJob {  // The last action of a job.
   absl::Status status;
-  TaskId culprit;  // ROLE_UNKNOWN: no single task.
+  TaskId culprit;  // The task that failed; ROLE_UNKNOWN: no single task.
 };
 using Action = absl::variant<SendOrder, WriteJournal, Report, KeepRecords, KeepResources, OpenSave,
                              CommitSave, AbandonSave, EndJob>;

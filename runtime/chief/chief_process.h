@@ -24,15 +24,16 @@ struct ChiefOptions {
   std::string host = {};  // The user's name for this machine; empty: its own name.
   std::string listen = "127.0.0.1:0";
   JobToken token;
-  absl::optional<TlsIdentity> tls = {};  // The chief's identity; absent: nothing is encrypted.
+  absl::optional<TlsIdentity> tls = {};  // The chief's TLS identity; absent: connections are not encrypted.
   bool resume = false;                   // True: resume from run_dir's newest good checkpoint.
-  // Polled every 100 ms; returns whether the user wants the job to save a checkpoint and end. Empty: never.
+  // Polled every 100 ms. Returns true if the user wants the job to save a checkpoint and end. Empty: no
+  // interrupts.
   std::function<bool()> interrupted = {};
   int progress_fd = 1;  // One proto::ProgressEvent a line, as JSON; -1: none.
 };
 
-// Blocks for the whole job. OK: the job ended well. Cancelled: it was interrupted. Otherwise returns the
-// job's first failure, which is then also in summary.json and reported as Finished. An error before the chief
+// Blocks for the whole job. OK: the job succeeded. Cancelled: it was interrupted. Otherwise returns the job's
+// first failure, which is then also in summary.json and reported as Finished. An error before the chief
 // listens (an unusable run directory, a checkpoint of another model, a taken port) is only returned.
 absl::Status RunChief(const ChiefOptions& options);
 

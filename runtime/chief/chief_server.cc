@@ -22,8 +22,8 @@
 namespace tethys {
 namespace {
 
-constexpr int64_t kChunkElements = int64_t{1} << 18;  // 1 MiB.
-constexpr int kMaxMessageBytes = 4 << 20;             // A checkpoint chunk, or step records.
+constexpr int64_t kChunkElements = int64_t{1} << 18;  // A chunk of 1 MiB.
+constexpr int kMaxMessageBytes = 4 << 20;  // More than a checkpoint chunk, or the step records of a message.
 constexpr Nanoseconds kNonceLifetime = 10 * kSecond;
 // Each stream of a save holds one chunk, as a message and as floats: 8 MiB with this many streams.
 constexpr int kMaxSaveStreams = 4;
@@ -95,8 +95,8 @@ class OrderWriter {
   CondVar changed_;
   std::deque<proto::ToTask> waiting_ ABSL_GUARDED_BY(mu_);
   bool ending_ ABSL_GUARDED_BY(mu_) = false;
-  bool ended_ ABSL_GUARDED_BY(mu_) = false;  // The thread uses no member any more.
-  bool deaf_ ABSL_GUARDED_BY(mu_) = false;   // Too many orders wait.
+  bool ended_ ABSL_GUARDED_BY(mu_) = false;  // The thread no longer uses any member.
+  bool deaf_ ABSL_GUARDED_BY(mu_) = false;   // The task does not read: too many orders wait.
 
   Thread thread_;  // Declared last: it uses all of the above.
 };
@@ -184,7 +184,7 @@ class GrpcChiefServer final : public ChiefServer, private proto::Chief::Service 
     const TaskId task{handshake->role(), handshake->index()};
     const uint32_t incarnation = handshake->incarnation();
     OrderWriter orders(*context, *stream);
-    // Before the task is admitted: an admitted task is waited for.
+    // Started before the task is admitted, because the job waits for an admitted task.
     if (absl::Status status = orders.Start(); !status.ok()) return ToGrpcStatus(status);
     if (absl::Status status = events_.Admit(task, incarnation); !status.ok()) return ToGrpcStatus(status);
     context->AddInitialMetadata("tethys-admitted", "1");
@@ -259,7 +259,7 @@ class GrpcChiefServer final : public ChiefServer, private proto::Chief::Service 
 
   absl::Status TakeChunks(grpc::ServerReader<proto::CheckpointChunk>& reader) {
     proto::CheckpointChunk chunk;
-    std::vector<float> values;  // Aligned; the message's bytes need not be.
+    std::vector<float> values;  // A copy of the message's bytes, which need not be aligned.
     while (reader.Read(&chunk)) {
       const int64_t count = chunk.range().count();
       if (count < 0 || count > kChunkElements || chunk.range().begin() < 0 ||

@@ -21,18 +21,18 @@ namespace tethys {
 class ChiefEvents {
  public:
   virtual ~ChiefEvents() = default;
-  // Returns whether the task may open a session; an error refuses it.
+  // Returns OK if the task may open a session; an error refuses it.
   virtual absl::Status Admit(TaskId task, uint32_t incarnation) = 0;
   // Called for each message; messages of one session come in order.
   virtual void OnMessage(TaskId task, uint32_t incarnation, proto::FromTask message) = 0;
-  // The session has ended; no event of it follows.
+  // Tells that the session has ended; no event of it follows.
   virtual void OnGone(TaskId task, uint32_t incarnation) = 0;
   // Writes values of the open save.
   virtual absl::Status WriteChunk(int64_t save_id, int slot, int64_t begin,
                                   absl::Span<const float> values) = 0;
   // Reads from the checkpoint that the job resumes from.
   virtual absl::Status ReadRange(int slot, int64_t begin, absl::Span<float> out) = 0;
-  // Reads a file of data that the job names as chief://PATH; see ChiefFiles::Read.
+  // Reads a file of data that the job names as chief://PATH; as ChiefFiles::Read.
   virtual absl::Status ReadDataFile(const std::string& path, int64_t offset,
                                     absl::FunctionRef<absl::Status(absl::string_view bytes)> take) = 0;
 };
@@ -41,8 +41,8 @@ class ChiefServer {
  public:
   static constexpr int kMostWaiting = 4096;
 
-  // `listen`: host:port; port 0 takes any free port. `secret` is the chief's. `events` outlives the server.
-  // AlreadyExists: the port is taken.
+  // `listen`: host:port; port 0 takes any free port. `secret` is the secret of the chief's process. `events`
+  // outlives the server. AlreadyExists: the port is taken.
   static absl::StatusOr<std::unique_ptr<ChiefServer>> Start(const std::string& listen,
                                                             const JobSecret& secret, const Clock& clock,
                                                             ChiefEvents& events);
@@ -54,7 +54,7 @@ class ChiefServer {
   // ended or a later incarnation has joined. Any thread; never blocks, because each session has a thread that
   // writes. A task that leaves kMostWaiting orders unread loses its session.
   virtual void Send(TaskId task, uint32_t incarnation, const proto::ToTask& order) = 0;
-  // Takes no more calls, and waits until the calls in progress have ended; cancels them after `timeout`.
+  // Accepts no more calls, and waits until the calls in progress have ended; cancels them after `timeout`.
   virtual void EndCalls(Nanoseconds timeout) = 0;
 };
 

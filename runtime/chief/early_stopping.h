@@ -9,17 +9,17 @@
 
 namespace tethys {
 
-// Prepares the state of a checkpoint for a job that goes on with `rule` (null: without early stopping). A
-// value that the rule does not compare (of another monitor, or with other first epochs that are ignored) is
-// forgotten, and so is the value of a job that watches no longer. False: something was forgotten, and the
-// rule begins anew.
+// Prepares the state of a checkpoint for a job that goes on with `rule` (null: without early stopping). The
+// best value is forgotten if the rule cannot compare it (it is of another monitor, or other first epochs were
+// ignored), or if there is no rule any more. Returns false if a value was forgotten, so that the rule begins
+// anew.
 bool ContinueWatch(const proto::EarlyStopping* rule, proto::TrainingState& state);
 
 // Updates `state` with the result of a validated epoch. A NaN is no improvement.
 void WatchEpoch(const proto::EarlyStopping& rule, const proto::EpochResult& result,
                 proto::EarlyStoppingState& state);
 
-// Whether the rule ends the training. A job that is resumed with a larger patience trains on.
+// True if the rule ends the training. A job that is resumed with a larger patience trains on.
 bool StopsEarly(const proto::EarlyStopping& rule, const proto::EarlyStoppingState& state);
 
 }  // namespace tethys

@@ -22,7 +22,7 @@ namespace tethys {
 // Invariant: a pass is complete only if its sums cover every sample of the split once.
 class EvaluationCoordinator {
  public:
-  // `labels` is the number of labels of a sample; `classes` is that of a confusion matrix.
+  // `labels` is the number of labels of a sample; `classes` is the number of classes of a confusion matrix.
   EvaluationCoordinator(int64_t labels, int64_t classes) : labels_(labels), classes_(classes) {}
 
   enum class State {
@@ -36,10 +36,10 @@ class EvaluationCoordinator {
   // `workers`. Without workers the pass is incomplete at once.
   void Begin(int64_t id, proto::Split split, int64_t samples, const std::vector<float>& statistics,
              const std::vector<TaskId>& workers, Nanoseconds now, Actions& actions);
-  // An answer to another pass, or a repeated answer, has no effect. InvalidArgument: the task was not asked,
-  // or its counts are impossible for its slice.
+  // Takes a worker's answer. An answer to another pass, or a repeated answer, has no effect. InvalidArgument:
+  // the task was not asked, or its counts are impossible for its slice.
   absl::Status OnDone(TaskId worker, const proto::EvaluationDone& done);
-  // The worker will not answer any more.
+  // Tells that the worker will not answer any more.
   void OnLost(TaskId worker);
 
   State state() const;

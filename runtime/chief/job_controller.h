@@ -154,7 +154,8 @@ class JobController {
   const Nanoseconds started_;
   const Nanoseconds silence_, start_timeout_;
 
-  proto::ModelDescription saved_model_;  // Of the checkpoint that training goes on from; otherwise empty.
+  // The model of the checkpoint from which training goes on; otherwise empty.
+  proto::ModelDescription saved_model_;
   std::string saved_path_;
 
   JobCourse course_;

@@ -22,7 +22,7 @@ enum class EpochResultStage {
   kValidated,  // The result holds the validation as well.
 };
 
-// Whether the state at the current barrier is to be saved in a checkpoint.
+// The progress of saving the state at the current barrier.
 enum class SaveStage {
   kNotDue,
   kDue,
@@ -50,7 +50,7 @@ class JobCourse {
 
   // The next stage at a barrier. kReportEpoch takes no time: call EpochReported, then Next again.
   enum class NextStep { kValidate, kReportEpoch, kSave, kTrain, kTest, kStop, kStopInterrupted };
-  // Requires a barrier or the start of training. `finished`: no step is left to train.
+  // The next stage. Requires a barrier or the start of training. `finished`: no step is left to train.
   NextStep Next(bool finished) const;
 
   // Entering kTrain leaves the barrier; entering kSave sets SaveStage::kTried. Requires invariant 1.

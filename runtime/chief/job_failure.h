@@ -1,6 +1,6 @@
 // Chooses the failure that a job ends with. An echo, a failure that merely follows from another ("my peer
-// vanished"), often arrives before its cause. It is held back for a moment, so that the cause is reported.
-// Pure; owned by JobController.
+// vanished"), often arrives before its cause. An echo is held back for a moment, so that the cause is
+// reported. Pure; owned by JobController.
 #ifndef TETHYS_RUNTIME_CHIEF_JOB_FAILURE_H_
 #define TETHYS_RUNTIME_CHIEF_JOB_FAILURE_H_
 
@@ -17,13 +17,13 @@ class JobFailure {
   // Time for which a failure that looks like an echo waits for its cause.
   static constexpr Nanoseconds kEchoPatience = 500 * kMillisecond;
 
-  // A failure that the chief itself has seen. A `culprit` without a role means no single task.
+  // Notes a failure that the chief itself has seen. A `culprit` without a role means no single task.
   void Note(const absl::Status& status, TaskId culprit, Nanoseconds now);
-  // A failure that a task reported, which may be an echo.
+  // Notes a failure that a task reported, which may be an echo.
   void NoteReport(const absl::Status& status, TaskId culprit, Nanoseconds now);
 
   bool any() const { return !status_.ok(); }
-  // Whether it is time to end the job with the failure.
+  // True if it is time to end the job with the failure.
   bool Due(Nanoseconds now) const { return any() && now >= due_; }
   const absl::Status& status() const { return status_; }
   TaskId culprit() const { return culprit_; }

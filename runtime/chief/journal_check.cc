@@ -20,7 +20,8 @@
 namespace tethys::journal {
 namespace {
 
-// Bounds all numbers in a journal and positions over the whole job, so that sums of two do not overflow.
+// Bounds all numbers in a journal, and positions over the whole job, so that sums of two numbers do not
+// overflow.
 constexpr int64_t kMaxNumber = int64_t{1} << 61;
 // The most workers or servers of one attempt; job files allow fewer.
 constexpr int64_t kMaxTasks = 1 << 16;
@@ -37,7 +38,7 @@ class Lines {
  public:
   virtual ~Lines() = default;
   virtual absl::Status Rewind() = 0;
-  // The next line, valid until the next call. Absent: no line is left.
+  // The next line, valid until the next call; absent if no line is left.
   virtual absl::StatusOr<absl::optional<absl::string_view>> Next() = 0;
 };
 
@@ -139,7 +140,7 @@ class Words {
  public:
   Words(absl::string_view line, int64_t number) : rest_(line), number_(number) {}
 
-  // The next word. Empty: no word is left.
+  // The next word; empty if no word is left.
   absl::string_view Next() {
     const size_t end = std::min(rest_.find(' '), rest_.size());
     const absl::string_view word = rest_.substr(0, end);
@@ -190,8 +191,8 @@ class Words {
 // The fields of a line "attempt STEP EPOCH POSITION SAMPLES WORKERS SERVERS STRATEGY" that the check needs.
 struct AttemptLine {
   int64_t epoch = 0;
-  int64_t position = 0;  // In that epoch.
-  int64_t start = 0;     // A position over the whole job, as are all positions below.
+  int64_t position = 0;  // The position within that epoch.
+  int64_t start = 0;     // The starting position. It counts over the whole job, as do all positions below.
   int64_t samples_per_epoch = 0;
   int64_t servers = 0;
 
@@ -203,13 +204,13 @@ struct AttemptLine {
     TETHYS_ASSIGN_OR_RETURN(line.position, words.Number());
     TETHYS_ASSIGN_OR_RETURN(line.samples_per_epoch, words.Number());
     TETHYS_ASSIGN_OR_RETURN(line.start, words.Position(line.epoch, line.position, line.samples_per_epoch));
-    TETHYS_RETURN_IF_ERROR(words.Number(kMaxTasks).status());  // Workers.
+    TETHYS_RETURN_IF_ERROR(words.Number(kMaxTasks).status());  // The number of workers.
     TETHYS_ASSIGN_OR_RETURN(line.servers, words.Number(kMaxTasks));
     return line;
   }
 };
 
-// The samples used in one attempt up to `cut`, where a later attempt starts; kNever: there is none later.
+// The samples used in one attempt up to `cut`, where a later attempt starts; kNever: no later attempt.
 class Attempt {
  public:
   Attempt(const AttemptLine& line, int64_t cut) : line_(line), cut_(cut) {}
@@ -260,7 +261,7 @@ class Attempt {
     return Add((*servers)[who], begin, begin + count, absl::StrCat("ps ", who));
   }
 
-  // Whether the use of samples [begin, begin + count) counts: the range is not empty and not undone.
+  // True if the use of samples [begin, begin + count) counts: the range is not empty and was not undone.
   absl::StatusOr<bool> Counts(int64_t begin, int64_t count, int64_t number) const {
     if (count == 0 || begin >= cut_) return false;
     if (count <= line_.samples_per_epoch - begin % line_.samples_per_epoch && begin + count <= cut_) {
@@ -340,7 +341,7 @@ class Attempt {
   // Torn batches, with the servers that applied them.
   std::vector<std::pair<std::pair<int64_t, int64_t>, std::set<int64_t>>> torn_;
   std::map<int64_t, int64_t>
-      epoch_end_;     // By epoch closed in this attempt: all positions before it are used.
+      epoch_end_;     // By epoch that was closed in this attempt: all positions before this one are used.
   int64_t end_ = -1;  // Position at which the job ended; -1: it did not end well.
 };
 

@@ -18,7 +18,7 @@ namespace tethys::journal {
 struct CheckResult {
   int64_t samples = 0;  // Samples used over all epochs, without those that a resume has undone.
   int64_t attempts = 0;
-  bool ended = false;  // The job ended well; otherwise the last attempt was checked for repeats only.
+  bool ended = false;  // True if the job ended well; otherwise the last attempt was checked for repeats only.
 };
 
 // OK: the workers used every sample of every epoch exactly once. With parameter servers, each server also

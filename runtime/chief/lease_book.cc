@@ -113,7 +113,7 @@ void LeaseBook::DealRound() {
   ++next_round_;
 }
 
-// A worker gets batches of its own first. `mine` stays empty if it has none and may get none of others.
+// A worker gets its own batches first. `mine` stays empty if the worker has none and may get none of others.
 void LeaseBook::DealOnDemand(int worker, int64_t batches, Batches& mine) {
   const auto workers = static_cast<int64_t>(dealt_.size());
   while (static_cast<int64_t>(mine.size()) < batches) {

@@ -1,5 +1,6 @@
 // Records which worker holds which batches of the running segment, in jobs whose consistency leases batches.
-// Pure; used on the chief's loop only. The traits of the strategy (runtime/shape/shape_traits.h) say how:
+// Pure; used on the chief's loop only. The traits of the strategy (runtime/shape/shape_traits.h) determine
+// the way:
 //
 //   on demand   a batch is leased to the next worker that asks for one
 //   in rounds   round c gives one batch to every worker that takes part, for its step with clock c. Without
@@ -27,9 +28,9 @@ namespace tethys {
 
 struct BatchLease {
   static constexpr int kAnyWorker = -1;
-  Slice positions;    // May be empty in a round: a step without samples.
-  Slice step;         // The global batch that holds the positions; asynchronously equal to `positions`.
-  int64_t clock = 0;  // The round.
+  Slice positions;  // May be empty in a round: then the worker makes a step without samples.
+  Slice step;  // The global batch that contains the positions; in asynchronous jobs equal to `positions`.
+  int64_t clock = 0;  // The number of the round.
   int owner = kAnyWorker;
   bool operator==(const BatchLease&) const = default;
 };
@@ -48,17 +49,17 @@ class LeaseBook {
  public:
   explicit LeaseBook(tethys::Batches batches) : in_rounds_(batches == tethys::Batches::kInRounds) {}
 
-  // The worker takes part from the next round on.
+  // From the next round on, the worker takes part.
   void Join(int worker) { dealt_[worker]; }
-  // The worker takes part no longer. Batches that it holds stay held until Settle.
+  // The worker no longer takes part. Batches that it holds stay held until Settle.
   void Leave(int worker);
 
   // Begins the next segment. Requires that no batch is held or free.
   void Open(const std::vector<BatchLease>& batches);
   // Ends the segment early: batches behind the last dealt batch are never leased. Returns the end of that
-  // batch, or the segment's begin if no batch was dealt. Batches before it that are free, since they came
-  // back from a lost worker or their owner is slower than others, can still be leased, now to any worker, so
-  // that the end does not wait for the slowest.
+  // batch, or the segment's begin if no batch was dealt. Free batches before it, which came back from a lost
+  // worker or have a slow owner, can still be leased, now to any worker, so that the end does not wait for
+  // the slowest.
   int64_t CutToDealt();
   // Opens the book again, for batches that came back after it was closed. Requires that all workers have
   // ended the run.
@@ -66,16 +67,16 @@ class LeaseBook {
 
   struct Leases {
     std::vector<BatchLease> batches;
-    bool last = false;  // The worker gets no more leases.
+    bool last = false;  // True if the worker gets no more leases.
   };
   // Leases at most `batches` batches to a worker that takes part. Towards the end of the segment,
-  // asynchronous workers get fewer of the batches that others may get as well, so that the last are spread
-  // over the workers.
+  // asynchronous workers get fewer of the batches that others may get as well, so that the last batches are
+  // spread over the workers.
   Leases Lease(int worker, int batches);
 
-  // The worker has used a batch. FailedPrecondition: it does not hold that batch.
+  // Tells that the worker has used a batch. FailedPrecondition: the worker does not hold that batch.
   absl::Status Use(int worker, Slice positions);
-  // A server has applied a push of these positions.
+  // Tells that a server has applied a push of these positions.
   void Applied(int server, Slice positions);
 
   struct TornBatch {
@@ -105,8 +106,8 @@ class LeaseBook {
 
   using Batches = std::deque<BatchLease>;
   int64_t free_count() const;
-  // The free batches that the worker gets next: its own, those of any worker, or those of an owner that takes
-  // no part. Null: there are none.
+  // The free batches that the worker gets next: its own, batches without an owner, or batches of an owner
+  // that takes no part. Null: there are none.
   Batches* FreeFor(int worker);
   void TakeFree(Batches& free, Batches& to);
   void ReturnFree(const BatchLease& batch) { free_[batch.owner].push_front(batch); }
@@ -114,12 +115,12 @@ class LeaseBook {
   void DealOnDemand(int worker, int64_t batches, Batches& mine);
 
   const bool in_rounds_;
-  std::map<int, Batches> free_;   // By owner.
+  std::map<int, Batches> free_;   // The free batches of each owner.
   bool owned_ = false;            // The segment's batches have owners.
   int64_t dealt_end_ = 0;         // End of the last batch of the segment that was ever dealt.
-  std::map<int, Batches> dealt_;  // Batches to send, by worker that takes part.
-  std::set<int> finished_;        // Workers that the book is closed for.
-  std::map<int64_t, Held> held_;  // By first position of the batch.
+  std::map<int, Batches> dealt_;  // Batches to be sent, by worker that takes part.
+  std::set<int> finished_;        // Workers for which the book is closed.
+  std::map<int64_t, Held> held_;  // The held batches, by first position.
   bool closed_ = false;
   int64_t next_round_ = 0;
 };

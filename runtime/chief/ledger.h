@@ -16,7 +16,8 @@ class SampleLedger {
   // Positions [segment.begin, segment.end) of one epoch.
   explicit SampleLedger(Slice segment) : segment_(segment) {}
 
-  // A worker has used these positions. FailedPrecondition: they are outside the segment, or used already.
+  // Tells that a worker has used these positions. FailedPrecondition: they are outside the segment, or used
+  // already.
   absl::Status Use(int worker, Slice positions);
   // Moves the segment's end. Requires that no position from `end` on is used.
   void CutTo(int64_t end) { segment_.end = end; }

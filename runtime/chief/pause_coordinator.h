@@ -33,10 +33,10 @@ class PauseCoordinator {
   void Begin(Nanoseconds now, Actions& actions);
   // Asks again once kPatience has passed since workers were last asked.
   void OnTick(Nanoseconds now, Actions& actions);
-  // The worker waits after `pausing.steps()` steps of the segment. InvalidArgument: the segment is shorter. A
-  // message that does not answer a Pause of this run has no effect.
+  // Tells that the worker waits after `pausing.steps()` steps of the segment. InvalidArgument: the segment is
+  // shorter. A message that does not answer a Pause of this run has no effect.
   absl::Status OnPausing(TaskId worker, const proto::Pausing& pausing, Actions& actions);
-  // The worker has made all steps of the segment, perhaps before the Pause reached it.
+  // Tells that the worker has made all steps of the segment, perhaps before the Pause reached it.
   void OnRunDone(TaskId worker, Actions& actions);
 
   State state() const { return state_; }
@@ -46,7 +46,7 @@ class PauseCoordinator {
  private:
   struct Answer {
     int64_t steps = 0;    // Steps of the segment that the worker makes before it waits.
-    int64_t missing = 1;  // Pauses that it has not answered.
+    int64_t missing = 1;  // The number of Pauses that the worker has not answered.
   };
   void Ask(TaskId worker, Actions& actions);
   void Note(TaskId worker, int64_t steps, int64_t missing, Actions& actions);
@@ -55,7 +55,7 @@ class PauseCoordinator {
   RunningSegment& segment_;
 
   State state_ = State::kIdle;
-  Nanoseconds asked_ = 0;  // When workers were last asked.
+  Nanoseconds asked_ = 0;  // The time when workers were last asked.
   std::map<TaskId, Answer> answers_;
 };
 

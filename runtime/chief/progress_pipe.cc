@@ -11,10 +11,10 @@
 namespace tethys {
 namespace {
 
-// Whether `event` is obsolete once `later` exists.
+// True if `event` is obsolete once `later` exists.
 bool IsReplacedBy(const proto::ProgressEvent& event, const proto::ProgressEvent& later) {
   if (event.has_pulse()) return later.has_pulse();
-  // A later pulse says other things than progress does.
+  // A later pulse does not contain what a progress event does.
   if (event.has_progress()) return !later.has_pulse();
   return event.event_case() == proto::ProgressEvent::EVENT_NOT_SET;
 }

@@ -35,7 +35,7 @@ class ProgressPipe {
 
  private:
   void Run();
-  // False: no event is left, and the pipe is closing.
+  // Waits for an event. Returns false if no event is left and the pipe is closing.
   bool Take(proto::ProgressEvent& event);
 
   const int fd_;

@@ -1,8 +1,8 @@
-// Collects what tasks report, and makes a pulse of it: the state of every task and what its last second was
-// like (proto::Pulse). Owned by JobController. Pure; thread-compatible.
+// Collects the reports of tasks and makes a pulse of them: the state of every task, and measurements of its
+// last second (proto::Pulse). Owned by JobController. Pure; thread-compatible.
 //
-// The cost does not grow with the rate of steps: of a worker that makes more than kMostSteps steps from pulse
-// to pulse, the quartiles are those of the newest kMostSteps.
+// The cost does not grow with the rate of steps: if a worker makes more than kMostSteps steps between two
+// pulses, its quartiles are those of the newest kMostSteps.
 #ifndef TETHYS_RUNTIME_CHIEF_PULSE_BOOK_H_
 #define TETHYS_RUNTIME_CHIEF_PULSE_BOOK_H_
 
@@ -25,22 +25,23 @@ class PulseBook {
   static constexpr size_t kBuckets = 20;
   static constexpr size_t kStalenessCounts = 64;
 
-  // `stale`: whether gradients may be applied later than they were computed for, so that staleness is told.
+  // `stale`: gradients may be applied later than to the version for which they were computed, so pulses
+  // contain the staleness.
   explicit PulseBook(bool stale) : stale_(stale) {}
 
   // Requires records that JobController has checked.
   void AddSteps(int worker, const proto::StepRecords& records);
   using Samples = google::protobuf::RepeatedPtrField<proto::ResourceSample>;
-  // `host`: the task's.
+  // `host`: the host of the task.
   void AddSamples(TaskId task, const std::string& host, const Samples& samples);
-  // Of the chief's own process and machine.
+  // Adds samples of the chief's own process and machine.
   void AddChiefSamples(const std::string& host, const Samples& samples);
 
-  // The pulse of what was added since the last one. `seconds`: since the chief started.
+  // Makes a pulse of everything added since the last pulse. `seconds`: since the chief started.
   proto::Pulse Take(const Roster& roster, Nanoseconds now, double seconds);
 
  private:
-  // The newest values, at most kMostSteps, in no order.
+  // The newest values, at most kMostSteps, in arbitrary order.
   struct Window {
     std::vector<double> values;
     size_t next = 0;
@@ -55,11 +56,11 @@ class PulseBook {
   void AddMachines(const Roster& roster, proto::Pulse& pulse) const;
 
   const bool stale_;
-  std::map<int, Worker> workers_;  // Since the last pulse.
+  std::map<int, Worker> workers_;  // The steps since the last pulse, by worker.
   std::map<TaskId, proto::ResourceSample> last_sample_;
   std::string chief_host_;
-  proto::ResourceSample chief_sample_;                           // An interval of 0: there is none yet.
-  std::map<std::string, proto::ResourceSample> machine_sample_;  // By host.
+  proto::ResourceSample chief_sample_;  // An interval of 0 means that there is no sample yet.
+  std::map<std::string, proto::ResourceSample> machine_sample_;  // The newest sample of each host's machine.
   std::array<int64_t, kBuckets> buckets_{};
   double step_seconds_sum_ = 0;
   std::array<int64_t, kStalenessCounts> staleness_counts_{};

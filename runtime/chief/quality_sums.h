@@ -20,10 +20,10 @@ struct QualitySums {
   std::vector<int64_t> confusion = {};  // As in EvaluationDone.
 
   void Add(const proto::StepRecord& record);
-  // A worker's part of an evaluation. Confusion matrices have one size.
+  // Adds a worker's part of an evaluation. All confusion matrices must have the same size.
   void Add(const proto::EvaluationDone& part);
 
-  // Means over the samples and shares of the labels; without samples, or without labels, they are absent.
+  // Means over the samples and shares of the labels; absent without samples, or without labels.
   proto::Quality Quality() const;
 };
 

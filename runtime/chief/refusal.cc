@@ -12,7 +12,7 @@ namespace {
 
 // gRPC sends a status's message in a header, which may have at most 8 KiB.
 constexpr size_t kMaxReason = 2048;
-// Time for the last answer to be sent.
+// The time in which the last answer is sent.
 constexpr Nanoseconds kLastAnswer = 5 * kSecond;
 
 class RefusingChief final : public ChiefEvents {

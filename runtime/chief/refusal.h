@@ -15,8 +15,8 @@ struct Refusal {
   std::string listen;  // host:port of the chief.
   JobSecret secret;
   std::string reason;
-  int tasks = 0;            // Workers and servers to be refused.
-  Nanoseconds timeout = 0;  // Time in which they must connect.
+  int tasks = 0;            // The number of workers and servers to be refused.
+  Nanoseconds timeout = 0;  // The time in which these tasks must connect.
 };
 
 // Listens in the chief's place and refuses every session with FailedPrecondition and the reason. Blocks until

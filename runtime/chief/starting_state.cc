@@ -15,7 +15,7 @@ std::string OrderName(const std::string& text) {
   return text.empty() ? "a full shuffle of all samples (shuffle { full {} } sharding: GLOBAL)" : text;
 }
 
-// Inside an epoch, the positions that are left mean the same samples only in the same order.
+// Inside an epoch, the remaining positions stand for the same samples only if the order is the same.
 absl::Status CheckSameOrder(const proto::JobPlan& plan, const proto::TrainingState& state,
                             const std::string& path) {
   const std::string order = OrderText(plan);
@@ -88,7 +88,7 @@ absl::Status CheckLeftToTrain(const proto::JobPlan& plan, const proto::TrainingS
 
 namespace {
 
-// The beginning of the job, with random values.
+// The beginning of the job, with random initial values.
 absl::StatusOr<StartingState> Beginning(const proto::JobPlan& plan, const VariableSet& statistics) {
   StartingState start;
   start.state.set_seed(plan.job().seed());
@@ -113,7 +113,8 @@ absl::Status CheckSlots(const proto::JobPlan& plan, const std::vector<std::strin
                         const std::string& path, StartingState& start) {
   for (int slot = 1; slot < start.reader->slot_count(); ++slot) {
     if (start.reader->has_slot(slot)) continue;
-    // Other kinds count updates from the slots' beginning, or begin with other values than zero.
+    // Other optimizers count updates from the beginning of their slots, or their slots begin with other
+    // values than zero.
     if (!plan.job().optimizer().has_sgd()) {
       return absl::FailedPreconditionError(absl::StrCat(
           path, " has no '", slots[slot - 1],

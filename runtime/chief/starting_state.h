@@ -1,6 +1,5 @@
-// Finds the state that a job starts from: its beginning, with random values or those of `initial` in its job,
-// or the newest good checkpoint of its run directory.
-// Blocks on files.
+// Finds the state from which a job starts: its beginning, with random values or with those of `initial` in
+// the job; or the newest good checkpoint of its run directory. Blocks on files.
 #ifndef TETHYS_RUNTIME_CHIEF_STARTING_STATE_H_
 #define TETHYS_RUNTIME_CHIEF_STARTING_STATE_H_
 
@@ -20,16 +19,15 @@ struct StartingState {
   proto::TrainingState state;
   std::unique_ptr<CheckpointReader> reader;  // Null: the job starts at its beginning, with random values.
   bool initial = false;                      // The reader has the initial values; slots start anew.
-  MovingStatistics statistics;               // Of the checkpoint, or initial values.
-  std::vector<std::string> notes;            // For the user.
+  MovingStatistics statistics;               // The statistics of the checkpoint, or initial values.
+  std::vector<std::string> notes;            // Lines for the user.
   std::vector<std::string> damaged;          // Paths of newer, damaged checkpoints that were skipped.
 };
 
 // FailedPrecondition: the checkpoint has another model, data size, standardisation (if the plan has one) or
-// seed, or its position lies beyond the samples that the job uses per epoch, or inside an epoch of another
-// order. A resumed job without any
-// checkpoint starts anew, and a note says so. NotFound: the job has initial values, but `root` lacks their
-// checkpoint. Writes nothing, so the launcher can call it before it changes
+// seed; or its position lies beyond the samples that the job uses per epoch, or inside an epoch of another
+// order. A resumed job without any checkpoint starts anew, and a note says so. NotFound: the job has initial
+// values, but `root` lacks their checkpoint. Writes nothing, so the launcher can call it before it changes
 // the run directory.
 absl::StatusOr<StartingState> FindStartingState(const proto::JobPlan& plan, const VariableSet& variables,
                                                 const std::vector<std::string>& slots,

@@ -23,8 +23,9 @@ class StatisticsBook {
   // model has no statistics, and the book does nothing.
   StatisticsBook(int workers, MovingStatistics start);
 
-  // Returns the statistics that a worker begins with: its own if the checkpoint has those of as many workers,
-  // otherwise the mean. A worker that takes a lost one's place begins with the mean as of the last Average.
+  // Returns the statistics with which a worker begins: its own, if the checkpoint has those of the same
+  // number of workers, otherwise the mean. A replacement of a lost worker begins with the mean as of the last
+  // Average.
   const std::vector<float>& StartOf(int worker) const;
 
   // Notes a worker's statistics and steps. InvalidArgument: another number of elements, or a value that is
@@ -32,8 +33,9 @@ class StatisticsBook {
   absl::Status OnRunDone(int worker, const proto::RunDone& done);
   void OnLost(int worker);
 
-  // Computes the mean over the workers, weighted by their steps (equal under lock step, where all make every
-  // step; an asynchronous worker that has made few has learnt little). Without any steps, the mean stays.
+  // Computes the mean over the workers, weighted by their steps (equal weights in lock step, where all
+  // workers make every step; an asynchronous worker with few steps has learnt little). Without any steps, the
+  // mean stays.
   void Average();
 
   // The statistics as of the last Average.
@@ -41,7 +43,7 @@ class StatisticsBook {
 
  private:
   struct Worker {
-    std::vector<float> own;  // Empty: not known.
+    std::vector<float> own;  // Empty: the worker's own statistics are not known.
     int64_t steps = 0;
   };
 

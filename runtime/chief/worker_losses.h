@@ -28,7 +28,7 @@ class WorkerLosses {
       : plan_(plan), roster_(roster), segment_(segment), started_(started) {}
 
   // Marks the worker as lost; from now on its messages are ignored. `text`: the loss in a sentence. Returns
-  // whether the launcher is to replace the worker.
+  // true if the launcher is to replace the worker.
   bool Lose(TaskId id, const std::string& reason, const std::string& text, Nanoseconds now, Actions& actions);
 
   // Asks all servers to refuse the frames of the lost incarnation.
@@ -37,7 +37,8 @@ class WorkerLosses {
   void Enrol(TaskId id, Actions& actions);
 
   enum class Answer { kNotYet, kLostIsFenced, kEnrolled };
-  // Any answer but kNotYet: all servers have answered the last request about that worker.
+  // Takes a server's answer. Any result but kNotYet: all servers have answered the last request about that
+  // worker.
   Answer OnFenced(const proto::Fenced& fenced);
 
   // Settles each batch that the worker held, by the servers' reports: it is used, torn, or free again.
@@ -45,11 +46,11 @@ class WorkerLosses {
   // The replacement takes part from now on.
   void TakesPart(TaskId id, Nanoseconds now, Actions& actions);
 
-  // Whether some server has not answered the last request about this worker.
+  // True if some server has not answered the last request about this worker.
   bool asking(TaskId id) const;
-  // Whether some server has not fenced a lost worker yet.
+  // True if some server has not fenced a lost worker yet.
   bool settling() const;
-  // Time of the last loss; 0: none.
+  // Time of the last loss; 0: no loss.
   Nanoseconds last() const { return last_; }
   void FillSummary(proto::RunSummary& summary) const { *summary.mutable_worker_loss() = losses_; }
 

@@ -32,7 +32,8 @@ struct TlsIdentity {
 std::string CertificateName(proto::Role role, int index);
 
 // Checks an identity. InvalidArgument: a part cannot be read, or the key or the authority does not match the
-// certificate. FailedPrecondition: expired, or not valid yet by this machine's clock. Errors quote no secret.
+// certificate. FailedPrecondition: a certificate has expired, or is not valid yet by this machine's clock.
+// Errors quote no secret.
 absl::Status CheckIdentity(const TlsIdentity& identity);
 
 class JobAuthority {

@@ -43,7 +43,7 @@ ChiefCalls::ChiefCalls(const TaskOptions& options)
 absl::Status ChiefCalls::AddHandshake(grpc::ClientContext& context) {
   proto::Challenge challenge;
   absl::Status status = GetChallenge(options_.connect_timeout, /*patient=*/true, challenge);
-  // A call that waits for a connection does not report why there is none; one that does not wait does.
+  // A call that waits for a connection does not report why there is none, but a call that does not wait does.
   if (absl::IsDeadlineExceeded(status)) status = GetChallenge(kSecond, /*patient=*/false, challenge);
   if (absl::IsUnavailable(status) || absl::IsDeadlineExceeded(status)) {
     status = absl::Status(status.code(), absl::StrCat(status.message(), kUnreached));

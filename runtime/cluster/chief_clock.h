@@ -26,7 +26,7 @@ class ChiefClock {
 
  private:
   Nanoseconds offset_ = 0;
-  Nanoseconds error_ = 0;  // The error at time noted_; 0: no ping so far.
+  Nanoseconds error_ = 0;  // The error at time noted_; 0: no ping yet.
   Nanoseconds noted_ = 0;
 };
 

@@ -4,10 +4,10 @@
 
 namespace tethys {
 
-// Logs gRPC's messages with severity Info: a failed call returns its reason, which is reported elsewhere, and
-// the other messages do not help a user. For example, gRPC 1.51 logs an error if its thread pool takes more
-// than a second to end ("Waiting for thread pool to idle before shutting down"). That happens after any load
-// for which gRPC started more threads, because these sleep for a second. Call it before gRPC is used.
+// Logs gRPC's messages with severity Info, because the reason of a failed call is reported elsewhere, and
+// other messages do not help a user. For example, gRPC 1.51 logs an error if its thread pool takes more than
+// a second to end ("Waiting for thread pool to idle before shutting down"). That happens after any load for
+// which gRPC started more threads, because these sleep for a second. Call it before gRPC is used.
 void LogWhatGrpcLogs();
 
 }  // namespace tethys

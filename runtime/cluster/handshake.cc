@@ -16,8 +16,8 @@ namespace tethys {
 namespace {
 
 // OpenSSL cleans up in an exit handler by default, and threads of gRPC that then still connect crash. The
-// first use of OpenSSL decides, so this comes before main, in every program that can authenticate. The memory
-// is the system's to free.
+// first use of OpenSSL decides, so this initializer runs before main, in every program that can authenticate.
+// The system frees the memory.
 const bool kKeepsOpenSslToTheEnd = OPENSSL_init_crypto(OPENSSL_INIT_NO_ATEXIT, nullptr) == 1;
 
 constexpr int kTokenBytes = 16;

@@ -26,10 +26,10 @@ inline constexpr char kHandshakeMetadataKey[] = "tethys-handshake-bin";
 class JobToken {
  public:
   static JobToken Random();
-  // 32 hexadecimal digits.
+  // Parses 32 hexadecimal digits.
   static absl::StatusOr<JobToken> FromHex(absl::string_view hex);
   std::string ToHex() const;
-  // HMAC-SHA256, 32 bytes.
+  // The HMAC-SHA256 of the message, 32 bytes.
   std::string Authenticate(absl::string_view message) const;
 
  private:
@@ -64,8 +64,8 @@ class NonceBook {
  public:
   NonceBook(const Clock& clock, Nanoseconds lifetime) : clock_(clock), lifetime_(lifetime) {}
   uint64_t Issue();
-  // True once for each nonce issued and not expired. Call it only after the caller's proof was checked,
-  // because redeemed nonces are stored until they expire.
+  // Returns true once for each nonce that was issued and has not expired. Call it only after the caller's
+  // proof was checked, because redeemed nonces are stored until they expire.
   bool Redeem(uint64_t nonce);
 
  private:
@@ -77,7 +77,8 @@ class NonceBook {
   const JobToken key_ = JobToken::Random();
   Mutex mu_;
   uint64_t last_ ABSL_GUARDED_BY(mu_) = 0;  // Time of the last nonce; every nonce has its own.
-  std::map<uint64_t, Nanoseconds> redeemed_ ABSL_GUARDED_BY(mu_);  // By nonce: when it expires at the latest.
+  // By nonce: the latest time at which it expires.
+  std::map<uint64_t, Nanoseconds> redeemed_ ABSL_GUARDED_BY(mu_);
 };
 
 }  // namespace tethys

@@ -22,7 +22,7 @@ constexpr size_t kMaxFolderBytes = 1024;
 
 struct Word {
   absl::string_view text;
-  int column = 0;  // From 1.
+  int column = 0;  // The column in the line, from 1.
 };
 
 std::vector<Word> WordsOf(absl::string_view line) {
@@ -121,7 +121,7 @@ absl::Status CheckName(absl::string_view what, absl::string_view name) {
                    "; one is made of letters, digits, '.', '-' and '_', and does not begin with '-'"));
 }
 
-// "[fd00::7]" without its brackets; other words as they are.
+// "[fd00::7]" without its brackets; other words unchanged.
 absl::string_view WithoutBrackets(absl::string_view word) {
   const bool bracketed = word.size() > 2 && word.front() == '[' && word.back() == ']';
   return bracketed && word.find(':') != absl::string_view::npos ? word.substr(1, word.size() - 2) : word;
@@ -132,7 +132,7 @@ bool IsIpv6(const std::string& address) {
   return inet_pton(AF_INET6, address.c_str(), &parsed) == 1;
 }
 
-// A host's name, or an IPv6 address with or without a zone ("fe80::1%eth0").
+// Checks a host's name, or an IPv6 address with or without a zone ("fe80::1%eth0").
 absl::Status CheckHostName(const std::string& name) {
   TETHYS_RETURN_IF_ERROR(CheckName("host name", name));
   if (name.find(':') == std::string::npos || IsIpv6(name.substr(0, name.find('%')))) return absl::OkStatus();
@@ -148,7 +148,8 @@ absl::Status CheckAddress(const std::string& address) {
                             "a port, as address=10.0.0.1 (ports are chosen by the job; port= is ssh's)"));
 }
 
-// The path is shown on terminals and becomes part of scripts, so it is printable; CheckPrintable saw to that.
+// The path is shown on terminals and becomes part of scripts. CheckPrintable has checked that it is
+// printable.
 absl::Status CheckFolder(absl::string_view folder) {
   if (folder.size() > kMaxFolderBytes) {
     return Wrong(absl::StrCat("folder is longer than ", kMaxFolderBytes, " characters"));
@@ -340,7 +341,7 @@ class Parser {
   const std::string& path_;
   int line_ = 0;
   std::vector<HostEntry> hosts_;
-  std::map<std::string, int> lines_;  // By host: the line that names it.
+  std::map<std::string, int> lines_;  // By host: the number of the line that names it.
   std::map<std::string, double> kind_prices_;
 };
 

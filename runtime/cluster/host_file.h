@@ -39,22 +39,22 @@ struct HostRoles {
 };
 
 struct HostEntry {
-  std::string user;     // Empty: ssh's choice.
+  std::string user;     // Empty: ssh chooses the user.
   std::string host;     // The name given to ssh; an IPv6 address has no brackets.
-  std::string address;  // Empty: none given.
+  std::string address;  // Empty: the file gives no address.
   int slots = 1;        // The most workers and servers on this host.
   HostRoles roles;
-  int ssh_port = 0;  // 0: ssh's choice.
+  int ssh_port = 0;  // 0: ssh chooses the port.
   std::string kind;
   absl::optional<double> price_per_hour;
   absl::optional<proto::Device::Kind> device;
   int line = 0;        // Line of the file, from 1.
-  std::string folder;  // Absolute; empty: none given.
+  std::string folder;  // An absolute path; empty: the file gives no folder.
 };
 
 constexpr int kMaxHosts = 4096;
-constexpr int kMaxSlots = 1024;        // Per host.
-constexpr size_t kMaxNameBytes = 255;  // For names of hosts, addresses, users and kinds.
+constexpr int kMaxSlots = 1024;        // The most slots of a host.
+constexpr size_t kMaxNameBytes = 255;  // The limit for names of hosts, addresses, users and kinds.
 
 // The hosts in the file's order. `path` is for errors only: InvalidArgument "PATH:LINE:COLUMN: what is wrong,
 // and what to write instead", for a word that is not understood, a value out of bounds, a host that is named

@@ -18,7 +18,7 @@ constexpr int64_t kMaxPlanBytes = int64_t{32} << 20;
 // The largest order that a task accepts from its chief: a plan, the members of the job, and a reserve. gRPC's
 // own default is 4 MiB.
 constexpr int64_t kMaxOrderBytes = kMaxPlanBytes + (int64_t{4} << 20);
-// InvalidArgument: larger than kMaxPlanBytes.
+// InvalidArgument: the plan is larger than kMaxPlanBytes.
 absl::Status CheckPlanSize(const proto::JobPlan& plan);
 
 void AddVariables(const VariableSet& variables, proto::JobPlan& plan);
@@ -47,7 +47,7 @@ LearningRateSchedule ScheduleOf(const proto::JobPlan& plan);
 // servers than shards, its last servers are empty.
 int ServersWithShards(const proto::Placement& placement);
 
-// The worker's device: that of its host if it names one, else the job's.
+// The device of a worker: the one that its host names, otherwise the job's.
 proto::Device::Kind DeviceOf(const proto::JobPlan& plan, int worker);
 bool AnyOnGpu(const proto::JobPlan& plan);
 

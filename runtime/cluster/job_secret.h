@@ -3,7 +3,8 @@
 //   TOKEN JOB_ID                              token: 32 hexadecimal digits
 //   TOKEN JOB_ID AUTHORITY CERTIFICATE KEY    PEM in base64: connections under mutual TLS
 //
-// After either come the secrets for data on other machines, if there are any: data=SECRETS, in base64.
+// At the end of the line come the secrets for data on other machines, if there are any: data=SECRETS, in
+// base64.
 //
 // Written by launchers, read by role processes. Pure.
 #ifndef TETHYS_RUNTIME_CLUSTER_JOB_SECRET_H_
@@ -21,17 +22,17 @@ namespace tethys {
 struct JobSecret {
   JobToken token;
   std::string job_id;
-  absl::optional<TlsIdentity> tls = {};  // The process's identity.
+  absl::optional<TlsIdentity> tls = {};  // The TLS identity of the process.
   std::string data_secrets = {};         // A message RemoteSecrets in wire format; empty: none.
 };
 
-// Longer lines are refused; one with certificates takes about 2,000 bytes.
+// Longer lines are refused. A line with certificates takes about 2,000 bytes.
 inline constexpr size_t kMaxSecretLine = 16 * 1024;
 
 // The line for a secret, without its line end.
 std::string SecretLine(const JobSecret& secret);
-// InvalidArgument, which never quotes the line: it does not have this form. DataLoss: the identity is
-// damaged. FailedPrecondition: the identity is not valid now (CheckIdentity).
+// Parses a line. InvalidArgument, which never quotes the line: it does not have this form. DataLoss: the
+// identity is damaged. FailedPrecondition: the identity is not valid now (CheckIdentity).
 absl::StatusOr<JobSecret> ParseSecretLine(absl::string_view line);
 
 }  // namespace tethys

@@ -87,8 +87,8 @@ class Assigner {
   }
 
   const absl::Span<const HostEntry> hosts_;
-  std::vector<int> free_;  // By host: slots not taken.
-  int servers_ = 0;        // Those that have slots.
+  std::vector<int> free_;  // The free slots of each host.
+  int servers_ = 0;        // The servers that have slots.
 };
 
 }  // namespace

@@ -24,11 +24,11 @@ namespace tethys {
 // Indices of hosts.
 struct RoleAssignment {
   int chief = 0;
-  std::vector<int> servers;  // By server.
-  std::vector<int> workers;  // By worker.
+  std::vector<int> servers;  // The host of each server.
+  std::vector<int> workers;  // The host of each worker.
 };
 
-// FailedPrecondition: too few slots; the message says how many are missing for which role.
+// FailedPrecondition: there are too few slots; the message says how many are missing for which role.
 absl::StatusOr<RoleAssignment> AssignRoles(absl::Span<const HostEntry> hosts, int workers, int servers);
 
 }  // namespace tethys

@@ -38,7 +38,7 @@ Sharding KindOf(proto::Data::Sharding sharding) {
   }
 }
 
-// Whether batches go to ranks in turns, instead of parts of each step.
+// True if batches go to ranks in turns, instead of parts of each step.
 bool SplitsIntoBatches(const proto::JobPlan& plan) {
   return TraitsOf(plan.job()).batches == Batches::kOnDemand;
 }

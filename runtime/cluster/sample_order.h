@@ -1,4 +1,4 @@
-// How a job's epochs go through their samples, as its plan says it. Pure; any thread.
+// How a job's epochs go through their samples, according to its plan. Pure; any thread.
 #ifndef TETHYS_RUNTIME_CLUSTER_SAMPLE_ORDER_H_
 #define TETHYS_RUNTIME_CLUSTER_SAMPLE_ORDER_H_
 
@@ -10,31 +10,32 @@
 
 namespace tethys {
 
-// The job's sharding, with AUTO replaced by what the plan chose: FILE if it has the samples of files,
+// The job's sharding, with AUTO replaced by the plan's choice: FILE if the plan has the samples of files,
 // otherwise DATA.
 proto::Data::Sharding ShardingOf(const proto::JobPlan& plan);
 
-// Among how many the samples are sharded: workers or, in a local job, virtual replicas.
+// The number of ranks over which samples are sharded: workers or, in a local job, virtual replicas.
 int64_t RanksOf(const proto::JobPlan& plan);
 
 // The most positions that an epoch may have.
 inline constexpr int64_t kMaxEpochLength = int64_t{1} << 40;
-// The number of positions in an epoch's order: the training samples or, with OFF, as often as there are
-// ranks. Positions over the whole job count by it.
+// The number of positions in an epoch's order: the training samples, with OFF times the number of ranks.
+// Positions over the whole job are counted with this number.
 int64_t EpochLength(const proto::JobPlan& plan);
-// The number of positions that an epoch uses: all, or only those in full batches.
+// The number of positions that an epoch uses: all of them, or only those in full batches.
 int64_t SamplesPerEpoch(const proto::JobPlan& plan);
 
-// The rank that each position of an epoch belongs to. Jobs without sharding have one as well, but nothing
-// depends on it. Requires a global batch.
+// The rank to which each position of an epoch belongs. A job without sharding has such ranks, too, but
+// nothing depends on them. Requires a global batch.
 RankSplit RankSplitOf(const proto::JobPlan& plan);
 
-// Requires, with FILE, that the plan's samples of files add up to its training samples.
+// The rules of the order. With FILE, requires that the plan's samples of files add up to its training
+// samples.
 OrderRules OrderRulesOf(const proto::JobPlan& plan);
 
-// "FILE over 3 workers in steps of 128, 12 files 0f3a5b7788; blocks of 1024 samples in windows of 8": what
-// the order depends on, besides seed, epoch and number of samples. Equal texts mean equal orders. Empty for a
-// full shuffle of all samples together, the order of builds that had no other.
+// "FILE over 3 workers in steps of 128, 12 files 0f3a5b7788; blocks of 1024 samples in windows of 8": all
+// that the order depends on, besides seed, epoch and number of samples. Equal texts mean equal orders. Empty
+// for a full shuffle of all samples, the only order of old builds.
 std::string OrderText(const proto::JobPlan& plan);
 
 }  // namespace tethys

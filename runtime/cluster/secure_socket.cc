@@ -20,7 +20,7 @@ using OwnedSslContext = std::unique_ptr<SSL_CTX, OpenSslFree<SSL_CTX_free>>;
 
 // Bytes read by one system call; a TLS record has at most 16 KiB.
 constexpr size_t kReadBufferBytes = 64 * 1024;
-// AES-GCM, which processors have instructions for.
+// AES-GCM, because processors have instructions for it.
 constexpr char kCipherSuites[] = "TLS_AES_128_GCM_SHA256";
 
 int FdOf(BIO* bio) { return static_cast<int>(reinterpret_cast<intptr_t>(BIO_get_data(bio))); }
@@ -193,8 +193,8 @@ absl::Span<const char> SecureSocket::NextRecord(absl::Span<const iovec> parts, s
 }
 
 // OpenSSL receives nothing while a key update waits to be sent, so two ends with full buffers would wait for
-// each other. The update is therefore begun only if the socket polls writable: it then has room for far more
-// than an update.
+// each other. So an update is begun only if the socket polls writable: it then has room for far more than an
+// update.
 absl::Status SecureSocket::UpdateKey() {
   pollfd polled = {.fd = fd_.get(), .events = POLLOUT, .revents = 0};
   if (poll(&polled, 1, 0) != 1 || (polled.revents & POLLOUT) == 0) return absl::OkStatus();
@@ -218,7 +218,7 @@ absl::StatusOr<int64_t> SecureSocket::Send(absl::Span<iovec> parts) {
     if (!record_waits_ && records_ >= static_cast<const Context&>(*tls_).records_per_key()) {
       TETHYS_RETURN_IF_ERROR(UpdateKey());
     }
-    size_t sent = 0;  // OpenSSL takes a whole record or none.
+    size_t sent = 0;  // OpenSSL takes either a whole record or nothing.
     ERR_clear_error();
     const int result = SSL_write_ex(ssl_.get(), next.data(), next.size(), &sent);
     record_waits_ = result != 1;

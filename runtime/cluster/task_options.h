@@ -23,7 +23,8 @@ struct TaskOptions {
   std::string bind_host = "127.0.0.1";  // The address at which this process listens for gradients.
   JobToken token;
   std::string job_id;
-  absl::optional<TlsIdentity> tls = {};  // This process's identity; absent: connections are bare.
+  // The TLS identity of this process; absent: connections are not encrypted.
+  absl::optional<TlsIdentity> tls = {};
   Nanoseconds connect_timeout = 30 * kSecond;
   // Folders in which a worker on a GPU looks for NVIDIA's libraries before the system's.
   std::vector<std::string> cuda_library_path = {};

@@ -264,7 +264,7 @@ class GrpcTaskSession final : public TaskSession {
         Beat();
         continue;
       }
-      if (!stream_->Write(*message)) return;  // The reader gets the reason.
+      if (!stream_->Write(*message)) return;  // The reader gets the reason of the failure.
       MutexLock lock(mu_);
       ++written_;
     }

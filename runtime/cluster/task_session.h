@@ -63,7 +63,7 @@ class TaskSession {
   // Makes the next heartbeat due now. Any thread may call it; does not block.
   virtual void BeatSoon() = 0;
 
-  // Whether another worker computes a step, according to the chief's last message. While true, a long wait
+  // True if another worker computes a step, according to the chief's last message. While true, a long wait
   // for other workers is no sign of a loss. Any thread may call it.
   virtual bool peers_compute() const = 0;
 
@@ -78,7 +78,7 @@ class TaskSession {
   virtual absl::Status ReadDataFile(const std::string& path, int64_t offset, TakeBytes take) = 0;
 
   // Streams ranges into the checkpoint being saved: `source` calls `write` any number of times, with ranges
-  // of any length. Blocks until the chief has them all or is lost.
+  // of any length. Blocks until the chief has received all of them or is lost.
   using WriteRange = absl::FunctionRef<absl::Status(int slot, int64_t begin, absl::Span<const float> values)>;
   using Source = absl::FunctionRef<absl::Status(WriteRange write)>;
   virtual absl::Status WriteCheckpoint(int64_t save_id, Source source) = 0;
