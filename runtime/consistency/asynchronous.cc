@@ -16,7 +16,7 @@ class AsynchronousRule : public ConsistencyRule {
   }
 
   absl::Status Check(const PushedStep& push, uint64_t version) const override {
-    // A process may begin with any step: after a resume, or in a lost process's place.
+    // A process may begin with any step: after a resume, or as a replacement of a lost process.
     const uint64_t next = workers_[push.worker].push.step + 1;
     if (begun_[push.worker] && push.step != next) {
       return absl::OutOfRangeError(absl::StrCat("step ", next, " is next"));
@@ -50,7 +50,7 @@ class AsynchronousRule : public ConsistencyRule {
  private:
   const bool push_mean_;
   const int64_t global_batch_;
-  std::vector<bool> begun_;  // Workers whose present process has pushed.
+  std::vector<bool> begun_;  // The workers whose present process has pushed.
   const std::vector<DueUpdate> none_;
 };
 

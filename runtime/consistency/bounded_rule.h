@@ -1,9 +1,9 @@
-// What consistencies with a bound on the workers' distance have in common. The clock of a worker is the
-// number of steps that it has made. Step c may begin once every other worker that takes part has made at
-// least c - Lead(c) steps (Ho et al., NIPS 2013, where Lead is a constant). Until then the push of step c - 1
-// is neither applied nor answered, so no worker leads another by more than the bound in applied pushes,
-// whatever the order of arrivals. The pushes that may go on are applied together where they belong to one
-// step (one place in the schedule), earlier steps first, or with PUSH_MEAN in one update each.
+// The common part of consistencies that bound the workers' distance. The clock of a worker is the number of
+// steps that it has made. Step c may begin once every other worker that takes part has made at least c -
+// Lead(c) steps (Ho et al., NIPS 2013, where Lead is a constant). Until then the push of step c - 1 is
+// neither applied nor answered, so no worker leads another by more than the bound in applied pushes, whatever
+// the order of arrivals. Pushes that become due are applied in order of their steps: those of one step (one
+// place in the schedule) in one update together, or with PUSH_MEAN in one update each.
 #ifndef TETHYS_RUNTIME_CONSISTENCY_BOUNDED_RULE_H_
 #define TETHYS_RUNTIME_CONSISTENCY_BOUNDED_RULE_H_
 
@@ -25,11 +25,11 @@ class BoundedRule : public ConsistencyRule {
   const std::vector<DueUpdate>& TakesPart(int worker, bool takes_part, uint64_t clock) override;
 
  protected:
-  // The bound: how many steps a worker that begins `step` may have made more than the slowest.
+  // The bound: by how many steps a worker that begins `step` may be ahead of the slowest.
   virtual uint64_t Lead(uint64_t step) const = 0;
 
  private:
-  // Whether the slowest worker has made enough steps for `step`.
+  // True if the slowest worker has made enough steps for `step`.
   bool Allows(uint64_t step) const;
   const std::vector<DueUpdate>& Due();
 
@@ -38,7 +38,7 @@ class BoundedRule : public ConsistencyRule {
   std::vector<uint64_t> clocks_;
   std::vector<char> takes_part_;
   uint64_t slowest_ = 0;    // The lowest clock of a worker that takes part; UINT64_MAX if there is none.
-  std::vector<int> going_;  // Workers whose pushes are due; kept for its memory.
+  std::vector<int> going_;  // Workers whose pushes are due; a member so that its memory is reused.
 };
 
 }  // namespace tethys

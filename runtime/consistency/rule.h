@@ -33,7 +33,7 @@ namespace tethys {
 // The step of a worker that a push brings.
 struct PushedStep {
   int worker = 0;
-  uint64_t step = 0;           // The worker's count of its steps, from 0.
+  uint64_t step = 0;           // The number of the worker's earlier steps.
   uint64_t version = 0;        // Version of the parameters that the gradients were computed from.
   int64_t samples = 0;         // Samples of the push; 0: it adds nothing.
   int64_t global_samples = 0;  // Samples of the step on all workers.
@@ -43,7 +43,7 @@ struct PushedStep {
 // One update of the parameters, with the sum of the pushes of `workers`, in rank order.
 struct DueUpdate {
   std::vector<int> workers = {};
-  int64_t divisor = 0;  // In samples; 0: no push has a sample, and parameters stay as they are.
+  int64_t divisor = 0;  // In samples; 0: no push has a sample, and parameters stay unchanged.
   bool operator==(const DueUpdate&) const = default;
 };
 
@@ -55,28 +55,29 @@ class ConsistencyRule {
  public:
   virtual ~ConsistencyRule() = default;
 
-  // Whether every element counts as a push of its own: it is updated as soon as all workers' gradients of it
-  // have arrived, while those of other elements are still on their way. So the push of a lost worker cannot
-  // be taken back: the loss of a worker within a step breaks the job. Under other consistencies the unapplied
-  // push of a lost worker is discarded.
+  // True if every element counts as a push of its own: it is updated as soon as all workers' gradients of it
+  // have arrived, while gradients of other elements are still in transit. Then the push of a lost worker
+  // cannot be taken back: the loss of a worker within a step breaks the job. Under other consistencies the
+  // unapplied push of a lost worker is discarded.
   virtual bool lock_step() const { return false; }
 
-  // Refuses the first part of a push, where the parameters are at `version`. OutOfRange: it is not the
-  // worker's next step, or its gradients are of a version that they cannot be of. InvalidArgument: its
-  // numbers of samples or its place in the schedule contradict the job or other pushes.
+  // Refuses the first part of a push; the parameters are at `version`. OutOfRange: it is not the worker's
+  // next step, or the version of its gradients is impossible. InvalidArgument: its numbers of samples or its
+  // place in the schedule contradict the job or other pushes.
   virtual absl::Status Check(const PushedStep& push, uint64_t version) const = 0;
   void Open(const PushedStep& push) { workers_[push.worker] = {.open = true, .push = push}; }
-  // Whether parameters for the step may be sent to the worker. True for a worker that takes no part.
+  // True if parameters for the step may be sent to the worker; also for a worker that takes no part.
   virtual bool MayBegin(int /*worker*/, uint64_t /*step*/) const { return true; }
   // The number of samples by which the sum of the open pushes of `workers` is divided, in one update.
   virtual int64_t Divisor(absl::Span<const int> workers) const = 0;
 
-  // The next two return the updates that are now due, valid until the next call of either.
+  // Arrived and TakesPart return the updates that are now due, valid until the next call of either.
   virtual const std::vector<DueUpdate>& Arrived(int worker) = 0;
-  // The worker takes part with steps from `clock` on, or no longer: then no other worker waits for it.
+  // The worker takes part with steps from `clock` on; or it no longer takes part, and then no other worker
+  // waits for it.
   virtual const std::vector<DueUpdate>& TakesPart(int worker, bool takes_part, uint64_t clock);
   void Close(int worker);
-  // A new process has taken the worker's place: discards its open push.
+  // Tells that a new process has taken the worker's place: discards its open push.
   virtual void Replaced(int worker) { Close(worker); }
 
  protected:
@@ -84,7 +85,7 @@ class ConsistencyRule {
 
   struct Worker {
     bool open = false;
-    bool arrived = false;  // All of the open push.
+    bool arrived = false;  // True once all of the open push has arrived.
     PushedStep push;       // The open push, or the last one.
   };
   std::vector<Worker> workers_;

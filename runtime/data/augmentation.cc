@@ -19,8 +19,8 @@ struct Image {
   T* At(int64_t y, int64_t x) const { return values + (y * width + x) * channels; }
 };
 
-// Moves the image so that pixel (y, x) becomes what (y + down, x + right) was; pixels from outside are
-// `fill`.
+// Moves the image so that pixel (y, x) gets the value of pixel (y + down, x + right); pixels from outside
+// become `fill`.
 template <typename T>
 void Shift(const Image<T>& image, int64_t down, int64_t right, T fill) {
   const int64_t kept = image.width - std::abs(right);
@@ -51,8 +51,8 @@ void Mirror(const Image<T>& image) {
   }
 }
 
-// The square around (y, x), as far as it lies in the image. An even size has one row and column more before
-// its centre.
+// Fills the square around (y, x), as far as it lies in the image. An even size has one row and column more
+// before its centre.
 template <typename T>
 void Cut(const Image<T>& image, int64_t y, int64_t x, int64_t size, const std::vector<float>& fill) {
   const int64_t left = std::max<int64_t>(0, x - size / 2);

@@ -21,8 +21,8 @@ class Augmentation {
   // Requires that CheckAugmentation returned OK, and the job's seed. `scaling` has the mean colour.
   Augmentation(const proto::Job& job, const SampleSpec& spec, const InputScaling& scaling);
 
-  // Changes the values, which are of the spec's type, and, if they are a map, the labels of the sample that
-  // is used at `job_position`.
+  // Changes the values of the sample that is used at `job_position`, and also its labels if these are a map.
+  // The values have the type of the spec.
   void Apply(int64_t job_position, uint8_t* values, int32_t* labels) const;
 
  private:
@@ -34,7 +34,7 @@ class Augmentation {
   const ValueType type_;
   const int64_t height_, width_, channels_;
   const bool label_maps_;
-  const int32_t ignored_label_;  // Of label maps: what padding gets.
+  const int32_t ignored_label_;  // The label that padding gets in label maps.
   std::vector<float> mean_;      // [channels]; integers for bytes.
 };
 

@@ -18,9 +18,9 @@ namespace tethys {
 namespace {
 
 // Programs that copy or unpack files set the time of modification (cp -p, rsync -a, tar), and formats of
-// fixed length keep the size. No program can set the time of the last change back, and a file that takes
-// another's name has another number. The number of the device is left out: it differs among the hosts that
-// mount a network disk, and after each mount.
+// fixed length keep the size. But no program can set the time of the last change back, and a file that
+// replaces another has another inode number. The number of the device is left out, because it differs among
+// the hosts that mount a network disk, and after each mount.
 std::string VersionOf(const struct stat& info) {
   return absl::StrCat(info.st_size, " ", info.st_mtim.tv_sec, ".", info.st_mtim.tv_nsec, " ",
                       info.st_ctim.tv_sec, ".", info.st_ctim.tv_nsec, " ", info.st_ino);
@@ -82,13 +82,14 @@ class FileElsewhere final : public ByteSource {
   const std::shared_ptr<const RemoteFile> file_;
 };
 
-// Errors that begin with the name of a field get the place where a job writes it (WithPlace in job_file.h).
+// If an error begins with the name of a field, WithPlace (job_file.h) adds the place where the job writes the
+// field.
 constexpr char kDataFile[] = "data file (paths are relative to the working directory of the command)";
 
 // Adds the paths of a local pattern.
 absl::Status ExpandLocal(const std::string& pattern, std::vector<std::string>& paths) {
   glob_t found = {};
-  // A folder that is not there holds no match; another error ends the search.
+  // A missing folder holds no match; any other error ends the search.
   const auto ends = [](const char*, int error) { return error == ENOENT || error == ENOTDIR ? 0 : 1; };
   const int result = glob(pattern.c_str(), GLOB_NOMAGIC, ends, &found);
   for (size_t i = 0; result == 0 && i < found.gl_pathc; ++i) paths.emplace_back(found.gl_pathv[i]);

@@ -1,5 +1,5 @@
-// The bytes of a data file, here or on another machine, read at any place. Formats read their files through
-// this.
+// The bytes of a data file, on this or another machine, read at any position. All formats read their files
+// through this interface.
 #ifndef TETHYS_RUNTIME_DATA_BYTE_SOURCE_H_
 #define TETHYS_RUNTIME_DATA_BYTE_SOURCE_H_
 
@@ -17,49 +17,50 @@ namespace tethys {
 class ByteSource {
  public:
   virtual ~ByteSource() = default;
-  virtual const std::string& name() const = 0;  // For errors: the path or URL.
+  virtual const std::string& name() const = 0;  // The path or URL, for errors.
   virtual int64_t size() const = 0;
-  // Changes when the file does, as far as can be seen without reading it, for keys of caches of this host:
-  // its size, the times of modification and of the last change (ctime), and the inode. A copy, a link or
-  // other rights of the same content are another version. Empty: it cannot be seen.
+  // A text that changes when the file changes, as far as this can be seen without reading it; used in keys of
+  // caches of this host. It contains the size, the times of modification and of the last change (ctime), and
+  // the inode number. A copy, a link, or a change of permissions makes another version, although the content
+  // is the same. Empty: not known.
   virtual std::string version() const { return ""; }
   // Fills `out` with the bytes from `offset` on. Requires that they lie within the size. Blocks. DataLoss:
   // the file has become shorter since it was opened or, on another machine, has changed.
   virtual absl::Status ReadAt(int64_t offset, absl::Span<uint8_t> out) const = 0;
-  // Removes a damaged file that is a copy in the host's cache, so that the next start makes it anew. False:
-  // it is no copy.
+  // Removes a damaged file if it is a copy in the host's cache, so that the next start makes it anew. Returns
+  // false if the file is no copy.
   virtual bool RemoveCopy() const { return false; }
 };
 
 // NotFound: no such file. InvalidArgument: not a regular file, or an empty one (IsEmptyFile in empty_file.h).
 absl::StatusOr<std::shared_ptr<const ByteSource>> OpenLocalFile(const std::string& path);
 
-// Opens a local file, as OpenLocalFile does, or, if `path` is a URL, a file on another machine, with the
+// Opens a local file as OpenLocalFile does. If `path` is a URL, opens a file on another machine, with the
 // errors of RemoteFiles::Open (runtime/remote/remote_files.h).
 absl::StatusOr<std::shared_ptr<const ByteSource>> OpenFile(const std::string& path);
 
-// Whether a path of a job is a URL, so that no file of the system has it.
+// True if a path of a job is a URL. No local file has such a path.
 bool IsUrlPath(const std::string& path);
 
-// The path with the working directory before it, unless it is absolute or a URL: a name of the file for every
-// process of the host.
+// The path with the working directory before it, unless it is absolute or a URL. Every process of the host
+// can use the result.
 std::string AbsolutePath(const std::string& path);
 
-// A regular file of this machine without opening it. Has the errors of OpenLocalFile for one that is missing,
-// not regular or empty.
+// The state of a regular local file, found without opening it. Has the errors of OpenLocalFile for a file
+// that is missing, not regular or empty.
 struct LocalFileState {
   int64_t size = 0;
-  std::string version;  // As ByteSource::version.
+  std::string version;  // The text of ByteSource::version.
 };
 absl::StatusOr<LocalFileState> StateOfLocalFile(const std::string& path);
 
-// The version of the file, which is opened only if it is elsewhere. NotFound: no such file.
-// FailedPrecondition: its server does not say when it changes.
+// The version of the file. Only a file on another machine is opened for it. NotFound: no such file.
+// FailedPrecondition: the file's server does not say when it changes.
 absl::StatusOr<std::string> FileVersion(const std::string& path);
 
-// The paths that `patterns` name, in their order; those of one pattern (glob(7)) in the order of their names.
-// A pattern without special characters is a path, whether or not the file exists. NotFound: a pattern without
-// a match. For patterns of URLs see RemoteFiles::Expand.
+// The paths that `patterns` name, in the order of the patterns; the matches of one pattern (glob(7)) are
+// sorted by name. A pattern without special characters is a path, whether or not the file exists. NotFound: a
+// pattern without a match. For patterns of URLs see RemoteFiles::Expand.
 absl::StatusOr<std::vector<std::string>> ExpandPaths(const std::vector<std::string>& patterns);
 
 }  // namespace tethys

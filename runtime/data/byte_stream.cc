@@ -7,7 +7,7 @@ namespace tethys {
 namespace {
 
 constexpr int64_t kBuffer = 1 << 16;
-constexpr int64_t kLargestStep = int64_t{1} << 30;  // zlib counts in unsigned int.
+constexpr int64_t kLargestStep = int64_t{1} << 30;  // zlib counts bytes in an unsigned int.
 constexpr int kGzip = 16 + MAX_WBITS;
 
 }  // namespace

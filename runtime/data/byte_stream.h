@@ -1,5 +1,5 @@
-// The bytes of a data file from its start to its end, unpacked if the file is gzipped, which its content
-// shows.
+// The bytes of a data file from its start to its end. A gzipped file, which is recognised by its content, is
+// unpacked.
 #ifndef TETHYS_RUNTIME_DATA_BYTE_STREAM_H_
 #define TETHYS_RUNTIME_DATA_BYTE_STREAM_H_
 
@@ -28,28 +28,28 @@ class ByteStream {
   absl::StatusOr<int64_t> Read(uint8_t* out, int64_t size);
 
   bool gzipped() const { return gzipped_; }
-  // Whether the end was reached within a gzip stream, whose rest is missing.
+  // True if the file ended within a gzip stream, whose rest is missing.
   bool cut() const { return cut_; }
-  // The size of the file as it is, not unpacked.
+  // The size of the file itself, not of its unpacked content.
   int64_t file_bytes() const { return file_->size(); }
 
  private:
   explicit ByteStream(std::shared_ptr<const ByteSource> file) : file_(std::move(file)) {}
 
-  // Reads more of the file behind what is left in buffer_.
+  // Appends more bytes of the file to the rest in buffer_.
   absl::Status Fill();
   bool AtGzipMagic() const;
-  // Goes on to the next gzip stream of the file, or to the end; what follows that is no gzip stream is
-  // ignored, as gzip does.
+  // Continues with the next gzip stream of the file, or at the end. Bytes that follow and are no gzip stream
+  // are ignored, as gzip does.
   absl::Status EndStream();
 
   const std::shared_ptr<const ByteSource> file_;
-  int64_t place_ = 0;  // How much of the file was read.
+  int64_t place_ = 0;  // The number of bytes of the file that were read.
   bool gzipped_ = false;
   bool cut_ = false;
   bool ended_ = false;
   std::vector<uint8_t> buffer_;
-  z_stream stream_ = {};  // Its input lies in buffer_.
+  z_stream stream_ = {};  // The input of the stream lies in buffer_.
 };
 
 }  // namespace tethys

@@ -19,14 +19,14 @@
 namespace tethys {
 namespace {
 
-constexpr int kMostTries = 5;  // Of reading from the chief, without a byte in between.
+constexpr int kMostTries = 5;  // The most tries to read from the chief without receiving a byte.
 
-// The path of a file of the chief in the cache's entry for it.
+// The path in the cache's entry of a file of the chief.
 std::string PathInEntry(const std::string& entry, absl::string_view path) {
   return absl::StrCat(entry, path.substr(0, 1) == "/" ? "" : "/", path);
 }
 
-// A path as a pattern (glob(7)) that matches nothing else.
+// A pattern (glob(7)) that matches exactly this path.
 std::string AsPattern(const std::string& path) {
   std::string pattern;
   for (const char letter : path) {
@@ -41,7 +41,7 @@ bool HasSize(const std::string& path, int64_t size) {
   return stat(path.c_str(), &info) == 0 && S_ISREG(info.st_mode) && info.st_size == size;
 }
 
-// Fetches one file, going on where a stream broke.
+// Fetches one file. If a stream breaks, continues at the same byte.
 absl::Status Fetch(const proto::ChiefFile& file, const std::string& path, ReadFromChief read,
                    absl::FunctionRef<void()> progressed) {
   TETHYS_RETURN_IF_ERROR(CreateDirectories(std::filesystem::path(path).parent_path().string()));
@@ -84,7 +84,7 @@ class Copies {
          ReadFromChief read)
       : cache_(cache), files_(files), read_(read) {}
 
-  // The copies of the files that a path names: the paths that are put in its place.
+  // The copies of the files that a path names; their paths replace it.
   absl::StatusOr<std::vector<std::string>> Of(const ChiefPath& named) {
     std::vector<const proto::ChiefFile*> files;
     CacheKey key;

@@ -1,4 +1,5 @@
-// A worker's side of chief:// files: fetches each once a host into the host's cache, and reads it from there.
+// A worker's side of chief:// files: fetches each file once per host into the host's cache, and reads it from
+// there.
 #ifndef TETHYS_RUNTIME_DATA_CHIEF_COPIES_H_
 #define TETHYS_RUNTIME_DATA_CHIEF_COPIES_H_
 
@@ -14,13 +15,13 @@
 namespace tethys {
 
 // Reads a file of the chief from `offset` on: calls `take` with the bytes that follow, until the end or an
-// error of `take`, which it returns. Unavailable: the stream broke; what is left can be read anew.
+// error of `take`, which it returns. Unavailable: the stream broke; the rest can be read by another call.
 using ReadFromChief = absl::FunctionRef<absl::Status(
     const std::string& path, int64_t offset, absl::FunctionRef<absl::Status(absl::string_view bytes)> take)>;
 
-// The data with every path of the chief replaced by those of copies on this host, which are fetched unless
-// the host's cache has them. `files` are those of Setup. DataLoss: a file's checksum is wrong.
-// ResourceExhausted: the cache is full. InvalidArgument: the chief lists what the data do not name.
+// The data with every path of the chief replaced by the paths of copies on this host. Fetches the copies that
+// the host's cache lacks. `files` are the files listed in Setup. DataLoss: a file's checksum is wrong.
+// ResourceExhausted: the cache is full. InvalidArgument: the chief lists a file that the data do not name.
 absl::StatusOr<proto::Data> FetchFromChief(const proto::Data& data,
                                            const google::protobuf::RepeatedPtrField<proto::ChiefFile>& files,
                                            ReadFromChief read);

@@ -19,8 +19,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// The folder that a path of the job names: itself, or the one that the file, or all files of the pattern, are
-// in.
+// The folder that a path of the job names: the path itself, or the folder that contains the file, or all
+// files of the pattern.
 std::string FolderNamed(const ChiefPath& named) {
   const size_t special = named.pattern ? named.path.find_first_of("*?[\\") : std::string::npos;
   if (special == std::string::npos && fs::is_directory(named.path)) return named.path;
@@ -38,17 +38,17 @@ absl::StatusOr<std::string> WithoutLinks(const std::string& path) {
 
 // Requires paths without links.
 bool IsBelow(absl::string_view path, absl::string_view folder) {
-  absl::ConsumeSuffix(&folder, "/");  // Only the root of the file system ends so.
+  absl::ConsumeSuffix(&folder, "/");  // Only the path of the root folder ends with a slash.
   return absl::ConsumePrefix(&path, folder) && absl::StartsWith(path, "/");
 }
 
-// The file of an archive's member.
+// The path of the archive that contains a member.
 std::string WithoutMember(const std::string& path) {
   const absl::optional<ChiefPath> named = ChiefPathOf("chief://" + path, false);
   return named->path;
 }
 
-// The files of all parts, as processes on the chief's machine name them.
+// The files of all parts, under the names that processes on the chief's machine use.
 absl::StatusOr<std::vector<std::string>> EveryFile(const proto::Data& data) {
   std::vector<std::string> files;
   for (const DataPart part : {DataPart::kTrain, DataPart::kTest}) {

@@ -1,4 +1,4 @@
-// The chief's side of chief:// files: which files a job names, and their bytes. Workers fetch them
+// The chief's side of chief:// files: lists the files that a job names, and reads them. Workers fetch them
 // (chief_copies.h). Immutable and thread-safe.
 #ifndef TETHYS_RUNTIME_DATA_CHIEF_FILES_H_
 #define TETHYS_RUNTIME_DATA_CHIEF_FILES_H_
@@ -21,22 +21,22 @@ class ChiefFiles {
   static constexpr int64_t kChunk = 1 << 20;
 
   // Finds the files that the data name, and reads each once for its checksum; blocks as long as that takes.
-  // InvalidArgument: a file that a link leads out of the folder that the job names.
+  // InvalidArgument: a link leads out of the folder that the job names.
   static absl::StatusOr<ChiefFiles> List(const proto::Data& data);
 
   // The files, in the order in which the job names them.
   const std::vector<proto::ChiefFile>& files() const { return files_; }
 
   // Calls `take` with the bytes from `offset` on, at most kChunk at a time, until the end or an error of
-  // `take`. PermissionDenied: not one of files(). InvalidArgument: beyond the end. DataLoss: the file changed
-  // since List.
+  // `take`. PermissionDenied: the file is not one of files(). InvalidArgument: `offset` lies beyond the end.
+  // DataLoss: the file has changed since List.
   absl::Status Read(const std::string& path, int64_t offset,
                     absl::FunctionRef<absl::Status(absl::string_view bytes)> take) const;
 
  private:
   struct Place {
-    std::string real;     // The path without links.
-    std::string version;  // ByteSource::version.
+    std::string real;     // The path with all links resolved.
+    std::string version;  // The text of ByteSource::version.
   };
   absl::Status Add(const std::string& path, const std::string& folder);
 
@@ -44,8 +44,8 @@ class ChiefFiles {
   std::map<std::string, Place> places_;
 };
 
-// The files by which a host other than the chief's shows that it has the data: as DataFiles, without those of
-// the chief.
+// The files by which a host other than the chief's shows that it has the data: as DataFiles, without the
+// chief's files.
 absl::StatusOr<std::vector<std::string>> DataFilesOfWorkers(const proto::Data& data);
 
 }  // namespace tethys

@@ -15,7 +15,7 @@ namespace {
 constexpr char kScheme[] = "chief://";
 constexpr absl::string_view kArchive = ".npz#";
 
-// The message that data.SOURCE is, with the fields that are paths: those of bytes.
+// Visits the message in data.SOURCE and its fields that are paths: the fields of type bytes.
 template <typename Visit>
 void VisitPathFields(proto::Data& data, const Visit& visit) {
   using google::protobuf::FieldDescriptor;

@@ -1,6 +1,5 @@
 // Paths of data on the chief's machine, chief://PATH, relative to the working directory of the chief like
-// other paths. A path may be a pattern (glob(7)) where the format takes one, and a folder where it takes
-// that. Pure.
+// other paths. A path may be a pattern (glob(7)) or a folder if the format accepts one. Pure.
 #ifndef TETHYS_RUNTIME_DATA_CHIEF_PATHS_H_
 #define TETHYS_RUNTIME_DATA_CHIEF_PATHS_H_
 
@@ -14,18 +13,18 @@
 
 namespace tethys {
 
-// A path that the job names with chief://, without that.
+// A path that the job names with chief://, without this prefix.
 struct ChiefPath {
   std::string path;
-  std::string member;    // Of an archive: "#x_train" of "mnist.npz#x_train"; otherwise empty.
-  bool pattern = false;  // Its field takes patterns.
+  std::string member;    // The member of an archive: "#x_train" of "mnist.npz#x_train"; otherwise empty.
+  bool pattern = false;  // The path's field accepts patterns.
 };
 
-// The path of `text`, or nullopt if that is no path of the chief.
+// The path of the chief that `text` names; nullopt if `text` is no such path.
 absl::optional<ChiefPath> ChiefPathOf(absl::string_view text, bool pattern);
 
-// Calls `replace` for each path of the data's source, and puts what it returns in its place: one path, or, in
-// a field with several, any number.
+// Calls `replace` for each path of the data's source, and replaces the path by the result: one path, or any
+// number of paths in a repeated field.
 void ReplacePaths(proto::Data& data,
                   absl::FunctionRef<std::vector<std::string>(const std::string& path, bool several)> replace);
 
@@ -33,14 +32,14 @@ void ReplacePaths(proto::Data& data,
 // an empty path, or a path with "..".
 absl::StatusOr<std::vector<ChiefPath>> ChiefPathsOf(const proto::Data& data);
 
-// The data with chief:// left out of all paths: as processes on the chief's machine read them.
+// The data with chief:// removed from all paths, as processes on the chief's machine read them.
 proto::Data OnChiefsMachine(const proto::Data& data);
 
-// Whether a file is one of those that `named` names: the path itself, one that matches its pattern, or one
+// True if a file is one of those that `named` names: it is the path itself, matches its pattern, or lies
 // below its folder.
 bool Covers(const ChiefPath& named, const std::string& file);
 
-// Whether a path has no "..", so that it does not leave the folder that it is in. It may be absolute.
+// True if a path has no "..", so that it does not leave its folder. It may be absolute.
 bool StaysBelow(absl::string_view path);
 
 }  // namespace tethys

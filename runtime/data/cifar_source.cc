@@ -26,7 +26,7 @@ constexpr int64_t kSide = 32, kChannels = 3, kPixels = kSide * kSide, kValues = 
 
 SampleSpec ImageSpec() { return {.shape = {kSide, kSide, kChannels}}; }
 
-// Where the label is in a record, and how many labels are before the values.
+// The position of the label in a record, and the number of labels before the values.
 struct Record {
   int64_t labels = 1;
   int64_t label = 0;
@@ -47,7 +47,7 @@ Record RecordOf(const proto::Cifar& cifar) {
 
 using Lists = FileLists<&proto::Data::cifar>;
 
-int64_t BytesHeld(const proto::Data&, const SampleSpec&) { return sizeof(uint8_t); }  // The label.
+int64_t BytesHeld(const proto::Data&, const SampleSpec&) { return sizeof(uint8_t); }  // The label's size.
 
 using Files = SampleFiles<std::shared_ptr<const ByteSource>>;
 
@@ -65,7 +65,7 @@ absl::StatusOr<Files> OpenFiles(const proto::Data& data, DataPart part, const Re
   });
 }
 
-// The lists beside the files of the archives hold a name a line.
+// The lists beside the files of the archives have one name per line.
 absl::StatusOr<std::vector<std::string>> ClassNames(const proto::Data& data) {
   constexpr int64_t kMostBytes = 1 << 16;
   const char* list = "batches.meta.txt";
@@ -75,7 +75,7 @@ absl::StatusOr<std::vector<std::string>> ClassNames(const proto::Data& data) {
   std::vector<std::string> names;
   const std::string path = (std::filesystem::path(paths.at(0)).parent_path() / list).string();
   if (IsUrlPath(paths[0]) || !FileExists(path)) return names;
-  // Training needs no names.
+  // An error is ignored, because training needs no names.
   const std::string text = ReadFile(path, kMostBytes).value_or("");
   for (const absl::string_view line : absl::StrSplit(text, '\n')) {
     const absl::string_view name = absl::StripAsciiWhitespace(line);
@@ -128,7 +128,7 @@ absl::StatusOr<std::vector<uint8_t>> ReadAllLabels(const Files& files, const Rec
   return labels;
 }
 
-// Reads labels where they are, without values.
+// Reads labels in place, without values.
 class LabelSource final : public SampleSource {
  public:
   LabelSource(Files files, const Record& record)

@@ -8,7 +8,8 @@
 namespace tethys {
 namespace {
 
-// The bytes of the character of UTF-8 that `text` begins with (RFC 3629); 0: it begins with none.
+// The number of bytes of the UTF-8 character with which `text` begins (RFC 3629); 0: `text` begins with no
+// valid character.
 size_t CharacterBytes(absl::string_view text) {
   const auto byte = [&](size_t i) { return static_cast<uint8_t>(i < text.size() ? text[i] : 0); };
   const uint8_t first = byte(0);

@@ -11,12 +11,12 @@
 
 namespace tethys {
 
-// By the class's number: data.class_name, or else the names that the data have. Empty: there are none, or not
-// as many as classes. Requires that the data can be read. Names are UTF-8 without control characters, so that
-// messages, terminals and tables can hold them.
+// One name per class: data.class_name, or else the names that the data have. Empty: there are no names, or
+// their number is not that of the classes. Requires that the data can be read. Names are UTF-8 without
+// control characters, so that messages, terminals and tables can hold them.
 absl::StatusOr<std::vector<std::string>> ClassNamesOf(const proto::Data& data);
 
-// `name` with a question mark in the place of each control character and each byte that is not UTF-8.
+// `name` with each control character and each byte that is not UTF-8 replaced by a question mark.
 std::string CleanClassName(absl::string_view name);
 
 }  // namespace tethys

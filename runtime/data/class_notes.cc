@@ -16,7 +16,7 @@ namespace {
 
 constexpr double kHardlyAny = 0.01;
 constexpr size_t kMostNamed = 10;
-constexpr size_t kFewestForOrder = 20;  // Labels that show whether they are sorted.
+constexpr size_t kFewestForOrder = 20;  // The least number of labels that shows whether they are sorted.
 
 using Counts = std::map<int32_t, int64_t>;
 
@@ -35,7 +35,7 @@ std::vector<int32_t> Missing(const Counts& all, const Counts& counts) {
   return missing;
 }
 
-// How many classes a random split of `samples` samples would lack.
+// The expected number of classes that a random split of `samples` samples would lack.
 double MissingByChance(const Counts& all, int64_t samples) {
   double total = 0, missing = 0;
   for (const auto& [label, count] : all) total += static_cast<double>(count);
@@ -56,8 +56,8 @@ std::string ClassesText(const std::vector<int32_t>& classes) {
                       classes.size() > kMostNamed ? ", ..." : "");
 }
 
-// Whether samples of one class follow one another: neighbours are equal far more often than those of a random
-// order.
+// True if samples of one class follow one another: neighbours have equal labels far more often than in a
+// random order.
 bool SortedByClass(const std::vector<int32_t>& labels, const Counts& counts) {
   if (labels.size() < kFewestForOrder || counts.size() < 2) return false;
   const auto size = static_cast<double>(labels.size());
@@ -69,7 +69,7 @@ bool SortedByClass(const std::vector<int32_t>& labels, const Counts& counts) {
   return expected >= 10 && static_cast<double>(changes) < 0.25 * expected;
 }
 
-// The fields by which a job takes a part of its files.
+// The fields by which a job selects a part of its files.
 std::string PartsText(const proto::Data& data) {
   std::vector<std::string> fields;
   if (data.validation_samples() > 0)
@@ -107,14 +107,14 @@ class Notes {
   }
 
  private:
-  // Where the class is, if not in the training samples.
+  // The samples that have the class, if training samples do not.
   absl::string_view OwnerText(int32_t label) const {
     return validation_.count(label) > 0 ? "the validation split has"
            : left_out_.count(label) > 0 ? "samples that data.limit_samples leaves out have"
                                         : "the test has";
   }
 
-  // Classes that training never sees.
+  // Notes classes that training never sees.
   void NoteTraining() {
     Counts seen = files_;
     for (const auto& [label, count] : test_) seen[label] += count;
@@ -130,7 +130,7 @@ class Notes {
         sorted ? OrderRemedy(data_) : ": look at the labels of the files"));
   }
 
-  // Classes that the job has and no file.
+  // Notes classes that the job declares but no file has.
   void NoteDeclared() {
     const auto samples = static_cast<double>(train_.empty() ? 0 : splits_.train.labels.size());
     const auto classes = static_cast<double>(classes_);
@@ -144,7 +144,7 @@ class Notes {
                                   ": look at the labels, or lower it"));
   }
 
-  // Classes that training sees and the validation does not.
+  // Notes classes that training sees but validation does not.
   void NoteValidation() {
     const auto samples = static_cast<int64_t>(splits_.validation.labels.size());
     if (samples == 0) return;
@@ -154,7 +154,7 @@ class Notes {
                                   ", which training samples have", OrderRemedy(data_)));
   }
 
-  // Orders that keep what is sorted.
+  // Notes orders that keep the files' sorting.
   void NoteOrder(int64_t workers) {
     if (!SortedByClass(splits_.train.labels, train_)) return;
     const bool blocks = data_.shuffle().has_blocks();
@@ -177,7 +177,7 @@ class Notes {
   const int64_t classes_;
   const LabelsOfSplits& splits_;
   const Counts train_, left_out_, validation_, test_;
-  Counts files_;  // All but the test, which has files of its own.
+  Counts files_;  // All samples but those of the test, which has its own files.
   std::vector<std::string> notes_;
 };
 

@@ -14,16 +14,16 @@ namespace tethys {
 // Labels of samples of a split, evenly spread over it, in the order of the files.
 struct SplitLabels {
   std::vector<int32_t> labels;
-  bool all = false;  // Of every sample.
+  bool all = false;  // True if the labels of all samples are included.
 };
 
 struct LabelsOfSplits {
   SplitLabels train;
-  SplitLabels left_out;  // By data.limit_samples.
+  SplitLabels left_out;  // Samples that data.limit_samples leaves out.
   SplitLabels validation, test;
 };
 
-// A sentence for each mistake that the labels show. `classes` is how many the job has.
+// A sentence for each mistake that the labels show. `classes` is the number of classes of the job.
 std::vector<std::string> ClassNotes(const proto::Data& data, int64_t workers, int64_t classes,
                                     const LabelsOfSplits& splits);
 

@@ -17,7 +17,7 @@
 namespace tethys {
 namespace {
 
-constexpr size_t kLongestNumber = 64;  // Bytes. What is longer is no number with a mistake.
+constexpr size_t kLongestNumber = 64;  // In bytes. A longer field is not taken for a number with a mistake.
 
 bool ParsesAsFloat(absl::string_view text) {
   float ignored;
@@ -30,8 +30,7 @@ bool HasOnly(absl::string_view text, absl::string_view allowed) {
   return text.find_first_not_of(allowed) == absl::string_view::npos;
 }
 
-// The characters of typography that other programs write in numbers: minus signs, and spaces that do not
-// break.
+// Typographic characters that other programs write in numbers: minus signs and non-breaking spaces.
 constexpr std::array<std::pair<absl::string_view, absl::string_view>, 10> kTypography = {
     {{"\xe2\x88\x92", "-"},
      {"\xe2\x80\x93", "-"},
@@ -46,12 +45,12 @@ constexpr std::array<std::pair<absl::string_view, absl::string_view>, 10> kTypog
 
 std::string WithoutTypography(absl::string_view field) { return absl::StrReplaceAll(field, kTypography); }
 
-// Capital and small O for 0, capital I and small L for 1.
+// Replaces capital and small O by 0, capital I and small L by 1.
 std::string WithDigitsForLetters(absl::string_view field) {
   return absl::StrReplaceAll(field, {{"O", "0"}, {"o", "0"}, {"I", "1"}, {"l", "1"}});
 }
 
-// Whether the field has a decimal comma: "1.234,5" or "1,5".
+// True if the field has a decimal comma: "1.234,5" or "1,5".
 bool HasDecimalComma(absl::string_view field) {
   const size_t comma = field.rfind(',');
   if (comma == absl::string_view::npos || std::count(field.begin(), field.end(), ',') != 1) return false;
@@ -64,7 +63,8 @@ bool IsNearNumber(absl::string_view field) {
   if (!HasDigit(plain)) return false;
   // Numbers with separators between or in them, dates and times.
   const bool begins =
-      absl::string_view("0123456789+-.'").find(plain[0]) != absl::string_view::npos;  // Not e1, _1.
+      // A first character that excludes e1 and _1.
+      absl::string_view("0123456789+-.'").find(plain[0]) != absl::string_view::npos;
   if (begins && HasOnly(plain, "0123456789+-.,;:|/ \t\r'_%eE")) return true;
   if (ParsesAsFloat(WithDigitsForLetters(plain))) return true;
   // Units of money before or behind a number.
@@ -87,7 +87,7 @@ absl::string_view CsvFields::NextQuoted() {
   const size_t open = rest_.find_first_not_of(' ');
   if (open == absl::string_view::npos || rest_[open] != '"') return NextUpTo(rest_.find(delimiter_));
   size_t close = rest_.find('"', open + 1);
-  // Two quotes stand for one in the field.
+  // Two quotes within a quoted field stand for one quote.
   while (close != absl::string_view::npos && close + 1 < rest_.size() && rest_[close + 1] == '"') {
     close = rest_.find('"', close + 2);
   }

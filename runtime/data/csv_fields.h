@@ -10,8 +10,8 @@
 
 namespace tethys {
 
-// Takes fields off the front of a line, without blanks and quotes around them. Within quotes a delimiter is
-// part of the field. A quote that is not closed stays in its field.
+// Takes fields off the front of a line, without blanks and quotes around them. A delimiter within quotes is
+// part of the field. A quote that is not closed stays part of its field.
 class CsvFields {
  public:
   CsvFields(absl::string_view line, char delimiter) : rest_(line), delimiter_(delimiter) {}
@@ -38,23 +38,24 @@ class CsvFields {
 
 int64_t CountCsvFields(absl::string_view line, char delimiter);
 
-// The whole field as a float; false if it is no number. What is beyond float32's range becomes infinite or 0.
+// The whole field as a float; false if it is no number. Values beyond float32's range become infinite or 0.
 bool ParseCsvFloat(absl::string_view field, float* value);
 
 // The whole field as an integer, which may be written as "3" or "3.00e+00".
 bool ParseCsvInteger(absl::string_view field, int64_t* value);
 
-// What a field is that is no plain number.
+// The kind of a field that is no plain number.
 enum class CsvFieldKind {
   kEmpty,
-  kMissing,     // A mark of a missing value: NA, null, ?.
-  kNearNumber,  // A number with a mistake or in another country's way: 2O, 1,5, 1;2;0, a typographic minus.
-  kName,        // Anything else.
+  kMissing,  // A mark of a missing value: NA, null, ?.
+  // A number with a mistake, or in the notation of another country: 2O, 1,5, 1;2;0, a typographic minus.
+  kNearNumber,
+  kName,  // Anything else.
 };
 CsvFieldKind KindOfField(absl::string_view field);
 
-// Why a field is refused, and what to do about it: "has a decimal comma: write a point, as in 1.5". Requires
-// that ParseCsvFloat refuses the field. `delimiter` is that of the file.
+// Why a field is refused, and the remedy: "has a decimal comma: write a point, as in 1.5". Requires that
+// ParseCsvFloat refuses the field. `delimiter` is the delimiter of the file.
 std::string FaultOfField(absl::string_view field, char delimiter);
 
 }  // namespace tethys

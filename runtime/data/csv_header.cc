@@ -9,22 +9,23 @@ namespace tethys {
 namespace {
 
 constexpr int64_t kLinesLookedAt = 100;
-// So many lines that begin with 0, 1, 2, ... are no coincidence, fewer below a column that is called so.
+// This many lines that begin with 0, 1, 2, ... are no coincidence; fewer lines if the column's name stands
+// for row numbers.
 constexpr int64_t kFewestCounted = 8, kFewestNamed = 3;
 
-// Whether a field that is no number has nothing but digits and letters that are taken for digits: "2O", or
-// "O", which may be a name.
+// True if a field that is no number consists of digits and letters that resemble digits: "2O", or "O", which
+// may be a name.
 bool HasLettersForDigits(absl::string_view field) {
   return field.find_first_of("OoIl") != absl::string_view::npos &&
          field.find_first_not_of("OoIl0123456789.+-") == absl::string_view::npos;
 }
 
-// The first field of a line as a whole number; false if it is none.
+// The first field of a line as a whole number; false if it is no whole number.
 bool FirstNumber(absl::string_view line, char delimiter, int64_t* number) {
   return ParseCsvInteger(CsvFields(line, delimiter).Next(), number);
 }
 
-// Whether all fields of the line are 0, 1, 2, ... in this order.
+// True if the fields of the line are 0, 1, 2, ... in this order.
 bool Counts(absl::string_view line, char delimiter) {
   int64_t next = 0, number = 0;
   for (CsvFields fields(line, delimiter); fields.more(); ++next) {
@@ -33,14 +34,14 @@ bool Counts(absl::string_view line, char delimiter) {
   return next >= 3;
 }
 
-// What pandas and R call a column of row numbers: nothing, or "Unnamed: 0".
+// True for the names that pandas and R give to a column of row numbers: nothing, or "Unnamed: 0".
 bool NamesRowNumbers(absl::string_view field) {
   return field.empty() || absl::StartsWithIgnoreCase(field, "unnamed") ||
          absl::EqualsIgnoreCase(field, "index") || absl::EqualsIgnoreCase(field, "id") ||
          absl::EqualsIgnoreCase(field, "rownames");
 }
 
-// How many lines behind the header begin with numbers that rise by 1, from 0 or 1 on.
+// The number of lines behind the header that begin with numbers rising by 1, from 0 or 1 on.
 absl::StatusOr<int64_t> RowsCounted(const CsvLines& lines, int64_t header, char delimiter) {
   int64_t first = 0, rows = 0;
   for (; rows < std::min(kLinesLookedAt, lines.size() - header); ++rows) {
@@ -70,7 +71,7 @@ bool IsCsvHeader(absl::string_view line, char delimiter) {
     } else if (const CsvFieldKind kind = KindOfField(field); kind == CsvFieldKind::kNearNumber) {
       return false;
     } else if (kind == CsvFieldKind::kName) {
-      ++names;  // A mark of a missing value is none, but may be one, as Na is among elements.
+      ++names;  // A mark of a missing value counts as a name: it may be one, as Na is among elements.
     }
   }
   if (numbers > 0) return numbers > 1 && names > 0;
@@ -92,7 +93,7 @@ absl::StatusOr<std::vector<std::string>> CsvBeginningNotes(const CsvLines& lines
                      "read as a sample: if it is a header, write data.csv.header_lines: 1"));
   }
   if (columns.first_is_label) return notes;
-  std::string name;  // Of the first column.
+  std::string name;  // The name of the first column.
   if (header > 0) {
     TETHYS_ASSIGN_OR_RETURN(const absl::string_view names, lines.Read(header - 1));
     name = std::string(CsvFields(names, columns.delimiter).Next());

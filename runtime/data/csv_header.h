@@ -1,4 +1,4 @@
-// Finds out whether a CSV file begins with a header, and what in its first lines looks like a mistake. Blocks
+// Finds out whether a CSV file begins with a header, and which of its first lines look like a mistake. Blocks
 // on reads of the file; any thread.
 #ifndef TETHYS_RUNTIME_DATA_CSV_HEADER_H_
 #define TETHYS_RUNTIME_DATA_CSV_HEADER_H_
@@ -13,23 +13,23 @@
 
 namespace tethys {
 
-// Whether the first line of a file is a header: at least one name, and no number and nothing that was
-// meant as a number. Besides names it may have the numbers 0, 1, 2, ... in this order,
-// at least two, as pandas writes columns without names.
+// True if the first line of a file is a header: it has at least one name, no number and nothing that was
+// meant as a number. It may also have the numbers 0, 1, 2, ... in this order, at least two, as pandas writes
+// columns without names.
 bool IsCsvHeader(absl::string_view line, char delimiter);
 
-// "sep=;", which spreadsheets write and read before the header.
+// True for "sep=;", which spreadsheets write and read before the header.
 bool IsSeparatorLine(absl::string_view line);
 
-// How a file's lines are split.
+// How a file's lines are split into columns.
 struct CsvColumns {
   char delimiter = ',';
   int64_t count = 0;
   bool first_is_label = false;
 };
 
-// Sentences on what looks like a mistake at the beginning of a file with `header` lines of headers: a header
-// of numbers that is read as a sample, and row numbers that are read as values. Reads a few lines. Requires
+// Sentences on possible mistakes at the beginning of a file with `header` lines of headers: a header of
+// numbers that is read as a sample, and row numbers that are read as values. Reads a few lines. Requires
 // lines behind the header.
 absl::StatusOr<std::vector<std::string>> CsvBeginningNotes(const CsvLines& lines, int64_t header,
                                                            const CsvColumns& columns);

@@ -12,12 +12,12 @@ namespace {
 
 constexpr int64_t kBlock = int64_t{1} << 18;
 
-// Collects where lines begin, from the ends of lines in the order of their places.
+// Collects the begins of lines, given the ends of lines in ascending order.
 class Finder {
  public:
   Finder(const std::string& name, int64_t first) : name_(name), begin_(first), end_(first) {}
 
-  // A line ends before `end`, and the next one begins at `next`.
+  // Adds a line that ends before `end`; the next line begins at `next`.
   absl::Status Add(int64_t end, bool carriage_return, int64_t next) {
     ++lines_;
     const int64_t bytes = end - begin_ - (carriage_return ? 1 : 0);
@@ -67,7 +67,7 @@ absl::StatusOr<CsvLines> CsvLines::Find(std::shared_ptr<const ByteSource> file) 
   TETHYS_ASSIGN_OR_RETURN(int64_t place, FirstByte(*file));
   Finder finder(file->name(), place);
   std::vector<uint8_t> block;
-  bool carriage_return = false;  // Whether the byte before `place` is one.
+  bool carriage_return = false;  // True if the byte before `place` is a carriage return.
   while (place < file->size()) {
     block.resize(std::min(kBlock, file->size() - place));
     TETHYS_RETURN_IF_ERROR(file->ReadAt(place, absl::MakeSpan(block)));

@@ -1,4 +1,4 @@
-// Text files whose lines are read by number: their places are held in memory, 8 bytes a line, and their
+// Text files whose lines are read by number. The begins of lines are held in memory, 8 bytes a line; the
 // contents stay in the files. Opening a file reads all of it once. Immutable; thread-safe.
 #ifndef TETHYS_RUNTIME_DATA_CSV_LINES_H_
 #define TETHYS_RUNTIME_DATA_CSV_LINES_H_
@@ -19,13 +19,14 @@ class CsvLines {
  public:
   static constexpr int64_t kMostLineBytes = int64_t{1} << 30;
 
-  // Lines end with "\n" or "\r\n", the last one also with the file. Empty lines at the end are left out.
-  // InvalidArgument: an empty line elsewhere, one longer than kMostLineBytes, or no line at all
-  // (IsEmptyFile).
+  // Lines end with "
+  // " or "\r
+  // "; the last line may end with the file. Empty lines at the end are left out. InvalidArgument: an empty
+  // line elsewhere, a line longer than kMostLineBytes, or no line at all (IsEmptyFile).
   static absl::StatusOr<CsvLines> Find(std::shared_ptr<const ByteSource> file);
 
-  // Leaves out lines at the end that have delimiters and blanks only, as spreadsheets write rows without
-  // values.
+  // Leaves out lines at the end that have only delimiters and blanks, which spreadsheets write for rows
+  // without values.
   absl::Status LeaveOutBlankEnd(char delimiter);
 
   int64_t size() const { return static_cast<int64_t>(begins_.size()); }
@@ -40,7 +41,7 @@ class CsvLines {
 
   std::shared_ptr<const ByteSource> file_;
   std::vector<int64_t> begins_;
-  int64_t end_;  // Of the last line, or of the first empty or blank one behind it.
+  int64_t end_;  // The end of the last line, or of the first empty or blank line behind it.
 };
 
 }  // namespace tethys

@@ -19,7 +19,7 @@
 namespace tethys {
 namespace {
 
-constexpr size_t kMostShown = 40;  // Characters of a field, in errors.
+constexpr size_t kMostShown = 40;  // The most characters of a field that errors show.
 
 // ------------------------------------------------------------------------------------------ samples
 
@@ -62,7 +62,7 @@ absl::Status ParseByte(absl::string_view field, int64_t column, absl::FunctionRe
   return absl::OkStatus();
 }
 
-// Why a field is no class, and what to do about it.
+// Why a field is no class, and the remedy.
 absl::string_view FaultOfClass(absl::string_view field) {
   static constexpr char kNoClass[] =
       "is no class, which is an integer: correct it, or name the right column in data.csv.label_column";
@@ -118,10 +118,10 @@ absl::Status ParseLine(absl::string_view line, const Reading& reading, absl::Fun
                                                  ": all lines must have the same"));
 }
 
-// A file of a part. Its samples follow its header, if it has one.
+// A file of a part. If the file has a header, samples follow it.
 struct File {
   CsvLines lines;
-  int64_t header = 0;  // Lines.
+  int64_t header = 0;  // In lines.
 };
 using Files = SampleFiles<File>;
 
@@ -148,12 +148,12 @@ class CsvSource final : public SampleSource {
 
 using Lists = FileLists<&proto::Data::csv>;
 
-int64_t BytesHeld(const proto::Data&, const SampleSpec&) { return sizeof(int64_t); }  // The place of a line.
+int64_t BytesHeld(const proto::Data&, const SampleSpec&) { return sizeof(int64_t); }  // The begin of a line.
 
 // Parsing a line takes far longer than reading its values.
 bool Unpacks(const proto::Data&, DataPart) { return true; }
 
-// Finds the columns of labels and the shape of the values, by the number of columns of the first sample.
+// Finds the columns of labels and the shape of the values from the number of columns of the first sample.
 absl::Status ResolveColumns(const proto::Csv& csv, const std::string& name, absl::string_view line,
                             Reading& reading) {
   const int64_t column = csv.has_label_column() ? csv.label_column() : -1;
@@ -232,7 +232,7 @@ absl::Status CheckIsText(const std::string& path, const ByteSource& bytes) {
       absl::StrCat(path, ": no text with a sample a line, but ", format.name, ": ", format.remedy));
 }
 
-// Opens a file. The first one of a part decides about the columns. IsEmptyFile: it has no samples.
+// Opens a file. The first file of a part determines the columns. IsEmptyFile: the file has no samples.
 absl::StatusOr<Files::Opened> OpenOne(const proto::Csv& csv, const std::string& path,
                                       std::shared_ptr<const ByteSource> bytes, Reading& reading) {
   TETHYS_RETURN_IF_ERROR(CheckIsText(path, *bytes));
@@ -255,7 +255,7 @@ absl::StatusOr<Files::Opened> OpenOne(const proto::Csv& csv, const std::string& 
     reading.columns = CountCsvFields(line, reading.delimiter);
     TETHYS_RETURN_IF_ERROR(ResolveColumns(csv, name, line, reading));
   }
-  // Mistakes of a whole file are in its first sample, too, and are found before a job starts.
+  // A mistake of a whole file is in its first sample, too, so it is found before a job starts.
   std::vector<uint8_t> values(reading.spec.bytes());
   std::vector<int32_t> labels(reading.spec.labels.elements());
   const absl::Status parsed = ParseLine(
@@ -267,7 +267,7 @@ absl::StatusOr<Files::Opened> OpenOne(const proto::Csv& csv, const std::string& 
   return Files::Opened{.file = {.lines = std::move(lines), .header = header}, .samples = samples};
 }
 
-// Says how many lines are left out as headers, and what looks like a mistake in the first file.
+// Notes how many lines are left out as headers, and possible mistakes in the first file.
 absl::Status AddNotes(const Files& files, const Reading& reading, std::vector<std::string>& notes) {
   constexpr size_t kMostShownOfHeader = 60;
   int64_t headers = 0;

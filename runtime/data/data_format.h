@@ -19,50 +19,50 @@ namespace tethys {
 // The files that a job names; the validation split is the end of those for training.
 enum class DataPart { kTrain, kTest };
 
-// What a part holds, as far as headers and sizes of its files show it.
+// The facts about a part that the headers and sizes of its files show.
 struct DataHeader {
   int64_t samples = 0;
   SampleSpec spec;
   // The samples of each of the part's files, in their order. Empty: the format does not spread samples over
   // files that workers could share out.
   std::vector<int64_t> file_samples = {};
-  // For errors: where the values and the labels are, which may be one file.
+  // The places of values and labels, for errors; both may be in one file.
   std::string values_name;
   std::string labels_name;
-  // Sentences for the person who trains, each naming its file: what is left out, and what looks like a
-  // mistake.
+  // Sentences for the user, each naming its file: what is left out, and what looks like a mistake.
   std::vector<std::string> notes = {};
-  // Opens the part for reads of single labels, which cost little, at any place. Null: the format cannot.
+  // Opens the part for cheap reads of single labels at any position. Null: the format cannot read single
+  // labels.
   std::function<absl::StatusOr<std::shared_ptr<const SampleSource>>()> open_labels = nullptr;
 };
 
 struct DataFormat {
   proto::Data::SourceCase kind = proto::Data::SOURCE_NOT_SET;
-  // Whether the job has this part. It always has kTrain.
+  // True if the job has this part. It always has kTrain.
   bool (*has)(const proto::Data& data, DataPart part) = nullptr;
-  // The paths of a part's files, or of some in every folder where there may be very many: a host that has
-  // them has the part. NotFound: no file matches a pattern, or no such folder.
+  // The paths of a part's files or, for folders with very many files, of some files in every folder: a host
+  // that has them has the part. NotFound: no file matches a pattern, or no such folder.
   absl::StatusOr<std::vector<std::string>> (*files)(const proto::Data& data, DataPart part) = nullptr;
-  // Every file of a part, if that is not what `files` returns; otherwise null.
+  // Every file of a part, if `files` returns only some of them; otherwise null.
   absl::StatusOr<std::vector<std::string>> (*every_file)(const proto::Data& data, DataPart part) = nullptr;
-  // Where the data is, for reports: "data/fashion-mnist".
+  // The place of the data, for reports: "data/fashion-mnist".
   std::string (*place)(const proto::Data& data) = nullptr;
   // The names of the classes by their numbers; null if the format has no names.
   absl::StatusOr<std::vector<std::string>> (*class_names)(const proto::Data& data) = nullptr;
-  // What a reader holds in memory for each sample, which many formats leave in its file.
+  // The bytes that a reader holds in memory for each sample; many formats leave samples in their files.
   int64_t (*bytes_held)(const proto::Data& data, const SampleSpec& spec) = nullptr;
-  // Whether a part has to be unpacked or parsed to be read, so that one process of a host does it for all
-  // (kept_samples.h); null: its samples are read from their files as they are, or decoded one by one.
+  // True if a part must be unpacked or parsed before it can be read, so that one process of a host does it
+  // for all (kept_samples.h). Null: samples are read directly from their files, or decoded one by one.
   bool (*unpacks)(const proto::Data& data, DataPart part) = nullptr;
-  // Checks the labels of a part that is unpacked, without its samples, unless they are many. Null: nothing
-  // can be checked apart from the samples.
+  // Checks the labels of a part that must be unpacked, without its samples; not if there are very many
+  // labels. Null: labels cannot be checked apart from the samples.
   absl::Status (*check_labels)(const proto::Data& data, DataPart part, const LabelRules& rules) = nullptr;
   // Reads little of the files. Errors name file and remedy. Requires that the job has the part.
   absl::StatusOr<DataHeader> (*read_header)(const proto::Data& data, DataPart part,
                                             const LabelRules& rules) = nullptr;
-  // Opens the part; has the errors of read_header, too. A format that holds its samples in memory checks them
-  // here, others where samples are read: labels that `rules` do not accept and targets that are not finite
-  // are InvalidArgument.
+  // Opens the part; has the errors of read_header, too. InvalidArgument: a label that `rules` do not accept,
+  // or a target that is not finite. A format that holds its samples in memory checks this here, other formats
+  // when samples are read.
   absl::StatusOr<std::shared_ptr<const SampleSource>> (*open)(const proto::Data& data, DataPart part,
                                                               const LabelRules& rules) = nullptr;
 };
@@ -76,10 +76,10 @@ const DataFormat& FormatOf(const proto::Data& data);
 // Every file of a part of the data.
 absl::StatusOr<std::vector<std::string>> EveryFileOf(const proto::Data& data, DataPart part);
 
-// "a/b" for "a/b/c.gz"; a path without a folder, such as "chief://a.npy", as it is.
+// "a/b" for "a/b/c.gz". A path without a folder, such as "chief://a.npy", is returned unchanged.
 std::string FolderOf(const std::string& path);
 
-// InvalidArgument: two files, one with samples and one with their labels, hold different numbers of them.
+// InvalidArgument: a file of samples and the file of their labels hold different numbers.
 absl::Status CheckSameCount(const std::string& samples_path, int64_t samples, const std::string& labels_path,
                             int64_t labels);
 

@@ -11,11 +11,11 @@
 namespace tethys {
 namespace {
 
-// Labels that are read of a split: enough for its classes, and few to read one by one.
+// The most labels that are read of a split: enough to find its classes, and few enough to read one by one.
 constexpr int64_t kMostLabels = 4096;
 
-// The labels of the samples [first, first + count), or of some of these, evenly spread; without those that
-// are to be ignored, and are no class.
+// The labels of the samples [first, first + count), or of some of them, evenly spread; without labels to
+// ignore, which are no classes.
 SplitLabels LabelsOf(const SampleSource& source, const LabelRules& rules, int64_t first, int64_t count) {
   const int64_t taken = std::min(count, kMostLabels);
   SplitLabels split = {.labels = {}, .all = taken == count};
@@ -28,16 +28,17 @@ SplitLabels LabelsOf(const SampleSource& source, const LabelRules& rules, int64_
 }
 
 std::shared_ptr<const SampleSource> OpenLabels(const DataHeader& header) {
-  // Reads at any place take a request each where files are on other machines.
+  // On other machines, each read at another position takes a request.
   if (header.open_labels == nullptr || IsUrlPath(header.labels_name)) return nullptr;
   absl::StatusOr<std::shared_ptr<const SampleSource>> source = header.open_labels();
   return source.ok() ? *std::move(source) : nullptr;
 }
 
-// Arrays [3, 32, 32] as PyTorch has them are read as pictures of 3 x 32 pixels with 32 channels.
+// A note on arrays [3, 32, 32] in PyTorch's order, which are read as pictures of 3 x 32 pixels with 32
+// channels.
 std::string ChannelsFirstNote(const proto::Data& data, const DataHeader& header) {
   const Shape& shape = header.spec.shape;
-  constexpr int64_t kFewestPixels = 16;  // Of a side.
+  constexpr int64_t kFewestPixels = 16;  // The least number of pixels of a side.
   if (shape.size() != 3 || data.has_synthetic() || data.has_image_folder()) return "";
   const bool few = shape[0] == 1 || shape[0] == 3 || shape[0] == 4;
   const bool square = shape[1] == shape[2] && shape[1] > shape[0];

@@ -1,4 +1,4 @@
-// What a person should know about a job's data before it trains, beyond what its formats note
+// Notes for the user about a job's data before it trains, in addition to the notes of its format
 // (DataHeader::notes). Reads some labels of each split, so it blocks on reads of local files; any thread.
 #ifndef TETHYS_RUNTIME_DATA_DATA_NOTES_H_
 #define TETHYS_RUNTIME_DATA_DATA_NOTES_H_
@@ -12,9 +12,9 @@
 
 namespace tethys {
 
-// Sentences on channels that seem to lie first, and on the classes of the splits (class_notes.h). The first
-// `used` samples of `train` are trained on. `test` is null without a test. A label that cannot be read is no
-// error here, since its reader will say so.
+// Sentences on channels that seem to be the first axis, and on the classes of the splits (class_notes.h). The
+// first `used` samples of `train` are trained on. `test` is null without a test. A label that cannot be read
+// is no error here, because training will report it.
 std::vector<std::string> DataNotes(const proto::Job& job, const DataHeader& train, int64_t used,
                                    const DataHeader* test);
 

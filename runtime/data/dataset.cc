@@ -17,12 +17,12 @@
 namespace tethys {
 namespace {
 
-// With means of their own; devices take no more.
+// The most channels or features with their own mean; the limit of the devices.
 constexpr int64_t kMostChannels = 16, kMostFeatures = 1 << 16;
 
 bool HasTest(const proto::Data& data) { return FormatOf(data).has(data, DataPart::kTest); }
 
-// A remedy if the one part is in colour and the other grey.
+// A remedy if one part is in colour and the other is grey.
 std::string ColourRemedy(const DataHeader& train, const DataHeader& test) {
   if (!IsPicture(train.spec.shape) || !IsPicture(test.spec.shape)) return "";
   const Shape one = WithChannels(train.spec.shape), other = WithChannels(test.spec.shape);
@@ -66,7 +66,7 @@ absl::Status CheckScaling(const proto::Data& data, const SampleSpec& spec) {
                    table ? " features" : " channels", " have numbers of their own"));
 }
 
-// The headers of a job's data; without a test its samples are 0.
+// The headers of a job's data. Without a test, the test's header has 0 samples.
 struct Headers {
   DataHeader train, test;
 };
@@ -86,7 +86,7 @@ absl::StatusOr<Headers> ReadHeaders(const proto::Job& job) {
   return headers;
 }
 
-// The samples of each file that are among the first `samples` of all.
+// For each file, the number of its samples among the first `samples` of all files.
 std::vector<int64_t> FirstOf(std::vector<int64_t> file_samples, int64_t samples) {
   for (int64_t& own : file_samples) {
     own = std::min(own, samples);
@@ -126,7 +126,7 @@ absl::StatusOr<DatasetSizes> SizesOf(const proto::Data& data, const Headers& hea
   return sizes;
 }
 
-// The job with chief:// left out of its paths: only processes of the chief's machine read them.
+// The job with chief:// removed from its paths: processes on the chief's machine read the files there.
 absl::StatusOr<proto::Job> ReadHere(const proto::Job& named) {
   TETHYS_RETURN_IF_ERROR(ChiefPathsOf(named.data()).status());
   proto::Job job = named;
@@ -138,7 +138,7 @@ int64_t ScalingChannels(const proto::Data& data, const SampleSpec& spec) {
   return data.per_channel() ? spec.scaled_channels() : 1;
 }
 
-// The key of the training samples, if what is computed of them is kept; otherwise empty.
+// The key of the training samples, if values computed from them are kept; otherwise empty.
 std::string TrainKeyOf(const proto::Job& job, const SampleSpec& spec, const UsedSamples& used) {
   if (!KeepsScaling(job.data(), spec, used.first)) return "";
   const absl::StatusOr<std::string> key = SamplesKey(job, DataPart::kTrain, used);
@@ -151,7 +151,7 @@ struct Opened {
   OpenedSamples train, test = nullptr;  // `test` stays null without a test.
 };
 
-// Two parts that may have to be unpacked are opened at the same time.
+// Opens both parts at the same time, because each may have to be unpacked.
 Opened OpenParts(const proto::Job& job, const Headers& headers, const UsedSamples& train,
                  const UsedSamples& test) {
   Opened opened;
@@ -203,12 +203,13 @@ absl::StatusOr<DatasetSizes> ReadDatasetSizes(const proto::Job& named) {
 absl::StatusOr<Datasets> LoadDatasets(const proto::Job& named) {
   TETHYS_ASSIGN_OR_RETURN(const proto::Job job, ReadHere(named));
   TETHYS_ASSIGN_OR_RETURN(Headers headers, ReadHeaders(job));
-  headers.train.open_labels = headers.test.open_labels = nullptr;  // They hold memory.
+  // Released, because these functions hold memory.
+  headers.train.open_labels = headers.test.open_labels = nullptr;
   TETHYS_ASSIGN_OR_RETURN(const DatasetSizes sizes, SizesOf(job.data(), headers));
   const UsedSamples used = {sizes.train, sizes.validation};
   Datasets datasets;
-  // The key is made before a file is read: a file that is replaced meanwhile has another version than the key
-  // says.
+  // The key is made before a file is read: so if a file is replaced meanwhile, its new version is not the one
+  // in the key.
   datasets.train_key = TrainKeyOf(job, headers.train.spec, used);
   Opened opened = OpenParts(job, headers, used, {sizes.test, 0});
   TETHYS_ASSIGN_OR_RETURN(const auto train, std::move(opened.train));

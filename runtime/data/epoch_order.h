@@ -16,33 +16,34 @@ namespace tethys {
 // All that an epoch's order depends on, besides its number.
 struct OrderRules {
   uint64_t seed = 0;
-  int64_t samples = 0;  // Of the training split.
+  int64_t samples = 0;  // The number of samples of the training split.
   ShuffleRules shuffle = {};
   Sharding sharding = Sharding::kGlobal;
   std::vector<int64_t> file_samples = {};  // With kFile: the samples of each file.
-  // The epoch's positions, by rank: as many as samples or, with kOff, as often as there are ranks.
+  // The rank of each position. There are as many positions as samples; with kOff, as many times as there are
+  // ranks.
   RankSplit split = RankSplit::OfSteps(0, 1, 1);
 };
 
 // Immutable, thread-safe.
 class EpochOrder {
  public:
-  // Up to this number of positions a full shuffle is held in memory; beyond, each element is computed when it
-  // is asked for.
+  // Up to this number of positions, a full shuffle is held in memory; beyond, each element is computed when
+  // it is read.
   static constexpr int64_t kMostHeld = int64_t{1} << 20;
-  // The memory of a full shuffle of an epoch with so many positions, if one process uses all of them.
+  // The memory of a full shuffle of an epoch with this many positions, if one process uses all of them.
   static int64_t BytesHeld(int64_t positions) {
     return positions > kMostHeld ? 0 : positions * static_cast<int64_t>(sizeof(uint32_t));
   }
 
   // A full shuffle, not sharded. Requires 0 <= samples <= 2^41.
   EpochOrder(uint64_t seed, int64_t epoch, int64_t samples);
-  // `queues` are those of the rules.
+  // `queues` must belong to these rules.
   EpochOrder(const OrderRules& rules, std::shared_ptr<const SampleQueues> queues, int64_t epoch);
 
   // The number of positions.
   int64_t size() const { return queues_->positions(); }
-  // The number of samples, of which positions are a permutation, or several.
+  // The number of samples. Positions are one or several permutations of the samples.
   int64_t samples() const { return queues_->samples(); }
   // The sample at a position. Requires 0 <= position < size().
   int64_t operator[](int64_t position) const {
@@ -51,13 +52,13 @@ class EpochOrder {
   }
   // The position counted from the start of the job, if each epoch has size() positions.
   int64_t JobPositionOf(int64_t position) const { return epoch_ * size() + position; }
-  // Brings the order of a queue to memory, if it is to be held; otherwise its first use does.
+  // Computes the order of a queue in memory, if it is to be held; otherwise the first use computes it.
   void Hold(int64_t queue) const { shuffles_[queue]->Hold(); }
 
  private:
   const int64_t epoch_;
   const std::shared_ptr<const SampleQueues> queues_;
-  std::vector<std::unique_ptr<const ShuffledQueue>> shuffles_;  // By queue.
+  std::vector<std::unique_ptr<const ShuffledQueue>> shuffles_;  // One shuffled queue per queue.
 };
 
 std::shared_ptr<const SampleQueues> QueuesOf(const OrderRules& rules);
@@ -66,7 +67,7 @@ std::shared_ptr<const SampleQueues> QueuesOf(const OrderRules& rules);
 // thread-safe.
 class EpochOrders {
  public:
-  // `rank`: the one that uses the orders.
+  // `rank`: the rank that uses the orders.
   explicit EpochOrders(const OrderRules& rules, int64_t rank = 0);
 
   // Releases the previous order first, so that two orders are in memory only if a caller still holds the
@@ -76,7 +77,7 @@ class EpochOrders {
  private:
   const OrderRules rules_;
   const std::shared_ptr<const SampleQueues> queues_;
-  const int64_t home_;  // The queue of `rank`.
+  const int64_t home_;  // The queue that belongs to `rank`.
   int64_t epoch_ = 0;
   std::shared_ptr<const EpochOrder> order_;
 };

@@ -12,8 +12,8 @@
 
 namespace tethys {
 
-// InvalidArgument: one of the values is infinite or not a number. `name` gives the sample's name for the
-// error: "train.npy, sample 3".
+// InvalidArgument: a value is infinite or not a number. `name` returns the sample's name for the error:
+// "train.npy, sample 3".
 inline absl::Status CheckFinite(absl::Span<const float> values, absl::FunctionRef<std::string()> name) {
   // x - x is 0 for a finite x and NaN otherwise, so the loop needs no branch.
   float sum = 0;

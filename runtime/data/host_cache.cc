@@ -24,7 +24,7 @@ namespace {
 
 constexpr char kPartial[] = ".partial";
 constexpr char kLock[] = ".lock";
-constexpr int kPollMs = 20;  // Between two attempts to get a lock.
+constexpr int kPollMs = 20;  // The pause between two attempts to get a lock, in milliseconds.
 constexpr int64_t kUnusedSeconds = 60 * 24 * 3600;
 constexpr size_t kKeyDigits = 32;
 
@@ -39,8 +39,8 @@ Times TimesOf(const std::string& path) {
   return stat(path.c_str(), &info) == 0 ? Times{info.st_mtim} : Times();
 }
 
-// Whether a name is KIND-KEY or KIND-KEY.SUFFIX, and not the name of a lock or of an entry in the making.
-// Other files may lie in a folder that a job names.
+// True if a name is KIND-KEY or KIND-KEY.SUFFIX, and not the name of a lock or of an unfinished entry. Other
+// files may lie in a folder that a job names.
 bool NamesAnEntry(absl::string_view name) {
   if (absl::EndsWith(name, kPartial) || absl::EndsWith(name, kLock)) return false;
   const size_t dash = name.find('-');
@@ -50,12 +50,13 @@ bool NamesAnEntry(absl::string_view name) {
          (rest.empty() || rest.front() == '.');
 }
 
-// Seconds since 1970 at which the file, or a file of the folder, was last read or written.
+// The time, in seconds since 1970, at which the file, or a file in the folder, was last read or written.
 int64_t LastUse(const std::string& path) {
   struct stat info;
   if (lstat(path.c_str(), &info) != 0) return std::numeric_limits<int64_t>::max();
   if (!S_ISDIR(info.st_mode)) return std::max<int64_t>(info.st_atim.tv_sec, info.st_mtim.tv_sec);
-  int64_t last = info.st_mtim.tv_sec;  // Listing the folder, as here, counts as an access of it.
+  // The folder's own access time is not used, because listing it, as here, counts as an access.
+  int64_t last = info.st_mtim.tv_sec;
   const absl::StatusOr<std::vector<std::string>> names = ListDirectory(path);
   if (!names.ok()) return std::numeric_limits<int64_t>::max();
   for (const std::string& name : *names) last = std::max(last, LastUse(absl::StrCat(path, "/", name)));
@@ -93,7 +94,7 @@ std::string CacheKey::text() const {
                       absl::Hex(absl::Uint128Low64(hash_), absl::kZeroPad16));
 }
 
-// The file is removed while it is locked, so TryLock never takes the lock of a file without a name.
+// The file is removed while it is locked, so TryLock never locks a file that has lost its name.
 CacheLock::~CacheLock() {
   if (file_.valid()) unlink(path_.c_str());
 }
@@ -104,7 +105,7 @@ absl::StatusOr<std::string> HostCache::FolderOf(const std::string& folder) {
   if (!folder.empty()) return folder;
   const absl::StatusOr<std::string> home = HomeFolder();
   if (!home.ok()) return Annotate(home.status(), "no folder for the cache: set data.cache_dir");
-  return absl::StrCat(*home, "/.cache/tethys/data");  // Beside builds, where hosts have them.
+  return absl::StrCat(*home, "/.cache/tethys/data");  // Beside the folder of builds.
 }
 
 absl::StatusOr<HostCache> HostCache::Open(const std::string& folder, Nanoseconds patience) {
@@ -119,7 +120,7 @@ absl::StatusOr<HostCache> HostCache::Open(const std::string& folder, Nanoseconds
   return cache;
 }
 
-// A partial entry without a holder of its lock belongs to a process that has died.
+// Removes partial entries whose lock is free: the process that made such an entry has died.
 void HostCache::RemoveLeftovers() const {
   const absl::StatusOr<std::vector<std::string>> names = ListDirectory(folder_);
   if (!names.ok()) return;
@@ -195,10 +196,10 @@ absl::StatusOr<std::string> HostCache::Entry(const std::string& name, Accept acc
   const std::string path = PathOf(name), partial = absl::StrCat(path, kPartial);
   const auto there = [&] { return FileExists(path) && accept(path); };
   if (there()) return path;
-  // Whoever waits for the same entry takes it as soon as it appears, and not one after the other.
+  // All processes that wait for this entry take it as soon as it appears, not one after the other.
   TETHYS_ASSIGN_OR_RETURN(const absl::optional<CacheLock> lock, LockUnless(name, there));
   if (!lock.has_value()) return path;
-  // Another process may have made it meanwhile.
+  // Another process may have made the entry meanwhile.
   if (FileExists(path)) {
     if (accept(path)) return path;
     TETHYS_RETURN_IF_ERROR(RemoveRecursively(path));
@@ -223,7 +224,7 @@ bool IsOpenFile(int fd, const std::string& path) {
 
 absl::Status ReserveInCache(int fd, int64_t size, const std::string& path) {
   int error = posix_fallocate(fd, 0, size);
-  // Some file systems cannot reserve. A full disk then shows when it is written to.
+  // Some file systems cannot reserve space. A full disk is then noticed only when the file is written.
   if (error == EOPNOTSUPP || error == EINVAL) error = ftruncate(fd, size) == 0 ? 0 : errno;
   if (error == 0) return absl::OkStatus();
   const absl::Status status = ErrnoStatus(error, absl::StrCat("cannot reserve ", size, " bytes"));

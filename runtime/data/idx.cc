@@ -51,12 +51,12 @@ class IdxReader {
 
   absl::Status Open();
   absl::StatusOr<IdxHeader> ReadHeader(IdxKind kind);
-  // Reads `count` bytes of values into `values`; nothing may follow them in the file.
+  // Reads `count` bytes of values into `values`. Further bytes in the file are an error.
   absl::Status ReadValues(int64_t count, ByteBuffer& values);
 
  private:
   absl::Status CheckMagic(const uint8_t* magic, IdxKind kind);
-  // Names the format of a file that begins with these bytes, of which no more were read (WhatItIs).
+  // Names the format of a file that begins with these bytes, which are all that was read (WhatItIs).
   std::string WhatBegins(const uint8_t* magic);
   absl::Status CheckFits(const IdxHeader& header, int64_t header_bytes) const;
   absl::Status Truncated(absl::string_view part, int64_t missing) const;
@@ -173,7 +173,7 @@ absl::Status IdxReader::ReadValues(int64_t count, ByteBuffer& values) {
     done += got;
     if (got < want) return Truncated("values", count - done);
   }
-  // Reading one more byte makes zlib verify the gzip checksum.
+  // Reading one byte beyond the values makes zlib verify the gzip checksum.
   uint8_t extra;
   TETHYS_ASSIGN_OR_RETURN(const int64_t got, file_->Read(&extra, 1));
   if (got > 0) {
@@ -187,7 +187,7 @@ absl::Status IdxReader::ReadValues(int64_t count, ByteBuffer& values) {
   return absl::OkStatus();
 }
 
-// Brings float32 values into the host's order of bytes.
+// Converts float32 values to the byte order of the host.
 void FromBigEndian(ByteBuffer& values) {
   for (uint8_t* at = values.data(); at < values.data() + values.size(); at += sizeof(uint32_t)) {
     const uint32_t bits = uint32_t{at[0]} << 24 | uint32_t{at[1]} << 16 | uint32_t{at[2]} << 8 | at[3];

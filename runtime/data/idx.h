@@ -27,13 +27,15 @@ enum class IdxKind {
   kTargets,  // float32; [count, ...]
 };
 
-// A byte array that grows in place if the system can remap pages (no copy, no second buffer). Move-only.
+// A byte array that grows in place if the system can remap pages (without a copy and a second buffer).
+// Move-only.
 class ByteBuffer {
  public:
   uint8_t* data() { return data_.get(); }
   const uint8_t* data() const { return data_.get(); }
   int64_t size() const { return size_; }
-  // New bytes are undefined. ResourceExhausted: the system has no memory; the contents are kept.
+  // Changes the size; new bytes are undefined. ResourceExhausted: the system has no memory; the contents are
+  // kept.
   absl::Status Resize(int64_t size);
 
  private:
@@ -51,7 +53,7 @@ struct IdxHeader {
 
 struct IdxArray {
   IdxHeader header;
-  ByteBuffer values;  // Holds as many values as the shape says; float32 in the host's order of bytes.
+  ByteBuffer values;  // As many values as the shape says; float32 in the byte order of the host.
 };
 
 // Reads the header only. NotFound: no such file. InvalidArgument: an empty file, a wrong magic or type, a

@@ -13,7 +13,7 @@
 namespace tethys {
 namespace {
 
-// A pair of files as the job names them.
+// A pair of files that the job names.
 struct Files {
   const std::string& images;
   const std::string& labels;
@@ -72,7 +72,7 @@ absl::Status CheckValues(const std::string& path, const IdxArray& images) {
 
 class IdxSource final : public SampleSource {
  public:
-  // `labels` may be empty; every label is then 0.
+  // `labels` may be empty: then every label is 0.
   IdxSource(SampleSpec spec, IdxArray images, ByteBuffer labels)
       : SampleSource(std::move(spec), images.header.shape[0]),
         bytes_(this->spec().bytes()),
@@ -97,10 +97,10 @@ class IdxSource final : public SampleSource {
  private:
   const int64_t bytes_, label_elements_;
   const ByteBuffer images_;  // [size, sample bytes]
-  const ByteBuffer labels_;  // [size, label elements], of bytes or float32 targets.
+  const ByteBuffer labels_;  // [size, label elements]: bytes or float32 targets.
 };
 
-// The labels alone.
+// A source of labels without values.
 class LabelSource final : public SampleSource {
  public:
   LabelSource(SampleSpec spec, IdxArray labels)
@@ -113,7 +113,7 @@ class LabelSource final : public SampleSource {
   }
 
  private:
-  const ByteBuffer labels_;  // Classes.
+  const ByteBuffer labels_;  // The labels, which are classes.
 };
 
 bool Has(const proto::Data& data, DataPart part) { return !FilesOf(data, part).images.empty(); }
@@ -145,7 +145,7 @@ int64_t BytesHeld(const proto::Data&, const SampleSpec& spec) {
   return spec.bytes() + spec.labels.elements() * label_bytes;
 }
 
-// Values are held in memory, mostly unpacked before.
+// The values are held in memory, and the file is usually gzipped.
 bool Unpacks(const proto::Data&, DataPart) { return true; }
 
 std::string Place(const proto::Data& data) { return FolderOf(data.idx().train_images()); }
@@ -153,7 +153,7 @@ std::string Place(const proto::Data& data) { return FolderOf(data.idx().train_im
 absl::StatusOr<std::shared_ptr<const SampleSource>> Open(const proto::Data& data, DataPart part,
                                                          const LabelRules& rules) {
   const Files files = FilesOf(data, part);
-  // Labels first: they are small, and a mistake in them is found before the large file is read.
+  // Labels are read first: their file is small, and a mistake in it is found before the large file is read.
   TETHYS_ASSIGN_OR_RETURN(IdxArray labels, ReadIdx(files.labels, KindOf(rules)));
   TETHYS_RETURN_IF_ERROR(rules.targets ? CheckTargets(files, labels) : CheckClasses(files, labels, rules));
   TETHYS_ASSIGN_OR_RETURN(IdxArray images, ReadIdx(files.images, IdxKind::kImages));

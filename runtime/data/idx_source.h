@@ -1,4 +1,4 @@
-// Images in an IDX file without labels.
+// Reads images in an IDX file without labels.
 #ifndef TETHYS_RUNTIME_DATA_IDX_SOURCE_H_
 #define TETHYS_RUNTIME_DATA_IDX_SOURCE_H_
 

@@ -1,5 +1,5 @@
-// Pictures in folders: ROOT/CLASS/NAME.png, .jpg or .jpeg. Names are held in memory, pictures are decoded
-// each time they are read, from their files or from a pack of them.
+// Pictures in folders: ROOT/CLASS/NAME.png, .jpg or .jpeg. Names are held in memory. A picture is decoded
+// each time it is read, from its file or from a pack (packed_pictures.h).
 #include <algorithm>
 #include <string>
 #include <utility>
@@ -27,27 +27,27 @@ absl::StatusOr<std::vector<std::string>> ClassNames(const proto::Data& data) {
   return FolderNamesIn(data.image_folder().train());
 }
 
-// A name of 24 bytes, which string and vector make 72, and its place in a pack.
+// A name of 24 bytes, which takes 72 bytes in string and vector, and the picture's position in a pack.
 int64_t BytesHeld(const proto::Data&, const SampleSpec&) { return 72 + sizeof(int64_t); }
 
 struct Picture {
-  std::string name;  // In the folder of its class.
+  std::string name;  // The file's name in the folder of its class.
   int32_t label = 0;
 };
 
 struct Listing {
   std::string root;
-  std::vector<std::string> classes;  // ClassNames.
-  std::vector<Picture> pictures;     // Ordered by OrderByHash.
-  std::vector<std::string> notes;    // On what is left out.
+  std::vector<std::string> classes;  // The names of the classes (ClassNames).
+  std::vector<Picture> pictures;     // Sorted by OrderByHash.
+  std::vector<std::string> notes;    // Notes on files that are left out.
 
   std::string PathOf(const Picture& picture) const {
     return absl::StrCat(root, "/", classes[picture.label], "/", picture.name);
   }
 };
 
-// A remedy where the classes seem to lie in another folder than the job names: in a folder of it, as in an
-// archive that holds one folder, or one folder higher, as where it holds folders for training and test.
+// A remedy if the classes seem to lie in another folder than the job names: one level lower, as in an archive
+// that contains one folder; or one level higher, if the folder contains folders for training and test.
 std::string NestingRemedy(const std::string& root, const std::vector<std::string>& folders) {
   for (const std::string& name : folders) {
     const absl::StatusOr<NamesInFolder> inner = ListFolder(absl::StrCat(root, "/", name));
@@ -73,7 +73,7 @@ absl::Status CheckClasses(const proto::Data& data, const Listing& listing, const
                    ": the two must be equal", NestingRemedy(root, names)));
 }
 
-// Why the folder of a class holds no picture, and what to do.
+// The error for a class whose folder holds no picture, with the remedy.
 absl::Status NoPictures(const std::string& folder, const NamesInFolder& names) {
   std::string but;
   if (!names.folders.empty()) {
@@ -86,11 +86,11 @@ absl::Status NoPictures(const std::string& folder, const NamesInFolder& names) {
                    ": add some, or remove it"));
 }
 
-// What is in the folders beside the pictures that are used: paths.
+// Paths in the folders that are not used as pictures.
 struct LeftOut {
-  std::vector<std::string> files;     // In the folders of classes.
-  std::vector<std::string> folders;   // In the folders of classes.
-  std::vector<std::string> pictures;  // Beside the folders of classes.
+  std::vector<std::string> files;     // Files in the folders of classes.
+  std::vector<std::string> folders;   // Folders in the folders of classes.
+  std::vector<std::string> pictures;  // Pictures beside the folders of classes.
 
   std::vector<std::string> Notes() const {
     std::vector<std::string> notes;
@@ -111,7 +111,7 @@ struct LeftOut {
 };
 
 // Sorts by a hash of "CLASS/NAME". So the first and the last pictures, which limit_samples and the validation
-// split take, are of all classes, and the order is the same on every host.
+// split select, are of all classes, and the order is the same on every host.
 void OrderByHash(Listing& listing) {
   const auto key = [&](const Picture& picture) {
     const std::string name = absl::StrCat(listing.classes[picture.label], "/", picture.name);
@@ -158,18 +158,18 @@ absl::StatusOr<Listing> List(const proto::Data& data, DataPart part, const Label
 
 bool Resizes(const proto::Data& data) { return data.has_resize(); }
 
-// How many pictures are looked at to find one in colour, or one of 16 bits, in the order of the listing:
-// enough to find what one in a hundred is, and few to open on a network disk.
+// The number of pictures, in the order of the listing, that are examined for colour or for 16 bits: enough to
+// find a kind that one in a hundred has, and few enough to open on a network disk.
 constexpr size_t kMostLookedAt = 1024, kMostLookedAtForBits = 64;
 
-// The kind of a picture, also if its JPEG file begins with long remarks, as those of cameras do.
+// The kind of a picture; also if its JPEG file begins with long remarks, as files of cameras do.
 PictureKind KindOfFile(const std::string& path) {
   constexpr size_t kWithRemarks = 1 << 18;
   const PictureKind kind = KindOfPicture(ReadPictureBeginning(path));
   return kind.channels > 0 ? kind : KindOfPicture(ReadPictureBeginning(path, kWithRemarks));
 }
 
-// Whether one of the first pictures is in colour, as far as the beginnings of their files tell.
+// True if one of the first pictures is in colour, as far as the beginnings of their files show.
 bool AnyInColour(const Listing& listing) {
   const auto last =
       listing.pictures.begin() + static_cast<int64_t>(std::min(kMostLookedAt, listing.pictures.size()));
@@ -178,7 +178,7 @@ bool AnyInColour(const Listing& listing) {
   });
 }
 
-// The shape to which every picture is brought: the size of the first picture, in colour if any picture is.
+// The shape to which every picture is converted: the size of the first picture, in colour if any picture is.
 absl::StatusOr<SampleSpec> SpecOf(const proto::Data& data, const Listing& listing) {
   const proto::ImageFolder& fields = data.image_folder();
   const std::string path = listing.PathOf(listing.pictures.front());
@@ -193,7 +193,7 @@ absl::StatusOr<SampleSpec> SpecOf(const proto::Data& data, const Listing& listin
   return SampleSpec{.shape = WithoutGreyChannel(shape)};
 }
 
-// A sentence if the first picture of 16 bits a channel, of those that are looked at, has small values only.
+// A sentence if the first picture with 16 bits per channel, among those examined, has only small values.
 absl::StatusOr<std::string> FewBitsNote(const Listing& listing) {
   constexpr uint8_t kSmall = 64;
   for (size_t i = 0; i < std::min(kMostLookedAtForBits, listing.pictures.size()); ++i) {
@@ -216,7 +216,7 @@ absl::StatusOr<std::string> FewBitsNote(const Listing& listing) {
 class ImageFolderSource final : public SampleSource {
  public:
   // `packed` holds the pictures of the listing; null: they are read from their files. `any_colour`: the job
-  // says how many channels there are.
+  // gives the number of channels.
   ImageFolderSource(SampleSpec spec, Listing listing, std::shared_ptr<const PackedPictures> packed,
                     bool resize, bool any_colour)
       : SampleSource(std::move(spec), static_cast<int64_t>(listing.pictures.size())),
@@ -238,7 +238,7 @@ class ImageFolderSource final : public SampleSource {
  private:
   const Listing listing_;
   const std::shared_ptr<const PackedPictures> packed_;
-  const Shape picture_;  // With an axis of channels.
+  const Shape picture_;  // The shape with an axis of channels.
   const bool resize_;
   const bool refuses_colour_;
 

@@ -8,17 +8,17 @@
 namespace tethys {
 namespace {
 
-constexpr int64_t kReported = 1024;  // Samples between two reports of progress.
+constexpr int64_t kReported = 1024;  // The number of samples between two reports of progress.
 
-// The sums over the training split from which its standardisation is computed, by channel. `Sum` is that of
-// values less `origin`.
+// The sums over the training split, by channel, from which the standardisation is computed. `Sum` is the type
+// of the sum of values minus `origin`.
 template <typename Sum>
 struct Moments {
   std::vector<Sum> values, squares;
 };
 
-// Adds bytes to the sums of the only channel. The sums of a block fit 32 bits, and its length is a constant,
-// so the compiler uses the processor's vectors.
+// Adds bytes to the sums of the only channel. The sums of a block fit into 32 bits, and its length is a
+// constant, so the compiler uses vector instructions.
 void AddBytes(const uint8_t* bytes, int64_t count, uint64_t& values, uint64_t& squares) {
   constexpr int kBlock = 64;
   for (; count >= kBlock; count -= kBlock, bytes += kBlock) {
@@ -37,8 +37,8 @@ void AddBytes(const uint8_t* bytes, int64_t count, uint64_t& values, uint64_t& s
   }
 }
 
-// `Value` is the type of the values. With one channel the sums are those of all values. Floats are summed as
-// their distances from `origins`, which are near the mean.
+// `Value` is the type of the values. With one channel, the sums are over all values. Floats are summed as
+// distances from `origins`, which are near the mean.
 template <typename Value, typename Sum>
 absl::StatusOr<Moments<Sum>> SumOf(const Dataset& train, const std::vector<Value>& origins,
                                    absl::FunctionRef<void()> progressed) {
@@ -65,8 +65,8 @@ absl::StatusOr<Moments<Sum>> SumOf(const Dataset& train, const std::vector<Value
   return sums;
 }
 
-// The values with which the first sample begins, one for each channel: sums of floats far from 0 lose no
-// digits if they are sums of distances from such a value.
+// The first values of the first sample, one for each channel: sums of floats far from 0 lose no digits if
+// they are sums of distances from such a value.
 absl::StatusOr<std::vector<float>> OriginsOf(const Dataset& train, int64_t channels) {
   std::vector<float> sample(train.sample_elements());
   TETHYS_RETURN_IF_ERROR(train.ReadValues(0, reinterpret_cast<uint8_t*>(sample.data())));
@@ -74,7 +74,7 @@ absl::StatusOr<std::vector<float>> OriginsOf(const Dataset& train, int64_t chann
   return sample;
 }
 
-// The scaling by the moments of `count` values a channel, divided by `unit`. In a table channels are
+// The scaling from the moments of `count` values per channel, divided by `unit`. In a table, channels are
 // features.
 template <typename Sum, typename Value>
 absl::StatusOr<InputScaling> ScalingOfMoments(const Moments<Sum>& sums, const std::vector<Value>& origins,
@@ -85,7 +85,7 @@ absl::StatusOr<InputScaling> ScalingOfMoments(const Moments<Sum>& sums, const st
     const double mean = static_cast<double>(sums.values[channel]) / count;
     const double variance = static_cast<double>(sums.squares[channel]) / count - mean * mean;
     auto deviation = static_cast<float>(std::sqrt(std::max(variance, 0.0)) / unit);
-    // A feature that is constant becomes 0, as in scikit-learn: tables often have some.
+    // A constant feature becomes 0, as in scikit-learn: tables often have some.
     if (table && !(deviation > 0)) deviation = 1;
     if (!(deviation > 0)) {
       return absl::InvalidArgumentError(absl::StrCat(
@@ -122,7 +122,7 @@ InputScaling SpecifiedScaling(const proto::Data& data, ValueType type) {
   scaling.type = type;
   if (data.mean_size() > 0) scaling.mean.assign(data.mean().begin(), data.mean().end());
   if (data.deviation_size() > 0) scaling.deviation.assign(data.deviation().begin(), data.deviation().end());
-  // A single number of one kind holds for every channel of the other.
+  // If there is a single mean or a single deviation, it is used for every channel.
   scaling.mean.resize(std::max(scaling.mean.size(), scaling.deviation.size()), scaling.mean.front());
   scaling.deviation.resize(scaling.mean.size(), scaling.deviation.front());
   return scaling;

@@ -12,13 +12,14 @@
 
 namespace tethys {
 
-// The mean and deviation of the values of each channel, or of all if `channels` is 1; reads every sample, and
-// calls `progressed` now and then. InvalidArgument when all values, or those of a channel, are equal;
-// besides, the errors of reading a sample.
+// The mean and deviation of each channel's values, or of all values if `channels` is 1. Reads every sample,
+// and calls `progressed` repeatedly. InvalidArgument: all values, or all values of a channel, are equal. Also
+// the errors of reading a sample.
 absl::StatusOr<InputScaling> ComputeScaling(const Dataset& train, int64_t channels,
                                             absl::FunctionRef<void()> progressed);
 
-// The standardisation that the job's fields say, for samples of this type. Requires that nothing is computed.
+// The standardisation that the job's fields give for samples of this type. Requires that nothing has to be
+// computed.
 InputScaling SpecifiedScaling(const proto::Data& data, ValueType type);
 
 }  // namespace tethys

@@ -23,7 +23,7 @@
 namespace tethys {
 namespace {
 
-// The share of the free disk that samples take at most if the job does not ask for it.
+// Samples take at most one part in this many of the free disk space, unless the job asks for a cache.
 constexpr int64_t kLeastFreeParts = 4;
 
 absl::StatusOr<std::shared_ptr<const SampleSource>> OpenUncached(const proto::Job& job, DataPart part,
@@ -36,7 +36,7 @@ absl::StatusOr<std::shared_ptr<const SampleSource>> OpenUncached(const proto::Jo
       absl::StrCat(header.values_name, " changed while it was read: start the job again"));
 }
 
-// The first and the last samples of a source.
+// A source with only the first and the last samples of another source.
 class EndsOfSource final : public SampleSource {
  public:
   EndsOfSource(std::shared_ptr<const SampleSource> source, int64_t first, int64_t last)
@@ -50,7 +50,7 @@ class EndsOfSource final : public SampleSource {
   const int64_t first_;
 };
 
-// Notes that a sample could not be read: an error of the data, as opposed to one of the cache.
+// Remembers whether a sample could not be read: this is an error of the data, not of the cache.
 class WatchedSource final : public SampleSource {
  public:
   WatchedSource(std::shared_ptr<const SampleSource> source, std::atomic<bool>& failed)
@@ -76,7 +76,7 @@ bool Unpacks(const proto::Data& data, DataPart part) {
   return format.unpacks != nullptr && format.unpacks(data, part);
 }
 
-// ResourceExhausted: the samples would take too much of what is free on the cache's disk.
+// ResourceExhausted: the samples would take too large a part of the free space on the cache's disk.
 absl::Status CheckRoom(const HostCache& cache, const SampleCacheContent& content) {
   struct statvfs disk;
   if (statvfs(cache.folder().c_str(), &disk) != 0) return absl::OkStatus();
@@ -90,13 +90,13 @@ absl::Status CheckRoom(const HostCache& cache, const SampleCacheContent& content
 
 // ------------------------------------------------------------------------------------------ tidying
 //
-// An entry that is kept without being asked for has a file NAME.of beside it, which lists the files that the
-// entry was made from:
+// An entry that the job did not ask for has a file NAME.of beside it, which lists the files from which the
+// entry was made:
 //
 //   host NAME OF THE HOST
 //   VERSION<tab>PATH                                                                           for each file
 //
-// A version of a file never comes back, so an entry of an earlier version is of no use.
+// A version of a file never returns, so an entry of an earlier version is useless.
 
 constexpr char kOf[] = ".of";
 constexpr int64_t kMostOfBytes = 1 << 26;
@@ -122,13 +122,13 @@ bool IsOutdated(const std::string& origin) {
   });
 }
 
-// Removes what was kept of files that have changed or are gone.
+// Removes entries of files that have changed or are gone.
 void RemoveOutdated(const HostCache& cache) {
   const absl::StatusOr<std::vector<std::string>> names = ListDirectory(cache.folder());
   if (!names.ok()) return;
   for (const std::string& name : *names) {
     absl::string_view key = name;
-    // The folder may be one of the user's, with files of other programs.
+    // The folder may belong to the user, with files of other programs.
     if (!absl::ConsumeSuffix(&key, kOf) || !absl::ConsumePrefix(&key, SampleEntryName("")) ||
         key.size() != CacheKey().text().size()) {
       continue;
@@ -145,7 +145,7 @@ void RemoveOutdated(const HostCache& cache) {
 
 // ------------------------------------------------------------------------------------------ opening
 
-// `of_data` is set if the error is one of the data, which it would be without a cache, too.
+// `of_data` is set if the error concerns the data, so that it would also occur without a cache.
 absl::StatusOr<std::shared_ptr<const SampleSource>> OpenKept(const proto::Job& job, DataPart part,
                                                              const DataHeader& header,
                                                              const UsedSamples& used,
@@ -191,7 +191,7 @@ bool UnpacksSamples(const proto::Data& named, const SampleSpec& spec, int64_t sa
   const proto::Data data = OnChiefsMachine(named);
   if (!Unpacks(data, DataPart::kTrain)) return false;
   if (IsLarge(spec, samples)) return true;
-  // A few samples of a large file.
+  // The job uses a few samples of a large file.
   const absl::StatusOr<std::vector<std::string>> paths = FormatOf(data).files(data, DataPart::kTrain);
   if (!paths.ok()) return false;
   return std::any_of(paths->begin(), paths->end(), [](const std::string& path) {
@@ -206,10 +206,10 @@ bool KeepsScaling(const proto::Data& data, const SampleSpec& spec, int64_t sampl
 }
 
 absl::StatusOr<std::string> SamplesKey(const proto::Job& job, DataPart part, const UsedSamples& used) {
-  constexpr int64_t kVersion = 2;  // Raised when a format decodes or resizes otherwise.
+  constexpr int64_t kVersion = 2;  // Raised when a format decodes or resizes differently.
   const proto::Data& data = job.data();
   proto::Data kept = data;
-  // These change which samples are used, and how, but no sample.
+  // These fields change which samples are used, and how, but not the samples themselves.
   kept.clear_validation_samples();
   kept.clear_limit_samples();
   kept.clear_mean();
@@ -228,7 +228,7 @@ absl::StatusOr<std::string> SamplesKey(const proto::Job& job, DataPart part, con
   key.Add(kVersion).Add(kept.SerializeAsString()).Add(static_cast<int64_t>(part));
   if (data.limit_samples() > 0) key.Add(used.first).Add(used.last);
   key.Add(rules.targets ? 1 : 0).Add(rules.classes).Add(rules.ignored);
-  // The names of folders for training number the classes of the test, too.
+  // The folders for training also number the classes of the test.
   TETHYS_ASSIGN_OR_RETURN(const std::vector<std::string> names, FormatOf(data).files(data, DataPart::kTrain));
   for (const std::string& name : names) key.Add(name);
   TETHYS_ASSIGN_OR_RETURN(const std::vector<std::string> paths, EveryFileOf(data, part));

@@ -1,7 +1,7 @@
-// Which samples of a job are kept in the host's cache, and opening them from there or from their files.
-// Samples that have to be unpacked or parsed to be read are kept though the job does not say so: one process
-// of a host then does it for all, and for the next run. Without a cache that can be used, or with too little
-// room in it, such samples are read as if they were not kept.
+// Decides which samples of a job are kept in the host's cache, and opens them from there or from their files.
+// Samples that must be unpacked or parsed are kept even if the job does not ask for it: then one process of a
+// host does it for all, and for the next run. If the cache cannot be used, or has too little space, such
+// samples are read without it.
 #ifndef TETHYS_RUNTIME_DATA_KEPT_SAMPLES_H_
 #define TETHYS_RUNTIME_DATA_KEPT_SAMPLES_H_
 
@@ -22,23 +22,23 @@ struct UsedSamples {
   int64_t first = 0, last = 0;
 };
 
-// Parts of fewer bytes are not kept unless data.cache says so: every process reads them as fast.
+// Smaller parts, in bytes, are not kept unless data.cache asks for it: every process can read them as fast.
 constexpr int64_t kLeastKept = int64_t{1} << 20;
 
-// Whether the samples of a part, which are of this format and number, are kept.
+// True if the samples of a part with this format and number are kept.
 bool KeepsSamples(const proto::Data& data, DataPart part, const SampleSpec& spec, int64_t samples);
-// Whether reading that many training samples, which the job uses, means unpacking or parsing much. Also takes
-// data with chief:// in their paths, as functions of dataset.h do.
+// True if reading this many training samples, which the job uses, requires much unpacking or parsing. Also
+// accepts data with chief:// in their paths, as the functions of dataset.h do.
 bool UnpacksSamples(const proto::Data& data, const SampleSpec& spec, int64_t samples);
-// Whether the mean and deviation of that many training samples are kept, if they are computed.
+// True if the mean and deviation of this many training samples are kept, if they are computed.
 bool KeepsScaling(const proto::Data& data, const SampleSpec& spec, int64_t samples);
 
 // A hash of everything that determines the samples: the fields of the job, the files and their versions. Has
 // the errors of FileVersion.
 absl::StatusOr<std::string> SamplesKey(const proto::Job& job, DataPart part, const UsedSamples& used);
 
-// The used samples of a part, or, where they are not kept, all. Has the errors of DataFormat::open and those
-// of reading a sample that is to be kept.
+// The used samples of a part; all samples if they are not kept. Has the errors of DataFormat::open, and of
+// reading a sample that is to be kept.
 absl::StatusOr<std::shared_ptr<const SampleSource>> OpenSamples(const proto::Job& job, DataPart part,
                                                                 const DataHeader& header,
                                                                 const UsedSamples& used);

@@ -23,7 +23,7 @@ std::string LineOf(absl::string_view name, const std::vector<float>& numbers) {
   return line + "\n";
 }
 
-// Takes a line of LineOf; false if it is another one, or a number is not finite.
+// Takes a line of LineOf; false if the text has another line, or a number is not finite.
 bool TakeLine(absl::string_view& text, absl::string_view name, int64_t count, std::vector<float>& numbers) {
   const size_t end = text.find('\n');
   absl::string_view line = text.substr(0, end);
@@ -50,7 +50,7 @@ std::string TextOf(const std::string& head, const InputScaling& scaling) {
 
 }  // namespace
 
-// The key in the name lets the entry be removed with the samples.
+// With the key in its name, the entry is removed together with the samples.
 std::string KeptScaling::Name() const {
   return absl::StrCat("scaling-", origin_.key, "-", origin_.samples, "-", origin_.channels);
 }
@@ -72,7 +72,7 @@ absl::optional<InputScaling> KeptScaling::Read(const std::string& path) const {
   if (text.substr(sum) != SumLine(text.substr(0, sum)) || first != Head().substr(0, end_of_first)) {
     return absl::nullopt;
   }
-  // The line behind is for people: fields that do not matter for the samples may differ.
+  // The next line is for people only: fields that do not affect the samples may differ.
   text = text.substr(0, sum);
   text.remove_prefix(std::min(text.size(), text.find('\n', end_of_first) + 1));
   InputScaling scaling = {.mean = {}, .deviation = {}, .type = origin_.type};
@@ -95,7 +95,7 @@ absl::StatusOr<InputScaling> KeptScaling::FindOrMake(Compute compute) const {
   const absl::StatusOr<HostCache> cache = HostCache::Open(cache_dir_);
   if (!cache.ok()) return compute([] {});
   absl::optional<InputScaling> found;
-  absl::Status failure;  // Of the data, as opposed to the cache.
+  absl::Status failure;  // An error of the data, not of the cache.
   const auto accept = [&](const std::string& path) {
     found = Read(path);
     return found.has_value();
@@ -109,7 +109,7 @@ absl::StatusOr<InputScaling> KeptScaling::FindOrMake(Compute compute) const {
   };
   const absl::StatusOr<std::string> path = cache->Entry(Name(), accept, make);
   TETHYS_RETURN_IF_ERROR(failure);
-  // A value that was computed counts even if it could not be kept.
+  // A computed value is used even if it could not be kept.
   return found.has_value() ? *found : compute([] {});
 }
 

@@ -1,5 +1,5 @@
 // The mean and deviation of training samples, computed once a host and kept in its cache beside the samples,
-// as a text that also says what they were computed from:
+// as a text that also names their origin:
 //
 //   samples KEY, the first N, bytes, 1 channel
 //   of FIELDS OF THE JOB'S DATA
@@ -25,11 +25,11 @@ namespace tethys {
 
 class KeptScaling {
  public:
-  // What mean and deviation are computed from.
+  // The origin of mean and deviation.
   struct Origin {
-    proto::Data data;     // For readers of the text; `key` says it all.
-    std::string key;      // SamplesKey (kept_samples.h).
-    int64_t samples = 0;  // That are summed: the training split.
+    proto::Data data;     // For readers of the text; `key` is decisive.
+    std::string key;      // The text of SamplesKey (kept_samples.h).
+    int64_t samples = 0;  // The number of samples that are summed: the training split.
     int64_t channels = 1;
     ValueType type = ValueType::kByte;
   };
@@ -38,12 +38,12 @@ class KeptScaling {
   KeptScaling(std::string cache_dir, Origin origin)
       : cache_dir_(std::move(cache_dir)), origin_(std::move(origin)) {}
 
-  // Reads what a process has kept; writes nothing. nullopt: nothing, or it is damaged.
+  // Reads what a process has stored; writes nothing. nullopt: there is nothing, or it is damaged.
   absl::optional<InputScaling> Find() const;
 
   using Compute = absl::FunctionRef<absl::StatusOr<InputScaling>(absl::FunctionRef<void()> progressed)>;
-  // The same, or what `compute` returns, which is kept if the cache can be used. Other processes wait
-  // meanwhile. Has the errors of `compute` only.
+  // Returns the stored value or, if there is none, the result of `compute`, which is stored if the cache can
+  // be used. Other processes wait meanwhile. Has the errors of `compute` only.
   absl::StatusOr<InputScaling> FindOrMake(Compute compute) const;
 
  private:

@@ -13,7 +13,7 @@
 namespace tethys {
 namespace {
 
-// A format that certain bytes at a certain place tell.
+// A format recognised by certain bytes at a certain position.
 struct Mark {
   size_t offset;
   absl::string_view bytes;
@@ -74,8 +74,8 @@ const std::vector<Mark>& Marks() {
   return *marks;
 }
 
-// A pickle of protocol 2 to 5 begins with its number, and then frames, a dictionary, a list, a tuple or a
-// call.
+// A pickle of protocol 2 to 5 begins with the protocol's number, followed by frames, a dictionary, a list, a
+// tuple or a call.
 bool IsPickle(absl::Span<const uint8_t> begin) {
   if (begin.size() < 3 || begin[0] != 0x80 || begin[1] < 2 || begin[1] > 5) return false;
   return std::strchr("}](c\x95KMXU", begin[2]) != nullptr && begin[2] != 0;
@@ -108,7 +108,7 @@ bool IsBitmap(absl::Span<const uint8_t> begin) {
          std::all_of(begin.begin() + 6, begin.begin() + 10, [](uint8_t byte) { return byte == 0; });
 }
 
-// Text that is no table of numbers.
+// Recognises text that is no table of numbers.
 KnownFormat MarkedText(absl::string_view text) {
   absl::ConsumePrefix(&text, "\xef\xbb\xbf");
   text = absl::StripLeadingAsciiWhitespace(text);

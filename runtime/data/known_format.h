@@ -1,5 +1,5 @@
-// Names what a file is from its first bytes, for errors about a file in whose place another one lies: a
-// pickle of Python in place of CIFAR, a page of a web server in place of a download. Any thread.
+// Recognises a file's format from its first bytes, for errors about a wrong file: a pickle of Python in place
+// of CIFAR, a web page in place of a download. Any thread.
 #ifndef TETHYS_RUNTIME_DATA_KNOWN_FORMAT_H_
 #define TETHYS_RUNTIME_DATA_KNOWN_FORMAT_H_
 
@@ -12,23 +12,23 @@
 
 namespace tethys {
 
-// As many first bytes of a file tell every format that is known.
+// The number of first bytes that is enough to recognise every known format.
 inline constexpr int64_t kTellingBytes = 512;
 
 struct KnownFormat {
   absl::string_view name;    // "a pickle of Python"; empty: unknown.
-  absl::string_view remedy;  // An imperative.
-  bool text = false;         // Its bytes are text, as those of a CSV file are.
+  absl::string_view remedy;  // The remedy, as an imperative.
+  bool text = false;         // The file is text, as a CSV file is.
 };
 
-// `begin` are the first bytes of a file, kTellingBytes of them or all.
+// `begin`: the first kTellingBytes bytes of a file, or all bytes of a shorter file.
 KnownFormat FormatOfBytes(absl::Span<const uint8_t> begin);
 
-// Whether no byte is a control character other than a tab or an end of line, as in text.
+// True if no byte is a control character other than a tab or an end of line, as in text.
 bool HoldsTextOnly(absl::Span<const uint8_t> begin);
 
-// "; it is NAME: REMEDY", for the end of an error; empty for a format that is unknown, and for a file that
-// cannot be read. Blocks on a read of the file.
+// "; it is NAME: REMEDY", for the end of an error; empty if the format is unknown or the file cannot be read.
+// Blocks on a read of the file.
 std::string WhatItIs(const ByteSource& file);
 std::string WhatItIs(absl::Span<const uint8_t> begin);
 

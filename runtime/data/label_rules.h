@@ -1,4 +1,4 @@
-// Which labels a job accepts.
+// The labels that a job accepts.
 #ifndef TETHYS_RUNTIME_DATA_LABEL_RULES_H_
 #define TETHYS_RUNTIME_DATA_LABEL_RULES_H_
 
@@ -12,9 +12,9 @@
 namespace tethys {
 
 struct LabelRules {
-  bool targets = false;  // float32 values in place of classes.
-  int64_t classes = 0;   // A label is below it,
-  int ignored = -1;      // or this one, if that is not negative.
+  bool targets = false;  // Labels are float32 values instead of classes.
+  int64_t classes = 0;   // A label must be below `classes`,
+  int ignored = -1;      // or equal to `ignored`, if that is not negative.
 
   bool Accepts(int64_t label) const { return label >= 0 && (label < classes || label == ignored); }
   // The fault of a label that is not accepted: "outside the 10 classes of data.classes (0 to 9)".

@@ -34,10 +34,10 @@ namespace tethys {
 class BatchLoader {
  public:
   struct Options {
-    int prefetch_batches = 0;  // 0: no threads.
+    int prefetch_batches = 0;  // 0: the loader has no threads.
     int threads = 1;           // With prefetching: at least 1.
     int taken_ahead = 0;       // Batches that the caller takes before it needs them; adds to the capacity.
-    // Changes the samples of announcements with an order. Null: none does.
+    // Changes the samples of announcements that have an order. Null: no sample is changed.
     std::shared_ptr<const Augmentation> augmentation = nullptr;
   };
   static int64_t Buffers(const Options& options) { return Capacity(options) + 1; }
@@ -48,7 +48,7 @@ class BatchLoader {
   BatchLoader(const BatchLoader&) = delete;
   BatchLoader& operator=(const BatchLoader&) = delete;
 
-  // How many more batches may be announced before the next batch is taken.
+  // The number of further batches that may be announced before the next batch is taken.
   int64_t room() const;
 
   // Announces the next batch: positions `slice` of `order`, or of the data's natural order if `order` is
@@ -70,7 +70,7 @@ class BatchLoader {
     std::shared_ptr<const EpochOrder> order;
     Slice slice;
   };
-  // A batch of the loader with the request that it is built for, and what became of that.
+  // A batch of the loader, the request for which it is built, and the result.
   struct Place {
     HostBatch batch;
     Request request = {};
@@ -90,7 +90,7 @@ class BatchLoader {
   const std::shared_ptr<const Dataset> dataset_;
   const std::shared_ptr<const Augmentation> augmentation_;
   const int64_t capacity_;
-  absl::Status unstarted_;  // Why a thread could not be started; constant after construction.
+  absl::Status unstarted_;  // The reason why a thread could not be started; constant after construction.
 
   std::vector<Place> places_;  // capacity + 1; by invariant 2 only one thread uses each at a time.
 
@@ -101,7 +101,8 @@ class BatchLoader {
   int64_t taken_ ABSL_GUARDED_BY(mu_) = 0;
   bool stop_ ABSL_GUARDED_BY(mu_) = false;
 
-  // Joined in the destructor. Declared last: they start when all else is initialised.
+  // Joined in the destructor. Declared last, because the threads start when all other members are
+  // initialised.
   std::vector<Thread> threads_;
 };
 

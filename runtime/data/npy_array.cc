@@ -34,7 +34,7 @@ absl::Status NotAnArray(const std::string& path, absl::string_view why) {
   return Refused(path, absl::StrCat(why, ": write the array with numpy.save(path, array)"));
 }
 
-// The letter of NumPy's type that says what the values are; 0 if the text is no such type.
+// The letter for the kind of values in a NumPy type; 0 if the text is no such type.
 char KindOf(absl::string_view type) { return type.size() < 3 ? '\0' : type[1]; }
 
 // Says how to write an array whose type is not read.
@@ -55,14 +55,14 @@ absl::string_view CureOf(absl::string_view type) {
   }
 }
 
-// What follows "'key':" in the header; empty if the key is not there.
+// The text behind "'key':" in the header; empty if the key is missing.
 absl::string_view After(absl::string_view header, absl::string_view key) {
   const size_t at = header.find(absl::StrCat("'", key, "':"));
   if (at == absl::string_view::npos) return {};
   return absl::StripLeadingAsciiWhitespace(header.substr(at + key.size() + 3));
 }
 
-// What lies between the first character, which must be `open`, and the next `close`.
+// The text between the first character, which must be `open`, and the next `close`.
 absl::string_view Between(absl::string_view text, char open, char close) {
   if (text.empty() || text[0] != open) return {};
   const size_t end = text.find(close, 1);
@@ -85,7 +85,7 @@ absl::StatusOr<Shape> ParseShape(const std::string& path, absl::string_view head
   return shape;
 }
 
-// Checks that the file holds the values, no more and no fewer.
+// Checks that the file holds exactly the array's values.
 absl::Status CheckSize(const NpyArray& array) {
   const absl::StatusOr<int64_t> count = ElementCount(array.shape);
   const int64_t held = array.file->size() - array.begin;
@@ -97,7 +97,7 @@ absl::Status CheckSize(const NpyArray& array) {
       " bytes each, but ", held, " bytes follow it: the file is truncated or damaged"));
 }
 
-// "FILE.npz#MEMBER" in its parts; a path without a member is a file.
+// The parts of "FILE.npz#MEMBER"; a path without a member is a file.
 struct Place {
   std::string file;
   std::string member;
@@ -111,7 +111,7 @@ Place PlaceOf(const std::string& path) {
   return {.file = path.substr(0, hash), .member = path.substr(hash + 1)};
 }
 
-// NumPy adds ".npy" to the names of arrays.
+// NumPy appends ".npy" to the names of arrays.
 absl::StatusOr<const ZipMember*> FindMember(const ZipArchive& archive, const std::string& name) {
   for (const ZipMember& member : archive.members()) {
     if (member.name == name || member.name == name + ".npy") return &member;
@@ -135,7 +135,7 @@ absl::StatusOr<std::shared_ptr<const ByteSource>> OpenBytes(const std::string& p
   return archive.Open(*member);
 }
 
-// Reads version and header; sets where the values begin.
+// Reads version and header, and sets the position of the values.
 absl::StatusOr<std::string> ReadHeaderText(const std::string& path, NpyArray& array) {
   std::array<uint8_t, kMaxPreamble> start = {};
   const auto given = std::min<int64_t>(array.file->size(), start.size());

@@ -1,6 +1,6 @@
 // Arrays of NumPy in their files: .npy, or members of .npz archives, which numpy.savez and
-// numpy.savez_compressed write. The values of an array are read in place, but those of a compressed member
-// lie in memory. Functions block on reads.
+// numpy.savez_compressed write. The values of an array are read in place; values of a compressed member are
+// held in memory. Functions block on reads.
 #ifndef TETHYS_RUNTIME_DATA_NPY_ARRAY_H_
 #define TETHYS_RUNTIME_DATA_NPY_ARRAY_H_
 
@@ -18,7 +18,7 @@ namespace tethys {
 // An array, whose values begin at byte `begin` of its file.
 struct NpyArray {
   std::shared_ptr<const ByteSource> file;
-  std::string type;  // NumPy's, such as "<i8".
+  std::string type;  // NumPy's name of the type, such as "<i8".
   Shape shape;       // At least one axis.
   int64_t begin = 0;
 
@@ -26,14 +26,14 @@ struct NpyArray {
 };
 
 enum class NpyExtent {
-  kHeader,  // Type and shape; the values are not read.
+  kHeader,  // Reads type and shape, but not the values.
   kValues,
 };
 
-// `path` is that of a .npy file, or FILE.npz#MEMBER. InvalidArgument: not such a file, or an array that is
-// not read: pickled objects, other types than integers and float32, Fortran's order, no or an empty axis.
-// NotFound: no such file or member; the error lists the members that there are. DataLoss: truncated or
-// damaged.
+// `path` is the path of a .npy file, or FILE.npz#MEMBER. InvalidArgument: the file is neither, or its array
+// is not supported: pickled objects, types other than integers and float32, Fortran's order, no axis or an
+// empty one. NotFound: there is no such file or member; the error lists the archive's members. DataLoss: the
+// file is truncated or damaged.
 absl::StatusOr<NpyArray> OpenNpyArray(const std::string& path, NpyExtent extent);
 
 // A type of NumPy with its name, for errors: "<f8 (float64)".
@@ -42,7 +42,7 @@ std::string NpyTypeText(absl::string_view type);
 // The file of such a path, without a member.
 std::string NpyFileOf(const std::string& path);
 
-// Whether the array's values would lie in memory. False where that cannot be found out.
+// True if the array's values would be held in memory. False if this cannot be found out.
 bool IsHeldInMemory(const std::string& path);
 
 }  // namespace tethys

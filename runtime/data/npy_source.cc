@@ -83,7 +83,7 @@ absl::Status CheckLabels(const std::string& path, const NpyArray& labels, const 
       rules.targets ? "targets: write array.astype('float32')" : "classes: write array.astype('int32')"));
 }
 
-// The shape of the labels of one sample. A column, [samples, 1], is one label a sample.
+// The shape of the labels of one sample. A column, [samples, 1], holds one label per sample.
 Shape LabelShapeOf(const Shape& labels) {
   if (labels.size() == 2 && labels[1] == 1) return {};
   return Shape(labels.begin() + 1, labels.end());
@@ -105,7 +105,7 @@ absl::StatusOr<Pair> OpenPair(const proto::Data& data, DataPart part, const Labe
 
 class NpySource final : public SampleSource {
  public:
-  // `labels` may be empty; every label is then 0.
+  // `labels` may be empty: then every label is 0.
   NpySource(SampleSpec spec, NpyArray images, std::vector<int32_t> labels)
       : SampleSource(std::move(spec), images.shape[0]),
         images_(std::move(images)),
@@ -139,7 +139,7 @@ template <typename Value>
 int64_t ValueAt(const uint8_t* bytes) {
   Value value;
   std::memcpy(&value, bytes, sizeof(value));
-  // What does not fit becomes a number that no job accepts.
+  // A value that does not fit becomes a number that no job accepts.
   if (std::is_unsigned_v<Value> && sizeof(value) == 8 && static_cast<int64_t>(value) < 0) return INT64_MAX;
   return static_cast<int64_t>(value);
 }
@@ -158,7 +158,7 @@ int64_t IntegerAt(const uint8_t* bytes, absl::string_view type) {
   }
 }
 
-// The label as the source holds it. `sample` is for errors.
+// The label in the form that the source holds. `sample` is for errors.
 absl::StatusOr<int32_t> LabelAt(const NpyArray& array, const uint8_t* bytes, int64_t sample,
                                 const LabelRules& rules) {
   if (rules.targets) {
@@ -178,7 +178,7 @@ absl::StatusOr<int32_t> LabelAt(const NpyArray& array, const uint8_t* bytes, int
 }
 
 absl::StatusOr<std::vector<int32_t>> ReadLabels(const NpyArray& array, const LabelRules& rules) {
-  constexpr int64_t kBlock = 1 << 16;  // Values.
+  constexpr int64_t kBlock = 1 << 16;  // In values.
   TETHYS_ASSIGN_OR_RETURN(const int64_t count, ElementCount(array.shape));
   const int64_t each = count / array.shape[0], bytes = array.value_bytes();
   std::vector<int32_t> labels;

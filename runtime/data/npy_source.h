@@ -1,4 +1,4 @@
-// Samples in an array of NumPy without labels.
+// Reads samples in a NumPy array without labels.
 #ifndef TETHYS_RUNTIME_DATA_NPY_SOURCE_H_
 #define TETHYS_RUNTIME_DATA_NPY_SOURCE_H_
 
@@ -10,8 +10,8 @@
 
 namespace tethys {
 
-// All labels are 0, in the given format. InvalidArgument: values of another type than uint8 and float32, or
-// one axis only; besides, the errors of OpenNpyArray.
+// All labels are 0, in the given format. InvalidArgument: values of other types than uint8 and float32, or an
+// array with one axis. Also the errors of OpenNpyArray.
 absl::StatusOr<std::shared_ptr<const SampleSource>> OpenNpySamples(const std::string& path,
                                                                    const LabelFormat& labels);
 

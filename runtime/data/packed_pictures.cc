@@ -17,7 +17,7 @@ namespace {
 
 using PathOf = absl::FunctionRef<std::string(int64_t)>;
 
-constexpr int64_t kBlockBytes = 1 << 20;  // Written at a time.
+constexpr int64_t kBlockBytes = 1 << 20;  // Bytes written at a time.
 
 class Deadline {
  public:
@@ -32,7 +32,7 @@ class Deadline {
 
 // The pictures that a pack holds.
 struct Content {
-  std::vector<int64_t> ends = {0};  // Of each picture in the file, behind a 0.
+  std::vector<int64_t> ends = {0};  // The end of each picture in the file, after a 0.
   std::string key;
 
   size_t count() const { return ends.size() - 1; }
@@ -61,8 +61,7 @@ bool ReadSums(int fd, const Content& content, std::vector<uint32_t>& sums) {
   return SumOf(sums) == own;
 }
 
-// Writes the pictures one after another. `damage` is set to the error of a file, as opposed to one of the
-// cache.
+// Writes the pictures one after another. `damage` is set to an error of a picture's file, not of the cache.
 absl::Status Pack(const Content& content, PathOf path_of, const Deadline& deadline, const std::string& path,
                   absl::FunctionRef<void()> progressed, absl::Status& damage) {
   const FileDescriptor out(open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));

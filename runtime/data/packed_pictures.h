@@ -1,6 +1,6 @@
 // The files of many small pictures, one after another in one file of the host's cache. Opening, reading and
-// closing a file takes six times as long as reading a few kilobytes of an open one, and on a network file
-// system each is a message to the server and back. Blocks on the disk. The file holds
+// closing a file takes six times as long as reading a few kilobytes of an open file, and on a network file
+// system each of these calls takes a round trip to the server. Blocks on the disk. The file holds
 //
 //   the pictures' files, one after another, u32 CRC-32C of each, u32 CRC-32C of these numbers; little-endian
 #ifndef TETHYS_RUNTIME_DATA_PACKED_PICTURES_H_
@@ -23,24 +23,24 @@ namespace tethys {
 // Immutable; thread-safe.
 class PackedPictures {
  public:
-  // Fewer pictures, and pictures with more bytes on average or in all, are not packed: decoding a large one
-  // takes far longer than opening it, and a copy takes more of the disk.
+  // Fewer pictures, or pictures with more bytes on average or in all, are not packed: decoding a large
+  // picture takes far longer than opening it, and a copy takes more disk space.
   static constexpr int64_t kLeastPictures = 1000;
   static constexpr int64_t kMostAverage = 16 << 10;
   static constexpr int64_t kMostBytes = int64_t{512} << 20;
-  // The longest that a start is delayed by packing.
+  // The longest delay of a start by packing.
   static constexpr Nanoseconds kPatience = 10 * kSecond;
 
-  // Packs `count` pictures, unless the cache holds their files as they are now: one whose size or time of
-  // change is another makes another pack. `cache_dir` as in HostCache::Open. Returns null where the pictures
-  // are not small, and where the cache cannot be used or has no room; each is then to be read from its own
-  // file. Has the errors of StateOfLocalFile and ReadPictureFile; DataLoss: a file changed meanwhile.
+  // Packs `count` pictures, unless the cache holds a pack of the present files: a file with another size or
+  // time of change makes another pack. `cache_dir` as in HostCache::Open. Returns null if the pictures are
+  // not small, or if the cache cannot be used or is full; then each picture is read from its own file. Has
+  // the errors of StateOfLocalFile and ReadPictureFile; DataLoss: a file changed meanwhile.
   static absl::StatusOr<std::shared_ptr<const PackedPictures>> Open(
       const std::string& cache_dir, int64_t count, absl::FunctionRef<std::string(int64_t)> path_of,
       Nanoseconds patience = kPatience);
 
   // All bytes of a picture's file. They are valid until the next call on this thread. Requires 0 <= index <
-  // count. DataLoss: the pack was cut or is damaged, and has been removed.
+  // count. DataLoss: the pack was truncated or is damaged, and has been removed.
   absl::StatusOr<absl::Span<const uint8_t>> Read(int64_t index) const;
 
  private:
@@ -50,7 +50,7 @@ class PackedPictures {
 
   const FileDescriptor file_;
   const std::string path_;
-  const std::vector<int64_t> ends_;   // Of each picture in the file, behind a 0.
+  const std::vector<int64_t> ends_;   // The end of each picture in the file, after a 0.
   const std::vector<uint32_t> sums_;  // The checksum of each picture.
 };
 

@@ -51,7 +51,8 @@ class PngReader {
     png_set_read_fn(png_, this, OnRead);
     png_set_user_limits(png_, kMaxPixels, kMaxPixels);
     png_set_chunk_malloc_max(png_, 8 << 20);
-    // Values stay as they are in the file, as in other programs for training: no profile changes them.
+    // Values are kept as they are in the file, as in other programs for training: no colour profile changes
+    // them.
     static constexpr png_byte kProfiles[] = "gAMA\0cHRM\0sRGB\0iCCP";
     png_set_keep_unknown_chunks(png_, PNG_HANDLE_CHUNK_NEVER, kProfiles, 4);
   }
@@ -59,7 +60,7 @@ class PngReader {
   PngReader(const PngReader&) = delete;
   PngReader& operator=(const PngReader&) = delete;
 
-  // False on an error, of which message() tells.
+  // Returns false on an error, which message() describes.
   bool ReadHeader() {
     if (setjmp(jump_) != 0) return false;
     png_read_info(png_, info_);
@@ -130,7 +131,8 @@ tjhandle JpegDecoder() {
 
 absl::StatusOr<Shape> ReadJpegShape(absl::Span<const uint8_t> bytes, PictureName name) {
   int width = -1, height = -1, subsampling = -1, colours = -1;
-  // After a warning, all of them are set. It does not matter before the pixels, which may be intact.
+  // After a warning, all of them are set. A warning before the pixels does no harm, because the pixels may be
+  // intact.
   if (tjDecompressHeader3(JpegDecoder(), bytes.data(), bytes.size(), &width, &height, &subsampling,
                           &colours) != 0 &&
       (tjGetErrorCode(JpegDecoder()) != TJERR_WARNING || width < 1 || height < 1 || subsampling < 0 ||
@@ -144,8 +146,8 @@ absl::StatusOr<Shape> ReadJpegShape(absl::Span<const uint8_t> bytes, PictureName
   return Shape{height, width, colours == TJCS_GRAY ? 1 : 3};
 }
 
-// Decodes what libjpeg-turbo warns about, such as superfluous bytes before the end marker, as TensorFlow and
-// Pillow do. A file that was cut off is refused: libjpeg-turbo would make up the rest.
+// Decodes files that cause warnings of libjpeg-turbo, such as superfluous bytes before the end marker, as
+// TensorFlow and Pillow do. A file that was cut off is refused, because libjpeg-turbo would invent the rest.
 bool DecodeInSpiteOfWarnings(absl::Span<const uint8_t> bytes, const Shape& shape, uint8_t* out) {
   if (tjGetErrorCode(JpegDecoder()) != TJERR_WARNING || !HasJpegEnd(bytes)) return false;
   return tjDecompress2(JpegDecoder(), bytes.data(), bytes.size(), out, static_cast<int>(shape[1]), 0,
@@ -158,9 +160,9 @@ absl::Status DecodeJpeg(absl::Span<const uint8_t> bytes, PictureName name, const
                         uint8_t* values) {
   const int width = static_cast<int>(shape[1]), height = static_cast<int>(shape[0]);
   const int64_t row = shape[1] * shape[2], size = shape[0] * row;
-  // libjpeg-turbo writes rows of colours past the processor's caches where they begin at multiples of 32
-  // bytes, as in a batch. Decoding beside these places and copying takes 0.8 of the time for 32 x 32 pixels
-  // and 0.96 for 224 x 224; the gain ends where a picture no longer fits the second cache.
+  // libjpeg-turbo writes rows of colours past the processor's caches if they begin at multiples of 32 bytes,
+  // as in a batch. Decoding to other addresses and copying takes 0.8 of the time for 32 x 32 pixels and 0.96
+  // for 224 x 224; the gain ends when a picture no longer fits into the second cache.
   constexpr int64_t kAlignment = 32, kBeside = 8, kMostCopied = 1 << 18;
   thread_local std::vector<uint8_t> beside;
   uint8_t* out = values;
@@ -181,11 +183,11 @@ absl::Status DecodeJpeg(absl::Span<const uint8_t> bytes, PictureName name, const
 
 // ------------------------------------------------------------------------------------------ resizing
 
-// Between which two pixels of a side of `from` pixels pixel `at` of a side of `to` lies, and how near to the
-// second.
+// A pixel of a side of `to` pixels lies between two pixels of a side of `from` pixels: the two, and how near
+// it is to the second.
 struct Between {
   int64_t first, second;
-  float weight;  // Of the second.
+  float weight;  // The weight of the second pixel.
 };
 Between PlaceOf(int64_t at, int64_t to, int64_t from) {
   const float centre = (static_cast<float>(at) + 0.5f) * static_cast<float>(from) / static_cast<float>(to);
@@ -220,7 +222,7 @@ absl::StatusOr<Shape> ReadPictureShape(absl::Span<const uint8_t> bytes, PictureN
 
 PictureKind KindOfPicture(absl::Span<const uint8_t> begin) {
   // Behind the first marks, a PNG file has u32 bytes and "IHDR", then u32 width, u32 height, u8 bits, u8
-  // colour type. The reader also takes a file with another chunk before that, against the standard.
+  // colour type. Against the standard, the reader also accepts a file with another chunk before "IHDR".
   constexpr size_t kName = 12, kBits = 24, kColour = 25;
   if (BeginsWith(begin, kPngMagic) && begin.size() > kColour) {
     if (std::memcmp(&begin[kName], "IHDR", 4) != 0) return {};
@@ -237,7 +239,7 @@ absl::Status DecodePicture(absl::Span<const uint8_t> bytes, PictureName name, co
   if (BeginsWith(bytes, kJpegMagic) && IsPlainJpegOf(bytes, shape[0], shape[1])) {
     return DecodeJpeg(bytes, name, shape, values);
   }
-  absl::optional<PngReader> png;  // After ReadPngShape it decodes the pixels.
+  absl::optional<PngReader> png;  // Decodes the pixels after ReadPngShape.
   if (BeginsWith(bytes, kPngMagic)) png.emplace(bytes);
   TETHYS_ASSIGN_OR_RETURN(Shape own, png ? ReadPngShape(*png, name) : ReadPictureShape(bytes, name));
   own[2] = shape[2];
@@ -255,7 +257,7 @@ absl::Status DecodePicture(absl::Span<const uint8_t> bytes, PictureName name, co
   whole.resize(own[0] * own[1] * own[2]);
   TETHYS_RETURN_IF_ERROR(decode(whole.data()));
   ResizePixels(whole.data(), own, shape, values);
-  // More memory is given back, so that one huge picture costs nothing later.
+  // Memory above this size is freed, so that one huge picture costs nothing later.
   constexpr size_t kKept = 1 << 24;
   if (whole.size() > kKept) whole = {};
   return absl::OkStatus();
@@ -263,7 +265,7 @@ absl::Status DecodePicture(absl::Span<const uint8_t> bytes, PictureName name, co
 
 namespace {
 
-// Computes in `Real`; `round` makes a value of it.
+// Computes in `Real`; `round` converts the result to a value.
 template <typename Real, typename T, typename Round>
 void Resize(const T* in, const Shape& from, const Shape& to, Round round, T* out) {
   const int64_t channels = to[2];
@@ -294,7 +296,7 @@ void ResizePixels(const uint8_t* in, const Shape& from, const Shape& to, uint8_t
 }
 
 void ResizePixels(const float* in, const Shape& from, const Shape& to, float* out) {
-  // Differences of floats may be beyond their range.
+  // Differences of floats may exceed their range.
   Resize<double>(
       in, from, to, [](double value) { return static_cast<float>(value); }, out);
 }

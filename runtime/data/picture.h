@@ -12,43 +12,44 @@
 
 namespace tethys {
 
-// Whether the bytes begin as a PNG or JPEG file does.
+// True if the bytes begin like a PNG or JPEG file.
 bool LooksLikePicture(absl::Span<const uint8_t> bytes);
 
-// Names a picture for errors: the path of its file, or "train.tfrecord, record 3". Called only for these.
+// Returns the name of a picture for errors: the path of its file, or "train.tfrecord, record 3". Called only
+// for errors.
 using PictureName = absl::FunctionRef<std::string()>;
 
-// [height, width, channels] of a picture, with 1 channel for grey and 3 for colour, whatever the file's
-// depth, palette or transparency. Reads the header only. DataLoss: not a picture, or a damaged one; the error
-// begins with `name`. ResourceExhausted: more than 2^26 pixels.
+// The shape [height, width, channels] of a picture, with 1 channel for grey and 3 for colour, regardless of
+// the file's depth, palette or transparency. Reads the header only. DataLoss: not a picture, or a damaged
+// one; the error begins with `name`. ResourceExhausted: more than 2^26 pixels.
 absl::StatusOr<Shape> ReadPictureShape(absl::Span<const uint8_t> bytes, PictureName name);
 
-// What the first bytes of a picture's file tell, without an error. A few thousand bytes do, unless a JPEG
-// begins with a long remark, such as a smaller picture.
+// Facts from the first bytes of a picture's file, without errors. A few thousand bytes are enough, unless a
+// JPEG begins with a long remark, such as a smaller picture.
 struct PictureKind {
-  int channels = 0;  // 1 for grey, 3 for colour; 0: they do not tell.
-  int bits = 0;      // Of a channel; less than 8 in a file with a palette.
+  int channels = 0;  // 1 for grey, 3 for colour; 0: not known.
+  int bits = 0;      // Bits of a channel; less than 8 in a file with a palette.
 };
 PictureKind KindOfPicture(absl::Span<const uint8_t> begin);
 
 // Decodes a picture into `shape`: [height, width, channels], channels 1 or 3. Grey and colour are converted
-// to each other, 16 bits a channel are cut to 8, transparency is left out. A picture of another size is
-// resized if `resize` says so, by linear interpolation between the centres of pixels; otherwise it is
-// InvalidArgument. What is wrong with a JPEG but does not keep TensorFlow and Pillow from decoding it, such
-// as superfluous bytes, is no error; a file that was cut off is. Has the errors of ReadPictureShape. Writes
-// the elements of `shape` to `values`.
+// to each other, 16 bits a channel are cut to 8, transparency is ignored. A picture of another size is
+// resized if `resize` is set, by linear interpolation between the centres of pixels; otherwise it is
+// InvalidArgument. Faults of a JPEG that TensorFlow and Pillow decode all the same, such as superfluous
+// bytes, are no error, but a file that was cut off is. Has the errors of ReadPictureShape. Writes the
+// elements of `shape` to `values`.
 absl::Status DecodePicture(absl::Span<const uint8_t> bytes, PictureName name, const Shape& shape, bool resize,
                            uint8_t* values);
 
-// Brings pixels from one size to another by linear interpolation between the centres of pixels, without a
-// filter before it. Shapes are [height, width, channels] with the same channels.
+// Changes the size of an image by linear interpolation between the centres of pixels, without a filter before
+// it. Shapes are [height, width, channels] with the same channels.
 void ResizePixels(const uint8_t* in, const Shape& from, const Shape& to, uint8_t* out);
 void ResizePixels(const float* in, const Shape& from, const Shape& to, float* out);
 // Resizes a map of labels [height, width]: each pixel takes the label of the nearest pixel.
 void ResizeLabels(const int32_t* in, const Shape& from, const Shape& to, int32_t* out);
 
-// Whether samples of this shape are pictures: [height, width], or with 1 or 3 channels behind these, of at
-// most 2^26 pixels.
+// True if samples of this shape are pictures: [height, width], or [height, width, channels] with 1 or 3
+// channels, of at most 2^26 pixels.
 bool IsPicture(const Shape& sample);
 
 // The bytes of a PNG file. Requires IsPicture(sample).

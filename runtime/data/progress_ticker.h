@@ -1,5 +1,5 @@
-// Shows progress (CacheLock::ShowProgress) while something runs that says nothing itself, such as opening a
-// large file that is unpacked; not longer than kMost, so that nobody waits for ever for a process that hangs.
+// Shows progress (CacheLock::ShowProgress) while code runs that reports none itself, such as opening a large
+// file that is unpacked; at most for kMost, so that no process waits forever for one that hangs.
 #ifndef TETHYS_RUNTIME_DATA_PROGRESS_TICKER_H_
 #define TETHYS_RUNTIME_DATA_PROGRESS_TICKER_H_
 

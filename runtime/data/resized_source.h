@@ -1,5 +1,4 @@
-// Samples of one size brought to another (data.resize), for formats that do not do so as they decode a
-// picture.
+// Changes the size of samples (data.resize), for formats that do not do so when they decode a picture.
 #ifndef TETHYS_RUNTIME_DATA_RESIZED_SOURCE_H_
 #define TETHYS_RUNTIME_DATA_RESIZED_SOURCE_H_
 
@@ -15,8 +14,8 @@ namespace tethys {
 // data.resize. InvalidArgument: the samples are no images [height, width] or [height, width, channels].
 absl::StatusOr<SampleSpec> ResizedSpec(const proto::Data& data, const SampleSpec& spec);
 
-// `source` with samples of `spec`, which ResizedSpec returned for its own; the source itself if the two are
-// equal.
+// `source` with samples of `spec`, which ResizedSpec returned for the source's own spec; the source itself if
+// the two are equal.
 std::shared_ptr<const SampleSource> Resized(std::shared_ptr<const SampleSource> source,
                                             const SampleSpec& spec);
 

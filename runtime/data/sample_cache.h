@@ -1,6 +1,6 @@
 // Decoded samples of one part of the data, kept once a host for all its ranks (data.cache): in a file of the
 // host's cache, or in memory that has no name in the file system (memfd) and that other ranks open through
-// the rank that made it. Formats know nothing of it; dataset.cc wraps what they open.
+// the rank that made it. Formats do not depend on the cache; dataset.cc wraps the sources that they open.
 #ifndef TETHYS_RUNTIME_DATA_SAMPLE_CACHE_H_
 #define TETHYS_RUNTIME_DATA_SAMPLE_CACHE_H_
 
@@ -24,13 +24,13 @@ struct SampleCacheRequest {
   proto::Data::Cache where = proto::Data::DISK;  // MEMORY or DISK.
   SampleCacheContent content;
   LabelRules rules;         // Labels from the cache are checked, too.
-  int threads = 1;          // That fill it. At least 1.
+  int threads = 1;          // The number of threads that fill the cache, at least 1.
   std::string description;  // For errors: "data/pets".
 };
 
-// The samples of `content` from the cache. If it does not hold them yet, they are read from the source that
-// `open` returns, which must have this spec and number of samples; other processes of the host wait
-// meanwhile. ResourceExhausted: no room. Has the errors of `open` and of the source's samples, too.
+// The samples of `content` from the cache. If the cache does not hold them yet, reads them from the source
+// that `open` returns, which must have this spec and number of samples; other processes of the host wait
+// meanwhile. ResourceExhausted: there is no space. Has the errors of `open` and of the source's samples, too.
 absl::StatusOr<std::shared_ptr<const SampleSource>> OpenCachedSamples(
     const HostCache& cache, const SampleCacheRequest& request,
     const std::function<absl::StatusOr<std::shared_ptr<const SampleSource>>()>& open);

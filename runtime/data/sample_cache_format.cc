@@ -7,11 +7,11 @@
 namespace tethys {
 namespace {
 
-constexpr uint64_t kMagic = 0x31656863'61437954u;  // "TyCache1".
+constexpr uint64_t kMagic = 0x31656863'61437954u;  // The bytes "TyCache1".
 constexpr uint32_t kVersion = 2;
-constexpr uint32_t kBytes = 1, kFloats = 2;  // Types of values.
+constexpr uint32_t kBytes = 1, kFloats = 2;  // The types of values.
 constexpr size_t kMaxAxes = 8, kKeyLength = 32;
-constexpr int64_t kMaxCount = int64_t{1} << 46;  // Of bytes or samples. A header with more is damaged.
+constexpr int64_t kMaxCount = int64_t{1} << 46;  // The most bytes or samples. A header with more is damaged.
 
 template <typename Number>
 void Put(Number number, std::string& out) {
@@ -34,7 +34,8 @@ absl::Status Damaged(absl::string_view what) {
   return absl::DataLossError(absl::StrCat("a cache of samples that is damaged: ", what));
 }
 
-// Takes kMaxAxes axes, of which the first `count` are the shape. Their product times `scale` is bounded.
+// Reads kMaxAxes axes, of which the first `count` are the shape. The product of these times `scale` is
+// bounded.
 absl::StatusOr<Shape> TakeAxes(const uint8_t*& at, uint32_t count, int64_t scale) {
   Shape shape;
   int64_t product = scale;

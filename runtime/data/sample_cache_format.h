@@ -24,12 +24,12 @@ namespace tethys {
 constexpr int64_t kSampleCacheHeader = 200;
 constexpr int64_t kSampleCacheRecords = 4096;
 
-// Where everything lies in a cache of `samples` samples. Bytes.
+// The positions in a cache of `samples` samples, in bytes.
 struct SampleCacheLayout {
   SampleCacheLayout(const SampleSpec& spec, int64_t samples);
   int64_t RecordOf(int64_t sample) const { return kSampleCacheRecords + sample * record_bytes; }
 
-  int64_t value_bytes, label_bytes, record_bytes;  // Of one sample.
+  int64_t value_bytes, label_bytes, record_bytes;  // The bytes of one sample.
   int64_t size;
 };
 
@@ -40,7 +40,7 @@ struct SampleSums {
 SampleSums SampleSumsOf(const uint8_t* values, int64_t value_bytes, const int32_t* labels,
                         int64_t label_bytes);
 
-// What a cache holds. `key` has 32 characters (CacheKey).
+// The contents of a cache. `key` has 32 characters (CacheKey).
 struct SampleCacheContent {
   SampleSpec spec;
   int64_t samples = 0;
@@ -48,8 +48,7 @@ struct SampleCacheContent {
 };
 
 std::string SampleCacheHeader(const SampleCacheContent& content);
-// Checks the header, whose bytes these are, and that it fits a file of `size` bytes. DataLoss says what is
-// wrong.
+// Checks the bytes of the header, and that it fits a file of `size` bytes. DataLoss names the fault.
 absl::StatusOr<SampleCacheContent> ParseSampleCacheHeader(absl::Span<const uint8_t> header, int64_t size);
 
 }  // namespace tethys

@@ -39,13 +39,13 @@ struct FileLists {
   }
 };
 
-// `File` is what a format keeps of a file. Immutable once all files are added, and then thread-safe.
+// `File` is the format's state of one file. Immutable once all files are added, and then thread-safe.
 template <typename File>
 class SampleFiles {
  public:
   // Opens `paths` in their order. `open` makes a file from its bytes, and counts its samples. A file without
-  // any, which writers in several processes leave behind, is left out with a note. InvalidArgument: no file
-  // has any.
+  // samples, which several writing processes may leave behind, is left out with a note. InvalidArgument: no
+  // file has samples.
   struct Opened {
     File file;
     int64_t samples = 0;
@@ -73,7 +73,7 @@ class SampleFiles {
     return files;
   }
 
-  const std::vector<File>& files() const { return files_; }  // Those with samples.
+  const std::vector<File>& files() const { return files_; }  // The files that have samples.
   int64_t samples() const { return ends_.empty() ? 0 : ends_.back(); }
   DataHeader Header(SampleSpec spec) const {
     return {.samples = samples(),
@@ -86,9 +86,9 @@ class SampleFiles {
 
   struct Place {
     const File& file;
-    int64_t index;  // In the file.
+    int64_t index;  // The index in the file.
   };
-  // Requires 0 <= sample < samples().
+  // The file and the index of a sample. Requires 0 <= sample < samples().
   Place Find(int64_t sample) const {
     const size_t file = std::upper_bound(ends_.begin(), ends_.end(), sample) - ends_.begin();
     return {files_[file], sample - (file == 0 ? 0 : ends_[file - 1])};
@@ -120,8 +120,8 @@ class SampleFiles {
 
   std::string first_path_;
   std::vector<File> files_;
-  std::vector<int64_t> ends_;    // By file: the number of samples in it and those before it.
-  std::vector<int64_t> counts_;  // Of every path, those without samples included.
+  std::vector<int64_t> ends_;    // The number of samples in each file and the files before it.
+  std::vector<int64_t> counts_;  // The number of samples of every path, including files without samples.
   std::vector<std::string> notes_;
 };
 

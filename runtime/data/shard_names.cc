@@ -17,10 +17,10 @@ namespace tethys {
 namespace {
 
 constexpr absl::string_view kOf = "-of-";
-constexpr int64_t kMostFiles = 1'000'000;  // A number above it is no count of files.
+constexpr int64_t kMostFiles = 1'000'000;  // A larger number is not taken for a count of files.
 constexpr int64_t kMostNamed = 3;
 
-// "pets", 2, 8, ".tfrecord" with 5 digits, for "pets-00002-of-00008.tfrecord".
+// The parts of "pets-00002-of-00008.tfrecord": "pets", 2, 8 and ".tfrecord", with 5 digits.
 struct ShardName {
   absl::string_view before, after, total_text;
   int64_t number = 0, total = 0;
@@ -50,7 +50,7 @@ struct ShardSet {
 }  // namespace
 
 std::vector<std::string> MissingShardNotes(const std::vector<std::string>& paths) {
-  // By what comes before the number, the total as written, and what follows it.
+  // Keyed by the text before the number, the total as written, and the text after it.
   std::map<std::tuple<absl::string_view, absl::string_view, absl::string_view>, ShardSet> sets;
   for (const std::string& path : paths) {
     ShardName name;
@@ -64,7 +64,7 @@ std::vector<std::string> MissingShardNotes(const std::vector<std::string>& paths
     const auto& [before, total_text, after] = key;
     int64_t total = 0;
     if (!absl::SimpleAtoi(total_text, &total)) continue;
-    // Some tools count from 1.
+    // Some tools count files from 1.
     const int64_t first = set.numbers.count(0) == 0 && set.numbers.count(total) > 0 ? 1 : 0;
     std::vector<std::string> missing;
     int64_t count = 0;

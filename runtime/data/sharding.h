@@ -29,11 +29,11 @@ int64_t SamplesPerEpoch(int64_t samples, int64_t global_batch, bool drop_remaind
 // The positions that all workers together use in a step of an epoch. The epoch's last step may have fewer
 // than global_batch. Requires 0 <= step_in_epoch < StepsPerEpoch.
 Slice StepSlice(int64_t samples, int64_t global_batch, int64_t step_in_epoch);
-// The positions that one worker uses in such a step, possibly none.
+// The positions that one worker uses in such a step; may be empty.
 Slice StepSlice(int64_t samples, int64_t global_batch, int64_t step_in_epoch, int64_t rank, int64_t world);
 
-// Says for every position of an epoch to which rank of a sharded job it belongs. The order of the epoch and
-// the chief's leases both ask it, so that a rank trains on its own samples. Immutable, thread-safe.
+// The rank to which each position of an epoch of a sharded job belongs. Used both by the order of the epoch
+// and by the chief's leases, so that a rank trains on its own samples. Immutable, thread-safe.
 class RankSplit {
  public:
   // Steps of `global_batch` positions, each divided as by StepSlice. Requires positions >= 0,
@@ -49,7 +49,7 @@ class RankSplit {
   int64_t positions() const { return positions_; }
   int64_t world() const { return world_; }
 
-  // A position as the index-th position of a rank.
+  // The rank of a position, and its index among the rank's positions.
   struct Place {
     int64_t rank = 0;
     int64_t index = 0;

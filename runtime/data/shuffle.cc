@@ -7,9 +7,9 @@
 namespace tethys {
 namespace {
 
-// Where the queue stands among the bits of a stream's number; the epoch has the lower bits.
+// The position of the queue in the bits of a stream's number; the epoch takes the lower bits.
 constexpr int kQueueShift = 44;
-// Marks the stream that windows take their seed from.
+// Marks the stream from which windows take their seed.
 constexpr uint64_t kWindows = uint64_t{1} << 62;
 
 uint64_t StreamNumber(int64_t epoch, int64_t queue) {

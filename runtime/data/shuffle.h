@@ -1,6 +1,6 @@
 // The order of the samples of one queue in one epoch. A queue is all samples of the training split or, in a
-// sharded job, those of a rank (sample_queues.h). Pure functions of seed, epoch and queue, so a job resumes
-// inside an epoch without the state of a buffer.
+// sharded job, the samples of a rank (sample_queues.h). Pure functions of seed, epoch and queue, so a job
+// resumes inside an epoch without the state of a buffer.
 #ifndef TETHYS_RUNTIME_DATA_SHUFFLE_H_
 #define TETHYS_RUNTIME_DATA_SHUFFLE_H_
 
@@ -15,11 +15,12 @@ namespace tethys {
 struct ShuffleRules {
   enum class Kind {
     kFull,    // All samples, evenly.
-    kBlocks,  // Blocks of samples that follow one another, then the samples of each window of blocks.
+    kBlocks,  // Blocks of consecutive samples are shuffled, then the samples of each window of blocks.
     kNone,    // Natural order.
   };
   Kind kind = Kind::kFull;
-  // With kBlocks: samples of a block, at most 2^40, and blocks of a window, at most 2^20; both at least 1.
+  // For kBlocks: the samples of a block, at most 2^40, and the blocks of a window, at most 2^20; both at
+  // least 1.
   int64_t block = 1;
   int64_t window = 1;
 };
@@ -27,20 +28,20 @@ struct ShuffleRules {
 // A permutation of [0, count). Thread-safe.
 class ShuffledQueue {
  public:
-  // `queue` tells the queues of a job apart; 0 is that of a job that is not sharded. `held`: a full shuffle
-  // is kept in memory, four bytes a sample, once it was used; otherwise each of its elements is computed when
-  // it is asked for, in another order. Requires 0 <= count <= 2^41 and, if held, count < 2^32.
+  // `queue`: the number of the queue; 0 in a job that is not sharded. `held`: from its first use, a full
+  // shuffle is kept in memory, four bytes a sample. Otherwise each element is computed when it is read, and
+  // the order is another one. Requires 0 <= count <= 2^41 and, if held, count < 2^32.
   ShuffledQueue(const ShuffleRules& rules, uint64_t seed, int64_t epoch, int64_t queue, int64_t count,
                 bool held);
 
   // Requires 0 <= index < count.
   int64_t operator[](int64_t index) const;
-  // Brings a held order to memory, which otherwise its first use does.
+  // Computes a held order in memory; otherwise its first use does.
   void Hold() const;
 
  private:
-  // The blocks lie in slots, in their new order. Only the last block of the queue may be short, and it may
-  // lie in any slot.
+  // The sample at `index` in a shuffle of blocks. The blocks lie in slots, in their new order. Only the last
+  // block of the queue may be short, and it may lie in any slot.
   int64_t InBlocks(int64_t index) const;
   // The first index of a slot.
   int64_t BeginOf(int64_t slot) const;
@@ -50,10 +51,11 @@ class ShuffledQueue {
   const int64_t count_;
   const RandomStream stream_;
   const bool held_;
-  const int64_t blocks_;             // 1 unless the shuffle is that of blocks.
-  const KeyedPermutation computed_;  // Of the samples or, in a shuffle of blocks, of these.
-  const int64_t short_slot_;         // Where the last block lies.
-  const int64_t missing_;            // What the last block lacks of a whole one.
+  const int64_t blocks_;  // 1, except in a shuffle of blocks.
+  // The permutation of the samples or, in a shuffle of blocks, of the blocks.
+  const KeyedPermutation computed_;
+  const int64_t short_slot_;  // The slot of the last block.
+  const int64_t missing_;     // The number of samples that the last block has less than others.
   const uint64_t window_seed_;
 
   mutable absl::once_flag once_;

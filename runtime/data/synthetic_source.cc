@@ -1,5 +1,5 @@
-// Samples that are computed from their number: nothing is read and nothing is held, however many there are.
-// All arithmetic is in integers, so that every machine computes the same bytes.
+// Samples that are computed from their number: nothing is read or held, for any number of samples. All
+// arithmetic is in integers, so that every machine computes the same bytes.
 #include <algorithm>
 #include <cstring>
 #include <vector>
@@ -24,7 +24,7 @@ class Draws {
     }
     return block_.words[used_++];
   }
-  // Uniform in [low, high].
+  // A number that is uniform in [low, high].
   int64_t Between(int64_t low, int64_t high) {
     return low + static_cast<int64_t>(uint64_t{Next()} * static_cast<uint64_t>(high - low + 1) >> 32);
   }
@@ -103,7 +103,7 @@ class Geology {
  private:
   static constexpr int64_t kTurn = 4 * kUnit;
 
-  // A wave from -kUnit to kUnit of parabolas, which is close to a sine.
+  // A wave of parabolas from -kUnit to kUnit, close to a sine.
   int64_t Wave(int64_t x) const {
     const int64_t angle = (phase_ + folds_ * kTurn * x / width_) % kTurn;
     const int64_t half = angle % (kTurn / 2);
@@ -129,7 +129,8 @@ class SectionsSource final : public SampleSource {
     for (int64_t pixel = 0; pixel < height * width; ++pixel) {
       const int32_t label = geology.ClassAt(pixel / width, pixel % width);
       if (labels != nullptr) labels[pixel] = label;
-      // Greys from 32 to 223, a step a class, with noise of -32 to 31: neighbours in grey overlap.
+      // Grey values from 32 to 223, one step per class, with noise of -32 to 31: the values of neighbouring
+      // classes overlap.
       if (values != nullptr) {
         const int64_t grey = 32 + label * 191 / std::max<int64_t>(classes_ - 1, 1);
         values[pixel] = static_cast<uint8_t>(grey + values[pixel] / 4 - 32);

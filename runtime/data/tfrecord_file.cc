@@ -18,12 +18,12 @@
 namespace tethys {
 namespace {
 
-constexpr int64_t kHead = 12, kTail = 4;           // Bytes around a payload.
-constexpr int64_t kMaxPayload = int64_t{1} << 30;  // A message of Protobuf has at most 2 GiB.
-constexpr uint64_t kMagic = 0x31786564'6e497954u;  // "TyIndex1".
+constexpr int64_t kHead = 12, kTail = 4;           // The bytes before and after a payload.
+constexpr int64_t kMaxPayload = int64_t{1} << 30;  // Protobuf limits a message to 2 GiB.
+constexpr uint64_t kMagic = 0x31786564'6e497954u;  // The bytes "TyIndex1".
 constexpr uint32_t kVersion = 1;
 constexpr size_t kKeyLength = 32;
-constexpr int64_t kBlock = 1 << 16;  // Bytes that are read or written at a time.
+constexpr int64_t kBlock = 1 << 16;  // Bytes read or written at a time.
 
 absl::string_view Text(const uint8_t* bytes, int64_t size) {
   return {reinterpret_cast<const char*>(bytes), static_cast<size_t>(size)};
@@ -41,12 +41,12 @@ void Put(Number number, std::string& out) {
   out.append(reinterpret_cast<const char*>(&number), sizeof(number));
 }
 
-// Reads short pieces of a file in the order of their places, of which many come with one call of the system.
+// Reads short pieces of a file in ascending order; one system call reads many of them.
 class ForwardReader {
  public:
   explicit ForwardReader(const ByteSource& file) : file_(file) {}
 
-  // The bytes are valid until the next call. Requires that they lie in the file.
+  // The bytes at `offset`, valid until the next call. Requires that they lie in the file.
   absl::StatusOr<const uint8_t*> At(int64_t offset, int64_t size) {
     if (offset < begin_ || offset + size > begin_ + static_cast<int64_t>(block_.size())) {
       begin_ = offset;
@@ -99,7 +99,7 @@ absl::Status Damaged(absl::string_view what) {
   return absl::DataLossError(absl::StrCat("an index of records that is damaged: ", what));
 }
 
-// Opens an index if it is whole: header, size and checksum of the places, which are read once.
+// Opens an index if it is complete: header, size, and the checksum of the positions, which are read once.
 absl::StatusOr<RecordIndexContent> OpenWholeIndex(const std::string& path, FileDescriptor& index) {
   index = FileDescriptor(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   struct stat info;
@@ -118,7 +118,7 @@ absl::StatusOr<RecordIndexContent> OpenWholeIndex(const std::string& path, FileD
                                    : Damaged("the checksum of its places");
 }
 
-// Writes an index of the file. `damage` is the error of the file, if that is what fails.
+// Writes an index of the file. `damage` is set if the file itself causes the error.
 absl::Status WriteIndex(const ByteSource& bytes, const std::string& key, const std::string& path,
                         absl::FunctionRef<void()> progressed, absl::Status& damage) {
   const FileDescriptor out(open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
@@ -214,7 +214,7 @@ absl::Status RecordFile::FindPlaces(const std::string& cache_dir, int64_t& room)
   return absl::OkStatus();
 }
 
-// An error of the cache is not an error of the file: `damage` is set for the latter only.
+// An error of the cache is not an error of the file; `damage` is set for the latter only.
 absl::Status RecordFile::OpenIndex(const std::string& cache_dir, int64_t& room, absl::Status& damage) {
   TETHYS_ASSIGN_OR_RETURN(const HostCache cache, HostCache::Open(cache_dir));
   const std::string key = CacheKey()
@@ -248,7 +248,7 @@ absl::Status RecordFile::OpenIndex(const std::string& cache_dir, int64_t& room, 
 absl::StatusOr<absl::string_view> RecordFile::ReadPayload(int64_t record) const {
   thread_local std::vector<uint8_t> buffer;
   const bool last = record + 1 == records_;
-  std::array<int64_t, 2> ends = {0, bytes_->size()};  // Of the record.
+  std::array<int64_t, 2> ends = {0, bytes_->size()};  // The begin and the end of the record.
   const size_t known = last ? 1 : 2;
   if (index_.valid()) {
     const int64_t at = kRecordIndexHeader + record * static_cast<int64_t>(sizeof(uint64_t));

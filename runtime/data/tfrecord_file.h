@@ -4,8 +4,9 @@
 //   u64 length, u32 masked CRC-32C of the length, the payload, u32 masked CRC-32C of the payload;
 //   little-endian
 //
-// The first opening reads the lengths of all records. Where each begins is kept in the host's cache, so that
-// the next opening is fast and the memory does not grow with the number of records beyond a bound:
+// The first opening reads the lengths of all records. The begin of each record is stored in an index in the
+// host's cache, so that the next opening is fast, and the memory does not grow with the number of records
+// beyond a bound:
 //
 //   u64 magic, u32 version, u32 CRC-32C of the places, u64 records, u64 size of the file, u8 key[32], u32
 //   zero, u32 CRC-32C of all before, then for each record u64 place; little-endian
@@ -36,24 +37,24 @@ struct RecordIndexContent {
   uint32_t places_crc = 0;
   int64_t records = 0;
   int64_t file_size = 0;
-  std::string key;  // CacheKey::text.
+  std::string key;  // The text of the file's CacheKey.
 };
 std::string RecordIndexHeader(const RecordIndexContent& content);
-// Checks the header and that it fits an index of `size` bytes. DataLoss says what is wrong.
+// Checks the header, and that it fits an index of `size` bytes. DataLoss names the fault.
 absl::StatusOr<RecordIndexContent> ParseRecordIndexHeader(absl::Span<const uint8_t> header, int64_t size);
 
 class RecordFile {
  public:
-  // Files of fewer bytes have no index in the cache.
+  // Smaller files, in bytes, have no index in the cache.
   static constexpr int64_t kLeastIndexed = 1 << 20;
 
-  // `cache_dir` as in HostCache::Open. `room` is how many places of an index may be held in memory, and
-  // becomes smaller by those that are. DataLoss and InvalidArgument name the file and the record.
+  // `cache_dir` as in HostCache::Open. `room` is the number of places that may be held in memory; the call
+  // subtracts those that it holds. DataLoss and InvalidArgument name the file and the record.
   static absl::StatusOr<RecordFile> Open(std::shared_ptr<const ByteSource> bytes,
                                          const std::string& cache_dir, int64_t& room);
 
   int64_t records() const { return records_; }
-  // For errors: "train.tfrecord, record 3".
+  // The record's name for errors: "train.tfrecord, record 3".
   std::string Name(int64_t record) const { return absl::StrCat(bytes_->name(), ", record ", record); }
   // The payload of a record, valid until the next call on this thread. DataLoss: its checksum is wrong.
   absl::StatusOr<absl::string_view> ReadPayload(int64_t record) const;
@@ -65,7 +66,7 @@ class RecordFile {
 
   std::shared_ptr<const ByteSource> bytes_;
   int64_t records_ = 0;
-  std::vector<int64_t> held_;  // Where each record begins; empty: the index says so.
+  std::vector<int64_t> held_;  // The begin of each record; empty: the index has it.
   FileDescriptor index_;       // Valid if held_ is empty.
   std::string index_path_;
 };

@@ -19,26 +19,28 @@ namespace {
 
 using Files = SampleFiles<RecordFile>;
 
-// The most places of a part's records that are held in memory though an index has them: 16 MiB.
+// The most places of a part's records that are held in memory although an index has them: 16 MiB.
 constexpr int64_t kMostPlacesHeld = 1 << 21;
-// Of a record that is read for its label alone.
+// The most bytes of a record that is read for its label alone.
 constexpr int64_t kMostBytesForLabel = 1 << 14;
 
 // ------------------------------------------------------------------------------------------ samples
 
-// What a part's records are read as.
+// How a part's records are read.
 struct Reading {
   std::string image_feature, label_feature;
   LabelRules rules;
-  bool pictures = false;        // PNG or JPEG, not raw values.
-  bool refuses_colour = false;  // The first pictures are grey, and the job does not say that all are to be.
-  bool resizes = false;         // Brings pictures, and the maps of their labels, to the size of `spec`.
+  bool pictures = false;  // Values are PNG or JPEG files, not raw.
+  // The first pictures are grey, and the job does not require all pictures to be grey.
+  bool refuses_colour = false;
+  bool resizes = false;  // Resizes pictures, and the maps of their labels, to the size of `spec`.
   SampleSpec spec;
-  Shape picture;               // spec.shape with an axis of channels.
-  int64_t bytes_of_first = 0;  // Of the first record.
+  Shape picture;               // The shape of `spec` with an axis of channels.
+  int64_t bytes_of_first = 0;  // The size of the first record.
 };
 
-// A record, for errors. Its text is made only for these: that takes as long as checking a small record.
+// The name of a record for errors. Its text is made only for errors, because that takes as long as checking a
+// small record.
 struct RecordName {
   const RecordFile& file;
   int64_t record = 0;
@@ -75,7 +77,7 @@ absl::StatusOr<const proto::RecordedFeature*> FeatureOf(const proto::RecordedExa
                     "holds values of several types, which no feature may: write the file again");
 }
 
-// What a feature holds, for errors: "1 string of bytes", "3 integers", "nothing".
+// The contents of a feature, for errors: "1 string of bytes", "3 integers", "nothing".
 std::string HeldText(const proto::RecordedFeature& feature) {
   const auto text = [](int count, absl::string_view one, absl::string_view many) {
     return absl::StrCat(count, " ", count == 1 ? one : many);
@@ -90,7 +92,7 @@ std::string HeldText(const proto::RecordedFeature& feature) {
   return "nothing";
 }
 
-// The bytes of the sample: a file of a picture, or raw values.
+// The bytes of the sample: a picture's file, or raw values.
 absl::StatusOr<absl::Span<const uint8_t>> ImageOf(const proto::RecordedExample& example,
                                                   const Reading& reading, const RecordName& name) {
   TETHYS_ASSIGN_OR_RETURN(const proto::RecordedFeature* feature,
@@ -235,7 +237,7 @@ class TfrecordSource final : public SampleSource {
 
 using Lists = FileLists<&proto::Data::tfrecord>;
 
-// The place of the record. Beyond kMostPlacesHeld it is in the host's cache.
+// The position of the record. Beyond kMostPlacesHeld, the index in the host's cache has it.
 int64_t BytesHeld(const proto::Data&, const SampleSpec&) { return sizeof(int64_t); }
 
 // Finds out from a part's first record whether it holds pictures, raw values or floats, and their shape.
@@ -283,7 +285,7 @@ absl::Status ResolveImage(const proto::Data& data, const proto::RecordedExample&
                    " channels, but pictures have 1 (grey) or 3 (red, green, blue)"));
 }
 
-// Finds out the shape of labels. As many classes as pixels are a label map.
+// Finds the shape of labels. As many classes as pixels form a label map.
 absl::Status ResolveLabels(const proto::RecordedExample& example, const RecordName& name, Reading& reading) {
   TETHYS_ASSIGN_OR_RETURN(const proto::RecordedFeature* feature,
                           FeatureOf(example, reading.label_feature, name, "label_feature"));
@@ -303,13 +305,14 @@ absl::Status ResolveLabels(const proto::RecordedExample& example, const RecordNa
   return ReadLabelsOf(example, reading, name, first.data());
 }
 
-// Whether one of the first records of a file holds a picture in colour.
+// True if one of the first records of a file holds a picture in colour.
 absl::StatusOr<bool> AnyInColour(const RecordFile& file, const Reading& reading) {
   constexpr int64_t kMostLookedAt = 64;
   for (int64_t record = 0; record < std::min(kMostLookedAt, file.records()); ++record) {
     TETHYS_ASSIGN_OR_RETURN(const proto::RecordedExample* example, ReadExample(file, record));
     const absl::StatusOr<absl::Span<const uint8_t>> bytes = ImageOf(*example, reading, {file, record});
-    if (bytes.ok() && KindOfPicture(*bytes).channels == 3) return true;  // An error is that of its reader.
+    // An error is ignored here: reading the sample will report it.
+    if (bytes.ok() && KindOfPicture(*bytes).channels == 3) return true;
   }
   return false;
 }
@@ -367,7 +370,7 @@ absl::StatusOr<DataHeader> ReadHeader(const proto::Data& data, DataPart part, co
   Reading reading;
   TETHYS_ASSIGN_OR_RETURN(Files files, OpenFiles(data, part, rules, reading));
   DataHeader header = files.Header(reading.spec);
-  // A record is read as a whole, so labels of large ones are not at hand.
+  // A record is read as a whole, so labels of large records are not cheap to read.
   if (reading.bytes_of_first > kMostBytesForLabel) return header;
   const auto source = std::make_shared<TfrecordSource>(std::move(files), std::move(reading));
   header.open_labels = [source]() -> absl::StatusOr<std::shared_ptr<const SampleSource>> { return source; };

@@ -45,11 +45,11 @@ class PictureSource final : public SampleSource {
 
  private:
   const std::vector<std::string> paths_;
-  const Shape picture_;  // With an axis of channels.
+  const Shape picture_;  // The shape with an axis of channels.
   const bool resize_;
 };
 
-// `names` are the paths as predictions show them, relative to `folder` unless that is empty.
+// `names` are the paths that predictions show, relative to `folder` unless that is empty.
 absl::StatusOr<UnlabelledSamples> OpenPictures(const std::string& path, const std::string& folder,
                                                std::vector<std::string> names, const UnlabelledUse& use) {
   if (!IsPicture(use.shape)) {
@@ -84,7 +84,7 @@ absl::StatusOr<std::vector<uint8_t>> BeginningOf(const std::string& path) {
   return begin;
 }
 
-// Whether this is the beginning of an IDX file, plain or gzipped.
+// True if this is the beginning of an IDX file, plain or gzipped.
 bool LooksLikeIdx(absl::Span<const uint8_t> begin) {
   return begin.size() >= 2 && ((begin[0] == 0 && begin[1] == 0) || (begin[0] == 0x1f && begin[1] == 0x8b));
 }

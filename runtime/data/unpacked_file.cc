@@ -17,10 +17,10 @@ namespace tethys {
 namespace {
 
 constexpr int64_t kBlock = 1 << 18;   // Bytes that are read, and at most unpacked, at a time.
-constexpr int kGzipWindow = 15 + 16;  // zlib: a window of 32 KiB, in a gzip stream.
+constexpr int kGzipWindow = 15 + 16;  // For zlib: a window of 32 KiB in a gzip stream.
 
-// Behind the unpacked bytes lies their number, by which a file that was cut is recognised: u64 bytes, u64 its
-// complement; little-endian.
+// The number of unpacked bytes is stored behind them, so that a truncated file is recognised: u64 bytes, u64
+// its complement; little-endian.
 constexpr int64_t kTail = 2 * sizeof(uint64_t);
 
 absl::Status WriteTail(int fd, int64_t bytes, const std::string& path) {
@@ -36,7 +36,7 @@ bool IsWhole(const std::string& path) {
          tail[0] == static_cast<uint64_t>((*file)->size() - kTail) && tail[1] == ~tail[0];
 }
 
-// The unpacked file under the name of the packed one, for errors.
+// The unpacked file, under the name of the packed file for errors.
 class UnpackedFile final : public ByteSource {
  public:
   UnpackedFile(std::shared_ptr<const ByteSource> file, const std::string& packed_name)
@@ -49,7 +49,7 @@ class UnpackedFile final : public ByteSource {
     return file_->ReadAt(offset, out);
   }
   bool RemoveCopy() const override {
-    unlink(file_->name().c_str());  // If another process has made it anew, that is done once more.
+    unlink(file_->name().c_str());  // If another process has made the file anew, this makes it once more.
     return true;
   }
 
@@ -116,7 +116,7 @@ class Inflater {
   std::vector<uint8_t> output_;
   z_stream stream_ = {};
   bool within_stream_ = false;
-  int64_t written_ = 0;  // Bytes.
+  int64_t written_ = 0;  // Number of bytes written.
 };
 
 }  // namespace

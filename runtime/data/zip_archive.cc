@@ -32,7 +32,7 @@ constexpr int64_t kMaxComment = 65535;
 constexpr int64_t kMaxDirectory = int64_t{1} << 26;
 constexpr uint32_t kInExtra = 0xffffffff;
 constexpr int kStored = 0, kDeflated = 8;
-constexpr int kEncrypted = 1;  // Flag.
+constexpr int kEncrypted = 1;  // A bit of the flags.
 // One byte of a deflate stream expands to at most this many bytes (zlib's technical notes).
 constexpr int64_t kMaxExpansion = 1032;
 constexpr int64_t kFirstStep = int64_t{1} << 20;
@@ -65,7 +65,7 @@ struct Directory {
   uint64_t members = 0, bytes = 0, begin = 0;
 };
 
-// Finds the end record, which is at the end but for a comment. `tail` is the end of the file.
+// Finds the end record, which only a comment may follow. `tail` is the end of the file.
 int64_t FindEndRecord(const std::vector<uint8_t>& tail) {
   for (auto at = static_cast<int64_t>(tail.size()) - kEndRecord; at >= 0; --at) {
     if (!Begins(tail.data() + at, "PK\5\6")) continue;
@@ -74,7 +74,7 @@ int64_t FindEndRecord(const std::vector<uint8_t>& tail) {
   return -1;
 }
 
-// Replaces the directory by that of the large end record.
+// Replaces the directory by the one of the large end record.
 absl::Status ReadLargeEndRecord(const ByteSource& file, const uint8_t* locator, Directory& directory) {
   const auto begin = At<uint64_t>(locator + 8);
   const int64_t room = file.size() - kEndRecord - kLocator - kLargeEndRecord;
@@ -120,7 +120,7 @@ absl::StatusOr<Directory> FindDirectory(const ByteSource& file) {
   return directory;
 }
 
-// Takes the numbers that are all ones from the extra field of kind 1, where they are in this order.
+// Replaces numbers that are all ones by those in the extra field of kind 1, where they are in this order.
 absl::Status TakeLargeNumbers(absl::Span<const uint8_t> extra, std::initializer_list<uint64_t*> numbers,
                               const std::string& name) {
   while (extra.size() >= 4) {
@@ -141,7 +141,7 @@ absl::Status TakeLargeNumbers(absl::Span<const uint8_t> extra, std::initializer_
   return absl::OkStatus();
 }
 
-// Takes the first entry off `rest`.
+// Takes the first entry from `rest`.
 absl::StatusOr<ZipMember> TakeEntry(absl::Span<const uint8_t>& rest, const ByteSource& file) {
   const uint8_t* const entry = rest.data();
   if (static_cast<int64_t>(rest.size()) < kEntry || !Begins(entry, "PK\1\2")) {
@@ -188,7 +188,7 @@ class Window final : public ByteSource {
   const int64_t begin_, size_;
 };
 
-// Inflated bytes, of which all or the first are in memory.
+// Inflated bytes; all of them, or only the first, are in memory.
 class Inflated final : public ByteSource {
  public:
   Inflated(std::string name, int64_t size, ByteBuffer held)
@@ -213,7 +213,7 @@ class Inflater {
  public:
   Inflater(const ByteSource& file, int64_t begin, int64_t packed_bytes, const std::string& name)
       : file_(file), next_(begin), end_(begin + packed_bytes), name_(name) {
-    ready_ = inflateInit2(&stream_, -MAX_WBITS) == Z_OK;  // Without zlib's own header.
+    ready_ = inflateInit2(&stream_, -MAX_WBITS) == Z_OK;  // A stream without zlib's own header.
   }
   ~Inflater() {
     if (ready_) inflateEnd(&stream_);
@@ -221,7 +221,7 @@ class Inflater {
   Inflater(const Inflater&) = delete;
   Inflater& operator=(const Inflater&) = delete;
 
-  // Inflates up to `size` bytes; returns how many there are, fewer only at the end of the stream.
+  // Inflates up to `size` bytes. Returns the number of bytes, which is smaller only at the end of the stream.
   absl::StatusOr<int64_t> Read(uint8_t* out, int64_t size) {
     if (!ready_) return absl::ResourceExhaustedError(absl::StrCat(name_, ": no memory to inflate it"));
     int64_t done = 0;
@@ -259,7 +259,8 @@ class Inflater {
   bool ready_ = false, ended_ = false;
 };
 
-// Memory doubles, so that a member whose size is a lie costs no more than twice what it holds.
+// The memory is doubled as needed, so a member with a false size takes at most twice the memory of its
+// contents.
 absl::StatusOr<ByteBuffer> Inflate(Inflater& inflater, int64_t size, const std::string& name) {
   ByteBuffer out;
   int64_t done = 0;
@@ -275,7 +276,7 @@ absl::StatusOr<ByteBuffer> Inflate(Inflater& inflater, int64_t size, const std::
   return out;
 }
 
-// Of the whole content, after which nothing may follow.
+// Checks the whole contents, after which nothing may follow.
 absl::Status CheckInflated(Inflater& inflater, const ByteBuffer& content, uint32_t crc,
                            const std::string& name) {
   uint8_t more = 0;

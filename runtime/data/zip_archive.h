@@ -14,8 +14,8 @@
 
 namespace tethys {
 
-// A member as the central directory describes it. Encrypted members and other methods are refused when they
-// are opened.
+// A member as the central directory describes it. Encrypted members and other methods are refused when
+// opened.
 struct ZipMember {
   std::string name;
   bool encrypted = false;
@@ -24,31 +24,32 @@ struct ZipMember {
   uint32_t crc = 0;
   int64_t packed_bytes = 0;
   int64_t bytes = 0;
-  int64_t header = 0;  // Where its local header begins.
+  int64_t header = 0;  // The position of its local header.
 };
 
 // Immutable; thread-safe.
 class ZipArchive {
  public:
-  // Reads the central directory. InvalidArgument: no zip archive, one of several files, or one with a
-  // directory of more than 64 MiB. DataLoss: truncated or damaged.
+  // Reads the central directory. InvalidArgument: no zip archive, an archive of several files, or a directory
+  // of more than 64 MiB. DataLoss: the archive is truncated or damaged.
   static absl::StatusOr<ZipArchive> Open(std::shared_ptr<const ByteSource> file);
 
   const std::string& name() const { return file_->name(); }
   const std::vector<ZipMember>& members() const { return members_; }
 
-  // The content of a member of this archive, named ARCHIVE#MEMBER. A stored member is a window of the file; a
-  // deflated one is inflated into memory, and its checksum is verified. Memory grows with what is inflated,
-  // never beyond the size in the directory. InvalidArgument: encrypted, or another method. DataLoss: damaged.
+  // The contents of a member of this archive, named ARCHIVE#MEMBER. A stored member is a window of the file;
+  // a deflated member is inflated into memory, and its checksum is verified. Memory grows with the inflated
+  // bytes, never beyond the size in the directory. InvalidArgument: the member is encrypted, or packed by
+  // another method. DataLoss: it is damaged.
   absl::StatusOr<std::shared_ptr<const ByteSource>> Open(const ZipMember& member) const;
-  // The same, but of a deflated member only the first `most` bytes are inflated, without their checksum;
-  // reading others is an internal error. Size and name are those of the whole.
+  // As Open, but inflates only the first `most` bytes of a deflated member, without checking the checksum;
+  // reading further bytes is an internal error. Size and name are those of the whole member.
   absl::StatusOr<std::shared_ptr<const ByteSource>> OpenHead(const ZipMember& member, int64_t most) const;
 
  private:
   ZipArchive(std::shared_ptr<const ByteSource> file, std::vector<ZipMember> members)
       : file_(std::move(file)), members_(std::move(members)) {}
-  // Where the packed bytes begin, behind the local header.
+  // The position of the packed bytes, behind the local header.
   absl::StatusOr<int64_t> FindContent(const ZipMember& member, const std::string& full_name) const;
 
   std::shared_ptr<const ByteSource> file_;

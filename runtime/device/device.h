@@ -49,14 +49,15 @@ class Event {
 };
 
 // An event that records its time. If it is recorded while a graph is captured, every launch of that graph
-// records it again.
+// records the event again.
 class TimedEvent : public Event {
  public:
-  // Time on the device since `earlier`. Requires: both events belong to the same device and have happened.
+  // The time on the device from `earlier` to this event. Requires: both events belong to the same device and
+  // have happened.
   virtual absl::StatusOr<Nanoseconds> Since(const TimedEvent& earlier) const = 0;
 };
 
-// Work captured from streams; each launch enqueues all of it again.
+// Work captured from streams; each launch enqueues all of the work again.
 class Graph {
  public:
   virtual ~Graph() = default;
@@ -91,19 +92,19 @@ struct ColumnCopy {
 
 class Device : public PrimitiveFactory {
  public:
-  virtual std::string Describe() const = 0;  // "cpu, oneDNN 2.6.3, AVX-512, 1 thread"
+  virtual std::string Describe() const = 0;  // For logs: "cpu, oneDNN 2.6.3, AVX-512, 1 thread".
   // True if primitives take host pointers as well as device pointers, so that inputs need no copy.
   virtual bool reads_host_memory() const = 0;
-  // The type of the elements of activations. It is fixed when the device is created.
+  // The type of the elements of activations, fixed when the device is created.
   virtual ElementType activation_type() const { return ElementType::kFloat32; }
   // Free device memory in bytes; absent if device memory is host memory.
   virtual absl::StatusOr<absl::optional<int64_t>> FreeMemory() { return absl::optional<int64_t>(); }
   // Gives freed memory that the device keeps for later buffers back to the system, so that FreeMemory counts
-  // it as free. Waits for the work that uses it.
+  // that memory as free. Waits for the work that uses the memory.
   virtual void ReleaseUnused() {}
-  // Keeps one thread of the device busy for `time`, and returns the longest pause of that thread: on a GPU
-  // above some 0.1 ms only if another process got the GPU meanwhile. Absent if the device cannot measure it.
-  // Blocks until the stream has run everything.
+  // Keeps one thread of the device busy for `time`, and returns the longest pause of that thread. On a GPU a
+  // pause is above some 0.1 ms only if another process got the GPU meanwhile. Absent if the device cannot
+  // measure the pause. Blocks until the stream has run everything.
   virtual absl::StatusOr<absl::optional<Nanoseconds>> LongestPause(Stream& /*stream*/, Nanoseconds /*time*/) {
     return absl::optional<Nanoseconds>();
   }
@@ -130,7 +131,7 @@ class Device : public PrimitiveFactory {
   virtual absl::Status CopyToHost(Stream& stream, void* host, const void* device, int64_t bytes) = 0;
   // Copies device memory to device memory. Source and destination must not overlap.
   virtual absl::Status CopyOnDevice(Stream& stream, void* to, const void* from, int64_t bytes) = 0;
-  // Copies a matrix [rows, columns] that is part of a wider one on both sides.
+  // Copies a matrix [rows, columns] that is part of a wider matrix at the source and at the destination.
   virtual absl::Status CopyColumns(Stream& stream, const ColumnCopy& copy) = 0;
 
   // RoundToBfloat16 rounds in[i] to the nearest bfloat16, ties to even; values beyond the range become

@@ -1,4 +1,4 @@
-// The types of the elements of arrays on a device.
+// The types that the elements of arrays on a device can have.
 #ifndef TETHYS_RUNTIME_DEVICE_ELEMENT_TYPE_H_
 #define TETHYS_RUNTIME_DEVICE_ELEMENT_TYPE_H_
 

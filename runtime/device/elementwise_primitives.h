@@ -34,15 +34,16 @@ inline absl::Status CheckType(const SumShape& shape, ElementType activation_type
   return absl::InvalidArgumentError("this device has no activations in bfloat16, so it does not sum them");
 }
 
-// sum[i] = a[i] + b[i], with relu max(a[i] + b[i], 0), where NaN stays NaN. `sum` may be `a` or `b`. All
-// three are of the shape's type.
+// sum[i] = a[i] + b[i], or, with relu, max(a[i] + b[i], 0), where NaN stays NaN. `sum` may be `a` or `b`. All
+// three arrays have the shape's type.
 class SumPrimitive {
  public:
   virtual ~SumPrimitive() = default;
   virtual absl::Status Run(Stream& stream, const void* a, const void* b, void* sum) = 0;
 };
 
-// One value for each column of a matrix [rows, columns]: for images, of each channel.
+// The shape of a bias: one value for each column of a matrix [rows, columns], which for images is one value
+// for each channel.
 struct BiasShape {
   using Primitive = class BiasPrimitive;
   int64_t rows = 0;
@@ -62,7 +63,7 @@ class BiasPrimitive {
   virtual absl::Status Backward(Stream& stream, const void* dy, float* dbias) = 0;
 };
 
-// Tables of loops and kernels are in this order.
+// The order of the functions is also the order of the tables of loops and kernels.
 enum class ActivationFunction { kRelu, kRelu6, kSigmoid, kTanh };
 inline constexpr int kActivationFunctions = 4;
 
@@ -74,14 +75,14 @@ struct ActivationShape {
 
 inline absl::Status CheckShape(const ActivationShape& shape) { return CheckCount(shape.count); }
 
-// y = f(x): max(x, 0); min(max(x, 0), 6); 1 / (1 + exp(-x)); tanh(x). NaN stays NaN.
+// y = f(x), where f(x) is max(x, 0) for relu, min(max(x, 0), 6) for relu6, 1 / (1 + exp(-x)) for the sigmoid,
+// or tanh(x). NaN stays NaN.
 class ActivationPrimitive {
  public:
   virtual ~ActivationPrimitive() = default;
   // `y` may be `x`.
   virtual absl::Status Forward(Stream& stream, const void* x, void* y) = 0;
-  // dx = dy f'(x), computed from the output y. The derivative of a bend (0, and 6 of relu6) is 0. `dx` may be
-  // `dy`.
+  // dx = dy f'(x), computed from the output y. At a bend of f (0, and 6 of relu6), f' is 0. `dx` may be `dy`.
   virtual absl::Status Backward(Stream& stream, const void* y, const void* dy, void* dx) = 0;
 };
 
@@ -89,10 +90,10 @@ class ActivationPrimitive {
 struct DropoutShape {
   using Primitive = class DropoutPrimitive;
   int64_t rows = 0;
-  int64_t elements = 0;  // Of a row.
+  int64_t elements = 0;  // Elements of one row.
   float rate = 0.5f;
   uint64_t seed = 0;
-  uint64_t layer = 0;  // Layers of different numbers drop different elements.
+  uint64_t layer = 0;  // Number of the layer; layers with different numbers drop different elements.
 };
 
 // InvalidArgument: negative sizes, more than 2^47 elements, or a rate outside [0, 1).

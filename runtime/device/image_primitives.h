@@ -26,7 +26,7 @@ struct ConvolutionShape {
   bool relu = false;
   int64_t groups = 1;    // Divides in.channels and out.
   bool has_bias = true;  // False: `bias` and `dbias` are null.
-  // Elements of one filter, and of all.
+  // Elements of one filter, and of all filters.
   int64_t filter_elements() const { return window.height.size * window.width.size * (in.channels / groups); }
   int64_t filters() const { return out * filter_elements(); }
   ImageShape output() const {
@@ -58,7 +58,8 @@ class ConvolutionPrimitive {
   virtual absl::Status DataGradient(Stream& stream, const float* filters, const void* dy, void* dx) = 0;
   virtual absl::Status FilterGradient(Stream& stream, const void* x, const void* dy, float* dfilters,
                                       float* dbias) = 0;
-  // Device memory in bytes that the primitive holds beyond its arguments, without what it shares.
+  // Device memory in bytes that the primitive holds beyond its arguments and beyond the memory that it shares
+  // with other primitives.
   virtual int64_t workspace_bytes() const = 0;
   virtual std::string Describe() const = 0;
 };
@@ -82,8 +83,8 @@ class MaxPoolingPrimitive {
  public:
   virtual ~MaxPoolingPrimitive() = default;
   virtual absl::Status Forward(Stream& stream, const void* x, void* y) = 0;
-  // `x` and `y` must be those of a Forward. Each element of dy is the gradient of one largest element of its
-  // window. dx is overwritten with the sums of these gradients.
+  // `x` and `y` must be the arrays of an earlier Forward. Each element of dy is the gradient of one largest
+  // element of its window. dx is overwritten with the sums of these gradients.
   virtual absl::Status Backward(Stream& stream, const void* x, const void* y, const void* dy, void* dx) = 0;
   virtual int64_t workspace_bytes() const = 0;
 };
@@ -94,7 +95,8 @@ struct AveragePoolingShape {
   int64_t rows = 0;
   ImageShape in;
   Window window;
-  // The divisor: all positions of the window, or (false) those that lie in the image.
+  // True: divide by the number of all positions of the window; false: by the number of positions in the
+  // image.
   bool count_padding = false;
   ImageShape output() const {
     return {window.height.Positions(in.height), window.width.Positions(in.width), in.channels};

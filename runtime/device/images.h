@@ -1,5 +1,5 @@
-// Images, windows that slide over them, and their checks, for primitives over images (image_primitives.h).
-// Pure; any thread.
+// Images, windows that slide over images, and the checks of both, for primitives over images
+// (image_primitives.h). Pure; any thread.
 #ifndef TETHYS_RUNTIME_DEVICE_IMAGES_H_
 #define TETHYS_RUNTIME_DEVICE_IMAGES_H_
 
@@ -54,7 +54,7 @@ inline absl::Status CheckWindow(absl::string_view what, int64_t in, const Window
                                                  "; padding must be in [0, ", extent, ")"));
 }
 
-// `what` names the primitive: "a convolution".
+// `what` names the primitive in the message: "a convolution".
 inline absl::Status CheckImages(absl::string_view what, int64_t rows, const ImageShape& in,
                                 const Window& window) {
   TETHYS_RETURN_IF_ERROR(CheckAxis(absl::StrCat("rows of ", what), rows));
@@ -63,7 +63,7 @@ inline absl::Status CheckImages(absl::string_view what, int64_t rows, const Imag
   return CheckWindow(absl::StrCat("width of ", what), in.width, window.width);
 }
 
-// The same for pooling, whose windows have no dilation.
+// Like CheckImages, for pooling, whose windows have no dilation.
 inline absl::Status CheckPooling(absl::string_view what, int64_t rows, const ImageShape& in,
                                  const Window& window) {
   TETHYS_RETURN_IF_ERROR(CheckImages(what, rows, in, window));

@@ -14,9 +14,9 @@
 
 namespace tethys {
 
-// GPUs take the numbers of all channels of pictures with the call of their kernel.
+// GPUs get the numbers for all channels of pictures as arguments of their kernel.
 inline constexpr int64_t kMostScaledChannels = 16;
-// Numbers of each feature of a table lie in memory.
+// The numbers for each feature of a table lie in memory.
 inline constexpr int64_t kMostScaledFeatures = 1 << 16;
 
 // InvalidArgument: `scaling` cannot standardise `count` values.
@@ -37,7 +37,8 @@ inline absl::Status CheckScaling(int64_t count, const InputScaling& scaling) {
                    kMostScaledFeatures, "; deviations above 0, all finite"));
 }
 
-// (x / 255 - mean) / deviation, without the 255 for floats, as one multiplication and one addition.
+// The factor of the multiplication that, with one addition, gives (x / 255 - mean) / deviation, or (x - mean)
+// / deviation for floats.
 inline float ScaleOf(const InputScaling& scaling, int64_t channel) {
   const double unit = scaling.type == ValueType::kByte ? 255.0 : 1.0;
   return static_cast<float>(1.0 / (unit * scaling.deviation[channel]));

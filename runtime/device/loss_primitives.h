@@ -14,23 +14,25 @@ class Stream;
 
 // Sums over the rows of a batch, in device memory.
 struct LossResult {
-  double loss_sum = 0;      // Weighted by row.
-  double correct = 0;       // Labels whose output is the largest (on a tie, the first) of their position.
-  double labels = 0;        // Labels that were compared; 0 if the loss has no classes.
-  double correct_top5 = 0;  // Labels whose output is among the five largest, if the primitive counts them.
+  double loss_sum = 0;  // Sum of the losses of the rows, each times the row's weight.
+  // Labels for which the model's largest output (the first, on a tie) is the output of the label.
+  double correct = 0;
+  double labels = 0;  // Labels that were compared with outputs; 0 if the loss has no classes.
+  // Labels whose output is among the five largest, if the primitive counts such labels.
+  double correct_top5 = 0;
 };
 
 // The tensors of a loss. Rows of weight 0 are padding: they have zero gradients, even if their outputs are
 // NaN, and add to no sum. Other rows have weight 1.
 struct LossTensors {
   const void* outputs = nullptr;
-  // Classes; for a loss with targets, the bits of float32 values.
+  // Class numbers; for a loss with targets, the bits of float32 values.
   const int32_t* labels = nullptr;
-  const float* weights = nullptr;  // [rows]
-  void* doutputs = nullptr;        // Gradients of loss_sum, to be overwritten. Null: only the loss is needed.
-  LossResult* result = nullptr;    // To be overwritten.
-  // [classes, classes]: the number of labels of class i (row) for which class j has the largest output; added
-  // to what is there. Null: not counted.
+  const float* weights = nullptr;  // One weight for each row: [rows].
+  void* doutputs = nullptr;      // Gradients of loss_sum, overwritten. Null: the caller needs only the loss.
+  LossResult* result = nullptr;  // Where the sums are written.
+  // [classes, classes]: element (i, j) grows by the number of labels of class i for which class j has the
+  // largest output. Null: these labels are not counted.
   int64_t* confusion = nullptr;
 };
 
@@ -43,20 +45,21 @@ class LossPrimitive {
 // Softmax cross-entropy of outputs [rows, positions, classes] with labels [rows, positions]. A row's loss is
 // the sum over its positions divided by their number. With s = softmax(outputs) and the target
 // t = (1 - label_smoothing) onehot(label) + label_smoothing / classes, a position's loss is -sum t log(s),
-// its gradient (s - t) / positions. Labels are in [0, classes) or ignore_label: such a position adds to no
-// sum and has zero gradients.
+// its gradient (s - t) / positions. Labels are in [0, classes) or are ignore_label; a position with
+// ignore_label adds to no sum and has zero gradients.
 struct SoftmaxCrossEntropyShape {
   using Primitive = LossPrimitive;
   int64_t rows = 0;
   int64_t positions = 1;
   int64_t classes = 0;
   float label_smoothing = 0;
-  int32_t ignore_label = -1;  // Below 0: none.
+  int32_t ignore_label = -1;  // Below 0: no label is ignored.
   bool counts_top5 = false;
   constexpr int64_t points() const { return rows * positions; }
 };
 
-// The mean over a row's outputs of (output - target)^2: outputs and targets [rows, outputs].
+// The loss of a row is the mean of (output - target)^2 over the row's outputs. Outputs and targets are [rows,
+// outputs].
 struct MeanSquaredErrorShape {
   using Primitive = LossPrimitive;
   int64_t rows = 0;

@@ -24,17 +24,18 @@ TETHYS_FORMULA double SquareRoot(double x) {
 #endif
 }
 
-// The gradient scale that limits the norm of the scaled gradients, whose sum of squares is given unscaled. A
-// comparison with NaN is false.
+// The gradient scale that limits the norm of the scaled gradients. `squares` is the sum of squares of the
+// unscaled gradients. A comparison with NaN is false.
 TETHYS_FORMULA float ClippedScale(float scale, double sum_of_squares, double limit) {
   const double norm = scale * SquareRoot(sum_of_squares);
   return norm > limit ? static_cast<float>(scale * (limit / norm)) : scale;
 }
 
-// A trust ratio depends on two norms over a whole region: that of w, and that of a vector whose elements
-// Measured returns. ScaledStep is then the step of one element (update_formulas.h), weight decay included.
+// The optimizers with a trust ratio. The ratio depends on two norms over a whole region: the norm of w, and
+// the norm of a vector whose elements Measured returns. ScaledStep is then the step of one element
+// (update_formulas.h), weight decay included.
 
-// The momentum (MomentumFormula) of gradients that the ratio scales.
+// The formula of LARS: the momentum (MomentumFormula) of gradients that the ratio scales.
 template <class MomentumFormula>
 struct Lars {
   static constexpr int kSlots = MomentumFormula::kSlots;
@@ -51,7 +52,8 @@ struct Lars {
   }
 };
 
-// Slots: Adam's. Measured changes them; ScaledStep makes the same step from them once more.
+// The formula of LAMB. Its slots are the slots of Adam. Measured changes the slots; ScaledStep makes the same
+// step from the changed slots.
 template <class AdamFormula>
 struct Lamb {
   static constexpr int kSlots = AdamFormula::kSlots;
@@ -74,7 +76,7 @@ inline constexpr bool kHasTrustRatio<Lars<MomentumFormula>> = true;
 template <class AdamFormula>
 inline constexpr bool kHasTrustRatio<Lamb<AdamFormula>> = true;
 
-// How many slots Measured changes; otherwise the update changes them.
+// The number of slots that Measured changes; the update changes the others.
 template <class Formula>
 inline constexpr int kMeasuredSlots = 0;
 template <class AdamFormula>
@@ -82,7 +84,7 @@ inline constexpr int kMeasuredSlots<Lamb<AdamFormula>> = Lamb<AdamFormula>::kSlo
 template <class Formula>
 inline constexpr int kUpdatedSlots = Formula::kSlots - kMeasuredSlots<Formula>;
 
-// 1 if a norm is 0. Never infinite, so that the ratio times 0 is 0.
+// The trust ratio; 1 if a norm is 0. Never infinite, so that the ratio times 0 is 0.
 template <class Formula>
 TETHYS_FORMULA float TrustRatio(const UpdateConstants& constants, float decay, const RegionSquares& squares) {
   if (!(squares.parameters > 0 && squares.measured > 0)) return 1;

@@ -9,14 +9,16 @@
 namespace tethys {
 namespace {
 
-// The first row of a group; for `group` = `groups`, the number of samples. See BatchNormalisationShape.
+// The number of the first row of a group; for `group` = `groups`, the number of samples. See
+// BatchNormalisationShape.
 TETHYS_FORMULA int64_t GroupBegin(int64_t samples, int64_t groups, int64_t group) {
   const int64_t longer = samples % groups;
   return group * (samples / groups) + (group < longer ? group : longer);
 }
 
-// Merges the mean and the sum of squared deviations of `part` values into those of `before` values, by Chan,
-// Golub and LeVeque, "Updating formulae and a pairwise algorithm for computing sample variances", 1979.
+// Merges the mean and the sum of squared deviations of `part` values into the mean and the sum of `before`
+// values, by Chan, Golub and LeVeque, "Updating formulae and a pairwise algorithm for computing sample
+// variances", 1979.
 TETHYS_FORMULA void MergeMoments(double before, double part, double part_mean, double part_squares,
                                  double& mean, double& squares) {
   const double weight = part / (before + part), difference = part_mean - mean;
@@ -24,7 +26,8 @@ TETHYS_FORMULA void MergeMoments(double before, double part, double part_mean, d
   squares += part_squares + difference * difference * before * weight;
 }
 
-// Turns the variance of a population of `count` values into the estimate from a sample.
+// The factor that turns the variance of a population of `count` values into the estimate of the variance from
+// a sample.
 TETHYS_FORMULA double SampleFactor(double count) { return count < 2 ? 1 : count / (count - 1); }
 
 }  // namespace

@@ -23,21 +23,22 @@ namespace tethys {
 struct BatchNormalisationShape {
   using Primitive = class BatchNormalisationPrimitive;
   int64_t rows = 0;
-  int64_t positions = 1;  // Height times width; 1 for vectors.
+  int64_t positions = 1;  // Height times width of an image; 1 for vectors.
   int64_t channels = 0;
   int64_t groups = 1;
   float epsilon = 1e-5f;
-  float decay = 0.9f;  // Of the moving statistics.
-  // The batch is a later part of a step's, whose first part has decayed the moving statistics.
+  float decay = 0.9f;  // Factor of the old value of a moving statistic, in each update.
+  // True: the batch is a later part of a step's batch, and the first part has decayed the moving statistics.
   bool later_part = false;
   bool relu = false;
-  StreamReducer* sums = nullptr;  // Outlives the primitive. Null: it normalises by this worker's batch.
+  // Outlives the primitive. Null: the primitive normalises by the batch of this worker alone.
+  StreamReducer* sums = nullptr;
   int64_t elements() const { return rows * positions * channels; }
 };
 
 // InvalidArgument: an axis below 1 or above 2^31, more than 2^47 elements, more groups than rows, several
-// groups, which would not be one batch, with `sums`, an epsilon that is not above 0, or a decay outside
-// (0, 1).
+// groups together with `sums`, which need one batch, an epsilon that is not above 0, or a decay outside (0,
+// 1).
 inline absl::Status CheckShape(const BatchNormalisationShape& shape) {
   constexpr int64_t kMostElements = int64_t{1} << 47;
   for (const int64_t axis : {shape.rows, shape.positions, shape.channels, shape.groups}) {
@@ -66,7 +67,7 @@ inline absl::Status CheckShape(const BatchNormalisationShape& shape) {
   return absl::OkStatus();
 }
 
-// A layer's variables; device memory.
+// The variables of one layer, in device memory.
 struct ScaleAndOffset {
   const float* scale = nullptr;
   const float* offset = nullptr;
@@ -78,15 +79,15 @@ class BatchNormalisationPrimitive {
   virtual ~BatchNormalisationPrimitive() = default;
 
   // Normalises by the statistics of the batch, which the primitive keeps until the next Forward. The variance
-  // is that of the population (divided by the number of values). `weights` [rows]. Forward and Backward (with
-  // dx) have the errors of its AllReduce.
+  // is that of the population (divided by the number of values). `weights` is [rows]. Forward, and Backward
+  // with dx, return the errors of StreamReducer::AllReduce.
   virtual absl::Status Forward(Stream& stream, const void* x, const float* weights,
                                const ScaleAndOffset& variables, void* y) = 0;
   // Computes y of the last Forward again, from its input x.
   virtual absl::Status Repeat(Stream& stream, const void* x, const ScaleAndOffset& variables, void* y) = 0;
-  // Derivatives of the last Forward, from its input x. With relu, gradients of outputs that are not positive
-  // are 0. dscale and doffset are overwritten, and so is dx, unless it is null. `dx` may be `dy`. dscale and
-  // doffset are sums over the worker's own samples.
+  // Computes the derivatives of the last Forward, from the input x of that Forward. With relu, gradients of
+  // outputs that are not positive are 0. dscale and doffset are overwritten, and so is dx, unless it is null.
+  // `dx` may be `dy`. dscale and doffset are sums over the samples of this worker.
   virtual absl::Status Backward(Stream& stream, const void* x, const ScaleAndOffset& variables,
                                 const void* dy, void* dx, float* dscale, float* doffset) = 0;
 

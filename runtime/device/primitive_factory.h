@@ -17,10 +17,10 @@
 
 namespace tethys {
 
-// The table of primitives of layers and losses: ROW(Shape) for each shape that they are made for. A shape
-// names the class of its primitive (Shape::Primitive) and has a CheckShape, which the devices call. A new
-// primitive is a shape, a class and a row beside each other in a header of this folder, and a file in each
-// back end that defines Create for the shape. A back end that lacks it does not link.
+// The table of primitives of layers and losses: ROW(Shape) for each shape that a primitive is made for. A
+// shape names the class of its primitive (Shape::Primitive) and has a CheckShape, which the devices call. A
+// new primitive is a shape, a class and a row beside each other in a header of this folder, and a file in
+// each back end that defines Create for the shape. A back end that lacks it does not link.
 #define TETHYS_PRIMITIVES(ROW)       \
   ROW(DenseShape)                    \
   TETHYS_IMAGE_PRIMITIVES(ROW)       \
@@ -28,7 +28,7 @@ namespace tethys {
   TETHYS_ELEMENTWISE_PRIMITIVES(ROW) \
   TETHYS_LOSS_PRIMITIVES(ROW)
 
-// A new primitive for a shape, or the error why there is none.
+// A new primitive for a shape, or the error that says why the device has no such primitive.
 template <typename Shape>
 using Created = absl::StatusOr<std::unique_ptr<typename Shape::Primitive>>;
 

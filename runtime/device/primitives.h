@@ -41,7 +41,7 @@ class DensePrimitive {
   // dweights = x^T dy, dbias = column sums of dy (both overwritten) and, unless dx is null, dx = dy W^T.
   virtual absl::Status Backward(Stream& stream, const void* x, const float* weights, const void* y, void* dy,
                                 void* dx, float* dweights, float* dbias) = 0;
-  // The algorithm chosen for each product, for logs: "forward sgemm, data matmul, weights matmul".
+  // For logs, the algorithm chosen for each product: "forward sgemm, data matmul, weights matmul".
   virtual std::string Describe() const = 0;
 };
 
@@ -58,12 +58,13 @@ class InputConversionPrimitive {
 struct UpdateRegion {
   Range range;
   float weight_decay = 0;
-  bool adapted = true;  // By the trust ratio of the region, if the formula has one; otherwise the ratio is 1.
+  // True: the trust ratio of the region scales the step, if the formula has one. False: the ratio is 1.
+  bool adapted = true;
 };
 
-// InvalidArgument: an unknown formula, momentum or a decay outside [0, 1), an epsilon below 0, or none for a
-// formula that divides by a root or a norm; with a trust ratio, decoupled decay, or a factor of LARS that is
-// not above 0.
+// InvalidArgument: an unknown formula, momentum or a decay outside [0, 1), an epsilon below 0, or an epsilon
+// of 0 for a formula that divides by a root or a norm; with a trust ratio, decoupled decay, or a factor of
+// LARS that is not above 0.
 inline absl::Status CheckRule(const UpdateRule& rule) {
   const auto formula = static_cast<int>(rule.formula);
   if (formula < 0 || formula >= kUpdateFormulas) {
@@ -95,22 +96,23 @@ inline absl::Status CheckRule(const UpdateRule& rule) {
   return absl::OkStatus();
 }
 
-// One update of an optimizer, over regions.
+// One update of an optimizer over all its regions.
 struct UpdateStep {
-  const UpdateRates* rates = nullptr;  // Device memory, so that a captured update can run with new rates.
-  Range part = kWholeArena;            // Elements outside this range are not changed.
-  bool check_finite = true;            // False if the caller has checked every gradient.
-  // Not empty: the sums of the variables that the regions are parts of, in host memory; see Measure.
+  // Rates in device memory, so that a captured update can run with new rates.
+  const UpdateRates* rates = nullptr;
+  Range part = kWholeArena;  // Elements outside this range are not changed.
+  bool check_finite = true;  // False if the caller has already checked that every gradient is finite.
+  // If not empty: the sums of the whole variables that the regions are parts of, in host memory; see Measure.
   absl::Span<const RegionSquares> squares = {};
 };
 class UpdatePrimitive {
  public:
   virtual ~UpdatePrimitive() = default;
-  // Updates parameters and slots. The slots are arenas of their own, as many as the formula keeps. Sets *bad
-  // (device memory, 0 at first) to 1 if a gradient of the part is not finite. While *bad is 1, even from an
-  // earlier run, parameters and slots do not change. So a caller that checks late finds them as they were
-  // before the first non-finite gradient. Formulas with a trust ratio require the whole arena as the part;
-  // their norms are sums in double precision, in an order that depends on the regions only.
+  // Updates parameters and slots. The slots are arenas beside the parameters', as many as the formula keeps.
+  // Sets *bad (device memory, 0 at first) to 1 if a gradient of the part is not finite. While *bad is 1, even
+  // from an earlier run, parameters and slots do not change. So a caller that checks late finds them as they
+  // were before the first non-finite gradient. Formulas with a trust ratio require the whole arena as the
+  // part; their norms are sums in double precision, in an order that depends on the regions only.
   virtual absl::Status Run(Stream& stream, const UpdateStep& step, float* parameters,
                            const float* gradient_sums, absl::Span<float* const> slots, int32_t* bad) = 0;
 

@@ -15,23 +15,24 @@ class Stream;
 
 // The parameters that all ranks of a group agree on, and the rank of this process.
 struct StreamGroup {
-  std::string id;  // From Device::NewGroupId on rank 0.
+  std::string id;  // The id that Device::NewGroupId returned on rank 0.
   int rank = 0;
   int world_size = 1;
-  Nanoseconds timeout = 60 * kSecond;  // Limit for all ranks to join, and for NCCL to accept a call.
-  const Clock* clock = nullptr;        // Outlives the communicator.
+  // Limit on the time until all ranks have joined, and until NCCL accepts a call.
+  Nanoseconds timeout = 60 * kSecond;
+  const Clock* clock = nullptr;  // Outlives the communicator.
 };
 
-// Sums over the ranks of a group in the middle of a step, for layers that need the whole batch (batch
-// normalisation) as well as for gradients. Strategies offer it, primitives use it.
+// Sums over the ranks of a group in the middle of a step, for gradients and for layers that need the whole
+// batch (batch normalisation). Strategies offer a reducer, primitives use it.
 class StreamReducer {
  public:
   virtual ~StreamReducer() = default;
 
   // data[i], i < count, in device memory, becomes the sum over ranks, the same bits on all ranks: after the
-  // work that `stream` has, before the work that it is given later. Every rank sums the same counts in the
-  // same order. Blocks if the host exchanges, and then has the errors of Strategy::EnqueueEnd; otherwise does
-  // not wait for other ranks, and a graph may capture it.
+  // work that `stream` has now, before work that the stream is given later. Every rank sums the same counts
+  // in the same order. Blocks if the host exchanges, and then has the errors of Strategy::EnqueueEnd;
+  // otherwise does not wait for other ranks, and a graph may capture it.
   virtual absl::Status AllReduce(Stream& stream, float* data, int64_t count) = 0;
 };
 
@@ -46,7 +47,7 @@ class StreamCommunicator : public StreamReducer {
   virtual int world_size() const = 0;
 
   using StreamReducer::AllReduce;
-  // The same in bfloat16. Partial sums are rounded to bfloat16.
+  // AllReduce in bfloat16. Partial sums are rounded to bfloat16.
   virtual absl::Status AllReduce(Stream& stream, Bfloat16* data, int64_t count) = 0;
 
   // `data` holds a block of `count` floats for each rank. ReduceScatter makes block r the sum over ranks on
@@ -54,8 +55,8 @@ class StreamCommunicator : public StreamReducer {
   virtual absl::Status ReduceScatter(Stream& stream, float* data, int64_t count) = 0;
   virtual absl::Status AllGather(Stream& stream, float* data, int64_t count) = 0;
 
-  // Copies `count` floats to the data of the peer's Receive. On the stream each waits for the other, so two
-  // ranks that send to each other must not both begin with Send.
+  // Send copies `count` floats to the data of the peer's Receive. On the stream, Send and Receive wait for
+  // each other, so two ranks that send to each other must not both begin with Send.
   virtual absl::Status Send(Stream& stream, int peer, const float* data, int64_t count) = 0;
   virtual absl::Status Receive(Stream& stream, int peer, float* data, int64_t count) = 0;
 
@@ -67,7 +68,7 @@ class StreamCommunicator : public StreamReducer {
   // all-reduce of this communicator has been destroyed, because NCCL waits for that.
   virtual void Abort() = 0;
 
-  virtual std::string Describe() const = 0;  // "NCCL 2.28.9 among 4 GPUs"
+  virtual std::string Describe() const = 0;  // For logs: "NCCL 2.28.9 among 4 GPUs".
 };
 
 }  // namespace tethys

@@ -13,7 +13,8 @@
 namespace tethys {
 namespace {
 
-// One of the two epsilons is 0, so an optimizer adds its epsilon inside or outside the root.
+// The denominator of a step. One of the two epsilons is 0, because an optimizer adds its epsilon either
+// inside or outside the root.
 TETHYS_FORMULA float Root(const UpdateConstants& constants, float squares) {
   return SquareRoot(squares + constants.epsilon_inside_root) + constants.epsilon;
 }
@@ -38,7 +39,7 @@ struct Nesterov {
   }
 };
 
-// Slots: mean, mean square.
+// Slots: the running mean of gradients, and the running mean of their squares.
 struct Adam {
   static constexpr int kSlots = 2;
   TETHYS_FORMULA float Step(const UpdateConstants& constants, const UpdateRates& rates, float g,
@@ -57,7 +58,7 @@ struct Adam {
   }
 };
 
-// Slots: mean square; then the mean, if centered; then the momentum, if there is one.
+// Slots: the running mean of squares; then the running mean, if centered; then the momentum, if there is one.
 template <bool kCentered, bool kMomentum>
 struct Rmsprop {
   static constexpr int kSlots = 1 + kCentered + kMomentum;
@@ -68,7 +69,8 @@ struct Rmsprop {
     if constexpr (kCentered) {
       slots[1] = kept * slots[1] + added * g;
       const float variance = squares - slots[1] * slots[1];
-      squares = variance > 0 ? variance : 0;  // Rounding can make it negative.
+      // Not below 0: rounding can make a difference of means negative.
+      squares = variance > 0 ? variance : 0;
     }
     const float step = g / Root(constants, squares);
     if constexpr (!kMomentum) return step;
@@ -77,7 +79,7 @@ struct Rmsprop {
   }
 };
 
-// Slot: sum of squares.
+// Slot: the sum of squared gradients.
 struct Adagrad {
   static constexpr int kSlots = 1;
   TETHYS_FORMULA float Step(const UpdateConstants& constants, const UpdateRates&, float g, float* slots) {
@@ -95,8 +97,8 @@ using UpdateFormulaList = FormulaList<Sgd, Momentum, Nesterov, Adam, Rmsprop<fal
                                       Adagrad, Lars<Momentum>, Lars<Nesterov>, Lamb<Adam>>;
 static_assert(UpdateFormulaList::kLength == kUpdateFormulas);
 
-// One element's update, weight decay included. `loss` is learning rate * decay: taking loss * w away is more
-// exact than multiplying by 1 - loss, which rounds alike in every update.
+// One element's update, weight decay included. `loss` is learning rate * decay. Subtracting loss * w is more
+// exact than multiplying w by 1 - loss, because 1 - loss is rounded in the same direction in every update.
 template <class Formula, bool kDecoupled>
 TETHYS_FORMULA void UpdateElement(const UpdateConstants& constants, const UpdateRates& rates,
                                   const RegionFactors& region, float loss, float gradient_sum, float& w,

@@ -7,10 +7,12 @@
 
 namespace tethys {
 
-inline constexpr int64_t kMostDenseWorkspace = int64_t{32} << 20;  // Shared by a dense layer's products.
+// The workspace that all products of one dense layer share.
+inline constexpr int64_t kMostDenseWorkspace = int64_t{32} << 20;
 inline constexpr int64_t kMostConvolutionWorkspace = int64_t{256} << 20;
 
-// Batch normalisation keeps about this many sums, each of a tile of positions of one channel.
+// The largest number of sums that batch normalisation keeps, about; each sum is over a tile of positions of
+// one channel.
 inline constexpr int64_t kNormalisationSums = 32768;
 constexpr int64_t MostNormalisationWorkspace(int64_t groups, int64_t channels) {
   const int64_t values = groups * channels;

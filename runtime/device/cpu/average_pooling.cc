@@ -28,7 +28,7 @@ class AveragePooling final : public AveragePoolingPrimitive {
     windows.rows = end - begin;
     return windows;
   }
-  // Elements of an image.
+  // The number of elements of an image.
   int64_t in() const { return windows_.height * windows_.width * windows_.channels; }
   int64_t out() const { return windows_.out_height * windows_.out_width * windows_.channels; }
 

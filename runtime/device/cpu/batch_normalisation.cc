@@ -143,7 +143,7 @@ class BatchNormalisation final : public BatchNormalisationPrimitive {
   int64_t workspace_bytes() const override { return 0; }
 
  private:
-  // A block is small enough for a cache and for sums in single precision.
+  // A block is small enough for a cache, and for sums in single precision.
   static constexpr int64_t kBlockElements = 16384;
   static constexpr int64_t kLeastBlock = 64;
   static constexpr int64_t kMostBlock = 256;
@@ -166,7 +166,7 @@ class BatchNormalisation final : public BatchNormalisationPrimitive {
     const int64_t samples = group_begins_[shape_.groups];
     return samples == 0 ? 0 : static_cast<double>(Rows(group)) / static_cast<double>(samples);
   }
-  // Blocks whose sums are held until they are merged.
+  // The number of blocks whose sums are held until they are merged.
   int64_t AtOnce() const { return threads_ == 1 ? 1 : 16 * threads_; }
   // Calls sum(first element, positions, sums, products) for blocks of the group, on the device's threads, and
   // then merge(positions, sums, products) in the order of the blocks, so that threads change no bit.
@@ -278,7 +278,7 @@ class BatchNormalisation final : public BatchNormalisationPrimitive {
     });
   }
 
-  // Valid until the next call.
+  // Valid until the next call of this function.
   Normalisation GroupNormalisation(int64_t group, const ScaleAndOffset& variables) {
     for (int64_t c = 0; c < shape_.channels; ++c) {
       factors_[c] = variables.scale[c] * OfGroup(inverse_deviations_, group)[c];
@@ -296,15 +296,16 @@ class BatchNormalisation final : public BatchNormalisationPrimitive {
   }
 
   const BatchNormalisationShape shape_;
-  StreamReducer* const worker_sums_;  // Null: the batch is this worker's.
+  StreamReducer* const worker_sums_;  // Null: the statistics are those of this worker's batch.
   const int threads_;
   const Kernels& kernels_;
-  const int64_t block_;  // Positions.
+  const int64_t block_;  // In positions.
 
   // Results of the last Forward.
   Moments moments_;
   std::vector<int64_t> group_begins_;  // In rows; behind the last, the number of samples.
-  std::vector<double> counts_;  // [groups], of the values of a channel; with worker_sums_, of all workers'.
+  // [groups]: the number of values of a channel; with worker_sums_, over all workers.
+  std::vector<double> counts_;
   std::vector<float> means_, variances_, inverse_deviations_;  // [groups, channels]
 
   // Scratch memory, [channels].

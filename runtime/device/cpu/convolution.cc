@@ -4,11 +4,11 @@
 // loops, which are a hundred times slower.
 //
 // The relu and its derivative are our own loops: oneDNN's relu would turn NaN into 0, and its backward passes
-// fuse no relu. So is the bias gradient, in the pass of relu's: oneDNN 2.6 adds it up beside the filter
-// gradient with vectors of 16 bytes, in the same order. Each of a step's executions (two forward, two or four
-// backward) allocates a few small objects inside oneDNN; our own objects are prepared once. Packed filters
-// and oneDNN's scratch memory are needed during a pass only, so they lie in memory that all convolutions of a
-// device share.
+// fuse no relu. The bias gradient is computed in the same loop: oneDNN 2.6 adds it up beside the filter
+// gradient with vectors of only 16 bytes, in the same order. Each of a step's executions (two forward, two or
+// four backward) allocates a few small objects inside oneDNN; our own objects are prepared once. Packed
+// filters and oneDNN's scratch memory are needed during a pass only, so they lie in memory that all
+// convolutions of a device share.
 #include <algorithm>
 #include <oneapi/dnnl/dnnl.hpp>
 #include <string>
@@ -45,11 +45,11 @@ absl::Status Catch(Function&& function) {
 
 class Convolution final : public ConvolutionPrimitive {
  public:
-  // Throws dnnl::error.
+  // Throws dnnl::error on failure.
   Convolution(const ConvolutionShape& shape, int threads, const Kernels& kernels,
               std::shared_ptr<Scratch> scratch);
 
-  // What the scratch memory must hold.
+  // The scratch memory that a pass needs, in bytes.
   int64_t scratch_bytes() const {
     return std::max({forward_memory_.bytes(), filters_memory_.bytes(), data_memory_.bytes()});
   }
@@ -129,7 +129,8 @@ class Convolution final : public ConvolutionPrimitive {
   void PrepareBackwardData(const Layouts& layouts, const dnnl::convolution_forward::primitive_desc& hint);
   bool PrepareTurned(const Layouts& layouts, absl::string_view backward_algorithm);
   void Turn(const float* filters);
-  // Between plain and packed filters: by our own loops, if they know the packed order, or else by oneDNN.
+  // Converts between plain and packed filters: by our own loops if they support the packed order, otherwise
+  // by oneDNN.
   struct Conversion {
     memory plain, packed;
     std::optional<FilterPacking> packing;
@@ -153,7 +154,7 @@ class Convolution final : public ConvolutionPrimitive {
     c.packing->Unpack(kernels_, threads_, Floats(c.packed.get_data_handle()),
                       Floats(c.plain.get_data_handle()));
   }
-  // Memory of a pass for packed filters. Our own loops zero what the filters do not fill.
+  // Memory of a pass for packed filters. Our own loops zero the part that the filters do not fill.
   memory AddPacked(PassMemory& pass, const memory::desc& layout) {
     return pass.Add(layout, engine_, FilterPacking::Of(layout).has_value() ? 0 : shape_.filters());
   }
@@ -188,14 +189,15 @@ class Convolution final : public ConvolutionPrimitive {
     });
   }
 
-  // Fewer channels fill no vectors, so a pass for relu over all elements is faster than one over columns.
+  // With fewer channels, which fill no vectors, a separate pass for relu over all elements is faster than one
+  // over columns.
   static constexpr int64_t kLeastInOnePass = 16;
 
   const ConvolutionShape shape_;
   const int threads_;
   const Kernels& kernels_;
   const ActivationLoops& relu_;
-  std::vector<float> part_sums_;  // [threads - 1, out], of the bias gradient.
+  std::vector<float> part_sums_;  // [threads - 1, out]: parts of the bias gradient.
   const std::shared_ptr<Scratch> scratch_;
   const dnnl::engine engine_{dnnl::engine::kind::cpu, 0};
   const dnnl::stream stream_{engine_};

@@ -92,7 +92,7 @@ class Dense final : public DensePrimitive {
   const DenseShape shape_;
   const int threads_;
   const Kernels& kernels_;
-  const ThinProducts* const thin_;  // Null: sgemm.
+  const ThinProducts* const thin_;  // Null: sgemm computes the product.
 };
 
 }  // namespace

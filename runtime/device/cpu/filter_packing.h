@@ -13,17 +13,17 @@ namespace tethys::cpu {
 
 class FilterPacking {
  public:
-  // `packed` is a layout of filters without groups, with axes (out, in, height, width). None: its order is
-  // another, or its channels do not fill tiles.
+  // `packed` is a layout of filters without groups, with axes (out, in, height, width). nullopt: the layout
+  // has another order, or its channels do not fill tiles.
   static std::optional<FilterPacking> Of(const dnnl::memory::desc& packed);
 
-  // Also zeros what the packed order has beyond the filters.
+  // Also zeros the part of the packed order beyond the filters.
   void Pack(const Kernels& kernels, int threads, const float* plain, float* packed) const;
   void Unpack(const Kernels& kernels, int threads, const float* packed, float* plain) const;
 
  private:
   int64_t out_, in_, height_, width_;
-  int64_t block_;  // Values of out that lie side by side in the packed order.
+  int64_t block_;  // The number of values of out that lie side by side in the packed order.
   // Steps of the packed order: to the next block of out, value of in, tile of in, row and column of taps.
   int64_t next_block_, next_in_, next_tile_, next_row_, next_column_;
 

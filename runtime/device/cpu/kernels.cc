@@ -167,7 +167,7 @@ void Exponentials(int64_t count, float* values) {
 }
 
 struct ReluFunction {
-  static float Value(float x) { return x < 0.0f ? 0.0f : x; }  // Keeps NaN, like the next.
+  static float Value(float x) { return x < 0.0f ? 0.0f : x; }  // Keeps NaN, like the functions below.
   static float Gradient(float y, float dy) { return y > 0.0f ? dy : 0.0f; }
 };
 struct SameValue {

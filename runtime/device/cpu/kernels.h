@@ -63,7 +63,7 @@ struct ThinProducts {
 };
 inline constexpr int kMostThinRows = 4;
 
-inline constexpr int64_t kTile = 16;  // Rows and columns of a tile that is transposed.
+inline constexpr int64_t kTile = 16;  // The number of rows and columns of a tile that is transposed.
 
 // Updates `count` elements by one formula (update_formulas.h). `slots` has a pointer for each of its slots.
 using UpdateLoop = void (*)(int64_t count, const UpdateConstants& constants, const UpdateRates& rates,
@@ -134,12 +134,12 @@ struct Kernels {
   // exp in place for values <= 0, relative error below 3e-7; values below -87 count as -87.
   void (*exponentials)(int64_t count, float* values);
 
-  // out = in * scale + shift.
+  // out = in * scale + shift, for bytes.
   void (*convert_bytes)(int64_t count, float scale, float shift, const uint8_t* in, float* out);
-  // The same with numbers that repeat after `period` bytes.
+  // out = in * scale + shift, for bytes, with numbers that repeat after `period` bytes.
   void (*convert_channels)(int64_t count, int64_t period, const float* scales, const float* shifts,
                            const uint8_t* in, float* out);
-  // Both for floats.
+  // Both conversions for floats.
   void (*convert_floats)(int64_t count, float scale, float shift, const float* in, float* out);
   void (*convert_float_channels)(int64_t count, int64_t period, const float* scales, const float* shifts,
                                  const float* in, float* out);
@@ -150,8 +150,8 @@ struct Kernels {
 
   bool (*all_finite)(int64_t count, const float* values);
 
-  // Added up in 16 lanes, value i in lane i mod 16, then lane by lane: the same bits on every processor,
-  // since the square of a float is exact in double precision.
+  // The sum of squares, added up in 16 lanes, value i in lane i mod 16, then over the lanes: the same bits on
+  // every processor, because the square of a float is exact in double precision.
   double (*sum_of_squares)(int64_t count, const float* values);
 
   const UpdateLoops* updates;  // Indexed by UpdateFormula.

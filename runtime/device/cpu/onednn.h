@@ -51,7 +51,7 @@ struct BlockedLayout {
   dnnl::memory::dims inner_blocks, inner_axes;  // The sizes of the inner blocks, and whose axis each cuts.
 };
 
-// None if the layout is of another kind.
+// nullopt: the layout is of another kind.
 inline std::optional<BlockedLayout> BlockedLayoutOf(const dnnl::memory::desc& layout) {
 #if DNNL_VERSION_MAJOR >= 3
   if (layout.get_format_kind() != dnnl::memory::format_kind::blocked ||

@@ -47,8 +47,8 @@ class View {
 // while it runs.
 class PassMemory {
  public:
-  // Memory of this layout. Where it packs an operand of `elements` floats into more than these, for example
-  // channels into multiples of eight, the rest is zero when the pass begins: primitives rely on it.
+  // Memory of this layout. If the layout packs an operand of `elements` floats into a larger memory, for
+  // example channels into multiples of eight, the rest is zero when the pass begins: primitives rely on it.
   dnnl::memory Add(const dnnl::memory::desc& layout, const dnnl::engine& engine, int64_t elements = 0) {
     constexpr int64_t kAlignment = 64;
     const auto bytes = static_cast<int64_t>(layout.get_size());
@@ -73,7 +73,7 @@ class PassMemory {
   struct Part {
     dnnl::memory memory;
     int64_t begin;
-    int64_t zeroed;  // Bytes.
+    int64_t zeroed;  // In bytes.
   };
   std::vector<Part> parts_;
   int64_t bytes_ = 0;

@@ -1,5 +1,5 @@
-// Divides loops among threads of the OpenMP runtime that oneDNN computes with, so that one team of threads
-// does both: a team of our own would wait for processors on which the other one still looks for work.
+// Divides loops among the threads of oneDNN's OpenMP runtime, so that one team of threads does both: a team
+// of our own would wait for processors that oneDNN's idle team still occupies.
 #ifndef TETHYS_RUNTIME_DEVICE_CPU_PARALLEL_H_
 #define TETHYS_RUNTIME_DEVICE_CPU_PARALLEL_H_
 
@@ -14,13 +14,13 @@ extern "C" {
 void GOMP_parallel(void (*function)(void* data), void* data, unsigned threads, unsigned flags);
 int omp_get_thread_num();
 int omp_get_num_threads();
-// How many threads the next calls of oneDNN on this thread compute with.
+// The number of threads with which the next calls of oneDNN on this thread compute.
 void omp_set_num_threads(int threads);
 }
 
 namespace tethys::cpu {
 
-// Elements that are worth a thread: starting a team takes some microseconds.
+// The least number of elements for which a thread pays: starting a team takes some microseconds.
 constexpr int64_t kLeastElements = 1 << 14;
 
 // The number of elements in each part of [0, count) but the last: at least `least`, and enough for at most
@@ -29,8 +29,8 @@ inline int64_t PartSize(int threads, int64_t count, int64_t least) {
   return std::max<int64_t>({least, (count + threads - 1) / threads, 1});
 }
 
-// Calls work(begin, end) for these parts; a single one on this thread. They do not depend on how many threads
-// the runtime has. Denormals are flushed. `work` must not throw.
+// Calls work(begin, end) for these parts; a single part on this thread. The parts do not depend on the number
+// of the runtime's threads. Denormals are flushed. `work` must not throw.
 template <typename Work>
 void ForEachPart(int threads, int64_t count, int64_t least, const Work& work) {
   struct Call {

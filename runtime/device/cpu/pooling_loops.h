@@ -38,8 +38,8 @@ void PoolColumns(const WindowColumns& windows, const float* columns, float* __re
   }
 }
 
-// Masks stand for conditions, since compilers turn a conditional sum into a branch, which random data makes
-// slow.
+// Uses masks instead of conditions, because compilers turn a conditional sum into a branch, which is slow for
+// random data.
 void MoveWhereEqual(int64_t count, const float* __restrict x, const float* __restrict largest,
                     float* __restrict d, float* __restrict dx) {
   for (int64_t i = 0; i < count; ++i) {
@@ -52,7 +52,7 @@ void MoveWhereEqual(int64_t count, const float* __restrict x, const float* __res
 
 void UnpoolColumns(const WindowColumns& windows, const float* columns, const float* y, const float* dy,
                    float* __restrict dcolumns) {
-  constexpr int64_t kMost = 64;  // Channels at a time.
+  constexpr int64_t kMost = 64;  // The most channels handled at a time.
   float left[kMost];
   const int64_t channels = windows.channels;
   for (int64_t p = 0; p < windows.positions; ++p, y += channels, dy += channels) {

@@ -1,5 +1,5 @@
-// Memory that primitives need only while they run. All primitives of a device share it, since a device runs
-// one at a time.
+// Memory that primitives need only while they run. All primitives of a device share it, because a device runs
+// one primitive at a time.
 #ifndef TETHYS_RUNTIME_DEVICE_CPU_SCRATCH_H_
 #define TETHYS_RUNTIME_DEVICE_CPU_SCRATCH_H_
 
@@ -13,8 +13,8 @@ namespace tethys::cpu {
 
 class Scratch {
  public:
-  // Makes the memory at least this large, for a primitive that is created. What it held is lost, and its
-  // address may change. ResourceExhausted: too little memory; the memory is as before.
+  // Makes the memory at least this large, for a new primitive. Its contents are lost, and its address may
+  // change. ResourceExhausted: too little memory; the memory stays unchanged.
   absl::Status Reserve(int64_t bytes) {
     const auto elements =
         (bytes + static_cast<int64_t>(sizeof(float)) - 1) / static_cast<int64_t>(sizeof(float));

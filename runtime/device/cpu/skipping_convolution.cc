@@ -16,8 +16,8 @@ ImageShape SeenPixels(const ConvolutionShape& shape) {
   return {output.height, output.width, shape.in.channels};
 }
 
-// Forward gathers the pixels that the window reads and
-// convolves them with stride 1. Backward scatters their gradients, with zeros in between.
+// Forward gathers the pixels that the window reads and convolves them with stride 1. Backward scatters their
+// gradients, with zeros in between.
 class SkippingConvolution final : public ConvolutionPrimitive {
  public:
   SkippingConvolution(const ConvolutionShape& shape, int threads, std::unique_ptr<ConvolutionPrimitive> seen,

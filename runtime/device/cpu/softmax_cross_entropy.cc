@@ -90,7 +90,7 @@ class SoftmaxCrossEntropy final : public LossPrimitive {
     gradients[label] -= share * (1.0f - shape_.label_smoothing);
   }
 
-  // The mean of `below` by the target.
+  // The mean of `below`, weighted by the target.
   float Expected(const float* below, int64_t label) const {
     if (shape_.label_smoothing == 0.0f) return below[label];
     float sum = 0.0f;
@@ -101,7 +101,7 @@ class SoftmaxCrossEntropy final : public LossPrimitive {
 
   const SoftmaxCrossEntropyShape shape_;
   const int64_t chunk_points_;
-  const float scale_;  // Of a position.
+  const float scale_;  // The weight of a position.
   const Kernels& kernels_;
   Arena below_;   // [chunk points, classes]: outputs minus the maximum of their position.
   Arena powers_;  // [chunk points, classes]: the exponentials of `below_`.

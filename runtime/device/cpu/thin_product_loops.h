@@ -1,8 +1,8 @@
 // The products of dense layers with many weights and few rows, a part of kernels.cc: compiled once per
 // instruction set, in an anonymous namespace for the reason given there. Included by kernels.cc only.
 //
-// A general product first packs the weights, which takes longer than to use them a few times. These loops
-// read or write them once, in order, for all rows.
+// A general product first packs the weights, which takes longer than using them a few times. These loops read
+// or write them once, in order, for all rows.
 #ifndef TETHYS_RUNTIME_DEVICE_CPU_THIN_PRODUCT_LOOPS_H_
 #define TETHYS_RUNTIME_DEVICE_CPU_THIN_PRODUCT_LOOPS_H_
 
@@ -11,8 +11,8 @@
 namespace tethys::cpu {
 namespace {
 
-// Columns whose sums stay in the second-level cache, and of them those that stay in the first-level cache
-// while the weights of kThinTerms terms are used.
+// The columns whose sums stay in the second-level cache; among them, the columns whose sums stay in the
+// first-level cache while the weights of kThinTerms terms are used.
 constexpr int64_t kThinColumns = 4096;
 constexpr int64_t kThinPart = 256;
 constexpr int64_t kThinTerms = 8;
@@ -84,7 +84,7 @@ void ThinDataTerms(int64_t in, int64_t out, const float* dy, const float* weight
 
 template <int kRows>
 void ThinDataGradient(int64_t in, int64_t out, const float* dy, const float* weights, float* dx) {
-  constexpr int kTerms = kRows <= 2 ? 4 : 2;  // As many sums as registers hold.
+  constexpr int kTerms = kRows <= 2 ? 4 : 2;  // As many sums as registers can hold.
   int64_t k = 0;
   for (; k + kTerms <= in; k += kTerms) {
     ThinDataTerms<kRows, kTerms>(in, out, dy, weights + k * out, dx + k);

@@ -110,7 +110,7 @@ class RuleUpdate final : public UpdatePrimitive {
     }
   }
 
-  // Changes the slots that the formula changes while it measures, also in regions that are not adapted.
+  // Also changes the slots that the formula updates while it measures, even in regions without a trust ratio.
   RegionSquares MeasureRegion(const UpdateRegion& region, const UpdateRates& rates, const float* parameters,
                               const float* gradient_sums, absl::Span<float* const> slots) const {
     RegionSquares squares;

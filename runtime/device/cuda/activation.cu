@@ -10,7 +10,7 @@
 namespace tethys::cuda {
 namespace {
 
-// Comparisons with NaN are false, so NaN stays.
+// Comparisons with NaN are false, so NaN is kept.
 __device__ float ValueOf(ActivationFunction function, float x) {
   switch (function) {
     case ActivationFunction::kRelu:

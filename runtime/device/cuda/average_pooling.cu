@@ -10,7 +10,7 @@
 namespace tethys::cuda {
 namespace {
 
-// The factor of a window's mean.
+// The factor that turns a window's sum into its mean.
 __device__ float MeanFactor(const PoolingArguments& a, bool count_padding, const Extent& h, const Extent& w) {
   const int64_t elements = count_padding ? a.size_h * a.size_w : (h.end - h.begin) * (w.end - w.begin);
   return 1.0f / static_cast<float>(elements);

@@ -10,7 +10,7 @@
 namespace tethys::cuda {
 namespace {
 
-// Tiles are at least so many positions long, unless that would make no tile.
+// Tiles have at least this many positions, unless there would be no tile.
 constexpr int64_t kLeastTile = 32;
 
 int64_t TilesOf(const BatchNormalisationShape& shape) {
@@ -100,7 +100,7 @@ class BatchNormalisation final : public BatchNormalisationPrimitive {
   }
 
   const NormalisationArguments arguments_;
-  StreamReducer* const worker_sums_;  // Null: the batch is this worker's.
+  StreamReducer* const worker_sums_;  // Null: the statistics are those of this worker's batch.
   const float decay_;
   const bool later_part_;
   const std::unique_ptr<Buffer> memory_;

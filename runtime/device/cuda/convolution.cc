@@ -61,7 +61,7 @@ class Convolution final : public ConvolutionPrimitive {
   absl::Status FilterGradient(Stream& stream, const void* x, const void* dy, float* dfilters,
                               float* dbias) override {
     if (shape_.has_bias) {
-      // Without a mask, the gradients are only read.
+      // Without a mask, the gradients are read and not changed.
       TETHYS_RETURN_IF_CUDA_ERROR(MaskAndSumColumns(Handle(stream), libraries_.activations, pixels_,
                                                     shape_.out, nullptr, const_cast<void*>(dy), dbias,
                                                     libraries_.workspace->floats()));
@@ -81,7 +81,7 @@ class Convolution final : public ConvolutionPrimitive {
   }
 
  private:
-  // The filters as the plan reads them.
+  // The filters in the form that the plan reads.
   absl::StatusOr<const void*> Filters(const ConvolutionPlan& plan, Stream& stream, const float* filters) {
     if (plan.filters_in_float32()) return filters;
     return filters_operand_.Read(stream, filters);

@@ -24,12 +24,12 @@ class ConvolutionPlan {
   virtual int64_t workspace_bytes() const = 0;
   // True if filters are float32 in every precision.
   virtual bool filters_in_float32() const { return false; }
-  virtual std::string Describe() const = 0;  // For logs: who computes it.
+  virtual std::string Describe() const = 0;  // Names the library or kernels that compute, for logs.
 };
 
-// Products of matrices (lowered_convolution.cu). True if they suit this convolution better than cuDNN does.
+// Products of matrices (lowered_convolution.cu). True if they are faster than cuDNN for this convolution.
 bool IsLowered(ConvolutionPass pass, const ConvolutionShape& shape, Precision precision);
-// Wants at most `column_bytes` of memory for columns at a time.
+// The memory that the columns should take at a time.
 inline constexpr int64_t kColumnBytes = int64_t{128} << 20;
 absl::StatusOr<std::unique_ptr<ConvolutionPlan>> CreateLowered(const Libraries& libraries,
                                                                ConvolutionPass pass,

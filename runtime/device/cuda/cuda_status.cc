@@ -14,7 +14,7 @@ absl::Status ApiError(absl::StatusCode code, absl::string_view call, absl::strin
 
 absl::Status CudaStatus(cudaError_t error, absl::string_view call) {
   if (error == cudaSuccess) return absl::OkStatus();
-  cudaGetLastError();  // Clears the error, or the next launch would report it as its own.
+  cudaGetLastError();  // Clears the error; otherwise the next launch would report it as its own.
   const auto code =
       error == cudaErrorMemoryAllocation ? absl::StatusCode::kResourceExhausted : absl::StatusCode::kInternal;
   return ApiError(code, call, absl::StrCat(cudaGetErrorString(error), " (", cudaGetErrorName(error), ")"));
@@ -29,7 +29,7 @@ absl::Status CublasStatus(cublasStatus_t error, absl::string_view call) {
 
 absl::Status CudnnStatus(cudnnStatus_t error, absl::string_view call) {
   if (error == CUDNN_STATUS_SUCCESS) return absl::OkStatus();
-  // Codes from 3000 to 3999 say that a combination is not supported.
+  // The codes from 3000 to 3999 mean that a combination is not supported.
   const auto code = error >= CUDNN_STATUS_NOT_SUPPORTED && error < CUDNN_STATUS_INTERNAL_ERROR
                         ? absl::StatusCode::kUnimplemented
                         : absl::StatusCode::kInternal;

@@ -134,7 +134,7 @@ bool IsAllowed(cudnnBackendNumericalNote_t note, Precision precision) {
     case CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC:
     case CUDNN_NUMERICAL_NOTE_REDUCED_PRECISION_REDUCTION:
     case CUDNN_NUMERICAL_NOTE_DOWN_CONVERT_INPUTS:
-    // These transforms lose several bits.
+    // Engines with these transforms lose several bits.
     case CUDNN_NUMERICAL_NOTE_FFT:
     case CUDNN_NUMERICAL_NOTE_WINOGRAD:
     case CUDNN_NUMERICAL_NOTE_WINOGRAD_TILE_4x4:

@@ -1,4 +1,4 @@
-// Input conversion and bias.
+// Input conversion and bias addition.
 #include <utility>
 #include <vector>
 
@@ -42,7 +42,7 @@ class InputConversion final : public InputConversionPrimitive {
   ChannelScales scales_ = {};
 };
 
-// The same with numbers of each feature of a table, which lie on the device.
+// The same conversion with numbers for each feature of a table, which lie on the device.
 class FeatureConversion final : public InputConversionPrimitive {
  public:
   // `numbers` [2, features] on the device: scales, then shifts.
@@ -81,7 +81,7 @@ class Bias final : public BiasPrimitive {
     TETHYS_RETURN_IF_CUDA_ERROR(AddBias(Handle(stream), type_, rows_, columns_, /*relu=*/false, bias, y));
     return absl::OkStatus();
   }
-  // Without a mask, the gradients are only read.
+  // Without a mask, the gradients are read and not changed.
   absl::Status Backward(Stream& stream, const void* dy, float* dbias) override {
     TETHYS_RETURN_IF_CUDA_ERROR(MaskAndSumColumns(Handle(stream), type_, rows_, columns_, nullptr,
                                                   const_cast<void*>(dy), dbias, workspace_.floats()));

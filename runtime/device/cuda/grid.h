@@ -10,7 +10,7 @@
 
 namespace tethys::cuda {
 
-inline constexpr int kThreads = 256;  // Threads of a block.
+inline constexpr int kThreads = 256;  // The number of threads of a block.
 inline constexpr int kWarp = 32;
 inline constexpr int64_t kMostBlocks = 1 << 16;
 inline constexpr float kInfinity = std::numeric_limits<float>::infinity();
@@ -23,8 +23,8 @@ inline unsigned BlocksFor(int64_t count) {
   return static_cast<unsigned>(blocks < 1 ? 1 : blocks < kMostBlocks ? blocks : kMostBlocks);
 }
 
-// A grid over a matrix. Each thread stays in one column and handles every RowStep()-th row of it, so that
-// what a column needs is read once:
+// A grid over a matrix. Each thread stays in one column and handles every RowStep()-th row of it, so that the
+// values of a column are read once:
 //
 //   if (Column() >= columns) return;
 //   for (int64_t row = FirstRow(); row < rows; row += RowStep()) ...
@@ -47,13 +47,13 @@ __device__ inline int64_t RowStep() { return static_cast<int64_t>(gridDim.y) * b
 __device__ inline int64_t FirstIndex() { return static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x; }
 __device__ inline int64_t GridSize() { return static_cast<int64_t>(gridDim.x) * blockDim.x; }
 
-// Merges the values of the block's threads that have one threadIdx.x. The result is right where threadIdx.y
-// is 0. All threads of the block call it.
+// Merges the values of the block's threads that have the same threadIdx.x. The result is valid in the thread
+// with threadIdx.y == 0. All threads of the block call it.
 template <typename Value>
 __device__ void MergeOverRows(Value& value) {
   __shared__ Value values[kThreads];
   const unsigned at = threadIdx.y * blockDim.x + threadIdx.x;
-  __syncthreads();  // Until an earlier call has read what it needs.
+  __syncthreads();  // Waits until an earlier call has read the shared memory.
   values[at] = value;
   for (unsigned rows = blockDim.y; rows > 1; rows = (rows + 1) / 2) {
     const unsigned half = (rows + 1) / 2;

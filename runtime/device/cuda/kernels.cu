@@ -28,7 +28,7 @@ __global__ void ConvertFeaturesKernel(int64_t count, FeatureScales scales, const
   }
 }
 
-// Run by one thread.
+// Runs with one thread.
 __global__ void PauseKernel(uint64_t time, uint64_t* longest) {
   const uint64_t begin = GpuClock();
   uint64_t most = 0;
@@ -39,7 +39,7 @@ __global__ void PauseKernel(uint64_t time, uint64_t* longest) {
   *longest = most;
 }
 
-// Between float32 and bfloat16. Both packs have as many elements.
+// Converts between float32 and bfloat16. Both packs have the same number of elements.
 template <typename In, typename Out>
 __global__ void RetypeKernel(int64_t packs, const In* in, Out* out) {
   for (int64_t i = FirstIndex(); i < packs; i += GridSize()) {
@@ -76,7 +76,7 @@ __global__ void AddBiasKernel(int64_t rows, int64_t packs, bool relu, const floa
 
 // ----------------------------------------------------------------------------------- column sums
 
-constexpr int64_t kSumBytes = 128;       // Of a row that a block adds up, at most: a line of the cache.
+constexpr int64_t kSumBytes = 128;       // The most bytes of a row that a block adds up: a line of the cache.
 constexpr int64_t kRowsPerBlock = 256;   // More rows are split over several blocks.
 constexpr int64_t kMostRowBlocks = 512;  // A second launch adds the sums of these blocks.
 
@@ -102,7 +102,7 @@ struct PackSums {
 template <typename P>
 __global__ void SumColumnsKernel(int64_t rows, int64_t packs, int64_t block_rows, const P* y, P* dy,
                                  float* sums) {
-  constexpr int kChunk = 4;  // Rows that a thread reads before it writes one.
+  constexpr int kChunk = 4;  // The number of rows that a thread reads before it writes one.
   const int64_t begin = static_cast<int64_t>(blockIdx.y) * block_rows;
   const int64_t end = begin + block_rows < rows ? begin + block_rows : rows;
   PackSums<P::kSize> sum = {};

@@ -34,7 +34,7 @@ cudaError_t ConvertBytes(cudaStream_t stream, ElementType type, int64_t count, c
                          const uint8_t* in, void* out);
 cudaError_t ConvertFloats(cudaStream_t stream, ElementType type, int64_t count, const ChannelScales& scales,
                           const float* in, void* out);
-// The same for value i's feature, i mod features. The numbers are on the device.
+// As ChannelScales, but for value i's feature, i mod features. The numbers are on the device.
 struct FeatureScales {
   int64_t features;
   const float* scale;
@@ -97,7 +97,7 @@ struct TrustRegion {
 struct TrustArguments {
   int64_t region_count;
   const TrustRegion* regions;
-  RegionSquares* tile_squares;  // A value for each tile, here and below.
+  RegionSquares* tile_squares;  // A value for each tile; the same holds below.
   float* tile_ratios;
 };
 cudaError_t FindTrustRatios(cudaStream_t stream, UpdateFormula formula, const UpdateArguments& arguments,
@@ -110,7 +110,7 @@ int UpdateSlots(UpdateFormula formula);
 
 // Contract: BatchNormalisationPrimitive. The pointers are device memory that the primitive holds.
 struct NormalisationArguments {
-  ElementType type;  // Of activations.
+  ElementType type;  // The type of activations.
   int64_t rows, positions, channels, groups;
   int64_t tiles;  // Parts of a group's positions whose sums are made in parallel.
   float epsilon;
@@ -119,7 +119,7 @@ struct NormalisationArguments {
   int64_t* begins;                                // [groups + 1]
   float *means, *variances, *inverse_deviations;  // [groups, channels]
   float *mean_gradients, *slopes;                 // [groups, channels]
-  // Sums over all workers, with one group; null: the batch is this worker's.
+  // Sums over all workers, with one group; null: the statistics are those of this worker's batch.
   float* worker_moments;    // [channels], for the means or the squares; then the number of rows.
   float* worker_gradients;  // [2, channels]
 };

@@ -23,8 +23,7 @@ __device__ double SumDoubles(double a, double b) { return a + b; }
 __device__ int64_t SumCounts(int64_t a, int64_t b) { return a + b; }
 __device__ int64_t Smaller(int64_t a, int64_t b) { return a < b ? a : b; }
 
-// Sets the results of a position that counts for nothing: they must not depend on the outputs, which may be
-// NaN.
+// Sets the results of a position that is not counted. They must not depend on the outputs, which may be NaN.
 template <typename T>
 __device__ void ClearPosition(int lane, int64_t elements, T* dx, double* result) {
   for (int64_t c = lane; dx != nullptr && c < elements; c += kWarp) dx[c] = Round<T>(0);
@@ -56,8 +55,8 @@ __global__ void SoftmaxCrossEntropyKernel(SoftmaxCrossEntropyShape shape, LossTe
   maximum = AcrossWarp(maximum, Larger);
   const float label_value = Widen(x[label]);
   float sum = 0, sum_below = 0;
-  int64_t first = classes;  // Place of the first maximum.
-  int64_t before = 0;       // Classes that come before the label in order of their outputs.
+  int64_t first = classes;  // The index of the first maximum.
+  int64_t before = 0;       // The number of classes that come before the label in the order of their outputs.
   for (int64_t c = lane; c < classes; c += kWarp) {
     const float value = Widen(x[c]);
     sum += expf(value - maximum);

@@ -26,7 +26,7 @@
 namespace tethys::cuda {
 namespace {
 
-// The most memory for columns, used where a few images need more than was asked for.
+// The most memory for columns, used if a few images need more than the requested memory.
 constexpr int64_t kMostColumnBytes = kMostConvolutionWorkspace - kMostDenseWorkspace;
 
 struct Columns {
@@ -183,7 +183,7 @@ class LoweredConvolution final : public ConvolutionPlan {
                                               : product.Run(stream, outputs, columns, nullptr, filters, rest);
   }
 
-  // Runs a kernel of which each block writes lines: the one that kernel_of returns for a pack of channels.
+  // Runs a kernel whose blocks write lines: the kernel that kernel_of returns for a pack of channels.
   template <typename KernelOf>
   absl::Status RunLines(Stream& stream, int64_t lines, const float* from, float* to,
                         const KernelOf& kernel_of) {
@@ -200,7 +200,7 @@ class LoweredConvolution final : public ConvolutionPlan {
   const ConvolutionPass pass_;
   const int64_t rows_;
   const Columns columns_;
-  const int64_t width_;  // Of a row of the columns: taps x channels.
+  const int64_t width_;  // The width of a row of the columns: taps x channels.
   const int64_t out_, image_elements_, pixels_;
   const bool images_are_columns_;
   int64_t part_rows_, column_bytes_ = 0;

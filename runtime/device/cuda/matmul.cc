@@ -188,12 +188,13 @@ class LtMatmul final : public Matmul {
   Layout a_, b_, c_;
   Descriptor descriptor_;
   uint32_t reductions_ = 0;
-  float beta_ = 0;  // The factor of what c held before.
+  float beta_ = 0;  // The factor of the previous contents of c.
   cublasLtMatmulAlgo_t algorithm_ = {};
   size_t workspace_bytes_ = 0;
   int64_t rows_ = 0, columns_ = 0;  // Shape of c; set only if adds_bias_after_.
   bool adds_bias_after_ = false;    // True if cuBLASLt has no algorithm that adds the bias.
-  int64_t rounded_elements_ = 0;    // Of c, if cuBLASLt has no algorithm that writes bfloat16; otherwise 0.
+  // The elements of c, if cuBLASLt has no algorithm that writes bfloat16; otherwise 0.
+  int64_t rounded_elements_ = 0;
 };
 
 }  // namespace

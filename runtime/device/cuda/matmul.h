@@ -1,5 +1,5 @@
-// Products of row-major matrices on cuBLASLt: c [m, n] = a b, with float32 sums. The algorithm is
-// chosen once, by cuBLASLt's heuristics and never by timing. Used by the device's thread.
+// Products of row-major matrices on cuBLASLt: c [m, n] = a b, with float32 sums. The algorithm is chosen
+// once, by cuBLASLt's heuristics and never by timing. Used by the device's thread.
 #ifndef TETHYS_RUNTIME_DEVICE_CUDA_MATMUL_H_
 #define TETHYS_RUNTIME_DEVICE_CUDA_MATMUL_H_
 
@@ -18,8 +18,8 @@ struct MatmulShape {
   bool transpose_a = false;  // a is stored as [k, m] instead of [m, k].
   bool transpose_b = false;  // b is stored as [n, k] instead of [k, n].
   bool bias = false;         // Adds a vector of n elements to each row. Only if the result is float32.
-  ElementType result = ElementType::kFloat32;  // Of c.
-  bool accumulate = false;                     // c += a b. Only if the result is float32.
+  ElementType result = ElementType::kFloat32;  // The type of c.
+  bool accumulate = false;                     // Adds to c: c += a b. Only if the result is float32.
 };
 
 class Matmul {

@@ -22,7 +22,7 @@ __global__ void MaxPoolingForwardKernel(PoolingArguments a, int64_t packs, const
     for (int64_t at_h = h.begin; at_h < h.end; ++at_h) {
       for (int64_t at_w = w.begin; at_w < w.end; ++at_w) {
         const P values = x[inputs.At(out.row, at_h, at_w, out.pack)];
-        for (int k = 0; k < P::kSize; ++k) {  // NaN stays.
+        for (int k = 0; k < P::kSize; ++k) {  // NaN is kept.
           if (values[k] > largest[k] || isnan(values[k])) largest.elements[k] = values.elements[k];
         }
       }
@@ -31,8 +31,8 @@ __global__ void MaxPoolingForwardKernel(PoolingArguments a, int64_t packs, const
   }
 }
 
-// Clears `first` where the window's element of `in` is not its first, in row-major order, that equals
-// `largest`, the window's maximum.
+// Clears `first` unless the window's element of `in` is the first, in row-major order, that equals `largest`,
+// the window's maximum.
 template <typename P>
 __device__ void KeepFirstLargest(const PackedImages& inputs, const P* x, const P& largest, const Place& in,
                                  const Extent& h, const Extent& w, bool* first) {

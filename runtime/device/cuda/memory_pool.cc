@@ -25,7 +25,7 @@ int64_t BlockBytes(int64_t bytes) {
 cudaError_t NewBlock(int64_t bytes, MemoryKind kind, void** block) {
   const cudaError_t error =
       kind == MemoryKind::kDevice ? cudaMalloc(block, bytes) : cudaMallocHost(block, bytes);
-  // The error is cleared; else the next launch would report it, even after a successful retry.
+  // The error is cleared; otherwise the next launch would report it, even after a successful retry.
   if (error != cudaSuccess) cudaGetLastError();
   return error;
 }

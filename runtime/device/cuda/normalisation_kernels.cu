@@ -1,5 +1,5 @@
-// Batch normalisation: what is written for every value, and the moving statistics. normalisation_sums.cu has
-// the sums.
+// The kernels of batch normalisation that write every value, and the moving statistics. normalisation_sums.cu
+// has the sums.
 #include <cstdint>
 
 #include "runtime/device/cuda/elements.h"
@@ -15,9 +15,9 @@ __device__ float Activated(bool relu, float value) {
   return relu && value < 0 ? 0.0f : value;  // Keeps NaN.
 }
 
-// The group that a thread is at, whose positions only increase.
+// A thread's current group. The thread's positions only increase.
 struct GroupCursor {
-  // Moves to the group of `position`. Returns true if that is another group than before.
+  // Moves to the group of `position`. Returns true if the group has changed.
   __device__ bool MoveTo(const NormalisationArguments& a, int64_t position) {
     if (position < end) return false;
     const int64_t row = position / a.positions;
@@ -26,8 +26,8 @@ struct GroupCursor {
     return true;
   }
 
-  int64_t group = 0;  // The number of groups, if the position is behind the samples.
-  int64_t end = 0;    // The group's, in positions.
+  int64_t group = 0;  // The index of the group; the number of groups, if the position is behind the samples.
+  int64_t end = 0;    // The end of the group, in positions.
 };
 
 template <typename P>

@@ -13,7 +13,8 @@ __device__ inline int64_t PositionsOf(const NormalisationArguments& a, int64_t g
   return (a.begins[group + 1] - a.begins[group]) * a.positions;
 }
 
-// The number of values of a channel in a group of rows; of all workers' batches, if they are one.
+// The number of values of a channel in a group of rows; if all workers' batches form one group, in all of
+// them.
 __device__ inline double ValuesOf(const NormalisationArguments& a, int64_t group) {
   return a.worker_moments != nullptr ? static_cast<double>(a.worker_moments[a.channels]) * a.positions
                                      : static_cast<double>(PositionsOf(a, group));
@@ -53,7 +54,7 @@ cudaError_t FindTileGradients(cudaStream_t stream, const NormalisationArguments&
                               const float* scale, const float* offset, const void* dy);
 cudaError_t MergeTileGradients(cudaStream_t stream, const NormalisationArguments& arguments, float* dscale,
                                float* doffset);
-// Like the two that merge, from sums over workers: worker_moments, and worker_gradients.
+// Merge sums over workers: worker_moments, and worker_gradients.
 cudaError_t MergeWorkerMoments(cudaStream_t stream, const NormalisationArguments& arguments);
 cudaError_t MergeWorkerGradients(cudaStream_t stream, const NormalisationArguments& arguments);
 

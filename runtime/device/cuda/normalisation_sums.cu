@@ -13,7 +13,8 @@
 namespace tethys::cuda {
 namespace {
 
-// Samples are the leading rows with a weight above 0; `begins` are the groups' first rows, then the end.
+// Samples are the leading rows with a weight above 0; `begins` holds the first row of each group, then the
+// end.
 __global__ void GroupsKernel(NormalisationArguments a, const float* weights) {
   int64_t samples = 0, end = a.rows;
   while (samples < end) {
@@ -97,9 +98,9 @@ struct TileShare {
   __device__ bool writes() const { return threadIdx.y == 0 && pack < packs; }
 
   int64_t packs, group, pack;
-  int64_t sums;   // Where the tile's sums of the thread's channels begin.
+  int64_t sums;   // The position of the thread's sums in the tile's.
   int64_t first;  // The thread's first pack.
-  int64_t count;  // Its positions.
+  int64_t count;  // The number of the thread's positions.
 };
 
 template <typename P>
@@ -151,7 +152,7 @@ __global__ void TileGradientsKernel(NormalisationArguments a, const P* x, const 
     }
     for (int i = 0; i < kSize; ++i) {
       float sum = 0, products = 0;
-      for (int p = 0; p < kChunk; ++p) {  // The gradient behind the last position is 0.
+      for (int p = 0; p < kChunk; ++p) {  // Behind the last position, the gradient is 0.
         const float gradient = normalisation.Gradient(i, a.relu, values[p][i], gradients[p][i]);
         sum += gradient;
         products += gradient * (values[p][i] - normalisation.means[i]);
@@ -179,7 +180,8 @@ Blocks BlocksOverTiles(const NormalisationArguments& a, int64_t packs) {
 
 // ------------------------------------------------------------------------------------ merged tiles
 
-// A block merges the tiles of kMergedChannels channels of a group; each thread merges some tiles of one.
+// A block merges the tiles of kMergedChannels channels of a group; each thread merges some tiles of one
+// channel.
 constexpr int kMergedChannels = 8;
 Blocks BlocksOverChannels(const NormalisationArguments& a, int64_t groups) {
   return {.blocks = dim3(static_cast<unsigned>(Divide(a.channels, kMergedChannels) * groups)),
@@ -244,7 +246,7 @@ __global__ void OwnMeansKernel(NormalisationArguments a) {
   const Moments<1> moments = MergedMoments(a, of);
   if (!of.has_result()) return;
   const double rows = static_cast<double>(a.begins[1]);
-  // From here on, the channel's first tile holds what all its tiles did.
+  // From here on, the channel's first tile holds the sum of all its tiles.
   a.tile_sums[of.channel] = moments.means[0];
   a.tile_products[of.channel] = moments.squares[0];
   a.worker_moments[of.channel] = static_cast<float>(moments.means[0] * rows);
@@ -287,7 +289,7 @@ __global__ void GradientSumsKernel(NormalisationArguments a, float* dscale, floa
   doffset[of.channel] = static_cast<float>(offset_sum);
 }
 
-// Sums over this worker's samples; dscale and doffset stay those of this worker.
+// Sums over this worker's samples; dscale and doffset stay sums of this worker.
 __global__ void OwnGradientsKernel(NormalisationArguments a, float* dscale, float* doffset) {
   const MergedChannel of(a);
   const GradientSums<1> merged = MergedGradients(a, 0, of);

@@ -13,7 +13,7 @@ class Operand {
  public:
   absl::Status Initialize(const Libraries& libraries, int64_t count);
 
-  // Memory to compute from, holding `values` in the product's precision.
+  // Memory to read from, holding `values` in the product's precision.
   absl::StatusOr<const void*> Read(Stream& stream, const float* values);
   // Memory that the product writes to; call Written afterwards to convert the result into `values`.
   void* Target(float* values) { return copy_ == nullptr ? values : copy_->data(); }

@@ -15,7 +15,7 @@ struct PoolingArguments {
   int64_t size_h, size_w, stride_h, stride_w, before_h, before_w;
 };
 
-// `Shape` is that of a pooling primitive.
+// `Shape` is the shape type of a pooling primitive.
 template <typename Shape>
 PoolingArguments ArgumentsOf(const Shape& shape) {
   const Window::Axis& h = shape.window.height;
@@ -46,10 +46,11 @@ __device__ inline Extent WindowExtent(int64_t position, int64_t size, int64_t st
   return {begin < 0 ? 0 : begin, end < in ? end : in};
 }
 
-// Window positions that cover element `at`.
+// The window positions that cover element `at`.
 __device__ inline Extent CoveringWindows(int64_t at, int64_t size, int64_t stride, int64_t before,
                                          int64_t out) {
-  const int64_t shifted = at + before;  // position * stride <= shifted < position * stride + size
+  // A window covers the element if position * stride <= shifted < position * stride + size.
+  const int64_t shifted = at + before;
   const int64_t first = shifted < size ? 0 : (shifted - size) / stride + 1;
   const int64_t end = shifted / stride + 1;
   return {first, end < out ? end : out};

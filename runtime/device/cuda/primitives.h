@@ -1,6 +1,6 @@
 // Creates the primitives of a CUDA device, which has checked the shapes. Contracts:
-// runtime/device/primitive_factory.h. `type` is that of activations. Memory that a primitive needs beyond its
-// arguments is allocated here, once.
+// runtime/device/primitive_factory.h. `type` is the type of activations. Memory that a primitive needs beyond
+// its arguments is allocated here, once.
 #ifndef TETHYS_RUNTIME_DEVICE_CUDA_PRIMITIVES_H_
 #define TETHYS_RUNTIME_DEVICE_CUDA_PRIMITIVES_H_
 
@@ -23,7 +23,8 @@ struct Libraries {
   MemoryPool* memory = nullptr;
   SharedWorkspace* workspace = nullptr;
   Precision precision = Precision::kFp32;
-  ElementType activations = ElementType::kFloat32;  // Also that of products, unless these use TF32.
+  // The type of activations, and of products unless these use TF32.
+  ElementType activations = ElementType::kFloat32;
 };
 
 #define TETHYS_DECLARE_CREATE(Shape) Created<Shape> Create(const Shape& shape, const Libraries& libraries);

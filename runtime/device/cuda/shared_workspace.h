@@ -1,5 +1,5 @@
 // Device memory that primitives need only while they run: workspaces of NVIDIA's libraries, partial sums of
-// columns. All primitives of a device share it, since they run on one stream, one after the other.
+// columns. All primitives of a device share it, because they run on one stream, one after the other.
 #ifndef TETHYS_RUNTIME_DEVICE_CUDA_SHARED_WORKSPACE_H_
 #define TETHYS_RUNTIME_DEVICE_CUDA_SHARED_WORKSPACE_H_
 
@@ -14,8 +14,8 @@ class SharedWorkspace {
  public:
   explicit SharedWorkspace(MemoryPool& pool) : pool_(pool) {}
 
-  // Makes the memory at least this large, for a primitive that is created. ResourceExhausted: too little
-  // memory; the memory is as before.
+  // Makes the memory at least this large, for a new primitive. ResourceExhausted: too little memory; the
+  // memory stays unchanged.
   absl::Status Reserve(int64_t bytes) {
     if (!buffers_.empty() && bytes <= buffers_.back()->bytes()) return absl::OkStatus();
     TETHYS_ASSIGN_OR_RETURN(auto larger, pool_.Allocate(bytes, MemoryKind::kDevice));
@@ -25,8 +25,8 @@ class SharedWorkspace {
     return absl::OkStatus();
   }
 
-  // Of the size of the largest Reserve. Work that was captured with this address may run again after a later
-  // Reserve.
+  // Memory of the size of the largest Reserve. Work that was captured with this address may run again after a
+  // later Reserve.
   void* data() {
     used_ = true;
     return buffers_.back()->data();
@@ -35,8 +35,9 @@ class SharedWorkspace {
 
  private:
   MemoryPool& pool_;
-  std::vector<std::unique_ptr<Buffer>> buffers_;  // The last is the largest; graphs use those before it.
-  bool used_ = false;                             // The last has been handed out.
+  // The last buffer is the largest; graphs may use the buffers before it.
+  std::vector<std::unique_ptr<Buffer>> buffers_;
+  bool used_ = false;  // True once the last buffer was handed out.
 };
 
 }  // namespace tethys::cuda

@@ -19,21 +19,21 @@ constexpr int kMostChannels = 16;
 constexpr int kGroup = 8;  // Channels that a thread computes at once.
 constexpr int kPack = 4;
 using Factors = Pack<float, kPack>;
-constexpr int kMostPacks = 2048;        // Of the filters, in shared memory.
-constexpr int64_t kMostStrips = 512;    // Of lines whose products are summed in parallel.
-constexpr int kMostColumns = kThreads;  // Of a block of SmallFiltersKernel.
+constexpr int kMostPacks = 2048;        // The most packs of the filters, in shared memory.
+constexpr int64_t kMostStrips = 512;    // The most strips of lines whose products are summed in parallel.
+constexpr int kMostColumns = kThreads;  // The most columns of a block of SmallFiltersKernel.
 
 struct SmallConvolution {
   WindowAxis h, w;
-  int rows, in, out;  // Images and channels.
+  int rows, in, out;  // The numbers of images and of channels.
 
   __host__ __device__ int taps() const { return h.size * w.size; }
 };
 
 __host__ __device__ constexpr int GroupsOf(int channels) { return (channels + kGroup - 1) / kGroup; }
 
-// Computes outputs from images or, with kData, gradients of images from those of outputs. A thread computes a
-// group of channels of one pixel of the target.
+// Computes outputs from images or, with kData, gradients of images from gradients of outputs. A thread
+// computes a group of channels of one pixel of the target.
 template <typename T, bool kData>
 __global__ void SmallConvolutionKernel(SmallConvolution c, const float* filters, const T* source, T* target) {
   __shared__ Factors factors[kMostPacks];  // [taps, sources, groups x kGroup], zeros behind the targets
@@ -189,7 +189,7 @@ class SmallConvolutionPlan final : public ConvolutionPlan {
   const ConvolutionPass pass_;
   const SmallConvolution shape_;
   const int64_t filters_;           // Elements of all filters.
-  int64_t strip_ = 0, strips_ = 0;  // Lines of a strip, and strips.
+  int64_t strip_ = 0, strips_ = 0;  // The number of lines of a strip, and the number of strips.
 };
 
 }  // namespace

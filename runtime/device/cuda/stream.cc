@@ -29,7 +29,8 @@ absl::Status WaitFor(cudaEvent_t event, Stream& stream) {
 absl::StatusOr<bool> HasHappened(cudaEvent_t event) {
   const cudaError_t state = cudaEventQuery(event);
   if (state == cudaErrorNotReady) {
-    cudaGetLastError();  // cudaErrorNotReady is no failure; left in place, the next launch would report it.
+    // Clears cudaErrorNotReady, which is no failure; otherwise the next launch would report it.
+    cudaGetLastError();
     return false;
   }
   TETHYS_RETURN_IF_ERROR(CudaStatus(state, "cudaEventQuery()"));

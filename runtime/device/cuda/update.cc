@@ -94,7 +94,7 @@ std::vector<UpdateTile> CutIntoTiles(const std::vector<UpdateRegion>& regions) {
   return tiles;
 }
 
-// As CutIntoTiles makes tiles of the regions.
+// The tiles of the regions, in the order of CutIntoTiles.
 std::vector<TrustRegion> TilesOfRegions(const std::vector<UpdateRegion>& regions) {
   std::vector<TrustRegion> result;
   int64_t tiles = 0;

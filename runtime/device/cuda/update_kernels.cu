@@ -78,7 +78,7 @@ __global__ void UpdateKernel(UpdateArguments arguments) {
   }
 }
 
-// Adds the values of all threads of a block; the result is right in thread 0.
+// Adds the values of all threads of a block; the result is valid in thread 0.
 __device__ double SumOverBlock(double value) {
   __shared__ double sums[kThreads];
   sums[threadIdx.x] = value;
@@ -109,7 +109,7 @@ __global__ void ClipKernel(double limit, int64_t tile_count, const double* tile_
   if (threadIdx.x == 0) rates->gradient_scale = ClippedScale(rates->gradient_scale, sum, limit);
 }
 
-// One block per tile: tile_squares[tile], and what the formula changes while it measures.
+// One block per tile: writes tile_squares[tile], and the slots that the formula changes while it measures.
 template <class Formula>
 __global__ void MeasureKernel(UpdateArguments arguments, RegionSquares* tile_squares) {
   if (*arguments.bad != 0) return;
@@ -127,7 +127,7 @@ __global__ void MeasureKernel(UpdateArguments arguments, RegionSquares* tile_squ
     sums.measured += measured * measured;
   }
   sums.parameters = SumOverBlock(sums.parameters);
-  __syncthreads();  // Both sums are made in the same shared memory.
+  __syncthreads();  // Waits, because both sums use the same shared memory.
   sums.measured = SumOverBlock(sums.measured);
   if (threadIdx.x == 0) tile_squares[blockIdx.x] = sums;
 }
@@ -143,7 +143,7 @@ __global__ void TrustRatioKernel(UpdateConstants constants, TrustArguments trust
     sums.measured += trust.tile_squares[tile].measured;
   }
   sums.parameters = SumOverBlock(sums.parameters);
-  __syncthreads();  // Both sums are made in the same shared memory.
+  __syncthreads();  // Waits, because both sums use the same shared memory.
   sums.measured = SumOverBlock(sums.measured);
   __shared__ float ratio;
   if (threadIdx.x == 0) {
@@ -157,7 +157,8 @@ __global__ void TrustRatioKernel(UpdateConstants constants, TrustArguments trust
 struct FormulaKernels {
   int slots;
   void (*coupled)(UpdateArguments);
-  void (*decoupled)(UpdateArguments);  // Null if there is a trust ratio, like the next two if there is none.
+  // Null if there is a trust ratio. The two functions below are null if there is none.
+  void (*decoupled)(UpdateArguments);
   void (*measure)(UpdateArguments, RegionSquares*);
   void (*trust_ratio)(UpdateConstants, TrustArguments);
 };

@@ -9,9 +9,9 @@ namespace tethys::cuda {
 struct WindowAxis {
   int in, out, size, stride, before, dilation;
 
-  // The position in the image under element `tap` of window `at`, which may lie in the padding.
+  // The image position under element `tap` of window `at`; it may lie in the padding.
   __device__ int Under(int at, int tap) const { return at * stride - before + tap * dilation; }
-  // The window whose element `tap` is over position `at` of the image; -1 if there is none.
+  // The window whose element `tap` lies over position `at` of the image; -1 if there is none.
   __device__ int Over(int at, int tap) const {
     const int shifted = at + before - tap * dilation;
     if (shifted < 0) return -1;
