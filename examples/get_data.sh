@@ -3,11 +3,11 @@
 #
 #   examples/get_data.sh NAME DIR    NAME: mnist, fashion-mnist, kmnist, cifar10 or cifar100
 #
-# IDX files stay gzipped, archives are unpacked in DIR. What is there already is not fetched again. GET_DATA_TABLE names
-# another table than get_data.txt, for a mirror of your own. Needs curl.
+# IDX files stay gzipped, archives are unpacked in DIR. Files that exist already are not fetched again.
+# GET_DATA_TABLE names another table than get_data.txt, for a mirror of your own. Needs curl.
 #
-# Not yet tried against the real servers: they cannot be reached from where this was written. The script is tested with
-# a local server; the checksums are those that other programs publish for these files.
+# The script was tested with a local server, not with the real servers. The checksums are those that other
+# programs publish for these files.
 set -euo pipefail
 table=${GET_DATA_TABLE:-$(dirname "$0")/get_data.txt}
 
@@ -33,7 +33,7 @@ mkdir -p "$folder" || fail "the folder $folder cannot be made"
 
 right() { [[ -f $1 ]] && [[ $(stat -c %s "$1") == "$2" ]] && echo "$3  $1" | sha256sum --status --check; }
 
-# fetch FILE BYTES SHA256 URL: FILE appears only when it is whole and right.
+# fetch FILE BYTES SHA256 URL: creates FILE only when it is complete and correct.
 fetch() {
   local file=$1 bytes=$2 sum=$3 url=$4
   if right "$file" "$bytes" "$sum"; then
@@ -41,7 +41,7 @@ fetch() {
     return
   fi
   echo "  $file ($((bytes / 1000)) kB) from $url"
-  # Stops when less than 1 kB/s came for a minute, and when more comes than the file has.
+  # Stops if less than 1 kB/s came for a minute, or if more bytes come than the file has.
   curl --fail --location --proto '=http,https' --silent --show-error --retry 3 --connect-timeout 30 \
     --speed-limit 1000 --speed-time 60 --max-filesize "$bytes" --output "$file.part" "$url" ||
     fail "$url could not be fetched (see above); run this again, or put the file there as $file"

@@ -47,7 +47,7 @@ class LocalStrategy final : public Strategy {
   ReplicaUpdate update_;
   const Clock& clock_;
   const Nanoseconds step_timeout_;
-  std::array<Nanoseconds, 2> update_ns_ = {};  // Indexed by parity.
+  std::array<Nanoseconds, 2> update_ns_ = {};  // Two values, for even and odd steps.
 };
 
 }  // namespace

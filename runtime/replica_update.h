@@ -28,9 +28,9 @@ class ReplicaUpdate {
   // (StepInfo::parity). Requires: the count is at least 1. Called before Enqueue.
   void SetRates(const StepInfo& step);
   // Enqueues the update: the same stream work in every step of one parity. Returns how long the call took. On
-  // a CPU device that is the time of the whole update.
+  // a CPU device the call takes as long as the update.
   absl::StatusOr<Nanoseconds> Enqueue(int parity);
-  // See StrategyTraits.
+  // As StrategyTraits::refused.
   const int32_t* refused() const { return optimizer_->refused(); }
   // Called once the update has run. FailedPrecondition names the step: a gradient was not finite, and the
   // update changed nothing.

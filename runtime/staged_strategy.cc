@@ -15,7 +15,7 @@ constexpr int64_t kFloatBytes = sizeof(float);
 // Invariants:
 // 1. Gradient ranges are announced to the inner strategy in ready order, each after it has reached the host.
 // 2. The stream downloads_ copies a range after stream_ has computed it. stream_ overwrites a range only
-// behind the upload of the previous step. So host gradients are never written while they are being uploaded.
+//    behind the upload of the previous step. So host gradients are never written while they are uploaded.
 class StagedStrategy final : public Strategy {
  public:
   StagedStrategy(std::unique_ptr<Strategy> inner, absl::optional<ReplicaUpdate> update, Device& device,
@@ -158,12 +158,13 @@ class StagedStrategy final : public Strategy {
   const std::unique_ptr<Stream> downloads_;
   const StagingOptions options_;
 
-  StepArenas arenas_;  // Device memory.
+  StepArenas arenas_;  // The arenas, in device memory.
   std::vector<Range> ready_order_;
-  std::vector<Range> runs_;                   // The same elements, in as few ranges as possible.
-  std::unique_ptr<Buffer> gradients_;         // Pinned host memory, laid out like the device's arena.
-  std::unique_ptr<Buffer> parameters_;        // Likewise. Null if the device updates the parameters.
-  std::vector<std::unique_ptr<Event>> down_;  // Per range, recorded when the range has reached the host.
+  std::vector<Range> runs_;             // The elements of ready_order, in as few ranges as possible.
+  std::unique_ptr<Buffer> gradients_;   // Pinned host memory, laid out like the device's arena.
+  std::unique_ptr<Buffer> parameters_;  // Like gradients_. Null if the device updates the parameters.
+  // For each range, an event recorded when the range has reached the host.
+  std::vector<std::unique_ptr<Event>> down_;
   // Destroyed before the host's arenas, because its threads may still use them.
   const std::unique_ptr<Strategy> inner_;
 

@@ -38,14 +38,15 @@ struct StepInfo {
   int64_t step = 0;  // Global number of this step (asynchronous: this worker's own step count;
                      // stale-synchronous: this worker's clock).
   int64_t epoch = 0;
-  int64_t sample_begin = 0;  // First sample of this worker's batch.
+  int64_t sample_begin = 0;  // Number of the first sample in this worker's batch.
   int64_t sample_count = 0;  // Samples of this worker's batch; 0 is allowed (the worker still takes part).
   int64_t global_sample_count = 0;  // Samples of all workers' batches in this step, 1 or more. Asynchronous:
                                     // sample_count.
-  // Workers in lock step, among which global_sample_count is split. 0: each batch counts by itself.
+  // Workers in lock step, among which global_sample_count is split. 0: each batch counts alone.
   int workers = 1;
-  int64_t schedule_position = 0;  // Samples used before this update; the learning rate is a function of it.
-  int parity = 0;                 // 0 or 1. The two steps that may be in flight have different parities.
+  // Samples used before this update; the learning rate is a function of this number.
+  int64_t schedule_position = 0;
+  int parity = 0;  // 0 or 1. The two steps that may be in flight have different parities.
 };
 
 // One event per parity, recorded where the device begins a step's update. Null if the event is not needed.
@@ -71,22 +72,22 @@ struct StrategyTraits {
   // them.
   bool updates_here = false;
   // Device memory that is not 0 once the update of a step was refused on the device (see the class comment).
-  // Null: EnqueueEnd itself returns the error, or servers do.
+  // Null: EnqueueEnd itself, or a server, returns the error.
   const int32_t* refused = nullptr;
 };
 
 // The gradient noise (runtime/telemetry/gradient_noise.h) is measured in steps whose number is a multiple of
-// this, so that it costs below 0.5 % of the time.
+// kNoiseSteps, so that the measurement costs below 0.5 % of the time.
 constexpr int64_t kNoiseSteps = 16;
 
 struct StepOutcome {
   int64_t version = 0;        // Number of updates in this worker's parameters (minimum over shards).
   int64_t staleness = 0;      // Updates applied between this step's pull and push (maximum over shards).
-  Nanoseconds update_ns = 0;  // How long the optimizer's call took; on a CPU, the whole update.
+  Nanoseconds update_ns = 0;  // How long the optimizer's call took; on a CPU device, as long as the update.
   int64_t bytes_out = 0;      // Bytes sent for this step, including frame headers.
   int64_t bytes_in = 0;       // Bytes received for this step, including frame headers.
-  // Squared norms of this worker's gradient sums and of those over all workers. Both 0: not measured. They
-  // are measured in every kNoiseSteps-th step, before the sums are scaled or clipped.
+  // The squared norm of this worker's gradient sums, and the squared norm of the sums over all workers. Both
+  // 0: not measured. They are measured in every kNoiseSteps-th step, before the sums are scaled or clipped.
   double own_square = 0;
   double sum_square = 0;
 };
@@ -115,11 +116,12 @@ class Strategy {
     return nullptr;
   }
 
-  // How gradients are exchanged, for logs and reports; empty if they are not exchanged.
+  // For logs and reports: how gradients are exchanged; empty if they are not exchanged.
   virtual std::string Describe() const { return ""; }
 
-  // Sums over all workers, for layers that normalise the workers' batches as one; every worker's step makes
-  // the same ones. Usable after Prepare, while the strategy lives. Null: layers use this worker's batch.
+  // Sums over all workers, for layers that normalise the batches of all workers as one batch; the steps of
+  // all workers make the same sums. Usable after Prepare, while the strategy lives. Null: layers use the
+  // batch of this worker.
   virtual StreamReducer* worker_sums() { return nullptr; }
 
   // Called once per plan, before the first step. `ready_order` are disjoint ranges of the gradient arena in
@@ -152,7 +154,8 @@ class Strategy {
 
   // Brings the parameters up to date with all updates of all workers; a no-op unless servers update
   // asynchronously or stale-synchronously. Called between segments (at barriers) only, with no step in
-  // flight. Blocks until that is done or a deadline has passed. Has the errors of EnqueueEnd.
+  // flight. Blocks until the parameters are up to date or a deadline has passed. Has the errors of
+  // EnqueueEnd.
   virtual absl::Status Refresh() = 0;
 
   // The optimizer slots that this worker holds, in the optimizer's order; empty if servers hold them. They

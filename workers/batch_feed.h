@@ -26,7 +26,7 @@ namespace tethys {
 class BatchFeed {
  public:
   struct Options {
-    BatchLoader::Options loader = {};  // The feed sets taken_ahead.
+    BatchLoader::Options loader = {};  // The feed itself sets taken_ahead.
     Nanoseconds slow_down = 0;         // Every Feed sleeps this long, to slow a worker down in tests.
   };
   // `device` and `plan` outlive the feed.
@@ -36,7 +36,7 @@ class BatchFeed {
 
   BatchLoader& loader() { return *loader_; }
 
-  // A batch of padding alone, zero throughout. Requires that no batch was announced yet. Valid until then.
+  // A batch of padding only, all zero. Requires that no batch was announced yet; valid until one is.
   HostBatch empty_batch() const { return empty_batch_; }
 
   // Hands the next batch to the plan, which may then take it. Requires an announced batch. Has the errors of
@@ -56,7 +56,7 @@ class BatchFeed {
   const bool feeds_ahead_;
   const Nanoseconds slow_down_;
   std::vector<std::unique_ptr<Buffer>> memory_;  // The buffers of the loader's batches.
-  HostBatch empty_batch_;                        // In the first of them.
+  HostBatch empty_batch_;                        // In the first buffer of memory_.
   std::unique_ptr<BatchLoader> loader_;
   bool fed_ahead_ = false;
 };

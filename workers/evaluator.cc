@@ -30,7 +30,7 @@ absl::Status ForEachBatch(Device& device, Plan& plan, std::shared_ptr<const Data
   return absl::OkStatus();
 }
 
-// As Evaluate. After each batch, calls `use` with its samples.
+// Like Evaluate, but after each batch calls `use` with the samples of that batch.
 absl::StatusOr<proto::EvaluationDone> SumBatches(Device& device, Plan& plan,
                                                  std::shared_ptr<const Dataset> dataset, Slice slice,
                                                  absl::FunctionRef<absl::Status(Slice batch)> use) {

@@ -13,14 +13,14 @@
 
 namespace tethys {
 
-// The outputs of some samples from sample `first` on, row by row.
+// Gets the outputs of some samples, from sample `first` on, row by row.
 using UseOutputs = absl::FunctionRef<absl::Status(int64_t first, absl::Span<const float> outputs)>;
 
 // Evaluates samples [slice.begin, slice.end) in natural order, in batches of plan.rows(). `plan` was compiled
 // for `device`. Returns sums over samples, so that the results of several slices can be added, without an id.
 absl::StatusOr<proto::EvaluationDone> Evaluate(Device& device, Plan& plan,
                                                std::shared_ptr<const Dataset> dataset, Slice slice);
-// Evaluate and Predict in one pass.
+// Does the work of Evaluate and Predict in one pass.
 absl::StatusOr<proto::EvaluationDone> EvaluateOutputs(Device& device, Plan& plan,
                                                       std::shared_ptr<const Dataset> dataset, Slice slice,
                                                       int64_t each, UseOutputs use);

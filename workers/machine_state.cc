@@ -27,7 +27,7 @@ Nanoseconds TimeOf(clockid_t id) {
   return time.tv_sec * kSecond + time.tv_nsec;
 }
 
-// The size in a line of /proc/self/status; 0: there is none.
+// The size in a line of /proc/self/status; 0 if there is no such line.
 int64_t StatusBytes(absl::string_view name) {
   const absl::StatusOr<std::string> text = ReadFile("/proc/self/status", kSmallFile);
   if (!text.ok()) return 0;
@@ -71,7 +71,8 @@ CpuLimit ReadCpuLimit(const std::string& root) {
     struct stat folder {};
     const bool limits_cpu = place.controller.empty() || place.controller == "cpu";
     if (!limits_cpu || stat((root + place.mount + place.path).c_str(), &folder) != 0) continue;
-    // Paths are the same in all containers that see only their own group; the numbers of folders are not.
+    // The path is the same in all containers that see only their own group; the numbers of the folders are
+    // not.
     return {.cores = cores, .group = absl::StrCat(folder.st_dev, ":", folder.st_ino)};
   }
   return {};
@@ -93,8 +94,8 @@ int64_t OwnMemory() { return StatusBytes("VmData:"); }
 
 void ForgetPeak() {
   const FileDescriptor file(open("/proc/self/clear_refs", O_WRONLY | O_CLOEXEC));
-  // "5" sets the peak to what is resident now (proc(5)). Without this file the peak is that of the whole
-  // process.
+  // Writing "5" sets the peak to the memory that is resident now (proc(5)). If the file cannot be written,
+  // the peak is the peak of the whole process.
   if (file.valid()) WriteFully(file.get(), "5", 1, "clear_refs").IgnoreError();
 }
 

@@ -1,5 +1,5 @@
-// The state of this machine that a measurement depends on: the CPU time that went to this thread, to others
-// and to the hypervisor meanwhile, and memory. Blocks on small files of /proc; any thread.
+// The state of this machine that a measurement depends on: memory, and the CPU time that went to this thread,
+// to other threads and to the hypervisor during the measurement. Blocks on small files of /proc; any thread.
 #ifndef TETHYS_WORKERS_MACHINE_STATE_H_
 #define TETHYS_WORKERS_MACHINE_STATE_H_
 
@@ -13,11 +13,11 @@
 
 namespace tethys {
 
-// CPU time up to a moment. What the system does not give is 0.
+// CPU time up to a moment. Values that the system does not give are 0.
 struct CpuTimes {
   Nanoseconds at = 0;
-  Nanoseconds thread = 0;   // Of the calling thread.
-  Nanoseconds process = 0;  // Of this process.
+  Nanoseconds thread = 0;   // CPU time of the calling thread.
+  Nanoseconds process = 0;  // CPU time of this process.
   MachineCpu machine = {};
 };
 CpuTimes ReadCpuTimes(const Clock& clock);
@@ -25,32 +25,33 @@ CpuTimes ReadCpuTimes(const Clock& clock);
 // Shares of the time between two moments.
 struct CpuShares {
   double thread = 0;   // CPU time of the thread / time that passed.
-  double steal = 0;    // Of all cores, taken by the hypervisor.
-  double foreign = 0;  // Of all cores, used by other processes.
+  double steal = 0;    // Share of the time of all cores that the hypervisor took.
+  double foreign = 0;  // Share of the time of all cores that other processes used.
 };
 CpuShares SharesBetween(const CpuTimes& begin, const CpuTimes& end);
 
 // The limit that the control group of this process sets to its CPU time.
 struct CpuLimit {
-  double cores = 0;   // CPU time / time; 0: there is no limit.
-  std::string group;  // The same for two processes of one kernel if they are in one group; empty: no limit.
+  double cores = 0;  // CPU time / time; 0: the group has no limit.
+  // Text that is equal for two processes of one kernel if they are in one group; empty: no limit.
+  std::string group;
 };
-// `root` as for ReadGroupLimits (runtime/base/control_group.h).
+// `root` has the meaning of ReadGroupLimits (runtime/base/control_group.h).
 CpuLimit ReadCpuLimit(const std::string& root = "");
 
-// Memory that this machine has for new processes: what is available, within the limits of the control group
-// and of the groups above it. 0: not known.
+// Memory that this machine has for new processes: the available memory, within the limits of the control
+// group and of the groups above it. 0: not known.
 int64_t AvailableMemory();
 
 // The most memory that this process had since ForgetPeak; 0: not known.
 int64_t PeakMemory();
 void ForgetPeak();
 
-// Memory of this process alone (VmData), touched or not: what MemoryLimit limits. 0: not known.
+// Memory of this process alone (VmData), touched or not; MemoryLimit limits this amount. 0: not known.
 int64_t OwnMemory();
 
-// While it lives, this process gets at most `bytes` of memory of its own (RLIMIT_DATA); 0: no limit. The
-// limit is of the whole process.
+// While the object lives, this process gets at most `bytes` of memory for itself (RLIMIT_DATA); 0: no limit.
+// The limit is one for the whole process.
 class MemoryLimit {
  public:
   explicit MemoryLimit(int64_t bytes);

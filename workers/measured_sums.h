@@ -1,5 +1,5 @@
-// Sums over the workers, whose time counts as the step's exchange although a layer waits for them in forward
-// or backward.
+// Sums over the workers. The time of a sum counts as the step's exchange although a layer waits for the sum
+// in forward or backward.
 #ifndef TETHYS_WORKERS_MEASURED_SUMS_H_
 #define TETHYS_WORKERS_MEASURED_SUMS_H_
 
@@ -20,7 +20,7 @@ class MeasuredSums final : public StreamReducer {
   // From SetAside(true) to SetAside(false), Sum leaves the data of this worker as they are.
   void SetAside(bool aside) { aside_ = aside; }
 
-  // While it blocks, the step does not compute (see StepRecorder::computing).
+  // While AllReduce blocks, the step does not compute (see StepRecorder::computing).
   absl::Status AllReduce(Stream& stream, float* data, int64_t count) override {
     if (aside_) return absl::OkStatus();
     const Nanoseconds begin = clock_.Now();

@@ -20,14 +20,14 @@
 namespace tethys {
 namespace {
 
-// How a batch is split: among workers, of which each computes some rows at a time.
+// How a batch is split among workers, each of which computes some rows at a time.
 struct Split {
   int64_t workers = 1;
   int64_t rows = 1;
-  bool together = false;  // What the workers compute at a time is normalised as one.
+  bool together = false;  // The rows that all workers compute at a time are normalised as one batch.
 };
 
-// The samples of the smallest part with any that is normalised by itself.
+// The samples of the smallest part that has samples and is normalised separately.
 int64_t SmallestPart(int64_t samples, const Split& split) {
   const int64_t fewest = samples / split.workers, longer = samples % split.workers;
   int64_t smallest = samples;
@@ -42,7 +42,7 @@ int64_t SmallestPart(int64_t samples, const Split& split) {
   return smallest;
 }
 
-// Workers on leases get whole batches.
+// Workers that lease batches get whole batches.
 int64_t BatchOf(const proto::Job& job) {
   return TraitsOf(job).leases() ? BatchPerWorkerRows(job) : GlobalBatch(job);
 }
@@ -54,7 +54,7 @@ Split SplitOf(const proto::Job& job) {
           .together = job.strategy().mirrored().synchronised_batch_normalisation()};
 }
 
-// InvalidArgument: a layer cannot learn from the smallest batch that is normalised by itself.
+// InvalidArgument: a layer cannot learn from the smallest part of a batch that is normalised separately.
 absl::Status CheckBatches(const proto::Job& job, const Model& model, int64_t epoch_length) {
   const int64_t batch = BatchOf(job);
   const Split split = SplitOf(job);
@@ -68,8 +68,8 @@ absl::Status CheckBatches(const proto::Job& job, const Model& model, int64_t epo
                                                  ": write drop_remainder: true, or another batch"));
 }
 
-// Notes in the plan which samples are in which file, if workers share out files. InvalidArgument: there are
-// too few, or an epoch of OFF has too many positions.
+// Writes into the plan which samples are in which file, if workers share out files. InvalidArgument: there
+// are too few files, or an epoch of OFF has too many positions.
 absl::Status PlanSharding(const DatasetSizes& sizes, proto::JobPlan& plan) {
   const proto::Data& data = plan.job().data();
   const int64_t ranks = RanksOf(plan);

@@ -78,8 +78,8 @@ absl::Status Replica::SetRows(int64_t rows) {
   TETHYS_CHECK(strategy_ == nullptr && evaluation_plan_ == nullptr,
                "rows change under a strategy or beside a plan that evaluates");
   options_.rows = rows;
-  activations_.reset();      // First, so that the device never holds both.
-  device_->ReleaseUnused();  // Buffers of the plan before have sizes that no later buffer may have.
+  activations_.reset();      // Before the new buffer is allocated, so that the device never holds both.
+  device_->ReleaseUnused();  // The buffers of the previous plan have sizes that no later buffer may have.
   return AllocateActivations();
 }
 
@@ -127,7 +127,7 @@ absl::Status Replica::WarmUp() {
     TETHYS_RETURN_IF_ERROR(plan_->Backward([](int64_t, const Event&) { return absl::OkStatus(); }));
   }
   if (layer_sums_ != nullptr) layer_sums_->SetAside(false);
-  return stream_->Synchronize();  // The loader may then use the memory of the batch.
+  return stream_->Synchronize();  // After that the loader may use the memory of the batch.
 }
 
 // Returns the gradient arena: memory that the strategy allocates, or else the replica's own.

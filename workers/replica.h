@@ -38,8 +38,7 @@ namespace tethys {
 
 // Invariants:
 // 1. Parameters and activations live as long as the replica. The training plan, feed and pipeline live from
-// Attach to Detach,
-//    because the gradients may lie in memory of the strategy.
+//    Attach to Detach, because the gradients may lie in memory of the strategy.
 // 2. Detach destroys the pipeline before the strategy, whose communicator the pipeline's graphs use. It
 //    destroys the strategy before the plan, because the strategy's work may still use the plan's memory.
 class Replica {
@@ -66,7 +65,8 @@ class Replica {
                                                          const Clock& clock, Options options);
   ~Replica();
 
-  // The update of all variables on this replica's device, for strategies that keep parameters here.
+  // Makes the update of all variables on this replica's device, for strategies that keep parameters on the
+  // device.
   absl::StatusOr<ReplicaUpdate> MakeUpdate(const proto::Optimizer& config,
                                            const LearningRateSchedule& schedule);
 
@@ -100,7 +100,7 @@ class Replica {
   absl::Status Predict(std::shared_ptr<const Dataset> dataset, Slice slice, UseOutputs use,
                        absl::Span<const float> statistics = {});
 
-  // Evaluate and Predict in one pass.
+  // Does the work of Evaluate and Predict in one pass.
   absl::StatusOr<proto::EvaluationDone> EvaluateOutputs(std::shared_ptr<const Dataset> dataset, Slice slice,
                                                         UseOutputs use,
                                                         absl::Span<const float> statistics = {});
@@ -108,7 +108,7 @@ class Replica {
   // Sets the parameters and the moving statistics by their initializers, to the same values on every rank.
   absl::Status FillInitialValues(uint64_t seed);
 
-  // The state that this replica holds. Part 0 is the parameters; the others are the attached strategy's
+  // The state that this replica holds. Part 0 is the parameters; the other parts are the attached strategy's
   // slots, in the optimizer's order. Each part is device memory of arena_size() elements.
   std::vector<absl::Span<float>> Parts();
   // Calls `fill` with host memory for a whole part, or for a range of it. When the function returns, the part
@@ -157,16 +157,16 @@ class Replica {
   const std::unique_ptr<Device> device_;
   std::unique_ptr<Stream> stream_;
   std::unique_ptr<Buffer> parameters_;
-  // Moving statistics: those that training changes, and those of the evaluation.
+  // The moving statistics that training changes, and the moving statistics of the evaluation.
   std::unique_ptr<Buffer> statistics_;
   std::unique_ptr<Buffer> evaluated_statistics_;
-  std::unique_ptr<Buffer> activations_;  // Of both plans.
+  std::unique_ptr<Buffer> activations_;  // Activations of both plans.
   std::unique_ptr<Plan> evaluation_plan_;
   std::unique_ptr<StepRecorder> recorder_;
   std::unique_ptr<StepPhases> phases_;
   std::unique_ptr<Buffer> gradients_;  // Null as long as every attached strategy allocated gradients.
 
-  // These live from Attach to Detach.
+  // The objects below live from Attach to Detach.
   std::unique_ptr<Plan> plan_;
   std::unique_ptr<BatchFeed> feed_;
   std::unique_ptr<Strategy> strategy_;

@@ -19,16 +19,17 @@ namespace {
 
 constexpr int kUnrecorded = 2;
 constexpr int kLeastSteps = 5;
-// After this time no further step begins, unless more was asked for.
+// After this time no further step begins, unless the caller asked for a longer time.
 constexpr Nanoseconds kLongest = 2 * kSecond;
 constexpr Nanoseconds kLongestWarmUp = kSecond;
-constexpr int64_t kDrainEvery = 1024;  // Less than the recorder's ring.
-// Parameters change by less than they can show.
+constexpr int64_t kDrainEvery = 1024;  // Less than the capacity of the recorder's ring.
+// So small that parameters change by less than float32 can show.
 constexpr double kLearningRate = 1e-12;
 constexpr Nanoseconds kStepTimeout = 600 * kSecond;
-// Beyond these shares a visit counts as disturbed.
+// A visit with a share beyond these counts as disturbed.
 constexpr double kLeastCpuShare = 0.95, kMostSteal = 0.02, kMostGpuOthers = 0.02, kMostGpuPause = 2e-4;
-// Before and behind the steps. A process that shares the GPU gets it for about two milliseconds at a time.
+// Time of a pause measurement before the steps and of one after them. A process that shares the GPU gets it
+// for about two milliseconds at a time.
 constexpr Nanoseconds kPauseTime = 5 * kMillisecond;
 
 Shape ShapeOf(const google::protobuf::RepeatedField<int64_t>& axes) { return {axes.begin(), axes.end()}; }
@@ -63,7 +64,7 @@ void AddCpuShares(const CpuShares& shares, bool on_gpu, proto::StepVisit& visit)
   visit.set_foreign(shares.foreign);
 }
 
-// `alone`: the thread computes by itself, on a CPU, so time without it is time that others took.
+// `alone`: the thread computes alone, on a CPU, so time in which it has no CPU went to others.
 bool WasDisturbed(const proto::StepVisit& visit, bool alone) {
   return (alone && visit.cpu_share() < kLeastCpuShare) || visit.steal() > kMostSteal ||
          visit.gpu_others() > kMostGpuOthers || visit.gpu_pause() > kMostGpuPause;
@@ -111,7 +112,7 @@ absl::Status StepMeter::CreateReplica(std::unique_ptr<Device> device) {
   return replica_->FillInitialValues(job.seed());
 }
 
-// Bytes in use: resident ones of this process, or those of the GPU as seen from its free memory, negative.
+// Bytes in use: resident bytes of this process, or the negative of the GPU's free memory.
 absl::StatusOr<int64_t> StepMeter::UsedMemory(Device& device) const {
   if (!on_gpu_) return ResidentBytes();
   TETHYS_ASSIGN_OR_RETURN(const absl::optional<int64_t> free_bytes, device.FreeMemory());

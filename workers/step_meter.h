@@ -1,7 +1,7 @@
 // Measures training steps of a job's model on one device, for any batch: a replica without chief, exchange
 // and data. Samples are synthetic bytes or floats of the job's shape. The learning rate is so small that
-// parameters stay near their initial values. Used by `tethys meter`, whose answers are what sweeps and
-// calibrations consist of.
+// parameters stay near their initial values. Used by `tethys meter`, whose answers are the data of sweeps and
+// calibrations.
 //
 // Created and used by one thread, which blocks for the steps. The same rules hold as for Replica.
 #ifndef TETHYS_WORKERS_STEP_METER_H_
@@ -23,22 +23,24 @@ namespace tethys {
 class StepMeter {
  public:
   // The plan gives model, optimizer, device, and the shape of samples and labels; its batch is ignored.
-  // `clock` and `company` outlive the meter; `company` tells of other processes on the device and watches it
-  // already, null on a CPU. InvalidArgument: the plan's model cannot be made. ResourceExhausted: the
-  // device lacks memory even for the parameters.
+  // `clock` and `company` outlive the meter; `company` counts other processes on the device, which it already
+  // watches; null on a CPU. InvalidArgument: the plan's model cannot be made. ResourceExhausted: the device
+  // lacks memory even for the parameters.
   static absl::StatusOr<std::unique_ptr<StepMeter>> Create(const proto::JobPlan& plan,
                                                            std::unique_ptr<Device> device, const Clock& clock,
                                                            GpuCompany* company);
 
   // Makes the plan for batches of `batch` samples, makes at most two steps that are not recorded, then
-  // records steps for about `time`, at least 5. If steps take long, there are fewer: at least one step is
-  // recorded, but no further step begins after 2 s (or after `time`, if `time` is longer). InvalidArgument:
-  // the model cannot learn from such a batch. ResourceExhausted: the device lacks the memory.
+  // records steps for about `time`, at least 5. If steps take long, there are fewer steps: at least one step
+  // is recorded, but no further step begins after 2 s (or after `time`, if `time` is longer).
+  // InvalidArgument: the model cannot learn from such a batch. ResourceExhausted: the device lacks the
+  // memory.
   absl::StatusOr<proto::StepVisit> Visit(int64_t batch, Nanoseconds time);
 
-  // Makes one step. Errors as those of Visit. `bytes`: the most memory that model and step may have, of the
-  // GPU where the job computes there, otherwise of the host; 0: unlimited. The host's memory is limited, so
-  // that a library may end the process where it lacks memory; the GPU's is looked at after the step.
+  // Makes one step. Errors are those of Visit. `bytes` is the most memory that model and step may have, on
+  // the GPU if the job computes there, otherwise on the host; 0: unlimited. A limit on the host's memory is
+  // enforced, so that a library may end the process when it gets no memory; the GPU's memory is compared with
+  // `bytes` after the step.
   absl::Status Try(int64_t batch, int64_t bytes);
 
   // Describes the machine and the device. Errors are those of the device.
@@ -50,10 +52,11 @@ class StepMeter {
   absl::StatusOr<int64_t> UsedMemory(Device& device) const;
   absl::Status Prepare(int64_t batch);
   absl::Status Step(int64_t batch);
-  // Makes steps until `end`, at least one. Until `latest` it makes at least `least`.
+  // Makes at least one step. Further steps begin before `latest` as long as there are fewer than `least`,
+  // otherwise before `end`.
   absl::Status Steps(int64_t batch, int least, Nanoseconds end, Nanoseconds latest);
   void DropRecords();
-  // Adds the longest pause of the GPU at this time, if the device can measure it.
+  // Adds to `visit` the longest pause of the GPU at this time, if the device can measure pauses.
   absl::Status AddPause(proto::StepVisit& visit);
   absl::Status AddMemory(int64_t batch, proto::StepVisit& visit);
   // ResourceExhausted: model and step hold more than `most` bytes of the GPU.
@@ -64,11 +67,11 @@ class StepMeter {
   const Clock& clock_;
   GpuCompany* const company_;
   std::unique_ptr<Replica> replica_;
-  std::unique_ptr<Stream> stream_;  // The replica's device made it. For AddPause.
+  std::unique_ptr<Stream> stream_;  // Made by the replica's device, for AddPause.
   bool on_gpu_ = false;
   int64_t step_ = 0;
-  int64_t used_before_ = 0;  // UsedMemory before the model was there.
-  int64_t own_before_ = 0;   // OwnMemory, likewise.
+  int64_t used_before_ = 0;  // UsedMemory before the model was made.
+  int64_t own_before_ = 0;   // OwnMemory before the model was made.
   proto::StepRecords records_;
 };
 

@@ -49,7 +49,8 @@ class StepPhases {
  private:
   // The events recorded in each step of one parity. Null on a synchronous device.
   struct Events {
-    std::array<std::unique_ptr<TimedEvent>, kPhases> ends;  // Indexed by phase; recorded at its end.
+    // One event for each phase, recorded at the end of the phase.
+    std::array<std::unique_ptr<TimedEvent>, kPhases> ends;
     std::unique_ptr<TimedEvent> update;  // Recorded where the update begins (in kExchange).
   };
 

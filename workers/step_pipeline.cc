@@ -13,8 +13,8 @@ absl::Status Named(const StepInfo& step, const absl::Status& status) {
   return Annotate(status, absl::StrCat("step ", step.step, " of epoch ", step.epoch + 1));
 }
 
-// The statistics_share (StepNumbers) of a whole batch. Out of lock step, every batch with samples counts like
-// any other.
+// The statistics_share (StepNumbers) of a whole batch. Out of lock step, all batches that have samples count
+// alike.
 double StatisticsShare(const StepInfo& step) {
   if (step.workers == 0) return 1;
   return static_cast<double>(step.workers) * static_cast<double>(step.sample_count) /

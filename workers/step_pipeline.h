@@ -44,14 +44,14 @@ class StepPipeline {
   // The objects that a pipeline uses. All of them outlive the pipeline.
   struct Parts {
     Plan& plan;
-    Strategy& strategy;  // Captured graphs contain work of its communicator.
+    Strategy& strategy;  // Captured graphs contain work of the strategy's communicator.
     StepRecorder& recorder;
     BatchFeed& feed;  // Delivers the batch of each step.
     StepPhases& phases;
   };
   struct Options {
     Device& device;
-    Stream& stream;                    // Plan and strategy enqueue work on it.
+    Stream& stream;                    // Plan and strategy enqueue work on this stream.
     bool stream_only = false;          // StrategyTraits::stream_only.
     const int32_t* refused = nullptr;  // StrategyTraits::refused.
     int64_t ready_ranges = 0;          // Ranges of the model's ready order.
@@ -84,7 +84,7 @@ class StepPipeline {
   absl::Status CauseOf(const absl::Status& failed, int parity);
   absl::Status Launch(int parity, absl::FunctionRef<absl::Status()> work);
   void SetNumbers(const StepInfo& step);
-  // Of the step's micro-batches.
+  // The numbers of the step's micro-batches.
   StepNumbers* Numbers(int parity) {
     return static_cast<StepNumbers*>(numbers_->data()) + parity * micro_batches();
   }
@@ -101,8 +101,8 @@ class StepPipeline {
   // Per range of gradients, an event recorded when the range is final. Empty unless a graph computes the
   // ranges and the host announces them.
   std::vector<std::unique_ptr<Event>> ready_;
-  std::unique_ptr<Buffer> losses_;                // LossResults in pinned memory, by parity and micro-batch.
-  std::unique_ptr<Buffer> numbers_;               // StepNumbers, likewise.
+  std::unique_ptr<Buffer> losses_;   // LossResults in pinned memory, for each parity and micro-batch.
+  std::unique_ptr<Buffer> numbers_;  // StepNumbers in pinned memory, for each parity and micro-batch.
   std::array<std::unique_ptr<Event>, 2> done_;    // Indexed by parity; recorded behind all work of a step.
   std::array<std::unique_ptr<Graph>, 2> graphs_;  // Indexed by parity; null until captured.
   absl::optional<StepInfo> in_flight_;            // Enqueued, but not awaited yet.

@@ -24,7 +24,7 @@ void CheckIdx(const proto::Idx& idx, Problems& problems) {
                  "is missing: give both test files, or neither for a job without a test");
 }
 
-// Whether the data have as many channels is known when they are read.
+// Only when the data are read is it known whether they have as many channels as the job says.
 void ResolveScaling(proto::Data& data, Problems& problems) {
   constexpr float kMost = 1e6;
   for (const float mean : data.mean()) {
@@ -59,7 +59,7 @@ void ResolveScaling(proto::Data& data, Problems& problems) {
 }
 
 void CheckClassNames(const proto::Data& data, Problems& problems) {
-  constexpr size_t kMostBytes = 255;  // As many as a name of a file.
+  constexpr size_t kMostBytes = 255;  // As many bytes as the name of a file can have.
   if (data.class_name().empty()) return;
   problems.AddIf(data.class_name_size() != data.classes(), "data.class_name",
                  absl::StrCat("has ", data.class_name_size(), " names, but data.classes is ", data.classes(),
@@ -120,7 +120,7 @@ void ResolveLoading(proto::Data& data, Problems& problems) {
                  "is 0, but data.prefetch_batches is above 0: leave loader_threads out, or raise it");
 }
 
-// Whether the data's files suffice for FILE is known when they are read.
+// Only when the data are read is it known whether their files suffice for FILE.
 void ResolveOrder(proto::Data& data) {
   if (data.shuffle().kind_case() == proto::Shuffle::KIND_NOT_SET) data.mutable_shuffle()->mutable_full();
 }
@@ -160,7 +160,7 @@ void CheckSynthetic(const proto::Synthetic& synthetic, Problems& problems) {
                  "must be the shape of a sample: 1 to 3 numbers of at least 1, and at most 2^30 values");
 }
 
-// What a format requires of its fields, beyond the ranges of its numbers.
+// The requirements of a format on its fields, beyond the ranges of numbers.
 struct SourceRules {
   proto::Data::SourceCase kind;
   const char* field;
@@ -181,7 +181,7 @@ constexpr SourceRules kSourceRules[] = {
      [](const auto& data, Problems& problems) { CheckSynthetic(data.synthetic(), problems); }},
 };
 
-// A user or password before the host would be in every log and in the run directory.
+// Refuses a user or password before the host, because it would appear in every log and in the run directory.
 void CheckUrl(const std::string& field, const std::string& text, Problems& problems) {
   const size_t begin = text.find("://");
   if (begin == std::string::npos) return;

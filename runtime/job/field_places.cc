@@ -44,7 +44,7 @@ void FieldPlaces::Add(const std::string& prefix, const Message& message,
     const int count = field->is_repeated() ? reflection.FieldSize(message, field) : 1;
     for (int i = 0; i < count; ++i) {
       const int index = field->is_repeated() ? i : -1;
-      // The parser records one place for all elements of "[1, 2]".
+      // The parser records one place for all elements of a list such as "[1, 2]".
       if (tree != nullptr && tree->GetLocation(field, index).line >= 0) {
         const auto location = tree->GetLocation(field, index);
         place = PlaceText(file_, location.line, location.column);
@@ -60,7 +60,7 @@ void FieldPlaces::Add(const std::string& prefix, const Message& message,
   }
 }
 
-// Erases `path` and all within it.
+// Erases `path` and all paths within the path.
 void FieldPlaces::Erase(const std::string& path) {
   auto it = places_.lower_bound(path);
   while (it != places_.end() && absl::StartsWith(it->first, path)) {

@@ -19,16 +19,16 @@ namespace tethys {
 // 2. A value is the place in the last file added that wrote the field; what a later file replaced has no key.
 class FieldPlaces {
  public:
-  // Puts the places of one file over those of the files before, as PutOver (job_layers.h) does with values.
-  // `message` is what was parsed from `file`, and `tree` what its parser recorded.
+  // Puts the places of one file over the places of earlier files, as PutOver (job_layers.h) does with values.
+  // `message` is the message parsed from `file`, and `tree` holds the places that the parser recorded.
   void PutOver(const std::string& file, const google::protobuf::Message& message,
                const google::protobuf::TextFormat::ParseInfoTree& tree);
 
   // "FILE:LINE:COLUMN" of the field, or of the nearest message around it that has a place; the last file
-  // added if there is none. A list as a whole is where its first element is.
+  // added if there is none. The place of a whole list is the place of its first element.
   std::string Find(absl::string_view path) const;
 
-  // Removes the places of a field and of all below it.
+  // Removes the places of a field and of all fields within it.
   void Erase(const std::string& path);
 
  private:

@@ -28,7 +28,7 @@ std::string Known(absl::string_view heading, absl::string_view name, const std::
   return absl::StrCat(question, "; ", heading, ": ", absl::StrJoin(known, ", "));
 }
 
-// What other programs call fields of a job.
+// Names that other programs have for fields of a job.
 struct OtherName {
   absl::string_view name;
   absl::string_view field;
@@ -59,7 +59,7 @@ constexpr OtherName kOtherNames[] = {{"lr", "learning_rate"},
                                      {"val_samples", "validation_samples"},
                                      {"std", "deviation"}};
 
-// What other programs have as a choice of its own, and how a job says it.
+// Choices that other programs have and a job expresses in another way, with the text that a job needs.
 struct OtherChoice {
   absl::string_view type;
   absl::string_view name;
@@ -78,7 +78,7 @@ constexpr OtherChoice kOtherChoices[] = {
     {"Strategy", "horovod", "write mirrored {}, workers that exchange gradients"},
     {"Strategy", "ps", "write parameter_server {}"}};
 
-// ": write ..."; empty: no such choice is known of other programs.
+// ": write ..." for a choice that other programs have; empty if there is no known such choice.
 std::string OtherChoiceText(const Descriptor& type, absl::string_view name) {
   for (const OtherChoice& other : kOtherChoices) {
     if (type.name() == other.type && absl::EqualsIgnoreCase(name, other.name))
@@ -87,8 +87,8 @@ std::string OtherChoiceText(const Descriptor& type, absl::string_view name) {
   return "";
 }
 
-// Adds the paths of the fields called `name` in messages below `type`, the shallow ones first. Lists are left
-// out.
+// Adds the paths of the fields called `name` in messages below `type`, the paths with fewest steps first.
+// Lists are left out.
 void AddPathsTo(absl::string_view name, const Descriptor& type, const std::string& prefix, int depth,
                 std::vector<std::string>& paths) {
   constexpr int kDeepest = 4;
@@ -100,8 +100,8 @@ void AddPathsTo(absl::string_view name, const Descriptor& type, const std::strin
   }
 }
 
-// " (did you mean 'optimizer.learning_rate'?)" for a field by its own name, or by one that other programs
-// use; empty: there is none.
+// " (did you mean 'optimizer.learning_rate'?)" if a field has this name here or in other programs; otherwise
+// empty.
 std::string ElsewhereText(const Descriptor& type, absl::string_view name) {
   constexpr size_t kMost = 3;
   std::vector<std::string> paths;
@@ -141,7 +141,7 @@ absl::Status NotA(absl::string_view kind, absl::string_view value) {
   return absl::InvalidArgumentError(absl::StrCat("'", value, "' is not ", kind));
 }
 
-// Sets or, for a list, appends one scalar.
+// Sets a scalar field from text or, if the field is a list, appends one element.
 absl::Status SetScalar(const FieldDescriptor& field, const std::string& value, Message& holder) {
   const Reflection& reflection = *holder.GetReflection();
   const auto put = [&](auto set, auto add, auto parsed) {
@@ -195,7 +195,7 @@ absl::Status SetScalar(const FieldDescriptor& field, const std::string& value, M
   }
 }
 
-// Chooses `member` in its oneof, or keeps it if it is chosen already.
+// Chooses `member` in its oneof. A member that is already chosen stays as it is.
 absl::Status ChooseMember(const OneofDescriptor& oneof, absl::string_view member, Message& holder) {
   const FieldDescriptor* field = nullptr;
   for (int i = 0; i < oneof.field_count(); ++i) {
@@ -214,8 +214,8 @@ absl::Status ChooseMember(const OneofDescriptor& oneof, absl::string_view member
   return absl::OkStatus();
 }
 
-// Sets `message`, which `field` holds: an empty `value` leaves it unchanged, a name chooses the member of its
-// oneof.
+// Sets the message that `field` holds: an empty `value` leaves the message unchanged, a name chooses the
+// member of the message's oneof.
 absl::Status SetMessage(const FieldDescriptor& field, absl::string_view value, Message& message) {
   if (value.empty()) return absl::OkStatus();
   const Descriptor& type = *field.message_type();
@@ -258,7 +258,8 @@ absl::Status CheckIndex(const PathStep& step, const FieldDescriptor& field, cons
                    size > 1 ? absl::StrCat(" to ", step.name, "[", size - 1, "]") : ""));
 }
 
-// The member that is chosen instead of `field` in its oneof; null if there is no such member, or no oneof.
+// The chosen member of the oneof that `field` belongs to, if it is not `field`; null if no other member is
+// chosen, or `field` belongs to no oneof.
 const FieldDescriptor* OtherChoice(const FieldDescriptor& field, const Message& holder) {
   const OneofDescriptor* oneof = field.real_containing_oneof();
   if (oneof == nullptr) return nullptr;
@@ -285,7 +286,7 @@ absl::Status CheckChoice(absl::string_view path, const FieldDescriptor& field, c
                    ": to change it, write --set=", SwitchText(path, field), " before"));
 }
 
-// The message that `step` leads to, created if absent.
+// The message that `step` leads to, created if it is absent.
 absl::StatusOr<Message*> Descend(const PathStep& step, Message& holder) {
   const FieldDescriptor* field = holder.GetDescriptor()->FindFieldByName(step.name);
   if (field == nullptr) {

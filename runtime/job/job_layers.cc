@@ -25,7 +25,7 @@ using google::protobuf::TextFormat;
 // One file of a chain.
 struct Layer {
   std::string path;
-  std::string canonical;  // The same for all paths of one file.
+  std::string canonical;  // The canonical path, which is the same for all paths of one file.
   proto::Job job;
   std::unique_ptr<TextFormat::ParseInfoTree> tree;
 
@@ -50,14 +50,14 @@ absl::StatusOr<Layer> ReadLayer(const std::string& path) {
   return layer;
 }
 
-// The chain as written: "a.textproto -> b.textproto".
+// The chain of files as written, for messages: "a.textproto -> b.textproto".
 std::string ChainText(const std::vector<Layer>& chain, size_t begin) {
   std::vector<std::string> paths;
   for (size_t i = begin; i < chain.size(); ++i) paths.push_back(chain[i].path);
   return absl::StrJoin(paths, " -> ");
 }
 
-// The base of the last file in the chain.
+// Reads the base of the last file in the chain.
 absl::StatusOr<Layer> ReadBase(const std::vector<Layer>& chain) {
   const Layer& last = chain.back();
   const std::string place = last.PlaceOfBase();
@@ -80,15 +80,15 @@ absl::StatusOr<Layer> ReadBase(const std::vector<Layer>& chain) {
                                                    "): remove one of these bases"));
   }
   absl::StatusOr<Layer> base = ReadLayer(path);
-  // An error in the text of the base has a place of its own.
+  // Errors in the text of the base already begin with their place.
   if (!base.ok() && !absl::IsInvalidArgument(base.status())) {
     return Annotate(base.status(), absl::StrCat(place, ": base"));
   }
   return base;
 }
 
-// A model is a list of layers or a family: the one that `upper` has takes the place of the other one. A file
-// that writes both is refused later.
+// A model is a list of layers or a family: the kind that `upper` has replaces the other kind. A file that
+// writes both is refused later.
 void ReplaceKindOfModel(const proto::Job& upper, JobLayers& lower) {
   if (!upper.has_model() || !lower.job.has_model()) return;
   const bool family = upper.model().family_case() != proto::Model::FAMILY_NOT_SET;
@@ -114,7 +114,7 @@ JobLayers Stack(const std::vector<Layer>& chain) {
   return layers;
 }
 
-// Clears what MergeFrom would append to.
+// Clears the lists of `lower` that `upper` replaces, because MergeFrom would append to them.
 void ClearReplacedLists(const Message& upper, Message& lower) {
   const Reflection& reflection = *upper.GetReflection();
   std::vector<const FieldDescriptor*> fields;

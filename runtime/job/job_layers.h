@@ -1,5 +1,5 @@
-// Job files that build on others (`base` in proto/job.proto): reads a file and its bases, and puts them over
-// one another. Used by job_file.cc. Reading blocks on small files; any thread.
+// Job files that build on other job files (`base` in proto/job.proto): reads a file and its bases, and puts
+// upper files over lower ones. Used by job_file.cc. Reading blocks on small files; any thread.
 #ifndef TETHYS_RUNTIME_JOB_JOB_LAYERS_H_
 #define TETHYS_RUNTIME_JOB_JOB_LAYERS_H_
 
@@ -15,18 +15,18 @@
 
 namespace tethys {
 
-// Limits of job files: bytes of one, and files of a chain of bases.
+// Limits of job files: the bytes of one file, and the number of files in a chain of bases.
 inline constexpr int64_t kMaxJobFileBytes = 1 << 20;
 inline constexpr int kMaxJobLayers = 8;
 
 // Replaces fields of `lower` by those that `upper` has: messages field by field, lists as a whole, a member
-// of a oneof together with the member that `lower` chose. An empty list replaces nothing: protobuf cannot
-// tell it from one that was not written. Both are of one type.
+// of a oneof together with the member that `lower` chose. An empty list replaces nothing, because protobuf
+// cannot tell it from an absent list. Both messages have the same type.
 void PutOver(const google::protobuf::Message& upper, google::protobuf::Message& lower);
 
-// A job as its files write it, before overrides and defaults.
+// A job as its files write the fields, before overrides and defaults.
 struct JobLayers {
-  proto::Job job;  // Without base.
+  proto::Job job;  // The job, with the field `base` cleared.
   FieldPlaces places;
 };
 

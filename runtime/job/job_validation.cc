@@ -17,7 +17,7 @@
 namespace tethys {
 namespace {
 
-// ------------------------------------------------------------------------------ fields of other kinds
+// ------------------------------------------------------------------------------ fields that are not numbers
 
 void ResolveLayers(proto::Model& model, Problems& problems) {
   problems.AddIf(model.layer().empty(), "model",
@@ -67,7 +67,7 @@ void CheckLoss(const proto::Job& job, Problems& problems) {
                  kNoAccuracy);
 }
 
-// Whatever the last layer is, the model is checked once the shape of a sample is known.
+// Accepts any last layer: the model is checked once the shape of a sample is known.
 void CheckLogits(const proto::Job& job, Problems& problems) {
   if (!job.model().loss().has_softmax_cross_entropy() || !job.data().has_classes()) return;
   if (job.model().layer().empty()) return;
@@ -85,7 +85,7 @@ void CheckBatch(const proto::Job& job, Problems& problems) {
   problems.AddIf(job.has_global_batch_size() && job.global_batch_size() < job.workers(), "global_batch_size",
                  absl::StrCat("is ", job.global_batch_size(), ", but workers is ", job.workers(),
                               ": every worker needs a sample; raise the batch or lower the workers"));
-  // The number of workers may be wrong, too.
+  // The number of workers may be invalid as well.
   const int64_t own = job.workers() > 0 ? BatchPerWorkerRows(job) : job.micro_batches();
   problems.AddIf(job.micro_batches() > own, "micro_batches",
                  absl::StrCat("is ", job.micro_batches(), ", but a worker's batch is ", own,
@@ -183,7 +183,7 @@ void CheckTimeouts(const proto::Timeouts& timeouts, Problems& problems) {
                               "for the lost one; raise timeouts.step"));
 }
 
-// Creates the messages whose absence means their defaults, so that the rules for their fields apply.
+// Creates the messages that a job may leave out, so that the rules for their fields apply.
 void MakeMessages(proto::Job& job) {
   proto::Loss& loss = *job.mutable_model()->mutable_loss();
   if (loss.kind_case() == proto::Loss::KIND_NOT_SET) loss.mutable_softmax_cross_entropy();
@@ -202,7 +202,8 @@ void MakeMessages(proto::Job& job) {
     ps.mutable_partitioner()->mutable_min_size();
 }
 
-// The default interval between checkpoints is short enough to lose little and long enough to cost little.
+// Sets the default interval between checkpoints: short enough that a failure loses little work, long enough
+// that checkpoints cost little time.
 void ResolveCheckpoint(proto::Checkpoint& checkpoint) {
   constexpr double kDefaultSeconds = 60;
   const bool chosen = checkpoint.every_steps() > 0 || checkpoint.has_every_epochs();

@@ -1,4 +1,4 @@
-// Fills in a job's defaults and refuses jobs that cannot be trained. Pure; any thread.
+// Fills in the defaults of a job, and refuses jobs that cannot be trained. Pure; any thread.
 #ifndef TETHYS_RUNTIME_JOB_JOB_VALIDATION_H_
 #define TETHYS_RUNTIME_JOB_JOB_VALIDATION_H_
 
@@ -21,8 +21,8 @@ using FieldLocator = std::function<std::string(absl::string_view field)>;
 // that is missing, out of range or contradicts another.
 absl::Status ResolveJob(const FieldLocator& where, proto::Job& job);
 
-// Checks the fields against the positions of an epoch: InvalidArgument when an epoch would have no step.
-// Requires a resolved job.
+// Checks the fields of training length against the number of positions in an epoch: InvalidArgument when an
+// epoch would have no step. Requires a resolved job.
 absl::Status CheckTrainingLength(int64_t epoch_length, const proto::Job& job);
 
 }  // namespace tethys

@@ -1,5 +1,5 @@
-// The default and the range of each number of a job. Those of layers stand with their kinds. Pure; any
-// thread.
+// The default and the range of each number of a job, except the numbers of layers, whose rules are in the
+// files of the layers. Pure; any thread.
 #ifndef TETHYS_RUNTIME_JOB_NUMBER_RULES_H_
 #define TETHYS_RUNTIME_JOB_NUMBER_RULES_H_
 
@@ -8,8 +8,8 @@
 
 namespace tethys {
 
-// Sets the absent numbers of every message that the job has to their defaults. Adds a problem for each number
-// that is outside its range, and for each without a default that is missing.
+// Sets the absent numbers in every message of the job to their defaults. Adds a problem for each number that
+// is outside its range, and for each missing number without a default.
 void ApplyNumberRules(proto::Job& job, Problems& problems);
 
 }  // namespace tethys

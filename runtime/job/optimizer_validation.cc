@@ -46,7 +46,8 @@ void CheckSchedule(const proto::Schedule& schedule, Problems& problems) {
   CheckSteps(path + "step_decay.epochs", steps.epochs(), kMaxEpochs, problems);
 }
 
-// The optimizer's field if its steps depend on the norms of whole variables; otherwise empty.
+// The name of the optimizer's field if the optimizer's steps depend on the norms of whole variables;
+// otherwise empty.
 absl::string_view TrustRatioKind(const proto::Optimizer& optimizer) {
   return optimizer.has_lars() ? "lars" : optimizer.has_lamb() ? "lamb" : "";
 }

@@ -7,10 +7,10 @@
 
 namespace tethys {
 
-// Checks the fields that are not numbers of their own, before the rules for numbers fill in defaults.
+// Checks the optimizer's fields that are not numbers, before the rules for numbers fill in defaults.
 void ResolveOptimizer(proto::Optimizer& optimizer, Problems& problems);
 
-// Refuses what the optimizer cannot do in this job. All defaults are filled in.
+// Refuses optimizers that cannot be used in this job. Requires that all defaults are filled in.
 void CheckOptimizer(const proto::Job& job, Problems& problems);
 
 }  // namespace tethys

@@ -14,7 +14,7 @@ namespace {
 using google::protobuf::Descriptor;
 using google::protobuf::FieldDescriptor;
 
-// The text between `before` and the next quote, or nothing.
+// The text between `before` and the next quote; empty if `before` is not found.
 absl::string_view Quoted(absl::string_view text, absl::string_view before) {
   const size_t begin = text.find(before);
   if (begin == absl::string_view::npos) return "";

@@ -6,8 +6,8 @@
 
 namespace tethys {
 
-// An error message of protobuf's parser, with a remedy if the wording is recognised. The wording is that of
-// protobuf 3.21; with another version only the remedy is missing.
+// An error message of protobuf's parser, with a remedy added if the wording is recognised. The recognised
+// wording is that of protobuf 3.21; with another version the remedy is missing, nothing else.
 std::string WithRemedy(const std::string& message);
 
 }  // namespace tethys

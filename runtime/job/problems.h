@@ -1,4 +1,5 @@
-// Used by the checks of a job: the first problem, the rule for names, and limits of several fields.
+// Used by the checks of a job: collects the first problem, checks names, and has limits that several fields
+// share.
 #ifndef TETHYS_RUNTIME_JOB_PROBLEMS_H_
 #define TETHYS_RUNTIME_JOB_PROBLEMS_H_
 
@@ -17,7 +18,7 @@ namespace tethys {
 inline constexpr double kMaxSamplesOfJob = static_cast<double>(std::numeric_limits<int64_t>::max());
 inline constexpr double kMaxEpochs = 1 << 20;
 
-// Collects the first problem; later ones often follow from it.
+// Keeps the first problem only, because later ones often follow from it.
 class Problems {
  public:
   explicit Problems(const FieldLocator& where) : where_(where) {}
@@ -35,7 +36,7 @@ class Problems {
   absl::Status status_;
 };
 
-// Names appear in the names of files and variables, and in tables.
+// Strict, because names of jobs and layers appear in names of files and variables, and in tables.
 inline bool IsName(absl::string_view name) {
   constexpr size_t kLongestName = 100;
   return !name.empty() && name.size() <= kLongestName && std::all_of(name.begin(), name.end(), [](char c) {

@@ -57,7 +57,7 @@ std::string PlaceInFile(absl::string_view file, const TextFormat::ParseInfoTree&
   for (const PathStep& step : steps) {
     const FieldDescriptor* field = type->FindFieldByName(step.name);
     if (field == nullptr) break;
-    // A list as a whole is where its first element is.
+    // The place of a whole list is the place of its first element.
     const int index = field->is_repeated() ? std::max(step.index, 0) : -1;
     const auto location = tree->GetLocation(field, index);
     if (location.line < 0) break;

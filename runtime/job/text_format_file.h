@@ -1,5 +1,5 @@
-// Files in protobuf's text format, with the places of their fields for messages to the user: job files and
-// studies. Pure; any thread.
+// Files in protobuf's text format (job files and studies), with the places of their fields for messages to
+// the user. Pure; any thread.
 #ifndef TETHYS_RUNTIME_JOB_TEXT_FORMAT_FILE_H_
 #define TETHYS_RUNTIME_JOB_TEXT_FORMAT_FILE_H_
 
@@ -16,18 +16,18 @@
 namespace tethys {
 
 // Parses `text`, with or without a byte order mark, into `message`, and the places of its fields into `tree`.
-// InvalidArgument: WithoutByteOrderMark, or "FILE:LINE:COLUMN: " and what `reword` makes of protobuf's words
-// for the first error, because later ones mostly follow from it.
+// InvalidArgument: WithoutByteOrderMark, or "FILE:LINE:COLUMN: " and protobuf's message about the first error
+// as `reword` returns it. Later errors mostly follow from the first.
 absl::Status ParseTextFormat(absl::string_view text, absl::string_view file,
                              absl::FunctionRef<std::string(const std::string&)> reword,
                              google::protobuf::Message& message,
                              google::protobuf::TextFormat::ParseInfoTree& tree);
 
-// "FILE:LINE:COLUMN". protobuf counts lines and columns from 0, the text from 1, as editors do.
+// "FILE:LINE:COLUMN". protobuf counts lines and columns from 0; this text, like editors, from 1.
 std::string PlaceText(absl::string_view file, int line, int column);
 
-// "FILE:LINE:COLUMN" of the field that `steps` lead to from a message of `type`, or of the nearest message
-// around it that has a place; FILE if there is none.
+// The place "FILE:LINE:COLUMN" of the field that `steps` lead to from a message of `type`, or of the nearest
+// message around the field that has a place; FILE if no message around the field has one.
 std::string PlaceInFile(absl::string_view file, const google::protobuf::TextFormat::ParseInfoTree& tree,
                         const google::protobuf::Descriptor& type, absl::Span<const PathStep> steps);
 

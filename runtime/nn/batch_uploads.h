@@ -22,8 +22,8 @@ namespace tethys {
 
 // Invariants:
 //  1. taken <= uploaded <= taken + 2.
-//  2. Batch k lies in slot k mod 2. The slot is written after `stream` has read batch k - 2 from it, and read
-//     after batch k is written.
+//  2. Batch k lies in slot k mod 2. The slot is written after `stream` has read batch k - 2 from the slot,
+//     and read after batch k is written.
 class BatchUploads {
  public:
   // `stream` is the stream that computes. `device` and `stream` outlive the uploads.
@@ -34,14 +34,14 @@ class BatchUploads {
   // uploaded batches wait to be taken. Pinned memory must not change until AwaitUploads has returned.
   absl::Status Upload(const HostBatch& batch);
 
-  // Enqueues the copy of the oldest uploaded batch into batch(), which all work enqueued later then reads.
+  // Enqueues the copy of the oldest waiting batch into batch(). All work enqueued later reads that batch.
   // Requires an uploaded batch that was not taken.
   absl::Status Take();
 
   // Blocks until all uploaded batches have been copied out of the host's memory.
   absl::Status AwaitUploads();
 
-  // The batch taken last, in device memory.
+  // The batch that Take copied last, in device memory.
   HostBatch batch() { return layout_.At(memory_->data()); }
   int64_t bytes() const { return 3 * layout_.bytes(); }
 
@@ -61,7 +61,7 @@ class BatchUploads {
   Stream& stream_;
   const BatchLayout layout_;
   std::unique_ptr<Stream> upload_stream_;
-  std::unique_ptr<Buffer> memory_;  // The batch taken last.
+  std::unique_ptr<Buffer> memory_;  // Device memory for the batch that Take copied last.
   std::array<Slot, 2> slots_;
   int64_t uploaded_ = 0;
   int64_t taken_ = 0;

@@ -1,5 +1,5 @@
-// The confusion matrix of an evaluation, in device memory: for each pair of classes, the number of labels of
-// the one for which the other was predicted. Used by a plan, on the device's thread.
+// The confusion matrix of an evaluation, in device memory: for each pair of classes (a, b), the number of
+// labels of class a for which the model predicted class b. Used by a plan, on the device's thread.
 #ifndef TETHYS_RUNTIME_NN_CONFUSION_COUNTS_H_
 #define TETHYS_RUNTIME_NN_CONFUSION_COUNTS_H_
 
@@ -13,7 +13,7 @@ namespace tethys {
 
 class ConfusionCounts {
  public:
-  // All counts are 0. `device` and `stream` outlive them.
+  // Creates counts that are all 0. `device` and `stream` outlive the counts.
   static absl::StatusOr<std::unique_ptr<ConfusionCounts>> Create(Device& device, Stream& stream,
                                                                  int64_t classes);
 
@@ -21,8 +21,8 @@ class ConfusionCounts {
   int64_t* data() { return static_cast<int64_t*>(memory_->data()); }
   int64_t bytes() const { return memory_->bytes(); }
 
-  // Returns the counts of all work that was enqueued before, and sets them to 0. Blocks until that work is
-  // done.
+  // Returns the counts of all work that was enqueued before the call, and sets the counts to 0. Blocks until
+  // that work is done.
   absl::StatusOr<std::vector<int64_t>> Take();
 
  private:

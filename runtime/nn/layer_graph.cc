@@ -37,7 +37,8 @@ LayerGraph::LayerGraph(int64_t sample_elements, std::vector<GraphLayer> layers)
         has_part[input] = true;
       }
       if (part == GradientPart::kWritten && layers_[i].use.passes_gradient) {
-        // Parts are added to the gradient of an input that occurs twice, which must not change the output's.
+        // If an input occurs twice, its second part is added to its gradient, which must then not be the
+        // output's gradient.
         const bool once = std::count(layers_[i].inputs.begin(), layers_[i].inputs.end(), input) == 1;
         part = all_share || (once && !shared) ? GradientPart::kShared : GradientPart::kCopied;
         shared = shared || part == GradientPart::kShared;
@@ -47,9 +48,10 @@ LayerGraph::LayerGraph(int64_t sample_elements, std::vector<GraphLayer> layers)
   }
 }
 
-// True if the gradients of both inputs of a sum, before any part is added, can stay in the memory of the
-// sum's. Backward comes first to the layer of the later input, which must be the only one that reads this
-// gradient and can write its own elsewhere; parts must be added to the other gradient afterwards only.
+// True if the gradients of both inputs of a sum can stay in the memory of the sum's gradient until parts are
+// added. Backward comes first to the layer of the later input. That layer must be the only reader of the
+// gradient and must be able to write its own gradient elsewhere; parts are added to the other gradient only
+// afterwards.
 bool LayerGraph::CanShare(int layer) const {
   const GraphLayer& sum = layers_[layer];
   if (!sum.use.passes_gradient || sum.inputs.size() != 2) return false;

@@ -15,36 +15,38 @@
 namespace tethys {
 
 struct GraphLayer {
-  std::vector<int> inputs = {};  // Values, in the order of the layer's operands. One may occur several times.
-  int64_t out = 0;               // Elements of a row of the output.
-  bool trains = false;           // The layer has variables that change.
+  // Numbers of values, in the order of the layer's operands. A value may occur several times.
+  std::vector<int> inputs = {};
+  int64_t out = 0;      // Elements of one row of the output.
+  bool trains = false;  // The layer has variables that change.
   OperandUse use = {};
 };
 
-// How backward gets a layer's part of the gradient of one of its inputs.
+// How backward gets a layer's part of the gradient of one input of the layer.
 enum class GradientPart {
-  kNone,     // The input has nothing to learn.
-  kWritten,  // The layer writes the gradient. Later parts, if any, are added to it.
-  kAdded,    // The layer's part is added to the gradient, which has earlier parts.
-  kShared,   // Only if the layer passes gradients: the output's gradient, in the same memory.
-  kCopied,   // Likewise, as a copy, because another input shares the memory and would disturb this one.
+  kNone,     // The gradient of the input is not needed.
+  kWritten,  // The layer writes the gradient. Later parts, if there are any, are added to the gradient.
+  kAdded,    // The gradient has earlier parts, and the layer's part is added to them.
+  // Only for layers that pass gradients on: the input's gradient is the output's, in the same memory.
+  kShared,
+  kCopied,  // Like kShared, but as a copy, because another input shares the memory and would change it.
 };
 
 class LayerGraph {
  public:
-  // The last layer's output is the model's. Requires: inputs are earlier values.
+  // The output of the last layer is the model's output. Requires: all inputs of a layer are earlier values.
   LayerGraph(int64_t sample_elements, std::vector<GraphLayer> layers);
 
   const std::vector<GraphLayer>& layers() const { return layers_; }
   int layer_count() const { return static_cast<int>(layers_.size()); }
-  // Elements of a row of a value.
+  // Elements of one row of a value.
   int64_t elements(int value) const { return value == 0 ? sample_elements_ : layers_[value - 1].out; }
   int64_t widest() const;
 
   // True if variables of the value's layer or of layers before it depend on the value's gradient.
   bool needs_gradient(int value) const { return needs_gradient_[value]; }
-  // Whether forward of this layer also applies the relu that alone reads its output. Forward then leaves out
-  // the relu's layer, whose output is in the same memory; backward runs both.
+  // Whether forward of this layer also applies a relu layer that alone reads this layer's output. Forward
+  // then leaves out the relu layer, whose output is in the same memory; backward runs both layers.
   bool applies_relu(int layer) const { return applies_relu_[layer]; }
   bool runs_forward(int layer) const {
     const GraphLayer& it = layers_[layer];
@@ -64,11 +66,11 @@ class LayerGraph {
 
   int64_t sample_elements_;
   std::vector<GraphLayer> layers_;
-  std::vector<bool> applies_relu_;                         // By layer.
-  std::vector<bool> needs_gradient_;                       // By value.
-  std::vector<std::vector<int>> readers_;                  // By value: layers, in their order.
-  std::vector<std::vector<GradientPart>> gradient_parts_;  // By layer and input.
-  std::vector<bool> keeps_gradient_;                       // By layer.
+  std::vector<bool> applies_relu_;         // One element for each layer.
+  std::vector<bool> needs_gradient_;       // One element for each value.
+  std::vector<std::vector<int>> readers_;  // For each value, the layers that read it, in their order.
+  std::vector<std::vector<GradientPart>> gradient_parts_;  // For each layer, one element for each input.
+  std::vector<bool> keeps_gradient_;                       // One element for each layer.
 };
 
 }  // namespace tethys

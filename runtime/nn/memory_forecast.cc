@@ -12,7 +12,8 @@ namespace tethys {
 namespace {
 
 constexpr int64_t kLeastEvaluationRows = 256;
-// Limit on the activations of kLeastEvaluationRows rows. Above it, fewer rows are evaluated at a time.
+// Limit on the activations of kLeastEvaluationRows rows. If these need more bytes, fewer rows are evaluated
+// at a time.
 constexpr int64_t kMostEvaluationBytes = int64_t{256} << 20;
 constexpr int64_t kFloatBytes = sizeof(float);
 constexpr int64_t kBfloat16Bytes = 2;
@@ -29,7 +30,8 @@ int64_t RowElements(const Model& model, bool trains) {
   return PlanStepMemory(model.graph(), 1, trains).elements;
 }
 
-// Adds what the plans do not share. `rows` are those of a micro-batch.
+// Adds the memory that the plan for training and the plan for evaluation do not share. `rows` are the rows of
+// a micro-batch.
 void AddPlan(const Model& model, const MemoryNeeds& needs, int64_t rows, int64_t micro_batches,
              MemoryForecast& forecast) {
   forecast.activations += kStepResults * micro_batches;
@@ -48,7 +50,7 @@ void AddPlan(const Model& model, const MemoryNeeds& needs, int64_t rows, int64_t
   }
 }
 
-// The elements of the layer with the most.
+// The number of elements of the layer with the most elements.
 int64_t LargestLayer(const Model& model) {
   int64_t largest = 0;
   for (const Model::Layer& layer : model.layers()) {
@@ -62,7 +64,7 @@ std::string Mebibytes(int64_t bytes) {
   return absl::StrFormat("%.1f MiB", static_cast<double>(bytes) / (1 << 20));
 }
 
-// ", or micro_batches: 4", if the batch fits in parts; else nothing.
+// ", or micro_batches: 4" if the batch fits in that many parts; otherwise empty.
 std::string FittingParts(const Model& model, MemoryNeeds needs, int64_t free_bytes) {
   const int64_t batch = needs.rows;
   const auto fits = [&](int64_t parts) {
@@ -114,7 +116,8 @@ MemoryNeeds MemoryNeedsOf(const proto::JobPlan& plan, proto::Device::Kind device
 }
 
 MemoryNeeds MeasuredStepNeeds(const proto::JobPlan& plan, int64_t rows) {
-  constexpr int64_t kBatchesOfLoader = 2;  // One that the step reads, and one that may be built.
+  // One batch that the step reads, and one that the loader may build at that time.
+  constexpr int64_t kBatchesOfLoader = 2;
   MemoryNeeds needs = MemoryNeedsOf(plan, plan.job().device().kind());
   needs.rows = rows;
   needs.groups = 1;

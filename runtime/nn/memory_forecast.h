@@ -17,41 +17,43 @@
 
 namespace tethys {
 
-// The rows of the plan that evaluates, for a training plan of `rows` at a time. The result is at least
-// `rows`, and at least 256 if the activations of 256 rows take at most 256 MiB in float32. More rows are
-// possible because evaluation exchanges nothing between batches.
+// The rows of the evaluation plan of a worker whose training plan has `rows` rows. The result is at least
+// `rows`, and at least 256 if the activations of 256 rows take at most 256 MiB in float32. More rows than in
+// training are possible because evaluation exchanges nothing between batches.
 int64_t EvaluationRows(const Model& model, int64_t rows);
 
 struct MemoryNeeds {
-  int64_t rows = 0;           // Rows of a step.
-  int64_t micro_batches = 1;  // PlanOptions::micro_batches.
-  int64_t groups = 1;         // PlanOptions::groups.
+  int64_t rows = 0;           // Rows of one step.
+  int64_t micro_batches = 1;  // As PlanOptions::micro_batches.
+  int64_t groups = 1;         // As PlanOptions::groups.
   ValueType inputs = ValueType::kByte;
   int64_t slots = 0;        // Arenas of the optimizer on this worker.
   bool on_gpu = false;      // Batches are copied to the device, and libraries have workspaces.
-  bool recomputes = false;  // PlanOptions::recomputes.
-  // Of activations. If they are bfloat16, products use bfloat16 copies of weights, too.
+  bool recomputes = false;  // As PlanOptions::recomputes.
+  // The type of activations. If it is bfloat16, products use bfloat16 copies of the weights.
   ElementType activations = ElementType::kFloat32;
   bool bf16_gradients = false;  // The exchange of gradients uses a bfloat16 copy.
-  bool evaluates = true;        // There is a plan for evaluations, too.
-  int64_t host_batches = 0;     // Batches in host memory that count, where that is the device's.
+  bool evaluates = true;        // The worker also has a plan for evaluations.
+  // Number of batches in host memory to count, if host memory is the device's memory.
+  int64_t host_batches = 0;
 };
 
 // Returns the needs of a worker that computes on `device`.
 MemoryNeeds MemoryNeedsOf(const proto::JobPlan& plan, proto::Device::Kind device);
-// Returns the needs of steps with `rows` that are only measured (workers/step_meter.h): on the plan's device,
-// with the optimizer's slots, without evaluations and without batches that are read ahead.
+// Returns the needs of steps with `rows` rows that are only measured (workers/step_meter.h): on the plan's
+// device, with the optimizer's slots, without evaluations and without batches that are read ahead.
 MemoryNeeds MeasuredStepNeeds(const proto::JobPlan& plan, int64_t rows);
 
-struct MemoryForecast {  // In bytes.
+struct MemoryForecast {  // All in bytes.
   int64_t parameters = 0;
-  int64_t gradients = 0;  // With micro-batches also those of one layer, of one of them.
+  int64_t gradients = 0;  // Of all layers; with micro-batches, also of one layer of one micro-batch.
   int64_t slots = 0;
-  int64_t statistics = 0;   // Moving statistics: those of training and those of evaluation.
+  int64_t statistics = 0;   // Moving statistics, once for training and once for evaluation.
   int64_t activations = 0;  // Shared by both plans: values of a step and their gradients.
   int64_t batches = 0;      // BatchUploads: two slots and the buffer that a step reads; or host_batches.
-  int64_t copies = 0;       // Bfloat16 copies, of weights for products and of gradients for the exchange.
-  // Upper bounds, not in the total: what layers have for themselves, and the largest of what they share.
+  int64_t copies = 0;       // Bfloat16 copies: of weights for products, and of gradients for the exchange.
+  // Upper bounds on workspaces, not in the total: the sum of the workspaces that layers do not share, and the
+  // largest of the shared workspaces.
   int64_t own_workspaces = 0;
   int64_t shared_workspace = 0;
   int64_t workspaces() const { return own_workspaces + shared_workspace; }
@@ -66,8 +68,8 @@ MemoryForecast ForecastMemory(const Model& model, const MemoryNeeds& needs);
 // `needs.rows` is ignored.
 int64_t LargestBatch(const Model& model, MemoryNeeds needs, int64_t bytes, bool with_workspaces);
 
-// ResourceExhausted: the job needs more than the device has free; the message says how much each part needs,
-// and which batch would fit.
+// ResourceExhausted: the job needs more memory than the device has free; the message says how much each part
+// needs, and which batch would fit.
 absl::Status CheckDeviceMemory(Device& device, const Model& model, const MemoryNeeds& needs);
 
 }  // namespace tethys

@@ -19,7 +19,7 @@ bool Meet(const Lifetime& a, const Lifetime& b) { return a.first <= b.last && b.
 // Puts the blocks, in the order given, at the lowest position that is free while they are needed.
 Placement PlaceInOrder(absl::Span<const Lifetime> blocks, absl::Span<const size_t> order) {
   Placement placement{.begin = std::vector<int64_t>(blocks.size())};
-  std::vector<size_t> placed;  // By position.
+  std::vector<size_t> placed;  // Blocks that are placed, ordered by position.
   for (const size_t block : order) {
     const int64_t size = AlignUp(blocks[block].elements);
     int64_t begin = 0;
@@ -44,8 +44,8 @@ class Search {
 
   const Placement& best() const { return best_; }
 
-  // Tries the order, then moves the block that lies highest forward by half its position, again and again, as
-  // long as the best placement is more than 2 % above the peak.
+  // Tries the order. Then, as long as the best placement is more than 2 % above the peak, moves the block
+  // that lies highest forward by half its position, and tries again.
   void TryFrom(std::vector<size_t> order) {
     for (int64_t i = 0; i < tries_ && best_.elements > peak_ + peak_ / 50; ++i) {
       Placement placement = PlaceInOrder(blocks_, order);
@@ -62,7 +62,7 @@ class Search {
 
  private:
   const absl::Span<const Lifetime> blocks_;
-  // The tries from each order. The time of one grows with the square of the number of blocks.
+  // The number of tries from each order. The time of one try grows with the square of the number of blocks.
   static int64_t Tries(int64_t blocks) {
     constexpr int64_t kMostTries = 64, kPairs = int64_t{1} << 21;
     return std::clamp(kPairs / std::max<int64_t>(1, blocks * blocks), int64_t{1}, kMostTries);
@@ -73,10 +73,10 @@ class Search {
   Placement best_{.elements = std::numeric_limits<int64_t>::max()};
 };
 
-// The blocks of a step, and which value, gradient or part lies in which.
+// The blocks of a step: which value, gradient or part of a gradient lies in which block.
 class StepBlocks {
  public:
-  // `longest_chain` as in FindRecomputations; 0: no value is computed again.
+  // `longest_chain` has the meaning of FindRecomputations'; 0: no value is computed again.
   StepBlocks(const LayerGraph& graph, int64_t rows, bool trains, int longest_chain);
 
   const std::vector<Lifetime>& lifetimes() const { return lifetimes_; }
@@ -86,34 +86,34 @@ class StepBlocks {
   static constexpr int kNoBlock = -1;
   static constexpr int kNever = -1;
 
-  // The batch is converted at time 0. Then layers run forward, the loss is computed, and layers run backward,
-  // each behind the layers that are repeated for it.
+  // The times of a step: the batch is converted at time 0. Then layers run forward, the loss is computed, and
+  // layers run backward, each after the layers that are repeated for it.
   int forward(int layer) const { return layer + 1; }
   int loss() const { return graph_.layer_count() + 1; }
   int backward(int layer) const { return backward_[layer]; }
   bool repeats(int layer) const { return repeat_[layer] != kNever; }
 
-  // Sets the times of backward.
+  // Sets the times at which layers run backward.
   void ScheduleBackward(absl::Span<const int> recomputations);
   int Add(int64_t row_elements, int first, int last);
   // Returns the block of a layer's output, which is written at `time` and needed until `last`: a new block,
   // or the block of the layer's first input if that input is not needed any more.
   int AddOutput(int layer, absl::Span<const int> inputs, int time, int last);
   void AddValues(absl::Span<const BackwardReads> reads);
-  // Adds the values that are computed again.
+  // Adds blocks for the values that backward computes again.
   void AddRepeated(absl::Span<const BackwardReads> reads);
   void AddGradients();
-  // Puts the gradient of the input into the memory of that of the layer's output.
+  // Puts the gradient of the input into the memory of the gradient of the layer's output.
   void Share(int layer, int input);
 
   const LayerGraph& graph_;
   const int64_t rows_;
   std::vector<Lifetime> lifetimes_;
-  std::vector<int> values_, gradients_;    // Blocks, by value.
-  std::vector<int> again_;                 // Likewise, of values that are computed again.
-  std::vector<std::vector<int>> repeats_;  // StepMemory::repeats.
-  std::vector<int> repeat_, backward_;     // Times, by layer.
-  std::vector<std::vector<int>> parts_;    // Blocks, by layer and input.
+  std::vector<int> values_, gradients_;  // For each value, the number of its block.
+  std::vector<int> again_;  // For each value that is computed again, the number of its second block.
+  std::vector<std::vector<int>> repeats_;  // As StepMemory::repeats.
+  std::vector<int> repeat_, backward_;     // For each layer, the time of its run.
+  std::vector<std::vector<int>> parts_;    // Numbers of blocks, for each layer and input.
 };
 
 StepBlocks::StepBlocks(const LayerGraph& graph, int64_t rows, bool trains, int longest_chain)
@@ -256,7 +256,8 @@ StepMemory StepBlocks::Place(const Placement& placement) const {
   return memory;
 }
 
-// The length of chains with the lowest peak, of 0 and the powers of two: a shorter one, if two are alike.
+// Of 0 and the powers of two, the longest_chain with the lowest peak; the shortest of several with the same
+// peak.
 int BestChain(const LayerGraph& graph, int64_t rows) {
   int best = 0;
   int64_t least = std::numeric_limits<int64_t>::max();
@@ -290,18 +291,22 @@ Placement PlaceBlocks(absl::Span<const Lifetime> blocks) {
       return std::pair(key(blocks[a]), a) < std::pair(key(blocks[b]), b);
     });
     search.TryFrom(std::move(order));
-    if (blocks.size() > kManyBlocks) break;  // The time of a try grows with the square of their number.
+    // The time of a try grows with the square of the number of blocks.
+    if (blocks.size() > kManyBlocks) break;
   }
   return search.best();
 }
 
 int64_t PeakElements(absl::Span<const Lifetime> blocks) {
-  std::vector<std::pair<int, int64_t>> changes;  // At a time, what begins or, one after its last, ends.
+  // Changes of the memory in use: at the first time of a block its elements are added, and one time after its
+  // last they are subtracted.
+  std::vector<std::pair<int, int64_t>> changes;
   for (const Lifetime& block : blocks) {
     changes.emplace_back(block.first, AlignUp(block.elements));
     changes.emplace_back(block.last + 1, -AlignUp(block.elements));
   }
-  std::sort(changes.begin(), changes.end());  // At equal times the ends, which are negative, come first.
+  // At equal times the subtractions, which are negative, come first.
+  std::sort(changes.begin(), changes.end());
   int64_t peak = 0, sum = 0;
   for (const auto& [time, elements] : changes) peak = std::max(peak, sum += elements);
   return peak;

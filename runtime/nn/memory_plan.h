@@ -21,32 +21,33 @@ struct Lifetime {
 };
 
 struct Placement {
-  std::vector<int64_t> begin = {};  // By block; a multiple of kAlignment.
-  int64_t elements = 0;             // Of the memory that holds them all.
+  std::vector<int64_t> begin = {};  // First element of each block; a multiple of kAlignment.
+  int64_t elements = 0;             // Elements of the memory that holds all blocks.
 };
 
-// Places blocks so that no two overlap that are needed at the same time. Every block is put at the lowest
-// free position, in one order after the other (by size, by size and duration, by time; each also with its
-// highest block moved forward, repeatedly) until little is lost against the peak; the smallest result is
-// taken. (Finding the least memory is NP-hard; for the greedy order by size see Pisarchyk and Lee, "Efficient
-// Memory Management for Deep Neural Net Inference", 2020.)
+// Places blocks so that no two blocks overlap that are needed at the same time. The blocks are put at the
+// lowest free position in several orders: by size, by size and duration, by time, and each of these orders
+// again with its highest block moved forward, repeatedly, until the result is little above the peak. The
+// smallest result is taken. (Finding the least memory is NP-hard; for the greedy order by size see Pisarchyk
+// and Lee, "Efficient Memory Management for Deep Neural Net Inference", 2020.)
 Placement PlaceBlocks(absl::Span<const Lifetime> blocks);
 
 // The most elements that are needed at one time, each block rounded up to kAlignment: no placement has fewer.
 int64_t PeakElements(absl::Span<const Lifetime> blocks);
 
-// The memory of a step (or, if it does not train, of an evaluation) of `rows` rows.
+// The memory of a training step, or of an evaluation, of `rows` rows.
 struct StepMemory {
   static constexpr int64_t kAbsent = -1;
   // The first element of each value and of each value's gradient. kAbsent: the value has no gradient.
   std::vector<int64_t> values = {};
   std::vector<int64_t> gradients = {};
-  // By layer and input: where the layer writes a GradientPart::kAdded. kAbsent otherwise, and if it passes
-  // the output's gradient.
+  // For each layer and input, the first element of the memory where the layer writes a GradientPart::kAdded.
+  // kAbsent for other parts, and for a layer that passes the output's gradient.
   std::vector<std::vector<int64_t>> parts = {};
-  // The first element of each value that backward computes again. kAbsent: it reads the value of forward.
+  // The first element of each value that backward computes again. kAbsent: backward reads the value that
+  // forward wrote.
   std::vector<int64_t> again = {};
-  // By layer: the layers whose outputs are computed again before its Backward, in this order.
+  // For each layer, the layers whose outputs are computed again before its Backward, in this order.
   std::vector<std::vector<int>> repeats = {};
   int64_t elements = 0;
 };
@@ -54,8 +55,8 @@ struct StepMemory {
 // InvalidArgument: fewer than one row, or values of more elements than memory can hold.
 absl::Status CheckRows(const LayerGraph& graph, int64_t rows);
 
-// With `recomputes`, backward computes values again (recomputation.h) and forward frees them; of the lengths
-// of chains, the one with the lowest peak is taken.
+// With `recomputes`, backward computes values again (recomputation.h), and forward frees these values; the
+// length of chains is the one with the lowest peak.
 StepMemory PlanStepMemory(const LayerGraph& graph, int64_t rows, bool trains, bool recomputes = false);
 
 // The blocks that PlanStepMemory places.

@@ -12,7 +12,7 @@
 namespace tethys {
 namespace {
 
-// Bounds the elements of a value in one row, so that no sum over layers overflows. Plans and forecasts bound
+// Limits the elements of a value in one row, so that no sum over layers overflows. Plans and forecasts limit
 // the rows.
 constexpr int64_t kMostElements = int64_t{1} << 40;
 
@@ -23,7 +23,7 @@ absl::StatusOr<int64_t> CountElements(const Shape& shape) {
       absl::StrCat("its output ", ShapeText(shape), " has more than ", kMostElements, " elements"));
 }
 
-// Adds layers one after the other.
+// Builds a model by adding layers one after the other.
 class Builder {
  public:
   Builder(const proto::Model& config, const ModelInputs& inputs, const Shape& sample_shape)
@@ -38,8 +38,8 @@ class Builder {
   const Shape& output() const { return outputs_.empty() ? batch_.shape : outputs_.back().shape; }
 
  private:
-  // The output of a layer of the description: a value of the graph, and its shape there. (A flatten has its
-  // input's value.)
+  // The output of a layer of the description: a value of the graph, and the shape of that value for the next
+  // layers. (A flatten layer has the value of its input.)
   struct Output {
     int value = 0;
     Shape shape = {};
@@ -55,7 +55,7 @@ class Builder {
   VariableSet statistics_;
   std::vector<Model::Layer> layers_;
   std::vector<GraphLayer> graph_layers_;
-  std::vector<Output> outputs_;  // By layer of the description.
+  std::vector<Output> outputs_;  // One output for each layer of the description.
 };
 
 absl::Status Builder::Add(int position) {
@@ -97,7 +97,8 @@ int Builder::AddOperation(Model::Layer layer, std::vector<int> inputs, int64_t e
   return static_cast<int>(layers_.size());
 }
 
-// "model.layer[1] 'dense_1'"; without a name just the position.
+// The place of a layer in the description, for messages: "model.layer[1] 'dense_1'"; without a name just the
+// position.
 std::string LayerPlace(const proto::Model& model, int position) {
   const std::string& name = model.layer(position).name();
   return absl::StrCat("model.layer[", position, "]", name.empty() ? "" : absl::StrCat(" '", name, "'"));

@@ -30,25 +30,25 @@ class Model {
   // parameters, 2^40 elements of a value or 4096 layers.
   static absl::StatusOr<Model> Create(const proto::Model& config, const Shape& sample_shape, int64_t classes);
 
-  // InvalidArgument: the loss does not compare the model's outputs with such labels.
+  // InvalidArgument: the loss cannot compare the model's outputs with labels of this format.
   absl::Status CheckLabels(const LabelFormat& labels) const;
 
-  // InvalidArgument: a layer cannot learn from batches of so few samples; the message names the layer.
+  // InvalidArgument: some layer cannot learn from batches of `samples` samples; the message names the layer.
   absl::Status CheckBatch(int64_t samples) const;
 
   const VariableSet& variables() const { return variables_; }
-  // The moving statistics of batch normalisation, in an arena of their own: LAYER/moving_mean and
+  // The moving statistics of batch normalisation, in a separate arena: LAYER/moving_mean and
   // LAYER/moving_variance. They are not trained; evaluations use them.
   const VariableSet& statistics() const { return statistics_; }
   const Shape& sample_shape() const { return sample_shape_; }
   int64_t sample_elements() const { return sample_elements_; }
-  // The last axis of the output.
+  // The size of the output's last axis.
   int64_t classes() const { return output_shape().back(); }
-  // Of a sample: [classes], or [height, width, classes].
+  // The shape of the output for one sample: [classes], or [height, width, classes].
   const Shape& output_shape() const { return output_shape_; }
   int64_t outputs() const { return graph_->elements(graph_->layer_count()); }
   const Loss& loss() const { return *loss_; }
-  // Of samples whose values are of type `values`.
+  // The layout of a batch of samples whose values are of type `values`.
   BatchLayout batch_layout(int64_t rows, ValueType values) const {
     return {rows, sample_elements_ * BytesOf(values), loss_->labels().elements()};
   }
@@ -61,18 +61,20 @@ class Model {
   // A layer that computes. Layers that only give a value another shape (flatten) are left out. Activations
   // are stored as NHWC.
   struct Layer {
-    proto::Layer config = {};        // Complete.
-    std::vector<Shape> inputs = {};  // Of a row; which values they are stands in graph().
+    proto::Layer config = {};  // The layer of the description, with all fields set.
+    // Shapes of one row of the inputs; graph() says which values the inputs are.
+    std::vector<Shape> inputs = {};
     Shape output = {};
-    std::vector<Range> variables = {};   // In the arena: weights (or filters), then bias; scale, offset.
-    std::vector<Range> statistics = {};  // In the arena of statistics: mean, variance.
+    // Ranges in the arena: weights (or filters), then bias; or scale, then offset.
+    std::vector<Range> variables = {};
+    std::vector<Range> statistics = {};  // Ranges in the arena of statistics: mean, variance.
     std::shared_ptr<const Operation> operation = nullptr;
     const std::string& name() const { return config.name(); }
-    // Whether the layer has variables that change.
+    // Whether training changes variables of the layer.
     bool trains() const { return !variables.empty() && IsTrainable(config); }
   };
   const std::vector<Layer>& layers() const { return layers_; }
-  // Its layers are those of layers().
+  // The graph, whose layers are the layers of layers().
   const LayerGraph& graph() const { return *graph_; }
 
  private:

@@ -62,17 +62,17 @@ class ModelPlan final : public Plan {
     if (begin == StepMemory::kAbsent) return nullptr;
     return static_cast<char*>(activations_->data()) + ActivationBytes(begin);
   }
-  // Bytes of so many activations.
+  // Bytes of `elements` activations.
   int64_t ActivationBytes(int64_t elements) const { return elements * BytesOf(device_.activation_type()); }
-  // Where backward reads a value.
+  // The address from which backward reads a value.
   void* BackwardValue(int value, const StepMemory& memory) {
     return At(memory.again[value] != StepMemory::kAbsent ? memory.again[value] : memory.values[value]);
   }
   // Computes the layer's output again, for backward.
   absl::Status Repeat(const PlanNode& node);
-  // Puts the gradients of the layer's inputs together, after its Backward.
+  // Adds up the parts of the gradients of the layer's inputs, after the layer's Backward.
   absl::Status GatherParts(int index);
-  // Adds the gradients of the layer's variables to those of earlier micro-batches.
+  // Adds the gradients of the layer's variables to the gradients of earlier micro-batches.
   absl::Status AddGradients(const PlanNode& node);
   bool training() const { return memory_.gradient_sums != nullptr; }
 
@@ -80,28 +80,28 @@ class ModelPlan final : public Plan {
   Stream& stream_;
   const Model model_;
   const int64_t micro_batches_;
-  const int64_t rows_;  // Of a micro-batch.
+  const int64_t rows_;  // Rows of one micro-batch.
   const PlanOptions options_;
   const PlanMemory memory_;
 
   std::unique_ptr<InputConversionPrimitive> conversion_;
-  std::vector<PlanNode> nodes_;  // In the order of model_.layers().
+  std::vector<PlanNode> nodes_;  // One node for each layer, in the order of model_.layers().
   std::unique_ptr<LossPrimitive> loss_;
-  std::vector<std::unique_ptr<Event>> ready_;  // In the order of ready_order().
+  std::vector<std::unique_ptr<Event>> ready_;  // One event for each range of ready_order().
 
   std::unique_ptr<BatchUploads> uploads_;  // Null if the device reads host memory.
   HostBatch batch_;  // The batch that Forward reads, in host memory or in device memory of uploads_.
-  std::unique_ptr<Buffer> own_activations_;  // Null if they are shared.
+  std::unique_ptr<Buffer> own_activations_;  // Null if the activations are in memory that plans share.
   Buffer* activations_ = nullptr;
   void* batch_values_ = nullptr;  // The converted batch.
   void* outputs_ = nullptr;
   void* doutputs_ = nullptr;
-  std::unique_ptr<Buffer> losses_;              // By micro-batch.
-  std::unique_ptr<ConfusionCounts> confusion_;  // Null if it is not counted.
-  std::unique_ptr<Buffer> step_numbers_;        // By micro-batch; null if no layer uses them.
-  // The gradients of the layer that backward is at, of one micro-batch. Null with one.
+  std::unique_ptr<Buffer> losses_;              // One LossResult for each micro-batch.
+  std::unique_ptr<ConfusionCounts> confusion_;  // Null if the plan does not count a confusion matrix.
+  std::unique_ptr<Buffer> step_numbers_;  // One StepNumbers for each micro-batch; null if no layer uses them.
+  // The gradients, of one micro-batch, of the layer at which backward is. Null if there is one micro-batch.
   std::unique_ptr<Buffer> scratch_;
-  int64_t micro_batch_ = 0;  // Of the last Forward.
+  int64_t micro_batch_ = 0;  // The micro-batch of the last Forward.
   int64_t workspace_bytes_ = 0;
 };
 
@@ -320,7 +320,7 @@ absl::Status ModelPlan::GatherParts(int index) {
   const PlanNode& node = nodes_[index];
   const std::vector<GradientPart>& parts = model_.graph().gradient_parts(index);
   for (size_t j = 0; j < parts.size(); ++j) {
-    // A part that the layer did not write is the output's gradient.
+    // If the layer wrote no part, the part is the gradient of the output.
     const void* const part = node.dx[j] != nullptr ? node.dx[j] : node.dy;
     if (parts[j] == GradientPart::kCopied) {
       TETHYS_RETURN_IF_ERROR(

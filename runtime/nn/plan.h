@@ -16,39 +16,42 @@
 
 namespace tethys {
 
-// The elements of the device's activation type in which a plan keeps the values of `rows` rows, those of a
-// micro-batch, and their gradients. Plans that never run at the same time may share this memory: nothing in
-// it outlives a step. InvalidArgument: fewer than one row, or more than memory can hold.
+// The number of elements, of the device's activation type, that a plan needs for the values of `rows` rows
+// (the rows of a micro-batch) and their gradients. Plans that never run at the same time may share this
+// memory: nothing in it outlives a step. InvalidArgument: fewer than one row, or more elements than memory
+// can hold.
 absl::StatusOr<int64_t> ActivationElements(const Model& model, int64_t rows, bool trains,
                                            bool recomputes = false);
 
-// The rows of a micro-batch.
+// The rows of one micro-batch.
 constexpr int64_t MicroBatchRows(int64_t rows, int64_t micro_batches) {
   return (rows + micro_batches - 1) / micro_batches;
 }
 
 struct PlanOptions {
-  int64_t rows = 0;  // Of a batch.
-  // A batch is computed in this many parts, one after the other: gradients add up, and each part is
-  // normalised by itself. At most `rows`.
+  int64_t rows = 0;  // Rows of a batch.
+  // A batch is computed in this many parts, one after the other. Gradients of the parts are added up, and
+  // each part is normalised separately. At most `rows`.
   int64_t micro_batches = 1;
   InputScaling scaling = {};
-  uint64_t seed = 0;   // Of dropout.
-  int64_t groups = 1;  // Parts of a batch that are normalised each by itself; see BatchNormalisationShape.
-  // Sums over the workers whose batches are normalised as one, for a plan that trains; outlives the plan.
-  // Null: each worker's batch is normalised by itself.
+  uint64_t seed = 0;  // Seed of dropout.
+  // Number of parts of a batch that are normalised separately; see BatchNormalisationShape.
+  int64_t groups = 1;
+  // For a plan that trains: sums over the workers whose batches are normalised as one batch. Outlives the
+  // plan. Null: each worker's batch is normalised separately.
   StreamReducer* sums = nullptr;
   bool recomputes = false;  // Backward computes values again to save memory; see PlanStepMemory.
 };
 
 // Device memory that outlives the plan.
 struct PlanMemory {
-  const float* parameters = nullptr;  // model.variables().arena_size() elements, like gradient_sums.
+  const float* parameters = nullptr;  // As many floats as model.variables().arena_size(), like gradient_sums.
   float* gradient_sums = nullptr;     // Null: the plan only evaluates.
   // model.statistics().arena_size() elements. A plan that trains changes them in EnqueueStatistics; a plan
   // that evaluates reads them.
   float* statistics = nullptr;
-  Buffer* activations = nullptr;  // ActivationElements elements or more; null: the plan allocates them.
+  // At least ActivationElements elements; null: the plan allocates its activations.
+  Buffer* activations = nullptr;
 };
 
 class Plan {
@@ -71,17 +74,17 @@ class Plan {
   // Blocks until host batches may be overwritten; no-op if the device reads host memory.
   virtual absl::Status AwaitUploads() = 0;
 
-  // Forward will read the oldest batch that was handed over and not taken. This stream work differs from step
-  // to step, so it must not be part of a captured graph either.
+  // Makes Forward read the oldest batch that was handed over and not yet taken. This stream work differs from
+  // step to step, so it must not be part of a captured graph either.
   virtual absl::Status TakeBatch() = 0;
 
-  // Sets the numbers of the next steps, until they are set again; before, they are those of StepNumbers().
-  // `host` has one element for each micro-batch. It is pinned memory, read when the work runs. A no-op if no
-  // layer uses them. A graph may capture it.
+  // Sets the numbers of the steps from the next one on, until they are set again. Before the first call they
+  // are those of a default StepNumbers. `host` has one element for each micro-batch, in pinned memory, which
+  // is read when the work runs. A no-op if no layer uses the numbers. A graph may capture the work.
   virtual absl::Status EnqueueStepNumbers(const StepNumbers* host) = 0;
 
   // Converts a micro-batch of the batch that was taken, then runs the forward pass and the loss. Forward and
-  // Backward have the errors of PlanOptions::sums. On a device
+  // Backward return the errors of PlanOptions::sums. On a device
   // that does not read host memory, Forward and Backward enqueue the same stream work every time, so a graph
   // may capture them.
   virtual absl::Status Forward(int64_t micro_batch) = 0;
@@ -94,17 +97,17 @@ class Plan {
     return Forward();
   }
 
-  // Enqueues the backward pass of the last Forward. The gradients of the first micro-batch replace those in
-  // memory, those of the others are added. With the last micro-batch, calls ready(i, event) for range i of
-  // model.ready_order() as soon as the work for its gradients is enqueued; `event` happens when the gradients
-  // are complete. Gradients are weighted sums over rows. Skips layers on whose output no variable depends,
-  // and gradients of values on which none does.
+  // Enqueues the backward pass of the last Forward. The gradients of the first micro-batch replace the
+  // gradients in memory, the gradients of the others are added. With the last micro-batch, calls ready(i,
+  // event) for range i of model.ready_order() as soon as the work for its gradients is enqueued; `event`
+  // happens when the gradients are complete. Gradients are weighted sums over rows. Skips layers whose output
+  // affects no variable, and gradients of values that depend on no variable.
   using ReadyCallback = absl::FunctionRef<absl::Status(int64_t index, const Event& event)>;
   virtual absl::Status Backward(ReadyCallback ready) = 0;
 
   // Enqueues the change that the batch of the last Forward makes to the moving statistics; a no-op if the
-  // model has none, or the plan only evaluates. `refused` is device memory: where it is not 0 when the work
-  // runs, nothing changes; null: never refused. A graph may capture it.
+  // model has no moving statistics, or the plan only evaluates. `refused` is device memory: if it is not 0
+  // when the work runs, nothing changes; null: never refused. A graph may capture it.
   virtual absl::Status EnqueueStatistics(const int32_t* refused) = 0;
 
   // Returns the loss of a plan with one micro-batch. Blocks until the stream has computed it.
@@ -118,13 +121,13 @@ class Plan {
   virtual absl::Status ReadOutputs(float* host) = 0;
 
   // The confusion matrix of all Forwards since the last call, as in LossTensors; empty if the plan trains, or
-  // the loss has none. Blocks until the stream has computed it.
+  // the loss has no classes. Blocks until the stream has computed the matrix.
   virtual absl::StatusOr<std::vector<int64_t>> TakeConfusion() = 0;
 
   // Bytes of the plan's activations (shared or its own), batches and workspaces, without the memory that all
   // primitives of a device share.
   virtual int64_t workspace_bytes() const = 0;
-  virtual std::string Describe() const = 0;  // One line per layer, with the chosen algorithms.
+  virtual std::string Describe() const = 0;  // For logs: one line for each layer, with the algorithms chosen.
 };
 
 }  // namespace tethys

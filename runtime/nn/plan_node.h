@@ -11,7 +11,7 @@
 
 namespace tethys {
 
-// A variable's gradient of one micro-batch, and that of the batch to which it is added.
+// The gradient of a variable in one micro-batch, and the gradient of the batch to which it is added.
 struct AddedGradient {
   const float* part = nullptr;
   float* sum = nullptr;
@@ -21,21 +21,25 @@ struct AddedGradient {
 
 // A layer with the addresses of its operands.
 struct PlanNode {
-  // One, or one for each micro-batch, if the layer uses step numbers.
+  // One element, or one for each micro-batch if the layer uses step numbers.
   std::vector<std::unique_ptr<CompiledLayer>> layers;
   std::vector<const void*> x;
   void* y = nullptr;
-  // Where backward reads inputs and output: where forward has them, or where they are computed again.
+  // The addresses from which backward reads inputs and output: those that forward wrote, or those that values
+  // are computed to again.
   std::vector<const void*> x_backward;
   void* y_again = nullptr;
-  std::vector<int> repeats;       // Layers that run again before Backward, in this order.
-  bool runs_forward = true;       // False for a relu that the layer before applies.
-  void* dy = nullptr;             // Null if backward does not run the layer, like what follows.
-  std::vector<void*> dx;          // What the layer writes; null where it writes nothing.
+  std::vector<int> repeats;  // Layers that run again before Backward of this layer, in this order.
+  bool runs_forward = true;  // False for a relu layer whose relu the layer before applies.
+  // The gradient of the output. Null, like the gradients below, if backward does not run the layer.
+  void* dy = nullptr;
+  // Where the layer writes gradients of its inputs; null for inputs whose gradient it does not write.
+  std::vector<void*> dx;
   std::vector<void*> gradients;   // The gradients of the inputs.
-  std::vector<int64_t> elements;  // Of the inputs.
-  std::vector<std::unique_ptr<SumPrimitive>> sums;  // By input; null unless the part is added.
-  std::vector<AddedGradient> added;                 // By variable; empty with one micro-batch.
+  std::vector<int64_t> elements;  // Elements of each input.
+  // For each input, the primitive that adds the layer's part to the gradient; null unless the part is added.
+  std::vector<std::unique_ptr<SumPrimitive>> sums;
+  std::vector<AddedGradient> added;  // One for each variable; empty with one micro-batch.
 
   CompiledLayer& Of(int64_t micro_batch) const { return *layers[layers.size() > 1 ? micro_batch : 0]; }
 };

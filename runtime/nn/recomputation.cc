@@ -23,7 +23,8 @@ std::vector<BackwardReads> FindBackwardReads(const LayerGraph& graph) {
 std::vector<int> FindRecomputations(const LayerGraph& graph, absl::Span<const BackwardReads> reads,
                                     int longest_chain) {
   constexpr int kImpossible = -1;
-  // For each value, the length of the longest chain that ends with it, or kImpossible if it is kept.
+  // For each value, the length of the longest chain that ends with the value, or kImpossible if the value is
+  // kept.
   std::vector<int> chain(reads.size(), kImpossible);
   for (int i = 0; i + 1 < graph.layer_count(); ++i) {
     const GraphLayer& layer = graph.layers()[i];

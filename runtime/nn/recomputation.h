@@ -1,5 +1,5 @@
-// The values that backward computes again instead of keeping them since forward. Used by the memory plan
-// only. Pure; any thread.
+// Chooses the values that backward computes again instead of keeping them since forward. Used by the memory
+// plan only. Pure; any thread.
 #ifndef TETHYS_RUNTIME_NN_RECOMPUTATION_H_
 #define TETHYS_RUNTIME_NN_RECOMPUTATION_H_
 
@@ -13,25 +13,26 @@ namespace tethys {
 constexpr int kNoLayer = -1;
 
 // The layers whose Backward reads a value. Backward visits the layers from the last one, so `first` is not
-// less than `last`. kNoLayer: none reads it.
+// less than `last`. kNoLayer: no layer reads the value.
 struct BackwardReads {
   int first = kNoLayer;
   int last = kNoLayer;
   bool any() const { return first != kNoLayer; }
 };
 
-// The reads of each value of the graph: the input first, then the outputs of the layers in their order.
+// The reads of each value of the graph: of the input first, then of the outputs of the layers in their order.
 std::vector<BackwardReads> FindBackwardReads(const LayerGraph& graph);
 
-// For each value, the layer before whose Backward it is computed again; kNoLayer if it is not.
+// For each value, the layer before whose Backward the value is computed again; kNoLayer if the value is kept.
 //
-// 1. A value is computed again at most once, by a layer that is repeatable, and never if the loss reads it.
-// 2. Each input of that layer is then kept since forward, because backward reads it then or later, or is
-//    itself computed again, then or earlier. So a value that backward does not read may be computed again for
-//    another one.
+// 1. A value is computed again at most once, by a layer that is repeatable, and never if the loss reads the
+// value.
+// 2. Each input of that layer is then kept since forward, because backward reads the input then or later, or
+// is itself computed again, then or earlier. So a value that backward does not read may be computed again for
+// another value.
 // 3. Of the values that backward reads, at most `longest_chain` are computed one from the other. All values
-//    of a chain are computed when the last of them is needed: a long chain keeps few values since forward,
-//    but has many values in memory at once.
+// of a chain are computed when the last of them is needed: a long chain keeps few values since forward, but
+// has many values in memory at once.
 std::vector<int> FindRecomputations(const LayerGraph& graph, absl::Span<const BackwardReads> reads,
                                     int longest_chain);
 

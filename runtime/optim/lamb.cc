@@ -15,7 +15,7 @@ UpdateRule Rule(const proto::Optimizer& config) {
                         .epsilon = static_cast<float>(lamb.epsilon())}};
 }
 
-// Adam's, with the same meaning.
+// The slots of Adam, with the same meaning.
 std::vector<OptimizerSlot> Slots(const proto::Optimizer&) {
   return {{.name = "first_moment"}, {.name = "second_moment"}};
 }

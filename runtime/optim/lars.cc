@@ -11,7 +11,7 @@ UpdateRule Rule(const proto::Optimizer& config) {
                         .trust = static_cast<float>(lars.trust())}};
 }
 
-// Not SGD's "momentum", which adds up gradients without the trust ratio.
+// The name differs from SGD's slot "momentum", which adds up gradients without the trust ratio.
 std::vector<OptimizerSlot> Slots(const proto::Optimizer&) { return {{.name = "scaled_momentum"}}; }
 
 }  // namespace

@@ -91,7 +91,8 @@ class RuleOptimizer final : public Optimizer {
   }
 
  private:
-  // Lies on the device, and in host memory once for each parity, which sends its rates and receives its flag.
+  // The rates and the flag of updates. They are on the device, and in host memory once for each parity; host
+  // memory sends the rates and receives the flag.
   struct State {
     UpdateRates rates;
     int32_t bad;

@@ -16,11 +16,10 @@
 
 namespace tethys {
 
-// The slots that the optimizer keeps, in order: "momentum" for SGD with momentum; none without.
+// The slots that the optimizer keeps, in order: "momentum" for SGD with momentum; none for SGD without.
 std::vector<OptimizerSlot> SlotsOf(const proto::Optimizer& config);
 
-// The regions of a set of (variable name, range in the arena at hand), with weight decay and trust ratio
-// where they apply.
+// The regions of `variables` (name, range in the arena), with weight decay and trust ratio where they apply.
 struct NamedRange {
   std::string variable;
   Range range;
@@ -28,16 +27,17 @@ struct NamedRange {
 std::vector<UpdateRegion> MakeUpdateRegions(const proto::Optimizer& config,
                                             const std::vector<NamedRange>& ranges);
 
-// One update, of the whole arena or of a part of it.
+// One update of the whole arena or of a part of the arena.
 struct Update {
   double learning_rate = 0;
   double gradient_scale = 1;
-  int64_t number = 1;  // Counts the updates of these parameters from 1.
+  int64_t number = 1;  // Number of the update; the first update of these parameters has number 1.
   // Requires the whole arena if gradients are clipped, or if the rule has a trust ratio and `squares` is
   // empty.
   Range part = kWholeArena;
-  bool gradients_are_finite = false;  // The caller has checked them; they are not checked again.
-  // Not empty: the sums of the variables that the regions are parts of (Optimizer::Measure).
+  // The caller has checked that gradients are finite; they are not checked again.
+  bool gradients_are_finite = false;
+  // If not empty: the sums of the whole variables that the regions are parts of (Optimizer::Measure).
   absl::Span<const RegionSquares> squares = {};
 };
 
@@ -45,8 +45,8 @@ class Optimizer {
  public:
   virtual ~Optimizer() = default;
 
-  // Device memory for the slots of an arena of so many elements, one buffer for each of SlotsOf, with their
-  // initial values in the optimizer's regions and zeros elsewhere.
+  // Device memory for the slots of an arena of `arena_size` elements, one buffer for each slot of SlotsOf,
+  // with initial values in the optimizer's regions and zeros elsewhere.
   virtual absl::StatusOr<std::vector<std::unique_ptr<Buffer>>> AllocateSlots(int64_t elements) = 0;
 
   // Updates parameters and slots from gradient_sums * gradient_scale. Pointers are device arenas; `slots` has
@@ -67,20 +67,20 @@ class Optimizer {
   // The parts of Apply, for callers that enqueue an update before the last one has run, or capture it in a
   // graph. Two updates may be in flight; they differ in `parity`, 0 or 1.
   //
-  // Writes the update's rates to host memory of that parity.
+  // Writes the update's rates to the host memory of parity `parity`.
   virtual void SetRates(int parity, const Update& update) = 0;
-  // Enqueues the update: stream work only. It uses the rates that SetRates has set when it runs, not those of
-  // `update`.
+  // Enqueues the update: stream work only. When the work runs, it uses the rates that SetRates has set, not
+  // the rates of `update`.
   virtual absl::Status Enqueue(Stream& stream, int parity, const Update& update, float* parameters,
                                const float* gradient_sums, absl::Span<float* const> slots) = 0;
   // Device memory: not 0 once an update was refused because a gradient was not finite.
   virtual const int32_t* refused() const = 0;
-  // The error of Apply; valid once the update has run.
+  // The error that Apply would return; valid once the update has run.
   virtual absl::Status Check(int parity) const = 0;
 };
 
-// `config` is of a checked job (runtime/job/), with all defaults filled in; `device` outlives the optimizer.
-// InvalidArgument says what is wrong.
+// `config` is part of a checked job (runtime/job/), with all defaults filled in; `device` outlives the
+// optimizer. InvalidArgument: the message says what is wrong.
 absl::StatusOr<std::unique_ptr<Optimizer>> CreateOptimizer(const proto::Optimizer& config, Device& device,
                                                            std::vector<UpdateRegion> regions);
 

@@ -15,7 +15,7 @@ namespace tethys {
 
 // Values that the optimizer keeps for each parameter.
 struct OptimizerSlot {
-  std::string name;  // In checkpoints. Slots of two kinds have one name only if they mean the same.
+  std::string name;  // Name in checkpoints. Slots of two kinds have the same name only if they mean the same.
   float initial_value = 0;
 };
 
@@ -25,21 +25,22 @@ struct UpdateCorrections {
   double root_square = 1;
 };
 
-// The functions are given a config of this kind, in which every field has its value or default.
+// A row of the table of optimizers. The functions must be given a config of this kind, in which every field
+// has its value or default.
 struct OptimizerKind {
   proto::Optimizer::KindCase kind = proto::Optimizer::KIND_NOT_SET;
   UpdateRule (*rule)(const proto::Optimizer& config) = nullptr;
-  // In the order of the formula's slots.
+  // Slots in the order of the formula's slots.
   std::vector<OptimizerSlot> (*slots)(const proto::Optimizer& config) = nullptr;
-  // Of update `number`, from 1. Null: always 1.
+  // The corrections of update `number`, counted from 1. Null: the corrections are always 1.
   UpdateCorrections (*corrections)(const proto::Optimizer& config, int64_t number) = nullptr;
 };
 
 extern const OptimizerKind kSgdKind, kAdamKind, kRmspropKind, kAdagradKind, kLarsKind, kLambKind;
 
-// Null if the config has no kind.
+// Null if the config names no kind.
 const OptimizerKind* FindOptimizerKind(const proto::Optimizer& config);
-// Whether a step depends on the norms of whole variables, as with LARS and LAMB.
+// Whether a step depends on the norms of whole variables, as in LARS and LAMB.
 bool HasTrustRatio(const proto::Optimizer& config);
 
 }  // namespace tethys

@@ -7,7 +7,7 @@
 namespace tethys {
 namespace {
 
-// A length given in samples or in epochs; `otherwise` if neither is given.
+// A length that the message gives in samples or in epochs; `otherwise` if it gives neither.
 template <class Message>
 int64_t SamplesOf(const Message& message, int64_t epoch, int64_t otherwise) {
   if (message.has_epochs()) return std::llround(message.epochs() * static_cast<double>(epoch));

@@ -12,23 +12,23 @@ namespace tethys {
 
 class LearningRateSchedule {
  public:
-  // In samples, over all workers. 0 samples of the job: unlimited, so that a decay without a length of its
-  // own does not begin.
+  // Lengths in samples over all workers. If `job` is 0, the job is unlimited, and a decay without a length of
+  // its own does not begin.
   struct Lengths {
     int64_t epoch = 0;
     int64_t job = 0;
   };
-  // Where the config asks for linear scaling, every rate is multiplied by `workers`, the end's included.
+  // If the config asks for linear scaling, every rate is multiplied by `workers`, the last one included.
   LearningRateSchedule(const proto::Optimizer& config, Lengths lengths, int workers = 1);
 
-  // The rate of the update that follows `samples_used` samples.
+  // The rate of the update that begins after `samples_used` samples.
   double At(int64_t samples_used) const;
 
-  // Samples over which the rate decays; 0 without a decay, or for one in steps.
+  // Samples over which the rate decays; 0 without a decay, or for a decay in steps.
   int64_t decay_samples() const { return decay_samples_; }
   // Samples at which a decay in steps multiplies the rate.
   const std::vector<int64_t>& steps() const { return steps_; }
-  // Samples of the warm-up; 0 without one.
+  // Samples of the warm-up; 0 without a warm-up.
   int64_t warm_up_samples() const { return warm_up_samples_; }
 
  private:

@@ -5,13 +5,15 @@
 
 namespace tethys {
 
-// Memory of dropped blocks. Without it each block's memory would come from the system and go back to it, page
-// by page, which takes a fifth of the processor time of a read from a fast server. Thread-safe.
+// Keeps the memory of dropped blocks for new ones. Otherwise the memory of each block would come from the
+// system and go back to the system, page by page, which takes a fifth of the processor time of a read from a
+// fast server. Thread-safe.
 class BlockCache::SpareMemory {
  public:
   explicit SpareMemory(int64_t most) : most_(static_cast<size_t>(most)) {}
 
-  // An empty string, which has room for `size` bytes, but not for many more, or none.
+  // An empty string with room for `size` bytes, but not for many more; without room if no such memory is
+  // kept.
   std::string Take(int64_t size) {
     const MutexLock lock(mu_);
     const auto least = static_cast<size_t>(size);
@@ -26,7 +28,7 @@ class BlockCache::SpareMemory {
     return memory;
   }
 
-  // The memory that was kept first is given up for it.
+  // To make room for it, the memory that was kept first is freed.
   void Keep(std::string memory) {
     const MutexLock lock(mu_);
     memory.clear();
@@ -52,7 +54,7 @@ absl::StatusOr<BlockCache::Block> BlockCache::Get(const Key& key, int64_t size, 
     if (const auto found = entries_.find(key); found != entries_.end()) {
       entry = found->second;
       used_.splice(used_.begin(), used_, entry->place);
-      // The fetching thread ends its fetch at a deadline, and then wakes the others.
+      // A fetch ends at a deadline of its own; the fetching thread then wakes the waiting threads.
       while (entry->block == nullptr && entry->failed.ok()) fetched_.Wait(mu_);
       if (entry->block == nullptr) return entry->failed;
       return entry->block;

@@ -1,4 +1,4 @@
-// Blocks of remote files in memory, so that small reads are not a request each. Those used last are kept.
+// Blocks of remote files in memory, so that not every small read is a request. The blocks used last are kept.
 //
 // Invariants:
 // 1. The blocks in the cache, with those being fetched, have at most `capacity` bytes together; a single
@@ -31,36 +31,36 @@ class BlockCache {
     auto operator<=>(const Key&) const = default;
   };
   using Block = std::shared_ptr<const std::string>;
-  // Returns the bytes of a block, for which it may use the memory of `spare`, an empty string.
+  // Returns the bytes of a block. It may use the memory of `spare`, an empty string, for them.
   using Fetch = absl::FunctionRef<absl::StatusOr<std::string>(std::string spare)>;
 
   explicit BlockCache(int64_t capacity);
 
-  // Returns the block; calls `fetch`, which must end by itself, if it is not here. Requires `size` to be the
-  // block's number of bytes. A failure is not kept: the next call fetches again.
+  // Returns the block. If the block is not in the cache, calls `fetch`, which must end by itself. Requires
+  // `size` to be the block's number of bytes. A failure is not kept: the next call fetches again.
   absl::StatusOr<Block> Get(const Key& key, int64_t size, Fetch fetch);
 
-  // Whether the block is here or being fetched.
+  // Whether the block is in the cache or being fetched.
   bool Has(const Key& key) const;
 
  private:
   class SpareMemory;
   struct Entry {
-    Block block;          // Null while it is fetched.
-    absl::Status failed;  // Why it could not be fetched.
+    Block block;          // Null while the block is fetched.
+    absl::Status failed;  // Why the block could not be fetched.
     int64_t size = 0;
-    std::list<Key>::iterator place;  // In used_.
+    std::list<Key>::iterator place;  // The key's place in used_.
   };
 
-  // Makes room by dropping blocks, the least recently used first; those being fetched stay.
+  // Makes room by dropping blocks, the least recently used first; blocks that are being fetched stay.
   void Drop() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
 
   const int64_t capacity_;
-  const std::shared_ptr<SpareMemory> spare_;  // Also held by blocks, which give their memory back.
+  const std::shared_ptr<SpareMemory> spare_;  // Also held by the blocks, which give their memory back to it.
   mutable Mutex mu_;
   CondVar fetched_;
   std::map<Key, std::shared_ptr<Entry>> entries_ ABSL_GUARDED_BY(mu_);
-  std::list<Key> used_ ABSL_GUARDED_BY(mu_);  // The most recently used first.
+  std::list<Key> used_ ABSL_GUARDED_BY(mu_);  // Keys, the most recently used first.
   int64_t bytes_ ABSL_GUARDED_BY(mu_) = 0;
 };
 

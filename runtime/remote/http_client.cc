@@ -16,7 +16,8 @@ std::string Says(const HttpAnswer& answer, const Url& from) {
   return absl::StrCat(from.authority, " answers ", answer.status, ", a redirect");
 }
 
-// As RedirectOf. `seen` holds the URLs of this request so far, that of the answer included.
+// Returns the error of RedirectOf. `seen` holds the URLs of this request so far, including the URL of the
+// answer.
 absl::StatusOr<Url> NextUrl(const HttpAnswer& answer, const Url& from, const std::vector<std::string>& seen) {
   TETHYS_ASSIGN_OR_RETURN(Url next, RedirectOf(answer, from));
   if (std::find(seen.begin(), seen.end(), next.text()) != seen.end()) {

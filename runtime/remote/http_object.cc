@@ -14,7 +14,7 @@ namespace {
 struct Facts {
   absl::optional<int64_t> size;
   std::string etag, modified;
-  bool no_ranges = false;  // The server says that it serves none.
+  bool no_ranges = false;  // The server says that it serves no ranges.
 };
 
 std::string ValueOf(const HttpAnswer& answer, absl::string_view name) {
@@ -22,7 +22,7 @@ std::string ValueOf(const HttpAnswer& answer, absl::string_view name) {
   return value == nullptr ? "" : *value;
 }
 
-// Whether both name a version, and not the same.
+// Whether both strings name a version, and the versions differ.
 bool Differ(const std::string& one, const std::string& other) {
   return !one.empty() && !other.empty() && one != other;
 }
@@ -104,13 +104,13 @@ Facts FactsOf(const HttpAnswer& answer) {
           .no_ranges = ValueOf(answer, "accept-ranges") == "none"};
 }
 
-// Asks for the first byte, of which the answer says the size of the whole.
+// Asks for the first byte of the file; the answer also says the size of the whole file.
 absl::StatusOr<Facts> AskByRange(const HttpClient& client, HttpCall call) {
   call.most_bytes = 1;
   call.headers.push_back("Range: bytes=0-0");
   TETHYS_ASSIGN_OR_RETURN(const HttpReply reply, client.Try(call));
   Facts facts = FactsOf(reply.answer);
-  if (reply.answer.status == 416) {  // There is no first byte.
+  if (reply.answer.status == 416) {  // The file has no first byte: it is empty.
     facts.size = 0;
     return facts;
   }
@@ -121,7 +121,7 @@ absl::StatusOr<Facts> AskByRange(const HttpClient& client, HttpCall call) {
   return facts;
 }
 
-// Servers and signed URLs that allow GET only answer a HEAD with one of these.
+// Servers and signed URLs that allow only GET answer HEAD with one of these.
 bool MayRefuseHeadOnly(int status) {
   return status == 400 || status == 403 || status == 405 || status == 501;
 }

@@ -1,5 +1,6 @@
 // One HTTP exchange: a request to one server and its answer, without redirects and without a second try. The
-// implementation, which uses libcurl, is libtethys_remote.so (remote_library.h); tests have others.
+// implementation, which uses libcurl, is in libtethys_remote.so (remote_library.h); tests have other
+// implementations.
 #ifndef TETHYS_RUNTIME_REMOTE_HTTP_TRANSPORT_H_
 #define TETHYS_RUNTIME_REMOTE_HTTP_TRANSPORT_H_
 
@@ -13,30 +14,33 @@
 
 namespace tethys {
 
-// Names the sender to a server; at most one of the three kinds.
+// The names and secrets that a request sends to a server; at most one of the three kinds.
 struct HttpCredentials {
-  std::string user, password;  // Basic; with `region` the key's name and the key.
+  // For basic authentication; with `region`, the name of the access key and the secret key.
+  std::string user, password;
   std::string bearer_token;
-  std::string region;  // AWS signature, version 4, for the service s3 in this region.
+  std::string region;  // Not empty: AWS signature, version 4, for the service s3 in this region.
 };
 
 struct HttpRequest {
-  std::string url;  // http or https.
+  std::string url;  // The scheme is http or https.
   bool head = false;
-  std::vector<std::string> headers = {};  // "Name: value"
+  std::vector<std::string> headers = {};  // Each "Name: value".
   HttpCredentials credentials = {};
-  std::string ca_certificates = {};  // PEM; the authorities that are trusted. Empty: the system's.
-  int64_t most_bytes = 0;            // The most bytes of the body of a successful answer.
-  std::string* spare = nullptr;      // An empty string whose memory such a body may take, or null.
+  // The authorities that are trusted, in PEM. Empty: the authorities of the system.
+  std::string ca_certificates = {};
+  int64_t most_bytes = 0;  // Limit on the body of a successful answer.
+  // An empty string whose memory the body of a successful answer may take, or null.
+  std::string* spare = nullptr;
 };
 
 struct HttpAnswer {
   int status = 0;
-  std::vector<std::pair<std::string, std::string>> headers = {};  // Names in lower case.
+  std::vector<std::pair<std::string, std::string>> headers = {};  // Pairs of name, in lower case, and value.
   std::string body = {};
-  bool body_is_longer = false;  // The body has more bytes than were allowed; the first ones are in `body`.
+  bool body_is_longer = false;  // The body has more bytes than were allowed; `body` has the first ones.
 
-  // Null if there is none of this name.
+  // The header's value; null if the answer has no header of this name.
   const std::string* Header(absl::string_view name) const {
     for (const auto& [key, value] : headers) {
       if (key == name) return &value;
@@ -48,24 +52,24 @@ struct HttpAnswer {
 // Deadlines of an exchange.
 struct HttpDeadlines {
   Nanoseconds connect = 10 * kSecond;
-  Nanoseconds quiet = 30 * kSecond;  // The longest time without a byte; whole seconds.
+  Nanoseconds quiet = 30 * kSecond;  // The longest time in which no byte arrives; whole seconds.
   Nanoseconds whole = 300 * kSecond;
 };
 
 // Thread-safe.
 class HttpTransport {
  public:
-  // The most bytes of the body of an unsuccessful answer that are kept; it only explains the error.
+  // Limit on the kept part of the body of an unsuccessful answer, which only explains the error.
   static constexpr int64_t kMostErrorBytes = 1 << 16;
 
   virtual ~HttpTransport() = default;
 
   // Blocks, up to the deadlines. An answer with any status is a success. Errors name the host, not the URL.
-  // Unavailable or DeadlineExceeded: no whole answer came, but one may at another try. FailedPrecondition:
+  // Unavailable or DeadlineExceeded: no whole answer came, but another try may get one. FailedPrecondition:
   // the server's certificate does not fit. InvalidArgument: the URL cannot be used. Cancelled: after Stop.
   virtual absl::StatusOr<HttpAnswer> Exchange(const HttpRequest& request) = 0;
 
-  // Ends all exchanges, running and future.
+  // Ends all running exchanges, and makes all later ones fail.
   virtual void Stop() = 0;
 };
 

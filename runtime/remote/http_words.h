@@ -1,4 +1,4 @@
-// Words of HTTP: headers of ranges, and what a status means for those who read data. Pure; any thread.
+// Parsers of HTTP headers about ranges, and errors for HTTP statuses when data are read. Pure; any thread.
 #ifndef TETHYS_RUNTIME_REMOTE_HTTP_WORDS_H_
 #define TETHYS_RUNTIME_REMOTE_HTTP_WORDS_H_
 
@@ -11,24 +11,26 @@
 
 namespace tethys {
 
-// "bytes 0-99/1000": the first and the last byte, and the size of the whole; -1: the size is not known.
+// The header of a range, "bytes 0-99/1000": the first and the last byte, and the size of the whole file; -1:
+// the size is not known.
 struct ContentRange {
   int64_t first = 0;
   int64_t last = 0;
   int64_t size = -1;
 };
 
-// Nothing: it is no range of bytes, or lies outside the size.
+// Absent: the header is not a range of bytes, or the range lies outside the size.
 absl::optional<ContentRange> ParseContentRange(absl::string_view text);
 
-// A number of bytes in decimal digits. Nothing: it is none, or above 2^62.
+// A number of bytes in decimal digits. Absent: the text is no such number, or the number is above 2^62.
 absl::optional<int64_t> ParseByteCount(absl::string_view text);
 
-// Whether a request that was answered so may be answered otherwise in a while.
+// Whether a request that got this status may get another status a little later.
 bool MayPass(int status);
 
-// What the answer says and what to do, as an error; requires that it is no success. `name` is the file's.
-// NotFound, PermissionDenied, Unavailable (those that MayPass) or FailedPrecondition.
+// An error that says what the answer says and what to do. Requires that the answer is no success. `name` is
+// the name of the file. The error is NotFound, PermissionDenied, Unavailable (where MayPass is true) or
+// FailedPrecondition.
 absl::Status RefusalStatus(const HttpAnswer& answer, const std::string& name, const std::string& host);
 
 // The first line of an answer's body, if that is text: at most 200 printable characters.

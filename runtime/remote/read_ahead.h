@@ -1,13 +1,14 @@
-// How many blocks of a server's files are fetched ahead of readers who go from front to back: as few as give
-// the full rate. Where answers take long to begin, or each connection is slow, several fetches at a time are
-// faster. Where the server is fast, their threads only take processor time and cache from one another: for a
-// server on the same machine, four ahead take 1.2 times the processor time of one.
+// How many blocks of a server's files are fetched ahead of readers who read from front to back: as few as
+// give the full rate. If answers take long to begin, or each connection is slow, several fetches at a time
+// are faster. If the server is fast, the threads of several fetches only take processor time and cache from
+// one another: for a server on the same machine, four blocks ahead take 1.2 times the processor time of one
+// block.
 //
 // Blocks are timed in trains. The first two trains fetch the most blocks ahead; the faster train counts,
-// since disturbances only make a train slower. Each further train fetches half as many (2, 1), as long as the
-// rate is kept. The last number that kept the rate holds for the next kSettled blocks. Then the search begins
-// again, since networks and readers change. One block is always fetched ahead, so that a reader who computes
-// does not wait for all of a fetch.
+// since disturbances only make a train slower. Each further train fetches half as many blocks ahead (2, 1),
+// as long as the rate is kept. The last number that kept the rate holds for the next kSettled blocks. Then
+// the search begins again, since networks and readers change. One block is always fetched ahead, so that a
+// reader who computes does not wait for all of a fetch.
 #ifndef TETHYS_RUNTIME_REMOTE_READ_AHEAD_H_
 #define TETHYS_RUNTIME_REMOTE_READ_AHEAD_H_
 
@@ -22,19 +23,19 @@ namespace tethys {
 // Thread-safe.
 class ReadAhead {
  public:
-  // A train has at least so many blocks and takes at least so long.
+  // The least number of blocks of a train, and the least time that a train takes.
   static constexpr int64_t kTrainBlocks = 16;
   static constexpr Nanoseconds kTrainTime = 20 * kMillisecond;
   static constexpr int64_t kSettled = 1024;  // Blocks between two searches.
-  static constexpr double kKept = 0.95;      // Of the rate; what is less is slower.
+  static constexpr double kKept = 0.95;      // Part of the highest rate from which on a rate counts as kept.
   static constexpr Nanoseconds kPause =
-      1 * kSecond;  // A longer one between two blocks begins the train anew.
+      1 * kSecond;  // A longer pause between two blocks begins the train anew.
 
   explicit ReadAhead(int64_t most) : most_(most), blocks_(most), kept_(most) {}
 
   int64_t blocks() const { return blocks_.load(std::memory_order_relaxed); }
 
-  // A reader has come to its next block.
+  // Called when a reader has come to its next block.
   void Advance(Nanoseconds now);
 
  private:
@@ -44,11 +45,12 @@ class ReadAhead {
   const int64_t most_;
   std::atomic<int64_t> blocks_;
   Mutex mu_;
-  int64_t kept_ ABSL_GUARDED_BY(mu_);         // The fewest that kept the rate.
-  double rate_ ABSL_GUARDED_BY(mu_) = 0;      // The highest of this search, in blocks a nanosecond.
-  int64_t settled_ ABSL_GUARDED_BY(mu_) = 0;  // Blocks until the next search; 0: it goes on.
-  int64_t unlike_ ABSL_GUARDED_BY(mu_) = 0;   // Blocks still to come that were fetched under another number.
-  int64_t count_ ABSL_GUARDED_BY(mu_) = 0;    // Of the train.
+  int64_t kept_ ABSL_GUARDED_BY(mu_);         // The fewest blocks ahead that kept the rate.
+  double rate_ ABSL_GUARDED_BY(mu_) = 0;      // The highest rate of this search, in blocks per nanosecond.
+  int64_t settled_ ABSL_GUARDED_BY(mu_) = 0;  // Blocks until the next search; 0: a search is going on.
+  // Blocks still to come that were fetched when another number of blocks ahead was in force.
+  int64_t unlike_ ABSL_GUARDED_BY(mu_) = 0;
+  int64_t count_ ABSL_GUARDED_BY(mu_) = 0;  // Blocks of the train so far.
   Nanoseconds begin_ ABSL_GUARDED_BY(mu_) = 0;
   Nanoseconds last_ ABSL_GUARDED_BY(mu_) = 0;
 };

@@ -22,11 +22,11 @@
 namespace tethys {
 namespace {
 
-// A scheme, and its functions.
+// The functions for the URLs of a scheme.
 struct Place {
   absl::string_view scheme;
   OpenRemote* open;
-  ListRemote* list;  // Null: it has no patterns.
+  ListRemote* list;  // Null: URLs of the scheme have no patterns.
 };
 constexpr Place kPlaces[] = {
     {"http", OpenHttpObject, nullptr},
@@ -42,7 +42,8 @@ const Place& PlaceFor(const Url& url) {
                        [&](const Place& place) { return place.scheme == url.scheme; });
 }
 
-// Threads that fetch blocks before they are asked for. What is queued when it stops is dropped.
+// Threads that fetch blocks before they are read. Fetches that are still in the queue when Stop is called are
+// dropped.
 class Fetchers {
  public:
   explicit Fetchers(int threads) : most_(static_cast<size_t>(threads)) {}
@@ -57,7 +58,7 @@ class Fetchers {
       Thread thread;
       if (thread.Start([this] { Run(); }).ok()) threads_.push_back(std::move(thread));
     }
-    // Without a thread nothing is fetched ahead, and blocks are fetched when they are read.
+    // If no thread could be started, nothing is fetched ahead, and blocks are fetched when they are read.
     if (threads_.empty()) queue_.clear();
     changed_.NotifyOne();
   }
@@ -101,7 +102,7 @@ class Fetchers {
   bool stopped_ ABSL_GUARDED_BY(mu_) = false;
 };
 
-// What all files of one RemoteFiles share.
+// The state that all files of one RemoteFiles share.
 struct Shared {
   Shared(std::unique_ptr<HttpTransport> own_transport, proto::RemoteSecrets own_secrets,
          RemoteOptions own_options)
@@ -134,7 +135,7 @@ struct Shared {
     return patience;
   }
 
-  // The number of this content of a file in the cache.
+  // The number of this content of a file, which is part of the cache's keys.
   int64_t NumberOf(const RemoteObject& object) {
     const std::string content = absl::StrCat(object.name(), " ", object.size(), " ", object.version());
     const MutexLock lock(mu);
@@ -143,7 +144,7 @@ struct Shared {
     return number->second;
   }
 
-  // For all files of a server, so that what was found for one holds for the next.
+  // One ReadAhead for all files of a server, so that the number found for one file holds for the next.
   ReadAhead& AheadOf(const Url& url, int64_t most) {
     const std::string server = absl::StrCat(url.scheme, "://", url.authority);
     const MutexLock lock(mu);
@@ -160,8 +161,8 @@ struct Shared {
   bool stopped ABSL_GUARDED_BY(mu) = false;
   std::map<std::string, int64_t> numbers ABSL_GUARDED_BY(mu);
   std::map<std::string, ReadAhead> ahead ABSL_GUARDED_BY(mu);
-  std::atomic<int64_t> opened_bytes = 0;  // Of all files in `numbers`.
-  Fetchers fetchers;                      // Last, so that its threads end before the rest.
+  std::atomic<int64_t> opened_bytes = 0;  // Bytes of all files in `numbers`.
+  Fetchers fetchers;  // The last member, so that its threads end before the other members are destroyed.
 };
 
 class CachedFile final : public RemoteFile, public std::enable_shared_from_this<CachedFile> {
@@ -171,7 +172,7 @@ class CachedFile final : public RemoteFile, public std::enable_shared_from_this<
         object_(std::move(object)),
         number_(shared_->NumberOf(*object_)),
         block_bytes_(shared_->options.block_bytes * object_->blocks_a_request()),
-        // What was fetched ahead must not be dropped before it is read.
+        // The cache must not drop blocks that were fetched ahead before they are read.
         most_ahead_(std::min<int64_t>(shared_->options.blocks_ahead,
                                       shared_->options.cache_bytes / 2 / block_bytes_)),
         server_(shared_->AheadOf(url, most_ahead_)) {}
@@ -194,7 +195,7 @@ class CachedFile final : public RemoteFile, public std::enable_shared_from_this<
                            shared_->opened_bytes > options.cache_bytes;
     while (!out.empty()) {
       const int64_t number = offset / block_bytes_;
-      // At the beginning only the header may be wanted.
+      // At the beginning of a file, perhaps only the header is read.
       if ((in_order || wanted > block_bytes_) && offset >= block_bytes_ / 8) FetchAhead(number);
       const bool small = at_random && !shared_->cache.Has(KeyOf(number, block_bytes_));
       const int64_t bytes = small ? options.random_bytes : block_bytes_;
@@ -209,10 +210,11 @@ class CachedFile final : public RemoteFile, public std::enable_shared_from_this<
   }
 
  private:
-  // Larger reads take blocks of the usual size, so that they are not many requests.
+  // A larger read takes blocks of the usual size, so that it does not make many requests.
   static constexpr int64_t kMostRandomBlocks = 4;
 
-  // The cache's key of block `number`, where all have `bytes` bytes: those of two sizes are kept apart.
+  // The cache's key of block `number` of a file read in blocks of `bytes` bytes; blocks of two sizes have
+  // different keys.
   BlockCache::Key KeyOf(int64_t number, int64_t bytes) const {
     return {.file = 2 * number_ + (bytes == block_bytes_ ? 0 : 1), .block = number};
   }
@@ -224,7 +226,7 @@ class CachedFile final : public RemoteFile, public std::enable_shared_from_this<
     });
   }
 
-  // Has the blocks after `number` fetched, for a reader who goes from front to back.
+  // Starts to fetch the blocks after `number`, for a reader who reads from front to back.
   void FetchAhead(int64_t number) const {
     const int64_t blocks = (size() - 1) / block_bytes_ + 1;
     if (number_read_.exchange(number, std::memory_order_relaxed) != number) server_.Advance(clock_.Now());
@@ -237,23 +239,24 @@ class CachedFile final : public RemoteFile, public std::enable_shared_from_this<
     }
   }
 
-  // Fetches a block ahead, unless the reader has passed it or gone elsewhere meanwhile.
+  // Fetches a block ahead, unless the reader has passed it, or reads elsewhere by now.
   void FetchNow(int64_t number) const {
     const int64_t reader = last_end_.load(std::memory_order_relaxed) / block_bytes_;
     if (number < reader || number > reader + most_ahead_) return;
-    static_cast<void>(BlockOf(number, block_bytes_));  // The block's reader finds a failure again.
+    // If the fetch fails, the reader of the block finds the failure again.
+    static_cast<void>(BlockOf(number, block_bytes_));
   }
 
   const std::shared_ptr<Shared> shared_;
   const std::unique_ptr<RemoteObject> object_;
   const int64_t number_;
-  const int64_t block_bytes_;  // Of a request in order.
-  const int64_t most_ahead_;   // Of this size.
+  const int64_t block_bytes_;  // Size of the requests of a reader who reads in order.
+  const int64_t most_ahead_;   // Limit on blocks of this size that are fetched ahead.
   ReadAhead& server_;
   const MonotonicClock clock_;
-  mutable std::atomic<int64_t> last_end_ = 0;     // Of the last read.
-  mutable std::atomic<int64_t> number_read_ = 0;  // Of the last block that was read in order.
-  mutable std::atomic<int64_t> ahead_ = 0;        // The last block that was fetched ahead or read.
+  mutable std::atomic<int64_t> last_end_ = 0;     // End of the last read.
+  mutable std::atomic<int64_t> number_read_ = 0;  // Number of the last block that was read in order.
+  mutable std::atomic<int64_t> ahead_ = 0;        // Number of the last block that was fetched ahead or read.
 };
 
 class RemoteFilesImpl final : public RemoteFiles {
@@ -281,7 +284,8 @@ class RemoteFilesImpl final : public RemoteFiles {
   const std::shared_ptr<Shared> shared_;
 };
 
-// The secrets of the process, and where they come from. Never destroyed: threads may use it to the end.
+// The secrets of the process, and the file that they come from. Never destroyed, because threads may use it
+// to the end.
 struct SecretsOfProcess {
   Mutex mu;
   SecretsSource source ABSL_GUARDED_BY(mu);
@@ -324,7 +328,8 @@ absl::StatusOr<std::unique_ptr<HttpTransport>> LoadHttpTransport(const std::stri
 }
 
 absl::StatusOr<RemoteFiles*> ProcessRemoteFiles() {
-  // Destroyed at the end of the process, before what libcurl uses, because it was made after that.
+  // Destroyed at the end of the process, before the objects that libcurl uses, because they were made
+  // earlier.
   static const absl::StatusOr<std::unique_ptr<RemoteFiles>> files = MakeProcessFiles();
   if (!files.ok()) return files.status();
   return files->get();

@@ -21,13 +21,14 @@
 
 namespace tethys {
 
-// Thread-safe. Reads of it fail once the RemoteFiles that opened it is gone.
+// Thread-safe. Reads fail once the RemoteFiles that opened the file is gone.
 class RemoteFile {
  public:
   virtual ~RemoteFile() = default;
   virtual const std::string& name() const = 0;  // For errors: the URL.
   virtual int64_t size() const = 0;
-  // Changes when the file does: its size and what its server says. Empty: the server says nothing.
+  // Changes when the file changes: made from the file's size and what its server says. Empty: the server says
+  // nothing.
   virtual std::string version() const = 0;
   // Fills `out` with the bytes from `offset` on, which must lie within the size. Blocks. Errors are those of
   // RemoteObject::Fetch.
@@ -35,11 +36,13 @@ class RemoteFile {
 };
 
 struct RemoteOptions {
-  int64_t cache_bytes = int64_t{64} << 20;   // For all files together.
-  int64_t block_bytes = int64_t{2} << 20;    // What one request fetches, in order.
-  int64_t random_bytes = int64_t{64} << 10;  // What one request fetches at random; divides block_bytes.
-  int blocks_ahead = 4;  // The most that are fetched ahead of a reader, each by a thread (read_ahead.h).
-  HttpPatience patience = {};  // Without `pause`, a real one.
+  int64_t cache_bytes = int64_t{64} << 20;  // Limit on the cache of all files together.
+  int64_t block_bytes = int64_t{2} << 20;   // Bytes of one request when a file is read in order.
+  // Bytes of one request when samples are read at random; divides block_bytes.
+  int64_t random_bytes = int64_t{64} << 10;
+  // The most blocks that are fetched ahead of a reader, each by a thread (read_ahead.h).
+  int blocks_ahead = 4;
+  HttpPatience patience = {};  // If `pause` is not set, tries pause by sleeping.
 };
 
 // Thread-safe. The calls block.
@@ -47,28 +50,31 @@ class RemoteFiles {
  public:
   virtual ~RemoteFiles() = default;
 
-  // InvalidArgument: the URL cannot be used, or the file is empty or a folder. Others as of RefusalStatus.
+  // InvalidArgument: the URL cannot be used, or the file is empty or a folder. Otherwise the errors of
+  // RefusalStatus.
   virtual absl::StatusOr<std::shared_ptr<const RemoteFile>> Open(const std::string& url) = 0;
 
-  // The URLs that a pattern names; the URL itself if it is none. NotFound: no file matches. InvalidArgument:
-  // a pattern of a scheme that has none.
+  // The URLs that a pattern names; the URL itself if it is no pattern. NotFound: no file matches.
+  // InvalidArgument: the scheme has no patterns.
   virtual absl::StatusOr<std::vector<std::string>> Expand(const std::string& pattern) = 0;
 };
 
 std::unique_ptr<RemoteFiles> CreateRemoteFiles(std::unique_ptr<HttpTransport> transport,
                                                proto::RemoteSecrets secrets, RemoteOptions options);
 
-// Opens libtethys_remote.so, which lies in `folder`. FailedPrecondition: it cannot be used.
+// Opens libtethys_remote.so in the folder `folder`. FailedPrecondition: the library cannot be used.
 absl::StatusOr<std::unique_ptr<HttpTransport>> LoadHttpTransport(const std::string& folder,
                                                                  const HttpDeadlines& deadlines);
 
-// The remote files of this process. A process has one cache, whatever data it opens, so that its memory is
-// bounded; this is why it is not handed from caller to caller. FailedPrecondition: libtethys_remote.so cannot
-// be used. An error, which may also be one of the secrets, is returned by every call from then on.
+// The remote files of this process. A process has one cache, whatever data it opens, so that the memory of
+// the cache is limited; this is why the object is not handed from caller to caller. FailedPrecondition:
+// libtethys_remote.so cannot be used. After an error, which may also be an error of the secrets, all later
+// calls return the same error.
 absl::StatusOr<RemoteFiles*> ProcessRemoteFiles();
 
-// Says where the process's secrets come from; without it there are none. `source` is called by the first call
-// of ProcessRemoteFiles, so that a process that opens no URL needs no file of secrets.
+// Sets the function that reads the secrets of the process; without it there are no secrets. `source` is
+// called by the first call of ProcessRemoteFiles, so that a process that opens no URL needs no file of
+// secrets.
 using SecretsSource = std::function<absl::StatusOr<proto::RemoteSecrets>()>;
 void SetSecretsSource(SecretsSource source);
 

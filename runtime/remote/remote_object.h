@@ -1,5 +1,5 @@
-// A file on another machine, of which ranges can be fetched. The places (HTTP, WebHDFS, S3) are one file
-// each, which defines its function here.
+// A file on another machine, of which ranges can be fetched. Each kind of server (HTTP, WebHDFS, S3) has one
+// file, which defines its function of this header.
 #ifndef TETHYS_RUNTIME_REMOTE_REMOTE_OBJECT_H_
 #define TETHYS_RUNTIME_REMOTE_REMOTE_OBJECT_H_
 
@@ -20,15 +20,15 @@ class RemoteObject {
 
   const std::string& name() const { return name_; }  // The URL as the job names it.
   int64_t size() const { return size_; }             // At least 1.
-  // What tells this content of the file from others: an ETag, a time of modification, or nothing.
+  // Distinguishes this content of the file from others: an ETag, a time of modification, or nothing.
   const std::string& version() const { return version_; }
 
-  // How many blocks of the usual size one request should fetch: more than 1 where requests cost much.
+  // How many blocks of the usual size one request should fetch: more than 1 if requests cost much.
   virtual int64_t blocks_a_request() const { return 1; }
 
   // The `size` bytes from `offset` on, which must lie within the file. `spare` is an empty string whose
-  // memory may be used for them. Blocks. DataLoss: the file has changed since it was opened, or the server
-  // sends other bytes than were asked for. Other errors are those of HttpClient and of RefusalStatus.
+  // memory may be used for the bytes. Blocks. DataLoss: the file has changed since it was opened, or the
+  // server sends other bytes than were asked for. Other errors are those of HttpClient and of RefusalStatus.
   virtual absl::StatusOr<std::string> Fetch(int64_t offset, int64_t size, std::string spare) const = 0;
 
  protected:
@@ -41,18 +41,20 @@ class RemoteObject {
   const std::string version_;
 };
 
-// Opens a file. `client` must live as long as the object. Blocks. InvalidArgument: it is empty or no file.
+// Opens a file. `client` must live as long as the object. Blocks. InvalidArgument: the URL names an empty
+// file, or no file.
 using OpenRemote = absl::StatusOr<std::unique_ptr<RemoteObject>>(const HttpClient& client, const Url& url);
 OpenRemote OpenHttpObject;     // http://, https://
 OpenRemote OpenWebhdfsObject;  // webhdfs://, swebhdfs://
 OpenRemote OpenS3Object;       // s3://
 
-// As OpenHttpObject, for a request that is made otherwise than by the URL alone; `call` has name, URL,
-// headers and credentials. `keep` holds what these refer to.
+// Like OpenHttpObject, for requests that the URL alone does not describe: `call` has name, URL, headers and
+// credentials. `keep` holds the objects to which these refer.
 absl::StatusOr<std::unique_ptr<RemoteObject>> OpenByRanges(const HttpClient& client, HttpCall call,
                                                            std::shared_ptr<const void> keep);
 
-// The URLs that a pattern (glob(7), in the last part of the path) names, sorted. NotFound: none.
+// The URLs that a pattern (glob(7), in the last part of the path) names, sorted. NotFound: the pattern names
+// no file.
 using ListRemote = absl::StatusOr<std::vector<std::string>>(const HttpClient& client, const Url& pattern);
 ListRemote ListWebhdfs;
 ListRemote ListS3;

@@ -17,7 +17,7 @@
 namespace tethys {
 namespace {
 
-// Keeps the first error's place only: its words may quote a secret.
+// Keeps the place of the first error only: the words of an error may quote a secret.
 class FirstPlace final : public google::protobuf::io::ErrorCollector {
  public:
   void AddError(int line, int column, const std::string&) override {
@@ -29,7 +29,7 @@ class FirstPlace final : public google::protobuf::io::ErrorCollector {
   std::string text_;
 };
 
-// Completes a prefix without a path, so that it does not fit longer names of hosts.
+// Adds a '/' to a prefix without a path, so that the prefix does not fit longer host names.
 absl::Status CheckPrefix(proto::RemotePlace& place) {
   TETHYS_ASSIGN_OR_RETURN(const Url url, ParseUrl(place.url_prefix()));
   place.set_url_prefix(url.text());
@@ -58,7 +58,7 @@ absl::Status CheckPlace(proto::RemotePlace& place) {
   return absl::OkStatus();
 }
 
-// The entry of the user database, or null; its strings lie in `buffer`.
+// The user's entry in the user database, or null; the entry's strings lie in `buffer`.
 const passwd* UserEntry(passwd& entry, std::array<char, 1 << 14>& buffer) {
   passwd* found = nullptr;
   if (getpwuid_r(geteuid(), &entry, buffer.data(), buffer.size(), &found) != 0) return nullptr;

@@ -1,5 +1,5 @@
 // The user names, passwords and keys for data on other machines (proto/remote_secrets.proto): reading them
-// from their file, and finding those that a URL needs. No error and no log quotes a secret. Any thread.
+// from their file, and finding the ones that a URL needs. No error and no log quotes a secret. Any thread.
 #ifndef TETHYS_RUNTIME_REMOTE_REMOTE_SECRETS_H_
 #define TETHYS_RUNTIME_REMOTE_REMOTE_SECRETS_H_
 
@@ -11,28 +11,28 @@
 
 namespace tethys {
 
-// Longer files, of secrets or of certificates, are refused.
+// Limit on files of secrets or of certificates; longer files are refused.
 inline constexpr int64_t kMostSecretBytes = 1 << 20;
 
-// The secrets in a text. InvalidArgument, which names `path` and the line: it is no such text, or a place is
-// incomplete.
+// The secrets in a text. InvalidArgument, which names `path` and the line: the text is no text of secrets, or
+// a place is incomplete.
 absl::StatusOr<proto::RemoteSecrets> ParseRemoteSecrets(const std::string& text, const std::string& path);
 
-// Reads the file and the certificates that it names. PermissionDenied: users other than its owner can access
-// it, or it is owned by another user.
+// Reads the file of secrets and the certificates that it names. PermissionDenied: users other than the file's
+// owner can access it, or it belongs to another user.
 absl::StatusOr<proto::RemoteSecrets> ReadRemoteSecrets(const std::string& path);
 
-// ~/.config/tethys/secrets of the user whose process this is. The home directory is that of the user
-// database.
+// The file ~/.config/tethys/secrets of the user who runs this process. The home directory is taken from the
+// user database.
 std::string DefaultSecretsPath();
 
-// The name of the user whose process this is; its number, if it has no name.
+// The name of the user who runs this process; the user's number, if there is no name.
 std::string ProcessUser();
 
-// The place for a URL, or one without fields if there is none.
+// The place for a URL; a place without fields if there is none for it.
 const proto::RemotePlace& PlaceOf(const proto::RemoteSecrets& secrets, absl::string_view url);
 
-// A place's password or token.
+// The password or token of a place.
 HttpCredentials WebCredentials(const proto::RemotePlace& place);
 
 }  // namespace tethys

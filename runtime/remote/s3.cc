@@ -16,15 +16,15 @@
 namespace tethys {
 namespace {
 
-constexpr int64_t kMostPageBytes = int64_t{1} << 24;  // A page has at most 1,000 keys of 1,024 bytes.
+constexpr int64_t kMostPageBytes = int64_t{1} << 24;  // An answer has at most 1,000 keys of 1,024 bytes.
 constexpr int kMostPages = 1000;
 // The hash of an empty body, which S3 requires of a signed request.
 constexpr char kEmptyHash[] =
     "x-amz-content-sha256: e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
 
-// How a bucket is reached.
+// How requests reach a bucket.
 struct Bucket {
-  std::string base;  // The URL that keys follow; ends in "/".
+  std::string base;  // The URL before a key; ends in "/".
   HttpCredentials credentials;
   std::string ca_certificates;
   std::vector<std::string> headers;
@@ -45,7 +45,7 @@ Bucket BucketOf(const HttpClient& client, const Url& url) {
   if (!s3.session_token().empty()) {
     bucket.headers.push_back(absl::StrCat("x-amz-security-token: ", s3.session_token()));
   }
-  // A certificate for *.s3.REGION.amazonaws.com does not fit a bucket with dots in its name.
+  // The certificate for *.s3.REGION.amazonaws.com is not valid for a bucket with dots in its name.
   const bool in_path = s3.has_endpoint() || absl::StrContains(url.authority, ".");
   const std::string amazon = absl::StrCat("s3.", region, ".amazonaws.com/");
   if (s3.has_endpoint()) {
@@ -76,7 +76,7 @@ bool PercentDecode(absl::string_view text, std::string& out) {
     }
     const absl::string_view digits = text.substr(i + 1, 2);
     uint32_t byte = 0;
-    // SimpleHexAtoi alone would take signs, blanks and "0x".
+    // SimpleHexAtoi alone would also take signs, blanks and "0x".
     if (digits.size() != 2 || !absl::ascii_isxdigit(static_cast<unsigned char>(digits[0])) ||
         !absl::ascii_isxdigit(static_cast<unsigned char>(digits[1])) || !absl::SimpleHexAtoi(digits, &byte)) {
       return false;
@@ -87,8 +87,8 @@ bool PercentDecode(absl::string_view text, std::string& out) {
   return true;
 }
 
-// The text of the next element `name` in `xml`, which is cut behind it. Elements of this name have no
-// attributes and no elements within. False: there is none.
+// The text of the next element `name` in `xml`; `xml` then begins after the element. Elements of this name
+// have no attributes and no elements inside. False: there is no such element.
 bool TakeElement(absl::string_view name, absl::string_view& xml, absl::string_view& text) {
   const std::string open = absl::StrCat("<", name, ">"), close = absl::StrCat("</", name, ">");
   const size_t begin = xml.find(open);
@@ -100,7 +100,7 @@ bool TakeElement(absl::string_view name, absl::string_view& xml, absl::string_vi
   return true;
 }
 
-// Replaces the five entities of XML. False: another one, or an element within.
+// Replaces the five entities of XML. False: the text has another entity, or an element.
 bool DecodeText(absl::string_view text, std::string& out) {
   static constexpr std::pair<absl::string_view, char> kEntities[] = {
       {"&amp;", '&'}, {"&lt;", '<'}, {"&gt;", '>'}, {"&quot;", '"'}, {"&apos;", '\''}};
@@ -130,7 +130,7 @@ absl::StatusOr<S3Page> ParseS3Page(absl::string_view xml) {
   if (root == absl::string_view::npos ||
       !absl::EndsWith(absl::StripTrailingAsciiWhitespace(xml), "</ListBucketResult>") ||
       absl::StrContains(xml, "<!")) {
-    return bad;  // Comments, CDATA and document types are not in such an answer.
+    return bad;  // Answers have no comments, CDATA or document types.
   }
   S3Page page;
   absl::string_view rest = xml, text;
@@ -162,7 +162,7 @@ absl::StatusOr<std::vector<std::string>> ListS3(const HttpClient& client, const 
   std::vector<std::string> urls;
   std::string next;
   for (int page = 0; page < kMostPages; ++page) {
-    // Parameters in the order of their names, as they are signed.
+    // Parameters in alphabetic order, as the signature requires.
     const std::string query =
         absl::StrCat(next.empty() ? "" : absl::StrCat("continuation-token=", PercentEncode(next), "&"),
                      "encoding-type=url&list-type=2&prefix=", PercentEncode(prefix));

@@ -10,11 +10,11 @@
 namespace tethys {
 
 struct S3Page {
-  std::vector<std::string> keys;  // Not encoded.
-  std::string next;               // The token of the next page, not encoded; empty: this is the last.
+  std::vector<std::string> keys;  // Keys, not encoded.
+  std::string next;               // The token of the next page, not encoded; empty: this page is the last.
 };
 
-// InvalidArgument: not such an answer.
+// InvalidArgument: the text is no such answer.
 absl::StatusOr<S3Page> ParseS3Page(absl::string_view xml);
 
 }  // namespace tethys

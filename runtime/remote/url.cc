@@ -15,7 +15,7 @@ namespace {
 constexpr absl::string_view kSchemes[] = {"http", "https", "webhdfs", "swebhdfs", "s3"};
 constexpr size_t kMostBytes = 1 << 13;
 
-// What comes before "://", if it is the name of a scheme; otherwise empty.
+// The text before "://", if it is the name of a scheme; otherwise empty.
 absl::string_view SchemeOf(absl::string_view text) {
   const size_t end = text.find("://");
   if (end == absl::string_view::npos || end == 0 || !absl::ascii_isalpha(text[0])) return {};
@@ -34,7 +34,7 @@ absl::Status CheckPort(absl::string_view port) {
   return absl::InvalidArgumentError(absl::StrCat("'", port, "' is no port: write HOST or HOST:PORT"));
 }
 
-// Where the port of HOST:PORT or [IPV6]:PORT begins; npos: it has none.
+// The position at which the port of HOST:PORT or [IPV6]:PORT begins; npos: `host` has no port.
 size_t PortColon(absl::string_view host) {
   const size_t close = host.find(']');
   return host.find(':', close == absl::string_view::npos ? 0 : close);
@@ -64,7 +64,8 @@ absl::Status CheckAuthority(absl::string_view scheme, absl::string_view authorit
   return CheckHost(authority);
 }
 
-// What a request's line can hold. Keys of s3 and paths of HDFS are escaped later.
+// Refuses characters that the first line of a request cannot hold. Keys of s3 and paths of HDFS are escaped
+// later.
 absl::Status CheckPath(absl::string_view scheme, absl::string_view path) {
   for (const char c : path) {
     const auto byte = static_cast<unsigned char>(c);
@@ -109,7 +110,7 @@ absl::StatusOr<Url> ResolveLocation(const Url& base, absl::string_view location)
     if (IsWeb(url.scheme)) return url;
     return absl::InvalidArgumentError(absl::StrCat(url.scheme, ":// is no scheme to be sent to"));
   }
-  // A scheme without "//", such as "javascript:", is none that is followed.
+  // A location with a scheme but without "//", such as "javascript:", is not followed.
   const size_t colon = location.find(':');
   if (colon != absl::string_view::npos && colon < location.find_first_of("/?")) {
     return absl::InvalidArgumentError("only http:// and https:// are followed");

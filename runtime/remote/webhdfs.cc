@@ -26,12 +26,13 @@
 namespace tethys {
 namespace {
 
-constexpr int kDefaultPort = 9870;                    // Of a NameNode's web server since Hadoop 3.
-constexpr int64_t kMostListBytes = int64_t{1} << 26;  // Of a folder's list: some 200,000 files.
+constexpr int kDefaultPort = 9870;                    // Port of a NameNode's web server since Hadoop 3.
+constexpr int64_t kMostListBytes = int64_t{1} << 26;  // Limit on the list of a folder: some 200,000 files.
 constexpr int64_t kMostStatusBytes = 1 << 16;
 constexpr Nanoseconds kLongestPause = 8 * kSecond;
 
-// "IOException: No active nodes contain this block"; empty: the answer is no exception of WebHDFS.
+// The exception in an answer: "IOException: No active nodes contain this block"; empty if the answer is no
+// exception of WebHDFS.
 std::string ExceptionText(const HttpAnswer& answer) {
   const absl::StatusOr<proto::WebhdfsAnswer> parsed = ParseWebhdfsAnswer(answer.body);
   if (!parsed.ok() || !parsed->has_remote_exception()) return "";
@@ -39,7 +40,7 @@ std::string ExceptionText(const HttpAnswer& answer) {
       absl::StrCat(parsed->remote_exception().exception(), ": ", parsed->remote_exception().message()));
 }
 
-// The answer as an error, with the exception's words.
+// The answer as an error, with the text of the exception.
 absl::Status Refusal(HttpReply reply, const std::string& name) {
   const std::string exception = ExceptionText(reply.answer);
   if (!exception.empty()) reply.answer.body = exception;
@@ -66,8 +67,8 @@ class NameNodes {
         credentials_(WebCredentials(place_)),
         user_(place_.webhdfs_user().empty() ? ProcessUser() : place_.webhdfs_user()) {}
 
-  // The answer of the active NameNode to an operation, which may be a redirect or a refusal. Asks one after
-  // the other, and all again after a while, up to HttpPatience::namenodes.
+  // The answer of the active NameNode to an operation; it may be a redirect or a refusal. Asks one NameNode
+  // after the other, and all again after a pause, for at most HttpPatience::namenodes.
   absl::StatusOr<HttpReply> Ask(const std::string& name, absl::string_view path, absl::string_view operation,
                                 int64_t most_bytes) const {
     const MonotonicClock clock;
@@ -90,8 +91,8 @@ class NameNodes {
     }
   }
 
-  // The certificates that are trusted for the DataNodes of this cluster, unless they have a place of their
-  // own.
+  // The certificates that are trusted for the DataNodes of this cluster, unless the secrets have a place for
+  // the DataNodes.
   const std::string& ca_certificates() const { return place_.ca_certificates(); }
 
  private:
@@ -118,7 +119,7 @@ class NameNodes {
       const absl::Status status =
           reply.ok() ? absl::UnavailableError(Refusal(*reply, name).message()) : reply.status();
       if (!IsTransient(status)) return status;
-      // A standby NameNode is healthy; what another one says counts more.
+      // A standby NameNode is healthy; the error of another NameNode says more.
       if (last.ok() || !reply.ok()) last = status;
     }
     return last;
@@ -130,7 +131,7 @@ class NameNodes {
   const proto::RemotePlace& place_;
   const HttpCredentials credentials_;
   const std::string user_;
-  mutable std::atomic<size_t> active_ = 0;  // The one that answered last.
+  mutable std::atomic<size_t> active_ = 0;  // The NameNode that answered last.
 };
 
 absl::StatusOr<proto::WebhdfsStatus> FileStatusOf(const NameNodes& nodes, const std::string& name,
@@ -158,14 +159,14 @@ class WebhdfsObject final : public RemoteObject {
         path_(url.path),
         nodes_(std::move(nodes)) {}
 
-  // A read asks the NameNode twice, and a DataNode by a connection of its own.
+  // A read makes two requests, to the NameNode and to a DataNode, and the second takes a new connection.
   int64_t blocks_a_request() const override { return 4; }
 
   absl::StatusOr<std::string> Fetch(int64_t offset, int64_t bytes, std::string spare) const override {
     std::string body;
-    std::string failed;  // The DataNode that failed at the last try.
+    std::string failed;  // The DataNode that failed in the last try.
     TETHYS_RETURN_IF_ERROR(client_.TryAgain([&] { return FetchOnce(offset, bytes, spare, failed, body); }));
-    // HDFS has no conditional reads, so the file is looked at after each.
+    // HDFS has no conditional reads, so the file's status is read again after each read.
     TETHYS_ASSIGN_OR_RETURN(const proto::WebhdfsStatus now, FileStatusOf(*nodes_, name(), path_));
     if (now.length() == size() && VersionOf(now) == version()) return body;
     return absl::DataLossError(
@@ -187,7 +188,7 @@ class WebhdfsObject final : public RemoteObject {
       if (!sent.ok()) return Annotate(sent.status(), absl::StrCat("DataNode ", datanode->authority));
       reply = *std::move(sent);
     } else if (!reply.success() && !failed.empty()) {
-      // No other DataNode has the block: ask for the same one again.
+      // If no other DataNode has the block, the same DataNode is asked again.
       const std::string only = std::exchange(failed, "");
       return absl::UnavailableError(absl::StrCat(name(), ": DataNode ", only,
                                                  " failed, and no other has the block (",
@@ -214,7 +215,7 @@ class WebhdfsObject final : public RemoteObject {
          .ca_certificates = place.has_ca_certificates() ? nullptr : &nodes_->ca_certificates()});
   }
 
-  // A DataNode that cannot get at the block may be the wrong one; another may have it.
+  // The DataNode may be unable to read the block; another DataNode may have it.
   absl::Status DatanodeRefusal(const HttpReply& reply) const {
     const absl::Status refusal = Refusal(reply, name());
     const bool missing = absl::StrContains(reply.answer.body, "BlockMissingException") ||

@@ -1,4 +1,4 @@
-// What NameNodes and DataNodes say (proto/webhdfs.proto). Pure; any thread.
+// Answers of NameNodes and DataNodes (proto/webhdfs.proto). Pure; any thread.
 #ifndef TETHYS_RUNTIME_REMOTE_WEBHDFS_ANSWER_H_
 #define TETHYS_RUNTIME_REMOTE_WEBHDFS_ANSWER_H_
 
@@ -10,11 +10,11 @@
 
 namespace tethys {
 
-// InvalidArgument: no JSON, fields of other types, or sizes and names that no file can have.
+// InvalidArgument: the text is no JSON, has fields of other types, or sizes and names that no file can have.
 absl::StatusOr<proto::WebhdfsAnswer> ParseWebhdfsAnswer(const std::string& json);
 
-// Whether a NameNode says that it cannot serve now, but another one, or this one later, may: it is on
-// standby, in safe mode, or overloaded.
+// Whether a NameNode says that it cannot serve now, because it is on standby, in safe mode or overloaded;
+// another NameNode, or this one later, may serve.
 bool IsNotReady(const HttpAnswer& answer);
 
 }  // namespace tethys

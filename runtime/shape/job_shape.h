@@ -20,8 +20,8 @@ struct JobStrategy {
       : family(family), bound(bound) {}
 
   StrategyFamily family = StrategyFamily::kLocal;
-  // Steps that a worker may be ahead of the slowest one, if the family is bounded. nullopt: the bound of the
-  // job file that the strategy is to be applied to.
+  // Steps that a worker may be ahead of the slowest worker, if the family is bounded. nullopt: take the bound
+  // of the job file to which the strategy is applied.
   absl::optional<int> bound;
   friend bool operator==(const JobStrategy&, const JobStrategy&) = default;
   friend bool operator<(const JobStrategy& a, const JobStrategy& b) {
@@ -44,7 +44,7 @@ std::string StrategyName(const JobStrategy& strategy);
 // The name of the job's strategy.
 std::string StrategyName(const proto::Job& job);
 
-// The strategy of a name as StrategyName gives it; kUnknown for any other text.
+// The strategy with the given name, which StrategyName returns; kUnknown for any other text.
 JobStrategy ParseStrategy(absl::string_view name);
 
 // ---- from a job
@@ -64,7 +64,7 @@ inline const ShapeTraits& TraitsOf(const proto::ParameterServer& servers) {
 std::string KindName(const ShapeTraits& traits);
 std::string ConsistencyName(const ShapeTraits& traits);
 
-// The bound is that of the job file; 0 if it is absent, which it is in no resolved job.
+// The bound is the bound of the job file; 0 if it is absent, which happens in no resolved job.
 JobStrategy StrategyOf(const proto::Strategy& strategy);
 
 JobShape ShapeOf(const proto::Job& job);

@@ -1,6 +1,7 @@
-// The table of strategies: one row for each family says how batches reach the workers, what an update is made
-// of, whom an answer waits for, what the loss of a worker means, and the words for people. Code that depends
-// on a strategy asks for a trait, not for the family, so that a new strategy is a new row. Pure; any thread.
+// The table of strategies: one row for each family. A row says how batches reach the workers, what an update
+// is made of, which other workers an answer waits for, what the loss of a worker means, and which words texts
+// use. Code that depends on a strategy asks for a trait, not for the family, so that a new strategy is a new
+// row. Pure; any thread.
 #ifndef TETHYS_RUNTIME_SHAPE_SHAPE_TRAITS_H_
 #define TETHYS_RUNTIME_SHAPE_SHAPE_TRAITS_H_
 
@@ -11,35 +12,38 @@
 
 namespace tethys {
 
-// Strategies that differ in their parameters only are one family, in the order in which `tethys compare` runs
-// them.
+// A family is a set of strategies that differ only in their parameters. The order is the one in which `tethys
+// compare` runs them.
 enum class StrategyFamily {
   kLocal,
   kMirrored,
   kBulkSynchronous,
   kStaleSynchronous,
   kAsynchronous,
-  kUnknown,  // Of a name that this version does not have, such as one in a file of a later version.
+  kUnknown,  // A family whose name this version does not know, such as one in a file of a later version.
 };
 
 // How workers get their batches.
 enum class Batches {
-  kInStep,    // Every worker computes its part of each global batch by itself.
-  kInRounds,  // The chief leases batches; a round has one for every worker, and together a global batch.
+  kInStep,  // Every worker computes its part of each global batch by itself.
+  // The chief leases batches in rounds; a round has one batch for every worker, and its batches together are
+  // a global batch.
+  kInRounds,
   kOnDemand,  // The chief leases the next batch to the next worker that asks.
 };
 
 // What an update of the parameters is made of.
 enum class UpdateUnit {
-  kStep,    // All gradients of one step, divided by the samples of its global batch.
-  kPushes,  // The pushes of a step that are pending together, or each push, by GradientScale (job_shape.h).
-  kPush,    // Each push by itself.
+  kStep,  // All gradients of one step, divided by the samples of its global batch.
+  // The pushes of a step that are pending together, or each push alone, by GradientScale (job_shape.h).
+  kPushes,
+  kPush,  // Each push alone.
 };
 
-// The other workers whose gradients a worker waits for at the end of a step.
+// The other workers for whose gradients a worker waits at the end of a step.
 enum class WaitsFor {
   kNone,
-  kSlow,  // For those that are more than `bound` steps behind.
+  kSlow,  // The workers that are more than `bound` steps behind.
   kAll,
 };
 
@@ -47,9 +51,9 @@ struct ShapeTraits {
   StrategyFamily family = StrategyFamily::kUnknown;
   // ---- in a job file
   proto::Strategy::KindCase kind = proto::Strategy::KIND_NOT_SET;
-  // Not set: no servers.
+  // Not set: the family has no servers.
   proto::ParameterServer::ConsistencyCase consistency = proto::ParameterServer::CONSISTENCY_NOT_SET;
-  // Steps that a worker may be ahead of the slowest one. Null: the family has no bound.
+  // Steps that a worker may be ahead of the slowest worker. Null: the family has no bound.
   int (*bound)(const proto::ParameterServer& servers) = nullptr;
   // How servers scale a pushed gradient. Null: an update is divided by the samples of its step.
   proto::Asynchronous::GradientScale (*scale)(const proto::ParameterServer& servers) = nullptr;
@@ -58,25 +62,28 @@ struct ShapeTraits {
   Batches batches = Batches::kInStep;
   UpdateUnit update = UpdateUnit::kStep;
   WaitsFor waits_for = WaitsFor::kNone;
-  // The updates are those of the local job, but for rounding, so epochs to an accuracy may be compared.
+  // Updates equal the updates of the local job, except for rounding, so epochs to an accuracy may be
+  // compared.
   bool lock_step = false;
   // ---- words
-  const char* name = "";      // In flags and files; see StrategyName.
-  const char* worker = "";    // "3 mirrored workers".
-  const char* together = "";  // How workers of servers train: "3 workers in lock step with 1 server".
-  // For readers who do not know the name: a sentence or, with servers, the end of one (deploy/shape_words.h).
+  const char* name = "";    // Name in flags and files; see StrategyName.
+  const char* worker = "";  // Workers with a count, in texts: "3 mirrored workers".
+  // How workers train with servers, in texts: "3 workers in lock step with 1 server".
+  const char* together = "";
+  // For readers who do not know the name: a sentence or, with servers, the end of a sentence
+  // (deploy/shape_words.h).
   const char* manner = "";
 
-  // Parameters and slots are kept by servers.
+  // Servers keep parameters and slots.
   bool servers() const { return consistency != proto::ParameterServer::CONSISTENCY_NOT_SET; }
-  // Batches are leased by the chief, which leases those of a lost worker again. Otherwise the loss of a
-  // worker ends the job, to be resumed from a checkpoint.
+  // The chief leases batches, and leases the batches of a lost worker again. Otherwise the loss of a worker
+  // ends the job, to be resumed from a checkpoint.
   bool leases() const { return batches != Batches::kInStep; }
   bool survives_worker_loss() const { return leases(); }
-  // All servers make an update of the same pushes, so a norm over all of them is the norm of the update.
+  // All servers make an update from the same pushes, so a norm over all servers is the norm of the update.
   bool servers_agree() const { return servers() && update == UpdateUnit::kStep; }
-  // A server answers each part of a push once all workers have sent theirs; otherwise it answers when it has
-  // the whole push. Decides the size of messages and how many may be under way (ps/message_plan.h).
+  // A server answers each part of a push once all workers have sent that part; otherwise it answers when it
+  // has the whole push. Decides the size of messages and how many may be under way (ps/message_plan.h).
   bool answers_parts() const { return servers_agree(); }
 };
 
@@ -142,7 +149,7 @@ inline const ShapeTraits& TraitsOf(StrategyFamily family) {
   return kShapeTraits[static_cast<size_t>(family)];
 }
 
-// All rows but that of unknown strategies.
+// All rows except the row of unknown strategies.
 inline absl::Span<const ShapeTraits> KnownTraits() {
   return absl::MakeConstSpan(kShapeTraits).first(static_cast<size_t>(StrategyFamily::kUnknown));
 }

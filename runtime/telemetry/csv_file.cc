@@ -22,7 +22,8 @@ constexpr size_t kBufferBytes = 1 << 16;
 constexpr int64_t kMostHeaderBytes = 1 << 16;
 constexpr int64_t kPieceBytes = 1 << 20;
 
-// The first line of the file without its end. Empty: the file is empty, or the line is too long for a header.
+// The first line of the file without its line end. Empty: the file is empty, or the line is too long for a
+// header.
 absl::StatusOr<std::string> FirstLine(const std::string& path, int fd) {
   const int64_t size = std::min<int64_t>(kMostHeaderBytes, lseek(fd, 0, SEEK_END));
   if (size <= 0) return std::string();
@@ -32,8 +33,8 @@ absl::StatusOr<std::string> FirstLine(const std::string& path, int fd) {
   return end == std::string::npos ? std::string() : text.substr(0, end);
 }
 
-// Reads the table line by line, without holding all of it. `take` gets each line that has a cell for every
-// column.
+// Reads the table line by line, without holding the whole table. `take` gets each line that has a cell for
+// every column.
 absl::Status ReadLines(const std::string& path, const std::string& header,
                        absl::FunctionRef<absl::Status(const CsvReader&)> take) {
   FileDescriptor fd(open(path.c_str(), O_RDONLY | O_CLOEXEC));
@@ -108,7 +109,7 @@ absl::Status CsvFile::Write(absl::string_view lines) {
 absl::Status CsvFile::Prepare() {
   if (prepared_) return absl::OkStatus();
   bool changes = found_ != absl::StrJoin(columns_, ",");
-  // The file may be a link to another place.
+  // `path` may be a link to another place.
   std::error_code error;
   const std::string path = std::filesystem::canonical(path_, error).string();
   if (error) return ErrnoStatus(error.value(), absl::StrCat("cannot find ", path_));

@@ -4,8 +4,8 @@
 //
 // A resumed run goes on with its tables. Lines of work that an earlier attempt made after the checkpoint are
 // undone, so they are removed when the new attempt begins to train. A table of another version goes on, too,
-// because readers find columns by name: columns that it lacks are added, with empty cells in its lines, and
-// columns that only the other version knows stay, and are empty in new lines.
+// because readers find columns by name: missing columns are added, with empty cells in the old lines; columns
+// that only the other version knows stay, and are empty in new lines.
 #ifndef TETHYS_RUNTIME_TELEMETRY_CSV_FILE_H_
 #define TETHYS_RUNTIME_TELEMETRY_CSV_FILE_H_
 
@@ -27,13 +27,14 @@ class CsvFile {
   // Whether a line of an earlier attempt stays.
   using Stays = std::function<bool(const CsvReader& line)>;
 
-  // An existing file stays as it is until Begin, but a last line cut short by a crash is dropped.
+  // An existing file stays as it is until Begin, except that a last line cut short by a crash is dropped.
   // FailedPrecondition: the file is no such table, because its header lacks the first column of `header`.
   static absl::StatusOr<std::unique_ptr<CsvFile>> Open(const std::string& path, const std::string& header,
                                                        Stays stays = nullptr);
 
   // Removes the lines that do not stay, and adds missing columns. After an error (a full disk, for example)
-  // the file is as before, and the next write tries again. Without a call the first write does it.
+  // the file is as before, and the next write tries again. If Begin is not called, the first write does the
+  // same.
   absl::Status Begin();
   // `line` has no line end. Lines are queued for writing in pieces of about 64 KiB. Errors concern earlier
   // lines: a failed write loses its lines, and while the disk is too slow new lines are lost, so that the
@@ -49,14 +50,14 @@ class CsvFile {
           std::vector<std::string> columns, size_t others, Stays stays);
   absl::Status Write(absl::string_view lines);
   absl::Status Prepare() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  // Whether a line does not stay.
+  // Whether the file has a line that does not stay.
   absl::StatusOr<bool> AnyUndone(const std::string& path) const;
   absl::Status WriteCopy(const std::string& path, const std::string& copy) const;
 
   const std::string path_;
   const std::string found_;                 // The file's header when it was opened.
-  const std::vector<std::string> columns_;  // Today's columns, then others that the file has.
-  const std::string other_cells_;           // The empty cells of these others in a new line.
+  const std::vector<std::string> columns_;  // The columns of this version, then other columns of the file.
+  const std::string other_cells_;           // Empty cells of the other columns, for a new line.
   const Stays stays_;
 
   Mutex mu_;
@@ -64,7 +65,7 @@ class CsvFile {
   bool prepared_ ABSL_GUARDED_BY(mu_) = false;
 
   std::string buffer_;
-  AppendQueue queue_;  // Last, so destroyed first: its thread writes to the file.
+  AppendQueue queue_;  // The last member, destroyed first, because its thread writes to the file.
 };
 
 }  // namespace tethys

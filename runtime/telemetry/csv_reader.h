@@ -1,4 +1,4 @@
-// Reads CSV files (RFC 4180) by column name: those of runs and those of experiments, whose cells may be
+// Reads CSV files (RFC 4180) by column name: files of runs and files of experiments, whose cells may be
 // quoted (CsvLine in deploy/text.h). A line without as many cells as the header, which a killed run may
 // leave, is skipped.
 #ifndef TETHYS_RUNTIME_TELEMETRY_CSV_READER_H_
@@ -34,10 +34,11 @@ class CsvReader {
   bool TakeQuoted(std::vector<absl::string_view>& cells);
 
   absl::string_view rest_;
-  std::map<std::string, size_t> columns_;  // Position by name; of two columns with one name, the last.
+  // Positions of columns by name; if two columns have one name, the position of the last.
+  std::map<std::string, size_t> columns_;
   size_t width_ = 0;
-  std::vector<absl::string_view> cells_;  // Parts of the text or of `unquoted_`.
-  std::deque<std::string> unquoted_;      // Those of the current line that hold quotes.
+  std::vector<absl::string_view> cells_;  // Cells of the current line: parts of the text or of `unquoted_`.
+  std::deque<std::string> unquoted_;      // Cells of the current line that hold quotes.
 };
 
 }  // namespace tethys

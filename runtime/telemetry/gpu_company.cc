@@ -8,7 +8,7 @@
 namespace tethys {
 namespace {
 
-// The numbers of `after` that `before` lacks: this process alone, if it can be told.
+// The processes in `after` that are not in `before`: this process alone, if no other came meanwhile.
 std::set<uint32_t> Newcomers(const std::vector<uint32_t>& before, const std::vector<uint32_t>& after) {
   std::set<uint32_t> newcomers(after.begin(), after.end());
   for (const uint32_t process : before) newcomers.erase(process);
@@ -40,7 +40,7 @@ void GpuCompany::Watch(const std::string& uuid) {
 
 GpuCompanyReading GpuCompany::Read() {
   GpuCompanyReading reading;
-  // A driver that does not show this process may hide others, too.
+  // If the driver does not show this process, it may hide others too.
   if (gpu_ == nullptr || own_.empty()) return reading;
   if (const auto processes = gpu_->Processes()) {
     const bool shows_own = std::any_of(processes->begin(), processes->end(),

@@ -1,5 +1,5 @@
-// Other processes on the GPU that this process measures, as the driver tells of them (nvml.h). Used by
-// `tethys meter`, on the thread that computes. Calls block on the driver, for some milliseconds at most.
+// Other processes on the GPU that this process measures, as the driver reports them (nvml.h). Used by `tethys
+// meter`, on the thread that computes. Calls block on the driver, for some milliseconds at most.
 //
 //   GpuCompany company;                // Before the process has a context on any GPU.
 //   ... the device is made ...
@@ -23,7 +23,7 @@
 namespace tethys {
 
 struct GpuCompanyReading {
-  // Other processes with a context on the GPU, computing or not. Absent: the driver does not tell.
+  // Other processes with a context on the GPU, whether they compute or not. Absent: the driver does not tell.
   absl::optional<int> processes;
   // The share of the multiprocessors' time that other processes used, in [0, 1], as sampled last within a
   // second. Absent: the driver does not tell.
@@ -32,24 +32,24 @@ struct GpuCompanyReading {
 
 class GpuCompany {
  public:
-  // Lists the processes of all GPUs. Without the driver's library nothing will be known.
+  // Lists the processes of all GPUs. Without the driver's library, all readings stay absent.
   explicit GpuCompany(const std::string& library = kNvmlLibrary);
 
-  // `uuid` as for NvmlGpu::Open: the GPU on which this process has a context now.
+  // `uuid` names the GPU on which this process has a context now, as in NvmlGpu::Open.
   void Watch(const std::string& uuid);
 
-  // Everything is absent before Watch, and for a GPU that was not listed.
+  // All readings are absent before Watch, and for a GPU that was not listed.
   GpuCompanyReading Read();
 
  private:
   struct Listed {
     std::unique_ptr<NvmlGpu> gpu;
-    absl::optional<std::vector<uint32_t>> before;  // Processes before this one had a context.
+    absl::optional<std::vector<uint32_t>> before;  // Processes on the GPU before this process had a context.
   };
-  std::map<std::string, Listed> listed_;  // By UUID.
-  NvmlGpu* gpu_ = nullptr;                // The watched one, in listed_.
-  // The numbers that this process may have. One of them is its own; if there are several, other processes
-  // came meanwhile, and shares are not known.
+  std::map<std::string, Listed> listed_;  // GPUs by UUID.
+  NvmlGpu* gpu_ = nullptr;                // The watched GPU, in listed_.
+  // The process numbers that this process may have in the list. If there are several, other processes came
+  // meanwhile, and shares are not known.
   std::set<uint32_t> own_;
 };
 

@@ -26,11 +26,12 @@ class GradientNoise {
  public:
   explicit GradientNoise(int workers) : workers_(workers) {}
 
-  // Records come in any order. A step counts once the record of every worker has come, if each measured it
-  // and had samples. A step whose records are incomplete is dropped when kMostPending later ones have begun.
+  // Records come in any order. A step counts once the record of every worker has come, if each worker
+  // measured it and had samples. A step whose records are incomplete is dropped when kMostPending later steps
+  // have begun.
   void Add(const proto::StepRecord& record);
 
-  // Adds the epochs with measured steps, in ascending order.
+  // Adds epochs that have measured steps, in ascending order.
   void FillSummary(proto::RunSummary& summary) const;
 
  private:
@@ -42,18 +43,18 @@ class GradientNoise {
     int64_t samples = 0;
     double own_squares = 0;  // Sum of |g_b|^2 over workers.
     double inverses = 0;     // Sum of 1 / b over workers.
-    double sum_square = 0;   // |B g_B|^2
+    double sum_square = 0;   // The value |B g_B|^2.
   };
   struct Epoch {
     int64_t steps = 0;
-    double variance = 0;  // Sums over steps.
+    double variance = 0;  // Sums over the measured steps.
     double gradient_square = 0;
   };
 
   void Count(const Step& step);
 
   const int workers_;
-  std::map<int64_t, Step> pending_;  // By the number of the step.
+  std::map<int64_t, Step> pending_;  // Steps by number.
   std::map<int64_t, Epoch> epochs_;
 };
 

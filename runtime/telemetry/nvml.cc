@@ -18,8 +18,8 @@ namespace {
 
 constexpr size_t kUuidBytes = 16;
 
-// The part of NVML's binary interface that is used here, as its reference gives it; it has not changed since
-// the functions were introduced.
+// The part of NVML's binary interface that this program uses, as NVML's reference defines it; the interface
+// has not changed since the functions were introduced.
 extern "C" {
 using NvmlReturn = int;
 using NvmlDevice = struct NvmlDeviceHandle*;
@@ -51,7 +51,7 @@ struct NvmlFunctions {
   NvmlReturn (*utilization)(NvmlDevice, NvmlUtilization*);
   NvmlReturn (*memory)(NvmlDevice, NvmlMemory*);
   NvmlReturn (*power)(NvmlDevice, unsigned* milliwatts);
-  // Null in libraries that lack them.
+  // Null in libraries that lack these functions.
   NvmlReturn (*count)(unsigned* gpus);
   NvmlReturn (*handle_by_index)(unsigned index, NvmlDevice*);
   NvmlReturn (*uuid)(NvmlDevice, char* text, unsigned length);
@@ -65,7 +65,7 @@ constexpr NvmlReturn kNotFound = 6;
 constexpr NvmlReturn kTooSmall = 7;
 constexpr unsigned kMostProcesses = 4096;
 constexpr unsigned kMostGpus = 1024;
-constexpr unsigned kUuidTextBytes = 97;  // As NVML's reference asks, and a zero.
+constexpr unsigned kUuidTextBytes = 97;  // The size that NVML's reference requires, and a zero byte.
 
 struct CloseLibrary {
   void operator()(void* handle) const { dlclose(handle); }
@@ -147,7 +147,7 @@ class LoadedNvmlGpu final : public NvmlGpu {
         absl::StrCat("it finds no GPU ", text, ": ", nvml_.error_string(found), " (", found, ")"));
   }
 
-  // True if there is such a GPU, and it has a UUID.
+  // True if there is such a GPU and the GPU has a UUID.
   bool FindByIndex(unsigned index) {
     char text[kUuidTextBytes] = {};
     if (nvml_.handle_by_index == nullptr || nvml_.uuid == nullptr) return false;
@@ -215,8 +215,8 @@ class LoadedNvmlGpu final : public NvmlGpu {
   }
 
  private:
-  // Fills `list` by a call that writes at most `count` elements and sets `count` to what there is. False: the
-  // driver does not tell.
+  // Fills `list` by a call that writes at most `count` elements and sets `count` to the number of elements
+  // there are. False: the driver does not tell.
   template <typename Element, typename Call>
   bool Fill(std::vector<Element>& list, Call call) {
     for (unsigned size = 64; size <= kMostProcesses; size *= 4) {
@@ -224,7 +224,7 @@ class LoadedNvmlGpu final : public NvmlGpu {
       unsigned count = size;
       const NvmlReturn code = call(list.data(), &count);
       if (code == kTooSmall) continue;
-      // A list of samples that is empty is one that was not found.
+      // NVML reports an empty list of samples as "not found".
       if (code != kSuccess && code != kNotFound) return false;
       list.resize(code == kSuccess ? std::min(count, size) : 0);
       return true;
@@ -248,7 +248,8 @@ class LoadedNvmlGpu final : public NvmlGpu {
   bool told_ = false;
 };
 
-// A GPU that is not found yet, with a library of its own. (The system opens and begins it once for all.)
+// A GPU object that is bound to no GPU yet, with its own opened library. (The system loads and initialises
+// the library once for all.)
 absl::StatusOr<std::unique_ptr<LoadedNvmlGpu>> Load(const std::string& library) {
   Library handle(dlopen(library.c_str(), RTLD_NOW | RTLD_LOCAL));
   if (handle == nullptr) return absl::NotFoundError(absl::StrCat("cannot open ", library, ": ", dlerror()));

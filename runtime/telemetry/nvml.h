@@ -23,10 +23,10 @@ struct GpuReading {
   absl::optional<double> power_watts;
 };
 
-// A process that used the GPU. The number may be that of another PID namespace.
+// A process that used the GPU. The number may be a number of another PID namespace.
 struct GpuProcessUse {
   uint32_t process = 0;
-  double share = 0;  // Of the time of the GPU's multiprocessors, in [0, 1].
+  double share = 0;  // Share of the time of the GPU's multiprocessors, in [0, 1].
 };
 
 class NvmlGpu {
@@ -36,13 +36,13 @@ class NvmlGpu {
   // reach the driver. Errors name the library.
   static absl::StatusOr<std::unique_ptr<NvmlGpu>> Open(const std::string& uuid,
                                                        const std::string& library = kNvmlLibrary);
-  // All GPUs of the machine, as far as the library names them; empty if there is none. Errors as those of
+  // All GPUs of the machine, as far as the library names them; empty if there is none. Errors are those of
   // Open.
   static absl::StatusOr<std::vector<std::unique_ptr<NvmlGpu>>> OpenAll(
       const std::string& library = kNvmlLibrary);
   virtual ~NvmlGpu() = default;
 
-  // 16 bytes, as CUDA reports it.
+  // The UUID, 16 bytes, as CUDA reports it.
   virtual const std::string& uuid() const = 0;
 
   // A value that cannot be read is absent; the first failure is logged.
@@ -50,7 +50,8 @@ class NvmlGpu {
 
   // The processes that have a context on the GPU, this one included. Absent: the driver does not tell.
   virtual absl::optional<std::vector<uint32_t>> Processes() = 0;
-  // The newest share of each process that the driver sampled within the last second. Absent as above.
+  // The newest share of each process that the driver sampled within the last second. Absent: the driver does
+  // not tell.
   virtual absl::optional<std::vector<GpuProcessUse>> ProcessUse() = 0;
 };
 

@@ -12,7 +12,8 @@ namespace tethys {
 namespace {
 
 constexpr int64_t kKibibyte = 1024;
-// The largest count accepted, about 10^15: sums of many counts do not overflow, even if each counts KiB.
+// The largest accepted count, about 10^15, so that sums of many counts do not overflow, even if each counts
+// KiB.
 constexpr int64_t kMaxCount = int64_t{1} << 50;
 constexpr uint64_t kBusyMask = (uint64_t{1} << 62) - 1;
 

@@ -23,7 +23,8 @@ struct MachineCpu {
   // Busy time of all cores since the machine started, modulo 2^62 ns (146 years of one core).
   Nanoseconds busy_ns = 0;
   int cores = 0;
-  // Time that a hypervisor gave to others while a core had work, likewise; 0 if the kernel does not say.
+  // Time in which a core had work but a hypervisor ran other machines, also modulo 2^62 ns; 0 if the kernel
+  // does not say.
   Nanoseconds stolen_ns = 0;
 };
 // From /proc/stat. Time stolen by a hypervisor or spent waiting for a disk is not busy.
@@ -32,7 +33,7 @@ absl::StatusOr<MachineCpu> ParseStat(absl::string_view text, int64_t ticks_per_s
 // From /proc/meminfo: bytes that are not available to new processes.
 absl::StatusOr<int64_t> ParseUsedMemory(absl::string_view text);
 
-// From /proc/net/dev: bytes of all interfaces; those of the loopback only if `with_loopback`.
+// From /proc/net/dev: bytes of all interfaces; the loopback is included only if `with_loopback`.
 absl::StatusOr<ByteCounts> ParseNetDev(absl::string_view text, bool with_loopback);
 
 // From /proc/self/io: bytes that reached the disks. `in` counts bytes read, `out` bytes written.

@@ -8,7 +8,8 @@
 namespace tethys {
 namespace {
 
-// A machine that sent nothing for this many intervals is gone: the sum over machines no longer waits for it.
+// A machine that sent nothing for this many intervals counts as gone: the sum over machines no longer waits
+// for the machine.
 constexpr int kPatienceIntervals = 3;
 
 // `text` as a CSV cell: commas, quotes and line ends, which would break the line, become underscores.
@@ -20,7 +21,7 @@ std::string Cell(std::string text) {
 
 constexpr size_t kMostBootIdBytes = 64;  // A boot id is a UUID.
 
-// Bounds that keep sums over samples from overflowing: an interval of 13 days, and 36 years after the
+// Limits that keep sums over samples from overflowing: an interval of 13 days, and 36 years after the
 // machine's start.
 constexpr Nanoseconds kMostInterval = int64_t{1} << 50;
 constexpr Nanoseconds kLatest = int64_t{1} << 60;
@@ -36,7 +37,7 @@ bool Plausible(const proto::ResourceSample& s) {
          sound(s.gpu_percent()) && sound(s.gpu_power_watts());
 }
 
-// ",37,81788928,412.5"; a missing value is an empty cell.
+// The cells about a GPU: ",37,81788928,412.5"; a missing value is an empty cell.
 std::string GpuCells(const proto::ResourceSample& s) {
   return absl::StrCat(",", s.has_gpu_percent() ? absl::StrFormat("%.0f", s.gpu_percent()) : "", ",",
                       s.has_gpu_memory_bytes() ? absl::StrCat(s.gpu_memory_bytes()) : "", ",",

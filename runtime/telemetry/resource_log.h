@@ -21,23 +21,23 @@
 namespace tethys {
 
 // Columns of resources.csv. `seconds` is when the sample was taken, from the chief's start (a resumed run
-// begins at 0 again). `process` is empty on a machine's own lines. Network and disk bytes are those since the
+// begins at 0 again). `process` is empty on a machine's own lines. Network and disk bytes count from the
 // previous sample; resident_bytes and gpu_memory_bytes are bytes in use. Cells about the GPU are empty if a
 // process has none.
 extern const char kResourcesCsvHeader[];
 
 class ResourceLog {
  public:
-  // `begin`: the time of second 0, on the chief's clock.
+  // `begin` is the time of second 0, on the chief's clock.
   static absl::StatusOr<std::unique_ptr<ResourceLog>> Open(const std::string& run_dir, Nanoseconds begin);
 
-  // Sets the machines whose samples are summed. A sum is kept whenever each of them has sent a new sample; a
-  // machine that has sent none for three intervals is neither waited for nor counted.
+  // Sets the machines whose samples are added up. A sum is made whenever each of these machines has sent a
+  // new sample; a machine that has sent none for three intervals is neither waited for nor counted.
   void SetMachines(const std::vector<std::string>& hosts);
 
-  // `clock_offset`: the chief's clock minus that of the sample. An implausible sample (no length, a negative
-  // or non-finite number) is dropped. An error concerns the file only; the summary counts the sample even
-  // then.
+  // `clock_offset` is the chief's clock minus the sample's clock. An implausible sample (no length, a
+  // negative or non-finite number) is dropped. An error concerns the file only; the summary counts the sample
+  // even then.
   absl::Status Add(const std::string& host, const std::string& process, const proto::ResourceSample& sample,
                    Nanoseconds clock_offset);
   // Queues all lines added so far for writing. Does not block.
@@ -52,8 +52,8 @@ class ResourceLog {
   static constexpr int kQuantities = 6;  // CPU %, resident bytes, and four rates in bytes a second.
   using Values = std::array<double, kQuantities>;
   struct Gauge {
-    double seconds = 0;   // 0: no value so far.
-    double weighted = 0;  // Sum of value * seconds.
+    double seconds = 0;   // 0 until there is a value.
+    double weighted = 0;  // Sum over the values of value * seconds.
     double minimum = 0;
     double maximum = 0;
 
@@ -76,7 +76,7 @@ class ResourceLog {
   struct Latest {
     bool fresh = false;
     int cores = 0;
-    Nanoseconds taken = 0;  // On the chief's clock.
+    Nanoseconds taken = 0;  // When the sample was taken, on the chief's clock.
     Values values{};
   };
 

@@ -37,7 +37,7 @@ Nanoseconds ProcessCpu() {
   return used.tv_sec * kSecond + used.tv_nsec;
 }
 
-// The bytes of a TCP connection; absent if the descriptor is not one.
+// The bytes of a TCP connection; absent if the descriptor is not a TCP connection.
 absl::optional<ByteCounts> ConnectionBytes(int fd) {
   tcp_info info{};
   socklen_t size = sizeof(info);

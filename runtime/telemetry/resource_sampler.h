@@ -28,11 +28,11 @@ namespace tethys {
 // Bytes of the TCP connections of this process.
 class TcpCounter {
  public:
-  // The bytes of all connections found by this and earlier calls, each counted from its opening.
+  // The bytes of all connections found by this and earlier calls, counted from the opening of each.
   ByteCounts Count();
 
  private:
-  std::unordered_map<int, ByteCounts> connections_;  // By descriptor.
+  std::unordered_map<int, ByteCounts> connections_;  // Connections by descriptor.
   ByteCounts sum_;
 };
 
@@ -40,20 +40,20 @@ class ResourceSampler {
  public:
   struct Options {
     Nanoseconds interval = kSecond;  // 0: never samples.
-    bool machine = false;            // This process samples its machine, too.
-    bool loopback = false;           // Counts the loopback, too, because the whole job runs on this machine.
+    bool machine = false;            // This process samples its machine as well.
+    bool loopback = false;  // The loopback counts as well, because the whole job runs on this machine.
   };
-  // The first interval begins now.
+  // The first interval begins at construction.
   ResourceSampler(const Clock& clock, const Options& options);
 
   // The process computes on this GPU from now on.
   void WatchGpu(std::unique_ptr<NvmlGpu> gpu) { gpu_ = std::move(gpu); }
 
   using Samples = google::protobuf::RepeatedPtrField<proto::ResourceSample>;
-  // If the interval is over, appends the process's sample and, with `machine`, the machine's. Call it several
-  // times per interval.
+  // If the interval is over, appends a sample of the process and, with `machine`, a sample of the machine.
+  // Call Collect several times per interval.
   void Collect(Samples& out);
-  // Appends a sample of the time since the last one, unless that time is too short to be meaningful.
+  // Appends a sample of the time since the last sample, unless that time is too short to be meaningful.
   void CollectLast(Samples& out);
 
  private:

@@ -30,9 +30,9 @@ std::string StepsCsvLine(const proto::StepRecord& r, Nanoseconds clock_offset) {
 }
 
 CsvFile::Stays StepsBefore(const proto::TrainingState& state, int64_t epoch_length) {
-  // Positions over the whole job fit: an epoch has at most 2^40 of them, a job 2^20 epochs.
+  // Cannot overflow: an epoch has at most 2^40 positions, a job 2^20 epochs.
   const int64_t begin = state.epoch() * epoch_length;
-  // At an epoch's end the length may be another than before, and so may be the numbers of its positions.
+  // At an epoch's end the length of the next epoch, and so the numbers of its positions, may differ.
   const int64_t end = state.position() > 0 ? begin + state.position() : -1;
   return [epoch = state.epoch(), end](const CsvReader& line) {
     const int64_t of_line = line.Integer("epoch") - 1;

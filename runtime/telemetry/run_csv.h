@@ -12,19 +12,19 @@
 
 namespace tethys {
 
-// Columns of steps.csv, and a record as its line. `begin_ns` is shifted by `clock_offset` onto the chief's
+// Columns of steps.csv, and the line for a record. `begin_ns` is shifted by `clock_offset` onto the chief's
 // clock; bucket ready times are joined by spaces.
 extern const char kStepsCsvHeader[];
 std::string StepsCsvLine(const proto::StepRecord& record, Nanoseconds clock_offset);
-// The steps that are not undone by an attempt that begins at `state`. `epoch_length`: positions in an epoch's
-// order, by which sample_begin counts.
+// Tells which steps stay when an attempt begins at `state`. `epoch_length`: positions in an epoch's order, by
+// which sample_begin counts.
 CsvFile::Stays StepsBefore(const proto::TrainingState& state, int64_t epoch_length);
 
-// Columns of epochs.csv, and a result as its line; validation columns are empty without validation.
+// Columns of epochs.csv, and the line for a result; validation columns are empty without validation.
 extern const char kEpochsCsvHeader[];
 std::string EpochsCsvLine(const proto::EpochResult& result);
-// The epochs that are complete in `state`. An epoch that max_steps ended has a line, too, until it goes on;
-// `finished`: nothing is left to train, so it does not.
+// Tells which epochs are complete in `state`. An epoch that max_steps ended has a line until training goes
+// on; `finished` means that nothing is left to train, so the line stays.
 CsvFile::Stays EpochsBefore(const proto::TrainingState& state, bool finished);
 
 }  // namespace tethys

@@ -51,8 +51,8 @@ struct StepStart {
 struct DeviceTimes {
   Nanoseconds forward_ns = 0;
   Nanoseconds backward_ns = 0;
-  Nanoseconds exchange_ns = 0;  // As Phase::kExchange, including the optimizer's update.
-  Nanoseconds update_ns = 0;    // The optimizer's update.
+  Nanoseconds exchange_ns = 0;  // As Phase::kExchange, with the optimizer's update included.
+  Nanoseconds update_ns = 0;    // The part of exchange_ns that the optimizer's update took.
 };
 
 struct StepResult {
@@ -62,7 +62,7 @@ struct StepResult {
   int64_t bytes_out = 0;
   int64_t bytes_in = 0;
   int64_t staleness = 0;
-  Nanoseconds update_ns = 0;  // The optimizer's update, a part of kExchange; recorded as its own phase.
+  Nanoseconds update_ns = 0;  // The optimizer's update, a part of kExchange; recorded as a separate phase.
   double own_square = 0;      // As in StepRecord (telemetry.proto).
   double sum_square = 0;
   std::optional<DeviceTimes> on_device = {};  // If present, replaces update_ns and all marks after kData.
@@ -94,8 +94,8 @@ class StepRecorder {
   void CountAsExchange(Nanoseconds begin);
   // Records when gradient bucket `index` holds its final sums, before its collective begins.
   void BucketReady(int index);
-  // Ends the oldest step that was begun and not ended. If it began before the previous step's end, its time
-  // counts from that end, so that totals add up to the time that passed.
+  // Ends the oldest step that was begun and not ended. If the step began before the end of the previous step,
+  // its time counts from that end, so that totals add up to the time that passed.
   void EndStep(const StepResult& result);
 
   // Appends at most `limit` finished steps to `out` and returns how many.

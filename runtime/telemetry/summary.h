@@ -18,8 +18,9 @@ absl::Status WriteSummary(const std::string& run_dir, const proto::RunSummary& s
 // NotFound: no run has ended in `run_dir`. DataLoss: the file is not a summary. Unknown fields are ignored.
 absl::StatusOr<proto::RunSummary> ReadSummary(const std::string& run_dir);
 
-// Fills in the cost of the run and, from one epoch on, of an epoch, from the times in the summary. `epochs`:
-// those trained, with the part of the last one. Does nothing without a price.
+// Fills in the cost of the run and, if at least one epoch was trained, of an epoch, from the times in the
+// summary. `epochs` is the number of trained epochs, with the part of the last one. Does nothing without a
+// price.
 void FillCost(double price_per_hour, double epochs, proto::RunSummary& summary);
 
 }  // namespace tethys

@@ -7,7 +7,7 @@
 namespace tethys {
 namespace {
 
-// Mean of the values present; absent when there are none.
+// The mean of the values that are present; absent if none is.
 class MeanOf {
  public:
   void Add(double value) {

@@ -1,4 +1,4 @@
-// Iteration times as study 2 defines them (a comparison of cloud GPU instances by iteration time):
+// Iteration times, defined as in a comparison of cloud GPU instances by iteration time (study 2):
 //
 //   TMiAvg = mean time of all iterations of the run except the very first
 //   beta   = (time of the first iteration + validation time) / (time of all other iterations)
@@ -36,9 +36,9 @@ class IterationTimes {
 
   static constexpr int kEarly = 11;
 
-  // For synchronous strategies, whose workers make each step together: an iteration takes as long as on the
-  // slowest worker. Takes the maximum over workers of each early iteration, and of the sum of all iterations.
-  // A sum of per-step maxima could exceed the wall-clock time.
+  // For synchronous strategies, whose workers make each step together: the iterations of the slowest worker.
+  // Each early iteration is the maximum over workers, and so is the sum of all iterations. A sum of per-step
+  // maxima could exceed the wall-clock time.
   static IterationTimes Slowest(absl::Span<const IterationTimes> workers);
 
  private:
@@ -57,14 +57,14 @@ struct TimingAnalysis {
   double first_iteration = 0;
   std::optional<double> tmi_avg;
   std::optional<double> beta;
-  std::array<std::optional<Estimate>, 3> estimates;  // From iteration 2, 2-6, 2-11.
+  std::array<std::optional<Estimate>, 3> estimates;  // Estimates from iterations 2, 2-6 and 2-11.
 };
 inline constexpr std::array<int, 3> kEstimateLast = {2, 6, 11};
 
 TimingAnalysis Analyse(const IterationTimes& times, double validation_seconds);
 
-// For asynchronous strategies: combines the analyses of all workers. Each value is the mean over the workers
-// that have it.
+// For asynchronous strategies: the mean of the analyses of all workers, each value over the workers that have
+// it.
 TimingAnalysis Mean(absl::Span<const TimingAnalysis> workers);
 
 }  // namespace tethys

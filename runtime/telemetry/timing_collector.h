@@ -55,7 +55,7 @@ class TimingCollector {
   void FillSummary(double training_seconds, proto::RunSummary& summary) const;
 
  private:
-  // Larger values are counted as this one.
+  // Larger values of staleness are counted as this value.
   static constexpr int64_t kMaxStaleness = 9999;
 
   struct Sums {
@@ -81,11 +81,11 @@ class TimingCollector {
   const std::unique_ptr<CsvFile> steps_csv_;
   const std::unique_ptr<CsvFile> epochs_csv_;
 
-  std::vector<IterationTimes> iterations_;  // By rank.
-  Sums sums_;                               // Over all records.
+  std::vector<IterationTimes> iterations_;  // One element for each rank.
+  Sums sums_;                               // Sums over all records.
   GradientNoise noise_;
   int64_t records_ = 0;
-  std::map<int64_t, int64_t> staleness_;  // Steps by staleness.
+  std::map<int64_t, int64_t> staleness_;  // Number of steps for each staleness.
   double validation_seconds_ = 0;
   double barrier_seconds_ = 0;
 };

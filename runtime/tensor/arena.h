@@ -18,7 +18,8 @@ int64_t InstalledMemory();
 class Arena {
  public:
   Arena() = default;
-  // Ends the process if memory runs out, so use it only for small sizes, or sizes that were allocated before.
+  // Ends the process if memory runs out. Use the constructor for small sizes only, or for sizes that Allocate
+  // has granted before.
   explicit Arena(int64_t size) {
     absl::StatusOr<Arena> arena = Allocate(size);
     TETHYS_CHECK(arena.ok(), arena.status().message());

@@ -20,23 +20,23 @@ constexpr const char* ValueTypeText(ValueType type) {
   return type == ValueType::kFloat ? "float32" : "bytes";
 }
 
-// A batch in memory that it does not own. Rows beyond the last sample are padding: weight 0, labels 0 and any
-// input.
+// A view of a batch in memory that the view does not own. Rows beyond the last sample are padding: weight 0,
+// labels 0 and any input.
 struct HostBatch {
   uint8_t* inputs =
-      nullptr;  // [rows, sample bytes]: values of the samples' type, in the host's order of bytes.
+      nullptr;  // [rows, sample bytes]: values of the samples' type, in the byte order of the host.
   int32_t* labels = nullptr;  // [rows, label elements]: classes, or the bits of float32 targets.
   float* weights = nullptr;   // [rows]: 1, or 0 for padding.
   int64_t rows = 0;
 };
 
-// Standardisation of inputs: (x / 255 - mean) / deviation for bytes, (x - mean) / deviation for floats, with
-// one pair of numbers for all values, or one for each channel: the last axis of a sample, which is that of
-// features where samples are [features]. Both have the same length.
+// Standardisation of inputs: (x / 255 - mean) / deviation for bytes, (x - mean) / deviation for floats. There
+// is one pair of numbers for all values, or one pair for each channel. Channels are the last axis of a
+// sample; if samples are [features], channels are the features. Both lists have the same length.
 struct InputScaling {
   std::vector<float> mean = {0};
   std::vector<float> deviation = {1};
-  ValueType type = ValueType::kByte;  // Of the inputs.
+  ValueType type = ValueType::kByte;  // Type of the inputs.
 
   int64_t channels() const { return static_cast<int64_t>(mean.size()); }
   bool operator==(const InputScaling&) const = default;

@@ -11,7 +11,7 @@ namespace {
 
 static_assert(std::endian::native == std::endian::little, "frames are copied as they lie in memory");
 
-constexpr uint32_t kMagic = 0x46485454;  // "TTHF"
+constexpr uint32_t kMagic = 0x46485454;  // The letters "TTHF".
 constexpr int64_t kByKindOffset = 8;
 constexpr int64_t kCrcOffset = 28;
 
@@ -70,7 +70,7 @@ absl::string_view KindName(FrameKind kind) {
   return kUnknownKind;
 }
 
-// The field of `frame` that the header holds at kByKindOffset; null if the frame's kind has no such field.
+// The field of `frame` that is in the header at kByKindOffset; null if the frame's kind has no such field.
 template <typename SomeFrame>
 auto FieldOfKind(SomeFrame& frame) -> decltype(&frame.parts_hash) {
   switch (frame.kind) {

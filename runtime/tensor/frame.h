@@ -37,28 +37,30 @@ namespace tethys {
 
 constexpr uint16_t kWireVersion = 2;
 constexpr int64_t kFrameBytes = 104;
-// A larger payload can only come from a foreign program or a broken peer.
+// A larger payload can come only from a foreign program or a broken peer.
 constexpr uint64_t kMaxPayloadBytes = uint64_t{1} << 30;
 
 enum class FrameKind : uint8_t {
-  kChallenge = 1,  // Ring: nonce in `sequence`.
-  kHandshake = 2,  // Ring: payload is a serialized proto::Handshake.
-  // Ring: the collectives of collectives/communicator.h, and messages between two ranks.
+  kChallenge = 1,  // For rings: nonce in `sequence`.
+  kHandshake = 2,  // For rings: the payload is a serialized proto::Handshake.
+  // For rings: the collectives of collectives/communicator.h, and messages between two ranks.
   kReduce = 3,
   kGather = 4,
   kBarrier = 5,
   kReduceScatter = 6,
-  kPush = 7,        // Worker to server: gradients. The reply carries the new parameters of the range.
-  kPull = 8,        // Worker to server, without payload. The answer is kParameters.
-  kParameters = 9,  // Server to worker: the payload is the range's parameters, base version is their version.
-  kError = 10,      // The payload is an error message. Ends the exchange.
+  kPush = 7,  // Worker to server: gradients. The reply carries the new parameters of the range.
+  kPull = 8,  // Worker to server, without payload. The answer is kParameters.
+  // Server to worker: the payload is the parameters of the range, base version is the version of these
+  // parameters.
+  kParameters = 9,
+  kError = 10,  // The payload is an error message. Ends the exchange.
   // Norms over all servers, for a step's update (ps/parameter_store_norms.cc). Sequence and step are those of
   // the worker's push; range count is the number of sums of squares that are exchanged, of dtype float64.
   kNorm = 11,     // Worker to server, without payload. The answer is kNorm with the server's sum.
   kCommit = 12,   // Worker to server: the sums over all servers. The answer is kCommit without payload.
   kMeasure = 13,  // Worker to server: the norm's sum over all servers, if gradients are clipped. The answer
                   // is kMeasure with the sums of the server's shards.
-  kMessage = 14,  // Ring.
+  kMessage = 14,  // For rings: a message between two ranks.
 };
 
 enum class FrameDType : uint8_t { kNone = 0, kFloat32 = 1, kFloat64 = 2, kBytes = 3 };
@@ -78,7 +80,7 @@ struct Frame {
   uint64_t sequence = 0;
   uint64_t range_begin = 0;
   uint64_t range_count = 0;
-  uint64_t sample_begin = 0;  // All kinds but kParameters.
+  uint64_t sample_begin = 0;  // In all kinds except kParameters.
   uint64_t sample_count = 0;
   uint64_t schedule_position = 0;
   uint64_t base_version = 0;
@@ -88,16 +90,16 @@ struct Frame {
   uint32_t global_sample_count = 0;  // kPush, stale-synchronous: samples of the step on all workers.
   uint32_t staleness = 0;            // kParameters: staleness of the push that it answers.
   double sum_square = 0;             // kParameters: squared norm of gradient sums (ps/store_actions.h).
-  uint32_t parts_hash = 0;           // kGather: of the parts that ranks contribute.
+  uint32_t parts_hash = 0;           // kGather: hash of the parts that ranks contribute.
   uint32_t status_code = 0;          // kError: an absl::StatusCode; any number may arrive.
 
   bool operator==(const Frame&) const = default;
 
   // Writes kFrameBytes bytes.
   void EncodeTo(char* out) const;
-  // Any bytes may be given. InvalidArgument names what is wrong: size, magic, wire version, kind, dtype or
-  // payload length. DataLoss: wrong header checksum. The caller then compares generation, group and the other
-  // fields with what it expects.
+  // Accepts any bytes. InvalidArgument names what is wrong: size, magic, wire version, kind, dtype or payload
+  // length. DataLoss: wrong header checksum. The caller then compares generation, group and the other fields
+  // with the expected ones.
   static absl::StatusOr<Frame> Decode(const char* bytes, int64_t size);
 };
 

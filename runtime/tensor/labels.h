@@ -1,4 +1,4 @@
-// What the labels of a sample are.
+// The shape and the type of the labels of a sample.
 #ifndef TETHYS_RUNTIME_TENSOR_LABELS_H_
 #define TETHYS_RUNTIME_TENSOR_LABELS_H_
 
@@ -11,8 +11,9 @@
 namespace tethys {
 
 struct LabelFormat {
-  Shape shape = {};      // Of one sample. Empty: a single label.
-  bool targets = false;  // float32 values that outputs should equal; otherwise numbers of classes.
+  Shape shape = {};  // Shape of the labels of one sample. Empty: a single label.
+  // True: labels are float32 values that outputs should equal. False: they are numbers of classes.
+  bool targets = false;
 
   int64_t elements() const {
     int64_t count = 1;
@@ -22,7 +23,7 @@ struct LabelFormat {
   bool operator==(const LabelFormat&) const = default;
 };
 
-// "a class for each sample", "classes in a map [64, 64]", "float32 targets [2]".
+// Labels in words: "a class for each sample", "classes in a map [64, 64]", "float32 targets [2]".
 inline std::string LabelText(const LabelFormat& labels) {
   if (labels.targets) return absl::StrCat("float32 targets ", ShapeText(labels.shape));
   if (labels.shape.empty()) return "a class for each sample";

@@ -17,8 +17,9 @@ float BilinearWeight(int64_t size, int64_t i) {
   return static_cast<float>(1 - std::abs(static_cast<double>(i) - centre) / static_cast<double>(factor));
 }
 
-// Sets out[i - range.begin] for every element i of `range`. Random block b gives the kValues elements from
-// b * kValues on, so that any range can be drawn by itself; draw(words, values) turns the block into them.
+// Sets out[i - range.begin] for every element i of `range`. Random block b gives the kValues elements from b
+// * kValues on, so that any range can be drawn without the others; draw(words, values) turns the block into
+// these elements.
 template <int kValues, typename Draw>
 void FillFromBlocks(const RandomStream& stream, Range range, float* out, const Draw& draw) {
   for (int64_t block = range.begin / kValues; block * kValues < range.end(); ++block) {
@@ -37,7 +38,7 @@ void FillGlorotUniform(const Variable& variable, const RandomStream& stream, Ran
   });
 }
 
-// Box and Muller 1958.
+// The method of Box and Muller (1958).
 void FillHeNormal(int64_t fan, const RandomStream& stream, Range range, float* out) {
   const float deviation = std::sqrt(2.0f / static_cast<float>(fan));
   FillFromBlocks<2>(stream, range, out, [deviation](const auto& words, float* values) {
@@ -58,7 +59,8 @@ void FillBilinear(const Shape& shape, Range range, float* out) {
   }
 }
 
-// Fills elements of a variable, counted from its first; `out` is for the first of them, and is zero.
+// Fills elements of a variable, counted from the first element of the variable. `out` points to the first
+// element to fill, and is zero.
 void Fill(const Variable& variable, const RandomStream& stream, Range range, float* out) {
   switch (variable.initial_value) {
     case InitialValue::kZeros:

@@ -1,7 +1,6 @@
 // Flat arenas: all trainable variables of a model lie in one contiguous float32 buffer, their gradients in a
-// second buffer, and each optimizer slot in a buffer of its own. A Variable is a name, a shape and a range,
-// so an all-reduce bucket and a parameter-server shard are both just ranges, and a message is a slice of live
-// memory.
+// second buffer, and each optimizer slot in a buffer of its own. A Variable is a name, a shape and a range.
+// An all-reduce bucket and a parameter-server shard are ranges too, and a message is a slice of live memory.
 //
 // Positions and counts are in elements (float32), never bytes, unless a name says bytes.
 #ifndef TETHYS_RUNTIME_TENSOR_VARIABLE_H_
@@ -22,9 +21,9 @@ constexpr int64_t kAlignment = 16;
 constexpr int64_t AlignUp(int64_t elements) { return (elements + kAlignment - 1) / kAlignment * kAlignment; }
 
 using Shape = std::vector<int64_t>;
-// Product of the axes, 1 for a scalar. InvalidArgument for a negative axis or a product beyond 2^62.
+// The product of the axes; 1 for a scalar. InvalidArgument: a negative axis, or a product beyond 2^62.
 absl::StatusOr<int64_t> ElementCount(const Shape& shape);
-std::string ShapeText(const Shape& shape);  // "[784, 128]"
+std::string ShapeText(const Shape& shape);  // For texts: "[784, 128]".
 
 // Elements [begin, begin + count) of an arena.
 struct Range {
@@ -34,9 +33,10 @@ struct Range {
   bool operator==(const Range&) const = default;
 };
 inline constexpr Range kWholeArena = {0, INT64_MAX};
-// The disjoint ranges in ascending order, joined where only padding is between two.
+// The elements of disjoint ranges as ranges in ascending order. Ranges with only padding between them are
+// joined.
 std::vector<Range> JoinedRanges(absl::Span<const Range> ranges);
-// Has count 0 if the ranges do not overlap.
+// The elements in both ranges; count 0 if the ranges do not overlap.
 constexpr Range Intersection(const Range& a, const Range& b) {
   const int64_t begin = std::max(a.begin, b.begin);
   return {begin, std::max<int64_t>(0, std::min(a.end(), b.end()) - begin)};
@@ -51,11 +51,11 @@ struct Variable {
   std::string name;
   Shape shape;
   std::string layout;  // Names of the axes: "in,out".
-  Range range;         // Without padding.
+  Range range;         // The variable's elements, without padding.
   InitialValue initial_value = InitialValue::kZeros;
   int64_t fan_in = 0;
   int64_t fan_out = 0;
-  // False: its values never change, so it has no gradient, and no server holds it.
+  // False: training never changes the values, so the variable has no gradient, and no server holds it.
   bool trainable = true;
 };
 
@@ -65,16 +65,16 @@ struct Variable {
 // is zero, stays zero, and takes no part in partition arithmetic.
 class VariableSet {
  public:
-  // Appends a variable at the end of the arena. InvalidArgument for an empty or repeated name or a bad shape.
+  // Appends a variable at the end of the arena. InvalidArgument: an empty or repeated name, or a bad shape.
   absl::Status Add(std::string name, Shape shape, std::string layout, InitialValue initial_value,
                    int64_t fan_in, int64_t fan_out, bool trainable = true);
 
   absl::Span<const Variable> variables() const { return variables_; }
-  // Size of an arena, padding included.
+  // Size of an arena, including padding.
   int64_t arena_size() const { return arena_size_; }
-  // Elements without padding.
+  // Number of elements, without padding.
   int64_t element_count() const;
-  // The ranges of the variables that are not trainable, in the order of the arena.
+  // The ranges of variables that are not trainable, in the order of the arena.
   std::vector<Range> frozen() const;
   // Null if no variable has that name.
   const Variable* Find(absl::string_view name) const;

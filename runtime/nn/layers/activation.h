@@ -13,18 +13,19 @@
 
 namespace tethys {
 
-// Null for ACTIVATION_NONE. `shape` is that of a row. InvalidArgument: an unknown function.
+// The operation that applies an activation function; null for ACTIVATION_NONE. `shape` is the shape of a row.
+// InvalidArgument: an unknown function.
 absl::StatusOr<std::shared_ptr<const Operation>> MakeActivation(const Shape& shape,
                                                                 proto::Activation activation);
 
-std::string ActivationName(proto::Activation activation);  // "relu"; "" for ACTIVATION_NONE.
+std::string ActivationName(proto::Activation activation);  // For texts: "relu"; "" for ACTIVATION_NONE.
 
-// The part of a layer's activation that is left once its primitive has applied a relu.
+// The rest of a layer's activation after the layer's primitive has applied a relu.
 inline proto::Activation BeyondRelu(proto::Activation activation) {
   return activation == proto::RELU ? proto::ACTIVATION_NONE : activation;
 }
 
-// " relu", for the text of a layer; empty without an activation.
+// The end of a layer's text, " relu"; empty without an activation.
 inline std::string ActivationSuffix(proto::Activation activation) {
   return activation == proto::ACTIVATION_NONE ? "" : absl::StrCat(" ", ActivationName(activation));
 }

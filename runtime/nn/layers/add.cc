@@ -24,7 +24,7 @@ class CompiledAdd final : public CompiledLayer {
 
  private:
   const std::unique_ptr<SumPrimitive> sum_;
-  const std::unique_ptr<SumPrimitive> last_;  // Adds the last input.
+  const std::unique_ptr<SumPrimitive> last_;  // Adds the last of the layer's inputs.
   const bool relu_;
 };
 

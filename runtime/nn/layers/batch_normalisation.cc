@@ -57,7 +57,7 @@ class BatchNormalisationOperation final : public Operation {
  public:
   explicit BatchNormalisationOperation(const BatchNormalisationShape& row) : row_(row) {}
 
-  // Forward may overwrite the input in an evaluation only, where backward does not need it.
+  // Only in an evaluation may forward overwrite the input, because there is no backward that needs it.
   OperandUse operand_use() const override {
     return {.backward_reads_inputs = true,
             .repeatable = true,
@@ -68,7 +68,7 @@ class BatchNormalisationOperation final : public Operation {
     return {.most_workspace = MostNormalisationWorkspace(groups, row_.channels)};
   }
   bool uses_step_numbers() const override { return true; }
-  // The only value of a channel would be its mean.
+  // At least two: the mean of a single value of a channel would be the value itself.
   int64_t least_samples() const override { return row_.positions == 1 ? 2 : 1; }
   std::string Describe() const override {
     return absl::StrCat("batch normalisation of ", row_.positions, " x ", row_.channels,
@@ -104,7 +104,7 @@ absl::StatusOr<DefinedLayer> Define(const proto::Layer& layer, LayerScope& scope
   const proto::BatchNormalisation& normalisation = layer.batch_normalisation();
   const Shape& in = scope.input();
   if (in.empty()) return absl::InvalidArgumentError("its input has no axis of channels");
-  // An image [height, width] has one channel.
+  // Images of shape [height, width] have one channel.
   const int64_t channels = in.size() == 2 ? 1 : in.back();
   TETHYS_ASSIGN_OR_RETURN(const int64_t elements, ElementCount(in));
   const BatchNormalisationShape row = {.rows = 1,

@@ -6,16 +6,16 @@
 namespace tethys {
 namespace {
 
-// Inputs and output as matrices whose columns are the last axis.
+// The inputs and the output as matrices whose columns are the elements of the last axis.
 struct Matrices {
-  int64_t rows = 0;             // Of a sample.
-  std::vector<int64_t> widths;  // Columns of each input.
-  int64_t width = 0;            // Columns of the output.
+  int64_t rows = 0;             // Rows of the matrix of one sample.
+  std::vector<int64_t> widths;  // Columns of the matrix of each input.
+  int64_t width = 0;            // Columns of the matrix of the output.
 };
 
 class CompiledConcatenation final : public CompiledLayer {
  public:
-  // Columns and widths of `bytes` are in bytes.
+  // `bytes` has the matrices with columns and widths in bytes.
   CompiledConcatenation(Device& device, Matrices bytes) : device_(device), matrices_(std::move(bytes)) {}
 
   absl::Status Forward(Stream& stream, const ForwardTensors& tensors) override {

@@ -16,7 +16,7 @@ class ConvolutionOperation final : public Operation {
   GpuNeeds gpu_needs(int64_t) const override {
     return {.most_shared_workspace = kMostConvolutionWorkspace, .copies_weights = true};
   }
-  // Padding counts, as is usual.
+  // Counts the multiplications with padding too, as is usual.
   int64_t multiply_adds() const override { return row_.output().elements() * row_.filter_elements(); }
   std::string Describe() const override {
     return absl::StrCat(

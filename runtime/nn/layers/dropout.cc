@@ -18,7 +18,7 @@ class CompiledDropout final : public CompiledLayer {
   absl::Status Forward(Stream& stream, const ForwardTensors& tensors) override {
     return primitive_->Run(stream, first_sample_, tensors.x[0], tensors.y);
   }
-  // Draws the same numbers again.
+  // Draws the same random numbers as forward.
   absl::Status Backward(Stream& stream, const BackwardTensors& tensors) override {
     return primitive_->Run(stream, first_sample_, tensors.dy, tensors.dx[0]);
   }
@@ -28,7 +28,7 @@ class CompiledDropout final : public CompiledLayer {
   const uint64_t* const first_sample_;
 };
 
-// The layer in an evaluation: the output is the input.
+// Dropout in an evaluation: the output is the input.
 class CompiledIdentity final : public CompiledLayer {
  public:
   CompiledIdentity(Device& device, int64_t elements)
@@ -90,7 +90,8 @@ absl::StatusOr<DefinedLayer> Define(const proto::Layer& layer, LayerScope& scope
         absl::StrCat("rate is ", layer.dropout().rate(), "; it must be at least 0 and below 1"));
   }
   TETHYS_ASSIGN_OR_RETURN(const int64_t elements, ElementCount(scope.input()));
-  // Layers draw different numbers, also if other layers are added.
+  // Hashed from the layer's name, so that layers draw different numbers, and the same numbers when other
+  // layers are added.
   const uint64_t key = Fnv1a(layer.name().data(), layer.name().size());
   return DefinedLayer{.output = scope.input(),
                       .operation = std::make_shared<DropoutOperation>(elements, rate, key)};

@@ -1,4 +1,5 @@
-// The table of layers: a row for each kind of proto::Layer. Included by the kinds, one a file of this folder.
+// The table of layers: a row for each kind of proto::Layer. Included by the files of the kinds, which are one
+// for each kind, in this folder.
 #ifndef TETHYS_RUNTIME_NN_LAYERS_KINDS_H_
 #define TETHYS_RUNTIME_NN_LAYERS_KINDS_H_
 
@@ -26,7 +27,7 @@ namespace tethys {
 TETHYS_LAYER_KINDS(TETHYS_DECLARE_KIND)
 #undef TETHYS_DECLARE_KIND
 
-// LayerKind::most_inputs of a layer that takes any number.
+// The value of LayerKind::most_inputs for a layer that takes any number of inputs.
 inline constexpr int kManyInputs = 1 << 20;
 
 }  // namespace tethys

@@ -1,5 +1,5 @@
-// The part of a layer's meaning that needs no input shape: its kind and the defaults of its fields. Used to
-// complete a job file and to make a model. Pure; any thread.
+// The part of a layer's meaning that needs no input shape: the layer's kind and the defaults of its fields.
+// Used to complete a job file and to make a model. Pure; any thread.
 #ifndef TETHYS_RUNTIME_NN_LAYERS_LAYER_DEFAULTS_H_
 #define TETHYS_RUNTIME_NN_LAYERS_LAYER_DEFAULTS_H_
 
@@ -12,7 +12,7 @@
 
 namespace tethys {
 
-// "dense", "flatten", ...; "layer" if the kind is missing.
+// The name of the layer's kind: "dense", "flatten", ...; "layer" if the kind is missing.
 std::string LayerKindName(const proto::Layer& layer);
 
 // Sets the absent fields of the layer at `position`: its name (KIND_POSITION, "dense_1"), the initializer
@@ -20,19 +20,19 @@ std::string LayerKindName(const proto::Layer& layer);
 // are not checked.
 void ResolveLayer(int position, proto::Layer& layer);
 
-// Calls `visit` for each number of each kind of layer, with its path in proto::Layer: "dense.units".
+// Calls `visit` for each number of each kind of layer, with the number's path in proto::Layer: "dense.units".
 void ForEachLayerNumber(absl::FunctionRef<void(const std::string& path, const NumberRule& rule)> visit);
 
-// The kinds as a job file writes them: "flatten, dense, ... or concatenation".
+// The kinds of layers as a job file writes them: "flatten, dense, ... or concatenation".
 std::string LayerKindList();
 
-// Whether the layer's variables change, if it has any.
+// True if training changes the variables of the layer.
 inline bool IsTrainable(const proto::Layer& layer) { return !layer.has_trainable() || layer.trainable(); }
 
 // The rows (first axis) of the layer's shortest variable, its bias or filters; 0 if it has no variable.
 int64_t SmallestVariable(const proto::Layer& layer);
 
-// "dense 128 relu", for a resolved layer.
+// A resolved layer in a line of text: "dense 128 relu".
 std::string LayerText(const proto::Layer& layer);
 
 }  // namespace tethys

@@ -5,7 +5,7 @@
 namespace tethys {
 namespace {
 
-// Bounds memory.
+// Limits the memory of a model.
 constexpr int64_t kMaxParameters = int64_t{1} << 33;
 // A worker sends its statistics in one message, and gRPC takes messages of at most 4 MiB.
 constexpr int64_t kMaxStatistics = int64_t{1} << 19;

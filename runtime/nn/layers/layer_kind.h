@@ -21,7 +21,7 @@ namespace tethys {
 // The model under construction, as the kind of one layer sees it.
 class LayerScope {
  public:
-  // `variables` and `statistics`, to which the layer's are added, outlive the scope.
+  // The layer's variables and statistics are added to `variables` and `statistics`, which outlive the scope.
   LayerScope(std::string name, bool trainable, std::vector<Shape> inputs, VariableSet& variables,
              VariableSet& statistics)
       : name_(std::move(name)),
@@ -37,10 +37,10 @@ class LayerScope {
   // begins with `kind` ("max pooling").
   absl::StatusOr<ImageShape> InputImage(absl::string_view kind) const;
 
-  // InvalidArgument: there is only one input.
+  // InvalidArgument: the layer has only one input.
   absl::Status CheckSeveralInputs(absl::string_view kind) const;
 
-  // Adds the variable LAYER/`name`. fan_in and fan_out are those of runtime/tensor/variable.h.
+  // Adds the variable LAYER/`name`. fan_in and fan_out are explained in runtime/tensor/variable.h.
   // InvalidArgument: the model would become too large.
   absl::Status AddVariable(absl::string_view name, const Shape& shape, const std::string& layout,
                            InitialValue initial_value, int64_t fan_in, int64_t fan_out);
@@ -63,24 +63,25 @@ class LayerScope {
 };
 
 struct DefinedLayer {
-  Shape output;  // Of a row.
+  Shape output;  // The shape of one row of the output.
   // Null: the output is the first input's memory under another shape.
   std::shared_ptr<const Operation> operation = nullptr;
-  // Applied to the output: an activation that the operation does not apply itself.
+  // An activation that the operation does not apply itself, applied to the operation's output.
   proto::Activation activation = proto::ACTIVATION_NONE;
 };
 
-// The functions are given a layer of this kind.
+// A row of the table of kinds. The functions must be given a layer of this kind.
 struct LayerKind {
   int most_inputs = 1;
-  // The numbers among the fields of the kind's message.
+  // Rules for the numbers in the message of the kind.
   absl::Span<const NumberRule> numbers = {};
-  // Sets absent fields whose rule gives no default. Values are not checked. Null: there are none.
+  // Sets the absent fields whose rules give no default. Values are not checked. Null: the kind has no such
+  // field.
   void (*complete)(proto::Layer& layer) = nullptr;
-  // Computes the layer's output shape and adds its variables. The layer is complete. InvalidArgument: the
-  // layer does not suit its inputs; the message does not name the layer.
+  // Computes the layer's output shape and adds the layer's variables. The layer is complete. InvalidArgument:
+  // the layer does not suit its inputs; the message does not name the layer.
   absl::StatusOr<DefinedLayer> (*define)(const proto::Layer& layer, LayerScope& scope) = nullptr;
-  // "dense 128 relu", for reports. The layer is complete.
+  // A complete layer in a line of text, for reports: "dense 128 relu".
   std::string (*text)(const proto::Layer& layer) = nullptr;
   // The rows (first axis) of the layer's shortest variable. Null: it has no variable.
   int64_t (*smallest_variable)(const proto::Layer& layer) = nullptr;

@@ -10,7 +10,7 @@ namespace tethys {
 namespace {
 
 constexpr int kMostLayers = 4096;
-constexpr int kMostInputs = 4 * kMostLayers;  // Of all layers together.
+constexpr int kMostInputs = 4 * kMostLayers;  // Inputs of all layers together.
 
 std::string UnknownInput(const proto::Model& model, int reader, const std::string& name) {
   if (name == model.layer(reader).name()) return "has itself as its input: a model has no cycles";
@@ -24,7 +24,7 @@ std::string UnknownInput(const proto::Model& model, int reader, const std::strin
                       "' for the batch");
 }
 
-// Finds the inputs of one layer, and returns what is wrong with the layer.
+// Finds the inputs of one layer, and returns what is wrong with the layer; empty if nothing is.
 std::string Find(const proto::Model& model, int position, const std::map<std::string, int>& earlier,
                  std::vector<int>& inputs) {
   const proto::Layer& layer = model.layer(position);

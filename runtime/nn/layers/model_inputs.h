@@ -1,4 +1,5 @@
-// Which layers the layers of a model read, from the names in its description. Pure; any thread.
+// Finds, for each layer of a model, the layers that it reads, from the names in the model's description.
+// Pure; any thread.
 #ifndef TETHYS_RUNTIME_NN_LAYERS_MODEL_INPUTS_H_
 #define TETHYS_RUNTIME_NN_LAYERS_MODEL_INPUTS_H_
 
@@ -14,10 +15,10 @@ inline constexpr char kBatchName[] = "input";
 
 struct ModelInputs {
   static constexpr int kBatch = -1;
-  // By layer: the positions of the layers it reads, or kBatch.
+  // For each layer, the positions of the layers that it reads, or kBatch.
   std::vector<std::vector<int>> layers;
-  // The first layer whose name or inputs are wrong, and what is wrong with it, to follow the layer's name:
-  // "has no reader: ...". -1: all are right, and each layer reads earlier layers only.
+  // The first layer whose name or inputs are wrong; -1: all layers are right, and each reads earlier layers
+  // only. `problem` says what is wrong with the layer, to follow the layer's name: "has no reader: ...".
   int wrong_layer = -1;
   std::string problem;
 };

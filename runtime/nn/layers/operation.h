@@ -20,7 +20,7 @@ namespace tethys {
 struct ForwardTensors {
   absl::Span<const void* const> x = {};  // The inputs.
   void* y = nullptr;                     // The output, to be overwritten.
-  // [rows]: 0 marks padding, which is behind the batch's samples.
+  // One weight for each row: [rows]. Weight 0 marks padding, which is behind the batch's samples.
   const float* row_weights = nullptr;
 };
 
@@ -29,7 +29,8 @@ struct BackwardTensors {
   absl::Span<const void* const> x = {};  // The inputs.
   const void* y = nullptr;               // The output.
   void* dy = nullptr;                    // The gradient of the output; may be changed.
-  absl::Span<void* const> dx = {};       // The gradients of the inputs, to be overwritten; null: not wanted.
+  // The gradients of the inputs, to be overwritten; null: that gradient is not needed.
+  absl::Span<void* const> dx = {};
 };
 
 // A layer of a plan: its primitives, and the addresses of its variables. Used by the plan's thread.
@@ -43,7 +44,7 @@ class CompiledLayer {
   }
   // Overwrites the gradients of the layer's variables too.
   virtual absl::Status Backward(Stream& stream, const BackwardTensors& tensors) = 0;
-  // Brings the layer's moving statistics up to date with the last Forward, as the contract of
+  // Updates the layer's moving statistics from the last Forward, as the contract of
   // BatchNormalisationPrimitive says.
   virtual absl::Status UpdateStatistics(Stream& stream, const int32_t* refused) {
     (void)stream, (void)refused;
@@ -51,7 +52,7 @@ class CompiledLayer {
   }
   // Bytes of device memory that the layer's primitives hold.
   virtual int64_t workspace_bytes() const { return 0; }
-  virtual std::string Describe() const { return ""; }  // The algorithms: "forward sgemm, ...".
+  virtual std::string Describe() const { return ""; }  // For logs: "forward sgemm, ...".
 };
 
 // Where a variable of a layer lies on the device. `gradient_sums` is null in a plan that only evaluates.
@@ -65,13 +66,17 @@ struct CompileArguments {
   Device& device;
   int64_t rows = 0;
   bool trains = false;
-  int64_t groups = 1;  // Parts of a batch that are normalised each by itself; see BatchNormalisationShape.
+  // Number of parts of a batch that are normalised separately; see BatchNormalisationShape.
+  int64_t groups = 1;
   StreamReducer* sums =
-      nullptr;        // Over the workers whose batches are normalised as one; null: this worker's is.
-  uint64_t seed = 0;  // Of random numbers.
-  const StepNumbers* step = nullptr;  // Of the running step, on the device. Null in a plan that evaluates.
-  bool later_part = false;            // Of a step's batch: a micro-batch behind the first.
-  bool relu = false;  // Forward applies a relu to the output. Only if OperandUse::applies_relu.
+      // Sums over the workers whose batches are normalised as one batch; null: the batch of this worker is
+      // normalised alone.
+      nullptr;
+  uint64_t seed = 0;  // Seed of random numbers.
+  // The numbers of the running step, on the device. Null in a plan that evaluates.
+  const StepNumbers* step = nullptr;
+  bool later_part = false;  // The layer runs on a micro-batch behind the first of a step.
+  bool relu = false;        // Forward applies a relu to the output. Only if OperandUse::applies_relu.
   // Variables and statistics stand in the order in which the kind added them.
   absl::Span<const VariableMemory> variables = {};
   absl::Span<float* const> statistics = {};
@@ -79,9 +84,9 @@ struct CompileArguments {
 
 // Device memory that a layer's primitives take on a GPU beyond inputs and outputs, for forecasts.
 struct GpuNeeds {
-  int64_t most_workspace = 0;         // Bytes; an upper bound.
-  int64_t most_shared_workspace = 0;  // Likewise, of what all layers share.
-  bool copies_weights = false;        // To bfloat16, if that is the type of activations.
+  int64_t most_workspace = 0;         // Workspace in bytes that the layer does not share; an upper bound.
+  int64_t most_shared_workspace = 0;  // Workspace in bytes that all layers share; an upper bound.
+  bool copies_weights = false;        // The layer copies weights to bfloat16 if activations are bfloat16.
 };
 
 // Immutable, thread-safe.
@@ -89,18 +94,19 @@ class Operation {
  public:
   virtual ~Operation() = default;
   virtual OperandUse operand_use() const = 0;
-  // `groups` as in CompileArguments.
+  // `groups` has the meaning of CompileArguments::groups.
   virtual GpuNeeds gpu_needs(int64_t groups) const {
     (void)groups;
     return {};
   }
-  // Multiplications that are added up for a sample in the forward pass; 0 unless the layer has weights.
+  // Multiplications whose products are added up for one sample in the forward pass; 0 unless the layer has
+  // weights.
   virtual int64_t multiply_adds() const { return 0; }
-  // Whether the layer depends on the step's numbers; it is then compiled for each micro-batch.
+  // Whether the layer depends on the step's numbers. If it does, it is compiled once for each micro-batch.
   virtual bool uses_step_numbers() const { return false; }
   // The fewest samples of a batch (or of one of its groups) from which the layer can learn.
   virtual int64_t least_samples() const { return 1; }
-  virtual std::string Describe() const = 0;  // "dense 784 x 128 relu"
+  virtual std::string Describe() const = 0;  // For logs: "dense 784 x 128 relu".
   virtual absl::StatusOr<std::unique_ptr<CompiledLayer>> Compile(const CompileArguments& arguments) const = 0;
 };
 

@@ -1,4 +1,4 @@
-// What dense layers and convolutions have in common: y = activation(x W + b), with a device's primitive.
+// The common part of dense layers and convolutions: y = activation(x W + b), with a device's primitive.
 #ifndef TETHYS_RUNTIME_NN_LAYERS_PRODUCT_H_
 #define TETHYS_RUNTIME_NN_LAYERS_PRODUCT_H_
 
@@ -61,7 +61,8 @@ inline absl::Status AddWeightsAndBias(LayerScope& scope, absl::string_view name,
         "has the initializer BILINEAR, which is for transposed convolutions: give it another");
   }
   const absl::StatusOr<int64_t> elements = ElementCount(shape);
-  const int64_t count = elements.ok() ? *elements : 0;  // AddVariable refuses the shape.
+  // If there are too many elements, AddVariable refuses the shape.
+  const int64_t count = elements.ok() ? *elements : 0;
   const InitialValue weights = initializer == proto::HE_NORMAL           ? InitialValue::kHeNormal
                                : initializer == proto::HE_NORMAL_FAN_OUT ? InitialValue::kHeNormalFanOut
                                : initializer == proto::BILINEAR          ? InitialValue::kBilinear

@@ -8,9 +8,10 @@
 namespace tethys {
 
 struct StepNumbers {
-  uint64_t first_sample = 0;  // The job's number of the first sample, as StepInfo::sample_begin.
+  // The number, in the job's order, of the first sample; see StepInfo::sample_begin.
+  uint64_t first_sample = 0;
   // The micro-batch's part of the step's samples, times the number of workers: the mean of the workers'
-  // moving statistics is then that of the whole batch.
+  // moving statistics is then the statistic of the whole batch.
   float statistics_share = 1;
 };
 

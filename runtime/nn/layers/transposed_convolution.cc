@@ -46,7 +46,7 @@ class CompiledTransposedConvolution final : public CompiledLayer {
 
 class TransposedConvolutionOperation final : public Operation {
  public:
-  // `row` is the convolution from the layer's output to its input.
+  // `row` is the shape of the convolution from the layer's output to the layer's input.
   TransposedConvolutionOperation(const ConvolutionShape& row, bool has_bias)
       : row_(row), has_bias_(has_bias) {}
 

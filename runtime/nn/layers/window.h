@@ -1,4 +1,4 @@
-// Windows over images, as the fields of convolution and pooling layers give them.
+// Windows over images, made from the fields of convolution and pooling layers.
 #ifndef TETHYS_RUNTIME_NN_LAYERS_WINDOW_H_
 #define TETHYS_RUNTIME_NN_LAYERS_WINDOW_H_
 
@@ -13,7 +13,7 @@
 
 namespace tethys {
 
-// InvalidArgument if `value`, that of the field `what`, is below 1.
+// InvalidArgument if `value`, the value of the field `what`, is below 1.
 absl::Status CheckPositive(absl::string_view what, int64_t value);
 
 // The fields of a square window.
@@ -22,7 +22,7 @@ struct WindowFields {
   int64_t stride = 1;
   int64_t dilation = 1;
   proto::Padding padding = proto::VALID;
-  absl::optional<int64_t> pad = absl::nullopt;  // On all four sides.
+  absl::optional<int64_t> pad = absl::nullopt;  // Padding on all four sides.
 };
 
 // A window over `in`, padded by TensorFlow's rule or by `pad` on all sides. InvalidArgument: a size, stride
@@ -46,8 +46,8 @@ void CompleteWindow(Pooling& pooling) {
 }
 
 Shape ShapeOf(const ImageShape& image);
-std::string ImageText(const ImageShape& image);  // "[28, 28, 6]"
-std::string WindowText(const Window& window);    // "5 x 5 / 1": size and stride.
+std::string ImageText(const ImageShape& image);  // For texts: "[28, 28, 6]".
+std::string WindowText(const Window& window);    // Size and stride, for texts: "5 x 5 / 1".
 
 }  // namespace tethys
 

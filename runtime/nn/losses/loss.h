@@ -1,6 +1,6 @@
-// What a model is trained with: a loss compares the model's outputs with the labels. A loss is one file of
-// this folder with a row of the table in loss.cc and a message in job.proto, and, if no device has its
-// arithmetic yet, a primitive (runtime/device/loss_primitives.h). Pure; any thread.
+// The contract of losses. A loss compares the model's outputs with the labels; training makes it smaller. A
+// loss is one file of this folder with a row of the table in loss.cc and a message in job.proto, and, if no
+// device has its arithmetic yet, a primitive (runtime/device/loss_primitives.h). Pure; any thread.
 #ifndef TETHYS_RUNTIME_NN_LOSSES_LOSS_H_
 #define TETHYS_RUNTIME_NN_LOSSES_LOSS_H_
 
@@ -21,17 +21,17 @@ class Loss {
  public:
   virtual ~Loss() = default;
   virtual const LabelFormat& labels() const = 0;
-  // The number of classes in the confusion matrix of an evaluation; 0: an evaluation counts no such matrix.
+  // The number of classes in the confusion matrix of an evaluation; 0: evaluations have no confusion matrix.
   virtual int64_t confusion_classes() const { return 0; }
-  // InvalidArgument: a label of the batch means nothing; the message names its place.
+  // InvalidArgument: a label of the batch is not valid for this loss; the message names the label's place.
   virtual absl::Status CheckLabels(absl::Span<const int32_t> labels) const = 0;
   virtual absl::StatusOr<std::unique_ptr<LossPrimitive>> Compile(Device& device, int64_t rows,
                                                                  bool trains) const = 0;
 };
 
-// The loss of a model whose last layer gives `output` for a sample; without a kind, softmax cross-entropy.
-// `classes` is the job's data.classes. InvalidArgument: the loss does not suit the outputs; the message does
-// not name the layer.
+// Makes the loss of a model whose last layer gives `output` for a sample; softmax cross-entropy if the job
+// names no kind of loss. `classes` is the job's data.classes. InvalidArgument: the loss does not suit the
+// outputs; the message does not name the layer.
 absl::StatusOr<std::shared_ptr<const Loss>> MakeLoss(const proto::Loss& loss, const Shape& output,
                                                      int64_t classes);
 

@@ -1,4 +1,4 @@
-// The losses, one a file of this folder, for the table in loss.cc.
+// The table's rows for the losses, each of which is one file of this folder.
 #ifndef TETHYS_RUNTIME_NN_LOSSES_LOSS_KINDS_H_
 #define TETHYS_RUNTIME_NN_LOSSES_LOSS_KINDS_H_
 
@@ -8,7 +8,7 @@ namespace tethys {
 
 struct LossKind {
   proto::Loss::KindCase kind = proto::Loss::KIND_NOT_SET;
-  // MakeLoss, for a loss of this kind.
+  // Does the work of MakeLoss for a loss of this kind.
   absl::StatusOr<std::shared_ptr<const Loss>> (*make)(const proto::Loss& loss, const Shape& output,
                                                       int64_t classes) = nullptr;
 };

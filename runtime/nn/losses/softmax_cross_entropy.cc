@@ -1,4 +1,4 @@
-// Softmax cross-entropy: one class for each sample, or for each pixel.
+// Softmax cross-entropy. A label is one class for each sample, or for each pixel.
 #include <utility>
 
 #include "runtime/nn/losses/loss_kinds.h"
@@ -11,7 +11,7 @@ constexpr int64_t kTop = 5;
 
 class SoftmaxCrossEntropy final : public Loss {
  public:
-  // `row` is the shape for one row.
+  // `row` is the shape of the loss for one row.
   SoftmaxCrossEntropy(const SoftmaxCrossEntropyShape& row, LabelFormat labels)
       : row_(row), labels_(std::move(labels)) {}
 

@@ -12,8 +12,8 @@
 
 namespace tethys {
 
-// Appends layers to a model. Each function returns the name of the layer, to be the input of others. An empty
-// `input` is the layer before.
+// Appends layers to a model. Each function returns the name of the new layer, for use as the input of other
+// layers. An empty `input` means the layer before.
 class LayerWriter {
  public:
   explicit LayerWriter(proto::Model& model) : model_(model) {}
@@ -22,7 +22,7 @@ class LayerWriter {
     int64_t filters = 0;
     int64_t kernel_size = 3;
     int64_t stride = 1;
-    absl::optional<int64_t> pad = absl::nullopt;  // Absent: `padding`.
+    absl::optional<int64_t> pad = absl::nullopt;  // Absent: the field `padding` says how the image is padded.
     proto::Padding padding = proto::VALID;
     int64_t groups = 1;
     bool bias = true;
@@ -43,12 +43,12 @@ class LayerWriter {
   std::string MaxPooling(absl::string_view name, int64_t size, int64_t stride, int64_t pad = 0);
   std::string GlobalAveragePooling(absl::string_view name);
   std::string Flatten(absl::string_view name);
-  // No layer for a rate of 0.
+  // Adds no layer if the rate is 0.
   void Dropout(absl::string_view name, double rate);
   // A transposed convolution that enlarges images `times` and starts as bilinear interpolation.
   std::string Enlarge(absl::string_view name, int64_t filters, int64_t times);
   std::string Sum(absl::string_view name, absl::string_view a, absl::string_view b);
-  // The sum of the two, then relu.
+  // A layer that adds the two inputs, then a relu.
   std::string SumRelu(absl::string_view name, absl::string_view a, absl::string_view b);
 
  private:
@@ -57,15 +57,16 @@ class LayerWriter {
   proto::Model& model_;
 };
 
-// The functions are given a model of this family.
+// A row of the table of families. The functions must be given a model of this family.
 struct FamilyKind {
   proto::Model::FamilyCase kind = proto::Model::FAMILY_NOT_SET;
-  // Sets absent fields. Values are not checked.
+  // Sets the absent fields of the family. Values are not checked.
   void (*complete)(proto::Model& model) = nullptr;
-  // What is wrong with the fields; empty: nothing. The family is complete, here and below.
+  // What is wrong with the fields; empty if nothing is. Requires, like the functions below, that complete has
+  // set the fields.
   std::string (*problem)(const proto::Model& model) = nullptr;
   void (*expand)(const proto::Model& model, int64_t classes, LayerWriter& layers) = nullptr;
-  std::string (*text)(const proto::Model& model) = nullptr;  // "ResNet-50", for reports.
+  std::string (*text)(const proto::Model& model) = nullptr;  // For reports: "ResNet-50".
 };
 
 extern const FamilyKind kFcnFamily, kLenetFamily, kMobilenetFamily, kResnetFamily, kVggFamily;

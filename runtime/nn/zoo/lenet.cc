@@ -1,5 +1,5 @@
-// LeNet-5 as it is used today: LeCun, Bottou, Bengio and Haffner, "Gradient-based learning applied to
-// document recognition", 1998, with relu, max pooling and softmax.
+// LeNet-5: LeCun, Bottou, Bengio and Haffner, "Gradient-based learning applied to document recognition",
+// 1998; in today's usual form, with relu, max pooling and softmax.
 #include "absl/strings/str_cat.h"
 #include "runtime/nn/zoo/family.h"
 

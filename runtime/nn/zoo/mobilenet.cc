@@ -1,5 +1,5 @@
 // MobileNet: Howard et al., "MobileNets: efficient convolutional neural networks for mobile vision
-// applications", 2017; layers, paddings and constants of keras.applications.MobileNet.
+// applications", 2017. Layers, paddings and constants are those of keras.applications.MobileNet.
 #include <algorithm>
 #include <cmath>
 
@@ -10,7 +10,7 @@
 namespace tethys {
 namespace {
 
-// The separable convolutions, in order.
+// One of the separable convolutions, which are listed in order.
 struct Separable {
   int64_t filters;
   int64_t stride;

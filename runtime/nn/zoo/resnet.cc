@@ -1,6 +1,6 @@
 // Residual networks: He, Zhang, Ren and Sun, "Deep residual learning for image recognition", CVPR 2016.
-// Layers of style TORCHVISION have torchvision's names; KERAS is keras.applications.ResNet50 and its
-// siblings.
+// Layers of style TORCHVISION have torchvision's names; layers of style KERAS are like the layers of
+// keras.applications.ResNet50 and its siblings.
 #include <array>
 
 #include "absl/strings/str_cat.h"
@@ -13,7 +13,7 @@ namespace {
 struct Depth {
   int depth;
   bool bottleneck;
-  std::array<int, 4> blocks;  // Of each stage.
+  std::array<int, 4> blocks;  // Number of blocks of each stage.
 };
 constexpr Depth kDepths[] = {{18, false, {2, 2, 2, 2}},
                              {34, false, {3, 4, 6, 3}},
@@ -82,7 +82,7 @@ class Writer {
   }
 
  private:
-  // A convolution and its batch normalisation.
+  // Writes a convolution and its batch normalisation.
   void WriteConvolution(absl::string_view name, absl::string_view norm, LayerWriter::Convolution convolution,
                         proto::Activation activation) {
     convolution.bias = keras_;
@@ -119,7 +119,7 @@ class Writer {
     }
   }
 
-  // torchvision puts the stride on the 3 x 3 convolution (version 1.5), Keras on the first.
+  // torchvision has the stride on the 3 x 3 convolution (version 1.5), Keras on the first convolution.
   void WriteBottleneck(const std::string& prefix, int64_t width, int64_t stride) {
     const int64_t first = keras_ ? stride : 1, second = keras_ ? 1 : stride;
     WriteConvolution(prefix + ".conv1", prefix + ".bn1",
@@ -133,7 +133,7 @@ class Writer {
   const proto::Resnet& resnet_;
   const bool keras_;
   LayerWriter& layers_;
-  std::string last_;  // The layer that the next one reads; empty: the batch.
+  std::string last_;  // The layer that the next layer reads; empty: the batch.
 };
 
 void Expand(const proto::Model& model, int64_t classes, LayerWriter& layers) {

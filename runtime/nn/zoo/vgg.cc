@@ -11,10 +11,11 @@ namespace tethys {
 namespace {
 
 constexpr int kMostBlocks = 16;
-constexpr int64_t kMostConvolutions = 64;  // Of a block.
+constexpr int64_t kMostConvolutions = 64;  // Convolutions of one block.
 constexpr int64_t kMostUnits = 1 << 20;
 
-// The convolutions of each block, by depth; a depth counts them and the three dense layers.
+// The number of convolutions of each block, for each depth. The depth is the number of all convolutions and
+// the three dense layers.
 struct Depth {
   int depth;
   std::vector<int32_t> convolutions;
@@ -84,7 +85,7 @@ std::string VggProblem(absl::string_view field, const proto::Vgg& vgg) {
 std::vector<std::string> WriteVggFeatures(const proto::Vgg& vgg, LayerWriter& layers) {
   std::vector<std::string> pools;
   const bool normalises = vgg.batch_normalisation();
-  int feature = 0;  // torchvision numbers all modules, activations included.
+  int feature = 0;  // Number of the next module. torchvision numbers all modules, activations included.
   const auto next = [&] { return absl::StrCat("features.", feature++); };
   for (int block = 0; block < vgg.convolutions_size(); ++block) {
     const int64_t filters = vgg.width() << std::min(block, 3);
@@ -125,7 +126,7 @@ void Expand(const proto::Model& model, int64_t classes, LayerWriter& layers) {
   for (const int64_t units : vgg.dense_units()) {
     layers.Dense(absl::StrCat("classifier.", dense), units, proto::RELU);
     layers.Dropout(absl::StrCat("classifier.", dense + 2), vgg.dropout());
-    dense += 3;  // torchvision counts the activation.
+    dense += 3;  // torchvision numbers the activation too, and the dropout.
   }
   layers.Dense(absl::StrCat("classifier.", dense), classes);
 }

@@ -11,16 +11,17 @@
 
 namespace tethys {
 
-// Sets absent fields. Values are not checked.
+// Sets the absent fields. Values are not checked.
 void CompleteVgg(proto::Vgg& vgg);
 
-// What is wrong with the fields of the message that the job calls `field`; empty: nothing.
+// What is wrong with the fields of the message that the job calls `field`; empty if nothing is.
 std::string VggProblem(absl::string_view field, const proto::Vgg& vgg);
 
-// Writes the convolutions; returns the names of the blocks' last layers, which pool.
+// Writes the convolutions and pooling layers; returns the names of the last layers of the blocks, which are
+// the pooling layers.
 std::vector<std::string> WriteVggFeatures(const proto::Vgg& vgg, LayerWriter& layers);
 
-// "VGG16 with batch normalisation".
+// For reports: "VGG16 with batch normalisation".
 std::string VggText(const proto::Vgg& vgg);
 
 }  // namespace tethys

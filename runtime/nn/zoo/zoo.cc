@@ -11,7 +11,7 @@
 namespace tethys {
 namespace {
 
-// Null if the model is a list of layers.
+// Null if the model is not a family but a list of layers.
 const FamilyKind* FindFamily(const proto::Model& model) {
   for (const FamilyKind* family :
        {&kLenetFamily, &kVggFamily, &kResnetFamily, &kMobilenetFamily, &kFcnFamily}) {

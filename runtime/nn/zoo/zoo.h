@@ -11,19 +11,19 @@
 
 namespace tethys {
 
-// The model as a list of layers in which every field has a value: those of the description, or those of its
-// family with `classes` outputs. Its frozen layers are not trainable. Of a family whose fields are wrong
-// (FamilyProblem), any list.
+// The model as a list of layers in which every field has a value: the layers of the description, or the
+// layers of the family with `classes` outputs. Frozen layers of a family are marked as not trainable. If the
+// fields of the family are wrong (FamilyProblem), the list may be any.
 proto::Model ExpandModel(const proto::Model& model, int64_t classes);
 
 // Sets the absent fields of the model's family. Values are not checked.
 void CompleteFamily(proto::Model& model);
 
-// What is wrong with the fields of the model's family: "resnet.depth is 51: it must be ...". Empty: nothing,
-// or there is no family. The family is complete.
+// What is wrong with the fields of the model's family: "resnet.depth is 51: it must be ...". Empty: nothing
+// is, or the model has no family. Requires a completed family.
 std::string FamilyProblem(const proto::Model& model);
 
-// "ResNet-50", or the layers: "flatten, dense 128 relu, dense 10". The model is complete.
+// For reports: "ResNet-50", or the layers: "flatten, dense 128 relu, dense 10". Requires a completed model.
 std::string ModelText(const proto::Model& model);
 
 }  // namespace tethys

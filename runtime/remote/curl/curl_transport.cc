@@ -17,8 +17,8 @@
 namespace tethys {
 namespace {
 
-constexpr size_t kMostHeaderBytes = 1 << 16;  // Of one answer.
-constexpr size_t kMostIdle = 16;              // Handles, each with its open connections.
+constexpr size_t kMostHeaderBytes = 1 << 16;  // Bytes of the headers of one answer.
+constexpr size_t kMostIdle = 16;              // Handles that wait for use, each with its open connections.
 
 struct CloseHandle {
   void operator()(CURL* handle) const { curl_easy_cleanup(handle); }
@@ -29,12 +29,12 @@ struct FreeList {
   void operator()(curl_slist* list) const { curl_slist_free_all(list); }
 };
 
-// Where distributions keep the certificates of the authorities they trust. libcurl knows only the place of
-// the distribution that it was built for, but a bundle runs on others.
+// Files in which distributions keep the certificates of the authorities that they trust. libcurl knows only
+// the file of the distribution that it was built for, but a bundle runs on other distributions.
 constexpr const char* kSystemAuthorities[] = {
     "/etc/ssl/certs/ca-certificates.crt",                 // Debian, Ubuntu, Alpine, Arch
     "/etc/pki/ca-trust/extracted/pem/tls-ca-bundle.pem",  // Fedora, Red Hat
-    "/etc/pki/tls/certs/ca-bundle.crt",                   // Older ones of these
+    "/etc/pki/tls/certs/ca-bundle.crt",                   // Older Fedora and Red Hat
     "/etc/ssl/ca-bundle.pem",                             // SUSE
 };
 
@@ -87,7 +87,7 @@ size_t TakeBody(const char* data, size_t size, size_t count, void* to) {
   }
   arrival.answer.body.append(data, static_cast<size_t>(taken));
   arrival.answer.body_is_longer = taken < bytes;
-  return static_cast<size_t>(taken);  // Fewer than came end the exchange.
+  return static_cast<size_t>(taken);  // A number below the number of bytes received ends the exchange.
 }
 
 int CheckStopped(void* to, curl_off_t, curl_off_t, curl_off_t, curl_off_t) {
@@ -100,7 +100,7 @@ std::string HostOf(const std::string& url) {
                                     : url.substr(begin + 3, url.find_first_of("/?", begin + 3) - begin - 3);
 }
 
-// The status for a code of libcurl, whose words are in `text`.
+// The status for an error code of libcurl; `text` is libcurl's message.
 absl::Status ExchangeError(CURLcode code, const std::string& host, absl::string_view text,
                            const HttpDeadlines& deadlines) {
   switch (code) {
@@ -163,7 +163,7 @@ class CurlTransport final : public HttpTransport {
     SetSecurity(handle.get(), request);
     curl_easy_setopt(handle.get(), CURLOPT_HTTPHEADER, headers.get());
     const CURLcode code = curl_easy_perform(handle.get());
-    // A body that is longer than allowed ends the exchange, but the answer is one.
+    // A body that is longer than allowed ends the exchange with an error code, but there is an answer.
     const bool answered = code == CURLE_OK || (code == CURLE_WRITE_ERROR && arrival.answer.body_is_longer);
     ReturnHandle(std::move(handle));
     if (answered) return std::move(arrival.answer);
@@ -177,14 +177,14 @@ class CurlTransport final : public HttpTransport {
   Handle TakeHandle() {
     const MutexLock lock(mu_);
     if (idle_.empty()) return Handle(curl_easy_init());
-    // The one that was used last, because its connection is the least likely to have been closed.
+    // The handle that was used last, because its connection is the least likely to have been closed.
     Handle handle = std::move(idle_.back());
     idle_.pop_back();
     return handle;
   }
 
   void ReturnHandle(Handle handle) {
-    curl_easy_reset(handle.get());  // Keeps its connections.
+    curl_easy_reset(handle.get());  // Keeps the handle's connections.
     const MutexLock lock(mu_);
     if (idle_.size() < kMostIdle) idle_.push_back(std::move(handle));
   }
@@ -194,7 +194,7 @@ class CurlTransport final : public HttpTransport {
     curl_easy_setopt(handle, CURLOPT_PROTOCOLS_STR, "http,https");
     curl_easy_setopt(handle, CURLOPT_NOBODY, request.head ? 1L : 0L);
     curl_easy_setopt(handle, CURLOPT_FOLLOWLOCATION, 0L);
-    curl_easy_setopt(handle, CURLOPT_PROXY, "");  // Otherwise the environment would name one.
+    curl_easy_setopt(handle, CURLOPT_PROXY, "");  // Otherwise the environment could name a proxy.
     curl_easy_setopt(handle, CURLOPT_NOSIGNAL, 1L);
     curl_easy_setopt(handle, CURLOPT_USERAGENT, "tethys");
     // The blocks of a file are read over several connections at once.
@@ -203,7 +203,7 @@ class CurlTransport final : public HttpTransport {
     curl_easy_setopt(handle, CURLOPT_TCP_KEEPALIVE, 1L);
     curl_easy_setopt(handle, CURLOPT_CONNECTTIMEOUT_MS, static_cast<long>(deadlines_.connect / kMillisecond));
     curl_easy_setopt(handle, CURLOPT_TIMEOUT_MS, static_cast<long>(deadlines_.whole / kMillisecond));
-    curl_easy_setopt(handle, CURLOPT_LOW_SPEED_LIMIT, 1L);  // Bytes in a second.
+    curl_easy_setopt(handle, CURLOPT_LOW_SPEED_LIMIT, 1L);  // In bytes per second.
     curl_easy_setopt(handle, CURLOPT_LOW_SPEED_TIME,
                      std::max(static_cast<long>(deadlines_.quiet / kSecond), 1L));
     curl_easy_setopt(handle, CURLOPT_ERRORBUFFER, text);
