@@ -35,7 +35,8 @@ for release in "${releases[@]}"; do
   [[ $release == bookworm || $release == trixie ]] || refuse "the release '$release' is unknown: use bookworm or trixie"
 done
 
-# Mounts are made in a mount namespace of this script's own, so they end with it, and processes with the PID namespace.
+# Mounts are made in a mount namespace of this script, so they end with the script, and so do processes with
+# the PID namespace.
 if [[ -z ${TETHYS_IN_NAMESPACE:-} ]]; then
   TETHYS_IN_NAMESPACE=1 exec unshare --mount --propagation private --pid --fork --kill-child -- "$0" "${releases[@]}"
 fi
@@ -57,7 +58,7 @@ inside() { chroot "$system" /usr/bin/env -i HOME=/root PATH=/usr/local/sbin:/usr
 
 make_system() {
   debootstrap --variant=minbase "$release" "$system" "$mirror"
-  # Proxies and access to the mirror are this machine's.
+  # Proxies and access to the mirror are copied from this machine.
   cp -rn /etc/apt/apt.conf.d /etc/apt/auth.conf.d "$system/etc/apt/" 2>/dev/null || true
   cp -L /etc/resolv.conf /etc/hosts "$system/etc/"
   mount -t proc proc "$system/proc"

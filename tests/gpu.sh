@@ -37,7 +37,7 @@ source "$here/gpu/table.sh"
 # shellcheck source=gpu/runs.sh
 source "$here/gpu/runs.sh"
 
-# Prints which GPU there is; if there is none, prints the reason and ends the script.
+# Prints the name of the GPU; if there is no GPU, prints the reason and ends the script.
 need_gpu() {
   local output
   if [ "$device" = cpu ]; then
@@ -52,7 +52,8 @@ need_gpu() {
   note machine "$(grep '^cuda, ' <<<"$output")"
 }
 
-# run_part PART [SECTION...]: runs these sections of PART, by default all, and prints their times.
+# run_part PART [SECTION...]: runs the given sections of PART, by default all sections, and prints their
+# times.
 run_part() {
   local part=$1 name begin
   shift
@@ -78,7 +79,7 @@ run_part() {
   print_table "$part"
 }
 
-# Signals the process group of each program that runs. False: there is none.
+# Sends a signal to the process group of each running program. False: no program runs.
 signal_programs() {
   local leader any=1
   for leader in $(ls "$work/running"); do
@@ -87,7 +88,8 @@ signal_programs() {
   return "$any"
 }
 
-# Ends the part and its programs. `timeout` kills a program ten seconds after the signal, and is then gone itself.
+# Ends the part and its programs. `timeout` kills a program ten seconds after the signal, and ends with the
+# program.
 end_part() {
   local signal=$1
   trap '' TERM INT HUP

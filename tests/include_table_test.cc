@@ -103,7 +103,7 @@ class IncludeTable {
       if (std::regex_match(header, headers)) return absl::c_linear_search(row.libraries, library);
     }
     const std::string target = FolderOf(header);
-    if (rows_.count(target) == 0) return true;  // The header is not in a folder of the program.
+    if (rows_.count(target) == 0) return true;  // True if the header is not in a folder of the program.
     if (target == folder || target == "runtime/base/") return true;
     return absl::c_any_of(row.may_include, [&](const std::string& allowed) {
       const bool below =

@@ -15,7 +15,7 @@ import time
 
 from shaped_runs import ShapedRuns, all_shapes, why_not
 
-# Place (shaped_runs.py) and the links that are slower.
+# Place (shaped_runs.py), and the rates of the links that are slower.
 CLUSTERS = [(("20mbit", 4, "mlp", (384,)), {}), (("1gbit", 6, "lenet", (384,)), {"slave3": "200mbit"}),
             (("100mbit", 7, "lenet", (1792,)), {})]
 SAME = 0.03

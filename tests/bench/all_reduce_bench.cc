@@ -37,15 +37,15 @@ constexpr int kMaxWorld = 4;
 struct Size {
   const char* name;
   int64_t bytes;
-  int calls;            // Per round.
-  double shared_limit;  // Limit of shared-memory time / Gloo's, two ranks.
+  int calls;            // Calls in one round.
+  double shared_limit;  // Limit on the time in shared memory / Gloo's time, for two ranks.
 };
 constexpr Size kSizes[] = {
     {"4 KiB", 4 << 10, 100, 0.02}, {"400 KiB", 400 << 10, 50, 0.15}, {"4 MiB", 4 << 20, 8, 0.12}};
 
 using AllReduce = std::function<void(float* data, int64_t count)>;
 
-// Rank 0's time per call. Unmeasured all-reduces come first, so that all ranks begin together.
+// Rank 0's time per call. Some all-reduces before are not measured, so that all ranks begin together.
 double MicrosecondsPerCall(const AllReduce& all_reduce, float* data, const Size& size) {
   const int64_t count = size.bytes / static_cast<int64_t>(sizeof(float));
   for (int i = 0; i < std::max(1, size.calls / 10); ++i) all_reduce(data, count);
@@ -161,7 +161,7 @@ Spread SpreadOf(absl::Span<const Round> rounds, double Round::*medium) {
   return SpreadOf(std::move(values));
 }
 
-// Prints the row of one size and number of ranks. True if it is within its limits.
+// Prints the row of one size and number of ranks. True if the times are within their limits.
 bool PrintCell(int world, const Size& size, absl::Span<const Round> rounds) {
   const Spread tcp = SpreadOf(rounds, &Round::tcp), shared = SpreadOf(rounds, &Round::shared),
                gloo = SpreadOf(rounds, &Round::gloo);

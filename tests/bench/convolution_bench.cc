@@ -57,7 +57,7 @@ class Bench {
     MustBeOk(stream_->Synchronize());
     return buffer;
   }
-  // Numbers in the device's type of activations.
+  // Random numbers in the device's type of activations.
   std::unique_ptr<Buffer> Activations(int64_t count) {
     auto floats = Floats(count);
     if (device_->activation_type() == ElementType::kFloat32) return floats;

@@ -50,7 +50,7 @@ double ThreadSeconds() {
   return static_cast<double>(now.tv_sec) + static_cast<double>(now.tv_nsec) * 1e-9;
 }
 
-// The least times of each, which take turns.
+// The least time of each function. The functions take turns.
 std::vector<double> Alternate(const std::vector<std::function<void()>>& works) {
   std::vector<double> least(works.size(), 1e9);
   for (int round = 0; round < kRounds; ++round) {
@@ -99,7 +99,7 @@ std::vector<uint32_t> OrderOf(int64_t samples) {
 
 constexpr int64_t kRecords = 50'000, kValues = 32 * 32 * 3;
 
-// Returns the bytes of a record, which all have the same.
+// Returns the bytes of a record; all records have equally many.
 int64_t WriteRecords(const std::string& path) {
   std::ofstream file(path, std::ios::binary);
   std::string image(kValues, '\0');
@@ -155,7 +155,7 @@ int BenchTfrecord() {
 
 // ------------------------------------------------------------------------------------------ pictures
 
-// Decodes JPEG files of one size, into memory where libjpeg-turbo is fastest (DecodeJpeg in picture.cc).
+// Decodes JPEG files of one size, into memory for which libjpeg-turbo is fastest (DecodeJpeg in picture.cc).
 class BareDecoder {
  public:
   explicit BareDecoder(const Shape& shape)

@@ -17,11 +17,11 @@ const char* ProductName(Product product);
 
 // One product by one algorithm, ready to run repeatedly.
 struct Candidate {
-  std::string algorithm;  // sgemm, matmul, inner product
+  std::string algorithm;  // One of sgemm, matmul, inner product.
   std::function<void()> run;
 };
 
-// The candidates share their operands.
+// All candidates use the same operands.
 std::vector<Candidate> MakeCandidates(Product product, const DenseShape& shape);
 
 }  // namespace tethys

@@ -19,9 +19,9 @@ struct ExchangeOptions {
   int servers = 1;
   int shards = 0;             // Number of equal shards of the variable; 0: one per server.
   int64_t bytes = 1 << 20;    // Bytes of parameters; a multiple of 2 KiB.
-  int64_t message_bytes = 0;  // 0: the default.
+  int64_t message_bytes = 0;  // 0: the default size.
   bool asynchronous = false;
-  bool pull_before_step = false;  // Implies asynchronous.
+  bool pull_before_step = false;  // Also makes the job asynchronous.
   bool checksums = false;
   JobToken token;
   const JobAuthority* authority = nullptr;  // Null: without TLS.
@@ -31,7 +31,7 @@ class ExchangeFixture {
  public:
   explicit ExchangeFixture(const ExchangeOptions& options);
 
-  // The server serves until it is destroyed. `clock` must outlive the server.
+  // Starts a server, which serves until it is destroyed. `clock` must outlive the server.
   std::unique_ptr<ParameterServer> StartServer(const std::string& bind_address, int index,
                                                const Clock& clock) const;
 

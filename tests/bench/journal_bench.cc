@@ -23,7 +23,7 @@ constexpr int64_t kSamples =
     int64_t{kWorkers} * kStepsPerBeat * kBatch * 10;  // Samples of an epoch: ten heartbeats.
 constexpr double kMostMiB = 64;
 
-// The lines that one heartbeat of every worker adds to the journal, from sample `begin` on.
+// The lines that one heartbeat of every worker adds to the journal; their first sample is `begin`.
 std::string Beat(int64_t step, int64_t begin) {
   std::string text;
   for (int worker = 0; worker < kWorkers; ++worker) {

@@ -20,10 +20,11 @@ import sys
 
 from shaped_runs import ShapedRuns, all_shapes, name_of, why_not
 
-# Rate, machines, model, global batches, and how much of a core each machine has of its own. Without the last, all machines
-# share the cores of this one. The model of predictions was made while looking at the first four. No fit and no eye has
-# seen the others: 200 and 500 Mbit/s, 6 and 8 machines, and the models "deep" and "wide" are in none of the four. When
-# those from lenet-1gbit-9 on were recorded, nothing of the model and its intervals changed any more.
+# Rate, machines, model, global batches, and which part of a core each machine has. If the last is absent, all
+# machines share the cores of this machine. The model of predictions was made while looking at the first four
+# places. No fit and no person has seen the others: 200 and 500 Mbit/s, 6 and 8 machines, and the models
+# "deep" and "wide" are in none of the four. When the places from lenet-1gbit-9 on were recorded, the model
+# and its intervals no longer changed.
 PLACES = [("1gbit", 9, "mlp", (384, 768)), ("1gbit", 4, "mlp", (384, 768)), ("100mbit", 7, "mlp", (384, 768)),
           ("1gbit", 7, "lenet", (112, 224)),
           ("200mbit", 6, "mlp", (384, 768)), ("500mbit", 8, "mlp", (384, 768)), ("1gbit", 6, "deep", (384, 768)),

@@ -1,5 +1,5 @@
 // Measures one exchange with a parameter server over loopback: a push of 1 MiB of gradients, the update
-// without momentum, and 1 MiB of parameters back. Its rounds alternate with those of a raw TCP ping-pong of
+// without momentum, and 1 MiB of parameters back. Its rounds alternate with rounds of a raw TCP ping-pong of
 // the same bytes. Unit: microseconds per exchange, medians. Limit: at most 1.5 times raw TCP; goal 1.3. The
 // same exchange is also measured with checksums of payloads. Loopback omits checksums, so this shows what
 // they would cost on an equally fast network.
@@ -46,7 +46,7 @@ namespace {
 
 struct Settings {
   int64_t bytes = 1 << 20;
-  int64_t message_bytes = 0;  // 0: the default.
+  int64_t message_bytes = 0;  // 0: the default size.
   int rounds = 15;
   int exchanges = 200;
   bool asynchronous = false;

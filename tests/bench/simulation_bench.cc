@@ -13,7 +13,7 @@ using tethys::SimulatedCluster;
 constexpr int kWorkers = 1000;
 constexpr int kServers = 8;
 constexpr int kSteps = 100;
-constexpr double kLimit = 10;  // Seconds.
+constexpr double kLimit = 10;  // Limit in seconds.
 
 SimulatedCluster LargeCluster(const tethys::proto::ParameterServer& parameter_server) {
   SimulatedCluster cluster;

@@ -33,8 +33,8 @@ namespace {
 
 constexpr int64_t kRows = 128;
 constexpr int64_t kClasses = 10;
-constexpr int kTrials = 15;  // Per candidate, to find the fastest.
-// Approximate. Short, so that a disturbance affects few rounds.
+constexpr int kTrials = 15;  // Trials of each candidate, to find the fastest.
+// The approximate time of a round. Short, so that a disturbance affects few rounds.
 constexpr Nanoseconds kRound = 10 * kMillisecond;
 
 double Quantile(std::vector<double> values, double share) {
@@ -77,7 +77,7 @@ struct Workload {
   bool recomputes = false;
 };
 
-// NOT_FOUND: no such network.
+// NotFound: there is no such network.
 absl::StatusOr<Workload> NetworkOf(absl::string_view name) {
   const bool recomputes = absl::ConsumeSuffix(&name, "+recompute");
   const Shape grey = {28, 28}, small = {32, 32, 3}, large = {224, 224, 3};

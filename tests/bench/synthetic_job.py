@@ -4,7 +4,7 @@ import os
 import subprocess
 import sys
 
-# Models, as a job file writes them.
+# Models in the text of a job file.
 PERCEPTRON = """
   layer { flatten {} }
   layer { dense { units: 128 activation: RELU } }

@@ -36,9 +36,9 @@ double Median(std::vector<double> values) {
 struct Contestant {
   std::string name;
   double bytes_per_element;
-  double limit;  // 0: none.
+  double limit;  // 0: there is no limit.
   std::function<absl::Status()> run;
-  std::vector<double> bandwidths = {};  // GB/s, of each round.
+  std::vector<double> bandwidths = {};  // GB/s in each round.
 };
 
 class Bench {

@@ -9,7 +9,7 @@
 namespace tethys {
 namespace {
 
-// memcmp takes no null pointers, which vectors without elements may have.
+// Vectors without elements may have null pointers, which memcmp does not accept.
 bool SameBits(const float* a, const float* b, int64_t count) {
   return count == 0 || std::memcmp(a, b, count * sizeof(float)) == 0;
 }
@@ -28,7 +28,7 @@ class Collectives : public ::testing::TestWithParam<std::tuple<Medium, int>> {
   }
 };
 
-// Small integers, whose sums are exact in any order.
+// Small integers: their sums are exact in any order.
 float Exact(int rank, int64_t i) { return static_cast<float>((i * 7 + rank * 13) % 1000 - 500); }
 
 std::vector<float> RandomVector(uint64_t seed, int64_t count) {
@@ -82,7 +82,7 @@ TEST_P(Collectives, BroadcastCopiesTheRootsDataToAll) {
   }));
 }
 
-// A sum of fractions depends on the order of the additions.
+// The sum of fractions depends on the order of the additions.
 TEST_P(Collectives, ReduceScatterGivesEachRankItsBlockOfTheAllReduce) {
   ExpectAllOk(InWorld([&](std::unique_ptr<Communicator>& ring) {
     for (const int64_t count : Counts()) {
@@ -152,7 +152,7 @@ TEST_P(Collectives, AllGatherCopiesEveryPartAndNothingElse) {
 }
 
 TEST_P(Collectives, AllGatherKeepsTheBitsOfEveryRanksValue) {
-  // As floats these would be NaN, a denormal and minus zero.
+  // As floats these bits would be NaN, a denormal and minus zero.
   const uint32_t bits[] = {0x7f800001, 0x00000001, 0x80000000, 1, 2, 3};
   ExpectAllOk(InWorld([&](std::unique_ptr<Communicator>& ring) -> absl::Status {
     TETHYS_ASSIGN_OR_RETURN(const std::vector<uint32_t> gathered, AllGather(*ring, bits[ring->rank()]));
@@ -205,7 +205,7 @@ INSTANTIATE_TEST_SUITE_P(MediaAndWorldSizes, Collectives,
                                                std::get<1>(info.param));
                          });
 
-// Ensures that a run over shared memory can be repeated over TCP with the same result.
+// This makes a run over shared memory repeatable over TCP with the same result.
 TEST(SharedMemory, AllReduceSumsEqualTcpRingSumsBitForBit) {
   for (const int world : {2, 3, 5}) {
     for (const int64_t count : {1000, 50021, 500009}) {

@@ -86,8 +86,8 @@ class CountingCommunicator final : public ForwardingCommunicator {
   int calls_ = 0;
 };
 
-// A short collective, such as those of forming, costs a frame from each rank to every other rank, so forming
-// may take only a few.
+// A short collective, such as those that form the communicator, costs a frame from each rank to every other
+// rank, so forming may use only a few.
 TEST(Forming, SharedMemoryTakesThreeCollectivesForAnyWorldSize) {
   for (const int world : {2, 8}) {
     TestRing ring(world);
@@ -106,7 +106,7 @@ TEST(Forming, SharedMemoryTakesThreeCollectivesForAnyWorldSize) {
   }
 }
 
-// One of four ranks on two hosts makes no call; the three others, on both hosts, must get an error.
+// One of four ranks on two hosts makes no call; the other three, on both hosts, must get an error.
 TEST(TwoHosts, SilentRankFailsAllOthersOnBothHosts) {
   TestRing ring(4, Medium::kTwoHosts);
   for (RingOptions& options : ring.options) options.step_timeout = 300 * kMillisecond;

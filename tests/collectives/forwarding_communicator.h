@@ -1,4 +1,4 @@
-// Forwards every call to another communicator. Test doubles override what they change.
+// Forwards every call to another communicator. A test double overrides the functions that it changes.
 #ifndef TETHYS_TESTS_COLLECTIVES_FORWARDING_COMMUNICATOR_H_
 #define TETHYS_TESTS_COLLECTIVES_FORWARDING_COMMUNICATOR_H_
 

@@ -1,6 +1,6 @@
 // A clock for tests that run ranks as threads. It stands still until all ranks have joined. Then it advances
-// by one tick whenever every rank has read its clock a few times without transferring bytes. So a rank misses
-// a deadline only if it is silent, and never because the machine is busy.
+// by one tick whenever every rank has read the clock a few times without transferring bytes. So a rank misses
+// a deadline only if the rank is silent, and never because the machine is busy.
 //
 // Thread-safe; no call blocks.
 #ifndef TETHYS_TESTS_COLLECTIVES_LOCKSTEP_TIME_H_

@@ -85,7 +85,7 @@ TEST_P(Messages, ArriveInTheOrderSentBetweenEachPair) {
   }));
 }
 
-// Ranks 0 and 1 are several messages ahead of the others, which take part in the collectives alone.
+// Ranks 0 and 1 are several messages ahead of the other ranks, which only take part in the collectives.
 TEST_P(Messages, SentBetweenCollectivesDisturbNone) {
   ExpectAllOk(InWorld(4, [](std::unique_ptr<Communicator>& ranks) {
     for (int round = 0; round < 10; ++round) {
@@ -183,7 +183,7 @@ TEST_P(Messages, SilentPeerIsNamedAfterTheTimeout) {
   EXPECT_THAT(std::string(answers[0].message()), HasSubstr("for rank 1 (worker 1 on host1)"));
 }
 
-// The lost rank is a process of its own, which is killed while rank 0 waits for the rest of its message.
+// The lost rank is a separate process, which is killed while rank 0 waits for the rest of its message.
 TEST_P(Messages, KilledProcessIsNamedToTheReceiver) {
   TestRing ring(2, GetParam());
   const pid_t child = fork();
@@ -201,7 +201,8 @@ TEST_P(Messages, KilledProcessIsNamedToTheReceiver) {
   waitpid(child, nullptr, 0);
 }
 
-// Colours by rank; ranks of one colour sum, exchange a message and leave the ranks of the other alone.
+// Colours by rank. The ranks of one colour sum and exchange a message without disturbing the ranks of the
+// other.
 TEST_P(Messages, SplitMakesOneCommunicatorPerColour) {
   ExpectAllOk(InWorld(6, [](std::unique_ptr<Communicator>& all) -> absl::Status {
     const int colours[] = {7, 0, 7, -1, 0, 7};
@@ -253,7 +254,7 @@ INSTANTIATE_TEST_SUITE_P(Media, Messages,
                                            Medium::kTwoHosts),
                          [](const auto& info) { return MediumName(info.param); });
 
-// In shared memory a collective that meets a message is found at the timeout only.
+// In shared memory, a collective that meets a message is found only at the timeout.
 TEST(MessagesOverTcp, MessageThatMeetsACollectiveFailsBothRanks) {
   const auto answers = InRing(2, [](std::unique_ptr<Communicator>& ranks) {
     return ranks->rank() == 0 ? Say(*ranks, 1, 0, 9'000'000) : ranks->Barrier();

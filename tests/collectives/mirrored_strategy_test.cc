@@ -33,7 +33,7 @@ class HostBuffer final : public Buffer {
   Arena arena_;
 };
 
-// w -= learning_rate * gradient_scale * gradient_sum, over the whole arena.
+// Subtracts learning_rate * gradient_scale * gradient_sum from the parameters, over the whole arena.
 class PlainOptimizer final : public Optimizer {
  public:
   explicit PlainOptimizer(int64_t size) : size_(size) {}

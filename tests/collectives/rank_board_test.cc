@@ -32,7 +32,7 @@ class LookedAtClock final : public Clock {
   mutable Nanoseconds now_ = 0;
 };
 
-// How often this thread has slept so far (its voluntary context switches, without yields).
+// How often this thread has slept so far: its voluntary context switches, without yields.
 int64_t Sleeps() {
   rusage usage{};
   getrusage(RUSAGE_THREAD, &usage);
@@ -60,7 +60,7 @@ TEST(RankBoard, PostDuringWait_KeepsTheWaitingRankAwake) {
   waiting.WatchPeers();
 
   // One wait reads the clock four times: twice while it spins, once for the deadline, once before it sleeps.
-  // A page read from disk counts as a sleep, too, so each case is tried several times.
+  // Reading a page from disk counts as a sleep too, so each case is tried several times.
   for (look_to_post_at = 1; look_to_post_at <= 4; ++look_to_post_at) {
     int64_t least = INT64_MAX;
     for (int turn = 0; turn < 5; ++turn) {

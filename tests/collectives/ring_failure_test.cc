@@ -1,4 +1,4 @@
-// Every kind of failure gives all ranks the same error, which names its cause.
+// Every kind of failure gives all ranks the same error, and the error names the cause.
 #include <atomic>
 #include <chrono>
 #include <thread>
@@ -15,8 +15,9 @@ using ::testing::AllOf;
 using ::testing::AnyOf;
 using ::testing::HasSubstr;
 
-constexpr int64_t kShort = 100;       // Exchanged directly between all ranks.
-constexpr int64_t kLong = 1'000'000;  // Sent around the ring; more than a socket's buffers hold.
+constexpr int64_t kShort = 100;  // Elements of a vector that is exchanged directly between all ranks.
+// Elements of a vector that is sent around the ring; more than a socket's buffers hold.
+constexpr int64_t kLong = 1'000'000;
 
 absl::Status Reduce(Communicator& ring, int64_t count) {
   std::vector<float> data(count, 1.0f);
@@ -61,7 +62,8 @@ TEST_P(RingFailure, DifferentRootOnOneRankFailsAllRanks) {
     std::vector<float> data(count());
     TETHYS_RETURN_IF_ERROR(Broadcast(*ring, BytesOf(absl::MakeSpan(data)), ring->rank() == 1 ? 1 : 0));
     return ring
-        ->Barrier();  // A rank whose data are already under way learns here that another gave other parts.
+        // A rank whose data are already under way learns here that another rank gave other parts.
+        ->Barrier();
   });
   ExpectAll(answers, absl::StatusCode::kInvalidArgument, HasSubstr("gather"));
 }

@@ -27,7 +27,8 @@ enum class Medium {
   kTcp,
   kSharedMemory,
   kTls,
-  kTwoHosts,  // Shared memory inside each host, TCP between them; ranks alternate between the hosts.
+  // Shared memory inside each host, TCP between the hosts; consecutive ranks are on different hosts.
+  kTwoHosts,
 };
 
 inline std::string MediumName(Medium medium) {
@@ -106,7 +107,7 @@ inline void OnRanks(int world, const std::function<void(int rank)>& body) {
 using RankBody = std::function<absl::Status(std::unique_ptr<Communicator>& communicator)>;
 
 // Forms the ring, runs `body` on every rank and returns the result of each. All communicators live until the
-// last body has returned, except those that a body resets.
+// last body has returned, unless a body resets its communicator.
 inline std::vector<absl::Status> InRing(TestRing& ring, const RankBody& body) {
   std::vector<std::unique_ptr<Communicator>> communicators(ring.world());
   std::vector<absl::Status> answers(ring.world());

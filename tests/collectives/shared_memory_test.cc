@@ -19,14 +19,14 @@ using ::testing::HasSubstr;
 
 constexpr int64_t kArena = 700'000;
 
-// A fraction; the sum of several depends on the order of the additions.
+// A fraction; the sum of several fractions depends on the order of the additions.
 float Fraction(int rank, int64_t i) { return 1.0f / static_cast<float>(3 + (i * 7 + rank * 13) % 1000); }
 
 void FillFractions(int rank, absl::Span<float> data) {
   for (size_t i = 0; i < data.size(); ++i) data[i] = Fraction(rank, static_cast<int64_t>(i));
 }
 
-// The sums of the fractions by an all-reduce over TCP, the same on all ranks.
+// The sums of the fractions by an all-reduce over TCP, equal on all ranks.
 std::vector<float> SumsByTcp(int world, int64_t count) {
   std::vector<float> sums;
   ExpectAllOk(InRing(world, [&](std::unique_ptr<Communicator>& ring) {
@@ -98,7 +98,7 @@ TEST_P(Arenas, AreZeroedAtFirstAndReceiveBroadcasts) {
 
 // `tethys plan` predicts the same number of bytes.
 TEST_P(Arenas, AllReduceBytesEachWayAreTheShareOfTheOtherRanks) {
-  const int64_t count = 60'000;  // Divisible by every world size.
+  const int64_t count = 60'000;  // A multiple of every world size.
   WithArenas([&](Communicator& ranks, absl::Span<float> arena) {
     const TrafficCount before = ranks.traffic();
     TETHYS_RETURN_IF_ERROR(ranks.AllReduce(arena.subspan(0, count)));

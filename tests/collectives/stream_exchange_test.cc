@@ -1,4 +1,5 @@
-// Which ranks exchange gradients through their devices (as by NCCL), and how they get the device group's id.
+// Tests which ranks exchange gradients through their devices (as NCCL does), and how they get the device
+// group's id.
 #include "collectives/stream_exchange.h"
 
 #include <string>
@@ -32,7 +33,8 @@ class Member final : public StreamCommunicator {
   const StreamGroup group_;
 };
 
-// The CPU device for "cpu", otherwise a late device (a simulated asynchronous one) with this identity.
+// The CPU device if `name` is "cpu", otherwise a late device (a simulated asynchronous one) with this
+// identity.
 std::unique_ptr<Device> DeviceCalled(const std::string& identity) {
   if (identity == "cpu") return CreateCpuDevice(1).value();
   return testing::CreateLateDevice({.identity = identity, .join = [](const StreamGroup& group) {

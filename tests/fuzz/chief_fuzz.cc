@@ -133,7 +133,7 @@ class Play {
     Step([&](Actions& actions) { controller_.OnMessage(task, life->second.back(), message, now_, actions); });
   }
 
-  // Carries out the actions that `event` causes, as the chief's process does.
+  // Carries out the actions that `event` causes, as the chief process does.
   template <typename Event>
   void Step(const Event& event) {
     if (ended_) return;
@@ -168,7 +168,7 @@ class Play {
 
   Nanoseconds now_ = kSecond;
   JobController controller_;
-  std::map<TaskId, std::vector<uint32_t>> lives_;  // By task: incarnations with open sessions.
+  std::map<TaskId, std::vector<uint32_t>> lives_;  // For each task, the incarnations with open sessions.
   std::string disk_;
   bool saving_ = false;
   bool ended_ = false;

@@ -27,7 +27,7 @@ void FuzzCifar(absl::string_view input) {
     for (int64_t i = 0; i < train.size(); ++i) {
       Require(train.Read(i, values.data(), &label).ok(), "every sample can be read");
       Require(label >= 0 && label < 10, "a label is one of the classes");
-      // The last value of a pixel is blue, whose plane ends the record.
+      // The last value of a pixel is its blue value; the blue plane is at the end of the record.
       Require(values.back() == static_cast<uint8_t>(input[(i + 1) * record - 1]),
               "the last value is the record's last byte");
     }

@@ -16,11 +16,12 @@
 namespace tethys::fuzz {
 namespace {
 
-// Reads every sample. An error names the file.
+// Reads every sample. Requires that an error names the file.
 void ReadAll(const Dataset& data, const std::string& path, int64_t most_samples) {
   Require(data.size() >= 1 && data.size() <= most_samples, "no more samples than the file can hold");
   const bool floats = data.spec().type == ValueType::kFloat;
-  std::vector<float> values(data.sample_elements());  // Aligned for either type.
+  // Floats, so that the memory is aligned for either type.
+  std::vector<float> values(data.sample_elements());
   for (int64_t i = 0; i < data.size(); ++i) {
     int32_t label = -1;
     const absl::Status status = data.Read(i, reinterpret_cast<uint8_t*>(values.data()), &label);
@@ -33,7 +34,7 @@ void ReadAll(const Dataset& data, const std::string& path, int64_t most_samples)
   }
 }
 
-// The lines of the text that are no blank ones at its end, split without the code that is tested.
+// The lines of the text without blank lines at the end, split without using the code under test.
 std::vector<absl::string_view> LinesOf(absl::string_view text) {
   absl::ConsumePrefix(&text, "\xef\xbb\xbf");
   std::vector<absl::string_view> lines = absl::StrSplit(text, '\n');
@@ -44,7 +45,7 @@ std::vector<absl::string_view> LinesOf(absl::string_view text) {
   return lines;
 }
 
-// How many lines a note says are left out.
+// The number of lines that are left out according to a note.
 int64_t HeaderLines(const std::vector<std::string>& notes) {
   for (const std::string& note : notes) {
     int64_t lines = 0;
@@ -55,10 +56,10 @@ int64_t HeaderLines(const std::vector<std::string>& notes) {
   return 0;
 }
 
-// Whether a line without quotes has a decimal number that is no name of a column.
+// Whether a line without quotes has a decimal number, which no column's name is.
 bool HasNumber(absl::string_view line) {
   if (line.find_first_of("\"xX") != absl::string_view::npos)
-    return false;  // SimpleAtof takes hexadecimal digits, too.
+    return false;  // SimpleAtof accepts hexadecimal digits, which are refused here.
   const std::vector<std::string> fields = absl::StrSplit(line, ',');
   return std::any_of(fields.begin(), fields.end(), [&](const std::string& field) {
     float value = 0;
@@ -67,7 +68,7 @@ bool HasNumber(absl::string_view line) {
   });
 }
 
-// Every line is a sample, a header that a note names, or blank and at the end.
+// Requires that every line is a sample, a header that a note names, or a blank line at the end.
 void RequireNoLineIsLost(const proto::Job& job, absl::string_view input) {
   const absl::StatusOr<DatasetSizes> sizes = ReadDatasetSizes(job);
   Require(sizes.ok(), "what can be opened has sizes");

@@ -1,5 +1,5 @@
-// Input: what an authenticated peer sends on a ring's connection during two collectives: frames with any
-// fields, and bytes that are no frame.
+// Input: bytes that an authenticated peer sends on a ring's connection during two collectives: frames with
+// any fields, and bytes that are no frame.
 #include <fcntl.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -54,7 +54,7 @@ void FuzzFrameLink(absl::string_view input) {
   FileDescriptor sender(ends[1]);
   SecureSocket socket(FileDescriptor(ends[0]), nullptr, SecureSocket::End::kCalled);
 
-  // Memory that ends where the pieces end, so that a sanitizer finds writes beyond them.
+  // Memory that ends where the parts end, so that a sanitizer finds writes beyond them.
   std::vector<float> added(kAdded), replaced(kReplaced);
   const auto piece = [](std::vector<float>& values, bool add) {
     return Piece{reinterpret_cast<char*>(values.data()), static_cast<int64_t>(values.size() * sizeof(float)),

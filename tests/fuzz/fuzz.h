@@ -12,7 +12,7 @@
 
 namespace tethys::fuzz {
 
-// Unless `condition` holds, prints `what` and aborts: a finding.
+// If `condition` is false, prints `what` and aborts: a finding.
 void Require(bool condition, absl::string_view what);
 
 // Requires that `status` is an error whose message contains `where`.

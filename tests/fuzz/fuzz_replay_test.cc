@@ -66,7 +66,8 @@ TEST_P(FuzzReplayTest, NoInputOfTheCorpusIsAFinding) {
   ASSERT_TRUE(names.ok()) << names.status();
   EXPECT_FALSE(names->empty());
   for (const std::string& name : *names) {
-    std::cout << name << std::endl;  // A finding aborts the process; the last name printed is its input.
+    // A finding aborts the process; its input is the one whose name was printed last.
+    std::cout << name << std::endl;
     const absl::StatusOr<std::string> input = ReadFile(absl::StrCat(Corpus(GetParam()), "/", name));
     ASSERT_TRUE(input.ok()) << input.status();
     Targets().at(GetParam())(*input);

@@ -1,5 +1,5 @@
-// Input: what a browser, or anything else, sends to the live view --- events of a run, a JSON object a line
-// --- what was expected of the run, as JSON.
+// Input: bytes that a browser, or another program, sends to the live view --- events of a run, a JSON object
+// a line --- the prediction for the run, as JSON.
 #include <google/protobuf/util/json_util.h>
 
 #include <string>
@@ -23,7 +23,7 @@ void CheckRefusal(const HttpParse& parse) {
   Require(answer.size() - (answer.find("\r\n\r\n") + 4) == parse.reason.size(), "the body is the reason");
 }
 
-// Any text may be sent as a mark.
+// Requires that any text may be sent as a mark.
 void CheckMark(absl::string_view text) {
   if (const auto mark = ParseMark(text); mark.ok()) {
     Require(*ParseMark(MarkText(*mark)) == *mark, "a mark's text is parsed back");
@@ -32,7 +32,7 @@ void CheckMark(absl::string_view text) {
   }
 }
 
-// What authorises a request is found in one place of it, whole.
+// Requires that the secret that authorises a request is found whole in one place of the request.
 void CheckSecrets(const HttpRequest& request) {
   const std::string cookie = request.Cookie("token");
   Require(absl::StrContains(request.Header("cookie"), cookie) && !absl::StrContains(cookie, ';'),
@@ -60,7 +60,8 @@ void CheckRequest(absl::string_view received) {
   }
   CheckSecrets(request);
   CheckMark(request.Parameter("since"));
-  // Bytes that follow change nothing, and each part of the request waits for the rest.
+  // Requires that bytes behind the request change nothing, and that each part of the request waits for the
+  // rest.
   const size_t end = received.find("\r\n\r\n") + 4;
   Require(ParseHttpRequest(received.substr(0, end)).refusal == 0, "what follows is ignored");
   Require(!ParseHttpRequest(received.substr(0, end - 1)).complete, "a part is not whole");
@@ -71,7 +72,7 @@ void CheckEstimate(const proto::Estimate& estimate) {
           "an interval holds its value");
 }
 
-// `known`: what a reader that asks after each event has of the curve and the epochs.
+// `known` is the part of the curve and the epochs that a reader has who asks after each event.
 void CheckCourse(const LiveFold& fold, proto::LiveState& known) {
   const proto::LiveState whole = fold.StateSince({}), part = fold.StateSince(*ParseMark(known.mark()));
   for (int i = 1; i < whole.curve_size(); ++i) {

@@ -7,7 +7,7 @@
 
 namespace tethys::fuzz {
 
-// The array gives the values and the labels of a job, which is right for bytes below 10 in three axes.
+// The array gives the values and the labels of a job. This is valid for bytes below 10 in three axes.
 void FuzzNpy(absl::string_view input) {
   const InputFile file(input);
   proto::Job job;

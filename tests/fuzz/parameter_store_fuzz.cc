@@ -19,14 +19,14 @@ namespace {
 
 constexpr int kWorkers = 2;
 constexpr uint32_t kGeneration = 7;
-constexpr Range kShards[] = {{0, 8}, {16, 3}};  // With padding between them.
+constexpr Range kShards[] = {{0, 8}, {16, 3}};  // There is padding between the two shards.
 
 class NoStream final : public Stream {
  public:
   absl::Status Synchronize() override { return absl::OkStatus(); }
 };
 
-// w -= lr * mean gradient.
+// Subtracts lr * mean gradient from w.
 class Sgd final : public Optimizer {
  public:
   absl::StatusOr<std::vector<std::unique_ptr<Buffer>>> AllocateSlots(int64_t) override {
@@ -34,7 +34,7 @@ class Sgd final : public Optimizer {
   }
   void SetRates(int, const Update& update) override {
     Require(std::isfinite(update.learning_rate) && update.learning_rate >= 0, "a learning rate is a number");
-    // Clipped to a norm beyond that of any gradients, it is 0.
+    // After clipping, the scale is 0 if the norm of the gradients is infinite or almost so.
     Require(update.gradient_scale >= 0 && update.gradient_scale <= 1, "sums are divided by a count");
     rates_ = update;
   }
@@ -168,8 +168,8 @@ std::string TakePayload(ByteReader& bytes, const Frame& frame) {
   return payload;
 }
 
-// A question for the norm or, with a payload, a commit; with `measure` a question for the norms of variables.
-// The payload repeats one number. Numbers from 240 on are doubles bit by bit.
+// Takes a request for the norm or, with a payload, a commit; with `measure` a request for the norms of
+// variables. The payload repeats one number. Numbers from 240 on are doubles bit by bit.
 absl::Status TakeExchange(ByteReader& bytes, bool measure, ParameterStore& store, Watch& watch) {
   Frame frame = TakeFrame(bytes);
   frame.dtype = FrameDType::kFloat64;

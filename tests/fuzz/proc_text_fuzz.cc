@@ -31,7 +31,7 @@ void FuzzProcText(absl::string_view input) {
   CheckCounts(ParseNetDev(input, false));
   CheckCounts(ParseSelfIo(input));
   CheckCounts(ParseVmstat(input));
-  // /proc/self/cgroup, a blank line, /proc/self/mountinfo.
+  // The input is /proc/self/cgroup, a blank line, /proc/self/mountinfo.
   const size_t blank = std::min(input.find("\n\n"), input.size());
   for (const GroupPlace& place : FindGroups(input.substr(0, blank), input.substr(blank))) {
     Require(place.path.empty() || (place.path.front() == '/' && place.path.back() != '/'),

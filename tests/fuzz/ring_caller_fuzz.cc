@@ -17,7 +17,7 @@
 namespace tethys::fuzz {
 namespace {
 
-// Advances by a millisecond whenever it is read.
+// Advances by a millisecond whenever the clock is read.
 class HurriedClock final : public Clock {
  public:
   Nanoseconds Now() const override { return now_ += kMillisecond; }
@@ -39,7 +39,7 @@ std::string BytesOf(absl::string_view input) {
   return bytes;
 }
 
-// Connects; closing the descriptor resets the connection.
+// Connects to the address; closing the descriptor resets the connection.
 FileDescriptor Connect(const std::string& address) {
   absl::StatusOr<FileDescriptor> fd = StartConnectTcp(*ParseHostPort(address));
   Require(fd.ok(), "a connection on loopback");

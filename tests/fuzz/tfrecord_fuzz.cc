@@ -13,7 +13,7 @@
 namespace tethys::fuzz {
 namespace {
 
-// Where gzipped inputs are unpacked; made only then.
+// The folder into which gzipped inputs are unpacked; it is made only when needed.
 class CacheFolder {
  public:
   CacheFolder() : path_(absl::StrCat("/tmp/tethys-fuzz-", getpid())) {}
@@ -42,7 +42,7 @@ void Read(absl::string_view content, const Shape& shape) {
   }
   const Dataset& train = *data->train;
   Require(train.size() * 16 <= static_cast<int64_t>(content.size()), "no more records than the file holds");
-  constexpr int64_t kMuch = 1 << 20;  // Slower to decode than many other inputs.
+  constexpr int64_t kMuch = 1 << 20;  // Elements; decoding more takes as long as many other inputs.
   if (train.sample_elements() > kMuch) return;
   std::vector<uint8_t> values(train.sample_bytes());
   std::vector<int32_t> labels(train.label_format().elements());
@@ -53,7 +53,7 @@ void Read(absl::string_view content, const Shape& shape) {
   }
 }
 
-// The input as the payload of a record with the right checksums, which random bytes hardly have.
+// The input as the payload of a record with the right checksums, which random bytes hardly ever have.
 std::string Record(absl::string_view payload) {
   const uint64_t size = payload.size();
   const auto text = [](const auto& number) {

@@ -12,14 +12,14 @@ void FuzzWeights(absl::string_view input) {
   int64_t bytes = 0;
   for (const SafetensorsEntry& entry : weights->entries()) {
     bytes += entry.end - entry.begin;
-    // A variable of the model with the tensor's elements, in their order.
+    // A variable of the model, with the elements of the tensor in their order.
     TorchTensor tensor = {.name = entry.name, .shape = entry.shape};
     tensor.variable.range.count = ElementCount(entry.shape).value();
     tensor.axes = {tensor.variable.range.count};
     tensor.order = {0};
     const auto values = weights->Read(tensor);
     const bool narrow = entry.dtype == "F32" || entry.dtype == "F16" || entry.dtype == "BF16";
-    // Float32 does not hold every float64.
+    // Float32 cannot hold every float64.
     Require(values.ok() == narrow || entry.dtype == "F64", "all tensors of floats, and no others, are read");
     if (values.ok()) {
       Require(static_cast<int64_t>(values->size()) == tensor.variable.range.count, "a tensor is read whole");

@@ -7,9 +7,9 @@
 
 namespace tethys::fuzz {
 
-// Every member is opened, and its last byte read.
+// Opens every member, and reads its last byte.
 void FuzzZip(absl::string_view input) {
-  // A member may hold 1,032 times its packed bytes, and targets have little memory.
+  // A member may be 1,032 times as large as its packed bytes, and targets have little memory.
   constexpr size_t kMost = 32'000;
   if (input.size() > kMost) return;
   const InputFile input_file(input);

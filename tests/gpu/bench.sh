@@ -14,7 +14,8 @@
 
 sections() { echo update convolutions steps large sweep company; }
 
-# Each entry: network, batch, and the limits, if any, of our time / PyTorch's time in float32, eager and as a graph.
+# Each entry: network, batch, and the limits, if any, of Tethys's time / PyTorch's time in float32, eager and
+# as a graph.
 if [ "$device" = cuda ]; then
   small_networks=('mlp 128 0.15 0.8' 'lenet 128 0.5 0.9' 'lenet 1024 0.5 0.9')
   large_networks=('resnet50-224 64' 'vgg16-224 32' 'mobilenet-224 64')
@@ -30,7 +31,8 @@ else
 fi
 
 mapfile -t on_device < <(on_device)
-# Our variants with their flags: the precisions, and float32 without a graph (each operation launched by itself).
+# The variants of Tethys with their flags: the precisions, and float32 without a graph (each operation
+# launched separately).
 contestants=(fp32 tf32 bf16 launches)
 declare -A flag_of=([fp32]='' [tf32]=$(in_tf32) [bf16]=$(in_bf16) [launches]=--set=device.graph=false)
 
@@ -72,8 +74,8 @@ run_convolutions() {
   done
 }
 
-# gather NAME NUMBER: keeps a number of this round, and shows it. NAME stands for a variant's times or the ratios of two
-# variants.
+# gather NAME NUMBER: keeps a number of this round, and shows it. NAME is the name of a variant's times, or of
+# the ratios of two variants.
 # gathered NAME: prints the numbers of all rounds, one per line.
 gather() {
   echo "$1: $2" >&2
@@ -81,7 +83,8 @@ gather() {
 }
 gathered() { cat "$work/gathered.$1" 2>/dev/null; }
 
-# loader_threads NETWORK: as many as make pictures of 224 x 224 faster than a GPU trains; small ones take one.
+# loader_threads NETWORK: as many threads as make pictures of 224 x 224 faster than a GPU trains; small
+# pictures take one thread.
 loader_threads() { case $1 in *-224) echo 4 ;; *) echo 1 ;; esac; }
 
 # ours NETWORK BATCH CONTESTANT: microseconds per step in this round.
@@ -101,7 +104,7 @@ theirs() {
   grep -v '^#' "$log"
 }
 
-# bench_round NETWORK BATCH: measures all our variants, then PyTorch's; gathers times and ratios.
+# bench_round NETWORK BATCH: measures all variants of Tethys, then PyTorch; gathers times and ratios.
 bench_round() {
   local name=$1-$2 contestant precision mode microseconds
   declare -A mine=()
@@ -116,7 +119,8 @@ bench_round() {
   done < <(theirs "$1" "$2")
 }
 
-# beside NAME MODE [LIMIT]: compares our step with PyTorch's in this MODE, in every precision. The LIMIT is float32's.
+# beside NAME MODE [LIMIT]: compares Tethys's step with PyTorch's in this MODE, in every precision. LIMIT
+# holds for float32.
 beside() {
   local precision peer check ratio remark lacked="PyTorch: PYTHON=FILE"
   [ -z "$python" ] || lacked="a GPU"
@@ -137,7 +141,7 @@ beside() {
   done
 }
 
-# compare_steps CONFIGURATION...: $rounds rounds of these.
+# compare_steps CONFIGURATION...: makes $rounds rounds of these configurations.
 compare_steps() {
   local configurations=("$@") round network batch eager graph contestant python
   python=$(python_with torch)
@@ -216,7 +220,7 @@ run_company() {
   else
     lacking "disturbed beside a context" "PyTorch on a GPU"
   fi
-  # It ends by an interrupt, which is no failure here.
+  # The companion ends by an interrupt, which is not a failure here.
   (failed() { :; } && train companion lenet "${on_device[@]}" --set=epochs=1000 --set=evaluate_each_epoch=false \
     --set=batch_size_per_worker=512) 2>/dev/null &
   timeout 60 sh -c "until [ -s '$work/companion/steps.csv' ]; do sleep 0.2; done"

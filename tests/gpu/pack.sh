@@ -39,7 +39,7 @@ pack() {
   cp "$data"/*.gz "$folder/data/"
   cp "$jobs"/*.textproto "$folder/examples/"
   cp "$jobs"/studies/003_*.textproto "$folder/examples/studies/"
-  # A bare machine may lack xz.
+  # xz is not used because a bare machine may lack it.
   tar -C "$work" -czf "$file" gpu
   kib=$(($(stat -c %s "$file") / 1024))
   echo "$file: $kib KiB"

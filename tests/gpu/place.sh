@@ -8,9 +8,10 @@
 
 limit=${LIMIT:-200}  # Time limit of each program, in seconds.
 
-# A program has a process group of its own, which no signal to the script reaches. So its leader is a file's name in
-# $work/running while the program runs, and the script ends the groups that it finds there. Waiting in the background lets
-# the script heed a signal meanwhile. Once the script is ending, nothing is started.
+# A program runs in a separate process group, which signals to the script do not reach. So while the program
+# runs, a file in $work/running has the name of the group's leader, and the script ends the groups whose files
+# it finds there. Waiting in the background lets the script heed a signal meanwhile. Once the script is
+# ending, nothing is started.
 limited() {
   local leader status=0
   [ ! -e "$work/ending" ] || return 143
@@ -62,7 +63,8 @@ system_has_libraries() {
   done
 }
 
-# Prints the folders of CUDA_LIBRARY_PATH or, if the system lacks a library, PyTorch's wheels, one per line.
+# Prints the folders of CUDA_LIBRARY_PATH or, if the system lacks a library, the folders of PyTorch's wheels,
+# one per line.
 library_paths() {
   local python
   if [ -n "${CUDA_LIBRARY_PATH:-}" ]; then
@@ -74,7 +76,8 @@ library_paths() {
 }
 mapfile -t cuda_libraries < <(library_paths)
 
-# Prints the loader's search path: our own libraries, $cuda_libraries and the wheels in them, LD_LIBRARY_PATH.
+# Prints the loader's search path: Tethys's libraries, $cuda_libraries and the wheels in them,
+# LD_LIBRARY_PATH.
 search_path() {
   local folder place path=$own_libraries
   for folder in "${cuda_libraries[@]}"; do
@@ -87,7 +90,8 @@ search_path() {
   echo "${path%:}"
 }
 
-# Starts the program by the system's loader, which tools need, if its C library is new enough, and otherwise by our own.
+# Starts the program by the system's loader, which tools need, if the system's C library is new enough, and
+# otherwise by the bundle's loader.
 program_under() {
   local tool=() name libraries
   while [ "$1" != -- ]; do

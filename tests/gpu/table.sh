@@ -5,8 +5,8 @@
 rows=$work/rows.tsv
 : >"$rows"
 
-# row CHECK VALUE LIMIT VERDICT: adds a row for the current section, $section, and shows it on standard error, so that
-# something is known of a part that is ended early.
+# row CHECK VALUE LIMIT VERDICT: adds a row for the current section, $section, and shows the row on standard
+# error, so that a part that is ended early still shows results.
 row() { printf '%s\t%s\t%s\t%s\t%s\n' "$section" "$1" "$2" "$3" "$4" | tee -a "$rows" >&2; }
 note() { row "$1" "$2" - seen; }           # note CHECK VALUE
 lacking() { row "$1" "$2" - lacking; }     # lacking CHECK WHAT

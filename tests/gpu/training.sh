@@ -23,7 +23,7 @@ mapfile -t in_bf16 < <(in_bf16)
 mapfile -t sums_in_bf16 < <(sums_in_bf16)
 
 declare -A calm_rate=([lenet]=0.001 [vgg]=1e-4 [resnet]=1e-4 [mobilenet]=1e-6)
-# train_calmly NAME NETWORK FLAG...: as train, at the network's calm rate if it has one.
+# train_calmly NAME NETWORK FLAG...: like train, but at the network's calm rate if there is one.
 train_calmly() { train "$@" ${calm_rate[$2]:+"--set=optimizer.learning_rate=${calm_rate[$2]}"}; }
 
 run_curves() {
@@ -83,7 +83,7 @@ variant() {
     hold_curve "$name: losses differ by" "variant.$name.reference" "variant.$name"
 }
 
-# predicted FILE FLAG...: writes what the checkpoint of the first variant says of the test samples.
+# predicted FILE FLAG...: writes the predictions of the first variant's checkpoint for the test samples.
 predicted() {
   local file=$1
   shift
@@ -91,8 +91,9 @@ predicted() {
     >"$file.log" 2>&1 || failed "predict" "$(tail -n 1 "$file.log")"
 }
 
-# largest_difference FILE FILE: prints it, of the probabilities in two files of predictions of the same samples. (Where
-# two classes are equally probable, rounding chooses one.)
+# largest_difference FILE FILE: prints the largest difference of probabilities between two files of
+# predictions of the same samples. (If two classes are equally probable, rounding chooses the predicted
+# class.)
 largest_difference() {
   awk -F, 'FNR == 1 { for (i = 1; i <= NF && $i !~ /^probability/; ++i) {} first = i; columns = NF; next }
            first > columns || NF != columns { broken = 1 }

@@ -16,7 +16,7 @@ DATA = "/usr/share/datasets/fashion-mnist"
 BUNDLE_SCRIPT = os.path.join(os.path.dirname(__file__), "../../deploy/bundle.sh")
 
 
-# In seconds.
+# A month in seconds.
 MONTH = 30 * 24 * 3600
 
 
@@ -56,7 +56,7 @@ class BundleTest(unittest.TestCase):
         os.mkdir(cls.root)
         bare_root(cls.root)
         cls.bundle = cls.folder.name + "/bundle.tar.gz"
-        # What two earlier runs have left, of which one may still be at work, and a file of the user.
+        # Folders that two earlier runs have left, one of which may still be at work, and a file of the user.
         for name, age in (("part-killed", 2 * 3600), ("part-atwork", 60), ("sha256", 2 * 3600)):
             with open(f"{cls.bundle}.{name}", "wb"):
                 pass
@@ -145,7 +145,8 @@ class BundleTest(unittest.TestCase):
                                   stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=PATIENCE,
                                   check=False)
             self.assertEqual(done.returncode, 0, done.stdout)
-            # The bundle's libraries are found, too: fetching fails, and not for want of libtethys_remote.so.
+            # The bundle's libraries are found too: fetching fails, but not because libtethys_remote.so is
+            # missing.
             lost = subprocess.run([f"{bundle}/tethys", "data", "show", "http://127.0.0.1:1/lost.npy"],
                                   stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=PATIENCE,
                                   check=False)

@@ -58,7 +58,8 @@ class CacheTest(TethysTest):
                 with self.subTest(cache=cache), self.run_with(cache) as cached:
                     self.assert_same_bits(cached, plain)
                     self.assertEqual(cached.summary()["test"], plain.summary()["test"])
-            # One file for training and validation and one for the test, and notes of what was in memory.
+            # The cache has one file for training and validation, one for the test, and notes about what was
+            # in memory.
             names = sorted(self.entries())
             self.assertEqual([name.endswith(".memory") for name in names].count(False), 2, names)
             self.assertFalse([name for name in names if name.endswith((".lock", ".partial"))])

@@ -60,7 +60,7 @@ class CalibrateTest(FolderTest):
         status, output = self.tethys("plan", self.job, "--set=strategy=mirrored", "--set=workers=2")
         self.assertEqual(status, 0, output)
         self.assertRegex(output, r"Prediction \(calibrated \d+ seconds? ago, while other programs used \d+ % of the CPU;")
-        # The long table of variables comes last, and not at all if it is not wanted.
+        # The long table of variables comes last, and only if the flags ask for it.
         self.assertLess(output.index("Prediction ("), output.index("elements of the arena"))
         self.assertNotIn("elements of the arena", self.tethys("plan", self.job, "--brief")[1])
         self.assertRegex(output, r"step +[\d.]+ .s \(")
@@ -90,7 +90,8 @@ class CalibrateTest(FolderTest):
         with open(f"{self.folder}/run/prediction.json", encoding="utf-8") as file:
             self.assertEqual(json.load(file)["prediction"]["step"], predicted["step"])
 
-        # A calibration that other programs disturbed says so, ranks nothing, and is made again where it may be.
+        # After a calibration that other programs disturbed, plan says so and ranks nothing; where allowed, a
+        # new calibration is made.
         calibration["computer"][0]["foreign"] = 0.86
         for anchor in calibration["anchor"]:
             anchor["others_cpu"] = 0
@@ -106,7 +107,7 @@ class CalibrateTest(FolderTest):
         self.assertEqual(status, 0, output)
         self.assertIn("while other programs used 86 % of the CPU, so predictions may be far off", " ".join(output.split()))
 
-        # Another model has no calibration, and a named one of another model is refused.
+        # Another model has no calibration, and a named calibration of another model is refused.
         other = "--set=model.layer[1].dense.units=8"
         status, output = self.tethys("plan", self.job, other)
         self.assertIn("nothing was calibrated", output)
@@ -138,7 +139,7 @@ class CalibrateTest(FolderTest):
         self.assertRegex(output.replace("\n", " "),
                          r" Run (local|mirrored|ps_sync).* samples/s, measured in brief runs\)")
         self.assertIn("Asynchronous training makes other updates", output)
-        # One machine has no links, and no other hosts.
+        # With one machine there are no links, and no other hosts.
         changes = output.split("What would change the answer, by the model:\n")[1].split("\n\n")[0]
         self.assertRegex(changes, "^  (Speed of computing, |The model cannot say: )")
         self.assertNotRegex(output, "(?i)links|hosts")
@@ -147,7 +148,7 @@ class CalibrateTest(FolderTest):
         with open(f"{self.folder}/run/summary.json", encoding="utf-8") as file:
             self.assertEqual(json.load(file)["global_batch"], "64")
 
-        # Machines that are not there are neither asked nor measured.
+        # Machines that are only imagined are neither asked nor measured.
         status, output = self.tethys(*advise, "--what_if=hosts=4,slots=1,cores=8,link=1gbit,delay=50us,price=1")
         self.assertEqual(status, 0, output)
         self.assertIn("no run can check machines that are not there", output.replace("\n", " "))
@@ -178,7 +179,7 @@ class CalibrateTest(FolderTest):
             self.assertEqual(status, 2, output)
             self.assertIn(message, output)
 
-        # Nothing is that fast; the answer names what comes nearest.
+        # No shape is that fast; the answer names the shape that comes nearest.
         status, output = self.tethys(*advise, "--deadline=1s", "--verify=0", "--set=epochs=100000",
                                      "--set=strategy.parameter_server.consistency=asynchronous",
                                      "--set=max_restarts=2")
@@ -189,7 +190,7 @@ class CalibrateTest(FolderTest):
             self.assertNotEqual(status, 0, output)
             self.assertIn(message, output)
 
-        # A budget needs a price, and one candidate is verified if one is to be.
+        # A budget needs a price. With --verify, one candidate is verified.
         status, output = self.tethys(*advise, "--verify=0", "--budget=5")
         self.assertEqual(status, 2, output)
         self.assertIn("what an hour on this machine costs is not known", output)
@@ -197,7 +198,7 @@ class CalibrateTest(FolderTest):
         self.assertEqual(status, 0, output)
         self.assertRegex(output.replace("\n", " "), r" Run .* for the whole job, cost .*, measured in brief runs\)")
 
-        # What train refuses is refused before anything is measured.
+        # Jobs that train refuses are refused before anything is measured.
         status, output = self.tethys(*advise, "--set=initial.checkpoint=no-run")
         self.assertEqual(status, 2, output)
         self.assertIn("no-run", output)
@@ -214,7 +215,7 @@ class CalibrateTest(FolderTest):
         with open(path, encoding="utf-8") as file:
             calibration = json.load(file)
         made = calibration["made"]
-        # Computers a thousand times as slow, and quiet, so that the intervals are narrow.
+        # Computers that are a thousand times as slow, and undisturbed, so that the intervals are narrow.
         calibration["computer"][0].update(foreign=0, steal=0)
         for anchor in calibration["anchor"]:
             anchor["others_cpu"] = 0

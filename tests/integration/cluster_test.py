@@ -26,7 +26,7 @@ import namespaces
 from orphans_test import BIG, BIG_JOB, FAST, FAST_JOB, OUTLIVED_SECONDS
 from tethys_run import FASHION_MNIST, FULL_JOB, JOB, PATIENCE, TETHYS, build_id
 
-# A copy of the command, which no build replaces during the test, in a folder without a bundle.
+# A copy of the command in a folder without a bundle; no build replaces the copy during the test.
 FOLDER = tempfile.TemporaryDirectory(prefix="tethys-cluster-test-")
 PROGRAM = shutil.copy(TETHYS, FOLDER.name)
 BUNDLE_SCRIPT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../deploy/bundle.sh")

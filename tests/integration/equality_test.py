@@ -38,7 +38,7 @@ CONVOLUTIONS = with_layers("""
   layer { flatten {} }
   layer { dense { units: 84 } }
 """)
-# Residual, with batch normalisation and dropout.
+# A residual network, with batch normalisation and dropout.
 NORMALISED = with_layers("""
   layer { convolution { filters: 6 kernel_size: 5 stride: 2 bias: false } }
   layer { name: "first" batch_normalisation { activation: TANH } }
@@ -198,7 +198,8 @@ class EqualityTest(TethysTest):
 
     def test_other_optimizers_equal_local(self):
         cut = ["strategy.parameter_server.partitioner.fixed.shards=7"]
-        # The large epsilons keep gradients that are 0 but for rounding from becoming steps of full length.
+        # Large epsilons, because otherwise gradients that are 0 except for rounding would become steps of
+        # full length.
         for optimizer, rate, strategies in (
                 ("adam { epsilon: 0.001 }", "0.005", (mirrored(3), servers(2))),
                 ("adagrad { initial_accumulator: 0.1 }", "0.005", (mirrored(3), servers(2))),

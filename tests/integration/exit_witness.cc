@@ -1,5 +1,5 @@
-// A library to be preloaded (LD_PRELOAD). It says on standard error when exit handlers and static destructors
-// run: at that moment threads of other libraries may still use what these destroy.
+// A library to be preloaded (LD_PRELOAD). It prints on standard error when exit handlers and static
+// destructors run: at that moment threads of other libraries may still use the objects that these destroy.
 #include <unistd.h>
 
 namespace {

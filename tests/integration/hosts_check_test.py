@@ -15,7 +15,7 @@ import unittest
 import namespaces
 from tethys_run import SANITIZED, TETHYS, build_id
 
-# A copy of the command, which no build replaces during the test.
+# A copy of the command; no build replaces the copy during the test.
 FOLDER = tempfile.TemporaryDirectory(prefix="tethys-hosts-check-test-")
 PROGRAM = shutil.copy(TETHYS, FOLDER.name)
 MACHINES = ["master", "slave1", "slave2"]

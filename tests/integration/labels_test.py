@@ -234,7 +234,7 @@ class LabelsTest(TethysTest):
                 loss -= math.log(own[int(row["label"])])
             test = run.summary()["test"]
             self.assertAlmostEqual(test["top5_accuracy"], among / len(rows), places=12)
-            # An evaluation compares with the labels as they are.
+            # An evaluation compares outputs with the labels in the file.
             self.assertAlmostEqual(test["loss"], loss / len(rows), delta=1e-5)
 
     # ---- mistakes

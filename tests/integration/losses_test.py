@@ -20,7 +20,7 @@ from tethys_run import NORMALISED_JOB, Run, STRATEGIES, TethysTest
 
 # Overrides for jobs that do not end before the test interrupts them.
 LONG = ["epochs=10000", "batch_size_per_worker=16", "drop_remainder=true"]
-# In seconds. Longer than a running process stays silent on a busy machine.
+# A time in seconds. Longer than a running process stays silent on a busy machine.
 SILENCE = 5.0
 SILENT = [f"timeouts.silence={SILENCE}"]
 SAVING = ["checkpoint.every_steps=50"]

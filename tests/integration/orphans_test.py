@@ -12,15 +12,15 @@ import unittest
 
 from tethys_run import FULL_JOB, JOB, Run, STRATEGIES, TethysTest
 
-# A job of about ten thousand steps a second, each recorded with a time for each of 40 layers. If the chief stops
-# reading, these records soon fill the connection.
+# A job of about ten thousand steps a second; each step is recorded with a time for each of 40 layers. If the
+# chief stops reading, these records soon fill the connection.
 FAST = ["strategy=local", "workers=1", "global_batch_size=1", "epochs=10000", "evaluate_each_epoch=false"]
 FAST_JOB = FULL_JOB.replace("layer { dense { units: 128 activation: RELU } }",
                             "layer { dense { units: 1 } }\n" * 40).replace("limit_samples: 3001", "limit_samples: 59000")
 # The servers hold about 120 MiB together, optimizer slots included, so that a save takes a while.
 BIG_JOB = JOB.replace("units: 128", "units: 20000").replace("limit_samples: 3001", "limit_samples: 300")
 BIG = [*STRATEGIES["ps_sync"], "workers=1", "checkpoint.every_steps=1", "epochs=10000", "evaluate_each_epoch=false"]
-# A task gives up a silent chief after 20 s and must then end within 5 s.
+# A task gives up waiting for a silent chief after 20 s, and must then end within 5 s.
 OUTLIVED_SECONDS = 30
 
 

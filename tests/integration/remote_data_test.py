@@ -106,8 +106,8 @@ class RemoteTest(TethysTest):
             self.assert_read(server.url("/a"))
 
     def test_stall_is_survived_and_then_named(self):
-        # libcurl takes seconds to call an answer silent that has begun, so only one try of the four begins it, and the
-        # two readers wait at the same time.
+        # If an answer has begun, libcurl takes seconds to call it silent. So only one of the four tries
+        # begins an answer, and the two readers wait at the same time.
         passing, staying = self.serve(Server({"/a": CONTENT})), self.serve(Server({"/a": CONTENT}))
         passing.faults["/a"] = faults.on_get(faults.first_times(faults.stall, 1))
         staying.faults["/a"] = faults.on_get(faults.first_times(faults.stall, 1, then=faults.say_nothing))

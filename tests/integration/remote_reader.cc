@@ -1,6 +1,6 @@
 // Reads a URL from its start to its end, as a format of data does, and prints the bytes, their CRC-32C and
-// the rate in MB/s. remote_data_test.py shows it servers that misbehave, and tests/bench/remote_bench.py
-// compares it with curl.
+// the rate in MB/s. remote_data_test.py runs this program against servers that misbehave, and
+// tests/bench/remote_bench.py compares it with curl.
 //
 //   remote_reader [--rate] FOLDER_OF_LIBRARY URL [SECRETS [QUIET_SECONDS]]
 //
@@ -18,7 +18,7 @@
 namespace tethys {
 namespace {
 
-constexpr int64_t kPiece = int64_t{1} << 16;  // As TFRecord files are indexed.
+constexpr int64_t kPiece = int64_t{1} << 16;  // The size of the pieces in which TFRecord files are indexed.
 
 struct Request {
   std::string library_folder, url, secrets;

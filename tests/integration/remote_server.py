@@ -86,7 +86,7 @@ class Server:
         if tls:
             context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
             context.load_cert_chain(*tls)
-            # The handshake is made in the request's thread, not in the one that accepts.
+            # The handshake runs in the request's thread, not in the thread that accepts connections.
             self.http.socket = context.wrap_socket(self.http.socket, server_side=True, do_handshake_on_connect=False)
         self.scheme = "https" if tls else "http"
         self.host = f"127.0.0.1:{self.http.server_port}"

@@ -19,8 +19,8 @@ from tethys_run import JOB, NORMALISED_JOB, FolderTest, Run, STRATEGIES, TethysT
 # set when the job is resumed does not change it.
 LONG = ["epochs=1000", "optimizer.schedule.linear_decay.samples=30010"]
 SAVING = ["checkpoint.every_steps=7"]
-# Adam keeps two slots, and its corrections depend on the number of updates. Each worker has moving statistics of its
-# own; dropout and augmentation depend on the samples' positions in the job.
+# Adam keeps two slots, and its corrections depend on the number of updates. Each worker has its own moving
+# statistics; dropout and augmentation depend on the samples' positions in the job.
 ADAM = JOB.replace("sgd { momentum: 0.9 }", "adam {}").replace("0.05", "0.002").replace("units: 128 activation: RELU } }", """units: 128 } }
   layer { batch_normalisation { activation: RELU } }
   layer { dropout { rate: 0.2 } }""").replace(
@@ -189,7 +189,7 @@ class UndoneWorkTest(TethysTest):
                   "checkpoint.keep_best=true"]).run() as run:
             for checkpoint in run.checkpoints()[2:]:
                 damage(checkpoint)
-            # The learning rate makes the epoch that is repeated the worst.
+            # With this learning rate the epoch that is repeated becomes the worst.
             run.run(resume=True, overrides=["epochs=3", "optimizer.learning_rate=2"])
             best = run.summary()["best"]
             self.assertEqual(best["epoch"], "1")
@@ -312,7 +312,7 @@ class EarlierVersionTest(FolderTest):
         self.assertIn("of step 20", shown)
         self.tethys("report", "runs/earlier")
         self.assertIn("failed after 7 epochs and 28 updates", self.read("report.md"))
-        # As its own build measured it after epoch 5.
+        # The values that the build which trained the run measured after epoch 5.
         self.assertIn("accuracy 0.2250, loss 1.6509",
                       self.tethys("evaluate", "--checkpoint=runs/earlier", "--split=validation"))
         self.tethys("export", "--checkpoint=runs/earlier", "--out=model.safetensors")
@@ -327,7 +327,8 @@ class EarlierVersionTest(FolderTest):
         self.assertNotIn("warning", output)
         epochs = self.table("epochs.csv")
         self.assertEqual([line["epoch"] for line in epochs], [str(i) for i in range(1, 8)])
-        # Training is deterministic: what the killed attempt had made is made again.
+        # Training is deterministic: the epochs that the killed attempt had made are made again with the same
+        # results.
         with open(os.path.join(os.path.dirname(os.path.abspath(__file__)), "earlier_version", "epochs.csv"),
                   encoding="utf-8") as file:
             before = list(csv.DictReader(file))

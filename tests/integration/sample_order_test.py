@@ -22,7 +22,7 @@ ORDER_MAP = sys.argv.pop(1) if len(sys.argv) > 1 and not sys.argv[1].startswith(
 SAMPLES = 600
 WORKERS = 3
 EPOCHS = 2
-# A batch that workers cannot share evenly, and a short last batch.
+# A number of samples with a batch that workers cannot share evenly, and a short last batch.
 SHORT = [f"data.limit_samples={SAMPLES}", "data.validation_samples=0", f"epochs={EPOCHS}", "global_batch_size=64"]
 STALE = [*STRATEGIES["ps_async"][:3], "strategy.parameter_server.consistency=stale_synchronous",
          "optimizer.sgd.momentum=0.5"]
@@ -102,7 +102,7 @@ class ShardingTest(TethysTest):
             order = order_of(run)
             for worker, epoch, position in uses_of(run):
                 self.assertEqual(order[epoch, position][1] % WORKERS, worker)
-        # 600 samples in files of 100, 250, 150 and 100: worker 0 has 250, the others 150 and 200.
+        # 600 samples in files of 100, 250, 150 and 100: worker 0 has 250 samples, the others 150 and 200.
         with Run([*STRATEGIES["mirrored"], *even, "data.sharding=FILE"], job=self.files).run() as run:
             order, own = order_of(run), {0: range(100, 350), 1: range(350, 500), 2: [*range(100), *range(500, 600)]}
             strangers = sum(order[epoch, position][1] not in own[worker] for worker, epoch, position in uses_of(run))

@@ -1,4 +1,4 @@
-// A library to be preloaded (LD_PRELOAD). It installs a signal handler and lets the process receive that
+// A library to be preloaded (LD_PRELOAD). It installs a signal handler and makes the process receive that
 // signal in every millisecond of its CPU time, as under a profiler.
 #include <signal.h>
 #include <sys/time.h>

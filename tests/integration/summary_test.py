@@ -252,7 +252,7 @@ class CompareTest(unittest.TestCase):
     def test_resuming_keeps_successful_runs_and_repeats_others(self):
         status, output = self.compare()
         self.assertEqual(status, 0, output)
-        # As if the command had been killed when the first run had just ended.
+        # Restores the state in which the command was killed when the first run had just ended.
         times = self.times()
         os.remove(os.path.join(self.directory, "runs.csv"))
         self.mark("job-global_batch_size=128-r0", "status", "interrupted")
@@ -523,7 +523,7 @@ class SchedulerTest(unittest.TestCase):
     def test_refused_job_ends_every_process_with_the_reason(self):
         self.finish(self.start_slurm(3, ["strategy=mirrored"]))
         outputs = []
-        # If the refusal did not end them, the workers would try to reach the chief for longer than this test waits.
+        # Workers that the refusal did not end would try to reach the chief for longer than this test waits.
         processes = self.start_slurm(3, ["strategy=mirrored", f"timeouts.start={2 * PATIENCE}"])
         for process in processes:
             outputs.append(process.communicate(timeout=PATIENCE)[0])

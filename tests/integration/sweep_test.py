@@ -52,7 +52,7 @@ class SweepTest(FolderTest):
             os.remove(f"{self.run_dir}/{name}")
         self.assertEqual(command(["report", self.run_dir])[0], 0)
         self.assertTrue(os.path.exists(f"{self.run_dir}/report.html"))
-        # A batch that memory does not suffice for is left out; the others are measured.
+        # A batch for which memory does not suffice is left out; the other batches are measured.
         self.run_dir += "2"
         status, output = self.sweep("--batches=8,16,10000000", "--rounds=1")
         self.assertEqual(status, 0, output)

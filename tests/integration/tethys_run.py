@@ -28,7 +28,7 @@ import unittest
 import check_journal
 import read_safetensors
 
-# A shell's background job ignores SIGINT, and all processes started here would inherit that.
+# A shell's background job ignores SIGINT, and all processes started here would inherit this.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 TETHYS = sys.argv.pop(1) if len(sys.argv) > 1 and not sys.argv[1].startswith("-") else "build/release/deploy/tethys"
@@ -83,7 +83,7 @@ def first_samples(folder):
 
 DATA = tempfile.TemporaryDirectory(prefix="tethys-data-")
 JOB = first_samples(DATA.name)
-# The same with moving statistics, which a job must keep through every loss.
+# JOB with moving statistics, which a job must keep through every loss.
 NORMALISED_JOB = JOB.replace("activation: RELU } }", "} } layer { batch_normalisation { activation: RELU } }")
 
 STRATEGIES = {

@@ -19,7 +19,8 @@ optimizer { sgd {} learning_rate: 0.1 } global_batch_size: 80 epochs: 1 workers:
 """
 SERVERS = ["strategy=parameter_server", "strategy.parameter_server.servers=1"]
 HOSTS = "master role=worker\nslave1 role=chief,ps\nslave2 role=worker\n"
-# Texts that a start-up file prints: with and without a line end, with colours, of any bytes, long ones.
+# Texts that a start-up file prints: with and without a line end, with colours, of arbitrary bytes, long
+# texts.
 GREETINGS = ["echo Welcome to $HOSTNAME", "printf 'hi '", r"printf '\033[1;32mslave1\033[0m $ '",
              "head -c 3000 /dev/urandom", "head -c 3000000 /dev/zero"]
 
@@ -78,7 +79,7 @@ class UnlikeMachinesTest(MachinesTest):
             self.set_hosts_file(machine.name, "\n".join(
                 ["127.0.0.1 localhost", f"127.0.1.1 {machine.name}.lab {machine.name}", *others, ""]))
 
-    # Shells.
+    # Tests of shells.
 
     def test_shells_that_print_a_greeting_do_no_harm(self):
         for greeting in GREETINGS:
@@ -100,7 +101,7 @@ class UnlikeMachinesTest(MachinesTest):
                     shutil.rmtree(self.cluster[machine].home + "/.cache", ignore_errors=True)
                 self.assert_trains(HOSTS)  # The build is installed there, too.
 
-    # Addresses.
+    # Tests of addresses.
 
     def test_machines_with_ipv6_alone_train(self):
         self.make_cluster(self.NAMES, ipv6=True)
@@ -146,7 +147,7 @@ class UnlikeMachinesTest(MachinesTest):
         self.assertRegex(output, r"warning: slave1 and slave1.lab are one machine \(10.77.0.2\)")
         self.assertNotIn("one machine", self.assert_trains(HOSTS))
 
-    # Own names that are 127.0.1.1, in the ways without a launcher.
+    # Tests of machines whose own name is 127.0.1.1, started without a launcher.
 
     def run_tasks(self, words_of, environment_of):
         """Runs a process on each machine; returns their exit statuses and outputs."""
@@ -192,7 +193,7 @@ class UnlikeMachinesTest(MachinesTest):
         self.assertEqual(status, 2, output)
         self.assertIn("--bind: 127.0.0.1 is an address of this machine alone here", output)
 
-    # Folders and files.
+    # Tests of folders and files.
 
     def test_build_goes_where_the_host_file_says(self):
         home = self.cluster["slave1"].home

@@ -12,7 +12,7 @@ import tethys_run
 from live_view import View
 from tethys_run import PATIENCE, Run, TethysTest, command
 
-# The system's, which has the package python3-prometheus-client.
+# The system's Python, which has the package python3-prometheus-client.
 SYSTEM_PYTHON = "/usr/bin/python3"
 READ_METRICS = """
 import json, sys
@@ -146,7 +146,8 @@ class WatchTest(TethysTest):
                     self.assertNotIn("tethys_steps", body)
                 for path in ("/", "/state.json", "/?token=" + view.token):
                     self.assertEqual(view.ask(path, headers=right, token=False, address=other)[0], 404, path)
-                # The token for metrics opens nothing else, and silent callers there keep nobody out here.
+                # The token for metrics gives access to nothing else, and silent callers on that address do
+                # not keep callers off this one.
                 self.assertEqual(view.ask("/metrics", headers=right, token=False)[0], 403)
                 with contextlib.ExitStack() as stack:
                     for _ in range(20):
@@ -193,7 +194,8 @@ class WatchTest(TethysTest):
             with contextlib.closing(view.connect()) as endless:
                 endless.sendall(b"GET / HTTP/1.1\r\nHost: a\r\nX: " + b"x" * 20000)
                 self.assertTrue(endless.recv(100).startswith(b"HTTP/1.1 431 "))
-            # Callers that say nothing lose their places after some seconds, and others then get theirs.
+            # Callers that send nothing lose their places after some seconds, and other callers then get
+            # places.
             with contextlib.ExitStack() as stack:
                 silent = [stack.enter_context(contextlib.closing(view.connect())) for _ in range(20)]
                 self.assertEqual(view.ask("/state.json")[0], 200)

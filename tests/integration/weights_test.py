@@ -95,7 +95,8 @@ class WeightsTest(TethysTest):
                 for variable, values in self.weights.items():
                     if "moving" not in variable:
                         self.assertEqual(found[variable].tobytes(), values.tobytes(), variable)
-                # A step has moved the statistics from those of the checkpoint, by a tenth of the way to the batch's.
+                # A step has moved the statistics away from the checkpoint's, by a tenth of the way to the
+                # statistics of the batch.
                 norm = "norm/moving_variance"
                 self.assertNotEqual(found[norm], self.weights[norm])
                 for mine, theirs in zip(found[norm], self.weights[norm]):
@@ -133,7 +134,8 @@ class WeightsTest(TethysTest):
             whole.run()
             shutil.rmtree(source)
             run.run(resume=True, overrides=["epochs=2"])
-            # The schedule's length differs in the first epoch, so the runs do, too; the samples do not.
+            # The length of the schedule differs in the first epoch, so the results of the runs differ; the
+            # samples used do not.
             self.assertEqual(run.summary()["steps"], whole.summary()["steps"])
             self.assertTrue(os.path.exists(run.path("checkpoints", "initial", "step-0", "manifest.textproto")))
 
@@ -193,7 +195,7 @@ class WeightsTest(TethysTest):
         for out in range(10):
             for i in range(16):
                 self.assertEqual(values["head.weight"][out * 16 + i], self.weights["head/weights"][i * 10 + out])
-        # The features behind the flatten: ours are [12, 12, 6], PyTorch's [6, 12, 12].
+        # The features behind the flatten are [12, 12, 6] in Tethys, and [6, 12, 12] in PyTorch.
         for out in (0, 7, 15):
             for row in range(12):
                 for column in range(12):
@@ -278,7 +280,7 @@ class WeightsTest(TethysTest):
             output, found = self.imported(f"out-{prefix}", f"--weights={path}")
             self.assertIn(f"left out the prefix '{prefix}'", output)
             self.assertEqual(found["head/bias"][1], self.weights["head/bias"])
-        # An exception need not be in the file.
+        # A variable that is excepted need not be in the file.
         path = self.rewritten("other.safetensors", lambda name: "module." + name.replace("head", "classifier"))
         output, found = self.imported("out-other", f"--weights={path}", "--except=head.")
         self.assertIn("left out 2 tensors that the model does not have: classifier.weight, classifier.bias", output)
@@ -341,12 +343,12 @@ class WeightsTest(TethysTest):
         weights_file = self.path("pets.safetensors")
         _, output = command(["export", f"--checkpoint={run}", f"--out={weights_file}"])
         self.assertIn('class_names  ["cat", "dog"]', output)
-        # The names outlive a format that has no place for them.
+        # The names of classes are kept even through a format that has no place for names.
         for form, data in (("npy", job), ("image_folder", self.path("pets-npy/data.textproto"))):
             status, output = command(["data", "convert", data, f"--to={form}", f"--out={self.path('pets-' + form)}"])
             self.assertEqual(status, 0, output)
         self.assertEqual(sorted(os.listdir(self.path("pets-image_folder/train"))), ["cat", "dog"])
-        # A damaged picture, and a split that there is not.
+        # A damaged picture, and a split that does not exist.
         with open(picture, "wb") as file:
             file.write(png(8, [[1] * 8] * 8)[:60])
         self.refused(["predict", f"--checkpoint={run}", f"--images={picture}"], "3.png")
@@ -375,7 +377,7 @@ class WeightsTest(TethysTest):
         return [values[i:i + 10] for i in range(0, len(values), 10)]
 
     def test_predictions_have_the_accuracy_of_an_evaluation(self):
-        # Batches of 256 samples divide none of these numbers, so the last batch is filled up.
+        # None of these numbers is a multiple of the batch of 256 samples, so the last batch is filled up.
         for split, samples in (("test", 2000), ("validation", 1000), ("train", 700)):
             with self.subTest(split), open(self.predict(f"{split}.csv", f"--split={split}"), encoding="utf-8") as file:
                 rows = list(csv.DictReader(file))
@@ -407,7 +409,8 @@ class WeightsTest(TethysTest):
             self.assertEqual(status, 0, output)
         arrays = [name for name in os.listdir(self.path("npy")) if "test" in name and "image" in name]
         self.assertEqual(self.read_npy(self.predict("array.npy", f"--images={self.path('npy')}/{arrays[0]}"), 2000), logits)
-        # Pictures are read in the order of their paths; each is found by the outputs of its number.
+        # Pictures are read in the order of their paths; the outputs of each number belong to the picture with
+        # that number.
         with open(self.predict("pictures.csv", f"--images={self.path('image_folder')}/test"), encoding="utf-8") as file:
             rows = list(csv.DictReader(file))
         paths = [row["file"] for row in rows]
@@ -418,7 +421,7 @@ class WeightsTest(TethysTest):
         for row, number in zip(rows, numbers):
             outputs = logits[number - min(numbers)]
             self.assertEqual(int(row["class"]), max(range(10), key=outputs.__getitem__), row["file"])
-        # One picture, made larger by repeating each pixel, is brought back to the size of the model.
+        # A picture enlarged by repeating each pixel is scaled back to the size of the model.
         name = os.path.join(self.path("image_folder"), "test", paths[0])
         with open(self.predict("one.csv", f"--images={name}"), encoding="utf-8") as file:
             one = next(csv.DictReader(file))

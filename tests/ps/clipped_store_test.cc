@@ -41,7 +41,7 @@ class ClippedStoreTest : public ParameterStoreTest {
   }
   std::string CommitFrame(const Frame& frame, double total) {
     actions_ = Taken();
-    // In two pieces, as a message may arrive.
+    // The payload in two pieces, because a message may arrive in pieces.
     const absl::string_view payload(reinterpret_cast<const char*>(&total), sizeof(total));
     return Words(store_->OnCommit(frame, {payload.substr(0, 3), payload.substr(3)}, actions_));
   }
@@ -67,7 +67,7 @@ TEST_F(ClippedStoreTest, UpdateIsHeldBackUntilTheFirstCommit) {
 TEST_F(ClippedStoreTest, UpdateIsScaledByTheNormOverAllServers) {
   for (const auto summation : {proto::BulkSynchronous::ORDERED, proto::BulkSynchronous::ARRIVAL}) {
     MakeClipped(2, 0.5, summation);
-    // Of the mean gradients, the squares sum up to 400 / 4^2 = 5^2 over all servers.
+    // The squares of the mean gradients sum up to 400 / 4^2 = 5^2 over all servers.
     for (uint64_t step = 0; step < 3; ++step) {
       const auto push = [&](int worker, float gradient) {
         return Push{.worker = worker,
@@ -247,7 +247,7 @@ TEST_F(ClippedStoreTest, NonFiniteGradientFailsTheJobAndChangesNothing) {
   EXPECT_EQ(Parameter(), 0);
 }
 
-// The greatest finite gradients have a sum of squares that double precision holds.
+// The largest finite gradients have a sum of squares that double precision can hold.
 TEST_F(ClippedStoreTest, GradientsNearTheFloatLimitAreClipped) {
   MakeClipped(1, std::sqrt(11.0));
   Do({.gradient = 3e38f});

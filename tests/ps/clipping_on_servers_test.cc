@@ -13,10 +13,10 @@
 namespace tethys {
 namespace {
 
-// With equal gradients of all parameters, whose mean is m, the norm is |m| kOnesNorm.
+// If all parameters have equal gradients with the mean m, the norm is |m| kOnesNorm.
 const double kOnesNorm = std::sqrt(1033.0);
 
-// A plan whose mean gradients are clipped to +-`mean`.
+// A plan that clips mean gradients to +-`mean`.
 proto::JobPlan ClippedPlan(int workers, const std::string& parameter_server, double mean) {
   proto::JobPlan plan = TestPlan(workers, parameter_server);
   plan.mutable_job()->mutable_optimizer()->mutable_clip()->set_global_norm(mean * kOnesNorm);
@@ -43,7 +43,7 @@ class ClippedStepTest : public ::testing::TestWithParam<Shape> {};
 TEST_P(ClippedStepTest, EveryStepIsClippedByTheNormOverAllServers) {
   const Shape& shape = GetParam();
   constexpr int kSteps = 40;
-  constexpr double kLimit = 0.3;  // Below most of the means.
+  constexpr double kLimit = 0.3;  // Below most of the mean gradients.
   PsCluster cluster(
       ClippedPlan(shape.workers,
                   absl::StrCat("servers: ", shape.servers, " message_bytes: ", shape.message_bytes,
@@ -64,7 +64,7 @@ TEST_P(ClippedStepTest, EveryStepIsClippedByTheNormOverAllServers) {
       ASSERT_NEAR(worker->Parameter(), expected, 1e-6 * (step + 1)) << "step " << step;
       EXPECT_EQ(outcome->version, step + 1);
       EXPECT_EQ(outcome->staleness, 0);
-      // Of the sums before they are clipped.
+      // The squares of the sums before they are clipped.
       EXPECT_EQ(outcome->sum_square, shape.workers > 1 && step % 16 == 0 ? 1033 * sum * sum : 0);
     }
   });

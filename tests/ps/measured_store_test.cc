@@ -23,7 +23,7 @@ class MeasuredStoreTest : public ParameterStoreTest {
     MakeBulk(workers);
   }
 
-  // A frame about `values` sums of squares that brings those in `sent`.
+  // A frame about `values` sums of squares; its payload is the sums in `sent`.
   std::string Exchange(FrameKind kind, const Push& push, uint64_t values, const std::vector<double>& sent) {
     Frame frame = ToFrame(push);
     frame.kind = kind;
@@ -32,7 +32,7 @@ class MeasuredStoreTest : public ParameterStoreTest {
     frame.range_count = values;
     frame.payload_bytes = sent.size() * sizeof(double);
     const absl::string_view payload(reinterpret_cast<const char*>(sent.data()), frame.payload_bytes);
-    const size_t cut = payload.size() / 3;  // In two pieces, as a message may arrive.
+    const size_t cut = payload.size() / 3;  // In two pieces, because a message may arrive in pieces.
     const std::vector<absl::string_view> pieces = {payload.substr(0, cut), payload.substr(cut)};
     actions_ = Taken();
     if (kind == FrameKind::kNorm) return Words(store_->OnNorm(frame, pieces, actions_));
@@ -46,7 +46,7 @@ class MeasuredStoreTest : public ParameterStoreTest {
   std::string Commit(const Push& push, const std::vector<double>& totals) {
     return Exchange(FrameKind::kCommit, push, 4, totals);
   }
-  // The largest value of a parameter or slot.
+  // The largest value of any parameter or slot.
   float Largest() {
     float largest = -1e9f;
     const auto read = [&](int, int64_t, absl::Span<float> values) {
@@ -83,7 +83,7 @@ TEST_F(MeasuredStoreTest, GradientsAreClippedBeforeTheyAreMeasured) {
   MakeMeasured(2, 2.5);
   for (const int worker : {0, 1}) Do({.worker = worker, .gradient = 2, .samples = 2});
   EXPECT_EQ(Norm({.worker = 0}), "w0 norm 176");
-  // The mean gradients have a norm of 5 over all servers: they are halved.
+  // The mean gradients have a norm of 5 over all servers, so they are halved.
   EXPECT_EQ(Measure({.worker = 0}, {400}), "w0 measured 0 2 0 0.75");
   EXPECT_THAT(Measure({.worker = 1}, {500}),
               AllOf(HasSubstr("server 2 refuses worker 1, step 0"),
@@ -96,7 +96,7 @@ TEST_F(MeasuredStoreTest, GradientsAreClippedBeforeTheyAreMeasured) {
 }
 
 TEST_F(MeasuredStoreTest, RepeatsAreAnsweredAndMeasuredOnce) {
-  optimizer_.mutable_sgd()->set_momentum(0.9);  // One slot, to which a measurement adds 100, an update 1.
+  optimizer_.mutable_sgd()->set_momentum(0.9);  // One slot: a measurement adds 100 to it, an update adds 1.
   MakeMeasured(2);
   Do({.worker = 0, .gradient = 2});
   EXPECT_EQ(Measure({.worker = 0}), "wait");

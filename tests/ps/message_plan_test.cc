@@ -32,8 +32,8 @@ proto::Placement Place(int servers, const std::vector<Placed>& shards) {
   return placement;
 }
 
-// The plan as text, with each message as "0:[16,19)<0": server, range, indices of the ready ranges it waits
-// for.
+// The plan as text. A message is "0:[16,19)<0": server, range, and indices of the ready ranges that the
+// message waits for.
 std::string Plan(const proto::Placement& placement, const std::vector<Range>& ready,
                  int64_t message_elements) {
   const auto plan = PlanMessages(placement, 1 << 20, ready, message_elements * 4);

@@ -1,5 +1,5 @@
-// Tests a parameter server: unauthenticated callers, garbage, workers of other jobs, broken connections,
-// checkpoints.
+// Tests a parameter server with unauthenticated callers, garbage, workers of other jobs, broken connections
+// and checkpoints.
 #include "ps/parameter_server.h"
 
 #include <gmock/gmock.h>
@@ -408,7 +408,7 @@ TEST(ParameterServerTest, StateRestoresOntoAnotherNumberOfServers) {
   three.mutable_job()->mutable_strategy()->mutable_parameter_server()->set_servers(3);
   *three.mutable_placement() = *PlaceShards(TestVariables(), three.job().strategy().parameter_server());
 
-  // Each slot in one arena, as in a checkpoint.
+  // One arena for each slot, as in a checkpoint.
   std::vector<Arena> saved;
   for (int slot = 0; slot < 2; ++slot) saved.emplace_back(TestVariables().arena_size());
   std::vector<float> expected;

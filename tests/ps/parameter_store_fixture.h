@@ -28,7 +28,7 @@ struct Push {
   Range part = {0, 19};
   uint32_t incarnation = 1;
   uint32_t generation = 7;
-  uint32_t global = 100;  // Stale-synchronous: samples of the step's global batch.
+  uint32_t global = 100;  // For stale-synchronous servers: samples of the step's global batch.
 };
 
 // Variables a = [0, 8) and b = [16, 19), learning rate 1: a parameter is minus the sum of the mean gradients.
@@ -99,7 +99,7 @@ class ParameterStoreTest : public ::testing::Test {
     return frame;
   }
 
-  // Returns the store's actions as text: "wait", "w0 v1, w1 v1" (replies), "refused: TEXT".
+  // Pushes, and returns the store's actions as text: "wait", "w0 v1, w1 v1" (replies), "refused: TEXT".
   std::string Do(const Push& push) {
     const Frame frame = ToFrame(push);
     const std::vector<float> values(frame.payload_bytes / sizeof(float), push.gradient);
@@ -137,14 +137,14 @@ class ParameterStoreTest : public ::testing::Test {
       if (reply.arena.count < 19) absl::StrAppend(out, " [", reply.arena.begin, ",", reply.arena.end(), ")");
     });
   }
-  // The value of all parameters; checks that padding is zero.
+  // The value that all parameters have; also checks that padding is zero.
   float Parameter() const {
     const float* values = store_->parameters();
     for (int i = 0; i < 19; ++i) EXPECT_EQ(values[i], i >= 8 && i < 16 ? 0 : values[0]) << i;
     return values[0];
   }
 
-  double clip_norm_ = 0;  // Of the stores that are made from now on.
+  double clip_norm_ = 0;  // Limit of the norm in stores that are made from now on.
   bool measures_ = false;
   proto::Optimizer optimizer_;
   NoStream stream_;

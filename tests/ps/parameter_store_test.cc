@@ -42,7 +42,7 @@ TEST_F(ParameterStoreTest, BulkUpdateRecordsEachPush) {
   EXPECT_EQ(push.staleness(), 0);
 }
 
-// In float32 (1e8 + 1) - 1e8 is 0, and (1e8 - 1e8) + 1 is 1.
+// In float32, (1e8 + 1) - 1e8 is 0, but (1e8 - 1e8) + 1 is 1.
 TEST_F(ParameterStoreTest, OrderedSumIsInRankOrderForAnyOrderOfArrival) {
   for (const auto& order : std::vector<std::vector<int>>{{0, 1, 2}, {2, 1, 0}, {1, 2, 0}, {0, 2, 1}}) {
     MakeBulk(3);

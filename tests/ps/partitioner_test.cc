@@ -30,7 +30,7 @@ proto::ParameterServer Config(const std::string& text) {
   return config;
 }
 
-// Elements of each shard, by variable, as text: "a 4+4 b 2".
+// The elements of each shard, for each variable, as text: "a 4+4 b 2".
 std::string Cut(const VariableSet& variables, const std::string& config) {
   const auto placement = PlaceShards(variables, Config(config));
   if (!placement.ok()) return std::string(placement.status().message());
@@ -120,7 +120,7 @@ TEST(Placement, LargestShardGoesFirstToTheLeastLoadedServer) {
 }
 
 TEST(Placement, SmallShardsFollowTheirNeighbours) {
-  // Large shards of 1000 and, behind each, a scale and an offset of 3: a block has at most 4012 / 64
+  // Large shards of 1000 elements and, behind each, a scale and an offset of 3: a block has at most 4012 / 64
   // elements.
   std::vector<NamedShape> shapes;
   for (int i = 0; i < 4; ++i) {

@@ -84,8 +84,8 @@ class PsCluster {
   std::vector<ServerAddress> addresses_;
 };
 
-// Makes the first worker of `plan`, one of several, wait for the others' gradients beyond the step timeout of
-// TestPlan.
+// Makes the first of several workers of `plan` wait for the gradients of the others beyond the step timeout
+// of TestPlan.
 inline void ExpectUnansweredStepNamesServer(const proto::JobPlan& plan) {
   FakeClock clock;
   PsCluster cluster(plan);
@@ -94,7 +94,7 @@ inline void ExpectUnansweredStepNamesServer(const proto::JobPlan& plan) {
   const auto worker = cluster.Worker(0, options);
   ASSERT_TRUE(worker->Prepare().ok());
   ASSERT_TRUE(worker->Push(0, 1).ok());
-  clock.Advance(20 * kSecond);  // The step timeout of TestPlan.
+  clock.Advance(20 * kSecond);  // As long as the step timeout of TestPlan.
   const absl::Status status = worker->Finish().status();
   EXPECT_EQ(status.code(), absl::StatusCode::kDeadlineExceeded);
   EXPECT_THAT(status.message(),

@@ -65,7 +65,7 @@ class TestWorker {
         strategy_(std::move(strategy)),
         workers_(plan.job().workers()) {}
 
-  // If `reversed`, announces, and therefore sends, the last layer's gradients last instead of first.
+  // If `reversed`, announces, and therefore sends, the gradients of the last layer last instead of first.
   absl::Status Prepare(bool reversed = false) {
     const auto variables = variables_.variables();
     const Range layer2{variables[2].range.begin, variables[3].range.end() - variables[2].range.begin};
@@ -99,7 +99,7 @@ class TestWorker {
 
   Strategy& strategy() { return *strategy_; }
   absl::Span<const float> parameters() const { return parameters_.span(); }
-  // The value of all parameters; NaN if they differ or padding is not zero.
+  // The value that all parameters have; NaN if they differ or padding is not zero.
   float Parameter() const {
     const float value = parameters_.data()[0];
     std::vector<bool> covered(parameters_.size());

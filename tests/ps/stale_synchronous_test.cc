@@ -52,7 +52,8 @@ TEST_F(StaleSynchronousTest, WithBoundZeroNoPushIsAnsweredUntilAllHavePushed) {
 }
 
 TEST_F(StaleSynchronousTest, BoundZeroMakesTheBulkSynchronousUpdate) {
-  const std::vector<float> gradients = {1e8f, 1.25f, -1e8f};  // Their sum depends on its order.
+  // The sum of these gradients depends on the order of the additions.
+  const std::vector<float> gradients = {1e8f, 1.25f, -1e8f};
   MakeBulk(3);
   for (int worker = 0; worker < 3; ++worker) {
     Do({.worker = worker, .gradient = gradients[worker], .samples = 20});
@@ -127,9 +128,9 @@ TEST_F(StaleSynchronousTest, NonFiniteSumIsFatalAndChangesNothing) {
   EXPECT_EQ(Parameter(), 0);
 }
 
-// With bound s and any order of arrivals, parameters sent for step c include every push for steps before
-// c - s, the staleness of a push is at most 2 s + 1 pushes of every other worker, and no worker has more than
-// s pushes more in them than another.
+// With bound s and any order of arrivals: the parameters sent for step c include every push for steps before
+// c - s; the staleness of a push is at most 2 s + 1 pushes of every other worker; and no worker has more than
+// s pushes more in the parameters than another.
 TEST_F(StaleSynchronousTest, BoundHoldsForAnyOrderOfArrivals) {
   constexpr int kWorkers = 4;
   constexpr uint64_t kSteps = 60;
@@ -137,7 +138,7 @@ TEST_F(StaleSynchronousTest, BoundHoldsForAnyOrderOfArrivals) {
     MakeStale(kWorkers, bound);
     states_.clear();
     std::mt19937 random(static_cast<uint32_t>(bound));
-    std::vector<uint64_t> applied(kWorkers, 0);  // By worker: steps applied.
+    std::vector<uint64_t> applied(kWorkers, 0);  // For each worker, the number of applied steps.
     std::vector<int> free = {0, 1, 2, 3};
     while (!free.empty()) {
       std::swap(free[random() % free.size()], free.back());
@@ -161,13 +162,14 @@ TEST_F(StaleSynchronousTest, BoundHoldsForAnyOrderOfArrivals) {
   }
 }
 
-// Worker 0 takes four ticks for a step, the other workers one. A step must begin as soon as the worker's
+// Worker 0 takes four ticks for a step, the other workers one tick. A step must begin as soon as the worker's
 // previous step is made and the slowest worker has made enough steps.
 TEST_F(StaleSynchronousTest, SlowWorkerDelaysTheOthersOnlyAsTheRuleRequires) {
   constexpr int kBound = 3;
   constexpr int kSteps = 12;
   MakeStale(3, kBound);
-  std::vector<int> ready = {4, 1, 1};  // Tick at which the current step is made; 0: waits for the answer.
+  // The tick at which the current step is made; 0: the worker waits for the answer.
+  std::vector<int> ready = {4, 1, 1};
   std::vector<int> begun(kSteps + 1, 0);
   for (int tick = 1; states_[0].clock < kSteps; ++tick) {
     for (int worker = 0; worker < 3; ++worker) {

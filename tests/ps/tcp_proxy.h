@@ -77,7 +77,7 @@ class TcpProxy {
     MutexLock lock(damage_mu_);
     return sent_;
   }
-  // Drops everything that servers send on the current connections from now on.
+  // Drops everything that servers send on the present connections from now on.
   void WithholdAnswers() {
     MutexLock lock(mu_);
     for (Connection& connection : connections_) connection.deaf = true;
@@ -143,7 +143,7 @@ class TcpProxy {
   std::thread acceptor_;
   std::atomic<int> accepted_{0};
   Mutex damage_mu_;
-  std::string damaged_ ABSL_GUARDED_BY(damage_mu_);  // Bytes to damage; empty: none.
+  std::string damaged_ ABSL_GUARDED_BY(damage_mu_);  // Bytes in which a bit is to be flipped; empty: none.
   std::string sent_ ABSL_GUARDED_BY(damage_mu_);
   Mutex mu_;
   std::list<Connection> connections_ ABSL_GUARDED_BY(mu_);

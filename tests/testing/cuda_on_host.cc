@@ -22,7 +22,7 @@ struct Thread {
   std::unique_ptr<char[]> stack{new char[kStackBytes]};
 };
 
-// The state of the running block. It is global because no kernel takes it as an argument.
+// The state of the running block. These variables are global because no kernel takes them as arguments.
 std::vector<Thread> threads_of_block;
 Thread* current = nullptr;
 ucontext_t scheduler;

@@ -1,7 +1,7 @@
-// CUDA's kernel language for the host, so that our kernels can be tested without a GPU. This header replaces
-// launch.h: include it before the .cu file. The threads of a block are coroutines that switch where they
-// synchronize, and blocks run one after another. So tests cover arithmetic, indices and barriers, but neither
-// races nor speed. A shuffle that some threads of a warp miss ends the program.
+// CUDA's kernel language for the host, so that Tethys's kernels can be tested without a GPU. This header
+// replaces launch.h: include it before the .cu file. The threads of a block are coroutines that switch where
+// they synchronize, and blocks run one after another. So tests cover arithmetic, indices and barriers, but
+// neither races nor speed. A shuffle that some threads of a warp miss ends the program.
 #ifndef TETHYS_TESTS_TESTING_CUDA_ON_HOST_H_
 #define TETHYS_TESTS_TESTING_CUDA_ON_HOST_H_
 

@@ -19,7 +19,7 @@
 namespace {
 
 constexpr size_t kAlignment = 256;
-constexpr size_t kMemoryBytes = 64 << 20;  // Enough for the tests; a test can exceed it on purpose.
+constexpr size_t kMemoryBytes = 64 << 20;  // Enough memory for the tests; a test can exceed it on purpose.
 
 std::map<void*, size_t> blocks;  // Bytes of each allocation.
 std::set<void*> pinned;          // Allocations of pinned host memory.
@@ -27,7 +27,7 @@ size_t used_bytes = 0;
 cudaError_t last_error = cudaSuccess;
 bool reads_pageable_memory = false;
 std::vector<std::function<void()>> late_copies;
-std::vector<std::function<void()>> staged_copies;  // Of cudaMemcpy.
+std::vector<std::function<void()>> staged_copies;  // Copies of cudaMemcpy that are not written yet.
 
 // Fills the memory with NaN, so that missing zeroing is noticed.
 cudaError_t Allocate(void** memory, size_t bytes) {

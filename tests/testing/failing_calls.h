@@ -18,9 +18,9 @@ inline constexpr int kNoWrite = -2;
 
 struct FailingCall {
   std::string name = {};         // The name of the function that fails; empty: any of the functions.
-  int first = 0;                 // The first matching call to fail, counted from 0.
+  int first = 0;                 // The number, from 0, of the first matching call that fails.
   std::vector<int> errors = {};  // The errors from that call on: each an errno, kShortWrite or kNoWrite.
-  bool for_good = false;         // If true, all later calls get the last of the errors, too.
+  bool for_good = false;         // If true, all later calls get the last of the errors as well.
 };
 
 class FailingCalls {

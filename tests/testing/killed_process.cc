@@ -21,7 +21,8 @@ namespace {
 constexpr int kCallStop = SIGTRAP | 0x80;  // A stop at a system call, with PTRACE_O_TRACESYSGOOD.
 constexpr int kNotTraced = 77;
 
-// Files that a process has written to and not synced since. They are held open, to be found after a rename.
+// Files that a process has written to and not synced since. They are held open, so that they can be found
+// after a rename.
 class UnsyncedFiles {
  public:
   explicit UnsyncedFiles(pid_t process) : process_(process) {}
@@ -67,7 +68,8 @@ void Kill(pid_t child) {
   WaitFor(child);
 }
 
-// Runs `body` in a child, which stops once before it. The child's exit status is 0 if `body` returns true.
+// Runs `body` in a child process, which stops once before `body` begins. The child's exit status is 0 if
+// `body` returns true.
 pid_t Fork(const std::function<bool()>& body) {
   const pid_t child = fork();
   TETHYS_CHECK(child >= 0, std::strerror(errno));

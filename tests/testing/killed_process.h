@@ -1,5 +1,5 @@
-// Runs code in a process of its own that is killed before its Nth system call, to see what a crash at that
-// instant leaves behind. For tests of data that must survive a crash:
+// Runs code in a separate process that is killed before its Nth system call, to see which state a crash at
+// that instant leaves. For tests of data that must survive a crash:
 //
 //   for (int call = 0; RunKilledBefore(call, Crash::kKill, save) == ProcessEnd::kKilled; ++call) CheckDisk();
 //
@@ -28,7 +28,7 @@ enum class ProcessEnd {
 
 ProcessEnd RunKilledBefore(int call, Crash crash, const std::function<bool()>& body);
 
-// The reason why no process can be traced here (a container may forbid it); empty if one can.
+// The reason why no process can be traced here (a container may forbid tracing); empty if tracing works.
 std::string WhyNotTraced();
 
 }  // namespace tethys::testing

@@ -1,7 +1,7 @@
 // A simulated asynchronous device that is as late as the contract of Device allows. Enqueued work runs only
 // when the host waits for it or queries an event behind it, and the host may not use device memory. So code
-// that misses a wait, or an order between two streams, computes with stale data. The primitives are those of
-// the CPU.
+// that misses a wait, or an order between two streams, computes with stale data. The primitives are the CPU
+// device's.
 //
 // Used by one thread, as every device.
 #ifndef TETHYS_TESTS_TESTING_LATE_DEVICE_H_

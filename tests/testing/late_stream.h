@@ -20,7 +20,7 @@ class LateStream;
 
 using Work = std::function<absl::Status()>;
 
-// The point of a stream at which an event was recorded.
+// A point in a stream's order, at which an event was recorded.
 struct LatePoint {
   LateStream* stream = nullptr;
   bool happened = false;

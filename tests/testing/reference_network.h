@@ -37,7 +37,7 @@ class ReferenceNetwork {
  private:
   using Vector = std::vector<double>;
 
-  // A layer's tensors in one row. `dx` has the gradients of the inputs, which are added to.
+  // The tensors of a layer for one row. Gradients of the inputs are added to `dx`.
   struct Tensors {
     std::vector<const Vector*> x;
     Vector* y;
@@ -146,7 +146,7 @@ class ReferenceNetwork {
     });
   }
 
-  // Empty if there is none.
+  // The range of the layer's bias; empty if the layer has no bias.
   static Range BiasOf(const Model::Layer& layer) {
     return layer.variables.size() > 1 ? layer.variables[1] : Range();
   }
@@ -185,7 +185,7 @@ class ReferenceNetwork {
         return 1;
     }
   }
-  // The activation that the layer's operation applies. Others are layers of their own.
+  // The activation that the layer's operation applies. Other activations are separate layers.
   static proto::Activation ActivationOf(const proto::Layer& config) {
     if (config.has_activate()) return config.activate().activation();
     const proto::Activation field =
@@ -220,7 +220,7 @@ class ReferenceNetwork {
     for (double& value : y) value = Activate(ActivationOf(layer.config), value);
   }
 
-  // Calls visit(input, position in the input, position in the output).
+  // Calls visit(input, position in the input, position in the output) for every element of the inputs.
   template <typename Visit>
   static void ForEachJoined(const Model::Layer& layer, const Visit& visit) {
     const int64_t width = layer.output.back();
@@ -231,7 +231,7 @@ class ReferenceNetwork {
     }
   }
 
-  // Returns the loss and replaces `logits` by the loss's derivatives with respect to them.
+  // Returns the loss and replaces `logits` by the derivatives of the loss with respect to `logits`.
   static double SoftmaxCrossEntropy(int32_t label, double weight, Vector& logits) {
     const double largest = *std::max_element(logits.begin(), logits.end());
     double sum = 0;

@@ -4,7 +4,7 @@
 #ifndef TETHYS_TESTS_TESTING_SANITIZED_H_
 #define TETHYS_TESTS_TESTING_SANITIZED_H_
 
-#ifndef __has_feature  // Only Clang has it.
+#ifndef __has_feature  // Only Clang defines __has_feature.
 #define __has_feature(feature) 0
 #endif
 

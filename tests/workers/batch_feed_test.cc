@@ -1,5 +1,5 @@
-// Trains on a late device (a simulated asynchronous one), to which batches are copied ahead of their steps.
-// The results must equal those of the CPU, which reads its batches in place.
+// Trains on a late device (a simulated asynchronous device), to which batches are copied ahead of their
+// steps. The results must equal the results on the CPU, which reads its batches in place.
 #include "workers/batch_feed.h"
 
 #include <memory>
@@ -68,7 +68,8 @@ TEST(BatchFeed, LateDeviceComputesOnTheSameBatchesAsTheCpu) {
   }
 }
 
-// The losses of six consecutive batches. Waits for each loss if `waits`, else for all losses at the end.
+// The losses of six consecutive batches. With `waits`, waits for each loss before the next batch; otherwise
+// waits for all losses at the end.
 std::vector<double> LossesOf(bool waits) {
   TestReplica replica(testing::CreateLateDevice(), 0, 1);
   EXPECT_TRUE(replica.replica().Attach(replica.MakeLocal()).ok());

@@ -58,7 +58,7 @@ TEST(DeviceFactory, DeviceInTheHostFileOverridesThatOfTheJob) {
 TEST(DeviceFactory, CudaJobWithoutTheLibraryIsRefused) {
   proto::Setup setup = SetupOf({0});
   setup.mutable_plan()->mutable_job()->mutable_device()->set_kind(proto::Device::CUDA);
-  // There is no libtethys_cuda.so beside this test program.
+  // The folder of this test program has no libtethys_cuda.so.
   EXPECT_THAT(StatusText(CreateWorkerDevice({}, setup).status()), testing::HasSubstr("libtethys_cuda.so"));
 }
 

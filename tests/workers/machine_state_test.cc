@@ -8,7 +8,7 @@
 namespace tethys {
 namespace {
 
-// Two groups of one kernel, of which the first has a quota, as the process in one of them sees them.
+// Two groups of one kernel, of which the first has a quota, as a process in one of the groups sees them.
 class CpuLimitTest : public ::testing::Test {
  protected:
   void SetUp() override {

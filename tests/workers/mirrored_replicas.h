@@ -17,7 +17,7 @@ using MakeStrategy = std::function<std::unique_ptr<Strategy>(TestReplica& replic
 
 using TrainReplica = std::function<absl::Status(TestReplica& replica, std::unique_ptr<Strategy> strategy)>;
 
-// Trains `world` replicas, each on a device of its own; returns the parameters of each.
+// Trains `world` replicas, each on a separate device; returns the parameters of each replica.
 inline std::vector<std::vector<float>> TrainMirrored(int world,
                                                      const std::function<std::unique_ptr<Device>()>& device,
                                                      const MakeStrategy& strategy,

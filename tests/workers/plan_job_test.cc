@@ -131,7 +131,7 @@ TEST_F(PlanJobTest, NormalisationOfOneValueIsRefused) {
   ExpectRefused(kDense, "batch_size_per_worker: 5 strategy { local { virtual_replicas: 3 } }");
 }
 
-// An epoch of 20 samples ends with a batch of 2, of which each worker would have one sample or none.
+// An epoch of 20 samples ends with a batch of 2 samples, of which each worker would have one or none.
 TEST_F(PlanJobTest, ShortLastBatchOfOneValueAWorkerIsRefused) {
   const std::string rest = "workers: 3 global_batch_size: 6 strategy { mirrored {} }";
   ExpectRefused(kDense, rest);
@@ -155,10 +155,10 @@ TEST_F(PlanJobTest, SynchronisedNormalisationCountsTheSamplesOfAllWorkers) {
                         " strategy { mirrored { synchronised_batch_normalisation: true } }");
   };
   EXPECT_TRUE(PlanOf(kDense, batch_of(6)).ok()) << "the last batch has two samples";
-  ExpectRefused(kDense, batch_of(19));  // The last batch has one.
+  ExpectRefused(kDense, batch_of(19));  // The last batch has one sample.
   EXPECT_TRUE(PlanOf(kDense, absl::StrCat(batch_of(12), " micro_batches: 4")).ok());
   EXPECT_TRUE(PlanOf(kDense, absl::StrCat(batch_of(8), " drop_remainder: true micro_batches: 2")).ok());
-  // In parts of two rows a worker: four samples, then one.
+  // With parts of two rows for each worker, a part has four samples, and then one.
   ExpectRefused(kDense,
                 "workers: 2 global_batch_size: 5 micro_batches: 2 drop_remainder: true strategy { "
                 "mirrored { synchronised_batch_normalisation: true } }");

@@ -12,7 +12,7 @@
 
 namespace tethys {
 
-// Samples in memory.
+// Samples that are held in memory.
 class TestSamples final : public SampleSource {
  public:
   TestSamples(SampleSpec spec, std::vector<uint8_t> values, std::vector<int32_t> labels)
@@ -31,7 +31,7 @@ class TestSamples final : public SampleSource {
   const std::vector<int32_t> labels_;
 };
 
-// Random 6 x 6 images, as the model of TestReplica takes them, with labels; each `key` gives other samples.
+// Random 6 x 6 images with labels, as the model of TestReplica takes them; each `key` gives other samples.
 inline std::shared_ptr<const Dataset> RandomSamples(int64_t samples, uint64_t key) {
   std::vector<uint8_t> values(samples * 36);
   std::vector<int32_t> labels(samples);

@@ -20,7 +20,7 @@
 namespace tethys {
 
 constexpr int64_t kRows = 16;
-constexpr int64_t kSamples = 50;  // Per rank: three full batches and one of 2 samples.
+constexpr int64_t kSamples = 50;  // Samples of each rank: three full batches and one batch of 2.
 
 inline proto::Optimizer SgdConfig() {
   proto::Optimizer config;
@@ -53,11 +53,11 @@ inline std::vector<std::unique_ptr<Device>> BothDevices() {
   return devices;
 }
 
-// A replica with samples of its own. A test trains it by Steps, or by TrainByHand (steps_by_hand.h) on random
+// A replica with its own samples. A test trains it by Steps, or by TrainByHand (steps_by_hand.h) on random
 // batches.
 class TestReplica {
  public:
-  // `model` takes 6 x 6 images and has 10 classes, as RandomSamples. Without data, only TrainByHand works,
+  // `model` takes 6 x 6 images and has 10 classes, like RandomSamples. Without data, only TrainByHand works,
   // and the replica computes nothing before the first step.
   TestReplica(std::unique_ptr<Device> device, int rank, int world, Replica::Options options = {},
               Model model = MakeMlp({6, 6}, {24, 12, 10}), bool has_data = true)
@@ -73,7 +73,7 @@ class TestReplica {
   ReplicaUpdate MakeUpdate() {
     return replica_->MakeUpdate(SgdConfig(), LearningRateSchedule(SgdConfig(), {})).value();
   }
-  // An update of the same variables elsewhere.
+  // An update of the same variables on another device.
   ReplicaUpdate MakeUpdateOn(Device& device, Stream& stream) const {
     std::vector<NamedRange> ranges;
     for (const Variable& variable : model().variables().variables())
@@ -109,7 +109,7 @@ class TestReplica {
   }
 
   std::vector<float> Parameters() { return Part(0); }
-  // What one of replica().Parts() holds.
+  // The contents of one of replica().Parts().
   std::vector<float> Part(size_t part) {
     std::vector<float> out;
     EXPECT_TRUE(replica_
@@ -137,7 +137,7 @@ class TestReplica {
   Device& device() { return replica_->device(); }
   Stream& stream() { return replica_->stream(); }
   Plan& plan() { return replica_->plan(); }
-  absl::Span<float> parameters() { return replica_->Parts()[0]; }  // Device memory.
+  absl::Span<float> parameters() { return replica_->Parts()[0]; }  // The parameters, in device memory.
   int rank() const { return rank_; }
   int world() const { return world_; }
 

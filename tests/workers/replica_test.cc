@@ -1,4 +1,5 @@
-// The lifetime of replicas: a replica outlives its strategies, and several replicas can share a process.
+// Tests the lifetime of replicas: a replica outlives its strategies, and several replicas can share a
+// process.
 #include "workers/replica.h"
 
 #include <cmath>
@@ -177,8 +178,9 @@ TEST(ReplicaStatistics, WrongSizeIsRefusedAndChangesNothing) {
   }
 }
 
-// Makes two steps, then two more, the first of which is refused because of one parameter (the second is
-// enqueued behind it where steps overlap). The moving statistics are those after the first two steps.
+// Makes two steps, then two more, the first of which is refused because of one parameter (where steps
+// overlap, the second is enqueued behind it). Expects that the moving statistics equal those after the first
+// two steps.
 void ExpectRefusedStepKeepsStatistics(TestReplica& test, const char* variable, float poison) {
   ASSERT_TRUE(test.Steps(0, 2).ok());
   const std::vector<float> before = test.replica().ReadStatistics().value();
@@ -190,8 +192,8 @@ void ExpectRefusedStepKeepsStatistics(TestReplica& test, const char* variable, f
 }
 
 TEST(ReplicaStatistics, RefusedStepLeavesStatisticsUnchanged) {
-  // The first spoils the statistics of the batch. The other spoils nothing but the loss and the gradients, so
-  // that the statistics would stay finite.
+  // The first variable spoils the statistics of the batch. The other spoils only the loss and the gradients,
+  // so the statistics would stay finite.
   for (const char* variable : {"convolution_0/filters", "logits/weights"}) {
     for (const float poison : {std::nanf(""), HUGE_VALF}) {
       for (std::unique_ptr<Device>& device : BothDevices()) {
@@ -281,7 +283,8 @@ TEST(ReplicaStatistics, BatchIsWeightedByItsShareOfTheStep) {
     const std::vector<float> whole = after(alone), half = after(quarter_of_two);
     EXPECT_EQ(after(half_of_two), whole);
     for (size_t i = 0; i < whole.size(); ++i) {
-      // Both have 0.9 of the initial value; then the second adds half of what the first adds.
+      // Both statistics have 0.9 of the initial value; then the second adds half of the amount that the first
+      // adds.
       EXPECT_NEAR(half[i] - 0.9f * initial[i], (whole[i] - 0.9f * initial[i]) / 2, 1e-6) << i;
     }
   }

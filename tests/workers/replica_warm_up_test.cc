@@ -1,5 +1,5 @@
-// Attaching a strategy to a replica computes the gradients of an empty batch, so that the first step takes no
-// longer than the others. That computation changes no result.
+// Tests that attaching a strategy to a replica computes the gradients of an empty batch, so that the first
+// step takes no longer than the others, and that this computation changes no result.
 #include <cstdlib>
 #include <fstream>
 #include <string>
@@ -14,7 +14,7 @@
 namespace tethys {
 namespace {
 
-// The time that the replica's stream needs for the work that `enqueue` enqueues.
+// The time that the replica's stream needs for the work enqueued by `enqueue`.
 Nanoseconds TimeOnStream(Replica& replica, absl::FunctionRef<absl::Status()> enqueue) {
   const std::unique_ptr<TimedEvent> begin = replica.device().CreateTimedEvent().value();
   const std::unique_ptr<TimedEvent> end = replica.device().CreateTimedEvent().value();
@@ -51,8 +51,8 @@ int64_t ExecutableBytes() {
   return bytes;
 }
 
-// Whether the first step runs code that was there when the strategy was attached. Meant for a process in
-// which no layer has run yet.
+// Whether the first step runs code that existed when the strategy was attached. Meant for a process in which
+// no layer has run yet.
 bool FirstStepGeneratesNoCode() {
   TestReplica test(CreateCpuDevice(1).value(), 0, 1, {}, NormalisedModel());
   const int64_t created = ExecutableBytes();
@@ -62,7 +62,7 @@ bool FirstStepGeneratesNoCode() {
 }
 
 TEST(ReplicaWarmUpDeathTest, FirstStepGeneratesNoMachineCode) {
-  GTEST_FLAG_SET(death_test_style, "threadsafe");  // The child is a process of its own.
+  GTEST_FLAG_SET(death_test_style, "threadsafe");  // The child is a separate process.
   EXPECT_EXIT(std::exit(FirstStepGeneratesNoCode() ? 0 : 1), ::testing::ExitedWithCode(0), "");
 }
 
@@ -81,7 +81,7 @@ TEST(ReplicaWarmUp, AttachKeepsParametersSlotsAndStatistics) {
   }
 }
 
-// The parameters after steps that compute the gradients of an empty batch before, or do not.
+// The parameters after training, with or without computing the gradients of an empty batch first.
 std::vector<float> TrainedByHand(std::unique_ptr<Device> device, bool warms_up) {
   TestReplica test(std::move(device), 0, 1, {}, NormalisedModel(), warms_up);
   EXPECT_EQ(StatusText(TrainByHand(test, test.MakeLocal())), "OK");
@@ -94,7 +94,7 @@ TEST(ReplicaWarmUp, EmptyBatchBeforeTrainingChangesNoBit) {
     EXPECT_EQ(TrainedByHand(std::move(device), true), expected);
 }
 
-// A local strategy whose layers sum over workers of which this is the only one.
+// A local strategy whose layers sum over workers; this worker is the only one.
 class SumsOverWorkers final : public Strategy, public StreamReducer {
  public:
   explicit SumsOverWorkers(std::unique_ptr<Strategy> strategy) : strategy_(std::move(strategy)) {}

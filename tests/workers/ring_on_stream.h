@@ -126,7 +126,7 @@ class RoundedByHand final : public ForwardingCommunicator {
   explicit RoundedByHand(std::unique_ptr<Communicator> ring)
       : ForwardingCommunicator(*ring), ring_(std::move(ring)) {}
 
-  // The gradients are in memory of their own.
+  // The gradients are in separate memory.
   absl::StatusOr<float*> AllocateForReduction(int64_t) override { return nullptr; }
   absl::Status AllReduce(absl::Span<float> data) override {
     Round(data);

@@ -1,4 +1,5 @@
-// A fake session with the chief: it delivers the orders that a test added and keeps the messages sent.
+// A fake session with the chief: it delivers the orders that a test has added, and keeps the messages that
+// are sent.
 #ifndef TETHYS_TESTS_WORKERS_SCRIPTED_SESSION_H_
 #define TETHYS_TESTS_WORKERS_SCRIPTED_SESSION_H_
 
@@ -10,7 +11,7 @@
 
 namespace tethys::testing {
 
-// Receive fails as on a broken session if no order is left.
+// If no order is left, Receive fails as on a broken session.
 class ScriptedSession : public TaskSession {
  public:
   // Adds an empty order behind all others, for the test to fill in.

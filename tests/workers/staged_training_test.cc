@@ -1,5 +1,5 @@
 // Trains on a late device, whose memory the host cannot use. Under every strategy the parameters must equal,
-// bit for bit, those of the same training on the CPU.
+// bit for bit, the parameters of the same training on the CPU.
 #include <memory>
 #include <vector>
 
@@ -74,7 +74,7 @@ TEST(StagedTraining, MirroredOnLateDevicesEqualsCpuBitForBit) {
   EXPECT_EQ(staged, MirroredOnTheCpu(3));
 }
 
-// A strategy that uses the gradients until it is destroyed, as one with threads of its own may.
+// A strategy that uses the gradients until it is destroyed, as a strategy with threads may.
 class WorksToTheEnd final : public Strategy {
  public:
   ~WorksToTheEnd() override { gradients_[0] += 1; }

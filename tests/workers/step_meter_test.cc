@@ -1,4 +1,4 @@
-// Measured steps on the CUDA back end, which runs on the host (tests/testing/cuda_on_host.h).
+// Tests measured steps on the CUDA back end, which runs on the host (tests/testing/cuda_on_host.h).
 #include "workers/step_meter.h"
 
 #include "gtest/gtest.h"
@@ -26,7 +26,7 @@ class StepMeterTest : public ::testing::Test {
   const MonotonicClock clock_{};
 };
 
-// The device keeps what earlier batches freed, in blocks of their sizes.
+// The device keeps memory that earlier batches freed, in blocks of the sizes that they had.
 TEST_F(StepMeterTest, MemoryOfABatchDoesNotDependOnTheBatchesBefore) {
   const auto meter = Meter();
   const int64_t first = meter->Visit(512, 0)->measured_bytes();

@@ -1,5 +1,5 @@
 // On a late device, each step is enqueued as a graph before the previous step ends. Parameters and losses
-// must equal, bit for bit, those of the CPU, where each step ends before the next begins.
+// must equal, bit for bit, those on the CPU, where each step ends before the next begins.
 #include "workers/step_pipeline.h"
 
 #include <algorithm>
@@ -78,7 +78,7 @@ class Training {
 
 struct Trained {
   std::vector<double> losses;
-  std::vector<float> parameters;  // Then the moving statistics.
+  std::vector<float> parameters;  // The parameters, followed by the moving statistics.
 };
 
 Trained TrainLocally(std::unique_ptr<Device> device, bool graphs, int64_t micro_batches = 1,
@@ -303,7 +303,7 @@ TEST(StepPipeline, NonFiniteStepIsNamedAndLaterStepsChangeNothing) {
   EXPECT_EQ(stopped.parameters, expected.parameters);
 }
 
-// The local strategy, except that derived classes define the end of its steps.
+// The local strategy without the end of its steps, which derived classes define.
 class LocalBut : public Strategy {
  public:
   explicit LocalBut(TestReplica& replica) : inner_(replica.MakeLocal()) {}
@@ -349,7 +349,7 @@ TEST(StepPipeline, StepThatCannotBeCapturedFailsNamingTheRemedy) {
   EXPECT_TRUE(Training(without, std::make_unique<CopiesPageableMemory>(without)).All().ok());
 }
 
-// The first step fails on the device, and the end of the second one cannot be enqueued.
+// The first step fails on the device, and the end of the second step cannot be enqueued.
 class BreaksAtOnce final : public LocalBut {
  public:
   using LocalBut::LocalBut;

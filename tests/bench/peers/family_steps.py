@@ -87,7 +87,7 @@ def resnet50(width):
     return resnet(stem, width, width, [3, 4, 6, 3], True, CLASSES)
 
 
-# By name: the model, the shape of a sample, the learning rate, and PyTorch's model.
+# For each name: the model, the shape of a sample, the learning rate, and PyTorch's model.
 NETWORKS = {
     "lenet": ("lenet {}", [28, 28], 1e-2, lenet),
     "vgg": ("vgg { convolutions: 1 convolutions: 1 dense_units: 32 dropout: 0 }", [32, 32, 3], 3e-3,

@@ -53,7 +53,7 @@ ALL_KINDS = """
   layer { input: "global" input: "dropped" concatenation {} }
   layer { dense { units: 10 } }
 """
-# By name: the model, the shape of a sample and, if there is one, torchvision's model.
+# For each name: the model, the shape of a sample and, if there is one, torchvision's model.
 NETWORKS = {
     "lenet": ("lenet {}", [28, 28], None),
     "every kind": (ALL_KINDS, [29, 31, 3], None),

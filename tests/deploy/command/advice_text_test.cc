@@ -27,7 +27,7 @@ Candidate Of(int workers, double seconds, double cost,
   return candidate;
 }
 
-// On one line.
+// The advice as one line.
 std::string TextOf(const std::vector<Candidate>& candidates, const AdviceGoal& goal = {}) {
   const std::string text = AdviceText(candidates, Choose(candidates, goal), goal, {});
   return absl::StrReplaceAll(text, {{"\n", " "}});

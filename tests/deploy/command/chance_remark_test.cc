@@ -13,7 +13,7 @@ using ::testing::HasSubstr;
 using ::testing::Not;
 using ::testing::StartsWith;
 
-// A run among ten classes, whose loss of a guess is 2.303.
+// A run with ten classes; the loss of guessing is 2.303.
 proto::RunSummary RunOf(double test_accuracy, double train_accuracy, double train_loss, int64_t steps,
                         int64_t epochs) {
   proto::RunSummary summary;
@@ -44,7 +44,7 @@ TEST(ChanceRemarkTest, FewUpdatesLeadToAdviceToTrainLonger) {
   EXPECT_THAT(
       ChanceRemark(RunOf(0.1, 0.1, 2.29, 17, 1), 10),
       AllOf(HasSubstr("17 updates, which are few: then train longer"), Not(HasSubstr("learning_rate"))));
-  // The loss of a first epoch begins high.
+  // The loss of the first epoch is high, as at the beginning of training.
   EXPECT_THAT(ChanceRemark(RunOf(0.1, 0.1, 30, 400, 1), 10), Not(HasSubstr("learning_rate")));
 }
 

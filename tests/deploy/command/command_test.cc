@@ -1,4 +1,4 @@
-// Tests of what `tethys` refuses and of what it prints without starting a job.
+// Tests what `tethys` refuses, and what it prints without starting a job.
 #include <arpa/inet.h>
 #include <fcntl.h>
 #include <gmock/gmock.h>
@@ -80,7 +80,7 @@ class CommandTest : public ::testing::Test {
     std::string out;
     std::string error;
   };
-  // `meanwhile` is called once the process runs.
+  // `meanwhile` is called while the process runs.
   Outcome Tethys(const std::vector<std::string>& arguments,
                  const std::function<void(Subprocess&)>& meanwhile = nullptr) {
     const std::string log = directory_ + "/stderr";

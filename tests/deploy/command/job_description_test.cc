@@ -112,7 +112,7 @@ TEST(JobSummaryTest, ShowsShuffleAndTheSamplesOfEachWorker) {
   EXPECT_THAT(JobSummary(plan), HasSubstr("OFF: each worker 54,000 samples, 162,000 in an epoch"));
 }
 
-// 54,000 samples in steps of 128 are 421 steps and a rest of 112, so worker 0 has 43 x 421 + 38 positions.
+// 54,000 samples are 421 steps of 128 and a rest of 112, so worker 0 has 43 x 421 + 38 positions.
 TEST(JobSummaryTest, ShowsHowManySamplesGoToOtherWorkers) {
   proto::JobPlan plan = ServerPlan();
   plan.mutable_job()->mutable_data()->set_sharding(proto::Data::DATA);
@@ -152,7 +152,7 @@ TEST(PlanReportTest, DataMemoryDependsOnTheFormatOfTheData) {
 TEST(PlanReportTest, ServerMemoryHoldsGradientsPerWorkerUnlessSummedOnArrival) {
   proto::JobPlan plan = ServerPlan();
   proto::ParameterServer& config = *plan.mutable_job()->mutable_strategy()->mutable_parameter_server();
-  // ps 1 holds 3,920 floats each for parameters, for gradients (per worker or once) and for momentum.
+  // Server ps 1 holds 3,920 floats each for parameters, for gradients (per worker or once) and for momentum.
   EXPECT_THAT(*PlanReport(plan, ""), ContainsRegex("ps 1 +15 KiB +46 KiB +15 KiB .* 77 KiB"));
   config.mutable_bulk_synchronous()->set_summation(proto::BulkSynchronous::ARRIVAL);
   EXPECT_THAT(*PlanReport(plan, ""), ContainsRegex("ps 1 +15 KiB +15 KiB +15 KiB .* 46 KiB"));
@@ -163,7 +163,7 @@ TEST(PlanReportTest, ServerMemoryHoldsGradientsPerWorkerUnlessSummedOnArrival) {
 TEST(PlanReportTest, NamesSummationOnArrivalWhereOrderTakesMuchMemory) {
   proto::JobPlan plan = ServerPlan();
   EXPECT_THAT(*PlanReport(plan, ""), Not(HasSubstr("ARRIVAL")));
-  // 3000 times the 31 KiB of the parameters.
+  // 3000 workers times the 31 KiB of the parameters.
   plan.mutable_job()->set_workers(3000);
   EXPECT_THAT(*PlanReport(plan, ""), Not(HasSubstr("ARRIVAL")));
   plan.mutable_job()->set_workers(9000);
@@ -190,12 +190,12 @@ TEST(PlanReportTest, LongListsAreShortened) {
   EXPECT_THAT(report, HasSubstr("note           of 1,000 servers 998 hold no parameters"));
 }
 
-// The tests of the communicators count the same bytes, which a run also measures.
+// The tests of the communicators count the same bytes, and a run measures them.
 TEST(PlanReportTest, MirroredTraffic_DependsOnWorkersHosts) {
   proto::JobPlan plan = ServerPlan();
   plan.clear_placement();
   proto::Mirrored& mirrored = *plan.mutable_job()->mutable_strategy()->mutable_mirrored();
-  // Bytes in and bytes out: through memory 2/3 of an arena of 7,856 floats each, over TCP twice as many.
+  // Bytes in and bytes out: in shared memory 2/3 of an arena of 7,856 floats each, over TCP twice as many.
   EXPECT_THAT(*PlanReport(plan, ""), ContainsRegex("each worker +20 KiB +20 KiB +memory +all-reduce"));
   EXPECT_THAT(*PlanReport(plan, ""),
               HasSubstr("\nThrough memory: shared by the processes of one host, 0 bytes"));

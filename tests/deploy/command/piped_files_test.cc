@@ -63,7 +63,7 @@ TEST_F(PipedFilesTest, NamedPipeIsReadOnce) {
   const testing::TempDirectory directory;
   const std::string path = directory.Path("fifo");
   ASSERT_EQ(mkfifo(path.c_str(), 0600), 0);
-  const std::string text(200'000, 'x');  // More than a pipe holds.
+  const std::string text(200'000, 'x');  // More bytes than a pipe holds.
   std::thread writer([&] {
     const FileDescriptor fd(open(path.c_str(), O_WRONLY | O_CLOEXEC));
     EXPECT_TRUE(WriteFully(fd.get(), text.data(), text.size(), path).ok());

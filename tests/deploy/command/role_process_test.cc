@@ -22,7 +22,7 @@ using ::testing::Not;
 
 constexpr char kToken[] = "00112233445566778899aabbccddeeff";
 
-// Runs a role in a process of its own, to whose standard input the test writes.
+// Runs a role in a separate process, to whose standard input the test writes.
 class RoleProcessTest : public ::testing::Test {
  protected:
   void SetUp() override {
@@ -79,7 +79,7 @@ TEST_F(RoleProcessTest, RefusesAnUnfinishedLine) { EXPECT_FALSE(Read(absl::StrCa
 TEST_F(RoleProcessTest, RefusesMalformedToken) { EXPECT_FALSE(Read("token job-7\n").ok()); }
 
 TEST_F(RoleProcessTest, WrongClockIsTheOnlyReasonReported) {
-  const auto authority = testing::MakeAuthority(-60);  // Its certificates are not valid yet.
+  const auto authority = testing::MakeAuthority(-60);  // Certificates of this authority are not valid yet.
   const std::string line = SecretLine({.token = JobToken::Random(),
                                        .job_id = "job-7",
                                        .tls = testing::IdentityOf(*authority, proto::WORKER, 0)});

@@ -59,7 +59,7 @@ class SampleWriterTest : public ::testing::Test {
     return {.folder = directory_.path(), .name = "train", .spec = spec, .samples = 7, .classes = classes};
   }
 
-  // Writes samples of the part in the format and reads them as a job's data.
+  // Writes samples of the part in the format, and reads them again as the data of a job.
   std::vector<Sample> RoundTrip(const std::string& name, const PartToWrite& part,
                                 const std::vector<Sample>& samples) {
     const WriterFormat& format = *FindWriterFormat(name).value();
@@ -174,7 +174,7 @@ TEST_F(SampleWriterTest, FoldersAreNamedAfterTheirClasses) {
   const auto folders = [&](const std::vector<std::string>& names) {
     PartToWrite part = PartOf(spec, 3);
     part.class_names = names;
-    // The classes are the same when they are read again.
+    // The classes are the same when the samples are read again.
     EXPECT_THAT(RoundTrip("image_folder", part, samples), ::testing::UnorderedElementsAreArray(samples));
     std::vector<std::string> found;
     for (const auto& entry : std::filesystem::directory_iterator(part.Path(""))) {
@@ -223,7 +223,7 @@ TEST_F(SampleWriterTest, UncommittedFilesAreRemoved) {
     writer.reset();
     EXPECT_TRUE(Empty()) << name;
   }
-  // A folder in which a class has no picture could not be read.
+  // A folder with a class that has no picture could not be read.
   auto writer = (*FindWriterFormat("image_folder"))->create(PartOf(spec, 5)).value();
   EXPECT_TRUE(writer->Add(samples[0].values.data(), samples[0].labels.data()).ok());
   EXPECT_THAT(std::string(writer->Commit().message()),
@@ -234,7 +234,7 @@ TEST_F(SampleWriterTest, UncommittedFilesAreRemoved) {
 TEST_F(SampleWriterTest, LabelsTooLargeForTheFormatAreRefused) {
   const SampleSpec spec = {.shape = {32, 32, 3}};
   Sample sample = MakeSamples(spec, 5)[0];
-  sample.labels = {1000};  // A label to ignore.
+  sample.labels = {1000};  // A label that the loss ignores.
   for (const char* name : {"cifar", "idx", "image_folder"}) {
     auto writer = (*FindWriterFormat(name))->create(PartOf(spec, 5)).value();
     EXPECT_THAT(std::string(writer->Add(sample.values.data(), sample.labels.data()).message()),

@@ -12,7 +12,7 @@ using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 using ::testing::UnorderedElementsAre;
 
-// Runs until the end; runs of `disturbed` (variant, block) are repeated.
+// Runs the schedule to its end; runs of `disturbed` (variant, block) are repeated.
 std::vector<RunSlot> Play(RunSchedule& schedule, const std::vector<std::pair<int, int>>& disturbed = {}) {
   std::vector<RunSlot> order;
   while (const auto slot = schedule.Next()) {
@@ -71,9 +71,11 @@ TEST(VariantsNotWithinTest, WideIntervalsAndSingleRunsAreNamed) {
   using testing::FailedRun;
   using testing::OneRun;
   const std::vector<RunRecord> runs = {
-      OneRun(0, 0, 0.9, 10.0), OneRun(0, 1, 0.9, 10.1), OneRun(0, 2, 0.9, 10.05),  // Half 1.2 %.
-      OneRun(1, 0, 0.9, 10.0), OneRun(1, 1, 0.9, 14.0), OneRun(1, 2, 0.9, 12.0),   // Half 41 %.
-      OneRun(2, 0, 0.9, 10.0), FailedRun(3, 0)};
+      // Half the interval is 1.2 %.
+      OneRun(0, 0, 0.9, 10.0), OneRun(0, 1, 0.9, 10.1), OneRun(0, 2, 0.9, 10.05),
+      // Half the interval is 41 %.
+      OneRun(1, 0, 0.9, 10.0), OneRun(1, 1, 0.9, 14.0), OneRun(1, 2, 0.9, 12.0), OneRun(2, 0, 0.9, 10.0),
+      FailedRun(3, 0)};
   EXPECT_THAT(VariantsNotWithin(0.05, runs, 4), ElementsAre(1, 2));
   EXPECT_THAT(VariantsNotWithin(0.01, runs, 4), ElementsAre(0, 1, 2));
   EXPECT_THAT(VariantsNotWithin(0.05, absl::MakeConstSpan(runs).subspan(0, 3), 1), IsEmpty());

@@ -9,7 +9,7 @@ namespace {
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 
-// "ADDRESS" or "CODE: MESSAGE" of each host, whose address= is given; an address is a host's name, too.
+// "ADDRESS" or "CODE: MESSAGE" of each host. The hosts' address= is given, and is also their name.
 std::vector<std::string> Found(const std::vector<std::string>& addresses) {
   std::vector<ClusterHost> hosts;
   for (const std::string& address : addresses) {

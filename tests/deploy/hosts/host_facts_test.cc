@@ -178,7 +178,7 @@ TEST(FactsScriptTest, ReportsFactsAndTimeOfThisMachine) {
   EXPECT_TRUE(FindClockOffset({answer}).has_value()) << "the time comes with the facts";
   EXPECT_THAT(ParseFacts(AskAll(here, {"gpus"}, 60 * kSecond)[0].lines).gpus, ElementsAre("NVIDIA H200"));
 
-  // Both clocks are the same, so the true offset, 0, lies within the error.
+  // Both clocks are the same clock, so the true offset, 0, lies within the error.
   const std::optional<ClockOffset> offset = FindClockOffset(AskAll(here, {"time"}, 60 * kSecond));
   ASSERT_TRUE(offset.has_value());
   EXPECT_LE(std::abs(offset->seconds), offset->error);

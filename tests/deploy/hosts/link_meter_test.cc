@@ -53,7 +53,7 @@ TEST(LinkMeterTest, SilentCallerDoesNotBlockOthers) {
   EXPECT_TRUE(MeasureLink(secret, listener->address()).ok());
 }
 
-// A clock that says when it is first read, and moves only by Advance.
+// A clock that tells when it is first read, and moves only by Advance.
 class WatchedClock final : public Clock {
  public:
   Nanoseconds Now() const override {
@@ -80,7 +80,7 @@ TEST(LinkMeterTest, CallerThatCannotBeAcceptedIsServedAfterAPause) {
     const testing::NoFreeDescriptors all_but_one(1);
     caller = StartConnectTcp(listener->address());
     ASSERT_TRUE(caller.ok()) << caller.status();
-    clock.AwaitFirst();  // The listener has failed to accept, and begins its pause.
+    clock.AwaitFirst();  // The listener has failed to accept, and its pause begins.
   }
   pollfd answer = {caller->get(), POLLIN, 0};
   EXPECT_EQ(poll(&answer, 1, 0), 0);

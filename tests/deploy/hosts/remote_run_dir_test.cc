@@ -19,7 +19,7 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::StartsWith;
 
-// Another folder of this machine takes the place of the remote machine, and a shell that of ssh.
+// Another folder of this machine takes the place of the remote machine, and a shell takes the place of ssh.
 class RemoteRunDirTest : public ::testing::Test {
  protected:
   void SetUp() override {
@@ -35,7 +35,7 @@ class RemoteRunDirTest : public ::testing::Test {
     ASSERT_TRUE(CreateDirectories(directory).ok());
     ASSERT_TRUE(WriteFileAtomically(directory + "/" + name, text).ok());
   }
-  // Fetches the results where no interrupt is expected.
+  // Fetches the results; no interrupt is expected.
   absl::Status FetchUndisturbed() const {
     return FetchRunDir(there_, here_, [](const std::string&) {});
   }
@@ -163,11 +163,11 @@ class InterruptedFetchTest : public RemoteRunDirTest {
  protected:
   void SetUp() override {
     RemoteRunDirTest::SetUp();
-    signal(SIGINT, SIG_DFL);  // A background job may ignore SIGINT.
+    signal(SIGINT, SIG_DFL);  // A background job may have inherited that SIGINT is ignored.
     ASSERT_TRUE(SendRunDir(there_, here_).ok());
     Write(Chief(), "journal", "new");
   }
-  // Lets the first `times` commands for the machine send an interrupt to this process and hang.
+  // Makes the first `times` commands for the machine send an interrupt to this process and then hang.
   void InterruptCommands(int times) {
     const std::string mark = "\"" + root_ + "/interrupt-$i\"";
     there_.ssh = {
@@ -205,7 +205,7 @@ TEST_F(InterruptedFetchTest, SecondInterruptLeavesTheResultsOnTheHost) {
   held_.ReleaseAndDiscard();
 }
 
-// Tests FetchLeftRunDir, which finds ssh on PATH: the first one there is a script of the test.
+// Tests FetchLeftRunDir, which finds ssh on PATH: the first ssh there is a script of the test.
 class LeftRunDirTest : public RemoteRunDirTest {
  protected:
   void SetUp() override {

@@ -161,7 +161,7 @@ TEST(SlurmGpusTest, TaskThatSeesOnlyItsGpusPerTask_OwnsThem) {
   for (const char* visible : {"0", "3", "GPU-3a23c669-1f69-c64e-cf85-44e9b07e7a2a"}) {
     EXPECT_TRUE(*OwnGpus({{"SLURM_GPUS_PER_TASK", "1"}, {"CUDA_VISIBLE_DEVICES", visible}})) << visible;
   }
-  // SLURM_STEP_GPUS lists the GPUs of the task or those of the whole step.
+  // SLURM_STEP_GPUS lists the GPUs of the task or the GPUs of the whole step.
   for (const char* step : {"2", "0,1,2,3"}) {
     EXPECT_TRUE(
         *OwnGpus({{"SLURM_GPUS_PER_TASK", "1"}, {"CUDA_VISIBLE_DEVICES", "0"}, {"SLURM_STEP_GPUS", step}}));

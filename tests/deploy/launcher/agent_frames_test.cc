@@ -49,7 +49,7 @@ TEST(AgentFramesTest, TooLargeMessageIsRefusedByItsSender) {
 
 TEST(AgentFramesTest, TooLongFrameIsRefusedAfterItsHeader) {
   FrameReader reader;
-  reader.Append({"\xfd\x0f\0\0", 4});  // 4093 bytes.
+  reader.Append({"\xfd\x0f\0\0", 4});  // The size is 4093 bytes.
   EXPECT_EQ(reader.Next().status().message(), "a frame of 4093 bytes; at most 4092");
 }
 

@@ -1,8 +1,8 @@
 // A fake chief, worker or ps for tests of the launcher. It keeps the roles' contract with the launcher
-// (standard input, progress lines, exit statuses) and otherwise behaves as the test wrote in
-// RUN_DIR/behaviour, by lines such as "worker-1 crash". The processes of a run communicate through files in
-// the run directory, whose path the chief reports as its address. With the verb `agent` this program runs the
-// real agent, which then starts fake roles.
+// (standard input, progress lines, exit statuses) and otherwise behaves as the lines in RUN_DIR/behaviour
+// say, such as "worker-1 crash". The processes of a run communicate through files in the run directory, whose
+// path the chief reports as its address. With the verb `agent` this program runs the real agent, which then
+// starts fake roles.
 #include <signal.h>
 #include <unistd.h>
 
@@ -25,7 +25,7 @@ namespace tethys {
 namespace {
 
 struct Role {
-  std::string name;  // "chief", "worker-1"
+  std::string name;  // The task's name: "chief", "worker-1".
   std::string run_dir;
   std::string behaviour = "work";
   int tasks = 0;  // The number of workers and servers.
@@ -100,7 +100,7 @@ int RunChief(const Role& role) {
   }
   Say(absl::StrCat("{\"listening\":{\"address\":\"", role.run_dir, "\"}}"));
   role.Until([&] { return Alive(role).size() == role.tasks; });
-  // Both events in one write, so that a silent chief writes nothing after it.
+  // Both events are written at once, so that a silent chief writes nothing after them.
   Say("{\"started\":{\"workers\":2,\"epochs\":\"1\"}}\n{\"progress\":{\"step\":\"7\"}}");
   role.Leave("started");
   if (role.behaviour == "silent") WaitForever();
@@ -173,7 +173,7 @@ int Main(int argc, char** argv) {
   }
   char secret[64] = "";
   if (scanf("%63[0-9a-f] %*16[0-9a-f]", secret) != 1 || std::string(secret).size() != 32) return 4;
-  if (role.behaviour == "saves") {  // SIGINT is blocked before there are threads that it could interrupt.
+  if (role.behaviour == "saves") {  // SIGINT is blocked before there are threads that SIGINT could interrupt.
     const sigset_t interrupt = InterruptSet();
     sigprocmask(SIG_BLOCK, &interrupt, nullptr);
   }

@@ -41,15 +41,15 @@ class HostAgentTest : public ::testing::Test, public HostAgent::Processes {
   }
   void Wait(Nanoseconds time) { agent_.OnTime(now_ += time); }
 
-  // Receives, as the launcher, at most `most` of the bytes that the agent has to send.
+  // Receives, as the launcher, up to `most` of the bytes that the agent has to send.
   size_t Take(size_t most = SIZE_MAX) {
     const std::string bytes(agent_.waiting().substr(0, most));
     agent_.OnSent(bytes.size());
     reports_.Append(bytes);
     return bytes.size();
   }
-  // The reports since the last call. Those of process 1 are "log 1 text", "output 1 text", "exit 1 signal 9"
-  // or "exit 1 code 3".
+  // The reports since the last call. Reports about process 1 are "log 1 text", "output 1 text", "exit 1
+  // signal 9" or "exit 1 code 3".
   std::vector<std::string> Reports() {
     Take();
     std::vector<std::string> texts;

@@ -32,18 +32,19 @@ class Recorder final : public ProgressListener {
   }
   std::vector<std::string> notes;
   std::function<void()> on_progress;  // Called once, when training has started.
-  std::function<void()> on_behind;    // If set, Behind() is true and, once training has started, calls it.
+  // If set, Behind() is true and, once training has started, calls `on_behind`.
+  std::function<void()> on_behind;
 
  private:
   bool training_ = false;
 };
 
-// Runs a chief, two workers and a server, all of them tests/deploy/launcher/fake_role.cc. At the end of every
-// test no process may be left: this process adopts the orphans of its children, so a wait for all children
-// finds the orphans, too.
+// Runs a chief, two workers and a server, each of which is tests/deploy/launcher/fake_role.cc. At the end of
+// every test no process may be left: this process adopts the orphans of its children, so a wait for all
+// children finds orphans too.
 class LauncherTest : public ::testing::Test {
  protected:
-  static constexpr double kNotInThisTest = 600;  // Seconds; a timeout that no machine reaches.
+  static constexpr double kNotInThisTest = 600;  // A timeout in seconds that no machine reaches.
 
   void SetUp() override {
     prctl(PR_SET_CHILD_SUBREAPER, 1);

@@ -211,7 +211,7 @@ class LateInterruptsDropped {
     sigprocmask(SIG_BLOCK, &interrupt_, nullptr);
   }
   ~LateInterruptsDropped() {
-    signal(SIGINT, SIG_IGN);  // Drops what is pending.
+    signal(SIGINT, SIG_IGN);  // Drops a pending interrupt.
     signal(SIGINT, SIG_DFL);
     sigprocmask(SIG_UNBLOCK, &interrupt_, nullptr);
   }

@@ -239,7 +239,7 @@ TEST(ProgressDisplayTest, UnreadDisplayKeepsNotesAndDropsLiveLines) {
   const FileDescriptor read_end(ends[0]), write_end(ends[1]);
   auto display = CreateProgressDisplay(write_end.get(), {.live = true});
   proto::ProgressEvent note, progress;
-  note.set_note(std::string(100'000, 'n'));  // More than a pipe holds.
+  note.set_note(std::string(100'000, 'n'));  // A note longer than a pipe holds.
   *progress.mutable_progress() = SomeProgress();
   display->OnEvent(note);
   for (int i = 0; i < 100'000; ++i) display->OnEvent(progress);

@@ -31,7 +31,7 @@ class RunListTest : public ::testing::Test {
     EXPECT_TRUE(CreateDirectories(folder_.path() + "/" + run).ok());
     EXPECT_TRUE(WriteFileAtomically(folder_.path() + "/" + run + "/" + file, text).ok());
   }
-  // A run that ended with this status; without one, a job that was never run.
+  // Makes a run that ended with this status; without a status, a job that was never run.
   void Run(const std::string& name, const std::string& status = "") {
     Write(name, "job.textproto", kJob);
     if (status.empty()) return;
@@ -42,7 +42,7 @@ class RunListTest : public ::testing::Test {
     EXPECT_TRUE(WriteSummary(folder_.path() + "/" + name, summary).ok());
   }
   std::vector<ListedRun> List() { return ListRuns(folder_.path()).value(); }
-  // "NAME: STATE" of each.
+  // "NAME: STATE" for each run.
   std::vector<std::string> States() {
     std::vector<std::string> states;
     for (const ListedRun& run : List())
@@ -145,7 +145,7 @@ TEST_F(RunListTest, OverviewHasALineForEachComparisonAndTheNewestLast) {
             "Left out: 1 job that was not started, 1 symbolic link and 1 other directory; --all lists "
             "everything.\n");
   EXPECT_EQ(LeftOutText({runs[0]}), "");
-  runs[2].state = RunState::kFailed;  // Before one that is unfinished.
+  runs[2].state = RunState::kFailed;  // A failed run decides the state, not an unfinished one.
   EXPECT_EQ(RunStateText(Overview(runs)[1].state), "failed");
   runs[2].state = RunState::kFinished;
   EXPECT_THAT(RunListText(shown),

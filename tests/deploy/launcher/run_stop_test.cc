@@ -63,7 +63,7 @@ class RunStopTest : public ::testing::Test {
     close(ready[1]);
   }
 
-  // Asks a launcher, which is the started process, to end; returns the status that it ended with.
+  // Makes the launcher, which is the started process, end; returns the process's exit status.
   int Stop(const RunningLauncher& launcher) {
     EXPECT_TRUE(launcher.AskToStop().ok());
     EXPECT_TRUE(launcher.WaitForEnd(3600 * kSecond).value());

@@ -63,7 +63,7 @@ class TensorboardLogTest : public ::testing::Test {
     epoch.set_validation_accuracy(0.75);
     return event;
   }
-  // What was written so far: scalars as "STEP TAG VALUE", and starts of sessions as "STEP start".
+  // The events written so far: scalars as "STEP TAG VALUE", and starts of sessions as "STEP start".
   std::vector<std::string> Written() {
     std::vector<std::string> written;
     const std::vector<std::string> files = *ListDirectory(directory_.path());

@@ -1,4 +1,4 @@
-// Requests that the live view accepts and refuses, and its answers.
+// Tests which requests the live view accepts and refuses, and its answers.
 #include "deploy/live/http_exchange.h"
 
 #include <gmock/gmock.h>

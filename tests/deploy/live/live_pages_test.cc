@@ -88,7 +88,7 @@ TEST_F(LivePagesTest, BadMarkIsRefusedWithReason) {
   }
 }
 
-// A text printed again is made before the earlier one is freed, so it lies elsewhere.
+// A text that is printed again is made before the earlier text is freed, so its address differs.
 TEST_F(LivePagesTest, StateIsPrintedOnceBetweenTwoChanges) {
   const char* text = run_.JsonSince({}).data();
   EXPECT_EQ(run_.JsonSince({}).data(), text);

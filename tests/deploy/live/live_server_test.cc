@@ -21,7 +21,8 @@ namespace {
 
 constexpr int kCallers = 5;
 
-// A server in a thread of its own, whose clock stands still, with callers that it has accepted.
+// A server in a separate thread, with a clock that stands still, and with callers that the server has
+// accepted.
 class LiveServerTest : public ::testing::Test {
  protected:
   void SetUp() override {
@@ -35,7 +36,7 @@ class LiveServerTest : public ::testing::Test {
       callers_.emplace_back(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
       Connect(callers_.back());
     }
-    Ask(callers_.back());  // It is accepted after all others.
+    Ask(callers_.back());  // This caller is accepted after all others.
     ASSERT_TRUE(IsAnswered(callers_.back(), kWait));
   }
   void TearDown() override {
@@ -50,7 +51,7 @@ class LiveServerTest : public ::testing::Test {
     address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
     ASSERT_EQ(connect(caller.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)), 0);
   }
-  // Asks without the token, which the server answers without opening a file.
+  // Sends a request without the token; the server answers it without opening a file.
   void Ask(const FileDescriptor& caller) const {
     const std::string request =
         absl::StrCat("GET / HTTP/1.1\r\nHost: 127.0.0.1:", server_->port(), "\r\n\r\n");
@@ -63,7 +64,7 @@ class LiveServerTest : public ::testing::Test {
     char bytes[9] = {};
     return recv(caller.get(), bytes, 8, MSG_PEEK) == 8 && absl::StartsWith(bytes, "HTTP/1.1");
   }
-  // Callers [begin, end) ask one after another, so the server polls its descriptors at least as often.
+  // Callers [begin, end) ask one after another, so the server polls its descriptors at least that often.
   void Turns(int begin, int end) const {
     for (int i = begin; i < end; ++i) {
       Ask(callers_[i]);
@@ -71,13 +72,15 @@ class LiveServerTest : public ::testing::Test {
     }
   }
 
-  // A caller that the server failed to accept, because the process had no descriptor left. Now it has some.
+  // A caller that the server failed to accept, because the process had no descriptor left. Now the process
+  // has some.
   FileDescriptor RefusedCaller() {
     FileDescriptor caller(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
     const testing::NoFreeDescriptors none;
     Connect(caller);
     Ask(caller);
-    Turns(0, 2);  // In the turn after the one in which the listener polls readable, it has failed to accept.
+    // After these turns the server has polled the listener as readable and has failed to accept.
+    Turns(0, 2);
     return caller;
   }
 
@@ -99,7 +102,7 @@ TEST_F(LiveServerTest, ServerPausesAfterAFailedAccept) {
 
 TEST_F(LiveServerTest, IdleConnectionsKeepNoCallerOut) {
   std::vector<FileDescriptor> idle;
-  for (int i = 0; i < 50; ++i) {  // More than are open at a time.
+  for (int i = 0; i < 50; ++i) {  // More callers than may be open at a time.
     idle.emplace_back(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
     Connect(idle.back());
   }

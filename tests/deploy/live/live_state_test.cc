@@ -35,7 +35,7 @@ class LiveStateTest : public ::testing::Test {
     event.mutable_epoch()->set_validated(validated);
     fold_.Add(event);
   }
-  // A pulse of workers with these compute times; 0: the worker made no step.
+  // A pulse of workers with these compute times; 0 means that the worker made no step.
   void Pulse(double seconds, const std::vector<double>& compute, double out_rate = 0) {
     fold_.Add(PulseOf(seconds, compute, out_rate));
   }
@@ -72,7 +72,7 @@ TEST_F(LiveStateTest, StopByTheUserIsNoFailureAndTheLauncherSaysHowToGoOn) {
   proto::ProgressEvent event;
   proto::Finished& finished = *event.mutable_finished();
   finished.set_error("interrupted");
-  finished.set_status_code(1);  // CANCELLED.
+  finished.set_status_code(1);  // The status code of CANCELLED.
   fold_.Add(event);
   EXPECT_EQ(fold_.state().phase(), proto::LiveState::STOPPED);
   finished.set_interrupted(true);
@@ -154,7 +154,7 @@ TEST_F(LiveStateTest, NewAttemptForgetsTheWorkThatItUndoes) {
   for (const int64_t epoch : {0, 1, 2}) Epoch(epoch);
   const LiveMark before = fold_.mark();
   proto::ProgressEvent event;
-  event.mutable_started();  // Of an old build, which did not say where it began.
+  event.mutable_started();  // Written by an old build, which did not say at which step it began.
   fold_.Add(event);
   EXPECT_THAT(CurveSteps(), ElementsAre(10, 20, 30));
   event.mutable_started()->set_step(20);
@@ -190,10 +190,10 @@ TEST_F(LiveStateTest, ManyEpochsAreThinnedAndValidatedOnesStay) {
   EXPECT_GE(validated, LiveFold::kMostEpochs / 4);
 }
 
-// A page: asks with the mark of its last answer, and puts answers together.
+// A page of the live view: asks with the mark of its last answer, and puts the answers together.
 class Reader {
  public:
-  // Returns the answer.
+  // Asks, takes the answer into the page's state, and returns the answer.
   proto::LiveState Ask(const LiveFold& fold) {
     const proto::LiveState answer = fold.StateSince(*ParseMark(state_.mark()));
     proto::LiveState next = answer;
@@ -220,11 +220,11 @@ TEST_F(LiveStateTest, IncrementalReaderAlwaysHasTheWholeState) {
   for (int i = 0; i < 4000; ++i) {
     if (i % 700 == 699) {  // An attempt begins, and repeats some steps and epochs.
       Listening();
-      step -= 50 * (i / 700);  // None in the first of these attempts.
+      step -= 50 * (i / 700);  // The first of these attempts repeats no step.
       epoch -= 3 * (i / 700);
     }
     Progress(step, i);
-    if (i % 3 != 0) step += 10;  // Otherwise the next progress is of the same step.
+    if (i % 3 != 0) step += 10;  // If i is a multiple of 3, the next progress is of the same step.
     Epoch(epoch, i % 2 == 0);
     epoch += i % 5 != 0;
     Pulse(i, {1, 1});
@@ -249,7 +249,7 @@ TEST_F(LiveStateTest, AnswerToMarkHasOnlyWhatIsNew) {
   const proto::LiveState answer = reader.Ask(fold_);
   EXPECT_EQ(answer.curve_begin(), 898);
   EXPECT_EQ(answer.epoch_begin(), 898);
-  // The last ones before, which might have been replaced, and the new ones.
+  // The last of the earlier points, which might have been replaced, and the new point.
   EXPECT_EQ(answer.curve_size(), 2);
   EXPECT_EQ(answer.epoch_size(), 2);
 }
@@ -280,7 +280,8 @@ TEST_F(LiveStateTest, ThinnedOrForgottenCourseLeadsToWholeState) {
   const LiveMark before_curve = fold_.mark();
   add(800, 1800);
   const proto::LiveState thinned_curve = fold_.StateSince(before_curve);
-  ASSERT_GT(thinned_curve.curve_size(), before_curve.points);  // Its size alone does not say it.
+  // The curve's size alone does not show that points were left out.
+  ASSERT_GT(thinned_curve.curve_size(), before_curve.points);
   EXPECT_EQ(thinned_curve.curve_begin(), 0);
   const LiveMark before_epochs = fold_.mark();
   for (int i = 1800; i < 2900; ++i) Epoch(i);

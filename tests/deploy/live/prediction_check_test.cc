@@ -1,4 +1,4 @@
-// What a run measures beside its prediction, and the reasons that are given.
+// Tests the comparison of a run with its prediction, and the reasons given for differences.
 #include "deploy/live/prediction_check.h"
 
 #include <gmock/gmock.h>
@@ -32,7 +32,7 @@ class PredictionCheckTest : public ::testing::Test {
     bound.set_resource(resource);
     bound.set_seconds(seconds);
   }
-  // The computing is of both workers.
+  // The compute time is the same for both workers.
   static StepFigures Figures(double step, double compute, double exchange) {
     return {.step = step,
             .workers = 2,
@@ -112,10 +112,11 @@ TEST_F(PredictionCheckTest, AsynchronousSlowWorkerExplainsOnlyItsOwnLoss) {
   expectation_.set_lock_step(false);
   AddWorker("ok", 1);
   AddWorker("slow", 2);
-  // The mean step is 12.5 ms instead of 10: a fifth less. A worker at half its rate loses a quarter of all.
+  // The mean step is 12.5 ms instead of 10 ms: the rate is a fifth lower. A worker at half its rate lowers
+  // the rate of all by a quarter.
   StepFigures figures = Figures(0.0125, 0.006, 0.003);
   EXPECT_THAT(Text(figures), HasSubstr(", because worker 1 on slave2 computes 2.0 times as long"));
-  // Of ten workers it loses a twentieth.
+  // One of ten workers at half its rate lowers the rate of all by a twentieth.
   figures.workers = 10;
   expectation_.mutable_prediction()->mutable_samples_per_second()->set_value(50'000);
   expectation_.mutable_prediction()->mutable_samples_per_second()->set_low(45'000);

@@ -1,4 +1,4 @@
-// The figures of the last half minute, from pulses.
+// Tests the figures of the last half minute, made from pulses.
 #include "deploy/live/recent_steps.h"
 
 #include <gtest/gtest.h>
@@ -10,8 +10,8 @@ namespace {
 
 class RecentStepsTest : public ::testing::Test {
  protected:
-  // A pulse of workers that compute for these seconds. `steps`: of all workers since the last pulse, each of
-  // `step_seconds`.
+  // A pulse of workers that compute for these seconds. `steps` is the number of steps of all workers since
+  // the last pulse, each of `step_seconds`.
   void Pulse(double at, int64_t steps, double step_seconds, const std::vector<double>& compute = {0.01},
              double others = 0) {
     steps_ += steps;
@@ -44,7 +44,7 @@ TEST_F(RecentStepsTest, FirstPulseWithStepsIsLeftOut) {
   Pulse(1, 0, 0);
   Pulse(2, 10, 1);
   for (int at = 3; at <= 6; ++at) Pulse(at, 10, 0.1);
-  EXPECT_FALSE(recent_.Figures().has_value());  // Four seconds.
+  EXPECT_FALSE(recent_.Figures().has_value());  // The pulses span four seconds.
   Pulse(7, 10, 0.1);
   ASSERT_TRUE(recent_.Figures().has_value());
   EXPECT_NEAR(recent_.Figures()->step, 0.1, 1e-12);

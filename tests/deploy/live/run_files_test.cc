@@ -1,4 +1,5 @@
-// Files that a live view reads beside the events: what was expected of the run, and the token for metrics.
+// Tests the files that a live view reads beside the events: the prediction for the run, and the token for
+// metrics.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>

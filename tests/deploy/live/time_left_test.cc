@@ -1,4 +1,4 @@
-// The time to the end of a run, with its interval.
+// Tests the estimate of the time to the end of a run, and its interval.
 #include "deploy/live/time_left.h"
 
 #include <gtest/gtest.h>
@@ -13,7 +13,7 @@ constexpr double kTotal = 1'000'000;
 
 class TimeLeftTest : public ::testing::Test {
  protected:
-  // Trains `samples` more until the moment `seconds`.
+  // Trains `samples` more samples, until the moment `seconds`.
   void Train(double seconds, double samples) {
     samples_ += samples;
     proto::Progress progress;
@@ -57,7 +57,8 @@ TEST_F(TimeLeftTest, PausesOfValidationAreIncluded) {
   EXPECT_NEAR(left->value(), (kTotal - samples_) / 500, 0.05 * left->value());
 }
 
-// Paces of independent seconds around 500 samples: the interval must hold the true end in about 90 % of runs.
+// The paces of seconds are independent and lie around 500 samples: the interval must hold the true end in
+// about 90 % of runs.
 TEST_F(TimeLeftTest, IntervalHoldsTheEndOfNineRunsInTen) {
   std::mt19937 random(1);
   std::normal_distribution<double> pace(500, 100);

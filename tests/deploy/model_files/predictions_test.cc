@@ -16,7 +16,7 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
 
-// Logits of probabilities 0.25, 0.5 and 0.25.
+// Logits for the probabilities 0.25, 0.5 and 0.25.
 const std::vector<float> kLogits = {0, std::log(2.0f), 0};
 
 TEST(PredictionsTest, TableHasTheNamesOfClasses) {
@@ -26,7 +26,7 @@ TEST(PredictionsTest, TableHasTheNamesOfClasses) {
       .samples = 2, .output = {3}, .labelled = true, .class_names = {"cat", "dog, big", "eel"}};
   const auto file = PredictionFile::Create(path, shape).value();
   ASSERT_TRUE(file->Add(2, kLogits).ok());
-  ASSERT_TRUE(file->Add(255, kLogits).ok());  // A label to ignore.
+  ASSERT_TRUE(file->Add(255, kLogits).ok());  // A label that the loss ignores.
   ASSERT_TRUE(file->Commit().ok());
   const std::string text = ReadFile(path).value();
   EXPECT_THAT(text, StartsWith("sample,label,label_name,class,class_name,probability_cat,\"probability_dog, "

@@ -39,7 +39,7 @@ TEST(TorchWeights, ResnetHasTorchvisionsNamesAndShapes) {
   EXPECT_EQ((*tensors)[tensors->size() - 2].shape, (Shape{1000, 512}));
 }
 
-// Element [out, c, h, w] of PyTorch's filters is [out, h, w, c] of ours.
+// Element [out, c, h, w] of PyTorch's filters is element [out, h, w, c] of Tethys's filters.
 TEST(TorchWeights, FiltersAreTransposed) {
   const auto tensors =
       TensorsOf(Parse("layer { name: 'a' convolution { filters: 2 kernel_size: 2 } } layer { flatten {} } "
@@ -64,7 +64,7 @@ TEST(TorchWeights, FiltersAreTransposed) {
   EXPECT_EQ(back, ours);
 }
 
-// PyTorch flattens images [c, h, w], here as well behind a dropout and a second flatten.
+// PyTorch flattens images [c, h, w]; in this test a dropout and a second flatten come before the weights.
 TEST(TorchWeights, WeightsAfterAFlattenAreInPyTorchsOrder) {
   const auto tensors =
       TensorsOf(Parse("layer { name: 'a' convolution { filters: 4 kernel_size: 2 } } layer { flatten {} } "
@@ -87,7 +87,8 @@ TEST(TorchWeights, WeightsAfterAFlattenAreInPyTorchsOrder) {
       }
     }
   }
-  EXPECT_EQ((*tensors)[4].order, (std::vector<int>{1, 0}));  // Behind a dense layer: only transposed.
+  // These weights are behind a dense layer, so they are only transposed.
+  EXPECT_EQ((*tensors)[4].order, (std::vector<int>{1, 0}));
 }
 
 TEST(TorchWeights, MixedFeaturesOfFlattenedImagesAreRefused) {

@@ -9,7 +9,7 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
-// A run of 1,000 samples at `rate`, after a start-up of 1 s, on machines that cost `price` a second.
+// A run of 1,000 samples at `rate`, after 1 s of start-up, on machines that cost `price` a second.
 Candidate Of(const std::string& strategy, int workers, double rate, double price = 0) {
   Candidate candidate{.shape = {ParseStrategy(strategy), workers, 0}, .prediction = {}};
   proto::Prediction& prediction = candidate.prediction;
@@ -55,14 +55,14 @@ TEST(AdviceTest, HostFileDecidesAmongEquallyGoodCandidates) {
 }
 
 TEST(AdviceTest, MeasurementCorrectsTheTimeOfStepsOnly) {
-  Candidate candidate = Of("local", 1, 100);  // 1 s of start, 10 s after it.
+  Candidate candidate = Of("local", 1, 100);  // 1 s of start-up, then 10 s of training.
   candidate.step_seconds = 4;
   candidate.measured = {50};
   EXPECT_NEAR(candidate.total(), 15, 1e-9);
 }
 
 TEST(AdviceTest, RunsOutsideTheIntervalContradictThePrediction) {
-  Candidate candidate = Of("local", 1, 100);  // 90 to 110.
+  Candidate candidate = Of("local", 1, 100);  // The interval of the rate is 90 to 110.
   EXPECT_FALSE(candidate.contradicted());
   candidate.measured = {91, 92};
   EXPECT_FALSE(candidate.contradicted());
@@ -81,7 +81,7 @@ TEST(AdviceTest, BestOfEachUseOfHostsIsVerifiedToo) {
 TEST(AdviceTest, RunsMakeOtherCandidatesOfTheirStrategyPromising) {
   std::vector<Candidate> candidates = {Of("mirrored", 4, 300), Of("ps_sync", 1, 150), Of("ps_sync", 2, 140),
                                        Of("mirrored", 3, 290), Of("local", 1, 1000)};
-  candidates[0].measured = {100};  // A third of what was predicted, so three workers are not promising.
+  candidates[0].measured = {100};  // A third of the predicted rate, so three workers are not promising.
   candidates[1].measured = {200};
   EXPECT_THAT(ToVerifyNext(candidates, 3), IsEmpty());
   candidates[2] = Of("ps_sync", 2, 160);
@@ -94,7 +94,7 @@ TEST(AdviceTest, CandidatesWithinTheNoiseAreATie) {
   EXPECT_EQ(Choose(candidates, {}).tied, 0);
   EXPECT_FALSE(Choose(candidates, {}).second_differs);
   candidates[0].measured = {300, 300};
-  candidates[1].measured = {200, 300};  // A wide spread, and 15 % slower.
+  candidates[1].measured = {200, 300};  // The values differ widely, and the mean is 15 % slower.
   EXPECT_EQ(Choose(candidates, {}).best, 0);
   EXPECT_EQ(Choose(candidates, {}).tied, 1);
   EXPECT_FALSE(Choose(candidates, {}).second_differs);
@@ -125,7 +125,7 @@ TEST(AdviceTest, UnknownCostIsNeitherLowNorComparedWithTime) {
   const Advice advice = Choose(candidates, {.deadline = 20, .budget = {}});
   EXPECT_EQ(advice.best, 1);
   EXPECT_THAT(advice.pareto, ElementsAre(0));
-  candidates[0] = Of("local", 1, 100, 0.1);  // Its cost is a smaller number than the other's time.
+  candidates[0] = Of("local", 1, 100, 0.1);  // The cost is a smaller number than the other candidate's time.
   EXPECT_EQ(Choose(candidates, {.deadline = 20, .budget = {}}).best, 1);
   candidates[1] = Of("mirrored", 4, 300, 4);
   EXPECT_EQ(Choose(candidates, {.deadline = 20, .budget = {}}).best, 0);
@@ -140,7 +140,7 @@ TEST(AdviceTest, PredictionMeetsTheGoalWhereNoMeasurementDoes) {
   EXPECT_EQ(advice.best, 2);
   EXPECT_TRUE(advice.met);
   EXPECT_EQ(Choose(candidates, {.deadline = 9, .budget = {}}).best, 1);
-  EXPECT_EQ(Choose(candidates, {.deadline = 2, .budget = {}}).best, 1);  // Nothing meets it.
+  EXPECT_EQ(Choose(candidates, {.deadline = 2, .budget = {}}).best, 1);  // No candidate meets the deadline.
 }
 
 TEST(AdviceTest, EachStrategysBestIsVerifiedFirst) {

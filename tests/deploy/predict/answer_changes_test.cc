@@ -18,7 +18,7 @@ Candidate Named(const std::string& strategy, int workers = 1, int servers = 0) {
   return {.shape = {ParseStrategy(strategy), workers, servers}, .prediction = {}};
 }
 
-// Local up to `low`, with servers from `high` on, mirrored between them.
+// The best strategy is local up to `low`, mirrored between the two, and with servers from `high` on.
 BestAt Turning(double low, double high) {
   return [=](double value) { return Named(value <= low ? "local" : value >= high ? "ps_sync" : "mirrored"); };
 }
@@ -97,7 +97,7 @@ TEST(TurnsTextTest, WholeNumbersStayAsTheyAre) {
             "hosts changes the strategy.");
 }
 
-// A local, a mirrored job and one with servers, on hosts whose steps take ten times as long as those of
+// A local job, a mirrored job and a job with servers, on hosts whose steps take ten times as long as on
 // SmallHosts.
 class BestByModelTest : public testing::Test {
  protected:
@@ -146,7 +146,7 @@ TEST_F(BestByModelTest, FastComputingTurnsTheAnswerToLocal) {
 }
 
 TEST_F(BestByModelTest, BriefRunsCorrectTheirStrategy) {
-  // Mirrored runs at a tenth of its prediction, so a job with servers is the best.
+  // Mirrored jobs run at a tenth of their prediction, so a job with servers is the best.
   corrections_ = {{StrategyFamily::kMirrored, 10}};
   EXPECT_EQ(NameWith(calibration_), "ps_sync");
   corrections_ = {{StrategyFamily::kMirrored, 10}, {StrategyFamily::kBulkSynchronous, 10}};

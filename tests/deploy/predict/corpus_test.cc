@@ -33,19 +33,20 @@
 namespace tethys {
 namespace {
 
-constexpr double kSame = 0.03;  // Runs this close are equally good.
+constexpr double kSame = 0.03;  // Runs whose rates differ by no more than this count as equally good.
 constexpr double kMostError = 0.1;
 constexpr double kLeastCovered = 0.85, kMostCovered = 0.95;
 constexpr double kLeastRight = 0.95;
 constexpr double kMostRegret = 0.02;
 
-// The model of predictions was made while looking at these places. It is judged by the others.
+// True for the places that were known when the model of predictions was made. The model is judged by the
+// other places.
 bool Seen(const std::string& place) {
   return std::set<std::string>{"mlp-1gbit-9", "mlp-1gbit-4", "mlp-100mbit-7", "lenet-1gbit-7"}.contains(
       place);
 }
 
-// These were recorded when nothing of the predictions and their intervals changed any more. With the other
+// True for places recorded when the predictions and their intervals no longer changed. With the other
 // held-out places, the intervals were once found too narrow and widened for other batches.
 bool RecordedLast(const std::string& place) {
   return std::set<std::string>{"lenet-1gbit-9",   "mlp-200mbit-8",  "deep-500mbit-9", "wide-1gbit-7",
@@ -54,12 +55,12 @@ bool RecordedLast(const std::string& place) {
       .contains(place);
 }
 
-// Each machine has a part of a core of its own; elsewhere all machines share two cores.
+// True if each machine has a part of a core for itself; at other places all machines share two cores.
 bool HasOwnCores(const std::string& place) { return absl::EndsWith(place, "cores"); }
 
-// These places were recorded when hosts with one kernel were one computer. As a calibration now has them,
-// each is a computer of its own, with the same steps, and a quota that the name of the place ends in:
-// "-0.3cores".
+// Splits places that were recorded when hosts with one kernel were one computer: as in a calibration of
+// today, each host becomes a separate computer, with the same steps, and with the quota at the end of the
+// place's name: "-0.3cores".
 void SplitByHost(const std::string& place, proto::Calibration& calibration) {
   double quota = 0;
   const absl::string_view number =
@@ -83,12 +84,12 @@ void SplitByHost(const std::string& place, proto::Calibration& calibration) {
 
 struct Measured {
   AnchorShape shape;
-  double rate = 0;      // Samples a second, median of its runs.
-  double spread = 0;    // Half the range of its runs over that.
+  double rate = 0;      // Samples a second, the median of the runs.
+  double spread = 0;    // Half the range of the runs divided by their median.
   bool anchor = false;  // The calibration ran this shape with this batch.
   proto::Estimate predicted;
-  double by_bound = 0;   // Samples a second if the largest bound were the whole step.
-  double by_ernest = 0;  // Samples a second by Ernest's form; 0: too few anchors.
+  double by_bound = 0;   // Samples a second if the largest of the bounds were the whole step.
+  double by_ernest = 0;  // Samples a second by Ernest's formula; 0: too few anchors.
 };
 
 struct Scenario {
@@ -102,7 +103,7 @@ struct Placed {
   JobMachines machines;
 };
 
-// The place's job in one shape; a batch of 0 is the job's.
+// The place's job in one shape; a batch of 0 means the job's own batch.
 Placed Place(const std::string& folder, const AnchorShape& shape) {
   std::vector<std::string> overrides = ShapeOverrides(shape);
   if (shape.global_batch > 0) overrides.push_back(absl::StrCat("global_batch_size=", shape.global_batch));
@@ -136,7 +137,8 @@ std::vector<Scenario> RunsIn(const std::string& folder) {
 }
 
 // Venkataraman et al., "Ernest", NSDI 2016: a step of n workers takes a + b / n + c log n + d n seconds with
-// coefficients that are not negative, fitted to the anchors of one strategy. `scale`: of the batch, for b.
+// coefficients that are not negative, fitted to the anchors of one strategy. `scale` is a factor of the
+// batch, for b.
 double ErnestSeconds(const std::vector<std::pair<int, double>>& steps, int workers, double scale) {
   const auto terms = [](double n) { return std::vector<double>{1, 1 / n, std::log(n), n}; };
   std::vector<double> y, best;
@@ -209,7 +211,7 @@ void Replay(const std::string& folder, std::vector<Scenario>& scenarios) {
   }
 }
 
-// The run that `score` puts first, of those with as many workers at least.
+// The run for which `score` is highest, among the runs with at least `workers` workers.
 template <typename Score>
 const Measured& Best(const Scenario& scenario, int least_workers, Score score) {
   const Measured* best = nullptr;
@@ -226,8 +228,8 @@ double ByRate(const Measured& run) { return run.rate; }
 // How good a choice of shapes is.
 struct Choices {
   int right = 0, all = 0;
-  double regret = 0;  // Sum of the parts of the best shape's rate that were lost.
-  // Returns whether the choice is as good as the best, within kSame or the noise of either.
+  double regret = 0;  // Sum of the lost parts of the best shape's rate.
+  // Returns whether the choice is as good as the best run, within kSame or the noise of the two runs.
   bool Add(const Measured& chosen, const Measured& best) {
     const double lost = 1 - chosen.rate / best.rate;
     const bool good = lost <= std::max({kSame, chosen.spread, best.spread});
@@ -238,7 +240,7 @@ struct Choices {
   }
 };
 
-// Errors |ln(predicted / measured)| of one way to predict.
+// Errors |ln(predicted / measured)| of one method of prediction.
 struct Errors {
   std::vector<double> of_runs;
   void Add(double predicted, double measured) { of_runs.push_back(std::abs(std::log(predicted / measured))); }
@@ -253,7 +255,7 @@ struct Errors {
 struct Judgement {
   Errors model, bound, ernest;
   int covered = 0;
-  // Among all shapes, and among those with two workers at least.
+  // Choices among all shapes, and among the shapes with at least two workers.
   Choices any, several, mirrored;
 
   // Returns whether the choice among several workers is as good as the best.
@@ -321,7 +323,8 @@ TEST(PredictionCorpusTest, PredictsRunsThatNoFitHasSeen) {
   held_out.Print("Held out");
   last.Print("Of these, recorded when nothing changed any more");
   own_cores.Print("Of these, machines with cores of their own");
-  ASSERT_GE(held_out.several.all, 59);  // So many without a miss show that 95 % are right.
+  // So many choices without an error show that 95 % of choices are right.
+  ASSERT_GE(held_out.several.all, 59);
   const double all = held_out.several.all;
   EXPECT_LE(held_out.model.Mean(), kMostError);
   EXPECT_LE(held_out.model.Mean(), held_out.bound.Mean() / 2);

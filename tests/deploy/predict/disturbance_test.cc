@@ -20,7 +20,7 @@ TEST(DisturbanceTest, IsTheLargestOfAComputerOrTheMedianOfRuns) {
   second.set_steal(0.1);
   EXPECT_EQ(DisturbanceText(DisturbanceOf(calibration)), "other programs used 60 % of the CPU of slave2");
   for (const double others : {0.1, 0.9, 0.8}) calibration.add_anchor()->set_others_cpu(others);
-  calibration.add_anchor();  // Not known.
+  calibration.add_anchor();  // An anchor whose disturbance is not known.
   EXPECT_EQ(DisturbanceText(DisturbanceOf(calibration)), "other programs used 80 % of the CPU");
 }
 

@@ -14,8 +14,8 @@ using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 using ::testing::SizeIs;
 
-// Four hosts with these steps in milliseconds, each a computer of its own, and all links between them with
-// the rate of the slower host.
+// Four hosts with these step times in milliseconds. Each host is a separate computer, and a link between two
+// hosts has the rate of the slower host.
 class HostUsesTest : public ::testing::Test {
  protected:
   static std::vector<HostEntry> Hosts(const std::string& text) {
@@ -94,7 +94,7 @@ TEST_F(HostUsesTest, HostFileSaysExactlyWhatRunsWhere) {
   const RoleAssignment roles = AssignRoles(read, 1, 2).value();
   EXPECT_EQ(read[roles.workers[0]].host, "h1");
   EXPECT_EQ(roles.chief, 0);
-  // The chief's host stays in the file where it runs nothing else.
+  // The chief's host stays in the file even if no other process runs there.
   EXPECT_EQ(HostFileText(HostsFor(hosts, uses[1], 1, 0).value()),
             "a@h0 role=chief address=10.0.0.1 price=0.5\nh1 role=worker\n");
   EXPECT_FALSE(HostsFor(hosts, uses[1], 3, 1).ok()) << "three hosts have slots for three";

@@ -29,7 +29,7 @@ TEST(SampleRatioTest, EqualCurvesNeedEqualSamples) {
 }
 
 TEST(SampleRatioTest, SlowerCurveNeedsMoreSamples) {
-  // 0.5 is reached after four epochs, and by the reference halfway from its second epoch to its third.
+  // The first curve reaches 0.5 after four epochs, the reference halfway from its second epoch to its third.
   const std::vector<double> slow = {0.9, 0.7, 0.6, 0.5}, reference = {0.8, 0.6, 0.4, 0.3};
   const SampleRatio ratio = SamplesFor(slow, reference);
   EXPECT_EQ(ratio.loss, 0.5);
@@ -78,7 +78,7 @@ TEST(ContinuedLossTest, DropInTheLastFifthIsNotContinued) {
   curve[8] *= 0.8;
   curve[9] *= 0.8;
   EXPECT_FALSE(ContinuedLoss(curve, 40));
-  // The same drop among the epochs that a fit sees is not what it predicts from then on, either.
+  // Nor does a curve predict the same drop from then on if the drop is among the epochs that the fit sees.
   curve = Planted(10, Power);
   for (size_t i = 7; i < curve.size(); ++i) curve[i] *= 0.6;
   EXPECT_FALSE(ContinuedLoss(curve, 40));
@@ -101,7 +101,7 @@ TEST(ContinuedLossTest, ConstantLossStays) {
 }
 
 TEST(ContinuedLossTest, LossNeverBecomesNegative) {
-  // The same curve without a bound would be at -0.05.
+  // Without a bound, the same curve would reach -0.05.
   const absl::optional<LossRange> range =
       ContinuedLoss(Planted(6, [](double epoch) { return 3 / (epoch + 4) - 0.05; }), 1e6);
   ASSERT_TRUE(range);

@@ -1,4 +1,4 @@
-// Jobs and calibrations for tests of predictions: a 784-128-10 network on hosts that each have a link.
+// Jobs and calibrations for tests of predictions: a 784-128-10 network on hosts with one link each.
 #ifndef TETHYS_TESTS_DEPLOY_PREDICT_PREDICT_FIXTURE_H_
 #define TETHYS_TESTS_DEPLOY_PREDICT_PREDICT_FIXTURE_H_
 
@@ -17,7 +17,7 @@ struct Shape784 {
   int workers = 1;
   int servers = 0;
   bool asynchronous = false;
-  int stale_bound = -1;  // -1: not stale-synchronous.
+  int stale_bound = -1;  // -1: the job is not stale-synchronous.
   int units = 128;
 };
 
@@ -62,7 +62,7 @@ inline proto::JobPlan PlanFor(const Shape784& shape) {
   return plan;
 }
 
-// Each process on a host of its own.
+// Places each process on a separate host.
 inline JobMachines OneEach(const Shape784& shape) {
   JobMachines machines;
   for (int i = 0; i < shape.workers + shape.servers; ++i) {
@@ -73,7 +73,7 @@ inline JobMachines OneEach(const Shape784& shape) {
   return machines;
 }
 
-// Hosts of the kind "small", each a computer of its own: a step of 1 ms + 20 us a sample, links of `mbit`.
+// Hosts of the kind "small", each a separate computer: a step takes 1 ms + 20 us a sample, links have `mbit`.
 inline proto::Calibration SmallHosts(double mbit = 1000, double delay = 5e-5) {
   proto::Calibration calibration;
   calibration.set_build_id("build");

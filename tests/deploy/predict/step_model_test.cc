@@ -98,13 +98,13 @@ TEST(StepModelTest, SlowLinkBoundsServers) {
   const Shape784 shape{.workers = 4, .servers = 1};
   const proto::Prediction prediction = PredictionOf(shape, SmallHosts(100));
   EXPECT_THAT(prediction.bound(0).resource(), HasSubstr("link of host4"));
-  // Four pushes of 407,080 bytes over 12.5 MB/s.
+  // Four pushes of 407,080 bytes at 12.5 MB/s.
   EXPECT_GT(prediction.step().value(), 4 * 407080 / 12.5e6);
   EXPECT_LT(prediction.step().value(), 1.3 * 4 * 407080 / 12.5e6);
 }
 
-// Hosts 0 to 3 with a worker each and host 4 with the server, on links of 1 Gbit/s, but of 100 Mbit/s to
-// host 3.
+// Hosts 0 to 3 with a worker each, and host 4 with the server. Links have 1 Gbit/s, except the link of host
+// 3, which has 100 Mbit/s.
 proto::Calibration HostsWithOneSlowLink() {
   proto::Calibration calibration = SmallHosts();
   calibration.clear_link();
@@ -121,8 +121,8 @@ proto::Calibration HostsWithOneSlowLink() {
 }
 
 TEST(StepModelTest, SlowWorkersLinkLimitsTheStepButNotTheServersLink) {
-  // A push of 407,080 bytes takes 32.6 ms on host 3's link. Four of them take 13.0 ms on the server's link,
-  // and would take 130 ms if the server's were as slow.
+  // A push of 407,080 bytes takes 32.6 ms on host 3's link. Four pushes take 13.0 ms on the server's link,
+  // and would take 130 ms if that link were as slow.
   const proto::Prediction prediction = PredictionOf({.workers = 4, .servers = 1}, HostsWithOneSlowLink());
   EXPECT_THAT(prediction.bound(0).resource(), HasSubstr("link of host3"));
   EXPECT_GT(prediction.step().value(), 407080 / 12.5e6);
@@ -131,13 +131,13 @@ TEST(StepModelTest, SlowWorkersLinkLimitsTheStepButNotTheServersLink) {
 
 TEST(StepModelTest, SlowWorkersLinkHoldsNoAsynchronousWorkerBack) {
   // The server's link carries a push or an answer in 3.3 ms, which bounds an update of the other three
-  // workers. If it were as slow as that of host 3, an update would take 32.6 ms.
+  // workers. If the server's link were as slow as the link of host 3, an update would take 32.6 ms.
   const proto::Prediction prediction =
       PredictionOf({.workers = 4, .servers = 1, .asynchronous = true}, HostsWithOneSlowLink());
   EXPECT_LT(prediction.step().value(), 407080 / 125e6 * 2);
 }
 
-// Hosts as SmallHosts, of which this one computes a fifth as fast, by a quota or by its processor.
+// Hosts as in SmallHosts, but this host computes a fifth as fast, because of a quota or of its processor.
 proto::Calibration OneSlowHost(const std::string& host, bool quota) {
   proto::Calibration calibration = SmallHosts();
   proto::ComputerCalibration slow = calibration.computer(0);
@@ -161,7 +161,7 @@ TEST(StepModelTest, SlowHostDelaysTheProcessesThatItRuns) {
   const double server = PredictionOf(shape, OneSlowHost("host2", false)).step().value();
   EXPECT_GT(worker, equal + 4 * (1e-3 + 64 * 2e-5) * 0.9) << "it computes five times as long";
   EXPECT_GT(server, equal) << "it takes five times the CPU time for its messages";
-  // It gathers quota while workers compute.
+  // The server's host gathers quota while workers compute.
   EXPECT_LT(PredictionOf(shape, OneSlowHost("host2", true)).step().value(), server);
 }
 

@@ -13,7 +13,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-// Workers, then servers, each on a host and a computer of its own.
+// Workers, then servers, each on a separate host and computer.
 SimulatedCluster Homogeneous(int workers, int servers, double compute, double bytes, double rate) {
   SimulatedCluster cluster;
   for (int i = 0; i < workers + servers; ++i) {
@@ -34,12 +34,12 @@ void SetStale(SimulatedCluster& cluster, int bound) {
   config.set_gradient_scale(proto::Asynchronous::GLOBAL_MEAN);
 }
 
-// Exponentially distributed between two bounds.
+// A random number, exponentially distributed between two bounds.
 double Between(double low, double high, std::mt19937& random) {
   return std::exp(std::uniform_real_distribution<>(std::log(low), std::log(high))(random));
 }
 
-// LockStepTime of a step whose exchange is `link` seconds of the busiest link and nothing else.
+// LockStepTime of a step whose exchange is only `link` seconds of the busiest link.
 double ClosedForm(double compute, double link) {
   const ExchangeNeeds exchange{.transport = kServers, .link = link, .link_name = "busiest"};
   StepNeeds needs;
@@ -85,7 +85,7 @@ TEST(StepSimulationTest, AsynchronousThroughputLiesBetweenBounds) {
     cluster.loop_per_byte = service / 1e6;
     const absl::StatusOr<SimulationResult> result = Simulate(cluster, 200);
     ASSERT_TRUE(result.ok()) << result.status();
-    // Mean value analysis assumes exponential times; regular ones queue less.
+    // Mean value analysis assumes exponentially distributed times; regular times make shorter queues.
     double queue = 0, throughput = 0;
     for (int n = 1; n <= workers; ++n) {
       const double response = service * (1 + queue);
@@ -104,7 +104,7 @@ TEST(StepSimulationTest, MeanStalenessIsTheNumberOfOthersForAnySpeeds) {
     cluster.compute_ratio = {0.5, 1, 1.5, 4};
     const absl::StatusOr<SimulationResult> result = Simulate(cluster, 2000);
     ASSERT_TRUE(result.ok()) << result.status();
-    // Workers end at different times, and the last ones then have fewer others.
+    // Workers end at different times, and the last workers then compete with fewer others.
     EXPECT_NEAR(result->staleness, workers - 1, 0.04 * workers) << workers;
   }
 }
@@ -146,7 +146,7 @@ TEST(StepSimulationTest, PushMeanMakesAnUpdateOfEachPush) {
   SetStale(cluster, 0);
   EXPECT_EQ(Simulate(cluster, 50)->staleness, 0);
   cluster.parameter_server.mutable_stale_synchronous()->set_gradient_scale(proto::Asynchronous::PUSH_MEAN);
-  // The four pushes of a step are computed from one version: 0, 1, 2 and 3 updates late.
+  // The four pushes of a step are computed from one version, so they are 0, 1, 2 and 3 updates late.
   EXPECT_EQ(Simulate(cluster, 50)->staleness, 1.5);
 }
 

@@ -44,7 +44,8 @@ Supposition Supposed(const std::string& value, const std::vector<HostEntry>& hos
   return *supposed;
 }
 
-// The first processes of the shape on the hosts in their order, one each.
+// The prediction for the first processes of the shape on the hosts, in the order of the hosts, one process
+// each.
 proto::Prediction PredictionOn(const Shape784& shape, const Supposition& supposed) {
   JobMachines machines = MachinesOf(supposed.hosts);
   for (int i = 0; i < shape.workers + shape.servers; ++i) {
@@ -104,7 +105,7 @@ TEST(WhatIfTest, FurtherHostsArePredictedLikeMeasuredOnes) {
   EXPECT_EQ(Supposed("hosts=1", HostsOfKind(2), SmallHosts()).hosts.size(), 1U);
 }
 
-// Three hosts of which host1 is of median speed, and a ps host that is the slowest.
+// Three hosts, of which host1 has the median speed, and a host for servers that is the slowest.
 TEST(WhatIfTest, FurtherHostsAreLikeTheMedianOrTheNamedOne) {
   std::vector<HostEntry> hosts = HostsOfKind(4, "");
   hosts[3].roles.ps = true;

@@ -124,9 +124,9 @@ TEST_F(ConversationTest, HeldInterruptCancelsTheQuestion) {
     const InterruptsHeld held;
     raise(SIGINT);
     EXPECT_TRUE(absl::IsCancelled(Ask({"a"})[0].status));
-    signal(SIGINT, SIG_IGN);  // Discards the pending one.
+    signal(SIGINT, SIG_IGN);  // Discards the pending interrupt.
     raise(SIGINT);
-    EXPECT_FALSE(InterruptPending());  // An ignored interrupt is none.
+    EXPECT_FALSE(InterruptPending());  // An interrupt that is ignored is not pending.
   }
   signal(SIGINT, SIG_DFL);
 }

@@ -50,7 +50,7 @@ TEST_F(OutputQueueTest, TextsAreWrittenInOrder) {
 
 TEST_F(OutputQueueTest, WriterNeverWaitsForAReader) {
   const std::string line = std::string(99'999, 'x') + "\n";
-  for (int i = 0; i < 30; ++i) queue_->Write(line);  // 3 MB, of which a pipe takes 64 KiB.
+  for (int i = 0; i < 30; ++i) queue_->Write(line);  // 3 MB in all, of which a pipe takes 64 KiB.
   EXPECT_TRUE(queue_->behind());
   for (int i = 0; i < 30; ++i) EXPECT_EQ(Read(line.size()), line);
 }

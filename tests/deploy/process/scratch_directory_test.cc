@@ -14,13 +14,13 @@ namespace {
 
 using ::testing::HasSubstr;
 
-constexpr time_t kOld = 3600;  // Seconds.
+constexpr time_t kOld = 3600;  // Age in seconds.
 
 class ScratchDirectoryTest : public ::testing::Test {
  protected:
   ~ScratchDirectoryTest() override { unsetenv("TMPDIR"); }
 
-  // A folder as a killed command leaves it, that was changed `age` seconds ago.
+  // Makes a folder like those that a killed command leaves, changed last `age` seconds ago.
   std::string Leave(const std::string& name, time_t age) const {
     const std::string path = parent_.Path(name);
     TETHYS_CHECK(CreateDirectories(path).ok());

@@ -9,7 +9,7 @@ class SignalSourceTest : public ::testing::Test {
  protected:
   void SetUp() override {
     for (const int number : {SIGINT, SIGTERM})
-      signal(number, SIG_DFL);  // A background job may ignore SIGINT.
+      signal(number, SIG_DFL);  // A background job may have inherited that SIGINT is ignored.
   }
 };
 

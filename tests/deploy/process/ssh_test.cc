@@ -13,7 +13,8 @@ using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-// A remote command for which `script` takes the place of ssh and of the host. `command` is the script's $1.
+// Makes a remote command in which `script` takes the place of ssh and of the host. `command` is the script's
+// $1.
 RemoteCommand Instead(const std::string& script, const std::string& command = "") {
   return {.ssh = {"sh", "-c", script, "ssh"}, .command = command};
 }

@@ -53,10 +53,11 @@ TEST_F(SubprocessTest, ChildReadsItsInput) {
 }
 
 TEST_F(SubprocessTest, ChildHoldsOnlyTheThreeStandardDescriptors) {
-  FileDescriptor leaky(open("/dev/null", O_RDONLY));  // Lacks close-on-exec, as those of other code may.
+  // Opened without close-on-exec, as other code may open descriptors.
+  FileDescriptor leaky(open("/dev/null", O_RDONLY));
   Subprocess other = Start("read forever");
-  // To expand the pattern, the shell opens the directory; `test` leaves out that descriptor, which is closed
-  // by then.
+  // To expand the pattern, the shell opens the directory; `test` leaves out the descriptor of the directory,
+  // which is closed by then.
   const std::string listing = ReadAll(Start("cd /proc/$$/fd; for i in *; do test -e $i && echo $i; done"));
   EXPECT_EQ(listing, "0\n1\n2\n");
 }

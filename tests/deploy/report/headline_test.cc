@@ -159,7 +159,7 @@ TEST_F(HeadlineTest, LessAccurateRivalNotShownToBeSlowerIsDescribedSo) {
 }
 
 TEST_F(HeadlineTest, MostAccurateIsNamedIfTheRivalSurpassesTheChoice) {
-  // Two runs of the choice do not show that the most accurate variant surpasses it.
+  // Two runs of the choice are too few to show that the most accurate variant surpasses it.
   Add("mirrored", 3, Value(2, 10, 0.01), Value(2, 0.86, 0.0001));
   Add("mirrored", 3, Value(3, 20, 0.1), Value(3, 0.90, 0.01));
   Add("ps_sync", 3, Value(3, 10.5, 1), Value(3, 0.87, 0.0001));
@@ -170,7 +170,7 @@ TEST_F(HeadlineTest, MostAccurateIsNamedIfTheRivalSurpassesTheChoice) {
 }
 
 TEST_F(HeadlineTest, SlowerMeanWithinNoiseIsNotCalledSlower) {
-  // As drawn by a machine on which other programs run now and then.
+  // Times like those of a machine on which other programs run now and then.
   Add("local", 1, OfRuns({0.9, 4.5, 0.8}), OfRuns({0.83, 0.84, 0.82}, proto::ReportValue::SHARE));
   Add("mirrored", 2, OfRuns({0.3, 0.5, 1.0}), OfRuns({0.63, 0.64, 0.62}, proto::ReportValue::SHARE));
   EXPECT_EQ(Text(),

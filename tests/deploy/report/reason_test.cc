@@ -17,7 +17,8 @@ using ::testing::StartsWith;
 
 class ReasonTest : public ::testing::Test {
  protected:
-  // Adds a variant of three runs. `seconds` is a worker's training time; the others are parts of it.
+  // Adds a variant of three runs. `seconds` is a worker's training time; computing and exchanging are parts
+  // of that time.
   proto::ReportVariant& Add(const std::string& strategy, int workers, double seconds, double compute,
                             double exchange) {
     proto::ReportVariant& variant = *report_.add_variant();
@@ -32,7 +33,7 @@ class ReasonTest : public ::testing::Test {
     *variant.mutable_test_accuracy() = Value(3, 0.87, 0.001);
     return variant;
   }
-  // Adds a computer with two cores, `busy` of which were busy.
+  // Adds a computer with two cores, of which `busy` cores were busy.
   static void AddCpu(double busy, const std::string& host, proto::ReportVariant& variant) {
     proto::MachineSeries& machine = *variant.add_machine();
     machine.set_host(host);

@@ -1,4 +1,4 @@
-// Values of reports, for tests of what is said about them.
+// Values of reports, for tests of the sentences about them.
 #ifndef TETHYS_TESTS_DEPLOY_REPORT_REPORT_VALUES_H_
 #define TETHYS_TESTS_DEPLOY_REPORT_REPORT_VALUES_H_
 
@@ -17,14 +17,14 @@ inline proto::ReportValue Value(int count, double mean, double deviation = 0) {
   return value;
 }
 
-// An accuracy.
+// A value that is an accuracy.
 inline proto::ReportValue Share(int count, double mean, double deviation = 0) {
   proto::ReportValue value = Value(count, mean, deviation);
   value.set_scale(proto::ReportValue::SHARE);
   return value;
 }
 
-// The mean over runs with the seeds 0, 1, ...
+// A value that is the mean over runs with the seeds 0, 1, ...
 inline proto::ReportValue OfRuns(const std::vector<double>& values,
                                  proto::ReportValue::Scale scale = proto::ReportValue::POSITIVE) {
   proto::ReportValue value = MeanOf(values, scale);

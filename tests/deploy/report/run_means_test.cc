@@ -18,7 +18,8 @@ TEST(RunMeansTest, ValueIsMeanAndSampleDeviation) {
   EXPECT_EQ(value.count(), 4);
   EXPECT_DOUBLE_EQ(value.mean(), 2.5);
   EXPECT_DOUBLE_EQ(value.deviation(), std::sqrt(5.0 / 3));
-  const double half = 3.182 * std::sqrt(5.0 / 3) / 2 / 2.5;  // t of three degrees of freedom.
+  // The quantile of t for three degrees of freedom is 3.182.
+  const double half = 3.182 * std::sqrt(5.0 / 3) / 2 / 2.5;
   EXPECT_NEAR(value.low(), 2.5 * std::exp(-half), 1e-9);
   EXPECT_NEAR(value.high(), 2.5 * std::exp(half), 1e-9);
   EXPECT_EQ(MeanOf({7.0}).deviation(), 0);

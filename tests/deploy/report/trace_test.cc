@@ -65,8 +65,8 @@ std::vector<std::string> Slices(const std::string& json, const std::string& row)
   return slices;
 }
 
-// "NAME BEGIN+DURATION in NAME BEGIN+DURATION" of the slices that overlap an earlier one of the same part of
-// a row without lying within it or containing it. Times count in whole ns.
+// "NAME BEGIN+DURATION in NAME BEGIN+DURATION" for slices that overlap an earlier slice of the same part of a
+// row, where neither contains the other. Times count in whole ns.
 std::vector<std::string> Overlaps(const std::string& json) {
   struct Drawn {
     std::string text;
@@ -112,7 +112,8 @@ TEST(ChromeTraceTest, RowsAreNamedByWorkerAndEscapedHost) {
 }
 
 TEST(ChromeTraceTest, PhasesEndWithTheirStep) {
-  // On an asynchronous device a step counts from the end of the previous one, but its phases do not.
+  // On an asynchronous device the time of a step begins at the end of the previous step, but the times of its
+  // phases do not.
   const std::string steps =
       "rank,step,epoch,begin_ns,data_ns,forward_ns,backward_ns,exchange_ns,update_ns,total_ns\n"
       "0,1,1,1000000,1000,2000,6000,4000,0,10000\n"
@@ -133,7 +134,7 @@ TEST(ChromeTraceTest, ClockSetBackInAnotherAttemptDelaysNoStep) {
 
 TEST(ChromeTraceTest, RoundedTimesMakeNoSlicesOverlap) {
   TraceWriter writer([](const TraceRow& row) { return TraceRowText(row); });
-  // The clock has run for eleven days, so times are multiples of 0.1 ns.
+  // The clock has run for eleven days, so doubles resolve times to 0.1 ns only.
   constexpr double kBegin = 1e12, kLength = 10.000501;
   writer.Slice(TraceRow(), 1, "a", kBegin, kLength);
   writer.Slice(TraceRow(), 1, "b", kBegin + kLength, 5);
@@ -142,8 +143,9 @@ TEST(ChromeTraceTest, RoundedTimesMakeNoSlicesOverlap) {
 
 TEST(ChromeTraceTest, NoStepsMakeAnEmptyTrace) { EXPECT_TRUE(Events(ChromeTrace({}, {})).empty()); }
 
-// Two epochs of 20 samples on two workers and a server. The first is cut by a checkpoint after 10 samples.
-// Steps take 10 us: 1 of data, 2 forward, 3 backward, 4 of exchange; the first gradients are ready after 4.
+// Two epochs of 20 samples on two workers and a server. The first epoch is cut by a checkpoint after 10
+// samples. A step takes 10 us: 1 of data, 2 of forward, 3 of backward, 4 of exchange; its first gradients are
+// ready after 4 us.
 class CourseTraceTest : public ::testing::Test {
  protected:
   void AddStep(int rank, int epoch, int sample_begin, int begin_us) {
@@ -153,7 +155,7 @@ class CourseTraceTest : public ::testing::Test {
     absl::StrAppend(&journal_, "used ", rank, " ", step, " ", sample_begin, " 5\n");
     absl::StrAppend(&journal_, "applied 0 ", rank, " ", step + 1, " ", sample_begin, " 5 ", step + 1, "\n");
   }
-  // An attempt, of which the clock shows `clock` when it begins to train.
+  // Adds an attempt; the clock shows `clock` when the attempt begins to train.
   void AddAttempt(int clock) {
     journal_ += "attempt 0 0 0 20 2 1 ps_sync\n";
     AddStep(0, 1, 0, clock);
@@ -165,7 +167,7 @@ class CourseTraceTest : public ::testing::Test {
     AddStep(0, 2, 20, clock + 40);
     AddStep(1, 2, 25, clock + 40);
   }
-  // Ends the last epoch, and saves it.
+  // Ends the last epoch, and saves a checkpoint.
   void EndEpoch() { journal_ += "epoch 1 20\nsaved 4 2 0\n"; }
   std::string Trace() {
     return ChromeTrace(
@@ -226,7 +228,7 @@ TEST_F(CourseTraceTest, CorrectedClockDelaysTheNextStep) {
 TEST_F(CourseTraceTest, BarrierEndsWhenAnyWorkerGoesOn) {
   journal_ = "attempt 0 0 0 20 2 1 ps_sync\n";
   AddStep(0, 1, 0, 1000);
-  AddStep(1, 1, 5, 1005);  // By its clock's error it ends after worker 0 has gone on.
+  AddStep(1, 1, 5, 1005);  // By the error of its clock, worker 1's step ends after worker 0 has gone on.
   journal_ += "saved 1 0 10\n";
   AddStep(0, 1, 10, 1012);
   AddStep(1, 1, 15, 1016);
@@ -247,7 +249,8 @@ TEST_F(CourseTraceTest, LostWorkerWaitsForNothing) {
   summary_.mutable_timing()->set_startup_seconds(0.0005);
   proto::WorkerLoss& loss = *summary_.add_worker_loss();
   loss.set_worker(0);
-  loss.set_seconds(0.000512);  // While worker 1 makes the last step before the checkpoint.
+  // The epoch's result comes while worker 1 makes the last step before the checkpoint.
+  loss.set_seconds(0.000512);
   const std::string trace = Trace();
   EXPECT_THAT(Slices(trace, "worker 0"), Not(Contains("barrier 1010+3")));
   EXPECT_THAT(Slices(trace, "chief"), Not(Contains("barrier 1010+3")));
@@ -272,7 +275,7 @@ TEST_F(CourseTraceTest, PushLastsFromReadyGradientsToItsAnswer) {
 }
 
 TEST_F(CourseTraceTest, OnlyTheLastAttemptHasMoreThanSteps) {
-  AddAttempt(5000);  // Its clock was that of another machine.
+  AddAttempt(5000);  // This attempt had the clock of another machine.
   AddAttempt(1000);
   summary_.mutable_timing()->set_startup_seconds(0.0005);
   const std::string trace = Trace();

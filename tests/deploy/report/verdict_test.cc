@@ -40,7 +40,7 @@ class VerdictTest : public ::testing::Test {
 TEST(ReportValueTest, IntervalOfAQuotientIsByLogarithms) {
   const Contrast ratio = RatioOf(Value(4, 20, 2), Value(4, 10, 0));
   EXPECT_DOUBLE_EQ(ratio.value, 2);
-  const double half = 3.182 * 0.05;  // t times 2 / sqrt(4) / 20.
+  const double half = 3.182 * 0.05;  // 3.182 is the quantile of t; it multiplies 2 / sqrt(4) / 20.
   EXPECT_NEAR(ratio.interval->low, 2 * std::exp(-half), 1e-12);
   EXPECT_NEAR(ratio.interval->high, 2 * std::exp(half), 1e-12);
   EXPECT_GT(RatioOf(Value(3, 10, 9), Value(3, 11, 9)).interval->low, 0) << "however wide it is";
@@ -108,7 +108,7 @@ TEST_F(VerdictTest, DifferenceWithinNoiseIsNotShown) {
 TEST_F(VerdictTest, TwoRunsShowOnlyDifferencesFarBeyondTheirScatter) {
   Add("mirrored", Value(2, 10, 0.1), Value(2, 0.87, 0.001));
   Add("ps", Value(2, 10.5, 0.1), Value(2, 0.875, 0.001));
-  // The difference is 0.5 s, five times its error.
+  // The difference is 0.5 s, which is five times its error.
   EXPECT_THAT(Text(), HasSubstr("\nNo difference in speed is shown"));
   EXPECT_THAT(Text(), HasSubstr("in the same order: 87.00 % against 87.50 %, over two runs."));
 }
@@ -158,7 +158,7 @@ TEST_F(VerdictTest, NamesMostAccurateIfNotFastest) {
   EXPECT_THAT(Text(), HasSubstr("Most accurate of all: ps, 89.00 ± 0.25 % in 17.00 ± 0.50 s."));
 }
 
-// Records that the runs counted in `seconds` reached the target and that `missed` more runs did not.
+// Records that as many runs as `seconds` counts reached the target, and that `missed` more runs did not.
 void SetTarget(proto::ReportVariant& variant, proto::ReportValue seconds, int missed = 0) {
   variant.mutable_to_target()->set_runs(seconds.count() + missed);
   variant.mutable_to_target()->set_reached(seconds.count());

@@ -21,7 +21,7 @@ using ::testing::SizeIs;
 class Noise {
  public:
   explicit Noise(uint64_t seed) : random_(seed, RandomPurpose::kTest, 0) {}
-  // A sum of uniform numbers, near to normal with the given deviation.
+  // A sum of uniform random numbers, nearly normally distributed with the given deviation.
   double Next(double deviation) {
     double sum = -6;
     for (int i = 0; i < 12; ++i) sum += random_.Next32() / 4294967296.0;
@@ -115,7 +115,8 @@ TEST(FitEffectsTest, NoiseAloneIsSeldomCalledAnEffect) {
     ASSERT_TRUE(terms.ok());
     for (const TermEffects& term : *terms) called += *term.p < 0.05;
   }
-  // Holm's correction keeps the chance of any in a study at 5 %: 2 of 40 are expected.
+  // Holm's correction keeps the chance of any false call in a study at 5 %: of 40 studies, 2 may have one on
+  // average.
   EXPECT_LE(called, 6);
 }
 

@@ -199,11 +199,11 @@ TEST_F(StudyFileTest, ClaimsAreDecidedByIntervals) {
   EXPECT_EQ(report.claim(1).verdict(), "does not hold");
   EXPECT_EQ(report.claim(2).verdict(), "not decided");
   EXPECT_EQ(AnalyseStudy(*study, {}, "").claim(0).verdict(), "not run");
-  // One block repeats nothing, however many pairs it has.
+  // One block repeats no run, however many pairs of runs it has.
   const proto::StudyReport once = AnalyseStudy(*study, Runs(1), "");
   EXPECT_EQ(once.claim(0).verdict(), "not decided");
   EXPECT_EQ(once.claim(0).figure(), "1.99 times, 1 block");
-  // An interval over two blocks is told only if it decides.
+  // An interval over two blocks is reported only if it decides the question.
   const proto::StudyReport twice = AnalyseStudy(*study, Runs(2), "");
   EXPECT_THAT(twice.claim(0).figure(), StartsWith("1.99 times ["));
   EXPECT_EQ(twice.claim(2).figure(), "+0.00 (test accuracy, %), 2 blocks");

@@ -24,7 +24,7 @@ proto::RunSummary Summary(double tmi_avg, double total) {
   return summary;
 }
 
-// A steps.csv in which worker 1 takes twice as long as worker 0, and an iteration i takes i ms.
+// A steps.csv in which worker 1 takes twice as long as worker 0, whose iteration i takes i ms.
 std::string Steps(int iterations) {
   std::string csv = "rank,epoch,total_ns\n";
   for (int i = 1; i <= iterations; ++i) {
@@ -36,7 +36,7 @@ std::string Steps(int iterations) {
 
 TEST(MedianOfFirstIterationsTest, SlowestWorkerCountsInLockStep) {
   EXPECT_NEAR(*MedianOfFirstIterations(Steps(150), true), 0.103,
-              1e-9);  // Iterations 2-101: median 51.5 ms, twice.
+              1e-9);  // Iterations 2-101: the median is 51.5 ms, and worker 1 takes twice as long.
   EXPECT_NEAR(*MedianOfFirstIterations(Steps(150), false), 0.071, 0.004);
   EXPECT_FALSE(MedianOfFirstIterations(Steps(10), true).has_value());
   EXPECT_FALSE(MedianOfFirstIterations("", true).has_value());
@@ -55,7 +55,7 @@ TEST(TmiRowsTest, ErrorsHaveMeanAndDeviationOverRuns) {
   EXPECT_EQ(rows[0].error(0).iterations(), "2-6");
   EXPECT_NEAR(rows[0].error(0).mean(), 0.2, 1e-12);
   EXPECT_NEAR(rows[0].error(0).deviation(), 0.1414, 1e-3);
-  EXPECT_EQ(rows[0].error(1).runs(), 1);  // The median, which needs steps.csv.
+  EXPECT_EQ(rows[0].error(1).runs(), 1);  // The estimate by the median, which needs steps.csv.
   EXPECT_NEAR(rows[0].error(1).mean(), 9.3, 1e-6);
 }
 

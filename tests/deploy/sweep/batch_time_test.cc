@@ -19,7 +19,8 @@ TEST(BatchTimeTest, DisturbedVisitsArePutAside) {
   EXPECT_EQ(time.disturbed(), 1);
 }
 
-// A quota of half a core: half of the steps find some left, and the others wait as long as they compute.
+// With a quota of half a core, half of the steps find some quota left; the others wait as long as they
+// compute.
 TEST(BatchTimeTest, MeanCountsStepsThatWaitForTheQuota) {
   std::vector<proto::StepVisit> visits(2);
   for (proto::StepVisit& visit : visits) {

@@ -33,8 +33,8 @@ TEST(SegmentFitTest, FewPointsHaveNoCut) {
   EXPECT_THAT(FindCuts(CurvePoints({1, 2, 3, 4, 5, 6, 7}, {1, 1, 1, 5, 5, 5, 5}, 0.01)), IsEmpty());
 }
 
-// The greatest penalty that is saved by a cut is at the true place; the programme is compared with trying all
-// pairs.
+// The cuts that save the greatest penalty are at the true places; the programme's result is compared with
+// trying all pairs of cuts.
 TEST(SegmentFitTest, TwoCutsAreTheBestOfAllPairs) {
   std::mt19937_64 random(3);
   for (int trial = 0; trial < 20; ++trial) {
@@ -59,7 +59,7 @@ TEST(PooledErrorTest, IsNotRaisedByLinesOrOneJump) {
   std::mt19937_64 random(1);
   std::normal_distribution<double> normal;
   for (int i = 1; i <= 60; ++i) {
-    batch.push_back(i < 30 ? i : 2 * i);  // The spacing changes.
+    batch.push_back(i < 30 ? i : 2 * i);  // The distance between batches changes here.
     line.push_back(5 + batch.back());
     jump.push_back(line.back() + (i > 30 ? 10 : 0));
     fluctuating.push_back(line.back() * std::exp(0.03 * normal(random)));
@@ -79,8 +79,8 @@ TEST(FindJumpsTest, NoneIsFoundIn150CurvesWithoutJumps) {
   EXPECT_EQ(found, 0);
 }
 
-// Jumps of `share` after 16, 32, 48 and 64 in 20 curves: how many are found within a batch, and how many
-// elsewhere.
+// 20 curves have jumps of `share` after 16, 32, 48 and 64: how many jumps are found within a batch of these
+// places, and how many elsewhere.
 struct Found {
   int there = 0, elsewhere = 0;
 };
@@ -132,7 +132,7 @@ TEST(FindJumpsTest, StepThatBecomesShorterIsAJumpToo) {
   EXPECT_LT(jumps.jump[0].share(), -0.05);
 }
 
-// As MobileNet's: its true times fluctuate by 3 % from batch to batch.
+// A curve like MobileNet's, whose true times fluctuate by 3 % from batch to batch.
 TEST(FindJumpsTest, FluctuatingCurvesHaveFewJumps) {
   std::mt19937_64 random(9);
   std::normal_distribution<double> normal;

@@ -1,4 +1,4 @@
-// A real process of `tethys meter` on this machine.
+// Tests a real process of `tethys meter` on this machine.
 #include "deploy/sweep/meter.h"
 
 #include <gmock/gmock.h>

@@ -53,7 +53,7 @@ TEST(TestPeriodTest, LinesAndBendsAreNotTakenForJumps) {
   EXPECT_LT(excluded, 0.03) << "a jump of 3 % would be excluded";
 }
 
-// As LeNet's on a CPU, whose samples cost more from the batch on that leaves the cache.
+// A curve like LeNet's on a CPU: from the batch on that no longer fits the cache, a sample costs more.
 TEST(TestPeriodTest, BendAtOneMultipleIsNotTakenForJumpsAtAll) {
   std::mt19937_64 random(6);
   const auto truth = [](double batch) { return batch * (28 + 7 / (1 + std::exp((15 - batch) / 2))); };

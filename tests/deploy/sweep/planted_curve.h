@@ -13,16 +13,16 @@
 namespace tethys {
 
 struct Noise {
-  double of_visit = 0.0122;  // Standard deviation of the logarithm.
+  double of_visit = 0.0122;  // Standard deviation of the logarithm of a visit's time.
   double disturbed =
-      0.3;  // Share of visits that take longer, by 20 % in the mean, and do not look disturbed.
+      0.3;  // Share of visits that are 20 % longer in the mean although they do not look disturbed.
 };
 
 using TrueTime = std::function<double(double batch)>;
 
-// The MLP of the main study, in milliseconds: almost a line.
+// The times of the MLP of the main study, in milliseconds: almost a line.
 inline double MlpTime(double batch) { return 0.3 + 0.0075 * batch; }
-// VGG on a GPU as published: a line with jumps after multiples of 16.
+// The times of VGG on a GPU as published: a line with jumps after multiples of 16.
 inline double VggTime(double batch) { return 20 + 4 * batch + 10 * std::floor((batch - 1) / 16); }
 
 inline RoundTimes PlantedSweep(const TrueTime& truth, int rounds, std::mt19937_64& random,

@@ -13,7 +13,7 @@ using ::testing::Not;
 using ::testing::SizeIs;
 using ::testing::StartsWith;
 
-// Steps of 1 ms + 0.1 ms a sample up to batch 16, then 20 % longer.
+// Steps take 1 ms + 0.1 ms a sample up to batch 16, and 20 % longer above.
 proto::Sweep Example() {
   proto::Sweep sweep;
   sweep.set_job("vgg </script>");

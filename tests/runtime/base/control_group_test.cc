@@ -24,7 +24,7 @@ std::vector<std::string> Found(const std::string& groups, const std::string& mou
 
 class ControlGroupTest : public ::testing::Test {
  protected:
-  // A file in place of one of /proc or /sys.
+  // Writes a file that takes the place of a file of /proc or /sys.
   void Write(const std::string& path, const std::string& text) {
     const std::string whole = root_.path() + path;
     ASSERT_TRUE(CreateDirectories(whole.substr(0, whole.rfind('/'))).ok());
@@ -80,11 +80,12 @@ TEST_F(ControlGroupTest, LimitsOfVersionOneAreReadByController) {
 }
 
 TEST_F(ControlGroupTest, ContainerSeesItsGroupAsTheRoot) {
-  // With a namespace of control groups of its own.
+  // A machine with a namespace of control groups for the process.
   Belongs("0::/\n", kSecondVersion);
   Write("/sys/fs/cgroup/memory.max", "1234\n");
   EXPECT_EQ(Limits().memory_bytes, 1234);
-  // Without one: /proc names the group as the host does, and the mount shows that group alone.
+  // A machine without such a namespace: /proc names the group as the host does, and the mount shows only that
+  // group.
   Belongs("4:memory:/docker/0a1b\n",
           "31 24 0:27 /docker/0a1b /sys/fs/cgroup/memory ro - cgroup cgroup rw,memory\n");
   Write("/sys/fs/cgroup/memory/memory.limit_in_bytes", "4321\n");

@@ -1,4 +1,4 @@
-// Files on a disk that fails, is full, or loses power: the promises of file.h still hold.
+// Tests that the promises of file.h hold on a disk that fails, is full, or loses power.
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -5,7 +5,7 @@
 namespace tethys {
 namespace {
 
-// Advances by a second whenever it is read.
+// Advances by a second whenever the clock is read.
 class TickingClock final : public Clock {
  public:
   Nanoseconds Now() const override { return ++reads_ * kSecond; }

@@ -10,7 +10,7 @@
 namespace tethys {
 namespace {
 
-std::atomic<pid_t> g_handled_by{0};  // Thread that ran the signal handler; 0: not run yet.
+std::atomic<pid_t> g_handled_by{0};  // The thread that ran the signal handler; 0: no thread so far.
 
 pid_t ThreadThatHandlesSignal() {
   g_handled_by = 0;
@@ -19,7 +19,7 @@ pid_t ThreadThatHandlesSignal() {
   return g_handled_by;
 }
 
-// The main thread blocks the signal, because the kernel would deliver it there first.
+// The main thread blocks the signal, because the kernel would otherwise deliver it to the main thread.
 TEST(KeepSignalsOffThisThreadTest, HandlersRunOnAnotherThread) {
   struct sigaction action = {};
   action.sa_handler = [](int) { g_handled_by = gettid(); };

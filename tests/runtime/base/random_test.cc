@@ -12,7 +12,7 @@ namespace {
 
 using Block = std::array<uint32_t, 4>;
 
-// Philox4x32-10 of a counter and a key whose words are in the order of the Philox paper.
+// Philox4x32-10 of a counter and a key, whose words are in the order of the paper on Philox.
 Block Philox(Block counter, std::array<uint32_t, 2> key) {
   constexpr auto kPurpose = RandomPurpose::kTest;
   const uint64_t seed = uint64_t{key[1] ^ static_cast<uint32_t>(kPurpose)} << 32 | key[0];
@@ -129,7 +129,7 @@ TEST(KeyedPermutationTest, NeighboursInLargePermutationsAreFarApart) {
     distance += std::abs(static_cast<double>(order[i + 1] - order[i])) / kCount;
   }
   EXPECT_EQ(numbers.size(), 1000u);
-  EXPECT_NEAR(distance / 1000, 1.0 / 3, 0.05);  // As between independent places.
+  EXPECT_NEAR(distance / 1000, 1.0 / 3, 0.05);  // The mean distance of independent places.
 }
 
 TEST(Fnv1aTest, HasItsPublishedValues) {

@@ -1,4 +1,4 @@
-// pthread_create is replaced here by one that fails on demand, as where a limit of threads is reached.
+// pthread_create is replaced by a function that fails on demand, as if a limit of threads were reached.
 #include "runtime/base/thread.h"
 
 #include <dlfcn.h>
@@ -31,7 +31,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-// While it lives, only `count` threads can be started.
+// While the object lives, only `count` threads can be started.
 class ThreadLimit {
  public:
   explicit ThreadLimit(int count) { g_threads_left = count; }

@@ -37,7 +37,7 @@ class CheckpointCrashTest : public CheckpointTest, public ::testing::WithParamIn
     }
   }
 
-  // Does what a resumed run does: removes stale checkpoints, then saves over what the crash left.
+  // Does the work of a resumed run: removes stale checkpoints, then saves over the files that the crash left.
   void GoOn(int64_t step) {
     const float before = NewestSalt();
     EXPECT_TRUE(RemoveStaleCheckpoints(root_).ok());

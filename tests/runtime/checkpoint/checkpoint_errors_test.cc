@@ -1,4 +1,4 @@
-// Each file system call of a save is made to fail, one at a time. If the save fails, its error names the
+// Makes each file system call of a save fail, one call in each save. If the save fails, its error names the
 // file and the reason; the last good checkpoint stays, and the next save succeeds.
 #include <cerrno>
 #include <cstring>
@@ -39,8 +39,8 @@ class CheckpointErrorsTest : public CheckpointTest {
     return {status, calls.failed()};
   }
 
-  // For each `rule.first` from 0 on: saves step 1 with salt 0, then `step` with salt 1 while calls fail as
-  // `rule` says. `tidies`: removes stale checkpoints before the next save, as a resumed run does.
+  // For each `rule.first` from 0 on: saves step 1 with salt 0, then saves `step` with salt 1 while calls fail
+  // as `rule` says. `tidies`: removes stale checkpoints before the next save, as a resumed run does.
   void TryEveryCall(FailingCall rule, int64_t step, bool tidies) {
     for (rule.first = 0;; ++rule.first) {
       SCOPED_TRACE(absl::StrCat("from call ", rule.first, " on: ", std::strerror(rule.errors.front())));

@@ -1,4 +1,4 @@
-// Damage that a disk can do to a checkpoint: every flipped bit, every truncation, and a full disk.
+// Tests damage that a disk can do to a checkpoint: every flipped bit, every truncation, and a full disk.
 #include <sys/mount.h>
 #include <sys/resource.h>
 
@@ -24,7 +24,8 @@ class DamagedCheckpointTest : public CheckpointTest, public testing::WithParamIn
     good_ = Contents(file_);
   }
 
-  // Opening the checkpoint with `damaged` in place of the file fails with an error that names the file.
+  // Expects that opening the checkpoint with `damaged` in place of the file fails with an error that names
+  // the file.
   void ExpectRefused(const std::string& damaged, const std::string& how) {
     Overwrite(file_, damaged);
     const absl::Status status = CheckpointReader::Open(Path(1), &model_).status();
@@ -89,8 +90,8 @@ TEST_F(CheckpointTest, MissingTensorFileIsNamed) {
   EXPECT_THAT(status.message(), HasSubstr("model.safetensors"));
 }
 
-// A disk of 256 KiB: a tmpfs if the test may mount one, otherwise a limit on file sizes, whose error has
-// another code.
+// A disk of 256 KiB: a tmpfs if the test may mount one, otherwise a limit on file sizes, which gives another
+// error code.
 class FullDiskTest : public CheckpointTest {
  protected:
   FullDiskTest() {

@@ -1,4 +1,4 @@
-// A small model, its checkpoints in a directory of their own, and functions to save and load them.
+// A small model, its checkpoints in a separate directory, and functions that save and load them.
 #ifndef TETHYS_TESTS_RUNTIME_CHECKPOINT_CHECKPOINT_FIXTURE_H_
 #define TETHYS_TESTS_RUNTIME_CHECKPOINT_CHECKPOINT_FIXTURE_H_
 
@@ -43,8 +43,8 @@ class CheckpointTest : public ::testing::Test {
   }
   ~CheckpointTest() override { EXPECT_TRUE(RemoveRecursively(directory_).ok()); }
 
-  // The values that Save writes to `slot` (0: the parameters). `salt` is added to each, so that saves differ.
-  // Padding is 0.
+  // The values that Save writes to `slot` (0: the parameters). `salt` is added to each value, so that saves
+  // differ. Padding is 0.
   std::vector<float> Values(int slot, float salt = 0) const {
     std::vector<float> values(model_.arena_size());
     for (const Variable& variable : model_.variables()) {
@@ -79,7 +79,7 @@ class CheckpointTest : public ::testing::Test {
     return values;
   }
 
-  // The salt of the newest checkpoint; -1 if its values are not all of one save.
+  // The salt of the newest checkpoint; -1 if its values come from more than one save.
   float NewestSalt() {
     const absl::StatusOr<LatestCheckpoint> latest = FindLatestCheckpoint(root_);
     EXPECT_TRUE(latest.ok()) << latest.status();

@@ -1,4 +1,4 @@
-// A reader in Python, which shares no code with the writer, accepts the files as safetensors.
+// Tests that a reader in Python, which shares no code with the writer, accepts the files as safetensors.
 #include <sys/wait.h>
 
 #include "tests/runtime/checkpoint/checkpoint_fixture.h"

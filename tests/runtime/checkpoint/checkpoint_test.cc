@@ -41,7 +41,7 @@ TEST_F(CheckpointTest, RangesMayBeWrittenAndReadInAnyPieces) {
   for (int64_t piece : {1, 5, 16, 40}) {
     const auto writer = Begin(piece, {});
     for (int64_t begin = 0; begin < values.size(); begin += piece) {
-      const int64_t from = (values.size() - 1) / piece * piece - begin;  // Last piece first.
+      const int64_t from = (values.size() - 1) / piece * piece - begin;  // The last piece comes first.
       ASSERT_TRUE(writer->Write(0, from, absl::MakeConstSpan(values).subspan(from, piece)).ok());
     }
     ASSERT_TRUE(writer->Commit({}).ok());

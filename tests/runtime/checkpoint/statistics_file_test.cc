@@ -1,4 +1,5 @@
-// Moving statistics in checkpoints: they are read as they were saved, and damage to their file is detected.
+// Tests that moving statistics in checkpoints are read as they were saved, and that damage to their file is
+// detected.
 #include "runtime/checkpoint/statistics_file.h"
 
 #include <cmath>
@@ -51,7 +52,7 @@ class StatisticsFileTest : public CheckpointTest {
     return CheckpointReader::Open(Path(step), &model_).value()->manifest();
   }
 
-  // Opening the checkpoint of step 1 fails with an error that names the file.
+  // Expects that opening the checkpoint of step 1 fails with an error that names the file.
   void ExpectDamageIsFound(const std::string& how) {
     const absl::Status status = CheckpointReader::Open(Path(1), &model_).status();
     ASSERT_TRUE(absl::IsDataLoss(status)) << how << ": " << status;

@@ -56,8 +56,8 @@ class CheckpointCoordinatorTest : public ::testing::Test {
     Committed();
     Log();
   }
-  // Action texts since the last call. Adds the emitted journal lines to journal_ and puts the last note into
-  // note_.
+  // The texts of actions since the last call. Adds the emitted journal lines to journal_ and puts the last
+  // note into note_.
   std::vector<std::string> Log() {
     for (const Action& action : actions_) {
       if (const auto* line = absl::get_if<WriteJournal>(&action)) journal_ += line->line;

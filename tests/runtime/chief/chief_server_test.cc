@@ -75,7 +75,7 @@ class BareTask {
     stream_->Finish();
   }
 
-  // Makes a separate connection, as a separate process would.
+  // Makes a separate connection, as a task in another process would.
   static std::shared_ptr<grpc::Channel> Connect(const std::string& address) {
     grpc::ChannelArguments arguments;
     arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
@@ -93,7 +93,8 @@ class BareTask {
   std::unique_ptr<grpc::ClientReaderWriter<proto::FromTask, proto::ToTask>> stream_;
 };
 
-// Calls ReadDataFile with a handshake made with `token`; returns the status and sets `bytes` to what came.
+// Calls ReadDataFile with a handshake made with `token`; returns the status and sets `bytes` to the received
+// bytes.
 grpc::StatusCode ReadFile(const std::string& address, const JobToken& token, std::string& bytes) {
   const auto stub = proto::Chief::NewStub(BareTask::Connect(address));
   grpc::ClientContext challenge, context;

@@ -9,8 +9,8 @@
 namespace tethys {
 namespace {
 
-// The number of epochs after which the rule `text` ends training; 0: it never does. `losses` holds the
-// validation loss of each epoch; an epoch's accuracy is 1 minus its loss.
+// The number of epochs after which the rule `text` ends training; 0: the rule never ends training. `losses`
+// holds the validation loss of each epoch; an epoch's accuracy is 1 minus its loss.
 int64_t StopsAfter(const std::string& text, const std::vector<double>& losses) {
   proto::EarlyStopping rule;
   EXPECT_TRUE(google::protobuf::TextFormat::ParseFromString(text, &rule)) << text;
@@ -64,7 +64,8 @@ TEST(EarlyStoppingTest, NaN_IsNoImprovement) {
   EXPECT_EQ(StopsAfter("patience: 2", {NAN, 4, 3}), 0);
 }
 
-// Whether a state that `before` has watched goes on with `after`; "" is a job without the rule.
+// Whether training under the rule `after` can go on from a state that the rule `before` has watched; "" means
+// no rule.
 bool Continues(const std::string& before, const std::string& after) {
   proto::EarlyStopping rule;
   EXPECT_TRUE(google::protobuf::TextFormat::ParseFromString(before, &rule));

@@ -1,4 +1,5 @@
-// A fixture for tests of JobController: sends it the messages of workers and servers, and logs its actions.
+// The fixture of tests of JobController: sends messages of workers and servers to a controller, and logs its
+// actions.
 #ifndef TETHYS_TESTS_RUNTIME_CHIEF_JOB_CONTROLLER_FIXTURE_H_
 #define TETHYS_TESTS_RUNTIME_CHIEF_JOB_CONTROLLER_FIXTURE_H_
 
@@ -133,9 +134,9 @@ class JobControllerTest : public ::testing::Test {
   }
 
   Nanoseconds now_ = 1 * kSecond;
-  uint32_t incarnation_ = 1;  // The incarnation of the worker that sends or vanishes.
+  uint32_t incarnation_ = 1;  // The incarnation of the worker that sends messages or vanishes.
   int64_t train_samples_ = 20;
-  MovingStatistics statistics_ = {};  // That the job begins with.
+  MovingStatistics statistics_ = {};  // The moving statistics with which the job begins.
   int64_t job_epochs_ = 1;
   proto::JobPlan plan_;
   std::unique_ptr<JobController> controller_;
@@ -145,8 +146,8 @@ class JobControllerTest : public ::testing::Test {
   std::vector<proto::Pulse> pulses_;
   std::vector<SendOrder> orders_;
   std::string journal_;
-  MovingStatistics saved_statistics_ = {};  // Of the last save.
-  proto::TrainingState saved_state_;        // Likewise.
+  MovingStatistics saved_statistics_ = {};  // The moving statistics of the last save.
+  proto::TrainingState saved_state_;        // The training state of the last save.
   absl::Status end_;
   TaskId culprit_;
 };

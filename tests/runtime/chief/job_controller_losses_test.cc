@@ -41,8 +41,8 @@ class LossesTest : public JobControllerTest {
     Say(Worker(worker), absl::StrCat("steps { record { rank: ", worker, " sample_begin: ", begin,
                                      " samples: 5 labels: 5 loss_sum: 1 correct: 1 } }"));
   }
-  // Sends records for all batches leased to the worker, requests leases until the last, and ends the run.
-  // `done`: further fields of RunDone, in text format.
+  // Sends records for all batches leased to the worker, requests leases until there are none, and ends the
+  // run. `done`: further fields of RunDone, in text format.
   void UseAll(int worker, const std::string& done = "") {
     for (bool last = false; !last;) {
       const proto::Lease lease = NewestLease(worker);
@@ -60,7 +60,7 @@ class LossesTest : public JobControllerTest {
     }
     return {};
   }
-  // A replacement of worker 1, incarnation 2, joins.
+  // Makes a replacement of worker 1, with incarnation 2, join.
   void JoinAgain() {
     ASSERT_TRUE(controller_->Admit(Worker(1), 2, now_).ok());
     SayAs(2, Worker(1), "join { host: 'b' }");
@@ -295,7 +295,7 @@ TEST_F(LossesTest, ReplacementBeforeLossIsNoticed_IsSetUpOnceServersFenced) {
   Begin(kAsynchronous);
   JoinAgain();
   EXPECT_THAT(Log(), ElementsAre("p0 fence"));
-  Vanish(Worker(1));  // The session of the first incarnation ends late.
+  Vanish(Worker(1));  // The session of the first incarnation ends only now.
   EXPECT_THAT(Log(), IsEmpty());
   Fenced();
   EXPECT_THAT(Log(), ElementsAre("w1 setup"));

@@ -1,5 +1,5 @@
-// Moving statistics on their way through the chief: from the starting state to workers, and from workers to
-// evaluations and checkpoints.
+// Tests the way of moving statistics through the chief: from the starting state to workers, and from workers
+// to evaluations and checkpoints.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -19,7 +19,7 @@ class StatisticsTest : public JobControllerTest {
  protected:
   StatisticsTest() { statistics_.mean = {0, 1}; }
 
-  // Reports that the worker has used the samples of these slices, a step for each, and ends its run.
+  // Reports that the worker has used the samples of these slices, a step for each slice, and ends its run.
   void TrainTo(int worker, int64_t run, const std::vector<Slice>& slices, const std::string& statistics) {
     for (const Slice slice : slices) {
       Say(Worker(worker), absl::StrCat("steps { record { rank: ", worker, " sample_begin: ", slice.begin,
@@ -43,7 +43,7 @@ class StatisticsTest : public JobControllerTest {
   std::vector<float> SentAtSetup(int worker) const { return Sent(Worker(worker), proto::ToTask::kSetup); }
   std::vector<float> Evaluated(int worker) const { return Sent(Worker(worker), proto::ToTask::kEvaluate); }
 
-  // The job ends with an error that names worker 1 and has this text.
+  // Expects that the job ends with an error that names worker 1 and has this text.
   void ExpectFailure(const std::string& text) {
     Tick(0.1);
     Tick(3);
@@ -109,7 +109,7 @@ TEST_F(StatisticsTest, WrongNumberOfElementsFailsJobAndNamesWorker) {
   }
 }
 
-// There are more servers than workers, so the server's number is no worker's.
+// There are more servers than workers, so no worker has the server's number.
 TEST_F(StatisticsTest, EndOfRunFromServerIsIgnored) {
   StartAndMakeReady("workers: 1 strategy { parameter_server { servers: 2 bulk_synchronous {} } }");
   Say(Server(1), "run_done { run: 1 steps: 4 statistics: [7, 8] }");

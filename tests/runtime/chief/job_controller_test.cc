@@ -254,7 +254,7 @@ TEST_F(JobControllerTest, PulsesComeOnceASecondAndWhenTheJobStops) {
   Train(1, 1, {{5, 10}, {15, 20}});
   FinishWell();
   EXPECT_EQ(pulses_.size(), 2);
-  SaveOpened(absl::DataLossError("the disk is broken"));  // The job stops.
+  SaveOpened(absl::DataLossError("the disk is broken"));  // The error stops the job.
   ASSERT_EQ(pulses_.size(), 3);
   EXPECT_EQ(pulses_.back().step_bucket(0), 4);
 }

@@ -12,7 +12,8 @@ namespace {
 
 using Next = JobCourse::NextStep;
 
-// The phase, then what is done or due: "save, epoch validated, save tried, interrupted".
+// The phase of the course, then the work that is done or due: "save, epoch validated, save tried,
+// interrupted".
 std::string CourseText(const JobCourse::State& state) {
   constexpr const char* kPhases[] = {"gather", "server setup", "worker setup", "train", "validate",
                                      "test",   "save",         "stopping",     "ended"};

@@ -14,7 +14,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-// Begins an attempt at `position` of `epoch`; an epoch has ten positions, if nothing else is said.
+// Begins an attempt at `position` of `epoch`. An epoch has ten positions, unless the test says otherwise.
 std::string Attempt(int64_t epoch, int64_t position, int servers = 0, int64_t epoch_length = 10) {
   proto::TrainingState state;
   state.set_epoch(epoch);
@@ -53,7 +53,8 @@ TEST(JournalCheckTest, CompleteEpochsWithSamplesInAnyOrderPassTheCheck) {
 }
 
 TEST(JournalCheckTest, LaterAttemptWithOtherEpochLengthUndoesByEpoch) {
-  const std::string first = Attempt(0, 0) + Used(0, 10) + Used(10, 4);  // Four samples are undone.
+  // The next attempt undoes four samples.
+  const std::string first = Attempt(0, 0) + Used(0, 10) + Used(10, 4);
   ExpectGood(first + Attempt(1, 0, 0, 30) + Used(30, 30) + End(2, 0), 40);
   ExpectGood(first + Attempt(1, 0, 0, 5) + Used(5, 5) + End(2, 0), 15);
   ExpectBad(first + Attempt(1, 0, 0, 30) + Used(30, 29) + End(2, 0), "position 29 of epoch 1 was not used");

@@ -57,7 +57,7 @@ class Epoch {
 
   // How often each sample was used.
   const std::vector<int64_t>& uses() const { return uses_; }
-  // Positions that a worker used though they are another rank's.
+  // Number of positions that a worker used although they belong to another rank.
   int64_t of_others() const { return of_others_; }
 
  private:
@@ -85,7 +85,7 @@ class Epoch {
     }
   }
 
-  // The first batch that the worker held may have reached some servers, or all.
+  // The first batch that the worker held may have reached some servers, or all servers.
   void Lose() {
     auto lost = present_.begin();
     std::advance(lost, Draw(present_.size()));

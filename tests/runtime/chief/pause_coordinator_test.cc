@@ -83,7 +83,7 @@ TEST_F(PauseCoordinatorTest, RepeatedAnswerDoesNotMoveCut) {
   EXPECT_EQ(segment_.segment().steps, 1);
 }
 
-// Worker 1 has begun the second step, in which it waits for worker 0, before its Pause came.
+// Worker 1 has begun the second step before its Pause came; in that step it waits for worker 0.
 TEST_F(PauseCoordinatorTest, WorkerThatHasAnsweredIsAskedAgainUntilAllHave) {
   constexpr Nanoseconds kPatience = PauseCoordinator::kPatience;
   pause_.Begin(0, actions_);

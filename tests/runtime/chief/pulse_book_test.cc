@@ -1,4 +1,4 @@
-// Pulses made from records of steps, samples of resources and the roster.
+// Tests pulses made from records of steps, samples of resources and the roster.
 #include "runtime/chief/pulse_book.h"
 
 #include <gmock/gmock.h>
@@ -27,7 +27,7 @@ class PulseBookTest : public ::testing::Test {
     task.last_heard = now_;
     task.ready = true;
   }
-  // `count` steps of the worker, each of `ms` milliseconds in all.
+  // Records `count` steps of the worker, each of `ms` milliseconds in all.
   void Steps(int worker, int count, int64_t ms, int64_t staleness = 0) {
     proto::StepRecords records;
     for (int i = 0; i < count; ++i) {
@@ -89,10 +89,10 @@ TEST_F(PulseBookTest, QuartilesAreOfTheStepsSinceTheLastPulse) {
 }
 
 TEST_F(PulseBookTest, HistogramCountsAllStepsOfTheJob) {
-  Steps(0, 2, 10);   // At most 2^7 x 100 us.
-  Steps(1, 1, 100);  // At most 2^10 x 100 us.
+  Steps(0, 2, 10);   // In the bucket of times up to 2^7 x 100 us.
+  Steps(1, 1, 100);  // In the bucket of times up to 2^10 x 100 us.
   Take();
-  Steps(2, 1, 1'000'000);  // Longer than all bounds.
+  Steps(2, 1, 1'000'000);  // Longer than the bounds of all buckets.
   const proto::Pulse pulse = Take();
   ASSERT_EQ(pulse.step_bucket_size(), 20);
   EXPECT_EQ(pulse.step_bucket(7), 2);

@@ -20,7 +20,8 @@ TEST(QualitySums, IntersectionOverUnionIsOverAllPartsTogether) {
   QualitySums sums;
   sums.Add(Part(2, 8, 5, {3, 1, 0, 0, 2, 0, 2, 0, 0}));
   sums.Add(Part(1, 4, 3, {1, 0, 0, 1, 2, 0, 0, 0, 0}));
-  // Together 4 1 0 / 1 4 0 / 2 0 0: class 0 is labelled 5 times and predicted 7 times, and so on.
+  // The sum of the matrices is 4 1 0 / 1 4 0 / 2 0 0: class 0 is labelled 5 times and predicted 7 times, and
+  // so on.
   const proto::Quality quality = sums.Quality();
   EXPECT_DOUBLE_EQ(quality.accuracy(), 8.0 / 12);
   EXPECT_DOUBLE_EQ(quality.loss(), 0.25);

@@ -1,4 +1,4 @@
-// Local ranks (a worker's number on its host) after losses and replacements, and reports of late tasks.
+// Tests local ranks (a worker's number on its host) after losses and replacements, and reports of late tasks.
 #include "runtime/chief/roster.h"
 
 #include "gmock/gmock.h"
@@ -10,7 +10,7 @@ using ::testing::ElementsAre;
 
 class RosterTest : public ::testing::Test {
  protected:
-  // Worker i joins on hosts[i]; then all workers are set up.
+  // Makes worker i join on hosts[i], for each i; then sets up all workers.
   void Start(const std::vector<std::string>& hosts) {
     std::vector<TaskId> workers;
     for (size_t i = 0; i < hosts.size(); ++i) {

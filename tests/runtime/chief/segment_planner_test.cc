@@ -6,7 +6,8 @@
 namespace tethys {
 namespace {
 
-// 100 samples, a global batch of 30 over three workers: an epoch has 4 steps, the last with 10 samples.
+// A planner for 100 samples and a global batch of 30 over three workers: an epoch has 4 steps, the last with
+// 10 samples.
 SegmentPlanner Planner(const std::string& job) {
   proto::JobPlan plan;
   EXPECT_TRUE(google::protobuf::TextFormat::ParseFromString(job, plan.mutable_job()));

@@ -40,7 +40,7 @@ class StartingStateTest : public CheckpointTest {
     return FindStartingState(plan, model_, {"momentum"}, root_, true).status();
   }
 
-  proto::EarlyStoppingState watched_;  // Of the states that are saved, if it has a value.
+  proto::EarlyStoppingState watched_;  // Written to the states that are saved, if it has a value.
 };
 
 TEST_F(StartingStateTest, MatchingCheckpoint_IsTheStartingState) {
@@ -185,7 +185,7 @@ TEST_F(StartingStateTest, StatisticsOfAnotherLayer_AreRefusedWithBothNames) {
               HasSubstr("'other/moving_mean' [2] there and 'norm/moving_mean' [2]"));
 }
 
-// A job that ends after `epochs` or `max_steps`, whichever is first; 0: no limit.
+// A job that ends after `epochs` or `max_steps`, whichever comes first; 0 means no limit.
 proto::JobPlan Lasting(int64_t epochs, int64_t max_steps) {
   proto::JobPlan plan = Plan("");
   plan.mutable_job()->set_epochs(epochs);

@@ -70,7 +70,7 @@ TEST(StatisticsBook, MeanIsWeightedByTheStepsOfAllRuns) {
   ASSERT_TRUE(book.OnRunDone(1, Done(3, {4, 16})).ok());
   book.Average();
   EXPECT_THAT(book.current().mean, ElementsAre(3, 14));
-  // Steps add up to 9 and 3; the latest statistics count.
+  // The steps of the two parts add up to 9 and 3; the latest statistics count.
   ASSERT_TRUE(book.OnRunDone(0, Done(8, {8, 0})).ok());
   book.Average();
   EXPECT_THAT(book.current().mean, ElementsAre(7, 4));
@@ -120,7 +120,7 @@ TEST(StatisticsBook, LostWorkerDropsOutAndItsSuccessorBeginsWithMean) {
   EXPECT_THAT(book.current().mean, ElementsAre(2));
   EXPECT_THAT(book.current().workers, IsEmpty());
   EXPECT_THAT(book.StartOf(1), ElementsAre(2));
-  // Its steps begin at 0 again.
+  // The steps of the new worker begin at 0 again.
   ASSERT_TRUE(book.OnRunDone(1, Done(3, {6})).ok());
   book.Average();
   EXPECT_THAT(book.current().mean, ElementsAre(5));

@@ -15,7 +15,7 @@ TEST(ChiefClockTest, OffsetAndErrorAreZeroBeforeTheFirstPing) {
 
 TEST(ChiefClockTest, PingGivesTheOffsetToWithinHalfItsRoundTrip) {
   ChiefClock clock;
-  clock.Note(1000, 1400, kAhead + 1300);  // 300 ns to the chief, 100 ns back.
+  clock.Note(1000, 1400, kAhead + 1300);  // The ping takes 300 ns to the chief and 100 ns back.
   EXPECT_EQ(clock.offset(), kAhead + 100);
   EXPECT_EQ(clock.ErrorAt(1400), 200);
 }
@@ -31,7 +31,7 @@ TEST(ChiefClockTest, FastestOfSeveralPingsCounts) {
 
 TEST(ChiefClockTest, FollowsAClockThatDrifts) {
   ChiefClock clock;
-  clock.Note(0, 10 * kMicrosecond, kAhead + 5 * kMicrosecond);  // Faster than any later ping.
+  clock.Note(0, 10 * kMicrosecond, kAhead + 5 * kMicrosecond);  // Faster than all later pings.
   Nanoseconds now = 0;
   for (int ping = 0; ping < 3600; ++ping) {
     now += kSecond;

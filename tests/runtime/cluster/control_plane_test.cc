@@ -17,7 +17,8 @@ namespace {
 
 using ::testing::HasSubstr;
 
-// Records messages and answers none. While frozen it takes no messages either, like a stopped process.
+// Records messages and answers none of them. While frozen, it takes no messages either, like a stopped
+// process.
 class RecordingChief final : public ChiefEvents {
  public:
   void Freeze(bool frozen = true) {

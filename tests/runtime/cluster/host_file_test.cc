@@ -13,7 +13,7 @@ using ::testing::HasSubstr;
 using ::testing::Not;
 using ::testing::StartsWith;
 
-// "HOSTxSLOTS" or "USER@HOSTxSLOTS" for each host, or the error.
+// The hosts as "HOSTxSLOTS" or "USER@HOSTxSLOTS", or the error.
 std::string Parsed(const std::string& text) {
   const auto hosts = ParseHostFile(text, "hosts");
   if (!hosts.ok()) return std::string(hosts.status().message());
@@ -59,7 +59,7 @@ TEST(HostFileTest, HostsOfAKindShareItsPrice) {
 
 struct BadLine {
   const char* text;
-  const char* place;  // LINE:COLUMN
+  const char* place;  // The place in the error, "LINE:COLUMN".
   const char* says;
 };
 

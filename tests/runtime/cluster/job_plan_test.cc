@@ -29,7 +29,7 @@ TEST(TotalSamplesTest, AreBoundedByEpochsAndSteps) {
   EXPECT_EQ(TotalSamples(Plan("max_steps: 1099511627776")), int64_t{1000} << 35);
 }
 
-// An epoch has 31 batches of 32 samples and one of 8.
+// An epoch has 31 batches of 32 samples and one batch of 8.
 TEST(TotalSamplesTest, CountTheShortLastBatchOfEachEpoch) {
   EXPECT_EQ(TotalSamples(Plan("max_steps: 32")), 1000);
   EXPECT_EQ(TotalSamples(Plan("max_steps: 65")), 2032);

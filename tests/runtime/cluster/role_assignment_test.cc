@@ -10,7 +10,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-// "chief HOST; ps HOST ...; workers HOST ...", or the error.
+// The assignment as "chief HOST; ps HOST ...; workers HOST ...", or the error.
 std::string Assigned(const std::string& host_file, int workers, int servers) {
   const auto hosts = ParseHostFile(host_file, "hosts").value();
   const auto assignment = AssignRoles(hosts, workers, servers);

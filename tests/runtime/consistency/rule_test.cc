@@ -1,5 +1,5 @@
-// Tests the rules of consistencies: by scenarios (scripts/README.md), and by what must hold for every order
-// of arrivals.
+// Tests the rules of consistencies, by scenarios (scripts/README.md) and by properties that must hold for
+// every order of arrivals.
 #include "runtime/consistency/rule.h"
 
 #include <google/protobuf/text_format.h>
@@ -63,7 +63,7 @@ class Scenario {
     return rule_->lock_step() ? "in lock step" : "made";
   }
 
-  // Empty: the push is open.
+  // An empty answer means that the push is open.
   std::string Open(uint64_t step, const std::vector<std::string>& words) {
     push_ = {.worker = push_.worker,
              .step = step,
@@ -135,10 +135,10 @@ TEST_P(RuleScriptTest, ScenarioGoesAsWritten) {
 INSTANTIATE_TEST_SUITE_P(All, RuleScriptTest, ::testing::ValuesIn(Scripts()),
                          [](const auto& script) { return script.param; });
 
-// Workers that push whenever they may, in a random order.
+// Random workers: each pushes whenever the rule permits, in a random order.
 struct Trace {
   std::vector<DueUpdate> updates;
-  uint64_t widest = 0;  // The most applied pushes by which a worker led the slowest.
+  uint64_t widest = 0;  // The largest number of applied pushes by which a worker led the slowest.
   bool all_done = false;
 };
 

@@ -1,4 +1,4 @@
-// What augmentation makes of images and maps of labels, and what it refuses.
+// Tests the images and maps of labels that augmentation makes, and what it refuses.
 #include "runtime/data/augmentation.h"
 
 #include <gmock/gmock.h>
@@ -36,7 +36,7 @@ SampleSpec ImagesWithMaps() {
   return {.shape = {kHeight, kWidth, kChannels}, .labels = {.shape = {kHeight, kWidth}}};
 }
 
-// The value of a pixel that tells where it was; never 0 or kMean.
+// The value of a pixel, which tells the pixel's position; never 0 or kMean.
 uint8_t Value(int64_t y, int64_t x, int64_t channel) {
   return static_cast<uint8_t>(1 + (y * kWidth + x) * kChannels + channel);
 }
@@ -64,7 +64,7 @@ Sample Changed(const proto::Job& job, int64_t position) {
   return sample;
 }
 
-// The same change of the same values as floats.
+// Makes the same change of the same values as floats.
 Sample ChangedFloats(const proto::Job& job, int64_t position) {
   Sample sample = Original();
   SampleSpec spec = ImagesWithMaps();
@@ -76,7 +76,7 @@ Sample ChangedFloats(const proto::Job& job, int64_t position) {
   return sample;
 }
 
-// The original moved by (down, right) and then mirrored, pixel by pixel.
+// The original moved by (down, right) and then, if asked, mirrored, pixel by pixel.
 Sample Expected(int64_t down, int64_t right, bool mirrored) {
   Sample sample;
   for (int64_t y = 0; y < kHeight; ++y) {
@@ -111,7 +111,7 @@ TEST(Augmentation, CropsAndMirrorsImagesAndTheirMapsAtEveryOffset) {
     ++seen[sample.values];
   }
   EXPECT_EQ(seen.size(), 50);
-  // 100 of each are expected, with a standard deviation of 9.9.
+  // 100 of each kind are expected, with a standard deviation of 9.9.
   for (const auto& [pixels, count] : seen) EXPECT_NEAR(count, 100, 60);
 }
 
@@ -134,7 +134,8 @@ TEST(Augmentation, CutoutSetsASquareToTheMeanAndLeavesLabels) {
     EXPECT_EQ(area, static_cast<int64_t>(rows.size() * columns.size())) << position;
     areas.insert(area);
   }
-  EXPECT_THAT(areas, UnorderedElementsAreArray({4, 6, 9}));  // In a corner, at an edge, inside.
+  // The window lies in a corner, at an edge, or inside.
+  EXPECT_THAT(areas, UnorderedElementsAreArray({4, 6, 9}));
 }
 
 TEST(Augmentation, FloatsAreAugmentedLikeBytes) {

@@ -1,5 +1,5 @@
-// Files of data on the chief's machine: which the chief serves, and how a worker without them gets its
-// copies.
+// Tests files of data on the chief's machine: which files the chief serves, and how a worker that lacks them
+// gets copies.
 #include "runtime/data/chief_files.h"
 
 #include <gmock/gmock.h>
@@ -31,7 +31,7 @@ class ChiefFilesTest : public ::testing::Test {
     fs::create_directories(fs::path(directory_.Path(name)).parent_path());
     return directory_.Write(name, content);
   }
-  // CIFAR files of as many samples of one value as given.
+  // Writes a CIFAR file with the given number of samples, all of one value.
   std::string WriteCifar(const std::string& name, int samples, char value) {
     std::string content;
     for (int i = 0; i < samples; ++i)
@@ -59,7 +59,7 @@ class ChiefFilesTest : public ::testing::Test {
   static google::protobuf::RepeatedPtrField<proto::ChiefFile> Listed(const ChiefFiles& files) {
     return {files.files().begin(), files.files().end()};
   }
-  // Fetches from the files as over a network.
+  // Fetches the files through the chief's functions, as if over a network.
   absl::StatusOr<proto::Data> Fetch(const proto::Data& data, const ChiefFiles& files) {
     return FetchFromChief(data, Listed(files),
                           [&](const std::string& path, int64_t offset,
@@ -205,7 +205,7 @@ TEST_F(ChiefFilesTest, OffsetsBeyondTheEndAreRefused) {
   EXPECT_TRUE(absl::IsInvalidArgument(read(-1)));
 }
 
-// What comes from the chief is checked.
+// Tests that data from the chief are checked.
 class FaultyChiefTest : public ChiefFilesTest {
  protected:
   FaultyChiefTest() : content_(3000, 'x') {

@@ -1,4 +1,4 @@
-// Files in CIFAR's binary version give the same samples as IDX files of the same images.
+// Tests that files in CIFAR's binary version give the same samples as IDX files of the same images.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -23,7 +23,7 @@ constexpr int64_t kPixels = 32 * 32;
 // Images of random bytes; image i has the labels i mod 20 and i mod 100.
 class CifarTest : public ::testing::Test {
  protected:
-  // Records of `count` samples from number `first` on, in CIFAR-10's form or CIFAR-100's.
+  // Records of `count` samples from number `first` on, in the form of CIFAR-10 or of CIFAR-100.
   static std::string Records(int64_t first, int64_t count, bool of_100) {
     std::string bytes;
     for (int64_t i = first; i < first + count; ++i) {

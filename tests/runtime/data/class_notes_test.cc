@@ -1,4 +1,4 @@
-// Notes on classes that a split lacks, and on files sorted by class.
+// Tests notes about classes that a split lacks, and about files sorted by class.
 #include "runtime/data/class_notes.h"
 
 #include <gmock/gmock.h>
@@ -15,7 +15,7 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::Not;
 
-// `each` labels of every class from `first` to `last`, one class after the other.
+// `each` labels of every class from `first` to `last`, one class after another.
 SplitLabels Sorted(int first, int last, int each, bool all = true) {
   SplitLabels split = {.labels = {}, .all = all};
   for (int label = first; label <= last; ++label) split.labels.insert(split.labels.end(), each, label);
@@ -62,7 +62,7 @@ TEST(ClassNotesTest, ValidationAtTheEndOfSortedFilesLacksClasses) {
   EXPECT_THAT(
       ClassNotes(Validated(), 1, 10, splits),
       ElementsAre(AllOf(HasSubstr("no validation sample has classes 0 to 5"), HasSubstr("sorted by class"))));
-  // Files that are sorted one by one.
+  // Each file is sorted for itself.
   splits.train = Mixed(10, 900);
   EXPECT_THAT(ClassNotes(Validated(), 1, 10, splits),
               ElementsAre(HasSubstr("no validation sample has classes 0 to 5")));
@@ -112,7 +112,8 @@ TEST(ShardNamesTest, MissingFilesOfASetAreNamed) {
                                  "d/a-00002-of-00004.tfrecord"}),
               ElementsAre(AllOf(HasSubstr("of the 4 files"),
                                 HasSubstr("1 is missing: d/a-00003-of-00004.tfrecord"))));
-  EXPECT_THAT(MissingShardNotes({"a-1-of-2", "a-2-of-2"}), IsEmpty());  // Counted from 1.
+  // Files are counted from 1, so none is missing.
+  EXPECT_THAT(MissingShardNotes({"a-1-of-2", "a-2-of-2"}), IsEmpty());
   EXPECT_THAT(MissingShardNotes({"a-0-of-9"}),
               ElementsAre(HasSubstr("8 are missing: a-1-of-9, a-2-of-9, a-3-of-9, ...")));
 }

@@ -1,4 +1,4 @@
-// Lines of text are read as samples, and files that do not fit are refused naming file and line.
+// Tests that lines of text are read as samples, and that unfit files are refused with file and line.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -42,7 +42,7 @@ class CsvTest : public ::testing::Test {
     EXPECT_TRUE(data.ReadLabels(index, &label).ok());
     return label;
   }
-  // The error of opening the data or, if there is none, of reading sample `index`.
+  // The error of opening the data or, if opening succeeds, of reading sample `index`.
   static std::string ErrorOf(const proto::Job& job, int64_t index = 0) {
     const absl::StatusOr<Datasets> data = LoadDatasets(job);
     if (!data.ok()) return std::string(data.status().message());
@@ -64,7 +64,7 @@ TEST_F(CsvTest, TextWrittenByNumPyIsRead) {
   csv.set_delimiter(";");
   for (const int64_t axis : {4, 5, 3}) csv.add_shape(axis);
   testing::ExpectReferenceSamples(*LoadDatasets(job).value().train);
-  // Numbers like 1.000000000000000000e+00 below a line of names.
+  // The file has numbers like 1.000000000000000000e+00 below a line of names.
   csv.set_train(0, testing::ReferenceFile("numpy_floats.csv"));
   csv.clear_delimiter();
   testing::ExpectReferenceSamples(*LoadDatasets(job).value().train);
@@ -196,7 +196,7 @@ TEST_F(CsvTest, FirstSampleIsCheckedBeforeAJobStarts) {
                 AllOf(HasSubstr("train.csv"), HasSubstr(message)))
         << content;
   }
-  // So is the first sample of each file.
+  // The first line is the first sample, in each file.
   proto::Job job = JobOf("1,2,3\n");
   job.mutable_data()->mutable_csv()->add_train(directory_.Write("more.csv", "1,2\n"));
   EXPECT_THAT(std::string(ReadDatasetSizes(job).status().message()),
@@ -333,7 +333,7 @@ TEST_F(CsvTest, NotesTellWhatIsLeftOutAndWhatLooksLikeAMistake) {
   std::string counted;
   for (int i = 0; i < 9; ++i) absl::StrAppend(&counted, i, ",7,1\n");
   EXPECT_THAT(notes(counted), ElementsAre(HasSubstr("column 0 counts the rows")));
-  // The label may count.
+  // A line whose label is a number may be the first sample.
   proto::Job job = JobOf("label,a\n0,5\n1,5\n2,5\n");
   job.mutable_data()->mutable_csv()->set_label_column(0);
   EXPECT_THAT(ReadDatasetSizes(job).value().notes, ElementsAre(HasSubstr("header line")));
@@ -347,7 +347,7 @@ TEST_F(CsvTest, EachFeatureOfATableIsStandardisedByItself) {
   job.mutable_data()->set_per_channel(true);
   EXPECT_THAT(scaling().mean, ElementsAre(1, 200, 7));
   EXPECT_THAT(scaling().deviation, ElementsAre(1, 100, 1)) << "a constant feature is only shifted";
-  // As many given numbers as features.
+  // As many numbers are given as there are features.
   job.mutable_data()->clear_compute_standardisation();
   job.mutable_data()->clear_per_channel();
   for (const float mean : {1, 2, 3}) job.mutable_data()->add_mean(mean);
@@ -378,7 +378,7 @@ TEST_F(CsvTest, EmptyFilesAreSkippedUnlessAllAreEmpty) {
   EXPECT_THAT(ErrorOf(job), HasSubstr("the 5 files from "));
 }
 
-// Claims a line of more than 1 GiB without having one.
+// Claims that it has a line of more than 1 GiB, without holding one.
 class LongLine final : public ByteSource {
  public:
   const std::string& name() const override { return name_; }

@@ -21,7 +21,8 @@ using testing::IdxLabels;
 
 class DatasetTest : public ::testing::Test {
  protected:
-  // Reading only the headers and reading all the data must both fail, with all of `fragments` in the message.
+  // Expects that reading only the headers and reading all the data both fail, with all of `fragments` in the
+  // message.
   void ExpectRefused(const std::vector<std::string>& fragments) {
     for (const absl::Status& status : {ReadDatasetSizes(job_).status(), LoadDatasets(job_).status()}) {
       EXPECT_FALSE(status.ok());
@@ -178,8 +179,8 @@ TEST_F(DatasetTest, ScalingOfFloatsIsNotDividedAndKeepsItsDigits) {
 }
 
 TEST_F(DatasetTest, ComputedScalingUsesTheTrainingSplitOnly) {
-  // The two training samples have the pixels 0 and 255 each. All pixels of the two validation samples are
-  // 255, which would change the mean.
+  // The two training samples have the pixels 0 and 255. All pixels of the two validation samples are 255, so
+  // they would change the mean.
   directory_.Write("train-images", IdxHeader({4, 1, 2}) + std::string("\0\xff\0\xff\xff\xff\xff\xff", 8));
   directory_.Write("train-labels", IdxLabels(4, 5));
   data_.mutable_idx()->clear_test_images();
@@ -217,7 +218,7 @@ TEST_F(DatasetTest, TargetsAreFloatsInBigEndianOrder) {
   ExpectRefused({"train-labels", "holds unsigned bytes (type 8), expected 32-bit floats (type 13)"});
   data_.mutable_idx()->clear_test_images();
   data_.mutable_idx()->clear_test_labels();
-  // 1.5 and -2 for each sample.
+  // The targets 1.5 and -2 for each sample.
   std::string targets;
   for (int i = 0; i < 20; ++i) targets += std::string("\x3f\xc0\0\0\xc0\0\0\0", 8);
   const std::string header = std::string("\0\0\x0d\2\0\0\0\x14\0\0\0\2", 12);
@@ -231,7 +232,7 @@ TEST_F(DatasetTest, TargetsAreFloatsInBigEndianOrder) {
   EXPECT_EQ(values[0], 1.5f);
   EXPECT_EQ(values[1], -2.0f);
 
-  targets.replace(5 * 8, 4, std::string("\x7f\xc0\0\0", 4));  // NaN
+  targets.replace(5 * 8, 4, std::string("\x7f\xc0\0\0", 4));  // The bits of NaN.
   directory_.Write("train-labels", header + targets);
   EXPECT_THAT(std::string(LoadDatasets(job_).status().message()), HasSubstr("a target of sample 5 is nan"));
   directory_.Write("train-labels", header + targets.substr(1));
@@ -240,7 +241,7 @@ TEST_F(DatasetTest, TargetsAreFloatsInBigEndianOrder) {
 
 TEST_F(DatasetTest, ValuesMayBeFloatsInBigEndianOrder) {
   std::string values;
-  for (int i = 0; i < 20; ++i) values += std::string("\x3f\xc0\0\0\xc0\0\0\0", 8);  // 1.5 and -2
+  for (int i = 0; i < 20; ++i) values += std::string("\x3f\xc0\0\0\xc0\0\0\0", 8);  // The values 1.5 and -2.
   directory_.Write("train-images", IdxHeader({20, 1, 2}, 0x0D) + values);
   ExpectRefused({"[2, 2]", "[1, 2]"});
   data_.mutable_idx()->clear_test_images();
@@ -249,7 +250,7 @@ TEST_F(DatasetTest, ValuesMayBeFloatsInBigEndianOrder) {
   float sample[2];
   ASSERT_TRUE(Load().train->ReadValues(19, reinterpret_cast<uint8_t*>(sample)).ok());
   EXPECT_THAT(sample, ElementsAre(1.5f, -2));
-  values.replace(7 * 8 + 4, 4, std::string("\x7f\x80\0\0", 4));  // Infinite.
+  values.replace(7 * 8 + 4, 4, std::string("\x7f\x80\0\0", 4));  // The bits of infinity.
   directory_.Write("train-images", IdxHeader({20, 1, 2}, 0x0D) + values);
   EXPECT_THAT(std::string(LoadDatasets(job_).status().message()),
               HasSubstr("train-images, sample 7: value 1 is inf"));

@@ -85,7 +85,7 @@ TEST(AssignFilesTest, LongestFilesComeFirstToTheRankWithFewestSamples) {
   EXPECT_THAT(AssignFiles({5}, 2), ElementsAre(ElementsAre(0), ElementsAre()));
 }
 
-// Files of unlike sizes, some without samples, that add up to `samples`.
+// Files of different sizes, some without samples, with `samples` samples in all.
 std::vector<int64_t> Files(int64_t samples, int64_t seed) {
   RandomStream random(seed, RandomPurpose::kTest, samples);
   std::vector<int64_t> files;
@@ -109,7 +109,7 @@ struct Case {
   ShuffleRules shuffle;
   Sharding sharding;
   int64_t workers, batch, samples;
-  bool in_turns;  // Batches go to ranks in turns.
+  bool in_turns;  // Ranks take batches in turns.
 };
 
 std::string Name(const Case& c) {
@@ -187,7 +187,7 @@ TEST(EpochOrderTest, RankUsesItsOwnSamplesApartFromLeftovers) {
         }
       }
     }
-    // What a rank has beyond its positions is left over, and no more.
+    // The positions that a rank has beyond its share are left over, and no others.
     int64_t left_over = 0, of_others = 0;
     for (int64_t rank = 0; rank < c.workers; ++rank) {
       const int64_t own = std::count(owner.begin(), owner.end(), rank);
@@ -281,7 +281,7 @@ TEST(BlockShuffleTest, BlocksAndSamplesOfAWindowAreShuffled) {
   }
   EXPECT_FALSE(std::is_sorted(blocks.begin(), blocks.end()));
   EXPECT_GT(*std::max_element(blocks.begin(), blocks.end()), 10) << "blocks come from everywhere";
-  // The samples of a block are spread over the window.
+  // The samples of a block are spread over the whole window.
   const auto first = std::find(blocks.begin(), blocks.end(), blocks.back());
   EXPECT_GT(blocks.end() - first, 10);
   std::vector<int64_t> next;

@@ -1,5 +1,5 @@
-// A process that is killed, or a machine that loses power, while it makes an entry of the host's cache leaves
-// the whole entry or none, and the next process makes it.
+// Tests a process that is killed, or a machine that loses power, while it makes an entry of the host's cache:
+// the whole entry is left or nothing, and the next process makes the entry.
 #include <gtest/gtest.h>
 
 #include "runtime/data/host_cache.h"

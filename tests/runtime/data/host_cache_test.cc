@@ -1,4 +1,4 @@
-// Entries of the host's cache are made once, whole or not at all.
+// Tests that entries of the host's cache are made once, whole or not at all.
 #include "runtime/data/host_cache.h"
 
 #include <fcntl.h>
@@ -135,7 +135,7 @@ TEST_F(HostCacheTest, EntriesThatNothingReadForLongAreRemoved) {
   write("samples-" + key, 61);
   write("samples-" + key + ".of", 61);
   write("records-" + key, 59);
-  write("pictures-" + key, 61);  // In use: locked below.
+  write("pictures-" + key, 61);  // The entry is in use, because it is locked below.
   write("notes-of-mine", 61);
   write("samples-" + key.substr(1), 61);
   const CacheLock lock = cache.Lock("pictures-" + key).value();

@@ -53,7 +53,7 @@ inline std::string IdxLabels(int64_t count, int64_t classes) {
   return bytes;
 }
 
-// `train` and `test` samples of 2 x 2 pixels in 5 classes, in `directory`.
+// Writes `train` and `test` samples of 2 x 2 pixels in 5 classes into `directory`.
 inline proto::Data WriteIdxData(const TempDirectory& directory, int64_t train, int64_t test) {
   proto::Data data;
   data.set_classes(5);

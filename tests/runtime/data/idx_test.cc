@@ -18,14 +18,14 @@ using testing::IdxHeader;
 
 class IdxTest : public ::testing::Test {
  protected:
-  // ReadIdx must refuse the file with the path and all of `fragments` in its message. ReadIdxHeader must
-  // refuse it as well.
+  // Expects that ReadIdx refuses the file with the path and all of `fragments` in the message, and that
+  // ReadIdxHeader refuses it too.
   void ExpectRefused(const std::string& bytes, const std::vector<std::string>& fragments,
                      IdxKind kind = IdxKind::kImages) {
     ExpectRefusedInValues(bytes, fragments, kind);
     EXPECT_FALSE(ReadIdxHeader(path(), kind).ok());
   }
-  // As ExpectRefused, but the file's header, which is all that ReadIdxHeader reads, may be valid.
+  // Like ExpectRefused, except that the file's header, which is all that ReadIdxHeader reads, may be valid.
   void ExpectRefusedInValues(const std::string& bytes, const std::vector<std::string>& fragments,
                              IdxKind kind = IdxKind::kImages) {
     directory_.Write("file", bytes);
@@ -153,8 +153,8 @@ TEST_F(IdxTest, RefusesAHeaderThatAnnouncesMoreThanItsFileHolds) {
   ExpectRefused(Gzip(IdxHeader({60000, 2800, 280}) + "abc"), {"the header announces", "of gzip can hold"});
 }
 
-// A damaged file is either refused with its path in the message or read with all its values. If it is
-// gzip, which has a checksum, the values read must be the original ones.
+// A damaged file is either refused with its path in the message or read with all its values. A gzip file has
+// a checksum, so the values read from it must be the original values.
 TEST_F(IdxTest, RandomDamageIsRefusedOrLeavesGzipContentsIntact) {
   RandomStream random(1, RandomPurpose::kTest, 0);
   const std::string plain = Idx({6, 5, 7});

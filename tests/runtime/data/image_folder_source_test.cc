@@ -1,4 +1,4 @@
-// Folders of pictures give their pictures in the order of classes and names.
+// Tests that folders of pictures give their pictures in the order of classes and names.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -72,14 +72,14 @@ TEST_F(ImageFolderTest, ClassesAreNumberedInTheOrderOfTheirNames) {
   const Datasets data = LoadDatasets(JobOf()).value();
   ASSERT_EQ(data.train->size(), 3);
   EXPECT_EQ(data.train->sample_shape(), (Shape{2, 3}));
-  std::map<int, int> labels;  // By value.
+  std::map<int, int> labels;  // For each value of a picture, its label.
   for (int i = 0; i < 3; ++i) {
     const std::vector<uint8_t> values = Values(*data.train, i);
     EXPECT_THAT(values, Each(values[0]));
     labels[values[0]] = Label(*data.train, i);
   }
   EXPECT_THAT(labels, ElementsAre(Pair(10, 0), Pair(11, 1), Pair(12, 1)));
-  // The test has pictures of the second class only.
+  // The test split has only pictures of the second class.
   ASSERT_EQ(data.test->size(), 1);
   EXPECT_EQ(Label(*data.test, 0), 1);
   EXPECT_THAT(Values(*data.test, 0), Each(20));
@@ -101,7 +101,8 @@ TEST_F(ImageFolderTest, ClassNamesAreTheFolderNamesAsUtf8) {
 TEST(CleanClassNameTest, BytesThatAreNoUtf8AreReplaced) {
   EXPECT_EQ(CleanClassName("cat \xc3\xa9 \xe2\x82\xac \xf0\x9f\x90\xb1"),
             "cat \xc3\xa9 \xe2\x82\xac \xf0\x9f\x90\xb1");
-  // A start without its end, an overlong slash, a surrogate, a number beyond Unicode, control characters.
+  // The names have a start byte without its end, an overlong slash, a surrogate, a number beyond Unicode, and
+  // control characters.
   EXPECT_EQ(CleanClassName("a\xc3"), "a?");
   EXPECT_EQ(CleanClassName("\xc0\xaf"), "??");
   EXPECT_EQ(CleanClassName("\xed\xa0\x80"), "???");
@@ -121,7 +122,7 @@ TEST_F(ImageFolderTest, ValidationSplitHasPicturesOfEveryClass) {
   std::map<int, int> counts;
   for (int i = 0; i < 40; ++i) ++counts[Label(*data.validation, i)];
   EXPECT_THAT(counts, SizeIs(4));
-  for (const auto& [label, count] : counts) EXPECT_GE(count, 3) << label;  // 10 on average.
+  for (const auto& [label, count] : counts) EXPECT_GE(count, 3) << label;  // The expected count is 10.
 }
 
 TEST_F(ImageFolderTest, SizeAndChannelsOfTheJobApplyToAllPictures) {
@@ -146,7 +147,7 @@ TEST_F(ImageFolderTest, PictureThatCannotBeReadIsNamed) {
   WritePets();
   Write("train/dog/3.png", testing::Png(testing::Gradient(4, 4, 1), 4, 4, 1));
   const std::string whole = Grey(1);
-  Write("train/dog/4.png", whole.substr(0, whole.size() - 16));  // Its header is whole.
+  Write("train/dog/4.png", whole.substr(0, whole.size() - 16));  // The header of the file is whole.
   Write("train/dog/5.jpg", testing::Jpeg(testing::Gradient(2, 3, 4), 2, 3, 4));
   const Datasets data = LoadDatasets(JobOf()).value();
   std::vector<uint8_t> values(data.train->sample_elements());
@@ -197,7 +198,7 @@ TEST_F(ImageFolderTest, OnePictureInColourMakesAllInColour) {
   EXPECT_EQ(LoadDatasets(job).value().train->sample_shape(), (Shape{2, 3}));
 }
 
-// Cameras write smaller pictures and profiles before the picture.
+// Cameras write smaller pictures and colour profiles before the picture.
 TEST_F(ImageFolderTest, ColourBehindLongRemarksOfAJpegIsFound) {
   std::string jpeg = testing::Jpeg(std::vector<uint8_t>(2 * 3 * 3, 90), 2, 3, 3);
   jpeg.insert(2, "\xff\xe1\xff\xff" + std::string(65533, 'x'));
@@ -213,7 +214,8 @@ TEST_F(ImageFolderTest, ColourBehindLongRemarksOfAJpegIsFound) {
 TEST_F(ImageFolderTest, PictureInColourAmongGreyOnesIsAnErrorWhereItIsRead) {
   WritePets();
   const Datasets data = LoadDatasets(JobOf()).value();
-  Write("train/cat/1.png", Red());  // Changed meanwhile, so it is like one that was not looked at.
+  // The file has changed meanwhile, so it is treated like a file that was not looked at.
+  Write("train/cat/1.png", Red());
   std::vector<uint8_t> values(6);
   std::vector<std::string> errors;
   for (int i = 0; i < 3; ++i) {

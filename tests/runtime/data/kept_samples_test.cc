@@ -1,5 +1,5 @@
-// What has to be unpacked or parsed to be read is so once a host, and so are mean and deviation; the samples
-// and the numbers are those without a cache, bit by bit.
+// Tests that files that must be unpacked or parsed are so once a host, that mean and deviation are computed
+// once, and that samples and numbers equal those without a cache bit by bit.
 #include "runtime/data/kept_samples.h"
 
 #include <gmock/gmock.h>
@@ -40,7 +40,7 @@ struct Content {
 
 class KeptSamplesTest : public ::testing::Test {
  protected:
-  // Gzipped IDX files of a bit more than kLeastKept bytes, and a small test.
+  // A job on gzipped IDX files of a bit more than kLeastKept bytes, with a small test split.
   proto::Job Gzipped() {
     proto::Job job;
     proto::Data& data = *job.mutable_data();
@@ -52,7 +52,7 @@ class KeptSamplesTest : public ::testing::Test {
     idx.set_test_labels(Write("test-labels.gz", testing::Gzip(testing::IdxLabels(kTest, 5))));
     return Finished(job);
   }
-  // Lines of 600 numbers.
+  // A job on lines of 600 numbers.
   proto::Job Csv() {
     std::string text;
     for (int i = 0; i < 600; ++i) {
@@ -176,7 +176,7 @@ TEST_F(KeptSamplesTest, ScalingIsFoundWithoutReadingSamples) {
   specified.mutable_data()->set_compute_standardisation(false);
   specified.mutable_data()->add_mean(0.5f);
   EXPECT_EQ(find(specified)->mean, std::vector<float>{0.5f});
-  // The same path with another content.
+  // Files with the same path and another content.
   Gzipped();
   EXPECT_FALSE(find(job).has_value());
 }
@@ -185,7 +185,7 @@ TEST_F(KeptSamplesTest, EntriesOfChangedFilesAreRemovedByTheNextRead) {
   const proto::Job job = Gzipped();
   ContentOf(job);
   const std::vector<std::string> before = Entries();
-  Gzipped();  // The files are written anew.
+  Gzipped();  // Writes the files anew.
   ContentOf(job);
   EXPECT_THAT(Entries(), ::testing::SizeIs(3));
   for (const std::string& name : before) EXPECT_FALSE(FileExists(cache_.Path(name)));
@@ -271,7 +271,7 @@ TEST_F(KeptSamplesTest, ProcessesThatRaceShareOneEntry) {
   EXPECT_EQ(Entries().size(), 3u);
 }
 
-// The text of a scaling says what it is of.
+// The text of a kept scaling says to which files it belongs.
 TEST(KeptScalingTest, ScalingOfOtherFilesIsNotUsed) {
   const testing::TempDirectory cache;
   const KeptScaling::Origin origin = {.data = {}, .key = CacheKey().text(), .samples = 7, .channels = 2};

@@ -36,7 +36,7 @@ struct Threads {
   int threads;
 };
 
-// The batches must be the same with any number of threads.
+// Batches must be the same with any number of threads.
 class BatchLoaderTest : public ::testing::TestWithParam<Threads> {
  protected:
   static void ExpectBatch(const HostBatch& batch, Slice slice, const EpochOrder* order) {
@@ -170,7 +170,7 @@ TEST_P(BatchLoaderTest, AugmentationDependsOnThePositionInTheJob) {
                 std::vector<uint8_t>(batch.inputs + row * kElements, batch.inputs + (row + 1) * kElements));
     }
   }
-  loader.Announce(nullptr, {10, 17});  // As for an evaluation.
+  loader.Announce(nullptr, {10, 17});  // Announced without an order, as for an evaluation.
   ExpectBatch(loader.Next().value(), {10, 17}, nullptr);
 }
 

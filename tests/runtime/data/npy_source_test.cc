@@ -1,4 +1,4 @@
-// Arrays that NumPy wrote are read, and others refused.
+// Tests that arrays written by NumPy are read, and that others are refused.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -20,7 +20,7 @@ using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-// A file of version 1 with this header.
+// A file of version 1 with a header of these parts.
 std::string Npy(const std::string& descr, const std::string& shape, const std::string& values,
                 const std::string& order = "False") {
   std::string header = "{'descr': '" + descr + "', 'fortran_order': " + order + ", 'shape': " + shape + ", }";
@@ -85,7 +85,7 @@ TEST_F(NpyTest, FloatImagesAreValues) {
 
 TEST_F(NpyTest, ValuesThatAreNotFiniteAreRefusedNamingFileAndSample) {
   for (const float wrong : {std::nanf(""), HUGE_VALF, -HUGE_VALF}) {
-    std::vector<float> values(4 * 3, 1e38f);  // Their sum is not finite.
+    std::vector<float> values(4 * 3, 1e38f);  // The sum of these values is not finite.
     const auto content = [&] {
       return Npy("<f4", "(4, 3)",
                  std::string(reinterpret_cast<const char*>(values.data()), 4 * values.size()));
@@ -127,7 +127,7 @@ TEST_F(NpyTest, ArraysInArchivesAreRead) {
     const proto::Job job = JobOf(path + "#images", path + "#labels.npy");
     testing::ExpectReferenceSamples(*LoadDatasets(job).value().train);
     EXPECT_THAT(DataFiles(job.data()).value(), ::testing::ElementsAre(path));
-    // Arrays of compressed archives lie in memory.
+    // Arrays of compressed archives are unpacked into memory.
     const bool deflated = archive == std::string("numpy_deflated.npz");
     EXPECT_EQ(FormatOf(job.data()).bytes_held(job.data(), {.shape = {4, 5, 3}}), deflated ? 64 : 4);
   }
@@ -147,8 +147,8 @@ TEST_F(NpyTest, ArrayMissingInAnArchiveIsRefusedListingItsArrays) {
               HasSubstr("none.npz"));
 }
 
-// Changes bytes of an archive of NumPy, at `offset` of its first directory entry or, if `entry` is false, of
-// the file.
+// Changes bytes of an archive written by NumPy, at `offset` in its first directory entry or, if `entry` is
+// false, in the file.
 struct Damage {
   bool entry;
   size_t offset;

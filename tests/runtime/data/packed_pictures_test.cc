@@ -1,4 +1,5 @@
-// Files of small pictures are packed once a host, as they are now, and read from there.
+// Tests that small pictures in files are packed once a host, with their present contents, and then read from
+// the pack.
 #include "runtime/data/packed_pictures.h"
 
 #include <gmock/gmock.h>
@@ -36,7 +37,7 @@ class PackedPicturesTest : public ::testing::Test {
     for (int64_t i = 0; i < kCount; ++i) Write(i, TextOf(i));
   }
 
-  // The texts have different lengths.
+  // Text of a file; the texts have different lengths.
   static std::string TextOf(int64_t index) { return std::string(1 + index % 7, 'a') + std::to_string(index); }
   void Write(int64_t index, const std::string& text) { directory_.Write(absl::StrCat(index, ".png"), text); }
   std::string PathOf(int64_t index) const { return absl::StrCat(directory_.path(), "/", index, ".png"); }
@@ -123,7 +124,7 @@ TEST_F(PackedPicturesTest, FileReplacedWithItsSizeAndTimeIsReadAnew) {
 
 TEST_F(PackedPicturesTest, FewAndLargePicturesAreNotPacked) {
   EXPECT_EQ(Open(kCount - 1).value(), nullptr);
-  // One more byte than allowed on average.
+  // One byte more than allowed for the mean size.
   const std::string large(PackedPictures::kMostAverage, 'a');
   for (int64_t i = 0; i < kCount; ++i) Write(i, large);
   EXPECT_NE(Open().value(), nullptr);
@@ -142,7 +143,7 @@ TEST_F(PackedPicturesTest, WithoutAUsableCacheNothingIsPacked) {
 TEST_F(PackedPicturesTest, PackingThatTakesTooLongIsGivenUp) {
   const auto path_of = [this](int64_t index) { return PathOf(index); };
   EXPECT_EQ(PackedPictures::Open(cache(), kCount, path_of, 0).value(), nullptr);
-  // Another process, here another holder of the lock, packs for longer than this one waits.
+  // Another process, whose part another holder of the lock plays, packs for longer than this process waits.
   ASSERT_NE(Open().value(), nullptr);
   const std::string entry = Entries().at(0);
   std::filesystem::remove(absl::StrCat(cache(), "/", entry));
@@ -163,7 +164,7 @@ TEST_F(PackedPicturesTest, BadFilesAreErrorsThatNameThem) {
 }
 
 TEST_F(PackedPicturesTest, FileThatChangesWhileItIsPackedIsAnError) {
-  int calls = 0;  // The second one for a file precedes its packing.
+  int calls = 0;  // The second call for a file comes before the file is packed.
   const auto packed = PackedPictures::Open(cache(), kCount, [&](int64_t index) {
     if (index == 9 && ++calls == 2) Write(9, "another length");
     return PathOf(index);
@@ -185,7 +186,7 @@ TEST_F(PackedPicturesTest, ThreadsThatOpenAtOnceShareOnePack) {
   EXPECT_THAT(Entries(), SizeIs(1));
 }
 
-// Whole jobs.
+// Tests packs with whole jobs.
 class PackedFolderTest : public ::testing::Test {
  protected:
   PackedFolderTest() {
@@ -224,7 +225,7 @@ TEST_F(PackedFolderTest, SamplesAreThoseOfTheFiles) {
   EXPECT_THAT(Entries(), IsEmpty());
   const Datasets packed = LoadDatasets(JobOf()).value();
   EXPECT_THAT(Entries(), SizeIs(1));
-  std::filesystem::remove_all(directory_.path() + "/train");  // So they come from the pack.
+  std::filesystem::remove_all(directory_.path() + "/train");  // The pictures now come from the pack.
   EXPECT_EQ(ValuesOf(*packed.train), expected);
 }
 

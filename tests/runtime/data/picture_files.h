@@ -14,7 +14,7 @@
 
 namespace tethys::testing {
 
-// Values [height, width, channels] that change slowly, so that a JPEG keeps them nearly.
+// Values [height, width, channels] that change so slowly that a JPEG hardly changes them.
 inline std::vector<uint8_t> Gradient(int64_t height, int64_t width, int64_t channels) {
   std::vector<uint8_t> values;
   for (int64_t y = 0; y < height; ++y) {
@@ -26,7 +26,7 @@ inline std::vector<uint8_t> Gradient(int64_t height, int64_t width, int64_t chan
   return values;
 }
 
-// `values` are [height, width, channels]; with 4 channels the last is transparency.
+// Makes a PNG file. `values` are [height, width, channels]; of 4 channels, the last is transparency.
 inline std::string Png(const std::vector<uint8_t>& values, int64_t height, int64_t width, int64_t channels) {
   png_image image = {};
   image.version = PNG_IMAGE_VERSION;
@@ -43,7 +43,7 @@ inline std::string Png(const std::vector<uint8_t>& values, int64_t height, int64
 
 // Writes another size into the header of a PNG file, with the right checksum.
 inline void SetPngSize(std::string& png, uint32_t height, uint32_t width) {
-  constexpr size_t kType = 12, kWidth = 16, kHeight = 20, kSum = 29;  // Of the first chunk, IHDR.
+  constexpr size_t kType = 12, kWidth = 16, kHeight = 20, kSum = 29;  // Offsets within the first chunk, IHDR.
   const auto put = [&](size_t at, uint32_t number) {
     for (int i = 0; i < 4; ++i) png[at + i] = static_cast<char>(number >> (24 - 8 * i));
   };
@@ -53,8 +53,8 @@ inline void SetPngSize(std::string& png, uint32_t height, uint32_t width) {
       static_cast<uint32_t>(crc32(0, reinterpret_cast<const Bytef*>(png.data()) + kType, kSum - kType)));
 }
 
-// At the best quality. `channels` is 1, 3, or 4 for a picture in CMYK. `sampling` is how colours are thinned
-// out (TJSAMP), `flags` are those of tjCompress2.
+// Makes a JPEG file at the best quality. `channels` is 1, 3, or 4 for a picture in CMYK. `sampling` says how
+// colours are thinned out (TJSAMP); `flags` are flags of tjCompress2.
 inline std::string Jpeg(const std::vector<uint8_t>& values, int64_t height, int64_t width, int64_t channels,
                         int sampling = TJSAMP_444, int flags = 0) {
   const tjhandle encoder = tjInitCompress();

@@ -1,4 +1,4 @@
-// Files of pictures are read whole, and what is no file of a picture is refused.
+// Tests that files of pictures are read whole, and that a path to anything else is refused.
 #include "runtime/data/picture_files.h"
 
 #include <gmock/gmock.h>

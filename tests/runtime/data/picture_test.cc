@@ -1,4 +1,4 @@
-// Pictures that libpng and libjpeg-turbo wrote are decoded, and damaged ones refused.
+// Tests that pictures written by libpng and libjpeg-turbo are decoded, and that damaged pictures are refused.
 #include "runtime/data/picture.h"
 
 #include <gmock/gmock.h>
@@ -58,7 +58,7 @@ TEST(PictureTest, JpegIsNearTheValuesThatWereWritten) {
   }
 }
 
-// The values that libjpeg-turbo alone gives.
+// The values that libjpeg-turbo decodes without Tethys's code.
 Bytes BareJpeg(const std::string& file, const Shape& shape) {
   Bytes values(shape[0] * shape[1] * shape[2]);
   const tjhandle decoder = tjInitDecompress();
@@ -70,7 +70,7 @@ Bytes BareJpeg(const std::string& file, const Shape& shape) {
 }
 
 TEST(PictureTest, JpegDecodesToLibjpegTurbosBitsAtAnyAlignment) {
-  // Above 2^18 bytes, and of rows that are or are not multiples of 32 bytes.
+  // Pictures above 2^18 bytes, with rows that are or are not multiples of 32 bytes.
   for (const Shape& shape : {Shape{32, 32, 3}, Shape{33, 32, 1}, Shape{21, 35, 3}, Shape{300, 320, 3}}) {
     const int64_t size = shape[0] * shape[1] * shape[2];
     for (const int sampling : {TJSAMP_444, TJSAMP_422, TJSAMP_420, TJSAMP_440, TJSAMP_411}) {
@@ -103,7 +103,7 @@ TEST(PictureTest, JpegWithRemarksBeforeItsTablesIsDecoded) {
   EXPECT_EQ(Decode(file.substr(0, 2) + "\xff\xff" + comment + file.substr(2), {8, 8, 3}), expected);
 }
 
-// Warnings of libjpeg: TensorFlow and Pillow decode such files.
+// libjpeg only warns about such files; TensorFlow and Pillow decode them.
 TEST(PictureTest, JpegWithSuperfluousBytesHasThePixelsOfTheIntactOne) {
   const std::string file = testing::Jpeg(testing::Gradient(8, 8, 3), 8, 8, 3);
   const Bytes expected = Decode(file, {8, 8, 3});
@@ -125,12 +125,12 @@ TEST(PictureTest, JpegWithDamagedBitsIsDecodedAndACutOneRefused) {
   const std::string file = testing::Jpeg(testing::Gradient(32, 32, 1), 32, 32, 1);
   const size_t scan = file.find("\xff\xda");
   ASSERT_NE(scan, std::string::npos);
-  // Half of the coded bits, then the end marker: the rest is made up, as everywhere.
+  // Half of the coded bits, then the end marker: decoders make up the rest.
   const std::string half = file.substr(0, scan + (file.size() - scan) / 2);
   Bytes values(32 * 32);
   EXPECT_TRUE(DecodePicture(Span(half + "\xff\xd9"), JpegName, {32, 32, 1}, false, values.data()).ok());
   EXPECT_THAT(ErrorOf(half, {32, 32, 1}), HasSubstr("it ends before its end marker"));
-  // Superfluous bytes do not hide that the file is cut.
+  // Even superfluous bytes do not hide that the file is cut.
   EXPECT_THAT(ErrorOf(file.substr(0, 20) + half.substr(20) + std::string(99, 'x'), {32, 32, 1}),
               HasSubstr("it ends before its end marker"));
 }
@@ -197,7 +197,7 @@ TEST(PictureTest, GreyAndColourAreConvertedToEachOther) {
 
 TEST(PictureTest, ResizingInterpolatesBetweenCentresOfPixels) {
   const std::string file = testing::Png({0, 100, 100, 200}, 2, 2, 1);
-  // As PyTorch's interpolate(mode="bilinear", align_corners=False).
+  // The result of PyTorch's interpolate(mode="bilinear", align_corners=False).
   EXPECT_EQ(Decode(file, {4, 4, 1}, true),
             (Bytes{0, 25, 75, 100, 25, 50, 100, 125, 75, 100, 150, 175, 100, 125, 175, 200}));
   EXPECT_EQ(Decode(file, {1, 1, 1}, true), Bytes{100});

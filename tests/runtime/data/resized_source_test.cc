@@ -1,4 +1,4 @@
-// data.resize brings images to another size, and the maps of their labels.
+// Tests that data.resize brings images, and the maps of their labels, to another size.
 #include "runtime/data/resized_source.h"
 
 #include <gmock/gmock.h>
@@ -31,7 +31,7 @@ TEST(ResizedSourceTest, ImagesOfIdxFilesGetTheNewSize) {
   EXPECT_EQ(data.test->sample_shape(), (Shape{2, 4}));
   uint8_t values[8];
   int32_t label = -1;
-  ASSERT_TRUE(data.train->Read(1, values, &label).ok());  // [[4, 5], [6, 7]]
+  ASSERT_TRUE(data.train->Read(1, values, &label).ok());  // The image is [[4, 5], [6, 7]].
   EXPECT_THAT(values, ElementsAre(4, 4, 5, 5, 6, 6, 7, 7));
   EXPECT_EQ(label, 1);
   EXPECT_TRUE(data.train->ReadValues(2, values).ok());
@@ -40,7 +40,7 @@ TEST(ResizedSourceTest, ImagesOfIdxFilesGetTheNewSize) {
 }
 
 TEST(ResizedSourceTest, FloatsAreNotRounded) {
-  const float image[] = {0, 1, 3e38f, -3e38f};  // [2, 2, 1]
+  const float image[] = {0, 1, 3e38f, -3e38f};  // An image of shape [2, 2, 1].
   float resized[8];
   ResizePixels(image, {2, 2, 1}, {2, 4, 1}, resized);
   EXPECT_THAT(resized, ElementsAre(0, 0.25f, 0.75f, 1, 3e38f, 1.5e38f, -1.5e38f, -3e38f));
@@ -55,7 +55,7 @@ TEST(ResizedSourceTest, FloatsAreNotRounded) {
   EXPECT_EQ(data.train->spec(), (SampleSpec{.shape = {1, 1}, .type = ValueType::kFloat}));
   float value = 0;
   ASSERT_TRUE(data.train->ReadValues(5, reinterpret_cast<uint8_t*>(&value)).ok());
-  EXPECT_EQ(value, 1.5f);  // Between 1 and 2.
+  EXPECT_EQ(value, 1.5f);  // The mean of 1 and 2.
 }
 
 TEST(ResizedSourceTest, MapsTakeTheNearestLabelAndTargetsStay) {

@@ -1,4 +1,4 @@
-// Decoded samples in the host's cache are those of their source, decoded once.
+// Tests that decoded samples in the host's cache equal the samples of their source, and are decoded once.
 #include "runtime/data/sample_cache.h"
 
 #include <gmock/gmock.h>
@@ -152,7 +152,8 @@ TEST_P(DiskCacheTest, DamagedHeaderOrCutFileIsMadeAnew) {
   }
 }
 
-// A byte of the values, a label and a checksum of sample 5, and a value that could be right.
+// The damage is in a byte of the values, a label and a checksum of sample 5, and in a value that could be
+// right.
 TEST_P(DiskCacheTest, DamagedSampleIsAnErrorAndTheFileIsMadeAnew) {
   const SampleCacheLayout layout({.shape = {2, 3}, .labels = {.shape = {2, 3}}}, kSamples);
   for (const int64_t place : {int64_t{2}, layout.value_bytes + 8, layout.value_bytes + layout.label_bytes}) {
@@ -174,7 +175,7 @@ TEST_P(DiskCacheTest, DamagedSampleIsAnErrorAndTheFileIsMadeAnew) {
   }
 }
 
-// The pages of a mapped file that the file no longer holds are no signal.
+// Reading pages of a mapped file that the file no longer holds raises no signal.
 TEST_P(DiskCacheTest, FileThatIsCutWhileItIsReadIsAnError) {
   for (const int64_t size : {int64_t{0}, kSampleCacheRecords, int64_t{20'000}}) {
     const auto cached = Open().value();
@@ -202,7 +203,7 @@ TEST_P(MemoryCacheTest, MemoryEndsWithItsLastRank) {
   auto first = Open().value();
   auto second = Open().value();
   first.reset();
-  ExpectSamples(*Open().value());  // Through the second.
+  ExpectSamples(*Open().value());  // Reads through the second object.
   EXPECT_EQ(opened_, 1);
   second.reset();
   ASSERT_TRUE(Open().ok());

@@ -32,7 +32,7 @@ TEST(ShardingTest, ShortLastBatchOfAnEpochIsKeptOrDropped) {
 }
 
 TEST(ShardingTest, ShortBatchIsSplitEvenlyAmongRanks) {
-  // 112 samples over 5 ranks: 23, 23, 22, 22, 22.
+  // 112 samples over 5 ranks give 23, 23, 22, 22 and 22 samples.
   EXPECT_EQ(StepSlice(54000, 128, 421, 1, 5), (Slice{53911, 53934}));
   EXPECT_EQ(StepSlice(54000, 128, 421, 2, 5), (Slice{53934, 53956}));
 }
@@ -64,7 +64,8 @@ TEST(ShardingTest, JobPositionCountsTheSamplesOfEarlierEpochs) {
   EXPECT_EQ(JobPosition(3, 54000, 17), 162017);
 }
 
-// Each rank's positions, counted up, are its k-th positions: the ranks' places are a renumbering of all.
+// Expects that the k-th positions of the ranks, as their lists count them, are all positions once: the ranks'
+// places are a renumbering of the positions.
 void ExpectEveryPlaceOnce(const RankSplit& split) {
   std::map<int64_t, int64_t> next;
   for (int64_t position = 0; position < split.positions(); ++position) {

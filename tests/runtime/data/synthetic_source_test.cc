@@ -77,7 +77,8 @@ TEST(SyntheticSourceTest, NoiseIsUniformInValuesAndClasses) {
     ++of_class.at(sample.labels[0]);
     for (const uint8_t value : sample.values) ++of_value[value];
   }
-  for (const int64_t count : of_class) EXPECT_NEAR(count, 1000, 150);  // Five standard deviations.
+  // The tolerance is five standard deviations.
+  for (const int64_t count : of_class) EXPECT_NEAR(count, 1000, 150);
   const int64_t expected = 7000 * 9 * 11 * 3 / 256;
   for (const int64_t count : of_value) EXPECT_NEAR(count, expected, 5 * 91);
 }
@@ -116,7 +117,7 @@ TEST(SyntheticSourceTest, HundredBillionSamplesNeedNoPreparation) {
   const Datasets data = LoadDatasets(job).value();
   EXPECT_EQ(data.train->size() + data.validation->size(), many);
   const Sample last = SampleOf(*data.validation, many / 10 - 1);
-  // 2^32 samples earlier.
+  // A sample that lies 2^32 samples earlier.
   EXPECT_NE(last.values, SampleOf(*data.validation, many / 10 - 1 - (int64_t{1} << 32)).values);
 }
 

@@ -1,6 +1,6 @@
-// TFRecord files that TensorFlow 2 wrote are read, and damaged ones refused. The reference files hold samples
-// of [4, 5, 3] bytes; value k of sample i is 7 i + k, its label i. Their features are named as in
-// TensorFlow's scripts for ImageNet: "image/encoded" and "image/class/label".
+// Tests that TFRecord files written by TensorFlow 2 are read, and that damaged files are refused. The
+// reference files hold samples of [4, 5, 3] bytes; value k of sample i is 7 i + k, the label of sample i is
+// i. Features are named as in TensorFlow's scripts for ImageNet: "image/encoded" and "image/class/label".
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -35,7 +35,7 @@ std::string Record(const std::string& payload) {
   return length + LittleEndian(MaskedCrc32c(length), 4) + payload + LittleEndian(MaskedCrc32c(payload), 4);
 }
 
-// A sample of [2, 2] bytes with its label, in features "image" and "label".
+// A record of a sample of [2, 2] bytes with its label, in the features "image" and "label".
 std::string Sample(const std::string& image, const std::vector<int64_t>& labels) {
   proto::Example example;
   auto& features = *example.mutable_features()->mutable_feature();
@@ -116,7 +116,7 @@ TEST_F(TfrecordTest, SeveralFilesAreOnePartAndRecordsMayBeOfAnyLength) {
   proto::Job job;
   job.mutable_data()->set_classes(10);
   std::string content;
-  for (int i = 0; i < 5; ++i) {  // Together more than one block of the reader of lengths.
+  for (int i = 0; i < 5; ++i) {  // Together more than one block in which lengths are read.
     proto::Example example;
     TETHYS_CHECK(example.ParseFromString(Sample(std::string(4, static_cast<char>(i)), {i})));
     (*example.mutable_features()->mutable_feature())["text"].mutable_bytes_list()->add_value(
@@ -154,7 +154,7 @@ TEST_F(TfrecordTest, EveryTruncationAndEveryChangedByteIsDetected) {
   const std::string good = Record(Sample("abcd", {1})) + Record(Sample("efgh", {2}));
   const size_t first = good.size() / 2;
   for (size_t size = 1; size < good.size(); ++size) {
-    if (size == first) continue;  // One whole record.
+    if (size == first) continue;  // At this size the file has one whole record.
     EXPECT_THAT(ErrorOf(JobOf(good.substr(0, size))), HasSubstr("a.tfrecord")) << size;
   }
   for (size_t at = 0; at < good.size(); ++at) {
@@ -221,7 +221,7 @@ TEST_F(TfrecordTest, FeaturesOfWrongTypesAreNamedByWhatTheyHold) {
 }
 
 TEST_F(TfrecordTest, LastOfSeveralFeaturesOfOneNameCounts) {
-  // Messages of Protobuf one after the other are one message.
+  // Two serialized messages of Protobuf in a row are one message.
   const Datasets data = LoadDatasets(JobOf(Record(Sample("abcd", {1}) + Sample("efgh", {2})))).value();
   uint8_t values[4];
   int32_t label = 0;
@@ -257,7 +257,7 @@ TEST_F(TfrecordTest, GzippedFileHasTheSamplesOfThePlainOne) {
   std::string content;
   for (int i = 0; i < 10; ++i) content += Record(Sample(std::string(4, static_cast<char>(i)), {i}));
   const std::string half = content.substr(0, content.size() / 2);
-  // Streams may follow one another.
+  // A gzip file may have several streams in a row.
   for (const std::string& packed :
        {testing::Gzip(content), testing::Gzip(half) + testing::Gzip(content.substr(half.size()))}) {
     const Datasets data = LoadDatasets(JobOf(packed)).value();
@@ -276,14 +276,14 @@ TEST_F(TfrecordTest, DamagedGzipNamesTheFileAndLeavesNoCacheEntry) {
         << size;
   }
   std::string changed = packed;
-  changed[packed.size() - 6] ^= 1;  // In the checksum.
+  changed[packed.size() - 6] ^= 1;  // A bit of the checksum.
   for (const std::string& damaged : {changed, packed + "more"}) {
     EXPECT_THAT(ErrorOf(JobOf(damaged)), AllOf(HasSubstr("a.tfrecord"), HasSubstr("gzip stream is damaged")));
   }
   EXPECT_THAT(ErrorOf(JobOf(testing::Gzip(""))),
               HasSubstr("a.tfrecord: the file is empty: its gzip stream holds nothing"));
   EXPECT_THAT(ListDirectory(directory_.Path("cache")).value(), ::testing::IsEmpty());
-  // A whole gzip stream of a damaged file.
+  // The gzip stream is whole, but the file in it is damaged.
   EXPECT_THAT(ErrorOf(JobOf(testing::Gzip("no records"))),
               AllOf(HasSubstr("a.tfrecord (unpacked"), HasSubstr("cut")));
 }
@@ -304,7 +304,7 @@ TEST_F(TfrecordTest, DamagedUnpackedFileIsAnErrorAndMadeAnew) {
 
 class RecordIndexTest : public TfrecordTest {
  protected:
-  // A job on records that are large enough together to be indexed.
+  // A job on records that are together large enough to be indexed.
   proto::Job LargeJob() {
     std::string content;
     proto::Example example;
@@ -338,7 +338,7 @@ TEST_F(RecordIndexTest, SecondOpeningReadsTheIndex) {
   const proto::Job job = LargeJob();
   ExpectSamples(job);
   ASSERT_THAT(Names(), ::testing::ElementsAre(::testing::StartsWith("records-")));
-  // An index that leaves out the last record is taken as it is: the lengths of records are not read again.
+  // An index that leaves out the last record is used as it is: the lengths of records are not read again.
   const std::string path = directory_.Path("cache/" + Names().at(0)), index = ReadFile(path).value();
   const auto* const bytes = reinterpret_cast<const uint8_t*>(index.data());
   RecordIndexContent content =
@@ -394,7 +394,7 @@ TEST_F(RecordIndexTest, PlacesBeyondTheMemoryLimitAreReadFromTheIndex) {
     const std::string payload(held.ReadPayload(i).value());
     EXPECT_EQ(indexed.ReadPayload(i).value(), payload) << i;
   }
-  // Only the second needs the index any more.
+  // Only the second job still needs the index.
   std::filesystem::resize_file(directory_.Path("cache/" + Names().at(0)), kRecordIndexHeader);
   EXPECT_TRUE(held.ReadPayload(0).ok());
   EXPECT_THAT(std::string(indexed.ReadPayload(0).status().message()), HasSubstr("records-"));

@@ -15,19 +15,19 @@ namespace tethys {
 // The nearest number with `bits` significant bits.
 inline float RoundedTo(int bits, float value) {
   int exponent = 0;
-  const float mantissa = std::frexp(value, &exponent);  // In [0.5, 1).
+  const float mantissa = std::frexp(value, &exponent);  // The mantissa is in [0.5, 1).
   return std::ldexp(std::nearbyint(std::ldexp(mantissa, bits)), exponent - bits);
 }
 
 // The precision of a device's products and of its activations in significant bits: float32 has 24, TF32 11,
 // bfloat16 8. All other operations are in float32. Inputs in these tests are activations that the device
-// represents exactly, and factors have at most factor_bits bits, so that their products are exact, too.
+// represents exactly, and factors have at most factor_bits bits, so that their products are exact too.
 // Tolerances are relative errors of whole tensors and allow only for the rounding of sums and results.
 struct Arithmetic {
   int factor_bits;
   int activation_bits;
 
-  // What a device's activation holds after this value was written to it.
+  // The value that a device's activation holds after `value` was written to it.
   float Stored(float value) const {
     return activation_bits == 24 ? value : RoundedTo(activation_bits, value);
   }
@@ -35,20 +35,21 @@ struct Arithmetic {
     for (float& value : values) value = Stored(value);
     return values;
   }
-  // The relative error of a result that is written as an activation: rounding to n bits is off by up to 2^-n.
+  // The relative error of a result that is written as an activation: rounding to n bits changes it by up to
+  // 2^-n.
   double StoredTolerance(double before) const {
     return before + (activation_bits == 24 ? 0 : std::ldexp(1, -activation_bits));
   }
 
-  // Tolerance of sums in float32. Each rounding is off by up to 2^-24 of the sum in either direction, so the
-  // error grows like the square root of the number of terms.
+  // Tolerance of sums in float32. Each rounding changes the sum by up to 2^-24 of its value in either
+  // direction, so the error grows like the square root of the number of terms.
   static double SumTolerance(int64_t terms) { return 1e-6 + std::sqrt(terms) * 0x1p-24; }
-  // Tensor cores, which compute the products of fewer than 24 bits, truncate sums. Each truncation is off by
-  // up to 2^-23, always towards zero, so the error grows like the number of terms.
+  // Tensor cores, which compute the products of fewer than 24 bits, truncate sums. Each truncation changes
+  // the sum by up to 2^-23 of its value, always towards zero, so the error grows like the number of terms.
   double ProductTolerance(int64_t terms) const {
     return factor_bits == 24 ? SumTolerance(terms) : 1e-6 + terms * 0x1p-23;
   }
-  // Of products that are written as activations, then added to a bias and written again.
+  // Tolerance of products that are written as activations, then added to a bias and written again.
   double StoredProductTolerance(int64_t terms) const {
     return StoredTolerance(StoredTolerance(ProductTolerance(terms)));
   }

@@ -14,7 +14,7 @@ namespace tethys {
 
 class Bfloat16Conformance : public DeviceConformance {
  protected:
-  // Rounds to bfloat16 and widens again.
+  // The values after rounding to bfloat16 and widening again.
   std::vector<float> Rounded(const std::vector<float>& values) {
     const auto count = static_cast<int64_t>(values.size());
     auto in = Floats(values), out = Poisoned(count);
@@ -63,8 +63,8 @@ TEST_P(Bfloat16Conformance, DenormalNumbersAreKept) {
   EXPECT_EQ(Rounded({0x1p-133f, -0x1p-130f, 0x1p-134f}), (std::vector<float>{0x1p-133f, -0x1p-130f, 0}));
 }
 
-// If NaNs were rounded up like numbers, the third and the fourth would become zero. If their lower bits were
-// cut off, the last would become infinite.
+// If NaNs were rounded up like numbers, the third and the fourth NaN would become zero. If their lower bits
+// were cut off, the last NaN would become infinite.
 TEST_P(Bfloat16Conformance, NanStaysNan) {
   for (const uint32_t bits : {0x7fc00000u, 0xffc00000u, 0x7fffffffu, 0xffffffffu, 0x7f800001u}) {
     EXPECT_TRUE(std::isnan(Rounded({__builtin_bit_cast(float, bits)})[0])) << bits;

@@ -21,7 +21,7 @@ namespace tethys {
 struct DeviceCase {
   std::function<absl::StatusOr<std::unique_ptr<Device>>()> create;
   Arithmetic arithmetic;
-  int64_t most_rows = 1024;  // Largest batch; less for a slow device.
+  int64_t most_rows = 1024;  // Rows of the largest batch; fewer for a slow device.
 };
 
 class DeviceConformance : public ::testing::TestWithParam<DeviceCase> {
@@ -42,7 +42,7 @@ class DeviceConformance : public ::testing::TestWithParam<DeviceCase> {
     return values;
   }
 
-  // Device memory that holds a copy of host values.
+  // An array in device memory that holds a copy of host values.
   template <typename T>
   class Array {
    public:
@@ -69,7 +69,7 @@ class DeviceConformance : public ::testing::TestWithParam<DeviceCase> {
   Array<float> Floats(const std::vector<float>& values) { return {*this, values}; }
   Array<float> Poisoned(int64_t count) { return {*this, std::vector<float>(count, kPoison)}; }
 
-  // Device memory that holds values of this type. The host sees floats.
+  // An array in device memory of values of this type. The host sees floats.
   class Values {
    public:
     Values(DeviceConformance& test, ElementType type, const std::vector<float>& values)
@@ -110,18 +110,18 @@ class DeviceConformance : public ::testing::TestWithParam<DeviceCase> {
   // The error of a result near `value` that comes from writing it as an activation.
   double StoredError(double value) const { return std::abs(value) * arithmetic_.StoredTolerance(0); }
 
-  // Steps that several tests share. The header that has these tests (dense_conformance.h, ...) defines them.
+  // Steps that several tests share. The header with these tests (dense_conformance.h, ...) defines the steps.
   void CheckDense(const DenseShape& shape);
   struct Loss {
     LossResult result;
     std::vector<float> doutputs;
-    std::vector<int64_t> confusion = {};  // If the loss has classes.
+    std::vector<int64_t> confusion = {};  // Present if the loss has classes.
   };
   Loss RunLoss(LossPrimitive& primitive, const std::vector<float>& outputs,
                const std::vector<int32_t>& labels, const std::vector<float>& weights, int64_t classes);
   Loss RunSoftmax(const SoftmaxCrossEntropyShape& shape, const std::vector<float>& outputs,
                   const std::vector<int32_t>& labels, const std::vector<float>& weights);
-  // One position in each row.
+  // Runs the loss with one position in each row.
   Loss RunSoftmax(const std::vector<float>& logits, const std::vector<int32_t>& labels,
                   const std::vector<float>& weights, int64_t classes) {
     return RunSoftmax({.rows = static_cast<int64_t>(labels.size()), .classes = classes}, logits, labels,

@@ -26,7 +26,7 @@ INSTANTIATE_TEST_SUITE_P(CpuTwoThreads, DeviceConformance, testing::Values(Cpu(2
 INSTANTIATE_TEST_SUITE_P(CpuOneThread, Bfloat16Conformance, testing::Values(Cpu(1)));
 INSTANTIATE_TEST_SUITE_P(CpuOneThread, ImageConformance, testing::Values(Cpu(1)));
 INSTANTIATE_TEST_SUITE_P(CpuTwoThreads, ImageConformance, testing::Values(Cpu(2)));
-// Tests of the suites themselves: a device that is more precise than required must pass as well.
+// These instances test the suites themselves: a device that is more precise than required must pass as well.
 INSTANTIATE_TEST_SUITE_P(CpuAsTf32, DeviceConformance, testing::Values(Cpu(1, kTf32)));
 INSTANTIATE_TEST_SUITE_P(CpuAsTf32, ImageConformance, testing::Values(Cpu(1, kTf32)));
 constexpr Arithmetic kBfloat16Factors = {.factor_bits = 8, .activation_bits = 24};
@@ -94,8 +94,8 @@ TEST(CpuDevice, DenormalsAreFlushedAndModeIsRestored) {
   EXPECT_NE(tiny * 0.5f, 0.0f) << "the calling thread's arithmetic was not restored";
 }
 
-// Own loops of a device with this many threads, on operands that are large enough for several threads:
-// outputs and gradients, one after another.
+// Runs the loops of a device that are not oneDNN's, with this many threads, on operands that are large enough
+// for several threads. Returns outputs and gradients, one after another.
 class OwnLoops {
  public:
   explicit OwnLoops(int threads)
@@ -170,7 +170,7 @@ class OwnLoops {
     EXPECT_EQ(Joined(w, v), updated) << "a gradient that is not finite changed something";
     return updated;
   }
-  // Sums of all positions' gradients, in parts for each thread.
+  // Sums of the gradients of all positions; each thread computes a part.
   std::vector<float> BiasGradient(bool relu) {
     const ConvolutionShape shape = {
         .rows = kRows, .in = kImage, .out = 16, .window = SquareWindow(1, 1, 0, 0), .relu = relu};
@@ -228,7 +228,7 @@ TEST(CpuDevice, BiasGradientOfSeveralThreadsIsTheSumOfTheirParts) {
 
 class CpuKernels : public testing::Test {
  protected:
-  // Parameters and slots after an update by the formula, all in one array, slot after slot.
+  // Parameters and slots after an update by the formula, in one array, slot after slot.
   static std::vector<float> Updated(const cpu::Kernels& kernels, int formula, int64_t offset, int64_t count) {
     std::vector<float> w = RandomFloats(200, 1), g = RandomFloats(200, 2);
     // Changes the alignment of the operands, not their values.
@@ -256,7 +256,7 @@ TEST_F(CpuKernels, ResultsDoNotDependOnAlignmentOrNumberOfElements) {
   for (int formula = 0; formula < kUpdateFormulas; ++formula) {
     const std::vector<float> all = Updated(kernels, formula, 0, 200);
     for (int64_t offset = 1; offset < 16; ++offset) EXPECT_EQ(Updated(kernels, formula, offset, 200), all);
-    // A parameter server updates slices of the array that a worker updates at once.
+    // A parameter server updates slices of an array that a worker updates as a whole.
     for (int64_t count = 1; count < 200; ++count) {
       const std::vector<float> part = Updated(kernels, formula, 0, count);
       for (size_t i = 0; i < part.size(); ++i)
@@ -292,15 +292,15 @@ TEST(CpuDevice, ConvolutionsOfPublishedNetworksRunNoReferenceLoops) {
   const Window three = SquareWindow(3, 1, 1, 1), three_by_two = SquareWindow(3, 2, 0, 1),
                one = SquareWindow(1, 1, 0, 0), one_by_two = SquareWindow(1, 2, 0, 0);
   const ConvolutionShape shapes[] = {
-      shape({224, 224, 3}, 64, SquareWindow(7, 2, 3, 3)),  // ResNet's first
+      shape({224, 224, 3}, 64, SquareWindow(7, 2, 3, 3)),  // The first convolution of ResNet.
       shape({56, 56, 64}, 64, three),
       shape({56, 56, 64}, 256, one),
       shape({56, 56, 256}, 128, one_by_two),
       shape({56, 56, 128}, 128, SquareWindow(3, 2, 1, 1)),
       shape({7, 7, 512}, 512, three),
-      shape({224, 224, 3}, 64, three),         // VGG's first
-      shape({32, 32, 3}, 16, three),           // the first of ResNet for CIFAR-10
-      shape({224, 224, 3}, 32, three_by_two),  // MobileNet's first
+      shape({224, 224, 3}, 64, three),         // The first convolution of VGG.
+      shape({32, 32, 3}, 16, three),           // The first convolution of ResNet for CIFAR-10.
+      shape({224, 224, 3}, 32, three_by_two),  // The first convolution of MobileNet.
       shape({112, 112, 32}, 32, three, 32),
       shape({112, 112, 64}, 64, three_by_two, 64),
       shape({7, 7, 1024}, 1024, three, 1024),

@@ -1,5 +1,5 @@
-// Tests that the CUDA device keeps the contract of Device. Without a GPU they are skipped and say what is
-// missing.
+// Tests that the CUDA device keeps the contract of Device. Without a GPU the tests are skipped and say what
+// is missing.
 #include <cstdio>
 #include <filesystem>
 
@@ -12,7 +12,7 @@
 namespace tethys {
 namespace {
 
-// In a bundle made by `tests/gpu.sh pack` the CUDA library lies beside this test.
+// In a bundle made by `tests/gpu.sh pack`, the CUDA library is in the folder of this test.
 absl::StatusOr<std::unique_ptr<Device>> CreateGpu(const CudaDeviceOptions& options) {
   const std::string beside = ProgramFolder();
   const bool bundled = std::filesystem::exists(beside + "/" + kCudaLibraryName);
@@ -20,7 +20,7 @@ absl::StatusOr<std::unique_ptr<Device>> CreateGpu(const CudaDeviceOptions& optio
 }
 absl::StatusOr<std::unique_ptr<Device>> FirstGpu() { return CreateGpu({}); }
 
-// The test is skipped for the listed reasons only; any other error is a failure.
+// The test may be skipped for the listed reasons only; any other error is a failure.
 TEST(CudaDevice, IsAvailableOrSkippedWithTheReason) {
   const auto device = FirstGpu();
   if (!device.ok()) {

@@ -1,4 +1,4 @@
-// Errors of the loader when CUDA cannot be loaded.
+// Tests the errors of the loader when CUDA cannot be loaded.
 #include "runtime/device/cuda_loader.h"
 
 #include <dlfcn.h>

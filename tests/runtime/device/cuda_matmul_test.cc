@@ -22,10 +22,10 @@ struct FakeDescriptor {
   const float* bias = nullptr;
 };
 
-bool writes_bfloat16 = true;      // The fake library has algorithms with such results.
-uint32_t allowed_reductions = 0;  // Of the last product that was asked for.
+bool writes_bfloat16 = true;      // The fake library has algorithms with bfloat16 results.
+uint32_t allowed_reductions = 0;  // The reductions that the last requested product permitted.
 
-// The fake library's answer when asked for an algorithm that adds a bias.
+// What the fake library answers when it is asked for an algorithm that adds a bias.
 enum class Bias { kHas, kNotSupported, kFindsNone } bias_algorithm;
 
 FakeDescriptor& Of(cublasLtMatmulDesc_t descriptor) { return *reinterpret_cast<FakeDescriptor*>(descriptor); }
@@ -133,10 +133,10 @@ cudaError_t AddBias(cudaStream_t, ElementType, int64_t rows, int64_t columns, bo
 
 namespace {
 
-// An algorithm for the product alone exists in each case.
+// In each case there is an algorithm for the product alone.
 TEST(CudaMatmul, Bias_IsAddedWithOrWithoutAnAlgorithmThatAddsIt) {
-  const std::vector<float> a = {1, 2, 3, 4, 5, 6};           // [2, 3]
-  const std::vector<float> b = {1, 0, 2, 0, 1, 1, 3, 0, 1};  // [3, 3]
+  const std::vector<float> a = {1, 2, 3, 4, 5, 6};           // Shape [2, 3].
+  const std::vector<float> b = {1, 0, 2, 0, 1, 1, 3, 0, 1};  // Shape [3, 3].
   const std::vector<float> bias = {100, 200, 300};
   const std::vector<float> expected = {110, 202, 307, 122, 205, 319};
   auto stream = CreateStream().value();
@@ -152,7 +152,7 @@ TEST(CudaMatmul, Bias_IsAddedWithOrWithoutAnAlgorithmThatAddsIt) {
 }
 
 TEST(CudaMatmul, ProductWithoutBias_AddsNoBias) {
-  const std::vector<float> a = {1, 2}, b = {3, 4};  // [1, 2], [2, 1]
+  const std::vector<float> a = {1, 2}, b = {3, 4};  // Shapes [1, 2] and [2, 1].
   auto stream = CreateStream().value();
   bias_algorithm = Bias::kNotSupported;
   auto product = Matmul::Create(nullptr, {.m = 1, .n = 1, .k = 2}, Precision::kFp32).value();
@@ -162,7 +162,7 @@ TEST(CudaMatmul, ProductWithoutBias_AddsNoBias) {
 }
 
 TEST(CudaMatmul, ProductInBfloat16_WritesTheTypeThatItsShapeNames) {
-  const std::vector<__nv_bfloat16> a = {1.0f, 128.0f}, b = {1.0f, 3.0f};  // [1, 2], [2, 1]
+  const std::vector<__nv_bfloat16> a = {1.0f, 128.0f}, b = {1.0f, 3.0f};  // Shapes [1, 2] and [2, 1].
   auto stream = CreateStream().value();
   bias_algorithm = Bias::kHas;
   MatmulShape shape = {.m = 1, .n = 1, .k = 2};
@@ -180,7 +180,8 @@ TEST(CudaMatmul, ProductInBfloat16_WritesTheTypeThatItsShapeNames) {
 }
 
 TEST(CudaMatmul, ResultInBfloat16_IsRoundedIfNoAlgorithmWritesIt) {
-  const std::vector<__nv_bfloat16> a = {1.0f, 128.0f, 1.0f, 1.0f}, b = {1.0f, 3.0f};  // [2, 2], [2, 1]
+  // Shapes [2, 2] and [2, 1].
+  const std::vector<__nv_bfloat16> a = {1.0f, 128.0f, 1.0f, 1.0f}, b = {1.0f, 3.0f};
   auto stream = CreateStream().value();
   writes_bfloat16 = false;
   const auto product =

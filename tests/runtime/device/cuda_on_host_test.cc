@@ -1,4 +1,4 @@
-// Tests all our code of the CUDA back end, kernels included, against the contract of Device without a GPU.
+// Tests all code of the CUDA back end, kernels included, against the contract of Device without a GPU.
 // Kernels run on the host (cuda_on_host.h), and plain loops replace NVIDIA's libraries (nvidia_on_host.cc).
 #include "tests/testing/cuda_on_host.h"
 
@@ -23,7 +23,7 @@ INSTANTIATE_TEST_SUITE_P(CudaOnHost, Bfloat16Conformance, testing::Values(kCases
 INSTANTIATE_TEST_SUITE_P(CudaOnHost, ImageConformance, testing::ValuesIn(kCases));
 
 // A block adds up a few hundred rows; with more than one block per column, a second pass adds the sums of the
-// blocks. 35 columns are read one by one, 40 in packs.
+// blocks. 35 columns are read one at a time, 40 columns in packs.
 TEST(CudaOnHost, ColumnSumsAreCorrectForAnyNumberOfRows) {
   for (const int64_t rows : {1, 8, 255, 256, 257, 5000}) {
     for (const int64_t columns : {35, 40}) {
@@ -78,7 +78,8 @@ TEST(CudaOnHost, PooledMemoryIsFreedBeforeAllocationFails) {
   auto stream = device->CreateStream().value();
   auto conversion = device->CreateInputConversion(0, {}).value();
   const int64_t free = device->FreeMemory().value().value();
-  ASSERT_TRUE(device->Allocate(free / 8 * 5, MemoryKind::kDevice).ok());  // Returned to the pool at once.
+  // The memory returns to the pool at once.
+  ASSERT_TRUE(device->Allocate(free / 8 * 5, MemoryKind::kDevice).ok());
   ASSERT_TRUE(device->Allocate(free / 8 * 6, MemoryKind::kDevice).ok());
   EXPECT_TRUE(conversion->Run(*stream, nullptr, nullptr).ok());
   EXPECT_EQ(device->Allocate(2 * free, MemoryKind::kDevice).status().code(),

@@ -1,6 +1,6 @@
-// Checks that cuDNN has reproducible and sufficiently precise engines for our convolutions. cuDNN can compile
-// for a GPU given by a descriptor, so no GPU is needed; the engines' results are tested by cuda_device_test
-// only.
+// Checks that cuDNN has reproducible and sufficiently precise engines for the convolutions of networks. cuDNN
+// can compile for a GPU given by a descriptor, so no GPU is needed; only cuda_device_test tests the engines'
+// results.
 #include <cudnn.h>
 
 #include <vector>

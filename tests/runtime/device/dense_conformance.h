@@ -12,7 +12,8 @@
 
 namespace tethys {
 
-// An operand, a or b, of the product c [m, n] = a b. Its element (i, j) is values[i * row + j * column].
+// An operand of the product c [m, n] = a b, either a or b. Its element (i, j) is values[i * row + j *
+// column].
 struct Operand {
   const std::vector<float>& values;
   int64_t row, column;

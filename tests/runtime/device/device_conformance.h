@@ -4,8 +4,8 @@
 //   INSTANTIATE_TEST_SUITE_P(Cpu, DeviceConformance,
 //                            ::testing::Values(DeviceCase{[] { return CreateCpuDevice(1); }, kFloat32}));
 //
-// The tests are split by subject. Those included here apply to every back end; a test also includes
-// image_conformance.h and its siblings if its device supports their subject.
+// The tests are split by subject. The tests included here apply to every back end; if a device supports the
+// subject of image_conformance.h or a similar header, its test also includes that header.
 //
 // Outputs are filled with NaN before every run, so that unwritten elements are detected.
 #ifndef TETHYS_TESTS_RUNTIME_DEVICE_DEVICE_CONFORMANCE_H_

@@ -11,7 +11,7 @@
 
 namespace tethys {
 
-// By the contract, from the host's random stream, one number at a time.
+// The result that the contract requires, from the host's random stream, one number at a time.
 inline std::vector<float> Dropped(const Arithmetic& arithmetic, const DropoutShape& shape, uint64_t first_row,
                                   const std::vector<float>& in) {
   const RandomStream stream(shape.seed, RandomPurpose::kDropout, shape.layer);
@@ -50,7 +50,8 @@ TEST_P(DeviceConformance, DropoutFollowsItsContract) {
   }
 }
 
-// A worker that has the second half of a batch drops what a worker with the whole batch drops there.
+// A worker that has the second half of a batch drops the elements that a worker with the whole batch drops in
+// that half.
 TEST_P(DeviceConformance, PartsOfABatchDropWhatTheWholeDrops) {
   const std::vector<float> in(8 * 10, 1.0f);
   const std::vector<float> whole = Drop({.rows = 8, .elements = 10, .seed = kSeed}, 100, in);

@@ -17,7 +17,7 @@ namespace {
 
 using dnnl::memory;
 
-// The tables of all instruction sets that this processor has.
+// The tables of kernels for all instruction sets that this processor has.
 std::vector<const Kernels*> AllKernels() {
   std::vector<const Kernels*> all = {&kBaselineKernels, &SelectKernels()};
 #ifdef __x86_64__
@@ -30,7 +30,7 @@ memory::desc Layout(const memory::dims& axes, memory::format_tag order) {
   return memory::desc(axes, memory::data_type::f32, order);
 }
 
-// oneDNN's conversion of `values`.
+// The values after oneDNN's conversion.
 std::vector<float> Reordered(std::vector<float> values, const memory::desc& from, const memory::desc& to) {
   const dnnl::engine engine(dnnl::engine::kind::cpu, 0);
   dnnl::stream stream(engine);
@@ -40,7 +40,7 @@ std::vector<float> Reordered(std::vector<float> values, const memory::desc& from
   return result;
 }
 
-// Blocks of 32, 48 and 64 are not full with 80 filters.
+// 80 filters do not fill blocks of 32, 48 and 64.
 TEST(FilterPacking, AgreesWithOnednnInAllOrders) {
   for (const memory::dims& axes : {memory::dims{80, 48, 3, 2}, {32, 64, 1, 1}, {256, 16, 2, 5}}) {
     const memory::desc plain = Layout(axes, memory::format_tag::ohwi);

@@ -87,8 +87,8 @@ TEST_P(GraphConformance, WaitForTimedEventAfterLaunchSeesThatLaunch) {
   }
 }
 
-// A launch drops the element of the row whose number lies in memory then. Of these rows some are kept and
-// some are dropped.
+// A launch drops elements of the row whose number is in memory at that time. In some of these rows the
+// element is kept, in others it is dropped.
 TEST_P(GraphConformance, EachLaunchDrawsTheRandomNumbersOfTheRowInMemory) {
   const auto dropout = device_->Create(DropoutShape{.rows = 1, .elements = 1, .seed = 5}).value();
   constexpr int64_t kBytes = sizeof(uint64_t);

@@ -1,4 +1,4 @@
-// The fixture of graph_conformance.h.
+// The fixture of the tests in graph_conformance.h.
 #ifndef TETHYS_TESTS_RUNTIME_DEVICE_GRAPH_CONFORMANCE_FIXTURE_H_
 #define TETHYS_TESTS_RUNTIME_DEVICE_GRAPH_CONFORMANCE_FIXTURE_H_
 

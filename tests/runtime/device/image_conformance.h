@@ -19,7 +19,8 @@ TEST_P(ImageConformance, ConvolutionsOfRandomShapesAgreeWithDoublePrecision) {
   for (uint64_t key = 0; key < 20; ++key) CheckConvolutionInAllForms(RandomConvolutionShape(key));
 }
 
-// The GPU copies what lies under each window into memory, of which this shape would need 165 MB at once.
+// The GPU copies the pixels under each window into memory; for this shape all windows would need 165 MB at
+// once.
 TEST_P(ImageConformance, ConvolutionOfManyWindowsAgreesWithDoublePrecision) {
   const ConvolutionShape shape = {
       .rows = 70, .in = {32, 32, 64}, .out = 1, .window = SquareWindow(3, 1, 1, 1), .has_bias = false};

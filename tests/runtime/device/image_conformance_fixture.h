@@ -16,7 +16,7 @@ namespace tethys {
 class ImageConformance : public DeviceConformance {
  protected:
   void CheckConvolution(const ConvolutionShape& shape);
-  // With and without relu, with and without bias.
+  // Checks the convolution with and without relu, with and without bias.
   void CheckConvolutionInAllForms(ConvolutionShape shape);
   // Checks that running forward and backward twice gives the same bits. Prints which algorithms ran.
   void CheckConvolutionRerun(const ConvolutionShape& shape);
@@ -70,7 +70,7 @@ inline void ImageConformance::CheckConvolution(const ConvolutionShape& shape) {
   EXPECT_LE(RelativeError(dx.Host(), expected_dx),
             arithmetic_.StoredProductTolerance(filter_count / (shape.in.channels / shape.groups)));
 
-  // The parts of Backward, from the masked gradient that it left, give the same bits.
+  // The parts of Backward give the same bits, from the masked gradient that Backward left.
   auto data = PoisonedActivations(x.size());
   auto filter_part = Poisoned(filter_count), bias_part = Poisoned(shape.out);
   ASSERT_TRUE(convolution->DataGradient(*stream_, filters_device.data(), dy.data(), data.data()).ok());

@@ -23,7 +23,7 @@ inline Window DilatedWindow(int64_t size, int64_t dilation, int64_t padding) {
 // LeNet's shapes; one channel; more channels than a vector register has lanes; odd sizes; strides that do not
 // divide the image; one-pixel windows, also with strides that skip pixels (for few channels and for many);
 // padding on one side or by TensorFlow's rule; different windows for height and width; groups, with one
-// channel each (depthwise) and with several; dilated windows; an image from whose size on the CPU turns
+// channel each (depthwise) and with several; dilated windows; an image so large that the CPU turns the
 // filters; more lines than the GPU adds up side by side.
 inline std::vector<ConvolutionShape> ConvolutionShapes() {
   return {

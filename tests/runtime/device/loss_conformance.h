@@ -41,7 +41,7 @@ inline DeviceConformance::Loss DeviceConformance::RunSoftmax(const SoftmaxCrossE
   return RunLoss(*device_->Create(shape).value(), outputs, labels, weights, shape.classes);
 }
 
-// What SoftmaxCrossEntropyPrimitive computes, in double precision, straight from its definition.
+// The results of SoftmaxCrossEntropyPrimitive, computed in double precision from the definition.
 struct ExpectedLoss {
   ExpectedLoss(const SoftmaxCrossEntropyShape& shape, const std::vector<float>& outputs,
                const std::vector<int32_t>& labels, const std::vector<float>& weights)

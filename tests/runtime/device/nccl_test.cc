@@ -1,4 +1,4 @@
-// All-reduce among GPUs by NCCL, one thread per rank. Two ranks use one GPU each if there are two GPUs.
+// Tests all-reduce among GPUs by NCCL, one thread per rank. Two ranks use one GPU each if there are two GPUs.
 // Otherwise they share a GPU, if NCCL is 2.30 or later and NCCL_MULTI_RANK_GPU_ENABLE=1. Skipped tests say
 // what was missing.
 #include <barrier>
@@ -31,8 +31,8 @@ class Floats {
     EXPECT_TRUE(rank_.device->CopyToDevice(*rank_.stream, buffer_->data(), host_.data(), bytes()).ok());
   }
   float* data() { return buffer_->floats(); }
-  // Waits for the stream before the copy: a copy to pageable memory waits inside the driver, where it keeps
-  // other threads of the process out.
+  // Waits for the stream before the copy, because a copy to pageable memory would wait inside the driver and
+  // keep other threads of the process out of the driver.
   std::vector<float> Host() {
     EXPECT_TRUE(rank_.stream->Synchronize().ok());
     EXPECT_TRUE(rank_.device->CopyToHost(*rank_.stream, host_.data(), buffer_->data(), bytes()).ok());
@@ -56,7 +56,7 @@ class Bfloat16s {
         floats_(rank, values),
         memory_(rank.device->Allocate(count_ * static_cast<int64_t>(sizeof(Bfloat16)), MemoryKind::kDevice)
                     .value()) {
-    // The driver loads a kernel when it is first launched, which waits like an allocation.
+    // The driver loads a kernel when it is first launched; loading waits like an allocation.
     EXPECT_TRUE(Round().ok());
     EXPECT_TRUE(Widen().ok());
   }
@@ -153,7 +153,7 @@ TEST_F(Nccl, TwoRanksGetExactSumsOfBothBuckets) {
   // An id is valid for one group only.
   group_.id = testing::CreateGpu().value()->NewGroupId().value();
   // Ranks of one process share the GPU's context. A rank that allocates waits for all work of the GPU, so it
-  // would wait for ever for the other's all-reduce, which waits for it.
+  // would wait for ever for the all-reduce of the other rank, which waits for the first rank.
   std::barrier allocated(2);
   Among(2, [&allocated](Rank& rank) {
     const int64_t count = 1 << 20;

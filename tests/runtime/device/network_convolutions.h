@@ -13,7 +13,7 @@ namespace tethys {
 
 struct NetworkConvolution {
   ConvolutionShape shape;
-  int count;  // How often the network has it.
+  int count;  // How many such convolutions the network has.
 };
 
 inline ConvolutionShape SameConvolution(int64_t rows, int64_t size, int64_t in, int64_t out, int64_t window,
@@ -32,7 +32,7 @@ inline std::vector<NetworkConvolution> LenetConvolutions(int64_t rows) {
   return {{SameConvolution(rows, 28, 1, 6, 5), 1}, {second, 1}};
 }
 
-// Strides are where torchvision has them.
+// Strides are placed as in torchvision.
 inline std::vector<NetworkConvolution> Resnet50Convolutions(int64_t rows) {
   struct Stage {
     int64_t size, width, stride;
@@ -85,7 +85,7 @@ inline std::vector<NetworkConvolution> MobilenetConvolutions(int64_t rows) {
   return all;
 }
 
-// None for a network other than lenet, resnet50, vgg16 and mobilenet.
+// The convolutions of lenet, resnet50, vgg16 or mobilenet; empty for another name.
 inline std::vector<NetworkConvolution> NetworkConvolutions(const std::string& network, int64_t rows) {
   if (network == "lenet") return LenetConvolutions(rows);
   if (network == "resnet50") return Resnet50Convolutions(rows);

@@ -14,11 +14,11 @@ namespace tethys {
 // Batch normalisation in double precision, value by value.
 struct NormalisationReference {
   BatchNormalisationShape shape;
-  int64_t samples;  // Rows that count.
+  int64_t samples;  // Rows that have a weight above 0.
   std::vector<float> x, dy, scale, offset;
 
   std::vector<double> y = {}, dx = {}, dscale = {}, doffset = {};
-  std::vector<double> batch_mean = {}, batch_variance = {};  // What moving statistics are given.
+  std::vector<double> batch_mean = {}, batch_variance = {};  // The values that update moving statistics.
 
   int64_t At(int64_t row, int64_t position, int64_t c) const {
     return (row * shape.positions + position) * shape.channels + c;
@@ -100,9 +100,10 @@ inline std::vector<NormalisationCase> NormalisationCases() {
           {{.rows = 7, .positions = 9, .channels = 4, .groups = 3}, 2},  // The last group has no samples.
           {{.rows = 7, .positions = 9, .channels = 16, .groups = 3, .relu = true}, 5},
           {{.rows = 3, .positions = 2, .channels = 600}, 3},
-          {{.rows = 2, .positions = 1, .channels = 2}, 1},  // One value: its variance is 0.
+          // There is one value for each channel, so its variance is 0.
+          {{.rows = 2, .positions = 1, .channels = 2}, 1},
           {{.rows = 5, .positions = 301, .channels = 1}, 5},
-          {{.rows = 2, .positions = 11000, .channels = 40}, 2}};  // Tiles of several blocks.
+          {{.rows = 2, .positions = 11000, .channels = 40}, 2}};  // The tiles need several blocks.
 }
 
 TEST_P(DeviceConformance, BatchNormalisationAgreesWithDoublePrecision) {
@@ -209,7 +210,7 @@ TEST_P(DeviceConformance, LaterPartOfABatchDoesNotDecayTheMovingStatistics) {
     const std::vector<float> variances = variance.Host();
     changes.back().insert(changes.back().end(), variances.begin(), variances.end());
   }
-  // The first part has also taken a tenth of what was there.
+  // The first part has also decayed the old value by a tenth.
   for (int i = 0; i < 6; ++i) {
     EXPECT_NEAR(changes[1][i] - changes[0][i], static_cast<float>(i + 1), 1e-4) << i;
   }
@@ -253,7 +254,7 @@ class SumsOfRounds final : public StreamReducer {
     const int64_t bytes = count * static_cast<int64_t>(sizeof(float));
     const size_t call = call_++;
     if (call < known_) return device_.CopyToDevice(stream, data, sums_[call].data(), bytes);
-    if (call > known_) return absl::OkStatus();  // It depends on a sum that is not known.
+    if (call > known_) return absl::OkStatus();  // The call depends on a sum that is not known yet.
     std::vector<float> part(count);
     TETHYS_RETURN_IF_ERROR(device_.CopyToHost(stream, part.data(), data, bytes));
     TETHYS_RETURN_IF_ERROR(stream.Synchronize());
@@ -267,7 +268,7 @@ class SumsOfRounds final : public StreamReducer {
   Device& device_;
   std::vector<std::vector<float>> sums_;
   size_t known_ = 0;
-  size_t call_ = 0;  // Of this worker.
+  size_t call_ = 0;  // Number of this worker's next call.
 };
 
 TEST_P(DeviceConformance, BatchNormalisationOverWorkersEqualsOneBatch) {
@@ -275,7 +276,7 @@ TEST_P(DeviceConformance, BatchNormalisationOverWorkersEqualsOneBatch) {
     const BatchNormalisationShape all = {.rows = 9, .positions = 6, .channels = 5, .relu = relu};
     const NormalisationReference expected = RandomNormalisation(arithmetic_, all, 9);
     const int64_t row = all.positions * all.channels;
-    // The second worker has a short batch, the third none.
+    // The second worker has a short batch, the third worker none.
     const std::vector<int64_t> begins = {0, 6, 9, 9};
     BatchNormalisationShape own = all;
     own.rows = 6;
@@ -283,7 +284,7 @@ TEST_P(DeviceConformance, BatchNormalisationOverWorkersEqualsOneBatch) {
     own.sums = &sums;
     std::vector<float> y, dx;
     std::vector<double> dscale, doffset, mean, variance;
-    // Each of the three sums is known one round after those before it.
+    // Each of the three sums is known one round after the sums before it.
     for (int round = 0; round < 4; ++round) {
       sums.BeginRound();
       y.clear(), dx.clear();

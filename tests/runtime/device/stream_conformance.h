@@ -1,4 +1,4 @@
-// Tests of DeviceConformance for streams: events, their times, copies on the device.
+// Tests of DeviceConformance for streams: events, their times, and copies on the device.
 #ifndef TETHYS_TESTS_RUNTIME_DEVICE_STREAM_CONFORMANCE_H_
 #define TETHYS_TESTS_RUNTIME_DEVICE_STREAM_CONFORMANCE_H_
 

@@ -15,8 +15,8 @@ constexpr FormulaCase kTrustFormulas[] = {
     {UpdateFormula::kLars, 1}, {UpdateFormula::kNesterovLars, 1}, {UpdateFormula::kLamb, 2}};
 static_assert(std::size(kFormulas) + std::size(kTrustFormulas) == kUpdateFormulas);
 
-// An arena of 9,200 elements: a region of several tiles, one that is not decayed, one that is not adapted,
-// one of parameters that are 0, and one of gradients that are 0.
+// An arena of 9,200 elements: a region of several tiles, a region that is not decayed, one that is not
+// adapted, one whose parameters are 0, and one whose gradients are 0.
 constexpr int64_t kTrustElements = 9200;
 inline std::vector<UpdateRegion> TrustRegions() {
   return {{{0, 9001}, 0.1f}, {{9008, 33}, 0}, {{9056, 50}, 0, false}, {{9120, 20}, 0.1f}, {{9152, 20}, 0}};
@@ -40,7 +40,7 @@ inline void UpdateByDefinition(UpdateFormula formula, const UpdateRegion& region
   const bool lamb = formula == UpdateFormula::kLamb;
   const double decay = region.weight_decay;
   std::vector<double>& w = state[0];
-  std::vector<double> steps;  // With LARS, before the momentum.
+  std::vector<double> steps;  // With LARS, the steps before the momentum is added.
   double w_squares = 0, g_squares = 0, step_squares = 0;
   for (int64_t i = region.range.begin; i < region.range.end(); ++i) {
     const double mean = g[i] * 0.25;
@@ -71,7 +71,7 @@ inline void UpdateByDefinition(UpdateFormula formula, const UpdateRegion& region
   }
 }
 
-// Returns parameters and slots after updates by these gradients, one after the other.
+// Returns parameters and slots after updates by each of these gradients in turn.
 inline std::vector<std::vector<float>> DeviceConformance::Updated(
     UpdateFormula formula, const std::vector<UpdateRegion>& regions,
     const std::vector<std::vector<float>>& arenas, const std::vector<std::vector<float>>& gradients) {

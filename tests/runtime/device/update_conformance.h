@@ -1,5 +1,5 @@
 // Tests of DeviceConformance for the update of parameters: every formula against its definition in double
-// precision. tests/runtime/optim/ holds the optimizers against PyTorch and Keras.
+// precision. tests/runtime/optim/ compares the optimizers with PyTorch and Keras.
 #ifndef TETHYS_TESTS_RUNTIME_DEVICE_UPDATE_CONFORMANCE_H_
 #define TETHYS_TESTS_RUNTIME_DEVICE_UPDATE_CONFORMANCE_H_
 
@@ -40,7 +40,7 @@ constexpr UpdateRates kUpdateRates = {.learning_rate = 0.5f,
                                       .first_correction = 1.5f,
                                       .root_square_correction = 1.25f};
 
-// The step from the mean gradient, and the new slots.
+// The step that the formula makes from the mean gradient, and the new slots.
 inline double ReferenceStep(UpdateFormula formula, double g, std::vector<double>& slots) {
   const double momentum = kUpdateConstants.momentum, kept_mean = kUpdateConstants.mean_kept;
   const double kept = kUpdateConstants.square_kept, epsilon = kUpdateConstants.epsilon;
@@ -77,7 +77,8 @@ inline double ReferenceStep(UpdateFormula formula, double g, std::vector<double>
   return slots.back() = momentum * slots.back() + step;
 }
 
-// Slots before the update; all but the mean of gradients must not be negative.
+// Values of slots before the update; values must not be negative except in the slot for the mean of
+// gradients.
 inline std::vector<float> SlotValues(int64_t count, int slot) {
   std::vector<float> values = RandomFloats(count, 3 + slot);
   for (float& value : values) value = std::fabs(value) * (slot == 0 ? 1 : 0.5f);
@@ -190,7 +191,7 @@ TEST_P(DeviceConformance, NormAboveTheLimitScalesGradientsDownToIt) {
     for (int64_t i = range.begin; i < range.end(); ++i) squares += double{g[i]} * g[i];
   }
   const double norm = 0.25 * std::sqrt(squares);
-  g[4105] = 1e30f;  // Outside of all regions.
+  g[4105] = 1e30f;  // This element is outside of all regions.
   auto g_device = Floats(g);
   for (const double limit : {norm / 3, norm * 0.999, norm * 1.001}) {
     auto clip = device_->CreateClip(limit, regions).value();

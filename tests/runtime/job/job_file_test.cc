@@ -281,7 +281,7 @@ TEST(OverrideTest, UnsupportedGradientPrecisionIsRefused) {
 
 // ------------------------------------------------------------------------------------------------ examples
 
-// An example that has a base is a file of its own all the same.
+// An example that has a base is a separate job file too.
 TEST(ExampleTest, EachLoadsByItself) {
   int loaded = 0;
   for (const std::string folder : {TETHYS_EXAMPLES, TETHYS_EXAMPLES "/okeanos"}) {

@@ -29,7 +29,7 @@ proto::Job Fields(const std::string& text) {
   return job;
 }
 
-// `upper` over `lower`, on one line.
+// The result of putting `upper` over `lower`, on one line.
 std::string Over(const std::string& upper, const std::string& lower) {
   proto::Job job = Fields(lower);
   PutOver(Fields(upper), job);
@@ -66,7 +66,7 @@ TEST(PutOverTest, MemberOfAOneofDropsTheOtherMember) {
             "strategy { parameter_server { servers: 2 asynchronous { } } }");
 }
 
-// Without presence, a zero that a file writes could not replace a value of its base.
+// For a field without presence, a zero in a file could not replace a value of the file's base.
 TEST(PutOverTest, EverySingularFieldOfAJobHasPresence) {
   std::set<const google::protobuf::Descriptor*> seen;
   const std::function<void(const google::protobuf::Descriptor&)> check = [&](const auto& type) {

@@ -1,4 +1,4 @@
-// Mistakes in a job file are refused, each with its place and a remedy.
+// Tests that mistakes in a job file are refused, each with its place and a remedy.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -17,7 +17,7 @@ using ::testing::StartsWith;
 struct Mistake {
   const char* old_text;
   const char* new_text;
-  const char* where;  // How the message starts.
+  const char* where;  // The beginning of the message.
   std::vector<std::string> fragments;
 };
 

@@ -14,7 +14,7 @@
 
 namespace tethys {
 
-// Tests refer to its line numbers.
+// Tests name the numbers of these lines.
 inline constexpr char kJob[] =
     "model {\n"                                                            // 1
     "  layer { flatten {} }\n"                                             // 2

@@ -1,10 +1,10 @@
-// A training step allocates no heap memory on its thread, except inside oneDNN. There, each matrix product
-// (sgemm) allocates and frees a packing buffer (posix_memalign). Each execution of another primitive makes a
-// few small objects for its arguments (malloc, operator new). oneDNN 3 makes more of these objects, and also
-// makes them for matrix products.
+// Tests that a training step allocates no heap memory on its thread, except inside oneDNN. There, each matrix
+// product (sgemm) allocates and frees a packing buffer (posix_memalign), and each execution of another
+// primitive makes a few small objects for its arguments (malloc, operator new). oneDNN 3 makes more of these
+// objects, and makes them for matrix products too.
 //
-// This binary replaces the allocation functions with functions that count. AddressSanitizer and
-// ThreadSanitizer bring their own malloc, so with them only operator new is counted.
+// This binary replaces the allocation functions by functions that count. AddressSanitizer and ThreadSanitizer
+// bring their own malloc, so under them only operator new is counted.
 #include <oneapi/dnnl/dnnl_version.h>
 
 #include <cstdlib>
@@ -95,7 +95,7 @@ TEST(Allocation, ReplacedOperatorNewCountsItsCalls) {
 }
 
 TEST(Allocation, DenseStepAllocatesOnlyInsideOneDnn) {
-  // For the outputs and weight gradients of three layers, and the input gradients of two.
+  // Products for the outputs and weight gradients of three layers, and for the input gradients of two.
   constexpr int64_t kProducts = 8;
   Network network({28, 28}, {300, 100, 10}, 128);
   const Counts counts = AllocationsOf(network);
@@ -119,9 +119,10 @@ TEST(Allocation, MicroBatchesAllocateOnlyInsideOneDnn) {
 }
 
 TEST(Allocation, ConvolutionStepAllocatesOnlyInsideOneDnn) {
-  // For outputs, weight gradients and input gradients of three dense layers.
+  // Products for outputs, weight gradients and input gradients of three dense layers.
   constexpr int64_t kProducts = 9;
-  // A convolution and a reorder in each of two forward, two filter-gradient and one input-gradient passes.
+  // A convolution and a reorder in each of five passes: two forward, two for filter gradients and one for
+  // input gradients.
   constexpr int64_t kExecutions = 10;
   Network lenet(MakeLenet(), 128);
   const Counts counts = AllocationsOf(lenet);
@@ -132,7 +133,7 @@ TEST(Allocation, ConvolutionStepAllocatesOnlyInsideOneDnn) {
 }
 
 TEST(Allocation, BatchNormalisationAllocatesNothing) {
-  // For the outputs, weight gradients and input gradients of two dense layers.
+  // Products for the outputs, weight gradients and input gradients of two dense layers.
   constexpr int64_t kProducts = 6;
   proto::Model config;
   config.add_layer()->mutable_batch_normalisation();

@@ -1,5 +1,5 @@
-// Uses a device that does everything as late as allowed: if a wait is missing, a step reads another step's
-// batch.
+// Uses a device that does all work as late as allowed: if a wait is missing, a step reads the batch of
+// another step.
 #include "runtime/nn/batch_uploads.h"
 
 #include <cstring>
@@ -24,7 +24,7 @@ class BatchUploadsTest : public ::testing::Test {
     std::memset(pinned_->data(), static_cast<int>(number + 1), pinned_->bytes());
     ASSERT_TRUE(uploads_->Upload(layout_.At(pinned_->data())).ok());
   }
-  // Enqueues a step that records what it reads; does not wait for the step.
+  // Enqueues a step that records the number in the batch that it reads; does not wait for the step.
   void Step(int64_t number) {
     ASSERT_TRUE(uploads_->Take().ok());
     testing::EnqueueWork(*stream_, [this, number] {

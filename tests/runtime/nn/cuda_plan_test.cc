@@ -1,4 +1,4 @@
-// Plans on the CUDA back end, kernels included, compared with plans on the CPU. The back end runs on the host
+// Compares plans on the CUDA back end, kernels included, with plans on the CPU. The back end runs on the host
 // (tests/testing/cuda_on_host.h).
 #include "google/protobuf/text_format.h"
 #include "gtest/gtest.h"
@@ -17,7 +17,7 @@ Model Parse(const std::string& layers, const Shape& sample, int64_t classes) {
   return Model::Create(config, sample, classes).value();
 }
 
-// Every kind of layer between images and a class.
+// A model with every kind of layer between images and a class.
 Model MakeMixed() {
   return Parse(
       R"(layer { name: "a" convolution { filters: 8 kernel_size: 3 padding: SAME bias: false } }
@@ -38,7 +38,7 @@ Model MakeMixed() {
       {14, 14, 2}, 3);
 }
 
-// A class for each pixel.
+// A model that gives a class for each pixel.
 Model MakeMap() {
   return Parse(
       R"(layer { convolution { filters: 4 kernel_size: 3 stride: 2 padding: SAME activation: RELU } }
@@ -52,7 +52,7 @@ struct Results {
   double loss = 0;
   std::vector<double> gradients;
   std::vector<double> statistics;
-  std::vector<double> outputs;  // Of an evaluation.
+  std::vector<double> outputs;  // The outputs of an evaluation.
 };
 
 Results Step(const Model& model, std::unique_ptr<Device> device, int64_t micro_batches, bool recomputes) {
@@ -111,7 +111,7 @@ TEST(CudaPlan, AgreesWithTheCpuInBothTypesOfActivations) {
   }
 }
 
-// The plan's memory is that of activations and batches, and copies of weights.
+// The plan's memory consists of activations, batches, and copies of weights.
 TEST(CudaPlan, TakesTheMemoryOfTheForecast) {
   const Model model = MakeLenet();
   const MemoryNeeds needs = {.rows = 64, .on_gpu = true, .evaluates = false};
@@ -144,7 +144,7 @@ TEST(CudaPlan, LearnsWithActivationsInBfloat16) {
     }
     losses[bf16] = network.plan->Loss()->loss_sum;
   }
-  EXPECT_LT(losses[false], 1);  // The first loss is about log(10) a row.
+  EXPECT_LT(losses[false], 1);  // The first loss is about log(10) for each row.
   EXPECT_NEAR(losses[true], losses[false], 0.1 * losses[false]);
 }
 

@@ -1,5 +1,6 @@
-// Every kind of layer against PyTorch: loss and gradients of 300 small networks, 30 for each kind, each a
-// convolution, the layer in question and a dense layer. reference/make_reference.py made the files.
+// Compares every kind of layer with PyTorch: loss and gradients of 300 small networks, 30 for each kind. A
+// network is a convolution, the layer in question and a dense layer. reference/make_reference.py made the
+// files.
 #include <fstream>
 
 #include "absl/strings/numbers.h"
@@ -14,19 +15,19 @@ namespace {
 
 constexpr int64_t kRows = 2, kClasses = 4;
 constexpr double kTolerance = 2e-5;
-// Batch normalisation takes most of the gradient of a bias before it away: what is left is a small difference
-// of numbers near 1.
+// Behind a batch normalisation, most of the gradient of a bias cancels: the rest is a small difference of
+// numbers near 1.
 constexpr double kRounding = 1e-7;
 
 const std::string kFolder = TETHYS_REFERENCE_FOLDER;
 
-// As in make_reference.py.
+// The same formula as in make_reference.py.
 float Parameter(int64_t variable, int64_t i) {
   return static_cast<float>(static_cast<double>((i * 7919 + variable * 104729) % 2003 - 1001) / 2002.0);
 }
 uint8_t InputByte(int64_t i) { return static_cast<uint8_t>((i * 2654435761) >> 16); }
 
-// Sets parameters, inputs and labels to those of the reference.
+// Sets parameters, inputs and labels to the values of the reference.
 void Fill(Network& network) {
   int64_t number = 0;
   for (const Variable& variable : network.model.variables().variables()) {
@@ -56,7 +57,8 @@ void ExpectStatisticsAgree(Network& network, const std::vector<float>& expected,
   ++next;
 }
 
-// Compares with the loss and the gradients of all variables but the last dense layer's weights.
+// Compares the loss and the gradients with the reference: of all variables except the last dense layer's
+// weights.
 void ExpectAgrees(Network& network, const std::vector<float>& expected) {
   ASSERT_TRUE(network.plan->Forward(network.batch).ok());
   ASSERT_TRUE(network.Backward().ok());

@@ -1,4 +1,4 @@
-// Every loss against PyTorch: its value and gradients for 30 shapes of each kind.
+// Compares every loss with PyTorch: its value and gradients for 30 shapes of each kind.
 // reference/make_loss_reference.py made the files.
 #include <cstring>
 #include <fstream>
@@ -34,7 +34,7 @@ Case ParseCase(const std::string& line) {
   return parsed;
 }
 
-// As in make_loss_reference.py.
+// The same formula as in make_loss_reference.py.
 std::vector<float> Outputs(int64_t count, int64_t stride) {
   std::vector<float> values;
   for (int64_t i = 0; i < count; ++i) {

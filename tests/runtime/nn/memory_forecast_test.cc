@@ -115,7 +115,7 @@ TEST(MemoryForecast, EvaluationMemory_DoesNotGrowWithTheNumberOfLayers) {
 TEST(MemoryForecast, WideModel_IsEvaluatedWithFewerRows) {
   EXPECT_EQ(EvaluationRows(MakeLenet(), 64), 256);
   EXPECT_EQ(EvaluationRows(MakeLenet(), 1000), 1000);
-  const Model wide = MakeMlp({1024, 1024}, {1, 2});  // A row takes 4 MiB.
+  const Model wide = MakeMlp({1024, 1024}, {1, 2});  // One row takes 4 MiB.
   EXPECT_EQ(EvaluationRows(wide, 8), 63);
   EXPECT_EQ(EvaluationRows(wide, 100), 100);
 }
@@ -141,7 +141,7 @@ TEST(MemoryForecast, ActivationsInBfloat16TakeHalfTheBytes) {
   const MemoryForecast floats = ForecastMemory(MakeLenet(), needs);
   needs.activations = ElementType::kBfloat16;
   const MemoryForecast halves = ForecastMemory(MakeLenet(), needs);
-  // The results of a step do not shrink.
+  // The memory for the results of a step does not shrink.
   EXPECT_NEAR(static_cast<double>(halves.activations) / floats.activations, 0.5, 1e-3);
   EXPECT_EQ(halves.parameters, floats.parameters);
   EXPECT_EQ(halves.gradients, floats.gradients);

@@ -14,7 +14,7 @@ namespace {
 
 constexpr uint64_t kGraphs = 300;
 
-// A graph like those of networks: every layer reads one to three earlier values, mostly recent ones, and
+// A graph like the graphs of networks: every layer reads one to three earlier values, mostly recent ones, and
 // every value is read.
 LayerGraph RandomGraph(uint64_t key) {
   RandomStream random(11, RandomPurpose::kTest, key);
@@ -39,7 +39,7 @@ LayerGraph RandomGraph(uint64_t key) {
                  .overwrites_gradient = below(3) == 0 && layer.inputs.size() == 1,
                  .passes_gradient = below(4) == 0};
     layer.out = below(3) == 0 ? elements[layer.inputs[0]] : below(2) == 0 ? 1 + below(1000) : 512;
-    for (const int input : layer.inputs) {  // Like add: all operands have one shape.
+    for (const int input : layer.inputs) {  // Like the layer add: all operands have one shape.
       if (elements[input] != elements[layer.inputs[0]]) layer.use.passes_gradient = false;
     }
     if (layer.use.passes_gradient) layer.out = elements[layer.inputs[0]];
@@ -50,7 +50,7 @@ LayerGraph RandomGraph(uint64_t key) {
   return LayerGraph(elements[0], std::move(layers));
 }
 
-// What lies in memory: which value or gradient was written last at each element.
+// For each element of memory, which value or gradient was written to it last.
 class Memory {
  public:
   explicit Memory(int64_t elements) : owners_(elements, -1) {}
@@ -76,8 +76,8 @@ void CheckStep(const LayerGraph& graph, int64_t rows, bool trains, bool recomput
   Memory contents(memory.elements);
   const int layers = graph.layer_count();
   const auto size = [&](int value) { return rows * graph.elements(value); };
-  // The mark of each value's gradient. A sum's inputs may share the mark and memory of its gradient until
-  // parts are added to one of them.
+  // The mark of each value's gradient. The inputs of a sum may share the mark and memory of the sum's
+  // gradient until a part is added to one of them.
   std::vector<int> gradient(layers + 1);
   int next_mark = 10000;
   const auto expect_value = [&](int value) {
@@ -99,7 +99,8 @@ void CheckStep(const LayerGraph& graph, int64_t rows, bool trains, bool recomput
   for (int i = 0; i < layers; ++i) {
     for (const int input : graph.layers()[i].inputs) expect_value(input);
     contents.Write(memory.values[i + 1], size(i + 1), i + 1);
-    for (const int input : graph.layers()[i].inputs) {  // A layer may read an operand after its first write.
+    // A layer may read an operand even after its first write.
+    for (const int input : graph.layers()[i].inputs) {
       if (!in_place(i, input)) expect_value(input);
     }
   }
@@ -140,7 +141,8 @@ void CheckStep(const LayerGraph& graph, int64_t rows, bool trains, bool recomput
         }
       }
     }
-    // Writing one input's part must have changed neither another's nor what the layer reads.
+    // Writing the part of one input must change neither the part of another nor the values that the layer
+    // reads.
     if (layer.use.backward_reads_output) expect_in_backward(i + 1);
     bool output_gradient_given_up = layer.use.overwrites_gradient && !graph.keeps_gradient(i);
     for (size_t j = 0; j < layer.inputs.size(); ++j) {
@@ -173,7 +175,8 @@ TEST(MemoryPlan, NothingIsOverwrittenBeforeItsLastUse) {
   }
 }
 
-// A residual block: the gradients of the normalised branch and of what the block adds it to.
+// A residual block: the normalised branch, and the value to which the block adds that branch, share a
+// gradient.
 TEST(MemoryPlan, SumsInputsShareItsGradientWithoutACopy) {
   const GraphLayer product = {.inputs = {0}, .out = 64, .trains = true};
   const GraphLayer norm = {.inputs = {1}, .out = 64, .use = {.overwrites_gradient = true}};
@@ -184,8 +187,8 @@ TEST(MemoryPlan, SumsInputsShareItsGradientWithoutACopy) {
   EXPECT_NE(memory.parts[1][0], memory.gradients[3]) << "the branch's part is added";
 }
 
-// A layer after the normalisation reads the earlier value, too: its part would be added before backward comes
-// to the normalisation, which needs the sum's gradient alone.
+// A layer after the normalisation reads the earlier value too: the part of that layer would be added before
+// backward comes to the normalisation, which needs the sum's gradient without the part.
 TEST(MemoryPlan, SumsInputsDoNotShareIfAReaderComesBetween) {
   const GraphLayer product = {.inputs = {0}, .out = 64, .trains = true};
   const GraphLayer norm = {.inputs = {1}, .out = 64, .use = {.overwrites_gradient = true}};
@@ -250,7 +253,7 @@ TEST(MemoryPlan, ActivationWorksInPlaceUnlessItsInputIsReadLater) {
   EXPECT_NE(memory.values[1], memory.values[2]);
 }
 
-// Convolutions, each with a normalisation behind it.
+// Convolutions, each followed by a normalisation.
 TEST(MemoryPlan, RecomputationKeepsHalfOfTheValuesOfNormalisedConvolutions) {
   std::vector<GraphLayer> layers;
   for (int i = 0; i < 20; ++i) {
@@ -296,8 +299,8 @@ TEST(MemoryPlan, ActivationIsComputedAgainFromTheInputOfTheNormalisationBeforeIt
   EXPECT_LE(memory.elements, 15 * 64);
 }
 
-// Blocks of a convolution, a normalisation, the sum with the block before and an activation. Each block's
-// convolution reads what the block before makes.
+// Each block is a convolution, a normalisation, the sum with the output of the block before, and an
+// activation. The convolution reads the output of the block before.
 TEST(MemoryPlan, ResidualBlocksAreRecomputedOneFromAnother) {
   std::vector<GraphLayer> layers;
   for (int block = 0; block < 9; ++block) {
@@ -310,7 +313,7 @@ TEST(MemoryPlan, ResidualBlocksAreRecomputedOneFromAnother) {
   const LayerGraph graph(64, layers);
   const std::vector<BackwardReads> reads = FindBackwardReads(graph);
   const auto repeated = [&](int longest_chain) {
-    std::vector<int> blocks;  // 1 if the block's output is computed again, by block.
+    std::vector<int> blocks;  // For each block, 1 if its output is computed again.
     const std::vector<int> before = FindRecomputations(graph, reads, longest_chain);
     for (int block = 0; block < 9; ++block) blocks.push_back(before[4 * block + 4] != kNoLayer ? 1 : 0);
     return blocks;
@@ -319,7 +322,7 @@ TEST(MemoryPlan, ResidualBlocksAreRecomputedOneFromAnother) {
   EXPECT_THAT(repeated(1), testing::ElementsAre(1, 0, 1, 0, 1, 0, 1, 0, 0))
       << "the last is the model's output";
   EXPECT_THAT(repeated(2), testing::ElementsAre(1, 1, 0, 1, 1, 0, 1, 1, 0));
-  // The whole chain would be in memory at once as soon as backward begins; the plan takes a shorter one.
+  // The whole chain would be in memory at once as soon as backward begins, so the plan takes a shorter chain.
   const int64_t kept = PlanStepMemory(graph, 1, /*trains=*/true).elements;
   EXPECT_LE(PlanStepMemory(graph, 1, /*trains=*/true, /*recomputes=*/true).elements, kept - 4 * 64);
 }

@@ -1,4 +1,4 @@
-// Plans that compute a batch in several parts, one after the other.
+// Tests plans that compute a batch in several parts, one after the other.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -9,7 +9,7 @@
 namespace tethys {
 namespace {
 
-// Writes `count` bytes to a batch, or the floats that they equal.
+// Writes `count` bytes to a batch, as bytes or as equal floats.
 void WriteValues(const uint8_t* values, int64_t count, ValueType type, uint8_t* out) {
   if (type == ValueType::kByte) {
     std::copy_n(values, count, out);
@@ -33,7 +33,7 @@ Result Step(const Model& model, int64_t samples, const PlanOptions& options) {
   Plan& plan = *network.plan;
   const ValueType type = options.scaling.type;
   BatchBuffer buffer(plan.rows(), model.sample_elements() * BytesOf(type));
-  // The same samples for any number of parts, then poisoned rows without weight.
+  // The same samples for any number of parts, followed by poisoned rows of weight 0.
   FillRandom(network.batch, model.sample_elements(), model.classes(), 0);
   const HostBatch batch = buffer.batch();
   const std::vector<uint8_t> poison(plan.rows() * model.sample_elements(), 255);
@@ -54,7 +54,7 @@ Result Step(const Model& model, int64_t samples, const PlanOptions& options) {
   EXPECT_TRUE(plan.Upload(batch).ok());
   EXPECT_TRUE(plan.TakeBatch().ok());
   Result result;
-  // What the gradients were before must not matter.
+  // The old values of the gradients must not matter.
   std::fill_n(network.gradients.data(), network.gradients.size(), 1e6f);
   for (int64_t i = 0; i < parts; ++i) {
     EXPECT_TRUE(plan.Forward(i).ok());
@@ -96,7 +96,7 @@ Model Parse(const std::string& text) {
   return Model::Create(config, {8, 8, 2}, 3).value();
 }
 
-// With mean 0, a deviation of 255 standardises floats to the bits of bytes, which are divided by 255.
+// With mean 0, the deviation 255 standardises floats to the same bits as bytes, which are divided by 255.
 TEST(MicroBatches, FloatInputsGiveTheBitsOfEqualBytes) {
   const Model model = Parse(R"(
       layer { convolution { filters: 4 kernel_size: 3 activation: RELU } }
@@ -163,7 +163,7 @@ TEST(MicroBatches, FrozenLayersKeepTheirGradientsOutOfTheSums) {
       "}");
   const Result whole = Step(model, 6, {.rows = 6});
   const Result parts = Step(model, 6, {.rows = 6, .micro_batches = 3});
-  // The frozen layer's gradients stay what they were with parts, and are of no use without.
+  // With parts, the gradients of the frozen layer stay as they were; without parts, they are not used.
   std::vector<double> expected, found;
   int64_t position = 0;
   for (const Variable& variable : model.variables().variables()) {

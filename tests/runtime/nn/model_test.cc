@@ -329,7 +329,7 @@ TEST(Model, BatchOfOneSampleIsTooSmallForVectorsOnly) {
 
 TEST(Model, RefusesTooManyStatistics) {
   const std::string layers = "layer { name: 'norm' batch_normalisation {} } layer { dense { units: 2 } }";
-  constexpr int64_t kMost = int64_t{1} << 18;  // Channels: each has two statistics.
+  constexpr int64_t kMost = int64_t{1} << 18;  // The most channels: each channel has two statistics.
   EXPECT_EQ(Create(layers, {kMost}, 2).value().statistics().arena_size(), int64_t{1} << 19);
   const absl::Status status = Create(layers, {kMost + 1}, 2).status();
   EXPECT_TRUE(absl::IsInvalidArgument(status)) << status;

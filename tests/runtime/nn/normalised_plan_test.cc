@@ -1,5 +1,5 @@
-// Plans of a model with batch normalisation, which depends on all rows of a batch at once: gradients, padding
-// rows, groups of rows, moving statistics.
+// Tests plans of a model with batch normalisation, which depends on all rows of a batch at once: gradients,
+// padding rows, groups of rows, moving statistics.
 #include <algorithm>
 #include <cmath>
 
@@ -10,7 +10,8 @@
 namespace tethys {
 namespace {
 
-// Two normalisations: of images, in front of every variable, and of vectors. `activation`: of both.
+// A model with two normalisations: of images, in front of every variable, and of vectors. Both have the
+// activation `activation`.
 Model NormalisedModel(proto::Activation activation) {
   proto::Model config;
   const std::string field = absl::StrCat("activation: ", proto::Activation_Name(activation));
@@ -35,7 +36,7 @@ void VaryScalesAndOffsets(Network& network) {
 // NormalisedModel in double precision. All rows with a weight above 0 are normalised together.
 class NormalisedReference {
  public:
-  // `statistics`: null, or an arena of moving statistics to use instead of those of the batch.
+  // `statistics`: null, or an arena of moving statistics to use in place of the statistics of the batch.
   explicit NormalisedReference(const Network& network, const float* statistics = nullptr)
       : network_(network), statistics_(statistics) {}
 
@@ -134,7 +135,7 @@ TEST(NormalisedPlan, BatchNormalisationAgreesWithCentralDifferences) {
         error += std::pow(network.gradients.data()[i] - difference, 2);
         norm += std::pow(difference, 2);
       }
-      // The gradient of a bias before a normalisation is 0.
+      // The gradient of a bias in front of a normalisation is 0.
       EXPECT_LE(std::sqrt(error), 1e-5 * std::sqrt(norm) + 1e-6) << variable.name;
       EXPECT_EQ(norm > 1e-6, variable.name != "dense_2/bias") << variable.name;
     }

@@ -74,8 +74,8 @@ TEST(Plan, GradientsAreCorrectIfTheFirstLayerHasNoParameters) {
   ExpectGradientsOfCentralDifferences(pooled, 1e-5);
 }
 
-// Adds random layers to a model: branches that are added and joined, several readers of one value, values
-// that are read twice by one layer, layers before the first variable.
+// Adds random layers to a model: branches that are added and joined, several readers of one value, layers
+// that read a value twice, layers in front of the first variable.
 class RandomModel {
  public:
   explicit RandomModel(uint64_t key) : random_(17, RandomPurpose::kTest, key) {
@@ -212,7 +212,8 @@ TEST(Plan, NetworkWithShortcutsAgreesWithCentralDifferences) {
   ExpectGradientsOfCentralDifferences(network, 1e-5);
 }
 
-// A network with two sums that a relu follows, one of three inputs. Between sum and relu stands `between`.
+// A network with two sums that a relu follows, one with three inputs. The text `between` is a layer between
+// sum and relu.
 Network NetworkWithJoins(const std::string& between) {
   proto::Model config;
   const std::string text = absl::StrCat(
@@ -230,7 +231,7 @@ Network NetworkWithJoins(const std::string& between) {
 }
 
 TEST(Plan, ReluFusedWithItsSumGivesTheSameBits) {
-  // Dropout that keeps everything changes no bit, and keeps the relu apart from the sum.
+  // Dropout with rate 0 changes no bit, but separates the relu from the sum.
   Network fused = NetworkWithJoins(""), apart = NetworkWithJoins("layer { dropout { rate: 0 } } ");
   EXPECT_THAT(fused.plan->Describe(), testing::HasSubstr("add 3 of [6, 5, 3]: with relu"));
   EXPECT_THAT(apart.plan->Describe(), testing::Not(testing::HasSubstr("with relu")));

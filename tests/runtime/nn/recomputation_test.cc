@@ -1,4 +1,4 @@
-// Plans that compute values again in backward instead of keeping them.
+// Tests plans that compute values again in backward instead of keeping them.
 #include "google/protobuf/text_format.h"
 #include "gtest/gtest.h"
 #include "tests/runtime/nn/network_fixture.h"
@@ -6,7 +6,8 @@
 namespace tethys {
 namespace {
 
-// Every repeatable kind of layer, alone and in chains: behind a normalisation, and through two sums.
+// A model with every repeatable kind of layer, alone and in chains: behind a normalisation, and through two
+// sums.
 Model RepeatableModel() {
   proto::Model config;
   EXPECT_TRUE(google::protobuf::TextFormat::ParseFromString(
@@ -39,7 +40,8 @@ Model RepeatableModel() {
   return Model::Create(config, {16, 16, 2}, 3).value();
 }
 
-// A frozen normalisation, which normalises by its moving statistics, of a batch that backward reads later.
+// A model with a frozen normalisation, which normalises by its moving statistics, of a batch that backward
+// reads later.
 Model FrozenModel() {
   proto::Model config;
   EXPECT_TRUE(google::protobuf::TextFormat::ParseFromString(

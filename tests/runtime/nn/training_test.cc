@@ -1,4 +1,4 @@
-// Training under the local strategy, compared with the same training in double precision.
+// Compares training under the local strategy with the same training in double precision.
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/runtime/nn/network_fixture.h"

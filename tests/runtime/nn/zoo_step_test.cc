@@ -1,4 +1,4 @@
-// A training step and an evaluation of a small network of each family.
+// Tests a training step and an evaluation of a small network of each family.
 #include <algorithm>
 #include <cmath>
 
@@ -61,7 +61,7 @@ TEST(ZooStep, RecomputationChangesNoGradientOfAnyFamily) {
 TEST(ZooStep, RecomputationKeepsAboutTheOutputsOfConvolutions) {
   const struct {
     Member member;
-    double share;  // Of the memory without recomputation.
+    double share;  // Share of the memory without recomputation.
   } cases[] = {{{"mobilenet {}", {224, 224, 3}}, 0.55},
                {{"resnet {}", {224, 224, 3}}, 0.6},
                {{"resnet { stem: CIFAR depth: 56 }", {32, 32, 3}}, 0.6}};

@@ -25,7 +25,8 @@ absl::StatusOr<Model> Build(const std::string& text, const Shape& sample = {224,
   return Model::Create(Parse(text), sample, classes);
 }
 
-// The published counts: torchvision's models, and the trainable ones of keras.applications.
+// The published counts are those of torchvision's models, and of the trainable parameters of
+// keras.applications.
 TEST(Zoo, FamiliesHaveTheirPublishedParameterCounts) {
   const std::pair<const char*, int64_t> counts[] = {
       {"resnet { depth: 18 }", 11'689'512},
@@ -50,7 +51,8 @@ TEST(Zoo, FamiliesHaveTheirPublishedParameterCounts) {
   EXPECT_EQ(Build("lenet {}", {28, 28}, 10)->variables().element_count(), 61'706);
 }
 
-// VGG16's features 14,714,688, fc6 102,764,544, fc7 16,781,312, score 86,037; the paper gives 134 million.
+// VGG16's features have 14,714,688 parameters, fc6 102,764,544, fc7 16,781,312, score 86,037; the paper gives
+// 134 million for all.
 TEST(Zoo, FcnHasThePartsOfItsPaper) {
   constexpr int64_t kTrunk = 134'346'581, kClasses = 21, kPairs = kClasses * kClasses;
   constexpr int64_t kPool4 = 512 * kClasses + kClasses, kPool3 = 256 * kClasses + kClasses;
@@ -95,7 +97,8 @@ TEST(Zoo, LayersHaveTorchvisionsNames) {
   }
 }
 
-// The depth of a network for CIFAR counts its convolutions and its dense layer, without those of shortcuts.
+// The depth of a network for CIFAR counts its convolutions and its dense layer, but not the convolutions of
+// shortcuts.
 TEST(Zoo, CifarResnetHasAsManyLayersAsItsDepth) {
   for (const int depth : {8, 20, 32, 56}) {
     const proto::Model layers =
@@ -144,7 +147,7 @@ TEST(Zoo, MultiplierScalesTheFiltersOfMobilenet) {
   const Model model = Build("mobilenet { multiplier: 0.25 }").value();
   EXPECT_EQ(model.variables().Find("conv1/filters")->shape, (Shape{8, 3, 3, 3}));
   EXPECT_EQ(model.variables().Find("conv_dw_13/filters")->shape, (Shape{256, 3, 3, 1}));
-  EXPECT_EQ(model.variables().element_count(), 470'072);  // Trainable, in Keras.
+  EXPECT_EQ(model.variables().element_count(), 470'072);  // Keras's number of trainable parameters.
 }
 
 TEST(Zoo, DropoutFollowsTheDenseLayersOfVgg) {
@@ -162,7 +165,7 @@ TEST(Zoo, DropoutFollowsTheDenseLayersOfVgg) {
   EXPECT_THAT(rates("resnet {}"), IsEmpty());
 }
 
-// What is printed can be copied into a job file and means the same.
+// Layers that are printed can be copied into a job file and mean the same there.
 TEST(Zoo, ExpandedLayersAreAModelOfTheirOwn) {
   for (const char* text :
        {"resnet { depth: 18 }", "mobilenet {}", "vgg { depth: 11 batch_normalisation: true }"}) {

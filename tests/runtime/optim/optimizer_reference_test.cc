@@ -1,4 +1,4 @@
-// Every kind of optimizer against PyTorch, Keras and timm: 50 updates of 1,000 parameters from the same
+// Compares every kind of optimizer with PyTorch, Keras and timm: 50 updates of 1,000 parameters from the same
 // gradients. reference/make_reference.py made the files.
 #include <gtest/gtest.h>
 
@@ -17,7 +17,7 @@ constexpr int kUpdates = 50;
 struct ReferenceCase {
   const char* library;
   const char* name;
-  const char* optimizer;  // The fields of `optimizer`, as in a job file.
+  const char* optimizer;  // The fields of the job's `optimizer`, in text format.
 };
 
 const ReferenceCase kReferences[] = {
@@ -66,7 +66,7 @@ std::vector<float> ReadReference(const std::string& library, const std::string& 
   return ReadReferenceTensors(absl::StrCat(TETHYS_REFERENCE_FOLDER, "/", library, ".safetensors"))[name];
 }
 
-// As in make_reference.py.
+// The same formula as in make_reference.py.
 std::vector<float> Parameters() {
   std::vector<float> values(kElements);
   for (int64_t i = 0; i < kElements; ++i) values[i] = static_cast<float>((i * 31 % 101 - 50) / 50.0);
@@ -112,7 +112,7 @@ TEST_P(OptimizerReferenceTest, FiftyUpdatesAgree) {
 
   std::vector<float> parameters = Parameters();
   for (int64_t update = 0; update < kUpdates; ++update) {
-    // The sum over four samples.
+    // The sums over four samples.
     std::vector<float> sums = Gradient(update);
     for (float& sum : sums) sum *= 4;
     const Update step = {

@@ -97,7 +97,7 @@ TEST(Optimizer, UpdateAfterANonFiniteOneChangesNothingAndFails) {
   EXPECT_EQ(w, 1);
 }
 
-// Clipping scales the gradients before their norm is taken.
+// Clipping scales the gradients before the trust ratio takes their norm.
 TEST(Optimizer, TrustRatioUsesClippedGradients) {
   auto device = CreateCpuDevice(1).value();
   auto stream = device->CreateStream().value();
@@ -127,7 +127,7 @@ TEST(Optimizer, UpdateUsesTheRatesSetForItsParity) {
   }
 }
 
-// Advances by a microsecond whenever it is read.
+// Advances by a microsecond whenever the clock is read.
 class TickingClock final : public Clock {
  public:
   Nanoseconds Now() const override { return now_ += kMicrosecond; }
@@ -163,7 +163,7 @@ class LocalStrategyTest : public testing::Test {
 TEST_F(LocalStrategyTest, DividesByTheGlobalBatchAndFollowsTheSchedule) {
   Start("learning_rate: 1 scale_with_workers: true sgd {} schedule { linear_decay {} }");
   const StepOutcome outcome = Step({.step = 6, .global_sample_count = 16, .schedule_position = 50}).value();
-  EXPECT_EQ(parameters_.data()[0], 0.5f);  // 1 - (2 workers x 0.5) (8 / 16)
+  EXPECT_EQ(parameters_.data()[0], 0.5f);  // The parameter is 1 - (2 workers x 0.5) (8 / 16).
   EXPECT_EQ(outcome.version, 7);
   EXPECT_EQ(outcome.update_ns, kMicrosecond);
   EXPECT_EQ(outcome.staleness, 0);

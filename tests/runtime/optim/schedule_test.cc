@@ -9,7 +9,7 @@
 namespace tethys {
 namespace {
 
-// The rate of a job of 1,000 samples in epochs of 100.
+// The learning rate of a job of 1,000 samples in epochs of 100.
 double Rate(const std::string& text, int64_t samples_used, int workers = 4) {
   proto::Optimizer config;
   EXPECT_TRUE(google::protobuf::TextFormat::ParseFromString(text, &config)) << text;

@@ -1,4 +1,4 @@
-// Files on HTTP servers and in S3: ranges, changes, redirects and further tries.
+// Tests files on HTTP servers and in S3: ranges, changes, redirects and further tries.
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "runtime/remote/remote_object.h"
@@ -26,7 +26,7 @@ absl::StatusOr<std::unique_ptr<RemoteObject>> Open(const ScriptedClient& scripte
   return OpenHttpObject(scripted.client, ParseUrl(url).value());
 }
 
-// The error of reading bytes 2 to 5 from a server that answers the HEAD soundly and then as `script` says.
+// The error of reading bytes 2 to 5 from a server that answers the HEAD correctly and then as `script` says.
 absl::Status FetchError(const testing::ScriptedTransport::Script& script) {
   const ScriptedClient scripted([&](const HttpRequest& request) -> absl::StatusOr<HttpAnswer> {
     if (request.head) return Serve(request, kContent, "\"1\"");
@@ -93,7 +93,7 @@ TEST(HttpObjectTest, FileThatChangesIsAnError) {
   EXPECT_THAT(StatusText(FetchError([](const auto&) { return HttpAnswer{.status = 412}; })), changed);
   EXPECT_THAT(StatusText(FetchError([](const auto&) { return HttpAnswer{.status = 416}; })), changed);
   EXPECT_THAT(StatusText(FetchError([](const auto&) { return Ranged("bytes 2-5/11", "2345"); })), changed);
-  // This server heeds no conditions, but sends the new ETag.
+  // This server ignores conditions, but sends the new ETag.
   EXPECT_THAT(StatusText(FetchError([](HttpRequest request) {
                 request.headers.resize(1);
                 return Serve(request, kContent, "\"2\"");

@@ -1,4 +1,4 @@
-// As few blocks are fetched ahead as give the full rate.
+// Tests that as few blocks are fetched ahead as give the full rate.
 #include "runtime/remote/read_ahead.h"
 
 #include <gtest/gtest.h>
@@ -22,7 +22,7 @@ class Reader {
       ahead_.Advance(now_);
     }
   }
-  // Returns when the number of blocks ahead has not changed for some trains.
+  // Reads until the number of blocks ahead has not changed for some trains; returns that number.
   int64_t Settle() {
     Read(30 * ReadAhead::kTrainBlocks);
     return ahead_.blocks();
@@ -39,11 +39,11 @@ class Reader {
 
 constexpr Nanoseconds kTime = 2 * kMillisecond;
 
-// Each fetch takes the same time, however many there are.
+// A distant server: each fetch takes the same time, however many fetches there are.
 Nanoseconds Distant(int64_t ahead) { return 20 * kTime / (1 + ahead); }
-// The network or the reader bounds the rate from two blocks ahead on.
+// A bound: from two blocks ahead on, the network or the reader limits the rate.
 Nanoseconds Bounded(int64_t ahead) { return std::max(2 * kTime, 6 * kTime / (1 + ahead)); }
-// Threads disturb one another.
+// A near server: threads of several fetches disturb one another.
 Nanoseconds Near(int64_t ahead) { return kTime + ahead * kTime / 10; }
 
 TEST(ReadAheadTest, DistantServerGetsTheMostBlocksAhead) {
@@ -57,7 +57,7 @@ TEST(ReadAheadTest, NearServerGetsOneBlockAhead) { EXPECT_EQ(Reader(Near).Settle
 TEST(ReadAheadTest, FewestBlocksAheadThatGiveTheFullRateAreKept) { EXPECT_EQ(Reader(Bounded).Settle(), 2); }
 
 TEST(ReadAheadTest, BlocksAlreadyFetchedDoNotJudgeTheNextNumber) {
-  // After a change to fewer blocks ahead, those that were fetched before take no time.
+  // After a change to fewer blocks ahead, the blocks that were fetched before take no time.
   int64_t last = kMost, there = 0;
   Reader reader([&](int64_t ahead) -> Nanoseconds {
     there = ahead < last ? kMost : there - 1;

@@ -1,4 +1,4 @@
-// The cache of blocks, and reads through it.
+// Tests the cache of blocks, and reads through the cache.
 #include "runtime/remote/remote_files.h"
 
 #include <atomic>
@@ -34,7 +34,7 @@ TEST(BlockCacheTest, LeastRecentlyUsedBlockIsDropped) {
   get(1);
   get(2);
   get(1);
-  get(3);  // Drops 2.
+  get(3);  // Drops block 2.
   EXPECT_EQ(fetches, 3);
   get(1);
   EXPECT_EQ(fetches, 3);
@@ -45,7 +45,7 @@ TEST(BlockCacheTest, LeastRecentlyUsedBlockIsDropped) {
 TEST(BlockCacheTest, MemoryOfDroppedBlockServesNextOfItsSize) {
   constexpr int64_t kBytes = 4000;
   BlockCache cache(8 * kBytes);
-  // Fetches a block; returns for how many bytes there was memory.
+  // Fetches a block; returns the number of bytes for which there was kept memory.
   const auto spare_for = [&](int64_t block, int64_t size) {
     size_t spare = 0;
     const auto fetch = [&](std::string memory) {
@@ -125,7 +125,7 @@ TEST(RemoteFilesTest, SmallReadsOfABlockAreOneRequest) {
   ASSERT_TRUE(file.ok()) << file.status();
   EXPECT_EQ((*file)->size(), 1234);
   for (int64_t offset = 399; offset >= 300; --offset) EXPECT_EQ(Read(**file, offset, 1)[0], content[offset]);
-  EXPECT_EQ(opened.transport->requests().size(), 2);  // HEAD and one range.
+  EXPECT_EQ(opened.transport->requests().size(), 2);  // A HEAD and one range.
   EXPECT_EQ(Read(**file, 1150, 84), content.substr(1150));
 }
 
@@ -140,7 +140,7 @@ TEST(RemoteFilesTest, ReadsAheadBringTheSameBytes) {
     all += Read(**file, offset, std::min<size_t>(37, 9876 - offset));
   }
   EXPECT_EQ(all, content);
-  EXPECT_EQ(opened.transport->requests().size(), 1 + 99);  // Each block once.
+  EXPECT_EQ(opened.transport->requests().size(), 1 + 99);  // A request for each block.
 }
 
 TEST(RemoteFilesTest, RandomReadsOfMuchDataFetchLittleMoreThanTheyRead) {
@@ -154,7 +154,7 @@ TEST(RemoteFilesTest, RandomReadsOfMuchDataFetchLittleMoreThanTheyRead) {
       EXPECT_EQ(Read(**file, offset, 4), content.substr(offset, 4));
     const auto requests = opened.transport->requests();
     for (size_t i = 1; i < requests.size(); ++i) EXPECT_EQ(requests[i].most_bytes, fetched);
-    EXPECT_EQ(requests.size(), 1 + 4);  // The last read lies in two blocks.
+    EXPECT_EQ(requests.size(), 1 + 4);  // The last read covers parts of two blocks.
   }
 }
 

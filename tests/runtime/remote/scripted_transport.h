@@ -1,4 +1,4 @@
-// HTTP exchanges answered by a function of a test.
+// Gives the answers to HTTP exchanges by a function of the test.
 #ifndef TETHYS_TESTS_RUNTIME_REMOTE_SCRIPTED_TRANSPORT_H_
 #define TETHYS_TESTS_RUNTIME_REMOTE_SCRIPTED_TRANSPORT_H_
 
@@ -46,7 +46,7 @@ inline std::string HeaderOf(const HttpRequest& request, const std::string& name)
   return "";
 }
 
-// The answer of a sound server that holds `content` under the version `etag`.
+// The answer of a correct server that holds `content` under the version `etag`.
 inline HttpAnswer Serve(const HttpRequest& request, const std::string& content, const std::string& etag) {
   if (request.head) {
     return {.status = 200, .headers = {{"content-length", absl::StrCat(content.size())}, {"etag", etag}}};
@@ -63,7 +63,7 @@ inline HttpAnswer Serve(const HttpRequest& request, const std::string& content, 
           .body = content.substr(first, last - first + 1)};
 }
 
-// A client over a script, whose pauses are recorded and take no time.
+// A client over a script. Its pauses are recorded and take no time.
 struct ScriptedClient {
   explicit ScriptedClient(ScriptedTransport::Script script, proto::RemoteSecrets own_secrets = {})
       : secrets(std::move(own_secrets)),

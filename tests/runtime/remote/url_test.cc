@@ -1,4 +1,4 @@
-// URLs, headers of ranges and the file of secrets.
+// Tests of URLs, headers of ranges and the file of secrets.
 #include "runtime/remote/url.h"
 
 #include <sys/stat.h>

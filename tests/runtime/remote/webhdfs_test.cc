@@ -1,4 +1,4 @@
-// Files of HDFS by WebHDFS: NameNodes that are not ready, DataNodes that fail, lists of folders.
+// Tests files of HDFS by WebHDFS: NameNodes that are not ready, DataNodes that fail, lists of folders.
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "runtime/remote/remote_object.h"
@@ -34,7 +34,8 @@ HttpAnswer Redirect(const std::string& datanode) {
           .headers = {{"location", absl::StrCat("http://", datanode, "/webhdfs/v1/f?op=OPEN")}}};
 }
 
-// A cluster with a file of ten bytes: NameNode n1 is active, and DataNode d1 sends what is asked for.
+// The answers of a cluster with a file of ten bytes: NameNode n1 is active, and DataNode d1 sends the
+// requested bytes.
 HttpAnswer Sound(const HttpRequest& request) {
   if (Has(request, "GETFILESTATUS")) return Status(10);
   if (Has(request, "//n")) return Redirect("d1:9864");
@@ -82,7 +83,7 @@ TEST(WebhdfsTest, SafeModeIsWaitedFor) {
   });
   EXPECT_EQ(Fetch(scripted).value(), "2345");
   EXPECT_THAT(scripted.pauses,
-              ElementsAre(kSecond / 2, kSecond, 2 * kSecond));  // Six answers are three rounds.
+              ElementsAre(kSecond / 2, kSecond, 2 * kSecond));  // Six answers of NameNodes are three rounds.
 }
 
 TEST(WebhdfsTest, WaitForNameNodesHasADeadline) {

@@ -40,7 +40,7 @@ TEST(JobShapeTest, ParsesEveryNameThatItGives) {
   }
 }
 
-// Files of earlier versions have these names.
+// Files of earlier versions contain these names.
 TEST(JobShapeTest, NamesOfStrategiesNeverChange) {
   EXPECT_EQ(StrategyName(JobStrategy(StrategyFamily::kLocal)), "local");
   EXPECT_EQ(StrategyName(JobStrategy(StrategyFamily::kMirrored)), "mirrored");

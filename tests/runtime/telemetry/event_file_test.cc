@@ -12,7 +12,7 @@ using ::testing::ElementsAre;
 
 TEST(EventFileTest, TfRecordIsLengthChecksumEventChecksum) {
   const std::string length("\x03\0\0\0\0\0\0\0", 8);
-  // Both checksums were computed bit by bit, by other code.
+  // Other code has computed both checksums, bit by bit.
   EXPECT_EQ(TfRecord("abc"), length + "\xb0\x99\x49\x0e" + "abc" + "\x6e\x57\xf1\x21");
 }
 

@@ -37,8 +37,8 @@ int nvmlDeviceGetMemoryInfo(void* device, unsigned long long* bytes) {
   return 0;
 }
 
-// ---- the whole GPU among all, and its processes: fake_nvml_set_processes sets them, with their shares in
-// percent
+// ---- the whole GPU among all GPUs, and its processes, which fake_nvml_set_processes sets with their shares
+// in percent
 int nvmlDeviceGetCount_v2(unsigned* count) { return *count = 1, 0; }
 int nvmlDeviceGetHandleByIndex_v2(unsigned, void** device) { return *device = &whole, 0; }
 int nvmlDeviceGetUUID(void*, char* text, unsigned) { return std::strcpy(text, kWhole), 0; }
@@ -57,7 +57,7 @@ int nvmlDeviceGetComputeRunningProcesses_v3(void*, unsigned* count, void* out) {
   for (unsigned i = 0; i < process_count; ++i) static_cast<Process*>(out)[i].process = processes[i].number;
   return 0;
 }
-// Two samples of each process, the newer one first.
+// Two samples of each process, the newer sample first.
 int nvmlDeviceGetProcessUtilization(void*, void* out, unsigned* count, unsigned long long since) {
   struct Sample {
     unsigned process;

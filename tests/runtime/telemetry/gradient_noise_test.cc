@@ -65,7 +65,7 @@ TEST(GradientNoise, DrawnGradientsGiveTheirNoiseScaleWithUnequalBatches) {
 
 TEST(GradientNoise, EqualGradientsHaveNoNoiseScale) {
   GradientNoise noise(2);
-  // Every sample's gradient is 3: sums of 6 and 12 over batches of 2 and 4.
+  // The gradient of every sample is 3, so the sums over batches of 2 and 4 are 6 and 12.
   noise.Add(Record(0, 0, 2, 36, 324));
   noise.Add(Record(1, 0, 4, 144, 324));
   const proto::RunSummary summary = SummaryOf(noise);
@@ -77,7 +77,7 @@ TEST(GradientNoise, EqualGradientsHaveNoNoiseScale) {
 TEST(GradientNoise, IncompleteAndUnmeasuredStepsDoNotCount) {
   GradientNoise noise(2);
   noise.Add(Record(0, 0, 2, 36, 324));  // The other worker's record never comes.
-  noise.Add(Record(0, 16, 2, 0, 0));    // Not measured.
+  noise.Add(Record(0, 16, 2, 0, 0));    // The record of a step that is not measured.
   noise.Add(Record(1, 16, 4, 0, 0));
   noise.Add(Record(0, 32, 0, 0, 324));  // A worker without samples.
   noise.Add(Record(1, 32, 4, 144, 324));

@@ -18,7 +18,7 @@ IterationTimes Times(const std::vector<double>& seconds, int64_t epoch = 0) {
 }
 
 TEST(TimingAnalysis, ValuesFollowTheDefinitionsInTheHeader) {
-  // The first iteration takes 10 s. Of the twelve after it, the first ten take 25 s in all, all twelve 36 s.
+  // The first iteration takes 10 s. The ten after it take 25 s together, the twelve after it 36 s.
   const TimingAnalysis analysis =
       Analyse(Times({10, 2, 3, 4, 5, 6, 1, 1, 1, 1, 1, 4, 7}), /*validation_seconds=*/8);
   EXPECT_DOUBLE_EQ(analysis.first_iteration, 10);

@@ -74,7 +74,7 @@ class TimingCollectorTest : public testing::Test {
     file << kEpochsCsvHeader << "\n";
     for (const std::string& line : lines) file << line << "\n";
   }
-  // Epoch and first sample of the lines of steps.csv.
+  // Epoch and first sample for each line of steps.csv.
   std::vector<std::string> Places() {
     const std::string text = ReadFile(run_dir_ + "/steps.csv").value();
     std::vector<std::string> places;
@@ -99,7 +99,7 @@ class TimingCollectorTest : public testing::Test {
   }
 
   std::string run_dir_;
-  proto::TrainingState state_;  // That the collector begins at.
+  proto::TrainingState state_;  // The state in which the attempt begins.
   bool finished_ = false;       // Nothing is left to train.
 };
 
@@ -258,7 +258,7 @@ TEST_F(TimingCollectorTest, AttemptThatTrains_RemovesLinesOfUndoneWork) {
   EXPECT_FALSE(FileExists(run_dir_ + "/steps.csv.tmp"));
 }
 
-// It still lacks its test or its summary.
+// The attempt has trained everything, but its test or its summary is missing.
 TEST_F(TimingCollectorTest, AttemptThatTrainsNoMore_KeepsTheEpochThatMaxStepsEnded) {
   WriteEpochs({"1,4,0.5,,,,1,0,0,0,", "2,6,0.4,,,,1,0,0,0,"});
   state_.set_epoch(1);
@@ -305,7 +305,7 @@ TEST_F(TimingCollectorTest, TableOfAnEarlierVersion_GetsItsMissingColumns) {
 TEST_F(TimingCollectorTest, TableOfALaterVersion_KeepsItsColumns) {
   std::ofstream(run_dir_ + "/epochs.csv") << "later,epoch,step,train_seconds\nx,1,7,2\n";
   state_.set_epoch(1);
-  for (int attempt = 0; attempt < 2; ++attempt) {  // The second one finds what the first one made.
+  for (int attempt = 0; attempt < 2; ++attempt) {  // The second attempt finds the file of the first.
     ASSERT_TRUE(Open(1)->AddEpoch(Second()).ok());
     EXPECT_THAT(Lines("epochs.csv"), ElementsAre(absl::StrCat(kEpochsCsvHeader, ",later"), "1,7,,,,,2,,,,,x",
                                                  "2,0,0,,,,0,0,0,0,,"));

@@ -13,7 +13,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-// All fields that are set have different values, so that swapped fields are noticed.
+// All fields have different values, so that swapped fields are noticed.
 Frame Sample() {
   Frame frame;
   frame.kind = FrameKind::kPush;
