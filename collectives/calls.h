@@ -26,7 +26,7 @@ inline absl::Status CheckParts(absl::Span<const Range> parts, int world, int64_t
   return absl::OkStatus();
 }
 
-// By this hash ranks notice that they gave different parts.
+// Ranks compare this hash to notice that they gave different parts.
 inline uint32_t HashOf(absl::Span<const Range> parts) {
   return static_cast<uint32_t>(Fnv1a(parts.data(), parts.size() * sizeof(Range)));
 }

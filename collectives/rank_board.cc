@@ -75,7 +75,7 @@ struct alignas(kLineBytes) RankBoard::Line {
   uint32_t code;
   uint32_t message_bytes;
   std::array<char, kMaxErrorBytes> message;
-  std::array<Notice, 2> notices;  // For even and odd collectives.
+  std::array<Notice, 2> notices;  // One notice for even and one for odd collectives.
   Notice sent;                    // The last message that the rank sent.
 };
 

@@ -21,7 +21,7 @@
 namespace tethys {
 
 struct RingConnection {
-  SecureSocket socket;  // Not valid in the entry of this rank itself.
+  SecureSocket socket;  // Not valid in this rank's own entry.
   uint32_t incarnation = 0;
 };
 

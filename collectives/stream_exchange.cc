@@ -46,7 +46,7 @@ std::string Obstacle(const std::vector<uint64_t>& keys) {
   if (!on_the_cpu.empty()) return on_the_cpu + " on the CPU";
   const std::string cannot = RanksWith(kCannotSum, keys);
   if (!cannot.empty()) return cannot + " on a device without an all-reduce of its own";
-  std::map<uint64_t, size_t> users;  // By a device's key: the first rank that has this device.
+  std::map<uint64_t, size_t> users;  // For the key of each device, the first rank that has the device.
   for (size_t rank = 0; rank < keys.size(); ++rank) {
     const auto [first, added] = users.emplace(keys[rank], rank);
     if (!added) return absl::StrCat("ranks ", first->second, " and ", rank, " share a device");

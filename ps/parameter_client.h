@@ -44,7 +44,7 @@ struct ParameterClientOptions {
   // Without TLS, payloads have checksums, except over loopback. Tests set this to have checksums over
   // loopback, too.
   bool checksums_on_loopback = false;
-  std::vector<ServerAddress> servers;  // By server index.
+  std::vector<ServerAddress> servers;  // One address for each server, by the server's index.
   const Clock* clock = nullptr;        // Must outlive the client.
   int reconnect_tries = 5;
   // Limit on the unanswered messages to one server; 0: no limit. It is for servers that answer a message only

@@ -29,7 +29,8 @@
 namespace tethys {
 
 struct ParameterServerOptions {
-  std::string bind_address = "127.0.0.1:0";  // As ParseListenAddress takes it; port 0 is any free port.
+  // An address in the form of ParseListenAddress; port 0 is any free port.
+  std::string bind_address = "127.0.0.1:0";
   JobToken token;
   std::string job_id;
   absl::optional<TlsIdentity> tls = {};  // The TLS identity of this server; absent: no TLS.

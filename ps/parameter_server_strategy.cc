@@ -91,7 +91,7 @@ class ParameterServerStrategy final : public Strategy {
   // The servers that hold shards, in order. If norms are exchanged, the client has a message of norms for
   // each, after messages_.
   std::vector<int> holders_;
-  // By index in ready order: the messages that wait for the range.
+  // For each range in ready order, the messages that wait for the range.
   std::vector<std::vector<int>> waiting_on_;
 
   StepInfo step_;
@@ -102,15 +102,15 @@ class ParameterServerStrategy final : public Strategy {
   double sum_of_squares_ = 0;
   ShardSquares squares_;            // The squares for trust ratios; a payload that must stay here.
   std::unique_ptr<PushClip> clip_;  // Null: gradients are pushed without clipping.
-  // The sum of squares of what the step has pushed, in steps that measure the gradient noise.
+  // In steps that measure the gradient noise, the sum of squares of the gradients that the step has pushed.
   double own_square_ = 0;
-  std::vector<int> missing_;  // By message: the number of its ranges that are not announced yet.
+  std::vector<int> missing_;  // For each message, the number of its ranges that are not announced yet.
   // The lowest version of each server among its last answers with parameters. Each message is answered
   // separately, and an update of another worker may come between two answers.
   std::vector<int64_t> versions_;
   // The lowest version of each server among the answers that TakeAnswers has taken so far.
   std::vector<int64_t> taken_versions_;
-  std::vector<double> sum_squares_;  // By server: the largest sum of squares among those answers.
+  std::vector<double> sum_squares_;  // For each server, the largest sum of squares among its answers.
   int64_t bytes_out_before_ = 0;
   int64_t bytes_in_before_ = 0;
 };

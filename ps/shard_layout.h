@@ -53,7 +53,7 @@ class ShardLayout {
 
   std::vector<Run> runs_;
   std::vector<Shard> shards_;
-  std::vector<int64_t> elements_before_;  // By shard: the elements of all shards before it.
+  std::vector<int64_t> elements_before_;  // For each shard, the elements of all shards before it.
   int64_t local_size_ = 0;
   int64_t element_count_ = 0;
 };

@@ -48,7 +48,7 @@ class Replica {
     int64_t rows = 0;             // Rows of a training batch.
     int64_t micro_batches = 1;    // PlanOptions::micro_batches of the training plan.
     int64_t evaluation_rows = 0;  // Rows of the plan that evaluates; 0: Evaluate is not called.
-    uint64_t seed = 0;            // Of dropout. Equal on all ranks of a job.
+    uint64_t seed = 0;            // Seed of dropout. Equal on all ranks of a job.
     int64_t groups = 1;           // PlanOptions::groups of the training plan.
     bool recomputes = false;      // PlanOptions::recomputes of the training plan.
     InputScaling scaling = {};

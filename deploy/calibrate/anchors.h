@@ -32,7 +32,7 @@ std::string AnchorText(const AnchorShape& shape);
 // The shapes to run on hosts with `slots` slots in all, so that every resource bounds the step of some run.
 // Each strategy runs with the fewest processes and with all slots; from six slots on also with half of them.
 // Two workers also run with two servers. `local` runs on any number of slots. It also runs with a worker's
-// part of `global_batch`, so that the cost of each sample and that of each step can be told apart.
+// part of `global_batch`, so that the cost of a sample and the cost of a step can be told apart.
 std::vector<AnchorShape> AnchorShapes(int slots, int64_t global_batch);
 
 // The job of a run with about `steps` updates. It trains the model, batch and optimizer of `plan` on

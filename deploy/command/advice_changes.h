@@ -13,7 +13,7 @@
 
 namespace tethys {
 
-// An answer, and what it was made from.
+// An answer, and the job and calibration from which it was made.
 struct AnsweredJob {
   const BaseJob& base;
   const std::vector<Candidate>& candidates;

@@ -207,7 +207,7 @@ std::vector<std::string> RemarksOf(const std::vector<Candidate>& candidates, con
   return remarks;
 }
 
-// A sentence on what the choice is based on.
+// A sentence on the sources of the choice.
 std::string SourceSentence(const AdviceNotes& notes) {
   std::string text = notes.source;
   if (!text.empty()) {

@@ -12,8 +12,8 @@ namespace {
 
 constexpr int64_t kFewSteps = 1000;
 constexpr int64_t kStepsToMove = 100;  // After so many steps, a loss falls if the learning rate is suitable.
-constexpr double kClearlyAbove = 1.1;  // As a multiple of the loss of a guess.
-constexpr double kNear = 0.05;         // As a share of the loss of a guess.
+constexpr double kClearlyAbove = 1.1;  // A factor of the loss of guessing.
+constexpr double kNear = 0.05;         // A share of the loss of guessing.
 
 constexpr char kLookAtData[] = "look at labels and data (tethys data show JOB)";
 

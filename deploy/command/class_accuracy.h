@@ -21,7 +21,8 @@ class ClassAccuracy {
   std::string Text(const std::vector<std::string>& names) const;
 
  private:
-  std::map<int64_t, std::map<int64_t, int64_t>> counts_;  // By label, then by prediction.
+  // For each label and each predicted class, the number of samples.
+  std::map<int64_t, std::map<int64_t, int64_t>> counts_;
 };
 
 }  // namespace tethys

@@ -54,7 +54,7 @@ absl::StatusOr<Dashboard> Dashboard::Start(const std::string& run_dir,
 }
 
 Dashboard::~Dashboard() {
-  if (process_.pid() <= 0) return;  // This object was moved from.
+  if (process_.pid() <= 0) return;  // This object has been moved from.
   const MonotonicClock clock;
   const Nanoseconds deadline = clock.Now() + kLongestEnd;
   process_.Signal(SIGTERM);

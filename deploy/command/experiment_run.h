@@ -32,7 +32,7 @@ struct ExperimentVariant {
 
 struct Experiment {
   std::vector<ExperimentVariant> variants;
-  ScheduleOptions schedule;  // Without `variants`.
+  ScheduleOptions schedule;  // The options, without `variants`.
   // A run is repeated if other programs used a larger share of the CPU; 1: no run is repeated.
   double most_others_cpu = 0.2;
   // After the last block, variants run again until their mean training time is known to within this share of

@@ -29,7 +29,7 @@ FlagSpec SetFlag(const std::string& help = "Replaces a field of the job.");
 enum class ArgumentCount {
   kOne,
   kWords,  // The words that CommandSpec::argument shows, for example "show|convert JOB".
-  kAny,    // As many as the user likes.
+  kAny,    // Any number of arguments.
 };
 
 struct CommandSpec {
@@ -41,7 +41,7 @@ struct CommandSpec {
   ArgumentCount count = ArgumentCount::kOne;
   std::vector<FlagSpec> flags = {};
   std::vector<std::string> examples = {};
-  bool hidden = false;  // Not in the list of verbs, because only launchers call it.
+  bool hidden = false;  // True: not in the list of verbs, because only launchers call the verb.
 };
 
 // The parsed words. Asking for a flag that the spec does not have is a bug.

@@ -25,8 +25,8 @@ std::vector<FlagSpec> WithClusterFlags(std::vector<FlagSpec> flags);
 // and GPUs that the jobs need there. Without --hostfile, all places are on this machine, and only GPUs are
 // checked. FailedPrecondition names everything that is missing. Progress and warnings go to standard output.
 absl::StatusOr<std::vector<Places>> PlaceJobs(const Flags& flags, const std::vector<proto::Job>& jobs);
-// The same, but jobs may have hosts of their own: if an element of `hosts` (one per job) is not empty, its
-// lines replace those of the host file, which must name these hosts, too.
+// Like PlaceJobs above, but jobs may have their own hosts: if an element of `hosts` (one per job) is not
+// empty, its lines replace those of the host file, which must name these hosts, too.
 absl::StatusOr<std::vector<Places>> PlaceJobs(const Flags& flags, const std::vector<proto::Job>& jobs,
                                               const std::vector<std::vector<HostEntry>>& hosts);
 

@@ -10,7 +10,7 @@
 
 namespace tethys {
 
-// One sentence for each part without effect: what it is, why it has none, and what to write instead. Then the
+// One sentence for each setting without effect: the setting, the reason, and what to write instead. Then the
 // notes on the data, JobPlan::data_note. `cores`: the number of cores that all workers share; 0: not known,
 // or they have several computers.
 std::vector<std::string> JobRemarks(const proto::JobPlan& plan, int cores = 0);

@@ -36,7 +36,7 @@ absl::StatusOr<FileDescriptor> CopyToMemory(const std::string& path) {
   if (!pipe.valid()) return ErrnoStatus(errno, absl::StrCat("cannot open ", path));
   FileDescriptor memory(memfd_create("tethys-input", MFD_CLOEXEC));
   if (!memory.valid()) return ErrnoStatus(errno, absl::StrCat("cannot keep ", path, " in memory"));
-  fchmod(memory.get(), S_IRUSR | S_IWUSR);  // As private as a pipe.
+  fchmod(memory.get(), S_IRUSR | S_IWUSR);  // The memory file is as private as a pipe.
   std::vector<char> piece(1 << 16);
   int64_t bytes = 0;
   while (true) {

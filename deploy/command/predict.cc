@@ -20,7 +20,7 @@ struct Request {
   ChosenDevice device;
   proto::Device settings = {};  // The device settings of the job; without a job, the defaults.
   std::shared_ptr<const Dataset> dataset = nullptr;
-  std::vector<std::string> files = {};  // As in UnlabelledSamples.
+  std::vector<std::string> files = {};  // As UnlabelledSamples::files.
   bool labelled = false;
   std::vector<std::string> class_names = {};  // One name per class; may be empty.
 };

@@ -10,7 +10,7 @@
 
 namespace tethys {
 
-// "accuracy 0.8512, top-5 0.9876, mean IoU 0.8034, loss 0.4123": what was measured.
+// The measured quality: "accuracy 0.8512, top-5 0.9876, mean IoU 0.8034, loss 0.4123".
 inline std::string QualityText(const proto::Quality& quality) {
   std::string text;
   if (quality.has_accuracy()) absl::StrAppendFormat(&text, "accuracy %.4f, ", quality.accuracy());

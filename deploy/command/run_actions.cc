@@ -44,7 +44,7 @@ std::string EndText(const std::string& path, std::pair<int64_t, int64_t> begun) 
   return ending.text.empty() ? text : absl::StrCat(text, ": ", ending.text, "; ", ending.go_on);
 }
 
-// Prints what is added to the run's logs, until the run has ended.
+// Prints the lines that are added to the run's logs, until the run has ended.
 absl::Status FollowLogs(const std::string& path, const std::string& folder, LogMerge& logs) {
   for (bool running = true; running;) {
     std::fflush(stdout);

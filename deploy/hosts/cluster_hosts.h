@@ -22,7 +22,7 @@
 namespace tethys {
 
 struct ClusterOptions {
-  std::string ssh_config = {};                        // As in SshCall.
+  std::string ssh_config = {};                        // As SshCall's.
   std::string bundle = {};                            // As in PayloadOptions.
   std::string scratch = {};                           // As in RunEverywhere.
   std::function<void(const std::string&)> note = {};  // Receives lines for the user.

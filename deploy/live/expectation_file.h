@@ -1,4 +1,4 @@
-// RUN_DIR/prediction.json: what was predicted of a run before it started (proto::Expectation in protobuf's
+// RUN_DIR/prediction.json: the prediction for a run, made before it started (proto::Expectation in protobuf's
 // JSON mapping). The command that makes a run writes it, and every live view of the run reads it. Blocking on
 // a local file; any thread.
 #ifndef TETHYS_DEPLOY_LIVE_EXPECTATION_FILE_H_

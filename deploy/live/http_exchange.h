@@ -37,7 +37,7 @@ struct HttpParse {
   std::string reason;     // Why the request is refused; it never quotes the request.
   HttpRequest request;
 };
-// Parses what a connection has received so far. Bytes after the request are ignored.
+// Parses the bytes that a connection has received so far. Bytes after the request are ignored.
 HttpParse ParseHttpRequest(absl::string_view received);
 
 struct HttpAnswer {

@@ -48,8 +48,8 @@ class WatchedRun {
   // `job`: the job's name, for metrics. `expectation`: the prediction of the run, if there is one.
   WatchedRun(std::string run_dir, std::string job, absl::optional<proto::Expectation> expectation,
              FindLeftRun find_left = nullptr);
-  // Reads new events, and returns the state without what a reader with this mark has. An error of the file
-  // becomes a note in the state.
+  // Reads new events, and returns the state without the points and epochs that a reader with this mark has.
+  // An error of the file becomes a note in the state.
   proto::LiveState StateSince(const LiveMark& known);
   // StateSince as JSON. Prints the state again only if there is a new event or another mark.
   const std::string& JsonSince(const LiveMark& known);
@@ -97,7 +97,7 @@ struct LiveServerOptions {
   int port = 0;            // The port on 127.0.0.1; 0: a free port.
   // Serves /metrics on this address, too, to callers that have `metrics_token`. The traffic is not encrypted.
   absl::optional<HostPort> metrics_address = {};
-  std::string metrics_token = {};  // Not empty if metrics_address is set.
+  std::string metrics_token = {};  // Required if metrics_address is set.
   const Clock* clock = nullptr;    // Default: the machine's clock.
   FindLeftRun find_left = nullptr;
 };

@@ -194,7 +194,7 @@ void LiveFold::AddProgress(const proto::Progress& progress) {
   const proto::Progress before = state_.progress();
   *state_.mutable_progress() = progress;
   time_left_.Add(progress);
-  if (progress.epoch_samples_done() <= 0) {  // Nothing is measured in this epoch yet: the last values stay.
+  if (progress.epoch_samples_done() <= 0) {  // This epoch has no measured step yet: the last values stay.
     state_.mutable_progress()->set_loss(before.loss());
     if (before.has_accuracy()) state_.mutable_progress()->set_accuracy(before.accuracy());
     state_.mutable_progress()->set_samples_per_second(before.samples_per_second());

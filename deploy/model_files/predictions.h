@@ -20,7 +20,8 @@ struct PredictionShape {
   bool classifies = true;               // The outputs are logits of classes.
   bool labelled = false;                // The samples have labels.
   std::vector<std::string> files = {};  // The file of each sample; empty: samples have no files of their own.
-  std::vector<std::string> class_names = {};  // By the class's number; empty: classes have no names.
+  // One name for each class, by the class's number; empty: classes have no names.
+  std::vector<std::string> class_names = {};
 };
 
 // The softmax of the logits, in double precision.

@@ -15,7 +15,7 @@ namespace tethys {
 namespace {
 
 constexpr double kAnchorError = 0.02;  // Usual relative error of an anchor's time.
-constexpr double kPriorWidth = 3;      // In natural logarithms: a factor of about 20.
+constexpr double kPriorWidth = 3;      // Width of the prior in natural logarithms: a factor of about 20.
 constexpr double kNormWidth = 1;
 constexpr int kIterations = 60;
 

@@ -281,7 +281,8 @@ std::string HostFileText(const std::vector<HostEntry>& hosts) {
 
 std::vector<std::vector<int>> WorkOfClasses(const std::vector<int>& classes, const std::vector<int>& workers,
                                             const std::vector<int>& servers) {
-  std::vector<std::vector<int>> work;  // By host: its class, and its numbers of workers and servers.
+  // For each host: the host's class, and its numbers of workers and servers.
+  std::vector<std::vector<int>> work;
   for (const int of_host : classes) work.push_back({of_host, 0, 0});
   for (const int host : workers) ++work[host][1];
   for (const int host : servers) ++work[host][2];

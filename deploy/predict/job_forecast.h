@@ -50,7 +50,7 @@ absl::StatusOr<std::vector<BucketForecast>> ForecastBuckets(const proto::JobPlan
 
 // The push of a worker to a server in a step.
 struct PushForecast {
-  int64_t bytes = 0;  // Without padding.
+  int64_t bytes = 0;  // Bytes of the gradients, without padding.
   int64_t messages = 0;
   int64_t last_message_bytes = 0;
 };

@@ -334,7 +334,7 @@ class Supposing {
 
   const WhatIf& what_if_;
   Supposition made_;
-  std::vector<std::string> parts_;  // The parts of the text that lists what is supposed.
+  std::vector<std::string> parts_;  // The parts of the text that lists the supposed properties.
 };
 
 void Widen(double half, proto::Estimate& estimate) {

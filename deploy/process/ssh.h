@@ -30,7 +30,7 @@ std::string SshTrial(const std::string& config, const SshTarget& target);
 std::vector<std::string> SshCall(const std::string& config, const SshTarget& target);
 
 struct RemoteCommand {
-  std::vector<std::string> ssh = {};  // From SshCall.
+  std::vector<std::string> ssh = {};  // The command that SshCall returns.
   std::string command = {};           // Run by sh on the machine (remote_shell.h).
   std::string input_path = "/dev/null";
   // The new file that gets the standard output; empty: RemoteResult::output gets it.

@@ -34,7 +34,8 @@ absl::StatusOr<Pipe> MakePipe() {
 
 void CloseFrom(int first) {
   if (close_range(first, ~0u, 0) == 0) return;
-  for (int fd = first; fd < sysconf(_SC_OPEN_MAX); ++fd) close(fd);  // For kernels before 5.9.
+  // Kernels before 5.9 lack close_range.
+  for (int fd = first; fd < sysconf(_SC_OPEN_MAX); ++fd) close(fd);
 }
 
 // Makes fds[i] the descriptor i for each i, and closes all others. Returns false on failure.

@@ -32,10 +32,11 @@ struct SpawnOptions {
 
 // How a process ended.
 struct ProcessExit {
-  int signal = 0;                // The signal that killed it, or 0.
-  int code = 0;                  // Its exit status if no signal killed it.
-  bool connection_lost = false;  // It ran on another machine, and the connection to it broke.
-  std::string reason = {};       // Why the connection broke or the signal came, if known.
+  int signal = 0;  // The signal that killed it, or 0.
+  int code = 0;    // The process's exit status, if no signal killed the process.
+  // The process ran on another machine, and the connection to the machine broke.
+  bool connection_lost = false;
+  std::string reason = {};  // Why the connection broke or the signal came, if known.
   bool clean() const { return signal == 0 && code == 0 && !connection_lost; }
   // The process was killed or cut off; it did not end by itself.
   bool abrupt() const { return signal != 0 || connection_lost; }

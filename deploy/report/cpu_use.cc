@@ -42,7 +42,7 @@ std::string ClockDoubt(const proto::ReportVariant& a, const proto::ReportVariant
 }
 
 CpuUse BusiestCpu(const proto::ReportVariant& variant) {
-  // By host: the id of its computer, and its cores.
+  // For each host: the id of the host's computer, and the host's cores.
   std::map<std::string, std::pair<std::string, int>> computers;
   for (const proto::ResourceSummary& line : variant.summary().resources()) {
     if (line.host().empty() || !line.process().empty()) continue;

@@ -43,7 +43,8 @@ std::string TiedAccuracy(const Ranking& tied, Accuracy accuracy) {
   return NoDifferenceText(half, fewest);
 }
 
-// Says how many runs would distinguish the first two of a tie, if their difference is what it appears to be.
+// A sentence on how many runs would distinguish the first two variants of a tie, if the measured difference
+// is true.
 std::string WhatWouldDecide(const proto::Report& report, const Ranking& tied) {
   const ReportValue& own = RankedTime(report, *tied[0]);
   const ReportValue& other = RankedTime(report, *tied[1]);

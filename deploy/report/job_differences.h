@@ -22,8 +22,8 @@ std::string DifferencesText(absl::Span<const proto::JobDifference> differences,
                             absl::Span<const std::string> names);
 
 // A name per job, such as "3 mirrored workers" or "3 mirrored workers, batch 384": its strategy and processes
-// and, if that is not distinct, every field in which jobs with this strategy and these processes differ. Jobs
-// without a difference share a name.
+// and, if these are not distinct, every field in which jobs with this strategy and these processes differ.
+// Jobs without a difference share a name.
 std::vector<std::string> ShortNames(absl::Span<const proto::Job> jobs);
 
 }  // namespace tethys

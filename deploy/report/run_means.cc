@@ -33,7 +33,7 @@ ReportValue MeanOver(const Runs& runs, Measure measure, ReportValue::Scale scale
   return mean;
 }
 
-// As MeanOver, for a measurement that is in the run's summary.
+// Like MeanOver, for a measurement that is in the run's summary.
 template <typename Measure>
 ReportValue MeanOfSummaries(const Runs& runs, Measure measure,
                             ReportValue::Scale scale = ReportValue::POSITIVE) {

@@ -338,7 +338,7 @@ std::vector<std::string> UnfinishedRun(const ReportVariant& variant) {
   return sentences;
 }
 
-// The limits of what the numbers show.
+// The limits of the numbers' meaning, as sentences.
 std::vector<std::string> Reservations(const Ranking& variants) {
   std::vector<std::string> sentences;
   const bool single = std::any_of(variants.begin(), variants.end(),

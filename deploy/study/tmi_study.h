@@ -23,7 +23,7 @@ struct TmiRun {
   double beta = 0;
   double first_iteration = 0;
   double total_seconds = 0;
-  std::map<std::string, double> error;  // By estimate, such as "2-6": |estimate - TMiAvg| / TMiAvg.
+  std::map<std::string, double> error;  // For each estimate, such as "2-6": |estimate - TMiAvg| / TMiAvg.
 };
 
 // nullopt: the run is too short for TMiAvg. `steps_csv`: the text of its steps.csv, for the median of

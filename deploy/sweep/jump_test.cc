@@ -126,7 +126,7 @@ class Finder {
   std::vector<size_t> cuts_;
 };
 
-// The share of curves without jumps that show, at any place, a jump as large as that of cut `index`.
+// The share of curves without jumps that show, at any place, a jump as large as the jump at cut `index`.
 double PValue(const Finder& finder, size_t index, uint64_t seed) {
   const std::vector<double> fit = finder.WithoutJumps(), residuals = finder.Residuals();
   const auto count = static_cast<uint32_t>(fit.size());

@@ -18,7 +18,7 @@ namespace tethys {
 // The checksum of `data` that follow other data with the checksum `before`; 0: no data come before.
 uint32_t Crc32c(absl::string_view data, uint32_t before = 0);
 
-// The same checksum without the processor's instructions, for tests.
+// Crc32c without the processor's instructions, for tests.
 uint32_t PortableCrc32c(absl::string_view data, uint32_t before = 0);
 
 // The checksum as TFRecord stores it: rotated by 15 bits, plus a constant, so that a checksum over data that

@@ -74,7 +74,8 @@ class CheckpointReader {
   VariableSet variables_;
   std::vector<OpenFile> files_;
   std::vector<Location> tensors_;  // [slot][variable], flattened, in the manifest's order.
-  std::vector<int> first_tensor_;  // By Read's slot: its first index in tensors_; -1: the slot is missing.
+  // For each slot of Read, the index of its first tensor in tensors_; -1: the slot is missing.
+  std::vector<int> first_tensor_;
 };
 
 }  // namespace tethys

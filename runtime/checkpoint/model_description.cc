@@ -27,7 +27,7 @@ proto::Model WithoutNames(const proto::Model& description, int64_t classes) {
   return model;
 }
 
-// The fields of layer `index` that decide what it computes, in text format.
+// The fields of layer `index` that decide what the layer computes, in text format.
 std::string LayerText(const proto::Model& model, int index) {
   if (index >= model.layer_size()) return "nothing";
   proto::Layer layer = model.layer(index);

@@ -14,7 +14,7 @@ namespace {
 // True if `event` is obsolete once `later` exists.
 bool IsReplacedBy(const proto::ProgressEvent& event, const proto::ProgressEvent& later) {
   if (event.has_pulse()) return later.has_pulse();
-  // A later pulse does not contain what a progress event does.
+  // A later pulse does not contain the contents of a progress event.
   if (event.has_progress()) return !later.has_pulse();
   return event.event_case() == proto::ProgressEvent::EVENT_NOT_SET;
 }

@@ -75,7 +75,7 @@ class ChiefCalls {
   }
   grpc::ClientContext& session() { return session_.context(); }
 
-  // As the functions of TaskSession with the same names.
+  // Like the functions of TaskSession with the same names.
   absl::Status ReadCheckpoint(int slot, int64_t begin, absl::Span<float> out);
   absl::Status ReadDataFile(const std::string& path, int64_t offset, TaskSession::TakeBytes take);
   absl::Status WriteCheckpoint(int64_t save_id, const TaskSession::Source& source);

@@ -341,7 +341,7 @@ class Parser {
   const std::string& path_;
   int line_ = 0;
   std::vector<HostEntry> hosts_;
-  std::map<std::string, int> lines_;  // By host: the number of the line that names it.
+  std::map<std::string, int> lines_;  // For each host, the number of the line that names it.
   std::map<std::string, double> kind_prices_;
 };
 

@@ -88,7 +88,7 @@ class Copies {
   absl::StatusOr<std::vector<std::string>> Of(const ChiefPath& named) {
     std::vector<const proto::ChiefFile*> files;
     CacheKey key;
-    bool whole = false;  // The path is that of one file, or of a folder.
+    bool whole = false;  // True: the path is the path of one file, or of a folder.
     for (const proto::ChiefFile& file : files_) {
       if (!Covers(named, file.path())) continue;
       if (!StaysBelow(file.path()) || file.size() < 0) {

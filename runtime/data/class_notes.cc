@@ -177,7 +177,7 @@ class Notes {
   const int64_t classes_;
   const LabelsOfSplits& splits_;
   const Counts train_, left_out_, validation_, test_;
-  Counts files_;  // All samples but those of the test, which has its own files.
+  Counts files_;  // All samples except the test samples, which have their own files.
   std::vector<std::string> notes_;
 };
 

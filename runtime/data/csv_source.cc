@@ -121,7 +121,7 @@ absl::Status ParseLine(absl::string_view line, const Reading& reading, absl::Fun
 // A file of a part. If the file has a header, samples follow it.
 struct File {
   CsvLines lines;
-  int64_t header = 0;  // In lines.
+  int64_t header = 0;  // Number of lines of the header.
 };
 using Files = SampleFiles<File>;
 
@@ -255,7 +255,7 @@ absl::StatusOr<Files::Opened> OpenOne(const proto::Csv& csv, const std::string& 
     reading.columns = CountCsvFields(line, reading.delimiter);
     TETHYS_RETURN_IF_ERROR(ResolveColumns(csv, name, line, reading));
   }
-  // A mistake of a whole file is in its first sample, too, so it is found before a job starts.
+  // A mistake that a whole file has is in its first sample too, so it is found before a job starts.
   std::vector<uint8_t> values(reading.spec.bytes());
   std::vector<int32_t> labels(reading.spec.labels.elements());
   const absl::Status parsed = ParseLine(

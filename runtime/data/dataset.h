@@ -34,7 +34,7 @@ class Dataset {
   int64_t sample_bytes() const { return source_->spec().bytes(); }
   const LabelFormat& label_format() const { return source_->spec().labels; }
 
-  // As in SampleSource. Requires 0 <= index < size().
+  // Like SampleSource::Read. Requires 0 <= index < size().
   absl::Status Read(int64_t index, uint8_t* values, int32_t* labels) const {
     return source_->Read(first_ + index, values, labels);
   }
@@ -59,7 +59,7 @@ struct DatasetSizes {
   int64_t validation = 0;  // 0 if the job has no validation split.
   int64_t test = 0;        // 0 if the job has no test data.
   Shape sample_shape;
-  ValueType type = ValueType::kByte;  // Of the samples' values.
+  ValueType type = ValueType::kByte;  // Type of the samples' values.
   LabelFormat labels;
   // The training samples of each file, without those of the validation split and beyond limit_samples; empty
   // as in DataHeader.
@@ -78,7 +78,7 @@ struct Datasets {
   std::shared_ptr<const Dataset>
       validation;                       // Null without a validation split. Shares a source with `train`.
   std::shared_ptr<const Dataset> test;  // Null without test data.
-  std::vector<int64_t> file_samples;    // As in DatasetSizes.
+  std::vector<int64_t> file_samples;    // As DatasetSizes::file_samples.
   // Names the training samples in the host's cache, for what is computed of them; empty: nothing is kept.
   std::string train_key;
 };

@@ -66,7 +66,7 @@ class SampleQueues {
   const int64_t samples_;
   const RankSplit split_;
   std::vector<int64_t> sizes_;
-  std::vector<std::vector<Part>> parts_;  // By queue, for kFile: its parts.
+  std::vector<std::vector<Part>> parts_;  // For each queue, its parts, with kFile.
   // By queue, and for all: the number of entries left over in the queues before it, and the number of entries
   // that it and the queues before it lack. Empty if there is one queue for all.
   std::vector<int64_t> surplus_begin_, lack_begin_;

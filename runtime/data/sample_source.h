@@ -16,16 +16,16 @@ namespace tethys {
 struct SampleSpec {
   Shape shape = {};
   LabelFormat labels = {};
-  ValueType type = ValueType::kByte;  // Of the values.
+  ValueType type = ValueType::kByte;  // Type of the values.
 
   int64_t elements() const {
     int64_t count = 1;
     for (const int64_t axis : shape) count *= axis;
     return count;
   }
-  int64_t bytes() const { return elements() * BytesOf(type); }  // Of the values.
+  int64_t bytes() const { return elements() * BytesOf(type); }  // Bytes of the values.
   int64_t channels() const { return shape.size() == 3 ? shape[2] : 1; }
-  // What data.per_channel standardises each by itself: channels or, in a table, features.
+  // The values that data.per_channel standardises separately: channels or, in a table, features.
   int64_t scaled_channels() const { return shape.size() == 1 ? shape[0] : channels(); }
   bool operator==(const SampleSpec&) const = default;
 };

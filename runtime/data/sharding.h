@@ -29,7 +29,7 @@ int64_t SamplesPerEpoch(int64_t samples, int64_t global_batch, bool drop_remaind
 // The positions that all workers together use in a step of an epoch. The epoch's last step may have fewer
 // than global_batch. Requires 0 <= step_in_epoch < StepsPerEpoch.
 Slice StepSlice(int64_t samples, int64_t global_batch, int64_t step_in_epoch);
-// The positions that one worker uses in such a step; may be empty.
+// The positions that one worker uses in this step; may be empty.
 Slice StepSlice(int64_t samples, int64_t global_batch, int64_t step_in_epoch, int64_t rank, int64_t world);
 
 // The rank to which each position of an epoch of a sharded job belongs. Used both by the order of the epoch

@@ -147,7 +147,7 @@ class LoadedNvmlGpu final : public NvmlGpu {
         absl::StrCat("it finds no GPU ", text, ": ", nvml_.error_string(found), " (", found, ")"));
   }
 
-  // True if there is such a GPU and the GPU has a UUID.
+  // True if there is a GPU with this index, and the GPU has a UUID.
   bool FindByIndex(unsigned index) {
     char text[kUuidTextBytes] = {};
     if (nvml_.handle_by_index == nullptr || nvml_.uuid == nullptr) return false;

@@ -8,7 +8,7 @@
 #define TETHYS_RUNTIME_DEVICE_CUDA_LAUNCH_H_
 #define __global__
 #define __device__
-#define __shared__ static  // Only one block runs at a time.
+#define __shared__ static  // A static variable suffices, because only one block runs at a time.
 
 #include <cuda_runtime_api.h>
 #include <math.h>

@@ -40,7 +40,7 @@ inline void ForEachTap(const ImageShape& in, const ImageShape& out, const Window
 inline void ForEachProduct(const ConvolutionShape& shape,
                            absl::FunctionRef<void(int64_t x, int64_t filter, int64_t y)> visit) {
   const ImageShape out = shape.output();
-  const int64_t channels = shape.in.channels / shape.groups;  // Of a filter.
+  const int64_t channels = shape.in.channels / shape.groups;  // Channels of one filter.
   const ImageShape filter = {shape.window.height.size, shape.window.width.size, channels};
   for (int64_t row = 0; row < shape.rows; ++row) {
     ForEachTap(shape.in, out, shape.window, [&](Pixel at, Pixel tap, Pixel from) {

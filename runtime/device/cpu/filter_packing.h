@@ -17,7 +17,7 @@ class FilterPacking {
   // has another order, or its channels do not fill tiles.
   static std::optional<FilterPacking> Of(const dnnl::memory::desc& packed);
 
-  // Also zeros the part of the packed order beyond the filters.
+  // Packs the filters, and zeros the rest of the packed order.
   void Pack(const Kernels& kernels, int threads, const float* plain, float* packed) const;
   void Unpack(const Kernels& kernels, int threads, const float* packed, float* plain) const;
 

@@ -174,8 +174,8 @@ struct SameValue {
   static float Value(float x) { return x; }
 };
 
-// The compiler vectorises loops whose arrays are distinct, so an array that is changed in place gets a loop
-// of its own.
+// The compiler vectorises loops whose arrays are distinct, so a separate loop handles an array that is
+// changed in place.
 template <typename Function>
 void Add(int64_t count, const float* a, const float* b, float* sum) {
   if (sum == b) b = a, a = sum;

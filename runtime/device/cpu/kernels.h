@@ -139,7 +139,7 @@ struct Kernels {
   // out = in * scale + shift, for bytes, with numbers that repeat after `period` bytes.
   void (*convert_channels)(int64_t count, int64_t period, const float* scales, const float* shifts,
                            const uint8_t* in, float* out);
-  // Both conversions for floats.
+  // Both conversions, from floats.
   void (*convert_floats)(int64_t count, float scale, float shift, const float* in, float* out);
   void (*convert_float_channels)(int64_t count, int64_t period, const float* scales, const float* shifts,
                                  const float* in, float* out);

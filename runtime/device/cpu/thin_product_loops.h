@@ -84,7 +84,7 @@ void ThinDataTerms(int64_t in, int64_t out, const float* dy, const float* weight
 
 template <int kRows>
 void ThinDataGradient(int64_t in, int64_t out, const float* dy, const float* weights, float* dx) {
-  constexpr int kTerms = kRows <= 2 ? 4 : 2;  // As many sums as registers can hold.
+  constexpr int kTerms = kRows <= 2 ? 4 : 2;  // As many sums as fit into registers.
   int64_t k = 0;
   for (; k + kTerms <= in; k += kTerms) {
     ThinDataTerms<kRows, kTerms>(in, out, dy, weights + k * out, dx + k);

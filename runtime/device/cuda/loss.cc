@@ -11,7 +11,7 @@ namespace {
 // The kernels write this struct as an array of numbers.
 static_assert(sizeof(LossResult) == kLossResults * sizeof(double));
 
-// `Shape` is that of a loss, `kEnqueue` its kernels.
+// `Shape` is the shape of a loss; `kEnqueue` enqueues the kernels of that loss.
 template <typename Shape, auto kEnqueue>
 class Loss final : public LossPrimitive {
  public:

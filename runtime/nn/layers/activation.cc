@@ -43,7 +43,7 @@ class ActivationOperation final : public Operation {
   }
 
  private:
-  const int64_t elements_;  // Of a row.
+  const int64_t elements_;  // Elements of one row.
   const ActivationFunction function_;
   const std::string name_;
 };

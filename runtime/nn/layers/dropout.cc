@@ -70,7 +70,7 @@ class DropoutOperation final : public Operation {
   }
 
  private:
-  const int64_t elements_;  // Of a row.
+  const int64_t elements_;  // Elements of one row.
   const float rate_;
   const uint64_t layer_;
 };

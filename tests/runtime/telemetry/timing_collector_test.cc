@@ -100,7 +100,7 @@ class TimingCollectorTest : public testing::Test {
 
   std::string run_dir_;
   proto::TrainingState state_;  // The state in which the attempt begins.
-  bool finished_ = false;       // Nothing is left to train.
+  bool finished_ = false;       // The job has nothing left to train.
 };
 
 TEST_F(TimingCollectorTest, SummaryHoldsMeansPerStep) {
