@@ -1,3 +1,5 @@
+// Activate: y = f(x), element by element, for inputs of any shape; f is an activation function
+// (activation.h).
 #include "runtime/nn/layers/activation.h"
 #include "runtime/nn/layers/kinds.h"
 

@@ -1,3 +1,5 @@
+// y = f(x) and dx = dy f'(x), element by element. Backward computes f' from y, so x need not be kept; the
+// functions are in elementwise_primitives.h.
 #include "runtime/nn/layers/activation.h"
 
 #include <utility>

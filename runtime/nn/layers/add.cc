@@ -1,3 +1,5 @@
+// Add: y = x_1 + x_2 + ... + x_n, element by element. The inputs and the output have one shape. Each dx_i
+// equals dy, so backward does no work (OperandUse::passes_gradient).
 #include <utility>
 
 #include "runtime/nn/layers/kinds.h"

@@ -1,4 +1,6 @@
-// Average pooling, and global average pooling, whose window is the whole image.
+// Average pooling: y[i, j, c] = the mean of x[., ., c] in window (i, j); x is [height, width, channels].
+// Padding counts only with count_padding. Global average pooling has one window, the whole image, so y is
+// [channels].
 #include <utility>
 
 #include "runtime/nn/layers/kinds.h"

@@ -1,3 +1,7 @@
+// Batch normalisation (Ioffe and Szegedy, ICML 2015), for each channel c:
+//   y[., c] = activation((x[., c] - mean[c]) / sqrt(variance[c] + epsilon) * scale[c] + offset[c])
+// x and y are [..., channels], or [height, width] with one channel. Mean and variance are the batch's in
+// training; in evaluations, and in frozen layers, they are the moving statistics.
 #include <memory>
 #include <utility>
 

@@ -1,3 +1,5 @@
+// Concatenation: y = [x_1, x_2, ..., x_n] along the last axis. If x_i is [a, ..., b, c_i], then y is
+// [a, ..., b, c_1 + ... + c_n]. Backward cuts dy into the dx_i.
 #include <utility>
 #include <vector>
 

@@ -1,3 +1,6 @@
+// Convolution: y = activation(x * filters + bias), where * is cross-correlation. x is [height, width, in],
+// filters are [out, kernel_size, kernel_size, in / groups], bias is [out], and y is [., ., out] with
+// (size + padding - (kernel_size - 1) dilation - 1) / stride + 1 positions, rounded down, along each axis.
 #include "runtime/device/workspace_bounds.h"
 #include "runtime/nn/layers/kinds.h"
 #include "runtime/nn/layers/product.h"

@@ -1,3 +1,4 @@
+// Dense: y = activation(x W + b) for each row; x is [in], W is [in, out], b and y are [out].
 #include "runtime/device/workspace_bounds.h"
 #include "runtime/nn/layers/kinds.h"
 #include "runtime/nn/layers/product.h"

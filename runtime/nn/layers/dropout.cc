@@ -1,5 +1,6 @@
 // Dropout: Srivastava et al., "Dropout: a simple way to prevent neural networks from overfitting", JMLR 2014.
-// Kept elements are divided by the part that is kept, so evaluations change nothing.
+// In training y = x kept / (1 - rate) and dx = dy kept / (1 - rate), element by element, where `kept` is 0
+// with probability `rate` and 1 otherwise. In evaluations y = x. x and y have one shape.
 #include <memory>
 #include <utility>
 

@@ -1,3 +1,5 @@
+// Max pooling: y[i, j, c] = the largest x[., ., c] in window (i, j); x is [height, width, channels], and
+// padding is never the largest. Backward adds dy[i, j, c] to the dx of one largest element of the window.
 #include <utility>
 
 #include "runtime/nn/layers/kinds.h"

@@ -1,5 +1,7 @@
-// Transposed convolution: the gradient of a convolution's input as a layer. It runs on the primitive of that
-// convolution, which reads the layer's output and writes its input.
+// Transposed convolution: the gradient of a convolution's input as a layer. Along each axis
+//   y[i stride + k - padding] = sum over i and k of x[i] filters[k], plus bias
+// with x [height, width, in], filters [in, kernel_size, kernel_size, out], bias [out] and y [., ., out]. The
+// layer runs on the primitive of the convolution from y to x.
 #include <utility>
 
 #include "runtime/device/workspace_bounds.h"

@@ -1,4 +1,5 @@
-// The mean squared difference of outputs and float32 targets.
+// Mean squared error: the loss of a row is the mean over its outputs of (output - target)^2. Targets are
+// float32, in the shape of the outputs.
 #include <utility>
 
 #include "runtime/nn/losses/loss_kinds.h"

@@ -1,4 +1,6 @@
-// Softmax cross-entropy. A label is one class for each sample, or for each pixel.
+// Softmax cross-entropy: the loss of a position is -log softmax(outputs)[label], the loss of a row the mean
+// over its positions. Outputs are [classes] with one label, or [height, width, classes] with a label for each
+// pixel.
 #include <utility>
 
 #include "runtime/nn/losses/loss_kinds.h"
