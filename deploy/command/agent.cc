@@ -1,4 +1,4 @@
-#include "deploy/command/command.h"
+#include "deploy/command/verbs.h"
 #include "deploy/launcher/agent_process.h"
 #include "deploy/process/own_program.h"
 

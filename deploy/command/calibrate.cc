@@ -1,13 +1,13 @@
 #include <cstdio>
 
 #include "absl/strings/str_cat.h"
-#include "deploy/command/calibration_run.h"
-#include "deploy/command/calibration_text.h"
-#include "deploy/command/command.h"
-#include "deploy/command/job_places.h"
-#include "deploy/command/job_prediction.h"
-#include "deploy/command/role_process.h"
+#include "deploy/advise/calibration_run.h"
+#include "deploy/advise/calibration_text.h"
+#include "deploy/command/verbs.h"
 #include "deploy/predict/calibration_file.h"
+#include "deploy/run/job_places.h"
+#include "deploy/run/job_prediction.h"
+#include "deploy/run/role_process.h"
 #include "deploy/text.h"
 #include "runtime/base/clock.h"
 

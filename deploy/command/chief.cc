@@ -2,11 +2,11 @@
 #include <sys/signalfd.h>
 #include <unistd.h>
 
-#include "deploy/command/command.h"
-#include "deploy/command/initial_values.h"
-#include "deploy/command/role_process.h"
+#include "deploy/command/verbs.h"
 #include "deploy/hosts/cluster_plan.h"
 #include "deploy/hosts/host_addresses.h"
+#include "deploy/run/initial_values.h"
+#include "deploy/run/role_process.h"
 #include "runtime/base/file.h"
 #include "runtime/base/socket.h"
 #include "runtime/chief/chief_process.h"

@@ -4,10 +4,10 @@
 #include <cstdio>
 #include <filesystem>
 
-#include "deploy/command/command.h"
-#include "deploy/command/data_secrets.h"
+#include "deploy/command/verbs.h"
 #include "deploy/data_files/data_listing.h"
 #include "deploy/data_files/sample_writer.h"
+#include "deploy/flags/data_secrets.h"
 #include "deploy/text.h"
 #include "deploy/whole_file.h"
 #include "runtime/base/file.h"

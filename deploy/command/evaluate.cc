@@ -2,11 +2,11 @@
 #include <cstdio>
 #include <memory>
 
-#include "deploy/command/checkpoint_choice.h"
-#include "deploy/command/checkpoint_use.h"
-#include "deploy/command/class_accuracy.h"
-#include "deploy/command/command.h"
-#include "deploy/command/quality_text.h"
+#include "deploy/command/verbs.h"
+#include "deploy/describe/class_accuracy.h"
+#include "deploy/describe/quality_text.h"
+#include "deploy/run/checkpoint_choice.h"
+#include "deploy/run/checkpoint_use.h"
 #include "deploy/text.h"
 #include "runtime/checkpoint/checkpoint_reader.h"
 #include "runtime/checkpoint/model_description.h"

@@ -2,11 +2,11 @@
 #include <cstdio>
 
 #include "absl/strings/match.h"
-#include "deploy/command/command.h"
-#include "deploy/command/saved_model.h"
+#include "deploy/command/verbs.h"
 #include "deploy/model_files/model_notes.h"
 #include "deploy/model_files/onnx_model.h"
 #include "deploy/model_files/weights_file.h"
+#include "deploy/run/saved_model.h"
 #include "deploy/text.h"
 #include "deploy/whole_file.h"
 

@@ -3,11 +3,11 @@
 #include <algorithm>
 #include <cstdio>
 
-#include "deploy/command/command.h"
-#include "deploy/command/job_places.h"
+#include "deploy/command/verbs.h"
 #include "deploy/hosts/host_check.h"
 #include "deploy/process/scratch_directory.h"
 #include "deploy/process/signal_source.h"
+#include "deploy/run/job_places.h"
 
 namespace tethys {
 namespace {

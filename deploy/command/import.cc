@@ -4,9 +4,9 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_join.h"
-#include "deploy/command/command.h"
-#include "deploy/command/job_run.h"
+#include "deploy/command/verbs.h"
 #include "deploy/model_files/weights_file.h"
+#include "deploy/run/job_run.h"
 #include "deploy/text.h"
 #include "runtime/checkpoint/checkpoint_store.h"
 #include "runtime/checkpoint/checkpoint_writer.h"

@@ -8,9 +8,9 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/strip.h"
-#include "deploy/command/command.h"
-#include "deploy/command/role_process.h"
+#include "deploy/command/verbs.h"
 #include "deploy/hosts/link_meter.h"
+#include "deploy/run/role_process.h"
 #include "runtime/base/thread.h"
 
 namespace tethys {

@@ -8,10 +8,10 @@
 #include <string>
 #include <vector>
 
-#include "deploy/command/command.h"
-#include "deploy/command/data_secrets.h"
-#include "deploy/command/piped_files.h"
+#include "deploy/command/verbs.h"
 #include "deploy/command/version.h"
+#include "deploy/flags/data_secrets.h"
+#include "deploy/flags/piped_files.h"
 #include "runtime/base/nearest_name.h"
 #include "runtime/base/process.h"
 

@@ -8,8 +8,8 @@
 #include <string>
 #include <utility>
 
-#include "deploy/command/command.h"
-#include "deploy/command/role_process.h"
+#include "deploy/command/verbs.h"
+#include "deploy/run/role_process.h"
 #include "deploy/sweep/meter_words.h"
 #include "runtime/base/mutex.h"
 #include "runtime/base/process.h"

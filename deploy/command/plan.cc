@@ -1,17 +1,17 @@
 #include <cstdio>
 #include <utility>
 
-#include "deploy/command/command.h"
-#include "deploy/command/data_secrets.h"
-#include "deploy/command/initial_values.h"
-#include "deploy/command/job_description.h"
-#include "deploy/command/job_places.h"
-#include "deploy/command/job_prediction.h"
-#include "deploy/command/layer_list.h"
-#include "deploy/command/prediction_text.h"
+#include "deploy/command/verbs.h"
+#include "deploy/describe/job_description.h"
+#include "deploy/describe/layer_list.h"
+#include "deploy/describe/prediction_text.h"
+#include "deploy/flags/data_secrets.h"
 #include "deploy/hosts/cluster_plan.h"
 #include "deploy/predict/step_model.h"
 #include "deploy/predict/what_if.h"
+#include "deploy/run/initial_values.h"
+#include "deploy/run/job_places.h"
+#include "deploy/run/job_prediction.h"
 #include "runtime/job/job_file.h"
 #include "workers/plan_job.h"
 

@@ -1,11 +1,11 @@
 #include <algorithm>
 #include <cstdio>
 
-#include "deploy/command/checkpoint_use.h"
-#include "deploy/command/command.h"
-#include "deploy/command/saved_model.h"
+#include "deploy/command/verbs.h"
 #include "deploy/model_files/predictions.h"
 #include "deploy/model_files/shown_predictions.h"
+#include "deploy/run/checkpoint_use.h"
+#include "deploy/run/saved_model.h"
 #include "deploy/text.h"
 #include "runtime/data/unlabelled_samples.h"
 #include "runtime/job/job_file.h"

@@ -1,5 +1,5 @@
-#include "deploy/command/command.h"
-#include "deploy/command/role_process.h"
+#include "deploy/command/verbs.h"
+#include "deploy/run/role_process.h"
 #include "ps/server_process.h"
 
 namespace tethys {

@@ -1,8 +1,8 @@
 #include <cstdio>
 
-#include "deploy/command/command.h"
-#include "deploy/command/needs_flags.h"
+#include "deploy/command/verbs.h"
 #include "deploy/hosts/host_needs.h"
+#include "deploy/run/needs_flags.h"
 #include "workers/device_factory.h"
 
 namespace tethys {

@@ -2,9 +2,9 @@
 
 #include <cstdio>
 
-#include "deploy/command/command.h"
-#include "deploy/command/target_accuracy.h"
+#include "deploy/command/verbs.h"
 #include "deploy/command/version.h"
+#include "deploy/flags/target_accuracy.h"
 #include "deploy/launcher/run_directory.h"
 #include "deploy/launcher/run_ending.h"
 #include "deploy/report/report_data.h"

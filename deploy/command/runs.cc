@@ -4,10 +4,10 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "deploy/command/command.h"
-#include "deploy/command/run_actions.h"
+#include "deploy/command/verbs.h"
 #include "deploy/launcher/run_list.h"
 #include "deploy/launcher/run_pruning.h"
+#include "deploy/run/run_actions.h"
 #include "deploy/text.h"
 #include "runtime/base/clock.h"
 #include "runtime/base/file.h"

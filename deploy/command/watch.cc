@@ -7,8 +7,8 @@
 #include <cstdio>
 #include <ctime>
 
-#include "deploy/command/command.h"
-#include "deploy/command/metrics_flags.h"
+#include "deploy/command/verbs.h"
+#include "deploy/flags/metrics_flags.h"
 #include "deploy/launcher/run_directory.h"
 #include "deploy/launcher/run_ending.h"
 #include "deploy/live/live_server.h"

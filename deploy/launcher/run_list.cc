@@ -24,7 +24,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// True if another run counts in this run's place (deploy/command/experiment_run.cc): "NAME-r3.old-1" was
+// True if another run counts in this run's place (deploy/experiment/experiment_run.cc): "NAME-r3.old-1" was
 // repeated by a resumed comparison, "NAME-r3.aside" was disturbed by other programs.
 bool IsPutAside(const std::string& name) {
   if (absl::EndsWith(name, ".aside")) return true;

@@ -1,6 +1,6 @@
 // The sizes that follow from a job's plan without any measurement: bytes that each process sends, buckets,
-// messages, memory. `tethys plan` prints them (deploy/command/job_description.h) and predictions are computed
-// from them (step_model.h), so both agree. Pure; any thread.
+// messages, memory. `tethys plan` prints them (deploy/describe/job_description.h) and predictions are
+// computed from them (step_model.h), so both agree. Pure; any thread.
 #ifndef TETHYS_DEPLOY_PREDICT_JOB_FORECAST_H_
 #define TETHYS_DEPLOY_PREDICT_JOB_FORECAST_H_
 

@@ -1,0 +1,30 @@
+// The rates of links, speeds of computing and numbers of hosts from which another strategy would be the best
+// answer of `tethys advise` (answer_changes.h). For other numbers of hosts the job file is read again in
+// every shape. Thread-compatible.
+#ifndef TETHYS_DEPLOY_ADVISE_ADVICE_CHANGES_H_
+#define TETHYS_DEPLOY_ADVISE_ADVICE_CHANGES_H_
+
+#include <string>
+#include <vector>
+
+#include "deploy/advise/shaped_job.h"
+#include "deploy/predict/advice.h"
+#include "proto/calibration.pb.h"
+
+namespace tethys {
+
+// An answer, and the job and calibration from which it was made.
+struct AnsweredJob {
+  const BaseJob& base;
+  const std::vector<Candidate>& candidates;
+  const std::vector<ShapedJob>& jobs;  // One job per candidate.
+  const AdviceGoal& goal;
+  const proto::Calibration& calibration;
+};
+
+// A sentence for each property. With one host there are no sentences about links and hosts.
+std::vector<std::string> AdviceChanges(const AnsweredJob& answered);
+
+}  // namespace tethys
+
+#endif  // TETHYS_DEPLOY_ADVISE_ADVICE_CHANGES_H_

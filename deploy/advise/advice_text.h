@@ -1,0 +1,46 @@
+// The answer of `tethys advise` as text for a terminal. Pure; any thread.
+#ifndef TETHYS_DEPLOY_ADVISE_ADVICE_TEXT_H_
+#define TETHYS_DEPLOY_ADVISE_ADVICE_TEXT_H_
+
+#include <set>
+#include <string>
+#include <vector>
+
+#include "deploy/predict/advice.h"
+#include "deploy/predict/machines.h"
+#include "proto/summary.pb.h"
+#include "runtime/cluster/host_file.h"
+
+namespace tethys {
+
+// The remarks that are printed with the choice.
+struct AdviceNotes {
+  std::string supposed;  // The machines that --what_if supposes; empty: the machines exist.
+  std::string source;    // Where the predictions come from (CalibratedText in job_prediction.h).
+  // Other programs used more than kDisturbed (disturbance.h) of the CPU during the calibration.
+  bool calibration_disturbed = false;
+  double others_cpu = 0;  // The share of other programs during the brief runs; a share of 0 is not printed.
+  std::string places;     // PlacesText of the choice; empty: it runs on this machine.
+  std::vector<std::string> changes;    // Sentences on changes to the answer.
+  std::vector<std::string> put_aside;  // Errors of candidates that cannot run here: a line each.
+  std::string normalisation;           // NormalisationRemark of the choice; may be empty.
+  std::string noise;                   // NoiseScaleText of a run; may be empty.
+  std::set<std::string> left_out;      // Combinations that were left out, a line each.
+};
+
+// A table of the processes that each host runs in a job on `machines`, which are some of the hosts.
+std::string PlacesText(const std::vector<HostEntry>& hosts, const JobMachines& machines);
+
+// The noise scale measured by a run on the job's own data; it concerns the batch and not the choice. Empty:
+// the scale is not known (runtime/telemetry/gradient_noise.h).
+std::string NoiseScaleText(const proto::RunSummary& run);
+
+// A sentence with the choice and its reason, the grounds of the choice, the processes of each host, what
+// would change the choice, tables of the best candidates, the candidates that no other beats in both time and
+// cost, and what was left out.
+std::string AdviceText(const std::vector<Candidate>& candidates, const Advice& advice, const AdviceGoal& goal,
+                       const AdviceNotes& notes);
+
+}  // namespace tethys
+
+#endif  // TETHYS_DEPLOY_ADVISE_ADVICE_TEXT_H_

@@ -1,0 +1,35 @@
+// Measures a calibration: computers, links, and the cost of exchanging gradients, by brief runs of the real
+// programs. Called by `tethys calibrate` and, where no calibration is at hand, by `tethys advise`. Blocking;
+// call it on the main thread.
+#ifndef TETHYS_DEPLOY_ADVISE_CALIBRATION_RUN_H_
+#define TETHYS_DEPLOY_ADVISE_CALIBRATION_RUN_H_
+
+#include <string>
+
+#include "deploy/advise/shaped_job.h"
+#include "deploy/flags/flags.h"
+#include "deploy/predict/disturbance.h"
+#include "proto/calibration.pb.h"
+#include "runtime/base/status.h"
+
+namespace tethys {
+
+struct CalibrationRequest {
+  BaseJob base;
+  double seconds = 40;  // The approximate time of a calibration; a job with long steps takes longer.
+  // The largest share of a computer's CPU that other programs may use meanwhile (disturbance.h).
+  double most_others_cpu = kMostOthersCpu;
+};
+
+// Errors are those of the job's shapes, of its machines (Unavailable, FailedPrecondition) and of brief runs.
+// FailedPrecondition also: other programs used more of the CPU than `most_others_cpu`, also when the machines
+// were measured again. A shape that the job or the host file does not allow is left out, with a line on
+// standard output.
+absl::StatusOr<proto::Calibration> MeasureCalibration(const Flags& flags, const CalibrationRequest& request);
+
+// --max_others_cpu of the commands that calibrate. `use` begins the help: what the command does, up to "if".
+FlagSpec MaxOthersCpuFlag(const std::string& use);
+
+}  // namespace tethys
+
+#endif  // TETHYS_DEPLOY_ADVISE_CALIBRATION_RUN_H_

@@ -1,0 +1,40 @@
+// Brief runs by which `tethys advise` verifies its predictions: rounds over all candidates that may be the
+// best, in random order. Candidates that are clearly slower leave. Blocking; call it on the main thread.
+#ifndef TETHYS_DEPLOY_ADVISE_VERIFICATION_H_
+#define TETHYS_DEPLOY_ADVISE_VERIFICATION_H_
+
+#include <string>
+#include <vector>
+
+#include "absl/types/optional.h"
+#include "deploy/advise/candidate_job.h"
+#include "deploy/flags/flags.h"
+#include "deploy/predict/advice.h"
+#include "runtime/base/clock.h"
+#include "runtime/base/status.h"
+
+namespace tethys {
+
+struct VerificationRequest {
+  AdviceGoal goal;
+  int most = 6;           // The most candidates to verify.
+  Nanoseconds until = 0;  // No further round begins after this time of a MonotonicClock.
+  // At least two rounds are made, and each may add candidates that it makes promising (ToVerifyNext).
+  bool extend = false;
+  uint64_t seed = 0;  // Seed of the order of runs.
+};
+
+struct VerificationNotes {
+  std::vector<std::string> put_aside;  // Errors of candidates that cannot run here: a line each.
+  std::string noise;                   // NoiseScaleText of a run; may be empty.
+  absl::optional<double> others_cpu;   // The median over the runs; nullopt: not known.
+};
+
+// Sets Candidate.measured. A candidate with a failed run is removed from `found`; if all candidates fail,
+// VerifyCandidates fails. Cancelled: the user interrupted. Also fails as PlaceBriefly.
+absl::StatusOr<VerificationNotes> VerifyCandidates(const Flags& flags, const VerificationRequest& request,
+                                                   CandidateJobs& found);
+
+}  // namespace tethys
+
+#endif  // TETHYS_DEPLOY_ADVISE_VERIFICATION_H_

@@ -1,0 +1,30 @@
+// The accuracy of each class in an evaluation. Thread-compatible.
+#ifndef TETHYS_DEPLOY_DESCRIBE_CLASS_ACCURACY_H_
+#define TETHYS_DEPLOY_DESCRIBE_CLASS_ACCURACY_H_
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+namespace tethys {
+
+class ClassAccuracy {
+ public:
+  // Counts a sample.
+  void Add(int64_t label, int64_t predicted) { ++counts_[label][predicted]; }
+
+  // A table with a line for each class that samples have as label: its number and, if `names` is not empty,
+  // its name; its samples, the share that was classified right, and the class that it was most often taken
+  // for. Of more than kMostShown classes only the least accurate are listed. Empty without samples.
+  static constexpr size_t kMostShown = 30;
+  std::string Text(const std::vector<std::string>& names) const;
+
+ private:
+  // For each label and each predicted class, the number of samples.
+  std::map<int64_t, std::map<int64_t, int64_t>> counts_;
+};
+
+}  // namespace tethys
+
+#endif  // TETHYS_DEPLOY_DESCRIBE_CLASS_ACCURACY_H_

@@ -1,0 +1,89 @@
+#include "deploy/describe/prediction_text.h"
+
+#include <cmath>
+#include <functional>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "deploy/describe/job_description.h"
+#include "deploy/text.h"
+#include "runtime/job/job.h"
+#include "runtime/shape/job_shape.h"
+
+namespace tethys {
+namespace {
+
+constexpr double kShownShare = 0.01;  // Bounds with a smaller share are left out.
+
+std::string NumberText(double value) {
+  return value >= 1000 ? CountText(std::llround(value)) : absl::StrFormat("%.3g", value);
+}
+
+std::string EstimateText(const proto::Estimate& estimate, const std::function<std::string(double)>& text) {
+  if (estimate.low() == estimate.high()) return text(estimate.value());
+  return absl::StrCat(text(estimate.value()), " (", text(estimate.low()), " to ", text(estimate.high()), ")");
+}
+
+std::string BoundsText(const proto::Prediction& prediction) {
+  std::vector<std::string> parts;
+  for (const proto::Bound& bound : prediction.bound()) {
+    if (bound.share() < kShownShare) continue;
+    parts.push_back(absl::StrFormat("%s %.0f %%", bound.resource(), 100 * bound.share()));
+  }
+  return absl::StrJoin(parts, ", ");
+}
+
+std::string ValidityText(const proto::Prediction& prediction) {
+  switch (prediction.validity()) {
+    case proto::MEASURED:
+      return absl::StrCat("the calibration ran this very combination",
+                          prediction.remark().empty() ? "" : "; ", prediction.remark());
+    case proto::INTERPOLATED:
+      return "within what was calibrated";
+    case proto::NO_MACHINE:
+      return absl::StrCat("for machines that were described and not measured: ", prediction.remark());
+    default:
+      return absl::StrCat("beyond what was calibrated", prediction.remark().empty() ? "" : ": ",
+                          prediction.remark());
+  }
+}
+
+}  // namespace
+
+std::string PredictionText(const proto::Prediction& prediction, const proto::Job& job,
+                           const std::string& source) {
+  std::string text = Wrap(absl::StrCat("Prediction (", source, ")"), "", kSummaryWidth);
+  const auto add = [&](const char* what, const std::string& value) {
+    absl::StrAppend(&text, WrapBeside(absl::StrCat("  ", what), value, kSummaryIndent, kSummaryWidth));
+  };
+  const auto time = [&](const char* what, bool given, const proto::Estimate& estimate) {
+    if (given) add(what, EstimateText(estimate, TimeText));
+  };
+  time(TraitsOf(job).update == UpdateUnit::kPush ? "update" : "step", prediction.has_step(),
+       prediction.step());
+  if (prediction.has_samples_per_second()) {
+    add("samples/s", EstimateText(prediction.samples_per_second(), NumberText));
+  }
+  time("epoch", prediction.has_epoch(), prediction.epoch());
+  time("total", prediction.has_total(), prediction.total());
+  if (prediction.has_cost()) add("cost", EstimateText(prediction.cost(), NumberText));
+  time("start-up", prediction.has_startup(), prediction.startup());
+  time("first step", prediction.has_first_iteration(), prediction.first_iteration());
+  if (prediction.has_staleness()) {
+    std::string value =
+        absl::StrCat(EstimateText(prediction.staleness(), NumberText), " updates in the mean of each server");
+    if (prediction.staleness_bound() > 0) absl::StrAppend(&value, ", at most ", prediction.staleness_bound());
+    add("staleness", value);
+  }
+  const std::string servers =
+      prediction.server_bytes() > 0 ? absl::StrCat(", a server ", BytesText(prediction.server_bytes())) : "";
+  add("memory", absl::StrCat("a worker ", BytesText(prediction.worker_bytes()), servers,
+                             ", at most, besides the program"));
+  if (prediction.bound_size() > 0) add("bounded by", BoundsText(prediction));
+  if (prediction.has_step()) add("validity", ValidityText(prediction));
+  return text;
+}
+
+}  // namespace tethys

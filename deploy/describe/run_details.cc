@@ -1,0 +1,209 @@
+#include "deploy/describe/run_details.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <map>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "deploy/describe/quality_text.h"
+#include "deploy/launcher/run_directory.h"
+#include "deploy/live/progress_file.h"
+#include "deploy/shape_words.h"
+#include "deploy/text.h"
+#include "runtime/base/file.h"
+#include "runtime/checkpoint/checkpoint_store.h"
+#include "runtime/job/job.h"
+#include "runtime/job/job_file.h"
+#include "runtime/telemetry/summary.h"
+
+namespace tethys {
+namespace {
+
+constexpr size_t kMostHosts = 8;  // The most hosts listed by name; further hosts are counted.
+constexpr int kWidth = 110;
+
+bool HoldsRun(const std::string& path) { return FileExists(path + "/job.textproto"); }
+
+// Reads the latest events of the current attempt.
+void ReadProgress(const std::string& path, RunDetails& run) {
+  const auto forget = [&run] {
+    run.progress.reset();
+    run.pulse.reset();
+  };
+  ProgressReader reader(path);
+  const absl::Status read = reader.ReadNew(forget, [&](const proto::ProgressEvent& event) {
+    if (event.has_listening()) forget();
+    if (event.has_progress()) run.progress = event.progress();
+    if (event.has_pulse()) run.pulse = event.pulse();
+  });
+  if (!read.ok()) run.listed.problem = std::string(read.message());
+}
+
+// Builds the text line by line: "strategy    ps_sync, 3 workers".
+class Lines {
+ public:
+  // Does nothing if `text` is empty.
+  void Add(const std::string& name, const std::string& text) {
+    if (text.empty()) return;
+    constexpr int kIndent = 12;
+    absl::StrAppend(&text_, WrapBeside(name, text, kIndent, kWidth));
+  }
+  const std::string& text() const { return text_; }
+
+ private:
+  std::string text_;
+};
+
+std::string StateText(const RunDetails& run) {
+  std::string text = RunStateText(run.listed.state);
+  if (run.launcher.has_value()) {
+    absl::StrAppend(&text, ", by process ", run.launcher->process, " on ", run.launcher->host);
+  }
+  if (run.summary.has_value() && run.summary->stopped_early()) absl::StrAppend(&text, ", stopped early");
+  return text;
+}
+
+std::string ShapeText(const proto::Job& job) {
+  return absl::StrCat(ShapeList(ShapeOf(job)), ", global batch ", CountText(GlobalBatch(job)));
+}
+
+std::string TimeLine(const proto::RunSummary& summary) {
+  const proto::Timing& timing = summary.timing();
+  if (timing.total_seconds() <= 0) return "";
+  std::string text = absl::StrCat(TimeText(timing.total_seconds()), " in all");
+  if (timing.training_seconds() > 0) {
+    absl::StrAppend(&text, ", ", TimeText(timing.training_seconds()), " of training");
+  }
+  if (summary.attempt_size() > 1) absl::StrAppend(&text, ", over ", summary.attempt_size(), " attempts");
+  return text;
+}
+
+std::string ProgressText(const RunDetails& run) {
+  if (run.summary.has_value()) {
+    return absl::StrCat(PluralText(run.summary->epochs(), "epoch"), ", ",
+                        PluralText(run.summary->steps(), "step"));
+  }
+  if (!run.progress.has_value())
+    return run.listed.state == RunState::kRunning ? "has not begun to train" : "";
+  const proto::Progress& progress = *run.progress;
+  const int64_t epochs = run.job.has_value() ? run.job->epochs() : 0;
+  // All epochs are trained; only the test and the last checkpoint are left.
+  const bool trained = epochs > 0 && progress.epoch() >= epochs;
+  std::string text = absl::StrCat("epoch ", trained ? epochs : progress.epoch() + 1);
+  if (epochs > 0) absl::StrAppend(&text, " of ", epochs);
+  if (trained) {
+    absl::StrAppend(&text, ", all of it");
+  } else if (progress.epoch_samples() > 0) {
+    const double share = static_cast<double>(progress.epoch_samples_done()) / progress.epoch_samples();
+    absl::StrAppendFormat(&text, ", %.0f %% of it", 100 * share);
+  }
+  absl::StrAppend(&text, ", step ", CountText(progress.step()));
+  if (progress.eta_seconds() > 0)
+    absl::StrAppend(&text, ", about ", DurationText(progress.eta_seconds()), " left");
+  return text;
+}
+
+std::string RateText(const RunDetails& run) {
+  const double rate = run.summary.has_value()    ? run.summary->timing().samples_per_second()
+                      : run.progress.has_value() ? run.progress->samples_per_second()
+                                                 : 0;
+  return rate > 0 ? absl::StrFormat("%s samples/s", CountText(static_cast<int64_t>(rate))) : "";
+}
+
+std::string QualityLine(const RunDetails& run) {
+  if (run.summary.has_value()) {
+    if (run.summary->has_test()) return "test " + QualityText(run.summary->test());
+    if (run.summary->has_validation()) return "validation " + QualityText(run.summary->validation());
+    return run.summary->has_train() ? "training " + QualityText(run.summary->train()) : "";
+  }
+  if (!run.progress.has_value() || run.progress->epoch_samples_done() == 0) return "";
+  proto::Quality quality;
+  if (run.progress->has_accuracy()) quality.set_accuracy(run.progress->accuracy());
+  quality.set_loss(run.progress->loss());
+  return absl::StrCat("training ", QualityText(quality), " in this epoch");
+}
+
+// "slave1 (worker 0, ps 0), slave2 (worker 1)": every known host with its processes.
+std::string HostsText(const RunDetails& run) {
+  std::vector<std::string> hosts;  // Hosts in the order of their first process.
+  std::map<std::string, std::vector<std::string>> tasks;
+  const auto add = [&](const auto& task) {
+    if (task.host().empty()) return;
+    std::vector<std::string>& there = tasks[task.host()];
+    if (there.empty()) hosts.push_back(task.host());
+    there.push_back(absl::StrCat(task.role(), " ", task.index()));
+  };
+  if (run.summary.has_value()) {
+    for (const proto::TaskSummary& task : run.summary->task()) add(task);
+  } else if (run.pulse.has_value()) {
+    for (const proto::TaskPulse& task : run.pulse->task()) add(task);
+  }
+  std::vector<std::string> parts;
+  for (const std::string& host : hosts) {
+    if (parts.size() == kMostHosts) break;
+    parts.push_back(absl::StrCat(host, " (", absl::StrJoin(tasks[host], ", "), ")"));
+  }
+  const size_t more = hosts.size() - parts.size();
+  return absl::StrCat(absl::StrJoin(parts, ", "), more > 0 ? absl::StrCat(", and ", more, " more") : "");
+}
+
+}  // namespace
+
+absl::Status CheckHoldsRun(const std::string& path) {
+  if (HoldsRun(path)) return absl::OkStatus();
+  const absl::StatusOr<std::vector<std::string>> names = ListDirectory(path);
+  TETHYS_RETURN_IF_ERROR(names.status());
+  const auto inside = std::find_if(names->begin(), names->end(), [&](const std::string& name) {
+    return HoldsRun(absl::StrCat(path, "/", name));
+  });
+  return absl::NotFoundError(absl::StrCat(
+      path, " holds no run: there is no job.textproto",
+      inside == names->end() ? "" : absl::StrCat("; name a run inside, such as ", path, "/", *inside)));
+}
+
+absl::StatusOr<RunDetails> ReadRunDetails(const std::string& path) {
+  TETHYS_RETURN_IF_ERROR(CheckHoldsRun(path));
+  RunDetails run{.listed = DescribeRun(path, path)};
+  if (const absl::StatusOr<proto::Job> job = LoadJob(path + "/job.textproto", {}); job.ok()) run.job = *job;
+  if (run.listed.state == RunState::kRunning) {
+    ReadProgress(path, run);
+    const absl::StatusOr<absl::optional<LauncherName>> launcher = RunDirectory::Launcher(path);
+    if (launcher.ok()) run.launcher = *launcher;
+  } else if (const absl::StatusOr<proto::RunSummary> summary = ReadSummary(path); summary.ok()) {
+    run.summary = *summary;
+  }
+  const bool ended = run.listed.state == RunState::kFailed || run.listed.state == RunState::kUnfinished;
+  if (ended) run.ending = EndingOf(path, run.summary);
+  const auto checkpoints = ListCheckpoints(path + "/checkpoints");
+  if (checkpoints.ok() && !checkpoints->empty()) run.checkpoint = checkpoints->back().step;
+  return run;
+}
+
+std::string RunDetailsText(const RunDetails& run) {
+  Lines lines;
+  lines.Add("run", run.listed.name);
+  lines.Add("state", StateText(run));
+  lines.Add("problem", run.listed.problem);
+  lines.Add("ended", run.ending.text);
+  if (run.job.has_value()) {
+    lines.Add("job", run.job->name());
+    lines.Add("strategy", ShapeText(*run.job));
+  }
+  lines.Add("started", TimeOfDayText(run.listed.started));
+  if (run.summary.has_value()) lines.Add("time", TimeLine(*run.summary));
+  lines.Add("progress", ProgressText(run));
+  lines.Add("throughput", RateText(run));
+  lines.Add("quality", QualityLine(run));
+  if (run.summary.has_value() && run.summary->has_cost()) lines.Add("cost", CostText(run.summary->cost()));
+  lines.Add("hosts", HostsText(run));
+  if (run.checkpoint.has_value())
+    lines.Add("checkpoint", absl::StrCat("of step ", CountText(*run.checkpoint)));
+  lines.Add("size", BytesText(run.listed.bytes));
+  lines.Add("next", run.ending.go_on);
+  return lines.text();
+}
+
+}  // namespace tethys

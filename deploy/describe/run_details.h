@@ -1,0 +1,41 @@
+// One run in detail, as `tethys runs show` shows it. Reading blocks on the files of the run; any thread.
+#ifndef TETHYS_DEPLOY_DESCRIBE_RUN_DETAILS_H_
+#define TETHYS_DEPLOY_DESCRIBE_RUN_DETAILS_H_
+
+#include <string>
+
+#include "absl/types/optional.h"
+#include "deploy/launcher/launcher_name.h"
+#include "deploy/launcher/run_ending.h"
+#include "deploy/launcher/run_list.h"
+#include "proto/job.pb.h"
+#include "proto/summary.pb.h"
+#include "proto/telemetry.pb.h"
+#include "runtime/base/status.h"
+
+namespace tethys {
+
+struct RunDetails {
+  ListedRun listed;  // The name of the listed run is the path of its directory.
+  absl::optional<proto::Job> job = {};
+  absl::optional<proto::RunSummary> summary = {};  // Absent while the run goes on.
+  absl::optional<proto::Progress> progress = {};   // The latest progress, while the run goes on.
+  absl::optional<proto::Pulse> pulse = {};         // The latest pulse, while the run goes on.
+  absl::optional<LauncherName> launcher = {};      // The launcher, while the run goes on.
+  absl::optional<int64_t> checkpoint = {};         // The step of the newest checkpoint.
+  RunEnding ending = {};                           // Empty unless the run ended without success.
+};
+
+// NotFound: `path` is no directory, or holds no run; the message says what it holds instead. A file that
+// cannot be read is no error, but makes the run damaged (ListedRun).
+absl::StatusOr<RunDetails> ReadRunDetails(const std::string& path);
+
+// A line per fact. Pure.
+std::string RunDetailsText(const RunDetails& run);
+
+// Checks that `path` is the directory of a run, as ReadRunDetails does.
+absl::Status CheckHoldsRun(const std::string& path);
+
+}  // namespace tethys
+
+#endif  // TETHYS_DEPLOY_DESCRIBE_RUN_DETAILS_H_

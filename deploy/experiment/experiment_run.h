@@ -1,0 +1,96 @@
+// Makes the runs of an experiment: `tethys compare` and `tethys study` list variants, and this runs them in
+// blocks (deploy/experiment/run_schedule.h). Every run has a directory of its own, NAME-rBLOCK. A run that
+// other programs disturbed is made again; of the two the less disturbed one counts, and the other is kept as
+// NAME-rBLOCK.aside. Blocking; thread-compatible.
+#ifndef TETHYS_DEPLOY_EXPERIMENT_EXPERIMENT_RUN_H_
+#define TETHYS_DEPLOY_EXPERIMENT_EXPERIMENT_RUN_H_
+
+#include <string>
+#include <vector>
+
+#include "absl/types/optional.h"
+#include "deploy/experiment/run_schedule.h"
+#include "deploy/flags/flags.h"
+#include "deploy/report/run_means.h"
+#include "deploy/run/job_run.h"
+
+namespace tethys {
+
+struct ExperimentVariant {
+  std::string name;  // Unique; begins the names of the directories of this variant's runs.
+  proto::Job job;    // Resolved. In block i the job runs with its seed plus i.
+  // The place of the job, for messages (WithPlace in runtime/job/job_file.h).
+  std::string file;
+  std::vector<std::string> set;
+  std::vector<std::string> varied;
+  std::string hostfile;  // Empty: the host file of the flags, if they name one.
+  // Set by PrepareExperiment.
+  proto::JobPlan plan;
+  Places places;
+  absl::optional<proto::Expectation> expectation = {};
+};
+
+struct Experiment {
+  std::vector<ExperimentVariant> variants;
+  ScheduleOptions schedule;  // The options, without `variants`.
+  // A run is repeated if other programs used a larger share of the CPU; 1: no run is repeated.
+  double most_others_cpu = 0.2;
+  // After the last block, variants run again until their mean training time is known to within this share of
+  // itself, or `most_repeats` blocks were made. 0: no run is added.
+  double until = 0;
+  int most_repeats = 20;
+  JobRunOptions options;  // The options of every run; their places are replaced.
+  bool resume = false;    // Keeps runs that an earlier call made successfully with this build and job.
+  std::string ssh_config;
+};
+
+// A run that was made or kept.
+struct MadeRun {
+  RunRecord record;
+  int order = 0;           // Position in the order of execution, from 1.
+  double start = 0;        // Seconds since 1970; 0: not known.
+  double seconds = 0;      // Start-up and end are included; 0: not known.
+  bool put_aside = false;  // Another run counts in its place.
+};
+struct ExperimentResults {
+  std::vector<MadeRun> runs;
+  int missing = 0;  // Runs that were not started.
+
+  std::vector<RunRecord> Counted() const;  // The runs without those put aside.
+};
+
+// Plans all jobs, each set of data checked once, and finds places for their processes. InvalidArgument: a job
+// is wrong, or two variants have one name.
+absl::Status PrepareExperiment(const Flags& flags, const CommandSpec& spec, Experiment& experiment);
+
+// Seconds that runs of these variants take by their predictions; nullopt: a variant has no prediction.
+absl::optional<double> PredictedSeconds(const Experiment& experiment, const std::vector<int>& runs);
+
+// Makes the runs in `directory`, with progress on standard output. A run that fails is recorded, and the
+// others go on; an interrupt, during a run or between two, ends the experiment. Writes runs.csv after every
+// run.
+ExperimentResults RunExperiment(const Experiment& experiment, const std::string& directory);
+
+// The lines of runs.csv.
+std::string RunsCsv(const Experiment& experiment, const ExperimentResults& results);
+// A table of the runs with other programs' CPU; `width`: as in text.h.
+std::string RunsTable(const Experiment& experiment, const ExperimentResults& results, int width);
+
+// The mean training times of the variants in their order, for a reader who waits: "so far: NAME 1.28 s, ...".
+// Empty: no run has succeeded.
+std::string StandingText(const Experiment& experiment, const ExperimentResults& results);
+
+// The given flags, with the common flags of compare and study: hosts, display, resume, run_dir and the bound
+// on other programs' CPU.
+std::vector<FlagSpec> WithExperimentFlags(std::vector<FlagSpec> flags);
+// Sets `experiment` from these flags. A flag overrides what `experiment` holds.
+absl::Status ReadExperimentFlags(const Flags& flags, Experiment& experiment);
+
+// Checks that `path` does not hold `result` yet or, with --resume, that `path` exists.
+absl::Status CheckExperimentPlace(const Flags& flags, const std::string& path, const std::string& result);
+// The given command, changed to go on in `path`: "tethys VERB ... --resume --run_dir=PATH".
+std::string ResumeCommand(const std::string& verb, const Flags& flags, const std::string& path);
+
+}  // namespace tethys
+
+#endif  // TETHYS_DEPLOY_EXPERIMENT_EXPERIMENT_RUN_H_

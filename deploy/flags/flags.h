@@ -1,0 +1,81 @@
+// The command line of one verb: the flags it takes, the words given, and the text of --help. Hand-written
+// because a flag library with global state would let one verb see the flags of another. Pure; any thread.
+#ifndef TETHYS_DEPLOY_FLAGS_FLAGS_H_
+#define TETHYS_DEPLOY_FLAGS_FLAGS_H_
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "absl/types/span.h"
+#include "runtime/base/status.h"
+
+namespace tethys {
+
+struct FlagSpec {
+  std::string name = {};   // Without dashes.
+  std::string value = {};  // The value's name in --help, "DIR"; empty: a switch without a value.
+  std::string help = {};
+  bool required = false;
+  bool repeated = false;
+  bool is_input = false;  // The value is a file that the command reads, maybe several times (piped_files.h).
+};
+
+// The flag by which a user replaces fields of a job.
+FlagSpec SetFlag(const std::string& help = "Replaces a field of the job.");
+
+// How many words the verb takes as positional arguments.
+enum class ArgumentCount {
+  kOne,
+  kWords,  // The words that CommandSpec::argument shows, for example "show|convert JOB".
+  kAny,    // Any number of arguments.
+};
+
+struct CommandSpec {
+  std::string verb = {};
+  std::string summary = {};      // One line, for the list of verbs.
+  std::string description = {};  // Paragraphs, for --help.
+  std::string argument = {};     // Name of the positional argument, "JOB"; empty: it takes none.
+  bool argument_optional = false;
+  ArgumentCount count = ArgumentCount::kOne;
+  std::vector<FlagSpec> flags = {};
+  std::vector<std::string> examples = {};
+  bool hidden = false;  // True: not in the list of verbs, because only launchers call the verb.
+};
+
+// The parsed words. Asking for a flag that the spec does not have is a bug.
+class Flags {
+ public:
+  bool Has(const std::string& name) const { return values_.count(name) > 0; }
+  // The last value given, or `otherwise` if the flag is not given.
+  std::string Get(const std::string& name, const std::string& otherwise = "") const;
+  std::vector<std::string> GetAll(const std::string& name) const;
+  // Like Get, for numbers. InvalidArgument: the value is not a whole number in [least, most].
+  absl::StatusOr<int64_t> GetInteger(const std::string& name, int64_t otherwise, int64_t least,
+                                     int64_t most) const;
+  // A percentage, "20" or "20%", as a share. InvalidArgument: the value is not in [0, 100].
+  absl::StatusOr<double> GetPercent(const std::string& name, double otherwise) const;
+  const std::vector<std::string>& arguments() const { return arguments_; }
+  // Replace all values of a flag by one value, and an argument by another.
+  void Replace(const std::string& name, const std::string& value) { values_[name] = {value}; }
+  void ReplaceArgument(size_t index, const std::string& argument) { arguments_[index] = argument; }
+  // All words as given.
+  const std::vector<std::string>& words() const { return words_; }
+
+ private:
+  friend absl::StatusOr<Flags> ParseFlags(const CommandSpec& spec, absl::Span<const std::string> words);
+  std::map<std::string, std::vector<std::string>> values_;
+  std::vector<std::string> arguments_;
+  std::vector<std::string> words_;
+};
+
+// Accepts --name=value, --name value, and --switch; "--" ends the flags. InvalidArgument names the word that
+// is wrong and, if that is an unknown flag, the known flag that it resembles.
+absl::StatusOr<Flags> ParseFlags(const CommandSpec& spec, absl::Span<const std::string> words);
+
+std::string HelpText(const CommandSpec& spec);
+
+}  // namespace tethys
+
+#endif  // TETHYS_DEPLOY_FLAGS_FLAGS_H_

@@ -1,0 +1,18 @@
+// Finds the checkpoint that the user means by a path. Blocks on files; thread-compatible.
+#ifndef TETHYS_DEPLOY_RUN_CHECKPOINT_CHOICE_H_
+#define TETHYS_DEPLOY_RUN_CHECKPOINT_CHOICE_H_
+
+#include <string>
+
+#include "runtime/base/status.h"
+
+namespace tethys {
+
+// Returns `path` if it is a checkpoint. If it is a run directory, or the checkpoints/ of one, returns the
+// newest undamaged checkpoint in it. NotFound: it holds no checkpoint; the message names checkpoints nearby.
+// DataLoss: all of its checkpoints are damaged.
+absl::StatusOr<std::string> FindCheckpoint(const std::string& path);
+
+}  // namespace tethys
+
+#endif  // TETHYS_DEPLOY_RUN_CHECKPOINT_CHOICE_H_

@@ -1,0 +1,225 @@
+#include "deploy/run/role_process.h"
+
+#include <signal.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <new>
+
+#include "absl/strings/str_cat.h"
+#include "deploy/flags/command.h"
+#include "deploy/hosts/build_in_use.h"
+#include "deploy/hosts/host_addresses.h"
+#include "deploy/process/own_program.h"
+#include "runtime/base/file.h"
+#include "runtime/base/logging.h"
+#include "runtime/base/private_file.h"
+#include "runtime/base/socket.h"
+#include "runtime/base/thread.h"
+#include "runtime/cluster/failure_kind.h"
+#include "runtime/cluster/task_options.h"
+#include "runtime/remote/remote_files.h"
+
+namespace tethys {
+namespace {
+
+// The least number of threads of a role, gRPC's included. If gRPC cannot start a thread, it waits forever.
+constexpr int kThreadsOfRole = 12;
+
+constexpr char kSecretRemedy[] =
+    ": the first line on standard input must be TOKEN JOB_ID, which launchers write, see tethys train; or "
+    "name a file with that line by --token_file";
+
+// Ends this process when `fd` reaches end of file. Bytes before that are ignored.
+absl::Status WatchLauncher(int fd) {
+  Thread watch;
+  TETHYS_RETURN_IF_ERROR(watch.Start([fd] {
+    char ignored[64];
+    while (true) {
+      const ssize_t got = read(fd, ignored, sizeof(ignored));
+      if (got > 0 || (got < 0 && errno == EINTR)) continue;
+      TETHYS_LOG(Error, "the launcher is gone (end of standard input): ending");
+      _exit(kExitFailed);
+    }
+  }));
+  watch.Detach();
+  return absl::OkStatus();
+}
+
+// Called when memory cannot be allocated; without it, the allocation would throw.
+[[noreturn]] void EndForWantOfMemory() {
+  constexpr char kText[] =
+      "out of memory: the machine, the control group or ulimit -v gives this process no more: take a smaller "
+      "batch "
+      "or fewer processes here (tethys plan tells the memory)\n";
+  [[maybe_unused]] const ssize_t written = write(STDERR_FILENO, kText, sizeof(kText) - 1);
+  _exit(kExitFailed);
+}
+
+// Reads the first line. InvalidArgument: it does not have the form of a secret, which callers explain. Other
+// errors, such as a clock that is off, have a remedy of their own.
+absl::StatusOr<JobSecret> ReadSecretLine(int fd) {
+  std::string line;
+  char c = 0;
+  while (line.size() < kMaxSecretLine) {
+    const ssize_t got = read(fd, &c, 1);
+    if (got < 0 && errno == EINTR) continue;
+    if (got <= 0 || c == '\n') break;
+    line += c;
+  }
+  if (c != '\n') return absl::InvalidArgumentError("the secret has no end");
+  return ParseSecretLine(line);
+}
+
+// The address at which a worker or server listens, for ParseListenAddress. `given`: --bind, or empty.
+absl::StatusOr<std::string> BindAddress(const std::string& given, const std::string& chief) {
+  HostPort bind;
+  if (!given.empty()) {
+    TETHYS_ASSIGN_OR_RETURN(bind, ParseListenAddress(given));
+  }
+  TETHYS_ASSIGN_OR_RETURN(bind.host, ListenAddress(bind.host, {chief}));
+  return HostPortText(bind);
+}
+
+}  // namespace
+
+absl::StatusOr<JobSecret> ReadSecret(int fd) {
+  const absl::StatusOr<JobSecret> secret = ReadSecretLine(fd);
+  if (!absl::IsInvalidArgument(secret.status())) return secret;
+  return absl::InvalidArgumentError(absl::StrCat(secret.status().message(), kSecretRemedy));
+}
+
+absl::StatusOr<JobSecret> ReadSecretFile(const std::string& path) {
+  TETHYS_ASSIGN_OR_RETURN(const FileDescriptor fd, OpenPrivateFile(path, "the job's token"));
+  const absl::StatusOr<JobSecret> secret = ReadSecretLine(fd.get());
+  if (!absl::IsInvalidArgument(secret.status())) return secret;
+  return absl::InvalidArgumentError(
+      absl::StrCat(path, ": ", secret.status().message(),
+                   "; its first line must be TOKEN JOB_ID, 32 hexadecimal digits and a word, for example by: "
+                   "(umask 077; echo $(openssl rand -hex 16) job-1 > ",
+                   path, ")"));
+}
+
+FlagSpec TokenFileFlag() {
+  return {
+      .name = "token_file",
+      .value = "FILE",
+      .help =
+          "Holds the line TOKEN JOB_ID, the same for all processes of a job, and is readable by its owner "
+          "only (mode 0600). Without it the line comes by standard input.",
+      .is_input = true};
+}
+
+FlagSpec HostFlag() {
+  return {.name = "host",
+          .value = "NAME",
+          .help = "Name of this machine in messages and results. Default: its own name."};
+}
+
+FlagSpec CudaLibraryPathFlag() {
+  return {
+      .name = "cuda_library_path",
+      .value = "DIR",
+      .help =
+          "For workers with device { kind: CUDA }: folder of cuDNN and cuBLAS on their hosts, for example "
+          "the site-packages of a PyTorch. Default: the system's library path.",
+      .repeated = true};
+}
+
+int RunRole(const Flags& flags, const std::string& verb, const std::string& name, const RoleFunction& role,
+            const std::string& caller) {
+  const std::string& shown = caller.empty() ? verb : caller;
+  prctl(PR_SET_NAME, absl::StrCat("tethys-", name).c_str());
+  signal(SIGPIPE, SIG_IGN);  // A write to a broken connection then returns an error.
+  std::set_new_handler(EndForWantOfMemory);
+  const auto report = [&](const absl::Status& status) {
+    if (status.ok()) return kExitSuccess;
+    const bool mishap = verb == "worker" && MayBefallOneProcess(status);
+    const int exit_status = mishap ? kExitMishap : kExitFailed;
+    if (!caller.empty()) return Fail(caller, status, exit_status);
+    // This is the only line about the failure in this process's log.
+    TETHYS_LOG(Error, StatusText(status));
+    return exit_status;
+  };
+  const bool file = flags.Has("token_file");
+  const absl::StatusOr<JobSecret> secret =
+      file ? ReadSecretFile(flags.Get("token_file")) : ReadSecret(STDIN_FILENO);
+  if (!secret.ok()) return Fail(shown, secret.status(), kExitBadRequest);
+  absl::Status threads = CheckThreads(kThreadsOfRole);
+  if (threads.ok() && !file) threads = WatchLauncher(STDIN_FILENO);
+  if (!threads.ok()) return report(threads);
+  if (!secret->data_secrets.empty()) {
+    SetSecretsSource([bytes = secret->data_secrets]() -> absl::StatusOr<proto::RemoteSecrets> {
+      proto::RemoteSecrets secrets;
+      if (secrets.ParseFromString(bytes)) return secrets;
+      return absl::InvalidArgumentError(
+          "the launcher's secrets for data cannot be read: is the launcher of this build?");
+    });
+  }
+  const BuildInUse in_use(OwnBundle(), BuildInUse::kInterval);
+  return report(role(*secret));
+}
+
+CommandSpec TaskCommandSpec(const std::string& verb, const std::string& summary,
+                            const std::string& description) {
+  return {
+      .verb = verb,
+      .summary = summary,
+      .description =
+          absl::StrCat(description,
+                       "\n\nThe first line on standard input must be TOKEN JOB_ID, the same as the chief's; "
+                       "the process ends when standard input does. With --token_file it reads a file "
+                       "instead, for schedulers that start processes by themselves (deploy/README.md)."),
+      .flags = {{.name = "chief", .value = "HOST:PORT", .help = "The chief's address.", .required = true},
+                {.name = "index", .value = "I", .help = "Task index, from 0.", .required = true},
+                {.name = "bind",
+                 .value = "HOST",
+                 .help = "Address to listen on. Default: this machine's address on the route to the chief."},
+                HostFlag(),
+                {.name = "incarnation", .value = "N", .help = "Number of this start of the task. Default 1."},
+                {.name = "connect_timeout",
+                 .value = "SECONDS",
+                 .help = "The longest wait for the chief's answer when the process joins. Default 30."},
+                {.name = "slow_down",
+                 .value = "MS",
+                 .help = "For trials: milliseconds that a worker waits before each step. Default 0."},
+                CudaLibraryPathFlag(),
+                TokenFileFlag()},
+      .examples = {
+          absl::StrCat("tethys ", verb, " --chief=127.0.0.1:4000 --index=0 < secret-and-open-pipe")}};
+}
+
+int RunTask(const Flags& flags, const std::string& verb, proto::Role role,
+            absl::Status (*run)(const TaskOptions& options)) {
+  const absl::StatusOr<HostPort> chief = ParseHostPort(flags.Get("chief"));
+  if (!chief.ok()) return Fail(verb, Annotate(chief.status(), "--chief"), kExitBadRequest);
+  const absl::StatusOr<int64_t> index = flags.GetInteger("index", 0, 0, 1 << 20);
+  if (!index.ok()) return Fail(verb, index.status(), kExitBadRequest);
+  const absl::StatusOr<int64_t> incarnation = flags.GetInteger("incarnation", 1, 1, 1 << 30);
+  if (!incarnation.ok()) return Fail(verb, incarnation.status(), kExitBadRequest);
+  const absl::StatusOr<int64_t> slow_down = flags.GetInteger("slow_down", 0, 0, 1 << 20);
+  if (!slow_down.ok()) return Fail(verb, slow_down.status(), kExitBadRequest);
+  const absl::StatusOr<std::string> bind = BindAddress(flags.Get("bind"), chief->host);
+  if (!bind.ok()) return Fail(verb, Annotate(bind.status(), "--bind"), kExitBadRequest);
+  const absl::StatusOr<int64_t> connect_timeout = flags.GetInteger("connect_timeout", 30, 1, 1 << 20);
+  if (!connect_timeout.ok()) return Fail(verb, connect_timeout.status(), kExitBadRequest);
+  return RunRole(flags, verb, absl::StrCat(verb, "-", *index), [&](const JobSecret& secret) {
+    TaskOptions options;
+    options.connect_timeout = *connect_timeout * kSecond;
+    options.chief_address = flags.Get("chief");
+    options.role = role;
+    options.index = static_cast<int>(*index);
+    options.incarnation = static_cast<uint32_t>(*incarnation);
+    options.cuda_library_path = flags.GetAll("cuda_library_path");
+    options.slow_down = *slow_down * kMillisecond;
+    options.host = flags.Get("host");
+    options.bind_host = *bind;
+    options.token = secret.token;
+    options.job_id = secret.job_id;
+    options.tls = secret.tls;
+    return run(options);
+  });
+}
+
+}  // namespace tethys

@@ -1,0 +1,51 @@
+// The common part of the verbs chief, worker and ps, each of which runs one process of a job. The process
+// reads the job's secret from standard input, which a launcher holds open, and ends when standard input is
+// closed. Without a launcher, it reads the secret from a file (--token_file) and ends when its work is done.
+//
+//   first line of standard input: the secret (runtime/cluster/job_secret.h), which is never on a command line
+//   end of file: the launcher or the connection to it died; the process ends at once
+#ifndef TETHYS_DEPLOY_RUN_ROLE_PROCESS_H_
+#define TETHYS_DEPLOY_RUN_ROLE_PROCESS_H_
+
+#include <functional>
+#include <string>
+
+#include "deploy/flags/flags.h"
+#include "proto/member.pb.h"
+#include "runtime/base/status.h"
+#include "runtime/cluster/job_secret.h"
+
+namespace tethys {
+
+// Reads the secret from the first line of `fd`, and no byte after that line. Blocks until the line is
+// complete.
+absl::StatusOr<JobSecret> ReadSecret(int fd);
+
+// Reads the secret from a file. PermissionDenied: its mode lets users other than its owner access it.
+absl::StatusOr<JobSecret> ReadSecretFile(const std::string& path);
+
+using RoleFunction = std::function<absl::Status(const JobSecret&)>;
+
+// Reads the secret from --token_file or else from standard input (whose end then ends the process), runs
+// `role` and returns the exit status. The last line on standard error says why `role` failed. `ps` and `top`
+// show the process as tethys-`name`. `caller`, such as "worker 1 on node2", is given if several processes
+// share standard error. The last line then begins with "tethys CALLER: ".
+int RunRole(const Flags& flags, const std::string& verb, const std::string& name, const RoleFunction& role,
+            const std::string& caller = "");
+// --token_file, for the verbs that take it.
+FlagSpec TokenFileFlag();
+// --host, the name of this machine in messages and results.
+FlagSpec HostFlag();
+// --cuda_library_path, for verbs that run or start workers.
+FlagSpec CudaLibraryPathFlag();
+
+// The spec and the function of the verbs worker and ps, which take the same flags.
+CommandSpec TaskCommandSpec(const std::string& verb, const std::string& summary,
+                            const std::string& description);
+struct TaskOptions;
+int RunTask(const Flags& flags, const std::string& verb, proto::Role role,
+            absl::Status (*run)(const TaskOptions& options));
+
+}  // namespace tethys
+
+#endif  // TETHYS_DEPLOY_RUN_ROLE_PROCESS_H_

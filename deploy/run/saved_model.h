@@ -1,0 +1,37 @@
+// A checkpoint together with the model that its manifest describes, so that no job is needed to use it.
+// Blocks on files; thread-compatible.
+#ifndef TETHYS_DEPLOY_RUN_SAVED_MODEL_H_
+#define TETHYS_DEPLOY_RUN_SAVED_MODEL_H_
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "proto/checkpoint.pb.h"
+#include "runtime/base/status.h"
+#include "runtime/checkpoint/checkpoint_reader.h"
+#include "runtime/nn/model.h"
+#include "runtime/tensor/batch.h"
+
+namespace tethys {
+
+struct SavedModel {
+  std::string path;                          // The checkpoint's directory.
+  std::unique_ptr<CheckpointReader> reader;  // Slot 0 of the checkpoint is the parameters.
+  Model model;
+  // The mean of the workers' moving statistics, laid out as an arena of statistics.
+  std::vector<float> statistics;
+
+  const proto::ModelDescription& description() const { return reader->manifest().description(); }
+};
+
+// `given` is a checkpoint, or a run directory for its newest one. Errors: those of FindCheckpoint and
+// CheckpointReader; FailedPrecondition: the checkpoint is of an old build, which did not describe the model.
+absl::StatusOr<SavedModel> OpenSavedModel(const std::string& given);
+
+// How the model's inputs are standardised. FailedPrecondition: the checkpoint has no such numbers.
+absl::StatusOr<InputScaling> ScalingOf(const SavedModel& saved);
+
+}  // namespace tethys
+
+#endif  // TETHYS_DEPLOY_RUN_SAVED_MODEL_H_

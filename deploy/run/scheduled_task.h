@@ -1,0 +1,46 @@
+// `tethys train --from=tf_config|slurm`: a scheduler has started this command on every machine, and its
+// environment says which part of the job this process is. Blocks on the job file; thread-compatible.
+#ifndef TETHYS_DEPLOY_RUN_SCHEDULED_TASK_H_
+#define TETHYS_DEPLOY_RUN_SCHEDULED_TASK_H_
+
+#include <string>
+#include <vector>
+
+#include "deploy/flags/flags.h"
+#include "deploy/hosts/scheduler_environment.h"
+#include "deploy/run/job_run.h"
+#include "runtime/base/status.h"
+
+namespace tethys {
+
+// The chief's port if neither the scheduler nor --chief_port sets it; ScheduledTask::port_offset is added.
+constexpr int kScheduledChiefPort = 28200;
+
+struct ScheduledRun {
+  ScheduledTask task;
+  // The address of this machine at which the job's other processes reach it (ListenAddress).
+  std::string listen_host;
+  // The changes of --set, then the scheduler's numbers of workers and servers.
+  std::vector<std::string> overrides;
+  double start_timeout = 0;  // Seconds within which all processes must join.
+  bool own_gpus = false;     // See TaskOptions.
+};
+// Reads the scheduler's environment variables and the job file: JOB or, with --resume and without JOB, the
+// job stored in --run_dir. InvalidArgument: the variables and the job contradict each other.
+absl::StatusOr<ScheduledRun> FindScheduledRun(const Flags& flags);
+
+// Options for the process that starts the chief. If this process is worker 0, it starts that worker, too. The
+// scheduler starts the job's other processes, which then join.
+absl::StatusOr<JobRunOptions> ScheduledOptions(const Flags& flags, const ScheduledRun& run);
+
+// Called if the process that should start the chief cannot do so, because of `status`. Refuses the job's
+// workers and servers as they join, with `status` as the reason. Blocks until all were refused, at most for
+// the job's timeouts.start.
+void RefuseOthers(const Flags& flags, const ScheduledRun& run, const absl::Status& status);
+
+// Runs this process's worker or server until the job ends; returns the exit status.
+int RunScheduledTask(const Flags& flags, const ScheduledRun& run);
+
+}  // namespace tethys
+
+#endif  // TETHYS_DEPLOY_RUN_SCHEDULED_TASK_H_

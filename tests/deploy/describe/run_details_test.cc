@@ -1,0 +1,111 @@
+#include "deploy/describe/run_details.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "deploy/launcher/run_directory.h"
+#include "deploy/live/progress_file.h"
+#include "runtime/telemetry/summary.h"
+#include "tests/testing/temp_directory.h"
+
+namespace tethys {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+constexpr char kJob[] = R"(
+  name: "digits"
+  model { layer { flatten {} } layer { dense { units: 10 } } }
+  data { synthetic { noise { shape: [4, 4, 1] } train_samples: 100 } classes: 10 }
+  optimizer { sgd {} learning_rate: 0.1 }
+  workers: 3
+  strategy { mirrored {} }
+  batch_size_per_worker: 8
+  epochs: 5
+)";
+
+class RunDetailsTest : public ::testing::Test {
+ protected:
+  RunDetailsTest() {
+    EXPECT_TRUE(CreateDirectories(path_).ok());
+    directory_.Write("set/run/job.textproto", kJob);
+  }
+  std::string Text() { return RunDetailsText(ReadRunDetails(path_).value()); }
+
+  testing::TempDirectory directory_;
+  const std::string path_ = directory_.Path("set/run");
+};
+
+TEST_F(RunDetailsTest, EndedRunShowsTheNumbersOfItsSummary) {
+  proto::RunSummary summary;
+  summary.set_status("failed");
+  summary.set_steps(1200);
+  summary.set_epochs(4);
+  summary.mutable_first_failure()->set_role("worker");
+  summary.mutable_first_failure()->set_index(1);
+  summary.mutable_first_failure()->set_host("slave1");
+  summary.mutable_first_failure()->set_message("was killed");
+  summary.mutable_timing()->set_total_seconds(75);
+  summary.mutable_timing()->set_samples_per_second(12345);
+  summary.mutable_validation()->set_accuracy(0.875);
+  summary.mutable_cost()->set_run(0.5);
+  for (const int index : {0, 1}) {
+    proto::TaskSummary& task = *summary.add_task();
+    task.set_role("worker");
+    task.set_index(index);
+    task.set_host(index == 0 ? "slave0" : "slave1");
+  }
+  ASSERT_TRUE(WriteSummary(path_, summary).ok());
+  EXPECT_THAT(Text(), AllOf(HasSubstr("state       failed\n"),
+                            HasSubstr("ended       worker 1 on slave1: was killed\n"),
+                            HasSubstr("next        train from the start: no checkpoint was saved yet"),
+                            HasSubstr(": tethys train " + path_ + "/job.textproto\n"),
+                            HasSubstr("strategy    mirrored, 3 workers, global batch 24\n"),
+                            HasSubstr("progress    4 epochs, 1,200 steps\n"), HasSubstr("12,345 samples/s\n"),
+                            HasSubstr("validation accuracy 0.8750"), HasSubstr("cost        0.5,"),
+                            HasSubstr("hosts       slave0 (worker 0), slave1 (worker 1)\n")));
+}
+
+TEST_F(RunDetailsTest, RunningRunShowsLauncherAndProgressOfThisAttempt) {
+  const auto held = RunDirectory::Open(path_);
+  const NamedLauncher named(*held);
+  const auto events = ProgressFile::Open(path_);
+  const auto add = [&](proto::ProgressEvent event) { ASSERT_TRUE((*events)->Add(event).ok()); };
+  proto::ProgressEvent listening, progress, pulse;
+  listening.mutable_listening()->set_address("here");
+  progress.mutable_progress()->set_epoch(1);
+  progress.mutable_progress()->set_epoch_samples(100);
+  progress.mutable_progress()->set_epoch_samples_done(40);
+  progress.mutable_progress()->set_eta_seconds(65);
+  pulse.mutable_pulse()->add_task()->set_host("slave4");
+  add(listening);
+  add(progress);
+  add(pulse);
+  EXPECT_THAT(Text(), AllOf(HasSubstr("running, by process "), HasSubstr("epoch 2 of 5, 40 % of it"),
+                            HasSubstr("about 1:05 left"), HasSubstr("slave4")));
+  progress.mutable_progress()->Clear();
+  progress.mutable_progress()->set_epoch(5);
+  progress.mutable_progress()->set_epoch_samples(100);
+  add(progress);
+  add(pulse);
+  EXPECT_THAT(Text(), HasSubstr("epoch 5 of 5, all of it")) << "it makes no sixth epoch";
+  add(listening);
+  EXPECT_THAT(Text(), AllOf(HasSubstr("has not begun to train"), Not(HasSubstr("slave4"))));
+}
+
+TEST_F(RunDetailsTest, TornSummaryIsNamed) {
+  directory_.Write("set/run/summary.json", "{\"status\": \"succ");
+  EXPECT_THAT(Text(), AllOf(HasSubstr("state       damaged\n"), HasSubstr("summary.json")));
+}
+
+TEST_F(RunDetailsTest, DirectoryOfRunsNamesARunInside) {
+  const absl::Status status = ReadRunDetails(directory_.Path("set")).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kNotFound);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("such as " + path_));
+  EXPECT_EQ(ReadRunDetails(directory_.Path("nowhere")).status().code(), absl::StatusCode::kNotFound);
+}
+
+}  // namespace
+}  // namespace tethys
