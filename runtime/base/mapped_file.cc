@@ -94,6 +94,12 @@ absl::StatusOr<MappedFile> MappedFile::Map(int fd, int64_t size) {
 MappedFile::MappedFile(MappedFile&& other) noexcept
     : data_(std::exchange(other.data_, nullptr)), size_(other.size_), slot_(other.slot_) {}
 
+void MappedFile::Populate() const {
+#if defined(MADV_POPULATE_READ)
+  if (data_ != nullptr) madvise(const_cast<char*>(data_), static_cast<size_t>(size_), MADV_POPULATE_READ);
+#endif
+}
+
 bool MappedFile::lost() const {
   return data_ != nullptr && slots[slot_].lost.load(std::memory_order_relaxed);
 }

@@ -30,6 +30,9 @@ class MappedFile {
 
   bool valid() const { return data_ != nullptr; }
   absl::string_view bytes() const { return {data_, static_cast<size_t>(size_)}; }
+  // Enters all pages of the file into the page tables. Without it, the first reader of each page waits for
+  // that. Has no effect before Linux 5.14, nor if the file cannot be read.
+  void Populate() const;
   // True if a page was lost since the file was mapped. While it returns false, all earlier copies are valid.
   bool lost() const;
 

@@ -38,6 +38,8 @@ class Dataset {
   absl::Status Read(int64_t index, uint8_t* values, int32_t* labels) const {
     return source_->Read(first_ + index, values, labels);
   }
+  // As SampleSource::Expect.
+  void Expect(int64_t index) const { source_->Expect(first_ + index); }
   absl::Status ReadValues(int64_t index, uint8_t* values) const { return Read(index, values, nullptr); }
   absl::Status ReadLabels(int64_t index, int32_t* labels) const { return Read(index, nullptr, labels); }
 

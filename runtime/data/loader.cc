@@ -7,6 +7,12 @@
 #include "runtime/base/status.h"
 
 namespace tethys {
+namespace {
+
+// A source is told of a sample this many samples before it is read: as long as memory takes to answer.
+constexpr int64_t kExpected = 4;
+
+}  // namespace
 
 BatchLoader::BatchLoader(std::shared_ptr<const Dataset> dataset, const Options& options,
                          std::vector<HostBatch> buffers)
@@ -109,9 +115,13 @@ void BatchLoader::Build(Place& place) const {
 absl::Status BatchLoader::ReadSamples(const Request& request, const HostBatch& batch) const {
   const int64_t bytes = dataset_->sample_bytes();
   const int64_t label_elements = dataset_->label_format().elements();
+  const auto sample_at = [&](int64_t position) {
+    return request.order != nullptr ? (*request.order)[position] : position;
+  };
   for (int64_t row = 0; row < request.slice.count(); ++row) {
     const int64_t position = request.slice.begin + row;
-    const int64_t sample = request.order != nullptr ? (*request.order)[position] : position;
+    const int64_t sample = sample_at(position);
+    if (row + kExpected < request.slice.count()) dataset_->Expect(sample_at(position + kExpected));
     uint8_t* const values = batch.inputs + row * bytes;
     int32_t* const labels = batch.labels + row * label_elements;
     TETHYS_RETURN_IF_ERROR(dataset_->Read(sample, values, labels));

@@ -45,6 +45,10 @@ class SampleSource {
   // memory. DataLoss or InvalidArgument names file and sample; a float that is not finite is InvalidArgument.
   virtual absl::Status Read(int64_t index, uint8_t* values, int32_t* labels) const = 0;
 
+  // Says that sample `index` is read soon, so that its memory may be fetched meanwhile. Has no effect on what
+  // is read. Requires 0 <= index < size(). Does not block.
+  virtual void Expect(int64_t index) const { static_cast<void>(index); }
+
  private:
   const SampleSpec spec_;
   const int64_t size_;

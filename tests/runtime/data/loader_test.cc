@@ -4,6 +4,7 @@
 
 #include <cstring>
 
+#include "absl/strings/str_cat.h"
 #include "tests/testing/allocation_counter.h"
 
 namespace tethys {
@@ -13,7 +14,7 @@ constexpr int64_t kSamples = 50;
 constexpr int64_t kElements = 4;
 
 // Sample i is a 2 x 2 image of value i, with label i mod 10. Sample `broken` cannot be read.
-class CountingSource final : public SampleSource {
+class CountingSource : public SampleSource {
  public:
   explicit CountingSource(int64_t broken) : SampleSource({.shape = {2, 2}}, kSamples), broken_(broken) {}
   absl::Status Read(int64_t index, uint8_t* values, int32_t* labels) const override {
@@ -172,6 +173,31 @@ TEST_P(BatchLoaderTest, AugmentationDependsOnThePositionInTheJob) {
   }
   loader.Announce(nullptr, {10, 17});  // Announced without an order, as for an evaluation.
   ExpectBatch(loader.Next().value(), {10, 17}, nullptr);
+}
+
+// Notes of what a source is told and asked: "e5 r1" if it expects sample 5, then reads sample 1.
+class NotingSource final : public CountingSource {
+ public:
+  NotingSource() : CountingSource(-1) {}
+  absl::Status Read(int64_t index, uint8_t* values, int32_t* labels) const override {
+    absl::StrAppend(&notes_, "r", index, " ");
+    return CountingSource::Read(index, values, labels);
+  }
+  void Expect(int64_t index) const override { absl::StrAppend(&notes_, "e", index, " "); }
+  const std::string& notes() const { return notes_; }
+
+ private:
+  mutable std::string notes_;
+};
+
+TEST(BatchLoaderSourceTest, IsToldOfASampleFourSamplesBeforeItIsRead) {
+  const auto source = std::make_shared<NotingSource>();
+  BatchBuffer first(8, kElements), second(8, kElements);
+  const BatchLoader::Options options = {.prefetch_batches = 0, .threads = 1};
+  BatchLoader loader(std::make_shared<Dataset>(source, 10, 20), options, {first.batch(), second.batch()});
+  loader.Announce(nullptr, {1, 7});
+  EXPECT_TRUE(loader.Next().ok());
+  EXPECT_EQ(source->notes(), "e15 r11 e16 r12 r13 r14 r15 r16 ");
 }
 
 TEST_P(BatchLoaderTest, DestructorReturnsWithUntakenBatches) {

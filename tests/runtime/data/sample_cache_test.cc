@@ -76,6 +76,7 @@ class SampleCacheTest : public ::testing::TestWithParam<proto::Data::Cache> {
     for (int64_t i = 0; i < kSamples; ++i) {
       uint8_t values[kLabels], expected[kLabels];
       int32_t labels[kLabels], expected_labels[kLabels];
+      cached.Expect(i);
       ASSERT_TRUE(cached.Read(i, values, nullptr).ok());
       ASSERT_TRUE(cached.Read(i, nullptr, labels).ok());
       ASSERT_TRUE(source.Read(i, expected, expected_labels).ok());
