@@ -4,13 +4,13 @@
 #   deploy/quickstart.sh
 #
 # Installs missing packages (as root, or through sudo), builds the tethys command into build/release,
-# and trains one small network on Fashion-MNIST in four ways. It takes six to twelve minutes on two cores and about
-# 1 GB of disk, packages included. Run again, it installs and builds nothing.
+# and trains one small network on Fashion-MNIST in four ways. It takes eight minutes on two idle cores and 1.2 GB
+# of disk, packages included. Run again, it installs and builds nothing.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 source deploy/packages.sh
 
-echo "The first time this takes six to twelve minutes on two cores and about 1 GB of disk; again, half a minute."
+echo "The first time this takes eight minutes on two idle cores and 1.2 GB of disk; again, half a minute."
 install_missing "${BUILD_PACKAGES[@]}" "${DATA_PACKAGES[@]}"
 
 # Tests are not built here; tests/run.sh enables them later, in the same build directory.
