@@ -1,3 +1,16 @@
+// A step of a worker is a chain of tasks. A task has parts, each of which is work on one SharedResource, and
+// ends when all its parts are done; then the next task of the chain begins (Then):
+//
+//   compute --> push to each server, chunk after chunk --> the server's loop --> the rule decides (Handle)
+//      ^                                                                              |
+//      +---- all servers have answered (with pulls_before_step, also a pull) <--------+
+//
+// Time goes from event to event. When the jobs of a resource change, the end of its next part is computed
+// anew and queued as an event with a new stamp.
+//
+// Invariants: an event with an older stamp than its resource is void, so exactly one event of each busy
+// resource counts. A worker begins a step only when all its answers have come. A server's version counts its
+// updates.
 #include "deploy/predict/step_simulation.h"
 
 #include <algorithm>

@@ -1,3 +1,15 @@
+// The model is y = X b + noise. X has a column for the mean, one for each block but the first, and for each
+// term one for each combination of its factors' levels without the last levels. An entry of such a column is
+// a product over the factors of the term: 1 if the run has the column's level, -1 if it has the factor's last
+// level, otherwise 0 (effect coding). So the effects of a factor's levels sum to 0, and the last level has
+// minus the sum of the others.
+//
+// FitEffects tests each term: the fit of all terms that do not contain it, against the same fit with the
+// term. The residuals of the former, permuted within blocks, give p. It then fits all terms that the runs can
+// separate, adds intervals from blocks drawn with replacement, and corrects p for the number of terms.
+//
+// Invariants: terms, their tests and their effects are in one order. Random numbers depend on the seed and
+// the term alone, so results can be repeated.
 #include "deploy/study/effects.h"
 
 #include <algorithm>

@@ -1,3 +1,15 @@
+// StepBlocks finds the blocks of a step and the times [first, last] at which each is needed; PlaceBlocks then
+// gives each block a position.
+//
+// A time is the run of one layer: the batch's conversion, forward, the loss, then backward, where repeated
+// layers run before the layer that needs them. A value is needed from the layer that writes it to the last
+// layer that reads it, in backward too unless it is computed again. A gradient is needed from the backward of
+// the layer that writes it first to the backward of the layer whose output it belongs to. If a layer permits
+// it and no later reader is disturbed, its output takes the block of its input, and the gradient of its input
+// the block of the output's.
+//
+// Invariant: two blocks that are needed at the same time never overlap, so memory is never below
+// PeakElements.
 #include "runtime/nn/memory_plan.h"
 
 #include <algorithm>

@@ -1,6 +1,5 @@
 // Where the values of a step lie in one block of memory: values that are not needed at the same time may
-// share memory. Pure; any thread. Positions and sizes are in elements of
-// activations.
+// share memory. Pure; any thread. Positions and sizes are in elements of activations.
 #ifndef TETHYS_RUNTIME_NN_MEMORY_PLAN_H_
 #define TETHYS_RUNTIME_NN_MEMORY_PLAN_H_
 
