@@ -58,7 +58,7 @@ struct ParameterClientOptions {
   bool pushes_bring_values = true;  // False: the answer to a push has no payload.
 };
 
-// What this worker exchanges with one server in every step: a range of the parameter arena or, at most once
+// An exchange of this worker with one server in every step: a range of the parameter arena or, at most once
 // per server, norms.
 struct MessageRange {
   int server = 0;

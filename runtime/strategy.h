@@ -32,7 +32,7 @@
 
 namespace tethys {
 
-// What a strategy needs to know about one step. Samples are numbered over the whole job: epoch x samples per
+// The numbers of one step that a strategy needs. Samples are numbered over the whole job: epoch x samples per
 // epoch + position in the epoch.
 struct StepInfo {
   int64_t step = 0;  // Global number of this step (asynchronous: this worker's own step count;

@@ -1,4 +1,4 @@
-// What the program needs of a verb (subcommand): its flags and the function that runs it. main.cc calls
+// A verb (subcommand) as the program needs it: its flags and the function that runs it. main.cc calls
 // Command::run, which returns the exit status of the process.
 #ifndef TETHYS_DEPLOY_FLAGS_COMMAND_H_
 #define TETHYS_DEPLOY_FLAGS_COMMAND_H_

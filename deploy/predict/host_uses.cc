@@ -25,7 +25,7 @@ constexpr double kLeastDelay = 2e-4;   // Seconds; below this delay, all links c
 constexpr size_t kMostCuts = 3;        // The most cuts by speed, and by link.
 constexpr size_t kMostNamedHosts = 3;  // The most hosts named in the text of a use.
 
-// What a host offers, as far as it was measured.
+// The speed and the links of a host, as far as they were measured.
 struct Offer {
   double step = 0;        // Seconds of a step of one rank; 0: not known.
   double throughput = 0;  // Steps per second of all its slots together.

@@ -30,7 +30,7 @@ namespace {
 constexpr int64_t kMaxEvents = int64_t{1} << 31;
 constexpr double kUnlimited = 1e15;
 
-// What follows when all parts of a task are done.
+// The continuation of a task whose parts are all done.
 enum class Then { kComputed, kPushed, kHandled, kPulled, kAnswered };
 
 struct Task {

@@ -1,5 +1,6 @@
-// What an attempt does to the files of its run directory when it begins. Earlier attempts may have trained
-// beyond the state in which this one begins. That work is undone, and must disappear from all files.
+// The changes that an attempt makes to the files of its run directory when it begins. Earlier attempts may
+// have trained beyond the state in which this one begins. That work is undone, and must disappear from all
+// files.
 //
 //   checkpoints/step-N      a damaged one is renamed               BeginCheckpoints
 //   checkpoints/best        the best epoch of the state            BeginCheckpoints

@@ -6,7 +6,7 @@
 namespace tethys {
 namespace {
 
-// What the job does in a phase other than training.
+// The words for the work of a job in a phase other than training.
 const char* DoingText(Phase phase) {
   switch (phase) {
     case Phase::kValidate:

@@ -49,9 +49,9 @@ class Dataset {
   const int64_t size_;
 };
 
-// All functions that take a job or its data read chief://PATH as the file PATH of this machine: the command
-// reads it to plan, so it runs on the chief's machine, or has the same files. Workers fetch it first
-// (chief_copies.h).
+// All functions that take a job or its data read chief://PATH as the file PATH of this machine. The command
+// reads it to plan, so the command runs on the chief's machine or has the same files. Workers fetch the files
+// first (chief_copies.h).
 
 // The files by which a host shows that it has the data; see DataFormat::files.
 absl::StatusOr<std::vector<std::string>> DataFiles(const proto::Data& data);
@@ -61,18 +61,18 @@ struct DatasetSizes {
   int64_t validation = 0;  // 0 if the job has no validation split.
   int64_t test = 0;        // 0 if the job has no test data.
   Shape sample_shape;
-  ValueType type = ValueType::kByte;  // Type of the samples' values.
+  ValueType type = ValueType::kByte;  // The type of the samples' values.
   LabelFormat labels;
-  // The training samples of each file, without those of the validation split and beyond limit_samples; empty
-  // as in DataHeader.
+  // The number of training samples in each file, without the validation split and beyond limit_samples
+  // excluded; empty as in DataHeader.
   std::vector<int64_t> file_samples;
-  // Of the training and test parts (DataHeader), then on both together (data_notes.h).
+  // The notes on the training and the test part (DataHeader), then on both together (data_notes.h).
   std::vector<std::string> notes;
 };
 
 // Reads only the headers of the files, which is cheap, and checks them: as many images as labels, splits that
-// fit, test samples and labels of the same shape as those for training. The job's loss says whether labels
-// are targets. InvalidArgument names the files. Has the errors of CheckAugmentation, too.
+// fit, test samples and labels of the same shape as those for training. The job's loss determines whether
+// labels are targets. InvalidArgument names the files. Has the errors of CheckAugmentation, too.
 absl::StatusOr<DatasetSizes> ReadDatasetSizes(const proto::Job& job);
 
 struct Datasets {
@@ -80,28 +80,30 @@ struct Datasets {
   std::shared_ptr<const Dataset>
       validation;                       // Null without a validation split. Shares a source with `train`.
   std::shared_ptr<const Dataset> test;  // Null without test data.
-  std::vector<int64_t> file_samples;    // As DatasetSizes::file_samples.
-  // Names the training samples in the host's cache, for what is computed of them; empty: nothing is kept.
+  std::vector<int64_t> file_samples;    // As in DatasetSizes.
+  // The name of the training samples in the host's cache, for values computed from them; empty: nothing is
+  // kept.
   std::string train_key;
 };
 
-// Opens the data. Has the checks of ReadDatasetSizes and those of DataFormat::open.
+// Opens the data, with the checks of ReadDatasetSizes and of DataFormat::open.
 absl::StatusOr<Datasets> LoadDatasets(const proto::Job& job);
-// The same without data.cache, for programs that read samples at most once.
+// As LoadDatasets, without data.cache, for programs that read each sample at most once.
 absl::StatusOr<Datasets> LoadDatasetsUncached(proto::Job job);
 
-// Checks the labels of data that have to be unpacked, as far as that is quick: mistakes that LoadDatasets
-// would find in its workers are then found before a job starts.
+// Checks the labels of data that must be unpacked, as far as this is quick. So mistakes that workers would
+// find in LoadDatasets are found before a job starts.
 absl::Status CheckLabelFiles(const proto::Job& job);
 
 // The standardisation that the job specifies, or that is computed from the data if the job says so, with the
 // errors of ComputeScaling (input_scaling.h).
 absl::StatusOr<InputScaling> ResolveScaling(const proto::Data& data, const Dataset& train);
-// The same, computed once a host: the first process keeps it in the host's cache, where others find it.
+// As ResolveScaling above, but computed once per host: the first process stores the result in the host's
+// cache, where others find it.
 absl::StatusOr<InputScaling> ResolveScaling(const proto::Data& data, const Datasets& datasets);
 
-// The same without reading a sample, for the sizes of ReadDatasetSizes: nullopt where it has to be computed
-// and no process of this host has kept it for the files as they are now.
+// As ResolveScaling, but never reads a sample. nullopt: the scaling must be computed, and no process of this
+// host has stored it for the present files. `sizes`: from ReadDatasetSizes.
 absl::StatusOr<absl::optional<InputScaling>> FindScaling(const proto::Job& job, const SampleSpec& spec,
                                                          int64_t train, int64_t validation);
 

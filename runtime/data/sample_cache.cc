@@ -26,9 +26,9 @@
 namespace tethys {
 namespace {
 
-constexpr int64_t kBlockBytes = 1 << 20;  // That a thread writes at a time.
+constexpr int64_t kBlockBytes = 1 << 20;  // Bytes that a thread writes at a time.
 
-// With these seals no process can change or cut the memory, not even the one that made it.
+// With these seals no process can change or truncate the memory, not even the one that made it.
 constexpr int kSeals = F_SEAL_WRITE | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
 
 // ------------------------------------------------------------------------------------------ reading
@@ -41,7 +41,7 @@ constexpr int kSeals = F_SEAL_WRITE | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
 // processor wait for each sample, and takes three times as long as copying it.
 class CachedSource final : public SampleSource {
  public:
-  // `path` is that of the file; empty: it has none.
+  // `path`: the path of the file; empty: the memory has none.
   CachedSource(FileDescriptor file, std::string name, std::string path, const SampleCacheContent& content,
                const LabelRules& rules)
       : SampleSource(content.spec, content.samples),
@@ -89,7 +89,7 @@ class CachedSource final : public SampleSource {
   }
 
  private:
-  // Records of more bytes are not mapped.
+  // Larger records, in bytes, are not mapped.
   static constexpr int64_t kMostMapped = 16 << 10;
   // A job reads all of a small file, so its pages are entered at the start instead of in the first epoch.
   static constexpr int64_t kMostPopulated = 256 << 20;
@@ -104,7 +104,7 @@ class CachedSource final : public SampleSource {
     return *std::move(mapped);
   }
 
-  // Checks what is read of a sample. `behind` is what follows its values in the record.
+  // Checks the values read of a sample. `behind` are the bytes that follow the values in the record.
   absl::Status Take(int64_t index, const uint8_t* behind, const uint8_t* values, int32_t* labels) const {
     SampleSums sums;
     std::memcpy(&sums, behind + layout_.label_bytes, sizeof(sums));
@@ -143,10 +143,10 @@ class CachedSource final : public SampleSource {
   const SampleCacheLayout layout_;
   const MappedFile mapped_;
   const LabelRules rules_;
-  mutable std::vector<std::atomic<bool>> verified_;  // By sample; of mapped ones.
+  mutable std::vector<std::atomic<bool>> verified_;  // For mapped samples: whether each was verified.
 };
 
-// Whether the open file is a whole cache of this content.
+// True if the open file is a complete cache of this content.
 bool Holds(int fd, const SampleCacheContent& wanted) {
   struct stat info;
   std::vector<uint8_t> header(kSampleCacheHeader);
@@ -172,7 +172,7 @@ class Filler {
         layout_(source.spec(), source.size()),
         block_(std::clamp<int64_t>(kBlockBytes / layout_.record_bytes, 1, source.size())) {}
 
-  // The error of the first sample that cannot be read, as far as it was tried.
+  // Copies all samples. Returns the error of the first sample that cannot be read.
   absl::Status Fill(int threads) {
     std::vector<Thread> others;
     for (int i = 1; i < threads; ++i) {
@@ -189,8 +189,8 @@ class Filler {
 
  private:
   struct Buffers {
-    std::vector<uint8_t> records;  // A block of them.
-    std::vector<uint8_t> values;   // Of one sample, aligned for its type.
+    std::vector<uint8_t> records;  // The records of a block.
+    std::vector<uint8_t> values;   // The values of one sample, aligned for its type.
     std::vector<int32_t> labels;
   };
 
@@ -236,7 +236,7 @@ class Filler {
   const std::string& name_;
   const absl::FunctionRef<void()> progressed_;
   const SampleCacheLayout layout_;
-  const int64_t block_;  // Samples.
+  const int64_t block_;  // The number of samples of a block.
 
   std::atomic<int64_t> next_{0};
   std::atomic<bool> failed_{false};
@@ -253,7 +253,7 @@ absl::StatusOr<std::shared_ptr<const SampleSource>> OpenTicking(const OpenSource
   return open_source();
 }
 
-// Writes a whole cache to the file, in which room is reserved.
+// Writes a complete cache to the file, in which space is reserved.
 absl::Status FillFrom(const SampleSource& source, const SampleCacheRequest& request, int fd,
                       const std::string& name, absl::FunctionRef<void()> progressed) {
   TETHYS_CHECK(source.spec() == request.content.spec && source.size() == request.content.samples);
@@ -299,15 +299,16 @@ absl::StatusOr<std::shared_ptr<const SampleSource>> OpenOnDisk(const HostCache& 
 
 // ------------------------------------------------------------------------------------------ in memory
 
-// The ranks that hold a cache in memory are noted in a file of the host's cache, one a line: process, its
-// start, and its descriptor of the memory. A process that has ended is recognised by its number or its start.
+// The ranks that hold a cache in memory are listed in a file of the host's cache, one per line: its process,
+// the start of the process, and its descriptor of the memory. A process that has ended is recognised by its
+// number or its start.
 constexpr int64_t kMaxNote = 1 << 20;
 
 struct Owner {
   int64_t process = 0, start = 0, descriptor = 0;
 };
 
-// The owner's memory; not valid if it has ended or its memory has.
+// Opens the owner's memory; not valid if the owner or its memory is gone.
 FileDescriptor OpenMemoryOf(const Owner& owner) {
   if (ProcessStart(owner.process) != owner.start) return FileDescriptor();
   const std::string path = absl::StrCat("/proc/", owner.process, "/fd/", owner.descriptor);
@@ -331,7 +332,7 @@ std::vector<Owner> LivingOwners(const std::string& note) {
   return owners;
 }
 
-// The memory of one of the owners that is what the request wants; not valid if there is none.
+// The memory of one of the owners, if it is the requested one; not valid if there is none.
 FileDescriptor FindMemory(const std::vector<Owner>& owners, const SampleCacheContent& content) {
   for (const Owner& owner : owners) {
     FileDescriptor memory = OpenMemoryOf(owner);
@@ -364,7 +365,7 @@ absl::StatusOr<FileDescriptor> FillMemory(const SampleCacheRequest& request, con
   return memory;
 }
 
-// Removes notes of memory that went with its last rank, unless another process is making it anew.
+// Removes notes of memory whose last rank has ended, unless another process is making the memory anew.
 void RemoveStaleNotes(const HostCache& cache, absl::string_view suffix) {
   const absl::StatusOr<std::vector<std::string>> names = ListDirectory(cache.folder());
   if (!names.ok()) return;
@@ -379,7 +380,7 @@ void RemoveStaleNotes(const HostCache& cache, absl::string_view suffix) {
 absl::StatusOr<std::shared_ptr<const SampleSource>> OpenInMemory(const HostCache& cache,
                                                                  const SampleCacheRequest& request,
                                                                  const OpenSource& open_source) {
-  // Hosts may share a file system, and then have notes of their own.
+  // Hosts may share a file system, so the boot id separates their notes.
   const std::string boot = BootId();
   const std::string suffix =
       absl::StrCat("-", CacheKey().Add(boot.empty() ? HostName() : boot).text(), ".memory");

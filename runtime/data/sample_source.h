@@ -12,20 +12,20 @@
 
 namespace tethys {
 
-// What every sample of a source looks like.
+// The form of every sample of a source.
 struct SampleSpec {
   Shape shape = {};
   LabelFormat labels = {};
-  ValueType type = ValueType::kByte;  // Type of the values.
+  ValueType type = ValueType::kByte;  // The type of the values.
 
   int64_t elements() const {
     int64_t count = 1;
     for (const int64_t axis : shape) count *= axis;
     return count;
   }
-  int64_t bytes() const { return elements() * BytesOf(type); }  // Bytes of the values.
+  int64_t bytes() const { return elements() * BytesOf(type); }  // The bytes of the values.
   int64_t channels() const { return shape.size() == 3 ? shape[2] : 1; }
-  // The values that data.per_channel standardises separately: channels or, in a table, features.
+  // The number of channels or, in a table, of features, which data.per_channel standardises separately.
   int64_t scaled_channels() const { return shape.size() == 1 ? shape[0] : channels(); }
   bool operator==(const SampleSpec&) const = default;
 };
@@ -40,9 +40,10 @@ class SampleSource {
   int64_t size() const { return size_; }
 
   // Writes the values of sample `index`, spec().bytes() bytes at an address that is aligned for their type,
-  // and its spec().labels.elements() labels: classes, or the bits of float32 targets. What is not wanted is
-  // null. Requires 0 <= index < size(). Blocks on reads of files, if the source does not hold its samples in
-  // memory. DataLoss or InvalidArgument names file and sample; a float that is not finite is InvalidArgument.
+  // and its spec().labels.elements() labels: classes, or the bits of float32 targets. A pointer may be null
+  // if its part is not wanted. Requires 0 <= index < size(). Blocks on reads of files, if the source does not
+  // hold its samples in memory. DataLoss or InvalidArgument names file and sample; a float that is not finite
+  // is InvalidArgument.
   virtual absl::Status Read(int64_t index, uint8_t* values, int32_t* labels) const = 0;
 
   // Says that sample `index` is read soon, so that its memory may be fetched meanwhile. Has no effect on what

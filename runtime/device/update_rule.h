@@ -66,7 +66,7 @@ struct RegionSquares {
   double measured = 0;
 };
 
-// What the elements of a region have in common in one update.
+// The factors that all elements of a region share in one update.
 struct RegionFactors {
   float weight_decay = 0;
   float trust_ratio = 1;  // The trust ratio, for the formulas that have one.

@@ -10,7 +10,7 @@
 namespace tethys {
 namespace {
 
-// What a server says about a file.
+// The facts that a server says about a file.
 struct Facts {
   absl::optional<int64_t> size;
   std::string etag, modified;

@@ -32,7 +32,7 @@ enum class Batches {
   kOnDemand,  // The chief leases the next batch to the next worker that asks.
 };
 
-// What an update of the parameters is made of.
+// The gradients of which an update of the parameters is made.
 enum class UpdateUnit {
   kStep,  // All gradients of one step, divided by the samples of its global batch.
   // The pushes of a step that are pending together, or each push alone, by GradientScale (job_shape.h).

@@ -96,7 +96,7 @@ TEST(MaxSizePartitioner, ShardHoldsAsManyRowsAsFit) {
             "a 20+20+20+10");
 }
 
-TEST(MaxSizePartitioner, RowLargerThanTheLimitIsAShardOfItsOwn) {
+TEST(MaxSizePartitioner, RowLargerThanTheLimitIsASeparateShard) {
   EXPECT_EQ(Cut(Variables({{"a", {3, 10}}}), "partitioner { max_size { max_shard_bytes: 1 } }"),
             "a 10+10+10");
 }

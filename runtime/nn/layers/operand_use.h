@@ -1,4 +1,4 @@
-// What the computation of a layer may do with its operands' memory.
+// The uses that the computation of a layer may make of its operands' memory.
 #ifndef TETHYS_RUNTIME_NN_LAYERS_OPERAND_USE_H_
 #define TETHYS_RUNTIME_NN_LAYERS_OPERAND_USE_H_
 

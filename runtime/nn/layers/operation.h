@@ -1,5 +1,5 @@
-// What a layer of a model computes, with known shapes. Made from the job's layer by its kind (layer_kind.h);
-// compiled for a device by a plan (plan.h).
+// The computation of a layer of a model, with known shapes. Made from the job's layer by its kind
+// (layer_kind.h); compiled for a device by a plan (plan.h).
 #ifndef TETHYS_RUNTIME_NN_LAYERS_OPERATION_H_
 #define TETHYS_RUNTIME_NN_LAYERS_OPERATION_H_
 

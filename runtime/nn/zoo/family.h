@@ -62,8 +62,8 @@ struct FamilyKind {
   proto::Model::FamilyCase kind = proto::Model::FAMILY_NOT_SET;
   // Sets the absent fields of the family. Values are not checked.
   void (*complete)(proto::Model& model) = nullptr;
-  // What is wrong with the fields; empty if nothing is. Requires, like the functions below, that complete has
-  // set the fields.
+  // An error text about the fields; empty if they are right. Requires, like the functions below, that
+  // complete has set the fields.
   std::string (*problem)(const proto::Model& model) = nullptr;
   void (*expand)(const proto::Model& model, int64_t classes, LayerWriter& layers) = nullptr;
   std::string (*text)(const proto::Model& model) = nullptr;  // For reports: "ResNet-50".

@@ -14,7 +14,7 @@ namespace tethys {
 // Sets the absent fields. Values are not checked.
 void CompleteVgg(proto::Vgg& vgg);
 
-// What is wrong with the fields of the message that the job calls `field`; empty if nothing is.
+// An error text about the fields of the message that the job calls `field`; empty if they are right.
 std::string VggProblem(absl::string_view field, const proto::Vgg& vgg);
 
 // Writes the convolutions and pooling layers; returns the names of the last layers of the blocks, which are

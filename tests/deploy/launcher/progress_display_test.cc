@@ -167,7 +167,7 @@ proto::Progress LateProgress() {
   return progress;
 }
 
-TEST(ProgressDisplayTest, SilentAndLateTasksHaveLinesOfTheirOwn) {
+TEST(ProgressDisplayTest, SilentAndLateTasksHaveSeparateLines) {
   EXPECT_THAT(LateTaskLines(LateProgress(), {}),
               ::testing::ElementsAre("  worker 2 on slave1: silent for 3 s",
                                      "  worker 4 on slave3: behind, at step 1,120 of 2,240"));

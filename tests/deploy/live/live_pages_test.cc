@@ -44,7 +44,7 @@ class LivePagesTest : public ::testing::Test {
   LivePages pages_{run_, "secret", 80, ""};
 };
 
-TEST_F(LivePagesTest, StateSinceMarkHasOnlyWhatIsNew) {
+TEST_F(LivePagesTest, StateSinceAMarkHasOnlyNewPointsAndEpochs) {
   const std::string whole = Ask("/state.json");
   EXPECT_THAT(whole, AllOf(StartsWith("HTTP/1.1 200 "), HasSubstr("\"step\":\"1\"")));
   AddPoint(3);

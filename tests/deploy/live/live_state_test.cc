@@ -139,7 +139,7 @@ TEST_F(LiveStateTest, BeginOfEpochKeepsLastLoss) {
   EXPECT_THAT(CurveSteps(), ElementsAre(10));
 }
 
-TEST_F(LiveStateTest, ResumedAttemptReplacesWhatItRepeats) {
+TEST_F(LiveStateTest, ResumedAttemptReplacesTheStepsThatItRepeats) {
   for (const int64_t step : {10, 20, 30}) Progress(step, 1);
   Pulse(5, {1, 1});
   Listening();
@@ -179,7 +179,7 @@ TEST_F(LiveStateTest, LongCurveIsThinnedAndKeepsItsEnds) {
   EXPECT_LT(*most, 2 * *least) << "the gaps are uneven";
 }
 
-TEST_F(LiveStateTest, ManyEpochsAreThinnedAndValidatedOnesStay) {
+TEST_F(LiveStateTest, ManyEpochsAreThinnedAndValidatedEpochsStay) {
   for (int64_t epoch = 0; epoch < 10'000; ++epoch) Epoch(epoch, /*validated=*/epoch % 2 == 1);
   const proto::LiveState state = fold_.StateSince({});
   EXPECT_LE(state.epoch_size(), LiveFold::kMostEpochs);
@@ -237,7 +237,7 @@ TEST_F(LiveStateTest, IncrementalReaderAlwaysHasTheWholeState) {
   }
 }
 
-TEST_F(LiveStateTest, AnswerToMarkHasOnlyWhatIsNew) {
+TEST_F(LiveStateTest, AnswerToAMarkHasOnlyNewPointsAndEpochs) {
   Reader reader;
   for (int i = 1; i < 900; ++i) {
     Progress(i, 1);

@@ -156,7 +156,7 @@ TEST_F(ProgressFileTest, LinesOfLogsAreForwardedAndNotWritten) {
   EXPECT_THAT(Read(), ElementsAre("restart", "note saved"));
 }
 
-TEST(ThinLinesTest, RareEventsOutliveFrequentOnes) {
+TEST(ThinLinesTest, RareEventsOutliveFrequentEvents) {
   std::string lines;
   for (int i = 0; i < 100; ++i) {
     absl::StrAppend(&lines, i % 10 == 0 ? "{\"epoch\":{}}\n" : "{\"pulse\":{}}\n");

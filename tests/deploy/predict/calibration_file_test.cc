@@ -19,7 +19,7 @@ class CalibrationFileTest : public ::testing::Test {
   const std::string path_ = CalibrationPath(folder_.path(), key_);
 };
 
-TEST_F(CalibrationFileTest, ReadsWhatWasWritten) {
+TEST_F(CalibrationFileTest, CalibrationIsReadBackAsItWasWritten) {
   ASSERT_TRUE(WriteCalibration(path_, SmallHosts()).ok());
   const absl::StatusOr<proto::Calibration> read = ReadCalibration(path_);
   ASSERT_TRUE(read.ok()) << read.status();

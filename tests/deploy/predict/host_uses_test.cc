@@ -73,7 +73,7 @@ TEST_F(HostUsesTest, DifferentHostIsLeftOutOrHasOneRole) {
   EXPECT_THAT(Texts(cores, "h[0-3] slots=4\n"), odd) << "cores";
 }
 
-TEST_F(HostUsesTest, OneFastHostAmongSlowOnesIsTried) {
+TEST_F(HostUsesTest, OneFastHostAmongSlowHostsIsTried) {
   EXPECT_THAT(Texts(Of({25, 25, 5, 25}, {940, 940, 940, 940})),
               ElementsAre("", "without h1 and h3 and h0", "h1 and h3 and h0 only serve",
                           "h1 and h3 and h0 only work"));
@@ -83,7 +83,7 @@ TEST_F(HostUsesTest, NumberOfUsesIsBounded) {
   EXPECT_THAT(Texts(Of({5, 10, 20, 40}, {940, 500, 200, 90})), SizeIs(testing::Le(kMostHostUses)));
 }
 
-TEST_F(HostUsesTest, HostFileSaysExactlyWhatRunsWhere) {
+TEST_F(HostUsesTest, HostFileListsExactlyTheProcessesOfEachHost) {
   const std::vector<HostEntry> hosts =
       Hosts("a@h0 address=10.0.0.1 price=0.5\nh1\nh2 port=23 folder=/x\nh3 kind=big\n");
   const std::vector<HostUse> uses = UsesOfHosts(hosts, Of({5, 5, 25, 5}, {940, 940, 940, 940}));

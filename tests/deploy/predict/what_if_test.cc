@@ -92,7 +92,7 @@ TEST(WhatIfTest, WrongWordsAreNamedWithTheRemedy) {
   EXPECT_THAT(ParseError({"kind="}), HasSubstr("a kind of the host file"));
 }
 
-TEST(WhatIfTest, FurtherHostsArePredictedLikeMeasuredOnes) {
+TEST(WhatIfTest, FurtherHostsArePredictedLikeMeasuredHosts) {
   const Supposition supposed = Supposed("hosts=6", HostsOfKind(2), SmallHosts(100));
   ASSERT_EQ(supposed.hosts.size(), 6U);
   EXPECT_EQ(supposed.hosts[2].host, "what-if-3");
@@ -106,7 +106,7 @@ TEST(WhatIfTest, FurtherHostsArePredictedLikeMeasuredOnes) {
 }
 
 // Three hosts, of which host1 has the median speed, and a host for servers that is the slowest.
-TEST(WhatIfTest, FurtherHostsAreLikeTheMedianOrTheNamedOne) {
+TEST(WhatIfTest, FurtherHostsAreLikeTheMedianOrTheNamedHost) {
   std::vector<HostEntry> hosts = HostsOfKind(4, "");
   hosts[3].roles.ps = true;
   hosts[3].kind = "store";
@@ -151,7 +151,7 @@ TEST(WhatIfTest, ComputingIsFasterByTheFactor) {
   EXPECT_NEAR(PredictionOn({.workers = 1}, twice).bound(0).seconds(), before / 2, 1e-5);
 }
 
-TEST(WhatIfTest, MoreCoresAreSharedAsTheMeasuredOnesWere) {
+TEST(WhatIfTest, MoreCoresAreSharedLikeTheMeasuredCores) {
   proto::Calibration calibration = SmallHosts();
   proto::ComputerCalibration& computer = *calibration.mutable_computer(0);
   computer.set_cores(2);

@@ -29,7 +29,7 @@ TEST_F(SignalSourceTest, LateInterruptIsDiscardedWhereNothingHoldsIt) {
   EXPECT_FALSE(InterruptPending());
 }
 
-TEST_F(SignalSourceTest, LateInterruptStaysPendingWhereItIsHeld) {
+TEST_F(SignalSourceTest, LateInterruptStaysPendingWhileInterruptsAreHeld) {
   InterruptsHeld held;
   {
     const SignalSource signals;

@@ -114,7 +114,7 @@ TEST_F(SubprocessTest, StoppedChildReceivesSignals) {
   EXPECT_EQ(Wait(child).signal, SIGTERM);
 }
 
-TEST_F(SubprocessTest, ChildIsInAProcessGroupOfItsOwn) {
+TEST_F(SubprocessTest, ChildIsInASeparateProcessGroup) {
   Subprocess child = Start("read forever");
   EXPECT_EQ(getpgid(child.pid()), child.pid());
 }

@@ -228,7 +228,7 @@ TEST_F(ExplanationTest, MachinesOfOneComputerShareItsCores) {
   EXPECT_THAT(Text(), HasSubstr("`tethys hosts check`"));
 }
 
-TEST_F(ExplanationTest, PredictedRatesStandBesideMeasuredOnes) {
+TEST_F(ExplanationTest, PredictedRatesStandBesideMeasuredRates) {
   EXPECT_EQ(PredictionSentence(report_), "");
   for (const auto& [name, measured] : {std::pair{"mirrored", 1050.0}, {"ps_sync", 1600.0}}) {
     proto::RunSummary& summary = *Add(name, 3, 1, 1).mutable_summary();

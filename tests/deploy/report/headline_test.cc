@@ -193,7 +193,7 @@ TEST_F(HeadlineTest, SeveralVariantsOfSeveralWorkersAreNamedIfNoneIsShownToBeFas
   EXPECT_THAT(Text(), StartsWith("Train with A (local), or with C (mirrored) or B (ps_sync) if several"));
 }
 
-TEST_F(HeadlineTest, TieSaysWhatSetsItsVariantsApart) {
+TEST_F(HeadlineTest, TieNamesTheAdvantagesOfItsVariants) {
   Add("mirrored", 2, Value(3, 10, 0.1), Value(3, 0.87, 0.001));
   proto::ReportVariant& ps = Add("ps_sync", 2, Value(3, 10.01, 0.1), Value(3, 0.87, 0.001));
   EXPECT_THAT(HowSure(), EndsWith("A and B may well be equally fast: 100 runs of each would not decide."));
@@ -316,7 +316,7 @@ TEST_F(HeadlineTest, SingleRunDecidesNothing) {
             "--repeats=3).");
 }
 
-TEST_F(HeadlineTest, VariantWithSingleRunIsLeftOutBesideRepeatedOnes) {
+TEST_F(HeadlineTest, VariantWithASingleRunIsLeftOutBesideRepeatedVariants) {
   Add("mirrored", 3, Value(3, 10, 0.1), Value(3, 0.87, 0.001));
   Add("ps_async", 3, Value(1, 5), Value(1, 0.87)).set_failed(2);
   Add("ps_sync", 3, Value(3, 20, 0.1), Value(3, 0.87, 0.001));
@@ -334,7 +334,7 @@ TEST_F(HeadlineTest, SingleVariantHasOnlyItsOwnCautions) {
               ElementsAre("A hardly learned", "other programs took up to 20 % of the CPU"));
 }
 
-TEST_F(HeadlineTest, CautionsNameWhatLimitsTheAnswer) {
+TEST_F(HeadlineTest, CautionsNameTheLimitsOfTheAnswer) {
   proto::ReportVariant& mirrored = Add("mirrored", 3, Value(3, 10, 0.1), Value(3, 0.87));
   proto::ReportVariant& ps = Add("ps_sync", 3, Value(3, 20, 0.1), Value(3, 0.12));
   EXPECT_THAT(Cautions(report_), IsEmpty());

@@ -136,7 +136,7 @@ TEST_F(ReportTest, RunOfMedianTimeIsShown) {
   EXPECT_EQ(CollectReport(directory_.path())->variant(0).shown_run(), "a-r2");
 }
 
-TEST_F(ReportTest, SetupSectionHoldsWhatAllRunsShare) {
+TEST_F(ReportTest, SetupSectionHoldsTheFieldsThatAllRunsShare) {
   Write(MakeRun("a-r0", "succeeded", 9) + "/job.textproto",
         "epochs: 3 model { layer { flatten {} } layer { dense { units: 10 } } }");
   Write(MakeRun("b-r0", "succeeded", 9) + "/job.textproto",
@@ -316,7 +316,7 @@ TEST(CsvReaderTest, FindsColumnsByName) {
   EXPECT_FALSE(CsvReader("").Next());
 }
 
-TEST(CsvReaderTest, ReadsWhatCsvLineQuotes) {
+TEST(CsvReaderTest, CellsQuotedByCsvLineAreReadBack) {
   const std::vector<std::string> cells = {"TCP, memory", "say \"no\"", "two\nlines\r\nand more", "", "plain"};
   const std::string text = absl::StrCat("a,b,c,d,e\n", CsvLine(cells), "1,2,3,4,5\n", CsvLine(cells));
   CsvReader csv(text);

@@ -328,7 +328,7 @@ TEST_F(VerdictTest, FailedRunsAreCounted) {
                 "runs of ps."));
 }
 
-TEST_F(VerdictTest, OneVariantOrNoneGetsASentenceOfItsOwn) {
+TEST_F(VerdictTest, OneVariantOrNoneGetsASeparateSentence) {
   EXPECT_THAT(Text(), HasSubstr("No run succeeded"));
   Add("local", Value(1, 10), Value(1, 0.87));
   EXPECT_EQ(Text(), "Local trained in 10 s, to a test accuracy of 87.00 %.");

@@ -73,7 +73,7 @@ TEST_F(StudyFileTest, CombinationsAreInOrderWithTheirJobs) {
   EXPECT_EQ(study->cells[3].job.epochs(), 3);
 }
 
-TEST_F(StudyFileTest, JobsMayBuildOnOthers) {
+TEST_F(StudyFileTest, JobsMayBuildOnOtherJobFiles) {
   ASSERT_TRUE(
       WriteFileAtomically(folder_.path() + "/long.textproto", "base: \"job.textproto\" epochs: 40").ok());
   const auto study = Load(absl::StrCat("job: \"long.textproto\"", kFactors));

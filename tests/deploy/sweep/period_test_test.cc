@@ -30,7 +30,7 @@ TEST(TestPeriodTest, EveryFourthBatchIsEnough) {
             proto::PeriodTest::SEEN);
 }
 
-TEST(TestPeriodTest, JumpsAfterMultiplesOf8AreNotTakenForThoseOf16) {
+TEST(TestPeriodTest, JumpsAfterMultiplesOf8AreNotTakenForMultiplesOf16) {
   std::mt19937_64 random(3);
   const auto truth = [](double batch) { return 20 + 4 * batch + 10 * std::floor((batch - 1) / 8); };
   const proto::PeriodTest test = TestPeriod(PlantedSweep(truth, 15, random, kQuiet), 16, 1);

@@ -79,7 +79,7 @@ TEST(AnswerTest, LargeSharesHaveNoExponent) {
   EXPECT_THAT(Sentences(curve), HasSubstr("+123 % (520 µs). A jump of 1,250 % of the step"));
 }
 
-TEST(AnswerTest, SaysWhatIsNotKnown) {
+TEST(AnswerTest, AnswerSaysWhichQuestionsStayOpen) {
   proto::SweepCurve curve = Example().curve(0);
   curve.clear_jump();
   curve.clear_detectable();
@@ -98,7 +98,7 @@ TEST(AnswerTest, SaysWhatIsNotKnown) {
   EXPECT_THAT(AnswerOf(proto::SweepCurve()).sentence(), Not(SizeIs(0)));
 }
 
-TEST(AnswerTest, SaysWhatIsKnownOfOtherProcessesOnAGpu) {
+TEST(AnswerTest, AnswerReportsOtherProcessesOnTheGpu) {
   proto::SweepCurve curve = Example().curve(0);
   curve.clear_disturbed();
   EXPECT_THAT(Sentences(curve), HasSubstr("none was disturbed by another program."));

@@ -13,7 +13,7 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
 
-TEST_F(CheckpointTest, LoadsWhatWasSaved) {
+TEST_F(CheckpointTest, LoadedValuesEqualTheSavedValues) {
   ASSERT_TRUE(Save(7).ok());
   EXPECT_EQ(*Load(Path(7), 0), Values(0));
   EXPECT_EQ(*Load(Path(7), 1), Values(1));

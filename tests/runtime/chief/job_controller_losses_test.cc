@@ -247,7 +247,7 @@ TEST_F(LossesTest, ReplacementGetsLeasesOfRunningSegment) {
   EXPECT_EQ(NewestLease(1).range(0).begin(), 5) << "the batch that its predecessor held";
 }
 
-TEST_F(LossesTest, ShardOfLostWorker_StartsAnotherRunOfThoseThatEndedTheirs) {
+TEST_F(LossesTest, ShardOfLostWorker_StartsAnotherRunOfWorkersThatHadEnded) {
   Begin(kSharded);
   ASSERT_EQ(NewestLease(0).range_size(), 2);
   EXPECT_EQ(NewestLease(0).range(1).begin(), 10);

@@ -126,7 +126,7 @@ TEST_F(StatisticsTest, NonFiniteStatisticsFailJobAndNameWorker) {
   }
 }
 
-TEST_F(StatisticsTest, StatisticsOfModelWithoutThemFailJob) {
+TEST_F(StatisticsTest, StatisticsForAModelWithoutStatisticsFailTheJob) {
   statistics_ = {};
   StartAndMakeReady(kMirrored);
   TrainTo(1, 1, {{5, 10}, {15, 20}}, "[1, 2]");

@@ -185,7 +185,7 @@ TEST_F(JobControllerTest, TaskThatNeverJoinsIsNamedAtTheStartTimeout) {
 }
 
 // Workers that wait for one another give up when the chief does, and their errors say whom they waited for.
-TEST_F(JobControllerTest, TasksCanReportWhomTheyWaitedForAtTheStartTimeout) {
+TEST_F(JobControllerTest, StartTimeoutLeavesTasksTimeToNameTheirMissingPeers) {
   Start("workers: 2 strategy { mirrored {} }");
   now_ += 20 * kSecond;
   for (int worker : {0, 1}) Say(Worker(worker), absl::StrCat("join { host: 'h", worker, "' }"));

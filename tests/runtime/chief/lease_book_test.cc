@@ -141,7 +141,7 @@ TEST(LeaseBookTest, OwnersGetOnlyTheirOwnBatchesInOrder) {
   EXPECT_THAT(PositionsOf(book.Lease(1, 4)), ElementsAre(Slice{10, 20}, Slice{30, 40}, Slice{50, 60}));
 }
 
-TEST(LeaseBookTest, BatchesOfLostOwnerGoToOthersAfterTheirOwn) {
+TEST(LeaseBookTest, OtherWorkersGetALostOwnersBatchesAfterTheirOwn) {
   LeaseBook book = Opened(false, 2, InTurns({0, 60}));
   book.Lease(1, 1);
   book.Leave(1);
@@ -156,7 +156,7 @@ TEST(LeaseBookTest, BatchesOfLostOwnerGoToOthersAfterTheirOwn) {
                                   Slice{50, 60}));
 }
 
-TEST(LeaseBookTest, ReplacedOwnerGetsWhatIsLeftOfItsOwn) {
+TEST(LeaseBookTest, ReplacementOfAnOwnerGetsTheRestOfItsBatches) {
   LeaseBook book = Opened(false, 2, InTurns({0, 60}));
   book.Leave(1);
   book.Join(1);

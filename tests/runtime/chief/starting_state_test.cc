@@ -169,7 +169,7 @@ TEST_F(StartingStateTest, StatisticsOfCheckpoint_AreTheStartingState) {
       << "a job that is not resumed starts anew";
 }
 
-TEST_F(StartingStateTest, CheckpointWithoutStatistics_IsRefusedForPlanWithThem) {
+TEST_F(StartingStateTest, CheckpointWithoutStatistics_IsRefusedForPlanWithStatistics) {
   SaveAt(3, 1, 10);
   const absl::Status status = Resume(PlanWithStatistics());
   EXPECT_TRUE(absl::IsFailedPrecondition(status)) << status;

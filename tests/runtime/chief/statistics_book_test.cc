@@ -136,7 +136,7 @@ TEST(StatisticsBook, MeanStaysIfEveryWorkerIsLost) {
   EXPECT_THAT(book.current().mean, ElementsAre(3));
 }
 
-TEST(StatisticsBook, AsManyWorkersAsSavedBeginWithTheirOwn) {
+TEST(StatisticsBook, SameNumberOfWorkersBeginsWithTheSavedStatistics) {
   const MovingStatistics saved = {.mean = {2}, .workers = {{1}, {3}}};
   StatisticsBook book(2, saved);
   EXPECT_THAT(book.StartOf(0), ElementsAre(1));

@@ -18,7 +18,7 @@ using ::testing::HasSubstr;
 using ::testing::Not;
 
 // Threads of gRPC may still connect while exit handlers run.
-TEST(OpenSslTest, ExitHandlersLeaveItUsable) {
+TEST(OpenSslTest, ExitHandlersLeaveOpenSslUsable) {
   const auto use_and_exit = [] {
     JobToken::Random();
     OPENSSL_atexit([] { std::fputs("OpenSSL has cleaned up", stderr); });

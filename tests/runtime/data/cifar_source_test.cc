@@ -115,7 +115,7 @@ TEST_F(CifarTest, Cifar100HasTwoLabels) {
   ExpectSamples(*LoadDatasets(job).value().train, 0, 20);
 }
 
-TEST_F(CifarTest, FileOfAnotherKindIsRefusedNamingItAndTheField) {
+TEST_F(CifarTest, FileOfAnotherKindIsRefusedNamingFileAndField) {
   EXPECT_THAT(ErrorOf(JobOf("", 10)), AllOf(HasSubstr("no file matches"), HasSubstr("data_batch_*.bin")));
   proto::Job nowhere = JobOf("", 10);
   nowhere.mutable_data()->mutable_cifar()->set_train(0, directory_.path() + "/nowhere/data_batch_*.bin");

@@ -56,7 +56,7 @@ class DatasetTest : public ::testing::Test {
   proto::Data& data_ = *job_.mutable_data();
 };
 
-TEST_F(DatasetTest, SizesFromHeadersEqualThoseOfTheLoadedData) {
+TEST_F(DatasetTest, SizesFromHeadersEqualTheSizesOfTheLoadedData) {
   data_.set_validation_samples(4);
   const auto sizes = ReadDatasetSizes(job_);
   ASSERT_TRUE(sizes.ok()) << sizes.status();
@@ -122,7 +122,7 @@ TEST_F(DatasetTest, RefusesALabelOutsideTheClasses) {
               HasSubstr("train-labels: label 4 of sample 4 is outside the 4 classes"));
 }
 
-TEST_F(DatasetTest, GivenScalingIsUsedAsItIs) {
+TEST_F(DatasetTest, GivenScalingIsUsedUnchanged) {
   data_.add_mean(0.5);
   data_.add_deviation(0.25);
   const auto scaling = ResolveScaling(data_, *Load().train);

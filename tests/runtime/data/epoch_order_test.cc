@@ -202,7 +202,7 @@ TEST(EpochOrderTest, RankUsesItsOwnSamplesApartFromLeftovers) {
   }
 }
 
-TEST(EpochOrderTest, QueuesOfRanksHaveOrdersOfTheirOwn) {
+TEST(EpochOrderTest, RanksAndEpochsHaveDifferentOrders) {
   const OrderRules rules = RulesOf({{}, Sharding::kOff, 3, 6, 50, false});
   EpochOrders orders(rules);
   std::vector<std::vector<int64_t>> used(3);

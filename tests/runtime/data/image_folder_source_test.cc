@@ -211,7 +211,7 @@ TEST_F(ImageFolderTest, ColourBehindLongRemarksOfAJpegIsFound) {
   }
 }
 
-TEST_F(ImageFolderTest, PictureInColourAmongGreyOnesIsAnErrorWhereItIsRead) {
+TEST_F(ImageFolderTest, ColourPictureAmongGreyPicturesIsAnErrorWhenItIsRead) {
   WritePets();
   const Datasets data = LoadDatasets(JobOf()).value();
   // The file has changed meanwhile, so it is treated like a file that was not looked at.

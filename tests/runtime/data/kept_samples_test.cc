@@ -134,7 +134,7 @@ TEST_F(KeptSamplesTest, AreUnpackedOnceAndEqualTheFiles) {
   }
 }
 
-TEST_F(KeptSamplesTest, ChannelsHaveScalingsOfTheirOwn) {
+TEST_F(KeptSamplesTest, EachChannelHasItsOwnScaling) {
   proto::Job job;
   proto::Data& data = *job.mutable_data();
   data.set_classes(5);

@@ -105,7 +105,7 @@ TEST_P(BatchLoaderTest, WithoutAnOrderSamplesKeepTheirNaturalOrder) {
   ExpectBatch(loader_.Next().value(), {10, 17}, nullptr);
 }
 
-TEST_P(BatchLoaderTest, BatchIsUnchangedWhileLaterOnesAreBuilt) {
+TEST_P(BatchLoaderTest, BatchIsUnchangedWhileLaterBatchesAreBuilt) {
   loader_.Announce(order_, {0, 8});
   const HostBatch batch = loader_.Next().value();
   Slice next{8, 16};

@@ -156,7 +156,7 @@ struct Damage {
   const char* message;
 };
 
-TEST_F(NpyTest, DamagedArchivesAreRefusedNamingThem) {
+TEST_F(NpyTest, DamagedArchiveIsRefusedNamingTheFile) {
   const std::string good = ReadFile(testing::ReferenceFile("numpy_deflated.npz")).value();
   const size_t entry = good.find("PK\1\2");
   ASSERT_NE(entry, std::string::npos);

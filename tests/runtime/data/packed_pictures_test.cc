@@ -152,7 +152,7 @@ TEST_F(PackedPicturesTest, PackingThatTakesTooLongIsGivenUp) {
   EXPECT_EQ(PackedPictures::Open(cache(), kCount, path_of, 200 * kMillisecond).value(), nullptr);
 }
 
-TEST_F(PackedPicturesTest, BadFilesAreErrorsThatNameThem) {
+TEST_F(PackedPicturesTest, BadFileIsRefusedNamingTheFile) {
   Write(7, "");
   EXPECT_THAT(std::string(Open().status().message()), AllOf(HasSubstr(PathOf(7)), HasSubstr("empty")));
   std::filesystem::remove(PathOf(7));
@@ -218,7 +218,7 @@ class PackedFolderTest : public ::testing::Test {
   const testing::TempDirectory directory_, cache_;
 };
 
-TEST_F(PackedFolderTest, SamplesAreThoseOfTheFiles) {
+TEST_F(PackedFolderTest, SamplesEqualThePicturesInTheFiles) {
   proto::Job plain = JobOf();
   plain.mutable_data()->set_cache(proto::Data::NONE);
   const std::vector<uint8_t> expected = ValuesOf(*LoadDatasets(plain).value().train);

@@ -152,7 +152,7 @@ TEST(PictureTest, HeaderTellsChannelsAndBitsOfAFile) {
   }
 }
 
-TEST(PictureTest, OtherFormatIsNamed) {
+TEST(PictureTest, PictureOfAnotherFormatIsRefusedNamingTheFormat) {
   for (const auto& [file, name] : std::vector<std::pair<std::string, std::string>>{
            {"GIF89a and so on", "a GIF picture"},
            {"RIFF....WEBPVP8 ", "a WebP picture"},

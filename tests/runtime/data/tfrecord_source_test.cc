@@ -166,7 +166,7 @@ TEST_F(TfrecordTest, EveryTruncationAndEveryChangedByteIsDetected) {
   }
 }
 
-TEST_F(TfrecordTest, FalseLengthsAreRefusedWithoutAllocatingThem) {
+TEST_F(TfrecordTest, FalseLengthsAreRefusedWithoutAllocatingMemory) {
   for (const uint64_t length : {uint64_t{1} << 62, ~uint64_t{0}, uint64_t{1000}}) {
     const std::string head = LittleEndian(length, 8);
     EXPECT_THAT(ErrorOf(JobOf(head + LittleEndian(MaskedCrc32c(head), 4) + std::string(20, 'x'))),
@@ -194,7 +194,7 @@ TEST_F(TfrecordTest, MistakesInFeaturesAreNamed) {
   EXPECT_THAT(ErrorOf(JobOf(good + Record("\xff\xff")), 1), HasSubstr("record 1 is no tf.Example message"));
 }
 
-TEST_F(TfrecordTest, FeaturesOfWrongTypesAreNamedByWhatTheyHold) {
+TEST_F(TfrecordTest, FeaturesOfWrongTypesAreRefusedNamingTheirContents) {
   const auto with = [](const char* feature, const proto::Feature& content) {
     proto::Example example;
     TETHYS_CHECK(example.ParseFromString(Sample("abcd", {1})));
@@ -445,7 +445,7 @@ TEST_F(TfrecordTest, OnePictureInColourMakesAllInColour) {
                     HasSubstr("data.tfrecord.shape")));
 }
 
-TEST_F(TfrecordTest, OtherFormatsAreNamed) {
+TEST_F(TfrecordTest, FileOfAnotherFormatIsRefusedNamingTheFormat) {
   const char zlib[] = {
       0x78, static_cast<char>(0x9c), 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18};
   EXPECT_THAT(ErrorOf(JobOf(std::string(zlib, sizeof(zlib)))),

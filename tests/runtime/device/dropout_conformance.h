@@ -52,7 +52,7 @@ TEST_P(DeviceConformance, DropoutFollowsItsContract) {
 
 // A worker that has the second half of a batch drops the elements that a worker with the whole batch drops in
 // that half.
-TEST_P(DeviceConformance, PartsOfABatchDropWhatTheWholeDrops) {
+TEST_P(DeviceConformance, PartsOfABatchDropTheElementsThatTheWholeBatchDrops) {
   const std::vector<float> in(8 * 10, 1.0f);
   const std::vector<float> whole = Drop({.rows = 8, .elements = 10, .seed = kSeed}, 100, in);
   for (const int64_t begin : {0, 3, 5}) {

@@ -155,7 +155,7 @@ TEST_F(JobLayersTest, NameOfTheBaseIsInherited) {
   EXPECT_EQ(Load(Write("job.textproto", "base: \"base.textproto\"")).name(), "given");
 }
 
-TEST_F(JobLayersTest, AbsoluteBaseIsTakenAsItIs) {
+TEST_F(JobLayersTest, AbsolutePathOfABaseIsUsedUnchanged) {
   const std::string base = Write("base.textproto", kJob);
   EXPECT_EQ(Load(Write("other/job.textproto", "base: \"" + base + "\"")).epochs(), 5);
 }

@@ -122,7 +122,7 @@ TEST(ResolveTest, ActivationDecidesTheDefaultInitializer) {
   EXPECT_EQ(job.model().layer(2).dense().initializer(), proto::GLOROT_UNIFORM);
 }
 
-TEST(ResolveTest, ParameterServersHaveDefaultsOfTheirOwn) {
+TEST(ResolveTest, ParameterServersHaveSeparateDefaults) {
   const proto::Job job = Job({"strategy=parameter_server", "strategy.parameter_server.servers=3"});
   const proto::ParameterServer& ps = job.strategy().parameter_server();
   EXPECT_TRUE(ps.has_bulk_synchronous());

@@ -110,7 +110,7 @@ TEST(MicroBatches, FloatInputsGiveTheBitsOfEqualBytes) {
   }
 }
 
-TEST(MicroBatches, GradientsAddUpToThoseOfTheBatch) {
+TEST(MicroBatches, GradientsAddUpToTheGradientsOfTheBatch) {
   const Model model = Parse(
       "layer { convolution { filters: 4 kernel_size: 3 activation: TANH } } layer { flatten {} } "
       "layer { dropout { rate: 0.4 } } layer { dense { units: 7 activation: TANH } } layer { dense { units: "

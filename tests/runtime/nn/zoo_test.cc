@@ -166,7 +166,7 @@ TEST(Zoo, DropoutFollowsTheDenseLayersOfVgg) {
 }
 
 // Layers that are printed can be copied into a job file and mean the same there.
-TEST(Zoo, ExpandedLayersAreAModelOfTheirOwn) {
+TEST(Zoo, ExpandedLayersFormACompleteModel) {
   for (const char* text :
        {"resnet { depth: 18 }", "mobilenet {}", "vgg { depth: 11 batch_normalisation: true }"}) {
     const proto::Model layers = ExpandModel(Parse(text), 1000);

@@ -31,7 +31,7 @@ std::vector<float> Decays(const std::string& config) {
   return decays;
 }
 
-TEST(Optimizer, DecaysAllVariablesButTheNamedOnes) {
+TEST(Optimizer, DecaysAllVariablesExceptTheNamedVariables) {
   EXPECT_THAT(Decays("weight_decay: 0.5"), ElementsAre(0.5f, 0.5f, 0.5f));
   EXPECT_THAT(Decays("weight_decay: 0.5 no_weight_decay: '/bias'"), ElementsAre(0.5f, 0, 0.5f));
   EXPECT_THAT(Decays("weight_decay: 0.5 no_weight_decay: 'b/'"), ElementsAre(0.5f, 0.5f, 0));

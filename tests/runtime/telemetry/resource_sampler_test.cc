@@ -103,7 +103,7 @@ TEST(ResourceSamplerTest, SamplesTheMachineIfAsked) {
   EXPECT_GT(samples[1].resident_bytes(), samples[0].resident_bytes());
 }
 
-TEST(ResourceSamplerTest, CollectLastTakesASampleEarlyUnlessItIsTooShort) {
+TEST(ResourceSamplerTest, CollectLastTakesASampleEarlyUnlessTheIntervalIsTooShort) {
   FakeClock clock;
   ResourceSampler sampler(clock, {.interval = kSecond});
   ResourceSampler::Samples samples;

@@ -218,7 +218,7 @@ TEST_F(TimingCollectorTest, Epochs_CountFromOneAndAreInTheFileAfterAFlush) {
                                                "2,422,0.75,0.5,0.25,0.875,2,0,0,0,0.5"));
 }
 
-TEST_F(TimingCollectorTest, EpochsWithoutAccuracyLeaveItOut) {
+TEST_F(TimingCollectorTest, EpochsWithoutAccuracyHaveEmptyAccuracyCells) {
   const auto collector = Open(1);
   proto::EpochResult epoch;
   epoch.set_train_loss(0.75);

@@ -52,7 +52,7 @@ uint64_t Word(const std::string& bytes, int64_t offset, int64_t size) {
   return value;
 }
 
-TEST(FrameTest, DecodesWhatItEncodes) {
+TEST(FrameTest, DecodedFrameEqualsTheEncodedFrame) {
   const auto frame = Decoded(Encoded(Sample()));
   ASSERT_TRUE(frame.ok()) << frame.status();
   EXPECT_EQ(*frame, Sample());
