@@ -35,7 +35,7 @@ inline uint32_t HashOf(absl::Span<const Range> parts) {
 inline absl::Status CheckPeer(int peer, int rank, int world) {
   if (peer >= 0 && peer < world && peer != rank) return absl::OkStatus();
   return absl::InvalidArgumentError(
-      absl::StrCat("rank ", rank, " exchanges a message with rank ", peer, " in a world of ", world));
+      absl::StrCat("rank ", rank, " cannot exchange a message with rank ", peer, " in a world of ", world));
 }
 
 }  // namespace tethys

@@ -222,7 +222,7 @@ std::string ScalingTable(const Request& request, const std::vector<RunRecord>& r
                              {{"speed-up"}},
                              {{"efficiency", "%"}}},
                             rows, width),
-                      "Speed-up: samples per second over those of ", VariantLetters(baseline), " (",
+                      "Speed-up: samples per second divided by those of ", VariantLetters(baseline), " (",
                       request.experiment.variants[baseline].name,
                       "). Efficiency: speed-up over the ratio of workers.\n");
 }

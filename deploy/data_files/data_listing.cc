@@ -163,8 +163,8 @@ absl::StatusOr<int64_t> WriteFirstImages(const Datasets& datasets, int64_t count
   if (!IsPicture(spec.shape) || spec.type != ValueType::kByte) {
     return absl::InvalidArgumentError(
         absl::StrCat("--images: samples ", ShapeText(spec.shape), " of ", ValueTypeText(spec.type),
-                     " are no pictures, which are bytes [height, width] or have 1 or 3 "
-                     "channels behind these: leave --images out"));
+                     " are no pictures, that is, bytes [height, width] with or without 1 or "
+                     "3 channels behind these: leave --images out"));
   }
   TETHYS_RETURN_IF_ERROR(CreateDirectories(folder));
   std::vector<uint8_t> values(spec.elements());

@@ -77,7 +77,7 @@ class Distance {
       remark_ = absl::StrCat("no run calibrated the exchange '", needs.transport,
                              "': usual costs stand for it, which may be far off");
     } else if (needs.extrapolated) {
-      remark_ = "the batch lies beyond the measured ones: its time is on the continued line";
+      remark_ = "the batch lies beyond the measured batches: its time is on the continued line";
     }
     if (disturbed) {
       absl::StrAppend(&remark_, remark_.empty() ? "" : "; ", DisturbanceText(disturbance),

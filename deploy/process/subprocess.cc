@@ -99,16 +99,17 @@ std::string KillReason(const MemoryKills& before, const MemoryKills& after, int6
   if (before.group >= 0 && after.group > before.group) {
     const std::string limit =
         limit_bytes < 0 ? "" : absl::StrCat(", whose limit is ", limit_bytes >> 20, " MiB");
-    return absl::StrCat("the kernel kills for want of memory in its control group", limit, kRemedy);
+    return absl::StrCat("the kernel kills processes when memory runs out in their control group", limit,
+                        kRemedy);
   }
   if (before.machine >= 0 && after.machine > before.machine) {
-    return absl::StrCat("the kernel kills for want of memory on this machine", kRemedy);
+    return absl::StrCat("the kernel kills processes when memory runs out on this machine", kRemedy);
   }
   if (before.machine >= 0 || before.group >= 0) {
-    return "Tethys did not send it, and the kernel tells of no want of memory here: a user sent it, or a "
+    return "Tethys did not send it, and the kernel reports no lack of memory here: a user sent it, or a "
            "scheduler, which may do so for its own limit of memory";
   }
-  return absl::StrCat("Tethys did not send it; mostly it comes for want of memory (dmesg tells)", kRemedy);
+  return absl::StrCat("Tethys did not send it; the usual cause is a lack of memory (dmesg tells)", kRemedy);
 }
 
 absl::StatusOr<Subprocess> Subprocess::Spawn(const SpawnOptions& options) {

@@ -50,7 +50,8 @@ absl::Status WatchLauncher(int fd) {
 // Called when memory cannot be allocated; without it, the allocation would throw.
 [[noreturn]] void EndForWantOfMemory() {
   constexpr char kText[] =
-      "out of memory: the machine, the control group or ulimit -v gives this process no more: take a smaller "
+      "out of memory: the machine, the control group or ulimit -v gives this process no more memory: take a "
+      "smaller "
       "batch "
       "or fewer processes here (tethys plan tells the memory)\n";
   [[maybe_unused]] const ssize_t written = write(STDERR_FILENO, kText, sizeof(kText) - 1);

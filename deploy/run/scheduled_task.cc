@@ -50,8 +50,8 @@ absl::Status CheckFits(const ScheduledTask& task, const proto::Job& job) {
   if ((task.servers > 0) == has_servers) return absl::OkStatus();
   return absl::InvalidArgumentError(
       absl::StrCat("the scheduler started ", task.servers, " parameter servers, but the job's strategy is ",
-                   StrategyName(job), has_servers ? ": start ps tasks" : ": start none",
-                   ", or choose another by --set=strategy=..."));
+                   StrategyName(job), has_servers ? ": start ps tasks" : ": start no ps tasks",
+                   ", or choose another strategy by --set=strategy=..."));
 }
 
 // The path of the job file. Every process reads it, because the job's strategy and number of servers

@@ -194,7 +194,7 @@ class MachineSweep {
     if (2 * one > seconds) {
       curve_.set_largest_batch(last.batch());
       curve_.set_largest_untried(
-          absl::StrFormat("larger ones were not tried, because a step of batch %s would take "
+          absl::StrFormat("larger batches were not tried, because a step of batch %s would take "
                           "about %.0f s: give --memory or more --seconds",
                           CountText(forecast), one));
       return absl::OkStatus();

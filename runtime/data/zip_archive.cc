@@ -83,7 +83,7 @@ absl::Status ReadLargeEndRecord(const ByteSource& file, const uint8_t* locator, 
   }
   TETHYS_ASSIGN_OR_RETURN(const std::vector<uint8_t> record,
                           ReadBytes(file, static_cast<int64_t>(begin), kLargeEndRecord));
-  if (!Begins(record.data(), "PK\6\6")) return Damaged(file.name(), "it has no large end record");
+  if (!Begins(record.data(), "PK\6\6")) return Damaged(file.name(), "it has no end record with 64-bit sizes");
   directory = {.members = At<uint64_t>(record.data() + 32),
                .bytes = At<uint64_t>(record.data() + 40),
                .begin = At<uint64_t>(record.data() + 48)};
@@ -132,7 +132,7 @@ absl::Status TakeLargeNumbers(absl::Span<const uint8_t> extra, std::initializer_
     if (kind != 1) continue;
     for (uint64_t* const number : numbers) {
       if (*number != kInExtra) continue;
-      if (field.size() < sizeof(uint64_t)) return Damaged(name, "an entry lacks its large numbers");
+      if (field.size() < sizeof(uint64_t)) return Damaged(name, "an entry lacks its 64-bit sizes");
       *number = At<uint64_t>(field.data());
       field.remove_prefix(sizeof(uint64_t));
     }

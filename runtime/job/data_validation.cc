@@ -47,7 +47,7 @@ void ResolveScaling(proto::Data& data, Problems& problems) {
                               " numbers: one for all, or one for each channel or feature"));
   problems.AddIf(
       data.per_channel() && !data.compute_standardisation(), "data.per_channel",
-      "is true, but data.compute_standardisation is not: set that, or give a mean for each channel");
+      "is true, but data.compute_standardisation is not: set it to true, or give a mean for each channel");
   if (data.compute_standardisation()) {
     const char* given = data.mean_size() > 0 ? "data.mean" : "data.deviation";
     problems.AddIf(data.mean_size() > 0 || data.deviation_size() > 0, given,

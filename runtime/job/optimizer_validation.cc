@@ -23,8 +23,8 @@ void CheckSteps(absl::string_view field, const Values& values, double most, Prob
   for (int i = 0; i < values.size(); ++i) {
     const auto value = static_cast<double>(values[i]);
     problems.AddIf(!(value > last && value <= most), absl::StrCat(field, "[", i, "]"),
-                   absl::StrFormat("is %.15g: must be above %.15g, for they ascend, and at most %.15g", value,
-                                   last, most));
+                   absl::StrFormat("is %.15g: must be above %.15g, because steps ascend, and at most %.15g",
+                                   value, last, most));
     last = value;
   }
 }

@@ -305,7 +305,7 @@ class CompareTest(unittest.TestCase):
                                   "--max_others_cpu=100"])
         self.assertEqual(status, 0, output)
         self.assertIn("left out: mirrored with 1 worker: that is local training", output)
-        self.assertIn("Speed-up: samples per second over those of A (job-local)", output)
+        self.assertIn("Speed-up: samples per second divided by those of A (job-local)", output)
         self.assertTrue(os.path.exists(os.path.join(directory, "job-mirrored-2-r2")))
         self.assertRegex(output, r"\nVerdict\n\n  (Train with|No winner between) [AB] \((one worker alone|2 mirrored workers)\)")
         self.assertIn("A: one worker alone; B: 2 mirrored workers.", output, "the legend of the letters")

@@ -97,8 +97,8 @@ TEST(KillReasonTest, NamesTheEvidenceOfTheKernel) {
   EXPECT_THAT(KillReason({.group = 1, .machine = 4}, {.group = 1, .machine = 5}, -1),
               ::testing::HasSubstr("memory on this machine"));
   EXPECT_THAT(KillReason({.group = 1, .machine = 4}, {.group = 1, .machine = 4}, -1),
-              ::testing::HasSubstr("no want of memory"));
-  EXPECT_THAT(KillReason({}, {}, -1), ::testing::HasSubstr("mostly it comes for want of memory"));
+              ::testing::HasSubstr("no lack of memory"));
+  EXPECT_THAT(KillReason({}, {}, -1), ::testing::HasSubstr("the usual cause is a lack of memory"));
 }
 
 TEST_F(SubprocessTest, ARunningChildHasNoExit) {
