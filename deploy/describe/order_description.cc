@@ -14,7 +14,7 @@ namespace {
 
 constexpr int64_t kListedWorkers = 16;
 
-// "18,000 samples" or "18,000 samples in 3 files", by rank.
+// For each rank: "18,000 samples" or "18,000 samples in 3 files".
 std::vector<std::string> SharesText(const proto::JobPlan& plan, const SampleQueues& queues) {
   std::vector<std::string> shares;
   for (int64_t rank = 0; rank < queues.queues(); ++rank) {

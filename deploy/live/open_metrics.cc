@@ -90,8 +90,9 @@ void AddEstimate(const char* name, const char* unit, const char* help, const pro
 }
 
 void AddLinkUse(const proto::LiveState& state, MetricsWriter& metrics) {
-  metrics.Family("tethys_link_use_ratio", "gauge", "ratio",
-                 "Bytes a second of a worker over the calibrated rate of its host's link, by direction.");
+  metrics.Family(
+      "tethys_link_use_ratio", "gauge", "ratio",
+      "Rate of a worker's traffic divided by the calibrated rate of its host's link, by direction.");
   for (const proto::LiveTask& task : state.task()) {
     if (task.pulse().role() != "worker") continue;
     for (const auto& [direction, share] : {std::pair("in", task.in_share()), {"out", task.out_share()}}) {
@@ -152,7 +153,7 @@ std::string OpenMetricsText(const proto::LiveState& state) {
     return task.pulse().has_staleness() ? task.pulse().staleness() : NAN;
   });
   metrics.Family("tethys_exchange_exposed_ratio", "gauge", "ratio",
-                 "Exposed exchange over compute and exchange of a worker's median step.");
+                 "Exposed exchange as a share of compute and exchange, in a worker's median step.");
   metrics.PerWorker([](const proto::LiveTask& task) {
     const double exchange = task.pulse().exchange_seconds().median();
     const double both = exchange + task.pulse().compute_seconds().median();

@@ -40,8 +40,9 @@ struct AdviceGoal {
 };
 
 // The candidates to verify by brief runs, at most `most`: the predicted best of each synchronous strategy,
-// then the best of each strategy in each use of the hosts, by half of the places that are left, then those
-// whose 90 % interval overlaps the interval of the predicted best. Asynchronous candidates are left out.
+// then the best of each strategy in each use of the hosts, for half of the remaining places, then the
+// candidates whose 90 % interval overlaps the interval of the predicted best. Asynchronous candidates are
+// left out.
 std::vector<int> ToVerify(const std::vector<Candidate>& candidates, const AdviceGoal& goal, int most);
 
 // After a round of brief runs: the unverified candidates that would be faster than the fastest measured one,

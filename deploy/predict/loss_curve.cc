@@ -21,7 +21,7 @@ bool FirstAt(absl::Span<const double> curve, double loss, double& epoch) {
   return true;
 }
 
-// A form d + c g(e): g falls and has one parameter.
+// A form of a loss curve, d + c g(epoch), where g falls and has one parameter.
 struct Form {
   double (*g)(double epoch, double parameter);
   double least;  // The bounds of the parameter.

@@ -136,7 +136,7 @@ TEST_P(Mirrored, ParametersEqualOneProcessWithAllGradients) {
 
 INSTANTIATE_TEST_SUITE_P(WorldSizes, Mirrored, ::testing::Values(1, 2, 3, 5));
 
-TEST(MirroredStrategy, EverySixteenthStepMeasuresSquaresOfOwnAndAllGradients) {
+TEST(MirroredStrategy, EverySixteenthStepMeasuresSquaresOfLocalAndSummedGradients) {
   ExpectAllOk(RunWorkers(3, [](Worker& worker) {
     for (int64_t step = 0; step < 33; ++step) {
       const auto gradient = static_cast<float>(worker.rank() + 1);

@@ -69,7 +69,7 @@ TEST_P(Arenas, AllReduceSumsLikeTcpRingAndChangesNothingOutside) {
   }
 }
 
-TEST_P(Arenas, ReduceScatterSumsTheOwnBlockLikeTcpRing) {
+TEST_P(Arenas, ReduceScatterSumsTheBlockOfTheRankLikeTheTcpRing) {
   for (const int64_t count : {4097, 500009}) {
     const std::vector<float> expected = SumsByTcp(world(), count);
     WithArenas([&](Communicator& ranks, absl::Span<float> arena) {

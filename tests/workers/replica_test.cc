@@ -229,7 +229,7 @@ TEST(ReplicaStatistics, RefusedMirroredStepLeavesStatisticsOfAllRanks) {
   }
 }
 
-TEST(ReplicaStatistics, EvaluationUsesOwnStatisticsUnlessOthersAreGiven) {
+TEST(ReplicaStatistics, EvaluationUsesTheReplicasStatisticsUnlessOthersAreGiven) {
   const auto samples = RandomSamples(kSamples, 1);
   for (std::unique_ptr<Device>& device : BothDevices()) {
     TestReplica test(std::move(device), 0, 1, {}, NormalisedModel());

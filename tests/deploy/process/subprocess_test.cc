@@ -83,7 +83,7 @@ TEST_F(SubprocessTest, ReportsHowChildEnded) {
   EXPECT_EQ(ExitText(Wait(killed)), "was killed by signal 9 (Killed)");
 }
 
-TEST_F(SubprocessTest, KillByAnotherIsExplainedAndOwnKillIsNot) {
+TEST_F(SubprocessTest, KillByAnotherProcessIsExplainedAndKillByThisObjectIsNot) {
   Subprocess killed = Start("kill -9 $$"), ours = Start("read forever"), ended = Start("kill -15 $$");
   EXPECT_THAT(Wait(killed).reason, ::testing::HasSubstr("memory"));
   ours.Signal(SIGKILL);

@@ -58,7 +58,7 @@ TEST_F(StatisticsTest, SetupCarriesTheMeanToEveryWorker) {
   EXPECT_THAT(SentAtSetup(1), ElementsAre(0, 1));
 }
 
-TEST_F(StatisticsTest, SetupCarriesEachWorkersOwnFromCheckpoint) {
+TEST_F(StatisticsTest, SetupCarriesTheSavedStatisticsOfEachWorker) {
   statistics_ = {.mean = {2, 3}, .workers = {{1, 2}, {3, 4}}};
   StartAndMakeReady(kMirrored);
   EXPECT_THAT(SentAtSetup(0), ElementsAre(1, 2));

@@ -158,7 +158,7 @@ TEST_F(HostCacheTest, FolderStaysIfOneOfItsFilesWasRead) {
   EXPECT_FALSE(FileExists(directory_.Path(entry)));
 }
 
-TEST_F(HostCacheTest, FullDiskNamesFolderAndNeed) {
+TEST_F(HostCacheTest, FullDiskErrorNamesTheFolderAndTheNeededSpace) {
   const HostCache cache = Open();
   const testing::FailingCalls full({.name = "posix_fallocate", .errors = {ENOSPC}, .for_good = true});
   const absl::Status status = ReserveInCache(-1, 12345, cache.PathOf("a"));

@@ -201,7 +201,7 @@ class OwnLoops {
   const std::unique_ptr<Stream> stream_;
 };
 
-TEST(CpuDevice, ThreadsChangeNoBitOfOwnLoops) {
+TEST(CpuDevice, ThreadsChangeNoBitOfLoopsOutsideOneDnn) {
   OwnLoops one(1);
   for (const int threads : {2, 3, 16}) {
     OwnLoops several(threads);

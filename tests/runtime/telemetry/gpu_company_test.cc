@@ -50,7 +50,7 @@ class GpuCompanyTest : public ::testing::Test {
   const unsigned own_ = static_cast<unsigned>(getpid());
 };
 
-TEST_F(GpuCompanyTest, OwnWorkIsNoCompany) {
+TEST_F(GpuCompanyTest, WorkOfThisProcessIsNotCountedAsCompany) {
   const GpuCompanyReading reading = Reading({}, {{own_, 97}});
   EXPECT_EQ(reading.processes, 0);
   EXPECT_EQ(reading.share, 0);
