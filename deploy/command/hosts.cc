@@ -69,7 +69,7 @@ Command HostsCommand() {
                   .is_input = true},
                  {.name = "ssh_config",
                   .value = "FILE",
-                  .help = "For ssh, in place of ~/.ssh/config.",
+                  .help = "The configuration of ssh, in place of ~/.ssh/config.",
                   .is_input = true},
                  {.name = "install",
                   .help = "Brings this build to machines that lack it, as the first run there would."},

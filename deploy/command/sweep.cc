@@ -199,7 +199,7 @@ Command SweepCommand() {
             {.name = "every_host", .help = "Measures all hosts of the file."},
             {.name = "ssh_config",
              .value = "FILE",
-             .help = "For ssh, in place of ~/.ssh/config.",
+             .help = "The configuration of ssh, in place of ~/.ssh/config.",
              .is_input = true},
             {.name = "bundle",
              .value = "FILE",

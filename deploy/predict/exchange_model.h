@@ -40,10 +40,10 @@ struct ComputerWork {
 
 struct ExchangeNeeds {
   std::string transport = {};
-  double link = 0;        // Seconds of the busiest direction of a link, if flows share it equally.
-  bool shared = false;    // Several flows share the link, so that the slowest flow takes longer (fairness).
-  double delay = 0;       // Seconds that do not depend on the rate; added to `link`.
-  double chain = 0;       // Seconds of messages that follow one another, on links; without processors.
+  double link = 0;      // Seconds of the busiest direction of a link, if flows share it equally.
+  bool shared = false;  // Several flows share the link, so that the slowest flow takes longer (fairness).
+  double delay = 0;     // Seconds that do not depend on the rate; added to `link`.
+  double chain = 0;  // Seconds on links of messages that follow one another, without the time of processors.
   double chain_work = 0;  // The part of the processors' work that lies in the chain.
   std::string link_name = {};
   std::vector<ComputerWork> work = {};

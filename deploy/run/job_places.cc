@@ -159,7 +159,7 @@ std::vector<FlagSpec> WithClusterFlags(std::vector<FlagSpec> flags) {
                    .is_input = true});
   flags.push_back({.name = "ssh_config",
                    .value = "FILE",
-                   .help = "For ssh, in place of ~/.ssh/config.",
+                   .help = "The configuration of ssh, in place of ~/.ssh/config.",
                    .is_input = true});
   flags.push_back(
       {.name = "bundle",

@@ -27,7 +27,7 @@ class KeptScaling {
  public:
   // The origin of mean and deviation.
   struct Origin {
-    proto::Data data;     // For readers of the text; `key` is decisive.
+    proto::Data data;     // For people who read the file; only `key` is compared.
     std::string key;      // The text of SamplesKey (kept_samples.h).
     int64_t samples = 0;  // The number of samples that are summed: the training split.
     int64_t channels = 1;

@@ -84,9 +84,8 @@ class Plan {
   virtual absl::Status EnqueueStepNumbers(const StepNumbers* host) = 0;
 
   // Converts a micro-batch of the batch that was taken, then runs the forward pass and the loss. Forward and
-  // Backward return the errors of PlanOptions::sums. On a device
-  // that does not read host memory, Forward and Backward enqueue the same stream work every time, so a graph
-  // may capture them.
+  // Backward return the errors of PlanOptions::sums. On a device that does not read host memory, Forward and
+  // Backward enqueue the same stream work every time, so a graph may capture them.
   virtual absl::Status Forward(int64_t micro_batch) = 0;
   absl::Status Forward() { return Forward(0); }
 
