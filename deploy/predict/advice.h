@@ -23,10 +23,10 @@ struct Candidate {
   // How the candidate uses hosts that differ (HostUse in host_uses.h); empty: as the host file says.
   std::string use = {};
 
-  // True if its updates are those of the local job, apart from rounding.
+  // True if the updates of this candidate equal those of the local job, apart from rounding.
   bool synchronous() const { return TraitsOf(shape.strategy).lock_step; }
   int processes() const { return shape.workers + shape.servers; }
-  // True if the median of its brief runs lies outside the prediction's 90 % interval.
+  // True if the median of the brief runs of this candidate lies outside the prediction's 90 % interval.
   bool contradicted() const;
   // Seconds of the whole run: as predicted or, after a verification, computed from the measured rate.
   double total() const;

@@ -1,3 +1,12 @@
+// A checkpoint is written in step-N.tmp and committed in this order:
+//
+//   1. Write fills ranges of the tensors; a range is claimed first, so no two writers fill one element.
+//   2. CheckAllWritten refuses a checkpoint of which an element was not written.
+//   3. Seal syncs the files, reads them back for their checksums, and writes the manifest.
+//   4. MoveIntoPlace renames step-N to step-N.old and step-N.tmp to step-N, then removes step-N.old.
+//
+// Invariant: step-N, or step-N.old while step-N is missing, is complete or absent at each moment, so a crash
+// leaves the old or the new checkpoint.
 #include "runtime/checkpoint/checkpoint_writer.h"
 
 #include <fcntl.h>

@@ -1,3 +1,16 @@
+// The work of a step, for one micro-batch after the other:
+//
+//   Forward    converts the rows of the micro-batch, runs the layers in their order, then the loss. The loss
+//              also writes the gradient of the outputs.
+//   Backward   for each layer, from the last to the first: computes values again that the layer needs
+//              (Repeat), computes the layer's gradients, puts the gradients of its inputs together
+//              (GatherParts), and adds those of its variables to earlier micro-batches' (AddGradients)
+//
+// In the last micro-batch, Backward also records the event of a range of ready_order() once its gradients are
+// final.
+//
+// Invariant: Initialize fixes all primitives and addresses, so on a device that copies batches each step
+// enqueues the same work.
 #include "runtime/nn/plan.h"
 
 #include <algorithm>
