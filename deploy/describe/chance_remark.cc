@@ -4,7 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "deploy/report/verdict.h"
+#include "deploy/report/findings.h"
 #include "deploy/text.h"
 
 namespace tethys {

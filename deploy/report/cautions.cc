@@ -9,9 +9,7 @@
 #include "absl/strings/str_join.h"
 #include "deploy/report/comparison.h"
 #include "deploy/report/cpu_use.h"
-#include "deploy/report/ranking.h"
 #include "deploy/report/variant_name.h"
-#include "deploy/report/verdict.h"
 
 namespace tethys {
 namespace {
@@ -70,21 +68,20 @@ std::string OneComputer(const proto::Report& report) {
                       ", so nothing is known about several computers");
 }
 
-std::string HardlyLearned(const proto::Report& report) {
+std::string HardlyLearned(const proto::Report& report, const Findings& findings) {
+  const Ranking& hardly = findings.hardly_learned;
   std::vector<std::string> names;
   for (const ReportVariant& variant : report.variant()) {
-    const proto::ReportValue& accuracy =
-        variant.test_accuracy().count() > 0 ? variant.test_accuracy() : variant.best_accuracy();
-    if (variant.chance_accuracy() <= 0 || accuracy.count() == 0) continue;
-    if (IsAtChance(accuracy.mean(), variant.chance_accuracy())) names.push_back(NameInText(variant));
+    if (std::find(hardly.begin(), hardly.end(), &variant) != hardly.end())
+      names.push_back(NameInText(variant));
   }
   return names.empty() ? "" : absl::StrCat(Named(std::move(names)), " hardly learned");
 }
 
-std::string OthersCpu(const proto::Report& report) {
+std::string OthersCpu(const proto::Report& report, const Findings& findings) {
   const double most = MostOthersCpu(report);
   // The headline of a comparison states it in more detail.
-  if (most < kOthersCpu || (most > kLoudOthersCpu && BySpeed(report).size() > 1)) return "";
+  if (most < kOthersCpu || (findings.others_cpu > 0 && findings.by_speed.size() > 1)) return "";
   return absl::StrFormat("other programs took up to %.0f %% of the CPU", 100 * most);
 }
 
@@ -119,22 +116,21 @@ std::string JobsDiffer(const proto::Report& report) {
   return fields.empty() ? "" : absl::StrCat("the jobs differ in ", Named(std::move(fields)));
 }
 
-std::string Batches(const proto::Report& report) {
-  std::set<int64_t> batches;
-  for (const ReportVariant& variant : report.variant()) batches.insert(variant.global_batch());
-  return batches.size() > 1
+std::string Batches(const Findings& findings) {
+  return findings.batches_differ
              ? "global batches differ, and so do the numbers of updates, on which accuracy depends"
              : "";
 }
 
 }  // namespace
 
-std::vector<std::string> Cautions(const proto::Report& report) {
-  std::vector<std::string> cautions = {HardlyLearned(report), OthersCpu(report)};
+std::vector<std::string> Cautions(const proto::Report& report, const Findings& findings) {
+  std::vector<std::string> cautions = {HardlyLearned(report, findings), OthersCpu(report, findings)};
   if (report.variant_size() > 1) {
-    cautions = {FailedRuns(report),    LeftOut(report),   HardlyLearned(report),
-                JobsDiffer(report),    OthersCpu(report), Batches(report),
-                Normalisation(report), Exchanges(report), OneComputer(report)};
+    cautions = {
+        FailedRuns(report),          LeftOut(report),   HardlyLearned(report, findings), JobsDiffer(report),
+        OthersCpu(report, findings), Batches(findings), Normalisation(report),           Exchanges(report),
+        OneComputer(report)};
   }
   cautions.erase(std::remove(cautions.begin(), cautions.end(), ""), cautions.end());
   return cautions;

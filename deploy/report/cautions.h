@@ -6,13 +6,14 @@
 #include <string>
 #include <vector>
 
+#include "deploy/report/findings.h"
 #include "proto/report.pb.h"
 
 namespace tethys {
 
 // For example "1 of 18 runs failed"; empty if there is no caution. With one variant, only cautions that do
 // not compare.
-std::vector<std::string> Cautions(const proto::Report& report);
+std::vector<std::string> Cautions(const proto::Report& report, const Findings& findings);
 
 }  // namespace tethys
 

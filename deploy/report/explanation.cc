@@ -31,10 +31,9 @@ struct Subject {
   std::string name;
 };
 
-std::vector<Subject> SubjectsOf(const proto::Report& report) {
-  const auto [best, rival] = ContendersOf(report);
+std::vector<Subject> SubjectsOf(const Contenders& explained) {
   std::vector<Subject> subjects;
-  for (const ReportVariant* variant : {best, rival}) {
+  for (const ReportVariant* variant : {explained.best, explained.rival}) {
     if (variant == nullptr) continue;
     subjects.push_back({variant, NameInText(*variant)});
   }
@@ -42,18 +41,8 @@ std::vector<Subject> SubjectsOf(const proto::Report& report) {
 }
 
 // A sentence that names the explained pair, if the answer of the report names another pair.
-std::string OtherPair(const proto::Report& report, const std::vector<Subject>& subjects) {
-  const Contenders pair = AnswerPair(report);
-  Ranking explained, answered = AnswerOf(report).tied;
-  for (const Subject& subject : subjects) explained.push_back(subject.variant);
-  const auto has = [](const Ranking& ranking, const ReportVariant* variant) {
-    return variant == nullptr || std::count(ranking.begin(), ranking.end(), variant) > 0;
-  };
-  if (has(explained, pair.best) && has(explained, pair.rival)) return "";
-  if (has(answered, subjects.front().variant) && has(answered, subjects.back().variant)) return "";
-  for (const ReportVariant* variant : {pair.best, pair.rival}) {
-    if (!has(answered, variant)) answered.push_back(variant);
-  }
+std::string OtherPair(const Ranking& answered, const std::vector<Subject>& subjects) {
+  if (answered.empty()) return "";
   std::vector<std::string> names;
   for (const ReportVariant* variant : answered) names.push_back(NameInText(*variant));
   return absl::StrCat("These sentences compare mirrored workers with parameter servers, here ",
@@ -312,10 +301,10 @@ std::string NoiseText(const Subject& subject) {
 
 }  // namespace
 
-std::vector<std::string> Explanation(const proto::Report& report) {
-  const std::vector<Subject> subjects = SubjectsOf(report);
+std::vector<std::string> Explanation(const Findings& findings) {
+  const std::vector<Subject> subjects = SubjectsOf(findings.explained);
   if (subjects.empty() || !std::all_of(subjects.begin(), subjects.end(), Timed)) return {};
-  std::vector<std::string> sentences = {OtherPair(report, subjects)};
+  std::vector<std::string> sentences = {OtherPair(findings.answered, subjects)};
   for (const Subject& subject : subjects) sentences.push_back(WhereTimeWent(subject));
   if (subjects.size() == 2) sentences.push_back(WhatDiffers(*subjects[0].variant, *subjects[1].variant));
   if (std::any_of(subjects.begin(), subjects.end(),

@@ -7,14 +7,15 @@
 #include <string>
 #include <vector>
 
+#include "deploy/report/findings.h"
 #include "proto/report.pb.h"
 
 namespace tethys {
 
 // Sentences, the most important first; none if nothing was measured. If they compare another pair of variants
-// than the headline (ContendersOf in ranking.h), the first sentence says so. For a single variant, they name
+// than the headline (Findings::explained), the first sentence says so. For a single variant, they name
 // the parts of its training time.
-std::vector<std::string> Explanation(const proto::Report& report);
+std::vector<std::string> Explanation(const Findings& findings);
 
 }  // namespace tethys
 

@@ -1,10 +1,12 @@
-// The answer of a comparison for a reader who reads nothing else: which variant to train with, and how
-// certain this is. reason.h says why, verdict.h has all sentences. Pure; any thread.
+// The answer of a comparison in words, for a reader who reads nothing else: which variant to train with, and
+// how certain this is. findings.h decides it, reason.h says why, verdict.h has all sentences. Pure; any
+// thread.
 #ifndef TETHYS_DEPLOY_REPORT_HEADLINE_H_
 #define TETHYS_DEPLOY_REPORT_HEADLINE_H_
 
 #include <string>
 
+#include "deploy/report/findings.h"
 #include "proto/report.pb.h"
 
 namespace tethys {
@@ -15,8 +17,8 @@ struct Headline {
                          // disturbed them.
 };
 
-// The report must have at least two successful variants.
-Headline HeadlineOf(const proto::Report& report);
+// `findings` are the report's, which must have at least two successful variants.
+Headline HeadlineOf(const proto::Report& report, const Findings& findings);
 
 }  // namespace tethys
 

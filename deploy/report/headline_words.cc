@@ -25,10 +25,6 @@ constexpr double kWideAccuracy = 0.01;  // From this half width of an interval o
 
 }  // namespace
 
-Runs RunsOf(const ReportValue& a, const ReportValue& b) {
-  return {std::min(a.count(), b.count()), std::max(a.count(), b.count())};
-}
-
 std::string RunsText(const Runs& runs) {
   return absl::StrCat(runs.fewest, runs.fewest == runs.most ? "" : absl::StrCat(" to ", runs.most),
                       " runs of each");
@@ -43,10 +39,6 @@ std::string TimesInterval(const Contrast& ratio) {
 
 std::string PointsInterval(const Interval& points) {
   return absl::StrFormat("between %.2f and %.2f percentage points", 100 * points.low, 100 * points.high);
-}
-
-double HalfOf(const Contrast& contrast) {
-  return contrast.interval.has_value() ? (contrast.interval->high - contrast.interval->low) / 2 : 0;
 }
 
 std::string NoDifferenceText(double half, int runs) {
@@ -66,7 +58,7 @@ std::string AccuracyText(const ReportVariant& choice, const ReportVariant& rival
   const ReportValue& own = (choice.*accuracy)();
   const ReportValue& other = (rival.*accuracy)();
   const Contrast points = PointsOf(own, other);
-  if (!IsShown(own, other)) return NoDifferenceText(HalfOf(points), RunsOf(own, other).fewest);
+  if (!IsShown(own, other)) return NoDifferenceText(HalfOf(points), std::min(own.count(), other.count()));
   return absl::StrCat(choice_is, " ", PointsText(points));
 }
 
@@ -93,15 +85,6 @@ std::string NamesOf(const Ranking& variants, absl::string_view last) {
   }
   std::string names = NamesText(introduced, last);
   return variants.size() > 2 && names.size() > kLongList ? NamesText(letters, last) : names;
-}
-
-Runs RunsOf(const proto::Report& report, const Ranking& variants) {
-  Runs runs = RunsOf(RankedTime(report, *variants[0]), RankedTime(report, *variants[0]));
-  for (const ReportVariant* variant : variants) {
-    runs.fewest = std::min(runs.fewest, RankedTime(report, *variant).count());
-    runs.most = std::max(runs.most, RankedTime(report, *variant).count());
-  }
-  return runs;
 }
 
 std::string FasterText(const ReportVariant& faster, const std::string& its_name, const ReportVariant& choice,

@@ -11,15 +11,6 @@
 
 namespace tethys {
 
-inline constexpr int kFewRuns = 3;  // With fewer runs, intervals are too wide to be useful.
-
-struct Runs {
-  int fewest = 0;
-  int most = 0;
-};
-Runs RunsOf(const proto::ReportValue& a, const proto::ReportValue& b);
-// The numbers of runs behind the RankedTime of these variants.
-Runs RunsOf(const proto::Report& report, const Ranking& variants);
 // "3 runs of each", "3 to 5 runs of each"
 std::string RunsText(const Runs& runs);
 // Ends a sentence of intervals: " (95 % confidence, 3 runs of each)."
@@ -29,8 +20,6 @@ std::string Evidence(const Runs& runs);
 std::string TimesInterval(const Contrast& ratio);
 // "between 0.75 and 1.25 percentage points"
 std::string PointsInterval(const Interval& points);
-// Half of the interval; 0: no interval.
-double HalfOf(const Contrast& contrast);
 
 // "1.00 percentage points more accurate" for a shown difference.
 std::string PointsText(const Contrast& points);
@@ -56,7 +45,7 @@ std::string NamesOf(const Ranking& variants, absl::string_view last);
 std::string NameAfter(const std::string& before, const proto::ReportVariant& variant);
 
 // The headline for several variants, none of which is shown to be better than the others.
-Headline TieHeadline(const proto::Report& report, const Answer& answer);
+Headline TieHeadline(const proto::Report& report, const Findings& findings);
 
 }  // namespace tethys
 

@@ -44,15 +44,6 @@ double Share(const ReportVariant& variant, const Part& part) {
   return Seconds(variant, part) / variant.seconds().mean();
 }
 
-// The variants to compare, the recommended one first.
-Ranking Compared(const proto::Report& report) {
-  if (BySpeed(report).size() < 2) return {};
-  const Contenders pair = AnswerPair(report);
-  Ranking compared = {pair.best, pair.rival};
-  compared.erase(std::remove(compared.begin(), compared.end(), nullptr), compared.end());
-  return compared;
-}
-
 bool Timed(const ReportVariant* variant) {
   return variant->step_seconds().count() > 0 && variant->seconds().mean() > 0;
 }
@@ -229,11 +220,12 @@ std::string EpochsText(const proto::Report& report, const Ranking& compared) {
 
 }  // namespace
 
-std::string Reason(const proto::Report& report) {
-  const Ranking compared = Compared(report);
-  if (compared.size() < 2 || AnswerOf(report).tied.size() > 1) return "";
-  const ReportVariant& a = *compared[0];
-  const ReportVariant& b = *compared[1];
+std::string Reason(const proto::Report& report, const Findings& findings) {
+  const Contenders& pair = findings.pair;  // The recommended variant first.
+  if (pair.rival == nullptr || findings.kind == AnswerKind::kTie) return "";
+  const ReportVariant& a = *pair.best;
+  const ReportVariant& b = *pair.rival;
+  const Ranking compared = {&a, &b};
   std::vector<std::string> sentences;
   // Only a shown difference has a reason.
   if (DifferenceOf(RankedTime(report, a), RankedTime(report, b)) != Difference::kNoise) {

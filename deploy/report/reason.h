@@ -5,6 +5,7 @@
 
 #include <string>
 
+#include "deploy/report/findings.h"
 #include "proto/report.pb.h"
 
 namespace tethys {
@@ -12,7 +13,7 @@ namespace tethys {
 // Compares the variants that the headline names first (headline.h): the shares of training that their workers
 // compute and wait, what limits each, which part makes up a shown difference in time, and what may cause a
 // shown difference in accuracy. Empty if no difference is shown or nothing was measured.
-std::string Reason(const proto::Report& report);
+std::string Reason(const proto::Report& report, const Findings& findings);
 
 }  // namespace tethys
 

@@ -15,6 +15,7 @@
 #include "deploy/report/cautions.h"
 #include "deploy/report/comparison.h"
 #include "deploy/report/explanation.h"
+#include "deploy/report/findings.h"
 #include "deploy/report/headline.h"
 #include "deploy/report/job_differences.h"
 #include "deploy/report/medium.h"
@@ -313,35 +314,29 @@ absl::StatusOr<proto::Report> CollectReport(const std::string& path, absl::optio
   for (size_t i = 0; i < positions.size() && positions.size() > 1; ++i) {
     report.mutable_variant(static_cast<int>(i))->set_label(VariantLetters(positions[i]));
   }
-  const Answer answer = AnswerOf(report);
-  const proto::ReportVariant* base = answer.choice;
-  for (const proto::ReportVariant& variant : report.variant()) {
-    const proto::ReportValue& time = RankedTime(report, variant);
-    if (answer.choice != nullptr || time.count() == 0) continue;
-    if (base == nullptr || time.mean() < RankedTime(report, *base).mean()) base = &variant;
-  }
-  if (base != nullptr) {
-    const proto::ReportValue time = RankedTime(report, *base);
+  const Findings findings = FindingsOf(report);
+  if (findings.base != nullptr) {
+    const proto::ReportValue time = RankedTime(report, *findings.base);
     for (proto::ReportVariant& variant : *report.mutable_variant()) {
       variant.set_shown_apart(IsShown(time, RankedTime(report, variant)));
     }
   }
-  if (answer.choice != nullptr) {
-    report.set_choice(answer.choice->label());
-    for (const proto::ReportVariant* variant : answer.tied) report.add_tied(variant->label());
+  if (findings.choice != nullptr) {
+    report.set_choice(findings.choice->label());
+    for (const proto::ReportVariant* variant : findings.tied) report.add_tied(variant->label());
   }
-  for (std::string& caution : Cautions(report)) report.add_caution(std::move(caution));
+  for (std::string& caution : Cautions(report, findings)) report.add_caution(std::move(caution));
   for (std::string& sentence : SetupSentences(runs)) report.add_setup(std::move(sentence));
   report.set_title(runs.size() == 1 ? runs[0].record.summary.job()
                                     : absl::StrCat(compared ? "Comparison of " : "Runs not made together: ",
                                                    directories.size(), " variants, ", runs.size(), " runs"));
   report.set_made(absl::StrCat("Made on ", Today(), program.empty() ? "" : " by ", program));
-  for (std::string& sentence : Verdict(report)) report.add_verdict(std::move(sentence));
-  if (BySpeed(report).size() > 1) {
-    report.set_how_sure(HeadlineOf(report).how_sure);
-    report.set_reason(Reason(report));
+  for (std::string& sentence : Verdict(report, findings)) report.add_verdict(std::move(sentence));
+  if (findings.by_speed.size() > 1) {
+    report.set_how_sure(HeadlineOf(report, findings).how_sure);
+    report.set_reason(Reason(report, findings));
   }
-  for (std::string& sentence : Explanation(report)) report.add_why(std::move(sentence));
+  for (std::string& sentence : Explanation(findings)) report.add_why(std::move(sentence));
   if (std::string sentence = PredictionSentence(report); !sentence.empty()) {
     report.add_why(std::move(sentence));
   }

@@ -148,6 +148,10 @@ Contrast PointsOf(const ReportValue& a, const ReportValue& b) {
   return points;
 }
 
+double HalfOf(const Contrast& contrast) {
+  return contrast.interval.has_value() ? (contrast.interval->high - contrast.interval->low) / 2 : 0;
+}
+
 Difference DifferenceOf(const ReportValue& a, const ReportValue& b) {
   const bool shares = a.scale() == ReportValue::SHARE && b.scale() == ReportValue::SHARE;
   return shares ? PointsOf(a, b).difference : RatioOf(a, b).difference;

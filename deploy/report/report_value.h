@@ -30,6 +30,8 @@ double HalfWidth(const proto::ReportValue& value);
 // all values are equal.
 absl::optional<Interval> IntervalOf(const proto::ReportValue& value);
 
+inline constexpr int kFewRuns = 3;  // With fewer runs, intervals are too wide to be useful.
+
 // The evidence for a difference between two means.
 enum class Difference {
   kUnknown,  // One of the means is from a single run, so the difference may be chance.
@@ -50,6 +52,8 @@ struct Contrast {
 Contrast RatioOf(const proto::ReportValue& a, const proto::ReportValue& b);
 // The difference a - b of two shares, within [-1, 1].
 Contrast PointsOf(const proto::ReportValue& a, const proto::ReportValue& b);
+// Half of the interval; 0: no interval.
+double HalfOf(const Contrast& contrast);
 
 // The one test of a difference: it tests the quotient or, for shares, the difference.
 Difference DifferenceOf(const proto::ReportValue& a, const proto::ReportValue& b);

@@ -3,9 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
-#include <limits>
 #include <map>
-#include <set>
 #include <utility>
 
 #include "absl/strings/ascii.h"
@@ -85,39 +83,28 @@ std::string TimesSentence(const ReportVariant& best, const ReportVariant& rival)
                       SecondsText(rival.seconds()), ".");
 }
 
-// Adds sentences on mirrored workers against parameter servers, except for the pair `fastest`.
-void AddStrategySentences(const Ranking& variants, const Contenders& fastest,
-                          std::vector<std::string>& sentences) {
-  for (const Contenders& pair : StrategyPairs(variants)) {
-    if (pair.best == fastest.best && pair.rival == fastest.rival) continue;
-    const int64_t batch = pair.best->global_batch();
-    const std::string at = batch == pair.rival->global_batch()
-                               ? absl::StrCat(", both with global batch ", batch)
-                               : ", with different global batches";
-    sentences.push_back(absl::StrCat("Mirrored workers or parameter servers", at, ": ",
-                                     TimesSentence(*pair.best, *pair.rival), " ",
-                                     AccuracySentence(*pair.best, *pair.rival)));
-  }
+// Mirrored workers against parameter servers.
+std::string StrategySentence(const Contenders& pair) {
+  const int64_t batch = pair.best->global_batch();
+  const std::string at = batch == pair.rival->global_batch()
+                             ? absl::StrCat(", both with global batch ", batch)
+                             : ", with different global batches";
+  return absl::StrCat("Mirrored workers or parameter servers", at, ": ",
+                      TimesSentence(*pair.best, *pair.rival), " ", AccuracySentence(*pair.best, *pair.rival));
 }
 
 // A sentence for the case in which the most accurate variant is not the fastest.
-std::string MostAccurateSentence(const Ranking& variants) {
-  const ReportVariant& most = MostAccurateOf(variants, &ReportVariant::test_accuracy);
-  const ReportVariant& fastest = *variants[0];
-  if (&most == &fastest || most.test_accuracy().count() == 0) return "";
+std::string MostAccurateSentence(const Findings& findings) {
+  const Leader& leader = findings.accuracy_leader;
+  if (leader.variant == nullptr) return "";
+  const ReportVariant& most = *leader.variant;
   const std::string figures = absl::StrCat(NameInText(most), ", ", PercentText(most.test_accuracy()), " in ",
                                            SecondsText(most.seconds()), ".");
-  switch (DifferenceOf(most.test_accuracy(), fastest.test_accuracy())) {
-    case Difference::kUnknown:
-      return absl::StrCat("The highest test accuracy, of one run: ", figures);
-    case Difference::kNoise:
-      return "";
-    case Difference::kShown:
-      break;
+  if (leader.difference == Difference::kUnknown) {
+    return absl::StrCat("The highest test accuracy, of one run: ", figures);
   }
-  const Ranking level = TiedWith(most, variants, &ReportVariant::test_accuracy);
-  if (level.size() == 1) return absl::StrCat("Most accurate of all: ", figures);
-  return absl::StrCat("More accurate than ", NameInText(fastest), ": ", figures);
+  if (leader.alone) return absl::StrCat("Most accurate of all: ", figures);
+  return absl::StrCat("More accurate than ", NameInText(*findings.fastest.best), ": ", figures);
 }
 
 // "A, B and 2 others"
@@ -130,37 +117,29 @@ std::string CountedNames(const Ranking& variants) {
   return NamesText(names);
 }
 
-std::string CostSentence(const Ranking& variants) {
-  const ReportVariant* least = nullptr;
-  int fewest = std::numeric_limits<int>::max();
-  for (const ReportVariant* variant : variants) {
-    if (variant->cost().count() == 0) return "";
-    fewest = std::min(fewest, variant->cost().count());
-    if (least == nullptr || variant->cost().mean() < least->cost().mean()) least = variant;
-  }
+std::string CostSentence(const Findings& findings) {
+  if (findings.cheapest.empty()) return "";
+  const ReportVariant& least = *findings.cheapest[0];
   const std::string at = absl::StrCat(
-      MeanText(least->cost()), " a run, start-up included",
-      least->epoch_cost().count() > 0 ? absl::StrCat(", ", MeanText(least->epoch_cost()), " an epoch") : "",
+      MeanText(least.cost()), " a run, start-up included",
+      least.epoch_cost().count() > 0 ? absl::StrCat(", ", MeanText(least.epoch_cost()), " an epoch") : "",
       ", in the currency of the prices.");
-  if (fewest < 2) {
-    return absl::StrCat("The least cost, of one run, which may be chance: ", NameInText(*least), ", at ", at);
+  if (findings.cost_of_one_run) {
+    return absl::StrCat("The least cost, of one run, which may be chance: ", NameInText(least), ", at ", at);
   }
-  const Ranking level = TiedWith(*least, variants, &ReportVariant::cost);
-  if (level.size() == 1) return absl::StrCat("Cheapest: ", NameInText(*least), ", at ", at);
-  return absl::StrCat("No difference in cost is shown between ", CountedNames(level), "; ",
-                      NameInText(*least), " cost ", at);
+  if (findings.cheapest.size() == 1) return absl::StrCat("Cheapest: ", NameInText(least), ", at ", at);
+  return absl::StrCat("No difference in cost is shown between ", CountedNames(findings.cheapest), "; ",
+                      NameInText(least), " cost ", at);
 }
 
-std::string SpeedSentence(const Ranking& variants) {
-  const ReportVariant& best = *variants[0];
-  const ReportVariant* rival = RivalOf(variants, best);
+std::string SpeedSentence(const Findings& findings) {
+  const auto [best, rival] = findings.fastest;
   if (rival != nullptr) {
-    const bool fastest = TiedWith(best, variants, &ReportVariant::seconds).size() == 1;
-    return absl::StrCat(fastest ? "Fastest here: " : "", TimesSentence(best, *rival));
+    return absl::StrCat(findings.fastest_alone ? "Fastest here: " : "", TimesSentence(*best, *rival));
   }
-  const std::string first = absl::StrCat(NameInText(best), " trained in ", SecondsText(best.seconds()));
-  if (best.test_accuracy().count() == 0) return first + ".";
-  return absl::StrCat(first, ", to a test accuracy of ", PercentText(best.test_accuracy()), ".");
+  const std::string first = absl::StrCat(NameInText(*best), " trained in ", SecondsText(best->seconds()));
+  if (best->test_accuracy().count() == 0) return first + ".";
+  return absl::StrCat(first, ", to a test accuracy of ", PercentText(best->test_accuracy()), ".");
 }
 
 // Lists variants with runs that did not reach the target.
@@ -176,34 +155,31 @@ std::string NotReachedText(const proto::Report& report) {
   return text.empty() ? "" : text + ".";
 }
 
-// Names the variant that reached the target first. It need not be `fastest`, the one that trained fastest.
-std::string FirstAtTargetText(const std::string& target, const Ranking& variants,
-                              const ReportVariant& fastest) {
-  const ReportVariant& first = *variants[0];
+// Names the variant that reached the target first. It need not be the one that trained fastest.
+std::string FirstAtTargetText(const std::string& target, const Findings& findings) {
+  const ReportVariant& first = *findings.reached[0];
+  const ReportVariant& fastest = *findings.fastest.best;
+  const ReportVariant* rival = findings.reached_next;
   const ReportValue& seconds = first.to_target().seconds();
-  // The rival is `fastest`, if that variant reached the target and is not itself the first.
-  const bool fastest_there = std::count(variants.begin(), variants.end(), &fastest) > 0;
-  const ReportVariant* rival = &first != &fastest && fastest_there ? &fastest : RivalOf(variants, first);
-  if (rival == nullptr)
+  if (rival == nullptr) {
     return absl::StrCat(NameInText(first), " reached ", target, " in ", SecondsText(seconds), ".");
+  }
   const ReportValue& rivals = rival->to_target().seconds();
-  if (DifferenceOf(seconds, rivals) == Difference::kUnknown) {
-    return absl::StrCat(target, " was reached in ", SecondsText(seconds), " by ", NameInText(first), ", in ",
-                        SecondsText(rivals), " by ", NameInText(*rival), ", in one run.");
+  switch (DifferenceOf(seconds, rivals)) {
+    case Difference::kUnknown:
+      return absl::StrCat(target, " was reached in ", SecondsText(seconds), " by ", NameInText(first),
+                          ", in ", SecondsText(rivals), " by ", NameInText(*rival), ", in one run.");
+    case Difference::kNoise:
+      return absl::StrCat("No difference is shown in the time to ", target, ": ", SecondsText(seconds),
+                          " with ", NameInText(first), ", ", SecondsText(rivals), " with ",
+                          NameInText(*rival), ".");
+    case Difference::kShown:
+      break;
   }
-  if (!IsShown(seconds, rivals)) {
-    return absl::StrCat("No difference is shown in the time to ", target, ": ", SecondsText(seconds),
-                        " with ", NameInText(first), ", ", SecondsText(rivals), " with ", NameInText(*rival),
-                        ".");
-  }
-  // Only variants that reached the target in all their runs are compared.
-  const bool alone = TiedWith(first, variants, [](const ReportVariant& v) -> const ReportValue& {
-                       return v.to_target().seconds();
-                     }).size() == 1;
   const std::string text = absl::StrCat(NameInText(first),
-                                        !alone               ? " is sooner at "
-                                        : &first == &fastest ? " is also first at "
-                                                             : " is first at ",
+                                        !findings.first_reached_alone ? " is sooner at "
+                                        : &first == &fastest          ? " is also first at "
+                                                                      : " is first at ",
                                         target, ": in ", SecondsText(seconds), ", against ",
                                         SecondsText(rivals), " for ", NameInText(*rival));
   if (rival != &fastest) return text + ".";
@@ -214,10 +190,10 @@ std::string FirstAtTargetText(const std::string& target, const Ranking& variants
                       " as many samples a second.");
 }
 
-std::string TargetSentence(const proto::Report& report, const ReportVariant& fastest) {
+std::string TargetSentence(const proto::Report& report, const Findings& findings) {
   if (!report.has_target()) return "";
-  const Ranking variants = ByTimeToTarget(report);
   const std::string target = TargetText(report.target());
+  const Ranking& variants = findings.reached;
   if (variants.empty()) {
     return absl::StrCat("No variant reached ", target, " in all of its runs.", NotReachedText(report));
   }
@@ -225,7 +201,7 @@ std::string TargetSentence(const proto::Report& report, const ReportVariant& fas
     return variant->to_target().epochs().mean() <= 1;
   });
   return absl::StrCat(
-      FirstAtTargetText(target, variants, fastest), NotReachedText(report),
+      FirstAtTargetText(target, findings), NotReachedText(report),
       at_once ? " All reached it in their first epoch: a higher --target_accuracy tells more." : "");
 }
 
@@ -293,20 +269,14 @@ std::string NormalisationSentence(const proto::Report& report) {
 }
 
 // Names variants whose models hardly learned.
-std::string AtChanceSentence(const Ranking& variants) {
+std::string AtChanceSentence(const Findings& findings) {
+  if (findings.hardly_learned.empty()) return "";
   std::vector<std::string> names;
-  for (const ReportVariant* variant : variants) {
-    const double chance = variant->chance_accuracy();
-    const ReportValue& test = variant->test_accuracy();
-    const ReportValue& accuracy = test.count() > 0 ? test : variant->best_accuracy();
-    if (chance <= 0 || accuracy.count() == 0) continue;
-    if (IsAtChance(accuracy.mean(), chance)) names.push_back(NameInText(*variant));
-  }
-  if (names.empty()) return "";
+  for (const ReportVariant* variant : findings.hardly_learned) names.push_back(NameInText(*variant));
   return absl::StrFormat(
       "Hardly better than a guess (%.3g %%): %s. A look at labels and data, longer training or another "
       "optimizer.learning_rate comes before any comparison.",
-      100 * variants[0]->chance_accuracy(), NamesText(names));
+      100 * findings.fastest.best->chance_accuracy(), NamesText(names));
 }
 
 // Warns if other programs used enough of the machine to affect the times.
@@ -338,18 +308,17 @@ std::vector<std::string> UnfinishedRun(const ReportVariant& variant) {
   return sentences;
 }
 
-// The limits of the numbers' meaning, as sentences.
-std::vector<std::string> Reservations(const Ranking& variants) {
+// The limits of what the numbers show.
+std::vector<std::string> Reservations(const Findings& findings) {
   std::vector<std::string> sentences;
+  const Ranking& variants = findings.by_speed;
   const bool single = std::any_of(variants.begin(), variants.end(),
                                   [](const ReportVariant* variant) { return variant->runs() < 2; });
   sentences.push_back(single ? "The uncertainty of a single run is not known."
                              : absl::StrCat("Here ", kIntervalNote,
                                             " Differences are tested at 95 %, between runs with the same "
                                             "seed where all variants have them."));
-  std::set<int64_t> batches;
-  for (const ReportVariant* variant : variants) batches.insert(variant->global_batch());
-  if (batches.size() > 1) {
+  if (findings.batches_differ) {
     sentences.push_back(
         "Global batches (workers x batch per worker) differ. An update uses one global batch, asynchronously "
         "one worker's, so the number of updates in an epoch differs too: compare accuracies with that in "
@@ -360,12 +329,8 @@ std::vector<std::string> Reservations(const Ranking& variants) {
 
 }  // namespace
 
-bool IsAtChance(double accuracy, double chance) {
-  return accuracy <= std::min(2 * chance, chance + 0.1 * (1 - chance));
-}
-
-std::vector<std::string> Verdict(const proto::Report& report) {
-  const Ranking variants = BySpeed(report);
+std::vector<std::string> Verdict(const proto::Report& report, const Findings& findings) {
+  const Ranking& variants = findings.by_speed;
   if (variants.empty() && report.variant_size() == 1 && report.variant(0).run_size() == 1) {
     return UnfinishedRun(report.variant(0));
   }
@@ -376,25 +341,25 @@ std::vector<std::string> Verdict(const proto::Report& report) {
     sentence[0] = absl::ascii_toupper(sentence[0]);  // The sentence may begin with a name in lower case.
     sentences.push_back(std::move(sentence));
   };
-  const ReportVariant* rival = RivalOf(variants, *variants[0]);
-  if (rival != nullptr) add(HeadlineOf(report).answer);
-  add(SpeedSentence(variants));
+  const ReportVariant* rival = findings.fastest.rival;
+  if (rival != nullptr) add(HeadlineOf(report, findings).answer);
+  add(SpeedSentence(findings));
   if (rival != nullptr) {
     add(AccuracySentence(*variants[0], *rival));
-    AddStrategySentences(variants, {variants[0], rival}, sentences);
+    for (const Contenders& pair : findings.strategy_pairs) add(StrategySentence(pair));
     add(DifferencesSentence(report));
     add(NormalisationSentence(report));
   }
-  add(AtChanceSentence(variants));
+  add(AtChanceSentence(findings));
   add(OthersCpuSentence(variants));
-  add(TargetSentence(report, *variants[0]));
+  add(TargetSentence(report, findings));
   add(FailureSentence(report, /*interrupted=*/false));
   add(FailureSentence(report, /*interrupted=*/true));
   add(ExchangeSentence(variants));
   if (rival == nullptr) return sentences;
-  add(MostAccurateSentence(variants));
-  add(CostSentence(variants));
-  for (std::string& reservation : Reservations(variants)) add(std::move(reservation));
+  add(MostAccurateSentence(findings));
+  add(CostSentence(findings));
+  for (std::string& reservation : Reservations(findings)) add(std::move(reservation));
   return sentences;
 }
 

@@ -8,17 +8,14 @@
 #include <string>
 #include <vector>
 
+#include "deploy/report/findings.h"
 #include "proto/report.pb.h"
 
 namespace tethys {
 
-// True if a model is hardly better than a guess that is right with probability `chance`, in (0, 1]: its
-// accuracy is at most twice `chance`, or at most a tenth of the way from `chance` to 1, whichever is less.
-bool IsAtChance(double accuracy, double chance);
-
 // At least one sentence, the most important first. A difference that may be noise is described as such
 // (report_value.h).
-std::vector<std::string> Verdict(const proto::Report& report);
+std::vector<std::string> Verdict(const proto::Report& report, const Findings& findings);
 
 }  // namespace tethys
 

@@ -51,7 +51,7 @@ class ExplanationTest : public ::testing::Test {
     time.set_host("slave1");
     time.set_compute_us(compute_us);
   }
-  std::string Text() const { return absl::StrJoin(Explanation(report_), " "); }
+  std::string Text() const { return absl::StrJoin(Explanation(FindingsOf(report_)), " "); }
 
   proto::Report report_;
 };

@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "deploy/report/cautions.h"
-#include "deploy/report/ranking.h"
+#include "deploy/report/findings.h"
 #include "deploy/report/variant_name.h"
 #include "tests/deploy/report/report_values.h"
 
@@ -33,8 +33,9 @@ class HeadlineTest : public ::testing::Test {
     *variant.mutable_test_accuracy() = accuracy;
     return variant;
   }
-  std::string Text() const { return HeadlineOf(report_).answer; }
-  std::string HowSure() const { return HeadlineOf(report_).how_sure; }
+  std::string Text() const { return HeadlineOf(report_, FindingsOf(report_)).answer; }
+  std::string HowSure() const { return HeadlineOf(report_, FindingsOf(report_)).how_sure; }
+  std::vector<std::string> CautionsText() const { return Cautions(report_, FindingsOf(report_)); }
 
   proto::Report report_;
 };
@@ -59,7 +60,7 @@ TEST_F(HeadlineTest, DifferenceWithinNoiseNamesBoth) {
   EXPECT_THAT(HowSure(), HasSubstr(" times as long as A (95 % confidence, 3 to 4 runs of each). What would "
                                    "decide: if A and B differ by the factor of 1.05 that their means have, "
                                    "about 30 runs of each (tethys compare --repeats=30)."));
-  EXPECT_THAT(Cautions(report_), IsEmpty());
+  EXPECT_THAT(CautionsText(), IsEmpty());
 }
 
 TEST_F(HeadlineTest, TieOfThreeNamesAllWithTheHullOfTheirIntervals) {
@@ -124,10 +125,10 @@ TEST_F(HeadlineTest, HighCpuUseOfOtherProgramsLowersTheCertainty) {
   Add("ps_sync", 3, Value(3, 20, 0.1), Value(3, 0.87, 0.001));
   *report_.mutable_variant(1)->mutable_others_cpu() = Value(3, 0.59);
   EXPECT_THAT(HowSure(), EndsWith("runs of each). Other programs took up to 59 % of the CPU."));
-  EXPECT_THAT(Cautions(report_), IsEmpty());
+  EXPECT_THAT(CautionsText(), IsEmpty());
   *report_.mutable_variant(1)->mutable_others_cpu() = Value(3, 0.19);
   EXPECT_THAT(HowSure(), Not(HasSubstr("programs")));
-  EXPECT_THAT(Cautions(report_), ElementsAre("other programs took up to 19 % of the CPU"));
+  EXPECT_THAT(CautionsText(), ElementsAre("other programs took up to 19 % of the CPU"));
 }
 
 TEST_F(HeadlineTest, DifferenceInAccuracyOfEquallyFastVariantsIsNamed) {
@@ -300,7 +301,7 @@ TEST_F(HeadlineTest, ExplanationIsAboutTheVariantsOfTheAnswer) {
   Add("ps_async", 3, Value(3, 7, 0.1), Value(3, 0.80, 0.001));
   Add("ps_sync", 3, Value(3, 9, 0.1), Value(3, 0.87, 0.001));
   Add("mirrored", 3, Value(3, 20, 0.1), Value(3, 0.87, 0.001));
-  const Contenders explained = ContendersOf(report_);
+  const Contenders explained = FindingsOf(report_).explained;
   EXPECT_EQ(explained.best->label(), "C");
   EXPECT_EQ(explained.rival->label(), "D");
 }
@@ -321,7 +322,7 @@ TEST_F(HeadlineTest, VariantWithASingleRunIsLeftOutBesideRepeatedVariants) {
   Add("ps_async", 3, Value(1, 5), Value(1, 0.87)).set_failed(2);
   Add("ps_sync", 3, Value(3, 20, 0.1), Value(3, 0.87, 0.001));
   EXPECT_THAT(Text(), StartsWith("Train with A (mirrored): A trains 2.00 times as fast as C (ps_sync)"));
-  EXPECT_THAT(Cautions(report_),
+  EXPECT_THAT(CautionsText(),
               ElementsAre("2 of 9 runs failed", "B has a single successful run and cannot be recommended"));
 }
 
@@ -330,14 +331,13 @@ TEST_F(HeadlineTest, SingleVariantHasOnlyItsOwnCautions) {
   variant.set_failed(1);
   variant.set_chance_accuracy(0.1);
   *variant.mutable_others_cpu() = Value(1, 0.2);
-  EXPECT_THAT(Cautions(report_),
-              ElementsAre("A hardly learned", "other programs took up to 20 % of the CPU"));
+  EXPECT_THAT(CautionsText(), ElementsAre("A hardly learned", "other programs took up to 20 % of the CPU"));
 }
 
 TEST_F(HeadlineTest, CautionsNameTheLimitsOfTheAnswer) {
   proto::ReportVariant& mirrored = Add("mirrored", 3, Value(3, 10, 0.1), Value(3, 0.87));
   proto::ReportVariant& ps = Add("ps_sync", 3, Value(3, 20, 0.1), Value(3, 0.12));
-  EXPECT_THAT(Cautions(report_), IsEmpty());
+  EXPECT_THAT(CautionsText(), IsEmpty());
   ps.set_failed(2);
   ps.set_chance_accuracy(0.1);
   ps.set_global_batch(64);
@@ -348,7 +348,7 @@ TEST_F(HeadlineTest, CautionsNameTheLimitsOfTheAnswer) {
   for (const char* field : {"a", "b", "c", "d"}) report_.add_difference()->set_field(field);
   report_.add_difference()->set_in_name(true);
   EXPECT_THAT(
-      Cautions(report_),
+      CautionsText(),
       ElementsAre(
           "2 of 8 runs failed", "B hardly learned", "the jobs differ in a, b, c and 1 more",
           "other programs took up to 19 % of the CPU",

@@ -43,7 +43,7 @@ class ReasonTest : public ::testing::Test {
     line.set_host(host);
     line.set_cores(2);
   }
-  std::string Text() const { return Reason(report_); }
+  std::string Text() const { return Reason(report_, FindingsOf(report_)); }
 
   proto::Report report_;
 };

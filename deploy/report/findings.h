@@ -1,0 +1,131 @@
+// The findings of a report as facts: the variant to train with, its rival, the reason for the choice and its
+// certainty; the fastest, the most accurate and the cheapest variant, and the first at the target. FindingsOf
+// decides all of them once. Headline, reason, verdict, explanation and cautions put them into sentences, so
+// two sentences cannot disagree about them. Pure; any thread.
+#ifndef TETHYS_DEPLOY_REPORT_FINDINGS_H_
+#define TETHYS_DEPLOY_REPORT_FINDINGS_H_
+
+#include <vector>
+
+#include "deploy/report/ranking.h"
+#include "deploy/report/report_value.h"
+#include "proto/report.pb.h"
+
+namespace tethys {
+
+enum class AnswerKind {
+  kNothingToCompare,  // Fewer than two variants have a successful run.
+  kSingleRuns,        // Fewer than two variants have several successful runs.
+  kNotReached,        // No such variant reached the given target in all of its runs.
+  kTie,               // Several variants may be recommended, and none of them is shown to be slower.
+  kOnlyReached,       // The choice alone reached the given target in all of its runs.
+  kSooner,            // The choice is shown to reach the given target sooner than the rival.
+  kFaster,            // The choice is shown to train faster than the rival.
+  kMoreAccurate,      // Neither is shown to train faster; the rival is shown less accurate than `better`.
+  kForAccuracy,       // The rival is shown to train faster, and to be less accurate than `most_accurate`.
+};
+
+// The numbers of runs behind several means.
+struct Runs {
+  int fewest = 0;
+  int most = 0;
+};
+
+// The variant with the best mean of a value.
+struct Leader {
+  const proto::ReportVariant* variant = nullptr;  // Null: there is no leader.
+  Difference difference = Difference::kUnknown;   // Between the leader and the variant it is compared with.
+  bool alone = false;                             // The leader is shown to differ from every other variant.
+};
+
+// The differences between tied variants.
+struct TieFindings {
+  Contenders accuracy;  // The first pair with a shown difference in accuracy, the more accurate one first.
+  double hidden_accuracy = 0;  // Without such a pair: the largest difference that may not show.
+  int accuracy_runs = 0;       // The fewest runs behind an accuracy; kFewRuns at most.
+  Interval times;              // Hull of the intervals of the other variants' RankedTime by the first one's.
+  int runs_to_tell = 0;        // RunsToTell of the first two variants by RankedTime.
+  // Among the first kNamed variants: the one with the fewest processes, and the one whose accuracy has the
+  // smallest spread, if that spread is visibly smaller.
+  const proto::ReportVariant* fewest_processes = nullptr;
+  const proto::ReportVariant* steadiest = nullptr;
+};
+
+// Pointers are into the report. Null, or an empty ranking: there is no such variant.
+struct Findings {
+  Ranking by_speed;  // Successful variants, the fastest first.
+  Ranking repeated;  // The variants with several successful runs, the fastest first.
+  Ranking reached;   // The variants whose runs all reached the target, as ByTimeToTarget orders them.
+
+  AnswerKind kind = AnswerKind::kNothingToCompare;
+  // The variants of `repeated` that may be recommended, the best first. With a target accuracy from the user:
+  // the variants that reached it in all their runs. Otherwise: the variants that no other is shown to surpass
+  // in accuracy. Empty if fewer than two variants were repeated.
+  Ranking eligible;
+  const proto::ReportVariant* choice = nullptr;  // The variant to recommend, the first of `eligible`.
+  Ranking tied;     // The choice, and each eligible variant that is not shown to be slower by RankedTime.
+  TieFindings tie;  // Set for kTie.
+  // Set if the choice has one worker: the variants to train with if several workers must take part, the best
+  // first. These are the eligible variants with several workers. If there are none and no target is given:
+  // the fastest variant with several workers that no other such variant is shown to surpass in accuracy. In
+  // both cases, with the variants that are not shown to be slower than the first.
+  Ranking several;
+  // The variant to compare the choice with. For a choice of one worker, the first of `several`, because the
+  // first question is whether to distribute at all; with a given target, an eligible variant only. Otherwise,
+  // in this order of preference: a tied variant, of another strategy if possible; the first eligible variant
+  // of another strategy; the fastest repeated variant of another strategy or, with a given target, another
+  // eligible variant.
+  const proto::ReportVariant* rival = nullptr;
+  // Set without a given target: the fastest repeated variant, if it is shown to be faster than the choice.
+  const proto::ReportVariant* faster = nullptr;
+  // The first variant that is shown to be slower than the choice by RankedTime. With a given target, only
+  // eligible variants count; otherwise every variant with several successful runs.
+  const proto::ReportVariant* slower = nullptr;
+
+  Accuracy accuracy = nullptr;                          // AccuracyOf `repeated`.
+  const proto::ReportVariant* most_accurate = nullptr;  // The most accurate variant of `repeated`.
+  // Set for kMoreAccurate: the choice, if it is shown to be more accurate than the rival, or `most_accurate`.
+  const proto::ReportVariant* better = nullptr;
+  // The certainty of the answer: the quotient of the rival's RankedTime and the choice's (kForAccuracy: of
+  // the choice's and the rival's), and the numbers of runs of both, or of all tied variants.
+  Contrast ratio;
+  Runs runs;
+  double others_cpu = 0;  // The largest share of the CPU that other programs took; 0 up to kLoudOthersCpu.
+
+  // The two variants that the answer compares: choice and rival. If nothing is recommended: the fastest
+  // variant and its rival by RivalOf.
+  Contenders pair;
+  // The two variants that the explanation compares, the faster one first. This is `pair` if one of them is
+  // mirrored and the other has parameter servers. Otherwise, if both strategies were run, the first pair of
+  // StrategyPairs. Otherwise `pair`, with the rival of RivalOf if it has none.
+  Contenders explained;
+  Ranking answered;  // The variants of the answer, if `explained` is another pair; otherwise empty.
+
+  // The variant with which tables compare each variant: the choice or, without a choice, the variant with the
+  // least RankedTime.
+  const proto::ReportVariant* base = nullptr;
+  Contenders fastest;                      // The fastest variant and its rival by RivalOf.
+  bool fastest_alone = false;              // The fastest variant is shown to be faster than every other.
+  std::vector<Contenders> strategy_pairs;  // StrategyPairs without the pair `fastest`.
+  // The variant with the highest test accuracy, compared with the fastest variant. None if it is the fastest
+  // variant itself, or if the difference is within noise.
+  Leader accuracy_leader;
+  // The cheapest variant, and each that is not shown to cost more. Empty unless the cost of all is known.
+  Ranking cheapest;
+  bool cost_of_one_run = false;                        // The cost of some variant is known from one run only.
+  const proto::ReportVariant* reached_next = nullptr;  // The variant to compare with the first of `reached`.
+  bool first_reached_alone = false;  // The first of `reached` is shown to differ from every other there.
+
+  Ranking hardly_learned;       // Successful variants that are hardly better than a guess (IsAtChance).
+  bool batches_differ = false;  // True if successful variants have different global batches.
+};
+
+Findings FindingsOf(const proto::Report& report);
+
+// True if a model is hardly better than a guess that is right with probability `chance`, in (0, 1]: its
+// accuracy is at most twice `chance`, or at most a tenth of the way from `chance` to 1, whichever is less.
+bool IsAtChance(double accuracy, double chance);
+
+}  // namespace tethys
+
+#endif  // TETHYS_DEPLOY_REPORT_FINDINGS_H_
