@@ -19,6 +19,16 @@ function(tethys_small name)
   set_target_properties(${name} PROPERTIES DISABLE_PRECOMPILE_HEADERS ON)
 endfunction()
 
+# tethys_embed(NAME FUNCTION FILE): embeds a file in the library NAME, as absl::string_view tethys::FUNCTION(), which
+# the source that uses it declares.
+function(tethys_embed name function file)
+  get_filename_component(path ${file} ABSOLUTE)
+  set(source ${CMAKE_CURRENT_BINARY_DIR}/embedded_${function}.cc)
+  configure_file(${CMAKE_SOURCE_DIR}/cmake/embedded.cc.in ${source} @ONLY)
+  set_source_files_properties(${source} PROPERTIES OBJECT_DEPENDS ${path})
+  target_sources(${name} PRIVATE ${source})
+endfunction()
+
 # tethys_test(NAME SOURCES ... DEPENDS ... [LABELS ...] [TIMEOUT seconds] [OPTIMIZED]): one GoogleTest binary, one
 # CTest entry. The time limit is a guard against hangs, not a measurement. OPTIMIZED is for tests that compute much;
 # optimising the other tests takes longer than it saves.

@@ -9,11 +9,10 @@
 #include "runtime/base/file.h"
 #include "runtime/cluster/handshake.h"
 
-// The page, embedded in the program (live_assets.cc).
-extern const char tethys_live_page[];
-extern const char tethys_live_page_end[];
-
 namespace tethys {
+
+absl::string_view LivePage();  // Embedded (CMakeLists.txt).
+
 namespace {
 
 std::string Json(const proto::LiveState& state) {
@@ -191,10 +190,8 @@ HttpAnswer LivePages::AnswerRequest(const HttpRequest& request, const std::strin
   if (request.path == "/state.json") return AnswerState(request);
   if (request.path == "/metrics") return AnswerMetrics();
   if (request.path != "/") return TextAnswer(404, "There are /, /state.json and /metrics.");
-  const absl::string_view page(tethys_live_page,
-                               static_cast<size_t>(tethys_live_page_end - tethys_live_page));
   return {.type = "text/html; charset=utf-8",
-          .body = FillPage(absl::StrReplaceAll(page, {{"/*NONCE*/", nonce}}), run_.StateSince({}))};
+          .body = FillPage(absl::StrReplaceAll(LivePage(), {{"/*NONCE*/", nonce}}), run_.StateSince({}))};
 }
 
 }  // namespace tethys

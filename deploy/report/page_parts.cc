@@ -5,20 +5,14 @@
 #include "absl/strings/str_replace.h"
 #include "runtime/base/status.h"
 
-// The style, embedded in the program (report_assets.cc).
-extern const char tethys_page_style[];
-extern const char tethys_page_style_end[];
-extern const char tethys_page_script[];
-extern const char tethys_page_script_end[];
-extern const char tethys_chart_library[];
-extern const char tethys_chart_library_end[];
-
 namespace tethys {
-namespace {
 
-absl::string_view Between(const char* begin, const char* end) {
-  return {begin, static_cast<size_t>(end - begin)};
-}
+// Embedded files (CMakeLists.txt).
+absl::string_view PageStyle();
+absl::string_view PageScript();
+absl::string_view ChartLibrary();
+
+namespace {
 
 std::string Json(const google::protobuf::Message& message) {
   google::protobuf::util::JsonPrintOptions options;
@@ -33,11 +27,10 @@ std::string Json(const google::protobuf::Message& message) {
 }  // namespace
 
 std::string FillPage(absl::string_view page, const google::protobuf::Message& data) {
-  return absl::StrReplaceAll(page,
-                             {{"/*PAGE_STYLE*/", Between(tethys_page_style, tethys_page_style_end)},
-                              {"/*PAGE_SCRIPT*/", Between(tethys_page_script, tethys_page_script_end)},
-                              {"/*CHART_LIBRARY*/", Between(tethys_chart_library, tethys_chart_library_end)},
-                              {"/*REPORT_DATA*/", Json(data)}});
+  return absl::StrReplaceAll(page, {{"/*PAGE_STYLE*/", PageStyle()},
+                                    {"/*PAGE_SCRIPT*/", PageScript()},
+                                    {"/*CHART_LIBRARY*/", ChartLibrary()},
+                                    {"/*REPORT_DATA*/", Json(data)}});
 }
 
 }  // namespace tethys

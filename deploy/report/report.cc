@@ -12,20 +12,15 @@
 #include "deploy/report/variant_name.h"
 #include "runtime/base/file.h"
 
-// The page and the script of its first screen, embedded in the program (report_assets.cc).
-extern const char tethys_report_page[];
-extern const char tethys_report_page_end[];
-extern const char tethys_answer_script[];
-extern const char tethys_answer_script_end[];
-
 namespace tethys {
+
+// Embedded files (CMakeLists.txt): the page and the script of its first screen.
+absl::string_view ReportPage();
+absl::string_view AnswerScript();
+
 namespace {
 
-std::string Page() {
-  const absl::string_view page(tethys_report_page, tethys_report_page_end - tethys_report_page);
-  const absl::string_view answer(tethys_answer_script, tethys_answer_script_end - tethys_answer_script);
-  return absl::StrReplaceAll(page, {{"/*ANSWER_SCRIPT*/", answer}});
-}
+std::string Page() { return absl::StrReplaceAll(ReportPage(), {{"/*ANSWER_SCRIPT*/", AnswerScript()}}); }
 
 std::string ValueText(const proto::ReportValue& value, double scale) {
   return value.count() > 0 ? MeanText(value, scale) : "–";

@@ -12,11 +12,10 @@
 #include "deploy/study/study_results.h"
 #include "deploy/text.h"
 
-// The page, embedded in the program (study_assets.cc).
-extern const char tethys_study_page[];
-extern const char tethys_study_page_end[];
-
 namespace tethys {
+
+absl::string_view StudyPage();  // Embedded (CMakeLists.txt).
+
 namespace {
 
 std::string MarkdownText(const std::string& text) {
@@ -221,9 +220,6 @@ std::string StudyLatex(const proto::StudyReport& report) {
   return absl::StrCat(text, "\\bottomrule\n\\end{tabular}\n");
 }
 
-std::string StudyHtml(const proto::StudyReport& report) {
-  return FillPage({tethys_study_page, static_cast<size_t>(tethys_study_page_end - tethys_study_page)},
-                  report);
-}
+std::string StudyHtml(const proto::StudyReport& report) { return FillPage(StudyPage(), report); }
 
 }  // namespace tethys

@@ -11,11 +11,9 @@
 #include "deploy/text.h"
 #include "runtime/base/file.h"
 
-// The page, embedded in the program (sweep_assets.cc).
-extern const char tethys_sweep_page[];
-extern const char tethys_sweep_page_end[];
-
 namespace tethys {
+
+absl::string_view SweepPage();  // Embedded (CMakeLists.txt).
 
 const char kSweepFile[] = "sweep.json";
 
@@ -94,8 +92,7 @@ std::string SweepHtml(const proto::Sweep& sweep) {
   report.set_made(MadeOf(sweep));
   *report.mutable_sweep() = sweep;
   for (const proto::SweepCurve& curve : sweep.curve()) *report.add_answer() = AnswerOf(curve);
-  return FillPage({tethys_sweep_page, static_cast<size_t>(tethys_sweep_page_end - tethys_sweep_page)},
-                  report);
+  return FillPage(SweepPage(), report);
 }
 
 absl::Status WriteSweep(const proto::Sweep& sweep, const std::string& path) {
