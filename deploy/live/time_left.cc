@@ -3,18 +3,9 @@
 #include <algorithm>
 #include <cmath>
 
+#include "deploy/statistics.h"
+
 namespace tethys {
-namespace {
-
-// The 95 % quantile of Student's distribution (Abramowitz and Stegun, 26.7.5).
-double StudentQuantile(double degrees) {
-  constexpr double z = 1.6449;
-  const double first = (std::pow(z, 3) + z) / 4;
-  const double second = (5 * std::pow(z, 5) + 16 * std::pow(z, 3) + 3 * z) / 96;
-  return z + first / degrees + second / (degrees * degrees);
-}
-
-}  // namespace
 
 void TimeLeft::Add(const proto::Progress& progress) {
   const double samples =
@@ -68,7 +59,8 @@ absl::optional<proto::Estimate> TimeLeft::Left() const {
   const double deviation = std::sqrt(squares / (count - 1));
   const double left = std::max(0.0, total_samples_ - newest_.samples);
   const double to_come = std::max(left / (samples / count), 1e-3);
-  const double half_width = StudentQuantile(count - 1) * deviation * std::sqrt(1 / count + 1 / to_come);
+  const double half_width =
+      StudentQuantile(kNormal95, count - 1) * deviation * std::sqrt(1 / count + 1 / to_come);
   proto::Estimate estimate;
   estimate.set_value(left * mean);
   estimate.set_low(left * mean * std::max(0.0, 1 - half_width));

@@ -1,13 +1,13 @@
 #include "deploy/report/report_value.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <map>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "deploy/statistics.h"
 #include "deploy/text.h"
 
 namespace tethys {
@@ -20,6 +20,12 @@ constexpr double kRounding = 1e-12;
 constexpr double kAsymmetrical = 0.1;  // Above this share of its width, an interval is not written with ±.
 constexpr int kMostRunsToTell = 100;
 constexpr int kFewestForAnInterval = 3;
+
+// Half the 95 % confidence interval of a mean, difference or quotient of `a` and `b`, in units of its
+// standard error: Student's t with the smaller of the two counts minus one as degrees of freedom.
+double HalfInterval(const ReportValue& a, const ReportValue& b) {
+  return StudentQuantile975(std::max(1, std::min(a.count(), b.count()) - 1));
+}
 
 // The standard error of a mean over several runs.
 double StandardError(const ReportValue& value) { return value.deviation() / std::sqrt(value.count()); }
@@ -92,17 +98,6 @@ double Logit(double share) { return std::log(share / (1 - share)); }
 double FromLogit(double logit) { return 1 / (1 + std::exp(-logit)); }
 
 }  // namespace
-
-// The 0.975 quantile of Student's t distribution; beyond the table, computed by the expansion in Abramowitz
-// and Stegun, 26.7.5.
-double HalfInterval(const ReportValue& a, const ReportValue& b) {
-  constexpr std::array<double, 5> kQuantiles = {12.706, 4.303, 3.182, 2.776, 2.571};
-  const int freedom = std::max(1, std::min(a.count(), b.count()) - 1);
-  if (freedom <= static_cast<int>(kQuantiles.size())) return kQuantiles[freedom - 1];
-  constexpr double kNormal = 1.960;
-  return kNormal + (kNormal * kNormal * kNormal + kNormal) / (4.0 * freedom) +
-         (5 * std::pow(kNormal, 5) + 16 * std::pow(kNormal, 3) + 3 * kNormal) / (96.0 * freedom * freedom);
-}
 
 double HalfWidth(const ReportValue& value) {
   return value.count() > 1 ? HalfInterval(value, value) * StandardError(value) : -1;

@@ -18,10 +18,6 @@ struct Interval {
   double high = 0;
 };
 
-// Half the 95 % confidence interval of a mean, difference or quotient of `a` and `b`, in units of its
-// standard error: Student's t with the smaller of the two counts minus one as degrees of freedom.
-double HalfInterval(const proto::ReportValue& a, const proto::ReportValue& b);
-
 // Half of the mean's symmetrical 95 % interval; negative (unknown) for fewer than two runs.
 double HalfWidth(const proto::ReportValue& value);
 

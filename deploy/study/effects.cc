@@ -19,7 +19,7 @@
 #include <numeric>
 #include <set>
 
-#include "deploy/report/report_value.h"
+#include "deploy/statistics.h"
 #include "deploy/study/least_squares.h"
 #include "runtime/base/random.h"
 
@@ -213,10 +213,7 @@ std::vector<std::vector<LevelEffect>> Coefficients(const Design& design, absl::S
 
 // The ratio between the interval of a mean over `blocks` and the interval from blocks drawn with replacement.
 double Widening(int blocks) {
-  proto::ReportValue count;
-  count.set_count(blocks);
-  constexpr double kNormal = 1.96;
-  return HalfInterval(count, count) / kNormal * std::sqrt(static_cast<double>(blocks) / (blocks - 1));
+  return StudentQuantile975(blocks - 1) / kNormal975 * std::sqrt(static_cast<double>(blocks) / (blocks - 1));
 }
 
 // Adds intervals by fits to blocks drawn with replacement.

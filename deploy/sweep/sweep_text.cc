@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "deploy/statistics.h"
 #include "deploy/sweep/sweep_report.h"
 #include "deploy/sweep/sweep_schedule.h"
 #include "deploy/text.h"
@@ -32,8 +33,7 @@ std::string RateText(double rate) {
 
 // True if two rates differ by more than their errors explain, with 95 % confidence.
 bool IsSlower(const proto::BatchTime& slower, const proto::BatchTime& faster) {
-  constexpr double kNormal = 1.96;
-  return std::log(Rate(faster) / Rate(slower)) > kNormal * std::hypot(faster.error(), slower.error());
+  return std::log(Rate(faster) / Rate(slower)) > kNormal975 * std::hypot(faster.error(), slower.error());
 }
 
 std::string BestText(const proto::SweepCurve& curve) {
