@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <set>
 #include <vector>
 
 #include "absl/strings/str_format.h"
@@ -213,54 +214,35 @@ std::string MemoryTable(const proto::JobPlan& plan, const Model& model) {
   return Table(columns, rows) + note;
 }
 
-// A row of the traffic table: the bytes that each mirrored worker of one kind sends and receives in a step.
-struct Moved {
+// A row of the traffic table for mirrored workers.
+struct TrafficRow {
   std::string worker;
-  int64_t out = 0;
-  int64_t in = 0;
   std::string through;
   std::string how;
 };
 
-// Computes the bytes that the run will measure (Communicator::traffic). Within a host, each worker sums its
-// share of all gradients in place and writes the sums to all workers there. A ring all-reduce moves each byte
-// twice.
-std::vector<Moved> MirroredTraffic(const proto::JobPlan& plan, const Model& model,
-                                   const std::vector<int>& worker_hosts) {
-  const int64_t workers = plan.job().workers();
-  const int64_t bytes = GradientBytes(plan, model);
-  std::map<int, int64_t> by_host;
-  for (int i = 0; i < workers; ++i) ++by_host[worker_hosts.empty() ? 0 : worker_hosts[i]];
-  const auto hosts = static_cast<int64_t>(by_host.size());
-  const auto ring = [bytes](int64_t n) { return RingBytes(bytes, n); };
-  const auto in_memory = [bytes](int64_t n) { return SharedMemoryBytes(bytes, n); };
-
+TrafficRow RowOf(const WorkerTraffic& traffic, const proto::JobPlan& plan,
+                 const std::vector<int>& worker_hosts) {
   const ExchangeKind kind = ExchangeOf(plan, worker_hosts);
-  if (kind == ExchangeKind::kRing || kind == ExchangeKind::kDevices) {
+  if (kind == ExchangeKind::kSharedMemory) {
+    return {"each worker", kThroughMemory,
+            absl::StrFormat("all-reduce: (n - 1) / n of the gradients, n = %d", traffic.workers)};
+  }
+  if (kind != ExchangeKind::kHierarchical) {
     const std::string note = InBfloat16(plan.job()) ? ", in bfloat16"
                              : AnyOnGpu(plan)       ? "; NCCL where every worker has a GPU of its own"
                                                     : "";
-    return {{"each worker", ring(workers), ring(workers), AnyOnGpu(plan) ? kThroughNccl : kThroughTcp,
-             absl::StrFormat("all-reduce: 2 (n - 1) / n of the gradients, n = %d%s", workers, note)}};
+    return {"each worker", AnyOnGpu(plan) ? kThroughNccl : kThroughTcp,
+            absl::StrFormat("all-reduce: 2 (n - 1) / n of the gradients, n = %d%s", traffic.workers, note)};
   }
-  if (kind == ExchangeKind::kSharedMemory) {
-    return {{"each worker", in_memory(workers), in_memory(workers), kThroughMemory,
-             absl::StrFormat("all-reduce: (n - 1) / n of the gradients, n = %d", workers)}};
+  const std::string of_so_many = absl::StrCat(" of ", traffic.ranks, " on a host");
+  if (!traffic.leads) {
+    return {absl::StrCat("others", of_so_many), kThroughMemory, "all-reduce inside the host"};
   }
-  std::vector<Moved> moved;
-  std::map<int64_t, int> sizes;
-  for (const auto& [host, count] : by_host) ++sizes[count];
-  for (const auto& [count, of_that_size] : sizes) {
-    const std::string of_so_many = absl::StrCat(" of ", count, " on a host");
-    moved.push_back({absl::StrCat("the first", of_so_many), ring(hosts) + in_memory(count),
-                     ring(hosts) + in_memory(count), count == 1 ? kThroughTcp : kThroughBoth,
-                     absl::StrFormat("all-reduce: %s through TCP among %d hosts%s", BytesText(ring(hosts)),
-                                     hosts, count == 1 ? "" : ", the rest through memory")});
-    if (count == 1) continue;
-    moved.push_back({absl::StrCat("others", of_so_many), in_memory(count), in_memory(count) + bytes,
-                     kThroughMemory, "all-reduce inside the host"});
-  }
-  return moved;
+  const size_t hosts = std::set<int>(worker_hosts.begin(), worker_hosts.end()).size();
+  return {absl::StrCat("the first", of_so_many), traffic.ranks == 1 ? kThroughTcp : kThroughBoth,
+          absl::StrFormat("all-reduce: %s through TCP among %d hosts%s", BytesText(traffic.out_by_tcp), hosts,
+                          traffic.ranks == 1 ? "" : ", the rest through memory")};
 }
 
 // The sums that batch normalisation makes over all workers in a step: two vectors in forward, one in
@@ -300,9 +282,10 @@ std::string TrafficTable(const proto::JobPlan& plan, const Model& model,
       add(GroupName(group), workers * group.elements * kFloatBytes, "for a step of every worker");
     }
   } else if (workers > 1) {
-    for (const Moved& moved : MirroredTraffic(plan, model, worker_hosts)) {
-      rows.push_back({moved.worker, BytesText(moved.out), BytesText(moved.in), moved.through, moved.how});
-      memory = memory || moved.through == kThroughMemory;
+    for (const WorkerTraffic& traffic : MirroredTraffic(plan, model, worker_hosts)) {
+      const TrafficRow row = RowOf(traffic, plan, worker_hosts);
+      rows.push_back({row.worker, BytesText(traffic.out), BytesText(traffic.in), row.through, row.how});
+      memory = memory || row.through == kThroughMemory;
     }
   } else {
     rows.push_back({"the worker", "0 B", "0 B", "-", "one worker exchanges nothing"});

@@ -1,6 +1,7 @@
 #include "deploy/predict/job_forecast.h"
 
 #include <algorithm>
+#include <map>
 #include <memory>
 #include <set>
 
@@ -21,6 +22,9 @@ namespace {
 
 constexpr int64_t kFloatBytes = sizeof(float);
 constexpr int64_t kBfloat16Bytes = 2;
+
+// The bytes that a rank sends, and receives, in a ring all-reduce of `bytes` among n ranks.
+int64_t RingBytes(int64_t bytes, int64_t n) { return 2 * (n - 1) * bytes / n; }
 
 // The bytes of an epoch's order that a worker holds in memory.
 int64_t OrderBytes(const proto::JobPlan& plan) {
@@ -97,8 +101,40 @@ int64_t GradientBytes(const proto::JobPlan& plan, const Model& model) {
   return elements * (InBfloat16(plan.job()) ? kBfloat16Bytes : kFloatBytes);
 }
 
-int64_t RingBytes(int64_t bytes, int64_t n) { return 2 * (n - 1) * bytes / n; }
 int64_t SharedMemoryBytes(int64_t bytes, int64_t n) { return (n - 1) * bytes / n; }
+
+std::vector<WorkerTraffic> MirroredTraffic(const proto::JobPlan& plan, const Model& model,
+                                           const std::vector<int>& worker_hosts) {
+  const int workers = plan.job().workers();
+  const ExchangeKind kind = ExchangeOf(plan, worker_hosts);
+  if (kind == ExchangeKind::kNone || kind == ExchangeKind::kServers) return {};
+  const int64_t bytes = GradientBytes(plan, model);
+  if (kind == ExchangeKind::kRing || kind == ExchangeKind::kDevices) {
+    const int64_t ring = RingBytes(bytes, workers);
+    return {{.workers = workers, .out = ring, .in = ring, .out_by_tcp = ring}};
+  }
+  if (kind == ExchangeKind::kSharedMemory) {
+    const int64_t in_memory = SharedMemoryBytes(bytes, workers);
+    return {{.workers = workers, .out = in_memory, .in = in_memory}};
+  }
+  std::map<int, int> by_host;
+  for (const int host : worker_hosts) ++by_host[host];
+  std::map<int, int> hosts_by_ranks;
+  for (const auto& [host, ranks] : by_host) ++hosts_by_ranks[ranks];
+  const int64_t ring = RingBytes(bytes, static_cast<int64_t>(by_host.size()));
+  std::vector<WorkerTraffic> traffic;
+  for (const auto& [ranks, hosts] : hosts_by_ranks) {
+    const int64_t in_memory = SharedMemoryBytes(bytes, ranks);
+    const int64_t first = ring + in_memory;
+    traffic.push_back(
+        {.workers = hosts, .ranks = ranks, .leads = true, .out = first, .in = first, .out_by_tcp = ring});
+    if (ranks == 1) continue;
+    // The first worker hands the sums over all hosts to each of the others.
+    traffic.push_back(
+        {.workers = hosts * (ranks - 1), .ranks = ranks, .out = in_memory, .in = in_memory + bytes});
+  }
+  return traffic;
+}
 
 absl::StatusOr<std::vector<BucketForecast>> ForecastBuckets(const proto::JobPlan& plan, const Model& model) {
   const proto::Mirrored& mirrored = plan.job().strategy().mirrored();

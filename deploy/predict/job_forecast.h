@@ -36,10 +36,24 @@ ExchangeKind ExchangeOf(const proto::JobPlan& plan, const std::vector<int>& work
 
 // The vector that mirrored workers sum in a step, with the padding between variables.
 int64_t GradientBytes(const proto::JobPlan& plan, const Model& model);
-// The bytes that a rank sends in an all-reduce of `bytes` among n ranks, around the ring or through shared
-// memory. A rank receives as many bytes.
-int64_t RingBytes(int64_t bytes, int64_t n);
+// The bytes that a rank sends in an all-reduce of `bytes` among n ranks through shared memory. It receives as
+// much.
 int64_t SharedMemoryBytes(int64_t bytes, int64_t n);
+
+// Mirrored workers that send and receive the same bytes in a step.
+struct WorkerTraffic {
+  int workers = 0;
+  int ranks = 0;       // Workers on the host of each; 0: on any host.
+  bool leads = false;  // They are the first on their hosts, which exchange sums with the other hosts.
+  int64_t out = 0;
+  int64_t in = 0;
+  int64_t out_by_tcp = 0;  // Of `out`. They receive as much by TCP.
+};
+// The bytes that the run will measure (Communicator::traffic), by the number of ranks on a host. Within a
+// host, each worker sums its share of all gradients in place and writes the sums to all workers there. A ring
+// all-reduce moves each byte twice. Empty without mirrored workers.
+std::vector<WorkerTraffic> MirroredTraffic(const proto::JobPlan& plan, const Model& model,
+                                           const std::vector<int>& worker_hosts);
 
 // A part of a mirrored step's gradients that is reduced at once.
 struct BucketForecast {

@@ -11,7 +11,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <map>
 
 #include "absl/strings/str_cat.h"
 #include "deploy/predict/disturbance.h"
@@ -124,31 +123,16 @@ void AddBounds(const StepTime& time, proto::Prediction& prediction) {
 // Adds the mean bytes of a worker, counted as in Communication (summary.proto).
 void AddBytes(const proto::JobPlan& plan, const Model& model, const JobMachines& machines,
               proto::Prediction& prediction) {
-  const int64_t workers = plan.job().workers();
-  const ExchangeKind kind = ExchangeOf(plan, machines.workers);
-  const int64_t bytes = kind == ExchangeKind::kServers ? 0 : GradientBytes(plan, model);
-  double out = 0, in = 0;
-  if (kind == ExchangeKind::kServers) {
-    out = in = static_cast<double>((ParameterCount(plan) - FrozenCount(plan)) * int64_t{sizeof(float)});
-  } else if (kind == ExchangeKind::kRing || kind == ExchangeKind::kDevices) {
-    out = in = static_cast<double>(RingBytes(bytes, workers));
-  } else if (kind == ExchangeKind::kSharedMemory) {
-    out = in = static_cast<double>(SharedMemoryBytes(bytes, workers));
-  } else if (kind == ExchangeKind::kHierarchical) {
-    std::map<int, int64_t> by_host;
-    for (const int host : machines.workers) ++by_host[host];
-    const auto hosts = static_cast<int64_t>(by_host.size());
-    for (const auto& [host, ranks] : by_host) {
-      const auto local =
-          static_cast<double>(ranks * SharedMemoryBytes(bytes, ranks) + RingBytes(bytes, hosts));
-      out += local;
-      in += local + static_cast<double>((ranks - 1) * bytes);
-    }
-    out /= static_cast<double>(workers);
-    in /= static_cast<double>(workers);
+  int64_t out = 0, in = 0;
+  if (ExchangeOf(plan, machines.workers) == ExchangeKind::kServers) {
+    out = in = (ParameterCount(plan) - FrozenCount(plan)) * int64_t{sizeof(float)} * plan.job().workers();
   }
-  prediction.set_bytes_out_per_step(static_cast<int64_t>(out));
-  prediction.set_bytes_in_per_step(static_cast<int64_t>(in));
+  for (const WorkerTraffic& traffic : MirroredTraffic(plan, model, machines.workers)) {
+    out += traffic.workers * traffic.out;
+    in += traffic.workers * traffic.in;
+  }
+  prediction.set_bytes_out_per_step(out / plan.job().workers());
+  prediction.set_bytes_in_per_step(in / plan.job().workers());
 }
 
 void AddMemory(const proto::JobPlan& plan, const Model& model, proto::Prediction& prediction) {
