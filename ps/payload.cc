@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "runtime/base/crc32c.h"
+#include "runtime/device/sum_of_squares.h"
 
 namespace tethys {
 namespace {
@@ -98,23 +99,6 @@ bool AddValues(const float* __restrict values, int64_t count, float* __restrict 
   return finite;
 }
 
-double SumOfSquares(const float* values, int64_t count) {
-  constexpr int kLanes = 16;  // Independent sums, so that the loop is vectorised.
-  double lanes[kLanes] = {};
-  int64_t i = 0;
-  for (; i + kLanes <= count; i += kLanes) {
-    for (int lane = 0; lane < kLanes; ++lane) {
-      const double value = values[i + lane];
-      lanes[lane] += value * value;
-    }
-  }
-  for (int lane = 0; i < count; ++i, ++lane) {
-    const double value = values[i];
-    lanes[lane] += value * value;
-  }
-  double sum = 0;
-  for (const double lane : lanes) sum += lane;
-  return sum;
-}
+double SumOfSquares(const float* values, int64_t count) { return SumOfSquaresInLanes(count, values); }
 
 }  // namespace tethys

@@ -27,8 +27,7 @@ bool AddPayload(PayloadPieces pieces, int64_t count, float* out);
 // out[i] += values[i]; false if a sum is not finite.
 bool AddValues(const float* values, int64_t count, float* out);
 
-// The sum of the squares of `count` finite values, added in double precision in an order that depends on
-// `count` only.
+// SumOfSquaresInLanes (runtime/device/sum_of_squares.h) of `count` finite values.
 double SumOfSquares(const float* values, int64_t count);
 
 }  // namespace tethys

@@ -8,6 +8,7 @@
 #include "runtime/device/cpu/thin_product_loops.h"
 #include "runtime/device/cpu/transpose_loops.h"
 #include "runtime/device/cpu/update_loops.h"
+#include "runtime/device/sum_of_squares.h"
 
 // Marks a loop whose output may be one of its inputs, element for element, so that it is vectorised all the
 // same.
@@ -288,25 +289,6 @@ bool AllFinite(int64_t count, const float* values) {
   return largest < 0x7f800000u;
 }
 
-double SumOfSquares(int64_t count, const float* values) {
-  constexpr int kLanes = 16;
-  double lanes[kLanes] = {};
-  int64_t i = 0;
-  for (; i + kLanes <= count; i += kLanes) {
-    for (int lane = 0; lane < kLanes; ++lane) {
-      const double value = values[i + lane];
-      lanes[lane] += value * value;
-    }
-  }
-  for (int lane = 0; i < count; ++i, ++lane) {
-    const double value = values[i];
-    lanes[lane] += value * value;
-  }
-  double sum = 0;
-  for (const double lane : lanes) sum += lane;
-  return sum;
-}
-
 float UniformAt(PhiloxKey key, uint64_t step, uint64_t position) {
   return ToUnitFloat(Philox4x32(key, position / 4, step).words[position % 4]);
 }
@@ -365,7 +347,7 @@ const Kernels TETHYS_KERNELS = {
     .round_to_bfloat16 = RoundToBfloat16,
     .widen_bfloat16 = WidenBfloat16,
     .all_finite = AllFinite,
-    .sum_of_squares = SumOfSquares,
+    .sum_of_squares = SumOfSquaresInLanes,
     .updates = UpdateTable<UpdateFormulaList>::kRows,
     .thin_products = kThinProducts,
     .transpose_tiles = TransposeTiles,

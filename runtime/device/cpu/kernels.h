@@ -150,8 +150,7 @@ struct Kernels {
 
   bool (*all_finite)(int64_t count, const float* values);
 
-  // The sum of squares, added up in 16 lanes, value i in lane i mod 16, then over the lanes: the same bits on
-  // every processor, because the square of a float is exact in double precision.
+  // SumOfSquaresInLanes (sum_of_squares.h).
   double (*sum_of_squares)(int64_t count, const float* values);
 
   const UpdateLoops* updates;  // Indexed by UpdateFormula.
