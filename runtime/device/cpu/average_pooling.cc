@@ -40,22 +40,7 @@ class AveragePooling final : public AveragePoolingPrimitive {
 }  // namespace
 
 Created<AveragePoolingShape> Create(const AveragePoolingShape& shape, const Context& context) {
-  const Window::Axis &h = shape.window.height, &w = shape.window.width;
-  const ImageShape out = shape.output();
-  return std::make_unique<AveragePooling>(PoolingWindows{.rows = shape.rows,
-                                                         .height = shape.in.height,
-                                                         .width = shape.in.width,
-                                                         .channels = shape.in.channels,
-                                                         .out_height = out.height,
-                                                         .out_width = out.width,
-                                                         .size_h = h.size,
-                                                         .size_w = w.size,
-                                                         .stride_h = h.stride,
-                                                         .stride_w = w.stride,
-                                                         .before_h = h.before,
-                                                         .before_w = w.before,
-                                                         .count_padding = shape.count_padding},
-                                          context);
+  return std::make_unique<AveragePooling>(WindowsOf(shape, shape.count_padding), context);
 }
 
 }  // namespace tethys::cpu

@@ -16,6 +16,7 @@
 
 #include "runtime/base/philox.h"
 #include "runtime/device/bfloat16.h"
+#include "runtime/device/pooling_windows.h"
 #include "runtime/device/update_rule.h"
 
 namespace tethys::cpu {
@@ -28,13 +29,6 @@ struct WindowColumns {
   int64_t size;
   int64_t stride;
   int64_t before;
-};
-
-// Windows over images [height, width, channels] of `rows` rows, for average pooling.
-struct PoolingWindows {
-  int64_t rows, height, width, channels, out_height, out_width;
-  int64_t size_h, size_w, stride_h, stride_w, before_h, before_w;
-  bool count_padding;
 };
 
 // How batch normalisation changes a value of channel c: (x - mean[c]) * factor[c] + offset[c], then max(., 0)

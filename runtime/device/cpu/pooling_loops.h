@@ -15,18 +15,8 @@ void Maximum(int64_t count, const float* __restrict x, float* __restrict largest
   for (int64_t i = 0; i < count; ++i) largest[i] = IsLarger(x[i], largest[i]) ? x[i] : largest[i];
 }
 
-struct Extent {
-  int64_t begin, end;
-};
-// The positions of a window that are within the image.
-Extent Within(int64_t position, int64_t size, int64_t stride, int64_t before, int64_t in) {
-  const int64_t begin = position * stride - before;
-  const int64_t end = begin + size;
-  return {begin > 0 ? begin : 0, end < in ? end : in};
-}
-
 Extent ColumnsOf(const WindowColumns& windows, int64_t position) {
-  return Within(position, windows.size, windows.stride, windows.before, windows.width);
+  return WindowExtent(position, windows.size, windows.stride, windows.before, windows.width);
 }
 
 void PoolColumns(const WindowColumns& windows, const float* columns, float* __restrict y) {
@@ -74,8 +64,8 @@ void ForEachPooled(const PoolingWindows& g, const Visit& visit) {
   const float whole = 1.0f / static_cast<float>(g.size_h * g.size_w);
   for (int64_t row = 0; row < g.rows; ++row) {
     for (int64_t i = 0; i < g.out_height * g.out_width; ++i) {
-      const auto [top, bottom] = Within(i / g.out_width, g.size_h, g.stride_h, g.before_h, g.height);
-      const auto [left, right] = Within(i % g.out_width, g.size_w, g.stride_w, g.before_w, g.width);
+      const auto [top, bottom] = WindowExtent(i / g.out_width, g.size_h, g.stride_h, g.before_h, g.height);
+      const auto [left, right] = WindowExtent(i % g.out_width, g.size_w, g.stride_w, g.before_w, g.width);
       const auto pixels = static_cast<float>((bottom - top) * (right - left));
       const float factor = g.count_padding ? whole : 1.0f / pixels;
       const int64_t out = (row * g.out_height * g.out_width + i) * g.channels;

@@ -11,7 +11,7 @@ namespace tethys::cuda {
 namespace {
 
 template <typename P>
-__global__ void MaxPoolingForwardKernel(PoolingArguments a, int64_t packs, const P* x, P* y) {
+__global__ void MaxPoolingForwardKernel(PoolingWindows a, int64_t packs, const P* x, P* y) {
   const PackedImages inputs = InputsOf<P>(a);
   for (int64_t i = FirstIndex(); i < packs; i += GridSize()) {
     const Place out = PlaceOf(i, OutputsOf<P>(a));
@@ -47,8 +47,8 @@ __device__ void KeepFirstLargest(const PackedImages& inputs, const P* x, const P
 // One thread sums the gradients of a pack of x over the windows that cover it, in a fixed order. So no atomic
 // additions are needed.
 template <typename P>
-__global__ void MaxPoolingBackwardKernel(PoolingArguments a, int64_t packs, const P* x, const P* y,
-                                         const P* dy, P* dx) {
+__global__ void MaxPoolingBackwardKernel(PoolingWindows a, int64_t packs, const P* x, const P* y, const P* dy,
+                                         P* dx) {
   const PackedImages inputs = InputsOf<P>(a), outputs = OutputsOf<P>(a);
   for (int64_t i = FirstIndex(); i < packs; i += GridSize()) {
     const Place in = PlaceOf(i, inputs);
@@ -78,22 +78,22 @@ __global__ void MaxPoolingBackwardKernel(PoolingArguments a, int64_t packs, cons
   }
 }
 
-cudaError_t MaxPoolingForward(cudaStream_t stream, ElementType type, const PoolingArguments& arguments,
+cudaError_t MaxPoolingForward(cudaStream_t stream, ElementType type, const PoolingWindows& windows,
                               const void* x, void* y) {
-  return ForPacks(type, arguments.channels, {x, y}, [&](auto pack) {
+  return ForPacks(type, windows.channels, {x, y}, [&](auto pack) {
     using P = decltype(pack);
-    const int64_t packs = OutputPacks(arguments, P::kSize);
-    return Launch(MaxPoolingForwardKernel<P>, BlocksFor(packs), kThreads, stream, arguments, packs,
+    const int64_t packs = OutputPacks(windows, P::kSize);
+    return Launch(MaxPoolingForwardKernel<P>, BlocksFor(packs), kThreads, stream, windows, packs,
                   static_cast<const P*>(x), static_cast<P*>(y));
   });
 }
 
-cudaError_t MaxPoolingBackward(cudaStream_t stream, ElementType type, const PoolingArguments& arguments,
+cudaError_t MaxPoolingBackward(cudaStream_t stream, ElementType type, const PoolingWindows& windows,
                                const void* x, const void* y, const void* dy, void* dx) {
-  return ForPacks(type, arguments.channels, {x, y, dy, dx}, [&](auto pack) {
+  return ForPacks(type, windows.channels, {x, y, dy, dx}, [&](auto pack) {
     using P = decltype(pack);
-    const int64_t packs = InputPacks(arguments, P::kSize);
-    return Launch(MaxPoolingBackwardKernel<P>, BlocksFor(packs), kThreads, stream, arguments, packs,
+    const int64_t packs = InputPacks(windows, P::kSize);
+    return Launch(MaxPoolingBackwardKernel<P>, BlocksFor(packs), kThreads, stream, windows, packs,
                   static_cast<const P*>(x), static_cast<const P*>(y), static_cast<const P*>(dy),
                   static_cast<P*>(dx));
   });
@@ -101,27 +101,27 @@ cudaError_t MaxPoolingBackward(cudaStream_t stream, ElementType type, const Pool
 
 class MaxPooling final : public MaxPoolingPrimitive {
  public:
-  MaxPooling(ElementType type, const PoolingArguments& arguments) : type_(type), arguments_(arguments) {}
+  MaxPooling(ElementType type, const PoolingWindows& windows) : type_(type), windows_(windows) {}
 
   absl::Status Forward(Stream& stream, const void* x, void* y) override {
-    TETHYS_RETURN_IF_CUDA_ERROR(MaxPoolingForward(Handle(stream), type_, arguments_, x, y));
+    TETHYS_RETURN_IF_CUDA_ERROR(MaxPoolingForward(Handle(stream), type_, windows_, x, y));
     return absl::OkStatus();
   }
   absl::Status Backward(Stream& stream, const void* x, const void* y, const void* dy, void* dx) override {
-    TETHYS_RETURN_IF_CUDA_ERROR(MaxPoolingBackward(Handle(stream), type_, arguments_, x, y, dy, dx));
+    TETHYS_RETURN_IF_CUDA_ERROR(MaxPoolingBackward(Handle(stream), type_, windows_, x, y, dy, dx));
     return absl::OkStatus();
   }
   int64_t workspace_bytes() const override { return 0; }
 
  private:
   const ElementType type_;
-  const PoolingArguments arguments_;
+  const PoolingWindows windows_;
 };
 
 }  // namespace
 
 Created<MaxPoolingShape> Create(const MaxPoolingShape& shape, const Libraries& libraries) {
-  return std::make_unique<MaxPooling>(libraries.activations, ArgumentsOf(shape));
+  return std::make_unique<MaxPooling>(libraries.activations, WindowsOf(shape));
 }
 
 }  // namespace tethys::cuda
