@@ -57,8 +57,9 @@ TEST(LinkMeterTest, SilentCallerDoesNotBlockOthers) {
 class WatchedClock final : public Clock {
  public:
   Nanoseconds Now() const override {
+    const Nanoseconds now = now_;  // Read before the test may advance the clock.
     if (!read_.exchange(true)) first_.set_value();
-    return now_;
+    return now;
   }
   void AwaitFirst() { first_.get_future().wait(); }
   void Advance(Nanoseconds by) { now_ += by; }
