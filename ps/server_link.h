@@ -12,8 +12,8 @@
 
 #include <memory>
 
+#include "ps/client_options.h"
 #include "ps/data_stream.h"
-#include "ps/parameter_client.h"
 #include "runtime/base/mutex.h"
 
 namespace tethys {

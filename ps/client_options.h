@@ -1,0 +1,45 @@
+// The options of a worker's connections to parameter servers (parameter_client.h).
+#ifndef TETHYS_PS_CLIENT_OPTIONS_H_
+#define TETHYS_PS_CLIENT_OPTIONS_H_
+
+#include <string>
+#include <vector>
+
+#include "absl/types/optional.h"
+#include "proto/member.pb.h"
+#include "runtime/base/clock.h"
+#include "runtime/cluster/certificates.h"
+#include "runtime/cluster/handshake.h"
+
+namespace tethys {
+
+struct ServerAddress {
+  std::string host;     // The user's name of the host, for error messages.
+  std::string address;  // host:port of the server.
+};
+
+struct ParameterClientOptions {
+  // Holds job, role, index, incarnation and generation; nonce and proof are added per connection.
+  proto::Handshake handshake;
+  JobToken token;
+  absl::optional<TlsIdentity> tls = {};  // The TLS identity of this worker; absent: no TLS.
+  // Without TLS, payloads have checksums, except over loopback. Tests set this to have checksums over
+  // loopback, too.
+  bool checksums_on_loopback = false;
+  std::vector<ServerAddress> servers;  // One address for each server, by the server's index.
+  const Clock* clock = nullptr;        // Must outlive the client.
+  int reconnect_tries = 5;
+  // Limit on the unanswered messages to one server; 0: no limit. It is for servers that answer a message only
+  // once all workers have sent it: a fast worker then does not fill the server's link ahead of slower
+  // workers. The limit is lifted if no answer comes for `patience`, because workers that send in different
+  // orders would otherwise wait forever.
+  int window = 0;
+  Nanoseconds patience = 100 * kMillisecond;
+  // The pause before the second try; doubles with every try.
+  Nanoseconds reconnect_pause = 20 * kMillisecond;
+  bool pushes_bring_values = true;  // False: the answer to a push has no payload.
+};
+
+}  // namespace tethys
+
+#endif  // TETHYS_PS_CLIENT_OPTIONS_H_
