@@ -40,8 +40,8 @@ absl::StatusOr<std::vector<int>> FindHosts(Communicator& all, const std::string&
 }
 
 absl::StatusOr<Exchange> CreateExchange(RingListener& listener, const RingOptions& ring,
-                                        proto::Mirrored::Transport transport) {
-  const bool wanted = transport == proto::Mirrored::SHARED_MEMORY;
+                                        proto::Tuning::Transport transport) {
+  const bool wanted = transport == proto::Tuning::SHARED_MEMORY;
   TETHYS_ASSIGN_OR_RETURN(std::unique_ptr<Communicator> all, CreateRingCommunicator(listener, ring));
   const auto by_tcp = [&all](absl::string_view why) {
     const std::string among =
@@ -50,14 +50,14 @@ absl::StatusOr<Exchange> CreateExchange(RingListener& listener, const RingOption
     return Exchange{.communicator = std::move(all), .description = std::move(description)};
   };
   if (all->world_size() == 1) return by_tcp("one worker exchanges nothing");
-  if (transport == proto::Mirrored::TCP) return by_tcp("as the job says");
+  if (transport == proto::Tuning::TCP) return by_tcp("as the job says");
 
   TETHYS_ASSIGN_OR_RETURN(const std::vector<int> hosts, FindHosts(*all, ring.members[ring.rank].address));
   if (HostCount(hosts) == all->world_size()) {
     if (!wanted) return by_tcp("no two workers share a host");
     return absl::FailedPreconditionError(
-        "transport is SHARED_MEMORY, but no two workers share a host; leave it AUTOMATIC, or put workers "
-        "together");
+        "tuning.transport is SHARED_MEMORY, but no two workers share a host; leave it AUTOMATIC, or put "
+        "workers together");
   }
   absl::StatusOr<std::unique_ptr<Communicator>> by_topology =
       CreateCommunicatorOfHosts(all, hosts,

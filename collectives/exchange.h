@@ -36,7 +36,7 @@ absl::StatusOr<std::vector<int>> FindHosts(Communicator& all, const std::string&
 // Has the errors of CreateRingCommunicator. FailedPrecondition can also mean that the job requires
 // SHARED_MEMORY, but the ranks cannot share memory.
 absl::StatusOr<Exchange> CreateExchange(RingListener& listener, const RingOptions& ring,
-                                        proto::Mirrored::Transport transport);
+                                        proto::Tuning::Transport transport);
 
 }  // namespace tethys
 

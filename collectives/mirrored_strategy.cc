@@ -246,7 +246,7 @@ absl::StatusOr<std::unique_ptr<Strategy>> CreateMirroredStrategy(std::unique_ptr
                                                                  std::unique_ptr<Communicator> layers) {
   if (options.bucket_bytes < 1) {
     return absl::InvalidArgumentError(
-        absl::StrCat("mirrored.bucket_bytes is ", options.bucket_bytes, "; it must be at least 1"));
+        absl::StrCat("tuning.bucket_bytes is ", options.bucket_bytes, "; it must be at least 1"));
   }
   auto strategy = std::make_unique<MirroredStrategy>(std::move(communicator), std::move(update),
                                                      std::move(options), std::move(layers));

@@ -233,7 +233,7 @@ absl::StatusOr<std::unique_ptr<Strategy>> CreateStreamMirroredStrategy(
     StreamMirroredOptions options) {
   if (options.bucket_bytes < 1) {
     return absl::InvalidArgumentError(
-        absl::StrCat("mirrored.bucket_bytes is ", options.bucket_bytes, "; it must be at least 1"));
+        absl::StrCat("tuning.bucket_bytes is ", options.bucket_bytes, "; it must be at least 1"));
   }
   auto strategy = std::make_unique<StreamMirroredStrategy>(std::move(communicator), std::move(update), device,
                                                            stream, options);

@@ -72,10 +72,9 @@ absl::Span<const Piece> In(Range ready, absl::Span<const Piece> pieces) {
 
 }  // namespace
 
-int64_t MessageBytes(const proto::ParameterServer& config, int64_t arena_size, int servers,
-                     bool one_machine) {
-  if (config.message_bytes() > 0) return config.message_bytes();
-  if (!TraitsOf(config).answers_parts() || one_machine) return kWholePushMessageBytes;
+int64_t MessageBytes(const proto::Job& job, int64_t arena_size, int servers, bool one_machine) {
+  if (job.tuning().message_bytes() > 0) return job.tuning().message_bytes();
+  if (!TraitsOf(job).answers_parts() || one_machine) return kWholePushMessageBytes;
   return std::clamp(arena_size * static_cast<int64_t>(sizeof(float)) / servers / kMessagesPerPush,
                     kLeastLinkMessageBytes, kMostLinkMessageBytes);
 }

@@ -27,9 +27,9 @@ struct StepMessage {
 // longer links.
 inline constexpr int kMessageWindow = 3;
 
-// The bytes of a message: the job's message_bytes or, without one, a size that suits the consistency and the
-// network. `one_machine`: all servers listen on loopback. Requires servers >= 1.
-int64_t MessageBytes(const proto::ParameterServer& config, int64_t arena_size, int servers, bool one_machine);
+// The bytes of a message: the job's tuning.message_bytes or, without one, a size that suits the consistency
+// and the network. `one_machine`: all servers listen on loopback. Requires servers >= 1.
+int64_t MessageBytes(const proto::Job& job, int64_t arena_size, int servers, bool one_machine);
 
 // Cuts each server's runs (shard_layout.h) into messages in ready order: adjacent pieces are merged up to
 // message_bytes, and larger pieces are cut. Every message is within one run of its server, and together the

@@ -24,8 +24,8 @@ constexpr uint64_t kFirstPull = uint64_t{1} << 63;
 int64_t SentMessageBytes(const ParameterServerStrategyOptions& options, int64_t arena_size) {
   const auto is_local = [](const ServerAddress& server) { return absl::StartsWith(server.address, "127."); };
   const bool one_machine = std::all_of(options.servers.begin(), options.servers.end(), is_local);
-  const int64_t bytes = MessageBytes(options.plan.job().strategy().parameter_server(), arena_size,
-                                     static_cast<int>(options.servers.size()), one_machine);
+  const int64_t bytes =
+      MessageBytes(options.plan.job(), arena_size, static_cast<int>(options.servers.size()), one_machine);
   return std::min(bytes, kMaxMessageBytes / 2);
 }
 

@@ -24,38 +24,37 @@ constexpr int64_t kBlocksPerServer = 32;
 
 int64_t Rows(const Variable& variable) { return variable.shape.empty() ? 1 : variable.shape[0]; }
 
-absl::Status CheckConfig(const proto::ParameterServer& config) {
+absl::Status CheckRanges(int servers, const proto::Partitioner& partitioner) {
   const auto refuse = [](absl::string_view field, int64_t value, absl::string_view expected) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("strategy.parameter_server.", field, " is ", value, ", expected ", expected));
+    return absl::InvalidArgumentError(absl::StrCat(field, " is ", value, ", expected ", expected));
   };
-  if (config.servers() < 0 || config.servers() > kMaxServers) {
-    return refuse("servers", config.servers(), absl::StrCat("1 to ", kMaxServers));
+  if (servers < 1 || servers > kMaxServers) {
+    return refuse("strategy.parameter_server.servers", servers, absl::StrCat("1 to ", kMaxServers));
   }
-  const proto::Partitioner& partitioner = config.partitioner();
   switch (partitioner.kind_case()) {
     case proto::Partitioner::kFixed:
       if (partitioner.fixed().shards() < 1) {
-        return refuse("partitioner.fixed.shards", partitioner.fixed().shards(), "at least 1");
+        return refuse("tuning.partitioner.fixed.shards", partitioner.fixed().shards(), "at least 1");
       }
       break;
     case proto::Partitioner::kMaxSize:
       if (partitioner.max_size().max_shard_bytes() < 1) {
-        return refuse("partitioner.max_size.max_shard_bytes", partitioner.max_size().max_shard_bytes(),
+        return refuse("tuning.partitioner.max_size.max_shard_bytes", partitioner.max_size().max_shard_bytes(),
                       "at least 1");
       }
       if (partitioner.max_size().max_shards() < 0) {
-        return refuse("partitioner.max_size.max_shards", partitioner.max_size().max_shards(),
+        return refuse("tuning.partitioner.max_size.max_shards", partitioner.max_size().max_shards(),
                       "0 (no cap) or more");
       }
       break;
     case proto::Partitioner::kMinSize:
       if (partitioner.min_size().min_shard_bytes() < 0) {
-        return refuse("partitioner.min_size.min_shard_bytes", partitioner.min_size().min_shard_bytes(),
+        return refuse("tuning.partitioner.min_size.min_shard_bytes", partitioner.min_size().min_shard_bytes(),
                       "at least 1");
       }
       if (partitioner.min_size().max_shards() < 0) {
-        return refuse("partitioner.min_size.max_shards", partitioner.min_size().max_shards(), "at least 1");
+        return refuse("tuning.partitioner.min_size.max_shards", partitioner.min_size().max_shards(),
+                      "at least 1");
       }
       break;
     case proto::Partitioner::KIND_NOT_SET:
@@ -75,7 +74,7 @@ absl::StatusOr<int64_t> ShardCount(const Variable& variable, const proto::Partit
   if (partitioner.has_fixed()) {
     if (partitioner.fixed().shards() > rows) {
       return absl::InvalidArgumentError(
-          absl::StrCat("strategy.parameter_server.partitioner.fixed asks for ", partitioner.fixed().shards(),
+          absl::StrCat("tuning.partitioner.fixed asks for ", partitioner.fixed().shards(),
                        " shards, but variable '", variable.name, "' of shape ", ShapeText(variable.shape),
                        " has ", rows, rows == 1 ? " row" : " rows", ": ask for fewer, or use min_size"));
     }
@@ -99,9 +98,8 @@ absl::Status CheckShardCount(int64_t shards, const proto::Partitioner& partition
                      : partitioner.has_max_size()
                          ? "max_size: raise its max_shard_bytes, or set max_shards"
                          : "min_size: raise its min_shard_bytes, or lower max_shards";
-  return absl::InvalidArgumentError(
-      absl::StrCat("the model would be cut into more than ", kMaxShards,
-                   " shards (the limit) by strategy.parameter_server.partitioner.", rule));
+  return absl::InvalidArgumentError(absl::StrCat("the model would be cut into more than ", kMaxShards,
+                                                 " shards (the limit) by tuning.partitioner.", rule));
 }
 
 void CutVariable(const Variable& variable, int64_t shards, proto::Placement& placement) {
@@ -156,18 +154,17 @@ void AssignServers(proto::Placement& placement) {
 
 }  // namespace
 
-absl::StatusOr<proto::Placement> PlaceShards(const VariableSet& variables,
-                                             const proto::ParameterServer& config) {
-  TETHYS_RETURN_IF_ERROR(CheckConfig(config));
+absl::StatusOr<proto::Placement> PlaceShards(const VariableSet& variables, int servers,
+                                             const proto::Partitioner& partitioner) {
+  TETHYS_RETURN_IF_ERROR(CheckRanges(servers, partitioner));
   proto::Placement placement;
-  placement.set_servers(std::max(1, config.servers()));
+  placement.set_servers(servers);
   int64_t total = 0;
   for (const Variable& variable : variables.variables()) {
     if (!variable.trainable) continue;
-    TETHYS_ASSIGN_OR_RETURN(const int64_t shards,
-                            ShardCount(variable, config.partitioner(), placement.servers()));
+    TETHYS_ASSIGN_OR_RETURN(const int64_t shards, ShardCount(variable, partitioner, servers));
     total += shards;
-    TETHYS_RETURN_IF_ERROR(CheckShardCount(total, config.partitioner()));
+    TETHYS_RETURN_IF_ERROR(CheckShardCount(total, partitioner));
     CutVariable(variable, shards, placement);
   }
   AssignServers(placement);

@@ -19,12 +19,12 @@
 
 namespace tethys {
 
-// Returns shards of the trainable variables, ordered by begin. Each holds whole rows (entries of axis 0) of
-// one variable; if the rows do not divide evenly, the first shards have one row more. InvalidArgument: a
-// Fixed partitioner asks for more shards than rows (the error names the variable and its rows), or a count or
-// size is out of range (it names the field).
-absl::StatusOr<proto::Placement> PlaceShards(const VariableSet& variables,
-                                             const proto::ParameterServer& config);
+// Cuts the trainable variables for so many servers. Returns shards ordered by begin. Each holds whole rows
+// (entries of axis 0) of one variable; if the rows do not divide evenly, the first shards have one row more.
+// InvalidArgument: a Fixed partitioner asks for more shards than rows (the error names the variable and its
+// rows), or a count or size is out of range (it names the field).
+absl::StatusOr<proto::Placement> PlaceShards(const VariableSet& variables, int servers,
+                                             const proto::Partitioner& partitioner = {});
 
 // Adjacent servers [first, last] with equal loads. A list has at most 15 such groups; all further servers
 // form one more group, whose loads are maxima.

@@ -20,7 +20,7 @@
 #   OUT=DIR                         folder for the table, PART.tsv (section, check, value, limit, verdict), and the logs
 #   LIMIT=SECONDS                   time limit of each program; default 200. memcheck may need more
 #   ROUNDS=N                        rounds of bench steps; default 3
-#   FLAGS="FLAG..."                 further flags of tethys train for every GPU run, for example --set=device.graph=false
+#   FLAGS="FLAG..."                 further flags of tethys train for every GPU run, for example --set=tuning.graph=false
 #   DEVICE=cpu                      tries this script without a GPU, by small runs on the CPU; their times mean nothing
 #   BUILD=DIR                       build folder of the source tree. Default: build/release
 set -euo pipefail

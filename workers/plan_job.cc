@@ -127,7 +127,7 @@ absl::StatusOr<proto::JobPlan> PlanJob(const proto::Job& job) {
   for (const OptimizerSlot& slot : SlotsOf(job.optimizer())) plan.add_slot(slot.name);
   if (TraitsOf(job).servers()) {
     TETHYS_ASSIGN_OR_RETURN(*plan.mutable_placement(),
-                            PlaceShards(model.variables(), job.strategy().parameter_server()));
+                            PlaceShards(model.variables(), ShapeOf(job).servers, job.tuning().partitioner()));
   }
   TETHYS_RETURN_IF_ERROR(CheckPlanSize(plan));
   return plan;

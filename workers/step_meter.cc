@@ -104,7 +104,7 @@ absl::Status StepMeter::CreateReplica(std::unique_ptr<Device> device) {
       .recomputes = job.device().recompute(),
       .scaling = {.type = spec.type},
       .train = std::make_shared<const Dataset>(samples, 0, samples->size()),
-      .graphs = job.device().graph(),
+      .graphs = job.tuning().graph(),
   };
   TETHYS_ASSIGN_OR_RETURN(replica_,
                           Replica::Create(std::move(model), std::move(device), clock_, std::move(options)));

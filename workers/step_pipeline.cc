@@ -213,7 +213,7 @@ absl::Status StepPipeline::Launch(int parity, absl::FunctionRef<absl::Status()> 
     if (!graph.ok()) {
       return Annotate(
           graph.status(),
-          "the step could not be captured as a graph; device { graph: false } in the job turns graphs off");
+          "the step could not be captured as a graph; tuning { graph: false } in the job turns graphs off");
     }
     graphs_[parity] = *std::move(graph);
   }

@@ -88,7 +88,8 @@ absl::StatusOr<std::unique_ptr<Strategy>> MirroredOnStreams(StreamExchange excha
   const proto::Mirrored& mirrored = plan.job().strategy().mirrored();
   TETHYS_ASSIGN_OR_RETURN(ReplicaUpdate update, UpdateOf(plan, replica));
   StreamMirroredOptions options;
-  if (mirrored.has_bucket_bytes()) options.bucket_bytes = mirrored.bucket_bytes();
+  const proto::Tuning& tuning = plan.job().tuning();
+  if (tuning.has_bucket_bytes()) options.bucket_bytes = tuning.bucket_bytes();
   options.in_bfloat16 = mirrored.gradients() == proto::Device::BF16;
   options.sums_for_layers = SynchronisesLayers(plan.job(), replica.model());
   options.step_timeout = FromSeconds(plan.job().timeouts().step());
@@ -120,8 +121,7 @@ absl::StatusOr<std::unique_ptr<Communicator>> ConnectLayers(RingListener& listen
         "here: leave it out, give every worker a GPU of its own, or train on CPUs");
   }
   ring.group = kStatisticsGroup;
-  TETHYS_ASSIGN_OR_RETURN(Exchange exchange,
-                          CreateExchange(listener, ring, job.strategy().mirrored().transport()));
+  TETHYS_ASSIGN_OR_RETURN(Exchange exchange, CreateExchange(listener, ring, job.tuning().transport()));
   return std::move(exchange.communicator);
 }
 
@@ -131,8 +131,8 @@ absl::StatusOr<std::unique_ptr<Strategy>> Mirrored(const TaskOptions& task, cons
                                                    PeersCompute peers_compute) {
   const proto::JobPlan& plan = setup.plan();
   TETHYS_ASSIGN_OR_RETURN(RingOptions ring, RingOf(task, setup, clock, deadline, std::move(peers_compute)));
-  const proto::Mirrored& mirrored = plan.job().strategy().mirrored();
-  TETHYS_ASSIGN_OR_RETURN(Exchange exchange, CreateExchange(listener, ring, mirrored.transport()));
+  const proto::Tuning& tuning = plan.job().tuning();
+  TETHYS_ASSIGN_OR_RETURN(Exchange exchange, CreateExchange(listener, ring, tuning.transport()));
   // If any rank may have a GPU, all ranks take part in this choice, so that all choose the same exchange.
   const bool any_on_gpu = AnyOnGpu(plan);
   if (any_on_gpu) {
@@ -144,10 +144,10 @@ absl::StatusOr<std::unique_ptr<Strategy>> Mirrored(const TaskOptions& task, cons
     }
     absl::StrAppend(&exchange.description, ", GPUs staged through the host: ", on_devices.reason);
   }
-  TETHYS_RETURN_IF_ERROR(CheckSumsInFloat32(mirrored, exchange.description));
+  TETHYS_RETURN_IF_ERROR(CheckSumsInFloat32(plan.job().strategy().mirrored(), exchange.description));
   TETHYS_LOG(Info, "gradients are exchanged by ", exchange.description);
   MirroredOptions options;
-  if (mirrored.has_bucket_bytes()) options.bucket_bytes = mirrored.bucket_bytes();
+  if (tuning.has_bucket_bytes()) options.bucket_bytes = tuning.bucket_bytes();
   options.exchange = exchange.description;
   options.in_memory_of_communicator = !any_on_gpu;
   ring.connect_timeout = TimeLeft(deadline, clock);

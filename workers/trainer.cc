@@ -23,7 +23,7 @@ namespace {
 constexpr int64_t kRecordsPerMessage = 1024;
 
 BatchLoader::Options LoaderOptions(const proto::Job& job, const Dataset& train, const InputScaling& scaling) {
-  BatchLoader::Options options = {.prefetch_batches = job.data().prefetch_batches(),
+  BatchLoader::Options options = {.prefetch_batches = job.tuning().prefetch_batches(),
                                   .threads = std::max(1, job.data().loader_threads())};
   if (job.data().has_augment()) {
     options.augmentation = std::make_shared<const Augmentation>(job, train.spec(), scaling);
@@ -111,7 +111,7 @@ absl::Status Trainer::CreateReplica(Model model) {
       .scaling = scaling_,
       .train = datasets_.train,
       .feed = {.loader = LoaderOptions(job, *datasets_.train, scaling_), .slow_down = task_.slow_down},
-      .graphs = job.device().graph(),
+      .graphs = job.tuning().graph(),
       .records_wait = [this] { session_.BeatSoon(); }};
   TETHYS_ASSIGN_OR_RETURN(replica_,
                           Replica::Create(std::move(model), std::move(device), clock_, std::move(options)));

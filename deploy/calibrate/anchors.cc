@@ -35,7 +35,6 @@ void UseSyntheticData(const proto::JobPlan& plan, int64_t steps, proto::Data& da
   proto::Synthetic& source = *synthetic.mutable_synthetic();
   *source.mutable_noise()->mutable_shape() = plan.sample_shape();
   synthetic.set_classes(data.classes());
-  synthetic.set_prefetch_batches(data.prefetch_batches());
   synthetic.set_loader_threads(data.loader_threads());
   const int64_t evaluated = std::min(kEvaluatedSamples, 2 * plan.global_batch());
   int64_t samples = (steps + kEpochs - 1) / kEpochs * plan.global_batch();

@@ -54,7 +54,7 @@ absl::Status CheckListenFlag(const std::string& listen, bool scheduled) {
 }
 
 absl::Status Run(const Flags& flags, const InterruptSignal& interrupt, const JobSecret& secret) {
-  TETHYS_ASSIGN_OR_RETURN(const proto::Job job, LoadJob(flags.Get("job"), {}));
+  TETHYS_ASSIGN_OR_RETURN(const proto::Job job, LoadRunJob(flags.Get("job"), {}));
   ChiefOptions options;
   TETHYS_ASSIGN_OR_RETURN(options.plan, PlanJob(job));
   options.plan.set_job_id(secret.job_id);

@@ -13,7 +13,6 @@
 #include "runtime/chief/quality_sums.h"
 #include "runtime/data/dataset.h"
 #include "runtime/job/job.h"
-#include "runtime/job/job_file.h"
 #include "runtime/nn/model.h"
 
 namespace tethys {
@@ -37,8 +36,7 @@ absl::StatusOr<Request> PrepareRequest(const Flags& flags) {
   Request request;
   TETHYS_ASSIGN_OR_RETURN(request.device, ChooseDevice(flags));
   TETHYS_ASSIGN_OR_RETURN(request.checkpoint, FindCheckpoint(flags.Get("checkpoint")));
-  TETHYS_ASSIGN_OR_RETURN(const std::string job_file, JobFileOf(flags, request.checkpoint));
-  TETHYS_ASSIGN_OR_RETURN(request.job, LoadJob(job_file, flags.GetAll("set")));
+  TETHYS_ASSIGN_OR_RETURN(request.job, JobOf(flags, request.checkpoint));
   TETHYS_ASSIGN_OR_RETURN(const Datasets datasets, LoadDatasetsUncached(request.job));
   TETHYS_ASSIGN_OR_RETURN(request.dataset, ChooseSplit(datasets, flags.Get("split", "test")));
   TETHYS_ASSIGN_OR_RETURN(Model model, Model::Create(request.job.model(), request.dataset->sample_shape(),

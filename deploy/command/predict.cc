@@ -8,7 +8,6 @@
 #include "deploy/run/saved_model.h"
 #include "deploy/text.h"
 #include "runtime/data/unlabelled_samples.h"
-#include "runtime/job/job_file.h"
 #include "runtime/nn/memory_forecast.h"
 
 namespace tethys {
@@ -50,7 +49,7 @@ absl::Status ChooseSamples(const Flags& flags, Request& request) {
     return absl::InvalidArgumentError("--resize is for the pictures of --images; a job says data.resize");
   }
   TETHYS_ASSIGN_OR_RETURN(const std::string job_file, JobFileOf(flags, request.saved.path));
-  TETHYS_ASSIGN_OR_RETURN(const proto::Job job, LoadJob(job_file, flags.GetAll("set")));
+  TETHYS_ASSIGN_OR_RETURN(const proto::Job job, JobOf(flags, request.saved.path));
   if (job.data().classes() > request.saved.model.classes()) {
     return absl::InvalidArgumentError(absl::StrCat(job_file, ": data.classes is ", job.data().classes(),
                                                    ", but the model of ", request.saved.path, " has ",

@@ -93,7 +93,8 @@ absl::StatusOr<Request> PrepareRequest(const Flags& flags, const std::vector<std
   options.dashboard_metrics = MetricsArguments(flags);
   ReadDisplayFlags(flags, options);
   TETHYS_ASSIGN_OR_RETURN(const std::string job_file, JobFile(flags, options.resume));
-  TETHYS_ASSIGN_OR_RETURN(proto::Job job, LoadJob(job_file, overrides));
+  TETHYS_ASSIGN_OR_RETURN(proto::Job job,
+                          options.resume ? LoadRunJob(job_file, overrides) : LoadJob(job_file, overrides));
   TETHYS_RETURN_IF_ERROR(PriceByHosts(flags, job));
   absl::StatusOr<proto::JobPlan> prepared = PrepareJob(job);
   if (prepared.ok() && !options.resume) {

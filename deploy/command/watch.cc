@@ -86,7 +86,7 @@ absl::StatusOr<std::unique_ptr<LiveServer>> Prepare(const Flags& flags, const st
   options.port = static_cast<int>(port);
   TETHYS_RETURN_IF_ERROR(ReadMetricsFlags(flags, options));
   TETHYS_RETURN_IF_ERROR(CheckWatchable(options.run_dir));
-  TETHYS_ASSIGN_OR_RETURN(const proto::Job job, LoadJob(options.run_dir + "/job.textproto", {}));
+  TETHYS_ASSIGN_OR_RETURN(const proto::Job job, LoadRunJob(options.run_dir + "/job.textproto", {}));
   options.job = job.name();
   return LiveServer::Create(options);
 }

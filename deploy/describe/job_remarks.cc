@@ -47,7 +47,7 @@ std::string ServersRemark(const proto::Placement& placement) {
                       parts.size() > 1 ? parts[1] : "", ": servers: ", servers - empty - thin, " does ",
                       thin > 0 ? "nearly " : "",
                       "the same with fewer processes, and smaller shards "
-                      "(strategy.parameter_server.partitioner) would be spread over all");
+                      "(tuning.partitioner) would be spread over all");
 }
 
 std::string WorkersRemark(const proto::JobPlan& plan) {

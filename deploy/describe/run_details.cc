@@ -167,7 +167,8 @@ absl::Status CheckHoldsRun(const std::string& path) {
 absl::StatusOr<RunDetails> ReadRunDetails(const std::string& path) {
   TETHYS_RETURN_IF_ERROR(CheckHoldsRun(path));
   RunDetails run{.listed = DescribeRun(path, path)};
-  if (const absl::StatusOr<proto::Job> job = LoadJob(path + "/job.textproto", {}); job.ok()) run.job = *job;
+  if (const absl::StatusOr<proto::Job> job = LoadRunJob(path + "/job.textproto", {}); job.ok())
+    run.job = *job;
   if (run.listed.state == RunState::kRunning) {
     ReadProgress(path, run);
     const absl::StatusOr<absl::optional<LauncherName>> launcher = RunDirectory::Launcher(path);

@@ -105,7 +105,7 @@ ListedRun DescribeRun(const std::string& path, const std::string& name) {
   } else if (!absl::IsNotFound(summary.status())) {
     Damage(summary.status(), run);
   }
-  const absl::StatusOr<proto::Job> job = LoadJob(job_file, {});
+  const absl::StatusOr<proto::Job> job = LoadRunJob(job_file, {});
   if (IsSweep(path)) {
     run.state = RunState::kFinished;
     run.strategy = "sweep";

@@ -90,7 +90,7 @@ ExchangeKind ExchangeOf(const proto::JobPlan& plan, const std::vector<int>& work
   if (workers < 2) return ExchangeKind::kNone;
   if (AnyOnGpu(plan)) return ExchangeKind::kDevices;
   const std::set<int> hosts(worker_hosts.begin(), worker_hosts.end());
-  const bool by_tcp = plan.job().strategy().mirrored().transport() == proto::Mirrored::TCP;
+  const bool by_tcp = plan.job().tuning().transport() == proto::Tuning::TCP;
   if (by_tcp || hosts.size() == static_cast<size_t>(workers)) return ExchangeKind::kRing;
   return hosts.size() < 2 ? ExchangeKind::kSharedMemory : ExchangeKind::kHierarchical;
 }
@@ -137,10 +137,9 @@ std::vector<WorkerTraffic> MirroredTraffic(const proto::JobPlan& plan, const Mod
 }
 
 absl::StatusOr<std::vector<BucketForecast>> ForecastBuckets(const proto::JobPlan& plan, const Model& model) {
-  const proto::Mirrored& mirrored = plan.job().strategy().mirrored();
+  const proto::Tuning& tuning = plan.job().tuning();
   const int64_t width = InBfloat16(plan.job()) ? kBfloat16Bytes : kFloatBytes;
-  const int64_t bytes =
-      mirrored.has_bucket_bytes() ? mirrored.bucket_bytes() : MirroredOptions().bucket_bytes;
+  const int64_t bytes = tuning.has_bucket_bytes() ? tuning.bucket_bytes() : MirroredOptions().bucket_bytes;
   const int64_t elements = std::max<int64_t>(1, (bytes + width - 1) / width);
   TETHYS_ASSIGN_OR_RETURN(const std::vector<Bucket> buckets,
                           PlanBuckets(model.ready_order(), elements, elements));
@@ -152,8 +151,7 @@ absl::StatusOr<std::vector<BucketForecast>> ForecastBuckets(const proto::JobPlan
 absl::StatusOr<std::vector<PushForecast>> ForecastPushes(const proto::JobPlan& plan, const Model& model,
                                                          bool one_machine) {
   const int64_t arena = model.variables().arena_size();
-  const int64_t message_bytes =
-      MessageBytes(plan.job().strategy().parameter_server(), arena, plan.placement().servers(), one_machine);
+  const int64_t message_bytes = MessageBytes(plan.job(), arena, plan.placement().servers(), one_machine);
   TETHYS_ASSIGN_OR_RETURN(const std::vector<StepMessage> messages,
                           PlanMessages(plan.placement(), arena, model.ready_order(), message_bytes));
   std::vector<PushForecast> pushes(plan.placement().servers());

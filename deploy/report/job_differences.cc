@@ -46,11 +46,9 @@ bool IsAside(const std::string& field) {
 class Comparer {
  public:
   std::vector<proto::JobDifference> Compare(absl::Span<const proto::Job> jobs) {
+    jobs_ = jobs;
     Messages messages;
-    for (const proto::Job& job : jobs) {
-      messages.push_back(&job);
-      servers_.push_back(ShapeOf(job).servers == 0 ? "" : std::to_string(ShapeOf(job).servers));
-    }
+    for (const proto::Job& job : jobs) messages.push_back(&job);
     CompareFields(*proto::Job::descriptor(), messages, "");
     return std::move(found_);
   }
@@ -84,8 +82,6 @@ class Comparer {
     if (field.message_type() != nullptr) return CompareMessages(field, messages, path);
     std::vector<std::string> values;
     for (const Message* message : messages) values.push_back(ValueText(message, field, -1));
-    // The default of max_shards is the number of servers, which is shown already.
-    if (field.full_name() == "tethys.proto.MinSize.max_shards" && values == servers_) return;
     Add(path, std::move(values));
   }
 
@@ -149,8 +145,12 @@ class Comparer {
     return text;
   }
 
-  // Adds a difference if two of the non-empty values differ.
+  // Adds a difference if two of the non-empty values differ, those of jobs that do not use the field left
+  // out.
   void Add(const std::string& field, std::vector<std::string> values) {
+    for (size_t i = 0; i < values.size(); ++i) {
+      if (!UsesField(field, jobs_[i])) values[i].clear();
+    }
     const std::string* first = nullptr;
     bool differ = false;
     for (const std::string& value : values) {
@@ -165,7 +165,7 @@ class Comparer {
     for (std::string& value : values) difference.add_value(std::move(value));
   }
 
-  std::vector<std::string> servers_;  // The number of servers of each job.
+  absl::Span<const proto::Job> jobs_;
   std::vector<proto::JobDifference> found_;
 };
 

@@ -1,7 +1,5 @@
 #include "deploy/report/report_data.h"
 
-#include <google/protobuf/text_format.h>
-
 #include <algorithm>
 #include <ctime>
 #include <iterator>
@@ -33,6 +31,7 @@
 #include "deploy/report/verdict.h"
 #include "deploy/shape_words.h"
 #include "runtime/base/file.h"
+#include "runtime/job/job_file.h"
 #include "runtime/telemetry/summary.h"
 
 namespace tethys {
@@ -45,14 +44,13 @@ struct Run {
   std::string path;
   std::string variant;  // The name of the variant, equal for all its runs.
   RunRecord record;
-  absl::optional<proto::Job> job;  // The resolved job; nullopt: not readable.
+  absl::optional<proto::Job> job;  // As the run directory has it; nullopt: not readable.
 };
 
 absl::optional<proto::Job> JobIn(const std::string& path) {
-  proto::Job job;
-  const absl::StatusOr<std::string> text = ReadFile(path + "/job.textproto", kMaxFileBytes);
-  if (!text.ok() || !google::protobuf::TextFormat::ParseFromString(*text, &job)) return absl::nullopt;
-  return job;
+  absl::StatusOr<proto::Job> job = ReadRunJob(path + "/job.textproto");
+  if (!job.ok()) return absl::nullopt;
+  return *std::move(job);
 }
 
 // True if another run counts in this run's place: "NAME-r3.old-1" was repeated by a resumed comparison,

@@ -9,6 +9,7 @@
 #include "runtime/base/file.h"
 #include "runtime/cluster/host_file.h"
 #include "runtime/data/class_names.h"
+#include "runtime/job/job_file.h"
 #include "workers/device_factory.h"
 
 namespace tethys {
@@ -43,6 +44,12 @@ absl::StatusOr<std::string> JobFileOf(const Flags& flags, const std::string& che
   if (FileExists(job_file)) return job_file;
   return absl::InvalidArgumentError(absl::StrCat(
       "JOB is missing, and ", checkpoint, " lies in no run directory with a job.textproto: name a job file"));
+}
+
+absl::StatusOr<proto::Job> JobOf(const Flags& flags, const std::string& checkpoint) {
+  TETHYS_ASSIGN_OR_RETURN(const std::string job_file, JobFileOf(flags, checkpoint));
+  const std::vector<std::string> overrides = flags.GetAll("set");
+  return flags.arguments().empty() ? LoadRunJob(job_file, overrides) : LoadJob(job_file, overrides);
 }
 
 absl::StatusOr<std::shared_ptr<const Dataset>> ChooseSplit(const Datasets& datasets,

@@ -22,6 +22,9 @@ std::vector<FlagSpec> CheckpointUseFlags(const std::string& splits);
 // InvalidArgument: there is no job file.
 absl::StatusOr<std::string> JobFileOf(const Flags& flags, const std::string& checkpoint);
 
+// The job in that file, with the changes of --set.
+absl::StatusOr<proto::Job> JobOf(const Flags& flags, const std::string& checkpoint);
+
 // "test", "validation" or "train". InvalidArgument: another name, or the job's data have no such split.
 absl::StatusOr<std::shared_ptr<const Dataset>> ChooseSplit(const Datasets& datasets,
                                                            const std::string& split);

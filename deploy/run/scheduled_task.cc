@@ -95,7 +95,9 @@ absl::StatusOr<ScheduledRun> FindScheduledRun(const Flags& flags) {
   ScheduledRun run;
   run.overrides = flags.GetAll("set");
   TETHYS_ASSIGN_OR_RETURN(const std::string job_file, ScheduledJobFile(flags));
-  TETHYS_ASSIGN_OR_RETURN(const proto::Job job, LoadJob(job_file, run.overrides));
+  TETHYS_ASSIGN_OR_RETURN(const proto::Job job, flags.arguments().empty()
+                                                    ? LoadRunJob(job_file, run.overrides)
+                                                    : LoadJob(job_file, run.overrides));
   TETHYS_ASSIGN_OR_RETURN(run.task, TaskFrom(flags.Get("from"), job));
   TETHYS_RETURN_IF_ERROR(CheckFits(run.task, job));
   TETHYS_ASSIGN_OR_RETURN(run.own_gpus, HasOwnGpus(flags.Get("from"), run.task, job));

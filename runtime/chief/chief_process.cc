@@ -122,7 +122,7 @@ class ChiefProcess final : public ChiefEvents {
                                         .state = start.state,
                                         .epoch_length = EpochLength(options_.plan),
                                         .finished = SegmentPlanner(options_.plan).Finished(start.state)}));
-    if (job_.resources().interval_seconds() > 0) {
+    if (job_.tuning().resources().interval_seconds() > 0) {
       TETHYS_ASSIGN_OR_RETURN(resources_, ResourceLog::Open(options_.run_dir, clock_.Now()));
     }
     TETHYS_ASSIGN_OR_RETURN(journal_file_, AppendFile::OpenLines(JournalPath()));
@@ -348,9 +348,10 @@ class ChiefProcess final : public ChiefEvents {
     for (const proto::Member& member : setup.member()) hosts.insert(member.host());
     resources_->SetMachines({hosts.begin(), hosts.end()});
     sampler_ = std::make_unique<ResourceSampler>(
-        clock_, ResourceSampler::Options{.interval = FromSeconds(job_.resources().interval_seconds()),
-                                         .machine = true,
-                                         .loopback = hosts.size() == 1});
+        clock_,
+        ResourceSampler::Options{.interval = FromSeconds(job_.tuning().resources().interval_seconds()),
+                                 .machine = true,
+                                 .loopback = hosts.size() == 1});
   }
 
   // Samples the chief's own process and its machine. The lines are flushed each time, so that they survive if

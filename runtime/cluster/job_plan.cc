@@ -61,7 +61,7 @@ absl::Status CheckPlanSize(const proto::JobPlan& plan) {
   return absl::InvalidArgumentError(absl::StrCat(
       "the plan of this job, with ", plan.variable_size(), " variables in ", plan.placement().shard_size(),
       " shards, takes ", bytes, " bytes, and at most ", kMaxPlanBytes,
-      " are sent to every task: let strategy.parameter_server.partitioner cut the model into fewer shards"));
+      " are sent to every task: let tuning.partitioner cut the model into fewer shards"));
 }
 
 void AddVariables(const VariableSet& variables, proto::JobPlan& plan) {

@@ -35,9 +35,9 @@ class BeatSampler {
  public:
   // The session must not call Fill yet.
   void Start(const proto::Setup& setup, const TaskOptions& options, const Clock& clock) {
-    sampler_.emplace(clock, ResourceSampler::Options{
-                                .interval = FromSeconds(setup.plan().job().resources().interval_seconds()),
-                                .machine = SamplesMachine(setup, options)});
+    const proto::Resources& sampling = setup.plan().job().tuning().resources();
+    sampler_.emplace(clock, ResourceSampler::Options{.interval = FromSeconds(sampling.interval_seconds()),
+                                                     .machine = SamplesMachine(setup, options)});
   }
   // Samples the GPU `identity` as well from now on. The session must not call Fill meanwhile.
   void Watch(const std::string& identity) {

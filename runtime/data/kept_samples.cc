@@ -216,7 +216,6 @@ absl::StatusOr<std::string> SamplesKey(const proto::Job& job, DataPart part, con
   kept.clear_deviation();
   kept.clear_compute_standardisation();
   kept.clear_per_channel();
-  kept.clear_prefetch_batches();
   kept.clear_loader_threads();
   kept.clear_augment();
   kept.clear_shuffle();

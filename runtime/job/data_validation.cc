@@ -109,15 +109,15 @@ void CheckNpy(const proto::Npy& npy, Problems& problems) {
                  "is missing: give both test files, or neither for a job without a test");
 }
 
-void ResolveLoading(proto::Data& data, Problems& problems) {
-  if (!data.has_prefetch_batches()) data.set_prefetch_batches(data.loader_threads());
-  if (!data.has_loader_threads()) data.set_loader_threads(std::min(1, data.prefetch_batches()));
-  problems.AddIf(
-      data.loader_threads() > data.prefetch_batches(), "data.loader_threads",
-      absl::StrCat("is ", data.loader_threads(), ", but data.prefetch_batches is ", data.prefetch_batches(),
-                   ": each thread builds a batch of its own; raise prefetch_batches"));
-  problems.AddIf(data.prefetch_batches() > 0 && data.loader_threads() == 0, "data.loader_threads",
-                 "is 0, but data.prefetch_batches is above 0: leave loader_threads out, or raise it");
+void ResolveLoading(proto::Data& data, proto::Tuning& tuning, Problems& problems) {
+  if (!tuning.has_prefetch_batches()) tuning.set_prefetch_batches(data.loader_threads());
+  if (!data.has_loader_threads()) data.set_loader_threads(std::min(1, tuning.prefetch_batches()));
+  problems.AddIf(data.loader_threads() > tuning.prefetch_batches(), "data.loader_threads",
+                 absl::StrCat("is ", data.loader_threads(), ", but tuning.prefetch_batches is ",
+                              tuning.prefetch_batches(),
+                              ": each thread builds a batch of its own; leave prefetch_batches out"));
+  problems.AddIf(tuning.prefetch_batches() > 0 && data.loader_threads() == 0, "data.loader_threads",
+                 "is 0, but tuning.prefetch_batches is above 0: leave prefetch_batches out");
 }
 
 // Only when the data are read is it known whether their files suffice for FILE.
@@ -227,11 +227,12 @@ void CheckSource(const proto::Data& data, Problems& problems) {
 
 }  // namespace
 
-void ResolveData(proto::Data& data, Problems& problems) {
+void ResolveData(proto::Job& job, Problems& problems) {
+  proto::Data& data = *job.mutable_data();
   CheckSource(data, problems);
   CheckAllUrls(data, problems);
   CheckClassNames(data, problems);
-  ResolveLoading(data, problems);
+  ResolveLoading(data, *job.mutable_tuning(), problems);
   ResolveOrder(data);
   ResolveScaling(data, problems);
 }

@@ -8,8 +8,9 @@
 
 namespace tethys {
 
-// Sets the defaults that depend on other fields, and adds what is wrong to `problems`.
-void ResolveData(proto::Data& data, Problems& problems);
+// Sets the defaults of `data`, and of its fields in `tuning`, that depend on other fields. Adds what is wrong
+// to `problems`.
+void ResolveData(proto::Job& job, Problems& problems);
 
 }  // namespace tethys
 

@@ -4,9 +4,11 @@
 #include <google/protobuf/io/zero_copy_stream_impl_lite.h>
 #include <google/protobuf/text_format.h>
 
+#include "absl/strings/match.h"
 #include "runtime/base/random.h"
 #include "runtime/base/status.h"
 #include "runtime/job/job_fields.h"
+#include "runtime/shape/job_shape.h"
 
 namespace tethys {
 
@@ -37,6 +39,20 @@ std::string OptimizerText(const proto::Optimizer& optimizer) {
   absl::StrAppend(&text, ", weight_decay ", optimizer.weight_decay());
   if (optimizer.decoupled_weight_decay()) absl::StrAppend(&text, ", decoupled_weight_decay");
   return text;
+}
+
+bool UsesField(absl::string_view path, const proto::Job& job) {
+  const bool servers = TraitsOf(job).servers();
+  const bool mirrored = TraitsOf(job).exchanges && !servers;
+  struct Use {
+    absl::string_view field;
+    bool used;
+  };
+  for (const Use& use : {Use{"tuning.bucket_bytes", mirrored}, Use{"tuning.transport", mirrored},
+                         Use{"tuning.message_bytes", servers}, Use{"tuning.partitioner", servers}}) {
+    if (path == use.field || absl::StartsWith(path, absl::StrCat(use.field, "."))) return use.used;
+  }
+  return true;
 }
 
 uint64_t JobHash(const proto::Job& job) {

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <string>
 
+#include "absl/strings/string_view.h"
 #include "proto/job.pb.h"
 
 namespace tethys {
@@ -18,6 +19,10 @@ int64_t BatchPerWorkerRows(const proto::Job& job);
 // "sgd, momentum 0.9, weight_decay 0.0001": the kind and its fields, by their names in the job file, but for
 // those that are 0 or false. The learning rate is not among them.
 std::string OptimizerText(const proto::Optimizer& optimizer);
+
+// False for a field of `tuning`, or a part of one, that the job's strategy does not use. True for every other
+// path. Whether the device uses the field is not asked.
+bool UsesField(absl::string_view path, const proto::Job& job);
 
 // A hash of the deterministic serialization: the same in every process of one build.
 uint64_t JobHash(const proto::Job& job);

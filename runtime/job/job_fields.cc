@@ -11,6 +11,7 @@
 #include "absl/strings/strip.h"
 #include "runtime/base/nearest_name.h"
 #include "runtime/base/status.h"
+#include "runtime/job/renamed_fields.h"
 
 namespace tethys {
 namespace {
@@ -323,6 +324,8 @@ absl::Status SetLast(const PathStep& step, absl::string_view value, Message& hol
 }  // namespace
 
 std::string UnknownFieldText(const Descriptor& type, absl::string_view name) {
+  std::string renamed = RenamedText(type, name);
+  if (!renamed.empty()) return renamed;
   const std::vector<std::string> names = FieldNames(type);
   if (names.empty()) return absl::StrCat(type.name(), " has no field '", name, "': it has no fields at all");
   const std::string elsewhere = ElsewhereText(type, name);

@@ -10,9 +10,11 @@
 #include "absl/strings/str_split.h"
 #include "runtime/base/plain_letters.h"
 #include "runtime/job/field_places.h"
+#include "runtime/job/job.h"
 #include "runtime/job/job_fields.h"
 #include "runtime/job/job_layers.h"
 #include "runtime/job/job_validation.h"
+#include "runtime/job/renamed_fields.h"
 
 namespace tethys {
 namespace {
@@ -46,6 +48,11 @@ class Locations {
   const absl::Span<const std::string> overrides_;
 };
 
+absl::Status CheckPresentName(absl::string_view place, absl::string_view path) {
+  const std::string renamed = RenamedText(path);
+  return renamed.empty() ? absl::OkStatus() : absl::InvalidArgumentError(absl::StrCat(place, ": ", renamed));
+}
+
 // `flag` is "--set=" or "--vary=". Adds the override, as written on the command line, to `applied`.
 absl::Status ApplyOverride(absl::string_view flag, const std::string& text, proto::Job& job,
                            std::vector<std::string>& applied) {
@@ -58,6 +65,7 @@ absl::Status ApplyOverride(absl::string_view flag, const std::string& text, prot
     return absl::InvalidArgumentError(absl::StrCat(
         flag, text, ": the base is read before flags change the job: write it in a job file of its own"));
   }
+  TETHYS_RETURN_IF_ERROR(CheckPresentName(absl::StrCat(flag, text), parts.first));
   const bool had_family = job.model().family_case() != proto::Model::FAMILY_NOT_SET;
   TETHYS_RETURN_IF_ERROR(Annotate(SetField(parts.first, parts.second, job), absl::StrCat(flag, text)));
   // A flag that chooses a family replaces the layers of the file.
@@ -107,7 +115,9 @@ absl::StatusOr<WrittenJob> ApplyOverrides(JobLayers layers, absl::Span<const std
   }
   for (const size_t i : ByDepth(variations)) {
     const std::string& variation = variations[i];
-    if (IsOfAnotherChoice(variation.substr(0, variation.find('=')), job)) continue;
+    const std::string path = variation.substr(0, variation.find('='));
+    TETHYS_RETURN_IF_ERROR(CheckPresentName(absl::StrCat("--vary=", variation), path));
+    if (IsOfAnotherChoice(path, job) || !UsesField(path, job)) continue;
     written.variant.varied[i] = true;
     TETHYS_RETURN_IF_ERROR(ApplyOverride("--vary=", variation, job, written.applied));
   }
@@ -115,8 +125,9 @@ absl::StatusOr<WrittenJob> ApplyOverrides(JobLayers layers, absl::Span<const std
 }
 
 absl::StatusOr<WrittenJob> ReadFields(const std::string& path, absl::Span<const std::string> overrides,
-                                      absl::Span<const std::string> variations) {
-  TETHYS_ASSIGN_OR_RETURN(JobLayers layers, ReadJobLayers(path));
+                                      absl::Span<const std::string> variations,
+                                      JobWriter writer = JobWriter::kUser) {
+  TETHYS_ASSIGN_OR_RETURN(JobLayers layers, ReadJobLayers(path, writer));
   return ApplyOverrides(std::move(layers), overrides, variations);
 }
 
@@ -157,12 +168,26 @@ absl::StatusOr<proto::Job> LoadJob(const std::string& path, absl::Span<const std
   return std::move(variant.job);
 }
 
+absl::StatusOr<proto::Job> LoadRunJob(const std::string& path, absl::Span<const std::string> overrides) {
+  TETHYS_ASSIGN_OR_RETURN(WrittenJob written, ReadFields(path, overrides, {}, JobWriter::kRun));
+  TETHYS_ASSIGN_OR_RETURN(JobVariant variant, ResolveVariant(std::move(written), path));
+  return std::move(variant.job);
+}
+
+absl::StatusOr<proto::Job> ReadRunJob(const std::string& path) {
+  TETHYS_ASSIGN_OR_RETURN(WrittenJob written, ReadFields(path, {}, {}, JobWriter::kRun));
+  return std::move(written.variant.job);
+}
+
 absl::StatusOr<proto::Job> LoadData(const std::string& path, absl::Span<const std::string> overrides) {
   TETHYS_ASSIGN_OR_RETURN(const WrittenJob written, ReadFields(path, overrides, {}));
   const proto::Job& given = written.variant.job;
   proto::Job job;
   if (given.has_data()) *job.mutable_data() = given.data();
   if (given.model().has_loss()) *job.mutable_model()->mutable_loss() = given.model().loss();
+  if (given.tuning().has_prefetch_batches()) {
+    job.mutable_tuning()->set_prefetch_batches(given.tuning().prefetch_batches());
+  }
   // The least that a valid job has besides, so that the data is checked as that of any job.
   job.set_name("data");
   job.mutable_model()->add_layer()->mutable_dense()->set_units(std::max<int64_t>(given.data().classes(), 1));
@@ -184,7 +209,8 @@ absl::Status WithPlace(const absl::Status& status, const std::string& path,
                        absl::Span<const std::string> overrides, absl::Span<const std::string> variations) {
   const std::string field = LeadingField(status.message());
   if (field.empty()) return status;
-  const absl::StatusOr<WrittenJob> written = ReadFields(path, overrides, variations);
+  // The file was read before, so former names in it are those of a run.
+  const absl::StatusOr<WrittenJob> written = ReadFields(path, overrides, variations, JobWriter::kRun);
   if (!written.ok()) return status;
   return Annotate(status, Locations(written->places, written->applied).Find(field));
 }

@@ -26,8 +26,15 @@ namespace tethys {
 //   optimizer.no_weight_decay=bias,scale                a whole list
 absl::StatusOr<proto::Job> LoadJob(const std::string& path, absl::Span<const std::string> overrides);
 
-// The data of a job file, and its loss, which says what labels mean; all else is left out of the file or not
-// read, and the job that is returned is no good for training.
+// Like LoadJob, for the job file of a run directory: it may have fields by the names of an earlier version.
+absl::StatusOr<proto::Job> LoadRunJob(const std::string& path, absl::Span<const std::string> overrides);
+
+// The job file of a run directory as it was written, with the names of this version: not checked, and without
+// the defaults that were not written.
+absl::StatusOr<proto::Job> ReadRunJob(const std::string& path);
+
+// The data of a job file, with the number of batches built ahead, and its loss, which says what labels mean;
+// all else is left out of the file or not read, and the job that is returned is no good for training.
 absl::StatusOr<proto::Job> LoadData(const std::string& path, absl::Span<const std::string> overrides);
 
 // One of several jobs that are compared.
@@ -37,7 +44,8 @@ struct JobVariant {
 };
 // Like LoadJob, then applies `variations`, FIELD=VALUE each. Variations that choose a oneof member are
 // applied before those that set its fields. A variation of a field in a member that the job has not chosen
-// (servers, in a mirrored job) leaves the job as it is. Error messages call variations --vary.
+// (servers, in a mirrored job), or of a field of `tuning` that its strategy does not use, leaves the job as
+// it is. Error messages call variations --vary.
 absl::StatusOr<JobVariant> LoadJobVariant(const std::string& path, absl::Span<const std::string> overrides,
                                           absl::Span<const std::string> variations);
 

@@ -12,6 +12,7 @@
 #include "absl/strings/str_join.h"
 #include "runtime/base/file.h"
 #include "runtime/job/parser_remedies.h"
+#include "runtime/job/renamed_fields.h"
 #include "runtime/job/text_format_file.h"
 
 namespace tethys {
@@ -41,9 +42,22 @@ absl::StatusOr<Layer> ParseLayer(absl::string_view text, const std::string& path
   return layer;
 }
 
-absl::StatusOr<Layer> ReadLayer(const std::string& path) {
+// Earlier versions wrote the default cut of variables into the job of a run. Its default number of shards is
+// that of the servers, which may be another one when the run goes on.
+void ForgetDefaultCut(proto::Job& job) {
+  constexpr int64_t kDefaultMinShardBytes = 256 << 10;
+  const proto::MinSize& rule = job.tuning().partitioner().min_size();
+  if (rule.min_shard_bytes() == kDefaultMinShardBytes &&
+      rule.max_shards() == job.strategy().parameter_server().servers()) {
+    job.mutable_tuning()->clear_partitioner();
+  }
+}
+
+absl::StatusOr<Layer> ReadLayer(const std::string& path, JobWriter writer = JobWriter::kUser) {
   TETHYS_ASSIGN_OR_RETURN(const std::string text, ReadFile(path, kMaxJobFileBytes));
-  TETHYS_ASSIGN_OR_RETURN(Layer layer, ParseLayer(text, path));
+  const std::string present = writer == JobWriter::kRun ? WithPresentNames(text) : text;
+  TETHYS_ASSIGN_OR_RETURN(Layer layer, ParseLayer(present, path));
+  if (present != text) ForgetDefaultCut(layer.job);
   std::error_code error;
   layer.canonical = std::filesystem::canonical(path, error).string();
   if (error) layer.canonical = path;
@@ -135,9 +149,9 @@ void PutOver(const Message& upper, Message& lower) {
   lower.MergeFrom(upper);
 }
 
-absl::StatusOr<JobLayers> ReadJobLayers(const std::string& path) {
+absl::StatusOr<JobLayers> ReadJobLayers(const std::string& path, JobWriter writer) {
   std::vector<Layer> chain;
-  TETHYS_ASSIGN_OR_RETURN(Layer first, ReadLayer(path));
+  TETHYS_ASSIGN_OR_RETURN(Layer first, ReadLayer(path, writer));
   chain.push_back(std::move(first));
   while (chain.back().job.has_base()) {
     TETHYS_ASSIGN_OR_RETURN(Layer base, ReadBase(chain));

@@ -30,11 +30,15 @@ struct JobLayers {
   FieldPlaces places;
 };
 
-// Reads the file at `path` and its bases. The path of a base is relative to the folder of the file that names
-// it. Errors begin with the place: InvalidArgument for text that is no job, for more than kMaxJobLayers files
-// and for a file that is its own base (the message names the files between); NotFound for a missing file;
-// ResourceExhausted for a file of more than kMaxJobFileBytes.
-absl::StatusOr<JobLayers> ReadJobLayers(const std::string& path);
+// Who wrote a job file: a user, or a version of Tethys, this one or an earlier one, into a run directory.
+enum class JobWriter { kUser, kRun };
+
+// Reads the file at `path` and its bases. In a file of a run, fields may have the names of an earlier version
+// (renamed_fields.h), and defaults that were written out then are left out. The path of a base is relative to
+// the folder of the file that names it. Errors begin with the place: InvalidArgument for text that is no job,
+// for more than kMaxJobLayers files and for a file that is its own base (the message names the files
+// between); NotFound for a missing file; ResourceExhausted for a file of more than kMaxJobFileBytes.
+absl::StatusOr<JobLayers> ReadJobLayers(const std::string& path, JobWriter writer = JobWriter::kUser);
 
 // Parses text that has no folder in which a base could lie. `file_name` appears in messages. InvalidArgument:
 // the text is no job, or it names a base.

@@ -107,13 +107,13 @@ void CheckStrategy(const proto::Job& job, Problems& problems) {
   problems.AddIf(replicas > GlobalBatch(job), "strategy.local.virtual_replicas",
                  absl::StrCat("is ", replicas, ", but the batch is ", GlobalBatch(job),
                               ": every replica needs a sample; raise the batch or lower the replicas"));
-  const auto& fixed = job.strategy().parameter_server().partitioner().fixed();
+  const int shards = TraitsOf(job).servers() ? job.tuning().partitioner().fixed().shards() : 0;
   const proto::Model model = ExpandModel(job.model(), job.data().classes());
   for (const proto::Layer& layer : model.layer()) {
     const int64_t out = IsTrainable(layer) ? SmallestVariable(layer) : 0;
     problems.AddIf(
-        out > 0 && fixed.shards() > out, "strategy.parameter_server.partitioner.fixed.shards",
-        absl::StrCat("is ", fixed.shards(), ", but a variable of layer '", layer.name(), "' has only ", out,
+        out > 0 && shards > out, "tuning.partitioner.fixed.shards",
+        absl::StrCat("is ", shards, ", but a variable of layer '", layer.name(), "' has only ", out,
                      " rows, and no shard may be empty: use at most ", out, ", or min_size {}"));
   }
   problems.AddIf(
@@ -158,9 +158,9 @@ void CheckDevice(const proto::Job& job, Problems& problems) {
 constexpr double kLeastSamplingSeconds = 0.25;
 
 void CheckResources(const proto::Job& job, Problems& problems) {
-  const double seconds = job.resources().interval_seconds();
+  const double seconds = job.tuning().resources().interval_seconds();
   problems.AddIf(
-      seconds > 0 && seconds < kLeastSamplingSeconds, "resources.interval_seconds",
+      seconds > 0 && seconds < kLeastSamplingSeconds, "tuning.resources.interval_seconds",
       absl::StrCat("is ", seconds, ": must be 0 (sample nothing) or at least ", kLeastSamplingSeconds));
 }
 
@@ -190,7 +190,7 @@ void MakeMessages(proto::Job& job) {
   job.mutable_device();
   job.mutable_checkpoint();
   job.mutable_timeouts();
-  job.mutable_resources();
+  job.mutable_tuning()->mutable_resources();
   proto::Schedule& schedule = *job.mutable_optimizer()->mutable_schedule();
   if (schedule.kind_case() == proto::Schedule::KIND_NOT_SET) schedule.mutable_constant();
   proto::Strategy& strategy = *job.mutable_strategy();
@@ -198,8 +198,6 @@ void MakeMessages(proto::Job& job) {
   if (!strategy.has_parameter_server()) return;
   proto::ParameterServer& ps = *strategy.mutable_parameter_server();
   if (ps.consistency_case() == proto::ParameterServer::CONSISTENCY_NOT_SET) ps.mutable_bulk_synchronous();
-  if (ps.partitioner().kind_case() == proto::Partitioner::KIND_NOT_SET)
-    ps.mutable_partitioner()->mutable_min_size();
 }
 
 // Sets the default interval between checkpoints: short enough that a failure loses little work, long enough
@@ -209,17 +207,6 @@ void ResolveCheckpoint(proto::Checkpoint& checkpoint) {
   const bool chosen = checkpoint.every_steps() > 0 || checkpoint.has_every_epochs();
   if (!checkpoint.has_min_seconds()) checkpoint.set_min_seconds(chosen ? 0 : kDefaultSeconds);
   if (!checkpoint.has_every_epochs()) checkpoint.set_every_epochs(chosen ? 0 : 1);
-}
-
-// Sets defaults that depend on other fields.
-void ResolveDependentDefaults(proto::Job& job) {
-  ResolveCheckpoint(*job.mutable_checkpoint());
-  proto::Partitioner* partitioner =
-      TraitsOf(job).servers() ? job.mutable_strategy()->mutable_parameter_server()->mutable_partitioner()
-                              : nullptr;
-  if (partitioner != nullptr && partitioner->has_min_size() && !partitioner->min_size().has_max_shards()) {
-    partitioner->mutable_min_size()->set_max_shards(ShapeOf(job).servers);
-  }
 }
 
 }  // namespace
@@ -235,10 +222,10 @@ absl::Status ResolveJob(const FieldLocator& where, proto::Job& job) {
   MakeMessages(job);
   problems.AddIf(!IsName(job.name()), "name", kNameRule);
   ResolveModel(*job.mutable_model(), problems);
-  ResolveData(*job.mutable_data(), problems);
+  ResolveData(job, problems);
   ResolveOptimizer(*job.mutable_optimizer(), problems);
   ApplyNumberRules(job, problems);
-  ResolveDependentDefaults(job);
+  ResolveCheckpoint(*job.mutable_checkpoint());
   CheckLoss(job, problems);
   CheckLogits(job, problems);
   CheckBatch(job, problems);

@@ -23,9 +23,10 @@ proto::JobPlan MakePlan(const ExchangeOptions& options) {
   job.mutable_optimizer()->set_learning_rate(0.1);
   proto::ParameterServer& config = *job.mutable_strategy()->mutable_parameter_server();
   config.set_servers(options.servers);
-  config.mutable_partitioner()->mutable_fixed()->set_shards(options.shards > 0 ? options.shards
+  proto::Tuning& tuning = *job.mutable_tuning();
+  tuning.mutable_partitioner()->mutable_fixed()->set_shards(options.shards > 0 ? options.shards
                                                                                : options.servers);
-  if (options.message_bytes > 0) config.set_message_bytes(options.message_bytes);
+  if (options.message_bytes > 0) tuning.set_message_bytes(options.message_bytes);
   if (options.asynchronous) config.mutable_asynchronous();
   if (options.pull_before_step) config.mutable_asynchronous()->set_pull(proto::Asynchronous::BEFORE_STEP);
   plan.set_job_id("bench");
@@ -36,7 +37,7 @@ proto::JobPlan MakePlan(const ExchangeOptions& options) {
   for (const int64_t axis : weights.shape) spec.add_shape(axis);
   spec.set_layout(weights.layout);
   plan.set_model_signature(variables.signature());
-  *plan.mutable_placement() = *PlaceShards(variables, config);
+  *plan.mutable_placement() = *PlaceShards(variables, options.servers, tuning.partitioner());
   return plan;
 }
 

@@ -47,7 +47,7 @@ int Main(int argc, char** argv) {
   TETHYS_CHECK(data.ok(), data.status().ToString());
 
   const Dataset& train = *data->train;
-  const BatchLoader::Options options = {.prefetch_batches = job->data().prefetch_batches(),
+  const BatchLoader::Options options = {.prefetch_batches = job->tuning().prefetch_batches(),
                                         .threads = job->data().loader_threads()};
   std::vector<BatchBuffer> buffers;
   std::vector<HostBatch> batches;

@@ -21,13 +21,13 @@ model {{ layer {{ flatten {{}} }} layer {{ dense {{ units: 32 activation: RELU }
 data {{
   synthetic {{ noise {{ shape: [28, 28] }} train_samples: {samples} }}
   classes: 10
-  prefetch_batches: 2
 }}
 optimizer {{ sgd {{}} learning_rate: 0.01 }}
 strategy {{ mirrored {{}} }}
 workers: 2
 batch_size_per_worker: 32
 max_steps: {steps}
+tuning {{ prefetch_batches: 2 }}
 """
 
 

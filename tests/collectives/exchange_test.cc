@@ -13,7 +13,7 @@ using ::testing::HasSubstr;
 using ::testing::Not;
 
 // The result on every rank: the description of the chosen exchange, or the error.
-std::vector<std::string> Choose(int world, Medium medium, proto::Mirrored::Transport transport) {
+std::vector<std::string> Choose(int world, Medium medium, proto::Tuning::Transport transport) {
   TestRing ring(world, medium);
   std::vector<std::string> answers(world);
   OnRanks(world, [&](int rank) {
@@ -29,33 +29,32 @@ void ExpectAll(const std::vector<std::string>& answers, const ::testing::Matcher
 }
 
 TEST(Exchange, AllRanksOnOneHost_UseSharedMemoryOnly) {
-  for (const auto transport : {proto::Mirrored::AUTOMATIC, proto::Mirrored::SHARED_MEMORY}) {
+  for (const auto transport : {proto::Tuning::AUTOMATIC, proto::Tuning::SHARED_MEMORY}) {
     ExpectAll(Choose(3, Medium::kSharedMemory, transport), "shared memory among 3 workers");
   }
 }
 
 TEST(Exchange, RanksOnTwoHosts_UseSharedMemoryAndTcp) {
-  ExpectAll(Choose(3, Medium::kTwoHosts, proto::Mirrored::AUTOMATIC),
+  ExpectAll(Choose(3, Medium::kTwoHosts, proto::Tuning::AUTOMATIC),
             HasSubstr("shared memory inside 2 hosts and TCP between them, 3 workers"));
 }
 
 TEST(Exchange, TransportTcp_UsesTcpOnOneHost) {
-  ExpectAll(Choose(2, Medium::kSharedMemory, proto::Mirrored::TCP),
+  ExpectAll(Choose(2, Medium::kSharedMemory, proto::Tuning::TCP),
             AllOf(HasSubstr("TCP among 2 workers: as the job says"), Not(HasSubstr("shared"))));
 }
 
 TEST(Exchange, EachRankOnItsOwnHost_UsesTcp) {
-  ExpectAll(Choose(2, Medium::kTwoHosts, proto::Mirrored::AUTOMATIC),
-            HasSubstr("no two workers share a host"));
+  ExpectAll(Choose(2, Medium::kTwoHosts, proto::Tuning::AUTOMATIC), HasSubstr("no two workers share a host"));
 }
 
 TEST(Exchange, EachRankOnItsOwnHost_RefusesSharedMemory) {
-  ExpectAll(Choose(2, Medium::kTwoHosts, proto::Mirrored::SHARED_MEMORY),
+  ExpectAll(Choose(2, Medium::kTwoHosts, proto::Tuning::SHARED_MEMORY),
             AllOf(HasSubstr("FAILED_PRECONDITION"), HasSubstr("leave it AUTOMATIC")));
 }
 
 TEST(Exchange, OneWorker_UsesTcp) {
-  ExpectAll(Choose(1, Medium::kTcp, proto::Mirrored::SHARED_MEMORY),
+  ExpectAll(Choose(1, Medium::kTcp, proto::Tuning::SHARED_MEMORY),
             HasSubstr("TCP: one worker exchanges nothing"));
 }
 

@@ -67,7 +67,7 @@ struct TestRing {
     const RingOptions& own = options[rank];
     if (medium == Medium::kTwoHosts) {
       TETHYS_ASSIGN_OR_RETURN(Exchange exchange,
-                              CreateExchange(*listeners[rank], own, proto::Mirrored::AUTOMATIC));
+                              CreateExchange(*listeners[rank], own, proto::Tuning::AUTOMATIC));
       return std::move(exchange.communicator);
     }
     TETHYS_ASSIGN_OR_RETURN(std::unique_ptr<Communicator> ring,

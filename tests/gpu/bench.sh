@@ -34,7 +34,7 @@ mapfile -t on_device < <(on_device)
 # The variants of Tethys with their flags: the precisions, and float32 without a graph (each operation
 # launched separately).
 contestants=(fp32 tf32 bf16 launches)
-declare -A flag_of=([fp32]='' [tf32]=$(in_tf32) [bf16]=$(in_bf16) [launches]=--set=device.graph=false)
+declare -A flag_of=([fp32]='' [tf32]=$(in_tf32) [bf16]=$(in_bf16) [launches]=--set=tuning.graph=false)
 
 run_update() {
   local arguments=(cuda) name rate ratio limit_of_it
@@ -91,7 +91,7 @@ loader_threads() { case $1 in *-224) echo 4 ;; *) echo 1 ;; esac; }
 ours() {
   local run=$1-$2.$3.$round flag=${flag_of[$3]}
   train "$run" "$1" "${on_device[@]}" --set=batch_size_per_worker="$2" --set=max_steps="$bench_steps" \
-    --set=epochs=100 --set=drop_remainder=true --set=evaluate_each_epoch=false --set=data.prefetch_batches=8 \
+    --set=epochs=100 --set=drop_remainder=true --set=evaluate_each_epoch=false --set=tuning.prefetch_batches=8 \
     --set=data.loader_threads="$(loader_threads "$1")" --set=optimizer.weight_decay=0 ${flag:+"$flag"} || return
   block_times "$run" | median
 }

@@ -61,7 +61,7 @@ class RefusedJobTest(TethysTest):
 
     def test_more_shards_than_rows_are_refused(self):
         self.assert_refused("dense_2", "only 10 rows", overrides=[
-            "strategy=parameter_server", "workers=2", "strategy.parameter_server.partitioner.fixed.shards=11"])
+            "strategy=parameter_server", "workers=2", "tuning.partitioner.fixed.shards=11"])
 
     def test_chief_port_in_use_is_refused(self):
         with socket.socket() as other:

@@ -73,8 +73,8 @@ class ConvolutionEqualityTest(TethysTest):
     MIRRORED = [*mirrored(3), *STEPS]
     SERVERS = [*servers(2), *STEPS]
     # Each of the three shards holds two of the first layer's six filters.
-    SHARDED_FILTERS = [*servers(3, "strategy.parameter_server.partitioner.fixed.shards=3",
-                                "strategy.parameter_server.message_bytes=2048"), *STEPS]
+    SHARDED_FILTERS = [*servers(3, "tuning.partitioner.fixed.shards=3",
+                                "tuning.message_bytes=2048"), *STEPS]
 
     def test_every_strategy_equals_local(self):
         with Run(["strategy=local", *self.STEPS], job=CONVOLUTIONS).run() as local:
@@ -99,7 +99,7 @@ class ConvolutionEqualityTest(TethysTest):
         few = "max_steps=50"  # The 24th is a short batch of 57.
         synchronised = [*mirrored(3), "strategy.mirrored.synchronised_batch_normalisation=true", few]
         with Run(["strategy=local", few], job=NORMALISED).run() as local:
-            for overrides in ([], ["strategy.mirrored.transport=TCP"], ["device.recompute=true"]):
+            for overrides in ([], ["tuning.transport=TCP"], ["device.recompute=true"]):
                 with self.subTest(overrides=overrides), Run([*synchronised, *overrides], job=NORMALISED).run() as run:
                     self.assert_close(run, local)
                     with Run([*synchronised, *overrides, "checkpoint.every_steps=7"], job=NORMALISED).run() as saving:
@@ -168,7 +168,7 @@ class EqualityTest(TethysTest):
                 self.assertLessEqual(sorted(worst)[1], 1e-5, worst)
 
     def test_small_buckets_equal_local(self):
-        self.assert_like_local(mirrored(3, "strategy.mirrored.bucket_bytes=1024"))
+        self.assert_like_local(mirrored(3, "tuning.bucket_bytes=1024"))
 
     def test_bulk_synchronous_equals_local(self):
         for count in (1, 2, 3, 8):  # With 8, some servers hold no shard.
@@ -179,14 +179,14 @@ class EqualityTest(TethysTest):
         for partitioner in ("partitioner.fixed.shards=7", "partitioner.max_size.max_shard_bytes=20000",
                             "partitioner.min_size.min_shard_bytes=4096"):
             with self.subTest(partitioner=partitioner):
-                self.assert_like_local(servers(3, "strategy.parameter_server." + partitioner,
-                                               "strategy.parameter_server.message_bytes=8192"))
+                self.assert_like_local(servers(3, "tuning." + partitioner,
+                                               "tuning.message_bytes=8192"))
 
     def test_clipping_equals_local(self):
         # The norms of all 50 mean gradients are above 0.5, between 1.0 and 4.5.
         job = DENSE.replace("sgd {", "clip { global_norm: 0.5 } sgd {")
         arrival = "strategy.parameter_server.bulk_synchronous.summation=ARRIVAL"
-        cut = ["strategy.parameter_server.partitioner.fixed.shards=7", "strategy.parameter_server.message_bytes=8192"]
+        cut = ["tuning.partitioner.fixed.shards=7", "tuning.message_bytes=8192"]
         for overrides in (mirrored(3), servers(1), servers(2, arrival), servers(3, *cut), servers(8)):
             with self.subTest(overrides=overrides):
                 self.assert_close(first_run(overrides, job), first_run(self.LOCAL, job))
@@ -197,7 +197,7 @@ class EqualityTest(TethysTest):
             self.assert_same_bits(again, first_run(servers(3, *cut), job))
 
     def test_other_optimizers_equal_local(self):
-        cut = ["strategy.parameter_server.partitioner.fixed.shards=7"]
+        cut = ["tuning.partitioner.fixed.shards=7"]
         # Large epsilons, because otherwise gradients that are 0 except for rounding would become steps of
         # full length.
         for optimizer, rate, strategies in (
@@ -217,7 +217,7 @@ class EqualityTest(TethysTest):
             servers(2, "strategy.parameter_server.bulk_synchronous.summation=ARRIVAL"))
 
     def test_reruns_are_bit_equal(self):
-        for overrides in (mirrored(5), mirrored(3, "data.prefetch_batches=2"), servers(2), servers(3)):
+        for overrides in (mirrored(5), mirrored(3, "tuning.prefetch_batches=2"), servers(2), servers(3)):
             with self.subTest(overrides=overrides), Run(overrides, job=DENSE).run() as again:
                 self.assert_same_bits(again, first_run(overrides))
 
@@ -232,7 +232,7 @@ class EqualityTest(TethysTest):
 
     def test_tcp_and_shared_memory_give_the_same_bits(self):
         def over(transport):
-            return Run(mirrored(3, f"strategy.mirrored.transport={transport}")).run()
+            return Run(mirrored(3, f"tuning.transport={transport}")).run()
 
         with over("TCP") as ring, over("SHARED_MEMORY") as shared:
             self.assert_same_bits(ring, shared)

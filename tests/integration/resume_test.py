@@ -320,6 +320,12 @@ class EarlierVersionTest(FolderTest):
             shapes = sorted(tensor[1] for tensor in read_safetensors.read_tensors(file.read()).values())
         self.assertEqual([list(shape) for shape in shapes], [[3], [3, 36]])
 
+    def test_it_is_no_job_file_of_now(self):
+        status, output = command(["train", "runs/earlier/job.textproto"], cwd=self.folder)
+        self.assertEqual(status, 2, output)
+        self.assertRegex(output, r"runs/earlier/job.textproto:30:[0-9]+: 'prefetch_batches' is now "
+                                 r"'tuning.prefetch_batches'")
+
     def test_it_goes_on_from_its_checkpoint(self):
         output = self.tethys("train", "--resume", "--run_dir=runs/earlier", "--plain", "--set=epochs=7")
         self.assertIn("resuming from runs/earlier/checkpoints/step-20", output)
@@ -341,6 +347,8 @@ class EarlierVersionTest(FolderTest):
         self.assertEqual({line["labels"] for line in steps if int(line["epoch"]) > 5}, {"25"})
         self.table("resources.csv")
         self.assertRegex(self.tethys("runs", "list"), r"earlier .*finished")
+        # Fields that were renamed since have their present names.
+        self.assertRegex(self.read("job.textproto"), r"(?s)\ntuning \{.* graph: true\n.*\n    interval_seconds: 1\n")
 
 
 if __name__ == "__main__":

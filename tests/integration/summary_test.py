@@ -124,7 +124,7 @@ class ResourcesTest(TethysTest):
     """Tests of sampling. Their jobs are long, because a process that lasts less than 0.1 s is not sampled."""
 
     def test_every_process_and_the_machine_are_sampled(self):
-        with Run(["strategy=parameter_server", "workers=2", "epochs=50", "resources.interval_seconds=0.25"]) as run:
+        with Run(["strategy=parameter_server", "workers=2", "epochs=50", "tuning.resources.interval_seconds=0.25"]) as run:
             run.run()
             lines = run.read("resources.csv").splitlines()
             self.assertEqual(lines[0], HEADER)
@@ -137,7 +137,7 @@ class ResourcesTest(TethysTest):
             self.assertGreater(used[""]["resident_bytes"]["mean"], used["ps 0"]["resident_bytes"]["mean"])
 
     def test_interval_of_zero_seconds_disables_sampling(self):
-        with Run(["strategy=local", "epochs=1", "resources.interval_seconds=0"]) as run:
+        with Run(["strategy=local", "epochs=1", "tuning.resources.interval_seconds=0"]) as run:
             run.run()
             self.assertFalse(os.path.exists(run.path("resources.csv")))
             self.assertEqual(run.summary()["resources"], [])

@@ -67,7 +67,7 @@ class TlsTest(TethysTest):
                 self.assertEqual(secure.samples_used(), bare.samples_used())
 
     def test_mirrored_workers_exchange_gradients_over_tls(self):
-        over_tcp = ["strategy=mirrored", "strategy.mirrored.transport=TCP", "workers=3"]
+        over_tcp = ["strategy=mirrored", "tuning.transport=TCP", "workers=3"]
         with Run(over_tcp).run() as bare, Run(over_tcp, flags=TLS).run() as secure:
             self.assert_same_bits(secure, bare)
 

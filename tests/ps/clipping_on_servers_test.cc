@@ -17,8 +17,9 @@ namespace {
 const double kOnesNorm = std::sqrt(1033.0);
 
 // A plan that clips mean gradients to +-`mean`.
-proto::JobPlan ClippedPlan(int workers, const std::string& parameter_server, double mean) {
-  proto::JobPlan plan = TestPlan(workers, parameter_server);
+proto::JobPlan ClippedPlan(int workers, const std::string& parameter_server, double mean,
+                           const std::string& tuning = "") {
+  proto::JobPlan plan = TestPlan(workers, parameter_server, tuning);
   plan.mutable_job()->mutable_optimizer()->mutable_clip()->set_global_norm(mean * kOnesNorm);
   return plan;
 }
@@ -44,12 +45,12 @@ TEST_P(ClippedStepTest, EveryStepIsClippedByTheNormOverAllServers) {
   const Shape& shape = GetParam();
   constexpr int kSteps = 40;
   constexpr double kLimit = 0.3;  // Below most of the mean gradients.
-  PsCluster cluster(
-      ClippedPlan(shape.workers,
-                  absl::StrCat("servers: ", shape.servers, " message_bytes: ", shape.message_bytes,
-                               " bulk_synchronous { summation: ", shape.summation,
-                               " } partitioner { min_size { min_shard_bytes: 512 } }"),
-                  kLimit));
+  PsCluster cluster(ClippedPlan(
+      shape.workers,
+      absl::StrCat("servers: ", shape.servers, " bulk_synchronous { summation: ", shape.summation, " }"),
+      kLimit,
+      absl::StrCat("message_bytes: ", shape.message_bytes,
+                   " partitioner { min_size { min_shard_bytes: 512 } }")));
   OnWorkers(shape.workers, [&](int index) {
     const auto worker = cluster.Worker(index);
     ASSERT_TRUE(worker->Prepare().ok());
@@ -118,7 +119,7 @@ int FramesSent(TcpProxy& proxy, FrameKind kind, int step) {
 
 TEST(ClippingOnServersTest, ConnectionsCutDuringAClippedStepDoNotChangeItsResult) {
   constexpr FrameKind kCutAfter[] = {FrameKind::kPush, FrameKind::kNorm, FrameKind::kCommit};
-  PsCluster cluster(ClippedPlan(2, "servers: 2 message_bytes: 512", 0.5));
+  PsCluster cluster(ClippedPlan(2, "servers: 2", 0.5, "message_bytes: 512"));
   TcpProxy proxy(cluster.server(0).address());
   const auto direct = cluster.Worker(1);
   cluster.Redirect(0, proxy.address());

@@ -108,10 +108,10 @@ TEST(MessagePlan, EveryElementIsInOneMessageOfItsServer) {
       ASSERT_TRUE(variables.Add(absl::StrCat("v", i), shape, "a,b", InitialValue::kZeros, 1, 1).ok());
       ready.insert(ready.begin(), variables.variables().back().range);
     }
-    proto::ParameterServer config;
-    config.set_servers(static_cast<int>(1 + below(4)));
-    config.mutable_partitioner()->mutable_fixed()->set_shards(1 + below(4));
-    const proto::Placement placement = PlaceShards(variables, config).value();
+    const int servers = static_cast<int>(1 + below(4));
+    proto::Partitioner rule;
+    rule.mutable_fixed()->set_shards(1 + below(4));
+    const proto::Placement placement = PlaceShards(variables, servers, rule).value();
     std::vector<int> server_of(variables.arena_size(), -1), messages(variables.arena_size());
     for (const proto::Shard& shard : placement.shard()) {
       std::fill_n(server_of.begin() + shard.begin(), shard.count(), shard.server());

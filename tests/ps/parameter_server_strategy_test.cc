@@ -52,8 +52,9 @@ TEST_P(BulkSynchronousTest, EveryStepEqualsOneProcessWithTheSumOfGradients) {
   const int workers = GetParam().workers;
   const int servers = GetParam().servers;
   const char* const message_bytes = GetParam().message_bytes;
-  PsCluster cluster(TestPlan(workers, absl::StrCat("servers: ", servers, " message_bytes: ", message_bytes,
-                                                   " partitioner { min_size { min_shard_bytes: 512 } }")));
+  PsCluster cluster(TestPlan(
+      workers, absl::StrCat("servers: ", servers),
+      absl::StrCat("message_bytes: ", message_bytes, " partitioner { min_size { min_shard_bytes: 512 } }")));
   constexpr int kSteps = 20;
   OnWorkers(workers, [&](int index) {
     const auto worker = cluster.Worker(index);
@@ -89,7 +90,7 @@ INSTANTIATE_TEST_SUITE_P(Clusters, BulkSynchronousTest,
                                            Shape3{5, 3, "1024"}));
 
 TEST(ParameterServerStrategyTest, PrepareFetchesTheInitialValues) {
-  PsCluster cluster(TestPlan(1, "servers: 2", InitialValue::kGlorotUniform));
+  PsCluster cluster(TestPlan(1, "servers: 2", "", InitialValue::kGlorotUniform));
   const auto worker = cluster.Worker(0);
   ASSERT_TRUE(worker->Prepare().ok());
   const VariableSet variables = TestVariables(InitialValue::kGlorotUniform);
@@ -124,7 +125,7 @@ TEST(ParameterServerStrategyTest, WorkerWithoutSamplesAddsNothingAndGetsTheUpdat
 }
 
 TEST(ParameterServerStrategyTest, WorkersSendingInDifferentOrdersDoNotDeadlock) {
-  PsCluster cluster(TestPlan(2, "message_bytes: 64"));
+  PsCluster cluster(TestPlan(2, "", "message_bytes: 64"));
   OnWorkers(2, [&](int index) {
     const auto worker = cluster.Worker(index);
     ASSERT_TRUE(worker->Prepare(index == 1).ok());
@@ -151,10 +152,11 @@ TEST(ParameterServerStrategyTest, StalenessIsReportedByStepOutcomeAndServer) {
   EXPECT_EQ(cluster.server(1).StalenessHistogram(), (std::map<int64_t, int64_t>{{0, 4}, {3, 1}}));
 }
 
-constexpr char kPulls[] = "servers: 2 message_bytes: 512 asynchronous { pull: BEFORE_STEP }";
+constexpr char kPulls[] = "servers: 2 asynchronous { pull: BEFORE_STEP }";
+constexpr char kSmallMessages[] = "message_bytes: 512";
 
 TEST(ParameterServerStrategyTest, PullBeforeStepFetchesAllUpdatesSoFar) {
-  PsCluster cluster(TestPlan(2, kPulls));
+  PsCluster cluster(TestPlan(2, kPulls, kSmallMessages));
   const auto a = cluster.Worker(0);
   const auto b = cluster.Worker(1);
   ASSERT_TRUE(a->Prepare().ok());
@@ -175,7 +177,7 @@ TEST(ParameterServerStrategyTest, PullBeforeStepFetchesAllUpdatesSoFar) {
 }
 
 TEST(ParameterServerStrategyTest, StalenessCountsUpdatesSinceThePullBeforeStep) {
-  PsCluster cluster(TestPlan(2, kPulls));
+  PsCluster cluster(TestPlan(2, kPulls, kSmallMessages));
   const auto a = cluster.Worker(0);
   const auto b = cluster.Worker(1);
   ASSERT_TRUE(a->Prepare().ok());
@@ -194,7 +196,7 @@ TEST(ParameterServerStrategyTest, StalenessCountsUpdatesSinceThePullBeforeStep) 
 
 TEST(ParameterServerStrategyTest, OneWorkerTrainsEquallyWithEitherPullMode) {
   PsCluster with_answer(TestPlan(1, "servers: 2 asynchronous {}"));
-  PsCluster before_step(TestPlan(1, kPulls));
+  PsCluster before_step(TestPlan(1, kPulls, kSmallMessages));
   const auto a = with_answer.Worker(0);
   const auto b = before_step.Worker(0);
   ASSERT_TRUE(a->Prepare().ok());

@@ -276,7 +276,7 @@ TEST(ParameterServerTest, DamagedParameters_FailTheStepAndAreNotUsed) {
 
 TEST(ParameterServerTest, PushRepeatedAfterALostAnswerIsAppliedOnce) {
   // The push has three messages, as many as a worker sends without an answer, so the server gets all of them.
-  PsCluster cluster(TestPlan(1, "message_bytes: 2048"));
+  PsCluster cluster(TestPlan(1, "", "message_bytes: 2048"));
   TcpProxy proxy(cluster.server(0).address());
   cluster.Redirect(0, proxy.address());
   const auto worker = cluster.Worker(0);
@@ -315,7 +315,7 @@ TEST(ParameterServerTest, PullsOfOneStep_HaveDifferentSequenceNumbers) {
 
 TEST(ParameterServerTest, ConnectionsCutDuringAStepDoNotChangeItsResult) {
   constexpr int kSteps = 30;
-  PsCluster cluster(TestPlan(2, "message_bytes: 512"));
+  PsCluster cluster(TestPlan(2, "", "message_bytes: 512"));
   TcpProxy proxy(cluster.server(0).address());
   const auto direct = cluster.Worker(1);
   cluster.Redirect(0, proxy.address());
@@ -392,7 +392,7 @@ TEST(ParameterServerTest, PlanBeyondTheHostsMemory_IsRefusedWithARemedy) {
   proto::JobPlan plan = TestPlan(3, "");
   plan.clear_variable();
   AddVariables(variables, plan);
-  *plan.mutable_placement() = *PlaceShards(variables, plan.job().strategy().parameter_server());
+  *plan.mutable_placement() = *PlaceShards(variables, 1);
   const absl::Status refused = server->Configure(plan, 0, 1);
   EXPECT_EQ(refused.code(), absl::StatusCode::kResourceExhausted);
   EXPECT_THAT(refused.message(),
@@ -402,11 +402,11 @@ TEST(ParameterServerTest, PlanBeyondTheHostsMemory_IsRefusedWithARemedy) {
 }
 
 TEST(ParameterServerTest, StateRestoresOntoAnotherNumberOfServers) {
-  proto::JobPlan two = TestPlan(1, "servers: 2", InitialValue::kGlorotUniform);
+  proto::JobPlan two = TestPlan(1, "servers: 2", "", InitialValue::kGlorotUniform);
   two.mutable_job()->mutable_optimizer()->mutable_sgd()->set_momentum(0.5);
   proto::JobPlan three = two;
   three.mutable_job()->mutable_strategy()->mutable_parameter_server()->set_servers(3);
-  *three.mutable_placement() = *PlaceShards(TestVariables(), three.job().strategy().parameter_server());
+  *three.mutable_placement() = *PlaceShards(TestVariables(), 3);
 
   // One arena for each slot, as in a checkpoint.
   std::vector<Arena> saved;

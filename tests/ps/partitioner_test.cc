@@ -24,15 +24,15 @@ VariableSet Variables(const std::vector<NamedShape>& shapes) {
   return variables;
 }
 
-proto::ParameterServer Config(const std::string& text) {
-  proto::ParameterServer config;
-  EXPECT_TRUE(google::protobuf::TextFormat::ParseFromString(text, &config)) << text;
-  return config;
+proto::Partitioner Rule(const std::string& text) {
+  proto::Partitioner rule;
+  EXPECT_TRUE(google::protobuf::TextFormat::ParseFromString(text, &rule)) << text;
+  return rule;
 }
 
 // The elements of each shard, for each variable, as text: "a 4+4 b 2".
-std::string Cut(const VariableSet& variables, const std::string& config) {
-  const auto placement = PlaceShards(variables, Config(config));
+std::string Cut(const VariableSet& variables, int servers, const std::string& rule = "") {
+  const auto placement = PlaceShards(variables, servers, Rule(rule));
   if (!placement.ok()) return std::string(placement.status().message());
   std::vector<std::string> words;
   for (const proto::Shard& shard : placement->shard()) {
@@ -47,8 +47,8 @@ std::string Cut(const VariableSet& variables, const std::string& config) {
   return absl::StrJoin(words, " ");
 }
 
-std::string Servers(const VariableSet& variables, const std::string& config) {
-  const auto placement = PlaceShards(variables, Config(config));
+std::string Servers(const VariableSet& variables, int count) {
+  const auto placement = PlaceShards(variables, count);
   EXPECT_TRUE(placement.ok()) << placement.status();
   std::vector<int> servers;
   for (const proto::Shard& shard : placement->shard()) servers.push_back(shard.server());
@@ -57,66 +57,60 @@ std::string Servers(const VariableSet& variables, const std::string& config) {
 
 TEST(MinSizePartitioner, ShardCountIsBytesOverMinimumRoundedUp) {
   // 257 KiB over a minimum of 256 KiB gives two shards, both below the minimum: TensorFlow's rule rounds up.
-  EXPECT_EQ(Cut(Variables({{"a", {257, 256}}}), "servers: 4"), "a 33024+32768");
-  EXPECT_EQ(Cut(Variables({{"a", {256, 256}}}), "servers: 4"), "a 65536");
+  EXPECT_EQ(Cut(Variables({{"a", {257, 256}}}), 4), "a 33024+32768");
+  EXPECT_EQ(Cut(Variables({{"a", {256, 256}}}), 4), "a 65536");
 }
 
 TEST(MinSizePartitioner, MaxShardsDefaultsToTheNumberOfServers) {
   const VariableSet variables = Variables({{"a", {10, 100}}});
-  EXPECT_EQ(Cut(variables, "servers: 2 partitioner { min_size { min_shard_bytes: 4 } }"), "a 500+500");
-  EXPECT_EQ(Cut(variables, "servers: 2 partitioner { min_size { min_shard_bytes: 4 max_shards: 1 } }"),
-            "a 1000");
+  EXPECT_EQ(Cut(variables, 2, "min_size { min_shard_bytes: 4 }"), "a 500+500");
+  EXPECT_EQ(Cut(variables, 2, "min_size { min_shard_bytes: 4 max_shards: 1 }"), "a 1000");
 }
 
 TEST(MinSizePartitioner, RowsAreNotCut) {
-  EXPECT_EQ(Cut(Variables({{"a", {2, 100000}}}), "servers: 8"), "a 100000+100000");
+  EXPECT_EQ(Cut(Variables({{"a", {2, 100000}}}), 8), "a 100000+100000");
 }
 
 TEST(MinSizePartitioner, WeightsOf392KibibytesAreCutIntoTwoShards) {
   // 784 x 128 float32 are 392 KiB: ceil(392 / 256) = 2.
   const VariableSet variables =
       Variables({{"w1", {784, 128}}, {"b1", {128}}, {"w2", {128, 10}}, {"b2", {10}}});
-  EXPECT_EQ(Cut(variables, "servers: 2"), "w1 50176+50176 b1 128 w2 1280 b2 10");
+  EXPECT_EQ(Cut(variables, 2), "w1 50176+50176 b1 128 w2 1280 b2 10");
 }
 
 TEST(Partitioner, FirstShardsHaveOneRowMore) {
-  EXPECT_EQ(Cut(Variables({{"a", {11, 2}}}), "servers: 1 partitioner { fixed { shards: 4 } }"), "a 6+6+6+4");
+  EXPECT_EQ(Cut(Variables({{"a", {11, 2}}}), 1, "fixed { shards: 4 }"), "a 6+6+6+4");
 }
 
 TEST(FixedPartitioner, MoreShardsThanRowsAreRefusedNamingTheVariable) {
-  const std::string error =
-      Cut(Variables({{"a", {8, 2}}, {"b", {3}}}), "servers: 1 partitioner { fixed { shards: 4 } }");
+  const std::string error = Cut(Variables({{"a", {8, 2}}, {"b", {3}}}), 1, "fixed { shards: 4 }");
   EXPECT_THAT(error, HasSubstr("'b' of shape [3] has 3 rows"));
 }
 
 TEST(MaxSizePartitioner, ShardHoldsAsManyRowsAsFit) {
   // Rows have 40 bytes, so two fit into 100 bytes: ceil(7 / 2) = 4 shards. Cut evenly, they have 2, 2, 2 and
   // 1 rows.
-  EXPECT_EQ(Cut(Variables({{"a", {7, 10}}}), "partitioner { max_size { max_shard_bytes: 100 } }"),
-            "a 20+20+20+10");
+  EXPECT_EQ(Cut(Variables({{"a", {7, 10}}}), 1, "max_size { max_shard_bytes: 100 }"), "a 20+20+20+10");
 }
 
 TEST(MaxSizePartitioner, RowLargerThanTheLimitIsASeparateShard) {
-  EXPECT_EQ(Cut(Variables({{"a", {3, 10}}}), "partitioner { max_size { max_shard_bytes: 1 } }"),
-            "a 10+10+10");
+  EXPECT_EQ(Cut(Variables({{"a", {3, 10}}}), 1, "max_size { max_shard_bytes: 1 }"), "a 10+10+10");
 }
 
 TEST(MaxSizePartitioner, MaxShardsOverridesTheByteLimit) {
-  EXPECT_EQ(Cut(Variables({{"a", {7, 10}}}), "partitioner { max_size { max_shard_bytes: 1 max_shards: 2 } }"),
-            "a 40+30");
+  EXPECT_EQ(Cut(Variables({{"a", {7, 10}}}), 1, "max_size { max_shard_bytes: 1 max_shards: 2 }"), "a 40+30");
 }
 
 TEST(Partitioner, TooManyShardsAreRefusedNamingTheRule) {
-  EXPECT_THAT(
-      Cut(Variables({{"a", {524288, 1}}, {"b", {1}}}), "partitioner { max_size { max_shard_bytes: 1 } }"),
-      HasSubstr("more than 524288 shards (the limit) by strategy.parameter_server.partitioner."
-                "max_size: raise its max_shard_bytes"));
+  EXPECT_THAT(Cut(Variables({{"a", {524288, 1}}, {"b", {1}}}), 1, "max_size { max_shard_bytes: 1 }"),
+              HasSubstr("more than 524288 shards (the limit) by tuning.partitioner."
+                        "max_size: raise its max_shard_bytes"));
 }
 
 TEST(Placement, LargestShardGoesFirstToTheLeastLoadedServer) {
   // Elements -> server: 9 -> 0, 6 -> 1, 5 -> 1 (6 < 9), 4 -> 0 (9 < 11).
   const VariableSet variables = Variables({{"a", {5}}, {"b", {9}}, {"c", {4}}, {"d", {6}}});
-  EXPECT_EQ(Servers(variables, "servers: 2"), "1 0 0 1");
+  EXPECT_EQ(Servers(variables, 2), "1 0 0 1");
 }
 
 TEST(Placement, SmallShardsFollowTheirNeighbours) {
@@ -128,7 +122,7 @@ TEST(Placement, SmallShardsFollowTheirNeighbours) {
     shapes.push_back({absl::StrCat("scale_", i), {1}});
     shapes.push_back({absl::StrCat("offset_", i), {2}});
   }
-  EXPECT_EQ(Servers(Variables(shapes), "servers: 2"), "0 0 0 1 1 1 0 0 0 1 1 1");
+  EXPECT_EQ(Servers(Variables(shapes), 2), "0 0 0 1 1 1 0 0 0 1 1 1");
 }
 
 TEST(Placement, ManyLayersFormFewRunsAndEvenLoads) {
@@ -139,7 +133,7 @@ TEST(Placement, ManyLayersFormFewRunsAndEvenLoads) {
   }
   const VariableSet variables = Variables(shapes);
   for (const int servers : {2, 4, 8}) {
-    const auto placement = PlaceShards(variables, Config(absl::StrCat("servers: ", servers)));
+    const auto placement = PlaceShards(variables, servers);
     ASSERT_TRUE(placement.ok());
     int64_t runs = 0, total = 0;
     std::vector<int64_t> loads(servers);
@@ -156,11 +150,11 @@ TEST(Placement, ManyLayersFormFewRunsAndEvenLoads) {
 
 TEST(Placement, TiesAreBrokenByArenaOrderAndServerIndex) {
   const VariableSet variables = Variables({{"a", {4}}, {"b", {4}}, {"c", {4}}, {"d", {4}}});
-  EXPECT_EQ(Servers(variables, "servers: 3"), "0 1 2 0");
+  EXPECT_EQ(Servers(variables, 3), "0 1 2 0");
 }
 
 TEST(Placement, TableShowsLoadsAndImbalance) {
-  const auto placement = PlaceShards(Variables({{"a", {30}}, {"b", {10}}}), Config("servers: 2"));
+  const auto placement = PlaceShards(Variables({{"a", {30}}, {"b", {10}}}), 2);
   ASSERT_TRUE(placement.ok());
   EXPECT_EQ(PlacementTable(*placement),
             "server  shards         bytes   share\n"
@@ -170,7 +164,7 @@ TEST(Placement, TableShowsLoadsAndImbalance) {
 }
 
 TEST(Placement, AdjacentServersWithEqualLoadsShareATableLine) {
-  const auto placement = PlaceShards(Variables({{"a", {30}}, {"b", {10}}}), Config("servers: 1000"));
+  const auto placement = PlaceShards(Variables({{"a", {30}}, {"b", {10}}}), 1000);
   ASSERT_TRUE(placement.ok());
   EXPECT_EQ(PlacementTable(*placement),
             "server  shards         bytes   share\n"
@@ -200,18 +194,18 @@ TEST(Placement, ServersBeyondFifteenGroupsFormOneGroup) {
 
 TEST(Partitioner, SizesAndCountsOutOfRangeAreRefusedNamingTheField) {
   const VariableSet variables = Variables({{"a", {4}}});
-  EXPECT_THAT(Cut(variables, "servers: -1"), HasSubstr("servers is -1"));
-  EXPECT_THAT(Cut(variables, "servers: 2000000000"), HasSubstr("servers is 2000000000"));
-  EXPECT_THAT(Cut(variables, "partitioner { fixed {} }"), HasSubstr("fixed.shards is 0"));
-  EXPECT_THAT(Cut(variables, "partitioner { max_size {} }"), HasSubstr("max_shard_bytes is 0"));
-  EXPECT_THAT(Cut(variables, "partitioner { min_size { max_shards: -2 } }"), HasSubstr("max_shards is -2"));
+  EXPECT_THAT(Cut(variables, -1), HasSubstr("servers is -1"));
+  EXPECT_THAT(Cut(variables, 2000000000), HasSubstr("servers is 2000000000"));
+  EXPECT_THAT(Cut(variables, 1, "fixed {}"), HasSubstr("fixed.shards is 0"));
+  EXPECT_THAT(Cut(variables, 1, "max_size {}"), HasSubstr("max_shard_bytes is 0"));
+  EXPECT_THAT(Cut(variables, 1, "min_size { max_shards: -2 }"), HasSubstr("max_shards is -2"));
 }
 
 TEST(Placement, FrozenVariablesAreOnNoServer) {
   VariableSet variables = Variables({{"a", {4, 4}}});
   ASSERT_TRUE(variables.Add("b", {8, 8}, "rows", InitialValue::kZeros, 1, 1, /*trainable=*/false).ok());
   ASSERT_TRUE(variables.Add("c", {4, 2}, "rows", InitialValue::kZeros, 1, 1).ok());
-  EXPECT_EQ(Cut(variables, "servers: 2 partitioner { fixed { shards: 2 } }"), "a 8+8 c 4+4");
+  EXPECT_EQ(Cut(variables, 2, "fixed { shards: 2 }"), "a 8+8 c 4+4");
 }
 
 }  // namespace

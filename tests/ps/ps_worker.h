@@ -5,6 +5,7 @@
 #include <google/protobuf/text_format.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <limits>
 #include <memory>
 #include <string>
@@ -31,8 +32,9 @@ inline VariableSet TestVariables(InitialValue initial_value = InitialValue::kZer
 }
 
 // A plan with learning rate 1/4 and a global batch of 8: with small integers as gradients, all results are
-// exact. `parameter_server` is the text of the job file's block of that name.
+// exact. `parameter_server` and `tuning` are the texts of the job file's blocks of these names.
 inline proto::JobPlan TestPlan(int workers, const std::string& parameter_server,
+                               const std::string& tuning = "",
                                InitialValue initial_value = InitialValue::kZeros) {
   proto::JobPlan plan;
   proto::Job& job = *plan.mutable_job();
@@ -44,13 +46,15 @@ inline proto::JobPlan TestPlan(int workers, const std::string& parameter_server,
   job.mutable_timeouts()->set_step(20);
   proto::ParameterServer& config = *job.mutable_strategy()->mutable_parameter_server();
   EXPECT_TRUE(google::protobuf::TextFormat::ParseFromString(parameter_server, &config)) << parameter_server;
+  EXPECT_TRUE(google::protobuf::TextFormat::ParseFromString(tuning, job.mutable_tuning())) << tuning;
   plan.set_job_id("job-1");
   plan.set_job_hash(11);
   plan.set_train_samples(1000);
   plan.set_global_batch(8);
   const VariableSet variables = TestVariables(initial_value);
   AddVariables(variables, plan);
-  *plan.mutable_placement() = *PlaceShards(variables, config);
+  *plan.mutable_placement() =
+      *PlaceShards(variables, std::max(1, config.servers()), job.tuning().partitioner());
   return plan;
 }
 

@@ -29,7 +29,8 @@ class MixedWorld {
     job.set_workers(static_cast<int>(kinds.size()));
     job.set_max_steps(kSteps);
     *job.mutable_optimizer() = SgdConfig();
-    job.mutable_strategy()->mutable_mirrored()->set_bucket_bytes(256);
+    job.mutable_strategy()->mutable_mirrored();
+    job.mutable_tuning()->set_bucket_bytes(256);
     job.mutable_timeouts()->set_start(30);
     job.mutable_timeouts()->set_step(30);
     for (size_t rank = 0; rank < kinds.size(); ++rank) {

@@ -17,7 +17,8 @@ class StepMeterTest : public ::testing::Test {
         "model { layer { flatten {} } layer { dense { units: 8 activation: RELU } } layer { dense { units: 5 "
         "} } }"
         "data { synthetic { noise { shape: [4, 4, 1] } train_samples: 20 } classes: 5 } epochs: 1 "
-        "optimizer { sgd {} learning_rate: 0.1 } batch_size_per_worker: 4 device { kind: CUDA graph: false }",
+        "optimizer { sgd {} learning_rate: 0.1 } batch_size_per_worker: 4 device { kind: CUDA } tuning { "
+        "graph: false }",
         "job.textproto", {});
     EXPECT_TRUE(job.ok()) << job.status();
     return StepMeter::Create(PlanJob(*job).value(), cuda::CreateDevice({}).value(), clock_, nullptr).value();

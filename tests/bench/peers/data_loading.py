@@ -33,7 +33,7 @@ class Tethys:
     def __init__(self, build, data, folder):
         job = os.path.join(folder, "data.textproto")
         with open(job, "w", encoding="utf-8") as file:
-            file.write(f"data {{ {data} loader_threads: {THREADS} prefetch_batches: {2 * THREADS} }}\n")
+            file.write(f"data {{ {data} loader_threads: {THREADS} }}\ntuning {{ prefetch_batches: {2 * THREADS} }}\n")
         self.process = subprocess.Popen([f"{build}/tests/bench/loader_bench", job], stdin=subprocess.PIPE,
                                         stdout=subprocess.PIPE, text=True)
 

@@ -142,16 +142,15 @@ TEST_F(CommandTest, VersionNamesCommitAndBuild) {
 }
 
 TEST_F(CommandTest, FieldOfAnotherStrategyIsRefused) {
-  EXPECT_THAT(Refused({"--set=strategy.mirrored.bucket_bytes=4096"}),
+  EXPECT_THAT(Refused({"--set=strategy.mirrored.gradients=BF16"}),
               HasSubstr("write --set=strategy=mirrored before"));
 }
 
 TEST_F(CommandTest, VariationThatAppliesToNoJobIsRefused) {
   const Outcome outcome =
-      Tethys({"compare", job(), "--vary=strategy.mirrored.bucket_bytes=4096", "--run_dir=" + run_dir()});
+      Tethys({"compare", job(), "--vary=tuning.bucket_bytes=4096", "--run_dir=" + run_dir()});
   EXPECT_EQ(outcome.status, 2);
-  EXPECT_THAT(outcome.error,
-              HasSubstr("--vary=strategy.mirrored.bucket_bytes: none of these jobs has this field"));
+  EXPECT_THAT(outcome.error, HasSubstr("--vary=tuning.bucket_bytes: none of these jobs has this field"));
   EXPECT_FALSE(FileExists(run_dir()));
 }
 

@@ -194,7 +194,7 @@ TEST(PlanReportTest, LongListsAreShortened) {
 TEST(PlanReportTest, MirroredTraffic_DependsOnWorkersHosts) {
   proto::JobPlan plan = ServerPlan();
   plan.clear_placement();
-  proto::Mirrored& mirrored = *plan.mutable_job()->mutable_strategy()->mutable_mirrored();
+  plan.mutable_job()->mutable_strategy()->mutable_mirrored();
   // Bytes in and bytes out: in shared memory 2/3 of an arena of 7,856 floats each, over TCP twice as many.
   EXPECT_THAT(*PlanReport(plan, ""), ContainsRegex("each worker +20 KiB +20 KiB +memory +all-reduce"));
   EXPECT_THAT(*PlanReport(plan, ""),
@@ -207,7 +207,7 @@ TEST(PlanReportTest, MirroredTraffic_DependsOnWorkersHosts) {
               ContainsRegex("the first of 2 on a host +46 KiB +46 KiB +TCP, memory +all-reduce: 31 "
                             "KiB through TCP among 2 hosts, the rest through memory"));
   EXPECT_THAT(two_hosts, ContainsRegex("others of 2 on a host +15 KiB +46 KiB +memory "));
-  mirrored.set_transport(proto::Mirrored::TCP);
+  plan.mutable_job()->mutable_tuning()->set_transport(proto::Tuning::TCP);
   EXPECT_THAT(*PlanReport(plan, ""), ContainsRegex("each worker +41 KiB +41 KiB +TCP "));
 }
 

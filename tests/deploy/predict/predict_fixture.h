@@ -53,7 +53,7 @@ inline proto::JobPlan PlanFor(const Shape784& shape) {
     config.set_servers(shape.servers);
     if (shape.asynchronous) config.mutable_asynchronous();
     if (shape.stale_bound >= 0) config.mutable_stale_synchronous()->set_bound(shape.stale_bound);
-    *plan.mutable_placement() = *PlaceShards(model.variables(), config);
+    *plan.mutable_placement() = *PlaceShards(model.variables(), shape.servers);
   } else if (shape.workers > 1) {
     strategy.mutable_mirrored();
   } else {

@@ -21,7 +21,7 @@ proto::Job Job(const std::string& text) {
 const char kMirrored[] =
     "name: 'a' workers: 3 batch_size_per_worker: 64 seed: 1 optimizer { sgd { momentum: 0.9 } learning_rate: "
     "0.05 } "
-    "strategy { mirrored { bucket_bytes: 4096 } }";
+    "strategy { mirrored {} }";
 const char kAsynchronous[] =
     "name: 'b' workers: 3 batch_size_per_worker: 64 seed: 2 optimizer { sgd { momentum: 0 } learning_rate: "
     "0.1 } "
@@ -60,19 +60,16 @@ TEST(JobDifferencesTest, StrategyFieldsAreComparedAmongJobsOfThatStrategy) {
               ::testing::Contains("strategy.parameter_server.consistency: bulk_synchronous, asynchronous"));
 }
 
-TEST(JobDifferencesTest, DefaultThatDependsOnServersIsNoDifference) {
-  proto::Job two = Job(kSynchronous), three = two;
-  const auto set = [](int servers, int shards, proto::Job& job) {
-    proto::ParameterServer& ps = *job.mutable_strategy()->mutable_parameter_server();
-    ps.set_servers(servers);
-    ps.mutable_partitioner()->mutable_min_size()->set_max_shards(shards);
-  };
-  set(2, 2, two);
-  set(3, 3, three);
-  EXPECT_THAT(Texts({two, three}), ElementsAre("strategy.parameter_server.servers: 2, 3"));
-  set(3, 1, three);
-  EXPECT_THAT(Texts({two, three}),
-              ::testing::Contains("strategy.parameter_server.partitioner.min_size.max_shards: 2, 1"));
+TEST(JobDifferencesTest, TuningIsComparedAmongJobsThatUseIt) {
+  proto::Job small = Job(kMirrored), large = small, servers = Job(kSynchronous);
+  for (proto::Job* job : {&small, &large, &servers}) job->mutable_tuning()->set_graph(true);
+  small.mutable_tuning()->set_bucket_bytes(4096);
+  servers.mutable_tuning()->mutable_partitioner()->mutable_fixed()->set_shards(2);
+  EXPECT_THAT(Texts({small, servers}), ElementsAre("strategy: mirrored, parameter_server"));
+  EXPECT_THAT(Texts({small, large}), ElementsAre("tuning.bucket_bytes: 4096, none"));
+  large.mutable_tuning()->set_graph(false);
+  EXPECT_THAT(Texts({servers, large}),
+              ElementsAre("strategy: parameter_server, mirrored", "tuning.graph: true, false"));
 }
 
 TEST(JobDifferencesTest, ListsAndMissingFieldsAreCompared) {

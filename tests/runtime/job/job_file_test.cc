@@ -56,7 +56,7 @@ TEST(OverrideTest, SettingAOneofMemberReplacesTheOtherMember) {
 TEST(OverrideTest, ChoosesAStrategyByName) {
   EXPECT_EQ(StrategyName(Parsed(kJob, {"strategy=mirrored"})), "mirrored");
   EXPECT_EQ(StrategyName(Parsed(kJob, {"strategy.mirrored="})), "mirrored");
-  EXPECT_EQ(StrategyName(Parsed(kJob, {"strategy=mirrored", "strategy.mirrored.bucket_bytes=4096"})),
+  EXPECT_EQ(StrategyName(Parsed(kJob, {"strategy=mirrored", "strategy.mirrored.gradients=FP32"})),
             "mirrored");
   EXPECT_EQ(StrategyName(Parsed(kJob, {"strategy=local", "workers=1"})), "local");
   EXPECT_EQ(StrategyName(Parsed(kJob, {"strategy.parameter_server.consistency=asynchronous"})), "ps_async");
@@ -67,10 +67,9 @@ TEST(OverrideTest, FieldOfAnotherStrategyIsRefused) {
     const absl::Status status = ParseJob(kJob, "my.textproto", {{override}}).status();
     return std::string(status.message());
   };
-  EXPECT_EQ(
-      refusal("strategy.mirrored.bucket_bytes=4096"),
-      "--set=strategy.mirrored.bucket_bytes=4096: 'strategy' is parameter_server, which has no fields of "
-      "mirrored: to change it, write --set=strategy=mirrored before");
+  EXPECT_EQ(refusal("strategy.mirrored.gradients=FP32"),
+            "--set=strategy.mirrored.gradients=FP32: 'strategy' is parameter_server, which has no fields of "
+            "mirrored: to change it, write --set=strategy=mirrored before");
   EXPECT_THAT(refusal("strategy.parameter_server.stale_synchronous.bound=2"),
               HasSubstr("write --set=strategy.parameter_server.consistency=stale_synchronous before"));
   EXPECT_THAT(refusal("model.layer[1].convolution.filters=3"),
@@ -102,8 +101,14 @@ TEST(VariationTest, AppliesOnlyToJobsThatHaveTheField) {
       LoadJobVariant(path, {{"strategy=mirrored"}}, {{"strategy.parameter_server.servers=4"}}).value();
   EXPECT_THAT(mirrored.varied, ::testing::ElementsAre(false));
   EXPECT_EQ(StrategyName(mirrored.job), "mirrored");
-  const std::vector<std::string> chosen_last = {"strategy.mirrored.bucket_bytes=4096", "strategy=mirrored"};
+  const std::vector<std::string> chosen_last = {"strategy.mirrored.gradients=FP32", "strategy=mirrored"};
   EXPECT_THAT(LoadJobVariant(path, {}, chosen_last)->varied, ::testing::ElementsAre(true, true));
+  // A field of `tuning` that the strategy does not use, and one that every job uses.
+  const std::vector<std::string> tuning = {"tuning.bucket_bytes=4096", "tuning.message_bytes=4096",
+                                           "tuning.partitioner.fixed.shards=2", "tuning.graph=false"};
+  EXPECT_THAT(LoadJobVariant(path, {}, tuning)->varied, ::testing::ElementsAre(false, true, true, true));
+  EXPECT_THAT(LoadJobVariant(path, {{"strategy=mirrored"}}, tuning)->varied,
+              ::testing::ElementsAre(true, false, false, true));
   EXPECT_THAT(std::string(LoadJobVariant(path, {}, {{"workers=0"}}).status().message()),
               StartsWith("--vary=workers=0: workers is 0"));
 }
@@ -333,7 +338,7 @@ TEST(JobFileTest, DamagedFileIsRefusedByNameOrResolvesToAValidJob) {
 
 TEST(OverrideTest, DamagedOverrideIsAcceptedOrRefusedByName) {
   RandomStream random(3, RandomPurpose::kTest, 0);
-  const std::string whole = "strategy.parameter_server.partitioner.fixed.shards=3";
+  const std::string whole = "tuning.partitioner.fixed.shards=3";
   for (int i = 0; i < 5000; ++i) {
     std::string text = whole;
     for (uint32_t flips = 1 + random.NextBelow(4); flips > 0; --flips) {

@@ -181,12 +181,12 @@ TEST_F(JobLayersTest, ErrorInAListNamesTheFileThatWroteTheList) {
 
 TEST_F(JobLayersTest, ErrorInAReplacedMemberIsNotSoughtInTheBase) {
   Write("first.textproto",
-        Edited("parameter_server { servers: 2 bulk_synchronous {} }", "mirrored { bucket_bytes: 8192 }"));
+        Edited("parameter_server { servers: 2 bulk_synchronous {} }", "mirrored { gradients: BF16 }"));
   Write("second.textproto", "base: \"first.textproto\"\nstrategy { parameter_server {} }");
   const std::string third =
       Write("third.textproto", "base: \"second.textproto\"\nstrategy {\n  mirrored {} }");
-  EXPECT_FALSE(ReadJobLayers(third)->job.strategy().mirrored().has_bucket_bytes());
-  EXPECT_EQ(ReadJobLayers(third)->places.Find("strategy.mirrored.bucket_bytes"), third + ":3:3");
+  EXPECT_FALSE(ReadJobLayers(third)->job.strategy().mirrored().has_gradients());
+  EXPECT_EQ(ReadJobLayers(third)->places.Find("strategy.mirrored.gradients"), third + ":3:3");
 }
 
 TEST_F(JobLayersTest, LaterErrorGetsItsPlaceInTheBase) {

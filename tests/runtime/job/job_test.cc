@@ -37,7 +37,7 @@ TEST(ResolveTest, ResolvedJobHasEveryDefaultSet) {
   EXPECT_TRUE(job.evaluate_each_epoch());
   EXPECT_EQ(StrategyName(job), "local");
   EXPECT_EQ(job.device().threads_per_rank(), 1);
-  EXPECT_TRUE(job.device().graph());
+  EXPECT_TRUE(job.tuning().graph());
   EXPECT_EQ(job.checkpoint().keep(), 2);
   EXPECT_EQ(job.checkpoint().every_epochs(), 1);
   EXPECT_EQ(job.checkpoint().min_seconds(), 60);
@@ -127,14 +127,16 @@ TEST(ResolveTest, ParameterServersHaveSeparateDefaults) {
   const proto::ParameterServer& ps = job.strategy().parameter_server();
   EXPECT_TRUE(ps.has_bulk_synchronous());
   EXPECT_TRUE(ps.bulk_synchronous().has_summation());
-  EXPECT_FALSE(ps.has_message_bytes()) << "depends on where the servers are";
-  EXPECT_EQ(ps.partitioner().min_size().min_shard_bytes(), 256 << 10);
-  EXPECT_EQ(ps.partitioner().min_size().max_shards(), 3) << "as many as servers";
+  EXPECT_FALSE(job.tuning().has_message_bytes()) << "depends on where the servers are";
+  EXPECT_FALSE(job.tuning().has_partitioner()) << "depends on the number of servers";
+  const proto::Job cut = Job({"tuning.partitioner=min_size"});
+  EXPECT_EQ(cut.tuning().partitioner().min_size().min_shard_bytes(), 256 << 10);
+  EXPECT_FALSE(cut.tuning().partitioner().min_size().has_max_shards()) << "as many as servers";
 }
 
 TEST(ResolveTest, MirroredDefaultsToFloat32AndNoBucketSize) {
   const proto::Job job = Job({"strategy=mirrored"});
-  EXPECT_FALSE(job.strategy().mirrored().has_bucket_bytes()) << "the exchange chooses it";
+  EXPECT_FALSE(job.tuning().has_bucket_bytes()) << "the exchange chooses it";
   EXPECT_TRUE(job.strategy().mirrored().has_gradients());
   EXPECT_EQ(job.strategy().mirrored().gradients(), proto::Device::FP32);
 }
