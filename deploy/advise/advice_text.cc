@@ -78,7 +78,9 @@ std::string Sentence(const std::vector<Candidate>& candidates, const Advice& adv
     const Candidate& second = candidates[advice.second];
     const double ratio = second.total() / best.total();
     absl::StrAppendFormat(&text, "With %s it would take %.2f times as long%s", NameOf(second), ratio,
-                          advice.second_differs ? "" : ", a difference that is not shown");
+                          advice.second_differs   ? ""
+                          : best.measured.empty() ? ", a difference within the error of the predictions"
+                                                  : ", a difference that is not shown");
     const proto::Bound* bound = ExchangeBound(second);
     if (bound != nullptr && advice.second_differs && ratio > 1) {
       absl::StrAppendFormat(&text, ", of whose step %.0f %% go to the %s", 100 * bound->share(),
@@ -87,9 +89,10 @@ std::string Sentence(const std::vector<Candidate>& candidates, const Advice& adv
     absl::StrAppend(&text, ". ");
   }
   if (advice.tied >= 0) {
-    absl::StrAppend(&text,
-                    best.measured.empty() ? "By the predictions, " : "Within the noise of these runs, ",
-                    NameOf(candidates[advice.tied]), " is equally good. ");
+    absl::StrAppend(
+        &text,
+        best.measured.empty() ? "Within the error of the predictions, " : "Within the noise of these runs, ",
+        NameOf(candidates[advice.tied]), " is equally good. ");
   }
   if (const proto::Bound* bound = ExchangeBound(best); bound != nullptr) {
     absl::StrAppendFormat(

@@ -54,11 +54,24 @@ std::vector<int> Ranked(const std::vector<Candidate>& candidates, const AdviceGo
   return order;
 }
 
-// Half the range of a candidate's measured rates, as a share of their median.
+// How far a candidate's time may be from its total, as a share of it: half the range of its measured rates
+// or, without a measurement, half of the 90 % interval of its prediction.
 double SpreadOf(const Candidate& candidate) {
+  if (candidate.measured.empty()) {
+    const proto::Estimate& total = candidate.prediction.total();
+    return total.value() > 0 ? std::max(0.0, total.high() - total.low()) / (2 * total.value()) : 0;
+  }
   if (candidate.measured.size() < 2) return 0;
   const auto [least, most] = std::minmax_element(candidate.measured.begin(), candidate.measured.end());
   return (*most - *least) / (2 * Median(candidate.measured));
+}
+
+// The share by which the times of two candidates must differ at least to count as different. The errors of
+// two predictions are taken for independent, although both follow from one calibration.
+double LeastDifference(const Candidate& a, const Candidate& b) {
+  const bool measured = !a.measured.empty() && !b.measured.empty();
+  const double spread = measured ? std::max(SpreadOf(a), SpreadOf(b)) : std::hypot(SpreadOf(a), SpreadOf(b));
+  return std::max(kSame, spread);
 }
 
 }  // namespace
@@ -167,7 +180,7 @@ Advice Choose(const std::vector<Candidate>& candidates, const AdviceGoal& goal) 
   advice.met = rank_of(advice.best).excess == 0;
   for (size_t i = 1; i < eligible.size(); ++i) {
     const Candidate& other = candidates[eligible[i]];
-    const double noise = std::max({kSame, SpreadOf(best), SpreadOf(other)});
+    const double noise = LeastDifference(best, other);
     if (advice.second < 0 && other.shape.strategy != best.shape.strategy) {
       advice.second = eligible[i];
       advice.second_differs = std::abs(other.total() / best.total() - 1) >= noise;

@@ -54,8 +54,9 @@ struct Advice {
   int best = -1;  // Index of the candidate that meets the goal best.
   // True if it meets deadline and budget. False: no candidate does, and this one comes nearest.
   bool met = true;
-  // The best other candidate, if its time differs from that of `best` by less than 3 %, or by less than runs
-  // of one candidate differ; -1 if there is none.
+  // The best other candidate, if its time differs from that of `best` by less than 3 %, by less than runs of
+  // one candidate differ or, without runs, by less than the error of the two predictions; -1 if there is
+  // none.
   int tied = -1;
   int second = -1;              // The best candidate of another strategy; -1: there is none.
   bool second_differs = false;  // True if its time differs from that of `best` by more than `tied` allows.

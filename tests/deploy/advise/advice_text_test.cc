@@ -90,7 +90,7 @@ TEST(AdviceTextTest, NoiseScaleComesFromTheLastEpochThatHasOne) {
 
 TEST(AdviceTextTest, EqualPredictionsAreCalledPredictionsNotRuns) {
   EXPECT_THAT(TextOf({Of(2, 10, 0), Of(3, 10, 0)}),
-              HasSubstr("By the predictions, mirrored, 3 workers is equally good."));
+              HasSubstr("Within the error of the predictions, mirrored, 3 workers is equally good."));
 }
 
 }  // namespace

@@ -103,6 +103,18 @@ TEST(AdviceTest, CandidatesWithinTheNoiseAreATie) {
   EXPECT_TRUE(Choose(candidates, {}).second_differs);
 }
 
+TEST(AdviceTest, PredictionsWithinTheirErrorAreATie) {
+  // Both intervals reach 10 % to either side, so a difference below 14 % may be an error.
+  std::vector<Candidate> candidates = {Of("mirrored", 4, 300), Of("ps_sync", 3, 280)};
+  EXPECT_EQ(Choose(candidates, {}).best, 0);
+  EXPECT_EQ(Choose(candidates, {}).tied, 1);
+  EXPECT_EQ(Choose(candidates, {}).second, 1);
+  EXPECT_FALSE(Choose(candidates, {}).second_differs);
+  candidates[1] = Of("ps_sync", 3, 200);
+  EXPECT_EQ(Choose(candidates, {}).tied, -1);
+  EXPECT_TRUE(Choose(candidates, {}).second_differs);
+}
+
 TEST(AdviceTest, TheCheapestWithinTheDeadlineIsChosen) {
   const std::vector<Candidate> candidates = {Of("local", 1, 100, 1), Of("mirrored", 4, 300, 4),
                                              Of("mirrored", 2, 190, 2)};
