@@ -7,6 +7,7 @@
 #include "deploy/run/checkpoint_use.h"
 #include "deploy/run/saved_model.h"
 #include "deploy/text.h"
+#include "runtime/data/picture.h"
 #include "runtime/data/unlabelled_samples.h"
 #include "runtime/nn/memory_forecast.h"
 
@@ -64,6 +65,16 @@ absl::Status ChooseSamples(const Flags& flags, Request& request) {
   return absl::OkStatus();
 }
 
+// What to do with samples of the shape `own`.
+std::string ShapeRemedy(const Flags& flags, const Shape& own, const Shape& wanted) {
+  const bool by_size = IsPicture(own) && IsPicture(wanted) && own.size() == wanted.size() &&
+                       std::equal(own.begin() + 2, own.end(), wanted.begin() + 2);
+  if (!by_size) return "convert the data";
+  if (flags.Has("images")) return "add --resize to bring every picture to that size";
+  return absl::StrCat("add --set=data.resize.height=", wanted[0], " --set=data.resize.width=", wanted[1],
+                      " to bring every picture to that size");
+}
+
 absl::StatusOr<Request> PrepareRequest(const Flags& flags) {
   TETHYS_ASSIGN_OR_RETURN(const ChosenDevice device, ChooseDevice(flags));
   TETHYS_ASSIGN_OR_RETURN(SavedModel saved, OpenSavedModel(flags.Get("checkpoint")));
@@ -74,9 +85,8 @@ absl::StatusOr<Request> PrepareRequest(const Flags& flags) {
   if (request.dataset->sample_shape() != wanted) {
     return absl::InvalidArgumentError(
         absl::StrCat("the samples have shape ", ShapeText(request.dataset->sample_shape()), ", the model of ",
-                     request.saved.path, " takes ", ShapeText(wanted),
-                     flags.Has("resize") ? "; --resize changes pictures only, not arrays: convert the data"
-                                         : ": convert the data"));
+                     request.saved.path, " takes ", ShapeText(wanted), ": ",
+                     ShapeRemedy(flags, request.dataset->sample_shape(), wanted)));
   }
   if (request.dataset->spec().type != request.scaling.type) {
     return absl::InvalidArgumentError(absl::StrCat(
@@ -157,8 +167,8 @@ std::vector<FlagSpec> PredictFlags() {
            "Samples instead of a job's data, so that no job is needed: a PNG or JPEG file, a folder of "
            "them (with its folders), FILE.npy, FILE.npz#ARRAY, or an IDX file of images, plain or gzipped."});
   flags.push_back({.name = "resize",
-                   .help = "Brings the pictures of --images to the size that the model takes; without it, "
-                           "one of another size is refused."});
+                   .help = "Brings the pictures of --images to the size that the model takes, also those "
+                           "of an array or IDX file; without it, one of another size is refused."});
   flags.push_back(
       {.name = "out",
        .value = "FILE",

@@ -11,6 +11,7 @@
 #include "runtime/data/npy_source.h"
 #include "runtime/data/picture.h"
 #include "runtime/data/picture_files.h"
+#include "runtime/data/resized_source.h"
 
 namespace tethys {
 namespace {
@@ -89,6 +90,15 @@ bool LooksLikeIdx(absl::Span<const uint8_t> begin) {
   return begin.size() >= 2 && ((begin[0] == 0 && begin[1] == 0) || (begin[0] == 0x1f && begin[1] == 0x8b));
 }
 
+// The samples of an array or IDX file, in the size of `use` if they are pictures and it asks for that.
+UnlabelledSamples OfArray(std::shared_ptr<const SampleSource> source, const UnlabelledUse& use) {
+  SampleSpec spec = source->spec();
+  if (use.resize && IsPicture(spec.shape) && IsPicture(use.shape)) {
+    std::copy_n(use.shape.begin(), 2, spec.shape.begin());
+  }
+  return {.dataset = AllOf(Resized(std::move(source), spec)), .files = {}};
+}
+
 }  // namespace
 
 absl::StatusOr<UnlabelledSamples> OpenUnlabelled(const std::string& path, const UnlabelledUse& use) {
@@ -96,7 +106,7 @@ absl::StatusOr<UnlabelledSamples> OpenUnlabelled(const std::string& path, const 
   if (std::filesystem::is_directory(path, error)) return OpenFolder(path, use);
   if (absl::EndsWith(path, ".npy") || absl::StrContains(path, ".npz")) {
     TETHYS_ASSIGN_OR_RETURN(auto source, OpenNpySamples(path, use.labels));
-    return UnlabelledSamples{.dataset = AllOf(std::move(source)), .files = {}};
+    return OfArray(std::move(source), use);
   }
   TETHYS_ASSIGN_OR_RETURN(const std::vector<uint8_t> begin, BeginningOf(path));
   if (LooksLikePicture(begin)) return OpenPictures(path, "", {path}, use);
@@ -105,7 +115,7 @@ absl::StatusOr<UnlabelledSamples> OpenUnlabelled(const std::string& path, const 
         path, " is neither a picture (PNG, JPEG) nor an IDX file, and arrays of NumPy end in .npy or .npz"));
   }
   TETHYS_ASSIGN_OR_RETURN(auto source, OpenIdxImages(path, use.labels));
-  return UnlabelledSamples{.dataset = AllOf(std::move(source)), .files = {}};
+  return OfArray(std::move(source), use);
 }
 
 }  // namespace tethys

@@ -437,12 +437,24 @@ class WeightsTest(TethysTest):
             resized = next(csv.DictReader(file))
         for i in range(10):
             self.assertAlmostEqual(float(resized[f"probability_{i}"]), float(one[f"probability_{i}"]), delta=1e-4)
+        # The same picture in an IDX file.
+        large = self.path("large-idx3-ubyte")
+        with open(large, "wb") as file:
+            file.write(struct.pack(">BBBBIII", 0, 0, 8, 3, 1, 56, 56))
+            file.write(bytes(pixels[y // 2 * 28 + x // 2] for y in range(56) for x in range(56)))
+        with open(self.predict("idx-resized.csv", f"--images={large}", "--resize"), encoding="utf-8") as file:
+            resized = next(csv.DictReader(file))
+        for i in range(10):
+            self.assertAlmostEqual(float(resized[f"probability_{i}"]), float(one[f"probability_{i}"]), delta=1e-4)
 
     def test_impossible_predictions_are_refused(self):
         labels = re.search(r'test_labels: "(.*)"', JOB)[1]
         small = self.path("small-idx3-ubyte")
         with open(small, "wb") as file:
             file.write(struct.pack(">BBBBIII", 0, 0, 8, 3, 1, 2, 2) + bytes(4))
+        deep = self.path("deep-idx4-ubyte")
+        with open(deep, "wb") as file:
+            file.write(struct.pack(">BBBBIIII", 0, 0, 8, 4, 1, 28, 28, 3) + bytes(28 * 28 * 3))
         cut, cut_packed = self.path("cut-idx3-ubyte"), self.path("cut-idx3-ubyte.gz")
         with open(TEST_IMAGES, "rb") as file:
             content = file.read()
@@ -460,7 +472,8 @@ class WeightsTest(TethysTest):
                             ([out, f"--images={labels}"], "labels"),
                             ([out, f"--images={self.path('none')}"], "none"),
                             ([out, f"--images={wide}"], "is neither a picture (PNG, JPEG) nor an IDX file"),
-                            ([out, f"--images={small}", "--resize"], "--resize changes pictures only"),
+                            ([out, f"--images={small}"], "takes [28, 28]: add --resize to bring every picture"),
+                            ([out, f"--images={deep}", "--resize"], "takes [28, 28]: convert the data"),
                             ([out, f"--images={cut}"], "truncated"),
                             ([out, f"--images={cut_packed}"], "truncated"),
                             ([out, f"--images={TEST_IMAGES}", "--split=test"], "leave JOB, --split and"),
