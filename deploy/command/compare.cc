@@ -302,8 +302,9 @@ int Compare(const Flags& flags) {
                              "", width > 0 ? width : kTextWidth)
                             .c_str());
   }
+  request->experiment.again = ResumeCommand("compare", flags, path);
   const ExperimentResults results = RunExperiment(request->experiment, path);
-  return Conclude(*request, results, path, ResumeCommand("compare", flags, path));
+  return Conclude(*request, results, path, request->experiment.again);
 }
 
 }  // namespace

@@ -239,6 +239,7 @@ int RunStudy(const Flags& flags, const std::string& path) {
   const std::string changes = absl::StrJoin(flags.GetAll("set"), "\n");
   const absl::Status noted = WriteFileAtomically(absl::StrCat(directory, "/", kChanges), changes);
   if (!noted.ok()) return Fail("study", noted, kExitFailed);
+  experiment->again = ResumeCommand("study", flags, directory);
   const ExperimentResults results = RunExperiment(*experiment, directory);
   std::printf("%s\n", RunsTable(*experiment, results, TerminalColumns(STDOUT_FILENO)).c_str());
   const absl::Status analysed = Analyse(*study, directory);
@@ -247,9 +248,8 @@ int RunStudy(const Flags& flags, const std::string& path) {
   for (const RunRecord& record : results.Counted()) failed += record.status.ok() ? 0 : 1;
   if (failed + results.missing == 0) return kExitSuccess;
   return Fail("study",
-              absl::AbortedError(
-                  absl::StrCat(failed, " runs did not succeed, ", results.missing,
-                               " were not started\ngo on with: ", ResumeCommand("study", flags, directory))),
+              absl::AbortedError(absl::StrCat(failed, " runs did not succeed, ", results.missing,
+                                              " were not started\ngo on with: ", experiment->again)),
               kExitFailed);
 }
 

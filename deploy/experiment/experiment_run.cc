@@ -16,6 +16,7 @@
 #include "deploy/describe/job_remarks.h"
 #include "deploy/hosts/remote_run_dir.h"
 #include "deploy/launcher/progress_display.h"
+#include "deploy/launcher/run_ending.h"
 #include "deploy/process/signal_source.h"
 #include "deploy/report/comparison.h"
 #include "deploy/report/others_cpu.h"
@@ -152,6 +153,7 @@ class Runner {
   ExperimentResults Run() {
     // While this lives, an interrupt between two runs ends the experiment and not this process.
     InterruptsHeld held;
+    SaveCommand();
     while (const absl::optional<RunSlot> slot = schedule_.Next()) {
       Announce(*slot);
       MadeRun run = MakeOrKeep(*slot);
@@ -328,6 +330,13 @@ class Runner {
       run.start = csv.Number("start");
       run.seconds = csv.Number("seconds");
     }
+  }
+
+  // For those who ask later how a failed or interrupted run goes on.
+  void SaveCommand() const {
+    const absl::Status saved =
+        WriteFileAtomically(absl::StrCat(directory_, "/", kGoOnFile), experiment_.again + "\n");
+    if (!saved.ok()) std::printf("warning: %s\n", std::string(saved.message()).c_str());
   }
 
   void Save() const {

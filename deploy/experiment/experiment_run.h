@@ -42,6 +42,7 @@ struct Experiment {
   JobRunOptions options;  // The options of every run; their places are replaced.
   bool resume = false;    // Keeps runs that an earlier call made successfully with this build and job.
   std::string ssh_config;
+  std::string again;  // The command to go on with the experiment (ResumeCommand), kept in its directory.
 };
 
 // A run that was made or kept.

@@ -2,6 +2,7 @@
 
 #include <csignal>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
@@ -14,6 +15,8 @@
 
 namespace tethys {
 namespace {
+
+constexpr int64_t kMostGoOnBytes = 1 << 20;
 
 // Words for the sender of a signal that a user, a terminal or a scheduler sends.
 const char* SenderOf(int signal) {
@@ -68,6 +71,25 @@ std::string UnfinishedText(const std::string& run_dir) {
                       ", which made the run, ended without a word: it was killed, or its machine went down");
 }
 
+std::string ParentOf(absl::string_view run_dir) {
+  while (run_dir.size() > 1 && absl::ConsumeSuffix(&run_dir, "/")) continue;
+  const size_t slash = run_dir.rfind('/');
+  return std::string(slash == absl::string_view::npos ? "." : run_dir.substr(0, slash));
+}
+
+// The text for a run of a comparison or study; empty for every other run.
+std::string GoOnWithExperiment(const std::string& run_dir) {
+  const std::string parent = ParentOf(run_dir);
+  const absl::StatusOr<std::string> file = ReadFile(absl::StrCat(parent, "/", kGoOnFile), kMostGoOnBytes);
+  if (!file.ok()) return "";
+  const absl::string_view command = absl::StripAsciiWhitespace(*file);
+  const std::string flags = absl::StrCat("--resume --run_dir=", ShellWord(parent));
+  const bool here =
+      absl::EndsWith(command, flags);  // Otherwise the directory was moved, or this path differs.
+  return absl::StrCat("go on with the comparison or study of this run, which makes the run again, ",
+                      here ? absl::StrCat("with: ", command) : absl::StrCat("by its command with ", flags));
+}
+
 }  // namespace
 
 std::string EndingText(const RunResult& result) {
@@ -77,6 +99,7 @@ std::string EndingText(const RunResult& result) {
 }
 
 std::string GoOnText(const std::string& run_dir, bool scheduled, const absl::Status& status) {
+  if (std::string text = GoOnWithExperiment(run_dir); !text.empty()) return text;
   if (const std::string where = UnfetchedAt(run_dir); !where.empty()) {
     return absl::StrCat("what the run saved is still in ", where,
                         "; this fetches it and goes on, with the flags for hosts and ssh as before: tethys "
@@ -117,7 +140,10 @@ RunEnding EndingOf(const std::string& run_dir, const absl::optional<proto::RunSu
         summary->has_first_failure() ? FailureText(summary->first_failure()) : "stopped by the user";
   }
   // The stored text names the reason, but the directory may have been moved since.
-  const bool here = summary.has_value() && absl::EndsWith(summary->go_on(), absl::StrCat("=", run_dir));
+  const auto names = [&](const std::string& path) {
+    return summary.has_value() && absl::EndsWith(summary->go_on(), absl::StrCat("=", path));
+  };
+  const bool here = names(run_dir) || names(ParentOf(run_dir));
   ending.go_on = here ? summary->go_on() : GoOnText(run_dir, /*scheduled=*/false, absl::CancelledError(""));
   return ending;
 }

@@ -17,7 +17,11 @@ namespace tethys {
 // "stopped by Ctrl-C (SIGINT), at step 1,303". Requires a result that is not OK.
 std::string EndingText(const RunResult& result);
 
-// How to go on after a failure with `status`: names the checkpoint and the command. `scheduled`: a scheduler
+// The file in the directory of a comparison or study that holds the command to go on with it.
+inline constexpr char kGoOnFile[] = "go_on.txt";
+
+// How to go on after a failure with `status`: names the checkpoint and the command. For a run of a comparison
+// or study, names the command of the comparison or study, which makes the run again. `scheduled`: a scheduler
 // starts the processes.
 std::string GoOnText(const std::string& run_dir, bool scheduled, const absl::Status& status);
 

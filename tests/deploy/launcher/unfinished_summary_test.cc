@@ -101,5 +101,28 @@ TEST(RunEndingTest, ResumeCommandOfAMovedRunNamesTheNewPath) {
   EXPECT_EQ(EndingOf(directory.path(), summary).go_on, summary.go_on());
 }
 
+TEST(RunEndingTest, RunOfAComparisonGoesOnByTheComparison) {
+  const testing::TempDirectory directory;
+  const std::string run = directory.path() + "/a-r0";
+  ASSERT_TRUE(CreateDirectories(run + "/checkpoints/step-9").ok());
+  ASSERT_TRUE(WriteFileAtomically(run + "/log", "").ok());
+  const std::string command =
+      absl::StrCat("tethys compare a.textproto --resume --run_dir=", directory.path());
+  directory.Write(kGoOnFile, command + "\n");
+  EXPECT_EQ(EndingOf(run, absl::nullopt).go_on,
+            "go on with the comparison or study of this run, which makes the run again, with: " + command);
+  EXPECT_EQ(GoOnText(run, /*scheduled=*/false, absl::CancelledError("")), EndingOf(run, absl::nullopt).go_on);
+  // The directory was moved since.
+  directory.Write(kGoOnFile, "tethys compare a.textproto --resume --run_dir=runs/old\n");
+  EXPECT_EQ(EndingOf(run, absl::nullopt).go_on,
+            "go on with the comparison or study of this run, which makes the run again, by its command with "
+            "--resume --run_dir=" +
+                directory.path());
+  proto::RunSummary summary;
+  summary.set_status("interrupted");
+  summary.set_go_on("go on with: " + command);
+  EXPECT_EQ(EndingOf(run, summary).go_on, summary.go_on());
+}
+
 }  // namespace
 }  // namespace tethys
