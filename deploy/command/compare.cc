@@ -104,7 +104,6 @@ absl::StatusOr<PlannedVariant> PlanVariant(const Flags& flags, const std::vector
   planned.made.set = flags.GetAll("set");
   planned.made.set.insert(planned.made.set.end(), shape.overrides.begin(), shape.overrides.end());
   TETHYS_ASSIGN_OR_RETURN(JobVariant loaded, LoadJobVariant(planned.made.file, planned.made.set, all));
-  TETHYS_RETURN_IF_ERROR(PriceByHosts(flags, loaded.job));
   for (size_t i = 0; i < variations.size(); ++i) {
     concerned[i] = concerned[i] || loaded.varied[i];
     if (loaded.varied[i]) {
@@ -113,6 +112,8 @@ absl::StatusOr<PlannedVariant> PlanVariant(const Flags& flags, const std::vector
       variant.values[i] = kNotVaried;
     }
   }
+  if (const absl::Status fits = CheckFitsHosts(flags, loaded.job); !fits.ok()) return fits;
+  TETHYS_RETURN_IF_ERROR(PriceByHosts(flags, loaded.job));
   std::string name = loaded.job.name();
   if (!shape.name.empty()) absl::StrAppend(&name, "-", shape.name);
   for (const std::string& change : planned.made.varied) absl::StrAppend(&name, "-", change);
@@ -122,25 +123,40 @@ absl::StatusOr<PlannedVariant> PlanVariant(const Flags& flags, const std::vector
   return planned;
 }
 
-// Lists the variants in the order of the tables. InvalidArgument: a job is wrong, or a variation applies to
-// no job.
+std::string FirstSentence(absl::string_view text) { return std::string(text.substr(0, text.find(". "))); }
+
+// Lists the variants in the order of the tables. Leaves out the shapes of --strategies for which the host
+// file has too few slots, and prints which. InvalidArgument: a job is wrong, or a variation applies to no
+// job.
 absl::StatusOr<std::vector<PlannedVariant>> PlanVariants(const Flags& flags,
                                                          const std::vector<Variation>& variations) {
   TETHYS_ASSIGN_OR_RETURN(const std::vector<StrategyShape> shapes, ShapesByFlags(flags));
   std::vector<PlannedVariant> planned;
   std::set<std::pair<std::pair<int, std::string>, std::vector<std::string>>> seen;
   std::vector<bool> concerned(variations.size(), false);
+  std::set<std::string> left_out;  // A line for each shape that has too few hosts.
+  absl::Status too_large;          // The error of the first of these shapes.
   const int jobs = static_cast<int>(flags.arguments().size());
   for (int job = 0; job < jobs; ++job) {
     for (const StrategyShape& shape : shapes) {
       for (Variant& variant : AllVariants(1, variations)) {
         variant.job = job;
-        TETHYS_ASSIGN_OR_RETURN(PlannedVariant next,
-                                PlanVariant(flags, variations, shape, std::move(variant), concerned));
-        if (seen.insert({{job, shape.name}, next.variant.values}).second) planned.push_back(std::move(next));
+        absl::StatusOr<PlannedVariant> next =
+            PlanVariant(flags, variations, shape, std::move(variant), concerned);
+        if (!shape.name.empty() && absl::IsFailedPrecondition(next.status())) {
+          if (too_large.ok()) too_large = next.status();
+          left_out.insert(absl::StrCat(shape.name, ": ", FirstSentence(next.status().message())));
+          continue;
+        }
+        TETHYS_RETURN_IF_ERROR(next.status());
+        if (seen.insert({{job, shape.name}, next->variant.values}).second) {
+          planned.push_back(*std::move(next));
+        }
       }
     }
   }
+  if (planned.empty() && !too_large.ok()) return too_large;
+  for (const std::string& line : left_out) std::printf("left out: %s\n", line.c_str());
   for (size_t i = 0; i < variations.size(); ++i) {
     if (concerned[i]) continue;
     return absl::InvalidArgumentError(absl::StrCat("--vary=", variations[i].field,

@@ -185,6 +185,11 @@ absl::StatusOr<std::vector<Places>> PlaceJobs(const Flags& flags, const std::vec
   return places;
 }
 
+absl::Status CheckFitsHosts(const Flags& flags, const proto::Job& job) {
+  if (!flags.Has("hostfile")) return absl::OkStatus();
+  return PlanCluster(flags.Get("hostfile"), job).status();
+}
+
 absl::Status PriceByHosts(const Flags& flags, proto::Job& job) {
   if (!flags.Has("hostfile") || job.price_per_hour() > 0) return absl::OkStatus();
   TETHYS_ASSIGN_OR_RETURN(const ClusterPlan plan, PlanCluster(flags.Get("hostfile"), job));

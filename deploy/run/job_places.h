@@ -41,6 +41,9 @@ absl::StatusOr<bool> WantsTls(const Flags& flags);
 // Prints a line on standard output and flushes it.
 void PrintLine(const std::string& line);
 
+// FailedPrecondition: the hosts that the flags name have too few slots or GPUs for the job.
+absl::Status CheckFitsHosts(const Flags& flags, const proto::Job& job);
+
 // If the job has no price_per_hour, sets it to the sum of the prices of the hosts that the job would use. The
 // sum is 0 (no price) if the host file has no price for one of them.
 absl::Status PriceByHosts(const Flags& flags, proto::Job& job);

@@ -315,6 +315,23 @@ class CompareTest(unittest.TestCase):
         with open(os.path.join(directory, "report.md"), encoding="utf-8") as file:
             self.assertIn("| B: mirrored, 2 workers", file.read())
 
+    def test_shapes_that_lack_slots_are_left_out(self):
+        directory = os.path.join(self.root.name, "fitting")
+        hosts = os.path.join(self.root.name, "hosts")
+        with open(hosts, "w", encoding="utf-8") as file:
+            file.write("localhost slots=2\n")
+        flags = [self.job, f"--run_dir={directory}", f"--hostfile={hosts}", "--strategies=mirrored", "--plain",
+                 "--set=epochs=1", "--max_others_cpu=100"]
+        status, output = command(["compare", *flags, "--workers=3-4"])
+        self.assertEqual(status, 2, output)
+        self.assertRegex(output, r"the job has 3 workers?, and the host file has slots for 2: 1 missing\. Add hosts")
+        status, output = command(["compare", *flags, "--workers=2-4"])
+        self.assertEqual(status, 0, output)
+        for workers, missing in ((3, 1), (4, 2)):
+            self.assertRegex(output, rf"(?m)^left out: mirrored-{workers}: .*the job has {workers} workers, and the "
+                                     rf"host file has slots for 2: {missing} missing$")
+        self.assertEqual([name for name in os.listdir(directory) if name.endswith("-r0")], ["job-mirrored-2-r0"])
+
     def test_workers_without_strategies_are_refused(self):
         status, output = self.compare("--workers=1-2")
         self.assertEqual(status, 2)
