@@ -30,7 +30,6 @@ class ServerTask final : public TaskLife {
 
   absl::Status Obey(const proto::ToTask& order) override {
     if (order.has_fence()) return Fence(order.fence());
-    if (!order.has_save()) return absl::OkStatus();
     // Sends the chief the records of all pushes that the checkpoint will contain.
     session_.Beat();
     SendSaveDone(session_, order.save().id(),
@@ -82,8 +81,10 @@ absl::Status RunParameterServer(const TaskOptions& options) {
   server_options.on_fatal = [&session](const absl::Status& status) { SendFailure(*session, status, 0); };
   TETHYS_ASSIGN_OR_RETURN(const std::unique_ptr<ParameterServer> server,
                           ParameterServer::Start(std::move(server_options)));
+  TaskCourse course(proto::PS);
+  OrderReader orders(*session, course);
   ServerTask task(options, *session, *server);
-  return LiveAsTask(options, *session, clock, server->address(), task);
+  return LiveAsTask(options, *session, clock, server->address(), orders, task);
 }
 
 }  // namespace tethys

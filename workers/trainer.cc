@@ -1,19 +1,16 @@
 #include "workers/trainer.h"
 
 #include <algorithm>
-#include <deque>
 #include <utility>
 
 #include "runtime/cluster/job_plan.h"
 #include "runtime/cluster/sample_order.h"
 #include "runtime/data/chief_copies.h"
-#include "runtime/data/sharding.h"
 #include "runtime/job/job.h"
 #include "runtime/nn/memory_forecast.h"
 #include "runtime/shape/job_shape.h"
 #include "workers/device_factory.h"
 #include "workers/plan_job.h"
-#include "workers/segment_pause.h"
 #include "workers/strategy_factory.h"
 
 namespace tethys {
@@ -39,8 +36,7 @@ Trainer::Trainer(const TaskOptions& task, const proto::Setup& setup, TaskSession
       session_(session),
       clock_(clock),
       ready_before_(clock.Now() + FromSeconds(setup.seconds_left())),
-      leased_(TraitsOf(setup.plan().job()).leases()),
-      in_rounds_(TraitsOf(setup.plan().job()).batches == Batches::kInRounds) {}
+      leased_(TraitsOf(setup.plan().job()).leases()) {}
 
 absl::StatusOr<std::unique_ptr<Trainer>> Trainer::Create(const TaskOptions& task, const proto::Setup& setup,
                                                          TaskSession& session, RingListener& listener,
@@ -144,53 +140,37 @@ absl::Status Trainer::TakeParameters() {
   return absl::OkStatus();
 }
 
-absl::StatusOr<proto::RunDone> Trainer::RunSegment(const proto::Run& run) {
-  const proto::JobPlan& plan = setup_.plan();
-  const std::shared_ptr<const EpochOrder> order = orders_->Of(run.epoch());
-  const std::unique_ptr<BatchSequence> sequence =
-      leased_ ? CreateLeasedSequence(run, session_)
-              : CreateLockStepSequence(run, plan.global_batch(), task_.index, plan.job().workers());
-  if (!leased_) steps_ = run.first_step();
-  SegmentPause pause(run, StepsPerEpoch(run.end() - run.begin(), plan.global_batch(), false), session_);
-
-  std::deque<BatchAssignment> announced;
-  int64_t done = 0;
+absl::Status Trainer::RunSegment(WorkerCourse& course, OrderReader& orders) {
+  const int64_t epoch = course.run().epoch();
+  const std::shared_ptr<const EpochOrder> order = orders_->Of(epoch);
   while (true) {
+    TETHYS_RETURN_IF_ERROR(orders.Read());
     // Batches are announced as far ahead as the loader prefetches.
     while (replica_->loader().room() > 0) {
-      TETHYS_ASSIGN_OR_RETURN(const absl::optional<BatchAssignment> next, sequence->Next(announced.empty()));
-      if (!next.has_value()) break;
-      replica_->loader().Announce(order, next->positions);
-      announced.push_back(*next);
+      const absl::optional<BatchAssignment> ahead = course.Announce();
+      if (!ahead.has_value()) break;
+      replica_->loader().Announce(order, ahead->positions);
     }
-    if (announced.empty()) break;
-    if (!leased_) {
-      TETHYS_ASSIGN_OR_RETURN(const bool goes_on, pause.GoesOn(done));
-      if (!goes_on) break;  // The job ends. Batches that were announced ahead are dropped.
-    }
-    const BatchAssignment batch = announced.front();
-    announced.pop_front();
-
-    if (in_rounds_) steps_ = batch.clock;
-    const StepInfo step{.step = steps_,
-                        .epoch = run.epoch(),
-                        .sample_begin = order->JobPositionOf(batch.positions.begin),
-                        .sample_count = batch.positions.count(),
-                        .global_sample_count = batch.global_count,
-                        .workers = leased_ ? 0 : plan.job().workers(),
-                        .schedule_position = SamplesUsed(plan, run.epoch(), batch.step_begin)};
+    orders.Answer();
+    const absl::optional<BatchAssignment> batch = course.BeginStep();
+    if (!batch.has_value()) break;
     TETHYS_RETURN_IF_ERROR(session_.status());
-    TETHYS_RETURN_IF_ERROR(replica_->Step(step));
+    steps_ = batch->step;
+    TETHYS_RETURN_IF_ERROR(replica_->Step(StepOf(*batch, epoch, *order)));
     ++steps_;
-    ++done;
+    course.EndStep();
   }
-  TETHYS_RETURN_IF_ERROR(replica_->Finish());
-  TETHYS_ASSIGN_OR_RETURN(const std::vector<float> statistics, replica_->ReadStatistics());
-  proto::RunDone result;
-  result.set_run(run.number());
-  result.set_steps(done);
-  result.mutable_statistics()->Assign(statistics.begin(), statistics.end());
-  return result;
+  return replica_->Finish();
+}
+
+StepInfo Trainer::StepOf(const BatchAssignment& batch, int64_t epoch, const EpochOrder& order) const {
+  return {.step = batch.step,
+          .epoch = epoch,
+          .sample_begin = order.JobPositionOf(batch.positions.begin),
+          .sample_count = batch.positions.count(),
+          .global_sample_count = batch.global_count,
+          .workers = leased_ ? 0 : setup_.plan().job().workers(),
+          .schedule_position = SamplesUsed(setup_.plan(), epoch, batch.step_begin)};
 }
 
 absl::StatusOr<proto::EvaluationDone> Trainer::Evaluate(const proto::Evaluate& order) {

@@ -11,12 +11,13 @@
 #include "absl/types/optional.h"
 #include "collectives/ring_communicator.h"
 #include "proto/chief.pb.h"
+#include "runtime/cluster/order_reader.h"
 #include "runtime/cluster/task_options.h"
 #include "runtime/cluster/task_session.h"
 #include "runtime/data/dataset.h"
 #include "runtime/data/epoch_order.h"
-#include "workers/batch_sequence.h"
 #include "workers/replica.h"
+#include "workers/worker_course.h"
 
 namespace tethys {
 
@@ -28,8 +29,12 @@ class Trainer {
                                                          TaskSession& session, RingListener& listener,
                                                          const Clock& clock);
 
-  // Runs all steps of this worker in a segment. Has the errors of StepPipeline.
-  absl::StatusOr<proto::RunDone> RunSegment(const proto::Run& run);
+  // Makes the worker's steps of the segment that `course` is in. Has the errors of StepPipeline and of
+  // OrderReader::Read.
+  absl::Status RunSegment(WorkerCourse& course, OrderReader& orders);
+
+  // The worker's moving statistics: the whole arena.
+  absl::StatusOr<std::vector<float>> ReadStatistics() { return replica_->ReadStatistics(); }
 
   absl::StatusOr<proto::EvaluationDone> Evaluate(const proto::Evaluate& order);
 
@@ -57,6 +62,7 @@ class Trainer {
   absl::StatusOr<Datasets> OpenData();
   absl::Status CreateReplica(Model model);
   absl::Status TakeParameters();
+  StepInfo StepOf(const BatchAssignment& batch, int64_t epoch, const EpochOrder& order) const;
 
   const TaskOptions& task_;
   const proto::Setup setup_;
@@ -64,14 +70,12 @@ class Trainer {
   const Clock& clock_;
   const Nanoseconds ready_before_;  // Waits of the set-up end by then.
   const bool leased_;
-  const bool in_rounds_;  // Leases come in rounds.
 
   Datasets datasets_;
   absl::optional<EpochOrders> orders_;  // Made once the data are known to fit the plan.
   InputScaling scaling_;
   std::unique_ptr<Replica> replica_;
-  // In asynchronous training this worker's number of steps, in stale-synchronous training its clock,
-  // otherwise the global step.
+  // The number of the step that is being made, or of the next one (BatchAssignment::step).
   std::atomic<int64_t> steps_{0};
 };
 

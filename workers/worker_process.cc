@@ -2,23 +2,32 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "collectives/ring_communicator.h"
 #include "ps/data_stream.h"
 #include "runtime/base/logging.h"
 #include "runtime/base/process.h"
 #include "runtime/checkpoint/model_description.h"
+#include "runtime/cluster/order_reader.h"
 #include "runtime/cluster/task_life.h"
 #include "runtime/cluster/task_session.h"
 #include "workers/trainer.h"
+#include "workers/worker_course.h"
 
 namespace tethys {
 namespace {
 
 class Worker final : public TaskLife {
  public:
-  Worker(const TaskOptions& options, TaskSession& session, RingListener& listener, const Clock& clock)
-      : options_(options), session_(session), listener_(listener), clock_(clock) {}
+  Worker(const TaskOptions& options, TaskSession& session, RingListener& listener, const Clock& clock,
+         WorkerCourse& course, OrderReader& orders)
+      : options_(options),
+        session_(session),
+        listener_(listener),
+        clock_(clock),
+        course_(course),
+        orders_(orders) {}
 
   absl::Status SetUp(const proto::Setup& setup) override {
     TETHYS_ASSIGN_OR_RETURN(trainer_, Trainer::Create(options_, setup, session_, listener_, clock_));
@@ -32,10 +41,9 @@ class Worker final : public TaskLife {
   std::string gpu() const override { return trainer_->gpu(); }
 
   absl::Status Obey(const proto::ToTask& order) override {
-    if (order.has_run()) return Run(order.run());
+    if (order.has_run()) return Run();
     if (order.has_evaluate()) return Evaluate(order.evaluate());
-    if (order.has_save()) return Save(order.save());
-    return absl::OkStatus();  // Other orders are not for workers.
+    return Save(order.save());
   }
 
   void FillBeat(proto::Heartbeat& heartbeat, std::vector<proto::FromTask>& before) override {
@@ -44,12 +52,11 @@ class Worker final : public TaskLife {
   int64_t step() const override { return trainer_ == nullptr ? 0 : trainer_->steps(); }
 
  private:
-  absl::Status Run(const proto::Run& run) {
-    TETHYS_ASSIGN_OR_RETURN(proto::RunDone done, trainer_->RunSegment(run));
-    session_.Beat();
-    proto::FromTask message;
-    *message.mutable_run_done() = std::move(done);
-    session_.Send(std::move(message));
+  absl::Status Run() {
+    TETHYS_RETURN_IF_ERROR(trainer_->RunSegment(course_, orders_));
+    TETHYS_ASSIGN_OR_RETURN(const std::vector<float> statistics, trainer_->ReadStatistics());
+    session_.Beat();  // Sends the records of all steps before the answer.
+    course_.EndRun(statistics);
     return absl::OkStatus();
   }
 
@@ -72,6 +79,8 @@ class Worker final : public TaskLife {
   TaskSession& session_;
   RingListener& listener_;
   const Clock& clock_;
+  WorkerCourse& course_;
+  OrderReader& orders_;
   std::unique_ptr<Trainer> trainer_;
 };
 
@@ -84,8 +93,10 @@ absl::Status RunWorker(const TaskOptions& options) {
   TETHYS_ASSIGN_OR_RETURN(const std::unique_ptr<RingListener> listener,
                           RingListener::Listen(options.bind_host));
   TETHYS_ASSIGN_OR_RETURN(const std::unique_ptr<TaskSession> session, TaskSession::Connect(options, clock));
-  Worker worker(options, *session, *listener, clock);
-  return LiveAsTask(options, *session, clock, listener->address(), worker);
+  WorkerCourse course(options.index);
+  OrderReader orders(*session, course);
+  Worker worker(options, *session, *listener, clock, course, orders);
+  return LiveAsTask(options, *session, clock, listener->address(), orders, worker);
 }
 
 }  // namespace tethys

@@ -1,5 +1,5 @@
 // Ends a segment of a mirrored or bulk-synchronous job early, at the same step on every worker
-// (workers/segment_pause.h). Pure; owned by JobController.
+// (workers/lock_step_segment.cc). Pure; owned by JobController.
 //
 //   kIdle --Begin: Pause to all--> kPausing --every worker has named the step it waits after: Cut--> kCut
 //

@@ -90,7 +90,8 @@ absl::Status SetUp(const proto::Setup& setup, const TaskOptions& options, TaskSe
 }
 
 absl::Status Live(const TaskOptions& options, TaskSession& session, const Clock& clock,
-                  const std::string& data_address, TaskLife& life, BeatSampler& sampler) {
+                  const std::string& data_address, OrderReader& orders, TaskLife& life,
+                  BeatSampler& sampler) {
   // Empty heartbeats come first, so that the chief does not take a long set-up for silence.
   session.StartBeating(kBeatInterval, FillNothing);
   proto::FromTask join;
@@ -98,29 +99,24 @@ absl::Status Live(const TaskOptions& options, TaskSession& session, const Clock&
   join.mutable_join()->set_data_address(data_address);
   join.mutable_join()->set_pid(getpid());
   session.Send(std::move(join));
-  bool set_up = false;
+  TaskCourse& course = orders.course();
   while (true) {
-    TETHYS_ASSIGN_OR_RETURN(const proto::ToTask order, session.Receive());
-    if (order.has_setup()) {
-      TETHYS_RETURN_IF_ERROR(SetUp(order.setup(), options, session, clock, life, sampler));
-      set_up = true;
-    } else if (order.has_stop()) {
-      if (!order.stop().failed()) return absl::OkStatus();
-      return absl::AbortedError(absl::StrCat("the chief ended the job: ", order.stop().reason()));
-    } else if (!set_up) {
-      return absl::InternalError("the chief gave an order before it set this task up");
-    } else {
-      TETHYS_RETURN_IF_ERROR(life.Obey(order));
-    }
+    TETHYS_RETURN_IF_ERROR(orders.Read());
+    if (course.ended()) return absl::OkStatus();
+    const proto::ToTask& duty = course.duty();
+    TETHYS_RETURN_IF_ERROR(duty.has_setup() ? SetUp(duty.setup(), options, session, clock, life, sampler)
+                                            : life.Obey(duty));
+    course.OnDone();
+    orders.Answer();
   }
 }
 
 }  // namespace
 
 absl::Status LiveAsTask(const TaskOptions& options, TaskSession& session, const Clock& clock,
-                        const std::string& data_address, TaskLife& life) {
+                        const std::string& data_address, OrderReader& orders, TaskLife& life) {
   BeatSampler sampler;  // Used for the session's heartbeats, which end with Close.
-  const absl::Status status = Live(options, session, clock, data_address, life, sampler);
+  const absl::Status status = Live(options, session, clock, data_address, orders, life, sampler);
   sampler.End();
   session.Beat();
   if (!status.ok()) SendFailure(session, status, life.step());

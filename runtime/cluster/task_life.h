@@ -9,6 +9,7 @@
 #include "proto/chief.pb.h"
 #include "runtime/base/clock.h"
 #include "runtime/base/status.h"
+#include "runtime/cluster/order_reader.h"
 #include "runtime/cluster/task_options.h"
 #include "runtime/cluster/task_session.h"
 
@@ -24,16 +25,17 @@ class TaskLife {
   virtual void FillReady(proto::Ready&) const {}
   // The identity of the GPU the task computes on (Device::identity), once SetUp has returned; empty: no GPU.
   virtual std::string gpu() const { return ""; }
-  // Carries out any order but Setup and Stop. An error ends the task as failed.
+  // Carries out a duty of the task's course other than Setup. An error ends the task as failed.
   virtual absl::Status Obey(const proto::ToTask& order) = 0;
   virtual void FillBeat(proto::Heartbeat& heartbeat, std::vector<proto::FromTask>& before) = 0;
   virtual int64_t step() const = 0;
 };
 
 // Blocks for the whole job. OK if the chief ended the job well; Aborted if the chief ended it otherwise; else
-// this task's own failure, which has been reported to the chief.
+// this task's own failure, which has been reported to the chief. `orders` reads `session`, and its course
+// says what the task does.
 absl::Status LiveAsTask(const TaskOptions& options, TaskSession& session, const Clock& clock,
-                        const std::string& data_address, TaskLife& life);
+                        const std::string& data_address, OrderReader& orders, TaskLife& life);
 
 // Reports the result of this task's part of a save to the chief.
 void SendSaveDone(TaskSession& session, int64_t save_id, const absl::Status& status);

@@ -1,7 +1,7 @@
 // A fake session with the chief: it delivers the orders that a test has added, and keeps the messages that
 // are sent.
-#ifndef TETHYS_TESTS_WORKERS_SCRIPTED_SESSION_H_
-#define TETHYS_TESTS_WORKERS_SCRIPTED_SESSION_H_
+#ifndef TETHYS_TESTS_RUNTIME_CLUSTER_SCRIPTED_SESSION_H_
+#define TETHYS_TESTS_RUNTIME_CLUSTER_SCRIPTED_SESSION_H_
 
 #include <deque>
 #include <utility>
@@ -16,7 +16,8 @@ class ScriptedSession : public TaskSession {
  public:
   // Adds an empty order behind all others, for the test to fill in.
   proto::ToTask& Add() { return orders_.emplace_back(); }
-  void Stop() { Add().mutable_stop()->set_reason("enough"); }
+  // Orders that were added and not taken yet.
+  size_t left() const { return orders_.size(); }
   const std::vector<proto::FromTask>& sent() const { return sent_; }
 
   absl::Status status() override { return absl::OkStatus(); }
@@ -47,4 +48,4 @@ class ScriptedSession : public TaskSession {
 
 }  // namespace tethys::testing
 
-#endif  // TETHYS_TESTS_WORKERS_SCRIPTED_SESSION_H_
+#endif  // TETHYS_TESTS_RUNTIME_CLUSTER_SCRIPTED_SESSION_H_

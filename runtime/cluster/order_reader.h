@@ -1,0 +1,33 @@
+// The one place where a task takes orders from its session: hands them to the task's course and sends what
+// the course answers. Used by the thread that runs LiveAsTask.
+#ifndef TETHYS_RUNTIME_CLUSTER_ORDER_READER_H_
+#define TETHYS_RUNTIME_CLUSTER_ORDER_READER_H_
+
+#include "runtime/base/status.h"
+#include "runtime/cluster/task_course.h"
+#include "runtime/cluster/task_session.h"
+
+namespace tethys {
+
+class OrderReader {
+ public:
+  // `session` and `course` outlive the reader.
+  OrderReader(TaskSession& session, TaskCourse& course) : session_(session), course_(course) {}
+
+  // Hands over the orders that have arrived, as long as the course takes them; blocks while it waits for one.
+  // Returns the course's error. Unavailable: the session broke.
+  absl::Status Read();
+
+  // Sends the course's messages, behind those that were sent before.
+  void Answer();
+
+  TaskCourse& course() { return course_; }
+
+ private:
+  TaskSession& session_;
+  TaskCourse& course_;
+};
+
+}  // namespace tethys
+
+#endif  // TETHYS_RUNTIME_CLUSTER_ORDER_READER_H_

@@ -1,0 +1,71 @@
+// The course of a task (a worker or a parameter server): which orders of the chief are possible when, and
+// which one the task carries out now. Orders and results go in, duties and messages come out; no clock, no
+// transport. Thread-compatible.
+//
+//   joined --Setup--> busy --OnDone--> idle --order--> busy --OnDone--> idle ... --Stop--> ended
+//
+// OrderReader (order_reader.h) feeds it from a session. A worker's course (workers/worker_course.h) also
+// takes orders while it is busy with a segment.
+#ifndef TETHYS_RUNTIME_CLUSTER_TASK_COURSE_H_
+#define TETHYS_RUNTIME_CLUSTER_TASK_COURSE_H_
+
+#include <utility>
+#include <vector>
+
+#include "proto/chief.pb.h"
+#include "proto/member.pb.h"
+#include "runtime/base/status.h"
+
+namespace tethys {
+
+// Invariants:
+//  1. A task carries out one order at a time, the first one is Setup, and no other is.
+//  2. Between Setup and the end each order is one of the task's role.
+class TaskCourse {
+ public:
+  explicit TaskCourse(proto::Role role) : role_(role) {}
+  virtual ~TaskCourse() = default;
+
+  // Whether the task takes an order now. Otherwise orders stay in the session.
+  virtual bool takes_orders() const { return stage_ == Stage::kJoined || stage_ == Stage::kIdle; }
+  // Whether the task has nothing to do until an order arrives. Implies takes_orders().
+  virtual bool waits() const { return TaskCourse::takes_orders(); }
+  // The job has ended well.
+  bool ended() const { return stage_ == Stage::kEnded; }
+
+  // Takes an order. Requires takes_orders(). Aborted: the chief ended the job otherwise than well, or within
+  // a segment. Internal: the order is impossible in this state; its message names the order.
+  absl::Status OnOrder(proto::ToTask order);
+
+  // Whether there is an order to carry out.
+  bool busy() const { return stage_ == Stage::kBusy; }
+  // The order to carry out. Requires busy().
+  const proto::ToTask& duty() const { return duty_; }
+  // The order is carried out. Requires busy().
+  void OnDone();
+
+  // The messages to send to the chief now, in order.
+  std::vector<proto::FromTask> TakeMessages() { return std::exchange(messages_, {}); }
+
+ protected:
+  // The task begins to carry out `duty`.
+  virtual void Begin(const proto::ToTask& /*duty*/) {}
+  // An order came while the task is busy. Has the errors of OnOrder.
+  virtual absl::Status OnOrderWhileBusy(const proto::ToTask& order) { return Impossible(order); }
+
+  // An Internal error that names the order.
+  absl::Status Impossible(const proto::ToTask& order) const;
+  std::vector<proto::FromTask>& messages() { return messages_; }
+
+ private:
+  enum class Stage { kJoined, kIdle, kBusy, kEnded };
+
+  const proto::Role role_;
+  Stage stage_ = Stage::kJoined;
+  proto::ToTask duty_;
+  std::vector<proto::FromTask> messages_;
+};
+
+}  // namespace tethys
+
+#endif  // TETHYS_RUNTIME_CLUSTER_TASK_COURSE_H_

@@ -1,0 +1,215 @@
+// Tests the course of a worker: by scenarios (scripts/README.md), and by what must hold for all ranks.
+#include "workers/worker_course.h"
+
+#include <google/protobuf/text_format.h>
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
+#include "tests/testing/script.h"
+
+namespace tethys {
+namespace {
+
+// A plan of the strategy, given as the text of a Strategy message.
+proto::ToTask SetupOrder(const std::string& strategy, int workers, int64_t global_batch) {
+  proto::ToTask order;
+  proto::JobPlan& plan = *order.mutable_setup()->mutable_plan();
+  EXPECT_TRUE(google::protobuf::TextFormat::ParseFromString(strategy, plan.mutable_job()->mutable_strategy()))
+      << strategy;
+  plan.mutable_job()->set_workers(workers);
+  plan.set_global_batch(global_batch);
+  return order;
+}
+
+std::string PositionsText(Slice slice) { return absl::StrCat("[", slice.begin, ",", slice.end, ")"); }
+
+// Runs one scenario.
+class Scenario {
+ public:
+  std::string Do(const std::string& command) {
+    const std::vector<std::string> words = absl::StrSplit(command, ' ');
+    if (words[0] == "worker") return Make(command.substr(7));
+    if (course_ == nullptr) return "unknown";
+    std::vector<std::string> follows;
+    if (words[0] == "ahead") {
+      int most = 0;
+      if (!absl::SimpleAtoi(words.at(1), &most)) return "unknown";
+      for (int i = 0; i < most; ++i) {
+        const absl::optional<BatchAssignment> batch = course_->Announce();
+        if (!batch.has_value()) break;
+        follows.push_back(PositionsText(batch->positions));
+      }
+    } else if (words[0] == "step") {
+      const absl::optional<BatchAssignment> batch = course_->BeginStep();
+      if (batch.has_value()) course_->EndStep();
+      follows.push_back(batch.has_value()
+                            ? absl::StrCat("step ", batch->step, " ", PositionsText(batch->positions), " of ",
+                                           batch->global_count)
+                            : "none left");
+    } else if (words[0] == "done") {
+      if (course_->duty().has_run()) course_->EndRun({});
+      course_->OnDone();
+    } else {
+      const bool before = course_->busy();
+      const absl::Status status = course_->OnOrder(Order(words));
+      if (!status.ok()) follows.push_back(StatusText(status));
+      if (!before && course_->busy()) follows.push_back("begins");
+    }
+    for (const proto::FromTask& message : course_->TakeMessages()) follows.push_back(Text(message));
+    follows.push_back(course_->ended()          ? "ended"
+                      : course_->waits()        ? "waits"
+                      : course_->takes_orders() ? "listens"
+                                                : "busy");
+    return absl::StrJoin(follows, "; ");
+  }
+
+ private:
+  std::string Make(const std::string& text) {
+    const std::vector<std::string> parts = absl::StrSplit(text, "; ");
+    if (parts.size() != 3) return "unknown";
+    const std::vector<std::string> ranks = absl::StrSplit(parts[0], " of ");
+    int rank = 0, workers = 0;
+    int64_t batch = 0;
+    if (ranks.size() != 2 || !absl::SimpleAtoi(ranks[0], &rank) || !absl::SimpleAtoi(ranks[1], &workers) ||
+        !absl::SimpleAtoi(absl::StripPrefix(parts[2], "batch "), &batch)) {
+      return "unknown";
+    }
+    setup_ = SetupOrder(parts[1], workers, batch);
+    course_ = std::make_unique<WorkerCourse>(rank);
+    return course_->waits() ? "waits" : "busy";
+  }
+
+  proto::ToTask Order(const std::vector<std::string>& words) const {
+    const auto number = [&](size_t i) {
+      int64_t value = -1;
+      EXPECT_TRUE(i < words.size() && absl::SimpleAtoi(words[i], &value)) << absl::StrJoin(words, " ");
+      return value;
+    };
+    proto::ToTask order;
+    if (words[0] == "setup") return setup_;
+    if (words[0] == "run") {
+      order.mutable_run()->set_number(number(1));
+      order.mutable_run()->set_begin(number(2));
+      order.mutable_run()->set_end(number(3));
+      order.mutable_run()->set_first_step(number(4));
+    } else if (words[0] == "lease") {
+      order.mutable_lease()->set_run(number(1));
+      for (size_t i = 2; i < words.size(); ++i) {
+        if (words[i] == "last") {
+          order.mutable_lease()->set_last(true);
+          continue;
+        }
+        // BEGIN-END[@CLOCK][/STEP_BEGIN-STEP_END]
+        proto::LeaseRange& range = *order.mutable_lease()->add_range();
+        const std::vector<std::string> parts = absl::StrSplit(words[i], '/');
+        const std::vector<std::string> clock = absl::StrSplit(parts[0], '@');
+        const Slice mine = SliceOf(clock[0]);
+        const Slice step = parts.size() > 1 ? SliceOf(parts[1]) : mine;
+        int64_t at = 0;
+        EXPECT_TRUE(clock.size() == 1 || absl::SimpleAtoi(clock[1], &at)) << words[i];
+        range.set_begin(mine.begin);
+        range.set_end(mine.end);
+        range.set_clock(at);
+        range.set_step_begin(step.begin);
+        range.set_step_count(step.count());
+      }
+    } else if (words[0] == "pause") {
+      order.mutable_pause()->set_run(number(1));
+    } else if (words[0] == "cut") {
+      order.mutable_cut()->set_run(number(1));
+      order.mutable_cut()->set_steps(number(2));
+    } else if (words[0] == "evaluate") {
+      order.mutable_evaluate();
+    } else if (words[0] == "save") {
+      order.mutable_save();
+    } else if (words[0] == "fence") {
+      order.mutable_fence();
+    } else if (words[0] == "stop") {
+      order.mutable_stop()->set_failed(words.size() > 1);
+      order.mutable_stop()->set_reason("enough");
+    }
+    return order;
+  }
+
+  static Slice SliceOf(const std::string& text) {
+    const std::pair<std::string, std::string> ends = absl::StrSplit(text, '-');
+    Slice slice;
+    EXPECT_TRUE(absl::SimpleAtoi(ends.first, &slice.begin) && absl::SimpleAtoi(ends.second, &slice.end))
+        << text;
+    return slice;
+  }
+
+  static std::string Text(const proto::FromTask& message) {
+    if (message.has_pausing())
+      return absl::StrCat("pausing ", message.pausing().run(), " after ", message.pausing().steps());
+    if (message.has_lease_request()) return absl::StrCat("asks for ", message.lease_request().batches());
+    if (message.has_run_done())
+      return absl::StrCat("run done ", message.run_done().run(), " after ", message.run_done().steps());
+    return message.ShortDebugString();
+  }
+
+  proto::ToTask setup_;
+  std::unique_ptr<WorkerCourse> course_;
+};
+
+class WorkerScriptTest : public ::testing::TestWithParam<std::string> {};
+
+TEST_P(WorkerScriptTest, ScenarioGoesAsWritten) {
+  Scenario scenario;
+  testing::ExpectGoesAsWritten(TETHYS_SCRIPTS, GetParam(),
+                               [&](const std::string& command) { return scenario.Do(command); });
+}
+
+INSTANTIATE_TEST_SUITE_P(All, WorkerScriptTest, ::testing::ValuesIn(testing::ScriptsIn(TETHYS_SCRIPTS)),
+                         [](const auto& script) { return script.param; });
+
+// A worker that has been set up and ordered to run positions [100, 1000).
+std::unique_ptr<WorkerCourse> Running(const std::string& strategy, int rank, int workers) {
+  auto course = std::make_unique<WorkerCourse>(rank);
+  EXPECT_TRUE(course->OnOrder(SetupOrder(strategy, workers, 128)).ok());
+  course->OnDone();
+  proto::ToTask order;
+  order.mutable_run()->set_number(1);
+  order.mutable_run()->set_begin(100);
+  order.mutable_run()->set_end(1000);
+  EXPECT_TRUE(course->OnOrder(order).ok());
+  return course;
+}
+
+TEST(WorkerCourseTest, WorkersTogetherCoverTheSegmentStepByStep) {
+  constexpr int kWorld = 5;
+  std::vector<std::unique_ptr<WorkerCourse>> workers;
+  for (int rank = 0; rank < kWorld; ++rank) workers.push_back(Running("mirrored {}", rank, kWorld));
+  int64_t at = 100;
+  int steps = 0;
+  while (true) {
+    int64_t global = 0, begin = at;
+    bool any = false;
+    for (const auto& worker : workers) {
+      worker->Announce();
+      const auto batch = worker->BeginStep();
+      if (!batch.has_value()) continue;
+      worker->EndStep();
+      any = true;
+      EXPECT_EQ(batch->positions.begin, at);
+      EXPECT_EQ(batch->step_begin, begin);
+      EXPECT_EQ(batch->step, steps);
+      at = batch->positions.end;
+      global = batch->global_count;
+    }
+    if (!any) break;
+    EXPECT_EQ(at - begin, global);
+    ++steps;
+  }
+  EXPECT_EQ(at, 1000);
+  EXPECT_EQ(steps, 8) << "seven of 128 and one of 4, in which the last worker has none";
+}
+
+}  // namespace
+}  // namespace tethys

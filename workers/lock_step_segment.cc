@@ -1,0 +1,82 @@
+// A segment of workers that step together, which the chief can end early, at the same step on every worker:
+// when the user interrupts the job, the chief first saves a checkpoint. The chief's side is in
+// runtime/chief/pause_coordinator.h.
+//
+//   chief: Pause    worker, before step k of the segment: sends Pausing{k + 1}, makes step k, waits
+//   chief: Cut{n}, n the largest of all answers; every worker makes its steps up to n and ends the segment
+//
+// A worker that has answered k + 1 makes step k before it waits. If another worker has begun step k + 1
+// before its Pause came, it waits in that step for the first one and cannot answer. The chief then asks the
+// first one again, and each further Pause moves its wait by one step. Batches that were announced beyond the
+// cut are dropped, because the job ends.
+//
+// Invariant: done() <= rest_at_ <= steps_ from the first Pause on, until the Cut.
+#include <algorithm>
+
+#include "workers/segment_course.h"
+
+namespace tethys {
+namespace {
+
+class LockStepSegment final : public SegmentCourse {
+ public:
+  LockStepSegment(const proto::Run& run, int64_t global_batch, int rank, int world)
+      : run_(run),
+        global_batch_(global_batch),
+        rank_(rank),
+        world_(world),
+        steps_(StepsPerEpoch(run.end() - run.begin(), global_batch, false)) {}
+
+  bool ended() const override { return done() == steps_; }
+  // Orders that come behind the Cut, or behind the last step, are for the barrier.
+  bool takes_orders() const override { return !cut_ && !ended(); }
+  bool waits() const override { return takes_orders() && done() == rest_at_; }
+
+  absl::StatusOr<bool> OnOrder(const proto::ToTask& order, Messages& messages) override {
+    if (order.has_pause() && order.pause().run() == run_.number()) {
+      rest_at_ = std::min(std::max(done(), rest_at_) + 1, steps_);
+      proto::Pausing& pausing = *messages.emplace_back().mutable_pausing();
+      pausing.set_run(run_.number());
+      pausing.set_steps(rest_at_);
+      return true;
+    }
+    const proto::Cut& cut = order.cut();
+    const bool may_cut =
+        rest_at_ >= 0 && cut.run() == run_.number() && cut.steps() >= rest_at_ && cut.steps() <= steps_;
+    if (!order.has_cut() || !may_cut) return false;
+    steps_ = cut.steps();
+    cut_ = true;
+    return true;
+  }
+
+ protected:
+  absl::optional<BatchAssignment> Next(Messages&) override {
+    if (next_ >= steps_) return absl::nullopt;
+    const int64_t samples = run_.end() - run_.begin();
+    const Slice whole = StepSlice(samples, global_batch_, next_);
+    const Slice mine = StepSlice(samples, global_batch_, next_, rank_, world_);
+    return BatchAssignment{.positions = {run_.begin() + mine.begin, run_.begin() + mine.end},
+                           .global_count = whole.count(),
+                           .step_begin = run_.begin() + whole.begin,
+                           .step = run_.first_step() + next_++};
+  }
+
+ private:
+  const proto::Run run_;
+  const int64_t global_batch_;
+  const int rank_;
+  const int world_;
+  int64_t steps_;         // Steps in the segment; after a Cut, the steps before the cut.
+  int64_t next_ = 0;      // The next step to announce.
+  int64_t rest_at_ = -1;  // Number of steps after which the worker waits for orders; -1: no Pause came.
+  bool cut_ = false;
+};
+
+}  // namespace
+
+std::unique_ptr<SegmentCourse> CreateLockStepSegment(const proto::Run& run, int64_t global_batch, int rank,
+                                                     int world) {
+  return std::make_unique<LockStepSegment>(run, global_batch, rank, world);
+}
+
+}  // namespace tethys

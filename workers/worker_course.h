@@ -1,0 +1,65 @@
+// The course of a worker, from Join to Stop: which orders are possible when, and within a segment which
+// batches it announces and which steps it makes. Pure: orders, steps and results go in; duties, batches and
+// messages come out. Used by the worker's training thread.
+//
+//   while (course.busy() within a Run order) {
+//     orders.Read();                          // OrderReader: hands orders to the course, blocks while it
+//     waits while (loader has room && (batch = course.Announce())) loader.Announce(batch); orders.Answer();
+//     if (!(batch = course.BeginStep())) break;
+//     make the step of the batch;
+//     course.EndStep();
+//   }
+//   course.EndRun(statistics);
+#ifndef TETHYS_WORKERS_WORKER_COURSE_H_
+#define TETHYS_WORKERS_WORKER_COURSE_H_
+
+#include <memory>
+#include <vector>
+
+#include "absl/types/optional.h"
+#include "proto/chief.pb.h"
+#include "runtime/cluster/task_course.h"
+#include "runtime/shape/shape_traits.h"
+#include "workers/segment_course.h"
+
+namespace tethys {
+
+// Invariant: there is a segment exactly from a Run order to EndRun.
+class WorkerCourse final : public TaskCourse {
+ public:
+  // `rank`: the worker's place among the workers of the job.
+  explicit WorkerCourse(int rank) : TaskCourse(proto::WORKER), rank_(rank) {}
+
+  bool takes_orders() const override {
+    return segment_ != nullptr ? segment_->takes_orders() : TaskCourse::takes_orders();
+  }
+  bool waits() const override { return segment_ != nullptr ? segment_->waits() : TaskCourse::waits(); }
+
+  // ---- within a segment; SegmentCourse says what each requires and returns
+
+  const proto::Run& run() const { return duty().run(); }
+  absl::optional<BatchAssignment> Announce() { return segment_->Announce(messages()); }
+  absl::optional<BatchAssignment> BeginStep() { return segment_->BeginStep(); }
+  void EndStep() { segment_->EndStep(); }
+  // All steps of the segment are made. Answers with their number and the worker's moving statistics.
+  void EndRun(const std::vector<float>& statistics);
+
+ protected:
+  void Begin(const proto::ToTask& duty) override;
+  absl::Status OnOrderWhileBusy(const proto::ToTask& order) override;
+
+ private:
+  const int rank_;
+
+  // From Setup.
+  Batches batches_ = Batches::kInStep;
+  int64_t global_batch_ = 0;
+  int world_ = 0;
+
+  std::unique_ptr<SegmentCourse> segment_;
+  int64_t steps_ = 0;  // Steps made in earlier segments since Setup.
+};
+
+}  // namespace tethys
+
+#endif  // TETHYS_WORKERS_WORKER_COURSE_H_
