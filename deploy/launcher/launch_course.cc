@@ -1,0 +1,189 @@
+#include "deploy/launcher/launch_course.h"
+
+#include <signal.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "deploy/process/exit_status.h"
+
+namespace tethys {
+namespace {
+
+// Seconds added to timeouts.start and timeouts.silence, so that the chief reports a silent task before the
+// launcher reports a silent chief.
+constexpr double kSilenceMargin = 1;
+
+void AddNote(std::string text, LaunchActions& actions) {
+  NoteForUser note;
+  note.text = std::move(text);
+  actions.emplace_back(std::move(note));
+}
+
+}  // namespace
+
+std::string LaunchTask::name() const { return role == "chief" ? role : absl::StrCat(role, " ", index); }
+
+void LaunchCourse::Begin(Nanoseconds now, LaunchActions& actions) {
+  Enter(Stage::kRunning, FromSeconds(options_.timeouts.start() + kSilenceMargin), now, actions);
+  to_start_.push_back({});
+  StartNext(actions);
+}
+
+void LaunchCourse::StartNext(LaunchActions& actions) {
+  if (!to_start_.empty()) actions.emplace_back(StartTask{to_start_.front()});
+}
+
+void LaunchCourse::OnStarted(LaunchActions& actions) {
+  tasks_.push_back({to_start_.front()});
+  to_start_.pop_front();
+  StartNext(actions);
+}
+
+void LaunchCourse::OnStartFailed(const absl::Status& status, Nanoseconds now, LaunchActions& actions) {
+  to_start_.clear();
+  end_.launch = status;
+  Terminate(now, actions);
+}
+
+void LaunchCourse::OnInterrupt(int signal, Nanoseconds now, LaunchActions& actions) {
+  // Another interrupt kills all tasks at once.
+  if (ending()) return Enter(Stage::kKilling, kSecond, now, actions);
+  if (!end_.verdict.has_value() && end_.lost.empty()) end_.interrupt = signal;
+  if (!AskToSave(actions)) Terminate(now, actions);
+}
+
+// On the first interrupt during training, asks the chief to save a checkpoint and end the job. Returns false
+// on a later interrupt, or if the chief cannot do that now.
+bool LaunchCourse::AskToSave(LaunchActions& actions) {
+  const bool can = stage_ == Stage::kRunning && training_ && end_.lost.empty() && !end_.verdict.has_value() &&
+                   !tasks_[0].ended;
+  if (!can || asked_to_save_) return false;
+  asked_to_save_ = true;
+  actions.emplace_back(SignalTask{0, SIGINT});
+  AddNote("interrupted: saving a checkpoint; another interrupt ends the job at once", actions);
+  return true;
+}
+
+void LaunchCourse::OnExit(size_t number, const ProcessExit& exit, LaunchActions& actions) {
+  tasks_[number].ended = true;
+  const LaunchTask task = tasks_[number].task;
+  if (Survives(task, exit)) {
+    end_.survived.push_back({task.name(), HostOf(task), exit});
+    if (restarts_ == options_.max_restarts) return;
+    ++restarts_;
+    to_start_.push_back({task.role, task.index, task.incarnation + 1});
+    return StartNext(actions);
+  }
+  // A worker or server may exit cleanly before the chief reports the end.
+  if (ending() || exit.clean()) return;
+  end_.lost.push_back({task.name(), HostOf(task), exit, end_.verdict.has_value()});
+}
+
+bool LaunchCourse::Survives(const LaunchTask& task, const ProcessExit& exit) const {
+  // Before training starts, the job needs every worker: a killed one must be restarted, and an error that a
+  // worker reports ends the job.
+  const bool spared = training_ || restarts_ < options_.max_restarts;
+  const bool mishap = exit.code == kExitMishap && training_;
+  return options_.survives_worker_loss && task.role == "worker" && ((exit.abrupt() && spared) || mishap) &&
+         stage_ == Stage::kRunning;
+}
+
+const std::string& LaunchCourse::HostOf(const LaunchTask& task) const {
+  if (task.role == "chief") return options_.chief_host;
+  return (task.role == "ps" ? options_.server_hosts : options_.worker_hosts)[task.index];
+}
+
+void LaunchCourse::OnReport(const proto::ProgressEvent& event, Nanoseconds now, LaunchActions& actions) {
+  if (stage_ == Stage::kRunning) deadline_ = now + patience_;
+  if (event.has_listening() && tasks_.size() == 1 && stage_ == Stage::kRunning) {
+    const int servers = static_cast<int>(options_.server_hosts.size());
+    const int workers = static_cast<int>(options_.worker_hosts.size());
+    for (int i = 0; i < servers; ++i) to_start_.push_back({"ps", i});
+    for (int i = 0; i < workers; ++i) to_start_.push_back({"worker", i});
+    StartNext(actions);
+  } else if (event.has_started() && stage_ == Stage::kRunning) {
+    training_ = true;
+    Enter(Stage::kRunning, FromSeconds(options_.timeouts.silence() + kSilenceMargin), now, actions);
+  } else if (event.has_worker_lost()) {
+    EndLostWorker(event.worker_lost(), actions);
+  } else if (event.has_progress()) {
+    end_.last_step = event.progress().step();
+  } else if (event.has_epoch()) {
+    end_.last_step = event.epoch().step();
+  } else if (event.has_finished()) {
+    end_.verdict = event.finished();
+    if (stage_ != Stage::kRunning) return;
+    const bool ok = event.finished().ok();
+    Enter(Stage::kSettling, ok ? FromSeconds(options_.timeouts.shutdown()) : options_.verdict_grace, now,
+          actions);
+  }
+}
+
+// The chief has given the worker up, but the worker's process may be alive: stopped, or cut off from the
+// chief.
+void LaunchCourse::EndLostWorker(const proto::WorkerLost& lost, LaunchActions& actions) {
+  const LaunchTask worker = {"worker", static_cast<int>(lost.index()), static_cast<int>(lost.incarnation())};
+  for (size_t i = 0; i < tasks_.size(); ++i) {
+    if (tasks_[i].task == worker && !tasks_[i].ended) actions.emplace_back(SignalTask{i, SIGKILL});
+  }
+}
+
+void LaunchCourse::OnTick(Nanoseconds now, LaunchActions& actions) {
+  if (!ending() && !end_.verdict.has_value() && !tasks_.empty()) {
+    if (tasks_[0].ended) {
+      Terminate(now, actions);
+    } else if (!end_.lost.empty() && stage_ == Stage::kRunning) {
+      Enter(Stage::kSettling, options_.verdict_grace, now, actions);
+    }
+  }
+  if (now >= deadline_) OnDeadline(now, actions);
+}
+
+void LaunchCourse::OnDeadline(Nanoseconds now, LaunchActions& actions) {
+  switch (stage_) {
+    case Stage::kRunning:
+      end_.chief_silent_for = ToSeconds(patience_);
+      [[fallthrough]];
+    case Stage::kSettling:
+      NoteStragglers(actions);
+      return Terminate(now, actions);
+    case Stage::kTerminating:
+      return Enter(Stage::kKilling, kSecond, now, actions);
+    case Stage::kKilling:
+      actions.emplace_back(DisconnectHosts{});
+      return Enter(Stage::kKilling, kSecond, now, actions);
+  }
+}
+
+// Tells the user which tasks are still running although the job is done.
+void LaunchCourse::NoteStragglers(LaunchActions& actions) {
+  if (!end_.verdict.has_value() || !end_.verdict->ok()) return;
+  for (const Started& started : tasks_) {
+    if (started.ended) continue;
+    AddNote(absl::StrCat(started.task.name(), " did not end by itself; ended it"), actions);
+  }
+}
+
+void LaunchCourse::Terminate(Nanoseconds now, LaunchActions& actions) {
+  Enter(Stage::kTerminating, FromSeconds(options_.timeouts.shutdown()), now, actions);
+}
+
+void LaunchCourse::Enter(Stage stage, Nanoseconds patience, Nanoseconds now, LaunchActions& actions) {
+  stage_ = stage;
+  patience_ = patience;
+  deadline_ = now + patience;
+  if (!ending()) return;
+  for (size_t i = 0; i < tasks_.size(); ++i) {
+    if (!tasks_[i].ended)
+      actions.emplace_back(SignalTask{i, stage == Stage::kTerminating ? SIGTERM : SIGKILL});
+  }
+}
+
+bool LaunchCourse::ended() const {
+  return to_start_.empty() &&
+         std::all_of(tasks_.begin(), tasks_.end(), [](const Started& started) { return started.ended; });
+}
+
+}  // namespace tethys

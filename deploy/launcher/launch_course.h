@@ -1,0 +1,130 @@
+// The course of a launch: which processes of a job are started, restarted and ended when, and how the launch
+// ends. Pure: exits, the chief's reports, signals to the launcher and the time go in, actions come out.
+// Driven by the launcher (deploy/launcher/launcher.cc), which has the processes and pipes.
+//
+//   kRunning --the chief's verdict, or a loss--> kSettling --its deadline--> kTerminating --> kKilling
+//
+// An interrupt, the chief's end or silence, or a process that cannot be started leads to kTerminating at
+// once. The launch is over when all tasks have ended, in any stage.
+#ifndef TETHYS_DEPLOY_LAUNCHER_LAUNCH_COURSE_H_
+#define TETHYS_DEPLOY_LAUNCHER_LAUNCH_COURSE_H_
+
+#include <cstddef>
+#include <deque>
+#include <string>
+#include <vector>
+
+#include "absl/types/variant.h"
+#include "deploy/launcher/failure_report.h"
+#include "deploy/process/subprocess.h"
+#include "proto/job.pb.h"
+#include "proto/telemetry.pb.h"
+#include "runtime/base/clock.h"
+#include "runtime/base/status.h"
+
+namespace tethys {
+
+struct LaunchTask {
+  std::string role = "chief";  // "chief", "ps" or "worker".
+  int index = 0;
+  int incarnation = 1;
+  bool operator==(const LaunchTask&) const = default;
+
+  std::string name() const;  // "worker 1", "chief".
+};
+
+struct StartTask {  // The result goes to OnStarted or OnStartFailed before any other event.
+  LaunchTask task;
+};
+struct SignalTask {
+  size_t number = 0;  // Tasks are numbered in the order in which they were started; the chief is 0.
+  int signal = 0;
+};
+struct NoteForUser {
+  std::string text;
+};
+struct DisconnectHosts {};  // Processes on other machines count as lost from now on.
+using LaunchAction = absl::variant<StartTask, SignalTask, NoteForUser, DisconnectHosts>;
+using LaunchActions = std::vector<LaunchAction>;
+
+// Invariants:
+//  1. Stages are entered in their order; a later deadline of the same stage may follow.
+//  2. No process is started after kRunning.
+//  3. At most max_restarts workers are started again.
+class LaunchCourse {
+ public:
+  struct Options {
+    std::string chief_host;
+    std::vector<std::string> server_hosts = {};  // A server on each.
+    std::vector<std::string> worker_hosts = {};  // A worker on each.
+    proto::Timeouts timeouts = {};
+    Nanoseconds verdict_grace = kSecond;  // As in LaunchOptions, like those below.
+    bool survives_worker_loss = false;
+    int max_restarts = 0;
+  };
+  explicit LaunchCourse(Options options) : options_(std::move(options)) {}
+
+  // ---- events
+
+  // Starts the chief.
+  void Begin(Nanoseconds now, LaunchActions& actions);
+  // The task of the last StartTask runs.
+  void OnStarted(LaunchActions& actions);
+  void OnStartFailed(const absl::Status& status, Nanoseconds now, LaunchActions& actions);
+  // A signal by which the user ends the launch.
+  void OnInterrupt(int signal, Nanoseconds now, LaunchActions& actions);
+  // The process of a task has ended.
+  void OnExit(size_t number, const ProcessExit& exit, LaunchActions& actions);
+  // A report of the chief. A process's exit is handed over before the chief's reports on it.
+  void OnReport(const proto::ProgressEvent& event, Nanoseconds now, LaunchActions& actions);
+  // All that has happened until now was handed over.
+  void OnTick(Nanoseconds now, LaunchActions& actions);
+
+  // ---- state
+
+  // OnTick is due then, even if nothing happens.
+  Nanoseconds deadline() const { return deadline_; }
+  bool ended() const;
+  const JobEnd& end() const { return end_; }
+
+ private:
+  enum class Stage {
+    kRunning,   // Lasts until the chief has ended, or until a loss, a failed start or an interrupt ends the
+                // job.
+    kSettling,  // Waits for tasks to end by themselves.
+    kTerminating,
+    kKilling,
+  };
+  struct Started {
+    LaunchTask task;
+    bool ended = false;
+  };
+
+  bool ending() const { return stage_ == Stage::kTerminating || stage_ == Stage::kKilling; }
+  const std::string& HostOf(const LaunchTask& task) const;
+  // True if the job continues although `task` has ended: without this worker, or with its replacement.
+  bool Survives(const LaunchTask& task, const ProcessExit& exit) const;
+  bool AskToSave(LaunchActions& actions);
+  void StartNext(LaunchActions& actions);
+  void EndLostWorker(const proto::WorkerLost& lost, LaunchActions& actions);
+  void OnDeadline(Nanoseconds now, LaunchActions& actions);
+  void NoteStragglers(LaunchActions& actions);
+  void Enter(Stage stage, Nanoseconds patience, Nanoseconds now, LaunchActions& actions);
+  void Terminate(Nanoseconds now, LaunchActions& actions);
+
+  const Options options_;
+
+  std::vector<Started> tasks_;
+  std::deque<LaunchTask> to_start_;  // The first one is being started.
+  JobEnd end_;
+  int restarts_ = 0;
+  bool training_ = false;  // Training has started.
+  bool asked_to_save_ = false;
+  Stage stage_ = Stage::kRunning;
+  Nanoseconds patience_ = 0;  // The stage's time limit; in kRunning, the longest silence of the chief.
+  Nanoseconds deadline_ = 0;
+};
+
+}  // namespace tethys
+
+#endif  // TETHYS_DEPLOY_LAUNCHER_LAUNCH_COURSE_H_
