@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "runtime/chief/journal.h"
+#include "runtime/chief/saved_values.h"
 #include "runtime/cluster/job_plan.h"
 #include "runtime/data/sharding.h"
 
@@ -108,6 +109,62 @@ void CheckpointCoordinator::FillSummary(proto::RunSummary& summary) const {
   summary.set_checkpoints_written(checkpoints_written_);
   summary.set_last_checkpoint(last_directory_);
   summary.mutable_timing()->set_checkpoint_seconds(seconds_);
+}
+
+void CheckpointCoordinator::Save(proto::SaveState& state) const {
+  static_assert(static_cast<int>(State::kCommitting) == proto::SaveState::COMMITTING);
+  state.set_stage(static_cast<proto::SaveState::Stage>(state_));
+  state.set_id(id_);
+  *state.mutable_training() = training_state_;
+  for (const TaskId source : sources_) state.add_source(source.index);
+  for (const TaskId source : writing_) state.add_writing(source.index);
+  state.set_source_error(source_error_);
+  state.set_begin_ns(begin_);
+  state.set_last_saved_ns(last_saved_);
+  Put(last_status_, *state.mutable_last_status());
+  *state.mutable_saved_best() = saved_best_;
+  state.set_last_directory(last_directory_);
+  state.set_checkpoints_written(checkpoints_written_);
+  state.set_seconds(seconds_);
+}
+
+absl::Status CheckpointCoordinator::Restore(const proto::SaveState& state, int sources) {
+  StateCheck check;
+  check.That(proto::SaveState::Stage_IsValid(state.stage()), "there is no stage ", state.stage());
+  check.Count("id", state.id());
+  check.Time("begin_ns", state.begin_ns());
+  check.Time("last_saved_ns", state.last_saved_ns());
+  check.Status("last_status", state.last_status());
+  check.Count("checkpoints_written", state.checkpoints_written());
+  // A source writes a part of the arena: the one that its index has among as many as there are sources.
+  std::vector<TaskId> all;
+  std::set<TaskId> writing;
+  for (const int index : state.source()) {
+    check.Within("source", index, 0, std::min(sources, state.source_size()) - 1);
+    all.push_back({source_role_, index});
+  }
+  for (const int index : state.writing()) {
+    writing.insert({source_role_, index});
+    check.That(std::count(state.source().begin(), state.source().end(), index) > 0, "task ", index,
+               " writes and is no source");
+  }
+  const bool writes = state.stage() == proto::SaveState::WRITING;
+  check.That(writes == !writing.empty(), writing.size(), " sources write in stage ", state.stage());
+  TETHYS_RETURN_IF_ERROR(check.status());
+  state_ = static_cast<State>(state.stage());
+  id_ = state.id();
+  training_state_ = state.training();
+  sources_ = std::move(all);
+  writing_ = std::move(writing);
+  source_error_ = state.source_error();
+  begin_ = state.begin_ns();
+  last_saved_ = state.last_saved_ns();
+  last_status_ = StatusOf(state.last_status());
+  saved_best_ = state.saved_best();
+  last_directory_ = state.last_directory();
+  checkpoints_written_ = state.checkpoints_written();
+  seconds_ = state.seconds();
+  return absl::OkStatus();
 }
 
 }  // namespace tethys

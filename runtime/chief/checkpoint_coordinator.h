@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "proto/chief.pb.h"
+#include "proto/chief_state.pb.h"
 #include "proto/summary.pb.h"
 #include "runtime/base/clock.h"
 #include "runtime/base/status.h"
@@ -53,6 +54,10 @@ class CheckpointCoordinator {
   // The best epoch as of the last successful save; step 0: none.
   const proto::BestEpoch& saved_best() const { return saved_best_; }
   void FillSummary(proto::RunSummary& summary) const;
+
+  void Save(proto::SaveState& state) const;
+  // InvalidArgument: a source is none of the `sources` tasks that hold parameters.
+  absl::Status Restore(const proto::SaveState& state, int sources);
 
  private:
   bool End(const absl::Status& status, const std::string& directory, Nanoseconds now, Actions& actions);

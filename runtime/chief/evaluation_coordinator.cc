@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "runtime/chief/saved_values.h"
 #include "runtime/data/sharding.h"
 
 namespace tethys {
@@ -64,6 +65,55 @@ EvaluationCoordinator::State EvaluationCoordinator::state() const {
                                    [](const auto& entry) { return entry.second.answer == Answer::kAwaited; });
   if (awaited) return State::kCollecting;
   return sums_.samples == samples_ ? State::kComplete : State::kIncomplete;
+}
+
+void EvaluationCoordinator::Save(proto::EvaluationState& state) const {
+  static_assert(static_cast<int>(Answer::kLost) == proto::EvaluationState::LOST);
+  state.set_id(id_);
+  state.set_samples(samples_);
+  for (const auto& [worker, part] : parts_) {
+    proto::EvaluationState::Part& saved = *state.add_part();
+    saved.set_worker(worker.index);
+    saved.set_samples(part.samples);
+    saved.set_answer(static_cast<proto::EvaluationState::Answer>(part.answer));
+  }
+  sums_.Save(*state.mutable_sums());
+  state.set_begin_ns(begin_);
+}
+
+absl::Status EvaluationCoordinator::Restore(const proto::EvaluationState& state, int workers) {
+  StateCheck check;
+  check.Count("id", state.id());
+  check.Count("samples", state.samples());
+  check.Time("begin_ns", state.begin_ns());
+  QualitySums sums;
+  check.And(sums.Restore(state.sums()));
+  check.That(state.sums().confusion().empty() || state.sums().confusion_size() == classes_ * classes_,
+             "the confusion matrix is not of ", classes_, " classes");
+  std::map<TaskId, Part> parts;
+  int64_t asked = 0, counted = 0;
+  for (const proto::EvaluationState::Part& saved : state.part()) {
+    check.Within("worker", saved.worker(), 0, workers - 1);
+    check.Count("samples", saved.samples());
+    check.That(proto::EvaluationState::Answer_IsValid(saved.answer()), "there is no answer ", saved.answer());
+    const auto answer = static_cast<Answer>(saved.answer());
+    if (!check.ok()) break;
+    asked += saved.samples();
+    if (answer == Answer::kCounted) counted += saved.samples();
+    parts[{proto::WORKER, saved.worker()}] = {.samples = saved.samples(), .answer = answer};
+  }
+  check.That(static_cast<int>(parts.size()) == state.part_size(), "a worker has two parts");
+  check.That(parts.empty() || asked == state.samples(), "the parts have ", asked, " samples, the split has ",
+             state.samples());
+  check.That(counted == sums.samples, "the sums are over ", sums.samples, " samples, ", counted,
+             " are counted");
+  TETHYS_RETURN_IF_ERROR(check.status());
+  id_ = state.id();
+  samples_ = state.samples();
+  parts_ = std::move(parts);
+  sums_ = std::move(sums);
+  begin_ = state.begin_ns();
+  return absl::OkStatus();
 }
 
 }  // namespace tethys

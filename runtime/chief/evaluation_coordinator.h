@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "proto/chief.pb.h"
+#include "proto/chief_state.pb.h"
 #include "proto/summary.pb.h"
 #include "runtime/base/clock.h"
 #include "runtime/base/status.h"
@@ -45,6 +46,12 @@ class EvaluationCoordinator {
   State state() const;
   proto::Quality Quality() const { return sums_.Quality(); }
   double Seconds(Nanoseconds now) const { return ToSeconds(now - begin_); }
+  // Of the last pass; 0: none has begun.
+  int64_t id() const { return id_; }
+
+  void Save(proto::EvaluationState& state) const;
+  // InvalidArgument: a part is of no worker, or the sums are not those of the parts that are counted.
+  absl::Status Restore(const proto::EvaluationState& state, int workers);
 
  private:
   bool IsPossible(const proto::EvaluationDone& done) const;

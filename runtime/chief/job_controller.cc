@@ -41,7 +41,6 @@ JobController::JobController(proto::JobPlan plan, proto::TrainingState state, bo
                              StatisticsBook statistics, Nanoseconds now)
     : plan_(std::move(plan)),
       planner_(plan_),
-      earlier_attempts_(state.attempt()),
       restore_(restore),
       first_step_(state.step()),
       started_(now),
@@ -209,7 +208,7 @@ void JobController::OnSteps(TaskId id, const proto::StepRecords& records, Nanose
     if (const absl::Status status = CheckRecord(record); !status.ok()) {
       return Fail(Annotate(status, roster_.Describe(id)), id, now);
     }
-    task.step = std::max(task.step, record.step() + 1);
+    task.HasMade(record.step() + 1);
     if (course_.phase() != Phase::kTrain) continue;
     const Slice positions = running_.Positions(record.sample_begin(), record.samples());
     if (const absl::Status status = running_.Use(id.index, positions); !status.ok()) {
@@ -225,7 +224,7 @@ void JobController::OnSteps(TaskId id, const proto::StepRecords& records, Nanose
 
 void JobController::OnApplied(TaskId id, const proto::AppliedPushes& applied, Actions& actions) {
   for (const proto::AppliedPush& push : applied.push()) {
-    roster_.at(id).step = std::max(roster_.at(id).step, push.version());
+    roster_.at(id).HasMade(push.version());
     actions.push_back(WriteJournal{journal::Applied(id.index, push)});
     running_.leases().Applied(id.index, running_.Positions(push.sample_begin(), push.sample_count()));
   }
@@ -276,7 +275,6 @@ void JobController::BeginSave(Nanoseconds now, Actions& actions) {
   state.set_correct(epoch_sums_.correct);
   state.set_samples(epoch_sums_.samples);
   state.set_labels(epoch_sums_.labels);
-  *state.mutable_attempt() = earlier_attempts_;
   *state.add_attempt() = OwnAttempt(now);
   checkpoints_.Begin(++order_id_, state, statistics_.current(), roster_.Present(checkpoints_.source_role()),
                      now, actions);

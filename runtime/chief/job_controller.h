@@ -7,20 +7,27 @@
 // The first loss or failure of a task ends the job. If workers train on leased batches (asynchronously and
 // stale-synchronously), the job continues without a lost worker: servers refuse its frames (it is fenced),
 // its leases go to others, and a replacement may join.
+//
+// The state of the controller is a message. Written between any two events and read back, it makes a fresh
+// controller that answers all further events as this one would:
+//
+//   controller.Save(state);
+//   JobController::Restore(plan, state)   -> a controller that goes on
 #ifndef TETHYS_RUNTIME_CHIEF_JOB_CONTROLLER_H_
 #define TETHYS_RUNTIME_CHIEF_JOB_CONTROLLER_H_
 
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "proto/chief.pb.h"
+#include "proto/chief_state.pb.h"
 #include "proto/member.pb.h"
 #include "proto/plan.pb.h"
 #include "proto/summary.pb.h"
 #include "runtime/base/clock.h"
 #include "runtime/base/status.h"
-#include "runtime/chief/attempts.h"
 #include "runtime/chief/checkpoint_coordinator.h"
 #include "runtime/chief/chief_actions.h"
 #include "runtime/chief/evaluation_coordinator.h"
@@ -51,6 +58,14 @@ class JobController {
   // checkpoint. `statistics`: the moving statistics in that state.
   JobController(proto::JobPlan plan, proto::TrainingState state, bool restore, StatisticsBook statistics,
                 Nanoseconds now);
+
+  // Writes the state into an empty message. Not in it: the plan; the durations of the last second's steps and
+  // the samples of resources, which only fill the next pulse (proto::PulseState).
+  void Save(proto::ChiefState& state) const;
+  // The controller whose Save wrote `state`, made anew from the plan that it had. InvalidArgument: the state
+  // is of no controller of this plan.
+  static absl::StatusOr<std::unique_ptr<JobController>> Restore(proto::JobPlan plan,
+                                                                const proto::ChiefState& state);
 
   // Called before the first session, if the state comes from a checkpoint. `saved` is the checkpoint's model,
   // `path` its directory, which errors name. From then on the workers' data must have the standardisation
@@ -136,6 +151,8 @@ class JobController {
   void Stop(absl::Status status, TaskId culprit, Nanoseconds now, Actions& actions);
   void Fail(const absl::Status& status, TaskId culprit, Nanoseconds now);
   bool ending() const { return course_.ending(); }
+  absl::Status RestoreParts(const proto::ChiefState& state);
+  absl::Status CheckStages() const;  // Whether the parts' stages fit together.
 
   void Send(TaskId id, proto::ToTask order, Actions& actions) {
     actions.push_back(SendOrder{id, std::move(order)});
@@ -148,7 +165,6 @@ class JobController {
 
   proto::JobPlan plan_;
   const SegmentPlanner planner_;
-  const Attempts earlier_attempts_;
   const bool restore_;
   const int64_t first_step_;
   const Nanoseconds started_;
@@ -166,7 +182,7 @@ class JobController {
   Nanoseconds stopping_since_ = 0;
 
   // State of the training.
-  proto::TrainingState state_;  // The state at the last barrier.
+  proto::TrainingState state_;  // The state at the last barrier, with the attempts before this one.
   RunningSegment running_;
   StatisticsBook statistics_;
   WorkerLosses losses_;
@@ -185,7 +201,7 @@ class JobController {
   proto::EpochResult epoch_result_;  // Result of the epoch that the barrier closes.
 
   // For the summary.
-  proto::RunSummary summary_;
+  proto::RunSummary summary_;  // Only exchange, train, validation and test are set.
   double startup_seconds_ = 0;
 };
 

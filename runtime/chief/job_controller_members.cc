@@ -163,9 +163,10 @@ void JobController::OnHeartbeat(TaskId id, const proto::Heartbeat& heartbeat, Na
                                 Actions& actions) {
   TaskState& task = roster_.at(id);
   task.heartbeat = heartbeat;
+  task.heartbeat.clear_resources();
   task.heartbeat.set_clock_offset_ns(
       std::clamp(heartbeat.clock_offset_ns(), -kMostClockOffset, kMostClockOffset));
-  task.step = std::max(task.step, heartbeat.step());
+  task.HasMade(heartbeat.step());
   if (!heartbeat.resources().empty() && heartbeat.resources_size() <= kMaxSamplesPerBeat) {
     pulses_.AddSamples(id, task.member.host(), heartbeat.resources());
     actions.push_back(
@@ -232,7 +233,7 @@ void JobController::OnFenced(const proto::Fenced& fenced, Nanoseconds now, Actio
 
 void JobController::OnFailure(TaskId id, const proto::Failure& failure, Nanoseconds now) {
   TaskState& task = roster_.at(id);
-  task.step = std::max(task.step, failure.step());
+  task.HasMade(failure.step());
   task.failed = true;
   absl::Status status(static_cast<absl::StatusCode>(failure.status_code()),
                       absl::StrCat(roster_.Describe(id), ": ", failure.message()));

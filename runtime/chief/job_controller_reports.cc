@@ -1,6 +1,7 @@
 // JobController's functions that report progress, epochs and the summary.
 #include <algorithm>
 
+#include "runtime/chief/attempts.h"
 #include "runtime/chief/job_controller.h"
 
 namespace tethys {
@@ -98,7 +99,7 @@ double JobController::epochs_done() const {
 
 void JobController::FillSummary(Nanoseconds now, proto::RunSummary& summary) const {
   summary.MergeFrom(summary_);
-  *summary.mutable_attempt() = earlier_attempts_;
+  *summary.mutable_attempt() = state_.attempt();
   *summary.add_attempt() = OwnAttempt(now);
   losses_.FillSummary(summary);
   checkpoints_.FillSummary(summary);

@@ -1,8 +1,16 @@
 #include "runtime/chief/job_course.h"
 
-#include "runtime/base/status.h"
-
 namespace tethys {
+namespace {
+
+using Saved = proto::CourseState;
+
+// The values of the message and of the class are in the same order.
+static_assert(static_cast<int>(Phase::kEnded) == Saved::ENDED);
+static_assert(static_cast<int>(EpochResultStage::kValidated) == Saved::VALIDATED);
+static_assert(static_cast<int>(SaveStage::kTried) == Saved::TRIED);
+
+}  // namespace
 
 JobCourse::NextStep JobCourse::Next(bool finished) const {
   if (state_.epoch_result == EpochResultStage::kTrained && validates_) return NextStep::kValidate;
@@ -27,6 +35,27 @@ void JobCourse::Enter(Phase phase) {
 void JobCourse::SegmentEnded(const Barrier& barrier) {
   state_.epoch_result = barrier.epoch_ended ? EpochResultStage::kTrained : EpochResultStage::kNone;
   state_.save = barrier.save_due ? SaveStage::kDue : SaveStage::kNotDue;
+}
+
+void JobCourse::Save(proto::CourseState& state) const {
+  state.set_phase(static_cast<Saved::Phase>(state_.phase));
+  state.set_epoch_result(static_cast<Saved::EpochResultStage>(state_.epoch_result));
+  state.set_save(static_cast<Saved::SaveStage>(state_.save));
+  state.set_tested(state_.tested);
+  state.set_interrupted(state_.interrupted);
+}
+
+absl::Status JobCourse::Restore(const proto::CourseState& state) {
+  if (!Saved::Phase_IsValid(state.phase()) || !Saved::EpochResultStage_IsValid(state.epoch_result()) ||
+      !Saved::SaveStage_IsValid(state.save())) {
+    return absl::InvalidArgumentError(absl::StrCat("no job has the stages ", state.ShortDebugString()));
+  }
+  state_ = {.phase = static_cast<Phase>(state.phase()),
+            .epoch_result = static_cast<EpochResultStage>(state.epoch_result()),
+            .save = static_cast<SaveStage>(state.save()),
+            .tested = state.tested(),
+            .interrupted = state.interrupted()};
+  return absl::OkStatus();
 }
 
 }  // namespace tethys

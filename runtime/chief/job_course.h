@@ -10,6 +10,9 @@
 #ifndef TETHYS_RUNTIME_CHIEF_JOB_COURSE_H_
 #define TETHYS_RUNTIME_CHIEF_JOB_COURSE_H_
 
+#include "proto/chief_state.pb.h"
+#include "runtime/base/status.h"
+
 namespace tethys {
 
 // The phases up to kWorkerSetup precede training; kStopping and kEnded end the job.
@@ -67,6 +70,10 @@ class JobCourse {
   void SaveIsDue() { state_.save = SaveStage::kDue; }
   void Tested() { state_.tested = true; }
   void Interrupt() { state_.interrupted = true; }
+
+  void Save(proto::CourseState& state) const;
+  // InvalidArgument: `state` is of no course.
+  absl::Status Restore(const proto::CourseState& state);
 
   const State& state() const { return state_; }
   Phase phase() const { return state_.phase; }

@@ -1,5 +1,7 @@
 #include "runtime/chief/job_failure.h"
 
+#include "runtime/chief/saved_values.h"
+
 namespace tethys {
 namespace {
 
@@ -25,6 +27,26 @@ void JobFailure::Set(const absl::Status& status, TaskId culprit, bool echo, Nano
   culprit_ = culprit;
   echo_ = echo;
   due_ = due;
+}
+
+void JobFailure::Save(proto::FailureState& state) const {
+  Put(status_, *state.mutable_status());
+  Put(culprit_, *state.mutable_culprit());
+  state.set_echo(echo_);
+  state.set_due_ns(due_);
+}
+
+absl::Status JobFailure::Restore(const proto::FailureState& state) {
+  StateCheck check;
+  check.Status("status", state.status());
+  check.That(proto::Role_IsValid(state.culprit().role()), "the culprit has no role");
+  check.Time("due_ns", state.due_ns());
+  TETHYS_RETURN_IF_ERROR(check.status());
+  status_ = StatusOf(state.status());
+  culprit_ = TaskOf(state.culprit());
+  echo_ = state.echo();
+  due_ = state.due_ns();
+  return absl::OkStatus();
 }
 
 }  // namespace tethys

@@ -4,6 +4,7 @@
 #ifndef TETHYS_RUNTIME_CHIEF_JOB_FAILURE_H_
 #define TETHYS_RUNTIME_CHIEF_JOB_FAILURE_H_
 
+#include "proto/chief_state.pb.h"
 #include "runtime/base/clock.h"
 #include "runtime/base/status.h"
 #include "runtime/chief/chief_actions.h"
@@ -27,6 +28,10 @@ class JobFailure {
   bool Due(Nanoseconds now) const { return any() && now >= due_; }
   const absl::Status& status() const { return status_; }
   TaskId culprit() const { return culprit_; }
+
+  void Save(proto::FailureState& state) const;
+  // InvalidArgument: a code, a role or a time is impossible.
+  absl::Status Restore(const proto::FailureState& state);
 
  private:
   void Set(const absl::Status& status, TaskId culprit, bool echo, Nanoseconds due);

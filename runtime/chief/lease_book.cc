@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "runtime/chief/saved_values.h"
+
 namespace tethys {
 
 std::vector<BatchLease> SingleBatches(Slice segment, int64_t batch) {
@@ -193,6 +195,105 @@ LeaseBook::Settlement LeaseBook::Settle(int worker, int servers) {
     held = held_.erase(held);
   }
   return settlement;
+}
+
+// ------------------------------------------------------------------------------------------- its state
+
+namespace {
+
+void Put(const BatchLease& batch, proto::SavedLease& saved) {
+  Put(batch.positions, *saved.mutable_positions());
+  Put(batch.step, *saved.mutable_step());
+  saved.set_clock(batch.clock);
+  saved.set_owner(batch.owner);
+}
+
+BatchLease LeaseOf(const proto::SavedLease& saved) {
+  return {.positions = SliceOf(saved.positions()),
+          .step = SliceOf(saved.step()),
+          .clock = saved.clock(),
+          .owner = saved.owner()};
+}
+
+// `least`: the fewest samples.
+void Check(const BatchLease& batch, int64_t least, const LeaseBook::Limits& limits, StateCheck& check) {
+  const auto& [begin, end] = batch.positions;
+  // A step without samples lies behind its global batch, which may end behind the segment.
+  const int64_t last = least == 0 && begin == end ? limits.step_end : limits.segment.end;
+  check.That(begin >= limits.segment.begin && begin <= end && end <= last && end - begin >= least,
+             "a batch [", begin, ", ", end, ") in the segment [", limits.segment.begin, ", ",
+             limits.segment.end, ")");
+  check.That(batch.step.begin >= limits.segment.begin && batch.step.begin <= begin && batch.step.end >= end &&
+                 batch.step.end <= limits.step_end,
+             "a batch [", begin, ", ", end, ") of the step [", batch.step.begin, ", ", batch.step.end, ")");
+  check.Count("clock", batch.clock);
+  check.Within("owner", batch.owner, BatchLease::kAnyWorker, limits.workers - 1);
+}
+
+}  // namespace
+
+void LeaseBook::Save(proto::LeaseBookState& state) const {
+  for (const auto& [owner, batches] : free_) {
+    for (const BatchLease& batch : batches) Put(batch, *state.add_free());
+  }
+  for (const auto& [worker, batches] : dealt_) {
+    proto::LeaseBookState::Dealt& saved = *state.add_dealt();
+    saved.set_worker(worker);
+    for (const BatchLease& batch : batches) Put(batch, *saved.add_batch());
+  }
+  for (const auto& [begin, held] : held_) {
+    proto::LeaseBookState::Held& saved = *state.add_held();
+    saved.set_worker(held.worker);
+    Put(held.lease, *saved.mutable_batch());
+    saved.mutable_server()->Assign(held.servers.begin(), held.servers.end());
+  }
+  state.mutable_finished()->Assign(finished_.begin(), finished_.end());
+  state.set_owned(owned_);
+  state.set_dealt_end(dealt_end_);
+  state.set_closed(closed_);
+  state.set_next_round(next_round_);
+}
+
+absl::Status LeaseBook::Restore(const proto::LeaseBookState& state, const Limits& limits) {
+  StateCheck check;
+  std::map<int, Batches> free, dealt;
+  std::map<int64_t, Held> held;
+  for (const proto::SavedLease& saved : state.free()) {
+    const BatchLease batch = LeaseOf(saved);
+    Check(batch, 1, limits, check);
+    free[batch.owner].push_back(batch);
+  }
+  const auto check_worker = [&](int worker) { check.Within("worker", worker, 0, limits.workers - 1); };
+  for (const proto::LeaseBookState::Dealt& saved : state.dealt()) {
+    check_worker(saved.worker());
+    check.That(dealt.count(saved.worker()) == 0, "worker ", saved.worker(), " takes part twice");
+    Batches& batches = dealt[saved.worker()];
+    for (const proto::SavedLease& batch : saved.batch()) {
+      batches.push_back(LeaseOf(batch));
+      Check(batches.back(), in_rounds_ ? 0 : 1, limits, check);
+    }
+  }
+  for (const proto::LeaseBookState::Held& saved : state.held()) {
+    check_worker(saved.worker());
+    for (const int server : saved.server()) check.Within("server", server, 0, limits.servers - 1);
+    const BatchLease batch = LeaseOf(saved.batch());
+    Check(batch, 1, limits, check);
+    held[batch.positions.begin] = {saved.worker(), batch, {saved.server().begin(), saved.server().end()}};
+  }
+  for (const int worker : state.finished()) check_worker(worker);
+  check.Count("dealt_end", state.dealt_end());
+  check.Count("next_round", state.next_round());
+  check.That(static_cast<int>(held.size()) == state.held_size(), "a batch is held twice");
+  TETHYS_RETURN_IF_ERROR(check.status());
+  free_ = std::move(free);
+  dealt_ = std::move(dealt);
+  held_ = std::move(held);
+  finished_ = {state.finished().begin(), state.finished().end()};
+  owned_ = state.owned();
+  dealt_end_ = state.dealt_end();
+  closed_ = state.closed();
+  next_round_ = state.next_round();
+  return absl::OkStatus();
 }
 
 }  // namespace tethys

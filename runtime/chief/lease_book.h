@@ -20,6 +20,7 @@
 #include <set>
 #include <vector>
 
+#include "proto/chief_state.pb.h"
 #include "runtime/base/status.h"
 #include "runtime/data/sharding.h"
 #include "runtime/shape/shape_traits.h"
@@ -96,6 +97,27 @@ class LeaseBook {
   bool has_free() const { return free_count() > 0; }
   int64_t next_round() const { return next_round_; }
   bool in_rounds() const { return in_rounds_; }
+
+  void Save(proto::LeaseBookState& state) const;
+  // The numbers that a saved book may have.
+  struct Limits {
+    int workers = 0;
+    int servers = 0;
+    Slice segment;         // That holds all positions of the book's batches.
+    int64_t step_end = 0;  // Of the last global batch; a segment may be cut within one.
+  };
+  // InvalidArgument: the book breaks a limit or invariant 1.
+  absl::Status Restore(const proto::LeaseBookState& state, const Limits& limits);
+  // Calls function(positions) for the batches that are not done; some may have no positions.
+  template <typename Function>
+  void ForEachBatch(const Function& function) const {
+    for (const auto* batches : {&free_, &dealt_}) {
+      for (const auto& [worker, list] : *batches) {
+        for (const BatchLease& batch : list) function(batch.positions);
+      }
+    }
+    for (const auto& [begin, held] : held_) function(held.lease.positions);
+  }
 
  private:
   struct Held {

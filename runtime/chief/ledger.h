@@ -25,6 +25,7 @@ class SampleLedger {
   int64_t used_count() const { return used_.count(); }
   // The first unused position.
   int64_t first_unused() const;
+  const IntervalSet& used() const { return used_; }
 
  private:
   Slice segment_;

@@ -4,6 +4,8 @@
 #include <utility>
 #include <vector>
 
+#include "runtime/chief/saved_values.h"
+
 namespace tethys {
 
 void PauseCoordinator::Begin(Nanoseconds now, Actions& actions) {
@@ -69,6 +71,38 @@ void PauseCoordinator::Note(TaskId worker, int64_t steps, int64_t missing, Actio
   for (const TaskId paused : roster_.Present(proto::WORKER)) {
     if (!roster_.at(paused).run_done) actions.push_back(SendOrder{paused, order});
   }
+}
+
+static_assert(static_cast<int>(PauseCoordinator::State::kCut) == proto::PauseState::CUT);
+
+void PauseCoordinator::Save(proto::PauseState& state) const {
+  state.set_stage(static_cast<proto::PauseState::Stage>(state_));
+  state.set_asked_ns(asked_);
+  for (const auto& [worker, answer] : answers_) {
+    proto::PauseState::Answer& saved = *state.add_answer();
+    saved.set_worker(worker.index);
+    saved.set_steps(answer.steps);
+    saved.set_missing(answer.missing);
+  }
+}
+
+absl::Status PauseCoordinator::Restore(const proto::PauseState& state, int64_t most_steps) {
+  StateCheck check;
+  check.That(proto::PauseState::Stage_IsValid(state.stage()), "there is no stage ", state.stage());
+  check.Time("asked_ns", state.asked_ns());
+  std::map<TaskId, Answer> answers;
+  for (const proto::PauseState::Answer& saved : state.answer()) {
+    const TaskId worker{proto::WORKER, saved.worker()};
+    check.That(roster_.Has(worker), "there is no worker ", saved.worker());
+    check.Within("steps", saved.steps(), 0, most_steps);
+    check.Count("missing", saved.missing());
+    answers[worker] = {.steps = saved.steps(), .missing = saved.missing()};
+  }
+  TETHYS_RETURN_IF_ERROR(check.status());
+  state_ = static_cast<State>(state.stage());
+  asked_ = state.asked_ns();
+  answers_ = std::move(answers);
+  return absl::OkStatus();
 }
 
 }  // namespace tethys

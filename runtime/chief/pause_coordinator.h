@@ -13,6 +13,7 @@
 #include <map>
 
 #include "proto/chief.pb.h"
+#include "proto/chief_state.pb.h"
 #include "runtime/base/clock.h"
 #include "runtime/base/status.h"
 #include "runtime/chief/chief_actions.h"
@@ -40,6 +41,10 @@ class PauseCoordinator {
   void OnRunDone(TaskId worker, Actions& actions);
 
   State state() const { return state_; }
+
+  void Save(proto::PauseState& state) const;
+  // InvalidArgument: an answer is of no worker of this job, or of more than `most_steps` steps.
+  absl::Status Restore(const proto::PauseState& state, int64_t most_steps);
 
   static constexpr Nanoseconds kPatience = kSecond / 2;
 

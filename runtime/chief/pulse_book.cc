@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "runtime/base/quantile.h"
+#include "runtime/chief/saved_values.h"
 
 namespace tethys {
 namespace {
@@ -143,6 +144,28 @@ proto::Pulse PulseBook::Take(const Roster& roster, Nanoseconds now, double secon
   }
   workers_.clear();
   return pulse;
+}
+
+void PulseBook::Save(proto::PulseState& state) const {
+  state.mutable_step_bucket()->Assign(buckets_.begin(), buckets_.end());
+  state.set_step_seconds_sum(step_seconds_sum_);
+  state.mutable_staleness_count()->Assign(staleness_counts_.begin(), staleness_counts_.end());
+}
+
+absl::Status PulseBook::Restore(const proto::PulseState& state) {
+  StateCheck check;
+  check.That(state.step_bucket_size() == static_cast<int>(kBuckets) &&
+                 state.staleness_count_size() == static_cast<int>(kStalenessCounts),
+             "there are ", state.step_bucket_size(), " buckets and ", state.staleness_count_size(),
+             " counts");
+  for (const auto* counts : {&state.step_bucket(), &state.staleness_count()}) {
+    for (const int64_t count : *counts) check.Count("a count", count);
+  }
+  TETHYS_RETURN_IF_ERROR(check.status());
+  std::copy(state.step_bucket().begin(), state.step_bucket().end(), buckets_.begin());
+  std::copy(state.staleness_count().begin(), state.staleness_count().end(), staleness_counts_.begin());
+  step_seconds_sum_ = state.step_seconds_sum();
+  return absl::OkStatus();
 }
 
 }  // namespace tethys

@@ -12,8 +12,10 @@
 #include <string>
 #include <vector>
 
+#include "proto/chief_state.pb.h"
 #include "proto/telemetry.pb.h"
 #include "runtime/base/clock.h"
+#include "runtime/base/status.h"
 #include "runtime/chief/chief_actions.h"
 #include "runtime/chief/roster.h"
 
@@ -39,6 +41,12 @@ class PulseBook {
 
   // Makes a pulse of everything added since the last pulse. `seconds`: since the chief started.
   proto::Pulse Take(const Roster& roster, Nanoseconds now, double seconds);
+
+  // Only the counts since the chief started are saved: what was added since the last pulse, and the last
+  // samples of resources, fill the next pulse only, and tasks send new ones within a second.
+  void Save(proto::PulseState& state) const;
+  // InvalidArgument: other numbers of counts, or negative counts.
+  absl::Status Restore(const proto::PulseState& state);
 
  private:
   // The newest values, at most kMostSteps, in arbitrary order.

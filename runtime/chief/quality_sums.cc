@@ -2,6 +2,8 @@
 
 #include <cmath>
 
+#include "runtime/chief/saved_values.h"
+
 namespace tethys {
 namespace {
 
@@ -57,6 +59,35 @@ proto::Quality QualitySums::Quality() const {
   }
   FillIou(confusion, quality);
   return quality;
+}
+
+void QualitySums::Save(proto::QualitySumsState& state) const {
+  state.set_loss(loss);
+  state.set_correct(correct);
+  state.set_samples(samples);
+  state.set_labels(labels);
+  state.set_correct_top5(correct_top5);
+  state.mutable_confusion()->Assign(confusion.begin(), confusion.end());
+}
+
+absl::Status QualitySums::Restore(const proto::QualitySumsState& state) {
+  constexpr int64_t kMost = int64_t{1} << 62;  // The next record does not overflow it.
+  StateCheck check;
+  for (const int64_t count : {state.correct(), state.samples(), state.labels(), state.correct_top5()}) {
+    check.Within("a sum", count, -kMost, kMost);
+  }
+  for (const int64_t count : state.confusion()) check.Within("a sum", count, 0, kMost);
+  const auto classes = std::llround(std::sqrt(static_cast<double>(state.confusion_size())));
+  check.That(classes * classes == state.confusion_size(), "a confusion matrix has ", state.confusion_size(),
+             " elements");
+  TETHYS_RETURN_IF_ERROR(check.status());
+  loss = state.loss();
+  correct = state.correct();
+  samples = state.samples();
+  labels = state.labels();
+  correct_top5 = state.correct_top5();
+  confusion.assign(state.confusion().begin(), state.confusion().end());
+  return absl::OkStatus();
 }
 
 }  // namespace tethys

@@ -6,8 +6,10 @@
 #include <vector>
 
 #include "proto/chief.pb.h"
+#include "proto/chief_state.pb.h"
 #include "proto/summary.pb.h"
 #include "proto/telemetry.pb.h"
+#include "runtime/base/status.h"
 
 namespace tethys {
 
@@ -25,6 +27,10 @@ struct QualitySums {
 
   // Means over the samples and shares of the labels; absent without samples, or without labels.
   proto::Quality Quality() const;
+
+  void Save(proto::QualitySumsState& state) const;
+  // InvalidArgument: a sum is out of range, or the matrix is not square.
+  absl::Status Restore(const proto::QualitySumsState& state);
 };
 
 }  // namespace tethys

@@ -1,14 +1,70 @@
 #include "runtime/chief/roster.h"
 
-#include <algorithm>
 #include <set>
 
+#include "runtime/chief/saved_values.h"
 #include "runtime/cluster/job_plan.h"
 
 namespace tethys {
 namespace {
 
 constexpr int kNoLocalRank = -1;
+
+void Save(const TaskState& task, proto::TaskRecord& saved) {
+  *saved.mutable_member() = task.member;
+  saved.set_joined(task.joined);
+  saved.set_ready(task.ready);
+  saved.set_gone(task.gone);
+  saved.set_failed(task.failed);
+  saved.set_failure(task.failure);
+  saved.set_failed_at_ns(task.failed_at);
+  saved.set_run_done(task.run_done);
+  saved.set_last_heard_ns(task.last_heard);
+  *saved.mutable_heartbeat() = task.heartbeat;
+  saved.set_setup_ns(task.setup_ns);
+  saved.set_step(task.step);
+  saved.set_lost(task.lost);
+  saved.set_late(task.late);
+  saved.set_missed(task.missed);
+  saved.set_candidate(task.candidate);
+}
+
+TaskState TaskOfRecord(const proto::TaskRecord& saved) {
+  return {.member = saved.member(),
+          .joined = saved.joined(),
+          .ready = saved.ready(),
+          .gone = saved.gone(),
+          .failed = saved.failed(),
+          .failure = saved.failure(),
+          .failed_at = saved.failed_at_ns(),
+          .run_done = saved.run_done(),
+          .last_heard = saved.last_heard_ns(),
+          .heartbeat = saved.heartbeat(),
+          .setup_ns = saved.setup_ns(),
+          .step = saved.step(),
+          .lost = saved.lost(),
+          .late = saved.late(),
+          .missed = saved.missed(),
+          .candidate = saved.candidate()};
+}
+
+absl::Status Check(TaskId id, const proto::TaskRecord& saved) {
+  StateCheck check;
+  const proto::Member& member = saved.member();
+  const bool empty =
+      member.role() == proto::ROLE_UNKNOWN && member.index() == 0 && saved.last_heard_ns() == 0;
+  check.That(empty || (member.role() == id.role && member.index() == id.index), "its member is ",
+             member.ShortDebugString());
+  check.Within("local_rank", member.local_rank(), kNoLocalRank, StateCheck::kMostCount);
+  check.Time("failed_at_ns", saved.failed_at_ns());
+  check.Time("last_heard_ns", saved.last_heard_ns());
+  check.Within("clock_offset_ns", saved.heartbeat().clock_offset_ns(), -StateCheck::kLatest,
+               StateCheck::kLatest);
+  check.Within("step", saved.step(), 0, TaskState::kMostSteps);
+  check.Within("missed", saved.missed(), 0, TaskState::kMostSteps);
+  check.That(id.role == proto::WORKER || !(saved.lost() || saved.late()), "only workers are lost or late");
+  return Annotate(check.status(), TaskName(id.role, id.index));
+}
 
 }  // namespace
 
@@ -114,6 +170,34 @@ std::vector<proto::LateTask> Roster::LateTasks(Nanoseconds now, bool own_pace) c
     line.set_usual_step(usual);
   }
   return late;
+}
+
+void Roster::Save(proto::RosterState& state) const {
+  for (const auto& [id, task] : tasks_) {
+    proto::TaskRecord& saved = *state.add_task();
+    Put(id, *saved.mutable_task());
+    tethys::Save(task, saved);
+  }
+  state.set_last_search_ns(last_search_);
+}
+
+absl::Status Roster::Restore(const proto::RosterState& state) {
+  StateCheck check;
+  check.Time("last_search_ns", state.last_search_ns());
+  check.That(state.task_size() == static_cast<int>(tasks_.size()), "it has ", state.task_size(),
+             " tasks, the job has ", tasks_.size());
+  TETHYS_RETURN_IF_ERROR(check.status());
+  auto own = tasks_.begin();
+  for (const proto::TaskRecord& saved : state.task()) {
+    const TaskId id = TaskOf(saved.task());
+    check.That(id == own->first, "a task is ", saved.task().ShortDebugString(), " in place of ",
+               TaskName(own->first.role, own->first.index));
+    check.And(Check(own->first, saved));
+    own->second = TaskOfRecord(saved);
+    ++own;
+  }
+  last_search_ = state.last_search_ns();
+  return check.status();
 }
 
 std::string Roster::Describe(TaskId id) const {

@@ -2,12 +2,14 @@
 #ifndef TETHYS_RUNTIME_CHIEF_ROSTER_H_
 #define TETHYS_RUNTIME_CHIEF_ROSTER_H_
 
+#include <algorithm>
 #include <cstdint>
 #include <map>
 #include <string>
 #include <vector>
 
 #include "proto/chief.pb.h"
+#include "proto/chief_state.pb.h"
 #include "proto/member.pb.h"
 #include "proto/telemetry.pb.h"
 #include "runtime/base/clock.h"
@@ -16,6 +18,7 @@
 namespace tethys {
 
 struct TaskState {
+  static constexpr int64_t kMostSteps = int64_t{1} << 50;
   proto::Member member;
   bool joined = false;
   bool ready = false;
@@ -25,7 +28,7 @@ struct TaskState {
   Nanoseconds failed_at = 0;
   bool run_done = false;       // A worker has finished its run over the segment.
   Nanoseconds last_heard = 0;  // 0: never, or not since the task was lost.
-  proto::Heartbeat heartbeat;
+  proto::Heartbeat heartbeat;  // The last one, without its samples of resources.
   int64_t setup_ns = 0;
   int64_t step = 0;
   // The fields below are used only for workers that train on leases.
@@ -37,6 +40,8 @@ struct TaskState {
 
   // Resets the state for a new process of the task, which is its first or a replacement.
   void Begin(TaskId id, uint32_t incarnation, Nanoseconds now);
+  // The task reports that it has made so many steps or updates. More than kMostSteps count as kMostSteps.
+  void HasMade(int64_t steps) { step = std::max(step, std::min(steps, kMostSteps)); }
   // For comparisons with other workers.
   int64_t pace() const { return step + missed; }
 };
@@ -83,6 +88,10 @@ class Roster {
   std::vector<proto::LateTask> LateTasks(Nanoseconds now, bool own_pace) const;
 
   std::string Describe(TaskId id) const;  // "worker 1 on 10.0.0.4"
+
+  void Save(proto::RosterState& state) const;
+  // InvalidArgument: the tasks are not those of this job, or have impossible values.
+  absl::Status Restore(const proto::RosterState& state);
 
  private:
   std::map<TaskId, TaskState> tasks_;

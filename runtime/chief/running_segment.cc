@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "runtime/chief/journal.h"
+#include "runtime/chief/saved_values.h"
 
 namespace tethys {
 namespace {
@@ -84,6 +85,63 @@ Slice RunningSegment::Positions(int64_t sample_begin, int64_t count) const {
 
 int64_t RunningSegment::SampleBegin(Slice positions) const {
   return JobPosition(segment_.epoch, epoch_length_, positions.begin);
+}
+
+void RunningSegment::Save(proto::SegmentState& state) const {
+  state.set_run(run_);
+  leases_.Save(*state.mutable_leases());
+  if (!open()) return;
+  state.set_open(true);
+  state.set_epoch(segment_.epoch);
+  Put(segment_.positions, *state.mutable_positions());
+  state.set_steps(segment_.steps);
+  state.set_ends_epoch(segment_.ends_epoch);
+  for (const auto& [begin, end] : ledger_->used().intervals()) Put(Slice{begin, end}, *state.add_used());
+}
+
+absl::Status RunningSegment::Restore(const proto::SegmentState& state, int workers, int servers) {
+  StateCheck check;
+  TrainingSegment segment;
+  segment.epoch = state.epoch();
+  segment.positions = SliceOf(state.positions());
+  check.Count("run", state.run());
+  check.Within("epoch", segment.epoch, 0, kMaxSample / std::max<int64_t>(1, epoch_length_) - 1);
+  const auto& [begin, end] = segment.positions;
+  check.That(0 <= begin && begin <= end && end <= planner_.epoch_positions(), "the segment is [", begin, ", ",
+             end, ") of an epoch of ", planner_.epoch_positions());
+  TETHYS_RETURN_IF_ERROR(check.status());
+  if (state.open()) segment = planner_.CutAt(segment, end);
+  check.That(state.steps() == segment.steps && state.ends_epoch() == segment.ends_epoch, "the segment [",
+             begin, ", ", end, ") has ", state.steps(), " steps");
+  check.And(Annotate(leases_.Restore(state.leases(), {.workers = workers,
+                                                      .servers = servers,
+                                                      .segment = segment.positions,
+                                                      .step_end = planner_.epoch_positions()}),
+                     "leases"));
+  // Each position is used, or in one batch that is free, dealt or held. Without leases, workers take them in
+  // the segment's order.
+  SampleLedger ledger(segment.positions);
+  int64_t leased = 0;
+  for (const proto::SavedSlice& used : state.used()) {
+    check.That(used.begin() < used.end(), "a used slice is empty");
+    if (check.ok()) check.And(ledger.Use(0, SliceOf(used)));
+  }
+  IntervalSet all = ledger.used();
+  leases_.ForEachBatch([&](Slice positions) {
+    leased += positions.count();
+    if (!check.ok() || positions.count() == 0) return;
+    check.That(all.Add(positions.begin, positions.end) == IntervalSet::kNone, "positions of the batch [",
+               positions.begin, ", ", positions.end, ") are used or leased, too");
+  });
+  check.That(planner_.leased() ? all.count() == segment.positions.count() : leased == 0, "of the segment [",
+             begin, ", ", end, ") ", ledger.used_count(), " positions are used and ", leased,
+             " leased or free");
+  TETHYS_RETURN_IF_ERROR(check.status());
+  segment_ = segment;
+  run_ = state.run();
+  ledger_.reset();
+  if (state.open()) ledger_ = std::move(ledger);
+  return absl::OkStatus();
 }
 
 }  // namespace tethys

@@ -8,6 +8,7 @@
 
 #include "absl/types/optional.h"
 #include "proto/chief.pb.h"
+#include "proto/chief_state.pb.h"
 #include "runtime/base/status.h"
 #include "runtime/chief/chief_actions.h"
 #include "runtime/chief/lease_book.h"
@@ -58,6 +59,12 @@ class RunningSegment {
   const TrainingSegment& segment() const { return segment_; }
   LeaseBook& leases() { return leases_; }
   SampleLedger& ledger() { return *ledger_; }  // Requires Open.
+  bool open() const { return ledger_.has_value(); }
+
+  void Save(proto::SegmentState& state) const;
+  // InvalidArgument: the segment is not one of this job, or a position is not exactly once used, leased or
+  // free.
+  absl::Status Restore(const proto::SegmentState& state, int workers, int servers);
 
  private:
   void CutAt(int64_t end);

@@ -40,7 +40,7 @@ bool SegmentPlanner::StoppedEarly(const proto::TrainingState& state) const {
 
 TrainingSegment SegmentPlanner::Next(const proto::TrainingState& state) const {
   TETHYS_CHECK(!Finished(state));
-  int64_t steps = StepsPerEpoch(epoch_positions_ - state.position(), batch_, false);
+  int64_t steps = StepsOf(epoch_positions_ - state.position());
   if (const int64_t every = job_.checkpoint().every_steps(); every > 0) {
     steps = std::min(steps, every - state.step() % every);
   }
@@ -66,7 +66,7 @@ std::vector<BatchLease> SegmentPlanner::Batches(const TrainingSegment& segment) 
 TrainingSegment SegmentPlanner::CutAt(const TrainingSegment& segment, int64_t end) const {
   TrainingSegment cut = segment;
   cut.positions.end = end;
-  cut.steps = StepsPerEpoch(cut.positions.count(), batch_, false);
+  cut.steps = StepsOf(cut.positions.count());
   cut.ends_epoch = end == epoch_positions_;
   return cut;
 }

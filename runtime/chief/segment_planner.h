@@ -31,6 +31,8 @@ class SegmentPlanner {
   bool leased() const { return traits_.leases(); }
   // The batches in which the segment is leased to workers. In a sharded job each belongs to its rank.
   std::vector<BatchLease> Batches(const TrainingSegment& segment) const;
+  // The updates that so many positions make.
+  int64_t StepsOf(int64_t positions) const { return StepsPerEpoch(positions, batch_, false); }
   // The number of positions that an epoch uses.
   int64_t epoch_positions() const { return epoch_positions_; }
   // Updates of a whole job from its start; for progress only.

@@ -5,8 +5,20 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "runtime/chief/saved_values.h"
 
 namespace tethys {
+namespace {
+
+using Values = google::protobuf::RepeatedField<float>;
+
+bool AllFinite(const Values& values) {
+  return std::all_of(values.begin(), values.end(), [](float value) { return std::isfinite(value); });
+}
+
+std::vector<float> VectorOf(const Values& values) { return {values.begin(), values.end()}; }
+
+}  // namespace
 
 StatisticsBook::StatisticsBook(int workers, MovingStatistics start)
     : current_(std::move(start)), workers_(workers) {
@@ -25,11 +37,10 @@ absl::Status StatisticsBook::OnRunDone(int worker, const proto::RunDone& done) {
     return absl::InvalidArgumentError(absl::StrCat("it reports moving statistics of ", values.size(),
                                                    " elements, the model has ", current_.mean.size()));
   }
-  if (!std::all_of(values.begin(), values.end(), [](float value) { return std::isfinite(value); })) {
+  if (!AllFinite(values)) {
     return absl::InvalidArgumentError(
         "its moving statistics hold a value that is not finite: lower optimizer.learning_rate");
   }
-  constexpr int64_t kMostSteps = int64_t{1} << 40;  // No sum overflows.
   Worker& reporting = workers_[worker];
   reporting.own.assign(values.begin(), values.end());
   const int64_t steps = std::clamp<int64_t>(done.steps(), 0, kMostSteps);
@@ -64,6 +75,48 @@ void StatisticsBook::Average() {
     for (size_t i = 0; i < sums.size(); ++i) sums[i] += weight * worker->own[i];
   }
   for (size_t i = 0; i < sums.size(); ++i) current_.mean[i] = static_cast<float>(sums[i] / weights);
+}
+
+void StatisticsBook::Save(proto::StatisticsState& state) const {
+  state.mutable_mean()->Assign(current_.mean.begin(), current_.mean.end());
+  for (const std::vector<float>& own : current_.workers) {
+    state.add_averaged()->mutable_value()->Assign(own.begin(), own.end());
+  }
+  for (const Worker& worker : workers_) {
+    proto::StatisticsState::Reported& saved = *state.add_worker();
+    saved.mutable_own()->mutable_value()->Assign(worker.own.begin(), worker.own.end());
+    saved.set_steps(worker.steps);
+  }
+}
+
+absl::Status StatisticsBook::Restore(const proto::StatisticsState& state) {
+  StateCheck check;
+  const int size = state.mean_size();
+  const auto workers = static_cast<int>(workers_.size());
+  const auto check_arena = [&](const Values& values, bool may_lack) {
+    check.That(values.size() == size || (may_lack && values.empty()), "an arena has ", values.size(),
+               " elements, the mean has ", size);
+    check.That(AllFinite(values), "a value is not finite");
+  };
+  check_arena(state.mean(), false);
+  check.That(state.worker_size() == workers, "it is of ", state.worker_size(), " workers, the job has ",
+             workers);
+  check.That(state.averaged().empty() || state.averaged_size() == workers, "the mean is of ",
+             state.averaged_size(), " workers, the job has ", workers);
+  for (const proto::StatisticsState::Arena& own : state.averaged()) check_arena(own.value(), false);
+  for (const proto::StatisticsState::Reported& worker : state.worker()) {
+    check_arena(worker.own().value(), true);
+    check.Within("steps", worker.steps(), 0, kMostSteps);
+  }
+  TETHYS_RETURN_IF_ERROR(check.status());
+  current_ = {.mean = VectorOf(state.mean())};
+  for (const proto::StatisticsState::Arena& own : state.averaged()) {
+    current_.workers.push_back(VectorOf(own.value()));
+  }
+  for (int i = 0; i < workers; ++i) {
+    workers_[i] = {.own = VectorOf(state.worker(i).own().value()), .steps = state.worker(i).steps()};
+  }
+  return absl::OkStatus();
 }
 
 }  // namespace tethys

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "proto/chief.pb.h"
+#include "proto/chief_state.pb.h"
 #include "runtime/base/status.h"
 #include "runtime/checkpoint/moving_statistics.h"
 
@@ -41,12 +42,17 @@ class StatisticsBook {
   // The statistics as of the last Average.
   const MovingStatistics& current() const { return current_; }
 
+  void Save(proto::StatisticsState& state) const;
+  // InvalidArgument: arenas of several sizes, values that are not finite, or another number of workers.
+  absl::Status Restore(const proto::StatisticsState& state);
+
  private:
   struct Worker {
     std::vector<float> own;  // Empty: the worker's own statistics are not known.
     int64_t steps = 0;
   };
 
+  static constexpr int64_t kMostSteps = int64_t{1} << 40;  // No sum overflows.
   bool Tracks() const { return !current_.mean.empty(); }
 
   MovingStatistics current_;

@@ -1,10 +1,12 @@
 #include "runtime/chief/worker_losses.h"
 
 #include <algorithm>
+#include <set>
 #include <utility>
 
 #include "absl/strings/str_format.h"
 #include "runtime/chief/journal.h"
+#include "runtime/chief/saved_values.h"
 #include "runtime/cluster/job_plan.h"
 
 namespace tethys {
@@ -124,6 +126,54 @@ proto::WorkerLoss& WorkerLosses::LastOf(TaskId id) {
                                  [&](const proto::WorkerLoss& loss) { return loss.worker() == id.index; });
   TETHYS_CHECK(last != losses_.rend());
   return *last;
+}
+
+void WorkerLosses::Save(proto::LossesState& state) const {
+  for (const auto& [id, question] : questions_) {
+    proto::LossesState::Question& saved = *state.add_question();
+    saved.set_worker(id.index);
+    *saved.mutable_fence() = question.fence;
+    saved.set_unanswered(question.unanswered);
+    saved.set_lost_at_ns(question.lost_at);
+  }
+  *state.mutable_loss() = losses_;
+  state.set_last_ns(last_);
+}
+
+absl::Status WorkerLosses::Restore(const proto::LossesState& state) {
+  StateCheck check;
+  std::map<TaskId, Question> questions;
+  const auto check_worker = [&](int worker) {
+    check.That(roster_.Has({proto::WORKER, worker}), "there is no worker ", worker);
+  };
+  for (const proto::LossesState::Question& saved : state.question()) {
+    check_worker(saved.worker());
+    check.That(saved.fence().worker() == saved.worker() || saved.fence().incarnation() == 0,
+               "the request on worker ", saved.worker(), " names worker ", saved.fence().worker());
+    check.Within("unanswered", saved.unanswered(), 0, plan_.placement().servers());
+    check.Time("lost_at_ns", saved.lost_at_ns());
+    questions[{proto::WORKER, saved.worker()}] = {
+        .fence = saved.fence(), .unanswered = saved.unanswered(), .lost_at = saved.lost_at_ns()};
+  }
+  check.Time("last_ns", state.last_ns());
+  std::set<TaskId> lost;
+  for (const proto::WorkerLoss& loss : state.loss()) {
+    check_worker(loss.worker());
+    check.Count("batches_returned", loss.batches_returned());
+    lost.insert({proto::WORKER, loss.worker()});
+  }
+  for (const auto& [id, question] : questions) {
+    check.That(lost.count(id) > 0, "a request is on worker ", id.index, ", which was never lost");
+  }
+  for (const auto& [id, task] : roster_.tasks()) {
+    check.That((!task.lost && !task.late) || questions.count(id) > 0, TaskName(id.role, id.index),
+               " is lost or late, but its loss is not recorded");
+  }
+  TETHYS_RETURN_IF_ERROR(check.status());
+  questions_ = std::move(questions);
+  losses_ = state.loss();
+  last_ = state.last_ns();
+  return absl::OkStatus();
 }
 
 }  // namespace tethys

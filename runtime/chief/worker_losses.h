@@ -12,6 +12,7 @@
 #include <string>
 
 #include "proto/chief.pb.h"
+#include "proto/chief_state.pb.h"
 #include "proto/plan.pb.h"
 #include "proto/summary.pb.h"
 #include "runtime/base/clock.h"
@@ -53,6 +54,10 @@ class WorkerLosses {
   // Time of the last loss; 0: no loss.
   Nanoseconds last() const { return last_; }
   void FillSummary(proto::RunSummary& summary) const { *summary.mutable_worker_loss() = losses_; }
+
+  void Save(proto::LossesState& state) const;
+  // InvalidArgument: a request or a loss is of no worker of this job, or a lost worker has none.
+  absl::Status Restore(const proto::LossesState& state);
 
  private:
   // The last request to all servers about one worker's loss or replacement.

@@ -9,7 +9,8 @@
 //   disk failing             saves cannot be committed
 //   disk well                saves succeed
 //
-// All first incarnations are admitted before the first event.
+// All first incarnations are admitted before the first event. Every event also goes to a controller that was
+// restored from the state before it.
 #include <map>
 #include <string>
 #include <vector>
@@ -18,11 +19,11 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
-#include "runtime/chief/job_controller.h"
 #include "runtime/chief/journal.h"
 #include "tests/fuzz/fuzz.h"
 #include "tests/fuzz/targets.h"
 #include "tests/fuzz/text_message.h"
+#include "tests/runtime/chief/restored_controller.h"
 
 namespace tethys::fuzz {
 namespace {
@@ -60,7 +61,8 @@ proto::JobPlan Plan(absl::string_view strategy) {
 class Play {
  public:
   explicit Play(const proto::JobPlan& plan)
-      : controller_(plan, Start(), false, StatisticsBook(plan.job().workers(), {}), now_) {
+      : controller_(plan, Start(), false, StatisticsBook(plan.job().workers(), {}), now_,
+                    [](const std::string& difference) { Require(false, difference); }) {
     for (int i = 0; i < kWorkers; ++i) Admit({proto::WORKER, i}, 1);
     for (int i = 0; i < plan.placement().servers(); ++i) Admit({proto::PS, i}, 1);
   }
@@ -130,6 +132,8 @@ class Play {
     if (life == lives_.end() || life->second.empty()) return;
     proto::FromTask message;
     if (!ParseText(text, message)) return;
+    // The network refuses strings that are not UTF-8.
+    if (!message.ParseFromString(message.SerializeAsString())) return;
     Step([&](Actions& actions) { controller_.OnMessage(task, life->second.back(), message, now_, actions); });
   }
 
@@ -167,7 +171,7 @@ class Play {
   }
 
   Nanoseconds now_ = kSecond;
-  JobController controller_;
+  RestoredController controller_;
   std::map<TaskId, std::vector<uint32_t>> lives_;  // For each task, the incarnations with open sessions.
   std::string disk_;
   bool saving_ = false;

@@ -1,5 +1,5 @@
 // The fixture of tests of JobController: sends messages of workers and servers to a controller, and logs its
-// actions.
+// actions. Every event also goes to a controller restored from the state before it (restored_controller.h).
 #ifndef TETHYS_TESTS_RUNTIME_CHIEF_JOB_CONTROLLER_FIXTURE_H_
 #define TETHYS_TESTS_RUNTIME_CHIEF_JOB_CONTROLLER_FIXTURE_H_
 
@@ -11,8 +11,8 @@
 #include <utility>
 #include <vector>
 
-#include "runtime/chief/job_controller.h"
 #include "tests/runtime/chief/action_text.h"
+#include "tests/runtime/chief/restored_controller.h"
 #include "tests/runtime/chief/small_job.h"
 
 namespace tethys {
@@ -27,8 +27,9 @@ class JobControllerTest : public ::testing::Test {
     plan_.mutable_job()->set_epochs(job_epochs_);
     proto::TrainingState state;
     state.set_train_samples(train_samples_);
-    controller_ = std::make_unique<JobController>(plan_, state, false,
-                                                  StatisticsBook(plan_.job().workers(), statistics_), now_);
+    controller_ = std::make_unique<RestoredController>(
+        plan_, state, false, StatisticsBook(plan_.job().workers(), statistics_), now_,
+        [](const std::string& difference) { ADD_FAILURE() << difference; });
     for (int i = 0; i < plan_.job().workers(); ++i) ASSERT_TRUE(controller_->Admit(Worker(i), 1, now_).ok());
     for (int i = 0; i < plan_.placement().servers(); ++i) {
       ASSERT_TRUE(controller_->Admit(Server(i), 1, now_).ok());
@@ -139,7 +140,7 @@ class JobControllerTest : public ::testing::Test {
   MovingStatistics statistics_ = {};  // The moving statistics with which the job begins.
   int64_t job_epochs_ = 1;
   proto::JobPlan plan_;
-  std::unique_ptr<JobController> controller_;
+  std::unique_ptr<RestoredController> controller_;
   std::vector<std::string> log_;
   std::vector<proto::EpochResult> epochs_;
   std::vector<std::string> notes_;

@@ -1,0 +1,177 @@
+// A JobController of which each event is a test that its state can be written down: the event is given to the
+// controller, and to a fresh one that was restored from the state before it, serialized. The actions of both,
+// their states afterwards and their answers must be equal. By induction, a job may be restored at any event
+// and goes on exactly as it would have done.
+#ifndef TETHYS_TESTS_RUNTIME_CHIEF_RESTORED_CONTROLLER_H_
+#define TETHYS_TESTS_RUNTIME_CHIEF_RESTORED_CONTROLLER_H_
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "runtime/chief/job_controller.h"
+
+namespace tethys {
+
+class RestoredController {
+ public:
+  // `fail` gets a text for each difference.
+  RestoredController(const proto::JobPlan& plan, const proto::TrainingState& state, bool restore,
+                     const StatisticsBook& statistics, Nanoseconds now,
+                     std::function<void(const std::string&)> fail)
+      : plan_(plan), fail_(std::move(fail)), controller_(plan, state, restore, statistics, now) {}
+
+  void RequireScaling(const proto::ModelDescription& saved, const std::string& path) {
+    controller_.RequireScaling(saved, path);
+  }
+
+  absl::Status Admit(TaskId task, uint32_t incarnation, Nanoseconds now) {
+    absl::Status own, restored;
+    Both<absl::Status>([&](JobController& controller,
+                           absl::Status& status) { status = controller.Admit(task, incarnation, now); },
+                       own, restored);
+    if (own != restored) fail_(absl::StrCat("Admit: ", StatusText(own), " / ", StatusText(restored)));
+    return own;
+  }
+  void OnMessage(TaskId task, uint32_t incarnation, const proto::FromTask& message, Nanoseconds now,
+                 Actions& actions) {
+    Event(actions, [&](JobController& controller, Actions& to) {
+      controller.OnMessage(task, incarnation, message, now, to);
+    });
+  }
+  void OnGone(TaskId task, uint32_t incarnation, Nanoseconds now, Actions& actions) {
+    Event(actions,
+          [&](JobController& controller, Actions& to) { controller.OnGone(task, incarnation, now, to); });
+  }
+  void OnTick(Nanoseconds now, Actions& actions) {
+    Event(actions, [&](JobController& controller, Actions& to) { controller.OnTick(now, to); });
+  }
+  void OnInterrupt(Nanoseconds now, Actions& actions) {
+    Event(actions, [&](JobController& controller, Actions& to) { controller.OnInterrupt(now, to); });
+  }
+  void SaveOpened(const absl::Status& status, Nanoseconds now, Actions& actions) {
+    Event(actions, [&](JobController& controller, Actions& to) { controller.SaveOpened(status, now, to); });
+  }
+  void SaveCommitted(const absl::Status& status, const std::string& directory, Nanoseconds now,
+                     Actions& actions) {
+    Event(actions, [&](JobController& controller, Actions& to) {
+      controller.SaveCommitted(status, directory, now, to);
+    });
+  }
+
+  void FillSummary(Nanoseconds now, proto::RunSummary& summary) const {
+    controller_.FillSummary(now, summary);
+    proto::RunSummary restored;
+    if (const auto fresh = Restored(); fresh != nullptr) fresh->FillSummary(now, restored);
+    if (restored.SerializeAsString() != summary.SerializeAsString()) {
+      fail_(absl::StrCat("summaries:\n", summary.DebugString(), "\nrestored:\n", restored.DebugString()));
+    }
+  }
+  double epochs_done() const { return controller_.epochs_done(); }
+  proto::ChiefState State() const {
+    proto::ChiefState state;
+    controller_.Save(state);
+    return state;
+  }
+
+ private:
+  // Null: the state was refused.
+  std::unique_ptr<JobController> Restored() const {
+    proto::ChiefState state;
+    if (!state.ParseFromString(State().SerializeAsString())) fail_("the state cannot be parsed");
+    absl::StatusOr<std::unique_ptr<JobController>> restored = JobController::Restore(plan_, state);
+    if (restored.ok()) return *std::move(restored);
+    fail_(absl::StrCat(restored.status().ToString(), "\n", state.DebugString()));
+    return nullptr;
+  }
+
+  // Calls function(controller, result) for both.
+  template <typename Result>
+  void Both(const std::function<void(JobController&, Result&)>& function, Result& own, Result& restored) {
+    const std::unique_ptr<JobController> fresh = Restored();
+    function(controller_, own);
+    if (fresh == nullptr) return;
+    function(*fresh, restored);
+    proto::ChiefState after;
+    fresh->Save(after);
+    const proto::ChiefState expected = State();
+    if (after.SerializeAsString() == expected.SerializeAsString()) return;
+    fail_(absl::StrCat("states:\n", expected.DebugString(), "\nrestored:\n", after.DebugString()));
+  }
+  template <typename Function>
+  void Event(Actions& actions, const Function& function) {
+    Actions own, restored;
+    Both<Actions>(function, own, restored);
+    const std::string expected = Text(own), text = Text(restored);
+    if (text != expected) fail_(absl::StrCat("actions:\n", expected, "\nrestored:\n", text));
+    for (Action& action : own) actions.push_back(std::move(action));
+  }
+
+  // Every field of every action, but for the measurements that a state leaves out.
+  static std::string Text(const Actions& actions) {
+    std::string text;
+    for (const Action& action : actions) absl::StrAppend(&text, absl::visit(Writer(), action), "\n");
+    return text;
+  }
+  struct Writer {
+    static std::string Task(TaskId task) {
+      return absl::StrCat(proto::Role_Name(task.role), " ", task.index);
+    }
+    std::string operator()(const SendOrder& send) const {
+      return absl::StrCat("to ", Task(send.task), ": ", send.order.ShortDebugString());
+    }
+    std::string operator()(const WriteJournal& journal) const {
+      return absl::StrCat("journal ", journal.line);
+    }
+    std::string operator()(const Report& report) const {
+      if (!report.event.has_pulse()) return absl::StrCat("report ", report.event.ShortDebugString());
+      proto::ProgressEvent event = report.event;
+      event.mutable_pulse()->clear_machine();
+      for (proto::TaskPulse& task : *event.mutable_pulse()->mutable_task()) {
+        proto::TaskPulse kept;
+        kept.set_role(task.role());
+        kept.set_index(task.index());
+        kept.set_host(task.host());
+        kept.set_state(task.state());
+        kept.set_step(task.step());
+        kept.set_lag(task.lag());
+        kept.set_silent_seconds(task.silent_seconds());
+        task = kept;
+      }
+      return absl::StrCat("report ", event.ShortDebugString());
+    }
+    std::string operator()(const KeepRecords& keep) const {
+      return absl::StrCat("records ", keep.clock_offset, " ", keep.records.ShortDebugString());
+    }
+    std::string operator()(const KeepResources& keep) const {
+      std::string text = absl::StrCat("resources ", Task(keep.task), " ", keep.host, " ", keep.clock_offset);
+      for (const proto::ResourceSample& sample : keep.samples) {
+        absl::StrAppend(&text, " ", sample.ShortDebugString());
+      }
+      return text;
+    }
+    std::string operator()(const OpenSave& open) const {
+      proto::StatisticsState statistics;
+      statistics.mutable_mean()->Assign(open.statistics.mean.begin(), open.statistics.mean.end());
+      for (const std::vector<float>& own : open.statistics.workers) {
+        statistics.add_averaged()->mutable_value()->Assign(own.begin(), own.end());
+      }
+      return absl::StrCat("open ", open.id, " ", open.state.ShortDebugString(), " ",
+                          statistics.ShortDebugString());
+    }
+    std::string operator()(const CommitSave&) const { return "commit"; }
+    std::string operator()(const AbandonSave&) const { return "abandon"; }
+    std::string operator()(const EndJob& end) const {
+      return absl::StrCat("end ", StatusText(end.status), " by ", Task(end.culprit));
+    }
+  };
+
+  const proto::JobPlan plan_;
+  const std::function<void(const std::string&)> fail_;
+  JobController controller_;
+};
+
+}  // namespace tethys
+
+#endif  // TETHYS_TESTS_RUNTIME_CHIEF_RESTORED_CONTROLLER_H_
