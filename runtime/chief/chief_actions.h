@@ -9,19 +9,13 @@
 
 #include "absl/types/variant.h"
 #include "proto/chief.pb.h"
-#include "proto/member.pb.h"
 #include "proto/telemetry.pb.h"
 #include "runtime/base/clock.h"
 #include "runtime/base/status.h"
 #include "runtime/checkpoint/moving_statistics.h"
+#include "runtime/cluster/task_id.h"
 
 namespace tethys {
-
-struct TaskId {
-  proto::Role role = proto::ROLE_UNKNOWN;
-  int index = 0;
-  auto operator<=>(const TaskId&) const = default;
-};
 
 struct SendOrder {
   TaskId task;
