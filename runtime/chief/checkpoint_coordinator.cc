@@ -48,14 +48,15 @@ bool CheckpointCoordinator::OnOpened(const absl::Status& status, Nanoseconds now
   state_ = State::kWriting;
   writing_ = {sources_.begin(), sources_.end()};
   const int64_t grains = (arena_size_ + kSaveGrain - 1) / kSaveGrain;
-  for (const TaskId source : sources_) {
+  for (size_t i = 0; i < sources_.size(); ++i) {
     proto::ToTask order;
     proto::Save& save = *order.mutable_save();
     save.set_id(id_);
-    const Slice slice = SplitSlice({0, grains}, source.index, static_cast<int64_t>(sources_.size()));
+    const Slice slice =
+        SplitSlice({0, grains}, static_cast<int64_t>(i), static_cast<int64_t>(sources_.size()));
     save.set_first(std::min(arena_size_, slice.begin * kSaveGrain));
     save.set_count(std::min(arena_size_, slice.end * kSaveGrain) - save.first());
-    actions.push_back(SendOrder{source, std::move(order)});
+    actions.push_back(SendOrder{sources_[i], std::move(order)});
   }
   return false;
 }
@@ -135,12 +136,11 @@ absl::Status CheckpointCoordinator::Restore(const proto::SaveState& state, int s
   check.Time("begin_ns", state.begin_ns());
   check.Time("last_saved_ns", state.last_saved_ns());
   check.Status("last_status", state.last_status());
-  check.Count("checkpoints_written", state.checkpoints_written());
-  // A source writes a part of the arena: the one that its index has among as many as there are sources.
+  check.Within("checkpoints_written", state.checkpoints_written(), 0, 1 << 30);
   std::vector<TaskId> all;
   std::set<TaskId> writing;
   for (const int index : state.source()) {
-    check.Within("source", index, 0, std::min(sources, state.source_size()) - 1);
+    check.Within("source", index, 0, sources - 1);
     all.push_back({source_role_, index});
   }
   for (const int index : state.writing()) {

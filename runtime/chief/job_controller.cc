@@ -47,7 +47,7 @@ JobController::JobController(proto::JobPlan plan, proto::TrainingState state, bo
       silence_(FromSeconds(plan_.job().timeouts().silence())),
       start_timeout_(FromSeconds(plan_.job().timeouts().start())),
       course_(plan_.validation_samples() > 0 && plan_.job().evaluate_each_epoch(), plan_.test_samples() > 0),
-      roster_(plan_.job().workers(), plan_.placement().servers()),
+      roster_(Membership::Of(plan_)),
       state_(std::move(state)),
       running_(planner_, EpochLength(plan_)),
       statistics_(std::move(statistics)),
@@ -94,7 +94,7 @@ void JobController::OnMessage(TaskId id, uint32_t incarnation, const proto::From
 // ------------------------------------------------------------------------------------------ the course
 
 void JobController::Advance(Nanoseconds now, Actions& actions) {
-  const bool has_servers = plan_.placement().servers() > 0;
+  const bool has_servers = roster_.membership().Count(proto::PS) > 0;
   switch (course_.phase()) {
     case Phase::kGather:
       if (roster_.All(proto::WORKER, &TaskState::joined) &&
@@ -178,7 +178,7 @@ void JobController::StartTraining(Nanoseconds now, Actions& actions) {
 
 void JobController::RunSegment(Nanoseconds now, Actions& actions) {
   course_.Enter(Phase::kTrain);
-  running_.Open(planner_.Next(state_));
+  running_.Open(planner_.Next(state_), roster_.membership().shares());
   segment_begin_ = now;
   first_done_ = 0;
   SendRuns(actions);

@@ -37,9 +37,11 @@ absl::Status JobController::Admit(TaskId id, uint32_t incarnation, Nanoseconds n
     return absl::InvalidArgumentError(absl::StrCat("this job has no ", TaskName(id.role, id.index)));
   }
   TaskState& task = roster_.at(id);
-  const bool first = task.last_heard == 0 && !task.lost;
+  const bool first = roster_.membership().IncarnationOf(id) == 0;
+  if (incarnation == 0) return absl::InvalidArgumentError("a task's incarnations count from 1");
   if (first && course_.phase() == Phase::kGather) {
     task.Begin(id, incarnation, now);
+    roster_.TakesPart(id);
     return absl::OkStatus();
   }
   // A newer incarnation of a worker proves that the older one has ended, even if that was not noticed yet.
@@ -67,7 +69,7 @@ void JobController::OnJoin(TaskId id, uint32_t incarnation, const proto::Join& j
     }
     if (ending()) return;
     task.Begin(id, incarnation, now);
-    task.late = course_.phase() > Phase::kServerSetup;
+    if (course_.phase() <= Phase::kServerSetup) roster_.TakesPart(id);
   } else if (course_.phase() != Phase::kGather) {
     return;
   }
@@ -76,7 +78,7 @@ void JobController::OnJoin(TaskId id, uint32_t incarnation, const proto::Join& j
   task.member.set_host(join.host());
   task.member.set_data_address(join.data_address());
   actions.push_back(WriteJournal{journal::Member(task.member)});
-  if (task.late && !losses_.asking(id)) SetUp({id}, now, actions);
+  if (roster_.late(id) && !losses_.asking(id)) SetUp({id}, now, actions);
   Advance(now, actions);
 }
 
@@ -95,7 +97,7 @@ void JobController::SetUp(const std::vector<TaskId>& ids, Nanoseconds now, Actio
   proto::ToTask order;
   proto::Setup& setup = *order.mutable_setup();
   *setup.mutable_plan() = plan_;
-  setup.set_generation(1);
+  setup.set_generation(roster_.membership().generation());
   setup.set_restore(restore_);
   *setup.mutable_state() = state_;
   const Nanoseconds begin = course_.training_begun() ? now : started_;
@@ -155,7 +157,7 @@ void JobController::OnReady(TaskId id, const proto::Ready& ready, Nanoseconds no
   task.ready = true;
   task.setup_ns = ready.setup_ns();
   if (!ready.exchange().empty()) summary_.set_exchange(ready.exchange().substr(0, kMaxExchangeText));
-  if (task.late) return losses_.Enrol(id, actions);
+  if (roster_.late(id)) return losses_.Enrol(id, actions);
   Advance(now, actions);
 }
 

@@ -78,7 +78,7 @@ absl::Status JobController::RestoreParts(const proto::ChiefState& state) {
     check.And(Annotate(status, name));
   };
   // Each part may rely on those restored before it.
-  part("roster", roster_.Restore(state.roster()));
+  part("roster", roster_.Restore(plan_, state.roster()));
   part("losses", losses_.Restore(state.losses()));
   part("course", course_.Restore(state.course()));
   part("failure", failure_.Restore(state.failure()));
@@ -91,8 +91,10 @@ absl::Status JobController::RestoreParts(const proto::ChiefState& state) {
   part("pulse", pulses_.Restore(state.pulse()));
 
   const proto::TrainingState& training = state.training();
-  for (const int64_t count : {training.step(), training.epoch(), state.order_id()})
-    check.Count("a count", count);
+  check.Count("training.step", training.step());
+  check.Within("training.epoch", training.epoch(), 0, running_.last_epoch());
+  check.Count("training.early_stopping.epochs_without", training.early_stopping().epochs_without());
+  check.Count("order_id", state.order_id());
   check.Within("training.position", training.position(), 0,
                std::max<int64_t>(0, planner_.epoch_positions() - 1));
   for (const Nanoseconds time : {state.stopping_since_ns(), state.segment_begin_ns(), state.first_done_ns(),
@@ -133,11 +135,14 @@ absl::Status JobController::CheckStages() const {
   const bool saves = checkpoints_.state() != CheckpointCoordinator::State::kIdle;
   const bool pauses = pause_.state() != PauseCoordinator::State::kIdle;
   StateCheck check;
+  check.That(phase == Phase::kTrain || ending() || running_.used_count() == segment.positions.count(),
+             "samples of a segment are left at a barrier");
   check.That(phase != Phase::kTrain || (running_.open() && segment.epoch == state_.epoch() &&
                                         segment.positions.begin == state_.position()),
              "the job trains, but no segment begins at the last barrier");
   check.That(ending() || saves == (phase == Phase::kSave), "a save is open, or is due, in the wrong phase");
-  check.That(!pauses || (interrupted() && running_.open()), "a segment pauses, but nothing interrupted it");
+  check.That(!pauses || (interrupted() && running_.open() && !planner_.leased()),
+             "a segment pauses, but nothing interrupted it");
   check.That(!course_.evaluating() || (evaluation_.id() > 0 && evaluation_.id() == order_id_),
              "the job evaluates, but not by its last order");
   check.That(evaluation_.id() <= order_id_, "an evaluation is newer than the last order");

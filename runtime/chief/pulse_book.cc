@@ -128,7 +128,7 @@ proto::Pulse PulseBook::Take(const Roster& roster, Nanoseconds now, double secon
       line.set_host(task.member.host());
       line.set_state(StateOf(task, now));
       line.set_step(task.step);
-      if (role == proto::WORKER && !task.late) line.set_lag(std::max<int64_t>(usual - task.pace(), 0));
+      if (role == proto::WORKER && !roster.late(id)) line.set_lag(std::max<int64_t>(usual - task.pace(), 0));
       if (task.last_heard != 0) line.set_silent_seconds(ToSeconds(now - task.last_heard));
       if (const auto sample = last_sample_.find(id); sample != last_sample_.end()) {
         SetResources(sample->second, line);

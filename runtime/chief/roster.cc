@@ -1,6 +1,7 @@
 #include "runtime/chief/roster.h"
 
 #include <set>
+#include <utility>
 
 #include "runtime/chief/saved_values.h"
 #include "runtime/cluster/job_plan.h"
@@ -24,7 +25,6 @@ void Save(const TaskState& task, proto::TaskRecord& saved) {
   saved.set_setup_ns(task.setup_ns);
   saved.set_step(task.step);
   saved.set_lost(task.lost);
-  saved.set_late(task.late);
   saved.set_missed(task.missed);
   saved.set_candidate(task.candidate);
 }
@@ -43,9 +43,24 @@ TaskState TaskOfRecord(const proto::TaskRecord& saved) {
           .setup_ns = saved.setup_ns(),
           .step = saved.step(),
           .lost = saved.lost(),
-          .late = saved.late(),
           .missed = saved.missed(),
           .candidate = saved.candidate()};
+}
+
+absl::Status CheckMember(TaskId id, const proto::TaskRecord& saved, const Membership& membership) {
+  const uint32_t own = saved.member().incarnation();
+  const uint32_t newest = membership.IncarnationOf(id);
+  const bool survives = id.role == proto::WORKER && membership.leased();
+  const bool settled = membership.Has(id) && !saved.lost() && saved.candidate() == 0;
+  if ((!survives && !settled) || (saved.candidate() != 0 && saved.candidate() < own)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(TaskName(id.role, id.index), " is replaced, but this job does not survive its loss"));
+  }
+  const bool fits =
+      membership.Has(id) ? !saved.lost() && own == newest : own > newest || (saved.lost() && own == newest);
+  if (fits) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat(TaskName(id.role, id.index), " has incarnation ", own, ", and its membership another"));
 }
 
 absl::Status Check(TaskId id, const proto::TaskRecord& saved) {
@@ -62,7 +77,6 @@ absl::Status Check(TaskId id, const proto::TaskRecord& saved) {
                StateCheck::kLatest);
   check.Within("step", saved.step(), 0, TaskState::kMostSteps);
   check.Within("missed", saved.missed(), 0, TaskState::kMostSteps);
-  check.That(id.role == proto::WORKER || !(saved.lost() || saved.late()), "only workers are lost or late");
   return Annotate(check.status(), TaskName(id.role, id.index));
 }
 
@@ -80,17 +94,29 @@ void TaskState::Begin(TaskId id, uint32_t incarnation, Nanoseconds now) {
   lost = gone = failed = joined = ready = false;
 }
 
-Roster::Roster(int workers, int servers) {
-  for (int i = 0; i < workers; ++i) tasks_[{proto::WORKER, i}];
-  for (int i = 0; i < servers; ++i) tasks_[{proto::PS, i}];
+Roster::Roster(Membership membership) : membership_(std::move(membership)) {
+  for (const proto::Role role : {proto::WORKER, proto::PS}) {
+    for (const TaskId id : membership_.Members(role)) tasks_[id];
+  }
 }
 
-std::vector<TaskId> Roster::Present(proto::Role role) const {
-  std::vector<TaskId> ids;
-  for (const auto& [id, task] : tasks_) {
-    if (id.role == role && !task.lost && !task.late) ids.push_back(id);
-  }
-  return ids;
+void Roster::TakesPart(TaskId id) {
+  const uint32_t incarnation = at(id).member.incarnation();
+  absl::StatusOr<Membership> next =
+      membership_.Has(id) ? membership_.Replace(id, incarnation) : membership_.Add(id, incarnation);
+  TETHYS_CHECK(next.ok(), next.status().message());
+  membership_ = *std::move(next);
+}
+
+void Roster::Lose(TaskId id) {
+  TaskState& task = at(id);
+  task.lost = task.gone = true;
+  task.joined = task.ready = false;
+  task.last_heard = 0;
+  if (!membership_.Has(id)) return;
+  absl::StatusOr<Membership> next = membership_.Remove(id);
+  TETHYS_CHECK(next.ok(), next.status().message());
+  membership_ = *std::move(next);
 }
 
 bool Roster::All(proto::Role role, bool TaskState::*flag) const {
@@ -147,7 +173,7 @@ std::vector<TaskId> Roster::FindSilent(Nanoseconds now, Nanoseconds patience) {
 int64_t Roster::UsualStep() const {
   std::vector<int64_t> steps;
   for (const auto& [id, task] : tasks_) {
-    const bool there = task.last_heard != 0 && !task.gone && !task.lost && !task.late;
+    const bool there = task.last_heard != 0 && !task.gone && membership_.Has(id);
     if (id.role == proto::WORKER && there) steps.push_back(task.pace());
   }
   std::sort(steps.begin(), steps.end());
@@ -179,9 +205,11 @@ void Roster::Save(proto::RosterState& state) const {
     tethys::Save(task, saved);
   }
   state.set_last_search_ns(last_search_);
+  membership_.Save(*state.mutable_membership());
 }
 
-absl::Status Roster::Restore(const proto::RosterState& state) {
+absl::Status Roster::Restore(const proto::JobPlan& plan, const proto::RosterState& state) {
+  TETHYS_ASSIGN_OR_RETURN(membership_, Membership::Restore(plan, state.membership()));
   StateCheck check;
   check.Time("last_search_ns", state.last_search_ns());
   check.That(state.task_size() == static_cast<int>(tasks_.size()), "it has ", state.task_size(),
@@ -193,6 +221,7 @@ absl::Status Roster::Restore(const proto::RosterState& state) {
     check.That(id == own->first, "a task is ", saved.task().ShortDebugString(), " in place of ",
                TaskName(own->first.role, own->first.index));
     check.And(Check(own->first, saved));
+    if (check.ok()) check.And(CheckMember(id, saved, membership_));
     own->second = TaskOfRecord(saved);
     ++own;
   }

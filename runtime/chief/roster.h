@@ -1,4 +1,5 @@
-// The tasks of the job, and the state of each as the chief sees it. Pure; owned by JobController.
+// The tasks of the job, the state of each as the chief sees it, and the membership: which of them take part.
+// Pure; owned by JobController.
 #ifndef TETHYS_RUNTIME_CHIEF_ROSTER_H_
 #define TETHYS_RUNTIME_CHIEF_ROSTER_H_
 
@@ -14,6 +15,7 @@
 #include "proto/telemetry.pb.h"
 #include "runtime/base/clock.h"
 #include "runtime/chief/chief_actions.h"
+#include "runtime/cluster/membership.h"
 
 namespace tethys {
 
@@ -33,7 +35,6 @@ struct TaskState {
   int64_t step = 0;
   // The fields below are used only for workers that train on leases.
   bool lost = false;  // The task is not waited for, and its messages are ignored.
-  bool late = false;  // The task is a replacement that does not take part yet.
   // Steps of the other workers before a replacement took part; 0 where its own count includes them.
   int64_t missed = 0;
   uint32_t candidate = 0;  // The incarnation that is admitted as a replacement and has not joined yet.
@@ -46,12 +47,14 @@ struct TaskState {
   int64_t pace() const { return step + missed; }
 };
 
+// Invariant: a task is a member unless it is lost, or is a replacement that does not take part yet. The
+// process of a member is the one that the membership names.
 class Roster {
  public:
   // A task that has not been heard of for so long is shown as silent.
   static constexpr Nanoseconds kSilent = 2 * kSecond;
 
-  Roster(int workers, int servers);
+  explicit Roster(Membership membership);
 
   bool Has(TaskId id) const { return tasks_.count(id) > 0; }
   // Requires Has(id).
@@ -60,8 +63,16 @@ class Roster {
   std::map<TaskId, TaskState>& tasks() { return tasks_; }
   const std::map<TaskId, TaskState>& tasks() const { return tasks_; }
 
+  const Membership& membership() const { return membership_; }
+  // The process of the task that has begun last takes part from now on. Requires that none of the task does.
+  void TakesPart(TaskId id);
+  // The task's process is lost.
+  void Lose(TaskId id);
+  // Whether the task's process is a replacement that does not take part yet.
+  bool late(TaskId id) const { return !at(id).lost && !membership_.Has(id); }
+
   // The tasks of a role that take part.
-  std::vector<TaskId> Present(proto::Role role) const;
+  std::vector<TaskId> Present(proto::Role role) const { return membership_.Members(role); }
   // Whether at least one task of the role takes part, and `flag` is true for every task that does.
   bool All(proto::Role role, bool TaskState::*flag) const;
   // The number of workers that are not lost, including replacements that do not take part yet.
@@ -90,11 +101,12 @@ class Roster {
   std::string Describe(TaskId id) const;  // "worker 1 on 10.0.0.4"
 
   void Save(proto::RosterState& state) const;
-  // InvalidArgument: the tasks are not those of this job, or have impossible values.
-  absl::Status Restore(const proto::RosterState& state);
+  // InvalidArgument: the tasks are not those of the plan, have impossible values, or break the invariant.
+  absl::Status Restore(const proto::JobPlan& plan, const proto::RosterState& state);
 
  private:
-  std::map<TaskId, TaskState> tasks_;
+  Membership membership_;
+  std::map<TaskId, TaskState> tasks_;  // Every task of the plan.
   Nanoseconds last_search_ = 0;
 };
 

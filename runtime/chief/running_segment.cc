@@ -13,10 +13,10 @@ constexpr int64_t kMaxSample = int64_t{1} << 61;
 
 }  // namespace
 
-void RunningSegment::Open(const TrainingSegment& segment) {
+void RunningSegment::Open(const TrainingSegment& segment, int shares) {
   segment_ = segment;
   ledger_.emplace(segment.positions);
-  if (planner_.leased()) leases_.Open(planner_.Batches(segment));
+  if (planner_.leased()) leases_.Open(planner_.Batches(segment, shares));
 }
 
 bool RunningSegment::ReopenIfUnfinished() {
@@ -83,6 +83,8 @@ Slice RunningSegment::Positions(int64_t sample_begin, int64_t count) const {
   return {begin, begin + count};
 }
 
+int64_t RunningSegment::last_epoch() const { return kMaxSample / std::max<int64_t>(1, epoch_length_) - 1; }
+
 int64_t RunningSegment::SampleBegin(Slice positions) const {
   return JobPosition(segment_.epoch, epoch_length_, positions.begin);
 }
@@ -105,7 +107,7 @@ absl::Status RunningSegment::Restore(const proto::SegmentState& state, int worke
   segment.epoch = state.epoch();
   segment.positions = SliceOf(state.positions());
   check.Count("run", state.run());
-  check.Within("epoch", segment.epoch, 0, kMaxSample / std::max<int64_t>(1, epoch_length_) - 1);
+  check.Within("epoch", segment.epoch, 0, last_epoch());
   const auto& [begin, end] = segment.positions;
   check.That(0 <= begin && begin <= end && end <= planner_.epoch_positions(), "the segment is [", begin, ", ",
              end, ") of an epoch of ", planner_.epoch_positions());
@@ -113,6 +115,9 @@ absl::Status RunningSegment::Restore(const proto::SegmentState& state, int worke
   if (state.open()) segment = planner_.CutAt(segment, end);
   check.That(state.steps() == segment.steps && state.ends_epoch() == segment.ends_epoch, "the segment [",
              begin, ", ", end, ") has ", state.steps(), " steps");
+  const int64_t dealt_end = state.leases().dealt_end();
+  check.That(!state.open() || !planner_.leased() || (begin <= dealt_end && dealt_end <= end),
+             "batches are dealt until ", dealt_end, " of the segment [", begin, ", ", end, ")");
   check.And(Annotate(leases_.Restore(state.leases(), {.workers = workers,
                                                       .servers = servers,
                                                       .segment = segment.positions,
@@ -124,7 +129,9 @@ absl::Status RunningSegment::Restore(const proto::SegmentState& state, int worke
   int64_t leased = 0;
   for (const proto::SavedSlice& used : state.used()) {
     check.That(used.begin() < used.end(), "a used slice is empty");
-    if (check.ok()) check.And(ledger.Use(0, SliceOf(used)));
+    if (!check.ok()) continue;
+    check.That(ledger.Use(0, SliceOf(used)).ok(), "the used slice [", used.begin(), ", ", used.end(),
+               ") is outside the segment, or used twice");
   }
   IntervalSet all = ledger.used();
   leases_.ForEachBatch([&](Slice positions) {

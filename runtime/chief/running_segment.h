@@ -26,8 +26,9 @@ class RunningSegment {
   RunningSegment(const SegmentPlanner& planner, int64_t epoch_length)
       : planner_(planner), epoch_length_(epoch_length), leases_(planner.batches()) {}
 
-  // Begins a segment. Requires that no batch of the previous segment is held.
-  void Open(const TrainingSegment& segment);
+  // Begins a segment, whose samples are split into so many shares. Requires that no batch of the previous
+  // segment is held.
+  void Open(const TrainingSegment& segment, int shares);
   // Begins a run over the segment: the first, or another for batches that came back from lost workers.
   void BeginRun() { ++run_; }
   // Returns whether batches came back after every worker was told that it gets no more; if so, they can be
@@ -55,6 +56,8 @@ class RunningSegment {
   Slice Positions(int64_t sample_begin, int64_t count) const;
   int64_t SampleBegin(Slice positions) const;
 
+  // The last epoch whose positions over the whole job are numbers.
+  int64_t last_epoch() const;
   int64_t run() const { return run_; }
   const TrainingSegment& segment() const { return segment_; }
   LeaseBook& leases() { return leases_; }

@@ -53,9 +53,9 @@ TrainingSegment SegmentPlanner::Next(const proto::TrainingState& state) const {
   return segment;
 }
 
-std::vector<BatchLease> SegmentPlanner::Batches(const TrainingSegment& segment) const {
+std::vector<BatchLease> SegmentPlanner::Batches(const TrainingSegment& segment, int shares) const {
   const bool in_rounds = batches() == tethys::Batches::kInRounds;
-  std::vector<BatchLease> batches = in_rounds ? BatchesOfSteps(segment.positions, batch_, job_.workers())
+  std::vector<BatchLease> batches = in_rounds ? BatchesOfSteps(segment.positions, batch_, shares)
                                               : SingleBatches(segment.positions, batch_);
   if (!sharded_) return batches;
   for (BatchLease& batch : batches)

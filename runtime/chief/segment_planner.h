@@ -29,8 +29,9 @@ class SegmentPlanner {
   // How batches reach the workers, and whether the chief leases them.
   tethys::Batches batches() const { return traits_.batches; }
   bool leased() const { return traits_.leases(); }
-  // The batches in which the segment is leased to workers. In a sharded job each belongs to its rank.
-  std::vector<BatchLease> Batches(const TrainingSegment& segment) const;
+  // The batches in which the segment is leased to workers, in so many shares (Membership::shares). In a
+  // sharded job each belongs to the worker that has its share.
+  std::vector<BatchLease> Batches(const TrainingSegment& segment, int shares) const;
   // The updates that so many positions make.
   int64_t StepsOf(int64_t positions) const { return StepsPerEpoch(positions, batch_, false); }
   // The number of positions that an epoch uses.

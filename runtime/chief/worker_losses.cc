@@ -13,10 +13,8 @@ namespace tethys {
 
 bool WorkerLosses::Lose(TaskId id, const std::string& reason, const std::string& text, Nanoseconds now,
                         Actions& actions) {
-  TaskState& task = roster_.at(id);
-  task.lost = task.gone = true;
-  task.joined = task.ready = task.late = false;
-  task.last_heard = 0;
+  roster_.Lose(id);
+  const TaskState& task = roster_.at(id);
   last_ = questions_[id].lost_at = now;
   segment_.leases().Leave(id.index);
 
@@ -46,7 +44,7 @@ void WorkerLosses::Ask(TaskId id, bool takes_part, Actions& actions) {
   question.fence.set_worker(id.index);
   question.fence.set_incarnation(roster_.at(id).member.incarnation() + (takes_part ? 0 : 1));
   question.fence.set_takes_part(takes_part);
-  question.unanswered = plan_.placement().servers();
+  question.unanswered = roster_.membership().Count(proto::PS);
   SendToServers(question.fence, actions);
 }
 
@@ -70,7 +68,7 @@ WorkerLosses::Answer WorkerLosses::OnFenced(const proto::Fenced& fenced) {
 
 void WorkerLosses::Settle(TaskId id, Actions& actions) {
   const LeaseBook::Settlement settlement =
-      segment_.leases().Settle(id.index, ServersWithShards(plan_.placement()));
+      segment_.leases().Settle(id.index, ServersWithShards(roster_.membership().placement()));
   proto::WorkerLoss& loss = LastOf(id);
   loss.set_batches_returned(loss.batches_returned() + settlement.returned);
   const auto use = [&](Slice positions) {
@@ -96,7 +94,7 @@ void WorkerLosses::TakesPart(TaskId id, Nanoseconds now, Actions& actions) {
   TaskState& task = roster_.at(id);
   // In rounds a replacement's steps are counted from the round in which it begins.
   if (!segment_.leases().in_rounds()) task.missed = std::max<int64_t>(0, roster_.UsualStep() - task.step);
-  task.late = false;
+  roster_.TakesPart(id);
   task.run_done = true;  // The worker was not asked to train in this run.
   segment_.leases().Join(id.index);
   Question& question = questions_.at(id);
@@ -150,7 +148,7 @@ absl::Status WorkerLosses::Restore(const proto::LossesState& state) {
     check_worker(saved.worker());
     check.That(saved.fence().worker() == saved.worker() || saved.fence().incarnation() == 0,
                "the request on worker ", saved.worker(), " names worker ", saved.fence().worker());
-    check.Within("unanswered", saved.unanswered(), 0, plan_.placement().servers());
+    check.Within("unanswered", saved.unanswered(), 0, roster_.membership().Count(proto::PS));
     check.Time("lost_at_ns", saved.lost_at_ns());
     questions[{proto::WORKER, saved.worker()}] = {
         .fence = saved.fence(), .unanswered = saved.unanswered(), .lost_at = saved.lost_at_ns()};
@@ -166,7 +164,7 @@ absl::Status WorkerLosses::Restore(const proto::LossesState& state) {
     check.That(lost.count(id) > 0, "a request is on worker ", id.index, ", which was never lost");
   }
   for (const auto& [id, task] : roster_.tasks()) {
-    check.That((!task.lost && !task.late) || questions.count(id) > 0, TaskName(id.role, id.index),
+    check.That((!task.lost && !roster_.late(id)) || questions.count(id) > 0, TaskName(id.role, id.index),
                " is lost or late, but its loss is not recorded");
   }
   TETHYS_RETURN_IF_ERROR(check.status());

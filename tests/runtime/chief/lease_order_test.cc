@@ -38,7 +38,7 @@ class Epoch {
       book_.Join(worker);
       present_[worker] = {};
     }
-    book_.Open(planner_.Batches(planner_.Next({})));
+    book_.Open(planner_.Batches(planner_.Next({}), plan_.job().workers()));
   }
 
   void Run() {

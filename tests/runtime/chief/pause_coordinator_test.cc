@@ -22,7 +22,7 @@ TaskId Worker(int index) { return {proto::WORKER, index}; }
 class PauseCoordinatorTest : public ::testing::Test {
  protected:
   PauseCoordinatorTest() {
-    segment_.Open(planner_.Next(proto::TrainingState()));
+    segment_.Open(planner_.Next(proto::TrainingState()), 2);
     segment_.BeginRun();
   }
   absl::Status Pausing(int worker, int64_t steps, int64_t run = 1) {
@@ -39,7 +39,7 @@ class PauseCoordinatorTest : public ::testing::Test {
 
   const proto::JobPlan plan_ = Plan("workers: 2 strategy { mirrored {} }");
   const SegmentPlanner planner_{plan_};
-  Roster roster_{2, 0};
+  Roster roster_{Membership::Of(plan_)};
   RunningSegment segment_{planner_, 20};
   PauseCoordinator pause_{roster_, segment_};
   Actions actions_;

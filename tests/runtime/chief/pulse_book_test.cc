@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "tests/runtime/chief/small_job.h"
 
 namespace tethys {
 namespace {
@@ -44,7 +45,7 @@ class PulseBookTest : public ::testing::Test {
   proto::Pulse Take() { return book_.Take(roster_, now_, 12.5); }
 
   Nanoseconds now_ = 100 * kSecond;
-  Roster roster_{3, 1};
+  Roster roster_{Membership::Of(Plan("workers: 3 strategy { parameter_server { asynchronous {} } }"))};
   PulseBook book_{/*stale=*/true};
 };
 
@@ -63,7 +64,7 @@ TEST_F(PulseBookTest, ReplacementIsNotBehindByTheStepsBeforeIt) {
 TEST_F(PulseBookTest, TasksAreListedWorkersFirstWithTheirStates) {
   roster_.at({proto::WORKER, 0}).ready = false;
   roster_.at({proto::WORKER, 1}).last_heard = now_ - 3 * kSecond;
-  roster_.at({proto::WORKER, 2}).lost = true;
+  roster_.Lose({proto::WORKER, 2});
   const proto::Pulse pulse = Take();
   EXPECT_EQ(pulse.seconds(), 12.5);
   ASSERT_EQ(pulse.task_size(), 4);
@@ -175,7 +176,7 @@ TEST_F(PulseBookTest, MachineHasTheCpuOfTheJobsProcessesOnThatComputer) {
   book_.AddSamples({proto::WORKER, 0}, "slave0", samples({process(60), machine("a", 191)}));
   book_.AddSamples({proto::WORKER, 1}, "slave1", samples({process(70), machine("b", 71)}));
   book_.AddSamples({proto::WORKER, 2}, "slave2", samples({process(50), machine("c", 55)}));
-  roster_.at({proto::WORKER, 2}).lost = true;
+  roster_.Lose({proto::WORKER, 2});
   std::vector<std::string> found;
   const proto::Pulse taken = Take();
   for (const proto::MachinePulse& pulse : taken.machine()) {

@@ -2,6 +2,7 @@
 #include "runtime/chief/roster.h"
 
 #include "gmock/gmock.h"
+#include "tests/runtime/chief/small_job.h"
 
 namespace tethys {
 namespace {
@@ -19,11 +20,12 @@ class RosterTest : public ::testing::Test {
     }
     roster_.AssignLocalRanks(workers);
   }
-  void Lose(int worker) { roster_.at(Worker(worker)).lost = true; }
+  void Lose(int worker) { roster_.Lose(Worker(worker)); }
   void Join(int worker, const std::string& host) {
     TaskState& task = roster_.at(Worker(worker));
     task.Begin(Worker(worker), task.member.incarnation() + 1, 0);
     task.member.set_host(host);
+    roster_.TakesPart(Worker(worker));
   }
   void BeSetUp(int worker) { roster_.AssignLocalRanks({Worker(worker)}); }
   std::vector<int> LocalRanks(int workers) const {
@@ -33,7 +35,7 @@ class RosterTest : public ::testing::Test {
   }
   static TaskId Worker(int index) { return {proto::WORKER, index}; }
 
-  Roster roster_{5, 1};
+  Roster roster_{Membership::Of(Plan("workers: 5 strategy { parameter_server { asynchronous {} } }"))};
 };
 
 TEST_F(RosterTest, LocalRanksFollowIndicesOnEachHost) {
@@ -107,7 +109,7 @@ TEST_F(RosterTest, TaskSilentForTwoSecondsIsLate) {
   }
   EXPECT_THAT(roster_.LateTasks(kBegin + kSecond, true), ElementsAre());
   roster_.at(Worker(0)).last_heard = kBegin + kSecond;
-  roster_.at(Worker(2)).lost = true;
+  Lose(2);
   const std::vector<proto::LateTask> late = roster_.LateTasks(kBegin + 2500 * kMillisecond, true);
   ASSERT_EQ(late.size(), 1);
   EXPECT_EQ(late[0].name(), "worker 1 on a");

@@ -70,7 +70,7 @@ TEST(SegmentPlannerTest, BatchesOfShardedJobBelongToTheirRanks) {
   const auto owners = [](const std::string& job) {
     const SegmentPlanner planner = Planner("epochs: 1 workers: 3 " + job);
     std::vector<int> owners;
-    for (const BatchLease& batch : planner.Batches(planner.Next(State(3, 0, 30)))) {
+    for (const BatchLease& batch : planner.Batches(planner.Next(State(3, 0, 30)), 3)) {
       owners.push_back(batch.owner);
     }
     return owners;
