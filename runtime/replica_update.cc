@@ -4,6 +4,23 @@
 
 namespace tethys {
 
+std::vector<NamedRange> TrainableRanges(const VariableSet& variables) {
+  std::vector<NamedRange> ranges;
+  for (const Variable& variable : variables.variables()) {
+    if (variable.trainable) ranges.push_back({variable.name, variable.range});
+  }
+  return ranges;
+}
+
+absl::StatusOr<ReplicaUpdate> ReplicaUpdate::Create(const proto::Optimizer& config,
+                                                    const std::vector<NamedRange>& ranges,
+                                                    LearningRateSchedule schedule, Device& device,
+                                                    Stream& stream, const Clock& clock) {
+  TETHYS_ASSIGN_OR_RETURN(std::unique_ptr<Optimizer> optimizer,
+                          CreateOptimizer(config, device, MakeUpdateRegions(config, ranges)));
+  return ReplicaUpdate(std::move(optimizer), std::move(schedule), stream, clock);
+}
+
 ReplicaUpdate::ReplicaUpdate(std::unique_ptr<Optimizer> optimizer, LearningRateSchedule schedule,
                              Stream& stream, const Clock& clock)
     : optimizer_(std::move(optimizer)), schedule_(std::move(schedule)), stream_(stream), clock_(clock) {}

@@ -15,9 +15,18 @@
 
 namespace tethys {
 
+// The trainable variables.
+std::vector<NamedRange> TrainableRanges(const VariableSet& variables);
+
 class ReplicaUpdate {
  public:
-  // `optimizer` was made for all variables of the arena. `stream` and `clock` outlive the update.
+  // Updates `ranges`: all trainable variables, or the parts of them that this worker updates. `device`,
+  // `stream` and `clock` outlive the update. InvalidArgument: as CreateOptimizer.
+  static absl::StatusOr<ReplicaUpdate> Create(const proto::Optimizer& config,
+                                              const std::vector<NamedRange>& ranges,
+                                              LearningRateSchedule schedule, Device& device, Stream& stream,
+                                              const Clock& clock);
+  // Updates with an optimizer that was made for the ranges to be updated.
   ReplicaUpdate(std::unique_ptr<Optimizer> optimizer, LearningRateSchedule schedule, Stream& stream,
                 const Clock& clock);
 

@@ -65,13 +65,8 @@ absl::StatusOr<std::unique_ptr<Buffer>> Replica::AllocateFloats(int64_t elements
 
 absl::StatusOr<ReplicaUpdate> Replica::MakeUpdate(const proto::Optimizer& config,
                                                   const LearningRateSchedule& schedule) {
-  std::vector<NamedRange> ranges;
-  for (const Variable& variable : model_.variables().variables()) {
-    if (variable.trainable) ranges.push_back({variable.name, variable.range});
-  }
-  TETHYS_ASSIGN_OR_RETURN(std::unique_ptr<Optimizer> optimizer,
-                          CreateOptimizer(config, *device_, MakeUpdateRegions(config, ranges)));
-  return ReplicaUpdate(std::move(optimizer), schedule, *stream_, clock_);
+  return ReplicaUpdate::Create(config, TrainableRanges(model_.variables()), schedule, *device_, *stream_,
+                               clock_);
 }
 
 absl::Status Replica::SetRows(int64_t rows) {

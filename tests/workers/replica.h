@@ -75,11 +75,9 @@ class TestReplica {
   }
   // An update of the same variables on another device.
   ReplicaUpdate MakeUpdateOn(Device& device, Stream& stream) const {
-    std::vector<NamedRange> ranges;
-    for (const Variable& variable : model().variables().variables())
-      ranges.push_back({variable.name, variable.range});
-    auto optimizer = CreateOptimizer(SgdConfig(), device, MakeUpdateRegions(SgdConfig(), ranges)).value();
-    return {std::move(optimizer), LearningRateSchedule(SgdConfig(), {}), stream, TestClock()};
+    return ReplicaUpdate::Create(SgdConfig(), TrainableRanges(model().variables()),
+                                 LearningRateSchedule(SgdConfig(), {}), device, stream, TestClock())
+        .value();
   }
   std::unique_ptr<Strategy> MakeLocal(Nanoseconds timeout = 30 * kSecond) {
     return CreateLocalStrategy(MakeUpdate(), TestClock(), timeout);

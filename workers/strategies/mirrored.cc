@@ -1,0 +1,105 @@
+// Mirrored workers: GPUs sum gradients among themselves if all can, otherwise the hosts do.
+#include <string>
+#include <utility>
+
+#include "collectives/exchange.h"
+#include "collectives/mirrored_strategy.h"
+#include "collectives/stream_exchange.h"
+#include "collectives/stream_mirrored_strategy.h"
+#include "runtime/base/logging.h"
+#include "runtime/cluster/job_plan.h"
+#include "workers/strategies/worker_parts.h"
+
+namespace tethys {
+namespace {
+
+// The group id of the ring that sums batch statistics.
+constexpr uint32_t kStatisticsGroup = 2;
+
+const proto::Mirrored& ConfigOf(const WorkerParts& worker) { return worker.job().strategy().mirrored(); }
+
+// Whether layers of this job need sums over all workers.
+bool SynchronisesLayers(const WorkerParts& worker) {
+  return ConfigOf(worker).synchronised_batch_normalisation() && worker.job().workers() > 1 &&
+         !worker.model.statistics().variables().empty();
+}
+
+// Creates the strategy in which the GPUs themselves sum gradients.
+absl::StatusOr<std::unique_ptr<Strategy>> MirroredOnStreams(StreamExchange exchange,
+                                                            const WorkerParts& worker) {
+  const proto::Tuning& tuning = worker.job().tuning();
+  TETHYS_ASSIGN_OR_RETURN(ReplicaUpdate update, UpdateOf(worker));
+  StreamMirroredOptions options;
+  if (tuning.has_bucket_bytes()) options.bucket_bytes = tuning.bucket_bytes();
+  options.in_bfloat16 = ConfigOf(worker).gradients() == proto::Device::BF16;
+  options.sums_for_layers = SynchronisesLayers(worker);
+  options.step_timeout = worker.step_timeout();
+  options.clock = &worker.clock;
+  options.reason = std::move(exchange.reason);
+  TETHYS_ASSIGN_OR_RETURN(std::unique_ptr<Strategy> strategy,
+                          CreateStreamMirroredStrategy(std::move(exchange.communicator), std::move(update),
+                                                       worker.device, worker.stream, options));
+  TETHYS_LOG(Info, "gradients are exchanged by ", strategy->Describe());
+  return strategy;
+}
+
+// Refuses BF16 sums in a job whose gradients go through the CPU.
+absl::Status CheckSumsInFloat32(const WorkerParts& worker, absl::string_view exchange) {
+  if (ConfigOf(worker).gradients() == proto::Device::FP32) return absl::OkStatus();
+  return absl::FailedPreconditionError(absl::StrCat(
+      "strategy.mirrored.gradients is BF16, in which only GPUs sum, but gradients would be exchanged by ",
+      exchange, ": leave it out, or give every worker a GPU of its own"));
+}
+
+// A second group of connections, so that layers do not wait for gradients; null if no layer needs it.
+absl::StatusOr<std::unique_ptr<Communicator>> ConnectLayers(RingOptions ring, bool any_on_gpu,
+                                                            const WorkerParts& worker) {
+  if (!SynchronisesLayers(worker)) return nullptr;
+  if (any_on_gpu) {
+    return absl::FailedPreconditionError(
+        "strategy.mirrored.synchronised_batch_normalisation is true, but GPUs cannot sum among themselves "
+        "here: leave it out, give every worker a GPU of its own, or train on CPUs");
+  }
+  ring.group = kStatisticsGroup;
+  ring.connect_timeout = worker.TimeLeft();
+  TETHYS_ASSIGN_OR_RETURN(Exchange exchange,
+                          CreateExchange(worker.listener, ring, worker.job().tuning().transport()));
+  return std::move(exchange.communicator);
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Strategy>> MakeMirrored(const WorkerParts& worker) {
+  TETHYS_ASSIGN_OR_RETURN(RingOptions ring, RingOf(worker));
+  const proto::Tuning& tuning = worker.job().tuning();
+  TETHYS_ASSIGN_OR_RETURN(Exchange exchange, CreateExchange(worker.listener, ring, tuning.transport()));
+  // If any rank may have a GPU, all ranks take part in this choice, so that all choose the same exchange.
+  const bool any_on_gpu = AnyOnGpu(worker.plan());
+  if (any_on_gpu) {
+    TETHYS_ASSIGN_OR_RETURN(
+        StreamExchange on_devices,
+        CreateStreamExchange(*exchange.communicator, worker.device, worker.TimeLeft(), worker.clock));
+    if (on_devices.communicator != nullptr) return MirroredOnStreams(std::move(on_devices), worker);
+    absl::StrAppend(&exchange.description, ", GPUs staged through the host: ", on_devices.reason);
+  }
+  TETHYS_RETURN_IF_ERROR(CheckSumsInFloat32(worker, exchange.description));
+  TETHYS_LOG(Info, "gradients are exchanged by ", exchange.description);
+  MirroredOptions options;
+  if (tuning.has_bucket_bytes()) options.bucket_bytes = tuning.bucket_bytes();
+  options.exchange = exchange.description;
+  options.in_memory_of_communicator = !any_on_gpu;
+  TETHYS_ASSIGN_OR_RETURN(std::unique_ptr<Communicator> layers,
+                          ConnectLayers(std::move(ring), any_on_gpu, worker));
+  TETHYS_ASSIGN_OR_RETURN(absl::optional<ReplicaUpdate> update, UpdateOf(worker));
+  if (worker.device.reads_host_memory()) {
+    return CreateMirroredStrategy(std::move(exchange.communicator), std::move(update), options,
+                                  std::move(layers));
+  }
+  // If the host cannot use the device's memory, the host only sums gradients, and the staged strategy makes
+  // the update on the device.
+  TETHYS_ASSIGN_OR_RETURN(std::unique_ptr<Strategy> sums,
+                          CreateMirroredStrategy(std::move(exchange.communicator), absl::nullopt, options));
+  return Staged(std::move(sums), std::move(update), worker);
+}
+
+}  // namespace tethys

@@ -1,0 +1,30 @@
+// Workers of parameter servers, under every consistency.
+#include <utility>
+
+#include "ps/parameter_server_strategy.h"
+#include "runtime/shape/job_shape.h"
+#include "workers/strategies/worker_parts.h"
+
+namespace tethys {
+
+absl::StatusOr<std::unique_ptr<Strategy>> MakeParameterServer(const WorkerParts& worker) {
+  ParameterServerStrategyOptions options;
+  options.plan = worker.plan();
+  options.worker = worker.task.index;
+  options.incarnation = worker.task.incarnation;
+  options.generation = worker.setup.generation();
+  for (const proto::Member& member : worker.setup.member()) {
+    if (member.role() == proto::PS) options.servers.push_back({member.host(), member.data_address()});
+  }
+  options.token = worker.task.token;
+  options.tls = worker.task.tls;
+  options.clock = &worker.clock;
+  options.start_deadline = worker.deadline;
+  // Without it where no server's answer depends on another worker.
+  if (TraitsOf(worker.job()).waits_for != WaitsFor::kNone) options.peers_compute = worker.peers_compute;
+  TETHYS_ASSIGN_OR_RETURN(std::unique_ptr<Strategy> servers,
+                          CreateParameterServerStrategy(std::move(options)));
+  return Staged(std::move(servers), absl::nullopt, worker);
+}
+
+}  // namespace tethys

@@ -1,0 +1,53 @@
+// The parts of a worker that its strategy is made from, and what several strategies make of them. Each file
+// of this folder makes one strategy; the table that chooses among them is in workers/strategy_factory.cc.
+// Used by the training thread.
+#ifndef TETHYS_WORKERS_STRATEGIES_WORKER_PARTS_H_
+#define TETHYS_WORKERS_STRATEGIES_WORKER_PARTS_H_
+
+#include <algorithm>
+#include <memory>
+
+#include "absl/types/optional.h"
+#include "collectives/ring_communicator.h"
+#include "proto/chief.pb.h"
+#include "runtime/cluster/task_options.h"
+#include "runtime/nn/model.h"
+#include "runtime/replica_update.h"
+#include "runtime/strategy.h"
+
+namespace tethys {
+
+struct WorkerParts {
+  const TaskOptions& task;
+  const proto::Setup& setup;
+  const Model& model;
+  Device& device;
+  Stream& stream;
+  RingListener& listener;  // The worker's communicators connect through it.
+  const Clock& clock;
+  Nanoseconds deadline = 0;              // For the first connections: a time of `clock`.
+  PeersCompute peers_compute = nullptr;  // Null: unknown.
+
+  const proto::JobPlan& plan() const { return setup.plan(); }
+  const proto::Job& job() const { return setup.plan().job(); }
+  Nanoseconds step_timeout() const { return FromSeconds(job().timeouts().step()); }
+  // The time until the deadline, but enough to try.
+  Nanoseconds TimeLeft() const { return std::max<Nanoseconds>(kSecond / 2, deadline - clock.Now()); }
+};
+
+// The ring of all workers that sums gradients, for CreateExchange (collectives/exchange.h). Rings of other
+// purposes differ in `group`, which is 1 here.
+absl::StatusOr<RingOptions> RingOf(const WorkerParts& worker);
+
+// The job's update of all trainable variables, on the worker's device.
+absl::StatusOr<ReplicaUpdate> UpdateOf(const WorkerParts& worker);
+
+// Wraps `inner` in a staged strategy (runtime/staged_strategy.h), unless the host can use the device's
+// memory.
+absl::StatusOr<std::unique_ptr<Strategy>> Staged(std::unique_ptr<Strategy> inner,
+                                                 absl::optional<ReplicaUpdate> update,
+                                                 const WorkerParts& worker);
+
+}  // namespace tethys
+
+#endif  // TETHYS_WORKERS_STRATEGIES_WORKER_PARTS_H_
