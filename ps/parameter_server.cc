@@ -319,12 +319,9 @@ absl::Status GrpcParameterServer::OnMessage(ServerCall& call, const ReceivedMess
     status = served_->store->OnPush(frame, message.payload(), *this);
   } else if (frame.kind == FrameKind::kPull) {
     status = served_->store->OnPull(frame, *this);
-  } else if (frame.kind == FrameKind::kNorm) {
-    status = served_->store->OnNorm(frame, message.payload(), *this);
-  } else if (frame.kind == FrameKind::kMeasure) {
-    status = served_->store->OnMeasure(frame, message.payload(), *this);
-  } else if (frame.kind == FrameKind::kCommit) {
-    status = served_->store->OnCommit(frame, message.payload(), *this);
+  } else if (frame.kind == FrameKind::kNorm || frame.kind == FrameKind::kMeasure ||
+             frame.kind == FrameKind::kCommit) {
+    status = served_->store->OnExchange(frame, message.payload(), *this);
   } else {
     status = absl::InvalidArgumentError(absl::StrCat("expected a push or a pull: ", FrameText(frame)));
   }

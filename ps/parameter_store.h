@@ -7,16 +7,17 @@
 // pushes from 1.
 //
 // The job's consistency decides when pushes are applied, in which updates, and by what these are divided
-// (runtime/consistency/rule.h). The store knows two ways of carrying this out:
+// (runtime/consistency/rule.h). The store knows three ways of carrying this out:
 //
 //   parameter_store_elements.cc  in lock step: gradients are added up as they come, and an element is updated
 //                                and answered as soon as all workers' gradients of it have arrived
+//   parameter_store_norms.cc     in lock step, if the update depends on norms: it is held back until all
+//                                gradients of the step have arrived, and a worker has brought the norms over
+//                                all servers (norm_exchange.h)
 //   parameter_store_pushes.cc    otherwise: pushes are kept whole, until the rule says that they are due
 //
-// If an update in lock step depends on norms, it is held back until all gradients of the step have arrived
-// and a worker has brought the norms over all servers (parameter_store_norms.cc). Until then the store keeps
-// the sums of its whole share in memory that it has anyway: the sum, and with ordered summation the pushes of
-// all workers but one.
+// The store keeps a PushInbox for each worker, the gradients that are not applied yet (PushedGradients), and
+// parameters and slots (ShardState). FrameChecks refuses what does not fit.
 //
 // If asynchronous workers pull before each step, a push is answered without parameters.
 #ifndef TETHYS_PS_PARAMETER_STORE_H_
@@ -26,16 +27,14 @@
 #include <memory>
 #include <vector>
 
-#include "absl/functional/function_ref.h"
 #include "ps/arrival_count.h"
-#include "ps/held_step.h"
-#include "ps/payload.h"
+#include "ps/frame_checks.h"
+#include "ps/norm_exchange.h"
 #include "ps/push_inbox.h"
-#include "ps/shard_layout.h"
+#include "ps/pushed_gradients.h"
+#include "ps/shard_state.h"
 #include "ps/store_actions.h"
 #include "runtime/consistency/rule.h"
-#include "runtime/optim/optimizer.h"
-#include "runtime/tensor/arena.h"
 
 namespace tethys {
 
@@ -43,17 +42,16 @@ namespace tethys {
 // 1. A step is a transaction. An update of whole pushes begins when all of its gradients have arrived and are
 // known to be finite, and no event comes between its parts. So does an update in lock step that depends on
 // norms; with LAMB, slots change when variables are measured. Other updates in lock step begin earlier, so
-// that answers are sent while gradients still arrive. Such an update ends when
-// every part of every worker is applied, and it is recorded before the last answer. If an update cannot end,
-// ForEachShard fails from then on, so no checkpoint contains an unfinished update. After an error of the
-// update itself, pushes and pulls fail, too.
+// that answers are sent while gradients still arrive. Such an update ends when every part of every worker is
+// applied, and it is recorded before the last answer. If an update cannot end, ForEachShard fails from then
+// on, so no checkpoint contains an unfinished update. After an error of the update itself, pushes and pulls
+// fail, too.
 // 2. A push (worker, incarnation, sequence) is applied at most once. A repeat of an updated part is answered
 // with the current parameters; a repeat of a waiting part is ignored.
 // 3. In lock step, parameters do not change between a reply and the next full set of pushes. A worker
 // pushes again only after it has all its replies, so replies may be sent from the store's memory.
-// 4. With ordered summation, element i is ((g0 + g1) + g2) + ... in rank order, for every order of arrival.
-// 5. Padding stays zero.
-// 6. Parameters are sent to a worker for a step only when the rule allows it to begin (MayBegin).
+// 4. Padding stays zero.
+// 5. Parameters are sent to a worker for a step only when the rule allows it to begin (MayBegin).
 class ParameterStore {
  public:
   // Allocates all memory of the store. `optimizer` updates ranges of this server's memory
@@ -70,13 +68,11 @@ class ParameterStore {
   // breaks the store (invariant 1).
   absl::Status OnPush(const Frame& frame, PayloadPieces payload, StoreActions& actions);
   absl::Status OnPull(const Frame& frame, StoreActions& actions);
-  // Handle the questions for the norm of a step's gradients and for the norms of its variables, answered once
-  // all workers' gradients have arrived, and the sums over all servers, with which the first commit updates
-  // the parameters. A repeat is answered again. Errors are those of OnPush; InvalidArgument also for sums
-  // below this server's own or other than those that came first, and for a norm that is not finite.
-  absl::Status OnNorm(const Frame& frame, PayloadPieces payload, StoreActions& actions);
-  absl::Status OnMeasure(const Frame& frame, PayloadPieces payload, StoreActions& actions);
-  absl::Status OnCommit(const Frame& frame, PayloadPieces payload, StoreActions& actions);
+  // Handles a kNorm, kMeasure or kCommit frame (norm_exchange.h). The first two are answered once all
+  // workers' gradients have arrived; the first kCommit updates the parameters. A repeat is answered again.
+  // Errors are those of OnPush; InvalidArgument also for sums below this server's own or other than those
+  // that came first, and for a norm that is not finite.
+  absl::Status OnExchange(const Frame& frame, PayloadPieces payload, StoreActions& actions);
   // Refuses frames of the worker's earlier incarnations from now on and discards their unapplied parts.
   // InvalidArgument: no such worker. FailedPrecondition: in lock step the worker's push is incomplete, or its
   // step is, and neither can be completed without the worker.
@@ -88,14 +84,12 @@ class ParameterStore {
   // Updates applied, including those before a restored checkpoint.
   int64_t version() const { return version_; }
   bool lock_step() const { return lock_step_; }
-  const float* parameters() const { return parameters_.data(); }
+  const float* parameters() const { return state_.parameters(); }
   // The number of updates by the staleness of their stalest push.
   const std::map<int64_t, int64_t>& staleness_histogram() const { return staleness_histogram_; }
 
-  // Calls `function` for all shards of slot 0 (the parameters), then of slots 1, 2, ... (the optimizer's).
-  using ShardFunction =
-      absl::FunctionRef<absl::Status(int slot, int64_t arena_begin, absl::Span<float> values)>;
-  absl::Status ForEachShard(ShardFunction function);
+  // As ShardState::ForEachShard. FailedPrecondition while an update is unfinished (invariant 1).
+  absl::Status ForEachShard(ShardState::ShardFunction function);
   // FailedPrecondition while a push is incomplete or waits: versions change at barriers only.
   absl::Status SetVersion(int64_t version);
 
@@ -103,99 +97,62 @@ class ParameterStore {
   ParameterStore(StoreConfig config, ShardLayout layout, std::unique_ptr<Optimizer> optimizer,
                  Stream& stream);
   absl::Status Allocate();
-  // Whether the worker's pushes are kept until they are applied, rather than added to the sum as they come.
-  bool Stages(int worker) const { return !lock_step_ || (ordered_ && worker != 0); }
   absl::Status Admit(const Frame& frame);
   // Begins anew with the worker's next process: its unapplied push and its pulls are discarded.
   void Replace(int worker, uint32_t incarnation);
-  absl::Status LostWithinStep(const PushInbox& inbox) const;
-  absl::Status CheckPush(const Frame& frame, PayloadPieces payload) const;
-  absl::Status CheckFirstPart(const Frame& frame) const;
-  absl::Status CheckNextPart(const Frame& frame) const;
-  // InvalidArgument if the range overlaps an earlier part of the same push.
-  absl::Status CheckOverlap(const Frame& frame, Range local) const;
-  // Copies or adds the part's values. False if a result is not finite.
+  // Notes the part, and copies or adds its values. False if a result is not finite.
   bool TakePart(const Frame& frame, Range local, PayloadPieces payload);
-  bool Complete(const PushInbox& inbox) const { return inbox.received == layout_.element_count(); }
+  // Answers the worker's pulls if their step may begin.
+  void AnswerPulls(int worker, StoreActions& actions);
 
   // In lock step: updates the elements whose last missing gradient came with part `local` of `worker`.
   absl::Status UpdateArrived(int worker, Range local, StoreActions& actions);
-  // Adds up staged gradients in rank order; false if a sum is not finite.
-  bool SumStaged(Range local);
+  absl::Status UpdateRange(const Update& update, StoreActions& actions);
   // Whether the current step measures the gradient noise.
   bool MeasuresNoise() const;
-  absl::Status UpdateRange(const Update& update, StoreActions& actions);
 
   // In lock step, if the update depends on norms: adds up the elements in `ranges`. If these are the last
   // of the step, answers the workers that wait for it.
   absl::Status HoldBack(int worker, const std::vector<Range>& ranges, StoreActions& actions);
-  bool clips() const { return lock_step_ && config_.clip_norm > 0; }
-  bool measures() const { return lock_step_ && config_.measures; }
-  bool HoldsBack() const { return clips() || measures(); }
-  // The number of sums of squares that this server measures for trust ratios.
-  size_t measured_values() const;
-  // True from the arrival of a step's last gradient to its commit.
-  bool HoldsStep() const { return held_.summed > 0 && held_.summed == layout_.element_count(); }
-  // Requires that the frame is for an exchange of `values` sums, with `values_sent` of them in the payload,
-  // and of the worker's last push.
-  absl::Status CheckExchange(const Frame& frame, PayloadPieces payload, size_t values, size_t values_sent);
-  // Totals over all servers are not below this server's own, and equal those that came `first`, if any.
-  absl::Status CheckTotals(const Frame& frame, const std::vector<double>& totals,
-                           const std::vector<double>& own, const std::vector<double>* first) const;
-  absl::Status CheckNorm(const Frame& frame, double total) const;
-  absl::Status TooEarly(const Frame& frame) const;
-  // Measures the variables, unless that is done, and answers.
-  absl::Status Measure(const Frame& frame, const std::vector<double>& total_norm, StoreActions& actions);
-  // The update of the held step, with clipped gradients.
-  absl::StatusOr<Update> MakeHeldUpdate(const Frame& frame, const std::vector<double>& total_norm) const;
-  absl::Status UpdateHeld(const Frame& frame, std::vector<double> totals, StoreActions& actions);
-  void AnswerNorm(FrameKind kind, const Frame& frame, StoreActions& actions) const;
+  // The update of the held step, with clipped gradients; `frame` is of a worker whose push is part of it.
+  absl::StatusOr<Update> MakeHeldUpdate(const Frame& frame) const;
+  absl::Status MeasureHeld(const Frame& frame, StoreActions& actions);
+  absl::Status UpdateHeld(const Frame& frame, StoreActions& actions);
 
   // Whole pushes: makes the updates that are due, then answers their pushes and the pulls whose step may now
   // begin.
   absl::Status GoOn(const std::vector<DueUpdate>& due, StoreActions& actions);
-  // Answers the worker's pulls if their step may begin.
-  void AnswerPulls(int worker, StoreActions& actions);
   // Makes one update. Answers each part as soon as it is updated, if that is wanted.
   absl::Status ApplyTogether(const DueUpdate& due, bool answer_parts, StoreActions& actions);
+
   // InvalidArgument if `divisor`, the number of samples, is not positive.
   absl::StatusOr<Update> MakeUpdate(const Frame& push, int64_t divisor) const;
   // Advances the version by one update, made with the pushes of `workers`, and records these pushes.
   void CountUpdate(absl::Span<const int> workers, StoreActions& actions);
-  void Record(int worker, int64_t staleness, StoreActions& actions);
-  // Marks `local` as updated in the worker's parts. If `actions` is not null, answers parts that are now
-  // fully updated.
-  void MarkUpdated(int worker, Range local, StoreActions* actions);
+  // Marks `local` as updated in the worker's parts, and answers parts that are now fully updated.
+  void AnswerUpdated(int worker, Range local, StoreActions& actions);
   void Answer(int worker, PushParts::Part& part, StoreActions& actions);
   // Ends a fully updated push: answers its unanswered parts, including parts that hold only padding.
   void EndPush(int worker, StoreActions& actions);
   ParameterReply AnswerTo(const Frame& frame, Range local) const;
-  absl::Status NotFinite(const Frame& frame) const;
   absl::Status Break(absl::Status reason, StoreActions& actions);
-  std::string Who(const Frame& frame) const;
 
   const StoreConfig config_;
   const ShardLayout layout_;
   const std::unique_ptr<ConsistencyRule> rule_;
   const bool lock_step_;            // As rule_ says.
-  const bool ordered_;              // The order of summation in lock step.
   const bool answers_with_values_;  // Answers to pushes have values. Answers to pulls always do.
-  const std::unique_ptr<Optimizer> optimizer_;
-  Stream& stream_;
+  const FrameChecks checks_;
+  std::vector<int> all_workers_;
 
-  Arena parameters_;
-  std::vector<Arena> slots_;
-  std::vector<float*> slot_pointers_;
-  // In lock step: sum of the step's gradients. With ordered summation it holds worker 0's gradients until
-  // those of the other workers are added.
-  Arena sum_;
+  ShardState state_;
+  PushedGradients gradients_;
   std::vector<PushInbox> inboxes_;
   ArrivalCount arrived_;  // In lock step: arrivals of the current step.
-  std::vector<int> all_workers_;
+  NormExchange norms_;    // In lock step.
   int64_t version_ = 0;
   int64_t updated_ = 0;    // In lock step: elements of shards that are already at version_ + 1.
   double sum_square_ = 0;  // Of the elements that the current or last step has updated (ParameterReply).
-  HeldStep held_;          // In lock step, if the update depends on norms.
   absl::Status broken_;    // The fatal error, returned to every later push and pull.
   std::map<int64_t, int64_t> staleness_histogram_;
 };

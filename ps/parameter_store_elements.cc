@@ -8,28 +8,17 @@ namespace tethys {
 absl::Status ParameterStore::UpdateArrived(int worker, Range local, StoreActions& actions) {
   const std::vector<Range> ranges = arrived_.Add(local);
   if (ranges.empty()) return absl::OkStatus();
-  if (HoldsBack()) return HoldBack(worker, ranges, actions);
+  if (norms_.holds_back()) return HoldBack(worker, ranges, actions);
   const Frame& push = inboxes_[worker].push;
   absl::StatusOr<Update> update = MakeUpdate(push, rule_->Divisor(all_workers_));
   if (!update.ok()) return Break(update.status(), actions);
   for (const Range& range : ranges) {
     update->part = range;
-    if (!SumStaged(range)) return Break(NotFinite(push), actions);
+    if (!gradients_.AddUp(range)) return Break(checks_.NotFinite(push, layout_), actions);
     const absl::Status updated = UpdateRange(*update, actions);
-    if (!updated.ok()) return Break(Annotate(updated, Who(push)), actions);
+    if (!updated.ok()) return Break(Annotate(updated, checks_.Who(push)), actions);
   }
   return absl::OkStatus();
-}
-
-bool ParameterStore::SumStaged(Range local) {
-  if (!ordered_) return true;
-  for (const int worker : all_workers_) {
-    const PushInbox& inbox = inboxes_[worker];
-    if (worker == 0 || inbox.push.sample_count == 0) continue;
-    const float* values = inbox.staging.data() + local.begin;
-    if (!AddValues(values, local.count, sum_.data() + local.begin)) return false;
-  }
-  return true;
 }
 
 bool ParameterStore::MeasuresNoise() const {
@@ -39,9 +28,9 @@ bool ParameterStore::MeasuresNoise() const {
 absl::Status ParameterStore::UpdateRange(const Update& update, StoreActions& actions) {
   const Range local = update.part;
   if (updated_ == 0) sum_square_ = 0;
-  if (MeasuresNoise()) sum_square_ += SumOfSquares(sum_.data() + local.begin, local.count);
-  TETHYS_RETURN_IF_ERROR(optimizer_->Apply(stream_, update, parameters_.data(), sum_.data(), slot_pointers_));
-  if (!ordered_) std::fill_n(sum_.data() + local.begin, local.count, 0.0f);
+  if (MeasuresNoise()) sum_square_ += SumOfSquares(gradients_.sums() + local.begin, local.count);
+  TETHYS_RETURN_IF_ERROR(state_.Apply(update, gradients_.sums()));
+  gradients_.Clear(local);
   updated_ += layout_.ElementsIn(local);
   const bool last = updated_ == layout_.element_count();
   if (last) {
@@ -50,7 +39,7 @@ absl::Status ParameterStore::UpdateRange(const Update& update, StoreActions& act
     CountUpdate(all_workers_, actions);
   }
   for (const int worker : all_workers_) {
-    MarkUpdated(worker, local, &actions);
+    AnswerUpdated(worker, local, actions);
     if (last) EndPush(worker, actions);
   }
   return absl::OkStatus();

@@ -1,7 +1,7 @@
-// Updates of whole pushes. Each push is kept in its inbox until the rule of the consistency says that it is
-// due. The updates that are due at one time are made in the rule's order, and their pushes are answered when
-// all are made, so that every worker goes on with the newest parameters. If only one push is due, its parts
-// are answered one by one: the first are sent while the rest is still being computed.
+// Updates of whole pushes. Each push is kept until the rule of the consistency says that it is due. The
+// updates that are due at one time are made in the rule's order, and their pushes are answered when all are
+// made, so that every worker goes on with the newest parameters. If only one push is due, its parts are
+// answered one by one: the first are sent while the rest is still being computed.
 #include "ps/parameter_store.h"
 
 namespace tethys {
@@ -22,32 +22,21 @@ absl::Status ParameterStore::GoOn(const std::vector<DueUpdate>& due, StoreAction
 
 absl::Status ParameterStore::ApplyTogether(const DueUpdate& due, bool answer_parts, StoreActions& actions) {
   if (due.divisor == 0) {  // Steps without samples change nothing.
-    for (const int worker : due.workers) {
-      Record(worker, 0, actions);
-      MarkUpdated(worker, {0, layout_.local_size()}, nullptr);
-    }
+    for (const int worker : due.workers) actions.Record(inboxes_[worker].Apply(version_, 0));
     return absl::OkStatus();
   }
-  float* sums = nullptr;  // The staging memory of the first worker with samples.
-  for (const int worker : due.workers) {
-    PushInbox& inbox = inboxes_[worker];
-    if (inbox.push.sample_count == 0) continue;
-    if (sums == nullptr) {
-      sums = inbox.staging.data();
-    } else if (!AddValues(inbox.staging.data(), layout_.local_size(), sums)) {
-      return Break(NotFinite(inbox.push), actions);
-    }
-  }
+  int failed = 0;
+  const float* const sums = gradients_.AddTogether(due.workers, failed);
+  if (sums == nullptr) return Break(checks_.NotFinite(inboxes_[failed].push, layout_), actions);
   PushInbox& last = inboxes_[due.workers.back()];
   absl::StatusOr<Update> update = MakeUpdate(last.push, due.divisor);
   if (!update.ok()) return Break(update.status(), actions);
   CountUpdate(due.workers, actions);
   for (const PushParts::Part& part : last.parts.in_order()) {
     update->part = part.local;
-    const absl::Status updated =
-        optimizer_->Apply(stream_, *update, parameters_.data(), sums, slot_pointers_);
-    if (!updated.ok()) return Break(Annotate(updated, Who(last.push)), actions);
-    for (const int worker : due.workers) MarkUpdated(worker, part.local, answer_parts ? &actions : nullptr);
+    const absl::Status updated = state_.Apply(*update, sums);
+    if (!updated.ok()) return Break(Annotate(updated, checks_.Who(last.push)), actions);
+    if (answer_parts) AnswerUpdated(due.workers[0], part.local, actions);
   }
   return absl::OkStatus();
 }

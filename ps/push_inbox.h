@@ -1,13 +1,15 @@
 // A parameter store's state of one worker: its incarnation, its last applied push, and the arrived parts of
-// its current push. Plain data.
+// its current push. Used by the store's thread.
 #ifndef TETHYS_PS_PUSH_INBOX_H_
 #define TETHYS_PS_PUSH_INBOX_H_
 
 #include <cstdint>
 #include <map>
 
+#include "absl/functional/function_ref.h"
+#include "proto/chief.pb.h"
 #include "ps/push_parts.h"
-#include "runtime/tensor/arena.h"
+#include "ps/shard_layout.h"
 #include "runtime/tensor/frame.h"
 #include "runtime/tensor/variable.h"
 
@@ -23,14 +25,19 @@ struct PushInbox {
   bool awaits_norm = false;        // The worker asked for the norm before it was known.
   std::map<int64_t, Frame> pulls;  // Pulls held back until their step may begin, by first element.
 
-  Arena staging;  // The current push's values; empty if pushes are added to the sum on arrival.
+  bool has_push() const { return push.sequence != 0; }
+  // The push that the worker sends or has sent last.
+  const Frame& last_push() const { return has_push() ? push : applied; }
 
-  void ForgetPush() {
-    push = Frame{};
-    parts.Clear();
-    received = 0;
-    awaits_norm = false;
-  }
+  // Takes a part of the current push, `elements` of which are elements of shards.
+  void Add(const Frame& part, Range local, int64_t elements);
+  // Marks the elements of `local` as updated. Calls `updated` for every part that thereby is.
+  void MarkUpdated(const ShardLayout& layout, Range local, absl::FunctionRef<void(PushParts::Part&)> updated);
+  // The current push has become, or is part of, the update to `version`. Returns the record of it.
+  proto::AppliedPush Apply(int64_t version, int64_t staleness);
+  void ForgetPush();
+  // Begins anew with the worker's process of that incarnation, which has pushed nothing.
+  void Replace(uint32_t incarnation);
 };
 
 }  // namespace tethys

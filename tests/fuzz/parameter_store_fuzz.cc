@@ -185,12 +185,8 @@ absl::Status TakeExchange(ByteReader& bytes, bool measure, ParameterStore& store
   }
   payload.resize(std::min<uint64_t>(length, payload.size()));
   frame.payload_bytes = payload.size();
-  if (measure) {
-    frame.kind = FrameKind::kMeasure;
-    return store.OnMeasure(frame, {payload}, watch);
-  }
-  frame.kind = length == 0 ? FrameKind::kNorm : FrameKind::kCommit;
-  return length == 0 ? store.OnNorm(frame, {payload}, watch) : store.OnCommit(frame, {payload}, watch);
+  frame.kind = measure ? FrameKind::kMeasure : length == 0 ? FrameKind::kNorm : FrameKind::kCommit;
+  return store.OnExchange(frame, {payload}, watch);
 }
 
 proto::Fence TakeFence(ByteReader& bytes) {

@@ -34,7 +34,7 @@ class ClippedStoreTest : public ParameterStoreTest {
   }
   std::string Norm(const Push& push) {
     actions_ = Taken();
-    return Words(store_->OnNorm(ExchangeFrame(FrameKind::kNorm, push), {}, actions_));
+    return Words(store_->OnExchange(ExchangeFrame(FrameKind::kNorm, push), {}, actions_));
   }
   std::string Commit(const Push& push, double total) {
     return CommitFrame(ExchangeFrame(FrameKind::kCommit, push), total);
@@ -43,7 +43,7 @@ class ClippedStoreTest : public ParameterStoreTest {
     actions_ = Taken();
     // The payload in two pieces, because a message may arrive in pieces.
     const absl::string_view payload(reinterpret_cast<const char*>(&total), sizeof(total));
-    return Words(store_->OnCommit(frame, {payload.substr(0, 3), payload.substr(3)}, actions_));
+    return Words(store_->OnExchange(frame, {payload.substr(0, 3), payload.substr(3)}, actions_));
   }
 };
 
@@ -223,7 +223,7 @@ TEST_F(ClippedStoreTest, MalformedFramesAreRefused) {
   Frame norm = ExchangeFrame(FrameKind::kNorm, {});
   norm.payload_bytes = 8;
   actions_ = Taken();
-  EXPECT_THAT(Words(store_->OnNorm(norm, {"12345678"}, actions_)), HasSubstr("with 8 bytes"));
+  EXPECT_THAT(Words(store_->OnExchange(norm, {"12345678"}, actions_)), HasSubstr("with 8 bytes"));
   EXPECT_EQ(Commit({}, 11), "w0 committed, w0 v1");
 }
 

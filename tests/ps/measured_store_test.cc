@@ -35,9 +35,7 @@ class MeasuredStoreTest : public ParameterStoreTest {
     const size_t cut = payload.size() / 3;  // In two pieces, because a message may arrive in pieces.
     const std::vector<absl::string_view> pieces = {payload.substr(0, cut), payload.substr(cut)};
     actions_ = Taken();
-    if (kind == FrameKind::kNorm) return Words(store_->OnNorm(frame, pieces, actions_));
-    if (kind == FrameKind::kMeasure) return Words(store_->OnMeasure(frame, pieces, actions_));
-    return Words(store_->OnCommit(frame, pieces, actions_));
+    return Words(store_->OnExchange(frame, pieces, actions_));
   }
   std::string Norm(const Push& push) { return Exchange(FrameKind::kNorm, push, 1, {}); }
   std::string Measure(const Push& push, const std::vector<double>& total_norm = {}) {

@@ -1,0 +1,51 @@
+// The checks that a worker's frame passes before a parameter store takes it, and the errors that refuse it. A
+// refusal names the server, the worker and the step. Pure; used by the store's thread.
+#ifndef TETHYS_PS_FRAME_CHECKS_H_
+#define TETHYS_PS_FRAME_CHECKS_H_
+
+#include <string>
+
+#include "ps/payload.h"
+#include "ps/push_inbox.h"
+#include "ps/store_actions.h"
+#include "runtime/consistency/rule.h"
+
+namespace tethys {
+
+class FrameChecks {
+ public:
+  // `config` outlives the checks.
+  explicit FrameChecks(const StoreConfig& config) : config_(config) {}
+
+  // "server 0 refuses worker 1, step 7: ".
+  std::string Who(const Frame& frame) const;
+  // Puts Who before the message of an error.
+  absl::Status Refusal(const absl::Status& error, const Frame& frame) const;
+
+  // InvalidArgument: no such worker. FailedPrecondition: another generation.
+  absl::Status CheckSender(const Frame& frame) const;
+  // FailedPrecondition: another process has taken the worker's place.
+  absl::Status CheckIncarnation(const Frame& frame, const PushInbox& inbox) const;
+  // A part of a push. InvalidArgument: its payload or its number of samples contradicts the job. OutOfRange:
+  // the push is not the worker's next, or the part is not one of the current push.
+  absl::Status CheckPart(const Frame& frame, PayloadPieces payload, const PushInbox& inbox,
+                         const ConsistencyRule& rule, int64_t version) const;
+  // InvalidArgument if the range overlaps an earlier part of the same push.
+  absl::Status CheckOverlap(const Frame& frame, Range local, const PushInbox& inbox) const;
+  // DataLoss: the payload does not match its checksum.
+  absl::Status CheckIntact(const Frame& frame, PayloadPieces payload) const;
+
+  // The errors of steps that cannot end.
+  absl::Status LostWithinStep(const PushInbox& inbox) const;
+  absl::Status NotFinite(const Frame& frame, const ShardLayout& layout) const;
+
+ private:
+  const StoreConfig& config_;
+};
+
+// The step that a push brings, as the rule of the consistency sees it.
+PushedStep StepOf(const Frame& push);
+
+}  // namespace tethys
+
+#endif  // TETHYS_PS_FRAME_CHECKS_H_

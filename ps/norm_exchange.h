@@ -1,0 +1,111 @@
+// Updates in lock step that depend on norms: clipping by global norm, and the trust ratios of LARS and LAMB.
+// No server has all gradients of a step, nor whole variables, so workers carry sums of squares from server to
+// server:
+//
+//   worker                        server
+//   kPush, all ranges   ------->  adds up, updates nothing
+//   kNorm               ------->  waits for the pushes of all workers
+//                       <-------  kNorm: the sum of squares of this server's gradient sums
+//   kMeasure: the total ------->  measures with the clipped gradients
+//                       <-------  kMeasure: two sums of squares for each shard (RegionSquares)
+//   kCommit: the totals ------->  the first one updates the parameters
+//                       <-------  kParameters, to every worker, for each range it pushed
+//                       <-------  kCommit
+//
+// Without trust ratios kMeasure is left out, and kCommit brings the total of kNorm. Without clipping kNorm is
+// left out, kMeasure brings nothing, and waits for the pushes. A worker adds the sums of all servers in the
+// order of servers. Servers give all workers the same sums, so all workers send the same totals, and every
+// server scales alike. A worker pushes the next step when all servers have confirmed its commit, so the sums
+// of a step remain known until every worker has used them.
+//
+// This class is a server's side of the exchange as a state machine: a worker's frame in, what the store has
+// to do out. Pure; used by the store's thread.
+#ifndef TETHYS_PS_NORM_EXCHANGE_H_
+#define TETHYS_PS_NORM_EXCHANGE_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "ps/frame_checks.h"
+#include "ps/payload.h"
+#include "ps/push_inbox.h"
+#include "ps/store_actions.h"
+#include "runtime/optim/optimizer.h"
+
+namespace tethys {
+
+class NormExchange {
+ public:
+  // `layout` and `checks` outlive the exchange. Under consistencies other than lock step no update depends on
+  // norms.
+  NormExchange(const StoreConfig& config, bool lock_step, const ShardLayout& layout,
+               const FrameChecks& checks);
+
+  bool clips() const { return clip_norm_ > 0; }
+  bool measures() const { return measures_; }
+  // Whether updates are held back until their norms are known.
+  bool holds_back() const { return clips() || measures(); }
+  // True from the arrival of a step's last gradient to its commit.
+  bool holds_step() const { return summed_ > 0 && summed_ == layout_.element_count(); }
+
+  // `elements` of shards have their sums over all workers. True if they are the last of the step.
+  bool Add(int64_t elements);
+  // Clipping: the sum of squares of this server's gradient sums. Called once the step is held.
+  void SetNorm(double sum_square) { norm_ = {sum_square}; }
+
+  // InvalidArgument: no update here depends on what the frame asks for or brings.
+  absl::Status CheckWanted(const Frame& frame) const;
+  // Takes a kNorm, kMeasure or kCommit frame of a worker that may send one; `inbox` is the worker's. Returns
+  // what the store does next. An error changes nothing. InvalidArgument: the frame is malformed, totals are
+  // below this server's own sums or differ from those that came first, or a norm is not finite. OutOfRange:
+  // the frame is not of the worker's last push, or comes before the sums that it depends on. DataLoss: its
+  // checksum.
+  enum class Next {
+    kWait,     // Answers as soon as the step is held.
+    kAnswer,   // Answers.
+    kMeasure,  // Measures the variables with gradients that are clipped by Clip, then answers.
+    kUpdate,   // Makes the update, clipped by Clip, with the squares that End returns, then answers.
+  };
+  absl::StatusOr<Next> Take(const Frame& frame, PayloadPieces payload, const PushInbox& inbox);
+  NormReply AnswerTo(FrameKind kind, const Frame& frame) const;
+
+  // Scales the gradients of the held step down to the greatest norm, if they are clipped.
+  void Clip(Update& update) const;
+  // The held step's sums of squares, by shard.
+  void SetMeasured(absl::Span<const RegionSquares> squares);
+  bool is_measured() const { return is_measured_; }
+  // Ends the held step. Returns the sums of squares of its variables, by shard; empty without trust ratios.
+  std::vector<RegionSquares> End();
+
+ private:
+  size_t measured_values() const { return kSumsOfShard * layout_.shards().size(); }
+  // Requires an exchange of `values` sums, of which the payload has `sent`, about the worker's last push.
+  absl::Status CheckExchange(const Frame& frame, PayloadPieces payload, const PushInbox& inbox, size_t values,
+                             size_t sent) const;
+  // Totals over all servers are not below this server's own, and equal those that came `first`, if any.
+  absl::Status CheckTotals(const Frame& frame, const std::vector<double>& totals,
+                           const std::vector<double>& own, const std::vector<double>* first) const;
+  absl::Status CheckNorm(const Frame& frame, double total) const;
+  absl::Status TooEarly(const Frame& frame) const;
+  absl::StatusOr<Next> TakeMeasure(const Frame& frame, PayloadPieces payload, bool current);
+  absl::StatusOr<Next> TakeCommit(const Frame& frame, PayloadPieces payload, bool current);
+
+  static constexpr size_t kSumsOfShard = sizeof(RegionSquares) / sizeof(double);
+
+  const double clip_norm_;
+  const bool measures_;
+  const ShardLayout& layout_;
+  const FrameChecks& checks_;
+
+  int64_t summed_ = 0;        // Elements of shards whose sum over all workers is complete.
+  bool is_measured_ = false;  // Slots may have changed for the update already.
+  // These keep their values after the step's commit, for workers that have not had their answers.
+  std::vector<double> norm_;        // Clipping: the sum of squares of this server's gradient sums,
+  std::vector<double> total_norm_;  // and that over all servers, if it was used to measure.
+  std::vector<double> measured_;    // Trust ratios: parameters, measured; for each shard.
+  std::vector<double> committed_;   // The values of the first commit.
+};
+
+}  // namespace tethys
+
+#endif  // TETHYS_PS_NORM_EXCHANGE_H_

@@ -1,0 +1,60 @@
+// The gradients that a server was sent and has not applied yet, and their sums. In lock step a worker's
+// gradients are added to one sum as they come or, with ordered summation, kept until those of all workers can
+// be added in rank order. Otherwise each worker's push is kept whole. Used by the store's thread.
+#ifndef TETHYS_PS_PUSHED_GRADIENTS_H_
+#define TETHYS_PS_PUSHED_GRADIENTS_H_
+
+#include <vector>
+
+#include "ps/payload.h"
+#include "runtime/tensor/arena.h"
+
+namespace tethys {
+
+// Invariants:
+// 1. With ordered summation, element i of a sum is ((g0 + g1) + g2) + ... in rank order, for every order of
+// arrival.
+// 2. Pushes without samples have no values and add nothing.
+class PushedGradients {
+ public:
+  // How pushes become sums.
+  enum class Summation {
+    kWhole,      // Each push is kept whole.
+    kByArrival,  // In lock step: added to the sum on arrival.
+    kByRank,     // In lock step: kept, except for worker 0's, which the sum begins with.
+  };
+  PushedGradients(int workers, Summation summation);
+
+  // The arenas that the owner allocates, with equal sizes, before any other call.
+  std::vector<Arena*> arenas();
+
+  // Takes the values of elements `local` of the worker's push. False if a value, or its sum with those of
+  // other workers, is not finite. A part of a push is taken once.
+  bool Take(int worker, bool has_samples, Range local, PayloadPieces payload);
+
+  // In lock step. The sums, complete only after AddUp.
+  const float* sums() const { return sum_.data(); }
+  // Completes the sums of elements that all workers have pushed. False if a sum is not finite.
+  bool AddUp(Range local);
+  // Begins the elements' next sums.
+  void Clear(Range local);
+
+  // Otherwise: adds up the pushes of `workers` that have samples, in this order, over all elements. The sums
+  // replace the first of these pushes. Null if a sum is not finite; `failed` is then the worker whose push
+  // was added last. Requires that a push has samples.
+  const float* AddTogether(absl::Span<const int> workers, int& failed);
+
+ private:
+  struct Push {
+    bool has_samples = false;
+    Arena values;  // Empty if the worker's gradients are added to the sum on arrival.
+  };
+
+  const Summation summation_;
+  Arena sum_;  // In lock step.
+  std::vector<Push> pushes_;
+};
+
+}  // namespace tethys
+
+#endif  // TETHYS_PS_PUSHED_GRADIENTS_H_
