@@ -41,9 +41,9 @@ absl::Status FrameChecks::CheckSender(const Frame& frame) const {
     return absl::InvalidArgumentError(
         absl::StrCat(Who(frame), "the job has ", config_.workers, " workers, indices from 0"));
   }
-  if (frame.generation != config_.generation) {
+  if (frame.generation != generation_) {
     return absl::FailedPreconditionError(absl::StrCat(Who(frame), "its generation is ", frame.generation,
-                                                      ", the job's is ", config_.generation, ": join again"));
+                                                      ", the job's is ", generation_, ": join again"));
   }
   return absl::OkStatus();
 }

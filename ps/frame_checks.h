@@ -15,7 +15,11 @@ namespace tethys {
 class FrameChecks {
  public:
   // `config` outlives the checks.
-  explicit FrameChecks(const StoreConfig& config) : config_(config) {}
+  explicit FrameChecks(const StoreConfig& config) : config_(config), generation_(config.generation) {}
+
+  uint32_t generation() const { return generation_; }
+  // Frames of other generations are refused from now on.
+  void SetGeneration(uint32_t generation) { generation_ = generation; }
 
   // "server 0 refuses worker 1, step 7: ".
   std::string Who(const Frame& frame) const;
@@ -41,6 +45,7 @@ class FrameChecks {
 
  private:
   const StoreConfig& config_;
+  uint32_t generation_;
 };
 
 // The step that a push brings, as the rule of the consistency sees it.

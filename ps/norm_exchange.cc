@@ -177,9 +177,13 @@ void NormExchange::SetMeasured(absl::Span<const RegionSquares> squares) {
   is_measured_ = true;
 }
 
-std::vector<RegionSquares> NormExchange::End() {
+void NormExchange::Drop() {
   summed_ = 0;
   is_measured_ = false;
+}
+
+std::vector<RegionSquares> NormExchange::End() {
+  Drop();
   std::vector<RegionSquares> squares;
   for (size_t i = 0; measures() && i < committed_.size(); i += kSumsOfShard) {
     squares.push_back({.parameters = committed_[i], .measured = committed_[i + 1]});

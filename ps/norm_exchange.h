@@ -74,6 +74,8 @@ class NormExchange {
   // The held step's sums of squares, by shard.
   void SetMeasured(absl::Span<const RegionSquares> squares);
   bool is_measured() const { return is_measured_; }
+  // Forgets the sums of a step that is not committed.
+  void Drop();
   // Ends the held step. Returns the sums of squares of its variables, by shard; empty without trust ratios.
   std::vector<RegionSquares> End();
 

@@ -28,7 +28,7 @@ ParameterStore::ParameterStore(StoreConfig config, ShardLayout layout, std::uniq
       answers_with_values_(!PullsBeforeStep(config_.parameter_server)),
       checks_(config_),
       all_workers_(config_.workers),
-      state_(layout_, config_.slots, std::move(optimizer), stream),
+      state_(layout_, config_.slots, std::move(optimizer), stream, keeps_undo()),
       gradients_(config_.workers, SummationOf(config_.parameter_server, lock_step_)),
       inboxes_(config_.workers),
       arrived_(config_.workers, lock_step_ ? layout_.local_size() : 0),
@@ -51,6 +51,7 @@ absl::Status ParameterStore::Allocate() {
   TETHYS_RETURN_IF_ERROR(
       AllocateForStore(config_.server, layout_.local_size(), arenas,
                        absl::StrCat("parameters, optimizer slots: ", config_.slots.size(),
+                                    keeps_undo() ? ", a copy of both" : "",
                                     ", gradients that wait for their update: ", gradients_.arenas().size())));
   state_.Initialize();
   return absl::OkStatus();
@@ -220,6 +221,33 @@ absl::Status ParameterStore::SetVersion(int64_t version) {
         absl::StrCat(checks_.Who(inbox.push), "its push is incomplete: versions are set at barriers only"));
   }
   version_ = version;
+  state_.ForgetUndo();
+  return absl::OkStatus();
+}
+
+absl::Status ParameterStore::StepBack(int64_t version, uint32_t generation) {
+  TETHYS_RETURN_IF_ERROR(broken_);
+  if (generation <= checks_.generation()) {
+    return absl::InvalidArgumentError(absl::StrCat("server ", config_.server,
+                                                   " is told to step back under generation ", generation,
+                                                   ", its generation is ", checks_.generation()));
+  }
+  const bool whole = version == version_ - 1 && state_.undo_number() == version_;  // The last update.
+  if (!keeps_undo() || (version != version_ && !whole)) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("server ", config_.server, " cannot step back from version ", version_, " to version ",
+                     version, keeps_undo() ? "" : ": it keeps no undo"));
+  }
+  const bool begun = state_.undo_number() == version_ + 1;
+  if (whole || begun) state_.TakeBack();
+  if (whole) --staleness_histogram_[0];
+  version_ = version;
+  updated_ = 0;
+  arrived_.Clear();
+  norms_.Drop();
+  gradients_.Clear({0, layout_.local_size()});
+  for (const int worker : all_workers_) Replace(worker, inboxes_[worker].incarnation);
+  checks_.SetGeneration(generation);
   return absl::OkStatus();
 }
 

@@ -92,11 +92,20 @@ class ParameterStore {
   absl::Status ForEachShard(ShardState::ShardFunction function);
   // FailedPrecondition while a push is incomplete or waits: versions change at barriers only.
   absl::Status SetVersion(int64_t version);
+  // In lock step with StoreConfig::keeps_undo: gives parameters and slots their values at `version`, bit by
+  // bit. That is the current version, whose next update may have begun; or the version before the last
+  // update, as long as no later update has begun. (A worker pushes after the answers of all servers to its
+  // push before, so the servers of a job differ by one version at most, and all can reach the lowest.) All
+  // that workers have pushed for later updates is dropped: they push again, under the new `generation`,
+  // counting their pushes from 1. An error changes nothing. FailedPrecondition: no undo, another version, or
+  // the store has failed before. InvalidArgument: the generation is not a later one.
+  absl::Status StepBack(int64_t version, uint32_t generation);
 
  private:
   ParameterStore(StoreConfig config, ShardLayout layout, std::unique_ptr<Optimizer> optimizer,
                  Stream& stream);
   absl::Status Allocate();
+  bool keeps_undo() const { return lock_step_ && config_.keeps_undo; }
   absl::Status Admit(const Frame& frame);
   // Begins anew with the worker's next process: its unapplied push and its pulls are discarded.
   void Replace(int worker, uint32_t incarnation);
@@ -142,7 +151,7 @@ class ParameterStore {
   const std::unique_ptr<ConsistencyRule> rule_;
   const bool lock_step_;            // As rule_ says.
   const bool answers_with_values_;  // Answers to pushes have values. Answers to pulls always do.
-  const FrameChecks checks_;
+  FrameChecks checks_;
   std::vector<int> all_workers_;
 
   ShardState state_;

@@ -1,5 +1,8 @@
 // The state that a server keeps for its shards: parameters and optimizer slots, with the optimizer that
 // updates them. Used by the store's thread.
+//
+// On request the last update can be taken back, whole or begun: before a range is changed, its parameters and
+// slots are copied to a shadow, which the next update overwrites.
 #ifndef TETHYS_PS_SHARD_STATE_H_
 #define TETHYS_PS_SHARD_STATE_H_
 
@@ -13,15 +16,17 @@
 
 namespace tethys {
 
+// Invariant: every element that the update numbered undo_number_ has changed lies in one of the ranges undo_,
+// which are disjoint, and the shadow has its values from before that update.
 class ShardState {
  public:
   // `optimizer` updates ranges of the server's memory (ShardLayout::Shard::local); `layout` and `stream`,
   // which belongs to the optimizer's device, outlive the state.
   ShardState(const ShardLayout& layout, std::vector<OptimizerSlot> slots,
-             std::unique_ptr<Optimizer> optimizer, Stream& stream);
+             std::unique_ptr<Optimizer> optimizer, Stream& stream, bool keeps_undo);
 
   // The arenas that the owner allocates, with layout.local_size() elements each, before any other call:
-  // parameters, then slots.
+  // parameters, slots, and with undo a shadow of each.
   std::vector<Arena*> arenas();
   // Sets slots to their initial values. Parameters and padding stay zero.
   void Initialize();
@@ -29,9 +34,18 @@ class ShardState {
   float* parameters() { return parameters_.data(); }
   const float* parameters() const { return parameters_.data(); }
 
-  // Optimizer::Apply and Measure on the parameters and slots.
+  // Optimizer::Apply and Measure on the parameters and slots. With undo, all calls for one update have the
+  // same Update::number, which differs from the number of the update before; an update that is measured is
+  // measured first, and no element is updated twice.
   absl::Status Apply(const Update& update, const float* gradient_sums);
   absl::Status Measure(const Update& update, const float* gradient_sums, absl::Span<RegionSquares> squares);
+
+  // The number of the update that can be taken back; 0: none.
+  int64_t undo_number() const { return undo_number_; }
+  // Gives everything that this update has changed its earlier values, bit by bit. No-op if there is none.
+  void TakeBack();
+  // No update can be taken back until another is made.
+  void ForgetUndo();
 
   // Calls `function` for all shards of slot 0 (the parameters), then of slots 1, 2, ... (the optimizer's).
   using ShardFunction =
@@ -39,6 +53,9 @@ class ShardState {
   absl::Status ForEachShard(ShardFunction function);
 
  private:
+  // Copies the parameters and slots that `update` is about to change to the shadow.
+  void KeepUndo(const Update& update);
+
   const ShardLayout& layout_;
   const std::vector<OptimizerSlot> slot_kinds_;
   const std::unique_ptr<Optimizer> optimizer_;
@@ -46,6 +63,9 @@ class ShardState {
   Arena parameters_;
   std::vector<Arena> slots_;
   std::vector<float*> slot_pointers_;
+  std::vector<Arena> shadow_;  // Of the parameters and of each slot; empty without undo.
+  std::vector<Range> undo_;
+  int64_t undo_number_ = 0;
 };
 
 }  // namespace tethys

@@ -29,6 +29,10 @@ struct StoreConfig {
   double clip_norm = 0;
   // In bulk-synchronous jobs: the optimizer has a trust ratio. Its regions are the layout's shards, in order.
   bool measures = false;
+  // Bulk-synchronous: the store can step back (ParameterStore::StepBack). It then has twice the memory for
+  // parameters and slots, and copies all that an update changes. No job asks for it: the loss of a worker in
+  // lock step ends the job.
+  bool keeps_undo = false;
 };
 
 // An answer to a worker: the current parameters or, without values, the confirmation that its push is

@@ -55,7 +55,8 @@ class ParameterStoreTest : public ::testing::Test {
                                                  .parameter_server = parameter_server,
                                                  .global_batch = 100,
                                                  .clip_norm = clip_norm_,
-                                                 .measures = measures_},
+                                                 .measures = measures_,
+                                                 .keeps_undo = keeps_undo_},
                                      std::move(layout), std::make_unique<FakeOptimizer>(regions), stream_);
   }
   void MakeBulk(int workers, proto::BulkSynchronous::Summation summation = proto::BulkSynchronous::ORDERED) {
@@ -146,6 +147,7 @@ class ParameterStoreTest : public ::testing::Test {
 
   double clip_norm_ = 0;  // Limit of the norm in stores that are made from now on.
   bool measures_ = false;
+  bool keeps_undo_ = false;
   proto::Optimizer optimizer_;
   NoStream stream_;
   std::unique_ptr<ParameterStore> store_;
