@@ -1,5 +1,6 @@
-// Checks every #include of the program against the table of allowed includes in docs/design/folders.md, so
-// that the program and its description cannot drift apart.
+// Checks the program against its documents, so that they cannot drift apart: every #include against the table
+// of allowed includes in docs/design/folders.md, and the length of every file against the limits of
+// CONTRIBUTING.md.
 #include <filesystem>
 #include <map>
 #include <regex>
@@ -9,6 +10,7 @@
 #include <vector>
 
 #include "absl/algorithm/container.h"
+#include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
@@ -103,7 +105,7 @@ class IncludeTable {
       if (std::regex_match(header, headers)) return absl::c_linear_search(row.libraries, library);
     }
     const std::string target = FolderOf(header);
-    if (rows_.count(target) == 0) return true;  // True if the header is not in a folder of the program.
+    if (rows_.count(target) == 0) return true;  // The header is not in a folder of the program.
     if (target == folder || target == "runtime/base/") return true;
     return absl::c_any_of(row.may_include, [&](const std::string& allowed) {
       const bool below =
@@ -222,6 +224,29 @@ TEST(SeamTableTest, NamesEveryCallOfStrategyInOrder) {
       FirstGroups(header, std::regex(R"(^  virtual [^~][^(]*[ >](\w+)\()"));
   EXPECT_THAT(calls, SizeIs(10)) << "docs/design.md and docs/reading.md say ten";
   EXPECT_EQ(FirstGroups(*ReadFile(TETHYS_SOURCE "/docs/design.md"), std::regex(R"(^\| `(\w+)\()")), calls);
+}
+
+// The lines of `source` with code: neither blank nor only a comment.
+int CodeLines(const std::string& source) {
+  int count = 0;
+  std::istringstream lines(source);
+  for (std::string line; std::getline(lines, line);) {
+    const absl::string_view code = absl::StripLeadingAsciiWhitespace(line);
+    if (!code.empty() && !absl::StartsWith(code, "//")) ++count;
+  }
+  return count;
+}
+
+TEST(SourceLengthTest, EveryFileOfTheProgramKeepsTheLimitOfItsKind) {
+  for (const std::string& path : ProgramSources()) {
+    const int limit = absl::EndsWith(path, ".h") ? 150 : 400;
+    EXPECT_LE(CodeLines(*ReadFile(absl::StrCat(TETHYS_SOURCE, "/", path))), limit)
+        << path << ": look for a second idea in the file, and give it a file of its own (CONTRIBUTING.md)";
+  }
+}
+
+TEST(SourceLengthTest, CommentsAndBlankLinesAreFree) {
+  EXPECT_EQ(CodeLines("// a\n\nint b;\n  // c\n  int d;  // e\n"), 2);
 }
 
 TEST(IncludeTableTest, FolderWithoutARowIsRefused) {

@@ -7,7 +7,7 @@
 #include "absl/strings/match.h"
 #include "runtime/base/random.h"
 #include "runtime/base/status.h"
-#include "runtime/job/job_fields.h"
+#include "runtime/job/field_numbers.h"
 #include "runtime/shape/job_shape.h"
 
 namespace tethys {

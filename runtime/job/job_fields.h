@@ -5,7 +5,6 @@
 
 #include <google/protobuf/message.h>
 
-#include <functional>
 #include <string>
 #include <vector>
 
@@ -38,18 +37,6 @@ struct PathStep {
 };
 // InvalidArgument for an empty name or an index that is no number.
 absl::StatusOr<std::vector<PathStep>> ParsePath(absl::string_view path);
-
-// Visits every message that can hold the last field of `path`, with that field and its full path. `path` has
-// no indices: all elements of repeated fields are visited. Absent messages are skipped.
-using FieldVisitor =
-    std::function<void(google::protobuf::Message& holder, const google::protobuf::FieldDescriptor& field,
-                       const std::string& path)>;
-void ForEachField(absl::string_view path, google::protobuf::Message& root, const FieldVisitor& visit);
-
-// Read or write a number, enum or boolean as a double, which keeps 53 bits of a 64-bit integer.
-double GetNumber(const google::protobuf::Message& holder, const google::protobuf::FieldDescriptor& field);
-void SetNumber(double value, const google::protobuf::FieldDescriptor& field,
-               google::protobuf::Message& holder);
 
 }  // namespace tethys
 

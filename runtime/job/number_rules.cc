@@ -5,7 +5,7 @@
 
 #include "absl/strings/str_format.h"
 #include "runtime/base/number_rule.h"
-#include "runtime/job/job_fields.h"
+#include "runtime/job/field_numbers.h"
 #include "runtime/nn/layers/layer_defaults.h"
 
 namespace tethys {
