@@ -224,6 +224,7 @@ void JobController::OnFenced(const proto::Fenced& fenced, Nanoseconds now, Actio
       if (roster_.at(id).joined) SetUp({id}, now, actions);
       break;
     case WorkerLosses::Answer::kEnrolled:
+      if (!roster_.late(id)) break;  // The replacement was lost while servers enrolled it.
       losses_.TakesPart(id, now, actions);
       if (course_.phase() == Phase::kTrain && !running_.leases().closed()) SendRun(id, actions);
       break;
