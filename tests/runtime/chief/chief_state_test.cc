@@ -1,0 +1,223 @@
+// Tests that a state from a file cannot break the controller: a state with any one number or list changed is
+// refused, or makes a controller that goes on.
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <limits>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "tests/runtime/chief/job_controller_fixture.h"
+
+namespace tethys {
+namespace {
+
+using google::protobuf::FieldDescriptor;
+using google::protobuf::Message;
+using google::protobuf::Reflection;
+
+// Calls visit() after each change of one field of `message`, which is `part` or holds it, and undoes it.
+class Changes {
+ public:
+  explicit Changes(std::function<void()> visit) : visit_(std::move(visit)) {}
+
+  void Of(Message& part) {
+    const Reflection& reflection = *part.GetReflection();
+    for (int i = 0; i < part.GetDescriptor()->field_count(); ++i) {
+      const FieldDescriptor* field = part.GetDescriptor()->field(i);
+      if (field->cpp_type() == FieldDescriptor::CPPTYPE_MESSAGE) {
+        OfMessages(part, reflection, field);
+      } else if (field->is_repeated()) {
+        OfList(part, reflection, field);
+      } else {
+        OfNumber(part, reflection, field);
+      }
+    }
+  }
+
+ private:
+  void OfMessages(Message& part, const Reflection& reflection, const FieldDescriptor* field) {
+    if (!field->is_repeated()) {
+      if (!reflection.HasField(part, field)) return;
+      Of(*reflection.MutableMessage(&part, field));
+      Without(part, reflection, field);
+      return;
+    }
+    const int size = reflection.FieldSize(part, field);
+    if (size == 0) return;
+    for (int i = 0; i < size && i < 3; ++i) Of(*reflection.MutableRepeatedMessage(&part, field, i));
+    reflection.AddMessage(&part, field)->CopyFrom(reflection.GetRepeatedMessage(part, field, 0));
+    visit_();
+    reflection.RemoveLast(&part, field);
+    if (size > 1) {
+      reflection.SwapElements(&part, field, 0, size - 1);
+      visit_();
+      reflection.SwapElements(&part, field, 0, size - 1);
+    }
+    Without(part, reflection, field);
+  }
+  void OfList(Message& part, const Reflection& reflection, const FieldDescriptor* field) {
+    if (reflection.FieldSize(part, field) > 0) Without(part, reflection, field);
+  }
+  void Without(Message& part, const Reflection& reflection, const FieldDescriptor* field) {
+    const std::unique_ptr<Message> before(part.New());
+    before->CopyFrom(part);
+    reflection.ClearField(&part, field);
+    visit_();
+    part.CopyFrom(*before);
+  }
+  void OfNumber(Message& part, const Reflection& reflection, const FieldDescriptor* field) {
+    const std::unique_ptr<Message> before(part.New());
+    before->CopyFrom(part);
+    for (int value = 0; field->cpp_type() == FieldDescriptor::CPPTYPE_ENUM && value < 10; ++value) {
+      reflection.SetEnumValue(&part, field, value);
+      visit_();
+    }
+    constexpr int64_t kLargest = std::numeric_limits<int64_t>::max();
+    for (const int64_t value : {int64_t{-1}, int64_t{0}, int64_t{1}, int64_t{1} << 50, kLargest}) {
+      switch (field->cpp_type()) {
+        case FieldDescriptor::CPPTYPE_INT32:
+          reflection.SetInt32(&part, field, static_cast<int32_t>(value > 1 ? value >> 32 : value));
+          break;
+        case FieldDescriptor::CPPTYPE_INT64:
+          reflection.SetInt64(&part, field, value);
+          break;
+        case FieldDescriptor::CPPTYPE_UINT32:
+          reflection.SetUInt32(&part, field, static_cast<uint32_t>(value));
+          break;
+        case FieldDescriptor::CPPTYPE_BOOL:
+          reflection.SetBool(&part, field, value == 1);
+          break;
+        default:
+          part.CopyFrom(*before);
+          return;
+      }
+      visit_();
+    }
+    part.CopyFrom(*before);
+  }
+
+  const std::function<void()> visit_;
+};
+
+class ChiefStateTest : public JobControllerTest {
+ protected:
+  // Gives the controller one event of each kind, twice.
+  void GoOn(JobController& controller) {
+    Actions actions;
+    Nanoseconds now = now_;
+    for (int round = 0; round < 2; ++round) {
+      for (const auto& [text, answer] : messages_) {
+        for (const TaskId task : {Worker(0), Worker(1), Server(), Server(1)}) {
+          if (task.role == proto::PS && task.index >= plan_.placement().servers()) continue;
+          for (const uint32_t incarnation : {1u, 2u})
+            controller.OnMessage(task, incarnation, answer, now, actions);
+        }
+      }
+      now += kSecond / 4;
+      controller.OnTick(now, actions);
+      if (round == 0) (void)controller.Admit(Worker(1), 2, now);
+      controller.SaveOpened(absl::OkStatus(), now, actions);
+      controller.SaveCommitted(absl::OkStatus(), "step-2", now, actions);
+      controller.OnInterrupt(now, actions);
+    }
+    controller.OnGone(Worker(1), 1, now, actions);
+    controller.OnTick(now + 100 * kSecond, actions);
+    proto::RunSummary summary;
+    controller.FillSummary(now, summary);
+    proto::ChiefState state;
+    controller.Save(state);
+  }
+  // Restores a controller from each change of the state.
+  void RestoreChanged() {
+    proto::ChiefState state = controller_->State();
+    int refused = 0, restored = 0;
+    Changes([&] {
+      const auto controller = JobController::Restore(plan_, state);
+      (controller.ok() ? restored : refused) += 1;
+      if (controller.ok()) return GoOn(**controller);
+      EXPECT_TRUE(absl::IsInvalidArgument(controller.status())) << controller.status();
+    }).Of(state);
+    EXPECT_GT(refused, 20);
+    EXPECT_GT(restored, 20);
+    EXPECT_EQ(state.SerializeAsString(), controller_->State().SerializeAsString());
+  }
+
+  void SetUp() override {
+    for (const char* text :
+         {"join {}", "ready {}", "heartbeat { step: 3 computing: true }", "lease_request { batches: 2 }",
+          "steps { record { samples: 5 labels: 5 correct: 1 } record { sample_begin: 10 samples: 10 } }",
+          "applied { push { worker: 1 sample_begin: 5 sample_count: 5 version: 2 } }",
+          "run_done { run: 1 steps: 2 }", "evaluation_done { id: 1 samples: 1 labels: 1 }",
+          "save_done { id: 1 }", "save_done { id: 2 }", "fenced { worker: 1 incarnation: 2 }",
+          "fenced { worker: 1 incarnation: 2 takes_part: true }", "pausing { run: 1 steps: 1 }"}) {
+      proto::FromTask message;
+      ASSERT_TRUE(google::protobuf::TextFormat::ParseFromString(text, &message)) << text;
+      messages_.emplace_back(text, message);
+    }
+  }
+
+  std::vector<std::pair<std::string, proto::FromTask>> messages_;
+};
+
+TEST_F(ChiefStateTest, ChangedStateWhileTasksGather) {
+  Start("workers: 2 strategy { mirrored {} }");
+  RestoreChanged();
+}
+
+TEST_F(ChiefStateTest, ChangedStateOfASegmentThatPauses) {
+  StartAndMakeReady("workers: 2 strategy { mirrored {} }");
+  Say(Worker(0), "steps { record { samples: 5 labels: 5 correct: 1 } }");
+  Interrupt();
+  Say(Worker(0), "pausing { run: 1 steps: 1 }");
+  RestoreChanged();
+}
+
+TEST_F(ChiefStateTest, ChangedStateOfLeasesAfterALoss) {
+  for (const char* consistency : {"asynchronous {}", "stale_synchronous { bound: 1 }"}) {
+    StartAndMakeReady(
+        absl::StrCat("workers: 2 max_restarts: 1 strategy { parameter_server { ", consistency, " } }"));
+    Say(Worker(0), "steps { record { samples: 5 labels: 5 correct: 1 } }");
+    Vanish(Worker(1));
+    RestoreChanged();
+  }
+}
+
+TEST_F(ChiefStateTest, ChangedStateOfAnEvaluation) {
+  statistics_.mean = {0, 1};
+  StartAndMakeReady("workers: 2 strategy { parameter_server { bulk_synchronous {} } }");
+  for (int worker = 0; worker < 2; ++worker) {
+    for (int begin : {0, 10}) {
+      Say(Worker(worker),
+          absl::StrCat("steps { record { sample_begin: ", begin + 5 * worker, " samples: 5 } }"));
+    }
+    Say(Worker(worker), "run_done { run: 1 steps: 2 statistics: [1, 2] }");
+  }
+  Say(Worker(0), "evaluation_done { id: 1 samples: 1 labels: 1 correct: 1 }");
+  RestoreChanged();
+}
+
+TEST_F(ChiefStateTest, ChangedStateOfASave) {
+  StartAndMakeReady("workers: 2 strategy { mirrored {} }");
+  Train(0, 1, {{0, 5}, {10, 15}});
+  Train(1, 1, {{5, 10}, {15, 20}});
+  FinishWell();
+  SaveOpened(absl::OkStatus());
+  Say(Worker(0), "save_done { id: 3 }");
+  RestoreChanged();
+}
+
+TEST_F(ChiefStateTest, StateOfAnotherJobIsRefused) {
+  StartAndMakeReady("workers: 2 strategy { mirrored {} }");
+  const proto::ChiefState state = controller_->State();
+  for (const char* other : {"workers: 3 strategy { mirrored {} }", "workers: 1 strategy { local {} }",
+                            "workers: 2 strategy { parameter_server { asynchronous {} } }"}) {
+    EXPECT_TRUE(absl::IsInvalidArgument(JobController::Restore(Plan(other), state).status())) << other;
+  }
+  EXPECT_TRUE(absl::IsInvalidArgument(JobController::Restore(plan_, {}).status())) << "an empty message";
+}
+
+}  // namespace
+}  // namespace tethys
