@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "absl/types/optional.h"
 #include "runtime/base/status.h"
 #include "runtime/chief/early_stopping.h"
 #include "runtime/cluster/job_plan.h"
@@ -10,6 +11,22 @@
 #include "runtime/shape/job_shape.h"
 
 namespace tethys {
+namespace {
+
+// The positions of `whole` that are not used, in order; nullopt: positions outside it are used.
+absl::optional<std::vector<Slice>> GapsIn(Slice whole, const IntervalSet& used) {
+  std::vector<Slice> gaps;
+  int64_t at = whole.begin;
+  for (const auto& [begin, end] : used.intervals()) {
+    if (begin < at || end > whole.end) return absl::nullopt;
+    if (begin > at) gaps.push_back({at, begin});
+    at = end;
+  }
+  if (at < whole.end) gaps.push_back({at, whole.end});
+  return gaps;
+}
+
+}  // namespace
 
 SegmentPlanner::SegmentPlanner(const proto::JobPlan& plan)
     : job_(plan.job()),
@@ -61,6 +78,44 @@ std::vector<BatchLease> SegmentPlanner::Batches(const TrainingSegment& segment, 
   for (BatchLease& batch : batches)
     batch.owner = static_cast<int>(split_.PlaceOf(batch.positions.begin).rank);
   return batches;
+}
+
+absl::StatusOr<SegmentRest> SegmentPlanner::RestOf(const TrainingSegment& segment, const IntervalSet& used,
+                                                   int shares) const {
+  const auto [begin, end] = segment.positions;
+  const absl::optional<std::vector<Slice>> gaps = GapsIn(segment.positions, used);
+  if (!gaps.has_value()) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("positions outside the segment [", begin, ", ", end, ") are used"));
+  }
+  SegmentRest rest{.segment = segment};
+  rest.segment.positions.begin = gaps->empty() ? end : gaps->front().begin;
+  if (!leased()) {
+    const int64_t first = rest.segment.positions.begin;
+    if (gaps->size() > 1 || (!gaps->empty() && (gaps->front().end != end || (first - begin) % batch_ != 0))) {
+      return absl::FailedPreconditionError(
+          absl::StrCat("the step of position ", first, " is not whole, or a later one is used"));
+    }
+    rest.segment.steps = StepsOf(end - first);
+    return rest;
+  }
+  // Each batch keeps what is left of it. Owners and global batches stay as they were.
+  rest.segment.steps = 0;
+  Slice counted;  // The last step that is counted.
+  auto gap = gaps->begin();
+  for (const BatchLease& batch : Batches(segment, shares)) {
+    while (gap != gaps->end() && gap->end <= batch.positions.begin) ++gap;
+    for (auto next = gap; next != gaps->end() && next->begin < batch.positions.end; ++next) {
+      BatchLease left = batch;
+      left.positions = {std::max(next->begin, batch.positions.begin),
+                        std::min(next->end, batch.positions.end)};
+      if (batches() == tethys::Batches::kOnDemand) left.step = left.positions;
+      if (left.step != counted) ++rest.segment.steps;
+      counted = left.step;
+      rest.batches.push_back(left);
+    }
+  }
+  return rest;
 }
 
 TrainingSegment SegmentPlanner::CutAt(const TrainingSegment& segment, int64_t end) const {

@@ -7,6 +7,8 @@
 
 #include "proto/checkpoint.pb.h"
 #include "proto/plan.pb.h"
+#include "runtime/base/status.h"
+#include "runtime/chief/interval_set.h"
 #include "runtime/chief/lease_book.h"
 #include "runtime/data/sharding.h"
 #include "runtime/shape/shape_traits.h"
@@ -18,6 +20,11 @@ struct TrainingSegment {
   Slice positions;
   int64_t steps = 0;  // Updates that the segment makes.
   bool ends_epoch = false;
+};
+
+struct SegmentRest {
+  TrainingSegment segment;  // From the first position that is left; `steps`: updates that are left.
+  std::vector<BatchLease> batches = {};  // On leases: all positions that are left, in order; otherwise empty.
 };
 
 class SegmentPlanner {
@@ -46,6 +53,11 @@ class SegmentPlanner {
   bool StoppedEarly(const proto::TrainingState& state) const;
   // Requires !Finished(state).
   TrainingSegment Next(const proto::TrainingState& state) const;
+  // The rest of a segment, of which some positions are used, for a membership with so many shares. Steps and
+  // their global batches stay those of the segment. FailedPrecondition: a position outside the segment is
+  // used or, in lock step, a part of a step, or a step behind one that is not.
+  absl::StatusOr<SegmentRest> RestOf(const TrainingSegment& segment, const IntervalSet& used,
+                                     int shares) const;
   // The part of the segment before position `end`.
   TrainingSegment CutAt(const TrainingSegment& segment, int64_t end) const;
   // Whether a checkpoint is due at a barrier in this state. `seconds_since`: since the last checkpoint, or

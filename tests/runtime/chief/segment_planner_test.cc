@@ -83,6 +83,49 @@ TEST(SegmentPlannerTest, BatchesOfShardedJobBelongToTheirRanks) {
       << "the last step has ten samples";
 }
 
+// "10-15 15-30" of the batches, and the updates that they make: "3: ...".
+std::string RestText(const std::string& job, const std::vector<Slice>& used, int shares) {
+  const SegmentPlanner planner = Planner("epochs: 1 workers: 3 " + job);
+  IntervalSet set;
+  for (const Slice slice : used) set.Add(slice.begin, slice.end);
+  const absl::StatusOr<SegmentRest> rest = planner.RestOf(planner.Next(State(3, 0, 30)), set, shares);
+  if (!rest.ok()) return "refused";
+  std::string text = absl::StrCat(rest->segment.steps, " from ", rest->segment.positions.begin, ":");
+  for (const BatchLease& batch : rest->batches) {
+    absl::StrAppend(&text, " ", batch.positions.begin, "-", batch.positions.end);
+    if (batch.owner != BatchLease::kAnyWorker) absl::StrAppend(&text, "/", batch.owner);
+  }
+  return text;
+}
+
+TEST(SegmentPlannerTest, RestOfALockStepSegmentBeginsAtAStep) {
+  EXPECT_EQ(RestText("", {}, 3), "3 from 30:");
+  EXPECT_EQ(RestText("", {{30, 60}}, 2), "2 from 60:");
+  EXPECT_EQ(RestText("", {{30, 90}}, 2), "1 from 90:") << "the last step has ten samples";
+  EXPECT_EQ(RestText("", {{30, 100}}, 2), "0 from 100:");
+  EXPECT_EQ(RestText("", {{30, 50}}, 2), "refused") << "within a step";
+  EXPECT_EQ(RestText("", {{60, 90}}, 2), "refused") << "an earlier step is left";
+  EXPECT_EQ(RestText("", {{0, 60}}, 2), "refused") << "before the segment";
+  EXPECT_EQ(RestText("", {{30, 101}}, 2), "refused") << "behind it";
+}
+
+TEST(SegmentPlannerTest, RestOfALeasedSegmentHasThePositionsThatAreLeft) {
+  const std::string asynchronous = "strategy { parameter_server { asynchronous {} } } ";
+  const std::string stale = "strategy { parameter_server { stale_synchronous {} } } ";
+  EXPECT_EQ(RestText(asynchronous, {{30, 40}, {60, 90}}, 3), "3 from 40: 40-50 50-60 90-100");
+  EXPECT_EQ(RestText(asynchronous, {{45, 100}}, 3), "2 from 30: 30-40 40-45");
+  // The global batch [60, 90) is split among two: what the third had done is left out.
+  EXPECT_EQ(RestText(stale, {{30, 70}, {90, 100}}, 2), "1 from 70: 70-75 75-90");
+  EXPECT_EQ(RestText(stale + "data { sharding: DATA }", {{40, 60}, {90, 100}}, 3),
+            "2 from 30: 30-40/0 60-70/0 70-80/1 80-90/2");
+  for (const std::string& job : {asynchronous, stale}) {
+    const SegmentPlanner planner = Planner("epochs: 1 workers: 3 " + job);
+    const TrainingSegment segment = planner.Next(State(3, 0, 30));
+    EXPECT_EQ(planner.RestOf(segment, {}, 3)->batches, planner.Batches(segment, 3));
+    EXPECT_EQ(planner.RestOf(segment, {}, 3)->segment.steps, segment.steps);
+  }
+}
+
 TEST(SegmentPlannerTest, WithoutShardingEachWorkerHasAllSamplesOnce) {
   const SegmentPlanner planner = Planner("epochs: 1 workers: 3 data { sharding: OFF }");
   EXPECT_EQ(planner.epoch_positions(), 300);
