@@ -6,6 +6,7 @@
 #include "runtime/chief/best_epoch.h"
 #include "runtime/chief/early_stopping.h"
 #include "runtime/chief/journal.h"
+#include "runtime/chief/saved_values.h"
 #include "runtime/cluster/job_plan.h"
 #include "runtime/cluster/sample_order.h"
 
@@ -41,9 +42,6 @@ JobController::JobController(proto::JobPlan plan, proto::TrainingState state, bo
                              StatisticsBook statistics, Nanoseconds now)
     : plan_(std::move(plan)),
       planner_(plan_),
-      restore_(restore),
-      first_step_(state.step()),
-      started_(now),
       silence_(FromSeconds(plan_.job().timeouts().silence())),
       start_timeout_(FromSeconds(plan_.job().timeouts().start())),
       course_(plan_.validation_samples() > 0 && plan_.job().evaluate_each_epoch(), plan_.test_samples() > 0),
@@ -51,11 +49,15 @@ JobController::JobController(proto::JobPlan plan, proto::TrainingState state, bo
       state_(std::move(state)),
       running_(planner_, EpochLength(plan_)),
       statistics_(std::move(statistics)),
-      losses_(plan_, roster_, running_, started_),
+      losses_(plan_, roster_, running_, now),
       pulses_(planner_.leased()),
       checkpoints_(plan_, state_),
       evaluation_(LabelsOfSample(plan_), plan_.job().data().classes()),
       pause_(roster_, running_) {
+  own_.set_started_ns(now);
+  own_.set_restore(restore);
+  own_.set_first_step(state_.step());
+  own_.set_job_hash(plan_.job_hash());
   epoch_sums_ = {.loss = state_.loss_sum(),
                  .correct = state_.correct(),
                  .samples = state_.samples(),
@@ -156,7 +158,7 @@ void JobController::Continue(Nanoseconds now, Actions& actions) {
 
 void JobController::StartTraining(Nanoseconds now, Actions& actions) {
   for (const TaskId id : roster_.Present(proto::WORKER)) running_.leases().Join(id.index);
-  startup_seconds_ = ToSeconds(now - started_);
+  own_.set_startup_seconds(SecondsSinceStart(now));
   checkpoints_.TrainingBegins(now);
   proto::ProgressEvent event;
   proto::Started& started = *event.mutable_started();
@@ -164,13 +166,13 @@ void JobController::StartTraining(Nanoseconds now, Actions& actions) {
   started.set_servers(plan_.placement().servers());
   started.set_train_samples(plan_.train_samples());
   started.set_epochs(plan_.job().epochs());
-  started.set_seconds(startup_seconds_);
+  started.set_seconds(own_.startup_seconds());
   started.set_step(state_.step());
   started.set_epoch(state_.epoch());
   actions.push_back(Report{std::move(event)});
-  if (!summary_.exchange().empty() && plan_.job().workers() > 1) {
+  if (!own_.exchange().empty() && plan_.job().workers() > 1) {
     proto::ProgressEvent choice;
-    choice.set_note("gradients are exchanged by " + summary_.exchange());
+    choice.set_note("gradients are exchanged by " + own_.exchange());
     actions.push_back(Report{std::move(choice)});
   }
   Continue(now, actions);
@@ -179,8 +181,8 @@ void JobController::StartTraining(Nanoseconds now, Actions& actions) {
 void JobController::RunSegment(Nanoseconds now, Actions& actions) {
   course_.Enter(Phase::kTrain);
   running_.Open(planner_.Next(state_), roster_.membership().shares());
-  segment_begin_ = now;
-  first_done_ = 0;
+  own_.set_segment_begin_ns(now);
+  own_.set_first_done_ns(0);
   SendRuns(actions);
 }
 
@@ -235,7 +237,7 @@ void JobController::OnRunDone(TaskId id, const proto::RunDone& done, Nanoseconds
   if (const absl::Status status = statistics_.OnRunDone(id.index, done); !status.ok()) {
     return Fail(Annotate(status, roster_.Describe(id)), id, now);
   }
-  if (first_done_ == 0) first_done_ = now;
+  if (own_.first_done_ns() == 0) own_.set_first_done_ns(now);
   roster_.at(id).run_done = true;
   pause_.OnRunDone(id, actions);
   Advance(now, actions);
@@ -247,9 +249,9 @@ void JobController::FinishSegment(Nanoseconds now, Actions& actions) {
   if (const absl::Status status = running_.CheckAllUsed(); !status.ok()) return Fail(status, TaskId(), now);
   statistics_.Average();
   const TrainingSegment& segment = running_.segment();
-  const double seconds = ToSeconds(now - segment_begin_);
-  training_seconds_here_ += seconds;
-  epoch_barrier_seconds_ += ToSeconds(now - first_done_);
+  const double seconds = ToSeconds(now - own_.segment_begin_ns());
+  own_.set_training_seconds(own_.training_seconds() + seconds);
+  own_.set_epoch_barrier_seconds(own_.epoch_barrier_seconds() + ToSeconds(now - own_.first_done_ns()));
   state_.set_training_seconds(state_.training_seconds() + seconds);
   state_.set_epoch_seconds(state_.epoch_seconds() + seconds);
   state_.set_step(state_.step() + segment.steps);
@@ -262,11 +264,16 @@ void JobController::FinishSegment(Nanoseconds now, Actions& actions) {
   course_.SegmentEnded(
       {.epoch_ended = segment.ends_epoch || planner_.Finished(state_),
        .save_due = planner_.SaveDue(state_, segment.ends_epoch, checkpoints_.SecondsSinceSave(now))});
-  epoch_result_.Clear();
+  own_.clear_epoch_result();
   Continue(now, actions);
 }
 
 // ---------------------------------------------------------------------------------------------- barriers
+
+int64_t JobController::NextOrderId() {
+  own_.set_order_id(own_.order_id() + 1);
+  return own_.order_id();
+}
 
 void JobController::BeginSave(Nanoseconds now, Actions& actions) {
   course_.Enter(Phase::kSave);
@@ -276,7 +283,7 @@ void JobController::BeginSave(Nanoseconds now, Actions& actions) {
   state.set_samples(epoch_sums_.samples);
   state.set_labels(epoch_sums_.labels);
   *state.add_attempt() = OwnAttempt(now);
-  checkpoints_.Begin(++order_id_, state, statistics_.current(), roster_.Present(checkpoints_.source_role()),
+  checkpoints_.Begin(NextOrderId(), state, statistics_.current(), roster_.Present(checkpoints_.source_role()),
                      now, actions);
 }
 
@@ -310,7 +317,7 @@ void JobController::FinishSave(Nanoseconds now, Actions& actions) {
 void JobController::Evaluate(Phase phase, Nanoseconds now, Actions& actions) {
   course_.Enter(phase);
   const bool test = phase == Phase::kTest;
-  evaluation_.Begin(++order_id_, test ? proto::TEST : proto::VALIDATION,
+  evaluation_.Begin(NextOrderId(), test ? proto::TEST : proto::VALIDATION,
                     test ? plan_.test_samples() : plan_.validation_samples(), statistics_.current().mean,
                     roster_.Present(proto::WORKER), now, actions);
 }
@@ -329,30 +336,31 @@ void JobController::FinishEvaluation(Nanoseconds now, Actions& actions) {
   const proto::Quality quality = evaluation_.Quality();
   if (course_.phase() == Phase::kTest) {
     course_.Tested();
-    *summary_.mutable_test() = quality;
+    *own_.mutable_test() = quality;
   } else {
     course_.EpochValidated();
-    *summary_.mutable_validation() = quality;
-    validation_seconds_here_ += seconds;
+    *own_.mutable_validation() = quality;
+    own_.set_validation_seconds(own_.validation_seconds() + seconds);
     state_.set_validation_seconds(state_.validation_seconds() + seconds);
-    epoch_result_.set_validated(true);
-    epoch_result_.set_validation_loss(quality.loss());
-    if (quality.has_accuracy()) epoch_result_.set_validation_accuracy(quality.accuracy());
-    if (quality.has_mean_iou()) epoch_result_.set_validation_mean_iou(quality.mean_iou());
-    epoch_result_.set_validation_seconds(seconds);
+    own_.mutable_epoch_result()->set_validated(true);
+    own_.mutable_epoch_result()->set_validation_loss(quality.loss());
+    if (quality.has_accuracy()) own_.mutable_epoch_result()->set_validation_accuracy(quality.accuracy());
+    if (quality.has_mean_iou()) own_.mutable_epoch_result()->set_validation_mean_iou(quality.mean_iou());
+    own_.mutable_epoch_result()->set_validation_seconds(seconds);
     JudgeEpoch(actions);
   }
   Continue(now, actions);
 }
 
 void JobController::JudgeEpoch(Actions& actions) {
-  epoch_result_.set_epoch(running_.segment().epoch);
-  epoch_result_.set_step(state_.step());
+  own_.mutable_epoch_result()->set_epoch(running_.segment().epoch);
+  own_.mutable_epoch_result()->set_step(state_.step());
   const proto::Checkpoint& checkpoint = plan_.job().checkpoint();
-  if (checkpoint.keep_best() && NoteIfBest(checkpoint.best_by(), epoch_result_, state_)) course_.SaveIsDue();
+  if (checkpoint.keep_best() && NoteIfBest(checkpoint.best_by(), own_.epoch_result(), state_))
+    course_.SaveIsDue();
   // A part of an epoch is not watched: the epoch is, once a later attempt has completed it.
   if (!plan_.job().has_early_stopping() || state_.position() > 0) return;
-  WatchEpoch(plan_.job().early_stopping(), epoch_result_, *state_.mutable_early_stopping());
+  WatchEpoch(plan_.job().early_stopping(), own_.epoch_result(), *state_.mutable_early_stopping());
   // If the job ends with this epoch anyway, only state_ records the stop, for a longer job that goes on
   // later.
   if (!planner_.StoppedEarly(state_) || planner_.ReachedItsLength(state_)) return;
@@ -405,21 +413,19 @@ absl::Status JobController::InterruptedStatus() const {
 
 void JobController::Stop(absl::Status status, TaskId culprit, Nanoseconds now, Actions& actions) {
   course_.Enter(Phase::kStopping);
-  stopping_since_ = now;
+  own_.set_stopping_since_ns(now);
   ReportPulse(now, actions);  // The last one, with all steps.
-  end_status_ = status;
+  Put(status, *own_.mutable_end());
   if (status.ok()) {
     actions.push_back(WriteJournal{journal::End(state_)});
   } else {
-    first_failure_.set_role(culprit.role == proto::WORKER ? "worker"
-                            : culprit.role == proto::PS   ? "ps"
-                                                          : "chief");
-    first_failure_.set_index(culprit.index);
-    first_failure_.set_message(std::string(status.message()));
-    first_failure_.set_last_step(state_.step());
+    proto::FirstFailure& failure = *own_.mutable_first_failure();
+    failure.set_role(culprit.role == proto::WORKER ? "worker" : culprit.role == proto::PS ? "ps" : "chief");
+    failure.set_index(culprit.index);
+    failure.set_last_step(state_.step());
     if (roster_.Has(culprit)) {
-      first_failure_.set_host(roster_.at(culprit).member.host());
-      first_failure_.set_last_step(roster_.at(culprit).step);
+      failure.set_host(roster_.at(culprit).member.host());
+      failure.set_last_step(roster_.at(culprit).step);
     }
   }
   proto::ToTask order;

@@ -95,7 +95,7 @@ class JobController {
   void FillSummary(Nanoseconds now, proto::RunSummary& summary) const;
   // The standardisation of the data; known once a worker is ready.
   const proto::InputScaling& scaling() const { return plan_.scaling(); }
-  double training_seconds() const { return training_seconds_here_; }  // In this attempt.
+  double training_seconds() const { return own_.training_seconds(); }  // In this attempt.
   // Completed epochs, and the part of the current one that is done.
   double epochs_done() const;
   // The task's current incarnation; orders to the task are sent to it.
@@ -151,6 +151,8 @@ class JobController {
   void Stop(absl::Status status, TaskId culprit, Nanoseconds now, Actions& actions);
   void Fail(const absl::Status& status, TaskId culprit, Nanoseconds now);
   bool ending() const { return course_.ending(); }
+  int64_t NextOrderId();
+  double SecondsSinceStart(Nanoseconds now) const { return ToSeconds(now - own_.started_ns()); }
   absl::Status RestoreParts(const proto::ChiefState& state);
   absl::Status CheckStages() const;  // Whether the parts' stages fit together.
 
@@ -165,21 +167,14 @@ class JobController {
 
   proto::JobPlan plan_;
   const SegmentPlanner planner_;
-  const bool restore_;
-  const int64_t first_step_;
-  const Nanoseconds started_;
   const Nanoseconds silence_, start_timeout_;
 
-  // The model of the checkpoint from which training goes on; otherwise empty.
-  proto::ModelDescription saved_model_;
-  std::string saved_path_;
+  // The values that no part has. They are kept in the message, so that a saved state never lacks one.
+  proto::ControllerState own_;
 
   JobCourse course_;
   Roster roster_;
   JobFailure failure_;
-  proto::FirstFailure first_failure_;
-  absl::Status end_status_;
-  Nanoseconds stopping_since_ = 0;
 
   // State of the training.
   proto::TrainingState state_;  // The state at the last barrier, with the attempts before this one.
@@ -188,21 +183,11 @@ class JobController {
   WorkerLosses losses_;
   PulseBook pulses_;
   QualitySums epoch_sums_;
-  Nanoseconds segment_begin_ = 0, first_done_ = 0;
-  double epoch_barrier_seconds_ = 0;
-  double training_seconds_here_ = 0, validation_seconds_here_ = 0;  // In this attempt.
-  Nanoseconds last_progress_ = 0, last_pulse_ = 0;
 
   // State of saves, evaluations and pauses.
   CheckpointCoordinator checkpoints_;
   EvaluationCoordinator evaluation_;
   PauseCoordinator pause_;
-  int64_t order_id_ = 0;             // Id of the last save or evaluation.
-  proto::EpochResult epoch_result_;  // Result of the epoch that the barrier closes.
-
-  // For the summary.
-  proto::RunSummary summary_;  // Only exchange, train, validation and test are set.
-  double startup_seconds_ = 0;
 };
 
 }  // namespace tethys

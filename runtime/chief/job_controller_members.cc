@@ -14,6 +14,7 @@
 #include "runtime/checkpoint/model_description.h"
 #include "runtime/chief/job_controller.h"
 #include "runtime/chief/journal.h"
+#include "runtime/chief/saved_values.h"
 #include "runtime/cluster/failure_kind.h"
 #include "runtime/cluster/job_plan.h"
 
@@ -98,9 +99,9 @@ void JobController::SetUp(const std::vector<TaskId>& ids, Nanoseconds now, Actio
   proto::Setup& setup = *order.mutable_setup();
   *setup.mutable_plan() = plan_;
   setup.set_generation(roster_.membership().generation());
-  setup.set_restore(restore_);
+  setup.set_restore(own_.restore());
   *setup.mutable_state() = state_;
-  const Nanoseconds begin = course_.training_begun() ? now : started_;
+  const Nanoseconds begin = course_.training_begun() ? now : own_.started_ns();
   setup.set_seconds_left(ToSeconds(std::max<Nanoseconds>(0, begin + start_timeout_ - now)));
   for (const auto& [id, task] : roster_.tasks()) {
     if (!task.lost) *setup.add_member() = task.member;
@@ -115,8 +116,8 @@ void JobController::SetUp(const std::vector<TaskId>& ids, Nanoseconds now, Actio
 }
 
 void JobController::RequireScaling(const proto::ModelDescription& saved, const std::string& path) {
-  saved_model_ = saved;
-  saved_path_ = path;
+  *own_.mutable_saved_model() = saved;
+  own_.set_saved_path(path);
 }
 
 // Every worker computes the scaling from its data, so two workers differ if their files do.
@@ -132,7 +133,7 @@ absl::Status JobController::NoteScaling(TaskId id, const proto::InputScaling& sc
   }
   if (!plan_.has_scaling()) {
     TETHYS_RETURN_IF_ERROR(
-        CheckSameScaling(saved_model_, ScalingOf(scaling, plan_.float_inputs()), saved_path_));
+        CheckSameScaling(own_.saved_model(), ScalingOf(scaling, plan_.float_inputs()), own_.saved_path()));
     *plan_.mutable_scaling() = scaling;
     return absl::OkStatus();
   }
@@ -156,7 +157,7 @@ void JobController::OnReady(TaskId id, const proto::Ready& ready, Nanoseconds no
   }
   task.ready = true;
   task.setup_ns = ready.setup_ns();
-  if (!ready.exchange().empty()) summary_.set_exchange(ready.exchange().substr(0, kMaxExchangeText));
+  if (!ready.exchange().empty()) own_.set_exchange(ready.exchange().substr(0, kMaxExchangeText));
   if (roster_.late(id)) return losses_.Enrol(id, actions);
   Advance(now, actions);
 }
@@ -282,18 +283,19 @@ void JobController::Fail(const absl::Status& status, TaskId culprit, Nanoseconds
 void JobController::OnTick(Nanoseconds now, Actions& actions) {
   if (course_.phase() == Phase::kEnded) return;
   if (course_.phase() == Phase::kStopping) {
-    const Nanoseconds patience = end_status_.ok() ? 2 * kSecond : kSecond / 2;
-    if (!roster_.all_gone() && now - stopping_since_ < patience) return;
+    const Nanoseconds patience = own_.end().code() == 0 ? 2 * kSecond : kSecond / 2;
+    if (!roster_.all_gone() && now - own_.stopping_since_ns() < patience) return;
     course_.Enter(Phase::kEnded);
-    actions.push_back(EndJob{end_status_, failure_.culprit()});
+    actions.push_back(EndJob{StatusOf(own_.end()), failure_.culprit()});
     return;
   }
   CheckMembers(now, actions);
   LoseFailed(now, actions);
   pause_.OnTick(now, actions);
   if (failure_.Due(now)) return Stop(failure_.status(), failure_.culprit(), now, actions);
-  if (course_.training_begun() && now - last_progress_ >= kProgressInterval) ReportProgress(now, actions);
-  if (now - last_pulse_ >= kPulseInterval) ReportPulse(now, actions);
+  if (course_.training_begun() && now - own_.last_progress_ns() >= kProgressInterval)
+    ReportProgress(now, actions);
+  if (now - own_.last_pulse_ns() >= kPulseInterval) ReportPulse(now, actions);
 }
 
 // Handles tasks that are silent, not ready in time, or not replaced in time.
@@ -312,7 +314,7 @@ void JobController::CheckMembers(Nanoseconds now, Actions& actions) {
   const bool gathers = course_.phase() == Phase::kGather;
   const Nanoseconds most = start_timeout_ + (gathers ? 0 : kReportTime);
   // A task's report, which may still wait for its cause, says more than that a task is not ready.
-  if (course_.training_begun() || now - started_ <= most || failure_.any()) return;
+  if (course_.training_begun() || now - own_.started_ns() <= most || failure_.any()) return;
   std::vector<std::string> missing;
   TaskId first;
   for (const auto& [id, task] : roster_.tasks()) {

@@ -24,7 +24,7 @@ const char* DoingText(Phase phase) {
 }  // namespace
 
 void JobController::ReportProgress(Nanoseconds now, Actions& actions) {
-  last_progress_ = now;
+  own_.set_last_progress_ns(now);
   proto::ProgressEvent event;
   proto::Progress& progress = *event.mutable_progress();
   const bool training = course_.phase() == Phase::kTrain;
@@ -38,7 +38,7 @@ void JobController::ReportProgress(Nanoseconds now, Actions& actions) {
   progress.set_loss(quality.loss());
   if (quality.has_accuracy()) progress.set_accuracy(quality.accuracy());
   progress.set_step(state_.step() + (training ? running_.used_count() / planner_.batch() : 0));
-  const double seconds = state_.epoch_seconds() + (training ? ToSeconds(now - segment_begin_) : 0);
+  const double seconds = state_.epoch_seconds() + (training ? ToSeconds(now - own_.segment_begin_ns()) : 0);
   if (seconds > 0 && done > 0) {
     const double rate = static_cast<double>(done) / seconds;
     progress.set_samples_per_second(rate);
@@ -52,26 +52,26 @@ void JobController::ReportProgress(Nanoseconds now, Actions& actions) {
 }
 
 void JobController::ReportPulse(Nanoseconds now, Actions& actions) {
-  last_pulse_ = now;
+  own_.set_last_pulse_ns(now);
   proto::ProgressEvent event;
-  *event.mutable_pulse() = pulses_.Take(roster_, now, ToSeconds(now - started_));
+  *event.mutable_pulse() = pulses_.Take(roster_, now, SecondsSinceStart(now));
   actions.push_back(Report{std::move(event)});
 }
 
 void JobController::ReportEpoch(Actions& actions) {
   course_.EpochReported();
-  proto::EpochResult& result = epoch_result_;
+  proto::EpochResult& result = *own_.mutable_epoch_result();
   const proto::Quality quality = epoch_sums_.Quality();
   result.set_epoch(running_.segment().epoch);
   result.set_step(state_.step());
   result.set_train_loss(quality.loss());
   if (quality.has_accuracy()) result.set_train_accuracy(quality.accuracy());
   result.set_train_seconds(state_.epoch_seconds());
-  result.set_barrier_seconds(epoch_barrier_seconds_);
+  result.set_barrier_seconds(own_.epoch_barrier_seconds());
   if (state_.epoch_seconds() > 0) {
     result.set_samples_per_second(static_cast<double>(epoch_sums_.samples) / state_.epoch_seconds());
   }
-  *summary_.mutable_train() = quality;
+  *own_.mutable_train() = quality;
   proto::ProgressEvent event;
   *event.mutable_epoch() = result;
   actions.push_back(Report{std::move(event)});
@@ -79,15 +79,15 @@ void JobController::ReportEpoch(Actions& actions) {
     epoch_sums_ = {};
     state_.set_epoch_seconds(0);
   }
-  epoch_barrier_seconds_ = 0;
+  own_.set_epoch_barrier_seconds(0);
 }
 
 proto::Attempt JobController::OwnAttempt(Nanoseconds now) const {
-  proto::Attempt attempt = NewAttempt(plan_, first_step_);
+  proto::Attempt attempt = NewAttempt(plan_, own_.first_step());
   attempt.set_end_step(state_.step());
-  attempt.set_total_seconds(ToSeconds(now - started_));
-  attempt.set_training_seconds(training_seconds_here_);
-  attempt.set_validation_seconds(validation_seconds_here_);
+  attempt.set_total_seconds(SecondsSinceStart(now));
+  attempt.set_training_seconds(own_.training_seconds());
+  attempt.set_validation_seconds(own_.validation_seconds());
   return attempt;
 }
 
@@ -98,7 +98,10 @@ double JobController::epochs_done() const {
 }
 
 void JobController::FillSummary(Nanoseconds now, proto::RunSummary& summary) const {
-  summary.MergeFrom(summary_);
+  summary.set_exchange(own_.exchange());
+  if (own_.has_train()) *summary.mutable_train() = own_.train();
+  if (own_.has_validation()) *summary.mutable_validation() = own_.validation();
+  if (own_.has_test()) *summary.mutable_test() = own_.test();
   *summary.mutable_attempt() = state_.attempt();
   *summary.add_attempt() = OwnAttempt(now);
   losses_.FillSummary(summary);
@@ -107,10 +110,13 @@ void JobController::FillSummary(Nanoseconds now, proto::RunSummary& summary) con
   summary.set_epochs(state_.epoch());
   if (state_.has_best()) *summary.mutable_best() = state_.best();
   summary.set_stopped_early(planner_.StoppedEarly(state_) && !planner_.ReachedItsLength(state_));
-  if (!end_status_.ok() && !interrupted()) *summary.mutable_first_failure() = first_failure_;
+  if (own_.end().code() != 0 && !interrupted()) {
+    *summary.mutable_first_failure() = own_.first_failure();
+    summary.mutable_first_failure()->set_message(own_.end().message());
+  }
   proto::Timing& timing = *summary.mutable_timing();
   timing.set_total_seconds(TotalSeconds(summary.attempt()));
-  timing.set_startup_seconds(startup_seconds_);
+  timing.set_startup_seconds(own_.startup_seconds());
   timing.set_training_seconds(state_.training_seconds());
   timing.set_validation_seconds(state_.validation_seconds());
   for (const auto& [id, task] : roster_.tasks()) {
