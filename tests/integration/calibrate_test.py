@@ -174,7 +174,7 @@ class CalibrateTest(FolderTest):
         for probed, loss in zip(rows[0][1:], losses):
             self.assertAlmostEqual(float(probed), loss, delta=2e-4)
         for flags, message in ((["--probe_epochs=0"], "a whole number from 1"), (["--probe_epochs=4"], "trains 3 epochs"),
-                               (["--probe_epochs=1", "--what_if=speed=2"], "on the machines that are there")):
+                               (["--probe_epochs=1", "--what_if=speed=2"], "trains on real machines")):
             status, output = self.tethys(*advise, *flags)
             self.assertEqual(status, 2, output)
             self.assertIn(message, output)

@@ -186,7 +186,7 @@ class LabelsTest(TethysTest):
             run.run()
             status, output = command(["predict", f"--checkpoint={run.directory}", f"--out={self.folder}/maps.csv"])
             self.assertEqual(status, 2, output)
-            self.assertIn("each sample has outputs [28, 28, 3], which are no line of a table", output)
+            self.assertIn("each sample has outputs [28, 28, 3], which do not fit into a line of a table", output)
 
     # ---- targets
 

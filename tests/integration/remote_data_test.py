@@ -168,7 +168,7 @@ class RemoteTest(TethysTest):
         server = self.serve(Server({"/a": CONTENT}, tls=(right, key)))
         secrets = self.secrets(f'place {{ url_prefix: "{server.url("/")}" ca_file: "{os.path.basename(right)}" }}')
         self.assert_read(server.url("/a"), secrets=secrets)
-        self.assert_refused(server.url("/a"), f"the certificate of {server.host} does not fit")
+        self.assert_refused(server.url("/a"), f"the certificate of {server.host} is refused")
         plain = self.serve(Server({"/a": CONTENT}))
         server.faults["/a"] = faults.redirect(plain.url("/a"))
         self.assert_refused(server.url("/a"), "without TLS", secrets=secrets)
@@ -176,7 +176,7 @@ class RemoteTest(TethysTest):
         wrong, key = make_certificate(self.folder, "DNS:other.example")
         server = self.serve(Server({"/a": CONTENT}, tls=(wrong, key)))
         secrets = self.secrets(f'place {{ url_prefix: "{server.url("/")}" ca_file: "{wrong}" }}')
-        self.assert_refused(server.url("/a"), f"the certificate of {server.host} does not fit", secrets=secrets)
+        self.assert_refused(server.url("/a"), f"the certificate of {server.host} is refused", secrets=secrets)
 
     # --------------------------------------------------------------------------------------- WebHDFS
 
