@@ -181,9 +181,9 @@ class MirroredStrategy final : public Strategy {
     const bool measures_noise = measures_noise_;
     reducing_ = true;
     mu_.Unlock();
-    const double own_square = measures_noise ? SumOfSquares(sums.data(), range.count) : 0;
+    const double own_square = measures_noise ? SumOfSquaresByParts(sums.data(), range.count) : 0;
     const absl::Status reduced = communicator_->AllReduce(sums);
-    const double sum_square = measures_noise ? SumOfSquares(sums.data(), range.count) : 0;
+    const double sum_square = measures_noise ? SumOfSquaresByParts(sums.data(), range.count) : 0;
     const TrafficCount traffic = communicator_->traffic();
     mu_.Lock();
     reducing_ = false;

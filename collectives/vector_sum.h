@@ -34,7 +34,7 @@ inline void AddToBoth(float* __restrict sum, float* __restrict x, int64_t count)
 // The sum of x[i]^2, of which mirrored workers make the noise of gradients. Sums of 4096 squares are made in
 // float32 by 16 lanes, and added in double precision. The sum by which gradients are clipped is another one
 // (runtime/device/sum_of_squares.h), which is rounded less.
-inline double SumOfSquares(const float* x, int64_t count) {
+inline double SumOfSquaresByParts(const float* x, int64_t count) {
   constexpr int64_t kLanes = 16, kPart = 4096;
   double sum = 0;
   for (int64_t part = 0; part < count; part += kPart) {

@@ -28,7 +28,7 @@ HttpParse Refuse(int status, const char* reason) {
 }
 
 // Parses "GET /path?query HTTP/1.1". Returns the status of a refusal, or 0.
-int ParseRequestLine(absl::string_view line, HttpRequest& request) {
+int ParseRequestLine(absl::string_view line, PageRequest& request) {
   const std::vector<absl::string_view> words = absl::StrSplit(line, ' ');
   if (words.size() != 3 || !IsToken(words[0])) return 400;
   const bool visible = absl::c_all_of(words[1], [](char c) { return c > ' ' && c < 0x7f; });
@@ -44,7 +44,7 @@ int ParseRequestLine(absl::string_view line, HttpRequest& request) {
 }
 
 // Adds "Name: value". A folded line begins with a space, so its name is no token.
-bool AddHeader(absl::string_view line, HttpRequest& request) {
+bool AddHeader(absl::string_view line, PageRequest& request) {
   const size_t colon = line.find(':');
   if (colon == absl::string_view::npos || !IsToken(line.substr(0, colon))) return false;
   const absl::string_view value = absl::StripAsciiWhitespace(line.substr(colon + 1));
@@ -85,7 +85,7 @@ const char* ReasonPhrase(int status) {
 
 }  // namespace
 
-std::string HttpRequest::Header(absl::string_view name) const {
+std::string PageRequest::Header(absl::string_view name) const {
   std::string found;
   int count = 0;
   for (const auto& [key, value] : headers) {
@@ -96,7 +96,7 @@ std::string HttpRequest::Header(absl::string_view name) const {
   return count == 1 ? found : "";
 }
 
-std::string HttpRequest::Cookie(absl::string_view name) const {
+std::string PageRequest::Cookie(absl::string_view name) const {
   const std::string cookies = Header("cookie");
   for (absl::string_view cookie : absl::StrSplit(cookies, ';')) {
     cookie = absl::StripAsciiWhitespace(cookie);
@@ -105,7 +105,7 @@ std::string HttpRequest::Cookie(absl::string_view name) const {
   return "";
 }
 
-std::string HttpRequest::Parameter(absl::string_view name) const {
+std::string PageRequest::Parameter(absl::string_view name) const {
   for (absl::string_view part : absl::StrSplit(query, '&')) {
     if (absl::ConsumePrefix(&part, name) && absl::ConsumePrefix(&part, "=")) return std::string(part);
   }
@@ -121,7 +121,7 @@ HttpParse ParseHttpRequest(absl::string_view received) {
   const std::vector<absl::string_view> lines = absl::StrSplit(received.substr(0, end), "\r\n");
   HttpParse parse;
   parse.complete = true;
-  HttpRequest& request = parse.request;
+  PageRequest& request = parse.request;
   if (const int status = ParseRequestLine(lines[0], request); status != 0) {
     return Refuse(status, status == 405   ? "only GET and HEAD are answered"
                           : status == 505 ? "only HTTP/1.1 is spoken here"
@@ -145,7 +145,7 @@ HttpParse ParseHttpRequest(absl::string_view received) {
   return parse;
 }
 
-std::string HttpAnswerBytes(const HttpAnswer& answer, absl::string_view nonce, bool head) {
+std::string HttpAnswerBytes(const PageAnswer& answer, absl::string_view nonce, bool head) {
   std::string bytes =
       absl::StrCat("HTTP/1.1 ", answer.status, " ", ReasonPhrase(answer.status),
                    "\r\nContent-Type: ", answer.type, "\r\nContent-Length: ", answer.body.size(),

@@ -16,7 +16,7 @@ namespace tethys {
 // Longer requests are refused.
 inline constexpr size_t kMostRequestBytes = 8 * 1024;
 
-struct HttpRequest {
+struct PageRequest {
   bool head = false;  // True for a HEAD request.
   std::string path;   // "/state.json", as received: nothing is decoded.
   std::string query;  // The text behind '?', or empty.
@@ -35,12 +35,12 @@ struct HttpParse {
   bool complete = false;  // True: the request is whole or refused. False: more bytes are needed.
   int refusal = 0;        // The status of a refusal, 400 or above; 0: `request` is valid.
   std::string reason;     // Why the request is refused; it never quotes the request.
-  HttpRequest request;
+  PageRequest request;
 };
 // Parses the bytes that a connection has received so far. Bytes after the request are ignored.
 HttpParse ParseHttpRequest(absl::string_view received);
 
-struct HttpAnswer {
+struct PageAnswer {
   int status = 200;
   std::string type = "text/plain; charset=utf-8";
   std::string body;
@@ -48,7 +48,7 @@ struct HttpAnswer {
 };
 // The answer's bytes. Its headers forbid caching, framing, type sniffing, referrers, and scripts and styles
 // without `nonce`. `head`: the body is left out, but its length is stated.
-std::string HttpAnswerBytes(const HttpAnswer& answer, absl::string_view nonce, bool head);
+std::string HttpAnswerBytes(const PageAnswer& answer, absl::string_view nonce, bool head);
 
 // Compares two secrets in a time that depends only on their lengths.
 bool SameSecret(absl::string_view a, absl::string_view b);

@@ -23,11 +23,11 @@ std::string Json(const proto::LiveState& state) {
   return google::protobuf::util::MessageToJsonString(state, &json, options).ok() ? json : "{}";
 }
 
-HttpAnswer TextAnswer(int status, absl::string_view text) {
+PageAnswer TextAnswer(int status, absl::string_view text) {
   return {.status = status, .body = absl::StrCat(text, "\n")};
 }
 
-bool HasBearer(const HttpRequest& request, absl::string_view token) {
+bool HasBearer(const PageRequest& request, absl::string_view token) {
   const std::string authorization = request.Header("authorization");
   absl::string_view bearer = authorization;
   return absl::ConsumePrefix(&bearer, "Bearer ") && SameSecret(bearer, token);
@@ -127,13 +127,13 @@ LivePages::LivePages(WatchedRun& run, std::string token, int port, std::string m
       port_(port) {}
 
 std::string LivePages::Answer(const HttpParse& parse, const std::string& nonce) {
-  const HttpAnswer answer =
+  const PageAnswer answer =
       parse.refusal != 0 ? TextAnswer(parse.refusal, parse.reason) : AnswerRequest(parse.request, nonce);
   return HttpAnswerBytes(answer, nonce, parse.request.head);
 }
 
 std::string LivePages::AnswerForMetrics(const HttpParse& parse, const std::string& nonce) {
-  HttpAnswer answer;
+  PageAnswer answer;
   if (parse.refusal != 0) {
     answer = TextAnswer(parse.refusal, parse.reason);
   } else if (metrics_token_.empty() || !HasBearer(parse.request, metrics_token_)) {
@@ -149,12 +149,12 @@ std::string LivePages::AnswerForMetrics(const HttpParse& parse, const std::strin
   return HttpAnswerBytes(answer, nonce, parse.request.head);
 }
 
-HttpAnswer LivePages::AnswerMetrics() {
+PageAnswer LivePages::AnswerMetrics() {
   return {.type = "application/openmetrics-text; version=1.0.0; charset=utf-8",
           .body = OpenMetricsText(run_.StateSince({}))};
 }
 
-HttpAnswer LivePages::AnswerState(const HttpRequest& request) {
+PageAnswer LivePages::AnswerState(const PageRequest& request) {
   const absl::StatusOr<LiveMark> known = ParseMark(request.Parameter("since"));
   if (known.ok()) return {.type = "application/json", .body = run_.JsonSince(*known)};
   return TextAnswer(400,
@@ -163,11 +163,11 @@ HttpAnswer LivePages::AnswerState(const HttpRequest& request) {
                                  known.status().message()));
 }
 
-bool LivePages::Knows(const HttpRequest& request) const {
+bool LivePages::Knows(const PageRequest& request) const {
   return SameSecret(request.Cookie(cookie_), token_) || HasBearer(request, token_);
 }
 
-HttpAnswer LivePages::AnswerRequest(const HttpRequest& request, const std::string& nonce) {
+PageAnswer LivePages::AnswerRequest(const PageRequest& request, const std::string& nonce) {
   if (request.host != absl::StrCat("127.0.0.1:", port_) &&
       request.host != absl::StrCat("localhost:", port_)) {
     return TextAnswer(421, absl::StrCat("This is 127.0.0.1:", port_,
@@ -176,7 +176,7 @@ HttpAnswer LivePages::AnswerRequest(const HttpRequest& request, const std::strin
                                         port_, ":127.0.0.1:", port_, " HOST"));
   }
   if (request.path == "/" && SameSecret(request.Parameter("token"), token_)) {
-    HttpAnswer answer = TextAnswer(303, "The page is at /.");
+    PageAnswer answer = TextAnswer(303, "The page is at /.");
     answer.headers = {
         {"Location", "/"},
         {"Set-Cookie", absl::StrCat(cookie_, "=", token_, "; Path=/; HttpOnly; SameSite=Strict")}};

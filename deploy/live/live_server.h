@@ -80,10 +80,10 @@ class LivePages {
   std::string AnswerForMetrics(const HttpParse& parse, const std::string& nonce);
 
  private:
-  HttpAnswer AnswerRequest(const HttpRequest& request, const std::string& nonce);
-  HttpAnswer AnswerMetrics();
-  HttpAnswer AnswerState(const HttpRequest& request);
-  bool Knows(const HttpRequest& request) const;
+  PageAnswer AnswerRequest(const PageRequest& request, const std::string& nonce);
+  PageAnswer AnswerMetrics();
+  PageAnswer AnswerState(const PageRequest& request);
+  bool Knows(const PageRequest& request) const;
 
   WatchedRun& run_;
   const std::string token_, cookie_, metrics_token_;

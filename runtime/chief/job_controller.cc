@@ -98,25 +98,25 @@ void JobController::OnMessage(TaskId id, uint32_t incarnation, const proto::From
 void JobController::Advance(Nanoseconds now, Actions& actions) {
   const bool has_servers = roster_.membership().Count(proto::PS) > 0;
   switch (course_.phase()) {
-    case Phase::kGather:
+    case JobPhase::kGather:
       if (roster_.All(proto::WORKER, &TaskState::joined) &&
           (!has_servers || roster_.All(proto::PS, &TaskState::joined))) {
         SetUpAll(has_servers ? proto::PS : proto::WORKER, now, actions);
       }
       return;
-    case Phase::kServerSetup:
+    case JobPhase::kServerSetup:
       if (roster_.All(proto::PS, &TaskState::ready)) SetUpAll(proto::WORKER, now, actions);
       return;
-    case Phase::kWorkerSetup:
+    case JobPhase::kWorkerSetup:
       if (roster_.All(proto::WORKER, &TaskState::ready)) StartTraining(now, actions);
       return;
-    case Phase::kTrain:
+    case JobPhase::kTrain:
       if (roster_.All(proto::WORKER, &TaskState::run_done) && !losses_.settling()) {
         FinishSegment(now, actions);
       }
       return;
-    case Phase::kValidate:
-    case Phase::kTest:
+    case JobPhase::kValidate:
+    case JobPhase::kTest:
       if (roster_.Present(proto::WORKER).empty()) return;
       if (evaluation_.state() == EvaluationCoordinator::State::kComplete) {
         FinishEvaluation(now, actions);
@@ -124,9 +124,9 @@ void JobController::Advance(Nanoseconds now, Actions& actions) {
         Evaluate(course_.phase(), now, actions);
       }
       return;
-    case Phase::kSave:
-    case Phase::kStopping:
-    case Phase::kEnded:
+    case JobPhase::kSave:
+    case JobPhase::kStopping:
+    case JobPhase::kEnded:
       return;
   }
 }
@@ -135,7 +135,7 @@ void JobController::Continue(Nanoseconds now, Actions& actions) {
   using Next = JobCourse::NextStep;
   switch (course_.Next(planner_.Finished(state_))) {
     case Next::kValidate:
-      return Evaluate(Phase::kValidate, now, actions);
+      return Evaluate(JobPhase::kValidate, now, actions);
     case Next::kReportEpoch:
       ReportEpoch(actions);
       return Continue(now, actions);
@@ -144,7 +144,7 @@ void JobController::Continue(Nanoseconds now, Actions& actions) {
     case Next::kTrain:
       return RunSegment(now, actions);
     case Next::kTest:
-      return Evaluate(Phase::kTest, now, actions);
+      return Evaluate(JobPhase::kTest, now, actions);
     case Next::kStop: {
       const absl::Status status = EndStatus();
       return Stop(status, status.ok() ? TaskId() : TaskId{proto::CHIEF, 0}, now, actions);
@@ -179,7 +179,7 @@ void JobController::StartTraining(Nanoseconds now, Actions& actions) {
 }
 
 void JobController::RunSegment(Nanoseconds now, Actions& actions) {
-  course_.Enter(Phase::kTrain);
+  course_.Enter(JobPhase::kTrain);
   running_.Open(planner_.Next(state_), roster_.membership().shares());
   own_.set_segment_begin_ns(now);
   own_.set_first_done_ns(0);
@@ -200,7 +200,7 @@ void JobController::SendRun(TaskId id, Actions& actions) {
 }
 
 void JobController::OnLeaseRequest(TaskId id, const proto::LeaseRequest& request, Actions& actions) {
-  if (course_.phase() != Phase::kTrain || !planner_.leased()) return;
+  if (course_.phase() != JobPhase::kTrain || !planner_.leased()) return;
   running_.SendLeases(id.index, std::clamp(request.batches(), 1, RunningSegment::kLeasesAhead), actions);
 }
 
@@ -211,7 +211,7 @@ void JobController::OnSteps(TaskId id, const proto::StepRecords& records, Nanose
       return Fail(Annotate(status, roster_.Describe(id)), id, now);
     }
     task.HasMade(record.step() + 1);
-    if (course_.phase() != Phase::kTrain) continue;
+    if (course_.phase() != JobPhase::kTrain) continue;
     const Slice positions = running_.Positions(record.sample_begin(), record.samples());
     if (const absl::Status status = running_.Use(id.index, positions); !status.ok()) {
       return Fail(status, id, now);
@@ -233,7 +233,7 @@ void JobController::OnApplied(TaskId id, const proto::AppliedPushes& applied, Ac
 }
 
 void JobController::OnRunDone(TaskId id, const proto::RunDone& done, Nanoseconds now, Actions& actions) {
-  if (course_.phase() != Phase::kTrain || done.run() != running_.run() || roster_.at(id).run_done) return;
+  if (course_.phase() != JobPhase::kTrain || done.run() != running_.run() || roster_.at(id).run_done) return;
   if (const absl::Status status = statistics_.OnRunDone(id.index, done); !status.ok()) {
     return Fail(Annotate(status, roster_.Describe(id)), id, now);
   }
@@ -276,7 +276,7 @@ int64_t JobController::NextOrderId() {
 }
 
 void JobController::BeginSave(Nanoseconds now, Actions& actions) {
-  course_.Enter(Phase::kSave);
+  course_.Enter(JobPhase::kSave);
   proto::TrainingState state = state_;
   state.set_loss_sum(epoch_sums_.loss);
   state.set_correct(epoch_sums_.correct);
@@ -288,19 +288,19 @@ void JobController::BeginSave(Nanoseconds now, Actions& actions) {
 }
 
 void JobController::SaveOpened(const absl::Status& status, Nanoseconds now, Actions& actions) {
-  if (course_.phase() == Phase::kSave && checkpoints_.OnOpened(status, now, actions))
+  if (course_.phase() == JobPhase::kSave && checkpoints_.OnOpened(status, now, actions))
     FinishSave(now, actions);
 }
 
 void JobController::OnSaveDone(TaskId id, const proto::SaveDone& done, Nanoseconds now, Actions& actions) {
-  if (course_.phase() == Phase::kSave && checkpoints_.OnSaveDone(id, done, now, actions)) {
+  if (course_.phase() == JobPhase::kSave && checkpoints_.OnSaveDone(id, done, now, actions)) {
     FinishSave(now, actions);
   }
 }
 
 void JobController::SaveCommitted(const absl::Status& status, const std::string& directory, Nanoseconds now,
                                   Actions& actions) {
-  if (course_.phase() == Phase::kSave && checkpoints_.OnCommitted(status, directory, now, actions)) {
+  if (course_.phase() == JobPhase::kSave && checkpoints_.OnCommitted(status, directory, now, actions)) {
     FinishSave(now, actions);
   }
 }
@@ -314,9 +314,9 @@ void JobController::FinishSave(Nanoseconds now, Actions& actions) {
   Continue(now, actions);
 }
 
-void JobController::Evaluate(Phase phase, Nanoseconds now, Actions& actions) {
+void JobController::Evaluate(JobPhase phase, Nanoseconds now, Actions& actions) {
   course_.Enter(phase);
-  const bool test = phase == Phase::kTest;
+  const bool test = phase == JobPhase::kTest;
   evaluation_.Begin(NextOrderId(), test ? proto::TEST : proto::VALIDATION,
                     test ? plan_.test_samples() : plan_.validation_samples(), statistics_.current().mean,
                     roster_.Present(proto::WORKER), now, actions);
@@ -334,7 +334,7 @@ void JobController::OnEvaluationDone(TaskId id, const proto::EvaluationDone& don
 void JobController::FinishEvaluation(Nanoseconds now, Actions& actions) {
   const double seconds = evaluation_.Seconds(now);
   const proto::Quality quality = evaluation_.Quality();
-  if (course_.phase() == Phase::kTest) {
+  if (course_.phase() == JobPhase::kTest) {
     course_.Tested();
     *own_.mutable_test() = quality;
   } else {
@@ -382,14 +382,14 @@ void JobController::OnInterrupt(Nanoseconds now, Actions& actions) {
     return Stop(absl::CancelledError("interrupted before training began"), TaskId(), now, actions);
   }
   // At a barrier there is no segment to cut, and no segment begins after an interrupt (job_course.h).
-  if (course_.phase() != Phase::kTrain) return;
+  if (course_.phase() != JobPhase::kTrain) return;
   // Workers on leases use the batches that they hold and get no more.
   if (planner_.leased()) return running_.CutToLeased();
   pause_.Begin(now, actions);
 }
 
 void JobController::OnPausing(TaskId id, const proto::Pausing& pausing, Nanoseconds now, Actions& actions) {
-  if (course_.phase() != Phase::kTrain) return;
+  if (course_.phase() != JobPhase::kTrain) return;
   if (const absl::Status status = pause_.OnPausing(id, pausing, actions); !status.ok()) {
     Fail(Annotate(status, roster_.Describe(id)), id, now);
   }
@@ -412,7 +412,7 @@ absl::Status JobController::InterruptedStatus() const {
 }
 
 void JobController::Stop(absl::Status status, TaskId culprit, Nanoseconds now, Actions& actions) {
-  course_.Enter(Phase::kStopping);
+  course_.Enter(JobPhase::kStopping);
   own_.set_stopping_since_ns(now);
   ReportPulse(now, actions);  // The last one, with all steps.
   Put(status, *own_.mutable_end());

@@ -143,7 +143,7 @@ class JobController {
   void FinishSegment(Nanoseconds now, Actions& actions);
   void BeginSave(Nanoseconds now, Actions& actions);
   void FinishSave(Nanoseconds now, Actions& actions);
-  void Evaluate(Phase phase, Nanoseconds now, Actions& actions);  // `phase`: kValidate or kTest.
+  void Evaluate(JobPhase phase, Nanoseconds now, Actions& actions);  // `phase`: kValidate or kTest.
   void FinishEvaluation(Nanoseconds now, Actions& actions);
   void JudgeEpoch(Actions& actions);
   absl::Status EndStatus() const;  // For a job that was neither interrupted nor failed.

@@ -40,7 +40,7 @@ absl::Status JobController::Admit(TaskId id, uint32_t incarnation, Nanoseconds n
   TaskState& task = roster_.at(id);
   const bool first = roster_.membership().IncarnationOf(id) == 0;
   if (incarnation == 0) return absl::InvalidArgumentError("a task's incarnations count from 1");
-  if (first && course_.phase() == Phase::kGather) {
+  if (first && course_.phase() == JobPhase::kGather) {
     task.Begin(id, incarnation, now);
     roster_.TakesPart(id);
     return absl::OkStatus();
@@ -70,8 +70,8 @@ void JobController::OnJoin(TaskId id, uint32_t incarnation, const proto::Join& j
     }
     if (ending()) return;
     task.Begin(id, incarnation, now);
-    if (course_.phase() <= Phase::kServerSetup) roster_.TakesPart(id);
-  } else if (course_.phase() != Phase::kGather) {
+    if (course_.phase() <= JobPhase::kServerSetup) roster_.TakesPart(id);
+  } else if (course_.phase() != JobPhase::kGather) {
     return;
   }
   if (task.joined) return;
@@ -84,7 +84,7 @@ void JobController::OnJoin(TaskId id, uint32_t incarnation, const proto::Join& j
 }
 
 void JobController::SetUpAll(proto::Role role, Nanoseconds now, Actions& actions) {
-  course_.Enter(role == proto::PS ? Phase::kServerSetup : Phase::kWorkerSetup);
+  course_.Enter(role == proto::PS ? JobPhase::kServerSetup : JobPhase::kWorkerSetup);
   SetUp(roster_.Present(role), now, actions);
   if (role != proto::WORKER) return;
   // The servers are ready and expect every worker, so they must be told which workers are already lost.
@@ -211,7 +211,7 @@ void JobController::Lose(TaskId id, const std::string& reason, Nanoseconds now, 
                                  ") is used up: --resume goes on from the last checkpoint")),
                 id, now);
   }
-  if (course_.phase() > Phase::kServerSetup) losses_.Fence(id, actions);
+  if (course_.phase() > JobPhase::kServerSetup) losses_.Fence(id, actions);
   Advance(now, actions);
 }
 
@@ -227,7 +227,7 @@ void JobController::OnFenced(const proto::Fenced& fenced, Nanoseconds now, Actio
     case WorkerLosses::Answer::kEnrolled:
       if (!roster_.late(id)) break;  // The replacement was lost while servers enrolled it.
       losses_.TakesPart(id, now, actions);
-      if (course_.phase() == Phase::kTrain && !running_.leases().closed()) SendRun(id, actions);
+      if (course_.phase() == JobPhase::kTrain && !running_.leases().closed()) SendRun(id, actions);
       break;
   }
   Advance(now, actions);
@@ -281,11 +281,11 @@ void JobController::Fail(const absl::Status& status, TaskId culprit, Nanoseconds
 }
 
 void JobController::OnTick(Nanoseconds now, Actions& actions) {
-  if (course_.phase() == Phase::kEnded) return;
-  if (course_.phase() == Phase::kStopping) {
+  if (course_.phase() == JobPhase::kEnded) return;
+  if (course_.phase() == JobPhase::kStopping) {
     const Nanoseconds patience = own_.end().code() == 0 ? 2 * kSecond : kSecond / 2;
     if (!roster_.all_gone() && now - own_.stopping_since_ns() < patience) return;
-    course_.Enter(Phase::kEnded);
+    course_.Enter(JobPhase::kEnded);
     actions.push_back(EndJob{StatusOf(own_.end()), failure_.culprit()});
     return;
   }
@@ -311,7 +311,7 @@ void JobController::CheckMembers(Nanoseconds now, Actions& actions) {
     Fail(absl::DeadlineExceededError(absl::StrCat("every worker is lost, and none was replaced ", patience)),
          TaskId(), now);
   }
-  const bool gathers = course_.phase() == Phase::kGather;
+  const bool gathers = course_.phase() == JobPhase::kGather;
   const Nanoseconds most = start_timeout_ + (gathers ? 0 : kReportTime);
   // A task's report, which may still wait for its cause, says more than that a task is not ready.
   if (course_.training_begun() || now - own_.started_ns() <= most || failure_.any()) return;
@@ -320,7 +320,7 @@ void JobController::CheckMembers(Nanoseconds now, Actions& actions) {
   for (const auto& [id, task] : roster_.tasks()) {
     if (gathers ? task.joined : task.ready) continue;
     // Workers are set up once the servers are ready.
-    if (course_.phase() == Phase::kServerSetup && id.role != proto::PS) continue;
+    if (course_.phase() == JobPhase::kServerSetup && id.role != proto::PS) continue;
     if (missing.empty()) first = id;
     missing.push_back(roster_.Describe(id));
   }

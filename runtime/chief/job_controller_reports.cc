@@ -8,13 +8,13 @@ namespace tethys {
 namespace {
 
 // The words for the work of a job in a phase other than training.
-const char* DoingText(Phase phase) {
+const char* DoingText(JobPhase phase) {
   switch (phase) {
-    case Phase::kValidate:
+    case JobPhase::kValidate:
       return "validating";
-    case Phase::kTest:
+    case JobPhase::kTest:
       return "testing";
-    case Phase::kSave:
+    case JobPhase::kSave:
       return "saving";
     default:
       return "";
@@ -27,7 +27,7 @@ void JobController::ReportProgress(Nanoseconds now, Actions& actions) {
   own_.set_last_progress_ns(now);
   proto::ProgressEvent event;
   proto::Progress& progress = *event.mutable_progress();
-  const bool training = course_.phase() == Phase::kTrain;
+  const bool training = course_.phase() == JobPhase::kTrain;
   const TrainingSegment& segment = running_.segment();
   const int64_t done = training ? segment.positions.begin + running_.used_count() : state_.position();
   progress.set_doing(DoingText(course_.phase()));

@@ -83,17 +83,18 @@ absl::Status JobController::RestoreParts(const proto::ChiefState& state) {
 }
 
 absl::Status JobController::CheckStages() const {
-  const Phase phase = course_.phase();
+  const JobPhase phase = course_.phase();
   const TrainingSegment& segment = running_.segment();
   const bool saves = checkpoints_.state() != CheckpointCoordinator::State::kIdle;
   const bool pauses = pause_.state() != PauseCoordinator::State::kIdle;
   StateCheck check;
-  check.That(phase == Phase::kTrain || ending() || running_.used_count() == segment.positions.count(),
+  check.That(phase == JobPhase::kTrain || ending() || running_.used_count() == segment.positions.count(),
              "samples of a segment are left at a barrier");
-  check.That(phase != Phase::kTrain || (running_.open() && segment.epoch == state_.epoch() &&
-                                        segment.positions.begin == state_.position()),
+  check.That(phase != JobPhase::kTrain || (running_.open() && segment.epoch == state_.epoch() &&
+                                           segment.positions.begin == state_.position()),
              "the job trains, but no segment begins at the last barrier");
-  check.That(ending() || saves == (phase == Phase::kSave), "a save is open, or is due, in the wrong phase");
+  check.That(ending() || saves == (phase == JobPhase::kSave),
+             "a save is open, or is due, in the wrong phase");
   check.That(!pauses || (interrupted() && running_.open() && !planner_.leased()),
              "a segment pauses, but nothing interrupted it");
   check.That(!course_.evaluating() || (evaluation_.id() > 0 && evaluation_.id() == own_.order_id()),

@@ -6,7 +6,7 @@ namespace {
 using Saved = proto::CourseState;
 
 // The values of the message and of the class are in the same order.
-static_assert(static_cast<int>(Phase::kEnded) == Saved::ENDED);
+static_assert(static_cast<int>(JobPhase::kEnded) == Saved::ENDED);
 static_assert(static_cast<int>(EpochResultStage::kValidated) == Saved::VALIDATED);
 static_assert(static_cast<int>(SaveStage::kTried) == Saved::TRIED);
 
@@ -24,12 +24,12 @@ JobCourse::NextStep JobCourse::Next(bool finished) const {
   return state_.save == SaveStage::kTried ? NextStep::kStop : NextStep::kSave;
 }
 
-void JobCourse::Enter(Phase phase) {
-  TETHYS_CHECK(!ending() || phase == Phase::kEnded);
-  TETHYS_CHECK(phase >= Phase::kTrain || phase > state_.phase);
+void JobCourse::Enter(JobPhase phase) {
+  TETHYS_CHECK(!ending() || phase == JobPhase::kEnded);
+  TETHYS_CHECK(phase >= JobPhase::kTrain || phase > state_.phase);
   state_.phase = phase;
-  if (phase == Phase::kTrain) state_.save = SaveStage::kNotDue;
-  if (phase == Phase::kSave) state_.save = SaveStage::kTried;
+  if (phase == JobPhase::kTrain) state_.save = SaveStage::kNotDue;
+  if (phase == JobPhase::kSave) state_.save = SaveStage::kTried;
 }
 
 void JobCourse::SegmentEnded(const Barrier& barrier) {
@@ -50,7 +50,7 @@ absl::Status JobCourse::Restore(const proto::CourseState& state) {
       !Saved::SaveStage_IsValid(state.save())) {
     return absl::InvalidArgumentError(absl::StrCat("no job has the stages ", state.ShortDebugString()));
   }
-  state_ = {.phase = static_cast<Phase>(state.phase()),
+  state_ = {.phase = static_cast<JobPhase>(state.phase()),
             .epoch_result = static_cast<EpochResultStage>(state.epoch_result()),
             .save = static_cast<SaveStage>(state.save()),
             .tested = state.tested(),

@@ -5,7 +5,7 @@
 //
 //   course.SegmentEnded({.epoch_ended = true, .save_due = false});
 //   course.Next(finished)   -> kValidate
-//   course.Enter(Phase::kValidate) ... course.EpochValidated()
+//   course.Enter(JobPhase::kValidate) ... course.EpochValidated()
 //   course.Next(finished)   -> kReportEpoch, then kTrain
 #ifndef TETHYS_RUNTIME_CHIEF_JOB_COURSE_H_
 #define TETHYS_RUNTIME_CHIEF_JOB_COURSE_H_
@@ -16,7 +16,17 @@
 namespace tethys {
 
 // The phases up to kWorkerSetup precede training; kStopping and kEnded end the job.
-enum class Phase { kGather, kServerSetup, kWorkerSetup, kTrain, kValidate, kTest, kSave, kStopping, kEnded };
+enum class JobPhase {
+  kGather,
+  kServerSetup,
+  kWorkerSetup,
+  kTrain,
+  kValidate,
+  kTest,
+  kSave,
+  kStopping,
+  kEnded
+};
 
 // The progress of the result of the epoch that ends at the barrier.
 enum class EpochResultStage {
@@ -39,7 +49,7 @@ enum class SaveStage {
 class JobCourse {
  public:
   struct State {
-    Phase phase = Phase::kGather;
+    JobPhase phase = JobPhase::kGather;
     EpochResultStage epoch_result = EpochResultStage::kNone;
     SaveStage save = SaveStage::kNotDue;
     bool tested = false;
@@ -57,7 +67,7 @@ class JobCourse {
   NextStep Next(bool finished) const;
 
   // Entering kTrain leaves the barrier; entering kSave sets SaveStage::kTried. Requires invariant 1.
-  void Enter(Phase phase);
+  void Enter(JobPhase phase);
 
   struct Barrier {
     bool epoch_ended = false;
@@ -76,11 +86,11 @@ class JobCourse {
   absl::Status Restore(const proto::CourseState& state);
 
   const State& state() const { return state_; }
-  Phase phase() const { return state_.phase; }
+  JobPhase phase() const { return state_.phase; }
   bool interrupted() const { return state_.interrupted; }
-  bool training_begun() const { return state_.phase >= Phase::kTrain; }
-  bool evaluating() const { return state_.phase == Phase::kValidate || state_.phase == Phase::kTest; }
-  bool ending() const { return state_.phase >= Phase::kStopping; }
+  bool training_begun() const { return state_.phase >= JobPhase::kTrain; }
+  bool evaluating() const { return state_.phase == JobPhase::kValidate || state_.phase == JobPhase::kTest; }
+  bool ending() const { return state_.phase >= JobPhase::kStopping; }
 
  private:
   const bool validates_, tests_;

@@ -158,7 +158,7 @@ const char* ProductName(Product product) {
   return "";
 }
 
-std::vector<Candidate> MakeCandidates(Product product, const DenseShape& shape) {
+std::vector<ProductCandidate> MakeCandidates(Product product, const DenseShape& shape) {
   const auto operands = std::make_shared<Operands>(shape);
   return {{"sgemm", Sgemm(product, shape, operands)},
           {"matmul", Matmul(product, shape, operands)},

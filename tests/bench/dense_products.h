@@ -16,13 +16,13 @@ enum class Product { kForward, kData, kWeights };
 const char* ProductName(Product product);
 
 // One product by one algorithm, ready to run repeatedly.
-struct Candidate {
+struct ProductCandidate {
   std::string algorithm;  // One of sgemm, matmul, inner product.
   std::function<void()> run;
 };
 
 // All candidates use the same operands.
-std::vector<Candidate> MakeCandidates(Product product, const DenseShape& shape);
+std::vector<ProductCandidate> MakeCandidates(Product product, const DenseShape& shape);
 
 }  // namespace tethys
 

@@ -176,8 +176,8 @@ class Step {
 };
 
 // Tries all algorithms of one product in turn, prints their medians and returns the fastest.
-Candidate Fastest(Product product, const DenseShape& shape) {
-  std::vector<Candidate> candidates = MakeCandidates(product, shape);
+ProductCandidate Fastest(Product product, const DenseShape& shape) {
+  std::vector<ProductCandidate> candidates = MakeCandidates(product, shape);
   std::vector<std::vector<double>> times(candidates.size());
   const int64_t calls = std::max<int64_t>(5, 50'000'000 / (shape.rows * shape.in * shape.out));
   for (int trial = 0; trial < kTrials; ++trial) {
@@ -196,8 +196,8 @@ Candidate Fastest(Product product, const DenseShape& shape) {
   return candidates[fastest];
 }
 
-std::vector<Candidate> FastestProducts(const Model& model) {
-  std::vector<Candidate> products;
+std::vector<ProductCandidate> FastestProducts(const Model& model) {
+  std::vector<ProductCandidate> products;
   std::vector<DenseShape> shapes;
   for (const Model::Layer& layer : model.layers()) {
     shapes.push_back({.rows = kRows, .in = layer.inputs[0][0], .out = layer.output[0]});
@@ -213,9 +213,9 @@ std::vector<Candidate> FastestProducts(const Model& model) {
 void Measure(const std::string& name, const std::vector<int64_t>& widths, double momentum, int rounds) {
   std::printf("%s, momentum %g\n", name.c_str(), momentum);
   Step step(Mlp(widths), momentum);
-  const std::vector<Candidate> products = FastestProducts(step.model());
+  const std::vector<ProductCandidate> products = FastestProducts(step.model());
   const auto run_products = [&] {
-    for (const Candidate& product : products) product.run();
+    for (const ProductCandidate& product : products) product.run();
   };
   for (int i = 0; i < 20; ++i) step.Run(), run_products(), step.Convert();
   const auto calls =
@@ -239,7 +239,7 @@ void MeasureThin(int rounds) {
   const auto stream = Must(device->CreateStream());
   for (int64_t rows = 1; rows <= 5; ++rows) {
     const DenseShape shape = {.rows = rows, .in = 4096, .out = 4096};
-    const std::vector<Candidate> products = {
+    const std::vector<ProductCandidate> products = {
         Fastest(Product::kForward, shape), Fastest(Product::kData, shape), Fastest(Product::kWeights, shape)};
     const auto layer = Must(device->Create(shape));
     Arena x(rows * shape.in), weights(shape.in * shape.out), y(rows * shape.out), dy(rows * shape.out);
@@ -252,7 +252,7 @@ void MeasureThin(int rounds) {
                                  dweights.data(), dbias.data()));
       });
       ratios.push_back(step / MicrosecondsPerCall(1, [&] {
-                         for (const Candidate& product : products) product.run();
+                         for (const ProductCandidate& product : products) product.run();
                        }));
     }
     std::printf("  %ld rows: step / products: %.3f (quartiles %.3f, %.3f), %s\n", static_cast<long>(rows),

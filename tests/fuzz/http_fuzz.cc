@@ -33,7 +33,7 @@ void CheckMark(absl::string_view text) {
 }
 
 // Requires that the secret that authorises a request is found whole in one place of the request.
-void CheckSecrets(const HttpRequest& request) {
+void CheckSecrets(const PageRequest& request) {
   const std::string cookie = request.Cookie("token");
   Require(absl::StrContains(request.Header("cookie"), cookie) && !absl::StrContains(cookie, ';'),
           "a cookie is a part of its header");
@@ -50,7 +50,7 @@ void CheckRequest(absl::string_view received) {
   }
   Require((parse.refusal == 0) == parse.reason.empty(), "a refusal has a reason");
   if (parse.refusal != 0) return CheckRefusal(parse);
-  const HttpRequest& request = parse.request;
+  const PageRequest& request = parse.request;
   Require(absl::StartsWith(request.path, "/"), "a path begins with a slash");
   Require(!absl::StrContains(request.path, '?'), "a path has no query");
   Require(request.Header("host") == request.host && !request.host.empty(), "there is one host");

@@ -71,7 +71,7 @@ TEST(HttpExchangeTest, UnusualRequestsAreRefused) {
 }
 
 TEST(HttpExchangeTest, AnswerForbidsScriptsWithoutNonceAndCaching) {
-  const HttpAnswer answer = {.body = "text", .headers = {{"Set-Cookie", "a=b"}}};
+  const PageAnswer answer = {.body = "text", .headers = {{"Set-Cookie", "a=b"}}};
   const std::string bytes = HttpAnswerBytes(answer, "n0", false);
   EXPECT_THAT(bytes, HasSubstr("script-src 'nonce-n0'; style-src 'nonce-n0'"));
   EXPECT_THAT(bytes, HasSubstr("Cache-Control: no-store\r\n"));

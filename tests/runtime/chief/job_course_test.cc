@@ -32,7 +32,8 @@ class JobCourseTest : public ::testing::Test {
  protected:
   void Train(bool validates = true, bool tests = true) {
     course_ = std::make_unique<JobCourse>(validates, tests);
-    for (const Phase phase : {Phase::kServerSetup, Phase::kWorkerSetup, Phase::kTrain}) course_->Enter(phase);
+    for (const JobPhase phase : {JobPhase::kServerSetup, JobPhase::kWorkerSetup, JobPhase::kTrain})
+      course_->Enter(phase);
   }
   void EndSegment(bool epoch_ended, bool save_due) {
     course_->SegmentEnded({.epoch_ended = epoch_ended, .save_due = save_due});
@@ -54,9 +55,9 @@ TEST_F(JobCourseTest, DueSaveComesBeforeNextSegment) {
   Train();
   EndSegment(false, true);
   EXPECT_EQ(On(), Next::kSave);
-  course_->Enter(Phase::kSave);
+  course_->Enter(JobPhase::kSave);
   EXPECT_EQ(On(), Next::kTrain);
-  course_->Enter(Phase::kTrain);
+  course_->Enter(JobPhase::kTrain);
   EXPECT_EQ(Text(), "train");
 }
 
@@ -64,7 +65,7 @@ TEST_F(JobCourseTest, EpochIsValidatedThenReportedThenSaved) {
   Train();
   EndSegment(true, true);
   EXPECT_EQ(On(), Next::kValidate);
-  course_->Enter(Phase::kValidate);
+  course_->Enter(JobPhase::kValidate);
   course_->EpochValidated();
   EXPECT_EQ(Text(), "validate, epoch validated, save due");
   EXPECT_EQ(On(), Next::kReportEpoch);
@@ -82,10 +83,10 @@ TEST_F(JobCourseTest, FinishedJobIsTestedThenSavedThenStops) {
   Train(false);
   EndSegment(false, false);
   EXPECT_EQ(Finished(), Next::kTest);
-  course_->Enter(Phase::kTest);
+  course_->Enter(JobPhase::kTest);
   course_->Tested();
   EXPECT_EQ(Finished(), Next::kSave);
-  course_->Enter(Phase::kSave);
+  course_->Enter(JobPhase::kSave);
   EXPECT_EQ(Finished(), Next::kStop);
   EXPECT_EQ(Text(), "save, save tried, tested");
 }
@@ -94,9 +95,9 @@ TEST_F(JobCourseTest, SaveDueAtLastBarrierIsNotRepeatedAfterTest) {
   Train();
   EndSegment(false, true);
   EXPECT_EQ(Finished(), Next::kSave);
-  course_->Enter(Phase::kSave);
+  course_->Enter(JobPhase::kSave);
   EXPECT_EQ(Finished(), Next::kTest);
-  course_->Enter(Phase::kTest);
+  course_->Enter(JobPhase::kTest);
   course_->Tested();
   EXPECT_EQ(Finished(), Next::kStop);
 }
@@ -110,7 +111,7 @@ TEST_F(JobCourseTest, JobWithoutTestSplitIsSavedAtItsEnd) {
 TEST_F(JobCourseTest, SaveMadeDueAfterValidationFollowsTheEpochReport) {
   Train();
   EndSegment(true, false);
-  course_->Enter(Phase::kValidate);
+  course_->Enter(JobPhase::kValidate);
   course_->EpochValidated();
   course_->SaveIsDue();
   course_->EpochReported();
@@ -122,7 +123,7 @@ TEST_F(JobCourseTest, InterruptedSegmentIsSavedThenJobStops) {
   course_->Interrupt();
   EndSegment(false, false);
   EXPECT_EQ(On(), Next::kSave);
-  course_->Enter(Phase::kSave);
+  course_->Enter(JobPhase::kSave);
   EXPECT_EQ(On(), Next::kStopInterrupted);
 }
 
@@ -140,7 +141,7 @@ TEST_F(JobCourseTest, InterruptAtEpochEndStillValidatesAndReports) {
 TEST_F(JobCourseTest, InterruptDuringSaveCausesNoSecondSave) {
   Train();
   EndSegment(false, true);
-  course_->Enter(Phase::kSave);
+  course_->Enter(JobPhase::kSave);
   course_->Interrupt();
   EXPECT_EQ(On(), Next::kStopInterrupted);
 }
@@ -148,7 +149,7 @@ TEST_F(JobCourseTest, InterruptDuringSaveCausesNoSecondSave) {
 TEST_F(JobCourseTest, InterruptDuringTestLeadsToSave) {
   Train(false);
   EndSegment(false, false);
-  course_->Enter(Phase::kTest);
+  course_->Enter(JobPhase::kTest);
   course_->Interrupt();
   course_->Tested();
   EXPECT_EQ(Finished(), Next::kSave);
