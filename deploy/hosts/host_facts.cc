@@ -6,7 +6,6 @@
 #include <cmath>
 #include <utility>
 
-#include "absl/strings/escaping.h"
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
@@ -32,9 +31,12 @@ std::string OwnAddress(const std::string& text) {
   if (inet_pton(AF_INET, text.c_str(), &four) == 1) return text;
   const bool hex = text.size() == 32 && text.find_first_not_of("0123456789abcdefABCDEF") == std::string::npos;
   if (!hex || absl::StartsWith(text, "fe8")) return "";
-  const std::string bytes = absl::HexStringToBytes(text);
+  std::string colons = text;  // "fd00:0000:..."
+  for (size_t at = 28; at > 0; at -= 4) colons.insert(at, ":");
+  in6_addr six;
   char numeric[INET6_ADDRSTRLEN];
-  return inet_ntop(AF_INET6, bytes.data(), numeric, sizeof(numeric)) == nullptr ? "" : numeric;
+  if (inet_pton(AF_INET6, colons.c_str(), &six) != 1) return "";
+  return inet_ntop(AF_INET6, &six, numeric, sizeof(numeric)) == nullptr ? "" : numeric;
 }
 
 // Converts a whole number of KiB to bytes; -1 for any other text.

@@ -50,7 +50,7 @@ absl::StatusOr<proto::onnx::ModelProto> Export(const std::string& text, const Sh
   return MakeOnnxModel(config, model, scaling, Positions);
 }
 
-const proto::onnx::NodeProto& Node(const proto::onnx::ModelProto& file, const std::string& output) {
+const proto::onnx::NodeProto& Node(const proto::onnx::ModelProto& file, const char* output) {
   for (const proto::onnx::NodeProto& node : file.graph().node()) {
     if (node.output(0) == output) return node;
   }

@@ -66,7 +66,8 @@ TEST(ShapeTraitsTest, JobsWithLeasesSurviveTheLossOfAWorker) {
 }
 
 TEST(ShapeTraitsTest, NothingIsAssumedOfAnUnknownStrategy) {
-  const ShapeTraits& unknown = TraitsOf(ParseStrategy("ps_dynamic_3_15"));
+  const auto strategy = ParseStrategy("ps_dynamic_3_15");
+  const ShapeTraits& unknown = TraitsOf(strategy);
   EXPECT_EQ(unknown.family, StrategyFamily::kUnknown);
   EXPECT_FALSE(unknown.lock_step);
   EXPECT_FALSE(unknown.servers());
