@@ -1,5 +1,6 @@
 // Objects of S3 and of servers that speak its protocol. The file of secrets gives keys, region and, for other
-// servers than Amazon's, the endpoint. libcurl signs the requests (AWS signature, version 4).
+// servers than Amazon's, the endpoint. The transport signs the requests
+// (s3_signature.h).
 #include <fnmatch.h>
 
 #include <algorithm>

@@ -6,13 +6,16 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <ctime>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/strip.h"
 #include "runtime/base/mutex.h"
+#include "runtime/remote/curl/s3_signature.h"
 
 namespace tethys {
 namespace {
@@ -153,7 +156,13 @@ class CurlTransport final : public HttpTransport {
     Arrival arrival = {.request = &request, .stopped = &stopped_};
     std::array<char, CURL_ERROR_SIZE> text = {};
     std::unique_ptr<curl_slist, FreeList> headers;
-    for (const std::string& header : request.headers) {
+    std::vector<std::string> lines = request.headers;
+    if (!request.credentials.region.empty()) {
+      for (std::string& line : S3SignatureHeaders(request, std::time(nullptr))) {
+        lines.push_back(std::move(line));
+      }
+    }
+    for (const std::string& header : lines) {
       curl_slist* longer = curl_slist_append(headers.get(), header.c_str());
       if (longer == nullptr) return absl::ResourceExhaustedError("no memory for a request");
       static_cast<void>(headers.release());
@@ -231,15 +240,10 @@ class CurlTransport final : public HttpTransport {
     if (!credentials.bearer_token.empty()) {
       curl_easy_setopt(handle, CURLOPT_HTTPAUTH, CURLAUTH_BEARER);
       curl_easy_setopt(handle, CURLOPT_XOAUTH2_BEARER, credentials.bearer_token.c_str());
-    } else if (!credentials.user.empty()) {
+    } else if (!credentials.user.empty() && credentials.region.empty()) {
+      curl_easy_setopt(handle, CURLOPT_HTTPAUTH, CURLAUTH_BASIC);
       curl_easy_setopt(handle, CURLOPT_USERNAME, credentials.user.c_str());
       curl_easy_setopt(handle, CURLOPT_PASSWORD, credentials.password.c_str());
-      if (credentials.region.empty()) {
-        curl_easy_setopt(handle, CURLOPT_HTTPAUTH, CURLAUTH_BASIC);
-      } else {
-        curl_easy_setopt(handle, CURLOPT_AWS_SIGV4,
-                         absl::StrCat("aws:amz:", credentials.region, ":s3").c_str());
-      }
     }
   }
 

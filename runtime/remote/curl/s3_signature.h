@@ -1,0 +1,22 @@
+// The signature of requests to S3 and to servers that speak its protocol: AWS signature, version 4, for
+// requests without a body. libcurl can sign, too, but from 8.13 on it signs "%2B" in a query as a space
+// (https://github.com/curl/curl/issues/20543), and the tokens by which S3 lists further keys have plus signs.
+#ifndef TETHYS_RUNTIME_REMOTE_CURL_S3_SIGNATURE_H_
+#define TETHYS_RUNTIME_REMOTE_CURL_S3_SIGNATURE_H_
+
+#include <ctime>
+#include <string>
+#include <vector>
+
+#include "runtime/remote/http_transport.h"
+
+namespace tethys {
+
+// The headers that sign `request` at the time `now`, each "Name: value". The credentials give the name of the
+// access key, the secret key and the region. The URL is percent-encoded, and its parameters are in alphabetic
+// order. Empty: OpenSSL has no memory.
+std::vector<std::string> S3SignatureHeaders(const HttpRequest& request, std::time_t now);
+
+}  // namespace tethys
+
+#endif  // TETHYS_RUNTIME_REMOTE_CURL_S3_SIGNATURE_H_
