@@ -16,9 +16,11 @@
 
 namespace tethys::cpu {
 
-// The code of the error that a failure of oneDNN becomes.
+// The code of the error that a failure of oneDNN becomes. On CPUs, version 3 fails with a runtime error if no
+// memory is left for the machine code that it generates at a product's first execution.
 inline absl::StatusCode OnednnCode(dnnl_status_t status) {
-  return status == dnnl_out_of_memory ? absl::StatusCode::kResourceExhausted : absl::StatusCode::kInternal;
+  const bool no_memory = status == dnnl_out_of_memory || status == dnnl_runtime_error;
+  return no_memory ? absl::StatusCode::kResourceExhausted : absl::StatusCode::kInternal;
 }
 
 template <typename Primitive, typename... Operation>
