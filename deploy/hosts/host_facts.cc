@@ -31,8 +31,10 @@ std::string OwnAddress(const std::string& text) {
   if (inet_pton(AF_INET, text.c_str(), &four) == 1) return text;
   const bool hex = text.size() == 32 && text.find_first_not_of("0123456789abcdefABCDEF") == std::string::npos;
   if (!hex || absl::StartsWith(text, "fe8")) return "";
-  std::string colons = text;  // "fd00:0000:..."
-  for (size_t at = 28; at > 0; at -= 4) colons.insert(at, ":");
+  std::string colons;  // "fd00:0000:..."
+  for (size_t at = 0; at < text.size(); at += 4) {
+    absl::StrAppend(&colons, at > 0 ? ":" : "", absl::string_view(text).substr(at, 4));
+  }
   in6_addr six;
   char numeric[INET6_ADDRSTRLEN];
   if (inet_pton(AF_INET6, colons.c_str(), &six) != 1) return "";
