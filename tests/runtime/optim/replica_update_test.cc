@@ -42,7 +42,7 @@ class ReplicaUpdateTest : public ::testing::Test {
   }
 
   VariableSet variables_;
-  const MonotonicClock clock_;
+  MonotonicClock clock_;
   const std::unique_ptr<Device> device_ = CreateCpuDevice(1).value();
   const std::unique_ptr<Stream> stream_ = device_->CreateStream().value();
 };
