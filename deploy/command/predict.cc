@@ -65,7 +65,7 @@ absl::Status ChooseSamples(const Flags& flags, Request& request) {
   return absl::OkStatus();
 }
 
-// What to do with samples of the shape `own`.
+// The advice for samples of the shape `own`.
 std::string ShapeRemedy(const Flags& flags, const Shape& own, const Shape& wanted) {
   const bool by_size = IsPicture(own) && IsPicture(wanted) && own.size() == wanted.size() &&
                        std::equal(own.begin() + 2, own.end(), wanted.begin() + 2);

@@ -17,7 +17,7 @@ namespace tethys {
 namespace {
 
 constexpr int64_t kFirst = 10;  // The number of first labels shown.
-// Of more classes than this, only the rarest and the most frequent are named.
+// A listing of more classes names only the rarest and the most frequent ones.
 constexpr size_t kMostClassesListed = 100;
 
 struct Split {

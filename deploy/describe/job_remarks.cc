@@ -16,7 +16,7 @@ namespace {
 
 // A server with less than 1 / kThin of the fullest server's parameters has almost no effect.
 constexpr int64_t kThin = 10;
-// From this number of workers per core on, the job gets a remark; fewer may be a trial of a job for several
+// A job with this number of workers per core or more gets a remark; fewer may be a trial of a job for several
 // machines.
 constexpr int kCrowd = 8;
 

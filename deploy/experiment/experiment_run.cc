@@ -332,7 +332,7 @@ class Runner {
     }
   }
 
-  // For those who ask later how a failed or interrupted run goes on.
+  // Read later by the commands that say how a failed or interrupted run goes on.
   void SaveCommand() const {
     const absl::Status saved =
         WriteFileAtomically(absl::StrCat(directory_, "/", kGoOnFile), experiment_.again + "\n");

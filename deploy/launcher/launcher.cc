@@ -136,7 +136,7 @@ RunResult JobLaunch::Run() {
   return Result();
 }
 
-// What follows from an action comes behind the actions that are left.
+// Actions that follow from an action come behind the actions that are left.
 void JobLaunch::Do(LaunchActions actions) {
   for (size_t i = 0; i < actions.size(); ++i) {
     const LaunchAction action = std::move(actions[i]);
