@@ -9,7 +9,7 @@
 namespace tethys {
 namespace {
 
-// A source is told of a sample this many samples before it is read: as long as memory takes to answer.
+// A source is told of a sample this many samples before it is read, so that memory answers meanwhile.
 constexpr int64_t kExpected = 4;
 
 }  // namespace
