@@ -27,8 +27,8 @@ std::vector<std::string> BeginCheckpoints(const std::string& root, StartingState
                                : Warning(aside.status()));
   }
   if (start.state.has_best() && !IsThere(root, start.state.best().step())) {
-    notes.push_back(absl::StrCat("the best checkpoint until then, of epoch ", start.state.best().epoch() + 1,
-                                 ", is gone: the best one is chosen anew"));
+    notes.push_back(absl::StrCat("the best checkpoint so far, of epoch ", start.state.best().epoch() + 1,
+                                 ", no longer exists: the next validated epoch becomes the best"));
     start.state.clear_best();
   }
   const absl::Status linked = LinkBest(

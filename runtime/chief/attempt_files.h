@@ -3,11 +3,11 @@
 // files.
 //
 //   checkpoints/step-N      a damaged one is renamed               BeginCheckpoints
-//   checkpoints/best        the best epoch of the state            BeginCheckpoints
-//   journal                 a line `attempt` undoes what is undone (journal.h)
+//   checkpoints/best        the link follows the starting state   BeginCheckpoints
+//   journal                 an `attempt` line marks the undone work (journal.h)
 //   epochs.csv, steps.csv   lines of undone work are removed       BeginTraining
 //   summary.json            removed                                BeginTraining
-//   progress.jsonl, event files   are the launcher's: the event `started` tells it the state
+//   progress.jsonl, event files   changed by the launcher, which learns the state from the event `started`
 //
 // An attempt that ends before it trains leaves tables and summary as they were.
 #ifndef TETHYS_RUNTIME_CHIEF_ATTEMPT_FILES_H_
@@ -23,12 +23,13 @@
 namespace tethys {
 
 // Renames damaged checkpoints, which would otherwise count among the checkpoints to keep, and makes ROOT/best
-// point to the best checkpoint of the state. If that checkpoint is gone (a better one, damaged since, had
-// replaced it), the state forgets it. Returns lines for the user. Called before anything is saved; blocks on
-// files.
+// point to the best checkpoint that `start` names. If that checkpoint no longer exists (it was replaced by a
+// better one, which has been damaged since), removes it from `start`. Returns messages for the user. Must be
+// called before anything is saved; blocks on files.
 std::vector<std::string> BeginCheckpoints(const std::string& root, StartingState& start);
 
-// Called once training begins. Blocks on files; on any thread.
+// Removes summary.json, and the lines of undone work from `tables`. Called once training begins, on any
+// thread; blocks on files.
 absl::Status BeginTraining(const std::string& run_dir, TimingCollector& tables);
 
 }  // namespace tethys

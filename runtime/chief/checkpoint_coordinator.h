@@ -33,17 +33,19 @@ class CheckpointCoordinator {
   // The role of the tasks that hold the parameters and slots to be saved.
   proto::Role source_role() const { return source_role_; }
 
-  // Begins save `id` of `state` and `statistics`; `sources` write the rest. Requires state() == kIdle.
+  // Begins save `id` of `state` and `statistics`; `sources` write the parameters and slots. Requires state()
+  // == kIdle.
   void Begin(int64_t id, const proto::TrainingState& state, const MovingStatistics& statistics,
              const std::vector<TaskId>& sources, Nanoseconds now, Actions& actions);
-  // Each returns true if the save has ended with this event; last_status() then has its result. Events that
-  // the save does not wait for have no effect, because a broken peer may answer unasked or twice.
+  // Each of these three handlers returns true if its event ended the save; last_status() is then the result
+  // of the save. An event that the save does not wait for has no effect, because a broken peer may answer
+  // without a request, or twice.
   bool OnOpened(const absl::Status& status, Nanoseconds now, Actions& actions);
   bool OnSaveDone(TaskId source, const proto::SaveDone& done, Nanoseconds now, Actions& actions);
   bool OnCommitted(const absl::Status& status, const std::string& directory, Nanoseconds now,
                    Actions& actions);
 
-  // Tells that training begins: the time without a checkpoint counts from now.
+  // Starts the time that SecondsSinceSave measures until the first save. Called when training begins.
   void TrainingBegins(Nanoseconds now) { last_saved_ = now; }
   // Seconds since the last successful save ended, or since training began.
   double SecondsSinceSave(Nanoseconds now) const { return ToSeconds(now - last_saved_); }
@@ -56,7 +58,8 @@ class CheckpointCoordinator {
   void FillSummary(proto::RunSummary& summary) const;
 
   void Save(proto::SaveState& state) const;
-  // InvalidArgument: a source is none of the `sources` tasks that hold parameters.
+  // `sources`: the number of tasks that hold parameters. InvalidArgument: `state` names another task as a
+  // source.
   absl::Status Restore(const proto::SaveState& state, int sources);
 
  private:

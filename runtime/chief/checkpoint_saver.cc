@@ -44,7 +44,7 @@ absl::Status CheckpointSaver::Write(int64_t id, int slot, int64_t begin, absl::S
     MutexLock lock(mu_);
     if (id == id_) writer = writer_;
   }
-  if (writer == nullptr) return absl::FailedPreconditionError(absl::StrCat("no save ", id, " is open"));
+  if (writer == nullptr) return absl::FailedPreconditionError(absl::StrCat("save ", id, " is not open"));
   return writer->Write(slot, begin, values);
 }
 
@@ -62,8 +62,8 @@ void CheckpointSaver::Commit(const proto::TrainingState& state, const proto::Mod
   });
 }
 
-// Removes old checkpoints. The checkpoint of `state` and the newest others remain, `keep` in all, and so does
-// the best one.
+// Removes old checkpoints, except the best one and `keep` others: the checkpoint of `state` and the newest
+// ones.
 absl::Status CheckpointSaver::Tidy(const proto::TrainingState& state) {
   if (!state.has_best()) {
     TETHYS_RETURN_IF_ERROR(LinkBest(options_.root, absl::nullopt));

@@ -44,13 +44,14 @@ class CheckpointSaver {
   CheckpointSaver(Options options, const Clock& clock);
   // Starts the saver's thread, which does all the work. ResourceExhausted: no thread can be started.
   absl::Status Start();
-  // Blocks until running work on the disk ends; drops queued work.
+  // Drops queued work, and blocks until the disk operation in progress has ended.
   ~CheckpointSaver();
 
   // Begins a checkpoint of `step`. Requires that the last checkpoint was committed or abandoned.
   void Open(int64_t id, int64_t step, std::function<void(const absl::Status&)> done);
 
-  // Errors: those of CheckpointWriter::Write; FailedPrecondition: save `id` is not open.
+  // Writes `values` to the checkpoint of save `id`, as CheckpointWriter::Write, whose errors it has.
+  // FailedPrecondition: save `id` is not open.
   absl::Status Write(int64_t id, int slot, int64_t begin, absl::Span<const float> values);
 
   struct Committed {
@@ -58,8 +59,9 @@ class CheckpointSaver {
     std::string directory;
     absl::Status pruned;  // Result of removing older checkpoints and linking the best.
   };
-  // Requires an open checkpoint and that all Writes have returned. `description` goes into the manifest.
-  // `before` writes data that must be on the disk before the checkpoint; it runs on the saver's thread.
+  // Completes the open checkpoint. Requires that all calls of Write have returned. `description` goes into
+  // the manifest. `before` writes data that must be on the disk before the checkpoint; it runs on the saver's
+  // thread.
   void Commit(const proto::TrainingState& state, const proto::ModelDescription& description,
               const MovingStatistics& statistics, std::function<absl::Status()> before,
               std::function<void(const Committed&)> done);

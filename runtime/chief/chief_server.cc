@@ -23,7 +23,8 @@ namespace tethys {
 namespace {
 
 constexpr int64_t kChunkElements = int64_t{1} << 18;  // A chunk of 1 MiB.
-constexpr int kMaxMessageBytes = 4 << 20;  // More than a checkpoint chunk, or the step records of a message.
+// Larger than a checkpoint chunk and than the step records in one message.
+constexpr int kMaxMessageBytes = 4 << 20;
 constexpr Nanoseconds kNonceLifetime = 10 * kSecond;
 // Each stream of a save holds one chunk, as a message and as floats: 8 MiB with this many streams.
 constexpr int kMaxSaveStreams = 4;
@@ -57,7 +58,7 @@ class OrderWriter {
     if (deaf_) TETHYS_LOG(Warning, "ended the session of ", peer_, ": it reads no orders");
   }
 
-  // Any thread; never blocks.
+  // May be called on any thread; never blocks.
   void Send(const proto::ToTask& order) {
     MutexLock lock(mu_);
     if (ending_) return;
@@ -184,7 +185,8 @@ class GrpcChiefServer final : public ChiefServer, private proto::Chief::Service 
     const TaskId task{handshake->role(), handshake->index()};
     const uint32_t incarnation = handshake->incarnation();
     OrderWriter orders(*context, *stream);
-    // Started before the task is admitted, because the job waits for an admitted task.
+    // The writer is started before the task is admitted: if it cannot start, the job must not wait for the
+    // task.
     if (absl::Status status = orders.Start(); !status.ok()) return ToGrpcStatus(status);
     if (absl::Status status = events_.Admit(task, incarnation); !status.ok()) return ToGrpcStatus(status);
     context->AddInitialMetadata("tethys-admitted", "1");

@@ -25,14 +25,14 @@ class ChiefEvents {
   virtual absl::Status Admit(TaskId task, uint32_t incarnation) = 0;
   // Called for each message; messages of one session come in order.
   virtual void OnMessage(TaskId task, uint32_t incarnation, proto::FromTask message) = 0;
-  // Tells that the session has ended; no event of it follows.
+  // Called when the session has ended; no further event of this session follows.
   virtual void OnGone(TaskId task, uint32_t incarnation) = 0;
-  // Writes values of the open save.
+  // Writes `values` to the checkpoint of the open save.
   virtual absl::Status WriteChunk(int64_t save_id, int slot, int64_t begin,
                                   absl::Span<const float> values) = 0;
   // Reads from the checkpoint that the job resumes from.
   virtual absl::Status ReadRange(int slot, int64_t begin, absl::Span<float> out) = 0;
-  // Reads a file of data that the job names as chief://PATH; as ChiefFiles::Read.
+  // Reads a data file that the job names as chief://PATH, in the way of ChiefFiles::Read.
   virtual absl::Status ReadDataFile(const std::string& path, int64_t offset,
                                     absl::FunctionRef<absl::Status(absl::string_view bytes)> take) = 0;
 };
@@ -41,8 +41,8 @@ class ChiefServer {
  public:
   static constexpr int kMostWaiting = 4096;
 
-  // `listen`: host:port; port 0 takes any free port. `secret` is the secret of the chief's process. `events`
-  // outlives the server. AlreadyExists: the port is taken.
+  // `listen`: host:port; port 0 takes any free port. `secret`: the secret that the chief's process holds.
+  // `events` must outlive the server. AlreadyExists: the port is taken.
   static absl::StatusOr<std::unique_ptr<ChiefServer>> Start(const std::string& listen,
                                                             const JobSecret& secret, const Clock& clock,
                                                             ChiefEvents& events);
@@ -50,9 +50,9 @@ class ChiefServer {
   virtual ~ChiefServer() = default;
 
   virtual std::string address() const = 0;
-  // Queues an order for that incarnation of the task. The order is dropped if the incarnation's session has
-  // ended or a later incarnation has joined. Any thread; never blocks, because each session has a thread that
-  // writes. A task that leaves kMostWaiting orders unread loses its session.
+  // Queues an order for one incarnation of the task. The order is dropped if the incarnation's session has
+  // ended or a later incarnation has joined. May be called on any thread; never blocks, because a separate
+  // thread writes to each session. A task that leaves kMostWaiting orders unread loses its session.
   virtual void Send(TaskId task, uint32_t incarnation, const proto::ToTask& order) = 0;
   // Accepts no more calls, and waits until the calls in progress have ended; cancels them after `timeout`.
   virtual void EndCalls(Nanoseconds timeout) = 0;

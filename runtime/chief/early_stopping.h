@@ -9,10 +9,10 @@
 
 namespace tethys {
 
-// Prepares the state of a checkpoint for a job that goes on with `rule` (null: without early stopping). The
-// best value is forgotten if the rule cannot compare it (it is of another monitor, or other first epochs were
-// ignored), or if there is no rule any more. Returns false if a value was forgotten, so that the rule begins
-// anew.
+// Prepares the state of a checkpoint for a job that is resumed with `rule` (null: without early stopping).
+// Removes the best value from `state` if there is no rule any more, or if the value was found under another
+// monitor or start_from_epoch, so that it cannot be compared. Returns false if a value was removed: the rule
+// then begins anew.
 bool ContinueWatch(const proto::EarlyStopping* rule, proto::TrainingState& state);
 
 // Updates `state` with the result of a validated epoch. A NaN is no improvement.

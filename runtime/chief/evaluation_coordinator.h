@@ -1,5 +1,6 @@
-// Evaluates a split over the workers and adds up their answers. Pure; owned by JobController, which decides
-// when to evaluate, and repeats a pass that a lost worker left incomplete.
+// Has the workers evaluate a split, each one slice of it, and adds up their results; one such evaluation is
+// called a pass. Pure; owned by JobController, which decides when to evaluate, and repeats a pass that is
+// incomplete because a worker was lost.
 //
 //   Begin: Evaluate to every worker -> kCollecting ... OnDone by all -> kComplete
 //                                      OnLost of a worker that had not answered ... -> kIncomplete
@@ -38,19 +39,20 @@ class EvaluationCoordinator {
   void Begin(int64_t id, proto::Split split, int64_t samples, const std::vector<float>& statistics,
              const std::vector<TaskId>& workers, Nanoseconds now, Actions& actions);
   // Takes a worker's answer. An answer to another pass, or a repeated answer, has no effect. InvalidArgument:
-  // the task was not asked, or its counts are impossible for its slice.
+  // the task has no slice in this pass, or its counts are impossible for its slice.
   absl::Status OnDone(TaskId worker, const proto::EvaluationDone& done);
-  // Tells that the worker will not answer any more.
+  // Notes that the worker is lost and will not answer any more.
   void OnLost(TaskId worker);
 
   State state() const;
   proto::Quality Quality() const { return sums_.Quality(); }
   double Seconds(Nanoseconds now) const { return ToSeconds(now - begin_); }
-  // Of the last pass; 0: none has begun.
+  // The id of the last pass; 0 if no pass has begun.
   int64_t id() const { return id_; }
 
   void Save(proto::EvaluationState& state) const;
-  // InvalidArgument: a part is of no worker, or the sums are not those of the parts that are counted.
+  // InvalidArgument: a part belongs to no worker of the job, or the sums are not over the samples of the
+  // counted parts.
   absl::Status Restore(const proto::EvaluationState& state, int workers);
 
  private:

@@ -1,4 +1,5 @@
-// A set of positions, stored as disjoint intervals; adjacent intervals are merged. Pure, thread-compatible.
+// A set of integers (positions in a sample order), stored as disjoint intervals; adjacent intervals are
+// merged. Pure, thread-compatible.
 #ifndef TETHYS_RUNTIME_CHIEF_INTERVAL_SET_H_
 #define TETHYS_RUNTIME_CHIEF_INTERVAL_SET_H_
 

@@ -13,9 +13,11 @@
 namespace tethys {
 namespace {
 
-// InvalidArgument: no step can have these numbers. Sums of accepted numbers do not overflow.
+// Checks that a step can have the record's numbers, and that sums of them do not overflow; otherwise
+// InvalidArgument.
 absl::Status CheckRecord(const proto::StepRecord& record) {
-  constexpr int64_t kMost = int64_t{1} << 50;   // For counts, bytes, and nanoseconds (13 days).
+  // The bound of counts, bytes and durations in nanoseconds (13 days).
+  constexpr int64_t kMost = int64_t{1} << 50;
   constexpr Nanoseconds kLatest = kMost << 10;  // 36 years after the machine booted.
   bool plausible = record.step() >= 0 && record.correct() >= 0 && record.correct() <= record.labels() &&
                    record.begin_ns() >= 0 && record.begin_ns() <= kLatest;
@@ -68,7 +70,8 @@ void JobController::OnMessage(TaskId id, uint32_t incarnation, const proto::From
                               Nanoseconds now, Actions& actions) {
   if (!Concerns(id, incarnation, message)) return;
   roster_.at(id).last_heard = now;
-  // Measurements are kept in every phase. Messages that would advance the job are ignored once it ends.
+  // Measurements are kept in every phase. Messages that would advance the job are ignored once the job is
+  // ending.
   if (message.has_steps()) return OnSteps(id, message.steps(), now, actions);
   if (message.has_applied() && id.role == proto::PS) return OnApplied(id, message.applied(), actions);
   if (message.has_heartbeat()) return OnHeartbeat(id, message.heartbeat(), now, actions);
@@ -244,7 +247,7 @@ void JobController::OnRunDone(TaskId id, const proto::RunDone& done, Nanoseconds
 }
 
 void JobController::FinishSegment(Nanoseconds now, Actions& actions) {
-  // Batches of a lost worker may have come back after the other workers had ended their run.
+  // A lost worker may have returned batches after the other workers had ended their run.
   if (running_.ReopenIfUnfinished()) return SendRuns(actions);
   if (const absl::Status status = running_.CheckAllUsed(); !status.ok()) return Fail(status, TaskId(), now);
   statistics_.Average();
@@ -358,11 +361,11 @@ void JobController::JudgeEpoch(Actions& actions) {
   const proto::Checkpoint& checkpoint = plan_.job().checkpoint();
   if (checkpoint.keep_best() && NoteIfBest(checkpoint.best_by(), own_.epoch_result(), state_))
     course_.SaveIsDue();
-  // A part of an epoch is not watched: the epoch is, once a later attempt has completed it.
+  // Early stopping does not judge a partial epoch; it judges the epoch once a later attempt has completed it.
   if (!plan_.job().has_early_stopping() || state_.position() > 0) return;
   WatchEpoch(plan_.job().early_stopping(), own_.epoch_result(), *state_.mutable_early_stopping());
-  // If the job ends with this epoch anyway, only state_ records the stop, for a longer job that goes on
-  // later.
+  // If the job ends with this epoch anyway, no note is shown; state_ records the result of the rule, in case
+  // the job is made longer and resumed.
   if (!planner_.StoppedEarly(state_) || planner_.ReachedItsLength(state_)) return;
   proto::ProgressEvent event;
   event.set_note(absl::StrFormat(
@@ -414,7 +417,7 @@ absl::Status JobController::InterruptedStatus() const {
 void JobController::Stop(absl::Status status, TaskId culprit, Nanoseconds now, Actions& actions) {
   course_.Enter(JobPhase::kStopping);
   own_.set_stopping_since_ns(now);
-  ReportPulse(now, actions);  // The last one, with all steps.
+  ReportPulse(now, actions);  // The last pulse, which includes all steps.
   Put(status, *own_.mutable_end());
   if (status.ok()) {
     actions.push_back(WriteJournal{journal::End(state_)});

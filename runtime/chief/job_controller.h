@@ -1,18 +1,18 @@
-// The chief's protocol: messages from tasks and the time go in, actions come out. Pure: no clock, no files,
-// no transport. Thread-compatible: the chief's process calls it under a lock.
+// The chief's protocol: it takes messages from tasks and the current time, and returns actions. Pure: no
+// clock, no files, no transport. Thread-compatible: the chief's process calls it under a lock.
 //
-// JobCourse decides the order of the stages. Saving, evaluating and pausing are state machines of their own:
-// the controller begins them, passes them their events, and continues with their results.
+// JobCourse decides the order of the stages. Saving, evaluating and pausing are separate state machines: the
+// controller starts them, passes them their events, and continues with their results.
 //
 // The first loss or failure of a task ends the job. If workers train on leased batches (asynchronously and
 // stale-synchronously), the job continues without a lost worker: servers refuse its frames (it is fenced),
 // its leases go to others, and a replacement may join.
 //
-// The state of the controller is a message. Written between any two events and read back, it makes a fresh
-// controller that answers all further events as this one would:
+// The state of the controller can be saved as a message between any two events. A controller restored from
+// the message answers all further events as the original would:
 //
 //   controller.Save(state);
-//   JobController::Restore(plan, state)   -> a controller that goes on
+//   JobController::Restore(plan, state)   -> a controller that continues from `state`
 #ifndef TETHYS_RUNTIME_CHIEF_JOB_CONTROLLER_H_
 #define TETHYS_RUNTIME_CHIEF_JOB_CONTROLLER_H_
 
@@ -50,40 +50,42 @@ namespace tethys {
 //  ends only after the leases of lost workers are settled.
 //  2. At most one save is open, and none during a segment.
 //  3. A sample counts as used when the worker's record of its step has arrived.
-//  4. The result of an evaluation covers every sample of its split once. A pass that a loss leaves incomplete
-//  is repeated by the workers that take part then.
+//  4. The result of an evaluation covers every sample of its split once. If a worker is lost before it has
+//  answered, the whole evaluation is repeated by the workers that take part at that time.
 class JobController {
  public:
-  // `state`: the starting state, with the attempts before this one. `restore`: whether the state comes from a
-  // checkpoint. `statistics`: the moving statistics in that state.
+  // `state`: the starting state, which lists the job's earlier attempts. `restore`: whether the state comes
+  // from a checkpoint. `statistics`: the moving statistics in that state.
   JobController(proto::JobPlan plan, proto::TrainingState state, bool restore, StatisticsBook statistics,
                 Nanoseconds now);
 
-  // Writes the state into an empty message. Not in it: the plan; the durations of the last second's steps and
-  // the samples of resources, which only fill the next pulse (proto::PulseState).
+  // Writes the controller's state into an empty message. The message omits the plan, and also the step
+  // durations and resource samples since the last pulse, which only the next pulse would show
+  // (proto::PulseState).
   void Save(proto::ChiefState& state) const;
-  // The controller whose Save wrote `state`, made anew from the plan that it had. InvalidArgument: the state
-  // is of no controller of this plan.
+  // Recreates the controller whose Save wrote `state`; `plan` must be that controller's plan.
+  // InvalidArgument: no controller of this plan can have written `state`.
   static absl::StatusOr<std::unique_ptr<JobController>> Restore(proto::JobPlan plan,
                                                                 const proto::ChiefState& state);
 
-  // Called before the first session, if the state comes from a checkpoint. `saved` is the checkpoint's model,
-  // `path` its directory, which errors name. From then on the workers' data must have the standardisation
-  // that the checkpoint's model was trained with.
+  // Requires from now on that the workers' data have the standardisation that the checkpoint's model was
+  // trained with. Called before the first session, if the state comes from a checkpoint. `saved` is the
+  // checkpoint's model, `path` its directory, which errors name.
   void RequireScaling(const proto::ModelDescription& saved, const std::string& path);
 
-  // A session asks to be admitted. AlreadyExists: the task has joined, and this is not a later incarnation of
-  // a worker whose loss the job survives. Aborted: the job takes no more members. InvalidArgument: the job
-  // has no such task.
+  // Decides whether to admit a session of the task. AlreadyExists: the task has joined, and `incarnation` is
+  // not a later incarnation of a worker whose loss the job survives. Aborted: the job takes no more members.
+  // InvalidArgument: the job has no such task.
   absl::Status Admit(TaskId task, uint32_t incarnation, Nanoseconds now);
-  // A message from that incarnation of the task. Messages from a lost incarnation have no effect.
+  // Handles a message from this incarnation of the task. Messages from a lost incarnation have no effect.
   void OnMessage(TaskId task, uint32_t incarnation, const proto::FromTask& message, Nanoseconds now,
                  Actions& actions);
-  // The session of that incarnation has ended.
+  // Handles the end of this incarnation's session.
   void OnGone(TaskId task, uint32_t incarnation, Nanoseconds now, Actions& actions);
   void OnTick(Nanoseconds now, Actions& actions);
-  // The user ends the job. Training stops at the first state that all workers can reach, the state is saved,
-  // and the job ends as Cancelled. Before training begins, nothing is saved. Further calls have no effect.
+  // Handles the user's interrupt. Training stops at the first state that all workers can reach, this state is
+  // saved, and the job ends as Cancelled. Before training begins, nothing is saved. Further calls have no
+  // effect.
   void OnInterrupt(Nanoseconds now, Actions& actions);
   bool interrupted() const { return course_.interrupted(); }
 
@@ -91,17 +93,17 @@ class JobController {
   void SaveCommitted(const absl::Status& status, const std::string& directory, Nanoseconds now,
                      Actions& actions);
 
-  // Fills the controller's part of the summary; the timing collector has the rest.
+  // Fills the controller's part of the summary; the timing collector fills the rest.
   void FillSummary(Nanoseconds now, proto::RunSummary& summary) const;
   // The standardisation of the data; known once a worker is ready.
   const proto::InputScaling& scaling() const { return plan_.scaling(); }
   double training_seconds() const { return own_.training_seconds(); }  // In this attempt.
-  // Completed epochs, and the part of the current one that is done.
+  // The number of completed epochs, plus the completed fraction of the current epoch.
   double epochs_done() const;
   // The task's current incarnation; orders to the task are sent to it.
   uint32_t incarnation(TaskId task) const { return roster_.at(task).member.incarnation(); }
 
-  // Samples of the chief's own process and machine, for the next pulse.
+  // Adds resource samples of the chief's own process and machine to the next pulse.
   void AddChiefSamples(const std::string& host, const PulseBook::Samples& samples) {
     pulses_.AddChiefSamples(host, samples);
   }
@@ -121,7 +123,7 @@ class JobController {
   void OnPausing(TaskId id, const proto::Pausing& pausing, Nanoseconds now, Actions& actions);
   void OnFailure(TaskId id, const proto::Failure& failure, Nanoseconds now);
 
-  // Functions for members: tasks join, are set up, are lost and replaced.
+  // Functions for members: how tasks join, are set up, are lost and are replaced.
   bool Concerns(TaskId id, uint32_t incarnation, const proto::FromTask& message) const;
   absl::Status NoteScaling(TaskId id, const proto::InputScaling& scaling);
   void SetUpAll(proto::Role role, Nanoseconds now, Actions& actions);
@@ -134,7 +136,7 @@ class JobController {
   std::string LossText(TaskId id, const std::string& reason) const;
 
   // Functions for the stages of the job.
-  void Advance(Nanoseconds now, Actions& actions);  // Leaves the phase if it waits for no task any more.
+  void Advance(Nanoseconds now, Actions& actions);  // Leaves the phase once no task is awaited.
   void StartTraining(Nanoseconds now, Actions& actions);
   void Continue(Nanoseconds now, Actions& actions);  // Begins the stage that JobCourse says is next.
   void RunSegment(Nanoseconds now, Actions& actions);
@@ -146,7 +148,7 @@ class JobController {
   void Evaluate(JobPhase phase, Nanoseconds now, Actions& actions);  // `phase`: kValidate or kTest.
   void FinishEvaluation(Nanoseconds now, Actions& actions);
   void JudgeEpoch(Actions& actions);
-  absl::Status EndStatus() const;  // For a job that was neither interrupted nor failed.
+  absl::Status EndStatus() const;  // The result of a job that was neither interrupted nor failed.
   absl::Status InterruptedStatus() const;
   void Stop(absl::Status status, TaskId culprit, Nanoseconds now, Actions& actions);
   void Fail(const absl::Status& status, TaskId culprit, Nanoseconds now);
@@ -169,7 +171,8 @@ class JobController {
   const SegmentPlanner planner_;
   const Nanoseconds silence_, start_timeout_;
 
-  // The values that no part has. They are kept in the message, so that a saved state never lacks one.
+  // The state that belongs to none of the parts below. It is kept as a message, so that Save cannot forget a
+  // value.
   proto::ControllerState own_;
 
   JobCourse course_;
@@ -177,7 +180,7 @@ class JobController {
   JobFailure failure_;
 
   // State of the training.
-  proto::TrainingState state_;  // The state at the last barrier, with the attempts before this one.
+  proto::TrainingState state_;  // The state at the last barrier, which lists the earlier attempts.
   RunningSegment running_;
   StatisticsBook statistics_;
   WorkerLosses losses_;

@@ -7,7 +7,7 @@
 namespace tethys {
 namespace {
 
-// The words for the work of a job in a phase other than training.
+// Names the job's work in a phase other than training, for the user.
 const char* DoingText(JobPhase phase) {
   switch (phase) {
     case JobPhase::kValidate:

@@ -1,6 +1,6 @@
-// The state of JobController as a message. Each part writes and checks its own state; here are the checks of
-// the controller's values, and the checks that concern several parts: without them an event could break an
-// invariant that the parts take for granted.
+// Saves the state of JobController as a message and restores it. Each part writes and checks its own state.
+// This file checks the controller's own values, and whether the states of several parts fit together;
+// otherwise an event could break an invariant on which the parts rely.
 #include <algorithm>
 #include <utility>
 
@@ -48,7 +48,7 @@ absl::Status JobController::RestoreParts(const proto::ChiefState& state) {
   const auto part = [&check](absl::string_view name, const absl::Status& status) {
     check.And(Annotate(status, name));
   };
-  // Each part may rely on those restored before it.
+  // Each part may rely on the parts that were restored before it.
   part("roster", roster_.Restore(plan_, state.roster()));
   part("losses", losses_.Restore(state.losses()));
   part("course", course_.Restore(state.course()));

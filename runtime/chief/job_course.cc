@@ -5,7 +5,7 @@ namespace {
 
 using Saved = proto::CourseState;
 
-// The values of the message and of the class are in the same order.
+// The enumerations of the message and of the class have the same order.
 static_assert(static_cast<int>(JobPhase::kEnded) == Saved::ENDED);
 static_assert(static_cast<int>(EpochResultStage::kValidated) == Saved::VALIDATED);
 static_assert(static_cast<int>(SaveStage::kTried) == Saved::TRIED);

@@ -1,5 +1,5 @@
-// The stage that a job has reached, and the next stage at a barrier. Pure; owned by JobController, which
-// carries out each stage. Everything that decides on the next stage is in `State`, a plain value.
+// Knows the stage that a job has reached, and decides on the next stage at each barrier. Pure; owned by
+// JobController, which carries out each stage. The decision depends only on `State`, a plain value.
 //
 //   gather -> set servers up -> set workers up -> [ train -> validate? -> save? ]* -> test? -> save -> stop
 //
@@ -28,18 +28,18 @@ enum class JobPhase {
   kEnded
 };
 
-// The progress of the result of the epoch that ends at the barrier.
+// How far the result of the epoch that ends at the current barrier has been determined.
 enum class EpochResultStage {
-  kNone,       // The barrier closes no epoch, or its result has been reported.
-  kTrained,    // The epoch has ended.
-  kValidated,  // The result holds the validation as well.
+  kNone,       // No epoch ends at the barrier, or its result has been reported.
+  kTrained,    // The epoch has ended, and is not validated.
+  kValidated,  // The result includes the validation.
 };
 
 // The progress of saving the state at the current barrier.
 enum class SaveStage {
   kNotDue,
   kDue,
-  kTried,  // A save has begun; no state is saved twice, even if the save fails.
+  kTried,  // A save has begun. Even if it fails, the same state is not saved again.
 };
 
 // Invariants:
@@ -63,7 +63,8 @@ class JobCourse {
 
   // The next stage at a barrier. kReportEpoch takes no time: call EpochReported, then Next again.
   enum class NextStep { kValidate, kReportEpoch, kSave, kTrain, kTest, kStop, kStopInterrupted };
-  // The next stage. Requires a barrier or the start of training. `finished`: no step is left to train.
+  // The next stage. Requires that the job is at a barrier or at the start of training. `finished`: no step is
+  // left to train.
   NextStep Next(bool finished) const;
 
   // Entering kTrain leaves the barrier; entering kSave sets SaveStage::kTried. Requires invariant 1.
@@ -76,13 +77,13 @@ class JobCourse {
   void SegmentEnded(const Barrier& barrier);
   void EpochValidated() { state_.epoch_result = EpochResultStage::kValidated; }
   void EpochReported() { state_.epoch_result = EpochResultStage::kNone; }
-  // A checkpoint is due because of the epoch's result.
+  // Notes that a checkpoint is due because of the epoch's result.
   void SaveIsDue() { state_.save = SaveStage::kDue; }
   void Tested() { state_.tested = true; }
   void Interrupt() { state_.interrupted = true; }
 
   void Save(proto::CourseState& state) const;
-  // InvalidArgument: `state` is of no course.
+  // InvalidArgument: no course can have this state.
   absl::Status Restore(const proto::CourseState& state);
 
   const State& state() const { return state_; }

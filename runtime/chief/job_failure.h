@@ -18,7 +18,8 @@ class JobFailure {
   // Time for which a failure that looks like an echo waits for its cause.
   static constexpr Nanoseconds kEchoPatience = 500 * kMillisecond;
 
-  // Notes a failure that the chief itself has seen. A `culprit` without a role means no single task.
+  // Notes a failure that the chief itself has seen. A `culprit` without a role means that no single task
+  // failed.
   void Note(const absl::Status& status, TaskId culprit, Nanoseconds now);
   // Notes a failure that a task reported, which may be an echo.
   void NoteReport(const absl::Status& status, TaskId culprit, Nanoseconds now);
@@ -30,7 +31,7 @@ class JobFailure {
   TaskId culprit() const { return culprit_; }
 
   void Save(proto::FailureState& state) const;
-  // InvalidArgument: a code, a role or a time is impossible.
+  // InvalidArgument: `state` has an impossible status code, role or time.
   absl::Status Restore(const proto::FailureState& state);
 
  private:

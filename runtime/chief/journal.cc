@@ -10,7 +10,7 @@
 namespace tethys::journal {
 namespace {
 
-// Text from another process, without characters that would break the line.
+// Replaces control characters, which would break the line, in a text from another process.
 std::string Line(absl::string_view text) {
   std::string line(text);
   std::replace_if(

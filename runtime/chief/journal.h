@@ -10,7 +10,7 @@
 //   used WORKER STEP BEGIN COUNT            a worker trained on samples [BEGIN, BEGIN + COUNT)
 //   applied SERVER WORKER SEQUENCE BEGIN COUNT VERSION
 //                                           a server applied that worker's gradients of these samples
-//   torn WORKER BEGIN COUNT SERVER...       a worker was lost during a push; only these servers applied it
+//   torn WORKER BEGIN COUNT SERVER...       a worker was lost during a push, which only these servers applied
 //   epoch EPOCH END                         all positions [0, END) of the epoch are used
 //   saved STEP EPOCH POSITION               a checkpoint is committed
 //   end EPOCH POSITION                      the job ended well at this position
@@ -30,8 +30,8 @@ namespace tethys::journal {
 
 inline constexpr char kFileName[] = "journal";
 
-// Each function returns one line with its newline.
-// `epoch_length`: the number of positions in an epoch's order.
+// Each function returns one line with its newline. `epoch_length`: the number of positions in an epoch's
+// sample order.
 std::string Attempt(const proto::TrainingState& start, int64_t epoch_length, int workers, int servers,
                     const std::string& strategy);
 std::string Member(const proto::Member& member);

@@ -23,7 +23,7 @@ namespace {
 // Bounds all numbers in a journal, and positions over the whole job, so that sums of two numbers do not
 // overflow.
 constexpr int64_t kMaxNumber = int64_t{1} << 61;
-// The most workers or servers of one attempt; job files allow fewer.
+// The most workers or servers that one attempt may have here; job files allow fewer.
 constexpr int64_t kMaxTasks = 1 << 16;
 constexpr int64_t kNever = std::numeric_limits<int64_t>::max();
 
@@ -215,7 +215,7 @@ class Attempt {
  public:
   Attempt(const AttemptLine& line, int64_t cut) : line_(line), cut_(cut) {}
 
-  // Takes a line of the attempt after its first line. `kind` is the line's first word.
+  // Takes the next line of the attempt, except its first line. `kind` is the line's first word.
   absl::Status Take(absl::string_view kind, Words& words, int64_t number) {
     if (kind == "used") return TakeUse(words, number, 1, nullptr);
     if (kind == "applied") return TakeUse(words, number, 2, &applied_);
@@ -237,7 +237,7 @@ class Attempt {
     TETHYS_RETURN_IF_ERROR(CheckCover(used_, "the workers"));
     for (int64_t server = 0; server < line_.servers; ++server) {
       const std::string who = absl::StrCat("ps ", server);
-      // Torn batches that the server did not apply count as applied.
+      // Torn batches count as applied also by a server that did not apply them.
       IntervalSet applied = std::exchange(applied_[server], {});
       for (const auto& [interval, servers] : torn_) {
         if (servers.count(server) > 0) continue;
@@ -341,14 +341,16 @@ class Attempt {
   // Torn batches, with the servers that applied them.
   std::vector<std::pair<std::pair<int64_t, int64_t>, std::set<int64_t>>> torn_;
   std::map<int64_t, int64_t>
-      epoch_end_;     // By epoch that was closed in this attempt: all positions before this one are used.
+      // For each epoch that was closed in this attempt, the position before which all positions are used.
+      epoch_end_;
   int64_t end_ = -1;  // Position at which the job ended; -1: it did not end well.
 };
 
 constexpr absl::string_view kAttemptWord = "attempt ";
 
-// For each attempt, the earliest start of a later attempt, from which on its uses are undone; kNever for the
-// last attempt. Epochs of a later attempt may have another length, so starts are compared by epoch first.
+// Returns for each attempt the earliest position at which a later attempt starts (kNever for the last
+// attempt); the attempt's uses from that position on are undone. Epochs of a later attempt may have another
+// length, so starts are compared by epoch first.
 absl::StatusOr<std::vector<int64_t>> FindCuts(Lines& lines) {
   std::vector<std::pair<AttemptLine, Words>> attempts;
   TETHYS_RETURN_IF_ERROR(lines.Rewind());

@@ -115,7 +115,8 @@ void LeaseBook::DealRound() {
   ++next_round_;
 }
 
-// A worker gets its own batches first. `mine` stays empty if the worker has none and may get none of others.
+// A worker gets its own batches first. `mine` stays empty if the worker has no batches of its own left and
+// may get no others.
 void LeaseBook::DealOnDemand(int worker, int64_t batches, Batches& mine) {
   const auto workers = static_cast<int64_t>(dealt_.size());
   while (static_cast<int64_t>(mine.size()) < batches) {
@@ -215,10 +216,10 @@ BatchLease LeaseOf(const proto::SavedLease& saved) {
           .owner = saved.owner()};
 }
 
-// `least`: the fewest samples.
+// `least`: the fewest samples that the batch may have.
 void Check(const BatchLease& batch, int64_t least, const LeaseBook::Limits& limits, StateCheck& check) {
   const auto& [begin, end] = batch.positions;
-  // A step without samples lies behind its global batch, which may end behind the segment.
+  // A step without samples lies at the end of its global batch, which may be after the segment's end.
   const int64_t last = least == 0 && begin == end ? limits.step_end : limits.segment.end;
   check.That(begin >= limits.segment.begin && begin <= end && end <= last && end - begin >= least,
              "a batch [", begin, ", ", end, ") in the segment [", limits.segment.begin, ", ",

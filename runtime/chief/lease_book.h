@@ -1,13 +1,13 @@
 // Records which worker holds which batches of the running segment, in jobs whose consistency leases batches.
 // Pure; used on the chief's loop only. The traits of the strategy (runtime/shape/shape_traits.h) determine
-// the way:
+// how batches are leased:
 //
 //   on demand   a batch is leased to the next worker that asks for one
 //   in rounds   round c gives one batch to every worker that takes part, for its step with clock c. Without
 //               losses, round c has the batches of bulk-synchronous step c.
 //
-// In a sharded job a batch belongs to a worker, its owner, and only this worker gets it, unless the owner
-// takes no part: then it goes to workers that have none of their own left.
+// In a sharded job each batch belongs to one worker, its owner, and is leased to that worker only. While the
+// owner takes no part, its batches are leased to workers that have no batches of their own left.
 //
 // The batches of a lost worker are settled by the servers' reports of the pushes that they applied, never by
 // the worker's own reports.
@@ -29,7 +29,7 @@ namespace tethys {
 
 struct BatchLease {
   static constexpr int kAnyWorker = -1;
-  Slice positions;  // May be empty in a round: then the worker makes a step without samples.
+  Slice positions;  // May be empty in a round: the worker then makes a step without samples.
   Slice step;  // The global batch that contains the positions; in asynchronous jobs equal to `positions`.
   int64_t clock = 0;  // The number of the round.
   int owner = kAnyWorker;
@@ -44,40 +44,40 @@ std::vector<BatchLease> BatchesOfSteps(Slice segment, int64_t global_batch, int 
 // Invariants:
 //  1. A batch is free, dealt to one worker but not sent, held by one worker, or done.
 //  2. A closed book deals no further batches. A worker that has got its last lease makes no more steps, so a
-//  further round would make other workers wait for it without end. On demand, a book whose batches have
-//  owners is closed for each worker by itself.
+//  further round would make other workers wait for it without end. If batches are leased on demand and have
+//  owners, the book is closed for each worker separately.
 class LeaseBook {
  public:
   explicit LeaseBook(tethys::Batches batches) : in_rounds_(batches == tethys::Batches::kInRounds) {}
 
-  // From the next round on, the worker takes part.
+  // Lets the worker take part, from the next round on.
   void Join(int worker) { dealt_[worker]; }
-  // The worker no longer takes part. Batches that it holds stay held until Settle.
+  // Notes that the worker no longer takes part. Its batches stay held until Settle.
   void Leave(int worker);
 
   // Begins the next segment. Requires that no batch is held or free.
   void Open(const std::vector<BatchLease>& batches);
-  // Ends the segment early: batches behind the last dealt batch are never leased. Returns the end of that
-  // batch, or the segment's begin if no batch was dealt. Free batches before it, which came back from a lost
-  // worker or have a slow owner, can still be leased, now to any worker, so that the end does not wait for
-  // the slowest.
+  // Ends the segment early: batches after the last dealt batch are never leased. Returns the end of the last
+  // dealt batch, or the segment's begin if no batch was dealt. Free batches before that end (returned by a
+  // lost worker, or not yet leased to a slow owner) can still be leased, from now on to any worker, so that
+  // the end of the segment does not wait for the slowest worker.
   int64_t CutToDealt();
-  // Opens the book again, for batches that came back after it was closed. Requires that all workers have
-  // ended the run.
+  // Opens the book again, to lease batches that lost workers returned after it was closed. Requires that all
+  // workers have ended the run.
   void Reopen();
 
   struct Leases {
     std::vector<BatchLease> batches;
     bool last = false;  // True if the worker gets no more leases.
   };
-  // Leases at most `batches` batches to a worker that takes part. Towards the end of the segment,
-  // asynchronous workers get fewer of the batches that others may get as well, so that the last batches are
-  // spread over the workers.
+  // Leases at most `batches` batches to a worker that takes part. Towards the end of the segment, an
+  // asynchronous worker gets fewer of the batches that other workers may get too, so that the last batches
+  // are spread over the workers.
   Leases Lease(int worker, int batches);
 
-  // Tells that the worker has used a batch. FailedPrecondition: the worker does not hold that batch.
+  // Notes that the worker has used a batch. FailedPrecondition: the worker does not hold that batch.
   absl::Status Use(int worker, Slice positions);
-  // Tells that a server has applied a push of these positions.
+  // Notes that a server has applied a push of the gradients of these positions.
   void Applied(int server, Slice positions);
 
   struct TornBatch {
@@ -99,16 +99,16 @@ class LeaseBook {
   bool in_rounds() const { return in_rounds_; }
 
   void Save(proto::LeaseBookState& state) const;
-  // The numbers that a saved book may have.
+  // Limits for the numbers in a saved book.
   struct Limits {
     int workers = 0;
     int servers = 0;
-    Slice segment;         // That holds all positions of the book's batches.
-    int64_t step_end = 0;  // Of the last global batch; a segment may be cut within one.
+    Slice segment;         // Must contain all positions of the book's batches.
+    int64_t step_end = 0;  // The most that the end of a global batch may be, even if a segment ends before.
   };
   // InvalidArgument: the book breaks a limit or invariant 1.
   absl::Status Restore(const proto::LeaseBookState& state, const Limits& limits);
-  // Calls function(positions) for the batches that are not done; some may have no positions.
+  // Calls function(positions) for each batch that is not done, also for batches without positions.
   template <typename Function>
   void ForEachBatch(const Function& function) const {
     for (const auto* batches : {&free_, &dealt_}) {
@@ -128,8 +128,8 @@ class LeaseBook {
 
   using Batches = std::deque<BatchLease>;
   int64_t free_count() const;
-  // The free batches that the worker gets next: its own, batches without an owner, or batches of an owner
-  // that takes no part. Null: there are none.
+  // Returns the free batches that the worker gets next: its own, batches without an owner, or batches of an
+  // owner that takes no part. Null if there are no such batches.
   Batches* FreeFor(int worker);
   void TakeFree(Batches& free, Batches& to);
   void ReturnFree(const BatchLease& batch) { free_[batch.owner].push_front(batch); }
@@ -138,9 +138,9 @@ class LeaseBook {
 
   const bool in_rounds_;
   std::map<int, Batches> free_;   // The free batches of each owner.
-  bool owned_ = false;            // The segment's batches have owners.
+  bool owned_ = false;            // True if the segment's batches have owners.
   int64_t dealt_end_ = 0;         // End of the last batch of the segment that was ever dealt.
-  std::map<int, Batches> dealt_;  // Batches to be sent, by worker that takes part.
+  std::map<int, Batches> dealt_;  // Batches dealt but not sent, by worker that takes part.
   std::set<int> finished_;        // Workers for which the book is closed.
   std::map<int64_t, Held> held_;  // The held batches, by first position.
   bool closed_ = false;

@@ -13,10 +13,10 @@ namespace tethys {
 // Invariant: a position is used at most once.
 class SampleLedger {
  public:
-  // Positions [segment.begin, segment.end) of one epoch.
+  // `segment`: the positions of one epoch whose use is recorded.
   explicit SampleLedger(Slice segment) : segment_(segment) {}
 
-  // Tells that a worker has used these positions. FailedPrecondition: they are outside the segment, or used
+  // Notes that a worker has used these positions. FailedPrecondition: they are outside the segment, or used
   // already.
   absl::Status Use(int worker, Slice positions);
   // Moves the segment's end. Requires that no position from `end` on is used.

@@ -45,7 +45,7 @@ absl::Status PauseCoordinator::OnPausing(TaskId worker, const proto::Pausing& pa
         absl::StrCat("it pauses after ", pausing.steps(), " steps of a segment of ", steps));
   }
   const auto answer = answers_.find(worker);
-  // An answer without a request.
+  // The worker answers without a request.
   if (answer == answers_.end() || answer->second.missing == 0) return absl::OkStatus();
   Note(worker, pausing.steps(), answer->second.missing - 1, actions);
   return absl::OkStatus();

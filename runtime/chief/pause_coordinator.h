@@ -1,11 +1,11 @@
 // Ends a segment of a mirrored or bulk-synchronous job early, at the same step on every worker
 // (workers/lock_step_segment.cc). Pure; owned by JobController.
 //
-//   kIdle --Begin: Pause to all--> kPausing --every worker has named the step it waits after: Cut--> kCut
+//   kIdle --Begin: Pause to all--> kPausing --every worker has named its last step: Cut--> kCut
 //
-// A Pause may reach one worker several short steps before another. The first then waits after a step, while
-// the second has begun a later one, which it cannot complete alone, and so cannot answer. Therefore workers
-// that have answered are asked again, for one more step each time, until all have answered.
+// A Pause may reach one worker several short steps before another. The first worker then waits after a step,
+// while the second has begun a later step, which it cannot complete alone, so that it cannot answer.
+// Therefore workers that have answered are asked again, for one more step each time, until all have answered.
 #ifndef TETHYS_RUNTIME_CHIEF_PAUSE_COORDINATOR_H_
 #define TETHYS_RUNTIME_CHIEF_PAUSE_COORDINATOR_H_
 
@@ -27,23 +27,24 @@ class PauseCoordinator {
  public:
   enum class State { kIdle, kPausing, kCut };
 
-  // `roster` and `segment` outlive the coordinator.
+  // `roster` and `segment` must outlive the coordinator.
   PauseCoordinator(const Roster& roster, RunningSegment& segment) : roster_(roster), segment_(segment) {}
 
   // Asks the workers that have not ended the segment to pause. Requires state() == kIdle and an open segment.
   void Begin(Nanoseconds now, Actions& actions);
-  // Asks again once kPatience has passed since workers were last asked.
+  // Asks the workers that have answered for one more step, once kPatience has passed since workers were last
+  // asked.
   void OnTick(Nanoseconds now, Actions& actions);
-  // Tells that the worker waits after `pausing.steps()` steps of the segment. InvalidArgument: the segment is
-  // shorter. A message that does not answer a Pause of this run has no effect.
+  // Notes that the worker waits after `pausing.steps()` steps of the segment. InvalidArgument: the segment
+  // has fewer steps. A message that does not answer a Pause of this run has no effect.
   absl::Status OnPausing(TaskId worker, const proto::Pausing& pausing, Actions& actions);
-  // Tells that the worker has made all steps of the segment, perhaps before the Pause reached it.
+  // Notes that the worker has made all steps of the segment, perhaps before the Pause reached it.
   void OnRunDone(TaskId worker, Actions& actions);
 
   State state() const { return state_; }
 
   void Save(proto::PauseState& state) const;
-  // InvalidArgument: an answer is of no worker of this job, or of more than `most_steps` steps.
+  // InvalidArgument: an answer comes from no worker of this job, or names more than `most_steps` steps.
   absl::Status Restore(const proto::PauseState& state, int64_t most_steps);
 
   static constexpr Nanoseconds kPatience = kSecond / 2;

@@ -49,7 +49,7 @@ void ProgressPipe::Add(proto::ProgressEvent event) {
   if (broken_) return;
   // Every queued event is also a sign of life, so the empty event adds nothing.
   if (event.event_case() == proto::ProgressEvent::EVENT_NOT_SET && !waiting_.empty()) return;
-  // A replaced event is the last one or has only a pulse or progress behind it.
+  // An event can be replaced only if it is the last one, or if only a pulse or a progress event follows it.
   const size_t looked_at = std::min<size_t>(waiting_.size(), 2);
   for (size_t i = waiting_.size() - looked_at; i < waiting_.size();) {
     const bool behind_passing =
@@ -81,7 +81,8 @@ void ProgressPipe::Run() {
   while (Take(event)) {
     const std::string line = JsonLine(event);
     if (WriteFully(fd_, line.data(), static_cast<int64_t>(line.size()), "progress").ok()) continue;
-    // The reader is gone. If the launcher has ended, the chief notices it by the end of its standard input.
+    // The reader is gone. If the launcher has ended, the chief learns it from the end of its own standard
+    // input.
     MutexLock lock(mu_);
     broken_ = true;
     waiting_.clear();

@@ -16,19 +16,21 @@
 namespace tethys {
 
 // Invariants:
-//  1. Events are written in the order in which they were added. At most one Progress and one Pulse are
-//  queued behind the last other event; later ones replace them. An empty event (a sign of life) is queued
-//  only alone.
-//  2. Every other event is written, except epochs and notes beyond kMostWaiting; a note gives their number.
+//  1. Events are written in the order in which they were added. After the last event of another kind, at most
+//  one Progress and one Pulse are queued; a newer Progress or Pulse replaces the queued one. An empty event
+//  (a sign of life) is queued only if the queue is empty.
+//  2. Every other event is written, except that epochs and notes are left out while kMostWaiting events are
+//  queued; a later note gives the number left out.
 class ProgressPipe {
  public:
   static constexpr int kMostWaiting = 1 << 14;
 
-  // -1: events are discarded. The descriptor outlives the pipe.
+  // `fd`: the descriptor, which must stay open as long as the pipe exists; -1: events are discarded.
   explicit ProgressPipe(int fd);
   // Starts writing; until then events are queued. ResourceExhausted: no thread can be started.
   absl::Status Start();
-  // Blocks until all events are written or the reader is gone, because the last event is the job's result.
+  // Blocks until all events are written or the reader is gone, so that the last event, the job's result, is
+  // not lost.
   ~ProgressPipe();
 
   void Add(proto::ProgressEvent event);

@@ -10,7 +10,7 @@ namespace {
 
 constexpr double kFirstBucketSeconds = 100e-6;
 
-// The number of the first bucket whose bound is not below `seconds`; the last bucket has none.
+// The index of the first bucket whose upper bound is at least `seconds`; the last bucket has no upper bound.
 size_t BucketOf(double seconds) {
   size_t bucket = 0;
   for (double bound = kFirstBucketSeconds; seconds > bound && bucket + 1 < PulseBook::kBuckets; bound *= 2)
@@ -86,7 +86,7 @@ void PulseBook::AddChiefSamples(const std::string& host, const Samples& samples)
 }
 
 void PulseBook::AddMachines(const Roster& roster, proto::Pulse& pulse) const {
-  // The samples of a process do not name the computer; the sample of the host does.
+  // A sample of a process does not say on which computer it ran, so the boot id comes from the host's sample.
   std::map<std::string, double> own;  // CPU of the job's processes, by boot id.
   const auto count = [&](const std::string& host, const proto::ResourceSample& sample) {
     const auto machine = machine_sample_.find(host);
@@ -98,7 +98,8 @@ void PulseBook::AddMachines(const Roster& roster, proto::Pulse& pulse) const {
     if (found != last_sample_.end() && !task.lost && !task.gone) count(task.member.host(), found->second);
   }
   for (const auto& [host, sample] : machine_sample_) {
-    if (sample.boot_id().empty()) continue;  // Which hosts share its cores is not known.
+    // Without a boot id, it is not known which hosts are the same computer.
+    if (sample.boot_id().empty()) continue;
     proto::MachinePulse& machine = *pulse.add_machine();
     machine.set_host(host);
     machine.set_cpu_percent(sample.cpu_percent());

@@ -1,8 +1,8 @@
-// Collects the reports of tasks and makes a pulse of them: the state of every task, and measurements of its
-// last second (proto::Pulse). Owned by JobController. Pure; thread-compatible.
+// Collects the reports of tasks and makes pulses of them. A pulse has the state of every task, and
+// measurements of the last second (proto::Pulse). Owned by JobController. Pure; thread-compatible.
 //
 // The cost does not grow with the rate of steps: if a worker makes more than kMostSteps steps between two
-// pulses, its quartiles are those of the newest kMostSteps.
+// pulses, its quartiles are computed from the newest kMostSteps steps.
 #ifndef TETHYS_RUNTIME_CHIEF_PULSE_BOOK_H_
 #define TETHYS_RUNTIME_CHIEF_PULSE_BOOK_H_
 
@@ -27,25 +27,25 @@ class PulseBook {
   static constexpr size_t kBuckets = 20;
   static constexpr size_t kStalenessCounts = 64;
 
-  // `stale`: gradients may be applied later than to the version for which they were computed, so pulses
-  // contain the staleness.
+  // `stale`: gradients may be applied to a later version of the parameters than the version for which they
+  // were computed. Pulses then contain the staleness.
   explicit PulseBook(bool stale) : stale_(stale) {}
 
-  // Requires records that JobController has checked.
+  // Adds records of the worker's steps. Requires that JobController has checked them.
   void AddSteps(int worker, const proto::StepRecords& records);
   using Samples = google::protobuf::RepeatedPtrField<proto::ResourceSample>;
-  // `host`: the host of the task.
+  // Adds resource samples of the task, which runs on `host`.
   void AddSamples(TaskId task, const std::string& host, const Samples& samples);
   // Adds samples of the chief's own process and machine.
   void AddChiefSamples(const std::string& host, const Samples& samples);
 
-  // Makes a pulse of everything added since the last pulse. `seconds`: since the chief started.
+  // Makes a pulse of everything added since the last pulse. `seconds`: the time since the chief started.
   proto::Pulse Take(const Roster& roster, Nanoseconds now, double seconds);
 
-  // Only the counts since the chief started are saved: what was added since the last pulse, and the last
-  // samples of resources, fill the next pulse only, and tasks send new ones within a second.
+  // Saves only the counts since the chief started. Steps added since the last pulse and the last resource
+  // samples are not saved: only the next pulse would show them, and tasks send new ones within a second.
   void Save(proto::PulseState& state) const;
-  // InvalidArgument: other numbers of counts, or negative counts.
+  // InvalidArgument: the number of counts is wrong, or a count is negative.
   absl::Status Restore(const proto::PulseState& state);
 
  private:
@@ -64,7 +64,7 @@ class PulseBook {
   void AddMachines(const Roster& roster, proto::Pulse& pulse) const;
 
   const bool stale_;
-  std::map<int, Worker> workers_;  // The steps since the last pulse, by worker.
+  std::map<int, Worker> workers_;  // Steps since the last pulse, by worker.
   std::map<TaskId, proto::ResourceSample> last_sample_;
   std::string chief_host_;
   proto::ResourceSample chief_sample_;  // An interval of 0 means that there is no sample yet.

@@ -25,11 +25,12 @@ struct QualitySums {
   // Adds a worker's part of an evaluation. All confusion matrices must have the same size.
   void Add(const proto::EvaluationDone& part);
 
-  // Means over the samples and shares of the labels; absent without samples, or without labels.
+  // The mean loss per sample (absent without samples), and the accuracies as shares of the labels (absent
+  // without labels).
   proto::Quality Quality() const;
 
   void Save(proto::QualitySumsState& state) const;
-  // InvalidArgument: a sum is out of range, or the matrix is not square.
+  // InvalidArgument: a sum is out of range, or the confusion matrix is not square.
   absl::Status Restore(const proto::QualitySumsState& state);
 };
 

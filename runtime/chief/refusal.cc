@@ -12,7 +12,7 @@ namespace {
 
 // gRPC sends a status's message in a header, which may have at most 8 KiB.
 constexpr size_t kMaxReason = 2048;
-// The time in which the last answer is sent.
+// The time that is left for sending the last refusal.
 constexpr Nanoseconds kLastAnswer = 5 * kSecond;
 
 class RefusingChief final : public ChiefEvents {
@@ -61,9 +61,9 @@ absl::Status RefuseTasks(const Refusal& refusal, const Clock& clock) {
   const int told = chief.Await(refusal.tasks, clock.Now() + refusal.timeout, clock);
   server->EndCalls(kLastAnswer);
   if (told >= refusal.tasks) return absl::OkStatus();
-  return absl::DeadlineExceededError(
-      absl::StrCat(refusal.tasks - told, " of ", refusal.tasks, " workers and servers did not come within ",
-                   ToSeconds(refusal.timeout), " s, and did not get the reason why the job cannot begin"));
+  return absl::DeadlineExceededError(absl::StrCat(
+      refusal.tasks - told, " of ", refusal.tasks, " workers and servers did not connect within ",
+      ToSeconds(refusal.timeout), " s, and did not get the reason why the job cannot begin"));
 }
 
 }  // namespace tethys

@@ -1,5 +1,6 @@
-// A stand-in for the chief of a job that a scheduler has started but that cannot begin. Workers and servers
-// on other machines get the reason from it, instead of trying to connect until timeouts.start.
+// A stand-in for the chief, used if a scheduler has started the tasks of a job but the job cannot begin. It
+// gives the reason to workers and servers on other machines, which would otherwise try to connect until
+// timeouts.start.
 #ifndef TETHYS_RUNTIME_CHIEF_REFUSAL_H_
 #define TETHYS_RUNTIME_CHIEF_REFUSAL_H_
 
@@ -20,7 +21,8 @@ struct Refusal {
 };
 
 // Listens in the chief's place and refuses every session with FailedPrecondition and the reason. Blocks until
-// all tasks have been refused. DeadlineExceeded: some did not connect. AlreadyExists: the port is taken.
+// all tasks have been refused. DeadlineExceeded: some tasks did not connect. AlreadyExists: the port is
+// taken.
 absl::Status RefuseTasks(const Refusal& refusal, const Clock& clock);
 
 }  // namespace tethys

@@ -1,5 +1,5 @@
-// The tasks of the job, the state of each as the chief sees it, and the membership: which of them take part.
-// Pure; owned by JobController.
+// The tasks of the job, the state of each task as the chief sees it, and the membership (the tasks that take
+// part). Pure; owned by JobController.
 #ifndef TETHYS_RUNTIME_CHIEF_ROSTER_H_
 #define TETHYS_RUNTIME_CHIEF_ROSTER_H_
 
@@ -26,32 +26,35 @@ struct TaskState {
   bool ready = false;
   bool gone = false;
   bool failed = false;  // The task has reported a failure.
-  std::string failure;  // That report, if the job can survive it; acted on a moment later.
+  // The report's text, if the job can survive the failure; the chief acts on it a moment later.
+  std::string failure;
   Nanoseconds failed_at = 0;
   bool run_done = false;       // A worker has finished its run over the segment.
   Nanoseconds last_heard = 0;  // 0: never, or not since the task was lost.
-  proto::Heartbeat heartbeat;  // The last one, without its samples of resources.
+  proto::Heartbeat heartbeat;  // The last heartbeat, without its resource samples.
   int64_t setup_ns = 0;
   int64_t step = 0;
   // The fields below are used only for workers that train on leases.
-  bool lost = false;  // The task is not waited for, and its messages are ignored.
-  // Steps of the other workers before a replacement took part; 0 where its own count includes them.
+  bool lost = false;  // True: the task is not waited for, and its messages are ignored.
+  // The steps that a replacement missed: those by which the median worker was ahead when the replacement
+  // began to take part. 0 in rounds, where a replacement's own count starts at the current round.
   int64_t missed = 0;
   uint32_t candidate = 0;  // The incarnation that is admitted as a replacement and has not joined yet.
 
   // Resets the state for a new process of the task, which is its first or a replacement.
   void Begin(TaskId id, uint32_t incarnation, Nanoseconds now);
-  // The task reports that it has made so many steps or updates. More than kMostSteps count as kMostSteps.
+  // Notes the task's report that it has made `steps` steps or updates. More than kMostSteps count as
+  // kMostSteps.
   void HasMade(int64_t steps) { step = std::max(step, std::min(steps, kMostSteps)); }
-  // For comparisons with other workers.
+  // The number of steps to compare with other workers: the task's own steps and those that it missed.
   int64_t pace() const { return step + missed; }
 };
 
 // Invariant: a task is a member unless it is lost, or is a replacement that does not take part yet. The
-// process of a member is the one that the membership names.
+// incarnation of a member's process is the one that the membership names.
 class Roster {
  public:
-  // A task that has not been heard of for so long is shown as silent.
+  // A task from which nothing was heard for this time is shown as silent.
   static constexpr Nanoseconds kSilent = 2 * kSecond;
 
   explicit Roster(Membership membership);
@@ -64,9 +67,9 @@ class Roster {
   const std::map<TaskId, TaskState>& tasks() const { return tasks_; }
 
   const Membership& membership() const { return membership_; }
-  // The process of the task that has begun last takes part from now on. Requires that none of the task does.
+  // Lets the task's newest process take part from now on. Requires that no process of the task takes part.
   void TakesPart(TaskId id);
-  // The task's process is lost.
+  // Notes that the task's process is lost.
   void Lose(TaskId id);
   // Whether the task's process is a replacement that does not take part yet.
   bool late(TaskId id) const { return !at(id).lost && !membership_.Has(id); }
@@ -77,21 +80,21 @@ class Roster {
   bool All(proto::Role role, bool TaskState::*flag) const;
   // The number of workers that are not lost, including replacements that do not take part yet.
   int workers_left() const;
-  // Whether the last heartbeat of some worker other than `id` says that it computes: it is within a step and
-  // does not wait for its exchange yet.
+  // Whether the last heartbeat of some worker other than `id` says that the worker computes: it is within a
+  // step and does not wait for its exchange yet.
   bool AnotherComputes(TaskId id) const;
   // Whether no session is open any more.
   bool all_gone() const;
   // Gives each of these workers, in this order, the least local rank that no other worker of its host has.
-  // All other workers keep theirs. So a replacement never gets the GPU of a worker that still runs,
-  // regardless of the order of replacements.
+  // All other workers keep their local ranks. So a replacement never gets the GPU of a worker that still
+  // runs, regardless of the order of replacements.
   void AssignLocalRanks(const std::vector<TaskId>& workers);
 
   // The tasks that have been silent for longer than `patience`. Called at every tick; time in which the chief
   // itself stalled between ticks is not counted.
   std::vector<TaskId> FindSilent(Nanoseconds now, Nanoseconds patience);
 
-  // The median of the paces of the workers that take part; 0 if none does.
+  // The median of pace() over the workers that take part; 0 if no worker takes part.
   int64_t UsualStep() const;
   // Tasks to show to the user: those silent for 2 s or more and, if workers do not step together
   // (`own_pace`), workers with less than three quarters of the median number of steps. Replacements do not
@@ -101,7 +104,7 @@ class Roster {
   std::string Describe(TaskId id) const;  // "worker 1 on 10.0.0.4"
 
   void Save(proto::RosterState& state) const;
-  // InvalidArgument: the tasks are not those of the plan, have impossible values, or break the invariant.
+  // InvalidArgument: the tasks differ from the plan's tasks, have impossible values, or break the invariant.
   absl::Status Restore(const proto::JobPlan& plan, const proto::RosterState& state);
 
  private:

@@ -1,5 +1,5 @@
 // The part of a run's summary that is known before the run starts: job, strategy, build. The chief fills in
-// the rest; the launcher does so for a chief that was lost. Pure.
+// the rest; the launcher fills it in if the chief was lost. Pure.
 #ifndef TETHYS_RUNTIME_CHIEF_RUN_SUMMARY_H_
 #define TETHYS_RUNTIME_CHIEF_RUN_SUMMARY_H_
 

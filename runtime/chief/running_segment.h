@@ -19,44 +19,45 @@ namespace tethys {
 
 class RunningSegment {
  public:
-  // The most batches that a worker holds ahead.
+  // The most batches that a worker holds in advance.
   static constexpr int kLeasesAhead = 4;
 
-  // `planner` outlives this object. `epoch_length`: the number of positions in an epoch's order.
+  // `planner` must outlive this object. `epoch_length`: the number of positions in an epoch's sample order.
   RunningSegment(const SegmentPlanner& planner, int64_t epoch_length)
       : planner_(planner), epoch_length_(epoch_length), leases_(planner.batches()) {}
 
-  // Begins a segment, whose samples are split into so many shares. Requires that no batch of the previous
+  // Begins a segment, whose samples are split into `shares` shares. Requires that no batch of the previous
   // segment is held.
   void Open(const TrainingSegment& segment, int shares);
-  // Begins a run over the segment: the first, or another for batches that came back from lost workers.
+  // Begins a run over the segment: the first run, or a further run for batches that lost workers returned.
   void BeginRun() { ++run_; }
-  // Returns whether batches came back after every worker was told that it gets no more; if so, they can be
-  // leased again. Requires that all workers have ended the run.
+  // If lost workers returned batches after every other worker was told that it gets no more, makes these
+  // batches available for leases and returns true. Requires that all workers have ended the run.
   bool ReopenIfUnfinished();
 
-  // End the segment early, after `steps` of its steps or behind the last leased batch. Require Open.
+  // End the segment early: CutAfter after its first `steps` steps, CutToLeased after the last leased batch.
+  // Both require Open.
   void CutAfter(int64_t steps);
   void CutToLeased();
 
-  // The order to take part in the run. `first_step`: the global step that the run begins with.
+  // Returns the order to take part in the run. `first_step`: the global step with which the run begins.
   proto::Run RunOrder(int64_t first_step) const;
   // Leases the next batches to a worker, and records them in the journal.
   void SendLeases(int worker, int batches, Actions& actions);
 
-  // The worker has used these positions of the epoch. FailedPrecondition: the worker does not hold them, or
-  // they are used already.
+  // Notes that the worker has used these positions of the epoch. FailedPrecondition: the worker does not hold
+  // them, or they are used already.
   absl::Status Use(int worker, Slice positions);
-  // Internal: a position was not used, though every worker has ended the run.
+  // OK if every position was used. Internal: a position was not used, though every worker has ended the run.
   absl::Status CheckAllUsed() const;
   int64_t used_count() const { return ledger_.has_value() ? ledger_->used_count() : 0; }
 
-  // Convert a position over the whole job into positions in the epoch, and back. Positions takes any numbers;
-  // those beyond the limits of a job give [-1, 0), which is in no segment.
+  // Convert a position over the whole job into positions in the epoch, and back. Positions accepts any
+  // numbers; for numbers beyond the limits of a job it returns [-1, 0), which is in no segment.
   Slice Positions(int64_t sample_begin, int64_t count) const;
   int64_t SampleBegin(Slice positions) const;
 
-  // The last epoch whose positions over the whole job are numbers.
+  // The last epoch whose positions over the whole job stay within the limits of a job.
   int64_t last_epoch() const;
   int64_t run() const { return run_; }
   const TrainingSegment& segment() const { return segment_; }
@@ -65,7 +66,7 @@ class RunningSegment {
   bool open() const { return ledger_.has_value(); }
 
   void Save(proto::SegmentState& state) const;
-  // InvalidArgument: the segment is not one of this job, or a position is not exactly once used, leased or
+  // InvalidArgument: this job has no such segment, or some position is not exactly one of used, leased and
   // free.
   absl::Status Restore(const proto::SegmentState& state, int workers, int servers);
 

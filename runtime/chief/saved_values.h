@@ -14,7 +14,7 @@
 
 namespace tethys {
 
-// Keeps the first of the checks that fails.
+// Keeps the error of the first check that fails.
 //
 //   StateCheck check;
 //   check.Count("step", state.step());
@@ -25,7 +25,7 @@ class StateCheck {
   static constexpr int64_t kMostCount = int64_t{1} << 50;   // Sums of a few counts do not overflow.
   static constexpr Nanoseconds kLatest = kMostCount << 10;  // 36 years after the machine booted.
 
-  // InvalidArgument with these words, if `holds` is false.
+  // If `holds` is false, the check fails with InvalidArgument and the message `words`.
   template <typename... Words>
   void That(bool holds, const Words&... words) {
     if (!holds && status_.ok()) status_ = absl::InvalidArgumentError(absl::StrCat(words...));

@@ -13,7 +13,7 @@
 namespace tethys {
 namespace {
 
-// The positions of `whole` that are not used, in order; nullopt: positions outside it are used.
+// The positions of `whole` that are not in `used`, in order; nullopt if `used` has positions outside `whole`.
 absl::optional<std::vector<Slice>> GapsIn(Slice whole, const IntervalSet& used) {
   std::vector<Slice> gaps;
   int64_t at = whole.begin;
@@ -94,12 +94,12 @@ absl::StatusOr<SegmentRest> SegmentPlanner::RestOf(const TrainingSegment& segmen
     const int64_t first = rest.segment.positions.begin;
     if (gaps->size() > 1 || (!gaps->empty() && (gaps->front().end != end || (first - begin) % batch_ != 0))) {
       return absl::FailedPreconditionError(
-          absl::StrCat("the step of position ", first, " is not whole, or a later one is used"));
+          absl::StrCat("the step of position ", first, " is used only in part, or a later step is used"));
     }
     rest.segment.steps = StepsOf(end - first);
     return rest;
   }
-  // Each batch keeps what is left of it. Owners and global batches stay as they were.
+  // Each batch keeps its unused positions, its owner and its global batch.
   rest.segment.steps = 0;
   Slice counted;  // The last step that is counted.
   auto gap = gaps->begin();

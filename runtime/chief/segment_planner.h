@@ -23,8 +23,9 @@ struct TrainingSegment {
 };
 
 struct SegmentRest {
-  TrainingSegment segment;  // From the first position that is left; `steps`: updates that are left.
-  std::vector<BatchLease> batches = {};  // On leases: all positions that are left, in order; otherwise empty.
+  TrainingSegment segment;  // Begins at the first unused position; `steps`: the remaining updates.
+  // If batches are leased: all unused positions, in order; otherwise empty.
+  std::vector<BatchLease> batches = {};
 };
 
 class SegmentPlanner {
@@ -36,32 +37,32 @@ class SegmentPlanner {
   // How batches reach the workers, and whether the chief leases them.
   tethys::Batches batches() const { return traits_.batches; }
   bool leased() const { return traits_.leases(); }
-  // The batches in which the segment is leased to workers, in so many shares (Membership::shares). In a
-  // sharded job each belongs to the worker that has its share.
+  // The batches in which the segment is leased to workers; each global batch is split into `shares` shares
+  // (Membership::shares). In a sharded job each batch belongs to the worker that has its share.
   std::vector<BatchLease> Batches(const TrainingSegment& segment, int shares) const;
-  // The updates that so many positions make.
+  // The number of updates in which `positions` positions are used.
   int64_t StepsOf(int64_t positions) const { return StepsPerEpoch(positions, batch_, false); }
   // The number of positions that an epoch uses.
   int64_t epoch_positions() const { return epoch_positions_; }
-  // Updates of a whole job from its start; for progress only.
+  // The number of updates of a whole job; used only to show progress.
   int64_t total_steps() const;
 
   bool Finished(const proto::TrainingState& state) const;
-  // Whether the job is finished by epochs or max_steps.
+  // Whether the job has made the epochs or steps that `epochs` and `max_steps` allow.
   bool ReachedItsLength(const proto::TrainingState& state) const;
   // Whether the rule of early_stopping ends the job, because validation no longer improves.
   bool StoppedEarly(const proto::TrainingState& state) const;
   // Requires !Finished(state).
   TrainingSegment Next(const proto::TrainingState& state) const;
-  // The rest of a segment, of which some positions are used, for a membership with so many shares. Steps and
-  // their global batches stay those of the segment. FailedPrecondition: a position outside the segment is
-  // used or, in lock step, a part of a step, or a step behind one that is not.
+  // Returns the unused rest of a segment, for a membership with `shares` shares. Steps and global batches
+  // stay as they are in the segment. FailedPrecondition: a position outside the segment is used; or, in lock
+  // step, a step is used only in part, or is used although an earlier step is not.
   absl::StatusOr<SegmentRest> RestOf(const TrainingSegment& segment, const IntervalSet& used,
                                      int shares) const;
   // The part of the segment before position `end`.
   TrainingSegment CutAt(const TrainingSegment& segment, int64_t end) const;
-  // Whether a checkpoint is due at a barrier in this state. `seconds_since`: since the last checkpoint, or
-  // since training began.
+  // Whether a checkpoint is due at a barrier in this state. `seconds_since`: seconds since the last
+  // checkpoint, or since training began if there is none.
   bool SaveDue(const proto::TrainingState& state, bool epoch_ended, double seconds_since) const;
 
  private:

@@ -15,7 +15,8 @@ std::string OrderName(const std::string& text) {
   return text.empty() ? "a full shuffle of all samples (shuffle { full {} } sharding: GLOBAL)" : text;
 }
 
-// Inside an epoch, the remaining positions stand for the same samples only if the order is the same.
+// Refuses to resume inside an epoch with another sample order: the remaining positions would be other
+// samples.
 absl::Status CheckSameOrder(const proto::JobPlan& plan, const proto::TrainingState& state,
                             const std::string& path) {
   const std::string order = OrderText(plan);
@@ -113,12 +114,12 @@ absl::Status CheckSlots(const proto::JobPlan& plan, const std::vector<std::strin
                         const std::string& path, StartingState& start) {
   for (int slot = 1; slot < start.reader->slot_count(); ++slot) {
     if (start.reader->has_slot(slot)) continue;
-    // Other optimizers count updates from the beginning of their slots, or their slots begin with other
-    // values than zero.
+    // Only for sgd may a slot start at zero now: other optimizers count updates since their slots started, or
+    // their slots must start with values other than zero.
     if (!plan.job().optimizer().has_sgd()) {
       return absl::FailedPreconditionError(absl::StrCat(
           path, " has no '", slots[slot - 1],
-          "' of the job's optimizer: resume with the optimizer that it was trained with, or with sgd {}"));
+          "' of the job's optimizer: resume with the optimizer with which it was trained, or with sgd {}"));
     }
     start.notes.push_back(absl::StrCat("warning: ", path, " has no '", slots[slot - 1],
                                        "' of the optimizer: it starts at zero"));
@@ -165,7 +166,7 @@ absl::StatusOr<StartingState> FindStartingState(const proto::JobPlan& plan, cons
     TETHYS_ASSIGN_OR_RETURN(const LatestCheckpoint latest, FindLatestCheckpoint(root));
     for (const DamagedCheckpoint& damaged : latest.damaged) {
       start.notes.push_back(
-          absl::StrCat("warning: passed over a damaged checkpoint: ", damaged.path, ": ", damaged.reason));
+          absl::StrCat("warning: skipped a damaged checkpoint: ", damaged.path, ": ", damaged.reason));
       start.damaged.push_back(damaged.path);
     }
     if (!latest.path.empty()) {

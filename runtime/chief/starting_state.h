@@ -1,5 +1,5 @@
-// Finds the state from which a job starts: its beginning, with random values or with those of `initial` in
-// the job; or the newest good checkpoint of its run directory. Blocks on files.
+// Finds the state from which a job starts: the newest good checkpoint of its run directory, or the job's
+// beginning, with random values or the values that the job's field `initial` names. Blocks on files.
 #ifndef TETHYS_RUNTIME_CHIEF_STARTING_STATE_H_
 #define TETHYS_RUNTIME_CHIEF_STARTING_STATE_H_
 
@@ -18,24 +18,24 @@ namespace tethys {
 struct StartingState {
   proto::TrainingState state;
   std::unique_ptr<CheckpointReader> reader;  // Null: the job starts at its beginning, with random values.
-  bool initial = false;                      // The reader has the initial values; slots start anew.
+  bool initial = false;                      // True: `reader` has only initial values; slots start anew.
   MovingStatistics statistics;               // The statistics of the checkpoint, or initial values.
   std::vector<std::string> notes;            // Lines for the user.
   std::vector<std::string> damaged;          // Paths of newer, damaged checkpoints that were skipped.
 };
 
 // FailedPrecondition: the checkpoint has another model, data size, standardisation (if the plan has one) or
-// seed; or its position lies beyond the samples that the job uses per epoch, or inside an epoch of another
-// order. A resumed job without any checkpoint starts anew, and a note says so. NotFound: the job has initial
-// values, but `root` lacks their checkpoint. Writes nothing, so the launcher can call it before it changes
-// the run directory.
+// seed; or its position lies beyond the samples that the job uses per epoch, or inside an epoch whose samples
+// have another order. A resumed job without any checkpoint starts anew, and a note says so. NotFound: the job
+// has initial values, but `root` lacks their checkpoint. Writes nothing, so the launcher can call it before
+// it changes the run directory.
 absl::StatusOr<StartingState> FindStartingState(const proto::JobPlan& plan, const VariableSet& variables,
                                                 const std::vector<std::string>& slots,
                                                 const std::string& root, bool resume);
 
-// OK: a job that resumes from `state` has something left to do. FailedPrecondition: the state is at the job's
-// end or beyond. A run at its end that has not `succeeded` lacks its test, checkpoint or summary, so it may
-// resume.
+// OK: a job that is resumed from `state` has work left. FailedPrecondition: the state is at the job's end or
+// beyond. A run whose training is complete but that has not `succeeded` lacks its test, checkpoint or
+// summary, so it may be resumed.
 absl::Status CheckLeftToTrain(const proto::JobPlan& plan, const proto::TrainingState& state, bool succeeded);
 
 }  // namespace tethys

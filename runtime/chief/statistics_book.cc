@@ -63,7 +63,8 @@ void StatisticsBook::Average() {
     for (const Worker& worker : workers_) current_.workers.push_back(worker.own);
   }
   if (counted.empty()) return;
-  // Equal weights are 1, so that the mean does not depend on how often it is computed.
+  // If all workers have made the same number of steps, each weight is 1 and not that number, so that rounding
+  // does not depend on it.
   const bool equal = std::all_of(counted.begin(), counted.end(), [&](const Worker* worker) {
     return worker->steps == counted.front()->steps;
   });

@@ -1,10 +1,10 @@
-// Collects the moving statistics of batch normalisation. Every worker keeps its own and reports them at the
-// end of each run; the chief averages them for evaluations and checkpoints. Nothing flows back into training,
-// so neither evaluations nor checkpoints change a job's results. Pure; thread-compatible.
+// Collects the moving statistics of batch normalisation. Every worker keeps its own statistics and reports
+// them at the end of each run; the chief averages them for evaluations and checkpoints. Nothing flows back
+// into training, so neither evaluations nor checkpoints change a job's results. Pure; thread-compatible.
 //
-// Moving statistics are linear in the batches' statistics. In a lock step, where every worker weights its
-// batch by its part of the step's samples, the mean over workers therefore equals the moving statistics of
-// the whole batches.
+// Moving statistics are linear in the batches' statistics. In lock step, every worker weights its batch by
+// its share of the step's samples. The mean over workers then equals the moving statistics of the whole
+// batches.
 #ifndef TETHYS_RUNTIME_CHIEF_STATISTICS_BOOK_H_
 #define TETHYS_RUNTIME_CHIEF_STATISTICS_BOOK_H_
 
@@ -24,26 +24,26 @@ class StatisticsBook {
   // model has no statistics, and the book does nothing.
   StatisticsBook(int workers, MovingStatistics start);
 
-  // Returns the statistics with which a worker begins: its own, if the checkpoint has those of the same
+  // Returns the statistics with which a worker begins: its own, if the checkpoint was saved with the same
   // number of workers, otherwise the mean. A replacement of a lost worker begins with the mean as of the last
   // Average.
   const std::vector<float>& StartOf(int worker) const;
 
-  // Notes a worker's statistics and steps. InvalidArgument: another number of elements, or a value that is
-  // not finite; nothing is noted.
+  // Notes a worker's statistics and steps. InvalidArgument: the number of elements is wrong, or a value is
+  // not finite; then nothing is noted.
   absl::Status OnRunDone(int worker, const proto::RunDone& done);
   void OnLost(int worker);
 
   // Computes the mean over the workers, weighted by their steps (equal weights in lock step, where all
-  // workers make every step; an asynchronous worker with few steps has learnt little). Without any steps, the
-  // mean stays.
+  // workers make every step; an asynchronous worker with few steps has learnt little). If no worker has made
+  // a step, the mean does not change.
   void Average();
 
   // The statistics as of the last Average.
   const MovingStatistics& current() const { return current_; }
 
   void Save(proto::StatisticsState& state) const;
-  // InvalidArgument: arenas of several sizes, values that are not finite, or another number of workers.
+  // InvalidArgument: arenas have different sizes, values are not finite, or the number of workers is wrong.
   absl::Status Restore(const proto::StatisticsState& state);
 
  private:
@@ -52,7 +52,7 @@ class StatisticsBook {
     int64_t steps = 0;
   };
 
-  static constexpr int64_t kMostSteps = int64_t{1} << 40;  // No sum overflows.
+  static constexpr int64_t kMostSteps = int64_t{1} << 40;  // So low that no sum of steps overflows.
   bool Tracks() const { return !current_.mean.empty(); }
 
   MovingStatistics current_;

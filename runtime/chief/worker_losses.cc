@@ -92,7 +92,7 @@ void WorkerLosses::Settle(TaskId id, Actions& actions) {
 
 void WorkerLosses::TakesPart(TaskId id, Nanoseconds now, Actions& actions) {
   TaskState& task = roster_.at(id);
-  // In rounds a replacement's steps are counted from the round in which it begins.
+  // In rounds, a replacement counts its steps from the round in which it begins, so it has missed none.
   if (!segment_.leases().in_rounds()) task.missed = std::max<int64_t>(0, roster_.UsualStep() - task.step);
   roster_.TakesPart(id);
   task.run_done = true;  // The worker was not asked to train in this run.

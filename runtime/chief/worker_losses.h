@@ -24,12 +24,12 @@ namespace tethys {
 
 class WorkerLosses {
  public:
-  // `plan`, `roster` and `segment` outlive this object.
+  // `plan`, `roster` and `segment` must outlive this object.
   WorkerLosses(const proto::JobPlan& plan, Roster& roster, RunningSegment& segment, Nanoseconds started)
       : plan_(plan), roster_(roster), segment_(segment), started_(started) {}
 
-  // Marks the worker as lost; from now on its messages are ignored. `text`: the loss in a sentence. Returns
-  // true if the launcher is to replace the worker.
+  // Marks the worker as lost; from now on its messages are ignored. `text`: a description of the loss for the
+  // user. Returns true if the launcher is to replace the worker.
   bool Lose(TaskId id, const std::string& reason, const std::string& text, Nanoseconds now, Actions& actions);
 
   // Asks all servers to refuse the frames of the lost incarnation.
@@ -38,13 +38,13 @@ class WorkerLosses {
   void Enrol(TaskId id, Actions& actions);
 
   enum class Answer { kNotYet, kLostIsFenced, kEnrolled };
-  // Takes a server's answer. Any result but kNotYet: all servers have answered the last request about that
-  // worker.
+  // Takes a server's answer. A result other than kNotYet means that all servers have answered the last
+  // request about the worker.
   Answer OnFenced(const proto::Fenced& fenced);
 
   // Settles each batch that the worker held, by the servers' reports: it is used, torn, or free again.
   void Settle(TaskId id, Actions& actions);
-  // The replacement takes part from now on.
+  // Lets the replacement take part from now on.
   void TakesPart(TaskId id, Nanoseconds now, Actions& actions);
 
   // True if some server has not answered the last request about this worker.
@@ -56,7 +56,7 @@ class WorkerLosses {
   void FillSummary(proto::RunSummary& summary) const { *summary.mutable_worker_loss() = losses_; }
 
   void Save(proto::LossesState& state) const;
-  // InvalidArgument: a request or a loss is of no worker of this job, or a lost worker has none.
+  // InvalidArgument: a request or a loss names no worker of this job, or a lost worker has no recorded loss.
   absl::Status Restore(const proto::LossesState& state);
 
  private:

@@ -24,7 +24,7 @@ TEST(AttemptsTest, WithoutSummary_AttemptsComeFromTheCheckpoint) {
   EXPECT_DOUBLE_EQ(TotalSeconds(earlier), 3);
 }
 
-TEST(AttemptsTest, SummaryOfTheLastAttempt_AddsItsTimeAfterTheCheckpoint) {
+TEST(AttemptsTest, SummaryOfTheLastAttempt_AddsTheTimeAfterItsCheckpoint) {
   proto::TrainingState state;
   state.set_step(8);
   Add(0, 8, 3, *state.mutable_attempt());

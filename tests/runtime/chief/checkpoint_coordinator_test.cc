@@ -48,7 +48,7 @@ class CheckpointCoordinatorTest : public ::testing::Test {
   bool Committed(const absl::Status& status = absl::OkStatus()) {
     return saves_->OnCommitted(status, "step-7", now_, actions_);
   }
-  // Makes a save from its begin to its commit.
+  // Carries out a whole save, from Begin to the commit.
   void Save(int64_t id, int64_t step, int64_t best_step) {
     Begin(id, step, best_step);
     Opened();
@@ -56,8 +56,8 @@ class CheckpointCoordinatorTest : public ::testing::Test {
     Committed();
     Log();
   }
-  // The texts of actions since the last call. Adds the emitted journal lines to journal_ and puts the last
-  // note into note_.
+  // Returns the texts of the actions since the last call. Adds the emitted journal lines to journal_ and puts
+  // the last note into note_.
   std::vector<std::string> Log() {
     for (const Action& action : actions_) {
       if (const auto* line = absl::get_if<WriteJournal>(&action)) journal_ += line->line;

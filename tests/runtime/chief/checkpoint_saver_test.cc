@@ -69,7 +69,7 @@ TEST_F(CheckpointSaverTest, OnlyTheNewestCheckpointsAreKept) {
   EXPECT_THAT(Saved(), ElementsAre(20, 30));
 }
 
-TEST_F(CheckpointSaverTest, CheckpointJustSaved_IsKeptDespiteLaterSteps) {
+TEST_F(CheckpointSaverTest, JustSavedCheckpoint_IsKeptDespiteCheckpointsOfLaterSteps) {
   for (const int64_t id : {8, 9, 1}) {
     ASSERT_TRUE(Open(id).ok());
     ASSERT_TRUE(Write(id).ok());
@@ -124,7 +124,7 @@ TEST_F(CheckpointSaverTest, CommitFailsIfJournalSyncFails) {
 }
 
 TEST_F(CheckpointSaverTest, WriteToASaveThatIsNotOpenIsRefused) {
-  EXPECT_THAT(std::string(Write(1).message()), HasSubstr("no save 1 is open"));
+  EXPECT_THAT(std::string(Write(1).message()), HasSubstr("save 1 is not open"));
   ASSERT_TRUE(Open(1).ok());
   EXPECT_TRUE(absl::IsFailedPrecondition(Write(2)));
   saver_.Abandon();

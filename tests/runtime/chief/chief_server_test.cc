@@ -1,4 +1,5 @@
-// The chief's server over real sockets in one process, with tasks that read orders only if the test asks.
+// The chief's server over real sockets in one process, with tasks that read orders only when the test makes
+// them.
 #include "runtime/chief/chief_server.h"
 
 #include <gmock/gmock.h>

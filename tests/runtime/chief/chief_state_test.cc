@@ -1,5 +1,5 @@
-// Tests that a state from a file cannot break the controller: a state with any one number or list changed is
-// refused, or makes a controller that goes on.
+// Tests that a state from a file cannot break the controller: a state in which one number or list was changed
+// is refused, or gives a controller that handles further events.
 #include <gtest/gtest.h>
 
 #include <functional>
@@ -18,7 +18,7 @@ using google::protobuf::FieldDescriptor;
 using google::protobuf::Message;
 using google::protobuf::Reflection;
 
-// Calls visit() after each change of one field of `message`, which is `part` or holds it, and undoes it.
+// Changes each field within a message, one at a time, calls visit(), and undoes the change.
 class Changes {
  public:
   explicit Changes(std::function<void()> visit) : visit_(std::move(visit)) {}
@@ -104,7 +104,7 @@ class Changes {
 
 class ChiefStateTest : public JobControllerTest {
  protected:
-  // Gives the controller one event of each kind, twice.
+  // Passes one event of each kind to the controller, twice.
   void GoOn(JobController& controller) {
     Actions actions;
     Nanoseconds now = now_;
@@ -130,7 +130,7 @@ class ChiefStateTest : public JobControllerTest {
     proto::ChiefState state;
     controller.Save(state);
   }
-  // Restores a controller from each change of the state.
+  // Tries to restore a controller from each changed version of the state.
   void RestoreChanged() {
     proto::ChiefState state = controller_->State();
     int refused = 0, restored = 0;
@@ -162,12 +162,12 @@ class ChiefStateTest : public JobControllerTest {
   std::vector<std::pair<std::string, proto::FromTask>> messages_;
 };
 
-TEST_F(ChiefStateTest, ChangedStateWhileTasksGather) {
+TEST_F(ChiefStateTest, ChangedStateBeforeAllTasksJoined_IsRefusedOrUsable) {
   Start("workers: 2 strategy { mirrored {} }");
   RestoreChanged();
 }
 
-TEST_F(ChiefStateTest, ChangedStateOfASegmentThatPauses) {
+TEST_F(ChiefStateTest, ChangedStateOfAPausingSegment_IsRefusedOrUsable) {
   StartAndMakeReady("workers: 2 strategy { mirrored {} }");
   Say(Worker(0), "steps { record { samples: 5 labels: 5 correct: 1 } }");
   Interrupt();
@@ -175,7 +175,7 @@ TEST_F(ChiefStateTest, ChangedStateOfASegmentThatPauses) {
   RestoreChanged();
 }
 
-TEST_F(ChiefStateTest, ChangedStateOfLeasesAfterALoss) {
+TEST_F(ChiefStateTest, ChangedStateOfLeasesAfterALoss_IsRefusedOrUsable) {
   for (const char* consistency : {"asynchronous {}", "stale_synchronous { bound: 1 }"}) {
     StartAndMakeReady(
         absl::StrCat("workers: 2 max_restarts: 1 strategy { parameter_server { ", consistency, " } }"));
@@ -185,7 +185,7 @@ TEST_F(ChiefStateTest, ChangedStateOfLeasesAfterALoss) {
   }
 }
 
-TEST_F(ChiefStateTest, ChangedStateOfAnEvaluation) {
+TEST_F(ChiefStateTest, ChangedStateOfAnEvaluation_IsRefusedOrUsable) {
   statistics_.mean = {0, 1};
   StartAndMakeReady("workers: 2 strategy { parameter_server { bulk_synchronous {} } }");
   for (int worker = 0; worker < 2; ++worker) {
@@ -199,7 +199,7 @@ TEST_F(ChiefStateTest, ChangedStateOfAnEvaluation) {
   RestoreChanged();
 }
 
-TEST_F(ChiefStateTest, ChangedStateOfASave) {
+TEST_F(ChiefStateTest, ChangedStateOfASave_IsRefusedOrUsable) {
   StartAndMakeReady("workers: 2 strategy { mirrored {} }");
   Train(0, 1, {{0, 5}, {10, 15}});
   Train(1, 1, {{5, 10}, {15, 20}});

@@ -64,8 +64,8 @@ TEST(EarlyStoppingTest, NaN_IsNoImprovement) {
   EXPECT_EQ(StopsAfter("patience: 2", {NAN, 4, 3}), 0);
 }
 
-// Whether training under the rule `after` can go on from a state that the rule `before` has watched; "" means
-// no rule.
+// Whether training with the rule `after` can continue from a state that was trained with the rule `before`;
+// "" means no rule.
 bool Continues(const std::string& before, const std::string& after) {
   proto::EarlyStopping rule;
   EXPECT_TRUE(google::protobuf::TextFormat::ParseFromString(before, &rule));
@@ -81,7 +81,7 @@ bool Continues(const std::string& before, const std::string& after) {
   return continues;
 }
 
-TEST(ContinueWatchTest, ValueOfAnotherMonitorOrStart_IsForgotten) {
+TEST(ContinueWatchTest, BestValueOfAnotherMonitorOrStart_IsForgotten) {
   EXPECT_TRUE(Continues("patience: 2", "patience: 5 min_delta: 0.1"));
   EXPECT_TRUE(Continues("monitor: VALIDATION_ACCURACY", "monitor: VALIDATION_ACCURACY patience: 5"));
   EXPECT_FALSE(Continues("patience: 2", "patience: 2 monitor: VALIDATION_ACCURACY"));

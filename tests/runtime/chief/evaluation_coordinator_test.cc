@@ -34,7 +34,7 @@ class EvaluationCoordinatorTest : public ::testing::Test {
     done.set_loss_sum(static_cast<double>(samples) / 2);
     return evaluation_.OnDone(task, done);
   }
-  // The samples in each order since the last call, as "[0, 3)".
+  // Returns the samples of each evaluation order since the last call, as "[0, 3)".
   std::vector<std::string> Slices() {
     std::vector<std::string> slices;
     for (const Action& action : std::exchange(actions_, {})) {
@@ -100,7 +100,7 @@ TEST_F(EvaluationCoordinatorTest, ImpossibleCountsOfLabelsAreRefused) {
   }
 }
 
-TEST_F(EvaluationCoordinatorTest, AnswerOfATaskThatWasNotAskedIsRefused) {
+TEST_F(EvaluationCoordinatorTest, AnswerOfATaskWithoutASliceIsRefused) {
   Begin(1, {Worker(0)});
   EXPECT_TRUE(absl::IsInvalidArgument(Done(Worker(1), 1, 0, 0)));
   EXPECT_TRUE(absl::IsInvalidArgument(Done({proto::PS, 0}, 1, 5, 0)));
@@ -127,7 +127,7 @@ TEST_F(EvaluationCoordinatorTest, WorkerLostAfterItsAnswerKeepsPassComplete) {
   EXPECT_EQ(evaluation_.state(), State::kComplete);
 }
 
-TEST_F(EvaluationCoordinatorTest, ReplacementDoesNotAnswerForLostWorker) {
+TEST_F(EvaluationCoordinatorTest, AnswerOfAReplacementDoesNotCountForTheLostWorker) {
   Begin(1, {Worker(0)});
   evaluation_.OnLost(Worker(0));
   EXPECT_TRUE(Done(Worker(0), 1, 5, 5).ok());

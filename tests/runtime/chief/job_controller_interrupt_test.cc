@@ -93,7 +93,7 @@ TEST_F(JobControllerInterruptTest, FailedSaveAfterInterrupt_StillEndsJob) {
   EXPECT_THAT(std::string(end_.message()), HasSubstr("disk full"));
 }
 
-TEST_F(JobControllerInterruptTest, PauseBeyondTheSegmentsEnd_EndsJobWithAnError) {
+TEST_F(JobControllerInterruptTest, WorkerThatPausesBeyondTheSegmentsEnd_EndsJobWithAnError) {
   StartAndMakeReady("workers: 1 strategy { local {} }");
   Interrupt();
   Pausing(0, 7);

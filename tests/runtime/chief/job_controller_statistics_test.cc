@@ -1,5 +1,5 @@
-// Tests the way of moving statistics through the chief: from the starting state to workers, and from workers
-// to evaluations and checkpoints.
+// Tests how the chief passes on moving statistics: from the starting state to workers, and from workers to
+// evaluations and checkpoints.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -19,7 +19,8 @@ class StatisticsTest : public JobControllerTest {
  protected:
   StatisticsTest() { statistics_.mean = {0, 1}; }
 
-  // Reports that the worker has used the samples of these slices, a step for each slice, and ends its run.
+  // Reports that the worker has used the samples of these slices, one step per slice, and that it has ended
+  // its run.
   void TrainTo(int worker, int64_t run, const std::vector<Slice>& slices, const std::string& statistics) {
     for (const Slice slice : slices) {
       Say(Worker(worker), absl::StrCat("steps { record { rank: ", worker, " sample_begin: ", slice.begin,
@@ -52,13 +53,13 @@ class StatisticsTest : public JobControllerTest {
   }
 };
 
-TEST_F(StatisticsTest, SetupCarriesTheMeanToEveryWorker) {
+TEST_F(StatisticsTest, SetupOrderGivesTheMeanToEveryWorker) {
   StartAndMakeReady(kMirrored);
   EXPECT_THAT(SentAtSetup(0), ElementsAre(0, 1));
   EXPECT_THAT(SentAtSetup(1), ElementsAre(0, 1));
 }
 
-TEST_F(StatisticsTest, SetupCarriesTheSavedStatisticsOfEachWorker) {
+TEST_F(StatisticsTest, SetupOrderGivesEachWorkerItsSavedStatistics) {
   statistics_ = {.mean = {2, 3}, .workers = {{1, 2}, {3, 4}}};
   StartAndMakeReady(kMirrored);
   EXPECT_THAT(SentAtSetup(0), ElementsAre(1, 2));
@@ -85,7 +86,7 @@ TEST_F(StatisticsTest, MeanOfTheWorkersIsEvaluatedAndSaved) {
   EXPECT_THAT(saved_statistics_.workers, ElementsAre(ElementsAre(1, 8), ElementsAre(4, 2)));
 }
 
-TEST_F(StatisticsTest, LaterSegmentsReplaceEarlierStatistics) {
+TEST_F(StatisticsTest, StatisticsOfALaterSegmentReplaceEarlierOnes) {
   job_epochs_ = 2;
   StartAndMakeReady(kMirrored);
   TrainTo(0, 1, {{0, 5}, {10, 15}}, "[1, 8]");
@@ -109,7 +110,7 @@ TEST_F(StatisticsTest, WrongNumberOfElementsFailsJobAndNamesWorker) {
   }
 }
 
-// There are more servers than workers, so no worker has the server's number.
+// There are more servers than workers, so no worker has the index of server 1.
 TEST_F(StatisticsTest, EndOfRunFromServerIsIgnored) {
   StartAndMakeReady("workers: 1 strategy { parameter_server { servers: 2 bulk_synchronous {} } }");
   Say(Server(1), "run_done { run: 1 steps: 4 statistics: [7, 8] }");

@@ -12,7 +12,7 @@ namespace {
 
 using Next = JobCourse::NextStep;
 
-// The phase of the course, then the work that is done or due: "save, epoch validated, save tried,
+// Describes the phase of the course, then the work that is done or due: "save, epoch validated, save tried,
 // interrupted".
 std::string CourseText(const JobCourse::State& state) {
   constexpr const char* kPhases[] = {"gather", "server setup", "worker setup", "train", "validate",
@@ -27,7 +27,8 @@ std::string CourseText(const JobCourse::State& state) {
   return text;
 }
 
-// A job that has entered training. On() is what follows if training steps are left, Finished() if none are.
+// A job that has entered training. On() returns the next step of the course if training steps are left,
+// Finished() if no training steps are left.
 class JobCourseTest : public ::testing::Test {
  protected:
   void Train(bool validates = true, bool tests = true) {

@@ -52,7 +52,7 @@ TEST(JournalCheckTest, CompleteEpochsWithSamplesInAnyOrderPassTheCheck) {
   ExpectGood(Attempt(0, 0) + Used(5, 5) + Used(0, 5) + Used(10, 10) + Used(20, 0) + End(2, 0), 20);
 }
 
-TEST(JournalCheckTest, LaterAttemptWithOtherEpochLengthUndoesByEpoch) {
+TEST(JournalCheckTest, LaterAttemptWithOtherEpochLengthUndoesUsesByEpoch) {
   // The next attempt undoes four samples.
   const std::string first = Attempt(0, 0) + Used(0, 10) + Used(10, 4);
   ExpectGood(first + Attempt(1, 0, 0, 30) + Used(30, 30) + End(2, 0), 40);
@@ -83,11 +83,11 @@ TEST(JournalCheckTest, ResumeFromAnEarlierState_UndoesAllUsesBeyondIt) {
   ExpectGood(text + Attempt(0, 0) + Used(0, 10) + End(1, 0), 10);
 }
 
-TEST(JournalCheckTest, AttemptThatStartsWithinBatch_IsRefused) {
+TEST(JournalCheckTest, AttemptThatStartsWithinAUsedBatch_IsRefused) {
   ExpectBad(Attempt(0, 0) + Used(0, 8) + Attempt(0, 4) + Used(4, 6) + End(1, 0), "journal line 2: 8 samples");
 }
 
-TEST(JournalCheckTest, BatchOverEpochEnd_IsRefused) {
+TEST(JournalCheckTest, BatchThatCrossesTheEpochEnd_IsRefused) {
   ExpectBad(Attempt(0, 0) + Used(8, 4), "journal line 2: 4 samples from position 8 of epoch 0 extend beyond");
 }
 
@@ -95,8 +95,8 @@ TEST(JournalCheckTest, UseBeyondJobEnd_FailsTheCheckAndIsNamed) {
   ExpectBad(Attempt(0, 0) + Used(0, 10) + Used(10, 1) + End(1, 0), "position 0 of epoch 1 was used");
 }
 
-// Lines cross the boundaries of the reader's buffer.
-TEST(JournalCheckTest, LongFile_IsCheckedLikeItsText) {
+// The file is longer than the reader's buffer, so some lines cross its boundaries.
+TEST(JournalCheckTest, LongFile_GivesTheSameResultAsItsText) {
   const testing::TempDirectory directory;
   const std::string path = directory.Path("journal");
   const std::string member = absl::StrCat("member worker 0 1 ", std::string(3 << 20, 'x'), " y\n");
@@ -137,7 +137,7 @@ TEST(JournalCheckTest, UnfinishedJobIsCheckedForRepeatsOnly) {
   ExpectBad(Attempt(0, 0) + Used(0, 2) + Used(1, 2), "used twice");
 }
 
-TEST(JournalCheckTest, SampleMissingOnOneServerFailsTheCheckAndNamesTheServer) {
+TEST(JournalCheckTest, SampleNotAppliedByOneServerFailsAndNamesTheServer) {
   const std::string used = Attempt(0, 0, 2) + Used(0, 10) + Applied(0, 0, 10);
   ExpectGood(used + Applied(1, 0, 5) + Applied(1, 5, 5) + End(1, 0), 10);
   ExpectBad(used + End(1, 0), "ps 1");

@@ -29,7 +29,7 @@ LeaseBook Opened(bool in_rounds, int workers, const std::vector<BatchLease>& bat
 
 // ----------------------------------------------------------------------------------- leases on demand
 
-TEST(LeaseBookTest, LeasesAreConsecutiveAndTheLastIsShort) {
+TEST(LeaseBookTest, LeasedBatchesAreConsecutiveAndTheLastOneIsShorter) {
   LeaseBook book = Opened(false, 1, SingleBatches({10, 45}, 10));
   std::vector<Slice> leases;
   for (int i = 0; i < 4; ++i) {
@@ -48,7 +48,7 @@ TEST(LeaseBookTest, LastBatchesAreSpreadOverWorkers) {
   EXPECT_EQ(long_book.Lease(0, 4).batches.size(), 4u);
 }
 
-TEST(LeaseBookTest, LeaseIsUsedOnceAndByItsHolderOnly) {
+TEST(LeaseBookTest, BatchIsUsedOnceAndByItsHolderOnly) {
   LeaseBook book = Opened(false, 2, SingleBatches({0, 100}, 10));
   const Slice lease = PositionsOf(book.Lease(0, 1)).at(0);
   EXPECT_TRUE(absl::IsFailedPrecondition(book.Use(1, lease)));
@@ -71,7 +71,7 @@ TEST(LeaseBookTest, BookCutToDealtBatches_LeasesOnlyReturnedBatches) {
   EXPECT_EQ(kept, (Slice{30, 40}));
 }
 
-TEST(LeaseBookTest, CutBeforeAnyLease_EndsAtSegmentBegin) {
+TEST(LeaseBookTest, CutBeforeAnyLease_EndsTheSegmentAtItsBegin) {
   LeaseBook book = Opened(false, 1, SingleBatches({10, 100}, 10));
   EXPECT_EQ(book.CutToDealt(), 10);
   EXPECT_TRUE(book.Lease(0, 1).last);
@@ -87,7 +87,7 @@ TEST(LeaseBookTest, BookCutInRounds_GivesAllWorkersTheSameRounds) {
 
 // ------------------------------------------------------------------------------------ leases in rounds
 
-TEST(LeaseBookTest, RoundsEqualStepsOfBulkSynchronousWorkers) {
+TEST(LeaseBookTest, RoundsHaveTheBatchesOfBulkSynchronousSteps) {
   LeaseBook book = Opened(true, 3, BatchesOfSteps({0, 20}, 8, 3));
   for (int worker = 2; worker >= 0; --worker) {
     const LeaseBook::Leases leases = book.Lease(worker, 4);
@@ -114,7 +114,7 @@ TEST(LeaseBookTest, JoiningWorkerTakesPartFromNextRound) {
   EXPECT_THAT(ClocksOf(book.Lease(1, 6)), ElementsAre(0, 1, 2, 3, 4, 5));
 }
 
-TEST(LeaseBookTest, ClocksContinueOverSegments) {
+TEST(LeaseBookTest, ClocksContinueInTheNextSegment) {
   LeaseBook book = Opened(true, 1, BatchesOfSteps({0, 10}, 10, 1));
   EXPECT_THAT(ClocksOf(book.Lease(0, 4)), ElementsAre(0));
   ASSERT_TRUE(book.Use(0, {0, 10}).ok());
@@ -124,7 +124,7 @@ TEST(LeaseBookTest, ClocksContinueOverSegments) {
 
 // --------------------------------------------------------------------------------- batches with owners
 
-// Batches of ten; every other one belongs to worker 1.
+// Batches of ten samples, which belong to workers 0 and 1 in turn.
 std::vector<BatchLease> InTurns(Slice segment) {
   std::vector<BatchLease> batches = SingleBatches(segment, 10);
   for (size_t i = 0; i < batches.size(); ++i) batches[i].owner = static_cast<int>(i % 2);
@@ -185,7 +185,7 @@ TEST(LeaseBookTest, BookCutToDealtBatches_LeasesSlowOwnersBatchesToAll) {
   EXPECT_TRUE(book.Lease(0, 4).last);
 }
 
-TEST(LeaseBookTest, OwnerWithMoreLeftThanOthers_MakesRoundsWithEmptySteps) {
+TEST(LeaseBookTest, OwnerWithMoreBatchesLeft_GivesOthersRoundsOfEmptySteps) {
   LeaseBook book = Opened(true, 2, InTurns({0, 40}));
   book.Leave(1);
   EXPECT_THAT(PositionsOf(book.Lease(0, 1)), ElementsAre(Slice{0, 10}));
@@ -209,7 +209,7 @@ class SettlementTest : public ::testing::Test {
   LeaseBook book_{tethys::Batches::kOnDemand};
 };
 
-TEST_F(SettlementTest, BatchesAppliedByNoServerAreLeasedToOthersFirst) {
+TEST_F(SettlementTest, BatchesAppliedByNoServerAreTheNextToBeLeased) {
   EXPECT_EQ(book_.Settle(0, 2).returned, 3);
   EXPECT_EQ(PositionsOf(book_.Lease(1, 2)), (std::vector<Slice>{{0, 10}, {10, 20}}));
 }

@@ -1,5 +1,6 @@
-// Leases and the order of an epoch together: however workers are lost and come back, a segment uses every
-// sample as often as the job's sharding says, and a worker gets its own samples as long as it takes part.
+// Tests leases together with the sample order of an epoch. However workers are lost and replaced, a segment
+// uses every sample as often as the job's sharding says, and without losses a worker gets only its own
+// samples.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -22,7 +23,7 @@ namespace {
 
 constexpr int kServers = 2;
 
-// Plays the part of the chief and its workers over one epoch.
+// Acts as the chief and its workers for one epoch.
 class Epoch {
  public:
   Epoch(const proto::JobPlan& plan, uint64_t seed, bool loses)
@@ -55,7 +56,7 @@ class Epoch {
     ADD_FAILURE() << "the epoch does not end";
   }
 
-  // How often each sample was used.
+  // The number of uses of each sample.
   const std::vector<int64_t>& uses() const { return uses_; }
   // Number of positions that a worker used although they belong to another rank.
   int64_t of_others() const { return of_others_; }

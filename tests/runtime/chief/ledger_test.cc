@@ -16,13 +16,13 @@ TEST(SampleLedgerTest, PositionsUsedInAnyOrderCompleteSegment) {
   EXPECT_TRUE(ledger.all_used());
 }
 
-TEST(SampleLedgerTest, UseOfAnEmptySliceIsAcceptedAndCountsNothing) {
+TEST(SampleLedgerTest, UseOfAnEmptySliceIsAcceptedAndNotCounted) {
   SampleLedger ledger({0, 4});
   EXPECT_TRUE(ledger.Use(1, {4, 4}).ok());
   EXPECT_EQ(ledger.used_count(), 0);
 }
 
-TEST(SampleLedgerTest, UseOfAUsedPositionIsRefused) {
+TEST(SampleLedgerTest, SecondUseOfAPositionIsRefused) {
   SampleLedger ledger({0, 100});
   ASSERT_TRUE(ledger.Use(0, {20, 40}).ok());
   for (const Slice again : {Slice{20, 40}, Slice{10, 21}, Slice{39, 50}, Slice{0, 100}, Slice{25, 30}}) {

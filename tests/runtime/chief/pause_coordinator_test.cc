@@ -65,7 +65,7 @@ TEST_F(PauseCoordinatorTest, WorkerAtSegmentEndIsNotPaused) {
   EXPECT_EQ(segment_.segment().steps, 2);
 }
 
-TEST_F(PauseCoordinatorTest, RunDoneThatCrossesThePauseCountsAsItsAnswer) {
+TEST_F(PauseCoordinatorTest, RunDoneSentBeforeThePauseArrivedCountsAsItsAnswer) {
   pause_.Begin(0, actions_);
   EXPECT_TRUE(Pausing(1, 1).ok());
   Log();
@@ -83,7 +83,7 @@ TEST_F(PauseCoordinatorTest, RepeatedAnswerDoesNotMoveCut) {
   EXPECT_EQ(segment_.segment().steps, 1);
 }
 
-// Worker 1 has begun the second step before its Pause came; in that step it waits for worker 0.
+// Worker 1 began the second step before its Pause arrived, and waits in that step for worker 0.
 TEST_F(PauseCoordinatorTest, WorkerThatHasAnsweredIsAskedAgainUntilAllHave) {
   constexpr Nanoseconds kPatience = PauseCoordinator::kPatience;
   pause_.Begin(0, actions_);
@@ -104,7 +104,7 @@ TEST_F(PauseCoordinatorTest, WorkerThatHasAnsweredIsAskedAgainUntilAllHave) {
   EXPECT_THAT(Log(), IsEmpty());
 }
 
-TEST_F(PauseCoordinatorTest, AnswerBeforeThePauseOrOfAnotherRunHasNoEffect) {
+TEST_F(PauseCoordinatorTest, AnswerBeforeThePauseOrForAnotherRunHasNoEffect) {
   for (const int worker : {0, 1}) EXPECT_TRUE(Pausing(worker, 1).ok());
   pause_.Begin(0, actions_);
   Log();

@@ -37,7 +37,7 @@ proto::ProgressEvent Finished() {
   return event;
 }
 
-// A pipe of one page, full of unread lines.
+// A pipe with room for one page, which is full of unread lines.
 class ProgressPipeTest : public ::testing::Test {
  protected:
   ProgressPipeTest() {

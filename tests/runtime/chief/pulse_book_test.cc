@@ -28,7 +28,7 @@ class PulseBookTest : public ::testing::Test {
     task.last_heard = now_;
     task.ready = true;
   }
-  // Records `count` steps of the worker, each of `ms` milliseconds in all.
+  // Records `count` steps of the worker, each of which took `ms` milliseconds.
   void Steps(int worker, int count, int64_t ms, int64_t staleness = 0) {
     proto::StepRecords records;
     for (int i = 0; i < count; ++i) {
@@ -49,7 +49,7 @@ class PulseBookTest : public ::testing::Test {
   PulseBook book_{/*stale=*/true};
 };
 
-TEST_F(PulseBookTest, ReplacementIsNotBehindByTheStepsBeforeIt) {
+TEST_F(PulseBookTest, StepsBeforeAReplacementJoinedDoNotCountAsItsLag) {
   roster_.at({proto::WORKER, 0}).step = 6366;
   TaskState& replacement = roster_.at({proto::WORKER, 1});
   replacement.step = 829;
@@ -93,7 +93,7 @@ TEST_F(PulseBookTest, HistogramCountsAllStepsOfTheJob) {
   Steps(0, 2, 10);   // In the bucket of times up to 2^7 x 100 us.
   Steps(1, 1, 100);  // In the bucket of times up to 2^10 x 100 us.
   Take();
-  Steps(2, 1, 1'000'000);  // Longer than the bounds of all buckets.
+  Steps(2, 1, 1'000'000);  // Longer than every bucket's bound.
   const proto::Pulse pulse = Take();
   ASSERT_EQ(pulse.step_bucket_size(), 20);
   EXPECT_EQ(pulse.step_bucket(7), 2);
@@ -102,7 +102,7 @@ TEST_F(PulseBookTest, HistogramCountsAllStepsOfTheJob) {
   EXPECT_DOUBLE_EQ(pulse.step_seconds_sum(), 1000.12);
 }
 
-TEST_F(PulseBookTest, ManyStepsLeaveTheNewestInTheQuartiles) {
+TEST_F(PulseBookTest, QuartilesOfManyStepsUseTheNewestSteps) {
   Steps(0, 1000, 10);
   Steps(0, static_cast<int>(PulseBook::kMostSteps), 20);
   const proto::TaskPulse task = Take().task(0);
@@ -120,7 +120,7 @@ TEST_F(PulseBookTest, LagIsTheDistanceToTheMedianWorker) {
   EXPECT_EQ(pulse.task(2).lag(), 0);
 }
 
-TEST_F(PulseBookTest, RatesComeFromTheLastSampleOfTheProcess) {
+TEST_F(PulseBookTest, ResourceRatesComeFromTheProcessesLastSample) {
   google::protobuf::RepeatedPtrField<proto::ResourceSample> samples;
   proto::ResourceSample& own = *samples.Add();
   own.set_interval_ns(2 * kSecond);
@@ -139,7 +139,7 @@ TEST_F(PulseBookTest, RatesComeFromTheLastSampleOfTheProcess) {
   EXPECT_FALSE(pulse.task(1).has_gpu_percent());
 }
 
-TEST_F(PulseBookTest, StepsAreCountedByStalenessOverTheJob) {
+TEST_F(PulseBookTest, StalenessCountsCoverAllStepsOfTheJob) {
   Steps(0, 2, 10, 0);
   Take();
   Steps(1, 3, 10, 2);

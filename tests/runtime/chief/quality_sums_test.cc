@@ -16,7 +16,7 @@ proto::EvaluationDone Part(int64_t samples, int64_t labels, int64_t correct,
   return part;
 }
 
-TEST(QualitySums, IntersectionOverUnionIsOverAllPartsTogether) {
+TEST(QualitySums, IntersectionOverUnionUsesTheSumOfAllParts) {
   QualitySums sums;
   sums.Add(Part(2, 8, 5, {3, 1, 0, 0, 2, 0, 2, 0, 0}));
   sums.Add(Part(1, 4, 3, {1, 0, 0, 1, 2, 0, 0, 0, 0}));
@@ -32,7 +32,7 @@ TEST(QualitySums, IntersectionOverUnionIsOverAllPartsTogether) {
   EXPECT_DOUBLE_EQ(quality.mean_iou(), (4.0 / 8 + 4.0 / 6) / 3);
 }
 
-TEST(QualitySums, ClassThatDoesNotOccurIsLeftOutOfTheMean) {
+TEST(QualitySums, ClassThatDoesNotOccurIsLeftOutOfTheMeanIou) {
   QualitySums sums;
   sums.Add(Part(1, 4, 4, {3, 0, 0, 0, 0, 0, 0, 0, 1}));
   const proto::Quality quality = sums.Quality();
@@ -41,7 +41,7 @@ TEST(QualitySums, ClassThatDoesNotOccurIsLeftOutOfTheMean) {
   EXPECT_EQ(quality.mean_iou(), 1);
 }
 
-TEST(QualitySums, WithoutLabelsThereIsALossAndNoAccuracy) {
+TEST(QualitySums, QualityWithoutLabelsHasALossAndNoAccuracy) {
   QualitySums sums;
   sums.Add(Part(2, 0, 0, {}));
   const proto::Quality quality = sums.Quality();

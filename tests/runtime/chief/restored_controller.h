@@ -1,7 +1,7 @@
-// A JobController of which each event is a test that its state can be written down: the event is given to the
-// controller, and to a fresh one that was restored from the state before it, serialized. The actions of both,
-// their states afterwards and their answers must be equal. By induction, a job may be restored at any event
-// and goes on exactly as it would have done.
+// A JobController that tests saving and restoring at each event: the event is passed to the controller, and
+// also to a second controller that was restored from the serialized state before the event. The actions and
+// answers of both and their states afterwards must be equal. By induction, a job may be restored at any event
+// and continues exactly as the original.
 #ifndef TETHYS_TESTS_RUNTIME_CHIEF_RESTORED_CONTROLLER_H_
 #define TETHYS_TESTS_RUNTIME_CHIEF_RESTORED_CONTROLLER_H_
 
@@ -16,7 +16,7 @@ namespace tethys {
 
 class RestoredController {
  public:
-  // `fail` gets a text for each difference.
+  // `fail` is called with a description of each difference.
   RestoredController(const proto::JobPlan& plan, const proto::TrainingState& state, bool restore,
                      const StatisticsBook& statistics, Nanoseconds now,
                      std::function<void(const std::string&)> fail)
@@ -76,7 +76,7 @@ class RestoredController {
   }
 
  private:
-  // Null: the state was refused.
+  // Returns null if the state was refused.
   std::unique_ptr<JobController> Restored() const {
     proto::ChiefState state;
     if (!state.ParseFromString(State().SerializeAsString())) fail_("the state cannot be parsed");
@@ -86,7 +86,7 @@ class RestoredController {
     return nullptr;
   }
 
-  // Calls function(controller, result) for both.
+  // Calls function(controller, result) for the original controller and for a restored one.
   template <typename Result>
   void Both(const std::function<void(JobController&, Result&)>& function, Result& own, Result& restored) {
     const std::unique_ptr<JobController> fresh = Restored();
@@ -108,7 +108,7 @@ class RestoredController {
     for (Action& action : own) actions.push_back(std::move(action));
   }
 
-  // Every field of every action, but for the measurements that a state leaves out.
+  // The text of every field of every action, except the measurements that a saved state omits.
   static std::string Text(const Actions& actions) {
     std::string text;
     for (const Action& action : actions) absl::StrAppend(&text, absl::visit(Writer(), action), "\n");

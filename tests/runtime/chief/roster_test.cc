@@ -61,7 +61,7 @@ TEST_F(RosterTest, ReplacementGetsPredecessorsLocalRank) {
   EXPECT_THAT(LocalRanks(3), ElementsAre(0, 1, 2));
 }
 
-TEST_F(RosterTest, TwoReplacementsInAnyOrderShareNoLocalRank) {
+TEST_F(RosterTest, TwoReplacementsInAnyOrderGetDifferentLocalRanks) {
   Start({"a", "a"});
   Lose(0);
   Lose(1);
@@ -82,7 +82,7 @@ TEST_F(RosterTest, WorkerLostWithoutReplacementChangesNoOtherLocalRank) {
   EXPECT_THAT(LocalRanks(3), ElementsAre(0, 1, 0)) << "worker 0 is lost; worker 1 keeps local rank 1";
 }
 
-TEST_F(RosterTest, ReplacementBeforeSetupHoldsNoLocalRank) {
+TEST_F(RosterTest, ReplacementHasNoLocalRankBeforeItsSetup) {
   Start({"a", "a"});
   Lose(0);
   Lose(1);

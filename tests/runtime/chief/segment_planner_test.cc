@@ -59,7 +59,7 @@ TEST(SegmentPlannerTest, DroppedRemainderIsNotPlanned) {
   EXPECT_TRUE(segment.ends_epoch);
 }
 
-TEST(SegmentPlannerTest, AsynchronousStepIsOneWorkersBatch) {
+TEST(SegmentPlannerTest, AsynchronousStepUsesOneWorkersBatch) {
   const SegmentPlanner planner = Planner("epochs: 1 strategy { parameter_server { asynchronous {} } }");
   EXPECT_TRUE(planner.leased());
   EXPECT_EQ(planner.batch(), 10);
@@ -83,7 +83,8 @@ TEST(SegmentPlannerTest, BatchesOfShardedJobBelongToTheirRanks) {
       << "the last step has ten samples";
 }
 
-// "10-15 15-30" of the batches, and the updates that they make: "3: ...".
+// Describes what RestOf returns, as "2 from 30: 30-40 40-45": two updates from position 30 on, and their
+// batches.
 std::string RestText(const std::string& job, const std::vector<Slice>& used, int shares) {
   const SegmentPlanner planner = Planner("epochs: 1 workers: 3 " + job);
   IntervalSet set;
@@ -98,7 +99,7 @@ std::string RestText(const std::string& job, const std::vector<Slice>& used, int
   return text;
 }
 
-TEST(SegmentPlannerTest, RestOfALockStepSegmentBeginsAtAStep) {
+TEST(SegmentPlannerTest, RestOfALockStepSegmentBeginsWithAWholeStep) {
   EXPECT_EQ(RestText("", {}, 3), "3 from 30:");
   EXPECT_EQ(RestText("", {{30, 60}}, 2), "2 from 60:");
   EXPECT_EQ(RestText("", {{30, 90}}, 2), "1 from 90:") << "the last step has ten samples";
@@ -109,12 +110,12 @@ TEST(SegmentPlannerTest, RestOfALockStepSegmentBeginsAtAStep) {
   EXPECT_EQ(RestText("", {{30, 101}}, 2), "refused") << "behind it";
 }
 
-TEST(SegmentPlannerTest, RestOfALeasedSegmentHasThePositionsThatAreLeft) {
+TEST(SegmentPlannerTest, RestOfALeasedSegmentHasTheUnusedPositions) {
   const std::string asynchronous = "strategy { parameter_server { asynchronous {} } } ";
   const std::string stale = "strategy { parameter_server { stale_synchronous {} } } ";
   EXPECT_EQ(RestText(asynchronous, {{30, 40}, {60, 90}}, 3), "3 from 40: 40-50 50-60 90-100");
   EXPECT_EQ(RestText(asynchronous, {{45, 100}}, 3), "2 from 30: 30-40 40-45");
-  // The global batch [60, 90) is split among two: what the third had done is left out.
+  // The global batch [60, 90) is now split between two workers, and its used positions [60, 70) are left out.
   EXPECT_EQ(RestText(stale, {{30, 70}, {90, 100}}, 2), "1 from 70: 70-75 75-90");
   EXPECT_EQ(RestText(stale + "data { sharding: DATA }", {{40, 60}, {90, 100}}, 3),
             "2 from 30: 30-40/0 60-70/0 70-80/1 80-90/2");
@@ -126,13 +127,13 @@ TEST(SegmentPlannerTest, RestOfALeasedSegmentHasThePositionsThatAreLeft) {
   }
 }
 
-TEST(SegmentPlannerTest, WithoutShardingEachWorkerHasAllSamplesOnce) {
+TEST(SegmentPlannerTest, WithoutShardingAnEpochHasAllSamplesOncePerWorker) {
   const SegmentPlanner planner = Planner("epochs: 1 workers: 3 data { sharding: OFF }");
   EXPECT_EQ(planner.epoch_positions(), 300);
   EXPECT_EQ(planner.total_steps(), 10);
 }
 
-TEST(SegmentPlannerTest, ResumeWithinAnEpochPlansTheSamplesLeftInIt) {
+TEST(SegmentPlannerTest, ResumeWithinAnEpochPlansTheEpochsRemainingSamples) {
   const TrainingSegment segment = Planner("epochs: 1").Next(State(7, 0, 35));
   EXPECT_EQ(segment.positions, (Slice{35, 100}));
   EXPECT_EQ(segment.steps, 3) << "30, 30 and 5 samples";

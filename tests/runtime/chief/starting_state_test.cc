@@ -40,7 +40,7 @@ class StartingStateTest : public CheckpointTest {
     return FindStartingState(plan, model_, {"momentum"}, root_, true).status();
   }
 
-  proto::EarlyStoppingState watched_;  // Written to the states that are saved, if it has a value.
+  proto::EarlyStoppingState watched_;  // Written into each saved state if it has a value.
 };
 
 TEST_F(StartingStateTest, MatchingCheckpoint_IsTheStartingState) {
@@ -51,7 +51,7 @@ TEST_F(StartingStateTest, MatchingCheckpoint_IsTheStartingState) {
   EXPECT_NE(start->reader, nullptr);
 }
 
-TEST_F(StartingStateTest, OtherDataSize_IsRefusedWithBothSizes) {
+TEST_F(StartingStateTest, OtherNumberOfSamples_IsRefusedAndBothNumbersAreNamed) {
   SaveAt(2, 1, 0);
   proto::JobPlan plan = Plan("seed: 3");
   plan.set_train_samples(19);
@@ -78,7 +78,7 @@ TEST_F(StartingStateTest, PositionAfterTheLastUsedSample_IsRefused) {
 
 constexpr char kSharded[] = "seed: 3 workers: 2 strategy { mirrored {} } data { sharding: DATA }";
 
-TEST_F(StartingStateTest, OtherOrderInsideAnEpoch_IsRefusedWithBothOrders) {
+TEST_F(StartingStateTest, OtherOrderInsideAnEpoch_IsRefusedAndBothOrdersAreNamed) {
   SaveAt(3, 1, 10, {}, OrderText(Plan(kSharded)));
   const auto same = FindStartingState(Plan(kSharded), model_, {"momentum"}, root_, true);
   ASSERT_TRUE(same.ok()) << same.status();
@@ -109,7 +109,7 @@ TEST_F(StartingStateTest, OrderOfOldCheckpoint_IsAFullShuffle) {
   EXPECT_TRUE(Resume(other_batch).ok()) << Resume(other_batch);
 }
 
-TEST_F(StartingStateTest, OtherOrderAtTheEndOfAnEpoch_IsTheStartingState) {
+TEST_F(StartingStateTest, CheckpointOfOtherOrderAtAnEpochsEnd_IsTheStartingState) {
   SaveAt(2, 1, 0, {}, OrderText(Plan(kSharded)));
   const auto start =
       FindStartingState(Plan("seed: 3 data { shuffle { none {} } }"), model_, {"momentum"}, root_, true);
@@ -117,8 +117,8 @@ TEST_F(StartingStateTest, OtherOrderAtTheEndOfAnEpoch_IsTheStartingState) {
   EXPECT_EQ(start->state.order(), "not shuffled");
 }
 
-// The statistics of a batch normalisation 'norm' with two channels; each of the two begins at a multiple of
-// 16 elements.
+// The moving mean and variance of a batch normalisation `layer` with two channels. Both begin at a multiple
+// of 16 elements in the arena.
 VariableSet Statistics(const std::string& layer = "norm") {
   VariableSet set;
   EXPECT_TRUE(set.Add(layer + "/moving_mean", {2}, "channels", InitialValue::kZeros, 0, 0).ok());
@@ -156,7 +156,7 @@ TEST_F(StartingStateTest, JobWithoutStatistics_HasNoMean) {
   EXPECT_EQ(start->statistics, MovingStatistics());
 }
 
-TEST_F(StartingStateTest, StatisticsOfCheckpoint_AreTheStartingState) {
+TEST_F(StartingStateTest, StatisticsOfCheckpoint_AreTheStartingStatistics) {
   const MovingStatistics saved = {.mean = Arena({2, 3}, {4, 5}),
                                   .workers = {Arena({1, 3}, {4, 4}), Arena({3, 3}, {4, 6})}};
   SaveAt(3, 1, 10, {Statistics(), saved});
@@ -177,7 +177,7 @@ TEST_F(StartingStateTest, CheckpointWithoutStatistics_IsRefusedForPlanWithStatis
   EXPECT_THAT(std::string(status.message()), HasSubstr("'norm/moving_mean'"));
 }
 
-TEST_F(StartingStateTest, StatisticsOfAnotherLayer_AreRefusedWithBothNames) {
+TEST_F(StartingStateTest, StatisticsOfAnotherLayer_AreRefusedAndBothAreNamed) {
   SaveAt(3, 1, 10, {Statistics("other"), {.mean = Arena({2, 3}, {4, 5})}});
   const absl::Status status = Resume(PlanWithStatistics());
   EXPECT_TRUE(absl::IsFailedPrecondition(status)) << status;
@@ -205,7 +205,7 @@ TEST(CheckLeftToTrainTest, StateBeforeEnd_IsAccepted) {
   EXPECT_TRUE(CheckLeftToTrain(Lasting(2, 0), At(2, 1, 0), true).ok());
 }
 
-TEST(CheckLeftToTrainTest, StateBeyondEnd_IsRefusedWithEpochsDoneAndEpochsOfJob) {
+TEST(CheckLeftToTrainTest, StateBeyondEnd_IsRefusedAndNamesEpochsDoneAndAllowed) {
   const absl::Status status = CheckLeftToTrain(Lasting(2, 0), At(6, 3, 0), false);
   EXPECT_TRUE(absl::IsFailedPrecondition(status)) << status;
   EXPECT_THAT(std::string(status.message()),
@@ -283,7 +283,7 @@ TEST_F(StartingStateTest, EarlyStoppingWithAnotherMonitor_BeginsAnewWithANote) {
   EXPECT_FALSE(start->state.has_early_stopping());
 }
 
-TEST_F(StartingStateTest, InitialValuesComeWithoutSlotsAndPosition) {
+TEST_F(StartingStateTest, InitialCheckpoint_GivesValuesButNoSlotsAndNoPosition) {
   const proto::JobPlan plan = Plan("seed: 3 initial { checkpoint: 'runs/a' }");
   EXPECT_TRUE(absl::IsNotFound(FindStartingState(plan, model_, {"momentum"}, root_, false).status()));
   {

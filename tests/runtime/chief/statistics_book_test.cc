@@ -46,7 +46,7 @@ TEST(StatisticsBook, MeanStaysUntilAverageIsCalled) {
   EXPECT_THAT(book.current().mean, ElementsAre(5));
 }
 
-TEST(StatisticsBook, EqualStepsGiveThePlainMeanBitForBit) {
+TEST(StatisticsBook, EqualStepsGiveTheUnweightedMeanBitForBit) {
   const std::vector<std::vector<float>> own = {{0.1f, 1e-30f}, {0.7f, 3e20f}, {-0.3f, 1.5f}};
   const std::vector<float> expected = {
       static_cast<float>((double{0.1f} + double{0.7f} + double{-0.3f}) / 3),
@@ -70,7 +70,7 @@ TEST(StatisticsBook, MeanIsWeightedByTheStepsOfAllRuns) {
   ASSERT_TRUE(book.OnRunDone(1, Done(3, {4, 16})).ok());
   book.Average();
   EXPECT_THAT(book.current().mean, ElementsAre(3, 14));
-  // The steps of the two parts add up to 9 and 3; the latest statistics count.
+  // The workers have now made 9 and 3 steps in both runs; only their latest statistics count.
   ASSERT_TRUE(book.OnRunDone(0, Done(8, {8, 0})).ok());
   book.Average();
   EXPECT_THAT(book.current().mean, ElementsAre(7, 4));
@@ -94,7 +94,7 @@ TEST(StatisticsBook, MeanStaysWithoutAnySteps) {
   EXPECT_THAT(book.current().mean, ElementsAre(1));
 }
 
-TEST(StatisticsBook, WorkersStatisticsAreAbsentWhileOneIsUnknown) {
+TEST(StatisticsBook, StatisticsPerWorkerAreAbsentUntilAllHaveReported) {
   StatisticsBook book(2, {.mean = {1}});
   book.Average();
   EXPECT_THAT(book.current().workers, IsEmpty());
@@ -136,7 +136,7 @@ TEST(StatisticsBook, MeanStaysIfEveryWorkerIsLost) {
   EXPECT_THAT(book.current().mean, ElementsAre(3));
 }
 
-TEST(StatisticsBook, SameNumberOfWorkersBeginsWithTheSavedStatistics) {
+TEST(StatisticsBook, JobWithSameNumberOfWorkersStartsFromTheirStatistics) {
   const MovingStatistics saved = {.mean = {2}, .workers = {{1}, {3}}};
   StatisticsBook book(2, saved);
   EXPECT_THAT(book.StartOf(0), ElementsAre(1));
@@ -145,7 +145,7 @@ TEST(StatisticsBook, SameNumberOfWorkersBeginsWithTheSavedStatistics) {
   EXPECT_EQ(book.current(), saved) << "a save before the first step changes nothing";
 }
 
-TEST(StatisticsBook, OtherNumberOfWorkersBeginsWithTheMean) {
+TEST(StatisticsBook, JobWithOtherNumberOfWorkersStartsFromTheMean) {
   const MovingStatistics saved = {.mean = {2}, .workers = {{1}, {3}}};
   for (const int workers : {1, 3}) {
     StatisticsBook book(workers, saved);
@@ -156,7 +156,7 @@ TEST(StatisticsBook, OtherNumberOfWorkersBeginsWithTheMean) {
   }
 }
 
-TEST(StatisticsBook, ReportOfOtherSizeIsRefusedAndNotNoted) {
+TEST(StatisticsBook, ReportOfAWrongSizeIsRefusedAndNotNoted) {
   StatisticsBook book(2, {.mean = {0, 1}});
   for (const std::vector<float>& values : {std::vector<float>(), {5}, {5, 5, 5}}) {
     const absl::Status status = book.OnRunDone(0, Done(7, values));
