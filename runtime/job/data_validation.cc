@@ -24,7 +24,8 @@ void CheckIdx(const proto::Idx& idx, Problems& problems) {
                  "is missing: give both test files, or neither for a job without a test");
 }
 
-// Only when the data are read is it known whether they have as many channels as the job says.
+// Checks the fields of standardisation and sets their defaults. Whether the data have that many channels is
+// checked when the data are read.
 void ResolveScaling(proto::Data& data, Problems& problems) {
   constexpr float kMost = 1e6;
   for (const float mean : data.mean()) {
@@ -78,7 +79,7 @@ void CheckClassNames(const proto::Data& data, Problems& problems) {
 
 void CheckImageFolder(const proto::ImageFolder& folder, Problems& problems) {
   problems.AddIf(folder.train().empty(), "data.image_folder.train",
-                 "is missing: give the folder that holds a folder of pictures for each class");
+                 "is missing: give a folder that contains one folder of pictures for each class");
   for (const std::string& path : {folder.train(), folder.test()}) {
     problems.AddIf(
         absl::StrContains(path, "://") && !absl::StartsWith(path, "chief://"), "data.image_folder",
@@ -120,7 +121,8 @@ void ResolveLoading(proto::Data& data, proto::Tuning& tuning, Problems& problems
                  "is 0, but tuning.prefetch_batches is above 0: leave prefetch_batches out");
 }
 
-// Only when the data are read is it known whether their files suffice for FILE.
+// Sets the default shuffle. Whether there are enough files for the sharding FILE is checked when the data are
+// read.
 void ResolveOrder(proto::Data& data) {
   if (data.shuffle().kind_case() == proto::Shuffle::KIND_NOT_SET) data.mutable_shuffle()->mutable_full();
 }

@@ -1,5 +1,5 @@
-// What a job's data must have, beyond the ranges of single numbers (number_rules.h). A format of data is a
-// row of the table in data_validation.cc. Pure; any thread.
+// Checks the field `data` of a job, except the ranges of single numbers (number_rules.h). Each format of data
+// has a row in the table in data_validation.cc. Pure; any thread.
 #ifndef TETHYS_RUNTIME_JOB_DATA_VALIDATION_H_
 #define TETHYS_RUNTIME_JOB_DATA_VALIDATION_H_
 
@@ -8,7 +8,7 @@
 
 namespace tethys {
 
-// Sets the defaults of `data`, and of its fields in `tuning`, that depend on other fields. Adds what is wrong
+// Sets those defaults of `data`, and of `tuning` for reading data, that depend on other fields. Adds mistakes
 // to `problems`.
 void ResolveData(proto::Job& job, Problems& problems);
 

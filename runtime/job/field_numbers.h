@@ -1,5 +1,6 @@
-// Numbers of a message by the paths of their fields, through protobuf's reflection: visits the messages that
-// can hold a field, and reads or writes the field as a double. Used by runtime/job only. Pure; any thread.
+// Access to the numbers in a message by the paths of their fields, through protobuf's reflection: visits the
+// messages whose type has a field, and reads or writes the field as a double. Used by runtime/job only. Pure;
+// any thread.
 #ifndef TETHYS_RUNTIME_JOB_FIELD_NUMBERS_H_
 #define TETHYS_RUNTIME_JOB_FIELD_NUMBERS_H_
 
@@ -13,8 +14,8 @@
 
 namespace tethys {
 
-// Visits every message that can hold the last field of `path`, with that field and its full path. `path` has
-// no indices: all elements of repeated fields are visited. Absent messages are skipped.
+// Calls `visit` for every message whose type has the last field of `path`, with this field and its full path.
+// `path` has no indices: all elements of repeated fields are visited. Absent messages are skipped.
 using FieldVisitor =
     std::function<void(google::protobuf::Message& holder, const google::protobuf::FieldDescriptor& field,
                        const std::string& path)>;

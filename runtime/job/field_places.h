@@ -15,8 +15,9 @@ namespace tethys {
 
 // Invariants:
 // 1. Keys are paths of fields that have a value, with an index for each element of a list:
-//    "model.layer[1].dense.units". If a path is a key, then so are the messages around it.
-// 2. A value is the place in the last file added that wrote the field; what a later file replaced has no key.
+//    "model.layer[1].dense.units". If a path is a key, the paths of the messages around it are keys too.
+// 2. The value of a key is the field's place in the last added file that wrote the field. Fields that a later
+// file replaced have no keys.
 class FieldPlaces {
  public:
   // Puts the places of one file over the places of earlier files, as PutOver (job_layers.h) does with values.
@@ -24,8 +25,9 @@ class FieldPlaces {
   void PutOver(const std::string& file, const google::protobuf::Message& message,
                const google::protobuf::TextFormat::ParseInfoTree& tree);
 
-  // "FILE:LINE:COLUMN" of the field, or of the nearest message around it that has a place; the last file
-  // added if there is none. The place of a whole list is the place of its first element.
+  // "FILE:LINE:COLUMN" of the field, or of the nearest message around it that has a place; if there is no
+  // such message, the name of the last added file. The place of a whole list is the place of its first
+  // element.
   std::string Find(absl::string_view path) const;
 
   // Removes the places of a field and of all fields within it.

@@ -16,15 +16,15 @@ int64_t GlobalBatch(const proto::Job& job);
 // Samples per batch in every worker's compiled model: the larger share of an uneven global batch.
 int64_t BatchPerWorkerRows(const proto::Job& job);
 
-// "sgd, momentum 0.9, weight_decay 0.0001": the kind and its fields, by their names in the job file, but for
-// those that are 0 or false. The learning rate is not among them.
+// "sgd, momentum 0.9, weight_decay 0.0001": the kind and its fields, by their names in the job file, without
+// fields that are 0 or false and without the learning rate.
 std::string OptimizerText(const proto::Optimizer& optimizer);
 
 // False for a field of `tuning`, or a part of one, that the job's strategy does not use. True for every other
-// path. Whether the device uses the field is not asked.
+// path. Does not consider whether the device uses the field.
 bool UsesField(absl::string_view path, const proto::Job& job);
 
-// A hash of the deterministic serialization: the same in every process of one build.
+// A hash of the job's deterministic serialization: the same in every process of one build.
 uint64_t JobHash(const proto::Job& job);
 
 // The job in text format, as in a job file.

@@ -60,7 +60,7 @@ constexpr OtherName kOtherNames[] = {{"lr", "learning_rate"},
                                      {"val_samples", "validation_samples"},
                                      {"std", "deviation"}};
 
-// Choices that other programs have and a job expresses in another way, with the text that a job needs.
+// Choices of other programs that a job expresses in another way, each with what to write in a job instead.
 struct OtherChoice {
   absl::string_view type;
   absl::string_view name;
@@ -88,8 +88,8 @@ std::string OtherChoiceText(const Descriptor& type, absl::string_view name) {
   return "";
 }
 
-// Adds the paths of the fields called `name` in messages below `type`, the paths with fewest steps first.
-// Lists are left out.
+// Adds the paths of the fields called `name` in messages below `type`, the shortest paths first. Lists are
+// not searched.
 void AddPathsTo(absl::string_view name, const Descriptor& type, const std::string& prefix, int depth,
                 std::vector<std::string>& paths) {
   constexpr int kDeepest = 4;

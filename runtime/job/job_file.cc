@@ -62,8 +62,8 @@ absl::Status ApplyOverride(absl::string_view flag, const std::string& text, prot
     return absl::InvalidArgumentError(absl::StrCat(flag, text, ": write FIELD=VALUE, for example epochs=5"));
   }
   if (parts.first == "base") {
-    return absl::InvalidArgumentError(absl::StrCat(
-        flag, text, ": the base is read before flags change the job: write it in a job file of its own"));
+    return absl::InvalidArgumentError(
+        absl::StrCat(flag, text, ": the base is read before flags change the job: write it in a job file"));
   }
   TETHYS_RETURN_IF_ERROR(CheckPresentName(absl::StrCat(flag, text), parts.first));
   const bool had_family = job.model().family_case() != proto::Model::FAMILY_NOT_SET;
@@ -188,7 +188,7 @@ absl::StatusOr<proto::Job> LoadData(const std::string& path, absl::Span<const st
   if (given.tuning().has_prefetch_batches()) {
     job.mutable_tuning()->set_prefetch_batches(given.tuning().prefetch_batches());
   }
-  // The least that a valid job has besides, so that the data is checked as that of any job.
+  // Sets the other fields that a valid job needs, so that the data are checked as in a complete job.
   job.set_name("data");
   job.mutable_model()->add_layer()->mutable_dense()->set_units(std::max<int64_t>(given.data().classes(), 1));
   job.mutable_optimizer()->mutable_sgd();
@@ -209,7 +209,8 @@ absl::Status WithPlace(const absl::Status& status, const std::string& path,
                        absl::Span<const std::string> overrides, absl::Span<const std::string> variations) {
   const std::string field = LeadingField(status.message());
   if (field.empty()) return status;
-  // The file was read before, so former names in it are those of a run.
+  // The file was read without an error before. So if it has former names of fields, it is the job file of a
+  // run.
   const absl::StatusOr<WrittenJob> written = ReadFields(path, overrides, variations, JobWriter::kRun);
   if (!written.ok()) return status;
   return Annotate(status, Locations(written->places, written->applied).Find(field));

@@ -33,8 +33,8 @@ absl::StatusOr<proto::Job> LoadRunJob(const std::string& path, absl::Span<const 
 // the defaults that were not written.
 absl::StatusOr<proto::Job> ReadRunJob(const std::string& path);
 
-// The data of a job file, with the number of batches built ahead, and its loss, which says what labels mean;
-// all else is left out of the file or not read, and the job that is returned is no good for training.
+// Reads from a job file only the data, the number of batches built ahead, and the loss, which determines the
+// meaning of labels. Other fields may be missing and are ignored; the returned job cannot be trained.
 absl::StatusOr<proto::Job> LoadData(const std::string& path, absl::Span<const std::string> overrides);
 
 // One of several jobs that are compared.
@@ -49,14 +49,15 @@ struct JobVariant {
 absl::StatusOr<JobVariant> LoadJobVariant(const std::string& path, absl::Span<const std::string> overrides,
                                           absl::Span<const std::string> variations);
 
-// `file_name` appears in messages, and its stem is the default of the job's name.
+// Like LoadJob, for the text of a job file. `file_name` appears in messages, and its stem is the default of
+// the job's name.
 absl::StatusOr<proto::Job> ParseJob(absl::string_view text, const std::string& file_name,
                                     absl::Span<const std::string> overrides);
 
 // Adds the place to an error found after the job was read: if the error message begins with a field of the
 // job ("model.layer[1] ...", "data.validation_samples is ..."), prefixes the place where the field got its
-// value, as LoadJob does. `path`, `overrides` and `variations` are those the job was read with. Reads the
-// file again.
+// value, as LoadJob does. `path`, `overrides` and `variations` must be those with which the job was read.
+// Reads the file again.
 absl::Status WithPlace(const absl::Status& status, const std::string& path,
                        absl::Span<const std::string> overrides,
                        absl::Span<const std::string> variations = {});

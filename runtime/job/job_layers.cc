@@ -42,8 +42,8 @@ absl::StatusOr<Layer> ParseLayer(absl::string_view text, const std::string& path
   return layer;
 }
 
-// Earlier versions wrote the default cut of variables into the job of a run. Its default number of shards is
-// that of the servers, which may be another one when the run goes on.
+// Removes the default partitioner, which earlier versions wrote into the job of a run. Its number of shards
+// is the number of servers, which may change when the run is resumed.
 void ForgetDefaultCut(proto::Job& job) {
   constexpr int64_t kDefaultMinShardBytes = 256 << 10;
   const proto::MinSize& rule = job.tuning().partitioner().min_size();

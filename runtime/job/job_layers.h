@@ -19,9 +19,9 @@ namespace tethys {
 inline constexpr int64_t kMaxJobFileBytes = 1 << 20;
 inline constexpr int kMaxJobLayers = 8;
 
-// Replaces fields of `lower` by those that `upper` has: messages field by field, lists as a whole, a member
-// of a oneof together with the member that `lower` chose. An empty list replaces nothing, because protobuf
-// cannot tell it from an absent list. Both messages have the same type.
+// Replaces fields of `lower` by the fields that `upper` has: messages field by field, and lists as a whole. A
+// oneof member that `upper` has replaces the member that `lower` has chosen. An empty list replaces nothing,
+// because protobuf cannot tell it from an absent list. Both messages have the same type.
 void PutOver(const google::protobuf::Message& upper, google::protobuf::Message& lower);
 
 // A job as its files write the fields, before overrides and defaults.
@@ -34,14 +34,15 @@ struct JobLayers {
 enum class JobWriter { kUser, kRun };
 
 // Reads the file at `path` and its bases. In a file of a run, fields may have the names of an earlier version
-// (renamed_fields.h), and defaults that were written out then are left out. The path of a base is relative to
-// the folder of the file that names it. Errors begin with the place: InvalidArgument for text that is no job,
-// for more than kMaxJobLayers files and for a file that is its own base (the message names the files
-// between); NotFound for a missing file; ResourceExhausted for a file of more than kMaxJobFileBytes.
+// (renamed_fields.h), and defaults that the earlier version wrote out are removed. The path of a base is
+// relative to the folder of the file that names it. Errors begin with the place: InvalidArgument for text
+// that is no job, for more than kMaxJobLayers files and for a file that is its own base (the message names
+// the chain of files); NotFound for a missing file; ResourceExhausted for a file of more than
+// kMaxJobFileBytes.
 absl::StatusOr<JobLayers> ReadJobLayers(const std::string& path, JobWriter writer = JobWriter::kUser);
 
-// Parses text that has no folder in which a base could lie. `file_name` appears in messages. InvalidArgument:
-// the text is no job, or it names a base.
+// Parses a job that may not name a base, because its text does not come from a folder in which to look for
+// the base. `file_name` appears in messages. InvalidArgument: the text is no job, or it names a base.
 absl::StatusOr<JobLayers> ParseOnlyLayer(absl::string_view text, const std::string& file_name);
 
 }  // namespace tethys

@@ -67,7 +67,8 @@ void CheckLoss(const proto::Job& job, Problems& problems) {
                  kNoAccuracy);
 }
 
-// Accepts any last layer: the model is checked once the shape of a sample is known.
+// Checks the number of logits if the last layer is dense. Other last layers are checked once the shape of a
+// sample is known.
 void CheckLogits(const proto::Job& job, Problems& problems) {
   if (!job.model().loss().has_softmax_cross_entropy() || !job.data().has_classes()) return;
   if (job.model().layer().empty()) return;
@@ -85,7 +86,7 @@ void CheckBatch(const proto::Job& job, Problems& problems) {
   problems.AddIf(job.has_global_batch_size() && job.global_batch_size() < job.workers(), "global_batch_size",
                  absl::StrCat("is ", job.global_batch_size(), ", but workers is ", job.workers(),
                               ": every worker needs a sample; raise the batch or lower the workers"));
-  // The number of workers may be invalid as well.
+  // The number of workers may itself be invalid, and must not be divided by if it is 0.
   const int64_t own = job.workers() > 0 ? BatchPerWorkerRows(job) : job.micro_batches();
   problems.AddIf(job.micro_batches() > own, "micro_batches",
                  absl::StrCat("is ", job.micro_batches(), ", but a worker's batch is ", own,

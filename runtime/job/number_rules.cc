@@ -22,9 +22,9 @@ constexpr double kMaxMessageBytes = 1 << 30;
 constexpr double kMaxBytes = 1ull << 40;
 constexpr double kMaxRate = 1e6;
 constexpr double kMaxSeconds = 7 * 24 * 3600;
-constexpr NumberBounds kEpsilon = {1e-30, 1};  // The smallest epsilon is a normal float.
+constexpr NumberBounds kEpsilon = {1e-30, 1};  // The lower bound is a normal (not a denormal) float.
 
-// A rule applies to every message in the job that can hold the field and is present.
+// A rule applies to every message that is present in the job and whose type has the field.
 constexpr NumberRule kRules[] = {
     {"model.loss.softmax_cross_entropy.label_smoothing", 0, kBelowOne},
     {"model.loss.softmax_cross_entropy.ignore_label", kUnset, From(0, 255)},

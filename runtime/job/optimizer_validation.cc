@@ -46,8 +46,8 @@ void CheckSchedule(const proto::Schedule& schedule, Problems& problems) {
   CheckSteps(path + "step_decay.epochs", steps.epochs(), kMaxEpochs, problems);
 }
 
-// The name of the optimizer's field if the optimizer's steps depend on the norms of whole variables;
-// otherwise empty.
+// The name of the optimizer in a job file if its steps depend on the norms of whole variables; otherwise
+// empty.
 absl::string_view TrustRatioKind(const proto::Optimizer& optimizer) {
   return optimizer.has_lars() ? "lars" : optimizer.has_lamb() ? "lamb" : "";
 }
@@ -73,7 +73,7 @@ void ResolveOptimizer(proto::Optimizer& optimizer, Problems& problems) {
     for (const char* part : {"/bias", "/scale", "/offset"}) optimizer.add_no_weight_decay(part);
   }
   for (int i = 0; i < optimizer.no_weight_decay_size(); ++i) {
-    // '/' separates a layer's name from its variable's.
+    // '/' separates the name of a layer from the name of its variable.
     std::string name = optimizer.no_weight_decay(i);
     name.erase(std::remove(name.begin(), name.end(), '/'), name.end());
     problems.AddIf(!IsName(name), absl::StrCat("optimizer.no_weight_decay[", i, "]"),
@@ -93,17 +93,16 @@ void CheckOptimizer(const proto::Job& job, Problems& problems) {
                  "counts updates, but the checkpoints of stale-synchronous jobs count global batches: write "
                  "bulk_synchronous {} or asynchronous {}, or another optimizer");
   const absl::string_view trust_ratio_kind = TrustRatioKind(job.optimizer());
-  problems.AddIf(
-      !trust_ratio_kind.empty() && traits.servers() && !traits.servers_agree(),
-      absl::StrCat("optimizer.", trust_ratio_kind),
-      "needs the norms of whole variables, but each of these servers updates the parts that it holds by "
-      "itself: write bulk_synchronous {} or strategy { mirrored {} }, or another optimizer");
+  problems.AddIf(!trust_ratio_kind.empty() && traits.servers() && !traits.servers_agree(),
+                 absl::StrCat("optimizer.", trust_ratio_kind),
+                 "needs the norms of whole variables, but each of these servers updates its own parts by "
+                 "itself: write bulk_synchronous {} or strategy { mirrored {} }, or another optimizer");
   const double peak = job.optimizer().learning_rate() *
                       (job.optimizer().scale_with_workers() ? static_cast<double>(job.workers()) : 1);
   problems.AddIf(
       job.optimizer().decoupled_weight_decay() && peak * job.optimizer().weight_decay() >= 1,
       "optimizer.weight_decay",
-      absl::StrFormat("is %g, and times the learning rate of %g that is 1 or more: an update would "
+      absl::StrFormat("is %g, and its product with the learning rate of %g is 1 or more: an update would "
                       "leave nothing of the parameters; lower one of the two",
                       job.optimizer().weight_decay(), peak));
 }

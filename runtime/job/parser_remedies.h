@@ -6,8 +6,9 @@
 
 namespace tethys {
 
-// An error message of protobuf's parser, with a remedy added if the wording is recognised. The recognised
-// wording is that of protobuf 3.21; with another version the remedy is missing, nothing else.
+// Returns an error message of protobuf's parser, with a remedy added if the wording is recognised. The
+// recognised wording is that of protobuf 3.21; if another version words a message differently, only the
+// remedy is missing.
 std::string WithRemedy(const std::string& message);
 
 }  // namespace tethys

@@ -36,7 +36,8 @@ class Problems {
   absl::Status status_;
 };
 
-// Strict, because names of jobs and layers appear in names of files and variables, and in tables.
+// Whether `name` may be the name of a job or a layer. The rule is strict, because these names appear in names
+// of files and variables, and in tables.
 inline bool IsName(absl::string_view name) {
   constexpr size_t kLongestName = 100;
   return !name.empty() && name.size() <= kLongestName && std::all_of(name.begin(), name.end(), [](char c) {

@@ -75,8 +75,9 @@ std::string WithPresentNames(absl::string_view text) {
   std::string kept;
   std::map<std::string, std::string> moved;  // Lines by the message that they move into.
   std::vector<std::string> around;           // The messages around the line.
-  std::string* to = &kept;                   // Lines of a message that moves go to one of `moved`.
-  size_t depth = 0;                          // The messages around the field that moves.
+  // Where lines go: `kept` or, within a field that moves, one of `moved`.
+  std::string* to = &kept;
+  size_t depth = 0;  // The number of messages around the field that moves.
   for (const absl::string_view written : absl::StrSplit(text, '\n')) {
     const absl::string_view line = absl::StripAsciiWhitespace(written);
     const bool opens = absl::EndsWith(line, " {");

@@ -1,6 +1,6 @@
-// Fields of the job file that have another name than in an earlier version. A job that a user writes is
-// refused with the name of now; a job that an earlier version wrote into a run directory is read. Pure; any
-// thread.
+// Fields of the job file that had another name in an earlier version. In a job that a user writes, the former
+// name is refused with a message that gives the present name; in a job that an earlier version wrote into a
+// run directory, it is accepted. Pure; any thread.
 #ifndef TETHYS_RUNTIME_JOB_RENAMED_FIELDS_H_
 #define TETHYS_RUNTIME_JOB_RENAMED_FIELDS_H_
 
@@ -14,23 +14,23 @@
 namespace tethys {
 
 // A field, or a message with all its fields. Both names are paths in a job, without indices. The messages
-// around a former name still exist, and so does the message around the present one. No two rows move fields
-// into messages of which one lies in the other.
+// around a former name still exist, and so does the message around the present one. The message into which
+// one row moves its field never lies inside the message into which another row moves its field.
 struct RenamedField {
   absl::string_view former;
   absl::string_view now;
 };
 absl::Span<const RenamedField> RenamedFields();
 
-// "'bucket_bytes' is now 'tuning.bucket_bytes'", for a name that messages of `type` had. Empty: they had none
-// of that name.
+// "'bucket_bytes' is now 'tuning.bucket_bytes'", for a name that a field of `type` had in an earlier version.
+// Empty if no field of `type` had this name.
 std::string RenamedText(const google::protobuf::Descriptor& type, absl::string_view name);
 // The same for a path: "'resources.interval_seconds' is now 'tuning.resources.interval_seconds'".
 std::string RenamedText(absl::string_view path);
 
 // The text of a job with present names in place of former ones. Requires text as ResolvedText writes it, a
-// field, "NAME {" or "}" on each line; other text may keep former names. Lines keep their numbers: a field
-// leaves an empty line, and its new place is behind the last line.
+// field, "NAME {" or "}" on each line; other text may keep former names. Lines keep their numbers: a renamed
+// field is replaced by an empty line and appended after the last line.
 std::string WithPresentNames(absl::string_view text);
 
 }  // namespace tethys

@@ -1,7 +1,7 @@
 // The shape of a job as a value: its strategy, with the consistency of its parameter servers and that
 // consistency's parameters, and its numbers of workers and servers. Only this file reads a strategy from a
-// job or from a name, and only this file names one. What follows from a strategy is a row of the table in
-// shape_traits.h. Pure; any thread.
+// job or from a name, and only this file names one. The properties that follow from a strategy are a row of
+// the table in shape_traits.h. Pure; any thread.
 #ifndef TETHYS_RUNTIME_SHAPE_JOB_SHAPE_H_
 #define TETHYS_RUNTIME_SHAPE_JOB_SHAPE_H_
 
@@ -60,11 +60,12 @@ inline const ShapeTraits& TraitsOf(const proto::ParameterServer& servers) {
   return TraitsOf(FamilyOf(servers));
 }
 
-// The members of Strategy.kind and ParameterServer.consistency by their names in a job file.
+// The names that the members of Strategy.kind and ParameterServer.consistency have in a job file.
 std::string KindName(const ShapeTraits& traits);
 std::string ConsistencyName(const ShapeTraits& traits);
 
-// The bound is the bound of the job file; 0 if it is absent, which happens in no resolved job.
+// Returns the strategy with the bound that the job file gives, or 0 if the bound is absent, which does not
+// happen in a resolved job.
 JobStrategy StrategyOf(const proto::Strategy& strategy);
 
 JobShape ShapeOf(const proto::Job& job);
@@ -75,7 +76,8 @@ absl::optional<proto::Asynchronous::GradientScale> GradientScale(const proto::Pa
 // Whether an update divides each push by the push's own samples.
 bool UsesPushMean(const proto::ParameterServer& servers);
 
-// Whether each step begins with a pull, and the answers to pushes have no parameters.
+// Whether each step begins with a pull of the parameters, so that the answers to pushes contain no
+// parameters.
 bool PullsBeforeStep(const proto::ParameterServer& servers);
 
 }  // namespace tethys

@@ -1,7 +1,7 @@
-// The table of strategies: one row for each family. A row says how batches reach the workers, what an update
-// is made of, which other workers an answer waits for, what the loss of a worker means, and which words texts
-// use. Code that depends on a strategy asks for a trait, not for the family, so that a new strategy is a new
-// row. Pure; any thread.
+// The table of strategies: one row for each family. A row says how batches reach the workers, from which
+// gradients an update is made, for which other workers a worker waits, and with which words messages describe
+// the strategy. Code that depends on a strategy asks for a trait, not for the family, so that a new strategy
+// is a new row. Pure; any thread.
 #ifndef TETHYS_RUNTIME_SHAPE_SHAPE_TRAITS_H_
 #define TETHYS_RUNTIME_SHAPE_SHAPE_TRAITS_H_
 
@@ -12,8 +12,8 @@
 
 namespace tethys {
 
-// A family is a set of strategies that differ only in their parameters. The order is the one in which `tethys
-// compare` runs them.
+// A family is a set of strategies that differ only in their parameters. `tethys compare` runs the families in
+// this order.
 enum class StrategyFamily {
   kLocal,
   kMirrored,
@@ -32,10 +32,11 @@ enum class Batches {
   kOnDemand,  // The chief leases the next batch to the next worker that asks.
 };
 
-// The gradients of which an update of the parameters is made.
+// The gradients from which an update of the parameters is made.
 enum class UpdateUnit {
   kStep,  // All gradients of one step, divided by the samples of its global batch.
-  // The pushes of a step that are pending together, or each push alone, by GradientScale (job_shape.h).
+  // The pushes of a step that are pending together, or each push alone, depending on GradientScale
+  // (job_shape.h).
   kPushes,
   kPush,  // Each push alone.
 };
@@ -67,23 +68,23 @@ struct ShapeTraits {
   bool lock_step = false;
   // ---- words
   const char* name = "";    // Name in flags and files; see StrategyName.
-  const char* worker = "";  // Workers with a count, in texts: "3 mirrored workers".
-  // How workers train with servers, in texts: "3 workers in lock step with 1 server".
+  const char* worker = "";  // The noun after a count: "mirrored worker" in "3 mirrored workers".
+  // How workers train with servers: "in lock step" in "3 workers in lock step with 1 server".
   const char* together = "";
-  // For readers who do not know the name: a sentence or, with servers, the end of a sentence
-  // (deploy/shape_words.h).
+  // Explains the strategy to readers who do not know its name: a sentence or, for a strategy with servers,
+  // the end of a sentence (deploy/shape_words.h).
   const char* manner = "";
 
   // Servers keep parameters and slots.
   bool servers() const { return consistency != proto::ParameterServer::CONSISTENCY_NOT_SET; }
-  // The chief leases batches, and leases the batches of a lost worker again. Otherwise the loss of a worker
-  // ends the job, to be resumed from a checkpoint.
+  // True: the chief leases batches, and leases the batches of a lost worker again. False: the loss of a
+  // worker ends the job, which can be resumed from a checkpoint.
   bool leases() const { return batches != Batches::kInStep; }
   bool survives_worker_loss() const { return leases(); }
   // All servers make an update from the same pushes, so a norm over all servers is the norm of the update.
   bool servers_agree() const { return servers() && update == UpdateUnit::kStep; }
   // A server answers each part of a push once all workers have sent that part; otherwise it answers when it
-  // has the whole push. Decides the size of messages and how many may be under way (ps/message_plan.h).
+  // has the whole push. The size and number of in-flight messages depend on this (ps/message_plan.h).
   bool answers_parts() const { return servers_agree(); }
 };
 

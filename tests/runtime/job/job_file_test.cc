@@ -90,7 +90,7 @@ TEST(WithPlaceTest, MessageThatBeginsWithAFieldGetsTheFieldsPlace) {
   EXPECT_EQ(placed("cannot open images", {}), "cannot open images");
 }
 
-TEST(VariationTest, AppliesOnlyToJobsThatHaveTheField) {
+TEST(VariationTest, VariationAppliesOnlyToJobsThatUseTheField) {
   testing::TempDirectory directory;
   const std::string path = directory.path() + "/my.textproto";
   ASSERT_TRUE(WriteFileAtomically(path, kJob).ok());
@@ -103,7 +103,7 @@ TEST(VariationTest, AppliesOnlyToJobsThatHaveTheField) {
   EXPECT_EQ(StrategyName(mirrored.job), "mirrored");
   const std::vector<std::string> chosen_last = {"strategy.mirrored.gradients=FP32", "strategy=mirrored"};
   EXPECT_THAT(LoadJobVariant(path, {}, chosen_last)->varied, ::testing::ElementsAre(true, true));
-  // A field of `tuning` that the strategy does not use, and one that every job uses.
+  // The strategy does not use the first of these fields of `tuning`, and uses the others.
   const std::vector<std::string> tuning = {"tuning.bucket_bytes=4096", "tuning.message_bytes=4096",
                                            "tuning.partitioner.fixed.shards=2", "tuning.graph=false"};
   EXPECT_THAT(LoadJobVariant(path, {}, tuning)->varied, ::testing::ElementsAre(false, true, true, true));
@@ -187,7 +187,7 @@ INSTANTIATE_TEST_SUITE_P(
         BadOverride{"workers=0", "workers is 0: must be at least 1"},
         BadOverride{"strategy.parameter_server.servers=0", "servers is 0: must be at least 1"}));
 
-TEST(JobFileTest, ByteOrderMarkIsLeftOutAndOtherEncodingsAreNamed) {
+TEST(JobFileTest, ByteOrderMarkIsSkippedAndOtherEncodingsAreNamed) {
   const absl::StatusOr<proto::Job> marked = ParseJob(absl::StrCat("\xef\xbb\xbf", kJob), "job.textproto", {});
   EXPECT_TRUE(marked.ok()) << marked.status();
   EXPECT_THAT(ErrorOf("\357\273\277epoch: 1", {}), HasSubstr(":1:6: Job has no field 'epoch'"));
@@ -220,11 +220,11 @@ TEST(OverrideTest, ModelFamilyReplacesTheLayersOfTheFile) {
   EXPECT_EQ(job->model().resnet().depth(), 18);
 }
 
-TEST(OverrideTest, DecoupledDecayOfAllOfTheParametersIsRefused) {
+TEST(OverrideTest, DecoupledDecayThatLeavesNoParametersIsRefused) {
   EXPECT_THAT(
       ErrorOf(kJob, {"optimizer.decoupled_weight_decay=true", "optimizer.weight_decay=0.5",
                      "optimizer.learning_rate=0.8", "optimizer.scale_with_workers=true"}),
-      HasSubstr("optimizer.weight_decay is 0.5, and times the learning rate of 2.4 that is 1 or more"));
+      HasSubstr("optimizer.weight_decay is 0.5, and its product with the learning rate of 2.4 is 1 or more"));
 }
 
 TEST(OverrideTest, AdamIsRefusedForStaleSynchronousJobs) {
@@ -233,7 +233,7 @@ TEST(OverrideTest, AdamIsRefusedForStaleSynchronousJobs) {
       HasSubstr("optimizer.adam counts updates, but the checkpoints of stale-synchronous jobs count"));
 }
 
-TEST(OverrideTest, ClippingIsRefusedOnlyWherePushesMeetAtServers) {
+TEST(OverrideTest, ClippingIsRefusedOnlyWhereServersAddPushes) {
   const std::string servers = "strategy.parameter_server.";
   for (const std::vector<std::string>& strategy :
        std::vector<std::vector<std::string>>{{"strategy=mirrored"},
@@ -251,7 +251,7 @@ TEST(OverrideTest, ClippingIsRefusedOnlyWherePushesMeetAtServers) {
                         "servers add the pushes that have arrived"));
 }
 
-TEST(OverrideTest, TrustRatiosAreRefusedWhereServersUpdateByThemselves) {
+TEST(OverrideTest, TrustRatiosAreRefusedWhereServersUpdateIndependently) {
   for (const std::string optimizer : {"lars", "lamb"}) {
     EXPECT_TRUE(
         ParseJob(kJob, "my.textproto",
@@ -286,8 +286,8 @@ TEST(OverrideTest, UnsupportedGradientPrecisionIsRefused) {
 
 // ------------------------------------------------------------------------------------------------ examples
 
-// An example that has a base is a separate job file too.
-TEST(ExampleTest, EachLoadsByItself) {
+// Loads also the examples that have a base, because each of them is a complete job.
+TEST(ExampleTest, EveryExampleLoadsWithoutOverrides) {
   int loaded = 0;
   for (const std::string folder : {TETHYS_EXAMPLES, TETHYS_EXAMPLES "/okeanos"}) {
     const absl::StatusOr<std::vector<std::string>> names = ListDirectory(folder);
@@ -318,7 +318,7 @@ INSTANTIATE_TEST_SUITE_P(All, StrategyExampleTest,
 
 // ------------------------------------------------------------------------------------------- random damage
 
-TEST(JobFileTest, DamagedFileIsRefusedByNameOrResolvesToAValidJob) {
+TEST(JobFileTest, DamagedFileIsNamedInARefusalOrGivesAValidJob) {
   RandomStream random(2, RandomPurpose::kTest, 0);
   const std::string whole = kJob;
   for (int i = 0; i < 5000; ++i) {
@@ -336,7 +336,7 @@ TEST(JobFileTest, DamagedFileIsRefusedByNameOrResolvesToAValidJob) {
   }
 }
 
-TEST(OverrideTest, DamagedOverrideIsAcceptedOrRefusedByName) {
+TEST(OverrideTest, DamagedOverrideIsNamedInARefusalOrGivesAValidJob) {
   RandomStream random(3, RandomPurpose::kTest, 0);
   const std::string whole = "tuning.partitioner.fixed.shards=3";
   for (int i = 0; i < 5000; ++i) {

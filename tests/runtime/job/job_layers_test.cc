@@ -45,14 +45,14 @@ TEST(PutOverTest, MessagesMergeFieldByField) {
       << "a zero that is written replaces";
 }
 
-TEST(PutOverTest, ListReplacesTheWholeList) {
+TEST(PutOverTest, ListReplacesTheLowerListAsAWhole) {
   EXPECT_EQ(Over("model { layer { flatten {} } }", "model { layer { add {} } layer { add {} } loss {} }"),
             "model { layer { flatten { } } loss { } }");
   EXPECT_EQ(Over("data { mean: 1 }", "data { mean: 2 mean: 3 deviation: 4 classes: 5 }"),
             "data { classes: 5 mean: 1 deviation: 4 }");
 }
 
-TEST(PutOverTest, ListInAMessageOfAOneofReplacesTheWholeList) {
+TEST(PutOverTest, ListInAOneofMemberReplacesTheLowerListAsAWhole) {
   EXPECT_EQ(Over("model { vgg { dense_units: 7 } }", "model { vgg { depth: 11 dense_units: [1, 2] } }"),
             "model { vgg { depth: 11 dense_units: 7 } }");
 }
@@ -150,7 +150,7 @@ TEST_F(JobLayersTest, OtherKindOfModelReplacesTheModelOfTheBase) {
       HasSubstr("has both layers and a family"));
 }
 
-TEST_F(JobLayersTest, NameOfTheBaseIsInherited) {
+TEST_F(JobLayersTest, JobNameGivenInTheBaseIsInherited) {
   Write("base.textproto", std::string(kJob) + "name: \"given\"");
   EXPECT_EQ(Load(Write("job.textproto", "base: \"base.textproto\"")).name(), "given");
 }
@@ -179,7 +179,7 @@ TEST_F(JobLayersTest, ErrorInAListNamesTheFileThatWroteTheList) {
   EXPECT_THAT(Refusal(derived), StartsWith(derived + ":4:")) << "units are missing here, not in the base";
 }
 
-TEST_F(JobLayersTest, ErrorInAReplacedMemberIsNotSoughtInTheBase) {
+TEST_F(JobLayersTest, ErrorInAReplacedMemberDoesNotNameTheBase) {
   Write("first.textproto",
         Edited("parameter_server { servers: 2 bulk_synchronous {} }", "mirrored { gradients: BF16 }"));
   Write("second.textproto", "base: \"first.textproto\"\nstrategy { parameter_server {} }");
@@ -189,7 +189,7 @@ TEST_F(JobLayersTest, ErrorInAReplacedMemberIsNotSoughtInTheBase) {
   EXPECT_EQ(ReadJobLayers(third)->places.Find("strategy.mirrored.gradients"), third + ":3:3");
 }
 
-TEST_F(JobLayersTest, LaterErrorGetsItsPlaceInTheBase) {
+TEST_F(JobLayersTest, ErrorFoundAfterLoadingGetsItsPlaceInTheBase) {
   const std::string base = Write("base.textproto", kJob);
   const std::string derived = Write("job.textproto", "base: \"base.textproto\"");
   EXPECT_EQ(WithPlace(absl::InvalidArgumentError("model.layer[1]: too wide"), derived, {}).message(),
@@ -220,7 +220,7 @@ TEST_F(JobLayersTest, CyclicBasesAreRefusedAndNamed) {
   EXPECT_THAT(Refusal(Write("self.textproto", "base: \"self.textproto\"")), HasSubstr("its own base"));
 }
 
-TEST_F(JobLayersTest, ChainOfEightFilesIsReadAndOneOfNineRefused) {
+TEST_F(JobLayersTest, ChainOfEightFilesIsReadAndChainOfNineIsRefused) {
   Write("1.textproto", kJob);
   for (int i = 2; i <= 9; ++i) {
     Write(absl::StrCat(i, ".textproto"), absl::StrCat("base: \"", i - 1, ".textproto\""));

@@ -460,7 +460,7 @@ INSTANTIATE_TEST_SUITE_P(
                 "my.textproto:15:34: ",
                 {"fixed.shards is missing"}}));
 
-TEST(LossMistake, MeanSquaredErrorHasNoAccuracyToWatch) {
+TEST(LossMistake, AccuracyMonitorWithMeanSquaredErrorIsRefused) {
   const std::string job = absl::StrReplaceAll(
       kJob, {{"  layer { flatten {} }", "  loss { mean_squared_error {} } layer { flatten {} }"},
              {"classes: 10", "validation_samples: 10"},

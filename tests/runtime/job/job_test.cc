@@ -68,7 +68,7 @@ TEST(ResolveTest, ConfiguredSaves_HaveNoMinimumInterval) {
   EXPECT_EQ(Job({"checkpoint.every_epochs=0"}).checkpoint().every_epochs(), 0) << "none but the last";
 }
 
-TEST(ResolveTest, UseOfValidationResults_NeedsValidatedEpochs) {
+TEST(ResolveTest, FieldsThatUseValidation_AreRefusedWithoutValidation) {
   for (const std::string field : {"early_stopping.patience=3", "checkpoint.keep_best=true"}) {
     const auto job = ParseJob(kLeastJob, "least.textproto", {field});
     EXPECT_THAT(std::string(job.status().message()), HasSubstr("but no epoch is validated")) << field;
@@ -122,7 +122,7 @@ TEST(ResolveTest, ActivationDecidesTheDefaultInitializer) {
   EXPECT_EQ(job.model().layer(2).dense().initializer(), proto::GLOROT_UNIFORM);
 }
 
-TEST(ResolveTest, ParameterServersHaveSeparateDefaults) {
+TEST(ResolveTest, FieldsOfParameterServersGetTheirDefaults) {
   const proto::Job job = Job({"strategy=parameter_server", "strategy.parameter_server.servers=3"});
   const proto::ParameterServer& ps = job.strategy().parameter_server();
   EXPECT_TRUE(ps.has_bulk_synchronous());

@@ -14,7 +14,7 @@
 
 namespace tethys {
 
-// Tests name the numbers of these lines.
+// Tests refer to the numbers of these lines.
 inline constexpr char kJob[] =
     "model {\n"                                                            // 1
     "  layer { flatten {} }\n"                                             // 2

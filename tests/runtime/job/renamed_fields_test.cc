@@ -1,5 +1,5 @@
-// A former name of a field is refused with the present one in a job that a user writes, and read in the job
-// of a run. Every row of the table is tested.
+// Tests that a former name of a field is refused in a job that a user writes, with a message that gives the
+// present name, and accepted in the job of a run. Every row of the table is tested.
 #include "runtime/job/renamed_fields.h"
 
 #include <gmock/gmock.h>
@@ -27,8 +27,8 @@ using ::testing::StartsWith;
 struct Row {
   const char* former;
   const char* now;
-  const char* value;     // As it follows the name in the job file of a run.
-  const char* override;  // As it follows either path in --set.
+  const char* value;     // The text after the field's name in the job file of a run.
+  const char* override;  // The text after the former or the present path in --set.
 };
 
 std::ostream& operator<<(std::ostream& out, const Row& row) { return out << row.former; }
@@ -50,7 +50,7 @@ std::vector<std::string> Flags(const Row& row) {
   return {mirrored ? "strategy=mirrored" : "strategy=parameter_server", "data.loader_threads=1"};
 }
 
-// The job that an earlier version wrote into a run: `job` with the row's field by its former name.
+// The text that an earlier version wrote into a run for `job`: the row's field has its former name.
 std::string WrittenBefore(const Row& row, const proto::Job& job) {
   std::vector<std::string> lines = absl::StrSplit(ResolvedText(job), '\n');
   const std::vector<std::string> path = absl::StrSplit(row.former, '.');
@@ -134,9 +134,9 @@ TEST(RenamedFieldsTest, AllFormerNamesOfOneJobAreRead) {
                               "tuning.resources.interval_seconds=0"})));
 }
 
-// Earlier versions wrote the number of servers into the job of a run, where it would stay when the run goes
-// on with more servers.
-TEST(RenamedFieldsTest, DefaultCutWrittenIntoARunIsForgotten) {
+// Earlier versions wrote the number of servers as max_shards into the job of a run. It would still apply if
+// the run were resumed with more servers.
+TEST(RenamedFieldsTest, DefaultPartitionerWrittenIntoARunIsRemoved) {
   constexpr Row kDefault = {"strategy.parameter_server.partitioner", "",
                             " {\n  min_size {\n    "
                             "min_shard_bytes: 262144\n    max_shards: 2\n  }\n}",
@@ -155,13 +155,13 @@ TEST(RenamedFieldsTest, DefaultCutWrittenIntoARunIsForgotten) {
             1);
 }
 
-TEST(RenamedFieldsTest, PlacesInTheJobOfARunStayAsTheyAre) {
+TEST(RenamedFieldsTest, RenamingKeepsThePlacesOfErrorsInTheJobOfARun) {
   const std::string text = "device {\n  graph: false\n}\nepochs: -1\n";
   EXPECT_THAT(WithPresentNames(text), StartsWith("device {\n\n}\nepochs: -1\n"));
   EXPECT_THAT(WithPresentNames(text), ::testing::EndsWith("tuning {\ngraph: false\n}\n"));
 }
 
-TEST(RenamedFieldsTest, PresentNamesAreLeftAlone) {
+TEST(RenamedFieldsTest, TextWithPresentNamesOnlyIsUnchanged) {
   const std::string text = ResolvedText(Parsed(kJob, {"tuning.partitioner=min_size"}));
   EXPECT_EQ(WithPresentNames(text), text);
   EXPECT_EQ(WithPresentNames(""), "");

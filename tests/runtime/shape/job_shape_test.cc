@@ -14,7 +14,7 @@ proto::Job JobOf(const std::string& text) {
   return job;
 }
 
-TEST(JobShapeTest, ReadsStrategyAndProcessesFromAJob) {
+TEST(JobShapeTest, ReadsStrategyAndNumbersOfProcessesFromAJob) {
   EXPECT_EQ(ShapeOf(JobOf("workers: 1")), (JobShape{StrategyFamily::kLocal, 1, 0}));
   EXPECT_EQ(ShapeOf(JobOf("workers: 1 strategy { local {} }")), (JobShape{StrategyFamily::kLocal, 1, 0}));
   EXPECT_EQ(ShapeOf(JobOf("workers: 3 strategy { mirrored {} }")),
@@ -30,7 +30,7 @@ TEST(JobShapeTest, ReadsStrategyAndProcessesFromAJob) {
             (JobShape{{StrategyFamily::kStaleSynchronous, 4}, 3, 1}));
 }
 
-TEST(JobShapeTest, ParsesEveryNameThatItGives) {
+TEST(JobShapeTest, EveryNameOfAStrategyParsesToThatStrategy) {
   for (const JobStrategy& strategy :
        {JobStrategy(StrategyFamily::kLocal), JobStrategy(StrategyFamily::kMirrored),
         JobStrategy(StrategyFamily::kBulkSynchronous), JobStrategy(StrategyFamily::kAsynchronous),
@@ -40,7 +40,7 @@ TEST(JobShapeTest, ParsesEveryNameThatItGives) {
   }
 }
 
-// Files of earlier versions contain these names.
+// Files of earlier versions contain these names, so they must still be understood.
 TEST(JobShapeTest, NamesOfStrategiesNeverChange) {
   EXPECT_EQ(StrategyName(JobStrategy(StrategyFamily::kLocal)), "local");
   EXPECT_EQ(StrategyName(JobStrategy(StrategyFamily::kMirrored)), "mirrored");
@@ -58,13 +58,13 @@ TEST(JobShapeTest, OtherTextsAreUnknownStrategies) {
   }
 }
 
-TEST(JobShapeTest, BoundsMakeStrategiesOfOneFamilyDiffer) {
+TEST(JobShapeTest, StrategiesOfOneFamilyWithDifferentBoundsAreUnequal) {
   const JobStrategy three = ParseStrategy("ps_stale_3"), four = ParseStrategy("ps_stale_4");
   EXPECT_EQ(three.family, four.family);
   EXPECT_NE(three, four);
 }
 
-TEST(JobShapeTest, PushMeanIsAChoiceOfServersThatDoNotUpdateByTheStep) {
+TEST(JobShapeTest, OnlyServersThatUpdateByPushesCanUseThePushMean) {
   const auto servers = [](const std::string& consistency) {
     return JobOf("strategy { parameter_server { " + consistency + " } }").strategy().parameter_server();
   };

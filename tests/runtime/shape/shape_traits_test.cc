@@ -15,7 +15,7 @@ using ::testing::ElementsAre;
 using ::testing::Not;
 using ::testing::StrEq;
 
-TEST(ShapeTraitsTest, HasARowForEveryMemberOfTheJobFile) {
+TEST(ShapeTraitsTest, HasARowForEveryStrategyOfTheJobFile) {
   const auto in_table = [](int kind, int consistency) {
     return std::count_if(KnownTraits().begin(), KnownTraits().end(), [&](const ShapeTraits& traits) {
       return traits.kind == kind && traits.consistency == consistency;
@@ -45,7 +45,7 @@ TEST(ShapeTraitsTest, NamesDifferAndNoneIsAPrefixOfAnother) {
   }
 }
 
-TEST(ShapeTraitsTest, RowsDoNotContradictThemselves) {
+TEST(ShapeTraitsTest, TraitsOfEachStrategyAreConsistent) {
   for (const ShapeTraits& traits : KnownTraits()) {
     SCOPED_TRACE(traits.name);
     EXPECT_EQ(traits.servers(), traits.kind == proto::Strategy::kParameterServer);
@@ -65,7 +65,7 @@ TEST(ShapeTraitsTest, JobsWithLeasesSurviveTheLossOfAWorker) {
   EXPECT_THAT(survive, ElementsAre("ps_async", "ps_stale"));
 }
 
-TEST(ShapeTraitsTest, NothingIsAssumedOfAnUnknownStrategy) {
+TEST(ShapeTraitsTest, UnknownStrategyHasNeitherServersNorLockStep) {
   const auto strategy = ParseStrategy("ps_dynamic_3_15");
   const ShapeTraits& unknown = TraitsOf(strategy);
   EXPECT_EQ(unknown.family, StrategyFamily::kUnknown);
@@ -73,7 +73,7 @@ TEST(ShapeTraitsTest, NothingIsAssumedOfAnUnknownStrategy) {
   EXPECT_FALSE(unknown.servers());
 }
 
-TEST(ShapeTraitsTest, BatchesReachTheWorkersByTheFamily) {
+TEST(ShapeTraitsTest, BatchesAreLeasedByTheRuleOfTheFamily) {
   for (const StrategyFamily family :
        {StrategyFamily::kLocal, StrategyFamily::kMirrored, StrategyFamily::kBulkSynchronous}) {
     EXPECT_EQ(TraitsOf(family).batches, Batches::kInStep) << TraitsOf(family).name;
