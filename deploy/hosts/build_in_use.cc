@@ -22,7 +22,7 @@ BuildInUse::~BuildInUse() {
   thread_.Join();
 }
 
-// Errors are ignored: a folder that cannot be touched cannot be removed by others, either.
+// Errors are ignored: at worst, the folder counts as unused.
 void BuildInUse::Touch() const { utimensat(AT_FDCWD, folder_.c_str(), nullptr, 0); }
 
 void BuildInUse::Run() {

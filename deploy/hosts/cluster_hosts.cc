@@ -23,9 +23,10 @@ constexpr Nanoseconds kFactsDeadline = 20 * kSecond;
 constexpr Nanoseconds kCopyStall = 120 * kSecond;
 
 // A script that installs the bundle on its standard input. It unpacks the bundle into a temporary folder and
-// renames that, so the build is complete or absent even if two launchers install it at once. It removes
-// builds that were not used for a month: the facts script and running processes touch the builds that they
-// use. The folder may hold other files of the user, so only folders that hold a bundle count as builds.
+// renames this folder, so the build is complete or absent even if two launchers install it at once. It
+// removes builds that were not used for a month: the facts script and running processes touch the builds that
+// they use. `folder` may contain other files of the user, so only folders that contain a bundle count as
+// builds.
 std::string InstallScript(const std::string& build, const std::string& folder) {
   return absl::StrCat("build=", build, "\nroot=", ShellQuote(folder), R"sh(
 new="$root/.new-$$"
@@ -143,9 +144,9 @@ class Preparation {
   std::vector<HostFacts> facts_;
 };
 
-// Notes about places whose addresses do not tell machines apart: two hosts that are one machine, and a host
-// without the address at which it is reached. `facts` has an element for each of `remotes`; `own` are the
-// addresses of this machine.
+// Notes for the user about addresses: two hosts that are the same machine, and a host that is reached at an
+// address that is not its own. `facts` has an element for each of `remotes`; `own` are the addresses of this
+// machine.
 void NoteAddresses(const std::vector<Place>& places, const std::vector<Remote>& remotes,
                    const std::vector<HostFacts>& facts, const std::set<std::string>& own,
                    const ClusterOptions& options) {

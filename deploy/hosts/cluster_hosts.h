@@ -22,7 +22,7 @@
 namespace tethys {
 
 struct ClusterOptions {
-  std::string ssh_config = {};                        // As SshCall's.
+  std::string ssh_config = {};                        // As in SshCall.
   std::string bundle = {};                            // As in PayloadOptions.
   std::string scratch = {};                           // As in RunEverywhere.
   std::function<void(const std::string&)> note = {};  // Receives lines for the user.
@@ -41,8 +41,8 @@ absl::StatusOr<std::vector<absl::Status>> InstallBuild(const std::vector<Lacking
 
 // Returns a place for each host, in the order of `hosts`. Processes are started directly on a host whose
 // address is this machine's, and by ssh on other hosts. The error names every host that cannot be used, in
-// the order of the file, with the reason. Notes name hosts that are one machine, and addresses that a host
-// reached by ssh does not have itself.
+// the order of the file, with the reason. Notes name hosts that are the same machine, and hosts that are
+// reached by ssh at an address that is not their own.
 absl::StatusOr<std::vector<Place>> PrepareHosts(const std::vector<ClusterHost>& hosts,
                                                 const ClusterOptions& options);
 

@@ -30,7 +30,7 @@ bool AnySaysItsDevice(const std::vector<HostEntry>& hosts) {
                      [](const HostEntry& host) { return host.device.has_value(); });
 }
 
-// The field of the job that requires a GPU; empty if none does.
+// The field of the job that requires a GPU; empty if no field does.
 std::string ForGpusOnly(const proto::Job& job) {
   if (job.device().tf32()) return "device.tf32";
   if (job.device().precision() != proto::Device::FP32) return "device.precision BF16";

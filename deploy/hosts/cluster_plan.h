@@ -17,7 +17,7 @@ struct ClusterPlan {
   // The device of each worker; empty if no host names a device, so that the job's device applies.
   std::vector<proto::Device::Kind> worker_devices;
 
-  // Hosts that run a process of the job, ascending.
+  // The indices of the hosts that run a process of the job, ascending.
   std::vector<int> UsedHosts() const;
   // The sum of the prices of the hosts used; 0 if one of them has no price.
   double PricePerHour() const;
@@ -26,7 +26,8 @@ struct ClusterPlan {
 // Fails as ReadHostFile and AssignRoles do. InvalidArgument: a worker would be on a host with device=cpu, but
 // the job asks for a precision that only GPUs have.
 absl::StatusOr<ClusterPlan> PlanCluster(const std::string& host_file, const proto::Job& job);
-// The same on hosts that were read or made before. Errors begin with `origin`, such as the host file.
+// Like the function above, for hosts that are given. Errors begin with `origin`, such as the path of the host
+// file.
 absl::StatusOr<ClusterPlan> PlanCluster(std::vector<HostEntry> hosts, const std::string& origin,
                                         const proto::Job& job);
 

@@ -55,7 +55,7 @@ struct Found {
   bool Usable() const { return !address.empty() && !link_local && !IsLoopback(address); }
 };
 
-// The name's first address of the family. An address that other machines reach is preferred.
+// The name's first address of the family. An address that other machines can reach is preferred.
 Found FindOne(const std::string& name, int family) {
   addrinfo hints{};
   hints.ai_family = family;
@@ -91,13 +91,14 @@ absl::Status NoAddress(const ClusterHost& host, const std::string& name) {
 absl::StatusOr<std::string> Checked(const ClusterHost& host, const Found& found, bool alone) {
   if (found.link_local) {
     return absl::InvalidArgumentError(absl::StrCat(
-        host.target.host, " is ", found.address,
-        ", an address that holds on one link only: give another one by address= in ", host.origin));
+        host.target.host, " leads to ", found.address,
+        ", an address that is valid on one link only: give another one by address= in ", host.origin));
   }
   if (IsLoopback(found.address) && !alone) {
     return absl::InvalidArgumentError(absl::StrCat(
-        host.target.host, " is ", found.address,
-        " here, where other machines do not reach it: give its address by address= in ", host.origin));
+        host.target.host, " leads to ", found.address,
+        ", a loopback address, at which other machines cannot reach it: give another one by address= in ",
+        host.origin));
   }
   return found.address;
 }
@@ -195,8 +196,7 @@ std::string NumericAddress(const std::string& name) {
 
 namespace {
 
-// The address of this machine from which packets to `peer` leave. A datagram socket sends nothing when it
-// connects.
+// The address of this machine from which packets to `peer` leave. Connecting a datagram socket sends nothing.
 absl::StatusOr<std::string> AddressOnRouteTo(const std::string& peer) {
   absl::Status why = absl::NotFoundError(absl::StrCat("no address is known for ", peer));
   for (const int family : kFamilies) {
@@ -239,9 +239,8 @@ absl::StatusOr<std::string> ListenAddress(const std::string& own, const std::vec
   if (own.empty()) return route.value_or(host);
   if (route.ok() && !IsNumeric(own)) return route;
   if (IsOwn(*elsewhere)) return host;
-  const std::string why =
-      absl::StrCat(host, " is an address of this machine alone here, where other machines (", *elsewhere,
-                   ") do not reach it: ");
+  const std::string why = absl::StrCat(host, " leads to this machine only, so that other machines (",
+                                       *elsewhere, ") cannot reach this process: ");
   if (!route.ok()) return absl::UnavailableError(absl::StrCat(why, route.status().message()));
   return absl::InvalidArgumentError(absl::StrCat(why, "write ", *route, ", or leave it out"));
 }

@@ -3,8 +3,8 @@
 // Thread-compatible.
 //
 // IPv4 or IPv6: all hosts of a job have addresses of one family, IPv4 if every host has an IPv4 address. A
-// numeric address= decides the host's family. Which of several addresses of a family a name has is the
-// system's resolver's choice; an address that only its own machine reaches comes last.
+// numeric address= decides the host's family. If a name has several addresses of this family, the first one
+// that the system's resolver returns is used; an address that only its own machine can reach is used last.
 #ifndef TETHYS_DEPLOY_HOSTS_HOST_ADDRESSES_H_
 #define TETHYS_DEPLOY_HOSTS_HOST_ADDRESSES_H_
 
@@ -28,13 +28,14 @@ struct ClusterHost {
 // The host that a line of the file `hostfile` describes. The path may be empty if it is not known.
 ClusterHost ClusterHostOf(const HostEntry& entry, const std::string& hostfile);
 
-// The numeric addresses of this machine, without IPv6 addresses of a single link.
+// The numeric addresses of this machine, without link-local IPv6 addresses.
 std::set<std::string> OwnAddresses();
 
-// The address at which each host's processes are reached: the one in the host file or, if that has none, the
-// one that ssh connects to. `ssh_config` as in SshCall, `scratch` as in RunEverywhere. Errors, for a host
-// alone: InvalidArgument: the address is reached on one machine or one link only, and there are other hosts.
-// NotFound: the name has no address. FailedPrecondition: another host has addresses of the other family only.
+// Returns the address at which each host's processes are reached: the address in the host file or, if the
+// file has none for this host, the address to which ssh connects. `ssh_config` as in SshCall, `scratch` as in
+// RunEverywhere. Errors of a single host: InvalidArgument: the address can be reached from its own machine or
+// one link only, and there are other hosts. NotFound: the name has no address. FailedPrecondition: another
+// host has addresses of the other family only.
 std::vector<absl::StatusOr<std::string>> FindAddresses(const std::vector<ClusterHost>& hosts,
                                                        const std::string& ssh_config,
                                                        const std::string& scratch);
@@ -49,7 +50,8 @@ absl::StatusOr<std::string> ListenAddress(const std::string& own, const std::vec
 
 // True if `name`, a name or a numeric address, leads to this machine only (127.0.1.1, ::1).
 bool IsLoopbackName(const std::string& name);
-// True if `name` is a machine's name that leads to this machine only: neither digits nor "localhost".
+// True if `name` is a machine's name that leads to this machine only: neither a numeric address nor
+// "localhost".
 bool IsOwnNameForLoopback(const std::string& name);
 // The address to which a name leads, as in FindAddresses; empty if the name has no address.
 std::string NumericAddress(const std::string& name);

@@ -19,7 +19,8 @@ namespace {
 constexpr Nanoseconds kFactsDeadline = 30 * kSecond;
 constexpr Nanoseconds kClockDeadline = 10 * kSecond;
 constexpr Nanoseconds kListenDeadline = 30 * kSecond;
-// Longer than the deadline of MeasureLink, whose error says more than this one.
+// Longer than the deadline inside MeasureLink, because the error of MeasureLink says more than the error of
+// this deadline.
 constexpr Nanoseconds kLinkDeadline = 15 * kSecond;
 constexpr int kClockRounds = 8;
 
@@ -93,8 +94,8 @@ class Checker {
     }
   }
 
-  // Installs this build where it is missing. If a host cannot hold or run it, CheckedHost::links has the
-  // reason.
+  // Installs this build where it is missing. If a host cannot store or run the build, CheckedHost::links has
+  // the reason.
   void Install() {
     std::vector<LackingHost> lacking;
     std::vector<CheckedHost*> checked;

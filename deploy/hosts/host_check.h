@@ -57,7 +57,8 @@ struct CheckRequest {
   LinkRounds rounds = {};
 };
 
-// `options.bundle` and `options.note` are used for installing only.
+// Makes the checks, and installs the build if requested. `options.bundle` and `options.note` are used for
+// installing only.
 ClusterCheck CheckCluster(const CheckRequest& request, const ClusterOptions& options);
 
 // Returns every pair of the numbers 0 to count - 1 once, in rounds: in a round no number occurs twice. If

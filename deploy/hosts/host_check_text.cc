@@ -86,8 +86,8 @@ std::string LinkTables(const ClusterCheck& check) {
     round_trips.Set(link.to, link.from, round_trip);
   }
   if (!any) return "";
-  return absl::StrCat("\nBandwidth in Mbit/s, from the host of the row to that of the column\n", rates.Text(),
-                      "\nRound trip in µs, the least of twenty\n", round_trips.Text());
+  return absl::StrCat("\nBandwidth in Mbit/s, from the host of the row to the host of the column\n",
+                      rates.Text(), "\nRound trip in µs, the least of twenty\n", round_trips.Text());
 }
 
 // True if the host's links were not measured only because this build is missing there.
@@ -137,7 +137,7 @@ std::vector<std::string> Notes(const ClusterCheck& check) {
                                  link.speed.status().message()));
   }
   if (failed > kMaxLinkNotes)
-    notes.push_back(absl::StrCat("and ", failed - kMaxLinkNotes, " links more failed"));
+    notes.push_back(absl::StrCat("and ", failed - kMaxLinkNotes, " more links failed"));
   return notes;
 }
 

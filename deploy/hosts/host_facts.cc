@@ -25,7 +25,7 @@ constexpr double kClockTolerance = 5;
 constexpr size_t kMostAddresses = 500;
 
 // The numeric text of an address as FactsScript prints it: IPv4 with dots, IPv6 as 32 hexadecimal digits.
-// Empty: neither, or an address of one link.
+// Empty for any other text and for a link-local address.
 std::string OwnAddress(const std::string& text) {
   in_addr four;
   if (inet_pton(AF_INET, text.c_str(), &four) == 1) return text;
@@ -119,7 +119,7 @@ std::optional<std::pair<int64_t, int64_t>> TwoNumbers(const std::string& text) {
   return numbers;
 }
 
-// Lowers a fact of the machine to the limit of its processes.
+// Lowers a fact of the machine to the limit that control groups set for processes.
 void ApplyLimit(const std::string& kind, const std::string& text, HostFacts& facts) {
   const auto numbers = TwoNumbers(text);
   if (!numbers.has_value()) return;
@@ -220,7 +220,7 @@ absl::Status CheckArchitecture(const HostFacts& facts, const std::string& archit
   if (facts.architecture.empty() || facts.architecture == architecture) return absl::OkStatus();
   return absl::FailedPreconditionError(absl::StrCat("its architecture is ", facts.architecture,
                                                     ", and this build is for ", architecture,
-                                                    ": all machines of a job must be of one kind"));
+                                                    ": all machines of a job must have one architecture"));
 }
 
 absl::Status CheckWritable(const HostFacts& facts, const std::string& origin) {

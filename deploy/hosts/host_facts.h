@@ -21,7 +21,7 @@ struct HostFacts {
   int cores = 0;                       // Cores that a process may use; 0: unknown.
   int64_t memory_bytes = -1;           // Limited by control groups. -1, here and below: unknown.
   int64_t memory_free_bytes = -1;      // MemAvailable of /proc/meminfo, limited by control groups.
-  bool writable = true;                // False: `folder` cannot be written or made.
+  bool writable = true;                // False: `folder` cannot be written or created.
   int64_t disk_free_bytes = -1;        // On the file system of `folder`.
   std::vector<std::string> gpus = {};  // The names of the GPUs.
   std::string program = {};  // The path of tethys of this build; empty: this build is not installed.

@@ -59,7 +59,7 @@ RemoteCommand Question(const HostNeeds& needs, const Place& place) {
   return command;
 }
 
-// Lists what a machine lacks according to its `tethys ready`, one line per thing.
+// Lists the files and GPUs that a machine lacks according to its `tethys ready`, one line each.
 std::vector<std::string> Lacks(const RemoteResult& result) {
   if (!result.status.ok()) return {std::string(result.status.message())};
   std::vector<std::string> lacks;
@@ -70,7 +70,7 @@ std::vector<std::string> Lacks(const RemoteResult& result) {
   return {"tethys ready does not answer there"};
 }
 
-// A thing, and the machines that lack it.
+// A missing file or GPU as text, and the machines that lack it.
 struct Lack {
   std::string what;
   std::vector<std::string> hosts;
@@ -153,7 +153,7 @@ std::vector<std::string> LackingFiles(const HostNeeds& needs) {
   }
   if (const int more = static_cast<int>(lacks.size()) - kMostLackingFiles; more > 1) {
     lacks.resize(kMostLackingFiles);
-    lacks.push_back(absl::StrCat("and ", more, " data files more"));
+    lacks.push_back(absl::StrCat("and ", more, " more data files"));
   }
   return lacks;
 }

@@ -1,6 +1,6 @@
-// The data files and GPUs that a job needs on each machine. The launcher cannot check them from its own
-// machine, so it runs `tethys ready` on every machine before any process of the job starts (job_places.h).
-// `tethys ready` sees the same files and GPUs as the processes that start later.
+// Checks the data files and GPUs that a job needs on each machine. The launcher cannot check them from its
+// own machine, so it runs `tethys ready` on every machine before any process of the job starts
+// (job_places.h). `tethys ready` sees the same files and GPUs as the processes that start later.
 //
 // AskForNeeds asks all machines at once and blocks, with a deadline. The other functions are pure, except
 // that they examine files. Thread-compatible.
@@ -38,17 +38,18 @@ void AddNeeds(const HostNeeds& more, HostNeeds& needs);
 // The needs as arguments of `tethys ready`, which deploy/run/needs_flags.h parses.
 std::vector<std::string> NeedsArguments(const HostNeeds& needs);
 
-// A line for each file that is missing on this machine, cannot be read or has another size. At most
-// kMostLackingFiles such lines, then a line with the number of the other files.
+// A line for each file that is missing on this machine, cannot be read or has another size. After
+// kMostLackingFiles such lines, one line gives the number of the other files.
 inline constexpr int kMostLackingFiles = 20;
 std::vector<std::string> LackingFiles(const HostNeeds& needs);
 
-// The output of `tethys ready`. Each of `lines` names one thing that the machine lacks. Each line of the
+// The output of `tethys ready`. Each of `lines` names a file or GPU that the machine lacks. Each line of the
 // output is marked, because the start-up files of a shell may write lines, too.
 std::string LackText(const std::vector<std::string>& lines);
 
-// OK: no machine lacks anything. FailedPrecondition: a line for each thing that is missing, with the names of
-// the machines that lack it, and what to do about missing files. `scratch` as in RunEverywhere.
+// OK: no machine lacks a file or GPU. FailedPrecondition: the message has a line for each missing file or
+// GPU, with the names of the machines that lack it, and says what to do about missing files. `scratch` as in
+// RunEverywhere.
 absl::Status AskForNeeds(const std::map<std::string, HostNeeds>& needs, const std::vector<Place>& places,
                          const std::string& scratch);
 

@@ -27,7 +27,7 @@ constexpr Nanoseconds kHandshakeDeadline = 2 * kSecond;
 constexpr int kRoundTrips = 20;
 constexpr int kBlocks = 5;
 constexpr Nanoseconds kBlockTime = kSecond;             // No block is sent after this time.
-constexpr auto kPause = std::chrono::milliseconds(20);  // After such a pause, a link takes a burst at once.
+constexpr auto kPause = std::chrono::milliseconds(20);  // After such a pause, a link accepts a burst at once.
 constexpr uint32_t kMaxHandshakeBytes = 4096;
 constexpr size_t kPieceBytes = 128 << 10;
 // The limit of unsent bytes in the socket: so low that even a slow link is empty soon after the last write.

@@ -30,12 +30,11 @@ struct LinkSpeed {
   double round_trip = 0;  // Seconds, the least of twenty.
   double there = 0;       // The rate from the caller to the listener, in bytes per second.
   double back = 0;        // The rate from the listener to the caller, in bytes per second.
-  double block =
-      0;  // Seconds from the first byte of kBlockBytes to their receipt, after a pause; the median.
+  double block = 0;  // The median time in seconds from sending a block after a pause until it is received.
 };
 
-// The bytes that a link takes at once before its rate limits it: a block takes delay + (kBlockBytes - burst)
-// / rate. Between 0 and half a block, because a larger burst would hide the rate.
+// The number of bytes that a link accepts at once before its rate limits it, from the time of a block: delay
+// + (kBlockBytes - burst) / rate. Limited to half a block, because a larger burst would hide the rate.
 double BurstBytes(const LinkSpeed& speed);
 
 // Serves one caller at a time on a thread of its own, until destroyed. Thread-compatible.
@@ -48,8 +47,8 @@ class LinkListener {
   virtual const HostPort& address() const = 0;
 };
 
-// Blocks for about a second. DeadlineExceeded: it took more than ten seconds. Unavailable: the listener
-// cannot be reached, is gone, or has another secret.
+// Measures the link to `listener`. Blocks for about a second. DeadlineExceeded: it took more than ten
+// seconds. Unavailable: the listener cannot be reached, is gone, or has another secret.
 absl::StatusOr<LinkSpeed> MeasureLink(const JobSecret& secret, const HostPort& listener);
 
 }  // namespace tethys

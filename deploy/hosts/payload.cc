@@ -61,7 +61,7 @@ class PayloadFinder {
     return RunEverywhere({command}, kPackDeadline, options_.scratch)[0];
   }
 
-  // True if the bundle is of this build. The first member of a bundle holds the build id.
+  // True if the bundle is of this build. The first member of a bundle contains the build id.
   bool HoldsBuild(const std::string& path) const {
     const RemoteResult said = Run({.ssh = {"tar", "--occurrence=1", "-xzOf", path, "build"}});
     return said.status.ok() && absl::StrContains(said.output, options_.build);
@@ -87,7 +87,7 @@ class PayloadFinder {
                     "where bash, ldd, tar and gzip are, and --bundle names it)");
   }
 
-  // Compresses fast rather than well, because the result is made for these machines alone.
+  // Compresses fast rather than well, because the result is a temporary file.
   absl::Status Pack(const std::string& folder, const std::string& path) const {
     const std::string command = absl::StrCat("tar --owner=0 --group=0 -cf - -C ", ShellQuote(folder),
                                              " build tethys lib | gzip -1 > ", ShellQuote(path));
@@ -96,7 +96,7 @@ class PayloadFinder {
   }
 
   static constexpr char kRemedy[] =
-      ": leave --bundle out, and one is made, or make it again by deploy/bundle.sh";
+      ": leave --bundle out, so that a bundle is made, or make it again by deploy/bundle.sh";
   const PayloadOptions& options_;
 };
 

@@ -47,7 +47,7 @@ std::string AbsolutePath(const std::string& path) {
 }
 
 RemoteResult Run(const RemoteCommand& command) {
-  const InterruptsHeld held;  // Released when the folder has been removed.
+  const InterruptsHeld held;  // Interrupts are held until `scratch` has been removed.
   const absl::StatusOr<ScratchDirectory> scratch = ScratchDirectory::Create();
   if (!scratch.ok()) return {.status = scratch.status()};
   return RunEverywhere({command}, kTransferStall, scratch->path())[0];
@@ -81,7 +81,7 @@ absl::Status WriteRecord(const Place& place, const std::string& run_dir) {
   return WriteFileAtomically(run_dir + kRecordName, text);
 }
 
-// While this object lives, the parser does not write to standard error.
+// A parser that reports errors to this object does not write them to standard error.
 class Silence final : public google::protobuf::io::ErrorCollector {
  public:
   void AddError(int /*line*/, int /*column*/, const std::string& /*message*/) override {}
@@ -104,7 +104,7 @@ absl::StatusOr<proto::RemoteRun> ReadRecord(const std::string& run_dir) {
   if (!ParseRecord(text, record)) {
     return absl::DataLossError(
         absl::StrCat(path,
-                     " does not say on which machine the results of an earlier attempt are: mend it "
+                     " does not say on which machine the results of an earlier attempt are: correct it "
                      "(host: \"HOST\" path: \"/PATH\"), or remove it to go on without them"));
   }
   return record;
@@ -147,8 +147,8 @@ absl::Status MoveEntries(const std::string& from, const std::string& to) {
   return absl::OkStatus();
 }
 
-// Fetches the directory `path` into `run_dir`. The temporary file `packed` and directory `unpacked` hold it
-// meanwhile, so that a transfer that breaks off changes nothing else in `run_dir`.
+// Fetches the directory `path` into `run_dir`. Meanwhile its files are in the temporary file `packed` and the
+// temporary directory `unpacked`, so that an interrupted transfer changes nothing else in `run_dir`.
 absl::Status Bring(const std::vector<std::string>& ssh, const std::string& path, const std::string& run_dir,
                    const std::string& packed, const std::string& unpacked) {
   const std::string there = ShellQuote(path);

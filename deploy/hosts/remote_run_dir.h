@@ -28,8 +28,8 @@ constexpr Nanoseconds kTransferStall = 120 * kSecond;
 // runs on this machine, it is `run_dir` itself.
 std::string ChiefRunDir(const Place& place, const std::string& run_dir);
 
-// Called before a new run in `run_dir`, which need not exist. FailedPrecondition: the chief's machine still
-// holds results of an earlier run in the same `run_dir`.
+// Checks, before a new run in `run_dir` (which need not exist), that the chief's machine has no results of an
+// earlier run. FailedPrecondition: it still has results of an earlier run in the same `run_dir`.
 absl::Status CheckNothingLeft(const Place& place, const std::string& run_dir);
 
 // Sends `run_dir` to the chief's machine; no-op if that is this machine. FailedPrecondition: as in

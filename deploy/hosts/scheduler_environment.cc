@@ -266,10 +266,11 @@ absl::StatusOr<bool> SlurmGivesOwnGpus(const Environment& environment) {
     const absl::optional<std::string> all = environment(variable);
     if (!all.has_value()) continue;
     if (shown == CountGpus(*all)) return false;
-    return Bad(kVisibleGpus,
-               absl::StrCat("is '", *visible, "', ", shown, " GPUs, but ", kGpusPerTask, " is '", *text,
-                            "' and ", variable, " is '", *all,
-                            "': expected as many as one of them says; let srun choose what a task is shown"));
+    return Bad(
+        kVisibleGpus,
+        absl::StrCat("is '", *visible, "', ", shown, " GPUs, but ", kGpusPerTask, " is '", *text, "' and ",
+                     variable, " is '", *all,
+                     "': expected the number of GPUs in one of them; let srun set CUDA_VISIBLE_DEVICES"));
   }
   return false;
 }

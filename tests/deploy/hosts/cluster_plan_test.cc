@@ -35,7 +35,7 @@ TEST_F(ClusterPlanTest, TableListsEveryHostWithItsProcesses) {
   EXPECT_THAT(table, HasSubstr("price of an hour: 1.5\n"));
 }
 
-TEST_F(ClusterPlanTest, WorkersUseDeviceOfHostOrElseOfJob) {
+TEST_F(ClusterPlanTest, WorkersUseTheirHostsDeviceOrElseTheJobsDevice) {
   const std::string hosts = "m\na slots=2 device=cuda\nb\n";
   EXPECT_EQ(WorkerDevicesText(PlanOn(hosts, 3)->worker_devices), "cuda,cuda,cpu");
   EXPECT_THAT(ClusterTable(PlanOn(hosts, 3).value()), HasSubstr("cuda    worker 0 1\n"));
@@ -58,7 +58,7 @@ TEST_F(ClusterPlanTest, CpuWorkerWithGpuPrecisionIsRefused) {
                         "strategy.mirrored.gradients BF16, which only GPUs have"));
 }
 
-TEST(WorkerDevices, ParsedTextMustNameDevicePerWorker) {
+TEST(WorkerDevices, ParsedTextMustNameOneDevicePerWorker) {
   EXPECT_THAT(ParseWorkerDevices("cuda,cpu", 2).value(),
               ::testing::ElementsAre(proto::Device::CUDA, proto::Device::CPU));
   EXPECT_TRUE(ParseWorkerDevices("", 2)->empty());
@@ -66,7 +66,7 @@ TEST(WorkerDevices, ParsedTextMustNameDevicePerWorker) {
   EXPECT_THAT(ParseWorkerDevices("cuda,tpu", 2).status().message(), HasSubstr("'tpu' is no device"));
 }
 
-TEST_F(ClusterPlanTest, ErrorsNameTheFile) {
+TEST_F(ClusterPlanTest, ErrorsNameTheHostFile) {
   EXPECT_THAT(PlanOn("m\na\n", 5).status().message(), HasSubstr("/hosts: the job has 5 workers"));
   EXPECT_THAT(PlanOn("m\na x\n", 1).status().message(), HasSubstr("/hosts:2:3: 'x'"));
 }

@@ -9,7 +9,8 @@ namespace {
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 
-// "ADDRESS" or "CODE: MESSAGE" of each host. The hosts' address= is given, and is also their name.
+// Returns "ADDRESS" or "CODE: MESSAGE" for each host. Each element of `addresses` is the name of a host and
+// also its address=.
 std::vector<std::string> Found(const std::vector<std::string>& addresses) {
   std::vector<ClusterHost> hosts;
   for (const std::string& address : addresses) {
@@ -29,24 +30,24 @@ TEST(FindAddressesTest, AddressesOfOneFamilyAreTaken) {
   EXPECT_THAT(Found({"fd00::1", "fd00:0::2"}), ::testing::ElementsAre("fd00::1", "fd00::2"));
 }
 
-TEST(FindAddressesTest, MixedFamiliesNameHostOfEach) {
+TEST(FindAddressesTest, MixedFamiliesAreRefusedAndAHostOfEachIsNamed) {
   for (const std::string& error : Found({"10.0.0.1", "fd00::2", "10.0.0.3"})) {
     EXPECT_THAT(error, AllOf(HasSubstr("host-fd00::2 has no IPv4 address"),
                              HasSubstr("host-10.0.0.1 no IPv6 address")));
   }
 }
 
-TEST(FindAddressesTest, LoopbackIsRefusedUnlessAlone) {
+TEST(FindAddressesTest, LoopbackAddressIsRefusedUnlessThereIsOneHost) {
   for (const char* address : {"127.0.0.1", "127.0.1.1"}) {
     EXPECT_THAT(Found({address}), ::testing::ElementsAre(address));
     EXPECT_THAT(Found({address, "10.0.0.2"})[0],
-                AllOf(HasSubstr("where other machines do not reach it"), HasSubstr("hosts:1")));
+                AllOf(HasSubstr("at which other machines cannot reach it"), HasSubstr("hosts:1")));
   }
-  EXPECT_THAT(Found({"::1", "fd00::1"})[0], HasSubstr("where other machines do not reach it"));
+  EXPECT_THAT(Found({"::1", "fd00::1"})[0], HasSubstr("at which other machines cannot reach it"));
 }
 
-TEST(FindAddressesTest, AddressOfOneLinkIsRefused) {
-  EXPECT_THAT(Found({"fe80::1"})[0], HasSubstr("holds on one link only"));
+TEST(FindAddressesTest, LinkLocalAddressIsRefused) {
+  EXPECT_THAT(Found({"fe80::1"})[0], HasSubstr("valid on one link only"));
 }
 
 TEST(FindAddressesTest, NameWithoutAddressDoesNotAffectOthers) {
@@ -56,7 +57,7 @@ TEST(FindAddressesTest, NameWithoutAddressDoesNotAffectOthers) {
   EXPECT_EQ(found[1], "10.0.0.2");
 }
 
-TEST(LoopbackNameTest, NamesAndAddressesOfThisMachineAlone) {
+TEST(LoopbackNameTest, TrueForNamesAndAddressesOfThisMachineOnly) {
   for (const char* name : {"127.0.0.1", "127.0.1.1", "::1", "::ffff:127.0.0.1", "localhost"})
     EXPECT_TRUE(IsLoopbackName(name)) << name;
   for (const char* name : {"10.0.0.1", "fd00::1", "no-such-host.invalid", "1270.0.0.1"})
@@ -78,12 +79,11 @@ TEST(ListenAddressTest, ReachableAddressIsKept) {
 
 TEST(ListenAddressTest, NumericLoopbackIsRefusedIfOtherMachinesTakePart) {
   const absl::Status refused = ListenAddress("127.0.0.1", {"192.0.2.200"}).status();
-  EXPECT_THAT(
-      std::string(refused.message()),
-      AllOf(HasSubstr("127.0.0.1 is an address of this machine alone here"), HasSubstr("192.0.2.200")));
+  EXPECT_THAT(std::string(refused.message()),
+              AllOf(HasSubstr("127.0.0.1 leads to this machine only"), HasSubstr("192.0.2.200")));
 }
 
-TEST(ListenAddressTest, WithoutAnAddressTheRouteToTheOthersDecides) {
+TEST(ListenAddressTest, DefaultAddressIsTheOneOnTheRouteToAnotherMachine) {
   for (const std::string& own : OwnAddresses()) {
     if (IsLoopbackName(own)) continue;
     EXPECT_EQ(*ListenAddress("", {own}), own);

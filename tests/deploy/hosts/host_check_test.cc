@@ -72,7 +72,7 @@ TEST(ClusterCheckTextTest, ListsProblemsAndRemedies) {
             HasSubstr("slave2 to master: too slow\n"), Not(HasSubstr("Bandwidth"))));
 }
 
-TEST(ClusterCheckTextTest, HostsThatLackTheBuildHaveOneNote) {
+TEST(ClusterCheckTextTest, HostsThatLackTheBuildShareOneNote) {
   ClusterCheck check = Three();
   for (const int host : {1, 2}) {
     check.hosts[host].lacks_build = true;
@@ -83,7 +83,7 @@ TEST(ClusterCheckTextTest, HostsThatLackTheBuildHaveOneNote) {
                         "there yet; bring it by --install, or by the first run there\n"));
 }
 
-TEST(ClusterCheckTextTest, ReachedHostWithoutAddressSaysSo) {
+TEST(ClusterCheckTextTest, MissingAddressOfReachedHostIsReported) {
   ClusterCheck check = Three();
   check.hosts[1].address = "";
   check.hosts[1].links = absl::NotFoundError("slave1: no address is known");
@@ -123,7 +123,7 @@ TEST(ClusterCheckTextTest, ClockOffsetWithinErrorIsNotReported) {
 TEST(ClusterCheckTextTest, ManyFailedLinksAreCounted) {
   ClusterCheck check = Three();
   for (int i = 0; i < 12; ++i) check.links.push_back({0, 1, absl::UnavailableError("refused")});
-  EXPECT_THAT(ClusterCheckText(check), HasSubstr("and 2 links more failed\n"));
+  EXPECT_THAT(ClusterCheckText(check), HasSubstr("and 2 more links failed\n"));
 }
 
 }  // namespace

@@ -44,7 +44,7 @@ TEST(HostFactsTest, ControlGroupLimitsLowerTheMachinesCoresAndMemory) {
   EXPECT_EQ(facts.memory_free_bytes, 500000);
 }
 
-TEST(HostFactsTest, UnreadableLimitsChangeNothing) {
+TEST(HostFactsTest, MalformedLimitsAreIgnored) {
   for (const char* line :
        {"limit", "limit 5", "limit 5 x", "limit -5 1", "quota 0 0", "quota 5 0", "quota 1e9 1"}) {
     const HostFacts facts = ParseFacts({"cores 8", "memory 2048", "available 1024", line});

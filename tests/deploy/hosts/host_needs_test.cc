@@ -46,7 +46,7 @@ class HostNeedsTest : public ::testing::Test {
   Places places_;
 };
 
-TEST_F(HostNeedsTest, ChiefAndWorkersNeedFilesOfSameSize) {
+TEST_F(HostNeedsTest, ChiefAndWorkersNeedFilesOfTheSizesFoundHere) {
   const auto files =
       UnorderedElementsAre(Pair(directory_.Path("images"), 4), Pair(directory_.Path("labels"), 2));
   const std::map<std::string, HostNeeds> needs = Needs();
@@ -54,7 +54,7 @@ TEST_F(HostNeedsTest, ChiefAndWorkersNeedFilesOfSameSize) {
   for (const auto& [host, of_host] : needs) EXPECT_THAT(of_host.files, files) << host;
 }
 
-TEST_F(HostNeedsTest, WorkersNeedNoFilesOfTheChief) {
+TEST_F(HostNeedsTest, WorkersDoNotNeedFilesThatTheChiefServes) {
   proto::Idx& idx = *job_.mutable_data()->mutable_idx();
   idx.set_train_images("chief://" + idx.train_images());
   std::map<std::string, HostNeeds> needs = Needs();
@@ -115,7 +115,7 @@ TEST_F(HostNeedsTest, MissingFileOrWrongSizeIsNamed) {
       ElementsAre(AllOf(HasSubstr("data file " + directory_.Path("none")), HasSubstr("No such file"))));
 }
 
-TEST_F(HostNeedsTest, MissingThingsAreListedWithTheirHosts) {
+TEST_F(HostNeedsTest, MissingFilesAndGpusAreListedWithTheirHosts) {
   const std::string lacks = LackText({"the moon", "a star\nor two"});
   const absl::Status status = Ask({At("slave1", "Welcome!\n" + lacks), At("slave2", LackText({}))});
   EXPECT_TRUE(absl::IsFailedPrecondition(status)) << status;
@@ -138,7 +138,7 @@ TEST_F(HostNeedsTest, ManyMissingFilesAreCounted) {
   for (int i = 0; i < 60'000; ++i) needs.files[absl::StrCat("pets/", i, ".png")] = 1;
   const std::vector<std::string> lacks = LackingFiles(needs);
   ASSERT_EQ(lacks.size(), 21);
-  EXPECT_EQ(lacks.back(), "and 59980 data files more");
+  EXPECT_EQ(lacks.back(), "and 59980 more data files");
 }
 
 TEST_F(HostNeedsTest, HostWithoutAnswerIsNamed) {

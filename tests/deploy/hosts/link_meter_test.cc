@@ -31,7 +31,7 @@ TEST(LinkMeterTest, SpeedIsMeasuredInBothDirections) {
   EXPECT_GT(speed->back, 0);
 }
 
-TEST(LinkMeterTest, CallerWithWrongTokenIsRefusedAndNextServed) {
+TEST(LinkMeterTest, CallerWithWrongTokenIsRefusedAndTheNextIsServed) {
   const JobSecret secret = Secret();
   const std::unique_ptr<LinkListener> listener = Listen(secret);
   EXPECT_TRUE(absl::IsUnavailable(MeasureLink(Secret(), listener->address()).status()));
@@ -53,7 +53,7 @@ TEST(LinkMeterTest, SilentCallerDoesNotBlockOthers) {
   EXPECT_TRUE(MeasureLink(secret, listener->address()).ok());
 }
 
-// A clock that tells when it is first read, and moves only by Advance.
+// A clock that signals when it is first read, and advances only by Advance.
 class WatchedClock final : public Clock {
  public:
   Nanoseconds Now() const override {
@@ -89,7 +89,7 @@ TEST(LinkMeterTest, CallerThatCannotBeAcceptedIsServedAfterAPause) {
   EXPECT_EQ(poll(&answer, 1, -1), 1);
 }
 
-TEST(BurstTest, BurstBytesFollowFromAShortenedBlock) {
+TEST(BurstTest, BurstBytesFollowFromTheTimeOfABlock) {
   const double size = kBlockBytes;
   LinkSpeed speed{.round_trip = 0.002, .there = 1e6};
   speed.block = 0.001 + (size - 20'000) / speed.there;
