@@ -21,7 +21,7 @@ constexpr size_t kPieceBytes = 16 << 10;
 // other hosts.
 constexpr int kMaxPieces = 16;
 constexpr size_t kMaxErrors = 1 << 10;
-constexpr size_t kMostReason = 1024;  // The most bytes kept of an agent's text about a signal.
+constexpr size_t kMostReason = 1024;  // The most bytes kept of an agent's explanation of a signal.
 // If a signal killed a shell's child, the shell exits with this status plus the signal's number.
 constexpr int kShellSignalBase = 128;
 
@@ -91,7 +91,7 @@ void AgentConnection::Advance(Nanoseconds now) {
     return;
   }
   WriteOrders();
-  // Polled before reading, because ssh may write output until its end.
+  // The end of ssh is polled before its output is read: if ssh has ended, all of its output can be read now.
   const bool ended = ssh_.Poll().has_value();
   ReadErrors();
   ReadReports(now, ended ? INT_MAX : kMaxPieces);

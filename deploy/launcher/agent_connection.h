@@ -1,5 +1,5 @@
-// A launcher's ssh connection to its agent on another machine, the process that starts the job's processes
-// there (proto/agent.proto). Holds the ssh process, the queued orders and the reported state of the remote
+// A launcher's ssh connection to its agent, the process on another machine that starts the job's processes
+// there (proto/agent.proto). Contains the ssh process, the queued orders and the reported state of the remote
 // processes. Used by deploy/launcher/job_process.h. Thread-compatible; only WaitForEnd blocks. Requires
 // SIGPIPE to be ignored.
 #ifndef TETHYS_DEPLOY_LAUNCHER_AGENT_CONNECTION_H_
@@ -33,11 +33,13 @@ struct RemoteProcess {
 // that process does not change any more.
 class AgentConnection {
  public:
-  // Standard error of ssh and the agent is appended to `error_path`. Fails if ssh cannot be executed.
+  // Starts ssh and, through it, the agent. Appends the standard error of both to `error_path`. Fails if ssh
+  // cannot be executed.
   static absl::StatusOr<std::unique_ptr<AgentConnection>> Open(const Place& place, const std::string& job_id,
                                                                const std::string& error_path);
 
-  // Returns the id of the process, whose state is kept in `process`. InvalidArgument: the order is too large.
+  // Orders the agent to start a process, and returns the id of the process. Its state is kept in `process`.
+  // InvalidArgument: the order is too large.
   absl::StatusOr<uint32_t> Start(proto::StartProcess order, const std::shared_ptr<RemoteProcess>& process);
   void Signal(uint32_t id, int number);
 

@@ -26,7 +26,8 @@ namespace tethys {
 constexpr size_t kFrameHeaderBytes = 4;
 constexpr size_t kMaxFramePiece = 4096 - kFrameHeaderBytes;
 constexpr size_t kMaxAgentMessage = 256 << 10;
-// An agent sends this before its first frame, because a shell's start-up files may write text before that.
+// An agent sends this text before its first frame, because a shell's start-up files may write other text
+// first.
 constexpr char kAgentHello[] = "\ntethys-agent 1\n";
 // Both ends send a heartbeat every kAgentBeat. An end that receives no byte for kAgentSilence closes the
 // connection.

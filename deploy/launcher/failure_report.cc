@@ -16,7 +16,7 @@ std::string LossText(const LostTask& task, int64_t step) {
                       explained ? absl::StrCat(": ", task.exit.reason) : "");
 }
 
-// The chief's error as a line of its own, for a message that already names the lost process.
+// The chief's error on a separate line, for a message that already names the lost process.
 std::string ChiefAdds(const JobEnd& end) {
   if (!end.verdict.has_value() || end.verdict->error().empty()) return "";
   return absl::StrCat("\n  the chief reports: ", end.verdict->error());

@@ -36,16 +36,16 @@ class HostAgent {
 
   HostAgent(Processes& processes, Nanoseconds now);
 
-  // Bytes of orders, in pieces of any size.
+  // Takes bytes of orders, in pieces of any size.
   void OnInput(absl::string_view bytes, Nanoseconds now);
-  // The connection has ended.
+  // Called when the connection has ended.
   void OnInputEnd();
   // Passes at most kMaxOutput bytes of output of a running process. Requires TakesOutput() for the stream
   // OUTPUT.
   void OnOutput(uint32_t id, proto::ProcessOutput::Stream stream, absl::string_view bytes);
   void OnExit(uint32_t id, const ProcessExit& exit);
-  // Called after reading all input available, so that a stall of this process does not count as the
-  // launcher's silence.
+  // Sends heartbeats, and ends the agent if the launcher is silent. Must be called after all available input
+  // was read, so that a stall of this process does not count as silence of the launcher.
   void OnTime(Nanoseconds now);
 
   // False: too many bytes wait to be sent, so the stream OUTPUT must not be read.

@@ -100,7 +100,7 @@ void JobProcesses::Advance(Nanoseconds now) {
 }
 
 void JobProcesses::Disconnect() {
-  for (const auto& [key, connection] : connections_) connection->Lose("it did not end its processes");
+  for (const auto& [key, connection] : connections_) connection->Lose("its agent did not end its processes");
 }
 
 }  // namespace tethys

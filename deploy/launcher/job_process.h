@@ -56,7 +56,7 @@ class JobProcesses {
       : job_id_(std::move(job_id)), log_folder_(std::move(log_folder)) {}
   ~JobProcesses();
 
-  // Begins to connect to the machines of these places, to save time later.
+  // Begins to connect to the machines of these places, so that Start waits less later.
   void Connect(const std::vector<Place>& places);
 
   // Opens a new connection if the one to the place's machine has broken. Fails if the program cannot be

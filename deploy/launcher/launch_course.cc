@@ -55,7 +55,7 @@ void LaunchCourse::OnInterrupt(int signal, Nanoseconds now, LaunchActions& actio
 }
 
 // On the first interrupt during training, asks the chief to save a checkpoint and end the job. Returns false
-// on a later interrupt, or if the chief cannot do that now.
+// on a later interrupt, or if the chief cannot save a checkpoint now.
 bool LaunchCourse::AskToSave(LaunchActions& actions) {
   const bool can = stage_ == Stage::kRunning && training_ && end_.lost.empty() && !end_.verdict.has_value() &&
                    !tasks_[0].ended;
@@ -82,8 +82,8 @@ void LaunchCourse::OnExit(size_t number, const ProcessExit& exit, LaunchActions&
 }
 
 bool LaunchCourse::Survives(const LaunchTask& task, const ProcessExit& exit) const {
-  // Before training starts, the job needs every worker: a killed one must be restarted, and an error that a
-  // worker reports ends the job.
+  // Before training starts, the job needs every worker: a killed worker must be restarted, and an error that
+  // a worker reports ends the job.
   const bool spared = training_ || restarts_ < options_.max_restarts;
   const bool mishap = exit.code == kExitMishap && training_;
   return options_.survives_worker_loss && task.role == "worker" && ((exit.abrupt() && spared) || mishap) &&
@@ -121,8 +121,8 @@ void LaunchCourse::OnReport(const proto::ProgressEvent& event, Nanoseconds now, 
   }
 }
 
-// The chief has given the worker up, but the worker's process may be alive: stopped, or cut off from the
-// chief.
+// Kills the process of a worker that the chief has given up. The process may still be alive, but stopped or
+// cut off from the chief.
 void LaunchCourse::EndLostWorker(const proto::WorkerLost& lost, LaunchActions& actions) {
   const LaunchTask worker = {"worker", static_cast<int>(lost.index()), static_cast<int>(lost.incarnation())};
   for (size_t i = 0; i < tasks_.size(); ++i) {
@@ -162,7 +162,7 @@ void LaunchCourse::NoteStragglers(LaunchActions& actions) {
   if (!end_.verdict.has_value() || !end_.verdict->ok()) return;
   for (const Started& started : tasks_) {
     if (started.ended) continue;
-    AddNote(absl::StrCat(started.task.name(), " did not end by itself; ended it"), actions);
+    AddNote(absl::StrCat(started.task.name(), " did not end by itself; the launcher ended it"), actions);
   }
 }
 

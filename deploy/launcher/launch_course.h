@@ -1,6 +1,7 @@
-// The course of a launch: which processes of a job are started, restarted and ended when, and how the launch
-// ends. Pure: exits, the chief's reports, signals to the launcher and the time go in, actions come out.
-// Driven by the launcher (deploy/launcher/launcher.cc), which has the processes and pipes.
+// The course of a launch: decides when the processes of a job are started, restarted and ended, and how the
+// launch ends. Pure: it takes exits of processes, the chief's reports, signals to the launcher and the time,
+// and returns actions. Driven by the launcher (deploy/launcher/launcher.cc), which owns the processes and
+// pipes.
 //
 //   kRunning --the chief's verdict, or a loss--> kSettling --its deadline--> kTerminating --> kKilling
 //
@@ -55,10 +56,10 @@ class LaunchCourse {
  public:
   struct Options {
     std::string chief_host;
-    std::vector<std::string> server_hosts = {};  // A server on each.
-    std::vector<std::string> worker_hosts = {};  // A worker on each.
+    std::vector<std::string> server_hosts = {};  // One server runs on each.
+    std::vector<std::string> worker_hosts = {};  // One worker runs on each.
     proto::Timeouts timeouts = {};
-    Nanoseconds verdict_grace = kSecond;  // As in LaunchOptions, like those below.
+    Nanoseconds verdict_grace = kSecond;  // This and the fields below: as in LaunchOptions.
     bool survives_worker_loss = false;
     int max_restarts = 0;
   };
@@ -68,21 +69,22 @@ class LaunchCourse {
 
   // Starts the chief.
   void Begin(Nanoseconds now, LaunchActions& actions);
-  // The task of the last StartTask runs.
+  // The task of the last StartTask has been started.
   void OnStarted(LaunchActions& actions);
   void OnStartFailed(const absl::Status& status, Nanoseconds now, LaunchActions& actions);
   // A signal by which the user ends the launch.
   void OnInterrupt(int signal, Nanoseconds now, LaunchActions& actions);
   // The process of a task has ended.
   void OnExit(size_t number, const ProcessExit& exit, LaunchActions& actions);
-  // A report of the chief. A process's exit is handed over before the chief's reports on it.
+  // A report of the chief. The exit of a process must be passed to OnExit before the chief's reports about
+  // this exit.
   void OnReport(const proto::ProgressEvent& event, Nanoseconds now, LaunchActions& actions);
-  // All that has happened until now was handed over.
+  // Called once every event until `now` has been passed to the course.
   void OnTick(Nanoseconds now, LaunchActions& actions);
 
   // ---- state
 
-  // OnTick is due then, even if nothing happens.
+  // The time at which OnTick must be called even if nothing has happened.
   Nanoseconds deadline() const { return deadline_; }
   bool ended() const;
   const JobEnd& end() const { return end_; }
@@ -115,7 +117,7 @@ class LaunchCourse {
   const Options options_;
 
   std::vector<Started> tasks_;
-  std::deque<LaunchTask> to_start_;  // The first one is being started.
+  std::deque<LaunchTask> to_start_;  // The first of these tasks is being started.
   JobEnd end_;
   int restarts_ = 0;
   bool training_ = false;  // Training has started.

@@ -28,9 +28,9 @@
 namespace tethys {
 namespace {
 
-// The longest wait of a process that joins, as a share of timeouts.start.
+// The longest time for which a process tries to connect to the chief, as a share of timeouts.start.
 constexpr double kConnectShare = 0.6;
-constexpr double kConnectSeconds = 30;  // The longest wait without a flag, in seconds.
+constexpr double kConnectSeconds = 30;  // The default of --connect_timeout, in seconds.
 constexpr int kLogTailLines = 20;
 constexpr size_t kMostInput = 4096;  // As large as JobCommand::input may be.
 // The longest time between two reads of the logs, if they are shown.
@@ -42,7 +42,7 @@ struct Task {
   int64_t log_begin;  // Size of the log when this process was started, in bytes.
   const Place* place;
   std::unique_ptr<JobProcess> process;
-  bool ended = false;  // The end of the task has been handed to the course.
+  bool ended = false;  // The end of the task has been passed to the course.
 };
 
 // The size of a file in bytes; 0 if it does not exist.
@@ -63,8 +63,9 @@ LaunchCourse::Options CourseOptions(const LaunchOptions& options) {
   return course;
 }
 
-// Carries out the actions of a LaunchCourse on processes and hands it their exits, the chief's reports,
-// signals and the time. The tasks have the course's numbers; tasks_[0] is the chief.
+// Carries out the actions of a LaunchCourse on processes, and passes the exits of the processes, the chief's
+// reports, signals and the time to the course. Tasks have the same numbers as in the course; tasks_[0] is the
+// chief.
 class JobLaunch {
  public:
   JobLaunch(const LaunchOptions& options, ProgressListener& listener)
@@ -78,7 +79,8 @@ class JobLaunch {
   void Do(const SignalTask& action, LaunchActions&) { tasks_[action.number].process->Signal(action.signal); }
   void Do(const NoteForUser& action, LaunchActions&);
   void Do(const DisconnectHosts&, LaunchActions&) { processes_.Disconnect(); }
-  // Hands an event to the course and does what follows. `event` gets the actions to fill.
+  // Passes an event to the course, and carries out the resulting actions. `event` is a function that calls
+  // the course with the list of actions to fill.
   template <typename Event>
   void Tell(Event event) {
     LaunchActions actions;
@@ -136,7 +138,7 @@ RunResult JobLaunch::Run() {
   return Result();
 }
 
-// Actions that follow from an action come behind the actions that are left.
+// Actions that result from an action are appended, and carried out after the remaining actions.
 void JobLaunch::Do(LaunchActions actions) {
   for (size_t i = 0; i < actions.size(); ++i) {
     const LaunchAction action = std::move(actions[i]);
@@ -218,7 +220,8 @@ std::vector<std::string> JobLaunch::ArgumentsOf(const LaunchTask& task) const {
                                         absl::StrCat("--index=", task.index),
                                         absl::StrCat("--bind=", place.address), "--host=" + place.host};
   if (task.incarnation > 1) arguments.push_back(absl::StrCat("--incarnation=", task.incarnation));
-  // Shorter than the chief's patience, so that the process can still say why it does not join.
+  // Shorter than the time for which the chief waits, so that the process can still report why it does not
+  // join.
   const double patience = kConnectShare * options_.timeouts.start();
   if (patience < kConnectSeconds) {
     arguments.push_back(

@@ -27,11 +27,12 @@ class ProgressListener {
   virtual void OnEvent(const proto::ProgressEvent& event) = 0;
   // A line that a process wrote to its log; called if LaunchOptions::show_logs is set.
   virtual void OnLogLine(const std::string& line) = 0;
-  // True if much output waits to be shown. The launcher then leaves new log lines in their files for now.
+  // True if much output waits to be shown. While it is true, the launcher reads no new log lines.
   virtual bool Behind() const { return false; }
 };
 
-// Forwards all events to another listener. A subclass uses events and forwards each of them.
+// Forwards all calls to another listener. A subclass implements OnEvent, which must forward each event as
+// well.
 class ForwardingListener : public ProgressListener {
  public:
   explicit ForwardingListener(ProgressListener& next) : next_(next) {}
@@ -48,7 +49,7 @@ class ForwardingListener : public ProgressListener {
 struct LaunchOptions {
   Places places;
   std::string run_dir;        // Must exist and be locked by the caller; logs go to run_dir/log.
-  std::string chief_run_dir;  // The run directory on the chief's machine; holds job.textproto.
+  std::string chief_run_dir;  // The run directory on the chief's machine, with job.textproto.
   int chief_port = 0;         // 0: any free port.
   bool resume = false;
   std::vector<std::string> cuda_library_path = {};  // Passed to workers; as in TaskOptions.
@@ -68,8 +69,8 @@ struct LaunchOptions {
 };
 
 struct RunResult {
-  // OK: the job is done. Cancelled: the user interrupted. Otherwise the first failure: the process, its host,
-  // what happened to it, the step.
+  // OK: the job is done. Cancelled: the user interrupted. Otherwise the first failure; the message names the
+  // process, its host, what happened to the process, and the step.
   absl::Status status;
   std::string culprit;  // The process that failed first, "worker 1"; or empty.
   // The culprit's host, as the user calls it; empty if this launcher did not start the culprit.

@@ -1,4 +1,4 @@
-// The name of the process that makes a run. It is stored in the lock file of the run's directory, so that
+// The name of the launcher process of a run. It is stored in the lock file of the run's directory, so that
 // `tethys runs stop` finds exactly this process: process numbers are reused, but not together with the start
 // time and the boot id. Blocks on small files of /proc; any thread.
 #ifndef TETHYS_DEPLOY_LAUNCHER_LAUNCHER_NAME_H_

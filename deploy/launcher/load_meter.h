@@ -10,7 +10,7 @@
 
 namespace tethys {
 
-// CPU time used up to a moment.
+// The CPU time used until `at_ns`.
 struct CpuMark {
   Nanoseconds at_ns = 0;    // Monotonic clock.
   Nanoseconds busy_ns = 0;  // Used by all programs, on all cores.

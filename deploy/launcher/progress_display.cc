@@ -94,7 +94,8 @@ class ProgressDisplay final : public ProgressListener {
   }
 
  private:
-  // The last column stays free, because some terminals wrap after a character there. 0: not a terminal.
+  // The number of columns to use; 0 if the output is not a terminal. The last column stays free, because some
+  // terminals wrap the line after a character in it.
   int Columns() const { return std::max(0, TerminalColumns(fd_) - 1); }
   std::string Coloured(const std::string& text, const char* colour) const {
     return options_.colour && *colour != '\0' ? absl::StrCat(colour, text, kUsual) : text;
@@ -138,7 +139,7 @@ class ProgressDisplay final : public ProgressListener {
   const int fd_;
   const DisplayOptions options_;
   int64_t epochs_ = 0;
-  LiveFold fold_;  // Folds only progress and pulses; other events are not added.
+  LiveFold fold_;  // Only progress and pulses are added to it.
   bool line_shown_ = false;
   size_t lines_below_ = 0;
   OutputQueue output_;
@@ -148,7 +149,7 @@ class ProgressDisplay final : public ProgressListener {
 
 std::string LiveLine(const proto::Progress& progress, int64_t epochs, int columns,
                      const absl::optional<proto::Estimate>& interval) {
-  // All epochs are trained; only the test and the last checkpoint are left.
+  // True if all epochs are trained, so that only the test and the last checkpoint are left.
   const bool trained = epochs > 0 && progress.epoch() >= epochs;
   const double share = trained ? 1
                        : progress.epoch_samples() > 0
@@ -201,7 +202,7 @@ std::vector<std::string> LateTaskLines(const proto::Progress& progress, const pr
     lines.push_back(task.silent_seconds() > 0
                         ? absl::StrFormat("  %s: silent for %.0f s", task.name(), task.silent_seconds())
                         : absl::StrCat("  ", task.name(), ": behind, at step ", CountText(task.step()),
-                                       " of ", CountText(task.usual_step())));
+                                       "; the others are at about ", CountText(task.usual_step())));
   }
   for (const proto::LiveTask& task : state.task()) {
     const proto::TaskPulse& pulse = task.pulse();

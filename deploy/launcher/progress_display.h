@@ -1,7 +1,7 @@
-// Shows a run to the user. In a terminal: a live line that is redrawn, below it how the run compares with its
-// prediction and a line per worker that is silent or behind, and a permanent line per epoch, in colour if
-// asked for. Elsewhere, or with --plain: permanent lines only. Lines are shortened or wrapped to the
-// terminal's width. The formatting functions are pure.
+// Shows a run to the user. In a terminal: a live line that is redrawn; below it, a comparison of the run with
+// its prediction and a line per task that is silent or behind; and a permanent line per epoch, coloured on
+// request. Elsewhere, or with --plain: permanent lines only. Lines are shortened or wrapped to the terminal's
+// width. The formatting functions are pure.
 #ifndef TETHYS_DEPLOY_LAUNCHER_PROGRESS_DISPLAY_H_
 #define TETHYS_DEPLOY_LAUNCHER_PROGRESS_DISPLAY_H_
 
@@ -20,12 +20,13 @@ namespace tethys {
 // terminal's width, which the line never exceeds; if it is too small, items are left out, the throughput
 // first.
 //   epoch  3/25 [#########-----------]  46 %  loss 0.4123  accuracy 0.8512  23,377 samples/s  1:23 left
-// `left`: replaces the progress's time left; its interval is shown if there is room: "1:23 (1:10-1:40) left".
+// `left`: replaces the time left that `progress` contains. The interval of `left` is shown if there is room:
+// "1:23 (1:10-1:40) left".
 std::string LiveLine(const proto::Progress& progress, int64_t epochs, int columns,
                      const absl::optional<proto::Estimate>& left = absl::nullopt);
 
-// How the run compares with its prediction, in at most 3 lines of at most `columns` columns; empty if the
-// comparison is not known.
+// A comparison of the run with its prediction, in at most 3 lines of at most `columns` columns; empty if
+// there is no comparison.
 //   31 % slower than predicted: 14,400 samples/s, predicted 20,900 (18,800 to 23,200), because worker 5 on
 //   slave4 computes 1.4 times as long as the median of all
 std::vector<std::string> ComparisonLines(const proto::LiveState& state, int columns);
@@ -33,13 +34,13 @@ std::vector<std::string> ComparisonLines(const proto::LiveState& state, int colu
 // At most 5 lines: one for each task that is silent or behind, then for each that is lost or slow (a worker
 // whose own compute time has been far above the median for a while, deploy/live/live_state.h):
 //   worker 2 on slave1: silent for 3 s
-//   worker 4 on slave3: behind, at step 120 of 240
+//   worker 4 on slave3: behind, at step 120; the others are at about 240
 //   worker 5 on slave4: slow, computes 1.4 times as long as the median of all
 std::vector<std::string> LateTaskLines(const proto::Progress& progress, const proto::LiveState& state);
 
 //   epoch  3/25  loss 0.4123  accuracy 0.8512  validation loss 0.4001  accuracy 0.8600  2.3 s  23,377
 //   samples/s
-// `columns`: as in LiveLine, or 0 for no limit.
+// The permanent line of an epoch, as above. `columns`: as in LiveLine, or 0 for no limit.
 std::string EpochLine(const proto::EpochResult& result, int64_t epochs, int columns);
 
 struct DisplayOptions {

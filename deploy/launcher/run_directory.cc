@@ -16,7 +16,7 @@
 namespace tethys {
 namespace {
 
-constexpr int64_t kMostLockBytes = 1024;  // More than a LauncherLine has.
+constexpr int64_t kMostLockBytes = 1024;  // Larger than any LauncherLine.
 
 // Locks the directory, and removes a killed launcher's name from the lock file.
 absl::StatusOr<FileDescriptor> LockUnnamed(const std::string& path) {
@@ -100,7 +100,8 @@ NamedLauncher::NamedLauncher(const RunDirectory& directory) : directory_(directo
 }
 
 NamedLauncher::~NamedLauncher() {
-  // If this fails, the lock file still names a process that has ended or holds no lock.
+  // A failure is harmless: the lock file then names a process that has ended or does not hold the lock, and
+  // such a name is ignored.
   [[maybe_unused]] const int emptied = ftruncate(directory_.lock_.get(), 0);
 }
 

@@ -30,7 +30,7 @@ class RunDirectory {
   static absl::StatusOr<bool> InUse(const std::string& path);
 
   // The process that has named itself in the directory (NamedLauncher). nullopt: no process has, or it no
-  // longer makes a run there. DataLoss: the lock file holds another text.
+  // longer makes a run there. DataLoss: the lock file contains some other text.
   static absl::StatusOr<absl::optional<LauncherName>> Launcher(const std::string& path);
 
   const std::string& path() const { return path_; }
@@ -48,7 +48,7 @@ class RunDirectory {
 
 // While a NamedLauncher lives, the lock file of the directory names this process, which must then end the run
 // gracefully on SIGTERM. If the file cannot be written, the run goes on, and only `tethys runs stop` refuses
-// it. The directory outlives the NamedLauncher.
+// it. The directory must outlive the NamedLauncher.
 class NamedLauncher {
  public:
   explicit NamedLauncher(const RunDirectory& directory);

@@ -32,7 +32,7 @@ const char* SenderOf(int signal) {
   }
 }
 
-// The first line of a text. The other lines repeat it in the words of other processes.
+// The first line of a text. The other lines report the same failure in the words of other processes.
 std::string FirstLine(absl::string_view text) { return std::string(text.substr(0, text.find('\n'))); }
 
 // The kernel sends signal 9 to a process when memory runs out, and nothing in the process can report it.
@@ -67,8 +67,9 @@ std::string UnfinishedText(const std::string& run_dir) {
   const std::string process = launcher.ok() && launcher->has_value()
                                   ? absl::StrCat("process ", (*launcher)->process, " on ", (*launcher)->host)
                                   : "the command";
-  return absl::StrCat(process,
-                      ", which made the run, ended without a word: it was killed, or its machine went down");
+  return absl::StrCat(
+      process,
+      ", which made the run, ended without reporting a result: it was killed, or its machine went down");
 }
 
 std::string ParentOf(absl::string_view run_dir) {
@@ -101,18 +102,19 @@ std::string EndingText(const RunResult& result) {
 std::string GoOnText(const std::string& run_dir, bool scheduled, const absl::Status& status) {
   if (std::string text = GoOnWithExperiment(run_dir); !text.empty()) return text;
   if (const std::string where = UnfetchedAt(run_dir); !where.empty()) {
-    return absl::StrCat("what the run saved is still in ", where,
-                        "; this fetches it and goes on, with the flags for hosts and ssh as before: tethys "
-                        "train --resume --run_dir=",
-                        ShellWord(run_dir));
+    return absl::StrCat(
+        "what the run saved is still in ", where,
+        "; to fetch it and go on, run this with the flags for hosts and ssh as before: tethys "
+        "train --resume --run_dir=",
+        ShellWord(run_dir));
   }
   const auto checkpoints = ListCheckpoints(run_dir + "/checkpoints");
   const bool saved = checkpoints.ok() && !checkpoints->empty();
   // After such errors, the run would fail again unless the job is changed.
   const bool by_job = absl::IsFailedPrecondition(status) || absl::IsInvalidArgument(status);
   const bool recurs = by_job || absl::IsResourceExhausted(status) || absl::IsNotFound(status);
-  const std::string first = by_job && saved ? "once that is mended (--set changes fields of the job), "
-                            : recurs        ? "once that is mended, "
+  const std::string first = by_job && saved ? "once that is fixed (--set changes fields of the job), "
+                            : recurs        ? "once that is fixed, "
                                             : "";
   if (!saved) {
     return absl::StrCat(first,

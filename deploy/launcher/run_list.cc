@@ -62,7 +62,8 @@ int64_t BytesIn(const std::string& path) {
   return bytes;
 }
 
-// The result of `tethys sweep`, which trains nothing and so writes no summary (deploy/sweep/sweep_report.h).
+// True if `path` has the result of `tethys sweep`, which trains nothing and so writes no summary
+// (deploy/sweep/sweep_report.h).
 bool IsSweep(const std::string& path) { return IsFile(path + "/sweep.json"); }
 
 bool IsRun(const std::string& path) { return IsFile(path + "/job.textproto"); }

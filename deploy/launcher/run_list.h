@@ -1,5 +1,5 @@
-// The runs in a folder, as `tethys runs list` shows them. Reading blocks on small files and on the names of
-// all files of the runs; any thread.
+// The runs in a folder, as `tethys runs list` shows them. Reading blocks on small files and on listing all
+// files of the runs; any thread.
 #ifndef TETHYS_DEPLOY_LAUNCHER_RUN_LIST_H_
 #define TETHYS_DEPLOY_LAUNCHER_RUN_LIST_H_
 
@@ -17,7 +17,7 @@ enum class RunState {
   kFinished,
   kFailed,
   kUnfinished,  // Interrupted, or its launcher ended without a summary.
-  kNotStarted,  // The directory holds only a job, such as one that `tethys advise` has written.
+  kNotStarted,  // The directory contains only a job, such as a job that `tethys advise` has written.
   kDamaged,     // The job or the summary cannot be read.
   kNoRun,       // The directory holds no run.
   kLink,        // A symbolic link to a directory, which is not read.
@@ -30,7 +30,7 @@ struct ListedRun {
   // "sweep" for a sweep; empty: unknown. The fields below are empty if unknown, too.
   std::string strategy = {};
   int64_t started = 0;  // Seconds since 1970: when the last attempt wrote its job; 0: unknown.
-  absl::optional<double> seconds = {};              // Length over all attempts.
+  absl::optional<double> seconds = {};              // Duration of all attempts together.
   absl::optional<double> test_accuracy = {};        // In [0, 1].
   absl::optional<double> validation_accuracy = {};  // After the last epoch; in [0, 1].
   int64_t bytes = 0;                                // The size of all files; links are not followed.
@@ -38,8 +38,8 @@ struct ListedRun {
 };
 
 // Lists the directories in `folder`, and the links to directories, in the order of their names. A directory
-// that is no run but has runs in it, such as a comparison, is replaced by these. NotFound: there is no such
-// folder. A file that cannot be read inside a directory is no error, but makes that directory damaged.
+// that is no run but contains runs, such as a comparison, is replaced by its runs. NotFound: there is no such
+// folder. An unreadable file inside a directory is no error, but the directory is then listed as damaged.
 absl::StatusOr<std::vector<ListedRun>> ListRuns(const std::string& folder);
 
 // Describes the directory `path` as a run with this name.

@@ -19,8 +19,8 @@ struct PruningRules {
   absl::optional<int64_t> older_than = {};  // Seconds since the run's last attempt started.
 };
 
-// The runs to remove, the newest first; no run without a rule. Running and damaged runs, directories that
-// hold no run, and single runs of a comparison are never removed. `now`: seconds since 1970. Pure.
+// The runs to remove, the newest first; none if `rules` has no rule. Running and damaged runs, directories
+// that hold no run, and single runs of a comparison are never removed. `now`: seconds since 1970. Pure.
 std::vector<ListedRun> RunsToPrune(const std::vector<ListedRun>& runs, const PruningRules& rules,
                                    int64_t now);
 

@@ -20,11 +20,13 @@ namespace {
 
 absl::Status NotRunning(const std::string& run_dir, const absl::optional<LauncherName>& named) {
   std::string text = absl::StrCat(run_dir, " is not running");
-  // A launcher that ends in order removes its name, so this one was killed.
+  // A launcher that ends in order removes its name, so a launcher that is named here was killed, or still
+  // runs where its lock cannot be seen.
   if (named.has_value() && named->boot_id != BootId()) {
     absl::StrAppend(&text, " as far as ", HostName(), " can see: process ", named->process, " on ",
                     named->host,
-                    " made it last, and was killed, or this file system does not share its lock; stop it on ",
+                    " made the run last; it was killed, unless this file system does not share its lock: "
+                    "then stop it on ",
                     named->host);
   }
   return absl::FailedPreconditionError(text);
@@ -46,7 +48,7 @@ absl::optional<RunningLauncher> RunningLauncher::FindByLock(const std::string& r
   const absl::StatusOr<std::string> status = ReadFile(absl::StrCat("/proc/", *holder, "/status"));
   if (!process.valid() || !start.has_value() || !status.ok() || !TakesTermination(*status))
     return absl::nullopt;
-  // Compared once more now that the descriptor is open: so the number did not pass to another process before.
+  // Compared again after opening the descriptor, because the process number may have been reused before that.
   if (LockHolder(file) != holder || ProcessStart(*holder) != start) return absl::nullopt;
   return RunningLauncher({.process = *holder, .start = *start, .boot_id = BootId(), .host = HostName()},
                          std::move(process));

@@ -14,8 +14,8 @@
 
 namespace tethys {
 
-// The launcher of the run in `run_dir`, held by a pidfd: a descriptor that never refers to another process,
-// so a signal cannot reach a later process with the same number.
+// The launcher of the run in `run_dir`. It is identified by a pidfd, a descriptor that never refers to
+// another process, so a signal cannot reach a later process with the same number.
 class RunningLauncher {
  public:
   // Finds the launcher: the process that the lock file names or, if the file names no readable process

@@ -14,7 +14,7 @@
 
 namespace tethys {
 
-// Forwards all events. Remembers whether training has started, and the result of the last epoch that ended.
+// Forwards all events. Remembers whether training has started, and the result of the last completed epoch.
 class EpochWatcher final : public ForwardingListener {
  public:
   using ForwardingListener::ForwardingListener;
@@ -36,8 +36,8 @@ absl::Status RemoveSummary(const std::string& run_dir);
 
 // Called after a run; no-op if the run succeeded. Writes a summary if the chief has written none. If the user
 // interrupted the run, the summary's status becomes "interrupted"; otherwise the first failure is the failure
-// that the launcher reports, because the launcher knows how processes ended. `earlier`: the attempts before
-// this one. `go_on`: as in RunSummary.
+// that the launcher reports, because the launcher knows how processes ended. `earlier`: the run's earlier
+// attempts. `go_on`: as in RunSummary.
 absl::Status CompleteSummary(const proto::JobPlan& plan, const std::string& run_dir, const RunResult& result,
                              const absl::optional<proto::EpochResult>& last_epoch, const Attempts& earlier,
                              const std::string& go_on);

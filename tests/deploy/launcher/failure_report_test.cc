@@ -61,14 +61,14 @@ TEST_F(FailureReportTest, CulpritReapedAfterVerdictIsNamed) {
   EXPECT_THAT(Message(), HasSubstr("worker 1 on host was killed by signal 9"));
 }
 
-TEST_F(FailureReportTest, ProcessKilledAfterVerdictOnAnotherIsNotTheCause) {
+TEST_F(FailureReportTest, ProcessKilledAfterAVerdictOnAnotherIsNotNamed) {
   ChiefSays("worker 0 at step 311: gradients are not finite", "worker 0");
   Killed("ps 1", SIGABRT);
   EXPECT_EQ(Message(), "worker 0 at step 311: gradients are not finite");
   EXPECT_EQ(Task(), "worker 0");
 }
 
-TEST_F(FailureReportTest, VerdictOfTheChiefIsNamedBeforeExitStatuses) {
+TEST_F(FailureReportTest, VerdictOfTheChiefIsPreferredToExitStatuses) {
   Exited("worker 2", 1);
   ChiefSays("worker 1 has been silent for 10 s", "worker 1");
   Exited("worker 1", 3);

@@ -48,8 +48,8 @@ class HostAgentTest : public ::testing::Test, public HostAgent::Processes {
     reports_.Append(bytes);
     return bytes.size();
   }
-  // The reports since the last call. Reports about process 1 are "log 1 text", "output 1 text", "exit 1
-  // signal 9" or "exit 1 code 3".
+  // Returns the reports since the last call. Reports about process 1 are "log 1 text", "output 1 text", "exit
+  // 1 signal 9" or "exit 1 code 3".
   std::vector<std::string> Reports() {
     Take();
     std::vector<std::string> texts;
@@ -130,14 +130,14 @@ TEST_F(HostAgentTest, UnsentHeartbeatsDoNotPileUp) {
   EXPECT_EQ(Take(), HeartbeatFrame().size());
 }
 
-TEST_F(HostAgentTest, SilentLauncherIsGivenUp) {
+TEST_F(HostAgentTest, AgentEndsWhenTheLauncherIsSilent) {
   Wait(kAgentSilence);
   EXPECT_EQ(EndReason(), "none");
   Wait(1);
   EXPECT_EQ(EndReason(), "nothing heard from the launcher for 20 s");
 }
 
-TEST_F(HostAgentTest, LauncherThatSendsOnlyHeartbeatsIsNotGivenUp) {
+TEST_F(HostAgentTest, AgentContinuesWhenTheLauncherSendsOnlyHeartbeats) {
   for (int i = 0; i < 100; ++i) {
     agent_.OnInput(HeartbeatFrame(), now_);
     Wait(kAgentSilence);

@@ -51,7 +51,7 @@ class Scenario {
   }
 
  private:
-  // servers=N workers=N survives=N: the job survives losses, with N restarts.
+  // Makes a job from "servers=N workers=N survives=N". `survives`: the job survives losses, with N restarts.
   std::string Make(const std::vector<std::string>& words) {
     LaunchCourse::Options options = {.chief_host = "h0"};
     options.timeouts.set_start(60);
@@ -113,7 +113,7 @@ class Scenario {
     return task.incarnation == 1 ? task.name() : absl::StrCat(task.name(), ".", task.incarnation);
   }
 
-  // Carries actions out, and what follows from them.
+  // Carries out the actions and the actions that result from them; returns their texts.
   std::vector<std::string> Carry(LaunchActions actions) {
     std::vector<std::string> texts;
     for (size_t i = 0; i < actions.size(); ++i) {

@@ -44,7 +44,7 @@ class Recorder final : public ProgressListener {
 // children finds orphans too.
 class LauncherTest : public ::testing::Test {
  protected:
-  static constexpr double kNotInThisTest = 600;  // A timeout in seconds that no machine reaches.
+  static constexpr double kNotInThisTest = 600;  // Seconds; a timeout that never expires in a test.
 
   void SetUp() override {
     prctl(PR_SET_CHILD_SUBREAPER, 1);

@@ -58,7 +58,7 @@ TEST_F(LauncherHeartTest, HeartBeatsWhileTheLauncherIsStopped) {
   }
 }
 
-TEST_F(LauncherHeartTest, StopClosesItsPipes) {
+TEST_F(LauncherHeartTest, StopClosesThePipesOfTheHeart) {
   LauncherHeart heart;
   heart.Beat({write_.get()});
   EXPECT_EQ(NextBeat(), HeartbeatFrame());

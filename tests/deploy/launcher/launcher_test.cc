@@ -43,7 +43,7 @@ TEST_F(LauncherTest, LogsWaitWhileDisplayIsBehind) {
   EXPECT_THAT(recorder_.notes, Contains(HasSubstr("] worker-1 says work")));
 }
 
-TEST_F(LauncherTest, LogsAreNotShownUnlessAsked) {
+TEST_F(LauncherTest, LogsAreNotShownByDefault) {
   EXPECT_TRUE(Run().status.ok());
   EXPECT_THAT(recorder_.notes, ElementsAre("no progress event"));
 }
@@ -126,7 +126,7 @@ TEST_F(LauncherTest, WorkerGivenUpByChiefIsKilledAndReplaced) {
   EXPECT_TRUE(Run().status.ok());
 }
 
-TEST_F(LauncherTest, WorkerThatExitsItselfEndsSurvivingJob) {
+TEST_F(LauncherTest, WorkerThatExitsWithAnErrorEndsEvenASurvivingJob) {
   options_.survives_worker_loss = true;
   options_.max_restarts = 5;
   Behave("chief", "train");
@@ -174,7 +174,7 @@ TEST_F(LauncherTest, TaskThatStaysAfterTheEndIsKilledAndNoted) {
   options_.timeouts.set_shutdown(0.2);
   Behave("worker-0", "stubborn");
   EXPECT_TRUE(Run().status.ok());
-  EXPECT_THAT(recorder_.notes, Contains("worker 0 did not end by itself; ended it"));
+  EXPECT_THAT(recorder_.notes, Contains("worker 0 did not end by itself; the launcher ended it"));
 }
 
 TEST_F(LauncherTest, InterruptEndsAllProcesses) {

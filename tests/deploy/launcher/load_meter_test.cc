@@ -5,7 +5,7 @@
 namespace tethys {
 namespace {
 
-TEST(OthersShareTest, ShareIsBusyTimeWithoutTheJobOverAllCores) {
+TEST(OthersShareTest, ShareIsTheBusyTimeOfOthersOverTheTimeOfAllCores) {
   const CpuMark begin = {.at_ns = kSecond, .busy_ns = 50 * kSecond, .own_ns = kSecond, .cores = 2};
   const CpuMark end = {.at_ns = 2 * kSecond, .busy_ns = 52 * kSecond, .own_ns = 2 * kSecond, .cores = 2};
   EXPECT_DOUBLE_EQ(OthersShare(begin, end).value(), 0.5);

@@ -168,9 +168,10 @@ proto::Progress LateProgress() {
 }
 
 TEST(ProgressDisplayTest, SilentAndLateTasksHaveSeparateLines) {
-  EXPECT_THAT(LateTaskLines(LateProgress(), {}),
-              ::testing::ElementsAre("  worker 2 on slave1: silent for 3 s",
-                                     "  worker 4 on slave3: behind, at step 1,120 of 2,240"));
+  EXPECT_THAT(
+      LateTaskLines(LateProgress(), {}),
+      ::testing::ElementsAre("  worker 2 on slave1: silent for 3 s",
+                             "  worker 4 on slave3: behind, at step 1,120; the others are at about 2,240"));
   proto::Progress progress;
   for (int i = 0; i < 100; ++i) progress.add_late()->set_silent_seconds(3);
   ASSERT_EQ(LateTaskLines(progress, {}).size(), 5);
@@ -190,7 +191,7 @@ TEST(ProgressDisplayTest, SlowAndLostTasksAreListedOnce) {
   EXPECT_THAT(
       LateTaskLines(LateProgress(), state),
       ::testing::ElementsAre("  worker 2 on slave1: silent for 3 s",
-                             "  worker 4 on slave3: behind, at step 1,120 of 2,240",
+                             "  worker 4 on slave3: behind, at step 1,120; the others are at about 2,240",
                              "  worker 3 on slave5: slow, computes 1.4 times as long as the median of all",
                              "  worker 4 on slave5: lost"));
 }
@@ -200,11 +201,13 @@ TEST(ProgressDisplayTest, LateLinesAreClearedWhenTasksRecover) {
   screen.Progress(LateProgress());
   screen.Progress(SomeProgress());
   const std::string live = "\r" + LiveLine(SomeProgress(), 0, 79) + "\x1b[K";
-  EXPECT_EQ(screen.Output(), live +
-                                 "\n\x1b[33m  worker 2 on slave1: silent for 3 s\x1b[0m\x1b[K"
-                                 "\n\x1b[33m  worker 4 on slave3: behind, at step 1,120 of 2,240\x1b[0m\x1b[K"
-                                 "\x1b[2A" +
-                                 live + "\n\x1b[J\x1b[A" + "\r\x1b[K");
+  EXPECT_EQ(
+      screen.Output(),
+      live +
+          "\n\x1b[33m  worker 2 on slave1: silent for 3 s\x1b[0m\x1b[K"
+          "\n\x1b[33m  worker 4 on slave3: behind, at step 1,120; the others are at about 2,240\x1b[0m\x1b[K"
+          "\x1b[2A" +
+          live + "\n\x1b[J\x1b[A" + "\r\x1b[K");
 }
 
 TEST(ProgressDisplayTest, LostWorkerIsShownInRedOnlyWithColour) {
@@ -217,7 +220,7 @@ TEST(ProgressDisplayTest, LostWorkerIsShownInRedOnlyWithColour) {
   EXPECT_EQ(coloured.Output(), "\x1b[31mlost worker 2\n\x1b[0m");
 }
 
-TEST(ProgressDisplayTest, PlainDisplayWritesLinesOnly) {
+TEST(ProgressDisplayTest, PlainDisplayWritesOnlyPermanentLines) {
   Screen screen(/*live=*/false);
   screen.Progress();
   screen.Note("saved checkpoints/step-100");
@@ -239,7 +242,7 @@ TEST(ProgressDisplayTest, UnreadDisplayKeepsNotesAndDropsLiveLines) {
   const FileDescriptor read_end(ends[0]), write_end(ends[1]);
   auto display = CreateProgressDisplay(write_end.get(), {.live = true});
   proto::ProgressEvent note, progress;
-  note.set_note(std::string(100'000, 'n'));  // A note longer than a pipe holds.
+  note.set_note(std::string(100'000, 'n'));  // A note that is larger than a pipe's buffer.
   *progress.mutable_progress() = SomeProgress();
   display->OnEvent(note);
   for (int i = 0; i < 100'000; ++i) display->OnEvent(progress);

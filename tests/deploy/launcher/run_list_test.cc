@@ -69,7 +69,7 @@ TEST_F(RunListTest, WithoutASummaryARunIsUnfinishedIfItWasStarted) {
   EXPECT_THAT(States(), ElementsAre("advice: not started", "killed: unfinished", "scheduled: unfinished"));
 }
 
-TEST_F(RunListTest, SweepIsFinishedOnceItsResultIsThere) {
+TEST_F(RunListTest, SweepIsFinishedOnceItsResultExists) {
   Run("sweep-a");
   EXPECT_THAT(States(), ElementsAre("sweep-a: not started"));
   Write("sweep-a", "sweep.json", "{}");
@@ -77,7 +77,7 @@ TEST_F(RunListTest, SweepIsFinishedOnceItsResultIsThere) {
   EXPECT_EQ(List()[0].strategy, "sweep");
 }
 
-TEST_F(RunListTest, FinishedRunHasItsNumbers) {
+TEST_F(RunListTest, FinishedRunIsListedWithItsResults) {
   Run("a", "succeeded");
   Write("a", "log", std::string(5000, 'x'));
   const ListedRun run = List()[0];
@@ -101,7 +101,7 @@ TEST_F(RunListTest, RunIsRunningWhileItsDirectoryIsLocked) {
   EXPECT_TRUE(RunDirectory::Open(folder_.path() + "/a").ok()) << "listing keeps no lock";
 }
 
-TEST_F(RunListTest, TornFilesMakeARunDamaged) {
+TEST_F(RunListTest, RunWithTruncatedFilesIsListedAsDamaged) {
   Run("a", "succeeded");
   Write("a", "summary.json", "{\"status\": \"succ");
   Run("b", "succeeded");

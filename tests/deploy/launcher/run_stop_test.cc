@@ -63,7 +63,7 @@ class RunStopTest : public ::testing::Test {
     close(ready[1]);
   }
 
-  // Makes the launcher, which is the started process, end; returns the process's exit status.
+  // Stops the launcher, which is the started process; returns the exit status of the process.
   int Stop(const RunningLauncher& launcher) {
     EXPECT_TRUE(launcher.AskToStop().ok());
     EXPECT_TRUE(launcher.WaitForEnd(3600 * kSecond).value());
@@ -121,10 +121,11 @@ TEST_F(RunStopTest, LauncherOfAnotherHostIsNamed) {
     WriteLock(other);
     EXPECT_THAT(std::string(FindError().message()), HasSubstr("stop it on slave7"));
   }
-  EXPECT_THAT(std::string(FindError().message()), HasSubstr("slave7 made it last")) << "the lock is not seen";
+  EXPECT_THAT(std::string(FindError().message()), HasSubstr("slave7 made the run last"))
+      << "the lock is not seen";
 }
 
-TEST_F(RunStopTest, DirectoryThatIsHeldWithoutALauncherIsRefused) {
+TEST_F(RunStopTest, LockedDirectoryWithoutALauncherIsRefused) {
   const auto held = RunDirectory::Open(path_);
   EXPECT_THAT(std::string(FindError().message()), HasSubstr("try again"));
 }

@@ -64,17 +64,17 @@ TEST(UnfinishedSummaryTest, StopByTheUserIsNoFailure) {
             "stopped by SIGTERM, as tethys runs stop, kill and schedulers send it, at step 1,234");
 }
 
-TEST(RunEndingTest, RunWithoutASummaryCountsAsLeftByItsLauncher) {
+TEST(RunEndingTest, StartedRunWithoutASummaryIsReportedAsKilled) {
   const testing::TempDirectory directory;
   EXPECT_EQ(EndingOf(directory.path(), absl::nullopt).text, "") << "it has not begun";
   directory.Write("log", "");
   const RunEnding ending = EndingOf(directory.path(), absl::nullopt);
-  EXPECT_THAT(ending.text,
-              ::testing::HasSubstr("ended without a word: it was killed, or its machine went down"));
+  EXPECT_THAT(ending.text, ::testing::HasSubstr(
+                               "ended without reporting a result: it was killed, or its machine went down"));
   EXPECT_THAT(ending.go_on, ::testing::HasSubstr("no checkpoint was saved yet"));
 }
 
-TEST(RunEndingTest, SummaryOfAnOlderBuildIsPutIntoWords) {
+TEST(RunEndingTest, EndingIsDescribedFromTheSummaryOfAnOlderBuild) {
   const testing::TempDirectory directory;
   proto::RunSummary summary;
   summary.set_status("failed");
@@ -94,14 +94,14 @@ TEST(RunEndingTest, ResumeCommandOfAMovedRunNamesTheNewPath) {
   proto::RunSummary summary;
   summary.set_status("failed");
   summary.set_ending("the disk was full");
-  summary.set_go_on("once that is mended, go on from step 9 with: tethys train --resume --run_dir=runs/old");
+  summary.set_go_on("once that is fixed, go on from step 9 with: tethys train --resume --run_dir=runs/old");
   EXPECT_THAT(EndingOf(directory.path(), summary).go_on, ::testing::Not(::testing::HasSubstr("runs/old")));
   summary.set_go_on(absl::StrCat(
-      "once that is mended, go on from step 9 with: tethys train --resume --run_dir=", directory.path()));
+      "once that is fixed, go on from step 9 with: tethys train --resume --run_dir=", directory.path()));
   EXPECT_EQ(EndingOf(directory.path(), summary).go_on, summary.go_on());
 }
 
-TEST(RunEndingTest, RunOfAComparisonGoesOnByTheComparison) {
+TEST(RunEndingTest, RunOfAComparisonIsResumedByTheComparisonsCommand) {
   const testing::TempDirectory directory;
   const std::string run = directory.path() + "/a-r0";
   ASSERT_TRUE(CreateDirectories(run + "/checkpoints/step-9").ok());
