@@ -3,7 +3,7 @@
 // files.
 //
 //   checkpoints/step-N      a damaged one is renamed               BeginCheckpoints
-//   checkpoints/best        the link follows the starting state   BeginCheckpoints
+//   checkpoints/best        linked to the best checkpoint          BeginCheckpoints
 //   journal                 an `attempt` line marks the undone work (journal.h)
 //   epochs.csv, steps.csv   lines of undone work are removed       BeginTraining
 //   summary.json            removed                                BeginTraining

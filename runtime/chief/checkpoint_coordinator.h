@@ -26,8 +26,8 @@ class CheckpointCoordinator {
  public:
   enum class State { kIdle, kOpening, kWriting, kCommitting };
 
-  // `start`: the state from which training starts. If it comes from a checkpoint, its best epoch is in a
-  // checkpoint already.
+  // `start`: the state from which training starts. If it comes from a checkpoint, a checkpoint of its best
+  // epoch already exists.
   CheckpointCoordinator(const proto::JobPlan& plan, const proto::TrainingState& start);
 
   // The role of the tasks that hold the parameters and slots to be saved.

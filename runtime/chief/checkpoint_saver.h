@@ -35,7 +35,7 @@ class CheckpointSaver {
     std::string job_name;  // Written into the manifest.
     VariableSet variables;
     VariableSet statistics = {};     // Moving statistics; empty if the model has none.
-    std::vector<std::string> slots;  // Names of the optimizer's slots, in its order.
+    std::vector<std::string> slots;  // Names of the optimizer's slots, in the optimizer's order.
     int keep = 1;                    // Number of newest checkpoints to keep, besides the best one.
     // Writes the values that no task holds; runs on the saver's thread when a checkpoint is opened. Null:
     // there are no such values.
@@ -50,7 +50,7 @@ class CheckpointSaver {
   // Begins a checkpoint of `step`. Requires that the last checkpoint was committed or abandoned.
   void Open(int64_t id, int64_t step, std::function<void(const absl::Status&)> done);
 
-  // Writes `values` to the checkpoint of save `id`, as CheckpointWriter::Write, whose errors it has.
+  // Writes `values` to the checkpoint of save `id`. Errors: those of CheckpointWriter::Write;
   // FailedPrecondition: save `id` is not open.
   absl::Status Write(int64_t id, int slot, int64_t begin, absl::Span<const float> values);
 

@@ -20,8 +20,8 @@ namespace tethys {
 
 struct ChiefOptions {
   proto::JobPlan plan;
-  std::string run_dir;    // Exists; no other process writes there.
-  std::string host = {};  // The user's name for this machine; empty: its own name.
+  std::string run_dir;    // Must exist; no other process may write there.
+  std::string host = {};  // The name that the user gave this machine; empty: the machine's own name.
   std::string listen = "127.0.0.1:0";
   JobToken token;
   absl::optional<TlsIdentity> tls = {};  // The chief's TLS identity; absent: connections are not encrypted.
@@ -33,7 +33,7 @@ struct ChiefOptions {
 };
 
 // Blocks for the whole job. OK: the job succeeded. Cancelled: it was interrupted. Otherwise returns the job's
-// first failure, which is then also in summary.json and reported as Finished. An error before the chief
+// first failure, which is then also in summary.json and in the event `finished`. An error before the chief
 // listens (an unusable run directory, a checkpoint of another model, a taken port) is only returned.
 absl::Status RunChief(const ChiefOptions& options);
 

@@ -123,7 +123,7 @@ class GrpcChiefServer final : public ChiefServer, private proto::Chief::Service 
     grpc::ServerBuilder builder;
     int port = 0;
     builder.AddListeningPort(listen, MakeServerCredentials(secret_.tls), &port);
-    // With a shared port, a second chief could listen on it and take half of the tasks.
+    // If the port could be shared, a second chief could listen on it and take half of the tasks.
     builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
     builder.SetMaxReceiveMessageSize(kMaxMessageBytes);
     KeepAlive(builder);

@@ -54,7 +54,8 @@ class ChiefServer {
   // ended or a later incarnation has joined. May be called on any thread; never blocks, because a separate
   // thread writes to each session. A task that leaves kMostWaiting orders unread loses its session.
   virtual void Send(TaskId task, uint32_t incarnation, const proto::ToTask& order) = 0;
-  // Accepts no more calls, and waits until the calls in progress have ended; cancels them after `timeout`.
+  // Accepts no more calls, and waits until the calls in progress have ended; cancels calls that have not
+  // ended after `timeout`.
   virtual void EndCalls(Nanoseconds timeout) = 0;
 };
 

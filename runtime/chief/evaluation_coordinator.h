@@ -1,4 +1,4 @@
-// Has the workers evaluate a split, each one slice of it, and adds up their results; one such evaluation is
+// Lets the workers evaluate a split, one slice per worker, and adds up their results. One such evaluation is
 // called a pass. Pure; owned by JobController, which decides when to evaluate, and repeats a pass that is
 // incomplete because a worker was lost.
 //

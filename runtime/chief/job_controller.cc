@@ -309,7 +309,7 @@ void JobController::SaveCommitted(const absl::Status& status, const std::string&
 }
 
 void JobController::FinishSave(Nanoseconds now, Actions& actions) {
-  // Parameters that were not saved cannot be kept as the best.
+  // If the save failed, the best epoch is still the one that was saved last.
   if (!checkpoints_.last_status().ok()) {
     *state_.mutable_best() = checkpoints_.saved_best();
     if (state_.best().step() == 0) state_.clear_best();

@@ -109,7 +109,7 @@ class JobController {
   }
 
  private:
-  // One handler per message.
+  // One handler per kind of message.
   void OnJoin(TaskId id, uint32_t incarnation, const proto::Join& join, Nanoseconds now, Actions& actions);
   void OnReady(TaskId id, const proto::Ready& ready, Nanoseconds now, Actions& actions);
   void OnHeartbeat(TaskId id, const proto::Heartbeat& heartbeat, Nanoseconds now, Actions& actions);

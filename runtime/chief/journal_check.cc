@@ -196,7 +196,7 @@ struct AttemptLine {
   int64_t samples_per_epoch = 0;
   int64_t servers = 0;
 
-  // Requires that the word "attempt" has been taken from `words`.
+  // Parses the words after "attempt", which must have been taken from `words`.
   static absl::StatusOr<AttemptLine> Parse(Words& words) {
     AttemptLine line;
     words.Next();
@@ -215,7 +215,7 @@ class Attempt {
  public:
   Attempt(const AttemptLine& line, int64_t cut) : line_(line), cut_(cut) {}
 
-  // Takes the next line of the attempt, except its first line. `kind` is the line's first word.
+  // Takes a line of the attempt; called for each line after the first. `kind` is the first word of the line.
   absl::Status Take(absl::string_view kind, Words& words, int64_t number) {
     if (kind == "used") return TakeUse(words, number, 1, nullptr);
     if (kind == "applied") return TakeUse(words, number, 2, &applied_);
@@ -237,7 +237,7 @@ class Attempt {
     TETHYS_RETURN_IF_ERROR(CheckCover(used_, "the workers"));
     for (int64_t server = 0; server < line_.servers; ++server) {
       const std::string who = absl::StrCat("ps ", server);
-      // Torn batches count as applied also by a server that did not apply them.
+      // A torn batch that this server did not apply counts as applied.
       IntervalSet applied = std::exchange(applied_[server], {});
       for (const auto& [interval, servers] : torn_) {
         if (servers.count(server) > 0) continue;
@@ -249,7 +249,8 @@ class Attempt {
   }
 
  private:
-  // `skipped`: the number of words between the worker's or server's index and BEGIN.
+  // Takes a line `used` or `applied`. `skipped`: the number of words between the worker's or server's index
+  // and BEGIN.
   absl::Status TakeUse(Words& words, int64_t number, int skipped, std::map<int64_t, IntervalSet>* servers) {
     TETHYS_ASSIGN_OR_RETURN(const int64_t who, words.Number());
     for (int i = 0; i < skipped; ++i) words.Next();

@@ -44,7 +44,7 @@ std::vector<BatchLease> BatchesOfSteps(Slice segment, int64_t global_batch, int 
 // Invariants:
 //  1. A batch is free, dealt to one worker but not sent, held by one worker, or done.
 //  2. A closed book deals no further batches. A worker that has got its last lease makes no more steps, so a
-//  further round would make other workers wait for it without end. If batches are leased on demand and have
+//  further round would make other workers wait for it forever. If batches are leased on demand and have
 //  owners, the book is closed for each worker separately.
 class LeaseBook {
  public:
@@ -104,7 +104,7 @@ class LeaseBook {
     int workers = 0;
     int servers = 0;
     Slice segment;         // Must contain all positions of the book's batches.
-    int64_t step_end = 0;  // The most that the end of a global batch may be, even if a segment ends before.
+    int64_t step_end = 0;  // Upper bound for the ends of global batches; a cut segment may end earlier.
   };
   // InvalidArgument: the book breaks a limit or invariant 1.
   absl::Status Restore(const proto::LeaseBookState& state, const Limits& limits);

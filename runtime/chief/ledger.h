@@ -13,7 +13,7 @@ namespace tethys {
 // Invariant: a position is used at most once.
 class SampleLedger {
  public:
-  // `segment`: the positions of one epoch whose use is recorded.
+  // Records the use of the positions `segment` of one epoch.
   explicit SampleLedger(Slice segment) : segment_(segment) {}
 
   // Notes that a worker has used these positions. FailedPrecondition: they are outside the segment, or used

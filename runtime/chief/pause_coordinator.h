@@ -32,8 +32,8 @@ class PauseCoordinator {
 
   // Asks the workers that have not ended the segment to pause. Requires state() == kIdle and an open segment.
   void Begin(Nanoseconds now, Actions& actions);
-  // Asks the workers that have answered for one more step, once kPatience has passed since workers were last
-  // asked.
+  // Once kPatience has passed since workers were last asked, asks those that have answered to make one more
+  // step.
   void OnTick(Nanoseconds now, Actions& actions);
   // Notes that the worker waits after `pausing.steps()` steps of the segment. InvalidArgument: the segment
   // has fewer steps. A message that does not answer a Pause of this run has no effect.

@@ -29,7 +29,7 @@ struct TaskState {
   // The report's text, if the job can survive the failure; the chief acts on it a moment later.
   std::string failure;
   Nanoseconds failed_at = 0;
-  bool run_done = false;       // A worker has finished its run over the segment.
+  bool run_done = false;       // True: the worker has ended its run over the segment.
   Nanoseconds last_heard = 0;  // 0: never, or not since the task was lost.
   proto::Heartbeat heartbeat;  // The last heartbeat, without its resource samples.
   int64_t setup_ns = 0;

@@ -123,8 +123,8 @@ absl::Status RunningSegment::Restore(const proto::SegmentState& state, int worke
                                                       .segment = segment.positions,
                                                       .step_end = planner_.epoch_positions()}),
                      "leases"));
-  // Each position is used, or in one batch that is free, dealt or held. Without leases, workers take them in
-  // the segment's order.
+  // Each position is used, or in one batch that is free, dealt or held. Without leases, workers use the
+  // positions in the segment's order.
   SampleLedger ledger(segment.positions);
   int64_t leased = 0;
   for (const proto::SavedSlice& used : state.used()) {

@@ -33,7 +33,7 @@ class StateCheck {
   void Within(absl::string_view name, int64_t value, int64_t least, int64_t most) {
     That(value >= least && value <= most, name, " is ", value, ", not within [", least, ", ", most, "]");
   }
-  // A count, a step, a position, or a duration in nanoseconds (at most 13 days).
+  // Checks a count, a step, a position, or a duration in nanoseconds (at most 13 days).
   void Count(absl::string_view name, int64_t value) { Within(name, value, 0, kMostCount); }
   void Time(absl::string_view name, Nanoseconds value) { Within(name, value, 0, kLatest); }
   void Status(absl::string_view name, const proto::SavedStatus& status) {

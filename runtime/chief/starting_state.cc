@@ -23,8 +23,8 @@ absl::Status CheckSameOrder(const proto::JobPlan& plan, const proto::TrainingSta
   if (state.position() == 0 || state.order() == order) return absl::OkStatus();
   return absl::FailedPreconditionError(absl::StrCat(
       path, " was saved at position ", state.position(), " of an epoch, whose order is ",
-      OrderName(state.order()), "; the job's is ", OrderName(order),
-      ", so that the rest of the epoch would be other samples: resume with the same data.shuffle, "
+      OrderName(state.order()), "; the job's order is ", OrderName(order),
+      ", so the rest of the epoch would be other samples: resume with the same data.shuffle, "
       "data.sharding, "
       "strategy, workers and batch, or change them at the end of an epoch (checkpoint.every_epochs)"));
 }
@@ -33,7 +33,7 @@ absl::Status CheckFits(const proto::JobPlan& plan, const proto::TrainingState& s
                        const std::string& path) {
   if (state.train_samples() != plan.train_samples()) {
     return absl::FailedPreconditionError(absl::StrCat(path, " was trained on ", state.train_samples(),
-                                                      " samples, the job has ", plan.train_samples(),
+                                                      " samples, but the job has ", plan.train_samples(),
                                                       ": resume with the same data (data.idx, "
                                                       "data.validation_samples, data.limit_samples)"));
   }
@@ -41,7 +41,7 @@ absl::Status CheckFits(const proto::JobPlan& plan, const proto::TrainingState& s
   if (state.seed() != plan.job().seed()) {
     return absl::FailedPreconditionError(absl::StrCat(
         path, " was trained with seed ", state.seed(), ", which gave the initial parameters and ",
-        "the sample order, the job has seed ", plan.job().seed(), ": resume with --set=seed=", state.seed()));
+        "the sample order; the job has seed ", plan.job().seed(), ": resume with --set=seed=", state.seed()));
   }
   TETHYS_RETURN_IF_ERROR(CheckSameOrder(plan, state, path));
   if (state.position() > 0 && state.position() >= used) {
@@ -114,8 +114,8 @@ absl::Status CheckSlots(const proto::JobPlan& plan, const std::vector<std::strin
                         const std::string& path, StartingState& start) {
   for (int slot = 1; slot < start.reader->slot_count(); ++slot) {
     if (start.reader->has_slot(slot)) continue;
-    // Only for sgd may a slot start at zero now: other optimizers count updates since their slots started, or
-    // their slots must start with values other than zero.
+    // Only a slot of sgd may start at zero here. Other optimizers count the updates since their slots
+    // started, or must start their slots with values other than zero.
     if (!plan.job().optimizer().has_sgd()) {
       return absl::FailedPreconditionError(absl::StrCat(
           path, " has no '", slots[slot - 1],

@@ -215,8 +215,8 @@ absl::Status ChooseMember(const OneofDescriptor& oneof, absl::string_view member
   return absl::OkStatus();
 }
 
-// Sets the message that `field` holds: an empty `value` leaves the message unchanged, a name chooses the
-// member of the message's oneof.
+// Sets the message in `field`: an empty `value` leaves the message unchanged, a name chooses the member of
+// the message's oneof.
 absl::Status SetMessage(const FieldDescriptor& field, absl::string_view value, Message& message) {
   if (value.empty()) return absl::OkStatus();
   const Descriptor& type = *field.message_type();
@@ -340,8 +340,8 @@ std::string UnknownFieldText(const Descriptor& type, absl::string_view name) {
 std::string UnknownValueText(const FieldDescriptor& field, absl::string_view value) {
   if (field.enum_type()->name() == "Precision" && absl::EqualsIgnoreCase(value, "fp16")) {
     return absl::StrCat(field.name(),
-                        " FP16 is refused: its gradients underflow unless losses are scaled, which BF16, "
-                        "with the range of float32, does not need. Write BF16");
+                        " FP16 is refused: its gradients underflow unless losses are scaled. Write BF16, "
+                        "which has the range of float32 and needs no scaling");
   }
   const std::vector<std::string> names = ValueNames(field);
   return absl::StrCat("'", value, "' is not a value of ", field.name(),

@@ -13,10 +13,11 @@
 
 namespace tethys {
 
-// "Job has no field 'epoch' (did you mean 'epochs'?); it has: name, model, ...", or the present name of a
-// field that was renamed.
+// The message that refuses an unknown field: "Job has no field 'epoch' (did you mean 'epochs'?); it has:
+// name, model, ...", or the present name of a field that was renamed.
 std::string UnknownFieldText(const google::protobuf::Descriptor& type, absl::string_view name);
-// "'relu' is not a value of activation (did you mean 'RELU'?); its values are: ACTIVATION_NONE, RELU".
+// The message that refuses an unknown value: "'relu' is not a value of activation (did you mean 'RELU'?); its
+// values are: ACTIVATION_NONE, RELU".
 std::string UnknownValueText(const google::protobuf::FieldDescriptor& field, absl::string_view value);
 
 // Sets the field at `path` from text. If the path leads through a oneof without a chosen member, the member

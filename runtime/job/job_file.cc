@@ -53,7 +53,8 @@ absl::Status CheckPresentName(absl::string_view place, absl::string_view path) {
   return renamed.empty() ? absl::OkStatus() : absl::InvalidArgumentError(absl::StrCat(place, ": ", renamed));
 }
 
-// `flag` is "--set=" or "--vary=". Adds the override, as written on the command line, to `applied`.
+// Applies the override `text` to `job`. `flag` is "--set=" or "--vary=". Adds the override, as written on the
+// command line, to `applied`.
 absl::Status ApplyOverride(absl::string_view flag, const std::string& text, proto::Job& job,
                            std::vector<std::string>& applied) {
   applied.push_back(absl::StrCat(flag, text));

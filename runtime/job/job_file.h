@@ -30,7 +30,7 @@ absl::StatusOr<proto::Job> LoadJob(const std::string& path, absl::Span<const std
 absl::StatusOr<proto::Job> LoadRunJob(const std::string& path, absl::Span<const std::string> overrides);
 
 // The job file of a run directory as it was written, with the names of this version: not checked, and without
-// the defaults that were not written.
+// defaults for fields that the file leaves out.
 absl::StatusOr<proto::Job> ReadRunJob(const std::string& path);
 
 // Reads from a job file only the data, the number of batches built ahead, and the loss, which determines the

@@ -21,7 +21,7 @@ inline constexpr int kMaxJobLayers = 8;
 
 // Replaces fields of `lower` by the fields that `upper` has: messages field by field, and lists as a whole. A
 // oneof member that `upper` has replaces the member that `lower` has chosen. An empty list replaces nothing,
-// because protobuf cannot tell it from an absent list. Both messages have the same type.
+// because protobuf cannot tell it from an absent list. Both messages must have the same type.
 void PutOver(const google::protobuf::Message& upper, google::protobuf::Message& lower);
 
 // A job as its files write the fields, before overrides and defaults.
@@ -30,7 +30,8 @@ struct JobLayers {
   FieldPlaces places;
 };
 
-// Who wrote a job file: a user, or a version of Tethys, this one or an earlier one, into a run directory.
+// Who wrote a job file: a user, or Tethys (this version or an earlier one), which writes a job file into each
+// run directory.
 enum class JobWriter { kUser, kRun };
 
 // Reads the file at `path` and its bases. In a file of a run, fields may have the names of an earlier version

@@ -58,7 +58,7 @@ void CheckLoss(const proto::Job& job, Problems& problems) {
       "it out");
   problems.AddIf(job.model().family_case() != proto::Model::FAMILY_NOT_SET, "model.loss",
                  "is the mean squared error, but the model is a family, whose outputs are classes: list the "
-                 "layers (`tethys plan --layers` prints those of a family)");
+                 "layers (`tethys plan --layers` prints the layers of a family)");
   constexpr char kNoAccuracy[] =
       "is VALIDATION_ACCURACY, but model.loss is the mean squared error, which has no accuracy: write "
       "VALIDATION_LOSS";
@@ -86,7 +86,7 @@ void CheckBatch(const proto::Job& job, Problems& problems) {
   problems.AddIf(job.has_global_batch_size() && job.global_batch_size() < job.workers(), "global_batch_size",
                  absl::StrCat("is ", job.global_batch_size(), ", but workers is ", job.workers(),
                               ": every worker needs a sample; raise the batch or lower the workers"));
-  // The number of workers may itself be invalid, and must not be divided by if it is 0.
+  // `workers` may be invalid too, and BatchPerWorkerRows divides by it.
   const int64_t own = job.workers() > 0 ? BatchPerWorkerRows(job) : job.micro_batches();
   problems.AddIf(job.micro_batches() > own, "micro_batches",
                  absl::StrCat("is ", job.micro_batches(), ", but a worker's batch is ", own,

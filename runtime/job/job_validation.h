@@ -21,8 +21,8 @@ using FieldLocator = std::function<std::string(absl::string_view field)>;
 // that is missing, out of range or contradicts another.
 absl::Status ResolveJob(const FieldLocator& where, proto::Job& job);
 
-// Checks that an epoch of `epoch_length` samples has at least one step. InvalidArgument: it has none, because
-// it is smaller than the global batch and drop_remainder is true. Requires a resolved job.
+// Checks that an epoch of `epoch_length` samples has at least one step. InvalidArgument: the epoch has no
+// step, because it is smaller than the global batch and drop_remainder is true. Requires a resolved job.
 absl::Status CheckTrainingLength(int64_t epoch_length, const proto::Job& job);
 
 }  // namespace tethys

@@ -16,8 +16,9 @@
 namespace tethys {
 
 // Parses `text`, with or without a byte order mark, into `message`, and the places of its fields into `tree`.
-// InvalidArgument: WithoutByteOrderMark, or "FILE:LINE:COLUMN: " and protobuf's message about the first error
-// as `reword` returns it. Later errors mostly follow from the first.
+// InvalidArgument: as WithoutByteOrderMark, or `text` cannot be parsed. The message is then
+// "FILE:LINE:COLUMN: " and protobuf's message about the first error, changed by `reword`. Later errors mostly
+// follow from the first.
 absl::Status ParseTextFormat(absl::string_view text, absl::string_view file,
                              absl::FunctionRef<std::string(const std::string&)> reword,
                              google::protobuf::Message& message,

@@ -39,12 +39,12 @@ struct JobShape {
 // ---- from and to names
 
 // "local", "mirrored", "ps_sync", "ps_async", and "ps_stale_3" with the bound 3 or "ps_stale" without one.
-// Files keep strategies by these names. Unknown strategies have the name "unknown".
+// Files store strategies under these names. Unknown strategies have the name "unknown".
 std::string StrategyName(const JobStrategy& strategy);
 // The name of the job's strategy.
 std::string StrategyName(const proto::Job& job);
 
-// The strategy with the given name, which StrategyName returns; kUnknown for any other text.
+// The strategy for which StrategyName returns `name`; kUnknown if there is none.
 JobStrategy ParseStrategy(absl::string_view name);
 
 // ---- from a job

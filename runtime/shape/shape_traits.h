@@ -75,16 +75,18 @@ struct ShapeTraits {
   // the end of a sentence (deploy/shape_words.h).
   const char* manner = "";
 
-  // Servers keep parameters and slots.
+  // True if servers keep the parameters and slots.
   bool servers() const { return consistency != proto::ParameterServer::CONSISTENCY_NOT_SET; }
   // True: the chief leases batches, and leases the batches of a lost worker again. False: the loss of a
   // worker ends the job, which can be resumed from a checkpoint.
   bool leases() const { return batches != Batches::kInStep; }
   bool survives_worker_loss() const { return leases(); }
-  // All servers make an update from the same pushes, so a norm over all servers is the norm of the update.
+  // True if all servers make an update from the same pushes, so that a norm over all servers is the norm of
+  // the update.
   bool servers_agree() const { return servers() && update == UpdateUnit::kStep; }
-  // A server answers each part of a push once all workers have sent that part; otherwise it answers when it
-  // has the whole push. The size and number of in-flight messages depend on this (ps/message_plan.h).
+  // True if a server answers each part of a push once all workers have sent that part. False: it answers when
+  // it has received the whole push. The size and number of in-flight messages depend on this
+  // (ps/message_plan.h).
   bool answers_parts() const { return servers_agree(); }
 };
 

@@ -49,7 +49,7 @@ TEST(EarlyStoppingTest, MinDelta_MustBeExceeded) {
   EXPECT_EQ(StopsAfter("patience: 2 min_delta: 0.5", {4, 3.75, 3.25}), 0) << "against the best, not the last";
 }
 
-TEST(EarlyStoppingTest, Accuracy_MustGrow) {
+TEST(EarlyStoppingTest, HigherAccuracy_IsAnImprovementAndLowerIsNot) {
   EXPECT_EQ(StopsAfter("patience: 1 monitor: VALIDATION_ACCURACY", {0.5, 0.25, 0.125}), 0);
   EXPECT_EQ(StopsAfter("patience: 1 monitor: VALIDATION_ACCURACY", {0.5, 0.75}), 2);
   EXPECT_EQ(StopsAfter("patience: 1 monitor: VALIDATION_ACCURACY min_delta: 0.25", {0.5, 0.25}), 2);

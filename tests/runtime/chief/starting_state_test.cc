@@ -55,7 +55,7 @@ TEST_F(StartingStateTest, OtherNumberOfSamples_IsRefusedAndBothNumbersAreNamed) 
   SaveAt(2, 1, 0);
   proto::JobPlan plan = Plan("seed: 3");
   plan.set_train_samples(19);
-  EXPECT_THAT(std::string(Resume(plan).message()), HasSubstr("trained on 20 samples, the job has 19"));
+  EXPECT_THAT(std::string(Resume(plan).message()), HasSubstr("trained on 20 samples, but the job has 19"));
 }
 
 TEST_F(StartingStateTest, OtherSeed_IsRefusedEvenAtEpochEnd) {
@@ -233,7 +233,7 @@ TEST(CheckLeftToTrainTest, StateAtEnd_IsAcceptedUnlessTheRunSucceeded) {
   EXPECT_TRUE(absl::IsFailedPrecondition(CheckLeftToTrain(Lasting(2, 0), At(4, 2, 0), true)));
 }
 
-TEST_F(StartingStateTest, DamagedCheckpoint_IsRenamedOnlyAsTheAttemptBegins) {
+TEST_F(StartingStateTest, DamagedCheckpoint_IsRenamedOnlyWhenTheAttemptBegins) {
   SaveAt(2, 1, 0);
   SaveAt(4, 2, 0);
   std::filesystem::resize_file(Path(4) + "/model.safetensors", 100);
@@ -258,7 +258,7 @@ TEST_F(StartingStateTest, BestCheckpointOfAnUndoneEpoch_IsUnlinked) {
   EXPECT_FALSE(std::filesystem::is_symlink(root_ + "/best"));
 }
 
-TEST_F(StartingStateTest, BestCheckpointThatIsGone_IsForgottenWithANote) {
+TEST_F(StartingStateTest, MissingBestCheckpoint_IsForgottenWithANote) {
   SaveAt(4, 2, 0);
   std::filesystem::create_symlink("step-6", root_ + "/best");
   StartingState start;

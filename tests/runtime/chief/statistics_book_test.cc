@@ -76,7 +76,7 @@ TEST(StatisticsBook, MeanIsWeightedByTheStepsOfAllRuns) {
   EXPECT_THAT(book.current().mean, ElementsAre(7, 4));
 }
 
-TEST(StatisticsBook, WorkerWithoutStepsDoesNotCount) {
+TEST(StatisticsBook, WorkerWithoutStepsDoesNotCountInTheMean) {
   for (const int64_t steps : {0, -5}) {
     StatisticsBook book(2, {.mean = {1}});
     ASSERT_TRUE(book.OnRunDone(0, Done(2, {6})).ok());

@@ -195,7 +195,7 @@ TEST(JobFileTest, ByteOrderMarkIsSkippedAndOtherEncodingsAreNamed) {
   EXPECT_THAT(ErrorOf(std::string("\0e\0p\0o", 6), {}), HasSubstr("is in UTF-16BE: save it as UTF-8"));
 }
 
-TEST(JobFileTest, NameOfAFileWithAccentsStaysReadable) {
+TEST(JobFileTest, AccentedFileNameGivesAJobNameInPlainLetters) {
   const auto name = [](const std::string& file) { return ParseJob(kJob, file, {}).value().name(); };
   EXPECT_EQ(name("K\xc3\xa4se.textproto"), "Kase");
   EXPECT_EQ(name("Ka\xcc\x88se.textproto"), "Kase") << "the accent is a character of its own";
