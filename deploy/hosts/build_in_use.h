@@ -1,6 +1,6 @@
-// Protects the unpacked bundle that this process runs from against removal: a launcher that installs a newer
-// build removes builds that were not touched for a month (cluster_hosts.h). A thread touches the folder, so
-// that launchers on other machines that share the folder see its use, too.
+// Protects the unpacked bundle of this process against removal: a launcher that installs a newer build
+// removes builds that were not touched for a month (cluster_hosts.h). A thread touches the folder, so that
+// launchers on other machines that share the folder see its use, too.
 #ifndef TETHYS_DEPLOY_HOSTS_BUILD_IN_USE_H_
 #define TETHYS_DEPLOY_HOSTS_BUILD_IN_USE_H_
 

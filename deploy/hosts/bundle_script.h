@@ -1,4 +1,5 @@
-// The text of deploy/bundle.sh, embedded in the program so that it can make its own bundle. Pure; any thread.
+// The text of deploy/bundle.sh, embedded in the program so that the program can make its own bundle. Pure;
+// any thread.
 #ifndef TETHYS_DEPLOY_HOSTS_BUNDLE_SCRIPT_H_
 #define TETHYS_DEPLOY_HOSTS_BUNDLE_SCRIPT_H_
 

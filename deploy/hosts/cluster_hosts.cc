@@ -94,8 +94,8 @@ class Preparation {
   const std::vector<HostFacts>& facts() const { return facts_; }
 
  private:
-  // Completes the places. Returns the hosts that lack this build. The error names every host that cannot be
-  // used.
+  // Asks the hosts for their facts, and completes the places. Returns the hosts that lack this build. The
+  // error names every host that cannot be used.
   absl::StatusOr<std::vector<LackingHost>> AskForFacts(const std::vector<Remote>& remotes) {
     std::vector<std::unique_ptr<Conversation>> conversations;
     for (const Remote& remote : remotes) {

@@ -35,7 +35,7 @@ absl::StatusOr<std::map<std::string, HostNeeds>> NeedsOf(const proto::Job& job, 
 // Merges `more` into `needs`: the greater number of GPUs counts and, for a file in both, the size in `more`.
 void AddNeeds(const HostNeeds& more, HostNeeds& needs);
 
-// The needs as arguments of `tethys ready`, which deploy/run/needs_flags.h parses.
+// Converts the needs to arguments of `tethys ready`; deploy/run/needs_flags.h parses the arguments.
 std::vector<std::string> NeedsArguments(const HostNeeds& needs);
 
 // A line for each file that is missing on this machine, cannot be read or has another size. After

@@ -60,7 +60,8 @@ std::string RefuseResults(const std::string& there) {
                       kHoldsResults, "; exit 1; }; done; ");
 }
 
-// The status of a command that begins with RefuseResults.
+// The status of a command that begins with the code of RefuseResults. Says what to do if that code found
+// results.
 absl::Status StatusThere(const Place& place, const std::string& run_dir, const RemoteResult& result) {
   if (!absl::StrContains(result.output, kHoldsResults)) return result.status;
   const std::string there = Where(place.host, ChiefRunDir(place, run_dir));

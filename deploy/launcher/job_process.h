@@ -59,8 +59,8 @@ class JobProcesses {
   // Begins to connect to the machines of these places, so that Start waits less later.
   void Connect(const std::vector<Place>& places);
 
-  // Opens a new connection if the one to the place's machine has broken. Fails if the program cannot be
-  // executed on this machine or, for another machine, ssh cannot.
+  // Starts a process, over a new connection if the connection to the place's machine has broken. Fails if the
+  // program cannot be executed on this machine or, for another machine, if ssh cannot be executed.
   absl::StatusOr<std::unique_ptr<JobProcess>> Start(const Place& place, const JobCommand& command);
 
   // Adds the descriptors to poll; call Advance when one is ready.

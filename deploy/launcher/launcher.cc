@@ -112,8 +112,8 @@ class JobLaunch {
   JobProcesses processes_{secret_.job_id, options_.run_dir + "/log"};
   LaunchCourse course_;
   std::vector<Task> tasks_;
-  LogFollower logs_{// Shows the lines of the logs that it follows, which are none unless logs are shown.
-                    [this](const std::string& line) { listener_.OnLogLine(line); }};
+  // Shows the new lines of the logs that it follows. It follows no log unless show_logs is set.
+  LogFollower logs_{[this](const std::string& line) { listener_.OnLogLine(line); }};
   std::string chief_address_;
 };
 

@@ -25,8 +25,8 @@ class RunDirectory {
   // The file whose lock a RunDirectory of `path` holds.
   static std::string LockFile(const std::string& path);
 
-  // True if a RunDirectory of this or another process holds the directory. The probe takes the lock for a
-  // moment, so a run that starts or resumes at that moment may be refused.
+  // True if a RunDirectory of this or another process holds the lock of the directory. The probe takes the
+  // lock for a moment, so a run that starts or resumes at that moment may be refused.
   static absl::StatusOr<bool> InUse(const std::string& path);
 
   // The process that has named itself in the directory (NamedLauncher). nullopt: no process has, or it no
@@ -47,8 +47,8 @@ class RunDirectory {
 };
 
 // While a NamedLauncher lives, the lock file of the directory names this process, which must then end the run
-// gracefully on SIGTERM. If the file cannot be written, the run goes on, and only `tethys runs stop` refuses
-// it. The directory must outlive the NamedLauncher.
+// gracefully on SIGTERM. If the file cannot be written, the run goes on, but `tethys runs stop` refuses to
+// stop it. The directory must outlive the NamedLauncher.
 class NamedLauncher {
  public:
   explicit NamedLauncher(const RunDirectory& directory);

@@ -87,8 +87,9 @@ std::string GoOnWithExperiment(const std::string& run_dir) {
   const std::string flags = absl::StrCat("--resume --run_dir=", ShellWord(parent));
   const bool here =
       absl::EndsWith(command, flags);  // Otherwise the directory was moved, or this path differs.
-  return absl::StrCat("go on with the comparison or study of this run, which makes the run again, ",
-                      here ? absl::StrCat("with: ", command) : absl::StrCat("by its command with ", flags));
+  return absl::StrCat(
+      "go on with the comparison or study of this run, to repeat the run, ",
+      here ? absl::StrCat("with: ", command) : absl::StrCat("by the same command as before with ", flags));
 }
 
 }  // namespace

@@ -17,20 +17,20 @@ namespace tethys {
 // "stopped by Ctrl-C (SIGINT), at step 1,303". Requires a result that is not OK.
 std::string EndingText(const RunResult& result);
 
-// The file in the directory of a comparison or study that holds the command to go on with it.
+// The file in the directory of a comparison or study that contains the command to resume it.
 inline constexpr char kGoOnFile[] = "go_on.txt";
 
 // How to go on after a failure with `status`: names the checkpoint and the command. For a run of a comparison
-// or study, names the command of the comparison or study, which makes the run again. `scheduled`: a scheduler
-// starts the processes.
+// or study, names the command that resumes the comparison or study and repeats the run. `scheduled`: a
+// scheduler starts the processes.
 std::string GoOnText(const std::string& run_dir, bool scheduled, const absl::Status& status);
 
 struct RunEnding {
   std::string text = {};   // The text of EndingText; empty: the run succeeded, or has not begun.
   std::string go_on = {};  // The text of GoOnText.
 };
-// The ending of a run that no launcher makes any more. `summary`: the summary of the run, if it has one. A
-// run that has begun but has no summary counts as left by a killed launcher.
+// The ending of a run that has no launcher any more. `summary`: the summary of the run, if it has one. A run
+// that has begun but has no summary is taken for a run whose launcher was killed.
 RunEnding EndingOf(const std::string& run_dir, const absl::optional<proto::RunSummary>& summary);
 
 }  // namespace tethys

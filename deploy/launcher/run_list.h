@@ -23,11 +23,12 @@ enum class RunState {
   kLink,        // A symbolic link to a directory, which is not read.
 };
 
-// One directory.
+// A directory in the list.
 struct ListedRun {
   std::string name;  // Relative to the folder: "NAME", or "COMPARISON/NAME" for a run of a comparison.
   RunState state = RunState::kNoRun;
-  // "sweep" for a sweep; empty: unknown. The fields below are empty if unknown, too.
+  // The name of the strategy, or "sweep" for a sweep; empty: unknown. The fields below are empty if unknown,
+  // too.
   std::string strategy = {};
   int64_t started = 0;  // Seconds since 1970: when the last attempt wrote its job; 0: unknown.
   absl::optional<double> seconds = {};              // Duration of all attempts together.

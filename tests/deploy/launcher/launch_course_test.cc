@@ -152,7 +152,7 @@ class Scenario {
 
 class LaunchScriptTest : public ::testing::TestWithParam<std::string> {};
 
-TEST_P(LaunchScriptTest, ScenarioGoesAsWritten) {
+TEST_P(LaunchScriptTest, CourseReturnsTheActionsOfTheScenario) {
   Scenario scenario;
   testing::ExpectGoesAsWritten(TETHYS_SCRIPTS, GetParam(),
                                [&](const std::string& command) { return scenario.Do(command); });

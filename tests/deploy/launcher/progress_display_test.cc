@@ -196,7 +196,7 @@ TEST(ProgressDisplayTest, SlowAndLostTasksAreListedOnce) {
                              "  worker 4 on slave5: lost"));
 }
 
-TEST(ProgressDisplayTest, LateLinesAreClearedWhenTasksRecover) {
+TEST(ProgressDisplayTest, LinesOfLateTasksAreClearedWhenTasksRecover) {
   Screen screen(/*live=*/true);
   screen.Progress(LateProgress());
   screen.Progress(SomeProgress());

@@ -39,7 +39,7 @@ TEST_F(RunDirectoryTest, RefusesToOverwriteRunAndSuggestsResume) {
   EXPECT_THAT(std::string(again.status().message()), HasSubstr("--resume"));
 }
 
-TEST_F(RunDirectoryTest, ResumeWithoutACheckpointAdvisesAnotherDirectory) {
+TEST_F(RunDirectoryTest, ExistingRunWithoutACheckpoint_AdvisesAnotherDirectory) {
   ASSERT_TRUE(RunDirectory::Create(path_)->WriteJob(proto::Job()).ok());
   ASSERT_TRUE(CreateDirectories(path_ + "/checkpoints/step-7.tmp").ok());
   EXPECT_THAT(std::string(RunDirectory::Create(path_).status().message()),

@@ -96,7 +96,7 @@ TEST_F(RunStopTest, LauncherIsAskedToEndAndAwaited) {
   EXPECT_THAT(std::string(FindError().message()), HasSubstr("is not running"));
 }
 
-TEST_F(RunStopTest, WaitIsOverAtItsLimit) {
+TEST_F(RunStopTest, WaitEndsAtItsTimeLimit) {
   StartLauncher(/*ignore=*/true);
   const auto launcher = RunningLauncher::Find(path_);
   ASSERT_TRUE(launcher.ok()) << launcher.status();
