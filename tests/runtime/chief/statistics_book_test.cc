@@ -70,7 +70,7 @@ TEST(StatisticsBook, MeanIsWeightedByTheStepsOfAllRuns) {
   ASSERT_TRUE(book.OnRunDone(1, Done(3, {4, 16})).ok());
   book.Average();
   EXPECT_THAT(book.current().mean, ElementsAre(3, 14));
-  // The workers have now made 9 and 3 steps in both runs; only their latest statistics count.
+  // Over both runs, the workers have made 9 and 3 steps; only their latest statistics count.
   ASSERT_TRUE(book.OnRunDone(0, Done(8, {8, 0})).ok());
   book.Average();
   EXPECT_THAT(book.current().mean, ElementsAre(7, 4));
