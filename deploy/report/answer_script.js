@@ -1,11 +1,11 @@
-// The first screen of a report: the answer in one sentence with its evidence and reason, one picture, one
-// short table, which is also the legend of the letters. Everything else is in sections that are closed at
-// first and drawn when they are opened.
+// The first screen of a report: the answer in one sentence with its evidence and reason, one picture, and one
+// short table, which also explains the letters of the variants. All other sections are closed at first, and
+// are drawn when the reader opens them.
 const variants = report.variant || [];
 const has = v => v && v.count > 0;
 const number = (x, digits = 3) => Number(x).toLocaleString("en", {maximumSignificantDigits: digits});
-// The text of a mean with its interval. A mean without an interval gets `digits`, and keeps zeros at the end
-// if `pad`.
+// The text of a mean with its interval. A mean without an interval is rounded to `digits` significant digits;
+// if `pad` is set, its zeros at the end are kept.
 function value(v, scale = 1, digits = 3, pad = false) {
   if (!has(v)) return "–";
   const padded = x => x.toLocaleString("en", {minimumSignificantDigits: digits, maximumSignificantDigits: digits});
@@ -14,7 +14,8 @@ function value(v, scale = 1, digits = 3, pad = false) {
 // The name in pictures and tables: the variant's letters, which the short table explains.
 const tag = v => v.label || v.short_name || v.name;
 const meaning = v => v.short_name || v.name;
-// The fields in which the job differs from that of `base`, if neither its name nor a column has them.
+// The fields in which the job of `v` differs from the job of `base`, with their values. Fields that the name
+// of the variant or a column of the table shows are left out.
 function settingsOf(v, base) {
   const kShown = 3, own = variants.indexOf(v), others = variants.indexOf(base);
   const all = (report.difference || []).filter(d => !d.in_name && d.value[own] && d.value[own] !== d.value[others])
@@ -48,8 +49,8 @@ const ranked = v => given ? (v.to_target || {}).seconds : v.seconds;
 const byRank = variants.filter(v => has(ranked(v))).sort((a, b) => (ranked(a).mean || 0) - (ranked(b).mean || 0));
 const bySpeed = variants.filter(v => has(v.seconds)).sort((a, b) => (a.seconds.mean || 0) - (b.seconds.mean || 0));
 
-// The ends of an axis. They include all values; of each interval they include at most as much as the range of
-// the values, because an interval of few runs may be many times as wide.
+// The ends of an axis. They include all values. Beyond the values, an interval extends the axis by at most
+// the range of the values, because the interval of a few runs may be many times as wide.
 function ends(values, intervals, logarithmic) {
   const low = Math.min(...values), high = Math.max(...values), room = high - low || high * .05 || 1;
   let least = Math.min(low, ...intervals.map(v => Math.max(v[0], low - room)));
@@ -59,7 +60,7 @@ function ends(values, intervals, logarithmic) {
   return [least - margin, most + margin];
 }
 
-// Calls draw(context) with everything outside of a chart's axes cut off.
+// Calls draw(context), and clips the drawing to the area inside the chart's axes.
 function within(chart, draw) {
   const c = chart.ctx, area = chart.chartArea;
   c.save();
@@ -69,7 +70,7 @@ function within(chart, draw) {
   draw(c);
   c.restore();
 }
-// Draws the 95 % intervals below the points.
+// Draws the 95 % intervals; the points are drawn on top of them.
 function drawIntervals(chart) {
   const points = chart.data.datasets[1].data, area = chart.chartArea, {x, y} = chart.scales;
   within(chart, c => points.forEach(p => {
@@ -162,13 +163,13 @@ function timeAgainstAccuracy(parent) {
   return true;
 }
 
-// The text of the time to the target; with the number of runs that reached it, unless all did.
+// The text of the time to the target. If not all runs reached the target, also the number of runs that did.
 function toTarget(t) {
   const all = !t.runs || t.reached === t.runs;
   return value(t.seconds, 1, 3, true) + (all ? "" : ", " + (t.reached || 0) + " of " + t.runs + " runs");
 }
-// The table of variants in the order of their times: the meaning of each letter, and the results. Further
-// rows than fit on a screen are folded.
+// The table of variants in the order of their times: the meaning of each letter, and the results. Rows that
+// do not fit on a screen are in a closed section.
 function shortTable(parent) {
   const kShown = 8;
   const base = byRank.find(chosen) || byRank[0] || bySpeed[0] || variants[0], ratio = byRank.length > 1 && ranked(base).mean > 0;
@@ -217,7 +218,7 @@ function shortTable(parent) {
   add(parent, "p", [variants.some(v => hasInterval(v.seconds)) ? intervalNote : "",
     alike ? ([...runs][0] === 1 ? "One run" : [...runs][0] + " runs") + " of each." : "",
     tie ? "Variants that may be the best are not shown to be slower than " + tag(base) + "." : "",
-    ratio && byRank.some(v => v !== base && !v.shown_apart) ? "A quotient of times that is not shown may be chance." : "", ...(report.strategy_note || []), ...(report.setup || [])].join(" "), "soft");
+    ratio && byRank.some(v => v !== base && !v.shown_apart) ? "Where the table says \"not shown\", the quotient of times may differ from 1 by chance." : "", ...(report.strategy_note || []), ...(report.setup || [])].join(" "), "soft");
 }
 
 // The results of one variant.

@@ -16,7 +16,7 @@ namespace {
 
 using proto::ReportVariant;
 
-// "B, C, E and 4 more"
+// A list of names that counts the names after the first kNamed: "B, C, E and 4 more".
 std::string Named(std::vector<std::string> names) {
   const size_t more = names.size() > kNamed ? names.size() - kNamed : 0;
   names.resize(names.size() - more);
@@ -50,7 +50,8 @@ std::string LeftOut(const proto::Report& report) {
                       " a single successful run and cannot be recommended");
 }
 
-// Workers share the cores of a computer if several run on it, even in different network namespaces.
+// Warns if all workers shared one computer. Workers on one computer share its cores even if they are in
+// different network namespaces, so computers are told apart by boot id.
 std::string OneComputer(const proto::Report& report) {
   std::set<std::string> computers;
   int cores = 0;
@@ -80,7 +81,7 @@ std::string HardlyLearned(const proto::Report& report, const Findings& findings)
 
 std::string OthersCpu(const proto::Report& report, const Findings& findings) {
   const double most = MostOthersCpu(report);
-  // The headline of a comparison states it in more detail.
+  // The headline of a comparison states a large share in more detail.
   if (most < kOthersCpu || (findings.others_cpu > 0 && findings.by_speed.size() > 1)) return "";
   return absl::StrFormat("other programs took up to %.0f %% of the CPU", 100 * most);
 }
@@ -90,8 +91,9 @@ std::string Normalisation(const proto::Report& report) {
     return v.normalised_samples() != report.variant(0).normalised_samples();
   };
   if (std::none_of(report.variant().begin(), report.variant().end(), differ)) return "";
-  return "batch normalisation takes its statistics of unequal numbers of samples, which changes accuracy "
-         "whatever the strategy";
+  return "batch normalisation takes its statistics over a different number of samples in different variants, "
+         "which "
+         "changes accuracy whatever the strategy";
 }
 
 std::string Exchanges(const proto::Report& report) {

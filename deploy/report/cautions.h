@@ -11,8 +11,8 @@
 
 namespace tethys {
 
-// For example "1 of 18 runs failed"; empty if there is no caution. With one variant, only cautions that do
-// not compare.
+// One phrase per caution, for example "1 of 18 runs failed"; empty if there is no caution. A report on one
+// variant has no cautions about comparing variants.
 std::vector<std::string> Cautions(const proto::Report& report, const Findings& findings);
 
 }  // namespace tethys

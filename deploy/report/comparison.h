@@ -13,7 +13,7 @@
 
 namespace tethys {
 
-// --vary=FIELD=V1,V2
+// The flag --vary=FIELD=V1,V2: a field of the job, and the values to give it in turn.
 struct Variation {
   std::string field;
   std::vector<std::string> values;
@@ -21,15 +21,16 @@ struct Variation {
 // InvalidArgument: the field or the values are missing, or a value is empty or repeated.
 absl::StatusOr<Variation> ParseVariation(const std::string& text);
 
-// A job file with one value for each variation; a row of the table.
+// A row of the table: a job file with one value for each variation.
 struct Variant {
   int job = 0;  // Index of the job file.
   std::vector<std::string> values;
 };
-// All combinations, in the order of the job files; the last variation changes fastest.
+// All combinations of job files and values, in the order of the job files; the value of the last variation
+// changes fastest.
 std::vector<Variant> AllVariants(int jobs, absl::Span<const Variation> variations);
 
-// FIELD=VALUE for each variation.
+// The overrides that make a variant of its job file: FIELD=VALUE for each variation.
 std::vector<std::string> VariantOverrides(const Variant& variant, absl::Span<const Variation> variations);
 
 // The value shown for a job to which a variation does not apply, because the varied field belongs to another
@@ -73,17 +74,17 @@ std::string DifferentExchanges(absl::Span<const std::string> exchanges);
 // The first columns of the CSV files, and a variant's cells in them.
 std::vector<std::string> LabelHeader(absl::Span<const Variation> variations);
 std::vector<std::string> LabelCells(const VariantLabel& label);
-// A CSV cell for a number, with more digits than any measurement here has.
+// The text of a number in a CSV cell, with more digits than any measurement in the file has.
 std::string NumberCell(double value);
 
-// A row per variant, which begins with its letters (variant_name.h), with ± half of the mean's 95 % interval.
-// Lines below the table name variants whose runs exchanged gradients differently, and failed runs. `width`:
-// the terminal's width, to which the table is cut (Table in text.h); 0: no limit.
+// A table with a row per variant: the letters of the variant (variant_name.h) and its means, each with ± half
+// of its 95 % interval. Lines below the table name variants whose runs exchanged gradients differently, and
+// failed runs. `width`: the terminal's width, to which the table is cut (Table in text.h); 0: no limit.
 std::string ComparisonTable(absl::Span<const VariantLabel> labels, absl::Span<const Variation> variations,
                             absl::Span<const RunRecord> runs, int width = 0);
 
-// A row per variant with the time, epochs and cost until the target accuracy was reached, under a caption.
-// Empty without a target.
+// A table under a caption, with a row per variant: the time, epochs and cost until the target accuracy was
+// reached. Empty without a target.
 std::string TargetTable(absl::Span<const VariantLabel> labels, absl::Span<const Variation> variations,
                         absl::Span<const RunRecord> runs, const Target& target, int width = 0);
 

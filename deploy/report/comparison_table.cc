@@ -88,7 +88,8 @@ std::string ExchangeLines(absl::Span<const VariantLabel> labels, absl::Span<cons
   return text;
 }
 
-// " memory": the media through which a variant's runs exchanged data; empty if they exchanged nothing.
+// The media through which a variant's runs exchanged data, after a space: " memory". Empty if they exchanged
+// nothing.
 std::string MediumText(absl::Span<const RunRecord> runs, int variant) {
   std::set<std::string> media;
   for (const RunRecord& run : runs) {
@@ -278,9 +279,10 @@ std::string TargetTable(absl::Span<const VariantLabel> labels, absl::Span<const 
     if (costs) row.push_back(CostText(means.to_target().cost()));
     rows.push_back(row);
   }
-  const std::string caption = absl::StrCat("Time to ", TargetText(*target),
-                                           "\nTraining until the first end of an epoch at or above it, mean "
-                                           "over the runs that reached it.");
+  const std::string caption =
+      absl::StrCat("Time to ", TargetText(*target),
+                   "\nTraining until the end of the first epoch that reached it, mean "
+                   "over the runs that reached it.");
   return absl::StrCat(Wrap(caption, "", width > 0 ? width : kCaptionWidth), "\n",
                       Table(columns, rows, width, 2 + variations.size()));
 }

@@ -11,11 +11,11 @@ namespace tethys {
 inline constexpr double kFullCpu = 0.9;    // Mean share of all cores that counts as full.
 inline constexpr double kOthersCpu = 0.1;  // Above this share of all cores, other programs are mentioned.
 
-// Above this share, the headline's certainty mentions other programs.
+// Above this share, the headline mentions other programs where it says how certain the answer is.
 inline constexpr double kLoudOthersCpu = 0.2;
 
-// The largest share of the CPU that other programs took during a variant, as a mean over its runs; 0: not
-// known.
+// The share of the CPU that other programs took while a variant trained, as the mean over its runs; of all
+// variants, the largest share. 0: not known.
 double MostOthersCpu(const proto::Report& report);
 
 // The mean load of a computer during training, as shares of all its cores. Several machines of a job may be
@@ -25,7 +25,7 @@ struct CpuUse {
   int cores = 0;
   double busy = 0;    // The use by all programs, including polling by waiting processes.
   double job = 0;     // The use by the job's processes.
-  int computers = 0;  // Computers of the variant whose load is known.
+  int computers = 0;  // The number of the variant's computers whose load is known.
 };
 
 // Says why the parts of the training times do not show what limits two variants: a process that waits for a

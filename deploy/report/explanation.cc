@@ -22,8 +22,9 @@ namespace {
 using proto::ReportValue;
 using proto::ReportVariant;
 
-constexpr double kVisible = 0.01;   // A part of the training time below this share is not named.
-constexpr double kStraggler = 1.2;  // A worker is slow above this ratio to the median; as on the page.
+constexpr double kVisible = 0.01;  // A part of the training time below this share is not named.
+// A worker is slow above this ratio to the median worker; report_page.html uses the same ratio.
+constexpr double kStraggler = 1.2;
 
 // A variant and its name in the text.
 struct Subject {
@@ -144,7 +145,7 @@ std::string EndsOfEpochs(const std::vector<Subject>& subjects) {
     validation.push_back(absl::StrFormat("%.2g s", timing.validation_seconds()));
   }
   return absl::StrCat("Waiting for the last worker at ends of epochs took ", absl::StrJoin(barrier, " and "),
-                      " of it; validation, which is not counted as training, ",
+                      " of the training time; validation, which is not counted as training, took ",
                       absl::StrJoin(validation, " and "), ".");
 }
 
@@ -206,8 +207,8 @@ std::string Staleness(const std::vector<Subject>& subjects) {
                                              subjects[1].variant->test_accuracy()) != Difference::kNoise;
   if (text.empty() || !accuracy_differs) return text;
   return absl::StrFormat(
-      "%s How much of the difference in accuracy comes from that is not measured: the number of updates "
-      "differs, too (%d and %d).",
+      "%s How much of the difference in accuracy comes from old parameters is not measured: the number of "
+      "updates differs, too (%d and %d).",
       text, subjects[0].variant->summary().steps(), subjects[1].variant->summary().steps());
 }
 
@@ -267,7 +268,7 @@ std::string Limits(const std::vector<Subject>& subjects) {
 
 // The reason why the noise scale of a run is not known.
 std::string NoNoiseReason(const ReportVariant& variant) {
-  if (variant.workers() < 2) return "it takes the gradients of several workers to tell it";
+  if (variant.workers() < 2) return "to measure it takes the gradients of several workers";
   if (TraitsOf(variant).leases()) {
     return "its gradients belong to parameters of different versions";
   }

@@ -12,9 +12,9 @@
 
 namespace tethys {
 
-// Sentences, the most important first; none if nothing was measured. If they compare another pair of variants
-// than the headline (Findings::explained), the first sentence says so. For a single variant, they name
-// the parts of its training time.
+// Sentences, the most important first; none if nothing was measured. If the sentences compare another pair of
+// variants than the headline does (Findings::explained), the first sentence says so. For a single variant,
+// the sentences name the parts of its training time.
 std::vector<std::string> Explanation(const Findings& findings);
 
 }  // namespace tethys

@@ -36,7 +36,7 @@ Ranking Eligible(const proto::Report& report, const Findings& findings) {
   return eligible;
 }
 
-// Findings::several. `eligible` and `repeated` are in the order of the best first.
+// Computes Findings::several from `eligible` and `repeated`, whose best variants come first.
 Ranking WithSeveralWorkers(const proto::Report& report, const Findings& findings) {
   const auto several = [](const ReportVariant* variant) { return variant->workers() > 1; };
   const auto distributed_of = [&several](const Ranking& variants) {
@@ -77,15 +77,15 @@ AnswerKind KindOf(const proto::Report& report, const Findings& findings) {
   if (findings.tied.size() > 1) return AnswerKind::kTie;
   if (findings.rival == nullptr) return AnswerKind::kOnlyReached;
   if (report.target().given()) return AnswerKind::kSooner;
-  // The accuracy is unknown only if the choice is shown to be faster: a rival that is not shown to be slower,
-  // and not tied, is shown to be less accurate than another variant.
+  // The last three kinds but kFaster need known accuracies, and have them: a rival that is neither tied nor
+  // shown to be slower is not eligible, because another variant is shown to surpass it in accuracy.
   const ReportValue& own = findings.choice->seconds();
   const ReportValue& other = findings.rival->seconds();
   if (IsShownLess(other, own)) return AnswerKind::kForAccuracy;
   return IsShown(own, other) ? AnswerKind::kFaster : AnswerKind::kMoreAccurate;
 }
 
-// Finds TieFindings::accuracy or, if there is none, what may be hidden.
+// Sets TieFindings::accuracy or, if no pair has a shown difference in accuracy, TieFindings::hidden_accuracy.
 void FindTiedAccuracy(const Ranking& tied, Accuracy accuracy, TieFindings& tie) {
   tie.accuracy_runs = kFewRuns;
   for (const ReportVariant* a : tied) {
@@ -211,7 +211,7 @@ Contenders ExplainedPair(const Findings& findings) {
   return pair;
 }
 
-// Findings::answered.
+// Computes Findings::answered.
 Ranking AnsweredInstead(const Findings& findings) {
   const auto [best, rival] = findings.explained;
   const auto both_in = [](const Ranking& ranking, const Contenders& pair) {
@@ -238,7 +238,7 @@ void FindPairs(Findings& findings) {
   }
 }
 
-// Findings::base without a choice.
+// The variant with the least RankedTime: Findings::base if there is no choice.
 const ReportVariant* LeastRankedTime(const proto::Report& report) {
   const ReportVariant* least = nullptr;
   for (const ReportVariant& variant : report.variant()) {
@@ -274,7 +274,7 @@ void FindTarget(Findings& findings) {
   if (findings.reached.empty()) return;
   const ReportVariant& first = *findings.reached[0];
   const ReportVariant* fastest = findings.fastest.best;
-  // The fastest variant, if that reached the target and is another one.
+  // True if the fastest variant reached the target too, but was not the first to reach it.
   const bool fastest_next = &first != fastest && Has(findings.reached, fastest);
   findings.reached_next = fastest_next ? fastest : RivalOf(findings.reached, first);
   findings.first_reached_alone = TiedWith(first, findings.reached, TimeToTarget).size() == 1;

@@ -16,16 +16,17 @@ namespace tethys {
 enum class AnswerKind {
   kNothingToCompare,  // Fewer than two variants have a successful run.
   kSingleRuns,        // Fewer than two variants have several successful runs.
-  kNotReached,        // No such variant reached the given target in all of its runs.
+  kNotReached,        // No variant with several successful runs reached the given target in all of them.
   kTie,               // Several variants may be recommended, and none of them is shown to be slower.
   kOnlyReached,       // The choice alone reached the given target in all of its runs.
   kSooner,            // The choice is shown to reach the given target sooner than the rival.
   kFaster,            // The choice is shown to train faster than the rival.
-  kMoreAccurate,      // Neither is shown to train faster; the rival is shown less accurate than `better`.
-  kForAccuracy,       // The rival is shown to train faster, and to be less accurate than `most_accurate`.
+  // Neither choice nor rival is shown to train faster; the rival is shown less accurate than `better`.
+  kMoreAccurate,
+  kForAccuracy,  // The rival is shown to train faster, and to be less accurate than `most_accurate`.
 };
 
-// The numbers of runs behind several means.
+// The smallest and the largest number of runs behind several means.
 struct Runs {
   int fewest = 0;
   int most = 0;
@@ -41,17 +42,20 @@ struct Leader {
 // The differences between tied variants.
 struct TieFindings {
   Contenders accuracy;  // The first pair with a shown difference in accuracy, the more accurate one first.
-  double hidden_accuracy = 0;  // Without such a pair: the largest difference that may not show.
-  int accuracy_runs = 0;       // The fewest runs behind an accuracy; kFewRuns at most.
-  Interval times;              // Hull of the intervals of the other variants' RankedTime by the first one's.
-  int runs_to_tell = 0;        // RunsToTell of the first two variants by RankedTime.
+  // Without such a pair: the largest difference in accuracy that these runs may not show.
+  double hidden_accuracy = 0;
+  int accuracy_runs = 0;  // The fewest runs behind the accuracy of a tied variant; at most kFewRuns.
+  // The interval that covers the intervals of all quotients of another tied variant's RankedTime and the
+  // first one's.
+  Interval times;
+  int runs_to_tell = 0;  // RunsToTell of the first two variants by RankedTime.
   // Among the first kNamed variants: the one with the fewest processes, and the one whose accuracy has the
   // smallest spread, if that spread is visibly smaller.
   const proto::ReportVariant* fewest_processes = nullptr;
   const proto::ReportVariant* steadiest = nullptr;
 };
 
-// Pointers are into the report. Null, or an empty ranking: there is no such variant.
+// All pointers point into the report. A null pointer or an empty ranking means that there is no such variant.
 struct Findings {
   Ranking by_speed;  // Successful variants, the fastest first.
   Ranking repeated;  // The variants with several successful runs, the fastest first.
@@ -68,7 +72,7 @@ struct Findings {
   // Set if the choice has one worker: the variants to train with if several workers must take part, the best
   // first. These are the eligible variants with several workers. If there are none and no target is given:
   // the fastest variant with several workers that no other such variant is shown to surpass in accuracy. In
-  // both cases, with the variants that are not shown to be slower than the first.
+  // both cases, variants that are shown to be slower than the first are left out.
   Ranking several;
   // The variant to compare the choice with. For a choice of one worker, the first of `several`, because the
   // first question is whether to distribute at all; with a given target, an eligible variant only. Otherwise,
@@ -90,14 +94,15 @@ struct Findings {
   // the choice's and the rival's), and the numbers of runs of both, or of all tied variants.
   Contrast ratio;
   Runs runs;
-  double others_cpu = 0;  // The largest share of the CPU that other programs took; 0 up to kLoudOthersCpu.
+  // The largest share of the CPU that other programs took; 0 if it is at most kLoudOthersCpu.
+  double others_cpu = 0;
 
   // The two variants that the answer compares: choice and rival. If nothing is recommended: the fastest
   // variant and its rival by RivalOf.
   Contenders pair;
   // The two variants that the explanation compares, the faster one first. This is `pair` if one of them is
   // mirrored and the other has parameter servers. Otherwise, if both strategies were run, the first pair of
-  // StrategyPairs. Otherwise `pair`, with the rival of RivalOf if it has none.
+  // StrategyPairs. Otherwise `pair`; if that has no rival, RivalOf chooses one.
   Contenders explained;
   Ranking answered;  // The variants of the answer, if `explained` is another pair; otherwise empty.
 
@@ -114,7 +119,8 @@ struct Findings {
   Ranking cheapest;
   bool cost_of_one_run = false;                        // The cost of some variant is known from one run only.
   const proto::ReportVariant* reached_next = nullptr;  // The variant to compare with the first of `reached`.
-  bool first_reached_alone = false;  // The first of `reached` is shown to differ from every other there.
+  // The first of `reached` is shown to differ from all others of `reached`.
+  bool first_reached_alone = false;
 
   Ranking hardly_learned;       // Successful variants that are hardly better than a guess (IsAtChance).
   bool batches_differ = false;  // True if successful variants have different global batches.

@@ -17,7 +17,7 @@ struct Headline {
                          // disturbed them.
 };
 
-// `findings` are the report's, which must have at least two successful variants.
+// `findings` must be the findings of `report`, and `report` must have at least two successful variants.
 Headline HeadlineOf(const proto::Report& report, const Findings& findings);
 
 }  // namespace tethys

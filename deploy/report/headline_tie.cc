@@ -42,7 +42,7 @@ std::string WhatWouldDecide(const proto::Report& report, const Findings& finding
       names, RatioOf(RankedTime(report, second), RankedTime(report, first)).value, runs, runs);
 }
 
-// The interval of the other tied variants' times, divided by the time of the first.
+// Says how many times as long as the first tied variant the others take, as an interval.
 std::string TiedTimes(const Findings& findings) {
   const Ranking& tied = findings.tied;
   if (findings.runs.fewest < kFewRuns) return "Two runs are too few for an interval.";

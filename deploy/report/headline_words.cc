@@ -20,8 +20,10 @@ using proto::ReportVariant;
 
 namespace {
 
-constexpr size_t kLongList = 100;       // Longer names, in characters, are explained in the legend only.
-constexpr double kWideAccuracy = 0.01;  // From this half width of an interval on, the width is stated.
+// A list of names longer than this, in characters, gives letters only; the legend explains them.
+constexpr size_t kLongList = 100;
+// If half of the interval of a difference is at least this wide, the text states its width.
+constexpr double kWideAccuracy = 0.01;
 
 }  // namespace
 

@@ -11,14 +11,14 @@
 
 namespace tethys {
 
-// "3 runs of each", "3 to 5 runs of each"
+// The number of runs: "3 runs of each", "3 to 5 runs of each".
 std::string RunsText(const Runs& runs);
 // Ends a sentence of intervals: " (95 % confidence, 3 runs of each)."
 std::string Evidence(const Runs& runs);
 
-// "between 1.62 and 1.78 times"
+// The interval of a quotient: "between 1.62 and 1.78 times".
 std::string TimesInterval(const Contrast& ratio);
-// "between 0.75 and 1.25 percentage points"
+// The interval of a difference between accuracies: "between 0.75 and 1.25 percentage points".
 std::string PointsInterval(const Interval& points);
 
 // "1.00 percentage points more accurate" for a shown difference.
@@ -32,16 +32,17 @@ std::string AccuracyText(const proto::ReportVariant& choice, const proto::Report
 // The interval of the difference that AccuracyText states.
 std::string AccuracyInterval(const proto::ReportVariant& choice, const proto::ReportVariant& rival,
                              Accuracy accuracy);
-// Describes a faster variant that is not chosen because it is less accurate than `most`. Both differences are
-// shown.
+// Describes a faster variant that is not chosen because it is less accurate than `most`. Both differences, in
+// speed and in accuracy, must be shown differences.
 std::string FasterText(const proto::ReportVariant& faster, const std::string& its_name,
                        const proto::ReportVariant& choice, const proto::ReportVariant& most,
                        Accuracy accuracy);
 
-// "A (mirrored), B (ps_sync) or C (ps_async)", "A, B, C or 2 others". Long names are left to the legend if
-// there are more than two.
+// The names of variants: "A (mirrored), B (ps_sync) or C (ps_async)", "A, B, C or 2 others". With more than
+// two variants, long names are left out, because the legend has them.
 std::string NamesOf(const Ranking& variants, absl::string_view last);
-// The name of a variant: in full, if `before` does not contain it.
+// The name of a variant for the text after `before`: with its meaning (IntroducedName), unless `before`
+// already contains it.
 std::string NameAfter(const std::string& before, const proto::ReportVariant& variant);
 
 // The headline for several variants, none of which is shown to be better than the others.

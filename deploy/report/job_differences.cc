@@ -38,7 +38,8 @@ bool InName(const std::string& field) {
   return false;
 }
 
-// True for fields that do not affect training. A price, for example, may be the sum over a variant's hosts.
+// True for fields in which variants may differ without any effect on training. For example, the price may be
+// the sum over a variant's hosts.
 bool IsAside(const std::string& field) {
   return field == "name" || field == "seed" || field == "price_per_hour";
 }
@@ -145,8 +146,8 @@ class Comparer {
     return text;
   }
 
-  // Adds a difference if two of the non-empty values differ, those of jobs that do not use the field left
-  // out.
+  // Adds a difference if two non-empty values differ. The values of jobs that do not use the field do not
+  // count.
   void Add(const std::string& field, std::vector<std::string> values) {
     for (size_t i = 0; i < values.size(); ++i) {
       if (!UsesField(field, jobs_[i])) values[i].clear();

@@ -1,5 +1,5 @@
 // The medium through which a step's gradients and parameters are exchanged, as named in plans, tables and
-// reports. Bytes through memory are counted as bytes through sockets are, but use no network. Pure; any
+// reports. Bytes through shared memory are counted like bytes through sockets, but use no network. Pure; any
 // thread.
 #ifndef TETHYS_DEPLOY_REPORT_MEDIUM_H_
 #define TETHYS_DEPLOY_REPORT_MEDIUM_H_

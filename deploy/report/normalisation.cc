@@ -54,7 +54,7 @@ std::string NormalisationRemark(const proto::Job& job) {
   add("strategy.local.virtual_replicas", job.strategy().local().virtual_replicas());
   return absl::StrCat("batch normalisation: ", PluralText(together, "sample"), together == 1 ? " is" : " are",
                       " normalised together, not the global batch of ", CountText(batch), ", because ", why,
-                      "; accuracy may differ by that from training in which the batch is not divided",
+                      "; for this reason accuracy may differ from training in which the batch is not divided",
                       remedy);
 }
 

@@ -1,5 +1,5 @@
-// The common parts of pages of one file: their style, the plotting library, and data as JSON. Pages contain
-// all of it and open without a network. Pure; any thread.
+// The common parts of pages, each of which is one HTML file: their style, the plotting library, and data as
+// JSON. A page contains all of it, and opens without a network. Pure; any thread.
 #ifndef TETHYS_DEPLOY_REPORT_PAGE_PARTS_H_
 #define TETHYS_DEPLOY_REPORT_PAGE_PARTS_H_
 

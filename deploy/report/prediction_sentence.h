@@ -1,4 +1,5 @@
-// The predictions from before the runs of a report, beside the measurements. Pure; any thread.
+// Compares the predictions that were made before the runs of a report with the measurements. Pure; any
+// thread.
 #ifndef TETHYS_DEPLOY_REPORT_PREDICTION_SENTENCE_H_
 #define TETHYS_DEPLOY_REPORT_PREDICTION_SENTENCE_H_
 

@@ -32,8 +32,8 @@ const proto::ReportVariant* RivalOf(const Ranking& variants, const proto::Report
 // A value by which variants are compared.
 using VariantValue = std::function<const proto::ReportValue&(const proto::ReportVariant&)>;
 
-// `first`, and each of `variants` whose value is not shown to differ from that of `first`. A word such as
-// "fastest" or "cheapest" needs `first` alone.
+// `first`, and each of `variants` whose value is not shown to differ from the value of `first`. A text may
+// call `first` "fastest" or "cheapest" only if the result is `first` alone.
 Ranking TiedWith(const proto::ReportVariant& first, const Ranking& variants, const VariantValue& value);
 
 // Two variants to compare. Null: there is no such variant.

@@ -50,8 +50,9 @@ bool Timed(const ReportVariant* variant) {
 
 std::string Percent(double share) { return absl::StrFormat("%.0f %%", 100 * share); }
 
-// "a worker of A computes for 70 % of its training time and waits 20 % to exchange gradients, one of B for 35
-// % and 59 %". If a variant has only one worker, which exchanges nothing, each variant has its own clause.
+// For example "a worker of A computes for 70 % of its training time and waits 20 % to exchange gradients, one
+// of B for 35 % and 59 %". If one of the variants has only one worker, which exchanges nothing, each variant
+// has its own clause.
 std::string WhereTimeGoes(const Ranking& compared) {
   const bool data = std::any_of(compared.begin(), compared.end(),
                                 [](const ReportVariant* v) { return Share(*v, kData) >= kVisible; });
@@ -81,7 +82,7 @@ std::string WhereTimeGoes(const Ranking& compared) {
   return text;
 }
 
-// The part that takes most of the training time; empty if no part does.
+// The part that takes at least half of the training time (kMain); empty if no part does.
 std::string LimitOf(const ReportVariant& variant) {
   for (const Part& part : kParts) {
     if (Share(variant, part) >= kMain) return part.limit;
@@ -89,7 +90,7 @@ std::string LimitOf(const ReportVariant& variant) {
   return "";
 }
 
-// ", so A is limited by computing and B by the exchange"
+// What limits each variant: ", so A is limited by computing and B by the exchange".
 std::string Limits(const Ranking& compared) {
   const std::string own = LimitOf(*compared[0]);
   const std::string other = compared.size() > 1 ? LimitOf(*compared[1]) : "";
@@ -104,7 +105,7 @@ std::string Limits(const Ranking& compared) {
   return absl::StrCat(", so ", absl::StrJoin(parts, " and "));
 }
 
-// The part of the training time that is larger in `slow` than in `fast` by most.
+// The part of the training time whose seconds in `slow` exceed its seconds in `fast` by most.
 const Part& LargestDifference(const ReportVariant& fast, const ReportVariant& slow) {
   const auto more = [&](const Part& part) { return Seconds(slow, part) - Seconds(fast, part); };
   return *std::max_element(kParts.begin(), kParts.end(),
@@ -155,8 +156,8 @@ std::string OtherFields(const proto::Report& report, const ReportVariant& a, con
   return NamesText(fields);
 }
 
-// Possible reasons why a variant is shown to be less accurate: stale gradients, statistics of other batches,
-// or fields of the jobs that do not belong to the strategy.
+// Possible reasons why a variant is shown to be less accurate: stale gradients, batch-normalisation
+// statistics over another number of samples, or fields of the jobs that do not belong to the strategy.
 std::string AccuracyReason(const proto::Report& report, const ReportVariant& a, const ReportVariant& b) {
   const Accuracy accuracy = AccuracyOf({&a, &b});
   if (accuracy == nullptr || !IsShown((a.*accuracy)(), (b.*accuracy)())) return "";
@@ -170,9 +171,9 @@ std::string AccuracyReason(const proto::Report& report, const ReportVariant& a, 
   }
   const bool both_normalise = less.normalised_samples() > 0 && more.normalised_samples() > 0;
   if (both_normalise && less.normalised_samples() != more.normalised_samples()) {
-    causes.push_back(absl::StrCat("batch normalisation takes its statistics of ",
-                                  PluralText(less.normalised_samples(), "sample"), " where ",
-                                  NameInText(more), " takes them of ", CountText(more.normalised_samples())));
+    causes.push_back(absl::StrCat(
+        "batch normalisation takes its statistics over ", PluralText(less.normalised_samples(), "sample"),
+        " where ", NameInText(more), " takes them over ", CountText(more.normalised_samples())));
   }
   if (const std::string fields = OtherFields(report, less, more); !fields.empty()) {
     causes.push_back(absl::StrCat("their jobs differ in ", fields));
@@ -182,8 +183,8 @@ std::string AccuracyReason(const proto::Report& report, const ReportVariant& a, 
                       NamesText(causes, "or that"), ".");
 }
 
-// The load of the CPU. If the recommended variant fills the CPU with fewer workers, also what follows from
-// that.
+// The load of the CPU. If the recommended variant fills the CPU of a single computer with fewer workers than
+// the other variant, the text adds that more workers on it cannot compute faster.
 std::string CpuText(const Ranking& compared) {
   std::string text;
   int computers = 0;

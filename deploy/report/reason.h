@@ -10,9 +10,9 @@
 
 namespace tethys {
 
-// Compares the variants that the headline names first (headline.h): the shares of training that their workers
-// compute and wait, what limits each, which part makes up a shown difference in time, and what may cause a
-// shown difference in accuracy. Empty if no difference is shown or nothing was measured.
+// Compares the variants that the headline names first (headline.h): the shares of the training time in which
+// their workers compute and wait, what limits each variant, which part makes up a shown difference in time,
+// and what may cause a shown difference in accuracy. Empty if no difference is shown or nothing was measured.
 std::string Reason(const proto::Report& report, const Findings& findings);
 
 }  // namespace tethys

@@ -74,7 +74,7 @@ void AppendTimeToTarget(const proto::Report& report, std::string& text) {
   if (!report.has_target()) return;
   absl::StrAppend(
       &text, "\nTime to ", TargetText(report.target()),
-      ": training until the first end of an epoch at or above it, over the runs that reached it.\n\n"
+      ": training until the end of the first epoch that reached it, over the runs that reached it.\n\n"
       "| variant | reached by | training, s | epochs | cost of the training |\n"
       "|---|--:|--:|--:|--:|\n");
   for (const proto::ReportVariant& variant : report.variant()) {

@@ -37,14 +37,14 @@
 namespace tethys {
 namespace {
 
-// A limit for a report that a browser can show: larger files are left out with a note.
+// Larger files are left out with a note, so that a browser can show the report.
 constexpr int64_t kMaxFileBytes = int64_t{256} << 20;
 
 struct Run {
   std::string path;
   std::string variant;  // The name of the variant, equal for all its runs.
   RunRecord record;
-  absl::optional<proto::Job> job;  // As the run directory has it; nullopt: not readable.
+  absl::optional<proto::Job> job;  // The job stored in the run directory; nullopt: it cannot be read.
 };
 
 absl::optional<proto::Job> JobIn(const std::string& path) {
@@ -94,8 +94,8 @@ absl::StatusOr<std::vector<Run>> FindRuns(const std::string& path) {
     AddRun(folder, VariantOfRun(name), std::move(summary), runs);
   }
   if (!runs.empty()) return runs;
-  return absl::NotFoundError(absl::StrCat("no run has ended in ", path, ": it holds no ", kSummaryFile,
-                                          ", and no directory in it does"));
+  return absl::NotFoundError(absl::StrCat("no run has ended in ", path,
+                                          ": neither it nor a directory in it contains ", kSummaryFile));
 }
 
 std::string ReadOrNote(const Run& run, const std::string& file, proto::Report& report) {

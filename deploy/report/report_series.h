@@ -10,7 +10,7 @@ namespace tethys {
 // Adds the machines of a resources.csv, with their use during training. Requires that the variant has its
 // summary.
 void AddMachines(absl::string_view text, proto::ReportVariant& variant);
-// Adds the processes whose GPU reports its load.
+// Adds the GPU load of each process whose GPU reports its load.
 void AddGpus(absl::string_view text, proto::ReportVariant& variant);
 // Adds the mean times of each rank's steps in a steps.csv.
 void AddRanks(absl::string_view text, proto::ReportVariant& variant);

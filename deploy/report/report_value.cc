@@ -89,7 +89,7 @@ double ErrorOfLogarithm(const ReportValue& a, const ReportValue& b) {
   return ErrorOfMean(logarithms, kRounding);
 }
 
-// The evidence for a value that differs from 0 by `value`, with half of its interval.
+// Whether `value` is shown to differ from 0. `half`: half of the 95 % interval of `value`.
 Difference Evidence(double value, double half, double rounding) {
   return std::abs(value) <= half + rounding ? Difference::kNoise : Difference::kShown;
 }

@@ -35,9 +35,9 @@ enum class Difference {
   kShown,
 };
 
-// A quotient or a difference of two means. The interval is computed from the differences between runs with
-// the same seed if both variants ran with the same seeds, otherwise from the errors of both means (also if
-// these differences are shares that are all equal and not 0).
+// A quotient or a difference of two means. If both variants ran with the same seeds, the interval is computed
+// from the differences between runs with the same seed; otherwise, or if these differences are shares that
+// are all equal and not 0, from the errors of both means.
 struct Contrast {
   double value = 0;
   absl::optional<Interval> interval;  // nullopt: one of the means is from a single run, or not positive.
@@ -61,8 +61,8 @@ inline bool IsShownLess(const proto::ReportValue& a, const proto::ReportValue& b
   return a.mean() < b.mean() && IsShown(a, b);
 }
 
-// The runs of each variant that would show the present quotient of two means to be a difference, if further
-// runs scatter as before; 0: more than 100, or not known.
+// The number of runs of each variant after which the present quotient of two means would be a shown
+// difference, if further runs scatter as before; 0: more than 100, or not known.
 int RunsToTell(const proto::ReportValue& a, const proto::ReportValue& b);
 
 // Explains MeanText below tables.
@@ -70,14 +70,14 @@ inline constexpr char kIntervalNote[] =
     "x ± y, or x (low to high): with 95 % confidence the mean lies between x - y and x + y, or low and high. "
     "Means over two runs have no interval.";
 
-// "13.70 ± 0.15", rounded to the second significant digit of the interval; if the interval is not nearly
-// symmetrical, "3.3 (1.2 to 9.1)".
+// The text of a mean: "13.70 ± 0.15", rounded to the second significant digit of the interval; if the
+// interval is not nearly symmetrical, "3.3 (1.2 to 9.1)".
 std::string WithInterval(double mean, const Interval& interval, absl::string_view plus_minus = "±");
 // The scaled mean, with its interval if known: "13.70 ± 0.15", "13.7".
 std::string MeanText(const proto::ReportValue& value, double scale = 1);
 // Like MeanText, with the unit: "13.70 ± 0.15 s".
 std::string SecondsText(const proto::ReportValue& seconds);
-// "1.70 times"; with its interval, if it is known: "1.70 times (1.65 to 1.75)".
+// The text of a quotient: "1.70 times"; with its interval, if that is known: "1.70 times (1.65 to 1.75)".
 std::string TimesText(const Contrast& ratio);
 
 }  // namespace tethys

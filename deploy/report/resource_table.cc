@@ -31,7 +31,7 @@ struct Merged {
   }
 };
 
-// The use of one machine, or of all together, over the repeats of a variant.
+// The use of one machine, or of all machines together, over the repeats of a variant.
 struct MachineUse {
   int cores = 0;
   std::vector<std::string> processes;  // The job's processes on this machine.

@@ -19,7 +19,8 @@ constexpr const char* kPhaseColumns[kCoursePhases] = {"data_ns", "forward_ns", "
 // In microseconds. Larger times come from damaged files; sums of accepted times are finite.
 constexpr double kMostTime = 1e18;
 
-// In microseconds. A clock that is set back further belongs to another attempt; it is not a better estimate.
+// In microseconds. A clock that goes back by more than this belongs to another attempt; a better estimate of
+// the chief's clock changes it by less.
 constexpr double kMostCorrection = 1e6;
 
 double Microseconds(const CsvReader& csv, const std::string& column) {
@@ -54,8 +55,9 @@ struct AttemptJournal {
     int64_t version = 0;
   };
   int attempts = 0;
-  double epoch_length = 0;                     // In positions.
-  std::map<int64_t, int64_t> first_used = {};  // Where each worker's first batch began, by worker.
+  double epoch_length = 0;  // The number of positions in an epoch's order of samples (journal.h).
+  // The position over the whole job at which each worker's first batch began, by worker.
+  std::map<int64_t, int64_t> first_used = {};
   // The positions within an epoch at which a checkpoint was saved, by epoch from 0.
   std::map<int64_t, std::set<double>> cuts = {};
   std::set<int64_t> saved_ends = {};  // Epochs, from 0, at whose end a checkpoint was saved.
@@ -63,7 +65,8 @@ struct AttemptJournal {
   std::vector<Applied> applied = {};
 };
 
-// Parses `words` from the second on as numbers; empty if a word is no number.
+// Parses `count` of `words`, from the second on, as numbers; empty if one of them is missing, negative or no
+// number.
 std::vector<int64_t> Numbers(const std::vector<absl::string_view>& words, size_t count) {
   std::vector<int64_t> numbers;
   for (size_t i = 1; i <= count; ++i) {
@@ -101,7 +104,7 @@ AttemptJournal ReadJournal(absl::string_view text) {
   return journal;
 }
 
-// The last step with this rank and first sample.
+// The index of the last step with a rank and a first sample, by these two.
 using StepIndex = std::map<std::pair<int64_t, int64_t>, size_t>;
 
 size_t FirstOfLastAttempt(const RunCourse& course, const AttemptJournal& journal, const StepIndex& index) {

@@ -50,7 +50,7 @@ struct CourseSegment {
   int64_t epoch = 0;                // Counted from 1.
   bool ends_epoch = false;          // The segment is the last of its epoch so far.
   bool saved = false;               // A checkpoint was made at the barrier.
-  double begin = 0;                 // The begin of the first worker's first step.
+  double begin = 0;                 // The time at which the first step of the segment began, on any worker.
   std::map<int, size_t> last = {};  // The index in `steps` of each worker's last step, by rank.
 };
 

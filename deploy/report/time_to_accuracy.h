@@ -14,9 +14,9 @@
 
 namespace tethys {
 
-// Parses a run's epochs.csv into one point for each end of an epoch, in order. In files of old builds, a
-// resumed attempt left the lines that it undid. So a line replaces the earlier lines of its own and of later
-// epochs.
+// Parses a run's epochs.csv into one point for each end of an epoch, in order. In files of old builds, the
+// lines of epochs that a resumed attempt repeated are still there. So a line replaces all earlier lines of
+// its own epoch and of later epochs.
 std::vector<proto::EpochPoint> ParseEpochs(absl::string_view csv);
 
 // The best validation accuracy; nullopt: the run was never validated.

@@ -57,8 +57,8 @@ class RunTrace {
   }
 
  private:
-  // Finds the time when the chief started: its start-up ends when the first step begins, apart from the delay
-  // of an order.
+  // Finds the time when the chief started. Its start-up is taken to end when the first step begins, because
+  // an order reaches a worker almost at once.
   void FindBegin() {
     const double startup = Bounded(summary_.timing().startup_seconds());
     if (startup <= 0 || course_.first >= course_.steps.size()) return;

@@ -1,9 +1,10 @@
 // One trace of all processes of a run, for chrome://tracing or ui.perfetto.dev, on the chief's clock:
 //   chief    start-up, training with the barrier at its end, validation, checkpoints, the end; lost workers
-//   ps       for each worker its pushes, from the first gradients that were ready to the answer; a push
-//            without an answer ends with the worker's exchange
+//   ps       the pushes of each worker, each from the time when its first gradients were ready until the
+//            server's answer; a push without an answer ends with the worker's exchange
 //   worker   a slice per step and phase, and the wait at barriers
-// and for each of them curves of CPU and network, whose values are of the interval before their time.
+// and for each process curves of CPU and network, on which a value describes the interval that ends at its
+// time.
 //
 // The trace is made from the ordinary records of a run. The beginnings of evaluations and checkpoints are
 // derived from the steps: a barrier ends with the last worker's last step, a validation follows it, and a
@@ -31,7 +32,7 @@ struct TracedFiles {
 // Pure.
 std::string ChromeTrace(const TracedFiles& files, const proto::RunSummary& summary);
 
-// Writes RUN_DIR/trace.json. NotFound: no run has ended there, or it recorded no steps. Blocks.
+// Writes RUN_DIR/trace.json. NotFound: no run has ended in `run_dir`, or the run recorded no steps. Blocks.
 absl::Status WriteTrace(const std::string& run_dir);
 
 }  // namespace tethys

@@ -34,15 +34,17 @@ class TraceWriter {
   // `name` gives a row's name; it is called once for each row that has an event.
   explicit TraceWriter(std::function<std::string(const TraceRow&)> name) : name_(std::move(name)) {}
 
-  // A slice of part `part` (from 1) of a row; slices of one part follow or contain one another. Its begin and
-  // its end are rounded to whole ns, which keeps the order and the nesting of slices. A slice that is shorter
-  // than 1 ns is left out. `arguments` are members of a JSON object: "\"samples\":128".
+  // Adds a slice to part `part` (from 1) of a row. Slices of one part must follow or contain one another. The
+  // begin and the end of the slice are rounded to whole ns, which keeps the order and the nesting of slices.
+  // A slice that is shorter than 1 ns is left out. `arguments` are members of a JSON object:
+  // "\"samples\":128".
   void Slice(const TraceRow& row, int part, absl::string_view name, double begin_us, double duration_us,
              absl::string_view arguments = "");
   void NamePart(const TraceRow& row, int part, absl::string_view name);
-  // An event without a duration.
+  // Adds an event without a duration.
   void Instant(const TraceRow& row, absl::string_view name, double time_us);
-  // A curve beneath the row; `values` as `arguments` above, with numbers.
+  // Adds a point to the curve `name` beneath the row. `values`: members of a JSON object, as in Slice; each
+  // is a number.
   void Counter(const TraceRow& row, absl::string_view name, double time_us, absl::string_view values);
 
   std::string Json() const;

@@ -24,7 +24,7 @@ const std::string& NameInText(const proto::ReportVariant& variant);
 // The name with its meaning: "A (mirrored, batch 384)"; NameInText for a variant without letters.
 std::string IntroducedName(const proto::ReportVariant& variant);
 
-// "A: mirrored; B: PS async, batch 384". Empty if the variants have no letters.
+// The legend of the letters: "A: mirrored; B: PS async, batch 384". Empty if the variants have no letters.
 std::string LegendText(const proto::Report& report);
 
 }  // namespace tethys

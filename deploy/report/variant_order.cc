@@ -13,7 +13,8 @@
 namespace tethys {
 namespace {
 
-// The position of each variant. Empty for a file of a build that gave variants no letters.
+// The position of each variant in the tables of `comparison`, the text of a comparison.csv. Empty if the file
+// is of a build that gave variants no letters.
 std::map<std::string, int> PositionsIn(absl::string_view comparison) {
   std::map<std::string, int> positions;
   for (CsvReader csv(comparison); csv.Next();) {

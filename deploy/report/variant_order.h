@@ -10,7 +10,8 @@
 
 namespace tethys {
 
-// "NAME" of a run's directory "NAME-r3"; `directory` itself if it has no such suffix.
+// The variant to which the directory of a run belongs: "NAME" for "NAME-r3"; `directory` itself if it has no
+// such suffix.
 std::string VariantOfRun(const std::string& directory);
 
 // Sorts `variants`, named as by VariantOfRun, into the order of the tables, and returns the position of each

@@ -32,7 +32,7 @@ std::string PercentText(const ReportValue& share) {
   return MeanText(share, 100) + " %";
 }
 
-// "difference -0.50 ± 1.27 points"
+// The text of a difference between accuracies: "difference -0.50 ± 1.27 points".
 std::string DifferenceText(const Contrast& points) {
   const double half = points.interval.has_value() ? (points.interval->high - points.interval->low) / 2 : 0;
   return absl::StrFormat("difference %.2f ± %.2f points", 100 * points.value, 100 * half);
@@ -83,7 +83,7 @@ std::string TimesSentence(const ReportVariant& best, const ReportVariant& rival)
                       SecondsText(rival.seconds()), ".");
 }
 
-// Mirrored workers against parameter servers.
+// A sentence that compares mirrored workers with parameter servers.
 std::string StrategySentence(const Contenders& pair) {
   const int64_t batch = pair.best->global_batch();
   const std::string at = batch == pair.rival->global_batch()
@@ -107,7 +107,7 @@ std::string MostAccurateSentence(const Findings& findings) {
   return absl::StrCat("More accurate than ", NameInText(*findings.fastest.best), ": ", figures);
 }
 
-// "A, B and 2 others"
+// The names of the first kNamed variants, and the number of others: "A, B and 2 others".
 std::string CountedNames(const Ranking& variants) {
   std::vector<std::string> names;
   for (size_t i = 0; i < std::min(variants.size(), kNamed); ++i) names.push_back(NameInText(*variants[i]));
@@ -168,7 +168,8 @@ std::string FirstAtTargetText(const std::string& target, const Findings& finding
   switch (DifferenceOf(seconds, rivals)) {
     case Difference::kUnknown:
       return absl::StrCat(target, " was reached in ", SecondsText(seconds), " by ", NameInText(first),
-                          ", in ", SecondsText(rivals), " by ", NameInText(*rival), ", in one run.");
+                          " and in ", SecondsText(rivals), " by ", NameInText(*rival),
+                          "; one run does not tell whether that is chance.");
     case Difference::kNoise:
       return absl::StrCat("No difference is shown in the time to ", target, ": ", SecondsText(seconds),
                           " with ", NameInText(first), ", ", SecondsText(rivals), " with ",
@@ -264,8 +265,9 @@ std::string NormalisationSentence(const proto::Report& report) {
       "Batch normalisation takes the mean and variance of samples that are normalised together: ",
       NamesText(parts),
       ". These are different functions, so a difference in accuracy need not be the strategy's. "
-      "strategy.mirrored.synchronised_batch_normalisation takes them of all workers together, and "
-      "strategy.local.virtual_replicas divides the batch of one worker alike.");
+      "strategy.mirrored.synchronised_batch_normalisation normalises the samples of all workers together, "
+      "and "
+      "strategy.local.virtual_replicas divides the batch of one worker in the same way.");
 }
 
 // Names variants whose models hardly learned.

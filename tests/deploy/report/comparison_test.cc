@@ -197,11 +197,11 @@ TEST(ComparisonCsvTest, HasALinePerRunAndOnePerVariant) {
             "mean,B,fashion_mnist_ps_async,ps_async,6,2,768,push,,,1,1,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,");
 }
 
-TEST(SecondsLeftTest, EstimateUsesMeanOfVariantOrElseOfAll) {
+TEST(SecondsLeftTest, EstimateUsesMeanOfVariantOrElseOfAllRuns) {
   EXPECT_FALSE(SecondsLeft({}, {{0, 1}}).has_value());
   const std::vector<RunTime> made = {{0, 10}, {0, 12}, {1, 20}};
   EXPECT_DOUBLE_EQ(*SecondsLeft(made, std::vector<int>{0, 1}), 31);
-  EXPECT_DOUBLE_EQ(*SecondsLeft(made, std::vector<int>{2}), 14) << "of which nothing is known";
+  EXPECT_DOUBLE_EQ(*SecondsLeft(made, std::vector<int>{2}), 14) << "no run of variant 2 has finished";
 }
 
 TEST(TimeToTargetTest, WithoutTargetThereIsNoTable) {
@@ -209,13 +209,13 @@ TEST(TimeToTargetTest, WithoutTargetThereIsNoTable) {
   EXPECT_EQ(TargetTable(Labels(), {}, {&run, 1}, absl::nullopt), "");
 }
 
-TEST(TimeToTargetTest, TableHasCaptionAndRunsThatReachedTarget) {
+TEST(TimeToTargetTest, TableHasCaptionAndCountsRunsThatReachedTarget) {
   const std::vector<RunRecord> runs = {
       WithCourse(OneRun(0, 0, 0.9, 3), {0.7, 0.9}), WithCourse(OneRun(0, 1, 0.9, 3), {0.9, 0.9}),
       WithCourse(OneRun(1, 0, 0.9, 3), {0.7, 0.8}), WithCourse(OneRun(1, 1, 0.9, 3), {0.7, 0.8})};
   EXPECT_EQ(TargetTable(Labels(), {}, runs, TargetOf(runs, 0.85)),
             "Time to 85 % validation accuracy\n"
-            "Training until the first end of an epoch at or above it, mean over the runs that reached it.\n"
+            "Training until the end of the first epoch that reached it, mean over the runs that reached it.\n"
             "\n"
             "                       training          best validation\n"
             "   job       strategy         s  epochs      accuracy, %  reached by\n"

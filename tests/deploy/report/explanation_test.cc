@@ -81,13 +81,13 @@ TEST_F(ExplanationTest, StallsThatTakeAVisibleShare_AreNamed) {
                                 "else -1.69 s."));
 }
 
-TEST_F(ExplanationTest, VariantWithoutExchangeHardlyWaits) {
+TEST_F(ExplanationTest, VariantWithoutExchange_WaitsNextToNothing) {
   Add("local", 10, 9, 0.001);
   EXPECT_THAT(Text(), HasSubstr("next to nothing to wait for the exchange"));
   EXPECT_THAT(Text(), Not(HasSubstr("moved")));
 }
 
-TEST_F(ExplanationTest, ExplainedPairIsNamedIfTheAnswerHasAnother) {
+TEST_F(ExplanationTest, ExplainedPairIsNamedIfTheAnswerHasAnotherPair) {
   Add("local", 5, 4, 0).set_workers(1);
   Add("mirrored", 10, 6, 3).set_workers(2);
   Add("ps_sync", 14, 6.5, 6.2).set_workers(2);
@@ -96,7 +96,7 @@ TEST_F(ExplanationTest, ExplainedPairIsNamedIfTheAnswerHasAnother) {
                                  "mirrored. Of its 10.00"));
 }
 
-TEST_F(ExplanationTest, ExplainsTheAnswerIfOnlyOneStrategyWasRun) {
+TEST_F(ExplanationTest, ExplainsThePairOfTheAnswerIfOnlyOneStrategyWasRun) {
   *Add("mirrored", 8, 6, 1).mutable_test_accuracy() = OfThree(0.80, 0.001);
   *Add("mirrored", 9, 6, 2).mutable_test_accuracy() = OfThree(0.80, 0.001);
   Add("mirrored", 10, 6, 3);
@@ -105,7 +105,7 @@ TEST_F(ExplanationTest, ExplainsTheAnswerIfOnlyOneStrategyWasRun) {
                             HasSubstr("a worker of C needed"), Not(HasSubstr("worker of B"))));
 }
 
-TEST_F(ExplanationTest, SingleRunPairIsNamedIfTheAnswerHasAnother) {
+TEST_F(ExplanationTest, PairOfSingleRunsIsNamedIfTheAnswerHasAnotherPair) {
   for (const char* strategy : {"local", "ps_sync", "mirrored"}) {
     const double seconds = 5 + 5 * report_.variant_size();
     *Add(strategy, seconds, 4, 1).mutable_seconds() = Value(1, seconds);
@@ -194,9 +194,10 @@ TEST_F(ExplanationTest, GradientNoiseSaysWhatTwiceTheBatchWouldNeed) {
 TEST_F(ExplanationTest, UnknownGradientNoiseHasAReason) {
   Add("local", 10, 6, 3).set_workers(1);
   Add("ps_async", 14, 6, 3).set_workers(3);
-  EXPECT_THAT(Text(),
-              AllOf(HasSubstr("scale of local is unknown: it takes the gradients of several workers"),
-                    HasSubstr("scale of ps_async is unknown: its gradients belong to parameters of")));
+  EXPECT_THAT(
+      Text(),
+      AllOf(HasSubstr("scale of local is unknown: to measure it takes the gradients of several workers"),
+            HasSubstr("scale of ps_async is unknown: its gradients belong to parameters of")));
   report_.mutable_variant(1)->set_strategy("ps_stale_3");
   report_.mutable_variant(1)->set_short_name("ps_stale_3");
   EXPECT_THAT(Text(), HasSubstr("scale of ps_stale_3 is unknown: its gradients belong to parameters of"));

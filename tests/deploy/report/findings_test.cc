@@ -62,7 +62,7 @@ class FindingsTest : public ::testing::Test {
     *variant.mutable_test_accuracy() = Share(runs, accuracy, runs > 1 ? 0.001 : 0);
     return variant;
   }
-  // The user gave a target; `reached` of the variant's three runs reached it in `seconds`.
+  // Sets a target as given by the user; `reached` of the variant's three runs reached it in `seconds`.
   void SetTarget(proto::ReportVariant& variant, int reached, double seconds) {
     report_.mutable_target()->set_accuracy(0.85);
     report_.mutable_target()->set_given(true);
@@ -70,7 +70,8 @@ class FindingsTest : public ::testing::Test {
     variant.mutable_to_target()->set_reached(reached);
     if (reached > 0) *variant.mutable_to_target()->mutable_seconds() = Value(reached, seconds, 0.1);
   }
-  // "KIND: CHOICE against RIVAL, eligible E, tied T"; with several workers: ", several S".
+  // The findings as text: "KIND: CHOICE against RIVAL, eligible E, tied T", and ", several S" if `several` is
+  // not empty.
   std::string Answer() const {
     const Findings findings = FindingsOf(report_);
     return absl::StrCat(
@@ -127,7 +128,7 @@ TEST_F(FindingsTest, EquallyFastButMoreAccurateVariantIsChosen) {
   EXPECT_EQ(LabelOf(FindingsOf(report_).better), "B");
 }
 
-TEST_F(FindingsTest, TieHoldsVariantsThatAreNotShownToBeSlower) {
+TEST_F(FindingsTest, TieContainsVariantsThatAreNotShownToBeSlower) {
   Add("mirrored", 3, 10).set_servers(0);
   Add("ps_sync", 3, 10.05).set_servers(1);
   Add("ps_async", 3, 30);
@@ -150,7 +151,7 @@ TEST_F(FindingsTest, OneWorkerIsComparedWithTheBestOfSeveral) {
   EXPECT_EQ(Answer(), "faster: A against C, eligible ABCD, tied A, several CD");
 }
 
-TEST_F(FindingsTest, GivenTargetMakesThoseEligibleThatReachedItInAllRuns) {
+TEST_F(FindingsTest, OnlyVariantsThatAlwaysReachedAGivenTargetAreEligible) {
   SetTarget(Add("mirrored", 3, 10), 3, 8);
   EXPECT_EQ(Answer(), "nothing to compare: - against -, eligible , tied ");
   SetTarget(Add("ps_sync", 3, 5), 2, 4);
@@ -163,7 +164,7 @@ TEST_F(FindingsTest, GivenTargetMakesThoseEligibleThatReachedItInAllRuns) {
   EXPECT_EQ(Answer(), "not reached: - against -, eligible , tied ");
 }
 
-TEST_F(FindingsTest, CheapestNeedsTheCostOfAll) {
+TEST_F(FindingsTest, CheapestIsUnknownUnlessTheCostOfAllIsKnown) {
   *Add("mirrored", 3, 10).mutable_cost() = Value(3, 0.5, 0.001);
   proto::ReportVariant& other = Add("ps_sync", 3, 20);
   EXPECT_EQ(LabelsOf(FindingsOf(report_).cheapest), "");
@@ -175,7 +176,7 @@ TEST_F(FindingsTest, CheapestNeedsTheCostOfAll) {
   EXPECT_TRUE(FindingsOf(report_).cost_of_one_run);
 }
 
-TEST_F(FindingsTest, ExplainedPairIsOfBothStrategies) {
+TEST_F(FindingsTest, ExplainedPairIsMirroredAndParameterServers) {
   Add("local", 1, 5);
   Add("mirrored", 3, 8);
   Add("ps_async", 3, 9);

@@ -49,7 +49,7 @@ TEST_F(HeadlineTest, NamesChoiceWithIntervalOfItsLead) {
   EXPECT_EQ(HowSure(), "B trains between 1.64 and 1.77 times as fast (95 % confidence, 3 runs of each).");
 }
 
-TEST_F(HeadlineTest, DifferenceWithinNoiseNamesBoth) {
+TEST_F(HeadlineTest, DifferenceWithinNoise_NamesBothVariants) {
   Add("mirrored", 3, Value(3, 10, 1), Value(3, 0.87, 0.001));
   Add("ps_sync", 3, Value(4, 10.5, 1), Value(3, 0.87, 0.001));
   EXPECT_EQ(
@@ -84,7 +84,7 @@ TEST_F(HeadlineTest, TieOfManyNamesThreeByLetterAndCountsTheOthers) {
               StartsWith("No winner among A, B, C and 2 others: 3 runs of each do not show which is"));
 }
 
-TEST_F(HeadlineTest, AccuracyDifferenceTooSmallToShowIsStated) {
+TEST_F(HeadlineTest, LargestAccuracyDifferenceThatMayNotShowIsStated) {
   Add("mirrored", 3, Value(3, 10, 1), Value(3, 0.87, 0.02));
   proto::ReportVariant& ps = Add("ps_sync", 3, Value(3, 10.5, 1), Value(3, 0.87, 0.001));
   EXPECT_THAT(Text(),
@@ -114,13 +114,13 @@ TEST_F(HeadlineTest, TieOfOneWorkerVariantsAlsoNamesOneOfSeveralWorkers) {
                             EndsWith("; if several workers must take part, train with C (mirrored).")));
 }
 
-TEST_F(HeadlineTest, VariantsOfOneWorkerAloneHaveAnAnswer) {
+TEST_F(HeadlineTest, ComparisonOfOneWorkerVariantsOnly_HasAnAnswer) {
   Add("local", 1, Value(3, 10, 0.1), Value(3, 0.87, 0.001));
   Add("local", 1, Value(3, 20, 0.1), Value(3, 0.87, 0.001));
   EXPECT_THAT(Text(), StartsWith("Train with A (local)"));
 }
 
-TEST_F(HeadlineTest, HighCpuUseOfOtherProgramsLowersTheCertainty) {
+TEST_F(HeadlineTest, HighCpuUseOfOtherProgramsIsStated) {
   Add("mirrored", 3, Value(3, 10, 0.1), Value(3, 0.87, 0.001));
   Add("ps_sync", 3, Value(3, 20, 0.1), Value(3, 0.87, 0.001));
   *report_.mutable_variant(1)->mutable_others_cpu() = Value(3, 0.59);
@@ -148,7 +148,7 @@ TEST_F(HeadlineTest, RivalIsAnEquallyAccurateVariantIfThereIsOne) {
   EXPECT_THAT(HowSure(), StartsWith("B trains between 1.95 and 2.06 times as fast (95 %"));
 }
 
-TEST_F(HeadlineTest, LessAccurateRivalNotShownToBeSlowerIsDescribedSo) {
+TEST_F(HeadlineTest, LessAccurateRivalNotShownSlower_IsNotCalledSlower) {
   Add("mirrored", 3, Value(3, 10, 1), Value(3, 0.87, 0.001));
   Add("ps_async", 3, Value(3, 10.5, 1), Value(3, 0.80, 0.001));
   EXPECT_EQ(Text(),
@@ -212,7 +212,7 @@ TEST_F(HeadlineTest, TieNamesTheAdvantagesOfItsVariants) {
   EXPECT_THAT(HowSure(), EndsWith("A has the fewest processes.")) << "all spreads are small";
 }
 
-TEST_F(HeadlineTest, GivenTargetDecidesByTimeToTheTarget) {
+TEST_F(HeadlineTest, GivenTarget_ChoiceIsTheFirstToReachTheTarget) {
   report_.mutable_target()->set_accuracy(0.85);
   report_.mutable_target()->set_given(true);
   const auto reach = [](proto::ReportVariant& variant, int runs, const proto::ReportValue& seconds) {

@@ -103,7 +103,7 @@ TEST_F(ReasonTest, DifferenceOfTimesWithinNoiseIsNotExplained) {
   EXPECT_EQ(
       Text(),
       "Why B is less accurate was not measured; it may be that batch normalisation takes its statistics "
-      "of 32 samples where A takes them of 64.");
+      "over 32 samples where A takes them over 64.");
   report_.mutable_variant(1)->set_normalised_samples(0);
   EXPECT_EQ(Text(), "") << "one model has no such layer";
 }
@@ -132,7 +132,7 @@ TEST_F(ReasonTest, SingleRunsAreDescribedButNotCompared) {
   EXPECT_THAT(Text(), AllOf(StartsWith("A worker of A computes for 70 %"), Not(HasSubstr("between them"))));
 }
 
-TEST_F(ReasonTest, FullCpuForbidsMoreWorkersOnOneComputer) {
+TEST_F(ReasonTest, FullCpu_MoreWorkersOnOneComputerAreCalledUseless) {
   proto::ReportVariant& local = Add("local", 1, 5, 4.8, 0);
   proto::ReportVariant& mirrored = Add("mirrored", 2, 8, 4.9, 1);
   AddCpu(1.9, "one", local);

@@ -128,7 +128,7 @@ TEST_F(ReportTest, RunPutAsideByResumedComparisonIsIgnored) {
   EXPECT_EQ(CollectReport(directory_.path())->variant_size(), 1);
 }
 
-TEST_F(ReportTest, RunOfMedianTimeIsShown) {
+TEST_F(ReportTest, RunOfMedianTimeIsShownInDetail) {
   MakeRun("a-r0", "succeeded", 9);
   MakeRun("a-r1", "failed", 1);
   MakeRun("a-r2", "succeeded", 5);
@@ -136,7 +136,7 @@ TEST_F(ReportTest, RunOfMedianTimeIsShown) {
   EXPECT_EQ(CollectReport(directory_.path())->variant(0).shown_run(), "a-r2");
 }
 
-TEST_F(ReportTest, SetupSectionHoldsTheFieldsThatAllRunsShare) {
+TEST_F(ReportTest, SetupSectionHasOnlyFieldsThatAllRunsShare) {
   Write(MakeRun("a-r0", "succeeded", 9) + "/job.textproto",
         "epochs: 3 model { layer { flatten {} } layer { dense { units: 10 } } }");
   Write(MakeRun("b-r0", "succeeded", 9) + "/job.textproto",
@@ -330,7 +330,7 @@ TEST(CsvReaderTest, CellsQuotedByCsvLineAreReadBack) {
   EXPECT_FALSE(csv.Next());
 }
 
-TEST(CsvReaderTest, LineWithAnOpenQuoteIsSkippedAlone) {
+TEST(CsvReaderTest, OnlyTheLineWithAnOpenQuoteIsSkipped) {
   CsvReader csv("a,b\n1,\"TCP, mem\n3,4\n");
   ASSERT_TRUE(csv.Next());
   EXPECT_EQ(csv.Text("a"), "3");

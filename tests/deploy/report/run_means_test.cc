@@ -27,7 +27,7 @@ TEST(RunMeansTest, ValueIsMeanAndSampleDeviation) {
   EXPECT_EQ(MeanOf({}).count(), 0);
 }
 
-TEST(RunMeansTest, MeansHoldRunsSeedsAndCpuOfOtherPrograms) {
+TEST(RunMeansTest, MeansIncludeValueAndSeedOfEachRunAndOthersCpu) {
   std::vector<RunRecord> runs = {OneRun(0, 0, 0.9, 3), OneRun(0, 1, 0.8, 4)};
   for (RunRecord& run : runs) {
     for (const auto& [process, percent] : {std::pair{"", 150.0}, {"worker 0", 50.0}}) {
@@ -45,7 +45,7 @@ TEST(RunMeansTest, MeansHoldRunsSeedsAndCpuOfOtherPrograms) {
   EXPECT_DOUBLE_EQ(means.others_cpu().mean(), 0.5) << "of runs on several machines, by samples";
 }
 
-TEST(RunMeansTest, VariantWithoutSuccessHasNoNumbers) {
+TEST(RunMeansTest, VariantWithoutSuccessfulRunHasNoMeans) {
   const proto::ReportVariant means = MeansOver({{FailedRun(1, 0)}}, 1, absl::nullopt);
   EXPECT_EQ(means.failed(), 1);
   EXPECT_EQ(means.test_accuracy().count(), 0);

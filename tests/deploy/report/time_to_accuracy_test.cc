@@ -20,7 +20,7 @@ TEST(EpochsTest, TimesAddUpAndLastLineOfAnEpochCounts) {
   EXPECT_EQ(epochs[1].validation_accuracy(), 0.7);
 }
 
-TEST(EpochsTest, LineOfALaterAttemptUndoesTheEpochsAfterIt) {
+TEST(EpochsTest, LineOfALaterAttemptReplacesLinesOfLaterEpochs) {
   const auto epochs = Epochs("1,1,1,1,0.5,2\n2,1,1,1,0.6,2\n3,1,1,1,0.9,2\n2,1,1,1,0.55,2\n");
   ASSERT_EQ(epochs.size(), 2);
   EXPECT_EQ(BestAccuracy(epochs), 0.55);

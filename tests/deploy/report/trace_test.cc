@@ -274,7 +274,7 @@ TEST_F(CourseTraceTest, PushLastsFromReadyGradientsToItsAnswer) {
   }
 }
 
-TEST_F(CourseTraceTest, OnlyTheLastAttemptHasMoreThanSteps) {
+TEST_F(CourseTraceTest, EarlierAttemptsHaveOnlyStepsOfWorkers) {
   AddAttempt(5000);  // This attempt had the clock of another machine.
   AddAttempt(1000);
   summary_.mutable_timing()->set_startup_seconds(0.0005);

@@ -218,7 +218,7 @@ TEST_F(TargetVerdictTest, TargetReachedInFirstEpochSuggestsAHigherTarget) {
   EXPECT_THAT(Text(), HasSubstr("a higher --target_accuracy tells more"));
 }
 
-TEST_F(VerdictTest, OneRunPerVariantRanksNothing) {
+TEST_F(VerdictTest, OneRunPerVariant_NoVariantIsRanked) {
   proto::ReportVariant& mirrored = Add("mirrored", Value(1, 10), Value(1, 0.87));
   proto::ReportVariant& ps = Add("ps_sync", Value(1, 20), Value(1, 0.88));
   *mirrored.mutable_cost() = Value(1, 2);
@@ -240,7 +240,7 @@ TEST_F(VerdictTest, OneRunPerVariantRanksNothing) {
   }
 }
 
-TEST_F(VerdictTest, ComparesWithTheBestOfAnotherStrategy) {
+TEST_F(VerdictTest, ComparesWithTheFastestVariantOfAnotherStrategy) {
   Add("mirrored", Value(3, 10, 0.1), Value(3, 0.87)).set_global_batch(128);
   Add("mirrored", Value(3, 11, 0.1), Value(3, 0.87)).set_global_batch(128);
   Add("ps", Value(3, 30, 0.1), Value(3, 0.88)).set_global_batch(64);
