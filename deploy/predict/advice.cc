@@ -54,8 +54,8 @@ std::vector<int> Ranked(const std::vector<Candidate>& candidates, const AdviceGo
   return order;
 }
 
-// How far a candidate's time may be from its total, as a share of it: half the range of its measured rates
-// or, without a measurement, half of the 90 % interval of its prediction.
+// The error to expect of Candidate::total, as a share of the total: half the range of the measured rates or,
+// without a measurement, half of the 90 % interval of the prediction.
 double SpreadOf(const Candidate& candidate) {
   if (candidate.measured.empty()) {
     const proto::Estimate& total = candidate.prediction.total();
@@ -167,7 +167,7 @@ Advice Choose(const std::vector<Candidate>& candidates, const AdviceGoal& goal) 
     const auto key = [&](int index) {
       const Rank rank = rank_of(index);
       const bool same = rank.excess <= first.excess && rank.value <= first.value * (1 + kSame);
-      // Among those, a candidate that needs no other host file is preferred.
+      // Among candidates with the same number of processes, one that needs no other host file is preferred.
       const int own_hosts = candidates[index].use.empty() ? 0 : 1;
       return same ? 2 * candidates[index].processes() + own_hosts : std::numeric_limits<int>::max();
     };

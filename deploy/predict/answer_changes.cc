@@ -12,7 +12,7 @@
 namespace tethys {
 namespace {
 
-constexpr double kPrecision = 1.03;  // The largest ratio of the two values around a turn.
+constexpr double kPrecision = 1.03;  // A turn lies between two values, whose ratio is at most this.
 
 // The geometric mean of two values; if `whole`, a whole number strictly between them.
 double Between(double a, double b, bool whole) {
@@ -25,7 +25,7 @@ bool Close(double a, double b, bool whole) {
   return whole ? most - least <= 1 : most <= least * kPrecision;
 }
 
-// The turn on the way from range.now to `end`.
+// Finds the first turn between range.now and `end`.
 absl::StatusOr<absl::optional<Turn>> FindTurn(const PropertyRange& range, double end, const JobStrategy& now,
                                               const BestAt& best_at) {
   double same = range.now;  // The farthest value whose best is known to have the strategy `now`.
@@ -121,7 +121,8 @@ absl::StatusOr<Candidate> BestByModel(const std::vector<Candidate>& candidates,
     corrected.push_back(candidate);
     const auto correction = corrections.find(candidate.shape.strategy);
     const double slower = correction == corrections.end() ? 1 : correction->second;
-    // The rate counts as measured, so only the rate is corrected and start-up stays.
+    // The corrected rate takes the place of a measured one, which corrects the time of steps but not of
+    // start-up.
     corrected.back().measured = {candidate.prediction.samples_per_second().value() / slower};
   }
   if (corrected.empty())

@@ -1,6 +1,7 @@
-// The value of a property of the machines, such as the rate of links, from which another strategy would be
-// the best answer of `tethys advise`. The model is asked at doubled and halved values, and by bisection
-// between two that disagree; two changes within one doubling are not seen. Pure; any thread.
+// Finds the value of a property of the machines, such as the rate of links, from which on another strategy
+// would be the best answer of `tethys advise`. The model is evaluated at doubled and halved values, and by
+// bisection between two values with different answers; two changes within one doubling are not seen. Pure;
+// any thread.
 #ifndef TETHYS_DEPLOY_PREDICT_ANSWER_CHANGES_H_
 #define TETHYS_DEPLOY_PREDICT_ANSWER_CHANGES_H_
 
@@ -39,20 +40,21 @@ struct PropertyTurns {
 
 // Returns the best candidate for a value of the property.
 using BestAt = std::function<absl::StatusOr<Candidate>(double value)>;
-// Finds the turns below and above the present value. A turn lies within 3 % of the value from which the best
-// no longer has the strategy `now`; of whole numbers, it is the first such number. Fails as `best_at` does.
+// Finds the turns below and above the present value. A turn lies within 3 % of the value from which on the
+// best candidate no longer has the strategy `now`; if only whole numbers are possible, it is the first such
+// number. Fails as `best_at` does.
 absl::StatusOr<PropertyTurns> FindTurns(const PropertyRange& range, const JobStrategy& now,
                                         const BestAt& best_at);
 
-// "from 3.2 Gbit/s on, mirrored with 7 workers would be the best; nothing down to 1 Mbit/s changes the
-// strategy." `text` writes a value. Values that need not be whole are rounded to two digits, away from the
-// present one.
+// For example "from 3.2 Gbit/s on, mirrored with 7 workers would be the best; nothing down to 1 Mbit/s
+// changes the strategy." `text` writes a value. Values that need not be whole are rounded to two digits, away
+// from the present value.
 std::string TurnsText(const PropertyTurns& turns, const std::function<std::string(double)>& text);
 
 // ---- the model
 
-// The correction of the predictions of each strategy by brief runs: the rate of its predicted best over the
-// best measured one. Strategies without a brief run are absent.
+// The corrections of the predictions of each strategy by brief runs: the highest predicted rate of its
+// candidates, divided by their highest measured rate. Strategies without a brief run are absent.
 using StrategyCorrections = std::map<JobStrategy, double>;
 StrategyCorrections CorrectionsOf(const std::vector<Candidate>& candidates);
 

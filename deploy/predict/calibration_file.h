@@ -13,7 +13,8 @@
 
 namespace tethys {
 
-// The key of a calibration: it holds for one build, one model, links with or without TLS, and a set of hosts.
+// The key of a calibration, which is valid for one build, one model, links with or without TLS, and a set of
+// hosts.
 struct CalibrationKey {
   std::string build_id;
   uint64_t model_signature = 0;
@@ -24,7 +25,7 @@ struct CalibrationKey {
 CalibrationKey CalibrationKeyOf(const proto::JobPlan& plan, const JobMachines& machines,
                                 const std::string& build_id);
 
-// HOME/.cache/tethys/calibration/KEY.json; KEY is a hash of all that `key` holds.
+// HOME/.cache/tethys/calibration/KEY.json; KEY is a hash of all fields of `key`.
 std::string CalibrationPath(const std::string& home, const CalibrationKey& key);
 
 // Makes the folders that are missing, and replaces the file atomically: a reader never finds half of it.
@@ -39,7 +40,7 @@ absl::StatusOr<proto::Calibration> ReadCalibration(const std::string& path);
 absl::Status CheckCalibration(const proto::Calibration& calibration, const CalibrationKey& key,
                               const std::string& path);
 
-// "3 minutes ago", from seconds since 1970.
+// The age of something made at `made`, such as "3 minutes ago". Both times are in seconds since 1970.
 std::string AgeText(double made, double now);
 
 }  // namespace tethys

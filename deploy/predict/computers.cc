@@ -14,7 +14,8 @@ namespace {
 // Links whose rates differ by less than this ratio count as equal, because measurements differ, too.
 constexpr double kEquallyFast = 0.75;
 
-// The measured quantile at `level`, in (0, 1); beyond the outermost quantiles, the nearest one.
+// The quantile at `level`, in (0, 1), interpolated between the measured quantiles; beyond the outermost of
+// them, the outermost one.
 double RatioAt(const google::protobuf::RepeatedField<double>& ratio, double level) {
   if (ratio.empty()) return 1;
   const double position = level * (ratio.size() + 1) - 1;
@@ -33,7 +34,8 @@ bool IsSlower(const proto::LinkCalibration& a, const proto::LinkCalibration& b) 
   return same_rate && !same_delay ? a.delay() > b.delay() : rate < 1;
 }
 
-// The time of a step with the middle batch of those measured first; 0: the calibration has no times.
+// The time of a step of `computer` with the middle one of the batches that were measured on the calibration's
+// first computer; 0: the calibration has no times.
 double MiddleStep(const proto::Calibration& calibration, const proto::ComputerCalibration& computer) {
   if (computer.time().empty() || calibration.computer(0).time().empty()) return 0;
   const auto& times = calibration.computer(0).time();
@@ -100,7 +102,7 @@ absl::StatusOr<JobComputers> JobComputers::Create(const JobMachines& machines,
         return absl::NotFoundError(absl::StrCat("the calibration knows neither host '", name,
                                                 "' nor its kind: calibrate with this host file"));
       }
-      // A host that is not listed itself, but whose kind is, counts as a computer of its own.
+      // A host that is not listed, and was found by its kind, counts as a computer of its own.
       const bool listed =
           std::find(computer->host().begin(), computer->host().end(), name) != computer->host().end();
       if (const auto known = index.find(computer); listed && known != index.end()) {
@@ -130,8 +132,8 @@ absl::StatusOr<JobComputers> JobComputers::Create(const JobMachines& machines,
 
 const proto::LinkCalibration* JobComputers::FindLink(const std::string& from, const std::string& to) const {
   // Not every pair of hosts is measured. For an unmeasured pair, each host's own link is taken as its fastest
-  // measured link, and the slower of the two stands for the pair; if neither host has a measured link, the
-  // slowest link of all.
+  // measured link, and the slower of the two stands for the pair. If neither host has a measured link, the
+  // slowest measured link stands for it.
   const proto::LinkCalibration *of_from = nullptr, *of_to = nullptr, *slowest = nullptr;
   for (const proto::LinkCalibration& link : calibration_->link()) {
     if (link.from() == link.to() || link.bytes_per_second() <= 0) continue;
@@ -155,7 +157,7 @@ absl::StatusOr<std::vector<LinkOffer>> JobComputers::LinksOf(int host, const std
   for (const int peer : peers) {
     if (peer == host) continue;
     // Peers without links of their own all have equal links, so one such peer is enough: --what_if may
-    // suppose thousands.
+    // suppose thousands of peers.
     if (linked_[peer] == 0 && std::exchange(unlinked, true)) continue;
     LinkOffer offer;
     for (const auto& [from, to] : {std::pair{host, peer}, {peer, host}}) {

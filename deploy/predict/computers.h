@@ -24,8 +24,9 @@ double CapacityOf(const proto::ComputerCalibration& computer, int k);
 const proto::ComputerCalibration* FindComputer(const proto::Calibration& calibration, const std::string& host,
                                                const std::string& kind);
 
-// The largest of n step times, divided by one step time, at quantile `level` of the largest. `ratio` has the
-// quantiles (5 %, 10 %, ...) of the ratio of a single rank; ranks are taken as independent.
+// Quantile `level` of the longest of the step times of n ranks, relative to the median step. `ratio`: the
+// quantiles (5 %, 10 %, ...) of the step time of a single rank, relative to the median step. Ranks are taken
+// as independent.
 double StragglerQuantile(const google::protobuf::RepeatedField<double>& ratio, double n, double level);
 
 struct JobComputer {
@@ -34,15 +35,15 @@ struct JobComputer {
   BatchCurve curve;
   int workers = 0;
   int servers = 0;
-  // The time of its step when it computes alone, divided by that of the fastest computer of the calibration;
-  // at least 1.
+  // The time of a step of one rank on this computer, divided by the same time on the fastest computer of the
+  // calibration; at least 1.
   double slowness = 1;
   int processes() const { return workers + servers; }
 };
 
 class JobComputers {
  public:
-  // NotFound: the calibration knows neither a host of the job nor its kind. Both arguments outlive the
+  // NotFound: the calibration knows neither a host of the job nor its kind. Both arguments must outlive the
   // result.
   static absl::StatusOr<JobComputers> Create(const JobMachines& machines,
                                              const proto::Calibration& calibration);
@@ -52,25 +53,25 @@ class JobComputers {
   int computer_of(int host) const { return of_host_[host]; }
   const std::vector<int>& used_hosts() const { return used_hosts_; }
 
-  // The slowest of the links between `host` and all others in `peers`; a rate of 0 means that none of them is
-  // another host. NotFound: no link of these hosts was measured.
+  // The slowest of the links between `host` and the other hosts in `peers`; its rate is 0 if `peers` contains
+  // no other host. NotFound: no link of these hosts was measured.
   absl::StatusOr<LinkOffer> LinkOf(int host, const std::vector<int>& peers) const;
-  // The link of each used host itself, in the order of used_hosts(). As LinkOf, but peers with slower links
-  // of their own are left out: these limit only the flows to themselves.
+  // The link of each used host itself, in the order of used_hosts(). As LinkOf, but peers whose own links are
+  // slower are left out, because their links limit only the flows to themselves.
   absl::StatusOr<std::vector<LinkOffer>> OwnLinks() const;
 
  private:
   JobComputers(const JobMachines& machines, const proto::Calibration& calibration)
       : machines_(&machines), calibration_(&calibration) {}
   const proto::LinkCalibration* FindLink(const std::string& from, const std::string& to) const;
-  // The slower directions of the links between `host` and each of `peers`.
+  // For each of `peers`, the slower direction of its link with `host`.
   absl::StatusOr<std::vector<LinkOffer>> LinksOf(int host, const std::vector<int>& peers) const;
 
   const JobMachines* machines_;
   const proto::Calibration* calibration_;
   std::vector<JobComputer> computers_;
   std::vector<int> of_host_;  // The computer of each host; -1: the host runs nothing of the job.
-  std::vector<char> linked_;  // True for each host of which the calibration holds a link.
+  std::vector<char> linked_;  // True for each host with a measured link in the calibration.
   std::vector<int> used_hosts_;
 };
 

@@ -20,12 +20,12 @@ struct Disturbance {
   // The first host of the computer with the largest share; empty: the share comes from the brief runs.
   std::string host;
 };
-// The larger of two shares: the largest while a computer's steps were measured, and the median over the brief
-// runs.
+// The larger of two shares: the largest share on any computer while its steps were measured, and the median
+// share over the brief runs.
 Disturbance DisturbanceOf(const proto::Calibration& calibration);
 
-// "other programs used 86 % of the CPU of slave2"; "of slave2" is left out for this machine, or without a
-// host.
+// For example "other programs used 86 % of the CPU of slave2"; without "of slave2" if the host is this
+// machine or is not known.
 std::string DisturbanceText(const Disturbance& disturbance);
 
 // FailedPrecondition: the share is above `most`. `what` begins the error: it names the result that is

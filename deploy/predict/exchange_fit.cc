@@ -175,7 +175,8 @@ void Fit(const std::vector<Anchor>& anchors, proto::Calibration& calibration) {
     prior.push_back(
         std::log(std::max(1e-3 * (parameter.offset > 0), (usual.*parameter.get)() - parameter.offset)));
   }
-  // Holds the costs only, because copying the measurements in each evaluation would take most of the time.
+  // This copy contains the costs only, because copying the measurements in each evaluation would take most of
+  // the time.
   proto::Calibration costs;
   const Residuals residuals = [&](const std::vector<double>& x) {
     SetCosts(parameters, x, costs);
@@ -190,7 +191,8 @@ void Fit(const std::vector<Anchor>& anchors, proto::Calibration& calibration) {
   SetCosts(parameters, Minimise(residuals, prior), calibration);
 }
 
-// Sets, for each transport, the ratio of a run's mean step to its lower quartile: the median over its runs.
+// Sets mean_ratio of each transport: the mean step of a run divided by the lower quartile of its steps, as
+// the median over the runs of the transport.
 void SetMeanRatios(const std::vector<AnchorRun>& runs, const std::vector<Anchor>& anchors,
                    proto::Calibration& calibration) {
   std::map<std::string, std::vector<double>> ratios;

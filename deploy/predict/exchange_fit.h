@@ -26,9 +26,9 @@ struct AnchorRun {
   absl::optional<double> others_cpu = {};  // As in RunSummary.others_cpu; nullopt: not known.
 };
 
-// Sets calibration.exchange, anchor and log_error. Requires the computers and links. Runs of one transport
-// are fitted together. InvalidArgument: no runs, a time that is not positive, or an asynchronous job, whose
-// step has no closed form. Also fails as Predict (step_model.h).
+// Sets exchange, anchor and log_error of `calibration`, whose computers and links must be set. Runs of one
+// transport are fitted together. InvalidArgument: no runs, a time that is not positive, or an asynchronous
+// job, whose step has no closed form. Also fails as Predict (step_model.h) does.
 absl::Status FitExchangeCosts(const std::vector<AnchorRun>& runs, proto::Calibration& calibration);
 
 }  // namespace tethys

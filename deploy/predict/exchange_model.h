@@ -1,7 +1,7 @@
-// The time of one exchange of gradients: what it asks of links, processors and servers, and how the times of
+// The time of one exchange of gradients: how much it uses links, processors and servers, and how the times of
 // these resources add up. A phase whose resources overlap imperfectly takes T = (sum of T_r^p)^(1/p): no
-// overlap at p = 1, perfect overlap as p grows. The relative change of T for a relative change of T_r is
-// (T_r / T)^p; these shares sum to 1 and are the explanation that a prediction gives.
+// overlap at p = 1, perfect overlap as p grows. The relative change of T for a relative change of T_r is (T_r
+// / T)^p; these shares sum to 1 and are the explanation that a prediction gives.
 //
 // Messages that follow one another are a chain: each waits until the one before it has been sent, received
 // and added. Within a chain nothing overlaps, so an exchange takes at least the sum of its chain. Pure; any
@@ -17,8 +17,8 @@
 
 namespace tethys {
 
-// Values of ExchangeCost.transport. kLocal has only an overhead: the time of the trainer, which a meter does
-// not measure.
+// Values of ExchangeCost.transport. kLocal has only overheads: the time that a step of the trainer takes
+// beyond a step of a meter (deploy/sweep/meter.h).
 inline constexpr char kRing[] = "ring";
 inline constexpr char kSharedMemory[] = "shared_memory";
 inline constexpr char kServers[] = "servers";
@@ -32,8 +32,9 @@ struct ComputerWork {
   // The throughput of all these processes at once, divided by that of one process alone.
   double capacity = 1;
   double slowness = 1;  // The CPU time on this computer, divided by the CPU time on the fastest computer.
-  // With a quota of CPU time: the slowness while quota is left, and the seconds of a step in which quota
-  // gathers because none of these processes computes. Without a quota: `slowness`, and 0.
+  // `unthrottled` and `spared`, with a quota of CPU time: the slowness while quota is left, and the seconds
+  // of a step in which quota gathers because none of these processes computes. Without a quota: `slowness`,
+  // and 0.
   double unthrottled = 1;
   double spared = 0;
 };
@@ -75,8 +76,8 @@ double ExchangeWork(const ExchangeNeeds& needs, const proto::ExchangeCost& cost)
 
 // The cost of the transport in the calibration; UsualCost if the calibration has none.
 proto::ExchangeCost CostOf(const proto::Calibration& calibration, const std::string& transport);
-// A cost of the usual order of magnitude, not measured: the start of a fit. A prediction based on it states
-// that its exchange was not calibrated.
+// A cost of the usual order of magnitude, not a measured one. A fit starts from it. A prediction that uses it
+// states that the exchange was not calibrated.
 proto::ExchangeCost UsualCost(const std::string& transport);
 
 // ---- links
@@ -86,7 +87,8 @@ struct LinkOffer {
   double delay = 0;  // Seconds one way.
   double rate = 0;   // Bytes per second while both directions are used.
   double burst = 0;
-  // For a ring whose links differ: the longest delay, and the mean rate of a hop; 0: as above.
+  // For a ring whose links differ: the longest delay, and the mean rate of a hop. 0: all links have `delay`
+  // and `rate`.
   double longest_delay = 0;
   double hop_rate = 0;
 };

@@ -16,13 +16,15 @@
 namespace tethys {
 namespace {
 
-// Hosts count as different from these ratios on, because measurements of equal hosts differ, too.
+// Two hosts count as different if one of their values differs by at least these ratios, because measurements
+// of equal hosts differ, too.
 constexpr double kSpeedDiffers = 1.3;
 constexpr double kRateDiffers = 1.4;
 constexpr double kDelayDiffers = 2.5;
 constexpr double kMemoryDiffers = 2;
-constexpr double kLeastDelay = 2e-4;   // Seconds; below this delay, all links count as equally near.
-constexpr size_t kMostCuts = 3;        // The most cuts by speed, and by link.
+constexpr double kLeastDelay = 2e-4;  // Seconds; below this delay, all links count as equally near.
+// The most cuts of the hosts ordered by speed, and of the hosts ordered by link.
+constexpr size_t kMostCuts = 3;
 constexpr size_t kMostNamedHosts = 3;  // The most hosts named in the text of a use.
 
 // The speed and the links of a host, as far as they were measured.
@@ -270,7 +272,8 @@ absl::StatusOr<std::vector<HostEntry>> HostsFor(const std::vector<HostEntry>& ho
   }
   TETHYS_ASSIGN_OR_RETURN(const RoleAssignment roles, AssignRoles(lines, workers, servers));
   if (roles.workers == wanted_workers && roles.servers == wanted_servers) return lines;
-  return absl::FailedPreconditionError(absl::StrCat(use.text, ": no host file says this"));
+  return absl::FailedPreconditionError(
+      absl::StrCat(use.text, ": no host file can express this use of the hosts"));
 }
 
 std::string HostFileText(const std::vector<HostEntry>& hosts) {

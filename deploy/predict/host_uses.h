@@ -32,9 +32,9 @@ std::vector<int> HostClasses(const std::vector<HostEntry>& hosts, const proto::C
 inline constexpr int kMostHostUses = 10;
 std::vector<HostUse> UsesOfHosts(const std::vector<HostEntry>& hosts, const proto::Calibration& calibration);
 
-// The host file with which exactly so many workers and servers run on the hosts of a use: lines with role=
-// and slots=. The chief stays on the host that the file of `hosts` gives it. FailedPrecondition: the hosts
-// have too few slots, or no lines express this.
+// The host file with which exactly `workers` workers and `servers` servers run on the hosts of a use: lines
+// with role= and slots=. The chief stays on the host that the file of `hosts` gives it. FailedPrecondition:
+// the hosts have too few slots, or no lines express this.
 absl::StatusOr<std::vector<HostEntry>> HostsFor(const std::vector<HostEntry>& hosts, const HostUse& use,
                                                 int workers, int servers);
 

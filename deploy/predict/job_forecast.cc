@@ -31,7 +31,8 @@ int64_t OrderBytes(const proto::JobPlan& plan) {
   const OrderRules rules = OrderRulesOf(plan);
   if (rules.shuffle.kind != ShuffleRules::Kind::kFull || EpochLength(plan) > EpochOrder::kMostHeld) return 0;
   const std::shared_ptr<const SampleQueues> queues = QueuesOf(rules);
-  // A local job uses all queues. A worker uses its own queue and, near the end, little of others.
+  // A local job uses all queues. A worker uses its own queue and, near the end, small parts of the queues of
+  // others.
   if (!TraitsOf(plan.job()).exchanges) return EpochOrder::BytesHeld(queues->positions());
   int64_t largest = 0;
   for (int64_t queue = 0; queue < queues->queues(); ++queue) {
@@ -129,7 +130,7 @@ std::vector<WorkerTraffic> MirroredTraffic(const proto::JobPlan& plan, const Mod
     traffic.push_back(
         {.workers = hosts, .ranks = ranks, .leads = true, .out = first, .in = first, .out_by_tcp = ring});
     if (ranks == 1) continue;
-    // The first worker hands the sums over all hosts to each of the others.
+    // The first worker of a host hands the sums over all hosts to each of the host's other workers.
     traffic.push_back(
         {.workers = hosts * (ranks - 1), .ranks = ranks, .out = in_memory, .in = in_memory + bytes});
   }

@@ -16,7 +16,7 @@
 namespace tethys {
 
 int64_t ParameterCount(const proto::JobPlan& plan);
-// Parameters that never change: every worker holds them, and no server does.
+// The number of parameters that never change: every worker has them, and no server does.
 int64_t FrozenCount(const proto::JobPlan& plan);
 int64_t ElementsOf(const proto::VariableSpec& variable);
 int WorkersOn(proto::Device::Kind device, const proto::JobPlan& plan);
@@ -34,7 +34,7 @@ enum class ExchangeKind { kNone, kServers, kRing, kSharedMemory, kHierarchical, 
 // host. kDevices: some worker has a GPU; GPUs exchange themselves if each worker has a GPU of its own.
 ExchangeKind ExchangeOf(const proto::JobPlan& plan, const std::vector<int>& worker_hosts);
 
-// The vector that mirrored workers sum in a step, with the padding between variables.
+// The bytes of the vector that mirrored workers sum in a step, with the padding between variables.
 int64_t GradientBytes(const proto::JobPlan& plan, const Model& model);
 // The bytes that a rank sends in an all-reduce of `bytes` among n ranks through shared memory. It receives as
 // much.
@@ -43,11 +43,11 @@ int64_t SharedMemoryBytes(int64_t bytes, int64_t n);
 // Mirrored workers that send and receive the same bytes in a step.
 struct WorkerTraffic {
   int workers = 0;
-  int ranks = 0;       // Workers on the host of each; 0: on any host.
-  bool leads = false;  // They are the first on their hosts, which exchange sums with the other hosts.
+  int ranks = 0;       // The number of workers on each one's host; 0: hosts make no difference.
+  bool leads = false;  // Each is the first worker of its host, and exchanges sums with the other hosts.
   int64_t out = 0;
   int64_t in = 0;
-  int64_t out_by_tcp = 0;  // Of `out`. They receive as much by TCP.
+  int64_t out_by_tcp = 0;  // The part of `out` that goes by TCP. As many bytes arrive by TCP.
 };
 // The bytes that the run will measure (Communicator::traffic), by the number of ranks on a host. Within a
 // host, each worker sums its share of all gradients in place and writes the sums to all workers there. A ring
@@ -55,7 +55,7 @@ struct WorkerTraffic {
 std::vector<WorkerTraffic> MirroredTraffic(const proto::JobPlan& plan, const Model& model,
                                            const std::vector<int>& worker_hosts);
 
-// A part of a mirrored step's gradients that is reduced at once.
+// A part of a mirrored step's gradients that one all-reduce sums.
 struct BucketForecast {
   int64_t bytes = 0;
   int64_t last_ready = 0;  // Index in Model::ready_order of the last range that the bucket waits for.
@@ -73,9 +73,9 @@ struct PushForecast {
 absl::StatusOr<std::vector<PushForecast>> ForecastPushes(const proto::JobPlan& plan, const Model& model,
                                                          bool one_machine);
 
-// ---- memory: live buffers; the program itself comes on top
+// ---- memory: the live buffers, without the memory of the program itself
 
-// The bytes of data and of an epoch's order that a worker holds. Samples in a cache count for the host
+// The bytes of data and of an epoch's order in the memory of a worker. Samples in a cache count for the host
 // instead.
 int64_t DatasetBytes(const proto::JobPlan& plan);
 
@@ -89,7 +89,7 @@ struct ServerMemory {
 };
 // Copies of gradients that a server keeps: one for each worker, unless it adds each push on arrival.
 int64_t GradientCopies(const proto::JobPlan& plan);
-// The memory of a server that holds so many elements.
+// The memory of a server whose shards have `elements` elements.
 ServerMemory MemoryOfServer(const proto::JobPlan& plan, int64_t elements);
 // The memory of the largest server; 0 without servers.
 int64_t LargestServerBytes(const proto::JobPlan& plan);

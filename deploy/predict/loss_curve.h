@@ -1,5 +1,5 @@
 // Curves of validation loss from short runs of one job that make different updates: how many samples each run
-// needed for the same loss, and the loss to be expected later. Pure; any thread.
+// needed for the same loss, and the loss to expect after more epochs. Pure; any thread.
 //
 // A curve holds the loss at the ends of epochs 1, 2, ...; each loss is finite.
 #ifndef TETHYS_DEPLOY_PREDICT_LOSS_CURVE_H_

@@ -19,13 +19,14 @@ struct JobMachines {
   std::vector<int> workers;        // The index of each worker's host.
   std::vector<int> servers;        // The index of each server's host.
   int chief = 0;
-  double price_per_hour = 0;  // The price of all used hosts together, if the job has none; 0: not known.
-  bool on_loopback = false;   // All processes run on this machine and listen on 127.0.0.1.
+  // The price of all used hosts together, if the job names no price; 0: not known.
+  double price_per_hour = 0;
+  bool on_loopback = false;  // All processes run on this machine and listen on 127.0.0.1.
 };
 
 // All processes on this machine, without a host file.
 JobMachines MachinesHere(const proto::JobPlan& plan);
-// These hosts, without processes.
+// The machines of `hosts`, without processes on them.
 JobMachines MachinesOf(const std::vector<HostEntry>& hosts);
 // The hosts with their processes, as a host file places them.
 JobMachines MachinesOf(const ClusterPlan& cluster);

@@ -26,8 +26,8 @@ namespace {
 
 constexpr double kNormalQuantile = 1.645;  // The half width of a 90 % interval in standard deviations.
 constexpr double kCoverage = 0.9;
-// Conventions: the least half width, and what a transport without any run adds. The recorded corpus
-// (tests/deploy/predict/corpus_test.cc) says how many runs the intervals then contain.
+// Two conventions: the least half width, and what a transport without any run adds to it. The recorded corpus
+// (tests/deploy/predict/corpus_test.cc) says how many runs lie in their intervals with these values.
 constexpr double kLeastHalfWidth = 0.1;
 constexpr double kWithoutAnchor = 0.5;
 // Intervals do not widen further beyond this share of other programs.
@@ -76,7 +76,7 @@ class Distance {
     if (batch > 0 && !measured) doublings += std::abs(std::log2(of_job / static_cast<double>(batch)));
     if (needs.extrapolated) doublings += 1;
     half_ += kWidthPerDoubling * doublings;
-    // A process with only a part of a core may have taken so many times as long.
+    // A process that got only a part of a core, 1 - share, may have taken 1 / (1 - share) times as long.
     const Disturbance disturbance = DisturbanceOf(calibration);
     const bool disturbed = disturbance.share > kDisturbed;
     if (disturbed) half_ -= std::log1p(-std::min(disturbance.share, kMostDisturbed));
@@ -85,7 +85,7 @@ class Distance {
       remark_ = absl::StrCat("no run calibrated the exchange '", needs.transport,
                              "': usual costs stand for it, which may be far off");
     } else if (needs.extrapolated) {
-      remark_ = "the batch lies beyond the measured batches: its time is on the continued line";
+      remark_ = "the batch lies beyond the measured batches: its time is extrapolated";
     }
     if (disturbed) {
       absl::StrAppend(&remark_, remark_.empty() ? "" : "; ", DisturbanceText(disturbance),
@@ -151,7 +151,7 @@ void AddStalenessBound(const proto::Job& job, proto::Prediction& prediction) {
   prediction.set_staleness_bound(int64_t{job.workers() - 1} * (2 * *bound + 1));
 }
 
-// May be less than one.
+// The epochs of the job; may be less than one.
 double EpochsOf(const proto::JobPlan& plan) {
   const proto::Job& job = plan.job();
   const double epochs = job.epochs() > 0 ? job.epochs() : 1;
@@ -248,7 +248,7 @@ absl::StatusOr<proto::Prediction> Predict(const proto::JobPlan& plan, const JobM
   }
   if (!(step > 0) || !std::isfinite(step)) {
     return absl::InvalidArgumentError(
-        absl::StrCat("the calibration predicts a step of ", step, " s: measure again"));
+        absl::StrCat("the calibration predicts a step of ", step, " s: run tethys calibrate again"));
   }
   Set(step, distance.half(), *prediction.mutable_step());
   AddRun(plan, machines, calibration, step, distance.half(), prediction);

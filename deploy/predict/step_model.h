@@ -1,7 +1,7 @@
 // Predicts a job before it runs: step, epoch, total, cost, staleness, memory, and what bounds the step, from
-// the job's plan, its machines and a calibration. Closed forms for lock step, a simulation
-// (step_simulation.h) for asynchronous and stale-synchronous jobs. Pure; any thread. A prediction in lock
-// step takes well below a millisecond for small models, so hundreds of candidates can be asked for.
+// the job's plan, its machines and a calibration. Jobs in lock step are predicted by closed forms,
+// asynchronous and stale-synchronous jobs by a simulation (step_simulation.h). Pure; any thread. A prediction
+// in lock step takes well below a millisecond for small models, so hundreds of candidates can be predicted.
 //
 // Values without an interval are exact: bytes, memory and the bound of staleness follow from the plan.
 #ifndef TETHYS_DEPLOY_PREDICT_STEP_MODEL_H_

@@ -76,8 +76,8 @@ class NeedsBuilder {
     return range < static_cast<int64_t>(ready_.size()) ? ready_[range] : needs_.backward_end;
   }
 
-  // The work of one all-reduce on each computer, given the work of one rank. `leaders`: one rank of each
-  // host.
+  // The work of one all-reduce on each computer, given the work of one rank. `leaders`: only one rank of each
+  // host takes part.
   std::vector<ComputerWork> WorkOfRanks(const ComputerWork& of_rank, bool leaders) const {
     std::vector<ComputerWork> work;
     for (size_t i = 0; i < computers_.computers().size(); ++i) {

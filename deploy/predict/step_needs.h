@@ -22,7 +22,8 @@ struct ExchangePart {
 struct StepNeeds {
   std::string transport;     // The transport whose step_overhead is added to a step.
   std::string compute_name;  // The host of the worker that computes longest.
-  double compute = 0;  // The lower quartile of this worker's step without exchange, while all ranks compute.
+  // Seconds: the lower quartile of this worker's step without exchange, while all ranks compute.
+  double compute = 0;
   double samples = 0;  // The batch of this worker, times its slowdown by the other ranks of its computer.
   double backward_end = 0;  // The time when the last gradient is ready.
   double straggler = 1;     // The lower quartile of the slowest rank's time, divided by `compute`.

@@ -30,7 +30,7 @@ namespace {
 constexpr int64_t kMaxEvents = int64_t{1} << 31;
 constexpr double kUnlimited = 1e15;
 
-// The continuation of a task whose parts are all done.
+// What happens when all parts of a task are done.
 enum class Then { kComputed, kPushed, kHandled, kPulled, kAnswered };
 
 struct Task {
@@ -121,7 +121,7 @@ class Simulation {
   };
 
   int Chunks() const { return kind_->lock_step() ? std::max(1, cluster_.chunks) : 1; }
-  // In the simulation, every push has one sample.
+  // Creates the rule of one chunk. In the simulation, every push has one sample.
   std::unique_ptr<ConsistencyRule> NewRule() const {
     const auto workers = static_cast<int>(cluster_.workers.size());
     return CreateRule(cluster_.parameter_server, workers, workers);

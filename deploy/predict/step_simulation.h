@@ -1,7 +1,8 @@
-// A simulation of training with parameter servers, for what has no closed form: asynchronous and
-// stale-synchronous jobs, slow hosts, mixed kinds, thousands of workers. Pure, seeded; any thread.
+// A simulation of training with parameter servers, for jobs that have no closed form: asynchronous and
+// stale-synchronous jobs, slow hosts, hosts of different kinds, thousands of workers. Pure, seeded; any
+// thread.
 //
-// Each simulated server asks the rules that a real one asks (runtime/consistency/rule.h): which pushes are
+// Each simulated server uses the same rules as a real server (runtime/consistency/rule.h): which pushes are
 // due, in which updates, and whose answers wait. A chunk of a push in lock step counts as a push of its own.
 //
 // Processors and links are shared resources: all work on a resource gets equal parts of its rate (the rate of
@@ -31,7 +32,7 @@ struct SimulatedCluster {
   };
   struct Worker {
     int host = 0;
-    double compute = 0;  // Seconds of a step alone on its computer.
+    double compute = 0;  // Seconds of a step of this worker when it has its computer for itself.
   };
   struct Server {
     int host = 0;

@@ -274,7 +274,7 @@ class Supposing {
     return absl::OkStatus();
   }
 
-  // With `ratio` times as many cores, so many times as many ranks share them at the same speed.
+  // With `ratio` times as many cores, `ratio` times as many ranks share them at the same speed.
   static void ScaleCapacity(double ratio, proto::ComputerCalibration& computer) {
     const int count = std::min(computer.capacity_size(), computer.capacity_ranks_size());
     std::vector<std::pair<int, double>> scaled;

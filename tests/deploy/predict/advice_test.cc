@@ -45,7 +45,7 @@ TEST(AdviceTest, MeasurementsTakePrecedenceOverPredictions) {
   EXPECT_NEAR(candidates[1].total(), 1 + 1000 / 151.0, 1e-9);
 }
 
-TEST(AdviceTest, HostFileDecidesAmongEquallyGoodCandidates) {
+TEST(AdviceTest, CandidateWithTheGivenHostFileWinsAmongEquallyGood) {
   std::vector<Candidate> candidates = {Of("local", 1, 101), Of("local", 1, 100)};
   candidates[0].use = "without slave1";
   EXPECT_EQ(Choose(candidates, {}).best, 1);
@@ -78,7 +78,7 @@ TEST(AdviceTest, BestOfEachUseOfHostsIsVerifiedToo) {
   EXPECT_THAT(ToVerify(candidates, {}, 4), ElementsAre(0, 3, 4, 2));
 }
 
-TEST(AdviceTest, RunsCorrectThePredictionsOfTheirStrategysCandidates) {
+TEST(AdviceTest, RunsCorrectPredictionsOfTheSameStrategyOnly) {
   std::vector<Candidate> candidates = {Of("mirrored", 4, 300), Of("ps_sync", 1, 150), Of("ps_sync", 2, 140),
                                        Of("mirrored", 3, 290), Of("local", 1, 1000)};
   candidates[0].measured = {100};  // A third of the predicted rate, so three workers are not promising.
@@ -143,7 +143,7 @@ TEST(AdviceTest, UnknownCostIsNeitherLowNorComparedWithTime) {
   EXPECT_EQ(Choose(candidates, {.deadline = 20, .budget = {}}).best, 0);
 }
 
-TEST(AdviceTest, PredictionMeetsTheGoalWhereNoMeasurementDoes) {
+TEST(AdviceTest, PredictedCandidateWinsIfNoMeasuredOneMeetsTheGoal) {
   std::vector<Candidate> candidates = {Of("local", 1, 100, 1), Of("mirrored", 2, 190, 2),
                                        Of("mirrored", 4, 300, 4)};
   candidates[0].measured = {95};

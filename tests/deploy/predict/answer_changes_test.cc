@@ -40,7 +40,7 @@ TEST(FindTurnsTest, TurnsLieWithinThreePercent) {
   EXPECT_LT(turns.above->value, 333 * 1.03);
 }
 
-TEST(FindTurnsTest, WholeNumberTurnsAtTheFirstThatChangesTheAnswer) {
+TEST(FindTurnsTest, WholeNumberTurnIsTheFirstThatChangesTheAnswer) {
   for (const double low : {1, 3, 5, 8}) {
     for (const double high : {10, 11, 17, 18, 35, 36}) {
       const PropertyTurns turns =
@@ -52,7 +52,7 @@ TEST(FindTurnsTest, WholeNumberTurnsAtTheFirstThatChangesTheAnswer) {
   }
 }
 
-TEST(FindTurnsTest, UnchangedAnswerWithinTheRangeIsNoTurn) {
+TEST(FindTurnsTest, AnswerThatStaysTheSameInTheRangeHasNoTurn) {
   const PropertyTurns turns = TurnsOf({.now = 10, .least = 4, .most = 300}, Turning(3.1, 333));
   EXPECT_FALSE(turns.below);
   EXPECT_FALSE(turns.above);
@@ -157,7 +157,7 @@ TEST_F(BestByModelTest, AsynchronousCandidatesAloneHaveNoBest) {
   EXPECT_TRUE(absl::IsFailedPrecondition(BestByModel({Named("ps_async", 2, 1)}, {}, {}).status()));
 }
 
-TEST(CorrectionsTest, ComparePredictedBestWithMeasuredBest) {
+TEST(CorrectionsTest, CorrectionIsBestPredictedRateOverBestMeasuredRate) {
   const auto of = [](const std::string& strategy, double rate, std::vector<double> measured) {
     Candidate candidate = Named(strategy);
     candidate.prediction.mutable_samples_per_second()->set_value(rate);

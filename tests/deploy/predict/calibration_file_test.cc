@@ -27,7 +27,7 @@ TEST_F(CalibrationFileTest, CalibrationIsReadBackAsItWasWritten) {
   EXPECT_TRUE(CheckCalibration(*read, key_, path_).ok());
 }
 
-TEST_F(CalibrationFileTest, PathDependsOnAllOfTheKeyButNotOnOrder) {
+TEST_F(CalibrationFileTest, PathDependsOnTheWholeKeyButNotOnTheOrderOfHosts) {
   CalibrationKey other = key_;
   other.hosts = {"a", "b"};
   EXPECT_EQ(CalibrationPath(folder_.path(), other), path_);

@@ -211,7 +211,7 @@ void Replay(const std::string& folder, std::vector<Scenario>& scenarios) {
   }
 }
 
-// The run for which `score` is highest, among the runs with at least `workers` workers.
+// The run for which `score` is highest, among the runs with at least `least_workers` workers.
 template <typename Score>
 const Measured& Best(const Scenario& scenario, int least_workers, Score score) {
   const Measured* best = nullptr;
@@ -225,10 +225,10 @@ const Measured& Best(const Scenario& scenario, int least_workers, Score score) {
 double ByPrediction(const Measured& run) { return run.predicted.value(); }
 double ByRate(const Measured& run) { return run.rate; }
 
-// How good a choice of shapes is.
+// How often the chosen shapes were right, and how much rate they lost.
 struct Choices {
   int right = 0, all = 0;
-  double regret = 0;  // Sum of the lost parts of the best shape's rate.
+  double regret = 0;  // The sum over choices of the share of the best shape's rate that was lost.
   // Returns whether the choice is as good as the best run, within kSame or the noise of the two runs.
   bool Add(const Measured& chosen, const Measured& best) {
     const double lost = 1 - chosen.rate / best.rate;

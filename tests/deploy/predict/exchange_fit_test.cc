@@ -15,7 +15,7 @@ using ::testing::HasSubstr;
 
 constexpr Shape784 Wide(int workers, int servers, int units) { return {workers, servers, false, -1, units}; }
 
-// Runs whose times are those that the planted costs give.
+// Runs whose step times are computed from the planted costs.
 std::vector<AnchorRun> RunsOf(const std::vector<Shape784>& shapes, const proto::Calibration& planted) {
   std::vector<AnchorRun> runs;
   for (const Shape784& shape : shapes) {
@@ -59,7 +59,7 @@ TEST(ExchangeFitTest, PredictsJobShapesThatTheFitHasNotSeen) {
 }
 
 TEST(ExchangeFitTest, RecoversThePlantedCostPerByte) {
-  // Links so fast that processors limit the exchange.
+  // The links are so fast that processors limit the exchange.
   proto::Calibration planted = SmallHosts(100000, 1e-6);
   Plant(kRing, 8e-9, 3, 1, planted);
   proto::Calibration fitted = SmallHosts(100000, 1e-6);

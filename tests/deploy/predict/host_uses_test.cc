@@ -14,7 +14,7 @@ using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 using ::testing::SizeIs;
 
-// Four hosts with these step times in milliseconds. Each host is a separate computer, and a link between two
+// Four hosts with given step times in milliseconds. Each host is a separate computer, and a link between two
 // hosts has the rate of the slower host.
 class HostUsesTest : public ::testing::Test {
  protected:
@@ -73,7 +73,7 @@ TEST_F(HostUsesTest, DifferentHostIsLeftOutOrHasOneRole) {
   EXPECT_THAT(Texts(cores, "h[0-3] slots=4\n"), odd) << "cores";
 }
 
-TEST_F(HostUsesTest, OneFastHostAmongSlowHostsIsTried) {
+TEST_F(HostUsesTest, SlowHostsAreLeftOutOrHaveOneRoleBesideOneFastHost) {
   EXPECT_THAT(Texts(Of({25, 25, 5, 25}, {940, 940, 940, 940})),
               ElementsAre("", "without h1 and h3 and h0", "h1 and h3 and h0 only serve",
                           "h1 and h3 and h0 only work"));

@@ -13,8 +13,8 @@
 namespace tethys {
 namespace {
 
-// "2x: out 3/4 in 7/4": two workers that send 3/4 of the gradients and receive 7/4; with "first" if they
-// lead, and the share of `out` that goes by TCP. Shares are in twelfths.
+// The traffic of groups of workers, in twelfths of the gradients. "2x: out 8 in 20 tcp 0" means two workers
+// that each send 8/12 and receive 20/12, and nothing of it by TCP; "first" marks workers that lead.
 std::string TrafficText(const std::vector<int>& worker_hosts) {
   const proto::JobPlan plan = PlanFor({.workers = static_cast<int>(worker_hosts.size())});
   const Model model = *ModelOf(plan);
@@ -35,7 +35,7 @@ TEST(JobForecastTest, WorkersOnOneHostShareMemory) {
   EXPECT_EQ(TrafficText({0, 0, 0}), "3x: out 8 in 8 tcp 0");
 }
 
-TEST(JobForecastTest, WorkersOnHostsOfTheirOwnFormARing) {
+TEST(JobForecastTest, WorkersOnDifferentHostsFormARing) {
   EXPECT_EQ(TrafficText({0, 1, 2}), "3x: out 16 in 16 tcp 16");
 }
 

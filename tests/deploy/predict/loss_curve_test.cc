@@ -54,7 +54,7 @@ TEST(SampleRatioTest, RisingLossCountsAsItsLowestValue) {
   EXPECT_EQ(ratio.kind, Kind::kExact);
 }
 
-TEST(ContinuedLossTest, RangeHoldsThePlantedCurve) {
+TEST(ContinuedLossTest, RangeContainsThePlantedCurve) {
   for (const auto& loss : {Hyperbola, Power}) {
     const absl::optional<LossRange> range = ContinuedLoss(Planted(10, loss), 40);
     ASSERT_TRUE(range);
@@ -78,7 +78,7 @@ TEST(ContinuedLossTest, DropInTheLastFifthIsNotContinued) {
   curve[8] *= 0.8;
   curve[9] *= 0.8;
   EXPECT_FALSE(ContinuedLoss(curve, 40));
-  // Nor does a curve predict the same drop from then on if the drop is among the epochs that the fit sees.
+  // Neither is a curve continued whose drop begins in the last epoch that the fit sees.
   curve = Planted(10, Power);
   for (size_t i = 7; i < curve.size(); ++i) curve[i] *= 0.6;
   EXPECT_FALSE(ContinuedLoss(curve, 40));

@@ -69,7 +69,7 @@ TEST(IntervalTest, WidensAwayFromTheCalibratedBatch) {
   EXPECT_NEAR(half(plan.global_batch() * 4), 0.2, 1e-9);
 }
 
-TEST(ConformalTest, TakesTheOrderStatisticOfTheWantedCoverage) {
+TEST(ConformalTest, HalfWidthIsTheErrorAtTheWantedCoverage) {
   EXPECT_LT(ConformalHalfWidth({0.1, 0.2}), 0);
   EXPECT_EQ(ConformalHalfWidth({9, 1, 2, 3, 4, 5, 6, 7, 8}), 9);
   std::vector<double> errors;
@@ -94,7 +94,7 @@ TEST(StepModelTest, SharesSumToOne) {
   }
 }
 
-TEST(StepModelTest, SlowLinkBoundsServers) {
+TEST(StepModelTest, SlowLinkOfTheServerBoundsTheStep) {
   const Shape784 shape{.workers = 4, .servers = 1};
   const proto::Prediction prediction = PredictionOf(shape, SmallHosts(100));
   EXPECT_THAT(prediction.bound(0).resource(), HasSubstr("link of host4"));
@@ -120,7 +120,7 @@ proto::Calibration HostsWithOneSlowLink() {
   return calibration;
 }
 
-TEST(StepModelTest, SlowWorkersLinkLimitsTheStepButNotTheServersLink) {
+TEST(StepModelTest, SlowLinkOfAWorkerBoundsTheStepButNotTheServersLink) {
   // A push of 407,080 bytes takes 32.6 ms on host 3's link. Four pushes take 13.0 ms on the server's link,
   // and would take 130 ms if that link were as slow.
   const proto::Prediction prediction = PredictionOf({.workers = 4, .servers = 1}, HostsWithOneSlowLink());
@@ -129,7 +129,7 @@ TEST(StepModelTest, SlowWorkersLinkLimitsTheStepButNotTheServersLink) {
   EXPECT_LT(prediction.step().value(), 1.5 * 407080 / 12.5e6);
 }
 
-TEST(StepModelTest, SlowWorkersLinkHoldsNoAsynchronousWorkerBack) {
+TEST(StepModelTest, SlowLinkOfAWorkerDelaysNoOtherAsynchronousWorker) {
   // The server's link carries a push or an answer in 3.3 ms, which bounds an update of the other three
   // workers. If the server's link were as slow as the link of host 3, an update would take 32.6 ms.
   const proto::Prediction prediction =
@@ -137,7 +137,7 @@ TEST(StepModelTest, SlowWorkersLinkHoldsNoAsynchronousWorkerBack) {
   EXPECT_LT(prediction.step().value(), 407080 / 125e6 * 2);
 }
 
-// Hosts as in SmallHosts, but this host computes a fifth as fast, because of a quota or of its processor.
+// Hosts as in SmallHosts, but `host` computes a fifth as fast, because of a quota or of its processor.
 proto::Calibration OneSlowHost(const std::string& host, bool quota) {
   proto::Calibration calibration = SmallHosts();
   proto::ComputerCalibration slow = calibration.computer(0);
@@ -246,7 +246,7 @@ TEST(StepModelTest, HostWithoutCalibrationIsNamed) {
   EXPECT_THAT(std::string(status.message()), HasSubstr("stranger"));
 }
 
-TEST(StepModelTest, WithoutCalibrationOnlyBoundsAreKnown) {
+TEST(StepModelTest, WithoutCalibrationOnlyBytesAndStalenessAreKnown) {
   const Shape784 shape{.workers = 3, .servers = 1, .asynchronous = true};
   const absl::StatusOr<proto::Prediction> known = PredictWithoutCalibration(PlanFor(shape), OneEach(shape));
   ASSERT_TRUE(known.ok()) << known.status();

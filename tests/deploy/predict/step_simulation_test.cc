@@ -34,7 +34,7 @@ void SetStale(SimulatedCluster& cluster, int bound) {
   config.set_gradient_scale(proto::Asynchronous::GLOBAL_MEAN);
 }
 
-// A random number, exponentially distributed between two bounds.
+// A random number between two bounds, whose logarithm is uniformly distributed.
 double Between(double low, double high, std::mt19937& random) {
   return std::exp(std::uniform_real_distribution<>(std::log(low), std::log(high))(random));
 }
@@ -97,7 +97,7 @@ TEST(StepSimulationTest, AsynchronousThroughputLiesBetweenBounds) {
   }
 }
 
-TEST(StepSimulationTest, MeanStalenessIsTheNumberOfOthersForAnySpeeds) {
+TEST(StepSimulationTest, MeanStalenessIsTheNumberOfOtherWorkersAtAnySpeeds) {
   for (const int workers : {1, 2, 3, 6, 9}) {
     SimulatedCluster cluster = Homogeneous(workers, 2, 1e-3, 1e5, 1e8);
     cluster.parameter_server.mutable_asynchronous();
@@ -150,7 +150,7 @@ TEST(StepSimulationTest, PushMeanMakesAnUpdateOfEachPush) {
   EXPECT_EQ(Simulate(cluster, 50)->staleness, 1.5);
 }
 
-TEST(StepSimulationTest, LargerBoundWaitsLess) {
+TEST(StepSimulationTest, LargerBoundMakesWorkersWaitLess) {
   SimulatedCluster cluster = Homogeneous(4, 1, 1e-3, 1e4, 1e9);
   cluster.compute_ratio = {0.5, 1, 1, 1, 6};
   double before = 1e9;

@@ -44,8 +44,7 @@ Supposition Supposed(const std::string& value, const std::vector<HostEntry>& hos
   return *supposed;
 }
 
-// The prediction for the first processes of the shape on the hosts, in the order of the hosts, one process
-// each.
+// The prediction for the processes of `shape` on the supposed hosts: one process on each host, workers first.
 proto::Prediction PredictionOn(const Shape784& shape, const Supposition& supposed) {
   JobMachines machines = MachinesOf(supposed.hosts);
   for (int i = 0; i < shape.workers + shape.servers; ++i) {
@@ -203,7 +202,7 @@ TEST(WhatIfTest, OneMachineBecomesSeveralWithSupposedLinks) {
   EXPECT_EQ(larger.price_here, 0.5);
 }
 
-TEST(WhatIfTest, AnswersAreMarkedAndHaveWiderIntervals) {
+TEST(WhatIfTest, PredictionsAreMarkedAndHaveWiderIntervals) {
   const Supposition supposed = Supposed("link=4gbit", HostsOfKind(2), SmallHosts(1000));
   const proto::Prediction before = PredictionOn({.workers = 2}, supposed);
   proto::Prediction marked = before;
