@@ -24,7 +24,8 @@ constexpr double kMostBits = 100e9;
 constexpr double kLeastSpeed = 0.1;  // The slowest computing tried, as a multiple of the present speed.
 constexpr double kMostSpeed = 10;
 constexpr double kMoreHosts = 4;  // The most hosts tried, as a multiple of the present number.
-// The most slots of all hosts; the number of shapes grows with the square of the slots.
+// The most slots of all hosts together that are tried; the number of shapes grows with the square of the
+// slots.
 constexpr int kMostSlots = 128;
 
 class ChangesOf {
@@ -81,7 +82,7 @@ class ChangesOf {
     const auto now = static_cast<double>(answered_.base.hosts.size());
     const double of_slots = kMostSlots * now / std::max(1, answered_.base.slots);
     const double most = std::floor(std::min({kMoreHosts * now, of_slots, 1.0 * kMaxHosts}));
-    // The first hosts of the file may have no host that is allowed to run workers.
+    // Perhaps none of the first hosts of the file is allowed to run workers.
     double least = 1;
     while (least < now && !BestOn(static_cast<int>(least)).ok()) ++least;
     const PropertyRange range{.now = now, .least = least, .most = std::max(now, most), .whole = true};
@@ -109,7 +110,7 @@ class ChangesOf {
     return BestByModel(candidates, corrections_, answered_.goal);
   }
 
-  // The best job on so many hosts: the first hosts of the file or, beyond their number, hosts like them.
+  // The best job on `hosts` hosts: the first hosts of the file or, beyond their number, hosts like them.
   absl::StatusOr<Candidate> BestOn(int hosts) const {
     WhatIf what_if;
     what_if.hosts = hosts;

@@ -1,6 +1,6 @@
-// The rates of links, speeds of computing and numbers of hosts from which another strategy would be the best
-// answer of `tethys advise` (answer_changes.h). For other numbers of hosts the job file is read again in
-// every shape. Thread-compatible.
+// Finds the rates of links, speeds of computing and numbers of hosts from which on another strategy would be
+// the best answer of `tethys advise` (answer_changes.h). For other numbers of hosts, the job file is read
+// again in every shape. Thread-compatible.
 #ifndef TETHYS_DEPLOY_ADVISE_ADVICE_CHANGES_H_
 #define TETHYS_DEPLOY_ADVISE_ADVICE_CHANGES_H_
 

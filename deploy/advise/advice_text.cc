@@ -80,10 +80,10 @@ std::string Sentence(const std::vector<Candidate>& candidates, const Advice& adv
     absl::StrAppendFormat(&text, "With %s it would take %.2f times as long%s", NameOf(second), ratio,
                           advice.second_differs   ? ""
                           : best.measured.empty() ? ", a difference within the error of the predictions"
-                                                  : ", a difference that is not shown");
+                                                  : ", a difference that may be chance");
     const proto::Bound* bound = ExchangeBound(second);
     if (bound != nullptr && advice.second_differs && ratio > 1) {
-      absl::StrAppendFormat(&text, ", of whose step %.0f %% go to the %s", 100 * bound->share(),
+      absl::StrAppendFormat(&text, "; %.0f %% of its step go to the %s", 100 * bound->share(),
                             bound->resource());
     }
     absl::StrAppend(&text, ". ");
@@ -143,7 +143,7 @@ std::string TableOf(const std::vector<Candidate>& candidates, const std::vector<
 }
 
 // A table of the measured candidates and a table of the fastest other candidates, each in the order of their
-// times. One of the tables has `best` in any case.
+// times. `best` is shown even if it is not among the fastest.
 std::string TablesOf(const std::vector<Candidate>& candidates, std::vector<int> indices, int best) {
   std::stable_sort(indices.begin(), indices.end(),
                    [&](int a, int b) { return candidates[a].total() < candidates[b].total(); });

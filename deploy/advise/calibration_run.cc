@@ -34,14 +34,15 @@ constexpr int kLinkRounds = 3;     // The number of other hosts with which each 
 // Hosts that share processors are measured one link at a time. So each host is measured with one other host,
 // and with more only if the links differ.
 constexpr int kSharedRounds = 1;
-constexpr double kLinksDiffer = 1.5;  // The ratio of two rates or delays from which links differ.
+// Two links differ if the ratio of their rates or of their delays is larger.
+constexpr double kLinksDiffer = 1.5;
 constexpr double kLeastDelay = 2e-4;  // Seconds; shorter delays differ by chance.
 // The most measurements of the computers while other programs disturb them.
 constexpr int kMostMeasurements = 3;
 constexpr double kUsualRunStart =
     2.5;  // Seconds that a brief run is assumed to take besides its steps, until one has run.
 
-// The hosts that some shape uses, once each.
+// The hosts that some shape uses, each of them once.
 std::vector<MeteredHost> HostsOf(const BaseJob& base, const std::vector<Places>& places) {
   const proto::Device::Kind device = base.plan.job().device().kind();
   if (base.hosts.empty()) {
@@ -67,7 +68,8 @@ std::vector<MeteredHost> HostsOf(const BaseJob& base, const std::vector<Places>&
   return hosts;
 }
 
-// True if after a round of links it is not clear which of two hosts has the slower link.
+// True if the measured links differ. Then one round of links does not tell which of two hosts has the slower
+// link.
 bool Differ(const std::vector<CheckedLink>& links) {
   double least_rate = 0, most_rate = 0, least_delay = 0, most_delay = 0;
   for (const CheckedLink& link : links) {
@@ -148,7 +150,7 @@ class CalibrationRun {
     signal(SIGPIPE, SIG_IGN);  // A write to a host that is gone then returns an error.
     TETHYS_ASSIGN_OR_RETURN(const std::vector<ShapedJob> jobs, ShapesToRun(request_.base));
     TETHYS_ASSIGN_OR_RETURN(const std::vector<Places> places, PlaceBriefly(flags_, jobs));
-    // Released when the folder has been removed, so an interrupt leaves nothing behind.
+    // Holds interrupts until the folder has been removed, so that an interrupt leaves nothing behind.
     const InterruptsHeld held;
     TETHYS_ASSIGN_OR_RETURN(const ScratchDirectory scratch, ScratchDirectory::Create());
     calibration_.set_build_id(BuildId());
@@ -178,7 +180,8 @@ class CalibrationRun {
     return AddLinks(base, flags_, scratch, calibration_);
   }
 
-  // Measures the computers again while other programs use them; keeps the least disturbed figures.
+  // Measures the computers, and measures them again if other programs used them; keeps the least disturbed
+  // figures.
   absl::Status MeasureUndisturbed(const ComputerRequest& computers) {
     Disturbance least;
     for (int made = 0; made < kMostMeasurements; ++made) {
@@ -202,8 +205,8 @@ class CalibrationRun {
   }
 
   // Makes a brief run of a shape, to which costs are fitted. If other programs disturbed it, repeats it once
-  // and keeps the less disturbed run. No repetition if the computers were disturbed as well, because it would
-  // not help.
+  // and keeps the less disturbed run. Does not repeat it if the computers were disturbed as well, because a
+  // repetition would not help.
   absl::Status RunOne(const ShapedJob& job, const Places& places, int64_t steps, const std::string& run_dir) {
     BriefRun kept;
     absl::optional<double> others;
@@ -288,12 +291,12 @@ absl::StatusOr<proto::Calibration> MeasureCalibration(const Flags& flags, const 
 }
 
 FlagSpec MaxOthersCpuFlag(const std::string& use) {
-  return {
-      .name = "max_others_cpu",
-      .value = "PERCENT",
-      .help = absl::StrCat(use,
-                           " if other programs used more of a computer's CPU while the machines were "
-                           "calibrated, also when that was repeated. Default 50; 100 takes any figures.")};
+  return {.name = "max_others_cpu",
+          .value = "PERCENT",
+          .help = absl::StrCat(
+              use,
+              " if other programs used more than this share of a computer's CPU while the machines "
+              "were calibrated, also when that was repeated. Default 50; 100 accepts any figures.")};
 }
 
 }  // namespace tethys

@@ -17,7 +17,7 @@ namespace tethys {
 struct CalibrationRequest {
   BaseJob base;
   double seconds = 40;  // The approximate time of a calibration; a job with long steps takes longer.
-  // The largest share of a computer's CPU that other programs may use meanwhile (disturbance.h).
+  // The largest share of a computer's CPU that other programs may use during the calibration (disturbance.h).
   double most_others_cpu = kMostOthersCpu;
 };
 

@@ -11,7 +11,7 @@
 namespace tethys {
 namespace {
 
-// The least share of a computer's CPU of other programs that the text warns of.
+// The text warns if other programs used at least this share of a computer's CPU.
 constexpr double kWarns = 0.15;
 
 }  // namespace

@@ -1,4 +1,4 @@
-// The ways to run one job among which `tethys advise` chooses. Thread-compatible.
+// The candidates of `tethys advise`: the ways to run one job. Thread-compatible.
 #ifndef TETHYS_DEPLOY_ADVISE_CANDIDATE_JOB_H_
 #define TETHYS_DEPLOY_ADVISE_CANDIDATE_JOB_H_
 
@@ -15,7 +15,8 @@
 
 namespace tethys {
 
-// All shapes that fit into so many slots: local, mirrored, and servers, bulk-synchronous or asynchronous.
+// All shapes that fit into `slots` slots: local, mirrored, and with parameter servers, either
+// bulk-synchronous or asynchronous.
 std::vector<AnchorShape> AllShapes(int slots);
 
 // Checks that the hosts have the data of the job, for the shape with the most workers. Brief runs would not

@@ -36,8 +36,8 @@ double EpochsOf(const proto::JobPlan& plan) {
          static_cast<double>(std::max<int64_t>(1, SamplesPerEpoch(plan)));
 }
 
-// A decay without a length spans the whole job. A probe must decay as the job does in its first epochs, so
-// the length is written out.
+// A decay without a length spans the whole job. A probe must decay as the first epochs of the whole job do,
+// so the length is written out.
 template <class Decay>
 void SetLength(int64_t samples, Decay& decay) {
   if (!decay.has_epochs() && decay.samples() == 0) decay.set_samples(samples);
@@ -200,7 +200,7 @@ absl::StatusOr<std::string> RunProbes(const Flags& flags, const std::vector<Shap
     *plan.mutable_worker_device() = jobs[i].plan.worker_device();
     plans.push_back(std::move(plan));
   }
-  // Released when the folder has been removed, so an interrupt leaves nothing behind.
+  // Holds interrupts until the folder has been removed, so that an interrupt leaves nothing behind.
   const InterruptsHeld held;
   TETHYS_ASSIGN_OR_RETURN(const ScratchDirectory scratch, ScratchDirectory::Create());
   std::vector<absl::StatusOr<Probe>> probes;

@@ -24,7 +24,8 @@ struct BaseJob {
   std::string hostfile;  // The file of `hosts`; empty: the job runs on this machine.
   proto::JobPlan plan;
   std::vector<HostEntry> hosts;  // Empty without a host file.
-  // The slots of all hosts. On this machine, the larger of its cores and the job's own processes.
+  // The slots of all hosts. Without a host file: the number of this machine's cores or of the job's own
+  // processes, whichever is larger.
   int slots = 0;
   // This machine's price by --what_if, which replaces the job's price; 0: --what_if gives none.
   double price_per_hour = 0;

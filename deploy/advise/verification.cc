@@ -30,7 +30,7 @@ class Verifying {
       : flags_(flags), request_(request), found_(found) {}
 
   absl::StatusOr<VerificationNotes> Run() {
-    // Released when the folder has been removed, so an interrupt leaves nothing behind.
+    // Holds interrupts until the folder has been removed, so that an interrupt leaves nothing behind.
     const InterruptsHeld held;
     TETHYS_ASSIGN_OR_RETURN(const ScratchDirectory scratch, ScratchDirectory::Create());
     std::vector<int> alive = ToVerify(found_.candidates, request_.goal, request_.most);
@@ -120,7 +120,7 @@ class Verifying {
     return std::max(fastest, candidate.measured.size() == 1 ? predicted : 0) < best * (1 - kDropped);
   }
 
-  // The order differs by round, so that a machine that grows slower does so for all.
+  // The order differs by round, so that a machine that grows slower does so for all candidates alike.
   void Shuffle(std::vector<int>& indices, int round) const {
     uint64_t state = request_.seed + static_cast<uint64_t>(round) + 1;
     for (size_t i = indices.size(); i > 1; --i) {

@@ -1,5 +1,6 @@
 // Brief runs by which `tethys advise` verifies its predictions: rounds over all candidates that may be the
-// best, in random order. Candidates that are clearly slower leave. Blocking; call it on the main thread.
+// best, in random order. A candidate that is clearly slower takes no part in further rounds. Blocking; call
+// it on the main thread.
 #ifndef TETHYS_DEPLOY_ADVISE_VERIFICATION_H_
 #define TETHYS_DEPLOY_ADVISE_VERIFICATION_H_
 
@@ -19,7 +20,8 @@ struct VerificationRequest {
   AdviceGoal goal;
   int most = 6;           // The most candidates to verify.
   Nanoseconds until = 0;  // No further round begins after this time of a MonotonicClock.
-  // At least two rounds are made, and each may add candidates that it makes promising (ToVerifyNext).
+  // If true, at least two rounds are made, and each round may add candidates that its results make promising
+  // (ToVerifyNext).
   bool extend = false;
   uint64_t seed = 0;  // Seed of the order of runs.
 };

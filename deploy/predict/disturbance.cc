@@ -36,7 +36,7 @@ absl::Status CheckDisturbance(const Disturbance& disturbance, double most, const
   if (disturbance.share <= most) return absl::OkStatus();
   return absl::FailedPreconditionError(absl::StrFormat(
       "%s: %s meanwhile, and at most %.0f %% are accepted, because they would change the figures: end them, "
-      "or wait for them, and run this again; --max_others_cpu=100 takes any figures",
+      "or wait for them, and run this again; --max_others_cpu=100 accepts any figures",
       what, DisturbanceText(disturbance), 100 * most));
 }
 

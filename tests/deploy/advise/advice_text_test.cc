@@ -88,7 +88,7 @@ TEST(AdviceTextTest, NoiseScaleComesFromTheLastEpochThatHasOne) {
                                              "samples in epoch 2, with batches of 64."));
 }
 
-TEST(AdviceTextTest, EqualPredictionsAreCalledPredictionsNotRuns) {
+TEST(AdviceTextTest, TieOfPredictionsIsAttributedToTheirError) {
   EXPECT_THAT(TextOf({Of(2, 10, 0), Of(3, 10, 0)}),
               HasSubstr("Within the error of the predictions, mirrored, 3 workers is equally good."));
 }
