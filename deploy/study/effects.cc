@@ -211,12 +211,14 @@ std::vector<std::vector<LevelEffect>> Coefficients(const Design& design, absl::S
   return all;
 }
 
-// The ratio between the interval of a mean over `blocks` and the interval from blocks drawn with replacement.
+// The width of the interval of a mean over `blocks` blocks, divided by the width of the interval from blocks
+// drawn with replacement.
 double Widening(int blocks) {
   return StudentQuantile975(blocks - 1) / kNormal975 * std::sqrt(static_cast<double>(blocks) / (blocks - 1));
 }
 
-// Adds intervals by fits to blocks drawn with replacement.
+// Adds confidence intervals to `effects` by a block bootstrap: fits `terms` again to blocks drawn with
+// replacement.
 void AddIntervals(absl::Span<const int> levels, absl::Span<const Observation> rows,
                   const std::vector<Term>& terms, const EffectsOptions& options,
                   std::vector<std::vector<LevelEffect>>& effects) {
@@ -259,7 +261,7 @@ void AddIntervals(absl::Span<const int> levels, absl::Span<const Observation> ro
   }
 }
 
-// The size of a rounding error in an effect of equal values.
+// An effect of this size or less may be a rounding error.
 double RoundingOf(const std::vector<double>& y) {
   double largest = 1;
   for (const double value : y) largest = std::max(largest, std::abs(value));

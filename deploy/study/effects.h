@@ -56,7 +56,7 @@ absl::StatusOr<std::vector<TermEffects>> FitEffects(absl::Span<const int> levels
                                                     absl::Span<const Observation> observations,
                                                     const EffectsOptions& options);
 
-// p values corrected after Holm, in the order given.
+// The p values corrected after Holm, in the order of `p`.
 std::vector<double> HolmAdjusted(absl::Span<const double> p);
 
 }  // namespace tethys

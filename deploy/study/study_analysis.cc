@@ -218,7 +218,7 @@ void AddRemarks(const LoadedStudy& study, absl::Span<const StudyRun> runs, proto
     const proto::ReportValue mean = MeanOf(others);
     const double most = *std::max_element(others.begin(), others.end());
     report.add_remark(absl::StrFormat(
-        "Other programs used %.0f %% of the CPU during the runs that count, in the mean, and %.0f %% at "
+        "During the runs that count, other programs used %.0f %% of the CPU on average, and %.0f %% at "
         "most.%s",
         mean.mean() * 100, most * 100,
         aside == 0 ? ""

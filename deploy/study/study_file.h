@@ -22,7 +22,7 @@ struct StudyCellJob {
   std::vector<int> level;  // The level of each factor.
   std::string name;        // Labels joined by ", ".
   std::string directory;   // Begins the names of its runs' directories.
-  // Set by LoadStudy.
+  // LoadStudy sets the fields from here on.
   std::string job_file;
   std::vector<std::string> set;  // FIELD=VALUE; places are filled in.
   std::string hostfile;  // The host file that one of its levels names; empty: the host file of the study.

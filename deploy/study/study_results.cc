@@ -45,7 +45,7 @@ absl::StatusOr<std::vector<StudyRun>> ReadStudyRuns(const LoadedStudy& study, co
     const int64_t block = csv.Integer("block");
     if (cell == cells.end() || block < 0 || block > kMaxBlocks) {
       return absl::FailedPreconditionError(absl::StrCat(
-          list, ": the run ", variant, " (block ", block, ") is of no combination of ", study.path,
+          list, ": the run ", variant, " (block ", block, ") belongs to no combination of ", study.path,
           ": the study has changed since; report with the file it ran with, or run it in another directory"));
     }
     StudyRun& run = runs.emplace_back();

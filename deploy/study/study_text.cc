@@ -42,7 +42,7 @@ std::string Digits(double value) {
   return std::abs(value) >= 1000 ? GroupedText(value, 0) : absl::StrFormat("%.4g", value);
 }
 
-// "12.3 ± 0.4" (kIntervalNote).
+// A mean with its interval, as kIntervalNote explains: "12.3 ± 0.4".
 std::string ValueText(const proto::StudyCellValue& value, double scale, const char* plus_minus) {
   if (value.count() == 0) return "–";
   const double mean = value.mean() * scale;

@@ -38,7 +38,7 @@ absl::optional<double> MedianOfFirstIterations(absl::string_view steps_csv, bool
 // errors.
 std::vector<proto::TmiRow> TmiRows(absl::Span<const TmiRun> runs);
 
-// Compares how TMiAvg and total time rank the cells of a group (environments with one batch).
+// Compares how TMiAvg and total time rank the cells of a group: environments that ran with the same batch.
 proto::TmiOrder OrderOf(const std::string& group, absl::Span<const proto::TmiRow> rows);
 
 // Kendall's tau-b of two rankings of equal length, in [-1, 1]; 0 for fewer than two values, or if all values

@@ -1,5 +1,5 @@
-// A study file as written, checked without its jobs. Keeps the places of its parts for messages. Used by
-// study_file.cc only. Reading blocks on a small file; thread-compatible.
+// A study file as written, checked without its jobs. Keeps the position of each part in the file, for
+// messages. Used by study_file.cc only. Reading blocks on a small file; thread-compatible.
 #ifndef TETHYS_DEPLOY_STUDY_WRITTEN_STUDY_H_
 #define TETHYS_DEPLOY_STUDY_WRITTEN_STUDY_H_
 
@@ -23,7 +23,8 @@ class WrittenStudy {
   static absl::StatusOr<WrittenStudy> Read(const std::string& path);
   static absl::StatusOr<WrittenStudy> Parse(absl::string_view text, const std::string& path);
 
-  // "FILE:LINE:COLUMN" of the last step that has a place.
+  // The position in the file, as "FILE:LINE:COLUMN", of the part to which `steps` lead: the position of the
+  // last step that has one.
   std::string PlaceOf(std::initializer_list<PathStep> steps) const;
 
   const proto::Study& study() const { return study_; }

@@ -9,8 +9,8 @@
 namespace tethys {
 namespace {
 
-// A line that falls below this share of the nearest measured step is cut off there: beyond the measured
-// points it could even be negative.
+// Beyond the measured points, a line gives at least this share of the nearest measured step: further away it
+// could even be negative.
 constexpr double kLeastOfNearest = 0.1;
 
 // True for a time from a nanosecond to 30 years.

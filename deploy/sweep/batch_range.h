@@ -18,7 +18,7 @@ constexpr int64_t kMostBatches = 4096;  // The most batches of one sweep.
 // is no whole number in [1, 2^31], or there are more than kMostBatches.
 absl::StatusOr<std::vector<int64_t>> ParseBatches(absl::string_view text);
 
-// "1 to 70", "1 to 69 by 4", "8, 16, 32".
+// The batches as text: "1 to 70", "1 to 69 by 4", "8, 16, 32".
 std::string BatchesText(const std::vector<int64_t>& batches);
 
 }  // namespace tethys

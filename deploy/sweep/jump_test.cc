@@ -15,19 +15,19 @@ constexpr double kLeastShare = 0.02;
 constexpr double kLeastInHalves = 0.4;
 constexpr double kMostP = 0.05;
 constexpr int kSurrogates = 199;
-constexpr double kPositionCost =
-    6;  // A cut whose chi-square is within this of the best one is an equally likely place.
+// Another place of a cut is as likely as the best place if its chi-square is larger by at most this.
+constexpr double kPositionCost = 6;
 constexpr size_t kSide = 12;  // Points on either side from which the size of a jump is computed.
 constexpr int kPlantedCurves = 20, kLeastFound = 18;
 constexpr std::array<double, 7> kPlantedShares = {0.02, 0.025, 0.03, 0.04, 0.05, 0.07, 0.1};
 
-// Points on either side of a cut that belong to the same segments.
+// The numbers of points before and after a cut that belong to the segments beside it, at most kSide.
 struct Sides {
   size_t before = kSide, after = kSide;
 };
 
-// The jump at `cut`, as a share of the value before it: the distance between the lines through the points on
-// either side, in the middle between these sides.
+// The jump at `cut`, as a share of the value before it: the distance between the lines through the points
+// before and after it, midway between the two nearest points.
 double JumpShare(const CurvePoints& points, size_t cut, const Sides& sides) {
   const LineFit before = points.Line(cut - std::min(cut, sides.before), cut);
   const LineFit after = points.Line(cut, std::min(points.size(), cut + sides.after));
@@ -51,8 +51,7 @@ class Finder {
   const CurvePoints& points() const { return points_; }
   const std::vector<size_t>& cuts() const { return cuts_; }
 
-  // Removes cuts that fail the criteria. The least likely cut is removed first, because its neighbours then
-  // have more points.
+  // Removes the cut at `index`; the cuts beside it then have more points.
   void Remove(size_t index) { cuts_.erase(cuts_.begin() + static_cast<std::ptrdiff_t>(index)); }
 
   size_t Begin(size_t segment) const { return segment == 0 ? 0 : cuts_[segment - 1]; }
@@ -64,8 +63,8 @@ class Finder {
   }
   double Share(size_t index) const { return JumpShare(points_, cuts_[index], SidesOf(index)); }
 
-  // The fit without its jumps: each segment begins where the previous one ends. Never below a tenth of the
-  // value.
+  // The fit without its jumps: each segment begins where the previous one ends. At least a tenth of the
+  // measured value.
   std::vector<double> WithoutJumps() const {
     std::vector<double> fit(points_.size());
     double lowered = 0;
@@ -95,6 +94,8 @@ class Finder {
   }
 
  private:
+  // Removes all cuts that fail the criteria, beginning with the smallest jump, because the cuts beside it
+  // then have more points.
   void KeepGuarded() {
     const std::array<CurvePoints, 2> halves = {Half(0), Half(1)};
     while (true) {
@@ -168,8 +169,7 @@ proto::Jump JumpOf(const Finder& finder, size_t index, double p) {
   return jump;
 }
 
-// Makes curves like `rounds` without its jumps: the fit, times residuals of each round, shuffled over the
-// batches.
+// Makes curves like `rounds` without its jumps: the fit, times residuals that are drawn from the same round.
 class PlantedRounds {
  public:
   explicit PlantedRounds(const RoundTimes& rounds)

@@ -31,9 +31,9 @@ struct Jumps {
 // kLeastJumpPoints batches there is one segment.
 Jumps FindJumps(const RoundTimes& rounds, uint64_t seed);
 
-// The smallest jump, as a share of the step, that FindJumps finds in curves like this one, within a batch of
-// its place, at least 9 times of 10. For each of several sizes it makes 20 curves from the fit and the
-// residuals of the rounds. 0: not even the largest size, 10 %, is found so often.
+// The smallest jump, as a share of the step, that FindJumps finds in curves like this one at least 9 times of
+// 10, at most one batch from its true place. For each of several sizes, it makes 20 curves from the fit and
+// the residuals of the rounds. 0: not even the largest size, 10 %, is found so often.
 double DetectableJump(const RoundTimes& rounds, uint64_t seed);
 
 }  // namespace tethys

@@ -13,12 +13,13 @@ struct LargestFit {
   int64_t fits = 0;       // The largest batch that fitted; 0: none.
   int64_t too_large = 0;  // The smallest batch that did not fit; 0: none.
   int tries = 0;
-  // True if no batch between the two is further from `fits` than 2 % (or 1).
+  // True if all batches between `fits` and `too_large` exceed `fits` by at most 2 % (or there are none).
   bool exact() const { return too_large > 0 && too_large - fits <= 1 + fits / 50; }
 };
 
-// `forecast` is at least 1; no batch above `most` is tried. `go_on` is asked before every try after the
-// first. An error of `tries` ends the search and is returned.
+// `tries` returns whether a batch fits; its error ends the search and is returned. `forecast` must be at
+// least 1; no batch above `most` is tried. `go_on` is called before every try after the first, and ends the
+// search by returning false.
 absl::StatusOr<LargestFit> FindLargestBatch(int64_t forecast, int64_t most,
                                             absl::FunctionRef<absl::StatusOr<bool>(int64_t batch)> tries,
                                             absl::FunctionRef<bool()> go_on);

@@ -60,7 +60,7 @@ class Meter {
   absl::StatusOr<std::string> Ask(const std::string& question);
 
   const MeterOptions options_;
-  // Holds one conversation, in the form that AskAll takes.
+  // The conversation with the process; a vector of one, because AskAll takes a vector.
   std::vector<std::unique_ptr<Conversation>> conversation_;
   proto::MeterFacts facts_;
   bool alive_ = true;

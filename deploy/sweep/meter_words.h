@@ -1,9 +1,10 @@
 // The lines that a Meter (meter.h) and `tethys meter` exchange. A question is a line:
 //
 //   part BASE64              the next piece of a serialised JobPlan; a line is at most 4 KiB
-//   job                      makes the model of the plan that the parts are; answer: facts BASE64(MeterFacts)
+//   job                      makes the model of the plan in these parts; answer: facts BASE64(MeterFacts)
 //   step BATCH MILLISECONDS  answer: visit BASE64(StepVisit)
-//   fits BATCH BYTES         makes one step with at most so much memory, 0: unlimited; answer: yes, or failed
+//   fits BATCH BYTES         makes one step with at most BYTES of memory, 0: unlimited; answer: yes, or
+// failed
 //   ...
 //
 // The answer to a part is "ok". A failure is answered by "failed CODE MESSAGE", with the code of an

@@ -103,7 +103,7 @@ std::string Obstacle(const RoundTimes& rounds, int period) {
                       ", but ", kLeastMultiples, " are needed");
 }
 
-// As many rounds, drawn from `rounds` with replacement.
+// As many rounds as `rounds` has, drawn from it with replacement.
 RoundTimes Resampled(const RoundTimes& rounds, RandomStream& random) {
   RoundTimes made{.batch = rounds.batch, .time = {}};
   for (size_t i = 0; i < rounds.time.size(); ++i) {

@@ -31,8 +31,8 @@ class CurvePoints {
   const std::vector<double>& x() const { return x_; }
   const std::vector<double>& y() const { return y_; }
 
-  // The line through points [begin, end) with the least weighted squares, and their sum (chi-square). With
-  // one point the line is level. Requires begin < end <= size().
+  // The line through points [begin, end) with the least weighted sum of squares, and this sum (chi-square).
+  // With one point the line is level. Requires begin < end <= size().
   LineFit Line(size_t begin, size_t end) const;
   double Cost(size_t begin, size_t end) const;
 

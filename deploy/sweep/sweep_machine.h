@@ -20,7 +20,8 @@ namespace tethys {
 struct SweepRequest {
   proto::JobPlan plan = {};  // The plan of the job; plan.job().device() is the device of that machine.
   std::vector<int64_t> batches = {};
-  // The time for measuring. The search for the largest batch may take half of that more, or 30 s.
+  // Seconds for measuring. The search for the largest batch may take half as long in addition, or 30 s if
+  // that is longer.
   double seconds = 60;
   int rounds = 15;
   int64_t memory_bytes = 0;  // The most memory of a step; 0: half of a host's free memory, all of a GPU's.

@@ -47,8 +47,8 @@ class SweepSchedule {
   // True if the last visit ended a round.
   bool round_ended() const { return queue_.empty(); }
 
-  // The visits of round r of every batch that has any, each divided by the drift of the machine at its time.
-  // `pick` returns the wanted time of a visit. If a batch has undisturbed visits, its disturbed ones are left
+  // For each round and each batch with a visit: the time that `pick` takes from the visit, divided by the
+  // drift of the machine at that moment. If a batch has undisturbed visits, its disturbed visits are left
   // out.
   RoundTimes Times(double (*pick)(const proto::StepVisit&)) const;
 

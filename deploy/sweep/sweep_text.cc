@@ -106,7 +106,7 @@ std::string PeriodText(const proto::PeriodTest& test) {
     case proto::PeriodTest::NOT_SEEN:
       return absl::StrCat(kClaim, "not seen; such jumps above ", ShareText(test.excluded_above()),
                           " of the median step are excluded at 95 %. Among ", test.periods(),
-                          " periods, 16 fits as number ", test.rank(), ".");
+                          " periods, 16 has rank ", test.rank(), " by its fit.");
     default:
       return absl::StrCat(kClaim, "not testable here: ", test.reason(), ".");
   }
@@ -166,7 +166,7 @@ std::string CompanyText(const proto::SweepCurve& curve) {
                       " had this GPU open, and may hold a part of its memory.");
 }
 
-// A batch whose visits were all disturbed still has a time, so the reader is warned.
+// A warning if many visits were disturbed: even a batch whose visits were all disturbed has a time.
 std::string DoubtText(const proto::SweepCurve& curve) {
   if (curve.disturbed() <= kManyDisturbed * curve.visits()) return "";
   const auto all_disturbed =

@@ -77,7 +77,7 @@ TEST(FitEffectsTest, PlantedRatiosAreFoundWithinIntervals) {
   EXPECT_THAT(first.eta_squared, Gt(0.8));
 }
 
-TEST(FitEffectsTest, IntervalsOfFiveBlocksHoldPlantedRatios) {
+TEST(FitEffectsTest, IntervalsOfFiveBlocksContainPlantedRatios) {
   int held = 0, all = 0;
   for (uint64_t seed = 0; seed < 60; ++seed) {
     const auto terms = FitEffects({3, 2, 2}, Planted(5, 0.05, 1, seed), {.permutations = 1, .draws = 200});

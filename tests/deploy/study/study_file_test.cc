@@ -142,7 +142,7 @@ TEST_F(StudyFileTest, ClaimWithoutTwoSidesIsRefused) {
               HasSubstr("the claim compares nothing"));
 }
 
-TEST_F(StudyFileTest, CombinationsWithOneJobAreRefused) {
+TEST_F(StudyFileTest, CombinationsWithTheSameJobAreRefused) {
   EXPECT_THAT(
       Refusal("job: \"job.textproto\" factor { name: \"a\" level { label: \"x\" } level { label: \"y\" } }"),
       HasSubstr("the combinations x and y are the same job: exclude one of them"));
@@ -222,7 +222,7 @@ TEST_F(StudyFileTest, RunsPutAsideDoNotCount) {
   EXPECT_NEAR(report.cell(0).value(0).mean(), 20.1, 1e-9);
 }
 
-TEST_F(StudyFileTest, TextsHoldValuesAndEscapeThem) {
+TEST_F(StudyFileTest, ResultFilesContainValuesAndEscapeTitles) {
   const auto study = Load(absl::StrCat(
       "title: \"A | B_<script>\" job: \"job.textproto\"", kFactors,
       "published { match { factor: \"strategy\" level: \"PS\" } measure: \"test_accuracy\" value: 0.91 }"));

@@ -42,7 +42,7 @@ TEST(BatchCurveTest, FittedLinesTakeThePlaceOfPoints) {
   EXPECT_DOUBLE_EQ(curve.At(10).forward(), curve.Step(10) / 4);
 }
 
-TEST(BatchCurveTest, OnePointScalesWithTheBatch) {
+TEST(BatchCurveTest, FromOnePointTheStepIsProportionalToTheBatch) {
   EXPECT_DOUBLE_EQ(BatchCurve::Create({Time(8, 2)})->Step(16), 4);
 }
 

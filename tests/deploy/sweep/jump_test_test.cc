@@ -33,8 +33,7 @@ TEST(SegmentFitTest, FewPointsHaveNoCut) {
   EXPECT_THAT(FindCuts(CurvePoints({1, 2, 3, 4, 5, 6, 7}, {1, 1, 1, 5, 5, 5, 5}, 0.01)), IsEmpty());
 }
 
-// The cuts that save the greatest penalty are at the true places; the programme's result is compared with
-// trying all pairs of cuts.
+// Compares the two cuts that the dynamic programme finds with the best of all pairs of cuts.
 TEST(SegmentFitTest, TwoCutsAreTheBestOfAllPairs) {
   std::mt19937_64 random(3);
   for (int trial = 0; trial < 20; ++trial) {
@@ -79,8 +78,8 @@ TEST(FindJumpsTest, NoneIsFoundIn150CurvesWithoutJumps) {
   EXPECT_EQ(found, 0);
 }
 
-// 20 curves have jumps of `share` after 16, 32, 48 and 64: how many jumps are found within a batch of these
-// places, and how many elsewhere.
+// What is found in 20 curves with jumps of `share` after 16, 32, 48 and 64: the number of jumps at most one
+// batch from these places, and the number of other jumps.
 struct Found {
   int there = 0, elsewhere = 0;
 };

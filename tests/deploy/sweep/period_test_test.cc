@@ -53,8 +53,8 @@ TEST(TestPeriodTest, LinesAndBendsAreNotTakenForJumps) {
   EXPECT_LT(excluded, 0.03) << "a jump of 3 % would be excluded";
 }
 
-// A curve like LeNet's on a CPU: from the batch on that no longer fits the cache, a sample costs more.
-TEST(TestPeriodTest, BendAtOneMultipleIsNotTakenForJumpsAtAll) {
+// A curve like LeNet's on a CPU: in batches too large for the cache, a sample costs more.
+TEST(TestPeriodTest, BendAtOneMultipleIsNotTakenForJumpsAtAllMultiples) {
   std::mt19937_64 random(6);
   const auto truth = [](double batch) { return batch * (28 + 7 / (1 + std::exp((15 - batch) / 2))); };
   const proto::PeriodTest test = TestPeriod(PlantedSweep(truth, 15, random, kQuiet), 16, 1);

@@ -62,7 +62,7 @@ TEST(AnswerTest, SaysBestBatchLineJumpsVerdictAndLargestBatch) {
             "been found.");
   EXPECT_EQ(answer.sentence(3),
             "Jumps after all multiples of 16: not seen; such jumps above 1.2 % of the median step are "
-            "excluded at 95 %. Among 34 periods, 16 fits as number 3.");
+            "excluded at 95 %. Among 34 periods, 16 has rank 3 by its fit.");
   EXPECT_EQ(answer.sentence(4), "Largest batch that ran: 12,345 within 8.0 GiB; forecast: 13,000.");
 }
 

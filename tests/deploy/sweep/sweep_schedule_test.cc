@@ -58,7 +58,7 @@ TEST(SweepScheduleTest, RoundsAreAddedWhileManyVisitsAreDisturbed) {
   EXPECT_GT(schedule.disturbed(), 0);
 }
 
-TEST(SweepScheduleTest, DisturbedVisitsCountOnlyWhereThereIsNoOther) {
+TEST(SweepScheduleTest, DisturbedVisitsCountOnlyForBatchesWithoutOthers) {
   SweepSchedule schedule({1, 2}, {.rounds = 4, .most_rounds = 4, .seed = 1});
   int at = 0;
   while (const std::optional<int64_t> batch = schedule.Next()) {
@@ -120,7 +120,7 @@ TEST(SweepScheduleTest, SkippedBatchIsVisitedNoMore) {
   EXPECT_EQ(none.Next(), std::nullopt);
 }
 
-TEST(ParseBatchesTest, RangesStepsAndNumbers) {
+TEST(ParseBatchesTest, ReadsRangesStepsAndNumbers) {
   EXPECT_THAT(*ParseBatches("2-5"), ElementsAre(2, 3, 4, 5));
   EXPECT_THAT(*ParseBatches("1-10:4,64,3-3"), ElementsAre(1, 3, 5, 9, 64));
   EXPECT_EQ(BatchesText(*ParseBatches("1-70")), "1 to 70");
@@ -167,7 +167,7 @@ TEST(FindLargestBatchTest, ForecastIsCorrectedByTries) {
   EXPECT_LE(SearchFor(1000, 1000).largest_tried, 1020);
 }
 
-TEST(FindLargestBatchTest, NoBatchFitsOrAllBatchesFit) {
+TEST(FindLargestBatchTest, FindsZeroIfNoBatchFitsAndTheLimitIfAllFit) {
   EXPECT_EQ(SearchFor(0, 5).found.fits, 0);
   EXPECT_EQ(SearchFor(1000, 5, 64).found.fits, 64);
 }
