@@ -12,11 +12,11 @@
 # The bundle contains:
 #
 #   build               the output of the program's --version
-#   tethys              start script of lib/tethys (under another name, of another program in lib/)
+#   tethys              the start script; it starts the program in lib/ that has the script's own name
 #   lib/                the program without its debugging symbols, its libraries, libtethys_cuda.so,
 #                       libtethys_remote.so
-#   lib/c/              the loader and the C library. Where the host's C library is as new as this one, the host's is
-#                       used: NVIDIA's libraries on the host can need it
+#   lib/c/              the loader and the C library. If the host's own C library is as new as this one, it is used
+#                       instead, because NVIDIA's libraries on the host can need it
 set -euo pipefail
 (($# > 0)) || cd "$(dirname "$0")/.."
 

@@ -11,7 +11,7 @@
 namespace tethys {
 namespace {
 
-// The name and, for a strategy that exchanges gradients, `link` with the workers.
+// The strategy's name; if the strategy exchanges gradients, also `link` and the number of workers.
 std::string WithWorkers(const JobShape& shape, const char* link) {
   const std::string name = StrategyName(shape.strategy);
   if (!TraitsOf(shape.strategy).exchanges) return name;

@@ -13,17 +13,17 @@ namespace tethys {
 // The shape with the strategy's name: "ps_sync, 3 workers, 1 server".
 std::string ShapeList(const JobShape& shape);
 
-// "ps_sync, 3 workers and 1 server", "local".
+// The shape in a cell or a line: "ps_sync, 3 workers and 1 server", "local".
 std::string ShapeText(const JobShape& shape);
 
-// Within a sentence: "ps_sync with 3 workers and 1 server", "local".
+// The shape within a sentence: "ps_sync with 3 workers and 1 server", "local".
 std::string ShapePhrase(const JobShape& shape);
 
-// For readers who do not know the names: "one worker alone", "3 mirrored workers", "3 workers at most 2 steps
-// apart with 1 parameter server".
+// The shape for readers who do not know the names of strategies: "one worker alone", "3 mirrored workers", "3
+// workers at most 2 steps apart with 1 parameter server".
 std::string ShapeWords(const JobShape& shape);
 
-// Sentences for such readers on how workers of these strategies exchange gradients; each way is explained
+// Sentences for the same readers on how workers of these strategies exchange gradients; each way is explained
 // once.
 std::vector<std::string> StrategyNotes(absl::Span<const JobStrategy> strategies);
 

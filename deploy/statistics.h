@@ -13,8 +13,8 @@ inline constexpr double kNormal975 = 1.96;
 // From 5 degrees on its error is below 1 %.
 double StudentQuantile(double normal, double degrees);
 
-// The quantile below which 97.5 % lie, `degrees` >= 1: half of a 95 % interval in standard errors. Tabulated
-// for the few degrees that the expansion misses.
+// The quantile of Student's t distribution below which 97.5 % lie, for `degrees` >= 1: half of a 95 %
+// interval in standard errors. The few degrees for which the expansion is too rough are tabulated.
 double StudentQuantile975(int degrees);
 
 }  // namespace tethys

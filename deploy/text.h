@@ -14,9 +14,9 @@ namespace tethys {
 std::string CountText(int64_t count);  // For example "54,000".
 // A finite number with `decimals` digits behind the point, at least 0: "1,234.50".
 std::string GroupedText(double value, int decimals);
-// "A, B and C"; `last` is the word before the last of several names.
+// The names in a sentence: "A, B and C"; `last` is the word before the last of several names.
 std::string NamesText(const std::vector<std::string>& names, absl::string_view last = "and");
-// "1 worker", "3 workers".
+// A number with its noun: "1 worker", "3 workers".
 std::string PluralText(int64_t count, const std::string& noun);
 std::string BytesText(int64_t bytes);      // For example "512 B", "398 KiB" or "1.5 MiB".
 std::string DurationText(double seconds);  // For example "0:07", "12:34" or "1:02:03".

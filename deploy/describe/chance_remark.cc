@@ -45,7 +45,7 @@ std::string WhatToDo(const proto::RunSummary& summary, double chance) {
         kLookAtData, train.loss(), guess);
   }
   if (summary.steps() < kFewSteps) {
-    return absl::StrCat("First ", kLookAtData, ". It made ", PluralText(summary.steps(), "update"),
+    return absl::StrCat("First ", kLookAtData, ". The run made ", PluralText(summary.steps(), "update"),
                         ", which are few: then train longer.");
   }
   return absl::StrCat("First ", kLookAtData,

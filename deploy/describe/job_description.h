@@ -30,7 +30,7 @@ std::string ProcessesHere(const proto::JobPlan& plan);
 absl::StatusOr<std::string> PlanReport(const proto::JobPlan& plan, const std::string& places,
                                        const std::vector<int>& worker_hosts = {}, int cores = 0);
 
-// A line for each variable, with the ranges of it on each server, and the parameters of each server.
+// A line for each variable, with its ranges on each server, and a line for the parameters of each server.
 std::string VariablesReport(const proto::JobPlan& plan);
 
 }  // namespace tethys

@@ -72,7 +72,7 @@ std::string WorkersRemark(const proto::JobPlan& plan) {
                       " of an epoch, so an epoch is one update; ask for fewer workers or smaller batches");
 }
 
-// Workers on CPUs that share so few cores that each gets a small part of one.
+// Warns if so many workers on CPUs share the cores that each gets a small part of one core.
 std::string CoresRemark(const proto::JobPlan& plan, int cores) {
   const int workers = WorkersOn(proto::Device::CPU, plan);
   if (cores <= 0 || workers < kCrowd * cores) return "";

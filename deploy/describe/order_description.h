@@ -8,10 +8,10 @@
 
 namespace tethys {
 
-// "blocks of 1,024 samples, in windows of 8 blocks". Empty: a full shuffle.
+// How the samples are shuffled: "blocks of 1,024 samples, in windows of 8 blocks". Empty: a full shuffle.
 std::string ShuffleDescription(const proto::JobPlan& plan);
 
-// "FILE (chosen by AUTO): worker 0 20,000 samples in 2 files, worker 1 ...": which samples each worker has.
+// Which samples each worker has: "FILE (chosen by AUTO): worker 0 20,000 samples in 2 files, worker 1 ...".
 // Empty: the job is not sharded.
 std::string ShardingDescription(const proto::JobPlan& plan);
 

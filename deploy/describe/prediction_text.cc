@@ -73,7 +73,7 @@ std::string PredictionText(const proto::Prediction& prediction, const proto::Job
   time("first step", prediction.has_first_iteration(), prediction.first_iteration());
   if (prediction.has_staleness()) {
     std::string value =
-        absl::StrCat(EstimateText(prediction.staleness(), NumberText), " updates in the mean of each server");
+        absl::StrCat(EstimateText(prediction.staleness(), NumberText), " updates on average at each server");
     if (prediction.staleness_bound() > 0) absl::StrAppend(&value, ", at most ", prediction.staleness_bound());
     add("staleness", value);
   }

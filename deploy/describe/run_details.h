@@ -26,11 +26,11 @@ struct RunDetails {
   RunEnding ending = {};                           // Empty unless the run ended without success.
 };
 
-// NotFound: `path` is no directory, or holds no run; the message says what it holds instead. A file that
-// cannot be read is no error, but makes the run damaged (ListedRun).
+// NotFound: `path` is no directory, or contains no run; the message says what it contains instead. A file
+// that cannot be read is no error, but the run then counts as damaged (ListedRun).
 absl::StatusOr<RunDetails> ReadRunDetails(const std::string& path);
 
-// A line per fact. Pure.
+// The details as text, a line per fact. Pure.
 std::string RunDetailsText(const RunDetails& run);
 
 // Checks that `path` is the directory of a run, as ReadRunDetails does.

@@ -142,7 +142,7 @@ void MakeRun(const proto::JobPlan& plan, JobRunOptions options, RunRecord& recor
   std::printf("%s\n\n", OutcomeText(plan.job(), record.run_dir).c_str());
 }
 
-// Makes an experiment's runs in order and holds what came of them.
+// Makes an experiment's runs in order and collects their results.
 class Runner {
  public:
   Runner(const Experiment& experiment, const std::string& directory)
@@ -184,7 +184,7 @@ class Runner {
     return absl::StrCat(directory_, "/", experiment_.variants[slot.variant].name, "-r", slot.block);
   }
 
-  // "run 3 of 12: NAME-r0, seed 1, about 2:10 left of all".
+  // Prints a line before a run: "run 3 of 12: NAME-r0, seed 1, about 2:10 left of all".
   void Announce(const RunSlot& slot) const {
     const std::vector<RunSlot> to_come = schedule_.ToCome();
     std::vector<int> variants;
@@ -269,7 +269,7 @@ class Runner {
     record.epochs = ParseEpochs(ReadFile(record.run_dir + "/epochs.csv").value_or(""));
   }
 
-  // True if other programs disturbed the run and it was not a repetition.
+  // True if other programs disturbed the run and it is not itself a repetition.
   bool IsDisturbed(const MadeRun& run) const {
     if (!run.record.status.ok() || FileExists(run.record.run_dir + kAside)) return false;
     const absl::optional<double> others = OthersCpuOf(run.record.summary);
@@ -332,7 +332,8 @@ class Runner {
     }
   }
 
-  // Read later by the commands that say how a failed or interrupted run goes on.
+  // Saves the command that continues the experiment. The commands that say how a failed or interrupted run
+  // goes on read it.
   void SaveCommand() const {
     const absl::Status saved =
         WriteFileAtomically(absl::StrCat(directory_, "/", kGoOnFile), experiment_.again + "\n");

@@ -39,7 +39,7 @@ struct Experiment {
   // itself, or `most_repeats` blocks were made. 0: no run is added.
   double until = 0;
   int most_repeats = 20;
-  JobRunOptions options;  // The options of every run; their places are replaced.
+  JobRunOptions options;  // The options of every run; each variant has its own places in their stead.
   bool resume = false;    // Keeps runs that an earlier call made successfully with this build and job.
   std::string ssh_config;
   std::string again;  // The command to go on with the experiment (ResumeCommand), kept in its directory.
@@ -84,10 +84,11 @@ std::string StandingText(const Experiment& experiment, const ExperimentResults& 
 // The given flags, with the common flags of compare and study: hosts, display, resume, run_dir and the bound
 // on other programs' CPU.
 std::vector<FlagSpec> WithExperimentFlags(std::vector<FlagSpec> flags);
-// Sets `experiment` from these flags. A flag overrides what `experiment` holds.
+// Sets `experiment` from these flags. A flag replaces the value in `experiment`.
 absl::Status ReadExperimentFlags(const Flags& flags, Experiment& experiment);
 
-// Checks that `path` does not hold `result` yet or, with --resume, that `path` exists.
+// Checks that the directory `path` does not contain the file `result` yet or, with --resume, that `path`
+// exists.
 absl::Status CheckExperimentPlace(const Flags& flags, const std::string& path, const std::string& result);
 // The given command, changed to go on in `path`: "tethys VERB ... --resume --run_dir=PATH".
 std::string ResumeCommand(const std::string& verb, const Flags& flags, const std::string& path);

@@ -89,11 +89,13 @@ std::string StandingText(const Experiment& experiment, const ExperimentResults& 
 }
 
 std::vector<FlagSpec> WithExperimentFlags(std::vector<FlagSpec> flags) {
-  flags.push_back({.name = "max_others_cpu",
-                   .value = "PERCENT",
-                   .help = "A run during which other programs used more of the CPU is made once more at the "
-                           "end of its block; both are kept, and the less disturbed one counts. Default 20; "
-                           "100 repeats none."});
+  flags.push_back(
+      {.name = "max_others_cpu",
+       .value = "PERCENT",
+       .help =
+           "A run during which other programs used more than this share of the CPU is made once more at the "
+           "end of its block; both are kept, and the less disturbed one counts. Default 20; "
+           "100 repeats none."});
   flags.push_back({.name = "resume",
                    .help = "Goes on with what was interrupted in --run_dir, called as before: runs that "
                            "succeeded are kept if build and job are the same, all others are made again."});
@@ -123,7 +125,7 @@ absl::Status CheckExperimentPlace(const Flags& flags, const std::string& path, c
   if (!FileExists(absl::StrCat(path, "/", result))) return absl::OkStatus();
   return absl::FailedPreconditionError(
       absl::StrCat(path, " holds results already (", result,
-                   "): go on with them by --resume, or name another by --run_dir"));
+                   "): go on with them by --resume, or name another directory by --run_dir"));
 }
 
 std::string ResumeCommand(const std::string& verb, const Flags& flags, const std::string& path) {

@@ -1,6 +1,6 @@
-// The order of an experiment's runs. A block holds one run of each variant, so that a machine that grows
-// slower or faster does so for all variants alike. Runs that other programs disturbed are made once more at
-// the end of their block. Pure; thread-compatible.
+// The order of an experiment's runs. A block consists of one run of each variant, so that a machine that
+// grows slower or faster does so for all variants alike. Runs that other programs disturbed are made once
+// more at the end of their block. Pure; thread-compatible.
 //
 //   while (auto slot = schedule.Next()) schedule.Finished(Disturbed(Run(*slot)));
 #ifndef TETHYS_DEPLOY_EXPERIMENT_RUN_SCHEDULE_H_
@@ -34,7 +34,7 @@ struct RunSlot {
 };
 
 // Invariants:
-//  1. Each block holds each of its variants once, and after them at most one repetition of each.
+//  1. Each block contains each of its variants once, and after them at most one repetition of each.
 //  2. No run of a block comes before the last run of the block before it.
 class RunSchedule {
  public:

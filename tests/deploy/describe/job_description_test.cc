@@ -149,7 +149,7 @@ TEST(PlanReportTest, DataMemoryDependsOnTheFormatOfTheData) {
   EXPECT_THAT(*PlanReport(plan, ""), ContainsRegex("each worker .* 279 KiB"));
 }
 
-TEST(PlanReportTest, ServerMemoryHoldsGradientsPerWorkerUnlessSummedOnArrival) {
+TEST(PlanReportTest, ServerMemoryHasGradientsPerWorkerUnlessSummedOnArrival) {
   proto::JobPlan plan = ServerPlan();
   proto::ParameterServer& config = *plan.mutable_job()->mutable_strategy()->mutable_parameter_server();
   // Server ps 1 holds 3,920 floats each for parameters, for gradients (per worker or once) and for momentum.
@@ -160,7 +160,7 @@ TEST(PlanReportTest, ServerMemoryHoldsGradientsPerWorkerUnlessSummedOnArrival) {
   EXPECT_THAT(*PlanReport(plan, ""), ContainsRegex("ps 1 +15 KiB +46 KiB +15 KiB .* 77 KiB"));
 }
 
-TEST(PlanReportTest, NamesSummationOnArrivalWhereOrderTakesMuchMemory) {
+TEST(PlanReportTest, SuggestsSummationOnArrivalIfGradientsTakeMuchMemory) {
   proto::JobPlan plan = ServerPlan();
   EXPECT_THAT(*PlanReport(plan, ""), Not(HasSubstr("ARRIVAL")));
   // 3000 workers times the 31 KiB of the parameters.

@@ -100,7 +100,7 @@ TEST_F(RunDetailsTest, TornSummaryIsNamed) {
   EXPECT_THAT(Text(), AllOf(HasSubstr("state       damaged\n"), HasSubstr("summary.json")));
 }
 
-TEST_F(RunDetailsTest, DirectoryOfRunsNamesARunInside) {
+TEST_F(RunDetailsTest, ErrorForADirectoryOfRunsNamesOneOfThem) {
   const absl::Status status = ReadRunDetails(directory_.Path("set")).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kNotFound);
   EXPECT_THAT(std::string(status.message()), HasSubstr("such as " + path_));

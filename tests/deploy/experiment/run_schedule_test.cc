@@ -28,7 +28,7 @@ TEST(RunScheduleTest, GivenOrderRunsAllVariantsInEachBlock) {
   EXPECT_THAT(Play(schedule), ElementsAre(RunSlot{0, 0}, RunSlot{1, 0}, RunSlot{0, 1}, RunSlot{1, 1}));
 }
 
-TEST(RunScheduleTest, RandomOrderHoldsEachVariantOncePerBlock) {
+TEST(RunScheduleTest, RandomOrderHasEachVariantOncePerBlock) {
   RunSchedule schedule({.variants = 6, .repeats = 8, .seed = 5});
   const std::vector<RunSlot> order = Play(schedule);
   ASSERT_EQ(order.size(), 48u);
