@@ -73,8 +73,8 @@ TEST(ComparisonTableTest, BytesThroughMemory_AreMarkedAndTcpBytesAreNot) {
   runs[0].summary.set_exchange("shared memory among 3 workers");
   const std::string table = ComparisonTable(Labels(), {}, runs);
   EXPECT_THAT(table, ContainsRegex("local .* 795 memory .*\nB  ps_async .* 795 TCP "));
-  EXPECT_THAT(table,
-              HasSubstr("Through memory: shared by the processes of one host, 0 bytes of it on a network"));
+  EXPECT_THAT(
+      table, HasSubstr("Through memory: bytes in memory that the processes of one host share; none of them"));
   EXPECT_THAT(ComparisonCsv(Labels(), {}, runs, absl::nullopt),
               HasSubstr(",memory,shared memory among 3 workers,runs/r,"));
   runs.push_back(OneRun(0, 1, 0.86, 10));
