@@ -97,7 +97,7 @@ std::string Sentence(const std::vector<Candidate>& candidates, const Advice& adv
   if (const proto::Bound* bound = ExchangeBound(best); bound != nullptr) {
     absl::StrAppendFormat(
         &text,
-        "Besides computing, most would change with the %s: it accounts for %.0f %% of a step, so one twice "
+        "Besides computing, the %s matters most: it accounts for %.0f %% of a step, so one twice "
         "as fast would save up to %.0f %%.",
         bound->resource(), 100 * bound->share(), 50 * bound->share());
   } else if (const double overhead = ShareOf(best, kOverhead); overhead > kShownShare) {
@@ -264,8 +264,8 @@ std::string AdviceText(const std::vector<Candidate>& candidates, const Advice& a
     absl::StrAppend(
         &text,
         Wrap(absl::StrCat("Supposed: ", notes.supposed,
-                          ". All that follows is a model's word: no run can check machines that are not "
-                          "there."),
+                          ". All that follows is predicted by the model alone: no run can check machines "
+                          "that do not exist."),
              "", kWidth));
   }
   absl::StrAppend(&text, Wrap(Sentence(candidates, advice, goal), "", kWidth));
@@ -308,7 +308,8 @@ std::string AdviceText(const std::vector<Candidate>& candidates, const Advice& a
     absl::StrAppend(&text, "left out: ", line, "\n");
   }
   if (notes.left_out.size() > kMostLeftOut) {
-    absl::StrAppend(&text, "left out: ", notes.left_out.size() - kMostLeftOut, " more, for such reasons\n");
+    absl::StrAppend(&text, "left out: ", notes.left_out.size() - kMostLeftOut,
+                    " more, for similar reasons\n");
   }
   return text;
 }

@@ -39,8 +39,8 @@ constexpr double kLinksDiffer = 1.5;
 constexpr double kLeastDelay = 2e-4;  // Seconds; shorter delays differ by chance.
 // The most measurements of the computers while other programs disturb them.
 constexpr int kMostMeasurements = 3;
-constexpr double kUsualRunStart =
-    2.5;  // Seconds that a brief run is assumed to take besides its steps, until one has run.
+// Seconds that a brief run is assumed to take besides its steps, until one has run.
+constexpr double kUsualRunStart = 2.5;
 
 // The hosts that some shape uses, each of them once.
 std::vector<MeteredHost> HostsOf(const BaseJob& base, const std::vector<Places>& places) {

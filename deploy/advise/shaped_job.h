@@ -37,8 +37,8 @@ void UseHosts(const std::vector<HostEntry>& hosts, BaseJob& base);
 // The base job in one shape, on its machines. If the shape cannot restart a worker, max_restarts is removed.
 struct ShapedJob {
   AnchorShape shape;
-  std::vector<std::string>
-      overrides;  // FIELD=VALUE overrides that turn the job file into this shape with its global batch.
+  // FIELD=VALUE overrides that turn the job file into this shape with its global batch.
+  std::vector<std::string> overrides;
   proto::JobPlan plan;
   JobMachines machines;
   std::vector<HostEntry> hosts;  // The hosts of `machines`; empty without a host file.

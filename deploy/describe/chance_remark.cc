@@ -12,8 +12,9 @@ namespace {
 
 constexpr int64_t kFewSteps = 1000;
 constexpr int64_t kStepsToMove = 100;  // After so many steps, a loss falls if the learning rate is suitable.
-constexpr double kClearlyAbove = 1.1;  // A factor of the loss of guessing.
-constexpr double kNear = 0.05;         // A share of the loss of guessing.
+constexpr double kClearlyAbove = 1.1;  // From this multiple of the loss of guessing on, a loss is above it.
+// A loss that differs from the loss of guessing by less than this share is equal to it.
+constexpr double kNear = 0.05;
 
 constexpr char kLookAtData[] = "look at labels and data (tethys data show JOB)";
 

@@ -50,8 +50,8 @@ struct MadeRun {
   RunRecord record;
   int order = 0;           // Position in the order of execution, from 1.
   double start = 0;        // Seconds since 1970; 0: not known.
-  double seconds = 0;      // Start-up and end are included; 0: not known.
-  bool put_aside = false;  // Another run counts in its place.
+  double seconds = 0;      // The length of the run, start-up and end included; 0: not known.
+  bool put_aside = false;  // True if another run counts in place of this one.
 };
 struct ExperimentResults {
   std::vector<MadeRun> runs;

@@ -45,7 +45,7 @@ class RunSchedule {
   // Tells that the run which Next returned was made. `disturbed`: the run is repeated once; ignored for a
   // repetition.
   void Finished(bool disturbed);
-  // Adds a block of some variants behind all others.
+  // Adds a block of `variants` after all other blocks.
   void AddBlock(absl::Span<const int> variants);
 
   // All remaining runs that are known now, in order.

@@ -36,8 +36,8 @@ absl::StatusOr<std::vector<int>> ParseNumbers(const std::string& flag, const std
 
 // Speed-up and efficiency of a variant against a baseline.
 struct Scaling {
-  double speed_up = 0;    // Samples per second over the baseline's; 0: not known.
-  double efficiency = 0;  // Speed-up over the ratio of workers.
+  double speed_up = 0;    // Samples per second, divided by the baseline's; 0: not known.
+  double efficiency = 0;  // The speed-up, divided by the number of workers relative to the baseline's.
 };
 struct ScalingInput {
   JobStrategy strategy;

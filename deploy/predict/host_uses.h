@@ -3,9 +3,9 @@
 // servers only, and a host behind a slow link may be a worker but a bad server. A worker's share of the batch
 // is not among these ways, since all workers of a job have equal shares. Pure; any thread.
 //
-// Hosts are put into classes of equal ones. If there is one class, the host file is used as it is. Otherwise,
-// for each of speed and link, the classes are sorted and cut in two, and the worse part is left out, runs
-// servers only, or runs workers only.
+// Hosts are put into classes of equal hosts. If there is one class, the host file is used as it is.
+// Otherwise, for each of speed and link, the classes are sorted and cut in two, and the worse part is left
+// out, runs servers only, or runs workers only.
 #ifndef TETHYS_DEPLOY_PREDICT_HOST_USES_H_
 #define TETHYS_DEPLOY_PREDICT_HOST_USES_H_
 

@@ -7,11 +7,12 @@
 namespace tethys {
 namespace {
 
-constexpr double kMostError = 0.1;  // The largest error of a held-out loss, relative to the loss.
+constexpr double kMostError = 0.1;  // The largest relative error of a held-out loss with which a form counts.
 constexpr int kShapes = 600;        // The number of values of a form's non-linear parameter that are tried.
 
-// Sets the epoch at which the curve first reaches `loss`; requires that it does. Returns false if the curve
-// was below `loss` already at the end of its first epoch: then that epoch is only a bound.
+// Sets `epoch` to the time at which the curve first reaches `loss`, in epochs; the curve must reach it.
+// Returns false if the curve was below `loss` already at the end of its first epoch: then `epoch` is only a
+// bound.
 bool FirstAt(absl::Span<const double> curve, double loss, double& epoch) {
   size_t i = 0;
   while (curve[i] > loss) ++i;

@@ -83,7 +83,7 @@ class Distance {
     if (calibration.anchor().empty() || !transport) {
       half_ += kWithoutAnchor;
       remark_ = absl::StrCat("no run calibrated the exchange '", needs.transport,
-                             "': usual costs stand for it, which may be far off");
+                             "': its usual costs are assumed, and may be far off");
     } else if (needs.extrapolated) {
       remark_ = "the batch lies beyond the measured batches: its time is extrapolated";
     }

@@ -32,7 +32,8 @@ class NeedsBuilder {
         return needs_;
       case ExchangeKind::kDevices:
         return absl::UnimplementedError(
-            "steps with an exchange among GPUs are not predicted: run the job, or compare");
+            "steps with an exchange among GPUs are not predicted: measure them by tethys train or tethys "
+            "compare");
       default:
         needs_.transport = kind == ExchangeKind::kSharedMemory ? kSharedMemory : kRing;
         TETHYS_RETURN_IF_ERROR(AddBuckets(kind));
@@ -130,7 +131,7 @@ class NeedsBuilder {
         rank.bytes = static_cast<double>(SharedMemoryBytes(bucket.bytes, most));
         // Leaders also hand the sum of all hosts to the ranks of their host.
         if (kind == ExchangeKind::kHierarchical) rank.bytes += static_cast<double>(bucket.bytes);
-        // The waits of a rank at the board count as messages.
+        // The waits of a rank for the other ranks of its host count as messages.
         rank.messages = kind == ExchangeKind::kHierarchical ? 3 : 2;
         part.exchange.push_back({.transport = kSharedMemory, .work = WorkOfRanks(rank, false)});
       }
@@ -147,7 +148,8 @@ class NeedsBuilder {
     return absl::OkStatus();
   }
 
-  // Adds the hops around a ring of hosts in this order. A slow link is part of one or two hops.
+  // Sets the delays and the hop rate of `link` from the hops around a ring of `hosts`, in this order. A slow
+  // link is part of one or two hops.
   absl::Status AddHops(const std::vector<int>& hosts, LinkOffer& link) const {
     if (hosts.size() < 2 || link.rate <= 0) return absl::OkStatus();
     double delays = 0, per_byte = 0;
@@ -221,8 +223,8 @@ class NeedsBuilder {
     return absl::OkStatus();
   }
 
-  // The slowness of a computer for work with pauses: a host with servers only gathers quota while workers
-  // compute.
+  // The slowness of a computer for work with pauses: a host that runs only servers gathers CPU quota while
+  // workers compute.
   static double Unthrottled(const JobComputer& computer) {
     const double quota = computer.calibration->cpu_quota();
     if (quota <= 0 || quota >= 1 || computer.workers > 0) return computer.slowness;
@@ -255,7 +257,8 @@ class NeedsBuilder {
     }
   }
 
-  // Gradients are pushed as they become ready.
+  // Divides the exchange into parts, one for each range of gradients that become ready at one time, because
+  // gradients are pushed as they become ready.
   void SpreadOverRanges(const ExchangeNeeds& all) {
     const std::vector<Range> order = model_.ready_order();
     double elements = 0;

@@ -364,7 +364,7 @@ class Simulation {
   const SimulatedCluster& cluster_;
   const int steps_;
   const int warm_;
-  // Tells the properties that the rules of all servers have in common.
+  // A rule that tells the properties which the rules of all servers share.
   const std::unique_ptr<ConsistencyRule> kind_;
   std::vector<SharedResource> resources_;
   std::vector<int64_t> stamps_;

@@ -53,9 +53,8 @@ struct SimulatedCluster {
   double cpu_per_message = 0;
   double loop_per_byte = 0;
   double overhead = 0;  // Seconds of a worker's step outside computing and exchange.
-  std::vector<double>
-      // Quantiles of a step's computing time divided by `compute`; empty: all steps take `compute`.
-      compute_ratio;
+  // Quantiles of a step's computing time divided by `compute`; empty: all steps take `compute`.
+  std::vector<double> compute_ratio;
   uint64_t seed = 0;
 };
 

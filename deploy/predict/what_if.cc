@@ -385,8 +385,8 @@ void MarkSupposed(const Supposition& supposition, proto::Prediction& prediction)
   if (prediction.has_staleness()) Widen(half, *prediction.mutable_staleness());
   prediction.set_validity(proto::NO_MACHINE);
   const std::string before = prediction.remark();
-  prediction.set_remark(absl::StrCat("a model's word, which no run has checked, on ", supposition.text,
-                                     before.empty() ? "" : "; ", before));
+  prediction.set_remark(absl::StrCat("predicted by the model alone, checked by no run, for ",
+                                     supposition.text, before.empty() ? "" : "; ", before));
 }
 
 void ScaleLinks(double factor, proto::Calibration& calibration) {

@@ -20,8 +20,8 @@ double MostOthersCpu(const proto::Report& report) {
 
 namespace {
 
-constexpr double kOtherArithmetic =
-    1.5;  // With similar batches and devices, the time of a sample differs less than by this factor.
+// With similar batches and devices, the times of a sample differ by less than this factor.
+constexpr double kOtherArithmetic = 1.5;
 
 // A worker's time to compute one sample; 0: not known.
 double SampleSeconds(const proto::ReportVariant& variant) {

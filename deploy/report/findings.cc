@@ -14,8 +14,8 @@ namespace {
 using proto::ReportValue;
 using proto::ReportVariant;
 
-constexpr double kVisibleSpread =
-    0.005;  // A smaller uncertainty of an accuracy does not distinguish variants.
+// Spreads of accuracy are compared only if half of the widest interval is at least this.
+constexpr double kVisibleSpread = 0.005;
 
 bool Has(const Ranking& ranking, const ReportVariant* variant) {
   return std::find(ranking.begin(), ranking.end(), variant) != ranking.end();

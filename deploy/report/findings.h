@@ -88,10 +88,12 @@ struct Findings {
 
   Accuracy accuracy = nullptr;                          // AccuracyOf `repeated`.
   const proto::ReportVariant* most_accurate = nullptr;  // The most accurate variant of `repeated`.
-  // Set for kMoreAccurate: the choice, if it is shown to be more accurate than the rival, or `most_accurate`.
+  // Set for kMoreAccurate: the choice, if it is shown to be more accurate than the rival; otherwise
+  // `most_accurate`.
   const proto::ReportVariant* better = nullptr;
-  // The certainty of the answer: the quotient of the rival's RankedTime and the choice's (kForAccuracy: of
-  // the choice's and the rival's), and the numbers of runs of both, or of all tied variants.
+  // The certainty of the answer. `ratio`: the rival's RankedTime, divided by the choice's; for kForAccuracy,
+  // the choice's divided by the rival's. `runs`: the numbers of runs of both or, for a tie, of all tied
+  // variants.
   Contrast ratio;
   Runs runs;
   // The largest share of the CPU that other programs took; 0 if it is at most kLoudOthersCpu.

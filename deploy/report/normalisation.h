@@ -17,7 +17,7 @@ namespace tethys {
 inline constexpr char kNormalisedTogether[] = "samples normalised together";
 
 // The samples of a full batch that are normalised together in training; 0: no layer normalises by its batch.
-// The job is resolved.
+// The job must be resolved.
 int64_t NormalisedSamples(const proto::Job& job);
 
 // "batch normalisation: 2 samples are normalised together, not the global batch of 16, because ..."; empty if

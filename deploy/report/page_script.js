@@ -3,7 +3,7 @@
 "use strict";
 const report = JSON.parse(document.getElementById("data").textContent);
 const dark = matchMedia("(prefers-color-scheme: dark)").matches;
-// Every colour has a contrast of at least 3:1 on its paper.
+// Every colour has a contrast of at least 3:1 to the background.
 const colours = dark ? ["#5bb8e0", "#f0995c", "#6fbf7e", "#c792dd", "#d9bb66", "#ec7f98", "#95a4ec", "#a9b4c0", "#5cc9c0", "#d4936f", "#b5d14a", "#e6a9e0"]
   : ["#0b6e99", "#c25a22", "#3a8549", "#8e4fa8", "#94771f", "#c23b5a", "#4c5fb0", "#6b7785", "#1d8379", "#a0522d", "#6a8601", "#b45aab"];
 const ink = dark ? "#e4e8ee" : "#1c2430", paper = dark ? "#12171e" : "#fff";

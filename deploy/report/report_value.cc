@@ -17,7 +17,8 @@ using proto::ReportValue;
 
 // Values that differ by less than this relative deviation are equal but for rounding.
 constexpr double kRounding = 1e-12;
-constexpr double kAsymmetrical = 0.1;  // Above this share of its width, an interval is not written with ±.
+// An interval is written with ± if its middle differs from the mean by at most this share of half its width.
+constexpr double kAsymmetrical = 0.1;
 constexpr int kMostRunsToTell = 100;
 constexpr int kFewestForAnInterval = 3;
 

@@ -46,7 +46,7 @@ CourseStep StepOf(const CsvReader& csv) {
   return step;
 }
 
-// The last attempt, by the journal (runtime/chief/journal.h).
+// The last attempt, as the journal records it (runtime/chief/journal.h).
 struct AttemptJournal {
   struct Applied {
     int server = 0;

@@ -1,5 +1,5 @@
-// The strategy of a report's variant as a value. Reports keep it by its name, as run summaries do. Pure; any
-// thread.
+// The strategy of a report's variant as a value. Reports, like run summaries, store only the strategy's name.
+// Pure; any thread.
 #ifndef TETHYS_DEPLOY_REPORT_VARIANT_STRATEGY_H_
 #define TETHYS_DEPLOY_REPORT_VARIANT_STRATEGY_H_
 

@@ -306,7 +306,7 @@ std::vector<std::string> UnfinishedRun(const ReportVariant& variant) {
   std::vector<std::string> sentences = {
       absl::StrCat("This run ", ended, after, how.empty() ? "" : ": ", how, ".")};
   if (!summary.go_on().empty()) sentences.push_back(absl::StrCat("To continue: ", summary.go_on()));
-  sentences.emplace_back("What follows is its progress until then.");
+  sentences.emplace_back("The rest of this report shows its progress until then.");
   return sentences;
 }
 
@@ -319,7 +319,7 @@ std::vector<std::string> Reservations(const Findings& findings) {
   sentences.push_back(single ? "The uncertainty of a single run is not known."
                              : absl::StrCat("Here ", kIntervalNote,
                                             " Differences are tested at 95 %, between runs with the same "
-                                            "seed where all variants have them."));
+                                            "seed if all variants have such runs."));
   if (findings.batches_differ) {
     sentences.push_back(
         "Global batches (workers x batch per worker) differ. An update uses one global batch, asynchronously "

@@ -279,7 +279,7 @@ void WithoutRounding(double rounding, std::vector<LevelEffect>& effects) {
 }
 
 absl::Status Check(absl::Span<const int> levels, absl::Span<const Observation> rows, bool logarithm) {
-  if (rows.size() < 2) return absl::InvalidArgumentError("fewer than two runs have this value");
+  if (rows.size() < 2) return absl::InvalidArgumentError("fewer than two runs have a value of this measure");
   for (const Observation& row : rows) {
     TETHYS_CHECK(row.level.size() == levels.size());
     if (!std::isfinite(row.value) || (logarithm && row.value <= 0)) {

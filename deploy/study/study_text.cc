@@ -119,12 +119,13 @@ std::string EffectsText(const proto::StudyReport& report) {
            absl::StrFormat("%.1f", 100 * effect.eta_squared()),
            effect.has_p() ? absl::StrFormat("%.4f", effect.p()) : "–"});
     }
-    absl::StrAppend(&text, effects.ratios() ? "Ratios to" : "Differences from",
-                    " the mean over all levels, of ", effects.runs(),
-                    " runs. The share is the part of the squares within blocks that the whole term explains; "
-                    "p comes from "
-                    "permutations within blocks, corrected after Holm.\n\n",
-                    MarkdownTable({"term", "level", "effect", "95 %", "share, %", "p"}, rows));
+    absl::StrAppend(
+        &text, effects.ratios() ? "Ratios to" : "Differences from", " the mean over all levels, of ",
+        effects.runs(),
+        " runs. The share is the part of the sum of squares within blocks that the whole term explains; "
+        "p comes from "
+        "permutations within blocks, corrected after Holm.\n\n",
+        MarkdownTable({"term", "level", "effect", "95 %", "share, %", "p"}, rows));
   }
   return text;
 }

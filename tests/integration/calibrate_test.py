@@ -76,7 +76,7 @@ class CalibrateTest(FolderTest):
         self.assertEqual(status, 0, output)
         self.assertIn("Supposed: 4 hosts (the further ones like localhost), 1 slot on each, links of 1 Gbit/s", output)
         self.assertRegex(output, r"what-if-4 .*worker")
-        self.assertRegex(" ".join(output.split()), r"validity .*a model's word, which no run has checked")
+        self.assertRegex(" ".join(output.split()), r"validity .*predicted by the model alone, checked by no run")
         for words, message in (("link=10", "10gbit"), ("hosts=6", "no link was measured"), ("host=6", "known are hosts")):
             status, output = self.tethys("plan", self.job, f"--what_if={words}")
             self.assertEqual(status, 2, output)

@@ -58,9 +58,9 @@ bool RecordedLast(const std::string& place) {
 // True if each machine has a part of a core for itself; at other places all machines share two cores.
 bool HasOwnCores(const std::string& place) { return absl::EndsWith(place, "cores"); }
 
-// Splits places that were recorded when hosts with one kernel were one computer: as in a calibration of
-// today, each host becomes a separate computer, with the same steps, and with the quota at the end of the
-// place's name: "-0.3cores".
+// Splits the computers of places that were recorded when all hosts with one kernel counted as one computer.
+// As in a calibration of today, each host becomes a separate computer, with the same step times and with the
+// CPU quota at the end of the place's name: "-0.3cores".
 void SplitByHost(const std::string& place, proto::Calibration& calibration) {
   double quota = 0;
   const absl::string_view number =
@@ -137,8 +137,8 @@ std::vector<Scenario> RunsIn(const std::string& folder) {
 }
 
 // Venkataraman et al., "Ernest", NSDI 2016: a step of n workers takes a + b / n + c log n + d n seconds with
-// coefficients that are not negative, fitted to the anchors of one strategy. `scale` is a factor of the
-// batch, for b.
+// coefficients that are not negative, fitted to the anchors of one strategy. b is multiplied by `scale`, the
+// batch as a multiple of the batch of the anchors.
 double ErnestSeconds(const std::vector<std::pair<int, double>>& steps, int workers, double scale) {
   const auto terms = [](double n) { return std::vector<double>{1, 1 / n, std::log(n), n}; };
   std::vector<double> y, best;
@@ -323,7 +323,7 @@ TEST(PredictionCorpusTest, PredictsRunsThatNoFitHasSeen) {
   held_out.Print("Held out");
   last.Print("Of these, recorded when nothing changed any more");
   own_cores.Print("Of these, machines with cores of their own");
-  // So many choices without an error show that 95 % of choices are right.
+  // 59 choices without an error show, with 95 % confidence, that 95 % of choices are right.
   ASSERT_GE(held_out.several.all, 59);
   const double all = held_out.several.all;
   EXPECT_LE(held_out.model.Mean(), kMostError);

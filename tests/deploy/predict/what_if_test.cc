@@ -208,7 +208,7 @@ TEST(WhatIfTest, PredictionsAreMarkedAndHaveWiderIntervals) {
   proto::Prediction marked = before;
   MarkSupposed(supposed, marked);
   EXPECT_EQ(marked.validity(), proto::NO_MACHINE);
-  EXPECT_THAT(marked.remark(), AllOf(HasSubstr("no run has checked"), HasSubstr("links of 4 Gbit/s")));
+  EXPECT_THAT(marked.remark(), AllOf(HasSubstr("checked by no run"), HasSubstr("links of 4 Gbit/s")));
   EXPECT_EQ(marked.step().value(), before.step().value());
   EXPECT_NEAR(std::log(marked.step().high() / before.step().high()), 2 * kWidthPerDoubling, 1e-9);
   EXPECT_NEAR(std::log(marked.total().low() / before.total().low()), -2 * kWidthPerDoubling, 1e-9);

@@ -39,7 +39,7 @@ std::vector<std::string> Texts(const std::vector<proto::Job>& jobs) {
   return texts;
 }
 
-TEST(JobDifferencesTest, NamesFieldsAndValuesInTheFilesOrder) {
+TEST(JobDifferencesTest, NamesFieldsAndValuesInTheOrderOfTheProtoFile) {
   EXPECT_THAT(Texts({Job(kMirrored), Job(kAsynchronous)}),
               ElementsAre("optimizer.sgd.momentum: 0.9, 0", "optimizer.learning_rate: 0.05, 0.1",
                           "strategy: mirrored, parameter_server"));

@@ -229,7 +229,7 @@ TEST_F(ReportTest, LettersAreReadBehindQuotedCsvCells) {
   EXPECT_THAT(letters, ElementsAre("A c-r0", "B a-r0", "C b-r0"));
 }
 
-TEST_F(ReportTest, SamplesNormalisedTogetherAreADifference) {
+TEST_F(ReportTest, NumberOfSamplesNormalisedTogetherIsADifference) {
   constexpr char kModel[] =
       "model { layer { batch_normalisation {} } layer { dense { units: 10 } } } data { classes: 10 } "
       "global_batch_size: 16 optimizer { learning_rate: 0.1 sgd {} } ";

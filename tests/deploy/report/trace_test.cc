@@ -50,7 +50,7 @@ double Number(const google::protobuf::Struct& event, const char* field) {
   return event.fields().at(field).number_value();
 }
 
-// "NAME BEGIN+DURATION" of the slices in a row, in microseconds.
+// The slices of a row as "NAME BEGIN+DURATION", in microseconds.
 std::vector<std::string> Slices(const std::string& json, const std::string& row) {
   std::vector<std::string> slices;
   double process = -1;
@@ -65,8 +65,8 @@ std::vector<std::string> Slices(const std::string& json, const std::string& row)
   return slices;
 }
 
-// "NAME BEGIN+DURATION in NAME BEGIN+DURATION" for slices that overlap an earlier slice of the same part of a
-// row, where neither contains the other. Times count in whole ns.
+// The slices that overlap an earlier slice of the same part of a row, although neither contains the other:
+// "NAME BEGIN+DURATION in NAME BEGIN+DURATION". Times are rounded to whole ns.
 std::vector<std::string> Overlaps(const std::string& json) {
   struct Drawn {
     std::string text;

@@ -152,7 +152,7 @@ TEST_F(VerdictTest, SamplesThatAreNormalisedTogetherAreNamedIfTheyDiffer) {
   EXPECT_THAT(Text(), HasSubstr("are normalised together: 16 with local and 2 with mirrored. These"));
 }
 
-TEST_F(VerdictTest, NamesMostAccurateIfNotFastest) {
+TEST_F(VerdictTest, MostAccurateVariantIsNamedIfItIsNotTheFastest) {
   Add("mirrored", Value(3, 10, 0.1), Value(3, 0.87, 0.001));
   Add("ps", Value(3, 17, 0.2), Value(3, 0.89, 0.001));
   EXPECT_THAT(Text(), HasSubstr("Most accurate of all: ps, 89.00 ± 0.25 % in 17.00 ± 0.50 s."));

@@ -15,7 +15,7 @@ namespace tethys {
 struct Noise {
   double of_visit = 0.0122;  // Standard deviation of the logarithm of a visit's time.
   double disturbed =
-      0.3;  // Share of visits that are 20 % longer in the mean although they do not look disturbed.
+      0.3;  // The share of visits that are 20 % longer on average although they do not look disturbed.
 };
 
 using TrueTime = std::function<double(double batch)>;
