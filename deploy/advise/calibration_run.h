@@ -21,10 +21,10 @@ struct CalibrationRequest {
   double most_others_cpu = kMostOthersCpu;
 };
 
-// Errors are those of the job's shapes, of its machines (Unavailable, FailedPrecondition) and of brief runs.
-// FailedPrecondition also: other programs used more of the CPU than `most_others_cpu`, also when the machines
-// were measured again. A shape that the job or the host file does not allow is left out, with a line on
-// standard output.
+// Fails with the errors of the job's shapes, of its machines (Unavailable, FailedPrecondition) and of brief
+// runs, and with FailedPrecondition if other programs used more of the CPU than `most_others_cpu`, even when
+// the machines were measured again. A shape that the job or the host file does not allow is left out, with a
+// line on standard output.
 absl::StatusOr<proto::Calibration> MeasureCalibration(const Flags& flags, const CalibrationRequest& request);
 
 // --max_others_cpu of the commands that calibrate. `use` begins the help: what the command does, up to "if".

@@ -193,7 +193,7 @@ absl::StatusOr<std::string> RunProbes(const Flags& flags, const std::vector<Shap
     shortened.push_back(std::move(one));
   }
   TETHYS_ASSIGN_OR_RETURN(const std::vector<Places> places, PlaceJobs(flags, shortened));
-  // Made before interrupts are held, because making a plan reads all data.
+  // The plans are made before interrupts are held, because making a plan reads all data.
   std::vector<proto::JobPlan> plans;
   for (size_t i = 0; i < jobs.size(); ++i) {
     TETHYS_ASSIGN_OR_RETURN(proto::JobPlan plan, PrepareJob(shortened[i]));

@@ -1,7 +1,8 @@
 // Probe runs of `tethys advise --probe_epochs=N`. Asynchronous and stale-synchronous training make other
 // updates than the job, so they may need another number of samples for the same loss, and no prediction tells
-// this number. Each of them is trained for the first N epochs of the job, on its data, with its seed and its
-// learning rates, and compared with the job itself by validation loss. Blocking; thread-compatible.
+// this number. A job of each of these kinds is trained for the first N epochs of the job, on its data, with
+// its seed and its learning rates, and compared with the job itself by validation loss. Blocking;
+// thread-compatible.
 #ifndef TETHYS_DEPLOY_ADVISE_PROBE_RUN_H_
 #define TETHYS_DEPLOY_ADVISE_PROBE_RUN_H_
 

@@ -11,7 +11,8 @@ namespace tethys {
 namespace {
 
 constexpr int64_t kFewSteps = 1000;
-constexpr int64_t kStepsToMove = 100;  // After so many steps, a loss falls if the learning rate is suitable.
+// After this number of steps, the loss has fallen if the learning rate is suitable.
+constexpr int64_t kStepsToMove = 100;
 constexpr double kClearlyAbove = 1.1;  // From this multiple of the loss of guessing on, a loss is above it.
 // A loss that differs from the loss of guessing by less than this share is equal to it.
 constexpr double kNear = 0.05;

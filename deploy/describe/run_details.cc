@@ -126,7 +126,7 @@ std::string QualityLine(const RunDetails& run) {
   return absl::StrCat("training ", QualityText(quality), " in this epoch");
 }
 
-// "slave1 (worker 0, ps 0), slave2 (worker 1)": every known host with its processes.
+// Every known host with its processes: "slave1 (worker 0, ps 0), slave2 (worker 1)".
 std::string HostsText(const RunDetails& run) {
   std::vector<std::string> hosts;  // Hosts in the order of their first process.
   std::map<std::string, std::vector<std::string>> tasks;

@@ -1,7 +1,7 @@
-// Makes the runs of an experiment: `tethys compare` and `tethys study` list variants, and this runs them in
-// blocks (deploy/experiment/run_schedule.h). Every run has a directory of its own, NAME-rBLOCK. A run that
-// other programs disturbed is made again; of the two the less disturbed one counts, and the other is kept as
-// NAME-rBLOCK.aside. Blocking; thread-compatible.
+// Makes the runs of an experiment: `tethys compare` and `tethys study` list variants, and RunExperiment runs
+// them in blocks (deploy/experiment/run_schedule.h). Every run has a directory of its own, NAME-rBLOCK. A run
+// that other programs disturbed is made again; of the two the less disturbed one counts, and the other is
+// kept as NAME-rBLOCK.aside. Blocking; thread-compatible.
 #ifndef TETHYS_DEPLOY_EXPERIMENT_EXPERIMENT_RUN_H_
 #define TETHYS_DEPLOY_EXPERIMENT_EXPERIMENT_RUN_H_
 
@@ -57,7 +57,7 @@ struct ExperimentResults {
   std::vector<MadeRun> runs;
   int missing = 0;  // Runs that were not started.
 
-  std::vector<RunRecord> Counted() const;  // The runs without those put aside.
+  std::vector<RunRecord> Counted() const;  // The runs that were not put aside.
 };
 
 // Plans all jobs, each set of data checked once, and finds places for their processes. InvalidArgument: a job

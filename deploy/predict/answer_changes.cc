@@ -28,7 +28,8 @@ bool Close(double a, double b, bool whole) {
 // Finds the first turn between range.now and `end`.
 absl::StatusOr<absl::optional<Turn>> FindTurn(const PropertyRange& range, double end, const JobStrategy& now,
                                               const BestAt& best_at) {
-  double same = range.now;  // The farthest value whose best is known to have the strategy `now`.
+  // The farthest value at which the best candidate is known to have the strategy `now`.
+  double same = range.now;
   while (same != end) {
     double next = end > same ? std::min(end, 2 * same) : std::max(end, same / 2);
     if (range.whole) next = std::floor(next);

@@ -11,7 +11,8 @@
 namespace tethys {
 namespace {
 
-// Links whose rates differ by less than this ratio count as equal, because measurements differ, too.
+// Two links count as equally fast if the slower one has more than this share of the other one's rate, because
+// measurements of equal links differ, too.
 constexpr double kEquallyFast = 0.75;
 
 // The quantile at `level`, in (0, 1), interpolated between the measured quantiles; beyond the outermost of

@@ -29,7 +29,7 @@ struct ComputerWork {
   std::string name = {};
   double bytes = 0;
   double messages = 0;
-  // The throughput of all these processes at once, divided by that of one process alone.
+  // The throughput of all these processes at once, divided by the throughput of one process alone.
   double capacity = 1;
   double slowness = 1;  // The CPU time on this computer, divided by the CPU time on the fastest computer.
   // `unthrottled` and `spared`, with a quota of CPU time: the slowness while quota is left, and the seconds

@@ -1,7 +1,7 @@
 // Curves of validation loss from short runs of one job that make different updates: how many samples each run
 // needed for the same loss, and the loss to expect after more epochs. Pure; any thread.
 //
-// A curve holds the loss at the ends of epochs 1, 2, ...; each loss is finite.
+// A curve lists the losses at the ends of epochs 1, 2, ...; each loss must be finite.
 #ifndef TETHYS_DEPLOY_PREDICT_LOSS_CURVE_H_
 #define TETHYS_DEPLOY_PREDICT_LOSS_CURVE_H_
 

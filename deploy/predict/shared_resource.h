@@ -14,8 +14,8 @@ namespace tethys {
 
 class SharedResource {
  public:
-  // rates[k - 1] is the work that k jobs together do in a second. With more jobs than rates, the last rate
-  // holds. Requires positive rates.
+  // rates[k - 1] is the work that k jobs together do in a second. The last rate applies to larger numbers,
+  // too. Requires positive rates.
   explicit SharedResource(std::vector<double> rates) : rates_(std::move(rates)) {}
 
   void Add(double now, double work, int64_t job) {

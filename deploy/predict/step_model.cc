@@ -189,7 +189,7 @@ void AddRun(const proto::JobPlan& plan, const JobMachines& machines, const proto
   if (price > 0) Set(total * price / 3600, half, *prediction.mutable_cost());
 }
 
-// Simulates steps and staleness of a job that holds leases. Returns the seconds of a step.
+// Simulates steps and staleness of a job whose workers lease samples. Returns the seconds of a step.
 absl::StatusOr<double> SimulateJob(const proto::JobPlan& plan, const JobMachines& machines,
                                    const JobComputers& computers, const StepNeeds& needs,
                                    const proto::Calibration& calibration, double half,

@@ -46,7 +46,8 @@ struct Task {
 struct Event {
   double time = 0;
   int64_t order = 0;  // Events of the same time happen in the order of their creation.
-  int resource = -1;  // The resource whose next end this is; -1: the event continues `task`.
+  // The resource on which a part of a task ends at this event; -1: the event continues `task`.
+  int resource = -1;
   // The stamp of the resource when the event was made; an event with an older stamp is void.
   int64_t stamp = 0;
   int64_t task = 0;
@@ -364,7 +365,7 @@ class Simulation {
   const SimulatedCluster& cluster_;
   const int steps_;
   const int warm_;
-  // A rule that tells the properties which the rules of all servers share.
+  // A rule of the same kind as the servers' rules, for the properties that all of them share.
   const std::unique_ptr<ConsistencyRule> kind_;
   std::vector<SharedResource> resources_;
   std::vector<int64_t> stamps_;

@@ -21,8 +21,8 @@
 namespace tethys {
 
 struct SimulatedCluster {
-  // capacity[k - 1] is the throughput of k processes at once, divided by that of one process. With more
-  // processes, the last value holds.
+  // capacity[k - 1] is the throughput of k processes at once, divided by the throughput of one process. The
+  // last value applies to larger numbers, too.
   struct Computer {
     std::vector<double> capacity = {1};
   };
@@ -47,7 +47,7 @@ struct SimulatedCluster {
   proto::ParameterServer parameter_server;  // The parameter servers of the job, which give the consistency.
   // For asynchronous jobs: parameters come with a pull before the step, not with the answer to a push.
   bool pulls_before_step = false;
-  int chunks = 1;    // The number of parts of a bulk-synchronous push; each part is answered by itself.
+  int chunks = 1;    // The number of parts of a bulk-synchronous push; each part has an answer of its own.
   double delay = 0;  // Seconds one way between two hosts.
   double cpu_per_byte = 0;
   double cpu_per_message = 0;

@@ -1,7 +1,7 @@
 // Supposed machines: `--what_if=hosts=32,link=10gbit` changes the machines of a host file and their
 // calibration, so that a job can be predicted for more, other or faster machines. No run can check such a
-// prediction; MarkSupposed says so in it and widens its intervals. Called by `tethys plan` and `tethys
-// advise`. Pure; any thread.
+// prediction; MarkSupposed notes this in the prediction and widens its intervals. Called by `tethys plan` and
+// `tethys advise`. Pure; any thread.
 //
 // - hosts=N: the first N hosts; where there are fewer, further ones are like the host of median speed
 // - kind=NAME: further hosts are like those of this kind, or like the host of this name

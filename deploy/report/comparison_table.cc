@@ -34,7 +34,7 @@ std::string FixedTextWithInterval(const ReportValue& value, double factor, int d
   return IntervalOf(value).has_value() ? MeanText(value, factor) : FixedText(value, factor, digits);
 }
 
-// The optional columns: those for which at least one run has values.
+// The optional columns. A table has such a column if at least one run has a value for it.
 struct SomeColumns {
   bool mean_iou = false;
   bool others = false;

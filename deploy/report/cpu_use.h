@@ -28,8 +28,8 @@ struct CpuUse {
   int computers = 0;  // The number of the variant's computers whose load is known.
 };
 
-// Says why the parts of the training times do not show what limits two variants: a process that waits for a
-// core counts as computing, or as waiting for the exchange. Empty if the times may be compared.
+// Says why the times for computing and for the exchange do not show what limits two variants: a process that
+// waits for a core counts as computing, or as waiting for the exchange. Empty if these times may be compared.
 std::string ClockDoubt(const proto::ReportVariant& a, const proto::ReportVariant& b);
 
 // The load of the busiest computer; `cores` is 0 if no load is known.

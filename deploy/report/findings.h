@@ -59,7 +59,7 @@ struct TieFindings {
 struct Findings {
   Ranking by_speed;  // Successful variants, the fastest first.
   Ranking repeated;  // The variants with several successful runs, the fastest first.
-  Ranking reached;   // The variants whose runs all reached the target, as ByTimeToTarget orders them.
+  Ranking reached;   // The variants whose runs all reached the target, in the order of ByTimeToTarget.
 
   AnswerKind kind = AnswerKind::kNothingToCompare;
   // The variants of `repeated` that may be recommended, the best first. With a target accuracy from the user:

@@ -81,7 +81,8 @@ Headline MoreAccurate(const Findings& findings) {
                          " as long as ", NameInText(choice));
   return {absl::StrCat("Train with ", named, ": ", NameAfter(named, better), " is ", PointsText(points),
                        " than ", NameAfter(named, rival), ", and no difference in speed is shown",
-                       &better == &choice ? "" : absl::StrCat(" between that and ", NameInText(choice)), "."),
+                       &better == &choice ? "" : absl::StrCat(" between the latter and ", NameInText(choice)),
+                       "."),
           absl::StrCat(NameInText(better), " is ", PointsInterval(*points.interval), " more accurate than ",
                        NameInText(rival), times, Evidence(findings.runs))};
 }

@@ -21,7 +21,7 @@ std::string TimesInterval(const Contrast& ratio);
 // The interval of a difference between accuracies: "between 0.75 and 1.25 percentage points".
 std::string PointsInterval(const Interval& points);
 
-// "1.00 percentage points more accurate" for a shown difference.
+// A shown difference between accuracies: "1.00 percentage points more accurate".
 std::string PointsText(const Contrast& points);
 // Ends a sentence on variants whose accuracies are not shown to differ. `half`: half of the interval of the
 // difference, over `runs` runs of each.

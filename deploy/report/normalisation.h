@@ -20,8 +20,8 @@ inline constexpr char kNormalisedTogether[] = "samples normalised together";
 // The job must be resolved.
 int64_t NormalisedSamples(const proto::Job& job);
 
-// "batch normalisation: 2 samples are normalised together, not the global batch of 16, because ..."; empty if
-// the whole global batch is normalised together, or nothing is normalised.
+// A remark such as "batch normalisation: 2 samples are normalised together, not the global batch of 16,
+// because ..."; empty if the whole global batch is normalised together, or nothing is normalised.
 std::string NormalisationRemark(const proto::Job& job);
 
 // The difference as an entry for JobDifferences, if the jobs normalise different numbers of samples together.

@@ -9,8 +9,8 @@
 namespace tethys {
 
 // RunSummary.others_cpu if the run has it. Otherwise, for runs on several machines, the largest share on any
-// computer: the CPU use of the computer minus that of the job's processes on all hosts that share its kernel.
-// In [0, 1]. nullopt: the run was not sampled.
+// computer: the CPU use of the computer minus the CPU use of the job's processes on all hosts that share its
+// kernel. In [0, 1]. nullopt: the run was not sampled.
 absl::optional<double> OthersCpuOf(const proto::RunSummary& summary);
 
 }  // namespace tethys

@@ -105,7 +105,7 @@ std::string Limits(const Ranking& compared) {
   return absl::StrCat(", so ", absl::StrJoin(parts, " and "));
 }
 
-// The part of the training time whose seconds in `slow` exceed its seconds in `fast` by most.
+// The part of the training time that takes the most seconds more in `slow` than in `fast`.
 const Part& LargestDifference(const ReportVariant& fast, const ReportVariant& slow) {
   const auto more = [&](const Part& part) { return Seconds(slow, part) - Seconds(fast, part); };
   return *std::max_element(kParts.begin(), kParts.end(),
@@ -206,7 +206,7 @@ std::string CpuText(const Ranking& compared) {
       computers == 1 && full && fewer ? ", so more workers on it cannot compute faster." : ".");
 }
 
-// "To reach 85 % validation accuracy A needs 3 epochs, B 5."
+// The epochs that each variant needs: "To reach 85 % validation accuracy A needs 3 epochs, B 5."
 std::string EpochsText(const proto::Report& report, const Ranking& compared) {
   if (!report.target().given()) return "";
   std::vector<std::string> parts;
@@ -238,8 +238,8 @@ std::string Reason(const proto::Report& report, const Findings& findings) {
       sentences.push_back(std::move(time));
       if (!doubt.empty()) {
         sentences.push_back(absl::StrCat("These are times by the clock, and ", doubt,
-                                         ": waiting for a core may be part of them, so they do not tell what "
-                                         "limits either."));
+                                         ": waiting for a core may be part of them, so they do not show what "
+                                         "limits either variant."));
       } else if (!report.target().given()) {
         sentences.push_back(MainDifference(a, b));
       }

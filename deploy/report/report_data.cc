@@ -116,8 +116,8 @@ bool OneShape(const proto::RunSummary& summary) {
   });
 }
 
-// "mirrored, 9 workers, global batch 1152". If earlier attempts of the run had another strategy, other
-// processes or another batch, the name also says from which update on it is valid.
+// The name of a variant: "mirrored, 9 workers, global batch 1152". If earlier attempts of the run had another
+// strategy, other processes or another batch, the name also says from which update on it is valid.
 std::string NameOf(const proto::RunSummary& summary) {
   std::string name = summary.strategy();
   std::replace(name.begin(), name.end(), '_', ' ');

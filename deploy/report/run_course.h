@@ -45,7 +45,7 @@ struct CourseStep {
   double exchange_end() const { return begin + phase[0] + phase[1] + phase[2] + phase[3]; }
 };
 
-// A part of an epoch that ended at a barrier of all workers.
+// A part of an epoch. At its end there was a barrier of all workers.
 struct CourseSegment {
   int64_t epoch = 0;                // Counted from 1.
   bool ends_epoch = false;          // The segment is the last of its epoch so far.

@@ -33,7 +33,7 @@ absl::optional<Reached> FirstAtOrAbove(double target, absl::Span<const proto::Ep
 // nullopt: `best` is empty, or an accuracy in it is below 1 %.
 absl::optional<double> CommonTarget(absl::Span<const double> best);
 
-// "85 % validation accuracy" and, if the target was not given, how it was chosen.
+// The target in words: "85 % validation accuracy" and, if the target was not given, how it was chosen.
 std::string TargetText(const proto::AccuracyTarget& target);
 
 }  // namespace tethys

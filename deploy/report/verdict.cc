@@ -206,7 +206,7 @@ std::string TargetSentence(const proto::Report& report, const Findings& findings
       at_once ? " All reached it in their first epoch: a higher --target_accuracy tells more." : "");
 }
 
-// Lists failed runs or, with `interrupted`, those that the user ended. No mean includes them.
+// Lists the failed runs or, if `interrupted`, the runs that the user ended. No mean includes these runs.
 std::string FailureSentence(const proto::Report& report, bool interrupted) {
   std::string text;
   for (const ReportVariant& variant : report.variant()) {

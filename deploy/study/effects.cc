@@ -5,8 +5,9 @@
 // minus the sum of the others.
 //
 // FitEffects tests each term: the fit of all terms that do not contain it, against the same fit with the
-// term. The residuals of the former, permuted within blocks, give p. It then fits all terms that the runs can
-// separate, adds intervals from blocks drawn with replacement, and corrects p for the number of terms.
+// term. The residuals of the fit without the term, permuted within blocks, give p. It then fits all terms
+// that the runs can separate, adds intervals from blocks drawn with replacement, and corrects p for the
+// number of terms.
 //
 // Invariants: terms, their tests and their effects are in one order. Random numbers depend on the seed and
 // the term alone, so results can be repeated.

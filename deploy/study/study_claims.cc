@@ -72,7 +72,7 @@ std::string PublishedText(const LoadedStudy& study, const std::vector<Pair>& pai
   return count == 0 ? "" : FigureText(sum / count, absl::nullopt, measure);
 }
 
-// The mean contrast of the pairs, for each block that ran any of them.
+// For each block that ran a pair: the mean contrast of the pairs in the block.
 std::vector<double> BlockMeans(const std::vector<Pair>& pairs, absl::Span<const ClaimValue> values,
                                bool ratios) {
   std::map<std::pair<int, int>, double> value_of;  // Keyed by block and cell.

@@ -27,7 +27,7 @@ struct MeterOptions {
   std::string name = {};     // The name of its file in `scratch`; no two live meters may share it.
   int gpu = 0;               // Number of the GPU, if the job's device is a GPU.
   std::vector<std::string> cuda_library_path = {};  // As in LaunchOptions.
-  // The longest time that an answer may take beyond the time that the question asks for.
+  // The longest time that an answer may take in addition to the time that the question gives to steps.
   Nanoseconds patience = 120 * kSecond;
 };
 

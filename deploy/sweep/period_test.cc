@@ -42,8 +42,8 @@ double JumpAfterMultiples(const std::vector<double>& batch, const std::vector<do
 }
 
 // The weighted sum of squared residuals of the formula in period_test.h. Least squares with weights 1 / y^2,
-// by normal equations over terms that are scaled to about 1. Nullopt: the period's steps cannot be told from
-// a line or a bend at these batches.
+// by normal equations over terms that are scaled to about 1. Nullopt: at these batches, the steps of the
+// period cannot be distinguished from a line or a bend.
 std::optional<double> CostOf(const std::vector<double>& batch, const std::vector<double>& y, int period) {
   const double scale = batch.back();
   std::array<std::array<double, kTerms + 1>, kTerms> equations{};

@@ -14,7 +14,7 @@ namespace tethys {
 namespace {
 
 constexpr int kReferenceEvery = 8;
-// The number of visits around a moment whose median is the reference's time.
+// The time of the reference batch at a moment is the median of this number of visits around the moment.
 constexpr size_t kReferencesAround = 5;
 
 bool WasDisturbed(const proto::StepVisit& visit) { return visit.disturbed(); }

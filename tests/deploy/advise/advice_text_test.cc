@@ -11,7 +11,7 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-// A run of `seconds`, whose step has these parts beside computing.
+// A candidate that takes `seconds`. `parts`: the shares of its step besides computing.
 Candidate Of(int workers, double seconds, double cost,
              const std::vector<std::pair<std::string, double>>& parts = {}) {
   Candidate candidate{.shape = {StrategyFamily::kMirrored, workers, 0}, .prediction = {}};

@@ -12,7 +12,7 @@ using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 using ::testing::UnorderedElementsAre;
 
-// Runs the schedule to its end; runs of `disturbed` (variant, block) are repeated.
+// Runs the schedule to its end. The runs listed in `disturbed`, by variant and block, count as disturbed.
 std::vector<RunSlot> Play(RunSchedule& schedule, const std::vector<std::pair<int, int>>& disturbed = {}) {
   std::vector<RunSlot> order;
   while (const auto slot = schedule.Next()) {

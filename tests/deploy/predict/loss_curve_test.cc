@@ -78,7 +78,7 @@ TEST(ContinuedLossTest, DropInTheLastFifthIsNotContinued) {
   curve[8] *= 0.8;
   curve[9] *= 0.8;
   EXPECT_FALSE(ContinuedLoss(curve, 40));
-  // Neither is a curve continued whose drop begins in the last epoch that the fit sees.
+  // A curve that drops in the last epoch that the fit sees is not continued either.
   curve = Planted(10, Power);
   for (size_t i = 7; i < curve.size(); ++i) curve[i] *= 0.6;
   EXPECT_FALSE(ContinuedLoss(curve, 40));

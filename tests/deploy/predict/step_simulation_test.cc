@@ -34,12 +34,12 @@ void SetStale(SimulatedCluster& cluster, int bound) {
   config.set_gradient_scale(proto::Asynchronous::GLOBAL_MEAN);
 }
 
-// A random number between two bounds, whose logarithm is uniformly distributed.
+// A random number between two bounds. The logarithm of the number is uniformly distributed.
 double Between(double low, double high, std::mt19937& random) {
   return std::exp(std::uniform_real_distribution<>(std::log(low), std::log(high))(random));
 }
 
-// LockStepTime of a step whose exchange is only `link` seconds of the busiest link.
+// LockStepTime of a step whose exchange takes only `link` seconds, on its busiest link.
 double ClosedForm(double compute, double link) {
   const ExchangeNeeds exchange{.transport = kServers, .link = link, .link_name = "busiest"};
   StepNeeds needs;

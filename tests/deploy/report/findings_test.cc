@@ -91,7 +91,7 @@ TEST_F(FindingsTest, OneVariantHasNothingToCompareWith) {
   EXPECT_EQ(LabelOf(FindingsOf(report_).pair.best), "A");
 }
 
-TEST_F(FindingsTest, SingleRunsHaveNoChoice) {
+TEST_F(FindingsTest, SingleRunsGiveNoChoice) {
   Add("mirrored", 3, 10);
   Add("ps_sync", 3, 20, 0.87, /*runs=*/1);
   EXPECT_EQ(Answer(), "single runs: - against -, eligible , tied ");

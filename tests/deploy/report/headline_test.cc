@@ -166,12 +166,12 @@ TEST_F(HeadlineTest, MostAccurateIsNamedIfTheRivalSurpassesTheChoice) {
   Add("ps_sync", 3, Value(3, 10.5, 1), Value(3, 0.87, 0.0001));
   EXPECT_EQ(Text(),
             "Train with A (mirrored): B (mirrored) is 3.00 percentage points more accurate than C (ps_sync), "
-            "and no difference in speed is shown between that and A.");
+            "and no difference in speed is shown between the latter and A.");
   EXPECT_THAT(HowSure(), StartsWith("B is between "));
 }
 
 TEST_F(HeadlineTest, SlowerMeanWithinNoiseIsNotCalledSlower) {
-  // Times like those of a machine on which other programs run now and then.
+  // Times as on a machine where other programs run now and then.
   Add("local", 1, OfRuns({0.9, 4.5, 0.8}), OfRuns({0.83, 0.84, 0.82}, proto::ReportValue::SHARE));
   Add("mirrored", 2, OfRuns({0.3, 0.5, 1.0}), OfRuns({0.63, 0.64, 0.62}, proto::ReportValue::SHARE));
   EXPECT_EQ(Text(),

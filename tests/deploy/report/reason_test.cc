@@ -118,7 +118,8 @@ TEST_F(ReasonTest, UnequalComputingTimesGiveNoStatementOfTheLimit) {
   EXPECT_THAT(
       Text(),
       EndsWith("These are times by the clock, and computing took 100 µs a sample with A and 960 µs with B: "
-               "waiting for a core may be part of them, so they do not tell what limits either."));
+               "waiting for a core may be part of them, so they do not show what limits either "
+               "variant."));
   *report_.mutable_variant(1)->mutable_compute_seconds() = Value(3, 1, 0.1);
   *report_.mutable_variant(1)->mutable_others_cpu() = Value(3, 0.3);
   EXPECT_THAT(Text(),

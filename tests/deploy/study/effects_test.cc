@@ -165,7 +165,7 @@ TEST(FitEffectsTest, ValueWithoutLogarithmIsRefused) {
   EXPECT_FALSE(FitEffects({3, 2, 2}, absl::MakeConstSpan(rows).subspan(0, 1), {}).ok());
 }
 
-TEST(HolmTest, SmallestIsMultipliedByTheNumberOfTests) {
+TEST(HolmTest, SmallestPIsMultipliedByTheNumberOfTests) {
   EXPECT_THAT(HolmAdjusted({0.04, 0.01, 0.03}),
               ElementsAre(DoubleNear(0.06, 1e-12), DoubleNear(0.03, 1e-12), DoubleNear(0.06, 1e-12)));
 }
