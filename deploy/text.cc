@@ -59,7 +59,7 @@ std::vector<std::vector<size_t>> Parts(const std::vector<int>& widths, int width
 
 namespace {
 
-// `digits`, which may begin with a sign and end with a fraction, in groups of three.
+// Returns `digits` in groups of three. `digits` may begin with a sign and end with a fraction.
 std::string Grouped(std::string digits) {
   const int first = digits[0] == '-' ? 1 : 0;
   const int end = static_cast<int>(std::min(digits.find('.'), digits.size()));

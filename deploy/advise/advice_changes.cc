@@ -82,7 +82,8 @@ class ChangesOf {
     const auto now = static_cast<double>(answered_.base.hosts.size());
     const double of_slots = kMostSlots * now / std::max(1, answered_.base.slots);
     const double most = std::floor(std::min({kMoreHosts * now, of_slots, 1.0 * kMaxHosts}));
-    // Perhaps none of the first hosts of the file is allowed to run workers.
+    // The search begins at the least number of hosts on which a job can run: perhaps none of the first hosts
+    // of the file is allowed to run workers.
     double least = 1;
     while (least < now && !BestOn(static_cast<int>(least)).ok()) ++least;
     const PropertyRange range{.now = now, .least = least, .most = std::max(now, most), .whole = true};
@@ -99,7 +100,7 @@ class ChangesOf {
         turns.ok() ? TurnsText(*turns, text) : absl::StrCat("not known, ", turns.status().message(), "."));
   }
 
-  // The best of the jobs from which the answer was chosen, under another calibration.
+  // The best of the jobs from which the answer was chosen, predicted with `calibration`.
   absl::StatusOr<Candidate> BestOf(const proto::Calibration& calibration) const {
     std::vector<Candidate> candidates;
     for (size_t i = 0; i < answered_.jobs.size(); ++i) {

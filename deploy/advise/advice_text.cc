@@ -23,9 +23,9 @@ namespace {
 
 constexpr int kWidth = 100;
 constexpr size_t kMostLeftOut = 6;
-constexpr size_t kShown = 8;          // The most rows of a table of candidates that were not measured.
-constexpr size_t kOfStrategy = 3;     // The most of these rows of one strategy in one use of the hosts.
-constexpr size_t kContradicted = 3;   // The most candidates that are named because runs contradict them.
+constexpr size_t kShown = 8;         // The most rows of a table of candidates that were not measured.
+constexpr size_t kOfStrategy = 3;    // The most of these rows that one strategy gets in one use of the hosts.
+constexpr size_t kContradicted = 3;  // The most candidates that are named because runs contradict them.
 constexpr double kShownShare = 0.05;  // The least share of a step that is mentioned.
 constexpr char kOverhead[] = "overhead";
 
@@ -36,7 +36,7 @@ std::string NameOf(const Candidate& candidate) {
 
 std::string RateText(double rate) { return CountText(std::llround(rate)); }
 
-// The part of a step that goes to this resource.
+// The share of a step that `resource` takes.
 double ShareOf(const Candidate& candidate, absl::string_view resource) {
   for (const proto::Bound& bound : candidate.prediction.bound()) {
     if (bound.resource() == resource) return bound.share();
@@ -171,7 +171,7 @@ std::string TablesOf(const std::vector<Candidate>& candidates, std::vector<int> 
   return text;
 }
 
-// The predictions that brief runs contradict.
+// Names the candidates whose predictions were contradicted by brief runs.
 std::string ContradictionText(const std::vector<Candidate>& candidates) {
   std::vector<std::string> named;
   size_t contradicted = 0, verified = 0;
@@ -286,7 +286,7 @@ std::string AdviceText(const std::vector<Candidate>& candidates, const Advice& a
     absl::StrAppend(
         &text, "\n",
         Wrap("Asynchronous training makes other updates, from stale parameters, so it may need other "
-             "numbers of epochs for the same accuracy: tethys compare --target_accuracy tells.",
+             "numbers of epochs for the same accuracy: tethys compare --target_accuracy measures them.",
              "", kWidth),
         TablesOf(candidates, others, advice.best));
   }

@@ -17,10 +17,11 @@ namespace tethys {
 struct AdviceNotes {
   std::string supposed;  // The machines that --what_if supposes; empty: the machines exist.
   std::string source;    // Where the predictions come from (CalibratedText in job_prediction.h).
-  // Other programs used more than kDisturbed (disturbance.h) of the CPU during the calibration.
+  // True if other programs used more than kDisturbed (disturbance.h) of the CPU during the calibration.
   bool calibration_disturbed = false;
-  double others_cpu = 0;  // The share of other programs during the brief runs; a share of 0 is not printed.
-  std::string places;     // PlacesText of the choice; empty: it runs on this machine.
+  // The share of the CPU that other programs used during the brief runs; 0 is not printed.
+  double others_cpu = 0;
+  std::string places;                  // PlacesText of the choice; empty: it runs on this machine.
   std::vector<std::string> changes;    // Sentences on changes to the answer.
   std::vector<std::string> put_aside;  // Errors of candidates that cannot run here: a line each.
   std::string normalisation;           // NormalisationRemark of the choice; may be empty.

@@ -28,9 +28,11 @@
 namespace tethys {
 namespace {
 
-constexpr double kComputerShare = 0.2;  // The share of the time in which computers are measured.
-constexpr double kRunShare = 0.5;  // The share for the steps of brief runs; the rest is their start and end.
-constexpr int kLinkRounds = 3;     // The number of other hosts with which each host is measured.
+// The share of the time of a calibration in which computers are measured.
+constexpr double kComputerShare = 0.2;
+// The share for the steps of brief runs; the rest is for their start and end.
+constexpr double kRunShare = 0.5;
+constexpr int kLinkRounds = 3;  // The number of other hosts to which the links of each host are measured.
 // Hosts that share processors are measured one link at a time. So each host is measured with one other host,
 // and with more only if the links differ.
 constexpr int kSharedRounds = 1;
@@ -279,7 +281,8 @@ class CalibrationRun {
   const Flags& flags_;
   const CalibrationRequest& request_;
   proto::Calibration calibration_;
-  bool disturbed_all_the_time_ = false;  // Other programs disturbed every measurement of the computers.
+  // True if other programs disturbed every measurement of the computers.
+  bool disturbed_all_the_time_ = false;
   std::vector<AnchorRun> runs_;
   std::vector<proto::RunSummary> summaries_;  // One summary per run.
 };

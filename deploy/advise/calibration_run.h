@@ -27,7 +27,8 @@ struct CalibrationRequest {
 // line on standard output.
 absl::StatusOr<proto::Calibration> MeasureCalibration(const Flags& flags, const CalibrationRequest& request);
 
-// --max_others_cpu of the commands that calibrate. `use` begins the help: what the command does, up to "if".
+// The flag --max_others_cpu of the commands that calibrate. `use`: the beginning of its help text, which says
+// what the command does; the text goes on with "if".
 FlagSpec MaxOthersCpuFlag(const std::string& use);
 
 }  // namespace tethys

@@ -8,8 +8,8 @@
 
 namespace tethys {
 
-// Computers, the slowest link, and the brief runs beside the costs fitted to them; a warning if other
-// programs used the CPU during the calibration.
+// Shows the computers, the slowest link, and the brief runs beside the costs that were fitted to them; warns
+// if other programs used the CPU during the calibration.
 std::string CalibrationText(const proto::Calibration& calibration);
 
 }  // namespace tethys

@@ -26,7 +26,7 @@ namespace tethys {
 namespace {
 
 constexpr int kWidth = 100;
-constexpr int kShownEpochs = 3;  // Columns of the table.
+constexpr int kShownEpochs = 3;  // The most epochs that have a column in the table.
 constexpr int kLeastSlots = 3;
 constexpr char kUnknown[] = "unknown";
 constexpr int64_t kMaxEpochsCsvBytes = int64_t{16} << 20;
@@ -64,7 +64,7 @@ absl::StatusOr<proto::Job> ProbeJob(const proto::JobPlan& plan, int epochs) {
 struct Probe {
   std::vector<double> losses;  // Validation losses, one per epoch.
   double epoch_seconds = 0;    // The mean training time of an epoch.
-  std::string noise;           // The text of NoiseScaleText.
+  std::string noise;           // NoiseScaleText of the run; may be empty.
 };
 
 absl::StatusOr<Probe> ReadProbe(const std::string& run_dir, int epochs, const std::string& what) {
@@ -148,13 +148,14 @@ std::string TextOf(const std::vector<ShapedJob>& jobs, const std::vector<absl::S
       "", kWidth);
   absl::StrAppend(&text, Table(columns, rows), failed);
   if (unknown) {
-    absl::StrAppend(&text,
-                    Wrap(absl::StrCat("Unknown: a curve is continued to the end of the job only with a "
-                                      "constant learning rate, from ",
-                                      kLeastContinued,
-                                      " epochs on, and where its first four fifths predict its last "
-                                      "fifth within 10 %. tethys compare --target_accuracy tells."),
-                         "", kWidth));
+    absl::StrAppend(
+        &text,
+        Wrap(absl::StrCat("Unknown: a curve is continued to the end of the job only with a "
+                          "constant learning rate, from ",
+                          kLeastContinued,
+                          " epochs on, and where its first four fifths predict its last "
+                          "fifth within 10 %. tethys compare --target_accuracy trains the jobs to the end."),
+             "", kWidth));
   }
   // Only the first probe has a noise scale: the gradients of the other probes belong to parameters of
   // different versions.

@@ -21,7 +21,7 @@ namespace tethys {
 struct BaseJob {
   std::string file;
   std::vector<std::string> set;
-  std::string hostfile;  // The file of `hosts`; empty: the job runs on this machine.
+  std::string hostfile;  // The host file of `hosts`; empty: the job runs on this machine.
   proto::JobPlan plan;
   std::vector<HostEntry> hosts;  // Empty without a host file.
   // The slots of all hosts. Without a host file: the number of this machine's cores or of the job's own
@@ -31,7 +31,7 @@ struct BaseJob {
   double price_per_hour = 0;
 };
 absl::StatusOr<BaseJob> LoadBaseJob(const Flags& flags);
-// Replaces the hosts of `base`, at least one, by others, which need not exist.
+// Replaces the hosts of `base` by `hosts`, which must not be empty; the hosts need not exist.
 void UseHosts(const std::vector<HostEntry>& hosts, BaseJob& base);
 
 // The base job in one shape, on its machines. If the shape cannot restart a worker, max_restarts is removed.

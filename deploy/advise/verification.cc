@@ -99,7 +99,7 @@ class Verifying {
     candidate.measured.push_back(run->times.samples_per_second);
     const absl::optional<double> others = OthersCpuOf(run->summary);
     if (others.has_value()) others_.push_back(*others);
-    // Runs on noise, as most brief runs are, say nothing about the gradients of the job.
+    // Runs on synthetic data, as most brief runs are, say nothing about the gradients of the job.
     const std::string noise = run->plan.job().data().has_synthetic() ? "" : NoiseScaleText(run->summary);
     if (!noise.empty()) notes_.noise = noise;
     return absl::OkStatus();
@@ -136,7 +136,7 @@ class Verifying {
   std::map<int, Places> place_of_;  // The places of the candidates that were verified, by candidate.
   std::set<int> failed_;            // Candidates with a failed brief run.
   absl::Status first_failure_;      // The first failure among these runs.
-  std::vector<double> others_;      // The share of other programs during each run.
+  std::vector<double> others_;      // The share of the CPU that other programs used, by run.
   int runs_ = 0;
   VerificationNotes notes_;
 };

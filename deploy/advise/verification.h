@@ -29,7 +29,8 @@ struct VerificationRequest {
 struct VerificationNotes {
   std::vector<std::string> put_aside;  // Errors of candidates that cannot run here: a line each.
   std::string noise;                   // NoiseScaleText of a run; may be empty.
-  absl::optional<double> others_cpu;   // The median over the runs; nullopt: not known.
+  // The median over the runs of the share of the CPU that other programs used; nullopt: not known.
+  absl::optional<double> others_cpu;
 };
 
 // Sets Candidate.measured. A candidate with a failed run is removed from `found`; if all candidates fail,

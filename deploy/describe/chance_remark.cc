@@ -13,8 +13,9 @@ namespace {
 constexpr int64_t kFewSteps = 1000;
 // After this number of steps, the loss has fallen if the learning rate is suitable.
 constexpr int64_t kStepsToMove = 100;
-constexpr double kClearlyAbove = 1.1;  // From this multiple of the loss of guessing on, a loss is above it.
-// A loss that differs from the loss of guessing by less than this share is equal to it.
+// From this multiple of the loss of guessing on, a loss counts as above it.
+constexpr double kClearlyAbove = 1.1;
+// A loss that differs from the loss of guessing by less than this share counts as equal to it.
 constexpr double kNear = 0.05;
 
 constexpr char kLookAtData[] = "look at labels and data (tethys data show JOB)";

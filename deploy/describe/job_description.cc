@@ -30,9 +30,9 @@ namespace tethys {
 namespace {
 
 constexpr int64_t kFloatBytes = sizeof(float);
-constexpr size_t kListedShards = 8;  // Shards of a variable listed in a table.
+constexpr size_t kListedShards = 8;  // The most shards of a variable that a table lists.
 constexpr int64_t kMuchMemory = int64_t{256} << 20;
-constexpr int kListedProcesses = 16;  // Processes of a role listed in a line.
+constexpr int kListedProcesses = 16;  // The most processes of a role that a line lists.
 
 std::string PartsText(const proto::JobPlan& plan) {
   const int64_t parts = plan.job().micro_batches();
@@ -245,8 +245,8 @@ TrafficRow RowOf(const WorkerTraffic& traffic, const proto::JobPlan& plan,
                           traffic.ranks == 1 ? "" : ", the rest through memory")};
 }
 
-// The sums that batch normalisation makes over all workers in a step: two vectors in forward, one in
-// backward.
+// A note on the sums that batch normalisation makes over all workers in a step: two vectors in forward, one
+// in backward.
 std::string StatisticsNote(const proto::Job& job, const Model& model) {
   if (!job.strategy().mirrored().synchronised_batch_normalisation() || job.workers() < 2) return "";
   int64_t layers = 0, floats = 0;

@@ -63,7 +63,7 @@ absl::StatusOr<std::string> LayerList(const proto::JobPlan& plan) {
   std::string text = absl::StrCat("# A sample has shape ", ShapeText(sample_shape), ".\nmodel {\n");
   Totals totals;
   for (const proto::Layer& layer : config.layer()) {
-    // A flatten computes nothing, so it is not in `computing`.
+    // A flatten layer computes nothing, so it is not in `computing`.
     if (const auto found = computing.find(layer.name()); found != computing.end()) {
       Totals own = {.multiply_adds = found->second->operation->multiply_adds()};
       for (const Range& variable : found->second->variables) own.parameters += variable.count;

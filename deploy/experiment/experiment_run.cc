@@ -55,7 +55,7 @@ double WallSeconds() {
   return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
 }
 
-// `flags` with another host file.
+// Returns `flags` with `hostfile` in place of their own host file; unchanged if `hostfile` is empty.
 absl::StatusOr<Flags> WithHostfile(const Flags& flags, const CommandSpec& spec, const std::string& hostfile) {
   if (hostfile.empty()) return flags;
   std::vector<std::string> words;

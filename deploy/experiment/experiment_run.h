@@ -19,7 +19,7 @@ namespace tethys {
 struct ExperimentVariant {
   std::string name;  // Unique; begins the names of the directories of this variant's runs.
   proto::Job job;    // Resolved. In block i the job runs with its seed plus i.
-  // The place of the job, for messages (WithPlace in runtime/job/job_file.h).
+  // `file`, `set` and `varied`: where the job comes from, for messages (WithPlace in runtime/job/job_file.h).
   std::string file;
   std::vector<std::string> set;
   std::vector<std::string> varied;
@@ -39,8 +39,9 @@ struct Experiment {
   // itself, or `most_repeats` blocks were made. 0: no run is added.
   double until = 0;
   int most_repeats = 20;
-  JobRunOptions options;  // The options of every run; each variant has its own places in their stead.
-  bool resume = false;    // Keeps runs that an earlier call made successfully with this build and job.
+  // The options of every run; the places in them are replaced by the places of the variant.
+  JobRunOptions options;
+  bool resume = false;  // Keeps runs that an earlier call made successfully with this build and job.
   std::string ssh_config;
   std::string again;  // The command to go on with the experiment (ResumeCommand), kept in its directory.
 };
@@ -64,7 +65,8 @@ struct ExperimentResults {
 // is wrong, or two variants have one name.
 absl::Status PrepareExperiment(const Flags& flags, const CommandSpec& spec, Experiment& experiment);
 
-// Seconds that runs of these variants take by their predictions; nullopt: a variant has no prediction.
+// The predicted seconds of all `runs` together; a run is given by the index of its variant. nullopt: a
+// variant has no prediction.
 absl::optional<double> PredictedSeconds(const Experiment& experiment, const std::vector<int>& runs);
 
 // Makes the runs in `directory`, with progress on standard output. A run that fails is recorded, and the

@@ -12,7 +12,7 @@
 
 namespace tethys {
 
-// A combination, as changes of a job file.
+// A combination of strategy, workers and servers, as overrides of a job file.
 struct StrategyShape {
   std::string name;                    // "mirrored-4", "ps_sync-4x2"; part of a directory's name.
   std::vector<std::string> overrides;  // FIELD=VALUE

@@ -12,7 +12,7 @@
 namespace tethys {
 namespace {
 
-constexpr double kPrecision = 1.03;  // A turn lies between two values, whose ratio is at most this.
+constexpr double kPrecision = 1.03;  // The largest ratio of the two values between which a turn is found.
 
 // The geometric mean of two values; if `whole`, a whole number strictly between them.
 double Between(double a, double b, bool whole) {

@@ -1,5 +1,5 @@
-// The computers and links under a job, looked up in a calibration: how many ranks share a computer, how fast
-// each computes, what the links between two hosts offer. Pure; any thread.
+// The computers and links that a job uses, looked up in a calibration: how many ranks share a computer, how
+// fast each computes, what the links between two hosts offer. Pure; any thread.
 #ifndef TETHYS_DEPLOY_PREDICT_COMPUTERS_H_
 #define TETHYS_DEPLOY_PREDICT_COMPUTERS_H_
 

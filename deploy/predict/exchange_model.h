@@ -41,9 +41,10 @@ struct ComputerWork {
 
 struct ExchangeNeeds {
   std::string transport = {};
-  double link = 0;      // Seconds of the busiest direction of a link, if flows share it equally.
-  bool shared = false;  // Several flows share the link, so that the slowest flow takes longer (fairness).
-  double delay = 0;     // Seconds that do not depend on the rate; added to `link`.
+  double link = 0;  // Seconds of the busiest direction of a link, if flows share it equally.
+  // True if several flows share the link, so that the slowest flow takes longer (fairness).
+  bool shared = false;
+  double delay = 0;  // Seconds that do not depend on the rate; added to `link`.
   double chain = 0;  // Seconds on links of messages that follow one another, without the time of processors.
   double chain_work = 0;  // The part of the processors' work that lies in the chain.
   std::string link_name = {};
@@ -71,7 +72,7 @@ struct ExchangeTime {
 // The time of an exchange. The cost's step_overhead is not included, because it is paid once per step.
 ExchangeTime TimeOf(const ExchangeNeeds& needs, const proto::ExchangeCost& cost);
 
-// The CPU time of the busiest computer's exchange, divided by its capacity.
+// The CPU time of the exchange on the busiest computer, divided by the capacity of the computer.
 double ExchangeWork(const ExchangeNeeds& needs, const proto::ExchangeCost& cost);
 
 // The cost of the transport in the calibration; UsualCost if the calibration has none.

@@ -43,8 +43,9 @@ int64_t SharedMemoryBytes(int64_t bytes, int64_t n);
 // Mirrored workers that send and receive the same bytes in a step.
 struct WorkerTraffic {
   int workers = 0;
-  int ranks = 0;       // The number of workers on each one's host; 0: hosts make no difference.
-  bool leads = false;  // Each is the first worker of its host, and exchanges sums with the other hosts.
+  int ranks = 0;  // The number of workers on the host of each of them; 0: hosts make no difference.
+  // True if each of them is the first worker of its host: it exchanges sums with the other hosts.
+  bool leads = false;
   int64_t out = 0;
   int64_t in = 0;
   int64_t out_by_tcp = 0;  // The part of `out` that goes by TCP. As many bytes arrive by TCP.

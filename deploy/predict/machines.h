@@ -21,7 +21,7 @@ struct JobMachines {
   int chief = 0;
   // The price of all used hosts together, if the job names no price; 0: not known.
   double price_per_hour = 0;
-  bool on_loopback = false;  // All processes run on this machine and listen on 127.0.0.1.
+  bool on_loopback = false;  // True if all processes run on this machine and listen on 127.0.0.1.
 };
 
 // All processes on this machine, without a host file.

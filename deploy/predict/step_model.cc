@@ -30,7 +30,7 @@ constexpr double kCoverage = 0.9;
 // (tests/deploy/predict/corpus_test.cc) says how many runs lie in their intervals with these values.
 constexpr double kLeastHalfWidth = 0.1;
 constexpr double kWithoutAnchor = 0.5;
-// Intervals do not widen further beyond this share of other programs.
+// A larger share of other programs does not widen intervals further.
 constexpr double kMostDisturbed = 0.95;
 constexpr int64_t kSimulatedPushes = 20000;
 

@@ -166,7 +166,7 @@ class NeedsBuilder {
   }
 
   // The bytes in each direction of a host's links in a step: pushes of its workers to other hosts, and
-  // parameters of its servers for workers on other hosts. Both directions carry the same.
+  // parameters of its servers for workers on other hosts. Both directions carry the same number of bytes.
   double LinkBytes(int host) const {
     double bytes = 0;
     for (const int worker : machines_.workers) {

@@ -44,8 +44,10 @@ struct SimulatedCluster {
   std::vector<Worker> workers;
   std::vector<Server> servers;
 
-  proto::ParameterServer parameter_server;  // The parameter servers of the job, which give the consistency.
-  // For asynchronous jobs: parameters come with a pull before the step, not with the answer to a push.
+  // The configuration of the parameter servers, which says their consistency.
+  proto::ParameterServer parameter_server;
+  // True if parameters come with a pull before the step, not with the answer to a push; for asynchronous jobs
+  // only.
   bool pulls_before_step = false;
   int chunks = 1;    // The number of parts of a bulk-synchronous push; each part has an answer of its own.
   double delay = 0;  // Seconds one way between two hosts.

@@ -405,7 +405,7 @@ void ScaleSpeed(double factor, proto::Calibration& calibration) {
       for (double& ready : *time.mutable_ready()) ready /= factor;
     }
   }
-  // The times of a sample, of an evaluation and of the first step are computing, too.
+  // The times of a sample, of an evaluation and of the first step are times of computing, too.
   for (proto::ExchangeCost& cost : *calibration.mutable_exchange()) {
     cost.set_sample_overhead(cost.sample_overhead() / factor);
   }

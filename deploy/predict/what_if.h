@@ -46,7 +46,7 @@ struct Supposition {
   int slots_here = 0;            // The slots of this machine alone; 0: no supposition.
   double price_here = 0;         // The price of this machine alone for an hour; 0: not known.
   proto::Calibration calibration;
-  double half_width = 0;  // Widens every interval by this, in natural logarithms; a convention.
+  double half_width = 0;  // Every interval widens by this, in natural logarithms; a convention.
   std::string text;       // "32 hosts (23 of them like slave4), links of 10 Gbit/s".
 };
 

@@ -77,8 +77,8 @@ AnswerKind KindOf(const proto::Report& report, const Findings& findings) {
   if (findings.tied.size() > 1) return AnswerKind::kTie;
   if (findings.rival == nullptr) return AnswerKind::kOnlyReached;
   if (report.target().given()) return AnswerKind::kSooner;
-  // The last three kinds but kFaster need known accuracies, and have them: a rival that is neither tied nor
-  // shown to be slower is not eligible, because another variant is shown to surpass it in accuracy.
+  // kForAccuracy and kMoreAccurate need known accuracies. They are known: a rival that is neither tied nor
+  // shown to be slower is not eligible, so another variant is shown to surpass it in accuracy.
   const ReportValue& own = findings.choice->seconds();
   const ReportValue& other = findings.rival->seconds();
   if (IsShownLess(other, own)) return AnswerKind::kForAccuracy;

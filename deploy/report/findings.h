@@ -35,8 +35,9 @@ struct Runs {
 // The variant with the best mean of a value.
 struct Leader {
   const proto::ReportVariant* variant = nullptr;  // Null: there is no leader.
-  Difference difference = Difference::kUnknown;   // Between the leader and the variant it is compared with.
-  bool alone = false;                             // The leader is shown to differ from every other variant.
+  // The difference between the leader and the variant with which it is compared.
+  Difference difference = Difference::kUnknown;
+  bool alone = false;  // The leader is shown to differ from every other variant.
 };
 
 // The differences between tied variants.

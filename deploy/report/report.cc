@@ -36,7 +36,7 @@ std::string CellText(const std::string& text) {
   return absl::StrReplaceAll(text, {{"|", "\\|"}, {"\n", " "}, {"<", "&lt;"}});
 }
 
-// Appends a row for each variant.
+// Appends the table of measurements, with a row for each variant.
 void AppendMeasurements(const proto::Report& report, std::string& text) {
   const bool mean_iou =
       std::any_of(report.variant().begin(), report.variant().end(),

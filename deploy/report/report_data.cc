@@ -126,7 +126,7 @@ std::string NameOf(const proto::RunSummary& summary) {
     absl::StrAppend(&name, ", ", summary.servers(), summary.servers() == 1 ? " server" : " servers");
   }
   absl::StrAppend(&name, ", global batch ", summary.global_batch());
-  // Updates of earlier attempts with another shape must not be credited to this one.
+  // Updates of earlier attempts with another shape must not be credited to the last shape.
   if (!OneShape(summary)) {
     absl::StrAppend(&name, ", from update ", std::prev(summary.attempt().end())->first_step(), " on");
   }

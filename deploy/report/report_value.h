@@ -65,7 +65,7 @@ inline bool IsShownLess(const proto::ReportValue& a, const proto::ReportValue& b
 // difference, if further runs scatter as before; 0: more than 100, or not known.
 int RunsToTell(const proto::ReportValue& a, const proto::ReportValue& b);
 
-// Explains MeanText below tables.
+// The explanation of MeanText, for lines below tables.
 inline constexpr char kIntervalNote[] =
     "x ± y, or x (low to high): with 95 % confidence the mean lies between x - y and x + y, or low and high. "
     "Means over two runs have no interval.";

@@ -1,6 +1,6 @@
 // Time to accuracy, by which MLPerf and DAWNBench compare training systems: the training time until the
-// validation accuracy reaches a target. Accuracy is known at the ends of epochs only; the first end at or
-// above the target counts, and nothing is interpolated. Pure; any thread.
+// validation accuracy reaches a target. Accuracy is known at the ends of epochs only; the end of the
+// first epoch that reached the target counts, and nothing is interpolated. Pure; any thread.
 #ifndef TETHYS_DEPLOY_REPORT_TIME_TO_ACCURACY_H_
 #define TETHYS_DEPLOY_REPORT_TIME_TO_ACCURACY_H_
 
@@ -26,7 +26,7 @@ struct Reached {
   double seconds = 0;  // Training time.
   int epochs = 0;
 };
-// The first end of an epoch at or above `target`; nullopt: the run did not reach it.
+// The end of the first epoch whose validation accuracy is at or above `target`; nullopt: no epoch reached it.
 absl::optional<Reached> FirstAtOrAbove(double target, absl::Span<const proto::EpochPoint> epochs);
 
 // The target used if none is given: the highest integer percentage that all accuracies in `best` reach.

@@ -29,7 +29,7 @@ struct TracedFiles {
   absl::string_view journal = {};
 };
 
-// Pure.
+// Returns the trace as JSON. Pure.
 std::string ChromeTrace(const TracedFiles& files, const proto::RunSummary& summary);
 
 // Writes RUN_DIR/trace.json. NotFound: no run has ended in `run_dir`, or the run recorded no steps. Blocks.

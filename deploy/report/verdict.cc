@@ -201,9 +201,10 @@ std::string TargetSentence(const proto::Report& report, const Findings& findings
   const bool at_once = std::all_of(variants.begin(), variants.end(), [](const ReportVariant* variant) {
     return variant->to_target().epochs().mean() <= 1;
   });
-  return absl::StrCat(
-      FirstAtTargetText(target, findings), NotReachedText(report),
-      at_once ? " All reached it in their first epoch: a higher --target_accuracy tells more." : "");
+  return absl::StrCat(FirstAtTargetText(target, findings), NotReachedText(report),
+                      at_once ? " Every variant that reached it did so in its first epoch: a higher "
+                                "--target_accuracy distinguishes them better."
+                              : "");
 }
 
 // Lists the failed runs or, if `interrupted`, the runs that the user ended. No mean includes these runs.
@@ -290,7 +291,7 @@ std::string OthersCpuSentence(const Ranking& variants) {
     parts.push_back(absl::StrFormat("%.0f %% during %s", 100 * others.mean(), NameInText(*variant)));
   }
   if (parts.empty()) return "";
-  return absl::StrCat("Other programs took a part of the CPU, in the mean ", NamesText(parts),
+  return absl::StrCat("Other programs took a part of the CPU, on average ", NamesText(parts),
                       ": the times are not the jobs' alone. Repeat on a machine that does nothing else.");
 }
 

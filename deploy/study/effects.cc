@@ -33,7 +33,7 @@ bool Contains(const Term& outer, const Term& inner) {
   return std::includes(outer.begin(), outer.end(), inner.begin(), inner.end());
 }
 
-// The columns of a design: one for the mean, one for each further block, then the columns of the terms.
+// The columns of a design: one for the mean, one for each block but the first, then the columns of the terms.
 class Design {
  public:
   Design(absl::Span<const int> levels, absl::Span<const Observation> rows) : levels_(levels), rows_(rows) {}

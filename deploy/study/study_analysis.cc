@@ -16,7 +16,7 @@
 namespace tethys {
 namespace {
 
-// The measures whose effects the page shows, as far as runs have them.
+// The measures whose effects the page shows, if runs have them.
 constexpr const char* kWithEffects[] = {"training_seconds", "test_accuracy", "validation_accuracy", "cost"};
 
 bool Counts(const StudyRun& run) { return run.record.status.ok() && !run.put_aside; }

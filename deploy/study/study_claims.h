@@ -11,7 +11,7 @@
 
 namespace tethys {
 
-// A value of a run.
+// The value of a measure in one run.
 struct ClaimValue {
   int cell = 0;
   int block = 0;

@@ -17,7 +17,7 @@
 
 namespace tethys {
 
-// A combination of levels.
+// A combination of levels, with its job.
 struct StudyCellJob {
   std::vector<int> level;  // The level of each factor.
   std::string name;        // Labels joined by ", ".

@@ -52,7 +52,7 @@ std::string ValueText(const proto::StudyCellValue& value, double scale, const ch
 
 struct StudyColumn {
   int measure = 0;
-  bool published = false;  // The column shows published values.
+  bool published = false;  // True if the column shows published values.
 };
 // A column for each measure that some run has, followed by a column of published values if there are any.
 std::vector<StudyColumn> ColumnsOf(const proto::StudyReport& report) {

@@ -38,7 +38,7 @@ class WrittenStudy {
   std::unique_ptr<google::protobuf::TextFormat::ParseInfoTree> tree_;
 };
 
-// InvalidArgument: "PLACE: WHAT".
+// Returns InvalidArgument with the message "PLACE: WHAT".
 absl::Status WrongStudy(const std::string& place, const std::string& what);
 
 }  // namespace tethys

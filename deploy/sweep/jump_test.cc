@@ -17,7 +17,8 @@ constexpr double kMostP = 0.05;
 constexpr int kSurrogates = 199;
 // Another place of a cut is as likely as the best place if its chi-square is larger by at most this.
 constexpr double kPositionCost = 6;
-constexpr size_t kSide = 12;  // Points on either side from which the size of a jump is computed.
+// The most points on either side of a cut from which the size of its jump is computed.
+constexpr size_t kSide = 12;
 constexpr int kPlantedCurves = 20, kLeastFound = 18;
 constexpr std::array<double, 7> kPlantedShares = {0.02, 0.025, 0.03, 0.04, 0.05, 0.07, 0.1};
 

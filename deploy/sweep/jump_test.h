@@ -18,7 +18,7 @@
 namespace tethys {
 
 constexpr size_t kLeastJumpPoints = 8;   // The least number of batches; fewer cannot have two segments.
-constexpr size_t kMostJumpPoints = 512;  // Bounds time and memory.
+constexpr size_t kMostJumpPoints = 512;  // The most batches, because of time and memory.
 
 struct Jumps {
   std::vector<double> value = {};            // The time of each batch: lower quartiles over the rounds.

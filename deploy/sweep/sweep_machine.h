@@ -18,7 +18,7 @@
 namespace tethys {
 
 struct SweepRequest {
-  proto::JobPlan plan = {};  // The plan of the job; plan.job().device() is the device of that machine.
+  proto::JobPlan plan = {};  // The plan of the job; plan.job().device() is the device of the machine.
   std::vector<int64_t> batches = {};
   // Seconds for measuring. The search for the largest batch may take half as long in addition, or 30 s if
   // that is longer.

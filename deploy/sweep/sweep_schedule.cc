@@ -78,7 +78,8 @@ void SweepSchedule::Skip(int64_t batch, const std::string& reason) {
 }
 
 std::vector<double> SweepSchedule::Drift() const {
-  std::vector<std::pair<double, double>> reference;  // Time of the visit, and time of its step.
+  // By visit of the reference batch: the time of the visit, and the time of its step.
+  std::vector<std::pair<double, double>> reference;
   std::vector<double> times;
   const int64_t batch = batches_.empty() ? 0 : batches_[batches_.size() / 2];
   for (const Visit& visit : visits_) {

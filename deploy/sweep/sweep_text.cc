@@ -158,7 +158,7 @@ std::string CompanyText(const proto::SweepCurve& curve) {
   if (curve.company_unseen()) {
     return "Another program that computed on this GPU could not have been noticed: neither the driver nor "
            "the "
-           "GPU's clock told.";
+           "GPU's clock could show it.";
   }
   if (curve.gpu_processes() == 0) return "";
   return absl::StrCat(curve.gpu_processes(),

@@ -255,7 +255,8 @@ struct Errors {
 struct Judgement {
   Errors model, bound, ernest;
   int covered = 0;
-  // Choices among all shapes, and among the shapes with at least two workers.
+  // The choice by prediction among all shapes, the choice by prediction among the shapes with at least two
+  // workers and, for comparison, the mirrored shape with the most workers.
   Choices any, several, mirrored;
 
   // Returns whether the choice among several workers is as good as the best.

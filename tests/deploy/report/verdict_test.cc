@@ -158,7 +158,7 @@ TEST_F(VerdictTest, MostAccurateVariantIsNamedIfItIsNotTheFastest) {
   EXPECT_THAT(Text(), HasSubstr("Most accurate of all: ps, 89.00 ± 0.25 % in 17.00 ± 0.50 s."));
 }
 
-// Records that as many runs as `seconds` counts reached the target, and that `missed` more runs did not.
+// Records that seconds.count() runs reached the target, and that `missed` more runs did not.
 void SetTarget(proto::ReportVariant& variant, proto::ReportValue seconds, int missed = 0) {
   variant.mutable_to_target()->set_runs(seconds.count() + missed);
   variant.mutable_to_target()->set_reached(seconds.count());
@@ -215,7 +215,7 @@ TEST_F(TargetVerdictTest, TargetReachedInFirstEpochSuggestsAHigherTarget) {
   for (proto::ReportVariant& variant : *report_.mutable_variant()) {
     *variant.mutable_to_target()->mutable_epochs() = Value(3, 1);
   }
-  EXPECT_THAT(Text(), HasSubstr("a higher --target_accuracy tells more"));
+  EXPECT_THAT(Text(), HasSubstr("a higher --target_accuracy distinguishes them better"));
 }
 
 TEST_F(VerdictTest, OneRunPerVariant_NoVariantIsRanked) {
@@ -280,7 +280,7 @@ TEST_F(VerdictTest, ListsOtherDifferencesBetweenJobs) {
 TEST_F(VerdictTest, WarnsIfOtherProgramsUsedTheCpu) {
   *Add("mirrored", Value(3, 10, 0.1), Value(3, 0.87)).mutable_others_cpu() = Value(3, 0.59, 0.1);
   *Add("ps_sync", Value(3, 20, 0.1), Value(3, 0.87)).mutable_others_cpu() = Value(3, 0.02, 0.01);
-  EXPECT_THAT(Text(), HasSubstr("Other programs took a part of the CPU, in the mean 59 % during "
+  EXPECT_THAT(Text(), HasSubstr("Other programs took a part of the CPU, on average 59 % during "
                                 "mirrored: the times are not the jobs' alone."));
 }
 

@@ -49,7 +49,7 @@ class StudyFileTest : public ::testing::Test {
     return LoadStudy(path(), places);
   }
   std::string path() const { return folder_.path() + "/s.textproto"; }
-  // The error of a study, without its folder.
+  // The error message of a refused study, without the folder of the study file.
   std::string Refusal(const std::string& text) {
     const absl::Status status = Load(text).status();
     EXPECT_FALSE(status.ok());
@@ -160,7 +160,7 @@ TEST_F(StudyFileTest, PlacesAreFilledIn) {
   EXPECT_FALSE(Load(text, {{"e", "/tmp"}, {"d", "/tmp"}}).ok());
 }
 
-// A study in which PS takes 20 s and MW 10 s, each a little more in later blocks.
+// The runs of a study in which PS takes 20 s and MW 10 s, each a little more in later blocks.
 std::vector<StudyRun> Runs(int blocks) {
   std::vector<StudyRun> runs;
   for (int block = 0; block < blocks; ++block) {
