@@ -21,7 +21,7 @@ namespace tethys {
 struct StudyCellJob {
   std::vector<int> level;  // The level of each factor.
   std::string name;        // Labels joined by ", ".
-  std::string directory;   // Begins the names of its runs' directories.
+  std::string directory;   // The beginning of the names of its runs' directories.
   // LoadStudy sets the fields from here on.
   std::string job_file;
   std::vector<std::string> set;  // FIELD=VALUE; places are filled in.

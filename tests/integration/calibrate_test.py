@@ -151,7 +151,7 @@ class CalibrateTest(FolderTest):
         # Machines that are only imagined are neither asked nor measured.
         status, output = self.tethys(*advise, "--what_if=hosts=4,slots=1,cores=8,link=1gbit,delay=50us,price=1")
         self.assertEqual(status, 0, output)
-        self.assertIn("no run can check machines that are not there", output.replace("\n", " "))
+        self.assertIn("no run can check machines that do not exist", output.replace("\n", " "))
         self.assertNotIn("verifying", output)
         self.assertIn("\n  Links (the slowest now: 1 Gbit/s): ", output)
         self.assertIn("\n  Speed of computing, as a multiple of the present one: ", output)
