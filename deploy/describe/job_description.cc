@@ -259,7 +259,8 @@ std::string StatisticsNote(const proto::Job& job, const Model& model) {
   if (layers == 0) return "";
   const int64_t parts = std::max(1, job.micro_batches());
   return absl::StrFormat(
-      "Besides, all workers wait for one another %d times in a step to sum batch statistics, %s in all.\n",
+      "In addition, all workers wait for one another %d times in a step to sum batch statistics, %s in "
+      "all.\n",
       3 * layers * parts, BytesText(floats * parts * kFloatBytes));
 }
 

@@ -1,7 +1,7 @@
 // The time of one exchange of gradients: how much it uses links, processors and servers, and how the times of
 // these resources add up. A phase whose resources overlap imperfectly takes T = (sum of T_r^p)^(1/p): no
-// overlap at p = 1, perfect overlap as p grows. The relative change of T for a relative change of T_r is (T_r
-// / T)^p; these shares sum to 1 and are the explanation that a prediction gives.
+// overlap at p = 1, perfect overlap as p grows. The relative change of T for a relative change of T_r is
+// (T_r / T)^p; these shares sum to 1 and are the explanation that a prediction gives.
 //
 // Messages that follow one another are a chain: each waits until the one before it has been sent, received
 // and added. Within a chain nothing overlaps, so an exchange takes at least the sum of its chain. Pure; any

@@ -44,9 +44,9 @@ class Meter {
   // is gone, and later calls fail.
   absl::StatusOr<proto::StepVisit> Step(int64_t batch, int64_t milliseconds);
 
-  // Makes one step with this batch, if possible within `bytes` of memory (as StepMeter::Try counts; 0: the
-  // device's own limit). True: it fits. An error: it is not known whether the batch fits. After false, the
-  // process may be gone.
+  // Tries one step with this batch in at most `bytes` of memory, counted as in StepMeter::Try; 0: the
+  // device's own limit. Returns whether the batch fits; after false, the process may be gone. An error: it is
+  // not known whether the batch fits.
   absl::StatusOr<bool> Fits(int64_t batch, int64_t bytes);
 
   // False once the process is gone.
