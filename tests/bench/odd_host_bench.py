@@ -36,7 +36,6 @@ CLUSTERS = [
 ACCEPTED = 0.1  # The part of the best rate that advice may lose.
 NEAR = 0.85     # Of the fastest; such ways run again.
 BRIEF = 1.0     # Seconds of steps of a run.
-EPOCHS = 100    # Of the job that advise is asked about: rates are compared here, so start-up is to count for little.
 
 
 def ways():
@@ -99,7 +98,7 @@ def judge(tethys, what, rate, model, batch, odd_machine, arguments):
     """Returns what the advice loses, as a part of the best rate."""
     with ShapedRuns(tethys, (rate, len(MACHINES), model, (batch,)), **arguments) as cluster:
         with open(f"{cluster.home}/job.textproto", "w", encoding="utf-8") as file:
-            file.write(JOB.format(name="odd", layers=LAYERS[model], batch=batch).replace("epochs: 1\n", f"epochs: {EPOCHS}\n"))
+            file.write(JOB.format(name="odd", layers=LAYERS[model], batch=batch))
         begin = time.monotonic()
         output = cluster.command("advise", f"{cluster.home}/job.textproto", f"--out={cluster.home}/advised.textproto",
                                  "--seconds=60", *(["--max_others_cpu=100"] if "--busy" in sys.argv else []))
