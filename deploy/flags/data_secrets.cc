@@ -13,8 +13,9 @@ FlagSpec SecretsFlag() {
       .name = "secrets",
       .value = "FILE",
       .help =
-          "Passwords and keys for data named by URLs, readable by its owner only (docs/data.md). Default: "
-          "the file secrets beside the host file, if there is one, otherwise ~/.config/tethys/secrets.",
+          "The file with passwords and keys for data named by URLs; only its owner may read it "
+          "(docs/data.md). Default: the file secrets beside the host file, if there is one, otherwise "
+          "~/.config/tethys/secrets.",
       .is_input = true};
 }
 

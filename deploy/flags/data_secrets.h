@@ -6,11 +6,12 @@
 
 namespace tethys {
 
-// --secrets, for the verbs that read data.
+// The flag --secrets, for the verbs that read data.
 FlagSpec SecretsFlag();
 
-// Sets where the secrets come from when the first URL is opened: the file of --secrets, else `secrets` beside
-// the file of --hostfile, else ~/.config/tethys/secrets. Without such a file there are no secrets.
+// Chooses the file from which the secrets are read when the first URL is opened: the file of --secrets, else
+// the file `secrets` beside the file of --hostfile, else ~/.config/tethys/secrets. Without --secrets, a
+// missing file means that there are no secrets.
 void UseSecretsOf(const Flags& flags);
 
 }  // namespace tethys

@@ -20,7 +20,7 @@ const FlagSpec* Find(const CommandSpec& spec, const std::string& name) {
   return nullptr;
 }
 
-// Names that other programs give to a flag.
+// A name that other programs use for one of our flags.
 struct OtherName {
   absl::string_view name;
   absl::string_view flag;
@@ -41,7 +41,8 @@ constexpr OtherName kOtherNames[] = {{"hosts", "hostfile"},
                                      {"tail", "follow"},
                                      {"f", "follow"}};
 
-// The flag that the user may have meant; empty: no idea. Dashes in names are read as underscores.
+// The known flag that the user may have meant by the unknown flag `name`; empty if no known flag resembles
+// `name`. Dashes in `name` count as underscores.
 std::string FlagMeant(const CommandSpec& spec, const std::string& name) {
   std::vector<std::string> names;
   for (const FlagSpec& known : spec.flags) names.push_back(known.name);
@@ -52,8 +53,8 @@ std::string FlagMeant(const CommandSpec& spec, const std::string& name) {
   return NearestName(plain, names);
 }
 
-// The error for an argument that the verb does not take, or for one argument too many. `before`: the word
-// before it.
+// The error for the argument `word`, which the verb does not take or which is one too many. `before`: the
+// word before `word`.
 absl::Status UnexpectedArgument(const CommandSpec& spec, const Flags& flags, const std::string& word,
                                 const std::string& before) {
   std::string remedy;

@@ -1,5 +1,6 @@
-// The command line of one verb: the flags it takes, the words given, and the text of --help. Hand-written
-// because a flag library with global state would let one verb see the flags of another. Pure; any thread.
+// The command line of one verb: the flags that the verb takes, the words that the user gave, and the text of
+// --help. Hand-written because a flag library with global state would let one verb see the flags of another.
+// Pure; any thread.
 #ifndef TETHYS_DEPLOY_FLAGS_FLAGS_H_
 #define TETHYS_DEPLOY_FLAGS_FLAGS_H_
 
@@ -15,7 +16,7 @@ namespace tethys {
 
 struct FlagSpec {
   std::string name = {};   // Without dashes.
-  std::string value = {};  // The value's name in --help, "DIR"; empty: a switch without a value.
+  std::string value = {};  // The value's name in --help, such as "DIR". Empty: the flag takes no value.
   std::string help = {};
   bool required = false;
   bool repeated = false;
@@ -36,7 +37,7 @@ struct CommandSpec {
   std::string verb = {};
   std::string summary = {};      // One line, for the list of verbs.
   std::string description = {};  // Paragraphs, for --help.
-  std::string argument = {};     // Name of the positional argument, "JOB"; empty: it takes none.
+  std::string argument = {};     // Name of the positional argument, such as "JOB"; empty if there is none.
   bool argument_optional = false;
   ArgumentCount count = ArgumentCount::kOne;
   std::vector<FlagSpec> flags = {};
@@ -44,7 +45,7 @@ struct CommandSpec {
   bool hidden = false;  // True: not in the list of verbs, because only launchers call the verb.
 };
 
-// The parsed words. Asking for a flag that the spec does not have is a bug.
+// A parsed command line. Callers must name only flags that the spec has.
 class Flags {
  public:
   bool Has(const std::string& name) const { return values_.count(name) > 0; }
@@ -70,8 +71,8 @@ class Flags {
   std::vector<std::string> words_;
 };
 
-// Accepts --name=value, --name value, and --switch; "--" ends the flags. InvalidArgument names the word that
-// is wrong and, if that is an unknown flag, the known flag that it resembles.
+// Accepts --name=value, --name value, and --switch; "--" ends the flags. InvalidArgument names the wrong word
+// and, if the word is an unknown flag, the known flag that it resembles.
 absl::StatusOr<Flags> ParseFlags(const CommandSpec& spec, absl::Span<const std::string> words);
 
 std::string HelpText(const CommandSpec& spec);

@@ -15,14 +15,14 @@ constexpr char kTokenFile[] = "metrics_token_file";
 std::vector<FlagSpec> WithMetricsFlags(std::vector<FlagSpec> flags) {
   flags.push_back({.name = kAddress,
                    .value = "HOST:PORT",
-                   .help = "Serves /metrics, and nothing else, on this address of this machine, too, for a "
-                           "Prometheus on another one; needs --metrics_token_file. The traffic is not "
-                           "encrypted, so name an address of a network that you trust."});
+                   .help = "Also serves /metrics, and nothing else, on this address of this machine, for a "
+                           "Prometheus on another machine; needs --metrics_token_file. The traffic is not "
+                           "encrypted, so name an address in a network that you trust."});
   flags.push_back({.name = kTokenFile,
                    .value = "FILE",
                    .help =
-                       "Its first line is the bearer token for --metrics_address, of at least 16 letters; "
-                       "readable by its owner only (mode 0600).",
+                       "The file whose first line is the bearer token for --metrics_address, of at least 16 "
+                       "characters; only its owner may read it (mode 0600).",
                    .is_input = true});
   return flags;
 }

@@ -12,11 +12,11 @@
 
 namespace tethys {
 
-// Returns `flags` with metrics_address and metrics_token_file added.
+// Returns `flags` with the flags metrics_address and metrics_token_file added.
 std::vector<FlagSpec> WithMetricsFlags(std::vector<FlagSpec> flags);
 
-// Sets metrics_address and metrics_token. InvalidArgument: the address is malformed, or only one of the two
-// flags is given. Otherwise fails as ReadMetricsToken does.
+// Sets metrics_address and metrics_token of `options`. InvalidArgument: the address is malformed, or only one
+// of the two flags is given. Otherwise fails as ReadMetricsToken does.
 absl::Status ReadMetricsFlags(const Flags& flags, LiveServerOptions& options);
 
 // The flags for metrics in `flags`, as arguments of a `tethys watch` that this command starts; empty if the

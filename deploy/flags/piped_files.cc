@@ -1,6 +1,6 @@
-// The bytes are copied into a memory file of the kernel, which takes over the pipe's descriptor number:
-// opening /dev/fd/N opens the memory file from its beginning. Other processes, such as ssh, open it as
-// /proc/PID/fd/N.
+// The bytes of a pipe are copied into a memory file (memfd_create). The memory file takes over the pipe's
+// descriptor number N, so that opening /dev/fd/N opens the memory file from its beginning. Other processes,
+// such as ssh, open the memory file as /proc/PID/fd/N.
 #include "deploy/flags/piped_files.h"
 
 #include <fcntl.h>
@@ -53,7 +53,8 @@ absl::StatusOr<FileDescriptor> CopyToMemory(const std::string& path) {
   }
 }
 
-// Returns the path at which the file can be opened from now on.
+// Copies the file into memory if it is a pipe. Returns the path at which the file can be opened from now on,
+// by other programs, too, if `for_other_programs`.
 absl::StatusOr<std::string> Keep(const std::string& path, bool for_other_programs) {
   struct stat info;
   if (stat(path.c_str(), &info) != 0 || !S_ISFIFO(info.st_mode)) return path;

@@ -1,5 +1,5 @@
-// Files that can be read only once, such as a pipe that a shell makes of <(COMMAND), on a command line.
-// Blocks until a pipe has been read to its end.
+// Lets a command read its input files several times, even those that can be read only once, such as a pipe
+// that a shell makes of <(COMMAND). Blocks until each pipe has been read to its end.
 #ifndef TETHYS_DEPLOY_FLAGS_PIPED_FILES_H_
 #define TETHYS_DEPLOY_FLAGS_PIPED_FILES_H_
 
@@ -10,7 +10,8 @@ namespace tethys {
 
 // Reads every pipe among the arguments and the flags with FlagSpec::is_input into memory, so that its path in
 // `flags` can be opened any number of times from now on, by this process and by the programs that it starts.
-// /dev/fd/63 stays /dev/fd/63 for this process. ResourceExhausted: a pipe holds more than kMaxPipedBytes.
+// A path such as /dev/fd/63 stays the same if only this process reads the file. ResourceExhausted: a pipe
+// delivers more than kMaxPipedBytes.
 absl::Status KeepPipedFiles(const CommandSpec& spec, Flags& flags);
 
 inline constexpr int64_t kMaxPipedBytes = int64_t{1} << 30;

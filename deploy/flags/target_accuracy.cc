@@ -11,9 +11,9 @@ FlagSpec TargetAccuracyFlag() {
   return {.name = "target_accuracy",
           .value = "A",
           .help =
-              "Time to accuracy: training time until the validation accuracy was A or more at the end of "
-              "an epoch, as a share, for example 0.85. Default: the highest whole percent that every run "
-              "reached."};
+              "The validation accuracy for the time to accuracy, as a share, for example 0.85. The time to "
+              "accuracy is the training time until the validation accuracy at the end of an epoch was A or "
+              "more. Default: the highest whole percent that every run reached."};
 }
 
 absl::StatusOr<absl::optional<double>> GivenTarget(const Flags& flags) {

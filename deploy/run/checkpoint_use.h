@@ -15,28 +15,30 @@
 
 namespace tethys {
 
-// --checkpoint, --split with `splits` as its help, --device, --cuda_library_path and --set.
+// The flags --checkpoint, --split (with `splits` as its help), --device, --cuda_library_path, --secrets and
+// --set.
 std::vector<FlagSpec> CheckpointUseFlags(const std::string& splits);
 
 // The job file that the user names, or else the job file of the run that holds the checkpoint.
 // InvalidArgument: there is no job file.
 absl::StatusOr<std::string> JobFileOf(const Flags& flags, const std::string& checkpoint);
 
-// The job in that file, with the changes of --set.
+// The job in the file that JobFileOf returns, with the changes of --set.
 absl::StatusOr<proto::Job> JobOf(const Flags& flags, const std::string& checkpoint);
 
-// "test", "validation" or "train". InvalidArgument: another name, or the job's data have no such split.
+// The dataset of `split`: "test", "validation" or "train". InvalidArgument: `split` is another name, or the
+// job's data have no such split.
 absl::StatusOr<std::shared_ptr<const Dataset>> ChooseSplit(const Datasets& datasets,
                                                            const std::string& split);
 
-// The names of the classes of a checkpoint's model, by the numbers of the classes: the names in the
-// checkpoint or, if the checkpoint has none, the names in the job's data (null: no job). Empty: there are no
-// names.
+// The names of the classes of a checkpoint's model, in the order of their numbers: the names in the
+// checkpoint or, if the checkpoint has none, the names in the data of `job` (null: there is no job). Returns
+// an empty list if there are no names.
 absl::StatusOr<std::vector<std::string>> ClassNamesIn(const proto::ModelDescription& saved,
                                                       const proto::Job* job);
 
-// The exit status of a pass over samples that failed: kExitBadRequest if a sample cannot be read or does not
-// fit.
+// The exit status after a pass over samples has failed with `status`: kExitBadRequest if a sample cannot be
+// read or does not fit the model, otherwise kExitFailed.
 int ExitStatusOf(const absl::Status& status);
 
 // The device that the flags name.

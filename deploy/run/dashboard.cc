@@ -16,8 +16,8 @@ constexpr Nanoseconds kLongestStart = 20 * kSecond;
 constexpr Nanoseconds kLongestEnd = 2 * kSecond;
 constexpr int kPollMilliseconds = 10;
 
-// The first `count` lines that the process writes, without the last one's end; empty if they do not come in
-// time.
+// The first `count` lines that the process writes, without the newline of the last line; empty if the process
+// does not write them within kLongestStart.
 std::string FirstLines(const Subprocess& process, int count) {
   const MonotonicClock clock;
   const Nanoseconds deadline = clock.Now() + kLongestStart;

@@ -1,5 +1,5 @@
-// The live view of a run that this command makes: `tethys watch` as a child process
-// (deploy/command/watch.cc). Create it on the main thread; see deploy/process/subprocess.h.
+// The live view of this command's run: `tethys watch` as a child process (deploy/command/watch.cc). Must be
+// created on the main thread; see deploy/process/subprocess.h.
 #ifndef TETHYS_DEPLOY_RUN_DASHBOARD_H_
 #define TETHYS_DEPLOY_RUN_DASHBOARD_H_
 
@@ -12,18 +12,18 @@
 
 namespace tethys {
 
-// Invariant: the view ends with this object and with this process, however that ends.
+// Invariant: the view ends when this object is destroyed or this process ends, in whatever way it ends.
 class Dashboard {
  public:
-  // Starts the view of a run whose job file is written, and waits for its addresses, some seconds at most.
-  // `metrics`: its flags for metrics (metrics_flags.h).
+  // Starts the view of the run in `run_dir`, whose job file must have been written, and waits for the view's
+  // addresses, at most 20 s. `metrics`: the view's flags for metrics (metrics_flags.h).
   static absl::StatusOr<Dashboard> Start(const std::string& run_dir, const std::vector<std::string>& metrics);
   Dashboard(Dashboard&&) = default;
-  // Gives the view a moment to remove its file with the address.
+  // Asks the view to end, and waits at most 2 s for it to remove its file with the address.
   ~Dashboard();
 
-  // "live view: http://127.0.0.1:PORT/?token=TOKEN". With an address for metrics, a second line names that
-  // address.
+  // Text for the terminal: "live view: http://127.0.0.1:PORT/?token=TOKEN". With an address for metrics, a
+  // second line names the address for metrics.
   const std::string& lines() const { return lines_; }
 
  private:

@@ -21,7 +21,8 @@ bool IsExcepted(const proto::Initial& initial, const std::string& name) {
                      [&name](const std::string& part) { return absl::StartsWith(name, part); });
 }
 
-// " (it has 'head/weights' of [16, 10], ... and 7 more)". Variables of the wanted shape come first.
+// Text about the variables in `there`, such as " (it has 'head/weights' of [16, 10], ... and 7 more)".
+// Variables of the wanted shape come first.
 std::string ThereAre(const VariableSet& there, const Shape& wanted) {
   constexpr size_t kMostNamed = 5;
   std::vector<const Variable*> shown;
@@ -37,7 +38,7 @@ std::string ThereAre(const VariableSet& there, const Shape& wanted) {
                       more > 0 ? absl::StrCat(" and ", more, " more") : "", ")");
 }
 
-// Checks that `there` has every variable of `wanted` that is not excepted.
+// Checks that `there` has every variable of `wanted`, with the same shape, unless initial.except names it.
 absl::Status CheckSet(const proto::Initial& initial, const VariableSet& wanted, const VariableSet& there,
                       const std::string& path) {
   for (const Variable& variable : wanted.variables()) {

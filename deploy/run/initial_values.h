@@ -1,4 +1,4 @@
-// The values that a job starts with where `initial` in job.proto names a checkpoint. Blocks on files;
+// The values with which a job starts if its field `initial` (job.proto) names a checkpoint. Blocks on files;
 // thread-compatible.
 #ifndef TETHYS_DEPLOY_RUN_INITIAL_VALUES_H_
 #define TETHYS_DEPLOY_RUN_INITIAL_VALUES_H_
@@ -10,14 +10,14 @@
 
 namespace tethys {
 
-// Checks that the checkpoint has all that the job takes from it. OK for a job without `initial`.
+// Checks that the checkpoint has everything that the job takes from it. OK for a job without `initial`.
 // FailedPrecondition: a variable or moving statistic is missing, or has another shape; the message names it
-// and the remedy. InvalidArgument: an entry of `except` is the beginning of no variable's name. Also the
-// errors of OpenSavedModel.
+// and the remedy. InvalidArgument: an entry of `except` is not the beginning of any variable's name.
+// Otherwise fails as OpenSavedModel does.
 absl::Status CheckInitialValues(const proto::JobPlan& plan);
 
-// Writes InitialCheckpoint(RUN_DIR/checkpoints), unless it is there already, the run has a later checkpoint,
-// or the job needs none. Errors: those of CheckInitialValues and CheckpointWriter.
+// Writes the checkpoint InitialCheckpoint(RUN_DIR/checkpoints), unless it exists already, the run has a later
+// checkpoint, or the job has no `initial`. Fails as CheckInitialValues and CheckpointWriter do.
 absl::Status SaveInitialValues(const proto::JobPlan& plan, const std::string& run_dir);
 
 }  // namespace tethys

@@ -32,13 +32,14 @@ std::vector<Places> PlacesAllHere(const std::vector<proto::Job>& jobs) {
   return places;
 }
 
-// A place for each host of the file; the places of hosts that no job uses are empty.
+// Returns a place for each of `entries`; the places of hosts that no job uses are empty. `used`: the indices
+// in `entries` of the hosts that jobs use.
 absl::StatusOr<std::vector<Place>> PrepareUsed(const std::vector<HostEntry>& entries,
                                                const std::set<int>& used, const Flags& flags) {
   std::vector<ClusterHost> hosts;
   for (const int i : used) hosts.push_back(ClusterHostOf(entries[i], flags.Get("hostfile")));
   signal(SIGPIPE, SIG_IGN);   // A write to a host that is gone then returns an error.
-  const InterruptsHeld held;  // Released when the folder has been removed.
+  const InterruptsHeld held;  // Released after the scratch directory has been removed.
   TETHYS_ASSIGN_OR_RETURN(const ScratchDirectory scratch, ScratchDirectory::Create());
   TETHYS_ASSIGN_OR_RETURN(std::vector<Place> prepared,
                           PrepareHosts(hosts, {.ssh_config = flags.Get("ssh_config"),
@@ -51,7 +52,7 @@ absl::StatusOr<std::vector<Place>> PrepareUsed(const std::vector<HostEntry>& ent
   return places;
 }
 
-// The index in `entries` of a host of the plan.
+// The index in `entries` of the host plan.hosts[host]; entries.size() if `entries` lacks this host.
 int EntryOf(const ClusterPlan& plan, int host, const std::vector<HostEntry>& entries) {
   const auto found = std::find_if(entries.begin(), entries.end(), [&](const HostEntry& entry) {
     return entry.host == plan.hosts[host].host;
@@ -92,7 +93,7 @@ absl::StatusOr<std::vector<Places>> PlacesByFlags(const Flags& flags, const std:
       const int entry = EntryOf(plan, host, entries);
       if (entry == static_cast<int>(entries.size())) {
         return absl::InvalidArgumentError(
-            absl::StrCat(file, ": does not name host ", plan.hosts[host].host, " of a job's own hosts"));
+            absl::StrCat(file, ": does not name host ", plan.hosts[host].host, ", on which a job is to run"));
       }
       used.insert(entry);
     }
@@ -122,7 +123,7 @@ absl::Status CheckNeeds(const Flags& flags, const std::vector<proto::Job>& jobs,
     asked.push_back(std::move(place));
   }
   if (asked.empty()) return absl::OkStatus();
-  const InterruptsHeld held;  // Released when the folder has been removed.
+  const InterruptsHeld held;  // Released after the scratch directory has been removed.
   TETHYS_ASSIGN_OR_RETURN(const ScratchDirectory scratch, ScratchDirectory::Create());
   return AskForNeeds(needs, asked, scratch.path());
 }
@@ -164,8 +165,8 @@ std::vector<FlagSpec> WithClusterFlags(std::vector<FlagSpec> flags) {
   flags.push_back(
       {.name = "bundle",
        .value = "FILE",
-       .help = "The bundle for machines that lack this build, made by deploy/bundle.sh. Default: the one "
-               "beside this program, made if needed.",
+       .help = "The bundle for machines that lack this build, made by deploy/bundle.sh. Default: the bundle "
+               "beside this program, which is made if it is missing.",
        .is_input = true});
   flags.push_back(TlsFlag());
   flags.push_back(SecretsFlag());

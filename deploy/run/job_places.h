@@ -1,9 +1,9 @@
 // Turns a host file into the places of a job's processes, on machines that are ready for them. Called by the
 // verbs that train; the launcher then runs the processes at these places.
 //
-// The chief runs on the machine that the roles assign to it. If that is another machine, its run directory is
-// there while the job runs, and is fetched at the end. Data is read on this machine, the chief's and each
-// worker's, from the paths in the job. Blocks, with deadlines.
+// The chief runs on the machine that the roles assign to it. If the chief runs on another machine, the run
+// directory is on that machine while the job runs, and is fetched at the end. Data is read on this machine,
+// on the chief's machine and on each worker's machine, from the paths in the job. Blocks, with deadlines.
 #ifndef TETHYS_DEPLOY_RUN_JOB_PLACES_H_
 #define TETHYS_DEPLOY_RUN_JOB_PLACES_H_
 
@@ -17,20 +17,21 @@
 
 namespace tethys {
 
-// Returns `flags` with the flags of PlaceJobs added: hostfile, ssh_config, bundle and tls.
+// Returns `flags` with the flags for PlaceJobs added: hostfile, ssh_config, bundle, tls and secrets.
 std::vector<FlagSpec> WithClusterFlags(std::vector<FlagSpec> flags);
 
 // Returns the places of each job, chosen by the host file that the flags name. Assigns roles, connects to
-// every machine that any of the jobs uses, installs this build where it is missing, and checks the data files
-// and GPUs that the jobs need there. Without --hostfile, all places are on this machine, and only GPUs are
-// checked. FailedPrecondition names everything that is missing. Progress and warnings go to standard output.
+// every machine that any of the jobs uses, installs this build on machines that lack it, and checks that each
+// machine has the data files and GPUs that the jobs need. Without --hostfile, all places are on this machine,
+// and only GPUs are checked. FailedPrecondition names everything that is missing. Progress and warnings go to
+// standard output.
 absl::StatusOr<std::vector<Places>> PlaceJobs(const Flags& flags, const std::vector<proto::Job>& jobs);
 // Like PlaceJobs above, but jobs may have their own hosts: if an element of `hosts` (one per job) is not
 // empty, its lines replace those of the host file, which must name these hosts, too.
 absl::StatusOr<std::vector<Places>> PlaceJobs(const Flags& flags, const std::vector<proto::Job>& jobs,
                                               const std::vector<std::vector<HostEntry>>& hosts);
 
-// The cores that the processes on this machine share.
+// The number of cores that the processes on this machine share.
 int CoresHere();
 
 FlagSpec TlsFlag();

@@ -23,7 +23,7 @@ CalibrationKey KeyOf(const proto::JobPlan& plan, const JobMachines& machines, bo
   return key;
 }
 
-// Adds the rate of the fastest measured link of the host, if any was measured.
+// Adds the rate of the host's fastest measured link to `expectation`; nothing if no link was measured.
 void AddLink(const proto::Calibration& calibration, const std::string& host,
              proto::Expectation& expectation) {
   double rate = 0;
@@ -45,7 +45,7 @@ FlagSpec WhatIfFlag(const std::string& use) {
           .value = "NAME=VALUE,...",
           .help = absl::StrCat(
               use,
-              " for machines that are not there, from the calibration of those that are: hosts=32, "
+              " for machines that do not exist, from the calibration of machines that do: hosts=32, "
               "kind=NAME, slots=4, cores=8, speed=1.5, link=10gbit, delay=50us, price=0.25 (what each "
               "host costs an hour; a job's own price_per_hour is for all together, and price= "
               "replaces it)."),

@@ -1,5 +1,5 @@
-// Finds the calibration of a job's machines and predicts the job by it. Called by the verbs that plan and
-// that train. Blocking.
+// Finds the calibration of a job's machines and predicts the job by it. Called by the verbs that plan or
+// train. Blocking.
 #ifndef TETHYS_DEPLOY_RUN_JOB_PREDICTION_H_
 #define TETHYS_DEPLOY_RUN_JOB_PREDICTION_H_
 
@@ -16,7 +16,8 @@
 
 namespace tethys {
 
-// The flag by which a user supposes other machines. `use` is a verb: what the command does for them.
+// The flag --what_if, by which a user describes machines that do not exist. `use` is the beginning of the
+// flag's help: what the command does for such machines, for example "Predicts".
 FlagSpec WhatIfFlag(const std::string& use);
 
 struct JobPrediction {
@@ -25,18 +26,18 @@ struct JobPrediction {
   std::string source;  // The text of SourceText.
 };
 
-// The path of the kept calibration of this build, of the plan's model and of these machines. NotFound: this
+// The path of the stored calibration of this build, of the plan's model and of these machines. NotFound: this
 // user has no home folder.
 absl::StatusOr<std::string> KeptCalibrationPath(const proto::JobPlan& plan, const JobMachines& machines,
                                                 bool tls);
 
-// The calibration in `file` or, if that is empty, the one that is kept, for this build, model and machines.
-// NotFound: there is none. Otherwise as ReadCalibration and CheckCalibration.
+// Reads the calibration in `file` or, if `file` is empty, the stored calibration of this build, model and
+// machines. NotFound: the file does not exist. Otherwise fails as ReadCalibration and CheckCalibration do.
 absl::StatusOr<proto::Calibration> FindCalibration(const proto::JobPlan& plan, const JobMachines& machines,
                                                    bool tls, const std::string& file);
 
-// How old a calibration is and what disturbed it: "calibrated 3 minutes ago, while other programs used 4 % of
-// the CPU".
+// Text about how old a calibration is and what disturbed it: "calibrated 3 minutes ago, while other programs
+// used 4 % of the CPU".
 std::string CalibratedText(const proto::Calibration& calibration);
 // CalibratedText followed by "; 90 % intervals", for PredictionText.
 std::string SourceText(const proto::Calibration& calibration);
@@ -47,9 +48,9 @@ std::string SourceText(const proto::Calibration& calibration);
 absl::StatusOr<JobPrediction> PredictJob(const proto::JobPlan& plan, const JobMachines& machines, bool tls,
                                          const std::string& file);
 
-// The expectation of a run: its prediction, which is stored beside the run's measurements, and the links of
-// its hosts. nullopt: there is no usable calibration; a run does not need one. `host_file`: empty if the job
-// runs on this machine.
+// The expectation of a run: its prediction, which is stored beside the run's measurements, and the rates of
+// its hosts' links. nullopt: there is no usable calibration; a run does not need one. `host_file`: empty if
+// the job runs on this machine.
 absl::optional<proto::Expectation> ExpectationOfRun(const proto::JobPlan& plan, const std::string& host_file,
                                                     bool tls);
 

@@ -70,7 +70,7 @@ void AddResults(const std::string& run_dir, TensorboardLog& log) {
   log.AddResults(summary.ok() ? *summary : proto::RunSummary(), steps.ok() ? *steps : "");
 }
 
-// Takes the events of a run and shows nothing.
+// Ignores the events and the log lines of a run.
 class SilentListener final : public ProgressListener {
  public:
   void OnEvent(const proto::ProgressEvent&) override {}
@@ -86,16 +86,16 @@ bool AllHere(const Places& places) {
 // The launcher's additions to the summary of a run.
 struct LauncherFigures {
   double began = 0;    // Seconds since 1970.
-  double seconds = 0;  // Time until the results had been fetched.
-  // The share of the CPU that other programs used on this machine. If processes ran on other machines, too,
-  // the share follows from the samples of all machines instead.
+  double seconds = 0;  // From `began` until the results had been fetched.
+  // The share of the CPU that other programs used on this machine. Used only if `all_here`; otherwise the
+  // share is computed from the samples of all machines.
   absl::optional<double> others_cpu = {};
-  bool all_here = false;
+  bool all_here = false;  // True if all processes ran on this machine.
   absl::optional<proto::Prediction> prediction = {};
 };
 
-// Also replaces the chief's run directory by the run directory on this machine. Does nothing if the run has
-// no summary.
+// Adds `figures` to the summary of the run in `run_dir`, and replaces `chief_run_dir` by `run_dir` in the
+// summary's path of the last checkpoint. Does nothing if the run has no summary.
 void AddToSummary(const LauncherFigures& figures, const std::string& chief_run_dir,
                   const std::string& run_dir) {
   absl::StatusOr<proto::RunSummary> summary = ReadSummary(run_dir);
@@ -130,7 +130,7 @@ LaunchOptions LaunchOf(const proto::JobPlan& plan, const std::string& run_dir, c
   return launch;
 }
 
-// The last event for live views. The launcher knows more about the end than the chief.
+// The last event for live views. The launcher knows more about the run's end than the chief does.
 proto::ProgressEvent EndEvent(const RunResult& result, const std::string& go_on) {
   proto::ProgressEvent event;
   proto::Finished& finished = *event.mutable_finished();
@@ -186,7 +186,7 @@ absl::StatusOr<proto::JobPlan> PrepareJob(const proto::Job& job, bool needs_scal
   }
   TETHYS_ASSIGN_OR_RETURN(const Datasets datasets,
                           needs_scaling ? LoadDatasets(job) : LoadDatasetsUncached(job));
-  // Does not decode all samples of files here, which would only delay the start.
+  // True if the samples are in memory already. Decoding them from files here would only delay the start.
   const bool held = FormatOf(job.data()).bytes_held(job.data(), spec) >= spec.bytes();
   if (!scaling.has_value() && (held || needs_scaling)) {
     TETHYS_ASSIGN_OR_RETURN(scaling, ResolveScaling(job.data(), datasets));
@@ -228,7 +228,8 @@ absl::Status CheckPortFree(int port) {
 }
 
 std::vector<FlagSpec> WithDisplayFlags(std::vector<FlagSpec> flags) {
-  flags.push_back({.name = "plain", .help = "Lines only, as when standard output is not a terminal."});
+  flags.push_back(
+      {.name = "plain", .help = "Prints only lines, as it does if standard output is not a terminal."});
   flags.push_back({.name = "log_to_terminal",
                    .help = "Shows the logs of all processes as they grow: \"[worker 3 on slave2] TEXT\"."});
   return flags;
@@ -256,7 +257,8 @@ void FetchResults(const Place& chief, const std::string& run_dir, RunResult& res
 
 namespace {
 
-// Starts the live view if it is asked for, and prints its address. The run goes on without one that fails.
+// Starts the live view if it is requested, and prints its address. If the live view does not start, prints a
+// warning; the run goes on without it.
 absl::optional<Dashboard> StartDashboard(const std::string& run_dir, const JobRunOptions& options) {
   if (!options.dashboard) return absl::nullopt;
   absl::StatusOr<Dashboard> dashboard = Dashboard::Start(run_dir, options.dashboard_metrics);
@@ -274,8 +276,8 @@ absl::optional<Dashboard> StartDashboard(const std::string& run_dir, const JobRu
 RunResult RunJob(const proto::JobPlan& plan, const RunDirectory& directory, const JobRunOptions& options) {
   RunResult result;
   const double began = WallSeconds();
-  // Interrupts stay pending from the first change to the directory until Launch, and from its end until the
-  // results are here.
+  // Interrupts stay pending from the first change to the directory until Launch starts, and from the end of
+  // Launch until the results have been fetched.
   absl::optional<InterruptsHeld> held(absl::in_place);
   const NamedLauncher named(directory);
   const EarlierRun earlier(directory.path(), options);
@@ -283,7 +285,7 @@ RunResult RunJob(const proto::JobPlan& plan, const RunDirectory& directory, cons
   if (result.status.ok() && !options.resume) result.status = RemoveSummary(directory.path());
   if (result.status.ok()) result.status = SaveInitialValues(plan, directory.path());
   if (!result.status.ok()) return result;
-  // The run does not need the expectation.
+  // A failure gives only a warning, because the run does not need the expectation.
   if (const absl::Status kept = WriteExpectation(directory.path(), options.expectation); !kept.ok()) {
     std::fprintf(stderr, "warning: live views do not show the prediction: %s\n", StatusText(kept).c_str());
   }
@@ -310,7 +312,7 @@ RunResult RunJob(const proto::JobPlan& plan, const RunDirectory& directory, cons
   result = Launch(launch, paths);
   const absl::StatusOr<CpuMark> end = ReadCpuMark();
   // Removes this machine's copy of the earlier summary, as the chief has removed its own. If the chief has
-  // written a new summary since, FetchResults brings it.
+  // since written a new summary, FetchResults fetches it.
   if (watcher.started() && !chief.ssh.empty()) RemoveSummary(directory.path()).IgnoreError();
   FetchResults(chief, directory.path(), result);
   held->ReleaseAndDiscard();  // The run has ended, and its result is still to be reported.

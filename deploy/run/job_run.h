@@ -17,15 +17,15 @@
 namespace tethys {
 
 // Makes the job's plan and checks everything that can be checked in advance. Fails if the job or its data is
-// invalid. Of large data only headers are read: the first worker of a host unpacks the rest, computes the
-// standardisation and reports it to the chief, unless an earlier run has stored the standardisation on this
-// host: then the plan has it. With `needs_scaling`, and for a job with initial values, the standardisation is
-// computed here if necessary.
+// invalid. Reads only the headers of large data: the first worker of each host unpacks the rest, computes the
+// standardisation and reports it to the chief. If an earlier run has stored the standardisation on this host,
+// the plan contains it, and no worker computes it. With `needs_scaling`, and for a job with initial values, a
+// standardisation that is not stored is computed here.
 absl::StatusOr<proto::JobPlan> PrepareJob(const proto::Job& job, bool needs_scaling = false);
 
-// Makes the same checks as the chief does on resuming, but before the run directory changes. Returns the
-// state to resume from. NotFound: the run has no undamaged checkpoint. FailedPrecondition: the newest
-// undamaged checkpoint does not fit the job, or nothing is left to train.
+// Makes the checks that the chief makes when it resumes a run, but before the run directory changes. Returns
+// the state from which the run continues. NotFound: the run has no undamaged checkpoint. FailedPrecondition:
+// the newest undamaged checkpoint does not fit the job, or nothing is left to train.
 absl::StatusOr<proto::TrainingState> CheckResumable(const proto::JobPlan& plan, const std::string& run_dir);
 
 // FailedPrecondition: the port is in use on 127.0.0.1.
@@ -39,24 +39,25 @@ struct JobRunOptions {
   proto::TrainingState resumed = {};                // The state from which a resumed run continues.
   std::vector<std::string> cuda_library_path = {};  // See LaunchOptions.
   bool live = false;                                // Shows the live line on standard output.
-  bool show_logs = false;                           // Shows the processes' logs on standard output, too.
-  bool dashboard = false;                           // Serves a live view meanwhile (deploy/run/dashboard.h).
+  bool show_logs = false;                           // Also shows the processes' logs on standard output.
+  bool dashboard = false;                           // Serves a live view during the run (dashboard.h).
   std::vector<std::string> dashboard_metrics = {};  // The dashboard's flags for metrics (metrics_flags.h).
   bool quiet = false;                               // Shows nothing on standard output.
-  // Stored in the run directory before the start, for live views; its prediction is also in the run's
-  // summary, beside the measurements.
+  // Stored in the run directory before the run starts, for live views. The run's summary also gets its
+  // prediction, beside the measurements.
   absl::optional<proto::Expectation> expectation = {};
 };
 
-// Returns `flags` with plain and log_to_terminal added; ReadDisplayFlags sets the options from them.
+// Returns `flags` with the flags plain and log_to_terminal added. ReadDisplayFlags sets `live` and
+// `show_logs` from these flags.
 std::vector<FlagSpec> WithDisplayFlags(std::vector<FlagSpec> flags);
 void ReadDisplayFlags(const Flags& flags, JobRunOptions& options);
 
 // Writes the job into the directory, runs the job, and shows its progress on standard output.
 RunResult RunJob(const proto::JobPlan& plan, const RunDirectory& directory, const JobRunOptions& options);
 
-// A line on the run's result, from its summary: test accuracy and times. A second line follows if the model
-// is hardly better than a guess.
+// A line about the run's result, from its summary: test accuracy and times. A second line follows if the
+// model is hardly better than a guess.
 std::string OutcomeText(const proto::Job& job, const std::string& run_dir);
 
 }  // namespace tethys

@@ -24,14 +24,15 @@
 namespace tethys {
 namespace {
 
-// The least number of threads of a role, gRPC's included. If gRPC cannot start a thread, it waits forever.
+// The least number of threads that a role must be able to start, gRPC's threads included. If gRPC cannot
+// start a thread, it waits forever.
 constexpr int kThreadsOfRole = 12;
 
 constexpr char kSecretRemedy[] =
     ": the first line on standard input must be TOKEN JOB_ID, which launchers write, see tethys train; or "
     "name a file with that line by --token_file";
 
-// Ends this process when `fd` reaches end of file. Bytes before that are ignored.
+// Ends this process when `fd` reaches end of file. Bytes before the end of file are ignored.
 absl::Status WatchLauncher(int fd) {
   Thread watch;
   TETHYS_RETURN_IF_ERROR(watch.Start([fd] {
@@ -47,7 +48,7 @@ absl::Status WatchLauncher(int fd) {
   return absl::OkStatus();
 }
 
-// Called when memory cannot be allocated; without it, the allocation would throw.
+// The handler for a failed allocation (std::set_new_handler). Without a handler, the allocation would throw.
 [[noreturn]] void EndForWantOfMemory() {
   constexpr char kText[] =
       "out of memory: the machine, the control group or ulimit -v gives this process no more memory: take a "
@@ -58,8 +59,8 @@ absl::Status WatchLauncher(int fd) {
   _exit(kExitFailed);
 }
 
-// Reads the first line. InvalidArgument: it does not have the form of a secret, which callers explain. Other
-// errors, such as a clock that is off, have a remedy of their own.
+// Reads the first line of `fd`. InvalidArgument: the line is not a secret; callers add to the message what
+// form it must have. The messages of other errors, such as a wrong clock, name their own remedies.
 absl::StatusOr<JobSecret> ReadSecretLine(int fd) {
   std::string line;
   char c = 0;
@@ -107,8 +108,8 @@ FlagSpec TokenFileFlag() {
       .name = "token_file",
       .value = "FILE",
       .help =
-          "Holds the line TOKEN JOB_ID, the same for all processes of a job, and is readable by its owner "
-          "only (mode 0600). Without it the line comes by standard input.",
+          "The file with the line TOKEN JOB_ID, the same for all processes of a job; only its owner may read "
+          "it (mode 0600). Without --token_file, the line is read from standard input.",
       .is_input = true};
 }
 

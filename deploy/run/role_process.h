@@ -3,7 +3,7 @@
 // closed. Without a launcher, it reads the secret from a file (--token_file) and ends when its work is done.
 //
 //   first line of standard input: the secret (runtime/cluster/job_secret.h), which is never on a command line
-//   end of file: the launcher or the connection to it died; the process ends at once
+//   end of file: the launcher has ended or the connection to it is lost; the process ends at once
 #ifndef TETHYS_DEPLOY_RUN_ROLE_PROCESS_H_
 #define TETHYS_DEPLOY_RUN_ROLE_PROCESS_H_
 
@@ -32,11 +32,11 @@ using RoleFunction = std::function<absl::Status(const JobSecret&)>;
 // share standard error. The last line then begins with "tethys CALLER: ".
 int RunRole(const Flags& flags, const std::string& verb, const std::string& name, const RoleFunction& role,
             const std::string& caller = "");
-// --token_file, for the verbs that take it.
+// The flag --token_file, for the verbs that take it.
 FlagSpec TokenFileFlag();
-// --host, the name of this machine in messages and results.
+// The flag --host: the name of this machine in messages and results.
 FlagSpec HostFlag();
-// --cuda_library_path, for verbs that run or start workers.
+// The flag --cuda_library_path, for verbs that run or start workers.
 FlagSpec CudaLibraryPathFlag();
 
 // The spec and the function of the verbs worker and ps, which take the same flags.

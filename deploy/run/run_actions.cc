@@ -49,7 +49,8 @@ absl::Status FollowLogs(const std::string& path, const std::string& folder, LogM
   for (bool running = true; running;) {
     std::fflush(stdout);
     std::this_thread::sleep_for(std::chrono::nanoseconds(kLogInterval));
-    // Asked before the logs are read, so that the last lines of a run that ends meanwhile are shown.
+    // `running` is set before the logs are read, so that the last lines of a run that ends in between are
+    // still shown.
     TETHYS_ASSIGN_OR_RETURN(running, RunDirectory::InUse(path));
     TETHYS_RETURN_IF_ERROR(logs.AddFolder(folder));
     TETHYS_RETURN_IF_ERROR(logs.ShowNew(!running));
@@ -94,8 +95,8 @@ int StopRun(const std::string& path, Nanoseconds limit) {
         "runs",
         absl::DeadlineExceededError(absl::StrCat(
             path, " has not ended within ", DurationText(ToSeconds(limit)),
-            ": it may be saving a checkpoint (tethys runs logs --follow waits on); asked once more, it "
-            "ends at once, without the checkpoint")),
+            ": it may be saving a checkpoint (tethys runs logs --follow shows its end); a second tethys "
+            "runs stop ends it at once, without the checkpoint")),
         kExitFailed);
   }
   std::printf("%s\n", EndText(path, begun).c_str());

@@ -15,7 +15,8 @@ int ShowRun(const std::string& path);
 // the run ended.
 int StopRun(const std::string& path, Nanoseconds limit);
 
-// Prints the logs of the run's processes as one. With `follow` goes on until the run ends.
+// Prints the logs of all processes of the run, merged into one. With `follow`, also prints the lines that are
+// added until the run ends.
 int ShowRunLogs(const std::string& path, bool follow);
 
 }  // namespace tethys

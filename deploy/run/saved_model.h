@@ -25,11 +25,13 @@ struct SavedModel {
   const proto::ModelDescription& description() const { return reader->manifest().description(); }
 };
 
-// `given` is a checkpoint, or a run directory for its newest one. Errors: those of FindCheckpoint and
-// CheckpointReader; FailedPrecondition: the checkpoint is of an old build, which did not describe the model.
+// Opens a checkpoint. `given`: the checkpoint's path, or a run directory, whose newest checkpoint is opened.
+// FailedPrecondition: an old build wrote the checkpoint, without a description of the model. Otherwise fails
+// as FindCheckpoint and CheckpointReader do.
 absl::StatusOr<SavedModel> OpenSavedModel(const std::string& given);
 
-// How the model's inputs are standardised. FailedPrecondition: the checkpoint has no such numbers.
+// The numbers by which the model's inputs are standardised. FailedPrecondition: the checkpoint does not
+// contain them, because an old build wrote it.
 absl::StatusOr<InputScaling> ScalingOf(const SavedModel& saved);
 
 }  // namespace tethys

@@ -66,7 +66,7 @@ absl::StatusOr<std::string> ScheduledJobFile(const Flags& flags) {
   const std::string stored = flags.Get("run_dir") + "/job.textproto";
   if (FileExists(stored)) return stored;
   return absl::InvalidArgumentError(
-      absl::StrCat(stored, " is not there: either nothing was begun in that run directory, or this machine (",
+      absl::StrCat(stored, " does not exist: either no run began in that directory, or this machine (",
                    HostName(), ") does not share it; name JOB as well, on every machine"));
 }
 
@@ -108,7 +108,8 @@ absl::StatusOr<ScheduledRun> FindScheduledRun(const Flags& flags) {
   if (run.listen_host != run.task.host) {
     std::fprintf(
         stderr,
-        "tethys train: %s is %s here, where other machines do not reach it; this process listens at %s\n",
+        "tethys train: %s has the loopback address %s on this machine, at which other machines cannot reach "
+        "it; this process listens at %s\n",
         run.task.host.c_str(), NumericAddress(run.task.host).c_str(), run.listen_host.c_str());
   }
   // Processes beside the chief use its address, too: the chief's name may be known on this machine only.

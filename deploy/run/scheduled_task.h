@@ -33,9 +33,9 @@ absl::StatusOr<ScheduledRun> FindScheduledRun(const Flags& flags);
 // scheduler starts the job's other processes, which then join.
 absl::StatusOr<JobRunOptions> ScheduledOptions(const Flags& flags, const ScheduledRun& run);
 
-// Called if the process that should start the chief cannot do so, because of `status`. Refuses the job's
-// workers and servers as they join, with `status` as the reason. Blocks until all were refused, at most for
-// the job's timeouts.start.
+// Refuses the job's workers and servers as they join, with `status` as the reason. Called if the process that
+// should start the chief cannot start it. Blocks until all of them have been refused, at most for the job's
+// timeouts.start.
 void RefuseOthers(const Flags& flags, const ScheduledRun& run, const absl::Status& status);
 
 // Runs this process's worker or server until the job ends; returns the exit status.
