@@ -40,7 +40,7 @@ namespace tethys {
 namespace {
 
 constexpr int64_t kMostProbeEpochs = 1000;
-// The most candidates to verify where all hosts are equal, and where they differ.
+// The most candidates to verify: kVerified if all hosts are equal, kVerifiedUses if they differ.
 constexpr int kVerified = 6, kVerifiedUses = 10;
 
 struct Request {
@@ -64,9 +64,9 @@ absl::Status CheckBudget(const Request& request) {
                                     [](const HostEntry& host) { return !host.price_per_hour.has_value(); });
   if (!base.hosts.empty() && unknown == base.hosts.end()) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat(
-      "--budget: what an hour on ", base.hosts.empty() ? "this machine" : unknown->host,
-      " costs is not known: give the price of all machines together by --set=price_per_hour=AMOUNT",
-      base.hosts.empty() ? "" : ", or that of each host by price= in the host file"));
+      "--budget: the price of an hour on ", base.hosts.empty() ? "this machine" : unknown->host,
+      " is not known: give the price of all machines together by --set=price_per_hour=AMOUNT",
+      base.hosts.empty() ? "" : ", or the price of each host by price= in the host file"));
 }
 
 absl::StatusOr<Request> ReadRequest(const Flags& flags) {
@@ -126,7 +126,7 @@ absl::StatusOr<proto::Calibration> Calibrate(const Flags& flags, const Request& 
 
 struct FoundCalibration {
   proto::Calibration calibration;
-  bool kept = false;  // The calibration is an earlier one, and the user has not named it.
+  bool kept = false;  // True if the calibration was stored earlier and the user has not named it.
 };
 
 // The calibration that the user names, otherwise the stored one, otherwise a new one.
@@ -137,7 +137,7 @@ absl::StatusOr<FoundCalibration> FindCalibration(const Flags& flags, const Reque
   if (kept.ok()) {
     const double now = absl::ToDoubleSeconds(absl::Now() - absl::UnixEpoch());
     const Disturbance disturbance = DisturbanceOf(*kept);
-    const std::string what = absl::StrCat("what was calibrated ", AgeText(kept->made(), now));
+    const std::string what = absl::StrCat("the calibration made ", AgeText(kept->made(), now));
     const absl::Status sound =
         CheckDisturbance(disturbance, request.most_others_cpu, absl::StrCat("no answer by ", what));
     if (sound.ok()) {
@@ -150,7 +150,7 @@ absl::StatusOr<FoundCalibration> FindCalibration(const Flags& flags, const Reque
   } else if (!named.empty() || !absl::IsNotFound(kept.status())) {
     return kept.status();
   } else {
-    PrintLine("nothing was calibrated for this build, model and machines, so that comes first");
+    PrintLine("nothing was calibrated for this build, model and machines: calibrating first");
   }
   TETHYS_ASSIGN_OR_RETURN(proto::Calibration made, Calibrate(flags, request));
   return FoundCalibration{std::move(made), false};
@@ -172,7 +172,8 @@ class Advising {
     TETHYS_RETURN_IF_ERROR(FindAndVerify(begin));
     if (found.kept && IsOutdated()) {
       PrintLine(
-          "most brief runs contradict what was calibrated before, beyond its intervals: calibrating again");
+          "most brief runs lie outside the intervals predicted from the stored calibration: calibrating "
+          "again");
       TETHYS_ASSIGN_OR_RETURN(calibration_, Calibrate(flags_, request_));
       TETHYS_RETURN_IF_ERROR(FindAndVerify(clock_.Now()));
     }
@@ -194,7 +195,7 @@ class Advising {
     return absl::OkStatus();
   }
 
-  // `begin`: when the time for brief runs began.
+  // `begin`: the time from which --seconds counts.
   absl::Status FindAndVerify(Nanoseconds begin) {
     const bool supposes = request_.what_if.has_value();
     TETHYS_ASSIGN_OR_RETURN(found_, FindCandidates(base_, calibration_, [&](proto::Prediction& prediction) {
@@ -268,7 +269,8 @@ class Advising {
     return fastest;
   }
 
-  // Compares the updates of `best` with those of the fastest asynchronous job and its stale-synchronous twin.
+  // Trains `best`, the fastest asynchronous job, and the same job with the stale-synchronous strategy, and
+  // compares them.
   absl::Status Probe(const ShapedJob& best) const {
     const int fastest = FastestAsynchronous();
     std::vector<ShapedJob> jobs = {best, found_.jobs[fastest]};
@@ -285,7 +287,8 @@ class Advising {
     return absl::OkStatus();
   }
 
-  // Writes the job and, if it uses the hosts in another way than the host file, a host file beside it.
+  // Writes the job file and, if the job uses the hosts in another way than the host file, a host file beside
+  // the job file.
   absl::Status WriteBest(const ShapedJob& best) const {
     std::string job_file = flags_.Get("out"), host_file = flags_.Get("hostfile");
     if (!job_file.empty()) {
@@ -345,45 +348,44 @@ int Advise(const Flags& flags) {
 Command AdviseCommand() {
   return {
       {.verb = "advise",
-       .summary = "Says which strategy, how many workers and servers suit a job, before it is run.",
+       .summary = "Says which strategy and how many workers and servers suit a job, before it is run.",
        .description =
            "Predicts the job with its global batch under every strategy and number of processes for which "
-           "the "
-           "machines have slots, verifies the best by brief runs on synthetic samples in random order, and "
-           "answers with a sentence, a table (predicted, measured), what the choice costs, and a job file to "
-           "run. Where hosts differ, it also tries to leave the slower ones out, or to let them run servers "
-           "only or workers only; the answer then has a host file, too. Asynchronous training changes the "
-           "updates, so it is listed apart: its epochs to an accuracy "
-           "are not known before a run. Measures a calibration first if none was kept, or if other programs "
-           "disturbed it, or if the brief runs contradict it.",
+           "the machines have slots, verifies the best candidates by brief runs, in random order, on "
+           "synthetic samples, and answers with a sentence, a table (predicted, measured), what the choice "
+           "costs, and a job file to run. If hosts differ, it also tries to leave out the slower hosts, or "
+           "to let them run only servers or only workers; the answer then has a host file, too. Asynchronous "
+           "training changes the updates, so it is listed separately: how many epochs it needs to reach an "
+           "accuracy is not known before a run. Measures a calibration first if none is stored, or if other "
+           "programs disturbed the stored one; measures it again if the brief runs contradict it.",
        .argument = "JOB",
        .flags = WithClusterFlags(
            {SetFlag(),
             {.name = "deadline",
              .value = "TIME",
              .help =
-                 "The whole run is to take at most this: 90s, 30m, 2h. With prices, the cheapest within it "
-                 "is chosen."},
+                 "The longest time that the whole run may take, such as 90s, 30m or 2h. With prices, the "
+                 "cheapest candidate that keeps to this time is chosen."},
             {.name = "budget",
              .value = "AMOUNT",
              .help =
-                 "The whole run is to cost at most this, by the job's price_per_hour or the prices of the "
+                 "The most that the whole run may cost, by the job's price_per_hour or the prices in the "
                  "host file."},
             {.name = "verify",
              .value = "N",
-             .help = "The most candidates to verify by brief runs; 0: none. Default 6, and 10 where hosts "
+             .help = "The most candidates to verify by brief runs; 0: none. Default 6, or 10 if hosts "
                      "differ."},
             {.name = "seconds",
              .value = "N",
              .help = "After this time, no further round of brief runs begins. Default 90."},
             {.name = "probe_epochs",
              .value = "N",
-             .help = "Afterwards trains the job, the fastest asynchronous job and its stale-synchronous twin "
-                     "for the job's first N epochs on its data, and compares their validation loss at equal "
-                     "numbers of samples."},
+             .help = "After the answer, trains the chosen job, the fastest asynchronous job, and the same "
+                     "job with the stale-synchronous strategy, on the job's data for N epochs, and compares "
+                     "their validation loss at equal numbers of samples."},
             {.name = "calibration",
              .value = "FILE",
-             .help = "A file of `tethys calibrate`. Default: the one that was kept, or a new one.",
+             .help = "A file of `tethys calibrate`. Default: the stored calibration, or a new one.",
              .is_input = true},
             {.name = "out",
              .value = "FILE",

@@ -57,20 +57,21 @@ Command CalibrateCommand() {
        .description =
            "Measures the job's steps for several batches on each computer, alone and with several ranks at "
            "once; the links between the machines of a host file; and brief runs of the job on synthetic "
-           "samples under several strategies, to which the cost of exchanging gradients is fitted. What "
-           "other programs disturbed is measured again. The "
-           "result is kept for this build, model and these machines: `tethys plan` then predicts times, "
-           "and every run stores its prediction beside what was measured.",
+           "samples under several strategies, from which the cost of exchanging gradients is fitted. "
+           "Measurements that other programs disturbed are repeated. The result is stored for this build, "
+           "model and these machines: `tethys plan` then predicts times, and every run stores its prediction "
+           "beside its measurements.",
        .argument = "JOB",
        .flags = WithClusterFlags(
            {SetFlag(),
             {.name = "seconds",
              .value = "N",
-             .help = "The time to take, approximately; steps that take seconds need more. Default 40."},
+             .help = "The approximate duration of the calibration in seconds; it is longer if a step takes "
+                     "seconds. Default 40."},
             {.name = "out",
              .value = "FILE",
              .help = "Where to write the calibration, for --calibration of other commands. Default: in "
-                     "~/.cache/tethys/calibration, where they find it."},
+                     "~/.cache/tethys/calibration, where other commands look for it."},
             MaxOthersCpuFlag("Fails, and keeps nothing,"),
             CudaLibraryPathFlag()}),
        .examples = {"tethys calibrate examples/fashion_mnist_ps_sync.textproto",

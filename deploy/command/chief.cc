@@ -17,8 +17,8 @@ namespace tethys {
 namespace {
 
 // SIGINT makes the chief save a checkpoint and end the job. With `scheduled`, SIGTERM does so, too, because
-// schedulers send it to all processes. Created before this process has other threads, so that these inherit
-// the blocked signals.
+// schedulers send SIGTERM to all processes. Must be created before this process has other threads, so that
+// all threads inherit the blocked signals.
 class InterruptSignal {
  public:
   explicit InterruptSignal(bool scheduled) {
@@ -39,18 +39,19 @@ class InterruptSignal {
   FileDescriptor fd_;
 };
 
-// Refuses a name that stands for loopback on this machine, as Debian's installer writes the machine's name
-// into /etc/hosts: workers on other machines could not connect. With `scheduled` there is no
-// check: the launcher has then chosen the address for the other machines.
+// Refuses a name that stands for a loopback address on this machine (Debian's installer writes such names
+// into /etc/hosts): workers on other machines could not connect. With `scheduled` there is no check, because
+// the launcher has chosen the address for the other machines.
 absl::Status CheckListenFlag(const std::string& listen, bool scheduled) {
   const absl::StatusOr<HostPort> address = ParseHostPort(listen);
   if (!address.ok()) return Annotate(address.status(), "--listen");
   if (scheduled || !IsOwnNameForLoopback(address->host)) return absl::OkStatus();
   return absl::InvalidArgumentError(
-      absl::StrCat("--listen=", listen, ": ", address->host, " is ", NumericAddress(address->host),
-                   " here, where other machines do not reach it: write the address of this machine that they "
-                   "reach, or 127.0.0.1:",
-                   address->port, " if all processes run here"));
+      absl::StrCat("--listen=", listen, ": ", address->host, " has the loopback address ",
+                   NumericAddress(address->host),
+                   " on this machine, at which other machines cannot reach it: write an address at which "
+                   "they can, or 127.0.0.1:",
+                   address->port, " if all processes run on this machine"));
 }
 
 absl::Status Run(const Flags& flags, const InterruptSignal& interrupt, const JobSecret& secret) {
@@ -81,13 +82,10 @@ Command ChiefCommand() {
        .summary = "Runs the chief of a job; started by launchers.",
        .description =
            "Runs the chief of one job: it waits for servers and workers to join, tells them what to do, "
-           "saves "
-           "checkpoints and writes the run directory. Reports progress on standard output, a JSON object a "
-           "line; "
-           "the first says where it listens.\n\nThe first line on standard input must be TOKEN JOB_ID (32 "
-           "hexadecimal digits, and a word); the process ends when standard input does. SIGINT (Ctrl-C) "
-           "saves a "
-           "checkpoint and ends the job.",
+           "saves checkpoints and writes the run directory. Reports progress on standard output, one JSON "
+           "object per line; the first line has the address at which the chief listens.\n\nThe first line on "
+           "standard input must be TOKEN JOB_ID (32 hexadecimal digits, and a word); the process ends when "
+           "standard input does. SIGINT (Ctrl-C) saves a checkpoint and ends the job.",
        .flags = {{.name = "job",
                   .value = "FILE",
                   .help = "The job, in text format.",
@@ -99,14 +97,16 @@ Command ChiefCommand() {
                   .required = true},
                  {.name = "listen",
                   .value = "HOST:PORT",
-                  .help = "Address for the other processes. Default 127.0.0.1:0, where 0 takes a free port."},
+                  .help = "Address at which the other processes reach the chief. Port 0 stands for a free "
+                          "port. Default 127.0.0.1:0."},
                  HostFlag(),
                  {.name = "worker_devices",
                   .value = "LIST",
                   .help = "The device of each worker, such as cuda,cpu. Default: as the job says."},
                  {.name = "resume", .help = "Goes on from the newest checkpoint in the run directory."},
                  {.name = "scheduled",
-                  .help = "A scheduler signals all processes of the job: SIGTERM, too, saves and ends it."},
+                  .help = "For schedulers, which signal all processes of a job: SIGTERM also saves a "
+                          "checkpoint and ends the job."},
                  TokenFileFlag()},
        .examples = {"tethys chief --job=job.textproto --run_dir=runs/a < secret-and-open-pipe"}},
       [](const Flags& flags) {

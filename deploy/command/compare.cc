@@ -33,16 +33,16 @@ namespace {
 
 constexpr char kDescription[] =
     "Trains every combination of the given jobs, of --strategies, --workers and --servers, and of the values "
-    "of --vary, --repeats times each with seeds one apart, and prints tables (accuracy, time, throughput, "
+    "of --vary, --repeats times each with consecutive seeds, and prints tables (accuracy, time, throughput, "
     "speed-up, communication; time to accuracy; resources; other programs' CPU) and a verdict. "
-    "All combinations run once before any runs again, in an order that is random from the second run of each "
-    "on, so that a machine that grows slower or faster does so for all. A run that other programs disturbed "
-    "is made once more.\n\nEach run has a directory of its own in the run directory, which also gets "
-    "comparison.csv, comparison_resources.csv and runs.csv. A run that fails is shown as such and the others "
-    "go on. Exit status: 0 all runs succeeded; 2 the request was wrong and nothing was started; 1 a run "
-    "failed, or the user interrupted.";
+    "All combinations run once before any runs again. From the second run of each combination on, the order "
+    "is random, so that a machine that becomes slower or faster affects all combinations alike. A run that "
+    "other programs disturbed is repeated once.\n\nEach run has a directory of its own in the run directory, "
+    "which also gets comparison.csv, comparison_resources.csv and runs.csv. A run that fails is shown as "
+    "failed, and the other runs go on. Exit status: 0 all runs succeeded; 2 the request was wrong and "
+    "nothing was started; 1 a run failed, or the user interrupted.";
 
-constexpr int kTextWidth = 100;  // Width of sentences if there is no terminal.
+constexpr int kTextWidth = 100;  // The width, in characters, of wrapped text if there is no terminal.
 
 struct Request {
   std::vector<Variation> variations;  // From --vary; only those that have a column in the tables.
@@ -71,14 +71,14 @@ VariantLabel LabelOf(const proto::Job& job, std::vector<std::string> values) {
           .values = std::move(values)};
 }
 
-// A row of the table: a job file in one shape, with values for the variations that apply to its job.
+// A row of the table: the job of one file in one shape, with values for the variations that apply to the job.
 struct PlannedVariant {
   Variant variant;
   std::vector<std::string> varied;  // FIELD=VALUE
   ExperimentVariant made;
 };
 
-// The shapes that --strategies, --workers and --servers ask for; without these flags, one shape that changes
+// The shapes that --strategies, --workers and --servers request; without these flags, one shape that changes
 // nothing.
 absl::StatusOr<std::vector<StrategyShape>> ShapesByFlags(const Flags& flags) {
   if (!flags.Has("strategies")) {
@@ -94,7 +94,8 @@ absl::StatusOr<std::vector<StrategyShape>> ShapesByFlags(const Flags& flags) {
   return shapes.shapes;
 }
 
-// The job of a variant in a shape. Appends the variations that do not apply to `variant` as such.
+// Loads the job of `variant` in `shape`. The values of variations that do not apply to this job become
+// kNotVaried. Sets concerned[i] if variation i applies.
 absl::StatusOr<PlannedVariant> PlanVariant(const Flags& flags, const std::vector<Variation>& variations,
                                            const StrategyShape& shape, Variant variant,
                                            std::vector<bool>& concerned) {
@@ -126,16 +127,16 @@ absl::StatusOr<PlannedVariant> PlanVariant(const Flags& flags, const std::vector
 std::string FirstSentence(absl::string_view text) { return std::string(text.substr(0, text.find(". "))); }
 
 // Lists the variants in the order of the tables. Leaves out the shapes of --strategies for which the host
-// file has too few slots, and prints which. InvalidArgument: a job is wrong, or a variation applies to no
-// job.
+// file has too few slots, and prints a line for each of them. InvalidArgument: a job is wrong, or a variation
+// applies to no job.
 absl::StatusOr<std::vector<PlannedVariant>> PlanVariants(const Flags& flags,
                                                          const std::vector<Variation>& variations) {
   TETHYS_ASSIGN_OR_RETURN(const std::vector<StrategyShape> shapes, ShapesByFlags(flags));
   std::vector<PlannedVariant> planned;
   std::set<std::pair<std::pair<int, std::string>, std::vector<std::string>>> seen;
   std::vector<bool> concerned(variations.size(), false);
-  std::set<std::string> left_out;  // A line for each shape that has too few hosts.
-  absl::Status too_large;          // The error of the first of these shapes.
+  std::set<std::string> left_out;  // A line for each shape for which there are too few hosts.
+  absl::Status too_large;          // The error for the first of these shapes.
   const int jobs = static_cast<int>(flags.arguments().size());
   for (int job = 0; job < jobs; ++job) {
     for (const StrategyShape& shape : shapes) {
@@ -182,8 +183,8 @@ absl::StatusOr<Request> PrepareRuns(const Flags& flags, const CommandSpec& spec)
   TETHYS_ASSIGN_OR_RETURN(const std::vector<Variation> variations, ParseVariations(flags));
   std::copy_if(variations.begin(), variations.end(), std::back_inserter(request.variations), HasColumn);
   TETHYS_ASSIGN_OR_RETURN(request.target, GivenTarget(flags));
-  // An interval needs at least two runs; with three, agreement by chance is less often taken for a narrow
-  // interval.
+  // A confidence interval needs at least two runs. With three runs, an interval is less often narrow only
+  // because the runs agree by chance.
   const int64_t least = request.experiment.until > 0 ? 3 : 1;
   TETHYS_ASSIGN_OR_RETURN(const int64_t repeats, flags.GetInteger("repeats", least, 1, 1000));
   TETHYS_ASSIGN_OR_RETURN(const int64_t most, flags.GetInteger("most_repeats", 20, 2, 1000));
@@ -240,7 +241,7 @@ std::string ScalingTable(const Request& request, const std::vector<RunRecord>& r
                             rows, width),
                       "Speed-up: samples per second divided by those of ", VariantLetters(baseline), " (",
                       request.experiment.variants[baseline].name,
-                      "). Efficiency: speed-up over the ratio of workers.\n");
+                      "). Efficiency: speed-up divided by the ratio of the numbers of workers.\n");
 }
 
 // Writes the report and prints its verdict.
@@ -336,8 +337,8 @@ Command CompareCommand() {
            {{.name = "strategies",
              .value = "all|LIST",
              .help = "Trains each job with each of these strategies: local, mirrored, ps_sync, ps_async, "
-                     "ps_stale (bound 3) or ps_stale_N, separated by commas. Combinations with --workers and "
-                     "--servers that mean nothing are left out, and a line says which."},
+                     "ps_stale (bound 3) or ps_stale_N, separated by commas. Impossible combinations with "
+                     "--workers and --servers are left out, and a line names each of them."},
             {.name = "workers",
              .value = "N-M,...",
              .help = "With --strategies: trains with each of these numbers of workers. Default: the job's."},
@@ -355,12 +356,11 @@ Command CompareCommand() {
             {.name = "until",
              .value = "PERCENT",
              .help =
-                 "After --repeats, runs each combination again whose mean training time is not yet known, "
-                 "with 95 % confidence, to within this share of itself."},
+                 "After --repeats, repeats each combination until the 95 % confidence interval of its mean "
+                 "training time reaches at most this percentage of the mean to each side."},
             {.name = "most_repeats",
              .value = "N",
-             .help = "With --until: runs of a combination at most. "
-                     "Default 20."},
+             .help = "With --until: the most runs of a combination. Default 20."},
             TargetAccuracyFlag(),
             {.name = "run_dir",
              .value = "DIR",

@@ -20,7 +20,7 @@ namespace {
 constexpr int64_t kMostImages = 1'000'000;
 constexpr int64_t kMostFiles = 10'000;
 
-// The folder that JOB is about to be converted into; it is created.
+// Creates `folder`, into which the data is to be converted. InvalidArgument: it exists and is not empty.
 absl::Status PrepareFolder(const std::string& folder) {
   std::error_code error;
   if (std::filesystem::exists(folder, error) && !std::filesystem::is_empty(folder, error)) {
@@ -29,8 +29,8 @@ absl::Status PrepareFolder(const std::string& folder) {
   return Annotate(CreateDirectories(folder), "--out");
 }
 
-// The fields that hold for the same samples in any format: all but the paths, the sizes and the way of
-// reading.
+// Returns the fields of `data` that are valid for the same samples in any format: all fields but the paths,
+// the sizes and the way of reading.
 proto::Data WithoutSource(const proto::Data& data) {
   proto::Data kept;
   if (data.has_classes()) kept.set_classes(data.classes());
@@ -51,7 +51,7 @@ proto::Data WithoutSource(const proto::Data& data) {
   return kept;
 }
 
-// A job file with nothing but the data.
+// The text of a job file with nothing but `data` and, if `targets`, a loss for targets.
 std::string DataText(const proto::Data& data, bool targets) {
   proto::Job job;
   *job.mutable_data() = data;
@@ -98,7 +98,7 @@ absl::Status Show(const proto::Job& job, const Flags& flags) {
 absl::Status Convert(proto::Job job, const Flags& flags) {
   for (const char* flag : {"to", "out"}) {
     if (!flags.Has(flag))
-      return absl::InvalidArgumentError(absl::StrCat("--", flag, " is missing; tethys data --help"));
+      return absl::InvalidArgumentError(absl::StrCat("--", flag, " is missing; see tethys data --help"));
   }
   TETHYS_ASSIGN_OR_RETURN(const WriterFormat* format, FindWriterFormat(flags.Get("to")));
   if ((flags.Has("files") || flags.Has("raw")) && !format->several_files) {
@@ -175,16 +175,13 @@ int Data(const Flags& flags) {
 Command DataCommand() {
   return {
       {.verb = "data",
-       .summary = "Shows what a job's data holds, or writes it in another format.",
+       .summary = "Shows what a job's data contains, or writes it in another format.",
        .description =
-           "tethys data show JOB prints the shape of the samples, the number of samples and of each class in "
-           "every "
-           "split, and the first labels. tethys data convert JOB writes the training and test samples in "
-           "another "
-           "format, and DIR/data.textproto with the lines for a job. JOB is a job file, or one with nothing "
-           "but "
-           "data { ... }. Samples keep their order, which decides the validation split, except in folders of "
-           "pictures.",
+           "tethys data show JOB prints the shape of the samples, the number of samples in every split, in "
+           "all and of each class, and the first labels. tethys data convert JOB writes the training and "
+           "test samples in another format, and DIR/data.textproto with the lines for a job file. JOB is a "
+           "job file, or a file with nothing but data { ... }. Samples keep their order, which decides the "
+           "validation split, except in folders of pictures.",
        .argument = "show|convert JOB",
        .count = ArgumentCount::kWords,
        .flags =
@@ -192,21 +189,23 @@ Command DataCommand() {
             SecretsFlag(),
             {.name = "images",
              .value = "DIR",
-             .help = "show: writes the first samples of each split there, as PNG."},
-            {.name = "count", .value = "N", .help = "show: how many samples of a split; default 20."},
+             .help = "show: writes the first samples of each split into DIR, as PNG files."},
+            {.name = "count",
+             .value = "N",
+             .help = "show: how many samples of each split --images writes; default 20."},
             {.name = "check",
-             .help = "show: reads every sample, and lists those that cannot be read, such as damaged "
-                     "pictures; the exit "
-                     "status is then 1."},
+             .help = "show: reads every sample. If some cannot be read, such as damaged pictures, lists "
+                     "them, and the exit status is 1."},
             {.name = "to", .value = "FORMAT", .help = absl::StrCat("convert: ", WriterFormatNames(), ".")},
             {.name = "out", .value = "DIR", .help = "convert: a new or empty folder."},
             {.name = "files",
              .value = "N",
-             .help = "convert to tfrecord: number of files of a part, of consecutive samples; default 1."},
+             .help = "convert to tfrecord: the number of files for the training samples, and for the test "
+                     "samples; default 1."},
             {.name = "raw",
              .help =
-                 "convert to tfrecord: values as they are, which is faster to read; otherwise pictures are "
-                 "PNG files, which are smaller."}},
+                 "convert to tfrecord: writes values as they are, which are faster to read. Without --raw, "
+                 "pictures are written as PNG, which is smaller."}},
        .examples = {"tethys data show examples/fashion_mnist_local.textproto --images=first",
                     "tethys data convert pets.textproto --to=tfrecord --files=8 --out=pets-tfrecord"}},
       Data};

@@ -56,8 +56,8 @@ absl::StatusOr<Request> PrepareRequest(const Flags& flags) {
     request.scaling = ScalingOf(saved.scaling(), saved.float_inputs());
     if (request.dataset->spec().type != request.scaling.type) {
       return absl::InvalidArgumentError(
-          absl::StrCat("the job's samples are ", ValueTypeText(request.dataset->spec().type), ", those of ",
-                       request.checkpoint, " were ", ValueTypeText(request.scaling.type),
+          absl::StrCat("the job's samples are ", ValueTypeText(request.dataset->spec().type), ", but ",
+                       request.checkpoint, " was trained on ", ValueTypeText(request.scaling.type),
                        ": convert the data with tethys data convert"));
     }
   } else {
@@ -67,7 +67,7 @@ absl::StatusOr<Request> PrepareRequest(const Flags& flags) {
   return request;
 }
 
-// Counts the classes of samples that have one class each.
+// Evaluates the checkpoint. If each sample has one class, counts the predicted classes in `classes`.
 absl::StatusOr<proto::EvaluationDone> EvaluateCheckpoint(const Request& request, ClassAccuracy& classes) {
   const int64_t rows = std::min(BatchPerWorkerRows(request.job), request.dataset->size());
   TETHYS_ASSIGN_OR_RETURN(const std::unique_ptr<Replica> replica,
@@ -119,12 +119,12 @@ int RunEvaluate(const Flags& flags) {
 Command EvaluateCommand() {
   return {
       {.verb = "evaluate",
-       .summary = "Accuracy and loss of a checkpoint, and the accuracy of each class.",
-       .description = "Evaluates a checkpoint on a split of the job's data, in this process. Shows the "
-                      "accuracy of each class, too, "
-                      "and which class it is most often taken for. The job is the one of the run that holds "
-                      "the checkpoint, unless JOB names another; inputs are standardised as in training. A "
-                      "checkpoint of another model is refused.",
+       .summary = "Shows accuracy and loss of a checkpoint, and the accuracy of each class.",
+       .description = "Evaluates a checkpoint on a split of the job's data, in this process. Also shows the "
+                      "accuracy of each class, and the class for which its samples are most often mistaken. "
+                      "The job is the job of the run that contains the checkpoint, unless JOB names another "
+                      "job file; inputs are standardised as in training. A checkpoint of another model is "
+                      "refused.",
        .argument = "JOB",
        .argument_optional = true,
        .flags = CheckpointUseFlags("test (the default), validation or train."),

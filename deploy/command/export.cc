@@ -71,7 +71,7 @@ absl::StatusOr<const Format*> FindFormat(const std::string& path) {
   return absl::InvalidArgumentError(absl::StrCat("--out=", path, " must end in ", endings));
 }
 
-// A line for each note, and a line with the text of `use`.
+// A line for each note, and a line with `use`: how a program loads the file.
 std::string NotesText(const ModelNotes& notes, const std::string& use) {
   constexpr int kIndent = 15, kWidth = 110;
   std::string text;
@@ -111,14 +111,12 @@ Command ExportCommand() {
        .description =
            "Writes the parameters and moving statistics of a checkpoint. FILE.safetensors has PyTorch's "
            "names and layouts: model.load_state_dict(safetensors.torch.load_file(FILE)) takes it, if the "
-           "model's modules have the names of the layers. Those of resnet and vgg are torchvision's. The "
-           "network "
-           "must be given standardised pixels, (pixel / 255 - mean) / deviation. "
+           "model's modules have the names of the layers. The layers of resnet and vgg have torchvision's "
+           "names. The input of this model must be standardised pixels, (pixel / 255 - mean) / deviation. "
            "FILE.onnx has the whole network, for onnxruntime and others: its input is float32 [N, channels, "
-           "height, width] of pixels as they are in the data, 0 to 255, which it standardises itself, its "
-           "output "
-           "the logits. Prints input, mean, deviation and names of classes, and writes them into the file's "
-           "metadata, too.",
+           "height, width], the pixels as they are in the data, from 0 to 255; the network standardises them "
+           "itself. Its output is the logits. Prints input, mean, deviation and names of classes, and also "
+           "writes them into the file's metadata.",
        .flags = {{.name = "checkpoint",
                   .value = "DIR",
                   .help = "A checkpoint (RUN_DIR/checkpoints/step-N), or a run directory for its newest "

@@ -22,7 +22,7 @@ absl::StatusOr<ClusterCheck> Check(const Flags& flags) {
     return absl::InvalidArgumentError("--bundle has an effect only with --install");
   }
   TETHYS_ASSIGN_OR_RETURN(const std::vector<HostEntry> entries, ReadHostFile(flags.Get("hostfile")));
-  const InterruptsHeld held;  // Released when the folder has been removed.
+  const InterruptsHeld held;  // Released after the scratch directory has been removed.
   TETHYS_ASSIGN_OR_RETURN(const ScratchDirectory scratch, ScratchDirectory::Create());
   signal(SIGPIPE, SIG_IGN);  // A write to a host that is gone then returns an error.
   return CheckCluster(
@@ -59,8 +59,8 @@ Command HostsCommand() {
            "memory, free disk and GPUs, and the offset of its clock from this machine's clock, with the "
            "error of the offset. Then it measures bandwidth and round trip between each pair of machines "
            "that have this build, about a second for a pair, several pairs at once. It installs nothing "
-           "without --install. The exit status is 1 when a machine is not reached, does not take this build "
-           "with --install, or a link fails.",
+           "without --install. The exit status is 1 if a machine cannot be reached, if this build cannot be "
+           "installed on a machine (with --install), or if a link fails.",
        .argument = "check",
        .flags = {{.name = "hostfile",
                   .value = "FILE",
@@ -75,7 +75,7 @@ Command HostsCommand() {
                   .help = "Brings this build to machines that lack it, as the first run there would."},
                  {.name = "bundle",
                   .value = "FILE",
-                  .help = "With --install: as train --bundle.",
+                  .help = "With --install: the same as --bundle of tethys train.",
                   .is_input = true}},
        .examples = {"tethys hosts check --hostfile=hosts", "tethys hosts check --hostfile=hosts --install"}},
       Hosts};

@@ -59,8 +59,8 @@ absl::StatusOr<Request> PrepareRequest(const Flags& flags) {
   return request;
 }
 
-// The tensors of the file that the model does not have. PyTorch's counts of batches are left out, because the
-// model does not use them.
+// A line that names the tensors of the file that the model does not have; empty if there are none. Does not
+// count PyTorch's counts of batches, which no model of Tethys uses.
 std::string UnusedText(const Request& request) {
   std::set<std::string> used;
   for (const TorchTensor& tensor : request.tensors) used.insert(tensor.name);
@@ -129,28 +129,28 @@ int Import(const Flags& flags) {
 Command ImportCommand() {
   return {
       {.verb = "import",
-       .summary = "Makes a checkpoint of weights that PyTorch has saved.",
+       .summary = "Makes a checkpoint from weights that PyTorch has saved.",
        .description =
            "Reads a safetensors file of weights with PyTorch's names and layouts, "
            "safetensors.torch.save_file(model.state_dict(), FILE), and writes a checkpoint of the "
-           "job's model: "
-           "to evaluate, to export, or for a job to start from (initial { checkpoint }). Every "
-           "variable of the "
-           "model must be in the file, with its shape, unless --except names it. A prefix of all names, such "
-           "as "
-           "module. of DistributedDataParallel, is left out. Weights are float32; float16 and bfloat16 are "
-           "widened.",
+           "job's model, which can be evaluated or exported, or from which a job can start (initial { "
+           "checkpoint }). Every variable of the model must be in the file, with its shape, unless --except "
+           "names it. A prefix that all names have, such as module. of DistributedDataParallel, is removed. "
+           "Weights become float32; float16 and bfloat16 are widened.",
        .argument = "JOB",
        .flags = {{.name = "weights",
                   .value = "FILE",
                   .help = "The safetensors file.",
                   .required = true,
                   .is_input = true},
-                 {.name = "out", .value = "DIR", .help = "Gets the checkpoint DIR/step-0.", .required = true},
+                 {.name = "out",
+                  .value = "DIR",
+                  .help = "Directory for the checkpoint, which becomes DIR/step-0.",
+                  .required = true},
                  {.name = "except",
                   .value = "PREFIX",
-                  .help = "Tensors whose names begin with it, for example fc., are not read; their variables "
-                          "get random values.",
+                  .help = "Tensors whose names begin with PREFIX, for example fc., are not read; their "
+                          "variables get random values.",
                   .repeated = true},
                  SetFlag()},
        .examples = {"tethys import job.textproto --weights=resnet18.safetensors --out=imported"}},

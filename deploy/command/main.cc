@@ -1,5 +1,5 @@
-// The `tethys` command: chooses the verb and parses its flags. One binary holds every role, so versions never
-// differ within a job.
+// The `tethys` command: chooses the verb and parses its flags. One binary contains every role, so that all
+// processes of a job can be of the same version.
 #include <fcntl.h>
 #include <unistd.h>
 

@@ -21,7 +21,7 @@
 namespace tethys {
 namespace {
 
-// Answers one question after the other, on the thread that computes.
+// Answers the questions of a sweep, one after the other, on the thread that computes.
 class Answers {
  public:
   Answers(int gpu, std::vector<std::string> cuda_library_path)
@@ -75,12 +75,12 @@ class Answers {
   const MonotonicClock clock_;
   const int gpu_;
   const std::vector<std::string> cuda_library_path_;
-  std::string bytes_;                    // The serialized plan, as far as it has been received.
-  std::unique_ptr<GpuCompany> company_;  // Made before the first context on a GPU.
+  std::string bytes_;                    // The parts of the serialized plan that have been received so far.
+  std::unique_ptr<GpuCompany> company_;  // Must be made before the first context on a GPU.
   std::unique_ptr<StepMeter> meter_;
 };
 
-// Questions on their way from the thread that reads them to the one that computes.
+// A queue of questions from the thread that reads them to the thread that answers them. Thread-safe.
 class Questions {
  public:
   void Add(std::string question) {

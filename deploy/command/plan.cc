@@ -18,7 +18,7 @@
 namespace tethys {
 namespace {
 
-// The predicted times of the job; without a calibration, only what follows from the plan.
+// The predicted times of the job. Without a calibration, the text has only what follows from the plan.
 absl::StatusOr<std::string> PredictionReport(const Flags& flags, const proto::JobPlan& plan,
                                              const JobMachines& machines) {
   const std::string file = flags.Get("calibration");
@@ -29,17 +29,17 @@ absl::StatusOr<std::string> PredictionReport(const Flags& flags, const proto::Jo
   TETHYS_ASSIGN_OR_RETURN(const proto::Prediction known, PredictWithoutCalibration(plan, machines));
   const std::string why =
       absl::IsNotFound(found.status())
-          ? "no times: nothing was calibrated for this build, model and machines; tethys calibrate does it"
+          ? "no times: nothing was calibrated for this build, model and machines; run tethys calibrate"
           : absl::StrCat("no times: ", found.status().message());
   return PredictionText(known, plan.job(), why);
 }
 
-// The longest tables are printed last, and not at all with --brief.
+// The table of variables, which is printed last because it is the longest; empty with --brief.
 std::string VariablesAtTheEnd(const Flags& flags, const proto::JobPlan& plan) {
   return flags.Has("brief") ? "" : absl::StrCat("\n", VariablesReport(plan));
 }
 
-// The machines that --what_if supposes, derived from the calibration of the real machines.
+// The machines that --what_if describes, derived from the calibration of the real machines.
 absl::StatusOr<Supposition> SupposeMachines(const Flags& flags, const proto::JobPlan& plan) {
   TETHYS_ASSIGN_OR_RETURN(const WhatIf what_if, ParseWhatIf(flags.GetAll("what_if")));
   std::vector<HostEntry> hosts;
@@ -52,9 +52,8 @@ absl::StatusOr<Supposition> SupposeMachines(const Flags& flags, const proto::Job
   const absl::StatusOr<proto::Calibration> calibration = FindCalibration(plan, there, tls, file);
   if (absl::IsNotFound(calibration.status()) && file.empty()) {
     return absl::FailedPreconditionError(
-        "--what_if computes from a calibration of real machines, and nothing was calibrated "
-        "for this "
-        "build, model and machines: run tethys calibrate first");
+        "--what_if computes from a calibration of real machines, and nothing was calibrated for this build, "
+        "model and machines: run tethys calibrate first");
   }
   TETHYS_RETURN_IF_ERROR(calibration.status());
   return Suppose(what_if, hosts, *calibration);
@@ -134,13 +133,12 @@ Command PlanCommand() {
             {.name = "brief", .help = "Leaves out the table of variables."},
             {.name = "hostfile",
              .value = "FILE",
-             .help = "Says which process would run on which machine of this file, and what an hour costs.",
+             .help = "Says which process would run on which machine of this file, and the price of an hour.",
              .is_input = true},
             {.name = "calibration",
              .value = "FILE",
-             .help = "Predicts times and cost by this file of `tethys calibrate`. Default: the one that was "
-                     "kept for "
-                     "this build, model and machines, if there is one.",
+             .help = "Predicts times and cost by this file of `tethys calibrate`. Default: the calibration "
+                     "that is stored for this build, model and machines, if there is one.",
              .is_input = true},
             WhatIfFlag("Predicts"),
             TlsFlag(),

@@ -20,7 +20,7 @@ struct Request {
   ChosenDevice device;
   proto::Device settings = {};  // The device settings of the job; without a job, the defaults.
   std::shared_ptr<const Dataset> dataset = nullptr;
-  std::vector<std::string> files = {};  // As UnlabelledSamples::files.
+  std::vector<std::string> files = {};  // The same as UnlabelledSamples::files.
   bool labelled = false;
   std::vector<std::string> class_names = {};  // One name per class; may be empty.
 };
@@ -38,7 +38,7 @@ absl::Status ChooseSamples(const Flags& flags, Request& request) {
                                              .resize = flags.Has("resize")});
     if (!samples.ok()) return Annotate(samples.status(), "--images");
     if (samples->left_out > 0) {
-      std::fprintf(stderr, "%s: left out, being no .png, .jpg or .jpeg by name: %s\n",
+      std::fprintf(stderr, "%s: left out %s, because only .png, .jpg and .jpeg are read\n",
                    flags.Get("images").c_str(), PluralText(samples->left_out, "file").c_str());
     }
     request.dataset = std::move(samples->dataset);
@@ -47,7 +47,9 @@ absl::Status ChooseSamples(const Flags& flags, Request& request) {
     return absl::OkStatus();
   }
   if (flags.Has("resize")) {
-    return absl::InvalidArgumentError("--resize is for the pictures of --images; a job says data.resize");
+    return absl::InvalidArgumentError(
+        "--resize is for the pictures of --images; for a job, add --set=data.resize.height=H "
+        "--set=data.resize.width=W");
   }
   TETHYS_ASSIGN_OR_RETURN(const std::string job_file, JobFileOf(flags, request.saved.path));
   TETHYS_ASSIGN_OR_RETURN(const proto::Job job, JobOf(flags, request.saved.path));
@@ -65,7 +67,7 @@ absl::Status ChooseSamples(const Flags& flags, Request& request) {
   return absl::OkStatus();
 }
 
-// The advice for samples of the shape `own`.
+// What the user can do about samples of shape `own` if the model takes the shape `wanted`.
 std::string ShapeRemedy(const Flags& flags, const Shape& own, const Shape& wanted) {
   const bool by_size = IsPicture(own) && IsPicture(wanted) && own.size() == wanted.size() &&
                        std::equal(own.begin() + 2, own.end(), wanted.begin() + 2);
@@ -105,7 +107,7 @@ PredictionShape ShapeOf(const Request& request) {
           .class_names = request.class_names};
 }
 
-// The file of --out; null: predictions are printed on the terminal.
+// The file of --out; null without --out: predictions are then only printed.
 absl::StatusOr<std::unique_ptr<PredictionFile>> OpenFile(const Flags& flags, const PredictionShape& shape) {
   if (flags.Has("out")) {
     absl::StatusOr<std::unique_ptr<PredictionFile>> file = PredictionFile::Create(flags.Get("out"), shape);
@@ -113,11 +115,12 @@ absl::StatusOr<std::unique_ptr<PredictionFile>> OpenFile(const Flags& flags, con
     return file;
   }
   if (shape.output.size() <= 1) return nullptr;
-  return absl::InvalidArgumentError(absl::StrCat("each sample has outputs ", ShapeText(shape.output),
-                                                 ", which no terminal shows: write them by --out=FILE.npy"));
+  return absl::InvalidArgumentError(absl::StrCat("the outputs of a sample have shape ",
+                                                 ShapeText(shape.output),
+                                                 " and cannot be printed: write them by --out=FILE.npy"));
 }
 
-// `file` may be null: then only the terminal shows predictions.
+// Predicts all samples. Adds the predictions to `shown` and, if `file` is not null, writes them to `file`.
 absl::Status WritePredictions(const Request& request, PredictionFile* file, ShownPredictions& shown) {
   const Model& model = request.saved.model;
   const int64_t rows = std::min(EvaluationRows(model, 1), request.dataset->size());
@@ -164,18 +167,19 @@ std::vector<FlagSpec> PredictFlags() {
       {.name = "images",
        .value = "PATH",
        .help =
-           "Samples instead of a job's data, so that no job is needed: a PNG or JPEG file, a folder of "
-           "them (with its folders), FILE.npy, FILE.npz#ARRAY, or an IDX file of images, plain or gzipped."});
+           "Samples instead of a job's data, so that no job is needed: a PNG or JPEG file, a folder of such "
+           "files (its subfolders included), FILE.npy, FILE.npz#ARRAY, or an IDX file of images, plain or "
+           "gzipped."});
   flags.push_back({.name = "resize",
-                   .help = "Brings the pictures of --images to the size that the model takes, also those "
-                           "of an array or IDX file; without it, one of another size is refused."});
+                   .help = "Brings the pictures of --images, also in an array or IDX file, to the size that "
+                           "the model takes. Without --resize, pictures of another size are refused."});
   flags.push_back(
       {.name = "out",
        .value = "FILE",
        .help =
-           "Writes all predictions, of which the terminal shows the first. FILE.csv: a line per sample with "
-           "its file or label, if known, its class and the probability of each class, with the names of "
-           "classes if the checkpoint has them; if the model has targets, its outputs. "
+           "Writes all predictions; the terminal shows only the first. FILE.csv: a line per sample with "
+           "its file or label, if known, the predicted class and the probability of each class, with the "
+           "names of classes if the checkpoint has them; for a model with targets, the outputs. "
            "FILE.npy: a NumPy array of the outputs (logits), float32 [samples, classes] or, for maps of "
            "labels, [samples, height, width, classes]."});
   return flags;
@@ -188,8 +192,8 @@ Command PredictCommand() {
            .summary = "Predicts the classes of samples with a checkpoint.",
            .description = "Runs the model of a checkpoint over samples, in this process, and shows the "
                           "likeliest classes of the first samples, or writes all predictions to a file. "
-                          "The samples come from the job of the run that holds the checkpoint, unless "
-                          "another job or --images is given; they are standardised as in training.",
+                          "The samples are the data of the job of the run that contains the checkpoint, "
+                          "unless JOB or --images is given; they are standardised as in training.",
            .argument = "JOB",
            .argument_optional = true,
            .flags = PredictFlags(),

@@ -40,7 +40,8 @@ absl::Status WithEnding(const absl::Status& status, const std::string& path) {
   if (!absl::IsNotFound(status) || !FileExists(path + "/job.textproto")) return status;
   if (RunDirectory::InUse(path).value_or(false)) {
     return absl::NotFoundError(
-        absl::StrCat(path, " has no summary yet, because the run goes on: tethys watch ", path, " shows it"));
+        absl::StrCat(path, " has no summary yet, because the run is still running: tethys watch ", path,
+                     " shows it"));
   }
   const RunEnding ending = EndingOf(path, absl::nullopt);
   if (ending.text.empty()) return status;
@@ -80,9 +81,9 @@ Command ReportCommand() {
        .argument = "DIR",
        .flags = {TargetAccuracyFlag(),
                  {.name = "trace",
-                  .help = "Writes trace.json, too: the chief, servers and workers on one clock, with "
-                          "steps, pushes, barriers, evaluations and checkpoints. DIR must be that of "
-                          "one run."}},
+                  .help = "Also writes trace.json: the chief, servers and workers on one clock, with steps, "
+                          "pushes, barriers, evaluations and checkpoints. DIR must be the directory of one "
+                          "run."}},
        .examples = {"tethys report runs/compare-20260101-120000"}},
       Report};
 }

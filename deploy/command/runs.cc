@@ -144,7 +144,7 @@ int Runs(const Flags& flags) {
   if (action == Actions().end()) {
     return Fail("runs",
                 absl::InvalidArgumentError(
-                    absl::StrCat("there is no '", name, "': write list, show, logs, stop or prune")),
+                    absl::StrCat("there is no action '", name, "': write list, show, logs, stop or prune")),
                 kExitBadRequest);
   }
   if (const absl::Status sound = CheckCall(*action, flags); !sound.ok()) {
@@ -162,26 +162,23 @@ int Runs(const Flags& flags) {
 Command RunsCommand() {
   return {
       {.verb = "runs",
-       .summary = "Lists runs, shows one, its logs, stops it, and removes old ones.",
+       .summary = "Lists runs, shows a run or its logs, stops a run, and removes old runs.",
        .description =
            "`list` shows the runs in a folder, the newest last, with a line for each comparison and study: "
            "whether they are running, finished, failed, unfinished (`tethys train --resume` goes on with "
-           "these) "
-           "or damaged, their strategy, start, length, accuracies on the test and the validation split, and "
-           "the "
-           "size of their files. With --all it lists every run of comparisons and studies, too, jobs that "
-           "were "
-           "not started (`tethys advise` writes some), symbolic links, and other directories as no run. A "
-           "run "
-           "that a launcher on another machine makes is shown as running only if the file system shares "
-           "locks.\n"
+           "these) or damaged, their strategy, start, length, accuracies on the test and the validation "
+           "split, and the size of their files. With --all it also lists every run of comparisons and "
+           "studies, jobs that were not started (`tethys advise` writes some), symbolic links, and other "
+           "directories, which are marked as no run. A run whose launcher is on another machine is shown as "
+           "running only if the file system shares locks.\n"
            "`show` says more about one run: strategy and shape, times, throughput, quality, cost, hosts. RUN "
            "is the path of its directory, or its name as `list` shows it.\n"
-           "`logs` prints the logs of all processes of a run as one, in the order of their times, each line "
-           "with the name of its process; with --follow until the run ends.\n"
+           "`logs` prints the logs of all processes of a run, merged in the order of their times, each line "
+           "with the name of its process; with --follow, it also prints new lines until the run ends.\n"
            "`stop` asks the launcher of a running run to end it, as Ctrl-C does: a run that trains saves a "
-           "checkpoint first. It waits until the run has ended and says how. Asked a second time, a run ends "
-           "at once. A comparison ends with its run. Stop a run on the machine where its launcher runs.\n"
+           "checkpoint first. It waits until the run has ended and says how the run ended. A second `stop` "
+           "ends the run at once. Stopping a run of a comparison also ends the comparison. Use `stop` on the "
+           "machine where the launcher of the run is.\n"
            "`prune` says which runs it would remove, and removes them with --yes. Running and damaged runs, "
            "directories that are no runs, and runs of comparisons and studies stay.",
        .argument = "list|show|logs|stop|prune [RUN]",

@@ -43,7 +43,7 @@ constexpr char kDescription[] =
 
 constexpr char kChanges[] = "changes.txt";  // The changes by --set, a line each.
 
-constexpr int kTextWidth = 100;  // Width of sentences if there is no terminal.
+constexpr int kTextWidth = 100;  // The width, in characters, of wrapped text if there is no terminal.
 
 absl::StatusOr<std::map<std::string, std::string>> PlacesByFlags(const Flags& flags) {
   std::map<std::string, std::string> places;
@@ -58,14 +58,16 @@ absl::StatusOr<std::map<std::string, std::string>> PlacesByFlags(const Flags& fl
   return places;
 }
 
-// The host file of a combination: given by its level, the flags, or the study. Empty: none.
+// The host file of a combination: the one that a level of the combination names, else the one of --hostfile,
+// else the one of the study. Empty: there is none.
 std::string HostfileOf(const Flags& flags, const LoadedStudy& study, const StudyCellJob& cell) {
   if (!cell.hostfile.empty()) return cell.hostfile;
   return flags.Has("hostfile") ? flags.Get("hostfile") : study.Resolve(study.study.hostfile());
 }
 
-// Sets the job's price to the sum over the hosts that it would use; the study's prices of kinds replace
-// missing prices of the host file. No change if the job has a price, or a host has none.
+// Sets the job's price to the sum of the prices of the hosts that the job would use. A host without a price
+// in the host file has the study's price for its kind. Changes nothing if the job has a price already, or if
+// the price of a host is not known.
 absl::Status SetPrice(const LoadedStudy& study, const std::string& hostfile, proto::Job& job) {
   if (job.price_per_hour() > 0 || hostfile.empty() || study.study.price_size() == 0) return absl::OkStatus();
   TETHYS_ASSIGN_OR_RETURN(const ClusterPlan plan, PlanCluster(hostfile, job));
@@ -110,7 +112,7 @@ absl::StatusOr<Experiment> ExperimentOf(const Flags& flags, LoadedStudy& study) 
   return experiment;
 }
 
-// Prints the statements with their figures and the remarks.
+// Prints each statement of the study with its verdict and figures, and then the remarks.
 void PrintReport(const proto::StudyReport& report, const std::string& directory) {
   const int columns = TerminalColumns(STDOUT_FILENO);
   const int width = columns > 0 ? columns : kTextWidth;
@@ -136,14 +138,15 @@ absl::Status Analyse(const LoadedStudy& study, const std::string& directory) {
   const std::string changes = ReadFile(absl::StrCat(directory, "/", kChanges)).value_or("");
   for (const absl::string_view change : absl::StrSplit(changes, '\n', absl::SkipEmpty())) {
     report.add_remark(
-        absl::StrCat("All runs were made with ", change, ", which is not what the study says."));
+        absl::StrCat("All runs were made with --set=", change, ", which is no part of the study."));
   }
   TETHYS_RETURN_IF_ERROR(WriteStudy(study, runs, report, directory));
   PrintReport(report, directory);
   return absl::OkStatus();
 }
 
-// Seconds of the remaining runs, estimated by the finished runs in `directory`; nullopt: no run is finished.
+// Seconds of the remaining runs, estimated from the finished runs in `directory`; nullopt: no run is
+// finished.
 absl::optional<double> SecondsToCome(const LoadedStudy& study, int repeats, const std::string& directory) {
   const std::string text = ReadFile(directory + "/runs.csv").value_or("");
   std::map<std::string, int> cells;
@@ -162,7 +165,7 @@ absl::optional<double> SecondsToCome(const LoadedStudy& study, int repeats, cons
   return SecondsLeft(made, to_come);
 }
 
-// Seconds of all runs by the calibrations of their jobs; nullopt: a job has no calibration.
+// Seconds of all runs, predicted from the calibrations of their jobs; nullopt: a job has no calibration.
 absl::optional<double> PredictedSecondsOf(const Flags& flags, Experiment experiment) {
   const absl::StatusOr<bool> tls = WantsTls(flags);
   std::vector<int> runs;
@@ -214,11 +217,11 @@ absl::Status PlanStudy(const Flags& flags, const std::string& path) {
       left.has_value() ? absl::nullopt : PredictedSecondsOf(flags, experiment);
   std::printf("%s\n",
               left.has_value()
-                  ? absl::StrCat("about ", DurationText(*left), " left, by the runs made").c_str()
+                  ? absl::StrCat("about ", DurationText(*left), " left, estimated from finished runs").c_str()
               : predicted.has_value()
-                  ? absl::StrCat("about ", DurationText(*predicted), ", by what was calibrated").c_str()
-                  : "how long that takes is known once a run was made (--run_dir names where), or each "
-                    "job calibrated (tethys calibrate)");
+                  ? absl::StrCat("about ", DurationText(*predicted), ", predicted from calibrations").c_str()
+                  : "the duration is not known: it can be estimated from finished runs (--run_dir=DIR), or "
+                    "predicted if each job has been calibrated (tethys calibrate)");
   return absl::OkStatus();
 }
 
@@ -290,12 +293,14 @@ Command StudyCommand() {
              .value = "NAME=DIR",
              .help = "The folder of a place that the study names, such as its data.",
              .repeated = true},
-            SetFlag("Replaces a field of every job, whatever the study sets; the page says so."),
-            {.name = "repeats", .value = "N", .help = "Runs of each combination, in place of the file's."},
+            SetFlag("Replaces a field of every job, whatever the study sets. The study's page says so."),
+            {.name = "repeats",
+             .value = "N",
+             .help = "The number of runs of each combination, in place of the number in FILE."},
             {.name = "until",
              .value = "PERCENT",
-             .help = "Runs combinations again until their mean training time is known, with 95 % "
-                     "confidence, to within this share of itself."},
+             .help = "Repeats each combination until the 95 % confidence interval of its mean training time "
+                     "reaches at most this percentage of the mean to each side."},
             {.name = "run_dir",
              .value = "DIR",
              .help = "Directory for results. Default: a new runs/NAME-DATE-TIME."}}),

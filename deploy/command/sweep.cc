@@ -30,9 +30,9 @@
 namespace tethys {
 namespace {
 
-constexpr int kTextWidth = 100;
+constexpr int kTextWidth = 100;  // The width, in characters, at which sentences are wrapped.
 
-// A machine to sweep: a host of the file, or this machine.
+// A machine on which to measure: a host of the host file, or this machine.
 struct Machine {
   HostEntry host;  // `host` is empty for this machine.
   Place place;
@@ -135,7 +135,7 @@ int Sweep(const Flags& flags) {
   signal(SIGPIPE, SIG_IGN);  // A write to a host that is gone then returns an error.
   absl::StatusOr<SweepRequest> request = ReadRequest(flags);
   if (!request.ok()) return Fail("sweep", request.status(), kExitBadRequest);
-  // Released when the folder has been removed, so an interrupt leaves nothing behind.
+  // Released after the scratch directory has been removed, so that an interrupt leaves nothing behind.
   const InterruptsHeld held;
   const absl::StatusOr<ScratchDirectory> scratch = ScratchDirectory::Create();
   if (!scratch.ok()) return Fail("sweep", scratch.status(), kExitFailed);
@@ -148,7 +148,7 @@ int Sweep(const Flags& flags) {
   if (!directory.ok()) return Fail("sweep", directory.status(), kExitBadRequest);
   PrintLine(absl::StrCat("Batches ", BatchesText(request->batches), " on ",
                          PluralText(machines->size(), "machine"), ", at most ",
-                         DurationText(request->seconds), " each, then the largest batch."));
+                         DurationText(request->seconds), " for each machine, then the largest batch."));
   absl::Status swept = directory->WriteJob(request->plan.job());
   if (swept.ok()) swept = SweepAll(*machines, *request, directory->path());
   if (!swept.ok()) {
@@ -163,18 +163,15 @@ int Sweep(const Flags& flags) {
 Command SweepCommand() {
   return {
       {.verb = "sweep",
-       .summary = "Step time, throughput and memory of a model for each batch of a range.",
+       .summary = "Measures step time, throughput and memory of a model for each batch of a range.",
        .description =
            "Measures training steps of the job's model on synthetic samples, without training it, for each "
-           "batch, on "
-           "this machine or on one host of each kind of a host file. Batches are visited in rounds of random "
-           "order, "
-           "and visits in which another program took a part of the processor are put aside, so that the "
-           "result "
-           "holds on a shared machine. Answers with the best batch, the lines that step time follows, jumps "
-           "between them, whether there are jumps after all multiples of 16, and the largest batch that "
-           "memory "
-           "suffices for, forecast and tried. Writes sweep.json, sweep.csv, report.md and report.html.",
+           "batch, on this machine or on one host of each kind in a host file. Batches are visited in rounds "
+           "of random order, and visits in which another program used a part of the processor are put aside, "
+           "so that the result is valid on a shared machine, too. Answers with the best batch, the straight "
+           "lines that step time follows, the jumps between these lines, whether there are jumps after all "
+           "multiples of 16, and the largest batch for which the memory suffices, which is forecast and then "
+           "tried. Writes sweep.json, sweep.csv, report.md and report.html.",
        .argument = "JOB",
        .flags =
            {{.name = "batches",
@@ -182,15 +179,15 @@ Command SweepCommand() {
              .help = "FIRST-LAST, FIRST-LAST:STEP or numbers, separated by commas. Default 1-70."},
             {.name = "seconds",
              .value = "N",
-             .help = "The longest time for measuring, on each machine. Default 60."},
+             .help = "The longest time for measuring on each machine. Default 60."},
             {.name = "rounds",
              .value = "N",
-             .help = "Visits of each batch; up to twice as many while many are disturbed. Jumps are tested "
-                     "from 7 on. Default 15."},
+             .help = "The number of visits of each batch; up to twice as many if many visits are disturbed. "
+                     "Jumps are tested with 7 rounds or more. Default 15."},
             {.name = "memory",
              .value = "MIB",
-             .help = "The most memory that a step may need. Default: half of what the host has free, all "
-                     "that the GPU has free."},
+             .help = "The most memory that a step may need. Default: half of the host's free memory, or all "
+                     "free memory of the GPU."},
             {.name = "hostfile",
              .value = "FILE",
              .help = "Measures one host of each kind= and device= in this file, by ssh. Default: this "
@@ -204,7 +201,7 @@ Command SweepCommand() {
             {.name = "bundle",
              .value = "FILE",
              .help = "The bundle for machines that lack this build, made by deploy/bundle.sh. Default: the "
-                     "one beside this program, made if needed.",
+                     "bundle beside this program, which is made if it is missing.",
              .is_input = true},
             {.name = "run_dir",
              .value = "DIR",

@@ -23,11 +23,11 @@ namespace tethys {
 namespace {
 
 constexpr char kDescription[] =
-    "Trains the model of a job file, on this machine or on those of --hostfile: starts its chief, workers "
-    "and parameter servers, shows progress, and ends them all.\n\nThe run directory keeps the job as "
-    "resolved, summary.json, epochs.csv, "
-    "steps.csv, a log per process, and checkpoints. Exit status: 0 the job is done; 2 the request was wrong "
-    "and nothing was started; 1 the run failed or was interrupted.";
+    "Trains the model of a job file, on this machine or on the machines of --hostfile: starts the job's "
+    "chief, workers and parameter servers, shows progress, and ends them all.\n\nThe run directory contains "
+    "the resolved job, summary.json, epochs.csv, steps.csv, a log per process, and checkpoints. Exit status: "
+    "0 the job is done; 2 the request was wrong and nothing was started; 1 the run failed or was "
+    "interrupted.";
 
 struct Request {
   proto::JobPlan plan;
@@ -66,7 +66,8 @@ absl::StatusOr<RunDirectory> OpenRun(const proto::JobPlan& plan, const std::stri
   return directory;
 }
 
-// `tethys watch` reads these flags itself; wrong flags are refused here, before anything starts.
+// Refuses wrong flags for metrics before anything starts. `tethys watch`, which gets these flags, reads them
+// again.
 absl::Status CheckMetricsFlags(const Flags& flags) {
   LiveServerOptions unused;
   TETHYS_RETURN_IF_ERROR(ReadMetricsFlags(flags, unused));
@@ -79,7 +80,7 @@ absl::StatusOr<RunDirectory> CreateRun(const std::string& path, const Place& chi
   return RunDirectory::Create(path);
 }
 
-// If it fails, nothing was started and no new directory is left.
+// Prepares a run. If this fails, no process was started and no new run directory is left behind.
 absl::StatusOr<Request> PrepareRequest(const Flags& flags, const std::vector<std::string>& overrides,
                                        JobRunOptions options) {
   // A scheduler may repeat the command after an interrupt that came before the first checkpoint.
@@ -129,14 +130,14 @@ absl::StatusOr<Request> PrepareScheduled(const Flags& flags, const ScheduledRun&
   return PrepareRequest(flags, run.overrides, std::move(options));
 }
 
-// Writes the report. The report of a failed run shows the progress made until then.
+// Writes the report. The report of a failed run shows its progress until the failure.
 absl::Status ReportRun(const std::string& run_dir) {
   TETHYS_ASSIGN_OR_RETURN(const proto::Report report,
                           CollectReport(run_dir, absl::nullopt, ShortVersionText()));
   return WriteReport(report, run_dir);
 }
 
-// The cores that all workers share; 0: not all of them run on this machine.
+// The number of cores that all workers share; 0 if not all workers run on this machine.
 int CoresOfAll(const proto::JobPlan& plan, const Places& places) {
   if (static_cast<int>(places.workers.size()) != plan.job().workers()) return 0;
   const bool here = std::all_of(places.workers.begin(), places.workers.end(), [&](const Place& place) {
@@ -197,8 +198,8 @@ Command TrainCommand() {
              .help =
                  "Goes on from the newest checkpoint in --run_dir, with the job stored there (JOB is not "
                  "read) and what --set changes: other numbers of workers and servers or another strategy, "
-                 "too. With --from, a run that has saved nothing yet begins; only "
-                 "where DIR holds no job yet is JOB needed."},
+                 "too. With --from, a run that has no checkpoint yet starts from the beginning, and JOB is "
+                 "needed only if DIR has no job yet."},
             SetFlag("Replaces a field of the job, for example --set=workers=3, "
                     "--set=optimizer.learning_rate=0.05 or --set=model.layer[1].dense.units=64. If there is "
                     "a choice, it is made by its name: --set=strategy=mirrored, "

@@ -24,16 +24,14 @@ namespace {
 constexpr char kDescription[] =
     "Serves a live page of a run on this machine, while the run goes on and after it: loss, accuracy, "
     "throughput, and a row per worker. Open the printed address, which is in RUN_DIR/watch.url, too. "
-    "/metrics has "
-    "the same for Prometheus (OpenMetrics), with the token of the address as bearer token.\n\nThe page is "
-    "served on 127.0.0.1 only. From another machine: ssh -L PORT:127.0.0.1:PORT HOST. For a Prometheus "
-    "there, "
-    "--metrics_address opens /metrics alone. Ends by Ctrl-C.";
+    "/metrics has the same figures for Prometheus (OpenMetrics), with the token of the address as bearer "
+    "token.\n\nThe page is served on 127.0.0.1 only. From another machine: ssh -L PORT:127.0.0.1:PORT HOST. "
+    "For a Prometheus on another machine, --metrics_address serves /metrics only. Ends by Ctrl-C.";
 
 // The view runs at low priority, so that the run keeps its CPU.
 constexpr int kNiceness = 10;
 
-// The file with the address, readable by its owner only, while the view is served.
+// The file with the address of the view. It exists while the view is served, and only its owner may read it.
 class AddressFile {
  public:
   static absl::StatusOr<AddressFile> Create(const std::string& path, const std::string& address) {
@@ -59,8 +57,9 @@ class AddressFile {
   ino_t inode_;
 };
 
-// A run whose events have no end and whose launcher is gone. Locks of other machines are not always visible,
-// so a run with recent events does not count as left.
+// How the run ended if its launcher ended without writing a final event; nullopt if the run is still running.
+// A run with recent events counts as running even if nobody locks it, because locks of other machines are not
+// always visible.
 absl::optional<LeftRun> FindLeft(const std::string& run_dir) {
   constexpr int64_t kQuietSeconds = 10;  // The chief reports about once a second.
   struct stat facts;
@@ -100,7 +99,8 @@ int Watch(const Flags& flags) {
   const std::string address = absl::StrCat("http://127.0.0.1:", (*server)->port(), "/?token=", token);
   const absl::StatusOr<AddressFile> file = AddressFile::Create(flags.arguments()[0] + "/watch.url", address);
   if (!file.ok())
-    std::fprintf(stderr, "tethys watch: no file with the address: %s\n", StatusText(file.status()).c_str());
+    std::fprintf(stderr, "tethys watch: cannot write a file with the address: %s\n",
+                 StatusText(file.status()).c_str());
   std::string lines = absl::StrCat("live view: ", address, "\n");
   if (const auto& metrics = (*server)->metrics_address(); metrics.has_value()) {
     absl::StrAppend(&lines, "metrics: http://", HostPortText(*metrics), "/metrics, with the token in ",

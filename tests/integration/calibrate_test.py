@@ -69,7 +69,7 @@ class CalibrateTest(FolderTest):
             level {{ label: "local" }} level {{ label: "mirrored" set: "strategy=mirrored" set: "workers=2" }} }}""")
         status, output = self.tethys("study", "plan", study)
         self.assertEqual(status, 0, output)
-        self.assertRegex(output, r"2 combinations, 3 runs each: 6 runs\nabout [\d:]+, by what was calibrated\n")
+        self.assertRegex(output, r"2 combinations, 3 runs each: 6 runs\nabout [\d:]+, predicted from calibrations\n")
 
         supposed = "--what_if=hosts=4,slots=1,link=1gbit,delay=50us"
         status, output = self.tethys("plan", self.job, "--set=strategy=mirrored", "--set=workers=4", supposed)
@@ -101,7 +101,7 @@ class CalibrateTest(FolderTest):
         self.assertIn("while other programs used 86 % of the CPU", " ".join(output.split()))
         status, output = self.tethys("advise", self.job, f"--calibration={disturbed}", "--verify=0", "--out=no.textproto")
         self.assertEqual(status, 1, output)
-        self.assertRegex(output, "no answer by what was calibrated .* ago: other programs used 86 % of the CPU meanwhile")
+        self.assertRegex(output, "no answer by the calibration made .* ago: other programs used 86 % of the CPU meanwhile")
         self.assertFalse(os.path.exists(f"{self.folder}/no.textproto"))
         status, output = self.tethys("advise", self.job, f"--calibration={disturbed}", "--verify=0", "--out=no.textproto", BUSY)
         self.assertEqual(status, 0, output)
@@ -193,7 +193,7 @@ class CalibrateTest(FolderTest):
         # A budget needs a price. With --verify, one candidate is verified.
         status, output = self.tethys(*advise, "--verify=0", "--budget=5")
         self.assertEqual(status, 2, output)
-        self.assertIn("what an hour on this machine costs is not known", output)
+        self.assertIn("the price of an hour on this machine is not known", output)
         status, output = self.tethys(*advise, "--verify=1", "--budget=5", "--set=price_per_hour=1")
         self.assertEqual(status, 0, output)
         self.assertRegex(output.replace("\n", " "), r" Run .* for the whole job, cost .*, measured in brief runs\)")
@@ -232,7 +232,7 @@ class CalibrateTest(FolderTest):
             json.dump(calibration, file)
         status, output = self.tethys(*advise)
         self.assertEqual(status, 0, output)
-        self.assertIn("most brief runs contradict what was calibrated before, beyond its intervals: calibrating again", output)
+        self.assertIn("most brief runs lie outside the intervals predicted from the stored calibration: calibrating again", output)
         with open(path, encoding="utf-8") as file:
             self.assertGreater(json.load(file)["made"], made)
 

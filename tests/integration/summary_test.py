@@ -428,7 +428,7 @@ class StudyTest(unittest.TestCase):
         self.assertIn("Smaller batches are slower.", self.read("study.html"))
         self.assertIn("## Effects on training, s", self.read("study.md"))
         self.assertIn("\\toprule", self.read("study.tex"))
-        self.assertIn("left, by the runs made", self.study("plan", place)[1])
+        self.assertIn("left, estimated from finished runs", self.study("plan", place)[1])
         status, output = self.study("run", place)
         self.assertEqual(status, 2)
         self.assertIn("holds results already (runs.csv): go on with them by --resume", output)
