@@ -62,7 +62,7 @@ absl::StatusOr<proto::Expectation> ParseExpectation(absl::string_view text) {
 absl::StatusOr<proto::Expectation> ReadExpectation(const std::string& run_dir) {
   const std::string path = PathIn(run_dir);
   if (!FileExists(path))
-    return absl::NotFoundError(absl::StrCat(path, ": nothing was predicted of this run"));
+    return absl::NotFoundError(absl::StrCat(path, ": there is no prediction for this run"));
   TETHYS_ASSIGN_OR_RETURN(const std::string text, ReadFile(path, kMostBytes));
   absl::StatusOr<proto::Expectation> expectation = ParseExpectation(text);
   if (expectation.ok()) return expectation;

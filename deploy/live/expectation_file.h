@@ -18,7 +18,7 @@ extern const char kExpectationFile[];  // The file's name in the run directory.
 absl::Status WriteExpectation(const std::string& run_dir,
                               const absl::optional<proto::Expectation>& expectation);
 
-// InvalidArgument: the text is no expectation, or holds an impossible value (negative, not finite).
+// InvalidArgument: the text is no expectation, or contains an impossible value (negative, not finite).
 absl::StatusOr<proto::Expectation> ParseExpectation(absl::string_view text);
 
 // NotFound: there is no such file. DataLoss: the file is damaged or of another version. Both errors name the

@@ -43,7 +43,8 @@ int ParseRequestLine(absl::string_view line, PageRequest& request) {
   return 0;
 }
 
-// Adds "Name: value". A folded line begins with a space, so its name is no token.
+// Adds the header "Name: value" to the request. Returns false if the line is malformed. A folded line begins
+// with a space, so its name is no token.
 bool AddHeader(absl::string_view line, PageRequest& request) {
   const size_t colon = line.find(':');
   if (colon == absl::string_view::npos || !IsToken(line.substr(0, colon))) return false;
@@ -124,7 +125,7 @@ HttpParse ParseHttpRequest(absl::string_view received) {
   PageRequest& request = parse.request;
   if (const int status = ParseRequestLine(lines[0], request); status != 0) {
     return Refuse(status, status == 405   ? "only GET and HEAD are answered"
-                          : status == 505 ? "only HTTP/1.1 is spoken here"
+                          : status == 505 ? "only HTTP/1.1 is supported"
                                           : "the first line is not a request line");
   }
   if (lines.size() - 1 > kMostHeaders) return Refuse(431, "there are more than 64 headers");
@@ -136,9 +137,9 @@ HttpParse ParseHttpRequest(absl::string_view received) {
       ++hosts;
       request.host = value;
     }
-    if (name == "transfer-encoding") return Refuse(400, "a request has no body here");
+    if (name == "transfer-encoding") return Refuse(400, "requests with a body are not accepted");
     if (name == "content-length" && (value != "0" || ++lengths > 1)) {
-      return Refuse(413, "a request has no body here");
+      return Refuse(413, "requests with a body are not accepted");
     }
   }
   if (hosts != 1 || request.host.empty()) return Refuse(400, "there must be one header Host");

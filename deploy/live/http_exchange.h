@@ -13,7 +13,7 @@
 
 namespace tethys {
 
-// Longer requests are refused.
+// Requests with more bytes are refused.
 inline constexpr size_t kMostRequestBytes = 8 * 1024;
 
 struct PageRequest {

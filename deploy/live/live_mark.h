@@ -1,5 +1,6 @@
-// Says how much of a run's curve and list of epochs a reader of the live view has, so that an answer needs to
-// hold only what is new. As text, for addresses and JSON: "GENERATION.POINTS.EPOCHS". Pure; any thread.
+// A mark says how many points of a run's curve and how many epochs a reader of the live view has already, so
+// that an answer needs to contain only the newer ones. The text of a mark, for URLs and JSON, is
+// "GENERATION.POINTS.EPOCHS". Pure; any thread.
 #ifndef TETHYS_DEPLOY_LIVE_LIVE_MARK_H_
 #define TETHYS_DEPLOY_LIVE_LIVE_MARK_H_
 
@@ -12,7 +13,7 @@
 namespace tethys {
 
 struct LiveMark {
-  // The generation of the LiveFold, which changes when counted points or epochs change.
+  // The generation of the LiveFold. It changes when points or epochs that marks have counted change.
   uint64_t generation = 0;
   int points = 0, epochs = 0;
 

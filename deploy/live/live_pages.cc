@@ -45,17 +45,17 @@ absl::Status CheckWatchable(const std::string& run_dir) {
     // Without a summary, the run is just starting.
     if (!FileExists(run_dir + "/summary.json")) return absl::OkStatus();
     return absl::InvalidArgumentError(
-        absl::StrCat(path, " is missing: the run was made by a version without it; `tethys report ", run_dir,
-                     "` shows its results"));
+        absl::StrCat(path, " is missing: the run was made by a version that did not write it; ",
+                     "`tethys report ", run_dir, "` shows the run's results"));
   }
   ProgressReader reader(run_dir);
   int64_t events = 0;
   TETHYS_RETURN_IF_ERROR(reader.ReadNew([] {}, [&](const proto::ProgressEvent&) { ++events; }));
   if (events > 0 || reader.unreadable() == 0) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat(path, ": none of its ", reader.unreadable(),
-                                                 " lines is an event that this version reads: it is damaged "
-                                                 "or of another version; watch the run with the "
-                                                 "tethys that made it"));
+                                                 " lines is an event that this version can read: the file is "
+                                                 "damaged or of another version; watch the run with the "
+                                                 "version of tethys that made it"));
 }
 
 WatchedRun::WatchedRun(std::string run_dir, std::string job, absl::optional<proto::Expectation> expectation,
@@ -158,8 +158,8 @@ PageAnswer LivePages::AnswerState(const PageRequest& request) {
   const absl::StatusOr<LiveMark> known = ParseMark(request.Parameter("since"));
   if (known.ok()) return {.type = "application/json", .body = run_.JsonSince(*known)};
   return TextAnswer(400,
-                    absl::StrCat("since must be the field mark of an earlier answer, for what is new, or be "
-                                 "absent, for the whole state: ",
+                    absl::StrCat("since must be the field mark of an earlier answer; without since, the "
+                                 "answer is the whole state: ",
                                  known.status().message()));
 }
 

@@ -25,8 +25,9 @@ constexpr Nanoseconds kRequestTime = kSecond;    // The longest time until a con
 // The address at which a caller connected.
 enum class Door { kView, kMetrics };
 
-// One request and its answer. After the answer, the connection is read until the other side closes it.
-// Closing first would reset the connection if the other side has sent more, and the answer might be lost.
+// A connection, which serves one request. After the answer, the connection is read until the other side
+// closes it: closing it first would reset the connection if the other side has sent more, and the answer
+// might be lost.
 class Connection {
  public:
   Connection(FileDescriptor fd, Door door, Nanoseconds now)
@@ -50,7 +51,8 @@ class Connection {
  private:
   enum class Stage { kReading, kAnswering, kEnding };
 
-  // Returns the number of bytes received, at most `size`; -1: none for now. Closes the connection at its end.
+  // Returns the number of bytes received, at most `size`; -1 if no bytes have arrived. Closes the connection
+  // at end of file and on errors.
   ssize_t Receive(char* bytes, size_t size) {
     const ssize_t got = recv(fd(), bytes, size, MSG_DONTWAIT);
     if (got > 0) return got;
@@ -110,7 +112,8 @@ class TcpLiveServer final : public LiveServer {
 
   absl::Status Serve(int stop) override {
     while (true) {
-      // If all places have requests, further callers wait in the queue of the system.
+      // While the allowed number of connections have complete requests, further callers wait in the system's
+      // queue.
       std::vector<pollfd> fds = {{stop, POLLIN, 0},
                                  {Accepts(Door::kView) ? view_.get() : -1, POLLIN, 0},
                                  {Accepts(Door::kMetrics) ? metrics_.get() : -1, POLLIN, 0}};

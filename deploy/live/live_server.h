@@ -1,18 +1,18 @@
-// Serves the live view of a run on this machine: a page, its data and metrics. Called by `tethys watch`.
-// Serve blocks; one thread. The run is read only when a request asks for it, so an unwatched view costs
-// nothing.
+// Serves the live view of a run on this machine: a page, its data and metrics. Called by `tethys watch`, on
+// one thread. Serve blocks. The run's files are read only when a request arrives, so a view that nobody
+// watches costs nothing.
 //
 // /state.json answers with the whole state (proto::LiveState), of which a long run has hundreds of KiB. Each
-// answer has a `mark`: /state.json?since=MARK leaves out the points and epochs that the reader has since that
-// answer. The reader replaces its points from `curve_begin` on by `curve` and its epochs from `epoch_begin`
-// on by `epoch`; all other fields are in every answer. If the reader's points or epochs are no longer valid
-// (the curve was thinned, an attempt repeats steps, the mark is of another view), the answer is the whole
-// state, and both begins are 0.
+// answer has a `mark`: /state.json?since=MARK leaves out the points and epochs that the reader has got with
+// the answer of this mark or earlier. The reader replaces its points from `curve_begin` on by `curve` and its
+// epochs from `epoch_begin` on by `epoch`; all other fields are in every answer. If the reader's points or
+// epochs are no longer valid (the curve was thinned, an attempt repeats steps, the mark is of another view),
+// the answer is the whole state, and `curve_begin` and `epoch_begin` are 0.
 //
 // Only requests with the secret token are answered: in a cookie, which the address /?token=TOKEN sets, or in
-// a header "Authorization: Bearer TOKEN". The header Host must name the bound address, so no page of another
-// site can reach the view through a name that it controls (DNS rebinding). Another address may be opened for
-// /metrics alone, with a token of its own. Each address has its own limit of connections.
+// a header "Authorization: Bearer TOKEN". The header Host must name the bound address, so a page of another
+// site cannot reach the view through a host name that this site controls (DNS rebinding). Another address may
+// be opened for /metrics alone, with a token of its own. Each address has its own limit of connections.
 #ifndef TETHYS_DEPLOY_LIVE_LIVE_SERVER_H_
 #define TETHYS_DEPLOY_LIVE_LIVE_SERVER_H_
 
@@ -32,26 +32,26 @@
 
 namespace tethys {
 
-// The end of a run whose events have no end.
+// How a run ended whose launcher has not written a final event.
 struct LeftRun {
   std::string error;
-  std::string go_on;  // How to go on, as in RunSummary.
+  std::string go_on;  // How the user can go on with the run, as in RunSummary.
 };
-// Called for a run whose events have no end. Returns the end of a run that its launcher left, otherwise
-// nullopt.
+// Called for a run that has no final event. Returns how the run ended if its launcher has ended; nullopt if
+// the run is still running.
 using FindLeftRun = std::function<absl::optional<LeftRun>()>;
 
-// The state of a run, from the events in its directory. Reads new events on each request. Blocks on a local
-// file.
+// The state of a run, computed from the events in its directory. Reads new events on each request. Blocks on
+// a local file.
 class WatchedRun {
  public:
   // `job`: the job's name, for metrics. `expectation`: the prediction of the run, if there is one.
   WatchedRun(std::string run_dir, std::string job, absl::optional<proto::Expectation> expectation,
              FindLeftRun find_left = nullptr);
-  // Reads new events, and returns the state without the points and epochs that a reader with this mark has.
-  // An error of the file becomes a note in the state.
+  // Reads new events, and returns the state without the points and epochs that a reader with the mark `known`
+  // has. If the events cannot be read, the state has a note about it.
   proto::LiveState StateSince(const LiveMark& known);
-  // StateSince as JSON. Prints the state again only if there is a new event or another mark.
+  // StateSince as JSON. Makes the text again only if the state has changed or `known` is another mark.
   const std::string& JsonSince(const LiveMark& known);
 
  private:
@@ -64,14 +64,14 @@ class WatchedRun {
   LiveFold fold_;
   const FindLeftRun find_left_;
   absl::optional<LeftRun> left_;
-  std::string json_;     // The printed state; empty after a change.
+  std::string json_;     // The state as JSON; empty if the state has changed.
   LiveMark json_known_;  // The mark that `json_` is for.
 };
 
-// The answers to valid and refused requests. Never blocks.
+// The answers to valid requests and to refused ones. Blocks only on the run's local file.
 class LivePages {
  public:
-  // `metrics_token`: the token of callers from other machines; as in LiveServerOptions.
+  // `metrics_token`: as in LiveServerOptions, the token of callers from other machines.
   LivePages(WatchedRun& run, std::string token, int port, std::string metrics_token);
   // The bytes of the answer to a request that came to 127.0.0.1.
   std::string Answer(const HttpParse& parse, const std::string& nonce);
@@ -95,7 +95,8 @@ struct LiveServerOptions {
   std::string job = {};    // The job's name.
   std::string token = {};  // The token that readers of the view present.
   int port = 0;            // The port on 127.0.0.1; 0: a free port.
-  // Serves /metrics on this address, too, to callers that have `metrics_token`. The traffic is not encrypted.
+  // /metrics is also served on this address, to callers that have `metrics_token`. The traffic is not
+  // encrypted.
   absl::optional<HostPort> metrics_address = {};
   std::string metrics_token = {};  // Required if metrics_address is set.
   const Clock* clock = nullptr;    // Default: the machine's clock.
@@ -110,7 +111,7 @@ class LiveServer {
   virtual int port() const = 0;
   // The bound address for metrics; nullopt if there is none.
   virtual const absl::optional<HostPort>& metrics_address() const = 0;
-  // Answers requests until `stop` polls readable.
+  // Answers requests until the descriptor `stop` is readable.
   virtual absl::Status Serve(int stop) = 0;
 };
 

@@ -14,7 +14,7 @@
 namespace tethys {
 namespace {
 
-// A longer gap between pulses is not filled with the rate of the newest pulse.
+// In seconds. The bytes in a longer gap between pulses are not estimated from the rate of the newest pulse.
 constexpr double kLongestGap = 60;
 // A pulse has 64 counts of staleness; a damaged line may have more.
 constexpr int kMostCounts = 64;
@@ -59,7 +59,8 @@ double BytesOf(double rate, double seconds) {
 // Subtracts in floating point, because a damaged line may hold any integers.
 double Distance(int64_t from, int64_t to) { return static_cast<double>(to) - static_cast<double>(from); }
 
-// Leaves out every second element of each of two kinds, which may alternate.
+// Leaves out every second element of kind 0, and every second element of kind 1. Elements of the two kinds
+// may alternate.
 template <typename List, typename Kind>
 void LeaveOutEverySecond(List& list, const Kind& kind) {
   bool stays[2] = {true, true};
@@ -78,7 +79,7 @@ void CopyFirst(const List& from, int most, List& to) {
   for (int i = 0; i < std::min(most, from.size()); ++i) *to.Add() = from[i];
 }
 
-// Only the status tells that a run was interrupted.
+// A run that ended because it was interrupted has not failed.
 proto::LiveState::Phase PhaseOf(const proto::Finished& finished) {
   if (finished.ok()) return proto::LiveState::SUCCEEDED;
   const bool cancelled = finished.status_code() == static_cast<int>(absl::StatusCode::kCancelled);
@@ -207,7 +208,7 @@ void LiveFold::AddProgress(const proto::Progress& progress) {
       [](const proto::CurvePoint& point) { return point.step(); },
       [](const proto::CurvePoint&) { return 0; });
   if (thinned) {
-    // Less than the mean gap, because the gaps between progress events vary.
+    // The least gap is less than the mean gap, because the gaps between progress events vary.
     curve_gap_ = 0.9 * Distance(curve[0].step(), curve[curve.size() - 1].step()) / (curve.size() - 1);
   }
   proto::CurvePoint& point = *curve.Add();

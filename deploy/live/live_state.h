@@ -19,8 +19,8 @@ namespace tethys {
 //  1. The state is bounded: curves have at most kMostPoints points, lists of epochs kMostEpochs, of tasks
 //     kMostTasks, of notes kMostNotes.
 //  2. The steps of the curve and the numbers of the epochs rise: an attempt that goes on from a checkpoint
-//     replaces what it repeats.
-//  3. Points and epochs that mark() counts stay as they are and where they are as long as its generation.
+//     replaces the points and epochs that it repeats.
+//  3. The points and epochs that mark() counts keep their values and indices until the generation changes.
 class LiveFold {
  public:
   static constexpr int kMostPoints = 1000;
@@ -32,8 +32,8 @@ class LiveFold {
   static constexpr double kSlowRatio = 1.2;
   static constexpr double kSlowSeconds = 20;
 
-  // `generation`: the first generation. If each fold begins with another one, a mark of one fold is invalid
-  // in the others.
+  // `generation`: the first generation. If every fold begins with a different generation, a mark of one fold
+  // is invalid in all others.
   explicit LiveFold(uint64_t generation = 0) : generation_(generation) {}
 
   void Add(const proto::ProgressEvent& event);
@@ -44,14 +44,16 @@ class LiveFold {
 
   // The state without curve and epochs.
   const proto::LiveState& state() const { return state_; }
-  // The state with the points and epochs that a reader with the mark `known` lacks: all of them if `known` is
-  // of another generation.
+  // The state with the points and epochs that a reader with the mark `known` lacks: all points and epochs if
+  // `known` is of another generation.
   proto::LiveState StateSince(const LiveMark& known) const;
-  // Counts all points and epochs but the last ones, which may still be replaced.
+  // The mark for a reader that has the whole state. It counts all points and epochs but the last point and
+  // the last epoch, which may still be replaced.
   LiveMark mark() const;
 
  private:
-  // Removes what earlier attempts made beyond the state from which a new attempt begins.
+  // Removes the points and epochs that earlier attempts added after the state from which a new attempt
+  // begins.
   void ForgetUndone(const proto::Started& started);
   void AddProgress(const proto::Progress& progress);
   void AddEpoch(const proto::EpochResult& epoch);
@@ -59,9 +61,9 @@ class LiveFold {
   void FindSlowWorkers();
   void FindLinkUse();
   void Compare(const proto::Pulse& pulse);
-  // Prepares a list with ascending `position` for a new element at `next`: removes the elements that the new
-  // one replaces, and the last element if it is less than `gap` beyond the one before it. Returns true if the
-  // list was full and was thinned.
+  // Prepares a list with ascending `position` for a new element at the position `next`: removes the elements
+  // that the new element replaces, and the last element if it is less than `gap` beyond the last but one.
+  // Returns true if the list had `most` elements and was thinned, for each `kind` of elements (0 or 1) apart.
   template <typename List, typename Position, typename Kind>
   bool MakeRoom(List& list, int64_t next, double gap, int most, const Position& position, const Kind& kind);
 
@@ -75,7 +77,7 @@ class LiveFold {
   proto::LiveState course_;  // The curve and the epochs alone.
 };
 
-// The state in OpenMetrics 1.0, for /metrics. `state` has a job's name.
+// The state in OpenMetrics 1.0, for /metrics. `state` must contain the job's name.
 std::string OpenMetricsText(const proto::LiveState& state);
 
 }  // namespace tethys

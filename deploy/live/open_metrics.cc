@@ -12,7 +12,7 @@
 namespace tethys {
 namespace {
 
-constexpr double kFirstBucketSeconds = 100e-6;  // The first bucket of the histogram, as in proto::Pulse.
+constexpr double kFirstBucketSeconds = 100e-6;  // The bound of the first bucket, as in proto::Pulse.
 
 std::string Number(double value) {
   if (std::isnan(value)) return "NaN";
@@ -79,7 +79,7 @@ void AddNetworkBytes(const proto::LiveState& state, MetricsWriter& metrics) {
   }
 }
 
-// Adds the value and the ends of its 90 % interval.
+// Adds the two ends of the 90 % interval of `estimate`.
 void AddEstimate(const char* name, const char* unit, const char* help, const proto::Estimate& estimate,
                  MetricsWriter& metrics) {
   for (const auto& [end, value] : {std::pair("low", estimate.low()), {"high", estimate.high()}}) {

@@ -26,7 +26,8 @@ struct Parts {
   double step = 0, compute = 0, exchange = 0;
 };
 
-// Sorts the bounds of the prediction by their resources, which are worded as proto::Bound says.
+// The predicted parts of a step. Finds them among the bounds of the prediction by the names of resources that
+// proto::Bound defines.
 Parts Predicted(const proto::Expectation& expectation, int workers) {
   const proto::Prediction& prediction = expectation.prediction();
   Parts parts;

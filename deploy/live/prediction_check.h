@@ -9,16 +9,18 @@
 
 namespace tethys {
 
-// nullopt: the expectation holds no throughput. `state`: the state whose tasks have their health and their
+// Returns nullopt if the expectation has no throughput. The tasks in `state` must have their health and their
 // use of links.
 //
-// A reason is given only for a run that is slower than the interval of its prediction. The excess of the
-// steps over the prediction is split into computing and exchange, which both were predicted. Each part is
-// named if it makes up a quarter of the excess, but only if the named parts make up half of it:
+// A reason is given only for a run that is slower than the interval of its prediction. The excess of the step
+// time over the predicted step time is split into two parts, computing and exchange. A part is named if it
+// makes up at least a quarter of the excess. No part is named if these parts make up less than half of the
+// excess. The names:
 //   - a slow worker (LiveFold::kSlowRatio), instead of computing: in lock step all workers wait for it
 //   - computing, with the share of the CPU that other programs use if that share is 10 % or more
 //   - the exchange, with the host whose link is full
-// If workers do not wait for each other, a slow worker is named if its loss makes up half of the deficit.
+// If workers do not wait for each other, the slowest worker is named if the throughput that slow workers lose
+// makes up at least half of the throughput that the run lacks.
 absl::optional<proto::Comparison> CompareWithPrediction(const proto::Expectation& expectation,
                                                         const StepFigures& figures,
                                                         const proto::LiveState& state);

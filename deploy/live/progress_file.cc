@@ -31,8 +31,8 @@ std::string JsonLine(const proto::ProgressEvent& event) {
 bool IsPulse(absl::string_view line) { return absl::StartsWith(line, "{\"pulse\""); }
 bool IsProgress(absl::string_view line) { return absl::StartsWith(line, "{\"progress\""); }
 
-// Leaves out every second of the lines before `kept` for which `which` holds. Returns the number of bytes
-// left out.
+// Among the first `kept` lines, leaves out every second line for which `which` is true. Reduces `kept` by the
+// number of lines left out, and returns the number of bytes left out.
 template <typename Which>
 int64_t LeaveOutEverySecond(std::vector<absl::string_view>& lines, size_t& kept, const Which& which) {
   int64_t bytes = 0;
@@ -184,7 +184,8 @@ void ProgressReader::TakeLines(const std::function<void(const proto::ProgressEve
     }
   }
   pending_.erase(0, begin);
-  // The rest of such a line does not begin with a brace, so it cannot be taken for an event.
+  // Drops the beginning of a line that is too long. What remains does not begin with a brace, so it cannot be
+  // taken for an event.
   if (static_cast<int64_t>(pending_.size()) > kMostLineBytes) pending_ = "-";
 }
 

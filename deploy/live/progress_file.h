@@ -2,9 +2,10 @@
 // in protobuf's JSON mapping. The launcher writes the file; a program may read it while it grows and
 // afterwards. Blocking on a local file; thread-compatible.
 //
-// The file is bounded: beyond kMostBytes it is replaced by a thinned one. The newest lines stay as they are,
-// and of the older ones every second pulse and every second progress are left out, so a long run keeps its
-// whole course and its present in full. A reader notices the replacement and starts again.
+// The file is bounded: a file beyond kMostBytes is replaced by a thinned file. The newest lines stay as they
+// are; of the older lines, every second pulse and every second progress are left out. So the file shows the
+// whole course of a long run coarsely and its newest part completely. A reader notices the replacement and
+// starts again.
 #ifndef TETHYS_DEPLOY_LIVE_PROGRESS_FILE_H_
 #define TETHYS_DEPLOY_LIVE_PROGRESS_FILE_H_
 
@@ -31,11 +32,11 @@ class ProgressFile {
  public:
   static constexpr int64_t kMostBytes = int64_t{16} << 20;
 
-  // Continues the file if it exists; a torn last line is cut off.
+  // Continues the file if it exists; an incomplete last line is cut off.
   static absl::StatusOr<std::unique_ptr<ProgressFile>> Open(const std::string& run_dir,
                                                             int64_t most_bytes = kMostBytes);
 
-  // Of successive progress events, only the last is written, when another kind of event follows.
+  // Of successive progress events, only the last one is written, once an event of another kind follows.
   absl::Status Add(const proto::ProgressEvent& event);
 
  private:
@@ -53,16 +54,17 @@ class ProgressFile {
 // Reads the events that are added to the file.
 class ProgressReader {
  public:
-  // The longest line. The end of a longer line is not looked for.
+  // The most bytes of a line that is parsed. A longer line counts as unreadable.
   static constexpr int64_t kMostLineBytes = int64_t{1} << 22;
 
   explicit ProgressReader(const std::string& run_dir);
 
-  // Passes all complete new lines to `take`. If the file was replaced or made shorter, calls `restart` and
-  // begins at the start. A missing file has no lines. A last line without its end is left for the next call.
+  // Passes the events in all complete new lines to `take`. If the file was replaced or became shorter, first
+  // calls `restart` and reads from the beginning of the file. A missing file has no lines. An incomplete last
+  // line is left for the next call.
   absl::Status ReadNew(const std::function<void()>& restart,
                        const std::function<void(const proto::ProgressEvent&)>& take);
-  // The number of lines since the start that are no events: damaged, or written by another version.
+  // The number of lines in the file so far that are no events: damaged, or written by another version.
   int64_t unreadable() const { return unreadable_; }
   bool found() const { return file_.valid(); }
 

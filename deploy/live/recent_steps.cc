@@ -9,7 +9,7 @@
 namespace tethys {
 namespace {
 
-// A longer gap contains a pause, or thinned pulses.
+// In seconds. A longer gap between pulses is a pause of the run, or pulses were thinned.
 constexpr double kLongestGap = 10;
 // The most machines; a damaged line may name more.
 constexpr size_t kMostMachines = 4096;

@@ -18,7 +18,8 @@ struct StepFigures {
   double median_compute = 0;   // Data, forward and backward of the median worker.
   double slowest_compute = 0;  // Data, forward and backward of the slowest worker.
   double median_exchange = 0;  // Seconds of a step in which the median worker waits for its exchange.
-  // The shortest such time of a worker: in lock step, the time of the worker that waits for no other.
+  // The shortest wait of any worker for its exchange: in lock step, the wait of the worker that waits for no
+  // other.
   double least_exchange = 0;
   // The share of the CPU that other programs use, on the machine where it is largest, in [0, 1]. 0: not
   // known.
@@ -33,7 +34,7 @@ class RecentSteps {
   static constexpr double kLeastSeconds = 5;
   static constexpr double kLeastSteps = 20;
 
-  // The first pulse with steps is left out: first steps take longer.
+  // The steps of the first pulse that has steps are left out, because first steps take longer.
   void Add(const proto::Pulse& pulse);
   // nullopt: there are too few steps yet.
   absl::optional<StepFigures> Figures() const;

@@ -1,12 +1,12 @@
 // How long a run still takes, with an interval. Pure; thread-compatible.
 //
-// The time of the second half of the attempt so far is cut into blocks, 8 to 32 of them, each with the
-// seconds that a sample took in it. A block includes all that happened in it: steps, barriers, validation,
-// checkpoints. The time left is the samples that are left times the mean of the blocks. Its 90 % interval
-// takes the blocks as independent and those to come as like those seen: with k blocks seen, m blocks to come
-// and a relative deviation d among blocks, the relative deviation of the time left is d sqrt(1/k + 1/m), by
-// Student's distribution with k - 1 degrees of freedom. Events that have not happened yet are not in it: a
-// machine that becomes slow, an early stop, the evaluation of the test split.
+// The second half of the attempt so far is cut into 8 to 32 blocks of time. A block's value is the seconds
+// per sample in this block, all activities included: steps, barriers, validation, checkpoints. The time left
+// is the number of samples left times the mean of the blocks. Its 90 % interval assumes that the blocks are
+// independent and that future blocks are like past blocks: with k past blocks, m future blocks and a relative
+// deviation d among blocks, the relative deviation of the time left is d sqrt(1/k + 1/m), by Student's
+// distribution with k - 1 degrees of freedom. The estimate does not include events that have not happened
+// yet: a machine that becomes slow, an early stop, the evaluation of the test split.
 #ifndef TETHYS_DEPLOY_LIVE_TIME_LEFT_H_
 #define TETHYS_DEPLOY_LIVE_TIME_LEFT_H_
 
@@ -24,10 +24,10 @@ class TimeLeft {
   static constexpr size_t kLeastBlocks = 8;
   static constexpr double kLeastSeconds = 5;
 
-  // Takes the newest progress. The samples left follow from its own time left, which the chief computes from
-  // steps alone.
+  // Takes the newest progress. The number of samples left is computed from progress.eta_seconds, for which
+  // the chief counts only the time of steps.
   void Add(const proto::Progress& progress);
-  // Tells that the newest progress was reached `seconds` after the chief started.
+  // Sets when the newest progress was reached: `seconds` after the chief started.
   void At(double seconds);
   // The time left, in seconds; nullopt: too little is known yet.
   absl::optional<proto::Estimate> Left() const;

@@ -70,7 +70,7 @@ TEST(HttpExchangeTest, UnusualRequestsAreRefused) {
   EXPECT_EQ(Refusal(With(many)), 431);
 }
 
-TEST(HttpExchangeTest, AnswerForbidsScriptsWithoutNonceAndCaching) {
+TEST(HttpExchangeTest, AnswerForbidsCachingAndScriptsWithoutNonce) {
   const PageAnswer answer = {.body = "text", .headers = {{"Set-Cookie", "a=b"}}};
   const std::string bytes = HttpAnswerBytes(answer, "n0", false);
   EXPECT_THAT(bytes, HasSubstr("script-src 'nonce-n0'; style-src 'nonce-n0'"));

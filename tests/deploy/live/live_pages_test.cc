@@ -1,4 +1,4 @@
-// The answers of the live view to requests for the state.
+// Tests the answers of the live view to requests for the state.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -65,7 +65,7 @@ TEST_F(LivePagesTest, MarkOfAnotherViewOrReplacedFileLeadsToWholeState) {
   EXPECT_THAT(Ask("/state.json?since=" + own), HasSubstr(whole));
 }
 
-TEST_F(LivePagesTest, RunThatItsLauncherLeftIsShownAsEnded) {
+TEST_F(LivePagesTest, RunWhoseLauncherWasKilledIsShownAsEnded) {
   absl::optional<LeftRun> left;
   directory_.Write(kProgressFile, "{\"listening\":{}}\n");
   WatchedRun run(directory_.path(), "job", absl::nullopt, [&left] { return left; });
@@ -88,7 +88,8 @@ TEST_F(LivePagesTest, BadMarkIsRefusedWithReason) {
   }
 }
 
-// A text that is printed again is made before the earlier text is freed, so its address differs.
+// If the state were printed again, the new text would be made before the old text is freed, so its address
+// would differ.
 TEST_F(LivePagesTest, StateIsPrintedOnceBetweenTwoChanges) {
   const char* text = run_.JsonSince({}).data();
   EXPECT_EQ(run_.JsonSince({}).data(), text);

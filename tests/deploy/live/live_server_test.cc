@@ -125,7 +125,7 @@ TEST_F(LiveServerTest, RequestMustComeWithinASecond) {
   EXPECT_EQ(recv(idle.get(), &byte, 1, 0), 0) << "it is closed";
 }
 
-TEST_F(LiveServerTest, ClosedConnectionEndsThePause) {
+TEST_F(LiveServerTest, ClosedConnectionEndsThePauseOfAccepting) {
   const FileDescriptor refused = RefusedCaller();
   callers_[0].Close();
   EXPECT_TRUE(IsAnswered(refused, kWait));

@@ -1,4 +1,4 @@
-// The state that the live view shows, from events, and its metrics.
+// Tests the state that the live view computes from events, and the metrics made from the state.
 #include "deploy/live/live_state.h"
 
 #include <gmock/gmock.h>
@@ -35,7 +35,7 @@ class LiveStateTest : public ::testing::Test {
     event.mutable_epoch()->set_validated(validated);
     fold_.Add(event);
   }
-  // A pulse of workers with these compute times; 0 means that the worker made no step.
+  // Adds a pulse of workers with these compute times in seconds; 0 means that the worker made no step.
   void Pulse(double seconds, const std::vector<double>& compute, double out_rate = 0) {
     fold_.Add(PulseOf(seconds, compute, out_rate));
   }
@@ -149,7 +149,7 @@ TEST_F(LiveStateTest, ResumedAttemptReplacesTheStepsThatItRepeats) {
   EXPECT_EQ(fold_.StateSince({}).curve(1).loss(), 2);
 }
 
-TEST_F(LiveStateTest, NewAttemptForgetsTheWorkThatItUndoes) {
+TEST_F(LiveStateTest, NewAttemptRemovesPointsAndEpochsAfterItsStart) {
   for (const int64_t step : {10, 20, 30}) Progress(step, 1);
   for (const int64_t epoch : {0, 1, 2}) Epoch(epoch);
   const LiveMark before = fold_.mark();
@@ -179,7 +179,7 @@ TEST_F(LiveStateTest, LongCurveIsThinnedAndKeepsItsEnds) {
   EXPECT_LT(*most, 2 * *least) << "the gaps are uneven";
 }
 
-TEST_F(LiveStateTest, ManyEpochsAreThinnedAndValidatedEpochsStay) {
+TEST_F(LiveStateTest, ThinningManyEpochsKeepsManyValidatedOnes) {
   for (int64_t epoch = 0; epoch < 10'000; ++epoch) Epoch(epoch, /*validated=*/epoch % 2 == 1);
   const proto::LiveState state = fold_.StateSince({});
   EXPECT_LE(state.epoch_size(), LiveFold::kMostEpochs);
@@ -190,10 +190,10 @@ TEST_F(LiveStateTest, ManyEpochsAreThinnedAndValidatedEpochsStay) {
   EXPECT_GE(validated, LiveFold::kMostEpochs / 4);
 }
 
-// A page of the live view: asks with the mark of its last answer, and puts the answers together.
+// A page of the live view: requests the state with the mark of its last answer, and combines the answers.
 class Reader {
  public:
-  // Asks, takes the answer into the page's state, and returns the answer.
+  // Requests the state, merges the answer into the page's state, and returns the answer.
   proto::LiveState Ask(const LiveFold& fold) {
     const proto::LiveState answer = fold.StateSince(*ParseMark(state_.mark()));
     proto::LiveState next = answer;
@@ -254,7 +254,7 @@ TEST_F(LiveStateTest, AnswerToAMarkHasOnlyNewPointsAndEpochs) {
   EXPECT_EQ(answer.epoch_size(), 2);
 }
 
-TEST_F(LiveStateTest, MarkOfAnotherRunOrBeyondTheEndIsNothing) {
+TEST_F(LiveStateTest, MarkOfAnotherRunOrBeyondTheEndGivesWholeState) {
   fold_ = LiveFold(7);
   for (int i = 1; i < 10; ++i) Progress(i, 1);
   for (LiveMark mark : {LiveMark{8, 3, 0}, LiveMark{7, 10, 0}, LiveMark{7, 3, 1}}) {
@@ -265,7 +265,7 @@ TEST_F(LiveStateTest, MarkOfAnotherRunOrBeyondTheEndIsNothing) {
   EXPECT_EQ(fold_.StateSince({7, 3, 0}).curve_size(), 6);
 }
 
-TEST_F(LiveStateTest, ThinnedOrForgottenCourseLeadsToWholeState) {
+TEST_F(LiveStateTest, MarkBeforeThinningOrClearGivesWholeState) {
   const auto add = [this](int begin, int end) {
     for (int i = begin; i < end; ++i) {
       Progress(i, 1);
@@ -280,7 +280,7 @@ TEST_F(LiveStateTest, ThinnedOrForgottenCourseLeadsToWholeState) {
   const LiveMark before_curve = fold_.mark();
   add(800, 1800);
   const proto::LiveState thinned_curve = fold_.StateSince(before_curve);
-  // The curve's size alone does not show that points were left out.
+  // The size of the curve does not show that points were left out, because points were added, too.
   ASSERT_GT(thinned_curve.curve_size(), before_curve.points);
   EXPECT_EQ(thinned_curve.curve_begin(), 0);
   const LiveMark before_epochs = fold_.mark();
@@ -330,7 +330,7 @@ TEST_F(LiveStateTest, RunIsComparedWithItsExpectation) {
   EXPECT_FALSE(fold_.state().has_comparison());
 }
 
-TEST_F(LiveStateTest, StalenessComesFromTheNewestPulseAndIsBounded) {
+TEST_F(LiveStateTest, StalenessCountsAreBoundedAndFromTheNewestPulse) {
   proto::ProgressEvent event = PulseOf(1, {1});
   for (int i = 0; i < 100; ++i) event.mutable_pulse()->add_staleness_count(i);
   fold_.Add(event);

@@ -103,7 +103,7 @@ TEST_F(PredictionCheckTest, FullLinkIsNamedWithTheExchange) {
               HasSubstr("instead of 3 ms, and the link of slave2 is full"));
 }
 
-TEST_F(PredictionCheckTest, NothingIsNamedWhereThePartsDoNotExplainTheStep) {
+TEST_F(PredictionCheckTest, NoReasonIsNamedIfThePartsDoNotExplainTheStep) {
   EXPECT_EQ(Text(Figures(0.02, 0.0065, 0.0035)),
             "50 % slower than predicted: 5,000 samples/s, predicted 10,000 (9,000 to 11,000)");
 }

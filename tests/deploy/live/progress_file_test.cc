@@ -1,4 +1,4 @@
-// Writing, thinning and reading RUN_DIR/progress.jsonl.
+// Tests writing, thinning and reading RUN_DIR/progress.jsonl.
 #include "deploy/live/progress_file.h"
 
 #include <gmock/gmock.h>
@@ -75,7 +75,7 @@ TEST_F(ProgressFileTest, ReaderSeesEventsAsTheyAreAdded) {
   EXPECT_THAT(Read(), IsEmpty());
 }
 
-TEST_F(ProgressFileTest, TornLastLineWaitsForItsEnd) {
+TEST_F(ProgressFileTest, IncompleteLastLineIsReadOnceComplete) {
   Append("{\"note\":\"a\"}\n{\"note\":\"b");
   EXPECT_THAT(Read(), ElementsAre("restart", "note a"));
   Append("c\"}\n");
@@ -83,7 +83,7 @@ TEST_F(ProgressFileTest, TornLastLineWaitsForItsEnd) {
   EXPECT_EQ(reader_.unreadable(), 0);
 }
 
-TEST_F(ProgressFileTest, ResumedRunCutsATornLineAndGoesOn) {
+TEST_F(ProgressFileTest, ResumedRunCutsOffAnIncompleteLine) {
   Append("{\"note\":\"a\"}\n{\"pul");
   auto file = *ProgressFile::Open(directory());
   ASSERT_TRUE(file->Add(Note("b")).ok());
@@ -98,7 +98,7 @@ TEST_F(ProgressFileTest, LinesOfAnotherVersionAreCountedAndSkipped) {
   EXPECT_EQ(reader_.unreadable(), 3);
 }
 
-TEST_F(ProgressFileTest, EndlessLineTakesBoundedMemory) {
+TEST_F(ProgressFileTest, TooLongLineIsSkippedAndCounted) {
   const std::string part(1 << 20, 'x');
   for (int i = 0; i < 6; ++i) Append(part);
   EXPECT_THAT(Read(), ElementsAre("restart"));
@@ -156,7 +156,7 @@ TEST_F(ProgressFileTest, LinesOfLogsAreForwardedAndNotWritten) {
   EXPECT_THAT(Read(), ElementsAre("restart", "note saved"));
 }
 
-TEST(ThinLinesTest, RareEventsOutliveFrequentEvents) {
+TEST(ThinLinesTest, FrequentEventsAreLeftOutBeforeRareEvents) {
   std::string lines;
   for (int i = 0; i < 100; ++i) {
     absl::StrAppend(&lines, i % 10 == 0 ? "{\"epoch\":{}}\n" : "{\"pulse\":{}}\n");
@@ -166,7 +166,7 @@ TEST(ThinLinesTest, RareEventsOutliveFrequentEvents) {
   EXPECT_EQ(std::vector<std::string>(absl::StrSplit(thinned, "epoch")).size(), 11);
 }
 
-TEST(ThinLinesTest, AlternatingPulsesAndProgressAreKeptAlike) {
+TEST(ThinLinesTest, AlternatingPulsesAndProgressAreThinnedAlike) {
   std::string lines;
   for (int i = 0; i < 400; ++i) absl::StrAppend(&lines, "{\"progress\":{}}\n{\"pulse\":{}}\n");
   for (const std::string& begin : {std::string(), std::string("{\"pulse\":{}}\n")}) {
@@ -178,7 +178,7 @@ TEST(ThinLinesTest, AlternatingPulsesAndProgressAreKeptAlike) {
   }
 }
 
-TEST(ThinLinesTest, LinesThatAreAllRareAreThinnedToo) {
+TEST(ThinLinesTest, NotesAreThinnedIfThereAreOnlyNotes) {
   std::string lines;
   for (int i = 0; i < 1000; ++i) absl::StrAppend(&lines, "{\"note\":\"", i, "\"}\n");
   const std::string thinned = ThinLines(lines, 1000);

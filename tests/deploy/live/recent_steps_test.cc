@@ -74,7 +74,7 @@ TEST_F(RecentStepsTest, OtherProgramsAreAveragedOverTime) {
   EXPECT_EQ(recent_.Figures()->others_host, "slave1");
 }
 
-TEST_F(RecentStepsTest, LongPauseStartsAnew) {
+TEST_F(RecentStepsTest, LongPauseDiscardsEarlierPulses) {
   for (int at = 1; at <= 10; ++at) Pulse(at, 10, 0.1);
   Pulse(100, 10, 0.1);
   EXPECT_FALSE(recent_.Figures().has_value());

@@ -13,7 +13,7 @@ constexpr double kTotal = 1'000'000;
 
 class TimeLeftTest : public ::testing::Test {
  protected:
-  // Trains `samples` more samples, until the moment `seconds`.
+  // Trains `samples` more samples, until `seconds` after the chief started.
   void Train(double seconds, double samples) {
     samples_ += samples;
     proto::Progress progress;
@@ -57,9 +57,9 @@ TEST_F(TimeLeftTest, PausesOfValidationAreIncluded) {
   EXPECT_NEAR(left->value(), (kTotal - samples_) / 500, 0.05 * left->value());
 }
 
-// The paces of seconds are independent and lie around 500 samples: the interval must hold the true end in
-// about 90 % of runs.
-TEST_F(TimeLeftTest, IntervalHoldsTheEndOfNineRunsInTen) {
+// The samples per second are independent random numbers around 500. The interval must contain the true end in
+// about 90 % of the runs.
+TEST_F(TimeLeftTest, IntervalContainsTheEndOfNineInTenRuns) {
   std::mt19937 random(1);
   std::normal_distribution<double> pace(500, 100);
   int held = 0;
@@ -79,7 +79,7 @@ TEST_F(TimeLeftTest, IntervalHoldsTheEndOfNineRunsInTen) {
   EXPECT_LE(held, 0.96 * kRuns);
 }
 
-TEST_F(TimeLeftTest, ResumedAttemptStartsAnew) {
+TEST_F(TimeLeftTest, ResumedAttemptDiscardsEarlierTimes) {
   for (int at = 1; at <= 100; ++at) Train(at, 1000);
   samples_ = 0;
   Train(101, 10);
