@@ -15,7 +15,7 @@ std::string PathOf(const PartToWrite& part) { return part.Path("_batch.bin"); }
 std::string Misfit(const PartToWrite& part) {
   if (part.spec.shape != Shape{32, 32, 3} || !part.spec.labels.shape.empty() || part.spec.labels.targets ||
       part.spec.type != ValueType::kByte || part.label_limit() > kMostClasses) {
-    return absl::StrCat("samples are bytes [32, 32, 3] with one of at most 256 classes, these are ",
+    return absl::StrCat("samples must be bytes [32, 32, 3] with one of at most 256 classes, but these are ",
                         ValueTypeText(part.spec.type), " ", ShapeText(part.spec.shape), " with ",
                         LabelText(part.spec.labels),
                         part.label_limit() > kMostClasses ? absl::StrCat(" of ", part.label_limit()) : "");

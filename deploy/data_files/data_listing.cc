@@ -16,7 +16,7 @@
 namespace tethys {
 namespace {
 
-constexpr int64_t kFirst = 10;  // The number of first labels shown.
+constexpr int64_t kFirst = 10;  // The number of labels that are shown of each split.
 // A listing of more classes names only the rarest and the most frequent ones.
 constexpr size_t kMostClassesListed = 100;
 
@@ -45,7 +45,7 @@ absl::StatusOr<ClassCounts> CountClasses(const Dataset& dataset) {
   return counts;
 }
 
-// Empty for a label to ignore, which has no name.
+// The name of the class `label`; empty for a label that the loss ignores, which is no class.
 std::string NameOf(int32_t label, const std::vector<std::string>& names) {
   return label >= 0 && static_cast<size_t>(label) < names.size() ? names[label] : "";
 }
@@ -139,7 +139,7 @@ absl::Status CheckSamples(const Datasets& datasets) {
   constexpr int64_t kMostNamed = 20;
   const SampleSpec& spec = datasets.train->spec();
   std::vector<float> values((spec.bytes() + static_cast<int64_t>(sizeof(float)) - 1) /
-                            // A multiple of a float's size, so that values of either type are aligned.
+                            // Whole floats, so that values of bytes and of floats are both aligned.
                             static_cast<int64_t>(sizeof(float)));
   std::vector<int32_t> labels(spec.labels.elements());
   std::string reasons;
@@ -162,9 +162,9 @@ absl::StatusOr<int64_t> WriteFirstImages(const Datasets& datasets, int64_t count
   const SampleSpec& spec = datasets.train->spec();
   if (!IsPicture(spec.shape) || spec.type != ValueType::kByte) {
     return absl::InvalidArgumentError(
-        absl::StrCat("--images: samples ", ShapeText(spec.shape), " of ", ValueTypeText(spec.type),
-                     " are no pictures, that is, bytes [height, width] with or without 1 or "
-                     "3 channels behind these: leave --images out"));
+        absl::StrCat("--images: the samples are ", ValueTypeText(spec.type), " ", ShapeText(spec.shape),
+                     ", but only pictures can be written: bytes [height, width] or [height, width, "
+                     "channels] with 1 or 3 channels; leave --images out"));
   }
   TETHYS_RETURN_IF_ERROR(CreateDirectories(folder));
   std::vector<uint8_t> values(spec.elements());

@@ -10,17 +10,17 @@
 
 namespace tethys {
 
-// The shape of samples and labels, then for each split the number of samples, how many there are of each
-// class, and the first labels. Has the errors of reading samples.
+// Lists the shape of samples and labels, then for each split the number of samples, the number of samples of
+// each class, and the first labels. Fails if a sample's label cannot be read.
 absl::StatusOr<std::string> DataListing(const proto::Job& job, const Datasets& datasets);
 
-// Reads every sample of every split. DataLoss lists the first that cannot be read, each with its reason, and
-// says how many there are.
+// Reads every sample of every split. DataLoss lists the first samples that cannot be read, each with the
+// reason, and says how many samples cannot be read.
 absl::Status CheckSamples(const Datasets& datasets);
 
-// Writes the first samples of each split, at most `count`, as FOLDER/SPLIT-INDEX-label-L.png, without the
-// label where there is not one class a sample. Creates the folder; returns the number of files.
-// InvalidArgument: samples are no pictures.
+// Writes the first samples of each split, at most `count`, as FOLDER/SPLIT-INDEX-label-L.png, or without
+// "-label-L" if the samples do not have one class each. Creates the folder; returns the number of files.
+// InvalidArgument: the samples are no pictures.
 absl::StatusOr<int64_t> WriteFirstImages(const Datasets& datasets, int64_t count, const std::string& folder);
 
 }  // namespace tethys

@@ -30,7 +30,7 @@ std::string LabelsPath(const PartToWrite& part) { return part.Path("-labels.idx"
 
 std::string Misfit(const PartToWrite& part) {
   if (part.spec.shape.size() < 2) {
-    return absl::StrCat("samples are [height, width] or have more axes, these are ",
+    return absl::StrCat("samples must be [height, width] or have more axes, but these are ",
                         ShapeText(part.spec.shape));
   }
   if (part.label_limit() > kMostClasses) {

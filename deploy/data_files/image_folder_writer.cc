@@ -24,8 +24,8 @@ bool IsFolderName(const std::string& name) {
          !absl::StrContains(name, '/') && !absl::StrContains(name, '\\');
 }
 
-// One folder name per class: "cat"; "07-cat" if the alphabetic order of the names is not that of the classes;
-// "07" without names.
+// One folder name per class: "cat"; "07-cat" if the alphabetic order of the names is not the order of the
+// classes; "07" if the classes have no names.
 std::vector<std::string> FoldersOf(const PartToWrite& part) {
   const std::vector<std::string>& names = part.class_names;
   const bool named = !names.empty() && std::all_of(names.begin(), names.end(), IsFolderName);
@@ -44,8 +44,9 @@ std::string Misfit(const PartToWrite& part) {
       !part.spec.labels.targets && part.label_limit() == part.classes) {
     return {};
   }
-  return absl::StrCat("samples are pictures with one class each, these are ", ValueTypeText(part.spec.type),
-                      " ", ShapeText(part.spec.shape), " with ", LabelText(part.spec.labels));
+  return absl::StrCat("samples must be pictures with one class each, but these are ",
+                      ValueTypeText(part.spec.type), " ", ShapeText(part.spec.shape), " with ",
+                      LabelText(part.spec.labels));
 }
 
 // Writes into a folder "train.tmp", which is renamed once it is complete.

@@ -15,14 +15,15 @@
 
 namespace tethys {
 
-// The training samples, or the test samples.
+// A part of the data, the training samples or the test samples, and how to write it.
 struct PartToWrite {
   std::string folder = {};  // An existing folder.
   std::string name = {};    // "train" or "test"; file names begin with it.
   SampleSpec spec = {};
   int64_t samples = 0;
   int64_t classes = 0;  // 0: the labels are targets.
-  int64_t beyond = -1;  // A label to ignore that samples have although it is not below `classes`; -1: none.
+  // The largest label that is not below `classes`, which samples may have if the loss ignores it; -1: none.
+  int64_t beyond = -1;
   std::vector<std::string> class_names = {};  // One name per class; empty: classes have no names.
   int files = 1;                              // Number of TFRecord files.
   bool raw = false;                           // TFRecord: values are written as raw bytes, not as PNG.

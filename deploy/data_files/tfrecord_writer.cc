@@ -32,7 +32,7 @@ std::string LittleEndian(Number number) {
   return bytes;
 }
 
-// Features are ordered, so that equal samples are equal bytes.
+// Writes the features in a fixed order, so that equal samples have equal bytes.
 std::string Serialised(const proto::Example& example) {
   std::string bytes;
   google::protobuf::io::StringOutputStream stream(&bytes);
@@ -51,14 +51,14 @@ std::string Record(const std::string& payload) {
 
 std::string Misfit(const PartToWrite& part) {
   if (part.spec.shape.size() != 2 && part.spec.shape.size() != 3) {
-    return absl::StrCat("samples are [height, width] or [height, width, channels], these are ",
+    return absl::StrCat("samples must be [height, width] or [height, width, channels], but these are ",
                         ShapeText(part.spec.shape));
   }
   if (!part.spec.labels.targets || part.spec.labels.shape.size() <= 1) return {};
-  return absl::StrCat("targets are a row, these are ", LabelText(part.spec.labels));
+  return absl::StrCat("targets must be a row, but these are ", LabelText(part.spec.labels));
 }
 
-// File i holds samples [i * samples / files, (i + 1) * samples / files).
+// File i contains the samples [i * samples / files, (i + 1) * samples / files).
 class TfrecordWriter final : public SampleWriter {
  public:
   TfrecordWriter(PartToWrite part, std::vector<WholeFile> files)

@@ -17,8 +17,8 @@ extern const WriterFormat kTfrecordWriter;
 // The error for a part whose samples the format cannot hold; names the formats that can.
 absl::Status CannotHold(const WriterFormat& format, const PartToWrite& part, absl::string_view why);
 
-// Checks a label for a format whose labels are below `limit`. (A label to ignore may lie above the job's
-// classes.)
+// Checks that a label is below `limit`, the limit of the format. (A label that the loss ignores may be larger
+// than the job's classes.)
 absl::Status CheckLabel(const WriterFormat& format, const PartToWrite& part, int32_t label, int64_t limit);
 
 }  // namespace tethys

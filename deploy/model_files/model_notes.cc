@@ -41,7 +41,7 @@ const char* ValuesText(bool floats, bool known, Standardised standardised) {
                     "standardises "
                     "them itself";
   }
-  if (!known) return "standardised as in training, which this checkpoint of an old build does not describe";
+  if (!known) return "standardised as in training; this checkpoint, made by an old build, does not say how";
   return floats ? "(value - mean) / deviation, of values as they are in the data"
                 : "(pixel / 255 - mean) / deviation, of pixels from 0 to 255";
 }

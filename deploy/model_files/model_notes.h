@@ -19,20 +19,20 @@ enum class Standardised {
   kInside,
 };
 
-// Keys with their texts, in an order to be read in:
+// Keys with their texts, in the order in which they are shown:
 //   input        "float32 [N, 3, 32, 32] (batch, channels, height, width)"
 //   values       what the numbers of the input are
 //   mean         "[0.4914, 0.4822, 0.4465]", a list in JSON: one number, or one for each channel
 //   deviation    a list like `mean`
 //   output       "logits, float32 [N, 10]"
 //   class_names  a list in JSON, by the class's number; absent if the classes have no names
-// Mean and deviation are absent if the checkpoint does not hold them.
+// Mean and deviation are absent if the checkpoint does not contain them.
 using ModelNotes = std::vector<std::pair<std::string, std::string>>;
 ModelNotes NotesOn(const proto::ModelDescription& description, const Model& model, Standardised standardised);
 
-// The expression in PyTorch that turns values of the data into the network's input, "(pixels / 255 - 0.286) /
-// 0.353"; a list with a number for each channel becomes a tensor [channels, 1, 1]. Empty if the checkpoint
-// does not hold the numbers.
+// The expression in PyTorch that turns values of the data into the network's input, such as "(pixels / 255 -
+// 0.286) / 0.353". If there is a mean for each channel, it is written as a tensor [channels, 1, 1], and so is
+// the deviation. Empty if the checkpoint does not contain mean and deviation.
 std::string TorchInputText(const proto::ModelDescription& description, const Model& model);
 
 }  // namespace tethys

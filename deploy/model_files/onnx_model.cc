@@ -22,17 +22,17 @@ constexpr int64_t kIrVersion = 7;
 constexpr int64_t kMostBytes = (int64_t{1} << 31) - 1;
 constexpr char kLogits[] = "logits";
 
-// A value of the graph, with the shape of one sample of it in our layout.
+// A value of the graph: its name, and the shape of one sample in Tethys's layout.
 struct Value {
   std::string name;
   Shape shape;
 };
 
-// Images are [channels, height, width] in ONNX and [height, width, channels] here or, with one channel,
-// [height, width].
+// True for images, which are [channels, height, width] in ONNX, and [height, width, channels] or [height,
+// width] (one channel) in Tethys.
 bool IsImage(const Shape& shape) { return shape.size() == 2 || shape.size() == 3; }
 
-// The position of the last axis of a sample in ONNX, where axis 0 counts the samples.
+// The index in ONNX of the axis that is the last axis of a sample in Tethys. Axis 0 counts the samples.
 int64_t LastAxis(const Shape& shape) {
   if (shape.size() == 3) return 1;
   return shape.size() == 2 ? 3 : static_cast<int64_t>(shape.size());
@@ -268,7 +268,8 @@ absl::StatusOr<NodeProto*> Exporter::AddPooling(const char* op, const Pooling& p
   return &node;
 }
 
-// ONNX would flatten [channels, height, width]; our order is [height, width, channels].
+// Transposes images to Tethys's order, [height, width, channels], before they are flattened: ONNX alone would
+// flatten them in the order [channels, height, width].
 absl::Status Exporter::AddFlatten(const Value& input, const std::string& output) {
   std::string from = input.name;
   if (IsImage(input.shape)) {
@@ -362,7 +363,7 @@ absl::StatusOr<Value> Exporter::Add(const proto::Layer& layer, const std::vector
   const auto shape = shapes_.find(layer.name());
   if (shape != shapes_.end()) return Value{output, shape->second};
   TETHYS_ASSIGN_OR_RETURN(const int64_t elements, ElementCount(inputs[0].shape));
-  // A flatten computes nothing, so it is not among the layers that compute.
+  // The layer is a flatten: model.layers() does not contain it, because it computes nothing.
   return Value{output, {elements}};
 }
 
@@ -401,7 +402,7 @@ absl::StatusOr<proto::onnx::ModelProto> MakeOnnxModel(const proto::Model& config
     for (const int from : inputs.layers[i]) {
       operands.push_back(from == ModelInputs::kBatch ? batch : values[from]);
     }
-    // The names of added nodes contain a colon, which no name of a layer does.
+    // The names of added nodes contain a colon. No layer's name contains one.
     const proto::Layer& layer = expanded.layer(i);
     const bool is_last = i + 1 == expanded.layer_size();
     const std::string output = is_last ? kLogits : layer.name() == kLogits ? "logits:layer" : layer.name();

@@ -17,13 +17,13 @@
 
 namespace tethys {
 
-// Gives the elements of a variable or, if `statistic`, of a moving statistic.
+// Writes the elements of a variable or, if `statistic`, of a moving statistic to `values`.
 using ReadVariable =
     absl::FunctionRef<absl::Status(const Variable& variable, bool statistic, absl::Span<float> values)>;
 
-// `config` describes `model`. InvalidArgument: a kind of layer, or an activation, that is not known here; the
-// message names the layer. ResourceExhausted: more than 2 GB, the limit of the format. Also the errors of
-// `read`.
+// Makes the ONNX model of `model`, which `config` must describe. InvalidArgument: a layer has a kind or an
+// activation that cannot be written to ONNX; the message names the layer. ResourceExhausted: the model has
+// more than 2 GB, the limit of the format. Otherwise fails as `read` does.
 absl::StatusOr<proto::onnx::ModelProto> MakeOnnxModel(const proto::Model& config, const Model& model,
                                                       const InputScaling& scaling, ReadVariable read);
 

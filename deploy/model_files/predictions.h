@@ -13,12 +13,12 @@
 
 namespace tethys {
 
-// The number and shape of the predictions of a file.
+// What a file of predictions contains: the number and shape of the predictions, labels and names.
 struct PredictionShape {
   int64_t samples = 0;
   Shape output = {};                    // The output for a sample: [classes], or [height, width, classes].
-  bool classifies = true;               // The outputs are logits of classes.
-  bool labelled = false;                // The samples have labels.
+  bool classifies = true;               // True if the outputs are logits of classes.
+  bool labelled = false;                // True if the samples have labels.
   std::vector<std::string> files = {};  // The file of each sample; empty: samples have no files of their own.
   // One name for each class, by the class's number; empty: classes have no names.
   std::vector<std::string> class_names = {};

@@ -13,7 +13,7 @@ namespace tethys {
 namespace {
 
 constexpr int64_t kMostClasses = 3;
-constexpr double kLeastProbability = 0.0005;  // The least probability that is shown, "0.1 %".
+constexpr double kLeastProbability = 0.0005;  // The least probability that is shown; its text is "0.1 %".
 constexpr size_t kMostOutputs = 8;
 
 }  // namespace

@@ -11,13 +11,14 @@
 
 namespace tethys {
 
-// A line for each of the first samples: "cat.png: cat 97.3 %, dog 2.1 %, deer 0.3 %", or without a file
-// "sample 4: ...". Behind the classes is the label, if samples have one: "(labelled dog)".
+// Makes a line for each of the first samples: "cat.png: cat 97.3 %, dog 2.1 %, deer 0.3 %", or "sample 4:
+// ..." if samples have no files of their own. If the samples have labels, the line ends with the label:
+// "(labelled dog)".
 class ShownPredictions {
  public:
   static constexpr int64_t kMost = 20;  // The most samples shown.
 
-  // `shape.output` has one axis.
+  // `shape.output` must have one axis.
   explicit ShownPredictions(PredictionShape shape) : shape_(std::move(shape)) {}
 
   // Adds the next sample.

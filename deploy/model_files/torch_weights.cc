@@ -33,8 +33,9 @@ std::string TorchName(absl::string_view variable) {
   return std::string(variable);
 }
 
-// Finds layers whose output is a flattened image with its features in another order than in PyTorch. OutputOf
-// returns the shape of that image; `position` counts the layers of the description.
+// Finds layers whose output is a flattened image whose features have another order than in PyTorch. OutputOf
+// returns the shape of this image, or nullopt for other layers. `position` is the index of a layer in the
+// description.
 class FlattenedImages {
  public:
   FlattenedImages(const proto::Model& config, const Model& model)
@@ -60,7 +61,7 @@ class FlattenedImages {
       if (!image.has_value()) continue;
       return absl::InvalidArgumentError(absl::StrCat(
           "layer '", layer.name(), "' reads the features of a flattened image ", ShapeText(*image),
-          ", which PyTorch flattens in another order: only dense layers can be written for it there"));
+          ", which PyTorch flattens in another order: only a dense layer can be exported at this place"));
     }
     return absl::optional<Shape>();
   }
@@ -72,7 +73,7 @@ class FlattenedImages {
     if (position == ModelInputs::kBatch) return sample_shape_;
     const auto found = shapes_.find(config_.layer(position).name());
     if (found != shapes_.end()) return found->second;
-    // A flatten computes nothing, so it is not among the model's layers.
+    // The layer is a flatten: model.layers() does not contain it, because it computes nothing.
     const Shape in = ShapeOf(InputOf(position));
     return {std::accumulate(in.begin(), in.end(), int64_t{1}, std::multiplies<>())};
   }
@@ -105,7 +106,7 @@ void SetLayout(const absl::optional<Shape>& image, TorchTensor& tensor) {
   for (const int axis : tensor.order) tensor.shape.push_back(ours[axis]);
 }
 
-// Calls `visit` with the position of each element in PyTorch's layout and in ours.
+// Calls `visit` for each element, with its index in PyTorch's layout and its index in ours.
 template <typename Visit>
 void ForEachElement(const TorchTensor& tensor, const Visit& visit) {
   const size_t rank = tensor.axes.size();

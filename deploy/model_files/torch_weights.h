@@ -4,9 +4,8 @@
 //
 //   ours                               PyTorch's
 //   NAME/filters [out, h, w, in]       NAME.weight [out, in, h, w]
-//   NAME/weights [in, out]             NAME.weight [out, in]; behind a flatten of images [h, w, c], where
-//   PyTorch
-//                                      flattens [c, h, w], also in that order
+//   NAME/weights [in, out]             NAME.weight [out, in]; after a flatten of images, `in` is in the order
+//                                      of PyTorch's flatten, [c, h, w], instead of [h, w, c]
 //   NAME/bias                          NAME.bias
 //   NAME/scale, NAME/offset            NAME.weight, NAME.bias
 //   NAME/moving_mean, .../moving_variance  NAME.running_mean, NAME.running_var
@@ -29,16 +28,16 @@ struct TorchTensor {
   std::string name;
   Shape shape = {};
   Variable variable = {};  // A variable or statistic of the model; it has as many elements as the tensor.
-  bool statistic = false;  // The variable is a moving statistic.
+  bool statistic = false;  // True if the variable is a moving statistic.
   // The axes of the variable, split wherever PyTorch's layout needs a part of an axis. `order[i]` is the axis
   // of the variable that is axis i in PyTorch's layout.
   Shape axes = {};
   std::vector<int> order = {};
 };
 
-// All tensors of the model that `config` describes, in the order of its layers. InvalidArgument: features of
-// a flattened image pass through a layer that mixes them with others, so that the order of PyTorch's features
-// is undefined; the message names the layer.
+// All tensors of the model that `config` describes, in the order of its layers. InvalidArgument: a layer that
+// is neither dense nor dropout nor an activation reads the features of a flattened image, which have another
+// order in PyTorch; the message names the layer.
 absl::StatusOr<std::vector<TorchTensor>> TorchTensorsOf(const proto::Model& config, const Model& model);
 
 // Copy the elements of one tensor from one layout to the other.

@@ -88,14 +88,15 @@ struct Conversion {
 constexpr Conversion kConversions[] = {
     {"F32", 4, FromF32}, {"F16", 2, FromF16}, {"BF16", 2, FromBf16}, {"F64", 8, FromF64}};
 
-// Null: elements of this type cannot be weights.
+// The conversion of elements of the type `dtype`; null if such elements cannot be weights.
 const Conversion* FindConversion(absl::string_view dtype) {
   const auto* const found = std::find_if(std::begin(kConversions), std::end(kConversions),
                                          [&](const Conversion& one) { return one.dtype == dtype; });
   return found == std::end(kConversions) ? nullptr : found;
 }
 
-// "; it has 'a.weight' ([3, 4]), ...": the tensors that resemble the missing one most, then the others.
+// A text such as "; it has 'a.weight' ([3, 4]), ...": first the tensors whose names end in `missing`, then
+// the other tensors.
 std::string ThereAre(const std::vector<SafetensorsEntry>& entries, const std::string& missing) {
   std::vector<const SafetensorsEntry*> shown;
   for (const SafetensorsEntry& entry : entries) shown.push_back(&entry);

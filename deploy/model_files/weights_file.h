@@ -18,8 +18,8 @@
 
 namespace tethys {
 
-// Writes `tensors` to the file, which the caller then commits, with `notes` as metadata. `read` gives the
-// elements of a tensor's variable, in our layout.
+// Writes `tensors` to the file, with `notes` as metadata; the caller must then commit the file. `read` writes
+// the elements of a tensor's variable to `ours`, in our layout.
 absl::Status WriteTorchWeights(
     WholeFile& file, const std::vector<TorchTensor>& tensors, const ModelNotes& notes,
     absl::FunctionRef<absl::Status(const TorchTensor& tensor, absl::Span<float> ours)> read);
@@ -33,8 +33,9 @@ class TorchWeightsFile {
   const std::vector<SafetensorsEntry>& entries() const { return entries_; }
 
   // Removes a prefix that programs put before the names of a model's modules ("module.", "_orig_mod.",
-  // "model.") from the names of the tensors. A prefix is removed if, with it, the file has every tensor of
-  // `wanted`, unless the file has them all without a prefix. Returns the prefix; empty if there is none.
+  // "model.") from the names of the tensors. Does so only if the file has all tensors of `wanted` with this
+  // prefix, and does not have all of them without a prefix. Returns the removed prefix; empty if there is
+  // none.
   std::string DropPrefix(const std::vector<std::string>& wanted);
 
   // The elements of the tensor's variable, in our layout. Tensors are float32, or of a type whose values

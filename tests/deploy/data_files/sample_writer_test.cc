@@ -110,7 +110,7 @@ TEST_F(SampleWriterTest, EachFormatWritesEveryKindOfLabelThatItAccepts) {
   }
 }
 
-TEST_F(SampleWriterTest, TextHoldsRowsOfLabelsButNoMaps) {
+TEST_F(SampleWriterTest, CsvAcceptsRowsOfLabelsButNoMaps) {
   for (const SampleSpec& spec : {SampleSpec{.shape = {4, 3, 3}}, SampleSpec{.shape = {12}},
                                  SampleSpec{.shape = {4, 3}, .labels = {.targets = true}},
                                  SampleSpec{.shape = {4, 3}, .labels = {.shape = {2}, .targets = true}}}) {
@@ -121,7 +121,7 @@ TEST_F(SampleWriterTest, TextHoldsRowsOfLabelsButNoMaps) {
   EXPECT_THAT(ErrorOf("csv", PartOf(maps, 5)), HasSubstr("a line holds one class, or a row of targets"));
 }
 
-TEST_F(SampleWriterTest, FloatsAreHeldExactlyOrRefused) {
+TEST_F(SampleWriterTest, FloatsAreWrittenExactlyOrRefused) {
   const SampleSpec spec = {.shape = {32, 32, 3}, .type = ValueType::kFloat};
   const std::vector<Sample> samples = MakeSamples(spec, 5);
   for (const char* name : {"csv", "idx", "npy", "tfrecord"})
@@ -131,7 +131,7 @@ TEST_F(SampleWriterTest, FloatsAreHeldExactlyOrRefused) {
   }
 }
 
-TEST_F(SampleWriterTest, ManyClassesAreHeldByNumpyAndTfrecord) {
+TEST_F(SampleWriterTest, ManyClassesAreAcceptedByCsvNpyAndTfrecord) {
   const SampleSpec spec = {.shape = {2, 2}};
   std::vector<Sample> samples = MakeSamples(spec, 5);
   samples[3].labels = {999};
@@ -140,7 +140,7 @@ TEST_F(SampleWriterTest, ManyClassesAreHeldByNumpyAndTfrecord) {
   EXPECT_THAT(ErrorOf("idx", PartOf(spec, 1000)), HasSubstr("labels are bytes, but data.classes is 1000"));
 }
 
-TEST_F(SampleWriterTest, TfrecordFilesHoldConsecutiveSamples) {
+TEST_F(SampleWriterTest, TfrecordFilesContainConsecutiveSamples) {
   const SampleSpec spec = {.shape = {2, 2, 3}};
   const std::vector<Sample> samples = MakeSamples(spec, 5);
   PartToWrite part = PartOf(spec, 5);
@@ -160,12 +160,13 @@ TEST_F(SampleWriterTest, CifarAcceptsItsOwnShapeOnly) {
               HasSubstr("these are bytes [32, 32] with a class"));
 }
 
-TEST_F(SampleWriterTest, FoldersHoldPicturesOfEveryClass) {
+TEST_F(SampleWriterTest, FoldersContainThePicturesOfEveryClass) {
   const SampleSpec spec = {.shape = {4, 3, 3}};
   const std::vector<Sample> samples = MakeSamples(spec, 5);
   EXPECT_THAT(RoundTrip("image_folder", PartOf(spec, 5), samples),
               ::testing::UnorderedElementsAreArray(samples));
-  EXPECT_THAT(ErrorOf("image_folder", PartOf({.shape = {4, 3, 2}}, 5)), HasSubstr("samples are pictures"));
+  EXPECT_THAT(ErrorOf("image_folder", PartOf({.shape = {4, 3, 2}}, 5)),
+              HasSubstr("samples must be pictures"));
 }
 
 TEST_F(SampleWriterTest, FoldersAreNamedAfterTheirClasses) {

@@ -46,7 +46,7 @@ TEST_F(ModelNotesTest, NotesDescribeInputsAndOutputs) {
             "torch.tensor([0.100000001, 0.200000003, 0.300000012]).view(-1, 1, 1)");
 }
 
-TEST_F(ModelNotesTest, TablesAndGreyPicturesHaveTheirOwnShapes) {
+TEST_F(ModelNotesTest, NotesHaveTheShapesOfTablesAndGreyPictures) {
   description_.set_float_inputs(true);
   description_.mutable_scaling()->add_mean(-1.5);
   description_.mutable_scaling()->add_deviation(2);
@@ -58,7 +58,7 @@ TEST_F(ModelNotesTest, TablesAndGreyPicturesHaveTheirOwnShapes) {
 
 TEST_F(ModelNotesTest, UnknownStandardisationIsStated) {
   const ModelNotes notes = NotesOn(description_, MakeModel({8}), Standardised::kByCaller);
-  EXPECT_THAT(notes[1].second, HasSubstr("an old build does not describe"));
+  EXPECT_THAT(notes[1].second, HasSubstr("does not say how"));
   EXPECT_EQ(notes[2].first, "output");
   EXPECT_EQ(TorchInputText(description_, MakeModel({8})), "");
 }

@@ -31,7 +31,7 @@ constexpr char kEveryKind[] = R"(
   layer { name: 'last' dense { units: 2 } }
 )";
 
-// The value of every element of a variable is the element's position.
+// Gives every element of a variable its own index as its value.
 absl::Status Positions(const Variable&, bool, absl::Span<float> values) {
   for (size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>(i);
   return absl::OkStatus();
@@ -130,8 +130,8 @@ TEST(OnnxModel, AttributesFollowTheFieldsOfTheLayers) {
   EXPECT_THAT(convolution.input(), ElementsAre("input:standardised", "a/filters", "a/bias"));
   EXPECT_THAT(Attribute(convolution, "kernel_shape").ints(), ElementsAre(3, 3));
   EXPECT_THAT(Attribute(convolution, "strides").ints(), ElementsAre(2, 2));
-  // 8 rows give 4 rows: one row of padding, behind. 9 columns give 5 columns: one column of padding on each
-  // side.
+  // 8 rows become 4 rows, with one row of padding at the end. 9 columns become 5 columns, with one column of
+  // padding on each side.
   EXPECT_THAT(Attribute(convolution, "pads").ints(), ElementsAre(0, 1, 1, 1));
   EXPECT_FLOAT_EQ(Attribute(Node(*file, "norm"), "epsilon").f(), 0.01f);
   EXPECT_THAT(Node(*file, "norm").input(),

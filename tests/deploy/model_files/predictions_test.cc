@@ -1,4 +1,4 @@
-// Predictions in files and on the terminal.
+// Tests predictions in files and on the terminal.
 #include "deploy/model_files/predictions.h"
 
 #include <gmock/gmock.h>
@@ -19,7 +19,7 @@ using ::testing::StartsWith;
 // Logits for the probabilities 0.25, 0.5 and 0.25.
 const std::vector<float> kLogits = {0, std::log(2.0f), 0};
 
-TEST(PredictionsTest, TableHasTheNamesOfClasses) {
+TEST(PredictionsTest, CsvFileHasTheNamesOfClasses) {
   const testing::TempDirectory directory;
   const std::string path = directory.Path("a.csv");
   const PredictionShape shape = {

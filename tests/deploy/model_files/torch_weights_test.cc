@@ -87,7 +87,7 @@ TEST(TorchWeights, WeightsAfterAFlattenAreInPyTorchsOrder) {
       }
     }
   }
-  // These weights are behind a dense layer, so they are only transposed.
+  // These weights come after a dense layer, not after a flatten, so they are only transposed.
   EXPECT_EQ((*tensors)[4].order, (std::vector<int>{1, 0}));
 }
 
