@@ -12,11 +12,11 @@
 # The bundle contains:
 #
 #   build               the output of the program's --version
-#   tethys              the start script; it starts the program in lib/ that has the script's own name
+#   tethys              start script of lib/tethys; a link to it with another name starts the program of that name in lib/
 #   lib/                the program without its debugging symbols, its libraries, libtethys_cuda.so,
 #                       libtethys_remote.so
-#   lib/c/              the loader and the C library. If the host's own C library is as new as this one, it is used
-#                       instead, because NVIDIA's libraries on the host can need it
+#   lib/c/              the loader and the C library. If the host's C library is at least as new as this one, the host's
+#                       is used instead, because NVIDIA's libraries on the host may need it
 set -euo pipefail
 (($# > 0)) || cd "$(dirname "$0")/.."
 
@@ -27,8 +27,8 @@ remote=${3:-$(dirname "$program")}/libtethys_remote.so
 
 [ -x "$program" ] || { echo "bundle.sh: there is no program $program: build it first (deploy/quickstart.sh)" >&2; exit 2; }
 
-# Removes the files of killed runs. A run takes less than an hour and writes all the time, so older files are
-# unused.
+# Removes the files of runs of this script that were killed. A run takes less than an hour and writes all the time, so
+# older files are unused.
 temporary=${TMPDIR:-/tmp}
 remove_left() { find "$1" -maxdepth 1 -name "$2??????" -user "$(id -u)" -mmin +60 -exec rm -rf {} + 2>/dev/null || true; }
 remove_left "$(dirname "$bundle")" "$(basename "$bundle").part-"

@@ -18,10 +18,10 @@
 namespace tethys {
 namespace {
 
-constexpr int64_t kEpochs = 4;                          // The epochs of a brief run: enough to see barriers.
+constexpr int64_t kEpochs = 4;                          // The epochs of a brief run: enough to time barriers.
 constexpr int64_t kMostKeptBytes = int64_t{256} << 20;  // The most bytes of samples that are kept in memory.
 constexpr int64_t kEvaluatedSamples = 512;  // The number of samples that are evaluated after each epoch.
-constexpr double kSkippedShare = 0.3;       // The part of a run's time, at its start, that is not used.
+constexpr double kSkippedShare = 0.3;       // The share of a run's time, at its start, that is left out.
 constexpr int64_t kLeastSteps = 5;
 
 int64_t BytesOfSample(const proto::JobPlan& plan) {
@@ -129,7 +129,7 @@ absl::StatusOr<BriefTimes> TimesOf(absl::string_view steps_csv, int workers, boo
   }
   if (static_cast<int64_t>(by_number.size()) < kLeastSteps || last <= begin) {
     return absl::FailedPreconditionError(absl::StrCat("a brief run made ", times.steps,
-                                                      " steps, which is too few to tell their time: give it "
+                                                      " steps, too few to measure the time of a step: allow "
                                                       "more --seconds"));
   }
   times.samples_per_second = samples / (last - begin);

@@ -1,6 +1,6 @@
-// Short runs of the real programs (anchors), to which the costs of exchanging gradients are fitted, and by
-// which candidates are verified: which shapes to run, the job of a run, and what its files say. Pure; any
-// thread.
+// Anchors: short runs of the real programs, from which the costs of exchanging gradients are fitted and by
+// which candidates are verified. Says which shapes to run, makes the job of a run, and evaluates the files of
+// a run. Pure; any thread.
 #ifndef TETHYS_DEPLOY_CALIBRATE_ANCHORS_H_
 #define TETHYS_DEPLOY_CALIBRATE_ANCHORS_H_
 
@@ -42,12 +42,13 @@ std::vector<AnchorShape> AnchorShapes(int slots, int64_t global_batch);
 absl::StatusOr<proto::Job> BriefJob(const proto::JobPlan& plan, int64_t steps);
 
 struct BriefTimes {
-  double step = 0;       // Lower quartile, over the steps, of the mean over workers; 0: no lock step.
-  double mean_step = 0;  // Mean over steps and workers; 0: no lock step.
+  // Seconds of a step: the lower quartile, over the steps, of the mean over workers; 0 without lock step.
+  double step = 0;
+  double mean_step = 0;  // Seconds of a step: the mean over steps and workers; 0 without lock step.
   double samples_per_second = 0;  // The rate of all workers together in the last 70 % of the run.
   int64_t steps = 0;              // The number of recorded steps of all workers.
 };
-// The times from the text of steps.csv. FailedPrecondition: the run has too few steps.
+// Computes the times of a run from the text of steps.csv. FailedPrecondition: the run has too few steps.
 absl::StatusOr<BriefTimes> TimesOf(absl::string_view steps_csv, int workers, bool lock_step);
 
 // The times before and after the steps of a run, from the anchors' summaries; a time that no run measured is

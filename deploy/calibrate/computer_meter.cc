@@ -31,9 +31,10 @@ struct Metered {
   proto::ComputerCalibration result;
   std::vector<const MeteredHost*> hosts;
   int slots = 0;
-  // Computers with one kernel are measured one after the other: the number of computers before this one.
+  // Computers with the same kernel are measured one after the other. `turn` is the number of these computers
+  // that are measured before this computer.
   int turn = 0;
-  std::vector<std::unique_ptr<Meter>> meters;              // The first meter is the one that measures alone.
+  std::vector<std::unique_ptr<Meter>> meters;              // The first meter also measures alone.
   std::map<int64_t, std::vector<proto::StepVisit>> alone;  // The visits of the first meter, by batch.
   std::map<int, std::vector<double>> capacity;             // The throughputs measured, by number of ranks.
   std::set<int64_t> too_large;
@@ -157,8 +158,8 @@ class Measurement {
     return absl::OkStatus();
   }
 
-  // Ranks that share a computer get slices of its cores, so the steps that all ranks make together are
-  // counted.
+  // Measures the throughput of several ranks at once. Ranks that share a computer take turns on its cores, so
+  // the steps of all ranks are counted together.
   absl::Status MeasureTogether() {
     std::set<int> numbers;
     for (const Metered& computer : computers_) {
@@ -187,7 +188,7 @@ class Measurement {
       if (computer.has_quota()) milliseconds = kQuotaMilliseconds;
     }
     if (meters.empty()) return absl::OkStatus();
-    // Plans are made first, so that all ranks make steps during the whole visit.
+    // A first visit of 1 ms makes the plans, so that all ranks make steps during the whole second visit.
     StepTogether(meters, request_.shared_batch, 1);
     const auto visits = StepTogether(meters, request_.shared_batch, milliseconds);
     std::map<Metered*, double> rate;

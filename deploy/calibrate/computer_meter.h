@@ -1,7 +1,8 @@
 // Measures the computers of a calibration: the step time of one rank for several batches, and the throughput
-// of several ranks that share a computer. Meters (deploy/sweep/meter.h) run on all hosts; computers are
-// measured at the same time, each for itself. Hosts with one kernel are one computer. Blocking; SIGPIPE must
-// be ignored. Call it on the main thread.
+// of several ranks that share a computer. Meters (deploy/sweep/meter.h) run on the hosts. Hosts with the same
+// kernel and the same CPU control group are one computer. Computers are measured at the same time, but
+// computers with the same kernel one after the other. Blocking; SIGPIPE must be ignored. Must be called on
+// the main thread.
 #ifndef TETHYS_DEPLOY_CALIBRATE_COMPUTER_METER_H_
 #define TETHYS_DEPLOY_CALIBRATE_COMPUTER_METER_H_
 

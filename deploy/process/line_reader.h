@@ -13,10 +13,11 @@ namespace tethys {
 
 class LineReader {
  public:
-  // The beginning of a longer line is dropped. No Tethys process writes such a line.
+  // Of a line with more bytes, the beginning is dropped. No Tethys process writes such a line.
   static constexpr size_t kMaxLineBytes = 1 << 20;
 
-  // Reads from `fd`, which the caller owns, until end of file. The lines begin behind `mark`.
+  // From now on, Next reads from `fd`, which the caller owns, until end of file. The lines begin after
+  // `mark`.
   void Attach(int fd, const std::string& mark = "") {
     fd_ = fd;
     mark_ = MarkSkipper(mark);

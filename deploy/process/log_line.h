@@ -1,4 +1,4 @@
-// The lines of a process's log, as a user is shown them. Pure; any thread.
+// The form in which the lines of a process's log are shown to the user, and their times. Pure; any thread.
 #ifndef TETHYS_DEPLOY_PROCESS_LOG_LINE_H_
 #define TETHYS_DEPLOY_PROCESS_LOG_LINE_H_
 
@@ -8,12 +8,12 @@
 
 namespace tethys {
 
-// "[worker 3] text" for a display. Control characters are replaced by '?'. A final carriage return is
-// dropped, because ssh ends its own lines with one.
+// The line for a display: "[worker 3] text". Control characters are replaced by '?'. A final carriage return
+// is dropped, because ssh ends its own lines with one.
 std::string ShownLogLine(absl::string_view process, absl::string_view line);
 
-// "2026-11-21T12:34:56.789" of a line that TETHYS_LOG wrote; empty for any other line. The text of an earlier
-// time is smaller.
+// The time at the beginning of a line that TETHYS_LOG wrote, such as "2026-11-21T12:34:56.789"; empty for any
+// other line. Texts compare as their times do.
 absl::string_view LogLineTime(absl::string_view line);
 
 }  // namespace tethys

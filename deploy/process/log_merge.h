@@ -1,7 +1,7 @@
-// Shows the logs of a run's processes as one, in the order of the times that their lines begin with
-// (runtime/base/logging.h), for `tethys runs logs`. A line without a time follows the line before it in its
-// own log. Times are local times of the processes' machines, so lines of machines whose clocks differ may be
-// out of order. Memory does not grow with the logs. Thread-compatible; blocks as reading local files does.
+// Shows the logs of a run's processes merged into one, in the order of the times at the beginning of their
+// lines (runtime/base/logging.h), for `tethys runs logs`. A line without a time follows the line before it in
+// its own log. Times are local times of the processes' machines, so lines of machines whose clocks differ may
+// be out of order. Memory does not grow with the logs. Thread-compatible; blocks as reading local files does.
 #ifndef TETHYS_DEPLOY_PROCESS_LOG_MERGE_H_
 #define TETHYS_DEPLOY_PROCESS_LOG_MERGE_H_
 
@@ -28,7 +28,7 @@ class LogMerge {
   // has no files. InvalidArgument: such a path is not a regular file.
   absl::Status AddFolder(const std::string& folder);
 
-  // Shows all lines that were added since the last call, ordered among themselves. An incomplete last line
+  // Shows all lines that were added since the last call, in the order of their times. An incomplete last line
   // waits for its newline unless the processes have `ended`.
   absl::Status ShowNew(bool ended);
 
@@ -39,14 +39,14 @@ class LogMerge {
     std::string path = {};
     std::string process = {};  // "worker 3"
     FileDescriptor file = {};
-    std::string bytes = {};  // The bytes that were read; those from `begin` on do not form a line yet.
+    std::string bytes = {};  // Bytes that were read. The next line begins at `begin`.
     size_t begin = 0;
     std::string line = {};  // The next line to show.
-    // The time of `line`; without one, the time of the last line before it that has one.
+    // The time of `line`, or of the last line before it that has a time; never less than an earlier `time`.
     std::string time = {};
   };
   absl::Status Add(const std::string& path, const std::string& process);
-  // Sets the log's line. Returns false if there is none for now.
+  // Sets log.line to the next line. Returns false if the log has no complete line for now.
   static absl::StatusOr<bool> FindLine(bool ended, Log& log);
 
   const Show show_;

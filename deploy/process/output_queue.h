@@ -14,14 +14,15 @@ namespace tethys {
 
 class OutputQueue {
  public:
-  // If more bytes than this are queued, behind() is true and text of momentary interest should be left out.
+  // If more bytes than this are queued, behind() is true, and callers should not write text that is soon
+  // outdated.
   static constexpr size_t kBehindBytes = 4 << 10;
   // Text written while this many bytes are queued is dropped. A line with the number of dropped bytes
   // replaces it.
   static constexpr size_t kMaxBytes = 4 << 20;
 
-  // The caller owns `fd` and keeps it open during the OutputQueue's lifetime. If no thread can be started,
-  // Write writes by itself, and blocks.
+  // The caller owns `fd` and must keep it open during the OutputQueue's lifetime. If no thread can be
+  // started, Write writes to `fd` itself, and may block.
   explicit OutputQueue(int fd);
   // Waits until everything is written.
   ~OutputQueue();

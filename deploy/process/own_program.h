@@ -6,11 +6,11 @@
 
 namespace tethys {
 
-// Returns /proc/self/exe, which is this build even if another build has replaced its file meanwhile. In a
-// bundle (deploy/bundle.sh), where that link leads to a dynamic loader, returns the bundle's start script.
+// Returns /proc/self/exe, which stays this build even if another build replaces the program's file. In a
+// bundle (deploy/bundle.sh), where /proc/self/exe is a dynamic loader, returns the bundle's start script.
 std::string OwnProgram();
 
-// The same program by a path that a shell, or another child process, can use, too: /proc/PID/exe instead of
+// Like OwnProgram, but a path that a shell, or another child process, can use, too: /proc/PID/exe instead of
 // /proc/self/exe.
 std::string OwnProgramForOthers();
 

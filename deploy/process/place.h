@@ -18,22 +18,23 @@ struct Place {
   std::string program = "/proc/self/exe";  // The path of tethys at that place.
   // The folder for builds and run directories on the host, by default ~/.cache/tethys; with ssh only.
   std::string folder = {};
-  std::string user = {};  // As in SshTarget, like ssh_port. A later run reaches the machine with both.
+  // `user` and `ssh_port` are as in SshTarget. A later run uses them to reach the machine.
+  std::string user = {};
   int ssh_port = 0;
 };
 
-// The places of all processes of a job; tasks by index.
+// The places of all processes of a job: of the chief, and of servers and workers by their indices.
 struct Places {
   Place chief;
   std::vector<Place> servers;
   std::vector<Place> workers;
   std::vector<proto::Device::Kind> worker_devices = {};  // One per worker; empty: as the job says.
-  bool tls = false;                                      // Connections use mutual TLS.
+  bool tls = false;                                      // True if connections use mutual TLS.
 };
 // Places on this machine for all processes.
 Places PlacesHere(const std::string& program, int workers, int servers);
 
-// Options that start `program ARGUMENTS` at the place; the caller sets input, output and log.
+// Options that start `program ARGUMENTS` at the place; the caller must set input, output and log.
 SpawnOptions CommandAt(const Place& place, const std::vector<std::string>& arguments);
 
 }  // namespace tethys

@@ -14,7 +14,7 @@ namespace tethys {
 // Quotes `word` so that a POSIX shell reads it unchanged.
 std::string ShellQuote(const std::string& word);
 
-// `word` as it is, or quoted if a shell would change it. For commands that people copy.
+// Returns `word`, quoted only if a shell would change it otherwise. For commands that people copy.
 std::string ShellWord(const std::string& word);
 
 // A command for any login shell that runs `script` by sh. All login shells read the text alike: it is one
@@ -34,7 +34,7 @@ class MarkSkipper {
  public:
   explicit MarkSkipper(std::string mark = "") : mark_(std::move(mark)), found_(mark_.empty()) {}
 
-  // Takes the next bytes of the stream; returns the part of `bytes` behind the mark.
+  // Takes the next bytes of the stream; returns the part of `bytes` that comes after the mark.
   absl::string_view Skip(absl::string_view bytes);
   bool found() const { return found_; }
 

@@ -16,9 +16,10 @@ namespace tethys {
 namespace {
 
 constexpr char kPrefix[] = "tethys-scratch-";
-constexpr time_t kYoung = 600;  // A younger folder, in seconds, may not be locked yet.
+constexpr time_t kYoung = 600;  // In seconds. The command of a younger folder may not have locked it yet.
 
-// The folder for temporary files. A relative TMPDIR is relative to this process, not to its children.
+// The absolute path of the folder for temporary files. A relative TMPDIR is made absolute here, because
+// children may run in another folder.
 std::string Parent() {
   const char* given = std::getenv("TMPDIR");
   if (given == nullptr || *given == '\0') return "/tmp";
@@ -27,7 +28,7 @@ std::string Parent() {
   return error ? given : absolute.string();
 }
 
-// True if `path` is the folder of an ended command of this user.
+// True if `path` is the folder of a command of this user that has ended.
 bool IsLeft(const std::string& path) {
   struct stat info;
   if (lstat(path.c_str(), &info) != 0 || !S_ISDIR(info.st_mode) || info.st_uid != geteuid()) return false;

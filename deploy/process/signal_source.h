@@ -1,9 +1,10 @@
-// While a SignalSource lives, signals to this process arrive at a descriptor, for a loop that polls: SIGCHLD,
-// and those by which a user ends a job (SIGINT, SIGTERM, SIGHUP). An ignored signal stays ignored (nohup). At
-// most one SignalSource may exist. Create it on the main thread before other threads. Nothing blocks.
+// While a SignalSource exists, some signals to this process arrive at a descriptor, for a loop that polls:
+// SIGCHLD, and the signals by which a user ends a job (SIGINT, SIGTERM, SIGHUP). An ignored signal stays
+// ignored (nohup). At most one SignalSource may exist. It must be created on the main thread, before other
+// threads are started. Nothing blocks.
 //
-// An interrupt may arrive when the loop has ended and its job is done. Then it stays pending if an
-// InterruptsHeld lives, so that a sequence of jobs ends with the job at whose end the user interrupts.
+// An interrupt may arrive after the loop has ended and its job is done. If an InterruptsHeld exists, this
+// interrupt stays pending, so that it still ends a sequence of jobs.
 #ifndef TETHYS_DEPLOY_PROCESS_SIGNAL_SOURCE_H_
 #define TETHYS_DEPLOY_PROCESS_SIGNAL_SOURCE_H_
 
@@ -56,8 +57,9 @@ class SignalSource {
   FileDescriptor fd_;
 };
 
-// While an InterruptsHeld lives, SIGINT, SIGTERM and SIGHUP stay pending, and a SignalSource created
-// meanwhile receives them. Create it before other threads. One may be created while another lives.
+// While an InterruptsHeld exists, SIGINT, SIGTERM and SIGHUP stay pending, and a SignalSource that is created
+// in this time receives them. An InterruptsHeld must be created before other threads are started; it may be
+// created while another InterruptsHeld exists.
 class InterruptsHeld {
  public:
   InterruptsHeld() {
@@ -73,8 +75,7 @@ class InterruptsHeld {
     if (!released_) sigprocmask(SIG_SETMASK, &before_, nullptr);
     released_ = true;
   }
-  // Releases without the effect of the interrupts that have arrived, unless another InterruptsHeld keeps
-  // these pending.
+  // Releases and discards the interrupts that have arrived, unless another InterruptsHeld keeps them pending.
   void ReleaseAndDiscard() {
     const timespec now = {};
     while (!released_ && sigismember(&before_, SIGINT) == 0 && sigtimedwait(&held_, nullptr, &now) > 0) {

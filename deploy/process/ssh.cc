@@ -28,8 +28,8 @@ namespace {
 constexpr size_t kMaxOutput = 1 << 20;
 constexpr int kSshFailed = 255;
 constexpr int kErrorLines = 5;
-// The most pieces that are read at once, so that a flood of output does not outlast the deadline. An ended
-// process leaves less in a pipe.
+// The most pieces that are read at once, so that endless output cannot delay the check of the deadline. The
+// pipe of a process that has ended contains fewer pieces.
 constexpr int kMaxPieces = 256;
 // The interval of Poll calls for a child that has closed its output and is about to end.
 constexpr Nanoseconds kPollInterval = 20 * kMillisecond;
@@ -109,7 +109,7 @@ class Call {
     return absl::OkStatus();
   }
 
-  // The status of the process, which has ended.
+  // The status of the process, which must have ended.
   absl::Status EndStatus() const {
     TETHYS_RETURN_IF_ERROR(SshStatus(*process_->exit(), error_path_));
     if (mark_.found()) return absl::OkStatus();

@@ -64,8 +64,8 @@ class Patience {
   int64_t moved_ = 0;
 };
 
-// The status of an ssh process that has ended: OK, Unavailable or Aborted, as in RemoteResult. `error_path`
-// holds its standard error.
+// The status of an ssh process that has ended: OK, Unavailable or Aborted, as in RemoteResult. `error_path`:
+// the file with the standard error of the process.
 absl::Status SshStatus(const ProcessExit& exit, const std::string& error_path);
 
 // Runs all commands at once, each for at most `deadline` (see moves_data). Returns the results in the order

@@ -16,7 +16,8 @@
 namespace tethys {
 namespace {
 
-// TakePlaces first moves a child's descriptors to numbers from this on, then to the numbers 0 to kReport.
+// TakePlaces first moves a child's descriptors to the numbers from kOutOfTheWay on, and then to the numbers 0
+// to kReport.
 constexpr int kOutOfTheWay = 10;
 // The child's descriptor of the pipe that reports a failed exec; a successful exec closes it.
 constexpr int kReport = 3;
@@ -38,7 +39,7 @@ void CloseFrom(int first) {
   for (int fd = first; fd < sysconf(_SC_OPEN_MAX); ++fd) close(fd);
 }
 
-// Makes fds[i] the descriptor i for each i, and closes all others. Returns false on failure.
+// Gives fds[i] the descriptor number i, for each i, and closes all other descriptors. False on failure.
 bool TakePlaces(std::array<int, kReport + 1> fds) {
   for (int& fd : fds) {
     fd = fcntl(fd, F_DUPFD_CLOEXEC, kOutOfTheWay);
@@ -95,7 +96,7 @@ std::string ExitText(const ProcessExit& exit) {
 
 std::string KillReason(const MemoryKills& before, const MemoryKills& after, int64_t limit_bytes) {
   constexpr char kRemedy[] =
-      ": take a smaller batch or fewer processes on this machine; tethys plan tells the memory";
+      ": take a smaller batch or fewer processes on this machine; tethys plan predicts the memory";
   if (before.group >= 0 && after.group > before.group) {
     const std::string limit =
         limit_bytes < 0 ? "" : absl::StrCat(", whose limit is ", limit_bytes >> 20, " MiB");
@@ -106,14 +107,15 @@ std::string KillReason(const MemoryKills& before, const MemoryKills& after, int6
     return absl::StrCat("the kernel kills processes when memory runs out on this machine", kRemedy);
   }
   if (before.machine >= 0 || before.group >= 0) {
-    return "Tethys did not send it, and the kernel reports no lack of memory here: a user sent it, or a "
-           "scheduler, which may do so for its own limit of memory";
+    return "Tethys did not send the signal, and the kernel reports no lack of memory on this machine: a user "
+           "or a scheduler sent it; a scheduler may do so if a job exceeds its memory limit";
   }
-  return absl::StrCat("Tethys did not send it; the usual cause is a lack of memory (dmesg tells)", kRemedy);
+  return absl::StrCat("Tethys did not send the signal; the usual cause is a lack of memory (see dmesg)",
+                      kRemedy);
 }
 
 absl::StatusOr<Subprocess> Subprocess::Spawn(const SpawnOptions& options) {
-  TETHYS_CHECK(options.input.size() <= 4096, "a pipe holds that without a reader");
+  TETHYS_CHECK(options.input.size() <= 4096, "a pipe takes only so many bytes before it is read");
   TETHYS_ASSIGN_OR_RETURN(Pipe input, MakePipe());
   TETHYS_ASSIGN_OR_RETURN(Pipe output, MakePipe());
   TETHYS_ASSIGN_OR_RETURN(Pipe log, MakePipe());

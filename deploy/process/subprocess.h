@@ -1,9 +1,10 @@
 // Child processes of the launcher, and of its agents on other machines. A child ends with its parent: when
 // the parent dies, the kernel kills the child, and the child's standard input, a pipe, reaches end of file.
 //
-// Call Spawn on the main thread: the kernel sends the death signal when the thread that forked the child
-// ends. Between fork and exec the child makes system calls only, so other threads do no harm.
-// Thread-compatible; nothing here waits for a child.
+// Spawn must be called on the main thread: the kernel sends the death signal when the thread that forked the
+// child ends. Between fork and exec the child makes system calls only, so this process may have other
+// threads. Thread-compatible; nothing here waits for a child to end, except the destructor, which has killed
+// it.
 #ifndef TETHYS_DEPLOY_PROCESS_SUBPROCESS_H_
 #define TETHYS_DEPLOY_PROCESS_SUBPROCESS_H_
 
@@ -26,25 +27,26 @@ struct SpawnOptions {
   std::string input = {};                   // First text on the child's standard input; at most 4 KiB.
   std::string input_path = {};              // If set, standard input is this file instead.
   std::string log_path = {};                // The file to which standard error is appended.
-  bool read_log = false;                    // Standard error is read from log() instead.
-  bool read_output = false;  // True: standard output is read from output(); false: it joins the log.
+  bool read_log = false;                    // If true, standard error is read from log() instead.
+  bool read_output = false;  // True: standard output is read from output(). False: it goes to the log, too.
 };
 
 // How a process ended.
 struct ProcessExit {
-  int signal = 0;  // The signal that killed it, or 0.
+  int signal = 0;  // The signal that killed the process, or 0.
   int code = 0;    // The process's exit status, if no signal killed the process.
-  // The process ran on another machine, and the connection to the machine broke.
+  // True if the process ran on another machine, and the connection to this machine broke.
   bool connection_lost = false;
   std::string reason = {};  // Why the connection broke or the signal came, if known.
   bool clean() const { return signal == 0 && code == 0 && !connection_lost; }
-  // The process was killed or cut off; it did not end by itself.
+  // True if the process did not end by itself: it was killed, or the connection to it broke.
   bool abrupt() const { return signal != 0 || connection_lost; }
 };
 // One of "was killed by signal 9 (Killed)", "exited with status 1", "lost its ssh connection (REASON)".
 std::string ExitText(const ProcessExit& exit);
 // The likely cause of a SIGKILL that this program did not send, in most cases a lack of memory. `before` and
-// `after`: the counts before the process started and after it ended. Pure.
+// `after`: the kernel's counts of kills for lack of memory, before the process started and after it ended.
+// `limit_bytes`: the memory limit of the control group; -1: there is none. Pure.
 std::string KillReason(const MemoryKills& before, const MemoryKills& after, int64_t limit_bytes);
 
 // Invariants:
@@ -93,7 +95,7 @@ class Subprocess {
   FileDescriptor output_;
   FileDescriptor log_;
   MemoryKills kills_before_;
-  bool killed_ = false;  // This object sent SIGKILL.
+  bool killed_ = false;  // True if this object has sent SIGKILL.
   std::optional<ProcessExit> exit_;
 };
 

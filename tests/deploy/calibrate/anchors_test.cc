@@ -63,7 +63,7 @@ std::string StepsCsv(int steps, int workers, double skew) {
   return text;
 }
 
-TEST(BriefTimesTest, FirstStepsAreLeftOut) {
+TEST(BriefTimesTest, FirstPartOfTheRunIsLeftOut) {
   const absl::StatusOr<BriefTimes> times = TimesOf(StepsCsv(200, 2, 0.5), 2, /*lock_step=*/true);
   ASSERT_TRUE(times.ok()) << times.status();
   EXPECT_NEAR(times->step, 0.75e-3, 1e-6);  // The mean over both workers.
@@ -78,7 +78,7 @@ TEST(BriefTimesTest, RefusesTooFewSteps) {
   EXPECT_THAT(std::string(times.status().message()), HasSubstr("--seconds"));
 }
 
-TEST(OverheadsTest, StartUpTimeGrowsWithTheProcesses) {
+TEST(OverheadsTest, OverheadsAreComputedFromTheRunsSummaries) {
   std::vector<proto::RunSummary> runs(3);
   for (int i = 0; i < 3; ++i) {
     runs[i].set_workers(i + 1);

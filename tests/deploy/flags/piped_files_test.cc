@@ -26,9 +26,9 @@ const CommandSpec& Spec() {
 
 Flags Parse(const std::vector<std::string>& words) { return ParseFlags(Spec(), words).value(); }
 
-// A pipe that holds `text` and whose writer has gone; returns its path.
 class PipedFilesTest : public ::testing::Test {
  protected:
+  // Makes a pipe that contains `text` and whose write end is closed; returns its path.
   std::string Pipe(const std::string& text) {
     int ends[2];
     EXPECT_EQ(pipe(ends), 0);

@@ -44,7 +44,7 @@ TEST_F(ConversationTest, EachConversationAnswersItsQuestionsInOrder) {
   EXPECT_THAT(answers[1].lines, IsEmpty());
 }
 
-TEST_F(ConversationTest, AnswerHasTimesAskedAndHeard) {
+TEST_F(ConversationTest, AnswerHasTheTimesOfItsQuestionAndItsEnd) {
   Talk(kEcho);
   const Answer answer = Ask({"a"})[0];
   EXPECT_GT(answer.asked, 0);

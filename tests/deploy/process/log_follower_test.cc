@@ -86,7 +86,7 @@ TEST_F(LogFollowerTest, TooLongLineIsShownInPieces) {
 
 TEST_F(LogFollowerTest, LongLogIsReadInPieces) {
   Follow("a", "w");
-  const size_t lines = LogFollower::kMaxLookBytes;  // Lines of two bytes, so that two looks are needed.
+  const size_t lines = LogFollower::kMaxLookBytes;  // Lines have two bytes, so the log is read in two pieces.
   std::string text;
   for (size_t i = 0; i < lines; ++i) text += "x\n";
   Append("a", text);

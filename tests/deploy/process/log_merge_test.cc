@@ -23,7 +23,7 @@ class LogMergeTest : public ::testing::Test {
   void Append(const std::string& file, const std::string& text) {
     std::ofstream(directory_.Path(file), std::ios::app | std::ios::binary) << text;
   }
-  // A line as TETHYS_LOG writes it, at a second of one minute.
+  // A line as TETHYS_LOG writes it; `second` is the second of its time.
   static std::string At(const std::string& second, const std::string& text) {
     return "I 2026-11-21T12:34:" + second + ".500 file.cc:12] " + text + "\n";
   }
@@ -73,7 +73,7 @@ TEST_F(LogMergeTest, AddedLinesAndLaterLogsAreShownOnce) {
   EXPECT_THAT(NewLines(), ElementsAre("[worker 0] b", "[chief] c"));
 }
 
-TEST_F(LogMergeTest, TornLineWaitsForItsEndOrTheEndOfTheRun) {
+TEST_F(LogMergeTest, IncompleteLineIsShownAtItsEndOrAtTheEndOfTheRun) {
   Append("chief-0.log", "first, sec");
   EXPECT_THAT(NewLines(), IsEmpty());
   Append("chief-0.log", "ond\nthi");

@@ -13,7 +13,7 @@
 namespace tethys {
 namespace {
 
-// A queue that writes to a pipe, which only Read reads.
+// A queue that writes to a pipe. Only the test's function Read reads from the pipe.
 class OutputQueueTest : public ::testing::Test {
  protected:
   void SetUp() override {

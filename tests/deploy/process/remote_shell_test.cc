@@ -12,7 +12,7 @@
 namespace tethys {
 namespace {
 
-// Characters that some shell changes in some place, as a script and as the text that it prints.
+// A script with characters that some shells change in some places, and the text that the script must print.
 constexpr char kScript[] =
     R"sh(printf '%s|' "it's" 'a!b' '!!' "\$x" '\\n' "`echo q`" "é" '~' '*' '{a,b}' '^x^y' '%1' '#c'
 x=$(cat)  # A comment with ' and ".
@@ -72,7 +72,7 @@ TEST(RemoteShellTest, QuotesCharactersSpecialToShell) {
   EXPECT_EQ(ShellQuote("it's"), "'it'\\''s'");
 }
 
-// The bytes behind the mark, of a stream that arrives in pieces of `piece` bytes.
+// The bytes after the mark in `stream`, which arrives in pieces of `piece` bytes.
 std::string Behind(const std::string& mark, const std::string& stream, size_t piece) {
   MarkSkipper skipper(mark);
   std::string behind;

@@ -21,7 +21,7 @@ TEST_F(SignalSourceTest, InterruptsArriveInsteadOfEndingTheProcess) {
   EXPECT_EQ(signals.Next(), 0);
 }
 
-TEST_F(SignalSourceTest, LateInterruptIsDiscardedWhereNothingHoldsIt) {
+TEST_F(SignalSourceTest, LateInterruptIsDiscardedUnlessInterruptsAreHeld) {
   {
     const SignalSource signals;
     raise(SIGINT);

@@ -25,7 +25,7 @@ std::vector<RemoteResult> Call(const std::vector<RemoteCommand>& commands,
   return RunEverywhere(commands, deadline, scratch.path());
 }
 
-TEST(SshTest, HostComesLastAndIsNoOption) {
+TEST(SshTest, HostIsTheLastWordAndNeverAnOption) {
   const std::vector<std::string> words =
       SshCall("my config", {.host = "-oProxyCommand=x", .user = "me", .port = 23});
   EXPECT_EQ(words[0], "ssh");
@@ -40,7 +40,7 @@ TEST(SshTest, CommandReachesShellUnchanged) {
   EXPECT_EQ(results[0].output, "it's|a  b|");
 }
 
-// Texts that start-up files write before the command's output.
+// Commands that write what start-up files may write before the command's output.
 const char* const kGreetings[] = {"echo Welcome",
                                   "printf hi",
                                   "printf '\\033[1;32mslave1\\033[0m $ '",
@@ -83,7 +83,7 @@ TEST(SshTest, ResultsAreInOrderOfCommands) {
   EXPECT_EQ(results[2].output, "c\n");
 }
 
-TEST(SshTest, FailureOfSshDiffersFromThatOfCommand) {
+TEST(SshTest, FailureOfSshDiffersFromFailureOfCommand) {
   const std::vector<RemoteResult> results =
       Call({Instead("echo 'ssh: connect to host x: No route' >&2; exit 255"), Instead("exit 255"),
             Instead("exit 7")});

@@ -52,12 +52,12 @@ TEST_F(SubprocessTest, ChildReadsItsInput) {
   EXPECT_EQ(ReadAll(Start("read line; echo \"got $line\"", "secret\n")), "got secret\n");
 }
 
-TEST_F(SubprocessTest, ChildHoldsOnlyTheThreeStandardDescriptors) {
-  // Opened without close-on-exec, as other code may open descriptors.
+TEST_F(SubprocessTest, ChildHasOnlyTheThreeStandardDescriptors) {
+  // A descriptor without close-on-exec, such as other code may open.
   FileDescriptor leaky(open("/dev/null", O_RDONLY));
   Subprocess other = Start("read forever");
-  // To expand the pattern, the shell opens the directory; `test` leaves out the descriptor of the directory,
-  // which is closed by then.
+  // The shell opens the directory to expand the pattern, so the pattern has the descriptor of the directory,
+  // too. `test` leaves this descriptor out, because the shell has closed it by then.
   const std::string listing = ReadAll(Start("cd /proc/$$/fd; for i in *; do test -e $i && echo $i; done"));
   EXPECT_EQ(listing, "0\n1\n2\n");
 }
