@@ -25,7 +25,7 @@ NOISE = 10  # Standard deviation of the noise that is added to every pixel.
 
 
 def layers(rng, depth):
-    """[(lower end, facies, phase)] from above the section to below it; neighbours differ."""
+    """[(lower end, facies, phase)] of each layer, from above the section to below it; neighbours differ in facies."""
     found, end, facies = [], -depth, None
     while end < 2 * depth:
         end += rng.uniform(depth / 7, depth / 3)
@@ -49,7 +49,7 @@ def section(size, rng):
             throw = sum(shift_by for at, slope, shift_by in faults if x > at + slope * (y - size / 2))
             depth = y - shift - throw
             if last is not None and depth < last:
-                layer = 0  # Beyond a fault that brings the layers down.
+                layer = 0  # This pixel is beyond a fault that shifts the layers down.
             last = depth
             while depth >= stack[layer][0]:
                 layer += 1
