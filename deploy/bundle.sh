@@ -47,9 +47,10 @@ missing=$(ldd "$program" | grep 'not found' || true)
 [ -z "$missing" ] || { echo "bundle.sh: libraries of $program are missing here:"$'\n'"$missing" >&2; exit 1; }
 loader=$(ldd "$program" | awk '$1 ~ /^\// && $1 ~ /ld-linux/ {print $1}')
 [ -n "$loader" ] || { echo "bundle.sh: $program names no loader: is it linked dynamically?" >&2; exit 1; }
-# Jobs on GPUs need libtethys_cuda.so, if it was built. NVIDIA's libraries must be on the host (--cuda_library_path).
+# Packs libtethys_cuda.so, which jobs on GPUs need, if it was built. NVIDIA's libraries must be on the host
+# (--cuda_library_path).
 [ ! -e "$cuda" ] || pack_binary "$cuda" "$folder/lib/libtethys_cuda.so"
-# Data that is named by URLs needs libtethys_remote.so, if it was built, and the libraries that it links.
+# Packs libtethys_remote.so, which data named by URLs needs, if it was built, and the libraries that it links.
 packed=("$program")
 if [ -e "$remote" ]; then
   pack_binary "$remote" "$folder/lib/libtethys_remote.so"
@@ -58,7 +59,8 @@ fi
 for binary in "${packed[@]}"; do ldd "$binary"; done | awk '$2 == "=>" {print $3}' | sort -u |
   xargs -I{} cp -L {} "$folder/lib/"
 cp -L "$loader" "$folder/lib/c/"
-# NVIDIA's libraries need these parts of the C library, too. Parts of different C libraries must never be mixed.
+# Packs every part of the C library that NVIDIA's libraries need, too, because parts of different C libraries must never
+# be mixed.
 libc=$(ldd "$program" | awk '$1 ~ /^libc\.so/ {print $3}')
 for name in libc.so.6 libm.so.6 libdl.so.2 libpthread.so.0 librt.so.1 libresolv.so.2; do
   rm -f "$folder/lib/$name"

@@ -41,7 +41,7 @@ void UseSyntheticData(const proto::JobPlan& plan, int64_t steps, proto::Data& da
   if ((samples + evaluated) * BytesOfSample(plan) <= kMostKeptBytes) {
     synthetic.set_cache(proto::Data::MEMORY);
   } else {
-    samples = steps * plan.global_batch();  // No sample is used twice, so keeping them would not help.
+    samples = steps * plan.global_batch();  // No sample is used twice, so keeping samples would not help.
   }
   source.set_train_samples(samples + evaluated);
   synthetic.set_validation_samples(evaluated);
@@ -119,7 +119,8 @@ absl::StatusOr<BriefTimes> TimesOf(absl::string_view steps_csv, int workers, boo
   times.steps = static_cast<int64_t>(steps.size());
   const double from = first + kSkippedShare * (last - first);
   double samples = 0, begin = last;
-  std::map<int64_t, std::pair<double, int>> by_number;  // Sum of times, number of workers.
+  // By the number of a step: the sum of the workers' times, and the number of workers.
+  std::map<int64_t, std::pair<double, int>> by_number;
   for (const Step& step : steps) {
     if (step.begin < from) continue;
     begin = std::min(begin, step.begin);

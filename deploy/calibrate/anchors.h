@@ -26,7 +26,7 @@ struct AnchorShape : JobShape {
   int64_t global_batch = 0;  // 0: the global batch of the job.
   bool operator==(const AnchorShape&) const = default;
 };
-// "mirrored, 4 workers", "local, batch 16".
+// The text of a shape, such as "mirrored, 4 workers" or "local, batch 16".
 std::string AnchorText(const AnchorShape& shape);
 
 // The shapes to run on hosts with `slots` slots in all, so that every resource bounds the step of some run.
@@ -35,10 +35,11 @@ std::string AnchorText(const AnchorShape& shape);
 // part of `global_batch`, so that the cost of a sample and the cost of a step can be told apart.
 std::vector<AnchorShape> AnchorShapes(int slots, int64_t global_batch);
 
-// The job of a run with about `steps` updates. It trains the model, batch and optimizer of `plan` on
-// synthetic samples of the same shape, kept in memory, so that it needs no files and evaluates little. Jobs
-// whose samples are floats, or have maps or floats as labels, keep their data. The best epoch is not kept,
-// and nothing is resumed or stopped early. InvalidArgument: as ResolveJob (runtime/job/job_validation.h).
+// The job of a run with about `steps` updates. The job trains the model of `plan`, with its batch and
+// optimizer, on synthetic samples of the same shape. The samples are kept in memory, so the job needs no
+// files, and few samples are evaluated. Jobs whose samples are floats, or have maps or floats as labels, keep
+// their data. The best epoch is not kept, and nothing is resumed or stopped early. InvalidArgument: as
+// ResolveJob (runtime/job/job_validation.h).
 absl::StatusOr<proto::Job> BriefJob(const proto::JobPlan& plan, int64_t steps);
 
 struct BriefTimes {

@@ -32,7 +32,7 @@ struct ComputerRequest {
   std::vector<int64_t> batches = {};  // The batches of one rank to measure, ascending.
   int64_t shared_batch = 0;  // The batch, one of `batches`, with which several ranks are measured together.
   std::vector<MeteredHost> hosts = {};
-  double seconds = 8;  // After this time no round begins; the first round always runs.
+  double seconds = 8;  // The time after which no further round begins; the first round always runs.
   std::string scratch = {};
   std::vector<std::string> cuda_library_path = {};
 };

@@ -29,7 +29,7 @@ class InterruptSignal {
     sigprocmask(SIG_BLOCK, &interrupt, nullptr);
     fd_ = FileDescriptor(signalfd(-1, &interrupt, SFD_NONBLOCK | SFD_CLOEXEC));
   }
-  // True if such a signal has arrived since the last call.
+  // True if a signal that ends the job has arrived since the last call.
   bool Came() const {
     signalfd_siginfo info;
     return read(fd_.get(), &info, sizeof(info)) == sizeof(info);

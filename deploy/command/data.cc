@@ -45,7 +45,7 @@ proto::Data WithoutSource(const proto::Data& data) {
   const bool standardised = data.mean_size() > 1 || data.deviation_size() > 1 ||
                             (data.mean_size() == 1 && data.mean(0) != 0) ||
                             (data.deviation_size() == 1 && data.deviation(0) != 1);
-  if (!standardised) return kept;  // Values are standardised by mean 0 and deviation 1, the defaults.
+  if (!standardised) return kept;  // Mean 0 and deviation 1 are the defaults, so they are left out.
   *kept.mutable_mean() = data.mean();
   *kept.mutable_deviation() = data.deviation();
   return kept;

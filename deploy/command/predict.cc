@@ -86,13 +86,13 @@ absl::StatusOr<Request> PrepareRequest(const Flags& flags) {
   const Shape& wanted = request.saved.model.sample_shape();
   if (request.dataset->sample_shape() != wanted) {
     return absl::InvalidArgumentError(
-        absl::StrCat("the samples have shape ", ShapeText(request.dataset->sample_shape()), ", the model of ",
-                     request.saved.path, " takes ", ShapeText(wanted), ": ",
+        absl::StrCat("the samples have shape ", ShapeText(request.dataset->sample_shape()),
+                     ", but the model of ", request.saved.path, " takes ", ShapeText(wanted), ": ",
                      ShapeRemedy(flags, request.dataset->sample_shape(), wanted)));
   }
   if (request.dataset->spec().type != request.scaling.type) {
     return absl::InvalidArgumentError(absl::StrCat(
-        "the samples are ", ValueTypeText(request.dataset->spec().type), ", the model of ",
+        "the samples are ", ValueTypeText(request.dataset->spec().type), ", but the model of ",
         request.saved.path, " was trained on ", ValueTypeText(request.scaling.type), ": convert the data"));
   }
   return request;

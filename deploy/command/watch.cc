@@ -61,7 +61,7 @@ class AddressFile {
 // A run with recent events counts as running even if nobody locks it, because locks of other machines are not
 // always visible.
 absl::optional<LeftRun> FindLeft(const std::string& run_dir) {
-  constexpr int64_t kQuietSeconds = 10;  // The chief reports about once a second.
+  constexpr int64_t kQuietSeconds = 10;  // The chief of a running job reports about once a second.
   struct stat facts;
   const std::string events = absl::StrCat(run_dir, "/", kProgressFile);
   if (stat(events.c_str(), &facts) == 0 && std::time(nullptr) - facts.st_mtime < kQuietSeconds)

@@ -1,4 +1,5 @@
-// CIFAR-10's binary version: a byte of label, then 32 x 32 of red, of green and of blue.
+// Writes CIFAR-10's binary version: for each sample a byte with the label, then 32 x 32 bytes of red, 32 x 32
+// bytes of green and 32 x 32 bytes of blue.
 #include <utility>
 
 #include "absl/strings/str_cat.h"

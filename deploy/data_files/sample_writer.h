@@ -39,7 +39,7 @@ class SampleWriter {
   // Removes all files that were not committed.
   virtual ~SampleWriter() = default;
   // Takes a sample as SampleSource::Read returns it. Called for every sample of the part, in order.
-  // InvalidArgument: the format cannot hold such a label.
+  // InvalidArgument: the format has no room for such a label.
   virtual absl::Status Add(const uint8_t* values, const int32_t* labels) = 0;
   // Renames the written files to their final names.
   virtual absl::Status Commit() = 0;
@@ -48,7 +48,7 @@ class SampleWriter {
 struct WriterFormat {
   const char* name = nullptr;  // The name of the format's message in data { }.
   bool several_files = false;  // True if the format uses `files` and `raw` of PartToWrite.
-  // The reason why the format cannot hold such samples; empty if it can.
+  // The reason why files of the format cannot contain the samples of `part`; empty if they can.
   std::string (*misfit)(const PartToWrite& part) = nullptr;
   absl::StatusOr<std::unique_ptr<SampleWriter>> (*create)(const PartToWrite& part) = nullptr;
   // Sets the fields by which a job names the part.
@@ -57,10 +57,10 @@ struct WriterFormat {
 
 // InvalidArgument: there is no such format, or it cannot be written.
 absl::StatusOr<const WriterFormat*> FindWriterFormat(const std::string& name);
-// InvalidArgument: the format cannot hold such samples, or they cannot be split into so many files; the
-// error names the formats that can hold them.
+// InvalidArgument: files of the format cannot contain the samples of `part` (the error names the formats that
+// can), or part.files is out of range.
 absl::Status CheckFormat(const WriterFormat& format, const PartToWrite& part);
-// "cifar, idx or npy".
+// The names of all formats: "cifar, csv, idx, ...".
 std::string WriterFormatNames();
 
 }  // namespace tethys

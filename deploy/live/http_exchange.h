@@ -19,7 +19,7 @@ inline constexpr size_t kMostRequestBytes = 8 * 1024;
 struct PageRequest {
   bool head = false;  // True for a HEAD request.
   std::string path;   // "/state.json", as received: nothing is decoded.
-  std::string query;  // The text behind '?', or empty.
+  std::string query;  // The text after '?', or empty.
   std::string host;
   std::vector<std::pair<std::string, std::string>> headers;  // Names in lower case.
 

@@ -11,7 +11,7 @@
 
 namespace tethys {
 
-absl::string_view LivePage();  // Embedded (CMakeLists.txt).
+absl::string_view LivePage();  // The text of live_page.html, which CMakeLists.txt embeds.
 
 namespace {
 

@@ -21,7 +21,7 @@ constexpr double kFullLink = 0.9;
 
 std::string RateText(double rate) { return CountText(std::llround(std::clamp(rate, 0.0, 1e15))); }
 
-// Seconds of a worker's step.
+// The seconds of a worker's step, and of its parts.
 struct Parts {
   double step = 0, compute = 0, exchange = 0;
 };

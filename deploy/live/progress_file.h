@@ -48,7 +48,7 @@ class ProgressFile {
   const int64_t most_bytes_;
   std::unique_ptr<AppendFile> file_;
   int64_t bytes_ = 0;
-  proto::ProgressEvent progress_;  // The progress that is not written yet; without an event if there is none.
+  proto::ProgressEvent progress_;  // A progress event that is not written yet; empty if there is none.
 };
 
 // Reads the events that are added to the file.

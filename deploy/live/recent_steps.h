@@ -13,7 +13,7 @@ namespace tethys {
 
 // Times are in seconds.
 struct StepFigures {
-  double step = 0;             // Mean of all steps of all workers.
+  double step = 0;             // Mean time of all steps of all workers.
   int workers = 0;             // The number of workers that make steps.
   double median_compute = 0;   // Data, forward and backward of the median worker.
   double slowest_compute = 0;  // Data, forward and backward of the slowest worker.

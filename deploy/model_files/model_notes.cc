@@ -12,7 +12,7 @@ namespace {
 
 bool IsImage(const Shape& shape) { return shape.size() == 2 || shape.size() == 3; }
 
-// "[N, 3, 32, 32]" for images [32, 32, 3]; other samples keep their axes.
+// The shape of a batch: "[N, 3, 32, 32]" for images [32, 32, 3]; other samples keep their axes.
 std::string BatchText(const Shape& shape) {
   Shape axes = shape;
   if (IsImage(shape)) axes = {shape.size() == 3 ? shape[2] : 1, shape[0], shape[1]};

@@ -21,7 +21,7 @@ class LogFollower {
 
   // A longer line is shown in pieces.
   static constexpr size_t kMaxLineBytes = 16 << 10;
-  // The most that one call of ShowNew reads from one file.
+  // The most bytes that one call of ShowNew reads from one file.
   static constexpr size_t kMaxLookBytes = 64 << 10;
 
   explicit LogFollower(Show show) : show_(std::move(show)) {}

@@ -36,7 +36,7 @@ class OutputQueue {
   void WriteAll();
 
   const int fd_;
-  bool threaded_ = false;  // Constant after construction.
+  bool threaded_ = false;  // True if writer_ runs. Constant after construction.
   mutable Mutex mu_;
   CondVar changed_;
   std::deque<std::string> texts_ ABSL_GUARDED_BY(mu_);

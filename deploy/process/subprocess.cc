@@ -120,7 +120,7 @@ absl::StatusOr<Subprocess> Subprocess::Spawn(const SpawnOptions& options) {
   TETHYS_ASSIGN_OR_RETURN(Pipe output, MakePipe());
   TETHYS_ASSIGN_OR_RETURN(Pipe log, MakePipe());
   TETHYS_ASSIGN_OR_RETURN(Pipe report, MakePipe());
-  // Written while this process still holds the read end, so it can neither block nor raise SIGPIPE.
+  // While this process still has the read end, this write can neither block nor raise SIGPIPE.
   TETHYS_RETURN_IF_ERROR(WriteFully(input.write.get(), options.input.data(), options.input.size(), "a pipe"));
   if (!options.input_path.empty()) {
     input.read = FileDescriptor(open(options.input_path.c_str(), O_RDONLY | O_CLOEXEC));

@@ -33,7 +33,8 @@ std::vector<std::string> CheckpointsNear(const std::string& folder) {
   return found;
 }
 
-// A text that names the checkpoints near `path`: in its parent folder or, if that has none, one folder above.
+// A text that names the checkpoints near `path`: in the parent folder of `path` or, if the parent folder has
+// none, in the folder above.
 std::string ThereAre(std::string path) {
   for (int level = 0; level < 2; ++level) {
     const size_t slash = path.rfind('/');

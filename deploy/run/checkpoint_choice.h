@@ -8,9 +8,9 @@
 
 namespace tethys {
 
-// Returns `path` if it is a checkpoint. If it is a run directory, or the checkpoints/ of one, returns the
-// newest undamaged checkpoint in it. NotFound: it holds no checkpoint; the message names checkpoints nearby.
-// DataLoss: all of its checkpoints are damaged.
+// Returns `path` if it is a checkpoint. If `path` is a run directory, or the folder checkpoints/ of one,
+// returns the newest undamaged checkpoint in it. NotFound: `path` contains no checkpoint; the message names
+// checkpoints nearby. DataLoss: all checkpoints in `path` are damaged.
 absl::StatusOr<std::string> FindCheckpoint(const std::string& path);
 
 }  // namespace tethys

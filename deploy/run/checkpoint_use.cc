@@ -70,8 +70,8 @@ absl::StatusOr<std::shared_ptr<const Dataset>> ChooseSplit(const Datasets& datas
        {std::pair("validation", datasets.validation), {"test", datasets.test}, {"train", datasets.train}}) {
     if (dataset != nullptr) others.push_back(absl::StrCat("--split=", name));
   }
-  return absl::InvalidArgumentError(absl::StrCat("the job's data have no ", split, " split: name another by ",
-                                                 NamesText(others, "or"), ", or a job with one"));
+  return absl::InvalidArgumentError(absl::StrCat("the job's data have no ", split, " split: give ",
+                                                 NamesText(others, "or"), ", or a job that has this split"));
 }
 
 absl::StatusOr<std::vector<std::string>> ClassNamesIn(const proto::ModelDescription& saved,

@@ -49,7 +49,8 @@ absl::Status CheckSet(const proto::Initial& initial, const VariableSet& wanted, 
         found == nullptr ? absl::StrCat(" has no '", variable.name, "'", ThereAre(there, variable.shape))
                          : absl::StrCat(": '", variable.name, "' has shape ", ShapeText(found->shape));
     return absl::FailedPreconditionError(absl::StrCat(
-        "initial.checkpoint: ", path, what, ", the job's model has one of shape ", ShapeText(variable.shape),
+        "initial.checkpoint: ", path, what, ", but the job's model has it with shape ",
+        ShapeText(variable.shape),
         ": name it in initial.except to start it at random values, or take another checkpoint or model"));
   }
   return absl::OkStatus();

@@ -35,8 +35,8 @@ absl::StatusOr<std::vector<Places>> PlaceJobs(const Flags& flags, const std::vec
 int CoresHere();
 
 FlagSpec TlsFlag();
-// True if the job's processes use TLS: as --tls says; by default, if --hostfile is given. InvalidArgument:
-// another value of --tls.
+// True if the job's processes use TLS. Without --tls, they use it if --hostfile is given. InvalidArgument:
+// --tls is neither on nor off.
 absl::StatusOr<bool> WantsTls(const Flags& flags);
 
 // Prints a line on standard output and flushes it.

@@ -23,7 +23,7 @@ FlagSpec WhatIfFlag(const std::string& use);
 struct JobPrediction {
   proto::Prediction prediction;
   proto::Calibration calibration;
-  std::string source;  // The text of SourceText.
+  std::string source;  // The text that SourceText returns for `calibration`.
 };
 
 // The path of the stored calibration of this build, of the plan's model and of these machines. NotFound: this
@@ -43,8 +43,9 @@ std::string CalibratedText(const proto::Calibration& calibration);
 std::string SourceText(const proto::Calibration& calibration);
 
 // Predicts the job by the calibration in `file` or, if `file` is empty, by the user's stored calibration for
-// these machines, this build and this model. NotFound: there is none. Otherwise fails as ReadCalibration and
-// CheckCalibration (deploy/predict/calibration_file.h) and Predict (deploy/predict/step_model.h) do.
+// these machines, this build and this model. NotFound: there is no such calibration. Otherwise fails as
+// ReadCalibration and CheckCalibration (deploy/predict/calibration_file.h) and Predict
+// (deploy/predict/step_model.h) do.
 absl::StatusOr<JobPrediction> PredictJob(const proto::JobPlan& plan, const JobMachines& machines, bool tls,
                                          const std::string& file);
 

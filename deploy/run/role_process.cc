@@ -74,7 +74,9 @@ absl::StatusOr<JobSecret> ReadSecretLine(int fd) {
   return ParseSecretLine(line);
 }
 
-// The address at which a worker or server listens, for ParseListenAddress. `given`: --bind, or empty.
+// The address at which a worker or server listens, as text for ParseListenAddress: `given` (the value of
+// --bind) or, if it is empty or stands for loopback although the chief is elsewhere, this machine's address
+// on the route to `chief`.
 absl::StatusOr<std::string> BindAddress(const std::string& given, const std::string& chief) {
   HostPort bind;
   if (!given.empty()) {

@@ -21,7 +21,7 @@ namespace tethys {
 // complete.
 absl::StatusOr<JobSecret> ReadSecret(int fd);
 
-// Reads the secret from a file. PermissionDenied: its mode lets users other than its owner access it.
+// Reads the secret from a file. PermissionDenied: the file's mode lets users other than its owner access it.
 absl::StatusOr<JobSecret> ReadSecretFile(const std::string& path);
 
 using RoleFunction = std::function<absl::Status(const JobSecret&)>;

@@ -34,11 +34,11 @@ std::string EndText(const std::string& path, std::pair<int64_t, int64_t> begun) 
   const absl::StatusOr<proto::RunSummary> summary = ReadSummary(path);
   const std::string hint = GoOnText(path, /*scheduled=*/false, absl::CancelledError(""));
   if (absl::IsNotFound(summary.status()) || TimeWritten(absl::StrCat(path, "/", kSummaryFile)) < begun) {
-    return absl::StrCat("it ended before it trained; ", hint);
+    return absl::StrCat("the run ended before it trained; ", hint);
   }
   if (!summary.ok()) return StatusText(summary.status());
   const std::string text =
-      absl::StrCat("it ended with status ", summary->status(), " after ",
+      absl::StrCat("the run ended with status ", summary->status(), " after ",
                    PluralText(summary->steps(), "step"), " in ", PluralText(summary->epochs(), "epoch"));
   const RunEnding ending = EndingOf(path, *summary);
   return ending.text.empty() ? text : absl::StrCat(text, ": ", ending.text, "; ", ending.go_on);
@@ -85,7 +85,7 @@ int StopRun(const std::string& path, Nanoseconds limit) {
   if (!launcher.ok()) return Fail("runs", launcher.status(), kExitBadRequest);
   const std::pair<int64_t, int64_t> begun = TimeWritten(path + "/job.textproto");
   if (const absl::Status asked = launcher->AskToStop(); !asked.ok()) return Fail("runs", asked, kExitFailed);
-  std::printf("asked process %lld to end %s, as Ctrl-C does; waiting until it has ended\n",
+  std::printf("asked process %lld to end %s, as Ctrl-C does; waiting until the run has ended\n",
               static_cast<long long>(launcher->name().process), path.c_str());
   std::fflush(stdout);
   const absl::StatusOr<bool> ended = launcher->WaitForEnd(limit);

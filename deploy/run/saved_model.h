@@ -17,7 +17,7 @@ namespace tethys {
 
 struct SavedModel {
   std::string path;                          // The checkpoint's directory.
-  std::unique_ptr<CheckpointReader> reader;  // Slot 0 of the checkpoint is the parameters.
+  std::unique_ptr<CheckpointReader> reader;  // Reads the checkpoint, whose slot 0 is the parameters.
   Model model;
   // The mean of the workers' moving statistics, laid out as an arena of statistics.
   std::vector<float> statistics;

@@ -36,7 +36,8 @@ absl::StatusOr<ScheduledTask> TaskFrom(const std::string& scheduler, const proto
   return absl::InvalidArgumentError(absl::StrCat("--from=", scheduler, ": must be tf_config or slurm"));
 }
 
-// Only a worker on a GPU reads Slurm's variables about GPUs, so errors in them do not stop other processes.
+// True if the scheduler gives this task GPUs of its own. Only a worker on a GPU reads Slurm's variables about
+// GPUs, so errors in these variables do not stop other processes.
 absl::StatusOr<bool> HasOwnGpus(const std::string& scheduler, const ScheduledTask& task,
                                 const proto::Job& job) {
   const bool on_gpu = task.role == proto::WORKER && job.device().kind() == proto::Device::CUDA;
@@ -71,7 +72,7 @@ absl::StatusOr<std::string> ScheduledJobFile(const Flags& flags) {
 }
 
 // A scheduler signals all processes of a job at once, but the chief needs its tasks for a last checkpoint. So
-// a task ignores the first signal of each kind and ends with the job; the second one ends the task at once.
+// a task ignores the first signal of each kind and ends with the job; a second signal ends the task at once.
 void SpareFirstSignals() {
   for (const int number : {SIGINT, SIGTERM, SIGHUP}) {
     struct sigaction once = {};
@@ -112,7 +113,8 @@ absl::StatusOr<ScheduledRun> FindScheduledRun(const Flags& flags) {
         "it; this process listens at %s\n",
         run.task.host.c_str(), NumericAddress(run.task.host).c_str(), run.listen_host.c_str());
   }
-  // Processes beside the chief use its address, too: the chief's name may be known on this machine only.
+  // Processes on the chief's machine use this address, too, because the chief's name may be known on this
+  // machine only.
   if (run.task.chief_host == run.task.host) run.task.chief_host = run.listen_host;
   if (run.task.chief_port == 0) run.task.chief_port = static_cast<int>(port);
   run.start_timeout = job.timeouts().start();

@@ -214,7 +214,7 @@ class DataFormatsTest(TethysTest):
             status, output = command(["predict", f"--checkpoint={run.directory}", f"--images={self.folder}/test-images",
                                       f"--out={out}"])
             self.assertEqual(status, 2, output)
-            self.assertIn("the samples are bytes, the model of", output)
+            self.assertIn("the samples are bytes, but the model of", output)
 
     def data(self, *arguments, code=0):
         cache = [f"--set=data.cache_dir={self.folder}/cache"] if code == 0 else []

@@ -183,7 +183,7 @@ class RunsTest(unittest.TestCase):
                 self.assertRegex(follower.stdout.readline(), r"^\[(chief|worker [01])\] ")
                 status, output = command(["runs", "stop", run.directory])
                 self.assertEqual(status, 0, output)
-                self.assertIn("it ended with status interrupted after ", output)
+                self.assertIn("the run ended with status interrupted after ", output)
                 self.assertIn(f"with: tethys train --resume --run_dir={run.directory}", output)
                 self.assertEqual(run.finish(), 1)
                 follower.communicate(timeout=PATIENCE)
@@ -215,7 +215,7 @@ class RunsTest(unittest.TestCase):
             status, output = command(["runs", "stop", run.directory])
             self.assertEqual(status, 0, output)
             self.assertIn(f"asked process {run.launcher.pid} to end ", output)
-            self.assertIn("it ended with status interrupted after ", output)
+            self.assertIn("the run ended with status interrupted after ", output)
             self.assertEqual(run.finish(), 1)
 
 

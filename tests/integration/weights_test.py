@@ -468,7 +468,7 @@ class WeightsTest(TethysTest):
         os.makedirs(self.path("folder.csv"))
         out = f"--out={self.path('a.csv')}"
         for flags, text in ((["--out=a.txt"], "must end in .csv or .npy"),
-                            ([out, f"--images={small}"], "have shape [2, 2], the model of"),
+                            ([out, f"--images={small}"], "have shape [2, 2], but the model of"),
                             ([out, f"--images={labels}"], "labels"),
                             ([out, f"--images={self.path('none')}"], "none"),
                             ([out, f"--images={wide}"], "is neither a picture (PNG, JPEG) nor an IDX file"),

@@ -72,8 +72,8 @@ class LiveServerTest : public ::testing::Test {
     }
   }
 
-  // A caller that the server failed to accept, because the process had no descriptor left. Now the process
-  // has some.
+  // Makes a caller that the server fails to accept, because the process has no free descriptor. Afterwards
+  // the process has free descriptors again.
   FileDescriptor RefusedCaller() {
     FileDescriptor caller(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
     const testing::NoFreeDescriptors none;

@@ -10,8 +10,8 @@ namespace {
 
 class RecentStepsTest : public ::testing::Test {
  protected:
-  // A pulse of workers that compute for these seconds. `steps` is the number of steps of all workers since
-  // the last pulse, each of `step_seconds`.
+  // Adds a pulse of workers whose steps contain `compute` seconds of computing. All workers together have
+  // made `steps` steps of `step_seconds` since the last pulse.
   void Pulse(double at, int64_t steps, double step_seconds, const std::vector<double>& compute = {0.01},
              double others = 0) {
     steps_ += steps;

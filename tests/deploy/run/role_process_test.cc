@@ -98,9 +98,9 @@ TEST_F(RoleProcessTest, DamagedCertificateIsTheOnlyReasonReported) {
   EXPECT_THAT(std::string(status.message()), Not(HasSubstr("standard input")));
 }
 
-// Makes a token file with permissions `mode` and reads it.
 class TokenFileTest : public ::testing::Test {
  protected:
+  // Makes a token file with permissions `mode` and reads it.
   absl::StatusOr<JobSecret> Read(const std::string& text, mode_t mode) {
     path_ = directory_.Write("token", text);
     chmod(path_.c_str(), mode);
