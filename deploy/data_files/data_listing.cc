@@ -162,9 +162,9 @@ absl::StatusOr<int64_t> WriteFirstImages(const Datasets& datasets, int64_t count
   const SampleSpec& spec = datasets.train->spec();
   if (!IsPicture(spec.shape) || spec.type != ValueType::kByte) {
     return absl::InvalidArgumentError(
-        absl::StrCat("--images: the samples are ", ValueTypeText(spec.type), " ", ShapeText(spec.shape),
-                     ", but only pictures can be written: bytes [height, width] or [height, width, "
-                     "channels] with 1 or 3 channels; leave --images out"));
+        absl::StrCat("--images: the samples are ", ShapeText(spec.shape), " of ", ValueTypeText(spec.type),
+                     ", but only pictures can be written: [height, width] or [height, width, channels] "
+                     "of bytes, with 1 or 3 channels; leave --images out"));
   }
   TETHYS_RETURN_IF_ERROR(CreateDirectories(folder));
   std::vector<uint8_t> values(spec.elements());

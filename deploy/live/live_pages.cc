@@ -45,8 +45,10 @@ absl::Status CheckWatchable(const std::string& run_dir) {
     // Without a summary, the run is just starting.
     if (!FileExists(run_dir + "/summary.json")) return absl::OkStatus();
     return absl::InvalidArgumentError(
-        absl::StrCat(path, " is missing: the run was made by a version that did not write it; ",
-                     "`tethys report ", run_dir, "` shows the run's results"));
+        absl::StrCat(path,
+                     " is missing: the run was made by a version that did not write it; `tethys "
+                     "report ",
+                     run_dir, "` shows the run's results"));
   }
   ProgressReader reader(run_dir);
   int64_t events = 0;

@@ -315,7 +315,7 @@ RunResult RunJob(const proto::JobPlan& plan, const RunDirectory& directory, cons
   // since written a new summary, FetchResults fetches it.
   if (watcher.started() && !chief.ssh.empty()) RemoveSummary(directory.path()).IgnoreError();
   FetchResults(chief, directory.path(), result);
-  held->ReleaseAndDiscard();  // The run has ended, so an interrupt would only prevent the report of its result.
+  held->ReleaseAndDiscard();  // The run has ended; an interrupt would only prevent the report of its result.
   const absl::Status restored = watcher.started() ? absl::OkStatus() : earlier.RestoreJob();
   if (!restored.ok()) absl::StrAppend(&result.log_tail, "  ", StatusText(restored), "\n");
   const std::string go_on =
