@@ -39,7 +39,7 @@ class SampleWriter {
   // Removes all files that were not committed.
   virtual ~SampleWriter() = default;
   // Takes a sample as SampleSource::Read returns it. Called for every sample of the part, in order.
-  // InvalidArgument: the format has no room for such a label.
+  // InvalidArgument: the format cannot represent the sample's label.
   virtual absl::Status Add(const uint8_t* values, const int32_t* labels) = 0;
   // Renames the written files to their final names.
   virtual absl::Status Commit() = 0;

@@ -35,7 +35,7 @@ struct SpawnOptions {
 struct ProcessExit {
   int signal = 0;  // The signal that killed the process, or 0.
   int code = 0;    // The process's exit status, if no signal killed the process.
-  // True if the process ran on another machine, and the connection to this machine broke.
+  // True if the process ran on another machine and the connection to that machine broke.
   bool connection_lost = false;
   std::string reason = {};  // Why the connection broke or the signal came, if known.
   bool clean() const { return signal == 0 && code == 0 && !connection_lost; }

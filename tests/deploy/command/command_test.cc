@@ -263,7 +263,7 @@ TEST_F(CommandTest, InterruptAtTheEndOfARunStopsTheComparison) {
   EXPECT_THAT(outcome.error, HasSubstr("1 of 2 runs did not succeed, 1 were not started\ngo on with: "));
 }
 
-TEST_F(CommandTest, RoleWithoutSecretExplainsItsInput) {
+TEST_F(CommandTest, RoleWithoutSecretSaysWhatItsInputMustBe) {
   const Outcome outcome = Tethys({"worker", "--chief=127.0.0.1:1", "--index=0"});
   EXPECT_EQ(outcome.status, 2);
   EXPECT_THAT(outcome.error, HasSubstr("the first line on standard input must be TOKEN JOB_ID"));

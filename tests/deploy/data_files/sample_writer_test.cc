@@ -59,7 +59,7 @@ class SampleWriterTest : public ::testing::Test {
     return {.folder = directory_.path(), .name = "train", .spec = spec, .samples = 7, .classes = classes};
   }
 
-  // Writes samples of the part in the format, and reads them again as the data of a job.
+  // Writes `samples` in the format `name`, and reads them again as the data of a job.
   std::vector<Sample> RoundTrip(const std::string& name, const PartToWrite& part,
                                 const std::vector<Sample>& samples) {
     const WriterFormat& format = *FindWriterFormat(name).value();

@@ -36,7 +36,7 @@ TEST(HttpExchangeTest, RequestIsParsedWithQueryAndCookies) {
   EXPECT_EQ(parse.request.Cookie("d"), "");
 }
 
-TEST(HttpExchangeTest, EveryPrefixOfRequestNeedsMore) {
+TEST(HttpExchangeTest, EveryProperPrefixOfARequestIsIncomplete) {
   const std::string request = With("A: b\r\n");
   for (size_t size = 0; size < request.size(); ++size) {
     EXPECT_FALSE(ParseHttpRequest(request.substr(0, size)).complete) << size;
