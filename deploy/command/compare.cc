@@ -348,7 +348,7 @@ Command CompareCommand() {
             {.name = "vary",
              .value = "FIELD=V1,V2,...",
              .help =
-                 "Trains each job with each of these values; given more than once, with all combinations. "
+                 "Trains each job with each of these values; if --vary is repeated, with all combinations. "
                  "A field of a strategy (strategy.parameter_server.servers) varies the jobs of that strategy "
                  "only; strategy=mirrored,parameter_server varies the strategy itself.",
              .repeated = true},

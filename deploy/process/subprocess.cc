@@ -100,11 +100,11 @@ std::string KillReason(const MemoryKills& before, const MemoryKills& after, int6
   if (before.group >= 0 && after.group > before.group) {
     const std::string limit =
         limit_bytes < 0 ? "" : absl::StrCat(", whose limit is ", limit_bytes >> 20, " MiB");
-    return absl::StrCat("the kernel kills processes when memory runs out in their control group", limit,
+    return absl::StrCat("the kernel has killed a process because memory ran out in the control group", limit,
                         kRemedy);
   }
   if (before.machine >= 0 && after.machine > before.machine) {
-    return absl::StrCat("the kernel kills processes when memory runs out on this machine", kRemedy);
+    return absl::StrCat("the kernel has killed a process because memory ran out on this machine", kRemedy);
   }
   if (before.machine >= 0 || before.group >= 0) {
     return "Tethys did not send the signal, and the kernel reports no lack of memory on this machine: a user "

@@ -93,9 +93,9 @@ TEST_F(SubprocessTest, KillByAnotherProcessIsExplainedAndKillByThisObjectIsNot) 
 
 TEST(KillReasonTest, NamesTheEvidenceOfTheKernel) {
   EXPECT_THAT(KillReason({.group = 1, .machine = 4}, {.group = 2, .machine = 5}, 300 << 20),
-              ::testing::HasSubstr("memory runs out in their control group, whose limit is 300 MiB"));
+              ::testing::HasSubstr("memory ran out in the control group, whose limit is 300 MiB"));
   EXPECT_THAT(KillReason({.group = 1, .machine = 4}, {.group = 1, .machine = 5}, -1),
-              ::testing::HasSubstr("memory runs out on this machine"));
+              ::testing::HasSubstr("memory ran out on this machine"));
   EXPECT_THAT(KillReason({.group = 1, .machine = 4}, {.group = 1, .machine = 4}, -1),
               ::testing::HasSubstr("no lack of memory"));
   EXPECT_THAT(KillReason({}, {}, -1), ::testing::HasSubstr("the usual cause is a lack of memory"));
