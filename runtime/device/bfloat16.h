@@ -11,7 +11,7 @@ namespace tethys {
 
 enum class Bfloat16 : uint16_t {};
 
-// `value` as a float, which is exact.
+// Converts `value` to a float, exactly.
 inline float Widened(Bfloat16 value) {
   const uint32_t bits = static_cast<uint32_t>(value) << 16;
   float widened;

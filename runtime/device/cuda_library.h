@@ -11,7 +11,7 @@
 namespace tethys {
 
 struct CudaDeviceOptions {
-  int index = 0;      // The driver's number of the GPU among those visible to the process.
+  int index = 0;      // The index of the GPU among the GPUs that the process can use.
   bool bf16 = false;  // Products and convolutions in bfloat16; everything else stays float32.
   bool tf32 = false;  // Float32 products and convolutions may round their factors to TF32.
 };

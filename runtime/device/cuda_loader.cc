@@ -17,7 +17,7 @@ struct NvidiaLibrary {
   const char* name;     // The name by which other libraries load it.
   const char* package;  // The package that installs it.
 };
-// Ordered so that each library follows those it depends on.
+// Ordered so that each library follows the libraries that it depends on.
 constexpr NvidiaLibrary kNvidiaLibraries[] = {
     {"libcuda.so.1", "the NVIDIA driver"},
     {"libnvrtc.so.13", "cuda-nvrtc-13-0, or pip install nvidia-cuda-nvrtc"},
@@ -51,7 +51,8 @@ absl::StatusOr<std::vector<std::string>> SearchFolders(const std::vector<std::st
   return folders;
 }
 
-// Opens the libraries found in the folders by full path; later loads by name then resolve to these.
+// Opens the libraries found in the folders by full path; later loads by name then resolve to the opened
+// files.
 absl::Status OpenNvidiaLibraries(const std::vector<std::string>& folders) {
   for (const NvidiaLibrary& library : kNvidiaLibraries) {
     for (const std::string& folder : folders) {

@@ -95,8 +95,8 @@ struct AveragePoolingShape {
   int64_t rows = 0;
   ImageShape in;
   Window window;
-  // True: divide by the number of all positions of the window; false: by the number of positions in the
-  // image.
+  // True: divide by the number of all pixels of the window; false: divide by the number of those pixels of
+  // the window that lie in the image.
   bool count_padding = false;
   ImageShape output() const {
     return {window.height.Positions(in.height), window.width.Positions(in.width), in.channels};

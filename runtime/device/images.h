@@ -39,7 +39,8 @@ struct Window {
   bool operator==(const Window&) const = default;
 };
 
-// InvalidArgument: padding as large as the window, or no position of the window.
+// InvalidArgument: padding as large as the window or larger, or a window that is larger than the padded
+// image.
 inline absl::Status CheckWindow(absl::string_view what, int64_t in, const Window::Axis& axis) {
   TETHYS_RETURN_IF_ERROR(CheckAxis(what, in));
   TETHYS_RETURN_IF_ERROR(CheckAxis(absl::StrCat("window, ", what), axis.size));
@@ -49,8 +50,8 @@ inline absl::Status CheckWindow(absl::string_view what, int64_t in, const Window
   const bool padding_fits =
       axis.before >= 0 && axis.before < extent && axis.after >= 0 && axis.after < extent;
   if (padding_fits && extent <= in + axis.before + axis.after) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat(what, ": a window over ", extent, " does not fit into ", in,
-                                                 " padded by ", axis.before, " and ", axis.after,
+  return absl::InvalidArgumentError(absl::StrCat(what, ": a window of ", extent, " pixels does not fit into ",
+                                                 in, " pixels padded by ", axis.before, " and ", axis.after,
                                                  "; padding must be in [0, ", extent, ")"));
 }
 

@@ -14,9 +14,10 @@
 
 namespace tethys {
 
-// GPUs get the numbers for all channels of pictures as arguments of their kernel.
+// The most channels of pictures that can have their own mean and deviation: GPUs get these numbers as
+// arguments of their kernel.
 inline constexpr int64_t kMostScaledChannels = 16;
-// The numbers for each feature of a table lie in memory.
+// The most features of a table that can have their own mean and deviation, which are read from memory.
 inline constexpr int64_t kMostScaledFeatures = 1 << 16;
 
 // InvalidArgument: `scaling` cannot standardise `count` values.
@@ -33,12 +34,13 @@ inline absl::Status CheckScaling(int64_t count, const InputScaling& scaling) {
   };
   return absl::InvalidArgumentError(
       absl::StrCat(count, " inputs cannot be standardised by means ", shown(scaling.mean), " and deviations ",
-                   shown(scaling.deviation), ": one of each, or one a channel or feature of at most ",
-                   kMostScaledFeatures, "; deviations above 0, all finite"));
+                   shown(scaling.deviation),
+                   ": give one mean and one deviation, or one of each per channel or feature (at most ",
+                   kMostScaledFeatures, "); all must be finite, and deviations above 0"));
 }
 
-// The factor of the multiplication that, with one addition, gives (x / 255 - mean) / deviation, or (x - mean)
-// / deviation for floats.
+// Devices standardise an input x as x * ScaleOf() + ShiftOf(), which is (x / 255 - mean) / deviation for
+// bytes and (x - mean) / deviation for floats.
 inline float ScaleOf(const InputScaling& scaling, int64_t channel) {
   const double unit = scaling.type == ValueType::kByte ? 255.0 : 1.0;
   return static_cast<float>(1.0 / (unit * scaling.deviation[channel]));

@@ -24,8 +24,8 @@ TETHYS_FORMULA double SquareRoot(double x) {
 #endif
 }
 
-// The gradient scale that limits the norm of the scaled gradients. `squares` is the sum of squares of the
-// unscaled gradients. A comparison with NaN is false.
+// The gradient scale that limits the norm of the scaled gradients. `sum_of_squares` is that of the unscaled
+// gradients. If it is NaN, the result is `scale`, because a comparison with NaN is false.
 TETHYS_FORMULA float ClippedScale(float scale, double sum_of_squares, double limit) {
   const double norm = scale * SquareRoot(sum_of_squares);
   return norm > limit ? static_cast<float>(scale * (limit / norm)) : scale;
@@ -76,7 +76,7 @@ inline constexpr bool kHasTrustRatio<Lars<MomentumFormula>> = true;
 template <class AdamFormula>
 inline constexpr bool kHasTrustRatio<Lamb<AdamFormula>> = true;
 
-// The number of slots that Measured changes; the update changes the others.
+// The number of slots that Measured changes; the update changes the other slots.
 template <class Formula>
 inline constexpr int kMeasuredSlots = 0;
 template <class AdamFormula>

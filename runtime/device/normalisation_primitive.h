@@ -14,12 +14,12 @@ namespace tethys {
 // y = activation((x - mean) / sqrt(variance + epsilon) * scale + offset), channel by channel.
 //   x, y [rows, positions, channels]; mean, variance, scale, offset [channels]
 //
-// The samples of a batch are its leading rows with a weight above 0. They are split into `groups` parts as
-// even as possible, the larger ones first, each of which is normalised by its own mean and variance, as n
-// workers with a part each would do. Rows behind the samples take no part: y and dx are 0 there.
+// The samples of a batch are its leading rows with a weight above 0. They are split into `groups` parts, as
+// even as possible, the larger parts first. Each part is normalised by its own mean and variance, as if each
+// of `groups` workers had one part. Rows after the samples take no part: y and dx are 0 there.
 //
-// A primitive that is made with a StreamReducer, for one group, normalises by the samples of all workers'
-// batches together.
+// A primitive with a StreamReducer (`sums`), which must have one group, normalises by the samples of all
+// workers' batches together.
 struct BatchNormalisationShape {
   using Primitive = class BatchNormalisationPrimitive;
   int64_t rows = 0;
@@ -27,18 +27,17 @@ struct BatchNormalisationShape {
   int64_t channels = 0;
   int64_t groups = 1;
   float epsilon = 1e-5f;
-  float decay = 0.9f;  // Factor of the old value of a moving statistic, in each update.
+  float decay = 0.9f;  // In each update of a moving statistic, the factor of its old value.
   // True: the batch is a later part of a step's batch, and the first part has decayed the moving statistics.
   bool later_part = false;
   bool relu = false;
-  // Outlives the primitive. Null: the primitive normalises by the batch of this worker alone.
+  // Must outlive the primitive. Null: the primitive normalises by the batch of this worker alone.
   StreamReducer* sums = nullptr;
   int64_t elements() const { return rows * positions * channels; }
 };
 
 // InvalidArgument: an axis below 1 or above 2^31, more than 2^47 elements, more groups than rows, several
-// groups together with `sums`, which need one batch, an epsilon that is not above 0, or a decay outside (0,
-// 1).
+// groups together with `sums`, an epsilon that is not above 0, or a decay outside (0, 1).
 inline absl::Status CheckShape(const BatchNormalisationShape& shape) {
   constexpr int64_t kMostElements = int64_t{1} << 47;
   for (const int64_t axis : {shape.rows, shape.positions, shape.channels, shape.groups}) {
@@ -96,11 +95,12 @@ class BatchNormalisationPrimitive {
                              const ScaleAndOffset& variables, void* y) = 0;
 
   // Brings the moving statistics up to date with the batch of the last Forward:
-  //   moving = decay * moving + (1 - decay) * share * batch's, or moving + ... for a later part
-  // The batch's statistics are the means of its groups' statistics, weighted by their samples; a group's
-  // variance is here the estimate from a sample (divided by the number of values less 1, if there are two or
-  // more). `share` is in device memory. So is `refused`: where it is not 0, nothing changes; null: never
-  // refused.
+  //   moving = decay * moving + (1 - decay) * share * statistic of the batch
+  // For a later part of a step's batch (later_part), moving itself is not multiplied by decay. The batch's
+  // statistics are the means of its groups' statistics, weighted by their samples. Here, the variance of a
+  // group is divided by the number of values less 1, if there are two or more (the estimate from a sample).
+  // `share` and `refused` are in device memory. If *refused is not 0, the statistics do not change; without
+  // `refused` (null), they always change.
   virtual absl::Status UpdateMovingStatistics(Stream& stream, const float* share, const int32_t* refused,
                                               float* mean, float* variance) = 0;
 

@@ -46,8 +46,8 @@ class DensePrimitive {
 };
 
 // Converts `count` values of the scaling's type to standardised activations: out = (in / 255 - mean) /
-// deviation for bytes, (in - mean) / deviation for floats, with the numbers of value i's channel, i mod the
-// number of channels.
+// deviation for bytes, (in - mean) / deviation for floats. Value i has channel i mod the number of channels,
+// and is converted with that channel's mean and deviation.
 class InputConversionPrimitive {
  public:
   virtual ~InputConversionPrimitive() = default;
@@ -102,25 +102,28 @@ struct UpdateStep {
   const UpdateRates* rates = nullptr;
   Range part = kWholeArena;  // Elements outside this range are not changed.
   bool check_finite = true;  // False if the caller has already checked that every gradient is finite.
-  // If not empty: the sums of the whole variables that the regions are parts of, in host memory; see Measure.
+  // If not empty: for each region, the sums of squares over the whole variable that the region is a part of,
+  // as Measure writes them; in host memory.
   absl::Span<const RegionSquares> squares = {};
 };
 class UpdatePrimitive {
  public:
   virtual ~UpdatePrimitive() = default;
-  // Updates parameters and slots. The slots are arenas beside the parameters', as many as the formula keeps.
-  // Sets *bad (device memory, 0 at first) to 1 if a gradient of the part is not finite. While *bad is 1, even
-  // from an earlier run, parameters and slots do not change. So a caller that checks late finds them as they
-  // were before the first non-finite gradient. Formulas with a trust ratio require the whole arena as the
-  // part; their norms are sums in double precision, in an order that depends on the regions only.
+  // Updates parameters and slots. `slots` has one arena for each slot that the formula keeps, laid out like
+  // the parameters' arena. Sets *bad (device memory, 0 at first) to 1 if a gradient of the part is not
+  // finite. While *bad is 1, even from an earlier run, parameters and slots do not change. So a caller that
+  // checks *bad late finds the parameters and slots as they were before the first non-finite gradient.
+  // Formulas with a trust ratio require the whole arena as the part; their norms are sums in double
+  // precision, in an order that depends on the regions only.
   virtual absl::Status Run(Stream& stream, const UpdateStep& step, float* parameters,
                            const float* gradient_sums, absl::Span<float* const> slots, int32_t* bad) = 0;
 
-  // The first half of Run, for a rule with a trust ratio whose regions are parts of variables: writes the
-  // sums of each region, ordered by where the regions begin, and changes the slots that the formula changes
-  // while it measures. Runs with equal rates and the sums of the whole variables as step.squares, in the same
-  // order, make the update; their parts together cover each element once. Requires gradients known to be
-  // finite. Unimplemented: a device that no server uses.
+  // The first half of Run, for a rule with a trust ratio whose regions are parts of variables. Writes the
+  // sums of squares of each region, in the order in which the regions begin, and changes the slots that the
+  // formula changes while it measures. The update is then made by Runs with the same rates, and with the sums
+  // over whole variables as step.squares in the same order; the parts of these Runs must together cover each
+  // element once. Requires that the gradients are known to be finite. Unimplemented: the device is of a kind
+  // that no server uses.
   virtual absl::Status Measure(Stream&, const UpdateStep&, const float* /*parameters*/,
                                const float* /*gradient_sums*/, absl::Span<float* const> /*slots*/,
                                absl::Span<RegionSquares> /*squares*/) {

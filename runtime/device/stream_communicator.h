@@ -20,7 +20,7 @@ struct StreamGroup {
   int world_size = 1;
   // Limit on the time until all ranks have joined, and until NCCL accepts a call.
   Nanoseconds timeout = 60 * kSecond;
-  const Clock* clock = nullptr;  // Outlives the communicator.
+  const Clock* clock = nullptr;  // Must outlive the communicator.
 };
 
 // Sums over the ranks of a group in the middle of a step, for gradients and for layers that need the whole
@@ -29,18 +29,18 @@ class StreamReducer {
  public:
   virtual ~StreamReducer() = default;
 
-  // data[i], i < count, in device memory, becomes the sum over ranks, the same bits on all ranks: after the
-  // work that `stream` has now, before work that the stream is given later. Every rank sums the same counts
-  // in the same order. Blocks if the host exchanges, and then has the errors of Strategy::EnqueueEnd;
-  // otherwise does not wait for other ranks, and a graph may capture it.
+  // Replaces data[i], i < count, in device memory by its sum over the ranks, with the same bits on all ranks.
+  // The sum runs after the work that `stream` has now and before work that is enqueued later. Every rank must
+  // sum the same counts in the same order. If the host exchanges the data, the call blocks, and has the
+  // errors of Strategy::EnqueueEnd. Otherwise it does not wait for other ranks, and a graph may capture it.
   virtual absl::Status AllReduce(Stream& stream, float* data, int64_t count) = 0;
 };
 
-// A group of ranks that each have a device of their own, and whose devices exchange themselves (NCCL). Like
-// the Communicator of collectives/communicator.h, it serves one group of ranks and cannot be used again after
-// an operation has failed. Ranks that are threads of one process must all have made their plans, and launched
-// each kernel once, before one of them enqueues an operation: allocating memory and loading kernels wait for
-// all work of the GPU, and so for a rank that cannot come.
+// A group of ranks that each have a device of their own; the devices exchange data without the host (NCCL).
+// Like the Communicator of collectives/communicator.h, it serves one group of ranks and cannot be used again
+// after an operation has failed. Ranks that are threads of one process must all have made their plans, and
+// launched each kernel once, before one of them enqueues an operation: allocating memory and loading kernels
+// wait for all work of the GPU, and this includes an operation that itself waits for the allocating rank.
 class StreamCommunicator : public StreamReducer {
  public:
   virtual int rank() const = 0;
@@ -65,7 +65,7 @@ class StreamCommunicator : public StreamReducer {
 
   // Ends the work in flight on this rank; the memory that this work writes is undefined afterwards. Other
   // ranks notice by their deadlines. Abort and the destructor require that every Graph that captured an
-  // all-reduce of this communicator has been destroyed, because NCCL waits for that.
+  // all-reduce of this communicator has been destroyed, because NCCL waits for those graphs.
   virtual void Abort() = 0;
 
   virtual std::string Describe() const = 0;  // For logs: "NCCL 2.28.9 among 4 GPUs".

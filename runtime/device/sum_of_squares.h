@@ -8,8 +8,9 @@
 namespace tethys {
 namespace {
 
-// Added up in 16 lanes, value i in lane i mod 16, then lane by lane: the same bits on every processor, since
-// the square of a float is exact in double precision. The lanes are independent, so the loop is vectorised.
+// Adds value i in lane i mod 16 of 16 lanes, then adds up the lanes in order. The result has the same bits on
+// every processor, with fused multiply-add or without, because the square of a float is exact in double
+// precision. The lanes are independent, so the loop is vectorised.
 inline double SumOfSquaresInLanes(int64_t count, const float* values) {
   constexpr int kLanes = 16;
   double lanes[kLanes] = {};

@@ -69,7 +69,7 @@ struct Rmsprop {
     if constexpr (kCentered) {
       slots[1] = kept * slots[1] + added * g;
       const float variance = squares - slots[1] * slots[1];
-      // Not below 0: rounding can make a difference of means negative.
+      // Rounding can make the difference of the means negative; the result is then 0.
       squares = variance > 0 ? variance : 0;
     }
     const float step = g / Root(constants, squares);

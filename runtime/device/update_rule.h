@@ -1,5 +1,5 @@
-// What an optimizer asks of a device: which formula (update_formulas.h) with which constants, for every
-// element of a variable. Plain data.
+// The rule by which a device updates every element of a variable: one of the optimizers' formulas
+// (update_formulas.h) with its constants. Plain data.
 #ifndef TETHYS_RUNTIME_DEVICE_UPDATE_RULE_H_
 #define TETHYS_RUNTIME_DEVICE_UPDATE_RULE_H_
 
@@ -59,8 +59,8 @@ struct UpdateRates {
   float root_square_correction = 1;
 };
 
-// Sums over a region, for the region's trust ratio: of the squares of its parameters, and of the squares of
-// the vector that the formula measures.
+// Sums of squares over a region, for the region's trust ratio: the squares of the region's parameters, and
+// the squares of the vector that the formula measures.
 struct RegionSquares {
   double parameters = 0;
   double measured = 0;

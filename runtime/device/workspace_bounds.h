@@ -11,8 +11,8 @@ namespace tethys {
 inline constexpr int64_t kMostDenseWorkspace = int64_t{32} << 20;
 inline constexpr int64_t kMostConvolutionWorkspace = int64_t{256} << 20;
 
-// The largest number of sums that batch normalisation keeps, about; each sum is over a tile of positions of
-// one channel.
+// Approximately the largest number of sums that batch normalisation keeps; each sum is over a tile of pixels
+// of one channel.
 inline constexpr int64_t kNormalisationSums = 32768;
 constexpr int64_t MostNormalisationWorkspace(int64_t groups, int64_t channels) {
   const int64_t values = groups * channels;

@@ -26,7 +26,7 @@ namespace tethys {
 //     and read after batch k is written.
 class BatchUploads {
  public:
-  // `stream` is the stream that computes. `device` and `stream` outlive the uploads.
+  // `stream` is the stream that computes. `device` and `stream` must outlive the uploads.
   static absl::StatusOr<std::unique_ptr<BatchUploads>> Create(Device& device, Stream& stream,
                                                               const BatchLayout& layout);
 

@@ -13,7 +13,7 @@ namespace tethys {
 
 class ConfusionCounts {
  public:
-  // Creates counts that are all 0. `device` and `stream` outlive the counts.
+  // Creates counts that are all 0. `device` and `stream` must outlive the counts.
   static absl::StatusOr<std::unique_ptr<ConfusionCounts>> Create(Device& device, Stream& stream,
                                                                  int64_t classes);
 

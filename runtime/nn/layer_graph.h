@@ -1,5 +1,5 @@
 // The graph of a model's layers, without their arithmetic: which values exist, which of them need a gradient,
-// and how backward puts the gradients of a value with several readers together. Pure; immutable, thread-safe.
+// and how backward adds up the gradient of a value that several layers read. Pure; immutable, thread-safe.
 //
 // A value is one of the tensors of a step: value 0 is the batch, value i + 1 the output of layer i. Layers
 // are in an order in which each reads earlier values only; forward runs in this order, backward in the
@@ -56,8 +56,8 @@ class LayerGraph {
   bool runs_backward(int layer) const { return needs_gradient_[layer + 1]; }
   // One element for each input of the layer.
   const std::vector<GradientPart>& gradient_parts(int layer) const { return gradient_parts_[layer]; }
-  // True if backward of this layer must leave the output's gradient as it is: another value shares its
-  // memory.
+  // True if backward of this layer must not change the output's gradient, because another value's gradient
+  // shares its memory.
   bool keeps_gradient(int layer) const { return keeps_gradient_[layer]; }
 
  private:

@@ -22,7 +22,7 @@ constexpr int64_t kBatchesOnDevice = 3;
 // Bytes for the loss and counts of a step, and for the optimizer's rates and its flag of non-finite
 // gradients.
 constexpr int64_t kStepResults = 64;
-// No device holds more elements. The limit on rows keeps sums below 2^63.
+// No device has memory for more elements. The limit on rows keeps sums below 2^63.
 constexpr int64_t kMostElements = int64_t{1} << 52;
 
 // Elements of one row's values, and of their gradients if the plan trains.
@@ -50,7 +50,7 @@ void AddPlan(const Model& model, const MemoryNeeds& needs, int64_t rows, int64_t
   }
 }
 
-// The number of elements of the layer with the most elements.
+// The largest number of elements, variables and padding, that one layer has in the arena.
 int64_t LargestLayer(const Model& model) {
   int64_t largest = 0;
   for (const Model::Layer& layer : model.layers()) {
@@ -64,7 +64,7 @@ std::string Mebibytes(int64_t bytes) {
   return absl::StrFormat("%.1f MiB", static_cast<double>(bytes) / (1 << 20));
 }
 
-// ", or micro_batches: 4" if the batch fits in that many parts; otherwise empty.
+// ", or micro_batches: 4" if the batch fits when it is computed in 4 parts; otherwise empty.
 std::string FittingParts(const Model& model, MemoryNeeds needs, int64_t free_bytes) {
   const int64_t batch = needs.rows;
   const auto fits = [&](int64_t parts) {
@@ -81,12 +81,13 @@ std::string FittingParts(const Model& model, MemoryNeeds needs, int64_t free_byt
 // Returns the advice at the end of the message that refuses a job.
 std::string Remedy(const Model& model, const MemoryNeeds& needs, int64_t free_bytes) {
   if (const int64_t sure = LargestBatch(model, needs, free_bytes, true); sure > 0) {
-    return absl::StrCat("a batch of ", sure, " a worker fits", FittingParts(model, needs, free_bytes));
+    return absl::StrCat("a batch of ", sure, " samples per worker fits",
+                        FittingParts(model, needs, free_bytes));
   }
   if (const int64_t perhaps = LargestBatch(model, needs, free_bytes, false); perhaps > 0) {
     return absl::StrCat(
         "a batch of ", perhaps,
-        " a worker fits if cuBLAS and cuDNN take little workspace; or end the other processes on "
+        " samples per worker fits if cuBLAS and cuDNN take little workspace; or end the other processes on "
         "this GPU (nvidia-smi lists them)");
   }
   return "no batch fits: end the other processes on this GPU (nvidia-smi lists them), or take a smaller "
@@ -167,7 +168,7 @@ absl::Status CheckDeviceMemory(Device& device, const Model& model, const MemoryN
   const MemoryForecast forecast = ForecastMemory(model, needs);
   if (forecast.total() <= *free_bytes) return absl::OkStatus();
   return absl::ResourceExhaustedError(
-      absl::StrCat("batches of ", needs.rows, " a worker need ", Mebibytes(forecast.total()),
+      absl::StrCat("batches of ", needs.rows, " samples per worker need ", Mebibytes(forecast.total()),
                    " of the memory of ", device.Describe(), " (parameters, gradients and slots ",
                    Mebibytes(forecast.parameters + forecast.gradients + forecast.slots), ", activations ",
                    Mebibytes(forecast.activations + forecast.batches + forecast.copies), "), but ",

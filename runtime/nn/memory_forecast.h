@@ -46,7 +46,8 @@ MemoryNeeds MeasuredStepNeeds(const proto::JobPlan& plan, int64_t rows);
 
 struct MemoryForecast {  // All in bytes.
   int64_t parameters = 0;
-  int64_t gradients = 0;  // Of all layers; with micro-batches, also of one layer of one micro-batch.
+  // Gradients of all layers; with micro-batches, also the gradients of one layer for one micro-batch.
+  int64_t gradients = 0;
   int64_t slots = 0;
   int64_t statistics = 0;   // Moving statistics, once for training and once for evaluation.
   int64_t activations = 0;  // Shared by both plans: values of a step and their gradients.

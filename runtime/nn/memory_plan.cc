@@ -1,12 +1,13 @@
 // StepBlocks finds the blocks of a step and the times [first, last] at which each is needed; PlaceBlocks then
 // gives each block a position.
 //
-// A time is the run of one layer: the batch's conversion, forward, the loss, then backward, where repeated
-// layers run before the layer that needs them. A value is needed from the layer that writes it to the last
-// layer that reads it, in backward too unless it is computed again. A gradient is needed from the backward of
-// the layer that writes it first to the backward of the layer whose output it belongs to. If a layer permits
-// it and no later reader is disturbed, its output takes the block of its input, and the gradient of its input
-// the block of the output's.
+// Each time stands for one piece of work, in this order: the conversion of the batch, forward of each layer,
+// the loss, and backward of each layer, where repeated layers run before the layer that needs them. A value
+// is needed from the layer that writes it to the last layer that reads it, in backward too unless it is
+// computed again. A gradient is needed from the backward of the layer that writes it first to the backward of
+// the layer whose output it belongs to. If a layer permits it and no later reader is disturbed, the layer's
+// output takes the block of its input, and the gradient of its input takes the block of the gradient of its
+// output.
 //
 // Invariant: two blocks that are needed at the same time never overlap, so memory is never below
 // PeakElements.
@@ -57,7 +58,7 @@ class Search {
   const Placement& best() const { return best_; }
 
   // Tries the order. Then, as long as the best placement is more than 2 % above the peak, moves the block
-  // that lies highest forward by half its position, and tries again.
+  // that lies highest in memory forward in the order, to half of its index, and tries again.
   void TryFrom(std::vector<size_t> order) {
     for (int64_t i = 0; i < tries_ && best_.elements > peak_ + peak_ / 50; ++i) {
       Placement placement = PlaceInOrder(blocks_, order);
@@ -88,7 +89,7 @@ class Search {
 // The blocks of a step: which value, gradient or part of a gradient lies in which block.
 class StepBlocks {
  public:
-  // `longest_chain` has the meaning of FindRecomputations'; 0: no value is computed again.
+  // `longest_chain` is as in FindRecomputations; 0: no value is computed again.
   StepBlocks(const LayerGraph& graph, int64_t rows, bool trains, int longest_chain);
 
   const std::vector<Lifetime>& lifetimes() const { return lifetimes_; }
@@ -123,7 +124,7 @@ class StepBlocks {
   std::vector<Lifetime> lifetimes_;
   std::vector<int> values_, gradients_;  // For each value, the number of its block.
   std::vector<int> again_;  // For each value that is computed again, the number of its second block.
-  std::vector<std::vector<int>> repeats_;  // As StepMemory::repeats.
+  std::vector<std::vector<int>> repeats_;  // See StepMemory::repeats.
   std::vector<int> repeat_, backward_;     // For each layer, the time of its run.
   std::vector<std::vector<int>> parts_;    // Numbers of blocks, for each layer and input.
 };
@@ -268,8 +269,8 @@ StepMemory StepBlocks::Place(const Placement& placement) const {
   return memory;
 }
 
-// Of 0 and the powers of two, the longest_chain with the lowest peak; the shortest of several with the same
-// peak.
+// Returns the longest_chain, among 0 and the powers of two, that gives the lowest peak. If several give this
+// peak, returns the smallest of them.
 int BestChain(const LayerGraph& graph, int64_t rows) {
   int best = 0;
   int64_t least = std::numeric_limits<int64_t>::max();

@@ -1,5 +1,5 @@
-// Where the values of a step lie in one block of memory: values that are not needed at the same time may
-// share memory. Pure; any thread. Positions and sizes are in elements of activations.
+// Plans where the values of a step lie in one block of memory: values that are not needed at the same time
+// may share memory. Pure; any thread. Positions and sizes are in elements of activations.
 #ifndef TETHYS_RUNTIME_NN_MEMORY_PLAN_H_
 #define TETHYS_RUNTIME_NN_MEMORY_PLAN_H_
 
@@ -25,8 +25,8 @@ struct Placement {
 };
 
 // Places blocks so that no two blocks overlap that are needed at the same time. The blocks are put at the
-// lowest free position in several orders: by size, by size and duration, by time, and each of these orders
-// again with its highest block moved forward, repeatedly, until the result is little above the peak. The
+// lowest free position in several orders: by size, by size and duration, and by time. In each order, the
+// block that lies highest is then moved forward, repeatedly, until the result is little above the peak. The
 // smallest result is taken. (Finding the least memory is NP-hard; for the greedy order by size see Pisarchyk
 // and Lee, "Efficient Memory Management for Deep Neural Net Inference", 2020.)
 Placement PlaceBlocks(absl::Span<const Lifetime> blocks);
@@ -40,8 +40,9 @@ struct StepMemory {
   // The first element of each value and of each value's gradient. kAbsent: the value has no gradient.
   std::vector<int64_t> values = {};
   std::vector<int64_t> gradients = {};
-  // For each layer and input, the first element of the memory where the layer writes a GradientPart::kAdded.
-  // kAbsent for other parts, and for a layer that passes the output's gradient.
+  // For each layer and input, the first element of the memory where the layer writes its part of the input's
+  // gradient, if the part is GradientPart::kAdded. kAbsent for other parts, and for a layer that passes the
+  // output's gradient.
   std::vector<std::vector<int64_t>> parts = {};
   // The first element of each value that backward computes again. kAbsent: backward reads the value that
   // forward wrote.
@@ -55,7 +56,7 @@ struct StepMemory {
 absl::Status CheckRows(const LayerGraph& graph, int64_t rows);
 
 // With `recomputes`, backward computes values again (recomputation.h), and forward frees these values; the
-// length of chains is the one with the lowest peak.
+// longest chain of recomputation is chosen for the lowest peak.
 StepMemory PlanStepMemory(const LayerGraph& graph, int64_t rows, bool trains, bool recomputes = false);
 
 // The blocks that PlanStepMemory places.

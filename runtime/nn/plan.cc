@@ -3,8 +3,9 @@
 //   Forward    converts the rows of the micro-batch, runs the layers in their order, then the loss. The loss
 //              also writes the gradient of the outputs.
 //   Backward   for each layer, from the last to the first: computes values again that the layer needs
-//              (Repeat), computes the layer's gradients, puts the gradients of its inputs together
-//              (GatherParts), and adds those of its variables to earlier micro-batches' (AddGradients)
+//              (Repeat), computes the layer's gradients, adds up the parts of its inputs' gradients
+//              (GatherParts), and adds the gradients of its variables to those of earlier micro-batches
+//              (AddGradients)
 //
 // In the last micro-batch, Backward also records the event of a range of ready_order() once its gradients are
 // final.
@@ -112,7 +113,8 @@ class ModelPlan final : public Plan {
   std::unique_ptr<Buffer> losses_;              // One LossResult for each micro-batch.
   std::unique_ptr<ConfusionCounts> confusion_;  // Null if the plan does not count a confusion matrix.
   std::unique_ptr<Buffer> step_numbers_;  // One StepNumbers for each micro-batch; null if no layer uses them.
-  // The gradients, of one micro-batch, of the layer at which backward is. Null if there is one micro-batch.
+  // The gradients, for one micro-batch, of the layer whose backward pass runs. Null if there is one
+  // micro-batch.
   std::unique_ptr<Buffer> scratch_;
   int64_t micro_batch_ = 0;  // The micro-batch of the last Forward.
   int64_t workspace_bytes_ = 0;

@@ -37,13 +37,13 @@ struct PlanOptions {
   uint64_t seed = 0;  // Seed of dropout.
   // Number of parts of a batch that are normalised separately; see BatchNormalisationShape.
   int64_t groups = 1;
-  // For a plan that trains: sums over the workers whose batches are normalised as one batch. Outlives the
+  // For a plan that trains: sums over the workers whose batches are normalised as one batch. Must outlive the
   // plan. Null: each worker's batch is normalised separately.
   StreamReducer* sums = nullptr;
   bool recomputes = false;  // Backward computes values again to save memory; see PlanStepMemory.
 };
 
-// Device memory that outlives the plan.
+// Device memory that must outlive the plan.
 struct PlanMemory {
   const float* parameters = nullptr;  // As many floats as model.variables().arena_size(), like gradient_sums.
   float* gradient_sums = nullptr;     // Null: the plan only evaluates.
@@ -78,9 +78,10 @@ class Plan {
   // step to step, so it must not be part of a captured graph either.
   virtual absl::Status TakeBatch() = 0;
 
-  // Sets the numbers of the steps from the next one on, until they are set again. Before the first call they
-  // are those of a default StepNumbers. `host` has one element for each micro-batch, in pinned memory, which
-  // is read when the work runs. A no-op if no layer uses the numbers. A graph may capture the work.
+  // Sets the numbers of the next step and of all later steps, until they are set again. Before the first call
+  // the numbers are those of a default StepNumbers. `host` has one element for each micro-batch, in pinned
+  // memory, which is read when the work runs. A no-op if no layer uses the numbers. A graph may capture the
+  // work.
   virtual absl::Status EnqueueStepNumbers(const StepNumbers* host) = 0;
 
   // Converts a micro-batch of the batch that was taken, then runs the forward pass and the loss. Forward and
@@ -97,16 +98,17 @@ class Plan {
   }
 
   // Enqueues the backward pass of the last Forward. The gradients of the first micro-batch replace the
-  // gradients in memory, the gradients of the others are added. With the last micro-batch, calls ready(i,
-  // event) for range i of model.ready_order() as soon as the work for its gradients is enqueued; `event`
-  // happens when the gradients are complete. Gradients are weighted sums over rows. Skips layers whose output
-  // affects no variable, and gradients of values that depend on no variable.
+  // gradients in memory, and the gradients of later micro-batches are added to them. With the last
+  // micro-batch, calls ready(i, event) for range i of model.ready_order() as soon as the work for its
+  // gradients is enqueued; `event` happens when the gradients are complete. Gradients are weighted sums over
+  // rows. Skips layers whose output affects no variable, and gradients of values that depend on no variable.
   using ReadyCallback = absl::FunctionRef<absl::Status(int64_t index, const Event& event)>;
   virtual absl::Status Backward(ReadyCallback ready) = 0;
 
   // Enqueues the change that the batch of the last Forward makes to the moving statistics; a no-op if the
   // model has no moving statistics, or the plan only evaluates. `refused` is device memory: if it is not 0
-  // when the work runs, nothing changes; null: never refused. A graph may capture it.
+  // when the work runs, the statistics do not change; without it (null), they always change. A graph may
+  // capture it.
   virtual absl::Status EnqueueStatistics(const int32_t* refused) = 0;
 
   // Returns the loss of a plan with one micro-batch. Blocks until the stream has computed it.

@@ -11,7 +11,7 @@
 
 namespace tethys {
 
-// The gradient of a variable in one micro-batch, and the gradient of the batch to which it is added.
+// The gradient of a variable in one micro-batch, and the sum over micro-batches to which it is added.
 struct AddedGradient {
   const float* part = nullptr;
   float* sum = nullptr;
@@ -25,8 +25,8 @@ struct PlanNode {
   std::vector<std::unique_ptr<CompiledLayer>> layers;
   std::vector<const void*> x;
   void* y = nullptr;
-  // The addresses from which backward reads inputs and output: those that forward wrote, or those that values
-  // are computed to again.
+  // The addresses from which backward reads the inputs and the output: the addresses that forward wrote, or
+  // those at which backward has computed the values again.
   std::vector<const void*> x_backward;
   void* y_again = nullptr;
   std::vector<int> repeats;  // Layers that run again before Backward of this layer, in this order.

@@ -91,8 +91,8 @@ class RuleOptimizer final : public Optimizer {
   }
 
  private:
-  // The rates and the flag of updates. They are on the device, and in host memory once for each parity; host
-  // memory sends the rates and receives the flag.
+  // The rates and the flag of updates. Device memory has one State, which updates use. Host memory has one
+  // for each parity: rates are copied from it to the device, and the flag is copied back to it.
   struct State {
     UpdateRates rates;
     int32_t bad;

@@ -19,11 +19,12 @@ namespace tethys {
 // The slots that the optimizer keeps, in order: "momentum" for SGD with momentum; none for SGD without.
 std::vector<OptimizerSlot> SlotsOf(const proto::Optimizer& config);
 
-// The regions of `variables` (name, range in the arena), with weight decay and trust ratio where they apply.
+// A range of the arena, and the variable that it belongs to.
 struct NamedRange {
   std::string variable;
   Range range;
 };
+// The regions of `ranges`, with weight decay and trust ratio where they apply.
 std::vector<UpdateRegion> MakeUpdateRegions(const proto::Optimizer& config,
                                             const std::vector<NamedRange>& ranges);
 
@@ -37,7 +38,8 @@ struct Update {
   Range part = kWholeArena;
   // The caller has checked that gradients are finite; they are not checked again.
   bool gradients_are_finite = false;
-  // If not empty: the sums of the whole variables that the regions are parts of (Optimizer::Measure).
+  // If not empty: for each region, the sums of squares over the whole variable that the region is a part of
+  // (Optimizer::Measure).
   absl::Span<const RegionSquares> squares = {};
 };
 
@@ -45,19 +47,20 @@ class Optimizer {
  public:
   virtual ~Optimizer() = default;
 
-  // Device memory for the slots of an arena of `arena_size` elements, one buffer for each slot of SlotsOf,
-  // with initial values in the optimizer's regions and zeros elsewhere.
+  // Device memory for the slots of an arena of `elements` elements, one buffer for each slot of SlotsOf, with
+  // initial values in the optimizer's regions and zeros elsewhere.
   virtual absl::StatusOr<std::vector<std::unique_ptr<Buffer>>> AllocateSlots(int64_t elements) = 0;
 
-  // Updates parameters and slots from gradient_sums * gradient_scale. Pointers are device arenas; `slots` has
-  // one for each of SlotsOf. FailedPrecondition when a gradient of the part is non-finite: then nothing is
-  // changed, by this update or any later one. Blocks until that is known.
+  // Updates parameters and slots from gradient_sums * gradient_scale. Pointers are to arenas in device
+  // memory; `slots` has one arena for each of SlotsOf. FailedPrecondition when a gradient of the part is not
+  // finite: then neither this update nor any later one changes anything. Blocks until the outcome is known.
   absl::Status Apply(Stream& stream, const Update& update, float* parameters, const float* gradient_sums,
                      absl::Span<float* const> slots);
 
   // The first half of an update by a rule with a trust ratio, for servers, whose regions are parts of
-  // variables: writes the sums of each region, in the order of the arena, and changes slots. Updates with the
-  // same rates and the sums of whole variables follow (UpdatePrimitive::Measure). Requires finite gradients.
+  // variables. Writes the sums of squares of each region, in the order of the arena, and changes slots. The
+  // caller then makes updates with the same rates and with the sums over whole variables
+  // (UpdatePrimitive::Measure). Requires finite gradients.
   virtual absl::Status Measure(Stream&, const Update&, const float* /*parameters*/,
                                const float* /*gradient_sums*/, absl::Span<float* const> /*slots*/,
                                absl::Span<RegionSquares> /*squares*/) {
@@ -79,7 +82,7 @@ class Optimizer {
   virtual absl::Status Check(int parity) const = 0;
 };
 
-// `config` is part of a checked job (runtime/job/), with all defaults filled in; `device` outlives the
+// `config` is part of a checked job (runtime/job/), with all defaults filled in; `device` must outlive the
 // optimizer. InvalidArgument: the message says what is wrong.
 absl::StatusOr<std::unique_ptr<Optimizer>> CreateOptimizer(const proto::Optimizer& config, Device& device,
                                                            std::vector<UpdateRegion> regions);

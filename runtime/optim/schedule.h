@@ -1,5 +1,5 @@
-// The learning rate as a function of samples used, so that it means the same under every strategy and batch
-// size. Formulas: Schedule in job.proto. Pure; any thread.
+// The learning rate as a function of the number of samples used, so that a schedule means the same under
+// every strategy and batch size. Formulas: Schedule in job.proto. Pure; any thread.
 #ifndef TETHYS_RUNTIME_OPTIM_SCHEDULE_H_
 #define TETHYS_RUNTIME_OPTIM_SCHEDULE_H_
 

@@ -143,7 +143,7 @@ class BatchNormalisation final : public BatchNormalisationPrimitive {
   int64_t workspace_bytes() const override { return 0; }
 
  private:
-  // A block is small enough for a cache, and for sums in single precision.
+  // A block is so small that it fits into a cache and that single precision suffices for its sums.
   static constexpr int64_t kBlockElements = 16384;
   static constexpr int64_t kLeastBlock = 64;
   static constexpr int64_t kMostBlock = 256;
@@ -161,15 +161,16 @@ class BatchNormalisation final : public BatchNormalisationPrimitive {
   const float* OfGroup(const std::vector<float>& values, int64_t group) const {
     return values.data() + group * shape_.channels;
   }
-  // The group's part of the batch's samples.
+  // The group's samples as a share of the batch's samples.
   double Weight(int64_t group) const {
     const int64_t samples = group_begins_[shape_.groups];
     return samples == 0 ? 0 : static_cast<double>(Rows(group)) / static_cast<double>(samples);
   }
-  // The number of blocks whose sums are held until they are merged.
+  // The number of blocks whose sums are kept until they are merged.
   int64_t AtOnce() const { return threads_ == 1 ? 1 : 16 * threads_; }
   // Calls sum(first element, positions, sums, products) for blocks of the group, on the device's threads, and
-  // then merge(positions, sums, products) in the order of the blocks, so that threads change no bit.
+  // then merge(positions, sums, products) in the order of the blocks, so that the result has the same bits
+  // with any number of threads.
   template <typename Sum, typename Merge>
   void ForEachBlock(int64_t group, const Sum& sum, const Merge& merge) {
     const int64_t channels = shape_.channels, positions = Positions(group);
@@ -188,7 +189,7 @@ class BatchNormalisation final : public BatchNormalisationPrimitive {
       }
     }
   }
-  // Calls use(first element, positions) for parts of `positions` positions.
+  // Calls use(first element, positions) for parts of the `positions` positions that begin at element `first`.
   template <typename Use>
   void ForEachPosition(int64_t first, int64_t positions, const Use& use) const {
     ForEachPart(threads_, positions, std::max<int64_t>(1, kLeastElements / shape_.channels),
@@ -208,8 +209,9 @@ class BatchNormalisation final : public BatchNormalisationPrimitive {
   }
 
   // Merges moments_ with those of the other workers: first the means, then the squared deviations from the
-  // common mean, so that single precision on the way costs no more than it does in the results. Rows are
-  // counted, not positions, so that the sum is exact.
+  // common mean. In this order, the single precision of the exchanged sums costs no more accuracy than the
+  // single precision of the results. The exchanged count is that of rows, not of positions, so that the sum
+  // of the counts is exact.
   absl::Status MergeWorkers(Stream& stream) {
     const int64_t channels = shape_.channels;
     const auto own_rows = static_cast<double>(Rows(0)), own_count = static_cast<double>(moments_.count);
@@ -278,7 +280,7 @@ class BatchNormalisation final : public BatchNormalisationPrimitive {
     });
   }
 
-  // Valid until the next call of this function.
+  // The result is valid until the next call of this function.
   Normalisation GroupNormalisation(int64_t group, const ScaleAndOffset& variables) {
     for (int64_t c = 0; c < shape_.channels; ++c) {
       factors_[c] = variables.scale[c] * OfGroup(inverse_deviations_, group)[c];
@@ -299,12 +301,12 @@ class BatchNormalisation final : public BatchNormalisationPrimitive {
   StreamReducer* const worker_sums_;  // Null: the statistics are those of this worker's batch.
   const int threads_;
   const Kernels& kernels_;
-  const int64_t block_;  // In positions.
+  const int64_t block_;  // The number of positions in a block.
 
   // Results of the last Forward.
   Moments moments_;
-  std::vector<int64_t> group_begins_;  // In rows; behind the last, the number of samples.
-  // [groups]: the number of values of a channel; with worker_sums_, over all workers.
+  std::vector<int64_t> group_begins_;  // The first row of each group; then the number of samples.
+  // [groups]: the number of values of each channel in the group; with worker_sums_, over all workers.
   std::vector<double> counts_;
   std::vector<float> means_, variances_, inverse_deviations_;  // [groups, channels]
 

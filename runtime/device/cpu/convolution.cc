@@ -154,7 +154,7 @@ class Convolution final : public ConvolutionPrimitive {
     c.packing->Unpack(kernels_, threads_, Floats(c.packed.get_data_handle()),
                       Floats(c.plain.get_data_handle()));
   }
-  // Memory of a pass for packed filters. Our own loops zero the part that the filters do not fill.
+  // Memory of a pass for packed filters. Our own loops zero the part of it that the filters do not fill.
   memory AddPacked(PassMemory& pass, const memory::desc& layout) {
     return pass.Add(layout, engine_, FilterPacking::Of(layout).has_value() ? 0 : shape_.filters());
   }
@@ -189,8 +189,9 @@ class Convolution final : public ConvolutionPrimitive {
     });
   }
 
-  // With fewer channels, which fill no vectors, a separate pass for relu over all elements is faster than one
-  // over columns.
+  // The least number of output channels for which one pass over columns computes both the mask of relu and
+  // the bias gradient. Fewer channels do not fill vectors; a separate pass of relu over all elements is then
+  // faster.
   static constexpr int64_t kLeastInOnePass = 16;
 
   const ConvolutionShape shape_;
@@ -308,7 +309,7 @@ void Convolution::PrepareBackwardData(const Layouts& layouts,
 // with the axes in and out exchanged. oneDNN 2.6 has fast kernels ("brgconv") for plain images in the forward
 // direction only. They take 0.93 of the time of its backward kernels for images of VGG16's first four blocks,
 // half of it for 512 channels of 28 x 28 pixels, and as long for smaller images and for windows of one pixel.
-// Returns false if the gradient is not computed so.
+// Returns false if the gradient is not computed in this way.
 bool Convolution::PrepareTurned(const Layouts& layouts, absl::string_view backward_algorithm) {
   constexpr int64_t kLeastChannels = 64, kLeastPixels = 28 * 28;
   const Window::Axis &h = shape_.window.height, &w = shape_.window.width;

@@ -1,6 +1,6 @@
 // Dense layers on oneDNN's sgemm, and for few rows and many weights on loops of our own.
 //
-// Which of them computes a product follows from the shape and the number of threads alone.
+// Which of the two computes a product follows from the shape and the number of threads alone.
 // tests/bench/step_bench.cc compares sgemm with oneDNN's matmul and inner product on plain layouts. On
 // AVX-512 with one thread, for the large products of the models 784-128-10 and 784-300-100-10, sgemm is
 // within 3 % of the best. In data products of about 128 x 300 x 100 it is up to 10 % slower than matmul; in
@@ -31,8 +31,9 @@ absl::Status Product(char a_layout, char b_layout, int64_t m, int64_t n, int64_t
                                                        " failed with status ", static_cast<int>(status)));
 }
 
-// The loops do without the copy of the weights that sgemm packs. From 2^20 weights on, which no second-level
-// cache holds, they take 0.54 of its time with two rows and 0.76 with four (step_bench thin).
+// The loops do without the copy of the weights that sgemm packs. From 2^20 weights on, which is more than any
+// second-level cache holds, the loops take 0.54 of sgemm's time with two rows and 0.76 with four (step_bench
+// thin).
 const ThinProducts* ThinProductsFor(const DenseShape& shape, const Kernels& kernels) {
   constexpr int64_t kManyWeights = int64_t{1} << 20;
   const bool thin = shape.rows <= kMostThinRows && shape.in * shape.out >= kManyWeights;
@@ -86,7 +87,7 @@ class Dense final : public DensePrimitive {
   }
 
  private:
-  // The loops run on one thread, which is not enough to write weights as fast as memory takes them.
+  // The loops run on one thread, which cannot write weights as fast as the memory could take them.
   bool thin_weights() const { return thin_ != nullptr && threads_ == 1; }
 
   const DenseShape shape_;

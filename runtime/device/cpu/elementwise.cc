@@ -35,7 +35,7 @@ class InputConversion final : public InputConversionPrimitive {
   }
 
  private:
-  // Runs the loop for one pair of numbers, or the loop for several channels.
+  // Calls `one`, the loop for a single scale and shift, or `channels`, the loop for several of them.
   template <typename One, typename Channels, typename T>
   void Convert(One one, Channels channels, const T* in, float* out) const {
     const auto period = static_cast<int64_t>(scales_.size());
@@ -46,8 +46,8 @@ class InputConversion final : public InputConversionPrimitive {
     }
   }
 
-  // The numbers of several channels are repeated for this many pixels, so that vectors pay in the loop over
-  // them; the numbers of a table's features for about as many values.
+  // The scales and shifts of several channels are repeated for kPixels pixels, so that the loop over them
+  // gains from vectors. Those of a table's features are repeated for about kValues values.
   static constexpr int64_t kPixels = 64, kValues = 1024;
   const int64_t count_;
   const ValueType type_;

@@ -36,8 +36,8 @@ std::optional<FilterPacking> FilterPacking::Of(const dnnl::memory::desc& packed)
   return std::nullopt;
 }
 
-// Calls move(offset in the plain order, offset in the packed order) for the tiles of each tap and tile of
-// out; a call moves all tiles of in.
+// Calls move(offset in the plain order, offset in the packed order) for each tap and each tile of the axis
+// `out`. One call moves all tiles of the axis `in`.
 template <typename Move>
 void FilterPacking::ForEachRow(int threads, const Move& move) const {
   const int64_t taps = height_ * width_;

@@ -17,14 +17,14 @@ class FilterPacking {
   // has another order, or its channels do not fill tiles.
   static std::optional<FilterPacking> Of(const dnnl::memory::desc& packed);
 
-  // Packs the filters, and zeros the rest of the packed order.
+  // Packs the filters, and zeros the memory of the packed order that they do not fill.
   void Pack(const Kernels& kernels, int threads, const float* plain, float* packed) const;
   void Unpack(const Kernels& kernels, int threads, const float* packed, float* plain) const;
 
  private:
   int64_t out_, in_, height_, width_;
   int64_t block_;  // The number of values of out that lie side by side in the packed order.
-  // Steps of the packed order: to the next block of out, value of in, tile of in, row and column of taps.
+  // Distances in the packed order to the next block of out, value of in, tile of in, row and column of taps.
   int64_t next_block_, next_in_, next_tile_, next_row_, next_column_;
 
   template <typename Move>

@@ -10,8 +10,8 @@
 #include "runtime/device/cpu/update_loops.h"
 #include "runtime/device/sum_of_squares.h"
 
-// Marks a loop whose output may be one of its inputs, element for element, so that it is vectorised all the
-// same.
+// Tells GCC that it may vectorise a loop although the loop may write its output over one of its inputs,
+// element for element.
 #ifdef __clang__
 #define TETHYS_IN_PLACE
 #else
@@ -143,7 +143,7 @@ void SubtractRowMaximum(int64_t rows, int64_t columns, const float* __restrict i
 
 // exp(x) for x <= 0; values below -87 count as -87. exp(x) = 2^n exp(r), n = round(x / ln 2),
 // |r| <= ln 2 / 2. n ln 2 is subtracted in two parts (Cody and Waite 1980); exp(r) is its Taylor series to
-// r^7. Adding 1.5 * 2^23 rounds to an integer, which the low bits of the sum then hold.
+// r^7. Adding 1.5 * 2^23 rounds to an integer; the low bits of the sum then contain this integer.
 float Exponential(float value) {
   constexpr float kLog2E = 1.44269504f, kLn2High = 0.693359375f, kLn2Low = -2.12194440e-4f;
   constexpr float kRound = 12582912.0f;
@@ -175,7 +175,7 @@ struct SameValue {
   static float Value(float x) { return x; }
 };
 
-// The compiler vectorises loops whose arrays are distinct, so a separate loop handles an array that is
+// The compiler vectorises only loops over distinct arrays, so a separate loop handles an array that is
 // changed in place.
 template <typename Function>
 void Add(int64_t count, const float* a, const float* b, float* sum) {

@@ -59,7 +59,8 @@ inline constexpr int kMostThinRows = 4;
 
 inline constexpr int64_t kTile = 16;  // The number of rows and columns of a tile that is transposed.
 
-// Updates `count` elements by one formula (update_formulas.h). `slots` has a pointer for each of its slots.
+// Updates `count` elements by one formula (update_formulas.h). `slots` has a pointer for each slot of the
+// formula.
 using UpdateLoop = void (*)(int64_t count, const UpdateConstants& constants, const UpdateRates& rates,
                             const RegionFactors& region, float* w, const float* gradient_sums,
                             float* const* slots);
@@ -130,10 +131,10 @@ struct Kernels {
 
   // out = in * scale + shift, for bytes.
   void (*convert_bytes)(int64_t count, float scale, float shift, const uint8_t* in, float* out);
-  // out = in * scale + shift, for bytes, with numbers that repeat after `period` bytes.
+  // out = in * scale + shift, for bytes, with scales and shifts that repeat after `period` bytes.
   void (*convert_channels)(int64_t count, int64_t period, const float* scales, const float* shifts,
                            const uint8_t* in, float* out);
-  // Both conversions, from floats.
+  // The same two conversions, for floats.
   void (*convert_floats)(int64_t count, float scale, float shift, const float* in, float* out);
   void (*convert_float_channels)(int64_t count, int64_t period, const float* scales, const float* shifts,
                                  const float* in, float* out);
@@ -151,8 +152,8 @@ struct Kernels {
 
   const ThinProducts* thin_products;  // Indexed by rows - 1, up to kMostThinRows.
 
-  // Transposes `count` tiles. Of tile t, with r and c below kTile,
-  // to[t * to_step + c * to_stride + r] = from[t * from_step + r * from_stride + c].
+  // Transposes `count` tiles. For each tile t, and for r and c below kTile:
+  //   to[t * to_step + c * to_stride + r] = from[t * from_step + r * from_stride + c]
   void (*transpose_tiles)(int64_t count, const float* from, int64_t from_stride, int64_t from_step, float* to,
                           int64_t to_stride, int64_t to_step);
 

@@ -14,7 +14,7 @@ namespace {
 
 class MaxPooling final : public MaxPoolingPrimitive {
  public:
-  // `largest` and `moving` hold a row of pixels for each thread.
+  // `largest` and `moving` must have room for one row of pixels per thread.
   MaxPooling(const MaxPoolingShape& shape, const Context& context, Arena largest, Arena moving)
       : shape_(shape),
         out_(shape.output()),
@@ -77,7 +77,7 @@ class MaxPooling final : public MaxPoolingPrimitive {
     return {std::max<int64_t>(begin, 0), std::min(begin + axis.size, shape_.in.height)};
   }
 
-  // The memory of the thread whose part of the batch begins with this row.
+  // The part of `memory` that belongs to the thread whose part of the batch begins with this row.
   float* Own(Arena& memory, int64_t row) const {
     return memory.data() + row / PartSize(threads_, shape_.rows, 1) * row_;
   }

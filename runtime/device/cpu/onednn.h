@@ -2,8 +2,8 @@
 // description of the operation, version 3 directly from the operation's arguments. Debian 12 has version 2,
 // Debian 13 version 3.
 //
-// The Describe functions throw dnnl::error. `operation` holds the arguments of the primitive's kind in
-// oneDNN's order: algorithm, layouts of the operands, strides and so on.
+// The Describe functions throw dnnl::error. `operation` are the arguments that oneDNN takes for this kind of
+// primitive, in its order: algorithm, layouts of the operands, strides and so on.
 #ifndef TETHYS_RUNTIME_DEVICE_CPU_ONEDNN_H_
 #define TETHYS_RUNTIME_DEVICE_CPU_ONEDNN_H_
 
@@ -16,8 +16,8 @@
 
 namespace tethys::cpu {
 
-// The code of the error that a failure of oneDNN becomes. On CPUs, version 3 fails with a runtime error if no
-// memory is left for the machine code that it generates at a product's first execution.
+// The status code for a failure of oneDNN. On CPUs, version 3 fails with a runtime error if no memory is left
+// for the machine code that it generates at a product's first execution.
 inline absl::StatusCode OnednnCode(dnnl_status_t status) {
   const bool no_memory = status == dnnl_out_of_memory || status == dnnl_runtime_error;
   return no_memory ? absl::StatusCode::kResourceExhausted : absl::StatusCode::kInternal;
@@ -46,14 +46,14 @@ typename Primitive::primitive_desc DescribeBackward(const dnnl::engine& engine,
 #endif
 }
 
-// A layout of floats with blocks: the element at an index has the offset sum of (index / block) * stride over
-// the axes, plus its place in the inner blocks, of which the last is innermost.
+// A layout of floats with blocks. The offset of an element is the sum of (index / block) * stride over the
+// axes, plus its offset within the inner blocks, of which the last one is innermost.
 struct BlockedLayout {
   dnnl::memory::dims axes, padded_axes, strides;
-  dnnl::memory::dims inner_blocks, inner_axes;  // The sizes of the inner blocks, and whose axis each cuts.
+  dnnl::memory::dims inner_blocks, inner_axes;  // The size of each inner block, and the axis that it cuts.
 };
 
-// nullopt: the layout is of another kind.
+// nullopt: the layout has no blocks, other elements than float32, or an offset.
 inline std::optional<BlockedLayout> BlockedLayoutOf(const dnnl::memory::desc& layout) {
 #if DNNL_VERSION_MAJOR >= 3
   if (layout.get_format_kind() != dnnl::memory::format_kind::blocked ||

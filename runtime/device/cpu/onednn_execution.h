@@ -43,12 +43,13 @@ class View {
   dnnl::memory memory_;
 };
 
-// The packed operands and scratch memory of one pass of a layer, side by side in memory that is given to it
-// while it runs.
+// The packed operands and scratch memory of one pass of a layer. They lie side by side in shared memory,
+// which the pass uses only while it runs.
 class PassMemory {
  public:
-  // Memory of this layout. If the layout packs an operand of `elements` floats into a larger memory, for
-  // example channels into multiples of eight, the rest is zero when the pass begins: primitives rely on it.
+  // Adds memory of this layout. If the layout packs an operand of `elements` floats into a larger memory, for
+  // example channels into multiples of eight, the rest is zero when the pass begins: primitives rely on these
+  // zeros.
   dnnl::memory Add(const dnnl::memory::desc& layout, const dnnl::engine& engine, int64_t elements = 0) {
     constexpr int64_t kAlignment = 64;
     const auto bytes = static_cast<int64_t>(layout.get_size());
@@ -60,7 +61,7 @@ class PassMemory {
 
   int64_t bytes() const { return bytes_; }
 
-  // To be called before the pass runs.
+  // Places the pass in the memory at `base`, and zeros what must be zero. Must be called before each run.
   void Bind(char* base) {
     for (const Part& part : parts_) {
       if (base != base_) part.memory.set_data_handle(base + part.begin);

@@ -1,5 +1,5 @@
-// Divides loops among the threads of oneDNN's OpenMP runtime, so that one team of threads does both: a team
-// of our own would wait for processors that oneDNN's idle team still occupies.
+// Divides loops among the threads of oneDNN's OpenMP runtime, so that one team of threads runs both our loops
+// and oneDNN's: a team of our own would wait for processors that oneDNN's idle team still occupies.
 #ifndef TETHYS_RUNTIME_DEVICE_CPU_PARALLEL_H_
 #define TETHYS_RUNTIME_DEVICE_CPU_PARALLEL_H_
 
@@ -29,8 +29,8 @@ inline int64_t PartSize(int threads, int64_t count, int64_t least) {
   return std::max<int64_t>({least, (count + threads - 1) / threads, 1});
 }
 
-// Calls work(begin, end) for these parts; a single part on this thread. The parts do not depend on the number
-// of the runtime's threads. Denormals are flushed. `work` must not throw.
+// Calls work(begin, end) for the parts of PartSize; if there is only one part, on the calling thread. The
+// parts do not depend on the number of the runtime's threads. Denormals are flushed. `work` must not throw.
 template <typename Work>
 void ForEachPart(int threads, int64_t count, int64_t least, const Work& work) {
   struct Call {

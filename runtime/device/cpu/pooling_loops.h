@@ -57,8 +57,8 @@ void UnpoolColumns(const WindowColumns& windows, const float* columns, const flo
   }
 }
 
-// Calls visit(output pixel, input pixel, factor of the mean) for every element of every window, without the
-// channels, in row-major order; positions are in elements.
+// Calls visit(out, in, factor of the mean) for every pixel of every window, in row-major order. `out` and
+// `in` are the offsets, in elements, of the first channels of the output pixel and of the input pixel.
 template <typename Visit>
 void ForEachPooled(const PoolingWindows& g, const Visit& visit) {
   const float whole = 1.0f / static_cast<float>(g.size_h * g.size_w);

@@ -15,7 +15,7 @@ namespace tethys::cpu {
 inline const float* Floats(const void* activations) { return static_cast<const float*>(activations); }
 inline float* Floats(void* activations) { return static_cast<float*>(activations); }
 
-// The state that the primitives of a device share; it outlives them.
+// The state that the primitives of a device share; it must outlive them.
 struct Context {
   int threads = 1;
   const Kernels& kernels;

@@ -30,7 +30,7 @@ bool LabelIsAmongTop(const float* below, int64_t label, int64_t classes) {
 
 class SoftmaxCrossEntropy final : public LossPrimitive {
  public:
-  // `below` and `powers` hold chunk_points x classes elements each.
+  // `below` and `powers` must have room for chunk_points x classes elements each.
   SoftmaxCrossEntropy(const SoftmaxCrossEntropyShape& shape, int64_t chunk_points, const Kernels& kernels,
                       Arena below, Arena powers)
       : shape_(shape),
@@ -67,7 +67,7 @@ class SoftmaxCrossEntropy final : public LossPrimitive {
     }
   }
 
-  // Adds point i of the chunk.
+  // Adds the loss, the counts and the gradients of point i of the chunk.
   void AddPoint(int64_t i, int64_t label, float weight, const LossTensors& tensors, float* gradients) const {
     const int64_t classes = shape_.classes;
     const float* below = below_.data() + i * classes;
@@ -110,7 +110,7 @@ class SoftmaxCrossEntropy final : public LossPrimitive {
 }  // namespace
 
 Created<SoftmaxCrossEntropyShape> Create(const SoftmaxCrossEntropyShape& shape, const Context& context) {
-  // Label maps row by row, so that the scratch memory does not grow with the batch.
+  // Processes label maps row by row, so that the scratch memory does not grow with the batch.
   const int64_t chunk_points = shape.positions > 1 ? shape.positions : shape.rows;
   TETHYS_ASSIGN_OR_RETURN(Arena below, Arena::Allocate(chunk_points * shape.classes));
   TETHYS_ASSIGN_OR_RETURN(Arena powers, Arena::Allocate(chunk_points * shape.classes));

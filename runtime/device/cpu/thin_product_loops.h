@@ -11,13 +11,13 @@
 namespace tethys::cpu {
 namespace {
 
-// The columns whose sums stay in the second-level cache; among them, the columns whose sums stay in the
-// first-level cache while the weights of kThinTerms terms are used.
+// kThinColumns is the number of columns whose sums stay in the second-level cache. kThinPart is the number of
+// columns whose sums stay in the first-level cache while the weights of kThinTerms terms are used.
 constexpr int64_t kThinColumns = 4096;
 constexpr int64_t kThinPart = 256;
 constexpr int64_t kThinTerms = 8;
 
-// y[r, c] += over k < kThinTerms of x[r, k] weights[k, c], for c < columns.
+// y[r, c] += the sum over k < kThinTerms of x[r, k] weights[k, c], for c < columns.
 template <int kRows>
 void AddThinTerms(int64_t columns, int64_t in, int64_t out, const float* x, const float* weights, float* y) {
   const float *w0 = weights, *w1 = w0 + out, *w2 = w1 + out, *w3 = w2 + out;
@@ -57,7 +57,8 @@ void ThinForward(int64_t in, int64_t out, const float* x, const float* weights, 
   }
 }
 
-// dx[r, k] for `kTerms` values of k, whose weights are read side by side, so that dy is read less often.
+// Computes dx[r, k] for `kTerms` values of k, whose weights are read side by side, so that dy is read less
+// often.
 template <int kRows, int kTerms>
 void ThinDataTerms(int64_t in, int64_t out, const float* dy, const float* weights, float* dx) {
   constexpr int kLanes = 8;

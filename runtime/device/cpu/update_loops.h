@@ -10,7 +10,7 @@
 namespace tethys::cpu {
 namespace {
 
-// The names of the slots differ, so that the compiler knows that they do not overlap.
+// Each slot has a __restrict pointer of its own, so that the compiler knows that the slots do not overlap.
 template <class Formula, bool kDecoupled>
 void Update(int64_t count, const UpdateConstants& given_constants, const UpdateRates& given_rates,
             const RegionFactors& given_region, float* __restrict w, const float* __restrict gradient_sums,

@@ -10,7 +10,7 @@
 namespace tethys::cuda {
 namespace {
 
-// The factor of a window's mean.
+// 1 / the number of elements over which the mean of a window is taken.
 __device__ float MeanFactor(const PoolingWindows& a, const Extent& h, const Extent& w) {
   const int64_t elements = a.count_padding ? a.size_h * a.size_w : (h.end - h.begin) * (w.end - w.begin);
   return 1.0f / static_cast<float>(elements);

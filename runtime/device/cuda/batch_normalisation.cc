@@ -19,7 +19,8 @@ int64_t TilesOf(const BatchNormalisationShape& shape) {
   return std::max<int64_t>(1, std::min(positions / kLeastTile, most));
 }
 
-// Cuts the primitive's memory into arrays. Those with the widest elements come first.
+// Cuts the primitive's memory into arrays. The arrays with the widest elements must be cut first, because Cut
+// does not align.
 class Cutter {
  public:
   explicit Cutter(void* memory) : next_(static_cast<char*>(memory)) {}

@@ -22,21 +22,21 @@ class ConvolutionPlan {
   virtual absl::Status Run(Stream& stream, const void* images, const void* filters, const void* outputs,
                            void* workspace) = 0;
   virtual int64_t workspace_bytes() const = 0;
-  // True if filters are float32 in every precision.
+  // True if the plan takes and writes filters in float32 in every precision.
   virtual bool filters_in_float32() const { return false; }
   virtual std::string Describe() const = 0;  // Names the library or kernels that compute, for logs.
 };
 
-// Products of matrices (lowered_convolution.cu). True if they are faster than cuDNN for this convolution.
+// True if products of matrices (lowered_convolution.cu) are faster than cuDNN for this convolution.
 bool IsLowered(ConvolutionPass pass, const ConvolutionShape& shape, Precision precision);
-// The memory that the columns should take at a time.
+// The memory, in bytes, that the columns of lowered_convolution.cu should take at a time.
 inline constexpr int64_t kColumnBytes = int64_t{128} << 20;
 absl::StatusOr<std::unique_ptr<ConvolutionPlan>> CreateLowered(const Libraries& libraries,
                                                                ConvolutionPass pass,
                                                                const ConvolutionShape& shape,
                                                                int64_t column_bytes = kColumnBytes);
 
-// Our own kernels for few channels (small_convolution.cu).
+// True if our own kernels for few channels (small_convolution.cu) compute this convolution.
 bool IsSmall(const ConvolutionShape& shape);
 std::unique_ptr<ConvolutionPlan> CreateSmall(ElementType type, ConvolutionPass pass,
                                              const ConvolutionShape& shape);

@@ -160,7 +160,7 @@ class CudnnConvolutionPlan final : public ConvolutionPlan {
     }
     TETHYS_RETURN_IF_ERROR(graph_.Set(CUDNN_ATTR_OPERATIONGRAPH_OPS, operation_));
     TETHYS_RETURN_IF_ERROR(graph_.Finalize());
-    absl::Status problem = absl::UnimplementedError("cuDNN has no engine for it");
+    absl::Status problem = absl::UnimplementedError("cuDNN has no engine for this shape");
     for (const cudnnBackendHeurMode_t mode : {CUDNN_HEUR_MODE_A, CUDNN_HEUR_MODE_FALLBACK}) {
       problem = ChooseEngine(mode, precision);
       if (problem.ok()) return problem;

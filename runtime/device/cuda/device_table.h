@@ -12,8 +12,9 @@
 
 namespace tethys::cuda {
 
-// Returns memory of the GPU that holds the entries. cudaMemcpy returns once it has read pageable memory,
-// perhaps before the GPU has the bytes, and our streams do not wait for it: so this waits for the GPU.
+// Returns memory of the GPU that contains the entries. Waits for the GPU, because cudaMemcpy returns once it
+// has read pageable memory, perhaps before the bytes are on the GPU, and our streams do not wait for the
+// copy.
 template <typename Entry>
 absl::StatusOr<std::unique_ptr<Buffer>> OnDevice(MemoryPool& memory, const std::vector<Entry>& entries) {
   const auto bytes = static_cast<int64_t>(entries.size() * sizeof(Entry));

@@ -32,7 +32,7 @@ __global__ void DropKernel(DropoutShape shape, PhiloxKey key, const uint64_t* fi
 // `key` is RandomKey(shape.seed, RandomPurpose::kDropout).
 cudaError_t Drop(cudaStream_t stream, ElementType type, const DropoutShape& shape, PhiloxKey key,
                  const uint64_t* first_row, const void* in, void* out) {
-  // Threads for a fourth of the elements, and for a block that begins before them.
+  // One thread for every four elements, and one for a block that begins before the first element.
   const unsigned blocks = BlocksFor(Divide(shape.rows * shape.elements, 4) + 1);
   return ForType(type, [&](auto element) {
     using T = decltype(element);

@@ -67,7 +67,7 @@ cudaError_t ForType(ElementType type, const Launcher& launch) {
 
 inline constexpr int kPackBytes = 16;
 
-// Calls `launch` with the number of elements of a pack: kWide, if that divides `count` and the arrays are
+// Calls `launch` with the number of elements of a pack: kWide, if kWide divides `count` and the arrays are
 // aligned to kPackBytes, otherwise 1.
 template <int kWide, typename Launcher>
 cudaError_t ForWidth(int64_t count, std::initializer_list<const void*> arrays, const Launcher& launch) {
@@ -76,7 +76,8 @@ cudaError_t ForWidth(int64_t count, std::initializer_list<const void*> arrays, c
   return fits ? launch(std::integral_constant<int, kWide>()) : launch(std::integral_constant<int, 1>());
 }
 
-// Calls `launch` with a pack: of kPackBytes, if `count` elements and the arrays allow it.
+// Calls `launch` with a pack of kPackBytes, if `count` and the alignment of the arrays allow it; otherwise
+// with a pack of one element.
 template <typename Launcher>
 cudaError_t ForPacks(ElementType type, int64_t count, std::initializer_list<const void*> arrays,
                      const Launcher& launch) {

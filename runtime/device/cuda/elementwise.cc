@@ -42,10 +42,11 @@ class InputConversion final : public InputConversionPrimitive {
   ChannelScales scales_ = {};
 };
 
-// The same conversion with numbers for each feature of a table, which lie on the device.
+// The same conversion with a scale and a shift for each feature of a table; these numbers are in device
+// memory.
 class FeatureConversion final : public InputConversionPrimitive {
  public:
-  // `numbers` [2, features] on the device: scales, then shifts.
+  // `numbers` are [2, features] in device memory: scales, then shifts.
   FeatureConversion(ElementType type, int64_t count, const InputScaling& scaling,
                     std::unique_ptr<Buffer> numbers)
       : type_(type), count_(count), input_type_(scaling.type), numbers_(std::move(numbers)) {

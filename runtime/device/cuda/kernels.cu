@@ -98,7 +98,8 @@ struct PackSums {
   float sums[kSize];
 };
 
-// Block (x, y) adds packs [x blockDim.x, ...) of columns, rows [y block_rows, ...) into sums[y].
+// Block (x, y) sums the rows [y block_rows, ...) of the packs of columns [x blockDim.x, ...), and writes the
+// sums to sums[y].
 template <typename P>
 __global__ void SumColumnsKernel(int64_t rows, int64_t packs, int64_t block_rows, const P* y, P* dy,
                                  float* sums) {
@@ -130,7 +131,7 @@ __global__ void SumColumnsKernel(int64_t rows, int64_t packs, int64_t block_rows
   for (int i = 0; i < P::kSize; ++i) target[i] = sum.sums[i];
 }
 
-// Columns of `rows` rows, cut into blocks of `block_rows`.
+// Sums columns of `rows` rows, in blocks of `block_rows` rows.
 template <typename P>
 cudaError_t SumColumns(cudaStream_t stream, int64_t rows, int64_t columns, int64_t block_rows, const P* y,
                        P* dy, float* sums) {

@@ -24,7 +24,7 @@ cudaError_t CheckKernelImage();
 // nanoseconds.
 cudaError_t MeasurePause(cudaStream_t stream, uint64_t time, uint64_t* longest);
 
-// out = in * scale + shift, with the numbers of value i's channel, i mod channels.
+// out = in * scale + shift, with the scale and shift of value i's channel, which is i mod channels.
 struct ChannelScales {
   int channels;
   float scale[16];
@@ -34,7 +34,8 @@ cudaError_t ConvertBytes(cudaStream_t stream, ElementType type, int64_t count, c
                          const uint8_t* in, void* out);
 cudaError_t ConvertFloats(cudaStream_t stream, ElementType type, int64_t count, const ChannelScales& scales,
                           const float* in, void* out);
-// As ChannelScales, but for value i's feature, i mod features. The numbers are on the device.
+// Like ChannelScales, but for the features of a table: value i has feature i mod features. The scales and
+// shifts are in device memory.
 struct FeatureScales {
   int64_t features;
   const float* scale;
@@ -88,7 +89,8 @@ struct UpdateArguments {
 cudaError_t FindBad(cudaStream_t stream, const UpdateArguments& arguments, int64_t tile_count);
 cudaError_t Update(cudaStream_t stream, UpdateFormula formula, bool decoupled_decay,
                    const UpdateArguments& arguments, int64_t tile_count);
-// Trust ratios, before Update: sums over each tile, then `tile_ratios` by region.
+// FindTrustRatios computes trust ratios, for use by Update: first sums over each tile, then the ratio of each
+// tile's region.
 struct TrustRegion {
   int64_t first_tile, tile_count;
   float weight_decay;
@@ -97,12 +99,13 @@ struct TrustRegion {
 struct TrustArguments {
   int64_t region_count;
   const TrustRegion* regions;
-  RegionSquares* tile_squares;  // A value for each tile; the same holds below.
+  // tile_squares and tile_ratios have one value per tile.
+  RegionSquares* tile_squares;
   float* tile_ratios;
 };
 cudaError_t FindTrustRatios(cudaStream_t stream, UpdateFormula formula, const UpdateArguments& arguments,
                             int64_t tile_count, const TrustArguments& trust);
-// Contract: ClipPrimitive. `tile_sums` holds a number for each tile.
+// Contract: ClipPrimitive. `tile_sums` is scratch memory for one number per tile.
 cudaError_t Clip(cudaStream_t stream, double limit, const UpdateTile* tiles, int64_t tile_count,
                  const float* gradient_sums, double* tile_sums, UpdateRates* rates);
 // The number of slots that the formula keeps.
@@ -112,7 +115,7 @@ int UpdateSlots(UpdateFormula formula);
 struct NormalisationArguments {
   ElementType type;  // The type of activations.
   int64_t rows, positions, channels, groups;
-  int64_t tiles;  // Parts of a group's positions whose sums are made in parallel.
+  int64_t tiles;  // Number of parts of a group's positions that are summed in parallel.
   float epsilon;
   bool relu;
   double *tile_sums, *tile_products;              // [groups, tiles, channels]
@@ -127,8 +130,9 @@ struct NormalisationArguments {
 cudaError_t BatchNormalisationForward(cudaStream_t stream, const NormalisationArguments& arguments,
                                       const void* x, const float* weights, const float* scale,
                                       const float* offset, void* y);
-// The parts of BatchNormalisationForward between sums over workers: of worker_moments, [channels + 1] after
-// the first part, [channels] after the second.
+// BatchNormalisationForward in three parts, for statistics over all workers' batches. Between the first two
+// parts, the caller sums worker_moments [channels + 1] over the workers; between the last two, worker_moments
+// [channels].
 cudaError_t OwnMeans(cudaStream_t stream, const NormalisationArguments& arguments, const void* x,
                      const float* weights);
 cudaError_t OwnSquares(cudaStream_t stream, const NormalisationArguments& arguments);
@@ -139,7 +143,7 @@ cudaError_t NormaliseAgain(cudaStream_t stream, const NormalisationArguments& ar
 cudaError_t BatchNormalisationBackward(cudaStream_t stream, const NormalisationArguments& arguments,
                                        const void* x, const float* scale, const float* offset, const void* dy,
                                        void* dx, float* dscale, float* doffset);
-// The parts of BatchNormalisationBackward around the sum of worker_gradients over workers.
+// BatchNormalisationBackward in two parts. Between them, the caller sums worker_gradients over the workers.
 cudaError_t OwnGradients(cudaStream_t stream, const NormalisationArguments& arguments, const void* x,
                          const float* scale, const float* offset, const void* dy, float* dscale,
                          float* doffset);

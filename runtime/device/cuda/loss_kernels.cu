@@ -23,7 +23,8 @@ __device__ double SumDoubles(double a, double b) { return a + b; }
 __device__ int64_t SumCounts(int64_t a, int64_t b) { return a + b; }
 __device__ int64_t Smaller(int64_t a, int64_t b) { return a < b ? a : b; }
 
-// Sets the results of a position that is not counted. They must not depend on the outputs, which may be NaN.
+// Sets the results of a position that is not counted. The results must not depend on the outputs, which may
+// be NaN.
 template <typename T>
 __device__ void ClearPosition(int lane, int64_t elements, T* dx, double* result) {
   for (int64_t c = lane; dx != nullptr && c < elements; c += kWarp) dx[c] = Round<T>(0);

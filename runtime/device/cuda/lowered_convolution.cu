@@ -1,15 +1,17 @@
-// Convolutions as products of matrices on cuBLASLt. The values of the images under each window are copied
-// into a row of a matrix, the columns [pixels, taps x channels], where pixels are those of the output. With
-// filters [out, taps x channels] and outputs [pixels, out]
+// Convolutions as products of matrices on cuBLASLt. The image values under each window are copied into a row
+// of the matrix `columns` [pixels, taps x channels], where pixels are those of the output. Filters are the
+// matrix [out, taps x channels], outputs the matrix [pixels, out]. The convolution, the gradient of the
+// filters and the gradient of the columns are the products
 //
 //   outputs = columns filters^T          filters = outputs^T columns          columns = outputs filters
 //
-// are the convolution and its gradients; from the third, each value of the images gets the sum of its copies.
-// (Chellapilla, Puri and Simard 2006, "High performance convolutional neural networks for document
-// processing".) The columns are made for some images at a time, as many as memory allows. A window of one
-// pixel without stride has the images as its columns.
+// The gradient of an image value is the sum over its copies in the columns. (Chellapilla, Puri and Simard
+// 2006, "High performance convolutional neural networks for document processing".) The columns are made for
+// some images at a time, as many as memory allows. A window of one pixel without stride has the images as its
+// columns.
 //
-// Of cuDNN's engines that cudnn_graph.h allows for gradients in float32, those that it proposes for our order
+// cuDNN is slower for float32 gradients in our order of channels: the engines that cudnn_graph.h allows take
+// 3.7 times as long for the convolutions of ResNet50 on an H100.
 // of channels take 3.7 times as long for the convolutions of ResNet50 on an H100.
 #include <algorithm>
 #include <numeric>
@@ -26,7 +28,7 @@
 namespace tethys::cuda {
 namespace {
 
-// The most memory for columns, used if a few images need more than the requested memory.
+// The most memory for columns, in bytes; used if a few images need more than the requested memory.
 constexpr int64_t kMostColumnBytes = kMostConvolutionWorkspace - kMostDenseWorkspace;
 
 struct Columns {
@@ -41,7 +43,8 @@ int64_t ImageColumnBytes(const ConvolutionShape& shape) {
   return out.height * out.width * shape.filter_elements() * static_cast<int64_t>(sizeof(float));
 }
 
-// The number of images, or a multiple of it, after which outputs are 16-byte aligned again.
+// The smallest number of images after which outputs are 16-byte aligned again, as they are after its
+// multiples.
 int64_t ImagesTogether(const ConvolutionShape& shape) {
   constexpr int64_t kFloats = kPackBytes / sizeof(float);
   return kFloats / std::gcd(kFloats, shape.output().elements());
@@ -148,7 +151,7 @@ class LoweredConvolution final : public ConvolutionPlan {
  private:
   static float* Floats(const void* array) { return static_cast<float*>(const_cast<void*>(array)); }
 
-  // The images of the last part.
+  // The number of images in the last part.
   int64_t LastRows() const { return rows_ - (Divide(rows_, part_rows_) - 1) * part_rows_; }
   // True if the gradients of filters are sums over several parts.
   bool adds_parts() const { return pass_ == ConvolutionPass::kFilters && part_rows_ < rows_; }

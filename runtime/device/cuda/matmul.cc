@@ -3,8 +3,8 @@
 //
 // cuBLASLt may lack an algorithm that adds the bias for some shapes (it refuses odd leading dimensions of
 // bfloat16 operands, for example). In that case cuBLASLt computes only the product, and our own kernel adds
-// the bias. If it has no algorithm that writes bfloat16, it writes float32 into workspace, and our own kernel
-// rounds that.
+// the bias. If cuBLASLt has no algorithm that writes bfloat16, it writes float32 into workspace, and our own
+// kernel rounds the float32 result.
 #include "runtime/device/cuda/matmul.h"
 
 #include <algorithm>
@@ -22,8 +22,8 @@ namespace {
 constexpr uint64_t kMostWorkspaceBytes = kMostDenseWorkspace;
 constexpr uint32_t kAlignmentBytes = 16;
 constexpr int kMostAlgorithms = 8;
-// Excludes in-place reductions: cuBLASLt documents that they are sequential, but not their order. Parts of a
-// sum are float32, so reductions in the type of the result are excluded where that is bfloat16.
+// Excludes in-place reductions: cuBLASLt documents that they are sequential, but not their order. Partial
+// sums must be float32, so reductions in the type of the result are excluded if that type is bfloat16.
 constexpr uint32_t AllowedReductions(ElementType result) {
   return result == ElementType::kFloat32
              ? CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE | CUBLASLT_REDUCTION_SCHEME_OUTPUT_TYPE
@@ -131,7 +131,7 @@ class LtMatmul final : public Matmul {
   }
 
  private:
-  // The offset of the unrounded result in bytes, behind cuBLASLt's workspace.
+  // The offset in bytes of the unrounded result in the workspace, after the part that cuBLASLt uses.
   int64_t unrounded_begin() const {
     constexpr int64_t kAlignment = 256;
     return (static_cast<int64_t>(workspace_bytes_) + kAlignment - 1) / kAlignment * kAlignment;
@@ -178,7 +178,7 @@ class LtMatmul final : public Matmul {
     const auto best = std::find_if(results.begin(), end, [](const cublasLtMatmulHeuristicResult_t& result) {
       return result.state == CUBLAS_STATUS_SUCCESS;
     });
-    if (best == end) return absl::UnimplementedError("cuBLASLt has no algorithm for it");
+    if (best == end) return absl::UnimplementedError("cuBLASLt has no algorithm for this shape");
     algorithm_ = best->algo;
     workspace_bytes_ = best->workspaceSize;
     return absl::OkStatus();

@@ -24,7 +24,7 @@ struct MatmulShape {
 
 class Matmul {
  public:
-  // `handle` outlives the product. Unimplemented: cuBLASLt has no algorithm for the shape.
+  // `handle` must outlive the product. Unimplemented: cuBLASLt has no algorithm for the shape.
   static absl::StatusOr<std::unique_ptr<Matmul>> Create(cublasLtHandle_t handle, const MatmulShape& shape,
                                                         Precision precision);
   virtual ~Matmul() = default;

@@ -45,7 +45,7 @@ absl::Status OutOfMemory(int64_t bytes, MemoryKind kind) {
   cudaMemGetInfo(&free, &total);
   return absl::ResourceExhaustedError(absl::StrCat(
       bytes / kMebibyte, " MiB of GPU memory were requested, ", free / kMebibyte, " of ", total / kMebibyte,
-      " MiB are free: choose a smaller batch, or end what else runs on this GPU (nvidia-smi lists it)"));
+      " MiB are free: choose a smaller batch, or end other programs on this GPU (see nvidia-smi)"));
 }
 
 }  // namespace

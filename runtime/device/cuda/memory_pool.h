@@ -20,7 +20,7 @@ class MemoryPool : public std::enable_shared_from_this<MemoryPool> {
   // destructor returns the memory to the pool. ResourceExhausted says how much memory is free and what to do.
   absl::StatusOr<std::unique_ptr<Buffer>> Allocate(int64_t bytes, MemoryKind kind);
 
-  // Frees all memory that no buffer holds. Waits for the work that uses it.
+  // Frees all memory that no buffer uses. Waits for the work that uses this memory.
   void FreeUnused();
 
  private:

@@ -132,8 +132,8 @@ class NcclCommunicator final : public StreamCommunicator {
       if (group_.clock->Now() > deadline) {
         return absl::DeadlineExceededError(
             absl::StrCat(call, " did not end within ", ToSeconds(group_.timeout),
-                         " s: a rank of the group is lost or not reached; NCCL_DEBUG=INFO "
-                         "shows which network it uses"));
+                         " s: a rank of the group is lost or cannot be reached; NCCL_DEBUG=INFO "
+                         "shows which network NCCL uses"));
       }
       sched_yield();
     }

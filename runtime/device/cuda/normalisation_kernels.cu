@@ -1,5 +1,5 @@
-// The kernels of batch normalisation that write every value, and the moving statistics. normalisation_sums.cu
-// has the sums.
+// Kernels of batch normalisation: those that write every value, and the update of the moving statistics. The
+// sums are in normalisation_sums.cu.
 #include <cstdint>
 
 #include "runtime/device/cuda/elements.h"
@@ -26,7 +26,7 @@ struct GroupCursor {
     return true;
   }
 
-  int64_t group = 0;  // The index of the group; the number of groups, if the position is behind the samples.
+  int64_t group = 0;  // The index of the group; the number of groups, if the position is after the samples.
   int64_t end = 0;    // The end of the group, in positions.
 };
 

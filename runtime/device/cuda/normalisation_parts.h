@@ -13,8 +13,8 @@ __device__ inline int64_t PositionsOf(const NormalisationArguments& a, int64_t g
   return (a.begins[group + 1] - a.begins[group]) * a.positions;
 }
 
-// The number of values of a channel in a group of rows; if all workers' batches form one group, in all of
-// them.
+// The number of values of a channel in a group of rows; if statistics are over all workers' batches, the
+// number in all of these batches together.
 __device__ inline double ValuesOf(const NormalisationArguments& a, int64_t group) {
   return a.worker_moments != nullptr ? static_cast<double>(a.worker_moments[a.channels]) * a.positions
                                      : static_cast<double>(PositionsOf(a, group));
@@ -42,19 +42,21 @@ struct Normalisation {
   float means[kSize], factors[kSize], offsets[kSize];
 };
 
-// Sums over a group, by tiles of positions. Requires `begins` for all but the first function, which finds
-// them: it writes the moments of tiles into tile_sums (means) and tile_products (squared deviations). The
-// second turns them into means, variances and inverse_deviations.
+// Sums over a group, by tiles of positions. FindTileMoments finds `begins`, which all other functions
+// require, and writes the moments of tiles: means into tile_sums, and squared deviations into tile_products.
+// MergeTileMoments turns the moments into means, variances and inverse_deviations.
 cudaError_t FindTileMoments(cudaStream_t stream, const NormalisationArguments& arguments, const void* x,
                             const float* weights);
 cudaError_t MergeTileMoments(cudaStream_t stream, const NormalisationArguments& arguments);
-// Writes the sums of the gradients into tile_sums, and of their products with x - mean into tile_products;
-// then mean_gradients, slopes, dscale and doffset.
+// FindTileGradients writes the sums of the gradients into tile_sums, and the sums of the gradients' products
+// with x - mean into tile_products. MergeTileGradients turns these sums into mean_gradients, slopes, dscale
+// and doffset.
 cudaError_t FindTileGradients(cudaStream_t stream, const NormalisationArguments& arguments, const void* x,
                               const float* scale, const float* offset, const void* dy);
 cudaError_t MergeTileGradients(cudaStream_t stream, const NormalisationArguments& arguments, float* dscale,
                                float* doffset);
-// Merge sums over workers: worker_moments, and worker_gradients.
+// Turn the sums over workers in worker_moments and worker_gradients into the statistics, and into
+// mean_gradients and slopes.
 cudaError_t MergeWorkerMoments(cudaStream_t stream, const NormalisationArguments& arguments);
 cudaError_t MergeWorkerGradients(cudaStream_t stream, const NormalisationArguments& arguments);
 

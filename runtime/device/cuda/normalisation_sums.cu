@@ -13,8 +13,8 @@
 namespace tethys::cuda {
 namespace {
 
-// Samples are the leading rows with a weight above 0; `begins` holds the first row of each group, then the
-// end.
+// Samples are the leading rows with a weight above 0. Writes `begins`: the first row of each group, then the
+// number of samples.
 __global__ void GroupsKernel(NormalisationArguments a, const float* weights) {
   int64_t samples = 0, end = a.rows;
   while (samples < end) {
@@ -85,9 +85,10 @@ struct TileShare {
   }
 
   __device__ int64_t channel() const { return pack * P::kSize; }
-  // Packs between two positions of the thread.
+  // The distance, in packs, between two consecutive positions of the thread.
   __device__ int64_t step() const { return blockDim.y * packs; }
-  // Calls use(first pack, positions) for kChunk positions at a time, at the end for fewer.
+  // Calls use(first pack, positions) for kChunk positions at a time, and at the end for the remaining
+  // positions.
   template <int kChunk, typename Use>
   __device__ void ForEachChunk(const Use& use) const {
     for (int64_t done = 0; done < count; done += kChunk) {
@@ -98,7 +99,7 @@ struct TileShare {
   __device__ bool writes() const { return threadIdx.y == 0 && pack < packs; }
 
   int64_t packs, group, pack;
-  int64_t sums;   // The position of the thread's sums in the tile's.
+  int64_t sums;   // The index of the thread's sums among the tile's sums.
   int64_t first;  // The thread's first pack.
   int64_t count;  // The number of the thread's positions.
 };
@@ -113,7 +114,7 @@ __global__ void TileMomentsKernel(NormalisationArguments a, const P* x) {
     for (int p = 0; p < kChunk; ++p) {
       if (p < positions) values[p] = x[at + p * share.step()];
     }
-    // Two passes, so that a mean far from 0 costs no digits.
+    // Two passes, so that a mean far from 0 costs no accuracy.
     Moments<kSize> chunk = {};
     chunk.count = positions;
     for (int i = 0; i < kSize; ++i) {
@@ -152,7 +153,7 @@ __global__ void TileGradientsKernel(NormalisationArguments a, const P* x, const 
     }
     for (int i = 0; i < kSize; ++i) {
       float sum = 0, products = 0;
-      for (int p = 0; p < kChunk; ++p) {  // Behind the last position, the gradient is 0.
+      for (int p = 0; p < kChunk; ++p) {  // After the last position, the gradient is 0.
         const float gradient = normalisation.Gradient(i, a.relu, values[p][i], gradients[p][i]);
         sum += gradient;
         products += gradient * (values[p][i] - normalisation.means[i]);
@@ -239,8 +240,9 @@ __global__ void MomentsKernel(NormalisationArguments a) {
 }
 
 // The three kernels below merge the moments of all workers' batches: first the means, then the squared
-// deviations from the common mean, so that single precision on the way costs no more than in the results.
-// Rows are counted, not positions, so that their sum is exact.
+// deviations from the common mean. In this order, the single precision of the exchanged sums costs no more
+// accuracy than the single precision of the results. The exchanged count is that of rows, not of positions,
+// so that the sum of the counts is exact.
 __global__ void OwnMeansKernel(NormalisationArguments a) {
   const MergedChannel of(a);
   const Moments<1> moments = MergedMoments(a, of);
@@ -289,7 +291,7 @@ __global__ void GradientSumsKernel(NormalisationArguments a, float* dscale, floa
   doffset[of.channel] = static_cast<float>(offset_sum);
 }
 
-// Sums over this worker's samples; dscale and doffset stay sums of this worker.
+// dscale and doffset are, and stay, sums over this worker's samples.
 __global__ void OwnGradientsKernel(NormalisationArguments a, float* dscale, float* doffset) {
   const MergedChannel of(a);
   const GradientSums<1> merged = MergedGradients(a, 0, of);

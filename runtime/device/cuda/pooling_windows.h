@@ -9,7 +9,7 @@
 
 namespace tethys::cuda {
 
-// Window positions that cover element `at`.
+// The range of windows that cover element `at`.
 __device__ inline Extent CoveringWindows(int64_t at, int64_t size, int64_t stride, int64_t before,
                                          int64_t out) {
   // A window covers the element if position * stride <= shifted < position * stride + size.
@@ -44,7 +44,8 @@ __device__ inline Place PlaceOf(int64_t index, const PackedImages& images) {
   return {line / images.height, line % images.height, pixel % images.width, index % images.packs};
 }
 
-// The packs of the images that a kernel writes.
+// The number of packs in the outputs or inputs, if a pack has `size` channels. A kernel has one thread for
+// each pack that it writes.
 inline int64_t OutputPacks(const PoolingWindows& a, int size) {
   return a.rows * a.out_height * a.out_width * (a.channels / size);
 }

@@ -16,14 +16,14 @@
 
 namespace tethys::cuda {
 
-// Handles and memory that the primitives of a device share; they outlive the primitives.
+// Handles and memory that the primitives of a device share. They must outlive the primitives.
 struct Libraries {
   cublasLtHandle_t cublas = nullptr;
   cudnnHandle_t cudnn = nullptr;
   MemoryPool* memory = nullptr;
   SharedWorkspace* workspace = nullptr;
   Precision precision = Precision::kFp32;
-  // The type of activations, and of products unless these use TF32.
+  // The type of activations. Products have this type, too, unless they use TF32.
   ElementType activations = ElementType::kFloat32;
 };
 

@@ -4,7 +4,7 @@
 
 namespace tethys::cuda {
 
-// The number is a payload beside the name, so that a step formats no text.
+// The number is passed as a payload beside the name, so that no text is formatted in a step.
 void BeginRange(const char* name, int64_t number) {
   nvtxEventAttributes_t attributes = {};
   attributes.version = NVTX_VERSION;

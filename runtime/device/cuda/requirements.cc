@@ -76,7 +76,7 @@ absl::Status CheckCapability(int index, const cudaDeviceProp& properties) {
   if (CheckKernelImage() == cudaSuccess) return absl::OkStatus();
   cudaGetLastError();
   return absl::FailedPreconditionError(
-      absl::StrCat("libtethys_cuda.so holds no code for GPU ", index, " of ", HostName(), ", ",
+      absl::StrCat("libtethys_cuda.so contains no code for GPU ", index, " of ", HostName(), ", ",
                    properties.name, " (compute capability ", properties.major, ".", properties.minor,
                    "): build with -DTETHYS_CUDA_ARCHITECTURES=", properties.major, properties.minor));
 }

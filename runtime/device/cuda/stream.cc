@@ -84,7 +84,8 @@ class CudaTimedEvent final : public TimedEvent {
 
 absl::StatusOr<std::unique_ptr<Stream>> CreateStream() {
   cudaStream_t stream = nullptr;
-  // The stream is not ordered with the default stream: code that uses the default stream waits for that work.
+  // This stream and the default stream do not wait for each other, so code that uses the default stream must
+  // wait for its own work there.
   TETHYS_RETURN_IF_CUDA_ERROR(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
   return std::make_unique<CudaStream>(stream);
 }

@@ -157,7 +157,7 @@ __global__ void TrustRatioKernel(UpdateConstants constants, TrustArguments trust
 struct FormulaKernels {
   int slots;
   void (*coupled)(UpdateArguments);
-  // Null if there is a trust ratio. The two functions below are null if there is none.
+  // `decoupled` is null if there is a trust ratio; `measure` and `trust_ratio` are null if there is none.
   void (*decoupled)(UpdateArguments);
   void (*measure)(UpdateArguments, RegionSquares*);
   void (*trust_ratio)(UpdateConstants, TrustArguments);

@@ -13,7 +13,7 @@ constexpr NumberRule kNumbers[] = {
 absl::StatusOr<DefinedLayer> Define(const proto::Layer& layer, LayerScope& scope) {
   TETHYS_ASSIGN_OR_RETURN(auto operation, MakeActivation(scope.input(), layer.activate().activation()));
   if (operation == nullptr)
-    return absl::InvalidArgumentError("activation is ACTIVATION_NONE; give it another");
+    return absl::InvalidArgumentError("activation is ACTIVATION_NONE; give another activation");
   return DefinedLayer{.output = scope.input(), .operation = std::move(operation)};
 }
 

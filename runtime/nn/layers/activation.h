@@ -20,7 +20,7 @@ absl::StatusOr<std::shared_ptr<const Operation>> MakeActivation(const Shape& sha
 
 std::string ActivationName(proto::Activation activation);  // For texts: "relu"; "" for ACTIVATION_NONE.
 
-// The rest of a layer's activation after the layer's primitive has applied a relu.
+// What remains to be applied of a layer's activation after the layer's primitive has applied a relu.
 inline proto::Activation BeyondRelu(proto::Activation activation) {
   return activation == proto::RELU ? proto::ACTIVATION_NONE : activation;
 }

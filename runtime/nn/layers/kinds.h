@@ -1,5 +1,5 @@
-// The table of layers: a row for each kind of proto::Layer. Included by the files of the kinds, which are one
-// for each kind, in this folder.
+// The table of layers: a row for each kind of proto::Layer. Each kind has one file in this folder, which
+// includes this header.
 #ifndef TETHYS_RUNTIME_NN_LAYERS_KINDS_H_
 #define TETHYS_RUNTIME_NN_LAYERS_KINDS_H_
 
@@ -7,8 +7,8 @@
 
 namespace tethys {
 
-// ROW(Name) for the kind proto::Layer::kName, whose file defines `const LayerKind kNameKind`. A kind of
-// job.proto without a row does not compile.
+// ROW(Name) for the kind proto::Layer::kName, whose file defines `const LayerKind kNameKind`. A kind in
+// job.proto that has no row here causes an error at compile time.
 #define TETHYS_LAYER_KINDS(ROW) \
   ROW(Activate)                 \
   ROW(Add)                      \

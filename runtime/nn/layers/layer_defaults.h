@@ -20,7 +20,7 @@ std::string LayerKindName(const proto::Layer& layer);
 // are not checked.
 void ResolveLayer(int position, proto::Layer& layer);
 
-// Calls `visit` for each number of each kind of layer, with the number's path in proto::Layer: "dense.units".
+// Calls `visit` for each numeric field of each kind of layer, with its path in proto::Layer: "dense.units".
 void ForEachLayerNumber(absl::FunctionRef<void(const std::string& path, const NumberRule& rule)> visit);
 
 // The kinds of layers as a job file writes them: "flatten, dense, ... or concatenation".

@@ -21,7 +21,8 @@ namespace tethys {
 // The model under construction, as the kind of one layer sees it.
 class LayerScope {
  public:
-  // The layer's variables and statistics are added to `variables` and `statistics`, which outlive the scope.
+  // The layer's variables and statistics are added to `variables` and `statistics`, which must outlive the
+  // scope.
   LayerScope(std::string name, bool trainable, std::vector<Shape> inputs, VariableSet& variables,
              VariableSet& statistics)
       : name_(std::move(name)),
@@ -33,8 +34,8 @@ class LayerScope {
   // The shapes of a row of the layer's inputs; at least one.
   const std::vector<Shape>& inputs() const { return inputs_; }
   const Shape& input() const { return inputs_[0]; }
-  // The input as an image; [height, width] has one channel. InvalidArgument: it has other axes; the message
-  // begins with `kind` ("max pooling").
+  // The input as an image; [height, width] has one channel. InvalidArgument: the input has other axes; the
+  // message begins with `kind` ("max pooling").
   absl::StatusOr<ImageShape> InputImage(absl::string_view kind) const;
 
   // InvalidArgument: the layer has only one input.
@@ -45,7 +46,7 @@ class LayerScope {
   absl::Status AddVariable(absl::string_view name, const Shape& shape, const std::string& layout,
                            InitialValue initial_value, int64_t fan_in, int64_t fan_out);
   // Adds the moving statistic LAYER/`name` of `channels` elements. InvalidArgument: the model would have too
-  // many.
+  // many elements of moving statistics.
   absl::Status AddStatistic(absl::string_view name, int64_t channels, InitialValue initial_value);
 
   // The ranges of the layer's variables, and of its statistics, in the order in which they were added.

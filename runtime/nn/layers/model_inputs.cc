@@ -32,10 +32,11 @@ std::string Find(const proto::Model& model, int position, const std::map<std::st
     return absl::StrCat("is one too many: a model has at most ", kMostLayers, " layers");
   if (layer.name().empty()) return "has an empty name; give it one, or leave the field out";
   if (layer.name() == kBatchName) {
-    return absl::StrCat("has the name of the batch, '", kBatchName, "': give it another");
+    return absl::StrCat("has the name of the batch, '", kBatchName, "': give it another name");
   }
   if (earlier.count(layer.name()) > 0) {
-    return absl::StrCat("has the name of an earlier layer, '", layer.name(), "': give every layer its own");
+    return absl::StrCat("has the name of an earlier layer, '", layer.name(),
+                        "': give every layer its own name");
   }
   const LayerKind* const kind = FindLayerKind(layer);
   if (kind == nullptr) return absl::StrCat("has no kind: write one of ", LayerKindList());

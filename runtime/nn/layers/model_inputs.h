@@ -15,7 +15,7 @@ inline constexpr char kBatchName[] = "input";
 
 struct ModelInputs {
   static constexpr int kBatch = -1;
-  // For each layer, the positions of the layers that it reads, or kBatch.
+  // For each layer, the indices of the layers that it reads, or kBatch.
   std::vector<std::vector<int>> layers;
   // The first layer whose name or inputs are wrong; -1: all layers are right, and each reads earlier layers
   // only. `problem` says what is wrong with the layer, to follow the layer's name: "has no reader: ...".
@@ -23,10 +23,10 @@ struct ModelInputs {
   std::string problem;
 };
 
-// The layers are resolved (layer_defaults.h). Wrong are: a name that is empty, repeated or the batch's; no
+// The layers are resolved (layer_defaults.h). Errors are: a name that is empty, repeated or the batch's; no
 // kind; an input that is not an earlier layer; more inputs than the kind takes; an output that no layer
-// reads, unless it is the last; more than 4096 layers, or 16,384 inputs of all layers, which bounds the time
-// to plan memory.
+// reads, unless it is the output of the last layer; more than 4096 layers, or 16,384 inputs of all layers,
+// which bounds the time to plan memory.
 ModelInputs FindInputs(const proto::Model& model);
 
 }  // namespace tethys

@@ -20,7 +20,7 @@ namespace tethys {
 struct ForwardTensors {
   absl::Span<const void* const> x = {};  // The inputs.
   void* y = nullptr;                     // The output, to be overwritten.
-  // One weight for each row: [rows]. Weight 0 marks padding, which is behind the batch's samples.
+  // One weight for each row: [rows]. Weight 0 marks padding, which comes after the batch's samples.
   const float* row_weights = nullptr;
 };
 
@@ -42,7 +42,7 @@ class CompiledLayer {
   virtual absl::Status Repeat(Stream& stream, const ForwardTensors& tensors) {
     return Forward(stream, tensors);
   }
-  // Overwrites the gradients of the layer's variables too.
+  // Computes the gradients of the inputs, and overwrites the gradients of the layer's variables.
   virtual absl::Status Backward(Stream& stream, const BackwardTensors& tensors) = 0;
   // Updates the layer's moving statistics from the last Forward, as the contract of
   // BatchNormalisationPrimitive says.
@@ -75,7 +75,7 @@ struct CompileArguments {
   uint64_t seed = 0;  // Seed of random numbers.
   // The numbers of the running step, on the device. Null in a plan that evaluates.
   const StepNumbers* step = nullptr;
-  bool later_part = false;  // The layer runs on a micro-batch behind the first of a step.
+  bool later_part = false;  // The layer runs on a micro-batch after the first of a step.
   bool relu = false;        // Forward applies a relu to the output. Only if OperandUse::applies_relu.
   // Variables and statistics stand in the order in which the kind added them.
   absl::Span<const VariableMemory> variables = {};

@@ -51,14 +51,14 @@ void CompleteInitializer(Layer& layer) {
 }
 
 // Adds the layer's weights, which are called `name`, and its bias, if it has one. `in` and `out` are the
-// sizes of the axes of these names in `shape`. fan_in is the number of weights divided by `out`, fan_out that
-// number divided by `in`.
+// sizes of the axes of these names in `shape`. fan_in is the number of weights divided by `out`, and fan_out
+// the number of weights divided by `in`.
 inline absl::Status AddWeightsAndBias(LayerScope& scope, absl::string_view name, const Shape& shape,
                                       const std::string& layout, proto::Initializer initializer, int64_t in,
                                       int64_t out, bool has_bias = true) {
   if (initializer == proto::BILINEAR && layout != kBilinearLayout) {
     return absl::InvalidArgumentError(
-        "has the initializer BILINEAR, which is for transposed convolutions: give it another");
+        "has the initializer BILINEAR, which is for transposed convolutions: give another");
   }
   const absl::StatusOr<int64_t> elements = ElementCount(shape);
   // If there are too many elements, AddVariable refuses the shape.

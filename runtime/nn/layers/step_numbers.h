@@ -8,9 +8,9 @@
 namespace tethys {
 
 struct StepNumbers {
-  // The number, in the job's order, of the first sample; see StepInfo::sample_begin.
+  // The index of the first sample in the sample order of the job; see StepInfo::sample_begin.
   uint64_t first_sample = 0;
-  // The micro-batch's part of the step's samples, times the number of workers: the mean of the workers'
+  // The micro-batch's share of the step's samples, times the number of workers: the mean of the workers'
   // moving statistics is then the statistic of the whole batch.
   float statistics_share = 1;
 };

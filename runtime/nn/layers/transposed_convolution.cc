@@ -1,4 +1,4 @@
-// Transposed convolution: the gradient of a convolution's input as a layer. Along each axis
+// Transposed convolution: computes the gradient of a convolution with respect to its input. Along each axis
 //   y[i stride + k - padding] = sum over i and k of x[i] filters[k], plus bias
 // with x [height, width, in], filters [in, kernel_size, kernel_size, out], bias [out] and y [., ., out]. The
 // layer runs on the primitive of the convolution from y to x.

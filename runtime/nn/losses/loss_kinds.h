@@ -1,4 +1,4 @@
-// The table's rows for the losses, each of which is one file of this folder.
+// The rows of the table of losses in loss.cc. Each loss is one file of this folder.
 #ifndef TETHYS_RUNTIME_NN_LOSSES_LOSS_KINDS_H_
 #define TETHYS_RUNTIME_NN_LOSSES_LOSS_KINDS_H_
 

@@ -45,7 +45,7 @@ class LayerWriter {
   std::string Flatten(absl::string_view name);
   // Adds no layer if the rate is 0.
   void Dropout(absl::string_view name, double rate);
-  // A transposed convolution that enlarges images `times` and starts as bilinear interpolation.
+  // A transposed convolution that enlarges images by the factor `times` and starts as bilinear interpolation.
   std::string Enlarge(absl::string_view name, int64_t filters, int64_t times);
   std::string Sum(absl::string_view name, absl::string_view a, absl::string_view b);
   // A layer that adds the two inputs, then a relu.

@@ -49,7 +49,8 @@ std::string Problem(const proto::Model& model) {
                           ": with stem CIFAR it must be 6 n + 2 and at most ", kMostCifarDepth,
                           ", such as 20, 32, 44, 56 or 110");
     }
-    if (resnet.style() == proto::Resnet::KERAS) return "resnet.style is KERAS, which has no stem CIFAR";
+    if (resnet.style() == proto::Resnet::KERAS)
+      return "resnet.style is KERAS, which does not support resnet.stem CIFAR";
   } else if (FindDepth(resnet.depth()) == nullptr) {
     return absl::StrCat("resnet.depth is ", resnet.depth(),
                         ": it must be 18, 34, 50, 101 or 152; 20, 32, 44, 56 and 110 need stem: CIFAR");

@@ -14,7 +14,7 @@ constexpr int kMostBlocks = 16;
 constexpr int64_t kMostConvolutions = 64;  // Convolutions of one block.
 constexpr int64_t kMostUnits = 1 << 20;
 
-// The number of convolutions of each block, for each depth. The depth is the number of all convolutions and
+// The number of convolutions of each block, for each depth. The depth is the number of all convolutions plus
 // the three dense layers.
 struct Depth {
   int depth;

@@ -13,7 +13,7 @@ namespace tethys {
 
 // The model as a list of layers in which every field has a value: the layers of the description, or the
 // layers of the family with `classes` outputs. Frozen layers of a family are marked as not trainable. If the
-// fields of the family are wrong (FamilyProblem), the list may be any.
+// fields of the family are wrong (FamilyProblem), the result is unspecified.
 proto::Model ExpandModel(const proto::Model& model, int64_t classes);
 
 // Sets the absent fields of the model's family. Values are not checked.

@@ -186,10 +186,10 @@ std::string Refusal(int64_t rows, int64_t free_bytes, int64_t micro_batches = 1)
 
 TEST(MemoryForecast, JobThatDoesNotFitIsRefusedAndAFittingBatchNamed) {
   const std::string refusal = Refusal(100'000, 4 * kGibibyte);
-  EXPECT_THAT(refusal, AllOf(HasSubstr("RESOURCE_EXHAUSTED: batches of 100000 a worker need "),
+  EXPECT_THAT(refusal, AllOf(HasSubstr("RESOURCE_EXHAUSTED: batches of 100000 samples per worker need "),
                              HasSubstr("a late device"), HasSubstr("but 4096.0 MiB are free")));
   const int64_t batch = LargestBatch(MakeLenet(), OnGpu(0), 4 * kGibibyte, true);
-  EXPECT_THAT(refusal, HasSubstr(absl::StrCat("a batch of ", batch, " a worker fits")));
+  EXPECT_THAT(refusal, HasSubstr(absl::StrCat("a batch of ", batch, " samples per worker fits")));
   EXPECT_EQ(Refusal(batch, 4 * kGibibyte), "OK");
   EXPECT_THAT(refusal, HasSubstr(", or micro_batches: 2"));
   EXPECT_EQ(Refusal(100'000, 4 * kGibibyte, 2), "OK");
