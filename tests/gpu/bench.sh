@@ -1,5 +1,6 @@
 # shellcheck shell=bash
-# Benchmarks on a GPU, each with its peer in the same run. Sourced by gpu.sh.
+# Benchmarks on a GPU, each compared with PyTorch or with copies on the device in the same run. Sourced by
+# gpu.sh.
 #
 #   update        the optimizer's bandwidth on 100 M parameters, compared with copies on the device
 #   convolutions  the time of lenet's, ResNet50's, VGG16's and MobileNet's convolutions, in every precision
@@ -8,9 +9,9 @@
 #                 ratios is reported; it has limits in float32 only
 #   large         the same for ResNet50, VGG16 and MobileNet on pictures of 224 x 224, in one round and without limits
 #   sweep         step time over the batch, 1 to 70, of the networks of study 3: for SWEEP_SECONDS each, by default 60
-#   company       visits of a sweep that count as disturbed: alone, beside a process that only holds a context on the GPU
-#                 (PyTorch's), and beside one that trains there. The last alone must be noticed. And the memory of a batch
-#                 after a larger one, beside its memory before
+#   company       the share of a sweep's visits that count as disturbed: with no other process, beside one
+#                 that only has a context on the GPU (PyTorch's), and beside one that trains there. Only the
+#                 last must be noticed. Also the memory of a batch, measured before and after a larger batch
 
 sections() { echo update convolutions steps large sweep company; }
 

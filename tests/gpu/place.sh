@@ -8,10 +8,10 @@
 
 limit=${LIMIT:-200}  # Time limit of each program, in seconds.
 
-# A program runs in a separate process group, which signals to the script do not reach. So while the program
-# runs, a file in $work/running has the name of the group's leader, and the script ends the groups whose files
-# it finds there. Waiting in the background lets the script heed a signal meanwhile. Once the script is
-# ending, nothing is started.
+# A program runs in a process group of its own, which signals to the script do not reach. So while a program
+# runs, $work/running has a file that is named after the group's leader, and on a signal the script ends the
+# groups of all files there. The script waits for the program in the background, so that it can handle a
+# signal meanwhile. Once the script is ending, no program is started.
 limited() {
   local leader status=0
   [ ! -e "$work/ending" ] || return 143

@@ -26,9 +26,9 @@ sums_in_bf16() {
   if [ "$device" = cuda ]; then printf -- '--set=strategy.mirrored.gradients=BF16\n'; fi
 }
 
-# train NAME NETWORK FLAG...: makes a run in $work/NAME of mlp, of one of study 3's networks on pictures of 224 x 224
-# (vgg16-224, with data of its own), or else of the example NETWORK_fashion_mnist_local. If it fails, the table gets a
-# row.
+# train NAME NETWORK FLAG...: trains NETWORK, with the run directory $work/NAME. NETWORK is mlp, or one of
+# study 3's networks on pictures of 224 x 224 (vgg16-224, which has its own data), or else names the example
+# NETWORK_fashion_mnist_local. If training fails, the table gets a row.
 train() {
   local name=$1 job=$jobs/${2}_fashion_mnist_local.textproto field files=()
   case $2 in
@@ -70,7 +70,8 @@ block_times() {
                      begin = $at["begin_ns"]; count = 0 }'
 }
 
-# hold_curve CHECK REFERENCE RUN: checks that the losses of both runs differ by at most 1e-3, relatively, in every step.
+# hold_curve CHECK REFERENCE RUN: checks that the losses of both runs differ in every step by at most 1e-3 of
+# their value.
 hold_curve() {
   local worst
   worst=$(paste <(losses "$2") <(losses "$3") |

@@ -5,9 +5,10 @@
 #   networks  every example on Fashion-MNIST (all optimizers, residual and depthwise networks, batch normalisation) has
 #             the CPU's losses for eight steps, to 1e-3
 #
-# Training multiplies differences of rounding: at the learning rates of the examples, the losses of a CPU with AVX-512
-# differ from those of one with AVX2 by 2 % within 100 steps of lenet, and by 6 % within 8 of mobilenet. So where losses
-# are compared these networks learn more slowly, at rates at which the two kinds of CPU agree within 1e-4.
+# Training amplifies differences of rounding: at the learning rates of the examples, the losses of a CPU with
+# AVX-512 differ from those of one with AVX2 by 2 % within 100 steps of lenet, and by 6 % within 8 of
+# mobilenet. So where losses are compared, these networks have lower learning rates, at which the two kinds of
+# CPU agree within 1e-4.
 #   accuracy  the same jobs run to their ends. The test accuracy in float32 is at most half a point below the CPU's;
 #             with bfloat16 for products, or for NCCL's sums, it is at most half a point below float32's
 #   variants  a small ResNet has the CPU's losses, to 1e-3, with micro-batches, values computed again in backward, and
@@ -56,7 +57,8 @@ hold_accuracy() {
 note_use() {
   local use
   use=$(gpu_use "$2")
-  if [ -n "$use" ]; then note "$1: at most" "$use"; else lacking "$1: its use" "a driver that tells: log/worker-0.log"; fi
+  if [ -n "$use" ]; then note "$1: at most" "$use"
+  else lacking "$1: its use" "a driver that reports it: see log/worker-0.log"; fi
 }
 
 run_accuracy() {

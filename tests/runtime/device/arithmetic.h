@@ -67,8 +67,8 @@ inline std::vector<float> RandomFloats(int64_t count, uint64_t key) {
   return values;
 }
 
-// |out - reference| / |reference|, or |out| if the reference is zero, in Euclidean norms. NaN if `out` holds
-// a NaN.
+// |out - reference| / |reference|, or |out| if the reference is zero, in Euclidean norms. NaN if `out`
+// contains a NaN.
 inline double RelativeError(const std::vector<float>& out, const std::vector<double>& reference) {
   double difference = 0, norm = 0;
   for (size_t i = 0; i < reference.size(); ++i) {

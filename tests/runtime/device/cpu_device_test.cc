@@ -80,7 +80,7 @@ TEST(CpuDevice, DescribeNamesLibraryAndThreads) {
   EXPECT_THAT(CreateCpuDevice(1).value()->Describe(), testing::MatchesRegex("cpu, oneDNN .*, 1 thread"));
 }
 
-TEST(CpuDevice, DenormalsAreFlushedAndModeIsRestored) {
+TEST(CpuDevice, UpdateFlushesDenormalsAndRestoresTheCallersMode) {
   auto device = CreateCpuDevice(1).value();
   auto stream = device->CreateStream().value();
   std::vector<float> w(64, 1), g(64, 0), v(64, 1e-39f);
@@ -94,8 +94,8 @@ TEST(CpuDevice, DenormalsAreFlushedAndModeIsRestored) {
   EXPECT_NE(tiny * 0.5f, 0.0f) << "the calling thread's arithmetic was not restored";
 }
 
-// Runs the loops of a device that are not oneDNN's, with this many threads, on operands that are large enough
-// for several threads. Returns outputs and gradients, one after another.
+// Runs the loops of a device that are not oneDNN's, with `threads` threads, on operands that are large enough
+// for several threads. Each function returns outputs and gradients, one after another.
 class OwnLoops {
  public:
   explicit OwnLoops(int threads)
@@ -201,7 +201,7 @@ class OwnLoops {
   const std::unique_ptr<Stream> stream_;
 };
 
-TEST(CpuDevice, ThreadsChangeNoBitOfLoopsOutsideOneDnn) {
+TEST(CpuDevice, OwnLoopsGiveTheSameBitsWithAnyNumberOfThreads) {
   OwnLoops one(1);
   for (const int threads : {2, 3, 16}) {
     OwnLoops several(threads);

@@ -161,7 +161,7 @@ TEST(CudaMatmul, ProductWithoutBias_AddsNoBias) {
   EXPECT_EQ(c, 11);
 }
 
-TEST(CudaMatmul, ProductInBfloat16_WritesTheTypeThatItsShapeNames) {
+TEST(CudaMatmul, ProductInBfloat16_WritesTheResultTypeOfItsShape) {
   const std::vector<__nv_bfloat16> a = {1.0f, 128.0f}, b = {1.0f, 3.0f};  // Shapes [1, 2] and [2, 1].
   auto stream = CreateStream().value();
   bias_algorithm = Bias::kHas;
@@ -179,7 +179,7 @@ TEST(CudaMatmul, ProductInBfloat16_WritesTheTypeThatItsShapeNames) {
   EXPECT_EQ(allowed_reductions, CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE) << "parts of sums are float32";
 }
 
-TEST(CudaMatmul, ResultInBfloat16_IsRoundedIfNoAlgorithmWritesIt) {
+TEST(CudaMatmul, ResultInBfloat16_IsRoundedIfNoAlgorithmWritesBfloat16) {
   // Shapes [2, 2] and [2, 1].
   const std::vector<__nv_bfloat16> a = {1.0f, 128.0f, 1.0f, 1.0f}, b = {1.0f, 3.0f};
   auto stream = CreateStream().value();

@@ -31,14 +31,14 @@ inline std::vector<float> DeviceConformance::Drop(const DropoutShape& shape, uin
   auto in_device = Activations(in), out = PoisonedActivations(in.size() + 1);
   EXPECT_TRUE(dropout->Run(*stream_, first.data(), in_device.data(), out.data()).ok());
   std::vector<float> host = out.Host();
-  EXPECT_TRUE(std::isnan(host.back())) << "was written behind the " << in.size() << " elements";
+  EXPECT_TRUE(std::isnan(host.back())) << "was written after the " << in.size() << " elements";
   host.pop_back();
   EXPECT_TRUE(dropout->Run(*stream_, first.data(), in_device.data(), in_device.data()).ok());
   EXPECT_EQ(in_device.Host(), host) << "in place";
   return host;
 }
 
-TEST_P(DeviceConformance, DropoutFollowsItsContract) {
+TEST_P(DeviceConformance, DropoutAgreesWithTheHostsRandomStream) {
   for (const int64_t elements : {0, 1, 3, 4, 5, 97, 1500}) {
     for (const uint64_t first_row : {uint64_t{0}, uint64_t{5}, uint64_t{1} << 40}) {
       const DropoutShape shape = {

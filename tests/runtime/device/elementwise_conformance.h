@@ -26,7 +26,7 @@ TEST_P(DeviceConformance, BytesAreStandardised) {
   }
 }
 
-TEST_P(DeviceConformance, BytesAreStandardisedByTheNumbersOfTheirChannels) {
+TEST_P(DeviceConformance, BytesAreStandardisedByMeanAndDeviationOfTheirChannel) {
   const std::vector<float> mean = {0.49f, 0.48f, 0.45f}, deviation = {0.25f, 0.125f, 0.5f};
   for (const int64_t pixels : {1, 64, 1000}) {
     std::vector<uint8_t> bytes(3 * pixels);
@@ -43,7 +43,7 @@ TEST_P(DeviceConformance, BytesAreStandardisedByTheNumbersOfTheirChannels) {
   }
 }
 
-// Scaling with numbers for each feature of a table.
+// A scaling with a mean and a deviation for each feature of a table.
 inline InputScaling FeaturesOf(int features, ValueType type) {
   InputScaling scaling = {.mean = {}, .deviation = {}, .type = type};
   for (int i = 0; i < features; ++i) {
@@ -53,7 +53,7 @@ inline InputScaling FeaturesOf(int features, ValueType type) {
   return scaling;
 }
 
-TEST_P(DeviceConformance, FloatsAreStandardisedWithoutADivision) {
+TEST_P(DeviceConformance, FloatsAreStandardisedWithoutDivisionBy255) {
   const std::vector<float> values = RandomFloats(3 * 17 * 1001, 5);
   auto in = Floats(values);
   for (const InputScaling& scaling :
@@ -72,7 +72,7 @@ TEST_P(DeviceConformance, FloatsAreStandardisedWithoutADivision) {
   }
 }
 
-TEST_P(DeviceConformance, SumsEqualFloatSums) {
+TEST_P(DeviceConformance, SumsEqualRoundedFloatSums) {
   for (const ElementType type : {ElementType::kFloat32, device_->activation_type()}) {
     const auto stored = [&](float value) {
       return type == ElementType::kFloat32 ? value : arithmetic_.Stored(value);

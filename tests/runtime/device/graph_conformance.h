@@ -70,7 +70,7 @@ TEST_P(GraphConformance, TimedEventsHappenInEveryLaunch) {
   }
 }
 
-TEST_P(GraphConformance, WaitForTimedEventAfterLaunchSeesThatLaunch) {
+TEST_P(GraphConformance, WaitForTimedEventWaitsForTheLaunchThatRecordsIt) {
   const auto brought = device_->CreateTimedEvent().value();
   const auto work = [&]() -> absl::Status {
     TETHYS_RETURN_IF_ERROR(Bring());
@@ -87,9 +87,9 @@ TEST_P(GraphConformance, WaitForTimedEventAfterLaunchSeesThatLaunch) {
   }
 }
 
-// A launch drops elements of the row whose number is in memory at that time. In some of these rows the
-// element is kept, in others it is dropped.
-TEST_P(GraphConformance, EachLaunchDrawsTheRandomNumbersOfTheRowInMemory) {
+// Each launch drops elements by the row number that is in memory at that time. For some of these row numbers
+// the element is kept, for others it is dropped.
+TEST_P(GraphConformance, EachLaunchReadsTheRowNumberOfDropoutFromMemory) {
   const auto dropout = device_->Create(DropoutShape{.rows = 1, .elements = 1, .seed = 5}).value();
   constexpr int64_t kBytes = sizeof(uint64_t);
   const auto next = device_->Allocate(kBytes, MemoryKind::kPinnedHost).value();

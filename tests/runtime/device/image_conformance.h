@@ -73,7 +73,7 @@ TEST_P(ImageConformance, MaxPoolingAgreesWithItsReferenceInAllShapes) {
   }
 }
 
-TEST_P(ImageConformance, OnlyOneOfEqualPixelsGetsTheGradient) {
+TEST_P(ImageConformance, OnlyOneOfSeveralLargestPixelsGetsTheGradient) {
   auto pooling =
       device_->Create(MaxPoolingShape{.rows = 1, .in = {4, 4, 3}, .window = SquareWindow(2, 2, 0, 0)})
           .value();

@@ -151,7 +151,7 @@ TEST_P(DeviceConformance, LargeLogitsDoNotOverflow) {
   for (const float value : loss.doutputs) EXPECT_TRUE(std::isfinite(value));
 }
 
-TEST_P(DeviceConformance, NaNLogitsGiveANaNLoss) {
+TEST_P(DeviceConformance, NonFiniteLogitsGiveANonFiniteLoss) {
   for (const float bad : {kPoison, kInfinity}) {
     for (int position = 0; position < 3; ++position) {
       std::vector<float> logits = {1, 2, 3};

@@ -56,7 +56,8 @@ class Bfloat16s {
         floats_(rank, values),
         memory_(rank.device->Allocate(count_ * static_cast<int64_t>(sizeof(Bfloat16)), MemoryKind::kDevice)
                     .value()) {
-    // The driver loads a kernel when it is first launched; loading waits like an allocation.
+    // The driver loads a kernel when the kernel is first launched. Loading, like an allocation, waits for all
+    // work of the GPU.
     EXPECT_TRUE(Round().ok());
     EXPECT_TRUE(Widen().ok());
   }
@@ -148,7 +149,7 @@ TEST_F(Nccl, TwoRanksGetExactSumsOfBothBuckets) {
   Among(1, [&](Rank& rank) { description = rank.group->Describe(); });
   if (gpus_ == 1 && !SharesAGpu(description)) {
     GTEST_SKIP() << "one GPU, which two ranks of " << description
-                 << " cannot share: that takes 2.30 and NCCL_MULTI_RANK_GPU_ENABLE=1";
+                 << " cannot share: sharing takes NCCL 2.30 and NCCL_MULTI_RANK_GPU_ENABLE=1";
   }
   // An id is valid for one group only.
   group_.id = testing::CreateGpu().value()->NewGroupId().value();
@@ -173,7 +174,7 @@ TEST_F(Nccl, TwoRanksGetExactSumsOfBothBuckets) {
   });
 }
 
-TEST_F(Nccl, TwoRanksScatterGatherAndSend) {
+TEST_F(Nccl, TwoRanksReduceScatterGatherAndSend) {
   if (gpus_ == 1) GTEST_SKIP() << "one GPU";
   Among(2, [](Rank& rank) {
     const int own = rank.group->rank();

@@ -138,7 +138,7 @@ TEST_P(DeviceConformance, BatchNormalisationAgreesWithDoublePrecision) {
   }
 }
 
-TEST_P(DeviceConformance, BatchNormalisationWithoutInputGradient) {
+TEST_P(DeviceConformance, BatchNormalisationInputGradientIsOptional) {
   const BatchNormalisationShape shape = {.rows = 6, .positions = 4, .channels = 3, .relu = true};
   const NormalisationReference expected = RandomNormalisation(arithmetic_, shape, 6);
   auto normalisation = device_->Create(shape).value();
@@ -154,7 +154,7 @@ TEST_P(DeviceConformance, BatchNormalisationWithoutInputGradient) {
   EXPECT_LE(RelativeError(doffset.Host(), expected.doffset), 5e-6);
 }
 
-TEST_P(DeviceConformance, MovingStatisticsFollowTheBatchUnlessItIsRefused) {
+TEST_P(DeviceConformance, MovingStatisticsFollowTheBatchUnlessStepIsRefused) {
   for (const auto& [shape, samples] : NormalisationCases()) {
     const NormalisationReference expected = RandomNormalisation(arithmetic_, shape, samples);
     std::vector<float> row_weights(shape.rows, 0);

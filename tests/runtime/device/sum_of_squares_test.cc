@@ -10,7 +10,8 @@
 namespace tethys {
 namespace {
 
-// Every processor and every process must add in the same order, since clipping scales all gradients by it.
+// Every processor and every process must add in the same order, because the factor by which clipping scales
+// all gradients depends on the sum.
 TEST(SumOfSquaresTest, AddsValueIInLaneIModulo16) {
   RandomStream random(1, RandomPurpose::kTest, 0);
   for (const int count : {0, 1, 15, 16, 17, 40, 1000}) {

@@ -15,7 +15,7 @@ constexpr FormulaCase kTrustFormulas[] = {
     {UpdateFormula::kLars, 1}, {UpdateFormula::kNesterovLars, 1}, {UpdateFormula::kLamb, 2}};
 static_assert(std::size(kFormulas) + std::size(kTrustFormulas) == kUpdateFormulas);
 
-// An arena of 9,200 elements: a region of several tiles, a region that is not decayed, one that is not
+// An arena of 9,200 elements. Its regions: one of several tiles, one that is not decayed, one that is not
 // adapted, one whose parameters are 0, and one whose gradients are 0.
 constexpr int64_t kTrustElements = 9200;
 inline std::vector<UpdateRegion> TrustRegions() {

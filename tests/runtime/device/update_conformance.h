@@ -77,8 +77,7 @@ inline double ReferenceStep(UpdateFormula formula, double g, std::vector<double>
   return slots.back() = momentum * slots.back() + step;
 }
 
-// Values of slots before the update; values must not be negative except in the slot for the mean of
-// gradients.
+// Values of one slot before the update. Only the slot for the mean of gradients may have negative values.
 inline std::vector<float> SlotValues(int64_t count, int slot) {
   std::vector<float> values = RandomFloats(count, 3 + slot);
   for (float& value : values) value = std::fabs(value) * (slot == 0 ? 1 : 0.5f);
@@ -215,7 +214,7 @@ TEST_P(DeviceConformance, NanNormClipsNothing) {
   EXPECT_FALSE(device_->CreateClip(std::nan(""), {}).ok());
 }
 
-TEST_P(DeviceConformance, RulesOutsideTheirRangesAreRefused) {
+TEST_P(DeviceConformance, RulesWithConstantsOutOfRangeAreRefused) {
   const UpdateRule rules[] = {
       {.formula = static_cast<UpdateFormula>(kUpdateFormulas)},
       {.formula = UpdateFormula::kMomentum, .constants = {.momentum = 1}},

@@ -112,7 +112,7 @@ TEST(CudaPlan, AgreesWithTheCpuInBothTypesOfActivations) {
 }
 
 // The plan's memory consists of activations, batches, and copies of weights.
-TEST(CudaPlan, TakesTheMemoryOfTheForecast) {
+TEST(CudaPlan, PlanTakesTheMemoryOfItsForecast) {
   const Model model = MakeLenet();
   const MemoryNeeds needs = {.rows = 64, .on_gpu = true, .evaluates = false};
   int64_t taken[2];

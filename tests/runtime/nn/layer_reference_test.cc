@@ -15,8 +15,8 @@ namespace {
 
 constexpr int64_t kRows = 2, kClasses = 4;
 constexpr double kTolerance = 2e-5;
-// Behind a batch normalisation, most of the gradient of a bias cancels: the rest is a small difference of
-// numbers near 1.
+// The absolute tolerance of gradients. If a batch normalisation follows a bias, most of the bias's gradient
+// cancels, and a small difference of numbers near 1 remains.
 constexpr double kRounding = 1e-7;
 
 const std::string kFolder = TETHYS_REFERENCE_FOLDER;
@@ -41,7 +41,7 @@ void Fill(Network& network) {
   for (int64_t row = 0; row < kRows; ++row) network.batch.labels[row] = static_cast<int32_t>(row % kClasses);
 }
 
-// Compares the moving statistics after the step, and the loss of an evaluation with them.
+// Compares the moving statistics after the step, and the loss of an evaluation that uses these statistics.
 void ExpectStatisticsAgree(Network& network, const std::vector<float>& expected, size_t& next) {
   ASSERT_TRUE(network.plan->EnqueueStatistics(nullptr).ok());
   for (const Variable& statistic : network.model.statistics().variables()) {
@@ -57,7 +57,7 @@ void ExpectStatisticsAgree(Network& network, const std::vector<float>& expected,
   ++next;
 }
 
-// Compares the loss and the gradients with the reference: of all variables except the last dense layer's
+// Compares with the reference the loss, and the gradients of all variables except the last dense layer's
 // weights.
 void ExpectAgrees(Network& network, const std::vector<float>& expected) {
   ASSERT_TRUE(network.plan->Forward(network.batch).ok());

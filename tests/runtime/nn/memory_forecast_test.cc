@@ -80,7 +80,7 @@ TEST(MemoryForecast, ForecastExceedsTheAllocatedMemoryByAtMostTenPercent) {
   }
 }
 
-TEST(MemoryForecast, MicroBatchesNeedTheActivationsOfOne) {
+TEST(MemoryForecast, MicroBatchesNeedTheActivationsOfOneMicroBatch) {
   const Model model = MakeNormalised();
   const MemoryForecast whole = ForecastMemory(model, OnGpu(4096));
   const MemoryForecast parts = ForecastMemory(model, OnGpu(4096, 8));

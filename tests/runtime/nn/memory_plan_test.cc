@@ -50,7 +50,7 @@ LayerGraph RandomGraph(uint64_t key) {
   return LayerGraph(elements[0], std::move(layers));
 }
 
-// For each element of memory, which value or gradient was written to it last.
+// Records, for each element of memory, which value or gradient was written to the element last.
 class Memory {
  public:
   explicit Memory(int64_t elements) : owners_(elements, -1) {}
@@ -177,7 +177,7 @@ TEST(MemoryPlan, NothingIsOverwrittenBeforeItsLastUse) {
 
 // A residual block: the normalised branch, and the value to which the block adds that branch, share a
 // gradient.
-TEST(MemoryPlan, SumsInputsShareItsGradientWithoutACopy) {
+TEST(MemoryPlan, InputsOfASumShareItsGradientWithoutACopy) {
   const GraphLayer product = {.inputs = {0}, .out = 64, .trains = true};
   const GraphLayer norm = {.inputs = {1}, .out = 64, .use = {.overwrites_gradient = true}};
   const GraphLayer sum = {.inputs = {2, 1}, .out = 64, .use = {.passes_gradient = true}};
@@ -189,7 +189,7 @@ TEST(MemoryPlan, SumsInputsShareItsGradientWithoutACopy) {
 
 // A layer after the normalisation reads the earlier value too: the part of that layer would be added before
 // backward comes to the normalisation, which needs the sum's gradient without the part.
-TEST(MemoryPlan, SumsInputsDoNotShareIfAReaderComesBetween) {
+TEST(MemoryPlan, InputsOfASumDoNotShareIfAReaderComesBetween) {
   const GraphLayer product = {.inputs = {0}, .out = 64, .trains = true};
   const GraphLayer norm = {.inputs = {1}, .out = 64, .use = {.overwrites_gradient = true}};
   const GraphLayer other = {.inputs = {1}, .out = 64, .trains = true};
@@ -233,7 +233,7 @@ TEST(MemoryPlan, BlocksStartAtCacheLines) {
   EXPECT_EQ(placement.elements, 2 * kAlignment) << "two blocks at a time";
 }
 
-TEST(MemoryPlan, ChainThatEvaluatesNeedsTwoValuesAtATime) {
+TEST(MemoryPlan, EvaluationOfAChainNeedsTwoValuesAtATime) {
   std::vector<GraphLayer> layers;
   for (int i = 0; i < 50; ++i) layers.push_back({.inputs = {i}, .out = 64, .trains = true});
   EXPECT_EQ(PlanStepMemory(LayerGraph(64, layers), 1, /*trains=*/false).elements, 128);
@@ -280,7 +280,7 @@ constexpr OperandUse kActivation = {
 constexpr OperandUse kSum = {.repeatable = true, .overwrites_input = true, .passes_gradient = true};
 
 // Backward does not read the output of a normalisation that an activation reads.
-TEST(MemoryPlan, ActivationIsComputedAgainFromTheInputOfTheNormalisationBeforeIt) {
+TEST(MemoryPlan, ActivationIsRecomputedFromTheInputOfItsNormalisation) {
   std::vector<GraphLayer> layers;
   for (int i = 0; i < 30; ++i) {
     layers.push_back({.inputs = {i},

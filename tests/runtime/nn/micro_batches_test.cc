@@ -156,7 +156,7 @@ TEST(MicroBatches, PartWithoutSamplesChangesNothing) {
   }
 }
 
-TEST(MicroBatches, FrozenLayersKeepTheirGradientsOutOfTheSums) {
+TEST(MicroBatches, GradientsOfFrozenLayersAreNotAddedUp) {
   const Model model = Parse(
       "layer { flatten {} } layer { name: 'a' dense { units: 5 activation: TANH } } "
       "layer { name: 'b' dense { units: 5 activation: TANH } trainable: false } layer { dense { units: 3 } "

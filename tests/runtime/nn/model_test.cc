@@ -313,7 +313,7 @@ TEST(Model, GreyImageIsNormalisedAsOneChannel) {
   EXPECT_EQ(vector.layers()[0].operation->Describe(), "batch normalisation of 1 x 28");
 }
 
-TEST(Model, BatchOfOneSampleIsTooSmallForVectorsOnly) {
+TEST(Model, NormalisedVectorsButNotImagesNeedTwoSamples) {
   const std::string norm = "layer { name: 'norm' batch_normalisation {} } ";
   const std::string dense = "layer { flatten {} } layer { dense { units: 10 } } ";
   const Model vectors = Create(dense + norm).value(), images = Create(norm + dense).value();
@@ -352,7 +352,7 @@ constexpr char kTwoBlocks[] =
     "layer { name: 'norm' batch_normalisation {} } layer { flatten {} } layer { name: 'head' dense { units: "
     "10 } }";
 
-TEST(Model, FrozenLayersAreNotAnnounced) {
+TEST(Model, ReadyOrderLeavesOutFrozenLayers) {
   const Model model = Create(absl::StrCat(kTwoBlocks, " frozen: 'a' frozen: 'norm'")).value();
   EXPECT_EQ(model.ready_order().size(), 1u);
   EXPECT_EQ(model.ready_order()[0].begin, model.variables().Find("head/weights")->range.begin);

@@ -74,7 +74,7 @@ inline double Distance(const float* a, const std::vector<double>& b, Range range
 struct Network {
   Network(const Shape& sample_shape, const std::vector<int64_t>& widths, int64_t rows)
       : Network(MakeMlp(sample_shape, widths), rows) {}
-  // The device `on` computes in the host's memory.
+  // The device `on` must compute in the host's memory.
   Network(Model compiled, int64_t rows,
           const InputScaling& input_scaling = {.mean = {0.3f}, .deviation = {0.35f}},
           std::unique_ptr<Device> on = CreateCpuDevice(1).value())

@@ -10,8 +10,8 @@
 namespace tethys {
 namespace {
 
-// A model with two normalisations: of images, in front of every variable, and of vectors. Both have the
-// activation `activation`.
+// A model with two normalisations: of images, before every variable, and of vectors. Both have the activation
+// `activation`.
 Model NormalisedModel(proto::Activation activation) {
   proto::Model config;
   const std::string field = absl::StrCat("activation: ", proto::Activation_Name(activation));
@@ -135,7 +135,7 @@ TEST(NormalisedPlan, BatchNormalisationAgreesWithCentralDifferences) {
         error += std::pow(network.gradients.data()[i] - difference, 2);
         norm += std::pow(difference, 2);
       }
-      // The gradient of a bias in front of a normalisation is 0.
+      // The gradient of a bias that comes before a normalisation is 0.
       EXPECT_LE(std::sqrt(error), 1e-5 * std::sqrt(norm) + 1e-6) << variable.name;
       EXPECT_EQ(norm > 1e-6, variable.name != "dense_2/bias") << variable.name;
     }

@@ -212,8 +212,8 @@ TEST(Plan, NetworkWithShortcutsAgreesWithCentralDifferences) {
   ExpectGradientsOfCentralDifferences(network, 1e-5);
 }
 
-// A network with two sums that a relu follows, one with three inputs. The text `between` is a layer between
-// sum and relu.
+// A network with two sums, each followed by a relu; one sum has three inputs. The text `between` describes a
+// layer that is put between each sum and its relu; empty: no layer.
 Network NetworkWithJoins(const std::string& between) {
   proto::Model config;
   const std::string text = absl::StrCat(
@@ -252,7 +252,7 @@ TEST(Plan, ReluFusedWithItsSumGivesTheSameBits) {
   EXPECT_EQ(evaluation->Loss()->loss_sum, evaluation_apart->Loss()->loss_sum);
 }
 
-TEST(Plan, SharedActivationsGiveTheSameBits) {
+TEST(Plan, PlansThatShareActivationsGiveTheSameBits) {
   Network network(MakeLenet(), 4);
   ASSERT_TRUE(network.plan->Forward(network.batch).ok());
   ASSERT_TRUE(network.Backward().ok());
@@ -305,7 +305,7 @@ TEST(Plan, RowsOfWeightZeroChangeNeitherLossNorGradients) {
   EXPECT_LE(Distance(padded.gradients.data(), expected, {0, full.gradients.size()}), 1e-6);
 }
 
-TEST(Plan, AnnouncesEachRangeOnceItsGradientsAreComplete) {
+TEST(Plan, AnnouncesEachRangeWhenItsGradientsAreComplete) {
   Network network({4, 4}, {7, 5, 3}, 8);
   Poison(network);
   ASSERT_TRUE(network.plan->Forward(network.batch).ok());

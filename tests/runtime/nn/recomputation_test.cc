@@ -6,7 +6,7 @@
 namespace tethys {
 namespace {
 
-// A model with every repeatable kind of layer, alone and in chains: behind a normalisation, and through two
+// A model with every repeatable kind of layer, alone and in chains: after a normalisation, and through two
 // sums.
 Model RepeatableModel() {
   proto::Model config;
@@ -40,8 +40,8 @@ Model RepeatableModel() {
   return Model::Create(config, {16, 16, 2}, 3).value();
 }
 
-// A model with a frozen normalisation, which normalises by its moving statistics, of a batch that backward
-// reads later.
+// A model whose frozen normalisation (`a`) normalises the batch by moving statistics. Backward of the layer
+// `b` reads the batch itself, so the batch is kept and the output of `a` can be computed again.
 Model FrozenModel() {
   proto::Model config;
   EXPECT_TRUE(google::protobuf::TextFormat::ParseFromString(

@@ -53,7 +53,7 @@ TEST(Zoo, FamiliesHaveTheirPublishedParameterCounts) {
 
 // VGG16's features have 14,714,688 parameters, fc6 102,764,544, fc7 16,781,312, score 86,037; the paper gives
 // 134 million for all.
-TEST(Zoo, FcnHasThePartsOfItsPaper) {
+TEST(Zoo, FcnHasTheParameterCountsOfItsPaper) {
   constexpr int64_t kTrunk = 134'346'581, kClasses = 21, kPairs = kClasses * kClasses;
   constexpr int64_t kPool4 = 512 * kClasses + kClasses, kPool3 = 256 * kClasses + kClasses;
   const std::pair<const char*, int64_t> counts[] = {
@@ -68,7 +68,7 @@ TEST(Zoo, FcnHasThePartsOfItsPaper) {
   }
 }
 
-TEST(Zoo, FcnOfOtherBlocksOrStridesIsRefused) {
+TEST(Zoo, FcnWithWrongStrideOrBackboneIsRefused) {
   EXPECT_THAT(FamilyProblem(Parse("fcn { stride: 4 }")),
               HasSubstr("fcn.stride is 4: it must be 32, 16 or 8"));
   EXPECT_THAT(FamilyProblem(Parse("fcn { backbone { convolutions: [1, 1] } }")),
@@ -78,7 +78,7 @@ TEST(Zoo, FcnOfOtherBlocksOrStridesIsRefused) {
   EXPECT_THAT(FamilyProblem(Parse("fcn { backbone { depth: 12 } }")), HasSubstr("fcn.backbone.depth is 12"));
 }
 
-TEST(Zoo, MovingStatisticsMatchTorchvision) {
+TEST(Zoo, MovingStatisticsHaveTheirPublishedCounts) {
   EXPECT_EQ(Build("resnet {}")->statistics().element_count(), 53'120);
   EXPECT_EQ(Build("mobilenet {}")->statistics().element_count(), 21'888);
 }
@@ -165,7 +165,7 @@ TEST(Zoo, DropoutFollowsTheDenseLayersOfVgg) {
   EXPECT_THAT(rates("resnet {}"), IsEmpty());
 }
 
-// Layers that are printed can be copied into a job file and mean the same there.
+// Printed layers can be copied into a job file, and mean the same there.
 TEST(Zoo, ExpandedLayersFormACompleteModel) {
   for (const char* text :
        {"resnet { depth: 18 }", "mobilenet {}", "vgg { depth: 11 batch_normalisation: true }"}) {
@@ -177,13 +177,13 @@ TEST(Zoo, ExpandedLayersFormACompleteModel) {
   }
 }
 
-TEST(Zoo, NamesTheFieldThatIsWrong) {
+TEST(Zoo, ErrorNamesTheWrongField) {
   const auto problem = [](const std::string& text) { return FamilyProblem(Parse(text)); };
   EXPECT_EQ(problem("resnet {}"), "");
   EXPECT_THAT(problem("resnet { depth: 51 }"), HasSubstr("resnet.depth is 51: it must be 18, 34, 50"));
   EXPECT_THAT(problem("resnet { depth: 20 }"), HasSubstr("need stem: CIFAR"));
   EXPECT_THAT(problem("resnet { stem: CIFAR depth: 51 }"), HasSubstr("must be 6 n + 2"));
-  EXPECT_THAT(problem("resnet { stem: CIFAR style: KERAS }"), HasSubstr("has no stem CIFAR"));
+  EXPECT_THAT(problem("resnet { stem: CIFAR style: KERAS }"), HasSubstr("does not support resnet.stem"));
   EXPECT_THAT(problem("resnet { style: KERAS depth: 18 }"), HasSubstr("resnet.depth is 18"));
   EXPECT_THAT(problem("resnet { width: 0 }"), HasSubstr("resnet.width is 0: it must be 1 to"));
   EXPECT_THAT(problem("vgg { depth: 17 }"), HasSubstr("vgg.depth is 17: it must be 11, 13, 16 or 19"));

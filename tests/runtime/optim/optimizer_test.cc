@@ -40,7 +40,7 @@ TEST(Optimizer, DecaysAllVariablesExceptTheNamedVariables) {
   EXPECT_THAT(Decays(""), ElementsAre(0, 0, 0));
 }
 
-TEST(Optimizer, VariablesExcludedFromDecayAreNotAdapted) {
+TEST(Optimizer, VariablesExcludedFromDecayHaveNoTrustRatio) {
   const auto regions = MakeUpdateRegions(Config("lars {} no_weight_decay: '/bias'"),
                                          {{"a/weights", {0, 4}}, {"a/bias", {16, 2}}});
   EXPECT_TRUE(regions[0].adapted);
@@ -65,7 +65,7 @@ TEST(Optimizer, EachKindHasItsOwnSlots) {
   EXPECT_THAT(SlotNames("lamb {}"), ElementsAre("first_moment", "second_moment"));
 }
 
-TEST(Optimizer, SlotsBeginWithTheirInitialValueInRegions) {
+TEST(Optimizer, SlotsHaveTheirInitialValueInRegionsOnly) {
   auto device = CreateCpuDevice(1).value();
   auto optimizer =
       CreateOptimizer(Config("adagrad { epsilon: 1e-7 initial_accumulator: 0.5 }"), *device, {{{1, 2}, 0}})
@@ -75,14 +75,14 @@ TEST(Optimizer, SlotsBeginWithTheirInitialValueInRegions) {
   EXPECT_THAT(absl::MakeSpan(slots[0]->floats(), 4), ElementsAre(0, 0.5f, 0.5f, 0));
 }
 
-TEST(Optimizer, RefusesConfigWithoutKindAndMomentumOfOne) {
+TEST(Optimizer, RefusesConfigWithoutKindOrWithMomentumOfOne) {
   auto device = CreateCpuDevice(1).value();
   EXPECT_EQ(CreateOptimizer(Config("learning_rate: 1"), *device, {}).status().code(),
             absl::StatusCode::kInvalidArgument);
   EXPECT_FALSE(CreateOptimizer(Config("sgd { momentum: 1 }"), *device, {}).ok());
 }
 
-TEST(Optimizer, UpdateAfterANonFiniteOneChangesNothingAndFails) {
+TEST(Optimizer, UpdateAfterANonFiniteGradientChangesNothingAndFails) {
   auto device = CreateCpuDevice(1).value();
   auto stream = device->CreateStream().value();
   auto optimizer = CreateOptimizer(Config("sgd {}"), *device, {{{0, 1}, 0}}).value();

@@ -23,7 +23,8 @@ class ReplicaUpdateTest : public ::testing::Test {
     ASSERT_TRUE(variables_.Add("b", {3}, "in", InitialValue::kZeros, 1, 1).ok());
   }
 
-  // Makes three updates of zeroed parameters by each of the lists of ranges in turn; returns the parameters.
+  // Starting from zero parameters, makes three updates with each list of ranges in turn; returns the
+  // parameters.
   std::vector<float> Updated(const std::vector<std::vector<NamedRange>>& lists) {
     const auto size = static_cast<size_t>(variables_.arena_size());
     std::vector<float> parameters(size), sums(size);

@@ -21,7 +21,7 @@ TEST(LearningRateScheduleTest, IsConstantWithoutASchedule) {
   EXPECT_EQ(Rate("learning_rate: 0.1 schedule { constant {} }", 999), 0.1);
 }
 
-TEST(LearningRateScheduleTest, DecaysLinearlyOverTheJobAndStaysAtItsEnd) {
+TEST(LearningRateScheduleTest, DecaysLinearlyOverTheJobAndThenStaysConstant) {
   const std::string config = "learning_rate: 1 schedule { linear_decay { end_learning_rate: 0.5 } }";
   EXPECT_DOUBLE_EQ(Rate(config, 0), 1);
   EXPECT_DOUBLE_EQ(Rate(config, 500), 0.75);
@@ -40,7 +40,7 @@ TEST(LearningRateScheduleTest, DecaysOverTheGivenSamplesOrEpochs) {
   }
 }
 
-TEST(LearningRateScheduleTest, StepDecayMultipliesWhereAStepIsReached) {
+TEST(LearningRateScheduleTest, StepDecayMultipliesTheRateAtEachListedLength) {
   for (const std::string steps : {"samples: [300, 600]", "epochs: [3, 6]"}) {
     const std::string config = "learning_rate: 1 schedule { step_decay { factor: 0.5 " + steps + " } }";
     EXPECT_DOUBLE_EQ(Rate(config, 299), 1);
