@@ -24,8 +24,9 @@ TETHYS_FORMULA double SquareRoot(double x) {
 #endif
 }
 
-// The gradient scale that limits the norm of the scaled gradients. `sum_of_squares` is that of the unscaled
-// gradients. If it is NaN, the result is `scale`, because a comparison with NaN is false.
+// The gradient scale that limits the norm of the scaled gradients. `sum_of_squares` is the sum of the squares
+// of the unscaled gradients. If this sum is NaN, the result is `scale`, because a comparison with NaN is
+// false.
 TETHYS_FORMULA float ClippedScale(float scale, double sum_of_squares, double limit) {
   const double norm = scale * SquareRoot(sum_of_squares);
   return norm > limit ? static_cast<float>(scale * (limit / norm)) : scale;

@@ -78,7 +78,7 @@ class BatchNormalisationPrimitive {
   virtual ~BatchNormalisationPrimitive() = default;
 
   // Normalises by the statistics of the batch, which the primitive keeps until the next Forward. The variance
-  // is that of the population (divided by the number of values). `weights` is [rows]. Forward, and Backward
+  // is the population variance (divided by the number of values). `weights` is [rows]. Forward, and Backward
   // with dx, return the errors of StreamReducer::AllReduce.
   virtual absl::Status Forward(Stream& stream, const void* x, const float* weights,
                                const ScaleAndOffset& variables, void* y) = 0;

@@ -50,8 +50,9 @@ class StreamCommunicator : public StreamReducer {
   // AllReduce in bfloat16. Partial sums are rounded to bfloat16.
   virtual absl::Status AllReduce(Stream& stream, Bfloat16* data, int64_t count) = 0;
 
-  // `data` holds a block of `count` floats for each rank. ReduceScatter makes block r the sum over ranks on
-  // rank r, and leaves the other blocks as they are. AllGather copies block r of rank r to all ranks.
+  // `data` contains a block of `count` floats for each rank. On rank r, ReduceScatter replaces block r by the
+  // sum of the ranks' blocks r, and does not change the other blocks. AllGather copies block r of rank r to
+  // all ranks.
   virtual absl::Status ReduceScatter(Stream& stream, float* data, int64_t count) = 0;
   virtual absl::Status AllGather(Stream& stream, float* data, int64_t count) = 0;
 

@@ -1,4 +1,4 @@
-// Limits in bytes on the device memory that a GPU's primitives and the libraries behind them use as
+// Limits in bytes on the device memory that a GPU's primitives and the libraries that these call use as
 // workspace. The back end enforces them, and memory forecasts rely on them.
 #ifndef TETHYS_RUNTIME_DEVICE_WORKSPACE_BOUNDS_H_
 #define TETHYS_RUNTIME_DEVICE_WORKSPACE_BOUNDS_H_

@@ -21,7 +21,7 @@ struct Lifetime {
 
 struct Placement {
   std::vector<int64_t> begin = {};  // First element of each block; a multiple of kAlignment.
-  int64_t elements = 0;             // Elements of the memory that holds all blocks.
+  int64_t elements = 0;             // Elements of the memory for all blocks.
 };
 
 // Places blocks so that no two blocks overlap that are needed at the same time. The blocks are put at the

@@ -1,5 +1,5 @@
 // A model: the job's description, turned into a graph of layers and variables in an arena. It depends on no
-// device and holds no values; compile it into a Plan (plan.h) to run it. Immutable, thread-safe.
+// device and contains no values; compile it into a Plan (plan.h) to run it. Immutable, thread-safe.
 #ifndef TETHYS_RUNTIME_NN_MODEL_H_
 #define TETHYS_RUNTIME_NN_MODEL_H_
 

@@ -27,9 +27,9 @@ std::vector<BackwardReads> FindBackwardReads(const LayerGraph& graph);
 //
 // 1. A value is computed again at most once, by a layer that is repeatable, and never if the loss reads the
 // value.
-// 2. When a value is computed again, each input of its layer is available: the input is kept since forward,
-// because backward reads it then or later, or it is itself computed again, then or earlier. So a value that
-// backward does not read may be computed again for another value.
+// 2. When a value is computed again, each input of its layer is available. Either the input is kept since
+// forward, because backward reads the input at that time or later, or the input is itself computed again, at
+// that time or earlier. So a value that backward does not read may be computed again for another value.
 // 3. A chain of values that are computed one from the other contains at most `longest_chain` values that
 // backward reads. All values of a chain are computed when the last of them is needed: a long chain keeps few
 // values since forward, but has many values in memory at once.

@@ -208,10 +208,10 @@ class BatchNormalisation final : public BatchNormalisationPrimitive {
         });
   }
 
-  // Merges moments_ with those of the other workers: first the means, then the squared deviations from the
-  // common mean. In this order, the single precision of the exchanged sums costs no more accuracy than the
-  // single precision of the results. The exchanged count is that of rows, not of positions, so that the sum
-  // of the counts is exact.
+  // Merges moments_ with the moments of the other workers: first the means, then the squared deviations from
+  // the common mean. In this order, the single precision of the exchanged sums costs no more accuracy than
+  // the single precision of the results. Workers exchange their numbers of rows, not of positions, so that
+  // the sum of these numbers is exact.
   absl::Status MergeWorkers(Stream& stream) {
     const int64_t channels = shape_.channels;
     const auto own_rows = static_cast<double>(Rows(0)), own_count = static_cast<double>(moments_.count);
@@ -298,7 +298,7 @@ class BatchNormalisation final : public BatchNormalisationPrimitive {
   }
 
   const BatchNormalisationShape shape_;
-  StreamReducer* const worker_sums_;  // Null: the statistics are those of this worker's batch.
+  StreamReducer* const worker_sums_;  // Null: statistics are over this worker's batch alone.
   const int threads_;
   const Kernels& kernels_;
   const int64_t block_;  // The number of positions in a block.

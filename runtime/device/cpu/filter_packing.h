@@ -24,7 +24,8 @@ class FilterPacking {
  private:
   int64_t out_, in_, height_, width_;
   int64_t block_;  // The number of values of out that lie side by side in the packed order.
-  // Distances in the packed order to the next block of out, value of in, tile of in, row and column of taps.
+  // Distances, in elements of the packed order, to the next block of out, value of in, tile of in, row and
+  // column of taps.
   int64_t next_block_, next_in_, next_tile_, next_row_, next_column_;
 
   template <typename Move>

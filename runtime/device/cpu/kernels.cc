@@ -89,7 +89,7 @@ void Normalise(int64_t positions, const Normalisation& n, const float* x, float*
   (n.relu ? NormaliseAs<true> : NormaliseAs<false>)(positions, n, x, y);
 }
 
-// The gradient before the activation.
+// The gradient of the value before the activation, from the gradient dy of the value after it.
 template <bool relu>
 float GradientBefore(const Normalisation& n, int64_t c, float x, float dy) {
   return !relu || Normalised(n, c, x) > 0.0f ? dy : 0.0f;

@@ -101,7 +101,7 @@ class BatchNormalisation final : public BatchNormalisationPrimitive {
   }
 
   const NormalisationArguments arguments_;
-  StreamReducer* const worker_sums_;  // Null: the statistics are those of this worker's batch.
+  StreamReducer* const worker_sums_;  // Null: statistics are over this worker's batch alone.
   const float decay_;
   const bool later_part_;
   const std::unique_ptr<Buffer> memory_;

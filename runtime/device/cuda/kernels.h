@@ -111,7 +111,7 @@ cudaError_t Clip(cudaStream_t stream, double limit, const UpdateTile* tiles, int
 // The number of slots that the formula keeps.
 int UpdateSlots(UpdateFormula formula);
 
-// Contract: BatchNormalisationPrimitive. The pointers are device memory that the primitive holds.
+// Contract: BatchNormalisationPrimitive. The pointers are to device memory that the primitive owns.
 struct NormalisationArguments {
   ElementType type;  // The type of activations.
   int64_t rows, positions, channels, groups;

@@ -1,7 +1,7 @@
 // Convolutions as products of matrices on cuBLASLt. The image values under each window are copied into a row
-// of the matrix `columns` [pixels, taps x channels], where pixels are those of the output. Filters are the
-// matrix [out, taps x channels], outputs the matrix [pixels, out]. The convolution, the gradient of the
-// filters and the gradient of the columns are the products
+// of the matrix `columns` [pixels, taps x channels], which has a row for each pixel of the output. Filters
+// are the matrix [out, taps x channels], outputs the matrix [pixels, out]. The convolution, the gradient of
+// the filters and the gradient of the columns are the products
 //
 //   outputs = columns filters^T          filters = outputs^T columns          columns = outputs filters
 //

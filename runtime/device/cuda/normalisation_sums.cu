@@ -241,14 +241,14 @@ __global__ void MomentsKernel(NormalisationArguments a) {
 
 // The three kernels below merge the moments of all workers' batches: first the means, then the squared
 // deviations from the common mean. In this order, the single precision of the exchanged sums costs no more
-// accuracy than the single precision of the results. The exchanged count is that of rows, not of positions,
-// so that the sum of the counts is exact.
+// accuracy than the single precision of the results. Workers exchange their numbers of rows, not of
+// positions, so that the sum of these numbers is exact.
 __global__ void OwnMeansKernel(NormalisationArguments a) {
   const MergedChannel of(a);
   const Moments<1> moments = MergedMoments(a, of);
   if (!of.has_result()) return;
   const double rows = static_cast<double>(a.begins[1]);
-  // From here on, the channel's first tile holds the sum of all its tiles.
+  // From here on, the channel's first tile contains the sum of all tiles of the channel.
   a.tile_sums[of.channel] = moments.means[0];
   a.tile_products[of.channel] = moments.squares[0];
   a.worker_moments[of.channel] = static_cast<float>(moments.means[0] * rows);

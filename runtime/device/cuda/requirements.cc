@@ -59,7 +59,7 @@ absl::Status CheckIndex(int index) {
     return absl::FailedPreconditionError(
         absl::StrCat(HostName(),
                      " has an NVIDIA driver, but no GPU that this process may use (nvidia-smi lists "
-                     "them, CUDA_VISIBLE_DEVICES hides them)"));
+                     "all GPUs, CUDA_VISIBLE_DEVICES hides some)"));
   }
   if (index >= 0 && index < count) return absl::OkStatus();
   return absl::NotFoundError(absl::StrCat("GPU ", index, " was requested, but ", HostName(), " has ", count,

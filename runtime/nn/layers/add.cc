@@ -59,7 +59,7 @@ absl::StatusOr<DefinedLayer> Define(const proto::Layer&, LayerScope& scope) {
     if (shape == scope.input()) continue;
     return absl::InvalidArgumentError(
         absl::StrCat("its inputs have shapes ", ShapeText(scope.input()), " and ", ShapeText(shape),
-                     ", but add needs inputs of one shape; of images, a convolution of size 1 changes the "
+                     ", but add needs inputs of one shape; for images, a convolution of size 1 changes the "
                      "channels and, by its stride, height and width"));
   }
   TETHYS_ASSIGN_OR_RETURN(const int64_t elements, ElementCount(scope.input()));

@@ -18,7 +18,7 @@ struct ModelInputs {
   // For each layer, the indices of the layers that it reads, or kBatch.
   std::vector<std::vector<int>> layers;
   // The first layer whose name or inputs are wrong; -1: all layers are right, and each reads earlier layers
-  // only. `problem` says what is wrong with the layer, to follow the layer's name: "has no reader: ...".
+  // only. `problem` says what is wrong, in words that follow the layer's name: "has no reader: ...".
   int wrong_layer = -1;
   std::string problem;
 };

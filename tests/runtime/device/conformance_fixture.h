@@ -31,7 +31,7 @@ class DeviceConformance : public ::testing::TestWithParam<DeviceCase> {
         device_(GetParam().create().value()),
         stream_(device_->CreateStream().value()) {}
 
-  // RandomFloats with few enough bits that activations hold them exactly.
+  // RandomFloats with few enough bits that activations represent them exactly.
   std::vector<float> RandomActivations(int64_t count, uint64_t key) const {
     return arithmetic_.Stored(RandomFloats(count, key));
   }

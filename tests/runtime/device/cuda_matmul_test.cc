@@ -25,7 +25,7 @@ struct FakeDescriptor {
 bool writes_bfloat16 = true;      // The fake library has algorithms with bfloat16 results.
 uint32_t allowed_reductions = 0;  // The reductions that the last requested product permitted.
 
-// The answer of the fake library when it is asked for an algorithm that adds a bias.
+// The answer of the fake library to a request for an algorithm that adds a bias.
 enum class Bias { kHas, kNotSupported, kFindsNone } bias_algorithm;
 
 FakeDescriptor& Of(cublasLtMatmulDesc_t descriptor) { return *reinterpret_cast<FakeDescriptor*>(descriptor); }

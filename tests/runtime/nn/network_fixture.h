@@ -32,7 +32,7 @@ inline Model MakeMlp(const Shape& sample_shape, const std::vector<int64_t>& widt
 }
 
 // LeNet's layers, for images of any size: a convolution with padding, one without, max pooling after each,
-// then dense layers. `widths` holds the filters of the two convolutions, then the dense layers' units.
+// then dense layers. `widths` are the filters of the two convolutions, then the dense layers' units.
 inline Model MakeLenet(const Shape& sample_shape, int64_t kernel_size, const std::vector<int64_t>& widths) {
   proto::Model config;
   for (const int layer : {0, 1}) {
