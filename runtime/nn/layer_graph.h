@@ -43,7 +43,7 @@ class LayerGraph {
   int64_t elements(int value) const { return value == 0 ? sample_elements_ : layers_[value - 1].out; }
   int64_t widest() const;
 
-  // True if variables of the value's layer or of layers before it depend on the value's gradient.
+  // True if backward needs the value's gradient: for variables of the value's layer or of earlier layers.
   bool needs_gradient(int value) const { return needs_gradient_[value]; }
   // Whether forward of this layer also applies a relu layer that alone reads this layer's output. Forward
   // then leaves out the relu layer, whose output is in the same memory; backward runs both layers.

@@ -55,8 +55,8 @@ cudaError_t FindTileGradients(cudaStream_t stream, const NormalisationArguments&
                               const float* scale, const float* offset, const void* dy);
 cudaError_t MergeTileGradients(cudaStream_t stream, const NormalisationArguments& arguments, float* dscale,
                                float* doffset);
-// Turn the sums over workers in worker_moments and worker_gradients into the statistics, and into
-// mean_gradients and slopes.
+// MergeWorkerMoments turns worker_moments, summed over the workers, into the statistics. MergeWorkerGradients
+// turns worker_gradients, summed over the workers, into mean_gradients and slopes.
 cudaError_t MergeWorkerMoments(cudaStream_t stream, const NormalisationArguments& arguments);
 cudaError_t MergeWorkerGradients(cudaStream_t stream, const NormalisationArguments& arguments);
 

@@ -100,7 +100,7 @@ absl::StatusOr<int64_t> OutputAxis(const proto::TransposedConvolution& fields, i
   if (fields.padding() == proto::SAME) return in * fields.stride();
   if (fields.pad() < 0 || fields.pad() >= fields.kernel_size()) {
     return absl::InvalidArgumentError(absl::StrCat("pad is ", fields.pad(),
-                                                   "; it must be at least 0 and less than its window of ",
+                                                   "; it must be at least 0 and less than the window of ",
                                                    fields.kernel_size()));
   }
   const int64_t out = (in - 1) * fields.stride() + fields.kernel_size() - 2 * fields.pad();

@@ -23,7 +23,7 @@ absl::StatusOr<Window::Axis> MakeAxis(absl::string_view what, int64_t in, const 
     }
     if (*fields.pad < 0 || *fields.pad >= axis.extent()) {
       return absl::InvalidArgumentError(absl::StrCat(
-          "pad is ", *fields.pad, "; it must be at least 0 and less than its window of ", axis.extent()));
+          "pad is ", *fields.pad, "; it must be at least 0 and less than the window of ", axis.extent()));
     }
     axis.before = axis.after = *fields.pad;
   } else if (fields.padding == proto::SAME) {

@@ -33,7 +33,7 @@ constexpr Arithmetic kBfloat16Factors = {.factor_bits = 8, .activation_bits = 24
 INSTANTIATE_TEST_SUITE_P(CpuAsBfloat16, DeviceConformance, testing::Values(Cpu(1, kBfloat16Factors)));
 INSTANTIATE_TEST_SUITE_P(CpuAsBfloat16, ImageConformance, testing::Values(Cpu(1, kBfloat16Factors)));
 
-TEST(Conformance, RoundedToGivesTheNearestNumberOfTheGivenBits) {
+TEST(Conformance, RoundedToGivesTheNearestNumberWithTheGivenBits) {
   EXPECT_EQ(RoundedTo(8, 1 + 0x1p-7f), 1 + 0x1p-7f);
   EXPECT_EQ(RoundedTo(8, -1 - 0x1p-9f), -1);
   EXPECT_EQ(RoundedTo(11, 3 * 0x1p-40f), 3 * 0x1p-40f);

@@ -132,7 +132,7 @@ TEST_P(DeviceConformance, RerunWithTrustRatiosHasTheSameBits) {
   }
 }
 
-TEST_P(DeviceConformance, NonFiniteGradientKeepsParametersAndSlots) {
+TEST_P(DeviceConformance, NonFiniteGradientLeavesParametersAndSlotsUnchanged) {
   for (const FormulaCase& formula : kTrustFormulas) {
     const auto arenas = TrustArenas(formula);
     for (const float value : {kPoison, -kInfinity}) {
@@ -158,7 +158,7 @@ TEST_P(DeviceConformance, LargestTrustRatioLeavesParametersFinite) {
   }
 }
 
-TEST_P(DeviceConformance, RuleWithoutTrustOrWithDecoupledDecayIsRefused) {
+TEST_P(DeviceConformance, RuleWithTrustZeroOrDecoupledDecayIsRefused) {
   UpdateRule rule = {.formula = UpdateFormula::kLars, .constants = kUpdateConstants};
   EXPECT_TRUE(device_->CreateUpdate(rule, {}).ok());
   rule.constants.trust = 0;

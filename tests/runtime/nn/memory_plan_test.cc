@@ -189,7 +189,7 @@ TEST(MemoryPlan, InputsOfASumShareItsGradientWithoutACopy) {
 
 // A layer after the normalisation reads the earlier value too: the part of that layer would be added before
 // backward comes to the normalisation, which needs the sum's gradient without the part.
-TEST(MemoryPlan, InputsOfASumDoNotShareIfAReaderComesBetween) {
+TEST(MemoryPlan, InputsOfASumShareNoGradientIfAReaderComesBetween) {
   const GraphLayer product = {.inputs = {0}, .out = 64, .trains = true};
   const GraphLayer norm = {.inputs = {1}, .out = 64, .use = {.overwrites_gradient = true}};
   const GraphLayer other = {.inputs = {1}, .out = 64, .trains = true};

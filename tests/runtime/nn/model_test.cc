@@ -185,7 +185,7 @@ TEST(Model, RefusesImpossibleConvolutions) {
                 "groups is 3, which does not divide both the 1 channels of its input");
   ExpectRefused(convolution("") + convolution("groups: 8"), "layer[1] 'convolution_1': groups is 8");
   ExpectRefused(convolution("pad: 1 padding: SAME"), "has both pad and padding: SAME");
-  ExpectRefused(convolution("pad: 3"), "pad is 3; it must be at least 0 and less than its window of 3");
+  ExpectRefused(convolution("pad: 3"), "pad is 3; it must be at least 0 and less than the window of 3");
   ExpectRefused(convolution("pad: -1"), "pad is -1");
   ExpectRefused(convolution("dilation: 0"), "dilation is 0");
   ExpectRefused(convolution("initializer: BILINEAR"), "BILINEAR, which is for transposed convolutions");
@@ -193,7 +193,7 @@ TEST(Model, RefusesImpossibleConvolutions) {
   ExpectRefused("layer { convolution { filters: 4 kernel_size: 31 pad: 1 } }", "or a larger pad");
   ExpectRefused(convolution("dilation: 9223372036854775807"), "exceeds every image");
   ExpectRefused("layer { max_pooling { pad: 2 } }",
-                "pad is 2; it must be at least 0 and less than its window of 2");
+                "pad is 2; it must be at least 0 and less than the window of 2");
 }
 
 TEST(Model, RefusesImageLayersThatDoNotFitTheirInput) {
@@ -387,7 +387,7 @@ TEST(ModelTest, ImpossibleTransposedConvolutionsAreRefused) {
            "layer { dense { units: 10 } }";
   };
   ExpectRefused(layers("kernel_size: 3 pad: 1 padding: SAME"), "has both pad and padding: SAME");
-  ExpectRefused(layers("kernel_size: 3 pad: 3"), "pad is 3; it must be at least 0 and less than its window");
+  ExpectRefused(layers("kernel_size: 3 pad: 3"), "pad is 3; it must be at least 0 and less than the window");
   ExpectRefused(layers("kernel_size: 0"), "the window's size is 0");
   ExpectRefused(layers("kernel_size: 3 stride: 0"), "stride is 0");
   ExpectRefused("layer { flatten {} } " + layers("kernel_size: 3"), "a transposed convolution needs images");
