@@ -1,6 +1,6 @@
-// A bfloat16 as stored: the upper half of a float32's bits, so a float32's range with 8 significant bits.
-// Devices convert to and from it, compute with it (device.h) and sum it (stream_communicator.h); the host
-// only stores and widens it.
+// A bfloat16 as stored: the upper half of a float32's bits. It has the range of a float32 and 8 significant
+// bits. Devices convert to and from it, compute with it (device.h) and sum it (stream_communicator.h); the
+// host only stores and widens it.
 #ifndef TETHYS_RUNTIME_DEVICE_BFLOAT16_H_
 #define TETHYS_RUNTIME_DEVICE_BFLOAT16_H_
 

@@ -20,7 +20,7 @@ namespace tethys {
 // The table of primitives of layers and losses: ROW(Shape) for each shape that a primitive is made for. A
 // shape names the class of its primitive (Shape::Primitive) and has a CheckShape, which the devices call. A
 // new primitive is a shape, a class and a row beside each other in a header of this folder, and a file in
-// each back end that defines Create for the shape. A back end that lacks it does not link.
+// each back end that defines Create for the shape. A back end without that file does not link.
 #define TETHYS_PRIMITIVES(ROW)       \
   ROW(DenseShape)                    \
   TETHYS_IMAGE_PRIMITIVES(ROW)       \
@@ -42,10 +42,10 @@ class PrimitiveFactory {
 
   virtual absl::StatusOr<std::unique_ptr<InputConversionPrimitive>> CreateInputConversion(
       int64_t count, const InputScaling& scaling) = 0;
-  // `regions` do not overlap.
+  // `regions` must not overlap.
   virtual absl::StatusOr<std::unique_ptr<UpdatePrimitive>> CreateUpdate(
       const UpdateRule& rule, std::vector<UpdateRegion> regions) = 0;
-  // `limit` is above 0.
+  // `limit` must be above 0.
   virtual absl::StatusOr<std::unique_ptr<ClipPrimitive>> CreateClip(double limit,
                                                                     std::vector<UpdateRegion> regions) = 0;
 };

@@ -45,8 +45,8 @@ class LayerGraph {
 
   // True if backward needs the value's gradient: for variables of the value's layer or of earlier layers.
   bool needs_gradient(int value) const { return needs_gradient_[value]; }
-  // Whether forward of this layer also applies a relu layer that alone reads this layer's output. Forward
-  // then leaves out the relu layer, whose output is in the same memory; backward runs both layers.
+  // Whether forward of this layer also applies a relu layer that is the only reader of this layer's output.
+  // Forward then leaves out the relu layer, whose output is in the same memory; backward runs both layers.
   bool applies_relu(int layer) const { return applies_relu_[layer]; }
   bool runs_forward(int layer) const {
     const GraphLayer& it = layers_[layer];

@@ -27,7 +27,7 @@ struct MemoryNeeds {
   int64_t micro_batches = 1;  // As PlanOptions::micro_batches.
   int64_t groups = 1;         // As PlanOptions::groups.
   ValueType inputs = ValueType::kByte;
-  int64_t slots = 0;        // Arenas of the optimizer on this worker.
+  int64_t slots = 0;        // Number of arenas that the optimizer keeps on this worker.
   bool on_gpu = false;      // Batches are copied to the device, and libraries have workspaces.
   bool recomputes = false;  // As PlanOptions::recomputes.
   // The type of activations. If it is bfloat16, products use bfloat16 copies of the weights.

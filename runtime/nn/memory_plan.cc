@@ -49,7 +49,7 @@ Placement PlaceInOrder(absl::Span<const Lifetime> blocks, absl::Span<const size_
   return placement;
 }
 
-// Tries orders and keeps the one that needs the least memory.
+// Tries orders of blocks, and keeps the placement that needs the least memory.
 class Search {
  public:
   explicit Search(absl::Span<const Lifetime> blocks)

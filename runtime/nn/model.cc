@@ -45,7 +45,7 @@ class Builder {
     Shape shape = {};
   };
 
-  // Returns the value of the operation's output.
+  // Adds an operation, and returns the number of the value that is its output.
   int AddOperation(Model::Layer layer, std::vector<int> inputs, int64_t elements);
 
   const proto::Model& config_;

@@ -12,8 +12,8 @@ namespace tethys {
 
 constexpr int kNoLayer = -1;
 
-// The layers whose Backward reads a value. Backward visits the layers from the last one, so `first` is not
-// less than `last`. kNoLayer: no layer reads the value.
+// The first and the last layer whose Backward reads a value. Backward visits the layers from the last one, so
+// `first` is not less than `last`. kNoLayer: no layer reads the value.
 struct BackwardReads {
   int first = kNoLayer;
   int last = kNoLayer;

@@ -18,7 +18,8 @@ class LearningRateSchedule {
     int64_t epoch = 0;
     int64_t job = 0;
   };
-  // If the config asks for linear scaling, every rate is multiplied by `workers`, the last one included.
+  // If the config asks for linear scaling, every rate is multiplied by `workers`, including the rate at the
+  // end of a decay.
   LearningRateSchedule(const proto::Optimizer& config, Lengths lengths, int workers = 1);
 
   // The rate of the update that begins after `samples_used` samples.

@@ -68,7 +68,8 @@ struct UpdateLoops {
   int slots;
   UpdateLoop coupled;
   UpdateLoop decoupled;  // With decoupled weight decay; null if there is a trust ratio.
-  // Null unless there is a trust ratio. Writes the elements of the vector whose norm the ratio depends on.
+  // Null unless there is a trust ratio. Writes the elements of the vector whose norm the trust ratio depends
+  // on.
   void (*measure)(int64_t count, const UpdateConstants& constants, const UpdateRates& rates,
                   float weight_decay, const float* w, const float* gradient_sums, float* const* slots,
                   float* measured);
@@ -118,8 +119,8 @@ struct Kernels {
   void (*normalised_gradient)(int64_t positions, const Normalisation& n, const float* mean_dy,
                               const float* slope, const float* x, const float* dy, float* dx);
 
-  // sum[i] = a[i] + b[i]; add_relu then replaces negative sums by 0. `sum` may be `a` or `b`, which may be
-  // equal.
+  // sum[i] = a[i] + b[i]; add_relu then replaces negative sums by 0. `sum` may be `a` or `b`, and `a` may be
+  // `b`.
   void (*add)(int64_t count, const float* a, const float* b, float* sum);
   void (*add_relu)(int64_t count, const float* a, const float* b, float* sum);
   const ActivationLoops* activations;  // Indexed by ActivationFunction.

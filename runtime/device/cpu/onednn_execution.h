@@ -74,7 +74,7 @@ class PassMemory {
   struct Part {
     dnnl::memory memory;
     int64_t begin;
-    int64_t zeroed;  // In bytes.
+    int64_t zeroed;  // The number of bytes, from `begin` on, that Bind zeros.
   };
   std::vector<Part> parts_;
   int64_t bytes_ = 0;

@@ -101,7 +101,7 @@ class SoftmaxCrossEntropy final : public LossPrimitive {
 
   const SoftmaxCrossEntropyShape shape_;
   const int64_t chunk_points_;
-  const float scale_;  // The weight of a position.
+  const float scale_;  // The weight of a position in the loss of its row.
   const Kernels& kernels_;
   Arena below_;   // [chunk points, classes]: outputs minus the maximum of their position.
   Arena powers_;  // [chunk points, classes]: the exponentials of `below_`.

@@ -61,7 +61,7 @@ class Convolution final : public ConvolutionPrimitive {
   absl::Status FilterGradient(Stream& stream, const void* x, const void* dy, float* dfilters,
                               float* dbias) override {
     if (shape_.has_bias) {
-      // Without a mask, the gradients are read and not changed.
+      // Without a mask, the kernels only read the gradients.
       TETHYS_RETURN_IF_CUDA_ERROR(MaskAndSumColumns(Handle(stream), libraries_.activations, pixels_,
                                                     shape_.out, nullptr, const_cast<void*>(dy), dbias,
                                                     libraries_.workspace->floats()));

@@ -82,7 +82,7 @@ class Bias final : public BiasPrimitive {
     TETHYS_RETURN_IF_CUDA_ERROR(AddBias(Handle(stream), type_, rows_, columns_, /*relu=*/false, bias, y));
     return absl::OkStatus();
   }
-  // Without a mask, the gradients are read and not changed.
+  // Without a mask, the kernels only read the gradients.
   absl::Status Backward(Stream& stream, const void* dy, float* dbias) override {
     TETHYS_RETURN_IF_CUDA_ERROR(MaskAndSumColumns(Handle(stream), type_, rows_, columns_, nullptr,
                                                   const_cast<void*>(dy), dbias, workspace_.floats()));

@@ -61,7 +61,7 @@ cudaError_t MaskAndSumColumns(cudaStream_t stream, ElementType type, int64_t row
                               const void* y, void* dy, float* sums, float* scratch);
 
 // Contract: loss_primitives.h. `results` [positions or rows, kLossResults] is scratch memory.
-inline constexpr int kLossResults = 4;  // The numbers of LossResult.
+inline constexpr int kLossResults = 4;  // The number of fields of LossResult.
 cudaError_t SoftmaxCrossEntropy(cudaStream_t stream, ElementType type, const SoftmaxCrossEntropyShape& shape,
                                 const LossTensors& tensors, double* results);
 cudaError_t MeanSquaredError(cudaStream_t stream, ElementType type, const MeanSquaredErrorShape& shape,

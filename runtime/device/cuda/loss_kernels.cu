@@ -37,7 +37,7 @@ __device__ T* ElementsFrom(void* activations, int64_t first) {
   return activations == nullptr ? nullptr : static_cast<T*>(activations) + first;
 }
 
-// One warp per position.
+// Runs with one warp per position.
 template <typename T>
 __global__ void SoftmaxCrossEntropyKernel(SoftmaxCrossEntropyShape shape, LossTensors tensors,
                                           double* results) {
@@ -89,7 +89,7 @@ __global__ void SoftmaxCrossEntropyKernel(SoftmaxCrossEntropyShape shape, LossTe
   atomicAdd(reinterpret_cast<unsigned long long*>(tensors.confusion + label * classes + first), 1ull);
 }
 
-// One warp per row.
+// Runs with one warp per row.
 template <typename T>
 __global__ void MeanSquaredErrorKernel(MeanSquaredErrorShape shape, LossTensors tensors, double* results) {
   const int lane = threadIdx.x % kWarp;

@@ -11,7 +11,7 @@
 namespace tethys::cuda {
 namespace {
 
-// Null buffers: the formula has no trust ratio.
+// The buffers that trust ratios need; null if the formula has no trust ratio.
 struct TrustBuffers {
   int64_t region_count = 0;
   std::unique_ptr<Buffer> regions, tile_squares, tile_ratios;

@@ -25,7 +25,8 @@ __global__ void FindBadKernel(UpdateArguments arguments) {
   if (found) *arguments.bad = 1;  // All threads that write *bad write the same value.
 }
 
-// Four elements at a time if the addresses are aligned, as all of an arena's variables are.
+// UpdateKernel handles four elements at a time if their addresses are aligned, as the beginnings of all
+// variables of an arena are.
 constexpr int kFour = 4;
 
 template <class Formula, bool kDecoupled>
@@ -101,7 +102,7 @@ __global__ void SumSquaresKernel(const UpdateTile* tiles, const float* gradient_
   if (threadIdx.x == 0) tile_sums[blockIdx.x] = sum;
 }
 
-// One block.
+// Runs with one block.
 __global__ void ClipKernel(double limit, int64_t tile_count, const double* tile_sums, UpdateRates* rates) {
   double sum = 0;
   for (int64_t tile = threadIdx.x; tile < tile_count; tile += kThreads) sum += tile_sums[tile];
@@ -132,7 +133,7 @@ __global__ void MeasureKernel(UpdateArguments arguments, RegionSquares* tile_squ
   if (threadIdx.x == 0) tile_squares[blockIdx.x] = sums;
 }
 
-// One block per region.
+// Runs with one block per region.
 template <class Formula>
 __global__ void TrustRatioKernel(UpdateConstants constants, TrustArguments trust) {
   const TrustRegion region = trust.regions[blockIdx.x];

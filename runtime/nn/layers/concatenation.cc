@@ -17,7 +17,7 @@ struct Matrices {
 
 class CompiledConcatenation final : public CompiledLayer {
  public:
-  // `bytes` has the matrices with columns and widths in bytes.
+  // `bytes` are the matrices, with columns and widths in bytes.
   CompiledConcatenation(Device& device, Matrices bytes) : device_(device), matrices_(std::move(bytes)) {}
 
   absl::Status Forward(Stream& stream, const ForwardTensors& tensors) override {

@@ -89,7 +89,7 @@ struct GpuNeeds {
   bool copies_weights = false;        // The layer copies weights to bfloat16 if activations are bfloat16.
 };
 
-// Immutable, thread-safe.
+// The computation of a layer, independent of a device. Immutable, thread-safe.
 class Operation {
  public:
   virtual ~Operation() = default;

@@ -23,7 +23,7 @@ class Loss {
   virtual const LabelFormat& labels() const = 0;
   // The number of classes in the confusion matrix of an evaluation; 0: evaluations have no confusion matrix.
   virtual int64_t confusion_classes() const { return 0; }
-  // InvalidArgument: a label of the batch is not valid for this loss; the message names the label's place.
+  // InvalidArgument: a label of the batch is not valid for this loss; the message says where in the batch.
   virtual absl::Status CheckLabels(absl::Span<const int32_t> labels) const = 0;
   virtual absl::StatusOr<std::unique_ptr<LossPrimitive>> Compile(Device& device, int64_t rows,
                                                                  bool trains) const = 0;

@@ -75,7 +75,7 @@ TEST(Plan, GradientsAreCorrectIfTheFirstLayerHasNoParameters) {
 }
 
 // Adds random layers to a model: branches that are added and joined, several readers of one value, layers
-// that read a value twice, layers in front of the first variable.
+// that read a value twice, layers before the first variable.
 class RandomModel {
  public:
   explicit RandomModel(uint64_t key) : random_(17, RandomPurpose::kTest, key) {
