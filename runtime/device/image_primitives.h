@@ -64,7 +64,7 @@ class ConvolutionPrimitive {
   virtual std::string Describe() const = 0;
 };
 
-// y = the largest element of each window, channel by channel. Padding is never the largest.
+// y = the largest element of each window, channel by channel. Padding never counts as the largest.
 struct MaxPoolingShape {
   using Primitive = class MaxPoolingPrimitive;
   int64_t rows = 0;

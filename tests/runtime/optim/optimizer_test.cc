@@ -189,7 +189,7 @@ TEST_F(LocalStrategyTest, KeepsItsSlotsWhenAnotherPlanIsPrepared) {
   EXPECT_EQ(strategy_->slots()[0][0], 1);
 }
 
-TEST_F(LocalStrategyTest, NamesTheStepOfANonFiniteGradient) {
+TEST_F(LocalStrategyTest, ErrorNamesTheStepOfANonFiniteGradient) {
   Start("learning_rate: 1 sgd { momentum: 0.5 }");
   gradients_.data()[1] = std::nanf("");
   const auto outcome = Step({.step = 41, .global_sample_count = 8});
