@@ -122,8 +122,8 @@ struct NormalisationArguments {
   int64_t* begins;                                // [groups + 1]
   float *means, *variances, *inverse_deviations;  // [groups, channels]
   float *mean_gradients, *slopes;                 // [groups, channels]
-  // Memory for sums over all workers; `groups` must then be 1. Null: the statistics are of this worker's batch
-  // alone.
+  // Memory for sums over all workers; `groups` must then be 1. Null: the statistics are of this worker's
+  // batch alone.
   float* worker_moments;    // [channels], for the means or the squares; then the number of rows.
   float* worker_gradients;  // [2, channels]
 };
