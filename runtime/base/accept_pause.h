@@ -1,6 +1,7 @@
-// Accepts callers for a loop that polls listeners. A caller that cannot be accepted, for lack of descriptors
-// or memory, stays in the queue of the system, so the listener polls readable again at once. Therefore the
-// loop leaves its listeners out for a while. Nothing blocks. Not thread-safe.
+// Accepts connections for a loop that polls listening sockets. A connection that cannot be accepted, for lack
+// of descriptors or memory, stays in the kernel's queue, so poll would report its listener as readable again
+// at once. Therefore the loop does not poll its listeners during a pause after such an error. Nothing blocks.
+// Not thread-safe.
 //
 //   pollfd listener = {pause.active() ? -1 : fd, POLLIN, 0};
 //   poll(&listener, 1, pause.MillisecondsLeft());

@@ -35,7 +35,7 @@ void AppendQueue::Append(absl::string_view lines) {
   absl::Status full = absl::ResourceExhaustedError(
       absl::StrCat("more than ", options_.most_bytes, " bytes of ", options_.name, " wait for the disk"));
   if (options_.retry) {
-    // The last write error tells more than a full queue does.
+    // If a write has failed, its error says why the queue is full.
     given_up_ = Annotate(last_.ok() ? full : last_, absl::StrCat("a part of ", options_.name, " is lost"));
     full = given_up_;
     waiting_.clear();

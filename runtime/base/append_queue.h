@@ -43,7 +43,8 @@ class AppendQueue {
   // Queues `lines`, which must be whole lines, for writing.
   void Append(absl::string_view lines);
 
-  // Returns and clears the first error since the last call, or OK. Write errors are also logged.
+  // Returns the first error that no earlier call has returned, or OK, and clears it. Write errors are also
+  // logged.
   absl::Status TakeError();
 
   // Blocks until everything appended so far is written. With retry, an error means that a part is not

@@ -169,7 +169,7 @@ std::vector<GroupPlace> FindGroups(absl::string_view groups, absl::string_view m
   const std::map<std::string, Mount> found = FindMounts(mounts);
   std::vector<GroupPlace> places;
   for (const absl::string_view line : absl::StrSplit(groups, '\n')) {
-    // "NUMBER:CONTROLLERS:PATH"; the path may hold colons.
+    // "NUMBER:CONTROLLERS:PATH"; the path may contain colons.
     const std::vector<absl::string_view> fields = absl::StrSplit(line, absl::MaxSplits(':', 2));
     if (fields.size() != 3 || !absl::StartsWith(fields[2], "/")) continue;
     for (const absl::string_view controller : absl::StrSplit(fields[1], ',')) {
@@ -212,7 +212,7 @@ MemoryKills ReadMemoryKills(const std::string& root) {
 }
 
 int UsableCores(const std::string& root) {
-  // Larger than any machine: the call fails if the set is too small.
+  // More processors than any machine has, because sched_getaffinity fails if the set is too small.
   constexpr int kMostProcessors = 1 << 14;
   cpu_set_t* const set = CPU_ALLOC(kMostProcessors);
   int cores = 1;

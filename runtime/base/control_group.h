@@ -1,5 +1,5 @@
-// The limits that control groups (cgroups(7), version 1 or 2) set to this process: those of its own group and
-// of all groups above it, as far as they are visible to this process. Schedulers, containers and service
+// The limits that control groups (cgroups(7), version 1 or 2) set for this process: the limits of its own
+// group and of all groups above it, as far as this process can see them. Schedulers, containers and service
 // managers limit memory, CPU time and processes in this way; /proc/meminfo and the number of processors do
 // not show these limits. Blocks on small files of /proc and /sys; any thread.
 #ifndef TETHYS_RUNTIME_BASE_CONTROL_GROUP_H_
@@ -30,16 +30,16 @@ GroupLimits ReadGroupLimits(const std::string& root = "");
 // `installed` bytes of memory, or the limit of the control group if that is less.
 int64_t WithinGroup(int64_t installed);
 
-// How many processes the kernel has killed for lack of memory, in this process's group (`group`) and on the
-// whole machine (`machine`), since the group and the machine began. -1: not known.
+// How many processes the kernel has killed for lack of memory, in this process's group since the group was
+// created (`group`), and on the whole machine since it was booted (`machine`). -1: not known.
 struct MemoryKills {
   int64_t group = -1;
   int64_t machine = -1;
 };
 MemoryKills ReadMemoryKills(const std::string& root = "");
 
-// The processors that this process may use at the same time: those on which it may run (sched_setaffinity)
-// or, if less, the quota of its control group, rounded up. At least 1.
+// The number of processors that this process may use at the same time: the number of processors on which it
+// may run (sched_setaffinity) or, if it is smaller, the quota of its control group, rounded up. At least 1.
 int UsableCores(const std::string& root = "");
 
 // One hierarchy of groups as this process sees it.

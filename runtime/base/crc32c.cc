@@ -18,7 +18,7 @@ namespace {
 static_assert(std::endian::native == std::endian::little, "words are taken as they lie in memory");
 
 // Arithmetic on polynomials over GF(2), modulo the CRC's polynomial. Bit 31 is the coefficient of x^0, bit 0
-// that of x^31.
+// the coefficient of x^31.
 constexpr uint32_t kPolynomial = 0x82f63b78;
 constexpr uint32_t kOne = 1u << 31;
 
@@ -32,7 +32,7 @@ constexpr uint32_t Multiply(uint32_t a, uint32_t b) {
   return product;
 }
 
-// Slicing by 8: table k advances a byte past k other bytes.
+// Slicing by 8: table k has, for each value of a byte, its effect on the register after k further bytes.
 using SlicingTables = std::array<std::array<uint32_t, 256>, 8>;
 constexpr SlicingTables MakeSlicingTables() {
   SlicingTables tables = {};

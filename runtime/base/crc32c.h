@@ -15,7 +15,8 @@
 
 namespace tethys {
 
-// The checksum of `data` that follow other data with the checksum `before`; 0: no data come before.
+// The checksum of earlier data followed by `data`. `before` is the checksum of the earlier data, or 0 if
+// there are none.
 uint32_t Crc32c(absl::string_view data, uint32_t before = 0);
 
 // Crc32c without the processor's instructions, for tests.

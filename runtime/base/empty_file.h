@@ -1,5 +1,5 @@
-// The error for a file of 0 bytes. A reader of several files that form one whole recognises it by
-// IsEmptyFile, because a part of such a set may be empty. Pure; any thread.
+// The error for a file of 0 bytes. A reader of a data set of several files recognises this error by
+// IsEmptyFile, because single files of such a set may be empty. Pure; any thread.
 #ifndef TETHYS_RUNTIME_BASE_EMPTY_FILE_H_
 #define TETHYS_RUNTIME_BASE_EMPTY_FILE_H_
 

@@ -1,4 +1,4 @@
-// An event loop: one thread runs posted functions in order, and a tick at intervals between them. State
+// An event loop: one thread runs posted functions in order and, at intervals, a function `tick`. State
 // touched only by functions on the loop needs no lock.
 #ifndef TETHYS_RUNTIME_BASE_EVENT_LOOP_H_
 #define TETHYS_RUNTIME_BASE_EVENT_LOOP_H_

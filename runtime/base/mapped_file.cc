@@ -22,7 +22,7 @@ std::array<Slot, MappedFile::kMostMappings> slots;
 struct sigaction earlier;
 uintptr_t page_bytes = 4096;
 
-// The slot of the mapping that holds the address; null if no mapping does.
+// The slot of the mapping that contains the address; null if no mapping contains it.
 Slot* SlotOf(uintptr_t address) {
   for (Slot& slot : slots) {
     if (address < slot.end.load() && address >= slot.begin.load()) return &slot;
@@ -72,7 +72,7 @@ int TakeSlot(uintptr_t begin) {
 
 absl::StatusOr<MappedFile> MappedFile::Map(int fd, int64_t size) {
   static const bool installed = InstallHandler();
-  if (!installed) return absl::UnavailableError("no handler of SIGBUS");
+  if (!installed) return absl::UnavailableError("cannot install a handler of SIGBUS");
   // Kernels before 6.7 refuse MAP_SHARED for a writable descriptor of memory that is sealed against writing.
   void* const data = mmap(nullptr, static_cast<size_t>(size), PROT_READ, MAP_PRIVATE, fd, 0);
   if (data == MAP_FAILED) return ErrnoStatus(errno, "cannot map a file");

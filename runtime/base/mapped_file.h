@@ -2,8 +2,8 @@
 // file was cut or the disk cannot read it, an access raises SIGBUS, which would end the process. So the first
 // mapping installs a handler of SIGBUS. Within a mapping, the handler puts a page of zeros in place of the
 // lost page, and the read goes on; elsewhere it calls the handler that was installed before. A reader must
-// therefore verify a checksum of the bytes that it has copied; or it verifies the bytes once, and after each
-// copy asks whether a page was lost.
+// therefore verify a checksum of the bytes that it has copied; or it verifies the bytes once, and calls
+// lost() after each copy.
 #ifndef TETHYS_RUNTIME_BASE_MAPPED_FILE_H_
 #define TETHYS_RUNTIME_BASE_MAPPED_FILE_H_
 
@@ -30,8 +30,8 @@ class MappedFile {
 
   bool valid() const { return data_ != nullptr; }
   absl::string_view bytes() const { return {data_, static_cast<size_t>(size_)}; }
-  // Enters all pages of the file into the page tables. Without it, the first reader of each page waits for
-  // that. Has no effect before Linux 5.14, nor if the file cannot be read.
+  // Enters all pages of the file into the page tables. Without this call, the first reader of each page waits
+  // until that page is entered. Has no effect before Linux 5.14, nor if the file cannot be read.
   void Populate() const;
   // True if a page was lost since the file was mapped. While it returns false, all earlier copies are valid.
   bool lost() const;

@@ -32,11 +32,12 @@ constexpr NumberBounds Between(double least, double most) { return {least, most,
 inline constexpr NumberBounds kBelowOne = {0, 1, false, true};
 
 struct NumberRule {
-  const char* field;  // The path of the number in the table's message.
+  const char* field;  // The path of the field in the message that the table describes.
   double default_value;
   NumberBounds bounds;
 };
-// Default values of numbers that have no default: the number must be written, or may stay unwritten.
+// Values of `default_value` for numbers without a default. kRequired: the user must write the number. kUnset:
+// the user may leave the number out.
 inline constexpr double kRequired = std::numeric_limits<double>::quiet_NaN();
 inline constexpr double kUnset = -std::numeric_limits<double>::infinity();
 

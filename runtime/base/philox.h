@@ -18,7 +18,8 @@ struct PhiloxBlock {
   uint32_t words[4];
 };
 
-// The numbers at position (low, high), the halves of the paper's counter.
+// The four numbers at one position. `low` and `high` are the halves of the 128-bit position, which the paper
+// calls the counter.
 static constexpr PhiloxBlock Philox4x32(PhiloxKey key, uint64_t low, uint64_t high) {
   constexpr uint64_t kMultiplier0 = 0xD2511F53, kMultiplier1 = 0xCD9E8D57;
   constexpr uint32_t kWeyl0 = 0x9E3779B9, kWeyl1 = 0xBB67AE85;

@@ -6,7 +6,7 @@
 namespace tethys {
 namespace {
 
-// The letters U+00C0 to U+017F without accents; "_": there is no such letter.
+// The letters U+00C0 to U+017F without accents; "_": the character is no letter.
 constexpr const char* kPlain[] = {
     "A", "A", "A", "A",  "A", "A", "AE", "C", "E",  "E",  "E",  "E", "I", "I", "I",  "I",  // From U+00C0 on.
     "D", "N", "O", "O",  "O", "O", "O",  "_", "O",  "U",  "U",  "U", "U", "Y", "Th", "ss", "a",  "a", "a",

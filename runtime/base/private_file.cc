@@ -27,7 +27,8 @@ std::vector<gid_t> OwnGroups() {
 
 absl::Status CheckPrivate(const PrivateFileFacts& file, const PrivateFileReader& reader,
                           const std::string& path, const char* secret) {
-  // The exception is for files that the reader cannot make private. Root can, with a file that it may write.
+  // The exception for mounted secrets is for files that the reader cannot make private. A reader that is root
+  // can make a file private if the file's mode lets root write it.
   const bool mounted = file.owner == 0 && (reader.user != 0 || (file.mode & S_IWUSR) == 0);
   const bool of_group =
       mounted && (file.mode & (S_IWGRP | S_IXGRP | S_IRWXO)) == 0 && (file.mode & S_IRGRP) != 0 &&
@@ -37,8 +38,8 @@ absl::Status CheckPrivate(const PrivateFileFacts& file, const PrivateFileReader&
     const char* remedy =
         file.owner == reader.user
             ? "chmod 600 "
-            : "as another user's file it must be root's, of a group of this process, and of mode "
-              "0440 (in Kubernetes: fsGroup, and defaultMode: 0400): ";
+            : "a file of another user must belong to root and be of a group of this process, and have "
+              "mode 0440 (in Kubernetes: fsGroup, and defaultMode: 0400): ";
     return absl::PermissionDeniedError(absl::StrFormat("%s has mode %04o: others could read %s; %s%s", path,
                                                        file.mode & 07777, secret, remedy, path));
   }

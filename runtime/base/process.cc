@@ -15,8 +15,8 @@
 #include "runtime/base/status.h"
 #include "runtime/base/thread.h"
 
-// Looks for leaks in builds with AddressSanitizer, which otherwise does so in an exit handler; null
-// elsewhere.
+// In builds with AddressSanitizer, looks for leaks, which AddressSanitizer otherwise does in an exit handler.
+// Null in other builds.
 extern "C" __attribute__((weak)) void __lsan_do_leak_check();  // NOLINT(bugprone-reserved-identifier)
 
 namespace tethys {
@@ -42,7 +42,8 @@ std::string BootId() {
 }
 
 absl::optional<int64_t> ProcessStart(int64_t process) {
-  // The field's number behind the name (proc(5), field 22); the name may contain spaces.
+  // The index of the start time among the fields after the name (field 22 of the line in proc(5)). The name
+  // may contain spaces.
   constexpr size_t kField = 19;
   const absl::StatusOr<std::string> text = ReadFile(absl::StrCat("/proc/", process, "/stat"), 1 << 12);
   if (!text.ok()) return absl::nullopt;
@@ -58,7 +59,8 @@ absl::optional<int64_t> ProcessStart(int64_t process) {
 void EndProcessAtOnce() { _exit(1); }
 
 void EndProcess(int status) {
-  // Flushes these two streams only: flushing all would wait for a thread that reads from one.
+  // Flushes these two streams only, because flushing all streams would wait for a thread that is reading from
+  // one of them.
   std::fflush(stdout);
   std::fflush(stderr);
   if (__lsan_do_leak_check != nullptr) __lsan_do_leak_check();

@@ -9,8 +9,8 @@
 
 namespace tethys {
 
-// The value at `share`, in [0, 1], of the sorted values, interpolated between neighbours; 0 if there are no
-// values.
+// The quantile of `values` at `share`, which is in [0, 1]: interpolated between two neighbours of the sorted
+// values. 0 if there are no values.
 inline double Quantile(std::vector<double> values, double share) {
   if (values.empty()) return 0;
   std::sort(values.begin(), values.end());

@@ -15,10 +15,10 @@ namespace tethys {
 
 enum class RandomPurpose : uint32_t {
   kInitialValue = 1,  // RandomStream's `a` is the hash of the variable's name.
-  kShuffle = 2,  // RandomStream's `a` is the epoch; in its upper bits, the queue (runtime/data/shuffle.h).
+  kShuffle = 2,  // The lower bits of `a` are the epoch, the upper bits the queue (runtime/data/shuffle.h).
   kTest = 3,
   kDropout = 4,  // RandomStream's `a` is the hash of the layer's name.
-  kAugment = 5,  // RandomStream's `a` is the sample's position in the job.
+  kAugment = 5,  // RandomStream's `a` is the sample's position in the job's order of samples.
 };
 
 constexpr PhiloxKey RandomKey(uint64_t seed, RandomPurpose purpose) {
@@ -46,14 +46,14 @@ class RandomStream {
   int used_ = 4;
 };
 
-// A permutation of [0, count) (Fisher and Yates). Requires 0 <= count < 2^32.
+// A random permutation of [0, count), by the shuffle of Fisher and Yates. Requires 0 <= count < 2^32.
 std::vector<uint32_t> RandomPermutation(RandomStream stream, int64_t count);
 
-// A permutation of [0, count) that is computed element by element and holds no memory: a balanced Feistel
-// network over the smallest even number of bits that count needs, whose rounds take their numbers from the
-// stream, repeated until the result is below count ("cycle walking"; Black and Rogaway, "Ciphers with
-// arbitrary finite domains", 2002). Not every permutation is possible, so use it only for counts that are too
-// large for RandomPermutation.
+// A pseudorandom permutation of [0, count) that computes each element on demand and keeps none in memory. It
+// is a balanced Feistel network over the smallest even number of bits that `count` needs; the rounds of the
+// network take their numbers from the stream. The network is applied again until its result is below `count`
+// ("cycle walking"; Black and Rogaway, "Ciphers with arbitrary finite domains", 2002). It cannot yield every
+// permutation, so use it only for counts that are too large for RandomPermutation.
 class KeyedPermutation {
  public:
   // Requires 1 <= count <= 2^62.
@@ -66,7 +66,7 @@ class KeyedPermutation {
 
  private:
   static constexpr int kRounds = 7;
-  // The numbers that a round of the network mixes in.
+  // The number that a round of the network computes from one half and mixes into the other half by XOR.
   uint64_t Mixed(int round, uint64_t half) const;
 
   const RandomStream stream_;

@@ -62,7 +62,7 @@ absl::StatusOr<HostPort> Numeric(const sockaddr_storage& address, socklen_t size
 absl::Status ListenError(int error, const std::string& name) {
   if (error != EADDRNOTAVAIL) return ErrnoStatus(error, name);
   return absl::FailedPreconditionError(
-      absl::StrCat(name, ": this is no address of this machine (ip address shows those that it has)"));
+      absl::StrCat(name, ": this is no address of this machine (`ip address` shows its addresses)"));
 }
 
 bool WouldBlock(int error) { return error == EAGAIN || error == EWOULDBLOCK || error == EINTR; }
@@ -99,7 +99,7 @@ absl::StatusOr<HostPort> ParseListenAddress(absl::string_view text) {
   const std::string address(host.substr(0, host.find('%')));
   if (host.empty() || (colons > 0 && inet_pton(AF_INET6, address.c_str(), &parsed) != 1)) {
     return absl::InvalidArgumentError(
-        absl::StrCat("'", text, "' is no address to listen on, as 10.0.0.3, [fd00::3]:4711 or fd00::3"));
+        absl::StrCat("'", text, "' is no address to listen on, such as 10.0.0.3, [fd00::3]:4711 or fd00::3"));
   }
   return HostPort{.host = std::string(host)};
 }

@@ -1,6 +1,6 @@
 // TCP sockets that never block, for data that does not go over gRPC. Descriptors are non-blocking and
-// close-on-exec; nothing here waits but the look-up of a host name. Stateless, so thread-safe for different
-// descriptors.
+// close-on-exec; of these functions, only those that look up a host name block. Stateless, so thread-safe for
+// different descriptors.
 #ifndef TETHYS_RUNTIME_BASE_SOCKET_H_
 #define TETHYS_RUNTIME_BASE_SOCKET_H_
 
@@ -21,7 +21,8 @@ struct HostPort {
   bool operator==(const HostPort&) const = default;
 };
 
-// "10.0.0.3:4711", "node3:4711", "[::1]:4711". InvalidArgument quotes what is wrong.
+// Parses a text such as "10.0.0.3:4711", "node3:4711" or "[::1]:4711". InvalidArgument quotes the text and
+// says what is wrong with it.
 absl::StatusOr<HostPort> ParseHostPort(absl::string_view text);
 std::string HostPortText(const HostPort& address);
 // Like ParseHostPort, but the port may be left out (then 0), and an IPv6 address without a port needs no
@@ -31,7 +32,8 @@ absl::StatusOr<HostPort> ParseListenAddress(absl::string_view text);
 bool IsLoopback(absl::string_view address);
 
 // A bound, listening socket at the first of the host's addresses at which this machine can listen; port 0
-// lets the system choose. AlreadyExists: the port is taken. FailedPrecondition: the host is not this machine.
+// lets the system choose a port. AlreadyExists: the port is taken. FailedPrecondition: the host is not this
+// machine.
 absl::StatusOr<FileDescriptor> ListenTcp(const HostPort& address);
 // OK if ListenTcp would succeed now, otherwise its error. For libraries whose own errors are less precise.
 absl::Status CheckListen(const HostPort& address);
@@ -47,8 +49,8 @@ absl::StatusOr<HostPort> LocalAddress(int fd);
 // Requests a send buffer of `bytes`; the system may grant less.
 void SetSendBuffer(int fd, int bytes);
 
-// Send or receive as much as possible without blocking, and return the bytes moved: 0 when the call would
-// block. Unavailable when the other side has closed or reset the connection.
+// Send or receive as much as possible without blocking, and return the number of bytes that were moved, which
+// is 0 if the call would block. Unavailable when the other side has closed or reset the connection.
 absl::StatusOr<int64_t> SendSome(int fd, absl::Span<iovec> parts);
 absl::StatusOr<int64_t> ReceiveSome(int fd, absl::Span<iovec> parts);
 
@@ -57,7 +59,7 @@ class WakeUp {
  public:
   static absl::StatusOr<WakeUp> Create();
   int fd() const { return fd_.get(); }
-  // The descriptor polls readable from now on.
+  // Makes the descriptor readable, so that poll returns at once from now on.
   void Signal() const;
 
  private:

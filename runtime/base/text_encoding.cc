@@ -7,8 +7,8 @@
 namespace tethys {
 namespace {
 
-// The encoding that the first bytes show; null: an encoding that contains ASCII unchanged. Without a byte
-// order mark, every second byte of ASCII text in UTF-16 is 0.
+// The encoding that the first bytes show; null: an encoding, such as UTF-8, that keeps the bytes of ASCII.
+// UTF-16 without a byte order mark is recognised because every second byte of ASCII text is 0.
 const char* WideEncoding(absl::string_view text) {
   using absl::StartsWith;
   if (StartsWith(text, absl::string_view("\xff\xfe\0\0", 4)) ||

@@ -7,9 +7,9 @@
 
 namespace tethys {
 
-// `text`, the content of `file`, without a byte order mark of UTF-8, which Windows' programs write before the
-// first character. InvalidArgument: the text is in UTF-16 or UTF-32, which Windows' Notepad calls Unicode;
-// the message says how to convert it.
+// Returns `text`, the content of `file`, without its byte order mark of UTF-8, if it has one. Windows'
+// programs write this mark before the first character. InvalidArgument: the text is in UTF-16 or UTF-32,
+// which Windows' Notepad calls Unicode; the message says how to convert it.
 absl::StatusOr<absl::string_view> WithoutByteOrderMark(absl::string_view text, absl::string_view file);
 
 }  // namespace tethys

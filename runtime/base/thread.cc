@@ -18,7 +18,8 @@ void* RunBody(void* argument) {
   return nullptr;
 }
 
-// Appends the limit, if there is one, as "NAME UNITS".
+// Appends the limit on `resource` to `limits` as text: `name`, and the limit as a multiple of `unit`. Appends
+// nothing if there is no limit.
 void AddLimit(int resource, const char* name, int64_t unit, const char* unit_name,
               std::vector<std::string>& limits) {
   rlimit limit{};

@@ -1,6 +1,6 @@
 // The one way to start a thread. A limit of processes, threads or memory can be reached on any machine and in
-// any container. std::thread then throws, which is not allowed here. An object is used by one thread at a
-// time.
+// any container. std::thread then throws, which is not allowed here. Only one thread at a time may use a
+// Thread object.
 #ifndef TETHYS_RUNTIME_BASE_THREAD_H_
 #define TETHYS_RUNTIME_BASE_THREAD_H_
 
@@ -22,8 +22,8 @@ class Thread {
   Thread(Thread&& other) noexcept : id_(other.id_), running_(std::exchange(other.running_, false)) {}
   Thread& operator=(Thread&&) = delete;
 
-  // Starts a thread that runs `body`. Requires that none is running. ResourceExhausted: the system starts no
-  // further thread; the error names the limits of this process, and nothing has changed.
+  // Starts a thread that runs `body`. Requires that no thread of this object is running. ResourceExhausted:
+  // the system starts no further thread; the error names the limits of this process, and nothing has changed.
   absl::Status Start(std::function<void()> body);
 
   // True from Start to Join or Detach, also when `body` has returned.
@@ -38,12 +38,12 @@ class Thread {
   bool running_ = false;
 };
 
-// The error of pthread_create or fork: `what` could not be done. EAGAIN and ENOMEM become ResourceExhausted,
-// with the limits of this process and the remedy.
+// The error of a failed pthread_create or fork; `what` says what could not be done, and begins the message.
+// EAGAIN and ENOMEM become ResourceExhausted, with the limits of this process and the remedy.
 absl::Status StartError(int error, absl::string_view what);
 
-// Starts `count` threads at once and ends them. ResourceExhausted: as Thread::Start. Called before a process
-// uses a library that aborts, or waits forever, if it cannot start a thread.
+// Starts `count` threads at once and ends them. ResourceExhausted: as Thread::Start. Call this before the
+// process uses a library that aborts, or waits forever, if it cannot start a thread.
 absl::Status CheckThreads(int count);
 
 // Runs `work` on a thread of its own and calls `meanwhile` every `interval` until `work` has returned. If no

@@ -10,7 +10,7 @@
 namespace tethys {
 namespace {
 
-// A listener with a caller in its queue.
+// A listening socket with a connection in its queue.
 class AcceptPauseTest : public ::testing::Test {
  protected:
   void SetUp() override {
@@ -54,7 +54,7 @@ TEST_F(AcceptPauseTest, FailureStartsAPauseThatTheClockEnds) {
   EXPECT_TRUE(pause_.Accept(listener_.get()).valid());
 }
 
-TEST_F(AcceptPauseTest, EndEndsThePause) {
+TEST_F(AcceptPauseTest, CallOfEndEndsThePause) {
   FailToAccept();
   pause_.End();
   EXPECT_FALSE(pause_.active());

@@ -60,7 +60,7 @@ TEST_F(ControlGroupTest, VersionTwoAppliesLimitsOfGroupAndParents) {
   EXPECT_EQ(limits.tasks_left, 8);
 }
 
-TEST_F(ControlGroupTest, LimitsOfVersionOneAreReadByController) {
+TEST_F(ControlGroupTest, VersionOneReadsEachLimitFromItsController) {
   Belongs("9:pids:/a\n5:cpu,cpuacct:/b\n4:memory:/a/b\n1:name=systemd:/x\n",
           "31 24 0:27 / /sys/fs/cgroup/memory rw - cgroup cgroup rw,memory\n"
           "32 24 0:28 / /sys/fs/cgroup/cpu,cpuacct rw - cgroup cgroup rw,cpu,cpuacct\n"
@@ -101,13 +101,13 @@ TEST_F(ControlGroupTest, WithoutControlGroupsThereAreNoLimits) {
   EXPECT_GE(UsableCores(root_.path()), 1);
 }
 
-TEST_F(ControlGroupTest, QuotaBelowOneCoreLeavesOne) {
+TEST_F(ControlGroupTest, QuotaBelowOneCoreLeavesOneUsableCore) {
   Belongs("0::/\n", kSecondVersion);
   Write("/sys/fs/cgroup/cpu.max", "20000 100000\n");
   EXPECT_EQ(UsableCores(root_.path()), 1);
 }
 
-TEST_F(ControlGroupTest, KillsForWantOfMemoryAreCounted) {
+TEST_F(ControlGroupTest, KillsForLackOfMemoryAreCounted) {
   Write("/proc/vmstat", "pgfault 7\noom_kill 3\n");
   EXPECT_EQ(ReadMemoryKills(root_.path()).machine, 3);
   EXPECT_EQ(ReadMemoryKills(root_.path()).group, -1);
@@ -119,7 +119,7 @@ TEST_F(ControlGroupTest, KillsForWantOfMemoryAreCounted) {
   EXPECT_EQ(ReadMemoryKills(root_.path()).group, 5);
 }
 
-TEST(FindGroupsTest, ReadsEscapesColonsAndHybrids) {
+TEST(FindGroupsTest, ReadsEscapedBlanksColonsAndBothVersionsTogether) {
   EXPECT_THAT(Found("0::/a:b\n", "1 2 0:3 / /mnt/my\\040groups rw shared:4 - cgroup2 none rw\n"),
               ElementsAre("@/mnt/my groups+/a:b"));
   EXPECT_THAT(Found("4:memory:/j\n0::/s\n",

@@ -26,7 +26,7 @@ class MappedFileTest : public ::testing::Test {
     ASSERT_TRUE(fd_.valid());
   }
 
-  // The bytes of mapped files that the page tables of this process hold.
+  // The number of bytes of mapped files that are in the page tables of this process.
   static int64_t MappedBytes() {
     const std::string status = ReadFile("/proc/self/status").value();
     int64_t kilobytes = -1;
@@ -38,7 +38,7 @@ class MappedFileTest : public ::testing::Test {
   FileDescriptor fd_;
 };
 
-TEST_F(MappedFileTest, PopulateEntersAllPages) {
+TEST_F(MappedFileTest, PopulateEntersAllPagesIntoThePageTables) {
   utsname kernel = {};
   int major = 0, minor = 0;
   ASSERT_EQ(uname(&kernel), 0);
@@ -53,7 +53,7 @@ TEST_F(MappedFileTest, PopulateEntersAllPages) {
   EXPECT_GT(MappedBytes() - before, kPages * kPage * 3 / 4);
 }
 
-TEST_F(MappedFileTest, PagesThatAFileNoLongerHoldsAreLostAndReadAsZeros) {
+TEST_F(MappedFileTest, PagesCutOffTheFileAreLostAndReadAsZeros) {
   const MappedFile file = MappedFile::Map(fd_.get(), kPages * kPage).value();
   ASSERT_EQ(ftruncate(fd_.get(), kPage), 0);
   file.Populate();

@@ -9,7 +9,7 @@ namespace {
 
 const std::vector<std::string> kVerbs = {"train", "compare", "evaluate"};
 
-TEST(NearestNameTest, AcceptsTyposAbbreviationsAndAnyCase) {
+TEST(NearestNameTest, FindsNamesDespiteTyposAbbreviationsAndCase) {
   EXPECT_EQ(NearestName("tran", kVerbs), "train");
   EXPECT_EQ(NearestName("eval", kVerbs), "evaluate");
   EXPECT_EQ(NearestName("comapre", kVerbs), "compare");

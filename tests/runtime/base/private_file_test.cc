@@ -31,7 +31,7 @@ TEST(PrivateFileTest, RootsFileReadableByOwnGroupIsAccepted) {
   EXPECT_THAT(Refusal(0, kGroup, 0640, 0), HasSubstr("chmod 600")) << "root's own file";
 }
 
-TEST(PrivateFileTest, RootsFileReadableByMoreIsRefused) {
+TEST(PrivateFileTest, RootsFileWithAnyOtherAccessIsRefused) {
   EXPECT_THAT(Refusal(0, kGroup, 0444), HasSubstr("defaultMode: 0400"));
   EXPECT_THAT(Refusal(0, kGroup, 0460), HasSubstr("mode 0460"));
   EXPECT_THAT(Refusal(0, 7, 0440), HasSubstr("of a group of this process"));

@@ -62,7 +62,7 @@ TEST(RandomStreamTest, UnitFloatsExcludeBothEnds) {
   EXPECT_LT(ToUnitFloat(0xffffffff), 1.0f);
 }
 
-TEST(RandomPermutationTest, HoldsEveryNumberOnce) {
+TEST(RandomPermutationTest, ContainsEveryNumberOnce) {
   auto order = RandomPermutation(RandomStream(3, RandomPurpose::kTest, 0), 1000);
   EXPECT_FALSE(std::is_sorted(order.begin(), order.end()));
   std::sort(order.begin(), order.end());
@@ -88,7 +88,7 @@ TEST(RandomPermutationTest, EveryOrderOfThreeIsEquallyLikely) {
   for (const int count : counts) EXPECT_TRUE(count == 0 || std::abs(count - kDraws / 6) < 145) << count;
 }
 
-TEST(KeyedPermutationTest, HoldsEveryNumberOnce) {
+TEST(KeyedPermutationTest, ContainsEveryNumberOnce) {
   for (const int64_t count : {1, 2, 3, 4, 5, 15, 16, 17, 1000, 4097}) {
     const KeyedPermutation order(RandomStream(5, RandomPurpose::kTest, 1), count);
     std::vector<int> seen(count);
@@ -101,9 +101,9 @@ TEST(KeyedPermutationTest, HoldsEveryNumberOnce) {
   }
 }
 
-// In 20,000 permutations of 8, each number is about as often at each place: chi-squared with 49 degrees of
-// freedom is below 85.4 in 99.9 % of all cases.
-TEST(KeyedPermutationTest, EveryNumberIsAsLikelyAtEveryPlace) {
+// In 20,000 permutations of 8 numbers, each number is about equally often at each place: chi-squared with 49
+// degrees of freedom is below 85.4 in 99.9 % of all cases.
+TEST(KeyedPermutationTest, EveryNumberIsEquallyLikelyAtEveryPlace) {
   constexpr int kSize = 8, kTrials = 20'000;
   std::array<std::array<int, kSize>, kSize> counts{};
   for (int trial = 0; trial < kTrials; ++trial) {
