@@ -12,8 +12,8 @@ class BlockCache::SpareMemory {
  public:
   explicit SpareMemory(int64_t most) : most_(static_cast<size_t>(most)) {}
 
-  // An empty string with room for `size` bytes, but not for many more; without room if no such memory is
-  // kept.
+  // Returns an empty string with a capacity of at least `size` bytes and at most about twice as much. If no
+  // such memory is kept, the string has no capacity.
   std::string Take(int64_t size) {
     const MutexLock lock(mu_);
     const auto least = static_cast<size_t>(size);
@@ -28,7 +28,7 @@ class BlockCache::SpareMemory {
     return memory;
   }
 
-  // To make room for it, the memory that was kept first is freed.
+  // Keeps `memory`. To stay below the limit, frees the memory that was kept first.
   void Keep(std::string memory) {
     const MutexLock lock(mu_);
     memory.clear();

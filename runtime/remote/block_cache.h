@@ -1,11 +1,12 @@
-// Blocks of remote files in memory, so that not every small read is a request. The blocks used last are kept.
+// Blocks of remote files in memory, so that not every small read needs a request. The cache keeps the most
+// recently used blocks.
 //
 // Invariants:
 // 1. The blocks in the cache, with those being fetched, have at most `capacity` bytes together; a single
 // block may be larger.
-// 2. A block is fetched by one thread at a time; others that want it wait for that fetch and share its
-// result.
-// 3. The memory of dropped blocks that is kept for new ones has at most an eighth of `capacity`.
+// 2. A block is fetched by one thread at a time; other threads that want the block wait for this fetch and
+// share its result.
+// 3. The memory of dropped blocks that is kept for new blocks is at most an eighth of `capacity`.
 #ifndef TETHYS_RUNTIME_REMOTE_BLOCK_CACHE_H_
 #define TETHYS_RUNTIME_REMOTE_BLOCK_CACHE_H_
 
@@ -31,7 +32,7 @@ class BlockCache {
     auto operator<=>(const Key&) const = default;
   };
   using Block = std::shared_ptr<const std::string>;
-  // Returns the bytes of a block. It may use the memory of `spare`, an empty string, for them.
+  // Returns the bytes of a block. It may use the memory of `spare`, an empty string, for the bytes.
   using Fetch = absl::FunctionRef<absl::StatusOr<std::string>(std::string spare)>;
 
   explicit BlockCache(int64_t capacity);

@@ -16,13 +16,14 @@ std::string Says(const HttpAnswer& answer, const Url& from) {
   return absl::StrCat(from.authority, " answers ", answer.status, ", a redirect");
 }
 
-// Returns the error of RedirectOf. `seen` holds the URLs of this request so far, including the URL of the
-// answer.
+// The URL to which the answer of `from` redirects; has the errors of RedirectOf. `seen` contains the URLs of
+// this request so far, including `from`.
 absl::StatusOr<Url> NextUrl(const HttpAnswer& answer, const Url& from, const std::vector<std::string>& seen) {
   TETHYS_ASSIGN_OR_RETURN(Url next, RedirectOf(answer, from));
   if (std::find(seen.begin(), seen.end(), next.text()) != seen.end()) {
-    return absl::FailedPreconditionError(absl::StrCat(Says(answer, from), " to ", ShownUrl(next.text()),
-                                                      ", which was asked before: redirects in a circle"));
+    return absl::FailedPreconditionError(
+        absl::StrCat(Says(answer, from), " to ", ShownUrl(next.text()),
+                     ", which was requested before: the redirects form a circle"));
   }
   if (seen.size() > HttpClient::kMostRedirects) {
     return absl::FailedPreconditionError(absl::StrCat(Says(answer, from), " after ",
@@ -42,7 +43,7 @@ absl::StatusOr<Url> RedirectOf(const HttpAnswer& answer, const Url& from) {
   const std::string* location = answer.Header("location");
   if (location == nullptr) {
     return absl::FailedPreconditionError(
-        absl::StrCat(Says(answer, from), " without a place to go: check the server"));
+        absl::StrCat(Says(answer, from), " without a Location header: check the server"));
   }
   const absl::StatusOr<Url> next = ResolveLocation(from, *location);
   if (!next.ok()) {

@@ -1,11 +1,12 @@
-// Requests for data by HTTP: with the secrets of their URL, redirects and further tries.
+// HTTP requests for data. The client sends the secrets for the URL, follows redirects and retries.
 //
 // Invariants:
 // 1. Secrets go only to URLs that begin with the prefix of the secrets: after a redirect, a server gets the
 // secrets for its own URL only.
 // 2. At most kMostRedirects redirects, only to http and https, never from https to http, never in a circle.
-// 3. Failures that may pass (no connection, a cut one, silence, 5xx, 408, 429) are tried again after growing
-// pauses; failures that will not pass (401, 403, 404, a certificate) are not.
+// 3. After failures that may pass (no connection, a broken connection, silence, 5xx, 408, 429), a request is
+// retried with growing pauses; after failures that will not pass (401, 403, 404, a bad certificate), it is
+// not.
 #ifndef TETHYS_RUNTIME_REMOTE_HTTP_CLIENT_H_
 #define TETHYS_RUNTIME_REMOTE_HTTP_CLIENT_H_
 
@@ -34,22 +35,22 @@ struct HttpCall {
 
 struct HttpReply {
   HttpAnswer answer;
-  Url url;  // The URL that answered, after redirects.
+  Url url;  // The URL whose server answered, after redirects.
 
   bool success() const { return answer.status >= 200 && answer.status < 300; }
 };
 
 bool IsRedirect(int status);
 
-// The URL to which a redirect leads. FailedPrecondition: it leads nowhere, or to a URL that invariant 2
-// forbids; circles are not checked here.
+// The URL to which a redirect leads. FailedPrecondition: the redirect names no URL, or a URL that invariant 2
+// forbids. Circles are not detected here.
 absl::StatusOr<Url> RedirectOf(const HttpAnswer& answer, const Url& from);
 
 struct HttpPatience {
   int tries = 4;
   // The first pause; each later pause is twice as long as the one before.
   Nanoseconds first_pause = 500 * kMillisecond;
-  Nanoseconds namenodes = 60 * kSecond;  // How long NameNodes that are not ready are asked again.
+  Nanoseconds namenodes = 60 * kSecond;  // How long requests to NameNodes that are not ready are retried.
   // Waits for the given time; returns early if the process ends.
   std::function<void(Nanoseconds)> pause;
 };
@@ -62,15 +63,16 @@ class HttpClient {
   HttpClient(HttpTransport& transport, const proto::RemoteSecrets& secrets, HttpPatience patience)
       : transport_(transport), secrets_(secrets), patience_(std::move(patience)) {}
 
-  // Makes one try. Returns the errors of HttpTransport::Exchange, with the file's name, and
-  // FailedPrecondition for redirects that cannot be followed.
+  // Makes one try. Has the errors of HttpTransport::Exchange, preceded by the file's name.
+  // FailedPrecondition: a redirect that cannot be followed.
   absl::StatusOr<HttpReply> Once(const HttpCall& call) const;
 
-  // Tries until there is an answer for which MayPass is false; answers of success are among these.
+  // Retries until MayPass is false for the status of the answer, as it is for a success, or until the tries
+  // are used up.
   absl::StatusOr<HttpReply> Try(const HttpCall& call) const;
 
-  // Tries as above, with `once` making one try: Unavailable and DeadlineExceeded are tried again. The last
-  // error says how many tries there were.
+  // Retries as Try does, but each try is a call of `once`, which is repeated after Unavailable and
+  // DeadlineExceeded. The error of the last try says how many tries there were.
   absl::Status TryAgain(const std::function<absl::Status()>& once) const;
 
   const proto::RemoteSecrets& secrets() const { return secrets_; }

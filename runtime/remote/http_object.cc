@@ -1,5 +1,6 @@
-// A file on an HTTP server. Every request but the first asks for a range, on the condition that the file is
-// still the one that was opened; the answer must say so, too, because not every server heeds conditions.
+// A file on an HTTP server. Every request but the first requests a range, on the condition that the file is
+// still the one that was opened. The answer is checked for this, too, because not every server heeds
+// conditions.
 #include <utility>
 
 #include "absl/strings/match.h"
@@ -10,7 +11,7 @@
 namespace tethys {
 namespace {
 
-// The facts that a server says about a file.
+// The facts that a server's answer states about a file.
 struct Facts {
   absl::optional<int64_t> size;
   std::string etag, modified;
@@ -60,8 +61,8 @@ class HttpObject final : public RemoteObject {
 
  private:
   absl::Status Changed() const {
-    return absl::DataLossError(
-        absl::StrCat(name(), " was changed while it was read: start the job again, on files that stay"));
+    return absl::DataLossError(absl::StrCat(
+        name(), " was changed while it was read: start the job again, with files that do not change"));
   }
 
   absl::Status Check(const HttpReply& reply, int64_t offset, int64_t bytes) const {
@@ -74,9 +75,9 @@ class HttpObject final : public RemoteObject {
     if (answer.status != 206) {
       return absl::FailedPreconditionError(absl::StrCat(name(), ": ", reply.url.authority, " answers ",
                                                         answer.status,
-                                                        " to a request for a range: it ignores ranges, by "
-                                                        "which data is read; use a server that serves them "
-                                                        "(nginx, Apache), or copy the file"));
+                                                        " to a request for a range: it ignores ranges, which "
+                                                        "are needed to read data; use a server that serves "
+                                                        "ranges (nginx, Apache), or copy the file"));
     }
     const auto range = ParseContentRange(ValueOf(answer, "content-range"));
     if (range && range->size >= 0 && range->size != size()) return Changed();
@@ -86,9 +87,9 @@ class HttpObject final : public RemoteObject {
       return absl::OkStatus();
     }
     return absl::DataLossError(absl::StrCat(
-        name(), ": asked for bytes ", offset, " to ", offset + bytes - 1, ", ", reply.url.authority, " sent ",
-        answer.body_is_longer ? "more than " : "", received, " bytes as '",
-        FirstWords(ValueOf(answer, "content-range")), "': check the server and what is before it"));
+        name(), ": bytes ", offset, " to ", offset + bytes - 1, " were requested, but ", reply.url.authority,
+        " sent ", answer.body_is_longer ? "more than " : "", received, " bytes as '",
+        FirstWords(ValueOf(answer, "content-range")), "': check the server and any proxy before it"));
   }
 
   const HttpClient& client_;
@@ -104,7 +105,7 @@ Facts FactsOf(const HttpAnswer& answer) {
           .no_ranges = ValueOf(answer, "accept-ranges") == "none"};
 }
 
-// Asks for the first byte of the file; the answer also says the size of the whole file.
+// Requests the first byte of the file; the answer also states the size of the whole file.
 absl::StatusOr<Facts> AskByRange(const HttpClient& client, HttpCall call) {
   call.most_bytes = 1;
   call.headers.push_back("Range: bytes=0-0");
@@ -144,8 +145,9 @@ absl::StatusOr<std::unique_ptr<RemoteObject>> OpenByRanges(const HttpClient& cli
   TETHYS_ASSIGN_OR_RETURN(const Facts facts, Ask(client, call));
   if (facts.no_ranges) {
     return absl::FailedPreconditionError(absl::StrCat(call.name, ": ", call.url.authority,
-                                                      " serves no ranges, by which data is read; use a "
-                                                      "server that does (nginx, Apache), or copy the file"));
+                                                      " serves no ranges, which are needed to read data; "
+                                                      "use a server that serves them (nginx, Apache), or "
+                                                      "copy the file"));
   }
   if (!facts.size) {
     return absl::FailedPreconditionError(

@@ -28,12 +28,12 @@ absl::optional<int64_t> ParseByteCount(absl::string_view text);
 // Whether a request that got this status may get another status a little later.
 bool MayPass(int status);
 
-// An error that says what the answer says and what to do. Requires that the answer is no success. `name` is
-// the name of the file. The error is NotFound, PermissionDenied, Unavailable (where MayPass is true) or
-// FailedPrecondition.
+// The error for an unsuccessful answer; it gives the answer's status and first words, and says what to do.
+// Requires that the answer is no success. `name` is the name of the file. The error is NotFound,
+// PermissionDenied, Unavailable (where MayPass is true) or FailedPrecondition.
 absl::Status RefusalStatus(const HttpAnswer& answer, const std::string& name, const std::string& host);
 
-// The first line of an answer's body, if that is text: at most 200 printable characters.
+// The first line of an answer's body, if this line is text, at most 200 characters of it; otherwise empty.
 std::string FirstWords(absl::string_view body);
 
 }  // namespace tethys

@@ -1,14 +1,15 @@
-// How many blocks of a server's files are fetched ahead of readers who read from front to back: as few as
-// give the full rate. If answers take long to begin, or each connection is slow, several fetches at a time
-// are faster. If the server is fast, the threads of several fetches only take processor time and cache from
-// one another: for a server on the same machine, four blocks ahead take 1.2 times the processor time of one
-// block.
+// Decides how many blocks of a server's files are fetched ahead of readers who read from front to back: the
+// fewest blocks that give the full rate. If answers take long to begin, or each connection is slow, several
+// fetches at a time are faster. If the server is fast, the threads of several fetches only take processor
+// time and cache from one another: for a server on the same machine, four blocks ahead take 1.2 times the
+// processor time of one block.
 //
-// Blocks are timed in trains. The first two trains fetch the most blocks ahead; the faster train counts,
-// since disturbances only make a train slower. Each further train fetches half as many blocks ahead (2, 1),
-// as long as the rate is kept. The last number that kept the rate holds for the next kSettled blocks. Then
-// the search begins again, since networks and readers change. One block is always fetched ahead, so that a
-// reader who computes does not wait for all of a fetch.
+// The rate is measured over trains, which are runs of successive blocks. The first two trains fetch the most
+// blocks ahead; the faster of the two gives the highest rate, since disturbances only make a train slower.
+// Each further train fetches half as many blocks ahead (2, 1), as long as the rate is kept. The last number
+// that kept the rate is used for the next kSettled blocks. Then the search begins again, since networks and
+// readers change. One block is always fetched ahead, so that a reader who computes does not wait for all of a
+// fetch.
 #ifndef TETHYS_RUNTIME_REMOTE_READ_AHEAD_H_
 #define TETHYS_RUNTIME_REMOTE_READ_AHEAD_H_
 
@@ -27,15 +28,15 @@ class ReadAhead {
   static constexpr int64_t kTrainBlocks = 16;
   static constexpr Nanoseconds kTrainTime = 20 * kMillisecond;
   static constexpr int64_t kSettled = 1024;  // Blocks between two searches.
-  static constexpr double kKept = 0.95;      // Part of the highest rate from which on a rate counts as kept.
+  static constexpr double kKept = 0.95;      // A rate counts as kept from this part of the highest rate on.
   static constexpr Nanoseconds kPause =
-      1 * kSecond;  // A longer pause between two blocks begins the train anew.
+      1 * kSecond;  // After a longer pause between two blocks, the train begins anew.
 
   explicit ReadAhead(int64_t most) : most_(most), blocks_(most), kept_(most) {}
 
   int64_t blocks() const { return blocks_.load(std::memory_order_relaxed); }
 
-  // Called when a reader has come to its next block.
+  // Call this when a reader has come to its next block.
   void Advance(Nanoseconds now);
 
  private:

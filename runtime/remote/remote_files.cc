@@ -135,7 +135,8 @@ struct Shared {
     return patience;
   }
 
-  // The number of this content of a file, which is part of the cache's keys.
+  // The number of the file's present content, as given by its name, size and version. The number is part of
+  // the keys of the cache.
   int64_t NumberOf(const RemoteObject& object) {
     const std::string content = absl::StrCat(object.name(), " ", object.size(), " ", object.version());
     const MutexLock lock(mu);
@@ -144,7 +145,8 @@ struct Shared {
     return number->second;
   }
 
-  // One ReadAhead for all files of a server, so that the number found for one file holds for the next.
+  // One ReadAhead for all files of a server, so that the number of blocks that is found for one file is used
+  // for the next file.
   ReadAhead& AheadOf(const Url& url, int64_t most) {
     const std::string server = absl::StrCat(url.scheme, "://", url.authority);
     const MutexLock lock(mu);
@@ -172,7 +174,7 @@ class CachedFile final : public RemoteFile, public std::enable_shared_from_this<
         object_(std::move(object)),
         number_(shared_->NumberOf(*object_)),
         block_bytes_(shared_->options.block_bytes * object_->blocks_a_request()),
-        // The cache must not drop blocks that were fetched ahead before they are read.
+        // This limit keeps the cache from dropping a block that was fetched ahead before the block is read.
         most_ahead_(std::min<int64_t>(shared_->options.blocks_ahead,
                                       shared_->options.cache_bytes / 2 / block_bytes_)),
         server_(shared_->AheadOf(url, most_ahead_)) {}
@@ -195,7 +197,7 @@ class CachedFile final : public RemoteFile, public std::enable_shared_from_this<
                            shared_->opened_bytes > options.cache_bytes;
     while (!out.empty()) {
       const int64_t number = offset / block_bytes_;
-      // At the beginning of a file, perhaps only the header is read.
+      // At the beginning of a file nothing is fetched ahead, because perhaps only the header is read.
       if ((in_order || wanted > block_bytes_) && offset >= block_bytes_ / 8) FetchAhead(number);
       const bool small = at_random && !shared_->cache.Has(KeyOf(number, block_bytes_));
       const int64_t bytes = small ? options.random_bytes : block_bytes_;
@@ -210,7 +212,8 @@ class CachedFile final : public RemoteFile, public std::enable_shared_from_this<
   }
 
  private:
-  // A larger read takes blocks of the usual size, so that it does not make many requests.
+  // The most blocks of random_bytes bytes that one read takes. A larger read takes blocks of the usual size,
+  // so that it does not make many requests.
   static constexpr int64_t kMostRandomBlocks = 4;
 
   // The cache's key of block `number` of a file read in blocks of `bytes` bytes; blocks of two sizes have
@@ -276,16 +279,16 @@ class RemoteFilesImpl final : public RemoteFiles {
     if (place.list != nullptr) return place.list(shared_->client, url);
     if (ShownUrl(url.path).find_first_of("*[") == std::string::npos) return std::vector<std::string>{pattern};
     return absl::InvalidArgumentError(
-        absl::StrCat(ShownUrl(pattern), ": a pattern, but a server of ", url.scheme,
-                     " does not list its files: name each (a '*' that is part of a name is written %2A)"));
+        absl::StrCat(ShownUrl(pattern), " is a pattern, but a server of ", url.scheme,
+                     " does not list its files: name each file (write a '*' that is part of a name as %2A)"));
   }
 
  private:
   const std::shared_ptr<Shared> shared_;
 };
 
-// The secrets of the process, and the file that they come from. Never destroyed, because threads may use it
-// to the end.
+// The secrets of the process, and the function that reads them. This object is never destroyed, because
+// threads may use it until the process ends.
 struct SecretsOfProcess {
   Mutex mu;
   SecretsSource source ABSL_GUARDED_BY(mu);
@@ -328,8 +331,8 @@ absl::StatusOr<std::unique_ptr<HttpTransport>> LoadHttpTransport(const std::stri
 }
 
 absl::StatusOr<RemoteFiles*> ProcessRemoteFiles() {
-  // Destroyed at the end of the process, before the objects that libcurl uses, because they were made
-  // earlier.
+  // `files` is destroyed at the end of the process, before the static objects that libcurl uses, because
+  // those objects were constructed earlier.
   static const absl::StatusOr<std::unique_ptr<RemoteFiles>> files = MakeProcessFiles();
   if (!files.ok()) return files.status();
   return files->get();

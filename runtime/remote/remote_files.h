@@ -1,8 +1,7 @@
 // Files on other machines, by their URL: http://, https://, webhdfs://, swebhdfs://, s3://. Reads go through
-// a cache of blocks. Where a file is read from front to back, the next blocks are fetched ahead, if that is
-// faster. Where
-// samples of more data than the cache holds are read in a random order, a block would be dropped before it is
-// read again, so little more than the sample is fetched.
+// a cache of blocks. If a file is read from front to back, the next blocks are fetched ahead where that is
+// faster. If samples are read in a random order from more data than the cache can hold, a block would be
+// dropped before it is read again, so little more than the sample is fetched.
 //
 // HTTP is spoken by libtethys_remote.so, which is opened when the first URL is seen.
 #ifndef TETHYS_RUNTIME_REMOTE_REMOTE_FILES_H_
@@ -27,8 +26,8 @@ class RemoteFile {
   virtual ~RemoteFile() = default;
   virtual const std::string& name() const = 0;  // For errors: the URL.
   virtual int64_t size() const = 0;
-  // Changes when the file changes: made from the file's size and what its server says. Empty: the server says
-  // nothing.
+  // A text that changes when the file changes. It consists of the file's size and the version that the server
+  // states. Empty: the server states no version.
   virtual std::string version() const = 0;
   // Fills `out` with the bytes from `offset` on, which must lie within the size. Blocks. Errors are those of
   // RemoteObject::Fetch.
@@ -42,7 +41,7 @@ struct RemoteOptions {
   int64_t random_bytes = int64_t{64} << 10;
   // The most blocks that are fetched ahead of a reader, each by a thread (read_ahead.h).
   int blocks_ahead = 4;
-  HttpPatience patience = {};  // If `pause` is not set, tries pause by sleeping.
+  HttpPatience patience = {};  // If `patience.pause` is not set, threads sleep between tries.
 };
 
 // Thread-safe. The calls block.

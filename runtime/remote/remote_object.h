@@ -1,5 +1,5 @@
 // A file on another machine, of which ranges can be fetched. Each kind of server (HTTP, WebHDFS, S3) has one
-// file, which defines its function of this header.
+// source file, which defines the functions of this header for this kind.
 #ifndef TETHYS_RUNTIME_REMOTE_REMOTE_OBJECT_H_
 #define TETHYS_RUNTIME_REMOTE_REMOTE_OBJECT_H_
 
@@ -23,12 +23,12 @@ class RemoteObject {
   // Distinguishes this content of the file from others: an ETag, a time of modification, or nothing.
   const std::string& version() const { return version_; }
 
-  // How many blocks of the usual size one request should fetch: more than 1 if requests cost much.
+  // How many blocks of the usual size one request should fetch: more than 1 if a request is costly.
   virtual int64_t blocks_a_request() const { return 1; }
 
   // The `size` bytes from `offset` on, which must lie within the file. `spare` is an empty string whose
   // memory may be used for the bytes. Blocks. DataLoss: the file has changed since it was opened, or the
-  // server sends other bytes than were asked for. Other errors are those of HttpClient and of RefusalStatus.
+  // server sends other bytes than were requested. Other errors are those of HttpClient and of RefusalStatus.
   virtual absl::StatusOr<std::string> Fetch(int64_t offset, int64_t size, std::string spare) const = 0;
 
  protected:
@@ -41,7 +41,7 @@ class RemoteObject {
   const std::string version_;
 };
 
-// Opens a file. `client` must live as long as the object. Blocks. InvalidArgument: the URL names an empty
+// Opens a file. `client` must outlive the returned object. Blocks. InvalidArgument: the URL names an empty
 // file, or no file.
 using OpenRemote = absl::StatusOr<std::unique_ptr<RemoteObject>>(const HttpClient& client, const Url& url);
 OpenRemote OpenHttpObject;     // http://, https://
@@ -49,7 +49,7 @@ OpenRemote OpenWebhdfsObject;  // webhdfs://, swebhdfs://
 OpenRemote OpenS3Object;       // s3://
 
 // Like OpenHttpObject, for requests that the URL alone does not describe: `call` has name, URL, headers and
-// credentials. `keep` holds the objects to which these refer.
+// credentials. `keep` owns the objects to which the credentials and certificates of `call` point.
 absl::StatusOr<std::unique_ptr<RemoteObject>> OpenByRanges(const HttpClient& client, HttpCall call,
                                                            std::shared_ptr<const void> keep);
 

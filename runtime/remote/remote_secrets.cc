@@ -46,7 +46,7 @@ absl::Status CheckPlace(proto::RemotePlace& place) {
   }
   const proto::S3Keys& s3 = place.s3();
   if (s3.access_key().empty() != s3.secret_key().empty()) {
-    return absl::InvalidArgumentError("s3 has one of access_key and secret_key: give both, or neither");
+    return absl::InvalidArgumentError("s3 has only one of access_key and secret_key: give both, or neither");
   }
   if (s3.has_endpoint()) {
     const absl::StatusOr<Url> endpoint = ParseUrl(s3.endpoint());

@@ -1,5 +1,5 @@
-// The user names, passwords and keys for data on other machines (proto/remote_secrets.proto): reading them
-// from their file, and finding the ones that a URL needs. No error and no log quotes a secret. Any thread.
+// The user names, passwords and keys for data on other machines (proto/remote_secrets.proto): reads them from
+// their file, and finds those for a URL. No error and no log quotes a secret. Any thread.
 #ifndef TETHYS_RUNTIME_REMOTE_REMOTE_SECRETS_H_
 #define TETHYS_RUNTIME_REMOTE_REMOTE_SECRETS_H_
 
@@ -14,8 +14,8 @@ namespace tethys {
 // Limit on files of secrets or of certificates; longer files are refused.
 inline constexpr int64_t kMostSecretBytes = 1 << 20;
 
-// The secrets in a text. InvalidArgument, which names `path` and the line: the text is no text of secrets, or
-// a place is incomplete.
+// The secrets in a text. InvalidArgument, which names `path` and the line: the text cannot be parsed, or a
+// place is incomplete.
 absl::StatusOr<proto::RemoteSecrets> ParseRemoteSecrets(const std::string& text, const std::string& path);
 
 // Reads the file of secrets and the certificates that it names. PermissionDenied: users other than the file's
@@ -29,7 +29,8 @@ std::string DefaultSecretsPath();
 // The name of the user who runs this process; the user's number, if there is no name.
 std::string ProcessUser();
 
-// The place for a URL; a place without fields if there is none for it.
+// The place in `secrets` with the longest prefix that `url` begins with; a place without fields if there is
+// no such place.
 const proto::RemotePlace& PlaceOf(const proto::RemoteSecrets& secrets, absl::string_view url);
 
 // The password or token of a place.

@@ -1,6 +1,5 @@
-// Objects of S3 and of servers that speak its protocol. The file of secrets gives keys, region and, for other
-// servers than Amazon's, the endpoint. The transport signs the requests
-// (s3_signature.h).
+// Objects of S3 and of servers that speak its protocol. The file of secrets gives keys, region and, for
+// servers other than Amazon's, the endpoint. The transport signs the requests (s3_signature.h).
 #include <fnmatch.h>
 
 #include <algorithm>

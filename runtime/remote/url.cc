@@ -64,8 +64,8 @@ absl::Status CheckAuthority(absl::string_view scheme, absl::string_view authorit
   return CheckHost(authority);
 }
 
-// Refuses characters that the first line of a request cannot hold. Keys of s3 and paths of HDFS are escaped
-// later.
+// Refuses characters that the first line of a request cannot contain. Keys of s3 and paths of HDFS are
+// escaped later.
 absl::Status CheckPath(absl::string_view scheme, absl::string_view path) {
   for (const char c : path) {
     const auto byte = static_cast<unsigned char>(c);
@@ -108,7 +108,8 @@ absl::StatusOr<Url> ResolveLocation(const Url& base, absl::string_view location)
   if (!SchemeOf(location).empty()) {
     TETHYS_ASSIGN_OR_RETURN(Url url, ParseUrl(location));
     if (IsWeb(url.scheme)) return url;
-    return absl::InvalidArgumentError(absl::StrCat(url.scheme, ":// is no scheme to be sent to"));
+    return absl::InvalidArgumentError(
+        absl::StrCat(url.scheme, ":// is not followed, only http:// and https://"));
   }
   // A location with a scheme but without "//", such as "javascript:", is not followed.
   const size_t colon = location.find(':');
@@ -128,7 +129,7 @@ absl::StatusOr<std::vector<std::string>> HostList(absl::string_view authority, i
   std::vector<std::string> hosts = absl::StrSplit(authority, ',');
   std::string port = absl::StrCat(default_port);
   for (auto host = hosts.rbegin(); host != hosts.rend(); ++host) {
-    if (host->empty()) return absl::InvalidArgumentError("a list of hosts has an empty one");
+    if (host->empty()) return absl::InvalidArgumentError("a list of hosts has an empty entry");
     TETHYS_RETURN_IF_ERROR(CheckHost(*host));
     const size_t colon = PortColon(*host);
     if (colon == std::string::npos) {

@@ -39,7 +39,7 @@ absl::StatusOr<std::vector<std::string>> HostList(absl::string_view authority, i
 // Writes every byte except letters, digits, '-', '.', '_', '~' and the bytes in `keep` as %XX.
 std::string PercentEncode(absl::string_view text, absl::string_view keep = "");
 
-// A URL for errors, without its query, which may hold a signature.
+// The text of a URL for errors: without the query, which may contain a signature.
 std::string ShownUrl(absl::string_view url);
 
 }  // namespace tethys

@@ -1,10 +1,13 @@
-// Files of HDFS by WebHDFS. A NameNode says what a file is and sends each read to a DataNode that has the
-// block, by a redirect. There may be several NameNodes, of which one is active.
+// Files of HDFS by WebHDFS. A NameNode gives the status of a file, and redirects each read to a DataNode that
+// has the block. There may be several NameNodes, of which one is active. Requests, each followed by its
+// answer:
 //
-//   GET http://NAMENODE/webhdfs/v1/PATH?op=GETFILESTATUS                  {"FileStatus": {...}}
-//   GET http://NAMENODE/webhdfs/v1/FOLDER?op=LISTSTATUS                   {"FileStatuses": {"FileStatus":
-//   [...]}} GET http://NAMENODE/webhdfs/v1/PATH?op=OPEN&offset=BYTE&length=BYTES  307 to the DataNode, which
-//   sends the bytes
+//   GET http://NAMENODE/webhdfs/v1/PATH?op=GETFILESTATUS
+//       {"FileStatus": {...}}
+//   GET http://NAMENODE/webhdfs/v1/FOLDER?op=LISTSTATUS
+//       {"FileStatuses": {"FileStatus": [...]}}
+//   GET http://NAMENODE/webhdfs/v1/PATH?op=OPEN&offset=BYTE&length=BYTES
+//       307 to the DataNode, which sends the bytes
 //
 // A failure is a status of HTTP with {"RemoteException": {"exception": ..., "message": ...}}.
 #include <fnmatch.h>
@@ -67,8 +70,9 @@ class NameNodes {
         credentials_(WebCredentials(place_)),
         user_(place_.webhdfs_user().empty() ? ProcessUser() : place_.webhdfs_user()) {}
 
-  // The answer of the active NameNode to an operation; it may be a redirect or a refusal. Asks one NameNode
-  // after the other, and all again after a pause, for at most HttpPatience::namenodes.
+  // The answer of the active NameNode to an operation; it may be a redirect or a refusal. Sends the operation
+  // to one NameNode after the other, and after a pause to all of them again, for at most
+  // HttpPatience::namenodes.
   absl::StatusOr<HttpReply> Ask(const std::string& name, absl::string_view path, absl::string_view operation,
                                 int64_t most_bytes) const {
     const MonotonicClock clock;
@@ -119,7 +123,7 @@ class NameNodes {
       const absl::Status status =
           reply.ok() ? absl::UnavailableError(Refusal(*reply, name).message()) : reply.status();
       if (!IsTransient(status)) return status;
-      // A standby NameNode is healthy; the error of another NameNode says more.
+      // A NameNode that is on standby is healthy, so the error of a NameNode that did not answer says more.
       if (last.ok() || !reply.ok()) last = status;
     }
     return last;
@@ -169,8 +173,8 @@ class WebhdfsObject final : public RemoteObject {
     // HDFS has no conditional reads, so the file's status is read again after each read.
     TETHYS_ASSIGN_OR_RETURN(const proto::WebhdfsStatus now, FileStatusOf(*nodes_, name(), path_));
     if (now.length() == size() && VersionOf(now) == version()) return body;
-    return absl::DataLossError(
-        absl::StrCat(name(), " was changed while it was read: start the job again, on files that stay"));
+    return absl::DataLossError(absl::StrCat(
+        name(), " was changed while it was read: start the job again, with files that do not change"));
   }
 
  private:
@@ -200,9 +204,9 @@ class WebhdfsObject final : public RemoteObject {
       body = std::move(reply.answer.body);
       return absl::OkStatus();
     }
-    return absl::UnavailableError(absl::StrCat(name(), ": asked for ", bytes, " bytes from ", offset,
-                                               ", DataNode ", reply.url.authority, " sent ",
-                                               reply.answer.body_is_longer ? "more than " : "", received));
+    return absl::UnavailableError(absl::StrCat(
+        name(), ": ", bytes, " bytes from ", offset, " on were requested, but DataNode ", reply.url.authority,
+        " sent ", reply.answer.body_is_longer ? "more than " : "", received));
   }
 
   absl::StatusOr<HttpReply> AskDatanode(const Url& datanode, int64_t bytes, std::string& spare) const {
@@ -281,16 +285,16 @@ absl::StatusOr<std::vector<std::string>> ListWebhdfs(const HttpClient& client, c
   if (!HasSpecialCharacters(pattern.path)) return std::vector<std::string>{name};
   if (HasSpecialCharacters(folder)) {
     return absl::InvalidArgumentError(
-        absl::StrCat(name, ": a pattern stands in the last part of the path only: name the folder in full"));
+        absl::StrCat(name, ": only the last part of the path may be a pattern: name the folder in full"));
   }
   const NameNodes nodes(client, pattern);
   TETHYS_ASSIGN_OR_RETURN(const HttpReply reply, nodes.Ask(name, folder, "LISTSTATUS", kMostListBytes));
   if (!reply.success()) return Refusal(reply, name);
   const absl::StatusOr<proto::WebhdfsAnswer> answer = ParseWebhdfsAnswer(reply.answer.body);
   if (reply.answer.body_is_longer || !answer.ok() || !answer->has_file_statuses()) {
-    return absl::DataLossError(
-        absl::StrCat(name, ": ", reply.url.authority, " does not answer LISTSTATUS as WebHDFS does within ",
-                     kMostListBytes, " bytes: is it a NameNode, and the folder not too large?"));
+    return absl::DataLossError(absl::StrCat(
+        name, ": ", reply.url.authority, " does not answer LISTSTATUS as WebHDFS does within ",
+        kMostListBytes, " bytes: check that it is a NameNode, and that the folder is not too large"));
   }
   std::vector<std::string> urls;
   for (const proto::WebhdfsStatus& file : answer->file_statuses().file_status()) {

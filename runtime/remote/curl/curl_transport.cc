@@ -21,7 +21,7 @@ namespace tethys {
 namespace {
 
 constexpr size_t kMostHeaderBytes = 1 << 16;  // Bytes of the headers of one answer.
-constexpr size_t kMostIdle = 16;              // Handles that wait for use, each with its open connections.
+constexpr size_t kMostIdle = 16;              // Idle handles that are kept, each with open connections.
 
 struct CloseHandle {
   void operator()(CURL* handle) const { curl_easy_cleanup(handle); }
@@ -108,23 +108,24 @@ absl::Status ExchangeError(CURLcode code, const std::string& host, absl::string_
                            const HttpDeadlines& deadlines) {
   switch (code) {
     case CURLE_COULDNT_RESOLVE_HOST:
-      return absl::UnavailableError(absl::StrCat("the name ", host, " is not known here (", text, ")"));
+      return absl::UnavailableError(
+          absl::StrCat("this machine cannot resolve the name ", host, " (", text, ")"));
     case CURLE_COULDNT_CONNECT:
       return absl::UnavailableError(absl::StrCat("no server answers at ", host, " (", text, ")"));
     case CURLE_OPERATION_TIMEDOUT:
-      return absl::DeadlineExceededError(
-          absl::StrCat(host, " is silent or very slow (", text, "; waited are ", ToSeconds(deadlines.connect),
-                       " s for a connection, ", ToSeconds(deadlines.quiet), " s for a byte)"));
+      return absl::DeadlineExceededError(absl::StrCat(
+          host, " is silent or very slow (", text, "; the limits are ", ToSeconds(deadlines.connect),
+          " s for a connection, ", ToSeconds(deadlines.quiet), " s without a byte)"));
     case CURLE_PARTIAL_FILE:
     case CURLE_GOT_NOTHING:
     case CURLE_RECV_ERROR:
     case CURLE_SEND_ERROR:
       return absl::UnavailableError(absl::StrCat(host, " cut the connection (", text, ")"));
     case CURLE_PEER_FAILED_VERIFICATION:
-      return absl::FailedPreconditionError(
-          absl::StrCat("the certificate of ", host, " is refused (", text,
-                       "): it must name the host of the URL and come from a trusted authority; an authority "
-                       "of your own is named by ca_file in the file of secrets"));
+      return absl::FailedPreconditionError(absl::StrCat(
+          "the certificate of ", host, " is refused (", text,
+          "): it must name the host of the URL and come from a trusted authority; name an authority "
+          "of your own by ca_file in the file of secrets"));
     case CURLE_SSL_CACERT_BADFILE:
       return absl::FailedPreconditionError(
           absl::StrCat("the certificates of authorities for ", host, " cannot be read (", text,
@@ -134,7 +135,7 @@ absl::Status ExchangeError(CURLcode code, const std::string& host, absl::string_
       return absl::InvalidArgumentError(absl::StrCat("the URL cannot be used (", text, ")"));
     case CURLE_WRITE_ERROR:
       return absl::FailedPreconditionError(
-          absl::StrCat(host, " sent a head of more than ", kMostHeaderBytes, " bytes"));
+          absl::StrCat(host, " sent headers of more than ", kMostHeaderBytes, " bytes"));
     case CURLE_ABORTED_BY_CALLBACK:
       return absl::CancelledError("this process is ending");
     default:
@@ -186,7 +187,7 @@ class CurlTransport final : public HttpTransport {
   Handle TakeHandle() {
     const MutexLock lock(mu_);
     if (idle_.empty()) return Handle(curl_easy_init());
-    // The handle that was used last, because its connection is the least likely to have been closed.
+    // Takes the handle that was used last, because the server is least likely to have closed its connection.
     Handle handle = std::move(idle_.back());
     idle_.pop_back();
     return handle;
@@ -206,7 +207,7 @@ class CurlTransport final : public HttpTransport {
     curl_easy_setopt(handle, CURLOPT_PROXY, "");  // Otherwise the environment could name a proxy.
     curl_easy_setopt(handle, CURLOPT_NOSIGNAL, 1L);
     curl_easy_setopt(handle, CURLOPT_USERAGENT, "tethys");
-    // The blocks of a file are read over several connections at once.
+    // HTTP/1.1 suffices, because the blocks of a file are read over several connections at once.
     curl_easy_setopt(handle, CURLOPT_HTTP_VERSION, static_cast<long>(CURL_HTTP_VERSION_1_1));
     curl_easy_setopt(handle, CURLOPT_BUFFERSIZE, static_cast<long>(CURL_MAX_READ_SIZE));
     curl_easy_setopt(handle, CURLOPT_TCP_KEEPALIVE, 1L);

@@ -14,7 +14,7 @@ namespace tethys {
 
 // The headers that sign `request` at the time `now`, each "Name: value". The credentials give the name of the
 // access key, the secret key and the region. The URL is percent-encoded, and its parameters are in alphabetic
-// order. Empty: OpenSSL has no memory.
+// order. The result is empty if OpenSSL is out of memory.
 std::vector<std::string> S3SignatureHeaders(const HttpRequest& request, std::time_t now);
 
 }  // namespace tethys

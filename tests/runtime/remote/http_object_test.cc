@@ -1,4 +1,4 @@
-// Tests files on HTTP servers and in S3: ranges, changes, redirects and further tries.
+// Tests files on HTTP servers and in S3: ranges, changed files, redirects and retries.
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "runtime/remote/remote_object.h"
@@ -112,10 +112,10 @@ TEST(HttpObjectTest, ServerThatIgnoresRangesIsRefused) {
   EXPECT_THAT(StatusText(Open(scripted).status()), HasSubstr("serves no ranges"));
 }
 
-TEST(HttpObjectTest, OtherBytesThanAskedForAreRefused) {
+TEST(HttpObjectTest, OtherBytesThanRequestedAreRefused) {
   for (const char* range : {"bytes 3-6/10", "bytes 2-4/10", "bytes 2-5", ""}) {
     EXPECT_THAT(StatusText(FetchError([&](const auto&) { return Ranged(range, "2345"); })),
-                AllOf(HasSubstr("DATA_LOSS"), HasSubstr("asked for bytes 2 to 5")))
+                AllOf(HasSubstr("DATA_LOSS"), HasSubstr("bytes 2 to 5 were requested")))
         << range;
   }
   EXPECT_THAT(StatusText(FetchError([](const auto&) { return Ranged("bytes 2-5/10", "234"); })),
@@ -200,7 +200,7 @@ TEST(HttpRedirectTest, RedirectLoopsAndLongChainsAreEnded) {
   EXPECT_EQ(next, 6);
 }
 
-TEST(HttpRedirectTest, OtherSchemesAreNotFollowed) {
+TEST(HttpRedirectTest, RedirectsToOtherSchemesAreNotFollowed) {
   EXPECT_THAT(StatusText(RedirectError("file:///etc/passwd")), HasSubstr("not followed"));
   EXPECT_THAT(StatusText(RedirectError("http://data.example/file")), HasSubstr("without TLS"));
   EXPECT_THAT(StatusText(RedirectError("")), Not(HasSubstr("OK")));

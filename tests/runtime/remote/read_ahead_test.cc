@@ -1,4 +1,4 @@
-// Tests that as few blocks are fetched ahead as give the full rate.
+// Tests that the fewest blocks that give the full rate are fetched ahead.
 #include "runtime/remote/read_ahead.h"
 
 #include <gtest/gtest.h>
@@ -22,7 +22,7 @@ class Reader {
       ahead_.Advance(now_);
     }
   }
-  // Reads until the number of blocks ahead has not changed for some trains; returns that number.
+  // Reads enough blocks for a search to end; returns the number of blocks ahead.
   int64_t Settle() {
     Read(30 * ReadAhead::kTrainBlocks);
     return ahead_.blocks();
@@ -41,7 +41,7 @@ constexpr Nanoseconds kTime = 2 * kMillisecond;
 
 // A distant server: each fetch takes the same time, however many fetches there are.
 Nanoseconds Distant(int64_t ahead) { return 20 * kTime / (1 + ahead); }
-// A bound: from two blocks ahead on, the network or the reader limits the rate.
+// A bounded rate: from two blocks ahead on, the network or the reader limits the rate.
 Nanoseconds Bounded(int64_t ahead) { return std::max(2 * kTime, 6 * kTime / (1 + ahead)); }
 // A near server: threads of several fetches disturb one another.
 Nanoseconds Near(int64_t ahead) { return kTime + ahead * kTime / 10; }
@@ -56,7 +56,7 @@ TEST(ReadAheadTest, NearServerGetsOneBlockAhead) { EXPECT_EQ(Reader(Near).Settle
 
 TEST(ReadAheadTest, FewestBlocksAheadThatGiveTheFullRateAreKept) { EXPECT_EQ(Reader(Bounded).Settle(), 2); }
 
-TEST(ReadAheadTest, BlocksAlreadyFetchedDoNotJudgeTheNextNumber) {
+TEST(ReadAheadTest, BlocksFetchedBeforeAChangeAreNotTimed) {
   // After a change to fewer blocks ahead, the blocks that were fetched before take no time.
   int64_t last = kMost, there = 0;
   Reader reader([&](int64_t ahead) -> Nanoseconds {
@@ -92,7 +92,7 @@ TEST(ReadAheadTest, PauseOfTheReaderIsNotTakenForASlowServer) {
   EXPECT_EQ(reader.Settle(), kMost);
 }
 
-TEST(ReadAheadTest, NoBlockIsReadAheadIfNoneIsAllowed) {
+TEST(ReadAheadTest, NoBlockIsFetchedAheadIfNoneIsAllowed) {
   ReadAhead ahead(0);
   for (int64_t i = 0; i < 10 * ReadAhead::kTrainBlocks; ++i) ahead.Advance(i * kTime);
   EXPECT_EQ(ahead.blocks(), 0);

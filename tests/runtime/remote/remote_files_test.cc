@@ -42,10 +42,10 @@ TEST(BlockCacheTest, LeastRecentlyUsedBlockIsDropped) {
   EXPECT_FALSE(cache.Has({.file = 1, .block = 1}));
 }
 
-TEST(BlockCacheTest, MemoryOfDroppedBlockServesNextOfItsSize) {
+TEST(BlockCacheTest, DroppedBlockGivesItsMemoryToABlockOfItsSize) {
   constexpr int64_t kBytes = 4000;
   BlockCache cache(8 * kBytes);
-  // Fetches a block; returns the number of bytes for which there was kept memory.
+  // Fetches a block; returns the capacity of the kept memory that the fetch was given, in bytes.
   const auto spare_for = [&](int64_t block, int64_t size) {
     size_t spare = 0;
     const auto fetch = [&](std::string memory) {
@@ -62,7 +62,7 @@ TEST(BlockCacheTest, MemoryOfDroppedBlockServesNextOfItsSize) {
   EXPECT_LT(spare_for(9, kBytes / 4), 100);  // Drops block 1, whose memory is too large.
 }
 
-TEST(BlockCacheTest, FailureIsNotKept) {
+TEST(BlockCacheTest, FailedFetchIsNotCached) {
   BlockCache cache(100);
   EXPECT_EQ(
       cache.Get({}, 1, [](std::string) { return absl::StatusOr<std::string>(absl::UnavailableError("cut")); })
@@ -117,7 +117,7 @@ std::string Read(const RemoteFile& file, int64_t offset, size_t size) {
   return out;
 }
 
-TEST(RemoteFilesTest, SmallReadsOfABlockAreOneRequest) {
+TEST(RemoteFilesTest, SmallReadsOfOneBlockNeedOneRequest) {
   const std::string content = Pattern(1234);
   const Opened opened =
       Over([&](const HttpRequest& request) { return testing::Serve(request, content, "\"1\""); }, 0);
@@ -129,7 +129,7 @@ TEST(RemoteFilesTest, SmallReadsOfABlockAreOneRequest) {
   EXPECT_EQ(Read(**file, 1150, 84), content.substr(1150));
 }
 
-TEST(RemoteFilesTest, ReadsAheadBringTheSameBytes) {
+TEST(RemoteFilesTest, ReadsWithBlocksFetchedAheadReturnTheFilesBytes) {
   const std::string content = Pattern(9876);
   const Opened opened =
       Over([&](const HttpRequest& request) { return testing::Serve(request, content, "\"1\""); }, 3, 1 << 14);
@@ -144,7 +144,7 @@ TEST(RemoteFilesTest, ReadsAheadBringTheSameBytes) {
 }
 
 TEST(RemoteFilesTest, RandomReadsOfMuchDataFetchLittleMoreThanTheyRead) {
-  for (const auto& [size, fetched] : {std::pair{4000, 100}, {5000, 10}}) {  // The cache holds 4,096.
+  for (const auto& [size, fetched] : {std::pair{4000, 100}, {5000, 10}}) {  // The cache has room for 4,096.
     const std::string content = Pattern(size);
     const Opened opened =
         Over([&](const HttpRequest& request) { return testing::Serve(request, content, "\"1\""); }, 3);

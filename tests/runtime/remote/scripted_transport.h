@@ -1,4 +1,4 @@
-// Gives the answers to HTTP exchanges by a function of the test.
+// An HTTP transport whose answers a function of the test computes, and a client that uses it.
 #ifndef TETHYS_TESTS_RUNTIME_REMOTE_SCRIPTED_TRANSPORT_H_
 #define TETHYS_TESTS_RUNTIME_REMOTE_SCRIPTED_TRANSPORT_H_
 
@@ -46,7 +46,7 @@ inline std::string HeaderOf(const HttpRequest& request, const std::string& name)
   return "";
 }
 
-// The answer of a correct server that holds `content` under the version `etag`.
+// The answer of a correct server whose file is `content` in the version `etag`.
 inline HttpAnswer Serve(const HttpRequest& request, const std::string& content, const std::string& etag) {
   if (request.head) {
     return {.status = 200, .headers = {{"content-length", absl::StrCat(content.size())}, {"etag", etag}}};
@@ -63,7 +63,7 @@ inline HttpAnswer Serve(const HttpRequest& request, const std::string& content, 
           .body = content.substr(first, last - first + 1)};
 }
 
-// A client over a script. Its pauses are recorded and take no time.
+// A client whose server is a script. Pauses are recorded and take no time.
 struct ScriptedClient {
   explicit ScriptedClient(ScriptedTransport::Script script, proto::RemoteSecrets own_secrets = {})
       : secrets(std::move(own_secrets)),

@@ -124,7 +124,7 @@ class SecretsTest : public ::testing::Test {
   testing::TempDirectory folder_;
 };
 
-TEST_F(SecretsTest, LongestPrefixCounts) {
+TEST_F(SecretsTest, PlaceWithTheLongestPrefixIsUsed) {
   const auto secrets = ReadRemoteSecrets(Write(R"(
       place { url_prefix: "https://Data.example" bearer_token: "all" }
       place { url_prefix: "https://data.example/private/" password { user: "u" password: "p" } }
@@ -137,7 +137,7 @@ TEST_F(SecretsTest, LongestPrefixCounts) {
   EXPECT_FALSE(PlaceOf(*secrets, "http://data.example/a").has_bearer_token());
 }
 
-TEST_F(SecretsTest, CertificatesAreReadFromBesideTheFile) {
+TEST_F(SecretsTest, CertificatesAreReadFromTheFolderOfTheSecrets) {
   folder_.Write("ca.pem", "PEM");
   const auto secrets = ReadRemoteSecrets(Write("place { url_prefix: \"https://h/\" ca_file: \"ca.pem\" }"));
   EXPECT_EQ(secrets.value().place(0).ca_certificates(), "PEM");
@@ -150,7 +150,7 @@ TEST_F(SecretsTest, FileThatOthersCanReadIsRefused) {
               AllOf(HasSubstr("PERMISSION_DENIED"), HasSubstr("mode 0640"), HasSubstr("chmod")));
 }
 
-TEST_F(SecretsTest, MistakeIsNamedByLineWithoutItsText) {
+TEST_F(SecretsTest, ErrorNamesTheLineButDoesNotQuoteIt) {
   EXPECT_THAT(RefusalOf("place {\n pasword: \"hunter2\" }"),
               AllOf(HasSubstr("/secrets:2:"), Not(HasSubstr("hunter2"))));
   EXPECT_THAT(RefusalOf("place { url_prefix: \"data.example\" }"), HasSubstr("place 1: url_prefix"));

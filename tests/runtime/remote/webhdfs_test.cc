@@ -49,7 +49,7 @@ absl::StatusOr<std::string> Fetch(const ScriptedClient& scripted, const std::str
   return (*object)->Fetch(2, 4, "");
 }
 
-TEST(WebhdfsTest, ReadIsSentOnToADatanode) {
+TEST(WebhdfsTest, ReadIsRedirectedToADatanode) {
   proto::RemoteSecrets secrets;
   secrets.add_place()->set_url_prefix("webhdfs://n1,n2:9870/");
   secrets.mutable_place(0)->set_webhdfs_user("al ice");
@@ -76,7 +76,7 @@ TEST(WebhdfsTest, NameNodeThatIsNotReadyIsPassedOver) {
   EXPECT_EQ(Fetch(refused).value(), "2345");
 }
 
-TEST(WebhdfsTest, SafeModeIsWaitedFor) {
+TEST(WebhdfsTest, RequestWaitsForTheEndOfSafeMode) {
   int asked = 0;
   const ScriptedClient scripted([&](const HttpRequest& request) {
     return Has(request, "//n") && ++asked <= 6 ? Exception(403, "SafeModeException") : Sound(request);
@@ -109,7 +109,7 @@ TEST(WebhdfsTest, DeadDatanodeIsAvoidedAtTheNextOpen) {
   EXPECT_EQ(scripted.pauses.size(), 1);
 }
 
-TEST(WebhdfsTest, LossOfTheOnlyDatanodeNamesIt) {
+TEST(WebhdfsTest, FailureOfTheOnlyDatanodeNamesIt) {
   const ScriptedClient scripted([](const HttpRequest& request) -> absl::StatusOr<HttpAnswer> {
     if (Has(request, "excludedatanodes")) return Exception(403, "IOException");
     if (Has(request, "//d1")) return absl::UnavailableError("no server answers at d1:9864");
@@ -122,7 +122,7 @@ TEST(WebhdfsTest, LossOfTheOnlyDatanodeNamesIt) {
             HasSubstr("tried 4 times")));
 }
 
-TEST(WebhdfsTest, BodyThatEndsEarlyIsTriedAgain) {
+TEST(WebhdfsTest, ReadWhoseBodyEndsEarlyIsRetried) {
   int sent = 0;
   const ScriptedClient scripted([&](const HttpRequest& request) {
     return Has(request, "//d1") && ++sent == 1 ? HttpAnswer{.status = 200, .body = "23"} : Sound(request);
@@ -140,7 +140,7 @@ TEST(WebhdfsTest, FileThatChangesIsAnError) {
               AllOf(HasSubstr("DATA_LOSS"), HasSubstr("webhdfs://n1,n2:9870/f was changed")));
 }
 
-TEST(WebhdfsTest, RefusalsAreNamedByTheirException) {
+TEST(WebhdfsTest, ErrorsNameTheExceptionOfTheRefusal) {
   const ScriptedClient missing([](const HttpRequest&) { return Exception(404, "FileNotFoundException"); });
   EXPECT_THAT(StatusText(Fetch(missing).status()),
               AllOf(HasSubstr("NOT_FOUND"), HasSubstr("FileNotFoundException: some")));
@@ -179,7 +179,7 @@ TEST(WebhdfsTest, PatternIsMatchedWithTheFilesOfItsFolder) {
   EXPECT_THAT(StatusText(List("/*/part").status()), HasSubstr("last part of the path"));
 }
 
-TEST(WebhdfsTest, AnswersOfOtherTypesAreRefused) {
+TEST(WebhdfsTest, AnswersWithWrongTypesAreRefused) {
   for (const char* bad : {"", "[]", "{", R"({"FileStatus":3})", R"({"FileStatus":{"length":"x"}})",
                           R"({"FileStatus":{"length":-1}})", R"({"FileStatus":{"length":1.5}})",
                           R"({"FileStatuses":{"FileStatus":[{"pathSuffix":"../x"}]}})"}) {
