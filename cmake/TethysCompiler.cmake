@@ -17,24 +17,25 @@ find_program(TETHYS_CCACHE ccache)
 if(TETHYS_CCACHE)
   # With this setting ccache identifies precompiled headers by their contents, not by their time stamps.
   set(CMAKE_CXX_COMPILER_LAUNCHER env CCACHE_SLOPPINESS=pch_defines,time_macros ${TETHYS_CCACHE})
-  # Compares the files that nvcc read. Comparing the preprocessed host code would miss a change of the GPU's
-  # code.
+  # For nvcc, ccache compares the files that nvcc read, because the preprocessed host code would not show a
+  # change of the GPU's code.
   set(CMAKE_CUDA_COMPILER_LAUNCHER env CCACHE_DEPEND=1 ${TETHYS_CCACHE})
 endif()
 
-# For a compiler whose warnings are wanted and whose results are not run: the program and its libraries are built, the
-# programs of tests are compiled but not linked, and nvcc, which any other build calls for the same files, is not called.
-option(TETHYS_CHECK_ONLY "Leave out the links of tests and the GPU's code" OFF)
+# Only checks that another compiler gives no warnings: the program and its libraries are built, the programs
+# of tests are compiled but not linked, and nvcc is not called, because every other build calls it for the
+# same files.
+option(TETHYS_CHECK_ONLY "Neither link tests nor compile the GPU's code" OFF)
 
-# The same options for all targets, so that all can share the precompiled headers.
+# Every target gets this option, because only targets with the same options can share the precompiled headers.
 add_compile_options($<$<COMPILE_LANGUAGE:CXX>:-pthread>)
 
 # Options of tests that compute little.
 add_library(tethys_unoptimized INTERFACE)
 target_compile_options(tethys_unoptimized INTERFACE -O0)
 
-# Used by .ci/run. Elsewhere, another version of a compiler or library may give new warnings, and users can
-# still build.
+# Set by .ci/run only, because another version of a compiler or library may give new warnings, which must not
+# keep users from building.
 option(TETHYS_WARNINGS_AS_ERRORS "Stop the build at a warning" OFF)
 
 # Linked by every target with code of our own, never by generated code.

@@ -1,5 +1,6 @@
 # Looks for libraries and programs, all of which the distribution provides. If a required one is missing, the
-# configuration stops. Optional ones that are missing are listed at the end, with what is lost without them.
+# configuration stops. Optional libraries and programs that are missing are listed at the end, with the
+# features that are lost without them.
 find_package(Threads REQUIRED)
 find_package(ZLIB REQUIRED)
 find_package(OpenSSL REQUIRED COMPONENTS Crypto SSL)

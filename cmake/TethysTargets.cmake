@@ -9,8 +9,8 @@ function(tethys_library name)
   target_precompile_headers(${name} REUSE_FROM tethys_precompiled)
 endfunction()
 
-# tethys_small(NAME): compiles a target for size, because the bundle travels to every machine of a job. For code that takes
-# no time that matters: texts, tables, generated messages.
+# tethys_small(NAME): compiles a target for size, because the bundle travels to every machine of a job. Use it
+# for code whose speed does not matter: texts, tables, generated messages.
 function(tethys_small name)
   if(TETHYS_SANITIZER OR TETHYS_CHECK_ONLY)
     return()
@@ -59,9 +59,9 @@ function(tethys_benchmark name)
   target_precompile_headers(${name} REUSE_FROM tethys_precompiled)
 endfunction()
 
-# tethys_fingerprint(NAME FILE...): the target tethys_NAME_fingerprint makes NAME_fingerprint.h in the build's folder of the
-# caller. It defines TETHYS_NAME_FINGERPRINT, a hash of the files and the compiler, which a library that is opened at run
-# time and its loader both contain (runtime/base/own_library.h).
+# tethys_fingerprint(NAME FILE...): the target tethys_NAME_fingerprint makes NAME_fingerprint.h in the
+# caller's build folder. It defines TETHYS_NAME_FINGERPRINT, a hash of the files and the compiler, which a
+# library that is opened at run time and its loader both contain (runtime/base/own_library.h).
 function(tethys_fingerprint name)
   set(out ${CMAKE_CURRENT_BINARY_DIR}/${name}_fingerprint)
   string(TOUPPER TETHYS_${name}_FINGERPRINT macro)

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Runs the README's two commands in bare Debian systems, to find what an installed machine hides: packages that no script
-# installs, warnings of other compilers, paths. As root:
+# Runs the README's two commands in bare Debian systems, to find mistakes that a machine with many packages
+# hides: packages that no script installs, warnings of other compilers, paths that exist on one machine only.
+# As root:
 #
 #   tests/bare_root.sh [RELEASE...]     RELEASE: bookworm (12) or trixie (13); default: both
 #
@@ -35,8 +36,8 @@ for release in "${releases[@]}"; do
   [[ $release == bookworm || $release == trixie ]] || refuse "the release '$release' is unknown: use bookworm or trixie"
 done
 
-# Mounts are made in a mount namespace of this script, so they end with the script, and so do processes with
-# the PID namespace.
+# Mounts are made in a mount namespace of this script, and processes run in its PID namespace, so both end
+# with the script.
 if [[ -z ${TETHYS_IN_NAMESPACE:-} ]]; then
   TETHYS_IN_NAMESPACE=1 exec unshare --mount --propagation private --pid --fork --kill-child -- "$0" "${releases[@]}"
 fi

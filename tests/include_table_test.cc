@@ -146,8 +146,8 @@ TEST(IncludeTableTest, TableAllowsEveryIncludeOfTheProgram) {
   }
 }
 
-// Adds to `reached` every folder that `folder` includes, directly or through others. `folder` itself is among
-// them if the includes form a cycle.
+// Adds to `reached` every folder that `folder` includes, directly or through others. `folder` itself is added
+// if the includes form a cycle.
 void Reach(const std::map<std::string, std::set<std::string>>& includes, const std::string& folder,
            std::set<std::string>& reached) {
   const auto found = includes.find(folder);
@@ -218,7 +218,7 @@ std::vector<std::string> FirstGroups(const std::string& text, const std::regex& 
   return found;
 }
 
-TEST(SeamTableTest, NamesEveryCallOfStrategyInOrder) {
+TEST(SeamTableTest, ListsEveryVirtualFunctionOfStrategyInOrder) {
   const std::string header = *ReadFile(TETHYS_SOURCE "/runtime/strategy.h");
   const std::vector<std::string> calls =
       FirstGroups(header, std::regex(R"(^  virtual [^~][^(]*[ >](\w+)\()"));
@@ -245,7 +245,7 @@ TEST(SourceLengthTest, EveryFileOfTheProgramKeepsTheLimitOfItsKind) {
   }
 }
 
-TEST(SourceLengthTest, CommentsAndBlankLinesAreFree) {
+TEST(SourceLengthTest, CommentsAndBlankLinesDoNotCount) {
   EXPECT_EQ(CodeLines("// a\n\nint b;\n  // c\n  int d;  // e\n"), 2);
 }
 

@@ -1,10 +1,10 @@
 // Checks that no two files define a type of the same full name, nor a function of the same name and types of
-// parameters if one of the two is inline. To the linker both are one: it keeps one of the two destructors or
-// functions, whichever the compiler did not inline, and calls it for both. That has corrupted memory, and no
-// compiler sees it, because none sees both files.
+// parameters if one of the two is inline. The linker takes the two definitions for one: it keeps the
+// destructor or function of one of them, and calls it for both. This has corrupted memory, and no compiler
+// reports it, because a compiler sees one file at a time.
 //
-// Unnamed namespaces and the insides of types are not looked at, nor are functions of tests, which may stand
-// in for others.
+// The test ignores unnamed namespaces, members of types, and functions of tests, which may replace functions
+// of the program.
 #include <filesystem>
 #include <map>
 #include <regex>
@@ -43,11 +43,12 @@ std::string TypesOfParameters(const std::string& parameters) {
 struct Definitions {
   std::vector<std::string> types;
   std::vector<std::string> functions;         // "tethys::F(int)"
-  std::vector<std::string> inline_functions;  // Those of `functions` that are inline.
+  std::vector<std::string> inline_functions;  // The functions of `functions` that are inline.
 };
 
-// What `source` defines in namespaces with names. Formatted sources begin definitions, and the lines that
-// open and close namespaces, in the first column. A function counts if its head is in one line.
+// The types and functions that `source` defines in named namespaces. Requires a source formatted by
+// clang-format, in which definitions, and the lines that open and close namespaces, begin in the first
+// column. A function is found only if its head is on one line.
 Definitions DefinitionsOf(const std::string& source) {
   static const std::regex kOpened(R"(^(?:inline )?namespace(?: ([\w:]+))? \{$)");
   static const std::regex kType(
@@ -79,7 +80,7 @@ Definitions DefinitionsOf(const std::string& source) {
 
 using Files = std::map<std::string, std::set<std::string>>;  // The files that define a name.
 
-TEST(OneDefinitionTest, NoTwoFilesDefineOneName) {
+TEST(OneDefinitionTest, NoTwoFilesDefineTheSameName) {
   Files types, functions;
   std::set<std::string> inline_functions;
   for (const std::string top : {"runtime", "collectives", "ps", "workers", "deploy", "tests", "examples"}) {

@@ -17,9 +17,9 @@ float BilinearWeight(int64_t size, int64_t i) {
   return static_cast<float>(1 - std::abs(static_cast<double>(i) - centre) / static_cast<double>(factor));
 }
 
-// Sets out[i - range.begin] for every element i of `range`. Random block b gives the kValues elements from b
-// * kValues on, so that any range can be drawn without the others; draw(words, values) turns the block into
-// these elements.
+// Sets out[i - range.begin] for every element i of `range`. Random block b gives the elements [b * kValues,
+// (b + 1) * kValues), so that a range can be drawn without the elements before it. draw(words, values) turns
+// the words of a block into its elements.
 template <int kValues, typename Draw>
 void FillFromBlocks(const RandomStream& stream, Range range, float* out, const Draw& draw) {
   for (int64_t block = range.begin / kValues; block * kValues < range.end(); ++block) {
@@ -59,8 +59,8 @@ void FillBilinear(const Shape& shape, Range range, float* out) {
   }
 }
 
-// Fills elements of a variable, counted from the first element of the variable. `out` points to the first
-// element to fill, and is zero.
+// Writes the initial values of the elements `range` of a variable to out[0..range.count), which must be zero.
+// Elements are counted from the variable's first element.
 void Fill(const Variable& variable, const RandomStream& stream, Range range, float* out) {
   switch (variable.initial_value) {
     case InitialValue::kZeros:

@@ -1,6 +1,7 @@
 // Flat arenas: all trainable variables of a model lie in one contiguous float32 buffer, their gradients in a
 // second buffer, and each optimizer slot in a buffer of its own. A Variable is a name, a shape and a range.
-// An all-reduce bucket and a parameter-server shard are ranges too, and a message is a slice of live memory.
+// An all-reduce bucket and a parameter-server shard are ranges too, and a message is sent directly from a
+// slice of such a buffer.
 //
 // Positions and counts are in elements (float32), never bytes, unless a name says bytes.
 #ifndef TETHYS_RUNTIME_TENSOR_VARIABLE_H_
@@ -33,8 +34,7 @@ struct Range {
   bool operator==(const Range&) const = default;
 };
 inline constexpr Range kWholeArena = {0, INT64_MAX};
-// The elements of disjoint ranges as ranges in ascending order. Ranges with only padding between them are
-// joined.
+// Sorts disjoint ranges in ascending order, and joins ranges that have only padding between them.
 std::vector<Range> JoinedRanges(absl::Span<const Range> ranges);
 // The elements in both ranges; count 0 if the ranges do not overlap.
 constexpr Range Intersection(const Range& a, const Range& b) {
@@ -61,8 +61,8 @@ struct Variable {
 
 // The variables of a model in the order of the arena. Once built, the set is immutable and thread-safe.
 //
-// Invariants: ranges are disjoint, ascending and start at multiples of kAlignment; the padding between them
-// is zero, stays zero, and takes no part in partition arithmetic.
+// Invariants: ranges are disjoint and ascending, and start at multiples of kAlignment; the padding between
+// them is zero, stays zero, and takes no part in partition arithmetic.
 class VariableSet {
  public:
   // Appends a variable at the end of the arena. InvalidArgument: an empty or repeated name, or a bad shape.

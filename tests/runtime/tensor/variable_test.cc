@@ -100,7 +100,7 @@ TEST_F(VariableSetTest, GlorotValuesFillTheirInterval) {
   EXPECT_GT(*most, 0.9f * limit);
 }
 
-TEST_F(VariableSetTest, HeValuesHaveTheirMeanAndDeviation) {
+TEST_F(VariableSetTest, HeInitialValuesHaveTheirMeanAndDeviation) {
   double sum = 0, sum_of_squares = 0;
   for (const float value : Values(3, {0, 1500})) {
     ASSERT_TRUE(std::isfinite(value));
