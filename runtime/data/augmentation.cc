@@ -51,8 +51,8 @@ void Mirror(const Image<T>& image) {
   }
 }
 
-// Fills the square around (y, x), as far as it lies in the image. An even size has one row and column more
-// before its centre.
+// Fills the square around (y, x), as far as it lies in the image. If `size` is even, the square has one more
+// row and column before (y, x) than after it.
 template <typename T>
 void Cut(const Image<T>& image, int64_t y, int64_t x, int64_t size, const std::vector<float>& fill) {
   const int64_t left = std::max<int64_t>(0, x - size / 2);
@@ -70,8 +70,8 @@ absl::Status CheckLabels(const proto::Job& job, const SampleSpec& spec) {
   const LabelRules rules = LabelRulesOf(job);
   if (rules.targets) {
     return absl::InvalidArgumentError(
-        "data.augment changes images, but model.loss is the mean squared error, whose targets cannot be "
-        "changed with them: remove augment");
+        "data.augment changes images, but model.loss is the mean squared error, and its targets cannot be "
+        "changed with the images: remove augment");
   }
   if (spec.labels.shape.empty()) return absl::OkStatus();
   if (!std::equal(spec.labels.shape.begin(), spec.labels.shape.end(), spec.shape.begin(),

@@ -11,14 +11,15 @@
 
 namespace tethys {
 
-// InvalidArgument: the job's augmentation cannot be made on such samples, because they are no images [height,
-// width] or [height, width, channels], a number is too large for their sides, or their labels cannot change
-// with them.
+// Checks that the job's augmentation can be applied to samples of `spec`. InvalidArgument: the samples are no
+// images [height, width] or [height, width, channels], a number of the augmentation is too large for the
+// sides of the images, or the labels cannot be changed together with the images.
 absl::Status CheckAugmentation(const proto::Job& job, const SampleSpec& spec);
 
 class Augmentation {
  public:
-  // Requires that CheckAugmentation returned OK, and the job's seed. `scaling` has the mean colour.
+  // Requires that CheckAugmentation returned OK, and that the job has a seed. The mean of `scaling` is the
+  // colour that fills areas without a pixel of the image.
   Augmentation(const proto::Job& job, const SampleSpec& spec, const InputScaling& scaling);
 
   // Changes the values of the sample that is used at `job_position`, and also its labels if these are a map.

@@ -17,10 +17,11 @@
 namespace tethys {
 namespace {
 
-// Programs that copy or unpack files set the time of modification (cp -p, rsync -a, tar), and formats of
-// fixed length keep the size. But no program can set the time of the last change back, and a file that
-// replaces another has another inode number. The number of the device is left out, because it differs among
-// the hosts that mount a network disk, and after each mount.
+// The size and the time of modification alone do not show every change: programs that copy or unpack files
+// set the time of modification (cp -p, rsync -a, tar), and formats of fixed length keep the size. But no
+// program can set back the time of the last change (ctime), and a file that replaces another file has another
+// inode number. The number of the device is left out, because it differs among the hosts that mount a network
+// disk, and after each mount.
 std::string VersionOf(const struct stat& info) {
   return absl::StrCat(info.st_size, " ", info.st_mtim.tv_sec, ".", info.st_mtim.tv_nsec, " ",
                       info.st_ctim.tv_sec, ".", info.st_ctim.tv_nsec, " ", info.st_ino);
@@ -82,14 +83,14 @@ class FileElsewhere final : public ByteSource {
   const std::shared_ptr<const RemoteFile> file_;
 };
 
-// If an error begins with the name of a field, WithPlace (job_file.h) adds the place where the job writes the
-// field.
+// The beginning of errors about a data file. Because it begins with the name of the field `data`, WithPlace
+// (job_file.h) adds the place where the job sets this field.
 constexpr char kDataFile[] = "data file (paths are relative to the working directory of the command)";
 
 // Adds the paths of a local pattern.
 absl::Status ExpandLocal(const std::string& pattern, std::vector<std::string>& paths) {
   glob_t found = {};
-  // A missing folder holds no match; any other error ends the search.
+  // A missing folder contains no match; any other error ends the search.
   const auto ends = [](const char*, int error) { return error == ENOENT || error == ENOTDIR ? 0 : 1; };
   const int result = glob(pattern.c_str(), GLOB_NOMAGIC, ends, &found);
   for (size_t i = 0; result == 0 && i < found.gl_pathc; ++i) paths.emplace_back(found.gl_pathv[i]);

@@ -39,8 +39,8 @@ class ByteStream {
   // Appends more bytes of the file to the rest in buffer_.
   absl::Status Fill();
   bool AtGzipMagic() const;
-  // Continues with the next gzip stream of the file, or at the end. Bytes that follow and are no gzip stream
-  // are ignored, as gzip does.
+  // Continues with the next gzip stream of the file, or ends this stream if there is none. Ignores bytes that
+  // follow and are no gzip stream, as gzip does.
   absl::Status EndStream();
 
   const std::shared_ptr<const ByteSource> file_;

@@ -21,7 +21,7 @@ namespace {
 
 constexpr int kMostTries = 5;  // The most tries to read from the chief without receiving a byte.
 
-// The path in the cache's entry of a file of the chief.
+// The path of the copy of the chief's file `path`, which lies in the folder `entry` of the cache.
 std::string PathInEntry(const std::string& entry, absl::string_view path) {
   return absl::StrCat(entry, path.substr(0, 1) == "/" ? "" : "/", path);
 }
@@ -52,7 +52,7 @@ absl::Status Fetch(const proto::ChiefFile& file, const std::string& path, ReadFr
   uint32_t crc = 0;
   const auto take = [&](absl::string_view bytes) -> absl::Status {
     const auto count = static_cast<int64_t>(bytes.size());
-    if (count > file.size() - done) return absl::DataLossError("more bytes than it announced");
+    if (count > file.size() - done) return absl::DataLossError("the chief sent more bytes than it announced");
     TETHYS_RETURN_IF_ERROR(WriteFullyAt(out.get(), bytes.data(), count, done, path));
     crc = Crc32c(bytes, crc);
     done += count;
@@ -84,15 +84,16 @@ class Copies {
          ReadFromChief read)
       : cache_(cache), files_(files), read_(read) {}
 
-  // The copies of the files that a path names; their paths replace it.
+  // The paths of the copies of all files that `named` names. In the data, they replace the path of the chief.
   absl::StatusOr<std::vector<std::string>> Of(const ChiefPath& named) {
     std::vector<const proto::ChiefFile*> files;
     CacheKey key;
-    bool whole = false;  // True: the path is the path of one file, or of a folder.
+    bool whole = false;  // True: `named` is the path of one file or of a folder.
     for (const proto::ChiefFile& file : files_) {
       if (!Covers(named, file.path())) continue;
       if (!StaysBelow(file.path()) || file.size() < 0) {
-        return absl::InvalidArgumentError(absl::StrCat("the chief lists chief://", file.path()));
+        return absl::InvalidArgumentError(
+            absl::StrCat("the chief lists a file with an invalid path or size: chief://", file.path()));
       }
       whole |=
           file.path() == named.path || file.path().compare(0, named.path.size() + 1, named.path + "/") == 0;

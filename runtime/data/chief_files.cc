@@ -19,8 +19,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// The folder that a path of the job names: the path itself, or the folder that contains the file, or all
-// files of the pattern.
+// The folder of a path of the job: the path itself if it is a folder, otherwise the innermost folder that
+// contains the file or all matches of the pattern.
 std::string FolderNamed(const ChiefPath& named) {
   const size_t special = named.pattern ? named.path.find_first_of("*?[\\") : std::string::npos;
   if (special == std::string::npos && fs::is_directory(named.path)) return named.path;
@@ -36,7 +36,7 @@ absl::StatusOr<std::string> WithoutLinks(const std::string& path) {
   return real.string();
 }
 
-// Requires paths without links.
+// True if `path` lies in `folder` or below it. Requires paths without links.
 bool IsBelow(absl::string_view path, absl::string_view folder) {
   absl::ConsumeSuffix(&folder, "/");  // Only the path of the root folder ends with a slash.
   return absl::ConsumePrefix(&path, folder) && absl::StartsWith(path, "/");
@@ -120,8 +120,8 @@ absl::Status ChiefFiles::Read(const std::string& path, int64_t offset,
   }
   if (!bytes.ok() || (*bytes)->version() != place->second.version) return Changed(path);
   if (offset < 0 || offset > (*bytes)->size()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("byte ", offset, " of chief://", path, ", which has ", (*bytes)->size()));
+    return absl::InvalidArgumentError(absl::StrCat("byte ", offset, " was requested of chief://", path,
+                                                   ", which ends at byte ", (*bytes)->size()));
   }
   std::vector<uint8_t> chunk;
   while (offset < (*bytes)->size()) {

@@ -20,7 +20,7 @@ class ChiefFiles {
  public:
   static constexpr int64_t kChunk = 1 << 20;
 
-  // Finds the files that the data name, and reads each once for its checksum; blocks as long as that takes.
+  // Finds the files that the data name, and reads each file once for its checksum. Blocks meanwhile.
   // InvalidArgument: a link leads out of the folder that the job names.
   static absl::StatusOr<ChiefFiles> List(const proto::Data& data);
 
@@ -44,8 +44,8 @@ class ChiefFiles {
   std::map<std::string, Place> places_;
 };
 
-// The files by which a host other than the chief's shows that it has the data: as DataFiles, without the
-// chief's files.
+// The files whose presence shows that a host other than the chief's has the data: the files of DataFiles,
+// without the files of the chief (chief://).
 absl::StatusOr<std::vector<std::string>> DataFilesOfWorkers(const proto::Data& data);
 
 }  // namespace tethys

@@ -15,7 +15,8 @@ namespace {
 constexpr char kScheme[] = "chief://";
 constexpr absl::string_view kArchive = ".npz#";
 
-// Visits the message in data.SOURCE and its fields that are paths: the fields of type bytes.
+// Calls `visit` with the message in data.SOURCE and each of its fields that contain paths, which are the
+// fields of type bytes.
 template <typename Visit>
 void VisitPathFields(proto::Data& data, const Visit& visit) {
   using google::protobuf::FieldDescriptor;

@@ -35,8 +35,7 @@ absl::StatusOr<std::vector<ChiefPath>> ChiefPathsOf(const proto::Data& data);
 // The data with chief:// removed from all paths, as processes on the chief's machine read them.
 proto::Data OnChiefsMachine(const proto::Data& data);
 
-// True if a file is one of those that `named` names: it is the path itself, matches its pattern, or lies
-// below its folder.
+// True if `named` names `file`: `file` is the path itself, matches the pattern, or lies below the folder.
 bool Covers(const ChiefPath& named, const std::string& file);
 
 // True if a path has no "..", so that it does not leave its folder. It may be absolute.

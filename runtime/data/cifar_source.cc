@@ -61,7 +61,7 @@ absl::StatusOr<Files> OpenFiles(const proto::Data& data, DataPart part, const Re
         path, ": ", bytes->size(), " bytes are no whole number of records of ", record.bytes(), " bytes (",
         record.labels == 1 ? "data.cifar.labels: CIFAR_10" : "data.cifar.labels: FINE or COARSE",
         what.empty() ? "): fetch it again, or correct data.cifar.labels" : ")", what,
-        what.empty() ? "" : "; the archive for C, in binary, is the one that is read"));
+        what.empty() ? "" : "; use the archive for C programs, which is in binary"));
   });
 }
 
@@ -128,7 +128,7 @@ absl::StatusOr<std::vector<uint8_t>> ReadAllLabels(const Files& files, const Rec
   return labels;
 }
 
-// Reads labels in place, without values.
+// A source of labels without values, which reads each label from its file when it is needed.
 class LabelSource final : public SampleSource {
  public:
   LabelSource(Files files, const Record& record)

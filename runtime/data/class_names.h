@@ -12,8 +12,8 @@
 namespace tethys {
 
 // One name per class: data.class_name, or else the names that the data have. Empty: there are no names, or
-// their number is not that of the classes. Requires that the data can be read. Names are UTF-8 without
-// control characters, so that messages, terminals and tables can hold them.
+// their number differs from the number of classes. Requires that the data can be read. Names are UTF-8
+// without control characters, so that messages, terminals and tables can show them.
 absl::StatusOr<std::vector<std::string>> ClassNamesOf(const proto::Data& data);
 
 // `name` with each control character and each byte that is not UTF-8 replaced by a question mark.

@@ -107,11 +107,11 @@ class Notes {
   }
 
  private:
-  // The samples that have the class, if training samples do not.
+  // Says which samples have a class that no training sample has.
   absl::string_view OwnerText(int32_t label) const {
     return validation_.count(label) > 0 ? "the validation split has"
            : left_out_.count(label) > 0 ? "samples that data.limit_samples leaves out have"
-                                        : "the test has";
+                                        : "test samples have";
   }
 
   // Notes classes that training never sees.
@@ -141,7 +141,7 @@ class Notes {
     const std::vector<int32_t> never = Missing(declared, train_);
     if (never.empty()) return;
     notes_.push_back(absl::StrCat("no sample has ", ClassesText(never), ", though data.classes is ", classes_,
-                                  ": look at the labels, or lower it"));
+                                  ": look at the labels, or lower data.classes"));
   }
 
   // Notes classes that training sees but validation does not.
@@ -154,7 +154,7 @@ class Notes {
                                   ", which training samples have", OrderRemedy(data_)));
   }
 
-  // Notes orders that keep the files' sorting.
+  // Notes a shuffle or a sharding that keeps the order of files that are sorted by class.
   void NoteOrder(int64_t workers) {
     if (!SortedByClass(splits_.train.labels, train_)) return;
     const bool blocks = data_.shuffle().has_blocks();

@@ -11,7 +11,7 @@
 
 namespace tethys {
 
-// Labels of samples of a split, evenly spread over it, in the order of the files.
+// Labels of samples that are evenly spread over a split, in the order of the files.
 struct SplitLabels {
   std::vector<int32_t> labels;
   bool all = false;  // True if the labels of all samples are included.

@@ -61,13 +61,13 @@ bool IsNearNumber(absl::string_view field) {
   if (field.size() > kLongestNumber && !HasOnly(field, "0123456789+-.,;:|/ \t\reE")) return false;
   const std::string plain = WithoutTypography(field);
   if (!HasDigit(plain)) return false;
-  // Numbers with separators between or in them, dates and times.
+  // Accepts numbers with separators, several numbers in one field, dates and times.
   const bool begins =
-      // A first character that excludes e1 and _1.
+      // Names such as e1 and _1 are excluded by their first character.
       absl::string_view("0123456789+-.'").find(plain[0]) != absl::string_view::npos;
   if (begins && HasOnly(plain, "0123456789+-.,;:|/ \t\r'_%eE")) return true;
   if (ParsesAsFloat(WithDigitsForLetters(plain))) return true;
-  // Units of money before or behind a number.
+  // Accepts a number with a sign of currency or of percent.
   const std::string bare = absl::StrReplaceAll(plain, {{"$", ""},
                                                        {"\xe2\x82\xac", ""},
                                                        {"\xc2\xa3", ""},
@@ -166,7 +166,7 @@ std::string FaultOfField(absl::string_view field, char delimiter) {
   if (HasDecimalComma(field))
     return absl::StrCat(kNoNumber, " with a point: write its decimal comma as a point");
   if (WithoutTypography(field) != field) {
-    return absl::StrCat(kNoNumber, ": it has a minus sign or a space of typography; write - and no space");
+    return absl::StrCat(kNoNumber, ": it has a typographic minus sign or space; write - and no space");
   }
   return absl::StrCat(kNoNumber, ": correct it");
 }

@@ -38,10 +38,12 @@ class CsvFields {
 
 int64_t CountCsvFields(absl::string_view line, char delimiter);
 
-// The whole field as a float; false if it is no number. Values beyond float32's range become infinite or 0.
+// Parses the whole field as a float; returns false if it is no number. Values beyond float32's range become
+// infinite or 0.
 bool ParseCsvFloat(absl::string_view field, float* value);
 
-// The whole field as an integer, which may be written as "3" or "3.00e+00".
+// Parses the whole field as an integer, which may be written as "3" or "3.00e+00"; returns false if it is
+// none.
 bool ParseCsvInteger(absl::string_view field, int64_t* value);
 
 // The kind of a field that is no plain number.
@@ -54,8 +56,8 @@ enum class CsvFieldKind {
 };
 CsvFieldKind KindOfField(absl::string_view field);
 
-// Why a field is refused, and the remedy: "has a decimal comma: write a point, as in 1.5". Requires that
-// ParseCsvFloat refuses the field. `delimiter` is the delimiter of the file.
+// Why a field is refused, and the remedy: "is no number with a point: write its decimal comma as a point".
+// Requires that ParseCsvFloat refuses the field. `delimiter` is the delimiter of the file.
 std::string FaultOfField(absl::string_view field, char delimiter);
 
 }  // namespace tethys

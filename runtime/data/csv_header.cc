@@ -9,8 +9,8 @@ namespace tethys {
 namespace {
 
 constexpr int64_t kLinesLookedAt = 100;
-// This many lines that begin with 0, 1, 2, ... are no coincidence; fewer lines if the column's name stands
-// for row numbers.
+// If this many lines begin with 0, 1, 2, ..., the first column is taken for row numbers: kFewestNamed lines
+// if its name is usual for row numbers, otherwise kFewestCounted.
 constexpr int64_t kFewestCounted = 8, kFewestNamed = 3;
 
 // True if a field that is no number consists of digits and letters that resemble digits: "2O", or "O", which
@@ -41,7 +41,7 @@ bool NamesRowNumbers(absl::string_view field) {
          absl::EqualsIgnoreCase(field, "rownames");
 }
 
-// The number of lines behind the header that begin with numbers rising by 1, from 0 or 1 on.
+// The number of lines after the header whose first numbers rise by 1, from 0 or 1 on.
 absl::StatusOr<int64_t> RowsCounted(const CsvLines& lines, int64_t header, char delimiter) {
   int64_t first = 0, rows = 0;
   for (; rows < std::min(kLinesLookedAt, lines.size() - header); ++rows) {
@@ -71,7 +71,7 @@ bool IsCsvHeader(absl::string_view line, char delimiter) {
     } else if (const CsvFieldKind kind = KindOfField(field); kind == CsvFieldKind::kNearNumber) {
       return false;
     } else if (kind == CsvFieldKind::kName) {
-      ++names;  // A mark of a missing value counts as a name: it may be one, as Na is among elements.
+      ++names;  // A mark of a missing value counts as a name, as Na is the name of an element.
     }
   }
   if (numbers > 0) return numbers > 1 && names > 0;
@@ -99,11 +99,12 @@ absl::StatusOr<std::vector<std::string>> CsvBeginningNotes(const CsvLines& lines
     name = std::string(CsvFields(names, columns.delimiter).Next());
     const int64_t count = CountCsvFields(names, columns.delimiter);
     if (count != columns.count && !IsSeparatorLine(names)) {
-      notes.push_back(absl::StrCat(lines.Name(header - 1), " names ", count,
-                                   count == 1 ? " column" : " columns", ", but samples have ", columns.count,
-                                   count + 1 == columns.count
-                                       ? ": the first may be row numbers, as R writes them, and is trained on"
-                                       : ": look at the file"));
+      notes.push_back(
+          absl::StrCat(lines.Name(header - 1), " names ", count, count == 1 ? " column" : " columns",
+                       ", but samples have ", columns.count,
+                       count + 1 == columns.count
+                           ? ": the first column may be row numbers, as R writes them, and is trained on"
+                           : ": look at the file"));
       return notes;
     }
   }
@@ -114,7 +115,7 @@ absl::StatusOr<std::vector<std::string>> CsvBeginningNotes(const CsvLines& lines
   notes.push_back(absl::StrCat(
       lines.Name(header), ": column 0 ",
       unnamed ? "has no name, as the index that pandas writes" : "counts the rows, as an index does",
-      ", and is trained on as a value: if it is one, leave it out (to_csv(index=False))"));
+      ", and is trained on as a value: if it is an index, leave it out (to_csv(index=False))"));
   return notes;
 }
 

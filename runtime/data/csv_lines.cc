@@ -12,7 +12,7 @@ namespace {
 
 constexpr int64_t kBlock = int64_t{1} << 18;
 
-// Collects the begins of lines, given the ends of lines in ascending order.
+// Collects the positions at which lines begin, given the ends of lines in ascending order.
 class Finder {
  public:
   Finder(const std::string& name, int64_t first) : name_(name), begin_(first), end_(first) {}
@@ -89,7 +89,7 @@ absl::StatusOr<CsvLines> CsvLines::Find(std::shared_ptr<const ByteSource> file) 
   CsvLines lines(std::move(file), finder.Take(), end);
   if (lines.size() > 0) return lines;
   return AsEmptyFile(absl::InvalidArgumentError(
-      absl::StrCat(lines.file_->name(), ": the file has no lines but empty ones: write a sample a line")));
+      absl::StrCat(lines.file_->name(), ": the file has only empty lines: write one sample per line")));
 }
 
 absl::Status CsvLines::LeaveOutBlankEnd(char delimiter) {

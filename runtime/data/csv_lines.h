@@ -1,5 +1,5 @@
-// Text files whose lines are read by number. The begins of lines are held in memory, 8 bytes a line; the
-// contents stay in the files. Opening a file reads all of it once. Immutable; thread-safe.
+// Text files whose lines are read by number. The position of each line is held in memory, 8 bytes a line; the
+// contents of the lines stay in the files. Opening a file reads all of it once. Immutable; thread-safe.
 #ifndef TETHYS_RUNTIME_DATA_CSV_LINES_H_
 #define TETHYS_RUNTIME_DATA_CSV_LINES_H_
 
@@ -19,10 +19,9 @@ class CsvLines {
  public:
   static constexpr int64_t kMostLineBytes = int64_t{1} << 30;
 
-  // Lines end with "
-  // " or "\r
-  // "; the last line may end with the file. Empty lines at the end are left out. InvalidArgument: an empty
-  // line elsewhere, a line longer than kMostLineBytes, or no line at all (IsEmptyFile).
+  // Finds the lines of a file. A line ends with a line feed, or with a carriage return and a line feed; the
+  // last line may end with the file. Empty lines at the end are left out. InvalidArgument: an empty line
+  // elsewhere, a line longer than kMostLineBytes, or no line at all (IsEmptyFile).
   static absl::StatusOr<CsvLines> Find(std::shared_ptr<const ByteSource> file);
 
   // Leaves out lines at the end that have only delimiters and blanks, which spreadsheets write for rows

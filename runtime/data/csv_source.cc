@@ -1,5 +1,5 @@
-// Text files with a sample a line: numbers, separated by one character (csv_lines.h). Lines are parsed when
-// they are read.
+// Text files with one sample per line: numbers, separated by one character (csv_lines.h). Lines are parsed
+// when they are read.
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -19,7 +19,7 @@
 namespace tethys {
 namespace {
 
-constexpr size_t kMostShown = 40;  // The most characters of a field that errors show.
+constexpr size_t kMostShown = 40;  // The most characters of a field that an error shows.
 
 // ------------------------------------------------------------------------------------------ samples
 
@@ -68,9 +68,8 @@ absl::string_view FaultOfClass(absl::string_view field) {
       "is no class, which is an integer: correct it, or name the right column in data.csv.label_column";
   switch (KindOfField(field)) {
     case CsvFieldKind::kEmpty:
-      return "is no class, which is an integer: the label, or all behind the line's last separator, is "
-             "missing; "
-             "fill it in, or remove separators at the ends of lines";
+      return "is no class, which is an integer: the label, or everything after the line's last "
+             "separator, is missing; fill it in, or remove separators at the ends of lines";
     case CsvFieldKind::kName:
       return "is no class, which is an integer: number the classes from 0 on, as pandas does by "
              "column.astype('category').cat.codes, or name the right column in data.csv.label_column";
@@ -148,9 +147,9 @@ class CsvSource final : public SampleSource {
 
 using Lists = FileLists<&proto::Data::csv>;
 
-int64_t BytesHeld(const proto::Data&, const SampleSpec&) { return sizeof(int64_t); }  // The begin of a line.
+int64_t BytesHeld(const proto::Data&, const SampleSpec&) { return sizeof(int64_t); }  // A line's position.
 
-// Parsing a line takes far longer than reading its values.
+// True, because parsing a line takes far longer than reading values that were parsed before.
 bool Unpacks(const proto::Data&, DataPart) { return true; }
 
 // Finds the columns of labels and the shape of the values from the number of columns of the first sample.
@@ -199,7 +198,7 @@ absl::StatusOr<Reading> ReadingOf(const proto::Csv& csv, const LabelRules& rules
                           .type = csv.bytes() ? ValueType::kByte : ValueType::kFloat}};
 }
 
-// A remedy for an error of a file's first line, if it may be meant as a header; otherwise empty.
+// A remedy for an error in a file's first line, if the line may be meant as a header; otherwise empty.
 std::string HeaderRemedy(const proto::Csv& csv, int64_t header, absl::string_view line) {
   if (csv.has_header_lines() || header > 0) return "";
   for (CsvFields fields(line, csv.delimiter().empty() ? ',' : csv.delimiter()[0]); fields.more();) {
@@ -240,7 +239,7 @@ absl::StatusOr<Files::Opened> OpenOne(const proto::Csv& csv, const std::string& 
   TETHYS_RETURN_IF_ERROR(lines.LeaveOutBlankEnd(reading.delimiter));
   if (lines.size() == 0) {
     return AsEmptyFile(absl::InvalidArgumentError(
-        absl::StrCat(path, ": the file has no lines but blank ones: write a sample a line")));
+        absl::StrCat(path, ": the file has only blank lines: write one sample per line")));
   }
   TETHYS_ASSIGN_OR_RETURN(const int64_t header, HeaderLines(csv, lines, reading.delimiter));
   if (lines.size() == header) {
@@ -255,7 +254,7 @@ absl::StatusOr<Files::Opened> OpenOne(const proto::Csv& csv, const std::string& 
     reading.columns = CountCsvFields(line, reading.delimiter);
     TETHYS_RETURN_IF_ERROR(ResolveColumns(csv, name, line, reading));
   }
-  // A mistake that a whole file has is in its first sample too, so it is found before a job starts.
+  // The first sample is parsed, because a mistake of a whole file is then found before a job starts.
   std::vector<uint8_t> values(reading.spec.bytes());
   std::vector<int32_t> labels(reading.spec.labels.elements());
   const absl::Status parsed = ParseLine(

@@ -16,7 +16,7 @@
 
 namespace tethys {
 
-// The files that a job names; the validation split is the end of those for training.
+// The parts of the data, each of which has files of its own. The validation split is the end of kTrain.
 enum class DataPart { kTrain, kTest };
 
 // The facts about a part that the headers and sizes of its files show.
@@ -40,8 +40,8 @@ struct DataFormat {
   proto::Data::SourceCase kind = proto::Data::SOURCE_NOT_SET;
   // True if the job has this part. It always has kTrain.
   bool (*has)(const proto::Data& data, DataPart part) = nullptr;
-  // The paths of a part's files or, for folders with very many files, of some files in every folder: a host
-  // that has them has the part. NotFound: no file matches a pattern, or no such folder.
+  // The paths of a part's files or, for folders with very many files, of some files in every folder. A host
+  // that has these files is taken to have the part. NotFound: no file matches a pattern, or no such folder.
   absl::StatusOr<std::vector<std::string>> (*files)(const proto::Data& data, DataPart part) = nullptr;
   // Every file of a part, if `files` returns only some of them; otherwise null.
   absl::StatusOr<std::vector<std::string>> (*every_file)(const proto::Data& data, DataPart part) = nullptr;
@@ -54,10 +54,11 @@ struct DataFormat {
   // True if a part must be unpacked or parsed before it can be read, so that one process of a host does it
   // for all (kept_samples.h). Null: samples are read directly from their files, or decoded one by one.
   bool (*unpacks)(const proto::Data& data, DataPart part) = nullptr;
-  // Checks the labels of a part that must be unpacked, without its samples; not if there are very many
-  // labels. Null: labels cannot be checked apart from the samples.
+  // Checks the labels of a part that must be unpacked, without reading the values. Checks nothing if there
+  // are more than kMostLabelsChecked bytes of labels. Null: labels cannot be checked without the values.
   absl::Status (*check_labels)(const proto::Data& data, DataPart part, const LabelRules& rules) = nullptr;
-  // Reads little of the files. Errors name file and remedy. Requires that the job has the part.
+  // Reads the facts about a part, for which it reads little of the files. Errors name file and remedy.
+  // Requires that the job has the part.
   absl::StatusOr<DataHeader> (*read_header)(const proto::Data& data, DataPart part,
                                             const LabelRules& rules) = nullptr;
   // Opens the part; has the errors of read_header, too. InvalidArgument: a label that `rules` do not accept,
@@ -79,7 +80,7 @@ absl::StatusOr<std::vector<std::string>> EveryFileOf(const proto::Data& data, Da
 // "a/b" for "a/b/c.gz". A path without a folder, such as "chief://a.npy", is returned unchanged.
 std::string FolderOf(const std::string& path);
 
-// InvalidArgument: a file of samples and the file of their labels hold different numbers.
+// InvalidArgument: the number of samples in one file differs from the number of labels in the other.
 absl::Status CheckSameCount(const std::string& samples_path, int64_t samples, const std::string& labels_path,
                             int64_t labels);
 

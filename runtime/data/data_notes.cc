@@ -14,8 +14,8 @@ namespace {
 // The most labels that are read of a split: enough to find its classes, and few enough to read one by one.
 constexpr int64_t kMostLabels = 4096;
 
-// The labels of the samples [first, first + count), or of some of them, evenly spread; without labels to
-// ignore, which are no classes.
+// The labels of the samples [first, first + count), or of some of these samples, evenly spread. Labels that
+// the loss ignores are left out, because they are no classes.
 SplitLabels LabelsOf(const SampleSource& source, const LabelRules& rules, int64_t first, int64_t count) {
   const int64_t taken = std::min(count, kMostLabels);
   SplitLabels split = {.labels = {}, .all = taken == count};
@@ -28,7 +28,7 @@ SplitLabels LabelsOf(const SampleSource& source, const LabelRules& rules, int64_
 }
 
 std::shared_ptr<const SampleSource> OpenLabels(const DataHeader& header) {
-  // On other machines, each read at another position takes a request.
+  // If the file is on another machine, each read of a label needs a request.
   if (header.open_labels == nullptr || IsUrlPath(header.labels_name)) return nullptr;
   absl::StatusOr<std::shared_ptr<const SampleSource>> source = header.open_labels();
   return source.ok() ? *std::move(source) : nullptr;

@@ -34,19 +34,21 @@ std::string ColourRemedy(const DataHeader& train, const DataHeader& test) {
 absl::Status CheckSameShapes(const DataHeader& train, const DataHeader& test) {
   if (train.spec.shape != test.spec.shape) {
     return absl::InvalidArgumentError(
-        absl::StrCat("samples of ", test.values_name, " are ", ShapeText(test.spec.shape), ", of ",
-                     train.values_name, " ", ShapeText(train.spec.shape),
+        absl::StrCat("samples of ", test.values_name, " are ", ShapeText(test.spec.shape), ", samples of ",
+                     train.values_name, " are ", ShapeText(train.spec.shape),
                      ": training and test data must have one shape", ColourRemedy(train, test)));
   }
   if (train.spec.type != test.spec.type) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "samples of ", test.values_name, " are ", ValueTypeText(test.spec.type), ", of ", train.values_name,
-        " ", ValueTypeText(train.spec.type), ": training and test data must have one type"));
+    return absl::InvalidArgumentError(absl::StrCat("samples of ", test.values_name, " are ",
+                                                   ValueTypeText(test.spec.type), ", samples of ",
+                                                   train.values_name, " are ", ValueTypeText(train.spec.type),
+                                                   ": training and test data must have one type"));
   }
   if (train.spec.labels == test.spec.labels) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat(
-      "the labels of ", test.labels_name, " are ", LabelText(test.spec.labels), ", of ", train.labels_name,
-      " ", LabelText(train.spec.labels), ": training and test data must have one shape"));
+  return absl::InvalidArgumentError(absl::StrCat("the labels of ", test.labels_name, " are ",
+                                                 LabelText(test.spec.labels), ", the labels of ",
+                                                 train.labels_name, " are ", LabelText(train.spec.labels),
+                                                 ": training and test data must have labels of one shape"));
 }
 
 absl::Status CheckScaling(const proto::Data& data, const SampleSpec& spec) {
@@ -58,7 +60,7 @@ absl::Status CheckScaling(const proto::Data& data, const SampleSpec& spec) {
     if (count <= 1 || (count == channels && count <= most)) continue;
     return absl::InvalidArgumentError(
         absl::StrCat("data.", name, " has ", count, " numbers, but samples are ", ShapeText(spec.shape),
-                     ": give one, or one a ", table ? "feature" : "channel", " (", channels, ")"));
+                     ": give one number, or one per ", table ? "feature" : "channel", " (", channels, ")"));
   }
   if (!data.per_channel() || channels <= most) return absl::OkStatus();
   return absl::InvalidArgumentError(
@@ -187,10 +189,10 @@ absl::StatusOr<DatasetSizes> ReadDatasetSizes(const proto::Job& named) {
   TETHYS_ASSIGN_OR_RETURN(const proto::Job job, ReadHere(named));
   const absl::StatusOr<Headers> headers = ReadHeaders(job);
   if (absl::IsNotFound(headers.status()) && !ChiefPathsOf(named.data())->empty()) {
-    return absl::NotFoundError(
-        absl::StrCat(headers.status().message(),
-                     " (chief://PATH is a file of the chief's machine, which the command reads, too: run it "
-                     "there, or put the same file here)"));
+    return absl::NotFoundError(absl::StrCat(
+        headers.status().message(),
+        " (chief://PATH is a file of the chief's machine, which this command reads, too: run the "
+        "command there, or put the same file here)"));
   }
   TETHYS_RETURN_IF_ERROR(headers.status());
   TETHYS_ASSIGN_OR_RETURN(DatasetSizes sizes, SizesOf(job.data(), *headers));
@@ -203,13 +205,13 @@ absl::StatusOr<DatasetSizes> ReadDatasetSizes(const proto::Job& named) {
 absl::StatusOr<Datasets> LoadDatasets(const proto::Job& named) {
   TETHYS_ASSIGN_OR_RETURN(const proto::Job job, ReadHere(named));
   TETHYS_ASSIGN_OR_RETURN(Headers headers, ReadHeaders(job));
-  // Released, because these functions hold memory.
+  // Frees the memory that these functions own.
   headers.train.open_labels = headers.test.open_labels = nullptr;
   TETHYS_ASSIGN_OR_RETURN(const DatasetSizes sizes, SizesOf(job.data(), headers));
   const UsedSamples used = {sizes.train, sizes.validation};
   Datasets datasets;
-  // The key is made before a file is read: so if a file is replaced meanwhile, its new version is not the one
-  // in the key.
+  // The key is made before a file is read. So if a file is replaced while it is read, the key has the version
+  // of the old file.
   datasets.train_key = TrainKeyOf(job, headers.train.spec, used);
   Opened opened = OpenParts(job, headers, used, {sizes.test, 0});
   TETHYS_ASSIGN_OR_RETURN(const auto train, std::move(opened.train));

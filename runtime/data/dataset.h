@@ -50,10 +50,10 @@ class Dataset {
 };
 
 // All functions that take a job or its data read chief://PATH as the file PATH of this machine. The command
-// reads it to plan, so the command runs on the chief's machine or has the same files. Workers fetch the files
-// first (chief_copies.h).
+// that starts a job reads this file to plan the job, so it must run on the chief's machine or on a machine
+// with the same files. Workers first fetch the files from the chief (chief_copies.h).
 
-// The files by which a host shows that it has the data; see DataFormat::files.
+// The files whose presence shows that a host has the data; see DataFormat::files.
 absl::StatusOr<std::vector<std::string>> DataFiles(const proto::Data& data);
 
 struct DatasetSizes {
@@ -63,8 +63,8 @@ struct DatasetSizes {
   Shape sample_shape;
   ValueType type = ValueType::kByte;  // The type of the samples' values.
   LabelFormat labels;
-  // The number of training samples in each file, without the validation split and beyond limit_samples
-  // excluded; empty as in DataHeader.
+  // The number of training samples in each file, without the validation split and without the samples beyond
+  // limit_samples; empty as in DataHeader.
   std::vector<int64_t> file_samples;
   // The notes on the training and the test part (DataHeader), then on both together (data_notes.h).
   std::vector<std::string> notes;
@@ -103,7 +103,8 @@ absl::StatusOr<InputScaling> ResolveScaling(const proto::Data& data, const Datas
 absl::StatusOr<InputScaling> ResolveScaling(const proto::Data& data, const Datasets& datasets);
 
 // As ResolveScaling, but never reads a sample. nullopt: the scaling must be computed, and no process of this
-// host has stored it for the present files. `sizes`: from ReadDatasetSizes.
+// host has stored it for the present files. `train` and `validation` are the numbers of samples from
+// ReadDatasetSizes.
 absl::StatusOr<absl::optional<InputScaling>> FindScaling(const proto::Job& job, const SampleSpec& spec,
                                                          int64_t train, int64_t validation);
 

@@ -19,8 +19,8 @@ struct OrderRules {
   int64_t samples = 0;  // The number of samples of the training split.
   ShuffleRules shuffle = {};
   Sharding sharding = Sharding::kGlobal;
-  std::vector<int64_t> file_samples = {};  // With kFile: the samples of each file.
-  // The rank of each position. There are as many positions as samples; with kOff, as many times as there are
+  std::vector<int64_t> file_samples = {};  // With kFile: the number of samples of each file.
+  // The rank of each position. There are as many positions as samples or, with kOff, as many as samples times
   // ranks.
   RankSplit split = RankSplit::OfSteps(0, 1, 1);
 };
@@ -38,12 +38,12 @@ class EpochOrder {
 
   // A full shuffle, not sharded. Requires 0 <= samples <= 2^41.
   EpochOrder(uint64_t seed, int64_t epoch, int64_t samples);
-  // `queues` must belong to these rules.
+  // `queues` must be the result of QueuesOf(rules).
   EpochOrder(const OrderRules& rules, std::shared_ptr<const SampleQueues> queues, int64_t epoch);
 
   // The number of positions.
   int64_t size() const { return queues_->positions(); }
-  // The number of samples. Positions are one or several permutations of the samples.
+  // The number of samples. Over all positions, every sample occurs once or, with kOff, once per rank.
   int64_t samples() const { return queues_->samples(); }
   // The sample at a position. Requires 0 <= position < size().
   int64_t operator[](int64_t position) const {
@@ -52,13 +52,14 @@ class EpochOrder {
   }
   // The position counted from the start of the job, if each epoch has size() positions.
   int64_t JobPositionOf(int64_t position) const { return epoch_ * size() + position; }
-  // Computes the order of a queue in memory, if it is to be held; otherwise the first use computes it.
+  // If the order of a queue is to be held in memory, computes it now. Without this call, the first use of the
+  // order computes it.
   void Hold(int64_t queue) const { shuffles_[queue]->Hold(); }
 
  private:
   const int64_t epoch_;
   const std::shared_ptr<const SampleQueues> queues_;
-  std::vector<std::unique_ptr<const ShuffledQueue>> shuffles_;  // One shuffled queue per queue.
+  std::vector<std::unique_ptr<const ShuffledQueue>> shuffles_;  // The shuffled order of each queue.
 };
 
 std::shared_ptr<const SampleQueues> QueuesOf(const OrderRules& rules);

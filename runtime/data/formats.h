@@ -1,4 +1,5 @@
-// The rows of the table of formats, each defined in the format's file. Included by these and data_format.cc.
+// The rows of the table of formats, each defined in the format's file. Included by the files of the formats
+// and by data_format.cc.
 #ifndef TETHYS_RUNTIME_DATA_FORMATS_H_
 #define TETHYS_RUNTIME_DATA_FORMATS_H_
 

@@ -39,8 +39,8 @@ Times TimesOf(const std::string& path) {
   return stat(path.c_str(), &info) == 0 ? Times{info.st_mtim} : Times();
 }
 
-// True if a name is KIND-KEY or KIND-KEY.SUFFIX, and not the name of a lock or of an unfinished entry. Other
-// files may lie in a folder that a job names.
+// True if a name is KIND-KEY or KIND-KEY.SUFFIX, and not the name of a lock or of an unfinished entry. A
+// folder that a job names may contain other files.
 bool NamesAnEntry(absl::string_view name) {
   if (absl::EndsWith(name, kPartial) || absl::EndsWith(name, kLock)) return false;
   const size_t dash = name.find('-');

@@ -6,7 +6,7 @@
 //
 //   NAME           an entry
 //   NAME.partial   an entry in the making
-//   NAME.lock      held (flock) by the process that makes it, whose number it holds
+//   NAME.lock      locked (flock) by the process that makes the entry; contains the process's number
 //
 // Blocking; thread-safe.
 #ifndef TETHYS_RUNTIME_DATA_HOST_CACHE_H_

@@ -56,7 +56,7 @@ class IdxReader {
 
  private:
   absl::Status CheckMagic(const uint8_t* magic, IdxKind kind);
-  // Names the format of a file that begins with these bytes, which are all that was read (WhatItIs).
+  // Names the format of the file (WhatItIs), of which only the bytes `magic` were read so far.
   std::string WhatBegins(const uint8_t* magic);
   absl::Status CheckFits(const IdxHeader& header, int64_t header_bytes) const;
   absl::Status Truncated(absl::string_view part, int64_t missing) const;
@@ -139,7 +139,7 @@ absl::StatusOr<IdxHeader> IdxReader::ReadHeader(IdxKind kind) {
   return header;
 }
 
-// Refuses a header that announces more values than a file of this size can hold.
+// Refuses a header that announces more values than a file of this size can contain.
 absl::Status IdxReader::CheckFits(const IdxHeader& header, int64_t header_bytes) const {
   const Shape& shape = header.shape;
   absl::StatusOr<int64_t> count = ElementCount(shape);

@@ -4,9 +4,10 @@
 //   u8 0, u8 0, u8 type (8: bytes, 13: float32, big-endian), u8 axes, then axes x u32 big-endian, then the
 //   values, last axis fastest
 //
-// A file is plain or gzipped, which its content shows. Nothing in a file is trusted before it is checked: a
-// header that announces more than the file can hold is refused before memory is allocated, and memory grows
-// only with the bytes that were read. Errors name the file, what is wrong with it and what to do.
+// A file is plain or gzipped, which is recognised by its content. Nothing in a file is trusted before it is
+// checked: a header that announces more than the file can contain is refused before memory is allocated, and
+// memory grows only with the bytes that were read. Errors name the file, what is wrong with it and what to
+// do.
 #ifndef TETHYS_RUNTIME_DATA_IDX_H_
 #define TETHYS_RUNTIME_DATA_IDX_H_
 

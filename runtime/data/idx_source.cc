@@ -42,7 +42,7 @@ absl::Status CheckClasses(const Files& files, const IdxArray& labels, const Labe
     if (rules.Accepts(label)) continue;
     return absl::InvalidArgumentError(absl::StrCat(
         files.labels, ": label ", label, " of sample ", i / each, " is ", rules.OutsideText(),
-        each > 1 ? "; a label that the loss ignores is named by softmax_cross_entropy.ignore_label" : ""));
+        each > 1 ? "; name a label that the loss ignores in softmax_cross_entropy.ignore_label" : ""));
   }
   return absl::OkStatus();
 }
@@ -145,7 +145,7 @@ int64_t BytesHeld(const proto::Data&, const SampleSpec& spec) {
   return spec.bytes() + spec.labels.elements() * label_bytes;
 }
 
-// The values are held in memory, and the file is usually gzipped.
+// IDX files count as files to be unpacked, because most are gzipped, and their values are held in memory.
 bool Unpacks(const proto::Data&, DataPart) { return true; }
 
 std::string Place(const proto::Data& data) { return FolderOf(data.idx().train_images()); }

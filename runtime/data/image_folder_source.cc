@@ -27,7 +27,8 @@ absl::StatusOr<std::vector<std::string>> ClassNames(const proto::Data& data) {
   return FolderNamesIn(data.image_folder().train());
 }
 
-// A name of 24 bytes, which takes 72 bytes in string and vector, and the picture's position in a pack.
+// The memory of a picture's name, 72 bytes in string and vector if the name has 24 bytes, and of the
+// picture's position in a pack.
 int64_t BytesHeld(const proto::Data&, const SampleSpec&) { return 72 + sizeof(int64_t); }
 
 struct Picture {
@@ -77,7 +78,8 @@ absl::Status CheckClasses(const proto::Data& data, const Listing& listing, const
 absl::Status NoPictures(const std::string& folder, const NamesInFolder& names) {
   std::string but;
   if (!names.folders.empty()) {
-    but = absl::StrCat(" but folders (", FirstNames(names.folders), "), which is a folder too many");
+    but = absl::StrCat(" but folders (", FirstNames(names.folders),
+                       "), so there is one level of folders too many");
   } else if (!names.others.empty()) {
     but = absl::StrCat(" but other files (", FirstNames(names.others), "), which may have to be converted");
   }
@@ -162,7 +164,7 @@ bool Resizes(const proto::Data& data) { return data.has_resize(); }
 // find a kind that one in a hundred has, and few enough to open on a network disk.
 constexpr size_t kMostLookedAt = 1024, kMostLookedAtForBits = 64;
 
-// The kind of a picture; also if its JPEG file begins with long remarks, as files of cameras do.
+// The kind of a picture, even if its JPEG file begins with long remarks, as files of cameras do.
 PictureKind KindOfFile(const std::string& path) {
   constexpr size_t kWithRemarks = 1 << 18;
   const PictureKind kind = KindOfPicture(ReadPictureBeginning(path));
@@ -215,8 +217,8 @@ absl::StatusOr<std::string> FewBitsNote(const Listing& listing) {
 
 class ImageFolderSource final : public SampleSource {
  public:
-  // `packed` holds the pictures of the listing; null: they are read from their files. `any_colour`: the job
-  // gives the number of channels.
+  // `packed` contains the pictures of the listing; null: each picture is read from its file. `any_colour`:
+  // grey and colour are converted to each other, because the job gives the number of channels.
   ImageFolderSource(SampleSpec spec, Listing listing, std::shared_ptr<const PackedPictures> packed,
                     bool resize, bool any_colour)
       : SampleSource(std::move(spec), static_cast<int64_t>(listing.pictures.size())),

@@ -37,8 +37,8 @@ void AddBytes(const uint8_t* bytes, int64_t count, uint64_t& values, uint64_t& s
   }
 }
 
-// `Value` is the type of the values. With one channel, the sums are over all values. Floats are summed as
-// distances from `origins`, which are near the mean.
+// Sums the values of the training split by channel. `Value` is the type of the values. With one channel, the
+// sums are over all values. Floats are summed as distances from `origins`, which are near the mean.
 template <typename Value, typename Sum>
 absl::StatusOr<Moments<Sum>> SumOf(const Dataset& train, const std::vector<Value>& origins,
                                    absl::FunctionRef<void()> progressed) {
@@ -74,8 +74,8 @@ absl::StatusOr<std::vector<float>> OriginsOf(const Dataset& train, int64_t chann
   return sample;
 }
 
-// The scaling from the moments of `count` values per channel, divided by `unit`. In a table, channels are
-// features.
+// The scaling from the moments of `values` values per channel; mean and deviation are divided by `unit`. In a
+// table, channels are features.
 template <typename Sum, typename Value>
 absl::StatusOr<InputScaling> ScalingOfMoments(const Moments<Sum>& sums, const std::vector<Value>& origins,
                                               int64_t values, double unit, bool table) {

@@ -1,7 +1,7 @@
-// A segment is u8 0xff, u8 kind, u16 bytes from here on. In the header of a frame u8 bits of a sample, u16
-// height, u16 width and u8 components follow, and for each component u8 name, u8 sampling factors (4 bits
-// across, 4 down) and u8 table. Numbers are big-endian. Behind the header of a scan come its coded bits, in
-// which 0xff is followed by 0.
+// A segment is u8 0xff, u8 kind, u16 bytes (counted from this number on) and its contents. The contents of
+// the header of a frame are u8 bits of a sample, u16 height, u16 width, u8 components and, for each
+// component, u8 name, u8 sampling factors (4 bits across, 4 down) and u8 table. Numbers are big-endian. The
+// header of a scan is followed by coded bits, in which every 0xff is followed by 0.
 #include "runtime/data/jpeg_markers.h"
 
 #include <cstddef>

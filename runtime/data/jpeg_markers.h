@@ -8,13 +8,13 @@
 
 namespace tethys {
 
-// True if a JPEG file has this height, width and number of colours that turbojpeg decodes, as far as the
-// first segments show. False for anything unusual, which is left to turbojpeg. tjDecompress2 reads the header
-// again, so asking turbojpeg for the shape first would take 8 % of the time of a picture of 32 pixels.
+// True if the first segments of a JPEG file show that it has this height and width, and a number of colours
+// that turbojpeg decodes. False for an unusual file, which turbojpeg must judge. tjDecompress2 reads the
+// header again, so asking turbojpeg for the shape first would take 8 % of the time of a picture of 32 pixels.
 bool IsPlainJpegOf(absl::Span<const uint8_t> bytes, int64_t height, int64_t width);
 
 // The number of colours of the first frame, 1 for grey. 0: `bytes`, the beginning of a file, do not contain
-// it.
+// the header of the frame.
 int JpegComponents(absl::Span<const uint8_t> bytes);
 
 // True if the end marker is present. A decoder invents the missing part of a file that was cut off.

@@ -23,7 +23,7 @@
 namespace tethys {
 namespace {
 
-// Samples take at most one part in this many of the free disk space, unless the job asks for a cache.
+// Unless the job asks for a cache, samples take at most 1 / kLeastFreeParts of the free disk space.
 constexpr int64_t kLeastFreeParts = 4;
 
 absl::StatusOr<std::shared_ptr<const SampleSource>> OpenUncached(const proto::Job& job, DataPart part,
@@ -128,7 +128,7 @@ void RemoveOutdated(const HostCache& cache) {
   if (!names.ok()) return;
   for (const std::string& name : *names) {
     absl::string_view key = name;
-    // The folder may belong to the user, with files of other programs.
+    // The folder may contain files of other programs.
     if (!absl::ConsumeSuffix(&key, kOf) || !absl::ConsumePrefix(&key, SampleEntryName("")) ||
         key.size() != CacheKey().text().size()) {
       continue;
@@ -136,7 +136,7 @@ void RemoveOutdated(const HostCache& cache) {
     const absl::StatusOr<std::string> origin = ReadFile(cache.PathOf(name), kMostOfBytes);
     if (!origin.ok() || !IsOutdated(*origin)) continue;
     for (const std::string& other : *names) {
-      // A process may hold the lock, and then writes the partial entry.
+      // These two files may be in use: a process that holds the lock writes the partial entry.
       if (absl::EndsWith(other, ".lock") || absl::EndsWith(other, ".partial")) continue;
       if (absl::StrContains(other, key)) unlink(cache.PathOf(other).c_str());
     }
@@ -206,7 +206,7 @@ bool KeepsScaling(const proto::Data& data, const SampleSpec& spec, int64_t sampl
 }
 
 absl::StatusOr<std::string> SamplesKey(const proto::Job& job, DataPart part, const UsedSamples& used) {
-  constexpr int64_t kVersion = 2;  // Raised when a format decodes or resizes differently.
+  constexpr int64_t kVersion = 2;  // Must be raised when a format decodes or resizes differently.
   const proto::Data& data = job.data();
   proto::Data kept = data;
   // These fields change which samples are used, and how, but not the samples themselves.
@@ -227,7 +227,7 @@ absl::StatusOr<std::string> SamplesKey(const proto::Job& job, DataPart part, con
   key.Add(kVersion).Add(kept.SerializeAsString()).Add(static_cast<int64_t>(part));
   if (data.limit_samples() > 0) key.Add(used.first).Add(used.last);
   key.Add(rules.targets ? 1 : 0).Add(rules.classes).Add(rules.ignored);
-  // The folders for training also number the classes of the test.
+  // The names of the folders for training also determine the numbers of the classes of the test part.
   TETHYS_ASSIGN_OR_RETURN(const std::vector<std::string> names, FormatOf(data).files(data, DataPart::kTrain));
   for (const std::string& name : names) key.Add(name);
   TETHYS_ASSIGN_OR_RETURN(const std::vector<std::string> paths, EveryFileOf(data, part));

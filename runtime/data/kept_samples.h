@@ -22,23 +22,24 @@ struct UsedSamples {
   int64_t first = 0, last = 0;
 };
 
-// Smaller parts, in bytes, are not kept unless data.cache asks for it: every process can read them as fast.
+// Parts with fewer bytes are not kept unless data.cache asks for it, because every process can read them as
+// fast by itself.
 constexpr int64_t kLeastKept = int64_t{1} << 20;
 
-// True if the samples of a part with this format and number are kept.
+// True if the samples of a part with this spec and number of samples are kept.
 bool KeepsSamples(const proto::Data& data, DataPart part, const SampleSpec& spec, int64_t samples);
 // True if reading this many training samples, which the job uses, requires much unpacking or parsing. Also
 // accepts data with chief:// in their paths, as the functions of dataset.h do.
 bool UnpacksSamples(const proto::Data& data, const SampleSpec& spec, int64_t samples);
-// True if the mean and deviation of this many training samples are kept, if they are computed.
+// True if the mean and deviation, where they are computed from this many training samples, are kept.
 bool KeepsScaling(const proto::Data& data, const SampleSpec& spec, int64_t samples);
 
 // A hash of everything that determines the samples: the fields of the job, the files and their versions. Has
 // the errors of FileVersion.
 absl::StatusOr<std::string> SamplesKey(const proto::Job& job, DataPart part, const UsedSamples& used);
 
-// The used samples of a part; all samples if they are not kept. Has the errors of DataFormat::open, and of
-// reading a sample that is to be kept.
+// Opens the used samples of a part or, if samples are not kept, all samples of the part. Has the errors of
+// DataFormat::open, and of reading a sample that is to be kept.
 absl::StatusOr<std::shared_ptr<const SampleSource>> OpenSamples(const proto::Job& job, DataPart part,
                                                                 const DataHeader& header,
                                                                 const UsedSamples& used);

@@ -23,7 +23,8 @@ std::string LineOf(absl::string_view name, const std::vector<float>& numbers) {
   return line + "\n";
 }
 
-// Takes a line of LineOf; false if the text has another line, or a number is not finite.
+// Takes a line, as LineOf writes it, from the front of `text`. False: the text begins with another line, or a
+// number is not finite.
 bool TakeLine(absl::string_view& text, absl::string_view name, int64_t count, std::vector<float>& numbers) {
   const size_t end = text.find('\n');
   absl::string_view line = text.substr(0, end);
@@ -50,7 +51,7 @@ std::string TextOf(const std::string& head, const InputScaling& scaling) {
 
 }  // namespace
 
-// With the key in its name, the entry is removed together with the samples.
+// The key is a part of the name, so that the entry is removed together with the samples.
 std::string KeptScaling::Name() const {
   return absl::StrCat("scaling-", origin_.key, "-", origin_.samples, "-", origin_.channels);
 }

@@ -1,11 +1,11 @@
-// The mean and deviation of training samples, computed once a host and kept in its cache beside the samples,
-// as a text that also names their origin:
+// The mean and deviation of training samples, computed once per host and kept in the host's cache beside the
+// samples, as a text that also names their origin:
 //
 //   samples KEY, the first N, bytes, 1 channel
 //   of FIELDS OF THE JOB'S DATA
 //   mean NUMBER...
 //   deviation NUMBER...
-//   CRC-32C of all before
+//   CRC-32C of the text before it
 //
 // Numbers have nine digits, which determine all bits of a float.
 #ifndef TETHYS_RUNTIME_DATA_KEPT_SCALING_H_
@@ -38,7 +38,7 @@ class KeptScaling {
   KeptScaling(std::string cache_dir, Origin origin)
       : cache_dir_(std::move(cache_dir)), origin_(std::move(origin)) {}
 
-  // Reads what a process has stored; writes nothing. nullopt: there is nothing, or it is damaged.
+  // Reads the stored value, and writes nothing. nullopt: no value is stored, or the file is damaged.
   absl::optional<InputScaling> Find() const;
 
   using Compute = absl::FunctionRef<absl::StatusOr<InputScaling>(absl::FunctionRef<void()> progressed)>;

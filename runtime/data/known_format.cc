@@ -81,14 +81,14 @@ bool IsPickle(absl::Span<const uint8_t> begin) {
   return std::strchr("}](c\x95KMXU", begin[2]) != nullptr && begin[2] != 0;
 }
 
-// A zlib stream begins with u8 method 8 and window, u8 flags; both together are a multiple of 31. So do texts
-// such as "x^2,y".
+// A zlib stream begins with u8 method 8 and window, u8 flags; both together are a multiple of 31. A text such
+// as "x^2,y" may begin in the same way.
 bool IsZlib(absl::Span<const uint8_t> begin) {
   return begin.size() >= 2 && begin[0] == 0x78 && (begin[0] << 8 | begin[1]) % 31 == 0 &&
          (begin[1] >= 0x80 || !HoldsTextOnly(begin));
 }
 
-// u64 length, u32 masked CRC-32C of these.
+// A TFRecord file begins with u64 length, u32 masked CRC-32C of the length.
 bool IsTfrecord(absl::Span<const uint8_t> begin) {
   if (begin.size() < 12) return false;
   uint32_t crc = 0;
@@ -96,13 +96,14 @@ bool IsTfrecord(absl::Span<const uint8_t> begin) {
   return MaskedCrc32c({reinterpret_cast<const char*>(begin.data()), 8}) == crc;
 }
 
-// u8 0, u8 0, u8 type, u8 axes, then u32 sizes, big-endian, of which the first counts samples.
+// An IDX file begins with u8 0, u8 0, u8 type, u8 axes, then a u32 size per axis, big-endian. The first size
+// is the number of samples.
 bool IsIdx(absl::Span<const uint8_t> begin) {
   return begin.size() >= 8 && begin[0] == 0 && begin[1] == 0 && begin[2] >= 8 && begin[2] <= 14 &&
          begin[3] >= 1 && begin[3] <= 8 && begin[4] == 0 && (begin[5] | begin[6] | begin[7]) != 0;
 }
 
-// u8 'B', u8 'M', u32 bytes, u32 zero.
+// A bitmap begins with u8 'B', u8 'M', u32 bytes, u32 zero.
 bool IsBitmap(absl::Span<const uint8_t> begin) {
   return begin.size() >= 10 && begin[0] == 'B' && begin[1] == 'M' &&
          std::all_of(begin.begin() + 6, begin.begin() + 10, [](uint8_t byte) { return byte == 0; });

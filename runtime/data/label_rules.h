@@ -13,8 +13,8 @@ namespace tethys {
 
 struct LabelRules {
   bool targets = false;  // Labels are float32 values instead of classes.
-  int64_t classes = 0;   // A label must be below `classes`,
-  int ignored = -1;      // or equal to `ignored`, if that is not negative.
+  int64_t classes = 0;   // Labels from 0 to `classes` - 1 are accepted.
+  int ignored = -1;      // This label is accepted, too, unless it is negative.
 
   bool Accepts(int64_t label) const { return label >= 0 && (label < classes || label == ignored); }
   // The fault of a label that is not accepted: "outside the 10 classes of data.classes (0 to 9)".

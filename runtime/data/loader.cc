@@ -9,7 +9,8 @@
 namespace tethys {
 namespace {
 
-// A source is told of a sample this many samples before it is read, so that memory answers meanwhile.
+// The loader calls Expect for a sample this many samples before it reads the sample, so that the sample's
+// memory is fetched meanwhile.
 constexpr int64_t kExpected = 4;
 
 }  // namespace

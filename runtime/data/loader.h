@@ -6,9 +6,9 @@
 //   HostBatch batch = *loader.Next();  // of the oldest announcement
 //
 // Without prefetching, Next builds the batch on the calling thread. With prefetching, threads of the loader
-// build announced batches ahead, each one batch at a time; batches do not depend on their number. Announce
-// and Next allocate nothing themselves; Next waits for the reads of the source, which are copies in memory
-// where the source holds its samples there. Calls must not overlap.
+// build announced batches ahead, and each thread builds one batch at a time. The number of threads does not
+// change the batches. Announce and Next allocate nothing themselves. Next waits for the reads of the source,
+// which are mere copies if the source holds its samples in memory. Calls must not overlap.
 #ifndef TETHYS_RUNTIME_DATA_LOADER_H_
 #define TETHYS_RUNTIME_DATA_LOADER_H_
 
@@ -42,7 +42,8 @@ class BatchLoader {
   };
   static int64_t Buffers(const Options& options) { return Capacity(options) + 1; }
 
-  // Batches are built in `buffers`: Buffers(options) buffers with equal rows, which outlive the loader.
+  // Batches are built in `buffers`: Buffers(options) buffers with the same number of rows, which must outlive
+  // the loader.
   BatchLoader(std::shared_ptr<const Dataset> dataset, const Options& options, std::vector<HostBatch> buffers);
   ~BatchLoader();
   BatchLoader(const BatchLoader&) = delete;
@@ -92,7 +93,7 @@ class BatchLoader {
   const int64_t capacity_;
   absl::Status unstarted_;  // The reason why a thread could not be started; constant after construction.
 
-  std::vector<Place> places_;  // capacity + 1; by invariant 2 only one thread uses each at a time.
+  std::vector<Place> places_;  // capacity + 1 places; by invariant 2 only one thread at a time uses a place.
 
   mutable Mutex mu_;
   CondVar changed_;

@@ -37,7 +37,7 @@ absl::Status NotAnArray(const std::string& path, absl::string_view why) {
 // The letter for the kind of values in a NumPy type; 0 if the text is no such type.
 char KindOf(absl::string_view type) { return type.size() < 3 ? '\0' : type[1]; }
 
-// Says how to write an array whose type is not read.
+// Says how to convert an array whose type is not supported.
 absl::string_view CureOf(absl::string_view type) {
   switch (KindOf(type)) {
     case 'f':
@@ -85,7 +85,7 @@ absl::StatusOr<Shape> ParseShape(const std::string& path, absl::string_view head
   return shape;
 }
 
-// Checks that the file holds exactly the array's values.
+// Checks that the header is followed by exactly the array's values.
 absl::Status CheckSize(const NpyArray& array) {
   const absl::StatusOr<int64_t> count = ElementCount(array.shape);
   const int64_t held = array.file->size() - array.begin;
@@ -153,8 +153,8 @@ absl::StatusOr<std::string> ReadHeaderText(const std::string& path, NpyArray& ar
   int64_t length = start[8] | start[9] << 8;
   if (major > 1) length |= int64_t{start[10]} << 16 | int64_t{start[11]} << 24;
   if (length > kMaxHeader || length > array.file->size() - array.begin) {
-    return NotAnArray(path,
-                      absl::StrCat("a header of ", length, " bytes is longer than the file or than any"));
+    return NotAnArray(path, absl::StrCat("a header of ", length,
+                                         " bytes is longer than the file, or longer than any valid header"));
   }
   std::string header(static_cast<size_t>(length), '\0');
   TETHYS_RETURN_IF_ERROR(

@@ -45,7 +45,7 @@ int64_t BytesHeld(const proto::Data& data, const SampleSpec& spec) {
 
 bool Unpacks(const proto::Data& data, DataPart part) { return IsHeldInMemory(PathsOf(data, part).images); }
 
-// Samples and their labels, whose types are checked.
+// The arrays of a part, whose types have been checked, and the form of its samples.
 struct Pair {
   NpyArray images, labels;
   SampleSpec spec;
@@ -158,7 +158,8 @@ int64_t IntegerAt(const uint8_t* bytes, absl::string_view type) {
   }
 }
 
-// The label in the form that the source holds. `sample` is for errors.
+// The label as the source holds it: the class, or the bits of the target. `sample` is the number of the
+// sample, for errors.
 absl::StatusOr<int32_t> LabelAt(const NpyArray& array, const uint8_t* bytes, int64_t sample,
                                 const LabelRules& rules) {
   if (rules.targets) {
@@ -178,7 +179,7 @@ absl::StatusOr<int32_t> LabelAt(const NpyArray& array, const uint8_t* bytes, int
 }
 
 absl::StatusOr<std::vector<int32_t>> ReadLabels(const NpyArray& array, const LabelRules& rules) {
-  constexpr int64_t kBlock = 1 << 16;  // In values.
+  constexpr int64_t kBlock = 1 << 16;  // The number of values read at once.
   TETHYS_ASSIGN_OR_RETURN(const int64_t count, ElementCount(array.shape));
   const int64_t each = count / array.shape[0], bytes = array.value_bytes();
   std::vector<int32_t> labels;

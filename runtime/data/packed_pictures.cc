@@ -30,7 +30,7 @@ class Deadline {
   const Nanoseconds end_;
 };
 
-// The pictures that a pack holds.
+// The pictures that a pack contains.
 struct Content {
   std::vector<int64_t> ends = {0};  // The end of each picture in the file, after a 0.
   std::string key;

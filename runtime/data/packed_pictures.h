@@ -28,7 +28,7 @@ class PackedPictures {
   static constexpr int64_t kLeastPictures = 1000;
   static constexpr int64_t kMostAverage = 16 << 10;
   static constexpr int64_t kMostBytes = int64_t{512} << 20;
-  // The longest delay of a start by packing.
+  // The longest time by which packing may delay the start of a job.
   static constexpr Nanoseconds kPatience = 10 * kSecond;
 
   // Packs `count` pictures, unless the cache holds a pack of the present files: a file with another size or

@@ -39,8 +39,8 @@ absl::Status CheckPixels(PictureName name, int64_t height, int64_t width) {
 
 // ------------------------------------------------------------------------------------------ PNG
 
-// libpng reports errors by longjmp. So nothing between Begin and the end of Decode may have a destructor,
-// except this object, which is built before.
+// libpng reports errors by longjmp. So nothing that is built between Begin and the end of Decode may have a
+// destructor; this object is built earlier.
 class PngReader {
  public:
   explicit PngReader(absl::Span<const uint8_t> bytes) : left_(bytes) {
@@ -119,7 +119,7 @@ absl::StatusOr<Shape> ReadPngShape(PngReader& reader, PictureName name) {
 
 // ------------------------------------------------------------------------------------------ JPEG
 
-// A decoder for each thread, which keeps its memory.
+// The decoder of the calling thread. It keeps its memory from picture to picture.
 tjhandle JpegDecoder() {
   struct Destroy {
     void operator()(void* decoder) const { tjDestroy(decoder); }
@@ -131,8 +131,8 @@ tjhandle JpegDecoder() {
 
 absl::StatusOr<Shape> ReadJpegShape(absl::Span<const uint8_t> bytes, PictureName name) {
   int width = -1, height = -1, subsampling = -1, colours = -1;
-  // After a warning, all of them are set. A warning before the pixels does no harm, because the pixels may be
-  // intact.
+  // A warning about the header is accepted if all four values were set nevertheless, because the pixels may
+  // still be intact.
   if (tjDecompressHeader3(JpegDecoder(), bytes.data(), bytes.size(), &width, &height, &subsampling,
                           &colours) != 0 &&
       (tjGetErrorCode(JpegDecoder()) != TJERR_WARNING || width < 1 || height < 1 || subsampling < 0 ||
@@ -160,9 +160,10 @@ absl::Status DecodeJpeg(absl::Span<const uint8_t> bytes, PictureName name, const
                         uint8_t* values) {
   const int width = static_cast<int>(shape[1]), height = static_cast<int>(shape[0]);
   const int64_t row = shape[1] * shape[2], size = shape[0] * row;
-  // libjpeg-turbo writes rows of colours past the processor's caches if they begin at multiples of 32 bytes,
-  // as in a batch. Decoding to other addresses and copying takes 0.8 of the time for 32 x 32 pixels and 0.96
-  // for 224 x 224; the gain ends when a picture no longer fits into the second cache.
+  // libjpeg-turbo writes rows in colour past the processor's caches if the rows begin at multiples of 32
+  // bytes, as they do in a batch. It is faster to decode to other addresses and to copy the picture: this
+  // takes 0.8 of the time for 32 x 32 pixels and 0.96 for 224 x 224. The gain ends when a picture no longer
+  // fits into the second cache.
   constexpr int64_t kAlignment = 32, kBeside = 8, kMostCopied = 1 << 18;
   thread_local std::vector<uint8_t> beside;
   uint8_t* out = values;
@@ -183,8 +184,8 @@ absl::Status DecodeJpeg(absl::Span<const uint8_t> bytes, PictureName name, const
 
 // ------------------------------------------------------------------------------------------ resizing
 
-// A pixel of a side of `to` pixels lies between two pixels of a side of `from` pixels: the two, and how near
-// it is to the second.
+// The place of a pixel of the resized image, along one side: between the pixels `first` and `second` of the
+// original image.
 struct Between {
   int64_t first, second;
   float weight;  // The weight of the second pixel.
@@ -221,8 +222,8 @@ absl::StatusOr<Shape> ReadPictureShape(absl::Span<const uint8_t> bytes, PictureN
 }
 
 PictureKind KindOfPicture(absl::Span<const uint8_t> begin) {
-  // Behind the first marks, a PNG file has u32 bytes and "IHDR", then u32 width, u32 height, u8 bits, u8
-  // colour type. Against the standard, the reader also accepts a file with another chunk before "IHDR".
+  // After its signature, a PNG file has u32 bytes and "IHDR", then u32 width, u32 height, u8 bits, u8 colour
+  // type. Against the standard, PngReader also accepts a file with another chunk before "IHDR".
   constexpr size_t kName = 12, kBits = 24, kColour = 25;
   if (BeginsWith(begin, kPngMagic) && begin.size() > kColour) {
     if (std::memcmp(&begin[kName], "IHDR", 4) != 0) return {};
@@ -265,7 +266,7 @@ absl::Status DecodePicture(absl::Span<const uint8_t> bytes, PictureName name, co
 
 namespace {
 
-// Computes in `Real`; `round` converts the result to a value.
+// Computes in the type `Real`; `round` converts a result to the type of the values.
 template <typename Real, typename T, typename Round>
 void Resize(const T* in, const Shape& from, const Shape& to, Round round, T* out) {
   const int64_t channels = to[2];
@@ -296,7 +297,7 @@ void ResizePixels(const uint8_t* in, const Shape& from, const Shape& to, uint8_t
 }
 
 void ResizePixels(const float* in, const Shape& from, const Shape& to, float* out) {
-  // Differences of floats may exceed their range.
+  // The difference of two floats may exceed the range of float, so doubles are used.
   Resize<double>(
       in, from, to, [](double value) { return static_cast<float>(value); }, out);
 }

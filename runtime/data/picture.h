@@ -35,14 +35,14 @@ PictureKind KindOfPicture(absl::Span<const uint8_t> begin);
 // Decodes a picture into `shape`: [height, width, channels], channels 1 or 3. Grey and colour are converted
 // to each other, 16 bits a channel are cut to 8, transparency is ignored. A picture of another size is
 // resized if `resize` is set, by linear interpolation between the centres of pixels; otherwise it is
-// InvalidArgument. Faults of a JPEG that TensorFlow and Pillow decode all the same, such as superfluous
-// bytes, are no error, but a file that was cut off is. Has the errors of ReadPictureShape. Writes the
+// InvalidArgument. A faulty JPEG is no error if TensorFlow and Pillow decode it despite its faults, such as
+// superfluous bytes. A file that was cut off is an error. Has the errors of ReadPictureShape. Writes the
 // elements of `shape` to `values`.
 absl::Status DecodePicture(absl::Span<const uint8_t> bytes, PictureName name, const Shape& shape, bool resize,
                            uint8_t* values);
 
-// Changes the size of an image by linear interpolation between the centres of pixels, without a filter before
-// it. Shapes are [height, width, channels] with the same channels.
+// Changes the size of an image by linear interpolation between the centres of pixels, without smoothing the
+// image before. Shapes are [height, width, channels] with the same channels.
 void ResizePixels(const uint8_t* in, const Shape& from, const Shape& to, uint8_t* out);
 void ResizePixels(const float* in, const Shape& from, const Shape& to, float* out);
 // Resizes a map of labels [height, width]: each pixel takes the label of the nearest pixel.
@@ -55,7 +55,8 @@ bool IsPicture(const Shape& sample);
 // The bytes of a PNG file. Requires IsPicture(sample).
 absl::StatusOr<std::string> EncodePng(const uint8_t* values, const Shape& sample);
 
-// Samples of grey pictures have no axis of channels: [height, width] for [height, width, 1], and back.
+// Convert between the shape of a picture, [height, width, channels], and the shape of its sample, which for a
+// grey picture has no axis of channels: [height, width].
 Shape WithoutGreyChannel(const Shape& picture);
 Shape WithChannels(const Shape& sample);
 

@@ -68,8 +68,8 @@ absl::StatusOr<NamesInFolder> ListFolder(const std::string& folder) {
   for (fs::directory_iterator at(folder, error), end; !error && at != end; at.increment(error)) {
     std::string name = at->path().filename().string();
     if (IsNobodys(name)) continue;
-    // Pictures are recognised by their names alone. Asking the file system for each would take long in large
-    // folders.
+    // Pictures are recognised by their names alone. Asking the file system for the type of each file would
+    // take long in large folders.
     std::vector<std::string>& kind = IsPictureName(name) ? names.pictures
                                      : IsFolder(*at)     ? names.folders
                                                          : names.others;

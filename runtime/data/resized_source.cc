@@ -8,7 +8,7 @@
 namespace tethys {
 namespace {
 
-// True if there is a class for each pixel.
+// True if the labels of a sample are a class for each pixel.
 bool HasLabelMap(const SampleSpec& spec) {
   return !spec.labels.targets && spec.labels.shape == Shape{spec.shape[0], spec.shape[1]};
 }

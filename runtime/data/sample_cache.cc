@@ -93,7 +93,7 @@ class CachedSource final : public SampleSource {
   static constexpr int64_t kMostMapped = 16 << 10;
   // A job reads all of a small file, so its pages are entered at the start instead of in the first epoch.
   static constexpr int64_t kMostPopulated = 256 << 20;
-  // The processor's prefetchers fetch the rest of a longer record once its begin is read.
+  // The processor's prefetchers fetch the rest of a longer record once its beginning is read.
   static constexpr int64_t kMostExpected = 1 << 10;
 
   static MappedFile Map(int fd, const SampleCacheLayout& layout) {
@@ -104,7 +104,8 @@ class CachedSource final : public SampleSource {
     return *std::move(mapped);
   }
 
-  // Checks the values read of a sample. `behind` are the bytes that follow the values in the record.
+  // Copies the labels of a sample, if they are wanted, and checks the values and labels that were read.
+  // `behind` are the bytes that follow the values in the record.
   absl::Status Take(int64_t index, const uint8_t* behind, const uint8_t* values, int32_t* labels) const {
     SampleSums sums;
     std::memcpy(&sums, behind + layout_.label_bytes, sizeof(sums));
@@ -308,7 +309,7 @@ struct Owner {
   int64_t process = 0, start = 0, descriptor = 0;
 };
 
-// Opens the owner's memory; not valid if the owner or its memory is gone.
+// Opens the owner's memory. The descriptor is not valid if the owner or its memory is gone.
 FileDescriptor OpenMemoryOf(const Owner& owner) {
   if (ProcessStart(owner.process) != owner.start) return FileDescriptor();
   const std::string path = absl::StrCat("/proc/", owner.process, "/fd/", owner.descriptor);
@@ -332,7 +333,8 @@ std::vector<Owner> LivingOwners(const std::string& note) {
   return owners;
 }
 
-// The memory of one of the owners, if it is the requested one; not valid if there is none.
+// Opens the memory of the first owner whose memory has this content. The descriptor is not valid if there is
+// none.
 FileDescriptor FindMemory(const std::vector<Owner>& owners, const SampleCacheContent& content) {
   for (const Owner& owner : owners) {
     FileDescriptor memory = OpenMemoryOf(owner);

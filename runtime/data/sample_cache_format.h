@@ -1,10 +1,10 @@
 // The bytes of a cache of decoded samples, in a file or in memory (sample_cache.h). Pure.
 //
-// The samples as they are before augmentation. All numbers are little-endian:
+// A cache contains the samples as they are before augmentation. All numbers are little-endian:
 //
 //   u64 magic, u32 version, u32 type of values (1: bytes, 2: float32), u64 samples, u8 key[32],
 //   u32 axes of a sample, u32 axes of its labels, u64 axes[8], u64 label axes[8],
-//   u32 whether labels are targets, u32 CRC-32C of all before                      kSampleCacheHeader bytes
+//   u32 whether labels are targets, u32 CRC-32C of all before it                   kSampleCacheHeader bytes
 //
 // then, from kSampleCacheRecords on, for each sample a record, padded to a multiple of 8:
 //

@@ -1,5 +1,5 @@
-// For a sharded job: the queue of samples that each rank goes through in an epoch, and the entry of a queue
-// for each position of the epoch. Pure: every process computes the same.
+// For a sharded job: the queues of samples that the ranks go through in an epoch, and the map from positions
+// of the epoch to entries of the queues. Pure: every process computes the same.
 #ifndef TETHYS_RUNTIME_DATA_SAMPLE_QUEUES_H_
 #define TETHYS_RUNTIME_DATA_SAMPLE_QUEUES_H_
 
@@ -18,9 +18,9 @@ enum class Sharding {
   kOff,     // All samples.
 };
 
-// Assigns files to ranks; each rank's files keep their order. The longest file is assigned first, each to the
-// rank with the fewest samples, on a tie to the first such rank. Files without samples belong to no rank.
-// Requires ranks >= 1.
+// Assigns files to ranks; each rank's files keep their order. The files are assigned from the longest to the
+// shortest, each to the rank with the fewest samples so far or, on a tie, to the first such rank. Files
+// without samples belong to no rank. Requires ranks >= 1.
 std::vector<std::vector<int64_t>> AssignFiles(const std::vector<int64_t>& file_samples, int64_t ranks);
 
 // Maps positions of an epoch to entries of queues. The i-th position of a rank takes the i-th entry of the
@@ -30,8 +30,9 @@ std::vector<std::vector<int64_t>> AssignFiles(const std::vector<int64_t>& file_s
 // every entry of every queue is used once. Immutable, thread-safe.
 class SampleQueues {
  public:
-  // `split` has as many positions as all queues together have entries. If all ranks share one queue, only the
-  // number of positions counts. With kFile, requires that `file_samples` add up to `samples`.
+  // `split` must have as many positions as all queues together have entries. If all ranks share one queue,
+  // only the number of positions of `split` is used. With kFile, requires that `file_samples` add up to
+  // `samples`.
   SampleQueues(Sharding sharding, int64_t samples, const std::vector<int64_t>& file_samples,
                const RankSplit& split);
 
@@ -51,7 +52,7 @@ class SampleQueues {
   };
   // The entry that a position takes. Requires 0 <= position < positions().
   Entry EntryAt(int64_t position) const;
-  // The sample at a place of a queue in natural order.
+  // The sample at an entry of a queue that is not shuffled.
   int64_t SampleAt(Entry entry) const;
 
  private:
@@ -67,8 +68,8 @@ class SampleQueues {
   const RankSplit split_;
   std::vector<int64_t> sizes_;
   std::vector<std::vector<Part>> parts_;  // For each queue, its parts, with kFile.
-  // By queue, and for all: the number of entries left over in the queues before it, and the number of entries
-  // that it and the queues before it lack. Empty if there is one queue for all.
+  // For each queue, and in a last element for all queues: the number of entries left over in the queues
+  // before it, and the number of entries that the queues before it lack. Empty if all ranks share one queue.
   std::vector<int64_t> surplus_begin_, lack_begin_;
 };
 

@@ -1,4 +1,5 @@
-// Labelled samples that are read by number, in any order. A format of data is a SampleSource (data_format.h).
+// Labelled samples that are read by index, in any order. Each format of data opens its files as a
+// SampleSource (data_format.h).
 #ifndef TETHYS_RUNTIME_DATA_SAMPLE_SOURCE_H_
 #define TETHYS_RUNTIME_DATA_SAMPLE_SOURCE_H_
 
@@ -40,14 +41,14 @@ class SampleSource {
   int64_t size() const { return size_; }
 
   // Writes the values of sample `index`, spec().bytes() bytes at an address that is aligned for their type,
-  // and its spec().labels.elements() labels: classes, or the bits of float32 targets. A pointer may be null
-  // if its part is not wanted. Requires 0 <= index < size(). Blocks on reads of files, if the source does not
-  // hold its samples in memory. DataLoss or InvalidArgument names file and sample; a float that is not finite
-  // is InvalidArgument.
+  // and its spec().labels.elements() labels: classes, or the bits of float32 targets. `values` or `labels`
+  // may be null if it is not wanted. Requires 0 <= index < size(). Blocks on reads of files, if the source
+  // does not hold its samples in memory. DataLoss or InvalidArgument names file and sample; a float that is
+  // not finite is InvalidArgument.
   virtual absl::Status Read(int64_t index, uint8_t* values, int32_t* labels) const = 0;
 
-  // Says that sample `index` is read soon, so that its memory may be fetched meanwhile. Has no effect on what
-  // is read. Requires 0 <= index < size(). Does not block.
+  // Announces that sample `index` will be read soon, so that its memory can be fetched meanwhile. Has no
+  // effect on what is read. Requires 0 <= index < size(). Does not block.
   virtual void Expect(int64_t index) const { static_cast<void>(index); }
 
  private:

@@ -1,6 +1,6 @@
 // The order of the samples of one queue in one epoch. A queue is all samples of the training split or, in a
-// sharded job, the samples of a rank (sample_queues.h). Pure functions of seed, epoch and queue, so a job
-// resumes inside an epoch without the state of a buffer.
+// sharded job, the samples of a rank (sample_queues.h). Pure functions of seed, epoch and queue, so a job can
+// resume inside an epoch without the saved state of a shuffle buffer.
 #ifndef TETHYS_RUNTIME_DATA_SHUFFLE_H_
 #define TETHYS_RUNTIME_DATA_SHUFFLE_H_
 
@@ -14,7 +14,7 @@ namespace tethys {
 
 struct ShuffleRules {
   enum class Kind {
-    kFull,    // All samples, evenly.
+    kFull,    // All samples are shuffled together.
     kBlocks,  // Blocks of consecutive samples are shuffled, then the samples of each window of blocks.
     kNone,    // Natural order.
   };
@@ -28,15 +28,17 @@ struct ShuffleRules {
 // A permutation of [0, count). Thread-safe.
 class ShuffledQueue {
  public:
-  // `queue`: the number of the queue; 0 in a job that is not sharded. `held`: from its first use, a full
-  // shuffle is kept in memory, four bytes a sample. Otherwise each element is computed when it is read, and
-  // the order is another one. Requires 0 <= count <= 2^41 and, if held, count < 2^32.
+  // `queue`: the number of the queue; 0 in a job that is not sharded. `held`: a full shuffle is kept in
+  // memory from its first use on, four bytes a sample. Otherwise each element is computed when it is read,
+  // and the order differs from the order that would be held. Requires 0 <= count <= 2^41 and, if held, count
+  // < 2^32.
   ShuffledQueue(const ShuffleRules& rules, uint64_t seed, int64_t epoch, int64_t queue, int64_t count,
                 bool held);
 
   // Requires 0 <= index < count.
   int64_t operator[](int64_t index) const;
-  // Computes a held order in memory; otherwise its first use does.
+  // If the order is held in memory, computes it now. Without this call, the first use of the order computes
+  // it.
   void Hold() const;
 
  private:
@@ -55,7 +57,7 @@ class ShuffledQueue {
   // The permutation of the samples or, in a shuffle of blocks, of the blocks.
   const KeyedPermutation computed_;
   const int64_t short_slot_;  // The slot of the last block.
-  const int64_t missing_;     // The number of samples that the last block has less than others.
+  const int64_t missing_;     // Samples that the last block lacks, compared with other blocks.
   const uint64_t window_seed_;
 
   mutable absl::once_flag once_;

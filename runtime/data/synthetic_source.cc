@@ -1,4 +1,4 @@
-// Samples that are computed from their number: nothing is read or held, for any number of samples. All
+// Samples that are computed from their numbers, so that no sample is read from a file or held in memory. All
 // arithmetic is in integers, so that every machine computes the same bytes.
 #include <algorithm>
 #include <cstring>

@@ -214,7 +214,7 @@ absl::Status RecordFile::FindPlaces(const std::string& cache_dir, int64_t& room)
   return absl::OkStatus();
 }
 
-// An error of the cache is not an error of the file; `damage` is set for the latter only.
+// `damage` is set to an error of the file, but not to an error of the cache.
 absl::Status RecordFile::OpenIndex(const std::string& cache_dir, int64_t& room, absl::Status& damage) {
   TETHYS_ASSIGN_OR_RETURN(const HostCache cache, HostCache::Open(cache_dir));
   const std::string key = CacheKey()

@@ -4,17 +4,17 @@
 //   u64 length, u32 masked CRC-32C of the length, the payload, u32 masked CRC-32C of the payload;
 //   little-endian
 //
-// The first opening reads the lengths of all records. The begin of each record is stored in an index in the
-// host's cache, so that the next opening is fast, and the memory does not grow with the number of records
-// beyond a bound:
+// The first opening reads the lengths of all records. The position (place) of each record is stored in an
+// index in the host's cache, so that the next opening is fast, and the memory does not grow with the number
+// of records beyond a bound:
 //
 //   u64 magic, u32 version, u32 CRC-32C of the places, u64 records, u64 size of the file, u8 key[32], u32
-//   zero, u32 CRC-32C of all before, then for each record u64 place; little-endian
+//   zero, u32 CRC-32C of the bytes before it, then for each record u64 place; little-endian
 //
-// Places are held in memory as long as there is room, which spares a read of the index for each record. Those
-// of a small file, of a file whose version is unknown, and of any file if there is no cache, always are. A
-// gzipped file is unpacked into the host's cache, and read there. Immutable and thread-safe once it
-// is open.
+// Places are held in memory as long as there is room, which spares a read of the index for each record. The
+// places of a small file, of a file whose version is unknown, and of every file if there is no cache, are
+// always held in memory. A gzipped file is unpacked into the host's cache, and read there. Immutable and
+// thread-safe once it is open.
 #ifndef TETHYS_RUNTIME_DATA_TFRECORD_FILE_H_
 #define TETHYS_RUNTIME_DATA_TFRECORD_FILE_H_
 
@@ -49,7 +49,8 @@ class RecordFile {
   static constexpr int64_t kLeastIndexed = 1 << 20;
 
   // `cache_dir` as in HostCache::Open. `room` is the number of places that may be held in memory; the call
-  // subtracts those that it holds. DataLoss and InvalidArgument name the file and the record.
+  // subtracts the number of places that the file now holds. DataLoss and InvalidArgument name the file and
+  // the record.
   static absl::StatusOr<RecordFile> Open(std::shared_ptr<const ByteSource> bytes,
                                          const std::string& cache_dir, int64_t& room);
 
@@ -66,7 +67,7 @@ class RecordFile {
 
   std::shared_ptr<const ByteSource> bytes_;
   int64_t records_ = 0;
-  std::vector<int64_t> held_;  // The begin of each record; empty: the index has it.
+  std::vector<int64_t> held_;  // The place of each record. Empty: the index has the places.
   FileDescriptor index_;       // Valid if held_ is empty.
   std::string index_path_;
 };

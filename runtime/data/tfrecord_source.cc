@@ -74,7 +74,7 @@ absl::StatusOr<const proto::RecordedFeature*> FeatureOf(const proto::RecordedExa
   const proto::RecordedFeature& value = entry->value();
   if (value.has_bytes_list() + value.has_float_list() + value.has_int64_list() <= 1) return &value;
   return BadFeature(name, feature,
-                    "holds values of several types, which no feature may: write the file again");
+                    "holds values of several types, but a feature has one type: write the file again");
 }
 
 // The contents of a feature, for errors: "1 string of bytes", "3 integers", "nothing".
@@ -262,7 +262,7 @@ absl::Status ResolveImage(const proto::Data& data, const proto::RecordedExample&
   reading.pictures = !fits && LooksLikePicture(bytes);
   if (const KnownFormat format = FormatOfBytes(bytes); !fits && !reading.pictures && !format.name.empty()) {
     return BadFeature(name, reading.image_feature,
-                      absl::StrCat("holds ", format.name, ", and PNG and JPEG are read: convert it"));
+                      absl::StrCat("holds ", format.name, ", but only PNG and JPEG are read: convert it"));
   }
   if (!fits && !reading.pictures) {
     return BadFeature(name, reading.image_feature,
@@ -285,7 +285,7 @@ absl::Status ResolveImage(const proto::Data& data, const proto::RecordedExample&
                    " channels, but pictures have 1 (grey) or 3 (red, green, blue)"));
 }
 
-// Finds the shape of labels. As many classes as pixels form a label map.
+// Finds the shape of labels. If there are as many classes as pixels, they form a label map.
 absl::Status ResolveLabels(const proto::RecordedExample& example, const RecordName& name, Reading& reading) {
   TETHYS_ASSIGN_OR_RETURN(const proto::RecordedFeature* feature,
                           FeatureOf(example, reading.label_feature, name, "label_feature"));

@@ -90,7 +90,8 @@ bool LooksLikeIdx(absl::Span<const uint8_t> begin) {
   return begin.size() >= 2 && ((begin[0] == 0 && begin[1] == 0) || (begin[0] == 0x1f && begin[1] == 0x8b));
 }
 
-// The samples of an array or IDX file, in the size of `use` if they are pictures and it asks for that.
+// The samples of an array or an IDX file. If they are pictures and `use.resize` is set, they are resized to
+// the size of `use.shape`.
 UnlabelledSamples OfArray(std::shared_ptr<const SampleSource> source, const UnlabelledUse& use) {
   SampleSpec spec = source->spec();
   if (use.resize && IsPicture(spec.shape) && IsPicture(use.shape)) {

@@ -65,7 +65,8 @@ struct Directory {
   uint64_t members = 0, bytes = 0, begin = 0;
 };
 
-// Finds the end record, which only a comment may follow. `tail` is the end of the file.
+// The position of the end record in `tail`, or -1. Only a comment may follow the end record. `tail` is the
+// end of the file.
 int64_t FindEndRecord(const std::vector<uint8_t>& tail) {
   for (auto at = static_cast<int64_t>(tail.size()) - kEndRecord; at >= 0; --at) {
     if (!Begins(tail.data() + at, "PK\5\6")) continue;
@@ -120,7 +121,8 @@ absl::StatusOr<Directory> FindDirectory(const ByteSource& file) {
   return directory;
 }
 
-// Replaces numbers that are all ones by those in the extra field of kind 1, where they are in this order.
+// Replaces each of `numbers` that is 32 bits of ones by a number of the extra field of kind 1, which has them
+// in the same order.
 absl::Status TakeLargeNumbers(absl::Span<const uint8_t> extra, std::initializer_list<uint64_t*> numbers,
                               const std::string& name) {
   while (extra.size() >= 4) {
@@ -276,7 +278,7 @@ absl::StatusOr<ByteBuffer> Inflate(Inflater& inflater, int64_t size, const std::
   return out;
 }
 
-// Checks the whole contents, after which nothing may follow.
+// Checks the checksum of the whole contents, and that nothing follows them.
 absl::Status CheckInflated(Inflater& inflater, const ByteBuffer& content, uint32_t crc,
                            const std::string& name) {
   uint8_t more = 0;

@@ -14,8 +14,8 @@
 
 namespace tethys {
 
-// A member as the central directory describes it. Encrypted members and other methods are refused when
-// opened.
+// A member as the central directory describes it. Open refuses members that are encrypted or packed by
+// another method.
 struct ZipMember {
   std::string name;
   bool encrypted = false;

@@ -1,4 +1,4 @@
-// Tests the images and maps of labels that augmentation makes, and what it refuses.
+// Tests the images and maps of labels that augmentation makes, and the jobs and samples that it refuses.
 #include "runtime/data/augmentation.h"
 
 #include <gmock/gmock.h>
@@ -64,7 +64,7 @@ Sample Changed(const proto::Job& job, int64_t position) {
   return sample;
 }
 
-// Makes the same change of the same values as floats.
+// Makes the same change to the same values, given as floats.
 Sample ChangedFloats(const proto::Job& job, int64_t position) {
   Sample sample = Original();
   SampleSpec spec = ImagesWithMaps();
@@ -76,7 +76,7 @@ Sample ChangedFloats(const proto::Job& job, int64_t position) {
   return sample;
 }
 
-// The original moved by (down, right) and then, if asked, mirrored, pixel by pixel.
+// The original moved by (down, right) and then, if `mirrored`, mirrored; computed pixel by pixel.
 Sample Expected(int64_t down, int64_t right, bool mirrored) {
   Sample sample;
   for (int64_t y = 0; y < kHeight; ++y) {
@@ -134,7 +134,7 @@ TEST(Augmentation, CutoutSetsASquareToTheMeanAndLeavesLabels) {
     EXPECT_EQ(area, static_cast<int64_t>(rows.size() * columns.size())) << position;
     areas.insert(area);
   }
-  // The window lies in a corner, at an edge, or inside.
+  // The square lies in a corner, at an edge, or inside.
   EXPECT_THAT(areas, UnorderedElementsAreArray({4, 6, 9}));
 }
 
@@ -147,7 +147,7 @@ TEST(Augmentation, FloatsAreAugmentedLikeBytes) {
   }
 }
 
-TEST(Augmentation, DependsOnSeedAndPositionOnly) {
+TEST(Augmentation, ChangeDependsOnSeedAndPositionOnly) {
   proto::Job job = JobOf(2, true, 2);
   const Sample first = Changed(job, 1);
   EXPECT_EQ(first.values, Changed(job, 1).values);
@@ -172,7 +172,7 @@ TEST(Augmentation, CropOrCutoutLargerThanTheImagesIsRefused) {
   EXPECT_THAT(RefusalOf(JobOf(0, false, 6), ImagesWithMaps()), HasSubstr("cutout.size is 6"));
 }
 
-TEST(Augmentation, LabelsThatCannotFollowTheImageAreRefused) {
+TEST(Augmentation, LabelsThatCannotChangeWithTheImageAreRefused) {
   proto::Job job = JobOf(1, true, 0);
   SampleSpec other = ImagesWithMaps();
   other.labels.shape = {kHeight, kWidth + 1};

@@ -31,7 +31,7 @@ class ChiefFilesTest : public ::testing::Test {
     fs::create_directories(fs::path(directory_.Path(name)).parent_path());
     return directory_.Write(name, content);
   }
-  // Writes a CIFAR file with the given number of samples, all of one value.
+  // Writes a CIFAR file of `samples` samples whose values all equal `value`.
   std::string WriteCifar(const std::string& name, int samples, char value) {
     std::string content;
     for (int i = 0; i < samples; ++i)
@@ -88,7 +88,7 @@ TEST_F(ChiefFilesTest, JobWithoutFilesOfTheChiefListsNone) {
       files.Read(directory_.Path("a.bin"), 0, [](absl::string_view) { return absl::OkStatus(); })));
 }
 
-TEST_F(ChiefFilesTest, PatternsListTheirFilesOnce) {
+TEST_F(ChiefFilesTest, FilesOfSeveralPatternsAreListedOnce) {
   for (const char* name : {"b-0.bin", "b-1.bin", "c.bin", "local.bin"}) WriteCifar(name, 1, 1);
   const ChiefFiles files = ChiefFiles::List(Cifar({Chief("b-*.bin"), Chief("c.bin"), Chief("b-0.bin"),
                                                    directory_.Path("local.bin")}))
@@ -103,21 +103,21 @@ TEST_F(ChiefFilesTest, ProcessesOfTheChiefsMachineReadTheFilesThemselves) {
   EXPECT_THAT(DataFiles(Cifar({Chief("a.bin")})).value(), ElementsAre(directory_.Path("a.bin")));
 }
 
-TEST_F(ChiefFilesTest, CommandWithoutTheFilesSaysWhereToRun) {
+TEST_F(ChiefFilesTest, CommandWithoutTheFilesSaysWhereToRunIt) {
   proto::Job job;
   *job.mutable_data() = Cifar({Chief("lost.bin")});
   EXPECT_THAT(std::string(ReadDatasetSizes(job).status().message()),
               AllOf(HasSubstr("lost.bin"), HasSubstr("chief://PATH is a file of the chief's machine")));
 }
 
-TEST_F(ChiefFilesTest, WorkersHostsNeedOnlyTheOtherFiles) {
+TEST_F(ChiefFilesTest, HostsOfWorkersNeedNoFilesOfTheChief) {
   for (const char* name : {"a.bin", "b.bin"}) WriteCifar(name, 1, 1);
   EXPECT_THAT(DataFilesOfWorkers(Cifar({Chief("a.bin"), directory_.Path("b.bin")})).value(),
               ElementsAre(directory_.Path("b.bin")));
 }
 
 TEST_F(ChiefFilesTest, CopiesAreReadInPlaceOfTheFiles) {
-  WriteCifar("b-0.bin", 400, 1);  // More than a chunk.
+  WriteCifar("b-0.bin", 400, 1);  // More bytes than one chunk.
   WriteCifar("b-[1].bin", 2, 2);
   WriteCifar("local.bin", 1, 3);
   const proto::Data data = Cifar({Chief("b-*.bin"), directory_.Path("local.bin")});
@@ -142,7 +142,7 @@ TEST_F(ChiefFilesTest, FilesAreFetchedOncePerHost) {
   EXPECT_EQ(reads_, 2);
 }
 
-TEST_F(ChiefFilesTest, FoldersKeepTheirNames) {
+TEST_F(ChiefFilesTest, CopiesOfFoldersKeepTheirNames) {
   const auto picture = [](uint8_t value) { return testing::Png(std::vector<uint8_t>(4, value), 2, 2, 1); };
   Write("pets/cat/1.png", picture(1));
   Write("pets/dog/2.png", picture(2));
@@ -222,7 +222,7 @@ class FaultyChiefTest : public ChiefFilesTest {
   proto::Data data_;
 };
 
-TEST_F(FaultyChiefTest, StreamThatBreaksGoesOnWhereItBroke) {
+TEST_F(FaultyChiefTest, BrokenStreamIsContinuedWhereItBroke) {
   Write("whole", content_);
   const ChiefFiles listed = ChiefFiles::List(Cifar({Chief("whole")})).value();
   files_[0].set_crc32c(listed.files()[0].crc32c());
@@ -238,7 +238,7 @@ TEST_F(FaultyChiefTest, StreamThatBreaksGoesOnWhereItBroke) {
   EXPECT_THAT(offsets, ElementsAre(0, 1000, 2000));
 }
 
-TEST_F(FaultyChiefTest, StreamThatOnlyBreaksIsGivenUp) {
+TEST_F(FaultyChiefTest, StreamThatAlwaysBreaksIsGivenUp) {
   const absl::Status status =
       Fetch([&](const std::string&, int64_t, absl::FunctionRef<absl::Status(absl::string_view)>) {
         ++reads_;
@@ -266,7 +266,7 @@ TEST_F(FaultyChiefTest, ListedPathOutsideTheCacheIsRefused) {
   const auto read = [](const std::string&, int64_t, absl::FunctionRef<absl::Status(absl::string_view)>) {
     return absl::OkStatus();
   };
-  EXPECT_THAT(std::string(Fetch(read).message()), HasSubstr("lists chief://a/../../b"));
+  EXPECT_THAT(std::string(Fetch(read).message()), HasSubstr("invalid path or size: chief://a/../../b"));
   files_.Clear();
   EXPECT_THAT(std::string(Fetch(read).message()), HasSubstr("lists no file of chief://a"));
 }

@@ -105,7 +105,7 @@ TEST_F(CifarTest, ClassNamesComeFromTheListBesideTheFiles) {
   EXPECT_THAT(ClassNamesOf(job.data()).value(), ::testing::ElementsAre("a", "b", "c"));
 }
 
-TEST_F(CifarTest, Cifar100HasTwoLabels) {
+TEST_F(CifarTest, Cifar100GivesFineOrCoarseLabels) {
   directory_.Write("data_batch_1.bin", Records(0, 120, true));
   proto::Job job = JobOf("", 100);
   job.mutable_data()->mutable_cifar()->set_labels(proto::Cifar::FINE);

@@ -62,7 +62,7 @@ TEST(ClassNotesTest, ValidationAtTheEndOfSortedFilesLacksClasses) {
   EXPECT_THAT(
       ClassNotes(Validated(), 1, 10, splits),
       ElementsAre(AllOf(HasSubstr("no validation sample has classes 0 to 5"), HasSubstr("sorted by class"))));
-  // Each file is sorted for itself.
+  // Here each file is sorted by class, but the files together are not.
   splits.train = Mixed(10, 900);
   EXPECT_THAT(ClassNotes(Validated(), 1, 10, splits),
               ElementsAre(HasSubstr("no validation sample has classes 0 to 5")));
@@ -82,7 +82,7 @@ TEST(ClassNotesTest, LimitThatTakesTheBeginningOfSortedFilesIsNamed) {
 TEST(ClassNotesTest, ClassThatOnlyTheTestOrNoSampleHasIsNoted) {
   LabelsOfSplits splits = {.train = Mixed(9, 450), .left_out = {}, .validation = {}, .test = Mixed(10, 50)};
   EXPECT_THAT(ClassNotes({}, 1, 10, splits),
-              ElementsAre(AllOf(HasSubstr("no training sample has class 9, which the test has"),
+              ElementsAre(AllOf(HasSubstr("no training sample has class 9, which test samples have"),
                                 Not(HasSubstr("sorted")))));
   splits.test = {};
   EXPECT_THAT(ClassNotes({}, 1, 10, splits),

@@ -1,4 +1,4 @@
-// Tests that lines of text are read as samples, and that unfit files are refused with file and line.
+// Tests that lines of text are read as samples, and that errors about other files name the file and the line.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -96,7 +96,7 @@ TEST_F(CsvTest, LinesMayEndInAnyUsualWay) {
   }
 }
 
-TEST_F(CsvTest, LinesAcrossBlocksOfTheSearchAreWhole) {
+TEST_F(CsvTest, LinesThatCrossBlocksOfTheFileAreReadWhole) {
   std::string content;
   for (int i = 0; i < 90'000; ++i) absl::StrAppend(&content, i, ",", 3 * i, ",", i % 10, "\r\n");
   const Datasets data = LoadDatasets(JobOf(content)).value();
@@ -209,18 +209,18 @@ TEST_F(CsvTest, GzippedFileIsRefusedWithTheRemedy) {
       HasSubstr("train.csv: no text with a sample a line, but compressed by gzip: unpack it with gunzip"));
 }
 
-TEST_F(CsvTest, FilesThatCannotBeReadAsNumbersAreRefusedByName) {
+TEST_F(CsvTest, FilesThatAreNoTablesOfNumbersAreRefusedByName) {
   for (const auto& [content, message] :
        std::vector<std::pair<std::string, std::string>>{{"", "the file is empty"},
-                                                        {"\n\r\n", "the file has no lines but empty ones"},
-                                                        {"\xef\xbb\xbf", "the file has no lines"},
+                                                        {"\n\r\n", "the file has only empty lines"},
+                                                        {"\xef\xbb\xbf", "the file has only empty lines"},
                                                         {"a,b,c\n", "is a header: the file holds no samples"},
                                                         {"1,2,3\n\n4,5,6\n", "line 2 is empty"},
                                                         {"1,2,3\r\n\r\n\n4,5,6\n", "line 2 is empty"},
                                                         {"1;2;3\n", "write data.csv.delimiter: \";\""},
                                                         {"a;b;c\n", "its only line has words"},
                                                         {"1,2,3\r4,5,6\r", "carriage returns alone"},
-                                                        {",,\n , ,\n", "no lines but blank ones"},
+                                                        {",,\n , ,\n", "the file has only blank lines"},
                                                         {"7\n", "no column but that of the label"}}) {
     EXPECT_THAT(ErrorOf(JobOf(content)), AllOf(HasSubstr("train.csv"), HasSubstr(message))) << content;
   }
@@ -232,8 +232,8 @@ TEST_F(CsvTest, FilesThatCannotBeReadAsNumbersAreRefusedByName) {
   EXPECT_THAT(ErrorOf(job), HasSubstr("but data.csv.shape is"));
 }
 
-// A fault in the first line is an error, as in any other line, and no header.
-TEST_F(CsvTest, FirstLineWithAFaultIsNoHeader) {
+// A first line with a fault is refused, like any other line with a fault, and not taken for a header.
+TEST_F(CsvTest, FirstLineWithAFaultIsNotTakenForAHeader) {
   for (const auto& [first, message] : std::vector<std::pair<std::string, std::string>>{
            {"1.5,,0", "column 1 (counted from 0): \"\" is no number: a value is missing"},
            {"1,2O,0", "column 1 (counted from 0): \"2O\" is no number"},
@@ -248,14 +248,14 @@ TEST_F(CsvTest, FirstLineWithAFaultIsNoHeader) {
            {"inf,b,c", "\"inf\" is not finite"},
            {"\xe2\x88\x92"
             "1,2,0",
-            "a minus sign or a space of typography"},
+            "a typographic minus sign or space"},
            {"\xe2\x88\x92"
             "1,\xe2\x88\x92"
             "2,0",
-            "a minus sign or a space of typography"},
+            "a typographic minus sign or space"},
            {"1\xc2\xa0"
             "000,2,0",
-            "a minus sign or a space of typography"},
+            "a typographic minus sign or space"},
            {"\"1,5\",\"2\",\"0\"", "\"1,5\" is no number with a point: write its decimal comma"},
            {"1;2;0", "write data.csv.delimiter: \";\""},
            {"1\t2\t0", "write data.csv.delimiter: \"\\t\""},
@@ -312,7 +312,7 @@ TEST_F(CsvTest, HeaderLinesAreLeftOutAsTheJobSays) {
   EXPECT_THAT(ErrorOf(job), HasSubstr("all of its lines are left out by data.csv.header_lines"));
 }
 
-TEST_F(CsvTest, NotesTellWhatIsLeftOutAndWhatLooksLikeAMistake) {
+TEST_F(CsvTest, NotesNameLeftOutLinesAndLikelyMistakes) {
   const auto notes = [&](const std::string& content) {
     return ReadDatasetSizes(JobOf(content)).value().notes;
   };
@@ -329,7 +329,7 @@ TEST_F(CsvTest, NotesTellWhatIsLeftOutAndWhatLooksLikeAMistake) {
               ElementsAre(HasSubstr("header line"), HasSubstr("column 0 counts the rows")));
   EXPECT_THAT(notes("\"a\",\"label\"\n\"1\",4,1\n\"2\",4,1\n"),
               ElementsAre(HasSubstr("header line"),
-                          HasSubstr("names 2 columns, but samples have 3: the first may be row")));
+                          HasSubstr("names 2 columns, but samples have 3: the first column may be row")));
   std::string counted;
   for (int i = 0; i < 9; ++i) absl::StrAppend(&counted, i, ",7,1\n");
   EXPECT_THAT(notes(counted), ElementsAre(HasSubstr("column 0 counts the rows")));
@@ -347,15 +347,16 @@ TEST_F(CsvTest, EachFeatureOfATableIsStandardisedByItself) {
   job.mutable_data()->set_per_channel(true);
   EXPECT_THAT(scaling().mean, ElementsAre(1, 200, 7));
   EXPECT_THAT(scaling().deviation, ElementsAre(1, 100, 1)) << "a constant feature is only shifted";
-  // As many numbers are given as there are features.
+  // The job gives one mean per feature.
   job.mutable_data()->clear_compute_standardisation();
   job.mutable_data()->clear_per_channel();
   for (const float mean : {1, 2, 3}) job.mutable_data()->add_mean(mean);
   job.mutable_data()->add_deviation(2);
   EXPECT_THAT(scaling().mean, ElementsAre(1, 2, 3));
   job.mutable_data()->add_mean(4);
-  EXPECT_THAT(ErrorOf(job),
-              HasSubstr("data.mean has 4 numbers, but samples are [3]: give one, or one a feature (3)"));
+  EXPECT_THAT(
+      ErrorOf(job),
+      HasSubstr("data.mean has 4 numbers, but samples are [3]: give one number, or one per feature (3)"));
 }
 
 TEST_F(CsvTest, EmptyFilesAreSkippedUnlessAllAreEmpty) {
@@ -378,7 +379,7 @@ TEST_F(CsvTest, EmptyFilesAreSkippedUnlessAllAreEmpty) {
   EXPECT_THAT(ErrorOf(job), HasSubstr("the 5 files from "));
 }
 
-// Claims that it has a line of more than 1 GiB, without holding one.
+// Claims to have a line of more than 1 GiB, without storing such a line.
 class LongLine final : public ByteSource {
  public:
   const std::string& name() const override { return name_; }

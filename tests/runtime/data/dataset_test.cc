@@ -150,10 +150,10 @@ TEST_F(DatasetTest, EachChannelIsScaledByItsOwnPixels) {
   for (const float deviation : {1.0f, 2.0f, 3.0f}) data_.add_deviation(deviation);
   EXPECT_THAT(ResolveScaling(data_, *Load().train)->mean, ElementsAre(0.25f, 0.25f, 0.25f));
   data_.mutable_deviation()->RemoveLast();
-  ExpectRefused({"data.deviation has 2 numbers", "[1, 2, 3]", "one a channel (3)"});
+  ExpectRefused({"data.deviation has 2 numbers", "[1, 2, 3]", "one per channel (3)"});
 }
 
-// Samples of floats far from 0, whose squares have no digits left for their deviation.
+// Samples of floats so far from 0 that sums of their squares would lose the digits of their deviation.
 class FarFromZero final : public SampleSource {
  public:
   FarFromZero() : SampleSource({.shape = {1, 1, 2}, .type = ValueType::kFloat}, 4) {}
@@ -164,7 +164,7 @@ class FarFromZero final : public SampleSource {
   }
 };
 
-TEST_F(DatasetTest, ScalingOfFloatsIsNotDividedAndKeepsItsDigits) {
+TEST_F(DatasetTest, ScalingOfFloatsIsNotDividedBy255AndIsPrecise) {
   const Dataset train(std::make_shared<FarFromZero>(), 0, 4);
   data_.set_compute_standardisation(true);
   data_.set_per_channel(true);
@@ -196,7 +196,7 @@ TEST_F(DatasetTest, MapsOfLabelsAreReadAndCheckedLikeLabels) {
   std::string maps(20 * 4, '\0');
   for (size_t i = 0; i < maps.size(); ++i) maps[i] = static_cast<char>(i % 5);
   directory_.Write("train-labels", IdxHeader({20, 2, 2}) + maps);
-  ExpectRefused({"training and test data must have one shape", "train-labels", "a map [2, 2]"});
+  ExpectRefused({"training and test data must have labels of one shape", "train-labels", "a map [2, 2]"});
   data_.mutable_idx()->clear_test_images();
   data_.mutable_idx()->clear_test_labels();
   EXPECT_EQ(ReadDatasetSizes(job_)->labels, (LabelFormat{.shape = {2, 2}}));
@@ -204,8 +204,8 @@ TEST_F(DatasetTest, MapsOfLabelsAreReadAndCheckedLikeLabels) {
   directory_.Write("train-labels", IdxHeader({20, 2, 2}) + maps);
   EXPECT_THAT(
       std::string(LoadDatasets(job_).status().message()),
-      HasSubstr("label 255 of sample 2 is outside the 5 classes of data.classes (0 to 4); a label that "
-                "the loss ignores is named by softmax_cross_entropy.ignore_label"));
+      HasSubstr("label 255 of sample 2 is outside the 5 classes of data.classes (0 to 4); name a label that "
+                "the loss ignores in softmax_cross_entropy.ignore_label"));
   job_.mutable_model()->mutable_loss()->mutable_softmax_cross_entropy()->set_ignore_label(255);
   const Datasets datasets = Load();
   std::vector<int32_t> labels(4);

@@ -37,7 +37,7 @@ TEST(EpochOrderTest, DependsOnSeedAndEpochOnly) {
   EXPECT_TRUE(differs(EpochOrder(7, 3, 100), EpochOrder(8, 3, 100)));
 }
 
-TEST(EpochOrderTest, OrderOfVeryManySamplesIsComputedAndHoldsNoMemory) {
+TEST(EpochOrderTest, OrderOfVeryManySamplesIsComputedWithoutMemory) {
   constexpr int64_t kSamples = 1'000'000'000'000;
   EXPECT_EQ(EpochOrder::BytesHeld(kSamples), 0);
   EXPECT_EQ(EpochOrder::BytesHeld(EpochOrder::kMostHeld), EpochOrder::kMostHeld * 4);
@@ -55,7 +55,7 @@ TEST(EpochOrderTest, OrderOfVeryManySamplesIsComputedAndHoldsNoMemory) {
   EXPECT_GT(differences, 990);
 }
 
-TEST(EpochOrderTest, FullShuffleHasTheBitsOfItsRandomStream) {
+TEST(EpochOrderTest, FullShuffleIsTheRandomPermutationOfItsStream) {
   const EpochOrder order(7, 3, 100);
   const std::vector<uint32_t> expected = RandomPermutation(RandomStream(7, RandomPurpose::kShuffle, 3), 100);
   for (int64_t i = 0; i < 100; ++i) EXPECT_EQ(order[i], expected[i]);
@@ -79,7 +79,7 @@ TEST(EpochOrdersTest, AnotherEpoch_ReleasesThePreviousOrder) {
 
 // ------------------------------------------------------------------------------------- shards of ranks
 
-TEST(AssignFilesTest, LongestFilesComeFirstToTheRankWithFewestSamples) {
+TEST(AssignFilesTest, LongestFilesGoFirstToTheRankWithTheFewestSamples) {
   EXPECT_THAT(AssignFiles({3, 9, 4, 4, 0, 1}, 2), ElementsAre(ElementsAre(1, 5), ElementsAre(0, 2, 3)));
   EXPECT_THAT(AssignFiles({5, 5, 5}, 3), ElementsAre(ElementsAre(0), ElementsAre(1), ElementsAre(2)));
   EXPECT_THAT(AssignFiles({5}, 2), ElementsAre(ElementsAre(0), ElementsAre()));
@@ -98,7 +98,7 @@ std::vector<int64_t> Files(int64_t samples, int64_t seed) {
   return files;
 }
 
-// The number of the file that holds a sample.
+// The number of the file that contains a sample.
 int64_t FileOf(const std::vector<int64_t>& files, int64_t sample) {
   int64_t file = 0;
   while (sample >= files[file]) sample -= files[file++];
@@ -169,7 +169,7 @@ TEST(EpochOrderTest, EverySampleIsUsedAsOftenAsTheShardingSays) {
   }
 }
 
-TEST(EpochOrderTest, RankUsesItsOwnSamplesApartFromLeftovers) {
+TEST(EpochOrderTest, RankUsesOnlyItsOwnSamplesExceptForLeftovers) {
   for (const Case& c : AllCases()) {
     if (c.sharding != Sharding::kFile && c.sharding != Sharding::kData) continue;
     SCOPED_TRACE(Name(c));
@@ -187,7 +187,7 @@ TEST(EpochOrderTest, RankUsesItsOwnSamplesApartFromLeftovers) {
         }
       }
     }
-    // The positions that a rank has beyond its share are left over, and no others.
+    // Only the samples that a rank has beyond the number of its positions are left over.
     int64_t left_over = 0, of_others = 0;
     for (int64_t rank = 0; rank < c.workers; ++rank) {
       const int64_t own = std::count(owner.begin(), owner.end(), rank);
@@ -218,7 +218,7 @@ TEST(EpochOrderTest, RanksAndEpochsHaveDifferentOrders) {
   EXPECT_NE(used[0], next_epoch);
 }
 
-TEST(EpochOrderTest, ThreadsThatFirstReadAnOrderTogetherSeeTheSame) {
+TEST(EpochOrderTest, ThreadsThatUseANewOrderAtOnceReadTheSameSamples) {
   const OrderRules rules = RulesOf({{}, Sharding::kOff, 3, 6, 500, false});
   const auto order = EpochOrders(rules).Of(0);
   std::vector<std::vector<int64_t>> seen(4);
@@ -247,7 +247,7 @@ OrderRules BlockRules(int64_t samples, int64_t block, int64_t window) {
           .split = RankSplit::OfSteps(samples, 10, 1)};
 }
 
-TEST(BlockShuffleTest, SamplesOfAWindowLieInItsBlocks) {
+TEST(BlockShuffleTest, SamplesOfAWindowComeFromItsBlocks) {
   for (const int64_t samples : {1000, 1003, 1049, 40}) {  // The last block has 50, 3, 49 and 40 samples.
     const auto order = EpochOrders(BlockRules(samples, 50, 4)).Of(1);
     std::set<int64_t> seen_blocks, blocks;

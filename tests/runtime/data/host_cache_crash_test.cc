@@ -1,5 +1,5 @@
 // Tests a process that is killed, or a machine that loses power, while it makes an entry of the host's cache:
-// the whole entry is left or nothing, and the next process makes the entry.
+// the crash leaves the whole entry or nothing, and the next process makes the entry.
 #include <gtest/gtest.h>
 
 #include "runtime/data/host_cache.h"

@@ -94,7 +94,7 @@ TEST_F(HostCacheTest, EntryThatCannotBeMadeLeavesNothing) {
   EXPECT_THAT(Names(), IsEmpty());
 }
 
-TEST_F(HostCacheTest, HolderWithoutProgressIsNamedAfterTheDeadline) {
+TEST_F(HostCacheTest, LockHolderWithoutProgressIsNamedAfterTheDeadline) {
   const HostCache cache = Open(0);
   const CacheLock lock = cache.Lock("a").value();
   const absl::Status status = Entry(cache, "a", "text").status();
@@ -123,7 +123,7 @@ TEST_F(HostCacheTest, LeftoversOfDeadProcessesAreRemoved) {
   EXPECT_THAT(Names(), ElementsAre("alive.lock", "alive.partial", "entry"));
 }
 
-TEST_F(HostCacheTest, EntriesThatNothingReadForLongAreRemoved) {
+TEST_F(HostCacheTest, EntriesNotReadFor60DaysAreRemoved) {
   const HostCache cache = Open();
   const std::string key = CacheKey().Add("data").text();
   const auto write = [&](const std::string& name, int64_t days) {

@@ -21,7 +21,7 @@ inline std::string IdxHeader(const Shape& shape, uint8_t type = 0x08) {
   return bytes;
 }
 
-// Value i is i mod 251, so that neighbouring values and neighbouring rows of 4 differ.
+// `count` bytes. Byte i is i mod 251, so that neighbouring bytes and neighbouring rows of 4 bytes differ.
 inline std::string Counting(int64_t count) {
   std::string values;
   for (int64_t i = 0; i < count; ++i) values.push_back(static_cast<char>(i % 251));

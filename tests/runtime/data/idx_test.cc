@@ -66,7 +66,7 @@ TEST_F(IdxTest, ReadsAFileWhoseValuesNeedSeveralReads) {
   EXPECT_EQ(Text(*array), Counting(5000 * 28 * 28));
 }
 
-TEST_F(IdxTest, ReadsLabelsAndImagesOfMoreAxes) {
+TEST_F(IdxTest, ReadsHeadersOfLabelsAndOfImagesWithChannels) {
   directory_.Write("file", Idx({7}));
   EXPECT_EQ(ReadIdxHeader(path(), IdxKind::kLabels)->shape, (Shape{7}));
   directory_.Write("file", Idx({2, 3, 4, 3}));
@@ -125,7 +125,7 @@ TEST_F(IdxTest, RefusesAWrongMagic) {
   ExpectRefused("P5 28 28 255 and so on", {"wrong magic", "not an IDX file"});
 }
 
-TEST_F(IdxTest, RefusesElementTypesOtherThanUnsignedBytes) {
+TEST_F(IdxTest, RefusesUnsupportedElementTypes) {
   ExpectRefused(IdxHeader({1, 1, 1}, 0x0E) + "abcdefgh",
                 {"64-bit floats", "expected unsigned bytes (type 8) or 32-bit floats (type 13)"});
   ExpectRefused(IdxHeader({1}, 0x0D) + "abcd", {"32-bit floats", "expected unsigned bytes (type 8):"},

@@ -1,4 +1,4 @@
-// Tests that folders of pictures give their pictures in the order of classes and names.
+// Tests that pictures in folders are read as samples, and that each folder is a class.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -246,7 +246,7 @@ TEST_F(ImageFolderTest, FilesThatAreLeftOutAreNoted) {
                           AllOf(HasSubstr("1 picture beside"), HasSubstr("train/6.png"))));
 }
 
-TEST_F(ImageFolderTest, ExtraFolderIsNamed) {
+TEST_F(ImageFolderTest, ExtraLevelOfFoldersIsNamed) {
   Write("train/pets/cat/1.png", Grey(1));
   Write("train/pets/dog/1.png", Grey(1));
   EXPECT_THAT(ErrorOf(JobOf()),
@@ -255,8 +255,9 @@ TEST_F(ImageFolderTest, ExtraFolderIsNamed) {
   std::filesystem::remove_all(directory_.path() + "/train");
   Write("train/cat/a/1.png", Grey(1));
   Write("train/dog/1.png", Grey(1));
-  EXPECT_THAT(ErrorOf(JobOf()), AllOf(HasSubstr("train/cat: the folder of a class holds no picture"),
-                                      HasSubstr("but folders (a), which is a folder too many")));
+  EXPECT_THAT(ErrorOf(JobOf()),
+              AllOf(HasSubstr("train/cat: the folder of a class holds no picture"),
+                    HasSubstr("but folders (a), so there is one level of folders too many")));
 }
 
 TEST_F(ImageFolderTest, SixteenBitPicturesThatUseFewBitsAreNoted) {

@@ -1,5 +1,5 @@
-// Tests that files that must be unpacked or parsed are so once a host, that mean and deviation are computed
-// once, and that samples and numbers equal those without a cache bit by bit.
+// Tests that files are unpacked or parsed once per host, that mean and deviation are computed once per host,
+// and that samples, mean and deviation have the same bits as without a cache.
 #include "runtime/data/kept_samples.h"
 
 #include <gmock/gmock.h>
@@ -40,7 +40,7 @@ struct Content {
 
 class KeptSamplesTest : public ::testing::Test {
  protected:
-  // A job on gzipped IDX files of a bit more than kLeastKept bytes, with a small test split.
+  // A job on gzipped IDX files with a bit more than kLeastKept bytes of samples, and with a small test split.
   proto::Job Gzipped() {
     proto::Job job;
     proto::Data& data = *job.mutable_data();
@@ -119,7 +119,7 @@ class KeptSamplesTest : public ::testing::Test {
   const testing::TempDirectory directory_, cache_;
 };
 
-TEST_F(KeptSamplesTest, AreUnpackedOnceAndEqualTheFiles) {
+TEST_F(KeptSamplesTest, SamplesAreUnpackedOnceAndEqualTheFiles) {
   for (const proto::Job& job : {Gzipped(), Csv()}) {
     ASSERT_TRUE(RemoveRecursively(cache_.path()).ok());
     const Content expected = Uncached(job);
@@ -176,7 +176,7 @@ TEST_F(KeptSamplesTest, ScalingIsFoundWithoutReadingSamples) {
   specified.mutable_data()->set_compute_standardisation(false);
   specified.mutable_data()->add_mean(0.5f);
   EXPECT_EQ(find(specified)->mean, std::vector<float>{0.5f});
-  // Files with the same path and another content.
+  // Writes the files anew at the same paths, which gives them new versions.
   Gzipped();
   EXPECT_FALSE(find(job).has_value());
 }

@@ -175,7 +175,7 @@ TEST_P(BatchLoaderTest, AugmentationDependsOnThePositionInTheJob) {
   ExpectBatch(loader.Next().value(), {10, 17}, nullptr);
 }
 
-// Notes of what a source is told and asked: "e5 r1" if it expects sample 5, then reads sample 1.
+// Records the calls of Expect and Read: "e5 r1" means Expect of sample 5, then Read of sample 1.
 class NotingSource final : public CountingSource {
  public:
   NotingSource() : CountingSource(-1) {}
@@ -190,7 +190,7 @@ class NotingSource final : public CountingSource {
   mutable std::string notes_;
 };
 
-TEST(BatchLoaderSourceTest, IsToldOfASampleFourSamplesBeforeItIsRead) {
+TEST(BatchLoaderSourceTest, SampleIsExpectedFourSamplesBeforeItIsRead) {
   const auto source = std::make_shared<NotingSource>();
   BatchBuffer first(8, kElements), second(8, kElements);
   const BatchLoader::Options options = {.prefetch_batches = 0, .threads = 1};

@@ -1,4 +1,4 @@
-// Tests that arrays written by NumPy are read, and that others are refused.
+// Tests that arrays written by NumPy are read, and that other files are refused.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -72,7 +72,7 @@ TEST_F(NpyTest, FloatLabelsAreTargets) {
   }
 }
 
-TEST_F(NpyTest, FloatImagesAreValues) {
+TEST_F(NpyTest, FloatImagesAreReadAsFloats) {
   proto::Job job =
       JobOf(testing::ReferenceFile("numpy_float_images.npy"), testing::ReferenceFile("numpy_labels.npy"));
   EXPECT_EQ(ReadDatasetSizes(job)->type, ValueType::kFloat);
@@ -147,8 +147,8 @@ TEST_F(NpyTest, ArrayMissingInAnArchiveIsRefusedListingItsArrays) {
               HasSubstr("none.npz"));
 }
 
-// Changes bytes of an archive written by NumPy, at `offset` in its first directory entry or, if `entry` is
-// false, in the file.
+// A change of bytes of an archive written by NumPy, at `offset` in its first directory entry or, if `entry`
+// is false, at `offset` in the file; and the error that it causes.
 struct Damage {
   bool entry;
   size_t offset;
@@ -187,7 +187,7 @@ TEST_F(NpyTest, DamagedArchiveIsRefusedNamingTheFile) {
               HasSubstr("no zip archive, or a truncated one"));
 }
 
-TEST_F(NpyTest, IntegersOfEveryTypeAreLabels) {
+TEST_F(NpyTest, IntegersOfEveryTypeCanBeLabels) {
   for (const auto& [type, bytes] : {std::pair{"|u1", 1},
                                     {"|i1", 1},
                                     {"<u2", 2},
@@ -207,7 +207,7 @@ TEST_F(NpyTest, IntegersOfEveryTypeAreLabels) {
   }
 }
 
-TEST_F(NpyTest, ColumnOfLabelsIsOneLabelASample) {
+TEST_F(NpyTest, ColumnOfLabelsGivesOneLabelPerSample) {
   const std::string labels("\0\1\2\3", 4);
   const proto::Job job = JobOf(testing::ReferenceFile("numpy_images.npy"),
                                directory_.Write("labels.npy", Npy("|u1", "(4, 1)", labels)));

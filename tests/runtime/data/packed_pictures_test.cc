@@ -1,5 +1,5 @@
-// Tests that small pictures in files are packed once a host, with their present contents, and then read from
-// the pack.
+// Tests that small pictures in files are packed once per host, with their present contents, and then read
+// from the pack.
 #include "runtime/data/packed_pictures.h"
 
 #include <gmock/gmock.h>
@@ -74,7 +74,7 @@ TEST_F(PackedPicturesTest, FilesAreReadOnceForAllProcesses) {
   EXPECT_EQ(Read(*again, 5), TextOf(5));
 }
 
-TEST_F(PackedPicturesTest, FileThatChangedMakesAnotherPack) {
+TEST_F(PackedPicturesTest, ChangedFileLeadsToANewPack) {
   const auto before = Open().value();
   const auto time = std::filesystem::last_write_time(PathOf(3));
   const std::string other(TextOf(3).size(), 'z');
@@ -113,7 +113,7 @@ TEST_F(PackedPicturesTest, DamagedPictureIsAnErrorAndThePackIsMadeAnew) {
   EXPECT_EQ(Read(*Open().value(), 0), TextOf(0));
 }
 
-TEST_F(PackedPicturesTest, FileReplacedWithItsSizeAndTimeIsReadAnew) {
+TEST_F(PackedPicturesTest, FileReplacedWithEqualSizeAndTimeIsReadAnew) {
   ASSERT_NE(Open().value(), nullptr);
   const auto time = std::filesystem::last_write_time(PathOf(3));
   const std::string other(TextOf(3).size(), 'z');
@@ -124,7 +124,7 @@ TEST_F(PackedPicturesTest, FileReplacedWithItsSizeAndTimeIsReadAnew) {
 
 TEST_F(PackedPicturesTest, FewAndLargePicturesAreNotPacked) {
   EXPECT_EQ(Open(kCount - 1).value(), nullptr);
-  // One byte more than allowed for the mean size.
+  // Pictures of the largest mean size are packed; with one byte more, they are not.
   const std::string large(PackedPictures::kMostAverage, 'a');
   for (int64_t i = 0; i < kCount; ++i) Write(i, large);
   EXPECT_NE(Open().value(), nullptr);
@@ -143,7 +143,7 @@ TEST_F(PackedPicturesTest, WithoutAUsableCacheNothingIsPacked) {
 TEST_F(PackedPicturesTest, PackingThatTakesTooLongIsGivenUp) {
   const auto path_of = [this](int64_t index) { return PathOf(index); };
   EXPECT_EQ(PackedPictures::Open(cache(), kCount, path_of, 0).value(), nullptr);
-  // Another process, whose part another holder of the lock plays, packs for longer than this process waits.
+  // This lock takes the place of another process that packs for longer than this process waits.
   ASSERT_NE(Open().value(), nullptr);
   const std::string entry = Entries().at(0);
   std::filesystem::remove(absl::StrCat(cache(), "/", entry));
@@ -164,7 +164,7 @@ TEST_F(PackedPicturesTest, BadFileIsRefusedNamingTheFile) {
 }
 
 TEST_F(PackedPicturesTest, FileThatChangesWhileItIsPackedIsAnError) {
-  int calls = 0;  // The second call for a file comes before the file is packed.
+  int calls = 0;  // The second call for a file comes just before the file is packed.
   const auto packed = PackedPictures::Open(cache(), kCount, [&](int64_t index) {
     if (index == 9 && ++calls == 2) Write(9, "another length");
     return PathOf(index);

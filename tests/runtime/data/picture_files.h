@@ -14,7 +14,8 @@
 
 namespace tethys::testing {
 
-// Values [height, width, channels] that change so slowly that a JPEG hardly changes them.
+// Values [height, width, channels] that change so slowly from pixel to pixel that encoding them as JPEG
+// hardly alters them.
 inline std::vector<uint8_t> Gradient(int64_t height, int64_t width, int64_t channels) {
   std::vector<uint8_t> values;
   for (int64_t y = 0; y < height; ++y) {
@@ -53,8 +54,8 @@ inline void SetPngSize(std::string& png, uint32_t height, uint32_t width) {
       static_cast<uint32_t>(crc32(0, reinterpret_cast<const Bytef*>(png.data()) + kType, kSum - kType)));
 }
 
-// Makes a JPEG file at the best quality. `channels` is 1, 3, or 4 for a picture in CMYK. `sampling` says how
-// colours are thinned out (TJSAMP); `flags` are flags of tjCompress2.
+// Makes a JPEG file at the best quality. `channels` is 1, 3, or 4 for a picture in CMYK. `sampling` is the
+// subsampling of colours (TJSAMP); `flags` are flags of tjCompress2.
 inline std::string Jpeg(const std::vector<uint8_t>& values, int64_t height, int64_t width, int64_t channels,
                         int sampling = TJSAMP_444, int flags = 0) {
   const tjhandle encoder = tjInitCompress();

@@ -96,7 +96,7 @@ class SampleCacheTest : public ::testing::TestWithParam<proto::Data::Cache> {
   int opened_ = 0;
 };
 
-TEST_P(SampleCacheTest, SamplesEqualTheSourceWhichIsReadOnce) {
+TEST_P(SampleCacheTest, SamplesEqualTheirSourceAndAreReadFromItOnce) {
   const auto first = Open().value();
   EXPECT_EQ(reads_, kSamples);
   ExpectSamples(*first);
@@ -106,7 +106,7 @@ TEST_P(SampleCacheTest, SamplesEqualTheSourceWhichIsReadOnce) {
   EXPECT_EQ(opened_, 1);
 }
 
-TEST_P(SampleCacheTest, AnotherKeyIsAnotherEntry) {
+TEST_P(SampleCacheTest, AnotherKeyMakesAnotherEntry) {
   const auto first = Open("data").value(), second = Open("other").value();
   EXPECT_EQ(opened_, 2);
 }
@@ -120,7 +120,7 @@ TEST_P(SampleCacheTest, RanksThatRaceReadTheSourceOnce) {
   for (const auto& cached : opened) ExpectSamples(*cached);
 }
 
-TEST_P(SampleCacheTest, DamagedSampleIsAnErrorAndKeepsNothing) {
+TEST_P(SampleCacheTest, DamagedSampleIsAnErrorAndLeavesNoEntry) {
   EXPECT_EQ(Open("data", true).status().message(), "sample 1500 is damaged");
   EXPECT_THAT(ListDirectory(directory_.Path("cache")).value(), SizeIs(0));
 }
@@ -153,8 +153,8 @@ TEST_P(DiskCacheTest, DamagedHeaderOrCutFileIsMadeAnew) {
   }
 }
 
-// The damage is in a byte of the values, a label and a checksum of sample 5, and in a value that could be
-// right.
+// A byte of the values, of a label or of a checksum of sample 5 is changed, so that only the checksum shows
+// the damage.
 TEST_P(DiskCacheTest, DamagedSampleIsAnErrorAndTheFileIsMadeAnew) {
   const SampleCacheLayout layout({.shape = {2, 3}, .labels = {.shape = {2, 3}}}, kSamples);
   for (const int64_t place : {int64_t{2}, layout.value_bytes + 8, layout.value_bytes + layout.label_bytes}) {
@@ -176,7 +176,7 @@ TEST_P(DiskCacheTest, DamagedSampleIsAnErrorAndTheFileIsMadeAnew) {
   }
 }
 
-// Reading pages of a mapped file that the file no longer holds raises no signal.
+// Reading a page that was cut off a mapped file is an error, and its signal does not end the process.
 TEST_P(DiskCacheTest, FileThatIsCutWhileItIsReadIsAnError) {
   for (const int64_t size : {int64_t{0}, kSampleCacheRecords, int64_t{20'000}}) {
     const auto cached = Open().value();
@@ -200,7 +200,7 @@ INSTANTIATE_TEST_SUITE_P(Disk, DiskCacheTest, ::testing::Values(proto::Data::DIS
 
 class MemoryCacheTest : public SampleCacheTest {};
 
-TEST_P(MemoryCacheTest, MemoryEndsWithItsLastRank) {
+TEST_P(MemoryCacheTest, MemoryIsFreedWithItsLastRank) {
   auto first = Open().value();
   auto second = Open().value();
   first.reset();
@@ -228,7 +228,7 @@ TEST_P(MemoryCacheTest, NoteOfAProcessWithAReusedNumberIsStale) {
   }
 }
 
-TEST_P(MemoryCacheTest, NotesOfEndedRanksAreRemovedByTheNext) {
+TEST_P(MemoryCacheTest, NotesOfEndedRanksAreRemovedByTheNextRank) {
   ASSERT_TRUE(Open("old").ok());
   const auto kept = Open("new").value();
   EXPECT_THAT(ListDirectory(directory_.Path("cache")).value(),
@@ -299,7 +299,7 @@ class CachedJobTest : public ::testing::Test {
   const testing::TempDirectory directory_;
 };
 
-TEST_F(CachedJobTest, CachedJobHasTheSamplesOfTheUncachedOne) {
+TEST_F(CachedJobTest, CachedJobHasTheSamplesOfAnUncachedJob) {
   for (int i = 0; i < 20; ++i) Write(absl::StrCat("pets/", i % 2 == 0 ? "cat" : "dog", "/", i, ".png"), i);
   const auto plain = Samples(*LoadDatasets(Pets(proto::Data::NONE)).value().train);
   EXPECT_EQ(Samples(*LoadDatasetsUncached(Pets(proto::Data::DISK)).value().train), plain);
@@ -313,7 +313,7 @@ TEST_F(CachedJobTest, CachedJobHasTheSamplesOfTheUncachedOne) {
   EXPECT_EQ(Entries(), 2) << "one on disk, and a note of the one in memory";
 }
 
-TEST_F(CachedJobTest, FloatsAreCachedWithTheirBits) {
+TEST_F(CachedJobTest, FloatsAreCachedBitByBit) {
   proto::Job job;
   proto::Data& data = *job.mutable_data();
   data.set_classes(3);
@@ -349,7 +349,7 @@ TEST_F(CachedJobTest, ChangedDataMakeANewEntry) {
   EXPECT_EQ(Entries(), 2);
 }
 
-TEST_F(CachedJobTest, FileReplacedWithItsSizeAndTimeMakesANewEntry) {
+TEST_F(CachedJobTest, FileReplacedWithEqualSizeAndTimeMakesANewEntry) {
   proto::Job job;
   proto::Data& data = *job.mutable_data();
   data.set_classes(3);

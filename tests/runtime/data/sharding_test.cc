@@ -64,8 +64,8 @@ TEST(ShardingTest, JobPositionCountsTheSamplesOfEarlierEpochs) {
   EXPECT_EQ(JobPosition(3, 54000, 17), 162017);
 }
 
-// Expects that the k-th positions of the ranks, as their lists count them, are all positions once: the ranks'
-// places are a renumbering of the positions.
+// Expects that every position has a rank and an index, and that the indices of a rank count its positions in
+// ascending order without gaps.
 void ExpectEveryPlaceOnce(const RankSplit& split) {
   std::map<int64_t, int64_t> next;
   for (int64_t position = 0; position < split.positions(); ++position) {
@@ -76,7 +76,7 @@ void ExpectEveryPlaceOnce(const RankSplit& split) {
   for (int64_t rank = 0; rank < split.world(); ++rank) EXPECT_EQ(split.CountOf(rank), next[rank]) << rank;
 }
 
-TEST(RankSplitTest, PlacesOfARankAreItsPositionsInAscendingOrder) {
+TEST(RankSplitTest, IndicesOfARankCountItsPositionsInAscendingOrder) {
   for (const int64_t positions : {0, 1, 7, 12, 64, 101}) {
     for (const int64_t batch : {1, 2, 5, 12, 200}) {
       for (int64_t world = 1; world <= 5; ++world) {
@@ -87,7 +87,7 @@ TEST(RankSplitTest, PlacesOfARankAreItsPositionsInAscendingOrder) {
   }
 }
 
-TEST(RankSplitTest, SplitByStepsEqualsWorkersInLockStep) {
+TEST(RankSplitTest, SplitByStepsEqualsTheSlicesOfTheSteps) {
   const RankSplit split = RankSplit::OfSteps(1000, 96, 5);
   for (int64_t step = 0; step < StepsPerEpoch(1000, 96, false); ++step) {
     for (int64_t rank = 0; rank < 5; ++rank) {

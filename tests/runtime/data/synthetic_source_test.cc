@@ -42,7 +42,7 @@ proto::Job SectionsJob() {
   return job;
 }
 
-TEST(SyntheticSourceTest, SamplesDependOnNumberSplitAndSeedOnly) {
+TEST(SyntheticSourceTest, SampleDependsOnItsIndexSplitAndSeedOnly) {
   for (proto::Job job : {NoiseJob(20), SectionsJob()}) {
     job.mutable_data()->mutable_synthetic()->set_test_samples(20);
     const Datasets once = LoadDatasets(job).value(), again = LoadDatasets(job).value();
@@ -83,7 +83,7 @@ TEST(SyntheticSourceTest, NoiseIsUniformInValuesAndClasses) {
   for (const int64_t count : of_value) EXPECT_NEAR(count, expected, 5 * 91);
 }
 
-TEST(SyntheticSourceTest, SectionsHaveLayersOfAllClassesBrighterByClass) {
+TEST(SyntheticSourceTest, SectionsHaveLayersThatAreBrighterForHigherClasses) {
   const Datasets data = LoadDatasets(SectionsJob()).value();
   const Dataset& train = *data.train;
   EXPECT_EQ(train.label_format().shape, (Shape{48, 64}));

@@ -88,7 +88,7 @@ TEST_F(TfrecordTest, FilesWrittenByTensorFlowAreRead) {
       *LoadDatasets(ReferenceJob("tensorflow_png.tfrecord", {4, 5, 3})).value().train);
 }
 
-TEST_F(TfrecordTest, ListsOfFloatsAreValues) {
+TEST_F(TfrecordTest, ListsOfFloatsAreReadAsValues) {
   const auto sample = [](const std::vector<float>& values) {
     proto::Example example;
     TETHYS_CHECK(example.ParseFromString(Sample("", {3})));
@@ -116,7 +116,7 @@ TEST_F(TfrecordTest, SeveralFilesAreOnePartAndRecordsMayBeOfAnyLength) {
   proto::Job job;
   job.mutable_data()->set_classes(10);
   std::string content;
-  for (int i = 0; i < 5; ++i) {  // Together more than one block in which lengths are read.
+  for (int i = 0; i < 5; ++i) {  // The records are longer than a block in which lengths are read.
     proto::Example example;
     TETHYS_CHECK(example.ParseFromString(Sample(std::string(4, static_cast<char>(i)), {i})));
     (*example.mutable_features()->mutable_feature())["text"].mutable_bytes_list()->add_value(
@@ -141,7 +141,7 @@ TEST_F(TfrecordTest, SeveralFilesAreOnePartAndRecordsMayBeOfAnyLength) {
   }
 }
 
-TEST_F(TfrecordTest, AsManyLabelsAsPixelsAreAMap) {
+TEST_F(TfrecordTest, AsManyLabelsAsPixelsFormALabelMap) {
   const proto::Job job = JobOf(Record(Sample("abcd", {1, 2, 3, 4})));
   const Datasets data = LoadDatasets(job).value();
   EXPECT_EQ(data.train->label_format().shape, (Shape{2, 2}));
@@ -220,8 +220,8 @@ TEST_F(TfrecordTest, FeaturesOfWrongTypesAreRefusedNamingTheirContents) {
                                   HasSubstr("write them in a float_list")));
 }
 
-TEST_F(TfrecordTest, LastOfSeveralFeaturesOfOneNameCounts) {
-  // Two serialized messages of Protobuf in a row are one message.
+TEST_F(TfrecordTest, LastOfSeveralFeaturesOfOneNameIsUsed) {
+  // Two serialized messages of Protobuf in a row form one message.
   const Datasets data = LoadDatasets(JobOf(Record(Sample("abcd", {1}) + Sample("efgh", {2})))).value();
   uint8_t values[4];
   int32_t label = 0;
@@ -230,7 +230,7 @@ TEST_F(TfrecordTest, LastOfSeveralFeaturesOfOneNameCounts) {
   EXPECT_EQ(label, 2);
 }
 
-TEST_F(TfrecordTest, NoFeatureIsLeftFromTheRecordBefore) {
+TEST_F(TfrecordTest, NoFeatureIsTakenFromTheRecordBefore) {
   const std::string good = Record(Sample("abcd", {1}));
   EXPECT_THAT(ErrorOf(JobOf(good + Record(Sample("efgh", {}))), 1),
               HasSubstr("record 1 has no feature \"label\" but \"image\""));
@@ -253,7 +253,7 @@ TEST_F(TfrecordTest, FeatureOfSeveralTypesIsRefused) {
 
 // ------------------------------------------------------------------------------------------ gzipped files
 
-TEST_F(TfrecordTest, GzippedFileHasTheSamplesOfThePlainOne) {
+TEST_F(TfrecordTest, GzippedFileHasTheSamplesOfThePlainFile) {
   std::string content;
   for (int i = 0; i < 10; ++i) content += Record(Sample(std::string(4, static_cast<char>(i)), {i}));
   const std::string half = content.substr(0, content.size() / 2);
@@ -394,7 +394,7 @@ TEST_F(RecordIndexTest, PlacesBeyondTheMemoryLimitAreReadFromTheIndex) {
     const std::string payload(held.ReadPayload(i).value());
     EXPECT_EQ(indexed.ReadPayload(i).value(), payload) << i;
   }
-  // Only the second job still needs the index.
+  // Only `indexed` reads from the index.
   std::filesystem::resize_file(directory_.Path("cache/" + Names().at(0)), kRecordIndexHeader);
   EXPECT_TRUE(held.ReadPayload(0).ok());
   EXPECT_THAT(std::string(indexed.ReadPayload(0).status().message()), HasSubstr("records-"));
@@ -409,7 +409,7 @@ TEST_F(RecordIndexTest, DamagedFileIsNamedWithTheRecord) {
 
 // ------------------------------------------------------------------------------------------ resizing
 
-TEST_F(TfrecordTest, PicturesOfUnlikeSizesAreResizedToOne) {
+TEST_F(TfrecordTest, PicturesOfDifferentSizesAreResizedToOneSize) {
   const auto picture = [](int64_t side, uint8_t value) {
     return testing::Png(std::vector<uint8_t>(side * side, value), side, side, 1);
   };
