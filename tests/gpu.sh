@@ -6,11 +6,11 @@
 #   ./gpu.sh training [SECTION...]     sections: curves networks accuracy variants exchange
 #   ./gpu.sh bench [SECTION...]        sections: update convolutions steps large sweep
 #
-# conformance, training and bench are parts, to be run in the unpacked folder on the GPU machine or, as tests/gpu.sh, in a
-# built source tree. Each part is a script in gpu/, which describes its sections. Without names a part runs
-# all of its sections; docs/gpu.md says how long they take. A part prints a table at the end. Exit status: 0
-# all checks passed, 1 a check failed, 2 invalid arguments, 77 nothing was run because there is no GPU. A
-# signal (TERM, INT, HUP) also ends the programs that run.
+# conformance, training and bench are parts, to be run in the unpacked folder on the GPU machine or, as tests/gpu.sh, in
+# a built source tree. Each part is a script in gpu/, which describes its sections. Without names a part runs all of its
+# sections; docs/gpu.md says how long they take. A part prints a table at the end. Exit status: 0 all checks passed, 1 a
+# check failed, 2 invalid arguments, 77 nothing was run because there is no GPU. A signal (TERM, INT, HUP) also ends the
+# programs that run.
 #
 # Environment variables:
 #   CUDA_LIBRARY_PATH=DIR[:DIR...]  folders of cuBLAS, cuDNN and NCCL: each contains libraries, or is a site-packages

@@ -15,14 +15,14 @@ import time
 
 from shaped_runs import ShapedRuns, all_shapes, why_not
 
-# Place (shaped_runs.py), and the rates of the links that are slower.
+# Each entry is a place (see shaped_runs.py) and the rates of the slower links, by machine.
 CLUSTERS = [(("20mbit", 4, "mlp", (384,)), {}), (("1gbit", 6, "lenet", (384,)), {"slave3": "200mbit"}),
             (("100mbit", 7, "lenet", (1792,)), {})]
 SAME = 0.03
 
 
 def shape_of(job):
-    """The shape that a job file of advise asks for."""
+    """The shape in a job file that advise wrote: (strategy, workers, servers)."""
     def number(field):
         found = re.search(rf"\b{field}: *(\d+)", job)
         return int(found.group(1)) if found else 0
@@ -40,7 +40,7 @@ def judge(tethys, place, other_rates):
         seconds = time.monotonic() - begin
         with open(out, encoding="utf-8") as file:
             advised = shape_of(file.read())
-        cluster.calibrate(15)  # For the numbers of steps.
+        cluster.calibrate(15)  # Sets the numbers of steps of the runs.
         rates = {}
         for _, *shape, rate, _ in cluster.runs(cluster.batches[0], all_shapes(cluster.machines)):
             rates.setdefault(tuple(shape), []).append(rate)

@@ -45,7 +45,8 @@ constexpr Size kSizes[] = {
 
 using AllReduce = std::function<void(float* data, int64_t count)>;
 
-// Rank 0's time per call. Some all-reduces before are not measured, so that all ranks begin together.
+// Rank 0's time per call. Some all-reduces precede the measured ones, so that all ranks begin the measurement
+// together.
 double MicrosecondsPerCall(const AllReduce& all_reduce, float* data, const Size& size) {
   const int64_t count = size.bytes / static_cast<int64_t>(sizeof(float));
   for (int i = 0; i < std::max(1, size.calls / 10); ++i) all_reduce(data, count);

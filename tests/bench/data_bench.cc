@@ -1,4 +1,5 @@
-// Measures reading samples on one thread against the limit, in turns, each the best of five rounds:
+// Compares reading samples on one thread with reading or decoding the same bytes without Tethys. The two take
+// turns, and the best of five rounds of each counts:
 //
 //   data_bench tfrecord                      50,000 records of 3 KiB, in a random order, checksums included,
 //                                            against reading the same bytes by pread alone; the file is made
@@ -7,14 +8,14 @@
 //                                            them (small ones from a pack in the host's cache) and each from
 //                                            its own file, against libjpeg-turbo alone on the same bytes in
 //                                            memory, and against libjpeg-turbo after open, pread and close of
-//                                            each file; FOLDER holds a folder for each of the CLASSES
+//                                            each file; FOLDER contains a folder for each of the CLASSES
 //
 // All files are in the system's cache after the first round, so nothing waits for a disk, and times are the
 // thread's user and system time, which other programs on the machine disturb least.
 //
-// Limit of records: 1,000 MB/s on a thread; the goal is 0.7 of pread alone. A record of 3 KiB takes pread 1.0
-// us; its checksum takes 0.2 us more, Protobuf, which copies the values, 0.2, and their copy into the batch
-// 0.1.
+// Limit of records: 1,000 MB/s on a thread; the goal is 0.7 of pread alone. For a record of 3 KiB, pread
+// takes 1.0 us. In addition, the checksum takes 0.2 us, Protobuf, which copies the values, 0.2 us, and
+// copying the values into the batch 0.1 us.
 //
 // Limits of pictures: 0.9 of libjpeg-turbo alone as a job reads them, and from their own files 0.9 of
 // libjpeg-turbo after the three system calls, which take 3 us, as long as decoding half a picture of 32 x 32
@@ -99,7 +100,7 @@ std::vector<uint32_t> OrderOf(int64_t samples) {
 
 constexpr int64_t kRecords = 50'000, kValues = 32 * 32 * 3;
 
-// Returns the bytes of a record; all records have equally many.
+// Writes the file. Returns the number of bytes of a record, which is the same for all records.
 int64_t WriteRecords(const std::string& path) {
   std::ofstream file(path, std::ios::binary);
   std::string image(kValues, '\0');

@@ -3,16 +3,17 @@
 
   tests/bench/live_cost.py build/release/deploy/tethys [--pairs=40] [--seconds=4]
 
-Trains a mirrored job with two workers under --dashboard. A client polls /state.json?since=MARK once a second, as an open
-page does, in one window of each pair of neighbouring windows and rests in the other; which of the two comes first is
-drawn by chance. The samples of a window are those of the steps that began in it, by the times in steps.csv. Windows of one run
-differ far less than runs do. A resting view is a thread that waits for a connection, so what it costs is not seen. A
-page that a browser on this machine draws costs more, which is not the view's.
+Trains a mirrored job with two workers under --dashboard. A client polls /state.json?since=MARK once a second,
+as an open page does, in one window of each pair of neighbouring windows and rests in the other; which of the
+two comes first is drawn by chance. The samples of a window are those of the steps that began in it, by the
+times in steps.csv. Windows of one run differ far less than runs do. While the client rests, the view is a
+thread that waits for a connection; the cost of this thread is not measured. Nor is the CPU time of a browser
+on this machine that draws the page.
 
-Prints the ratio polled / resting of each pair, and the geometric mean of the ratios with a 95 % interval by Student's
-distribution, and the CPU time of a poll in the view and in the client, which both are in the ratio. The limit to hold it
-against: the mean ratio is above 0.995. Nothing else should run meanwhile; the share
-of the CPU that other programs used (others_cpu of summary.json) is printed."""
+Prints the ratio polled / resting of each pair, and the geometric mean of the ratios with a 95 % interval by
+Student's distribution, and the CPU time of a poll in the view and in the client. The ratio includes both
+times. The limit to hold it against: the mean ratio is above 0.995. Nothing else should run meanwhile; the
+share of the CPU that other programs used (others_cpu of summary.json) is printed."""
 import argparse
 import csv
 import math
@@ -30,27 +31,29 @@ import time
 
 import synthetic_job
 
-SAMPLES = 400000  # About a second, so that the curves of the state have as many points as those of a long run.
+# An epoch takes about a second, so that the curves of the state get as many points as those of a long run.
+SAMPLES = 400000
 # 97.5 % quantiles of Student's distribution, by degrees of freedom.
 STUDENT = {4: 2.776, 5: 2.571, 6: 2.447, 7: 2.365, 8: 2.306, 9: 2.262, 10: 2.228, 11: 2.201, 12: 2.179, 14: 2.145,
            16: 2.120, 19: 2.093, 24: 2.064, 29: 2.045, 39: 2.023, 59: 2.001, 99: 1.984}
 
 
 def student(degrees):
-    """Of the largest listed number of degrees that is not above this one, so the interval is never too narrow."""
+    """The quantile for the largest listed number of degrees of freedom up to `degrees`: an interval of this
+    quantile is never too narrow."""
     return STUDENT[max(known for known in STUDENT if known <= degrees)]
 
 
 class Page:
-    """Asks for the state once a second, each time for what is new since its last answer. By a plain socket, because
-    Python's clients of HTTP take more CPU than the view does."""
+    """A client that requests the state once a second, each time only what has changed since the last answer.
+    It uses a plain socket, because Python's HTTP clients take more CPU time than the view does."""
 
     def __init__(self, address):
         self.host, port, self.token = re.fullmatch(r"http://([\d.]+):(\d+)/\?token=(\w+)", address).groups()
         self.port = int(port)
         self.mark = ""
-        self.answers = []  # Their bytes.
-        self.cpu = 0  # Seconds that the polls took here.
+        self.answers = []  # Number of bytes of each answer.
+        self.cpu = 0  # CPU time of the polls in this process, in seconds.
 
     def poll(self, begin, end):
         """Polls from `begin` to `end`, two times of time.monotonic."""
@@ -75,7 +78,7 @@ class Page:
 
 
 def view_cpu(launcher):
-    """Seconds of CPU that the process has used that serves the view of this launcher's run."""
+    """CPU time, in seconds, of the process that serves the view for this launcher."""
     for pid in pathlib.Path(f"/proc/{launcher}/task/{launcher}/children").read_text(encoding="utf-8").split():
         process = pathlib.Path("/proc", pid)
         if b"\0watch\0" in process.joinpath("cmdline").read_bytes():
@@ -101,7 +104,7 @@ def watched_run(command, pairs, seconds):
         drain = threading.Thread(target=lambda: output.extend(process.stdout))
         drain.start()
         page = Page(address)
-        page.ask()  # The whole state.
+        page.ask()  # The first answer is the whole state.
         cpu = view_cpu(process.pid)
         begin = time.monotonic() + 1
         for _ in range(pairs):

@@ -3,8 +3,9 @@
 //
 //   loader_bench JOB [--set=FIELD=VALUE]...
 //
-// JOB holds nothing but `data { ... }`, or a whole job. For each line on standard input one epoch, in another
-// order each, is read in batches of 128; the answer is a line with its seconds.
+// JOB is the file of a whole job, or of `data { ... }` alone. For each line on standard input, one epoch is
+// read in batches of 128, each epoch in a different order; the answer is a line with the seconds that it
+// took.
 #include <chrono>
 #include <cstdio>
 #include <iostream>

@@ -1,4 +1,4 @@
-// Ends a benchmark with the error where a call fails that must not.
+// Functions that end a benchmark with an error if a call that must succeed fails.
 #ifndef TETHYS_TESTS_BENCH_MUST_H_
 #define TETHYS_TESTS_BENCH_MUST_H_
 

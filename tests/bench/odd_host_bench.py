@@ -33,13 +33,14 @@ CLUSTERS = [
     ("a third of a core, many parameters", "200mbit", "wide", 1024, "slave1", {"cores": {"slave1": 0.33}}),
     ("a link of 1 Gbit/s among 100 Mbit/s", "100mbit", "lenet", 1536, "slave3", {"other_rates": {"slave3": "1gbit"}}),
 ]
-ACCEPTED = 0.1  # The part of the best rate that advice may lose.
-NEAR = 0.85     # Of the fastest; such ways run again.
-BRIEF = 1.0     # Seconds of steps of a run.
+ACCEPTED = 0.1  # The share of the best rate that the advice may lose.
+NEAR = 0.85     # Ways with at least this share of the fastest way's rate run again.
+BRIEF = 1.0     # The approximate time of a run's steps, in seconds.
 
 
 def ways():
-    """(strategy, equal workers, odd workers, equal servers, odd servers)."""
+    """All ways to run, each (strategy, workers on equal machines, workers on the odd one, servers
+    likewise)."""
     found = [("local", 1, 0, 0, 0), ("local", 0, 1, 0, 0)]
     found += [("mirrored", equal, odd, 0, 0) for equal in range(4) for odd in (0, 1) if equal + odd > 1]
     for equal_workers in range(4):
@@ -51,7 +52,8 @@ def ways():
 
 
 def host_file(way, odd_machine):
-    """Lines with exact roles. Of the equal machines, the first is the chief's, which takes workers last."""
+    """The host file that gives each machine exactly its roles. The first of the equal machines, which has the
+    chief, is the last to get a worker or server."""
     _, equal_workers, odd_workers, equal_servers, odd_servers = way
     equal = [name for name in MACHINES[1:] + MACHINES[:1] if name != odd_machine]
     roles = {name: ["worker"] for name in equal[:equal_workers]}
@@ -63,7 +65,7 @@ def host_file(way, odd_machine):
 
 
 def advised_way(output, odd_machine):
-    """What the answer's table of hosts says."""
+    """The way that the table of hosts in the output of advise describes."""
     counts = {"worker": [0, 0], "ps": [0, 0]}
     for name in MACHINES:
         line = re.search(rf"(?m)^{name} .*$", output).group(0)
@@ -95,7 +97,7 @@ def run(cluster, way, odd_machine, step):
 
 
 def judge(tethys, what, rate, model, batch, odd_machine, arguments):
-    """Returns what the advice loses, as a part of the best rate."""
+    """Returns what the advice loses, as a share of the best rate."""
     with ShapedRuns(tethys, (rate, len(MACHINES), model, (batch,)), **arguments) as cluster:
         with open(f"{cluster.home}/job.textproto", "w", encoding="utf-8") as file:
             file.write(JOB.format(name="odd", layers=LAYERS[model], batch=batch))

@@ -4,12 +4,13 @@
     tests/bench/prediction_corpus.py [TETHYS [FOLDER [SECONDS]]]
         default: build/release/deploy/tethys tests/deploy/predict/corpus 25
 
-Each place is a rate of links, a number of machines and a model. The place is calibrated once, for the first of its global
-batches; then the job runs with each of them in about a dozen shapes, in random order: most are shapes that no brief run
-of the calibration had. Those within 15 % of the fastest run twice. FOLDER/PLACE/ gets the job, the host file, the
-calibration and runs.csv. Places that are there already are kept, so a recording that was interrupted goes on.
-predict_test replays them (corpus_test.cc). Needs root; the machine should do nothing else: the share of other programs'
-CPU is recorded with each run, and runs with more than 20 % are left out, which the last line counts.
+Each place is a rate of links, a number of machines and a model. The place is calibrated once, for the first
+of its global batches; then the job runs with each global batch in about a dozen shapes, in random order. In
+most of these shapes the calibration made no brief run. Shapes within 15 % of the fastest run twice.
+FOLDER/PLACE/ gets the job, the host file, the calibration and runs.csv. Places that are there already are
+kept, so a recording that was interrupted goes on. predict_test replays them (corpus_test.cc). Needs root; the
+machine should do nothing else: the share of other programs' CPU is recorded with each run, and runs with more
+than 20 % are left out; the last line says how many.
 """
 import csv
 import glob
@@ -20,11 +21,12 @@ import sys
 
 from shaped_runs import ShapedRuns, all_shapes, name_of, why_not
 
-# Rate, machines, model, global batches, and which part of a core each machine has. If the last is absent, all
-# machines share the cores of this machine. The model of predictions was made while looking at the first four
-# places. No fit and no person has seen the others: 200 and 500 Mbit/s, 6 and 8 machines, and the models
-# "deep" and "wide" are in none of the four. When the places from lenet-1gbit-9 on were recorded, the model
-# and its intervals no longer changed.
+# Each place is the rate of links, the number of machines, the model, the global batches, and which part of a
+# core each machine has. If the last is absent, all machines share the cores of this machine. The model of
+# predictions was developed on the first four places only. The other places were used neither to fit nor to
+# choose it: 200 and 500 Mbit/s, 6 and 8 machines, and the models "deep" and "wide" are in none of the four.
+# The places from lenet-1gbit-9 on were recorded after the last change of the model of predictions and its
+# intervals.
 PLACES = [("1gbit", 9, "mlp", (384, 768)), ("1gbit", 4, "mlp", (384, 768)), ("100mbit", 7, "mlp", (384, 768)),
           ("1gbit", 7, "lenet", (112, 224)),
           ("200mbit", 6, "mlp", (384, 768)), ("500mbit", 8, "mlp", (384, 768)), ("1gbit", 6, "deep", (384, 768)),

@@ -71,7 +71,7 @@ class ShapedRuns:
         self.job = JOB.format(name=self.name, layers=LAYERS[model], batch=self.batches[0])
         names = ["master"] + [f"slave{i}" for i in range(1, self.machines)]
         self.hosts = "".join(f"{name}\n" for name in names)
-        self.steps = {}  # Of a run, by strategy.
+        self.steps = {}  # The number of steps of a run, by strategy.
         self.left_out = 0
         self.cluster = Cluster(names, rate=self.rate, other_rates=other_rates, cores=cores, memory=memory)
         self.home = self.cluster["master"].home
@@ -93,7 +93,7 @@ class ShapedRuns:
         return output
 
     def calibrate(self, seconds):
-        """Returns the calibration, and sets the steps of runs by it."""
+        """Calibrates; sets the numbers of steps of runs by the calibration, and returns it."""
         print(self.command("calibrate", f"{self.home}/job.textproto", f"--seconds={seconds}",
                            f"--out={self.home}/calibration"))
         with open(f"{self.home}/calibration", encoding="utf-8") as file:

@@ -49,7 +49,7 @@ double Median(std::vector<double> values) {
   return values[values.size() / 2];
 }
 
-// Measures both in alternate rounds and prints a row of the table.
+// Measures the exchange with and without TLS in alternate rounds, and prints a row of the table.
 void Compare(const char* what, const Size& size, int rounds, const std::function<void()>& bare,
              const std::function<void()>& secure) {
   std::vector<double> bare_times, secure_times;

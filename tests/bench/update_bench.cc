@@ -5,7 +5,7 @@
 //   copy                                   8    one float read, one written
 //   an update                             12    parameter and gradient read, parameter written
 //   for each slot of the optimizer        +8    the slot read and written
-//   "looking" for non-finite ones          +4    the gradients read once more, before the update
+//   "looking" for non-finite values       +4    the gradients read once more, before the update
 //   a trust ratio                   +8 or +12    parameter and gradient (LARS), or parameter and slots (LAMB)
 //                                                read once more, after the norms
 //

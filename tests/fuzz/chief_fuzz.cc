@@ -10,7 +10,7 @@
 //   disk well                saves succeed
 //
 // All first incarnations are admitted before the first event. Every event also goes to a controller that was
-// restored from the state before it.
+// restored from the state before the event.
 #include <map>
 #include <string>
 #include <vector>

@@ -80,7 +80,7 @@ void RequireNoLineIsLost(const proto::Job& job, absl::string_view input) {
 
 }  // namespace
 
-// The text is read as bytes and as floats, of ten classes.
+// The text is read as bytes and as floats, with ten classes.
 void FuzzCsv(absl::string_view input) {
   const InputFile file(input);
   for (const bool bytes : {true, false}) {

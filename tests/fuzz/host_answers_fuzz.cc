@@ -1,4 +1,5 @@
-// Input: bytes that hosts send to the launcher over ssh: whatever start-up files write, the mark, and lines.
+// Input: bytes that hosts send to the launcher over ssh: output of start-up files, the mark kOutputMark, and
+// lines of the answer.
 #include <cmath>
 #include <string>
 #include <vector>

@@ -32,7 +32,8 @@ void CheckMark(absl::string_view text) {
   }
 }
 
-// Requires that the secret that authorises a request is found whole in one place of the request.
+// Requires that each secret, the cookie `token` and the parameter `token`, is one unbroken part of the
+// request.
 void CheckSecrets(const PageRequest& request) {
   const std::string cookie = request.Cookie("token");
   Require(absl::StrContains(request.Header("cookie"), cookie) && !absl::StrContains(cookie, ';'),
@@ -60,8 +61,8 @@ void CheckRequest(absl::string_view received) {
   }
   CheckSecrets(request);
   CheckMark(request.Parameter("since"));
-  // Requires that bytes behind the request change nothing, and that each part of the request waits for the
-  // rest.
+  // Requires that bytes after the request change nothing, and that a request without its last byte is
+  // incomplete.
   const size_t end = received.find("\r\n\r\n") + 4;
   Require(ParseHttpRequest(received.substr(0, end)).refusal == 0, "what follows is ignored");
   Require(!ParseHttpRequest(received.substr(0, end - 1)).complete, "a part is not whole");
@@ -72,7 +73,8 @@ void CheckEstimate(const proto::Estimate& estimate) {
           "an interval holds its value");
 }
 
-// `known` is the part of the curve and the epochs that a reader has who asks after each event.
+// Requires that a reader who polls after each event gets the whole curve and all epochs. `known` is the part
+// that the reader has.
 void CheckCourse(const LiveFold& fold, proto::LiveState& known) {
   const proto::LiveState whole = fold.StateSince({}), part = fold.StateSince(*ParseMark(known.mark()));
   for (int i = 1; i < whole.curve_size(); ++i) {

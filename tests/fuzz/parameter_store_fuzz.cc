@@ -1,4 +1,4 @@
-// Input: what workers send to a server: frames with any fields, in any order, under each consistency.
+// Input: frames that workers send to a server, with any fields, in any order, under each consistency.
 #include <algorithm>
 #include <cmath>
 #include <cstring>

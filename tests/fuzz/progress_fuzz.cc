@@ -1,4 +1,4 @@
-// Input: a line that the chief prints for its launcher. Checks the text that the launcher shows for it.
+// Input: a line that the chief prints for its launcher. Checks the text that the launcher shows for the line.
 #include <google/protobuf/util/json_util.h>
 
 #include <string>

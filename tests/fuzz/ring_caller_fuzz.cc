@@ -1,5 +1,5 @@
-// Input: what an unauthenticated caller sends to a worker that forms its ring. If the first byte is odd, the
-// other bytes are turned into a valid frame with a handshake.
+// Input: bytes that an unauthenticated caller sends to a worker that forms its ring. If the first byte is
+// odd, the other bytes are turned into a valid frame with a handshake.
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -26,7 +26,8 @@ class HurriedClock final : public Clock {
   mutable Nanoseconds now_ = kSecond;
 };
 
-// Long enough to accept, read and refuse the caller; then FormRing waits until this time has passed.
+// The time-out of FormRing: long enough to accept, read and refuse the caller. Afterwards FormRing waits
+// until it expires.
 constexpr Nanoseconds kPatience = 6 * kMillisecond;
 
 std::string BytesOf(absl::string_view input) {

@@ -1,4 +1,4 @@
-// Input: a run directory, of which a report and a trace are made:
+// Input: a run directory, from which a report and a trace are made:
 //
 //   summary.json --- epochs.csv --- steps.csv --- resources.csv --- job.textproto --- journal
 //

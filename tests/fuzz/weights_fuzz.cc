@@ -19,7 +19,7 @@ void FuzzWeights(absl::string_view input) {
     tensor.order = {0};
     const auto values = weights->Read(tensor);
     const bool narrow = entry.dtype == "F32" || entry.dtype == "F16" || entry.dtype == "BF16";
-    // Float32 cannot hold every float64.
+    // Reading a float64 may fail, because float32 cannot represent every float64.
     Require(values.ok() == narrow || entry.dtype == "F64", "all tensors of floats, and no others, are read");
     if (values.ok()) {
       Require(static_cast<int64_t>(values->size()) == tensor.variable.range.count, "a tensor is read whole");

@@ -38,8 +38,8 @@ cudaError_t Launch(void (*kernel)(Parameters...), dim3 blocks, dim3 threads, cud
   return cudaGetLastError();
 }
 
-// Each read of the GPU's clock is a microsecond after the read before it. After as many further reads as
-// reads_before_pause says, the GPU is away for 3 ms, once.
+// Each read of the GPU's clock is a microsecond after the read before it. After `reads_before_pause` further
+// reads, the clock advances by 3 ms once, as if the GPU had paused. -1: no pause.
 inline int reads_before_pause = -1;
 inline uint64_t GpuClock() {
   static uint64_t now = 0;

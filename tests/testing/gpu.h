@@ -1,5 +1,5 @@
-// Opens a GPU for tests and benchmarks. The CUDA library is the one beside the program if there is one (as
-// tests/gpu/pack.sh packs them), else that of the build. Targets that include this header define
+// Opens a GPU for tests and benchmarks. It uses the CUDA library beside the program, where tests/gpu/pack.sh
+// puts it, or otherwise the build's CUDA library. Targets that include this header must define
 // TETHYS_CUDA_FOLDER, the folder of the build's library.
 #ifndef TETHYS_TESTS_TESTING_GPU_H_
 #define TETHYS_TESTS_TESTING_GPU_H_

@@ -1,4 +1,4 @@
-// Ends steps in tests that call the methods of a strategy on host memory themselves.
+// Ends a step of a strategy, for tests that call the strategy's methods directly, on host memory.
 #ifndef TETHYS_TESTS_TESTING_HAPPENED_EVENT_H_
 #define TETHYS_TESTS_TESTING_HAPPENED_EVENT_H_
 
@@ -6,7 +6,7 @@
 
 namespace tethys {
 
-// An event on the CPU, where work has happened as soon as it is enqueued.
+// An event of the CPU device, where work is done as soon as it is enqueued.
 class HappenedEvent final : public Event {
  public:
   absl::Status Record(Stream&) override { return absl::OkStatus(); }

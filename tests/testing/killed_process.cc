@@ -18,7 +18,7 @@
 namespace tethys::testing {
 namespace {
 
-constexpr int kCallStop = SIGTRAP | 0x80;  // A stop at a system call, with PTRACE_O_TRACESYSGOOD.
+constexpr int kCallStop = SIGTRAP | 0x80;  // The signal of a stop at a system call (PTRACE_O_TRACESYSGOOD).
 constexpr int kNotTraced = 77;
 
 // Files that a process has written to and not synced since. They are held open, so that they can be found

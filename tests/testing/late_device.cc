@@ -353,7 +353,7 @@ class LateDevice final : public Device {
     return std::make_unique<LateAveragePooling>(std::move(now), *cpu_stream_);
   }
   Created<BatchNormalisationShape> Create(const BatchNormalisationShape& shape) override {
-    // A CPU primitive calls for sums while it runs, but the sums of a late device are enqueued.
+    // A CPU primitive needs the sums of other workers while it runs, but a late device can only enqueue them.
     if (shape.sums != nullptr) return absl::UnimplementedError("late devices sum nothing over workers");
     TETHYS_ASSIGN_OR_RETURN(auto now, cpu_->Create(shape));
     return std::make_unique<LateBatchNormalisation>(std::move(now), *cpu_stream_);

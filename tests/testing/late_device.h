@@ -1,9 +1,9 @@
 // A simulated asynchronous device that is as late as the contract of Device allows. Enqueued work runs only
-// when the host waits for it or queries an event behind it, and the host may not use device memory. So code
-// that misses a wait, or an order between two streams, computes with stale data. The primitives are the CPU
-// device's.
+// when the host waits for it or queries an event that was recorded after it, and the host may not use device
+// memory. So code that misses a wait, or an order between two streams, computes with stale data. Its
+// primitives are the primitives of the CPU device.
 //
-// Used by one thread, as every device.
+// As with every device, only one thread may use it.
 #ifndef TETHYS_TESTS_TESTING_LATE_DEVICE_H_
 #define TETHYS_TESTS_TESTING_LATE_DEVICE_H_
 
@@ -19,9 +19,9 @@ namespace tethys::testing {
 struct LateDeviceOptions {
   std::string identity = "";  // The result of Device::identity; empty: the device joins no group.
   std::function<absl::StatusOr<std::unique_ptr<StreamCommunicator>>(const StreamGroup&)> join = {};
-  std::vector<std::string>* ranges = nullptr;  // Gets "name number" for BeginRange and "" for EndRange.
+  std::vector<std::string>* ranges = nullptr;  // Receives "name number" for BeginRange, "" for EndRange.
   bool hangs = false;                          // Queries of events run no work; only Synchronize does.
-  int64_t memory_bytes = int64_t{1} << 40;     // Freed memory does not count as free again.
+  int64_t memory_bytes = int64_t{1} << 40;     // Free at the start; freed memory is not added.
 };
 
 // The device's time for each piece of work on a stream, as timed events report it.

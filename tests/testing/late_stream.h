@@ -1,7 +1,7 @@
 // Streams, events and graphs of a late device (late_device.h). Work on a stream runs when the host waits for
 // it. While a stream is captured, its work, records and waits are kept as commands. Each launch of the graph
-// issues these commands again: those of the captured stream on the launching stream, and those of the other
-// streams in the capture on streams of the graph, which are just as late.
+// issues these commands again: the commands of the captured stream on the launching stream, and the commands
+// of the other streams in the capture on streams of the graph, which are just as late.
 #ifndef TETHYS_TESTS_TESTING_LATE_STREAM_H_
 #define TETHYS_TESTS_TESTING_LATE_STREAM_H_
 
@@ -54,7 +54,7 @@ class LateStream final : public Stream {
 
 inline LateStream& Late(Stream& stream) { return static_cast<LateStream&>(stream); }
 
-// A launch of a graph: the streams and points that replace those of its capture.
+// A launch of a graph: the streams and points that replace the streams and points of its capture.
 struct LateLaunch {
   std::vector<LateStream*> streams;
   std::vector<std::shared_ptr<LatePoint>> points;
@@ -66,7 +66,7 @@ class LateCapture {
 
   using Command = std::function<void(LateLaunch& launch, LateStream& stream)>;
 
-  // Adds a command for `stream`, which joins the capture if it has not yet.
+  // Adds a command for `stream`, which joins the capture if it does not take part yet.
   void Add(LateStream& stream, Command command) {
     const size_t member = Member(stream);
     ++members_[member].commands;
@@ -77,7 +77,8 @@ class LateCapture {
   size_t Record(LateStream& stream);
   void Await(LateStream& stream, size_t point);
 
-  // Ends the capture on all streams. An error if the first stream does not wait for all work of the others.
+  // Ends the capture on all streams. Returns an error if the first stream does not wait for all work of the
+  // other streams.
   absl::Status End();
   bool ended() const { return ended_; }
   size_t streams() const { return members_.size(); }

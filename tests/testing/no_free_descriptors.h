@@ -1,5 +1,5 @@
-// While a NoFreeDescriptors lives, this process can open no descriptor, or only `but` ones: a call that would
-// open another fails with EMFILE. Those that are open stay so.
+// While a NoFreeDescriptors exists, this process can open at most `but` further descriptors: a call that
+// would open another descriptor fails with EMFILE. Descriptors that are open already stay open.
 #ifndef TETHYS_TESTS_TESTING_NO_FREE_DESCRIPTORS_H_
 #define TETHYS_TESTS_TESTING_NO_FREE_DESCRIPTORS_H_
 

@@ -124,7 +124,8 @@ class ReferenceNetwork {
                    visit);
   }
 
-  // Calls visit(x, y, factor) for every element of every window, or of the whole image.
+  // Calls visit(x, y, factor) for every element of every window, or of the whole image, with positions in the
+  // input and the output; `factor` is the element's weight in the mean.
   template <typename Visit>
   static void ForEachMean(const Model::Layer& layer, const Visit& visit) {
     const ImageShape in = Image(layer.inputs[0]);

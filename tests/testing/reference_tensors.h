@@ -1,5 +1,5 @@
-// Reads the results of other libraries, with which tests compare their results: safetensors files of at most
-// 1 MiB.
+// Reads results of other libraries, with which tests compare the results of Tethys: safetensors files of at
+// most 1 MiB.
 #ifndef TETHYS_TESTS_TESTING_REFERENCE_TENSORS_H_
 #define TETHYS_TESTS_TESTING_REFERENCE_TENSORS_H_
 

@@ -1,5 +1,6 @@
-// Tests written as scripts: a file a scenario, each line a command and, behind " -> ", what follows from it.
-// Lines that are empty or begin with # are comments. A failed test shows the difference of the two texts.
+// Tests written as scripts. A file is a scenario. Each of its lines is a command, " -> " and the expected
+// result of the command. Lines that are empty or begin with # are comments. A failed test shows the
+// difference between the script and the script with the actual results.
 #ifndef TETHYS_TESTS_TESTING_SCRIPT_H_
 #define TETHYS_TESTS_TESTING_SCRIPT_H_
 
@@ -29,7 +30,7 @@ inline std::vector<std::string> ScriptsIn(const std::string& folder) {
   return names;
 }
 
-// Runs a script. `run` carries one command out and returns what follows from it.
+// Runs a script. `run` executes one command and returns its result.
 inline void ExpectGoesAsWritten(const std::string& folder, const std::string& name,
                                 const std::function<std::string(const std::string& command)>& run) {
   const absl::StatusOr<std::string> text = ReadFile(absl::StrCat(folder, "/", name, ".txt"));

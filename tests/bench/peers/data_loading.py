@@ -4,12 +4,13 @@
     data_loading.py tensorflow build/release FOLDER [ROUNDS]     records of tf.Example with a PNG inside
     data_loading.py torch      build/release FOLDER [ROUNDS]     JPEG files in a folder per class
 
-FOLDER holds a folder of JPEG or PNG files for each class. For tensorflow `tethys data convert` writes its pictures as
-TFRecord files into a temporary folder, and both programs read these. Both programs get two threads (DataLoader: two
-processes) on the same two processors, give batches of 128 in a new order each epoch, and nothing computes beside them.
-The contestants take turns; a round is an epoch of each. tf.data: interleaved files, a shuffle buffer of 10,000 records,
-decoding in a parallel map of two threads, batch, prefetch, in a private pool of two threads; it does not check the
-records' payloads twice, as Tethys does not. TensorFlow and PyTorch are those of PyPI.
+FOLDER contains a folder of JPEG or PNG files for each class. For tensorflow `tethys data convert` writes its
+pictures as TFRecord files into a temporary folder, and both programs read these. Both programs get two
+threads (DataLoader: two processes) on the same two processors, give batches of 128 in a new order each epoch,
+and nothing computes beside them. The contestants take turns; a round is an epoch of each. tf.data:
+interleaved files, a shuffle buffer of 10,000 records, decoding in a parallel map of two threads, batch,
+prefetch, in a private pool of two threads; it does not check the records' payloads twice, as Tethys does not.
+TensorFlow and PyTorch are those of PyPI.
 
 Limits: Tethys's samples a second / tf.data's >= 1.5, / DataLoader's >= 2, the median over rounds.
 """
@@ -43,7 +44,8 @@ class Tethys:
         return float(self.process.stdout.readline())
 
     def close(self):
-        self.process.kill()  # Processes of the DataLoader have copies of its standard input.
+        # Closing its standard input would not end the process: the DataLoader's processes have copies of it.
+        self.process.kill()
         self.process.wait()
 
 
@@ -119,7 +121,7 @@ def main():
         times = []
         for number in range(rounds + 1):
             pair = ours.epoch(), theirs.epoch()
-            if number > 0:  # The first fills the system's cache and starts threads and processes.
+            if number > 0:  # The first round fills the system's cache and starts threads and processes.
                 times.append(pair)
         ours.close()
     print(f"{folder}: {samples} samples, {rounds} rounds, {THREADS} threads")

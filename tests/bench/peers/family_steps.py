@@ -119,7 +119,7 @@ evaluate_each_epoch: false
 
 
 def in_model_order(path):
-    """The tensors of a safetensors file in the order in which they lie in it."""
+    """The tensors of a safetensors file, in the order of their bytes in the file."""
     with open(path, "rb") as file:
         header = json.loads(file.read(struct.unpack("<Q", file.read(8))[0]))
     header.pop("__metadata__", None)
@@ -128,7 +128,8 @@ def in_model_order(path):
 
 
 def load_in_order(model, tensors):
-    """Gives the model's parameters and moving statistics, each in the model's order, the values."""
+    """Copies `tensors` into the parameters of `model` and into its moving statistics, each in the model's
+    order."""
     is_statistic = lambda name: "running_" in name
     for wanted in (False, True):
         ours = [values for name, values in tensors if is_statistic(name) == wanted]
@@ -172,7 +173,7 @@ def compare(tethys, folder, config, shape, rate, make):
             file.write(job_of(config, folder, rate, more))
         run("train", "job.textproto", f"--run_dir={run_dir}")
 
-    train("start", 1e-9, "max_steps: 1")  # Its weights are what both start from.
+    train("start", 1e-9, "max_steps: 1")  # Writes the initial weights of both programs.
     run("export", "--checkpoint=start", "--out=start.safetensors")
     train("run", rate, f'epochs: {STEPS} initial {{ checkpoint: "start" }}')
     with open(f"{folder}/run/epochs.csv", encoding="utf-8") as file:

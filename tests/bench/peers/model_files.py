@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Compares what `tethys predict` says with what PyTorch and onnxruntime say of the same weights and images.
+"""Compares the predictions of `tethys predict` with those of PyTorch and onnxruntime for the same weights and
+images.
 
     model_files.py build/release/deploy/tethys [NETWORK...]
 
@@ -95,7 +96,7 @@ def images_of(name, count, shape):
 
 
 def maps_of(images, labels):
-    """Labels of pixels: the image's where it shows something, otherwise 0."""
+    """Labels of pixels: the label of the image where the pixel is not black, otherwise 0."""
     return numpy.where(images[..., 0] > 0, labels[:, None, None], 0).astype(numpy.uint8)
 
 
@@ -173,7 +174,7 @@ def compare(tethys, folder, model, shape, make):
     session = onnxruntime.InferenceSession(f"{folder}/model.onnx", providers=["CPUExecutionProvider"])
     pixels = images.reshape(*images.shape[:3], -1).transpose(0, 3, 1, 2).astype(numpy.float32)
     in_onnx = session.run(["logits"], {"input": pixels})[0]
-    if in_onnx.ndim == 4:  # Maps of classes, which ONNX puts first.
+    if in_onnx.ndim == 4:  # The logits of pixels: ONNX puts the axis of classes before those of pixels.
         in_onnx = in_onnx.transpose(0, 2, 3, 1)
 
     result = {"onnx": difference(ours, in_onnx), "by logit": difference_by_logit(ours, in_onnx)}

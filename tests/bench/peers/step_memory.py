@@ -7,8 +7,9 @@ The networks, images and batches are those of torch_step.py. Prints MB (10^6 byt
 after two steps: of Tethys all of it, of PyTorch what it added to that of the interpreter with its libraries, in the
 memory layout that adds less.
 
-Limit: Tethys at most PyTorch, with recompute 0.6 of it. vgg16 cannot keep the second: its parameters, gradients and
-momentum, which recompute does not touch, are 1660 MB, 0.79 of what PyTorch 2.15 takes.
+Limit: Tethys takes at most as much as PyTorch, and with recompute at most 0.6 of it. vgg16 cannot keep the
+limit with recompute: its parameters, gradients and momentum, which recompute does not reduce, are 1660 MB,
+0.79 of the memory that PyTorch 2.15 takes.
 """
 import os
 import subprocess
@@ -31,7 +32,8 @@ def ours(step_bench, network):
 
 
 def theirs(network, layout):
-    """In a process of its own, so that the memory of one layout is not that of the other."""
+    """The bytes that PyTorch adds in a memory layout. They are measured in a new process, because memory that
+    one layout has used would count for the other."""
     code = "import sys, step_memory; step_memory.print_growth(*sys.argv[1:])"
     process = subprocess.run([sys.executable, "-c", code, network, layout], check=True, stdout=subprocess.PIPE,
                              text=True, cwd=os.path.dirname(os.path.abspath(__file__)))

@@ -50,7 +50,7 @@ from tensorflow.python.data.experimental.ops import testing as slow_data
 DATA = "/usr/share/datasets/fashion-mnist"
 PIXELS, HIDDEN, CLASSES = 784, 128, 10
 VALIDATION = 6000
-SNAPSHOTS = 10  # In the last half epoch.
+SNAPSHOTS = 10  # The approximate number of snapshots in the last half epoch.
 
 
 def flags():

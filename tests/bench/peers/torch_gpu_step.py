@@ -27,7 +27,7 @@ import torch_step
 
 BLOCK = 25  # Steps between two readings of the clock, or fewer where --steps are fewer.
 BATCHES = 16  # Different batches in memory, or fewer where they are large: making them takes longer than the steps.
-MOST_BYTES = 1 << 24  # Of all batches, if these are more than two.
+MOST_BYTES = 1 << 24  # The limit on all batches together; two batches may be larger.
 # Contexts for forward and loss. Autocast must not cache casts, because a graph would not repeat a cached one.
 PRECISIONS = {"fp32": lambda device: contextlib.nullcontext(),
               "tf32": lambda device: contextlib.nullcontext(),

@@ -22,7 +22,7 @@ import time
 import torch
 from torch import nn
 
-ROUND_SECONDS = 1.0  # About so long is a contestant's part of a round.
+ROUND_SECONDS = 1.0  # The approximate length of a contestant's part of a round.
 
 
 def lenet():
