@@ -56,7 +56,8 @@ class BundleTest(unittest.TestCase):
         os.mkdir(cls.root)
         bare_root(cls.root)
         cls.bundle = cls.folder.name + "/bundle.tar.gz"
-        # Folders that two earlier runs have left, one of which may still be at work, and a file of the user.
+        # Files that two earlier runs of the script have left, one of which may still run, and a file of the
+        # user.
         for name, age in (("part-killed", 2 * 3600), ("part-atwork", 60), ("sha256", 2 * 3600)):
             with open(f"{cls.bundle}.{name}", "wb"):
                 pass
@@ -84,7 +85,7 @@ class BundleTest(unittest.TestCase):
 
     def test_bundle_takes_at_most_25_mib_and_libraries_for_urls_5_more(self):
         program = self.folder.name + "/program.tar.gz"
-        libraries = self.folder.name + "/libraries"  # All that may be packed but libtethys_remote.so.
+        libraries = self.folder.name + "/libraries"  # All optional libraries except libtethys_remote.so.
         os.mkdir(libraries)
         cuda = os.path.join(os.path.dirname(os.path.abspath(TETHYS)), "libtethys_cuda.so")
         if os.path.exists(cuda):
@@ -120,7 +121,8 @@ class BundleTest(unittest.TestCase):
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
 
     def test_bundle_has_c_library_parts_for_nvidia_libraries(self):
-        # NVIDIA's libraries need these files, and the host's own may not fit the C library in the bundle.
+        # NVIDIA's libraries need these files, and the host's versions of them may not fit the bundle's C
+        # library.
         for name in ("libdl.so.2", "libpthread.so.0", "librt.so.1", "libresolv.so.2"):
             self.assertTrue(os.path.exists(f"{self.root}/bundle/lib/c/{name}"), name)
 

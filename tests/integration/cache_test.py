@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Tests data.cache: decoded samples that the ranks of a host share train the same bits, and are decoded once."""
+"""Tests data.cache: training from decoded samples that the ranks of a host share gives the same bits as
+training without a cache, and each sample is decoded only once."""
 import os
 import shutil
 import tempfile
@@ -58,8 +59,8 @@ class CacheTest(TethysTest):
                 with self.subTest(cache=cache), self.run_with(cache) as cached:
                     self.assert_same_bits(cached, plain)
                     self.assertEqual(cached.summary()["test"], plain.summary()["test"])
-            # The cache has one file for training and validation, one for the test, and notes about what was
-            # in memory.
+            # The cache has one file for training and validation, one for the test, and notes (*.memory) about
+            # samples that were cached in memory.
             names = sorted(self.entries())
             self.assertEqual([name.endswith(".memory") for name in names].count(False), 2, names)
             self.assertFalse([name for name in names if name.endswith((".lock", ".partial"))])

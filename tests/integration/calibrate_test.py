@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Tests of `tethys calibrate` and of what uses a calibration, with real processes. Times are not judged here."""
+"""Tests of `tethys calibrate` and of the commands that use a calibration, with real processes. Times are not
+judged here."""
 import csv
 import glob
 import json
@@ -90,8 +91,8 @@ class CalibrateTest(FolderTest):
         with open(f"{self.folder}/run/prediction.json", encoding="utf-8") as file:
             self.assertEqual(json.load(file)["prediction"]["step"], predicted["step"])
 
-        # After a calibration that other programs disturbed, plan says so and ranks nothing; where allowed, a
-        # new calibration is made.
+        # If other programs disturbed the calibration, plan says so, and advise gives no answer unless
+        # --max_others_cpu allows it.
         calibration["computer"][0]["foreign"] = 0.86
         for anchor in calibration["anchor"]:
             anchor["others_cpu"] = 0
@@ -148,7 +149,7 @@ class CalibrateTest(FolderTest):
         with open(f"{self.folder}/run/summary.json", encoding="utf-8") as file:
             self.assertEqual(json.load(file)["global_batch"], "64")
 
-        # Machines that are only imagined are neither asked nor measured.
+        # Hosts that --what_if supposes are neither contacted nor measured.
         status, output = self.tethys(*advise, "--what_if=hosts=4,slots=1,cores=8,link=1gbit,delay=50us,price=1")
         self.assertEqual(status, 0, output)
         self.assertIn("no run can check machines that do not exist", output.replace("\n", " "))
@@ -179,7 +180,7 @@ class CalibrateTest(FolderTest):
             self.assertEqual(status, 2, output)
             self.assertIn(message, output)
 
-        # No shape is that fast; the answer names the shape that comes nearest.
+        # No shape meets this deadline; the answer names the shape that comes nearest.
         status, output = self.tethys(*advise, "--deadline=1s", "--verify=0", "--set=epochs=100000",
                                      "--set=strategy.parameter_server.consistency=asynchronous",
                                      "--set=max_restarts=2")
@@ -198,7 +199,7 @@ class CalibrateTest(FolderTest):
         self.assertEqual(status, 0, output)
         self.assertRegex(output.replace("\n", " "), r" Run .* for the whole job, cost .*, measured in brief runs\)")
 
-        # Jobs that train refuses are refused before anything is measured.
+        # A job that `tethys train` refuses is refused before anything is measured.
         status, output = self.tethys(*advise, "--set=initial.checkpoint=no-run")
         self.assertEqual(status, 2, output)
         self.assertIn("no-run", output)
@@ -215,7 +216,8 @@ class CalibrateTest(FolderTest):
         with open(path, encoding="utf-8") as file:
             calibration = json.load(file)
         made = calibration["made"]
-        # Computers that are a thousand times as slow, and undisturbed, so that the intervals are narrow.
+        # Makes the calibrated computer a thousand times as slow. It also counts as undisturbed, so that the
+        # intervals are narrow.
         calibration["computer"][0].update(foreign=0, steal=0)
         for anchor in calibration["anchor"]:
             anchor["others_cpu"] = 0

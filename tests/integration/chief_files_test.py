@@ -50,7 +50,7 @@ class ChiefFilesTest(unittest.TestCase):
             return read_safetensors.read_tensors(file.read())
 
     def cached(self, machine):
-        """The machine's copies of the chief's files. Samples that were read of them lie beside them."""
+        """The machine's copies of the chief's files, without the cached samples in the same folder."""
         folder = os.path.join(self.cluster[machine].home, ".cache", "tethys", "data")
         names = sorted(os.listdir(folder)) if os.path.exists(folder) else []
         return [name for name in names if not name.startswith("samples-")]

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Tests data in other files than IDX: the same images train the same bits, and damaged files are refused."""
+"""Tests data in formats other than IDX: training on the same images gives the same bits, and damaged files
+are refused."""
 import os
 import re
 import shutil
@@ -30,7 +31,7 @@ def coloured_png(pixels):
 
 
 def masked_crc32c(content):
-    """The checksum as TFRecord files have it."""
+    """The checksum in the form in which TFRecord files contain it."""
     crc = 0xffffffff
     for byte in content:
         crc = CRC_TABLE[(crc ^ byte) & 0xff] ^ (crc >> 8)
@@ -116,7 +117,7 @@ class DataFormatsTest(TethysTest):
                       b"\0\0\x08\x04" + struct.pack(">4I", count, SIDE, SIDE, 3) + b"".join(samples[i] for i in by_hash))
             cls.write(f"{split}-hashed-labels",
                       b"\0\0\x08\x01" + struct.pack(">I", count) + bytes(labels[i] for i in by_hash))
-            for part in range(3):  # In files of unlike sizes.
+            for part in range(3):  # The files have different sizes.
                 begin, end = (0, count // 2, 2 * count // 3, count)[part:part + 2]
                 cls.write(f"{split}_batch_{part}.bin", b"".join(records[begin:end]))
 
@@ -164,7 +165,7 @@ class DataFormatsTest(TethysTest):
                 with self.subTest(source=source), Run([*overrides, "data.loader_threads=2"], job=job).run() as other:
                     self.assert_same_bits(other, idx)
                     self.assertEqual(other.summary()["test"], idx.summary()["test"])
-        # Folders have their samples in the order of a hash of their names.
+        # The samples of image folders are in the order of a hash of their names.
         with Run(overrides, job=self.idx_job("hashed-")).run() as idx:
             for place in ("", "chief://"):
                 folders = "".join(f'{split}: "{place}{self.folder}/{split}" ' for split in SAMPLES)
@@ -202,7 +203,7 @@ class DataFormatsTest(TethysTest):
         return self.job(f"  {source}\n").replace("classes: 10", "classes: 10 deviation: 255")
 
     def check_uses_of_floats(self, source):
-        """Evaluation and prediction take the type of the inputs from the checkpoint."""
+        """Checks that evaluation and prediction take the type of the inputs from the checkpoint."""
         with Run(["strategy=local", "epochs=1"], job=self.float_job(source)).run() as run:
             status, output = command(["evaluate", f"--checkpoint={run.directory}"])
             self.assertEqual(status, 0, output)
@@ -251,7 +252,7 @@ class DataFormatsTest(TethysTest):
         self.assertIn("train         1,200", shown[0][0])
         self.assertIn("[32, 32, 3] of bytes", shown[1][0])
         self.assertRegex(shown[0][1], r"^  name +train +validation +test\n +(\d+)  \1 ", "the names of the folders")
-        # The validation split of folders has other samples.
+        # The validation split of image folders has other samples.
         totals = [[sum(int(count) for count in line.split()[-3:]) for line in text.splitlines()[1:]] for _, text in shown]
         self.assertEqual(totals[0], totals[1])
         self.assertEqual(sum(totals[0]), 1800)

@@ -83,32 +83,32 @@ class ConvolutionEqualityTest(TethysTest):
                     self.assert_close(run, local)
 
     def test_batch_normalisation_dropout_and_augmentation_equal_virtual_replicas(self):
-        few = ["max_steps=50", *AUGMENTED]  # The 24th is a short batch of 57.
+        few = ["max_steps=50", *AUGMENTED]  # Batch 24 is a short one, of 57 samples.
         three = ["strategy=parameter_server", "strategy.parameter_server.servers=2", "workers=3", *few]
         with Run(["strategy=local", "strategy.local.virtual_replicas=3", *few], job=NORMALISED).run() as virtual:
             for overrides in ([*mirrored(3), *few], three):
                 with self.subTest(overrides=overrides), Run(overrides, job=NORMALISED).run() as run:
                     self.assert_close(run, virtual)
                     with Run([*overrides, "checkpoint.every_steps=7", "data.loader_threads=2"], job=NORMALISED).run() as saving:
-                        self.assert_same_bits(saving, run)  # Also the moving statistics.
+                        self.assert_same_bits(saving, run)  # This includes the moving statistics.
             with Run(["strategy=local", *few], job=NORMALISED).run() as local:
                 distances = self.distances(local, virtual)
                 self.assertGreater(max(distances.values()), 1e-3, "the replicas normalise like one worker")
 
     def test_synchronised_batch_normalisation_equals_one_worker(self):
-        few = "max_steps=50"  # The 24th is a short batch of 57.
+        few = "max_steps=50"  # Batch 24 is a short one, of 57 samples.
         synchronised = [*mirrored(3), "strategy.mirrored.synchronised_batch_normalisation=true", few]
         with Run(["strategy=local", few], job=NORMALISED).run() as local:
             for overrides in ([], ["tuning.transport=TCP"], ["device.recompute=true"]):
                 with self.subTest(overrides=overrides), Run([*synchronised, *overrides], job=NORMALISED).run() as run:
                     self.assert_close(run, local)
                     with Run([*synchronised, *overrides, "checkpoint.every_steps=7"], job=NORMALISED).run() as saving:
-                        self.assert_same_bits(saving, run)  # Also the moving statistics.
+                        self.assert_same_bits(saving, run)  # This includes the moving statistics.
 
     def test_micro_batches_equal_the_batch(self):
         dropout = CONVOLUTIONS.replace("layer { dense { units: 84 } }",
                                        "layer { dropout { rate: 0.3 } } layer { dense { units: 84 } }")
-        few = [*self.STEPS, "max_steps=26"]  # The 24th is a short batch of 57.
+        few = [*self.STEPS, "max_steps=26"]  # Batch 24 is a short one, of 57 samples.
         with Run(["strategy=local", *few], job=dropout).run() as whole:
             for overrides in (["strategy=local", "micro_batches=5"], [*mirrored(3), "micro_batches=2"],
                               [*servers(2), "micro_batches=5"]):

@@ -1,5 +1,6 @@
 // A library to be preloaded (LD_PRELOAD). It prints on standard error when exit handlers and static
-// destructors run: at that moment threads of other libraries may still use the objects that these destroy.
+// destructors run: at that moment threads of other libraries may still use the objects that the handlers and
+// destructors destroy.
 #include <unistd.h>
 
 namespace {

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Tests losses and labels other than a class for each sample: maps of labels, float targets, smoothing, top-5."""
+"""Tests labels other than one class for each sample (maps of labels, float targets), label smoothing and
+top-5 accuracy."""
 import array
 import ast
 import csv
@@ -42,7 +43,7 @@ def read_images(path):
 
 
 def mean(image, row, column):
-    """Of the pixels around a pixel."""
+    """The mean of a pixel and its eight neighbours."""
     around = [image[r * SIDE + c] for r in range(row - 1, row + 2) for c in range(column - 1, column + 2)]
     return sum(around) / 9
 
@@ -58,7 +59,7 @@ def label_map(image):
 
 
 def targets(image):
-    """The mean brightness and where it is, as big-endian floats."""
+    """The mean brightness and the centre of brightness (across, down), as big-endian floats."""
     total = sum(image) or 1
     across = sum(value * (i % SIDE) for i, value in enumerate(image)) / total
     down = sum(value * (i // SIDE) for i, value in enumerate(image)) / total
@@ -113,7 +114,8 @@ class LabelsTest(TethysTest):
             self.assertLessEqual(difference, 1e-5 * math.hypot(*values), name)
 
     def check_strategies(self, job):
-        """Every strategy trains; local, mirrored and with servers in lock step to the same parameters."""
+        """Checks that every strategy trains, and that local, mirrored and ps_sync runs reach the same
+        parameters."""
         results = {}
         for name, strategy in STRATEGIES.items():
             with self.subTest(name), Run([*strategy, *STEPS], job=job) as run:

@@ -1,4 +1,4 @@
-"""The live view of a run, as a test starts and asks it."""
+"""Starts the live view of a run, and sends requests to it, for tests."""
 import contextlib
 import http.client
 import json
@@ -12,7 +12,7 @@ from tethys_run import PATIENCE, TETHYS
 
 
 class View:
-    """A `tethys watch` of a directory."""
+    """A process `tethys watch DIRECTORY`, and its address."""
 
     def __init__(self, directory, flags=()):
         self.process = subprocess.Popen([TETHYS, "watch", directory, *flags], stdout=subprocess.PIPE, text=True,
@@ -34,7 +34,8 @@ class View:
         return self.process.wait(timeout=PATIENCE)
 
     def ask(self, path, method="GET", headers=None, token=True, address=None):
-        """Returns status, headers and body of an answer. `address`: host and port, if not those of the view."""
+        """Returns status, headers and body of the answer. `address`: the host and port to connect to; by
+        default those of the view."""
         sent = {"Authorization": f"Bearer {self.token}"} if token else {}
         sent.update(headers or {})
         connection = http.client.HTTPConnection(*(address or self.own_address()), timeout=PATIENCE)

@@ -20,15 +20,16 @@ from tethys_run import NORMALISED_JOB, Run, STRATEGIES, TethysTest
 
 # Overrides for jobs that do not end before the test interrupts them.
 LONG = ["epochs=10000", "batch_size_per_worker=16", "drop_remainder=true"]
-# A time in seconds. Longer than a running process stays silent on a busy machine.
+# Seconds of silence after which a process has surely stopped: even on a busy machine, a running process
+# reports sooner.
 SILENCE = 5.0
 SILENT = [f"timeouts.silence={SILENCE}"]
 SAVING = ["checkpoint.every_steps=50"]
 ROLES = {"local": ["chief", "worker"], "mirrored": ["chief", "worker"],
          "ps_sync": ["chief", "worker", "ps"],
-         "ps_async": ["chief", "ps"]}  # It survives the loss of workers (worker_loss_test.py).
-# One case for each kind of wait that a stopped process causes. Under every strategy the chief notices a stopped
-# task, and the launcher notices a stopped chief.
+         "ps_async": ["chief", "ps"]}  # No workers: the job survives their loss (worker_loss_test.py).
+# A stopped process makes others wait; there is one case for each kind of wait. Under every strategy the chief
+# notices a stopped task, and the launcher notices a stopped chief.
 STOPPED = [("local", "worker"), ("mirrored", "chief"), ("mirrored", "worker"), ("ps_sync", "worker"),
            ("ps_sync", "ps"), ("ps_async", "ps")]
 SIGNALS = {"killed": signal.SIGKILL, "stopped": signal.SIGSTOP}
@@ -40,7 +41,8 @@ def long_run(strategy, number):
 
 class LossesTest(TethysTest):
     def strike(self, run, strategy, role, number, delay=0.0, early=False):
-        """Starts a run and sends a signal to one of its processes: during training or, if `early`, before it."""
+        """Starts a run and sends a signal to one of its processes: during training or, if `early`, before
+        training."""
         run.start()
         tasks = {"worker": 1 if strategy == "local" else 3, "ps": 2}
         if not early:

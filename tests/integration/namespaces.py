@@ -246,12 +246,12 @@ def child_of(process):
 
 
 class Cluster:
-    """Machines that links connect. `rate` limits each direction of each link, as tc writes it ("1gbit"); None: no
-    limit. `other_rates`: by name of a machine, those of its link. `cores`: how much of a core each machine has (a quota
-    of the scheduler, a millisecond a period), which needs the controller cpu of cgroup v1; None: all machines share
-    this one's cores. A dictionary has it by name, and the machines that it lacks share this one's cores. `memory`: by
-    name, the bytes that a machine has (controller memory of cgroup v1). `ipv6`: the machines have IPv6 addresses
-    only."""
+    """Machines that links connect. `rate` limits each direction of each link, as tc writes it ("1gbit");
+    None: no limit. `other_rates`: by name of a machine, the rate of its link if it differs. `cores`: how much
+    of a core each machine has (a quota of the scheduler, a millisecond a period), which needs the controller
+    cpu of cgroup v1; None: all machines share this one's cores. A dictionary has it by name, and the machines
+    that it lacks share this one's cores. `memory`: by name, the bytes that a machine has (controller memory
+    of cgroup v1). `ipv6`: the machines have IPv6 addresses only."""
 
     def __init__(self, names, rate=None, other_rates=None, cores=None, memory=None, ipv6=False):
         remove_leftovers()

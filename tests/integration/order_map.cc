@@ -1,4 +1,4 @@
-// Prints which sample each position of a job's epochs stands for, for tests that compare it with a journal:
+// Prints the sample at each position of a job's epochs, for tests that compare the samples with a journal:
 //
 //   order_map JOB EPOCHS
 //

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Tests that no task outlives a chief and a launcher that neither end nor answer. The tasks wait for tens of seconds in
-which they need no processor, so other tests may run meanwhile.
+"""Tests that no task outlives a chief and a launcher that neither end nor answer. The tasks wait for tens of
+seconds and need no processor meanwhile, so other tests may run at the same time.
 
     orphans_test.py TETHYS
 """

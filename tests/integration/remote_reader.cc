@@ -1,6 +1,6 @@
-// Reads a URL from its start to its end, as a format of data does, and prints the bytes, their CRC-32C and
-// the rate in MB/s. remote_data_test.py runs this program against servers that misbehave, and
-// tests/bench/remote_bench.py compares it with curl.
+// Reads a URL from its start to its end, as a reader of a data format does, and prints the number of bytes,
+// their CRC-32C and the rate in MB/s. remote_data_test.py runs this program against servers that misbehave,
+// and tests/bench/remote_bench.py compares it with curl.
 //
 //   remote_reader [--rate] FOLDER_OF_LIBRARY URL [SECRETS [QUIET_SECONDS]]
 //

@@ -1,5 +1,5 @@
-"""Servers on loopback for the tests of data on other machines: HTTP with ranges, WebHDFS and S3, which misbehave where a
-test asks for it.
+"""Servers on loopback for the tests of data on other machines: HTTP with ranges, WebHDFS and S3, which
+misbehave when a test wants them to.
 
     with Server(files={"/data": content}) as server:
         server.faults["/data"] = cut
@@ -22,7 +22,7 @@ import urllib.parse
 
 @functools.cache
 def checksum(content):
-    """Computed once per content, because a file of many ranges is asked for as often."""
+    """Cached, because a file that is read in many ranges is requested as often."""
     return hashlib.md5(content).hexdigest()
 
 
@@ -61,7 +61,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
             self.wfile.write(body)
 
     def range(self, size):
-        """The first and the last byte that are asked for; None: no range is."""
+        """The first and the last byte of the requested range, or None if no range is requested."""
         found = re.fullmatch(r"bytes=(\d+)-(\d+)", self.headers.get("Range", ""))
         return found and (int(found[1]), min(int(found[2]), size - 1))
 
@@ -70,7 +70,8 @@ class Listener(http.server.ThreadingHTTPServer):
     daemon_threads = True
 
     def handle_error(self, request, client_address):
-        """Readers hang up in the middle of answers and of handshakes; other errors are those of a test."""
+        """Ignores connection errors, because readers hang up in the middle of answers and handshakes; any
+        other error is a mistake in a test."""
         if not isinstance(sys.exc_info()[1], OSError):
             super().handle_error(request, client_address)
 
@@ -213,7 +214,7 @@ def shift_range(handler):
 
 
 def send_more(handler):
-    """Sends more than was asked for, without an end that is announced."""
+    """Sends bytes beyond the requested range, without announcing a length, until the reader hangs up."""
     content = handler.server.owner.files[handler.path]
     first, last = handler.range(len(content))
     handler.send_response(206)
@@ -225,7 +226,7 @@ def send_more(handler):
 
 
 def require(header, value):
-    """401 without this header."""
+    """The fault that answers 401 to a request whose header `header` is not `value`."""
     def fault(handler):
         if handler.headers.get(header) == value:
             return True
@@ -250,12 +251,12 @@ class DataNode(Server):
 
 
 class NameNode(Server):
-    """Serves /webhdfs/v1 over the files of its DataNodes, which it names in turn."""
+    """Serves /webhdfs/v1 over the files of its DataNodes, and redirects readers to the DataNodes in turn."""
 
     def __init__(self, datanodes, **options):
         super().__init__(**options)
         self.datanodes, self.opens = list(datanodes), 0
-        self.exceptions = []  # Names of exceptions that the next requests get.
+        self.exceptions = []  # Names of exceptions with which the next requests are answered.
         self.standby = False
 
     def refuse(self, handler, code, exception, message):

@@ -141,7 +141,7 @@ class ReportPageTest(unittest.TestCase):
         return json.loads(html.unescape(found.group(1)))
 
     def show(self, report, name):
-        """Writes a page like that of a comparison made before, with the data of `report`."""
+        """Writes a page like that of an earlier comparison, with the data of `report`."""
         before, after, _ = self.parts("runs/report.html")
         self.write(name, before + json.dumps(report).replace("</", "<\\/") + after)
 

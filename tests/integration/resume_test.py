@@ -86,7 +86,7 @@ class ResumeTest(TethysTest):
     def test_second_interrupt_ends_the_job_at_once(self):
         with Run([*STRATEGIES["mirrored"], *LONG, "checkpoint.every_epochs=0"]) as run:
             run.start().wait_for_training()
-            with run.held("worker", 1):  # While it is held, no checkpoint can be saved.
+            with run.held("worker", 1):  # While the worker is held, no checkpoint can be saved.
                 run.launcher.send_signal(signal.SIGINT)
                 run.wait_for_output("another interrupt ends the job at once")
                 run.launcher.send_signal(signal.SIGINT)
@@ -182,14 +182,15 @@ def damage(checkpoint):
 
 
 class UndoneWorkTest(TethysTest):
-    """What earlier attempts made after the checkpoint of a resumed run is in none of its files."""
+    """When a run is resumed from a checkpoint, its files lose all epochs and steps that an earlier attempt
+    made after that checkpoint."""
 
     def test_undone_epochs_are_in_no_file(self):
         with Run([*STRATEGIES["local"], "epochs=4", "checkpoint.every_epochs=1", "checkpoint.keep=4",
                   "checkpoint.keep_best=true"]).run() as run:
             for checkpoint in run.checkpoints()[2:]:
                 damage(checkpoint)
-            # With this learning rate the epoch that is repeated becomes the worst.
+            # With this learning rate the repeated epoch becomes the worst.
             run.run(resume=True, overrides=["epochs=3", "optimizer.learning_rate=2"])
             best = run.summary()["best"]
             self.assertEqual(best["epoch"], "1")
@@ -231,7 +232,7 @@ class UndoneWorkTest(TethysTest):
 
 
 class ChecksOfAStartTest(FolderTest):
-    """A resumed job is checked as a new one is."""
+    """A resumed job is checked like a new job."""
 
     def npy(self, name, values, shape):
         header = f"{{'descr': '|u1', 'fortran_order': False, 'shape': {shape}, }}"
@@ -274,7 +275,7 @@ class ChecksOfAStartTest(FolderTest):
 
 class EarlierVersionTest(FolderTest):
     """earlier_version/ is a run as the build of 22 November 2026 wrote it: its chief was killed in epoch 8, after a
-    checkpoint of epoch 5. Later versions read such a directory, and go on with it."""
+    checkpoint of epoch 5. Later versions read such a directory and can resume it."""
 
     def setUp(self):
         super().setUp()
@@ -312,7 +313,7 @@ class EarlierVersionTest(FolderTest):
         self.assertIn("of step 20", shown)
         self.tethys("report", "runs/earlier")
         self.assertIn("failed after 7 epochs and 28 updates", self.read("report.md"))
-        # The values that the build which trained the run measured after epoch 5.
+        # These values were measured after epoch 5 by the build that trained the run.
         self.assertIn("accuracy 0.2250, loss 1.6509",
                       self.tethys("evaluate", "--checkpoint=runs/earlier", "--split=validation"))
         self.tethys("export", "--checkpoint=runs/earlier", "--out=model.safetensors")
@@ -320,21 +321,20 @@ class EarlierVersionTest(FolderTest):
             shapes = sorted(tensor[1] for tensor in read_safetensors.read_tensors(file.read()).values())
         self.assertEqual([list(shape) for shape in shapes], [[3], [3, 36]])
 
-    def test_it_is_no_job_file_of_now(self):
+    def test_job_file_of_earlier_version_is_refused_with_new_name_of_field(self):
         status, output = command(["train", "runs/earlier/job.textproto"], cwd=self.folder)
         self.assertEqual(status, 2, output)
         self.assertRegex(output, r"runs/earlier/job.textproto:30:[0-9]+: 'prefetch_batches' is now "
                                  r"'tuning.prefetch_batches'")
 
-    def test_it_goes_on_from_its_checkpoint(self):
+    def test_run_of_earlier_version_resumes_from_its_checkpoint(self):
         output = self.tethys("train", "--resume", "--run_dir=runs/earlier", "--plain", "--set=epochs=7")
         self.assertIn("resuming from runs/earlier/checkpoints/step-20", output)
         self.assertIn("each used exactly once", output)
         self.assertNotIn("warning", output)
         epochs = self.table("epochs.csv")
         self.assertEqual([line["epoch"] for line in epochs], [str(i) for i in range(1, 8)])
-        # Training is deterministic: the epochs that the killed attempt had made are made again with the same
-        # results.
+        # Training is deterministic: the epochs of the killed attempt are repeated with the same results.
         with open(os.path.join(os.path.dirname(os.path.abspath(__file__)), "earlier_version", "epochs.csv"),
                   encoding="utf-8") as file:
             before = list(csv.DictReader(file))

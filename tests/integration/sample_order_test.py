@@ -22,7 +22,7 @@ ORDER_MAP = sys.argv.pop(1) if len(sys.argv) > 1 and not sys.argv[1].startswith(
 SAMPLES = 600
 WORKERS = 3
 EPOCHS = 2
-# A number of samples with a batch that workers cannot share evenly, and a short last batch.
+# Overrides for a short job whose workers cannot share a batch evenly and whose epochs end with a short batch.
 SHORT = [f"data.limit_samples={SAMPLES}", "data.validation_samples=0", f"epochs={EPOCHS}", "global_batch_size=64"]
 STALE = [*STRATEGIES["ps_async"][:3], "strategy.parameter_server.consistency=stale_synchronous",
          "optimizer.sgd.momentum=0.5"]
@@ -30,7 +30,7 @@ LOCK_STEP = {name: STRATEGIES[name] for name in ("mirrored", "ps_sync")}
 LEASED = {"ps_async": STRATEGIES["ps_async"], "ps_stale": STALE}
 BLOCKS = ["data.shuffle.blocks.samples=16", "data.shuffle.blocks.window=3"]
 RECORD = 1 + 3 * 32 * 32
-FILES = (100, 250, 150, 100)  # Samples of each.
+FILES = (100, 250, 150, 100)  # The number of samples in each file.
 
 
 def cifar_job(folder):
@@ -44,7 +44,7 @@ def cifar_job(folder):
 
 
 def order_of(run, epochs=EPOCHS):
-    """{(epoch, position): (rank, sample)}"""
+    """{(epoch, position): (rank, sample)} of the first epochs, from order_map."""
     done = subprocess.run([ORDER_MAP, run.path("job.textproto"), str(epochs)], capture_output=True, text=True,
                           timeout=PATIENCE, check=False)
     if done.returncode != 0:

@@ -211,7 +211,7 @@ class RunsTest(unittest.TestCase):
     def test_run_of_a_build_that_does_not_name_its_launcher_is_stopped(self):
         with Run([*LONG, "checkpoint.every_steps=5"]) as run:
             run.start().wait_for_training()
-            os.truncate(run.path(".lock"), 0)  # As older builds leave it.
+            os.truncate(run.path(".lock"), 0)  # Older builds leave an empty file.
             status, output = command(["runs", "stop", run.directory])
             self.assertEqual(status, 0, output)
             self.assertIn(f"asked process {run.launcher.pid} to end ", output)
@@ -252,7 +252,7 @@ class CompareTest(unittest.TestCase):
     def test_resuming_keeps_successful_runs_and_repeats_others(self):
         status, output = self.compare()
         self.assertEqual(status, 0, output)
-        # Restores the state in which the command was killed when the first run had just ended.
+        # Makes the state that the command leaves if it is killed when the first run has just ended.
         times = self.times()
         os.remove(os.path.join(self.directory, "runs.csv"))
         self.mark("job-global_batch_size=128-r0", "status", "interrupted")

@@ -256,7 +256,7 @@ class Run:
         try:
             yield
         finally:
-            with contextlib.suppress(ProcessLookupError):  # It was held for so long that it was killed as lost.
+            with contextlib.suppress(ProcessLookupError):  # A task stopped for too long is killed.
                 os.kill(pid, signal.SIGCONT)
 
     def path(self, *parts):

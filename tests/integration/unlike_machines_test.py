@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Tests of jobs on machines that differ from the usual: shells that print or are no POSIX shells, IPv6, names that are
-127.0.1.1, read-only home folders, two names of one machine. The machines are Linux namespaces (namespaces.py). Needs
-root; a skipped test names the reason.
+"""Tests of jobs on machines that differ from the usual: shells that print text or are no POSIX shells, IPv6,
+names that are 127.0.1.1, read-only home folders, two names of one machine. The machines are Linux namespaces
+(namespaces.py). Needs root; a skipped test names the reason.
 
     unlike_machines_test.py TETHYS
 """

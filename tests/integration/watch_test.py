@@ -1,4 +1,4 @@
-"""Tests of the live view: `tethys watch` during and after real runs, and callers that mean no good."""
+"""Tests of the live view: `tethys watch` during and after real runs, and malicious callers."""
 import contextlib
 import json
 import os
@@ -146,8 +146,8 @@ class WatchTest(TethysTest):
                     self.assertNotIn("tethys_steps", body)
                 for path in ("/", "/state.json", "/?token=" + view.token):
                     self.assertEqual(view.ask(path, headers=right, token=False, address=other)[0], 404, path)
-                # The token for metrics gives access to nothing else, and silent callers on that address do
-                # not keep callers off this one.
+                # The token for metrics gives access to nothing else, and silent callers on the address for
+                # metrics do not keep callers off the address of the view.
                 self.assertEqual(view.ask("/metrics", headers=right, token=False)[0], 403)
                 with contextlib.ExitStack() as stack:
                     for _ in range(20):

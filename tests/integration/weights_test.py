@@ -134,8 +134,8 @@ class WeightsTest(TethysTest):
             whole.run()
             shutil.rmtree(source)
             run.run(resume=True, overrides=["epochs=2"])
-            # The length of the schedule differs in the first epoch, so the results of the runs differ; the
-            # samples used do not.
+            # The length of the schedule differs in the first epoch, so the results of the runs differ, but
+            # both use the same samples.
             self.assertEqual(run.summary()["steps"], whole.summary()["steps"])
             self.assertTrue(os.path.exists(run.path("checkpoints", "initial", "step-0", "manifest.textproto")))
 
@@ -190,7 +190,8 @@ class WeightsTest(TethysTest):
                           "norm.running_var": [6], "hidden.weight": [16, 864], "hidden.bias": [16],
                           "head.weight": [10, 16], "head.bias": [10]})
         values = {name: content for name, (_, content) in exported.items()}
-        self.assertEqual(values["stem.weight"], self.weights["stem/filters"])  # It has one channel.
+        # With one input channel, both layouts have the filters' values in the same order.
+        self.assertEqual(values["stem.weight"], self.weights["stem/filters"])
         self.assertEqual(values["norm.running_var"], self.weights["norm/moving_variance"])
         for out in range(10):
             for i in range(16):
@@ -491,7 +492,7 @@ class WeightsTest(TethysTest):
         self.assertEqual([name for name in os.listdir(self.folder) if name.endswith(".tmp")], [])
 
     def old_checkpoint(self, name, field):
-        """A copy of the newest checkpoint as an old build wrote it: its manifest lacks `field`, with what it holds."""
+        """A copy of the newest checkpoint as an old build wrote it: its manifest lacks `field`."""
         copy = self.path(name)
         shutil.copytree(self.checkpoint, copy)
         manifest = os.path.join(copy, "manifest.textproto")

@@ -31,7 +31,7 @@ WORKERS = 6
 EPOCHS = 2
 SHORT = [f"workers={WORKERS}", f"epochs={EPOCHS}", "global_batch_size=96", "data.limit_samples=12000"]
 SAMPLES = EPOCHS * 12000
-LONGER = 8  # Epochs; these take some seconds on two cores.
+LONGER = 8  # The number of epochs of a run that takes some seconds on two cores.
 
 
 def bound(value):
