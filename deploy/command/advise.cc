@@ -63,10 +63,10 @@ absl::Status CheckBudget(const Request& request) {
   const auto unknown = std::find_if(base.hosts.begin(), base.hosts.end(),
                                     [](const HostEntry& host) { return !host.price_per_hour.has_value(); });
   if (!base.hosts.empty() && unknown == base.hosts.end()) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat(
-      "--budget: the price of an hour on ", base.hosts.empty() ? "this machine" : unknown->host,
-      " is not known: give the price of all machines together by --set=price_per_hour=AMOUNT",
-      base.hosts.empty() ? "" : ", or the price of each host by price= in the host file"));
+  return absl::InvalidArgumentError(
+      absl::StrCat("--budget: the price of an hour on ", base.hosts.empty() ? "this machine" : unknown->host,
+                   " is not known: give the price of all machines together by --set=price_per_hour=AMOUNT",
+                   base.hosts.empty() ? "" : ", or the price of each host by price= in the host file"));
 }
 
 absl::StatusOr<Request> ReadRequest(const Flags& flags) {
@@ -363,14 +363,12 @@ Command AdviseCommand() {
            {SetFlag(),
             {.name = "deadline",
              .value = "TIME",
-             .help =
-                 "The longest time that the whole run may take, such as 90s, 30m or 2h. With prices, the "
-                 "cheapest candidate that keeps to this time is chosen."},
+             .help = "The longest time that the whole run may take, such as 90s, 30m or 2h. With prices, the "
+                     "cheapest candidate that keeps to this time is chosen."},
             {.name = "budget",
              .value = "AMOUNT",
-             .help =
-                 "The most that the whole run may cost, by the job's price_per_hour or the prices in the "
-                 "host file."},
+             .help = "The most that the whole run may cost, by the job's price_per_hour or the prices in the "
+                     "host file."},
             {.name = "verify",
              .value = "N",
              .help = "The most candidates to verify by brief runs; 0: none. Default 6, or 10 if hosts "

@@ -46,12 +46,11 @@ absl::Status CheckListenFlag(const std::string& listen, bool scheduled) {
   const absl::StatusOr<HostPort> address = ParseHostPort(listen);
   if (!address.ok()) return Annotate(address.status(), "--listen");
   if (scheduled || !IsOwnNameForLoopback(address->host)) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      absl::StrCat("--listen=", listen, ": ", address->host, " has the loopback address ",
-                   NumericAddress(address->host),
-                   " on this machine, at which other machines cannot reach it: write an address at which "
-                   "they can, or 127.0.0.1:",
-                   address->port, " if all processes run on this machine"));
+  return absl::InvalidArgumentError(absl::StrCat(
+      "--listen=", listen, ": ", address->host, " has the loopback address ", NumericAddress(address->host),
+      " on this machine, at which other machines cannot reach it: write an address at which "
+      "they can, or 127.0.0.1:",
+      address->port, " if all processes run on this machine"));
 }
 
 absl::Status Run(const Flags& flags, const InterruptSignal& interrupt, const JobSecret& secret) {

@@ -39,9 +39,8 @@ int ReportSweep(const std::string& path) {
 absl::Status WithEnding(const absl::Status& status, const std::string& path) {
   if (!absl::IsNotFound(status) || !FileExists(path + "/job.textproto")) return status;
   if (RunDirectory::InUse(path).value_or(false)) {
-    return absl::NotFoundError(
-        absl::StrCat(path, " has no summary yet, because the run is still running: tethys watch ", path,
-                     " shows it"));
+    return absl::NotFoundError(absl::StrCat(
+        path, " has no summary yet, because the run is still running: tethys watch ", path, " shows it"));
   }
   const RunEnding ending = EndingOf(path, absl::nullopt);
   if (ending.text.empty()) return status;

@@ -9,14 +9,13 @@
 namespace tethys {
 
 FlagSpec SecretsFlag() {
-  return {
-      .name = "secrets",
-      .value = "FILE",
-      .help =
-          "The file with passwords and keys for data named by URLs; only its owner may read it "
-          "(docs/data.md). Default: the file secrets beside the host file, if there is one, otherwise "
-          "~/.config/tethys/secrets.",
-      .is_input = true};
+  return {.name = "secrets",
+          .value = "FILE",
+          .help =
+              "The file with passwords and keys for data named by URLs; only its owner may read it "
+              "(docs/data.md). Default: the file secrets beside the host file, if there is one, otherwise "
+              "~/.config/tethys/secrets.",
+          .is_input = true};
 }
 
 void UseSecretsOf(const Flags& flags) {

@@ -159,10 +159,9 @@ PageAnswer LivePages::AnswerMetrics() {
 PageAnswer LivePages::AnswerState(const PageRequest& request) {
   const absl::StatusOr<LiveMark> known = ParseMark(request.Parameter("since"));
   if (known.ok()) return {.type = "application/json", .body = run_.JsonSince(*known)};
-  return TextAnswer(400,
-                    absl::StrCat("since must be the field mark of an earlier answer; without since, the "
-                                 "answer is the whole state: ",
-                                 known.status().message()));
+  return TextAnswer(400, absl::StrCat("since must be the field mark of an earlier answer; without since, the "
+                                      "answer is the whole state: ",
+                                      known.status().message()));
 }
 
 bool LivePages::Knows(const PageRequest& request) const {
