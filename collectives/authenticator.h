@@ -1,6 +1,6 @@
-// How the ranks of a ring prove to one another that they belong to it. A ring is made without knowledge of
-// jobs: job_authenticator.h connects the workers of a job, and another authenticator may connect any
-// processes.
+// How the ranks of a ring prove to one another that they belong to it. A ring itself knows nothing of jobs:
+// job_authenticator.h authenticates the workers of a job, and another Authenticator may authenticate any
+// other processes.
 //
 // Used by the thread that forms the ring. No call blocks.
 #ifndef TETHYS_COLLECTIVES_AUTHENTICATOR_H_
@@ -27,7 +27,7 @@ class Authenticator {
   // Returns the bytes, at most 4096, that prove `own` to the peer that chose `nonce`.
   virtual std::string Prove(const RankClaim& own, uint64_t nonce) const = 0;
 
-  // Returns the claim that `proof` proves; its rank may be any number. Any bytes may be given.
+  // Returns the claim that `proof` proves. `proof` may be any bytes, and the rank of the claim any number.
   // Unauthenticated: the proof is wrong, or covers another nonce. FailedPrecondition: the peer belongs to
   // another group of processes, or to another generation than `generation`; the error names what differs.
   virtual absl::StatusOr<RankClaim> Check(const std::string& proof, uint64_t nonce,

@@ -14,14 +14,14 @@ namespace tethys {
 // InvalidArgument: there is not one part for each rank, or a part lies outside of the `bytes` of the data.
 inline absl::Status CheckParts(absl::Span<const Range> parts, int world, int64_t bytes) {
   if (static_cast<int>(parts.size()) != world) {
-    return absl::InvalidArgumentError(absl::StrCat(parts.size(), " parts in a world of ", world));
+    return absl::InvalidArgumentError(absl::StrCat(parts.size(), " parts for a world of ", world));
   }
   for (int rank = 0; rank < world; ++rank) {
     const Range& part = parts[rank];
     if (part.begin >= 0 && part.count >= 0 && part.begin <= bytes && part.count <= bytes - part.begin)
       continue;
     return absl::InvalidArgumentError(absl::StrCat("the part of rank ", rank, " is [", part.begin, ", +",
-                                                   part.count, ") of ", bytes, " bytes"));
+                                                   part.count, "), but the data have ", bytes, " bytes"));
   }
   return absl::OkStatus();
 }
@@ -31,7 +31,7 @@ inline uint32_t HashOf(absl::Span<const Range> parts) {
   return static_cast<uint32_t>(Fnv1a(parts.data(), parts.size() * sizeof(Range)));
 }
 
-// InvalidArgument: `peer` is no other rank.
+// InvalidArgument: `peer` is this rank, or no rank of the world.
 inline absl::Status CheckPeer(int peer, int rank, int world) {
   if (peer >= 0 && peer < world && peer != rank) return absl::OkStatus();
   return absl::InvalidArgumentError(

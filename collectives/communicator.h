@@ -5,9 +5,9 @@
 //
 // Collectives are AllReduce, ReduceScatter, AllGather, Barrier, Split and AllocateForReduction. Every rank
 // calls the same collectives with the same counts in the same order; otherwise every rank gets an error that
-// names the mismatch, from this call or from its next. The n-th Send from a rank to another meets the other's
-// n-th Receive from it, and lies at the same place in the order of collectives on both; otherwise both get an
-// error, at the latest after the timeout.
+// names the mismatch, from this call or from its next. The n-th Send from rank a to rank b is received by the
+// n-th Receive on b from a. Both calls must have the same place in the order of collectives; otherwise both
+// ranks get an error, at the latest after the timeout.
 //
 // All calls block and are made by one thread at a time. A call fails if it makes no progress for the timeout
 // given at construction.
@@ -61,15 +61,15 @@ class Communicator {
 
   // Copies `data` to the `data` of the peer's Receive, which has the same size. Send may block until the peer
   // calls Receive, so two ranks that send to each other must not both begin with Send. Other ranks take no
-  // part; if one of the two waits for a third rank, the timeout of the other runs. InvalidArgument: the peer
-  // is this rank or none, or the sizes differ.
+  // part. While one of the two waits for a third rank, the timeout of the other keeps running.
+  // InvalidArgument: `peer` is this rank or no rank of the world, or the sizes differ.
   virtual absl::Status Send(int peer, absl::Span<const char> data) = 0;
   virtual absl::Status Receive(int peer, absl::Span<char> data) = 0;
 
   // Returns a communicator of the ranks that gave the same colour, in the order of their ranks; null on ranks
-  // that gave a negative colour. It works beside this one and outlives it. If it cannot be formed on a rank,
-  // the other ranks of its colour fail, too, and this communicator stays as it is. Nothing else is formed
-  // through the same listener meanwhile.
+  // that gave a negative colour. The new communicator is independent of this one and may outlive it. If it
+  // cannot be formed on one rank, Split also fails on the other ranks of the same colour, and this
+  // communicator stays usable. No other communicator may be formed through the same listener meanwhile.
   virtual absl::StatusOr<std::unique_ptr<Communicator>> Split(int colour) = 0;
 
   // Returns zeroed, page-aligned memory for `count` floats, in which ranks of one host reduce vectors in

@@ -56,8 +56,8 @@ absl::StatusOr<Exchange> CreateExchange(RingListener& listener, const RingOption
   if (HostCount(hosts) == all->world_size()) {
     if (!wanted) return by_tcp("no two workers share a host");
     return absl::FailedPreconditionError(
-        "tuning.transport is SHARED_MEMORY, but no two workers share a host; leave it AUTOMATIC, or put "
-        "workers together");
+        "tuning.transport is SHARED_MEMORY, but no two workers share a host; set it to AUTOMATIC, or "
+        "put several workers on one host");
   }
   absl::StatusOr<std::unique_ptr<Communicator>> by_topology =
       CreateCommunicatorOfHosts(all, hosts,

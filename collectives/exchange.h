@@ -1,8 +1,8 @@
 // Creates the communicator by which mirrored workers exchange gradients. This is the only place that chooses
-// TCP, shared memory or both. The choice depends on the hosts of the ranks and on the job's setting.
+// TCP, shared memory or both. The choice depends on the hosts of the ranks and on the job's tuning.transport.
 //
 // CreateExchange blocks until all ranks are connected and have agreed on the choice. Every rank calls it at
-// the same time, with the same setting.
+// the same time, with the same `transport`.
 #ifndef TETHYS_COLLECTIVES_EXCHANGE_H_
 #define TETHYS_COLLECTIVES_EXCHANGE_H_
 
@@ -25,8 +25,8 @@ struct Exchange {
 
 // Returns a host number for each rank. Ranks are on one host if they have the same boot id of the kernel and
 // the same bind address, so network namespaces of one machine count as different hosts. A collective over
-// `all`: every rank calls it. `own_address` is the address of
-// this rank's listener.
+// `all`: every rank calls it. `own_address` is the address of this rank's listener; every rank passes its
+// own.
 absl::StatusOr<std::vector<int>> FindHosts(Communicator& all, const std::string& own_address);
 
 // AUTOMATIC chooses shared memory if all ranks are on one host, shared memory inside hosts and TCP between

@@ -188,7 +188,7 @@ absl::Status FrameReceiver::ReadHeader() {
   const bool add = left > 0 && pieces_[next_piece_].add;
   if (bytes > std::min(left, kChunkBytes) || (add && bytes % kFloatBytes != 0)) {
     return absl::InvalidArgumentError(
-        absl::StrCat("[", FrameText(frame_), "] has ", bytes, " bytes, but ", left, " are missing"));
+        absl::StrCat("[", FrameText(frame_), "] has ", bytes, " bytes, but ", left, " are still expected"));
   }
   if (add) {
     addend_.resize(kChunkElements);

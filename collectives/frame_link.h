@@ -1,7 +1,7 @@
 // The two directions of a connection between ranks. During a collective, each direction is a stream of pieces
-// of memory, cut into frames. Sockets are non-blocking: Pump transfers as much as the socket accepts or
-// holds. Used by the communicator's thread only. After the largest collective has run once, nothing
-// allocates.
+// of memory, cut into frames. Sockets are non-blocking: Pump sends as much as the socket accepts, or receives
+// as much as it has. Used by the communicator's thread only. After the largest collective has run once,
+// nothing allocates.
 //
 // All frames of a stream carry the same header except for sequence number and length, and each header is
 // checked. The first frame of a stream, which may be empty, tells the peer which collective this rank is in.
@@ -32,7 +32,7 @@ constexpr int64_t kChunkBytes = kChunkElements * static_cast<int64_t>(sizeof(flo
 struct Piece {
   char* data = nullptr;
   int64_t bytes = 0;
-  bool add = false;  // The bytes are floats, to which the receiver adds instead of replacing them.
+  bool add = false;  // The bytes are floats; the receiver adds what arrives instead of replacing them.
 };
 
 // Returns the Status that an error frame reports. Never OK, even if the peer sent an invalid code.
@@ -99,11 +99,11 @@ class FrameReceiver {
  private:
   static constexpr int64_t kInboxBytes = 16 * 1024;
 
-  // Consumes the inbox up to the end of a chunk. Returns the number of bytes of pieces completed.
+  // Consumes the inbox up to the end of a chunk. Returns the number of bytes of pieces that this completes.
   absl::StatusOr<int64_t> ReadInbox();
   absl::Status ReadHeader();
-  // Called when a payload is complete. Verifies the payload, adds it if the piece asks for that, and returns
-  // the number of its bytes.
+  // Called when a payload is complete. Verifies the payload, adds it if `add` is set in the piece, and
+  // returns the number of its bytes.
   absl::StatusOr<int64_t> FinishPayload();
 
   Frame own_;

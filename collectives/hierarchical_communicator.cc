@@ -4,13 +4,13 @@
 //   all-reduce       local all-reduce; leaders all-reduce; each leader gives the sums to its host
 //   reduce-scatter   local all-reduce; leaders reduce-scatter; each leader gives its block to its host, whose
 //                    ranks own a part of the block each
-//   all-gather       local all-gather; leaders gather what their hosts have; each leader gives its host what
-//                    came from others
+//   all-gather       local all-gather; leaders gather the parts of their hosts; each leader gives its host
+//                    the parts of the other hosts
 //   messages         local inside a host, otherwise `all`
 //
-// Invariant. An error of one communicator reaches all ranks: a rank that gets it aborts the other two, and
-// tells their peers by a barrier, which fails at once. `local` has a longer timeout than the others, because
-// its ranks wait while the leader waits for other hosts.
+// Invariant. An error of one communicator reaches all ranks: a rank that gets it aborts the other two
+// communicators and calls a barrier on each, which fails at once and thereby tells their other ranks. `local`
+// has a longer timeout than the others, because its ranks wait while the leader waits for other hosts.
 #include "collectives/hierarchical_communicator.h"
 
 #include <algorithm>
@@ -200,7 +200,8 @@ class HierarchicalCommunicator final : public Communicator {
     }
     return status;
   }
-  // The other ranks learn of an abort only through a later call, so this makes one.
+  // Aborts `others`, then calls a barrier, because the other ranks learn of an abort only through a later
+  // call.
   static void Tell(Communicator* others, const absl::Status& status) {
     if (others == nullptr) return;
     others->Abort(status);

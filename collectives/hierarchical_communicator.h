@@ -1,6 +1,7 @@
-// A Communicator for ranks of which some share a host. It first sums over the ranks of each host, in shared
-// memory. One rank of each host, its leader, then exchanges the sum with the other leaders. The order of
-// additions differs from that of a ring of all ranks, but never changes.
+// A Communicator for ranks on several hosts, where some ranks share a host. It first sums over the ranks of
+// each host, in shared memory. One rank of each host, its leader, then exchanges the sum with the other
+// leaders. The order of additions differs from the order in a ring of all ranks, but is the same in every
+// run.
 #ifndef TETHYS_COLLECTIVES_HIERARCHICAL_COMMUNICATOR_H_
 #define TETHYS_COLLECTIVES_HIERARCHICAL_COMMUNICATOR_H_
 
@@ -20,7 +21,7 @@ int HostCount(const std::vector<int>& hosts);
 // rank has a host of its own, otherwise a hierarchy of both. Called by every rank of `all`, with equal
 // `hosts`, at the same time. `shared` has the names of all ranks; its step_timeout is the timeout of `all`.
 //
-// On success `all` is taken, on an error it is left as it is. Has the errors of
+// On success `all` is moved from; on an error it is left as it is. Has the errors of
 // CreateSharedMemoryCommunicator and of Split.
 absl::StatusOr<std::unique_ptr<Communicator>> CreateCommunicatorOfHosts(std::unique_ptr<Communicator>& all,
                                                                         const std::vector<int>& hosts,

@@ -34,7 +34,7 @@ class JobAuthenticator final : public Authenticator {
       return absl::FailedPreconditionError(
           absl::StrCat("the caller is a ", proto::Role_Name(handshake.role()),
                        ", but this ring connects processes of role ", proto::Role_Name(identity_.role()),
-                       ": check the address it was given"));
+                       ": check the address that the caller was given"));
     }
     return RankClaim{.rank = static_cast<int>(handshake.index()),
                      .incarnation = handshake.incarnation(),

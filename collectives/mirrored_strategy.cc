@@ -10,7 +10,7 @@
 namespace tethys {
 namespace {
 
-// Sums that layers wait for, on the training thread.
+// Sums batch statistics over the workers for layers, on the training thread.
 class LayerSums final : public StreamReducer {
  public:
   explicit LayerSums(std::unique_ptr<Communicator> communicator) : communicator_(std::move(communicator)) {}
@@ -28,8 +28,8 @@ class LayerSums final : public StreamReducer {
 
 // Invariants:
 // 1. The communicator is used by one thread at a time, which has set reducing_. While backward runs, this is
-// the communication thread. In EnqueueEnd the training thread reduces, too: it is idle then, and no hand-over
-// between threads is needed.
+// the communication thread. In EnqueueEnd the training thread reduces, too: otherwise it would be idle, and a
+// hand-over between threads would be needed.
 // 2. Every worker reduces bucket i after bucket i-1, so that all workers reduce the same ranges in the same
 // order.
 // 3. Between BeginStep and the end of EnqueueEnd a bucket belongs to the training thread until all its ranges

@@ -21,16 +21,16 @@ namespace tethys {
 struct MirroredOptions {
   int64_t bucket_bytes = 1024 * 1024;  // A bucket closes once it holds this many bytes.
   std::string exchange = {};           // Describes the communicator, for logs and reports.
-  // True if gradients may lie in the communicator's own memory. Equal on every rank. False if some ranks copy
-  // gradients from a device (runtime/staged_strategy.h), because such a rank needs memory that its device
-  // allocates.
+  // True if gradients may lie in the communicator's own memory. Must be equal on every rank. False if some
+  // ranks copy gradients from a device (runtime/staged_strategy.h), because such a rank needs memory that its
+  // device allocates.
   bool in_memory_of_communicator = true;
 };
 
 // `update` covers all variables of the arena. Without it, the sums stay in the gradient arena, and the caller
-// makes the update. Arenas and slots are host memory. `layers` is a second communicator among the same ranks,
-// which makes worker_sums() while the first sums gradients; null: no layer needs sums. InvalidArgument:
-// bucket_bytes < 1.
+// makes the update. Arenas and slots are host memory. `layers` is a second communicator among the same ranks:
+// worker_sums() uses it while `communicator` sums gradients. Null: no layer needs sums over the workers.
+// InvalidArgument: bucket_bytes < 1.
 absl::StatusOr<std::unique_ptr<Strategy>> CreateMirroredStrategy(
     std::unique_ptr<Communicator> communicator, absl::optional<ReplicaUpdate> update, MirroredOptions options,
     std::unique_ptr<Communicator> layers = nullptr);

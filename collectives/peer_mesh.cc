@@ -15,8 +15,8 @@ namespace {
 // others are reading, or are computing with free space in their sockets. On a busy machine they may read
 // late.
 constexpr Nanoseconds kFarewellTime = 2 * kSecond;
-// Passes over all peers without progress before the thread sleeps. After each, it yields to other ranks on
-// this core.
+// The number of passes over all peers without progress after which the thread sleeps. After each pass it
+// yields to other ranks on this core.
 constexpr int kIdleTurns = 4;
 
 // Reads and discards all data in the socket. Returns an error once the peer has closed the connection.

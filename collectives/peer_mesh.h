@@ -83,7 +83,8 @@ class PeerMesh {
   // waiting, or fails. Returns an error if the collective has stalled too long.
   absl::StatusOr<Nanoseconds> CheckPatience();
   absl::Status SilenceError(int peer) const;
-  // "in collective 3 [reduce, ...]"; the step of a message counts the messages of its two ranks.
+  // "in collective 3 [reduce, ...]". The step of a message is its number among the messages that its sender
+  // has sent to its receiver.
   std::string Doing() const;
 
   // Returns the reason why `peer`'s stream broke: the error that the peer reported, or the loss of the peer.

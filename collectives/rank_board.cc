@@ -65,7 +65,7 @@ struct alignas(kLineBytes) RankBoard::Channel {
   Counter taken;   // Chunks taken by the receiver.
 };
 
-// The data that one rank publishes. Only that rank writes it, except for sleepers.
+// The data that one rank publishes. Only that rank writes it, except for the counts of sleepers.
 struct alignas(kLineBytes) RankBoard::Line {
   Counter posts;
   std::atomic<int32_t> core;  // The core on which the rank ran at its last post.
@@ -260,8 +260,8 @@ std::string RankBoard::Doing() const {
   return absl::StrCat("in collective ", step_, " [", FrameText(notice_.frame), "]");
 }
 
-// The error of a wait. In a message it names the awaited peer; in a collective, the rank with the fewest
-// posts, because the other ranks are waiting, too.
+// The error of a wait that timed out. In a message it names the awaited peer; in a collective, the rank with
+// the fewest posts, because the other ranks are waiting, too.
 absl::Status RankBoard::SilenceError(int peer) const {
   const auto lead = [this](int rank) { return static_cast<int32_t>(lines_[rank].posts.value - posts_); };
   int silent = peer;
@@ -279,8 +279,8 @@ bool RankBoard::Died(int peer) {
   return polled.fd >= 0 && poll(&polled, 1, 0) == 1 && (polled.revents & POLLIN) != 0;
 }
 
-// If the kernel cannot watch processes (before Linux 5.3), a rank learns of a peer's death only by the
-// deadline.
+// If the kernel cannot watch processes (before Linux 5.3), a rank notices a peer's death only when its wait
+// times out.
 void RankBoard::WatchPeers() {
   for (int peer = 0; peer < world_size(); ++peer) {
     const int32_t process = lines_[peer].process;

@@ -73,14 +73,14 @@ class RankBoard {
   absl::Status WaitForAll(uint32_t number);
   absl::Status Meet() { return WaitForAll(Post()); }
 
-  // Start one end of a message. A message has at least one chunk, which is empty if the message is.
+  // Start one end of a message. A message has at least one chunk; an empty message has one empty chunk.
   absl::Status BeginSend(int to, int64_t bytes);
   absl::Status BeginReceive(int from, int64_t bytes);
   // Publishes a chunk, with this rank's earlier writes, to `to`.
   void PostChunk(int to);
   // Blocks until all posted chunks but the last `left` have been taken.
   absl::Status AwaitTaken(int to, uint32_t left);
-  // Blocks until the next chunk is posted. InvalidArgument: the sizes of the two ends differ.
+  // Blocks until the next chunk is posted. InvalidArgument: sender and receiver gave different sizes.
   absl::Status AwaitChunk(int from);
   // Tells `from` that the chunk was read.
   void TakeChunk(int from);
@@ -102,23 +102,25 @@ class RankBoard {
   absl::Status CheckUsable();
   absl::Status BeginMessage(int from, int64_t bytes);
   Channel& ChannelOf(int from, int to) const;
-  // Counts up and wakes the ranks that sleep on the counter.
+  // Sets `counter` to `number` and wakes the ranks that sleep on it.
   void Advance(Counter& counter, uint32_t number) const;
   // Blocks until `peer` has advanced `counter` to `number`.
   absl::Status WaitFor(Counter& counter, int peer, uint32_t number);
-  // Spins for up to kWatch. False: `peer` has not come to `number` yet.
+  // Spins for up to kWatch. Returns false if `peer` has not advanced `counter` to `number` by then.
   bool Watch(const Counter& counter, int peer, uint32_t number) const;
-  // Sleeps for up to kSleep while the counter is `seen`.
+  // Sleeps for up to kSleep while the counter equals `seen`.
   void Sleep(Counter& counter, uint32_t seen) const;
   absl::Status CheckPeer(const Counter& counter, int peer, uint32_t number);
   absl::Status CheckNotices();
   absl::Status Mismatch(const Frame& peers) const;
   absl::Status SilenceError(int peer) const;
-  // "in collective 3 [reduce, ...]"; the step of a message counts the messages of its two ranks.
+  // "in collective 3 [reduce, ...]". The step of a message is its number among the messages that its sender
+  // has sent to its receiver.
   std::string Doing() const;
   bool Died(int peer);
 
-  // Makes `error` this rank's final error, or the error of a rank that failed earlier.
+  // Sets and returns this rank's final error: the error of the rank that failed first, or `error` if no other
+  // rank has failed before.
   absl::Status Fail(const absl::Status& error);
   absl::Status LastWords(int peer) const;
   void SayLastWords(const absl::Status& words);

@@ -29,8 +29,9 @@ uint32_t GroupOfSplit(uint32_t parent, uint32_t number) {
 // Invariants:
 // 1. In every collective every rank sends a frame to its right neighbour and awaits one from its left, so
 // ranks that are in different collectives detect this at once.
-// 2. The order of additions depends on the world size, the count and the position alone.
-// 3. Messages between two ranks are streams on the same connection as collectives, and numbered apart.
+// 2. The order of additions of an element depends only on the world size, the count and the element's index.
+// 3. Messages between two ranks are streams on the same connection as collectives, but are numbered
+// separately.
 class RingCommunicator final : public Communicator {
  public:
   RingCommunicator(RingListener& listener, RingOptions options, std::vector<RingConnection> connections,
@@ -163,8 +164,8 @@ class RingCommunicator final : public Communicator {
 
   // Piece p starts at rank p and moves right, one rank in each hop. In the first `adding` hops every rank
   // adds its own part, in the others the piece replaces the part. So after its own piece, a rank sends only
-  // data that it has received, and passes each chunk on as soon as it is there. `piece` is called with
-  // numbers modulo the world size.
+  // data that it has received, and passes each chunk on as soon as it has arrived. `piece` is called with the
+  // number of a piece modulo the world size, which may be negative.
   //
   // All-reduce: n-1 adding hops complete the sum of block p at rank p-1, n-1 more spread it. Reduce-scatter
   // is the first half; an all-gather moves n-1 hops without adding.
@@ -195,7 +196,7 @@ class RingCommunicator final : public Communicator {
 absl::Status CheckOptions(const RingOptions& options) {
   if (options.rank < 0 || options.rank >= options.world()) {
     return absl::InvalidArgumentError(
-        absl::StrCat("rank ", options.rank, " in a ring of ", options.world(), " members"));
+        absl::StrCat("rank ", options.rank, " is not in a ring of ", options.world(), " members"));
   }
   if (options.clock == nullptr) return absl::InvalidArgumentError("a ring needs a clock");
   if (options.authenticator == nullptr) return absl::InvalidArgumentError("a ring needs an authenticator");
@@ -211,7 +212,7 @@ absl::Status CheckOptions(const RingOptions& options) {
     TETHYS_RETURN_IF_ERROR(
         Annotate(ParseHostPort(member.address).status(), absl::StrCat("address of rank ", rank)));
     if (options.tls != nullptr && member.certificate.empty()) {
-      return absl::InvalidArgumentError(absl::StrCat("rank ", rank, " has no name of a certificate"));
+      return absl::InvalidArgumentError(absl::StrCat("rank ", rank, " has no certificate name"));
     }
   }
   return absl::OkStatus();

@@ -6,8 +6,8 @@
 //   RingListener::Listen("10.0.0.3")  ->  send address() to all ranks
 //       ->  CreateRingCommunicator(listener, options)
 //
-// Creating blocks until all ranks are connected or `connect_timeout` has passed. Meanwhile connections from
-// outside the group are refused without delaying any rank.
+// CreateRingCommunicator blocks until all ranks are connected or `connect_timeout` has passed. Meanwhile
+// connections from outside the group are refused without delaying any rank.
 #ifndef TETHYS_COLLECTIVES_RING_COMMUNICATOR_H_
 #define TETHYS_COLLECTIVES_RING_COMMUNICATOR_H_
 
@@ -28,7 +28,7 @@ class RingListener {
   // `host` or `host:port`; without a port the system chooses one.
   static absl::StatusOr<std::unique_ptr<RingListener>> Listen(const std::string& bind_address);
 
-  // host:port, numeric.
+  // The bound address as host:port, with a numeric host.
   const std::string& address() const { return address_; }
   int fd() const { return fd_.get(); }
 
@@ -38,7 +38,7 @@ class RingListener {
   const std::string address_;
 };
 
-// `listener` outlives the communicator, which listens again when it is split. InvalidArgument: bad options.
+// `listener` must outlive the communicator, because Split uses it again. InvalidArgument: bad options.
 // DeadlineExceeded names the missing ranks and the last refusal. Unauthenticated or FailedPrecondition: a
 // rank refused this rank, or is refused by the authenticator.
 absl::StatusOr<std::unique_ptr<Communicator>> CreateRingCommunicator(RingListener& listener,

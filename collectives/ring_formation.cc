@@ -21,7 +21,7 @@ namespace {
 constexpr uint64_t kMaxMessageBytes = 4096;         // A handshake has about 200 bytes.
 constexpr Nanoseconds kKnockTimeout = 5 * kSecond;  // A caller must authenticate within this time.
 constexpr Nanoseconds kRetryDelay = 50 * kMillisecond;
-constexpr int kMaxCallers = 64;  // Above this, the caller that has waited longest is dropped.
+constexpr int kMaxCallers = 64;  // With more callers, the one that has waited longest is dropped.
 
 struct Message {
   Frame frame;
@@ -49,8 +49,8 @@ absl::StatusOr<std::optional<Message>> ReceiveMessage(Knock& knock) {
     if (static_cast<int64_t>(knock.inbox.size()) >= kFrameBytes) {
       TETHYS_ASSIGN_OR_RETURN(message.frame, Frame::Decode(knock.inbox.data(), kFrameBytes));
       if (message.frame.payload_bytes > kMaxMessageBytes) {
-        return absl::InvalidArgumentError(
-            absl::StrCat("message of ", message.frame.payload_bytes, " bytes before the handshake"));
+        return absl::InvalidArgumentError(absl::StrCat("a message of ", message.frame.payload_bytes,
+                                                       " bytes before the handshake is too long"));
       }
       wanted += static_cast<int64_t>(message.frame.payload_bytes);
     }
@@ -270,7 +270,7 @@ class RingFormation {
     if (message.frame.group != options_.group) {
       return absl::UnavailableError(absl::StrCat("the caller forms group ", message.frame.group,
                                                  ", but this ring is group ", options_.group,
-                                                 ": it must call again later"));
+                                                 ": the caller must call again later"));
     }
     TETHYS_RETURN_IF_ERROR(CheckCertificate(knock, claim.rank));
     return claim;
@@ -334,7 +334,7 @@ class RingFormation {
     return absl::DeadlineExceededError(absl::StrCat(
         "rank ", options_.rank, " waited ", ToSeconds(options_.connect_timeout), " s to connect with ",
         absl::StrJoin(missing, ", "),
-        ": it must be reached at that address, so look for a firewall or a missing ",
+        ": each must be reachable at its address, so look for a firewall or a missing ",
         "route (tethys hosts check tests all links)",
         last_refusal_.ok() ? "" : absl::StrCat("; the last caller was refused: ", last_refusal_.message())));
   }
@@ -347,7 +347,7 @@ class RingFormation {
   std::vector<RingConnection> connections_;
   std::list<Knock> knocks_;
   std::vector<Nanoseconds> retry_at_;     // Indexed by rank; for the ranks that we call.
-  std::vector<absl::Status> last_error_;  // Indexed by rank; the error of our last call to it.
+  std::vector<absl::Status> last_error_;  // Indexed by rank; the error of our last call to the rank.
   absl::Status last_refusal_;
 };
 

@@ -2,7 +2,7 @@
 // accepts connections from every higher rank. Then, on each connection:
 //
 //   acceptor                             connector
-//      | <== TLS handshake, with TLS ========> |
+//      | <== TLS handshake, if TLS is used ==> |
 //      | -- challenge (nonce a) ------------> |
 //      | <-- handshake (proof over a), nonce b |    proofs are those of RingOptions::authenticator
 //      | -- handshake (proof over b) --------> |    or an error frame that says why not

@@ -25,12 +25,12 @@ struct RingMember {
 struct RingOptions {
   int rank = 0;
   std::vector<RingMember> members;  // Indexed by rank, including this rank; sets the world size.
-  uint32_t group = 0;  // Id of the communicator among those of the same ranks; several may exist at once.
+  uint32_t group = 0;        // Distinguishes communicators of the same ranks that exist at the same time.
   uint32_t generation = 1;   // Membership generation; frames of another generation are refused.
   uint32_t incarnation = 1;  // 1 for a rank's first process; each replacement adds 1.
   std::shared_ptr<const Authenticator> authenticator;  // Required.
-  // If set, connections use TLS, and each peer's certificate must carry the peer's certificate name. Null: no
-  // TLS.
+  // If set, connections use TLS, and each peer must show a certificate with the name in
+  // RingMember::certificate. Null: no TLS.
   std::shared_ptr<const TlsContext> tls;
   // Payloads on connections without TLS have checksums, except on loopback. If true, they have checksums on
   // loopback, too (for tests).

@@ -43,7 +43,7 @@ absl::StatusOr<SharedMemory> SharedMemory::Create(int64_t bytes) {
   // The limit is checked here because the kernel returns no error when memory runs out, but kills the largest
   // process.
   const int64_t bound = sysconf(_SC_PHYS_PAGES) / 2 * sysconf(_SC_PAGESIZE);
-  if (bytes > bound) return NoRoom(bytes, absl::StrCat("half of this host's memory is ", bound));
+  if (bytes > bound) return NoRoom(bytes, absl::StrCat("the limit, half of this host's memory, is ", bound));
   FileDescriptor descriptor(memfd_create("tethys", MFD_CLOEXEC | MFD_ALLOW_SEALING));
   if (!descriptor.valid()) return ErrnoStatus(errno, "cannot create shared memory");
   if (const int error = posix_fallocate(descriptor.get(), 0, bytes + kKeyBytes); error != 0) {
@@ -66,7 +66,7 @@ absl::StatusOr<SharedMemory> SharedMemory::Open(const SharedMemoryAddress& addre
   if (!descriptor.valid()) {
     return absl::FailedPreconditionError(
         absl::StrCat("cannot open the shared memory ", path, ": ", std::strerror(errno),
-                     "; processes that share memory need one user and one process namespace"));
+                     "; processes that share memory must have the same user and process namespace"));
   }
   struct stat status = {};
   const bool fits = fstat(descriptor.get(), &status) == 0 && status.st_size == bytes + kKeyBytes &&

@@ -53,8 +53,8 @@ absl::StatusOr<int> FirstFailed(Communicator& all, const absl::Status& own) {
 // AllocateForReduction creates a second shared memory with an arena per rank, in which vectors are reduced.
 //
 // Invariants:
-// 1. The order of additions depends only on the world size, the count and the position, and is that of the
-// ring.
+// 1. The order of additions of an element depends only on the world size, the count and the element's index,
+// and is the same as in the ring.
 // 2. Before a rank writes window w, it has seen the post that every rank makes after reading window w - 3.
 class SharedMemoryCommunicator final : public Communicator {
  public:
@@ -142,8 +142,8 @@ class SharedMemoryCommunicator final : public Communicator {
 
   absl::StatusOr<std::unique_ptr<Communicator>> Split(int colour) override {
     TETHYS_ASSIGN_OR_RETURN(std::vector<int> colours, tethys::AllGather(*this, colour));
-    // A rank without a colour forms a group of its own, which it then discards: every rank takes part in what
-    // follows.
+    // A rank with a negative colour forms a group of its own and then discards it, because every rank must
+    // take part in the collectives that create the groups.
     for (int rank = 0; rank < world_; ++rank) {
       if (colours[rank] < 0) colours[rank] = -1 - rank;
     }
@@ -167,7 +167,8 @@ class SharedMemoryCommunicator final : public Communicator {
     if (rank_ != 0) memory = SharedMemory::Open(addresses[0], bytes);
     TETHYS_ASSIGN_OR_RETURN(const int failed, FirstFailed(*this, memory.status()));
     if (failed >= 0) {
-      if (!memory.ok()) TETHYS_LOG(Warning, "gradients are copied: ", memory.status().message());
+      if (!memory.ok())
+        TETHYS_LOG(Warning, "gradients are copied, because no memory is shared: ", memory.status().message());
       return nullptr;
     }
     memory->CloseDescriptor();
@@ -300,7 +301,7 @@ class SharedMemoryCommunicator final : public Communicator {
 
   // For each window, every rank publishes its part of the other ranks' blocks, sums its own block for all
   // ranks, and reads the other blocks' sums. It publishes the next window before it waits for the current
-  // window, so that a late rank delays the others less. Without `spread` it leaves out the other blocks'
+  // window, so that a late rank delays the others less. Without `spread` it does not read the other blocks'
   // sums.
   absl::Status ReduceByBlocks(float* data, int64_t count, bool spread) {
     const int64_t windows = (BlockOf(count, world_, 0).count + chunk_elements_ - 1) / chunk_elements_;

@@ -15,13 +15,14 @@ namespace {
 
 // Invariants:
 // 1. Buckets are enqueued on reductions_ in the order of the plan, so all ranks reduce the same ranges in the
-//    same order, each behind the event after which its last range is final.
-// 2. The update is on stream_ behind the last bucket, and the next step's backward behind the update: sums
+//    same order. Each bucket waits for the event that marks its last range as final.
+// 2. On stream_ the update follows the last bucket, and the next step's backward follows the update. So sums
 //    are never overwritten while they are reduced or used.
-// 3. Behind each bucket its number is copied to the host memory of the step's parity. So an error can name
-//    the bucket that was awaited, even if a graph reduces them all.
-// 4. Sums for layers are enqueued on reductions_, too, among the buckets: communicators that GPUs run at the
-//    same time may wait for each other. All ranks enqueue both in the same order.
+// 3. After the reduction of each bucket, the bucket's number is copied to the host memory of the step's
+//    parity. So an error can name the bucket that was awaited, even if one graph reduces all buckets.
+// 4. Sums for layers are enqueued on reductions_, too, between the buckets, because two communicators that
+//    use the GPUs at the same time may wait for each other forever. All ranks enqueue buckets and sums for
+//    layers in the same order.
 // 5. In bfloat16 a bucket is rounded, reduced and widened again on reductions_, at its place in rounded_: the
 //    sums in the arena are always float32.
 class StreamMirroredStrategy final : public Strategy, private StreamReducer {
@@ -131,7 +132,8 @@ class StreamMirroredStrategy final : public Strategy, private StreamReducer {
     return layer_summed_->Wait(stream);
   }
 
-  // Copies the numbers from 1 to the number of buckets to the device.
+  // Copies the buckets' numbers (1, 2, ...) to the device; EnqueueReduction copies them from there to
+  // progress_.
   absl::Status UploadNumbers() {
     std::vector<int32_t> numbers(buckets_.size());
     std::iota(numbers.begin(), numbers.end(), 1);
@@ -209,10 +211,10 @@ class StreamMirroredStrategy final : public Strategy, private StreamReducer {
   // Bytes of an element in transit.
   const int64_t element_bytes_ = options_.in_bfloat16 ? sizeof(Bfloat16) : sizeof(float);
   std::unique_ptr<Stream> reductions_;
-  std::unique_ptr<Event> reduced_;  // Recorded behind the step's last bucket.
+  std::unique_ptr<Event> reduced_;  // Recorded after the step's last bucket.
   std::unique_ptr<Event> layer_computed_, layer_summed_;
   std::unique_ptr<Buffer> progress_;  // [2] int32: buckets reduced in the step of each parity.
-  std::unique_ptr<Buffer> numbers_;   // [buckets] int32: the numbers from 1 on.
+  std::unique_ptr<Buffer> numbers_;   // [buckets] int32: the numbers 1, 2, ...
   std::unique_ptr<Buffer> rounded_;   // [arena] bfloat16; null in float32.
 
   std::vector<Bucket> buckets_;

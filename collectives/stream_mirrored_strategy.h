@@ -1,6 +1,6 @@
 // Mirrored training whose exchange is stream work. Gradients are summed bucket by bucket on a second stream,
-// beside the stream of backward and ordered with it by events. Then every replica applies the same update on
-// its device. There is no thread and no copy through the host; the results keep the promises of
+// which runs beside the stream of backward; events order the two streams. Then every replica applies the same
+// update on its device. There is no thread and no copy through the host; the results keep the promises of
 // mirrored_strategy.h.
 //
 // Created and called by the training thread. AwaitEnd polls the device until the step has ended or
@@ -25,12 +25,12 @@ struct StreamMirroredOptions {
   bool in_bfloat16 = false;                 // Send and sum in bfloat16; the update still takes float32.
   bool sums_for_layers = false;             // True if layers need Strategy::worker_sums.
   Nanoseconds step_timeout = 30 * kSecond;  // A step that takes longer has failed.
-  const Clock* clock = nullptr;             // Outlives the strategy.
+  const Clock* clock = nullptr;             // Must outlive the strategy.
   std::string reason = {};                  // Why the devices exchange, for logs and reports.
 };
 
-// `stream` is the stream of plan and update. `device` and `stream` outlive the strategy. InvalidArgument:
-// bucket_bytes < 1.
+// `stream` is the stream on which the plan and the update run. `device` and `stream` must outlive the
+// strategy. InvalidArgument: bucket_bytes < 1.
 absl::StatusOr<std::unique_ptr<Strategy>> CreateStreamMirroredStrategy(
     std::unique_ptr<StreamCommunicator> communicator, ReplicaUpdate update, Device& device, Stream& stream,
     StreamMirroredOptions options);

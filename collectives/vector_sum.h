@@ -7,7 +7,7 @@
 
 namespace tethys {
 
-// sum[i] += x[i] for i in [0, count). The vectors do not overlap.
+// sum[i] += x[i] for i in [0, count). The vectors must not overlap.
 inline void AddTo(float* __restrict sum, const float* __restrict x, int64_t count) {
   // GCC at -O2 vectorises only loops with a constant number of iterations, and unrolls no loops. With the
   // loop unrolled by a cache line, an all-reduce takes 0.6 of the time (tests/bench/shared_memory_bench.cc).
@@ -31,9 +31,9 @@ inline void AddToBoth(float* __restrict sum, float* __restrict x, int64_t count)
   for (; i < count; ++i) x[i] = sum[i] += x[i];
 }
 
-// The sum of x[i]^2, of which mirrored workers make the noise of gradients. Sums of 4096 squares are made in
-// float32 by 16 lanes, and added in double precision. The sum by which gradients are clipped is another one
-// (runtime/device/sum_of_squares.h), which is rounded less.
+// The sum of x[i]^2, from which mirrored workers estimate the noise of gradients. Parts of 4096 squares are
+// summed in float32 in 16 lanes, and the lanes are added in double precision. Gradient clipping uses another
+// sum, which has smaller rounding errors (runtime/device/sum_of_squares.h).
 inline double SumOfSquaresByParts(const float* x, int64_t count) {
   constexpr int64_t kLanes = 16, kPart = 4096;
   double sum = 0;

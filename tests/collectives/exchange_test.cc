@@ -50,7 +50,7 @@ TEST(Exchange, EachRankOnItsOwnHost_UsesTcp) {
 
 TEST(Exchange, EachRankOnItsOwnHost_RefusesSharedMemory) {
   ExpectAll(Choose(2, Medium::kTwoHosts, proto::Tuning::SHARED_MEMORY),
-            AllOf(HasSubstr("FAILED_PRECONDITION"), HasSubstr("leave it AUTOMATIC")));
+            AllOf(HasSubstr("FAILED_PRECONDITION"), HasSubstr("set it to AUTOMATIC")));
 }
 
 TEST(Exchange, OneWorker_UsesTcp) {
@@ -67,7 +67,7 @@ TEST(Hosts, RanksBoundToDifferentAddressesAreOnDifferentHosts) {
   });
 }
 
-// Counts the collectives that forming uses.
+// Counts the collectives by which a communicator is formed.
 class CountingCommunicator final : public ForwardingCommunicator {
  public:
   using ForwardingCommunicator::ForwardingCommunicator;
@@ -86,7 +86,7 @@ class CountingCommunicator final : public ForwardingCommunicator {
 };
 
 // A short collective, such as those that form the communicator, costs a frame from each rank to every other
-// rank, so forming may use only a few.
+// rank, so forming a communicator may use only a few collectives.
 TEST(Forming, SharedMemoryTakesThreeCollectivesForAnyWorldSize) {
   for (const int world : {2, 8}) {
     TestRing ring(world);

@@ -10,7 +10,7 @@ namespace tethys {
 
 class ForwardingCommunicator : public Communicator {
  public:
-  // `inner` outlives this object.
+  // `inner` must outlive this object.
   explicit ForwardingCommunicator(Communicator& inner) : inner_(inner) {}
 
   int rank() const override { return inner_.rank(); }

@@ -86,7 +86,7 @@ TEST_P(Messages, ArriveInTheOrderSentBetweenEachPair) {
 }
 
 // Ranks 0 and 1 are several messages ahead of the other ranks, which only take part in the collectives.
-TEST_P(Messages, SentBetweenCollectivesDisturbNone) {
+TEST_P(Messages, SentBetweenCollectivesDisturbNoCollective) {
   ExpectAllOk(InWorld(4, [](std::unique_ptr<Communicator>& ranks) {
     for (int round = 0; round < 10; ++round) {
       TETHYS_RETURN_IF_ERROR(Sum(*ranks, 50'000, 4.0f));
@@ -201,8 +201,7 @@ TEST_P(Messages, KilledProcessIsNamedToTheReceiver) {
   waitpid(child, nullptr, 0);
 }
 
-// Colours by rank. The ranks of one colour sum and exchange a message without disturbing the ranks of the
-// other.
+// The ranks of one colour sum and exchange a message without disturbing the ranks of the other colour.
 TEST_P(Messages, SplitMakesOneCommunicatorPerColour) {
   ExpectAllOk(InWorld(6, [](std::unique_ptr<Communicator>& all) -> absl::Status {
     const int colours[] = {7, 0, 7, -1, 0, 7};

@@ -114,7 +114,7 @@ std::vector<absl::Status> RunWorkers(int world, const std::function<absl::Status
 
 class Mirrored : public ::testing::TestWithParam<int> {};
 
-TEST_P(Mirrored, ParametersEqualOneProcessWithAllGradients) {
+TEST_P(Mirrored, ParametersEqualThoseOfOneProcessWithAllGradients) {
   const int world = GetParam();
   ExpectAllOk(RunWorkers(world, [&](Worker& worker) {
     float expected = 0;

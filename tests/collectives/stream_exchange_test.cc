@@ -33,7 +33,7 @@ class Member final : public StreamCommunicator {
   const StreamGroup group_;
 };
 
-// The CPU device if `name` is "cpu", otherwise a late device (a simulated asynchronous one) with this
+// The CPU device if `identity` is "cpu", otherwise a late device (a simulated asynchronous device) with this
 // identity.
 std::unique_ptr<Device> DeviceCalled(const std::string& identity) {
   if (identity == "cpu") return CreateCpuDevice(1).value();
