@@ -1,8 +1,8 @@
 // The protocol of a parameter stream: method names, channel arguments, and the format of messages.
 //
 // A message is one ByteBuffer: a frame header (runtime/tensor/frame.h, 104 bytes), then the payload, if any.
-// A worker sends kPush and kPull. A server answers with kParameters, whose base_version is the version of the
-// parameters sent and whose staleness is that of the push answered. If workers pull before each step, the
+// A worker sends kPush and kPull. A server answers with kParameters: its base_version is the version of the
+// sent parameters, its staleness the staleness of the answered push. If workers pull before each step, the
 // answer to a push has no payload. Where updates depend on norms, a worker also sends kNorm, kMeasure and
 // kCommit, which are answered by frames of the same kind (parameter_store_norms.cc). Errors end the stream
 // with a gRPC status.

@@ -116,10 +116,10 @@ absl::Status FrameChecks::NotFinite(const Frame& frame, const ShardLayout& layou
   }
   const size_t more = variables.size() - std::min(variables.size(), kNamedVariables);
   variables.resize(variables.size() - more);
-  return absl::FailedPreconditionError(
-      absl::StrCat(Who(frame), "a gradient, or its sum with those of other workers, is NaN or infinite (in ",
-                   absl::StrJoin(variables, ", "), more > 0 ? absl::StrCat(" and ", more, " more") : "",
-                   "); the step is not applied. Lower optimizer.learning_rate, or check the data"));
+  return absl::FailedPreconditionError(absl::StrCat(
+      Who(frame), "a gradient, or its sum with the gradients of other workers, is NaN or infinite (in ",
+      absl::StrJoin(variables, ", "), more > 0 ? absl::StrCat(" and ", more, " more") : "",
+      "); the step is not applied. Lower optimizer.learning_rate, or check the data"));
 }
 
 }  // namespace tethys

@@ -14,7 +14,7 @@ namespace tethys {
 
 class FrameChecks {
  public:
-  // `config` outlives the checks.
+  // `config` must outlive the checks.
   explicit FrameChecks(const StoreConfig& config) : config_(config), generation_(config.generation) {}
 
   uint32_t generation() const { return generation_; }
@@ -30,8 +30,8 @@ class FrameChecks {
   absl::Status CheckSender(const Frame& frame) const;
   // FailedPrecondition: another process has taken the worker's place.
   absl::Status CheckIncarnation(const Frame& frame, const PushInbox& inbox) const;
-  // A part of a push. InvalidArgument: its payload or its number of samples contradicts the job. OutOfRange:
-  // the push is not the worker's next, or the part is not one of the current push.
+  // Checks a part of a push. InvalidArgument: its payload or its number of samples contradicts the job.
+  // OutOfRange: the push is not the worker's next, or the part does not belong to the current push.
   absl::Status CheckPart(const Frame& frame, PayloadPieces payload, const PushInbox& inbox,
                          const ConsistencyRule& rule, int64_t version) const;
   // InvalidArgument if the range overlaps an earlier part of the same push.
@@ -39,7 +39,7 @@ class FrameChecks {
   // DataLoss: the payload does not match its checksum.
   absl::Status CheckIntact(const Frame& frame, PayloadPieces payload) const;
 
-  // The errors of steps that cannot end.
+  // The errors of steps that cannot be completed.
   absl::Status LostWithinStep(const PushInbox& inbox) const;
   absl::Status NotFinite(const Frame& frame, const ShardLayout& layout) const;
 
@@ -48,7 +48,7 @@ class FrameChecks {
   uint32_t generation_;
 };
 
-// The step that a push brings, as the rule of the consistency sees it.
+// The step of a push, in the form that ConsistencyRule takes.
 PushedStep StepOf(const Frame& push);
 
 }  // namespace tethys

@@ -27,7 +27,7 @@ class ServerPlanner {
 
   // Adds a part of a run (shard_layout.h) that becomes ready with range `ready_index`. Called in ready order.
   void Add(const ShardLayout::Run& run, const Range& piece, int ready_index) {
-    // Other servers' elements lie between two runs.
+    // Pieces of different runs are never merged, because other servers' elements lie between the runs.
     const bool same_run = &run == run_;
     run_ = &run;
     if (same_run && Merge(messages_.back(), piece, ready_index)) return;

@@ -11,24 +11,24 @@
 
 namespace tethys {
 
-// A message, sent once all its gradients are ready. `waits_for`: the indices in ready_order of the ranges
-// that it contains.
+// A message, which is sent as soon as all its gradients are ready. `waits_for` has the indices in ready_order
+// of the ranges that the message contains.
 struct StepMessage {
   int server = 0;
   Range range;
   std::vector<int> waits_for;
 };
 
-// The most unanswered messages to one server (the window). Without a window, a worker's gradients run ahead
-// of the answers or of other workers' gradients, and fill the links' queues. Measured over links of 200
-// Mbit/s, as the ratio of a round's time to its lower bound (tests/bench/link_bench.cc): with two workers,
-// two servers and 400 KB in messages of 12 KiB, 1.07 for a window of two, 1.10 for three, 1.15 for four; with
-// one worker, one server and 4 MB, 1.10 for three, 1.33 without a window. A window of two is too small for
-// longer links.
+// The largest number of unanswered messages to one server (the window). Without a window, a worker's
+// gradients run ahead of the answers or of other workers' gradients, and fill the links' queues. Measured
+// over links of 200 Mbit/s, as the ratio of a round's time to its lower bound (tests/bench/link_bench.cc):
+// with two workers, two servers and 400 KB in messages of 12 KiB, 1.07 for a window of two, 1.10 for three,
+// 1.15 for four; with one worker, one server and 4 MB, 1.10 for three, 1.33 without a window. A window of two
+// is too small for longer links.
 inline constexpr int kMessageWindow = 3;
 
-// The bytes of a message: the job's tuning.message_bytes or, without one, a size that suits the consistency
-// and the network. `one_machine`: all servers listen on loopback. Requires servers >= 1.
+// The size of a message in bytes: the job's tuning.message_bytes or, without one, a size that suits the
+// consistency and the network. `one_machine`: all servers listen on loopback. Requires servers >= 1.
 int64_t MessageBytes(const proto::Job& job, int64_t arena_size, int servers, bool one_machine);
 
 // Cuts each server's runs (shard_layout.h) into messages in ready order: adjacent pieces are merged up to

@@ -10,7 +10,7 @@
 namespace tethys {
 namespace {
 
-// Requires a payload of whole values.
+// The doubles in a payload, which must not end within a value.
 std::vector<double> ReadDoubles(PayloadPieces pieces) {
   std::vector<double> values(static_cast<size_t>(PayloadBytes(pieces)) / sizeof(double));
   char* to = reinterpret_cast<char*>(values.data());
@@ -34,7 +34,7 @@ NormExchange::NormExchange(const StoreConfig& config, bool lock_step, const Shar
 
 bool NormExchange::Add(int64_t elements) {
   summed_ += elements;
-  // A range that holds only padding may arrive after the last element.
+  // A range of padding alone may arrive after the last element; it does not complete the step again.
   return elements > 0 && holds_step();
 }
 
@@ -127,8 +127,8 @@ absl::Status NormExchange::CheckExchange(const Frame& frame, PayloadPieces paylo
     return absl::OkStatus();
   }
   return absl::OutOfRangeError(absl::StrCat(checks_.Who(frame), "it exchanges the norm of push ",
-                                            frame.sequence, ", its last push is ", push.sequence, " of step ",
-                                            push.step));
+                                            frame.sequence, ", but its last push is ", push.sequence,
+                                            " of step ", push.step));
 }
 
 absl::Status NormExchange::CheckTotals(const Frame& frame, const std::vector<double>& totals,

@@ -12,14 +12,15 @@
 //                       <-------  kParameters, to every worker, for each range it pushed
 //                       <-------  kCommit
 //
-// Without trust ratios kMeasure is left out, and kCommit brings the total of kNorm. Without clipping kNorm is
-// left out, kMeasure brings nothing, and waits for the pushes. A worker adds the sums of all servers in the
-// order of servers. Servers give all workers the same sums, so all workers send the same totals, and every
-// server scales alike. A worker pushes the next step when all servers have confirmed its commit, so the sums
-// of a step remain known until every worker has used them.
+// Without trust ratios kMeasure is left out, and kCommit brings the total of kNorm. Without clipping, kNorm
+// is left out, and kMeasure carries no total and waits for the pushes of all workers. A worker adds the sums
+// of all servers in the order of servers. Servers give all workers the same sums, so all workers send the
+// same totals, and all servers scale their gradients by the same factor. A worker pushes the next step only
+// when all servers have confirmed its commit, so the sums of a step remain known until every worker has used
+// them.
 //
-// This class is a server's side of the exchange as a state machine: a worker's frame in, what the store has
-// to do out. Pure; used by the store's thread.
+// This class is a server's side of the exchange as a state machine: its input is a worker's frame, its output
+// what the store does next. Pure; used by the store's thread.
 #ifndef TETHYS_PS_NORM_EXCHANGE_H_
 #define TETHYS_PS_NORM_EXCHANGE_H_
 
@@ -36,8 +37,8 @@ namespace tethys {
 
 class NormExchange {
  public:
-  // `layout` and `checks` outlive the exchange. Under consistencies other than lock step no update depends on
-  // norms.
+  // `layout` and `checks` must outlive the exchange. Under consistencies other than lock step no update
+  // depends on norms.
   NormExchange(const StoreConfig& config, bool lock_step, const ShardLayout& layout,
                const FrameChecks& checks);
 
@@ -48,18 +49,19 @@ class NormExchange {
   // True from the arrival of a step's last gradient to its commit.
   bool holds_step() const { return summed_ > 0 && summed_ == layout_.element_count(); }
 
-  // `elements` of shards have their sums over all workers. True if they are the last of the step.
+  // Records that `elements` more elements of shards have their sums over all workers. Returns true if these
+  // are the last elements of the step.
   bool Add(int64_t elements);
-  // Clipping: the sum of squares of this server's gradient sums. Called once the step is held.
+  // For clipping: sets the sum of squares of this server's gradient sums. Called once the step is held.
   void SetNorm(double sum_square) { norm_ = {sum_square}; }
 
-  // InvalidArgument: no update here depends on what the frame asks for or brings.
+  // InvalidArgument: the frame requests or brings norms that no update of this server depends on.
   absl::Status CheckWanted(const Frame& frame) const;
   // Takes a kNorm, kMeasure or kCommit frame of a worker that may send one; `inbox` is the worker's. Returns
   // what the store does next. An error changes nothing. InvalidArgument: the frame is malformed, totals are
   // below this server's own sums or differ from those that came first, or a norm is not finite. OutOfRange:
-  // the frame is not of the worker's last push, or comes before the sums that it depends on. DataLoss: its
-  // checksum.
+  // the frame is not of the worker's last push, or comes before the sums that it depends on. DataLoss: the
+  // payload does not match its checksum.
   enum class Next {
     kWait,     // Answers as soon as the step is held.
     kAnswer,   // Answers.
@@ -69,9 +71,10 @@ class NormExchange {
   absl::StatusOr<Next> Take(const Frame& frame, PayloadPieces payload, const PushInbox& inbox);
   NormReply AnswerTo(FrameKind kind, const Frame& frame) const;
 
-  // Scales the gradients of the held step down to the greatest norm, if they are clipped.
+  // If gradients are clipped, lowers `update.gradient_scale` so that the norm of the held step's gradients is
+  // at most the clip norm.
   void Clip(Update& update) const;
-  // The held step's sums of squares, by shard.
+  // Sets the sums of squares that were measured for the held step, one entry per shard.
   void SetMeasured(absl::Span<const RegionSquares> squares);
   bool is_measured() const { return is_measured_; }
   // Forgets the sums of a step that is not committed.
@@ -81,10 +84,12 @@ class NormExchange {
 
  private:
   size_t measured_values() const { return kSumsOfShard * layout_.shards().size(); }
-  // Requires an exchange of `values` sums, of which the payload has `sent`, about the worker's last push.
+  // Checks that the frame exchanges `values` sums about the worker's last push, and that its payload has
+  // `sent` of them.
   absl::Status CheckExchange(const Frame& frame, PayloadPieces payload, const PushInbox& inbox, size_t values,
                              size_t sent) const;
-  // Totals over all servers are not below this server's own, and equal those that came `first`, if any.
+  // Checks that the totals over all servers are not below this server's `own` sums and, unless `first` is
+  // null, equal the totals that came first.
   absl::Status CheckTotals(const Frame& frame, const std::vector<double>& totals,
                            const std::vector<double>& own, const std::vector<double>* first) const;
   absl::Status CheckNorm(const Frame& frame, double total) const;
@@ -100,11 +105,11 @@ class NormExchange {
   const FrameChecks& checks_;
 
   int64_t summed_ = 0;        // Elements of shards whose sum over all workers is complete.
-  bool is_measured_ = false;  // Slots may have changed for the update already.
+  bool is_measured_ = false;  // True from SetMeasured on; slots may have changed by then.
   // These keep their values after the step's commit, for workers that have not had their answers.
-  std::vector<double> norm_;        // Clipping: the sum of squares of this server's gradient sums,
-  std::vector<double> total_norm_;  // and that over all servers, if it was used to measure.
-  std::vector<double> measured_;    // Trust ratios: parameters, measured; for each shard.
+  std::vector<double> norm_;        // Clipping: the sum of squares of this server's gradient sums.
+  std::vector<double> total_norm_;  // Clipping before a measurement: the sum of norm_ over all servers.
+  std::vector<double> measured_;    // Trust ratios: the two sums of RegionSquares, for each shard.
   std::vector<double> committed_;   // The values of the first commit.
 };
 

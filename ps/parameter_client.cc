@@ -40,8 +40,8 @@ struct Message {
   }
 };
 
-// The messages to one server and a queue of those that are to be sent. Push and Pop take constant time, Find
-// a binary search.
+// The messages to one server, and a queue of the messages that are to be sent. Push and Pop take constant
+// time, Find a binary search.
 class Outbox {
  public:
   void Add(int index, const MessageRange& where) {
@@ -312,8 +312,8 @@ bool GrpcParameterClient::NextMessage(int server, grpc::ByteBuffer* out) {
   char encoded[kFrameBytes];
   message.frame.EncodeTo(encoded);
   const grpc::Slice header(encoded, kFrameBytes);
-  // Copied: the server checks the sums of a repeated message, too, and the caller may have changed them by
-  // then.
+  // Sums of norms are copied, because the server also checks the sums of a repeated message, and the caller
+  // may have changed them by then.
   const grpc::Slice payload = message.where.norms
                                   ? grpc::Slice(message.payload, payload_bytes)
                                   : grpc::Slice(message.payload, payload_bytes, grpc::Slice::STATIC_SLICE);

@@ -11,8 +11,9 @@
 // allocates only what gRPC needs for one write (the ByteBuffer and its batch).
 //
 // If a stream breaks while its server is alive, the client opens it again and repeats the messages without an
-// answer, with the same sequence numbers; the server applies them once. When `reconnect_tries` in a row fail,
-// or the server refuses the worker, the client is permanently broken and every call returns the error.
+// answer, with the same sequence numbers; the server applies each message once. When `reconnect_tries` tries
+// in a row fail, or the server refuses the worker, the client is permanently broken and every call returns
+// the error.
 #ifndef TETHYS_PS_PARAMETER_CLIENT_H_
 #define TETHYS_PS_PARAMETER_CLIENT_H_
 
@@ -55,8 +56,8 @@ class ParameterClient {
 
   // The header of the answer to message `index`.
   virtual const Frame& answer(int index) const = 0;
-  // Copies the values of that answer, if it has any, to out[0 .. answer.range_count) and releases gRPC's
-  // memory.
+  // Copies the values of the answer to message `index`, if it has any, to out[0 .. answer.range_count) and
+  // releases gRPC's memory.
   virtual void TakeAnswer(int index, void* out) = 0;
 
   // Bytes sent and received so far, including frame headers and repeated messages.

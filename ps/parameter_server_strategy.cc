@@ -17,10 +17,11 @@ namespace tethys {
 namespace {
 
 constexpr double kDefaultStepTimeout = 30;  // In seconds.
-// Sequence numbers of pulls begin here, beyond those of all pushes.
+// Sequence numbers of pulls begin here, above the sequence numbers of all pushes.
 constexpr uint64_t kFirstPull = uint64_t{1} << 63;
 
-// The size of a message; equal on all workers of a job, so that they cut their pushes alike.
+// The size of a message in bytes. It is equal on all workers of a job, so all cut their pushes into the same
+// parts.
 int64_t SentMessageBytes(const ParameterServerStrategyOptions& options, int64_t arena_size) {
   const auto is_local = [](const ServerAddress& server) { return absl::StartsWith(server.address, "127."); };
   const bool one_machine = std::all_of(options.servers.begin(), options.servers.end(), is_local);
@@ -57,7 +58,8 @@ class ParameterServerStrategy final : public Strategy {
   const proto::Job& job() const { return options_.plan.job(); }
   Frame MakeFrame(FrameKind kind) const;
   absl::Status Push(int message);
-  // Pushes the messages that GradientReady has not pushed: with clipping all of them, once they are clipped.
+  // Pushes the messages that GradientReady has not pushed. With clipping, these are all messages; their
+  // gradients are clipped first.
   absl::Status PushRest();
   // Internal: a range of the step was not announced.
   absl::Status CheckAnnounced() const;
@@ -65,12 +67,13 @@ class ParameterServerStrategy final : public Strategy {
   // Waits for the answer to a message. The wait grows by answer_timeout_ as long as other workers still
   // compute.
   absl::Status AwaitAnswer(int index);
-  // Adds the sums of squares of all servers and sends each server the totals, first those of gradients, if
-  // they are clipped, then those of variables, if the optimizer has a trust ratio.
+  // Adds the sums of squares of all servers and sends each server the totals: first the totals of gradients,
+  // if they are clipped, then the totals of variables, if the optimizer has a trust ratio.
   absl::Status ExchangeNorms();
-  // Sends to a server that holds shards a frame about `values` sums, with `sent` as its payload.
+  // Sends `server`, which must hold shards, a frame about `values` sums of squares, with `sent` as its
+  // payload.
   absl::Status SendNorms(FrameKind kind, int server, size_t values, absl::Span<const double> sent);
-  // Waits for the server's answer, which has as many values as it was asked for, and copies them to `out`.
+  // Waits for the server's answer, which has as many values as the frame requested, and copies them to `out`.
   absl::Status AwaitNorms(int server, double* out);
   int NormMessage(int server) const;  // The index of the message of norms to a server that holds shards.
   bool MeasuresNoise() const {
@@ -98,9 +101,10 @@ class ParameterServerStrategy final : public Strategy {
   StepOutcome outcome_;    // Outcome of the last completed step.
   uint64_t sequence_ = 0;  // Sequence of this step's push.
   uint64_t pulls_ = 0;     // Pulls begun so far; the number of the next pull.
-  // The sum of squares of the step's gradient sums, over all servers; a payload that must stay here.
+  // The sum of squares of the step's gradient sums, over all servers. It must not move, because messages
+  // point to it as their payload.
   double sum_of_squares_ = 0;
-  ShardSquares squares_;            // The squares for trust ratios; a payload that must stay here.
+  ShardSquares squares_;            // The squares for trust ratios; also pointed to by messages.
   std::unique_ptr<PushClip> clip_;  // Null: gradients are pushed without clipping.
   // In steps that measure the gradient noise, the sum of squares of the gradients that the step has pushed.
   double own_square_ = 0;
@@ -148,9 +152,10 @@ absl::StatusOr<StrategyTraits> ParameterServerStrategy::Prepare(const StepArenas
   const absl::Status pulled = Pull();
   answer_timeout_ = step_timeout_;
   if (absl::IsDeadlineExceeded(pulled) || absl::IsUnavailable(pulled)) {
-    return absl::Status(pulled.code(),
-                        absl::StrCat(pulled.message(), ": it must be reached at that address, so look for a ",
-                                     "firewall or a missing route (tethys hosts check tests all links)"));
+    return absl::Status(
+        pulled.code(),
+        absl::StrCat(pulled.message(), ": each server must be reachable at its address, so look for a ",
+                     "firewall or a missing route (tethys hosts check tests all links)"));
   }
   TETHYS_RETURN_IF_ERROR(pulled);
   return StrategyTraits{.parameters_change_before_step = PullsBeforeStep(config())};
@@ -362,7 +367,8 @@ absl::StatusOr<std::unique_ptr<Strategy>> CreateParameterServerStrategy(
   client.checksums_on_loopback = options.checksums_on_loopback;
   client.servers = options.servers;
   client.clock = options.clock;
-  // If updates depend on norms, servers answer when they have the whole push.
+  // A window needs servers that answer each message by itself. If updates depend on norms, they answer only
+  // when they have the whole push.
   client.window = TraitsOf(plan.job()).answers_parts() && !ExchangesNorms(plan.job()) ? kMessageWindow : 0;
   client.pushes_bring_values = !PullsBeforeStep(plan.job().strategy().parameter_server());
   return std::make_unique<ParameterServerStrategy>(std::move(options),

@@ -2,14 +2,15 @@
 // hold their ranges as soon as the gradients are ready. The servers update the parameters and answer each
 // push with the new values.
 //
-// Answers are held until EnqueueEnd, which waits for all of them and copies them to the parameter arena. If
-// the job says so, the answer to an asynchronous push has no parameters, and each step begins with a pull
+// Only EnqueueEnd reads the answers: it waits for all of them and copies them to the parameter arena. If the
+// job says so, the answer to an asynchronous push has no parameters, and each step begins with a pull
 // instead. The first step of asynchronous and stale-synchronous training always begins with a pull. Gradients
 // are sent from the gradient arena in host memory, without a copy, in messages of about message_bytes
 // (message_plan.h).
 //
-// If the update of bulk-synchronous servers depends on norms (clipping, LARS, LAMB), EnqueueEnd exchanges
-// them before it waits for parameters (parameter_store_norms.cc): one more round trip a step, two for both.
+// If the update of bulk-synchronous servers depends on norms (clipping, LARS, LAMB), EnqueueEnd exchanges the
+// norms before it waits for parameters (parameter_store_norms.cc). This takes one more round trip a step, or
+// two if the update depends on both clipping and trust ratios.
 #ifndef TETHYS_PS_PARAMETER_SERVER_STRATEGY_H_
 #define TETHYS_PS_PARAMETER_SERVER_STRATEGY_H_
 
@@ -34,7 +35,7 @@ struct ParameterServerStrategyOptions {
   // checksums.
   bool checksums_on_loopback = false;
   const Clock* clock = nullptr;  // Must outlive the strategy.
-  // The time until which Prepare waits for servers; 0: it waits as long as a step does.
+  // The time until which Prepare waits for servers; 0: Prepare waits as long as a step waits.
   Nanoseconds start_deadline = 0;
   PeersCompute peers_compute = nullptr;  // Null if no answer waits for another worker.
 };

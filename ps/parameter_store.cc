@@ -129,7 +129,8 @@ void ParameterStore::AnswerPulls(int worker, StoreActions& actions) {
 absl::Status ParameterStore::OnFence(const proto::Fence& fence, StoreActions& actions) {
   if (fence.worker() < 0 || fence.worker() >= static_cast<int>(inboxes_.size())) {
     return absl::InvalidArgumentError(absl::StrCat("server ", config_.server, ": a fence for worker ",
-                                                   fence.worker(), ", the job has ", inboxes_.size()));
+                                                   fence.worker(), ", but the number of workers is ",
+                                                   inboxes_.size()));
   }
   const PushInbox& inbox = inboxes_[fence.worker()];
   if (fence.incarnation() > inbox.incarnation) {
@@ -230,7 +231,7 @@ absl::Status ParameterStore::StepBack(int64_t version, uint32_t generation) {
   if (generation <= checks_.generation()) {
     return absl::InvalidArgumentError(absl::StrCat("server ", config_.server,
                                                    " is told to step back under generation ", generation,
-                                                   ", its generation is ", checks_.generation()));
+                                                   ", but its generation is ", checks_.generation()));
   }
   const bool whole = version == version_ - 1 && state_.undo_number() == version_;  // The last update.
   if (!keeps_undo() || (version != version_ && !whole)) {

@@ -6,8 +6,8 @@
 // of this server's layout. All parts of a push have the same sequence number, which counts the worker's
 // pushes from 1.
 //
-// The job's consistency decides when pushes are applied, in which updates, and by what these are divided
-// (runtime/consistency/rule.h). The store knows three ways of carrying this out:
+// The job's consistency decides when pushes are applied, which pushes make one update, and the divisor of
+// each update (runtime/consistency/rule.h). The store knows three ways of carrying this out:
 //
 //   parameter_store_elements.cc  in lock step: gradients are added up as they come, and an element is updated
 //                                and answered as soon as all workers' gradients of it have arrived
@@ -40,12 +40,12 @@ namespace tethys {
 
 // Invariants:
 // 1. A step is a transaction. An update of whole pushes begins when all of its gradients have arrived and are
-// known to be finite, and no event comes between its parts. So does an update in lock step that depends on
-// norms; with LAMB, slots change when variables are measured. Other updates in lock step begin earlier, so
-// that answers are sent while gradients still arrive. Such an update ends when every part of every worker is
-// applied, and it is recorded before the last answer. If an update cannot end, ForEachShard fails from then
-// on, so no checkpoint contains an unfinished update. After an error of the update itself, pushes and pulls
-// fail, too.
+// known to be finite, and no event comes between its parts. The same holds for an update in lock step that
+// depends on norms, except that LAMB already changes slots when it measures the variables. Other updates in
+// lock step begin earlier, so that answers are sent while gradients still arrive. Such an update ends when
+// every part of every worker is applied, and it is recorded before the last answer. If an update cannot end,
+// ForEachShard fails from then on, so no checkpoint contains an unfinished update. After an error of the
+// update itself, pushes and pulls fail, too.
 // 2. A push (worker, incarnation, sequence) is applied at most once. A repeat of an updated part is answered
 // with the current parameters; a repeat of a waiting part is ignored.
 // 3. In lock step, parameters do not change between a reply and the next full set of pushes. A worker
@@ -55,7 +55,7 @@ namespace tethys {
 class ParameterStore {
  public:
   // Allocates all memory of the store. `optimizer` updates ranges of this server's memory
-  // (ShardLayout::Shard::local); `stream` belongs to the optimizer's device and outlives the store.
+  // (ShardLayout::Shard::local); `stream` belongs to the optimizer's device and must outlive the store.
   // Parameters and slots start as zeros, at version 0. ResourceExhausted: this host has too little memory;
   // the error gives the sizes and a remedy.
   static absl::StatusOr<std::unique_ptr<ParameterStore>> Create(StoreConfig config, ShardLayout layout,
@@ -70,8 +70,8 @@ class ParameterStore {
   absl::Status OnPull(const Frame& frame, StoreActions& actions);
   // Handles a kNorm, kMeasure or kCommit frame (norm_exchange.h). The first two are answered once all
   // workers' gradients have arrived; the first kCommit updates the parameters. A repeat is answered again.
-  // Errors are those of OnPush; InvalidArgument also for sums below this server's own or other than those
-  // that came first, and for a norm that is not finite.
+  // Has the errors of OnPush. InvalidArgument also: sums are below this server's own sums or differ from the
+  // sums that came first, or a norm is not finite.
   absl::Status OnExchange(const Frame& frame, PayloadPieces payload, StoreActions& actions);
   // Refuses frames of the worker's earlier incarnations from now on and discards their unapplied parts.
   // InvalidArgument: no such worker. FailedPrecondition: in lock step the worker's push is incomplete, or its
@@ -93,12 +93,12 @@ class ParameterStore {
   // FailedPrecondition while a push is incomplete or waits: versions change at barriers only.
   absl::Status SetVersion(int64_t version);
   // In lock step with StoreConfig::keeps_undo: gives parameters and slots their values at `version`, bit by
-  // bit. That is the current version, whose next update may have begun; or the version before the last
-  // update, as long as no later update has begun. (A worker pushes after the answers of all servers to its
-  // push before, so the servers of a job differ by one version at most, and all can reach the lowest.) All
-  // that workers have pushed for later updates is dropped: they push again, under the new `generation`,
-  // counting their pushes from 1. An error changes nothing. FailedPrecondition: no undo, another version, or
-  // the store has failed before. InvalidArgument: the generation is not a later one.
+  // bit. `version` is the current version, even if the next update has begun, or the version before the last
+  // update, if no later update has begun. (A worker pushes only after all servers have answered its previous
+  // push, so the servers of a job differ by one version at most, and all can step back to the lowest.)
+  // Gradients that workers have pushed for later updates are dropped: workers push them again under the new
+  // `generation`, counting their pushes from 1. An error changes nothing. FailedPrecondition: no undo,
+  // another version, or the store has failed before. InvalidArgument: the generation is not a later one.
   absl::Status StepBack(int64_t version, uint32_t generation);
 
  private:
@@ -120,18 +120,19 @@ class ParameterStore {
   // Whether the current step measures the gradient noise.
   bool MeasuresNoise() const;
 
-  // In lock step, if the update depends on norms: adds up the elements in `ranges`. If these are the last
-  // of the step, answers the workers that wait for it.
+  // In lock step, if the update depends on norms: adds up the elements in `ranges`. If these are the last of
+  // the step, answers the workers that wait for its norms.
   absl::Status HoldBack(int worker, const std::vector<Range>& ranges, StoreActions& actions);
-  // The update of the held step, with clipped gradients; `frame` is of a worker whose push is part of it.
+  // The update of the held step, with clipped gradients; `frame` comes from a worker whose push is part of
+  // the step.
   absl::StatusOr<Update> MakeHeldUpdate(const Frame& frame) const;
   absl::Status MeasureHeld(const Frame& frame, StoreActions& actions);
   absl::Status UpdateHeld(const Frame& frame, StoreActions& actions);
 
-  // Whole pushes: makes the updates that are due, then answers their pushes and the pulls whose step may now
-  // begin.
+  // For whole pushes: makes the updates that are due, then answers their pushes and the pulls whose step may
+  // now begin.
   absl::Status GoOn(const std::vector<DueUpdate>& due, StoreActions& actions);
-  // Makes one update. Answers each part as soon as it is updated, if that is wanted.
+  // Makes one update. With `answer_parts`, answers each part as soon as it is updated.
   absl::Status ApplyTogether(const DueUpdate& due, bool answer_parts, StoreActions& actions);
 
   // InvalidArgument if `divisor`, the number of samples, is not positive.
@@ -161,7 +162,7 @@ class ParameterStore {
   NormExchange norms_;    // In lock step.
   int64_t version_ = 0;
   int64_t updated_ = 0;    // In lock step: elements of shards that are already at version_ + 1.
-  double sum_square_ = 0;  // Of the elements that the current or last step has updated (ParameterReply).
+  double sum_square_ = 0;  // ParameterReply::sum_square of the current or last step.
   absl::Status broken_;    // The fatal error, returned to every later push and pull.
   std::map<int64_t, int64_t> staleness_histogram_;
 };

@@ -1,6 +1,7 @@
 // Updates in lock step that are held back until their norms are known (norm_exchange.h). Until then the store
-// keeps the sums of its whole share in memory that it has anyway: the sum, and with ordered summation the
-// pushes of all workers but one. A measurement by LAMB changes slots, so the step has begun with it.
+// keeps the gradient sums of all its elements in memory that it needs anyway: the arena of the sums and, with
+// ordered summation, the arenas for the pushes of all workers but one. LAMB changes slots when it measures
+// variables, so its update has begun by then.
 #include <utility>
 
 #include "ps/parameter_store.h"

@@ -19,10 +19,10 @@
 
 namespace tethys {
 
-// Cuts the trainable variables for so many servers. Returns shards ordered by begin. Each holds whole rows
-// (entries of axis 0) of one variable; if the rows do not divide evenly, the first shards have one row more.
-// InvalidArgument: a Fixed partitioner asks for more shards than rows (the error names the variable and its
-// rows), or a count or size is out of range (it names the field).
+// Cuts the trainable variables into shards for `servers` servers. Returns shards ordered by begin. Each holds
+// whole rows (entries of axis 0) of one variable; if the rows do not divide evenly, the first shards have one
+// row more. InvalidArgument: a Fixed partitioner asks for more shards than rows (the error names the variable
+// and its rows), or a count or size is out of range (it names the field).
 absl::StatusOr<proto::Placement> PlaceShards(const VariableSet& variables, int servers,
                                              const proto::Partitioner& partitioner = {});
 
@@ -38,7 +38,7 @@ struct ServerGroup {
 std::vector<ServerGroup> GroupServers(const proto::Placement& placement);
 
 // A table with a line per group of servers (shards, bytes, share) and a last line with the imbalance: the
-// fullest server's bytes over the mean.
+// bytes of the fullest server divided by the mean over all servers.
 std::string PlacementTable(const proto::Placement& placement);
 
 }  // namespace tethys

@@ -16,8 +16,8 @@ class PushClip {
   // `ranges` are the ranges of the gradient arena that are pushed. InvalidArgument: `limit` is not above 0.
   static absl::StatusOr<std::unique_ptr<PushClip>> Create(double limit, absl::Span<const Range> ranges);
 
-  // Multiplies the sums in host memory by one factor, at most 1, so that the norm of their mean is at most
-  // the limit. The server divides the sums by `divisor`, which is above 0.
+  // Multiplies the sums in host memory by one factor, at most 1, so that the norm of the sums divided by
+  // `divisor` is at most the limit. `divisor` must be above 0; the server divides the pushed sums by it.
   absl::Status Run(int64_t divisor, float* gradient_sums);
 
  private:

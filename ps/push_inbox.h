@@ -22,21 +22,22 @@ struct PushInbox {
   Frame push;                      // Header of the current push; sequence 0: there is none.
   PushParts parts;                 // Arrived parts of the current push.
   int64_t received = 0;            // Elements of shards in `parts`.
-  bool awaits_norm = false;        // The worker asked for the norm before it was known.
+  bool awaits_norm = false;        // The worker has requested a norm that is not known yet.
   std::map<int64_t, Frame> pulls;  // Pulls held back until their step may begin, by first element.
 
   bool has_push() const { return push.sequence != 0; }
   // The push that the worker sends or has sent last.
   const Frame& last_push() const { return has_push() ? push : applied; }
 
-  // Takes a part of the current push, `elements` of which are elements of shards.
+  // Takes a part of the current push. `elements` of its elements belong to shards; the others are padding.
   void Add(const Frame& part, Range local, int64_t elements);
-  // Marks the elements of `local` as updated. Calls `updated` for every part that thereby is.
+  // Marks the elements of `local` as updated. Calls `updated` for every part that is now completely updated.
   void MarkUpdated(const ShardLayout& layout, Range local, absl::FunctionRef<void(PushParts::Part&)> updated);
-  // The current push has become, or is part of, the update to `version`. Returns the record of it.
+  // Notes that the current push was applied, alone or with others, in the update to `version`. Returns the
+  // record of the push for the chief's journal.
   proto::AppliedPush Apply(int64_t version, int64_t staleness);
   void ForgetPush();
-  // Begins anew with the worker's process of that incarnation, which has pushed nothing.
+  // Begins anew with the worker's process of the given incarnation, which has pushed nothing yet.
   void Replace(uint32_t incarnation);
 };
 

@@ -1,6 +1,6 @@
-// The gradients that a server was sent and has not applied yet, and their sums. In lock step a worker's
-// gradients are added to one sum as they come or, with ordered summation, kept until those of all workers can
-// be added in rank order. Otherwise each worker's push is kept whole. Used by the store's thread.
+// The gradients that a server has received and not applied yet, and their sums. In lock step a worker's
+// gradients are added to one sum as they come or, with ordered summation, kept until the gradients of all
+// workers can be added in rank order. Otherwise each worker's push is kept whole. Used by the store's thread.
 #ifndef TETHYS_PS_PUSHED_GRADIENTS_H_
 #define TETHYS_PS_PUSHED_GRADIENTS_H_
 
@@ -21,27 +21,27 @@ class PushedGradients {
   enum class Summation {
     kWhole,      // Each push is kept whole.
     kByArrival,  // In lock step: added to the sum on arrival.
-    kByRank,     // In lock step: kept, except for worker 0's, which the sum begins with.
+    kByRank,     // In lock step: kept, except for worker 0's push, with which the sum begins.
   };
   PushedGradients(int workers, Summation summation);
 
   // The arenas that the owner allocates, with equal sizes, before any other call.
   std::vector<Arena*> arenas();
 
-  // Takes the values of elements `local` of the worker's push. False if a value, or its sum with those of
-  // other workers, is not finite. A part of a push is taken once.
+  // Takes the values of elements `local` of the worker's push. False if a value, or its sum with the values
+  // of other workers, is not finite. A part of a push must be taken only once.
   bool Take(int worker, bool has_samples, Range local, PayloadPieces payload);
 
   // In lock step. The sums, complete only after AddUp.
   const float* sums() const { return sum_.data(); }
   // Completes the sums of elements that all workers have pushed. False if a sum is not finite.
   bool AddUp(Range local);
-  // Begins the elements' next sums.
+  // Resets the sums of elements `local` for the next step.
   void Clear(Range local);
 
-  // Otherwise: adds up the pushes of `workers` that have samples, in this order, over all elements. The sums
-  // replace the first of these pushes. Null if a sum is not finite; `failed` is then the worker whose push
-  // was added last. Requires that a push has samples.
+  // Not in lock step: adds up the pushes of `workers` that have samples, in this order, over all elements.
+  // The sums replace the first of these pushes. Null if a sum is not finite; `failed` is then the worker
+  // whose push was added last. Requires that at least one of the pushes has samples.
   const float* AddTogether(absl::Span<const int> workers, int& failed);
 
  private:

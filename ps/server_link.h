@@ -28,14 +28,15 @@ class ServerLink {
     virtual bool NextMessage(int server, grpc::ByteBuffer* message) = 0;
     // Handles an answer and may take its contents. An error breaks the link.
     virtual absl::Status OnAnswer(int server, ReceivedMessage& message) = 0;
-    // The server refused, or all tries failed. The link is unusable from now on.
+    // The server has refused the worker, or all tries have failed. The link is unusable from now on.
     virtual void OnBroken(int server, const absl::Status& status) = 0;
 
    protected:
     ~Owner() = default;
   };
 
-  // All arguments outlive the link. Operations complete on the thread that runs `queue`, which locks `mu`.
+  // All arguments must outlive the link. Operations complete on the thread that runs `queue`, which locks
+  // `mu`.
   ServerLink(Owner& owner, Mutex& mu, grpc::CompletionQueue& queue, const ParameterClientOptions& options,
              int server);
 

@@ -22,7 +22,8 @@ absl::StatusOr<ShardLayout> ShardLayout::Create(const proto::Placement& placemen
                        "' on server ", shard.server(), " overlaps the shard before it, exceeds the arena of ",
                        arena_size, " elements, or names a server that does not exist"));
     }
-    // Elements that another server has may lie between a shard's end and the next multiple of kAlignment.
+    // `touches` needs previous_is_here, because elements of another server may lie between a shard's end and
+    // the next multiple of kAlignment.
     const bool touches =
         previous_is_here && (previous_end == shard.begin() || AlignUp(previous_end) == shard.begin());
     previous_end = shard.begin() + shard.count();

@@ -1,8 +1,8 @@
 // The state that a server keeps for its shards: parameters and optimizer slots, with the optimizer that
 // updates them. Used by the store's thread.
 //
-// On request the last update can be taken back, whole or begun: before a range is changed, its parameters and
-// slots are copied to a shadow, which the next update overwrites.
+// With keeps_undo, the last update can be taken back, whether it is complete or has only begun: before a
+// range is changed, its parameters and slots are copied to a shadow, which the next update overwrites.
 #ifndef TETHYS_PS_SHARD_STATE_H_
 #define TETHYS_PS_SHARD_STATE_H_
 
@@ -17,11 +17,11 @@
 namespace tethys {
 
 // Invariant: every element that the update numbered undo_number_ has changed lies in one of the ranges undo_,
-// which are disjoint, and the shadow has its values from before that update.
+// which are disjoint, and the shadow has the element's values from before that update.
 class ShardState {
  public:
   // `optimizer` updates ranges of the server's memory (ShardLayout::Shard::local); `layout` and `stream`,
-  // which belongs to the optimizer's device, outlive the state.
+  // which belongs to the optimizer's device, must outlive the state.
   ShardState(const ShardLayout& layout, std::vector<OptimizerSlot> slots,
              std::unique_ptr<Optimizer> optimizer, Stream& stream, bool keeps_undo);
 
@@ -34,15 +34,16 @@ class ShardState {
   float* parameters() { return parameters_.data(); }
   const float* parameters() const { return parameters_.data(); }
 
-  // Optimizer::Apply and Measure on the parameters and slots. With undo, all calls for one update have the
-  // same Update::number, which differs from the number of the update before; an update that is measured is
-  // measured first, and no element is updated twice.
+  // Optimizer::Apply and Measure on the parameters and slots. With undo, all calls for one update must have
+  // the same Update::number, which must differ from the number of the previous update; Measure must come
+  // before Apply, and no element may be updated twice.
   absl::Status Apply(const Update& update, const float* gradient_sums);
   absl::Status Measure(const Update& update, const float* gradient_sums, absl::Span<RegionSquares> squares);
 
   // The number of the update that can be taken back; 0: none.
   int64_t undo_number() const { return undo_number_; }
-  // Gives everything that this update has changed its earlier values, bit by bit. No-op if there is none.
+  // Takes back the update numbered undo_number(): everything that it has changed gets its earlier values, bit
+  // by bit. No-op if undo_number() is 0.
   void TakeBack();
   // No update can be taken back until another is made.
   void ForgetUndo();

@@ -1,4 +1,5 @@
-// Whether an update waits for norms over all servers, asked by servers and workers alike. Pure; any thread.
+// Functions by which servers and workers decide whether an update waits for norms over all servers. Pure; any
+// thread.
 #ifndef TETHYS_PS_SHARED_NORMS_H_
 #define TETHYS_PS_SHARED_NORMS_H_
 

@@ -27,11 +27,12 @@ struct StoreConfig {
   int64_t global_batch = 0;                 // In samples; the divisor of asynchronous GLOBAL_MEAN.
   // Bulk-synchronous: the greatest norm of the mean gradients of all servers together; 0: not limited.
   double clip_norm = 0;
-  // In bulk-synchronous jobs: the optimizer has a trust ratio. Its regions are the layout's shards, in order.
+  // Bulk-synchronous: true if the optimizer has a trust ratio. Its regions must then be the layout's shards,
+  // in order.
   bool measures = false;
-  // Bulk-synchronous: the store can step back (ParameterStore::StepBack). It then has twice the memory for
-  // parameters and slots, and copies all that an update changes. No job asks for it: the loss of a worker in
-  // lock step ends the job.
+  // Bulk-synchronous: true if the store can step back (ParameterStore::StepBack). It then has twice the
+  // memory for parameters and slots, and copies all that an update changes. No job sets this, because the
+  // loss of a worker in lock step ends the job.
   bool keeps_undo = false;
 };
 
@@ -46,8 +47,8 @@ struct ParameterReply {
   int64_t version = 0;
   int64_t staleness = 0;  // Staleness of the answered push.
   // In bulk-synchronous steps that measure the gradient noise: the squared norm of all workers' gradient
-  // sums, over the elements that this server has updated so far. The last answer to a worker covers the
-  // server's whole share.
+  // sums, over the elements that this server has updated so far. The last answer to a worker covers all
+  // elements of the server.
   double sum_square = 0;
   bool with_values = true;
 };

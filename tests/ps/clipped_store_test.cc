@@ -141,7 +141,7 @@ TEST_F(ClippedStoreTest, StepWithoutSamplesFailsTheJob) {
 
 // ---------------------------------------------------------------------------------------------- repeats
 
-TEST_F(ClippedStoreTest, RepeatsAreAnsweredAndChangeNothing) {
+TEST_F(ClippedStoreTest, RepeatedFramesAreAnsweredAndChangeNothing) {
   MakeClipped(2, 1e6);
   Do({.worker = 0, .gradient = 2});
   EXPECT_EQ(Norm({.worker = 0}), "wait");
@@ -247,7 +247,7 @@ TEST_F(ClippedStoreTest, NonFiniteGradientFailsTheJobAndChangesNothing) {
   EXPECT_EQ(Parameter(), 0);
 }
 
-// The largest finite gradients have a sum of squares that double precision can hold.
+// The sum of squares of the largest finite gradients is finite in double precision.
 TEST_F(ClippedStoreTest, GradientsNearTheFloatLimitAreClipped) {
   MakeClipped(1, std::sqrt(11.0));
   Do({.gradient = 3e38f});

@@ -81,7 +81,7 @@ INSTANTIATE_TEST_SUITE_P(Clusters, ClippedStepTest,
                                            Shape{3, 2, "0", "ORDERED"}, Shape{5, 3, "1024", "ORDERED"},
                                            Shape{5, 3, "1024", "ARRIVAL"}));
 
-TEST(ClippingOnServersTest, FramesOfTheNormAreCounted) {
+TEST(ClippingOnServersTest, BytesOfNormFramesAreCounted) {
   constexpr int64_t kServers = 2;
   const auto bytes = [](const proto::JobPlan& plan) {
     PsCluster cluster(plan);
@@ -96,7 +96,7 @@ TEST(ClippingOnServersTest, FramesOfTheNormAreCounted) {
   EXPECT_EQ(with.bytes_in - without.bytes_in, kServers * (2 * kFrameBytes + 8));
 }
 
-TEST(ClippingOnServersTest, ServerWithoutShardsIsNotAsked) {
+TEST(ClippingOnServersTest, ServerWithoutShardsGetsNoNormFrames) {
   PsCluster cluster(ClippedPlan(1, "servers: 8", 0.5));
   const auto worker = cluster.Worker(0);
   ASSERT_TRUE(worker->Prepare().ok());
@@ -150,7 +150,7 @@ TEST(ClippingOnServersTest, ConnectionsCutDuringAClippedStepDoNotChangeItsResult
   EXPECT_EQ(cluster.server(0).TakeApplied().push_size(), 2 * 30);
 }
 
-TEST(ClippingOnServersTest, NormIsAskedForAgainAfterALostAnswer) {
+TEST(ClippingOnServersTest, NormIsRequestedAgainAfterALostAnswer) {
   PsCluster cluster(ClippedPlan(1, "", 0.5));
   TcpProxy proxy(cluster.server(0).address());
   cluster.Redirect(0, proxy.address());

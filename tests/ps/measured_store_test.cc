@@ -93,7 +93,7 @@ TEST_F(MeasuredStoreTest, GradientsAreClippedBeforeTheyAreMeasured) {
   EXPECT_EQ(Commit({.worker = 0}, {0, 4, 0, 4}), "w0 committed");
 }
 
-TEST_F(MeasuredStoreTest, RepeatsAreAnsweredAndMeasuredOnce) {
+TEST_F(MeasuredStoreTest, RepeatedFramesAreAnsweredButMeasureOnlyOnce) {
   optimizer_.mutable_sgd()->set_momentum(0.9);  // One slot: a measurement adds 100 to it, an update adds 1.
   MakeMeasured(2);
   Do({.worker = 0, .gradient = 2});
@@ -132,7 +132,7 @@ TEST_F(MeasuredStoreTest, ImpossibleSumsAreRefused) {
   EXPECT_THAT(Commit({.worker = 1}, {0, 9, 0, 10}), HasSubstr("those of another worker"));
 }
 
-TEST_F(MeasuredStoreTest, ServersThatMeasureNothingAreNotAsked) {
+TEST_F(MeasuredStoreTest, NormsThatAServerDoesNotNeedAreRefused) {
   MakeBulk(1);
   Do({.gradient = 1});
   EXPECT_THAT(Measure({}), HasSubstr("need none"));

@@ -55,7 +55,7 @@ class NormExchangeTest : public ::testing::Test {
     constexpr const char* kWords[] = {"wait", "answer", "measure", "update"};
     return kWords[static_cast<int>(*next)];
   }
-  // The step is complete for the worker, too.
+  // Makes the current push the last applied push: the step is complete for the worker, too.
   void EndPush() {
     inbox_.applied = inbox_.push;
     inbox_.push = Frame{};
@@ -75,7 +75,7 @@ TEST_F(NormExchangeTest, ClippedStepIsHeldFromItsLastSumToItsCommit) {
   EXPECT_EQ(Take(FrameKind::kNorm, 1), "wait");
   EXPECT_THAT(Take(FrameKind::kCommit, 1, {9}), HasSubstr("the gradients of its step have not all arrived"));
   EXPECT_TRUE(norms_->Add(3));
-  EXPECT_FALSE(norms_->Add(0));  // A range of padding, late.
+  EXPECT_FALSE(norms_->Add(0));  // A late range of padding.
   EXPECT_TRUE(norms_->holds_step());
   norms_->SetNorm(9);
   EXPECT_EQ(Take(FrameKind::kNorm, 1), "answer");
@@ -123,7 +123,7 @@ TEST_F(NormExchangeTest, ClippedTrustRatiosAreMeasuredWithTheTotalNorm) {
   EXPECT_THAT(update.gradient_scale, DoubleNear(0.5, 1e-5));
 }
 
-TEST_F(NormExchangeTest, UnwantedAndForeignFramesAreRefused) {
+TEST_F(NormExchangeTest, UnneededFramesAndFramesOfAnEarlierPushAreRefused) {
   Make(0, false);
   EXPECT_FALSE(norms_->holds_back());
   EXPECT_THAT(Take(FrameKind::kNorm, 1), HasSubstr("do not clip gradients"));

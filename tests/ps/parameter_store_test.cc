@@ -293,7 +293,7 @@ TEST_F(ParameterStoreTest, OverflowingSumChangesNothing) {
   MakeBulk(2);
   Do({.worker = 0, .gradient = 3e38f});
   EXPECT_THAT(Do({.worker = 1, .gradient = 3e38f}),
-              HasSubstr("a gradient, or its sum with those of other workers, is NaN or infinite"));
+              HasSubstr("a gradient, or its sum with the gradients of other workers, is NaN or infinite"));
   EXPECT_FALSE(actions_.fatal.ok());
   EXPECT_EQ(Parameter(), 0);
 }

@@ -113,9 +113,9 @@ TEST(Placement, LargestShardGoesFirstToTheLeastLoadedServer) {
   EXPECT_EQ(Servers(variables, 2), "1 0 0 1");
 }
 
-TEST(Placement, SmallShardsFollowTheirNeighbours) {
-  // Large shards of 1000 elements and, behind each, a scale and an offset of 3: a block has at most 4012 / 64
-  // elements.
+TEST(Placement, SmallNeighbouringShardsAreOnOneServer) {
+  // Four large shards of 1000 elements, each followed by a scale and an offset with 3 elements in all. A
+  // block of several shards has at most 4012 / 64 elements.
   std::vector<NamedShape> shapes;
   for (int i = 0; i < 4; ++i) {
     shapes.push_back({absl::StrCat("filters_", i), {1000}});

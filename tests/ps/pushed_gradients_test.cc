@@ -30,7 +30,7 @@ class PushedGradientsTest : public ::testing::Test {
   absl::optional<PushedGradients> gradients_;
 };
 
-TEST_F(PushedGradientsTest, MemoryIsThatOfTheSummation) {
+TEST_F(PushedGradientsTest, NumberOfArenasDependsOnTheSummation) {
   EXPECT_EQ(Make(Summation::kByArrival), 1);  // The sum.
   EXPECT_EQ(Make(Summation::kByRank), 3);     // The sum, and two pushes that wait.
   EXPECT_EQ(Make(Summation::kWhole), 3);      // Three pushes.
@@ -46,7 +46,7 @@ TEST_F(PushedGradientsTest, ByRankAddsInRankOrderWhateverArrivesFirst) {
   }
 }
 
-TEST_F(PushedGradientsTest, ByArrivalBeginsTheNextSumWhereCleared) {
+TEST_F(PushedGradientsTest, SumByArrivalRestartsForClearedElements) {
   Make(Summation::kByArrival);
   for (int worker = 0; worker < 3; ++worker) Push(worker, 2);
   ASSERT_TRUE(gradients_->AddUp({0, 16}));
@@ -63,7 +63,7 @@ TEST_F(PushedGradientsTest, PushWithoutSamplesAddsNothing) {
   ASSERT_TRUE(gradients_->AddUp({0, 16}));
   PushNothing(0);
   Push(1, 3);
-  PushNothing(2);  // The values of its push before are still there.
+  PushNothing(2);  // The values of its previous push are still there.
   ASSERT_TRUE(gradients_->AddUp({0, 16}));
   EXPECT_EQ(Sum(), 3);
 }

@@ -43,7 +43,7 @@ class ShardStateTest : public ::testing::Test {
             .part = part,
             .gradients_are_finite = true};
   }
-  // Measures, if the optimizer has a trust ratio, then updates the parts.
+  // With `measures` (the optimizer has a trust ratio), measures first. Then updates `parts`.
   void Apply(int64_t number, const std::vector<Range>& parts, bool measures) {
     std::vector<RegionSquares> squares(2);
     if (measures) {
@@ -102,7 +102,7 @@ TEST_F(ShardStateTest, BegunUpdateIsTakenBackBitByBitAndMadeAgain) {
     Apply(1, {{0, 19}}, measures);
     Apply(2, {{0, 19}}, measures);
     EXPECT_EQ(Bits(), again);
-    state_->TakeBack();  // Keeps nothing, so this changes nothing.
+    state_->TakeBack();  // Nothing is kept, so this changes nothing.
     EXPECT_EQ(Bits(), again);
   }
 }

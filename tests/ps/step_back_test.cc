@@ -1,4 +1,4 @@
-// Tests that a parameter store returns to a version that it had.
+// Tests that a parameter store can return to an earlier version.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -48,7 +48,8 @@ class StepBackTest : public ParameterStoreTest {
     EXPECT_TRUE(read.ok()) << read;
     return bits;
   }
-  // Both workers push step 0, and the store measures its variables; then, if wanted, the first commit.
+  // Both workers push step 0, and the store measures its variables. With `commit`, worker 0 then commits the
+  // step.
   void MakeMeasuredStep(uint32_t generation, bool commit) {
     MakeStep(0, generation);
     EXPECT_THAT(Exchange(FrameKind::kMeasure, generation, {}), HasSubstr("w0 measured"));
@@ -106,7 +107,7 @@ TEST_F(StepBackTest, LastStepIsTakenBackAndMadeAgain) {
   EXPECT_EQ(store_->staleness_histogram().at(0), 2);
 }
 
-TEST_F(StepBackTest, StoreMayKeepItsVersion) {
+TEST_F(StepBackTest, StepBackToTheCurrentVersionKeepsTheState) {
   MakeBulk(2);
   MakeStep(0);
   const std::vector<uint32_t> state = State();
@@ -128,7 +129,7 @@ TEST_F(StepBackTest, HeldStepIsDroppedWithItsSums) {
   }
 }
 
-TEST_F(StepBackTest, SlotsThatWereMeasuredAreTakenBack) {
+TEST_F(StepBackTest, SlotsChangedByAMeasurementAreTakenBack) {
   measures_ = true;
   for (const bool committed : {false, true}) {
     MakeBulk(2);
@@ -171,7 +172,7 @@ TEST_F(StepBackTest, FramesOfTheEarlierGenerationAreRefused) {
   EXPECT_THAT(Do(PushOf(0, 0, {0, 19})), HasSubstr("its generation is 7, the job's is 8"));
 }
 
-TEST_F(StepBackTest, StoresWithoutUndoRefuseIt) {
+TEST_F(StepBackTest, StoreWithoutUndoRefusesToStepBack) {
   MakeAsynchronous(2);
   EXPECT_THAT(StepBack(0), HasSubstr("it keeps no undo"));
   keeps_undo_ = false;

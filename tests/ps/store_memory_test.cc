@@ -9,14 +9,14 @@ namespace {
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 
-TEST(StoreMemoryTest, AllArenasHaveTheirElements) {
+TEST(StoreMemoryTest, AllArenasGetTheRequestedNumberOfElements) {
   Arena a, b;
   ASSERT_TRUE(AllocateForStore(0, 32, {&a, &b}, "").ok());
   EXPECT_EQ(a.size(), 32);
   EXPECT_EQ(b.data()[31], 0);
 }
 
-TEST(StoreMemoryTest, TooLittleMemoryIsNamedWithSizesAndRemedy) {
+TEST(StoreMemoryTest, ErrorOfTooLittleMemoryNamesSizesAndRemedy) {
   Arena a, b;
   const absl::Status status = AllocateForStore(3, int64_t{1} << 45, {&a, &b}, "parameters, momentum");
   EXPECT_THAT(StatusText(status),
