@@ -33,7 +33,7 @@ absl::StatusOr<uint32_t> FileCrc32(int fd, int64_t begin, int64_t end, const std
 
 // The contents of the manifest file: the manifest in text format, then a line with the checksum.
 // DecodeManifest accepts any text. DataLoss: the text is damaged. FailedPrecondition: a later version wrote
-// the manifest, with fields or a format number that this one does not know. `path` is for error messages.
+// the manifest, with fields or a format number that this version does not know. `path` is for error messages.
 std::string EncodeManifest(const proto::CheckpointManifest& manifest);
 absl::StatusOr<proto::CheckpointManifest> DecodeManifest(const std::string& text, const std::string& path);
 

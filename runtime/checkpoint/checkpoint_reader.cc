@@ -24,7 +24,7 @@ std::string FirstDifference(const VariableSet& saved, const VariableSet& expecte
   size_t i = 0;
   const size_t both = std::min(saved.variables().size(), expected.variables().size());
   while (i < both && text(saved, i) == text(expected, i)) ++i;
-  return absl::StrCat("variable ", i, " is ", text(saved, i), " there and ", text(expected, i),
+  return absl::StrCat("variable ", i, " is ", text(saved, i), " in the checkpoint and ", text(expected, i),
                       " in the job's model");
 }
 
@@ -153,7 +153,7 @@ absl::Status CheckpointReader::RebuildVariables() {
   }
   if (variables_.signature() != manifest_.model_signature()) {
     return absl::DataLossError(
-        absl::StrCat(path, ": the model signature is not that of the variables listed"));
+        absl::StrCat(path, ": the model signature does not match the listed variables"));
   }
   return absl::OkStatus();
 }

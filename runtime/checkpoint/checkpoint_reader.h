@@ -41,8 +41,9 @@ class CheckpointReader {
   // False: the checkpoint was saved without that slot (by another optimizer), and Read gives zeros.
   bool has_slot(int slot) const { return first_tensor_[slot] >= 0; }
 
-  // The moving statistics of a model with the statistics `expected`, at least one. FailedPrecondition: the
-  // checkpoint has no statistics, or those of another model. DataLoss: the file was damaged since Open.
+  // Reads the moving statistics. `expected` has the names and shapes of the model's statistics, at least one.
+  // FailedPrecondition: the checkpoint has no statistics, or the statistics of another model. DataLoss: the
+  // file was damaged after Open.
   absl::StatusOr<MovingStatistics> ReadStatistics(const VariableSet& expected) const;
 
   // Reads elements [arena_begin, arena_begin + out.size()) of a slot's arena; padding is 0. InvalidArgument:

@@ -67,7 +67,8 @@ absl::StatusOr<LatestCheckpoint> FindLatestCheckpoint(const std::string& root) {
       latest.path = entry->path;
       break;
     }
-    // A checkpoint of a later version is not damaged, and training must not go on from an older one.
+    // A checkpoint that a later version wrote is not damaged, and training must not go on from an older
+    // checkpoint.
     if (absl::IsFailedPrecondition(reader.status())) return reader.status();
     latest.damaged.push_back({entry->path, std::string(reader.status().message())});
   }

@@ -4,8 +4,8 @@
 // The folder may hold other entries. A crash may leave step-N.tmp (a checkpoint that was being written or
 // removed) and step-N.old (the earlier checkpoint of a step that was being saved again; it counts as step-N
 // while step-N is missing). A resumed run skips step-N.damaged. `best` is a link to the checkpoint that is
-// best on the validation split. initial/step-0 is a checkpoint with the parameters and statistics, but no
-// slots, that the job started with (`initial` in job.proto).
+// best on the validation split. initial/step-0 is a checkpoint of the parameters and statistics with which
+// the job started (`initial` in job.proto); it has no slots.
 #ifndef TETHYS_RUNTIME_CHECKPOINT_CHECKPOINT_STORE_H_
 #define TETHYS_RUNTIME_CHECKPOINT_CHECKPOINT_STORE_H_
 
@@ -43,11 +43,12 @@ struct LatestCheckpoint {
 // take an older checkpoint. FailedPrecondition: a later version wrote the newest one.
 absl::StatusOr<LatestCheckpoint> FindLatestCheckpoint(const std::string& root);
 
-// Keeps `keep` checkpoints (1 or more): that of step `saved` and the newest others. Keeps the checkpoint of
-// step `best` in addition. Removes all other checkpoints.
+// Keeps `keep` checkpoints (1 or more): the checkpoint of step `saved` and the newest others. Keeps the
+// checkpoint of step `best` in addition. Removes all other checkpoints.
 absl::Status PruneCheckpoints(const std::string& root, int keep, int64_t saved, int64_t best = -1);
 
-// Points the symbolic link ROOT/best to the checkpoint of that step, which exists; nullopt: removes the link.
+// Points the symbolic link ROOT/best to the checkpoint of `step`, which must exist; nullopt: removes the
+// link.
 absl::Status LinkBest(const std::string& root, absl::optional<int64_t> step);
 
 // Renames a damaged checkpoint to PATH.damaged, so that it is no longer listed; if that name is taken, to

@@ -1,7 +1,7 @@
 // A checkpoint is written in step-N.tmp and committed in this order:
 //
 //   1. Write fills ranges of the tensors; a range is claimed first, so no two writers fill one element.
-//   2. CheckAllWritten refuses a checkpoint of which an element was not written.
+//   2. CheckAllWritten refuses a checkpoint with an element that was not written.
 //   3. Seal syncs the files, reads them back for their checksums, and writes the manifest.
 //   4. MoveIntoPlace renames step-N to step-N.old and step-N.tmp to step-N, then removes step-N.old.
 //
@@ -91,7 +91,7 @@ absl::Status CheckpointWriter::CreateFile(const std::string& name, int first_slo
     error = posix_fallocate(file.fd.get(), 0, file.total_bytes());
   } while (error == EINTR);
   if (error != 0) {
-    return ErrnoStatus(error, absl::StrCat("cannot take ", file.total_bytes(), " bytes for ", file.path));
+    return ErrnoStatus(error, absl::StrCat("cannot reserve ", file.total_bytes(), " bytes for ", file.path));
   }
   TETHYS_RETURN_IF_ERROR(WriteFullyAt(file.fd.get(), header.data(), header.size(), 0, file.path));
   files_.push_back(std::move(file));

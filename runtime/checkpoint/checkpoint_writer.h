@@ -38,8 +38,8 @@ struct SavedStatistics {
 //  1. Until Commit renames it, the directory is called ROOT/step-N.tmp, and readers ignore it.
 //  2. A committed checkpoint is complete: every element of every tensor is finite and was written by exactly
 //     one range. Files and directory were synced before the rename.
-//  3. At every moment of Commit, ListCheckpoints finds an older checkpoint of the same step, if there was
-//  one.
+//  3. If there is an earlier checkpoint of the same step, ListCheckpoints finds it or the new one at every
+//     moment of Commit.
 class CheckpointWriter {
  public:
   // `variables` and `slot_names` (the optimizer's slots, in its order) determine the tensors that must be
@@ -61,8 +61,8 @@ class CheckpointWriter {
   // Called once, after all Writes have returned. FailedPrecondition names the first element that was not
   // written. After any error the checkpoint is lost and Commit cannot be retried: a failed sync may have
   // dropped the data (fsync(2)). (If only the sync of ROOT fails, the checkpoint is complete but may not
-  // survive a power cut.) `description` goes into the manifest.
-  // The manifest lists the moving statistics, if the model has any.
+  // survive a power cut.) `description` goes into the manifest, which also lists the moving statistics, if
+  // the model has any.
   absl::Status Commit(const proto::TrainingState& state, const proto::ModelDescription& description = {},
                       const SavedStatistics& statistics = {});
 

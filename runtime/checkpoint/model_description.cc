@@ -9,8 +9,8 @@
 namespace tethys {
 namespace {
 
-// The model's layers with all defaults filled in, and with positions in place of the names of inputs. With
-// the defaults, a checkpoint from before a field existed keeps its meaning.
+// The model's layers with all defaults filled in, and with the indices of layers in place of the names of
+// inputs. Filling in the defaults keeps the meaning of a checkpoint that was written before a field existed.
 proto::Model WithoutNames(const proto::Model& description, int64_t classes) {
   proto::Model model = ExpandModel(description, classes);
   const ModelInputs inputs = FindInputs(model);
@@ -66,7 +66,8 @@ proto::ModelDescription DescribeModel(const proto::JobPlan& plan, const proto::I
   *description.mutable_model() = plan.job().model();
   *description.mutable_sample_shape() = plan.sample_shape();
   description.set_classes(plan.job().data().classes());
-  // Without numbers the standardisation is unknown. It must not be taken for one that changes nothing.
+  // Without numbers the standardisation is unknown, which must not be mistaken for a standardisation that
+  // changes nothing.
   if (scaling.mean_size() > 0) *description.mutable_scaling() = scaling;
   description.set_float_inputs(plan.float_inputs());
   *description.mutable_class_name() = plan.class_name();
@@ -84,7 +85,7 @@ absl::Status CheckSameModel(const proto::ModelDescription& saved, const proto::M
     const std::string here = LayerText(of_job, i);
     if (there == here) continue;
     return absl::FailedPreconditionError(absl::StrCat(path, " is of another model: layer ", i, " is ", there,
-                                                      " there and ", here, " in the job"));
+                                                      " in the checkpoint and ", here, " in the job"));
   }
   return absl::OkStatus();
 }

@@ -22,8 +22,8 @@ proto::ModelDescription DescribeModel(const proto::JobPlan& plan, const proto::I
 absl::Status CheckSameModel(const proto::ModelDescription& saved, const proto::Model& model,
                             const std::string& path);
 
-// Convert the scaling between a message and a value. The message may lack numbers, which then means mean 0
-// and deviation 1. It does not hold the type of the inputs.
+// Convert the scaling between a message and a value. A message without numbers means mean 0 and deviation 1.
+// The message does not contain the type of the inputs, which `float_inputs` gives.
 InputScaling ScalingOf(const proto::InputScaling& message, bool float_inputs);
 proto::InputScaling MessageOf(const InputScaling& scaling);
 

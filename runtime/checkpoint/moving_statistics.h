@@ -9,8 +9,8 @@ namespace tethys {
 // Each vector is an arena of statistics. Empty: the model has no statistics.
 struct MovingStatistics {
   std::vector<float> mean = {};  // The mean over the workers, which evaluations use.
-  // The statistics of each worker; empty unless those of all workers are known. With them a resumed job
-  // continues exactly as if it had not stopped.
+  // The statistics of each worker; empty unless the statistics of all workers are known. With them a resumed
+  // job continues exactly as if it had not stopped.
   std::vector<std::vector<float>> workers = {};
   bool operator==(const MovingStatistics&) const = default;
 };

@@ -31,7 +31,7 @@ absl::Status Bad(const std::string& tensor, absl::string_view what) {
       absl::StrCat("safetensors header, tensor '", absl::CEscape(tensor.substr(0, 100)), "': ", what));
 }
 
-// The largest element has 8 bytes.
+// The size of a tensor in bytes. The limit leaves room for the largest elements, which have 8 bytes.
 absl::StatusOr<int64_t> ByteCount(const Shape& shape, int64_t element_bytes = sizeof(float)) {
   TETHYS_ASSIGN_OR_RETURN(const int64_t elements, ElementCount(shape));
   if (elements > kMaxJsonInteger / 8) {
@@ -40,7 +40,7 @@ absl::StatusOr<int64_t> ByteCount(const Shape& shape, int64_t element_bytes = si
   return elements * element_bytes;
 }
 
-// The bytes of an element; 0: the format has no such dtype.
+// The size of an element in bytes; 0: the format has no such dtype.
 int64_t ElementBytes(absl::string_view dtype) {
   struct Dtype {
     absl::string_view name;
@@ -122,7 +122,7 @@ absl::StatusOr<SafetensorsEntry> DecodeEntry(const std::string& name, const prot
   }
   SafetensorsEntry entry{.name = name, .dtype = dtype->string_value()};
   const int64_t element_bytes = ElementBytes(entry.dtype);
-  if (element_bytes == 0) return Bad(name, "its dtype is none that is known here");
+  if (element_bytes == 0) return Bad(name, "its dtype is not known");
   TETHYS_ASSIGN_OR_RETURN(entry.shape, IntegerField(name, object, "shape"));
   TETHYS_ASSIGN_OR_RETURN(const std::vector<int64_t> offsets, IntegerField(name, object, "data_offsets"));
   if (object.fields_size() != 3) return Bad(name, "has fields beside dtype, shape and data_offsets");
@@ -173,14 +173,14 @@ absl::Status CheckCoverage(const std::vector<SafetensorsEntry>& entries, int64_t
 
 absl::Status LayOut(std::vector<SafetensorsEntry>& entries) {
   if (entries.size() > kMaxSafetensorsEntries) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(entries.size(), " tensors in one safetensors file; at most ", kMaxSafetensorsEntries));
+    return absl::InvalidArgumentError(absl::StrCat(
+        entries.size(), " tensors in one safetensors file, but the limit is ", kMaxSafetensorsEntries));
   }
   int64_t position = 0;
   for (SafetensorsEntry& entry : entries) {
     TETHYS_ASSIGN_OR_RETURN(const int64_t bytes, ByteCount(entry.shape));
     if (bytes > kMaxJsonInteger - position)
-      return absl::InvalidArgumentError("a safetensors file beyond 2^53 bytes");
+      return absl::InvalidArgumentError("a safetensors file would be longer than 2^53 bytes");
     entry.begin = position;
     entry.end = position + bytes;
     position = entry.end;
@@ -205,8 +205,8 @@ absl::StatusOr<std::string> EncodeSafetensorsHeader(
   json.append((kDataAlignment - unpadded % kDataAlignment) % kDataAlignment, ' ');
   const uint64_t length = json.size();
   if (length > kMaxSafetensorsHeaderBytes) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("a safetensors header of ", length, " bytes; at most ", kMaxSafetensorsHeaderBytes));
+    return absl::InvalidArgumentError(absl::StrCat("a safetensors header has ", length,
+                                                   " bytes, but the limit is ", kMaxSafetensorsHeaderBytes));
   }
   std::string header(kSafetensorsLengthBytes, '\0');
   std::memcpy(header.data(), &length, sizeof(length));

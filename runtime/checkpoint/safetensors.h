@@ -30,8 +30,8 @@ inline constexpr char kFloat32Dtype[] = "F32";
 struct SafetensorsEntry {
   std::string name;
   Shape shape = {};
-  // The tensor's bytes, counted from the end of the header: the product of the shape times the bytes of an
-  // element.
+  // The range of the tensor's bytes, counted from the end of the header. Its length is the product of the
+  // shape times the size of an element.
   int64_t begin = 0;
   int64_t end = 0;
   std::string dtype = kFloat32Dtype;
@@ -42,7 +42,7 @@ struct SafetensorsEntry {
 // InvalidArgument: a bad shape or too many entries.
 absl::Status LayOut(std::vector<SafetensorsEntry>& entries);
 
-// Encodes the length field and the padded header, which the data of the first entry follows. Requires float32
+// Encodes the length field and the padded header; the data of the first entry must follow. Requires float32
 // entries from LayOut, and metadata of distinct keys in UTF-8.
 absl::StatusOr<std::string> EncodeSafetensorsHeader(
     const std::vector<SafetensorsEntry>& entries,

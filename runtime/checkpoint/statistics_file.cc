@@ -72,7 +72,8 @@ absl::StatusOr<StatisticsFile> Load(const std::string& directory, const proto::C
   const proto::CheckpointFile& listed = manifest.statistics();
   const std::string path = absl::StrCat(directory, "/", kStatisticsFile);
   if (listed.bytes() < kSafetensorsLengthBytes || listed.bytes() > kMostFileBytes) {
-    return absl::DataLossError(absl::StrCat(path, ": its manifest gives it ", listed.bytes(), " bytes"));
+    return absl::DataLossError(
+        absl::StrCat(path, ": the manifest gives its size as ", listed.bytes(), " bytes"));
   }
   absl::StatusOr<std::string> bytes = ReadFile(path, listed.bytes());
   if (!bytes.ok()) return absl::DataLossError(bytes.status().message());
@@ -99,7 +100,7 @@ std::string EntryText(const SafetensorsEntry& entry) {
   return absl::StrCat("'", entry.name, "' ", ShapeText(entry.shape));
 }
 
-// FailedPrecondition: the file does not hold the statistics of the set, in its order.
+// FailedPrecondition: the file does not contain the statistics of `set`, in the order of `set`.
 absl::Status CheckSameStatistics(const StatisticsFile& file, const VariableSet& set,
                                  const std::string& directory) {
   const absl::Span<const Variable> expected = set.variables();
@@ -113,7 +114,7 @@ absl::Status CheckSameStatistics(const StatisticsFile& file, const VariableSet& 
     }
     return absl::FailedPreconditionError(absl::StrCat(
         "checkpoint ", directory, " is of another model: moving statistic ", i, " is ",
-        saved == nullptr ? "nothing" : EntryText(*saved), " there and ",
+        saved == nullptr ? "nothing" : EntryText(*saved), " in the checkpoint and ",
         i < expected.size() ? absl::StrCat("'", expected[i].name, "' ", ShapeText(expected[i].shape))
                             : "nothing",
         " in the job's model"));

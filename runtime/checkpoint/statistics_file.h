@@ -13,14 +13,14 @@
 
 namespace tethys {
 
-// Writes the file into `directory`, syncs it, and lists it and its tensors in the manifest. InvalidArgument:
-// a value that is not finite (the message names the tensor), or arenas of other sizes.
+// Writes the file into `directory`, syncs it, and lists it in the manifest. InvalidArgument: a value is not
+// finite (the message names the tensor), or the size of `statistics` differs from the size of `set`.
 absl::Status WriteStatisticsFile(const std::string& directory, const VariableSet& set,
                                  const MovingStatistics& statistics, proto::CheckpointManifest& manifest);
 
 // Reads the file that the manifest lists in CheckpointManifest::statistics. FailedPrecondition: the manifest
-// lists no such file, or the statistics of another model than `set`; the message names the first statistic
-// that differs. DataLoss: the file is damaged.
+// lists no such file, or the file has the statistics of another model than `set`; the message names the first
+// statistic that differs. DataLoss: the file is damaged.
 absl::StatusOr<MovingStatistics> ReadStatisticsFile(const std::string& directory, const VariableSet& set,
                                                     const proto::CheckpointManifest& manifest);
 

@@ -185,9 +185,9 @@ TEST_F(CheckpointTest, OtherModelIsRefusedWithItsFirstDifferentVariable) {
     return std::string(CheckpointReader::Open(Path(1), &other).status().message());
   };
   EXPECT_THAT(refusal(ModelOf({{"dense/weights", {5, 7}}, {"dense/bias", {8}}, {"out/bias", {3}}})),
-              HasSubstr("variable 1 is 'dense/bias' [7] (out) there and 'dense/bias' [8] (out)"));
+              HasSubstr("variable 1 is 'dense/bias' [7] (out) in the checkpoint and 'dense/bias' [8] (out)"));
   EXPECT_THAT(refusal(ModelOf({{"dense/weights", {5, 7}}})),
-              HasSubstr("'dense/bias' [7] (out) there and nothing"));
+              HasSubstr("'dense/bias' [7] (out) in the checkpoint and nothing"));
   EXPECT_EQ(CheckpointReader::Open(Path(1), nullptr).status(), absl::OkStatus());
   const VariableSet empty;
   EXPECT_EQ(CheckpointReader::Open(Path(1), &empty).status().code(), absl::StatusCode::kFailedPrecondition);

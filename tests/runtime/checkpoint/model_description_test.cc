@@ -25,7 +25,7 @@ proto::ModelDescription Saved() {
   return saved;
 }
 
-TEST(ModelDescriptionTest, OtherNamesAndInitializers_AreTheSameModel) {
+TEST(ModelDescriptionTest, ModelsThatDifferInNamesAndInitializersOnly_AreTheSame) {
   EXPECT_TRUE(CheckSameModel(Saved(),
                              Model("layer { flatten {} } layer { dense { units: 5 activation: RELU } }"), "c")
                   .ok());
@@ -40,7 +40,7 @@ TEST(ModelDescriptionTest, NamesOfClassesComeFromThePlan) {
   EXPECT_EQ(description.class_name(1), "dog");
 }
 
-TEST(ModelDescriptionTest, InputsAreComparedByPosition) {
+TEST(ModelDescriptionTest, InputsAreComparedByLayerAndNotByName) {
   const std::string joined = "layer { input: 'p' input: 'q' concatenation {} } layer { flatten {} }";
   const std::string largest = " max_pooling {} input: 'input' }",
                     mean = " average_pooling {} input: 'input' }";
@@ -77,7 +77,7 @@ TEST(ModelDescriptionTest, MissingLayer_IsAnotherModel) {
               HasSubstr("and nothing in the job"));
 }
 
-TEST(ModelDescriptionTest, OtherScaling_IsRefusedWithBothNumbers) {
+TEST(ModelDescriptionTest, OtherScaling_IsRefusedNamingBothScalings) {
   InputScaling scaling = ScalingOf(Saved().scaling(), false);
   EXPECT_TRUE(CheckSameScaling(Saved(), scaling, "c").ok());
   scaling.mean[0] = 0.125f;

@@ -129,13 +129,14 @@ TEST_F(StatisticsFileTest, OtherStatisticsAreRefusedWithBothNamed) {
       EXPECT_THAT(std::string(status.message()), HasSubstr(difference)) << step;
     }
   };
+  expect_refused(StatisticsOf({{"a/moving_mean", 3}, {"a/moving_variance", 4}}),
+                 "moving statistic 1 is 'a/moving_variance' [3] in the checkpoint and 'a/moving_variance' "
+                 "[4] in the job");
   expect_refused(
-      StatisticsOf({{"a/moving_mean", 3}, {"a/moving_variance", 4}}),
-      "moving statistic 1 is 'a/moving_variance' [3] there and 'a/moving_variance' [4] in the job");
-  expect_refused(StatisticsOf({{"c/moving_mean", 3}}),
-                 "moving statistic 0 is 'a/moving_mean' [3] there and 'c/moving_mean' [3] in the job");
+      StatisticsOf({{"c/moving_mean", 3}}),
+      "moving statistic 0 is 'a/moving_mean' [3] in the checkpoint and 'c/moving_mean' [3] in the job");
   expect_refused(StatisticsOf({{"a/moving_mean", 3}, {"a/moving_variance", 3}}),
-                 "moving statistic 2 is 'b/moving_mean' [17] there and nothing in the job");
+                 "moving statistic 2 is 'b/moving_mean' [17] in the checkpoint and nothing in the job");
 }
 
 TEST_F(StatisticsFileTest, MissingStatisticIsRefusedAndNamed) {
@@ -145,8 +146,9 @@ TEST_F(StatisticsFileTest, MissingStatisticIsRefusedAndNamed) {
                                            {"b/moving_variance", 17},
                                            {"c/moving_mean", 2}});
   ASSERT_TRUE(Commit(1, {.mean = Arena(0)}).ok());
-  EXPECT_THAT(std::string(Read(1, longer).status().message()),
-              HasSubstr("moving statistic 4 is nothing there and 'c/moving_mean' [2] in the job"));
+  EXPECT_THAT(
+      std::string(Read(1, longer).status().message()),
+      HasSubstr("moving statistic 4 is nothing in the checkpoint and 'c/moving_mean' [2] in the job"));
   ASSERT_TRUE(Commit(2, {.mean = Arena(0), .workers = {Arena(1), Arena(2)}}).ok());
   const absl::Status status = Read(2, longer).status();
   EXPECT_TRUE(absl::IsFailedPrecondition(status)) << status;

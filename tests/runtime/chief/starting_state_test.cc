@@ -182,7 +182,7 @@ TEST_F(StartingStateTest, StatisticsOfAnotherLayer_AreRefusedAndBothAreNamed) {
   const absl::Status status = Resume(PlanWithStatistics());
   EXPECT_TRUE(absl::IsFailedPrecondition(status)) << status;
   EXPECT_THAT(std::string(status.message()),
-              HasSubstr("'other/moving_mean' [2] there and 'norm/moving_mean' [2]"));
+              HasSubstr("'other/moving_mean' [2] in the checkpoint and 'norm/moving_mean' [2]"));
 }
 
 // A job that ends after `epochs` or `max_steps`, whichever comes first; 0 means no limit.
