@@ -75,7 +75,8 @@ bool AddExtension(X509* certificate, X509* issuer, int nid, const std::string& v
   return extension != nullptr && X509_add_ext(certificate, extension.get(), -1) == 1;
 }
 
-// An unsigned certificate with the fields common to the authority's certificate and those of processes.
+// An unsigned certificate with the fields that the authority's certificate and the certificates of processes
+// have in common.
 absl::StatusOr<OwnedCertificate> Draft(const std::string& name, EVP_PKEY* key, SystemTime now,
                                        std::chrono::hours lifetime) {
   OwnedCertificate certificate(X509_new());

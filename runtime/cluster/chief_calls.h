@@ -59,10 +59,10 @@ class Call {
 
 class ChiefCalls {
  public:
-  // `options` outlives this.
+  // `options` must outlive the ChiefCalls.
   explicit ChiefCalls(const TaskOptions& options);
 
-  // Cancels the calls in progress and those that begin later.
+  // Cancels the calls in progress and all calls that begin later.
   void CancelAll() { open_.CancelAll(); }
 
   // Requests a challenge and puts the answer into the metadata of `context`. Blocks for at most

@@ -23,7 +23,7 @@ class ChiefWatch {
   ChiefWatch(Nanoseconds silence, Nanoseconds grace, Nanoseconds most_between, Nanoseconds now)
       : silence_(silence), grace_(grace), most_between_(most_between), looked_(now) {}
 
-  // `heard`: messages received so far. `broken`: the session has ended unexpectedly.
+  // `heard`: the number of messages received so far. `broken`: the session has ended unexpectedly.
   Verdict Look(Nanoseconds now, int64_t heard, bool broken) {
     waited_ += std::min(now - looked_, most_between_);
     looked_ = now;

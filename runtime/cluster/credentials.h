@@ -19,11 +19,12 @@
 
 namespace tethys {
 
-// A caller without a certificate of this job is refused before it can make a call.
+// With these credentials a server refuses a caller without a certificate of this job before the caller can
+// make a call.
 std::shared_ptr<grpc::ServerCredentials> MakeServerCredentials(const absl::optional<TlsIdentity>& identity);
 
-// Credentials for a channel that only the process of the given role and index can answer; also completes the
-// channel's arguments.
+// Credentials for a channel that only the process of the given role and index can answer; also adds to
+// `arguments` the name that the process's certificate must have.
 std::shared_ptr<grpc::ChannelCredentials> MakeChannelCredentials(const absl::optional<TlsIdentity>& identity,
                                                                  proto::Role role, int index,
                                                                  grpc::ChannelArguments& arguments);

@@ -15,9 +15,9 @@
 namespace tethys {
 namespace {
 
-// OpenSSL cleans up in an exit handler by default, and threads of gRPC that then still connect crash. The
-// first use of OpenSSL decides, so this initializer runs before main, in every program that can authenticate.
-// The system frees the memory.
+// By default OpenSSL cleans up in an exit handler, and gRPC threads that are then still connecting crash. The
+// first use of OpenSSL decides whether it does, so this initializer runs before main, in every program that
+// can authenticate. The system frees OpenSSL's memory at the end of the process.
 const bool kKeepsOpenSslToTheEnd = OPENSSL_init_crypto(OPENSSL_INIT_NO_ATEXIT, nullptr) == 1;
 
 constexpr int kTokenBytes = 16;
@@ -103,7 +103,7 @@ absl::Status CheckHandshake(const JobToken& token, uint64_t nonce, const Handsha
     return differs("build", handshake.build_id(), BuildId(), "run the same build everywhere");
   }
   if (handshake.job_id() != expected.job_id) {
-    return differs("job", handshake.job_id(), expected.job_id, "check the address it was given");
+    return differs("job", handshake.job_id(), expected.job_id, "check the address that the caller was given");
   }
   if (expected.job_hash != 0 && handshake.job_hash() != 0 && handshake.job_hash() != expected.job_hash) {
     return differs("job file", absl::Hex(handshake.job_hash()), absl::Hex(expected.job_hash),

@@ -76,7 +76,7 @@ class NonceBook {
   const Nanoseconds lifetime_;
   const JobToken key_ = JobToken::Random();
   Mutex mu_;
-  uint64_t last_ ABSL_GUARDED_BY(mu_) = 0;  // Time of the last nonce; every nonce has its own.
+  uint64_t last_ ABSL_GUARDED_BY(mu_) = 0;  // Time of the last nonce; every nonce has its own time.
   // For each nonce, the latest time at which it expires.
   std::map<uint64_t, Nanoseconds> redeemed_ ABSL_GUARDED_BY(mu_);
 };

@@ -44,12 +44,12 @@ std::vector<Word> WordsOf(absl::string_view line) {
 
 absl::Status Wrong(absl::string_view what) { return absl::InvalidArgumentError(what); }
 
-// Words must be printable, because errors quote them on terminals. Comments may hold anything.
+// Words must be printable, because errors quote them on terminals. Comments may contain any bytes.
 absl::Status CheckPrintable(absl::string_view word) {
   for (const char c : word) {
     const auto byte = static_cast<unsigned char>(c);
     if (absl::ascii_isgraph(byte)) continue;
-    return Wrong(absl::StrFormat("a word holds the byte 0x%02X; write plain ASCII, without a byte order mark",
+    return Wrong(absl::StrFormat("a word has the byte 0x%02X; write plain ASCII, without a byte order mark",
                                  static_cast<int>(byte)));
   }
   return absl::OkStatus();
@@ -58,7 +58,7 @@ absl::Status CheckPrintable(absl::string_view word) {
 // Limits a name to kMaxNameBytes, because each host of a line keeps its own copy. The error quotes `text`.
 absl::Status CheckLength(absl::string_view text, size_t bytes) {
   if (bytes <= kMaxNameBytes) return absl::OkStatus();
-  return Wrong(absl::StrCat("'", text.substr(0, 20), "...' is longer than a name may be, ", kMaxNameBytes,
+  return Wrong(absl::StrCat("'", text.substr(0, 20), "...' is too long: a name has at most ", kMaxNameBytes,
                             " characters"));
 }
 
@@ -118,7 +118,7 @@ absl::Status CheckName(absl::string_view what, absl::string_view name) {
   if (clean && !name.empty() && name[0] != '-') return absl::OkStatus();
   return Wrong(
       absl::StrCat("'", name, "' is no ", what,
-                   "; one is made of letters, digits, '.', '-' and '_', and does not begin with '-'"));
+                   "; it must consist of letters, digits, '.', '-' and '_', and must not begin with '-'"));
 }
 
 // "[fd00::7]" without its brackets; other words unchanged.
@@ -257,7 +257,8 @@ class Parser {
       if (!words.empty()) TETHYS_RETURN_IF_ERROR(ParseLine(words));
     }
     if (hosts_.empty()) {
-      return Wrong(absl::StrCat(path_, ": no host is named; write a line as 'slave1 slots=4' for each"));
+      return Wrong(
+          absl::StrCat(path_, ": no host is named; write a line such as 'slave1 slots=4' for each host"));
     }
     for (HostEntry& host : hosts_) {
       const auto price = kind_prices_.find(host.kind);
@@ -303,12 +304,12 @@ class Parser {
       name.remove_prefix(at + 1);
     }
     if (name.find('=') != absl::string_view::npos) {
-      return Wrong(absl::StrCat("the line begins with '", name, "'; a host comes first"));
+      return Wrong(absl::StrCat("the line begins with '", name, "'; a host must come first"));
     }
     TETHYS_ASSIGN_OR_RETURN(const std::vector<std::string> names, Expand(name));
     if (!fields.addresses.empty() && fields.addresses.size() != names.size()) {
       return Wrong(absl::StrCat(names.size(), " hosts have ", fields.addresses.size(),
-                                " addresses; give each one, as in address=10.0.0.[1-6]"));
+                                " addresses; give each host one address, as in address=10.0.0.[1-6]"));
     }
     if (host.price_per_hour && !host.kind.empty()) {
       const auto [known, added] = kind_prices_.emplace(host.kind, *host.price_per_hour);

@@ -15,7 +15,7 @@
 //   address=10.0.0.[2-6,9]           address at which its processes listen; default: the address of its name
 //   folder=/scratch/me/tethys        folder there for builds and run directories; default: ~/.cache/tethys
 //   price=0.25                       per hour, in any currency
-//   kind=small                       hosts of one kind have one price, which one of them names
+//   kind=small                       hosts of one kind have one price, given in the line of one of them
 //   device=cuda                      device of its workers, cpu or cuda; default: the job's
 //
 // Pure except for ReadHostFile; thread-safe.
@@ -42,7 +42,7 @@ struct HostEntry {
   std::string user;     // Empty: ssh chooses the user.
   std::string host;     // The name given to ssh; an IPv6 address has no brackets.
   std::string address;  // Empty: the file gives no address.
-  int slots = 1;        // The most workers and servers on this host.
+  int slots = 1;        // The largest number of workers plus servers on this host.
   HostRoles roles;
   int ssh_port = 0;  // 0: ssh chooses the port.
   std::string kind;
@@ -53,7 +53,7 @@ struct HostEntry {
 };
 
 constexpr int kMaxHosts = 4096;
-constexpr int kMaxSlots = 1024;        // The most slots of a host.
+constexpr int kMaxSlots = 1024;        // The largest number of slots of a host.
 constexpr size_t kMaxNameBytes = 255;  // The limit for names of hosts, addresses, users and kinds.
 
 // The hosts in the file's order. `path` is for errors only: InvalidArgument "PATH:LINE:COLUMN: what is wrong,

@@ -43,8 +43,8 @@ absl::StatusOr<VariableSet> SetOf(const google::protobuf::RepeatedPtrField<proto
 
 constexpr int64_t kNoLimit = std::numeric_limits<int64_t>::max();
 
-// The samples of `steps` updates; the last batch of an epoch may be short. kNoLimit: more samples than any
-// job can count.
+// The number of samples in `steps` updates; the last batch of an epoch may be short. kNoLimit: more samples
+// than any job can count.
 int64_t SamplesOfSteps(int64_t steps, int64_t batch, int64_t epoch) {
   if (batch <= 0 || epoch <= 0) return 0;
   const int64_t steps_of_epoch = (epoch + batch - 1) / batch;

@@ -47,7 +47,7 @@ LearningRateSchedule ScheduleOf(const proto::JobPlan& plan);
 // servers than shards, its last servers are empty.
 int ServersWithShards(const proto::Placement& placement);
 
-// The device of a worker: the one that its host names, otherwise the job's.
+// The device of a worker: the device that its host names, otherwise the job's device.
 proto::Device::Kind DeviceOf(const proto::JobPlan& plan, int worker);
 bool AnyOnGpu(const proto::JobPlan& plan);
 

@@ -31,8 +31,8 @@ inline constexpr size_t kMaxSecretLine = 16 * 1024;
 
 // The line for a secret, without its line end.
 std::string SecretLine(const JobSecret& secret);
-// Parses a line. InvalidArgument, which never quotes the line: it does not have this form. DataLoss: the
-// identity is damaged. FailedPrecondition: the identity is not valid now (CheckIdentity).
+// Parses a line. InvalidArgument: the line does not have this form; the error never quotes the line.
+// DataLoss: the identity is damaged. FailedPrecondition: the identity is not valid now (CheckIdentity).
 absl::StatusOr<JobSecret> ParseSecretLine(absl::string_view line);
 
 }  // namespace tethys

@@ -70,7 +70,7 @@ absl::StatusOr<Membership> Membership::Place(const proto::Placement& placement) 
     shard.set_server(placement_->shard(i).server());
     same = shard.SerializeAsString() == placement_->shard(i).SerializeAsString();
   }
-  if (!same) return Refusal("its shards are not those of the job");
+  if (!same) return Refusal("the placement's shards are not the shards of the job");
   TETHYS_ASSIGN_OR_RETURN(Membership next, NextGeneration());
   next.placement_ = std::make_shared<const proto::Placement>(placement);
   next.moved_ = true;

@@ -1,9 +1,9 @@
 // The membership of a job as a value: which tasks take part, by which numbers they are told apart, and how
-// samples and parameters are divided among them. It lies here and not with the chief: the chief decides on
-// changes, but a member finds its rank, its share of a step and its servers in the same value. Pure; a value
-// is never changed: each change is a function that returns the next value, or refuses.
+// samples and parameters are divided among them. This file lies here and not in runtime/chief, because every
+// member finds its rank, its share of a step and its servers in the same value; only the chief decides on
+// changes. Pure; a value is never changed: each change is a function that returns the next value, or refuses.
 //
-//   index        the name of a task for its whole life; certificates, logs and GPUs go by it
+//   index        the name of a task for its whole life, in certificates, logs and the choice of GPUs
 //   incarnation  number of the process of an index; 0: none has joined yet
 //   rank         place of a member among the members of its role, by index, from 0 without gaps
 //   generation   number of the membership, in every handshake and frame
@@ -26,30 +26,29 @@
 
 namespace tethys {
 
-// Invariants:
-//  1. The generation grows by one with every change that all members must learn before they go on: any change
-//  of a membership in lock step, or of servers. A worker on leases is known to others by the servers' fences
-//  alone, so its coming and going keeps the generation; so does the first process of a member.
-//  2. The incarnations of an index grow: a process that was removed or replaced does not return.
-//  3. Every shard is placed on a member.
-//  4. A membership in lock step has a worker.
+// Invariants: 1. The generation grows by one with every change that all members must learn before they go on:
+// any change of a membership in lock step, or of servers. Other members learn of a worker on leases only by
+// the servers' fences, so adding or removing it keeps the generation. The first process of a member keeps it,
+// too. 2. The incarnations of an index grow: a process that was removed or replaced does not return. 3. Every
+// shard is placed on a member. 4. A membership in lock step has a worker.
 class Membership {
  public:
-  // The generation's lower bits count memberships. The upper bits are left alone, for the number of the
-  // chief.
+  // The generation's lower bits count memberships. The upper bits are reserved for the number of the chief.
   static constexpr uint32_t kMostChanges = 0xffff;
 
-  // The membership with which a job begins: every task of the plan, no process of which has joined.
+  // The membership with which a job begins: every task of the plan is a member, but none of its processes has
+  // joined.
   static Membership Of(const proto::JobPlan& plan);
 
   // Changes. InvalidArgument: the job has no such task. FailedPrecondition: an invariant would break, the
-  // task is a member already or is none, the order of samples in the middle of an epoch belongs to the number
-  // of workers, or there were kMostChanges.
+  // task already is a member or is none, the number of workers must stay because samples are sharded over the
+  // workers, or there were kMostChanges changes.
   absl::StatusOr<Membership> Add(TaskId task, uint32_t incarnation) const;
   absl::StatusOr<Membership> Remove(TaskId task) const;
-  // Another process in the place of a member.
+  // Puts another process in the place of a member.
   absl::StatusOr<Membership> Replace(TaskId task, uint32_t incarnation) const;
-  // Other places of the same shards. A server is added before it gets shards, and removed when it has none.
+  // Places the same shards on other servers. A server must be added before it gets shards, and can be removed
+  // when it has none.
   absl::StatusOr<Membership> Place(const proto::Placement& placement) const;
 
   uint32_t generation() const { return generation_; }
@@ -61,19 +60,20 @@ class Membership {
   int Count(proto::Role role) const { return static_cast<int>(Members(role).size()); }
   // Requires a member.
   int RankOf(TaskId task) const;
-  // Of the newest process of an index that is or was a member; 0: none has joined. Requires a task of the
-  // job.
+  // The incarnation of the newest process of `task`, which may have been removed; 0: no process has joined.
+  // Requires a task of the job.
   uint32_t IncarnationOf(TaskId task) const { return seats_.at(task).incarnation; }
   const proto::Placement& placement() const { return *placement_; }
 
-  // The number of shares into which samples are split, and which of them a worker has. In lock step a share
-  // is a worker's part of each step, by rank. On leases there is a share for each worker of the plan, by
-  // index: the shares of workers that take no part go to others (runtime/chief/lease_book.h).
+  // shares() is the number of shares into which samples are split, and ShareOf is the index of a worker's
+  // share. In lock step a share is a worker's part of each step, by rank. On leases there is a share for each
+  // worker of the plan, by index: the shares of workers that take no part go to others
+  // (runtime/chief/lease_book.h).
   int shares() const;
   int ShareOf(TaskId worker) const { return leased_ ? worker.index : RankOf(worker); }
 
   void Save(proto::MembershipState& state) const;
-  // A membership that Save wrote, of the same plan. InvalidArgument: an invariant is broken.
+  // Reads a membership that Save wrote, for the same plan. InvalidArgument: an invariant is broken.
   static absl::StatusOr<Membership> Restore(const proto::JobPlan& plan, const proto::MembershipState& state);
 
  private:
@@ -85,7 +85,7 @@ class Membership {
   Membership() = default;
   absl::Status CheckTask(TaskId task) const;
   absl::Status CheckNewer(TaskId task, uint32_t incarnation) const;
-  absl::Status CheckResize(TaskId task) const;  // Whether another number of such tasks is possible now.
+  absl::Status CheckResize(TaskId task) const;  // Refuses if the number of such tasks must stay.
   absl::Status CheckPlaces() const;
   // A copy with the next generation, if members must learn of a change that concerns `task`.
   absl::StatusOr<Membership> Next(TaskId task) const;
@@ -93,7 +93,7 @@ class Membership {
 
   bool leased_ = false;
   bool sharded_ = false;
-  int workers_ = 0;  // Of the plan.
+  int workers_ = 0;  // The number of workers in the plan.
   uint32_t generation_ = 1;
   std::map<TaskId, Seat> seats_;  // Every task of the plan.
   std::shared_ptr<const proto::Placement> placement_;

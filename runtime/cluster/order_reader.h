@@ -11,14 +11,14 @@ namespace tethys {
 
 class OrderReader {
  public:
-  // `session` and `course` outlive the reader.
+  // `session` and `course` must outlive the reader.
   OrderReader(TaskSession& session, TaskCourse& course) : session_(session), course_(course) {}
 
-  // Hands over the orders that have arrived, as long as the course takes them; blocks while it waits for one.
-  // Returns the course's error. Unavailable: the session broke.
+  // Hands over the orders that have arrived, as long as the course takes them; blocks while the course waits
+  // for an order. Returns the course's error. Unavailable: the session broke.
   absl::Status Read();
 
-  // Sends the course's messages, behind those that were sent before.
+  // Sends the course's messages, after the messages that were sent before.
   void Answer();
 
   TaskCourse& course() { return course_; }

@@ -8,9 +8,9 @@
 //
 // Among hosts that name no role, the chief's host comes last.
 //
-// A host that names roles takes no other servers or workers. Indices follow the file's order, so ranks of one
-// host are adjacent. For example, of one master and eight slaves without roles, nine workers use all nine;
-// six workers run on slave1 to slave6 and two servers on slave7 and slave8. Pure, thread-safe.
+// A host that names roles gets no servers or workers of other roles. Indices follow the file's order, so
+// ranks of one host are adjacent. For example, of one master and eight slaves without roles, nine workers use
+// all nine; six workers run on slave1 to slave6 and two servers on slave7 and slave8. Pure, thread-safe.
 #ifndef TETHYS_RUNTIME_CLUSTER_ROLE_ASSIGNMENT_H_
 #define TETHYS_RUNTIME_CLUSTER_ROLE_ASSIGNMENT_H_
 

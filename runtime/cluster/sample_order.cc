@@ -38,12 +38,12 @@ Sharding KindOf(proto::Data::Sharding sharding) {
   }
 }
 
-// True if batches go to ranks in turns, instead of parts of each step.
+// True if whole batches go to ranks in turn. False: each step is divided among the ranks.
 bool SplitsIntoBatches(const proto::JobPlan& plan) {
   return TraitsOf(plan.job()).batches == Batches::kOnDemand;
 }
 
-// The batches that are divided among ranks, or that go to them in turns.
+// The size, in samples, of the batches that are divided among ranks or go to ranks in turn.
 int64_t SplitBatch(const proto::JobPlan& plan) {
   return std::max<int64_t>(1, SplitsIntoBatches(plan) ? plan.batch_per_worker() : plan.global_batch());
 }

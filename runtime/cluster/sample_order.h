@@ -17,12 +17,14 @@ proto::Data::Sharding ShardingOf(const proto::JobPlan& plan);
 // The number of ranks over which samples are sharded: workers or, in a local job, virtual replicas.
 int64_t RanksOf(const proto::JobPlan& plan);
 
-// The most positions that an epoch may have.
+// The largest number of positions that an epoch may have (EpochLength).
 inline constexpr int64_t kMaxEpochLength = int64_t{1} << 40;
-// The number of positions in an epoch's order: the training samples, with OFF times the number of ranks.
-// Positions over the whole job are counted with this number.
+// The number of positions in an epoch's order, one sample at each: the number of training samples, with
+// sharding OFF multiplied by the number of ranks. A position in the whole job is epoch x EpochLength +
+// position in the epoch.
 int64_t EpochLength(const proto::JobPlan& plan);
-// The number of positions that an epoch uses: all of them, or only those in full batches.
+// The number of positions that an epoch uses: all or, with drop_remainder, only the positions in full
+// batches.
 int64_t SamplesPerEpoch(const proto::JobPlan& plan);
 
 // The rank to which each position of an epoch belongs. A job without sharding has such ranks, too, but

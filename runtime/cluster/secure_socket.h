@@ -47,7 +47,7 @@ class SecureSocket {
   enum class End { kCaller, kCalled };
 
   SecureSocket();  // An invalid socket.
-  // `fd` is non-blocking. If `tls` is null, the socket is bare.
+  // `fd` must be non-blocking. If `tls` is null, the socket is bare.
   SecureSocket(FileDescriptor fd, std::shared_ptr<const TlsContext> tls, End end);
   ~SecureSocket();
   SecureSocket(SecureSocket&&) noexcept;

@@ -122,7 +122,7 @@ class GrpcTaskSession final : public TaskSession {
       writer_.Join();
     }
     if (reader_.running()) {
-      // The chief ends the stream when it has read everything; if that takes over a second, the call is
+      // The chief ends the stream when it has read everything; if this takes more than a second, the call is
       // cancelled.
       const Nanoseconds deadline = clock_.Now() + kSecond;
       MutexLock lock(mu_);
@@ -293,7 +293,7 @@ class GrpcTaskSession final : public TaskSession {
       chief_.CancelAll();
       if (verdict == ChiefWatch::Verdict::kLost) continue;
       TETHYS_LOG(Error, "the chief was lost and this process did not end within ",
-                 ToSeconds(options_.chief_grace), " s by itself: it is ended");
+                 ToSeconds(options_.chief_grace), " s by itself: it is ended now");
       return end_process_();
     }
   }

@@ -55,7 +55,7 @@ class TaskSession {
   virtual absl::StatusOr<absl::optional<proto::ToTask>> Poll() = 0;
 
   // Sends a heartbeat every `interval` from now on. `fill` completes it and appends messages to send before
-  // it (records, journals). A later call replaces `fill`, which never runs twice at a time. Beat() sends a
+  // it (records, journals). A later call replaces `fill`. Calls of `fill` never overlap. Beat() sends a
   // heartbeat at once, on the calling thread, so that measurements are sent before the caller's next message.
   using Fill = std::function<void(proto::Heartbeat& heartbeat, std::vector<proto::FromTask>& before)>;
   virtual void StartBeating(Nanoseconds interval, Fill fill) = 0;
@@ -73,7 +73,7 @@ class TaskSession {
 
   // Reads a file that the job names as chief://PATH from `offset` on: calls `take` with the bytes that
   // follow, until the end or an error of `take`, which it returns. Blocks until they have arrived or the
-  // chief is lost. Unavailable: the stream broke; the rest can be read anew.
+  // chief is lost. Unavailable: the stream broke; another call can read the rest.
   using TakeBytes = absl::FunctionRef<absl::Status(absl::string_view bytes)>;
   virtual absl::Status ReadDataFile(const std::string& path, int64_t offset, TakeBytes take) = 0;
 

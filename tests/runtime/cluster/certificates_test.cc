@@ -90,7 +90,7 @@ TEST(JobSecretTest, ParsedSecretEqualsTheWrittenSecret) {
   EXPECT_EQ(read->tls->authority, secret.tls->authority);
 }
 
-TEST(JobSecretTest, SecretsForDataFollowWithAndWithoutCertificates) {
+TEST(JobSecretTest, SecretLineHasDataSecretsWithAndWithoutCertificates) {
   JobSecret secret{.token = JobToken::Random(), .job_id = "job-7", .data_secrets = std::string("a\0 \n", 4)};
   EXPECT_EQ(ParseSecretLine(SecretLine(secret))->data_secrets, secret.data_secrets);
   EXPECT_FALSE(ParseSecretLine(SecretLine(secret))->tls.has_value());

@@ -32,7 +32,7 @@ TEST_F(ChiefWatchTest, ChiefThatSendsMessages_StaysPresent) {
   for (int64_t heard = 1; heard < 10; ++heard) EXPECT_EQ(After(19, heard), Verdict::kPresent);
 }
 
-TEST_F(ChiefWatchTest, BrokenSession_IsLostAtOnce) {
+TEST_F(ChiefWatchTest, BrokenSession_MakesTheChiefLostAtOnce) {
   EXPECT_EQ(After(1, 0, true), Verdict::kLost);
   EXPECT_EQ(After(6, 0, true), Verdict::kStuck);
 }

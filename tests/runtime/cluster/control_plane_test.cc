@@ -56,7 +56,7 @@ class RecordingChief final : public ChiefEvents {
     return absl::OkStatus();
   }
 
-  // The file "data" holds kFileBytes bytes; the first stream of it breaks after one chunk.
+  // The file "data" has kFileBytes bytes. The first stream that reads the file breaks after one chunk.
   static constexpr int64_t kFileBytes = 3'000'000;
   static char ByteOfFile(int64_t at) { return static_cast<char>(at % 251); }
   absl::Status ReadDataFile(const std::string& path, int64_t offset,

@@ -75,7 +75,7 @@ TEST(HostFileTest, ErrorNamesLineAndColumnOfMalformedLine) {
            {"a:ssh", "1:1", "slots is 'ssh'"},
            {"a slot=2", "1:3", "there is no word 'slot'; known are slots"},
            {"a 4", "1:3", "'4' is not understood"},
-           {"  slots=4", "1:3", "a host comes first"},
+           {"  slots=4", "1:3", "a host must come first"},
            {"a role=master", "1:3", "'master' is no role"},
            {"a role=", "1:3", "role has no value"},
            {"a port=0", "1:3", "port is '0'"},
@@ -103,7 +103,7 @@ TEST(HostFileTest, ErrorNamesLineAndColumnOfMalformedLine) {
            {"a folder=scratch", "1:3", "write an absolute path"},
            {"a folder=/", "1:3", "write an absolute path"},
            {"a folder=~/x", "1:3", "write an absolute path"},
-           {"-oProxyCommand=x", "1:1", "a host comes first"},
+           {"-oProxyCommand=x", "1:1", "a host must come first"},
            {"-v", "1:1", "is no host name"},
            {"a;rm", "1:1", "is no host name"},
            {"$(x)@a", "1:1", "is no user name"},
@@ -134,10 +134,10 @@ TEST(HostFileTest, FolderIsPathOnThatHost) {
 
 TEST(HostFileTest, NamesLongerThan255CharactersAreRefused) {
   const std::string longest(kMaxNameBytes, 'x');
-  EXPECT_THAT(Parsed(longest), Not(HasSubstr("longer")));
+  EXPECT_THAT(Parsed(longest), Not(HasSubstr("too long")));
   for (const char* line : {"$x", "a[1-2]$", "$x@a", "a kind=$x", "a[1-2] address=b[1-2]$"}) {
     EXPECT_THAT(Parsed(absl::StrReplaceAll(line, {{"$", longest}})),
-                HasSubstr("longer than a name may be, 255 characters"))
+                HasSubstr("too long: a name has at most 255 characters"))
         << line;
   }
 }

@@ -63,7 +63,7 @@ TEST(SampleOrderTest, WithoutShardingEachWorkerHasAllSamplesOnce) {
   EXPECT_EQ(EpochLength(Plan("strategy { local { virtual_replicas: 3 } } data { sharding: OFF }")), 3000);
 }
 
-TEST(SampleOrderTest, AutoIsFileWhereThePlanHasSamplesOfFiles) {
+TEST(SampleOrderTest, AutoMeansFileIfThePlanHasTheSamplesOfFiles) {
   proto::JobPlan plan = Plan("workers: 2 data { sharding: AUTO }");
   EXPECT_EQ(ShardingOf(plan), proto::Data::DATA);
   plan.add_file_samples(400);
@@ -73,7 +73,7 @@ TEST(SampleOrderTest, AutoIsFileWhereThePlanHasSamplesOfFiles) {
   EXPECT_EQ(OrderRulesOf(plan).file_samples, (std::vector<int64_t>{400, 600}));
 }
 
-TEST(SampleOrderTest, AsynchronousBatchesBelongToRanksInTurns) {
+TEST(SampleOrderTest, AsynchronousBatchesGoToRanksInTurn) {
   const std::string sharded = "workers: 4 data { sharding: DATA } ";
   EXPECT_EQ(RankSplitOf(Plan(sharded)).PlaceOf(8).rank, 1);
   EXPECT_EQ(RankSplitOf(Plan(sharded)).PlaceOf(999).rank, 3) << "the last step has eight samples";

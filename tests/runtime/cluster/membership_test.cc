@@ -74,7 +74,8 @@ class Scenario {
     }
     return placement;
   }
-  // The next value, which must come back from its message as it was.
+  // Makes `next` the current membership and returns it as text. The membership must not change when it is
+  // saved and restored.
   std::string Become(const absl::StatusOr<Membership>& next) {
     if (!next.ok()) return absl::StrCat("refused: ", next.status().message());
     proto::MembershipState state;
@@ -147,7 +148,7 @@ TEST(MembershipTest, StateThatNoJobHasIsRefused) {
   EXPECT_TRUE(refuses(state));
 }
 
-TEST(MembershipTest, GenerationsOfAChiefEnd) {
+TEST(MembershipTest, NumberOfGenerationsOfOneChiefIsLimited) {
   const proto::JobPlan plan = Plan("workers: 2 strategy { mirrored {} }");
   proto::MembershipState state = SavedTwoWorkers();
   for (proto::MembershipState::Seat& seat : *state.mutable_seat()) seat.set_incarnation(1);

@@ -14,9 +14,9 @@ namespace tethys::testing {
 // If no order is left, Receive fails as on a broken session.
 class ScriptedSession : public TaskSession {
  public:
-  // Adds an empty order behind all others, for the test to fill in.
+  // Adds an empty order after all others, for the test to fill in.
   proto::ToTask& Add() { return orders_.emplace_back(); }
-  // Orders that were added and not taken yet.
+  // The number of orders that were added and not taken yet.
   size_t left() const { return orders_.size(); }
   const std::vector<proto::FromTask>& sent() const { return sent_; }
 
