@@ -1,4 +1,5 @@
-// Asynchronous: each push is an update, as soon as it has arrived. Workers never wait for one another.
+// Asynchronous: each push is applied as an update of its own, as soon as it has arrived. Workers never wait
+// for one another.
 #include "absl/strings/str_cat.h"
 #include "runtime/consistency/rule.h"
 

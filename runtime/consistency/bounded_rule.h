@@ -2,8 +2,8 @@
 // steps that it has made. Step c may begin once every other worker that takes part has made at least c -
 // Lead(c) steps (Ho et al., NIPS 2013, where Lead is a constant). Until then the push of step c - 1 is
 // neither applied nor answered, so no worker leads another by more than the bound in applied pushes, whatever
-// the order of arrivals. Pushes that become due are applied in order of their steps: those of one step (one
-// place in the schedule) in one update together, or with PUSH_MEAN in one update each.
+// the order of arrivals. Pushes that become due are applied in order of their steps: the pushes of one step
+// (one place in the schedule) make one update together or, with PUSH_MEAN, one update each.
 #ifndef TETHYS_RUNTIME_CONSISTENCY_BOUNDED_RULE_H_
 #define TETHYS_RUNTIME_CONSISTENCY_BOUNDED_RULE_H_
 
@@ -17,7 +17,7 @@ class BoundedRule : public ConsistencyRule {
  public:
   BoundedRule(int workers, bool push_mean, int64_t global_batch);
 
-  // Steps may be skipped: a replacement begins with the round in which it takes part.
+  // A worker may skip steps: a replacement begins with the step from which it takes part.
   absl::Status Check(const PushedStep& push, uint64_t version) const override;
   bool MayBegin(int worker, uint64_t step) const override;
   int64_t Divisor(absl::Span<const int> workers) const override;
@@ -25,7 +25,7 @@ class BoundedRule : public ConsistencyRule {
   const std::vector<DueUpdate>& TakesPart(int worker, bool takes_part, uint64_t clock) override;
 
  protected:
-  // The bound: by how many steps a worker that begins `step` may be ahead of the slowest.
+  // The bound: by how many steps a worker that begins `step` may be ahead of the slowest worker.
   virtual uint64_t Lead(uint64_t step) const = 0;
 
  private:

@@ -2,7 +2,7 @@
 
 namespace tethys {
 
-// The table of consistencies: the factory of each, which its own file defines, and its case below.
+// The table of consistencies. Each has a factory, which its own file defines, and a case below.
 std::unique_ptr<ConsistencyRule> CreateBulkSynchronousRule(int workers);
 std::unique_ptr<ConsistencyRule> CreateAsynchronousRule(const proto::Asynchronous& config, int workers,
                                                         int64_t global_batch);

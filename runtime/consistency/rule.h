@@ -1,13 +1,13 @@
-// The rules of a consistency, one class in one file each: which pushes are applied, in which updates, by what
-// an update is divided, which steps may begin, and what the loss of a worker means. Two programs ask them:
-// the parameter store about pushes that arrive, and the simulation of predictions about pushes that it makes
-// up. So a prediction follows the rules of the run. How batches reach the workers is a trait of the
-// strategy's family (runtime/shape/shape_traits.h), which the chief's lease book asks. Pure: no clock,
+// The rules of a consistency, one class in one file each: which pushes are applied, in which updates, the
+// divisor of an update, which steps may begin, and what the loss of a worker means. Two programs use the
+// rules: the parameter store for pushes that arrive, and the simulation of a job for pushes that it
+// simulates. So a prediction follows the rules of the run. How batches reach the workers is a trait of the
+// strategy's family (runtime/shape/shape_traits.h), which the chief's lease book uses. Pure: no clock,
 // thread, parameters or gradients. Each server has an object of its own, used by one thread.
 //
 //   Open(step)       the first part of a push has arrived
-//   Arrived(worker)  all of it has arrived: the updates that are now due
-//   Close(worker)    it is applied and answered
+//   Arrived(worker)  the whole push has arrived; returns the updates that are now due
+//   Close(worker)    the push is applied and answered
 //
 //   consistency        an update has                     is due once                       is divided by
 //   bulk-synchronous   one push of every worker          all have arrived                  their samples
@@ -30,7 +30,7 @@
 
 namespace tethys {
 
-// The step of a worker that a push brings.
+// The step of a worker to which a push belongs.
 struct PushedStep {
   int worker = 0;
   uint64_t step = 0;           // The number of the worker's earlier steps.
@@ -48,25 +48,25 @@ struct DueUpdate {
 };
 
 // Invariants:
-// 1. A worker has at most one push that is open, and may open the next once this one is closed.
+// 1. A worker has at most one open push, and may open the next only after that push is closed.
 // 2. Updates are due in the order in which they are returned. The caller applies all of them, then answers
 // and closes their pushes, before the next event.
 class ConsistencyRule {
  public:
   virtual ~ConsistencyRule() = default;
 
-  // True if every element counts as a push of its own: it is updated as soon as all workers' gradients of it
-  // have arrived, while gradients of other elements are still in transit. Then the push of a lost worker
-  // cannot be taken back: the loss of a worker within a step breaks the job. Under other consistencies the
-  // unapplied push of a lost worker is discarded.
+  // True if each element is updated by itself, as soon as all workers' gradients of the element have arrived,
+  // while gradients of other elements are still in transit. Then the push of a lost worker cannot be taken
+  // back: the loss of a worker within a step breaks the job. Under other consistencies the unapplied push of
+  // a lost worker is discarded.
   virtual bool lock_step() const { return false; }
 
-  // Refuses the first part of a push; the parameters are at `version`. OutOfRange: it is not the worker's
-  // next step, or the version of its gradients is impossible. InvalidArgument: its numbers of samples or its
-  // place in the schedule contradict the job or other pushes.
+  // Checks the first part of a push; the parameters are at `version`. OutOfRange: it is not the worker's next
+  // step, or the version of its gradients is impossible. InvalidArgument: its numbers of samples or its place
+  // in the schedule contradict the job or other pushes.
   virtual absl::Status Check(const PushedStep& push, uint64_t version) const = 0;
   void Open(const PushedStep& push) { workers_[push.worker] = {.open = true, .push = push}; }
-  // True if parameters for the step may be sent to the worker; also for a worker that takes no part.
+  // True if parameters for the step may be sent to the worker; always true for a worker that takes no part.
   virtual bool MayBegin(int /*worker*/, uint64_t /*step*/) const { return true; }
   // The number of samples by which the sum of the open pushes of `workers` is divided, in one update.
   virtual int64_t Divisor(absl::Span<const int> workers) const = 0;
@@ -77,7 +77,7 @@ class ConsistencyRule {
   // waits for it.
   virtual const std::vector<DueUpdate>& TakesPart(int worker, bool takes_part, uint64_t clock);
   void Close(int worker);
-  // Tells that a new process has taken the worker's place: discards its open push.
+  // Called when a new process has taken the worker's place: discards the worker's open push.
   virtual void Replaced(int worker) { Close(worker); }
 
  protected:

@@ -1,5 +1,5 @@
-// Stale-synchronous: no worker is ahead of the slowest by more than `bound` steps. With bound 0 all pushes of
-// a step meet in one update, which equals the bulk-synchronous one.
+// Stale-synchronous: no worker is ahead of the slowest by more than `bound` steps. With bound 0, all pushes
+// of a step make one update, which equals the bulk-synchronous update.
 #include "runtime/consistency/bounded_rule.h"
 
 namespace tethys {

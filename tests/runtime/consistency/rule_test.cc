@@ -135,7 +135,7 @@ TEST_P(RuleScriptTest, ScenarioGoesAsWritten) {
 INSTANTIATE_TEST_SUITE_P(All, RuleScriptTest, ::testing::ValuesIn(Scripts()),
                          [](const auto& script) { return script.param; });
 
-// Random workers: each pushes whenever the rule permits, in a random order.
+// The result of workers that push in a random order, each whenever the rule permits.
 struct Trace {
   std::vector<DueUpdate> updates;
   uint64_t widest = 0;  // The largest number of applied pushes by which a worker led the slowest.
