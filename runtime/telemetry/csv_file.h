@@ -2,10 +2,10 @@
 // results come. Open, Begin, Flush and the destructor wait for the disk; nothing else does. Begin may be
 // called on any thread, the other functions on one.
 //
-// A resumed run goes on with its tables. Lines of work that an earlier attempt made after the checkpoint are
-// undone, so they are removed when the new attempt begins to train. A table of another version goes on, too,
-// because readers find columns by name: missing columns are added, with empty cells in the old lines; columns
-// that only the other version knows stay, and are empty in new lines.
+// A resumed run continues its tables. Lines of work that an earlier attempt made after the checkpoint are
+// undone, so they are removed when the new attempt begins to train. A table of another version is continued,
+// too, because readers find columns by name: missing columns are added, with empty cells in the old lines;
+// columns that only the other version knows stay, and are empty in new lines.
 #ifndef TETHYS_RUNTIME_TELEMETRY_CSV_FILE_H_
 #define TETHYS_RUNTIME_TELEMETRY_CSV_FILE_H_
 
@@ -24,11 +24,12 @@ namespace tethys {
 
 class CsvFile {
  public:
-  // Whether a line of an earlier attempt stays.
+  // True if a line of an earlier attempt stays.
   using Stays = std::function<bool(const CsvReader& line)>;
 
   // An existing file stays as it is until Begin, except that a last line cut short by a crash is dropped.
-  // FailedPrecondition: the file is no such table, because its header lacks the first column of `header`.
+  // FailedPrecondition: the file is not a table of a run, because its header lacks the first column of
+  // `header`.
   static absl::StatusOr<std::unique_ptr<CsvFile>> Open(const std::string& path, const std::string& header,
                                                        Stays stays = nullptr);
 
@@ -38,7 +39,7 @@ class CsvFile {
   absl::Status Begin();
   // `line` has no line end. Lines are queued for writing in pieces of about 64 KiB. Errors concern earlier
   // lines: a failed write loses its lines, and while the disk is too slow new lines are lost, so that the
-  // chief's memory does not grow. The file still holds whole lines only.
+  // chief's memory does not grow. The file still contains only whole lines.
   absl::Status AddLine(absl::string_view line);
   // Queues everything added so far for writing. Does not block.
   absl::Status HandOn();

@@ -16,7 +16,7 @@ namespace tethys {
 
 class CsvReader {
  public:
-  // `text` outlives the reader.
+  // `text` must outlive the reader.
   explicit CsvReader(absl::string_view text);
   // Moves to the next line; false at the end.
   bool Next();
@@ -29,8 +29,8 @@ class CsvReader {
 
  private:
   bool TakeLine(std::vector<absl::string_view>& cells);
-  // Takes a line with quoted cells, which may hold line breaks. False, with nothing taken: a quote is not
-  // closed.
+  // Takes a line with quoted cells, which may hold line breaks. Returns false, without taking anything, if a
+  // quote is not closed.
   bool TakeQuoted(std::vector<absl::string_view>& cells);
 
   absl::string_view rest_;

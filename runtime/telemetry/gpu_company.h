@@ -6,8 +6,9 @@
 //   company.Watch(device.identity());
 //   GpuCompanyReading now = company.Read();
 //
-// The driver may count processes in another PID namespace than this process. So this process is the one that
-// is on the GPU after the context was made and was not before.
+// The driver may number processes in another PID namespace, where this process does not know its own number.
+// So the process that is on the GPU after the context was made, and was not before, is taken for this
+// process.
 #ifndef TETHYS_RUNTIME_TELEMETRY_GPU_COMPANY_H_
 #define TETHYS_RUNTIME_TELEMETRY_GPU_COMPANY_H_
 
@@ -25,8 +26,8 @@ namespace tethys {
 struct GpuCompanyReading {
   // Other processes with a context on the GPU, whether they compute or not. Absent: the driver does not tell.
   absl::optional<int> processes;
-  // The share of the multiprocessors' time that other processes used, in [0, 1], as sampled last within a
-  // second. Absent: the driver does not tell.
+  // The share of the multiprocessors' time that other processes used, in [0, 1], by the driver's newest
+  // sample of the last second. Absent: the driver does not tell.
   absl::optional<double> share;
 };
 
@@ -48,8 +49,8 @@ class GpuCompany {
   };
   std::map<std::string, Listed> listed_;  // GPUs by UUID.
   NvmlGpu* gpu_ = nullptr;                // The watched GPU, in listed_.
-  // The process numbers that this process may have in the list. If there are several, other processes came
-  // meanwhile, and shares are not known.
+  // The numbers that may be this process's own in the driver's list. If there are several, other processes
+  // came meanwhile, and shares are not known.
   std::set<uint32_t> own_;
 };
 

@@ -27,11 +27,11 @@ class GradientNoise {
   explicit GradientNoise(int workers) : workers_(workers) {}
 
   // Records come in any order. A step counts once the record of every worker has come, if each worker
-  // measured it and had samples. A step whose records are incomplete is dropped when kMostPending later steps
-  // have begun.
+  // measured its norms and had samples. A step whose records are incomplete is dropped when kMostPending
+  // later steps have begun.
   void Add(const proto::StepRecord& record);
 
-  // Adds epochs that have measured steps, in ascending order.
+  // Fills in the gradient noise: one entry for each epoch with measured steps, in ascending order of epochs.
   void FillSummary(proto::RunSummary& summary) const;
 
  private:

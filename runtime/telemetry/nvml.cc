@@ -105,7 +105,8 @@ std::string UuidText(const std::string& uuid) {
                       "-", hex.substr(20));
 }
 
-// The 16 bytes of a text as NVML gives it, "GPU-01234567-89ab-cdef-0123-456789abcdef"; otherwise empty.
+// The 16 bytes of a UUID in the text that NVML gives, "GPU-01234567-89ab-cdef-0123-456789abcdef"; empty for
+// any other text.
 std::string UuidBytes(absl::string_view text) {
   const std::string hex = absl::StrReplaceAll(text.substr(std::min<size_t>(4, text.size())), {{"-", ""}});
   std::string uuid;
@@ -235,7 +236,7 @@ class LoadedNvmlGpu final : public NvmlGpu {
   bool Succeeded(const char* call, NvmlReturn code) {
     if (code != kSuccess && code != kNotSupported && !std::exchange(told_, true)) {
       TETHYS_LOG(Warning, call, ": ", nvml_.error_string(code), " (", code,
-                 "); values of the GPU are left out where it fails");
+                 "); measurements of the GPU are left out where this call fails");
     }
     return code == kSuccess;
   }

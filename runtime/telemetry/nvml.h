@@ -18,12 +18,12 @@ inline constexpr char kNvmlLibrary[] = "libnvidia-ml.so.1";
 
 // Readings of the whole GPU, including other programs on it. A value that the GPU does not report is absent.
 struct GpuReading {
-  absl::optional<double> percent;  // Busy share of the driver's last sampling period (up to 1 s).
+  absl::optional<double> percent;  // Busy percentage of the driver's last sampling period (up to 1 s).
   absl::optional<int64_t> memory_bytes;
   absl::optional<double> power_watts;
 };
 
-// A process that used the GPU. The number may be a number of another PID namespace.
+// A process that used the GPU. `process` may be a number of another PID namespace.
 struct GpuProcessUse {
   uint32_t process = 0;
   double share = 0;  // Share of the time of the GPU's multiprocessors, in [0, 1].

@@ -1,13 +1,13 @@
-// Samples the CPU, memory, network and disk that this process and, if asked, its machine use. Every process
-// has one and sends its samples to the chief with the heartbeats. Thread-compatible; a sample takes some tens
-// of microseconds, on the thread that asks.
+// Samples the CPU, memory, network and disk that this process and, with Options::machine, its machine use.
+// Every process has one and sends its samples to the chief with the heartbeats. Thread-compatible; a sample
+// takes some tens of microseconds, on the calling thread.
 //
 // The sources of the numbers; a number that the system does not give is 0:
 //   process  CPU clock_gettime; memory /proc/self/statm; disk /proc/self/io; network: what the kernel counts
 //            for each TCP connection of the process (TCP_INFO), payload without headers. A connection that is
-//            opened and closed between two samples is not seen. Its GPU, where it has one: nvml.h.
-//   machine  /proc/stat, /proc/meminfo, /proc/vmstat, and /proc/net/dev, which counts whole frames:
-//            everything that runs there, including other users' programs.
+//            opened and closed between two samples is not seen. GPU, if the process uses one: nvml.h.
+//   machine  /proc/stat, /proc/meminfo, /proc/vmstat, and /proc/net/dev, which counts whole frames. These
+//            include everything that runs on the machine, other users' programs, too.
 #ifndef TETHYS_RUNTIME_TELEMETRY_RESOURCE_SAMPLER_H_
 #define TETHYS_RUNTIME_TELEMETRY_RESOURCE_SAMPLER_H_
 

@@ -16,15 +16,15 @@ namespace tethys {
 // clock; bucket ready times are joined by spaces.
 extern const char kStepsCsvHeader[];
 std::string StepsCsvLine(const proto::StepRecord& record, Nanoseconds clock_offset);
-// Tells which steps stay when an attempt begins at `state`. `epoch_length`: positions in an epoch's order, by
-// which sample_begin counts.
+// Tells which steps stay when an attempt begins at `state`. `epoch_length`: the number of positions in an
+// epoch's order; sample_begin counts the positions of all epochs.
 CsvFile::Stays StepsBefore(const proto::TrainingState& state, int64_t epoch_length);
 
 // Columns of epochs.csv, and the line for a result; validation columns are empty without validation.
 extern const char kEpochsCsvHeader[];
 std::string EpochsCsvLine(const proto::EpochResult& result);
-// Tells which epochs are complete in `state`. An epoch that max_steps ended has a line until training goes
-// on; `finished` means that nothing is left to train, so the line stays.
+// Tells which epochs stay when an attempt begins at `state`: the complete epochs. An epoch that max_steps
+// ended has a line until training goes on; `finished` means that nothing is left to train, so the line stays.
 CsvFile::Stays EpochsBefore(const proto::TrainingState& state, bool finished);
 
 }  // namespace tethys

@@ -35,7 +35,7 @@ enum class Phase {
   kData,     // Waiting for and building the batch.
   kForward,  // Forward and loss.
   kBackward,
-  kExchange,  // From the end of backward until the update is done, plus waits for other workers before that.
+  kExchange,  // From the end of backward until the update is done, plus earlier waits for other workers.
 };
 inline constexpr int kPhases = 4;
 
@@ -89,8 +89,7 @@ class StepRecorder {
   void BeginExchange() { computing_.store(false, std::memory_order_relaxed); }
   // Marks the step as computing again, after an exchange before its forward pass.
   void EndExchange() { computing_.store(true, std::memory_order_relaxed); }
-  // Counts the time since `begin` as exchange: at `begin` the phase that still runs began to wait for other
-  // workers.
+  // Counts the time since `begin` as exchange. At `begin` the current phase began to wait for other workers.
   void CountAsExchange(Nanoseconds begin);
   // Records when gradient bucket `index` holds its final sums, before its collective begins.
   void BucketReady(int index);
@@ -101,10 +100,11 @@ class StepRecorder {
   // Appends at most `limit` finished steps to `out` and returns how many.
   int64_t Drain(proto::StepRecords& out, int64_t limit = 1024);
 
-  // Whether a step computes, rather than waits in an exchange; any thread may ask.
+  // True while a step computes and does not wait in an exchange. Any thread may call it.
   bool computing() const { return computing_.load(std::memory_order_relaxed); }
 
-  // Time the training thread has waited for room in the ring. Should be 0; any thread may ask.
+  // The time for which the training thread has waited for room in the ring; normally 0. Any thread may call
+  // it.
   Nanoseconds stalled_ns() const { return stalled_ns_.load(std::memory_order_relaxed); }
 
  private:

@@ -25,7 +25,7 @@ absl::Status WriteSummary(const std::string& run_dir, const proto::RunSummary& s
   options.preserve_proto_field_names = true;
   std::string json;
   const auto printed = google::protobuf::util::MessageToJsonString(summary, &json, options);
-  // The summary holds text that is not UTF-8, such as a host's name.
+  // Printing fails if the summary contains text that is not UTF-8, such as a host's name.
   if (!printed.ok()) return absl::InvalidArgumentError(absl::StrCat("summary: ", Text(printed)));
   return WriteFileAtomically(SummaryPath(run_dir), json);
 }

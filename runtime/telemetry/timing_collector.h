@@ -26,10 +26,10 @@ class TimingCollector {
   struct Options {
     int workers = 1;
     bool lock_step = true;  // All workers make each step together (local, mirrored, bulk-synchronous).
-    // The state in which the attempt begins, and the positions in an epoch's order.
+    // The state in which the attempt begins, and the number of positions in an epoch's order.
     proto::TrainingState state = {};
     int64_t epoch_length = 0;
-    bool finished = false;  // Nothing is left to train in that state.
+    bool finished = false;  // True if nothing is left to train in `state`.
   };
   static absl::StatusOr<std::unique_ptr<TimingCollector>> Open(const std::string& run_dir,
                                                                const Options& options);

@@ -16,7 +16,7 @@ TEST(EventFileTest, TfRecordIsLengthChecksumEventChecksum) {
   EXPECT_EQ(TfRecord("abc"), length + "\xb0\x99\x49\x0e" + "abc" + "\x6e\x57\xf1\x21");
 }
 
-TEST(EventFileTest, FileHasTensorBoardsNameAndBeginsWithItsVersion) {
+TEST(EventFileTest, FileHasTheNameAndFirstEventThatTensorBoardExpects) {
   testing::TempDirectory directory;
   auto file = EventFile::Create(directory.path(), 1234.5, "vm").value();
   proto::Event event;

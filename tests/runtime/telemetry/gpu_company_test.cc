@@ -37,7 +37,8 @@ class GpuCompanyTest : public ::testing::Test {
     std::iota(uuid.begin(), uuid.end(), '\0');
     return uuid;
   }
-  // The processes on the GPU before and after this process's context was made.
+  // The reading if the processes `before` are on the GPU until this process has a context, and `after` from
+  // then on.
   GpuCompanyReading Reading(const std::vector<Process>& before, const std::vector<Process>& after) {
     On(before);
     GpuCompany company(FAKE_NVML);
@@ -62,7 +63,7 @@ TEST_F(GpuCompanyTest, ShareOfOthersIsTheSumOfTheirNewestSamples) {
   EXPECT_DOUBLE_EQ(reading.share.value(), 0.42);
 }
 
-TEST_F(GpuCompanyTest, IdleContextIsCountedAsProcessOnly) {
+TEST_F(GpuCompanyTest, IdleProcessIsCountedButHasNoShare) {
   const GpuCompanyReading reading = Reading({{7, 0}}, {{7, 0}, {own_, 55}});
   EXPECT_EQ(reading.processes, 1);
   EXPECT_EQ(reading.share, 0);

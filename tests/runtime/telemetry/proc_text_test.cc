@@ -46,7 +46,7 @@ TEST(ParseNetDevTest, SumsAllInterfacesExceptTheLoopback) {
   EXPECT_EQ(counts->out, 77 + 6);
 }
 
-TEST(ParseNetDevTest, CountsTheLoopbackIfAsked) {
+TEST(ParseNetDevTest, CountsTheLoopbackOnRequest) {
   EXPECT_EQ(ParseNetDev(kNetDev, true)->in, 1000 + 3816005308128 + 5);
   EXPECT_EQ(ParseNetDev(kNetDev, true)->out, 1000 + 77 + 6);
 }
@@ -85,7 +85,7 @@ TEST(ParseProcTextTest, RefusesInvalidNumbers) {
 
 TEST(ParseProcTextTest, NamesTheFileAndTheLine) {
   const std::string message(ParseUsedMemory("MemTotal: 8 kB\n").status().message());
-  EXPECT_EQ(message, "/proc/meminfo: no whole line 'MemAvailable:' in it");
+  EXPECT_EQ(message, "/proc/meminfo: it has no complete line 'MemAvailable:'");
 }
 
 }  // namespace

@@ -89,7 +89,7 @@ TEST(ResourceSamplerTest, DelayDoesNotShiftLaterSamples) {
   EXPECT_EQ(samples[1].interval_ns(), kSecond / 2);
 }
 
-TEST(ResourceSamplerTest, SamplesTheMachineIfAsked) {
+TEST(ResourceSamplerTest, SamplesTheMachineOnRequest) {
   FakeClock clock;
   ResourceSampler sampler(clock, {.machine = true});
   ResourceSampler::Samples samples;

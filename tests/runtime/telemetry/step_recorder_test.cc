@@ -193,7 +193,7 @@ TEST_F(StepRecorderTest, RingThatStaysFullFailsTheNextStepAndLosesNoRecord) {
   EXPECT_TRUE(Step(recorder, 2).ok());
 }
 
-TEST_F(StepRecorderTest, RingHalfFull_AsksOnceToBeDrained) {
+TEST_F(StepRecorderTest, RingHalfFull_RequestsADrainOnce) {
   int asked = 0;
   StepRecorder recorder(clock_, 0, 0, /*capacity=*/4, /*patience=*/kMillisecond, [&asked] { ++asked; });
   for (int round = 1; round <= 3; ++round) {

@@ -61,7 +61,7 @@ class TimingCollectorTest : public testing::Test {
     epoch.set_epoch(1);
     return epoch;
   }
-  // Steps of an earlier attempt, each with its epoch and the position of its first sample.
+  // Writes steps of an earlier attempt, each with its epoch and the position of its first sample.
   void WriteSteps(const std::vector<std::pair<int, int>>& places) {
     std::ofstream file(run_dir_ + "/steps.csv");
     file << kStepsCsvHeader << "\n";
