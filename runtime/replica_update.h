@@ -20,13 +20,14 @@ std::vector<NamedRange> TrainableRanges(const VariableSet& variables);
 
 class ReplicaUpdate {
  public:
-  // Updates `ranges`: all trainable variables, or the parts of them that this worker updates. `device`,
-  // `stream` and `clock` outlive the update. InvalidArgument: as CreateOptimizer.
+  // Creates an update of `ranges`: all trainable variables, or the parts of them that this worker updates.
+  // `device`, `stream` and `clock` must outlive the ReplicaUpdate. InvalidArgument: as CreateOptimizer.
   static absl::StatusOr<ReplicaUpdate> Create(const proto::Optimizer& config,
                                               const std::vector<NamedRange>& ranges,
                                               LearningRateSchedule schedule, Device& device, Stream& stream,
                                               const Clock& clock);
-  // Updates with an optimizer that was made for the ranges to be updated.
+  // Uses an optimizer that was created for the ranges to be updated. `stream` and `clock` must outlive the
+  // ReplicaUpdate.
   ReplicaUpdate(std::unique_ptr<Optimizer> optimizer, LearningRateSchedule schedule, Stream& stream,
                 const Clock& clock);
 

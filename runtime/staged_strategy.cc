@@ -15,7 +15,7 @@ constexpr int64_t kFloatBytes = sizeof(float);
 // Invariants:
 // 1. Gradient ranges are announced to the inner strategy in ready order, each after it has reached the host.
 // 2. The stream downloads_ copies a range after stream_ has computed it. stream_ overwrites a range only
-//    behind the upload of the previous step. So host gradients are never written while they are uploaded.
+//    after the upload of the previous step. So host gradients are never written while they are uploaded.
 class StagedStrategy final : public Strategy {
  public:
   StagedStrategy(std::unique_ptr<Strategy> inner, absl::optional<ReplicaUpdate> update, Device& device,

@@ -19,13 +19,13 @@ namespace tethys {
 struct StagingOptions {
   // How long EnqueueEnd waits for gradients to reach the host, and AwaitEnd for the device.
   Nanoseconds step_timeout = 30 * kSecond;
-  const Clock* clock = nullptr;  // Outlives the strategy.
+  const Clock* clock = nullptr;  // Must outlive the strategy.
 };
 
 // Without `update`, `inner` delivers new parameters, which are copied to the device (parameter servers). With
 // `update`, `inner` only sums gradients; the sums are copied to the device, which applies `update`
-// (mirrored). `device` and `stream` outlive the strategy. In addition to the errors of `inner`, EnqueueEnd
-// and AwaitEnd return DeadlineExceeded if the device does not finish backward or the update.
+// (mirrored). `device` and `stream` must outlive the strategy. In addition to the errors of `inner`,
+// EnqueueEnd and AwaitEnd return DeadlineExceeded if the device does not finish backward or the update.
 absl::StatusOr<std::unique_ptr<Strategy>> CreateStagedStrategy(std::unique_ptr<Strategy> inner,
                                                                absl::optional<ReplicaUpdate> update,
                                                                Device& device, Stream& stream,

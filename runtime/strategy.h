@@ -9,9 +9,9 @@
 //   done.Record(stream);
 //   StepOutcome outcome = *strategy.AwaitEnd(step, done);
 //
-// Calls may only enqueue work on the device's stream; then the next step may begin before AwaitEnd of this
-// one. If the host itself sends and receives (stream_only is false), the exchange is complete when EnqueueEnd
-// returns.
+// If StrategyTraits::stream_only is true, the calls only enqueue work on the device's stream, and the next
+// step may begin before AwaitEnd of the current step. Otherwise the host itself sends and receives, and the
+// exchange is complete when EnqueueEnd returns.
 //
 // Called by the training thread only; implementations may own threads of their own.
 #ifndef TETHYS_RUNTIME_STRATEGY_H_
@@ -119,9 +119,9 @@ class Strategy {
   // For logs and reports: how gradients are exchanged; empty if they are not exchanged.
   virtual std::string Describe() const { return ""; }
 
-  // Sums over all workers, for layers that normalise the batches of all workers as one batch; the steps of
-  // all workers make the same sums. Usable after Prepare, while the strategy lives. Null: layers use the
-  // batch of this worker.
+  // Sums over all workers, for layers that normalise the batches of all workers as one batch; all workers
+  // must compute the same sums in each step. Usable after Prepare, while the strategy lives. Null: layers use
+  // the batch of this worker.
   virtual StreamReducer* worker_sums() { return nullptr; }
 
   // Called once per plan, before the first step. `ready_order` are disjoint ranges of the gradient arena in
@@ -131,8 +131,8 @@ class Strategy {
                                                  absl::Span<const Range> ready_order) = 0;
 
   // Begins a step. At most two steps are in flight, with different parities; at most one unless stream_only.
-  // Blocks only while it fetches parameters, and then has the errors of EnqueueEnd. Requires: a
-  // worker has a sample.
+  // Blocks only while it fetches parameters, and then has the errors of EnqueueEnd. Requires that at least
+  // one worker has a sample.
   virtual absl::Status BeginStep(const StepInfo& step) = 0;
 
   // Announces that range `index` of ready_order holds its final sums once `event` has happened (on a CPU it
@@ -140,16 +140,16 @@ class Strategy {
   // samples. May start to send; never blocks. Unavailable: the connection has broken.
   virtual absl::Status GradientReady(int64_t index, const Event& event) = 0;
 
-  // Enqueues the rest of the step behind backward. If the host drives the exchange, blocks until the exchange
+  // Enqueues the rest of the step after backward. If the host drives the exchange, blocks until the exchange
   // is complete or a deadline has passed. DeadlineExceeded names the ranks or servers that the step waited
   // for. Unavailable: a rank or server is lost. Aborted: a newer connection of this worker has taken over.
   // FailedPrecondition: a gradient was not finite (see the class comment).
   virtual absl::Status EnqueueEnd(int parity) = 0;
 
-  // Blocks until the oldest step whose end was enqueued is complete, or a deadline has passed. `done` was
-  // recorded behind all work of that step. Afterwards the host may overwrite gradient_sums (stream work that
-  // is enqueued later may do so earlier), and the arena holds the parameters of the next step, unless
-  // BeginStep fetches them. Has the errors of EnqueueEnd.
+  // Blocks until the oldest step whose end was enqueued is complete, or a deadline has passed. `done` must
+  // have been recorded after all work of that step. Afterwards the host may overwrite gradient_sums (stream
+  // work that was enqueued after the step may overwrite them even before), and the arena holds the parameters
+  // of the next step, unless BeginStep fetches them. Has the errors of EnqueueEnd.
   virtual absl::StatusOr<StepOutcome> AwaitEnd(const StepInfo& step, const Event& done) = 0;
 
   // Brings the parameters up to date with all updates of all workers; a no-op unless servers update
