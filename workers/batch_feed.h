@@ -29,14 +29,15 @@ class BatchFeed {
     BatchLoader::Options loader = {};  // The feed itself sets taken_ahead.
     Nanoseconds slow_down = 0;         // Every Feed sleeps this long, to slow a worker down in tests.
   };
-  // `device` and `plan` outlive the feed.
+  // `device` and `plan` must outlive the feed.
   static absl::StatusOr<std::unique_ptr<BatchFeed>> Create(Device& device, Plan& plan,
                                                            std::shared_ptr<const Dataset> dataset,
                                                            const Options& options);
 
   BatchLoader& loader() { return *loader_; }
 
-  // A batch of padding only, all zero. Requires that no batch was announced yet; valid until one is.
+  // A batch of padding only, all zero. Requires that no batch was announced yet; valid until a batch is
+  // announced.
   HostBatch empty_batch() const { return empty_batch_; }
 
   // Hands the next batch to the plan, which may then take it. Requires an announced batch. Has the errors of

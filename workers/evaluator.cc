@@ -8,8 +8,8 @@
 namespace tethys {
 namespace {
 
-// Runs Forward for samples [slice.begin, slice.end), batch by batch; after each, calls `use` with the samples
-// of the batch.
+// Runs Forward for samples [slice.begin, slice.end), batch by batch; after each batch, calls `use` with the
+// samples of the batch.
 absl::Status ForEachBatch(Device& device, Plan& plan, std::shared_ptr<const Dataset> dataset, Slice slice,
                           absl::FunctionRef<absl::Status(Slice batch)> use) {
   TETHYS_ASSIGN_OR_RETURN(const std::unique_ptr<BatchFeed> feed,

@@ -16,8 +16,9 @@ namespace tethys {
 // Gets the outputs of some samples, from sample `first` on, row by row.
 using UseOutputs = absl::FunctionRef<absl::Status(int64_t first, absl::Span<const float> outputs)>;
 
-// Evaluates samples [slice.begin, slice.end) in natural order, in batches of plan.rows(). `plan` was compiled
-// for `device`. Returns sums over samples, so that the results of several slices can be added, without an id.
+// Evaluates samples [slice.begin, slice.end) in natural order, in batches of plan.rows(). `plan` must have
+// been compiled for `device`. Returns sums over samples, so that the results of several slices can be added.
+// The result has no id yet.
 absl::StatusOr<proto::EvaluationDone> Evaluate(Device& device, Plan& plan,
                                                std::shared_ptr<const Dataset> dataset, Slice slice);
 // Does the work of Evaluate and Predict in one pass.

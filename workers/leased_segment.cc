@@ -65,7 +65,7 @@ class LeasedSegment final : public SegmentCourse {
   const bool in_rounds_;
   std::deque<BatchAssignment> leases_;  // Not announced yet.
   int64_t step_;                        // On demand: the number of the next batch that is leased.
-  bool may_ask_ = false;                // No answer to a request is outstanding, nor the first lease.
+  bool may_ask_ = false;                // False until the first lease, and while a request is not answered.
   bool last_ = false;
 };
 

@@ -1,14 +1,14 @@
-// A segment of workers that step together, which the chief can end early, at the same step on every worker:
-// when the user interrupts the job, the chief first saves a checkpoint. The chief's side is in
+// A segment of workers in lock step. The chief can end the segment early, at the same step on every worker,
+// to save a checkpoint when the user interrupts the job. The chief's side is in
 // runtime/chief/pause_coordinator.h.
 //
 //   chief: Pause    worker, before step k of the segment: sends Pausing{k + 1}, makes step k, waits
 //   chief: Cut{n}, n the largest of all answers; every worker makes its steps up to n and ends the segment
 //
 // A worker that has answered k + 1 makes step k before it waits. If another worker has begun step k + 1
-// before its Pause came, it waits in that step for the first one and cannot answer. The chief then asks the
-// first one again, and each further Pause moves its wait by one step. Batches that were announced beyond the
-// cut are dropped, because the job ends.
+// before its Pause came, it waits in that step for the first worker and cannot answer. The chief then sends
+// the first worker another Pause, and each further Pause lets this worker make one more step before it waits.
+// Batches that were announced beyond the cut are dropped, because the job ends.
 //
 // Invariant: done() <= rest_at_ <= steps_ from the first Pause on, until the Cut.
 #include <algorithm>
@@ -28,7 +28,7 @@ class LockStepSegment final : public SegmentCourse {
         steps_(StepsPerEpoch(run.end() - run.begin(), global_batch, false)) {}
 
   bool ended() const override { return done() == steps_; }
-  // Orders that come behind the Cut, or behind the last step, are for the barrier.
+  // Orders that come after the Cut, or after the last step, are for the barrier.
   bool takes_orders() const override { return !cut_ && !ended(); }
   bool waits() const override { return takes_orders() && done() == rest_at_; }
 

@@ -27,7 +27,7 @@ Nanoseconds TimeOf(clockid_t id) {
   return time.tv_sec * kSecond + time.tv_nsec;
 }
 
-// The size in a line of /proc/self/status; 0 if there is no such line.
+// The size, in bytes, in the line of /proc/self/status that begins with `name`; 0 if there is no such line.
 int64_t StatusBytes(absl::string_view name) {
   const absl::StatusOr<std::string> text = ReadFile("/proc/self/status", kSmallFile);
   if (!text.ok()) return 0;
@@ -71,8 +71,8 @@ CpuLimit ReadCpuLimit(const std::string& root) {
     struct stat folder {};
     const bool limits_cpu = place.controller.empty() || place.controller == "cpu";
     if (!limits_cpu || stat((root + place.mount + place.path).c_str(), &folder) != 0) continue;
-    // The path is the same in all containers that see only their own group; the numbers of the folders are
-    // not.
+    // The group is named by the device and inode of its folder, because the path is the same in all
+    // containers that see only their own group.
     return {.cores = cores, .group = absl::StrCat(folder.st_dev, ":", folder.st_ino)};
   }
   return {};

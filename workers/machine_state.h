@@ -32,26 +32,27 @@ CpuShares SharesBetween(const CpuTimes& begin, const CpuTimes& end);
 
 // The limit that the control group of this process sets to its CPU time.
 struct CpuLimit {
-  double cores = 0;  // CPU time / time; 0: the group has no limit.
+  double cores = 0;  // CPU time per wall-clock time; 0: the group has no limit.
   // Text that is equal for two processes of one kernel if they are in one group; empty: no limit.
   std::string group;
 };
 // `root` has the meaning of ReadGroupLimits (runtime/base/control_group.h).
 CpuLimit ReadCpuLimit(const std::string& root = "");
 
-// Memory that this machine has for new processes: the available memory, within the limits of the control
-// group and of the groups above it. 0: not known.
+// Memory, in bytes, that this machine has for new processes: the available memory, within the limits of the
+// control group and of the groups above it. 0: not known.
 int64_t AvailableMemory();
 
-// The most memory that this process had since ForgetPeak; 0: not known.
+// The largest memory, in bytes, that this process has used since ForgetPeak; 0: not known.
 int64_t PeakMemory();
 void ForgetPeak();
 
-// Memory of this process alone (VmData), touched or not; MemoryLimit limits this amount. 0: not known.
+// Memory, in bytes, of this process alone (VmData), touched or not; MemoryLimit limits this amount. 0: not
+// known.
 int64_t OwnMemory();
 
 // While the object lives, this process gets at most `bytes` of memory for itself (RLIMIT_DATA); 0: no limit.
-// The limit is one for the whole process.
+// The limit holds for the whole process.
 class MemoryLimit {
  public:
   explicit MemoryLimit(int64_t bytes);

@@ -13,11 +13,11 @@ namespace tethys {
 
 class MeasuredSums final : public StreamReducer {
  public:
-  // All arguments outlive the object.
+  // All arguments must outlive the object.
   MeasuredSums(StreamReducer& sums, StepRecorder& recorder, const Clock& clock)
       : sums_(sums), recorder_(recorder), clock_(clock) {}
 
-  // From SetAside(true) to SetAside(false), Sum leaves the data of this worker as they are.
+  // From SetAside(true) to SetAside(false), AllReduce exchanges nothing and leaves `data` as they are.
   void SetAside(bool aside) { aside_ = aside; }
 
   // While AllReduce blocks, the step does not compute (see StepRecorder::computing).

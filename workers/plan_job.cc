@@ -20,14 +20,15 @@
 namespace tethys {
 namespace {
 
-// How a batch is split among workers, each of which computes some rows at a time.
+// How a batch is split among workers, each of which computes `rows` rows at a time.
 struct Split {
   int64_t workers = 1;
   int64_t rows = 1;
-  bool together = false;  // The rows that all workers compute at a time are normalised as one batch.
+  bool together = false;  // True: rows that all workers compute at a time are normalised as one batch.
 };
 
-// The samples of the smallest part that has samples and is normalised separately.
+// The number of samples in the smallest non-empty part of a batch that is normalised separately. `samples` is
+// the size of the batch.
 int64_t SmallestPart(int64_t samples, const Split& split) {
   const int64_t fewest = samples / split.workers, longer = samples % split.workers;
   int64_t smallest = samples;
@@ -42,7 +43,8 @@ int64_t SmallestPart(int64_t samples, const Split& split) {
   return smallest;
 }
 
-// Workers that lease batches get whole batches.
+// The size of the batch that is split: the global batch or, as workers that lease batches get whole batches,
+// the batch of a worker.
 int64_t BatchOf(const proto::Job& job) {
   return TraitsOf(job).leases() ? BatchPerWorkerRows(job) : GlobalBatch(job);
 }
@@ -65,11 +67,11 @@ absl::Status CheckBatches(const proto::Job& job, const Model& model, int64_t epo
   if (short_batch.ok()) return short_batch;
   return absl::InvalidArgumentError(absl::StrCat("model: ", short_batch.message(), "; an epoch of ",
                                                  epoch_length, " samples ends with a batch of ", rest,
-                                                 ": write drop_remainder: true, or another batch"));
+                                                 ": write drop_remainder: true, or another batch size"));
 }
 
-// Writes into the plan which samples are in which file, if workers share out files. InvalidArgument: there
-// are too few files, or an epoch of OFF has too many positions.
+// If the data files are divided among the workers, writes the number of samples in each file into the plan.
+// InvalidArgument: there are too few files, or an epoch with sharding OFF has too many positions.
 absl::Status PlanSharding(const DatasetSizes& sizes, proto::JobPlan& plan) {
   const proto::Data& data = plan.job().data();
   const int64_t ranks = RanksOf(plan);
@@ -93,9 +95,9 @@ absl::Status PlanSharding(const DatasetSizes& sizes, proto::JobPlan& plan) {
     plan.mutable_file_samples()->Assign(sizes.file_samples.begin(), sizes.file_samples.end());
   }
   if (EpochLength(plan) <= kMaxEpochLength) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat(
-      "data.sharding is OFF, so an epoch uses ", sizes.train, " samples ", ranks,
-      " times, and at most 2^40 positions are counted: lower the workers, or write sharding: DATA"));
+  return absl::InvalidArgumentError(
+      absl::StrCat("data.sharding is OFF, so an epoch uses ", sizes.train, " samples ", ranks,
+                   " times, but it may use at most 2^40: lower the workers, or write sharding: DATA"));
 }
 
 }  // namespace
@@ -145,12 +147,13 @@ absl::Status CheckRestOfEpoch(const proto::JobPlan& plan, int64_t position) {
   return absl::FailedPreconditionError(
       absl::StrCat("model: ", last_batch.message(), "; the job goes on at position ", position,
                    " of an epoch of ", SamplesPerEpoch(plan), " samples, which then ends with a batch of ",
-                   rest, ": resume with another batch"));
+                   rest, ": resume with another batch size"));
 }
 
 absl::Status CheckFileSamples(const proto::JobPlan& plan, const std::vector<int64_t>& file_samples) {
   if (ShardingOf(plan) != proto::Data::FILE) return absl::OkStatus();
-  constexpr char kRemedy[] = ", and workers share out files: put the same files on every host";
+  constexpr char kRemedy[] =
+      ", and the files are divided among the workers: put the same files on every host";
   const std::vector<int64_t> planned(plan.file_samples().begin(), plan.file_samples().end());
   if (file_samples.size() != planned.size() || planned.empty()) {
     return absl::FailedPreconditionError(

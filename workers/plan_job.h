@@ -16,13 +16,13 @@ namespace tethys {
 // shards than rows.
 absl::StatusOr<proto::JobPlan> PlanJob(const proto::Job& job);
 
-// Checks a resumed job, which goes on at `position` of an epoch. FailedPrecondition: the epoch's last batch
-// is then one that PlanJob would refuse. (Where batches changed, the rest of an epoch ends with another batch
-// than an epoch.)
+// Checks a resumed job, which goes on at `position` of an epoch. FailedPrecondition: the last batch of the
+// rest of the epoch is too small, as in PlanJob. (If the batch size has changed, the rest of an epoch may end
+// with another batch than a whole epoch.)
 absl::Status CheckRestOfEpoch(const proto::JobPlan& plan, int64_t position);
 
-// Checks a host's files, with `file_samples` as in Datasets, against a plan that shares files out.
-// FailedPrecondition: a file has other samples for training than in the plan.
+// Checks a host's files, with `file_samples` as in Datasets, against a plan that divides files among workers.
+// FailedPrecondition: a file has another number of training samples than in the plan.
 absl::Status CheckFileSamples(const proto::JobPlan& plan, const std::vector<int64_t>& file_samples);
 
 }  // namespace tethys

@@ -48,19 +48,20 @@ class Replica {
     int64_t rows = 0;             // Rows of a training batch.
     int64_t micro_batches = 1;    // PlanOptions::micro_batches of the training plan.
     int64_t evaluation_rows = 0;  // Rows of the plan that evaluates; 0: Evaluate is not called.
-    uint64_t seed = 0;            // Seed of dropout. Equal on all ranks of a job.
+    uint64_t seed = 0;            // Seed of dropout. Must be equal on all ranks of a job.
     int64_t groups = 1;           // PlanOptions::groups of the training plan.
     bool recomputes = false;      // PlanOptions::recomputes of the training plan.
     InputScaling scaling = {};
-    // If null, there are no loader, steps and records, and the owner drives plan() and strategy() itself.
+    // If null, the replica has no loader, steps or records, and the owner drives plan() and strategy()
+    // itself.
     std::shared_ptr<const Dataset> train = nullptr;
     BatchFeed::Options feed = {};
-    bool graphs = true;  // Capture steps as graphs if the device can. Equal on all ranks of a job.
+    bool graphs = true;  // Capture steps as graphs if the device can. Must be equal on all ranks.
     std::function<void()> records_wait = nullptr;  // Passed to StepRecorder as half_full.
   };
 
   // Allocates the parameters, set to zero, and the activations of both plans, and compiles the plan that
-  // evaluates. `clock` outlives the replica. ResourceExhausted: the device lacks the memory.
+  // evaluates. `clock` must outlive the replica. ResourceExhausted: the device lacks the memory.
   static absl::StatusOr<std::unique_ptr<Replica>> Create(Model model, std::unique_ptr<Device> device,
                                                          const Clock& clock, Options options);
   ~Replica();
@@ -70,9 +71,9 @@ class Replica {
   absl::StatusOr<ReplicaUpdate> MakeUpdate(const proto::Optimizer& config,
                                            const LearningRateSchedule& schedule);
 
-  // Sets the rows of the training batches from the next Attach on. Requires that no strategy is attached and
-  // that the replica does not evaluate. ResourceExhausted: the device lacks the memory; another number of
-  // rows has to be set before Attach.
+  // Sets the number of rows in training batches from the next Attach on. Requires that no strategy is
+  // attached and that the replica does not evaluate. ResourceExhausted: the device lacks the memory; another
+  // number of rows has to be set before Attach.
   absl::Status SetRows(int64_t rows);
 
   // Compiles the training plan and prepares the strategy. Requires that no strategy is attached. Blocks like

@@ -19,10 +19,10 @@ namespace tethys {
 // One worker's batch: positions in the epoch's order.
 struct BatchAssignment {
   Slice positions;           // The samples of this worker; may be empty.
-  int64_t global_count = 0;  // Samples in this update, over all its workers.
+  int64_t global_count = 0;  // Number of samples in this update, over all its workers.
   int64_t step_begin = 0;    // First position of the update, over all workers.
-  // In lock step the global step; on leases in rounds the clock that the chief counts; on leases on demand
-  // the worker's number of steps before.
+  // The number of the step. In lock step: the global step. With leases in rounds: the clock that the chief
+  // counts. With leases on demand: the number of the worker's earlier steps.
   int64_t step = 0;
 };
 
@@ -34,25 +34,25 @@ class SegmentCourse {
   using Messages = std::vector<proto::FromTask>;
   virtual ~SegmentCourse() = default;
 
-  // No step is left to make.
+  // True if no step is left to make.
   virtual bool ended() const = 0;
   // As in TaskCourse.
   virtual bool takes_orders() const = 0;
   virtual bool waits() const = 0;
 
-  // Takes an order but Stop; false: the order is impossible here and has had no effect. Internal: the order
-  // is one of this segment, but what it says is impossible.
+  // Takes any order except Stop. Returns false, without any effect, if the segment does not expect the order.
+  // Internal: the order belongs to this segment, but its contents are impossible.
   virtual absl::StatusOr<bool> OnOrder(const proto::ToTask& order, Messages& messages) = 0;
 
   // The next batch, which the worker announces to its loader; nullopt: there is none, or none yet.
   absl::optional<BatchAssignment> Announce(Messages& messages);
-  // The announced batch of the next step; nullopt: the segment has ended. Requires !waits(), and that
-  // Announce was called since then.
+  // The announced batch of the next step; nullopt: the segment has ended. Requires that waits() is false, and
+  // that Announce was called since then.
   absl::optional<BatchAssignment> BeginStep();
-  // The step is made.
+  // Notes that the step is made.
   void EndStep() { ++done_; }
 
-  // Steps made.
+  // The number of steps made.
   int64_t done() const { return done_; }
 
  protected:
@@ -61,18 +61,18 @@ class SegmentCourse {
   bool any_announced() const { return !announced_.empty(); }
 
  private:
-  std::deque<BatchAssignment> announced_;  // Their steps have not begun.
+  std::deque<BatchAssignment> announced_;  // Batches whose steps have not begun.
   int64_t done_ = 0;
 };
 
-// For workers that step together. Step t of the segment is the t-th slice of `global_batch` positions; this
-// worker, rank `rank` of `world`, takes its part of each slice. The chief can end the segment early
+// For workers in lock step. Step t of the segment is the t-th slice of `global_batch` positions; this worker,
+// rank `rank` of `world`, takes its part of each slice. The chief can end the segment early
 // (lock_step_segment.cc).
 std::unique_ptr<SegmentCourse> CreateLockStepSegment(const proto::Run& run, int64_t global_batch, int rank,
                                                      int world);
 
-// For batches that the chief leases; they are requested ahead. In rounds, the chief numbers the steps;
-// otherwise the first one has the number `first_step`.
+// For batches that the chief leases and the worker requests ahead. In rounds, the chief numbers the steps;
+// otherwise the first step has the number `first_step`.
 std::unique_ptr<SegmentCourse> CreateLeasedSegment(const proto::Run& run, bool in_rounds, int64_t first_step);
 
 }  // namespace tethys

@@ -19,14 +19,14 @@ namespace {
 
 constexpr int kUnrecorded = 2;
 constexpr int kLeastSteps = 5;
-// After this time no further step begins, unless the caller asked for a longer time.
+// After this time no further step begins, unless the caller requested a longer time.
 constexpr Nanoseconds kLongest = 2 * kSecond;
 constexpr Nanoseconds kLongestWarmUp = kSecond;
 constexpr int64_t kDrainEvery = 1024;  // Less than the capacity of the recorder's ring.
 // So small that parameters change by less than float32 can show.
 constexpr double kLearningRate = 1e-12;
 constexpr Nanoseconds kStepTimeout = 600 * kSecond;
-// A visit with a share beyond these counts as disturbed.
+// A visit with a share beyond these limits counts as disturbed.
 constexpr double kLeastCpuShare = 0.95, kMostSteal = 0.02, kMostGpuOthers = 0.02, kMostGpuPause = 2e-4;
 // Time of a pause measurement before the steps and of one after them. A process that shares the GPU gets it
 // for about two milliseconds at a time.
@@ -64,7 +64,7 @@ void AddCpuShares(const CpuShares& shares, bool on_gpu, proto::StepVisit& visit)
   visit.set_foreign(shares.foreign);
 }
 
-// `alone`: the thread computes alone, on a CPU, so time in which it has no CPU went to others.
+// `alone`: the thread computes alone, on a CPU, so time in which it has no CPU went to other programs.
 bool WasDisturbed(const proto::StepVisit& visit, bool alone) {
   return (alone && visit.cpu_share() < kLeastCpuShare) || visit.steal() > kMostSteal ||
          visit.gpu_others() > kMostGpuOthers || visit.gpu_pause() > kMostGpuPause;

@@ -3,7 +3,8 @@
 // parameters stay near their initial values. Used by `tethys meter`, whose answers are the data of sweeps and
 // calibrations.
 //
-// Created and used by one thread, which blocks for the steps. The same rules hold as for Replica.
+// Created and used by one thread, which blocks for the steps. The rules of Replica for its thread apply here,
+// too.
 #ifndef TETHYS_WORKERS_STEP_METER_H_
 #define TETHYS_WORKERS_STEP_METER_H_
 
@@ -23,9 +24,9 @@ namespace tethys {
 class StepMeter {
  public:
   // The plan gives model, optimizer, device, and the shape of samples and labels; its batch is ignored.
-  // `clock` and `company` outlive the meter; `company` counts other processes on the device, which it already
-  // watches; null on a CPU. InvalidArgument: the plan's model cannot be made. ResourceExhausted: the device
-  // lacks memory even for the parameters.
+  // `clock` and `company` must outlive the meter. `company` counts the other processes on the device and must
+  // already watch it; null on a CPU. InvalidArgument: the plan's model cannot be made. ResourceExhausted: the
+  // device lacks memory even for the parameters.
   static absl::StatusOr<std::unique_ptr<StepMeter>> Create(const proto::JobPlan& plan,
                                                            std::unique_ptr<Device> device, const Clock& clock,
                                                            GpuCompany* company);
@@ -39,7 +40,7 @@ class StepMeter {
 
   // Makes one step. Errors are those of Visit. `bytes` is the most memory that model and step may have, on
   // the GPU if the job computes there, otherwise on the host; 0: unlimited. A limit on the host's memory is
-  // enforced, so that a library may end the process when it gets no memory; the GPU's memory is compared with
+  // enforced, so a library may end the process when it gets no memory; the GPU's memory is compared with
   // `bytes` after the step.
   absl::Status Try(int64_t batch, int64_t bytes);
 

@@ -4,7 +4,7 @@
 //   phases.Begin(step);
 //   phases.Run(Phase::kForward, [&] { return plan.Forward(); });   // and every other phase, in order
 //   ...
-//   phases.OnDevice(step)                                          // once the step has happened
+//   phases.OnDevice(step)                                          // once the step has ended
 //
 // Run enqueues the same events in every step of one parity, so a graph may contain them; OnDevice then
 // returns the times of the graph's last launch. Used by the training thread. After Create, nothing blocks or
@@ -25,7 +25,7 @@ namespace tethys {
 
 class StepPhases {
  public:
-  // `stream` is the stream of the measured work. `device`, `stream` and `recorder` outlive the phases.
+  // `stream` is the stream of the measured work. `device`, `stream` and `recorder` must outlive the phases.
   static absl::StatusOr<std::unique_ptr<StepPhases>> Create(Device& device, Stream& stream,
                                                             StepRecorder& recorder);
 
@@ -39,8 +39,8 @@ class StepPhases {
   // Runs `work` as a phase of the step. Errors are those of `work`.
   absl::Status Run(Phase phase, absl::FunctionRef<absl::Status()> work);
 
-  // Returns the device's times of a step. Called after the step has happened and before the next step of its
-  // parity begins. Absent on a synchronous device, whose times the host's clock measures.
+  // Returns the device's times of a step. Must be called after the step has ended and before the next step of
+  // its parity begins. Absent on a synchronous device, whose times the host's clock measures.
   absl::StatusOr<std::optional<DeviceTimes>> OnDevice(const StepInfo& step) const;
 
   // The events for StepArenas::update_events.

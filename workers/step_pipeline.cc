@@ -13,8 +13,8 @@ absl::Status Named(const StepInfo& step, const absl::Status& status) {
   return Annotate(status, absl::StrCat("step ", step.step, " of epoch ", step.epoch + 1));
 }
 
-// The statistics_share (StepNumbers) of a whole batch. Out of lock step, all batches that have samples count
-// alike.
+// The statistics_share (StepNumbers) of a whole batch. Outside lock step, all batches with samples have the
+// same share.
 double StatisticsShare(const StepInfo& step) {
   if (step.workers == 0) return 1;
   return static_cast<double>(step.workers) * static_cast<double>(step.sample_count) /
@@ -51,7 +51,7 @@ absl::Status StepPipeline::Run(StepInfo step) {
   const ProfilerRange range(options_.device, "step", step.step);
   step.parity = in_flight_.has_value() ? 1 - in_flight_->parity : 0;
   const absl::Status enqueued = Named(step, Enqueue(step));
-  // Finish ends the previous step. Its error is returned first, because it may have caused that of
+  // Finish ends the previous step. Its error is returned first, because it may have caused the error in
   // `enqueued`.
   TETHYS_RETURN_IF_ERROR(Finish());
   TETHYS_RETURN_IF_ERROR(enqueued);
@@ -113,7 +113,8 @@ void StepPipeline::SetNumbers(const StepInfo& step) {
   }
 }
 
-// When a graph captures this, it enqueues only stream work; AnnounceRecorded announces the ranges afterwards.
+// When a graph captures ComputeGradients, only stream work is enqueued; AnnounceRecorded announces the ranges
+// afterwards.
 absl::Status StepPipeline::ComputeGradients(int parity) {
   TETHYS_RETURN_IF_ERROR(parts_.plan.EnqueueStepNumbers(Numbers(parity)));
   for (int64_t i = 0; i < micro_batches(); ++i) {
@@ -140,7 +141,7 @@ absl::Status StepPipeline::AnnounceRecorded() {
   return absl::OkStatus();
 }
 
-// A graph contains this only in lock step, where every step changes the moving statistics.
+// A graph contains EnqueueEnd only in lock step, where every step changes the moving statistics.
 absl::Status StepPipeline::EnqueueEnd(const StepInfo& step) {
   TETHYS_RETURN_IF_ERROR(
       parts_.phases.Run(Phase::kExchange, [&] { return parts_.strategy.EnqueueEnd(step.parity); }));

@@ -34,14 +34,14 @@ namespace tethys {
 
 // Invariants:
 // 1. At most two steps are in flight. They have different parities, and each parity has its own host memory
-//    and graph. Step t + 2 uses those of step t, which has ended by then.
+//    and graph. Step t + 2 uses the memory and the graph of step t, which has ended by then.
 // 2. If a step's gradients are not finite and the strategy updates on this worker, that step and all steps
-//    enqueued behind it leave parameters and moving statistics unchanged. The error names the step with those
-//    gradients.
+//    enqueued after it leave parameters and moving statistics unchanged. The error names the step whose
+//    gradients are not finite.
 // 3. Every completed step has one complete record, in order.
 class StepPipeline {
  public:
-  // The objects that a pipeline uses. All of them outlive the pipeline.
+  // The objects that a pipeline uses. All of them must outlive the pipeline.
   struct Parts {
     Plan& plan;
     Strategy& strategy;  // Captured graphs contain work of the strategy's communicator.
@@ -55,7 +55,7 @@ class StepPipeline {
     bool stream_only = false;          // StrategyTraits::stream_only.
     const int32_t* refused = nullptr;  // StrategyTraits::refused.
     int64_t ready_ranges = 0;          // Ranges of the model's ready order.
-    bool graphs = true;                // Capture steps as graphs if the device can. Equal on all ranks.
+    bool graphs = true;                // Capture graphs if the device can. Must be equal on all ranks.
   };
   static absl::StatusOr<std::unique_ptr<StepPipeline>> Create(const Parts& parts, const Options& options);
 
@@ -103,9 +103,9 @@ class StepPipeline {
   std::vector<std::unique_ptr<Event>> ready_;
   std::unique_ptr<Buffer> losses_;   // LossResults in pinned memory, for each parity and micro-batch.
   std::unique_ptr<Buffer> numbers_;  // StepNumbers in pinned memory, for each parity and micro-batch.
-  std::array<std::unique_ptr<Event>, 2> done_;    // Indexed by parity; recorded behind all work of a step.
+  std::array<std::unique_ptr<Event>, 2> done_;    // Indexed by parity; recorded after all work of a step.
   std::array<std::unique_ptr<Graph>, 2> graphs_;  // Indexed by parity; null until captured.
-  absl::optional<StepInfo> in_flight_;            // Enqueued, but not awaited yet.
+  absl::optional<StepInfo> in_flight_;            // The enqueued step that is not awaited yet.
   bool warm_ = false;                             // A step has run without a graph.
 };
 

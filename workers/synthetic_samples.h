@@ -1,5 +1,5 @@
-// Samples for measuring steps, as many as anyone asks for: a few of them, again and again, so that reading
-// one is a copy within the processor's cache. Immutable; thread-safe.
+// Samples for measuring steps. A few samples are repeated without end, so that reading a sample is a copy
+// within the processor's cache. Immutable; thread-safe.
 #ifndef TETHYS_WORKERS_SYNTHETIC_SAMPLES_H_
 #define TETHYS_WORKERS_SYNTHETIC_SAMPLES_H_
 

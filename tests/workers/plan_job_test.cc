@@ -94,7 +94,7 @@ TEST_F(ShardingPlanTest, FilePlanHasTheTrainingSamplesOfEachFile) {
   EXPECT_THAT(PlanOf("DATA", 2).value().file_samples(), IsEmpty());
 }
 
-TEST_F(ShardingPlanTest, AutoTakesFilesIfEveryWorkerGetsOne) {
+TEST_F(ShardingPlanTest, AutoShardsByFileIfEveryWorkerGetsAFile) {
   EXPECT_THAT(PlanOf("AUTO", 2).value().file_samples(), ElementsAre(3, 4, 0));
   EXPECT_THAT(PlanOf("AUTO", 3).value().file_samples(), IsEmpty());
 }
@@ -116,7 +116,7 @@ TEST_F(ShardingPlanTest, HostWithOtherFilesThanThePlanIsRefused) {
   EXPECT_TRUE(CheckFileSamples(PlanOf("DATA", 2).value(), {7}).ok()) << "files do not matter";
 }
 
-TEST_F(PlanJobTest, FormatWithoutFilesToShareOutIsRefused) {
+TEST_F(PlanJobTest, ShardingByFileIsRefusedIfSamplesAreNotInSeveralFiles) {
   const absl::Status status = PlanOf(kDense, "batch_size_per_worker: 4", "sharding: FILE").status();
   EXPECT_TRUE(absl::IsInvalidArgument(status)) << status;
   EXPECT_THAT(std::string(status.message()), HasSubstr("data.idx does not spread samples over files"));
@@ -132,7 +132,7 @@ TEST_F(PlanJobTest, NormalisationOfOneValueIsRefused) {
 }
 
 // An epoch of 20 samples ends with a batch of 2 samples, of which each worker would have one or none.
-TEST_F(PlanJobTest, ShortLastBatchOfOneValueAWorkerIsRefused) {
+TEST_F(PlanJobTest, ShortLastBatchWithOneValueForAWorkerIsRefused) {
   const std::string rest = "workers: 3 global_batch_size: 6 strategy { mirrored {} }";
   ExpectRefused(kDense, rest);
   EXPECT_THAT(std::string(PlanOf(kDense, rest).status().message()),
@@ -171,8 +171,9 @@ TEST_F(PlanJobTest, RestOfAnEpochThatEndsWithOneSampleIsRefused) {
   EXPECT_TRUE(CheckRestOfEpoch(plan, 18).ok()) << "two samples";
   const absl::Status status = CheckRestOfEpoch(plan, 15);
   EXPECT_TRUE(absl::IsFailedPrecondition(status)) << status;
-  EXPECT_THAT(std::string(status.message()), HasSubstr("at position 15 of an epoch of 20 samples, which then "
-                                                       "ends with a batch of 1: resume with another batch"));
+  EXPECT_THAT(std::string(status.message()),
+              HasSubstr("at position 15 of an epoch of 20 samples, which then "
+                        "ends with a batch of 1: resume with another batch size"));
   EXPECT_TRUE(CheckRestOfEpoch(PlanOf(kImages, "global_batch_size: 4").value(), 15).ok());
 }
 

@@ -179,8 +179,8 @@ TEST(ReplicaStatistics, WrongSizeIsRefusedAndChangesNothing) {
 }
 
 // Makes two steps, then two more, the first of which is refused because of one parameter (where steps
-// overlap, the second is enqueued behind it). Expects that the moving statistics equal those after the first
-// two steps.
+// overlap, the second is enqueued after it). Expects that the moving statistics equal the statistics after
+// the first two steps.
 void ExpectRefusedStepKeepsStatistics(TestReplica& test, const char* variable, float poison) {
   ASSERT_TRUE(test.Steps(0, 2).ok());
   const std::vector<float> before = test.replica().ReadStatistics().value();
@@ -206,7 +206,7 @@ TEST(ReplicaStatistics, RefusedStepLeavesStatisticsUnchanged) {
   }
 }
 
-TEST(ReplicaStatistics, RefusedMirroredStepLeavesStatisticsOfAllRanks) {
+TEST(ReplicaStatistics, RefusedMirroredStepLeavesStatisticsOfAllRanksUnchanged) {
   for (const bool late : {false, true}) {
     ExpectAllOk(InRing(2, [&](std::unique_ptr<Communicator>& communicator) -> absl::Status {
       const int rank = communicator->rank();

@@ -51,8 +51,8 @@ int64_t ExecutableBytes() {
   return bytes;
 }
 
-// Whether the first step runs code that existed when the strategy was attached. Meant for a process in which
-// no layer has run yet.
+// True if the first step runs only code that existed once the strategy was attached. Meant for a process in
+// which no layer has run yet.
 bool FirstStepGeneratesNoCode() {
   TestReplica test(CreateCpuDevice(1).value(), 0, 1, {}, NormalisedModel());
   const int64_t created = ExecutableBytes();

@@ -28,7 +28,7 @@ struct Fault {
 // How a communicator ended.
 struct Fate {
   bool aborted = false;
-  int graphs_at_abort = 0;  // The most graphs that existed on the device at an abort; NCCL waits for them.
+  int graphs_at_abort = 0;  // The most graphs on the device at any abort; NCCL would wait for them.
   int graphs_left = 0;      // Graphs that existed on the device when the communicator was destroyed.
 };
 

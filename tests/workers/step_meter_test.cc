@@ -28,7 +28,7 @@ class StepMeterTest : public ::testing::Test {
 };
 
 // The device keeps memory that earlier batches freed, in blocks of the sizes that they had.
-TEST_F(StepMeterTest, MemoryOfABatchDoesNotDependOnTheBatchesBefore) {
+TEST_F(StepMeterTest, MemoryOfABatchDoesNotDependOnEarlierBatches) {
   const auto meter = Meter();
   const int64_t first = meter->Visit(512, 0)->measured_bytes();
   const int64_t smaller = meter->Visit(64, 0)->measured_bytes();

@@ -1,5 +1,5 @@
 // On a late device, each step is enqueued as a graph before the previous step ends. Parameters and losses
-// must equal, bit for bit, those on the CPU, where each step ends before the next begins.
+// must equal, bit for bit, the parameters and losses on the CPU, where each step ends before the next begins.
 #include "workers/step_pipeline.h"
 
 #include <algorithm>

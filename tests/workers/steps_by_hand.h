@@ -1,5 +1,4 @@
-// Training of a TestReplica through the seam (runtime/strategy.h) alone: call by call, without loader and
-// pipeline.
+// Trains a TestReplica by calls of its Strategy (runtime/strategy.h), without loader and pipeline.
 #ifndef TETHYS_TESTS_WORKERS_STEPS_BY_HAND_H_
 #define TETHYS_TESTS_WORKERS_STEPS_BY_HAND_H_
 

@@ -18,7 +18,7 @@ constexpr uint32_t kStatisticsGroup = 2;
 
 const proto::Mirrored& ConfigOf(const WorkerParts& worker) { return worker.job().strategy().mirrored(); }
 
-// Whether layers of this job need sums over all workers.
+// True if layers of this job need sums over all workers.
 bool SynchronisesLayers(const WorkerParts& worker) {
   return ConfigOf(worker).synchronised_batch_normalisation() && worker.job().workers() > 1 &&
          !worker.model.statistics().variables().empty();
@@ -47,18 +47,19 @@ absl::StatusOr<std::unique_ptr<Strategy>> MirroredOnStreams(StreamExchange excha
 absl::Status CheckSumsInFloat32(const WorkerParts& worker, absl::string_view exchange) {
   if (ConfigOf(worker).gradients() == proto::Device::FP32) return absl::OkStatus();
   return absl::FailedPreconditionError(absl::StrCat(
-      "strategy.mirrored.gradients is BF16, in which only GPUs sum, but gradients would be exchanged by ",
+      "strategy.mirrored.gradients is BF16, in which only GPUs can sum, but gradients would be exchanged by ",
       exchange, ": leave it out, or give every worker a GPU of its own"));
 }
 
-// A second group of connections, so that layers do not wait for gradients; null if no layer needs it.
+// A second group of connections, so that the sums of layers do not wait for gradients; null if no layer needs
+// sums.
 absl::StatusOr<std::unique_ptr<Communicator>> ConnectLayers(RingOptions ring, bool any_on_gpu,
                                                             const WorkerParts& worker) {
   if (!SynchronisesLayers(worker)) return nullptr;
   if (any_on_gpu) {
     return absl::FailedPreconditionError(
         "strategy.mirrored.synchronised_batch_normalisation is true, but GPUs cannot sum among themselves "
-        "here: leave it out, give every worker a GPU of its own, or train on CPUs");
+        "here: set it to false, give every worker a GPU of its own, or train on CPUs");
   }
   ring.group = kStatisticsGroup;
   ring.connect_timeout = worker.TimeLeft();

@@ -20,7 +20,7 @@ absl::StatusOr<std::unique_ptr<Strategy>> MakeParameterServer(const WorkerParts&
   options.tls = worker.task.tls;
   options.clock = &worker.clock;
   options.start_deadline = worker.deadline;
-  // Without it where no server's answer depends on another worker.
+  // peers_compute stays null if no server's answer depends on another worker.
   if (TraitsOf(worker.job()).waits_for != WaitsFor::kNone) options.peers_compute = worker.peers_compute;
   TETHYS_ASSIGN_OR_RETURN(std::unique_ptr<Strategy> servers,
                           CreateParameterServerStrategy(std::move(options)));

@@ -1,6 +1,6 @@
-// The parts of a worker that its strategy is made from, and what several strategies make of them. Each file
-// of this folder makes one strategy; the table that chooses among them is in workers/strategy_factory.cc.
-// Used by the training thread.
+// The parts of a worker from which its strategy is made, and functions that several strategies share. Each
+// file of this folder makes one strategy; the table that chooses among them is in
+// workers/strategy_factory.cc. Used by the training thread.
 #ifndef TETHYS_WORKERS_STRATEGIES_WORKER_PARTS_H_
 #define TETHYS_WORKERS_STRATEGIES_WORKER_PARTS_H_
 
@@ -31,12 +31,12 @@ struct WorkerParts {
   const proto::JobPlan& plan() const { return setup.plan(); }
   const proto::Job& job() const { return setup.plan().job(); }
   Nanoseconds step_timeout() const { return FromSeconds(job().timeouts().step()); }
-  // The time until the deadline, but enough to try.
+  // The time until the deadline, but at least half a second, so that a connection can be tried.
   Nanoseconds TimeLeft() const { return std::max<Nanoseconds>(kSecond / 2, deadline - clock.Now()); }
 };
 
-// The ring of all workers that sums gradients, for CreateExchange (collectives/exchange.h). Rings of other
-// purposes differ in `group`, which is 1 here.
+// The ring of all workers that sums gradients, for CreateExchange (collectives/exchange.h). The ring has
+// `group` 1; rings for other purposes have other groups.
 absl::StatusOr<RingOptions> RingOf(const WorkerParts& worker);
 
 // The job's update of all trainable variables, on the worker's device.
