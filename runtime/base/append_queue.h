@@ -47,9 +47,9 @@ class AppendQueue {
   // logged.
   absl::Status TakeError();
 
-  // Blocks until everything appended so far is written. With retry, an error means that a part is not
-  // written: a write that began after the call failed, or the file was given up. Without retry, returns and
-  // clears the error as TakeError does.
+  // Blocks until all lines appended so far are written. If Options::retry is set, an error means that some of
+  // these lines were not written, because a write that began after the call failed, or because the rest of
+  // the file was given up. Otherwise returns and clears the error as TakeError does.
   absl::Status Flush();
 
  private:
@@ -70,7 +70,7 @@ class AppendQueue {
   int64_t failed_ ABSL_GUARDED_BY(mu_) = 0;    // The number of the last write that failed; 0: none did.
   int flushing_ ABSL_GUARDED_BY(mu_) = 0;      // Callers waiting in Flush: retries then do not pause.
   bool ending_ ABSL_GUARDED_BY(mu_) = false;
-  absl::Status error_ ABSL_GUARDED_BY(mu_);     // The first error not taken yet.
+  absl::Status error_ ABSL_GUARDED_BY(mu_);     // The first error that no call has returned yet.
   absl::Status last_ ABSL_GUARDED_BY(mu_);      // Status of the last write.
   absl::Status given_up_ ABSL_GUARDED_BY(mu_);  // The reason why nothing more is written.
 

@@ -23,7 +23,8 @@ namespace tethys {
 namespace {
 
 constexpr int64_t kSmallFile = 1 << 20;
-// Version 1 writes "no limit" as the largest number of whole pages.
+// Version 1 of control groups expresses "no limit" by the largest number of bytes in whole pages; a limit of
+// kNoLimit or more counts as no limit.
 constexpr int64_t kNoLimit = int64_t{1} << 60;
 constexpr const char* kControllers[] = {"memory", "cpu", "pids"};
 

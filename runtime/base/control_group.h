@@ -19,9 +19,9 @@ struct GroupLimits {
   // Bytes that the group can still take. Files in the page cache that were not used for long do not count as
   // used, because the kernel drops them first. -1: no limit is known.
   int64_t memory_left = -1;
-  double cores = -1;        // CPU time divided by time; -1: there is no quota.
-  int64_t tasks = -1;       // Processes and threads (pids.max); -1: there is no limit.
-  int64_t tasks_left = -1;  // -1: no limit is known.
+  double cores = -1;        // Limit on CPU time divided by elapsed time; -1: there is no quota.
+  int64_t tasks = -1;       // Limit on processes and threads (pids.max); -1: there is no limit.
+  int64_t tasks_left = -1;  // Processes and threads that may still be started; -1: no limit is known.
 };
 
 // Reads the limits. `root` is "" or, in tests, a folder with files in place of /proc and /sys.

@@ -44,8 +44,9 @@ void OnLostPage(int signal, siginfo_t* info, void* context) {
   }
   if ((earlier.sa_flags & SA_SIGINFO) != 0) return earlier.sa_sigaction(signal, info, context);
   if (earlier.sa_handler != SIG_DFL && earlier.sa_handler != SIG_IGN) return earlier.sa_handler(signal);
-  // With the default action, a failed instruction is repeated and ends the process. A signal that a process
-  // sent repeats no instruction, so it is raised again.
+  // Restores the default action. If an instruction caused the signal, the instruction is repeated when the
+  // handler returns, fails again, and the signal ends the process. If a process sent the signal, no
+  // instruction is repeated, so the signal is raised here.
   std::signal(SIGBUS, SIG_DFL);
   if (info->si_code <= 0) std::raise(SIGBUS);
 }

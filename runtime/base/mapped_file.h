@@ -33,7 +33,8 @@ class MappedFile {
   // Enters all pages of the file into the page tables. Without this call, the first reader of each page waits
   // until that page is entered. Has no effect before Linux 5.14, nor if the file cannot be read.
   void Populate() const;
-  // True if a page was lost since the file was mapped. While it returns false, all earlier copies are valid.
+  // True if a page was lost since the file was mapped. As long as lost() returns false, all earlier copies
+  // are valid.
   bool lost() const;
 
  private:

@@ -10,7 +10,8 @@
 namespace tethys {
 namespace {
 
-// A longer name is no typing mistake, and computing the distance takes quadratic time.
+// A name of more characters gets no suggestion: it is hardly a typing mistake, and the time to compute edit
+// distances grows with the square of the length.
 constexpr size_t kLongestName = 64;
 
 // Levenshtein's distance, without regard to case: insertions, deletions and replacements of a character.

@@ -1,5 +1,5 @@
 // Opens libraries of Tethys that lie beside the program and are opened only by processes that need them, so
-// that the program itself does not depend on the libraries that these link.
+// that the program itself does not depend on the libraries that the opened libraries link.
 //
 // Such a library exports one C function without arguments, which returns a table. The table's functions take
 // C++ types, so both sides must come from one build. Each side carries a fingerprint, which the build

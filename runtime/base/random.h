@@ -74,7 +74,8 @@ class KeyedPermutation {
   const int half_bits_;
 };
 
-// FNV-1a, 64 bits: for keys and signatures, not for secrets.
+// The hash FNV-1a of 64 bits, for keys and signatures, not for secrets. `start` is kFnvStart or the hash of
+// the data before `data`.
 constexpr uint64_t kFnvStart = 0xcbf29ce484222325u;
 uint64_t Fnv1a(const void* data, size_t size, uint64_t start = kFnvStart);
 
