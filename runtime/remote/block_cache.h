@@ -32,7 +32,8 @@ class BlockCache {
     auto operator<=>(const Key&) const = default;
   };
   using Block = std::shared_ptr<const std::string>;
-  // Returns the bytes of a block. It may use the memory of `spare`, an empty string, for the bytes.
+  // A function that returns the bytes of a block. The function may use the memory of `spare`, an empty
+  // string, for the bytes.
   using Fetch = absl::FunctionRef<absl::StatusOr<std::string>(std::string spare)>;
 
   explicit BlockCache(int64_t capacity);

@@ -67,8 +67,8 @@ class HttpClient {
   // FailedPrecondition: a redirect that cannot be followed.
   absl::StatusOr<HttpReply> Once(const HttpCall& call) const;
 
-  // Retries until MayPass is false for the status of the answer, as it is for a success, or until the tries
-  // are used up.
+  // Repeats the request until an answer has a status for which MayPass is false (every success has such a
+  // status), or until the tries are used up.
   absl::StatusOr<HttpReply> Try(const HttpCall& call) const;
 
   // Retries as Try does, but each try is a call of `once`, which is repeated after Unavailable and

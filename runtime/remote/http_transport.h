@@ -14,9 +14,11 @@
 
 namespace tethys {
 
-// The names and secrets that a request sends to a server; at most one of the three kinds.
+// The names and secrets that a request sends to a server: those of basic authentication, a bearer token, or
+// those of an AWS signature. At most one of these three kinds is set.
 struct HttpCredentials {
-  // For basic authentication; with `region`, the name of the access key and the secret key.
+  // If `region` is empty, user and password of basic authentication; otherwise, the name of the access key
+  // and the secret key of an AWS signature.
   std::string user, password;
   std::string bearer_token;
   std::string region;  // Not empty: AWS signature, version 4, for the service s3 in this region.
@@ -38,7 +40,7 @@ struct HttpAnswer {
   int status = 0;
   std::vector<std::pair<std::string, std::string>> headers = {};  // Pairs of name, in lower case, and value.
   std::string body = {};
-  bool body_is_longer = false;  // The body has more bytes than were allowed; `body` has the first ones.
+  bool body_is_longer = false;  // The body exceeds HttpRequest::most_bytes; `body` has its first bytes.
 
   // The header's value; null if the answer has no header of this name.
   const std::string* Header(absl::string_view name) const {
@@ -65,8 +67,9 @@ class HttpTransport {
   virtual ~HttpTransport() = default;
 
   // Blocks, up to the deadlines. An answer with any status is a success. Errors name the host, not the URL.
-  // Unavailable or DeadlineExceeded: no whole answer came, but another try may get one. FailedPrecondition:
-  // the server's certificate is not accepted. InvalidArgument: the URL cannot be used. Cancelled: after Stop.
+  // Unavailable or DeadlineExceeded: no whole answer was received, but another try may receive one.
+  // FailedPrecondition: the server's certificate is not accepted. InvalidArgument: the URL cannot be used.
+  // Cancelled: after Stop.
   virtual absl::StatusOr<HttpAnswer> Exchange(const HttpRequest& request) = 0;
 
   // Ends all running exchanges, and makes all later ones fail.

@@ -11,8 +11,8 @@
 
 namespace tethys {
 
-// The header of a range, "bytes 0-99/1000": the first and the last byte, and the size of the whole file; -1:
-// the size is not known.
+// The value of the header Content-Range, "bytes 0-99/1000": the first and the last byte, and the size of the
+// whole file; -1: the size is not known.
 struct ContentRange {
   int64_t first = 0;
   int64_t last = 0;

@@ -28,7 +28,8 @@ class ReadAhead {
   static constexpr int64_t kTrainBlocks = 16;
   static constexpr Nanoseconds kTrainTime = 20 * kMillisecond;
   static constexpr int64_t kSettled = 1024;  // Blocks between two searches.
-  static constexpr double kKept = 0.95;      // A rate counts as kept from this part of the highest rate on.
+  // A rate of at least this share of the highest rate counts as kept.
+  static constexpr double kKept = 0.95;
   static constexpr Nanoseconds kPause =
       1 * kSecond;  // After a longer pause between two blocks, the train begins anew.
 
@@ -49,9 +50,10 @@ class ReadAhead {
   int64_t kept_ ABSL_GUARDED_BY(mu_);         // The fewest blocks ahead that kept the rate.
   double rate_ ABSL_GUARDED_BY(mu_) = 0;      // The highest rate of this search, in blocks per nanosecond.
   int64_t settled_ ABSL_GUARDED_BY(mu_) = 0;  // Blocks until the next search; 0: a search is going on.
-  // Blocks still to come that were fetched when another number of blocks ahead was in force.
+  // The number of next blocks that are not timed, because they may have been fetched under an earlier number
+  // of blocks ahead.
   int64_t unlike_ ABSL_GUARDED_BY(mu_) = 0;
-  int64_t count_ ABSL_GUARDED_BY(mu_) = 0;  // Blocks of the train so far.
+  int64_t count_ ABSL_GUARDED_BY(mu_) = 0;  // Blocks of the present train so far.
   Nanoseconds begin_ ABSL_GUARDED_BY(mu_) = 0;
   Nanoseconds last_ ABSL_GUARDED_BY(mu_) = 0;
 };

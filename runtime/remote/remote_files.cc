@@ -190,7 +190,8 @@ class CachedFile final : public RemoteFile, public std::enable_shared_from_this<
     const RemoteOptions& options = shared_->options;
     const auto wanted = static_cast<int64_t>(out.size());
     const int64_t last_end = last_end_.exchange(offset + wanted, std::memory_order_relaxed);
-    // Several readers may disturb one another's order; this costs time only.
+    // If several readers use the file, the last read may be another reader's. A reader in order may then seem
+    // to read out of order; this costs time only.
     const bool in_order = std::abs(offset - last_end) <= block_bytes_ / 4;
     if (!in_order) ahead_.store(offset / block_bytes_, std::memory_order_relaxed);
     const bool at_random = !in_order && wanted <= kMostRandomBlocks * options.random_bytes &&

@@ -10,7 +10,7 @@
 namespace tethys {
 
 struct RemoteLibrary {
-  const char* fingerprint;  // The first member of the table in every build.
+  const char* fingerprint;  // The library's own fingerprint; the first member of the table in every build.
   absl::StatusOr<std::unique_ptr<HttpTransport>> (*create_transport)(const HttpDeadlines& deadlines);
 };
 

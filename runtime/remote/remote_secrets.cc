@@ -17,7 +17,7 @@
 namespace tethys {
 namespace {
 
-// Keeps the place of the first error only: the words of an error may quote a secret.
+// Keeps only the line and column of the first error, not its text, because the text may quote a secret.
 class FirstPlace final : public google::protobuf::io::ErrorCollector {
  public:
   void AddError(int line, int column, const std::string&) override {

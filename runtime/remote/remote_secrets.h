@@ -15,7 +15,7 @@ namespace tethys {
 inline constexpr int64_t kMostSecretBytes = 1 << 20;
 
 // The secrets in a text. InvalidArgument, which names `path` and the line: the text cannot be parsed, or a
-// place is incomplete.
+// RemotePlace is incomplete.
 absl::StatusOr<proto::RemoteSecrets> ParseRemoteSecrets(const std::string& text, const std::string& path);
 
 // Reads the file of secrets and the certificates that it names. PermissionDenied: users other than the file's
@@ -29,11 +29,11 @@ std::string DefaultSecretsPath();
 // The name of the user who runs this process; the user's number, if there is no name.
 std::string ProcessUser();
 
-// The place in `secrets` with the longest prefix that `url` begins with; a place without fields if there is
-// no such place.
+// The RemotePlace in `secrets` with the longest prefix that `url` begins with; a RemotePlace without fields
+// if `url` begins with no prefix in `secrets`.
 const proto::RemotePlace& PlaceOf(const proto::RemoteSecrets& secrets, absl::string_view url);
 
-// The password or token of a place.
+// The user name and password, or the token, of a RemotePlace.
 HttpCredentials WebCredentials(const proto::RemotePlace& place);
 
 }  // namespace tethys

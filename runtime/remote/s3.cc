@@ -16,9 +16,10 @@
 namespace tethys {
 namespace {
 
-constexpr int64_t kMostPageBytes = int64_t{1} << 24;  // An answer has at most 1,000 keys of 1,024 bytes.
+// Limit on an answer, which has at most 1,000 keys of 1,024 bytes.
+constexpr int64_t kMostPageBytes = int64_t{1} << 24;
 constexpr int kMostPages = 1000;
-// The hash of an empty body, which S3 requires of a signed request.
+// The header with the hash of an empty body. S3 requires this header in every signed request.
 constexpr char kEmptyHash[] =
     "x-amz-content-sha256: e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
 
@@ -45,7 +46,8 @@ Bucket BucketOf(const HttpClient& client, const Url& url) {
   if (!s3.session_token().empty()) {
     bucket.headers.push_back(absl::StrCat("x-amz-security-token: ", s3.session_token()));
   }
-  // The certificate for *.s3.REGION.amazonaws.com is not valid for a bucket with dots in its name.
+  // The certificate for *.s3.REGION.amazonaws.com is not valid for a bucket with dots in its name, so such a
+  // bucket is named in the path instead of the host name.
   const bool in_path = s3.has_endpoint() || absl::StrContains(url.authority, ".");
   const std::string amazon = absl::StrCat("s3.", region, ".amazonaws.com/");
   if (s3.has_endpoint()) {

@@ -95,8 +95,8 @@ class NameNodes {
     }
   }
 
-  // The certificates that are trusted for the DataNodes of this cluster, unless the secrets have a place for
-  // the DataNodes.
+  // The certificates that are trusted for the DataNodes of this cluster, unless the secrets have a
+  // RemotePlace for the DataNodes.
   const std::string& ca_certificates() const { return place_.ca_certificates(); }
 
  private:
@@ -192,7 +192,7 @@ class WebhdfsObject final : public RemoteObject {
       if (!sent.ok()) return Annotate(sent.status(), absl::StrCat("DataNode ", datanode->authority));
       reply = *std::move(sent);
     } else if (!reply.success() && !failed.empty()) {
-      // If no other DataNode has the block, the same DataNode is asked again.
+      // If no other DataNode has the block, the next try may use the same DataNode again.
       const std::string only = std::exchange(failed, "");
       return absl::UnavailableError(absl::StrCat(name(), ": DataNode ", only,
                                                  " failed, and no other has the block (",

@@ -55,7 +55,8 @@ struct Arrival {
   }
 };
 
-// Takes a line of the answer's head. libcurl calls it for the heads of interim answers, too.
+// A callback of libcurl: takes a line of the head of an answer. libcurl calls this function for the heads of
+// interim answers, too.
 size_t TakeHeader(const char* data, size_t size, size_t count, void* to) {
   Arrival& arrival = *static_cast<Arrival*>(to);
   const absl::string_view line = absl::StripTrailingAsciiWhitespace({data, size * count});
@@ -173,7 +174,8 @@ class CurlTransport final : public HttpTransport {
     SetSecurity(handle.get(), request);
     curl_easy_setopt(handle.get(), CURLOPT_HTTPHEADER, headers.get());
     const CURLcode code = curl_easy_perform(handle.get());
-    // A body that is longer than allowed ends the exchange with an error code, but there is an answer.
+    // A body that is longer than allowed ends the exchange with an error code, but the beginning of the
+    // answer was received and is returned.
     const bool answered = code == CURLE_OK || (code == CURLE_WRITE_ERROR && arrival.answer.body_is_longer);
     ReturnHandle(std::move(handle));
     if (answered) return std::move(arrival.answer);
@@ -249,7 +251,8 @@ class CurlTransport final : public HttpTransport {
   }
 
   const HttpDeadlines deadlines_;
-  std::string system_authorities_;  // Constant after construction.
+  // The first readable file of kSystemAuthorities; constant after construction.
+  std::string system_authorities_;
   std::atomic<bool> stopped_ = false;
   Mutex mu_;
   std::vector<Handle> idle_ ABSL_GUARDED_BY(mu_);

@@ -144,7 +144,8 @@ TEST(RemoteFilesTest, ReadsWithBlocksFetchedAheadReturnTheFilesBytes) {
 }
 
 TEST(RemoteFilesTest, RandomReadsOfMuchDataFetchLittleMoreThanTheyRead) {
-  for (const auto& [size, fetched] : {std::pair{4000, 100}, {5000, 10}}) {  // The cache has room for 4,096.
+  // The cache has room for 4,096 bytes.
+  for (const auto& [size, fetched] : {std::pair{4000, 100}, {5000, 10}}) {
     const std::string content = Pattern(size);
     const Opened opened =
         Over([&](const HttpRequest& request) { return testing::Serve(request, content, "\"1\""); }, 3);

@@ -83,7 +83,8 @@ TEST(WebhdfsTest, RequestWaitsForTheEndOfSafeMode) {
   });
   EXPECT_EQ(Fetch(scripted).value(), "2345");
   EXPECT_THAT(scripted.pauses,
-              ElementsAre(kSecond / 2, kSecond, 2 * kSecond));  // Six answers of NameNodes are three rounds.
+              // The cluster has two NameNodes, so six answers are three rounds.
+              ElementsAre(kSecond / 2, kSecond, 2 * kSecond));
 }
 
 TEST(WebhdfsTest, WaitForNameNodesHasADeadline) {
