@@ -19,8 +19,8 @@ std::vector<OptimizerSlot> Slots(const proto::Optimizer&) {
   return {{.name = "first_moment"}, {.name = "second_moment"}};
 }
 
-// With epsilon hat, the correction of the root is applied before the division, so that epsilon is not divided
-// by the correction.
+// With epsilon_hat, epsilon is added to the uncorrected root of the squares, and the correction of the root
+// is a part of the factor `first`.
 UpdateCorrections Corrections(const proto::Optimizer& config, int64_t number) {
   const auto updates = static_cast<double>(number);
   const double mean = 1 - std::pow(config.adam().beta_1(), updates);

@@ -91,8 +91,9 @@ class RuleOptimizer final : public Optimizer {
   }
 
  private:
-  // The rates and the flag of updates. Device memory has one State, which updates use. Host memory has one
-  // for each parity: rates are copied from it to the device, and the flag is copied back to it.
+  // The rates of an update, and the flag that a gradient was not finite. Updates use the one State in device
+  // memory. In host memory there is a State for each parity: an update begins with a copy of the rates to the
+  // device, and ends with a copy of the flag to the host.
   struct State {
     UpdateRates rates;
     int32_t bad;

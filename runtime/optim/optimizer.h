@@ -36,7 +36,7 @@ struct Update {
   // Requires the whole arena if gradients are clipped, or if the rule has a trust ratio and `squares` is
   // empty.
   Range part = kWholeArena;
-  // The caller has checked that gradients are finite; they are not checked again.
+  // True: the caller has checked that the gradients are finite, so the update does not check them again.
   bool gradients_are_finite = false;
   // If not empty: for each region, the sums of squares over the whole variable that the region is a part of
   // (Optimizer::Measure).

@@ -54,12 +54,13 @@ enum class FrameKind : uint8_t {
   // parameters.
   kParameters = 9,
   kError = 10,  // The payload is an error message. Ends the exchange.
-  // Norms over all servers, for a step's update (ps/parameter_store_norms.cc). Sequence and step are those of
-  // the worker's push; range count is the number of sums of squares that are exchanged, of dtype float64.
-  kNorm = 11,     // Worker to server, without payload. The answer is kNorm with the server's sum.
+  // The next three kinds serve updates that depend on norms over all servers (ps/norm_exchange.h). The fields
+  // sequence and step of such a frame are those of the worker's push; range count is the number of sums of
+  // squares that are exchanged, of dtype float64.
+  kNorm = 11,     // Worker to server, without payload. The answer is kNorm with the server's sum of squares.
   kCommit = 12,   // Worker to server: the sums over all servers. The answer is kCommit without payload.
-  kMeasure = 13,  // Worker to server: the norm's sum over all servers, if gradients are clipped. The answer
-                  // is kMeasure with the sums of the server's shards.
+  kMeasure = 13,  // Worker to server: the total of the answers to kNorm, if gradients are clipped. The answer
+                  // is kMeasure with the sums of squares of the server's shards.
   kMessage = 14,  // For rings: a message between two ranks.
 };
 
@@ -88,7 +89,7 @@ struct Frame {
   uint32_t payload_checksum = 0;
   // Each of the following fields belongs to one kind of frame; other kinds do not carry it.
   uint32_t global_sample_count = 0;  // kPush, stale-synchronous: samples of the step on all workers.
-  uint32_t staleness = 0;            // kParameters: staleness of the push that it answers.
+  uint32_t staleness = 0;            // kParameters: staleness of the push that this frame answers.
   double sum_square = 0;             // kParameters: squared norm of gradient sums (ps/store_actions.h).
   uint32_t parts_hash = 0;           // kGather: hash of the parts that ranks contribute.
   uint32_t status_code = 0;          // kError: an absl::StatusCode; any number may arrive.

@@ -38,7 +38,7 @@ void FillGlorotUniform(const Variable& variable, const RandomStream& stream, Ran
   });
 }
 
-// The method of Box and Muller (1958).
+// Draws normal values by the method of Box and Muller (1958).
 void FillHeNormal(int64_t fan, const RandomStream& stream, Range range, float* out) {
   const float deviation = std::sqrt(2.0f / static_cast<float>(fan));
   FillFromBlocks<2>(stream, range, out, [deviation](const auto& words, float* values) {

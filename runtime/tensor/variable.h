@@ -42,8 +42,9 @@ constexpr Range Intersection(const Range& a, const Range& b) {
   return {begin, std::max<int64_t>(0, std::min(a.end(), b.end()) - begin)};
 }
 
-// He's deviation is sqrt(2 / fan_in); kHeNormalFanOut divides by fan_out.
-// kBilinear: bilinear interpolation from channel i to channel i, for filters of the layout kBilinearLayout.
+// kHeNormal: normally distributed with the deviation sqrt(2 / fan_in), after He et al. kHeNormalFanOut: with
+// the deviation sqrt(2 / fan_out). kBilinear: bilinear interpolation from channel i to channel i, for filters
+// of the layout kBilinearLayout.
 enum class InitialValue { kZeros, kOnes, kGlorotUniform, kHeNormal, kHeNormalFanOut, kBilinear };
 inline constexpr char kBilinearLayout[] = "in,height,width,out";
 

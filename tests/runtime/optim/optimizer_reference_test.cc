@@ -66,7 +66,7 @@ std::vector<float> ReadReference(const std::string& library, const std::string& 
   return ReadReferenceTensors(absl::StrCat(TETHYS_REFERENCE_FOLDER, "/", library, ".safetensors"))[name];
 }
 
-// The same formula as in make_reference.py.
+// The parameters before the first update, by the formula of make_reference.py.
 std::vector<float> Parameters() {
   std::vector<float> values(kElements);
   for (int64_t i = 0; i < kElements; ++i) values[i] = static_cast<float>((i * 31 % 101 - 50) / 50.0);
@@ -112,7 +112,7 @@ TEST_P(OptimizerReferenceTest, FiftyUpdatesAgreeWithTheOtherLibrary) {
 
   std::vector<float> parameters = Parameters();
   for (int64_t update = 0; update < kUpdates; ++update) {
-    // The sums over four samples.
+    // Sums of gradients over four samples, whose mean is the gradient of make_reference.py.
     std::vector<float> sums = Gradient(update);
     for (float& sum : sums) sum *= 4;
     const Update step = {

@@ -57,7 +57,7 @@ TEST_F(ReplicaUpdateTest, ChangesTrainableVariablesOnly) {
   }
 }
 
-TEST_F(ReplicaUpdateTest, UpdatesOfPartsMakeTheWholeUpdate) {
+TEST_F(ReplicaUpdateTest, UpdatesOfPartsEqualTheUpdateOfTheWhole) {
   EXPECT_EQ(Updated({{{"w", {0, 9}}}, {{"w", {9, 11}}, {"b", {48, 3}}}}),
             Updated({TrainableRanges(variables_)}));
 }
