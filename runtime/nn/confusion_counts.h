@@ -17,7 +17,7 @@ class ConfusionCounts {
   static absl::StatusOr<std::unique_ptr<ConfusionCounts>> Create(Device& device, Stream& stream,
                                                                  int64_t classes);
 
-  // [classes, classes], as in LossTensors.
+  // The counts [classes, classes], laid out like LossTensors::confusion.
   int64_t* data() { return static_cast<int64_t*>(memory_->data()); }
   int64_t bytes() const { return memory_->bytes(); }
 

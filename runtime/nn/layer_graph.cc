@@ -49,9 +49,9 @@ LayerGraph::LayerGraph(int64_t sample_elements, std::vector<GraphLayer> layers)
 }
 
 // True if the gradients of both inputs of a sum can stay in the memory of the sum's gradient until parts are
-// added. Backward comes first to the layer of the later input. That layer must be the only reader of the
-// gradient and must be able to write its own gradient elsewhere; parts are added to the other gradient only
-// afterwards.
+// added to one of them. This requires that only the sum reads the later input. Backward reaches the layer
+// that computes the later input first; this layer must be able to write the gradient of its own input to
+// other memory. Parts from other layers must be added to the gradient of the earlier input only afterwards.
 bool LayerGraph::CanShare(int layer) const {
   const GraphLayer& sum = layers_[layer];
   if (!sum.use.passes_gradient || sum.inputs.size() != 2) return false;

@@ -125,8 +125,11 @@ class StepBlocks {
   std::vector<int> values_, gradients_;  // For each value, the number of its block.
   std::vector<int> again_;  // For each value that is computed again, the number of its second block.
   std::vector<std::vector<int>> repeats_;  // See StepMemory::repeats.
-  std::vector<int> repeat_, backward_;     // For each layer, the time of its run.
-  std::vector<std::vector<int>> parts_;    // Numbers of blocks, for each layer and input.
+  // For each layer, the times at which the layer is repeated and at which its backward runs.
+  std::vector<int> repeat_, backward_;
+  // For each layer and input, the number of the block for the layer's part of the input's gradient; kNoBlock
+  // if the part needs no block of its own.
+  std::vector<std::vector<int>> parts_;
 };
 
 StepBlocks::StepBlocks(const LayerGraph& graph, int64_t rows, bool trains, int longest_chain)
@@ -304,7 +307,8 @@ Placement PlaceBlocks(absl::Span<const Lifetime> blocks) {
       return std::pair(key(blocks[a]), a) < std::pair(key(blocks[b]), b);
     });
     search.TryFrom(std::move(order));
-    // The time of a try grows with the square of the number of blocks.
+    // The time of a try grows with the square of the number of blocks, so very many blocks are tried in the
+    // first order only.
     if (blocks.size() > kManyBlocks) break;
   }
   return search.best();

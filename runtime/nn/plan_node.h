@@ -21,7 +21,7 @@ struct AddedGradient {
 
 // A layer with the addresses of its operands.
 struct PlanNode {
-  // One element, or one for each micro-batch if the layer uses step numbers.
+  // The compiled layer: one element, or one element for each micro-batch if the layer uses step numbers.
   std::vector<std::unique_ptr<CompiledLayer>> layers;
   std::vector<const void*> x;
   void* y = nullptr;

@@ -26,7 +26,7 @@ class CompiledAdd final : public CompiledLayer {
 
  private:
   const std::unique_ptr<SumPrimitive> sum_;
-  const std::unique_ptr<SumPrimitive> last_;  // Adds the last of the layer's inputs.
+  const std::unique_ptr<SumPrimitive> last_;  // Adds the last input; applies the relu, if there is one.
   const bool relu_;
 };
 

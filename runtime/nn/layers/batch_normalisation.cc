@@ -72,7 +72,8 @@ class BatchNormalisationOperation final : public Operation {
     return {.most_workspace = MostNormalisationWorkspace(groups, row_.channels)};
   }
   bool uses_step_numbers() const override { return true; }
-  // At least two: the mean of a single value of a channel would be the value itself.
+  // If a sample has one value for each channel, a batch needs two samples: the mean of a single value would
+  // be the value itself.
   int64_t least_samples() const override { return row_.positions == 1 ? 2 : 1; }
   std::string Describe() const override {
     return absl::StrCat("batch normalisation of ", row_.positions, " x ", row_.channels,

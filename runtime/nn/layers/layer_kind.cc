@@ -5,9 +5,10 @@
 namespace tethys {
 namespace {
 
-// Limits the memory of a model.
+// The most elements of all variables of a model, which limits its memory.
 constexpr int64_t kMaxParameters = int64_t{1} << 33;
-// A worker sends its statistics in one message, and gRPC takes messages of at most 4 MiB.
+// The most elements of moving statistics of a model: a worker sends its statistics in one message, and gRPC
+// takes messages of at most 4 MiB.
 constexpr int64_t kMaxStatistics = int64_t{1} << 19;
 
 }  // namespace

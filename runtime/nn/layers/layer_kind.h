@@ -84,7 +84,7 @@ struct LayerKind {
   absl::StatusOr<DefinedLayer> (*define)(const proto::Layer& layer, LayerScope& scope) = nullptr;
   // A complete layer in a line of text, for reports: "dense 128 relu".
   std::string (*text)(const proto::Layer& layer) = nullptr;
-  // The rows (first axis) of the layer's shortest variable. Null: it has no variable.
+  // The rows (first axis) of the layer's shortest variable. Null: the kind has no variable.
   int64_t (*smallest_variable)(const proto::Layer& layer) = nullptr;
 };
 

@@ -14,7 +14,8 @@ namespace {
 
 constexpr int kBlocks = 5;
 constexpr int kDense = 2;
-constexpr int64_t kTimes = 2;  // Each added score is twice as fine as the one before.
+// Scores are enlarged by this factor before the scores of a finer layer are added.
+constexpr int64_t kTimes = 2;
 
 void Complete(proto::Model& model) {
   proto::Fcn& fcn = *model.mutable_fcn();

@@ -21,7 +21,7 @@ constexpr double kRounding = 1e-7;
 
 const std::string kFolder = TETHYS_REFERENCE_FOLDER;
 
-// The same formula as in make_reference.py.
+// The value of element `i` of variable number `variable`, by the formula of make_reference.py.
 float Parameter(int64_t variable, int64_t i) {
   return static_cast<float>(static_cast<double>((i * 7919 + variable * 104729) % 2003 - 1001) / 2002.0);
 }
@@ -41,7 +41,8 @@ void Fill(Network& network) {
   for (int64_t row = 0; row < kRows; ++row) network.batch.labels[row] = static_cast<int32_t>(row % kClasses);
 }
 
-// Compares the moving statistics after the step, and the loss of an evaluation that uses these statistics.
+// Compares with `expected`, from index `next` on: the moving statistics after the step, and the loss of an
+// evaluation that uses these statistics.
 void ExpectStatisticsAgree(Network& network, const std::vector<float>& expected, size_t& next) {
   ASSERT_TRUE(network.plan->EnqueueStatistics(nullptr).ok());
   for (const Variable& statistic : network.model.statistics().variables()) {

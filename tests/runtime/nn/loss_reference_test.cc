@@ -34,7 +34,7 @@ Case ParseCase(const std::string& line) {
   return parsed;
 }
 
-// The same formula as in make_loss_reference.py.
+// The outputs or targets of a case, by the formula of make_loss_reference.py.
 std::vector<float> Outputs(int64_t count, int64_t stride) {
   std::vector<float> values;
   for (int64_t i = 0; i < count; ++i) {

@@ -99,7 +99,7 @@ void CheckStep(const LayerGraph& graph, int64_t rows, bool trains, bool recomput
   for (int i = 0; i < layers; ++i) {
     for (const int input : graph.layers()[i].inputs) expect_value(input);
     contents.Write(memory.values[i + 1], size(i + 1), i + 1);
-    // A layer may read an operand even after its first write.
+    // A layer may still read its operands after it has written a part of its output.
     for (const int input : graph.layers()[i].inputs) {
       if (!in_place(i, input)) expect_value(input);
     }
@@ -189,7 +189,7 @@ TEST(MemoryPlan, InputsOfASumShareItsGradientWithoutACopy) {
 
 // A layer after the normalisation reads the earlier value too: the part of that layer would be added before
 // backward comes to the normalisation, which needs the sum's gradient without the part.
-TEST(MemoryPlan, InputsOfASumShareNoGradientIfAReaderComesBetween) {
+TEST(MemoryPlan, InputsOfASumShareNoGradientIfALaterLayerReadsTheEarlierInput) {
   const GraphLayer product = {.inputs = {0}, .out = 64, .trains = true};
   const GraphLayer norm = {.inputs = {1}, .out = 64, .use = {.overwrites_gradient = true}};
   const GraphLayer other = {.inputs = {1}, .out = 64, .trains = true};
@@ -279,7 +279,7 @@ constexpr OperandUse kActivation = {
     .backward_reads_output = true, .repeatable = true, .overwrites_input = true, .overwrites_gradient = true};
 constexpr OperandUse kSum = {.repeatable = true, .overwrites_input = true, .passes_gradient = true};
 
-// Backward does not read the output of a normalisation that an activation reads.
+// Each activation reads the output of a normalisation. Backward does not read that output, so it is not kept.
 TEST(MemoryPlan, ActivationIsRecomputedFromTheInputOfItsNormalisation) {
   std::vector<GraphLayer> layers;
   for (int i = 0; i < 30; ++i) {

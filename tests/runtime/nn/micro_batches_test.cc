@@ -33,7 +33,7 @@ Result Step(const Model& model, int64_t samples, const PlanOptions& options) {
   Plan& plan = *network.plan;
   const ValueType type = options.scaling.type;
   BatchBuffer buffer(plan.rows(), model.sample_elements() * BytesOf(type));
-  // The same samples for any number of parts, followed by poisoned rows of weight 0.
+  // The batch has the same samples for any number of parts, followed by poisoned rows of weight 0.
   FillRandom(network.batch, model.sample_elements(), model.classes(), 0);
   const HostBatch batch = buffer.batch();
   const std::vector<uint8_t> poison(plan.rows() * model.sample_elements(), 255);
@@ -163,7 +163,8 @@ TEST(MicroBatches, GradientsOfFrozenLayersAreNotAddedUp) {
       "}");
   const Result whole = Step(model, 6, {.rows = 6});
   const Result parts = Step(model, 6, {.rows = 6, .micro_batches = 3});
-  // With parts, the gradients of the frozen layer stay as they were; without parts, they are not used.
+  // The gradients of the frozen layer are not compared: with several parts they are not written, and with one
+  // part nobody reads them.
   std::vector<double> expected, found;
   int64_t position = 0;
   for (const Variable& variable : model.variables().variables()) {
