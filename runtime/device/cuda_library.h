@@ -17,7 +17,7 @@ struct CudaDeviceOptions {
 };
 
 struct CudaLibrary {
-  const char* fingerprint;  // The first member of the table in every build.
+  const char* fingerprint;  // The library's own fingerprint; the first member of the table in every build.
   absl::StatusOr<std::unique_ptr<Device>> (*create_device)(const CudaDeviceOptions& options);
 };
 

@@ -14,8 +14,8 @@ namespace tethys {
 namespace {
 
 struct NvidiaLibrary {
-  const char* name;     // The name by which other libraries load it.
-  const char* package;  // The package that installs it.
+  const char* name;     // The name by which other libraries load this library.
+  const char* package;  // The package that installs this library.
 };
 // Ordered so that each library follows the libraries that it depends on.
 constexpr NvidiaLibrary kNvidiaLibraries[] = {

@@ -23,9 +23,9 @@ struct CudaLoaderOptions {
   std::vector<std::string> library_path = {};
 };
 
-// Once opened, the library stays loaded for the life of the process. Errors say what is missing and what to
-// install: FailedPrecondition (library missing or of another build, driver missing or too old, GPU too old),
-// NotFound (no such GPU).
+// Creates a CUDA device. Once opened, libtethys_cuda.so stays loaded for the life of the process. Errors say
+// what is missing and what to install: FailedPrecondition (library missing or of another build, driver
+// missing or too old, GPU too old), NotFound (no such GPU).
 absl::StatusOr<std::unique_ptr<Device>> CreateCudaDevice(const CudaLoaderOptions& loader,
                                                          const CudaDeviceOptions& device);
 

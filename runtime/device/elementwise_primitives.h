@@ -86,7 +86,7 @@ class ActivationPrimitive {
   virtual absl::Status Backward(Stream& stream, const void* y, const void* dy, void* dx) = 0;
 };
 
-// Sets elements to 0, each with probability `rate`, and divides the others by 1 - rate.
+// Sets elements to 0, each with probability `rate`, and divides the other elements by 1 - rate.
 struct DropoutShape {
   using Primitive = class DropoutPrimitive;
   int64_t rows = 0;

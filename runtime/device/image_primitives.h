@@ -54,7 +54,7 @@ class ConvolutionPrimitive {
   virtual absl::Status Backward(Stream& stream, const void* x, const float* filters, const void* y, void* dy,
                                 void* dx, float* dfilters, float* dbias) = 0;
   // The two parts of Backward, without the mask: dx from dy, and dfilters and dbias from x and dy. A
-  // transposed convolution is made of them.
+  // transposed convolution is made of these two functions.
   virtual absl::Status DataGradient(Stream& stream, const float* filters, const void* dy, void* dx) = 0;
   virtual absl::Status FilterGradient(Stream& stream, const void* x, const void* dy, float* dfilters,
                                       float* dbias) = 0;

@@ -1,5 +1,5 @@
-// Limits in bytes on the device memory that a GPU's primitives and the libraries that these call use as
-// workspace. The back end enforces them, and memory forecasts rely on them.
+// Limits, in bytes, on the workspaces of a GPU's primitives, which are device memory for the primitives and
+// for the libraries that they call. The back end enforces these limits, and memory forecasts rely on them.
 #ifndef TETHYS_RUNTIME_DEVICE_WORKSPACE_BOUNDS_H_
 #define TETHYS_RUNTIME_DEVICE_WORKSPACE_BOUNDS_H_
 

@@ -307,9 +307,9 @@ void Convolution::PrepareBackwardData(const Layouts& layouts,
 
 // The gradient of x, if the stride is 1, is the convolution of dy with the filters turned by 180 degrees and
 // with the axes in and out exchanged. oneDNN 2.6 has fast kernels ("brgconv") for plain images in the forward
-// direction only. They take 0.93 of the time of its backward kernels for images of VGG16's first four blocks,
-// half of it for 512 channels of 28 x 28 pixels, and as long for smaller images and for windows of one pixel.
-// Returns false if the gradient is not computed in this way.
+// direction only. Compared with oneDNN's backward kernels, they take 0.93 of the time for images of VGG16's
+// first four blocks, half of the time for 512 channels of 28 x 28 pixels, and the same time for smaller
+// images and for windows of one pixel. Returns false if the gradient is not computed in this way.
 bool Convolution::PrepareTurned(const Layouts& layouts, absl::string_view backward_algorithm) {
   constexpr int64_t kLeastChannels = 64, kLeastPixels = 28 * 28;
   const Window::Axis &h = shape_.window.height, &w = shape_.window.width;

@@ -31,7 +31,8 @@ absl::Status Product(char a_layout, char b_layout, int64_t m, int64_t n, int64_t
                                                        " failed with status ", static_cast<int>(status)));
 }
 
-// The loops do without the copy of the weights that sgemm packs. From 2^20 weights on, which is more than any
+// The loops for products of few rows with many weights; null for other shapes, whose products sgemm computes.
+// The loops need no packed copy of the weights, as sgemm does. From 2^20 weights on, which is more than any
 // second-level cache holds, the loops take 0.54 of sgemm's time with two rows and 0.76 with four (step_bench
 // thin).
 const ThinProducts* ThinProductsFor(const DenseShape& shape, const Kernels& kernels) {
@@ -87,7 +88,8 @@ class Dense final : public DensePrimitive {
   }
 
  private:
-  // The loops run on one thread, which cannot write weights as fast as the memory could take them.
+  // True if the loops compute the gradient of the weights. They run on one thread, which cannot write the
+  // gradient as fast as the memory could take it, so a device with several threads uses sgemm.
   bool thin_weights() const { return thin_ != nullptr && threads_ == 1; }
 
   const DenseShape shape_;

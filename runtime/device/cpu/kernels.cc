@@ -203,8 +203,8 @@ struct SigmoidFunction {
   static float Gradient(float y, float dy) { return dy * y * (1.0f - y); }
 };
 struct TanhFunction {
-  // tanh(|x|) = (1 - e) / (1 + e) with e = exp(-2 |x|). For small x, where 1 - e would lose digits, its
-  // Taylor series to x^9.
+  // tanh(|x|) = (1 - e) / (1 + e) with e = exp(-2 |x|). For small x, where 1 - e would lose digits, the
+  // Taylor series of tanh to x^9 is used.
   static float Value(float x) {
     const float magnitude = x < 0.0f ? -x : x;
     const float e = Exponential(-2.0f * magnitude);

@@ -2,7 +2,7 @@
 // instruction set, in an anonymous namespace for the reason given there. Included by kernels.cc only.
 //
 // A general product first packs the weights, which takes longer than using them a few times. These loops read
-// or write them once, in order, for all rows.
+// or write each weight once, in order, for all rows.
 #ifndef TETHYS_RUNTIME_DEVICE_CPU_THIN_PRODUCT_LOOPS_H_
 #define TETHYS_RUNTIME_DEVICE_CPU_THIN_PRODUCT_LOOPS_H_
 

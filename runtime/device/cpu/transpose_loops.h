@@ -21,8 +21,9 @@ static_assert(kTile % kLanes == 0);
 typedef float Lanes __attribute__((vector_size(kLanes * sizeof(float))));
 typedef int32_t LaneNumbers __attribute__((vector_size(kLanes * sizeof(int32_t))));
 
-// Exchanges the off-diagonal halves of each 2 kDistance x 2 kDistance square of rows a and b, kDistance
-// apart.
+// In each group of 2 kDistance lanes, exchanges the second half of row `a` with the first half of row `b`.
+// Done for all pairs of rows that are kDistance apart, this exchanges the off-diagonal quarters of each
+// square of 2 kDistance x 2 kDistance elements.
 template <int kDistance>
 void ExchangeHalves(Lanes& a, Lanes& b) {
   LaneNumbers first = {}, second = {};

@@ -110,7 +110,8 @@ class RuleUpdate final : public UpdatePrimitive {
     }
   }
 
-  // Also changes the slots that the formula updates while it measures, even in regions without a trust ratio.
+  // Returns the sums of squares of the region. Changes the slots that the formula updates while it measures,
+  // even in regions without a trust ratio.
   RegionSquares MeasureRegion(const UpdateRegion& region, const UpdateRates& rates, const float* parameters,
                               const float* gradient_sums, absl::Span<float* const> slots) const {
     RegionSquares squares;

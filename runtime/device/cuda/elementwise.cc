@@ -42,7 +42,7 @@ class InputConversion final : public InputConversionPrimitive {
   ChannelScales scales_ = {};
 };
 
-// The same conversion with a scale and a shift for each feature of a table; these numbers are in device
+// Input conversion with a scale and a shift for each feature of a table; the scales and shifts are in device
 // memory.
 class FeatureConversion final : public InputConversionPrimitive {
  public:

@@ -42,8 +42,8 @@ int64_t ImageColumnBytes(const ConvolutionShape& shape) {
   return out.height * out.width * shape.filter_elements() * static_cast<int64_t>(sizeof(float));
 }
 
-// The smallest number of images after which outputs are 16-byte aligned again, as they are after its
-// multiples.
+// The smallest number of images whose outputs together take a multiple of 16 bytes, so that the outputs of
+// the images after them are 16-byte aligned.
 int64_t ImagesTogether(const ConvolutionShape& shape) {
   constexpr int64_t kFloats = kPackBytes / sizeof(float);
   return kFloats / std::gcd(kFloats, shape.output().elements());

@@ -94,8 +94,8 @@ TEST(CpuDevice, UpdateFlushesDenormalsAndRestoresTheCallersMode) {
   EXPECT_NE(tiny * 0.5f, 0.0f) << "the calling thread's arithmetic was not restored";
 }
 
-// Runs the loops of a device that are not oneDNN's, with `threads` threads, on operands that are large enough
-// for several threads. Each function returns outputs and gradients, one after another.
+// Runs our own loops, not those of oneDNN, on a device with `threads` threads, and on operands that are large
+// enough for several threads. Each function returns outputs and gradients, one after another.
 class OwnLoops {
  public:
   explicit OwnLoops(int threads)

@@ -38,8 +38,8 @@ TEST(CudaOnHost, ColumnSumsAreCorrectForAnyNumberOfRows) {
   }
 }
 
-// Outputs are aligned again after one, four, two, two and four images. The last two shapes have packs of
-// channels.
+// In the five shapes, the outputs of one, four, two, two and four images take a multiple of 16 bytes, so that
+// the next image's outputs are aligned. The last two shapes have packs of channels.
 TEST(CudaOnHost, LoweredConvolutionInPartsHasTheResultsOfTheWhole) {
   auto device = cuda::CreateDevice({}).value();
   auto stream = device->CreateStream().value();
@@ -110,7 +110,7 @@ TEST(CudaOnHost, ReportedErrorIsCleared) {
   EXPECT_EQ(cudaGetLastError(), cudaSuccess);
 }
 
-TEST(CudaOnHostDeathTest, MissedShuffleIsDetected) {
+TEST(CudaOnHostDeathTest, WarpShuffleThatOneThreadMissesIsDetected) {
   const auto kernel = [] {
     if (threadIdx.x != 3) __shfl_xor_sync(0xffffffffu, 1, 1);
   };

@@ -30,7 +30,7 @@ memory::desc Layout(const memory::dims& axes, memory::format_tag order) {
   return memory::desc(axes, memory::data_type::f32, order);
 }
 
-// The values after oneDNN's conversion.
+// The values after oneDNN has converted them from the layout `from` to the layout `to`.
 std::vector<float> Reordered(std::vector<float> values, const memory::desc& from, const memory::desc& to) {
   const dnnl::engine engine(dnnl::engine::kind::cpu, 0);
   dnnl::stream stream(engine);

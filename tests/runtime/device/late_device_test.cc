@@ -31,7 +31,7 @@ TEST_F(LateDevice, CaptureRefusesWaitsAllocationsAndPageableMemory) {
   EXPECT_FALSE(Capture([&] { return device_->CopyToHost(*stream_, &pageable, memory->data(), 4); }).ok());
 }
 
-TEST_F(LateDevice, EventsInsideAndOutsideACaptureDoNotMix) {
+TEST_F(LateDevice, EventRecordedOutsideACaptureCannotBeAwaitedInsideOrViceVersa) {
   const auto outside = device_->CreateEvent().value(), inside = device_->CreateEvent().value();
   ASSERT_TRUE(outside->Record(*stream_).ok());
   EXPECT_FALSE(Capture([&] { return outside->Wait(*stream_); }).ok());
