@@ -65,7 +65,8 @@ absl::StatusOr<Files> OpenFiles(const proto::Data& data, DataPart part, const Re
   });
 }
 
-// The lists beside the files of the archives have one name per line.
+// Reads the names of the classes from the list in the folder of the data files, as in the authors' archives:
+// one name per line. Without a list there are no names.
 absl::StatusOr<std::vector<std::string>> ClassNames(const proto::Data& data) {
   constexpr int64_t kMostBytes = 1 << 16;
   const char* list = "batches.meta.txt";

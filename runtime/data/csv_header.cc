@@ -71,7 +71,7 @@ bool IsCsvHeader(absl::string_view line, char delimiter) {
     } else if (const CsvFieldKind kind = KindOfField(field); kind == CsvFieldKind::kNearNumber) {
       return false;
     } else if (kind == CsvFieldKind::kName) {
-      ++names;  // A mark of a missing value counts as a name, as Na is the name of an element.
+      ++names;  // A mark of a missing value is neither counted nor refused: Na may mean sodium.
     }
   }
   if (numbers > 0) return numbers > 1 && names > 0;

@@ -225,7 +225,8 @@ absl::Status CheckIsText(const std::string& path, const ByteSource& bytes) {
   std::vector<uint8_t> begin(std::min(kTellingBytes, bytes.size()));
   TETHYS_RETURN_IF_ERROR(bytes.ReadAt(0, absl::MakeSpan(begin)));
   const KnownFormat format = FormatOfBytes(begin);
-  // The first name of a header may be PAR1 or GIF89.
+  // A file of text only is accepted even if it begins like a binary format, because the first name of a
+  // header may be PAR1 or GIF89.
   if (format.name.empty() || (!format.text && HoldsTextOnly(begin))) return absl::OkStatus();
   return absl::InvalidArgumentError(
       absl::StrCat(path, ": no text with a sample a line, but ", format.name, ": ", format.remedy));

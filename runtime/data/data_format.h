@@ -26,7 +26,8 @@ struct DataHeader {
   // The samples of each of the part's files, in their order. Empty: the format does not spread samples over
   // files that workers could share out.
   std::vector<int64_t> file_samples = {};
-  // The places of values and labels, for errors; both may be in one file.
+  // Where the values and the labels lie (a file, an array of an archive or a folder), for errors; both may
+  // lie in one file.
   std::string values_name;
   std::string labels_name;
   // Sentences for the user, each naming its file: what is left out, and what looks like a mistake.
@@ -45,7 +46,7 @@ struct DataFormat {
   absl::StatusOr<std::vector<std::string>> (*files)(const proto::Data& data, DataPart part) = nullptr;
   // Every file of a part, if `files` returns only some of them; otherwise null.
   absl::StatusOr<std::vector<std::string>> (*every_file)(const proto::Data& data, DataPart part) = nullptr;
-  // The place of the data, for reports: "data/fashion-mnist".
+  // Where the data lie, for reports: "data/fashion-mnist".
   std::string (*place)(const proto::Data& data) = nullptr;
   // The names of the classes by their numbers; null if the format has no names.
   absl::StatusOr<std::vector<std::string>> (*class_names)(const proto::Data& data) = nullptr;

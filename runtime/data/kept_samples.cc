@@ -191,7 +191,7 @@ bool UnpacksSamples(const proto::Data& named, const SampleSpec& spec, int64_t sa
   const proto::Data data = OnChiefsMachine(named);
   if (!Unpacks(data, DataPart::kTrain)) return false;
   if (IsLarge(spec, samples)) return true;
-  // The job uses a few samples of a large file.
+  // Even if the job uses few samples, a large file takes long to unpack or parse.
   const absl::StatusOr<std::vector<std::string>> paths = FormatOf(data).files(data, DataPart::kTrain);
   if (!paths.ok()) return false;
   return std::any_of(paths->begin(), paths->end(), [](const std::string& path) {

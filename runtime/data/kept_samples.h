@@ -1,7 +1,7 @@
 // Decides which samples of a job are kept in the host's cache, and opens them from there or from their files.
-// Samples that must be unpacked or parsed are kept even if the job does not ask for it: then one process of a
-// host does it for all, and for the next run. If the cache cannot be used, or has too little space, such
-// samples are read without it.
+// Samples that must be unpacked or parsed are kept even if the job does not ask for a cache: then one process
+// of a host unpacks or parses them for all processes, and for the next run. If the cache cannot be used, or
+// has too little space, such samples are read without it.
 #ifndef TETHYS_RUNTIME_DATA_KEPT_SAMPLES_H_
 #define TETHYS_RUNTIME_DATA_KEPT_SAMPLES_H_
 

@@ -300,9 +300,9 @@ absl::StatusOr<std::shared_ptr<const SampleSource>> OpenOnDisk(const HostCache& 
 
 // ------------------------------------------------------------------------------------------ in memory
 
-// The ranks that hold a cache in memory are listed in a file of the host's cache, one per line: its process,
-// the start of the process, and its descriptor of the memory. A process that has ended is recognised by its
-// number or its start.
+// The ranks that hold a cache in memory are listed in a file of the host's cache, with one line for each
+// rank: the number of the rank's process, the start of the process, and the process's descriptor of the
+// memory. A process that has ended is recognised by its number or its start.
 constexpr int64_t kMaxNote = 1 << 20;
 
 struct Owner {

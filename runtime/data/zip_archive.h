@@ -24,7 +24,7 @@ struct ZipMember {
   uint32_t crc = 0;
   int64_t packed_bytes = 0;
   int64_t bytes = 0;
-  int64_t header = 0;  // The position of its local header.
+  int64_t header = 0;  // The position of the member's local header.
 };
 
 // Immutable; thread-safe.
@@ -40,7 +40,7 @@ class ZipArchive {
   // The contents of a member of this archive, named ARCHIVE#MEMBER. A stored member is a window of the file;
   // a deflated member is inflated into memory, and its checksum is verified. Memory grows with the inflated
   // bytes, never beyond the size in the directory. InvalidArgument: the member is encrypted, or packed by
-  // another method. DataLoss: it is damaged.
+  // another method. DataLoss: the member is damaged.
   absl::StatusOr<std::shared_ptr<const ByteSource>> Open(const ZipMember& member) const;
   // As Open, but inflates only the first `most` bytes of a deflated member, without checking the checksum;
   // reading further bytes is an internal error. Size and name are those of the whole member.

@@ -36,7 +36,7 @@ SampleSpec ImagesWithMaps() {
   return {.shape = {kHeight, kWidth, kChannels}, .labels = {.shape = {kHeight, kWidth}}};
 }
 
-// The value of a pixel, which tells the pixel's position; never 0 or kMean.
+// A value that is different for each pixel and channel, and never 0 or kMean.
 uint8_t Value(int64_t y, int64_t x, int64_t channel) {
   return static_cast<uint8_t>(1 + (y * kWidth + x) * kChannels + channel);
 }
@@ -111,7 +111,7 @@ TEST(Augmentation, CropsAndMirrorsImagesAndTheirMapsAtEveryOffset) {
     ++seen[sample.values];
   }
   EXPECT_EQ(seen.size(), 50);
-  // 100 of each kind are expected, with a standard deviation of 9.9.
+  // Each of the 50 possible changes is expected 100 times, with a standard deviation of 9.9.
   for (const auto& [pixels, count] : seen) EXPECT_NEAR(count, 100, 60);
 }
 

@@ -209,7 +209,7 @@ TEST_F(CsvTest, GzippedFileIsRefusedWithTheRemedy) {
       HasSubstr("train.csv: no text with a sample a line, but compressed by gzip: unpack it with gunzip"));
 }
 
-TEST_F(CsvTest, FilesThatAreNoTablesOfNumbersAreRefusedByName) {
+TEST_F(CsvTest, FilesThatAreNoTablesOfNumbersAreRefusedNamingFileAndFault) {
   for (const auto& [content, message] :
        std::vector<std::pair<std::string, std::string>>{{"", "the file is empty"},
                                                         {"\n\r\n", "the file has only empty lines"},

@@ -255,7 +255,7 @@ TEST_F(NpyTest, PicklesAreRefusedAndNeverRead) {
       AllOf(HasSubstr("numpy_pickle.npy"), HasSubstr("pickled objects")));
 }
 
-TEST_F(NpyTest, FilesThatAreNoNumPyArraysAreRefusedByName) {
+TEST_F(NpyTest, FilesThatAreNoUsableNumPyArraysAreRefusedNamingFileAndFault) {
   const std::string values(4 * 6, 'x');
   EXPECT_EQ(ErrorOfImages(Npy("|u1", "(4, 2, 3)", values)), "");
   for (const auto& [content, message] : std::vector<std::pair<std::string, std::string>>{

@@ -164,7 +164,8 @@ TEST_F(PackedPicturesTest, BadFileIsRefusedNamingTheFile) {
 }
 
 TEST_F(PackedPicturesTest, FileThatChangesWhileItIsPackedIsAnError) {
-  int calls = 0;  // The second call for a file comes just before the file is packed.
+  // The second call of the function for file 9 is made just before the file is packed.
+  int calls = 0;
   const auto packed = PackedPictures::Open(cache(), kCount, [&](int64_t index) {
     if (index == 9 && ++calls == 2) Write(9, "another length");
     return PathOf(index);

@@ -135,7 +135,7 @@ TEST(PictureTest, JpegWithDamagedBitsIsDecodedAndACutOneRefused) {
               HasSubstr("it ends before its end marker"));
 }
 
-TEST(PictureTest, HeaderTellsChannelsAndBitsOfAFile) {
+TEST(PictureTest, HeaderShowsChannelsAndBitsPerChannel) {
   const auto kind = [](const std::string& file) {
     const PictureKind kind = KindOfPicture(Span(file));
     return std::pair(kind.channels, kind.bits);

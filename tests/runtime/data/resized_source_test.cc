@@ -58,7 +58,7 @@ TEST(ResizedSourceTest, FloatsAreNotRounded) {
   EXPECT_EQ(value, 1.5f);  // The mean of 1 and 2.
 }
 
-TEST(ResizedSourceTest, MapsTakeTheNearestLabelAndTargetsAreUnchanged) {
+TEST(ResizedSourceTest, LabelMapsTakeTheNearestLabelAndTargetsAreUnchanged) {
   const proto::Data data = ResizeTo({}, 3, 1);
   const SampleSpec map = {.shape = {2, 2, 3}, .labels = {.shape = {2, 2}}};
   EXPECT_TRUE(*ResizedSpec(data, map) == (SampleSpec{.shape = {3, 1, 3}, .labels = {.shape = {3, 1}}}));
