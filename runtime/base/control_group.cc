@@ -100,7 +100,7 @@ int64_t NumberAt(const std::string& path, absl::string_view key) {
   return -1;
 }
 
-// The cores of a quota: CPU time divided by time; -1: there is no quota.
+// The cores of a quota: CPU time divided by elapsed time; -1: there is no quota.
 double CoresOf(int64_t quota, int64_t period) {
   return quota > 0 && period > 0 ? static_cast<double>(quota) / static_cast<double>(period) : -1;
 }

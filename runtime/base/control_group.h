@@ -15,7 +15,7 @@ namespace tethys {
 
 // The strictest limits of the group and its parents.
 struct GroupLimits {
-  int64_t memory_bytes = -1;  // -1: there is no limit, or the limit is not known.
+  int64_t memory_bytes = -1;  // Limit on memory; -1: there is no limit, or the limit is not known.
   // Bytes that the group can still take. Files in the page cache that were not used for long do not count as
   // used, because the kernel drops them first. -1: no limit is known.
   int64_t memory_left = -1;

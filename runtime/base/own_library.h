@@ -27,8 +27,8 @@ struct OwnLibrary {
   const char* entry;        // The name of the C function that returns the table.
   const char* fingerprint;  // The program's own fingerprint.
   std::string if_missing;   // Follows "there is no PATH" in the error for a library that was not built.
-  // Makes the error for a library that cannot be loaded from the system's reason. If the function is empty,
-  // the error consists of the path and the reason.
+  // If a library cannot be loaded, makes the error from the path and the system's reason. If the function is
+  // empty, the error consists of the path and the reason.
   std::function<absl::Status(const std::string& path, const std::string& reason)> cannot_open = {};
 };
 

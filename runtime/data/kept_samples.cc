@@ -136,7 +136,7 @@ void RemoveOutdated(const HostCache& cache) {
     const absl::StatusOr<std::string> origin = ReadFile(cache.PathOf(name), kMostOfBytes);
     if (!origin.ok() || !IsOutdated(*origin)) continue;
     for (const std::string& other : *names) {
-      // These two files may be in use: a process that holds the lock writes the partial entry.
+      // The lock and the partial entry may be in use: a process that holds the lock writes the partial entry.
       if (absl::EndsWith(other, ".lock") || absl::EndsWith(other, ".partial")) continue;
       if (absl::StrContains(other, key)) unlink(cache.PathOf(other).c_str());
     }

@@ -111,7 +111,8 @@ Place PlaceOf(const std::string& path) {
   return {.file = path.substr(0, hash), .member = path.substr(hash + 1)};
 }
 
-// NumPy appends ".npy" to the names of arrays.
+// Finds the array `name`. Its member may be called NAME.npy, because NumPy appends ".npy" to the names of
+// arrays.
 absl::StatusOr<const ZipMember*> FindMember(const ZipArchive& archive, const std::string& name) {
   for (const ZipMember& member : archive.members()) {
     if (member.name == name || member.name == name + ".npy") return &member;

@@ -39,7 +39,7 @@ absl::StatusOr<NpyArray> OpenNpyArray(const std::string& path, NpyExtent extent)
 // A type of NumPy with its name, for errors: "<f8 (float64)".
 std::string NpyTypeText(absl::string_view type);
 
-// The file of a path that names a member of an archive, without the member.
+// The path of the file that contains an array: FILE.npz for FILE.npz#MEMBER; other paths unchanged.
 std::string NpyFileOf(const std::string& path);
 
 // True if the array's values would be held in memory. False if this cannot be found out.

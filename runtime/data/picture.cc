@@ -184,7 +184,7 @@ absl::Status DecodeJpeg(absl::Span<const uint8_t> bytes, PictureName name, const
 
 // ------------------------------------------------------------------------------------------ resizing
 
-// The place of a pixel of the resized image, along one side: between the pixels `first` and `second` of the
+// Where a pixel of the resized image lies along one side: between the pixels `first` and `second` of the
 // original image.
 struct Between {
   int64_t first, second;

@@ -30,8 +30,9 @@ struct SampleCacheRequest {
 };
 
 // The samples of `content` from the cache. If the cache does not hold them yet, reads them from the source
-// that `open` returns, which must have this spec and number of samples; other processes of the host wait
-// meanwhile. ResourceExhausted: there is no space. Has the errors of `open` and of the source's samples, too.
+// that `open` returns, which must have the spec and number of samples of `content`; other processes of the
+// host wait meanwhile. ResourceExhausted: there is no space. Has the errors of `open` and of the source's
+// samples, too.
 absl::StatusOr<std::shared_ptr<const SampleSource>> OpenCachedSamples(
     const HostCache& cache, const SampleCacheRequest& request,
     const std::function<absl::StatusOr<std::shared_ptr<const SampleSource>>()>& open);

@@ -25,9 +25,10 @@ std::vector<std::vector<int64_t>> AssignFiles(const std::vector<int64_t>& file_s
 
 // Maps positions of an epoch to entries of queues. The i-th position of a rank takes the i-th entry of the
 // rank's queue. If a queue is longer than its rank's positions, its last entries are left over, and go to the
-// remaining positions of ranks with shorter queues, both in the order of ranks. For example, with queues of 5
-// and 3 entries and 4 positions a rank, the last entry of rank 0 goes to the last position of rank 1. So
-// every entry of every queue is used once. Immutable, thread-safe.
+// remaining positions of ranks with shorter queues. Entries left over and remaining positions are matched in
+// the order of ranks. For example, with queues of 5 and 3 entries and 4 positions a rank, the last entry of
+// rank 0 goes to the last position of rank 1. So every entry of every queue is used once. Immutable,
+// thread-safe.
 class SampleQueues {
  public:
   // `split` must have as many positions as all queues together have entries. If all ranks share one queue,

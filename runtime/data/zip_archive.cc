@@ -75,7 +75,7 @@ int64_t FindEndRecord(const std::vector<uint8_t>& tail) {
   return -1;
 }
 
-// Replaces the directory by the one of the large end record.
+// Replaces `directory` by the directory that the large end record describes.
 absl::Status ReadLargeEndRecord(const ByteSource& file, const uint8_t* locator, Directory& directory) {
   const auto begin = At<uint64_t>(locator + 8);
   const int64_t room = file.size() - kEndRecord - kLocator - kLargeEndRecord;

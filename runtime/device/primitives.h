@@ -63,8 +63,8 @@ struct UpdateRegion {
 };
 
 // InvalidArgument: an unknown formula, momentum or a decay outside [0, 1), an epsilon below 0, or an epsilon
-// of 0 for a formula that divides by a root or a norm; with a trust ratio, decoupled decay, or a factor of
-// LARS that is not above 0.
+// of 0 for a formula that divides by a root or a norm; for a formula with a trust ratio, also decoupled
+// decay, or a factor of LARS that is not above 0.
 inline absl::Status CheckRule(const UpdateRule& rule) {
   const auto formula = static_cast<int>(rule.formula);
   if (formula < 0 || formula >= kUpdateFormulas) {

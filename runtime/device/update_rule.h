@@ -69,7 +69,7 @@ struct RegionSquares {
 // The factors that all elements of a region share in one update.
 struct RegionFactors {
   float weight_decay = 0;
-  float trust_ratio = 1;  // The trust ratio, for the formulas that have one.
+  float trust_ratio = 1;  // The factor of the step, for formulas with a trust ratio.
 };
 
 }  // namespace tethys

@@ -49,10 +49,11 @@ struct MemoryForecast {  // All in bytes.
   // Gradients of all layers; with micro-batches, also the gradients of one layer for one micro-batch.
   int64_t gradients = 0;
   int64_t slots = 0;
-  int64_t statistics = 0;   // Moving statistics, once for training and once for evaluation.
-  int64_t activations = 0;  // Shared by both plans: values of a step and their gradients.
-  int64_t batches = 0;      // BatchUploads: two slots and the buffer that a step reads; or host_batches.
-  int64_t copies = 0;       // Bfloat16 copies: of weights for products, and of gradients for the exchange.
+  int64_t statistics = 0;  // Moving statistics, once for training and once for evaluation.
+  // Values of a step and their gradients, in memory that the plans for training and for evaluation share.
+  int64_t activations = 0;
+  int64_t batches = 0;  // BatchUploads: two slots and the buffer that a step reads; or host_batches.
+  int64_t copies = 0;   // Bfloat16 copies: of weights for products, and of gradients for the exchange.
   // Upper bounds on workspaces, not in the total: the sum of the workspaces that layers do not share, and the
   // largest of the shared workspaces.
   int64_t own_workspaces = 0;

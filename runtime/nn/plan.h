@@ -69,7 +69,7 @@ class Plan {
   // reads host memory, the batch must not change until its Forward has returned, and no other batch may be
   // handed over before that. Otherwise the batch is copied while earlier steps compute, up to two batches may
   // wait for TakeBatch, and pinned memory must not change until AwaitUploads has returned. InvalidArgument:
-  // another number of rows, or a label that the loss does not know.
+  // the number of rows of `batch` is not rows(), or the loss does not know a label.
   virtual absl::Status Upload(const HostBatch& batch) = 0;
   // Blocks until host batches may be overwritten; no-op if the device reads host memory.
   virtual absl::Status AwaitUploads() = 0;

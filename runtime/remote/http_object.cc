@@ -1,6 +1,6 @@
 // A file on an HTTP server. Every request but the first requests a range, on the condition that the file is
-// still the one that was opened. The answer is checked for this, too, because not every server heeds
-// conditions.
+// still the one that was opened. Not every server heeds conditions, so each answer is checked for a change of
+// the file, too.
 #include <utility>
 
 #include "absl/strings/match.h"
@@ -122,7 +122,7 @@ absl::StatusOr<Facts> AskByRange(const HttpClient& client, HttpCall call) {
   return facts;
 }
 
-// Servers and signed URLs that allow only GET answer HEAD with one of these.
+// Servers and signed URLs that allow only GET answer HEAD with one of these statuses.
 bool MayRefuseHeadOnly(int status) {
   return status == 400 || status == 403 || status == 405 || status == 501;
 }

@@ -243,7 +243,7 @@ class CachedFile final : public RemoteFile, public std::enable_shared_from_this<
     }
   }
 
-  // Fetches a block ahead, unless the reader has passed it, or reads elsewhere by now.
+  // Fetches block `number` ahead, unless the reader has passed the block, or now reads far from the block.
   void FetchNow(int64_t number) const {
     const int64_t reader = last_end_.load(std::memory_order_relaxed) / block_bytes_;
     if (number < reader || number > reader + most_ahead_) return;

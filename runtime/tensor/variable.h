@@ -63,7 +63,7 @@ struct Variable {
 // The variables of a model in the order of the arena. Once built, the set is immutable and thread-safe.
 //
 // Invariants: ranges are disjoint and ascending, and start at multiples of kAlignment; the padding between
-// them is zero, stays zero, and takes no part in partition arithmetic.
+// them is zero, stays zero, and is not counted when variables are cut into shards.
 class VariableSet {
  public:
   // Appends a variable at the end of the arena. InvalidArgument: an empty or repeated name, or a bad shape.

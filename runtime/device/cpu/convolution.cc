@@ -4,11 +4,11 @@
 // loops, which are a hundred times slower.
 //
 // The relu and its derivative are our own loops: oneDNN's relu would turn NaN into 0, and its backward passes
-// fuse no relu. The bias gradient is computed in the same loop: oneDNN 2.6 adds it up beside the filter
-// gradient with vectors of only 16 bytes, in the same order. Each of a step's executions (two forward, two or
-// four backward) allocates a few small objects inside oneDNN; our own objects are prepared once. Packed
-// filters and oneDNN's scratch memory are needed during a pass only, so they lie in memory that all
-// convolutions of a device share.
+// fuse no relu. The bias gradient is computed in the same loop: oneDNN 2.6 would add it up beside the filter
+// gradient, in the same order as our loop, but with vectors of only 16 bytes. Each of a step's executions
+// (two forward, two or four backward) allocates a few small objects inside oneDNN; our own objects are
+// prepared once. Packed filters and oneDNN's scratch memory are needed during a pass only, so they lie in
+// memory that all convolutions of a device share.
 #include <algorithm>
 #include <oneapi/dnnl/dnnl.hpp>
 #include <string>

@@ -280,7 +280,8 @@ void WidenBfloat16(int64_t count, const Bfloat16* __restrict in, float* __restri
 }
 
 bool AllFinite(int64_t count, const float* values) {
-  // Without the sign bit, the bits of floats are ordered like the floats, with infinity and NaN last.
+  // Without the sign bit, the bits of floats are ordered like the magnitudes of the floats, with infinity and
+  // NaN last.
   uint32_t largest = 0;
   for (int64_t i = 0; i < count; ++i) {
     const uint32_t magnitude = __builtin_bit_cast(uint32_t, values[i]) & 0x7fffffffu;

@@ -216,8 +216,8 @@ bool IsLowered(ConvolutionPass pass, const ConvolutionShape& shape, Precision pr
   const bool fits =
       shape.window == Window() || ImagesTogether(shape) * ImageColumnBytes(shape) <= kMostColumnBytes;
   if (shape.groups != 1 || !fits || shape.in.elements() >= kMost) return false;
-  // Measured on an H100 (tests/bench/convolution_bench.cc): cuDNN is faster at forward from few channels, and
-  // with TF32 at everything but the gradient of filters over one channel.
+  // Measured on an H100 (tests/bench/convolution_bench.cc): cuDNN is faster at forward passes over images of
+  // few channels and, with TF32, at everything but the gradient of filters over one channel.
   constexpr int64_t kFewChannels = 32;
   if (precision == Precision::kFp32)
     return pass != ConvolutionPass::kForward || shape.in.channels >= kFewChannels;

@@ -32,7 +32,8 @@ struct Normalisation {
       offsets[i] = offset[channel + i];
     }
   }
-  // The value before the activation. The gradient computes it again, so both use this function.
+  // The value before the activation. Backward computes this value again, so forward and backward both use
+  // this function.
   __device__ float Of(int i, float x) const { return (x - means[i]) * factors[i] + offsets[i]; }
   // The gradient of the value before the activation.
   __device__ float Gradient(int i, bool relu, float x, float dy) const {

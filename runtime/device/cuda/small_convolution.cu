@@ -36,7 +36,8 @@ __host__ __device__ constexpr int GroupsOf(int channels) { return (channels + kG
 // computes a group of channels of one pixel of the target.
 template <typename T, bool kData>
 __global__ void SmallConvolutionKernel(SmallConvolution c, const float* filters, const T* source, T* target) {
-  __shared__ Factors factors[kMostPacks];  // [taps, sources, groups x kGroup], zeros after the targets
+  // The filters as [taps, sources, groups x kGroup]; factors of channels after the last target are zero.
+  __shared__ Factors factors[kMostPacks];
   const int sources = kData ? c.out : c.in, targets = kData ? c.in : c.out;
   const int groups = GroupsOf(targets), packs = groups * (kGroup / kPack), taps = c.taps();
   for (int i = threadIdx.x; i < taps * sources * packs; i += kThreads) {

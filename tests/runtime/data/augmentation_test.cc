@@ -64,7 +64,7 @@ Sample Changed(const proto::Job& job, int64_t position) {
   return sample;
 }
 
-// Makes the same change to the same values, given as floats.
+// Like Changed, but the values of the original are given to the augmentation as floats.
 Sample ChangedFloats(const proto::Job& job, int64_t position) {
   Sample sample = Original();
   SampleSpec spec = ImagesWithMaps();

@@ -103,7 +103,7 @@ TEST(PictureTest, JpegWithRemarksBeforeItsTablesIsDecoded) {
   EXPECT_EQ(Decode(file.substr(0, 2) + "\xff\xff" + comment + file.substr(2), {8, 8, 3}), expected);
 }
 
-// libjpeg only warns about such files; TensorFlow and Pillow decode them.
+// libjpeg only warns about superfluous bytes; TensorFlow and Pillow decode such files.
 TEST(PictureTest, JpegWithSuperfluousBytesHasThePixelsOfTheIntactOne) {
   const std::string file = testing::Jpeg(testing::Gradient(8, 8, 3), 8, 8, 3);
   const Bytes expected = Decode(file, {8, 8, 3});

@@ -204,7 +204,7 @@ TEST_P(MemoryCacheTest, MemoryIsFreedWithItsLastRank) {
   auto first = Open().value();
   auto second = Open().value();
   first.reset();
-  ExpectSamples(*Open().value());  // Reads through the second object.
+  ExpectSamples(*Open().value());  // Opens the memory through `second`.
   EXPECT_EQ(opened_, 1);
   second.reset();
   ASSERT_TRUE(Open().ok());

@@ -127,7 +127,7 @@ TEST_P(DeviceConformance, EveryFormulaUpdatesItsRegionsOnly) {
   }
 }
 
-// A parameter server updates ranges of its arena as they arrive.
+// A parameter server updates each range of its arena when the gradients of the range arrive.
 TEST_P(DeviceConformance, UpdateInPartsHasTheBitsOfOneUpdate) {
   const std::vector<float> w = RandomFloats(300, 1), g = RandomFloats(300, 2);
   const std::vector<UpdateRegion> regions = {{{0, 130}, 0.1f}, {{144, 156}, 0}};

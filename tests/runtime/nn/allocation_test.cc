@@ -1,7 +1,7 @@
 // Tests that a training step allocates no heap memory on its thread, except inside oneDNN. What a matrix
 // product (sgemm) allocates there depends on oneDNN's version, on the shape and on the processor, and is not
-// counted. Each execution of another primitive makes a few small objects for its arguments (malloc, operator
-// new), more of them in oneDNN 3.
+// counted. Each execution of any other primitive makes a few small objects for its arguments (malloc,
+// operator new), more of them in oneDNN 3.
 //
 // This binary replaces the allocation functions by functions that count, and sgemm by a function that pauses
 // the count. AddressSanitizer and ThreadSanitizer bring their own malloc, so under them only operator new is

@@ -141,8 +141,8 @@ void CheckStep(const LayerGraph& graph, int64_t rows, bool trains, bool recomput
         }
       }
     }
-    // Writing the part of one input must change neither the part of another nor the values that the layer
-    // reads.
+    // Writing the part of one input must change neither the part of another input nor the values that the
+    // layer reads.
     if (layer.use.backward_reads_output) expect_in_backward(i + 1);
     bool output_gradient_given_up = layer.use.overwrites_gradient && !graph.keeps_gradient(i);
     for (size_t j = 0; j < layer.inputs.size(); ++j) {

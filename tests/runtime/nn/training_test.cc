@@ -36,7 +36,7 @@ class TrainingRun {
     return EndStep(*strategy_, info).status();
   }
 
-  // The same step in double precision, with parameters `w` and momentum `v`.
+  // Computes Step in double precision, with parameters `w` and momentum `v`.
   void ReferenceStep(std::vector<double>& w, std::vector<double>& v) {
     std::vector<double> gradients(w.size());
     reference_.LossAndGradients(w, network_.batch, gradients);
