@@ -34,7 +34,7 @@ void Shift(const Image<T>& image, int64_t down, int64_t right, T fill) {
     std::fill(image.At(y, 0), to, fill);
     std::fill(to + kept * image.channels, image.At(y + 1, 0), fill);
   };
-  // No row is overwritten before it is read.
+  // Shifts the rows in an order in which no row is overwritten before it is read.
   if (down >= 0) {
     for (int64_t y = 0; y < image.height; ++y) shift_row(y);
   } else {

@@ -161,7 +161,7 @@ absl::StatusOr<Listing> List(const proto::Data& data, DataPart part, const Label
 bool Resizes(const proto::Data& data) { return data.has_resize(); }
 
 // The number of pictures, in the order of the listing, that are examined for colour or for 16 bits: enough to
-// find a kind that one in a hundred has, and few enough to open on a network disk.
+// find a kind that one picture in a hundred has, and few enough to open on a network disk.
 constexpr size_t kMostLookedAt = 1024, kMostLookedAtForBits = 64;
 
 // The kind of a picture, even if its JPEG file begins with long remarks, as files of cameras do.

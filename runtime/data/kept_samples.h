@@ -22,8 +22,8 @@ struct UsedSamples {
   int64_t first = 0, last = 0;
 };
 
-// Parts with fewer bytes are not kept unless data.cache asks for it, because every process can read them as
-// fast by itself.
+// Parts with fewer bytes are kept only if data.cache requests a cache, because every process can read them
+// from their files as fast as from the cache.
 constexpr int64_t kLeastKept = int64_t{1} << 20;
 
 // True if the samples of a part with this spec and number of samples are kept.

@@ -155,7 +155,7 @@ bool DecodeInSpiteOfWarnings(absl::Span<const uint8_t> bytes, const Shape& shape
          tjGetErrorCode(JpegDecoder()) == TJERR_WARNING;
 }
 
-// Decodes a JPEG file of this size.
+// Decodes a JPEG file whose picture has the size of `shape`.
 absl::Status DecodeJpeg(absl::Span<const uint8_t> bytes, PictureName name, const Shape& shape,
                         uint8_t* values) {
   const int width = static_cast<int>(shape[1]), height = static_cast<int>(shape[0]);

@@ -91,9 +91,11 @@ class CachedSource final : public SampleSource {
  private:
   // Larger records, in bytes, are not mapped.
   static constexpr int64_t kMostMapped = 16 << 10;
-  // A job reads all of a small file, so its pages are entered at the start instead of in the first epoch.
+  // The pages of files of at most this many bytes are entered into the page tables at the start instead of in
+  // the first epoch, because a job reads all of a small file.
   static constexpr int64_t kMostPopulated = 256 << 20;
-  // The processor's prefetchers fetch the rest of a longer record once its beginning is read.
+  // The most bytes of a record that Expect fetches. The processor's prefetchers fetch the rest of a longer
+  // record once its beginning is read.
   static constexpr int64_t kMostExpected = 1 << 10;
 
   static MappedFile Map(int fd, const SampleCacheLayout& layout) {

@@ -31,7 +31,8 @@ struct Reading {
   std::string image_feature, label_feature;
   LabelRules rules;
   bool pictures = false;  // Values are PNG or JPEG files, not raw.
-  // The first pictures are grey, and the job does not require all pictures to be grey.
+  // Pictures in colour are refused, because the first pictures are grey, and the job does not require all
+  // pictures to be grey.
   bool refuses_colour = false;
   bool resizes = false;  // Resizes pictures, and the maps of their labels, to the size of `spec`.
   SampleSpec spec;
@@ -285,7 +286,8 @@ absl::Status ResolveImage(const proto::Data& data, const proto::RecordedExample&
                    " channels, but pictures have 1 (grey) or 3 (red, green, blue)"));
 }
 
-// Finds the shape of labels. If there are as many classes as pixels, they form a label map.
+// Finds the shape of labels. If a record has as many classes in its label feature as its image has pixels,
+// the classes form a label map.
 absl::Status ResolveLabels(const proto::RecordedExample& example, const RecordName& name, Reading& reading) {
   TETHYS_ASSIGN_OR_RETURN(const proto::RecordedFeature* feature,
                           FeatureOf(example, reading.label_feature, name, "label_feature"));

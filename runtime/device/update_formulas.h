@@ -58,7 +58,8 @@ struct Adam {
   }
 };
 
-// Slots: the running mean of squares; then the running mean, if centered; then the momentum, if there is one.
+// Slots: the running mean of squares; then the running mean of gradients, if centered; then the momentum, if
+// there is one.
 template <bool kCentered, bool kMomentum>
 struct Rmsprop {
   static constexpr int kSlots = 1 + kCentered + kMomentum;

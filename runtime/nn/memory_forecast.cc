@@ -22,7 +22,7 @@ constexpr int64_t kBatchesOnDevice = 3;
 // Bytes for the loss and counts of a step, and for the optimizer's rates and its flag of non-finite
 // gradients.
 constexpr int64_t kStepResults = 64;
-// No device has memory for more elements. The limit on rows keeps sums below 2^63.
+// Limits the rows of a batch, so that sums stay below 2^63. No device has memory for more elements than this.
 constexpr int64_t kMostElements = int64_t{1} << 52;
 
 // Elements of one row's values, and of their gradients if the plan trains.

@@ -20,7 +20,8 @@ void omp_set_num_threads(int threads);
 
 namespace tethys::cpu {
 
-// The least number of elements for which a thread pays: starting a team takes some microseconds.
+// The least number of elements for which a further thread saves time: starting a team takes some
+// microseconds.
 constexpr int64_t kLeastElements = 1 << 14;
 
 // The number of elements in each part of [0, count) but the last: at least `least`, and enough for at most

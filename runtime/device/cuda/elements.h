@@ -59,7 +59,7 @@ __device__ P Made(const Make& make, Packs... packs) {
   return made;
 }
 
-// Calls `launch` with an element of the type.
+// Calls `launch` with a value of the C++ type that `type` denotes.
 template <typename Launcher>
 cudaError_t ForType(ElementType type, const Launcher& launch) {
   return type == ElementType::kBfloat16 ? launch(__nv_bfloat16()) : launch(float());

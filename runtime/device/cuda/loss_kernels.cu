@@ -1,4 +1,4 @@
-// Kernels of the losses: one warp per position or row, then one block that adds.
+// Kernels of the losses: one warp per position or row, then one block that adds up their results.
 #include "runtime/device/cuda/elements.h"
 #include "runtime/device/cuda/grid.h"
 #include "runtime/device/cuda/kernels.h"

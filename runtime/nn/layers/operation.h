@@ -77,7 +77,7 @@ struct CompileArguments {
   const StepNumbers* step = nullptr;
   bool later_part = false;  // The layer runs on a micro-batch after the first of a step.
   bool relu = false;        // Forward applies a relu to the output. Only if OperandUse::applies_relu.
-  // Variables and statistics stand in the order in which the kind added them.
+  // Variables and statistics are in the order in which the kind added them.
   absl::Span<const VariableMemory> variables = {};
   absl::Span<float* const> statistics = {};
 };

@@ -1,7 +1,7 @@
 // FCN-32s, FCN-16s and FCN-8s: Long, Shelhamer and Darrell, "Fully convolutional networks for semantic
 // segmentation", CVPR 2015. The backbone's layers have the names of the family vgg, the other layers the
-// names in the authors' networks. Padding keeps 1/32 of the image's size; the authors' networks pad the image
-// and crop scores instead.
+// names in the authors' networks. Padding keeps the scores at 1/32 of the image's size; the authors' networks
+// pad the image and crop scores instead.
 #include <string>
 #include <vector>
 

@@ -48,7 +48,7 @@ TEST_F(MappedFileTest, PopulateEntersAllPagesIntoThePageTables) {
   const MappedFile file = MappedFile::Map(fd_.get(), kPages * kPage).value();
   const int64_t mapped = MappedBytes();
   file.Populate();
-  // The kernel's counters may lack some pages.
+  // The kernel's counters are not exact, because they may miss some pages.
   EXPECT_LT(mapped - before, kPages * kPage / 4);
   EXPECT_GT(MappedBytes() - before, kPages * kPage * 3 / 4);
 }

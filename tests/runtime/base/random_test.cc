@@ -48,7 +48,7 @@ TEST(RandomStreamTest, NextBelowIsUniformOverItsRange) {
   constexpr int kDraws = 60000;
   std::array<int, 6> counts{};
   for (int i = 0; i < kDraws; ++i) ++counts.at(stream.NextBelow(6));
-  // Five standard deviations of a binomial count with p = 1/6.
+  // The tolerance is five standard deviations of a binomial count with p = 1/6.
   for (const int count : counts) EXPECT_NEAR(count, kDraws / 6, 457);
 }
 
@@ -84,7 +84,7 @@ TEST(RandomPermutationTest, EveryOrderOfThreeIsEquallyLikely) {
     ++counts[order[0] * 9 + order[1] * 3 + order[2]];
   }
   EXPECT_EQ(std::count(counts.begin(), counts.end(), 0), 27 - 6);
-  // Five standard deviations of a binomial count with p = 1/6.
+  // The tolerance is five standard deviations of a binomial count with p = 1/6.
   for (const int count : counts) EXPECT_TRUE(count == 0 || std::abs(count - kDraws / 6) < 145) << count;
 }
 

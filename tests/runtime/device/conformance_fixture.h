@@ -69,7 +69,7 @@ class DeviceConformance : public ::testing::TestWithParam<DeviceCase> {
   Array<float> Floats(const std::vector<float>& values) { return {*this, values}; }
   Array<float> Poisoned(int64_t count) { return {*this, std::vector<float>(count, kPoison)}; }
 
-  // An array in device memory of values of this type. The host sees floats.
+  // An array in device memory whose elements have the type `type`. The host sees floats.
   class Values {
    public:
     Values(DeviceConformance& test, ElementType type, const std::vector<float>& values)
