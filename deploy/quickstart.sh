@@ -3,9 +3,9 @@
 #
 #   deploy/quickstart.sh
 #
-# Installs missing packages (as root, or through sudo), builds the tethys command into build/release,
-# and trains one small network on Fashion-MNIST in four ways. It takes eight minutes on two idle cores and 1.2 GB
-# of disk, packages included. Run again, it installs and builds nothing.
+# Installs missing packages (as root, or through sudo), builds the tethys command into build/release, and trains one
+# small network on Fashion-MNIST with four strategies. This takes eight minutes on two idle cores and 1.2 GB of disk,
+# packages included. A second call installs and builds nothing.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 source deploy/packages.sh

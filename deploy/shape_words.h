@@ -23,8 +23,8 @@ std::string ShapePhrase(const JobShape& shape);
 // workers at most 2 steps apart with 1 parameter server".
 std::string ShapeWords(const JobShape& shape);
 
-// Sentences for the same readers on how workers of these strategies exchange gradients; each way is explained
-// once.
+// Sentences on how workers of these strategies exchange gradients, for readers who do not know the names of
+// strategies. A way of exchanging that several strategies share is explained once.
 std::vector<std::string> StrategyNotes(absl::Span<const JobStrategy> strategies);
 
 }  // namespace tethys

@@ -18,7 +18,7 @@
 namespace tethys {
 namespace {
 
-// Limits of the values that are tried.
+// Limits of the link rates, speeds of computing and numbers of hosts that are tried.
 constexpr double kLeastBits = 1e6;  // The slowest link tried, in bits a second.
 constexpr double kMostBits = 100e9;
 constexpr double kLeastSpeed = 0.1;  // The slowest computing tried, as a multiple of the present speed.
@@ -100,7 +100,7 @@ class ChangesOf {
         turns.ok() ? TurnsText(*turns, text) : absl::StrCat("not known, ", turns.status().message(), "."));
   }
 
-  // The best of the jobs from which the answer was chosen, predicted with `calibration`.
+  // The best candidate, by predictions with `calibration`, among the jobs from which the answer was chosen.
   absl::StatusOr<Candidate> BestOf(const proto::Calibration& calibration) const {
     std::vector<Candidate> candidates;
     for (size_t i = 0; i < answered_.jobs.size(); ++i) {
@@ -111,7 +111,8 @@ class ChangesOf {
     return BestByModel(candidates, corrections_, answered_.goal);
   }
 
-  // The best job on `hosts` hosts: the first hosts of the file or, beyond their number, hosts like them.
+  // The best job on `hosts` hosts: the first hosts of the file and, if the file has fewer, additional
+  // supposed hosts that are like hosts of the file (Suppose in what_if.h).
   absl::StatusOr<Candidate> BestOn(int hosts) const {
     WhatIf what_if;
     what_if.hosts = hosts;
@@ -123,7 +124,7 @@ class ChangesOf {
     for (const AnchorShape& shape : AllShapes(base.slots)) {
       if (!TraitsOf(shape.strategy).lock_step) continue;
       const absl::StatusOr<ShapedJob> job = ShapeJob(base, shape);
-      // The job, the roles of the hosts or the memory rule out some shapes.
+      // Leaves out the shapes that the job file or the roles of the hosts rule out.
       if (!job.ok()) continue;
       absl::StatusOr<Candidate> candidate = PredictCandidate(*job, supposed.calibration);
       if (candidate.ok()) candidates.push_back(*std::move(candidate));

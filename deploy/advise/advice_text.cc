@@ -25,8 +25,8 @@ constexpr int kWidth = 100;
 constexpr size_t kMostLeftOut = 6;
 constexpr size_t kShown = 8;         // The most rows of a table of candidates that were not measured.
 constexpr size_t kOfStrategy = 3;    // The most of these rows that one strategy gets in one use of the hosts.
-constexpr size_t kContradicted = 3;  // The most candidates that are named because runs contradict them.
-constexpr double kShownShare = 0.05;  // The least share of a step that is mentioned.
+constexpr size_t kContradicted = 3;  // The most candidates that are named as contradicted by brief runs.
+constexpr double kShownShare = 0.05;  // A resource that takes a smaller share of a step is not mentioned.
 constexpr char kOverhead[] = "overhead";
 
 std::string NameOf(const Candidate& candidate) {

@@ -21,19 +21,21 @@ struct AdviceNotes {
   bool calibration_disturbed = false;
   // The share of the CPU that other programs used during the brief runs; 0 is not printed.
   double others_cpu = 0;
-  std::string places;                  // PlacesText of the choice; empty: it runs on this machine.
-  std::vector<std::string> changes;    // Sentences on changes to the answer.
-  std::vector<std::string> put_aside;  // Errors of candidates that cannot run here: a line each.
-  std::string normalisation;           // NormalisationRemark of the choice; may be empty.
-  std::string noise;                   // NoiseScaleText of a run; may be empty.
-  std::set<std::string> left_out;      // Combinations that were left out, a line each.
+  std::string places;  // PlacesText of the chosen candidate; empty: the candidate runs on this machine.
+  std::vector<std::string> changes;  // Sentences on changes to the answer.
+  // Errors of candidates that cannot run here: one line for each candidate.
+  std::vector<std::string> put_aside;
+  std::string normalisation;       // NormalisationRemark of the chosen job; may be empty.
+  std::string noise;               // NoiseScaleText of a brief run; may be empty.
+  std::set<std::string> left_out;  // Combinations that were left out: one line for each combination.
 };
 
 // A table of the processes that each host runs in a job on `machines`, which are some of the hosts.
 std::string PlacesText(const std::vector<HostEntry>& hosts, const JobMachines& machines);
 
-// The noise scale measured by a run on the job's own data; it concerns the batch and not the choice. Empty:
-// the scale is not known (runtime/telemetry/gradient_noise.h).
+// A sentence on the noise scale that a run on the job's own data measured. The noise scale bears on the
+// choice of the batch, not of the strategy. Empty: the noise scale is not known
+// (runtime/telemetry/gradient_noise.h).
 std::string NoiseScaleText(const proto::RunSummary& run);
 
 // A sentence with the choice and its reason, the grounds of the choice, the processes of each host, what

@@ -30,11 +30,12 @@ namespace {
 
 // The share of the time of a calibration in which computers are measured.
 constexpr double kComputerShare = 0.2;
-// The share for the steps of brief runs; the rest is for their start and end.
+// The share of the time of a calibration for the steps of brief runs; the time that is left is for the start
+// and end of these runs.
 constexpr double kRunShare = 0.5;
 constexpr int kLinkRounds = 3;  // The number of other hosts to which the links of each host are measured.
-// Hosts that share processors are measured one link at a time. So each host is measured with one other host,
-// and with more only if the links differ.
+// As kLinkRounds, for hosts that share processors: their links are measured one at a time. So each host is
+// measured with one other host, and with more hosts only if the links differ.
 constexpr int kSharedRounds = 1;
 // Two links differ if the ratio of their rates or of their delays is larger.
 constexpr double kLinksDiffer = 1.5;
@@ -70,8 +71,8 @@ std::vector<MeteredHost> HostsOf(const BaseJob& base, const std::vector<Places>&
   return hosts;
 }
 
-// True if the measured links differ. Then one round of links does not tell which of two hosts has the slower
-// link.
+// True if the rates or the delays of the measured links differ. Then one round of links does not show which
+// of two hosts has the slower link.
 bool Differ(const std::vector<CheckedLink>& links) {
   double least_rate = 0, most_rate = 0, least_delay = 0, most_delay = 0;
   for (const CheckedLink& link : links) {
@@ -225,7 +226,8 @@ class CalibrationRun {
         PrintLine(absl::StrCat(DisturbanceText({.share = *others, .host = {}}), ": it is run once more"));
       }
     }
-    // Under a quota, most steps find CPU time left, and the few others wait for the next period.
+    // Under a CPU quota, most steps run without waiting, and a few steps wait for the next period of the
+    // quota. The mean step counts these waits; the lower quartile does not.
     const bool by_quota =
         std::any_of(calibration_.computer().begin(), calibration_.computer().end(),
                     [](const proto::ComputerCalibration& computer) { return computer.cpu_quota() > 0; });

@@ -19,7 +19,8 @@ namespace {
 // Asynchronous jobs are simulated, which takes a tenth of a second if there are many processes. With more
 // slots than this, fewer numbers of workers and servers are considered.
 constexpr int kFewSlots = 16;
-// With more slots than this, asynchronous jobs are considered only in the host file's own use of the hosts.
+// With more slots than this, asynchronous jobs are considered only for the hosts as the host file uses them,
+// and not for other uses of the hosts.
 constexpr int kFewSimulated = 8;
 
 absl::Status CheckMemory(const ShapedJob& job, const proto::Prediction& prediction,
@@ -81,8 +82,8 @@ class CandidateFinder {
         const bool simulated = !TraitsOf(shape.strategy).lock_step;
         if (simulated && i > 0 && base_.slots > kFewSimulated) continue;
         const absl::Status added = Add(uses[i], shape);
-        // Only errors of the first use, the host file as it is, are reported: other uses may have too few
-        // slots for a shape.
+        // The first use is the host file as it is. Only its errors are reported, because other uses may have
+        // too few slots for a shape.
         if (!added.ok() && i == 0) {
           found_.left_out.insert(absl::StrCat(StrategyName(shape.strategy), ": ", added.message()));
         }
@@ -134,7 +135,7 @@ class CandidateFinder {
   const BaseJob& base_;
   const proto::Calibration& calibration_;
   const std::function<void(proto::Prediction&)>& change_;
-  std::vector<int> classes_;  // The class of each host of the file.
+  std::vector<int> classes_;  // The number of each host's class (HostClasses), by line of the host file.
   std::set<std::pair<JobStrategy, std::vector<std::vector<int>>>> known_;
   CandidateJobs found_;
 };

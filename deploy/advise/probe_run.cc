@@ -36,8 +36,8 @@ double EpochsOf(const proto::JobPlan& plan) {
          static_cast<double>(std::max<int64_t>(1, SamplesPerEpoch(plan)));
 }
 
-// A decay without a length spans the whole job. A probe must decay as the first epochs of the whole job do,
-// so the length is written out.
+// A decay of the learning rate without a length spans the whole job. The learning rate of a probe must decay
+// as in the first epochs of the whole job, so the length is written out.
 template <class Decay>
 void SetLength(int64_t samples, Decay& decay) {
   if (!decay.has_epochs() && decay.samples() == 0) decay.set_samples(samples);

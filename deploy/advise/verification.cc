@@ -112,8 +112,8 @@ class Verifying {
     }
   }
 
-  // True if another run of the candidate is unlikely to make it the best. After a single run, which another
-  // program may have disturbed, the prediction must say the same.
+  // True if the candidate is so slow that another run is unlikely to make it the best. Another program may
+  // have disturbed a single run, so after a single run the prediction must also be slower than the best.
   static bool IsSlower(const Candidate& candidate, double best) {
     const double fastest = *std::max_element(candidate.measured.begin(), candidate.measured.end());
     const double predicted = candidate.prediction.samples_per_second().high();
@@ -135,7 +135,7 @@ class Verifying {
   CandidateJobs& found_;
   std::map<int, Places> place_of_;  // The places of the candidates that were verified, by candidate.
   std::set<int> failed_;            // Candidates with a failed brief run.
-  absl::Status first_failure_;      // The first failure among these runs.
+  absl::Status first_failure_;      // The error of the first brief run that failed.
   std::vector<double> others_;      // The share of the CPU that other programs used, by run.
   int runs_ = 0;
   VerificationNotes notes_;

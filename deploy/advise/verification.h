@@ -27,8 +27,9 @@ struct VerificationRequest {
 };
 
 struct VerificationNotes {
-  std::vector<std::string> put_aside;  // Errors of candidates that cannot run here: a line each.
-  std::string noise;                   // NoiseScaleText of a run; may be empty.
+  // Errors of candidates that cannot run here: one line for each candidate.
+  std::vector<std::string> put_aside;
+  std::string noise;  // NoiseScaleText of a brief run; may be empty.
   // The median over the runs of the share of the CPU that other programs used; nullopt: not known.
   absl::optional<double> others_cpu;
 };

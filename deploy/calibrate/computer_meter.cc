@@ -17,7 +17,8 @@ namespace tethys {
 namespace {
 
 constexpr int64_t kVisitMilliseconds = 20;
-constexpr int64_t kSharedMilliseconds = 100;  // Longer than a time slice of a core that ranks share.
+// The length of a visit by several ranks; longer than a time slice of a core that they share.
+constexpr int64_t kSharedMilliseconds = 100;
 // Under a quota of CPU time, a visit spans several of the periods (0.1 s) for which the kernel grants CPU
 // time.
 constexpr int64_t kQuotaMilliseconds = 250;
@@ -34,7 +35,8 @@ struct Metered {
   // Computers with the same kernel are measured one after the other. `turn` is the number of these computers
   // that are measured before this computer.
   int turn = 0;
-  std::vector<std::unique_ptr<Meter>> meters;              // The first meter also measures alone.
+  // The first meter also measures the step time of one rank alone.
+  std::vector<std::unique_ptr<Meter>> meters;
   std::map<int64_t, std::vector<proto::StepVisit>> alone;  // The visits of the first meter, by batch.
   std::map<int, std::vector<double>> capacity;             // The throughputs measured, by number of ranks.
   std::set<int64_t> too_large;

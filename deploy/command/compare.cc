@@ -45,7 +45,7 @@ constexpr char kDescription[] =
 constexpr int kTextWidth = 100;  // The width, in characters, of wrapped text if there is no terminal.
 
 struct Request {
-  std::vector<Variation> variations;  // From --vary; only those that have a column in the tables.
+  std::vector<Variation> variations;  // The variations of --vary that have a column in the tables.
   std::vector<VariantLabel> labels;   // One per variant.
   Experiment experiment;
   std::string differences;        // Fields in which the jobs differ (DifferencesText).
@@ -183,8 +183,8 @@ absl::StatusOr<Request> PrepareRuns(const Flags& flags, const CommandSpec& spec)
   TETHYS_ASSIGN_OR_RETURN(const std::vector<Variation> variations, ParseVariations(flags));
   std::copy_if(variations.begin(), variations.end(), std::back_inserter(request.variations), HasColumn);
   TETHYS_ASSIGN_OR_RETURN(request.target, GivenTarget(flags));
-  // A confidence interval needs at least two runs. With three runs, an interval is less often narrow only
-  // because the runs agree by chance.
+  // A confidence interval needs at least two runs. The interval of two runs is often narrow only because the
+  // runs agree by chance; with three runs this is less frequent.
   const int64_t least = request.experiment.until > 0 ? 3 : 1;
   TETHYS_ASSIGN_OR_RETURN(const int64_t repeats, flags.GetInteger("repeats", least, 1, 1000));
   TETHYS_ASSIGN_OR_RETURN(const int64_t most, flags.GetInteger("most_repeats", 20, 2, 1000));

@@ -21,7 +21,7 @@ struct PartToWrite {
   std::string name = {};    // "train" or "test"; file names begin with it.
   SampleSpec spec = {};
   int64_t samples = 0;
-  int64_t classes = 0;  // 0: the labels are targets.
+  int64_t classes = 0;  // The number of classes; 0: the labels are targets.
   // The largest label that is not below `classes`, which samples may have if the loss ignores it; -1: none.
   int64_t beyond = -1;
   std::vector<std::string> class_names = {};  // One name per class; empty: classes have no names.

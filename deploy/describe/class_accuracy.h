@@ -14,9 +14,10 @@ class ClassAccuracy {
   // Counts a sample.
   void Add(int64_t label, int64_t predicted) { ++counts_[label][predicted]; }
 
-  // A table with a line for each class that samples have as label: its number and, if `names` is not empty,
-  // its name; its samples, the share that was classified right, and the class that it was most often taken
-  // for. Of more than kMostShown classes only the least accurate are listed. Empty without samples.
+  // A table with a line for each class that samples have as label: the number of the class and, if `names` is
+  // not empty, its name; the number of its samples; the share of these samples that was classified right; and
+  // the class that was most often predicted for them by mistake. Of more than kMostShown classes, only the
+  // least accurate ones are listed. Empty without samples.
   static constexpr size_t kMostShown = 30;
   std::string Text(const std::vector<std::string>& names) const;
 

@@ -11,8 +11,8 @@
 namespace tethys {
 
 // One sentence for each setting without effect: the setting, the reason, and what to write instead. Then the
-// notes on the data, JobPlan::data_note. `cores`: the number of cores that all workers share; 0: not known,
-// or they have several computers.
+// notes on the data, JobPlan::data_note. `cores`: the number of cores that all workers share; 0: the number
+// is not known, or the workers run on several computers.
 std::vector<std::string> JobRemarks(const proto::JobPlan& plan, int cores = 0);
 
 }  // namespace tethys

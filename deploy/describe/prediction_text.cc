@@ -15,7 +15,7 @@
 namespace tethys {
 namespace {
 
-constexpr double kShownShare = 0.01;  // Bounds with a smaller share are left out.
+constexpr double kShownShare = 0.01;  // Bounds that take a smaller share of the step are left out.
 
 std::string NumberText(double value) {
   return value >= 1000 ? CountText(std::llround(value)) : absl::StrFormat("%.3g", value);

@@ -69,7 +69,8 @@ absl::StatusOr<Flags> WithHostfile(const Flags& flags, const CommandSpec& spec, 
   return ParseFlags(spec, words);
 }
 
-// Variants with one host file get their places together, so that each of its machines is prepared once.
+// Finds the places of all variants. Variants with the same host file get their places together, so that each
+// machine of the file is prepared once.
 absl::Status PlaceVariants(const Flags& flags, const CommandSpec& spec,
                            std::vector<ExperimentVariant>& variants) {
   std::map<std::string, std::vector<ExperimentVariant*>> by_hosts;
@@ -98,8 +99,8 @@ absl::StatusOr<proto::JobPlan> PlanOf(const ExperimentVariant& variant, int bloc
   return plan;
 }
 
-// The summary of a run if it succeeded with this build and job. nullopt: the run has to be made. If it
-// succeeded with another build or job, prints this as the reason.
+// The summary of a run if the run succeeded with this build and job. nullopt: the run has to be made. If the
+// run succeeded with another build or another job, also prints that as the reason for making it again.
 absl::optional<proto::RunSummary> FinishedBefore(const std::string& run_dir, const proto::JobPlan& plan) {
   const absl::StatusOr<proto::RunSummary> summary = ReadSummary(run_dir);
   if (!summary.ok() || summary->status() != "succeeded") return absl::nullopt;
@@ -151,7 +152,7 @@ class Runner {
   }
 
   ExperimentResults Run() {
-    // While this lives, an interrupt between two runs ends the experiment and not this process.
+    // While `held` exists, an interrupt between two runs ends the experiment and not this process.
     InterruptsHeld held;
     SaveCommand();
     while (const absl::optional<RunSlot> slot = schedule_.Next()) {
@@ -214,7 +215,7 @@ class Runner {
     return text;
   }
 
-  // Prints the means so far when a block has ended and another is to come.
+  // Prints the means so far when a block has ended and another block follows.
   void TellStanding(int block) const {
     const absl::optional<RunSlot> next = schedule_.Next();
     if (!next.has_value() || next->block == block) return;
@@ -269,7 +270,7 @@ class Runner {
     record.epochs = ParseEpochs(ReadFile(record.run_dir + "/epochs.csv").value_or(""));
   }
 
-  // True if other programs disturbed the run and it is not itself a repetition.
+  // True if other programs disturbed the run, and the run is not itself a repetition.
   bool IsDisturbed(const MadeRun& run) const {
     if (!run.record.status.ok() || FileExists(run.record.run_dir + kAside)) return false;
     const absl::optional<double> others = OthersCpuOf(run.record.summary);
@@ -290,7 +291,7 @@ class Runner {
     return absl::OkStatus();
   }
 
-  // If the earlier run was less disturbed than the repetition, exchanges the two.
+  // If the earlier run was less disturbed than its repetition, exchanges the directories of the two runs.
   void KeepLessDisturbed(MadeRun& repetition) {
     const std::string run_dir = repetition.record.run_dir;
     for (MadeRun& first : results_.runs) {

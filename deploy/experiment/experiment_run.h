@@ -76,7 +76,7 @@ ExperimentResults RunExperiment(const Experiment& experiment, const std::string&
 
 // The lines of runs.csv.
 std::string RunsCsv(const Experiment& experiment, const ExperimentResults& results);
-// A table of the runs with other programs' CPU; `width`: as in text.h.
+// A table of the runs, with the share of the CPU that other programs used; `width`: as in text.h.
 std::string RunsTable(const Experiment& experiment, const ExperimentResults& results, int width);
 
 // The mean training times of the variants in their order, for a reader who waits: "so far: NAME 1.28 s, ...".

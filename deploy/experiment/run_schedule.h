@@ -42,13 +42,13 @@ class RunSchedule {
 
   // The next run; nullopt at the end. Returns the same run until Finished is called.
   absl::optional<RunSlot> Next() const;
-  // Tells that the run which Next returned was made. `disturbed`: the run is repeated once; ignored for a
-  // repetition.
+  // Must be called after the run that Next returned was made. `disturbed`: the run is repeated once at the
+  // end of its block; ignored if the run is itself a repetition.
   void Finished(bool disturbed);
   // Adds a block of `variants` after all other blocks.
   void AddBlock(absl::Span<const int> variants);
 
-  // All remaining runs that are known now, in order.
+  // All remaining runs that are known now, in the order in which Next returns them.
   std::vector<RunSlot> ToCome() const;
   int blocks() const { return blocks_; }
 

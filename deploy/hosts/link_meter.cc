@@ -26,7 +26,8 @@ constexpr Nanoseconds kDeadline = 10 * kSecond;
 constexpr Nanoseconds kHandshakeDeadline = 2 * kSecond;
 constexpr int kRoundTrips = 20;
 constexpr int kBlocks = 5;
-constexpr Nanoseconds kBlockTime = kSecond;             // No block is sent after this time.
+// Further blocks are sent only within this time after the first pause has begun.
+constexpr Nanoseconds kBlockTime = kSecond;
 constexpr auto kPause = std::chrono::milliseconds(20);  // After such a pause, a link accepts a burst at once.
 constexpr uint32_t kMaxHandshakeBytes = 4096;
 constexpr size_t kPieceBytes = 128 << 10;

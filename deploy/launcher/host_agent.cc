@@ -8,7 +8,7 @@ namespace tethys {
 namespace {
 
 constexpr int kMaxSignal = 64;
-constexpr size_t kMaxInput = 4096;  // As large as SpawnOptions::input may be.
+constexpr size_t kMaxInput = 4096;  // The most bytes of SpawnOptions::input.
 
 }  // namespace
 

@@ -26,7 +26,7 @@ class HostAgent {
   static constexpr size_t kMaxWaiting = 1 << 20;
   static constexpr size_t kMaxOutput = 64 << 10;  // The most bytes of output in one report.
 
-  // The processes of this host.
+  // Starts and signals the job's processes on this host.
   class Processes {
    public:
     virtual ~Processes() = default;

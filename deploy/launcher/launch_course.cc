@@ -48,7 +48,7 @@ void LaunchCourse::OnStartFailed(const absl::Status& status, Nanoseconds now, La
 }
 
 void LaunchCourse::OnInterrupt(int signal, Nanoseconds now, LaunchActions& actions) {
-  // Another interrupt kills all tasks at once.
+  // If the launch is already ending, an interrupt kills all tasks at once.
   if (ending()) return Enter(Stage::kKilling, kSecond, now, actions);
   if (!end_.verdict.has_value() && end_.lost.empty()) end_.interrupt = signal;
   if (!AskToSave(actions)) Terminate(now, actions);

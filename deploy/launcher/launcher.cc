@@ -32,7 +32,7 @@ namespace {
 constexpr double kConnectShare = 0.6;
 constexpr double kConnectSeconds = 30;  // The default of --connect_timeout, in seconds.
 constexpr int kLogTailLines = 20;
-constexpr size_t kMostInput = 4096;  // As large as JobCommand::input may be.
+constexpr size_t kMostInput = 4096;  // The most bytes of JobCommand::input.
 // The longest time between two reads of the logs, if they are shown.
 constexpr Nanoseconds kLogInterval = 100 * kMillisecond;
 
@@ -251,7 +251,8 @@ void JobLaunch::HandleSignals() {
 }
 
 void JobLaunch::ReapTasks() {
-  for (size_t i = 0; i < tasks_.size(); ++i) {  // Not an iterator: a replacement is appended to tasks_.
+  // Uses an index, because the loop may append a replacement to tasks_, which makes iterators invalid.
+  for (size_t i = 0; i < tasks_.size(); ++i) {
     if (tasks_[i].ended || !tasks_[i].process->Poll().has_value()) continue;
     tasks_[i].ended = true;
     const ProcessExit exit = *tasks_[i].process->Poll();

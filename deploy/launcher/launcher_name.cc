@@ -19,7 +19,8 @@ namespace {
 constexpr char kWord[] = "launcher";
 constexpr size_t kMostWordBytes = 256;
 
-// Boot ids and host names are shown to the user, so they must have no control characters.
+// True if `text` can be a boot id or a host name. These are shown to the user, so they must have no control
+// characters.
 bool IsWord(absl::string_view text) {
   return !text.empty() && text.size() <= kMostWordBytes &&
          std::all_of(text.begin(), text.end(), [](char c) { return absl::ascii_isgraph(c); });

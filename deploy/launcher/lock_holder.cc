@@ -30,8 +30,8 @@ bool HasOpen(int64_t process, const struct stat& file) {
 
 }  // namespace
 
-// A line is "1: FLOCK  ADVISORY  WRITE 26464 fe:00:11198625 0 EOF", with "->" after "1:" if the process waits
-// for the lock.
+// A line of /proc/locks is "1: FLOCK  ADVISORY  WRITE 26464 fe:00:11198625 0 EOF", with "->" after "1:" if
+// the process waits for the lock.
 std::vector<int64_t> ExclusiveLockers(absl::string_view proc_locks, uint64_t inode) {
   std::vector<int64_t> processes;
   for (const absl::string_view line : absl::StrSplit(proc_locks, '\n')) {

@@ -78,7 +78,7 @@ std::string ParentOf(absl::string_view run_dir) {
   return std::string(slash == absl::string_view::npos ? "." : run_dir.substr(0, slash));
 }
 
-// The text for a run of a comparison or study; empty for every other run.
+// How to go on with the comparison or study that made the run; empty if no comparison or study made it.
 std::string GoOnWithExperiment(const std::string& run_dir) {
   const std::string parent = ParentOf(run_dir);
   const absl::StatusOr<std::string> file = ReadFile(absl::StrCat(parent, "/", kGoOnFile), kMostGoOnBytes);
@@ -86,7 +86,8 @@ std::string GoOnWithExperiment(const std::string& run_dir) {
   const absl::string_view command = absl::StripAsciiWhitespace(*file);
   const std::string flags = absl::StrCat("--resume --run_dir=", ShellWord(parent));
   const bool here =
-      absl::EndsWith(command, flags);  // Otherwise the directory was moved, or this path differs.
+      // False if the directory was moved, or if `run_dir` is another path to it than the command has.
+      absl::EndsWith(command, flags);
   return absl::StrCat(
       "go on with the comparison or study of this run, to repeat the run, ",
       here ? absl::StrCat("with: ", command) : absl::StrCat("by the same command as before with ", flags));

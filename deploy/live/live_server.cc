@@ -145,8 +145,8 @@ class TcpLiveServer final : public LiveServer {
     };
     return std::count_if(connections_.begin(), connections_.end(), stays) < kMostConnections;
   }
-  // Callers need no token to connect, so idle connections must not keep others out: if there are too many,
-  // the one that has waited longest without a request is dropped.
+  // Callers need no token to connect, so idle connections must not keep other callers out: if there are too
+  // many connections, the connection that has waited longest without a request is dropped.
   void MakeRoom(Door door) {
     const auto through = [&](const Connection& connection) { return connection.door() == door; };
     if (std::count_if(connections_.begin(), connections_.end(), through) < kMostConnections) return;

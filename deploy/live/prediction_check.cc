@@ -78,7 +78,7 @@ std::string ExchangeText(const proto::LiveState& state, double seconds, double p
   return text;
 }
 
-// Why a run is slower than predicted; empty if the measurements do not show it.
+// The reason why a run is slower than predicted; empty if the measurements do not show the reason.
 std::string ReasonText(const proto::Expectation& expectation, const StepFigures& figures,
                        const proto::LiveState& state) {
   const bool lock_step = expectation.lock_step();
@@ -125,7 +125,7 @@ absl::optional<proto::Comparison> CompareWithPrediction(const proto::Expectation
   comparison.set_measured(measured);
   comparison.set_within(predicted.low() <= measured && measured <= predicted.high());
   const double change = 100 * (measured / predicted.value() - 1);
-  // Inside the interval, no difference is shown.
+  // A throughput within the interval of the prediction does not count as a difference.
   std::string text = comparison.within()
                          ? "As predicted"
                          : absl::StrFormat("%.0f %% %s than predicted", std::min(std::abs(change), 1e6),

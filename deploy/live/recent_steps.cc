@@ -11,7 +11,7 @@ namespace {
 
 // In seconds. A longer gap between pulses is a pause of the run, or pulses were thinned.
 constexpr double kLongestGap = 10;
-// The most machines; a damaged line may name more.
+// The most machines that are read from a pulse; a damaged line may name more.
 constexpr size_t kMostMachines = 4096;
 
 bool IsTime(double value) { return std::isfinite(value) && value >= 0; }

@@ -18,8 +18,8 @@ struct StepFigures {
   double median_compute = 0;   // Data, forward and backward of the median worker.
   double slowest_compute = 0;  // Data, forward and backward of the slowest worker.
   double median_exchange = 0;  // Seconds of a step in which the median worker waits for its exchange.
-  // The shortest wait of any worker for its exchange: in lock step, the wait of the worker that waits for no
-  // other.
+  // The shortest wait of any worker for its exchange: in lock step, the wait of a worker that waits for no
+  // other worker.
   double least_exchange = 0;
   // The share of the CPU that other programs use, on the machine where it is largest, in [0, 1]. 0: not
   // known.

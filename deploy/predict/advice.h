@@ -40,10 +40,10 @@ struct AdviceGoal {
   absl::optional<double> budget;    // The most that the whole run may cost, in the currency of the prices.
 };
 
-// The candidates to verify by brief runs, at most `most`: first the predicted best of each synchronous
-// strategy; then, for half of the remaining places, the best of each strategy in each use of the hosts; then
-// the candidates whose 90 % interval overlaps the interval of the predicted best. Asynchronous candidates are
-// left out.
+// The candidates to verify by brief runs, at most `most`. First come the predicted best of each synchronous
+// strategy. Half of the remaining number is for the best of each strategy in each use of the hosts. Then
+// follow the candidates whose 90 % interval overlaps the interval of the predicted best. Asynchronous
+// candidates are left out.
 std::vector<int> ToVerify(const std::vector<Candidate>& candidates, const AdviceGoal& goal, int most);
 
 // The candidates to verify after a round of brief runs: unverified candidates that would be faster than the
@@ -70,8 +70,8 @@ struct Advice {
 // deadline, the best is the fastest candidate within the budget. With a deadline, it is the cheapest
 // candidate that meets the deadline or, unless all costs are known, the fastest. Verified candidates precede
 // all others, because the best of many predictions is optimistic. But if no verified candidate meets the goal
-// and another is predicted to meet it, that one is the best. `candidates` must contain a synchronous
-// candidate.
+// and an unverified candidate is predicted to meet it, this unverified candidate is the best. `candidates`
+// must contain a synchronous candidate.
 Advice Choose(const std::vector<Candidate>& candidates, const AdviceGoal& goal);
 
 // Numbers of workers or servers to consider: all numbers up to twice `fine` (which must be at least 1), then

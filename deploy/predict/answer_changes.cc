@@ -12,7 +12,7 @@
 namespace tethys {
 namespace {
 
-constexpr double kPrecision = 1.03;  // The largest ratio of the two values between which a turn is found.
+constexpr double kPrecision = 1.03;  // A turn is located between two values whose ratio is at most this.
 
 // The geometric mean of two values; if `whole`, a whole number strictly between them.
 double Between(double a, double b, bool whole) {
@@ -56,7 +56,7 @@ absl::StatusOr<absl::optional<Turn>> FindTurn(const PropertyRange& range, double
 double ToTwoDigits(double value, bool up) {
   const double unit = std::pow(10.0, std::floor(std::log10(value)) - 1);
   const double units = value / unit;
-  // A value with two digits is kept, in spite of rounding errors.
+  // The factors 1 - 1e-9 and 1 + 1e-9 keep a value that has two digits already, in spite of rounding errors.
   return (up ? std::ceil(units * (1 - 1e-9)) : std::floor(units * (1 + 1e-9))) * unit;
 }
 
@@ -122,8 +122,8 @@ absl::StatusOr<Candidate> BestByModel(const std::vector<Candidate>& candidates,
     corrected.push_back(candidate);
     const auto correction = corrections.find(candidate.shape.strategy);
     const double slower = correction == corrections.end() ? 1 : correction->second;
-    // The corrected rate takes the place of a measured one, which corrects the time of steps but not of
-    // start-up.
+    // The corrected rate is stored as a measured rate, because a measured rate corrects the time of steps but
+    // not the time of start-up.
     corrected.back().measured = {candidate.prediction.samples_per_second().value() / slower};
   }
   if (corrected.empty())

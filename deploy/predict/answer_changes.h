@@ -27,28 +27,31 @@ struct PropertyRange {
   bool whole = false;  // True if only whole numbers are possible.
 };
 
-// From `value` on, away from the present value, the best candidate is `best`, which has another strategy.
+// A change of the best strategy: `value` is the value of the property, nearest to the present value, at which
+// the best candidate has another strategy than the best candidate at the present value. `best` is the best
+// candidate at `value`.
 struct Turn {
   double value = 0;
   Candidate best;
 };
 struct PropertyTurns {
   PropertyRange range;
-  absl::optional<Turn> below;  // nullopt: nothing down to range.least changes the strategy.
+  // nullopt: no value from range.least to the present value changes the strategy.
+  absl::optional<Turn> below;
   absl::optional<Turn> above;
 };
 
 // Returns the best candidate for a value of the property.
 using BestAt = std::function<absl::StatusOr<Candidate>(double value)>;
-// Finds the turns below and above the present value. A turn lies within 3 % of the value from which on the
-// best candidate no longer has the strategy `now`; if only whole numbers are possible, it is the first such
-// number. Fails as `best_at` does.
+// Finds the turns below and above the present value. A turn lies within 3 % of the value at which the best
+// candidate first no longer has the strategy `now`; if only whole numbers are possible, the turn is the first
+// such number. Fails as `best_at` does.
 absl::StatusOr<PropertyTurns> FindTurns(const PropertyRange& range, const JobStrategy& now,
                                         const BestAt& best_at);
 
 // For example "from 3.2 Gbit/s on, mirrored with 7 workers would be the best; nothing down to 1 Mbit/s
-// changes the strategy." `text` writes a value. Values that need not be whole are rounded to two digits, away
-// from the present value.
+// changes the strategy." `text` returns the text of a value. Values that need not be whole are rounded to two
+// digits, away from the present value.
 std::string TurnsText(const PropertyTurns& turns, const std::function<std::string(double)>& text);
 
 // ---- the model

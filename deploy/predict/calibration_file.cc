@@ -14,7 +14,8 @@ namespace tethys {
 namespace {
 
 constexpr int64_t kMaxCalibrationBytes = int64_t{16} << 20;
-// Far above all times, rates and bytes, so that sums and products stay finite.
+// The largest number that a calibration may contain: far above all times, rates and bytes, and so small that
+// sums and products stay finite.
 constexpr double kMost = 1e18;
 constexpr char kRemedy[] = "run tethys calibrate with this build, for this job";
 

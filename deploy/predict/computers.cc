@@ -89,7 +89,7 @@ absl::StatusOr<JobComputers> JobComputers::Create(const JobMachines& machines,
     linked.insert(link.to());
   }
   for (const std::string& host : machines.hosts) found.linked_.push_back(linked.count(host) > 0 ? 1 : 0);
-  double fastest = 0;  // The time of the fastest step.
+  double fastest = 0;  // The seconds of a step on the fastest computer.
   for (const proto::ComputerCalibration& computer : calibration.computer()) {
     const double step = MiddleStep(calibration, computer);
     if (step > 0) fastest = fastest > 0 ? std::min(fastest, step) : step;

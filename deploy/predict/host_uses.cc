@@ -175,7 +175,7 @@ class UseMaker {
         return speed.rank(classes_.of_host[a]) < speed.rank(classes_.of_host[b]);
       });
     }
-    // Servers are assigned from the other end, so that workers get the fast hosts.
+    // Servers are assigned in the reverse order, so that workers get the fast hosts.
     const std::vector<int> good_servers(good.rbegin(), good.rend());
     const std::vector<int> odd_servers(odd.rbegin(), odd.rend());
     const std::string names = Names(hosts_, odd);

@@ -7,8 +7,9 @@
 namespace tethys {
 namespace {
 
-constexpr double kMostError = 0.1;  // The largest relative error of a held-out loss with which a form counts.
-constexpr int kShapes = 600;        // The number of values of a form's non-linear parameter that are tried.
+// A form counts only if its relative errors of the held-out losses are at most this.
+constexpr double kMostError = 0.1;
+constexpr int kShapes = 600;  // The number of values of a form's non-linear parameter that are tried.
 
 // Sets `epoch` to the time at which the curve first reaches `loss`, in epochs; the curve must reach it.
 // Returns false if the curve was below `loss` already at the end of its first epoch: then `epoch` is only a
@@ -96,7 +97,7 @@ SampleRatio SamplesFor(absl::Span<const double> curve, absl::Span<const double> 
   result.loss = std::max(*std::min_element(curve.begin(), curve.end()),
                          *std::min_element(reference.begin(), reference.end()));
   double needed = 1, by_reference = 1;
-  // At most one of the two is a bound, because the loss is the lowest of one of the curves.
+  // At most one of the two times is only a bound, because `loss` is the lowest loss of one of the curves.
   if (!FirstAt(curve, result.loss, needed)) result.kind = SampleRatio::Kind::kAtMost;
   if (!FirstAt(reference, result.loss, by_reference)) result.kind = SampleRatio::Kind::kAtLeast;
   result.ratio = needed / by_reference;

@@ -12,19 +12,19 @@
 
 namespace tethys {
 
-// The samples that one curve needed for the lowest loss that both reached, as a multiple of the samples of
-// the other. Between two epochs a curve is a straight line. If a curve was below that loss at the end of its
-// first epoch, the ratio is only a bound.
+// The number of samples that one curve needed to reach the lowest loss that both curves reached, divided by
+// the number that the reference curve needed. Between two epochs a curve is a straight line. If a curve was
+// below this loss at the end of its first epoch, the ratio is only a bound.
 struct SampleRatio {
   enum class Kind { kExact, kAtLeast, kAtMost };
   double loss = 0;
   double ratio = 1;
   Kind kind = Kind::kExact;
 };
-// Requires curves that are not empty.
+// Requires that neither curve is empty.
 SampleRatio SamplesFor(absl::Span<const double> curve, absl::Span<const double> reference);
 
-// With fewer epochs, it cannot be tested whether a curve may be continued.
+// A shorter curve has too few epochs to test whether it may be continued.
 constexpr size_t kLeastContinued = 5;
 
 struct LossRange {

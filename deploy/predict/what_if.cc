@@ -25,10 +25,10 @@ namespace {
 constexpr char kWords[] =
     "hosts=N, kind=NAME, slots=N, cores=N, speed=FACTOR, link=RATE, delay=TIME and price=AMOUNT";
 constexpr int kMaxCores = 4096;
-constexpr double kMaxSpeed = 1000;  // The largest factor; the smallest is one over it.
-constexpr double kMinBits = 1e3;    // Bits per second of a link.
+constexpr double kMaxSpeed = 1000;  // The largest factor of speed=; the smallest factor is 1 / kMaxSpeed.
+constexpr double kMinBits = 1e3;    // The least rate of link=, in bits per second.
 constexpr double kMaxBits = 1e14;
-constexpr double kMaxDelay = 10;  // Seconds of delay.
+constexpr double kMaxDelay = 10;  // The largest delay of delay=, in seconds.
 constexpr double kMaxPrice = 1e9;
 
 using Units = std::vector<std::pair<absl::string_view, double>>;

@@ -23,7 +23,7 @@ function settingsOf(v, base) {
   return all.slice(0, kShown).concat(all.length > kShown ? [all.length - kShown + " more"] : []);
 }
 const chosen = v => Boolean(v.label) && v.label === report.choice;
-// The recommended variant, and all variants that are not shown to be slower.
+// True for the recommended variant, and for every variant that is not shown to be slower.
 const recommended = v => Boolean(v.label) && (report.tied || []).includes(v.label);
 const tie = (report.tied || []).length > 1;
 const colourOf = v => colour(variants.indexOf(v));

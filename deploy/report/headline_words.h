@@ -42,7 +42,7 @@ std::string FasterText(const proto::ReportVariant& faster, const std::string& it
 // two variants, long names are left out, because the legend has them.
 std::string NamesOf(const Ranking& variants, absl::string_view last);
 // The name of a variant for the text after `before`: with its meaning (IntroducedName), unless `before`
-// already contains it.
+// already contains the name with its meaning.
 std::string NameAfter(const std::string& before, const proto::ReportVariant& variant);
 
 // The headline for several variants, none of which is shown to be better than the others.

@@ -11,7 +11,7 @@
 namespace tethys {
 namespace {
 
-// Frozen layers do not count: they normalise by their moving statistics.
+// True if a layer normalises by its batch. Frozen layers do not count: they normalise by moving statistics.
 bool Normalises(const proto::Job& job) {
   const proto::Model model = ExpandModel(job.model(), job.data().classes());
   return std::any_of(model.layer().begin(), model.layer().end(), [](const proto::Layer& layer) {

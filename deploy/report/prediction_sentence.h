@@ -10,7 +10,8 @@
 namespace tethys {
 
 // One sentence with the samples per second of each variant that has a prediction; empty if no variant has
-// one. If there are more than eight, only the eight with the largest errors.
+// one. If more than eight variants have a prediction, the sentence covers only the eight with the largest
+// errors.
 std::string PredictionSentence(const proto::Report& report);
 
 }  // namespace tethys

@@ -104,7 +104,7 @@ AttemptJournal ReadJournal(absl::string_view text) {
   return journal;
 }
 
-// The index of the last step with a rank and a first sample, by these two.
+// For each rank and first sample: the index of the last step of this rank with this first sample.
 using StepIndex = std::map<std::pair<int64_t, int64_t>, size_t>;
 
 size_t FirstOfLastAttempt(const RunCourse& course, const AttemptJournal& journal, const StepIndex& index) {

@@ -64,8 +64,8 @@ class Finder {
   }
   double Share(size_t index) const { return JumpShare(points_, cuts_[index], SidesOf(index)); }
 
-  // The fit without its jumps: each segment begins where the previous one ends. At least a tenth of the
-  // measured value.
+  // The fit without its jumps: each segment begins where the previous one ends. A value of this curve is at
+  // least a tenth of the measured value.
   std::vector<double> WithoutJumps() const {
     std::vector<double> fit(points_.size());
     double lowered = 0;

@@ -4,8 +4,7 @@
 //   job                      makes the model of the plan in these parts; answer: facts BASE64(MeterFacts)
 //   step BATCH MILLISECONDS  answer: visit BASE64(StepVisit)
 //   fits BATCH BYTES         makes one step with at most BYTES of memory, 0: unlimited; answer: yes, or
-// failed
-//   ...
+//                            "failed ..." as below
 //
 // The answer to a part is "ok". A failure is answered by "failed CODE MESSAGE", with the code of an
 // absl::Status. Pure; any thread.

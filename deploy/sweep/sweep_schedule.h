@@ -37,7 +37,7 @@ class SweepSchedule {
   // call.
   std::optional<int64_t> Next();
   void Add(const proto::StepVisit& visit);
-  // Tells that the batch cannot be measured. It is not visited again.
+  // Must be called for a batch that cannot be measured. The batch is not visited again.
   void Skip(int64_t batch, const std::string& reason);
 
   // The number of complete rounds.
