@@ -54,7 +54,7 @@ std::string StepsCsv(int steps, int workers, double skew) {
   std::string text = "rank,step,samples,begin_ns,total_ns\n";
   for (int step = 1; step <= steps; ++step) {
     for (int rank = 0; rank < workers; ++rank) {
-      // The first steps take ten times as long.
+      // The first steps take ten times as long as the later steps.
       const double begin = step <= 2 ? step * 10e6 : 20e6 + step * 1e6;
       absl::StrAppend(&text, rank, ",", step, ",64,", static_cast<int64_t>(begin), ",",
                       static_cast<int64_t>((step <= 2 ? 10e6 : 1e6) * (rank == 0 ? 1 : skew)), "\n");

@@ -50,7 +50,7 @@ std::string BigEndian(uint32_t value) {
   return std::string(reinterpret_cast<const char*>(&network), sizeof(network));
 }
 
-// `samples` images of 4 x 4 and their labels, in IDX files.
+// Writes IDX files with `samples` images of 4 x 4 and their labels.
 void WriteData(const std::string& directory, int samples, char label) {
   const std::string images = absl::StrCat(BigEndian(0x803), BigEndian(samples), BigEndian(4), BigEndian(4));
   const std::string labels = absl::StrCat(BigEndian(0x801), BigEndian(samples));

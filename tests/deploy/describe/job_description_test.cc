@@ -163,7 +163,7 @@ TEST(PlanReportTest, ServerMemoryHasGradientsPerWorkerUnlessSummedOnArrival) {
 TEST(PlanReportTest, SuggestsSummationOnArrivalIfGradientsTakeMuchMemory) {
   proto::JobPlan plan = ServerPlan();
   EXPECT_THAT(*PlanReport(plan, ""), Not(HasSubstr("ARRIVAL")));
-  // 3000 workers times the 31 KiB of the parameters.
+  // The gradients take 3000 times the 31 KiB of the parameters.
   plan.mutable_job()->set_workers(3000);
   EXPECT_THAT(*PlanReport(plan, ""), Not(HasSubstr("ARRIVAL")));
   plan.mutable_job()->set_workers(9000);

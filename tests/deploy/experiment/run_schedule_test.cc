@@ -71,9 +71,9 @@ TEST(VariantsNotWithinTest, WideIntervalsAndSingleRunsAreNamed) {
   using testing::FailedRun;
   using testing::OneRun;
   const std::vector<RunRecord> runs = {
-      // Half the interval is 1.2 %.
+      // Half of this variant's interval is 1.2 % of the mean.
       OneRun(0, 0, 0.9, 10.0), OneRun(0, 1, 0.9, 10.1), OneRun(0, 2, 0.9, 10.05),
-      // Half the interval is 41 %.
+      // Half of this variant's interval is 41 % of the mean.
       OneRun(1, 0, 0.9, 10.0), OneRun(1, 1, 0.9, 14.0), OneRun(1, 2, 0.9, 12.0), OneRun(2, 0, 0.9, 10.0),
       FailedRun(3, 0)};
   EXPECT_THAT(VariantsNotWithin(0.05, runs, 4), ElementsAre(1, 2));

@@ -13,8 +13,8 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
-// An agent, which starts processes on another machine for the launcher, and the launcher's end of its
-// connection. The processes are fakes, recorded in a list.
+// An agent, which starts processes on another machine for the launcher, and the launcher's end of the
+// connection between the launcher and the agent. The processes are fakes, recorded in a list.
 class HostAgentTest : public ::testing::Test, public HostAgent::Processes {
  protected:
   absl::Status Start(const proto::StartProcess& order) override {

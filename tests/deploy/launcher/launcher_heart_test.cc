@@ -50,7 +50,7 @@ TEST_F(LauncherHeartTest, HeartBeatsWhileTheLauncherIsStopped) {
   ASSERT_TRUE(WIFSTOPPED(status));
   for (int i = 0; i < 3; ++i) EXPECT_EQ(NextBeat(), HeartbeatFrame());
   kill(launcher, SIGKILL);
-  // The launcher and its heart end, and the pipe with them; otherwise the test waits until its time limit.
+  // The launcher and its heart must end and so close the pipe; otherwise the test waits until its time limit.
   std::string rest(kFrameHeaderBytes, '?');
   while (ReadAll(rest)) {
   }

@@ -52,7 +52,7 @@ TEST(RunsToPruneTest, OnlyEndedRunsOfTheFolderItselfAreChosen) {
       ElementsAre("e", "f", "g"));
 }
 
-TEST(RemoveRunTest, RemovesNeitherARunInUseNorAnotherDirectory) {
+TEST(RemoveRunTest, RunInUseAndDirectoryWithoutARunAreNotRemoved) {
   testing::TempDirectory folder;
   const std::string run = folder.path() + "/run", other = folder.path() + "/other";
   ASSERT_TRUE(CreateDirectories(run + "/log").ok());

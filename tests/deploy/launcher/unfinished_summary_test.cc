@@ -112,7 +112,7 @@ TEST(RunEndingTest, RunOfAComparisonIsResumedByTheComparisonsCommand) {
   EXPECT_EQ(EndingOf(run, absl::nullopt).go_on,
             "go on with the comparison or study of this run, to repeat the run, with: " + command);
   EXPECT_EQ(GoOnText(run, /*scheduled=*/false, absl::CancelledError("")), EndingOf(run, absl::nullopt).go_on);
-  // The directory was moved since.
+  // The directory was moved after the command had been stored in it.
   directory.Write(kGoOnFile, "tethys compare a.textproto --resume --run_dir=runs/old\n");
   EXPECT_EQ(
       EndingOf(run, absl::nullopt).go_on,

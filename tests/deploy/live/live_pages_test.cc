@@ -88,8 +88,8 @@ TEST_F(LivePagesTest, BadMarkIsRefusedWithReason) {
   }
 }
 
-// If the state were printed again, the new text would be made before the old text is freed, so its address
-// would differ.
+// If the state were printed again, the new text would be made before the old text is freed, so the new text
+// would have another address.
 TEST_F(LivePagesTest, StateIsPrintedOnceBetweenTwoChanges) {
   const char* text = run_.JsonSince({}).data();
   EXPECT_EQ(run_.JsonSince({}).data(), text);

@@ -179,7 +179,7 @@ TEST_F(LiveStateTest, LongCurveIsThinnedAndKeepsItsEnds) {
   EXPECT_LT(*most, 2 * *least) << "the gaps are uneven";
 }
 
-TEST_F(LiveStateTest, ThinningManyEpochsKeepsManyValidatedOnes) {
+TEST_F(LiveStateTest, ThinningManyEpochsKeepsManyValidatedEpochs) {
   for (int64_t epoch = 0; epoch < 10'000; ++epoch) Epoch(epoch, /*validated=*/epoch % 2 == 1);
   const proto::LiveState state = fold_.StateSince({});
   EXPECT_LE(state.epoch_size(), LiveFold::kMostEpochs);
@@ -249,7 +249,7 @@ TEST_F(LiveStateTest, AnswerToAMarkHasOnlyNewPointsAndEpochs) {
   const proto::LiveState answer = reader.Ask(fold_);
   EXPECT_EQ(answer.curve_begin(), 898);
   EXPECT_EQ(answer.epoch_begin(), 898);
-  // The last of the earlier points, which might have been replaced, and the new point.
+  // The answer contains the last of the earlier points, which might have been replaced, and the new point.
   EXPECT_EQ(answer.curve_size(), 2);
   EXPECT_EQ(answer.epoch_size(), 2);
 }

@@ -18,7 +18,7 @@ Candidate Named(const std::string& strategy, int workers = 1, int servers = 0) {
   return {.shape = {ParseStrategy(strategy), workers, servers}, .prediction = {}};
 }
 
-// The best strategy is local up to `low`, mirrored between the two, and with servers from `high` on.
+// The best strategy is local up to `low`, mirrored between `low` and `high`, and with servers from `high` on.
 BestAt Turning(double low, double high) {
   return [=](double value) { return Named(value <= low ? "local" : value >= high ? "ps_sync" : "mirrored"); };
 }

@@ -46,8 +46,9 @@ bool Seen(const std::string& place) {
       place);
 }
 
-// True for places recorded when the predictions and their intervals no longer changed. With the other
-// held-out places, the intervals were once found too narrow and widened for other batches.
+// True for places that were recorded after the last change of the predictions and their intervals. The
+// intervals had been found too narrow at the other held-out places, and had then been widened for other
+// batches.
 bool RecordedLast(const std::string& place) {
   return std::set<std::string>{"lenet-1gbit-9",   "mlp-200mbit-8",  "deep-500mbit-9", "wide-1gbit-7",
                                "mlp-50mbit-4",    "wide-100mbit-9", "mlp-1gbit-8",    "mlp-500mbit-4",

@@ -93,7 +93,7 @@ TEST(ContinuedLossTest, FewerThanFiveEpochsAreNotContinued) {
   EXPECT_FALSE(ContinuedLoss(Planted(4, Power), 20));
 }
 
-TEST(ContinuedLossTest, ConstantLossStays) {
+TEST(ContinuedLossTest, ConstantLossStaysConstant) {
   const absl::optional<LossRange> range = ContinuedLoss(std::vector<double>(6, 2.3), 100);
   ASSERT_TRUE(range);
   EXPECT_NEAR(range->low, 2.3, 1e-6);

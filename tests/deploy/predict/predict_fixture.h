@@ -73,7 +73,8 @@ inline JobMachines OneEach(const Shape784& shape) {
   return machines;
 }
 
-// Hosts of the kind "small", each a separate computer: a step takes 1 ms + 20 us a sample, links have `mbit`.
+// Hosts of the kind "small", each a separate computer: a step takes 1 ms + 20 us a sample. Links have a rate
+// of `mbit` Mbit/s and a delay of `delay` seconds.
 inline proto::Calibration SmallHosts(double mbit = 1000, double delay = 5e-5) {
   proto::Calibration calibration;
   calibration.set_build_id("build");

@@ -27,7 +27,7 @@ class LogMergeTest : public ::testing::Test {
   static std::string At(const std::string& second, const std::string& text) {
     return "I 2026-11-21T12:34:" + second + ".500 file.cc:12] " + text + "\n";
   }
-  // The lines shown by this call, without their times and places.
+  // The lines shown by this call, without their times and their positions in the source.
   std::vector<std::string> NewLines(bool ended = false) {
     EXPECT_TRUE(merge_.AddFolder(directory_.path()).ok());
     EXPECT_TRUE(merge_.ShowNew(ended).ok());

@@ -40,7 +40,7 @@ TEST_F(SignalSourceTest, LateInterruptStaysPendingWhileInterruptsAreHeld) {
   EXPECT_FALSE(InterruptPending());
 }
 
-TEST_F(SignalSourceTest, InnerHoldLeavesInterruptsToTheOuterOne) {
+TEST_F(SignalSourceTest, InnerInterruptsHeldLeavesInterruptsToTheOuter) {
   InterruptsHeld outer;
   {
     InterruptsHeld inner;

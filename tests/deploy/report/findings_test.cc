@@ -143,7 +143,7 @@ TEST_F(FindingsTest, TieContainsVariantsThatAreNotShownToBeSlower) {
   EXPECT_FALSE(findings.fastest_alone);
 }
 
-TEST_F(FindingsTest, OneWorkerIsComparedWithTheBestOfSeveral) {
+TEST_F(FindingsTest, OneWorkerIsComparedWithTheBestOfSeveralWorkers) {
   Add("local", 1, 5);
   Add("ps_sync", 1, 8);
   Add("mirrored", 3, 10);

@@ -84,7 +84,7 @@ TEST_F(HeadlineTest, TieOfManyNamesThreeByLetterAndCountsTheOthers) {
               StartsWith("No winner among A, B, C and 2 others: 3 runs of each do not show which is"));
 }
 
-TEST_F(HeadlineTest, LargestAccuracyDifferenceThatMayNotShowIsStated) {
+TEST_F(HeadlineTest, LargestAccuracyDifferenceThatRunsMayHideIsStated) {
   Add("mirrored", 3, Value(3, 10, 1), Value(3, 0.87, 0.02));
   proto::ReportVariant& ps = Add("ps_sync", 3, Value(3, 10.5, 1), Value(3, 0.87, 0.001));
   EXPECT_THAT(Text(),

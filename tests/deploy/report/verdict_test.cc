@@ -128,7 +128,7 @@ TEST_F(VerdictTest, OnlyAVariantShownFasterThanAllIsCalledFastest) {
   EXPECT_THAT(Text(), AllOf(HasSubstr("1.70 times (1.64 to 1.77) as fast as ps"), Not(HasSubstr("Fastest"))));
 }
 
-TEST_F(VerdictTest, CheapestIsNamedOnlyIfShown) {
+TEST_F(VerdictTest, CheapestIsNamedOnlyIfItIsShownToCostLess) {
   for (const double cost : {2.15, 2.57, 3.12}) {
     *Add("mirrored", Value(3, 10, 0.1), Value(3, 0.87, 0.001)).mutable_cost() = Value(3, cost, 0.6);
   }

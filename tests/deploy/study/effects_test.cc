@@ -32,8 +32,8 @@ class Noise {
   RandomStream random_;
 };
 
-// A study of three factors with 3, 2 and 2 levels: the first doubles times from level to level, the third
-// does nothing, the first two interact in one combination.
+// A study of three factors with 3, 2 and 2 levels: the first factor doubles times from level to level, the
+// third factor has no effect, and the first two factors interact in one combination.
 std::vector<Observation> Planted(int blocks, double noise, double interaction, uint64_t seed = 1) {
   Noise random(seed);
   std::vector<Observation> rows;

@@ -148,7 +148,7 @@ TEST_F(StudyFileTest, CombinationsWithTheSameJobAreRefused) {
       HasSubstr("the combinations x and y are the same job: exclude one of them"));
 }
 
-TEST_F(StudyFileTest, PlacesAreFilledIn) {
+TEST_F(StudyFileTest, NamedPlacesAreReplacedByTheirFolders) {
   const std::string text =
       "job: \"job.textproto\" place { name: \"d\" path: \"/nowhere\" about: \"the data\" } factor { name: "
       "\"a\" level { "
@@ -203,7 +203,7 @@ TEST_F(StudyFileTest, ClaimsAreDecidedByIntervals) {
   const proto::StudyReport once = AnalyseStudy(*study, Runs(1), "");
   EXPECT_EQ(once.claim(0).verdict(), "not decided");
   EXPECT_EQ(once.claim(0).figure(), "1.99 times, 1 block");
-  // An interval over two blocks is reported only if it decides the question.
+  // An interval over two blocks is reported only if it decides the claim.
   const proto::StudyReport twice = AnalyseStudy(*study, Runs(2), "");
   EXPECT_THAT(twice.claim(0).figure(), StartsWith("1.99 times ["));
   EXPECT_EQ(twice.claim(2).figure(), "+0.00 (test accuracy, %), 2 blocks");

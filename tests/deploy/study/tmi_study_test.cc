@@ -61,7 +61,7 @@ TEST(TmiRowsTest, ErrorsHaveMeanAndDeviationOverRuns) {
 
 TEST(TmiRunTest, ShortRunHasNoEstimate) { EXPECT_FALSE(TmiRunOf(0, proto::RunSummary(), "").has_value()); }
 
-TEST(OrderOfTest, SharesAreRelativeToTheSmallestOfTheGroup) {
+TEST(OrderOfTest, TimesAreRelativeToTheSmallestTimeOfTheGroup) {
   const auto rows = TmiRows({*TmiRunOf(0, Summary(0.02, 30), ""), *TmiRunOf(1, Summary(0.01, 20), ""),
                              *TmiRunOf(2, Summary(0.03, 10), "")});
   const proto::TmiOrder order = OrderOf("batch 256", rows);

@@ -30,7 +30,7 @@ TEST(BatchCurveTest, PointsAreJoinedByLines) {
   EXPECT_DOUBLE_EQ(curve.At(24).ready(0), 3);
 }
 
-TEST(BatchCurveTest, FittedLinesTakeThePlaceOfPoints) {
+TEST(BatchCurveTest, FittedLinesReplaceMeasuredPoints) {
   proto::Segment low, high;
   low.set_first(1), low.set_last(16), low.set_at_zero(1), low.set_per_sample(0.1);
   high.set_first(17), high.set_last(32), high.set_at_zero(2), high.set_per_sample(0.2);

@@ -127,7 +127,7 @@ TEST(AnswerTest, ManyDisturbedVisitsMakeTimesDoubtful) {
   EXPECT_THAT(Sentences(curve), StartsWith("Nothing here is certain: 90 % of the visits were disturbed"));
 }
 
-TEST(SweepFilesTest, AreWrittenAndReadAgain) {
+TEST(SweepFilesTest, WrittenSweepIsReadBackAndEscapedInPages) {
   const testing::TempDirectory directory;
   ASSERT_TRUE(WriteSweep(Example(), directory.path()).ok());
   const absl::StatusOr<proto::Sweep> again = ReadSweep(directory.path());

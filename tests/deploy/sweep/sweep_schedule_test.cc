@@ -58,7 +58,7 @@ TEST(SweepScheduleTest, RoundsAreAddedWhileManyVisitsAreDisturbed) {
   EXPECT_GT(schedule.disturbed(), 0);
 }
 
-TEST(SweepScheduleTest, DisturbedVisitsCountOnlyForBatchesWithoutOthers) {
+TEST(SweepScheduleTest, DisturbedVisitsCountOnlyIfABatchHasNoOtherVisits) {
   SweepSchedule schedule({1, 2}, {.rounds = 4, .most_rounds = 4, .seed = 1});
   int at = 0;
   while (const std::optional<int64_t> batch = schedule.Next()) {
@@ -72,7 +72,7 @@ TEST(SweepScheduleTest, DisturbedVisitsCountOnlyForBatchesWithoutOthers) {
   EXPECT_EQ(times[1].disturbed(), 4);
 }
 
-TEST(SweepScheduleTest, SlowDriftOfTheMachineCancels) {
+TEST(SweepScheduleTest, SlowDriftOfTheMachineIsDividedOut) {
   std::vector<int64_t> batches;
   for (int i = 1; i <= 40; ++i) batches.push_back(i);
   SweepSchedule schedule(batches, {.rounds = 10, .seed = 2});
