@@ -56,8 +56,8 @@ class BundleTest(unittest.TestCase):
         os.mkdir(cls.root)
         bare_root(cls.root)
         cls.bundle = cls.folder.name + "/bundle.tar.gz"
-        # Files that two earlier runs of the script have left, one of which may still run, and a file of the
-        # user.
+        # Files that two earlier runs of the script have left (one of these runs may still be at work), and a
+        # file of the user.
         for name, age in (("part-killed", 2 * 3600), ("part-atwork", 60), ("sha256", 2 * 3600)):
             with open(f"{cls.bundle}.{name}", "wb"):
                 pass

@@ -76,7 +76,8 @@ class ChiefFilesTest(unittest.TestCase):
             self.assertFalse([name for name in names if not re.fullmatch(r"chief-[0-9a-f]{32}", name)])
         self.assertEqual(self.cached("master"), [])
         self.assertEqual(len(self.fetches("chief")), 8, "four files, once each of the two machines")
-        # The next run finds the fetched files, and fetches those that have changed since.
+        # The next run uses the files that were fetched earlier, and fetches only the files that have changed
+        # since.
         self.train("again", CHIEF_JOB)
         self.assertEqual(self.fetches("again"), [])
         labels = os.path.join(self.home, "data", "t10k-labels-idx1-ubyte")

@@ -252,7 +252,8 @@ class DataFormatsTest(TethysTest):
         self.assertIn("train         1,200", shown[0][0])
         self.assertIn("[32, 32, 3] of bytes", shown[1][0])
         self.assertRegex(shown[0][1], r"^  name +train +validation +test\n +(\d+)  \1 ", "the names of the folders")
-        # The validation split of image folders has other samples.
+        # The validation split of image folders has other samples than the validation split of the source, so
+        # only the sums over all splits are compared.
         totals = [[sum(int(count) for count in line.split()[-3:]) for line in text.splitlines()[1:]] for _, text in shown]
         self.assertEqual(totals[0], totals[1])
         self.assertEqual(sum(totals[0]), 1800)

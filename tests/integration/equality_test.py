@@ -90,7 +90,7 @@ class ConvolutionEqualityTest(TethysTest):
                 with self.subTest(overrides=overrides), Run(overrides, job=NORMALISED).run() as run:
                     self.assert_close(run, virtual)
                     with Run([*overrides, "checkpoint.every_steps=7", "data.loader_threads=2"], job=NORMALISED).run() as saving:
-                        self.assert_same_bits(saving, run)  # This includes the moving statistics.
+                        self.assert_same_bits(saving, run)  # The compared bits include the moving statistics.
             with Run(["strategy=local", *few], job=NORMALISED).run() as local:
                 distances = self.distances(local, virtual)
                 self.assertGreater(max(distances.values()), 1e-3, "the replicas normalise like one worker")
@@ -103,7 +103,7 @@ class ConvolutionEqualityTest(TethysTest):
                 with self.subTest(overrides=overrides), Run([*synchronised, *overrides], job=NORMALISED).run() as run:
                     self.assert_close(run, local)
                     with Run([*synchronised, *overrides, "checkpoint.every_steps=7"], job=NORMALISED).run() as saving:
-                        self.assert_same_bits(saving, run)  # This includes the moving statistics.
+                        self.assert_same_bits(saving, run)  # The compared bits include the moving statistics.
 
     def test_micro_batches_equal_the_batch(self):
         dropout = CONVOLUTIONS.replace("layer { dense { units: 84 } }",

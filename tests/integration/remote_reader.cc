@@ -18,7 +18,8 @@
 namespace tethys {
 namespace {
 
-constexpr int64_t kPiece = int64_t{1} << 16;  // The size of the pieces in which TFRecord files are indexed.
+// The size of the pieces in which TFRecord files are indexed, in bytes.
+constexpr int64_t kPiece = int64_t{1} << 16;
 
 struct Request {
   std::string library_folder, url, secrets;

@@ -15,8 +15,8 @@ import read_events
 import read_safetensors
 from tethys_run import JOB, NORMALISED_JOB, FolderTest, Run, STRATEGIES, TethysTest, command
 
-# Overrides for jobs that a test always interrupts. The length of the decay is fixed, so that a limit on steps that is
-# set when the job is resumed does not change it.
+# Overrides for jobs that a test always interrupts. The length of the decay is fixed, so that a limit on steps
+# that is set when the job is resumed does not change the decay.
 LONG = ["epochs=1000", "optimizer.schedule.linear_decay.samples=30010"]
 SAVING = ["checkpoint.every_steps=7"]
 # Adam keeps two slots, and its corrections depend on the number of updates. Each worker has its own moving
@@ -137,7 +137,8 @@ class ResumeTest(TethysTest):
                 status, output = command(["evaluate", f"--checkpoint={checkpoint}"])
                 self.assertEqual(status, 0, output)
                 self.assertIn(accuracy, output)
-            # The mean and deviation in the checkpoint are used, not those of the 50 samples left by --set.
+            # The mean and deviation in the checkpoint are used, not those of the 50 samples to which --set
+            # limits the data.
             os.rename(run.path("job.textproto"), run.path("moved.textproto"))
             status, output = command(["evaluate", f"--checkpoint={run.directory}"])
             self.assertEqual(status, 2, output)
@@ -347,7 +348,7 @@ class EarlierVersionTest(FolderTest):
         self.assertEqual({line["labels"] for line in steps if int(line["epoch"]) > 5}, {"25"})
         self.table("resources.csv")
         self.assertRegex(self.tethys("runs", "list"), r"earlier .*finished")
-        # Fields that were renamed since have their present names.
+        # Fields that were renamed after that build have their present names.
         self.assertRegex(self.read("job.textproto"), r"(?s)\ntuning \{.* graph: true\n.*\n    interval_seconds: 1\n")
 
 

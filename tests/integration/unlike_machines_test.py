@@ -99,7 +99,7 @@ class UnlikeMachinesTest(MachinesTest):
                 for machine in ("slave1", "slave2"):
                     self.set_shell(machine, shell)
                     shutil.rmtree(self.cluster[machine].home + "/.cache", ignore_errors=True)
-                self.assert_trains(HOSTS)  # The build is installed there, too.
+                self.assert_trains(HOSTS)  # Also installs the build, because its folder was removed.
 
     # Tests of addresses.
 

@@ -194,8 +194,7 @@ class WatchTest(TethysTest):
             with contextlib.closing(view.connect()) as endless:
                 endless.sendall(b"GET / HTTP/1.1\r\nHost: a\r\nX: " + b"x" * 20000)
                 self.assertTrue(endless.recv(100).startswith(b"HTTP/1.1 431 "))
-            # Callers that send nothing lose their places after some seconds, and other callers then get
-            # places.
+            # Connections that send nothing are closed after some seconds, and other callers can then connect.
             with contextlib.ExitStack() as stack:
                 silent = [stack.enter_context(contextlib.closing(view.connect())) for _ in range(20)]
                 self.assertEqual(view.ask("/state.json")[0], 200)

@@ -60,7 +60,7 @@ class StaleSynchronousTest(TethysTest):
             run.start_all(servers=2, workers=3, flags={0: ["--slow_down=600"]})
             self.assertEqual(run.wait(), 0)
             gaps = run.gaps()
-        # A push that would lead by more steps waits until the slow worker has pushed too.
+        # A push that would lead by more than three steps waits until the slow worker has pushed, too.
         self.assertEqual(set(gaps.values()), {3})
 
 
