@@ -80,7 +80,8 @@ struct Round {
   double gloo = 0;
 };
 
-// Runs in the process of one rank. Rank 0 writes its rounds, size by size, into the pipe `results`.
+// Runs in the process of one rank. Rank 0 writes the times of its rounds, size by size, into the pipe
+// `results`.
 void RunRank(RingListener& listener, RingOptions options, const std::string& store_path, int rounds,
              int results) {
   const int rank = options.rank;

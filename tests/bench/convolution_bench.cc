@@ -1,11 +1,11 @@
-// Measures the three passes of the convolutions of some networks on a device, each by itself: the time of a
-// call, and the multiply-adds in a second.
+// Measures the three passes of the convolutions of some networks on a device, each pass by itself: the time
+// of a call, and the multiply-adds in a second.
 //
 //   convolution_bench cpu|cuda fp32|tf32|bf16 NETWORK BATCH     lenet, resnet50, vgg16 or mobilenet
 //
-// Prints a line per shape with fields separated by tabs: shape; for forward, data gradient and filter
-// gradient microseconds and 10^12 multiply-adds a second; who computes them. Then a line with the network's
-// sums, where a shape counts as often as the network has it.
+// Prints a line per shape with fields separated by tabs: the shape; for forward, data gradient and filter
+// gradient the microseconds and 10^12 multiply-adds a second; and the library or kernel that computes each
+// pass. Then prints a line with the network's sums, where a shape counts as often as the network has it.
 #include <algorithm>
 #include <array>
 #include <cstdio>

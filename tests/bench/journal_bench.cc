@@ -20,7 +20,8 @@ namespace {
 
 constexpr int kWorkers = 8, kServers = 2, kStepsPerBeat = 100, kBatch = 32;
 constexpr int64_t kSamples =
-    int64_t{kWorkers} * kStepsPerBeat * kBatch * 10;  // Samples of an epoch: ten heartbeats.
+    // The samples of an epoch: all workers' samples of ten heartbeats.
+    int64_t{kWorkers} * kStepsPerBeat * kBatch * 10;
 constexpr double kMostMiB = 64;
 
 // The lines that one heartbeat of every worker adds to the journal; their first sample is `begin`.

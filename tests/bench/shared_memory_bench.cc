@@ -22,7 +22,7 @@ namespace {
 constexpr int kWorld = 2;
 constexpr int kRepeats = 15;
 
-// Only rank 0 prints.
+// The work of one rank. Only rank 0 prints the times.
 void RunRank(RingListener& listener, const RingOptions& options, const std::vector<int64_t>& counts) {
   const absl::StatusOr<std::unique_ptr<Communicator>> ring = CreateRingCommunicator(listener, options);
   TETHYS_CHECK(ring.ok(), StatusText(ring.status()));

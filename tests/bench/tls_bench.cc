@@ -128,7 +128,7 @@ std::unique_ptr<Communicator> Join(RingListener& listener, RingOptions options,
   return *std::move(communicator);
 }
 
-// The work of one rank; only rank 0 prints.
+// The work of one rank. Only rank 0 prints the times.
 void RunRank(RingListener& listener, const RingOptions& options, const JobAuthority& authority, int rounds) {
   const auto bare = Join(listener, options, nullptr);
   const auto secure = Join(listener, options, &authority);

@@ -7,7 +7,8 @@
 
 namespace tethys::fuzz {
 
-// The array gives the values and the labels of a job. This is valid for bytes below 10 in three axes.
+// Uses one array both as the values and as the labels of a job. This is valid for an array of bytes below 10
+// with three axes.
 void FuzzNpy(absl::string_view input) {
   const InputFile file(input);
   proto::Job job;

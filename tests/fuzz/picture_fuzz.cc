@@ -20,7 +20,8 @@ void FuzzPicture(absl::string_view input) {
     Require(!DecodePicture(bytes, name, {5, 4, 3}, true, values.data()).ok(), "it is not decoded either");
     return;
   }
-  constexpr int64_t kMuch = 1 << 20;  // Pixels; decoding more takes as long as many other inputs.
+  // In pixels. A larger picture is not decoded, because decoding it takes as long as many other inputs.
+  constexpr int64_t kMuch = 1 << 20;
   if ((*shape)[0] * (*shape)[1] > kMuch) return;
   for (const int64_t channels : {1, 3}) {
     const absl::Status status = DecodePicture(bytes, name, {5, 4, channels}, true, values.data());

@@ -38,7 +38,7 @@ void FuzzCsv(absl::string_view input);           // Samples as lines of text.
 void FuzzNpy(absl::string_view input);           // A NumPy array.
 void FuzzPicture(absl::string_view input);       // A PNG or JPEG file.
 void FuzzTfrecord(absl::string_view input);      // A TFRecord file of tf.Example messages.
-void FuzzCache(absl::string_view input);         // Headers in the host's cache: its size, then its bytes.
+void FuzzCache(absl::string_view input);         // The size of a cache file, then its header.
 void FuzzZip(absl::string_view input);           // A .npz archive.
 void FuzzSafetensors(absl::string_view input);   // Tensors in safetensors format, also from other tools.
 void FuzzWeights(absl::string_view input);       // A file of weights to be imported.

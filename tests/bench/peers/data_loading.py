@@ -44,7 +44,8 @@ class Tethys:
         return float(self.process.stdout.readline())
 
     def close(self):
-        # Closing its standard input would not end the process: the DataLoader's processes have copies of it.
+        # Closing the process's standard input would not end it: the DataLoader's processes have copies of the
+        # pipe.
         self.process.kill()
         self.process.wait()
 
