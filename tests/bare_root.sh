@@ -36,8 +36,8 @@ for release in "${releases[@]}"; do
   [[ $release == bookworm || $release == trixie ]] || refuse "the release '$release' is unknown: use bookworm or trixie"
 done
 
-# Mounts are made in a mount namespace of this script, and processes run in its PID namespace, so both end
-# with the script.
+# Mounts are made in a mount namespace of this script, and processes run in its PID namespace, so the kernel removes the
+# mounts and kills the processes when the script ends.
 if [[ -z ${TETHYS_IN_NAMESPACE:-} ]]; then
   TETHYS_IN_NAMESPACE=1 exec unshare --mount --propagation private --pid --fork --kill-child -- "$0" "${releases[@]}"
 fi

@@ -89,8 +89,9 @@ signal_programs() {
   return "$any"
 }
 
-# Ends the part and its programs. `timeout` kills a program ten seconds after the signal, and ends with the
-# program.
+# end_part NUMBER: handles the signal NUMBER. Sends TERM to the part and to the programs that run, waits until all
+# programs have ended, and exits with 128 + NUMBER. Each program runs under `timeout`, which kills the program if it
+# still runs ten seconds after TERM, and which exits when the program has exited.
 end_part() {
   local signal=$1
   trap '' TERM INT HUP

@@ -182,7 +182,7 @@ TEST(IncludeTableTest, ServersAndCollectivesMayNotIncludeEachOther) {
               SizeIs(1));
 }
 
-TEST(IncludeTableTest, LibraryOutsideItsFoldersIsRefused) {
+TEST(IncludeTableTest, LibraryUsedOutsideItsFoldersIsRefused) {
   const IncludeTable table = DesignTable();
   const std::string dnnl = "#include <oneapi/dnnl/dnnl.h>\n";
   const std::string grpc = "#include <grpcpp/grpcpp.h>\n";
@@ -226,7 +226,7 @@ TEST(SeamTableTest, ListsEveryVirtualFunctionOfStrategyInOrder) {
   EXPECT_EQ(FirstGroups(*ReadFile(TETHYS_SOURCE "/docs/design.md"), std::regex(R"(^\| `(\w+)\()")), calls);
 }
 
-// The lines of `source` with code: neither blank nor only a comment.
+// The number of lines of `source` with code: lines that are neither blank nor only a comment.
 int CodeLines(const std::string& source) {
   int count = 0;
   std::istringstream lines(source);

@@ -33,7 +33,7 @@ cmake --preset "$preset" -DTETHYS_BUILD_TESTS=ON ${TETHYS_CMAKE_FLAGS:-}
 
 targets=(all)
 if [[ $mode == tsan ]]; then
-  # A test has the name of its target. If only the listed tests are built, no code that uses gRPC is.
+  # A test has the name of its target. Building only the listed tests builds no code that uses gRPC.
   mapfile -t targets < <(ctest --preset tsan --show-only | sed -nE 's/^ *Test +#[0-9]+: +//p')
 fi
 cmake --build --preset "$preset" --target "${targets[@]}"

@@ -84,11 +84,11 @@ gather() {
 }
 gathered() { cat "$work/gathered.$1" 2>/dev/null; }
 
-# loader_threads NETWORK: as many threads as make pictures of 224 x 224 faster than a GPU trains; small
-# pictures take one thread.
+# loader_threads NETWORK: prints the number of loader threads. For pictures of 224 x 224 it is large enough that the
+# loader is faster than a GPU trains; for small pictures it is 1.
 loader_threads() { case $1 in *-224) echo 4 ;; *) echo 1 ;; esac; }
 
-# ours NETWORK BATCH CONTESTANT: microseconds per step in this round.
+# ours NETWORK BATCH CONTESTANT: prints microseconds per step of a Tethys variant in this round.
 ours() {
   local run=$1-$2.$3.$round flag=${flag_of[$3]}
   train "$run" "$1" "${on_device[@]}" --set=batch_size_per_worker="$2" --set=max_steps="$bench_steps" \
@@ -191,8 +191,8 @@ sweep_lenet() {
   return 1
 }
 
-# over_batches NAME PROGRAM: runs an awk program on the sweep's table; value("visits") is a line's value in that column.
-# (Columns are counted from the last, since the name of a device contains commas.)
+# over_batches NAME PROGRAM: runs an awk program on the sweep's table; value("visits") is the current line's value in
+# the column visits. (Columns are counted from the last, since the name of a device contains commas.)
 over_batches() {
   awk -F, "function value(name) { return \$(NF - behind[name]) }
            NR == 1 { for (i = 1; i <= NF; ++i) behind[\$i] = NF - i; next } $2" "$work/$1/sweep.csv"

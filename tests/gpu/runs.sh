@@ -48,7 +48,8 @@ train() {
   return 1
 }
 
-# over_steps RUN PROGRAM: runs an awk program on the run's steps.csv; $at["loss_sum"] is a line's value in that column.
+# over_steps RUN PROGRAM: runs an awk program on the run's steps.csv; $at["loss_sum"] is the current line's value in the
+# column loss_sum.
 over_steps() {
   awk -F, -v warm="$warm_steps" "NR == 1 { for (i = 1; i <= NF; ++i) at[\$i] = i; next } $2" "$work/$1/steps.csv"
 }

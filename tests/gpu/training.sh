@@ -24,7 +24,8 @@ mapfile -t in_bf16 < <(in_bf16)
 mapfile -t sums_in_bf16 < <(sums_in_bf16)
 
 declare -A calm_rate=([lenet]=0.001 [vgg]=1e-4 [resnet]=1e-4 [mobilenet]=1e-6)
-# train_calmly NAME NETWORK FLAG...: like train, but at the network's calm rate if there is one.
+# train_calmly NAME NETWORK FLAG...: like train, but at the low learning rate in calm_rate, if calm_rate has one for the
+# network.
 train_calmly() { train "$@" ${calm_rate[$2]:+"--set=optimizer.learning_rate=${calm_rate[$2]}"}; }
 
 run_curves() {
@@ -121,7 +122,7 @@ run_variants() {
 }
 
 # exchange NAME HOW FLAG...: trains lenet with the strategy of the flags and compares its losses with those of one
-# worker on the CPU. On a GPU the worker's log must name HOW as the exchange of gradients.
+# worker on the CPU. On a GPU, the line in the worker's log about the exchange of gradients must contain HOW.
 exchange() {
   local name=$1 how=$2 said
   shift 2
