@@ -17,11 +17,13 @@ struct Pixel {
   int64_t y = 0;
   int64_t x = 0;
 };
-inline int64_t At(const ImageShape& image, int64_t row, Pixel pixel) {  // The position of channel 0.
+// The index of the pixel's channel 0 in the array.
+inline int64_t At(const ImageShape& image, int64_t row, Pixel pixel) {
   return ((row * image.height + pixel.y) * image.width + pixel.x) * image.channels;
 }
 
-// Calls visit(out, tap, in) for every pixel of the output and every tap of its window that lies in the image.
+// Calls visit(out, tap, in) for every pixel of the output and every tap of its window that lies inside the
+// image.
 inline void ForEachTap(const ImageShape& in, const ImageShape& out, const Window& window,
                        absl::FunctionRef<void(Pixel out, Pixel tap, Pixel in)> visit) {
   for (int64_t i = 0; i < out.height * out.width; ++i) {
@@ -36,7 +38,8 @@ inline void ForEachTap(const ImageShape& in, const ImageShape& out, const Window
   }
 }
 
-// Calls visit(x, filter, y) for every multiplication of a convolution, with positions in the three arrays.
+// Calls visit(x, filter, y) for every multiplication of a convolution: the indices of the input element, the
+// filter element and the output element in their arrays.
 inline void ForEachProduct(const ConvolutionShape& shape,
                            absl::FunctionRef<void(int64_t x, int64_t filter, int64_t y)> visit) {
   const ImageShape out = shape.output();
@@ -54,7 +57,7 @@ inline void ForEachProduct(const ConvolutionShape& shape,
   }
 }
 
-// For every element of the output, the position in x of its window's maximum, the first one among equals.
+// For every element of the output, the index in x of the maximum of its window; of equal maxima the first.
 template <typename Number>
 std::vector<int64_t> ReferenceMaxima(const MaxPoolingShape& shape, const std::vector<Number>& x) {
   const ImageShape out = shape.output();

@@ -84,7 +84,8 @@ class ReferenceNetwork {
     return {shape[0], shape[1], shape.size() == 2 ? 1 : shape[2]};
   }
 
-  // The windows of a layer, from its fields and its images. Padding is TensorFlow's: an odd pixel goes after.
+  // The windows of a layer, from its fields and its images. Padding is as in TensorFlow: if the number of
+  // padding pixels is odd, one more pixel is put after the image than before it.
   template <typename Config>
   static Window::Axis Axis(int64_t in, int64_t out, const Config& config, int64_t size, int64_t dilation) {
     const int64_t reach = (out - 1) * config.stride() + (size - 1) * dilation + 1;
@@ -104,8 +105,8 @@ class ReferenceNetwork {
             .width = Axis(in.width, out.width, config, size, dilation)};
   }
 
-  // Calls visit(x, weight, y) for every multiplication of a dense layer or a convolution, with positions in
-  // the input, weights and output.
+  // Calls visit(x, weight, y) for every multiplication of a dense layer or a convolution, with indices into
+  // the input, the weights and the output.
   template <typename Visit>
   static void ForEachWeight(const Model::Layer& layer, const Visit& visit) {
     if (layer.config.has_dense()) {
@@ -124,7 +125,7 @@ class ReferenceNetwork {
                    visit);
   }
 
-  // Calls visit(x, y, factor) for every element of every window, or of the whole image, with positions in the
+  // Calls visit(x, y, factor) for every element of every window, or of the whole image, with indices into the
   // input and the output; `factor` is the element's weight in the mean.
   template <typename Visit>
   static void ForEachMean(const Model::Layer& layer, const Visit& visit) {
@@ -221,7 +222,7 @@ class ReferenceNetwork {
     for (double& value : y) value = Activate(ActivationOf(layer.config), value);
   }
 
-  // Calls visit(input, position in the input, position in the output) for every element of the inputs.
+  // Calls visit(input, index in the input, index in the output) for every element of the inputs.
   template <typename Visit>
   static void ForEachJoined(const Model::Layer& layer, const Visit& visit) {
     const int64_t width = layer.output.back();

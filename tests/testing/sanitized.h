@@ -1,6 +1,6 @@
-// TETHYS_ADDRESS_SANITIZED is 1 in builds with AddressSanitizer, which have UndefinedBehaviorSanitizer, too
-// (cmake/TethysCompiler.cmake). TETHYS_SANITIZED is 1 in these and in builds with ThreadSanitizer. Otherwise
-// they are 0.
+// TETHYS_ADDRESS_SANITIZED is 1 in builds with AddressSanitizer, which also have UndefinedBehaviorSanitizer
+// (cmake/TethysCompiler.cmake). TETHYS_SANITIZED is 1 in these builds and in builds with ThreadSanitizer.
+// Otherwise the macros are 0.
 #ifndef TETHYS_TESTS_TESTING_SANITIZED_H_
 #define TETHYS_TESTS_TESTING_SANITIZED_H_
 
