@@ -37,12 +37,12 @@ constexpr int kLinkRounds = 3;  // The number of other hosts to which the links 
 // As kLinkRounds, for hosts that share processors: their links are measured one at a time. So each host is
 // measured with one other host, and with more hosts only if the links differ.
 constexpr int kSharedRounds = 1;
-// Two links differ if the ratio of their rates or of their delays is larger.
+// Two links differ if the ratio of their rates or the ratio of their delays is larger than this.
 constexpr double kLinksDiffer = 1.5;
-constexpr double kLeastDelay = 2e-4;  // Seconds; shorter delays differ by chance.
+constexpr double kLeastDelay = 2e-4;  // In seconds. Delays that are shorter than this differ by chance.
 // The most measurements of the computers while other programs disturb them.
 constexpr int kMostMeasurements = 3;
-// Seconds that a brief run is assumed to take besides its steps, until one has run.
+// Seconds that a brief run is assumed to take besides its steps, until a first brief run has been made.
 constexpr double kUsualRunStart = 2.5;
 
 // The hosts that some shape uses, each of them once.
@@ -129,7 +129,7 @@ absl::Status AddLinks(const BaseJob& base, const Flags& flags, const std::string
   return absl::OkStatus();
 }
 
-// The base job in the shapes that it and its host file allow.
+// The base job in every shape that the base job and its host file allow.
 absl::StatusOr<std::vector<ShapedJob>> ShapesToRun(const BaseJob& base) {
   std::vector<ShapedJob> jobs;
   for (const AnchorShape& shape : AnchorShapes(base.slots, base.plan.global_batch())) {

@@ -91,7 +91,7 @@ class Verifying {
       PrintLine(absl::StrCat("put aside: ", run.status().message()));
       if (failed_.empty()) first_failure_ = run.status();
       failed_.insert(index);
-      // Only the first line of the error; the lines after it are from a log.
+      // Keeps only the first line of the error, because the lines after it are from a log.
       const std::string message(run.status().message());
       notes_.put_aside.push_back(message.substr(0, message.find('\n')));
       return absl::OkStatus();

@@ -17,7 +17,7 @@
 
 namespace tethys {
 
-// A shape to run, with a batch of its own if it needs one.
+// A shape to run. It has a global batch if it needs another one than the job's.
 struct AnchorShape : JobShape {
   AnchorShape() = default;
   AnchorShape(const JobStrategy& strategy, int workers, int servers, int64_t global_batch = 0)

@@ -18,8 +18,7 @@
 namespace tethys {
 namespace {
 
-// The input of the evaluation. If any of it is missing or unfit, this is reported before the evaluation
-// starts.
+// The input of the evaluation. Input that is missing or unfit is reported before the evaluation starts.
 struct Request {
   proto::Job job;
   std::string checkpoint;

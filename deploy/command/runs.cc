@@ -102,7 +102,8 @@ int Stop(const Flags& flags, const std::string& path) {
 
 int Logs(const Flags& flags, const std::string& path) { return ShowRunLogs(path, flags.Has("follow")); }
 
-// An action of the verb: on a folder or, if it takes a run, on the directory of a run.
+// An action of the verb `runs`, such as "list". It acts on a folder or, if it takes a RUN, on the directory
+// of that run.
 struct Action {
   const char* name;
   bool takes_run;

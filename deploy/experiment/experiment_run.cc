@@ -202,8 +202,8 @@ class Runner {
     std::fflush(stdout);
   }
 
-  // The text before the first run of a variant: for the first variant the whole summary of the job, for the
-  // others the parts that may differ.
+  // The text before the first run of a variant: for the first variant the whole summary of the job, for every
+  // other variant the parts of the summary that may differ.
   std::string Header(const ExperimentVariant& variant) const {
     const int cores = variant.hostfile.empty() ? CoresHere() : 0;
     const std::string summary = JobSummary(variant.plan, cores);
@@ -320,8 +320,9 @@ class Runner {
     schedule_.AddBlock(wide);
   }
 
-  // Sets the start and length of a kept run from the runs.csv of the earlier call. A run that ended while
-  // this call was killed is missing there; its values come from its summary.
+  // Sets the start and length of a kept run from the runs.csv of the earlier call. If the earlier call was
+  // killed just after a run had ended, runs.csv lacks this run; the start and length then come from the run's
+  // summary.
   void SetEarlierTimes(MadeRun& run) const {
     run.start = run.record.summary.began();
     run.seconds = run.record.summary.seconds();
@@ -333,8 +334,8 @@ class Runner {
     }
   }
 
-  // Saves the command that continues the experiment. The commands that say how a failed or interrupted run
-  // goes on read it.
+  // Saves the command that continues the experiment. Texts on how to go on with a failed or interrupted run
+  // of the experiment name this command (deploy/launcher/run_ending.h).
   void SaveCommand() const {
     const absl::Status saved =
         WriteFileAtomically(absl::StrCat(directory_, "/", kGoOnFile), experiment_.again + "\n");

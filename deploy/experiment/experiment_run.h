@@ -32,7 +32,7 @@ struct ExperimentVariant {
 
 struct Experiment {
   std::vector<ExperimentVariant> variants;
-  ScheduleOptions schedule;  // The options, without `variants`.
+  ScheduleOptions schedule;  // All options of the schedule but `variants`, which RunExperiment sets.
   // A run is repeated if other programs used a larger share of the CPU; 1: no run is repeated.
   double most_others_cpu = 0.2;
   // After the last block, variants run again until their mean training time is known to within this share of
@@ -70,8 +70,8 @@ absl::Status PrepareExperiment(const Flags& flags, const CommandSpec& spec, Expe
 absl::optional<double> PredictedSeconds(const Experiment& experiment, const std::vector<int>& runs);
 
 // Makes the runs in `directory`, with progress on standard output. A run that fails is recorded, and the
-// others go on; an interrupt, during a run or between two, ends the experiment. Writes runs.csv after every
-// run.
+// other runs are still made; an interrupt, during a run or between two runs, ends the experiment. Writes
+// runs.csv after every run.
 ExperimentResults RunExperiment(const Experiment& experiment, const std::string& directory);
 
 // The lines of runs.csv.

@@ -44,8 +44,9 @@ struct ScalingInput {
   int64_t workers = 0;
   double samples_per_second = 0;  // 0: no run has succeeded.
 };
-// The baseline is the variant with the fewest workers; of several, a local one, otherwise the first.
-// `baseline` is its index, or -1 if all variants have the same number of workers, so that nothing scales.
+// The baseline is the variant with the fewest workers; of several such variants, a local one or, if none is
+// local, the first. `baseline` is the index of the baseline, or -1 if all variants have the same number of
+// workers, so that nothing scales.
 std::vector<Scaling> ScalingOf(absl::Span<const ScalingInput> variants, int& baseline);
 
 }  // namespace tethys

@@ -55,10 +55,10 @@ class Flags {
   // Like Get, for numbers. InvalidArgument: the value is not a whole number in [least, most].
   absl::StatusOr<int64_t> GetInteger(const std::string& name, int64_t otherwise, int64_t least,
                                      int64_t most) const;
-  // The value of a percentage, such as "20" or "20%", as a share. InvalidArgument: it is not in [0, 100].
+  // A percentage, such as "20" or "20%", as a share. InvalidArgument: the value is not in [0, 100].
   absl::StatusOr<double> GetPercent(const std::string& name, double otherwise) const;
   const std::vector<std::string>& arguments() const { return arguments_; }
-  // Replace all values of a flag by one value, and an argument by another.
+  // Replace all values of a flag by one value, and an argument by another argument.
   void Replace(const std::string& name, const std::string& value) { values_[name] = {value}; }
   void ReplaceArgument(size_t index, const std::string& argument) { arguments_[index] = argument; }
   // All words of the command line, as the user gave them.

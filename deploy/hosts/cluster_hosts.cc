@@ -55,7 +55,7 @@ absl::Status Together(const std::vector<absl::Status>& errors) {
                       }));
 }
 
-// A host that is reached by ssh, and its place.
+// A host that is reached by ssh, and the Place to complete for this host.
 struct Remote {
   const ClusterHost* host;
   Place* place;

@@ -30,7 +30,7 @@ struct CheckedHost {
 };
 
 struct CheckedLink {
-  int from = 0;  // Index of the host.
+  int from = 0;  // The index in ClusterCheck::hosts of the host that measured the link.
   int to = 0;
   absl::StatusOr<LinkSpeed> speed;
 };
@@ -46,7 +46,8 @@ inline constexpr int kMostLinkRounds = 32;
 
 struct LinkRounds {
   int most = kMostLinkRounds;  // Each machine is measured with at most this many others.
-  // Measures one link at a time, for machines that share processors: several links would exhaust them.
+  // Measures one link at a time, for machines that share processors: several links at a time would need more
+  // CPU time than the processors have.
   bool one_at_once = false;
 };
 

@@ -38,7 +38,7 @@ class JobProcess {
 
 struct JobCommand {
   std::vector<std::string> arguments = {};  // Arguments of Place::program.
-  std::string input = {};                   // Input of at most 4 KiB.
+  std::string input = {};                   // The first text on the process's standard input, at most 4 KiB.
   std::string log_path = {};                // A path on this machine; standard error is appended to the file.
   bool read_output = false;
 };

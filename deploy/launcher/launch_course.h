@@ -49,7 +49,7 @@ using LaunchAction = absl::variant<StartTask, SignalTask, NoteForUser, Disconnec
 using LaunchActions = std::vector<LaunchAction>;
 
 // Invariants:
-//  1. Stages are entered in their order; a later deadline of the same stage may follow.
+//  1. Stages are entered in their order. A stage that is entered again gets a later deadline.
 //  2. No process is started after kRunning.
 //  3. At most max_restarts workers are started again.
 class LaunchCourse {

@@ -23,7 +23,7 @@ class ShownPredictions {
 
   // Adds the next sample.
   void Add(int32_t label, absl::Span<const float> outputs);
-  // The lines, and a line with the number of samples that are not shown.
+  // The lines of the shown samples, and a line with the number of samples that are not shown.
   std::string Text() const;
 
  private:

@@ -15,8 +15,8 @@ namespace {
 // measurements of equal links differ, too.
 constexpr double kEquallyFast = 0.75;
 
-// The quantile at `level`, in (0, 1), interpolated between the measured quantiles; beyond the outermost of
-// them, the outermost one.
+// The quantile at `level`, in (0, 1), interpolated between the measured quantiles; for a level beyond the
+// outermost measured quantile, that quantile.
 double RatioAt(const google::protobuf::RepeatedField<double>& ratio, double level) {
   if (ratio.empty()) return 1;
   const double position = level * (ratio.size() + 1) - 1;

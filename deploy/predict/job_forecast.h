@@ -36,15 +36,15 @@ ExchangeKind ExchangeOf(const proto::JobPlan& plan, const std::vector<int>& work
 
 // The bytes of the vector that mirrored workers sum in a step, with the padding between variables.
 int64_t GradientBytes(const proto::JobPlan& plan, const Model& model);
-// The bytes that a rank sends in an all-reduce of `bytes` among n ranks through shared memory. It receives as
-// much.
+// The bytes that a rank sends in an all-reduce of `bytes` among n ranks through shared memory. The rank
+// receives as many bytes.
 int64_t SharedMemoryBytes(int64_t bytes, int64_t n);
 
 // Mirrored workers that send and receive the same bytes in a step.
 struct WorkerTraffic {
   int workers = 0;
-  int ranks = 0;  // The number of workers on the host of each of them; 0: hosts make no difference.
-  // True if each of them is the first worker of its host: it exchanges sums with the other hosts.
+  int ranks = 0;  // The number of workers on the host of each of these workers; 0: hosts make no difference.
+  // True if each of these workers is the first worker of its host, which exchanges sums with the other hosts.
   bool leads = false;
   int64_t out = 0;
   int64_t in = 0;

@@ -329,7 +329,8 @@ class Simulation {
     WorkerState& worker = workers_[task.worker];
     worker.taken[task.server] = std::max(worker.taken[task.server], task.version);
     if (--worker.answers > 0) return;
-    // With a pull before the step, the pull's answers begin a step, and the push's answers end it.
+    // With a pull before the step, the answers to the pull begin the step, and the answers to the push end
+    // it.
     if (cluster_.pulls_before_step && task.version >= 0) {
       Compute(task.worker);
       return;
@@ -365,7 +366,7 @@ class Simulation {
   const SimulatedCluster& cluster_;
   const int steps_;
   const int warm_;
-  // A rule of the same kind as the servers' rules, for the properties that all of them share.
+  // A rule of the same kind as the servers' rules, for the properties that all rules of this kind share.
   const std::unique_ptr<ConsistencyRule> kind_;
   std::vector<SharedResource> resources_;
   std::vector<int64_t> stamps_;

@@ -32,7 +32,7 @@ struct SimulatedCluster {
   };
   struct Worker {
     int host = 0;
-    double compute = 0;  // Seconds of a step of this worker when it has its computer for itself.
+    double compute = 0;  // Seconds of a step of this worker while no other process runs on its computer.
   };
   struct Server {
     int host = 0;

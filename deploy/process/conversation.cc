@@ -20,7 +20,7 @@ namespace {
 constexpr char kMark[] = "tethys-check ";
 constexpr char kEnd[] = "end";
 constexpr size_t kMaxLines = 1000;
-// The most lines that one call of Listen reads, so that a flood of them does not delay other conversations.
+// The most lines that one call of Listen reads, so that a flood of lines does not delay other conversations.
 constexpr int kMaxLinesAtOnce = 10'000;
 // The interval of Poll calls for a child that has closed its output and is about to end.
 constexpr Nanoseconds kPollInterval = 20 * kMillisecond;

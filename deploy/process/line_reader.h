@@ -22,7 +22,7 @@ class LineReader {
     fd_ = fd;
     mark_ = MarkSkipper(mark);
   }
-  // The descriptor to poll, or -1 if none is attached or it has reached end of file.
+  // The descriptor to poll; -1 if no descriptor is attached, or if the attached one has reached end of file.
   int fd() const { return fd_; }
 
   // Adds bytes that were not read from the descriptor.

@@ -32,12 +32,13 @@ class SignalSource {
     for (int number : {SIGINT, SIGTERM, SIGHUP}) {
       if (!IsIgnored(number)) sigaddset(&taken, number);
     }
-    signal(SIGCHLD, SIG_DFL);  // If it were inherited as ignored, waitpid would fail.
+    signal(SIGCHLD, SIG_DFL);  // If SIGCHLD were inherited as ignored, waitpid would fail.
     sigprocmask(SIG_BLOCK, &taken, &before_);
     fd_ = FileDescriptor(signalfd(-1, &taken, SFD_NONBLOCK | SFD_CLOEXEC));
   }
   ~SignalSource() {
-    // An interrupt that nothing holds would end this process before it has reported the job's result.
+    // An interrupt that no InterruptsHeld keeps pending would end this process before it has reported the
+    // job's result.
     while (sigismember(&before_, SIGINT) == 0 && Next() != 0) {
     }
     sigprocmask(SIG_SETMASK, &before_, nullptr);

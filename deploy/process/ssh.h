@@ -48,7 +48,7 @@ struct RemoteResult {
   int64_t moved = 0;        // Bytes of the command's standard input and output.
 };
 
-// The time limit of a command: `longest` in total or, with `moves_data`, since its last byte. Pure.
+// The time limit of a command: `longest` in total or, with `moves_data`, since the last byte was moved. Pure.
 class Patience {
  public:
   Patience(Nanoseconds longest, bool moves_data, Nanoseconds now)

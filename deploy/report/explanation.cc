@@ -23,7 +23,8 @@ using proto::ReportValue;
 using proto::ReportVariant;
 
 constexpr double kVisible = 0.01;  // A part of the training time below this share is not named.
-// A worker is slow above this ratio to the median worker; report_page.html uses the same ratio.
+// A worker is slow if its computing takes more than this multiple of the median worker's time;
+// report_page.html uses the same multiple.
 constexpr double kStraggler = 1.2;
 
 // A variant and its name in the text.

@@ -25,7 +25,9 @@ namespace {
 using proto::ReportValue;
 using proto::ReportVariant;
 
-constexpr double kMain = 0.5;      // From this share of the time on, a part is the main part.
+// A part that makes up at least this share of a time, or of a difference between times, is named as the main
+// part.
+constexpr double kMain = 0.5;
 constexpr double kVisible = 0.05;  // Waiting for data is named from this share of the training time on.
 
 // A measured part of a worker's training time.

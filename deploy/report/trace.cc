@@ -137,7 +137,7 @@ class RunTrace {
     trace_.Slice(kChief, 1, "barrier", first, end - first);
   }
 
-  // The time from the end of validation until training goes on or the run ends.
+  // Adds a slice for the time from the end of validation until training goes on or the run ends.
   void AddRest(const CourseSegment& segment, bool last, double begin, double end) {
     std::vector<std::string> parts;
     if (last && summary_.has_test()) parts.push_back("test");

@@ -12,7 +12,7 @@
 
 namespace tethys {
 
-inline constexpr size_t kNamed = 3;  // Sentences name at most that many variants, and count the others.
+inline constexpr size_t kNamed = 3;  // Sentences name at most this many variants, and count the others.
 
 // The letters of the variant at `index`, from 0: "A", ..., "Z", "AA", "AB", ...
 std::string VariantLetters(int index);

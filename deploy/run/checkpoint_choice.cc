@@ -16,7 +16,8 @@ constexpr size_t kMostNamed = 5;
 
 bool IsCheckpoint(const std::string& path) { return FileExists(absl::StrCat(path, "/", kManifestFile)); }
 
-// Lists all checkpoints in `folder`, then the newest one in its checkpoints/ and in each run directory in it.
+// Lists all checkpoints in `folder`, then the newest checkpoint in FOLDER/checkpoints and the newest one in
+// each run directory in `folder`.
 std::vector<std::string> CheckpointsNear(const std::string& folder) {
   std::vector<std::string> found;
   const auto add_newest = [&found](const std::string& root) {

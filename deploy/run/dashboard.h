@@ -19,7 +19,7 @@ class Dashboard {
   // addresses, at most 20 s. `metrics`: the view's flags for metrics (metrics_flags.h).
   static absl::StatusOr<Dashboard> Start(const std::string& run_dir, const std::vector<std::string>& metrics);
   Dashboard(Dashboard&&) = default;
-  // Asks the view to end, and waits at most 2 s for it to remove its file with the address.
+  // Asks the view to end, and waits at most 2 s for the view to remove its address file.
   ~Dashboard();
 
   // Text for the terminal: "live view: http://127.0.0.1:PORT/?token=TOKEN". With an address for metrics, a

@@ -59,8 +59,8 @@ absl::Status WatchLauncher(int fd) {
   _exit(kExitFailed);
 }
 
-// Reads the first line of `fd`. InvalidArgument: the line is not a secret; callers add to the message what
-// form it must have. The messages of other errors, such as a wrong clock, name their own remedies.
+// Reads the first line of `fd`. InvalidArgument: the line is not a secret; callers add to the message how the
+// line must look. The messages of other errors, such as a wrong clock, name their own remedies.
 absl::StatusOr<JobSecret> ReadSecretLine(int fd) {
   std::string line;
   char c = 0;

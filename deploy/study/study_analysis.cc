@@ -134,7 +134,7 @@ void AddEffects(const LoadedStudy& study, absl::Span<const StudyRun> runs, const
     std::vector<std::string> term_names;
     for (const int factor : term.factors) term_names.push_back(names[factor]);
     std::vector<LevelEffect> of = term.level;
-    if (of.empty()) of.push_back({});  // A row with the term's share and p alone.
+    if (of.empty()) of.push_back({});  // Makes a row that has only the term's share and p.
     for (const LevelEffect& level : of) {
       proto::StudyEffect& effect = *effects.add_effect();
       effect.set_term(absl::StrJoin(term_names, " × "));

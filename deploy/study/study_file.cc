@@ -15,13 +15,13 @@ namespace {
 
 using Choices = google::protobuf::RepeatedPtrField<proto::StudyChoice>;
 
-// A change of a job, and its place in the study file.
+// A change of a job, and the position of the change in the study file.
 struct PlacedSet {
   std::string text;
   std::string place;
 };
 
-// Replaces ${NAME} in `text`.
+// Replaces each ${NAME} in `text` by the folder of the place NAME of the study.
 absl::StatusOr<std::string> FillPlaces(std::string text, const std::string& at, const proto::Study& study,
                                        const std::map<std::string, std::string>& places) {
   for (size_t begin = text.find("${"); begin != std::string::npos; begin = text.find("${", begin)) {
@@ -56,7 +56,7 @@ std::string DirectoryText(std::string text) {
   return text;
 }
 
-// Adds to the error of a job the place in the study file that caused it.
+// Adds to the error of a job the position of the text in the study file that caused the error.
 absl::Status WithStudyPlace(const absl::Status& status, const StudyCellJob& cell,
                             const std::vector<PlacedSet>& sets, const std::string& last_level) {
   for (const PlacedSet& set : sets) {

@@ -28,7 +28,8 @@ class BatchCurve {
  private:
   BatchCurve(std::vector<proto::BatchTime> times, std::vector<proto::Segment> segments)
       : times_(std::move(times)), segments_(std::move(segments)) {}
-  // Index of the measured batch below `batch`. The next one is above it, unless `batch` lies beyond the ends.
+  // Index of the measured batch below `batch`. The next measured batch is above `batch`, unless `batch` lies
+  // beyond the ends.
   size_t Below(double batch) const;
 
   std::vector<proto::BatchTime> times_;

@@ -40,7 +40,7 @@ std::vector<std::string> PlanQuestions(const std::string& plan);
 std::string MeterAnswer(absl::string_view word, const google::protobuf::MessageLite& message);
 std::string MeterFailure(const absl::Status& status);
 
-// Internal: the visit is of another batch, or a time is impossible.
+// Internal: the batch of the visit is not `batch`, or a time is impossible.
 absl::Status CheckVisit(const proto::StepVisit& visit, int64_t batch);
 
 // Parses an answer that begins with `word`, and its message if `message` is not null. A failure is returned

@@ -92,7 +92,8 @@ std::vector<double> SweepSchedule::Drift() const {
   const double usual = Median(times);
   for (size_t i = 0; i < visits_.size(); ++i) {
     const double at = visits_[i].result.began();
-    // The references are in order of time. A window over them slides on while the next window is nearer.
+    // The references are in order of time. A window over the references slides on while the next window is
+    // nearer to the visit.
     size_t first = 0;
     while (first + kReferencesAround < reference.size() &&
            std::abs(reference[first + kReferencesAround].first - at) <

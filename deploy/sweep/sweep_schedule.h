@@ -1,7 +1,7 @@
 // The order in which a sweep measures its batches, and the evaluation of the answers. A round visits every
 // batch once, in an order of its own. Every eighth visit measures a reference batch, whose times show the
-// drift of the machine. Visits that another program disturbed are put aside; while more than 30 % are, rounds
-// are added.
+// drift of the machine. Visits that another program disturbed are put aside; while more than 30 % of all
+// visits are disturbed, rounds are added.
 //
 //   while (std::optional<int64_t> batch = schedule.Next()) schedule.Add(visit of *batch), or
 //   schedule.Skip(*batch, why);
