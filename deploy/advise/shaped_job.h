@@ -23,7 +23,7 @@ struct BaseJob {
   std::vector<std::string> set;
   std::string hostfile;  // The host file of `hosts`; empty: the job runs on this machine.
   proto::JobPlan plan;
-  std::vector<HostEntry> hosts;  // Empty without a host file.
+  std::vector<HostEntry> hosts;  // The hosts of the host file; empty without a host file.
   // The slots of all hosts. Without a host file: the number of this machine's cores or of the job's own
   // processes, whichever is larger.
   int slots = 0;

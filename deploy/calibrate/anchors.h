@@ -23,7 +23,7 @@ struct AnchorShape : JobShape {
   AnchorShape(const JobStrategy& strategy, int workers, int servers, int64_t global_batch = 0)
       : JobShape{strategy, workers, servers}, global_batch(global_batch) {}
 
-  int64_t global_batch = 0;  // 0: the global batch of the job.
+  int64_t global_batch = 0;  // In samples; 0: the global batch of the job.
   bool operator==(const AnchorShape&) const = default;
 };
 // The text of a shape, such as "mirrored, 4 workers" or "local, batch 16".

@@ -37,8 +37,9 @@ struct Metered {
   int turn = 0;
   // The first meter also measures the step time of one rank alone.
   std::vector<std::unique_ptr<Meter>> meters;
-  std::map<int64_t, std::vector<proto::StepVisit>> alone;  // The visits of the first meter, by batch.
-  std::map<int, std::vector<double>> capacity;             // The throughputs measured, by number of ranks.
+  // The visits of the first meter while it measures alone, by batch.
+  std::map<int64_t, std::vector<proto::StepVisit>> alone;
+  std::map<int, std::vector<double>> capacity;  // The throughputs measured, by number of ranks.
   std::set<int64_t> too_large;
   std::string reason;  // Why the last skipped batch did not fit.
 };

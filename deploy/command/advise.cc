@@ -46,12 +46,13 @@ constexpr int kVerified = 6, kVerifiedUses = 10;
 struct Request {
   BaseJob base;
   AdviceGoal goal;
-  absl::optional<int> verify;  // nullopt: the default, which depends on the hosts.
+  // The most candidates to verify; nullopt: the default, which depends on the hosts.
+  absl::optional<int> verify;
   double seconds = 90;
   double most_others_cpu = kMostOthersCpu;
   bool tls = false;
   absl::optional<WhatIf> what_if;
-  int probe_epochs = 0;  // 0: no probe runs.
+  int probe_epochs = 0;  // The epochs of each probe run; 0: no probe runs.
 };
 
 // InvalidArgument: there is a budget, but the price of an hour is not known for every host.

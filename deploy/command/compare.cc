@@ -49,7 +49,7 @@ struct Request {
   std::vector<VariantLabel> labels;   // One per variant.
   Experiment experiment;
   std::string differences;        // Fields in which the jobs differ (DifferencesText).
-  absl::optional<double> target;  // --target_accuracy
+  absl::optional<double> target;  // The value of --target_accuracy.
 };
 
 std::string GradientScaleText(const proto::Job& job) {
@@ -74,7 +74,7 @@ VariantLabel LabelOf(const proto::Job& job, std::vector<std::string> values) {
 // A row of the table: the job of one file in one shape, with values for the variations that apply to the job.
 struct PlannedVariant {
   Variant variant;
-  std::vector<std::string> varied;  // FIELD=VALUE
+  std::vector<std::string> varied;  // The values of the variations, each as FIELD=VALUE.
   ExperimentVariant made;
 };
 

@@ -34,7 +34,7 @@ constexpr int kTextWidth = 100;  // The width, in characters, at which sentences
 
 // A machine on which to measure: a host of the host file, or this machine.
 struct Machine {
-  HostEntry host;  // `host` is empty for this machine.
+  HostEntry host;  // A host of the host file; empty for this machine.
   Place place;
 };
 

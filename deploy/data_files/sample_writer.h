@@ -17,7 +17,7 @@ namespace tethys {
 
 // A part of the data, the training samples or the test samples, and how to write it.
 struct PartToWrite {
-  std::string folder = {};  // An existing folder.
+  std::string folder = {};  // The folder for the files; it must exist.
   std::string name = {};    // "train" or "test"; file names begin with it.
   SampleSpec spec = {};
   int64_t samples = 0;

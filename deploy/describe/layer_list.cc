@@ -16,7 +16,7 @@
 namespace tethys {
 namespace {
 
-constexpr int kWidth = 100;  // Columns of the terminal.
+constexpr int kWidth = 100;  // The width of the list, in columns of the terminal.
 
 // Text of the layer, in as few lines as possible without breaking a field.
 std::string LayerLines(const proto::Layer& layer) {

@@ -18,7 +18,7 @@ namespace tethys {
 
 struct ExperimentVariant {
   std::string name;  // Unique; begins the names of the directories of this variant's runs.
-  proto::Job job;    // Resolved. In block i the job runs with its seed plus i.
+  proto::Job job;    // The resolved job. In block i it runs with its seed plus i.
   // `file`, `set` and `varied`: where the job comes from, for messages (WithPlace in runtime/job/job_file.h).
   std::string file;
   std::vector<std::string> set;

@@ -15,7 +15,7 @@ namespace tethys {
 // A combination of strategy, workers and servers, as overrides of a job file.
 struct StrategyShape {
   std::string name;                    // "mirrored-4", "ps_sync-4x2"; part of a directory's name.
-  std::vector<std::string> overrides;  // FIELD=VALUE
+  std::vector<std::string> overrides;  // The changes to the job file, each as FIELD=VALUE.
 };
 struct StrategyShapes {
   std::vector<StrategyShape> shapes;
@@ -42,7 +42,7 @@ struct Scaling {
 struct ScalingInput {
   JobStrategy strategy;
   int64_t workers = 0;
-  double samples_per_second = 0;  // 0: no run has succeeded.
+  double samples_per_second = 0;  // The variant's mean rate; 0: no run has succeeded.
 };
 // The baseline is the variant with the fewest workers; of several such variants, a local one or, if none is
 // local, the first. `baseline` is the index of the baseline, or -1 if all variants have the same number of

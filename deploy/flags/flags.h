@@ -15,7 +15,7 @@
 namespace tethys {
 
 struct FlagSpec {
-  std::string name = {};   // Without dashes.
+  std::string name = {};   // The flag's name, without dashes.
   std::string value = {};  // The value's name in --help, such as "DIR". Empty: the flag takes no value.
   std::string help = {};
   bool required = false;

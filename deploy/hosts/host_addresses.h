@@ -20,8 +20,8 @@ namespace tethys {
 
 struct ClusterHost {
   SshTarget target = {};
-  std::string address = {};  // From the host file; empty: the address ssh connects to.
-  std::string folder = {};   // From the host file; empty: ~/.cache/tethys there.
+  std::string address = {};  // The address in the host file; empty: the address to which ssh connects.
+  std::string folder = {};   // The folder in the host file; empty: ~/.cache/tethys on the host.
   std::string origin = {};   // The line of the host file, for messages: "FILE:LINE".
 };
 

@@ -31,7 +31,7 @@ std::string OwnAddress(const std::string& text) {
   if (inet_pton(AF_INET, text.c_str(), &four) == 1) return text;
   const bool hex = text.size() == 32 && text.find_first_not_of("0123456789abcdefABCDEF") == std::string::npos;
   if (!hex || absl::StartsWith(text, "fe8")) return "";
-  std::string colons;  // "fd00:0000:..."
+  std::string colons;  // The address with colons, such as "fd00:0000:...".
   for (size_t at = 0; at < text.size(); at += 4) {
     absl::StrAppend(&colons, at > 0 ? ":" : "", absl::string_view(text).substr(at, 4));
   }

@@ -16,13 +16,13 @@
 namespace tethys {
 
 struct HostFacts {
-  std::string folder = {};             // The folder for builds and run directories; empty: unknown.
-  std::string architecture = {};       // Empty: unknown.
-  int cores = 0;                       // Cores that a process may use; 0: unknown.
-  int64_t memory_bytes = -1;           // Limited by control groups. -1, here and below: unknown.
+  std::string folder = {};        // The folder for builds and run directories; empty: unknown.
+  std::string architecture = {};  // The architecture that uname -m prints; empty: unknown.
+  int cores = 0;                  // Cores that a process may use; 0: unknown.
+  int64_t memory_bytes = -1;  // The machine's memory, limited by control groups; -1, here and below: unknown.
   int64_t memory_free_bytes = -1;      // MemAvailable of /proc/meminfo, limited by control groups.
   bool writable = true;                // False: `folder` cannot be written or created.
-  int64_t disk_free_bytes = -1;        // On the file system of `folder`.
+  int64_t disk_free_bytes = -1;        // The free bytes of the file system of `folder`.
   std::vector<std::string> gpus = {};  // The names of the GPUs.
   std::string program = {};  // The path of tethys of this build; empty: this build is not installed.
   std::set<std::string> addresses = {};  // Numeric addresses of the machine; empty: unknown.

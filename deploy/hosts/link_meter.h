@@ -27,7 +27,7 @@ namespace tethys {
 inline constexpr int64_t kBlockBytes = 256 << 10;
 
 struct LinkSpeed {
-  double round_trip = 0;  // Seconds, the least of twenty.
+  double round_trip = 0;  // In seconds; the least of twenty measurements.
   double there = 0;       // The rate from the caller to the listener, in bytes per second.
   double back = 0;        // The rate from the listener to the caller, in bytes per second.
   double block = 0;  // The median time in seconds from sending a block after a pause until it is received.

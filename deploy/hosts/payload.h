@@ -13,7 +13,7 @@ namespace tethys {
 
 struct Payload {
   std::string path;             // The path of a bundle of this build.
-  int64_t installed_bytes = 0;  // Approximate size when unpacked.
+  int64_t installed_bytes = 0;  // The approximate size of the unpacked bundle.
 };
 
 struct PayloadOptions {

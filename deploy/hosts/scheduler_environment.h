@@ -26,7 +26,7 @@ struct ScheduledTask {
   std::string host;  // The name or address at which other processes reach this one.
   std::string chief_host;
   std::vector<std::string> hosts;  // The names or addresses of all machines; the chief's is the first.
-  int chief_port = 0;              // 0: unknown to the scheduler.
+  int chief_port = 0;              // The chief's port; 0: the scheduler does not set it.
   int port_offset = 0;        // Added to the default port if chief_port is 0, so that jobs can share a node.
   bool starts_chief = false;  // True for the chief's process or, if the scheduler has none, for worker 0.
 };

@@ -24,7 +24,7 @@ namespace tethys {
 
 // State of a remote process, as its agent last reported it.
 struct RemoteProcess {
-  std::string log_path;  // A path on this machine.
+  std::string log_path;  // The path of the process's log, on this machine.
   LineReader lines = {};
   std::optional<ProcessExit> exit = {};
 };

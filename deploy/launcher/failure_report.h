@@ -16,7 +16,7 @@ namespace tethys {
 
 // A process that ended with an error before the launcher asked it to end.
 struct LostTask {
-  std::string name;  // "worker 1", "chief".
+  std::string name;  // The task's name, such as "worker 1" or "chief".
   std::string host;
   ProcessExit exit;
   bool after_verdict = false;  // The process ended after the chief had reported the job's end.

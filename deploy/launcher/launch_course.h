@@ -56,8 +56,8 @@ class LaunchCourse {
  public:
   struct Options {
     std::string chief_host;
-    std::vector<std::string> server_hosts = {};  // One server runs on each.
-    std::vector<std::string> worker_hosts = {};  // One worker runs on each.
+    std::vector<std::string> server_hosts = {};  // The host of each server, by the server's index.
+    std::vector<std::string> worker_hosts = {};  // The host of each worker, by the worker's index.
     proto::Timeouts timeouts = {};
     Nanoseconds verdict_grace = kSecond;  // This and the fields below: as in LaunchOptions.
     bool survives_worker_loss = false;

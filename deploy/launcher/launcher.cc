@@ -37,7 +37,7 @@ constexpr size_t kMostInput = 4096;  // The most bytes of JobCommand::input.
 constexpr Nanoseconds kLogInterval = 100 * kMillisecond;
 
 struct Task {
-  std::string name;  // "worker 1"
+  std::string name;  // The task's name, such as "worker 1".
   std::string log_path;
   int64_t log_begin;  // Size of the log when this process was started, in bytes.
   const Place* place;
@@ -106,7 +106,7 @@ class JobLaunch {
   const Nanoseconds begin_ = clock_.Now();
   const JobSecret secret_ = options_.secret.value_or(
       JobSecret{.token = JobToken::Random(), .job_id = absl::StrFormat("%016x", RandomNonce())});
-  std::unique_ptr<JobAuthority> authority_;  // Null without TLS.
+  std::unique_ptr<JobAuthority> authority_;  // The job's certificate authority; null without TLS.
 
   SignalSource signals_;
   JobProcesses processes_{secret_.job_id, options_.run_dir + "/log"};

@@ -50,7 +50,7 @@ struct LaunchOptions {
   Places places;
   std::string run_dir;        // Must exist and be locked by the caller; logs go to run_dir/log.
   std::string chief_run_dir;  // The run directory on the chief's machine, with job.textproto.
-  int chief_port = 0;         // 0: any free port.
+  int chief_port = 0;         // The chief's port; 0: any free port.
   bool resume = false;
   std::vector<std::string> cuda_library_path = {};  // Passed to workers; as in TaskOptions.
   // Set if a scheduler starts some of the processes; by default the launcher draws a random secret.

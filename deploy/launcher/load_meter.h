@@ -12,9 +12,9 @@ namespace tethys {
 
 // The CPU time used until `at_ns`.
 struct CpuMark {
-  Nanoseconds at_ns = 0;    // Monotonic clock.
-  Nanoseconds busy_ns = 0;  // Used by all programs, on all cores.
-  Nanoseconds own_ns = 0;   // Used by this process and its reaped descendants.
+  Nanoseconds at_ns = 0;    // The time of the mark, by the monotonic clock.
+  Nanoseconds busy_ns = 0;  // The CPU time of all programs, on all cores.
+  Nanoseconds own_ns = 0;   // The CPU time of this process and of its reaped descendants.
   int cores = 0;
 };
 // Fails if /proc/stat cannot be read.

@@ -15,8 +15,8 @@ namespace tethys {
 struct StepFigures {
   double step = 0;             // Mean time of all steps of all workers.
   int workers = 0;             // The number of workers that make steps.
-  double median_compute = 0;   // Data, forward and backward of the median worker.
-  double slowest_compute = 0;  // Data, forward and backward of the slowest worker.
+  double median_compute = 0;   // The time of data, forward and backward in a step of the median worker.
+  double slowest_compute = 0;  // The time of data, forward and backward in a step of the slowest worker.
   double median_exchange = 0;  // Seconds of a step in which the median worker waits for its exchange.
   // The shortest wait of any worker for its exchange: in lock step, the wait of a worker that waits for no
   // other worker.
@@ -41,8 +41,9 @@ class RecentSteps {
 
  private:
   struct Entry {
-    double at = 0;                              // Seconds since the chief started.
-    double steps = 0, step_seconds = 0;         // Sums since the job started.
+    double at = 0;  // Seconds since the chief started.
+    // The number of steps, and the sum of their times, since the job started.
+    double steps = 0, step_seconds = 0;
     StepFigures figures = {};                   // `step` and the share of other programs are not set.
     std::map<std::string, double> others = {};  // The share of the CPU that other programs use, by machine.
   };

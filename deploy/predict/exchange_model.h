@@ -85,8 +85,8 @@ proto::ExchangeCost UsualCost(const std::string& transport);
 
 // The delay and rate of all links from (or to) a host of a job, in one direction.
 struct LinkOffer {
-  double delay = 0;  // Seconds one way.
-  double rate = 0;   // Bytes per second while both directions are used.
+  double delay = 0;  // The delay in one direction, in seconds.
+  double rate = 0;   // The rate in one direction while both directions are used, in bytes per second.
   double burst = 0;
   // For a ring whose links differ: the longest delay, and the mean rate of a hop. 0: all links have `delay`
   // and `rate`.

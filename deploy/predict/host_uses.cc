@@ -30,10 +30,10 @@ constexpr size_t kMostNamedHosts = 3;  // The most hosts named in the text of a 
 // The speed and the links of a host, as far as they were measured.
 struct Offer {
   double step = 0;        // Seconds of a step of one rank; 0: not known.
-  double throughput = 0;  // Steps per second of all its slots together.
-  double memory = 0;      // Bytes; 0: not known.
+  double throughput = 0;  // Steps per second of all slots of the host together.
+  double memory = 0;      // The host's memory in bytes; 0: not known.
   double rate = 0;        // Bytes per second of its own link; 0: not known.
-  double delay = 0;       // Seconds one way to the nearest host.
+  double delay = 0;       // The delay in one direction to the nearest host, in seconds.
   std::string device;
 };
 

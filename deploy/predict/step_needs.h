@@ -16,7 +16,7 @@ namespace tethys {
 // A part of the gradients that is exchanged as one, such as a bucket.
 struct ExchangePart {
   double ready = 0;  // Seconds from the start of the step until the part is ready, while all ranks compute.
-  std::vector<ExchangeNeeds> exchange = {};  // Exchanges that follow one another.
+  std::vector<ExchangeNeeds> exchange = {};  // The exchanges of this part, which follow one another.
 };
 
 struct StepNeeds {

@@ -32,8 +32,8 @@ struct WhatIf {
   absl::optional<int> slots;
   absl::optional<int> cores;
   absl::optional<double> speed;
-  absl::optional<double> link;   // Bytes a second.
-  absl::optional<double> delay;  // Seconds.
+  absl::optional<double> link;   // The rate of a link, in bytes per second.
+  absl::optional<double> delay;  // The delay from one host to another, in seconds.
   absl::optional<double> price;  // The price of a host for an hour.
 };
 

@@ -16,8 +16,8 @@ class LineReader {
   // Of a line with more bytes, the beginning is dropped. No Tethys process writes such a line.
   static constexpr size_t kMaxLineBytes = 1 << 20;
 
-  // From now on, Next reads from `fd`, which the caller owns, until end of file. The lines begin after
-  // `mark`.
+  // From now on, Next reads from `fd`, which the caller owns, until end of file. Bytes up to and including
+  // the first `mark` are skipped.
   void Attach(int fd, const std::string& mark = "") {
     fd_ = fd;
     mark_ = MarkSkipper(mark);

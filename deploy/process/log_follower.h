@@ -39,7 +39,7 @@ class LogFollower {
  private:
   struct Log {
     FileDescriptor fd;
-    std::string process;  // "worker 3 on slave2"
+    std::string process;  // The name of the process, such as "worker 3 on slave2".
     std::string pending;  // A line without its end yet.
   };
   // Reads one piece of the log. Returns false if the log has no new bytes.

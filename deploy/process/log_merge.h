@@ -37,7 +37,7 @@ class LogMerge {
  private:
   struct Log {
     std::string path = {};
-    std::string process = {};  // "worker 3"
+    std::string process = {};  // The name of the process, such as "worker 3".
     FileDescriptor file = {};
     std::string bytes = {};  // Bytes that were read. The next line begins at `begin`.
     size_t begin = 0;

@@ -28,8 +28,9 @@ struct Places {
   Place chief;
   std::vector<Place> servers;
   std::vector<Place> workers;
-  std::vector<proto::Device::Kind> worker_devices = {};  // One per worker; empty: as the job says.
-  bool tls = false;                                      // True if connections use mutual TLS.
+  // The device of each worker; empty: every worker has the device of the job.
+  std::vector<proto::Device::Kind> worker_devices = {};
+  bool tls = false;  // True if connections use mutual TLS.
 };
 // Places on this machine for all processes.
 Places PlacesHere(const std::string& program, int workers, int servers);

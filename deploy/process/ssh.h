@@ -31,7 +31,7 @@ std::vector<std::string> SshCall(const std::string& config, const SshTarget& tar
 
 struct RemoteCommand {
   std::vector<std::string> ssh = {};  // The command that SshCall returns.
-  std::string command = {};           // Run by sh on the machine (remote_shell.h).
+  std::string command = {};           // The command that sh runs on the machine (remote_shell.h).
   std::string input_path = "/dev/null";
   // The new file that gets the standard output; empty: RemoteResult::output gets it.
   std::string output_path = {};
@@ -45,7 +45,8 @@ struct RemoteResult {
   // input_path or output_path cannot be used.
   absl::Status status = {};
   std::string output = {};  // The command's standard output, at most 1 MiB.
-  int64_t moved = 0;        // Bytes of the command's standard input and output.
+  // The number of bytes moved to the command's standard input or from its standard output.
+  int64_t moved = 0;
 };
 
 // The time limit of a command: `longest` in total or, with `moves_data`, since the last byte was moved. Pure.

@@ -186,7 +186,7 @@ Subprocess::~Subprocess() {
 }
 
 int64_t Subprocess::input_offset() const {
-  return std::max<int64_t>(lseek(input_.get(), 0, SEEK_CUR), 0);  // -1: the input is a pipe.
+  return std::max<int64_t>(lseek(input_.get(), 0, SEEK_CUR), 0);  // lseek returns -1 if the input is a pipe.
 }
 
 bool Subprocess::Say(const std::string& text) {

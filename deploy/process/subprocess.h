@@ -22,8 +22,8 @@ namespace tethys {
 
 struct SpawnOptions {
   std::string program = {};                 // Searched in PATH if it has no slash.
-  std::vector<std::string> arguments = {};  // Without argv[0].
-  std::string name = "tethys";              // argv[0].
+  std::vector<std::string> arguments = {};  // The arguments after argv[0].
+  std::string name = "tethys";              // The text of argv[0].
   std::string input = {};                   // First text on the child's standard input; at most 4 KiB.
   std::string input_path = {};              // If set, standard input is this file instead.
   std::string log_path = {};                // The file to which standard error is appended.

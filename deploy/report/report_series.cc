@@ -18,7 +18,7 @@ constexpr size_t kMaxPoints = 240;  // Longer series are thinned, so that a brow
 // Sums over the resource samples of a machine or process during training, and the time that they cover.
 struct TrainingSums {
   double seconds = 0;
-  double cpu = 0;  // In percent of one core, times seconds.
+  double cpu = 0;  // The CPU use in percent of one core, times its seconds.
   double megabytes = 0;
 };
 // Keyed by process; the machine itself has the key "".

@@ -14,16 +14,16 @@
 
 namespace tethys {
 
-// Parses a run's epochs.csv into one point for each end of an epoch, in order. In files of old builds, the
-// lines of epochs that a resumed attempt repeated are still there. So a line replaces all earlier lines of
-// its own epoch and of later epochs.
+// Parses a run's epochs.csv into one point for each end of an epoch, in order. Files of old builds still
+// contain the lines of epochs that a resumed attempt repeated. So a line replaces all earlier lines of its
+// own epoch and of later epochs.
 std::vector<proto::EpochPoint> ParseEpochs(absl::string_view csv);
 
 // The best validation accuracy; nullopt: the run was never validated.
 absl::optional<double> BestAccuracy(absl::Span<const proto::EpochPoint> epochs);
 
 struct Reached {
-  double seconds = 0;  // Training time.
+  double seconds = 0;  // The training time until the end of the epoch.
   int epochs = 0;
 };
 // The end of the first epoch whose validation accuracy is at or above `target`; nullopt: no epoch reached it.

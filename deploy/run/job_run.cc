@@ -85,7 +85,7 @@ bool AllHere(const Places& places) {
 
 // The launcher's additions to the summary of a run.
 struct LauncherFigures {
-  double began = 0;    // Seconds since 1970.
+  double began = 0;    // When the run began, in seconds since 1970.
   double seconds = 0;  // From `began` until the results had been fetched.
   // The share of the CPU that other programs used on this machine. Used only if `all_here`; otherwise the
   // share is computed from the samples of all machines.

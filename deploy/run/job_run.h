@@ -32,7 +32,7 @@ absl::StatusOr<proto::TrainingState> CheckResumable(const proto::JobPlan& plan, 
 absl::Status CheckPortFree(int port);
 
 struct JobRunOptions {
-  int chief_port = 0;                     // 0: any free port.
+  int chief_port = 0;                     // The chief's port; 0: any free port.
   absl::optional<Places> places = {};     // The processes' places; nullopt: all start on this machine.
   absl::optional<JobSecret> secret = {};  // See LaunchOptions.
   bool resume = false;

@@ -38,12 +38,12 @@ struct EffectsOptions {
 // The effect of a level, or of a pair of levels, against the mean.
 struct LevelEffect {
   std::vector<int> level;                      // The level of each of the term's factors.
-  double value = 0;                            // A ratio or a difference.
+  double value = 0;                            // The effect: a ratio or a difference.
   absl::optional<double> low = {}, high = {};  // The 95 % interval; nullopt: fewer than three blocks.
 };
 
 struct TermEffects {
-  std::vector<int> factors;  // One or two factors.
+  std::vector<int> factors;  // The indices of one or two factors.
   double eta_squared = 0;
   absl::optional<double> p;        // nullopt: no runs are left over to estimate noise from.
   std::vector<LevelEffect> level;  // Empty if the effects are undetermined because combinations are missing.

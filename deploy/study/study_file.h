@@ -20,14 +20,14 @@ namespace tethys {
 // A combination of levels, with its job.
 struct StudyCellJob {
   std::vector<int> level;  // The level of each factor.
-  std::string name;        // Labels joined by ", ".
+  std::string name;        // The labels of the levels, joined by ", ".
   std::string directory;   // The beginning of the names of the directories of this combination's runs.
   // LoadStudy sets the fields from here on.
   std::string job_file;
   std::vector<std::string> set;  // FIELD=VALUE, with the folders of the study's places in place of ${NAME}.
   // The host file that one of the combination's levels names; empty: the host file of the study.
   std::string hostfile;
-  proto::Job job;  // Resolved.
+  proto::Job job;  // The resolved job.
 };
 
 struct LoadedStudy {

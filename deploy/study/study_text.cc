@@ -14,7 +14,7 @@
 
 namespace tethys {
 
-absl::string_view StudyPage();  // Embedded (CMakeLists.txt).
+absl::string_view StudyPage();  // The embedded study_page.html (CMakeLists.txt).
 
 namespace {
 

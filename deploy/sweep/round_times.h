@@ -8,7 +8,7 @@
 namespace tethys {
 
 struct RoundTimes {
-  std::vector<double> batch;              // Ascending.
+  std::vector<double> batch;              // The batches, ascending.
   std::vector<std::vector<double>> time;  // [round][batch], in seconds; 0: not measured, or disturbed.
 
   size_t size() const { return batch.size(); }

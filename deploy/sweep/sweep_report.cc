@@ -13,7 +13,7 @@
 
 namespace tethys {
 
-absl::string_view SweepPage();  // Embedded (CMakeLists.txt).
+absl::string_view SweepPage();  // The embedded sweep_page.html (CMakeLists.txt).
 
 const char kSweepFile[] = "sweep.json";
 

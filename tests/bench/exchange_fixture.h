@@ -19,7 +19,7 @@ struct ExchangeOptions {
   int servers = 1;
   int shards = 0;             // Number of equal shards of the variable; 0: one per server.
   int64_t bytes = 1 << 20;    // Bytes of parameters; a multiple of 2 KiB.
-  int64_t message_bytes = 0;  // 0: the default size.
+  int64_t message_bytes = 0;  // The size of a message; 0: the default size.
   bool asynchronous = false;
   bool pull_before_step = false;  // Also makes the job asynchronous.
   bool checksums = false;

@@ -52,7 +52,7 @@ struct Machine {
 struct Settings {
   std::string mode;
   int64_t bytes = 4 << 20;
-  int64_t message_bytes = 0;  // 0: the default size.
+  int64_t message_bytes = 0;  // The size of a message; 0: the default size.
   int asynchronous = 0;
   int rounds = 20;
   int workers = 1;

@@ -46,7 +46,7 @@ namespace {
 
 struct Settings {
   int64_t bytes = 1 << 20;
-  int64_t message_bytes = 0;  // 0: the default size.
+  int64_t message_bytes = 0;  // The size of a message; 0: the default size.
   int rounds = 15;
   int exchanges = 200;
   bool asynchronous = false;

@@ -36,7 +36,7 @@ double Median(std::vector<double> values) {
 struct Contestant {
   std::string name;
   double bytes_per_element;
-  double limit;  // 0: there is no limit.
+  double limit;  // The least ratio to the bandwidth of a copy; 0: there is no limit.
   std::function<absl::Status()> run;
   std::vector<double> bandwidths = {};  // GB/s in each round.
 };

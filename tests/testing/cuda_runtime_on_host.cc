@@ -21,7 +21,7 @@ namespace {
 constexpr size_t kAlignment = 256;
 constexpr size_t kMemoryBytes = 64 << 20;  // Enough memory for the tests; a test can exceed it on purpose.
 
-std::map<void*, size_t> blocks;  // Bytes of each allocation.
+std::map<void*, size_t> blocks;  // The bytes of each allocation, by address.
 std::set<void*> pinned;          // Allocations of pinned host memory.
 size_t used_bytes = 0;
 cudaError_t last_error = cudaSuccess;

@@ -21,7 +21,8 @@ struct LateDeviceOptions {
   std::function<absl::StatusOr<std::unique_ptr<StreamCommunicator>>(const StreamGroup&)> join = {};
   std::vector<std::string>* ranges = nullptr;  // Receives "name number" for BeginRange, "" for EndRange.
   bool hangs = false;                          // Queries of events run no work; only Synchronize does.
-  int64_t memory_bytes = int64_t{1} << 40;     // Free at the start; freed memory is not added.
+  // The memory that is free at the start; memory that is freed later is not added.
+  int64_t memory_bytes = int64_t{1} << 40;
 };
 
 // The device's time for each piece of work on a stream, as timed events report it.
