@@ -73,7 +73,7 @@ absl::StatusOr<proto::StepVisit> Meter::Step(int64_t batch, int64_t milliseconds
 absl::StatusOr<bool> Meter::Fits(int64_t batch, int64_t bytes) {
   const absl::StatusOr<std::string> line = Ask(absl::StrCat("fits ", batch, " ", bytes));
   if (absl::IsDeadlineExceeded(line.status())) return line.status();
-  if (!alive_) return false;  // A library has ended the process when it ran out of memory.
+  if (!alive_) return false;  // A library has ended the process when memory ran out.
   TETHYS_RETURN_IF_ERROR(line.status());
   const absl::Status fits = ReadMeterAnswer(*line, "yes", nullptr);
   if (fits.ok()) return true;

@@ -24,7 +24,7 @@ namespace tethys {
 
 struct MeterOptions {
   std::string scratch = {};  // A directory for the process's standard error.
-  std::string name = {};     // The name of its file in `scratch`; no two live meters may share it.
+  std::string name = {};     // The name of the process's file in `scratch`; no two live meters may share it.
   int gpu = 0;               // Number of the GPU, if the job's device is a GPU.
   std::vector<std::string> cuda_library_path = {};  // As in LaunchOptions.
   // The longest time that an answer may take in addition to the time that the question gives to steps.

@@ -83,7 +83,7 @@ std::optional<double> CostOf(const std::vector<double>& batch, const std::vector
   return cost;
 }
 
-// The reason why the claim cannot be tested; empty if it can.
+// The reason why the claim cannot be tested; empty if it can be tested.
 std::string Obstacle(const RoundTimes& rounds, int period) {
   if (rounds.time.size() < kLeastRounds) {
     return absl::StrCat(kLeastRounds, " rounds are needed, and ", rounds.time.size(), " were made");
@@ -103,7 +103,7 @@ std::string Obstacle(const RoundTimes& rounds, int period) {
                       ", but ", kLeastMultiples, " are needed");
 }
 
-// As many rounds as `rounds` has, drawn from it with replacement.
+// As many rounds as `rounds` has, drawn from `rounds` with replacement.
 RoundTimes Resampled(const RoundTimes& rounds, RandomStream& random) {
   RoundTimes made{.batch = rounds.batch, .time = {}};
   for (size_t i = 0; i < rounds.time.size(); ++i) {

@@ -141,7 +141,7 @@ class MachineSweep {
     }
   }
 
-  // The reason why jumps cannot be tested; empty if they can.
+  // The reason why jumps cannot be tested; empty if they can be tested.
   std::string Obstacle() const {
     const auto batches = static_cast<size_t>(curve_.time_size());
     if (batches < kLeastJumpPoints) return absl::StrCat("it takes ", kLeastJumpPoints, " batches");

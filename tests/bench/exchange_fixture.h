@@ -1,6 +1,6 @@
 // A job that only exchanges gradients and parameters: one variable of a given size, no model, no data, no
-// chief. For benchmarks of parameter servers: one process starts a server of the job, another exchanges with
-// the servers as a worker does.
+// chief. For benchmarks of parameter servers: one process starts a server of the job, and another process
+// exchanges with the servers as a worker does.
 #ifndef TETHYS_TESTS_BENCH_EXCHANGE_FIXTURE_H_
 #define TETHYS_TESTS_BENCH_EXCHANGE_FIXTURE_H_
 

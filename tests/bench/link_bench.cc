@@ -94,7 +94,8 @@ Settings ParseFlags(int argc, char** argv) {
   return settings;
 }
 
-// Memory shared by the processes of one run: addresses once they are known, and measured times.
+// Memory shared by the processes of one run: the addresses of the processes, once they are known, and the
+// measured times.
 struct Board {
   static constexpr int kMachines = 64;
   static constexpr int kRounds = 1000;

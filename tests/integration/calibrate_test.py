@@ -216,8 +216,8 @@ class CalibrateTest(FolderTest):
         with open(path, encoding="utf-8") as file:
             calibration = json.load(file)
         made = calibration["made"]
-        # Makes the calibrated computer a thousand times as slow. It also counts as undisturbed, so that the
-        # intervals are narrow.
+        # Makes the calibrated computer a thousand times as slow. The computer also counts as undisturbed, so
+        # that the intervals are narrow.
         calibration["computer"][0].update(foreign=0, steal=0)
         for anchor in calibration["anchor"]:
             anchor["others_cpu"] = 0

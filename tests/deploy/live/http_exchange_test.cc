@@ -1,4 +1,4 @@
-// Tests which requests the live view accepts and refuses, and its answers.
+// Tests which requests the live view accepts and refuses, and the answers of the live view.
 #include "deploy/live/http_exchange.h"
 
 #include <gmock/gmock.h>

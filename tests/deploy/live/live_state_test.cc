@@ -154,7 +154,7 @@ TEST_F(LiveStateTest, NewAttemptRemovesPointsAndEpochsAfterItsStart) {
   for (const int64_t epoch : {0, 1, 2}) Epoch(epoch);
   const LiveMark before = fold_.mark();
   proto::ProgressEvent event;
-  event.mutable_started();  // Written by an old build, which did not say at which step it began.
+  event.mutable_started();  // Written by an old build, which did not say at which step the attempt began.
   fold_.Add(event);
   EXPECT_THAT(CurveSteps(), ElementsAre(10, 20, 30));
   event.mutable_started()->set_step(20);

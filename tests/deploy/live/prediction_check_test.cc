@@ -112,11 +112,11 @@ TEST_F(PredictionCheckTest, AsynchronousSlowWorkerExplainsOnlyItsOwnLoss) {
   expectation_.set_lock_step(false);
   AddWorker("ok", 1);
   AddWorker("slow", 2);
-  // The mean step is 12.5 ms instead of 10 ms: the rate is a fifth lower. A worker at half its rate lowers
-  // the rate of all by a quarter.
+  // The mean step is 12.5 ms instead of 10 ms, so the rate is a fifth lower. If one of the two workers has
+  // half its rate, the rate of both together is a quarter lower.
   StepFigures figures = Figures(0.0125, 0.006, 0.003);
   EXPECT_THAT(Text(figures), HasSubstr(", because worker 1 on slave2 computes 2.0 times as long"));
-  // One of ten workers at half its rate lowers the rate of all by a twentieth.
+  // If one of ten workers has half its rate, the rate of all ten together is a twentieth lower.
   figures.workers = 10;
   expectation_.mutable_prediction()->mutable_samples_per_second()->set_value(50'000);
   expectation_.mutable_prediction()->mutable_samples_per_second()->set_low(45'000);

@@ -56,8 +56,8 @@ TEST_F(SubprocessTest, ChildHasOnlyTheThreeStandardDescriptors) {
   // A descriptor without close-on-exec, such as other code may open.
   FileDescriptor leaky(open("/dev/null", O_RDONLY));
   Subprocess other = Start("read forever");
-  // The shell opens the directory to expand the pattern, so the pattern has the descriptor of the directory,
-  // too. `test` leaves this descriptor out, because the shell has closed it by then.
+  // The shell opens the directory to expand the pattern, so the expansion includes the descriptor of the
+  // directory, too. `test` leaves this descriptor out, because the shell has closed it by then.
   const std::string listing = ReadAll(Start("cd /proc/$$/fd; for i in *; do test -e $i && echo $i; done"));
   EXPECT_EQ(listing, "0\n1\n2\n");
 }

@@ -228,7 +228,7 @@ TEST_F(CourseTraceTest, CorrectedClockDelaysTheNextStep) {
 TEST_F(CourseTraceTest, BarrierEndsWhenAnyWorkerGoesOn) {
   journal_ = "attempt 0 0 0 20 2 1 ps_sync\n";
   AddStep(0, 1, 0, 1000);
-  // Its clock has an error, so the step of worker 1 seems to end after worker 0 has gone on.
+  // The clock of worker 1 has an error, so its step seems to end after worker 0 has gone on.
   AddStep(1, 1, 5, 1005);
   journal_ += "saved 1 0 10\n";
   AddStep(0, 1, 10, 1012);
