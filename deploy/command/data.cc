@@ -20,7 +20,8 @@ namespace {
 constexpr int64_t kMostImages = 1'000'000;
 constexpr int64_t kMostFiles = 10'000;
 
-// Creates `folder`, into which the data is to be converted. InvalidArgument: it exists and is not empty.
+// Creates `folder`, into which the data is to be converted. InvalidArgument: `folder` exists and is not
+// empty.
 absl::Status PrepareFolder(const std::string& folder) {
   std::error_code error;
   if (std::filesystem::exists(folder, error) && !std::filesystem::is_empty(folder, error)) {

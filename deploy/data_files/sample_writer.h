@@ -25,7 +25,7 @@ struct PartToWrite {
   // The largest label that is not below `classes`, which samples may have if the loss ignores it; -1: none.
   int64_t beyond = -1;
   std::vector<std::string> class_names = {};  // One name per class; empty: classes have no names.
-  int files = 1;                              // Number of TFRecord files.
+  int files = 1;                              // The number of TFRecord files.
   bool raw = false;                           // TFRecord: values are written as raw bytes, not as PNG.
 
   bool trains() const { return name == "train"; }

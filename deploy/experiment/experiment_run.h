@@ -1,7 +1,7 @@
 // Makes the runs of an experiment: `tethys compare` and `tethys study` list variants, and RunExperiment runs
 // them in blocks (deploy/experiment/run_schedule.h). Every run has a directory of its own, NAME-rBLOCK. A run
-// that other programs disturbed is made again; of the two the less disturbed one counts, and the other is
-// kept as NAME-rBLOCK.aside. Blocking; thread-compatible.
+// that other programs disturbed is made again; the less disturbed one of these two runs counts, and the more
+// disturbed one is kept as NAME-rBLOCK.aside. Blocking; thread-compatible.
 #ifndef TETHYS_DEPLOY_EXPERIMENT_EXPERIMENT_RUN_H_
 #define TETHYS_DEPLOY_EXPERIMENT_EXPERIMENT_RUN_H_
 

@@ -16,7 +16,7 @@
 namespace tethys {
 namespace {
 
-constexpr int64_t kMostLockBytes = 1024;  // Larger than any LauncherLine.
+constexpr int64_t kMostLockBytes = 1024;  // In bytes; larger than any LauncherLine.
 
 // Locks the directory, and removes a killed launcher's name from the lock file.
 absl::StatusOr<FileDescriptor> LockUnnamed(const std::string& path) {

@@ -26,7 +26,7 @@ bool FirstAt(absl::Span<const double> curve, double loss, double& epoch) {
 // A form of a loss curve, d + c g(epoch), where g falls and has one parameter.
 struct Form {
   double (*g)(double epoch, double parameter);
-  double least;  // The bounds of the parameter.
+  double least;  // The bounds of the parameter are `least` and `most`.
   double most;
 };
 

@@ -14,7 +14,7 @@
 namespace tethys::testing {
 
 enum class Crash {
-  kKill,  // Written data stays.
+  kKill,  // Only kills the process: data that it has written stays.
   // Files that were written to and not synced since also lose their second half. (The loss of a rename or a
   // new name in a directory that was not synced is not simulated.)
   kPowerCut,

@@ -243,8 +243,8 @@ TEST_F(CommandTest, CompareRefusesAJobGivenTwice) {
   EXPECT_FALSE(FileExists(run_dir()));
 }
 
-// The directories of both runs are already in use, so each run fails at once. Then the command reads the
-// run's epochs.csv, which is a FIFO here, so that the command waits for the test.
+// The directories of both runs are already in use, so each run fails at once. After the first run, the
+// command reads epochs.csv of this run. That file is a FIFO here, so the command waits for the test.
 TEST_F(CommandTest, InterruptAtTheEndOfARunStopsTheComparison) {
   const std::string first = run_dir() + "/tiny-r0";
   for (const std::string& taken : {first, run_dir() + "/tiny-r1"}) {

@@ -40,7 +40,7 @@ TEST(SshTest, CommandReachesShellUnchanged) {
   EXPECT_EQ(results[0].output, "it's|a  b|");
 }
 
-// Commands that write what start-up files may write before the command's output.
+// Commands that write what a shell's start-up files may write before the output of a remote command.
 const char* const kGreetings[] = {"echo Welcome",
                                   "printf hi",
                                   "printf '\\033[1;32mslave1\\033[0m $ '",

@@ -160,7 +160,8 @@ TEST_F(StudyFileTest, NamedPlacesAreReplacedByTheirFolders) {
   EXPECT_FALSE(Load(text, {{"e", "/tmp"}, {"d", "/tmp"}}).ok());
 }
 
-// The runs of a study in which PS takes 20 s and MW 10 s, each a little more in later blocks.
+// The runs of a study in which PS takes 20 s and MW 10 s in the first block, and both take a little longer in
+// later blocks.
 std::vector<StudyRun> Runs(int blocks) {
   std::vector<StudyRun> runs;
   for (int block = 0; block < blocks; ++block) {

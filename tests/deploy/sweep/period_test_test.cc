@@ -24,7 +24,7 @@ TEST(TestPeriodTest, JumpsAfterMultiplesOf16AreSeen) {
   EXPECT_GE(test.high(), truth);
 }
 
-TEST(TestPeriodTest, EveryFourthBatchIsEnough) {
+TEST(TestPeriodTest, MeasuringEveryFourthBatchIsEnough) {
   std::mt19937_64 random(2);
   EXPECT_EQ(TestPeriod(PlantedSweep(VggTime, 15, random, {}, 69, 4), 16, 1).verdict(),
             proto::PeriodTest::SEEN);
