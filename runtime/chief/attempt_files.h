@@ -1,8 +1,8 @@
 // The changes that an attempt makes to the files of its run directory when it begins. Earlier attempts may
-// have trained beyond the state in which this one begins. That work is undone, and must disappear from all
-// files.
+// have trained beyond the state in which the new attempt begins. The work beyond that state is undone, and
+// must disappear from all files.
 //
-//   checkpoints/step-N      a damaged one is renamed               BeginCheckpoints
+//   checkpoints/step-N      renamed if damaged                     BeginCheckpoints
 //   checkpoints/best        linked to the best checkpoint          BeginCheckpoints
 //   journal                 an `attempt` line marks the undone work (journal.h)
 //   epochs.csv, steps.csv   lines of undone work are removed       BeginTraining
@@ -24,8 +24,8 @@ namespace tethys {
 
 // Renames damaged checkpoints, which would otherwise count among the checkpoints to keep, and makes ROOT/best
 // point to the best checkpoint that `start` names. If that checkpoint no longer exists (it was replaced by a
-// better one, which has been damaged since), removes it from `start`. Returns messages for the user. Must be
-// called before anything is saved; blocks on files.
+// better one, which has been damaged since), `start` has no best epoch afterwards. Returns messages for the
+// user. Must be called before anything is saved; blocks on files.
 std::vector<std::string> BeginCheckpoints(const std::string& root, StartingState& start);
 
 // Removes summary.json, and the lines of undone work from `tables`. Called once training begins, on any

@@ -1,5 +1,5 @@
-// The attempts of one job: each --resume begins another, and the run's times and cost add up over all of
-// them. Pure; any thread.
+// The attempts of one job: each --resume begins another attempt, and the run's times and cost add up over all
+// attempts. Pure; any thread.
 #ifndef TETHYS_RUNTIME_CHIEF_ATTEMPTS_H_
 #define TETHYS_RUNTIME_CHIEF_ATTEMPTS_H_
 
@@ -12,9 +12,9 @@ namespace tethys {
 
 using Attempts = google::protobuf::RepeatedPtrField<proto::Attempt>;
 
-// The attempts before the one that resumes from `state`; updates beyond that state are not counted.
-// `last_summary` is the summary of the last attempt, absent if that attempt left no summary. It is preferred
-// to `state`, because the checkpoint was saved before that attempt ended.
+// The attempts before the attempt that resumes from `state`; updates beyond that state are not counted.
+// `last_summary` is the summary of the last attempt, absent if that attempt left no summary. The summary is
+// preferred to `state`, because the checkpoint was saved before that attempt ended.
 Attempts EarlierAttempts(const proto::TrainingState& state,
                          const absl::optional<proto::RunSummary>& last_summary);
 

@@ -23,10 +23,12 @@ namespace tethys {
 namespace {
 
 constexpr int64_t kChunkElements = int64_t{1} << 18;  // A chunk of 1 MiB.
-// Larger than a checkpoint chunk and than the step records in one message.
+// The largest message that the server accepts: larger than a checkpoint chunk, and than the step records in
+// one message.
 constexpr int kMaxMessageBytes = 4 << 20;
 constexpr Nanoseconds kNonceLifetime = 10 * kSecond;
-// Each stream of a save holds one chunk, as a message and as floats: 8 MiB with this many streams.
+// The most streams of saves that are served at the same time. Each stream holds one chunk twice, as a message
+// and as floats, so all streams together take 8 MiB.
 constexpr int kMaxSaveStreams = 4;
 
 using SessionStream = grpc::ServerReaderWriter<proto::ToTask, proto::FromTask>;
@@ -90,7 +92,8 @@ class OrderWriter {
 
   grpc::ServerContext& context_;
   SessionStream& stream_;
-  const std::string peer_;  // Kept here, because the context loses it when the call ends.
+  // The task's address for the log; a copy, because the context has no address after the end of the call.
+  const std::string peer_;
 
   Mutex mu_;
   CondVar changed_;

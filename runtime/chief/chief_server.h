@@ -32,7 +32,7 @@ class ChiefEvents {
                                   absl::Span<const float> values) = 0;
   // Reads from the checkpoint that the job resumes from.
   virtual absl::Status ReadRange(int slot, int64_t begin, absl::Span<float> out) = 0;
-  // Reads a data file that the job names as chief://PATH, in the way of ChiefFiles::Read.
+  // Reads a data file that the job names as chief://PATH, like ChiefFiles::Read.
   virtual absl::Status ReadDataFile(const std::string& path, int64_t offset,
                                     absl::FunctionRef<absl::Status(absl::string_view bytes)> take) = 0;
 };

@@ -13,12 +13,12 @@
 namespace tethys {
 namespace {
 
-// Checks that a step can have the record's numbers, and that sums of them do not overflow; otherwise
-// InvalidArgument.
+// InvalidArgument: a number of `record` is impossible for a step, or so large that sums of such numbers could
+// overflow.
 absl::Status CheckRecord(const proto::StepRecord& record) {
   // The bound of counts, bytes and durations in nanoseconds (13 days).
   constexpr int64_t kMost = int64_t{1} << 50;
-  constexpr Nanoseconds kLatest = kMost << 10;  // 36 years after the machine booted.
+  constexpr Nanoseconds kLatest = kMost << 10;  // The latest possible time: 36 years after boot.
   bool plausible = record.step() >= 0 && record.correct() >= 0 && record.correct() <= record.labels() &&
                    record.begin_ns() >= 0 && record.begin_ns() <= kLatest;
   for (const int64_t value :
@@ -96,7 +96,7 @@ void JobController::OnMessage(TaskId id, uint32_t incarnation, const proto::From
   }
 }
 
-// ------------------------------------------------------------------------------------------ the course
+// ------------------------------------------------------------------------------- the course of the job
 
 void JobController::Advance(Nanoseconds now, Actions& actions) {
   const bool has_servers = roster_.membership().Count(proto::PS) > 0;

@@ -28,7 +28,8 @@ constexpr int64_t kMaxTasks = 1 << 16;
 constexpr int64_t kNever = std::numeric_limits<int64_t>::max();
 
 constexpr size_t kReadBytes = 1 << 20;
-// Longer than any line of a journal: a task's text comes in a message of at most 4 MiB.
+// The longest line that the check accepts. No line of a journal is longer, because a task's text comes in a
+// message of at most 4 MiB.
 constexpr size_t kMaxLineBytes = 16 << 20;
 
 // ---------------------------------------------------------------------------------------------- reading

@@ -198,7 +198,7 @@ LeaseBook::Settlement LeaseBook::Settle(int worker, int servers) {
   return settlement;
 }
 
-// ------------------------------------------------------------------------------------------- its state
+// ----------------------------------------------------------------------------------------- saved state
 
 namespace {
 

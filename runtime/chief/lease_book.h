@@ -2,7 +2,7 @@
 // Pure; used on the chief's loop only. The traits of the strategy (runtime/shape/shape_traits.h) determine
 // how batches are leased:
 //
-//   on demand   a batch is leased to the next worker that asks for one
+//   on demand   a batch is leased to the next worker that requests a batch
 //   in rounds   round c gives one batch to every worker that takes part, for its step with clock c. Without
 //               losses, round c has the batches of bulk-synchronous step c.
 //

@@ -71,7 +71,8 @@ void QualitySums::Save(proto::QualitySumsState& state) const {
 }
 
 absl::Status QualitySums::Restore(const proto::QualitySumsState& state) {
-  constexpr int64_t kMost = int64_t{1} << 62;  // So low that adding the next record does not overflow.
+  // The largest accepted sum: adding the next record to it does not overflow.
+  constexpr int64_t kMost = int64_t{1} << 62;
   StateCheck check;
   for (const int64_t count : {state.correct(), state.samples(), state.labels(), state.correct_top5()}) {
     check.Within("a sum", count, -kMost, kMost);

@@ -10,7 +10,8 @@
 namespace tethys {
 namespace {
 
-// gRPC sends a status's message in a header, which may have at most 8 KiB.
+// A refusal has at most this many bytes of the reason: gRPC sends a status's message in a header, which may
+// have at most 8 KiB.
 constexpr size_t kMaxReason = 2048;
 // The time that is left for sending the last refusal.
 constexpr Nanoseconds kLastAnswer = 5 * kSecond;

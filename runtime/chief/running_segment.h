@@ -31,8 +31,8 @@ class RunningSegment {
   void Open(const TrainingSegment& segment, int shares);
   // Begins a run over the segment: the first run, or a further run for batches that lost workers returned.
   void BeginRun() { ++run_; }
-  // If lost workers returned batches after every other worker was told that it gets no more, makes these
-  // batches available for leases and returns true. Requires that all workers have ended the run.
+  // If lost workers returned batches after every other worker was told that it gets no more leases, makes
+  // these batches available for leases and returns true. Requires that all workers have ended the run.
   bool ReopenIfUnfinished();
 
   // End the segment early: CutAfter after its first `steps` steps, CutToLeased after the last leased batch.

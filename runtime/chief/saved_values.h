@@ -22,8 +22,9 @@ namespace tethys {
 //   return check.status();
 class StateCheck {
  public:
-  static constexpr int64_t kMostCount = int64_t{1} << 50;   // Sums of a few counts do not overflow.
-  static constexpr Nanoseconds kLatest = kMostCount << 10;  // 36 years after the machine booted.
+  static constexpr int64_t kMostCount = int64_t{1} << 50;  // Sums of a few counts do not overflow.
+  // The latest possible time: 36 years after the machine booted.
+  static constexpr Nanoseconds kLatest = kMostCount << 10;
 
   // If `holds` is false, the check fails with InvalidArgument and the message `words`.
   template <typename... Words>

@@ -101,7 +101,7 @@ absl::StatusOr<SegmentRest> SegmentPlanner::RestOf(const TrainingSegment& segmen
   }
   // Each batch keeps its unused positions, its owner and its global batch.
   rest.segment.steps = 0;
-  Slice counted;  // The last step that was counted.
+  Slice counted;  // The global batch of the last counted step.
   auto gap = gaps->begin();
   for (const BatchLease& batch : Batches(segment, shares)) {
     while (gap != gaps->end() && gap->end <= batch.positions.begin) ++gap;

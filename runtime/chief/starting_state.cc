@@ -15,7 +15,7 @@ std::string OrderName(const std::string& text) {
   return text.empty() ? "a full shuffle of all samples (shuffle { full {} } sharding: GLOBAL)" : text;
 }
 
-// Refuses to resume inside an epoch with another sample order: the remaining positions would be other
+// Refuses to resume inside an epoch with another sample order: the remaining positions would stand for other
 // samples.
 absl::Status CheckSameOrder(const proto::JobPlan& plan, const proto::TrainingState& state,
                             const std::string& path) {

@@ -1,5 +1,6 @@
 // Distinguishes failures of one process or host from failures that every process in its place would have. The
-// chief uses it for failures that workers report, a worker for its exit status. Pure, thread-safe.
+// chief uses this distinction for the failures that workers report; a worker uses it for its exit status.
+// Pure, thread-safe.
 #ifndef TETHYS_RUNTIME_CLUSTER_FAILURE_KIND_H_
 #define TETHYS_RUNTIME_CLUSTER_FAILURE_KIND_H_
 

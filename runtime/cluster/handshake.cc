@@ -16,8 +16,8 @@ namespace tethys {
 namespace {
 
 // By default OpenSSL cleans up in an exit handler, and gRPC threads that are then still connecting crash. The
-// first use of OpenSSL decides whether it does, so this initializer runs before main, in every program that
-// can authenticate. The system frees OpenSSL's memory at the end of the process.
+// first use of OpenSSL decides whether OpenSSL cleans up at exit, so this initializer runs before main, in
+// every program that can authenticate. The system frees OpenSSL's memory at the end of the process.
 const bool kKeepsOpenSslToTheEnd = OPENSSL_init_crypto(OPENSSL_INIT_NO_ATEXIT, nullptr) == 1;
 
 constexpr int kTokenBytes = 16;
@@ -26,8 +26,8 @@ constexpr int kSealBits = 24;
 constexpr uint64_t kTimeMask = (uint64_t{1} << (64 - kSealBits)) - 1;
 constexpr Nanoseconds kTimeUnit = 16 * kMicrosecond;
 
-// Protobuf's serialization is not canonical, but both sides run the same build (checked next), so it is
-// equal on both.
+// Protobuf's serialization is not canonical, but both sides run the same build (checked next), so the
+// serialization is equal on both sides.
 std::string SignedPart(const proto::Handshake& handshake) {
   proto::Handshake copy = handshake;
   copy.clear_proof();

@@ -62,7 +62,8 @@ absl::Status CheckLength(absl::string_view text, size_t bytes) {
                             " characters"));
 }
 
-// Expands an item of a bracket, "3" or "03-11". Numbers are padded with zeros to the width of the first.
+// Expands an item of a bracket, "3" or "03-11". Numbers are padded with zeros to the width of the first
+// number.
 absl::Status ExpandItem(absl::string_view item, std::vector<std::string>& out) {
   const std::vector<absl::string_view> ends = absl::StrSplit(item, absl::MaxSplits('-', 1));
   uint32_t first = 0, last = 0;

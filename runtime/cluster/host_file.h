@@ -10,13 +10,13 @@
 //
 // These words are Tethys' own:
 //
-//   role=chief,worker                roles that may run there: chief, worker, ps; default: any
-//   port=2222                        the port of its sshd
-//   address=10.0.0.[2-6,9]           address at which its processes listen; default: the address of its name
-//   folder=/scratch/me/tethys        folder there for builds and run directories; default: ~/.cache/tethys
-//   price=0.25                       per hour, in any currency
+//   role=chief,worker                roles that may run on the host: chief, worker, ps; default: any
+//   port=2222                        the port of the host's sshd
+//   address=10.0.0.[2-6,9]           address at which processes listen; default: the name's address
+//   folder=/scratch/me/tethys        folder for builds and run directories; default: ~/.cache/tethys
+//   price=0.25                       price of the host per hour, in any currency
 //   kind=small                       hosts of one kind have one price, given in the line of one of them
-//   device=cuda                      device of its workers, cpu or cuda; default: the job's
+//   device=cuda                      device of the workers, cpu or cuda; default: the job's
 //
 // Pure except for ReadHostFile; thread-safe.
 #ifndef TETHYS_RUNTIME_CLUSTER_HOST_FILE_H_

@@ -12,7 +12,7 @@
 
 namespace tethys {
 
-// The limit on a serialized plan. Every task receives the plan in one message, and nearly all of it is
+// The limit on a serialized plan. Every task receives the plan in one message, and nearly all of the plan is
 // shards.
 constexpr int64_t kMaxPlanBytes = int64_t{32} << 20;
 // The largest order that a task accepts from its chief: a plan, the members of the job, and a reserve. gRPC's
@@ -25,7 +25,7 @@ void AddVariables(const VariableSet& variables, proto::JobPlan& plan);
 // Adds the model's moving statistics.
 void AddStatistics(const VariableSet& statistics, proto::JobPlan& plan);
 
-// InvalidArgument when the variables contradict the plan's signature or the arena's rules.
+// Returns the plan's variables. InvalidArgument: they contradict the plan's signature or the arena's rules.
 absl::StatusOr<VariableSet> VariablesOf(const proto::JobPlan& plan);
 absl::StatusOr<VariableSet> StatisticsOf(const proto::JobPlan& plan);
 

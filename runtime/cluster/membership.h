@@ -28,9 +28,10 @@ namespace tethys {
 
 // Invariants: 1. The generation grows by one with every change that all members must learn before they go on:
 // any change of a membership in lock step, or of servers. Other members learn of a worker on leases only by
-// the servers' fences, so adding or removing it keeps the generation. The first process of a member keeps it,
-// too. 2. The incarnations of an index grow: a process that was removed or replaced does not return. 3. Every
-// shard is placed on a member. 4. A membership in lock step has a worker.
+// the servers' fences, so adding or removing such a worker keeps the generation. When the first process of a
+// member joins, the generation does not change either. 2. The incarnations of an index grow: a process that
+// was removed or replaced does not return. 3. Every shard is placed on a member. 4. A membership in lock step
+// has a worker.
 class Membership {
  public:
   // The generation's lower bits count memberships. The upper bits are reserved for the number of the chief.
@@ -45,7 +46,7 @@ class Membership {
   // workers, or there were kMostChanges changes.
   absl::StatusOr<Membership> Add(TaskId task, uint32_t incarnation) const;
   absl::StatusOr<Membership> Remove(TaskId task) const;
-  // Puts another process in the place of a member.
+  // Replaces the process of a member by a new process, whose incarnation is `incarnation`.
   absl::StatusOr<Membership> Replace(TaskId task, uint32_t incarnation) const;
   // Places the same shards on other servers. A server must be added before it gets shards, and can be removed
   // when it has none.
@@ -97,7 +98,7 @@ class Membership {
   uint32_t generation_ = 1;
   std::map<TaskId, Seat> seats_;  // Every task of the plan.
   std::shared_ptr<const proto::Placement> placement_;
-  bool moved_ = false;  // The placement is not the plan's.
+  bool moved_ = false;  // True: the placement is not the plan's.
 };
 
 }  // namespace tethys

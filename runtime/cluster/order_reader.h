@@ -1,5 +1,5 @@
-// The one place where a task takes orders from its session: hands them to the task's course and sends what
-// the course answers. Used by the thread that runs LiveAsTask.
+// The only reader of a task's session: hands the chief's orders to the task's TaskCourse, and sends the
+// messages with which the course answers. Used by the thread that runs LiveAsTask.
 #ifndef TETHYS_RUNTIME_CLUSTER_ORDER_READER_H_
 #define TETHYS_RUNTIME_CLUSTER_ORDER_READER_H_
 

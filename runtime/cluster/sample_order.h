@@ -10,8 +10,8 @@
 
 namespace tethys {
 
-// The job's sharding, with AUTO replaced by the plan's choice: FILE if the plan has the samples of files,
-// otherwise DATA.
+// The job's sharding, with AUTO replaced by the plan's choice: FILE if the plan gives the number of samples
+// of each file, otherwise DATA.
 proto::Data::Sharding ShardingOf(const proto::JobPlan& plan);
 
 // The number of ranks over which samples are sharded: workers or, in a local job, virtual replicas.
@@ -31,8 +31,8 @@ int64_t SamplesPerEpoch(const proto::JobPlan& plan);
 // nothing depends on them. Requires a global batch.
 RankSplit RankSplitOf(const proto::JobPlan& plan);
 
-// The rules of the order. With FILE, requires that the plan's samples of files add up to its training
-// samples.
+// The rules of the sample order. With FILE, requires that the plan's `file_samples` add up to its number of
+// training samples.
 OrderRules OrderRulesOf(const proto::JobPlan& plan);
 
 // "FILE over 3 workers in steps of 128, 12 files 0f3a5b7788; blocks of 1024 samples in windows of 8": all

@@ -155,7 +155,8 @@ std::string SecureSocket::peer_name() const {
                      ASN1_STRING_length(name->d.dNSName));
 }
 
-// OK if the call must be repeated once the socket polls ready for awaits_.
+// The error of an OpenSSL call that returned `result`. OK: the call must be repeated once the socket polls
+// ready for awaits_.
 absl::Status SecureSocket::ErrorOf(int result) {
   switch (SSL_get_error(ssl_.get(), result)) {
     case SSL_ERROR_WANT_READ:

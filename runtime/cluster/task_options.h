@@ -32,7 +32,8 @@ struct TaskOptions {
   Nanoseconds slow_down = 0;  // For experiments: a worker's delay before each of its steps.
   // Once connected, the chief counts as lost after this time without a message from it.
   Nanoseconds chief_silence = 20 * kSecond;
-  Nanoseconds chief_grace = 5 * kSecond;  // A process still running this long after the loss exits at once.
+  // A process that still runs this long after the loss of the chief exits at once.
+  Nanoseconds chief_grace = 5 * kSecond;
 };
 
 }  // namespace tethys

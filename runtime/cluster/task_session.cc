@@ -176,7 +176,7 @@ class GrpcTaskSession final : public TaskSession {
     return status.ok() ? absl::UnavailableError("the session ended at once") : status;
   }
 
-  // Waits until the writer has sent everything. Cancels the session if it makes no progress.
+  // Waits until the writer has sent everything. Cancels the session if the writer makes no progress.
   void AwaitWriter() {
     MutexLock lock(mu_);
     int64_t written = -1;

@@ -54,9 +54,10 @@ class TaskSession {
   // The next order, or nullopt if there is none yet.
   virtual absl::StatusOr<absl::optional<proto::ToTask>> Poll() = 0;
 
-  // Sends a heartbeat every `interval` from now on. `fill` completes it and appends messages to send before
-  // it (records, journals). A later call replaces `fill`. Calls of `fill` never overlap. Beat() sends a
-  // heartbeat at once, on the calling thread, so that measurements are sent before the caller's next message.
+  // Sends a heartbeat every `interval` from now on. `fill` completes the heartbeat, and appends to `before`
+  // the messages (records, journals) that are sent before the heartbeat. A later call replaces `fill`. Calls
+  // of `fill` never overlap. Beat() sends a heartbeat at once, on the calling thread, so that measurements
+  // are sent before the caller's next message.
   using Fill = std::function<void(proto::Heartbeat& heartbeat, std::vector<proto::FromTask>& before)>;
   virtual void StartBeating(Nanoseconds interval, Fill fill) = 0;
   virtual void Beat() = 0;
@@ -68,17 +69,18 @@ class TaskSession {
   virtual bool peers_compute() const = 0;
 
   // Reads elements [begin, begin + out.size()) of a slot (0: parameters) from the checkpoint the job resumes
-  // from. Blocks until they have arrived or the chief is lost.
+  // from. Blocks until the elements have arrived or the chief is lost.
   virtual absl::Status ReadCheckpoint(int slot, int64_t begin, absl::Span<float> out) = 0;
 
   // Reads a file that the job names as chief://PATH from `offset` on: calls `take` with the bytes that
-  // follow, until the end or an error of `take`, which it returns. Blocks until they have arrived or the
-  // chief is lost. Unavailable: the stream broke; another call can read the rest.
+  // follow, until the end of the file or until `take` returns an error, which ReadDataFile then returns.
+  // Blocks until the bytes have arrived or the chief is lost. Unavailable: the stream broke; another call can
+  // read the rest.
   using TakeBytes = absl::FunctionRef<absl::Status(absl::string_view bytes)>;
   virtual absl::Status ReadDataFile(const std::string& path, int64_t offset, TakeBytes take) = 0;
 
   // Streams ranges into the checkpoint being saved: `source` calls `write` any number of times, with ranges
-  // of any length. Blocks until the chief has received all of them or is lost.
+  // of any length. Blocks until the chief has received all ranges or is lost.
   using WriteRange = absl::FunctionRef<absl::Status(int slot, int64_t begin, absl::Span<const float> values)>;
   using Source = absl::FunctionRef<absl::Status(WriteRange write)>;
   virtual absl::Status WriteCheckpoint(int64_t save_id, Source source) = 0;

@@ -1,9 +1,10 @@
-// The common part of consistencies that bound the workers' distance. The clock of a worker is the number of
-// steps that it has made. Step c may begin once every other worker that takes part has made at least c -
-// Lead(c) steps (Ho et al., NIPS 2013, where Lead is a constant). Until then the push of step c - 1 is
-// neither applied nor answered, so no worker leads another by more than the bound in applied pushes, whatever
-// the order of arrivals. Pushes that become due are applied in order of their steps: the pushes of one step
-// (one place in the schedule) make one update together or, with PUSH_MEAN, one update each.
+// The common part of consistencies that limit how many steps one worker may be ahead of another. The clock of
+// a worker is the number of steps that it has made. Step c may begin once every other worker that takes part
+// has made at least c - Lead(c) steps (Ho et al., NIPS 2013, where Lead is a constant). Until then the push
+// of step c - 1 is neither applied nor answered, so no worker leads another by more than the bound in applied
+// pushes, whatever the order of arrivals. Pushes that become due are applied in order of their steps: the
+// pushes of one step (one place in the schedule) make one update together or, with PUSH_MEAN, one update
+// each.
 #ifndef TETHYS_RUNTIME_CONSISTENCY_BOUNDED_RULE_H_
 #define TETHYS_RUNTIME_CONSISTENCY_BOUNDED_RULE_H_
 

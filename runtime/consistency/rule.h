@@ -77,7 +77,7 @@ class ConsistencyRule {
   // waits for it.
   virtual const std::vector<DueUpdate>& TakesPart(int worker, bool takes_part, uint64_t clock);
   void Close(int worker);
-  // Called when a new process has taken the worker's place: discards the worker's open push.
+  // Called when a new process replaces the worker's process: discards the worker's open push.
   virtual void Replaced(int worker) { Close(worker); }
 
  protected:

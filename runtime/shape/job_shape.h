@@ -1,7 +1,7 @@
 // The shape of a job as a value: its strategy, with the consistency of its parameter servers and that
 // consistency's parameters, and its numbers of workers and servers. Only this file reads a strategy from a
-// job or from a name, and only this file names one. The properties that follow from a strategy are a row of
-// the table in shape_traits.h. Pure; any thread.
+// job or from a name, and only this file gives strategies their names. The properties that follow from a
+// strategy are a row of the table in shape_traits.h. Pure; any thread.
 #ifndef TETHYS_RUNTIME_SHAPE_JOB_SHAPE_H_
 #define TETHYS_RUNTIME_SHAPE_JOB_SHAPE_H_
 
@@ -38,8 +38,8 @@ struct JobShape {
 
 // ---- from and to names
 
-// "local", "mirrored", "ps_sync", "ps_async", and "ps_stale_3" with the bound 3 or "ps_stale" without one.
-// Files store strategies under these names. Unknown strategies have the name "unknown".
+// "local", "mirrored", "ps_sync", "ps_async", and "ps_stale_3" with the bound 3, or "ps_stale" without a
+// bound. Files store strategies under these names. Unknown strategies have the name "unknown".
 std::string StrategyName(const JobStrategy& strategy);
 // The name of the job's strategy.
 std::string StrategyName(const proto::Job& job);

@@ -167,7 +167,7 @@ TEST_F(CheckpointCoordinatorTest, AnswerToEarlierSaveHasNoEffect) {
   EXPECT_THAT(Log(), IsEmpty());
 }
 
-TEST_F(CheckpointCoordinatorTest, SavedBestIsTheBestOfTheLastGoodSave) {
+TEST_F(CheckpointCoordinatorTest, SavedBestIsTheBestEpochOfTheLastGoodSave) {
   proto::TrainingState start;
   start.mutable_best()->set_step(2);
   Make(start);

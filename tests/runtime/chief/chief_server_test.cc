@@ -156,7 +156,7 @@ TEST_F(ChiefServerTest, TaskWithTooManyUnreadOrders_LosesItsSession) {
   chief_.WaitUntilGone(0);
 }
 
-TEST_F(ChiefServerTest, StrangerGetsNoByteOfAFile) {
+TEST_F(ChiefServerTest, CallerWithoutTheTokenGetsNoByteOfAFile) {
   std::string bytes;
   EXPECT_EQ(ReadFile(server_->address(), JobToken::Random(), bytes), grpc::StatusCode::UNAUTHENTICATED);
   EXPECT_EQ(bytes, "");

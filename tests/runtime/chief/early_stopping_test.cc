@@ -55,7 +55,7 @@ TEST(EarlyStoppingTest, HigherAccuracy_IsAnImprovementAndLowerIsNot) {
   EXPECT_EQ(StopsAfter("patience: 1 monitor: VALIDATION_ACCURACY min_delta: 0.25", {0.5, 0.25}), 2);
 }
 
-TEST(EarlyStoppingTest, EpochsBeforeStart_AreIgnored) {
+TEST(EarlyStoppingTest, EpochsBeforeStartFromEpoch_AreIgnored) {
   EXPECT_EQ(StopsAfter("patience: 1 start_from_epoch: 2", {1, 2, 3, 4}), 4);
 }
 
@@ -81,7 +81,7 @@ bool Continues(const std::string& before, const std::string& after) {
   return continues;
 }
 
-TEST(ContinueWatchTest, BestValueOfAnotherMonitorOrStart_IsForgotten) {
+TEST(ContinueWatchTest, BestValueOfAnotherMonitorOrStartFromEpoch_IsForgotten) {
   EXPECT_TRUE(Continues("patience: 2", "patience: 5 min_delta: 0.1"));
   EXPECT_TRUE(Continues("monitor: VALIDATION_ACCURACY", "monitor: VALIDATION_ACCURACY patience: 5"));
   EXPECT_FALSE(Continues("patience: 2", "patience: 2 monitor: VALIDATION_ACCURACY"));

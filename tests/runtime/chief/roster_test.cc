@@ -1,4 +1,5 @@
-// Tests local ranks (a worker's number on its host) after losses and replacements, and reports of late tasks.
+// Tests local ranks (a worker's number on its host) after losses and replacements, and reports of tasks that
+// are silent or behind.
 #include "runtime/chief/roster.h"
 
 #include "gmock/gmock.h"

@@ -133,7 +133,7 @@ struct Pair {
       if (caller_status.ok()) caller_status = caller.Handshake().status();
       if (called_status.ok()) called_status = called.Handshake().status();
     }
-    // With TLS 1.3, only its first read tells a caller that it was refused.
+    // With TLS 1.3, a caller learns only by its first read that it was refused.
     char byte;
     iovec part = {.iov_base = &byte, .iov_len = 1};
     if (caller_status.ok() && !called_status.ok()) caller_status = caller.Receive({&part, 1}).status();
