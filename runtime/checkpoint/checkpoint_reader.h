@@ -55,7 +55,7 @@ class CheckpointReader {
     std::string path;
     FileDescriptor fd;
   };
-  // The place where a tensor's bytes begin.
+  // The file and the offset at which a tensor's bytes begin.
   struct Location {
     int file = 0;
     int64_t offset = 0;

@@ -55,8 +55,8 @@ absl::Status LinkBest(const std::string& root, absl::optional<int64_t> step);
 // PATH.damaged-2 and so on. Its files stay for inspection. Returns the new path.
 absl::StatusOr<std::string> SetAsideCheckpoint(const std::string& path);
 
-// Removes every step-N.tmp and step-N.old that a crash left; if step-N is missing, renames step-N.old to it
-// instead. Must not run while a CheckpointWriter exists.
+// Removes every step-N.tmp and step-N.old that a crash left; if step-N is missing, renames step-N.old to
+// step-N instead. Must not run while a CheckpointWriter exists.
 absl::Status RemoveStaleCheckpoints(const std::string& root);
 
 }  // namespace tethys

@@ -38,8 +38,8 @@ struct SavedStatistics {
 //  1. Until Commit renames it, the directory is called ROOT/step-N.tmp, and readers ignore it.
 //  2. A committed checkpoint is complete: every element of every tensor is finite and was written by exactly
 //     one range. Files and directory were synced before the rename.
-//  3. If there is an earlier checkpoint of the same step, ListCheckpoints finds it or the new one at every
-//     moment of Commit.
+//  3. If there is an earlier checkpoint of the same step, ListCheckpoints finds the earlier or the new
+//     checkpoint at every moment of Commit.
 class CheckpointWriter {
  public:
   // `variables` and `slot_names` (the optimizer's slots, in its order) determine the tensors that must be

@@ -1,5 +1,5 @@
-// A checkpoint's description of its model (beside the tensors): made from a job, and compared with one. Pure;
-// any thread.
+// A checkpoint's description of its model (beside the tensors): made from a job, and compared with a job.
+// Pure; any thread.
 #ifndef TETHYS_RUNTIME_CHECKPOINT_MODEL_DESCRIPTION_H_
 #define TETHYS_RUNTIME_CHECKPOINT_MODEL_DESCRIPTION_H_
 
@@ -16,9 +16,9 @@ namespace tethys {
 // The data that another program needs to use a checkpoint without the job.
 proto::ModelDescription DescribeModel(const proto::JobPlan& plan, const proto::InputScaling& scaling);
 
-// FailedPrecondition names the first layer that computes something else than the checkpoint's layer. Names
-// and initializers of layers, and whether they train, are not compared. A checkpoint without a description
-// passes. `path` is for error messages.
+// Checks that the job's model computes the same as the checkpoint's model. FailedPrecondition names the first
+// layer that differs. Names and initializers of layers, and whether the layers train, are not compared. A
+// checkpoint without a description passes. `path` is for error messages.
 absl::Status CheckSameModel(const proto::ModelDescription& saved, const proto::Model& model,
                             const std::string& path);
 
@@ -27,8 +27,8 @@ absl::Status CheckSameModel(const proto::ModelDescription& saved, const proto::M
 InputScaling ScalingOf(const proto::InputScaling& message, bool float_inputs);
 proto::InputScaling MessageOf(const InputScaling& scaling);
 
-// FailedPrecondition: the checkpoint's inputs were of the other type, or standardised with another mean or
-// deviation, because data or job differ.
+// Checks that the job's inputs have the type and the standardisation with which the checkpoint was trained.
+// FailedPrecondition: they differ; the message gives both. A checkpoint without a standardisation passes.
 absl::Status CheckSameScaling(const proto::ModelDescription& saved, const InputScaling& here,
                               const std::string& path);
 

@@ -20,7 +20,8 @@
 
 namespace tethys {
 
-// The format allows headers of 100 MB; our headers need about 150 bytes per tensor.
+// The largest header that is read or written, in bytes. The format allows headers of 100 MB; ours need about
+// 150 bytes per tensor.
 constexpr int64_t kMaxSafetensorsHeaderBytes = int64_t{16} << 20;
 constexpr int64_t kMaxSafetensorsEntries = 16384;
 constexpr int64_t kSafetensorsLengthBytes = 8;

@@ -19,7 +19,8 @@ namespace tethys {
 namespace {
 
 constexpr char kWorkers[] = "workers";
-// Above this size, the workers' own statistics are left out, and a resumed job starts from their mean.
+// If the workers' own statistics take more bytes than this, they are not saved, and a resumed job starts from
+// their mean.
 constexpr int64_t kMostWorkerBytes = int64_t{256} << 20;
 constexpr int64_t kMostFileBytes = kMostWorkerBytes + (int64_t{32} << 20);
 constexpr int64_t kFloatBytes = sizeof(float);

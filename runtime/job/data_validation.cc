@@ -24,8 +24,8 @@ void CheckIdx(const proto::Idx& idx, Problems& problems) {
                  "is missing: give both test files, or neither for a job without a test");
 }
 
-// Checks the fields of standardisation and sets their defaults. Whether the data have that many channels is
-// checked when the data are read.
+// Checks the fields of standardisation and sets their defaults. Whether the data have as many channels as
+// there are means or deviations is checked when the data are read.
 void ResolveScaling(proto::Data& data, Problems& problems) {
   constexpr float kMost = 1e6;
   for (const float mean : data.mean()) {
@@ -60,7 +60,8 @@ void ResolveScaling(proto::Data& data, Problems& problems) {
 }
 
 void CheckClassNames(const proto::Data& data, Problems& problems) {
-  constexpr size_t kMostBytes = 255;  // As many bytes as the name of a file can have.
+  // The longest name of a class, in bytes: as long as the name of a file can be.
+  constexpr size_t kMostBytes = 255;
   if (data.class_name().empty()) return;
   problems.AddIf(data.class_name_size() != data.classes(), "data.class_name",
                  absl::StrCat("has ", data.class_name_size(), " names, but data.classes is ", data.classes(),
@@ -183,7 +184,7 @@ constexpr SourceRules kSourceRules[] = {
      [](const auto& data, Problems& problems) { CheckSynthetic(data.synthetic(), problems); }},
 };
 
-// Refuses a user or password before the host, because it would appear in every log and in the run directory.
+// Refuses a user or password before the host, because the URL appears in every log and in the run directory.
 void CheckUrl(const std::string& field, const std::string& text, Problems& problems) {
   const size_t begin = text.find("://");
   if (begin == std::string::npos) return;

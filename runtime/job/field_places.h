@@ -20,8 +20,9 @@ namespace tethys {
 // file replaced have no keys.
 class FieldPlaces {
  public:
-  // Puts the places of one file over the places of earlier files, as PutOver (job_layers.h) does with values.
-  // `message` is the message parsed from `file`, and `tree` holds the places that the parser recorded.
+  // Adds the places of one file. They replace the places of earlier files as the values of the file replace
+  // earlier values (PutOver in job_layers.h). `message` is the message parsed from `file`, and `tree` holds
+  // the places that the parser recorded.
   void PutOver(const std::string& file, const google::protobuf::Message& message,
                const google::protobuf::TextFormat::ParseInfoTree& tree);
 

@@ -20,8 +20,8 @@ int64_t BatchPerWorkerRows(const proto::Job& job);
 // fields that are 0 or false and without the learning rate.
 std::string OptimizerText(const proto::Optimizer& optimizer);
 
-// False for a field of `tuning`, or a part of one, that the job's strategy does not use. True for every other
-// path. Does not consider whether the device uses the field.
+// False for a field of `tuning`, or a part of such a field, that the job's strategy does not use. True for
+// every other path. Does not consider whether the device uses the field.
 bool UsesField(absl::string_view path, const proto::Job& job);
 
 // A hash of the job's deterministic serialization: the same in every process of one build.

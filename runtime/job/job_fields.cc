@@ -79,7 +79,7 @@ constexpr OtherChoice kOtherChoices[] = {
     {"Strategy", "horovod", "write mirrored {}, workers that exchange gradients"},
     {"Strategy", "ps", "write parameter_server {}"}};
 
-// ": write ..." for a choice that other programs have; empty if there is no known such choice.
+// ": write ..." for a choice that other programs have; empty if `name` is no known choice.
 std::string OtherChoiceText(const Descriptor& type, absl::string_view name) {
   for (const OtherChoice& other : kOtherChoices) {
     if (type.name() == other.type && absl::EqualsIgnoreCase(name, other.name))

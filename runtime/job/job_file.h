@@ -44,8 +44,8 @@ struct JobVariant {
 };
 // Like LoadJob, then applies `variations`, FIELD=VALUE each. Variations that choose a oneof member are
 // applied before those that set its fields. A variation of a field in a member that the job has not chosen
-// (servers, in a mirrored job), or of a field of `tuning` that its strategy does not use, leaves the job as
-// it is. Error messages call variations --vary.
+// (servers, in a mirrored job), or of a field of `tuning` that the job's strategy does not use, leaves the
+// job as it is. Error messages call variations --vary.
 absl::StatusOr<JobVariant> LoadJobVariant(const std::string& path, absl::Span<const std::string> overrides,
                                           absl::Span<const std::string> variations);
 

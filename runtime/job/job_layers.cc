@@ -101,8 +101,8 @@ absl::StatusOr<Layer> ReadBase(const std::vector<Layer>& chain) {
   return base;
 }
 
-// A model is a list of layers or a family: the kind that `upper` has replaces the other kind. A file that
-// writes both is refused later.
+// A model is either a list of layers or a family. If `upper` has one of these, removes the other one from
+// `lower`. A file that writes both is refused later.
 void ReplaceKindOfModel(const proto::Job& upper, JobLayers& lower) {
   if (!upper.has_model() || !lower.job.has_model()) return;
   const bool family = upper.model().family_case() != proto::Model::FAMILY_NOT_SET;

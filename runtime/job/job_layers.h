@@ -1,5 +1,6 @@
-// Job files that build on other job files (`base` in proto/job.proto): reads a file and its bases, and puts
-// upper files over lower ones. Used by job_file.cc. Reading blocks on small files; any thread.
+// Job files that build on other job files (`base` in proto/job.proto): reads a file and its bases, and merges
+// them, so that the fields of each file replace the fields of its base. Used by job_file.cc. Reading blocks
+// on small files; any thread.
 #ifndef TETHYS_RUNTIME_JOB_JOB_LAYERS_H_
 #define TETHYS_RUNTIME_JOB_JOB_LAYERS_H_
 

@@ -155,7 +155,7 @@ void CheckDevice(const proto::Job& job, Problems& problems) {
                  "is BF16, but device.kind is CPU, which sums in float32: leave it out, or write kind: CUDA");
 }
 
-// Resource samples are sent with the heartbeats, four times a second.
+// The shortest interval of resource samples: samples are sent with the heartbeats, four times a second.
 constexpr double kLeastSamplingSeconds = 0.25;
 
 void CheckResources(const proto::Job& job, Problems& problems) {

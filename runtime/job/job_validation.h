@@ -18,7 +18,7 @@ using FieldLocator = std::function<std::string(absl::string_view field)>;
 
 // Writes out every default, so that the job means the same to every process that reads it; resolving again
 // changes nothing. InvalidArgument "WHERE: FIELD is VALUE: what is allowed, what to do" for the first field
-// that is missing, out of range or contradicts another.
+// that is missing, out of range or in contradiction with another field.
 absl::Status ResolveJob(const FieldLocator& where, proto::Job& job);
 
 // Checks that an epoch of `epoch_length` samples has at least one step. InvalidArgument: the epoch has no

@@ -22,7 +22,7 @@ absl::string_view Quoted(absl::string_view text, absl::string_view before) {
   return text.substr(0, text.find('"'));
 }
 
-// The first enum field of that name in any message of the job file's schema.
+// The first enum field called `name` in any message of the job file's schema.
 const FieldDescriptor* FindEnumField(absl::string_view name) {
   const auto& file = *proto::Job::descriptor()->file();
   for (int i = 0; i < file.message_type_count(); ++i) {

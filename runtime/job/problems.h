@@ -1,5 +1,5 @@
-// Used by the checks of a job: collects the first problem, checks names, and has limits that several fields
-// share.
+// Helpers of the checks of a job: Problems keeps the first problem, IsName checks names, and the constants
+// are limits of several fields.
 #ifndef TETHYS_RUNTIME_JOB_PROBLEMS_H_
 #define TETHYS_RUNTIME_JOB_PROBLEMS_H_
 

@@ -28,7 +28,7 @@ constexpr RenamedField kRenamed[] = {
     {"strategy.parameter_server.partitioner", "tuning.partitioner"},
 };
 
-// "tuning.graph" is "tuning" and "graph".
+// Splits a path before its last name: "tuning.graph" into "tuning" and "graph".
 std::pair<absl::string_view, absl::string_view> SplitLast(absl::string_view path) {
   const size_t dot = path.rfind('.');
   if (dot == absl::string_view::npos) return {"", path};

@@ -109,7 +109,7 @@ absl::Status CsvFile::Write(absl::string_view lines) {
 absl::Status CsvFile::Prepare() {
   if (prepared_) return absl::OkStatus();
   bool changes = found_ != absl::StrJoin(columns_, ",");
-  // `path` may be a link to another place.
+  // `path_` may be a link; the file that it points to is rewritten.
   std::error_code error;
   const std::string path = std::filesystem::canonical(path_, error).string();
   if (error) return ErrnoStatus(error.value(), absl::StrCat("cannot find ", path_));

@@ -25,7 +25,8 @@ class EventFile {
  public:
   // Creates DIRECTORY/events.out.tfevents.SECONDS.HOST. TensorBoard finds event files by this name, and
   // orders the files of a resumed run by their names. If the file exists, ".1" and so on are appended to the
-  // name. `wall_seconds`: seconds since 1970. Requires that no other process creates event files there.
+  // name. `wall_seconds`: seconds since 1970. Requires that no other process creates event files in
+  // `directory`.
   static absl::StatusOr<std::unique_ptr<EventFile>> Create(const std::string& directory, double wall_seconds,
                                                            const std::string& host);
 

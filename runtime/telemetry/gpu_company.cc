@@ -8,7 +8,8 @@
 namespace tethys {
 namespace {
 
-// The processes in `after` that are not in `before`: this process alone, if no other came meanwhile.
+// The processes in `after` that are not in `before`: this process alone, unless another process appeared
+// meanwhile.
 std::set<uint32_t> Newcomers(const std::vector<uint32_t>& before, const std::vector<uint32_t>& after) {
   std::set<uint32_t> newcomers(after.begin(), after.end());
   for (const uint32_t process : before) newcomers.erase(process);

@@ -24,10 +24,10 @@
 namespace tethys {
 
 struct GpuCompanyReading {
-  // Other processes with a context on the GPU, whether they compute or not. Absent: the driver does not tell.
+  // Other processes with a context on the GPU, whether they compute or not. Absent: not known.
   absl::optional<int> processes;
   // The share of the multiprocessors' time that other processes used, in [0, 1], by the driver's newest
-  // sample of the last second. Absent: the driver does not tell.
+  // sample of the last second. Absent: the driver does not report the share.
   absl::optional<double> share;
 };
 
@@ -49,8 +49,8 @@ class GpuCompany {
   };
   std::map<std::string, Listed> listed_;  // GPUs by UUID.
   NvmlGpu* gpu_ = nullptr;                // The watched GPU, in listed_.
-  // The numbers that may be this process's own in the driver's list. If there are several, other processes
-  // came meanwhile, and shares are not known.
+  // The numbers that may be this process's own in the driver's list. If there are several numbers, other
+  // processes appeared at the same time as this process, and `share` stays absent.
   std::set<uint32_t> own_;
 };
 

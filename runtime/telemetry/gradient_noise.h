@@ -1,9 +1,9 @@
 // The gradient-noise scale of a job, from the squared norms in its step records.
 //
 // Source: McCandlish et al. (2018), "An empirical model of large-batch training", appendix A.1. The mean
-// gradient g_b over b samples has E|g_b|^2 = |G|^2 + S / b, with the true gradient G and S the trace of the
-// covariance of one sample's gradient. A step of n workers gives this norm for the batch of each worker, b_1
-// ... b_n, and for all together, B:
+// gradient g_b over b samples has E|g_b|^2 = |G|^2 + S / b, where G is the true gradient, and S is the trace
+// of the covariance of one sample's gradient. A step of n workers gives this norm for the batches of the
+// workers, of b_1 ... b_n samples, and for all these batches together, of B samples:
 //
 //   S     = (mean of |g_b|^2 - |g_B|^2) / (mean of 1 / b - 1 / B)
 //   |G|^2 = |g_B|^2 - S / B
@@ -26,9 +26,9 @@ class GradientNoise {
  public:
   explicit GradientNoise(int workers) : workers_(workers) {}
 
-  // Records come in any order. A step counts once the record of every worker has come, if each worker
-  // measured its norms and had samples. A step whose records are incomplete is dropped when kMostPending
-  // later steps have begun.
+  // Adds a record; records may be added in any order. A step counts once the record of every worker was
+  // added, if each worker measured its norms and had samples. A step whose records are incomplete is dropped
+  // when kMostPending later steps have begun.
   void Add(const proto::StepRecord& record);
 
   // Fills in the gradient noise: one entry for each epoch with measured steps, in ascending order of epochs.

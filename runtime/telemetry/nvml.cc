@@ -217,7 +217,7 @@ class LoadedNvmlGpu final : public NvmlGpu {
 
  private:
   // Fills `list` by a call that writes at most `count` elements and sets `count` to the number of elements
-  // there are. False: the driver does not tell.
+  // that exist. False: the driver reports no list.
   template <typename Element, typename Call>
   bool Fill(std::vector<Element>& list, Call call) {
     for (unsigned size = 64; size <= kMostProcesses; size *= 4) {

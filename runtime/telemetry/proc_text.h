@@ -24,7 +24,7 @@ struct MachineCpu {
   Nanoseconds busy_ns = 0;
   int cores = 0;
   // Time in which a core had work but a hypervisor ran other machines, also modulo 2^62 ns; 0 if the kernel
-  // does not say.
+  // does not report this time.
   Nanoseconds stolen_ns = 0;
 };
 // From /proc/stat. Time stolen by a hypervisor or spent waiting for a disk is not busy.

@@ -49,10 +49,10 @@ class ResourceLog {
   void FillSummary(proto::RunSummary& summary) const;
 
  private:
-  static constexpr int kQuantities = 6;  // CPU %, resident bytes, and four rates in bytes a second.
+  static constexpr int kQuantities = 6;  // CPU %, resident bytes, four rates in bytes/s.
   using Values = std::array<double, kQuantities>;
   struct Gauge {
-    double seconds = 0;   // 0 until there is a value.
+    double seconds = 0;   // The total time that the values cover.
     double weighted = 0;  // Sum over the values of value * seconds.
     double minimum = 0;
     double maximum = 0;

@@ -1,6 +1,6 @@
 // Samples the CPU, memory, network and disk that this process and, with Options::machine, its machine use.
-// Every process has one and sends its samples to the chief with the heartbeats. Thread-compatible; a sample
-// takes some tens of microseconds, on the calling thread.
+// Every process has one ResourceSampler, and sends the samples to the chief with the heartbeats.
+// Thread-compatible; a sample takes some tens of microseconds, on the calling thread.
 //
 // The sources of the numbers; a number that the system does not give is 0:
 //   process  CPU clock_gettime; memory /proc/self/statm; disk /proc/self/io; network: what the kernel counts
@@ -28,7 +28,8 @@ namespace tethys {
 // Bytes of the TCP connections of this process.
 class TcpCounter {
  public:
-  // The bytes of all connections found by this and earlier calls, counted from the opening of each.
+  // The bytes of all connections found by this and earlier calls, counted from the opening of each
+  // connection.
   ByteCounts Count();
 
  private:

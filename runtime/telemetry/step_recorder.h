@@ -12,8 +12,8 @@
 //   recorder.EndStep({.loss_sum = 81.2, .correct = 97, ...});
 //
 // The training thread calls BeginStep, Mark, BucketReady and EndStep; one other thread calls Drain. No heap
-// allocation and no lock on the training thread, unless the ring is full. Steps may overlap: the next may
-// begin before EndStep, which ends the oldest.
+// allocation and no lock on the training thread, unless the ring is full. Steps may overlap: the next step
+// may begin before EndStep, which ends the oldest step.
 #ifndef TETHYS_RUNTIME_TELEMETRY_STEP_RECORDER_H_
 #define TETHYS_RUNTIME_TELEMETRY_STEP_RECORDER_H_
 
@@ -46,7 +46,7 @@ struct StepStart {
   int64_t samples = 0;
 };
 
-// Durations of a step's phases on an asynchronous device, where the host's marks only tell when work was
+// Durations of a step's phases on an asynchronous device, where the host's marks only show when work was
 // enqueued.
 struct DeviceTimes {
   Nanoseconds forward_ns = 0;
@@ -91,7 +91,7 @@ class StepRecorder {
   void EndExchange() { computing_.store(true, std::memory_order_relaxed); }
   // Counts the time since `begin` as exchange. At `begin` the current phase began to wait for other workers.
   void CountAsExchange(Nanoseconds begin);
-  // Records when gradient bucket `index` holds its final sums, before its collective begins.
+  // Records that gradient bucket `index` holds its final sums now; its collective has not begun.
   void BucketReady(int index);
   // Ends the oldest step that was begun and not ended. If the step began before the end of the previous step,
   // its time counts from that end, so that totals add up to the time that passed.

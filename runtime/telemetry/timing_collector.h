@@ -34,7 +34,8 @@ class TimingCollector {
   static absl::StatusOr<std::unique_ptr<TimingCollector>> Open(const std::string& run_dir,
                                                                const Options& options);
 
-  // Removes what the attempt undoes from the files (CsvFile::Begin). Blocks; may be called on any thread.
+  // Removes from the files the lines of work that the attempt undoes (CsvFile::Begin). Blocks; may be called
+  // on any thread.
   absl::Status Begin();
 
   // Adds records of one worker, in the order of its steps. `clock_offset`: the chief's clock minus the
