@@ -5,9 +5,9 @@
 //
 // Collectives are AllReduce, ReduceScatter, AllGather, Barrier, Split and AllocateForReduction. Every rank
 // calls the same collectives with the same counts in the same order; otherwise every rank gets an error that
-// names the mismatch, from this call or from its next. The n-th Send from rank a to rank b is received by the
-// n-th Receive on b from a. Both calls must have the same place in the order of collectives; otherwise both
-// ranks get an error, at the latest after the timeout.
+// names the mismatch, from this call or from the next call on that rank. The n-th Send from rank a to rank b
+// is received by the n-th Receive on b from a. Both ranks must call them between the same two collectives;
+// otherwise both ranks get an error, at the latest after the timeout.
 //
 // All calls block and are made by one thread at a time. A call fails if it makes no progress for the timeout
 // given at construction.
@@ -51,9 +51,9 @@ class Communicator {
   // The blocks of all ranks are disjoint and cover the vector. Not a collective.
   virtual Range OwnedBlock(int rank, int64_t count) const = 0;
 
-  // Copies the bytes parts[r] of rank r's `data` to the same place on all ranks. `parts` is indexed by rank
-  // and equal on all ranks; the parts lie in `data`, are disjoint and may be empty. Other bytes keep their
-  // values.
+  // Copies the bytes parts[r] of rank r's `data` to the same bytes of `data` on all ranks. `parts` is indexed
+  // by rank and equal on all ranks; the parts lie in `data`, are disjoint and may be empty. Other bytes keep
+  // their values.
   virtual absl::Status AllGather(absl::Span<char> data, absl::Span<const Range> parts) = 0;
 
   // Returns when every rank has called Barrier.
@@ -61,7 +61,7 @@ class Communicator {
 
   // Copies `data` to the `data` of the peer's Receive, which has the same size. Send may block until the peer
   // calls Receive, so two ranks that send to each other must not both begin with Send. Other ranks take no
-  // part. While one of the two waits for a third rank, the timeout of the other keeps running.
+  // part. While one of the two ranks waits for a third rank, the timeout of the other rank keeps running.
   // InvalidArgument: `peer` is this rank or no rank of the world, or the sizes differ.
   virtual absl::Status Send(int peer, absl::Span<const char> data) = 0;
   virtual absl::Status Receive(int peer, absl::Span<char> data) = 0;

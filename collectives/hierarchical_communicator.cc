@@ -214,7 +214,8 @@ class HierarchicalCommunicator final : public Communicator {
   const std::unique_ptr<Communicator> leaders_;  // Null on ranks that are no leader.
   const SharedMemoryOptions shared_;
   const int rank_;
-  std::vector<Range> leaders_part_;  // For a gather on this host: only the leader, rank 0, contributes.
+  // The parts of an AllGather on this host in which only the leader, rank 0, contributes.
+  std::vector<Range> leaders_part_;
 };
 
 }  // namespace

@@ -18,8 +18,9 @@ namespace tethys {
 int HostCount(const std::vector<int>& hosts);
 
 // Returns the communicator that `hosts` calls for: shared memory if there is one host, `all` itself if every
-// rank has a host of its own, otherwise a hierarchy of both. Called by every rank of `all`, with equal
-// `hosts`, at the same time. `shared` has the names of all ranks; its step_timeout is the timeout of `all`.
+// rank has a host of its own, otherwise a communicator that uses shared memory inside the hosts and `all`
+// between the hosts. Called by every rank of `all`, with equal `hosts`, at the same time. `shared` has the
+// names of all ranks; its step_timeout is the timeout of `all`.
 //
 // On success `all` is moved from; on an error it is left as it is. Has the errors of
 // CreateSharedMemoryCommunicator and of Split.

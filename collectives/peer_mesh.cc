@@ -11,9 +11,9 @@
 namespace tethys {
 namespace {
 
-// How long a failed rank tries to send its error to the others (or the step timeout, if that is shorter). The
-// others are reading, or are computing with free space in their sockets. On a busy machine they may read
-// late.
+// How long a failed rank tries to send its error to the other ranks (or the step timeout, if that is
+// shorter). The other ranks are reading, or are computing with free space in their sockets. On a busy machine
+// they may read late.
 constexpr Nanoseconds kFarewellTime = 2 * kSecond;
 // The number of passes over all peers without progress after which the thread sleeps. After each pass it
 // yields to other ranks on this core.
@@ -127,7 +127,7 @@ absl::StatusOr<PeerMesh::Turn> PeerMesh::Pump(int from, int to) {
     // A header without payload is no progress, because it only says that the peer is alive.
     if (std::max(*sent, received->bytes) > kFrameBytes) last_progress_ = clock_.Now();
   }
-  // Checked after the loop: data from one peer may have to be sent to another.
+  // `finished` is set after the loop, because data from one peer may have to be sent to another peer.
   for (const Peer& peer : peers_) turn.finished = turn.finished && peer.finished();
   return turn;
 }
@@ -188,8 +188,8 @@ absl::StatusOr<Nanoseconds> PeerMesh::CheckPatience() {
     if (!peer.receiver.finished()) (peer.receiver.peer_waits() ? waiting : silent) = rank;
   }
   if (silent >= 0) return SilenceError(silent);
-  // All peers that this rank still needs are waiting themselves. The rank that waits for the culprit will
-  // report it.
+  // All peers that this rank still needs are waiting themselves. The rank that waits for the rank without
+  // progress will report that rank.
   const Nanoseconds last_resort = last_progress_ + patience + patience / 2;
   if (clock_.Now() < last_resort) return last_resort;
   return SilenceError(waiting >= 0 ? waiting : takes_nothing);

@@ -53,7 +53,7 @@ class PeerMesh {
   absl::Status Move(int from, int to);
   absl::Status Move() { return Move(-1, -1); }
 
-  // Thread-safe.
+  // As Communicator::Abort. Thread-safe.
   void Abort(const absl::Status& reason);
 
  private:

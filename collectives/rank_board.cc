@@ -47,7 +47,8 @@ void FutexWake(std::atomic<uint32_t>& word) {
   syscall(SYS_futex, &word, FUTEX_WAKE, INT_MAX, nullptr, nullptr, 0);
 }
 
-// True if `posts` is `number` or later. Counters may wrap around, but the two never differ by much.
+// True if `posts` is `number` or later. Counters may wrap around, but `posts` and `number` never differ by
+// much.
 bool Reached(uint32_t posts, uint32_t number) { return static_cast<int32_t>(posts - number) >= 0; }
 
 enum Farewell : uint32_t { kNone, kBeingWritten, kWritten, kLeft };
@@ -59,7 +60,7 @@ struct RankBoard::Counter {
   std::atomic<uint32_t> sleepers;  // Ranks asleep on `value`.
 };
 
-// Chunks of messages from one rank to another.
+// The progress of the messages from one rank to another, in chunks.
 struct alignas(kLineBytes) RankBoard::Channel {
   Counter posted;  // Chunks posted by the sender.
   Counter taken;   // Chunks taken by the receiver.

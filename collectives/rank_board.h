@@ -85,7 +85,7 @@ class RankBoard {
   // Tells `from` that the chunk was read.
   void TakeChunk(int from);
 
-  // Thread-safe.
+  // As Communicator::Abort. Thread-safe.
   void Abort(const absl::Status& reason);
 
  private:

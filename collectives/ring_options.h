@@ -15,9 +15,9 @@
 namespace tethys {
 
 struct RingMember {
-  std::string address;           // host:port of its listener.
+  std::string address;           // host:port of the rank's listener.
   std::string name = {};         // "worker 2 on 10.0.0.3", for errors; empty: the address.
-  std::string certificate = {};  // The name in its certificate; with TLS only.
+  std::string certificate = {};  // The name in the rank's certificate; with TLS only.
 
   const std::string& text() const { return name.empty() ? address : name; }
 };

@@ -179,7 +179,7 @@ class StreamMirroredStrategy final : public Strategy, private StreamReducer {
   // Sets failure_, so that no other step begins. The destructor aborts the communicator, not this function,
   // because the caller's graphs still exist and NCCL's abort would wait for them forever.
   absl::Status Failed(const absl::Status& status, const StepInfo& step, size_t bucket) {
-    // If all buckets are reduced, the update has failed.
+    // If all buckets are reduced, the update has failed, and the error names the last bucket.
     const size_t last = std::min(bucket, buckets_.size() - 1);
     const Range range = buckets_[last].range;
     failure_ = Annotate(

@@ -29,13 +29,13 @@ struct ParameterClientOptions {
   std::vector<ServerAddress> servers;  // One address for each server, by the server's index.
   const Clock* clock = nullptr;        // Must outlive the client.
   int reconnect_tries = 5;
-  // Limit on the unanswered messages to one server; 0: no limit. It is for servers that answer a message only
-  // once all workers have sent it: a fast worker then does not fill the server's link ahead of slower
-  // workers. The limit is lifted if no answer comes for `patience`, because workers that send in different
-  // orders would otherwise wait forever.
+  // Limit on the unanswered messages to one server; 0: no limit. The limit is for servers that answer a
+  // message only once all workers have sent it: a fast worker then does not fill the server's link ahead of
+  // slower workers. The limit is lifted if no answer comes for `patience`, because workers that send in
+  // different orders would otherwise wait forever.
   int window = 0;
   Nanoseconds patience = 100 * kMillisecond;
-  // The pause before the second try; doubles with every try.
+  // The pause between the first and the second try to connect; every further pause is twice as long.
   Nanoseconds reconnect_pause = 20 * kMillisecond;
   bool pushes_bring_values = true;  // False: the answer to a push has no payload.
 };

@@ -9,7 +9,7 @@
 namespace tethys {
 namespace {
 
-constexpr size_t kNamedVariables = 3;  // Variables named in an error message.
+constexpr size_t kNamedVariables = 3;  // The most variables that an error names.
 
 bool SamePush(const Frame& a, const Frame& b) {
   return a.sequence == b.sequence && a.step == b.step && a.global_sample_count == b.global_sample_count &&

@@ -28,10 +28,10 @@ class FrameChecks {
 
   // InvalidArgument: no such worker. FailedPrecondition: another generation.
   absl::Status CheckSender(const Frame& frame) const;
-  // FailedPrecondition: another process has taken the worker's place.
+  // FailedPrecondition: another process has replaced the worker's process.
   absl::Status CheckIncarnation(const Frame& frame, const PushInbox& inbox) const;
   // Checks a part of a push. InvalidArgument: its payload or its number of samples contradicts the job.
-  // OutOfRange: the push is not the worker's next, or the part does not belong to the current push.
+  // OutOfRange: the push is not the worker's next push, or the part does not belong to the current push.
   absl::Status CheckPart(const Frame& frame, PayloadPieces payload, const PushInbox& inbox,
                          const ConsistencyRule& rule, int64_t version) const;
   // InvalidArgument if the range overlaps an earlier part of the same push.

@@ -59,9 +59,9 @@ class NormExchange {
   absl::Status CheckWanted(const Frame& frame) const;
   // Takes a kNorm, kMeasure or kCommit frame of a worker that may send one; `inbox` is the worker's. Returns
   // what the store does next. An error changes nothing. InvalidArgument: the frame is malformed, totals are
-  // below this server's own sums or differ from those that came first, or a norm is not finite. OutOfRange:
-  // the frame is not of the worker's last push, or comes before the sums that it depends on. DataLoss: the
-  // payload does not match its checksum.
+  // below this server's own sums or differ from the totals that came first, or a norm is not finite.
+  // OutOfRange: the frame is not of the worker's last push, or comes before the sums that it depends on.
+  // DataLoss: the payload does not match its checksum.
   enum class Next {
     kWait,     // Answers as soon as the step is held.
     kAnswer,   // Answers.
@@ -85,7 +85,7 @@ class NormExchange {
  private:
   size_t measured_values() const { return kSumsOfShard * layout_.shards().size(); }
   // Checks that the frame exchanges `values` sums about the worker's last push, and that its payload has
-  // `sent` of them.
+  // `sent` of these sums.
   absl::Status CheckExchange(const Frame& frame, PayloadPieces payload, const PushInbox& inbox, size_t values,
                              size_t sent) const;
   // Checks that the totals over all servers are not below this server's `own` sums and, unless `first` is
@@ -106,7 +106,7 @@ class NormExchange {
 
   int64_t summed_ = 0;        // Elements of shards whose sum over all workers is complete.
   bool is_measured_ = false;  // True from SetMeasured on; slots may have changed by then.
-  // These keep their values after the step's commit, for workers that have not had their answers.
+  // The members below keep their values after the step's commit, for workers that have not had their answers.
   std::vector<double> norm_;        // Clipping: the sum of squares of this server's gradient sums.
   std::vector<double> total_norm_;  // Clipping before a measurement: the sum of norm_ over all servers.
   std::vector<double> measured_;    // Trust ratios: the two sums of RegionSquares, for each shard.

@@ -32,7 +32,7 @@ namespace tethys {
 struct MessageRange {
   int server = 0;
   Range range = {};
-  bool norms = false;  // Sums of squares are exchanged, `range` is not used.
+  bool norms = false;  // True: sums of squares are exchanged; `range` is not used.
 };
 
 class ParameterClient {

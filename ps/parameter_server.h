@@ -56,7 +56,7 @@ class ParameterServer {
 
   // Creates the store; called once. InvalidArgument: the plan contradicts itself. Blocks.
   virtual absl::Status Configure(const proto::JobPlan& plan, int server_index, uint32_t generation) = 0;
-  // Accepts workers from now on; workers that came earlier were told to retry. Blocks.
+  // Accepts workers from now on; earlier callers were told to retry. Blocks.
   virtual absl::Status Serve() = 0;
 
   // A function called once per slot and shard with the shard's values; `arena_begin` is the position of the

@@ -86,7 +86,8 @@ class ParameterServerStrategy final : public Strategy {
 
   const ParameterServerStrategyOptions options_;
   const Nanoseconds step_timeout_;
-  Nanoseconds answer_timeout_ = step_timeout_;  // Shorter than a step's timeout while Prepare waits.
+  // The longest wait for an answer. Shorter than a step's timeout while Prepare waits.
+  Nanoseconds answer_timeout_ = step_timeout_;
   const std::unique_ptr<ParameterClient> client_;
 
   StepArenas arenas_;
@@ -251,8 +252,8 @@ int ParameterServerStrategy::NormMessage(int server) const {
   return static_cast<int>(messages_.size()) + static_cast<int>(place);
 }
 
-// More lenient than the contract: a worker without samples need not announce its ranges. Its pushes are empty
-// but still count.
+// Strategy requires that every range of a step is announced, but here a worker without samples need not
+// announce its ranges. Its pushes are empty but still count.
 absl::Status ParameterServerStrategy::PushRest() {
   if (step_.sample_count > 0) {
     TETHYS_RETURN_IF_ERROR(CheckAnnounced());

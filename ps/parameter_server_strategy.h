@@ -3,9 +3,9 @@
 // push with the new values.
 //
 // Only EnqueueEnd reads the answers: it waits for all of them and copies them to the parameter arena. If the
-// job says so, the answer to an asynchronous push has no parameters, and each step begins with a pull
-// instead. The first step of asynchronous and stale-synchronous training always begins with a pull. Gradients
-// are sent from the gradient arena in host memory, without a copy, in messages of about message_bytes
+// job pulls before each step (Asynchronous.pull is BEFORE_STEP), the answer to a push has no parameters. The
+// first step of asynchronous and stale-synchronous training always begins with a pull. Gradients are sent
+// from the gradient arena in host memory, without a copy, in messages of about message_bytes
 // (message_plan.h).
 //
 // If the update of bulk-synchronous servers depends on norms (clipping, LARS, LAMB), EnqueueEnd exchanges the

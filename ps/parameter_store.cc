@@ -90,7 +90,8 @@ absl::Status ParameterStore::OnPush(const Frame& frame, PayloadPieces payload, S
     return absl::OkStatus();
   }
   TETHYS_RETURN_IF_ERROR(checks_.CheckOverlap(frame, local, inbox));
-  // Repeated parts have already returned. Their values may have changed, so their checksums are not checked.
+  // The checksum of a repeated part is not checked (OnPush has returned above), because the values of the
+  // part may have changed.
   TETHYS_RETURN_IF_ERROR(checks_.CheckIntact(frame, payload));
 
   if (!inbox.has_push()) rule_->Open(StepOf(frame));
@@ -233,7 +234,8 @@ absl::Status ParameterStore::StepBack(int64_t version, uint32_t generation) {
                                                    " is told to step back under generation ", generation,
                                                    ", but its generation is ", checks_.generation()));
   }
-  const bool whole = version == version_ - 1 && state_.undo_number() == version_;  // The last update.
+  // Whether the last update, which is complete, is to be taken back.
+  const bool whole = version == version_ - 1 && state_.undo_number() == version_;
   if (!keeps_undo() || (version != version_ && !whole)) {
     return absl::FailedPreconditionError(
         absl::StrCat("server ", config_.server, " cannot step back from version ", version_, " to version ",

@@ -7,17 +7,17 @@
 // pushes from 1.
 //
 // The job's consistency decides when pushes are applied, which pushes make one update, and the divisor of
-// each update (runtime/consistency/rule.h). The store knows three ways of carrying this out:
+// each update (runtime/consistency/rule.h). The store carries this out in one of three ways:
 //
 //   parameter_store_elements.cc  in lock step: gradients are added up as they come, and an element is updated
 //                                and answered as soon as all workers' gradients of it have arrived
-//   parameter_store_norms.cc     in lock step, if the update depends on norms: it is held back until all
-//                                gradients of the step have arrived, and a worker has brought the norms over
-//                                all servers (norm_exchange.h)
+//   parameter_store_norms.cc     in lock step, if the update depends on norms: the update is held back
+//                                until all gradients of the step have arrived, and a worker has brought the
+//                                norms over all servers (norm_exchange.h)
 //   parameter_store_pushes.cc    otherwise: pushes are kept whole, until the rule says that they are due
 //
 // The store keeps a PushInbox for each worker, the gradients that are not applied yet (PushedGradients), and
-// parameters and slots (ShardState). FrameChecks refuses what does not fit.
+// parameters and slots (ShardState). FrameChecks refuses frames that contradict the job or earlier frames.
 //
 // If asynchronous workers pull before each step, a push is answered without parameters.
 #ifndef TETHYS_PS_PARAMETER_STORE_H_
@@ -51,7 +51,8 @@ namespace tethys {
 // 3. In lock step, parameters do not change between a reply and the next full set of pushes. A worker
 // pushes again only after it has all its replies, so replies may be sent from the store's memory.
 // 4. Padding stays zero.
-// 5. Parameters are sent to a worker for a step only when the rule allows it to begin (MayBegin).
+// 5. Parameters are sent to a worker for a step only when the rule allows the worker to begin the step
+// (MayBegin).
 class ParameterStore {
  public:
   // Allocates all memory of the store. `optimizer` updates ranges of this server's memory
@@ -74,10 +75,10 @@ class ParameterStore {
   // sums that came first, or a norm is not finite.
   absl::Status OnExchange(const Frame& frame, PayloadPieces payload, StoreActions& actions);
   // Refuses frames of the worker's earlier incarnations from now on and discards their unapplied parts.
-  // InvalidArgument: no such worker. FailedPrecondition: in lock step the worker's push is incomplete, or its
-  // step is, and neither can be completed without the worker.
+  // InvalidArgument: no such worker. FailedPrecondition: in lock step the worker's push, or the step of this
+  // push, is incomplete and cannot be completed without the worker.
   absl::Status OnFence(const proto::Fence& fence, StoreActions& actions);
-  // The worker's incarnation; frames of earlier ones are refused.
+  // The worker's incarnation; frames of earlier incarnations are refused.
   uint32_t incarnation(int worker) const { return inboxes_[worker].incarnation; }
 
   const ShardLayout& layout() const { return layout_; }
@@ -95,10 +96,11 @@ class ParameterStore {
   // In lock step with StoreConfig::keeps_undo: gives parameters and slots their values at `version`, bit by
   // bit. `version` is the current version, even if the next update has begun, or the version before the last
   // update, if no later update has begun. (A worker pushes only after all servers have answered its previous
-  // push, so the servers of a job differ by one version at most, and all can step back to the lowest.)
-  // Gradients that workers have pushed for later updates are dropped: workers push them again under the new
-  // `generation`, counting their pushes from 1. An error changes nothing. FailedPrecondition: no undo,
-  // another version, or the store has failed before. InvalidArgument: the generation is not a later one.
+  // push, so the servers of a job differ by one version at most, and all can step back to the lowest of their
+  // versions.) Gradients that workers have pushed for later updates are dropped: workers push them again
+  // under the new `generation`, counting their pushes from 1. An error changes nothing. FailedPrecondition:
+  // no undo, another version, or the store has failed before. InvalidArgument: the generation is not a later
+  // one.
   absl::Status StepBack(int64_t version, uint32_t generation);
 
  private:
@@ -150,7 +152,8 @@ class ParameterStore {
   const StoreConfig config_;
   const ShardLayout layout_;
   const std::unique_ptr<ConsistencyRule> rule_;
-  const bool lock_step_;            // As rule_ says.
+  // The value of rule_'s lock_step().
+  const bool lock_step_;
   const bool answers_with_values_;  // Answers to pushes have values. Answers to pulls always do.
   FrameChecks checks_;
   std::vector<int> all_workers_;

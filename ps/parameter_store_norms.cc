@@ -69,7 +69,7 @@ absl::Status ParameterStore::UpdateHeld(const Frame& frame, StoreActions& action
   if (!update.ok()) return Break(update.status(), actions);
   const std::vector<RegionSquares> squares = norms_.End();
   update->squares = squares;
-  std::vector<Range> parts;  // A copy, since the last update forgets the pushes.
+  std::vector<Range> parts;  // A copy: the update of the last part forgets the pushes.
   for (const PushParts::Part& part : inboxes_[frame.rank].parts.in_order()) parts.push_back(part.local);
   for (const Range& part : parts) {
     update->part = part;

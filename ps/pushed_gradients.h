@@ -51,7 +51,7 @@ class PushedGradients {
   };
 
   const Summation summation_;
-  Arena sum_;  // In lock step.
+  Arena sum_;  // The sums of the gradients; used in lock step only.
   std::vector<Push> pushes_;
 };
 

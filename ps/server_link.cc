@@ -55,7 +55,7 @@ Completion ServerLink::Locked(void (ServerLink::*handler)(bool ok)) {
   });
 }
 
-// Makes a new channel for every try: an old one would keep its back-off.
+// Makes a new channel for every try: an old channel would keep its back-off.
 void ServerLink::Connect() {
   stream_.reset();
   challenge_call_.reset();

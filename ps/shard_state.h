@@ -45,7 +45,7 @@ class ShardState {
   // Takes back the update numbered undo_number(): everything that it has changed gets its earlier values, bit
   // by bit. No-op if undo_number() is 0.
   void TakeBack();
-  // No update can be taken back until another is made.
+  // Forgets the last update: TakeBack has no effect until another update is made.
   void ForgetUndo();
 
   // Calls `function` for all shards of slot 0 (the parameters), then of slots 1, 2, ... (the optimizer's).
@@ -64,7 +64,7 @@ class ShardState {
   Arena parameters_;
   std::vector<Arena> slots_;
   std::vector<float*> slot_pointers_;
-  std::vector<Arena> shadow_;  // Of the parameters and of each slot; empty without undo.
+  std::vector<Arena> shadow_;  // Copies of the parameters and of each slot; empty without undo.
   std::vector<Range> undo_;
   int64_t undo_number_ = 0;
 };

@@ -63,7 +63,7 @@ struct NormReply {
   absl::Span<const double> values = {};  // For kNorm and kMeasure: the sums, valid during the call.
 };
 
-// The headers of these answers, without the payload's checksum.
+// The header of the frame that carries the reply, without the payload's checksum.
 Frame AnswerFrame(const ParameterReply& reply, uint32_t generation);
 Frame AnswerFrame(const NormReply& reply, uint32_t generation);
 

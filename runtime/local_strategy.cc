@@ -47,7 +47,8 @@ class LocalStrategy final : public Strategy {
   ReplicaUpdate update_;
   const Clock& clock_;
   const Nanoseconds step_timeout_;
-  std::array<Nanoseconds, 2> update_ns_ = {};  // Two values, for even and odd steps.
+  // How long the call that enqueued the update took, for each parity of the step.
+  std::array<Nanoseconds, 2> update_ns_ = {};
 };
 
 }  // namespace

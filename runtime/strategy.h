@@ -1,6 +1,6 @@
-// The interface between training and gradient exchange. A training step cannot tell under which strategy it
-// runs: it announces gradients as backward computes them, enqueues the end of the step and waits for that
-// end. Local, mirrored and parameter-server training implement this interface, and every later strategy will.
+// The interface between training and gradient exchange. A training step is the same under every strategy: it
+// announces gradients as backward computes them, enqueues the end of the step and waits for the end. Local,
+// mirrored and parameter-server training implement this interface, and every later strategy will.
 // workers/strategy_factory.cc is the only place that chooses a strategy.
 //
 //   strategy.BeginStep(step);

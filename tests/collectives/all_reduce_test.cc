@@ -205,7 +205,7 @@ INSTANTIATE_TEST_SUITE_P(MediaAndWorldSizes, Collectives,
                                                std::get<1>(info.param));
                          });
 
-// So a run over shared memory can be repeated over TCP with the same result.
+// The sums must be equal, so that a run over shared memory can be repeated over TCP with the same result.
 TEST(SharedMemory, AllReduceSumsEqualTcpRingSumsBitForBit) {
   for (const int world : {2, 3, 5}) {
     for (const int64_t count : {1000, 50021, 500009}) {

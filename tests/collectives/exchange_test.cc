@@ -96,7 +96,7 @@ TEST(Forming, SharedMemoryTakesThreeCollectivesForAnyWorldSize) {
       CountingCommunicator counting(*all);
       const std::vector<int> hosts = *FindHosts(counting, ring.listeners[rank]->address());
       EXPECT_EQ(counting.calls(), 1);
-      // Two more collectives follow: one sends the memory's address, one tells whether all ranks opened it.
+      // Two more collectives follow: one sends the memory's address, one checks that all ranks opened it.
       EXPECT_TRUE(CreateSharedMemoryCommunicator(
                       counting, hosts, {.member_names = options.MemberNames(), .clock = options.clock})
                       .ok());

@@ -253,8 +253,9 @@ INSTANTIATE_TEST_SUITE_P(Media, Messages,
                                            Medium::kTwoHosts),
                          [](const auto& info) { return MediumName(info.param); });
 
-// In shared memory, a collective that meets a message is found only at the timeout.
-TEST(MessagesOverTcp, MessageThatMeetsACollectiveFailsBothRanks) {
+// One rank sends a message while the other rank is in a collective. In shared memory, ranks would notice this
+// only at the timeout.
+TEST(MessagesOverTcp, MessageDuringACollectiveOfTheReceiverFailsBothRanks) {
   const auto answers = InRing(2, [](std::unique_ptr<Communicator>& ranks) {
     return ranks->rank() == 0 ? Say(*ranks, 1, 0, 9'000'000) : ranks->Barrier();
   });
