@@ -2,7 +2,7 @@
 //
 //   chief: Run, Lease{k batches}            the first lease comes without a request
 //   worker, when at most kLowWater batches are left: LeaseRequest{kAskFor}; chief: Lease{...}
-//   chief: Lease{..., last}; the worker uses what it holds and ends the segment
+//   chief: Lease{..., last}; the worker uses the batches that it holds and ends the segment
 //
 // Invariant: at most one request is outstanding, and none once the last lease came.
 #include <deque>
@@ -63,7 +63,7 @@ class LeasedSegment final : public SegmentCourse {
 
   const proto::Run run_;
   const bool in_rounds_;
-  std::deque<BatchAssignment> leases_;  // Not announced yet.
+  std::deque<BatchAssignment> leases_;  // Leased batches that are not announced yet.
   int64_t step_;                        // On demand: the number of the next batch that is leased.
   bool may_ask_ = false;                // False until the first lease, and while a request is not answered.
   bool last_ = false;

@@ -47,7 +47,7 @@ class SegmentCourse {
   // The next batch, which the worker announces to its loader; nullopt: there is none, or none yet.
   absl::optional<BatchAssignment> Announce(Messages& messages);
   // The announced batch of the next step; nullopt: the segment has ended. Requires that waits() is false, and
-  // that Announce was called since then.
+  // that Announce was called after waits() became false.
   absl::optional<BatchAssignment> BeginStep();
   // Notes that the step is made.
   void EndStep() { ++done_; }

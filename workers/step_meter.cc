@@ -22,7 +22,8 @@ constexpr int kLeastSteps = 5;
 // After this time no further step begins, unless the caller requested a longer time.
 constexpr Nanoseconds kLongest = 2 * kSecond;
 constexpr Nanoseconds kLongestWarmUp = kSecond;
-constexpr int64_t kDrainEvery = 1024;  // Less than the capacity of the recorder's ring.
+// The number of steps after which the recorder is drained; less than the capacity of the recorder's ring.
+constexpr int64_t kDrainEvery = 1024;
 // So small that parameters change by less than float32 can show.
 constexpr double kLearningRate = 1e-12;
 constexpr Nanoseconds kStepTimeout = 600 * kSecond;

@@ -192,8 +192,8 @@ void ExpectRefusedStepKeepsStatistics(TestReplica& test, const char* variable, f
 }
 
 TEST(ReplicaStatistics, RefusedStepLeavesStatisticsUnchanged) {
-  // The first variable spoils the statistics of the batch. The other spoils only the loss and the gradients,
-  // so the statistics would stay finite.
+  // The first variable spoils the statistics of the batch. The second variable spoils only the loss and the
+  // gradients, so the statistics would stay finite.
   for (const char* variable : {"convolution_0/filters", "logits/weights"}) {
     for (const float poison : {std::nanf(""), HUGE_VALF}) {
       for (std::unique_ptr<Device>& device : BothDevices()) {

@@ -45,7 +45,7 @@ TEST_F(StepMeterTest, StepThatNeedsMoreOfTheGpuThanAllowedDoesNotFit) {
   EXPECT_EQ(meter->Try(512, needed / 2).code(), absl::StatusCode::kResourceExhausted);
 }
 
-TEST_F(StepMeterTest, PauseOfTheGpuDisturbsTheVisit) {
+TEST_F(StepMeterTest, PauseOfTheGpuMarksTheVisitAsDisturbed) {
   const auto meter = Meter();
   cuda::reads_before_pause = 10;
   const proto::StepVisit paused = meter->Visit(8, 0).value();

@@ -13,7 +13,8 @@ namespace {
 using ::testing::ElementsAre;
 using testing::kWorkTime;
 
-// Every piece of work on a late device takes kWorkTime, and so does the recording of an event.
+// Every piece of work on the simulated device (tests/testing/late_device.h) takes kWorkTime, and so does the
+// recording of an event.
 class StepPhasesTest : public ::testing::Test {
  protected:
   std::unique_ptr<StepPhases> Create(bool updates_here = true) {

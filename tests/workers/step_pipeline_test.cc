@@ -1,5 +1,6 @@
-// On a late device, each step is enqueued as a graph before the previous step ends. Parameters and losses
-// must equal, bit for bit, the parameters and losses on the CPU, where each step ends before the next begins.
+// On a late device (the simulated asynchronous device of tests/testing/late_device.h), each step is enqueued
+// as a graph before the previous step ends. Parameters and losses must equal, bit for bit, the parameters and
+// losses on the CPU, where each step ends before the next begins.
 #include "workers/step_pipeline.h"
 
 #include <algorithm>

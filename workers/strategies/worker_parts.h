@@ -25,7 +25,8 @@ struct WorkerParts {
   Stream& stream;
   RingListener& listener;  // The worker's communicators connect through it.
   const Clock& clock;
-  Nanoseconds deadline = 0;              // For the first connections: a time of `clock`.
+  // The time, by `clock`, until which the first connections must be made.
+  Nanoseconds deadline = 0;
   PeersCompute peers_compute = nullptr;  // Null: unknown.
 
   const proto::JobPlan& plan() const { return setup.plan(); }
