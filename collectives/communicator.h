@@ -6,7 +6,7 @@
 // Collectives are AllReduce, ReduceScatter, AllGather, Barrier, Split and AllocateForReduction. Every rank
 // calls the same collectives with the same counts in the same order; otherwise every rank gets an error that
 // names the mismatch, from this call or from the next call on that rank. The n-th Send from rank a to rank b
-// is received by the n-th Receive on b from a. Both ranks must call them between the same two collectives;
+// is received by the n-th Receive on b from a. The two calls must be made between the same two collectives;
 // otherwise both ranks get an error, at the latest after the timeout.
 //
 // All calls block and are made by one thread at a time. A call fails if it makes no progress for the timeout

@@ -1,5 +1,6 @@
-// Creates the communicator by which mirrored workers exchange gradients. This is the only place that chooses
-// TCP, shared memory or both. The choice depends on the hosts of the ranks and on the job's tuning.transport.
+// Creates the communicator by which mirrored workers exchange gradients. Only this file chooses between TCP,
+// shared memory, and a combination of the two. The choice depends on the hosts of the ranks and on the job's
+// tuning.transport.
 //
 // CreateExchange blocks until all ranks are connected and have agreed on the choice. Every rank calls it at
 // the same time, with the same `transport`.

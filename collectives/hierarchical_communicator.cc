@@ -10,7 +10,8 @@
 //
 // Invariant. An error of one communicator reaches all ranks: a rank that gets it aborts the other two
 // communicators and calls a barrier on each, which fails at once and thereby tells their other ranks. `local`
-// has a longer timeout than the others, because its ranks wait while the leader waits for other hosts.
+// has a longer timeout than the other two communicators, because its ranks wait while the leader waits for
+// other hosts.
 #include "collectives/hierarchical_communicator.h"
 
 #include <algorithm>

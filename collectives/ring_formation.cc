@@ -18,7 +18,7 @@
 namespace tethys {
 namespace {
 
-constexpr uint64_t kMaxMessageBytes = 4096;         // A handshake has about 200 bytes.
+constexpr uint64_t kMaxMessageBytes = 4096;         // In bytes; a handshake has about 200.
 constexpr Nanoseconds kKnockTimeout = 5 * kSecond;  // A caller must authenticate within this time.
 constexpr Nanoseconds kRetryDelay = 50 * kMillisecond;
 constexpr int kMaxCallers = 64;  // With more callers, the one that has waited longest is dropped.

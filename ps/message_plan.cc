@@ -12,10 +12,10 @@ namespace {
 // the next is being sent. With more messages, the cost per message outweighs this gain. Measured on loopback,
 // 1 MiB up and down: 790 us in one message, 600 us in three, 780 us in four.
 constexpr int64_t kWholePushMessageBytes = 344 << 10;
-// The message size over a network, where messages are answered one by one. The last answer comes later than
-// the last gradients by the transfer time of a message, so a push is cut into 16 messages. The least size
-// fits one HTTP/2 frame (16 KiB). At the greatest size the cost per message is already hidden by the
-// transfer.
+// Over a network, messages are answered one by one, so the last answer comes later than the last gradients by
+// the transfer time of a message. Therefore a push is cut into 16 messages, within a least and a greatest
+// message size. The least size fits one HTTP/2 frame (16 KiB). At the greatest size the cost per message is
+// already hidden by the transfer.
 constexpr int64_t kMessagesPerPush = 16;
 constexpr int64_t kLeastLinkMessageBytes = 12 << 10;
 constexpr int64_t kMostLinkMessageBytes = 128 << 10;

@@ -10,7 +10,8 @@
 namespace tethys {
 namespace {
 
-// Floats handled at a time: 16 KiB stay in the L1 cache between the copy and the check.
+// The number of floats that are handled at a time: 16 KiB stay in the L1 cache between the copy and the
+// check.
 constexpr int64_t kBlock = 4096;
 
 // Infinity and NaN have an exponent of all ones, so that adding one to it carries into the sign bit. (This

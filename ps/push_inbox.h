@@ -33,8 +33,8 @@ struct PushInbox {
   void Add(const Frame& part, Range local, int64_t elements);
   // Marks the elements of `local` as updated. Calls `updated` for every part that is now completely updated.
   void MarkUpdated(const ShardLayout& layout, Range local, absl::FunctionRef<void(PushParts::Part&)> updated);
-  // Notes that the current push was applied, alone or with others, in the update to `version`. Returns the
-  // record of the push for the chief's journal.
+  // Notes that the current push was applied, alone or with pushes of other workers, in the update to
+  // `version`. Returns the record of the push for the chief's journal.
   proto::AppliedPush Apply(int64_t version, int64_t staleness);
   void ForgetPush();
   // Begins anew with the worker's process of the given incarnation, which has pushed nothing yet.

@@ -24,13 +24,13 @@ constexpr Nanoseconds kLongest = 2 * kSecond;
 constexpr Nanoseconds kLongestWarmUp = kSecond;
 // The number of steps after which the recorder is drained; less than the capacity of the recorder's ring.
 constexpr int64_t kDrainEvery = 1024;
-// So small that parameters change by less than float32 can show.
+// The learning rate of measured steps: so small that the change of a parameter is lost in float32's rounding.
 constexpr double kLearningRate = 1e-12;
 constexpr Nanoseconds kStepTimeout = 600 * kSecond;
 // A visit with a share beyond these limits counts as disturbed.
 constexpr double kLeastCpuShare = 0.95, kMostSteal = 0.02, kMostGpuOthers = 0.02, kMostGpuPause = 2e-4;
-// Time of a pause measurement before the steps and of one after them. A process that shares the GPU gets it
-// for about two milliseconds at a time.
+// The duration of each of the two pause measurements, before and after the steps. A process that shares the
+// GPU gets the GPU for about two milliseconds at a time.
 constexpr Nanoseconds kPauseTime = 5 * kMillisecond;
 
 Shape ShapeOf(const google::protobuf::RepeatedField<int64_t>& axes) { return {axes.begin(), axes.end()}; }

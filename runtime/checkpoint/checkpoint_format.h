@@ -18,7 +18,8 @@ inline constexpr char kManifestFile[] = "manifest.textproto";
 inline constexpr char kTemporarySuffix[] = ".tmp";
 inline constexpr char kOldSuffix[] = ".old";
 inline constexpr char kDamagedSuffix[] = ".damaged";
-// Format 2 adds the file of moving statistics; a checkpoint without them is still of format 1.
+// The format number of a checkpoint without moving statistics, and of a checkpoint with the file of moving
+// statistics.
 constexpr uint32_t kCheckpointFormat = 1;
 constexpr uint32_t kStatisticsFormat = 2;
 

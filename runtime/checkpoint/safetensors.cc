@@ -23,7 +23,7 @@ static_assert(std::endian::native == std::endian::little, "tensors are written a
 
 constexpr int64_t kDataAlignment = 64;
 constexpr char kMetadataKey[] = "__metadata__";
-// A double represents every integer up to this one exactly.
+// The largest integer that is accepted: a double represents every integer up to this one exactly.
 constexpr int64_t kMaxJsonInteger = int64_t{1} << 53;
 
 absl::Status Bad(const std::string& tensor, absl::string_view what) {

@@ -22,7 +22,7 @@
 namespace tethys {
 namespace {
 
-constexpr int64_t kChunkElements = int64_t{1} << 18;  // A chunk of 1 MiB.
+constexpr int64_t kChunkElements = int64_t{1} << 18;  // The floats in a chunk: 1 MiB.
 // The largest message that the server accepts: larger than a checkpoint chunk, and than the step records in
 // one message.
 constexpr int kMaxMessageBytes = 4 << 20;

@@ -16,7 +16,7 @@ namespace {
 // InvalidArgument: a number of `record` is impossible for a step, or so large that sums of such numbers could
 // overflow.
 absl::Status CheckRecord(const proto::StepRecord& record) {
-  // The bound of counts, bytes and durations in nanoseconds (13 days).
+  // The largest accepted count, number of bytes, or duration in nanoseconds (13 days).
   constexpr int64_t kMost = int64_t{1} << 50;
   constexpr Nanoseconds kLatest = kMost << 10;  // The latest possible time: 36 years after boot.
   bool plausible = record.step() >= 0 && record.correct() >= 0 && record.correct() <= record.labels() &&

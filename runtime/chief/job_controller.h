@@ -6,7 +6,7 @@
 //
 // The first loss or failure of a task ends the job. If workers train on leased batches (asynchronously and
 // stale-synchronously), the job continues without a lost worker: servers refuse its frames (it is fenced),
-// its leases go to others, and a replacement may join.
+// its leases go to other workers, and a replacement may join.
 //
 // The state of the controller can be saved as a message between any two events. A controller restored from
 // the message answers all further events as the original would:

@@ -116,7 +116,7 @@ void LeaseBook::DealRound() {
 }
 
 // A worker gets its own batches first. `mine` stays empty if the worker has no batches of its own left and
-// may get no others.
+// may get no other batches.
 void LeaseBook::DealOnDemand(int worker, int64_t batches, Batches& mine) {
   const auto workers = static_cast<int64_t>(dealt_.size());
   while (static_cast<int64_t>(mine.size()) < batches) {

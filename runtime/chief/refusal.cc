@@ -13,7 +13,7 @@ namespace {
 // A refusal has at most this many bytes of the reason: gRPC sends a status's message in a header, which may
 // have at most 8 KiB.
 constexpr size_t kMaxReason = 2048;
-// The time that is left for sending the last refusal.
+// The time for which the last refusals may still be sent.
 constexpr Nanoseconds kLastAnswer = 5 * kSecond;
 
 class RefusingChief final : public ChiefEvents {

@@ -22,7 +22,8 @@ namespace tethys {
 //   return check.status();
 class StateCheck {
  public:
-  static constexpr int64_t kMostCount = int64_t{1} << 50;  // Sums of a few counts do not overflow.
+  // The largest accepted count: sums of a few such counts do not overflow.
+  static constexpr int64_t kMostCount = int64_t{1} << 50;
   // The latest possible time: 36 years after the machine booted.
   static constexpr Nanoseconds kLatest = kMostCount << 10;
 

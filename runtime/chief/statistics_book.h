@@ -52,7 +52,8 @@ class StatisticsBook {
     int64_t steps = 0;
   };
 
-  static constexpr int64_t kMostSteps = int64_t{1} << 40;  // So low that no sum of steps overflows.
+  // The most steps that are counted for a worker: so few that no sum of steps overflows.
+  static constexpr int64_t kMostSteps = int64_t{1} << 40;
   bool Tracks() const { return !current_.mean.empty(); }
 
   MovingStatistics current_;

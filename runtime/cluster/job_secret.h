@@ -26,7 +26,7 @@ struct JobSecret {
   std::string data_secrets = {};         // A message RemoteSecrets in wire format; empty: none.
 };
 
-// Longer lines are refused. A line with certificates takes about 2,000 bytes.
+// The longest line, in bytes, that is accepted. A line with certificates takes about 2,000 bytes.
 inline constexpr size_t kMaxSecretLine = 16 * 1024;
 
 // The line for a secret, without its line end.

@@ -34,7 +34,8 @@ namespace tethys {
 // has a worker.
 class Membership {
  public:
-  // The generation's lower bits count memberships. The upper bits are reserved for the number of the chief.
+  // The most changes of a job's membership. The generation's lower bits count memberships; the upper bits are
+  // reserved for the number of the chief.
   static constexpr uint32_t kMostChanges = 0xffff;
 
   // The membership with which a job begins: every task of the plan is a member, but none of its processes has

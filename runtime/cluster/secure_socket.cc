@@ -20,7 +20,7 @@ using OwnedSslContext = std::unique_ptr<SSL_CTX, OpenSslFree<SSL_CTX_free>>;
 
 // Bytes read by one system call; a TLS record has at most 16 KiB.
 constexpr size_t kReadBufferBytes = 64 * 1024;
-// AES-GCM, because processors have instructions for it.
+// The only cipher suite. It uses AES-GCM, because processors have instructions for AES-GCM.
 constexpr char kCipherSuites[] = "TLS_AES_128_GCM_SHA256";
 
 int FdOf(BIO* bio) { return static_cast<int>(reinterpret_cast<intptr_t>(BIO_get_data(bio))); }

@@ -25,8 +25,9 @@ struct ssl_st;
 
 namespace tethys {
 
-// A key of AES-GCM may encrypt 2^24.5 records (RFC 8446, 5.5), which takes minutes at 10 Gbit/s. This limit
-// is lower, because a full socket delays the change to a new key.
+// The most records that are encrypted with one key. A key of AES-GCM may encrypt 2^24.5 records (RFC 8446,
+// 5.5), which takes minutes at 10 Gbit/s; the limit is lower, because a full socket delays the change to a
+// new key.
 constexpr int64_t kRecordsPerKey = int64_t{1} << 24;
 
 // The trusted authority and this process's identity, ready for connections.

@@ -30,7 +30,7 @@ struct TaskOptions {
   std::vector<std::string> cuda_library_path = {};
   bool own_gpus = false;      // True: no other worker sees the same GPUs, so this worker uses the first.
   Nanoseconds slow_down = 0;  // For experiments: a worker's delay before each of its steps.
-  // Once connected, the chief counts as lost after this time without a message from it.
+  // A connected chief counts as lost after this time without a message from it.
   Nanoseconds chief_silence = 20 * kSecond;
   // A process that still runs this long after the loss of the chief exits at once.
   Nanoseconds chief_grace = 5 * kSecond;

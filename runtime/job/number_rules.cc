@@ -22,7 +22,8 @@ constexpr double kMaxMessageBytes = 1 << 30;
 constexpr double kMaxBytes = 1ull << 40;
 constexpr double kMaxRate = 1e6;
 constexpr double kMaxSeconds = 7 * 24 * 3600;
-constexpr NumberBounds kEpsilon = {1e-30, 1};  // The lower bound is a normal (not a denormal) float.
+// The bounds of an optimizer's epsilon. The lower bound is a normal (not a denormal) float.
+constexpr NumberBounds kEpsilon = {1e-30, 1};
 
 // A rule applies to every message that is present in the job and whose type has the field.
 constexpr NumberRule kRules[] = {

@@ -1,6 +1,6 @@
 // A table of a run directory (steps.csv, epochs.csv, resources.csv): a header line, then lines appended as
 // results come. Open, Begin, Flush and the destructor wait for the disk; nothing else does. Begin may be
-// called on any thread, the other functions on one.
+// called on any thread; all other functions are called on one thread.
 //
 // A resumed run continues its tables. Lines of work that an earlier attempt made after the checkpoint are
 // undone, so they are removed when the new attempt begins to train. A table of another version is continued,

@@ -65,7 +65,9 @@ constexpr NvmlReturn kNotFound = 6;
 constexpr NvmlReturn kTooSmall = 7;
 constexpr unsigned kMostProcesses = 4096;
 constexpr unsigned kMostGpus = 1024;
-constexpr unsigned kUuidTextBytes = 97;  // The size that NVML's reference requires, and a zero byte.
+// The size of the buffer for a UUID's text, in bytes: the size that NVML's reference requires, and a zero
+// byte.
+constexpr unsigned kUuidTextBytes = 97;
 
 struct CloseLibrary {
   void operator()(void* handle) const { dlclose(handle); }

@@ -19,7 +19,7 @@ std::string Cell(std::string text) {
   return text;
 }
 
-constexpr size_t kMostBootIdBytes = 64;  // A boot id is a UUID.
+constexpr size_t kMostBootIdBytes = 64;  // The longest accepted boot id; a boot id is a UUID.
 
 // Limits that keep sums over samples from overflowing: an interval of 13 days, and 36 years after the
 // machine's start.

@@ -72,7 +72,7 @@ struct StepResult {
 // the training thread wait for Drain, and a wait beyond `patience` is an error.
 class StepRecorder {
  public:
-  static constexpr int64_t kCapacity = 8192;  // 4 s of 500 us steps.
+  static constexpr int64_t kCapacity = 8192;  // In records: 4 s of 500 us steps.
   static constexpr Nanoseconds kPatience = 10 * kSecond;
 
   // Records at most `buckets` ready times per step. The training thread calls `half_full` whenever half of

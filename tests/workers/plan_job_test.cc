@@ -158,7 +158,8 @@ TEST_F(PlanJobTest, SynchronisedNormalisationCountsTheSamplesOfAllWorkers) {
   ExpectRefused(kDense, batch_of(19));  // The last batch has one sample.
   EXPECT_TRUE(PlanOf(kDense, absl::StrCat(batch_of(12), " micro_batches: 4")).ok());
   EXPECT_TRUE(PlanOf(kDense, absl::StrCat(batch_of(8), " drop_remainder: true micro_batches: 2")).ok());
-  // With parts of two rows for each worker, a part has four samples, and then one.
+  // Each worker computes two rows at a time, so the first part of the batch has four samples, the second part
+  // one.
   ExpectRefused(kDense,
                 "workers: 2 global_batch_size: 5 micro_batches: 2 drop_remainder: true strategy { "
                 "mirrored { synchronised_batch_normalisation: true } }");
