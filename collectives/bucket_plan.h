@@ -26,7 +26,7 @@ struct Bucket {
 // `ready_order` lists ranges in the order in which backward announces them, from the end of the arena to its
 // start. A bucket grows by adjacent ranges until it holds `bucket_elements` or more; the first bucket, until
 // it holds `first_elements`. A large range is not cut, because all of it becomes ready at once and the
-// all-reduce pipelines its parts. InvalidArgument: a range is empty or overlaps another.
+// all-reduce pipelines its parts. InvalidArgument: a range is empty or overlaps another range.
 absl::StatusOr<std::vector<Bucket>> PlanBuckets(absl::Span<const Range> ready_order, int64_t bucket_elements,
                                                 int64_t first_elements);
 

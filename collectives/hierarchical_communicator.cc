@@ -9,9 +9,9 @@
 //   messages         local inside a host, otherwise `all`
 //
 // Invariant. An error of one communicator reaches all ranks: a rank that gets it aborts the other two
-// communicators and calls a barrier on each, which fails at once and thereby tells their other ranks. `local`
-// has a longer timeout than the other two communicators, because its ranks wait while the leader waits for
-// other hosts.
+// communicators and calls a barrier on each, which fails at once and thereby reports the error to the other
+// ranks of the communicator. `local` has a longer timeout than the other two communicators, because its ranks
+// wait while the leader waits for other hosts.
 #include "collectives/hierarchical_communicator.h"
 
 #include <algorithm>

@@ -13,7 +13,7 @@ namespace {
 
 // How long a failed rank tries to send its error to the other ranks (or the step timeout, if that is
 // shorter). The other ranks are reading, or are computing with free space in their sockets. On a busy machine
-// they may read late.
+// they may be slow to read.
 constexpr Nanoseconds kFarewellTime = 2 * kSecond;
 // The number of passes over all peers without progress after which the thread sleeps. After each pass it
 // yields to other ranks on this core.

@@ -27,12 +27,12 @@ namespace tethys {
 
 // Invariants:
 // 1. The first failure is final: every later call returns it.
-// 2. A rank that fails sends the error it got, unchanged, to all others (an error frame). So all waiting
-// ranks get one error, with the code and the names given by the rank that found it.
+// 2. A rank that fails sends the error it got, unchanged, to all other ranks (in an error frame). So all
+// waiting ranks get one error, with the code and the names given by the rank that found it.
 // 3. A rank fails only for a peer from which it still needs data. A peer may close its connections after it
 // has sent everything, as at the end of a job.
-// 4. No rank blames a peer that is itself waiting for others: such a peer announces that it is waiting before
-// any other rank's timeout ends.
+// 4. No rank blames a peer that is itself waiting for other ranks: such a peer announces that it is waiting
+// before any other rank's timeout ends.
 class PeerMesh {
  public:
   PeerMesh(RingOptions options, std::vector<RingConnection> connections, WakeUp abort);
@@ -46,7 +46,8 @@ class PeerMesh {
   absl::Status Begin(FrameKind kind, FrameDType dtype, int64_t count, uint32_t parts_hash = 0);
   // Starts a message of `bytes` from one rank to another; one of them is this rank.
   absl::Status BeginMessage(int from, int to, int64_t bytes);
-  // Sends `pieces` to `peer`: the first `available` bytes at once, the others when Move makes them available.
+  // Sends `pieces` to `peer`: the first `available` bytes at once, the other bytes when Move makes them
+  // available.
   void Send(int peer, absl::Span<const Piece> pieces, int64_t available);
   void Receive(int peer, absl::Span<const Piece> pieces);
   // Transfers all streams completely. Chunks received from peer `from` become available to send to peer `to`.

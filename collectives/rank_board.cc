@@ -290,7 +290,7 @@ void RankBoard::WatchPeers() {
 }
 
 absl::Status RankBoard::Fail(const absl::Status& error) {
-  int32_t first = 0;  // Rank + 1; 0: no rank has failed.
+  int32_t first = 0;  // The first rank that failed, plus 1; 0: no rank has failed.
   if (first_failed_->compare_exchange_strong(first, rank() + 1)) {
     SayLastWords(error);
     broken_ = error;

@@ -128,7 +128,7 @@ class RankBoard {
 
   const RankBoardOptions options_;
   const bool crowded_;
-  std::atomic<int32_t>* const first_failed_;  // Rank + 1; 0: no rank has failed.
+  std::atomic<int32_t>* const first_failed_;  // The first rank that failed, plus 1; 0: none.
   Line* const lines_;                         // One per rank.
   Channel* const channels_;                   // One per sender and receiver.
 

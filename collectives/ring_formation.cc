@@ -113,7 +113,7 @@ class RingFormation {
         CallLater(rank, fd.status());
         continue;
       }
-      // The peer may answer late; only the deadline of the formation ends this call.
+      // The peer may take long to answer; only the deadline of the formation ends this call.
       knocks_.push_back({.socket = SecureSocket(*std::move(fd), options_.tls, SecureSocket::End::kCaller),
                          .awaits = Knock::Awaits::kConnect,
                          .rank = rank,

@@ -1,7 +1,7 @@
 // Memory shared by processes of one host, without a name in any file system. The kernel frees it when the
 // last process that maps it ends, even if that process is killed. One process creates the memory and sends
-// its address to the others, which open it through /proc. The kernel permits this to processes of the same
-// user and process namespace.
+// its address to the other processes, which open the memory through /proc. The kernel permits this to
+// processes of the same user and process namespace.
 //
 // Move-only; any thread may use the memory itself.
 #ifndef TETHYS_COLLECTIVES_SHARED_MEMORY_H_

@@ -21,15 +21,15 @@ constexpr int64_t kFloatBytes = sizeof(float);
 // from the processor's cache before they are read.
 constexpr int64_t kWindowElements = 64 * 1024;
 constexpr int64_t kWindowBytes = kWindowElements * kFloatBytes;
-// With three windows, a rank may write window w + 2 while others still read window w (invariant 2).
+// With three windows, a rank may write window w + 2 while other ranks still read window w (invariant 2).
 constexpr int64_t kWindows = 3;
 // A chunk has a multiple of this many elements, so that no two ranks write to the same cache line.
 constexpr int64_t kLineElements = 16;
 // The part that is summed in place at a time. It is small enough to stay in the L1 cache between reading and
 // writing.
 constexpr int64_t kLapElements = 4 * 1024;
-// The part of a message that is handed over at a time (64 KiB). The sender writes one while the receiver
-// reads another.
+// The part of a message that is handed over at a time (64 KiB). The sender writes one part while the receiver
+// reads another part.
 constexpr int64_t kParcelElements = 16 * 1024;
 constexpr int64_t kParcelBytes = kParcelElements * kFloatBytes;
 constexpr int64_t kParcels = 2;
@@ -243,7 +243,7 @@ class SharedMemoryCommunicator final : public Communicator {
   }
 
   // Every rank sums its block in place, a piece at a time. With `spread`, it writes the sums to the same
-  // place in the other ranks' arenas.
+  // positions in the other ranks' arenas.
   absl::Status ReduceInArenas(int64_t begin, int64_t count, bool spread) {
     TETHYS_RETURN_IF_ERROR(board_.Meet());
     const Range block = BlockOf(count, world_, rank_);
@@ -301,8 +301,8 @@ class SharedMemoryCommunicator final : public Communicator {
 
   // For each window, every rank publishes its part of the other ranks' blocks, sums its own block for all
   // ranks, and reads the other blocks' sums. It publishes the next window before it waits for the current
-  // window, so that a late rank delays the others less. Without `spread` it does not read the other blocks'
-  // sums.
+  // window, so that a slow rank delays the other ranks less. Without `spread` it does not read the other
+  // blocks' sums.
   absl::Status ReduceByBlocks(float* data, int64_t count, bool spread) {
     const int64_t windows = (BlockOf(count, world_, 0).count + chunk_elements_ - 1) / chunk_elements_;
     const Cut cut{.data = data,

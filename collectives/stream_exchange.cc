@@ -30,7 +30,7 @@ uint64_t KeyOf(const Device& device) {
   return identity.empty() ? kCannotSum : Fnv1a(identity.data(), identity.size()) | 2;
 }
 
-// "rank 2", "ranks 0, 2"; empty if no rank has that key.
+// "rank 2", "ranks 0, 2"; empty if no rank has the key `key`.
 std::string RanksWith(uint64_t key, const std::vector<uint64_t>& keys) {
   std::vector<size_t> ranks;
   for (size_t rank = 0; rank < keys.size(); ++rank) {

@@ -26,7 +26,7 @@ class FrameChecks {
   // Puts Who before the message of an error.
   absl::Status Refusal(const absl::Status& error, const Frame& frame) const;
 
-  // InvalidArgument: no such worker. FailedPrecondition: another generation.
+  // InvalidArgument: the job has no such worker. FailedPrecondition: the frame is of another generation.
   absl::Status CheckSender(const Frame& frame) const;
   // FailedPrecondition: another process has replaced the worker's process.
   absl::Status CheckIncarnation(const Frame& frame, const PushInbox& inbox) const;

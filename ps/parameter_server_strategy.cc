@@ -101,7 +101,7 @@ class ParameterServerStrategy final : public Strategy {
   StepInfo step_;
   StepOutcome outcome_;    // Outcome of the last completed step.
   uint64_t sequence_ = 0;  // Sequence of this step's push.
-  uint64_t pulls_ = 0;     // Pulls begun so far; the number of the next pull.
+  uint64_t pulls_ = 0;     // The number of pulls begun so far, and so the number of the next pull.
   // The sum of squares of the step's gradient sums, over all servers. It must not move, because messages
   // point to it as their payload.
   double sum_of_squares_ = 0;
@@ -166,8 +166,8 @@ absl::Status ParameterServerStrategy::BeginStep(const StepInfo& step) {
   step_ = step;
   bytes_out_before_ = client_->bytes_out();
   bytes_in_before_ = client_->bytes_in();
-  // The first step pulls the updates that others made since Prepare. In stale-synchronous training the pull's
-  // step tells the server which updates the answer must include.
+  // The first step pulls the updates that other workers made since Prepare. In stale-synchronous training the
+  // pull's step tells the server which updates the answer must include.
   const bool pulls = PullsBeforeStep(config()) || (sequence_ == 0 && !servers_agree());
   if (pulls) TETHYS_RETURN_IF_ERROR(Pull());
   ++sequence_;
@@ -307,8 +307,8 @@ absl::Status ParameterServerStrategy::Push(int message) {
   return client_->Send(message, frame, step_.sample_count > 0 ? payload : nullptr);
 }
 
-// Each pull has its own sequence number. It distinguishes the answer to this pull from a late second answer
-// to an earlier pull of the same step.
+// Each pull has its own sequence number. It distinguishes the answer to this pull from a delayed second
+// answer to an earlier pull of the same step.
 absl::Status ParameterServerStrategy::Pull() {
   Frame frame = MakeFrame(FrameKind::kPull);
   frame.sequence = kFirstPull + pulls_++;

@@ -75,8 +75,8 @@ class ParameterStore {
   // sums that came first, or a norm is not finite.
   absl::Status OnExchange(const Frame& frame, PayloadPieces payload, StoreActions& actions);
   // Refuses frames of the worker's earlier incarnations from now on and discards their unapplied parts.
-  // InvalidArgument: no such worker. FailedPrecondition: in lock step the worker's push, or the step of this
-  // push, is incomplete and cannot be completed without the worker.
+  // InvalidArgument: the job has no such worker. FailedPrecondition: in lock step the worker's push, or the
+  // step of this push, is incomplete and cannot be completed without the worker.
   absl::Status OnFence(const proto::Fence& fence, StoreActions& actions);
   // The worker's incarnation; frames of earlier incarnations are refused.
   uint32_t incarnation(int worker) const { return inboxes_[worker].incarnation; }

@@ -29,7 +29,8 @@ struct PushInbox {
   // The push that the worker sends or has sent last.
   const Frame& last_push() const { return has_push() ? push : applied; }
 
-  // Takes a part of the current push. `elements` of its elements belong to shards; the others are padding.
+  // Takes a part of the current push. `elements` of its elements belong to shards; the other elements are
+  // padding.
   void Add(const Frame& part, Range local, int64_t elements);
   // Marks the elements of `local` as updated. Calls `updated` for every part that is now completely updated.
   void MarkUpdated(const ShardLayout& layout, Range local, absl::FunctionRef<void(PushParts::Part&)> updated);

@@ -11,7 +11,8 @@ namespace tethys {
 // job's timeouts.step.
 absl::Status AwaitDevice(const Event& done, Nanoseconds step_timeout, const Clock& clock);
 
-// Returns the error of a device that is late. `what` says what the device did not do in time.
+// Returns the error of a device that has not finished in time. `what` says what the device did not do in
+// time.
 absl::Status DeviceLateError(absl::string_view what, Nanoseconds step_timeout);
 
 }  // namespace tethys

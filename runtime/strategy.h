@@ -1,7 +1,7 @@
 // The interface between training and gradient exchange. A training step is the same under every strategy: it
 // announces gradients as backward computes them, enqueues the end of the step and waits for the end. Local,
-// mirrored and parameter-server training implement this interface, and every later strategy will.
-// workers/strategy_factory.cc is the only place that chooses a strategy.
+// mirrored and parameter-server training implement this interface, and every later strategy will. Only
+// workers/strategy_factory.cc chooses a strategy.
 //
 //   strategy.BeginStep(step);
 //   ... forward, backward; for each range, in ready order: strategy.GradientReady(i, event)

@@ -78,8 +78,8 @@ absl::StatusOr<LatestCheckpoint> FindLatestCheckpoint(const std::string& root) {
 absl::Status PruneCheckpoints(const std::string& root, int keep, int64_t saved, int64_t best) {
   TETHYS_CHECK(keep >= 1, "keep is ", keep);
   TETHYS_ASSIGN_OR_RETURN(std::vector<CheckpointEntry> entries, ListCheckpoints(root));
-  // The checkpoint just saved counts as the newest, even if others have higher steps: those belong to an
-  // abandoned continuation of the run.
+  // The checkpoint just saved counts as the newest, even if other checkpoints have higher steps: these belong
+  // to an abandoned continuation of the run.
   std::stable_partition(entries.begin(), entries.end(),
                         [saved](const CheckpointEntry& entry) { return entry.step != saved; });
   for (size_t i = 0; i + keep < entries.size(); ++i) {

@@ -43,8 +43,8 @@ struct LatestCheckpoint {
 // take an older checkpoint. FailedPrecondition: a later version wrote the newest one.
 absl::StatusOr<LatestCheckpoint> FindLatestCheckpoint(const std::string& root);
 
-// Keeps `keep` checkpoints (1 or more): the checkpoint of step `saved` and the newest others. Keeps the
-// checkpoint of step `best` in addition. Removes all other checkpoints.
+// Keeps `keep` checkpoints (1 or more): the checkpoint of step `saved` and the newest of the other
+// checkpoints. Keeps the checkpoint of step `best` in addition. Removes all other checkpoints.
 absl::Status PruneCheckpoints(const std::string& root, int keep, int64_t saved, int64_t best = -1);
 
 // Points the symbolic link ROOT/best to the checkpoint of `step`, which must exist; nullopt: removes the

@@ -62,8 +62,8 @@ void CheckpointSaver::Commit(const proto::TrainingState& state, const proto::Mod
   });
 }
 
-// Removes old checkpoints, except the best one and `keep` others: the checkpoint of `state` and the newest
-// ones.
+// Removes old checkpoints, except the best checkpoint and `keep` other checkpoints: the checkpoint of `state`
+// and the newest ones.
 absl::Status CheckpointSaver::Tidy(const proto::TrainingState& state) {
   if (!state.has_best()) {
     TETHYS_RETURN_IF_ERROR(LinkBest(options_.root, absl::nullopt));

@@ -386,7 +386,7 @@ void JobController::OnInterrupt(Nanoseconds now, Actions& actions) {
   }
   // At a barrier there is no segment to cut, and no segment begins after an interrupt (job_course.h).
   if (course_.phase() != JobPhase::kTrain) return;
-  // Workers on leases use the batches that they hold and get no more.
+  // Workers on leases use the batches that they hold and get no more batches.
   if (planner_.leased()) return running_.CutToLeased();
   pause_.Begin(now, actions);
 }

@@ -1,7 +1,6 @@
-// Handles workers that are lost while the others train on (docs/design/cluster.md, When a worker is lost):
-// makes servers refuse the frames of a lost worker, settles the batches that it held, and admits its
-// replacement.
-// Pure; owned by JobController, which decides when each of these steps is due.
+// Handles workers that are lost while the other workers train on (docs/design/cluster.md, When a worker is
+// lost): makes servers refuse the frames of a lost worker, settles the batches that it held, and admits its
+// replacement. Pure; owned by JobController, which decides when each of these steps is due.
 //
 //   Lose -> Fence ... OnFenced: kLostIsFenced -> Settle           the other workers train on meanwhile
 //   a replacement is ready -> Enrol ... OnFenced: kEnrolled -> TakesPart

@@ -46,8 +46,8 @@ class JobAuthority {
       std::function<SystemTime()> now = std::chrono::system_clock::now);
   virtual ~JobAuthority() = default;
 
-  // Issues an identity that is valid for 10 years, because a process gets only one and uses it for every
-  // connection of a possibly long job. It is of no use in another job, which has another authority.
+  // Issues an identity that is valid for 10 years, because a process gets only one identity and uses it for
+  // every connection of a possibly long job. It is of no use in another job, which has another authority.
   virtual absl::StatusOr<TlsIdentity> Issue(proto::Role role, int index) const = 0;
 };
 

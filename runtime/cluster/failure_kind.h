@@ -1,4 +1,4 @@
-// Distinguishes failures of one process or host from failures that every process in its place would have. The
+// Distinguishes failures of one process or host from failures that any other process would have, too. The
 // chief uses this distinction for the failures that workers report; a worker uses it for its exit status.
 // Pure, thread-safe.
 #ifndef TETHYS_RUNTIME_CLUSTER_FAILURE_KIND_H_

@@ -1,11 +1,11 @@
-// The membership of a job as a value: which tasks take part, by which numbers they are told apart, and how
+// The membership of a job as a value: which tasks take part, by which numbers they are distinguished, and how
 // samples and parameters are divided among them. This file lies here and not in runtime/chief, because every
 // member finds its rank, its share of a step and its servers in the same value; only the chief decides on
 // changes. Pure; a value is never changed: each change is a function that returns the next value, or refuses.
 //
 //   index        the name of a task for its whole life, in certificates, logs and the choice of GPUs
 //   incarnation  number of the process of an index; 0: none has joined yet
-//   rank         place of a member among the members of its role, by index, from 0 without gaps
+//   rank         position of a member among the members of its role, by index, from 0 without gaps
 //   generation   number of the membership, in every handshake and frame
 //
 //   Membership::Of(plan)                          g1 w0 w1 w2
@@ -54,7 +54,7 @@ class Membership {
   absl::StatusOr<Membership> Place(const proto::Placement& placement) const;
 
   uint32_t generation() const { return generation_; }
-  // Whether workers train on leases, and so come and go one by one.
+  // Whether workers train on leases, and so join and leave one by one.
   bool leased() const { return leased_; }
   bool Has(TaskId task) const;
   // The members of a role, by rank.
@@ -62,14 +62,14 @@ class Membership {
   int Count(proto::Role role) const { return static_cast<int>(Members(role).size()); }
   // Requires a member.
   int RankOf(TaskId task) const;
-  // The incarnation of the newest process of `task`, which may have been removed; 0: no process has joined.
-  // Requires a task of the job.
+  // The incarnation of the newest process of `task`, even if that process was removed; 0: no process has
+  // joined. Requires a task of the job.
   uint32_t IncarnationOf(TaskId task) const { return seats_.at(task).incarnation; }
   const proto::Placement& placement() const { return *placement_; }
 
   // shares() is the number of shares into which samples are split, and ShareOf is the index of a worker's
   // share. In lock step a share is a worker's part of each step, by rank. On leases there is a share for each
-  // worker of the plan, by index: the shares of workers that take no part go to others
+  // worker of the plan, by index: the shares of workers that take no part go to other workers
   // (runtime/chief/lease_book.h).
   int shares() const;
   int ShareOf(TaskId worker) const { return leased_ ? worker.index : RankOf(worker); }
@@ -87,7 +87,7 @@ class Membership {
   Membership() = default;
   absl::Status CheckTask(TaskId task) const;
   absl::Status CheckNewer(TaskId task, uint32_t incarnation) const;
-  absl::Status CheckResize(TaskId task) const;  // Refuses if the number of such tasks must stay.
+  absl::Status CheckResize(TaskId task) const;  // Refuses if the number of the role's tasks must stay.
   absl::Status CheckPlaces() const;
   // A copy with the next generation, if members must learn of a change that concerns `task`.
   absl::StatusOr<Membership> Next(TaskId task) const;

@@ -1,7 +1,7 @@
 // The table of strategies: one row for each family. A row says how batches reach the workers, from which
 // gradients an update is made, for which other workers a worker waits, and with which words messages describe
-// the strategy. Code that depends on a strategy asks for a trait, not for the family, so that a new strategy
-// is a new row. Pure; any thread.
+// the strategy. Code that depends on a strategy reads a trait, not the family, so that a new strategy is a
+// new row. Pure; any thread.
 #ifndef TETHYS_RUNTIME_SHAPE_SHAPE_TRAITS_H_
 #define TETHYS_RUNTIME_SHAPE_SHAPE_TRAITS_H_
 
@@ -29,7 +29,7 @@ enum class Batches {
   // The chief leases batches in rounds; a round has one batch for every worker, and its batches together are
   // a global batch.
   kInRounds,
-  kOnDemand,  // The chief leases the next batch to the next worker that asks.
+  kOnDemand,  // The chief leases the next batch to the next worker that requests one.
 };
 
 // The gradients from which an update of the parameters is made.

@@ -5,7 +5,7 @@
 // A resumed run continues its tables. Lines of work that an earlier attempt made after the checkpoint are
 // undone, so they are removed when the new attempt begins to train. A table of another version is continued,
 // too, because readers find columns by name: missing columns are added, with empty cells in the old lines;
-// columns that only the other version knows stay, and are empty in new lines.
+// columns that only the other version has are kept, and are empty in new lines.
 #ifndef TETHYS_RUNTIME_TELEMETRY_CSV_FILE_H_
 #define TETHYS_RUNTIME_TELEMETRY_CSV_FILE_H_
 
@@ -35,7 +35,7 @@ class CsvFile {
 
   // Removes the lines that do not stay, and adds missing columns. After an error (a full disk, for example)
   // the file is as before, and the next write tries again. If Begin is not called, the first write does the
-  // same.
+  // work of Begin.
   absl::Status Begin();
   // `line` has no line end. Lines are queued for writing in pieces of about 64 KiB. Errors concern earlier
   // lines: a failed write loses its lines, and while the disk is too slow new lines are lost, so that the

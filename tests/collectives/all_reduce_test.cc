@@ -184,7 +184,7 @@ TEST_P(Collectives, RankAndWorldSizeAreAsGiven) {
   EXPECT_EQ(sum.load(), world() * (world() - 1) / 2);
 }
 
-// A rank may destroy its communicator after its last collective, while others still read its data.
+// A rank may destroy its communicator after its last collective, while other ranks still read its data.
 TEST_P(Collectives, RankLeavingAfterItsLastCollectiveIsNoError) {
   for (int round = 0; round < 20; ++round) {
     ExpectAllOk(InWorld([&](std::unique_ptr<Communicator>& ring) {

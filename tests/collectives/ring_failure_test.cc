@@ -113,7 +113,7 @@ TEST_P(RingFailure, SilentRankIsNamedOnAllOthers) {
   auto answers = InRing(ring, [&](std::unique_ptr<Communicator>& communicator) {
     const int rank = communicator->rank();
     time.Join(*communicator);
-    // The silent rank stays connected until all others have failed.
+    // The silent rank stays connected until all other ranks have failed.
     const absl::Status answer = rank == silent ? absl::OkStatus() : Reduce(*communicator, count());
     time.Leave(*communicator);
     return answer;

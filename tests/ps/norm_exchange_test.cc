@@ -75,7 +75,7 @@ TEST_F(NormExchangeTest, ClippedStepIsHeldFromItsLastSumToItsCommit) {
   EXPECT_EQ(Take(FrameKind::kNorm, 1), "wait");
   EXPECT_THAT(Take(FrameKind::kCommit, 1, {9}), HasSubstr("the gradients of its step have not all arrived"));
   EXPECT_TRUE(norms_->Add(3));
-  EXPECT_FALSE(norms_->Add(0));  // A late range of padding.
+  EXPECT_FALSE(norms_->Add(0));  // A range of padding after the last element.
   EXPECT_TRUE(norms_->holds_step());
   norms_->SetNorm(9);
   EXPECT_EQ(Take(FrameKind::kNorm, 1), "answer");

@@ -84,8 +84,8 @@ class PsCluster {
   std::vector<ServerAddress> addresses_;
 };
 
-// Makes the first of several workers of `plan` wait for the gradients of the others beyond the step timeout
-// of TestPlan.
+// Makes the first of several workers of `plan` wait for the gradients of the other workers beyond the step
+// timeout of TestPlan.
 inline void ExpectUnansweredStepNamesServer(const proto::JobPlan& plan) {
   FakeClock clock;
   PsCluster cluster(plan);

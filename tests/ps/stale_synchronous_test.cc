@@ -130,7 +130,7 @@ TEST_F(StaleSynchronousTest, NonFiniteSumIsFatalAndChangesNothing) {
 
 // With bound s and any order of arrivals: the parameters sent for step c include every push for steps before
 // c - s; the staleness of a push is at most 2 s + 1 pushes of every other worker; and no worker has more than
-// s pushes more in the parameters than another.
+// s pushes more in the parameters than another worker.
 TEST_F(StaleSynchronousTest, BoundHoldsForAnyOrderOfArrivals) {
   constexpr int kWorkers = 4;
   constexpr uint64_t kSteps = 60;

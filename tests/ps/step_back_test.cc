@@ -145,7 +145,7 @@ TEST_F(StepBackTest, SlotsChangedByAMeasurementAreTakenBack) {
   }
 }
 
-TEST_F(StepBackTest, VersionsOutOfReachAreRefused) {
+TEST_F(StepBackTest, VersionsThatCannotBeRestoredAreRefused) {
   MakeBulk(2);
   MakeStep(0);
   MakeStep(1);

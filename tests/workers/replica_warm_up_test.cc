@@ -1,5 +1,5 @@
 // Tests that attaching a strategy to a replica computes the gradients of an empty batch, so that the first
-// step takes no longer than the others, and that this computation changes no result.
+// step takes no longer than the other steps, and that this computation changes no result.
 #include <cstdlib>
 #include <fstream>
 #include <string>

@@ -80,7 +80,7 @@ TEST(SampleOrderTest, AsynchronousBatchesGoToRanksInTurn) {
   EXPECT_EQ(RankSplitOf(Plan(sharded + kAsynchronous)).PlaceOf(999).rank, 0) << "batch 124";
 }
 
-TEST(SampleOrderTest, TextDistinguishesOrders) {
+TEST(SampleOrderTest, OrderTextDistinguishesOrders) {
   EXPECT_EQ(OrderText(Plan("workers: 4")), "");
   EXPECT_EQ(OrderText(Plan("workers: 4 data { shuffle { full {} } sharding: GLOBAL }")), "");
   EXPECT_EQ(OrderText(Plan("workers: 4 data { shuffle { blocks { samples: 64 window: 2 } } sharding: OFF }")),
