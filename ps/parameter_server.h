@@ -75,8 +75,8 @@ class ParameterServer {
 
   // The number of updates applied.
   virtual int64_t version() const = 0;
-  // Returns the pushes applied since the last call, in order. At most kMaxApplied are kept; one more makes
-  // the server call on_fatal.
+  // Returns the pushes applied since the last call, in order. At most kMaxApplied pushes are kept; one more
+  // push makes the server call on_fatal.
   static constexpr int64_t kMaxApplied = 1 << 16;
   virtual proto::AppliedPushes TakeApplied() = 0;
   // The number of updates by staleness. Blocks.

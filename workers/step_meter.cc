@@ -39,7 +39,8 @@ void AddTimes(const proto::StepRecords& records, bool on_gpu, proto::StepVisit& 
   std::vector<double> step, forward, backward, update;
   std::vector<std::vector<double>> ready;
   for (const proto::StepRecord& record : records.record()) {
-    // On a GPU, batches are taken while the device computes.
+    // On a GPU, batches are taken while the device computes, so the time to take them adds nothing to the
+    // step.
     const Nanoseconds data = on_gpu ? 0 : record.data_ns();
     step.push_back(ToSeconds(record.total_ns() - data));
     forward.push_back(ToSeconds(record.forward_ns()));

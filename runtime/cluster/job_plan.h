@@ -40,7 +40,7 @@ int64_t SamplesUsed(const proto::JobPlan& plan, int64_t epoch, int64_t position)
 // its own spans these samples, also after the job was resumed with another length.
 int64_t TotalSamples(const proto::JobPlan& plan);
 
-// The job's learning rates, with the plan's lengths in samples.
+// The job's learning-rate schedule. Lengths in epochs are converted to samples by the plan.
 LearningRateSchedule ScheduleOf(const proto::JobPlan& plan);
 
 // The number of servers that hold shards and get pushes; they have the lowest indices. If a job has more

@@ -283,8 +283,8 @@ TEST(ReplicaStatistics, BatchIsWeightedByItsShareOfTheStep) {
     const std::vector<float> whole = after(alone), half = after(quarter_of_two);
     EXPECT_EQ(after(half_of_two), whole);
     for (size_t i = 0; i < whole.size(); ++i) {
-      // Both statistics have 0.9 of the initial value; then the second adds half of the amount that the first
-      // adds.
+      // Both statistics contain 0.9 of the initial value. To this, `half` adds half of the amount that
+      // `whole` adds.
       EXPECT_NEAR(half[i] - 0.9f * initial[i], (whole[i] - 0.9f * initial[i]) / 2, 1e-6) << i;
     }
   }

@@ -113,7 +113,7 @@ TEST_F(StepPhasesTest, FailedPhaseEndsItsProfilerRange) {
   EXPECT_THAT(ranges_, ElementsAre("data 0", ""));
 }
 
-TEST_F(StepPhasesTest, CpuHasTimesOfTheHostsClockOnly) {
+TEST_F(StepPhasesTest, CpuHasNoDeviceTimes) {
   const auto cpu = CreateCpuDevice(1).value();
   const auto stream = cpu->CreateStream().value();
   const auto phases = StepPhases::Create(*cpu, *stream, recorder_).value();
