@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <cstdio>
 #include <iterator>
+#include <map>
 #include <set>
+#include <string>
 #include <utility>
 
 #include "absl/strings/str_format.h"
@@ -127,16 +129,17 @@ absl::StatusOr<PlannedVariant> PlanVariant(const Flags& flags, const std::vector
 std::string FirstSentence(absl::string_view text) { return std::string(text.substr(0, text.find(". "))); }
 
 // Lists the variants in the order of the tables. Leaves out the shapes of --strategies for which the host
-// file has too few slots, and prints a line for each of them. InvalidArgument: a job is wrong, or a variation
-// applies to no job.
+// file has too few slots, and prints a line for each of them. FailedPrecondition: there are too few slots for
+// every shape of a strategy. InvalidArgument: a job is wrong, or a variation applies to no job.
 absl::StatusOr<std::vector<PlannedVariant>> PlanVariants(const Flags& flags,
                                                          const std::vector<Variation>& variations) {
   TETHYS_ASSIGN_OR_RETURN(const std::vector<StrategyShape> shapes, ShapesByFlags(flags));
   std::vector<PlannedVariant> planned;
   std::set<std::pair<std::pair<int, std::string>, std::vector<std::string>>> seen;
   std::vector<bool> concerned(variations.size(), false);
-  std::set<std::string> left_out;  // A line for each shape for which there are too few hosts.
-  absl::Status too_large;          // The error for the first of these shapes.
+  std::set<std::string> left_out;                 // A line for each shape for which there are too few slots.
+  std::map<std::string, absl::Status> too_large;  // By strategy: the error for the first of these shapes.
+  std::set<std::string> fitting;                  // The strategies of planned shapes.
   const int jobs = static_cast<int>(flags.arguments().size());
   for (int job = 0; job < jobs; ++job) {
     for (const StrategyShape& shape : shapes) {
@@ -145,18 +148,21 @@ absl::StatusOr<std::vector<PlannedVariant>> PlanVariants(const Flags& flags,
         absl::StatusOr<PlannedVariant> next =
             PlanVariant(flags, variations, shape, std::move(variant), concerned);
         if (!shape.name.empty() && absl::IsFailedPrecondition(next.status())) {
-          if (too_large.ok()) too_large = next.status();
+          too_large.try_emplace(shape.strategy, next.status());
           left_out.insert(absl::StrCat(shape.name, ": ", FirstSentence(next.status().message())));
           continue;
         }
         TETHYS_RETURN_IF_ERROR(next.status());
+        fitting.insert(shape.strategy);
         if (seen.insert({{job, shape.name}, next->variant.values}).second) {
           planned.push_back(*std::move(next));
         }
       }
     }
   }
-  if (planned.empty() && !too_large.ok()) return too_large;
+  for (const auto& [strategy, error] : too_large) {
+    if (fitting.count(strategy) == 0) return Annotate(error, absl::StrCat("--strategies: ", strategy));
+  }
   for (const std::string& line : left_out) std::printf("left out: %s\n", line.c_str());
   for (size_t i = 0; i < variations.size(); ++i) {
     if (concerned[i]) continue;

@@ -114,7 +114,7 @@ absl::StatusOr<StrategyShapes> ShapesOf(const std::string& strategies, const std
       if (worker_counts != std::vector<int>{kOfJob} && worker_counts != std::vector<int>{1}) {
         result.left_out.push_back("local with several workers: local training has one worker");
       }
-      result.shapes.push_back({name, ShapeOverrides({strategy, 1, 0})});
+      result.shapes.push_back({name, name, ShapeOverrides({strategy, 1, 0})});
       continue;
     }
     const JobStrategy same = with_one_worker(strategy);
@@ -122,19 +122,16 @@ absl::StatusOr<StrategyShapes> ShapesOf(const std::string& strategies, const std
       result.left_out.push_back(absl::StrCat(name, " with 1 worker: that is ", StrategyName(same),
                                              TraitsOf(same).exchanges ? "" : " training"));
     }
-    if (!traits.servers() && !servers.empty()) {
-      result.left_out.push_back(absl::StrCat(name, " with servers: ", name, " training has none"));
-    }
     for (const int worker_count : worker_counts) {
       if (worker_count == 1 && same != strategy) continue;
       const std::string with_workers = worker_count == kOfJob ? name : absl::StrCat(name, "-", worker_count);
       if (!traits.servers()) {
-        result.shapes.push_back({with_workers, ShapeOverrides({strategy, worker_count, 0})});
+        result.shapes.push_back({name, with_workers, ShapeOverrides({strategy, worker_count, 0})});
         continue;
       }
       for (const int server_count : server_counts) {
         result.shapes.push_back(
-            {server_count == kOfJob ? with_workers : absl::StrCat(with_workers, "x", server_count),
+            {name, server_count == kOfJob ? with_workers : absl::StrCat(with_workers, "x", server_count),
              ShapeOverrides({strategy, worker_count, server_count})});
       }
     }

@@ -14,6 +14,7 @@ namespace tethys {
 
 // A combination of strategy, workers and servers, as overrides of a job file.
 struct StrategyShape {
+  std::string strategy;                // "mirrored", "ps_sync", as StrategyName.
   std::string name;                    // "mirrored-4", "ps_sync-4x2"; part of a directory's name.
   std::vector<std::string> overrides;  // The changes to the job file, each as FIELD=VALUE.
 };

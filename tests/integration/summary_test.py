@@ -325,6 +325,10 @@ class CompareTest(unittest.TestCase):
         status, output = command(["compare", *flags, "--workers=3-4"])
         self.assertEqual(status, 2, output)
         self.assertRegex(output, r"the job has 3 workers?, and the host file has slots for 2: 1 missing\. Add hosts")
+        # The flag given last counts. A strategy without any fitting shape would be missing from the comparison.
+        status, output = command(["compare", *flags, "--strategies=mirrored,ps_sync", "--workers=2", "--servers=1"])
+        self.assertEqual(status, 2, output)
+        self.assertIn("--strategies: ps_sync: ", output)
         status, output = command(["compare", *flags, "--workers=2-4"])
         self.assertEqual(status, 0, output)
         for workers, missing in ((3, 1), (4, 2)):

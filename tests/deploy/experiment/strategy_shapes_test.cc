@@ -26,7 +26,6 @@ TEST(ShapesOfTest, AllStrategiesLeaveOutCombinationsWithoutMeaning) {
                           "ps_stale-2x1", "ps_stale-2x2", "ps_async-2x1", "ps_async-2x2"));
   EXPECT_THAT(shapes->left_out, ElementsAre("local with several workers: local training has one worker",
                                             "mirrored with 1 worker: that is local training",
-                                            "mirrored with servers: mirrored training has none",
                                             "ps_stale with 1 worker: that is ps_sync",
                                             "ps_async with 1 worker: that is ps_sync"));
 }
