@@ -1,9 +1,13 @@
 #include "deploy/report/cautions.h"
 
 #include <algorithm>
+#include <cstdint>
+#include <map>
 #include <set>
+#include <string>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
@@ -69,6 +73,29 @@ std::string OneComputer(const proto::Report& report) {
                       ", so nothing is known about several computers");
 }
 
+// Warns if the same number of workers ran on different numbers of machines: a host file with several slots
+// per machine fills one machine before the next, so the strategy is not all that differs.
+std::string Machines(const proto::Report& report) {
+  std::map<int64_t, std::map<size_t, std::string>>
+      variants;  // By workers and machines: the first variant's name.
+  for (const ReportVariant& variant : report.variant()) {
+    std::set<std::string> machines;
+    for (const proto::ResourceSummary& line : variant.summary().resources()) {
+      if (absl::StartsWith(line.process(), "worker ")) machines.insert(line.host());
+    }
+    if (!machines.empty()) variants[variant.workers()].try_emplace(machines.size(), NameInText(variant));
+  }
+  for (const auto& [workers, by_machines] : variants) {
+    if (by_machines.size() < 2) continue;
+    const auto& [fewest, first] = *by_machines.begin();
+    const auto& [most, last] = *by_machines.rbegin();
+    return absl::StrCat("the ", workers, " workers of ", first, " ran on ", fewest,
+                        fewest == 1 ? " machine" : " machines", ", the ", workers, " workers of ", last,
+                        " on ", most);
+  }
+  return "";
+}
+
 std::string HardlyLearned(const proto::Report& report, const Findings& findings) {
   const Ranking& hardly = findings.hardly_learned;
   std::vector<std::string> names;
@@ -132,7 +159,7 @@ std::vector<std::string> Cautions(const proto::Report& report, const Findings& f
     cautions = {
         FailedRuns(report),          LeftOut(report),   HardlyLearned(report, findings), JobsDiffer(report),
         OthersCpu(report, findings), Batches(findings), Normalisation(report),           Exchanges(report),
-        OneComputer(report)};
+        OneComputer(report),         Machines(report)};
   }
   cautions.erase(std::remove(cautions.begin(), cautions.end(), ""), cautions.end());
   return cautions;

@@ -356,6 +356,24 @@ TEST_F(HeadlineTest, CautionsNameTheLimitsOfTheAnswer) {
           "all processes shared one computer with 2 cores, so nothing is known about several computers"));
 }
 
+TEST_F(HeadlineTest, SameNumberOfWorkersOnDifferentNumbersOfMachinesIsACaution) {
+  const auto add = [this](const std::string& strategy, std::vector<std::string> hosts) {
+    proto::ReportVariant& variant = Add(strategy, 3, Value(3, 10, 0.1), Value(3, 0.87));
+    variant.set_workers(static_cast<int>(hosts.size()));
+    for (size_t i = 0; i < hosts.size(); ++i) {
+      proto::ResourceSummary& line = *variant.mutable_summary()->add_resources();
+      line.set_host(hosts[i]);
+      line.set_boot_id(hosts[i]);
+      line.set_process(absl::StrCat("worker ", i));
+    }
+  };
+  add("mirrored", {"a", "a", "b", "b"});
+  add("ps_sync", {"a", "a", "b"});
+  EXPECT_THAT(CautionsText(), IsEmpty()) << "other numbers of workers";
+  add("ps_sync", {"a", "a", "b", "c"});
+  EXPECT_THAT(CautionsText(), ElementsAre("the 4 workers of A ran on 2 machines, the 4 workers of C on 3"));
+}
+
 TEST(VariantNameTest, LettersAndIndexAreInverse) {
   EXPECT_EQ(VariantLetters(0), "A");
   EXPECT_EQ(VariantLetters(25), "Z");
