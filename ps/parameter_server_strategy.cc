@@ -77,7 +77,7 @@ class ParameterServerStrategy final : public Strategy {
   absl::Status AwaitNorms(int server, double* out);
   int NormMessage(int server) const;  // The index of the message of norms to a server that holds shards.
   bool MeasuresNoise() const {
-    return servers_agree() && job().workers() > 1 && step_.step % kNoiseSteps == 0;
+    return servers_agree() && options_.workers > 1 && step_.step % kNoiseSteps == 0;
   }
   // Waits for all answers to pushes or pulls, in the order of messages, and copies their values to the
   // parameter arena. Fills in sum_squares_. Returns the largest staleness they report. `with_values`: the

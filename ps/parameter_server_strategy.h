@@ -25,7 +25,8 @@ namespace tethys {
 
 struct ParameterServerStrategyOptions {
   proto::JobPlan plan;
-  int worker = 0;
+  int worker = 0;   // Index.
+  int workers = 1;  // Number of workers in the group.
   uint32_t incarnation = 0;
   uint32_t generation = 0;
   std::vector<ServerAddress> servers;  // Indexed by server.

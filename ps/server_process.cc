@@ -17,11 +17,16 @@ class ServerTask final : public TaskLife {
       : options_(options), session_(session), server_(server) {}
 
   absl::Status SetUp(const proto::Setup& setup) override {
-    TETHYS_RETURN_IF_ERROR(server_.Configure(setup.plan(), options_.index, setup.generation()));
-    if (setup.restore()) {
+    setup_ = setup;
+    return absl::OkStatus();
+  }
+
+  absl::Status JoinGroup(const proto::Group& group) override {
+    TETHYS_RETURN_IF_ERROR(server_.Configure(setup_.plan(), options_.index, group.generation()));
+    if (setup_.restore()) {
       TETHYS_RETURN_IF_ERROR(
-          server_.Restore(setup.state().step(), [&](int slot, int64_t begin, absl::Span<float> out) {
-            if (slot > 0 && !setup.restore_slots()) return absl::OkStatus();  // Keeps the initial values.
+          server_.Restore(setup_.state().step(), [&](int slot, int64_t begin, absl::Span<float> out) {
+            if (slot > 0 && !setup_.restore_slots()) return absl::OkStatus();  // Keeps the initial values.
             return session_.ReadCheckpoint(slot, begin, out);
           }));
     }
@@ -64,6 +69,7 @@ class ServerTask final : public TaskLife {
   const TaskOptions& options_;
   TaskSession& session_;
   ParameterServer& server_;
+  proto::Setup setup_;
 };
 
 }  // namespace

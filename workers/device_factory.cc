@@ -8,11 +8,7 @@
 namespace tethys {
 
 int GpuOf(const TaskOptions& task, const proto::Setup& setup) {
-  if (task.own_gpus) return 0;
-  for (const proto::Member& member : setup.member()) {
-    if (member.role() == proto::WORKER && member.index() == task.index) return member.local_rank();
-  }
-  return 0;
+  return task.own_gpus ? 0 : setup.self().local_rank();
 }
 
 absl::StatusOr<std::unique_ptr<Device>> CreateDeviceOf(proto::Device::Kind kind, const proto::Device& config,

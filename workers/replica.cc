@@ -36,7 +36,7 @@ absl::Status Replica::Allocate() {
   }
   if (options_.train == nullptr) return absl::OkStatus();
   recorder_ =
-      std::make_unique<StepRecorder>(clock_, options_.rank, static_cast<int>(model_.ready_order().size()),
+      std::make_unique<StepRecorder>(clock_, options_.index, static_cast<int>(model_.ready_order().size()),
                                      StepRecorder::kCapacity, StepRecorder::kPatience, options_.records_wait);
   TETHYS_ASSIGN_OR_RETURN(phases_, StepPhases::Create(*device_, *stream_, *recorder_));
   return absl::OkStatus();

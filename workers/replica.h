@@ -44,7 +44,7 @@ namespace tethys {
 class Replica {
  public:
   struct Options {
-    int rank = 0;                 // Written to the step records.
+    int index = 0;                // Of the worker; its step records carry it as their rank.
     int64_t rows = 0;             // Rows of a training batch.
     int64_t micro_batches = 1;    // PlanOptions::micro_batches of the training plan.
     int64_t evaluation_rows = 0;  // Rows of the plan that evaluates; 0: Evaluate is not called.

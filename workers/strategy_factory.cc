@@ -29,12 +29,14 @@ absl::StatusOr<std::unique_ptr<Strategy>> Make(const WorkerParts& worker) {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<Strategy>> CreateStrategy(const TaskOptions& task, const proto::Setup& setup,
-                                                         Replica& replica, RingListener& listener,
-                                                         const Clock& clock, Nanoseconds deadline,
-                                                         PeersCompute peers_compute) {
+absl::StatusOr<std::unique_ptr<Strategy>> CreateStrategy(const TaskOptions& task, const proto::JobPlan& plan,
+                                                         const proto::Group& group, Replica& replica,
+                                                         RingListener& listener, const Clock& clock,
+                                                         Nanoseconds deadline, PeersCompute peers_compute) {
   return Make({.task = task,
-               .setup = setup,
+               .plan = plan,
+               .group = group,
+               .place = PlaceIn(group, task.index),
                .model = replica.model(),
                .device = replica.device(),
                .stream = replica.stream(),

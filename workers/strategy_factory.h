@@ -12,13 +12,15 @@
 
 namespace tethys {
 
-// Creates the strategy of the job in `setup` for the worker of `task`. The caller attaches it to `replica`.
-// In mirrored training, blocks until all workers are connected through their listeners, but not beyond
-// `deadline`, a time of `clock`; with servers, Attach waits for their first answer no longer. All reference
-// arguments outlive the strategy, and so does everything that `peers_compute` uses.
-absl::StatusOr<std::unique_ptr<Strategy>> CreateStrategy(const TaskOptions& task, const proto::Setup& setup,
-                                                         Replica& replica, RingListener& listener,
-                                                         const Clock& clock, Nanoseconds deadline,
+// Creates the strategy of the planned job for the worker of `task`, a member of `group`. The caller attaches
+// it to `replica`. In mirrored training, blocks until all workers of the group are connected through their
+// listeners, but not beyond `deadline`, a time of `clock`; with servers, Attach waits for their first answer
+// no longer. `replica`, `listener` and `clock` outlive the strategy, and so does everything that
+// `peers_compute` uses.
+absl::StatusOr<std::unique_ptr<Strategy>> CreateStrategy(const TaskOptions& task, const proto::JobPlan& plan,
+                                                         const proto::Group& group, Replica& replica,
+                                                         RingListener& listener, const Clock& clock,
+                                                         Nanoseconds deadline,
                                                          PeersCompute peers_compute = nullptr);
 
 }  // namespace tethys

@@ -39,14 +39,13 @@ Trainer::Trainer(const TaskOptions& task, const proto::Setup& setup, TaskSession
       leased_(TraitsOf(setup.plan().job()).leases()) {}
 
 absl::StatusOr<std::unique_ptr<Trainer>> Trainer::Create(const TaskOptions& task, const proto::Setup& setup,
-                                                         TaskSession& session, RingListener& listener,
-                                                         const Clock& clock) {
+                                                         TaskSession& session, const Clock& clock) {
   std::unique_ptr<Trainer> trainer(new Trainer(task, setup, session, clock));
-  TETHYS_RETURN_IF_ERROR(trainer->Build(listener));
+  TETHYS_RETURN_IF_ERROR(trainer->Build());
   return trainer;
 }
 
-absl::Status Trainer::Build(RingListener& listener) {
+absl::Status Trainer::Build() {
   const proto::JobPlan& plan = setup_.plan();
   const proto::Job& job = plan.job();
   TETHYS_ASSIGN_OR_RETURN(datasets_, OpenData());
@@ -71,10 +70,18 @@ absl::Status Trainer::Build(RingListener& listener) {
   }
   TETHYS_RETURN_IF_ERROR(model.CheckLabels(datasets_.train->label_format()));
   steps_ = leased_ ? 0 : setup_.state().step();
-  TETHYS_RETURN_IF_ERROR(CreateReplica(std::move(model)));
+  return CreateReplica(std::move(model));
+}
+
+absl::Status Trainer::JoinGroup(const proto::Group& group, RingListener& listener) {
+  place_ = PlaceIn(group, task_.index);
+  if (place_.rank == WorkerPlace::kNone) {
+    return absl::InternalError(
+        absl::StrCat("group ", group.generation(), ", which the chief formed, lacks this worker"));
+  }
   TETHYS_ASSIGN_OR_RETURN(std::unique_ptr<Strategy> strategy,
-                          CreateStrategy(task_, setup_, *replica_, listener, clock_, ready_before_,
-                                         [this] { return session_.peers_compute(); }));
+                          CreateStrategy(task_, setup_.plan(), group, *replica_, listener, clock_,
+                                         ready_before_, [this] { return session_.peers_compute(); }));
   TETHYS_RETURN_IF_ERROR(replica_->Attach(std::move(strategy)));
   return TakeParameters();
 }
@@ -97,7 +104,7 @@ absl::Status Trainer::CreateReplica(Model model) {
   const int64_t rows = plan.batch_per_worker();
   const int64_t micro_batches = std::max(1, job.micro_batches());
   Replica::Options options{
-      .rank = task_.index,
+      .index = task_.index,
       .rows = rows,
       .micro_batches = micro_batches,
       .evaluation_rows = EvaluationRows(model, MicroBatchRows(rows, micro_batches)),
@@ -169,7 +176,7 @@ StepInfo Trainer::StepOf(const BatchAssignment& batch, int64_t epoch, const Epoc
           .sample_begin = order.JobPositionOf(batch.positions.begin),
           .sample_count = batch.positions.count(),
           .global_sample_count = batch.global_count,
-          .workers = leased_ ? 0 : setup_.plan().job().workers(),
+          .workers = leased_ ? 0 : place_.world,
           .schedule_position = SamplesUsed(setup_.plan(), epoch, batch.step_begin)};
 }
 

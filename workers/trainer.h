@@ -11,6 +11,7 @@
 #include "absl/types/optional.h"
 #include "collectives/ring_communicator.h"
 #include "proto/chief.pb.h"
+#include "runtime/cluster/group_place.h"
 #include "runtime/cluster/order_reader.h"
 #include "runtime/cluster/task_options.h"
 #include "runtime/cluster/task_session.h"
@@ -23,11 +24,14 @@ namespace tethys {
 
 class Trainer {
  public:
-  // Loads the data, builds the replica, attaches the strategy and sets the initial or restored parameters.
-  // `task`, `session`, `listener` and `clock` outlive the trainer.
+  // Loads the data and builds the replica. `task`, `session` and `clock` outlive the trainer.
   static absl::StatusOr<std::unique_ptr<Trainer>> Create(const TaskOptions& task, const proto::Setup& setup,
-                                                         TaskSession& session, RingListener& listener,
-                                                         const Clock& clock);
+                                                         TaskSession& session, const Clock& clock);
+
+  // Makes the worker a member of the group: attaches the strategy and sets the initial or restored
+  // parameters. Called once, before the functions below. `listener` outlives the trainer. Internal: the group
+  // lacks this worker. Also has the errors of CreateStrategy, of Replica::Attach and of reading a checkpoint.
+  absl::Status JoinGroup(const proto::Group& group, RingListener& listener);
 
   // Makes the worker's steps of the segment that `course` is in. Has the errors of StepPipeline and of
   // OrderReader::Read.
@@ -58,7 +62,7 @@ class Trainer {
 
  private:
   Trainer(const TaskOptions& task, const proto::Setup& setup, TaskSession& session, const Clock& clock);
-  absl::Status Build(RingListener& listener);
+  absl::Status Build();
   absl::StatusOr<Datasets> OpenData();
   absl::Status CreateReplica(Model model);
   absl::Status TakeParameters();
@@ -75,6 +79,7 @@ class Trainer {
   absl::optional<EpochOrders> orders_;  // Made once the data are known to fit the plan.
   InputScaling scaling_;
   std::unique_ptr<Replica> replica_;
+  WorkerPlace place_;  // Set by JoinGroup.
   // The number of the step that is being made, or of the next one (BatchAssignment::step).
   std::atomic<int64_t> steps_{0};
 };

@@ -9,10 +9,11 @@ void WorkerCourse::Begin(const proto::ToTask& duty) {
     const proto::JobPlan& plan = duty.setup().plan();
     batches_ = TraitsOf(plan.job()).batches;
     global_batch_ = plan.global_batch();
-    world_ = plan.job().workers();
+  } else if (duty.has_form()) {
+    place_ = PlaceIn(duty.form().group(), index_);
   } else if (duty.has_run()) {
     segment_ = batches_ == Batches::kInStep
-                   ? CreateLockStepSegment(duty.run(), global_batch_, rank_, world_)
+                   ? CreateLockStepSegment(duty.run(), global_batch_, place_.rank, place_.world)
                    : CreateLeasedSegment(duty.run(), batches_ == Batches::kInRounds, steps_);
   }
 }

@@ -18,6 +18,7 @@
 
 #include "absl/types/optional.h"
 #include "proto/chief.pb.h"
+#include "runtime/cluster/group_place.h"
 #include "runtime/cluster/task_course.h"
 #include "runtime/shape/shape_traits.h"
 #include "workers/segment_course.h"
@@ -27,8 +28,7 @@ namespace tethys {
 // Invariant: there is a segment exactly from a Run order to EndRun.
 class WorkerCourse final : public TaskCourse {
  public:
-  // `rank`: the worker's place among the workers of the job.
-  explicit WorkerCourse(int rank) : TaskCourse(proto::WORKER), rank_(rank) {}
+  explicit WorkerCourse(int index) : TaskCourse(proto::WORKER), index_(index) {}
 
   bool takes_orders() const override {
     return segment_ != nullptr ? segment_->takes_orders() : TaskCourse::takes_orders();
@@ -49,12 +49,13 @@ class WorkerCourse final : public TaskCourse {
   absl::Status OnOrderWhileBusy(const proto::ToTask& order) override;
 
  private:
-  const int rank_;
+  const int index_;
 
   // From Setup.
   Batches batches_ = Batches::kInStep;
   int64_t global_batch_ = 0;
-  int world_ = 0;
+
+  WorkerPlace place_;  // From Form.
 
   std::unique_ptr<SegmentCourse> segment_;
   int64_t steps_ = 0;  // Steps made in earlier segments since Setup.

@@ -30,9 +30,11 @@ class Worker final : public TaskLife {
         orders_(orders) {}
 
   absl::Status SetUp(const proto::Setup& setup) override {
-    TETHYS_ASSIGN_OR_RETURN(trainer_, Trainer::Create(options_, setup, session_, listener_, clock_));
+    TETHYS_ASSIGN_OR_RETURN(trainer_, Trainer::Create(options_, setup, session_, clock_));
     return absl::OkStatus();
   }
+
+  absl::Status JoinGroup(const proto::Group& group) override { return trainer_->JoinGroup(group, listener_); }
 
   void FillReady(proto::Ready& ready) const override {
     ready.set_exchange(trainer_->exchange());

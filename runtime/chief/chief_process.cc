@@ -205,6 +205,7 @@ class ChiefProcess final : public ChiefEvents {
 
   void Do(SendOrder& action) {
     if (action.order.has_setup()) CompleteSetup(action.task.role, *action.order.mutable_setup());
+    if (action.order.has_form()) SampleMachines(action.order.form().group());
     server_->Send(action.task, MemberIncarnation(action.task), action.order);
   }
   void Do(WriteJournal& action) { journal_buffer_ += action.line; }
@@ -335,17 +336,20 @@ class ChiefProcess final : public ChiefEvents {
     return WriteSummary(options_.run_dir, summary);
   }
 
-  // Adds the chief's host and, for workers, its files of data to an order. The first Setup lists all members
-  // and thereby all machines, so sampling begins with it.
+  // Adds the chief's host and, for workers, its files of data to an order.
   void CompleteSetup(proto::Role role, proto::Setup& setup) {
     setup.set_chief_host(host_);
     if (role == proto::WORKER) {
       setup.mutable_chief_file()->Assign(data_files_.files().begin(), data_files_.files().end());
     }
     setup.set_restore_slots(restores_slots_);
+  }
+
+  // The first group has all members and thereby all machines, so sampling begins with it.
+  void SampleMachines(const proto::Group& group) {
     if (resources_ == nullptr || sampler_ != nullptr) return;
     std::set<std::string> hosts = {host_};
-    for (const proto::Member& member : setup.member()) hosts.insert(member.host());
+    for (const proto::Member& member : group.member()) hosts.insert(member.host());
     resources_->SetMachines({hosts.begin(), hosts.end()});
     sampler_ = std::make_unique<ResourceSampler>(
         clock_,

@@ -93,25 +93,26 @@ void JobController::SetUpAll(proto::Role role, Nanoseconds now, Actions& actions
   }
 }
 
+// Form follows Setup at once: all other members have joined, so their addresses are known.
 void JobController::SetUp(const std::vector<TaskId>& ids, Nanoseconds now, Actions& actions) {
   roster_.AssignLocalRanks(ids);
-  proto::ToTask order;
+  proto::ToTask order, form;
   proto::Setup& setup = *order.mutable_setup();
   *setup.mutable_plan() = plan_;
-  setup.set_generation(roster_.membership().generation());
   setup.set_restore(own_.restore());
   *setup.mutable_state() = state_;
   const Nanoseconds begin = course_.training_begun() ? now : own_.started_ns();
   setup.set_seconds_left(ToSeconds(std::max<Nanoseconds>(0, begin + start_timeout_ - now)));
-  for (const auto& [id, task] : roster_.tasks()) {
-    if (!task.lost) *setup.add_member() = task.member;
-  }
+  *form.mutable_form()->mutable_group() = roster_.Group();
   for (const TaskId id : ids) {
+    *setup.mutable_self() = roster_.at(id).member;
+    setup.set_first_on_host(roster_.FirstOnHost(id));
     if (id.role == proto::WORKER) {
       const std::vector<float>& statistics = statistics_.StartOf(id.index);
       setup.mutable_statistics()->Assign(statistics.begin(), statistics.end());
     }
     Send(id, order, actions);
+    Send(id, form, actions);
   }
 }
 

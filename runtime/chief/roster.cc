@@ -119,6 +119,23 @@ void Roster::Lose(TaskId id) {
   membership_ = *std::move(next);
 }
 
+proto::Group Roster::Group() const {
+  proto::Group group;
+  group.set_generation(membership_.generation());
+  for (const auto& [id, task] : tasks_) {
+    if (!task.lost) *group.add_member() = task.member;
+  }
+  return group;
+}
+
+bool Roster::FirstOnHost(TaskId id) const {
+  const std::string& host = at(id).member.host();
+  const auto first = std::find_if(tasks_.begin(), tasks_.end(), [&](const auto& entry) {
+    return !entry.second.lost && entry.second.member.host() == host;
+  });
+  return first->first == id;
+}
+
 bool Roster::All(proto::Role role, bool TaskState::*flag) const {
   const std::vector<TaskId> ids = Present(role);
   return !ids.empty() && std::all_of(ids.begin(), ids.end(), [&](TaskId id) { return tasks_.at(id).*flag; });

@@ -76,6 +76,11 @@ class Roster {
 
   // The tasks of a role that take part.
   std::vector<TaskId> Present(proto::Role role) const { return membership_.Members(role); }
+  // The group that the tasks form now: all tasks that are not lost, so all members, and replacements that do
+  // not take part yet.
+  proto::Group Group() const;
+  // Whether the task is the first one of the group on its host. Requires that it is not lost.
+  bool FirstOnHost(TaskId id) const;
   // Whether at least one task of the role takes part, and `flag` is true for every task that does.
   bool All(proto::Role role, bool TaskState::*flag) const;
   // The number of workers that are not lost, including replacements that do not take part yet.

@@ -1,7 +1,7 @@
 // The membership of a job as a value: which tasks take part, by which numbers they are distinguished, and how
-// samples and parameters are divided among them. This file lies here and not in runtime/chief, because every
-// member finds its rank, its share of a step and its servers in the same value; only the chief decides on
-// changes. Pure; a value is never changed: each change is a function that returns the next value, or refuses.
+// samples and parameters are divided among them. The chief owns the value and decides on changes; other tasks
+// receive the members as a proto::Group and find their ranks in it (group_place.h). Pure; a value is never
+// changed: each change is a function that returns the next value, or refuses.
 //
 //   index        the name of a task for its whole life, in certificates, logs and the choice of GPUs
 //   incarnation  number of the process of an index; 0: none has joined yet

@@ -11,7 +11,7 @@ enum class Fit {
   kForeign,  // No task of this role gets such an order, or not now.
 };
 
-// Orders between Setup and Stop.
+// Orders between Form and Stop.
 Fit FitOf(proto::Role role, proto::ToTask::MessageCase order) {
   const bool worker = role == proto::WORKER;
   switch (order) {
@@ -40,28 +40,33 @@ std::string NameOf(const proto::ToTask& order) {
 absl::Status TaskCourse::OnOrder(proto::ToTask order) {
   TETHYS_CHECK(takes_orders());
   if (order.has_stop()) {
-    if (stage_ != Stage::kBusy && !order.stop().failed()) {
+    if (!busy_ && !order.stop().failed()) {
       stage_ = Stage::kEnded;
       return absl::OkStatus();
     }
     return absl::AbortedError(absl::StrCat("the chief ended the job: ", order.stop().reason()));
   }
-  if (stage_ == Stage::kBusy) return OnOrderWhileBusy(order);
+  if (busy_) return OnOrderWhileBusy(order);
   if (stage_ == Stage::kJoined && !order.has_setup()) {
     return absl::InternalError(absl::StrCat("the chief sent ", NameOf(order), " before it set this task up"));
   }
-  const Fit fit = stage_ == Stage::kJoined ? Fit::kDuty : FitOf(role_, order.message_case());
+  if (stage_ == Stage::kSetUp && !order.has_form()) {
+    return absl::InternalError(
+        absl::StrCat("the chief sent ", NameOf(order), " before this task was in a group"));
+  }
+  const Fit fit = stage_ == Stage::kIdle ? FitOf(role_, order.message_case()) : Fit::kDuty;
   if (fit == Fit::kForeign) return Impossible(order);
   if (fit == Fit::kLate) return absl::OkStatus();
   duty_ = std::move(order);
-  stage_ = Stage::kBusy;
+  busy_ = true;
   Begin(duty_);
   return absl::OkStatus();
 }
 
 void TaskCourse::OnDone() {
   TETHYS_CHECK(busy());
-  stage_ = Stage::kIdle;
+  stage_ = stage_ == Stage::kJoined ? Stage::kSetUp : Stage::kIdle;
+  busy_ = false;
   duty_.Clear();
 }
 

@@ -2,7 +2,9 @@
 // which one the task carries out now. Orders and results go in, duties and messages come out; no clock, no
 // transport. Thread-compatible.
 //
-//   joined --Setup--> busy --OnDone--> idle --order--> busy --OnDone--> idle ... --Stop--> ended
+//   joined --Setup--> set up --Form--> idle --order--> idle ... --Stop--> ended
+//
+// Between an order and OnDone the task is busy with it.
 //
 // OrderReader (order_reader.h) feeds it from a session. A worker's course (workers/worker_course.h) also
 // takes orders while it is busy with a segment.
@@ -19,15 +21,16 @@
 namespace tethys {
 
 // Invariants:
-//  1. A task carries out one order at a time, the first one is Setup, and no other is.
-//  2. Between Setup and the end each order is one of the task's role.
+//  1. A task carries out one order at a time. The first one is Setup, the second one is Form, and no other
+//  is.
+//  2. Between Form and the end each order is one of the task's role.
 class TaskCourse {
  public:
   explicit TaskCourse(proto::Role role) : role_(role) {}
   virtual ~TaskCourse() = default;
 
   // Whether the task takes an order now. Otherwise orders stay in the session.
-  virtual bool takes_orders() const { return stage_ == Stage::kJoined || stage_ == Stage::kIdle; }
+  virtual bool takes_orders() const { return !busy_ && !ended(); }
   // Whether the task has nothing to do until an order arrives. Implies takes_orders().
   virtual bool waits() const { return TaskCourse::takes_orders(); }
   // The job has ended well.
@@ -38,7 +41,7 @@ class TaskCourse {
   absl::Status OnOrder(proto::ToTask order);
 
   // Whether there is an order to carry out.
-  bool busy() const { return stage_ == Stage::kBusy; }
+  bool busy() const { return busy_; }
   // The order to carry out. Requires busy().
   const proto::ToTask& duty() const { return duty_; }
   // The order is carried out. Requires busy().
@@ -58,10 +61,11 @@ class TaskCourse {
   std::vector<proto::FromTask>& messages() { return messages_; }
 
  private:
-  enum class Stage { kJoined, kIdle, kBusy, kEnded };
+  enum class Stage { kJoined, kSetUp, kIdle, kEnded };  // Between orders.
 
   const proto::Role role_;
   Stage stage_ = Stage::kJoined;
+  bool busy_ = false;
   proto::ToTask duty_;
   std::vector<proto::FromTask> messages_;
 };

@@ -2,7 +2,6 @@
 
 #include <unistd.h>
 
-#include <algorithm>
 #include <atomic>
 #include <memory>
 #include <utility>
@@ -18,26 +17,20 @@ namespace {
 
 constexpr Nanoseconds kBeatInterval = 250 * kMillisecond;
 
-// Whether this task samples its machine: the first task listed on a machine does; on the chief's machine, the
+// Whether this task samples its machine: the first member on a machine does; on the chief's machine, the
 // chief does.
-bool SamplesMachine(const proto::Setup& setup, const TaskOptions& options) {
-  const auto& members = setup.member();
-  const auto self = std::find_if(members.begin(), members.end(), [&](const proto::Member& member) {
-    return member.role() == options.role && member.index() == options.index;
-  });
-  if (self == members.end() || self->host() == setup.chief_host()) return false;
-  return std::none_of(members.begin(), self,
-                      [&](const proto::Member& member) { return member.host() == self->host(); });
+bool SamplesMachine(const proto::Setup& setup) {
+  return setup.first_on_host() && setup.self().host() != setup.chief_host();
 }
 
 // Adds resource samples to heartbeats, once the job is known. The session calls Fill for each heartbeat.
 class BeatSampler {
  public:
   // The session must not call Fill yet.
-  void Start(const proto::Setup& setup, const TaskOptions& options, const Clock& clock) {
+  void Start(const proto::Setup& setup, const Clock& clock) {
     const proto::Resources& sampling = setup.plan().job().tuning().resources();
     sampler_.emplace(clock, ResourceSampler::Options{.interval = FromSeconds(sampling.interval_seconds()),
-                                                     .machine = SamplesMachine(setup, options)});
+                                                     .machine = SamplesMachine(setup)});
   }
   // Samples the GPU `identity` as well from now on. The session must not call Fill meanwhile.
   void Watch(const std::string& identity) {
@@ -63,14 +56,19 @@ class BeatSampler {
 
 void FillNothing(proto::Heartbeat&, std::vector<proto::FromTask>&) {}
 
-absl::Status SetUp(const proto::Setup& setup, const TaskOptions& options, TaskSession& session,
-                   const Clock& clock, TaskLife& life, BeatSampler& sampler) {
-  const Nanoseconds begin = clock.Now();
-  sampler.Start(setup, options, clock);
+absl::Status SetUp(const proto::Setup& setup, TaskSession& session, const Clock& clock, TaskLife& life,
+                   BeatSampler& sampler) {
+  sampler.Start(setup, clock);
   session.StartBeating(kBeatInterval, [&sampler](proto::Heartbeat& heartbeat, std::vector<proto::FromTask>&) {
     sampler.Fill(heartbeat);
   });
-  TETHYS_RETURN_IF_ERROR(life.SetUp(setup));
+  return life.SetUp(setup);
+}
+
+// `begin`: when the set-up began.
+absl::Status JoinGroup(const proto::Group& group, Nanoseconds begin, TaskSession& session, const Clock& clock,
+                       TaskLife& life, BeatSampler& sampler) {
+  TETHYS_RETURN_IF_ERROR(life.JoinGroup(group));
   if (!life.gpu().empty()) {
     session.StartBeating(kBeatInterval, FillNothing);
     sampler.Watch(life.gpu());
@@ -100,12 +98,19 @@ absl::Status Live(const TaskOptions& options, TaskSession& session, const Clock&
   join.mutable_join()->set_pid(getpid());
   session.Send(std::move(join));
   TaskCourse& course = orders.course();
+  Nanoseconds begin = 0;
   while (true) {
     TETHYS_RETURN_IF_ERROR(orders.Read());
     if (course.ended()) return absl::OkStatus();
     const proto::ToTask& duty = course.duty();
-    TETHYS_RETURN_IF_ERROR(duty.has_setup() ? SetUp(duty.setup(), options, session, clock, life, sampler)
-                                            : life.Obey(duty));
+    if (duty.has_setup()) {
+      begin = clock.Now();
+      TETHYS_RETURN_IF_ERROR(SetUp(duty.setup(), session, clock, life, sampler));
+    } else if (duty.has_form()) {
+      TETHYS_RETURN_IF_ERROR(JoinGroup(duty.form().group(), begin, session, clock, life, sampler));
+    } else {
+      TETHYS_RETURN_IF_ERROR(life.Obey(duty));
+    }
     course.OnDone();
     orders.Answer();
   }

@@ -16,16 +16,18 @@
 namespace tethys {
 
 // The part that differs between workers and servers. Called by the thread that runs LiveAsTask. The session's
-// thread also calls FillBeat and step, once SetUp has returned.
+// thread also calls FillBeat and step, once JoinGroup has returned.
 class TaskLife {
  public:
   virtual ~TaskLife() = default;
   virtual absl::Status SetUp(const proto::Setup& setup) = 0;
-  // Adds the task's own fields to the message that follows SetUp.
+  // Makes the task, which is set up, a member of the group.
+  virtual absl::Status JoinGroup(const proto::Group& group) = 0;
+  // Adds the task's own fields to the message that follows JoinGroup.
   virtual void FillReady(proto::Ready&) const {}
   // The identity of the GPU the task computes on (Device::identity), once SetUp has returned; empty: no GPU.
   virtual std::string gpu() const { return ""; }
-  // Carries out a duty of the task's course other than Setup. An error ends the task as failed.
+  // Carries out a duty of the task's course other than Setup and Form. An error ends the task as failed.
   virtual absl::Status Obey(const proto::ToTask& order) = 0;
   virtual void FillBeat(proto::Heartbeat& heartbeat, std::vector<proto::FromTask>& before) = 0;
   virtual int64_t step() const = 0;

@@ -10,7 +10,7 @@
 //                              parts; error: status code; 0 in all other kinds
 //   12  u32  generation         of the job's membership
 //   16  u32  group              id of the communicator (ring)
-//   20  u32  rank               of the sender
+//   20  u32  rank               of the sender in its group; on streams of servers, the worker's index
 //   24  u32  incarnation        of the sender: 1 for its first process, 1 more for each replacement
 //   28  u32  CRC-32             of the header with this field 0
 //   32  u64  step               worker's step; number of a collective or message
@@ -35,7 +35,7 @@
 
 namespace tethys {
 
-constexpr uint16_t kWireVersion = 2;
+constexpr uint16_t kWireVersion = 3;
 constexpr int64_t kFrameBytes = 104;
 // A larger payload can come only from a foreign program or a broken peer.
 constexpr uint64_t kMaxPayloadBytes = uint64_t{1} << 30;

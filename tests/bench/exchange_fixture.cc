@@ -72,6 +72,7 @@ PushPull::PushPull(const ExchangeFixture& fixture, int worker, std::vector<Serve
   ParameterServerStrategyOptions options;
   options.plan = fixture.plan();
   options.worker = worker;
+  options.workers = fixture.plan().job().workers();
   options.generation = 1;
   options.servers = std::move(servers);
   options.token = fixture.options().token;

@@ -55,6 +55,7 @@ class PsCluster {
     ParameterServerStrategyOptions options;
     options.plan = plan_;
     options.worker = index;
+    options.workers = plan_.job().workers();
     options.incarnation = 1;
     options.generation = kGeneration;
     options.servers = addresses_;

@@ -24,8 +24,7 @@ constexpr auto kCuda = proto::Device::CUDA;
 class MixedWorld {
  public:
   explicit MixedWorld(const std::vector<proto::Device::Kind>& kinds) : kinds_(kinds) {
-    proto::JobPlan& plan = *setup_.mutable_plan();
-    proto::Job& job = *plan.mutable_job();
+    proto::Job& job = *plan_.mutable_job();
     job.set_workers(static_cast<int>(kinds.size()));
     job.set_max_steps(kSteps);
     *job.mutable_optimizer() = SgdConfig();
@@ -35,8 +34,8 @@ class MixedWorld {
     job.mutable_timeouts()->set_step(30);
     for (size_t rank = 0; rank < kinds.size(); ++rank) {
       listeners_.push_back(*RingListener::Listen("127.0.0.1"));
-      plan.add_worker_device(kinds[rank]);
-      proto::Member& member = *setup_.add_member();
+      plan_.add_worker_device(kinds[rank]);
+      proto::Member& member = *group_.add_member();
       member.set_role(proto::WORKER);
       member.set_index(static_cast<int>(rank));
       member.set_host("here");
@@ -45,7 +44,7 @@ class MixedWorld {
   }
 
   void SumIn(proto::Device::Precision gradients) {
-    setup_.mutable_plan()->mutable_job()->mutable_strategy()->mutable_mirrored()->set_gradients(gradients);
+    plan_.mutable_job()->mutable_strategy()->mutable_mirrored()->set_gradients(gradients);
   }
 
   // Creates the strategy on every rank; returns the status of each as text.
@@ -84,7 +83,7 @@ class MixedWorld {
     TaskOptions task;
     task.index = rank;
     task.token = token_;
-    return CreateStrategy(task, setup_, replica.replica(), *listeners_[rank], TestClock(),
+    return CreateStrategy(task, plan_, group_, replica.replica(), *listeners_[rank], TestClock(),
                           TestClock().Now() + 600 * kSecond);
   }
   std::unique_ptr<Device> MakeDevice(int rank) const {
@@ -95,7 +94,8 @@ class MixedWorld {
   const std::vector<proto::Device::Kind> kinds_;
   const JobToken token_ = JobToken::Random();
   std::vector<std::unique_ptr<RingListener>> listeners_;
-  proto::Setup setup_;
+  proto::JobPlan plan_;
+  proto::Group group_;
   std::mutex mu_;
   std::set<std::string> exchanges_;
 };

@@ -62,7 +62,7 @@ class TestReplica {
   TestReplica(std::unique_ptr<Device> device, int rank, int world, Replica::Options options = {},
               Model model = MakeMlp({6, 6}, {24, 12, 10}), bool has_data = true)
       : rank_(rank), world_(world) {
-    options.rank = rank;
+    options.index = rank;
     options.rows = options.evaluation_rows = kRows;
     options.scaling = {.mean = {0.3f}, .deviation = {0.35f}};
     if (has_data) options.train = RandomSamples(kSamples, rank);

@@ -4,6 +4,7 @@
 #include <google/protobuf/text_format.h>
 #include <gtest/gtest.h>
 
+#include <numeric>
 #include <string>
 #include <vector>
 
@@ -24,6 +25,26 @@ proto::ToTask SetupOrder(const std::string& strategy, int workers, int64_t globa
       << strategy;
   plan.mutable_job()->set_workers(workers);
   plan.set_global_batch(global_batch);
+  return order;
+}
+
+// The indices of all workers.
+std::vector<int> All(int workers) {
+  std::vector<int> indices(workers);
+  std::iota(indices.begin(), indices.end(), 0);
+  return indices;
+}
+
+// A group of the workers with these indices, and a server.
+proto::ToTask FormOrder(const std::vector<int>& workers) {
+  proto::ToTask order;
+  proto::Group& group = *order.mutable_form()->mutable_group();
+  for (const int worker : workers) {
+    proto::Member& member = *group.add_member();
+    member.set_role(proto::WORKER);
+    member.set_index(worker);
+  }
+  group.add_member()->set_role(proto::PS);
   return order;
 }
 
@@ -73,15 +94,17 @@ class Scenario {
   std::string Make(const std::string& text) {
     const std::vector<std::string> parts = absl::StrSplit(text, "; ");
     if (parts.size() != 3) return "unknown";
-    const std::vector<std::string> ranks = absl::StrSplit(parts[0], " of ");
-    int rank = 0, workers = 0;
+    const std::vector<std::string> numbers = absl::StrSplit(parts[0], " of ");
+    int index = 0, workers = 0;
     int64_t batch = 0;
-    if (ranks.size() != 2 || !absl::SimpleAtoi(ranks[0], &rank) || !absl::SimpleAtoi(ranks[1], &workers) ||
+    if (numbers.size() != 2 || !absl::SimpleAtoi(numbers[0], &index) ||
+        !absl::SimpleAtoi(numbers[1], &workers) ||
         !absl::SimpleAtoi(absl::StripPrefix(parts[2], "batch "), &batch)) {
       return "unknown";
     }
     setup_ = SetupOrder(parts[1], workers, batch);
-    course_ = std::make_unique<WorkerCourse>(rank);
+    form_ = FormOrder(All(workers));
+    course_ = std::make_unique<WorkerCourse>(index);
     return course_->waits() ? "waits" : "busy";
   }
 
@@ -93,6 +116,11 @@ class Scenario {
     };
     proto::ToTask order;
     if (words[0] == "setup") return setup_;
+    if (words[0] == "form") {
+      std::vector<int> workers(words.size() - 1);
+      for (size_t i = 0; i < workers.size(); ++i) workers[i] = static_cast<int>(number(i + 1));
+      return workers.empty() ? form_ : FormOrder(workers);
+    }
     if (words[0] == "run") {
       order.mutable_run()->set_number(number(1));
       order.mutable_run()->set_begin(number(2));
@@ -155,6 +183,7 @@ class Scenario {
   }
 
   proto::ToTask setup_;
+  proto::ToTask form_;  // A group of all workers.
   std::unique_ptr<WorkerCourse> course_;
 };
 
@@ -169,11 +198,13 @@ TEST_P(WorkerScriptTest, ScenarioGoesAsWritten) {
 INSTANTIATE_TEST_SUITE_P(All, WorkerScriptTest, ::testing::ValuesIn(testing::ScriptsIn(TETHYS_SCRIPTS)),
                          [](const auto& script) { return script.param; });
 
-// A worker that has been set up and ordered to run positions [100, 1000).
+// A worker in a group of all workers that has been ordered to run positions [100, 1000).
 std::unique_ptr<WorkerCourse> Running(const std::string& strategy, int rank, int workers) {
   auto course = std::make_unique<WorkerCourse>(rank);
-  EXPECT_TRUE(course->OnOrder(SetupOrder(strategy, workers, 128)).ok());
-  course->OnDone();
+  for (const proto::ToTask& first : {SetupOrder(strategy, workers, 128), FormOrder(All(workers))}) {
+    EXPECT_TRUE(course->OnOrder(first).ok());
+    course->OnDone();
+  }
   proto::ToTask order;
   order.mutable_run()->set_number(1);
   order.mutable_run()->set_begin(100);

@@ -18,9 +18,9 @@ constexpr uint32_t kStatisticsGroup = 2;
 
 const proto::Mirrored& ConfigOf(const WorkerParts& worker) { return worker.job().strategy().mirrored(); }
 
-// True if layers of this job need sums over all workers.
+// True if layers of this job need sums over the group's workers.
 bool SynchronisesLayers(const WorkerParts& worker) {
-  return ConfigOf(worker).synchronised_batch_normalisation() && worker.job().workers() > 1 &&
+  return ConfigOf(worker).synchronised_batch_normalisation() && worker.place.world > 1 &&
          !worker.model.statistics().variables().empty();
 }
 
@@ -75,7 +75,7 @@ absl::StatusOr<std::unique_ptr<Strategy>> MakeMirrored(const WorkerParts& worker
   const proto::Tuning& tuning = worker.job().tuning();
   TETHYS_ASSIGN_OR_RETURN(Exchange exchange, CreateExchange(worker.listener, ring, tuning.transport()));
   // If any rank may have a GPU, all ranks take part in this choice, so that all choose the same exchange.
-  const bool any_on_gpu = AnyOnGpu(worker.plan());
+  const bool any_on_gpu = AnyOnGpu(worker.plan);
   if (any_on_gpu) {
     TETHYS_ASSIGN_OR_RETURN(
         StreamExchange on_devices,

@@ -9,11 +9,12 @@ namespace tethys {
 
 absl::StatusOr<std::unique_ptr<Strategy>> MakeParameterServer(const WorkerParts& worker) {
   ParameterServerStrategyOptions options;
-  options.plan = worker.plan();
+  options.plan = worker.plan;
   options.worker = worker.task.index;
   options.incarnation = worker.task.incarnation;
-  options.generation = worker.setup.generation();
-  for (const proto::Member& member : worker.setup.member()) {
+  options.generation = worker.group.generation();
+  options.workers = worker.place.world;
+  for (const proto::Member& member : worker.group.member()) {
     if (member.role() == proto::PS) options.servers.push_back({member.host(), member.data_address()});
   }
   options.token = worker.task.token;

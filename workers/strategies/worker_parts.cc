@@ -11,10 +11,9 @@ namespace tethys {
 
 absl::StatusOr<RingOptions> RingOf(const WorkerParts& worker) {
   const TaskOptions& task = worker.task;
-  const proto::JobPlan& plan = worker.plan();
   RingOptions ring;
-  ring.rank = task.index;
-  for (const proto::Member& member : worker.setup.member()) {
+  ring.rank = worker.place.rank;
+  for (const proto::Member& member : worker.group.member()) {
     if (member.role() != proto::WORKER) continue;
     ring.members.push_back(
         {.address = member.data_address(),
@@ -22,16 +21,16 @@ absl::StatusOr<RingOptions> RingOf(const WorkerParts& worker) {
          .certificate = CertificateName(member.role(), member.index())});
   }
   ring.group = 1;
-  ring.generation = worker.setup.generation();
+  ring.generation = worker.group.generation();
   ring.incarnation = task.incarnation;
   if (task.tls.has_value()) {
     TETHYS_ASSIGN_OR_RETURN(ring.tls, TlsContext::Create(*task.tls));
   }
   proto::Handshake identity;
   identity.set_role(proto::WORKER);
-  identity.set_job_id(plan.job_id());
-  identity.set_job_hash(plan.job_hash());
-  identity.set_model_signature(plan.model_signature());
+  identity.set_job_id(worker.plan.job_id());
+  identity.set_job_hash(worker.plan.job_hash());
+  identity.set_model_signature(worker.plan.model_signature());
   ring.authenticator = CreateJobAuthenticator(task.token, std::move(identity));
   ring.connect_timeout = worker.TimeLeft();
   ring.step_timeout = worker.step_timeout();
@@ -42,7 +41,7 @@ absl::StatusOr<RingOptions> RingOf(const WorkerParts& worker) {
 
 absl::StatusOr<ReplicaUpdate> UpdateOf(const WorkerParts& worker) {
   return ReplicaUpdate::Create(worker.job().optimizer(), TrainableRanges(worker.model.variables()),
-                               ScheduleOf(worker.plan()), worker.device, worker.stream, worker.clock);
+                               ScheduleOf(worker.plan), worker.device, worker.stream, worker.clock);
 }
 
 absl::StatusOr<std::unique_ptr<Strategy>> Staged(std::unique_ptr<Strategy> inner,

@@ -10,6 +10,7 @@
 #include "absl/types/optional.h"
 #include "collectives/ring_communicator.h"
 #include "proto/chief.pb.h"
+#include "runtime/cluster/group_place.h"
 #include "runtime/cluster/task_options.h"
 #include "runtime/nn/model.h"
 #include "runtime/replica_update.h"
@@ -19,7 +20,9 @@ namespace tethys {
 
 struct WorkerParts {
   const TaskOptions& task;
-  const proto::Setup& setup;
+  const proto::JobPlan& plan;
+  const proto::Group& group;  // The members with which the worker exchanges gradients.
+  WorkerPlace place;          // The worker's place in the group.
   const Model& model;
   Device& device;
   Stream& stream;
@@ -29,15 +32,14 @@ struct WorkerParts {
   Nanoseconds deadline = 0;
   PeersCompute peers_compute = nullptr;  // Null: unknown.
 
-  const proto::JobPlan& plan() const { return setup.plan(); }
-  const proto::Job& job() const { return setup.plan().job(); }
+  const proto::Job& job() const { return plan.job(); }
   Nanoseconds step_timeout() const { return FromSeconds(job().timeouts().step()); }
   // The time until the deadline, but at least half a second, so that a connection can be tried.
   Nanoseconds TimeLeft() const { return std::max<Nanoseconds>(kSecond / 2, deadline - clock.Now()); }
 };
 
-// The ring of all workers that sums gradients, for CreateExchange (collectives/exchange.h). The ring has
-// `group` 1; rings for other purposes have other groups.
+// The ring of the group's workers that sums gradients, for CreateExchange (collectives/exchange.h). The ring
+// has `group` 1; rings for other purposes have other groups.
 absl::StatusOr<RingOptions> RingOf(const WorkerParts& worker);
 
 // The job's update of all trainable variables, on the worker's device.

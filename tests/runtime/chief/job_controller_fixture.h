@@ -111,6 +111,15 @@ class JobControllerTest : public ::testing::Test {
       }
     }
   }
+  // The last order of this kind.
+  const SendOrder& Last(proto::ToTask::MessageCase kind) const {
+    static const SendOrder kNone;
+    for (auto sent = orders_.rbegin(); sent != orders_.rend(); ++sent) {
+      if (sent->order.message_case() == kind) return *sent;
+    }
+    ADD_FAILURE() << "no such order was sent";
+    return kNone;
+  }
   // The texts logged since the last call.
   std::vector<std::string> Log() { return std::exchange(log_, {}); }
 

@@ -109,9 +109,8 @@ TEST_F(LossesTest, ReplacementBeginsWithTheMeanStatistics) {
   Vanish(Worker(1));
   Fenced();
   JoinAgain();
-  ASSERT_TRUE(orders_.back().order.has_setup());
-  EXPECT_EQ(orders_.back().task, Worker(1));
-  EXPECT_THAT(orders_.back().order.setup().statistics(), ElementsAre(3, 4));
+  EXPECT_EQ(Last(proto::ToTask::kSetup).task, Worker(1));
+  EXPECT_THAT(Last(proto::ToTask::kSetup).order.setup().statistics(), ElementsAre(3, 4));
 }
 
 TEST_F(LossesTest, BatchAppliedForALostWorkerIsUsedWithoutItsRecord) {
@@ -200,7 +199,7 @@ TEST_F(LossesTest, ReplacementIsSetUpAfterFenceAndTakesPartOnceEnrolled) {
     JoinAgain();
     EXPECT_THAT(Log(), ElementsAre("p0 fence")) << "the servers do not refuse its predecessor yet";
     Fenced();
-    EXPECT_THAT(Log(), ElementsAre("w1 setup"));
+    EXPECT_THAT(Log(), ElementsAre("w1 setup", "w1 form"));
     SayAs(2, Worker(1), "ready {}");
     EXPECT_THAT(Log(), ElementsAre("p0 fence"));
     now_ += 2 * kSecond;
@@ -229,10 +228,11 @@ TEST_F(LossesTest, ReplacementGetsFreeLocalRankOfItsHost) {
   Vanish(Worker(1));
   JoinAgain();
   Fenced();
-  const proto::Setup& setup = orders_.back().order.setup();
-  ASSERT_EQ(setup.member_size(), 3) << "worker 0 is lost";
-  EXPECT_EQ(setup.member(0).local_rank(), 0) << "worker 1, now on host b";
-  EXPECT_EQ(setup.member(1).local_rank(), 2) << "worker 2 keeps its own";
+  EXPECT_EQ(Last(proto::ToTask::kSetup).order.setup().self().local_rank(), 0) << "worker 1, now on host b";
+  const proto::Group& group = Last(proto::ToTask::kForm).order.form().group();
+  ASSERT_EQ(group.member_size(), 3) << "worker 0 is lost";
+  EXPECT_EQ(group.member(0).index(), 1);
+  EXPECT_EQ(group.member(1).local_rank(), 2) << "worker 2 keeps its own";
 }
 
 TEST_F(LossesTest, ReplacementGetsLeasesOfRunningSegment) {
@@ -298,7 +298,7 @@ TEST_F(LossesTest, ReplacementBeforeLossIsNoticed_IsSetUpOnceServersFenced) {
   Vanish(Worker(1));  // The session of the first incarnation ends only now.
   EXPECT_THAT(Log(), IsEmpty());
   Fenced();
-  EXPECT_THAT(Log(), ElementsAre("w1 setup"));
+  EXPECT_THAT(Log(), ElementsAre("w1 setup", "w1 form"));
 }
 
 TEST_F(LossesTest, LostReplacementIsFencedLikeItsPredecessor) {
@@ -337,18 +337,18 @@ TEST_F(LossesTest, WorkerLostBeforeAllJoined_MakesJobWaitForReplacement) {
   EXPECT_THAT(Log(), IsEmpty());
   Say(Worker(0), "join {}");
   Say(Server(), "join {}");
-  EXPECT_THAT(Log(), ElementsAre("p0 setup"));
+  EXPECT_THAT(Log(), ElementsAre("p0 setup", "p0 form"));
   Say(Server(), "ready {}");
-  EXPECT_THAT(Log(), ElementsAre("w0 setup", "w1 setup"));
+  EXPECT_THAT(Log(), ElementsAre("w0 setup", "w0 form", "w1 setup", "w1 form"));
 }
 
 TEST_F(LossesTest, WorkerLostDuringServerSetup_IsFencedOnceServersAreReady) {
   Start(kStale);
   for (const TaskId task : {Worker(0), Worker(1), Server()}) Say(task, "join {}");
   Vanish(Worker(1));
-  EXPECT_THAT(Log(), ElementsAre("p0 setup"));
+  EXPECT_THAT(Log(), ElementsAre("p0 setup", "p0 form"));
   Say(Server(), "ready {}");
-  EXPECT_THAT(Log(), ElementsAre("w0 setup", "p0 fence")) << "the server would wait for it";
+  EXPECT_THAT(Log(), ElementsAre("w0 setup", "w0 form", "p0 fence")) << "the server would wait for it";
   Say(Worker(0), "ready {}");
   EXPECT_THAT(Log(), ElementsAre("w0 run", "w0 lease"));
 }
@@ -406,7 +406,7 @@ TEST_F(LossesTest, EvaluationWithoutWorkersWaitsForReplacement) {
   SayAs(2, Worker(0), "join {}");
   SayAs(2, Worker(0), "ready {}");
   Fenced(true, 0);
-  EXPECT_THAT(Log(), ElementsAre("w0 setup", "p0 fence", "w0 evaluate"));
+  EXPECT_THAT(Log(), ElementsAre("w0 setup", "w0 form", "p0 fence", "w0 evaluate"));
   EXPECT_EQ(Summary().test().samples(), 0) << "nothing is evaluated yet";
   SayAs(2, Worker(0), "evaluation_done { id: 4 samples: 4 labels: 4 correct: 3 }");
   EXPECT_EQ(Summary().test().accuracy(), 0.75);
@@ -440,7 +440,7 @@ TEST_F(LossesTest, WorkerThatReportsItsOwnFailure_IsLostAndJobContinues) {
     EXPECT_THAT(journal_, HasSubstr("lost worker 1 it broke\n"));
     JoinAgain();
     Fenced();
-    EXPECT_THAT(Log(), ElementsAre("w1 setup"));
+    EXPECT_THAT(Log(), ElementsAre("w1 setup", "w1 form"));
     journal_.clear();
   }
 }
@@ -519,7 +519,7 @@ TEST_F(LossesTest, OnlyWorkerIsReplacedAndTrains) {
   Say(Worker(0), "join {}");
   Say(Worker(0), "ready {}");
   Fenced(true, 0);
-  EXPECT_THAT(Log(), ElementsAre("p0 fence", "w0 setup", "p0 fence", "w0 run", "w0 lease"));
+  EXPECT_THAT(Log(), ElementsAre("p0 fence", "w0 setup", "w0 form", "p0 fence", "w0 run", "w0 lease"));
 }
 
 TEST_F(LossesTest, WorkersThatLeaveAFailedJobAreNotCountedAsLost) {

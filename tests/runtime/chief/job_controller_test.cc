@@ -12,7 +12,7 @@ using ::testing::IsEmpty;
 
 TEST_F(JobControllerTest, MirroredJobTrainsEvaluatesSavesAndStops) {
   StartAndMakeReady("workers: 2 strategy { mirrored {} }");
-  EXPECT_THAT(Log(), ElementsAre("w0 setup", "w1 setup", "w0 run", "w1 run"));
+  EXPECT_THAT(Log(), ElementsAre("w0 setup", "w0 form", "w1 setup", "w1 form", "w0 run", "w1 run"));
   Train(0, 1, {{0, 5}, {10, 15}});
   EXPECT_THAT(Log(), IsEmpty());
   Train(1, 1, {{5, 10}, {15, 20}});
@@ -36,7 +36,7 @@ TEST_F(JobControllerTest, MirroredJobTrainsEvaluatesSavesAndStops) {
 
 TEST_F(JobControllerTest, ServersAreSetUpFirstAndSaveInsteadOfWorkers) {
   StartAndMakeReady("workers: 1 strategy { parameter_server { bulk_synchronous {} } }");
-  EXPECT_THAT(Log(), ElementsAre("p0 setup", "w0 setup", "w0 run"));
+  EXPECT_THAT(Log(), ElementsAre("p0 setup", "p0 form", "w0 setup", "w0 form", "w0 run"));
   Train(0, 1, {{0, 10}, {10, 20}});
   FinishWell();
   Log();
@@ -62,8 +62,8 @@ TEST_F(JobControllerTest, ExchangeOfOneWorkerIsNotReported) {
 
 TEST_F(JobControllerTest, AsynchronousWorkersGetLeasesAtStartAndOnRequest) {
   StartAndMakeReady("workers: 2 strategy { parameter_server { asynchronous {} } }");
-  EXPECT_THAT(Log(),
-              ElementsAre("p0 setup", "w0 setup", "w1 setup", "w0 run", "w0 lease", "w1 run", "w1 lease"));
+  EXPECT_THAT(Log(), ElementsAre("p0 setup", "p0 form", "w0 setup", "w0 form", "w1 setup", "w1 form",
+                                 "w0 run", "w0 lease", "w1 run", "w1 lease"));
   Say(Worker(0), "lease_request { batches: 4 }");
   EXPECT_THAT(Log(), ElementsAre("w0 lease"));
 }
@@ -169,7 +169,7 @@ TEST_F(JobControllerTest, ChiefThatStalledForAMinuteLosesNoTask) {
   Tick(60);
   Tick(0.1);
   EXPECT_TRUE(end_.ok()) << end_;
-  EXPECT_THAT(Log(), ElementsAre("w0 setup", "w1 setup", "w0 run", "w1 run"));
+  EXPECT_THAT(Log(), ElementsAre("w0 setup", "w0 form", "w1 setup", "w1 form", "w0 run", "w1 run"));
 }
 
 TEST_F(JobControllerTest, TaskThatNeverJoinsIsNamedAtTheStartTimeout) {
@@ -184,12 +184,27 @@ TEST_F(JobControllerTest, TaskThatNeverJoinsIsNamedAtTheStartTimeout) {
   EXPECT_THAT(std::string(end_.message()), HasSubstr("timeouts.start): worker 1"));
 }
 
+// Each machine but the chief's is sampled by the first member on it.
+TEST_F(JobControllerTest, SetupTellsTheFirstMemberOfEachHost) {
+  Start("workers: 3 strategy { mirrored {} }");
+  for (int worker : {0, 1}) Say(Worker(worker), "join { host: 'a' }");
+  Say(Worker(2), "join { host: 'b' }");
+  std::vector<std::string> first;
+  for (const SendOrder& sent : orders_) {
+    if (!sent.order.setup().first_on_host()) continue;
+    EXPECT_EQ(sent.order.setup().self().index(), sent.task.index);
+    first.push_back(absl::StrCat(sent.task.index, " on ", sent.order.setup().self().host()));
+  }
+  EXPECT_THAT(first, ElementsAre("0 on a", "2 on b"));
+  EXPECT_EQ(Last(proto::ToTask::kForm).order.form().group().member_size(), 3);
+}
+
 // Workers that wait for one another give up when the chief does, and their errors say whom they waited for.
 TEST_F(JobControllerTest, StartTimeoutLeavesTasksTimeToNameTheirMissingPeers) {
   Start("workers: 2 strategy { mirrored {} }");
   now_ += 20 * kSecond;
   for (int worker : {0, 1}) Say(Worker(worker), absl::StrCat("join { host: 'h", worker, "' }"));
-  EXPECT_EQ(orders_.back().order.setup().seconds_left(), 40);
+  EXPECT_EQ(Last(proto::ToTask::kSetup).order.setup().seconds_left(), 40);
   for (int second = 0; second < 41; ++second) {
     for (int worker : {0, 1}) Say(Worker(worker), "heartbeat {}");
     Tick(1);
@@ -262,7 +277,7 @@ TEST_F(JobControllerTest, PulsesComeOnceASecondAndWhenTheJobStops) {
 TEST_F(JobControllerTest, FailedSaveDoesNotEndTraining) {
   StartAndMakeReady("workers: 1 strategy { local {} } checkpoint { every_steps: 1 }");
   Train(0, 1, {{0, 10}});
-  EXPECT_THAT(Log(), ElementsAre("w0 setup", "w0 run", "open"));
+  EXPECT_THAT(Log(), ElementsAre("w0 setup", "w0 form", "w0 run", "open"));
   SaveOpened(absl::ResourceExhaustedError("disk full"));
   EXPECT_THAT(Log(), ElementsAre("w0 run"));
   ASSERT_FALSE(notes_.empty());

@@ -3,6 +3,7 @@
 #include "runtime/chief/roster.h"
 
 #include "gmock/gmock.h"
+#include "runtime/cluster/group_place.h"
 #include "tests/runtime/chief/small_job.h"
 
 namespace tethys {
@@ -100,6 +101,26 @@ TEST_F(RosterTest, ReplacementOnAnotherHostTakesFreeLocalRank) {
   Join(0, "b");
   BeSetUp(0);
   EXPECT_THAT(LocalRanks(3), ElementsAre(2, 0, 1));
+}
+
+TEST_F(RosterTest, GroupOfTasksThatAreNotLostTellsRankFromIndex) {
+  Start({"a", "b", "a", "b", "b"});
+  Lose(1);
+  const proto::Group group = roster_.Group();
+  EXPECT_EQ(group.generation(), 1);
+  EXPECT_EQ(PlaceIn(group, 3).rank, 2);
+  EXPECT_EQ(PlaceIn(group, 3).world, 4);
+  EXPECT_EQ(PlaceIn(group, 1).rank, WorkerPlace::kNone);
+}
+
+TEST_F(RosterTest, FirstOnHostIsTheFirstTaskThereThatIsNotLost) {
+  Start({"a", "b", "a", "b", "b"});
+  EXPECT_TRUE(roster_.FirstOnHost(Worker(0)));
+  EXPECT_FALSE(roster_.FirstOnHost(Worker(2)));
+  EXPECT_FALSE(roster_.FirstOnHost(Worker(3)));
+  Lose(1);
+  EXPECT_TRUE(roster_.FirstOnHost(Worker(3)));
+  EXPECT_FALSE(roster_.FirstOnHost(Worker(4)));
 }
 
 TEST_F(RosterTest, TaskSilentForTwoSecondsIsLate) {

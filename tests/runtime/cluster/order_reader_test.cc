@@ -35,12 +35,16 @@ TEST_F(OrderReaderTest, TaskThatTakesOneOrderAtATimeLeavesTheOthers) {
   TaskCourse course(proto::PS);
   OrderReader orders(session_, course);
   session_.Add().mutable_setup();
+  session_.Add().mutable_form();
   session_.Add().mutable_save();
   session_.Add().mutable_stop();
   ASSERT_TRUE(orders.Read().ok());
   EXPECT_TRUE(course.duty().has_setup());
   ASSERT_TRUE(orders.Read().ok());
-  EXPECT_EQ(session_.left(), 2) << "the task is busy";
+  EXPECT_EQ(session_.left(), 3) << "the task is busy";
+  course.OnDone();
+  ASSERT_TRUE(orders.Read().ok());
+  EXPECT_TRUE(course.duty().has_form());
   course.OnDone();
   ASSERT_TRUE(orders.Read().ok());
   EXPECT_TRUE(course.duty().has_save());
@@ -75,13 +79,16 @@ TEST_F(OrderReaderTest, BrokenSessionIsReportedToATaskThatWaits) {
 
 class TaskCourseTest : public ::testing::Test {
  protected:
-  // "" or the error of a task of this role that has been set up.
+  // "" or the error of a task of this role that is in a group.
   static std::string Refusal(proto::Role role, const proto::ToTask& order) {
     TaskCourse course(role);
-    proto::ToTask setup;
+    proto::ToTask setup, form;
     setup.mutable_setup();
-    EXPECT_TRUE(course.OnOrder(setup).ok());
-    course.OnDone();
+    form.mutable_form();
+    for (const proto::ToTask& first : {setup, form}) {
+      EXPECT_TRUE(course.OnOrder(first).ok());
+      course.OnDone();
+    }
     return std::string(course.OnOrder(order).message());
   }
 };

@@ -153,8 +153,8 @@ TEST(FrameTest, RefusesAnotherProtocolAndAnotherVersion) {
   std::memcpy(bytes.data(), "GET / HTTP/1.1\r\n", 16);
   EXPECT_THAT(std::string(Decoded(bytes).status().message()), HasSubstr("wrong magic"));
   bytes = Encoded(Sample());
-  bytes[4] = 3;
-  EXPECT_THAT(std::string(Decoded(bytes).status().message()), HasSubstr("wire version 3"));
+  bytes[4] = 4;
+  EXPECT_THAT(std::string(Decoded(bytes).status().message()), HasSubstr("wire version 4, this build uses 3"));
 }
 
 TEST(FrameTest, TextNamesKindSenderStepAndRange) {
