@@ -353,7 +353,7 @@ absl::StatusOr<std::unique_ptr<Strategy>> CreateParameterServerStrategy(
   const proto::JobPlan& plan = options.plan;
   if (plan.placement().servers() != static_cast<int>(options.servers.size())) {
     return absl::InvalidArgumentError(absl::StrCat("the plan places shards on ", plan.placement().servers(),
-                                                   " servers, the job has ", options.servers.size()));
+                                                   " servers, but the job has ", options.servers.size()));
   }
   ParameterClientOptions client;
   client.handshake.set_job_id(plan.job_id());

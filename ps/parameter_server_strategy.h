@@ -25,7 +25,7 @@ namespace tethys {
 
 struct ParameterServerStrategyOptions {
   proto::JobPlan plan;
-  int worker = 0;   // Index.
+  int worker = 0;   // Index of the worker that uses the strategy.
   int workers = 1;  // Number of workers in the group.
   uint32_t incarnation = 0;
   uint32_t generation = 0;

@@ -43,7 +43,7 @@ constexpr Nanoseconds kTick = 100 * kMillisecond;
 // The most bytes of the journal (about a million lines) that are kept in memory while the file cannot be
 // written.
 constexpr int64_t kMostUnwrittenBytes = int64_t{64} << 20;
-constexpr size_t kMostFieldHead = 8;  // Bytes before a message in another.
+constexpr size_t kMostFieldHead = 8;  // The most bytes of the tag and length before an embedded message.
 
 class ChiefProcess final : public ChiefEvents {
  public:
@@ -132,7 +132,7 @@ class ChiefProcess final : public ChiefEvents {
     journal_ = std::make_unique<AppendQueue>(
         AppendQueue::Options{.name = "the journal", .most_bytes = kMostUnwrittenBytes, .retry = true},
         [this](absl::string_view lines) { return journal_file_->Append(lines); });
-    TETHYS_RETURN_IF_ERROR(journal_->Flush());  // Tells whether the queue works.
+    TETHYS_RETURN_IF_ERROR(journal_->Flush());  // Fails now if the queue cannot write.
     saver_ =
         std::make_unique<CheckpointSaver>(CheckpointSaver::Options{.root = checkpoints,
                                                                    .job_name = job_.name(),
@@ -150,8 +150,8 @@ class ChiefProcess final : public ChiefEvents {
     return absl::OkStatus();
   }
 
-  // Finds the files that workers will fetch, which takes as long as reading them once. Empty events show the
-  // launcher meanwhile that the chief is alive.
+  // Lists the files that workers will fetch from the chief. This takes as long as reading the files once;
+  // meanwhile empty events show the launcher that the chief is alive.
   absl::Status ListDataFiles() {
     absl::StatusOr<ChiefFiles> listed = absl::InternalError("not listed");
     RunBeside(
@@ -161,13 +161,15 @@ class ChiefProcess final : public ChiefEvents {
     size_t bytes = options_.plan.ByteSizeLong();
     for (const proto::ChiefFile& file : data_files_.files()) bytes += file.ByteSizeLong() + kMostFieldHead;
     if (bytes <= static_cast<size_t>(kMaxPlanBytes)) return absl::OkStatus();
-    return absl::InvalidArgumentError(
-        absl::StrCat("the names of the ", data_files_.files().size(),
-                     " files of chief:// take, with the plan, ", bytes, " bytes, and at most ", kMaxPlanBytes,
-                     " are sent: pack the samples into fewer files (tethys data convert --to=tfrecord)"));
+    return absl::InvalidArgumentError(absl::StrCat(
+        "the names of the ", data_files_.files().size(),
+        " files that the job reads from the chief (chief://) take, together with the plan, ", bytes,
+        " bytes, but at most ", kMaxPlanBytes,
+        " bytes can be sent: pack the samples into fewer files (tethys data convert --to=tfrecord)"));
   }
 
-  // Null if there is nothing to write: workers without servers save all variables.
+  // Returns the function that writes the frozen variables of a checkpoint. Null if the chief has none to
+  // write: without servers, workers save all variables.
   std::function<absl::Status(CheckpointWriter&)> FrozenWriter(const VariableSet& variables) const {
     if (!TraitsOf(job_).servers() || variables.frozen().empty()) return nullptr;
     return [this, variables](CheckpointWriter& writer) {
@@ -175,15 +177,16 @@ class ChiefProcess final : public ChiefEvents {
     };
   }
 
-  // Sets the earlier attempts in `state`. The last attempt has left a summary, unless its chief was killed.
+  // Sets the earlier attempts in `state`. The last attempt has left a summary, unless the attempt's chief was
+  // killed.
   void NoteEarlierAttempts(proto::TrainingState& state) const {
     const absl::StatusOr<proto::RunSummary> last = ReadSummary(options_.run_dir);
     *state.mutable_attempt() =
         EarlierAttempts(state, last.ok() ? absl::optional<proto::RunSummary>(*last) : absl::nullopt);
   }
 
-  // The controller is called under a lock, because admission happens on other threads. Actions are carried
-  // out on the loop, without the lock.
+  // Calls `event`, which calls the controller, under a lock, because tasks are admitted on other threads.
+  // Then carries out the controller's actions, on the loop and without the lock.
   template <typename Event>
   void Step(const Event& event) {
     if (ended_) return;
@@ -255,8 +258,8 @@ class ChiefProcess final : public ChiefEvents {
   void Do(EndJob& action) {
     ended_ = true;
     HandOnJournal();
-    // Concluding waits for the disk and may read a long journal. That can take longer than the chief may be
-    // silent, so empty events show the launcher meanwhile that the chief is alive.
+    // Conclude waits for the disk and may read a long journal. This can take longer than the launcher
+    // tolerates silence, so empty events show the launcher meanwhile that the chief is alive.
     RunBeside(
         kTick, [&] { end_status_ = Conclude(action.status); },
         [this] { progress_.Add(proto::ProgressEvent()); });
@@ -272,7 +275,7 @@ class ChiefProcess final : public ChiefEvents {
     loop_.Stop();
   }
 
-  // The task's current incarnation; orders to the task are sent to it.
+  // The task's current incarnation, to which orders are sent.
   uint32_t MemberIncarnation(TaskId task) {
     MutexLock lock(admission_mu_);
     return controller_->incarnation(task);
@@ -281,7 +284,8 @@ class ChiefProcess final : public ChiefEvents {
   // Completes the files of the run. Called while the loop handles no event. Returns how the job ended.
   absl::Status Conclude(absl::Status status) {
     const absl::Status kept = journal_->Flush();
-    // An error that was overcome: the job may have ended before the loop could warn of it.
+    // Warns of a write error that a later write has overcome: the job may have ended before the loop could
+    // warn.
     if (const absl::Status overcome = journal_->TakeError(); kept.ok()) WarnOnce(overcome);
     beginner_.Join();
     WarnOnce(begun_);
@@ -336,7 +340,7 @@ class ChiefProcess final : public ChiefEvents {
     return WriteSummary(options_.run_dir, summary);
   }
 
-  // Adds the chief's host and, for workers, its files of data to an order.
+  // Adds the chief's host and, for workers, the chief's data files to a Setup order.
   void CompleteSetup(proto::Role role, proto::Setup& setup) {
     setup.set_chief_host(host_);
     if (role == proto::WORKER) {
@@ -358,8 +362,8 @@ class ChiefProcess final : public ChiefEvents {
                                  .loopback = hosts.size() == 1});
   }
 
-  // Samples the chief's own process and its machine. The lines are flushed each time, so that they survive if
-  // the chief is killed.
+  // Samples the chief's own process and its machine. The lines are queued for writing each time, so that few
+  // are missing if the chief is killed.
   void SampleResources() {
     if (sampler_ == nullptr || ended_) return;
     ResourceSampler::Samples samples;
@@ -390,7 +394,7 @@ class ChiefProcess final : public ChiefEvents {
     journal_buffer_.clear();
   }
 
-  // Reports a write error, which does not end the training. The user sees only the first one. The thread on
+  // Reports a write error, which does not end the training. The user sees only the first error. The thread on
   // which the error occurred has logged it already.
   void WarnOnce(const absl::Status& status) {
     if (status.ok() || !warnings_.insert(StatusText(status)).second) return;
@@ -419,7 +423,7 @@ class ChiefProcess final : public ChiefEvents {
   EventLoop loop_;
   std::unique_ptr<TimingCollector> timing_;
   std::unique_ptr<ResourceLog> resources_;    // Null if nothing is sampled.
-  std::unique_ptr<ResourceSampler> sampler_;  // Null before the first Setup.
+  std::unique_ptr<ResourceSampler> sampler_;  // Null before the first Form.
   std::unique_ptr<AppendFile> journal_file_;  // Appended to by the queue's thread, synced by the saver's.
   std::unique_ptr<AppendQueue> journal_;
   std::string journal_buffer_;
@@ -427,8 +431,8 @@ class ChiefProcess final : public ChiefEvents {
   MovingStatistics save_statistics_;
   std::set<std::string> warnings_;
   bool started_ = false;  // Training has begun.
-  absl::Status begun_;    // Of BeginTraining, once training has begun.
-  Thread beginner_;       // Sets begun_.
+  absl::Status begun_;    // Result of BeginTraining; read after beginner_ has ended.
+  Thread beginner_;       // Runs BeginTraining.
   bool ended_ = false;
   absl::Status end_status_;
 

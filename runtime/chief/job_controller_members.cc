@@ -26,8 +26,8 @@ constexpr int kMaxSamplesPerBeat = 16;                      // A correct task se
 constexpr Nanoseconds kMostClockOffset = int64_t{1} << 60;  // 36 years.
 constexpr Nanoseconds kProgressInterval = 250 * kMillisecond;
 constexpr Nanoseconds kPulseInterval = 1 * kSecond;
-// Tasks that wait for one another until timeouts.start have this time to say whom they waited for. On a busy
-// machine the reports take their time.
+// How long the chief waits after timeouts.start for reports. Tasks that waited for one another until then
+// report whom they waited for, which can take seconds on a busy machine.
 constexpr Nanoseconds kReportTime = 3 * kSecond;
 }  // namespace
 
@@ -45,13 +45,14 @@ absl::Status JobController::Admit(TaskId id, uint32_t incarnation, Nanoseconds n
     roster_.TakesPart(id);
     return absl::OkStatus();
   }
-  // A newer incarnation of a worker proves that the older one has ended, even if that was not noticed yet.
+  // A newer incarnation of a worker proves that the older one has ended, even if the chief has not noticed it
+  // yet.
   const uint32_t newest = std::max(task.member.incarnation(), task.candidate);
   if (Survives(id) && !ending() && incarnation > newest) {
     task.candidate = incarnation;
     return absl::OkStatus();
   }
-  if (first) return absl::AbortedError("the job no longer takes members");
+  if (first) return absl::AbortedError("the job no longer admits new tasks");
   return absl::AlreadyExistsError(absl::StrCat(TaskName(id.role, id.index), " has joined already"));
 }
 
@@ -121,16 +122,17 @@ void JobController::RequireScaling(const proto::ModelDescription& saved, const s
   own_.set_saved_path(path);
 }
 
-// Every worker computes the scaling from its data, so two workers differ if their files do.
+// Every worker computes the scaling from its own data, so two workers have different scalings if their files
+// differ.
 absl::Status JobController::NoteScaling(TaskId id, const proto::InputScaling& scaling) {
   const auto finite = [](float value) { return std::isfinite(value); };
   const auto positive = [](float value) { return std::isfinite(value) && value > 0; };
   if (scaling.mean_size() != scaling.deviation_size() || !absl::c_all_of(scaling.mean(), finite) ||
       !absl::c_all_of(scaling.deviation(), positive)) {
-    return absl::InvalidArgumentError(absl::StrCat(roster_.Describe(id), ": its training data have mean ",
-                                                   absl::StrJoin(scaling.mean(), ", "), " and deviation ",
-                                                   absl::StrJoin(scaling.deviation(), ", "),
-                                                   ": all must be finite, and deviations positive"));
+    return absl::InvalidArgumentError(absl::StrCat(
+        roster_.Describe(id), ": its training data have mean ", absl::StrJoin(scaling.mean(), ", "),
+        " and deviation ", absl::StrJoin(scaling.deviation(), ", "),
+        ": each mean must be finite, each deviation finite and positive"));
   }
   if (!plan_.has_scaling()) {
     TETHYS_RETURN_IF_ERROR(
@@ -144,9 +146,9 @@ absl::Status JobController::NoteScaling(TaskId id, const proto::InputScaling& sc
   }
   return absl::FailedPreconditionError(absl::StrCat(
       roster_.Describe(id), ": its training data have mean ", absl::StrJoin(scaling.mean(), ", "),
-      " and deviation ", absl::StrJoin(scaling.deviation(), ", "), ", those of other workers ",
-      absl::StrJoin(known.mean(), ", "), " and ", absl::StrJoin(known.deviation(), ", "),
-      ": put the same files on every host"));
+      " and deviation ", absl::StrJoin(scaling.deviation(), ", "),
+      ", but the training data of other workers have mean ", absl::StrJoin(known.mean(), ", "),
+      " and deviation ", absl::StrJoin(known.deviation(), ", "), ": put the same files on every host"));
 }
 
 void JobController::OnReady(TaskId id, const proto::Ready& ready, Nanoseconds now, Actions& actions) {
@@ -244,9 +246,10 @@ void JobController::OnFailure(TaskId id, const proto::Failure& failure, Nanoseco
                       absl::StrCat(roster_.Describe(id), ": ", failure.message()));
   if (status.ok()) status = absl::UnknownError(status.message());
   if (ending()) return;
-  // Before training begins, the job ends instead: it loses nothing, and the user sees the error at once.
+  // A failure before training begins ends the job even if it befell one process only: no work is lost, and
+  // the user sees the error at once.
   if (Survives(id) && course_.training_begun() && MayBefallOneProcess(status)) {
-    task.failure = failure.message().empty() ? "it failed without a reason" : failure.message();
+    task.failure = failure.message().empty() ? "it reported a failure without a message" : failure.message();
     task.failed_at = now;
     return;
   }
@@ -314,7 +317,8 @@ void JobController::CheckMembers(Nanoseconds now, Actions& actions) {
   }
   const bool gathers = course_.phase() == JobPhase::kGather;
   const Nanoseconds most = start_timeout_ + (gathers ? 0 : kReportTime);
-  // A task's report, which may still wait for its cause, says more than that a task is not ready.
+  // If a task has reported a failure, that report says more than the error below. The chief may
+  // still wait for its cause.
   if (course_.training_begun() || now - own_.started_ns() <= most || failure_.any()) return;
   std::vector<std::string> missing;
   TaskId first;

@@ -53,14 +53,14 @@ absl::Status CheckMember(TaskId id, const proto::TaskRecord& saved, const Member
   const bool survives = id.role == proto::WORKER && membership.leased();
   const bool settled = membership.Has(id) && !saved.lost() && saved.candidate() == 0;
   if ((!survives && !settled) || (saved.candidate() != 0 && saved.candidate() < own)) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(TaskName(id.role, id.index), " is replaced, but this job does not survive its loss"));
+    return absl::InvalidArgumentError(absl::StrCat(
+        TaskName(id.role, id.index), " is replaced, but this job does not survive the loss of this task"));
   }
   const bool fits =
       membership.Has(id) ? !saved.lost() && own == newest : own > newest || (saved.lost() && own == newest);
   if (fits) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      absl::StrCat(TaskName(id.role, id.index), " has incarnation ", own, ", and its membership another"));
+  return absl::InvalidArgumentError(absl::StrCat(TaskName(id.role, id.index), " has incarnation ", own,
+                                                 ", but its membership names another incarnation"));
 }
 
 absl::Status Check(TaskId id, const proto::TaskRecord& saved) {

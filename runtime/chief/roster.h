@@ -46,7 +46,7 @@ struct TaskState {
   // Notes the task's report that it has made `steps` steps or updates. More than kMostSteps count as
   // kMostSteps.
   void HasMade(int64_t steps) { step = std::max(step, std::min(steps, kMostSteps)); }
-  // The number of steps to compare with other workers: the task's own steps and those that it missed.
+  // The number of steps to compare with other workers: the task's own steps plus the steps that it missed.
   int64_t pace() const { return step + missed; }
 };
 
@@ -76,10 +76,10 @@ class Roster {
 
   // The tasks of a role that take part.
   std::vector<TaskId> Present(proto::Role role) const { return membership_.Members(role); }
-  // The group that the tasks form now: all tasks that are not lost, so all members, and replacements that do
-  // not take part yet.
+  // The group that the tasks form now: all members, and the replacements that do not take part yet. Lost
+  // tasks are not in the group.
   proto::Group Group() const;
-  // Whether the task is the first one of the group on its host. Requires that it is not lost.
+  // Whether the task is the first task of the group that runs on its host. Requires a task that is not lost.
   bool FirstOnHost(TaskId id) const;
   // Whether at least one task of the role takes part, and `flag` is true for every task that does.
   bool All(proto::Role role, bool TaskState::*flag) const;

@@ -1,5 +1,5 @@
-// The place of a worker in a group of its job (proto::Group). An index names a worker for its whole life; a
-// rank is its place in one group, from 0 without gaps. Pure.
+// The rank of a worker in a group of its job (proto::Group), and the number of workers in the group. An index
+// names a worker for its whole life; ranks number the workers of one group, from 0 without gaps. Pure.
 #ifndef TETHYS_RUNTIME_CLUSTER_GROUP_PLACE_H_
 #define TETHYS_RUNTIME_CLUSTER_GROUP_PLACE_H_
 
@@ -10,11 +10,11 @@ namespace tethys {
 
 struct WorkerPlace {
   static constexpr int kNone = -1;
-  int rank = kNone;  // Place among the workers of the group; kNone: the worker is not a member.
+  int rank = kNone;  // Rank among the workers of the group; kNone: the worker is not a member.
   int world = 0;     // Number of workers in the group.
 };
 
-// `index`: the worker's index.
+// The rank in `group` of the worker with this index, and the group's number of workers.
 inline WorkerPlace PlaceIn(const proto::Group& group, int index) {
   WorkerPlace place;
   for (const proto::Member& member : group.member()) {

@@ -7,11 +7,11 @@ namespace {
 
 enum class Fit {
   kDuty,     // The task carries the order out.
-  kLate,     // The order was for a segment that the task has ended meanwhile; it has no effect.
-  kForeign,  // No task of this role gets such an order, or not now.
+  kLate,     // The order is for a segment that the task has ended; the order has no effect.
+  kForeign,  // The chief must not send such an order to a task of this role, or not now.
 };
 
-// Orders between Form and Stop.
+// What an idle task of this role does with an order.
 Fit FitOf(proto::Role role, proto::ToTask::MessageCase order) {
   const bool worker = role == proto::WORKER;
   switch (order) {

@@ -6,8 +6,8 @@
 //
 // Between an order and OnDone the task is busy with it.
 //
-// OrderReader (order_reader.h) feeds it from a session. A worker's course (workers/worker_course.h) also
-// takes orders while it is busy with a segment.
+// OrderReader (order_reader.h) hands the orders of a session to the course. A worker's course
+// (workers/worker_course.h) also takes orders while the worker is busy with a segment.
 #ifndef TETHYS_RUNTIME_CLUSTER_TASK_COURSE_H_
 #define TETHYS_RUNTIME_CLUSTER_TASK_COURSE_H_
 
@@ -21,9 +21,9 @@
 namespace tethys {
 
 // Invariants:
-//  1. A task carries out one order at a time. The first one is Setup, the second one is Form, and no other
-//  is.
-//  2. Between Form and the end each order is one of the task's role.
+//  1. A task carries out one order at a time. The first order is Setup, the second is Form, and no later
+//  order is Setup or Form.
+//  2. Each order that the task carries out after Form is an order for the task's role.
 class TaskCourse {
  public:
   explicit TaskCourse(proto::Role role) : role_(role) {}
@@ -33,27 +33,27 @@ class TaskCourse {
   virtual bool takes_orders() const { return !busy_ && !ended(); }
   // Whether the task has nothing to do until an order arrives. Implies takes_orders().
   virtual bool waits() const { return TaskCourse::takes_orders(); }
-  // The job has ended well.
+  // Whether the chief has ended the job without a failure.
   bool ended() const { return stage_ == Stage::kEnded; }
 
-  // Takes an order. Requires takes_orders(). Aborted: the chief ended the job otherwise than well, or within
-  // a segment. Internal: the order is impossible in this state; its message names the order.
+  // Takes an order. Requires takes_orders(). Aborted: the chief ended the job because of a failure, or while
+  // the task was busy. Internal: the order is impossible in this state; the message names the order.
   absl::Status OnOrder(proto::ToTask order);
 
   // Whether there is an order to carry out.
   bool busy() const { return busy_; }
   // The order to carry out. Requires busy().
   const proto::ToTask& duty() const { return duty_; }
-  // The order is carried out. Requires busy().
+  // Notes that the order has been carried out. Requires busy().
   void OnDone();
 
   // The messages to send to the chief now, in order.
   std::vector<proto::FromTask> TakeMessages() { return std::exchange(messages_, {}); }
 
  protected:
-  // The task begins to carry out `duty`.
+  // Called when the task begins to carry out `duty`.
   virtual void Begin(const proto::ToTask& /*duty*/) {}
-  // An order came while the task is busy. Has the errors of OnOrder.
+  // Called when an order arrives while the task is busy. Returns the errors of OnOrder.
   virtual absl::Status OnOrderWhileBusy(const proto::ToTask& order) { return Impossible(order); }
 
   // An Internal error that names the order.
@@ -61,7 +61,7 @@ class TaskCourse {
   std::vector<proto::FromTask>& messages() { return messages_; }
 
  private:
-  enum class Stage { kJoined, kSetUp, kIdle, kEnded };  // Between orders.
+  enum class Stage { kJoined, kSetUp, kIdle, kEnded };
 
   const proto::Role role_;
   Stage stage_ = Stage::kJoined;

@@ -23,16 +23,17 @@ bool SamplesMachine(const proto::Setup& setup) {
   return setup.first_on_host() && setup.self().host() != setup.chief_host();
 }
 
-// Adds resource samples to heartbeats, once the job is known. The session calls Fill for each heartbeat.
+// Adds resource samples to heartbeats, once Start has been called. The session calls Fill for each heartbeat.
 class BeatSampler {
  public:
-  // The session must not call Fill yet.
+  // Starts sampling. Must return before the session calls Fill.
   void Start(const proto::Setup& setup, const Clock& clock) {
     const proto::Resources& sampling = setup.plan().job().tuning().resources();
     sampler_.emplace(clock, ResourceSampler::Options{.interval = FromSeconds(sampling.interval_seconds()),
                                                      .machine = SamplesMachine(setup)});
   }
-  // Samples the GPU `identity` as well from now on. The session must not call Fill meanwhile.
+  // From now on also samples the GPU with this identity (Device::identity). The session must not call Fill
+  // during this call.
   void Watch(const std::string& identity) {
     absl::StatusOr<std::unique_ptr<NvmlGpu>> gpu = NvmlGpu::Open(identity);
     if (gpu.ok()) return sampler_->WatchGpu(*std::move(gpu));
@@ -46,7 +47,7 @@ class BeatSampler {
       sampler_->Collect(*heartbeat.mutable_resources());
     }
   }
-  // Heartbeats from now on are the last ones: they contain the last sample, even if its interval is short.
+  // Makes the last sample part of the heartbeats that follow, even if the sample's interval is short.
   void End() { ending_ = true; }
 
  private:
@@ -65,7 +66,8 @@ absl::Status SetUp(const proto::Setup& setup, TaskSession& session, const Clock&
   return life.SetUp(setup);
 }
 
-// `begin`: when the set-up began.
+// Makes the task a member of the group and reports to the chief that the task is ready. `begin`: the time at
+// which the task's set-up began.
 absl::Status JoinGroup(const proto::Group& group, Nanoseconds begin, TaskSession& session, const Clock& clock,
                        TaskLife& life, BeatSampler& sampler) {
   TETHYS_RETURN_IF_ERROR(life.JoinGroup(group));
@@ -120,7 +122,7 @@ absl::Status Live(const TaskOptions& options, TaskSession& session, const Clock&
 
 absl::Status LiveAsTask(const TaskOptions& options, TaskSession& session, const Clock& clock,
                         const std::string& data_address, OrderReader& orders, TaskLife& life) {
-  BeatSampler sampler;  // Used for the session's heartbeats, which end with Close.
+  BeatSampler sampler;  // Fills the session's heartbeats until Close.
   const absl::Status status = Live(options, session, clock, data_address, orders, life, sampler);
   sampler.End();
   session.Beat();

@@ -1,5 +1,5 @@
-// The life of a task, common to workers and parameter servers: join, set up, obey until told to stop, report
-// failures.
+// The life of a task, common to workers and parameter servers: join the job, be set up, join a group, carry
+// out orders until the chief stops the task, and report failures.
 #ifndef TETHYS_RUNTIME_CLUSTER_TASK_LIFE_H_
 #define TETHYS_RUNTIME_CLUSTER_TASK_LIFE_H_
 
@@ -15,27 +15,29 @@
 
 namespace tethys {
 
-// The part that differs between workers and servers. Called by the thread that runs LiveAsTask. The session's
-// thread also calls FillBeat and step, once JoinGroup has returned.
+// The functions that differ between workers and servers. Called by the thread that runs LiveAsTask. The
+// session's thread also calls FillBeat and step, once JoinGroup has returned.
 class TaskLife {
  public:
   virtual ~TaskLife() = default;
   virtual absl::Status SetUp(const proto::Setup& setup) = 0;
-  // Makes the task, which is set up, a member of the group.
+  // Makes the task a member of the group. Called once, after SetUp.
   virtual absl::Status JoinGroup(const proto::Group& group) = 0;
-  // Adds the task's own fields to the message that follows JoinGroup.
+  // Adds the task's own fields to Ready, the message that follows JoinGroup.
   virtual void FillReady(proto::Ready&) const {}
-  // The identity of the GPU the task computes on (Device::identity), once SetUp has returned; empty: no GPU.
+  // The identity of the GPU that the task computes on (Device::identity), once SetUp has returned; empty: no
+  // GPU.
   virtual std::string gpu() const { return ""; }
-  // Carries out a duty of the task's course other than Setup and Form. An error ends the task as failed.
+  // Carries out an order (TaskCourse::duty) other than Setup and Form. An error ends the task as failed.
   virtual absl::Status Obey(const proto::ToTask& order) = 0;
   virtual void FillBeat(proto::Heartbeat& heartbeat, std::vector<proto::FromTask>& before) = 0;
   virtual int64_t step() const = 0;
 };
 
-// Blocks for the whole job. OK if the chief ended the job well; Aborted if the chief ended it otherwise; else
-// this task's own failure, which has been reported to the chief. `orders` reads `session`, and its course
-// says what the task does.
+// Lets the task live from Join to Stop; blocks for the whole job. Returns OK if the chief ended the job
+// without a failure, Aborted if the chief ended the job otherwise, and else this task's own failure, which
+// has been reported to the chief. `orders` must read from `session`; the course of `orders` determines which
+// order the task carries out.
 absl::Status LiveAsTask(const TaskOptions& options, TaskSession& session, const Clock& clock,
                         const std::string& data_address, OrderReader& orders, TaskLife& life);
 
