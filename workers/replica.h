@@ -44,7 +44,7 @@ namespace tethys {
 class Replica {
  public:
   struct Options {
-    int index = 0;                // Of the worker; its step records carry it as their rank.
+    int index = 0;                // The worker's index, which is the rank in its step records.
     int64_t rows = 0;             // Rows of a training batch.
     int64_t micro_batches = 1;    // PlanOptions::micro_batches of the training plan.
     int64_t evaluation_rows = 0;  // Rows of the plan that evaluates; 0: Evaluate is not called.

@@ -6,8 +6,8 @@
 
 namespace tethys {
 
-// The table of strategies: a function for each member of Strategy.kind, which its file in workers/strategies/
-// defines, and its case below.
+// The table of strategies: for each member of Strategy.kind, a function, which a file in workers/strategies/
+// defines, and a case in Make.
 absl::StatusOr<std::unique_ptr<Strategy>> MakeLocal(const WorkerParts& worker);
 absl::StatusOr<std::unique_ptr<Strategy>> MakeMirrored(const WorkerParts& worker);
 absl::StatusOr<std::unique_ptr<Strategy>> MakeParameterServer(const WorkerParts& worker);

@@ -12,11 +12,11 @@
 
 namespace tethys {
 
-// Creates the strategy of the planned job for the worker of `task`, a member of `group`. The caller attaches
-// it to `replica`. In mirrored training, blocks until all workers of the group are connected through their
-// listeners, but not beyond `deadline`, a time of `clock`; with servers, Attach waits for their first answer
-// no longer. `replica`, `listener` and `clock` outlive the strategy, and so does everything that
-// `peers_compute` uses.
+// Creates the strategy of the planned job for the worker `task`, a member of `group`. The caller must attach
+// the strategy to `replica`. In mirrored training, blocks until all workers of the group are connected
+// through their listeners, but not beyond `deadline`, a time of `clock`. With servers, Replica::Attach waits
+// for the servers' first answers, also not beyond `deadline`. `replica`, `listener`, `clock` and everything
+// that `peers_compute` uses must outlive the strategy.
 absl::StatusOr<std::unique_ptr<Strategy>> CreateStrategy(const TaskOptions& task, const proto::JobPlan& plan,
                                                          const proto::Group& group, Replica& replica,
                                                          RingListener& listener, const Clock& clock,

@@ -50,16 +50,16 @@ absl::Status Trainer::Build() {
   const proto::Job& job = plan.job();
   TETHYS_ASSIGN_OR_RETURN(datasets_, OpenData());
   if (datasets_.train->size() != plan.train_samples()) {
-    return absl::FailedPreconditionError(
-        absl::StrCat("this host's training data has ", datasets_.train->size(), " samples, the job's has ",
-                     plan.train_samples(), ": put the same files on every host"));
+    return absl::FailedPreconditionError(absl::StrCat(
+        "this host's training data has ", datasets_.train->size(), " samples, but the job's has ",
+        plan.train_samples(), ": put the same files on every host"));
   }
   TETHYS_RETURN_IF_ERROR(CheckFileSamples(plan, datasets_.file_samples));
   const ValueType type = datasets_.train->spec().type;
   if ((type == ValueType::kFloat) != plan.float_inputs()) {
     return absl::FailedPreconditionError(
         absl::StrCat("this host's training data are ", ValueTypeText(type),
-                     ", the job's are of the other type: put the same files on every host"));
+                     ", but the job's are of the other type: put the same files on every host"));
   }
   orders_.emplace(OrderRulesOf(plan), task_.index);
   TETHYS_ASSIGN_OR_RETURN(scaling_, ResolveScaling(job.data(), datasets_));
@@ -86,7 +86,7 @@ absl::Status Trainer::JoinGroup(const proto::Group& group, RingListener& listene
   return TakeParameters();
 }
 
-// Fetches what lies on the chief's machine, and opens the data.
+// Fetches the data files that are on the chief's machine, and opens the job's data.
 absl::StatusOr<Datasets> Trainer::OpenData() {
   proto::Job job = setup_.plan().job();
   const auto read = [this](const std::string& path, int64_t offset, TaskSession::TakeBytes take) {
@@ -121,8 +121,9 @@ absl::Status Trainer::CreateReplica(Model model) {
   return absl::OkStatus();
 }
 
-// Sets the moving statistics to those that the chief has sent, and the parameters to initial values or to
-// those of a checkpoint. Where servers hold the parameters, Attach has fetched all but the frozen ones.
+// Sets the moving statistics to the values that the chief has sent, and the parameters to initial values or
+// to the values of a checkpoint. If servers hold the parameters, Attach has already fetched all parameters
+// but the frozen ones.
 absl::Status Trainer::TakeParameters() {
   const bool on_servers = TraitsOf(setup_.plan().job()).servers();
   const uint64_t seed = setup_.plan().job().seed();
@@ -186,12 +187,13 @@ absl::StatusOr<proto::EvaluationDone> Trainer::Evaluate(const proto::Evaluate& o
                                                                                  : datasets_.validation;
   if (dataset == nullptr || order.begin() < 0 || order.end() < order.begin() ||
       order.end() > dataset->size()) {
-    return absl::InvalidArgumentError(absl::StrCat("the chief asked to evaluate samples [", order.begin(),
-                                                   ", ", order.end(), "), which are outside the split"));
+    return absl::InvalidArgumentError(absl::StrCat("the chief ordered this worker to evaluate samples [",
+                                                   order.begin(), ", ", order.end(),
+                                                   "), which are outside the split"));
   }
   if (order.statistics_size() != replica_->statistics_size()) {
     return absl::InvalidArgumentError(absl::StrCat("the chief sent moving statistics of ",
-                                                   order.statistics_size(), " elements, the model has ",
+                                                   order.statistics_size(), " elements, but the model has ",
                                                    replica_->statistics_size()));
   }
   return replica_->Evaluate(dataset, {order.begin(), order.end()}, order.statistics());
@@ -199,7 +201,7 @@ absl::StatusOr<proto::EvaluationDone> Trainer::Evaluate(const proto::Evaluate& o
 
 absl::Status Trainer::Save(const proto::Save& order) {
   if (order.first() < 0 || order.count() < 0 || order.first() + order.count() > replica_->arena_size()) {
-    return absl::InvalidArgumentError("asked to save a range outside the arena");
+    return absl::InvalidArgumentError("the chief ordered this worker to save a range outside the arena");
   }
   return session_.WriteCheckpoint(order.id(), [&](TaskSession::WriteRange write) -> absl::Status {
     const Range range{order.first(), order.count()};

@@ -24,13 +24,14 @@ namespace tethys {
 
 class Trainer {
  public:
-  // Loads the data and builds the replica. `task`, `session` and `clock` outlive the trainer.
+  // Loads the data and builds the replica. `task`, `session` and `clock` must outlive the trainer.
   static absl::StatusOr<std::unique_ptr<Trainer>> Create(const TaskOptions& task, const proto::Setup& setup,
                                                          TaskSession& session, const Clock& clock);
 
   // Makes the worker a member of the group: attaches the strategy and sets the initial or restored
-  // parameters. Called once, before the functions below. `listener` outlives the trainer. Internal: the group
-  // lacks this worker. Also has the errors of CreateStrategy, of Replica::Attach and of reading a checkpoint.
+  // parameters. Called once, before the functions below. `listener` must outlive the trainer. Internal: the
+  // group lacks this worker. Also has the errors of CreateStrategy, of Replica::Attach and of reading a
+  // checkpoint.
   absl::Status JoinGroup(const proto::Group& group, RingListener& listener);
 
   // Makes the worker's steps of the segment that `course` is in. Has the errors of StepPipeline and of
@@ -45,8 +46,8 @@ class Trainer {
   // Streams this worker's part of the parameters and slots to the checkpoint that the chief is writing.
   absl::Status Save(const proto::Save& order);
 
-  // Writes the worker's progress to `heartbeat`, and the records of steps finished since the last call to
-  // `before`, the messages to send before the heartbeat.
+  // Writes the worker's progress to `heartbeat`. Appends the records of the steps that finished since the
+  // last FillBeat to `before`, the messages that are sent before the heartbeat.
   void FillBeat(proto::Heartbeat& heartbeat, std::vector<proto::FromTask>& before);
 
   int64_t steps() const { return steps_; }
@@ -72,15 +73,15 @@ class Trainer {
   const proto::Setup setup_;
   TaskSession& session_;
   const Clock& clock_;
-  const Nanoseconds ready_before_;  // Waits of the set-up end by then.
+  const Nanoseconds ready_before_;  // The time, by clock_, until which the strategy may wait for other tasks.
   const bool leased_;
 
   Datasets datasets_;
-  absl::optional<EpochOrders> orders_;  // Made once the data are known to fit the plan.
+  absl::optional<EpochOrders> orders_;  // Created once the data are known to fit the plan.
   InputScaling scaling_;
   std::unique_ptr<Replica> replica_;
   WorkerPlace place_;  // Set by JoinGroup.
-  // The number of the step that is being made, or of the next one (BatchAssignment::step).
+  // The number of the current step or, between steps, of the next step (BatchAssignment::step).
   std::atomic<int64_t> steps_{0};
 };
 

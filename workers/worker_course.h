@@ -1,10 +1,11 @@
 // The course of a worker, from Join to Stop: which orders are possible when, and within a segment which
-// batches it announces and which steps it makes. Pure: orders, steps and results go in; duties, batches and
+// batches the worker announces and which steps it makes. Pure: orders, steps and results go in; duties, batches and
 // messages come out. Used by the worker's training thread.
 //
 //   while (course.busy() within a Run order) {
-//     orders.Read();                          // OrderReader: hands orders to the course, blocks while it
-//     waits while (loader has room && (batch = course.Announce())) loader.Announce(batch); orders.Answer();
+//     orders.Read();                  // OrderReader: hands orders to the course; blocks while course.waits()
+//     while (loader has room && (batch = course.Announce())) loader.Announce(batch);
+//     orders.Answer();
 //     if (!(batch = course.BeginStep())) break;
 //     make the step of the batch;
 //     course.EndStep();
@@ -35,13 +36,14 @@ class WorkerCourse final : public TaskCourse {
   }
   bool waits() const override { return segment_ != nullptr ? segment_->waits() : TaskCourse::waits(); }
 
-  // ---- within a segment; SegmentCourse says what each requires and returns
+  // ---- within a segment; SegmentCourse says what each function requires and returns
 
   const proto::Run& run() const { return duty().run(); }
   absl::optional<BatchAssignment> Announce() { return segment_->Announce(messages()); }
   absl::optional<BatchAssignment> BeginStep() { return segment_->BeginStep(); }
   void EndStep() { segment_->EndStep(); }
-  // All steps of the segment are made. Answers with their number and the worker's moving statistics.
+  // Ends the segment, whose steps must all have been made: answers the Run order with their number and the
+  // worker's moving statistics.
   void EndRun(const std::vector<float>& statistics);
 
  protected:
@@ -51,11 +53,11 @@ class WorkerCourse final : public TaskCourse {
  private:
   const int index_;
 
-  // From Setup.
+  // Set by Setup.
   Batches batches_ = Batches::kInStep;
   int64_t global_batch_ = 0;
 
-  WorkerPlace place_;  // From Form.
+  WorkerPlace place_;  // Set by Form.
 
   std::unique_ptr<SegmentCourse> segment_;
   int64_t steps_ = 0;  // Steps made in earlier segments since Setup.

@@ -34,7 +34,7 @@ TEST(DeviceFactory, JobWithoutADeviceComputesOnTheCpu) {
   EXPECT_THAT(CreateWorkerDevice({}, setup).value()->Describe(), testing::StartsWith("cpu"));
 }
 
-TEST(DeviceFactory, DeviceInTheHostFileOverridesThatOfTheJob) {
+TEST(DeviceFactory, DeviceInTheHostFileOverridesTheDeviceOfTheJob) {
   proto::Setup setup = SetupOf(0);
   setup.mutable_plan()->mutable_job()->mutable_device()->set_threads_per_rank(1);
   setup.mutable_plan()->mutable_job()->mutable_device()->set_kind(proto::Device::CUDA);

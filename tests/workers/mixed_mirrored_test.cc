@@ -1,5 +1,5 @@
-// Mirrored training of ranks on the CPU together with ranks on devices whose memory the host cannot use. As
-// for the workers of a job, CreateStrategy chooses how the ranks exchange gradients.
+// Mirrored training of ranks on the CPU together with ranks on devices whose memory the host cannot use. The
+// ranks exchange gradients by the strategy that CreateStrategy chooses, like the workers of a job.
 #include <mutex>
 #include <set>
 #include <string>
@@ -20,7 +20,8 @@ using ::testing::HasSubstr;
 constexpr auto kCpu = proto::Device::CPU;
 constexpr auto kCuda = proto::Device::CUDA;
 
-// Workers on one host; worker i has a device of kinds[i], where a late device takes the place of CUDA.
+// Workers on one host. Worker i has a device of kinds[i]; a simulated asynchronous device
+// (tests/testing/late_device.h) stands for a CUDA device.
 class MixedWorld {
  public:
   explicit MixedWorld(const std::vector<proto::Device::Kind>& kinds) : kinds_(kinds) {
@@ -47,7 +48,7 @@ class MixedWorld {
     plan_.mutable_job()->mutable_strategy()->mutable_mirrored()->set_gradients(gradients);
   }
 
-  // Creates the strategy on every rank; returns the status of each as text.
+  // Creates the strategy on every rank; returns the status of each rank as text.
   std::vector<std::string> Refusals() {
     std::vector<std::string> refusals(kinds_.size());
     OnRanks(static_cast<int>(kinds_.size()), [&](int rank) {
@@ -57,7 +58,7 @@ class MixedWorld {
     return refusals;
   }
 
-  // Trains all ranks; returns the parameters of each.
+  // Trains all ranks; returns the parameters of each rank.
   std::vector<std::vector<float>> Train() {
     std::vector<std::vector<float>> parameters(kinds_.size());
     OnRanks(static_cast<int>(kinds_.size()), [&](int rank) {
@@ -75,7 +76,7 @@ class MixedWorld {
     return parameters;
   }
 
-  // How the trained ranks described their exchange, without duplicates.
+  // The descriptions of the exchange by the trained ranks, without duplicates.
   const std::set<std::string>& exchanges() const { return exchanges_; }
 
  private:
@@ -100,7 +101,7 @@ class MixedWorld {
   std::set<std::string> exchanges_;
 };
 
-TEST(MixedMirrored, ParametersEqualCpuRanksBitForBit) {
+TEST(MixedMirrored, ParametersHaveTheBitsOfTrainingOnCpusOnly) {
   MixedWorld world({kCpu, kCuda, kCuda});
   EXPECT_EQ(world.Train(), MirroredOnTheCpu(3));
 }
@@ -118,7 +119,7 @@ TEST(MixedMirrored, Bfloat16SumsAreRefusedOnEveryRankWithReasonAndRemedy) {
   for (const std::string& refusal : world.Refusals()) {
     EXPECT_THAT(refusal, AllOf(HasSubstr("FAILED_PRECONDITION: strategy.mirrored.gradients is BF16"),
                                HasSubstr("GPUs staged through the host: rank 1 on the CPU"),
-                               HasSubstr("leave it out, or give every worker a GPU of its own")));
+                               HasSubstr("leave this field out, or give every worker a GPU of its own")));
   }
 }
 

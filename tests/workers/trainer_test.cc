@@ -1,4 +1,5 @@
-// A trainer without a chief: what its place in a group decides.
+// Tests Trainer without a chief: training depends on the worker's rank in its group, not on the worker's
+// index.
 #include "workers/trainer.h"
 
 #include <gtest/gtest.h>
@@ -19,7 +20,7 @@ namespace {
 
 constexpr int64_t kSegment = 16;  // Samples of the segment on which a group trains.
 
-// A session whose checkpoint keeps the parameters.
+// A session that keeps the parameters which are saved through it.
 class SavingSession final : public testing::ScriptedSession {
  public:
   absl::Status WriteCheckpoint(int64_t, Source source) override {
@@ -31,7 +32,7 @@ class SavingSession final : public testing::ScriptedSession {
   std::vector<float> parameters;
 };
 
-// What a worker has after training.
+// The parameters and the moving statistics of a worker after training.
 struct Trained {
   std::vector<float> parameters;
   std::vector<float> statistics;
@@ -43,7 +44,7 @@ class TrainerTest : public ::testing::Test {
     for (int i = 0; i < 3; ++i) listeners_.push_back(*RingListener::Listen("127.0.0.1"));
   }
 
-  // The plan of a mirrored job of so many workers.
+  // The plan of a mirrored job of `workers` workers.
   proto::JobPlan PlanOf(int workers) const {
     const proto::Idx& idx = data_.idx();
     const absl::StatusOr<proto::Job> job = ParseJob(
@@ -74,8 +75,8 @@ class TrainerTest : public ::testing::Test {
     return group;
   }
 
-  // Trains the workers with these indices, together, on the first positions of an epoch. Returns the results
-  // by rank.
+  // Trains the workers with these indices as one group, on the first kSegment positions of an epoch. Returns
+  // each worker's result, indexed by rank.
   std::vector<Trained> Train(const proto::JobPlan& plan, const std::vector<int>& workers) {
     std::vector<Trained> trained(workers.size());
     OnRanks(static_cast<int>(workers.size()),

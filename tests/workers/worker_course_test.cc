@@ -1,4 +1,5 @@
-// Tests the course of a worker: by scenarios (scripts/README.md), and by what must hold for all ranks.
+// Tests the course of a worker by scenarios (scripts/README.md), and tests that the steps of all workers
+// together cover a segment.
 #include "workers/worker_course.h"
 
 #include <google/protobuf/text_format.h>
@@ -17,7 +18,7 @@
 namespace tethys {
 namespace {
 
-// A plan of the strategy, given as the text of a Strategy message.
+// A Setup order with a plan of `strategy`, the text of a Strategy message.
 proto::ToTask SetupOrder(const std::string& strategy, int workers, int64_t global_batch) {
   proto::ToTask order;
   proto::JobPlan& plan = *order.mutable_setup()->mutable_plan();
@@ -35,7 +36,7 @@ std::vector<int> All(int workers) {
   return indices;
 }
 
-// A group of the workers with these indices, and a server.
+// A Form order with a group of the workers with these indices and one server.
 proto::ToTask FormOrder(const std::vector<int>& workers) {
   proto::ToTask order;
   proto::Group& group = *order.mutable_form()->mutable_group();
@@ -198,7 +199,8 @@ TEST_P(WorkerScriptTest, ScenarioGoesAsWritten) {
 INSTANTIATE_TEST_SUITE_P(All, WorkerScriptTest, ::testing::ValuesIn(testing::ScriptsIn(TETHYS_SCRIPTS)),
                          [](const auto& script) { return script.param; });
 
-// A worker in a group of all workers that has been ordered to run positions [100, 1000).
+// The course of the worker with this rank after an order to run positions [100, 1000). Its group has all
+// workers.
 std::unique_ptr<WorkerCourse> Running(const std::string& strategy, int rank, int workers) {
   auto course = std::make_unique<WorkerCourse>(rank);
   for (const proto::ToTask& first : {SetupOrder(strategy, workers, 128), FormOrder(All(workers))}) {
@@ -239,7 +241,7 @@ TEST(WorkerCourseTest, WorkersTogetherCoverTheSegmentStepByStep) {
     ++steps;
   }
   EXPECT_EQ(at, 1000);
-  EXPECT_EQ(steps, 8) << "seven of 128 and one of 4, in which the last worker has none";
+  EXPECT_EQ(steps, 8) << "seven steps of 128 samples and one of 4, in which the last worker has none";
 }
 
 }  // namespace

@@ -1,4 +1,5 @@
-// Mirrored workers: GPUs sum gradients among themselves if all can, otherwise the hosts do.
+// The strategy of mirrored workers: GPUs sum gradients among themselves if all of them can; otherwise the
+// hosts sum gradients.
 #include <string>
 #include <utility>
 
@@ -48,18 +49,18 @@ absl::Status CheckSumsInFloat32(const WorkerParts& worker, absl::string_view exc
   if (ConfigOf(worker).gradients() == proto::Device::FP32) return absl::OkStatus();
   return absl::FailedPreconditionError(absl::StrCat(
       "strategy.mirrored.gradients is BF16, in which only GPUs can sum, but gradients would be exchanged by ",
-      exchange, ": leave it out, or give every worker a GPU of its own"));
+      exchange, ": leave this field out, or give every worker a GPU of its own"));
 }
 
-// A second group of connections, so that the sums of layers do not wait for gradients; null if no layer needs
-// sums.
+// Connects the workers a second time, so that the sums of layers do not wait for gradients. Returns null if
+// no layer needs sums.
 absl::StatusOr<std::unique_ptr<Communicator>> ConnectLayers(RingOptions ring, bool any_on_gpu,
                                                             const WorkerParts& worker) {
   if (!SynchronisesLayers(worker)) return nullptr;
   if (any_on_gpu) {
     return absl::FailedPreconditionError(
         "strategy.mirrored.synchronised_batch_normalisation is true, but GPUs cannot sum among themselves "
-        "here: set it to false, give every worker a GPU of its own, or train on CPUs");
+        "here: set this field to false, give every worker a GPU of its own, or train on CPUs");
   }
   ring.group = kStatisticsGroup;
   ring.connect_timeout = worker.TimeLeft();
@@ -74,7 +75,8 @@ absl::StatusOr<std::unique_ptr<Strategy>> MakeMirrored(const WorkerParts& worker
   TETHYS_ASSIGN_OR_RETURN(RingOptions ring, RingOf(worker));
   const proto::Tuning& tuning = worker.job().tuning();
   TETHYS_ASSIGN_OR_RETURN(Exchange exchange, CreateExchange(worker.listener, ring, tuning.transport()));
-  // If any rank may have a GPU, all ranks take part in this choice, so that all choose the same exchange.
+  // If any rank may have a GPU, all ranks decide together whether GPUs sum, so that all use the same
+  // exchange.
   const bool any_on_gpu = AnyOnGpu(worker.plan);
   if (any_on_gpu) {
     TETHYS_ASSIGN_OR_RETURN(

@@ -1,4 +1,4 @@
-// Workers of parameter servers, under every consistency.
+// The strategy of workers that train with parameter servers, under every consistency.
 #include <utility>
 
 #include "ps/parameter_server_strategy.h"

@@ -22,7 +22,7 @@ struct WorkerParts {
   const TaskOptions& task;
   const proto::JobPlan& plan;
   const proto::Group& group;  // The members with which the worker exchanges gradients.
-  WorkerPlace place;          // The worker's place in the group.
+  WorkerPlace place;          // The worker's rank in the group.
   const Model& model;
   Device& device;
   Stream& stream;
@@ -38,8 +38,8 @@ struct WorkerParts {
   Nanoseconds TimeLeft() const { return std::max<Nanoseconds>(kSecond / 2, deadline - clock.Now()); }
 };
 
-// The ring of the group's workers that sums gradients, for CreateExchange (collectives/exchange.h). The ring
-// has `group` 1; rings for other purposes have other groups.
+// The options of the ring in which the group's workers sum gradients, for CreateExchange
+// (collectives/exchange.h). RingOptions::group is 1; rings for other purposes have other numbers.
 absl::StatusOr<RingOptions> RingOf(const WorkerParts& worker);
 
 // The job's update of all trainable variables, on the worker's device.

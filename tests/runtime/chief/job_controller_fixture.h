@@ -1,5 +1,6 @@
 // The fixture of tests of JobController: sends messages of workers and servers to a controller, and logs its
-// actions. Every event also goes to a controller restored from the state before it (restored_controller.h).
+// actions. Every event also goes to a controller restored from the state before that event
+// (restored_controller.h).
 #ifndef TETHYS_TESTS_RUNTIME_CHIEF_JOB_CONTROLLER_FIXTURE_H_
 #define TETHYS_TESTS_RUNTIME_CHIEF_JOB_CONTROLLER_FIXTURE_H_
 

@@ -197,7 +197,7 @@ TEST_F(LossesTest, ReplacementIsSetUpAfterFenceAndTakesPartOnceEnrolled) {
     Begin(absl::StrCat(job, " max_restarts: 1"));
     Vanish(Worker(1));
     JoinAgain();
-    EXPECT_THAT(Log(), ElementsAre("p0 fence")) << "the servers do not refuse its predecessor yet";
+    EXPECT_THAT(Log(), ElementsAre("p0 fence")) << "the servers do not refuse the lost worker yet";
     Fenced();
     EXPECT_THAT(Log(), ElementsAre("w1 setup", "w1 form"));
     SayAs(2, Worker(1), "ready {}");
@@ -209,7 +209,7 @@ TEST_F(LossesTest, ReplacementIsSetUpAfterFenceAndTakesPartOnceEnrolled) {
   }
 }
 
-TEST_F(LossesTest, ReplacementIsNotBehindByTheStepsBeforeIt) {
+TEST_F(LossesTest, ReplacementDoesNotLagByTheStepsThatItMissed) {
   Begin(absl::StrCat(kAsynchronous, " max_restarts: 1"));
   Say(Worker(0), "heartbeat { step: 100 }");
   Vanish(Worker(1));
@@ -232,7 +232,7 @@ TEST_F(LossesTest, ReplacementGetsFreeLocalRankOfItsHost) {
   const proto::Group& group = Last(proto::ToTask::kForm).order.form().group();
   ASSERT_EQ(group.member_size(), 3) << "worker 0 is lost";
   EXPECT_EQ(group.member(0).index(), 1);
-  EXPECT_EQ(group.member(1).local_rank(), 2) << "worker 2 keeps its own";
+  EXPECT_EQ(group.member(1).local_rank(), 2) << "worker 2 keeps its local rank";
 }
 
 TEST_F(LossesTest, ReplacementGetsLeasesOfRunningSegment) {
@@ -291,7 +291,7 @@ TEST_F(LossesTest, ReplacementStartsAtFirstRoundNotYetDealt) {
   EXPECT_EQ(NewestLease(1).range(0).clock(), 7);
 }
 
-TEST_F(LossesTest, ReplacementBeforeLossIsNoticed_IsSetUpOnceServersFenced) {
+TEST_F(LossesTest, ReplacementJoinsBeforeLossIsNoticed_IsSetUpOnceFenced) {
   Begin(kAsynchronous);
   JoinAgain();
   EXPECT_THAT(Log(), ElementsAre("p0 fence"));
@@ -310,7 +310,7 @@ TEST_F(LossesTest, LostReplacementIsFencedLikeItsPredecessor) {
   incarnation_ = 1;
   Fenced(false, 1, 2);
   EXPECT_THAT(Log(), ElementsAre("p0 fence", "p0 fence"))
-      << "an answer to the first fence is not one to the second";
+      << "an answer to the first fence does not answer the second";
   Fenced(false, 1, 3);
   UseAll(0);
   EXPECT_THAT(Log(), Contains("w0 evaluate"));
@@ -348,7 +348,7 @@ TEST_F(LossesTest, WorkerLostDuringServerSetup_IsFencedOnceServersAreReady) {
   Vanish(Worker(1));
   EXPECT_THAT(Log(), ElementsAre("p0 setup", "p0 form"));
   Say(Server(), "ready {}");
-  EXPECT_THAT(Log(), ElementsAre("w0 setup", "w0 form", "p0 fence")) << "the server would wait for it";
+  EXPECT_THAT(Log(), ElementsAre("w0 setup", "w0 form", "p0 fence")) << "the server would wait for worker 1";
   Say(Worker(0), "ready {}");
   EXPECT_THAT(Log(), ElementsAre("w0 run", "w0 lease"));
 }
@@ -434,7 +434,7 @@ TEST_F(LossesTest, WorkerThatReportsItsOwnFailure_IsLostAndJobContinues) {
     Begin(absl::StrCat(kAsynchronous, " max_restarts: 1"));
     Report(Worker(1), code);
     Vanish(Worker(1));
-    EXPECT_THAT(Log(), IsEmpty()) << "it may be the echo of a server's loss";
+    EXPECT_THAT(Log(), IsEmpty()) << "the report may follow from a server's loss";
     Tick(0.6);
     EXPECT_THAT(Log(), ElementsAre("p0 fence"));
     EXPECT_THAT(journal_, HasSubstr("lost worker 1 it broke\n"));
@@ -445,7 +445,7 @@ TEST_F(LossesTest, WorkerThatReportsItsOwnFailure_IsLostAndJobContinues) {
   }
 }
 
-TEST_F(LossesTest, ReportOfAnErrorThatAnyWorkerWouldMeet_EndsJob) {
+TEST_F(LossesTest, ReportOfAnErrorThatEveryWorkerWouldHave_EndsJob) {
   using Code = absl::StatusCode;
   for (const Code code : {Code::kInvalidArgument, Code::kFailedPrecondition, Code::kOutOfRange,
                           Code::kNotFound, Code::kPermissionDenied, Code::kUnimplemented}) {

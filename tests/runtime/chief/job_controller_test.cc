@@ -185,7 +185,7 @@ TEST_F(JobControllerTest, TaskThatNeverJoinsIsNamedAtTheStartTimeout) {
 }
 
 // Each machine but the chief's is sampled by the first member on it.
-TEST_F(JobControllerTest, SetupTellsTheFirstMemberOfEachHost) {
+TEST_F(JobControllerTest, SetupMarksTheFirstMemberOnEachHost) {
   Start("workers: 3 strategy { mirrored {} }");
   for (int worker : {0, 1}) Say(Worker(worker), "join { host: 'a' }");
   Say(Worker(2), "join { host: 'b' }");
@@ -199,7 +199,8 @@ TEST_F(JobControllerTest, SetupTellsTheFirstMemberOfEachHost) {
   EXPECT_EQ(Last(proto::ToTask::kForm).order.form().group().member_size(), 3);
 }
 
-// Workers that wait for one another give up when the chief does, and their errors say whom they waited for.
+// Workers that wait for one another give up at the start timeout. The chief waits a little longer, because
+// their errors say whom they waited for.
 TEST_F(JobControllerTest, StartTimeoutLeavesTasksTimeToNameTheirMissingPeers) {
   Start("workers: 2 strategy { mirrored {} }");
   now_ += 20 * kSecond;
@@ -216,7 +217,7 @@ TEST_F(JobControllerTest, StartTimeoutLeavesTasksTimeToNameTheirMissingPeers) {
   EXPECT_THAT(std::string(end_.message()), HasSubstr("worker 1 on h1: waited for worker 0"));
 }
 
-TEST_F(JobControllerTest, TaskThatIsNotReadyAndSaysNothingIsNamedALittleLater) {
+TEST_F(JobControllerTest, UnreadyTaskWithoutReport_IsNamedAfterTheTimeForReports) {
   Start("workers: 1 strategy { local {} }");
   Say(Worker(0), "join { host: 'h' }");
   for (int second = 0; second < 66; ++second) {
@@ -227,7 +228,7 @@ TEST_F(JobControllerTest, TaskThatIsNotReadyAndSaysNothingIsNamedALittleLater) {
   EXPECT_THAT(std::string(end_.message()), HasSubstr("timeouts.start): worker 0 on h, which had joined"));
 }
 
-TEST_F(JobControllerTest, ReportOfAWait_IsNotReplacedByTheStartTimeout) {
+TEST_F(JobControllerTest, TasksReportAfterStartTimeout_IsTheErrorOfTheJob) {
   Start("workers: 2 strategy { mirrored {} }");
   for (int worker : {0, 1}) Say(Worker(worker), absl::StrCat("join { host: 'h", worker, "' }"));
   for (int second = 0; second < 62; ++second) {
@@ -298,7 +299,7 @@ TEST_F(JobControllerTest, ExhaustedPatience_EndsJobLikeItsLastEpoch) {
   EXPECT_THAT(Log(), ElementsAre("open"));
 }
 
-TEST_F(JobControllerTest, LastEpoch_IsWatchedForAJobThatGoesOn) {
+TEST_F(JobControllerTest, LastEpoch_IsRecordedForEarlyStoppingAfterResume) {
   job_epochs_ = 1;
   StartAndMakeReady("workers: 1 strategy { local {} } early_stopping { patience: 1 }");
   Train(0, 1, {{0, 10}, {10, 20}});
@@ -310,7 +311,7 @@ TEST_F(JobControllerTest, LastEpoch_IsWatchedForAJobThatGoesOn) {
   EXPECT_FALSE(summary.stopped_early());
 }
 
-TEST_F(JobControllerTest, PartOfAnEpoch_IsNotWatched) {
+TEST_F(JobControllerTest, UnfinishedEpoch_IsNotRecordedForEarlyStopping) {
   job_epochs_ = 2;
   StartAndMakeReady("workers: 1 strategy { local {} } early_stopping { patience: 1 } max_steps: 1");
   Train(0, 1, {{0, 10}});

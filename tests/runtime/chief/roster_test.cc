@@ -1,5 +1,5 @@
-// Tests local ranks (a worker's number on its host) after losses and replacements, and reports of tasks that
-// are silent or behind.
+// Tests local ranks (a worker's number on its host) and groups after losses and replacements, and reports of
+// tasks that are silent or behind.
 #include "runtime/chief/roster.h"
 
 #include "gmock/gmock.h"
@@ -103,7 +103,7 @@ TEST_F(RosterTest, ReplacementOnAnotherHostTakesFreeLocalRank) {
   EXPECT_THAT(LocalRanks(3), ElementsAre(2, 0, 1));
 }
 
-TEST_F(RosterTest, GroupOfTasksThatAreNotLostTellsRankFromIndex) {
+TEST_F(RosterTest, RanksInTheGroupSkipLostWorkers) {
   Start({"a", "b", "a", "b", "b"});
   Lose(1);
   const proto::Group group = roster_.Group();
@@ -113,7 +113,7 @@ TEST_F(RosterTest, GroupOfTasksThatAreNotLostTellsRankFromIndex) {
   EXPECT_EQ(PlaceIn(group, 1).rank, WorkerPlace::kNone);
 }
 
-TEST_F(RosterTest, FirstOnHostIsTheFirstTaskThereThatIsNotLost) {
+TEST_F(RosterTest, FirstOnHostSkipsLostTasks) {
   Start({"a", "b", "a", "b", "b"});
   EXPECT_TRUE(roster_.FirstOnHost(Worker(0)));
   EXPECT_FALSE(roster_.FirstOnHost(Worker(2)));

@@ -7,7 +7,7 @@
 namespace tethys {
 namespace {
 
-// A worker that takes orders while it runs a segment, until a Cut, and answers each Pause.
+// The course of a worker that also takes orders while it is busy, until a Cut, and answers each Pause.
 class PausingCourse final : public TaskCourse {
  public:
   PausingCourse() : TaskCourse(proto::WORKER) {}
@@ -31,7 +31,7 @@ class OrderReaderTest : public ::testing::Test {
   testing::ScriptedSession session_;
 };
 
-TEST_F(OrderReaderTest, TaskThatTakesOneOrderAtATimeLeavesTheOthers) {
+TEST_F(OrderReaderTest, BusyTaskLeavesLaterOrdersInTheSession) {
   TaskCourse course(proto::PS);
   OrderReader orders(session_, course);
   session_.Add().mutable_setup();
@@ -58,12 +58,12 @@ TEST_F(OrderReaderTest, BusyTaskPollsAndAnswersEachOrderBeforeTheNext) {
   PausingCourse course;
   OrderReader orders(session_, course);
   session_.Add().mutable_setup();
-  ASSERT_TRUE(orders.Read().ok()) << "no wait once the task is busy";
+  ASSERT_TRUE(orders.Read().ok()) << "Read does not wait once the task is busy";
   session_.Add().mutable_pause();
   session_.Add().mutable_pause();
   session_.Add().mutable_evaluate();
   EXPECT_TRUE(absl::IsInternal(orders.Read()));
-  ASSERT_EQ(session_.sent().size(), 2) << "the order that does not fit comes behind both answers";
+  ASSERT_EQ(session_.sent().size(), 2) << "both pauses were answered before the order that does not fit";
   EXPECT_EQ(session_.sent()[1].pausing().steps(), 2);
   session_.Add().mutable_cut();
   session_.Add().mutable_save();
@@ -79,7 +79,7 @@ TEST_F(OrderReaderTest, BrokenSessionIsReportedToATaskThatWaits) {
 
 class TaskCourseTest : public ::testing::Test {
  protected:
-  // "" or the error of a task of this role that is in a group.
+  // Returns the error with which a task of this role, in a group, refuses the order; "" if the task takes it.
   static std::string Refusal(proto::Role role, const proto::ToTask& order) {
     TaskCourse course(role);
     proto::ToTask setup, form;
@@ -93,7 +93,7 @@ class TaskCourseTest : public ::testing::Test {
   }
 };
 
-TEST_F(TaskCourseTest, OrderOfAnotherRoleIsRefusedByName) {
+TEST_F(TaskCourseTest, RefusalOfAnotherRolesOrderNamesTheOrder) {
   proto::ToTask fence, run;
   fence.mutable_fence();
   run.mutable_run();
