@@ -1,6 +1,6 @@
 // The course of a worker, from Join to Stop: which orders are possible when, and within a segment which
-// batches the worker announces and which steps it makes. Pure: orders, steps and results go in; duties, batches and
-// messages come out. Used by the worker's training thread.
+// batches the worker announces and which steps it makes. Pure: orders, steps and results go in; duties,
+// batches and messages come out. Used by the worker's training thread.
 //
 //   while (course.busy() within a Run order) {
 //     orders.Read();                  // OrderReader: hands orders to the course; blocks while course.waits()
