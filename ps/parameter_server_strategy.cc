@@ -86,7 +86,7 @@ class ParameterServerStrategy final : public Strategy {
 
   const ParameterServerStrategyOptions options_;
   const Nanoseconds step_timeout_;
-  // The longest wait for an answer. Shorter than a step's timeout while Prepare waits.
+  // The longest wait for an answer. While Prepare waits, it can be shorter than step_timeout_.
   Nanoseconds answer_timeout_ = step_timeout_;
   const std::unique_ptr<ParameterClient> client_;
 
@@ -105,7 +105,7 @@ class ParameterServerStrategy final : public Strategy {
   // The sum of squares of the step's gradient sums, over all servers. It must not move, because messages
   // point to it as their payload.
   double sum_of_squares_ = 0;
-  ShardSquares squares_;            // The squares for trust ratios; also pointed to by messages.
+  ShardSquares squares_;            // The sums of squares for trust ratios; messages point to them too.
   std::unique_ptr<PushClip> clip_;  // Null: gradients are pushed without clipping.
   // In steps that measure the gradient noise, the sum of squares of the gradients that the step has pushed.
   double own_square_ = 0;

@@ -204,8 +204,9 @@ absl::Status Replica::FillInitialValues(uint64_t seed) {
 
 absl::Status Replica::CopyStatistics(absl::Span<const float> values, Buffer& to) {
   if (static_cast<int64_t>(values.size()) != statistics_size()) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "moving statistics of ", values.size(), " elements were given, the model has ", statistics_size()));
+    return absl::InvalidArgumentError(absl::StrCat("moving statistics of ", values.size(),
+                                                   " elements were given, but the model has ",
+                                                   statistics_size()));
   }
   if (values.empty()) return absl::OkStatus();
   return FillDeviceMemory(*device_, *stream_, {to.floats(), values.size()}, [&](absl::Span<float> memory) {

@@ -50,23 +50,25 @@ absl::Status Trainer::Build() {
   const proto::Job& job = plan.job();
   TETHYS_ASSIGN_OR_RETURN(datasets_, OpenData());
   if (datasets_.train->size() != plan.train_samples()) {
-    return absl::FailedPreconditionError(absl::StrCat(
-        "this host's training data has ", datasets_.train->size(), " samples, but the job's has ",
-        plan.train_samples(), ": put the same files on every host"));
+    return absl::FailedPreconditionError(
+        absl::StrCat("this host's training data has ", datasets_.train->size(),
+                     " samples, but the job's training data has ", plan.train_samples(),
+                     ": put the same files on every host"));
   }
   TETHYS_RETURN_IF_ERROR(CheckFileSamples(plan, datasets_.file_samples));
   const ValueType type = datasets_.train->spec().type;
   if ((type == ValueType::kFloat) != plan.float_inputs()) {
-    return absl::FailedPreconditionError(
-        absl::StrCat("this host's training data are ", ValueTypeText(type),
-                     ", but the job's are of the other type: put the same files on every host"));
+    return absl::FailedPreconditionError(absl::StrCat(
+        "this host's training data are ", ValueTypeText(type),
+        ", but the job's training data are of the other type: put the same files on every host"));
   }
   orders_.emplace(OrderRulesOf(plan), task_.index);
   TETHYS_ASSIGN_OR_RETURN(scaling_, ResolveScaling(job.data(), datasets_));
   TETHYS_ASSIGN_OR_RETURN(Model model,
                           Model::Create(job.model(), datasets_.train->sample_shape(), job.data().classes()));
   if (model.variables().signature() != plan.model_signature()) {
-    return absl::FailedPreconditionError("the model built here has other variables than the job's plan");
+    return absl::FailedPreconditionError(
+        "the model that this worker has built has other variables than the job's plan");
   }
   TETHYS_RETURN_IF_ERROR(model.CheckLabels(datasets_.train->label_format()));
   steps_ = leased_ ? 0 : setup_.state().step();

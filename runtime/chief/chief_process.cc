@@ -424,7 +424,7 @@ class ChiefProcess final : public ChiefEvents {
   std::unique_ptr<TimingCollector> timing_;
   std::unique_ptr<ResourceLog> resources_;    // Null if nothing is sampled.
   std::unique_ptr<ResourceSampler> sampler_;  // Null before the first Form.
-  std::unique_ptr<AppendFile> journal_file_;  // Appended to by the queue's thread, synced by the saver's.
+  std::unique_ptr<AppendFile> journal_file_;  // journal_'s thread appends, saver_'s thread syncs.
   std::unique_ptr<AppendQueue> journal_;
   std::string journal_buffer_;
   proto::TrainingState save_state_;

@@ -60,7 +60,7 @@ absl::Status CheckMember(TaskId id, const proto::TaskRecord& saved, const Member
       membership.Has(id) ? !saved.lost() && own == newest : own > newest || (saved.lost() && own == newest);
   if (fits) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat(TaskName(id.role, id.index), " has incarnation ", own,
-                                                 ", but its membership names another incarnation"));
+                                                 ", which does not fit the membership"));
 }
 
 absl::Status Check(TaskId id, const proto::TaskRecord& saved) {
@@ -229,14 +229,14 @@ absl::Status Roster::Restore(const proto::JobPlan& plan, const proto::RosterStat
   TETHYS_ASSIGN_OR_RETURN(membership_, Membership::Restore(plan, state.membership()));
   StateCheck check;
   check.Time("last_search_ns", state.last_search_ns());
-  check.That(state.task_size() == static_cast<int>(tasks_.size()), "it has ", state.task_size(),
-             " tasks, the job has ", tasks_.size());
+  check.That(state.task_size() == static_cast<int>(tasks_.size()), "the saved state has ", state.task_size(),
+             " tasks, but the job has ", tasks_.size());
   TETHYS_RETURN_IF_ERROR(check.status());
   auto own = tasks_.begin();
   for (const proto::TaskRecord& saved : state.task()) {
     const TaskId id = TaskOf(saved.task());
-    check.That(id == own->first, "a task is ", saved.task().ShortDebugString(), " in place of ",
-               TaskName(own->first.role, own->first.index));
+    check.That(id == own->first, "the saved state has the task ", saved.task().ShortDebugString(),
+               " in place of ", TaskName(own->first.role, own->first.index));
     check.And(Check(own->first, saved));
     if (check.ok()) check.And(CheckMember(id, saved, membership_));
     own->second = TaskOfRecord(saved);

@@ -79,9 +79,9 @@ class Roster {
   // The group that the tasks form now: all members, and the replacements that do not take part yet. Lost
   // tasks are not in the group.
   proto::Group Group() const;
-  // Whether the task is the first task of the group that runs on its host. Requires a task that is not lost.
+  // Whether no earlier task of the group runs on the task's host. Requires a task that is not lost.
   bool FirstOnHost(TaskId id) const;
-  // Whether at least one task of the role takes part, and `flag` is true for every task that does.
+  // Whether at least one task of the role takes part, and `flag` is true for every such task.
   bool All(proto::Role role, bool TaskState::*flag) const;
   // The number of workers that are not lost, including replacements that do not take part yet.
   int workers_left() const;

@@ -8,7 +8,7 @@ namespace {
 enum class Fit {
   kDuty,     // The task carries the order out.
   kLate,     // The order is for a segment that the task has ended; the order has no effect.
-  kForeign,  // The chief must not send such an order to a task of this role, or not now.
+  kForeign,  // The chief must not send this order to an idle task of this role.
 };
 
 // What an idle task of this role does with an order.

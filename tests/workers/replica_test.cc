@@ -168,7 +168,7 @@ TEST(ReplicaStatistics, WrongSizeIsRefusedAndChangesNothing) {
       const absl::Status status = test.replica().SetStatistics(std::vector<float>(wrong, 7));
       EXPECT_TRUE(absl::IsInvalidArgument(status)) << status;
       EXPECT_THAT(std::string(status.message()),
-                  HasSubstr(absl::StrCat("of ", wrong, " elements were given, the model has ", size)));
+                  HasSubstr(absl::StrCat("of ", wrong, " elements were given, but the model has ", size)));
     }
     EXPECT_EQ(test.replica().ReadStatistics().value(), initial);
     EXPECT_TRUE(absl::IsInvalidArgument(

@@ -124,7 +124,8 @@ class JobControllerTest : public ::testing::Test {
   // The texts logged since the last call.
   std::vector<std::string> Log() { return std::exchange(log_, {}); }
 
-  // Answers the validation of the only epoch and then the test, all samples correct. The last save follows.
+  // Answers the orders to evaluate the validation split and then the test split: all samples are correct. The
+  // controller then begins the last save.
   void FinishWell() {
     for (int order = 1; order <= 2; ++order) {
       for (int i = 0; i < plan_.job().workers(); ++i) {

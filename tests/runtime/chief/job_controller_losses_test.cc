@@ -510,7 +510,7 @@ TEST_F(LossesTest, ReplacementOfLastWorkerIsAwaitedUntilTimeout) {
   EXPECT_THAT(Log(), ElementsAre("p0 stop"));
 }
 
-TEST_F(LossesTest, OnlyWorkerIsReplacedAndTrains) {
+TEST_F(LossesTest, ReplacementOfTheOnlyWorkerTrains) {
   Begin("workers: 1 max_restarts: 1 strategy { parameter_server { stale_synchronous {} } }");
   Vanish(Worker(0));
   Fenced(false, 0);
