@@ -39,9 +39,10 @@ class ChangesOf {
     const absl::StatusOr<Candidate> best = BestOf(answered_.calibration);
     if (!best.ok()) return {StatusText(best.status())};
     if (best->shape.strategy != now_) {
-      return {absl::StrCat(
-          "The model cannot say: even on these machines, and corrected by what was measured, it predicts ",
-          ShapePhrase(best->shape), " to be the best.")};
+      return {
+          absl::StrCat("The model cannot say what would change the answer: even for these machines, and "
+                       "corrected by the measurements, the model predicts ",
+                       ShapePhrase(best->shape), " to be the best.")};
     }
     std::vector<std::string> sentences;
     if (answered_.base.hosts.size() > 1) sentences.push_back(Links());

@@ -67,9 +67,9 @@ std::string GoalText(const AdviceGoal& goal) {
 
 std::string Sentence(const std::vector<Candidate>& candidates, const Advice& advice, const AdviceGoal& goal) {
   const Candidate& best = candidates[advice.best];
-  std::string text =
-      advice.met ? absl::StrCat("Run ", NameOf(best))
-                 : absl::StrCat("Nothing meets ", GoalText(goal), "; ", NameOf(best), " comes nearest");
+  std::string text = advice.met ? absl::StrCat("Run ", NameOf(best))
+                                : absl::StrCat("Nothing meets ", GoalText(goal), "; ", NameOf(best),
+                                               " comes closest to this goal");
   absl::StrAppend(&text, ": about ", TimeText(best.total()), " for the whole job");
   if (best.cost() > 0) absl::StrAppendFormat(&text, ", cost %.3g", best.cost());
   absl::StrAppend(&text, " (", RateText(RateOf(best)), " samples/s, ",
@@ -77,14 +77,14 @@ std::string Sentence(const std::vector<Candidate>& candidates, const Advice& adv
   if (advice.second >= 0) {
     const Candidate& second = candidates[advice.second];
     const double ratio = second.total() / best.total();
-    absl::StrAppendFormat(&text, "With %s it would take %.2f times as long%s", NameOf(second), ratio,
+    absl::StrAppendFormat(&text, "With %s the job would take %.2f times as long%s", NameOf(second), ratio,
                           advice.second_differs   ? ""
                           : best.measured.empty() ? ", a difference within the error of the predictions"
                                                   : ", a difference that may be chance");
     const proto::Bound* bound = ExchangeBound(second);
     if (bound != nullptr && advice.second_differs && ratio > 1) {
-      absl::StrAppendFormat(&text, "; %.0f %% of its step go to the %s", 100 * bound->share(),
-                            bound->resource());
+      absl::StrAppendFormat(&text, "; %.0f %% of the step of this alternative are spent on the %s",
+                            100 * bound->share(), bound->resource());
     }
     absl::StrAppend(&text, ". ");
   }
@@ -95,15 +95,14 @@ std::string Sentence(const std::vector<Candidate>& candidates, const Advice& adv
         NameOf(candidates[advice.tied]), " is equally good. ");
   }
   if (const proto::Bound* bound = ExchangeBound(best); bound != nullptr) {
-    absl::StrAppendFormat(
-        &text,
-        "Besides computing, the %s matters most: it accounts for %.0f %% of a step, so one twice "
-        "as fast would save up to %.0f %%.",
-        bound->resource(), 100 * bound->share(), 50 * bound->share());
+    absl::StrAppendFormat(&text,
+                          "Besides computing, the %s matters most: it accounts for %.0f %% of a step, so "
+                          "doubling its speed would save up to %.0f %% of the step.",
+                          bound->resource(), 100 * bound->share(), 50 * bound->share());
   } else if (const double overhead = ShareOf(best, kOverhead); overhead > kShownShare) {
     absl::StrAppendFormat(&text,
-                          "Of a step, %.0f %% are overhead, which the model takes for constant; "
-                          "computing accounts for nearly all of the rest.",
+                          "%.0f %% of a step are overhead, which the model assumes to be constant; computing "
+                          "accounts for nearly all of the rest of the step.",
                           100 * overhead);
   } else {
     absl::StrAppend(&text, "Computing accounts for nearly all of a step.");
@@ -184,9 +183,11 @@ std::string ContradictionText(const std::vector<Candidate>& candidates) {
                                  " to ", RateText(rate.high()), ") were predicted"));
   }
   if (contradicted == 0) return "";
-  return absl::StrCat("The brief runs contradict the predictions of ", contradicted, " of ", verified,
-                      " candidates, beyond their intervals: ", absl::StrJoin(named, "; "),
-                      ". The choice rests on the runs; what follows from predictions alone may be far off.");
+  return absl::StrCat(
+      "The brief runs contradict the predictions of ", contradicted, " of ", verified,
+      " candidates, because the measured values lie outside the predicted intervals: ",
+      absl::StrJoin(named, "; "),
+      ". The choice is based on these runs; conclusions from predictions alone may be far off.");
 }
 
 // Why predictions may be far off, and for which strategies. Remarks about supposed machines are printed
@@ -221,7 +222,7 @@ std::string SourceSentence(const AdviceNotes& notes) {
     absl::StrAppendFormat(
         &text, "%sDuring the brief runs, other programs used %.0f %%%s.", text.empty() ? "" : " ",
         100 * notes.others_cpu,
-        notes.others_cpu > kDisturbed ? ", so another choice may be the best without them" : "");
+        notes.others_cpu > kDisturbed ? ", so without these programs another choice may be the best" : "");
   }
   return text;
 }
@@ -249,7 +250,8 @@ std::string NoiseScaleText(const proto::RunSummary& run) {
   if (last == epochs.rend()) return "";
   return absl::StrFormat(
       "Not used for the choice: the gradient-noise scale was %s samples in epoch %d, with batches of %s. "
-      "Doubling a batch far below it halves the number of steps; doubling one far above it saves few.",
+      "Doubling a batch that is far smaller than this scale halves the number of steps; doubling a batch "
+      "that is far larger saves few steps.",
       RateText(last->samples()), last->epoch() + 1, CountText(run.global_batch()));
 }
 
@@ -261,12 +263,10 @@ std::string AdviceText(const std::vector<Candidate>& candidates, const Advice& a
   }
   std::string text;
   if (!notes.supposed.empty()) {
-    absl::StrAppend(
-        &text,
-        Wrap(absl::StrCat("Supposed: ", notes.supposed,
-                          ". All that follows is predicted by the model alone: no run can check machines "
-                          "that do not exist."),
-             "", kWidth));
+    absl::StrAppend(&text, Wrap(absl::StrCat("Supposed: ", notes.supposed,
+                                             ". All figures below are predicted by the model alone: no run "
+                                             "can check them, because the machines do not exist."),
+                                "", kWidth));
   }
   absl::StrAppend(&text, Wrap(Sentence(candidates, advice, goal), "", kWidth));
   std::vector<std::string> grounds = {SourceSentence(notes), ContradictionText(candidates)};
@@ -277,18 +277,20 @@ std::string AdviceText(const std::vector<Candidate>& candidates, const Advice& a
     if (!ground.empty()) absl::StrAppend(&text, Wrap(ground, "", kWidth));
   }
   if (!notes.places.empty()) absl::StrAppend(&text, "\n", notes.places, "\n");
-  if (!notes.put_aside.empty()) absl::StrAppend(&text, "Put aside, because a brief run failed:\n");
+  if (!notes.put_aside.empty())
+    absl::StrAppend(&text, "Candidates that are not considered, because a brief run of them failed:\n");
   for (const std::string& error : notes.put_aside) absl::StrAppend(&text, Wrap(error, "  ", kWidth));
-  if (!notes.changes.empty()) absl::StrAppend(&text, "What would change the answer, by the model:\n");
+  if (!notes.changes.empty())
+    absl::StrAppend(&text, "What would change the answer, according to the model:\n");
   for (const std::string& change : notes.changes) absl::StrAppend(&text, Wrap(change, "  ", kWidth));
   absl::StrAppend(&text, "\n", TablesOf(candidates, synchronous, advice.best));
   if (!others.empty()) {
-    absl::StrAppend(
-        &text, "\n",
-        Wrap("Asynchronous training makes other updates, from stale parameters, so it may need other "
-             "numbers of epochs for the same accuracy: tethys compare --target_accuracy measures them.",
-             "", kWidth),
-        TablesOf(candidates, others, advice.best));
+    absl::StrAppend(&text, "\n",
+                    Wrap("Asynchronous training makes other updates, because it computes gradients from "
+                         "stale parameters, so it may need more or fewer epochs to reach the same accuracy: "
+                         "tethys compare --target_accuracy measures how many.",
+                         "", kWidth),
+                    TablesOf(candidates, others, advice.best));
   }
   if (candidates[advice.best].cost() > 0 && advice.pareto.size() > 1) {
     std::vector<std::string> parts;
@@ -296,10 +298,10 @@ std::string AdviceText(const std::vector<Candidate>& candidates, const Advice& a
       parts.push_back(absl::StrFormat("%s (%s, %.3g)", NameOf(candidates[index]),
                                       TimeText(candidates[index].total()), candidates[index].cost()));
     }
-    absl::StrAppend(
-        &text, "\n",
-        Wrap(absl::StrCat("By these figures, less time costs more: ", absl::StrJoin(parts, "; "), "."), "",
-             kWidth));
+    absl::StrAppend(&text, "\n",
+                    Wrap(absl::StrCat("According to these figures, a shorter run costs more: ",
+                                      absl::StrJoin(parts, "; "), "."),
+                         "", kWidth));
   }
   if (!notes.noise.empty()) absl::StrAppend(&text, "\n", Wrap(notes.noise, "", kWidth));
   size_t lines = 0;

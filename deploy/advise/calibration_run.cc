@@ -102,7 +102,7 @@ absl::Status AddLinks(const BaseJob& base, const Flags& flags, const std::string
   };
   ClusterCheck check = measure(shared ? kSharedRounds : kLinkRounds);
   if (shared && Differ(check.links)) {
-    PrintLine("the links differ, so more of them are measured");
+    PrintLine("the links differ in speed, so more links are measured");
     check = measure(kLinkRounds);
   }
   for (const CheckedLink& link : check.links) {
@@ -161,7 +161,7 @@ class CalibrationRun {
     calibration_.set_made(absl::ToDoubleSeconds(absl::Now() - absl::UnixEpoch()));
     calibration_.set_tls(places[0].tls);
     PrintLine(absl::StrCat("calibrating takes about ", TimeText(request_.seconds),
-                           ", and longer where a step takes seconds"));
+                           ", or longer if a step takes seconds"));
     TETHYS_RETURN_IF_ERROR(Measure(places, scratch.path()));
     TETHYS_RETURN_IF_ERROR(RunAll(jobs, places, scratch.path()));
     return std::move(calibration_);
@@ -190,7 +190,7 @@ class CalibrationRun {
     for (int made = 0; made < kMostMeasurements; ++made) {
       PrintLine(absl::StrCat("measuring steps of ", PluralText(computers.batches.size(), "batch size"),
                              " on ", PluralText(computers.hosts.size(), "host"),
-                             made == 0 ? "" : ", again because of other programs"));
+                             made == 0 ? "" : ", again, because other programs disturbed the measurement"));
       TETHYS_ASSIGN_OR_RETURN(const std::vector<proto::ComputerCalibration> measured,
                               MeasureComputers(computers));
       proto::Calibration all;
@@ -223,7 +223,8 @@ class CalibrationRun {
       }
       if (disturbed_all_the_time_ || others.value_or(0) <= kDisturbed) break;
       if (made == 0) {
-        PrintLine(absl::StrCat(DisturbanceText({.share = *others, .host = {}}), ": it is run once more"));
+        PrintLine(absl::StrCat(DisturbanceText({.share = *others, .host = {}}),
+                               " during this brief run, so it is repeated once"));
       }
     }
     // Under a CPU quota, most steps run without waiting, and a few steps wait for the next period of the
@@ -271,7 +272,7 @@ class CalibrationRun {
       if (absl::IsCancelled(ran) || (!ran.ok() && runs_.empty())) return ran;
       // Runs of other shapes may still succeed: for example, they may leave out a host that lacks the memory
       // for a worker.
-      if (!ran.ok()) PrintLine(absl::StrCat("left out, because it failed: ", ran.message()));
+      if (!ran.ok()) PrintLine(absl::StrCat("a brief run is left out, because it failed: ", ran.message()));
       spent += ToSeconds(clock.Now() - begin);
       of_steps += expected[i];
     }
@@ -300,8 +301,8 @@ FlagSpec MaxOthersCpuFlag(const std::string& use) {
           .value = "PERCENT",
           .help = absl::StrCat(
               use,
-              " if other programs used more than this share of a computer's CPU while the machines "
-              "were calibrated, also when that was repeated. Default 50; 100 accepts any figures.")};
+              " if other programs used more than this percentage of a computer's CPU during the calibration "
+              "of the machines and also during its repetition. Default 50; 100 accepts any use.")};
 }
 
 }  // namespace tethys

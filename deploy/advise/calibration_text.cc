@@ -61,11 +61,10 @@ std::string CalibrationText(const proto::Calibration& calibration) {
                         rows));
   for (const proto::ComputerCalibration& computer : calibration.computer()) {
     if (computer.foreign() + computer.steal() < kWarns) continue;
-    absl::StrAppendFormat(
-        &text,
-        "Other programs used %.0f %% of the CPU of %s, so these times are too long and uncertain: "
-        "calibrate again when it does nothing else.\n",
-        100 * (computer.foreign() + computer.steal()), computer.host(0));
+    absl::StrAppendFormat(&text,
+                          "Other programs used %.0f %% of the CPU of %s, so these times are too long and "
+                          "uncertain: calibrate again when this machine does nothing else.\n",
+                          100 * (computer.foreign() + computer.steal()), computer.host(0));
   }
   if (!calibration.refusal().empty()) absl::StrAppend(&text, "Not calibrated: ", calibration.refusal(), "\n");
   return text;

@@ -79,8 +79,8 @@ absl::StatusOr<Probe> ReadProbe(const std::string& run_dir, int epochs, const st
     probe.epoch_seconds = epoch.seconds() / static_cast<double>(probe.losses.size());
   }
   if (static_cast<int>(probe.losses.size()) != epochs) {
-    return absl::DataLossError(absl::StrCat(what, ": its epochs.csv has ", probe.losses.size(), " of ",
-                                            PluralText(epochs, "epoch")));
+    return absl::DataLossError(absl::StrCat(what, ": epochs.csv of this run has ", probe.losses.size(),
+                                            " of ", PluralText(epochs, "epoch")));
   }
   const absl::StatusOr<proto::RunSummary> summary = ReadSummary(run_dir);
   if (summary.ok()) probe.noise = NoiseScaleText(*summary);
@@ -141,21 +141,21 @@ std::string TextOf(const std::vector<ShapedJob>& jobs, const std::vector<absl::S
     unknown = unknown || rows.back().back() == kUnknown;
   }
   std::string text = Wrap(
-      absl::StrCat("Probes: the job's first ", PluralText(epochs, "epoch"),
-                   ", from the same initial values. Samples and training time are what a row needed for the "
-                   "lowest validation loss that it and the first row both reached, as multiples of what the "
-                   "first row needed. Each ran once, so differences of some percent may be chance."),
+      absl::StrCat(
+          "Probes: the job's first ", PluralText(epochs, "epoch"),
+          ", from the same initial values. The columns of samples and time show what a row needed to reach "
+          "the lowest validation loss that both this row and the first row reached, as multiples of what the "
+          "first row needed. Each job ran once, so differences of some percent may be chance."),
       "", kWidth);
   absl::StrAppend(&text, Table(columns, rows), failed);
   if (unknown) {
     absl::StrAppend(
-        &text,
-        Wrap(absl::StrCat("Unknown: a curve is continued to the end of the job only with a "
-                          "constant learning rate, from ",
-                          kLeastContinued,
-                          " epochs on, and where its first four fifths predict its last "
-                          "fifth within 10 %. tethys compare --target_accuracy trains the jobs to the end."),
-             "", kWidth));
+        &text, Wrap(absl::StrCat("Unknown: a loss curve is extrapolated to the end of the job only if the "
+                                 "learning rate is constant, the probe has at least ",
+                                 kLeastContinued,
+                                 " epochs, and the first four fifths of the curve predict its last fifth "
+                                 "within 10 %. tethys compare --target_accuracy trains the jobs to the end."),
+                    "", kWidth));
   }
   // Only the first probe has a noise scale: the gradients of the other probes belong to parameters of
   // different versions.
@@ -173,15 +173,17 @@ absl::Status CheckProbes(const BaseJob& base, int epochs) {
   }
   const double trained = EpochsOf(base.plan);
   if (epochs > trained) {
-    return absl::InvalidArgumentError(absl::StrFormat(
-        "--probe_epochs=%d: the job itself trains %.4g epochs, so write at most that", epochs, trained));
+    return absl::InvalidArgumentError(
+        absl::StrFormat("--probe_epochs=%d: the job itself trains %.4g epochs, so write at most this number",
+                        epochs, trained));
   }
   if (base.slots < kLeastSlots) {
     return absl::InvalidArgumentError(absl::StrCat(
-        "--probe_epochs trains asynchronously, which takes two workers and a server, and there are ",
+        "--probe_epochs trains asynchronously, which requires two workers and a server, but these machines "
+        "have only ",
         PluralText(base.slots, "slot"),
-        base.hosts.empty() ? ": a job of three processes has three, such as with --set=strategy=mirrored "
-                             "--set=workers=3"
+        base.hosts.empty() ? ": on one machine, a job of three processes gets three slots, for example by "
+                             "--set=strategy=mirrored --set=workers=3"
                            : ": name more hosts in the host file, or more slots"));
   }
   return absl::OkStatus();

@@ -97,7 +97,7 @@ absl::Status RunQuietly(const std::string& what, const proto::JobPlan& plan, con
   options.cuda_library_path = cuda_library_path;
   options.quiet = true;
   const RunResult result = RunJob(plan, directory, options);
-  if (InterruptPending()) return absl::CancelledError(absl::StrCat(what, ": interrupted as it ended"));
+  if (InterruptPending()) return absl::CancelledError(absl::StrCat(what, ": interrupted while it ended"));
   return Annotate(result.status, absl::StrCat(what, result.log_tail.empty() ? "" : "\n", result.log_tail));
 }
 

@@ -88,7 +88,7 @@ class Verifying {
         run_dir, flags_.GetAll("cuda_library_path"));
     if (absl::IsCancelled(run.status())) return run.status();
     if (!run.ok()) {
-      PrintLine(absl::StrCat("put aside: ", run.status().message()));
+      PrintLine(absl::StrCat("not considered any more: ", run.status().message()));
       if (failed_.empty()) first_failure_ = run.status();
       failed_.insert(index);
       // Keeps only the first line of the error, because the lines after it are from a log.

@@ -121,7 +121,7 @@ absl::StatusOr<proto::Calibration> Calibrate(const Flags& flags, const Request& 
   // Storing is optional: the answer does not depend on it, and a user of a container may have no home folder.
   const absl::StatusOr<std::string> path = KeptCalibrationPath(local.plan, local.machines, request.tls);
   const absl::Status stored = path.ok() ? WriteCalibration(*path, made) : path.status();
-  if (!stored.ok()) PrintLine(absl::StrCat("the calibration is not kept: ", stored.message()));
+  if (!stored.ok()) PrintLine(absl::StrCat("the calibration could not be stored: ", stored.message()));
   return made;
 }
 
@@ -140,18 +140,19 @@ absl::StatusOr<FoundCalibration> FindCalibration(const Flags& flags, const Reque
     const Disturbance disturbance = DisturbanceOf(*kept);
     const std::string what = absl::StrCat("the calibration made ", AgeText(kept->made(), now));
     const absl::Status sound =
-        CheckDisturbance(disturbance, request.most_others_cpu, absl::StrCat("no answer by ", what));
+        CheckDisturbance(disturbance, request.most_others_cpu, absl::StrCat("no answer from ", what));
     if (sound.ok()) {
-      PrintLine(absl::StrCat("by ", what, ", while ", DisturbanceText(disturbance)));
+      PrintLine(
+          absl::StrCat("predicting from ", what, "; during the calibration, ", DisturbanceText(disturbance)));
       return FoundCalibration{*std::move(kept), named.empty()};
     }
     if (!named.empty()) return sound;
-    PrintLine(absl::StrCat(what, " is not used, since ", DisturbanceText(disturbance),
-                           " meanwhile: calibrating again"));
+    PrintLine(absl::StrCat(what, " is not used, because ", DisturbanceText(disturbance),
+                           " during this calibration: calibrating again"));
   } else if (!named.empty() || !absl::IsNotFound(kept.status())) {
     return kept.status();
   } else {
-    PrintLine("nothing was calibrated for this build, model and machines: calibrating first");
+    PrintLine("no calibration is stored for this build, model and machines: calibrating first");
   }
   TETHYS_ASSIGN_OR_RETURN(proto::Calibration made, Calibrate(flags, request));
   return FoundCalibration{std::move(made), false};
@@ -173,8 +174,8 @@ class Advising {
     TETHYS_RETURN_IF_ERROR(FindAndVerify(begin));
     if (found.kept && IsOutdated()) {
       PrintLine(
-          "most brief runs lie outside the intervals predicted from the stored calibration: calibrating "
-          "again");
+          "the throughput of most brief runs lies outside the intervals predicted from the stored "
+          "calibration: calibrating again");
       TETHYS_ASSIGN_OR_RETURN(calibration_, Calibrate(flags_, request_));
       TETHYS_RETURN_IF_ERROR(FindAndVerify(clock_.Now()));
     }

@@ -10,7 +10,7 @@ Command AgentCommand() {
        .summary = "Runs the processes of a job on this machine; started by launchers over ssh.",
        .description =
            "Takes a launcher's orders on standard input and reports on standard output (proto/agent.proto): "
-           "starts this machine's processes of one job, and kills them all when its launcher is gone.",
+           "starts this machine's processes of one job, and kills these processes when the launcher is gone.",
        .flags = {{.name = "job_id",
                   .value = "ID",
                   .help = "The job's id, shown in this machine's list of processes."}},

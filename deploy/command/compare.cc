@@ -37,7 +37,8 @@ constexpr char kDescription[] =
     "Trains every combination of the given jobs, of --strategies, --workers and --servers, and of the values "
     "of --vary, --repeats times each with consecutive seeds, and prints tables (accuracy, time, throughput, "
     "speed-up, communication; time to accuracy; resources; other programs' CPU) and a verdict. "
-    "All combinations run once before any runs again. From the second run of each combination on, the order "
+    "Every combination runs once before any combination runs again. From the second run of each combination "
+    "on, the order "
     "is random, so that a machine that becomes slower or faster affects all combinations alike. A run that "
     "other programs disturbed is repeated once.\n\nEach run has a directory of its own in the run directory, "
     "which also gets comparison.csv, comparison_resources.csv and runs.csv. A run that fails is shown as "
@@ -245,8 +246,8 @@ std::string ScalingTable(const Request& request, const std::vector<RunRecord>& r
                              {{"speed-up"}},
                              {{"efficiency", "%"}}},
                             rows, width),
-                      "Speed-up: samples per second divided by those of ", VariantLetters(baseline), " (",
-                      request.experiment.variants[baseline].name,
+                      "Speed-up: samples per second divided by the samples per second of ",
+                      VariantLetters(baseline), " (", request.experiment.variants[baseline].name,
                       "). Efficiency: speed-up divided by the ratio of the numbers of workers.\n");
 }
 
@@ -347,10 +348,12 @@ Command CompareCommand() {
                      "--workers and --servers are left out, and a line names each of them."},
             {.name = "workers",
              .value = "N-M,...",
-             .help = "With --strategies: trains with each of these numbers of workers. Default: the job's."},
+             .help = "With --strategies: trains with each of these numbers of workers. Default: the number "
+                     "in the job."},
             {.name = "servers",
              .value = "N-M,...",
-             .help = "With --strategies: trains with each of these numbers of servers. Default: the job's."},
+             .help = "With --strategies: trains with each of these numbers of servers. Default: the number "
+                     "in the job."},
             {.name = "vary",
              .value = "FIELD=V1,V2,...",
              .help =
@@ -358,7 +361,9 @@ Command CompareCommand() {
                  "A field of a strategy (strategy.parameter_server.servers) varies the jobs of that strategy "
                  "only; strategy=mirrored,parameter_server varies the strategy itself.",
              .repeated = true},
-            {.name = "repeats", .value = "N", .help = "Runs of each combination. Default 1; with --until 3."},
+            {.name = "repeats",
+             .value = "N",
+             .help = "The number of runs of each combination. Default 1, or 3 with --until."},
             {.name = "until",
              .value = "PERCENT",
              .help =

@@ -138,10 +138,12 @@ absl::Status Convert(proto::Job job, const Flags& flags) {
   }
   const std::string text = DataText(written, part.spec.labels.targets);
   TETHYS_RETURN_IF_ERROR(WriteFileAtomically(folder + "/data.textproto", text));
-  std::printf("%s for training and %s for the test in %s. A job reads them by %s/data.textproto:\n\n%s",
-              PluralText(datasets.train->size(), "sample").c_str(),
-              datasets.test == nullptr ? "none" : CountText(datasets.test->size()).c_str(), folder.c_str(),
-              folder.c_str(), text.c_str());
+  std::printf(
+      "%s for training and %s for the test in %s. For a job file that reads these samples, %s/data.textproto "
+      "has the lines:\n\n%s",
+      PluralText(datasets.train->size(), "sample").c_str(),
+      datasets.test == nullptr ? "none" : CountText(datasets.test->size()).c_str(), folder.c_str(),
+      folder.c_str(), text.c_str());
   if (!notes.empty()) std::printf("\n%s", notes.c_str());
   return absl::OkStatus();
 }
@@ -181,32 +183,32 @@ Command DataCommand() {
            "tethys data show JOB prints the shape of the samples, the number of samples in every split, in "
            "all and of each class, and the first labels. tethys data convert JOB writes the training and "
            "test samples in another format, and DIR/data.textproto with the lines for a job file. JOB is a "
-           "job file, or a file with nothing but data { ... }. Samples keep their order, which decides the "
-           "validation split, except in folders of pictures.",
+           "job file, or a file with nothing but data { ... }. Samples keep their order, and with it the "
+           "choice of samples for the validation split, except if FORMAT is a folder of pictures.",
        .argument = "show|convert JOB",
        .count = ArgumentCount::kWords,
-       .flags =
-           {SetFlag(),
-            SecretsFlag(),
-            {.name = "images",
-             .value = "DIR",
-             .help = "show: writes the first samples of each split into DIR, as PNG files."},
-            {.name = "count",
-             .value = "N",
-             .help = "show: how many samples of each split --images writes; default 20."},
-            {.name = "check",
-             .help = "show: reads every sample. If some cannot be read, such as damaged pictures, lists "
-                     "them, and the exit status is 1."},
-            {.name = "to", .value = "FORMAT", .help = absl::StrCat("convert: ", WriterFormatNames(), ".")},
-            {.name = "out", .value = "DIR", .help = "convert: a new or empty folder."},
-            {.name = "files",
-             .value = "N",
-             .help = "convert to tfrecord: the number of files for the training samples, and for the test "
-                     "samples; default 1."},
-            {.name = "raw",
-             .help =
-                 "convert to tfrecord: writes values as they are, which are faster to read. Without --raw, "
-                 "pictures are written as PNG, which is smaller."}},
+       .flags = {SetFlag(),
+                 SecretsFlag(),
+                 {.name = "images",
+                  .value = "DIR",
+                  .help = "show: writes the first samples of each split into DIR, as PNG files."},
+                 {.name = "count",
+                  .value = "N",
+                  .help = "show: how many samples of each split --images writes; default 20."},
+                 {.name = "check",
+                  .help = "show: reads every sample. If some cannot be read, such as damaged pictures, lists "
+                          "them, and the exit status is 1."},
+                 {.name = "to",
+                  .value = "FORMAT",
+                  .help = absl::StrCat("convert: ", WriterFormatNames(), ".")},
+                 {.name = "out", .value = "DIR", .help = "convert: a new or empty folder."},
+                 {.name = "files",
+                  .value = "N",
+                  .help = "convert to tfrecord: the number of files for the training samples, and also for "
+                          "the test samples; default 1."},
+                 {.name = "raw",
+                  .help = "convert to tfrecord: writes values without compression, so that they are read "
+                          "faster. Without --raw, pictures are written as PNG, in smaller files."}},
        .examples = {"tethys data show examples/fashion_mnist_local.textproto --images=first",
                     "tethys data convert pets.textproto --to=tfrecord --files=8 --out=pets-tfrecord"}},
       Data};

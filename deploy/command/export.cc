@@ -119,8 +119,8 @@ Command ExportCommand() {
            "writes them into the file's metadata.",
        .flags = {{.name = "checkpoint",
                   .value = "DIR",
-                  .help = "A checkpoint (RUN_DIR/checkpoints/step-N), or a run directory for its newest "
-                          "one.",
+                  .help = "A checkpoint (RUN_DIR/checkpoints/step-N), or a run directory, whose newest "
+                          "checkpoint is used.",
                   .required = true},
                  {.name = "out",
                   .value = "FILE",

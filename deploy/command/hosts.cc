@@ -72,7 +72,8 @@ Command HostsCommand() {
                   .help = "The configuration of ssh, in place of ~/.ssh/config.",
                   .is_input = true},
                  {.name = "install",
-                  .help = "Brings this build to machines that lack it, as the first run there would."},
+                  .help =
+                      "Installs this build on machines that do not have it, as a first run on them would."},
                  {.name = "bundle",
                   .value = "FILE",
                   .help = "With --install: the same as --bundle of tethys train.",

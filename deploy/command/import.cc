@@ -115,9 +115,9 @@ int Import(const Flags& flags) {
     return Fail("import", written, bad ? kExitBadRequest : kExitFailed);
   }
   if (!request->prefix.empty()) {
-    std::printf("left out the prefix '%s' of the file's names\n", request->prefix.c_str());
+    std::printf("left out the prefix '%s' of the names in the file\n", request->prefix.c_str());
   }
-  std::printf("%s%s/step-0: %s of %s; start from them with --set=initial.checkpoint=%s\n",
+  std::printf("%s%s/step-0: %s of %s; to start a job from these values, use --set=initial.checkpoint=%s\n",
               UnusedText(*request).c_str(), root.c_str(),
               PluralText(request->model.variables().element_count(), "parameter").c_str(),
               flags.Get("weights").c_str(), root.c_str());

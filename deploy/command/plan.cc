@@ -29,7 +29,7 @@ absl::StatusOr<std::string> PredictionReport(const Flags& flags, const proto::Jo
   TETHYS_ASSIGN_OR_RETURN(const proto::Prediction known, PredictWithoutCalibration(plan, machines));
   const std::string why =
       absl::IsNotFound(found.status())
-          ? "no times: nothing was calibrated for this build, model and machines; run tethys calibrate"
+          ? "no times: no calibration is stored for this build, model and machines; run tethys calibrate"
           : absl::StrCat("no times: ", found.status().message());
   return PredictionText(known, plan.job(), why);
 }
@@ -52,8 +52,8 @@ absl::StatusOr<Supposition> SupposeMachines(const Flags& flags, const proto::Job
   const absl::StatusOr<proto::Calibration> calibration = FindCalibration(plan, there, tls, file);
   if (absl::IsNotFound(calibration.status()) && file.empty()) {
     return absl::FailedPreconditionError(
-        "--what_if computes from a calibration of real machines, and nothing was calibrated for this build, "
-        "model and machines: run tethys calibrate first");
+        "--what_if computes from a calibration of real machines, and no calibration is stored for this "
+        "build, model and machines: run tethys calibrate first");
   }
   TETHYS_RETURN_IF_ERROR(calibration.status());
   return Suppose(what_if, hosts, *calibration);
@@ -133,7 +133,8 @@ Command PlanCommand() {
             {.name = "brief", .help = "Leaves out the table of variables."},
             {.name = "hostfile",
              .value = "FILE",
-             .help = "Says which process would run on which machine of this file, and the price of an hour.",
+             .help = "The machines, one per line: also shows which process would run on which machine, and "
+                     "the price of an hour.",
              .is_input = true},
             {.name = "calibration",
              .value = "FILE",

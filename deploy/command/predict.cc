@@ -29,7 +29,8 @@ struct Request {
 absl::Status ChooseSamples(const Flags& flags, Request& request) {
   if (flags.Has("images")) {
     if (flags.Has("split") || flags.Has("set") || !flags.arguments().empty()) {
-      return absl::InvalidArgumentError("--images is given, so leave JOB, --split and --set out");
+      return absl::InvalidArgumentError(
+          "--images replaces the data of a job: leave out JOB, --split and --set");
     }
     request.settings.set_threads_per_rank(1);
     absl::StatusOr<UnlabelledSamples> samples =
@@ -176,7 +177,8 @@ std::vector<FlagSpec> PredictFlags() {
   flags.push_back(
       {.name = "out",
        .value = "FILE",
-       .help = "Writes all predictions; the terminal shows only the first. FILE.csv: a line per sample with "
+       .help = "Writes all predictions; the terminal shows only the first predictions. FILE.csv: a line per "
+               "sample with "
                "its file or label, if known, the predicted class and the probability of each class, with the "
                "names of classes if the checkpoint has them; for a model with targets, the outputs. "
                "FILE.npy: a NumPy array of the outputs (logits), float32 [samples, classes] or, for maps of "

@@ -33,14 +33,15 @@ int Ready(const Flags& flags) {
 }  // namespace
 
 Command ReadyCommand() {
-  return {{.verb = "ready",
-           .summary = "Lists what this machine lacks for a job; started by launchers.",
-           .description = "Prints a line for each named data file and GPU that is missing, and a last "
-                          "line in any case. The exit status is 0 even if something is missing.",
-           .flags = NeedsFlagSpecs(),
-           .examples = {"tethys ready --file=4422102:/data/t10k-images-idx3-ubyte.gz --gpus=2"},
-           .hidden = true},
-          Ready};
+  return {
+      {.verb = "ready",
+       .summary = "Lists data files and GPUs that a job needs and this machine lacks; started by launchers.",
+       .description = "Prints a line for each named data file and GPU that is missing, and a last "
+                      "line in any case. The exit status is 0 even if something is missing.",
+       .flags = NeedsFlagSpecs(),
+       .examples = {"tethys ready --file=4422102:/data/t10k-images-idx3-ubyte.gz --gpus=2"},
+       .hidden = true},
+      Ready};
 }
 
 }  // namespace tethys

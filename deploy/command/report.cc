@@ -20,9 +20,9 @@ namespace {
 // InvalidArgument: `path` holds several runs, but a trace shows only one.
 absl::Status CheckOneRun(const proto::Report& report, const std::string& path) {
   if (FileExists(absl::StrCat(path, "/", kSummaryFile))) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat("--trace shows one run, and ", path,
-                                                 " holds several: name one of them, for example ", path, "/",
-                                                 report.variant(0).run(0).name()));
+  return absl::InvalidArgumentError(absl::StrCat("--trace is for one run, but ", path,
+                                                 " contains several runs: name one of them, for example ",
+                                                 path, "/", report.variant(0).run(0).name()));
 }
 
 // Writes the files of a sweep again from sweep.json.
@@ -39,13 +39,15 @@ int ReportSweep(const std::string& path) {
 absl::Status WithEnding(const absl::Status& status, const std::string& path) {
   if (!absl::IsNotFound(status) || !FileExists(path + "/job.textproto")) return status;
   if (RunDirectory::InUse(path).value_or(false)) {
-    return absl::NotFoundError(absl::StrCat(
-        path, " has no summary yet, because the run is still running: tethys watch ", path, " shows it"));
+    return absl::NotFoundError(
+        absl::StrCat(path, " has no summary yet, because the run is still going on: tethys watch ", path,
+                     " shows its progress"));
   }
   const RunEnding ending = EndingOf(path, absl::nullopt);
   if (ending.text.empty()) return status;
   return absl::NotFoundError(absl::StrCat(path, " has no summary: ", ending.text, "; ", ending.go_on,
-                                          "; tethys watch ", path, " shows its progress until then"));
+                                          "; tethys watch ", path,
+                                          " shows the progress of the run until its end"));
 }
 
 int Report(const Flags& flags) {
@@ -75,7 +77,8 @@ Command ReportCommand() {
        .summary = "Writes the report of a run, a comparison or a sweep again.",
        .description =
            "Reads the files of the run, of the comparison, or of the sweep in DIR, and writes report.html "
-           "and report.md there. `tethys train`, `tethys compare` and `tethys sweep` write them, too. A "
+           "and report.md there. `tethys train`, `tethys compare` and `tethys sweep` write these two files, "
+           "too. A "
            "folder of several runs of one model and data is reported as a comparison of them.",
        .argument = "DIR",
        .flags = {TargetAccuracyFlag(),

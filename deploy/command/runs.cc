@@ -26,7 +26,7 @@ int List(const Flags& flags, const std::string& folder) {
   const absl::StatusOr<std::vector<ListedRun>> runs = ReadFolder(folder);
   if (!runs.ok()) return Fail("runs", runs.status(), kExitBadRequest);
   if (runs->empty()) {
-    std::printf("%s holds no runs.\n", folder.c_str());
+    std::printf("%s contains no runs.\n", folder.c_str());
   } else {
     std::vector<ListedRun> shown = flags.Has("all") ? *runs : Overview(*runs);
     std::stable_sort(shown.begin(), shown.end(),

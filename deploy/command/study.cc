@@ -32,14 +32,15 @@ constexpr char kDescription[] =
     "is "
     "run; and, if it repeats a published study, the published values and statements. \n\ntethys study plan "
     "FILE "
-    "lists the combinations and, from runs that were made, how long the rest takes. tethys study run FILE "
+    "lists the combinations, and estimates from finished runs how long the remaining runs take. tethys study "
+    "run FILE "
     "makes "
     "the runs, in random order within blocks of one run of each combination, each in a directory of its own, "
-    "and "
-    "analyses them; what was interrupted goes on with --resume. tethys study report FILE --run_dir=DIR "
-    "analyses "
-    "again what was run in DIR.\n\nThe analysis is in DIR/study.html, study.md, study.tex (a table for the "
-    "package booktabs) and study.csv (a line per run). Exit status: as of tethys compare.";
+    "and analyses them; an interrupted study goes on with --resume. tethys study report FILE --run_dir=DIR "
+    "repeats the analysis of the runs in DIR.\n\nThe analysis is in DIR/study.html, study.md, study.tex (a "
+    "table for the "
+    "package booktabs) and study.csv (a line per run). The exit status is the same as that of tethys "
+    "compare.";
 
 constexpr char kChanges[] = "changes.txt";  // The changes by --set, a line each.
 
@@ -138,7 +139,7 @@ absl::Status Analyse(const LoadedStudy& study, const std::string& directory) {
   const std::string changes = ReadFile(absl::StrCat(directory, "/", kChanges)).value_or("");
   for (const absl::string_view change : absl::StrSplit(changes, '\n', absl::SkipEmpty())) {
     report.add_remark(
-        absl::StrCat("All runs were made with --set=", change, ", which is no part of the study."));
+        absl::StrCat("All runs were made with --set=", change, ", which the study file does not set."));
   }
   TETHYS_RETURN_IF_ERROR(WriteStudy(study, runs, report, directory));
   PrintReport(report, directory);
@@ -271,7 +272,8 @@ int Study(const Flags& flags) {
   if (words[0] == "plan") {
     status = PlanStudy(flags, words[1]);
   } else if (!flags.Has("run_dir")) {
-    status = absl::InvalidArgumentError("tethys study report needs --run_dir=DIR, where the study ran");
+    status = absl::InvalidArgumentError(
+        "tethys study report needs --run_dir=DIR, the directory in which the study ran");
   } else {
     const absl::StatusOr<LoadedStudy> study = ReadStudy(words[1]);
     status = study.ok() ? Analyse(*study, flags.Get("run_dir")) : study.status();
@@ -284,16 +286,18 @@ int Study(const Flags& flags) {
 Command StudyCommand() {
   return {
       {.verb = "study",
-       .summary = "Runs a study: factors, levels, repeats; analyses it.",
+       .summary = "Runs all combinations of the factors in a study file, repeatedly, and analyses the runs.",
        .description = kDescription,
        .argument = "run|plan|report FILE",
        .count = ArgumentCount::kWords,
        .flags = WithExperimentFlags(
            {{.name = "place",
              .value = "NAME=DIR",
-             .help = "The folder of a place that the study names, such as its data.",
+             .help = "The folder to use for NAME, a name that the study file gives to a folder (a place { "
+                     "name }), such as the folder of a data set.",
              .repeated = true},
-            SetFlag("Replaces a field of every job, whatever the study sets. The study's page says so."),
+            SetFlag("Replaces a field of every job, whatever the study sets. The results of the study name "
+                    "the change."),
             {.name = "repeats",
              .value = "N",
              .help = "The number of runs of each combination, in place of the number in FILE."},

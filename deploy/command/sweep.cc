@@ -166,49 +166,53 @@ Command SweepCommand() {
        .summary = "Measures step time, throughput and memory of a model for each batch of a range.",
        .description =
            "Measures training steps of the job's model on synthetic samples, without training it, for each "
-           "batch, on this machine or on one host of each kind in a host file. Batches are visited in rounds "
-           "of random order, and visits in which another program used a part of the processor are put aside, "
+           "batch, on this machine or on one host of each kind in a host file. Batches are measured in "
+           "rounds of random order, and measurements during which another program used a part of the "
+           "processor are put aside, "
            "so that the result is valid on a shared machine, too. Answers with the best batch, the straight "
            "lines that step time follows, the jumps between these lines, whether there are jumps after all "
            "multiples of 16, and the largest batch for which the memory suffices, which is forecast and then "
            "tried. Writes sweep.json, sweep.csv, report.md and report.html.",
        .argument = "JOB",
-       .flags =
-           {{.name = "batches",
-             .value = "RANGE",
-             .help = "FIRST-LAST, FIRST-LAST:STEP or numbers, separated by commas. Default 1-70."},
-            {.name = "seconds",
-             .value = "N",
-             .help = "The longest time for measuring on each machine. Default 60."},
-            {.name = "rounds",
-             .value = "N",
-             .help = "The number of visits of each batch; up to twice as many if many visits are disturbed. "
-                     "Jumps are tested with 7 rounds or more. Default 15."},
-            {.name = "memory",
-             .value = "MIB",
-             .help = "The most memory that a step may need. Default: half of the host's free memory, or all "
-                     "free memory of the GPU."},
-            {.name = "hostfile",
-             .value = "FILE",
-             .help = "Measures one host of each kind= and device= in this file, by ssh. Default: this "
-                     "machine.",
-             .is_input = true},
-            {.name = "every_host", .help = "Measures all hosts of the file."},
-            {.name = "ssh_config",
-             .value = "FILE",
-             .help = "The configuration of ssh, in place of ~/.ssh/config.",
-             .is_input = true},
-            {.name = "bundle",
-             .value = "FILE",
-             .help = "The bundle for machines that lack this build, made by deploy/bundle.sh. Default: the "
-                     "bundle beside this program, which is made if it is missing.",
-             .is_input = true},
-            {.name = "run_dir",
-             .value = "DIR",
-             .help = "Directory for results. Default: a new runs/sweep-NAME-DATE-TIME."},
-            SetFlag(),
-            CudaLibraryPathFlag(),
-            SecretsFlag()},
+       .flags = {{.name = "batches",
+                  .value = "RANGE",
+                  .help = "FIRST-LAST, FIRST-LAST:STEP or numbers, separated by commas. Default 1-70."},
+                 {.name = "seconds",
+                  .value = "N",
+                  .help = "The longest time for measuring on each machine. Default 60."},
+                 {.name = "rounds",
+                  .value = "N",
+                  .help = "How often each batch is measured; up to twice as often if other programs disturb "
+                          "many of the measurements. "
+                          "Jumps are tested with 7 rounds or more. Default 15."},
+                 {.name = "memory",
+                  .value = "MIB",
+                  .help =
+                      "The most memory that a step may need. Default: half of the host's free memory, or all "
+                      "free memory of the GPU."},
+                 {.name = "hostfile",
+                  .value = "FILE",
+                  .help = "Measures one host of each combination of kind= and device= in this file, by ssh. "
+                          "Default: this "
+                          "machine.",
+                  .is_input = true},
+                 {.name = "every_host", .help = "Measures all hosts of the file of --hostfile."},
+                 {.name = "ssh_config",
+                  .value = "FILE",
+                  .help = "The configuration of ssh, in place of ~/.ssh/config.",
+                  .is_input = true},
+                 {.name = "bundle",
+                  .value = "FILE",
+                  .help =
+                      "The bundle for machines that lack this build, made by deploy/bundle.sh. Default: the "
+                      "bundle beside this program, which is made if it is missing.",
+                  .is_input = true},
+                 {.name = "run_dir",
+                  .value = "DIR",
+                  .help = "Directory for results. Default: a new runs/sweep-NAME-DATE-TIME."},
+                 SetFlag(),
+                 CudaLibraryPathFlag(),
+                 SecretsFlag()},
        .examples =
            {"tethys sweep examples/fashion_mnist_local.textproto",
             "tethys sweep examples/lenet_fashion_mnist_local.textproto --batches=8-256:8 --seconds=30"}},

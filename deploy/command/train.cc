@@ -49,7 +49,7 @@ absl::StatusOr<std::string> JobFile(const Flags& flags, bool resume) {
         "JOB is missing, for example: tethys train examples/fashion_mnist_local.textproto");
   }
   if (!flags.Has("run_dir"))
-    return absl::InvalidArgumentError("--resume needs --run_dir=DIR, the run to go on with");
+    return absl::InvalidArgumentError("--resume needs --run_dir=DIR, the directory of the run to continue");
   TETHYS_ASSIGN_OR_RETURN(const RunDirectory directory, RunDirectory::Open(flags.Get("run_dir")));
   return directory.job_file();
 }
@@ -195,22 +195,21 @@ Command TrainCommand() {
              .value = "DIR",
              .help = "Directory for results. Default: a new runs/NAME-DATE-TIME."},
             {.name = "resume",
-             .help =
-                 "Goes on from the newest checkpoint in --run_dir, with the job stored there (JOB is not "
-                 "read) and what --set changes: other numbers of workers and servers or another strategy, "
-                 "too. With --from, a run that has no checkpoint yet starts from the beginning, and JOB is "
-                 "needed only if DIR has no job yet."},
+             .help = "Goes on from the newest checkpoint in --run_dir, with the job that is stored in that "
+                     "directory (JOB is not read), changed by --set: the numbers of workers and servers and "
+                     "the strategy may change, too. With --from, a run that has no checkpoint yet starts "
+                     "from the beginning, and JOB is needed only if no job is stored in that directory yet."},
             SetFlag("Replaces a field of the job, for example --set=workers=3, "
-                    "--set=optimizer.learning_rate=0.05 or --set=model.layer[1].dense.units=64. If there is "
-                    "a choice, it is made by its name: --set=strategy=mirrored, "
+                    "--set=optimizer.learning_rate=0.05 or --set=model.layer[1].dense.units=64. Where a "
+                    "field offers a choice, write the name of the chosen field: --set=strategy=mirrored, "
                     "--set=strategy.parameter_server.consistency=asynchronous."),
             {.name = "dashboard",
              .help = "Serves a live page of the run on 127.0.0.1 until the run ends, and prints its address. "
                      "tethys watch shows a run that has ended."},
             {.name = "chief_port",
              .value = "PORT",
-             .help = "Port of the chief. Default: a free one; with --from=slurm one from 28200 to 29199, by "
-                     "job and step."},
+             .help = "Port of the chief. Default: a free one; with --from=slurm, a port from 28200 to 29199 "
+                     "that depends on the ids of the Slurm job and step."},
             {.name = "from",
              .value = "SCHEDULER",
              .help = "tf_config or slurm: a scheduler has started this command on every machine, and its "

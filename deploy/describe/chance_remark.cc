@@ -24,9 +24,9 @@ std::string WhatToDo(const proto::RunSummary& summary, double chance) {
   const proto::Quality& train = summary.train();
   if (train.has_accuracy() && !IsAtChance(train.accuracy(), chance)) {
     return absl::StrFormat(
-        "On training samples its accuracy is %.4f, so the samples of the other split differ from them, or "
-        "the training samples are too few to "
-        "train on: %s, and at how the samples were split.",
+        "On training samples the accuracy of the model is %.4f, so the samples of the other split differ "
+        "from the training samples, or there are too few training samples: %s, and at how the samples were "
+        "split.",
         train.accuracy(), kLookAtData);
   }
   const double guess = -std::log(chance);

@@ -159,12 +159,13 @@ std::string CacheText(const proto::JobPlan& plan) {
   int64_t bytes = SampleCacheLayout(spec, training).size;
   if (plan.test_samples() > 0) bytes += SampleCacheLayout(spec, plan.test_samples()).size;
   const std::string place =
-      data.cache() == proto::Data::MEMORY ? "memory, which its workers share, as long as one of them runs"
-      : data.cache_dir().empty()          ? "the folder .cache/tethys/data in the user's home directory"
-                                          : absl::StrCat("the folder ", data.cache_dir());
+      data.cache() == proto::Data::MEMORY
+          ? "memory that the workers of the host share, as long as one of these workers runs"
+      : data.cache_dir().empty() ? "the folder .cache/tethys/data in the user's home directory"
+                                 : absl::StrCat("the folder ", data.cache_dir());
   return absl::StrCat("Each host with workers keeps ", BytesText(bytes),
                       by_itself ? " of unpacked samples in " : " of decoded samples in ", place,
-                      by_itself ? ", if it has room.\n" : ".\n");
+                      by_itself ? ", if there is enough space.\n" : ".\n");
 }
 
 std::string MemoryTable(const proto::JobPlan& plan, const Model& model) {
@@ -196,7 +197,7 @@ std::string MemoryTable(const proto::JobPlan& plan, const Model& model) {
     // mirrored workers need such copies is decided at run time.
     const bool staged = plan.placement().servers() > 0;
     add("its worker", {staged ? on_gpu.parameters : 0, staged ? on_gpu.gradients : 0, 0, 0, data});
-    absl::StrAppend(&note, "cuBLAS and cuDNN take workspace on each GPU besides, at most ",
+    absl::StrAppend(&note, "In addition, cuBLAS and cuDNN need workspace on each GPU, at most ",
                     BytesText(on_gpu.workspaces()), ".\n");
   }
   const int64_t copies = GradientCopies(plan);
@@ -206,10 +207,10 @@ std::string MemoryTable(const proto::JobPlan& plan, const Model& model) {
   }
   const int64_t kept = copies * (ParameterCount(plan) - FrozenCount(plan)) * kFloatBytes;
   if (plan.placement().servers() > 0 && !TraitsOf(plan.job()).leases() && copies > 1 && kept >= kMuchMemory) {
-    absl::StrAppend(
-        &note, "Servers keep the gradients of each worker, ", BytesText(kept),
-        " in all, to add them in the order of workers; "
-        "bulk_synchronous { summation: ARRIVAL } keeps one copy, but reruns are not bit-equal.\n");
+    absl::StrAppend(&note, "Servers keep the gradients of each worker, ", BytesText(kept),
+                    " in all, to add them in the order of workers; "
+                    "with bulk_synchronous { summation: ARRIVAL } they keep one copy, but then reruns are "
+                    "not bit-equal.\n");
   }
   return Table(columns, rows) + note;
 }
@@ -345,7 +346,8 @@ absl::StatusOr<std::string> PlanReport(const proto::JobPlan& plan, const std::st
                                        const std::vector<int>& worker_hosts, int cores) {
   TETHYS_ASSIGN_OR_RETURN(const Model model, ModelOf(plan));
   std::string text = absl::StrCat(JobSummary(plan, cores), "\n", places);
-  absl::StrAppend(&text, "\nMemory (buffers; the program itself comes on top)\n", MemoryTable(plan, model));
+  absl::StrAppend(&text, "\nMemory of the buffers (without the memory of the program itself)\n",
+                  MemoryTable(plan, model));
   absl::StrAppend(&text, "\nExchange (frame headers not counted)\n", TrafficTable(plan, model, worker_hosts));
   return text;
 }

@@ -38,14 +38,15 @@ std::string BoundsText(const proto::Prediction& prediction) {
 std::string ValidityText(const proto::Prediction& prediction) {
   switch (prediction.validity()) {
     case proto::MEASURED:
-      return absl::StrCat("the calibration ran this very combination",
-                          prediction.remark().empty() ? "" : "; ", prediction.remark());
+      return absl::StrCat(
+          "the calibration measured exactly this combination of strategy, processes and batch",
+          prediction.remark().empty() ? "" : "; ", prediction.remark());
     case proto::INTERPOLATED:
-      return "within what was calibrated";
+      return "within the calibrated ranges";
     case proto::NO_MACHINE:
-      return absl::StrCat("for machines that were described and not measured: ", prediction.remark());
+      return absl::StrCat("for machines that were described but not measured: ", prediction.remark());
     default:
-      return absl::StrCat("beyond what was calibrated", prediction.remark().empty() ? "" : ": ",
+      return absl::StrCat("beyond the calibrated ranges", prediction.remark().empty() ? "" : ": ",
                           prediction.remark());
   }
 }
@@ -80,7 +81,7 @@ std::string PredictionText(const proto::Prediction& prediction, const proto::Job
   const std::string servers =
       prediction.server_bytes() > 0 ? absl::StrCat(", a server ", BytesText(prediction.server_bytes())) : "";
   add("memory", absl::StrCat("a worker ", BytesText(prediction.worker_bytes()), servers,
-                             ", at most, besides the program"));
+                             ", at most, without the memory of the program itself"));
   if (prediction.bound_size() > 0) add("bounded by", BoundsText(prediction));
   if (prediction.has_step()) add("validity", ValidityText(prediction));
   return text;

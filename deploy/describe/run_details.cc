@@ -95,10 +95,10 @@ std::string ProgressText(const RunDetails& run) {
   std::string text = absl::StrCat("epoch ", trained ? epochs : progress.epoch() + 1);
   if (epochs > 0) absl::StrAppend(&text, " of ", epochs);
   if (trained) {
-    absl::StrAppend(&text, ", all of it");
+    absl::StrAppend(&text, ", complete");
   } else if (progress.epoch_samples() > 0) {
     const double share = static_cast<double>(progress.epoch_samples_done()) / progress.epoch_samples();
-    absl::StrAppendFormat(&text, ", %.0f %% of it", 100 * share);
+    absl::StrAppendFormat(&text, ", %.0f %% done", 100 * share);
   }
   absl::StrAppend(&text, ", step ", CountText(progress.step()));
   if (progress.eta_seconds() > 0)
@@ -160,7 +160,7 @@ absl::Status CheckHoldsRun(const std::string& path) {
     return HoldsRun(absl::StrCat(path, "/", name));
   });
   return absl::NotFoundError(absl::StrCat(
-      path, " holds no run: there is no job.textproto",
+      path, " contains no run: there is no job.textproto in it",
       inside == names->end() ? "" : absl::StrCat("; name a run inside, such as ", path, "/", *inside)));
 }
 

@@ -98,7 +98,8 @@ void AgentConnection::Advance(Nanoseconds now) {
   if (ended) {
     Lose(LastWords());
   } else if (reports_.greeted() && now - last_heard_ > kAgentSilence) {
-    Lose(absl::StrFormat("its agent has said nothing for %.0f s", ToSeconds(now - last_heard_)));
+    Lose(absl::StrFormat("the agent on its host has reported nothing for %.0f s",
+                         ToSeconds(now - last_heard_)));
   }
 }
 
@@ -121,7 +122,7 @@ void AgentConnection::ReadReports(Nanoseconds now, int pieces) {
     while (!lost_) {
       const absl::StatusOr<std::optional<std::string>> message = reports_.Next();
       const absl::Status status = message.ok() && message->has_value() ? Take(**message) : message.status();
-      if (!status.ok()) Lose(absl::StrCat("its agent sends ", status.message()));
+      if (!status.ok()) Lose(absl::StrCat("the agent on its host sent ", status.message()));
       if (!message.ok() || !message->has_value()) break;
     }
   }
@@ -129,7 +130,7 @@ void AgentConnection::ReadReports(Nanoseconds now, int pieces) {
 
 absl::Status AgentConnection::Take(const std::string& message) {
   proto::AgentReport report;
-  if (!report.ParseFromString(message)) return absl::InvalidArgumentError("bytes that are no report");
+  if (!report.ParseFromString(message)) return absl::InvalidArgumentError("bytes that are not a report");
   if (report.has_output()) TakeOutput(report.output());
   if (report.has_exited()) TakeExit(report.exited());
   return absl::OkStatus();
@@ -158,7 +159,7 @@ std::string AgentConnection::LastWords() const {
   const ProcessExit& exit = *ssh_.exit();
   const int signal = exit.code - kShellSignalBase;
   if (signal > 0 && signal <= SIGRTMAX) {
-    return absl::StrCat("its agent ", ExitText(ProcessExit{.signal = signal}));
+    return absl::StrCat("the agent on its host ", ExitText(ProcessExit{.signal = signal}));
   }
   const std::string words(absl::StripAsciiWhitespace(errors_));
   if (words.empty()) return absl::StrCat("ssh ", ExitText(exit));

@@ -67,12 +67,11 @@ FirstFailure FindFirstFailure(const JobEnd& end, const std::string& chief_host) 
   }
   if (end.verdict.has_value()) return FromVerdict(end);
   if (end.chief_silent_for > 0) {
-    return {
-        absl::DeadlineExceededError(absl::StrFormat(
-            "chief on %s has reported nothing for %.0f s (last step %d): it is stopped, stuck or overloaded; "
-            "timeouts.silence in the job says how long to wait",
-            chief_host, end.chief_silent_for, end.last_step)),
-        "chief", ""};
+    return {absl::DeadlineExceededError(absl::StrFormat(
+                "chief on %s has reported nothing for %.0f s (last step %d): this process is stopped, stuck "
+                "or overloaded; timeouts.silence in the job sets how long to wait",
+                chief_host, end.chief_silent_for, end.last_step)),
+            "chief", ""};
   }
   if (!end.lost.empty()) {
     return {absl::AbortedError(LossText(end.lost[0], end.last_step)), end.lost[0].name, ""};

@@ -30,7 +30,7 @@ void HostAgent::OnInputEnd() { End(absl::OkStatus()); }
 
 void HostAgent::Obey(const std::string& bytes) {
   proto::AgentOrder order;
-  if (!order.ParseFromString(bytes)) return End(absl::InvalidArgumentError("bytes that are no order"));
+  if (!order.ParseFromString(bytes)) return End(absl::InvalidArgumentError("bytes that are not an order"));
   if (order.has_start()) {
     Start(order.start());
   } else if (order.has_signal()) {
@@ -119,7 +119,8 @@ void HostAgent::TellDropped(uint32_t id) {
   if (found == dropped_.end()) return;
   SendOutput(id, proto::ProcessOutput::LOG,
              absl::StrCat("\n[", found->second,
-                          " bytes are missing here: the launcher read too slowly when they were written]\n"));
+                          " bytes are missing here: the launcher did not read fast enough when the process "
+                          "wrote these bytes]\n"));
   dropped_.erase(found);
 }
 

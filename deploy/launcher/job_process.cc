@@ -100,7 +100,8 @@ void JobProcesses::Advance(Nanoseconds now) {
 }
 
 void JobProcesses::Disconnect() {
-  for (const auto& [key, connection] : connections_) connection->Lose("its agent did not end its processes");
+  for (const auto& [key, connection] : connections_)
+    connection->Lose("the agent on its host did not end the processes there");
 }
 
 }  // namespace tethys

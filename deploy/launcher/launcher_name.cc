@@ -50,7 +50,8 @@ absl::StatusOr<LauncherName> ParseLauncherLine(absl::string_view line) {
                      absl::SimpleAtoi(words[1], &name.process) && absl::SimpleAtoi(words[2], &name.start) &&
                      name.process > 0 && name.process <= std::numeric_limits<pid_t>::max() &&
                      name.start >= 0 && IsWord(words[3]) && IsWord(words[4]);
-  if (!sound) return absl::DataLossError("it names no launcher: it is damaged, or of another program");
+  if (!sound)
+    return absl::DataLossError("the file names no launcher: it is damaged, or another program wrote it");
   name.boot_id = std::string(words[3]);
   name.host = std::string(words[4]);
   return name;

@@ -210,8 +210,8 @@ std::vector<std::string> LateTaskLines(const proto::Progress& progress, const pr
     if (late.count(name) > 0) continue;
     if (task.health() == "lost") lines.push_back(absl::StrCat("  ", name, ": lost"));
     if (task.health() == "slow") {
-      lines.push_back(absl::StrFormat("  %s: slow, computes %.1f times as long as the median of all", name,
-                                      task.compute_ratio()));
+      lines.push_back(absl::StrFormat("  %s: slow, computes %.1f times as long as the median of all workers",
+                                      name, task.compute_ratio()));
     }
   }
   if (lines.size() <= kMostLateLines) return lines;

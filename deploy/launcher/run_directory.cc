@@ -37,10 +37,10 @@ absl::StatusOr<RunDirectory> RunDirectory::Create(const std::string& path) {
   if (FileExists(directory.job_file())) {
     const auto saved = ListCheckpoints(path + "/checkpoints");
     const bool goes_on = !saved.ok() || !saved->empty();
-    return absl::FailedPreconditionError(
-        absl::StrCat(path, " holds a run already: ",
-                     goes_on ? "go on with it by --resume, or name another directory by --run_dir"
-                             : "it saved no checkpoint, so start again in another directory, by --run_dir"));
+    return absl::FailedPreconditionError(absl::StrCat(
+        path, " already contains a run: ",
+        goes_on ? "go on with this run by --resume, or name another directory by --run_dir"
+                : "this run saved no checkpoint, so start again, and name another directory by --run_dir"));
   }
   return directory;
 }
@@ -48,7 +48,7 @@ absl::StatusOr<RunDirectory> RunDirectory::Create(const std::string& path) {
 absl::StatusOr<RunDirectory> RunDirectory::Open(const std::string& path) {
   const std::string job_file = path + "/job.textproto";
   if (!FileExists(job_file)) {
-    return absl::NotFoundError(absl::StrCat(path, " holds no run to resume: there is no ", job_file));
+    return absl::NotFoundError(absl::StrCat(path, " contains no run to resume: there is no ", job_file));
   }
   TETHYS_ASSIGN_OR_RETURN(FileDescriptor lock, LockUnnamed(path));
   return RunDirectory(path, std::move(lock));

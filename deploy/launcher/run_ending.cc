@@ -24,9 +24,9 @@ const char* SenderOf(int signal) {
     case SIGINT:
       return "Ctrl-C (SIGINT)";
     case SIGTERM:
-      return "SIGTERM, as tethys runs stop, kill and schedulers send it";
+      return "SIGTERM (sent by tethys runs stop, by kill or by a scheduler)";
     case SIGHUP:
-      return "SIGHUP: its terminal or its ssh connection was closed";
+      return "SIGHUP (the terminal or the ssh connection of the command was closed)";
     default:
       return "a signal";
   }
@@ -40,8 +40,8 @@ std::string WithMeaning(std::string text) {
   if (!absl::StrContains(text, "signal 9 (Killed)") || absl::StrContains(text, "memory")) return text;
   return absl::StrCat(
       text,
-      ". If nobody sent it, the memory of that machine most likely ran out (dmesg there says so); "
-      "fewer processes on a machine, a smaller batch or more micro_batches need less");
+      ". If nobody sent this signal, the machine most likely ran out of memory (then dmesg on it says so); "
+      "fewer processes on a machine, a smaller batch or more micro_batches need less memory");
 }
 
 // Summaries of old builds begin a message with the name of a status code: "UNAVAILABLE: ".
@@ -67,9 +67,9 @@ std::string UnfinishedText(const std::string& run_dir) {
   const std::string process = launcher.ok() && launcher->has_value()
                                   ? absl::StrCat("process ", (*launcher)->process, " on ", (*launcher)->host)
                                   : "the command";
-  return absl::StrCat(
-      process,
-      ", which made the run, ended without reporting a result: it was killed, or its machine went down");
+  return absl::StrCat(process,
+                      ", which was the launcher of the run, ended without reporting a result: it was killed, "
+                      "or its machine went down");
 }
 
 std::string ParentOf(absl::string_view run_dir) {
@@ -105,8 +105,8 @@ std::string GoOnText(const std::string& run_dir, bool scheduled, const absl::Sta
   if (std::string text = GoOnWithExperiment(run_dir); !text.empty()) return text;
   if (const std::string where = UnfetchedAt(run_dir); !where.empty()) {
     return absl::StrCat(
-        "what the run saved is still in ", where,
-        "; to fetch it and go on, run this with the flags for hosts and ssh as before: tethys "
+        "the results of the run are still in ", where,
+        "; to fetch them and go on, run, with the same flags for hosts and ssh as before: tethys "
         "train --resume --run_dir=",
         ShellWord(run_dir));
   }
@@ -115,16 +115,18 @@ std::string GoOnText(const std::string& run_dir, bool scheduled, const absl::Sta
   // After such errors, the run would fail again unless the job is changed.
   const bool by_job = absl::IsFailedPrecondition(status) || absl::IsInvalidArgument(status);
   const bool recurs = by_job || absl::IsResourceExhausted(status) || absl::IsNotFound(status);
-  const std::string first = by_job && saved ? "once that is fixed (--set changes fields of the job), "
-                            : recurs        ? "once that is fixed, "
-                                            : "";
+  const std::string first = by_job && saved
+                                ? "once this problem is solved (--set changes fields of the job), "
+                            : recurs ? "once this problem is solved, "
+                                     : "";
   if (!saved) {
     return absl::StrCat(first,
-                        "train from the start: no checkpoint was saved yet (checkpoint in the job says how "
-                        "often to save)",
-                        scheduled ? ""
-                                  : absl::StrCat("; with the flags for hosts as before: tethys train ",
-                                                 ShellWord(run_dir + "/job.textproto")));
+                        "train from the start: no checkpoint was saved yet (the field checkpoint of the job "
+                        "sets how often to save)",
+                        scheduled
+                            ? ""
+                            : absl::StrCat("; run, with the same flags for hosts as before: tethys train ",
+                                           ShellWord(run_dir + "/job.textproto")));
   }
   absl::string_view how = " with: tethys train --resume --run_dir=";
   if (scheduled) how = " by the same command on every machine, with --resume --run_dir=";

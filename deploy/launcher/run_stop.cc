@@ -25,8 +25,8 @@ absl::Status NotRunning(const std::string& run_dir, const absl::optional<Launche
   if (named.has_value() && named->boot_id != BootId()) {
     absl::StrAppend(&text, " as far as ", HostName(), " can see: process ", named->process, " on ",
                     named->host,
-                    " made the run last; it was killed, unless this file system does not share its lock: "
-                    "then stop it on ",
+                    " was the last launcher of the run; this process was killed, or the file system does not "
+                    "share its lock: in that case stop the run on ",
                     named->host);
   }
   return absl::FailedPreconditionError(text);
@@ -56,7 +56,7 @@ absl::optional<RunningLauncher> RunningLauncher::FindByLock(const std::string& r
 
 absl::StatusOr<RunningLauncher> RunningLauncher::Find(const std::string& run_dir) {
   if (!FileExists(run_dir + "/job.textproto")) {
-    return absl::NotFoundError(absl::StrCat(run_dir, " holds no run: there is no job.textproto"));
+    return absl::NotFoundError(absl::StrCat(run_dir, " contains no run: there is no job.textproto in it"));
   }
   TETHYS_ASSIGN_OR_RETURN(const bool in_use, RunDirectory::InUse(run_dir));
   const absl::StatusOr<absl::optional<LauncherName>> named = RunDirectory::Launcher(run_dir);
@@ -68,10 +68,10 @@ absl::StatusOr<RunningLauncher> RunningLauncher::Find(const std::string& run_dir
   const absl::optional<LauncherName>& name = *named;
   if (!in_use) return NotRunning(run_dir, name);
   if (!name.has_value()) {
-    return absl::FailedPreconditionError(absl::StrCat(
-        run_dir,
-        " is in use by a process that has not begun the run yet, or that cannot be seen from here: "
-        "try again in a moment, or press Ctrl-C where it runs"));
+    return absl::FailedPreconditionError(
+        absl::StrCat(run_dir,
+                     " is in use by a process that has not begun the run yet, or that is not visible from "
+                     "this machine: try again in a moment, or press Ctrl-C where that process runs"));
   }
   const std::string launcher = absl::StrCat("process ", name->process, " on ", name->host);
   if (name->boot_id != BootId()) {
@@ -85,9 +85,9 @@ absl::StatusOr<RunningLauncher> RunningLauncher::Find(const std::string& run_dir
   }
   // The descriptor is opened first, because it stays bound to the process even if the number is reused later.
   if (!process.valid() || ProcessStart(name->process) != name->start) {
-    return absl::FailedPreconditionError(
-        absl::StrCat(launcher, " makes the run in ", run_dir,
-                     ", and cannot be seen from here: stop it in the container where it runs"));
+    return absl::FailedPreconditionError(absl::StrCat(
+        launcher, " makes the run in ", run_dir,
+        ", but is not visible from here: stop the run in the container in which this process runs"));
   }
   return RunningLauncher(*name, std::move(process));
 }

@@ -142,7 +142,7 @@ void TensorboardLog::Write(const proto::Event& event) {
 void TensorboardLog::NoteFailure(const absl::Status& status) {
   file_ = nullptr;
   proto::ProgressEvent event;
-  event.set_note(absl::StrCat("TensorBoard will not see all of this run: ", StatusText(status)));
+  event.set_note(absl::StrCat("the TensorBoard log of this run will be incomplete: ", StatusText(status)));
   next().OnEvent(event);
 }
 

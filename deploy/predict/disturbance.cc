@@ -34,10 +34,11 @@ std::string DisturbanceText(const Disturbance& disturbance) {
 
 absl::Status CheckDisturbance(const Disturbance& disturbance, double most, const std::string& what) {
   if (disturbance.share <= most) return absl::OkStatus();
-  return absl::FailedPreconditionError(absl::StrFormat(
-      "%s: %s meanwhile, and at most %.0f %% are accepted, because they would change the figures: end them, "
-      "or wait for them, and run this again; --max_others_cpu=100 accepts any figures",
-      what, DisturbanceText(disturbance), 100 * most));
+  return absl::FailedPreconditionError(
+      absl::StrFormat("%s: %s meanwhile, and at most %.0f %% are accepted, because other programs change the "
+                      "measured times: end these programs, or wait for their end, and run this command "
+                      "again; --max_others_cpu=100 accepts any use",
+                      what, DisturbanceText(disturbance), 100 * most));
 }
 
 }  // namespace tethys

@@ -148,7 +148,7 @@ function timeAgainstAccuracy(parent) {
   const [bottom, top] = ends(all.map(p => p.y), points.map(p => p.ys).filter(Boolean), false);
   const intervals = points.some(p => p.xs), most = Math.max(...variants.map(v => v.runs || 0));
   figure(parent, "Training time against " + accuracyName + ": the upper left corner is best. " +
-    (intervals ? "Bars: where each mean lies, with 95 % confidence. Faint dots: single runs." : most > 1 ? "Faint dots: single runs, too few for an interval." : "One run each, so no interval is known."), {type: "scatter",
+    (intervals ? "Bars: where each mean lies, with 95 % confidence. Faint dots: single runs." : most > 1 ? "Faint dots: single runs, too few for an interval." : "One run of each variant, so no interval is known."), {type: "scatter",
     data: {datasets: [
       {data: runs, pointRadius: 2.5, backgroundColor: runs.map(p => colourOf(p.variant) + "66"), borderWidth: 0},
       {data: points, pointRadius: points.map(p => recommended(p.variant) ? 7 : 5), backgroundColor: points.map(p => colourOf(p.variant)),

@@ -70,7 +70,7 @@ std::string OneComputer(const proto::Report& report) {
   }
   if (computers.size() != 1 || cores == 0 || !several_workers) return "";
   return absl::StrCat("all processes shared one computer with ", cores, cores == 1 ? " core" : " cores",
-                      ", so nothing is known about several computers");
+                      ", so the results say nothing about training on several computers");
 }
 
 // Warns if the same number of workers ran on different numbers of machines: a host file with several slots
@@ -118,9 +118,8 @@ std::string Normalisation(const proto::Report& report) {
     return v.normalised_samples() != report.variant(0).normalised_samples();
   };
   if (std::none_of(report.variant().begin(), report.variant().end(), differ)) return "";
-  return "batch normalisation takes its statistics over a different number of samples in different variants, "
-         "which "
-         "changes accuracy whatever the strategy";
+  return "the variants compute batch-normalisation statistics over different numbers of samples, and this "
+         "alone changes accuracy, whatever the strategy";
 }
 
 std::string Exchanges(const proto::Report& report) {
@@ -132,9 +131,9 @@ std::string Exchanges(const proto::Report& report) {
     }
     if (!DifferentExchanges(exchanges).empty()) names.push_back(NameInText(variant));
   }
-  return names.empty()
-             ? ""
-             : absl::StrCat("not all runs of ", Named(std::move(names)), " exchanged gradients alike");
+  return names.empty() ? ""
+                       : absl::StrCat("not all runs of ", Named(std::move(names)),
+                                      " exchanged gradients in the same way");
 }
 
 std::string JobsDiffer(const proto::Report& report) {

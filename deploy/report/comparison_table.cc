@@ -83,7 +83,7 @@ std::string ExchangeLines(absl::Span<const VariantLabel> labels, absl::Span<cons
     const std::string different = DifferentExchanges(exchanges);
     if (different.empty()) continue;
     absl::StrAppend(&text, "runs of ", VariantLetters(static_cast<int>(i)),
-                    " did not exchange gradients alike: ", different, "\n");
+                    " did not exchange gradients in the same way: ", different, "\n");
   }
   return text;
 }
@@ -279,10 +279,9 @@ std::string TargetTable(absl::Span<const VariantLabel> labels, absl::Span<const 
     if (costs) row.push_back(CostText(means.to_target().cost()));
     rows.push_back(row);
   }
-  const std::string caption =
-      absl::StrCat("Time to ", TargetText(*target),
-                   "\nTraining until the end of the first epoch that reached it, mean "
-                   "over the runs that reached it.");
+  const std::string caption = absl::StrCat("Time to ", TargetText(*target),
+                                           "\nTraining until the end of the first epoch that reached the "
+                                           "target, mean over the runs that reached the target.");
   return absl::StrCat(Wrap(caption, "", width > 0 ? width : kCaptionWidth), "\n",
                       Table(columns, rows, width, 2 + variations.size()));
 }

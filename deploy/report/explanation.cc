@@ -49,7 +49,7 @@ std::string OtherPair(const Ranking& answered, const std::vector<Subject>& subje
   for (const ReportVariant* variant : answered) names.push_back(NameInText(*variant));
   return absl::StrCat("These sentences compare mirrored workers with parameter servers, here ",
                       subjects.front().name, " with ", subjects.back().name,
-                      "; the answer of the report is about ", NamesText(names), ".");
+                      "; the conclusion at the head of the report is about ", NamesText(names), ".");
 }
 
 bool Timed(const Subject& subject) { return subject.variant->step_seconds().count() > 0; }
@@ -111,7 +111,8 @@ std::string WhereTimeWent(const Subject& subject) {
 // A sentence on the parts of the difference in training time.
 std::string WhatDiffers(const ReportVariant& best, const ReportVariant& rival) {
   if (DifferenceOf(best.seconds(), rival.seconds()) == Difference::kNoise) {
-    return "Their difference in training time is within noise, so there is nothing to explain in it.";
+    return "The difference in training time between the two variants is within noise, so there is nothing to "
+           "explain.";
   }
   const double compute = rival.compute_seconds().mean() - best.compute_seconds().mean();
   const double exchange = rival.exchange_seconds().mean() - best.exchange_seconds().mean();
@@ -129,24 +130,26 @@ std::string WhatDiffers(const ReportVariant& best, const ReportVariant& rival) {
   const bool single = std::min(best.seconds().count(), rival.seconds().count()) < 2;
   const std::string doubt = ClockDoubt(best, rival);
   const std::string remark = doubt.empty() ? ""
-                                           : absl::StrCat(" These are times by the clock, and ", doubt,
-                                                          ": waiting for a core may be part of them.");
+                                           : absl::StrCat(" These are wall-clock times, and ", doubt,
+                                                          ": the times may include waiting for a core.");
   return absl::StrFormat(
-      "So the %.3g s between them are: computing %+.3g s, waiting for the exchange %+.3g s, %sall else "
+      "So the difference of %.3g s in training time consists of: computing %+.3g s, waiting for the exchange "
+      "%+.3g s, %sall else "
       "%+.3g s%s.%s",
       rival.seconds().mean() - best.seconds().mean(), compute, exchange, others, rest,
-      single ? "; how much of it is chance, one run cannot tell" : "", remark);
+      single ? "; one run of each variant cannot show how much of the difference is chance" : "", remark);
 }
 
 std::string EndsOfEpochs(const std::vector<Subject>& subjects) {
   std::vector<std::string> barrier, validation;
   for (const Subject& subject : subjects) {
     const proto::Timing& timing = subject.variant->summary().timing();
-    barrier.push_back(absl::StrFormat("%.2g s", timing.barrier_seconds()));
-    validation.push_back(absl::StrFormat("%.2g s", timing.validation_seconds()));
+    barrier.push_back(absl::StrFormat("%.2g s with %s", timing.barrier_seconds(), subject.name));
+    validation.push_back(absl::StrFormat("%.2g s with %s", timing.validation_seconds(), subject.name));
   }
-  return absl::StrCat("Waiting for the last worker at ends of epochs took ", absl::StrJoin(barrier, " and "),
-                      " of the training time; validation, which is not counted as training, took ",
+  return absl::StrCat("Of the training time, waiting for the last worker at the ends of epochs took ",
+                      absl::StrJoin(barrier, " and "),
+                      "; validation, which is not counted as training, took ",
                       absl::StrJoin(validation, " and "), ".");
 }
 
@@ -167,7 +170,8 @@ std::string BusiestMachine(const ReportVariant& variant) {
   const auto most = std::max_element(machines.begin(), machines.end(),
                                      [&](const auto& a, const auto& b) { return traffic(a) < traffic(b); });
   if (traffic(*most) <= 0) return "";
-  return absl::StrFormat(" (its processes on %s: %.3g MB/s over TCP)", most->host(), traffic(*most));
+  return absl::StrFormat(" (the processes of this variant on %s: %.3g MB/s over TCP)", most->host(),
+                         traffic(*most));
 }
 
 std::string WhatMoved(const std::vector<Subject>& subjects) {
@@ -185,7 +189,7 @@ std::string WhatMoved(const std::vector<Subject>& subjects) {
                                     ExchangeText(*subject.variant), BusiestMachine(*subject.variant)));
   }
   if (!any) return "";
-  return absl::StrCat("A worker's step moved, in and out, ", absl::StrJoin(parts, ", and "), ".");
+  return absl::StrCat("In each step, a worker sent and received ", absl::StrJoin(parts, ", and "), ".");
 }
 
 std::string Staleness(const std::vector<Subject>& subjects) {
@@ -209,8 +213,9 @@ std::string Staleness(const std::vector<Subject>& subjects) {
   if (text.empty() || !accuracy_differs) return text;
   return absl::StrFormat(
       "%s How much of the difference in accuracy comes from old parameters is not measured: the number of "
-      "updates differs, too (%d and %d).",
-      text, subjects[0].variant->summary().steps(), subjects[1].variant->summary().steps());
+      "updates differs, too (%d with %s, %d with %s).",
+      text, subjects[0].variant->summary().steps(), subjects[0].name, subjects[1].variant->summary().steps(),
+      subjects[1].name);
 }
 
 // Names a slow worker. In lock step all workers wait for the slowest one, and this time counts as waiting for
@@ -225,7 +230,8 @@ std::string SlowWorker(const Subject& subject) {
   const double median = ranks[ranks.size() / 2].compute_us();
   if (median <= 0 || slowest.compute_us() <= kStraggler * median) return "";
   return absl::StrFormat(
-      "With %s the others waited for worker %d%s, whose own work takes %.2g times the median's.",
+      "With %s the other workers waited for worker %d%s, whose own work in a step takes %.2g times as long "
+      "as the median of all workers.",
       subject.name, slowest.rank(), slowest.host().empty() ? "" : " on " + slowest.host(),
       slowest.compute_us() / median);
 }
@@ -235,9 +241,9 @@ std::string CpuText(const Subject& subject) {
   if (use.cores == 0) return "";
   std::string text = absl::StrFormat("%.0f %% of the %d cores of %s with %s", 100 * use.busy, use.cores,
                                      use.host, subject.name);
-  if (use.busy >= kFullCpu) absl::StrAppend(&text, ", at its limit");
+  if (use.busy >= kFullCpu) absl::StrAppend(&text, ", so this machine is at its limit");
   if (use.busy - use.job > kOthersCpu) {
-    absl::StrAppendFormat(&text, " (other programs took %.0f %%, so the times are not the job's alone)",
+    absl::StrAppendFormat(&text, " (other programs took %.0f %%, so the job alone may be faster)",
                           100 * (use.busy - use.job));
   }
   return text;
@@ -253,30 +259,30 @@ std::string Limits(const std::vector<Subject>& subjects) {
     full = full || BusiestCpu(*subject.variant).busy >= kFullCpu;
   }
   if (parts.empty()) return "";
-  std::string text = absl::StrCat("The busiest CPU in training, including polling by waiting processes: ",
-                                  absl::StrJoin(parts, ", and "), ".");
+  std::string text =
+      absl::StrCat("CPU use of the busiest machine in training, including polling by waiting processes: ",
+                   absl::StrJoin(parts, ", and "), ".");
   if (full) {
     text +=
-        " Times are by the clock: if a CPU is full, the time for any work on it includes waiting for a core.";
+        " All times are wall-clock times: if all cores of a machine are busy, the time for any work on this "
+        "machine includes waiting for a core.";
   }
   if (several) {
-    text +=
-        " A run does not measure the capacity of the links between machines: compare with `tethys hosts "
-        "check`.";
+    text += " A run does not measure the bandwidth of the links between machines; `tethys hosts check` does.";
   }
   return text;
 }
 
 // The reason why the noise scale of a run is not known.
 std::string NoNoiseReason(const ReportVariant& variant) {
-  if (variant.workers() < 2) return "to measure it takes the gradients of several workers";
+  if (variant.workers() < 2) return "measuring this scale requires the gradients of several workers";
   if (TraitsOf(variant).leases()) {
-    return "its gradients belong to parameters of different versions";
+    return "the gradients were computed from different versions of the parameters";
   }
   if (!variant.summary().gradient_noise().empty()) {
-    return "the steps in which it was measured are too few to tell the gradient from noise";
+    return "too few steps were measured to distinguish the gradient from noise";
   }
-  return "GPUs and older builds do not measure it";
+  return "GPUs and older builds do not measure this scale";
 }
 
 // A sentence on the effect of the batch, derived from the noise of gradients by the formula of McCandlish et
@@ -293,10 +299,8 @@ std::string NoiseText(const Subject& subject) {
   const double ratio = last->samples() / static_cast<double>(subject.variant->global_batch());
   return absl::StrFormat(
       "The gradient-noise scale of %s was %.0f samples in epoch %d and %.0f in epoch %d, with batches of %d: "
-      "by that, "
-      "twice the batch would need %.2f times the steps to the same loss. This holds for a tuned learning "
-      "rate, and says "
-      "nothing about the final accuracy.",
+      "according to the latter value, twice the batch would need %.2f times as many steps to reach the same "
+      "loss. This estimate assumes a tuned learning rate, and says nothing about the final accuracy.",
       subject.name, first->samples(), first->epoch() + 1, last->samples(), last->epoch() + 1,
       subject.variant->global_batch(), (1 + ratio / 2) / (1 + ratio));
 }
@@ -311,7 +315,8 @@ std::vector<std::string> Explanation(const Findings& findings) {
   if (subjects.size() == 2) sentences.push_back(WhatDiffers(*subjects[0].variant, *subjects[1].variant));
   if (std::any_of(subjects.begin(), subjects.end(),
                   [](const Subject& subject) { return subject.variant->runs() > 1; })) {
-    sentences.push_back("The rest is about the one run of each variant that is shown in detail.");
+    sentences.push_back(
+        "The remaining sentences are about a single run of each variant, which the report shows in detail.");
   }
   sentences.push_back(EndsOfEpochs(subjects));
   sentences.push_back(WhatMoved(subjects));

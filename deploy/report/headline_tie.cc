@@ -35,17 +35,19 @@ std::string WhatWouldDecide(const proto::Report& report, const Findings& finding
   const ReportVariant& second = *findings.tied[1];
   const std::string names = absl::StrCat(NameInText(first), " and ", NameInText(second));
   const int runs = findings.tie.runs_to_tell;
-  if (runs == 0) return absl::StrCat(names, " may well be equally fast: 100 runs of each would not decide.");
+  if (runs == 0)
+    return absl::StrCat(names,
+                        " may well be equally fast: even 100 runs of each would not show a difference.");
   return absl::StrFormat(
-      "What would decide: if %s differ by the factor of %.3g that their means have, about %d runs of each "
-      "(tethys compare --repeats=%d).",
+      "What would decide: if the times of %s differ by a factor of %.3g, as their means do, about %d runs of "
+      "each (tethys compare --repeats=%d).",
       names, RatioOf(RankedTime(report, second), RankedTime(report, first)).value, runs, runs);
 }
 
 // Says how many times as long as the first tied variant the others take, as an interval.
 std::string TiedTimes(const Findings& findings) {
   const Ranking& tied = findings.tied;
-  if (findings.runs.fewest < kFewRuns) return "Two runs are too few for an interval.";
+  if (findings.runs.fewest < kFewRuns) return "Two runs are too few for a confidence interval.";
   const std::string others = tied.size() == 2 ? absl::StrCat(NameInText(*tied[1]), " takes ")
                                               : absl::StrCat("The other ", tied.size() - 1, " take ");
   return absl::StrCat(others, TimesInterval({.value = 1, .interval = findings.tie.times}), " as long as ",

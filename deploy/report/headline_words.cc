@@ -46,7 +46,8 @@ std::string PointsInterval(const Interval& points) {
 std::string NoDifferenceText(double half, int runs) {
   if (half < kWideAccuracy) return ", with no measurable difference in accuracy";
   if (runs < kFewRuns) return ", and two runs are too few to compare accuracies";
-  return absl::StrFormat(", and differences in accuracy below %.2g points may not show", 100 * half);
+  return absl::StrFormat(", and these runs may not show differences in accuracy below %.2g percentage points",
+                         100 * half);
 }
 
 std::string PointsText(const Contrast& points) {

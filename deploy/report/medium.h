@@ -17,7 +17,7 @@ inline constexpr char kThroughBoth[] = "TCP, memory";  // TCP among hosts, memor
 
 // The explanation of "memory", for a line below a table.
 inline constexpr char kMemoryNote[] =
-    "Through memory: bytes in memory that the processes of one host share; none of them use a network.";
+    "Through memory: the bytes are in memory that the processes of one host share, and cross no network.";
 
 // The medium of a finished run, one of kThrough...; empty if nothing was exchanged.
 std::string MediumOf(const proto::RunSummary& summary);

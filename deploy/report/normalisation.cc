@@ -41,9 +41,11 @@ std::string NormalisationRemark(const proto::Job& job) {
   std::string why;
   std::string remedy;
   if (job.workers() > 1 && !IsSynchronised(job)) {
-    why = absl::StrCat("each of ", CountText(job.workers()), " workers normalises its own");
+    why = absl::StrCat("each of ", CountText(job.workers()), " workers normalises its own samples");
     if (TraitsOf(job).family == StrategyFamily::kMirrored) {
-      remedy = "; strategy.mirrored.synchronised_batch_normalisation: true normalises all of them together";
+      remedy =
+          "; strategy.mirrored.synchronised_batch_normalisation: true normalises the samples of all workers "
+          "together";
     }
   }
   const auto add = [&why](const char* field, int64_t parts) {

@@ -35,19 +35,19 @@ std::string PredictionSentence(const proto::Report& report) {
     const bool within = rate.low() <= measured && measured <= rate.high();
     outside += within ? 0 : 1;
     compared.push_back({std::abs(std::log(rate.value() / measured)),
-                        absl::StrFormat("%s predicted %s (%s to %s), measured %s%s", NameInText(variant),
+                        absl::StrFormat("%s: predicted %s (%s to %s), measured %s%s", NameInText(variant),
                                         RateText(rate.value()), RateText(rate.low()), RateText(rate.high()),
-                                        RateText(measured), within ? "" : ", outside its interval")});
+                                        RateText(measured), within ? "" : ", outside the interval")});
   }
   if (compared.empty()) return "";
   const size_t all = compared.size();
   std::stable_sort(compared.begin(), compared.end(),
                    [](const Compared& a, const Compared& b) { return a.error > b.error; });
   compared.resize(std::min(all, kListed));
-  const std::string more = all > kListed
-                               ? absl::StrCat("; and ", all - kListed, " that were predicted better (",
-                                              outside, " of all ", all, " outside their intervals)")
-                               : "";
+  const std::string more =
+      all > kListed ? absl::StrCat("; and ", all - kListed, " variants that were predicted better (", outside,
+                                   " of all ", all, " outside their intervals)")
+                    : "";
   return absl::StrCat(
       "Samples a second, as predicted before the start with 90 % intervals: ",
       absl::StrJoin(compared, "; ", [](std::string* out, const Compared& one) { out->append(one.text); }),

@@ -124,7 +124,9 @@ std::string MainDifference(const ReportVariant& a, const ReportVariant& b) {
   const double more = Seconds(slow, largest) - Seconds(fast, largest);
   const double between = slow.seconds().mean() - fast.seconds().mean();
   if (more < kMain * between) {
-    return absl::StrFormat("None of this makes up most of the %.2g s between them.", between);
+    return absl::StrFormat(
+        "None of these parts alone accounts for most of the %.2g s by which the training times differ.",
+        between);
   }
   const std::string takes = absl::StrFormat("%s takes %.2g s longer, because ", NameInText(slow), between);
   if (largest.seconds != kComputing.seconds) {
@@ -168,8 +170,9 @@ std::string AccuracyReason(const proto::Report& report, const ReportVariant& a, 
   const ReportVariant& more = first_less ? b : a;
   std::vector<std::string> causes;
   if (less.staleness().mean() > 0) {
-    causes.push_back(absl::StrFormat("its gradients came from parameters %.2g updates old on average",
-                                     less.staleness().mean()));
+    causes.push_back(
+        absl::StrFormat("its gradients were computed from parameters that were %.2g updates old on average",
+                        less.staleness().mean()));
   }
   const bool both_normalise = less.normalised_samples() > 0 && more.normalised_samples() > 0;
   if (both_normalise && less.normalised_samples() != more.normalised_samples()) {
@@ -205,7 +208,7 @@ std::string CpuText(const Ranking& compared) {
   const bool fewer = compared.size() > 1 && compared[0]->workers() < compared[1]->workers();
   return absl::StrCat(
       "CPU in use", computers > 1 ? " on the busiest computer: " : ": ", text,
-      computers == 1 && full && fewer ? ", so more workers on it cannot compute faster." : ".");
+      computers == 1 && full && fewer ? ", so more workers on this computer cannot compute faster." : ".");
 }
 
 // The epochs that each variant needs: "To reach 85 % validation accuracy A needs 3 epochs, B 5."
@@ -239,9 +242,9 @@ std::string Reason(const proto::Report& report, const Findings& findings) {
       time[0] = absl::ascii_toupper(time[0]);
       sentences.push_back(std::move(time));
       if (!doubt.empty()) {
-        sentences.push_back(absl::StrCat("These are times by the clock, and ", doubt,
-                                         ": waiting for a core may be part of them, so they do not show what "
-                                         "limits either variant."));
+        sentences.push_back(absl::StrCat(
+            "These are wall-clock times, and ", doubt,
+            ": the times may include waiting for a core, so they do not show what limits either variant."));
       } else if (!report.target().given()) {
         sentences.push_back(MainDifference(a, b));
       }

@@ -72,11 +72,11 @@ void AppendConclusions(const proto::Report& report, std::string& text) {
 
 void AppendTimeToTarget(const proto::Report& report, std::string& text) {
   if (!report.has_target()) return;
-  absl::StrAppend(
-      &text, "\nTime to ", TargetText(report.target()),
-      ": training until the end of the first epoch that reached it, over the runs that reached it.\n\n"
-      "| variant | reached by | training, s | epochs | cost of the training |\n"
-      "|---|--:|--:|--:|--:|\n");
+  absl::StrAppend(&text, "\nTime to ", TargetText(report.target()),
+                  ": training until the end of the first epoch that reached the target, mean over the runs "
+                  "that reached the target.\n\n"
+                  "| variant | reached by | training, s | epochs | cost of the training |\n"
+                  "|---|--:|--:|--:|--:|\n");
   for (const proto::ReportVariant& variant : report.variant()) {
     const proto::TimeToTarget& to_target = variant.to_target();
     if (to_target.runs() == 0) continue;

@@ -95,7 +95,8 @@ absl::StatusOr<std::vector<Run>> FindRuns(const std::string& path) {
   }
   if (!runs.empty()) return runs;
   return absl::NotFoundError(absl::StrCat("no run has ended in ", path,
-                                          ": neither it nor a directory in it contains ", kSummaryFile));
+                                          ": neither this directory nor a directory in it contains ",
+                                          kSummaryFile));
 }
 
 std::string ReadOrNote(const Run& run, const std::string& file, proto::Report& report) {
@@ -245,9 +246,9 @@ absl::Status CheckAlike(const std::string& path, const std::vector<proto::Job>& 
   const size_t more = fields.size() - std::min(fields.size(), kNamed);
   fields.resize(fields.size() - more);
   return absl::FailedPreconditionError(absl::StrCat(
-      path, " holds runs of different models or data (they differ in ", absl::StrJoin(fields, ", "),
+      path, " contains runs of different models or data (their jobs differ in ", absl::StrJoin(fields, ", "),
       more > 0 ? absl::StrCat(" and ", more, " more") : "",
-      "), and they are not of one `tethys compare`: name the directory of one run or of one comparison"));
+      "), and no single `tethys compare` made them: name the directory of one run or of one comparison"));
 }
 
 // The sentences on the setup that hold for all runs.

@@ -46,7 +46,8 @@ std::string AccuracySentence(const ReportVariant& best, const ReportVariant& riv
   const Contrast points = PointsOf(a, b);
   switch (DifferenceOf(a, b)) {
     case Difference::kUnknown:
-      return absl::StrCat("Test accuracy, in the same order: ", both, " (one run: no uncertainty known).");
+      return absl::StrCat("Test accuracy, in the same order: ", both,
+                          " (one run of a variant does not show an uncertainty).");
     case Difference::kShown:
       return absl::StrFormat("Test accuracy of %s is %s: %s, %s.", NameInText(best),
                              points.value > 0 ? "higher" : "lower", both, DifferenceText(points));
@@ -69,13 +70,13 @@ std::string TimesSentence(const ReportVariant& best, const ReportVariant& rival)
   switch (DifferenceOf(best.seconds(), rival.seconds())) {
     case Difference::kUnknown:
       return absl::StrCat(first, ", ", second, ", ", TimesText(ratio),
-                          " as long; one run does not tell whether that is chance.");
+                          " as long; one run of a variant does not show whether the difference is chance.");
     case Difference::kNoise:
       return absl::StrCat("No difference in speed is shown: ", first, ", ", second,
                           std::min(best.seconds().count(), rival.seconds().count()) < kFewRuns
                               ? ", over two runs"
                               : absl::StrCat(", ", TimesText(ratio), " as long, which may be chance"),
-                          ". More runs (tethys compare --repeats=N) may tell them apart.");
+                          ". More runs (tethys compare --repeats=N) may show a difference.");
     case Difference::kShown:
       break;
   }
@@ -101,7 +102,7 @@ std::string MostAccurateSentence(const Findings& findings) {
   const std::string figures = absl::StrCat(NameInText(most), ", ", PercentText(most.test_accuracy()), " in ",
                                            SecondsText(most.seconds()), ".");
   if (leader.difference == Difference::kUnknown) {
-    return absl::StrCat("The highest test accuracy, of one run: ", figures);
+    return absl::StrCat("The highest test accuracy, from a single run: ", figures);
   }
   if (leader.alone) return absl::StrCat("Most accurate of all: ", figures);
   return absl::StrCat("More accurate than ", NameInText(*findings.fastest.best), ": ", figures);
@@ -125,7 +126,8 @@ std::string CostSentence(const Findings& findings) {
       least.epoch_cost().count() > 0 ? absl::StrCat(", ", MeanText(least.epoch_cost()), " an epoch") : "",
       ", in the currency of the prices.");
   if (findings.cost_of_one_run) {
-    return absl::StrCat("The least cost, of one run, which may be chance: ", NameInText(least), ", at ", at);
+    return absl::StrCat("The lowest cost, from a single run, so that the difference may be chance: ",
+                        NameInText(least), ", at ", at);
   }
   if (findings.cheapest.size() == 1) return absl::StrCat("Cheapest: ", NameInText(least), ", at ", at);
   return absl::StrCat("No difference in cost is shown between ", CountedNames(findings.cheapest), "; ",
@@ -169,7 +171,7 @@ std::string FirstAtTargetText(const std::string& target, const Findings& finding
     case Difference::kUnknown:
       return absl::StrCat(target, " was reached in ", SecondsText(seconds), " by ", NameInText(first),
                           " and in ", SecondsText(rivals), " by ", NameInText(*rival),
-                          "; one run does not tell whether that is chance.");
+                          "; one run of a variant does not show whether the difference is chance.");
     case Difference::kNoise:
       return absl::StrCat("No difference is shown in the time to ", target, ": ", SecondsText(seconds),
                           " with ", NameInText(first), ", ", SecondsText(rivals), " with ",
@@ -178,9 +180,9 @@ std::string FirstAtTargetText(const std::string& target, const Findings& finding
       break;
   }
   const std::string text = absl::StrCat(NameInText(first),
-                                        !findings.first_reached_alone ? " is sooner at "
-                                        : &first == &fastest          ? " is also first at "
-                                                                      : " is first at ",
+                                        !findings.first_reached_alone ? " is faster to reach "
+                                        : &first == &fastest          ? " is also first to reach "
+                                                                      : " is first to reach ",
                                         target, ": in ", SecondsText(seconds), ", against ",
                                         SecondsText(rivals), " for ", NameInText(*rival));
   if (rival != &fastest) return text + ".";
@@ -202,8 +204,8 @@ std::string TargetSentence(const proto::Report& report, const Findings& findings
     return variant->to_target().epochs().mean() <= 1;
   });
   return absl::StrCat(FirstAtTargetText(target, findings), NotReachedText(report),
-                      at_once ? " Every variant that reached it did so in its first epoch: a higher "
-                                "--target_accuracy distinguishes them better."
+                      at_once ? " Every variant that reached the target did so in its first epoch: a higher "
+                                "--target_accuracy distinguishes the variants better."
                               : "");
 }
 
@@ -220,7 +222,7 @@ std::string FailureSentence(const proto::Report& report, bool interrupted) {
                     " runs of ", NameInText(variant));
   }
   const char* const how = interrupted ? "Interrupted" : "Failed";
-  return text.empty() ? "" : absl::StrCat(how, ", and left out of all this: ", text, ".");
+  return text.empty() ? "" : absl::StrCat(how, ", and not counted in these results: ", text, ".");
 }
 
 // Lists variants whose runs exchanged gradients in different ways, so that their means mix these ways.
@@ -233,7 +235,8 @@ std::string ExchangeSentence(const Ranking& variants) {
     }
     const std::string different = DifferentExchanges(exchanges);
     if (different.empty()) continue;
-    absl::StrAppend(&text, text.empty() ? "Means over runs that did not exchange gradients alike: " : "; ",
+    absl::StrAppend(&text,
+                    text.empty() ? "Means over runs that did not exchange gradients in the same way: " : "; ",
                     NameInText(*variant), " (", different, ")");
   }
   return text.empty() ? "" : text + ".";
@@ -263,9 +266,10 @@ std::string NormalisationSentence(const proto::Report& report) {
     parts.push_back(absl::StrCat(samples == 0 ? "none" : CountText(samples), " with ", NamesText(of)));
   }
   return absl::StrCat(
-      "Batch normalisation takes the mean and variance of samples that are normalised together: ",
+      "Batch normalisation computes mean and variance over the samples that are normalised together: ",
       NamesText(parts),
-      ". These are different functions, so a difference in accuracy need not be the strategy's. "
+      ". The variants thus compute different functions, so the strategy need not be the cause of a "
+      "difference in accuracy. "
       "strategy.mirrored.synchronised_batch_normalisation normalises the samples of all workers together, "
       "and "
       "strategy.local.virtual_replicas divides the batch of one worker in the same way.");
@@ -277,8 +281,8 @@ std::string AtChanceSentence(const Findings& findings) {
   std::vector<std::string> names;
   for (const ReportVariant* variant : findings.hardly_learned) names.push_back(NameInText(*variant));
   return absl::StrFormat(
-      "Hardly better than a guess (%.3g %%): %s. A look at labels and data, longer training or another "
-      "optimizer.learning_rate comes before any comparison.",
+      "Hardly better than a guess (%.3g %%): %s. Before any comparison, check labels and data, train longer, "
+      "or try another optimizer.learning_rate.",
       100 * findings.fastest.best->chance_accuracy(), NamesText(names));
 }
 
@@ -292,7 +296,7 @@ std::string OthersCpuSentence(const Ranking& variants) {
   }
   if (parts.empty()) return "";
   return absl::StrCat("Other programs took a part of the CPU, on average ", NamesText(parts),
-                      ": the times are not the jobs' alone. Repeat on a machine that does nothing else.");
+                      ": the jobs alone may be faster. Repeat the runs on machines that do nothing else.");
 }
 
 // The verdict on a single run that did not succeed.
@@ -307,7 +311,7 @@ std::vector<std::string> UnfinishedRun(const ReportVariant& variant) {
   std::vector<std::string> sentences = {
       absl::StrCat("This run ", ended, after, how.empty() ? "" : ": ", how, ".")};
   if (!summary.go_on().empty()) sentences.push_back(absl::StrCat("To continue: ", summary.go_on()));
-  sentences.emplace_back("The rest of this report shows its progress until then.");
+  sentences.emplace_back("The rest of this report shows the progress of the run until its end.");
   return sentences;
 }
 
@@ -323,9 +327,9 @@ std::vector<std::string> Reservations(const Findings& findings) {
                                             "seed if all variants have such runs."));
   if (findings.batches_differ) {
     sentences.push_back(
-        "Global batches (workers x batch per worker) differ. An update uses one global batch, asynchronously "
-        "one worker's, so the number of updates in an epoch differs too: compare accuracies with that in "
-        "mind.");
+        "Global batches (workers x batch per worker) differ. An update uses one global batch, or in "
+        "asynchronous training the batch of one worker, so the number of updates in an epoch differs, too, "
+        "and accuracy depends on this number.");
   }
   return sentences;
 }

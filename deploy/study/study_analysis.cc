@@ -218,7 +218,8 @@ void AddRemarks(const LoadedStudy& study, absl::Span<const StudyRun> runs, proto
     const proto::ReportValue mean = MeanOf(others);
     const double most = *std::max_element(others.begin(), others.end());
     report.add_remark(absl::StrFormat(
-        "During the runs that count, other programs used %.0f %% of the CPU on average, and %.0f %% at "
+        "During the runs whose results count, other programs used %.0f %% of the CPU on average, and %.0f %% "
+        "at "
         "most.%s",
         mean.mean() * 100, most * 100,
         aside == 0 ? ""
@@ -228,8 +229,8 @@ void AddRemarks(const LoadedStudy& study, absl::Span<const StudyRun> runs, proto
   }
   if (blocks.size() == 1) {
     report.add_remark(
-        "Each combination ran once: there are no intervals, and a difference may be chance. More blocks "
-        "(repeats) tell.");
+        "Each combination ran once: there are no confidence intervals, and a difference may be chance. More "
+        "blocks (repeats) would show which differences are real.");
   }
 }
 

@@ -36,9 +36,9 @@ absl::StatusOr<std::string> FillPlaces(std::string text, const std::string& at, 
     const auto given = places.find(name);
     const std::string& path = given != places.end() ? given->second : known->path();
     if (!FileExists(path)) {
-      return absl::NotFoundError(absl::StrCat(at, ": ", path, " is not there (", name,
+      return absl::NotFoundError(absl::StrCat(at, ": ", path, " does not exist (", name,
                                               known->about().empty() ? "" : ": ", known->about(),
-                                              "): name it by --place=", name, "=DIR"));
+                                              "): name the folder by --place=", name, "=DIR"));
     }
     text.replace(begin, end + 1 - begin, path);
     begin += path.size();
@@ -113,8 +113,9 @@ absl::Status CheckJobsDiffer(const LoadedStudy& loaded) {
     job.clear_name();
     const auto same = jobs.emplace(job.SerializeAsString() + cell.hostfile, &cell);
     if (!same.second) {
-      return WrongStudy(loaded.path, absl::StrCat("the combinations ", same.first->second->name, " and ",
-                                                  cell.name, " are the same job: exclude one of them"));
+      return WrongStudy(loaded.path,
+                        absl::StrCat("the combinations ", same.first->second->name, " and ", cell.name,
+                                     " are the same job: exclude one of these combinations"));
     }
   }
   return absl::OkStatus();
@@ -158,7 +159,7 @@ absl::StatusOr<LoadedStudy> ListCells(const WrittenStudy& written) {
     more = f >= 0;
   }
   if (loaded.cells.empty()) {
-    return WrongStudy(written.path(), "all combinations are excluded: leave an exclude out");
+    return WrongStudy(written.path(), "all combinations are excluded: remove one of the fields exclude");
   }
   TETHYS_RETURN_IF_ERROR(CheckDirectories(loaded));
   return loaded;

@@ -46,7 +46,8 @@ absl::StatusOr<std::vector<StudyRun>> ReadStudyRuns(const LoadedStudy& study, co
     if (cell == cells.end() || block < 0 || block > kMaxBlocks) {
       return absl::FailedPreconditionError(absl::StrCat(
           list, ": the run ", variant, " (block ", block, ") belongs to no combination of ", study.path,
-          ": the study has changed since; report with the file it ran with, or run it in another directory"));
+          ": the study file was changed after this run; report with the file of that time, or run the "
+          "changed study in another directory"));
     }
     StudyRun& run = runs.emplace_back();
     run.record.variant = cell->second;

@@ -98,7 +98,7 @@ std::string ClaimsText(const proto::StudyReport& report) {
     rows.push_back({claim.text(), claim.verdict(), claim.figure().empty() ? "–" : claim.figure(),
                     claim.published().empty() ? "–" : claim.published(), claim.remark()});
   }
-  return absl::StrCat("\n## What is published, and what was seen here\n\n",
+  return absl::StrCat("\n## Published statements, and what these runs show\n\n",
                       MarkdownTable({"statement", "here", "figure here", "published", "remark"}, rows));
 }
 
@@ -155,12 +155,11 @@ std::string TmiText(const proto::StudyReport& report) {
                      "mean 2-11", "median 2-101"},
                     rows));
   for (const proto::TmiOrder& order : report.tmi_order()) {
-    absl::StrAppendFormat(
-        &text,
-        "\n%s: TMiAvg and total time rank %d environments with Kendall's tau %.2f; the best is "
-        "%s.\n",
-        order.group().empty() ? "All" : MarkdownText(order.group()), order.cell_size(), order.tau(),
-        order.same_best() ? "the same" : "not the same");
+    absl::StrAppendFormat(&text,
+                          "\n%s: TMiAvg and total time rank %d environments with Kendall's tau %.2f; the "
+                          "best environment is %s in the two rankings.\n",
+                          order.group().empty() ? "All" : MarkdownText(order.group()), order.cell_size(),
+                          order.tau(), order.same_best() ? "the same" : "not the same");
   }
   return text;
 }

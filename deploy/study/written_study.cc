@@ -50,7 +50,8 @@ absl::Status CheckFactors(const WrittenStudy& written) {
     const std::string place = written.PlaceOf({{"factor", f}});
     if (factor.name().empty()) return WrongStudy(place, "the factor has no name: add name: \"...\"");
     if (!names.insert(factor.name()).second) {
-      return WrongStudy(place, absl::StrCat("another factor is called ", factor.name(), ", too: rename one"));
+      return WrongStudy(place,
+                        absl::StrCat("two factors have the name ", factor.name(), ": rename one of them"));
     }
     if (factor.level_size() == 0) {
       return WrongStudy(place,
@@ -114,7 +115,7 @@ absl::Status CheckReferences(const WrittenStudy& written) {
   for (int i = 0; i < study.exclude_size(); ++i) {
     const std::string place = written.PlaceOf({{"exclude", i}});
     if (study.exclude(i).match_size() == 0)
-      return WrongStudy(place, "it would exclude every combination: add match");
+      return WrongStudy(place, "exclude without match would exclude every combination: add match");
     TETHYS_RETURN_IF_ERROR(CheckChoices(study, study.exclude(i).match(), place));
   }
   for (int i = 0; i < study.published_size(); ++i) {

@@ -169,7 +169,7 @@ class RunningJobTest(TethysTest):
                 self.assertEqual(run.output.count("optimizer.learning_rate"), 1, run.output)
                 self.assertEqual(len(re.findall(r"(nan|NaN|inf\b)", run.output)), 1, run.output)
                 self.assertNotRegex(run.output, r"\[\d+, \+\d+\)|exited with status|go on from")
-                self.assertIn("once that is fixed, train from the start", run.output)
+                self.assertIn("once this problem is solved, train from the start", run.output)
 
     def test_killed_worker_is_named_once(self):
         for name in ("mirrored", "ps_sync"):

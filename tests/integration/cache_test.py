@@ -92,7 +92,7 @@ class CacheTest(TethysTest):
         path = os.path.join(self.cache, "job.textproto")
         with open(path, "w", encoding="utf-8") as file:
             file.write(self.job())
-        for cache, place in (("DISK", f"the folder {self.cache}"), ("MEMORY", "memory, which its workers share")):
+        for cache, place in (("DISK", f"the folder {self.cache}"), ("MEMORY", "memory that the workers of the host share")):
             status, output = command(["plan", path, f"--set=data.cache={cache}", f"--set=data.cache_dir={self.cache}"])
             self.assertEqual(status, 0, output)
             self.assertRegex(output, f"Each host with workers keeps 1.4 MiB of decoded samples in {place}")

@@ -102,7 +102,7 @@ class CalibrateTest(FolderTest):
         self.assertIn("while other programs used 86 % of the CPU", " ".join(output.split()))
         status, output = self.tethys("advise", self.job, f"--calibration={disturbed}", "--verify=0", "--out=no.textproto")
         self.assertEqual(status, 1, output)
-        self.assertRegex(output, "no answer by the calibration made .* ago: other programs used 86 % of the CPU meanwhile")
+        self.assertRegex(output, "no answer from the calibration made .* ago: other programs used 86 % of the CPU meanwhile")
         self.assertFalse(os.path.exists(f"{self.folder}/no.textproto"))
         status, output = self.tethys("advise", self.job, f"--calibration={disturbed}", "--verify=0", "--out=no.textproto", BUSY)
         self.assertEqual(status, 0, output)
@@ -111,7 +111,7 @@ class CalibrateTest(FolderTest):
         # Another model has no calibration, and a named calibration of another model is refused.
         other = "--set=model.layer[1].dense.units=8"
         status, output = self.tethys("plan", self.job, other)
-        self.assertIn("nothing was calibrated", output)
+        self.assertIn("no calibration is stored", output)
         status, output = self.tethys("plan", self.job, other, f"--calibration={path}")
         self.assertEqual(status, 2, output)
         self.assertIn("was measured with another model", output)
@@ -119,7 +119,7 @@ class CalibrateTest(FolderTest):
         # A job with TLS has another calibration than one without.
         status, output = self.tethys("plan", self.job, "--tls=on")
         self.assertEqual(status, 0, output)
-        self.assertIn("nothing was calibrated", output)
+        self.assertIn("no calibration is stored", output)
         for flags, message in ((["--tls=on", f"--calibration={path}"], "this job runs with it"),
                                (["--tls=maybe"], "--tls=maybe: must be on or off")):
             status, output = self.tethys("plan", self.job, *flags)
@@ -141,7 +141,7 @@ class CalibrateTest(FolderTest):
                          r" Run (local|mirrored|ps_sync).* samples/s, measured in brief runs\)")
         self.assertIn("Asynchronous training makes other updates", output)
         # With one machine there are no links, and no other hosts.
-        changes = output.split("What would change the answer, by the model:\n")[1].split("\n\n")[0]
+        changes = output.split("What would change the answer, according to the model:\n")[1].split("\n\n")[0]
         self.assertRegex(changes, "^  (Speed of computing, |The model cannot say: )")
         self.assertNotRegex(output, "(?i)links|hosts")
         status, trained = self.tethys("train", best, "--plain", "--run_dir=run")
@@ -152,7 +152,7 @@ class CalibrateTest(FolderTest):
         # Hosts that --what_if supposes are neither contacted nor measured.
         status, output = self.tethys(*advise, "--what_if=hosts=4,slots=1,cores=8,link=1gbit,delay=50us,price=1")
         self.assertEqual(status, 0, output)
-        self.assertIn("no run can check machines that do not exist", output.replace("\n", " "))
+        self.assertIn("no run can check them, because the machines do not exist", output.replace("\n", " "))
         self.assertNotIn("verifying", output)
         self.assertIn("\n  Links (the slowest now: 1 Gbit/s): ", output)
         self.assertIn("\n  Speed of computing, as a multiple of the present one: ", output)
@@ -228,13 +228,13 @@ class CalibrateTest(FolderTest):
         named = self.write("slow.json", json.dumps(calibration))
         status, output = self.tethys(*advise, f"--calibration={named}")
         self.assertEqual(status, 0, output)
-        self.assertRegex(" ".join(output.split()), r"The brief runs contradict the predictions of 1 of 1 candidates, beyond "
+        self.assertRegex(" ".join(output.split()), r"The brief runs contradict the predictions of 1 of 1 candidates, because "
                                                    r"their intervals: \S.* samples/s where [\d,]+ \([\d,]+ to [\d,]+\) were")
         with open(path, "w", encoding="utf-8") as file:
             json.dump(calibration, file)
         status, output = self.tethys(*advise)
         self.assertEqual(status, 0, output)
-        self.assertIn("most brief runs lie outside the intervals predicted from the stored calibration: calibrating again", output)
+        self.assertIn("the throughput of most brief runs lies outside the intervals predicted from the stored calibration: calibrating again", output)
         with open(path, encoding="utf-8") as file:
             self.assertGreater(json.load(file)["made"], made)
 
@@ -257,7 +257,7 @@ class CalibrateTest(FolderTest):
         self.assertEqual(status, 0, output)
         status, output = self.advise_and_kill(1, calibration, "--verify=2", "--out=best.textproto")
         self.assertEqual(status, 0, output)
-        self.assertRegex(output, r"Put aside, because a brief run failed:\n  the brief run of (local|mirrored|ps_sync)")
+        self.assertRegex(output, r"Candidates that are not considered, because a brief run of them failed:\n  the brief run of (local|mirrored|ps_sync)")
         self.assertRegex(output.replace("\n", " "), r" Run (local|mirrored|ps_sync).*, measured in brief runs\)")
         status, output = self.advise_and_kill(1, calibration, "--verify=1", "--out=none.textproto")
         self.assertEqual(status, 1, output)

@@ -155,7 +155,7 @@ class ReportPageTest(unittest.TestCase):
         self.copy_comparison()
         page = self.opened("runs/report.html")
         self.assertRegex(page, r'<div class="verdict" id="verdict"><p>(Train with [ABC] \((one worker alone|2 )|No winner (between|among) [ABC])')
-        self.assertRegex(page, r"<p><b>How sure:</b> ([ABC] (trains|takes|is) between [\d.]+ and [\d.]+ .*\(95&nbsp;% confidence, 2 runs of each\)|Two runs are too few for an interval\.)")
+        self.assertRegex(page, r"<p><b>How sure:</b> ([ABC] (trains|takes|is) between [\d.]+ and [\d.]+ .*\(95&nbsp;% confidence, 2 runs of each\)|Two runs are too few for a confidence interval\.)")
         for name in ("one worker alone", "2 mirrored workers", "2 asynchronous workers with 1 parameter server"):
             self.assertRegex(page, f"<div>{name}<")
         self.assertIn("<th class=\"more\">global batch</th>", page)

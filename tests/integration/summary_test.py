@@ -189,7 +189,7 @@ class RunsTest(unittest.TestCase):
                 follower.communicate(timeout=PATIENCE)
                 self.assertEqual(follower.returncode, 0)
             self.assertEqual(run.summary()["status"], "interrupted")
-            self.assertIn("stopped by SIGTERM, as tethys runs stop", run.summary()["ending"])
+            self.assertIn("stopped by SIGTERM (sent by tethys runs stop", run.summary()["ending"])
             self.assertNotIn("first_failure", run.summary())
             self.assertIn("This run was interrupted after ", run.read("report.md"))
             self.assertEqual(run.read(".lock"), "")
@@ -305,7 +305,7 @@ class CompareTest(unittest.TestCase):
                                   "--max_others_cpu=100"])
         self.assertEqual(status, 0, output)
         self.assertIn("left out: mirrored with 1 worker: that is local training", output)
-        self.assertIn("Speed-up: samples per second divided by those of A (job-local)", output)
+        self.assertIn("Speed-up: samples per second divided by the samples per second of A (job-local)", output)
         self.assertTrue(os.path.exists(os.path.join(directory, "job-mirrored-2-r2")))
         self.assertRegex(output, r"\nVerdict\n\n  (Train with|No winner between) [AB] \((one worker alone|2 mirrored workers)\)")
         self.assertIn("A: one worker alone; B: 2 mirrored workers.", output, "the legend of the letters")
@@ -548,7 +548,7 @@ class SchedulerTest(unittest.TestCase):
         processes = self.start_slurm(3, ["strategy=mirrored", f"timeouts.start={2 * PATIENCE}"])
         for process in processes:
             outputs.append(process.communicate(timeout=PATIENCE)[0])
-            self.assertIn("holds a run already", outputs[-1])
+            self.assertIn("already contains a run", outputs[-1])
         self.assertEqual([process.returncode for process in processes], [2, 1, 1], outputs)
 
     def test_lines_on_a_shared_terminal_name_the_process(self):

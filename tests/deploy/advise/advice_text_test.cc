@@ -36,9 +36,9 @@ std::string TextOf(const std::vector<Candidate>& candidates, const AdviceGoal& g
 TEST(AdviceTextTest, ResourceThatMostLimitsTheExchangeIsNamed) {
   EXPECT_THAT(TextOf({Of(2, 10, 0, {{"overhead", 0.3}, {"link of host0", 0.2}})}),
               HasSubstr("Besides computing, the link of host0 matters most: it accounts for 20 % of a "
-                        "step, so one twice as fast would save up to 10 %."));
+                        "step, so doubling its speed would save up to 10 % of the step."));
   const std::string overhead = TextOf({Of(2, 10, 0, {{"overhead", 0.3}, {"link of host0", 0.02}})});
-  EXPECT_THAT(overhead, HasSubstr("Of a step, 30 % are overhead"));
+  EXPECT_THAT(overhead, HasSubstr("30 % of a step are overhead"));
   EXPECT_THAT(overhead, Not(HasSubstr("matters most")));
 }
 
@@ -62,7 +62,7 @@ TEST(AdviceTextTest, CandidatesThatFailedAreNamedWithTheirErrors) {
   AdviceNotes notes;
   notes.put_aside = {"the brief run of mirrored, 3 workers: worker 2 was killed"};
   EXPECT_THAT(AdviceText(candidates, Choose(candidates, {}), {}, notes),
-              HasSubstr("Put aside, because a brief run failed:\n"
+              HasSubstr("Candidates that are not considered, because a brief run of them failed:\n"
                         "  the brief run of mirrored, 3 workers: worker 2 was killed\n"));
 }
 

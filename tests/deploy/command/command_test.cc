@@ -217,11 +217,11 @@ TEST_F(CommandTest, RefusesToOverwriteARun) {
   ASSERT_TRUE(RunDirectory::Create(run_dir())->WriteJob(proto::Job()).ok());
   const Outcome outcome = Tethys({"train", job(), "--run_dir=" + run_dir()});
   EXPECT_EQ(outcome.status, 2);
-  EXPECT_THAT(outcome.error, HasSubstr("holds a run already: it saved no checkpoint"));
+  EXPECT_THAT(outcome.error, HasSubstr("already contains a run: this run saved no checkpoint"));
 }
 
 TEST_F(CommandTest, RefusesToResumeMissingRun) {
-  EXPECT_THAT(Refused({"--resume"}), HasSubstr("holds no run to resume"));
+  EXPECT_THAT(Refused({"--resume"}), HasSubstr("contains no run to resume"));
 }
 
 TEST_F(CommandTest, PlanPrintsJobAndProcesses) {

@@ -62,9 +62,9 @@ TEST(ChanceRemarkTest, LossAboveChanceLeadsToAdviceOfALowerRate) {
 }
 
 TEST(ChanceRemarkTest, LowTrainingLossAtChanceAccuracyPointsAtTheSplit) {
-  EXPECT_THAT(
-      ChanceRemark(RunOf(0.1, 0.95, 0.1, 5000, 20), 10),
-      AllOf(HasSubstr("On training samples its accuracy is 0.9500"), Not(HasSubstr("learning_rate"))));
+  EXPECT_THAT(ChanceRemark(RunOf(0.1, 0.95, 0.1, 5000, 20), 10),
+              AllOf(HasSubstr("On training samples the accuracy of the model is 0.9500"),
+                    Not(HasSubstr("learning_rate"))));
 }
 
 }  // namespace

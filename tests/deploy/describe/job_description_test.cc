@@ -198,7 +198,7 @@ TEST(PlanReportTest, MirroredTraffic_DependsOnWorkersHosts) {
   // Bytes in and bytes out: in shared memory 2/3 of an arena of 7,856 floats each, over TCP twice as many.
   EXPECT_THAT(*PlanReport(plan, ""), ContainsRegex("each worker +20 KiB +20 KiB +memory +all-reduce"));
   EXPECT_THAT(*PlanReport(plan, ""),
-              HasSubstr("\nThrough memory: bytes in memory that the processes of one host share;"));
+              HasSubstr("\nThrough memory: the bytes are in memory that the processes of one host share,"));
   EXPECT_THAT(*PlanReport(plan, "", {0, 1, 2}),
               ContainsRegex("each worker +41 KiB +41 KiB +TCP +all-reduce"));
   const std::string two_hosts = *PlanReport(plan, "", {0, 0, 1});
@@ -234,7 +234,7 @@ TEST(PlanReportTest, ListsMemoryOfGpuAndItsWorker) {
   EXPECT_THAT(report, ContainsRegex("each worker on a CPU +31 KiB"));
   EXPECT_THAT(report, ContainsRegex("each GPU +31 KiB"));
   EXPECT_THAT(report, ContainsRegex("its worker +31 KiB +31 KiB +- +- "));
-  EXPECT_THAT(report, HasSubstr("on each GPU besides, at most 32 MiB"));
+  EXPECT_THAT(report, HasSubstr("on each GPU, at most 32 MiB"));
 }
 
 TEST(PlanReportTest, RefusesAModelThatDoesNotFitTheData) {

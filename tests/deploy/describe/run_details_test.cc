@@ -90,7 +90,7 @@ TEST_F(RunDetailsTest, RunningRunShowsLauncherAndProgressOfThisAttempt) {
   progress.mutable_progress()->set_epoch_samples(100);
   add(progress);
   add(pulse);
-  EXPECT_THAT(Text(), HasSubstr("epoch 5 of 5, all of it")) << "it makes no sixth epoch";
+  EXPECT_THAT(Text(), HasSubstr("epoch 5 of 5, complete")) << "it makes no sixth epoch";
   add(listening);
   EXPECT_THAT(Text(), AllOf(HasSubstr("has not begun to train"), Not(HasSubstr("slave4"))));
 }

@@ -153,7 +153,7 @@ TEST_F(HostAgentTest, EndOfInputEndsAgent) {
 
 TEST_F(HostAgentTest, MalformedOrderEndsAgent) {
   agent_.OnInput({"\2\0\0\0\xff\xff", 6}, now_);
-  EXPECT_EQ(EndReason(), "bytes that are no order");
+  EXPECT_EQ(EndReason(), "bytes that are not an order");
   OrderStart(1);
   EXPECT_THAT(actions_, IsEmpty());
 }
@@ -190,7 +190,7 @@ TEST_F(HostAgentTest, LogIsDroppedWhileConnectionIsBlocked) {
   agent_.OnOutput(1, proto::ProcessOutput::LOG, "again");
   agent_.OnExit(2, {.code = 3});
   constexpr char kMissing[] =
-      " bytes are missing here: the launcher read too slowly when they were written]\n";
+      " bytes are missing here: the launcher did not read fast enough when the process wrote these bytes]\n";
   EXPECT_THAT(Reports(), ElementsAre(absl::StrCat("log 1 \n[5", kMissing), "log 1 again",
                                      absl::StrCat("log 2 \n[3", kMissing), "exit 2 code 3"));
 }

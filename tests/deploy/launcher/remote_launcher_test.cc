@@ -156,9 +156,8 @@ TEST_F(RemoteLauncherTest, NoStoppedProcessOutlivesAKilledAgent) {
     kill(PidOf("worker-1"), SIGSTOP);
     kill(AgentOn("slave1"), SIGKILL);
   });
-  EXPECT_THAT(
-      Failure(),
-      HasSubstr("worker 0 on slave1 lost its ssh connection (its agent was killed by signal 9 (Killed))"));
+  EXPECT_THAT(Failure(), HasSubstr("worker 0 on slave1 lost its ssh connection (the agent on its host was "
+                                   "killed by signal 9 (Killed))"));
   WaitForAdopted();
 }
 

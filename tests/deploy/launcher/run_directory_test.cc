@@ -43,7 +43,7 @@ TEST_F(RunDirectoryTest, ExistingRunWithoutACheckpoint_AdvisesAnotherDirectory) 
   ASSERT_TRUE(RunDirectory::Create(path_)->WriteJob(proto::Job()).ok());
   ASSERT_TRUE(CreateDirectories(path_ + "/checkpoints/step-7.tmp").ok());
   EXPECT_THAT(std::string(RunDirectory::Create(path_).status().message()),
-              HasSubstr("it saved no checkpoint"));
+              HasSubstr("this run saved no checkpoint"));
 }
 
 TEST_F(RunDirectoryTest, OpensARunToResumeIt) {

@@ -109,7 +109,7 @@ TEST_F(RunStopTest, ProcessWithAReusedNumberIsNotTheLauncher) {
   LauncherName other = OwnLauncherName().value();
   --other.start;
   WriteLock(other);
-  EXPECT_THAT(std::string(FindError().message()), HasSubstr("cannot be seen from here"));
+  EXPECT_THAT(std::string(FindError().message()), HasSubstr("is not visible from here"));
 }
 
 TEST_F(RunStopTest, LauncherOfAnotherHostIsNamed) {
@@ -121,7 +121,7 @@ TEST_F(RunStopTest, LauncherOfAnotherHostIsNamed) {
     WriteLock(other);
     EXPECT_THAT(std::string(FindError().message()), HasSubstr("stop it on slave7"));
   }
-  EXPECT_THAT(std::string(FindError().message()), HasSubstr("slave7 made the run last"))
+  EXPECT_THAT(std::string(FindError().message()), HasSubstr("slave7 was the last launcher of the run"))
       << "the lock is not seen";
 }
 

@@ -45,7 +45,7 @@ TEST(UnfinishedSummaryTest, ReasonOfTheLauncherReplacesTheChiefsReason) {
   EXPECT_EQ(summary.steps(), 5) << "the chief's measurements stay";
   EXPECT_THAT(summary.ending(),
               ::testing::StartsWith("worker 1 on slave2 was killed by signal 9 (Killed) at step 7. "
-                                    "If nobody sent it, the memory of that machine most likely"));
+                                    "If nobody sent this signal, the machine most likely"));
   EXPECT_EQ(summary.go_on(), "go on");
   EXPECT_THAT(summary.first_failure().message(), ::testing::HasSubstr("signal 9"));
 }
@@ -61,7 +61,7 @@ TEST(UnfinishedSummaryTest, StopByTheUserIsNoFailure) {
   EXPECT_EQ(summary.status(), "interrupted");
   EXPECT_FALSE(summary.has_first_failure());
   EXPECT_EQ(summary.ending(),
-            "stopped by SIGTERM, as tethys runs stop, kill and schedulers send it, at step 1,234");
+            "stopped by SIGTERM (sent by tethys runs stop, by kill or by a scheduler), at step 1,234");
 }
 
 TEST(RunEndingTest, StartedRunWithoutASummaryIsReportedAsKilled) {
@@ -94,10 +94,12 @@ TEST(RunEndingTest, ResumeCommandOfAMovedRunNamesTheNewPath) {
   proto::RunSummary summary;
   summary.set_status("failed");
   summary.set_ending("the disk was full");
-  summary.set_go_on("once that is fixed, go on from step 9 with: tethys train --resume --run_dir=runs/old");
+  summary.set_go_on(
+      "once this problem is solved, go on from step 9 with: tethys train --resume --run_dir=runs/old");
   EXPECT_THAT(EndingOf(directory.path(), summary).go_on, ::testing::Not(::testing::HasSubstr("runs/old")));
-  summary.set_go_on(absl::StrCat(
-      "once that is fixed, go on from step 9 with: tethys train --resume --run_dir=", directory.path()));
+  summary.set_go_on(
+      absl::StrCat("once this problem is solved, go on from step 9 with: tethys train --resume --run_dir=",
+                   directory.path()));
   EXPECT_EQ(EndingOf(directory.path(), summary).go_on, summary.go_on());
 }
 

@@ -74,7 +74,9 @@ TEST(ComparisonTableTest, BytesThroughMemory_AreMarkedAndTcpBytesAreNot) {
   const std::string table = ComparisonTable(Labels(), {}, runs);
   EXPECT_THAT(table, ContainsRegex("local .* 795 memory .*\nB  ps_async .* 795 TCP "));
   EXPECT_THAT(
-      table, HasSubstr("Through memory: bytes in memory that the processes of one host share; none of them"));
+      table,
+      HasSubstr(
+          "Through memory: the bytes are in memory that the processes of one host share, and cross no"));
   EXPECT_THAT(ComparisonCsv(Labels(), {}, runs, absl::nullopt),
               HasSubstr(",memory,shared memory among 3 workers,runs/r,"));
   runs.push_back(OneRun(0, 1, 0.86, 10));
@@ -151,7 +153,7 @@ TEST(ComparisonTableTest, VariantWhoseRunsExchangedDifferently_IsListed) {
   EXPECT_THAT(ComparisonTable(Labels(), {}, runs), Not(HasSubstr("alike")));
   runs[1].summary.set_exchange("TCP among 3 workers: worker 1 on h cannot share memory");
   EXPECT_THAT(ComparisonTable(Labels(), {}, runs),
-              HasSubstr("runs of A did not exchange gradients alike: 1 by TCP among 3 "
+              HasSubstr("runs of A did not exchange gradients in the same way: 1 by TCP among 3 "
                         "workers, 2 by shared memory among 3 workers\n"));
   EXPECT_THAT(ComparisonCsv(Labels(), {}, runs, absl::nullopt), HasSubstr(",TCP among 3 workers,runs/r,"));
 }
@@ -215,7 +217,8 @@ TEST(TimeToTargetTest, TableHasCaptionAndCountsRunsThatReachedTarget) {
       WithCourse(OneRun(1, 0, 0.9, 3), {0.7, 0.8}), WithCourse(OneRun(1, 1, 0.9, 3), {0.7, 0.8})};
   EXPECT_EQ(TargetTable(Labels(), {}, runs, TargetOf(runs, 0.85)),
             "Time to 85 % validation accuracy\n"
-            "Training until the end of the first epoch that reached it, mean over the runs that reached it.\n"
+            "Training until the end of the first epoch that reached the target, mean over the runs that "
+            "reached the target.\n"
             "\n"
             "                       training          best validation\n"
             "   job       strategy         s  epochs      accuracy, %  reached by\n"

@@ -63,10 +63,10 @@ TEST_F(ExplanationTest, SplitsTrainingTimesAndTheirDifference) {
               HasSubstr("Of its 10.00 ± 0.25 s of training, a worker of mirrored needed 6.00 ± 0.25 s (60 %) "
                         "to compute (forward and backward), 3.00 ± 0.25 s (30 %) to wait for the exchange"));
   EXPECT_THAT(Text(), HasSubstr("a worker of ps_async needed"));
-  EXPECT_THAT(Text(), HasSubstr("the one run of each variant that is shown in detail"));
-  EXPECT_THAT(Text(),
-              HasSubstr("So the 4 s between them are: computing +0.5 s, waiting for the exchange +3.2 s, "
-                        "all else +0.3 s."));
+  EXPECT_THAT(Text(), HasSubstr("a single run of each variant, which the report shows in detail"));
+  EXPECT_THAT(Text(), HasSubstr("So the difference of 4 s in training time consists of: computing +0.5 s, "
+                                "waiting for the exchange +3.2 s, "
+                                "all else +0.3 s."));
 }
 
 TEST_F(ExplanationTest, StallsThatTakeAVisibleShare_AreNamed) {
@@ -91,9 +91,10 @@ TEST_F(ExplanationTest, ExplainedPairIsNamedIfTheAnswerHasAnotherPair) {
   Add("local", 5, 4, 0).set_workers(1);
   Add("mirrored", 10, 6, 3).set_workers(2);
   Add("ps_sync", 14, 6.5, 6.2).set_workers(2);
-  EXPECT_THAT(Text(), StartsWith("These sentences compare mirrored workers with parameter servers, here "
-                                 "mirrored with ps_sync; the answer of the report is about local and "
-                                 "mirrored. Of its 10.00"));
+  EXPECT_THAT(Text(),
+              StartsWith("These sentences compare mirrored workers with parameter servers, here "
+                         "mirrored with ps_sync; the conclusion at the head of the report is about local and "
+                         "mirrored. Of its 10.00"));
 }
 
 TEST_F(ExplanationTest, ExplainsThePairOfTheAnswerIfOnlyOneStrategyWasRun) {
@@ -110,8 +111,10 @@ TEST_F(ExplanationTest, PairOfSingleRunsIsNamedIfTheAnswerHasAnotherPair) {
     const double seconds = 5 + 5 * report_.variant_size();
     *Add(strategy, seconds, 4, 1).mutable_seconds() = Value(1, seconds);
   }
-  EXPECT_THAT(Text(), HasSubstr("here ps_sync with mirrored; the answer of the report is about local and "
-                                "ps_sync."));
+  EXPECT_THAT(
+      Text(),
+      HasSubstr("here ps_sync with mirrored; the conclusion at the head of the report is about local and "
+                "ps_sync."));
 }
 
 TEST_F(ExplanationTest, DifferenceWithinNoiseIsNotExplained) {
@@ -148,10 +151,10 @@ TEST_F(ExplanationTest, NamesBytesMovedAndTheirMedium) {
   AddCpu(100, 100, "slave1", mirrored);
   EXPECT_THAT(Text(), Not(HasSubstr("over TCP"))) << "both ends are on one machine";
   AddCpu(100, 100, "slave2", mirrored);
-  EXPECT_THAT(Text(), HasSubstr("2 KiB with mirrored, by shared memory among 2 workers (its processes "
-                                "on slave1: 12.5 MB/s over TCP)."));
+  EXPECT_THAT(Text(), HasSubstr("2 KiB with mirrored, by shared memory among 2 workers (the processes of "
+                                "this variant on slave1: 12.5 MB/s over TCP)."));
   mirrored.mutable_summary()->clear_exchange();
-  EXPECT_THAT(Text(), HasSubstr("2 KiB with mirrored, by TCP (its processes on slave1"));
+  EXPECT_THAT(Text(), HasSubstr("2 KiB with mirrored, by TCP (the processes of this variant on slave1"));
 }
 
 TEST_F(ExplanationTest, StalenessIsNotNamedAsCauseOfAccuracy) {
@@ -162,7 +165,10 @@ TEST_F(ExplanationTest, StalenessIsNotNamedAsCauseOfAccuracy) {
   ps.mutable_summary()->mutable_communication()->add_staleness()->set_staleness(6);
   EXPECT_THAT(Text(), AllOf(HasSubstr("2.3 updates old on average, 6 at most"), Not(HasSubstr("accuracy"))));
   *ps.mutable_test_accuracy() = OfThree(0.8, 0.001);
-  EXPECT_THAT(Text(), HasSubstr("is not measured: the number of updates differs, too (100 and 300)"));
+  EXPECT_THAT(
+      Text(),
+      HasSubstr(
+          "is not measured: the number of updates differs, too (100 with mirrored, 300 with ps_async)"));
 }
 
 TEST_F(ExplanationTest, SlowWorkerIsNamedIfOthersWaitForIt) {
@@ -173,7 +179,7 @@ TEST_F(ExplanationTest, SlowWorkerIsNamedIfOthersWaitForIt) {
     AddRank(1, 200, *variant);
     AddRank(2, 110, *variant);
   }
-  EXPECT_THAT(Text(), HasSubstr("With mirrored the others waited for worker 1 on slave1"));
+  EXPECT_THAT(Text(), HasSubstr("With mirrored the other workers waited for worker 1 on slave1"));
   EXPECT_THAT(Text(), Not(HasSubstr("With ps async the others")));
 }
 
@@ -185,10 +191,9 @@ TEST_F(ExplanationTest, GradientNoiseSaysWhatTwiceTheBatchWouldNeed) {
     noise.set_epoch(mirrored.summary().gradient_noise_size() - 1);
     if (samples > 0) noise.set_samples(samples);
   }
-  EXPECT_THAT(
-      Text(),
-      HasSubstr("was 50 samples in epoch 2 and 300 in epoch 3, with batches of 100: by that, twice the "
-                "batch would need 0.62 times the steps"));
+  EXPECT_THAT(Text(),
+              HasSubstr("was 50 samples in epoch 2 and 300 in epoch 3, with batches of 100: according to the "
+                        "latter value, twice the batch would need 0.62 times as many steps"));
 }
 
 TEST_F(ExplanationTest, UnknownGradientNoiseHasAReason) {
@@ -196,28 +201,32 @@ TEST_F(ExplanationTest, UnknownGradientNoiseHasAReason) {
   Add("ps_async", 14, 6, 3).set_workers(3);
   EXPECT_THAT(
       Text(),
-      AllOf(HasSubstr("scale of local is unknown: to measure it takes the gradients of several workers"),
-            HasSubstr("scale of ps_async is unknown: its gradients belong to parameters of")));
+      AllOf(HasSubstr(
+                "scale of local is unknown: measuring this scale requires the gradients of several workers"),
+            HasSubstr("scale of ps_async is unknown: the gradients were computed from different versions")));
   report_.mutable_variant(1)->set_strategy("ps_stale_3");
   report_.mutable_variant(1)->set_short_name("ps_stale_3");
-  EXPECT_THAT(Text(), HasSubstr("scale of ps_stale_3 is unknown: its gradients belong to parameters of"));
+  EXPECT_THAT(
+      Text(),
+      HasSubstr("scale of ps_stale_3 is unknown: the gradients were computed from different versions"));
   report_.clear_variant();
   proto::ReportVariant& few = Add("mirrored", 10, 6, 3);
   few.set_workers(2);
   few.mutable_summary()->add_gradient_noise();
   Add("ps_sync", 14, 6, 3).set_workers(2);
-  EXPECT_THAT(Text(),
-              AllOf(HasSubstr("scale of mirrored is unknown: the steps in which it was measured are"),
-                    HasSubstr("scale of ps_sync is unknown: GPUs and older builds do not measure it")));
+  EXPECT_THAT(
+      Text(),
+      AllOf(HasSubstr("scale of mirrored is unknown: too few steps were measured to distinguish"),
+            HasSubstr("scale of ps_sync is unknown: GPUs and older builds do not measure this scale")));
 }
 
 TEST_F(ExplanationTest, FullCpuAndOtherProgramsAreNamed) {
   AddCpu(198, 120, "slave1", Add("mirrored", 10, 6, 3));
   AddCpu(100, 90, "slave1", Add("ps_async", 14, 6.5, 6.2));
-  EXPECT_THAT(
-      Text(),
-      HasSubstr("99 % of the 2 cores of slave1 with mirrored, at its limit (other programs took 39 %"));
-  EXPECT_THAT(Text(), HasSubstr("and 50 % of the 2 cores of slave1 with ps_async. Times are by the clock"));
+  EXPECT_THAT(Text(), HasSubstr("99 % of the 2 cores of slave1 with mirrored, so this machine is at its "
+                                "limit (other programs took 39 %"));
+  EXPECT_THAT(Text(),
+              HasSubstr("and 50 % of the 2 cores of slave1 with ps_async. All times are wall-clock times"));
 }
 
 TEST_F(ExplanationTest, MachinesOfOneComputerShareItsCores) {
@@ -241,8 +250,8 @@ TEST_F(ExplanationTest, PredictedRatesStandBesideMeasuredRates) {
   }
   EXPECT_EQ(PredictionSentence(report_),
             "Samples a second, as predicted before the start with 90 % intervals: "
-            "ps_sync predicted 1,000 (900 to 1,100), measured 1,600, outside its interval; "
-            "mirrored predicted 1,000 (900 to 1,100), measured 1,050.");
+            "ps_sync: predicted 1,000 (900 to 1,100), measured 1,600, outside the interval; mirrored: "
+            "predicted 1,000 (900 to 1,100), measured 1,050.");
 }
 
 }  // namespace

@@ -58,8 +58,8 @@ TEST_F(HeadlineTest, DifferenceWithinNoise_NamesBothVariants) {
       "with no measurable difference in accuracy.");
   EXPECT_THAT(HowSure(), StartsWith("B takes between 0.7"));
   EXPECT_THAT(HowSure(), HasSubstr(" times as long as A (95 % confidence, 3 to 4 runs of each). What would "
-                                   "decide: if A and B differ by the factor of 1.05 that their means have, "
-                                   "about 30 runs of each (tethys compare --repeats=30)."));
+                                   "decide: if the times of A and B differ by a factor of 1.05, as their "
+                                   "means do, about 30 runs of each (tethys compare --repeats=30)."));
   EXPECT_THAT(CautionsText(), IsEmpty());
 }
 
@@ -87,11 +87,11 @@ TEST_F(HeadlineTest, TieOfManyNamesThreeByLetterAndCountsTheOthers) {
 TEST_F(HeadlineTest, LargestAccuracyDifferenceThatRunsMayHideIsStated) {
   Add("mirrored", 3, Value(3, 10, 1), Value(3, 0.87, 0.02));
   proto::ReportVariant& ps = Add("ps_sync", 3, Value(3, 10.5, 1), Value(3, 0.87, 0.001));
-  EXPECT_THAT(Text(),
-              EndsWith("show which is faster, and differences in accuracy below 5 points may not show."));
+  EXPECT_THAT(Text(), EndsWith("show which is faster, and these runs may not show differences in accuracy "
+                               "below 5 percentage points."));
   *ps.mutable_seconds() = Value(3, 20, 1);
-  EXPECT_THAT(Text(),
-              EndsWith("as fast as B (ps_sync), and differences in accuracy below 5 points may not show."));
+  EXPECT_THAT(Text(), EndsWith("as fast as B (ps_sync), and these runs may not show differences in accuracy "
+                               "below 5 percentage points."));
 }
 
 TEST_F(HeadlineTest, TieOfSlowerButAccurateVariantsNamesTheFasterOne) {
@@ -184,7 +184,7 @@ TEST_F(HeadlineTest, TwoRunsAreTooFewForAnInterval) {
   Add("ps_sync", 3, Value(2, 10.5, 1), Share(2, 0.88, 0.05));
   EXPECT_THAT(Text(),
               EndsWith("do not show which is faster, and two runs are too few to compare accuracies."));
-  EXPECT_THAT(HowSure(), StartsWith("Two runs are too few for an interval. What would decide:"));
+  EXPECT_THAT(HowSure(), StartsWith("Two runs are too few for a confidence interval. What would decide:"));
 }
 
 TEST_F(HeadlineTest, SeveralVariantsOfSeveralWorkersAreNamedIfNoneIsShownToBeFaster) {
@@ -197,9 +197,11 @@ TEST_F(HeadlineTest, SeveralVariantsOfSeveralWorkersAreNamedIfNoneIsShownToBeFas
 TEST_F(HeadlineTest, TieNamesTheAdvantagesOfItsVariants) {
   Add("mirrored", 2, Value(3, 10, 0.1), Value(3, 0.87, 0.001));
   proto::ReportVariant& ps = Add("ps_sync", 2, Value(3, 10.01, 0.1), Value(3, 0.87, 0.001));
-  EXPECT_THAT(HowSure(), EndsWith("A and B may well be equally fast: 100 runs of each would not decide."));
+  EXPECT_THAT(
+      HowSure(),
+      EndsWith("A and B may well be equally fast: even 100 runs of each would not show a difference."));
   ps.set_servers(1);
-  EXPECT_THAT(HowSure(), EndsWith("would not decide. A has fewer processes."));
+  EXPECT_THAT(HowSure(), EndsWith("would not show a difference. A has fewer processes."));
   *ps.mutable_test_accuracy() = Value(3, 0.87, 0.004);
   EXPECT_THAT(HowSure(), EndsWith("A has fewer processes and a smaller spread of accuracy."));
   Add("ps_async", 2, Value(3, 10.02, 0.1), Value(3, 0.87, 0.0005)).set_servers(1);
@@ -313,7 +315,7 @@ TEST_F(HeadlineTest, SingleRunDecidesNothing) {
             "No winner yet: A (mirrored) trained in 10.00 ± 0.25 s, B (ps_sync) in 20 s, and a single run "
             "cannot tell a difference from chance.");
   EXPECT_EQ(HowSure(),
-            "Not known from single runs. What would decide: three runs of each or more (tethys compare "
+            "Not known from single runs. What would decide: three or more runs of each (tethys compare "
             "--repeats=3).");
 }
 
@@ -349,11 +351,11 @@ TEST_F(HeadlineTest, CautionsNameTheLimitsOfTheAnswer) {
   report_.add_difference()->set_in_name(true);
   EXPECT_THAT(
       CautionsText(),
-      ElementsAre(
-          "2 of 8 runs failed", "B hardly learned", "the jobs differ in a, b, c and 1 more",
-          "other programs took up to 19 % of the CPU",
-          "global batches differ, and so do the numbers of updates, on which accuracy depends",
-          "all processes shared one computer with 2 cores, so nothing is known about several computers"));
+      ElementsAre("2 of 8 runs failed", "B hardly learned", "the jobs differ in a, b, c and 1 more",
+                  "other programs took up to 19 % of the CPU",
+                  "global batches differ, and so do the numbers of updates, on which accuracy depends",
+                  "all processes shared one computer with 2 cores, so the results say nothing about training "
+                  "on several computers"));
 }
 
 TEST_F(HeadlineTest, SameNumberOfWorkersOnDifferentNumbersOfMachinesIsACaution) {

@@ -72,7 +72,9 @@ TEST_F(ReasonTest, LocalTrainingExchangesNothing) {
               StartsWith("The worker of A computes for 96 % of its training time and exchanges "
                          "nothing; a worker of B computes for 61 % and waits 12 % to exchange gradients, so "
                          "both are limited by computing."));
-  EXPECT_THAT(Text(), EndsWith("None of this makes up most of the 3 s between them."));
+  EXPECT_THAT(
+      Text(),
+      EndsWith("None of these parts alone accounts for most of the 3 s by which the training times differ."));
 }
 
 TEST_F(ReasonTest, LimitIsNamedOnlyWhereOnePartTakesMostOfTheTime) {
@@ -117,8 +119,8 @@ TEST_F(ReasonTest, UnequalComputingTimesGiveNoStatementOfTheLimit) {
   *report_.mutable_variant(1)->mutable_compute_seconds() = Value(3, 9.6, 0.1);
   EXPECT_THAT(
       Text(),
-      EndsWith("These are times by the clock, and computing took 100 µs a sample with A and 960 µs with B: "
-               "waiting for a core may be part of them, so they do not show what limits either "
+      EndsWith("These are wall-clock times, and computing took 100 µs a sample with A and 960 µs with B: the "
+               "times may include waiting for a core, so they do not show what limits either "
                "variant."));
   *report_.mutable_variant(1)->mutable_compute_seconds() = Value(3, 1, 0.1);
   *report_.mutable_variant(1)->mutable_others_cpu() = Value(3, 0.3);
@@ -157,9 +159,8 @@ TEST_F(ReasonTest, StalenessIsNamedIfAccuracyDiffers) {
   *ps.mutable_staleness() = Value(3, 1.9, 0.1);
   EXPECT_THAT(Text(), Not(HasSubstr("old")));
   *ps.mutable_test_accuracy() = Value(3, 0.86, 0.001);
-  EXPECT_THAT(Text(),
-              EndsWith("Why A is less accurate was not measured; it may be that its gradients came from "
-                       "parameters 1.9 updates old on average."));
+  EXPECT_THAT(Text(), EndsWith("Why A is less accurate was not measured; it may be that its gradients were "
+                               "computed from parameters that were 1.9 updates old on average."));
   proto::JobDifference& rate = *report_.add_difference();
   rate.set_field("optimizer.learning_rate");
   for (const char* value : {"0.1", "0.05"}) rate.add_value(value);

@@ -248,7 +248,7 @@ TEST_F(ReportTest, NumberOfSamplesNormalisedTogetherIsADifference) {
   EXPECT_EQ(difference.field(), "samples normalised together");
   EXPECT_THAT(difference.value(), ElementsAre("16", "2", "16", "2", "4"));
   EXPECT_THAT(ReportMarkdown(report),
-              HasSubstr("Batch normalisation takes the mean and variance of samples"));
+              HasSubstr("Batch normalisation computes mean and variance over the samples"));
 }
 
 TEST_F(ReportTest, SingleVariantHasNoLetters) {
@@ -273,7 +273,7 @@ TEST_F(ReportTest, RunsOfDifferentModelsAreRefusedOutsideAComparison) {
   const absl::Status refused = CollectReport(directory_.path()).status();
   EXPECT_EQ(refused.code(), absl::StatusCode::kFailedPrecondition);
   EXPECT_THAT(std::string(refused.message()),
-              HasSubstr("runs of different models or data (they differ in model.layer[0].dense.units, "
+              HasSubstr("runs of different models or data (their jobs differ in model.layer[0].dense.units, "
                         "data.classes)"));
   Write(directory_.path() + "/comparison.csv", "");
   EXPECT_TRUE(CollectReport(directory_.path()).ok());

@@ -186,13 +186,13 @@ TEST_F(TargetVerdictTest, FastestNotFirstAtTarget_IsNoted) {
   SetTargets(Value(3, 6, 0.1), Value(3, 4, 0.1));
   EXPECT_THAT(
       Text(),
-      HasSubstr("But ps is first at 85 % validation accuracy: in 4.00 ± 0.25 s, against 6.00 ± "
+      HasSubstr("But ps is first to reach 85 % validation accuracy: in 4.00 ± 0.25 s, against 6.00 ± "
                 "0.25 s for mirrored, which uses 1.30 times (1.30 to 1.30) as many samples a second."));
 }
 
 TEST_F(TargetVerdictTest, FastestThatIsAlsoFirstAtTargetIsNoted) {
   SetTargets(Value(3, 4, 0.1), Value(3, 6, 0.1));
-  EXPECT_THAT(Text(), HasSubstr("\nMirrored is also first at 85 % validation accuracy: in 4"));
+  EXPECT_THAT(Text(), HasSubstr("\nMirrored is also first to reach 85 % validation accuracy: in 4"));
   EXPECT_THAT(Text(), Not(HasSubstr("But")));
 }
 
@@ -215,7 +215,7 @@ TEST_F(TargetVerdictTest, TargetReachedInFirstEpochSuggestsAHigherTarget) {
   for (proto::ReportVariant& variant : *report_.mutable_variant()) {
     *variant.mutable_to_target()->mutable_epochs() = Value(3, 1);
   }
-  EXPECT_THAT(Text(), HasSubstr("a higher --target_accuracy distinguishes them better"));
+  EXPECT_THAT(Text(), HasSubstr("a higher --target_accuracy distinguishes the variants better"));
 }
 
 TEST_F(VerdictTest, OneRunPerVariant_NoVariantIsRanked) {
@@ -231,11 +231,11 @@ TEST_F(VerdictTest, OneRunPerVariant_NoVariantIsRanked) {
     *to_target.mutable_seconds() = variant->seconds();
     *to_target.mutable_epochs() = Value(1, 2);
   }
-  EXPECT_THAT(Text(), HasSubstr("\nMirrored trained in 10 s, ps_sync in 20 s, 2.00 times as long; one run "
-                                "does not tell whether that is chance."));
+  EXPECT_THAT(Text(), HasSubstr("\nMirrored trained in 10 s, ps_sync in 20 s, 2.00 times as long; one run of "
+                                "a variant does not show whether the difference is chance."));
   EXPECT_THAT(Text(), StartsWith("No winner yet: "));
   for (const char* claim :
-       {"faster", "astest", "first at", "Most accurate", "Cheapest", "Recommended", "±"}) {
+       {"faster", "astest", "first to reach", "Most accurate", "Cheapest", "Recommended", "±"}) {
     EXPECT_THAT(Text(), Not(HasSubstr(claim)));
   }
 }
@@ -281,14 +281,14 @@ TEST_F(VerdictTest, WarnsIfOtherProgramsUsedTheCpu) {
   *Add("mirrored", Value(3, 10, 0.1), Value(3, 0.87)).mutable_others_cpu() = Value(3, 0.59, 0.1);
   *Add("ps_sync", Value(3, 20, 0.1), Value(3, 0.87)).mutable_others_cpu() = Value(3, 0.02, 0.01);
   EXPECT_THAT(Text(), HasSubstr("Other programs took a part of the CPU, on average 59 % during "
-                                "mirrored: the times are not the jobs' alone."));
+                                "mirrored: the jobs alone may be faster."));
 }
 
 TEST_F(VerdictTest, NamesVariantThatStayedAtChance) {
   Add("mirrored", Value(3, 10, 0.1), Value(3, 0.15)).set_chance_accuracy(0.1);
   Add("ps_sync", Value(3, 20, 0.1), Value(3, 0.87)).set_chance_accuracy(0.1);
   EXPECT_THAT(Text(),
-              HasSubstr("Hardly better than a guess (10 %): mirrored. A look at labels and data, longer"));
+              HasSubstr("Hardly better than a guess (10 %): mirrored. Before any comparison, check labels"));
 }
 
 TEST_F(VerdictTest, SingleFailedRunShowsItsProgress) {
@@ -316,13 +316,13 @@ TEST_F(VerdictTest, FailedRunsAreCounted) {
   Add("mirrored", Value(2, 10), Value(2, 0.87)).set_failed(1);
   proto::ReportVariant& ps = Add("ps", Value(0, 0), Value(0, 0));
   ps.set_failed(3);
-  EXPECT_THAT(Text(),
-              HasSubstr("Failed, and left out of all this: 1 of 3 runs of mirrored; 3 of 3 runs of ps."));
-  ps.add_run()->set_status("interrupted");
   EXPECT_THAT(
       Text(),
-      HasSubstr("1 of 3 runs of mirrored; 2 of 3 runs of ps.\nInterrupted, and left out of all this: 1 of 3 "
-                "runs of ps."));
+      HasSubstr("Failed, and not counted in these results: 1 of 3 runs of mirrored; 3 of 3 runs of ps."));
+  ps.add_run()->set_status("interrupted");
+  EXPECT_THAT(Text(), HasSubstr("1 of 3 runs of mirrored; 2 of 3 runs of ps.\nInterrupted, and not counted "
+                                "in these results: 1 of 3 "
+                                "runs of ps."));
 }
 
 TEST_F(VerdictTest, OneVariantOrNoneGetsASeparateSentence) {
@@ -338,8 +338,9 @@ TEST_F(VerdictTest, VariantWhoseRunsExchangedDifferently_IsListed) {
     run.set_status("succeeded");
     run.set_exchange(exchange);
   }
-  EXPECT_THAT(Text(), HasSubstr("Means over runs that did not exchange gradients alike: mirrored (1 by TCP "
-                                "among 3 workers, 1 by shared memory among 3 workers)."));
+  EXPECT_THAT(Text(),
+              HasSubstr("Means over runs that did not exchange gradients in the same way: mirrored (1 by TCP "
+                        "among 3 workers, 1 by shared memory among 3 workers)."));
   mirrored.mutable_run(0)->set_status("failed");
   EXPECT_THAT(Text(), Not(HasSubstr("alike")));
 }

@@ -145,7 +145,7 @@ TEST_F(StudyFileTest, ClaimWithoutTwoSidesIsRefused) {
 TEST_F(StudyFileTest, CombinationsWithTheSameJobAreRefused) {
   EXPECT_THAT(
       Refusal("job: \"job.textproto\" factor { name: \"a\" level { label: \"x\" } level { label: \"y\" } }"),
-      HasSubstr("the combinations x and y are the same job: exclude one of them"));
+      HasSubstr("the combinations x and y are the same job: exclude one of these combinations"));
 }
 
 TEST_F(StudyFileTest, NamedPlacesAreReplacedByTheirFolders) {
@@ -153,7 +153,8 @@ TEST_F(StudyFileTest, NamedPlacesAreReplacedByTheirFolders) {
       "job: \"job.textproto\" place { name: \"d\" path: \"/nowhere\" about: \"the data\" } factor { name: "
       "\"a\" level { "
       "label: \"x\" set: \"data.cache_dir=${d}\" } }";
-  EXPECT_THAT(Refusal(text), HasSubstr("/nowhere is not there (d: the data): name it by --place=d=DIR"));
+  EXPECT_THAT(Refusal(text),
+              HasSubstr("/nowhere does not exist (d: the data): name the folder by --place=d=DIR"));
   const auto study = Load(text, {{"d", "/tmp"}});
   ASSERT_TRUE(study.ok()) << study.status();
   EXPECT_EQ(study->cells[0].job.data().cache_dir(), "/tmp");
@@ -246,7 +247,7 @@ TEST_F(StudyFileTest, RunsOfAnotherStudyAreRefused) {
   EXPECT_EQ(ReadStudyRuns(*study, folder_.path()).status().code(), absl::StatusCode::kNotFound);
   ASSERT_TRUE(WriteFileAtomically(folder_.path() + "/runs.csv", "variant,block,run_dir\nother,0,x\n").ok());
   EXPECT_THAT(std::string(ReadStudyRuns(*study, folder_.path()).status().message()),
-              HasSubstr("the study has changed since"));
+              HasSubstr("the study file was changed after this run"));
   ASSERT_TRUE(
       WriteFileAtomically(folder_.path() + "/runs.csv", "variant,block,run_dir\ns-PS-8,0,gone\ntorn").ok());
   const auto runs = ReadStudyRuns(*study, folder_.path());
