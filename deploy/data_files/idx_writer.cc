@@ -36,7 +36,7 @@ std::string Misfit(const PartToWrite& part) {
   if (part.label_limit() > kMostClasses) {
     return absl::StrCat("labels are bytes, but data.classes is ", part.classes);
   }
-  return part.samples <= UINT32_MAX ? "" : "a file holds fewer than 2^32 samples";
+  return part.samples <= UINT32_MAX ? "" : "a file can contain at most 2^32 - 1 samples";
 }
 
 class IdxWriter final : public SampleWriter {

@@ -19,7 +19,7 @@ absl::StatusOr<const WriterFormat*> FindWriterFormat(const std::string& name) {
     if (format->name == name) return format;
   }
   return absl::InvalidArgumentError(
-      absl::StrCat("'", name, "' is no format that can be written: name one of ", WriterFormatNames()));
+      absl::StrCat("'", name, "' is not a format that can be written: name one of ", WriterFormatNames()));
 }
 
 absl::Status CannotHold(const WriterFormat& format, const PartToWrite& part, absl::string_view why) {

@@ -104,8 +104,8 @@ absl::StatusOr<proto::JobPlan> PlanOf(const ExperimentVariant& variant, int bloc
 absl::optional<proto::RunSummary> FinishedBefore(const std::string& run_dir, const proto::JobPlan& plan) {
   const absl::StatusOr<proto::RunSummary> summary = ReadSummary(run_dir);
   if (!summary.ok() || summary->status() != "succeeded") return absl::nullopt;
-  const char* change = summary->build_id() != BuildId()         ? "another build made it"
-                       : summary->job_hash() != plan.job_hash() ? "its job has changed since"
+  const char* change = summary->build_id() != BuildId()         ? "another build made this run"
+                       : summary->job_hash() != plan.job_hash() ? "the job has changed since this run"
                                                                 : nullptr;
   if (change == nullptr) return *summary;
   std::printf("  not kept: %s\n", change);
@@ -122,7 +122,7 @@ absl::Status MoveAway(const std::string& run_dir) {
   if (!FileExists(run_dir)) return absl::OkStatus();
   std::string away;
   for (int i = 1; away.empty() || FileExists(away); ++i) away = absl::StrCat(run_dir, ".old-", i);
-  std::printf("  the files of its earlier attempt are now in %s\n", away.c_str());
+  std::printf("  the files of the earlier attempt of this run are now in %s\n", away.c_str());
   return Rename(run_dir, away);
 }
 
@@ -193,12 +193,13 @@ class Runner {
     absl::optional<double> left = SecondsLeft(times_, variants);
     if (!left.has_value()) left = PredictedSeconds(experiment_, variants);
     const ExperimentVariant& variant = experiment_.variants[slot.variant];
-    std::printf("run %zu of %zu: %s-r%d, seed %llu%s%s\n%s", results_.runs.size() + 1,
-                results_.runs.size() + to_come.size(), variant.name.c_str(), slot.block,
-                static_cast<unsigned long long>(variant.job.seed() + slot.block),
-                slot.again ? ", again because other programs disturbed it" : "",
-                left.has_value() ? absl::StrCat(", about ", DurationText(*left), " left of all").c_str() : "",
-                slot.block == 0 && !slot.again ? Header(variant).c_str() : "");
+    std::printf(
+        "run %zu of %zu: %s-r%d, seed %llu%s%s\n%s", results_.runs.size() + 1,
+        results_.runs.size() + to_come.size(), variant.name.c_str(), slot.block,
+        static_cast<unsigned long long>(variant.job.seed() + slot.block),
+        slot.again ? ", again because other programs disturbed it" : "",
+        left.has_value() ? absl::StrCat(", about ", DurationText(*left), " left for all runs").c_str() : "",
+        slot.block == 0 && !slot.again ? Header(variant).c_str() : "");
     std::fflush(stdout);
   }
 
@@ -242,7 +243,7 @@ class Runner {
           run.record.status.ok() ? FinishedBefore(run.record.run_dir, *plan) : absl::nullopt;
       if (finished.has_value()) {
         run.record.summary = *finished;
-        std::printf("  finished before: kept\n\n");
+        std::printf("  this run finished before, and is kept\n\n");
         SetEarlierTimes(run);
         if (run.seconds > 0) times_.push_back({slot.variant, run.seconds});
         ReadEpochs(run.record);
@@ -275,8 +276,9 @@ class Runner {
     if (!run.record.status.ok() || FileExists(run.record.run_dir + kAside)) return false;
     const absl::optional<double> others = OthersCpuOf(run.record.summary);
     if (others.value_or(0) <= experiment_.most_others_cpu) return false;
-    std::printf("  other programs used %.0f %% of the CPU: it is made again at the end of its block\n\n",
-                *others * 100);
+    std::printf(
+        "  other programs used %.0f %% of the CPU: this run is made again at the end of its block\n\n",
+        *others * 100);
     return true;
   }
 
@@ -371,9 +373,9 @@ absl::Status PrepareExperiment(const Flags& flags, const CommandSpec& spec, Expe
   std::set<std::string> names;
   for (ExperimentVariant& variant : experiment.variants) {
     if (!names.insert(variant.name).second) {
-      return absl::InvalidArgumentError(absl::StrCat(variant.file, ": another job given is called ",
-                                                     variant.job.name(),
-                                                     " too: give one of them another name (field name)"));
+      return absl::InvalidArgumentError(
+          absl::StrCat(variant.file, ": another of the given jobs has the name ", variant.job.name(),
+                       ", too: give one of the two jobs another name (field name)"));
     }
     TETHYS_ASSIGN_OR_RETURN(const Flags own, WithHostfile(flags, spec, variant.hostfile));
     TETHYS_RETURN_IF_ERROR(PriceByHosts(own, variant.job));

@@ -61,11 +61,10 @@ std::string RunsTable(const Experiment& experiment, const ExperimentResults& res
   }
   const std::vector<Column> columns = {
       {{"run"}, true}, {{"order"}}, {{"training", "s"}}, {{"others'", "CPU, %"}}, {{""}, true}};
-  return absl::StrCat(
-      Table(columns, rows, width),
-      aside ? "Put aside: disturbed by other programs more than its repetition, and not part of "
-              "the means.\n"
-            : "");
+  return absl::StrCat(Table(columns, rows, width),
+                      aside ? "Put aside: a run that other programs disturbed more than its repetition; it "
+                              "does not count in the means.\n"
+                            : "");
 }
 
 std::string StandingText(const Experiment& experiment, const ExperimentResults& results) {
@@ -85,20 +84,20 @@ std::string StandingText(const Experiment& experiment, const ExperimentResults& 
   std::vector<std::string> texts;
   for (const auto& [seconds, text] : times) texts.push_back(text);
   if (more > 0) texts.push_back(absl::StrCat(more, " more"));
-  return absl::StrCat("training so far, which may still be chance: ", absl::StrJoin(texts, ", "));
+  return absl::StrCat("training times so far, whose differences may still be chance: ",
+                      absl::StrJoin(texts, ", "));
 }
 
 std::vector<FlagSpec> WithExperimentFlags(std::vector<FlagSpec> flags) {
-  flags.push_back(
-      {.name = "max_others_cpu",
-       .value = "PERCENT",
-       .help =
-           "A run during which other programs used more than this share of the CPU is made once more at the "
-           "end of its block; both are kept, and the less disturbed one counts. Default 20; "
-           "100 repeats none."});
+  flags.push_back({.name = "max_others_cpu",
+                   .value = "PERCENT",
+                   .help = "A run during which other programs used more than this percentage of the CPU is "
+                           "made once more at the end of its block; both runs are kept, and the less "
+                           "disturbed run counts. Default 20; with 100, no run is repeated."});
   flags.push_back({.name = "resume",
-                   .help = "Goes on with what was interrupted in --run_dir, called as before: runs that "
-                           "succeeded are kept if build and job are the same, all others are made again."});
+                   .help = "Continues the interrupted command whose directory is --run_dir; the other "
+                           "arguments must be as before. Runs that succeeded are kept if build and job are "
+                           "the same; all other runs are made again."});
   flags.push_back(CudaLibraryPathFlag());
   return WithDisplayFlags(WithClusterFlags(std::move(flags)));
 }
@@ -117,15 +116,16 @@ absl::Status ReadExperimentFlags(const Flags& flags, Experiment& experiment) {
 absl::Status CheckExperimentPlace(const Flags& flags, const std::string& path, const std::string& result) {
   if (flags.Has("resume")) {
     if (!flags.Has("run_dir")) {
-      return absl::InvalidArgumentError("--resume needs --run_dir=DIR, the directory to go on in");
+      return absl::InvalidArgumentError(
+          "--resume needs --run_dir=DIR, the directory of the interrupted command");
     }
     if (FileExists(path)) return absl::OkStatus();
-    return absl::NotFoundError(absl::StrCat(path, " is not there: nothing was run in it"));
+    return absl::NotFoundError(absl::StrCat(path, " does not exist: there is nothing to resume"));
   }
   if (!FileExists(absl::StrCat(path, "/", result))) return absl::OkStatus();
   return absl::FailedPreconditionError(
-      absl::StrCat(path, " holds results already (", result,
-                   "): go on with them by --resume, or name another directory by --run_dir"));
+      absl::StrCat(path, " already contains results (", result,
+                   "): go on with these results by --resume, or name another directory by --run_dir"));
 }
 
 std::string ResumeCommand(const std::string& verb, const Flags& flags, const std::string& path) {

@@ -55,7 +55,8 @@ absl::StatusOr<std::vector<int>> ParseNumbers(const std::string& flag, const std
     if (!range) last = first;
     if (!parsed || first < 1 || last > kMostProcesses) {
       return absl::InvalidArgumentError(absl::StrCat(what, "'", part, "' is not a number from 1 to ",
-                                                     kMostProcesses, " or a range of them, such as 1-8"));
+                                                     kMostProcesses,
+                                                     " or a range of such numbers, such as 1-8"));
     }
     if (first > last) {
       return absl::InvalidArgumentError(

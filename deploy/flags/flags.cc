@@ -86,8 +86,8 @@ absl::Status UnknownFlag(const CommandSpec& spec, const std::string& word, const
   if (Find(spec, "set") != nullptr && proto::Job::descriptor()->FindFieldByName(field) != nullptr) {
     const size_t equals = word.find('=');
     const std::string value = equals == std::string::npos ? "VALUE" : word.substr(equals + 1);
-    return absl::InvalidArgumentError(
-        absl::StrCat("there is no flag ", flag, ", but a field of the job: write --set=", name, "=", value));
+    return absl::InvalidArgumentError(absl::StrCat(
+        "there is no flag ", flag, ", but a field of the job has this name: write --set=", name, "=", value));
   }
   const std::string nearest = FlagMeant(spec, name);
   return absl::InvalidArgumentError(absl::StrCat(
@@ -217,7 +217,7 @@ std::string HelpText(const CommandSpec& spec) {
     absl::StrAppend(&help, WrapBeside("  " + name, text, static_cast<int>(width) + 4, 100));
   };
   for (const FlagSpec& flag : spec.flags) add_flag(FlagText(flag), flag.help);
-  add_flag("--help", "Prints this.");
+  add_flag("--help", "Prints this help.");
   absl::StrAppend(&help, "\n", spec.examples.size() == 1 ? "example:\n" : "examples:\n");
   for (const std::string& example : spec.examples) absl::StrAppend(&help, "  ", example, "\n");
   return help;

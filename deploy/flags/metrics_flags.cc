@@ -31,8 +31,7 @@ absl::Status ReadMetricsFlags(const Flags& flags, LiveServerOptions& options) {
   if (flags.Has(kAddress) != flags.Has(kTokenFile)) {
     return absl::InvalidArgumentError(
         flags.Has(kAddress) ? "--metrics_address needs --metrics_token_file=FILE with the token that callers "
-                              "must send; to make "
-                              "one: (umask 077; openssl rand -hex 16 > FILE)"
+                              "must send; to make a token: (umask 077; openssl rand -hex 16 > FILE)"
                             : "--metrics_token_file is for --metrics_address=HOST:PORT, which is missing");
   }
   if (!flags.Has(kAddress)) return absl::OkStatus();

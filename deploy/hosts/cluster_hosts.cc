@@ -33,10 +33,10 @@ new="$root/.new-$$"
 trap 'rm -rf "$new"' EXIT
 mkdir -p "$new" || exit
 tar -xzf - -C "$new" || exit
-version="$("$new/tethys" --version)" || { echo "it does not run there" >&2; exit 1; }
+version="$("$new/tethys" --version)" || { echo "the program in the bundle does not run there" >&2; exit 1; }
 case "$version" in
   *"$build"*) ;;
-  *) echo "the bundle holds $version, and this is build $build" >&2; exit 1 ;;
+  *) echo "the bundle contains $version, but this is build $build" >&2; exit 1 ;;
 esac
 find "$root" -mindepth 1 -maxdepth 1 -type d -mtime +30 '(' -name '.new-*' -o \
   -exec sh -c 'test -f "$1/build" && test -f "$1/lib/tethys"' sh {} ';' ')' -exec rm -rf {} + 2>/dev/null
@@ -159,9 +159,10 @@ void NoteAddresses(const std::vector<Place>& places, const std::vector<Remote>& 
   for (size_t i = 0; i < places.size(); ++i) {
     const std::string& address = places[i].address;
     if (!addresses[i].empty() && addresses[i].count(address) == 0) {
-      options.note(absl::StrCat("warning: ", places[i].host, " is reached at ", address,
-                                ", which is no address of its own: its processes cannot listen there; give "
-                                "an address of that machine by address= in the host file"));
+      options.note(
+          absl::StrCat("warning: ", places[i].host, " is reached at ", address,
+                       ", which is not an address of that machine: processes there cannot listen at this "
+                       "address; give another address of the machine by address= in the host file"));
     }
     for (size_t j = 0; j < i; ++j) {
       const bool same = places[j].address == address || addresses[j].count(address) > 0 ||
@@ -169,7 +170,7 @@ void NoteAddresses(const std::vector<Place>& places, const std::vector<Remote>& 
       if (!same || IsLoopbackName(address)) continue;
       options.note(absl::StrCat("warning: ", places[j].host, " and ", places[i].host, " are one machine (",
                                 address,
-                                "), so their processes share its cores: name it once, with slots=N"));
+                                "), so the processes share the cores: name this machine once, with slots=N"));
       break;
     }
   }
@@ -211,9 +212,9 @@ absl::StatusOr<std::vector<absl::Status>> InstallBuild(const std::vector<Lacking
     statuses[numbers[i]] = absl::Status(
         results[i].status.code(),
         absl::StrCat("this build could not be copied there: ", results[i].status.message(),
-                     " (a host needs sh, tar, gzip, and a folder with room from which programs may "
-                     "run; this one is ",
-                     each.facts.folder, ": name another by folder=PATH in ", each.host.origin, ")"));
+                     " (a host needs sh, tar, gzip, and a folder with free space from which programs may "
+                     "run; the folder now is ",
+                     each.facts.folder, ": name another folder by folder=PATH in ", each.host.origin, ")"));
   }
   return statuses;
 }

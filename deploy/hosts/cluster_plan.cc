@@ -42,8 +42,8 @@ absl::Status CheckPrecision(const HostEntry& host, const proto::Job& job) {
   const std::string for_gpus = ForGpusOnly(job);
   if (host.device != proto::Device::CPU || for_gpus.empty()) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat(
-      host.line, ": workers on ", host.host, " compute on the CPU (device=cpu), but the job asks for ",
-      for_gpus, ", which only GPUs have: leave it out, or place no worker there"));
+      host.line, ": workers on ", host.host, " compute on the CPU (device=cpu), but the job uses ", for_gpus,
+      ", which only GPUs support: leave this field out, or place no worker on this host"));
 }
 
 std::string PriceText(const HostEntry& host) {

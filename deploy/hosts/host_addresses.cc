@@ -82,9 +82,9 @@ struct Candidate {
 };
 
 absl::Status NoAddress(const ClusterHost& host, const std::string& name) {
-  return absl::NotFoundError(absl::StrCat(host.target.host, ": no address is known for ", name,
-                                          ": give one by address= in ", host.origin,
-                                          " (the other machines must reach it there), or correct the name"));
+  return absl::NotFoundError(absl::StrCat(
+      host.target.host, ": no address is known for ", name, ": give one by address= in ", host.origin,
+      " (at this address the other machines must reach the host), or correct the name"));
 }
 
 // Checks the address that was chosen for a host.
@@ -92,13 +92,13 @@ absl::StatusOr<std::string> Checked(const ClusterHost& host, const Found& found,
   if (found.link_local) {
     return absl::InvalidArgumentError(absl::StrCat(
         host.target.host, " leads to ", found.address,
-        ", an address that is valid on one link only: give another one by address= in ", host.origin));
+        ", an address that is valid on one link only: give another address by address= in ", host.origin));
   }
   if (IsLoopback(found.address) && !alone) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        host.target.host, " leads to ", found.address,
-        ", a loopback address, at which other machines cannot reach it: give another one by address= in ",
-        host.origin));
+    return absl::InvalidArgumentError(absl::StrCat(host.target.host, " leads to ", found.address,
+                                                   ", a loopback address, at which other machines cannot "
+                                                   "reach this host: give another address by address= in ",
+                                                   host.origin));
   }
   return found.address;
 }
@@ -114,9 +114,10 @@ absl::StatusOr<size_t> CommonFamily(const std::vector<ClusterHost>& hosts,
     }
     if (lacking[family].empty()) return family;
   }
-  return absl::FailedPreconditionError(absl::StrCat(
-      "all machines of a job need addresses of one family: ", lacking[0], " has no ", FamilyName(AF_INET),
-      " address and ", lacking[1], " no ", FamilyName(AF_INET6), " address; give one by address="));
+  return absl::FailedPreconditionError(
+      absl::StrCat("all machines of a job need addresses of one family: ", lacking[0], " has no ",
+                   FamilyName(AF_INET), " address and ", lacking[1], " no ", FamilyName(AF_INET6),
+                   " address; give addresses of one family by address="));
 }
 
 }  // namespace

@@ -130,10 +130,11 @@ class Checker {
     Conversations conversations(check_.hosts.size());
     for (size_t i = 0; i < check_.hosts.size(); ++i) {
       CheckedHost& host = check_.hosts[i];
-      if (!host.reached.ok() && host.links.ok()) host.links = absl::UnavailableError("it is not reached");
+      if (!host.reached.ok() && host.links.ok())
+        host.links = absl::UnavailableError("the host was not reached");
       if (!host.links.ok()) continue;
       if (host.facts.program.empty()) {
-        host.links = absl::NotFoundError("this build is not there");
+        host.links = absl::NotFoundError("this build is not installed there");
         continue;
       }
       const std::string command =
@@ -148,7 +149,8 @@ class Checker {
       status = answers[i].status;
       absl::string_view address = FirstLine(answers[i]);
       if (status.ok() && !absl::ConsumePrefix(&address, "listening ")) {
-        status = absl::UnavailableError("its tethys does not say where it listens");
+        status =
+            absl::UnavailableError("tethys on this host does not report the address at which it listens");
       }
       listeners[i] = std::string(address);
     }
@@ -193,7 +195,7 @@ class Checker {
         absl::SimpleAtod(words[4], &speed.block)) {
       return speed;
     }
-    return absl::InternalError("its tethys did not answer with a speed");
+    return absl::InternalError("tethys on this host did not answer with a speed");
   }
 
   const ClusterOptions& options_;

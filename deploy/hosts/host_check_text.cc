@@ -111,7 +111,7 @@ void AppendHostNotes(const ClusterCheck& check, const CheckedHost& host, std::ve
   if (const std::string warning = ClockWarning(host.clock); !warning.empty()) note(warning);
   // Hosts that lack this build have one note together.
   if (!host.links.ok() && !WaitsForBuild(host))
-    note(absl::StrCat("its links were not measured: ", host.links.message()));
+    note(absl::StrCat("the links of this host were not measured: ", host.links.message()));
 }
 
 void AppendNoteOfLackingHosts(const ClusterCheck& check, std::vector<std::string>& notes) {
@@ -122,8 +122,8 @@ void AppendNoteOfLackingHosts(const ClusterCheck& check, std::vector<std::string
   if (lacking.empty()) return;
   notes.push_back(absl::StrCat(absl::StrJoin(lacking, ", "), ": ",
                                lacking.size() == 1 ? "its links were" : "their links were",
-                               " not measured: this build is not there yet; bring it by --install, or by the "
-                               "first run there"));
+                               " not measured, because this build is not installed there yet: install it "
+                               "with --install, or by a first run there"));
 }
 
 std::vector<std::string> Notes(const ClusterCheck& check) {

@@ -212,13 +212,14 @@ HostFacts ParseFacts(const std::vector<std::string>& lines) {
 absl::Status CheckFolder(const HostFacts& facts) {
   if (!facts.folder.empty()) return absl::OkStatus();
   return absl::InvalidArgumentError(
-      "its shell does not know the home folder (HOME is no absolute path there): set it, or name a folder "
+      "the shell of this host does not know the home folder (HOME is not an absolute path there): set HOME, "
+      "or name a folder "
       "for builds by folder=PATH in the host file");
 }
 
 absl::Status CheckArchitecture(const HostFacts& facts, const std::string& architecture) {
   if (facts.architecture.empty() || facts.architecture == architecture) return absl::OkStatus();
-  return absl::FailedPreconditionError(absl::StrCat("its architecture is ", facts.architecture,
+  return absl::FailedPreconditionError(absl::StrCat("the architecture of this host is ", facts.architecture,
                                                     ", and this build is for ", architecture,
                                                     ": all machines of a job must have one architecture"));
 }
@@ -258,8 +259,8 @@ std::optional<ClockOffset> FindClockOffset(const std::vector<Answer>& answers) {
 std::string ClockWarning(const std::optional<ClockOffset>& offset) {
   if (!offset.has_value() || std::abs(offset->seconds) - offset->error <= kClockTolerance) return "";
   return absl::StrFormat(
-      "its clock is %.1f s %s (error at most %.1f s): the times of its log lines are off by that; set it by "
-      "NTP",
+      "the clock of this host is %.1f s %s (error at most %.1f s), and the times in its log lines are wrong "
+      "by this offset; set the clock by NTP",
       std::abs(offset->seconds), offset->seconds > 0 ? "ahead" : "behind", offset->error);
 }
 

@@ -27,7 +27,8 @@ constexpr Nanoseconds kDeadline = 120 * kSecond;
 constexpr char kMark[] = "tethys-lacks ";
 constexpr char kEnd[] = "tethys-lacks-no-more";
 constexpr char kRemedy[] =
-    "Copy missing files to the same path there (a relative path begins in the home directory there), or "
+    "Copy missing files to the same path on that host (a relative path begins in the home directory there), "
+    "or "
     "write "
     "chief://PATH in the job: workers then get the files from this machine, which must be the chief "
     "(role=chief "

@@ -226,13 +226,13 @@ absl::Status FetchLeftRunDir(const std::string& ssh_config, const std::string& r
   if (record.host().empty()) return absl::OkStatus();
   const std::string where = Where(record.host(), record.path());
   const SshTarget target = {.host = record.host(), .user = record.user(), .port = record.port()};
-  note("fetching what an earlier attempt left in " + where);
+  note("fetching the results that an earlier attempt left in " + where);
   const absl::Status fetched = Fetch(SshCall(ssh_config, target), record.path(), run_dir);
   if (fetched.ok()) return fetched;
   return absl::Status(fetched.code(),
-                      absl::StrCat("cannot fetch what an earlier attempt left in ", where, ": ",
+                      absl::StrCat("cannot fetch the results that an earlier attempt left in ", where, ": ",
                                    fetched.message(), " (try: ", SshTrial(ssh_config, target),
-                                   "); to go on without it, remove ", run_dir, kRecordName));
+                                   "); to go on without these results, remove ", run_dir, kRecordName));
 }
 
 std::string UnfetchedAt(const std::string& run_dir) {

@@ -49,7 +49,7 @@ absl::StatusOr<HostPort> AddressOf(const google::protobuf::RepeatedPtrField<std:
   const std::string what = absl::StrCat("cluster.", type, "[", index, "]");
   if (index < 0 || index >= addresses.size()) {
     return Bad(kTfConfig,
-               absl::StrCat(what, " is this task, but the cluster has ", addresses.size(), " of them"));
+               absl::StrCat(what, " is this task, but the cluster has ", addresses.size(), " such tasks"));
   }
   const absl::StatusOr<HostPort> address = ParseHostPort(addresses[index]);
   if (!address.ok()) return Bad(kTfConfig, absl::StrCat(what, ": ", address.status().message()));
@@ -266,11 +266,10 @@ absl::StatusOr<bool> SlurmGivesOwnGpus(const Environment& environment) {
     const absl::optional<std::string> all = environment(variable);
     if (!all.has_value()) continue;
     if (shown == CountGpus(*all)) return false;
-    return Bad(
-        kVisibleGpus,
-        absl::StrCat("is '", *visible, "', ", shown, " GPUs, but ", kGpusPerTask, " is '", *text, "' and ",
-                     variable, " is '", *all,
-                     "': expected the number of GPUs in one of them; let srun set CUDA_VISIBLE_DEVICES"));
+    return Bad(kVisibleGpus, absl::StrCat("is '", *visible, "', ", shown, " GPUs, but ", kGpusPerTask,
+                                          " is '", *text, "' and ", variable, " is '", *all,
+                                          "': expected as many GPUs as one of the latter two variables says; "
+                                          "let srun set CUDA_VISIBLE_DEVICES"));
   }
   return false;
 }

@@ -201,8 +201,9 @@ absl::StatusOr<std::unique_ptr<LiveServer>> LiveServer::Create(const LiveServerO
   } else if (!absl::IsNotFound(read.status())) {
     return read.status();
   }
-  TETHYS_ASSIGN_OR_RETURN(FileDescriptor view, ListenAt({"127.0.0.1", options.port},
-                                                        "choose another port by --port, or leave it out"));
+  TETHYS_ASSIGN_OR_RETURN(
+      FileDescriptor view,
+      ListenAt({"127.0.0.1", options.port}, "choose another port by --port, or leave --port out"));
   TETHYS_ASSIGN_OR_RETURN(const HostPort address, LocalAddress(view.get()));
   FileDescriptor metrics;
   absl::optional<HostPort> metrics_address;

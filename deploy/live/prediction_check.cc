@@ -51,7 +51,7 @@ const proto::LiveTask* SlowestWorker(const proto::LiveState& state) {
 }
 
 std::string SlowText(const proto::LiveTask& task) {
-  return absl::StrFormat("worker %d on %s computes %.1f times as long as the median of all",
+  return absl::StrFormat("worker %d on %s computes %.1f times as long as the median of all workers",
                          task.pulse().index(), task.pulse().host(), task.compute_ratio());
 }
 

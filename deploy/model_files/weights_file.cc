@@ -108,7 +108,8 @@ std::string ThereAre(const std::vector<SafetensorsEntry>& entries, const std::st
     absl::StrAppend(out, "'", entry->name, "' (", ShapeText(entry->shape), ")");
   });
   return absl::StrCat(
-      "; it has ", list.empty() ? "no tensors" : list, more > 0 ? absl::StrCat(" and ", more, " more") : "",
+      "; the file has ", list.empty() ? "no tensors" : list,
+      more > 0 ? absl::StrCat(" and ", more, " more") : "",
       ": rename the file's tensors or the job's layers, or give the layer random values by --except");
 }
 
@@ -188,7 +189,7 @@ absl::StatusOr<std::vector<float>> TorchWeightsFile::ReadFloats(const Safetensor
     if (conversion->convert(bytes.data() + i * conversion->bytes, values[i])) continue;
     return absl::InvalidArgumentError(absl::StrCat(path_, ": tensor '", entry.name, "' is ", entry.dtype,
                                                    ", and its value ", i,
-                                                   " cannot be held exactly by F32: ", kSaveFloats));
+                                                   " cannot be represented exactly in F32: ", kSaveFloats));
   }
   return values;
 }

@@ -127,7 +127,7 @@ absl::StatusOr<Candidate> BestByModel(const std::vector<Candidate>& candidates,
     corrected.back().measured = {candidate.prediction.samples_per_second().value() / slower};
   }
   if (corrected.empty())
-    return absl::FailedPreconditionError("no synchronous way to run the job is possible");
+    return absl::FailedPreconditionError("the job cannot run with any synchronous strategy");
   return corrected[Choose(corrected, goal).best];
 }
 

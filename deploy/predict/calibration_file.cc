@@ -87,7 +87,7 @@ absl::StatusOr<proto::Calibration> ReadCalibration(const std::string& path) {
   proto::Calibration calibration;
   const auto parsed = google::protobuf::util::JsonStringToMessage(json, &calibration, options);
   if (!parsed.ok() || calibration.build_id().empty()) {
-    return absl::DataLossError(absl::StrCat(path, " is torn or is no calibration",
+    return absl::DataLossError(absl::StrCat(path, " is truncated or is not a calibration",
                                             parsed.ok() ? " (it names no build)" : ": ",
                                             parsed.ok() ? "" : parsed.ToString(), "; ", kRemedy));
   }

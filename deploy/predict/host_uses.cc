@@ -253,7 +253,7 @@ absl::StatusOr<std::vector<HostEntry>> HostsFor(const std::vector<HostEntry>& ho
     works[host] += taken, workers_left -= taken;
   }
   if (left + workers_left > 0) {
-    return absl::FailedPreconditionError(absl::StrCat(use.text, ": there are slots for ",
+    return absl::FailedPreconditionError(absl::StrCat(use.text, ": there are slots for only ",
                                                       workers - workers_left, " workers and ", servers - left,
                                                       " servers"));
   }

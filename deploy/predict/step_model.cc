@@ -83,13 +83,13 @@ class Distance {
     if (calibration.anchor().empty() || !transport) {
       half_ += kWithoutAnchor;
       remark_ = absl::StrCat("no run calibrated the exchange '", needs.transport,
-                             "': its usual costs are assumed, and may be far off");
+                             "': the usual costs of this exchange are assumed, and may be far off");
     } else if (needs.extrapolated) {
-      remark_ = "the batch lies beyond the measured batches: its time is extrapolated";
+      remark_ = "the batch size lies outside the measured range, so the time of a step is extrapolated";
     }
     if (disturbed) {
       absl::StrAppend(&remark_, remark_.empty() ? "" : "; ", DisturbanceText(disturbance),
-                      " during the calibration, so it may be far off");
+                      " during the calibration, so this prediction may be far off");
     }
     validity_ = measured                            ? proto::MEASURED
                 : doublings > 0 || !remark_.empty() ? proto::EXTRAPOLATED

@@ -155,9 +155,9 @@ class Supposing {
     if (wanted > there) {
       TETHYS_RETURN_IF_ERROR(AddHosts(wanted - there));
     } else if (!what_if_.kind.empty()) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          "kind=", what_if_.kind, " says what further hosts are like: add hosts=N with more than the ", there,
-          " of the host file"));
+      return absl::InvalidArgumentError(
+          absl::StrCat("kind=", what_if_.kind, " describes additional hosts: add hosts=N with N above the ",
+                       there, " of the host file"));
     } else if (!hosts.empty()) {
       hosts.resize(wanted);
     }
@@ -217,10 +217,9 @@ class Supposing {
       std::set<std::string> known;
       for (const HostEntry& host : made_.hosts) known.insert(host.kind.empty() ? host.host : host.kind);
       return absl::InvalidArgumentError(
-          what_if_.kind.empty()
-              ? "no host may run workers, so it is not known what further hosts are like: add kind=NAME"
-              : absl::StrCat("no host has the kind or the name '", what_if_.kind, "'; known are ",
-                             absl::StrJoin(known, ", ")));
+          what_if_.kind.empty() ? "no host may run workers, so additional hosts have no model: add kind=NAME"
+                                : absl::StrCat("no host has the kind or the name '", what_if_.kind,
+                                               "'; known are ", absl::StrJoin(known, ", ")));
     }
     TETHYS_ASSIGN_OR_RETURN(const int index, MedianOf(patterns));
     HostEntry added = made_.hosts[index];
@@ -243,7 +242,7 @@ class Supposing {
       made_.hosts.push_back(added);
       --count;
     }
-    absl::StrAppend(&parts_.back(), " (the further ones like ", pattern, ")");
+    absl::StrAppend(&parts_.back(), " (the additional hosts like ", pattern, ")");
     return absl::OkStatus();
   }
 
@@ -255,9 +254,9 @@ class Supposing {
       const std::string name = computer.host_size() > 0 ? computer.host(0) : computer.kind();
       // The device text of a CPU begins like this: "cpu, oneDNN 2.6.3, AVX2, 1 thread".
       if (!computer.device().empty() && !absl::StartsWith(computer.device(), "cpu")) {
-        return absl::InvalidArgumentError(absl::StrCat("cores=", cores,
-                                                       " says nothing about workers on GPUs, and ", name,
-                                                       " computes on ", computer.device(), ": leave it out"));
+        return absl::InvalidArgumentError(
+            absl::StrCat("cores=", cores, " says nothing about workers on GPUs, and ", name, " computes on ",
+                         computer.device(), ": leave cores= out"));
       }
       if (computer.cores() < 1) {
         return absl::FailedPreconditionError(
@@ -297,15 +296,14 @@ class Supposing {
     if (made_.hosts.size() < 2) {
       if (!named) return absl::OkStatus();
       return absl::InvalidArgumentError(
-          "link= and delay= are of links between hosts, and there is one host: add hosts=N");
+          "link= and delay= describe links between hosts, but there is only one host: add hosts=N");
     }
     auto& links = *made_.calibration.mutable_link();
     if (links.empty()) {
       if (!what_if_.link.has_value() || !what_if_.delay.has_value()) {
         return absl::InvalidArgumentError(
-            "no link was measured, since there is one host: say what links would offer by link=RATE and "
-            "delay=TIME, "
-            "such as link=940mbit,delay=50us");
+            "no link was measured, because there is only one host: describe the links by link=RATE and "
+            "delay=TIME, such as link=940mbit,delay=50us");
       }
       proto::LinkCalibration& link = *links.Add();
       link.set_from(made_.hosts[0].host);
@@ -385,7 +383,7 @@ void MarkSupposed(const Supposition& supposition, proto::Prediction& prediction)
   if (prediction.has_staleness()) Widen(half, *prediction.mutable_staleness());
   prediction.set_validity(proto::NO_MACHINE);
   const std::string before = prediction.remark();
-  prediction.set_remark(absl::StrCat("predicted by the model alone, checked by no run, for ",
+  prediction.set_remark(absl::StrCat("predicted by the model alone, not verified by any run, for ",
                                      supposition.text, before.empty() ? "" : "; ", before));
 }
 

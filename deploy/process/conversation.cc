@@ -72,12 +72,13 @@ void Conversation::Listen() {
       answering_ = false;
       return;
     }
-    if (answer_.lines.size() >= kMaxLines) return GiveUp(absl::InternalError("its answer has no end"));
+    if (answer_.lines.size() >= kMaxLines)
+      return GiveUp(absl::InternalError("the answer of the host has no end"));
     answer_.lines.emplace_back(rest);
   }
   if (!ended) return;
   const absl::Status status = SshStatus(*process_->exit(), error_path_);
-  GiveUp(status.ok() ? absl::UnavailableError("its shell ended without an answer") : status);
+  GiveUp(status.ok() ? absl::UnavailableError("the shell on the host ended without an answer") : status);
 }
 
 void Conversation::GiveUp(const absl::Status& status) {

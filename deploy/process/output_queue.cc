@@ -49,8 +49,8 @@ void OutputQueue::Write(std::string text) {
     return;
   }
   if (dropped_ > 0) {
-    text = absl::StrCat("[", std::exchange(dropped_, 0), " bytes are left out here: they were not read]\n",
-                        text);
+    text = absl::StrCat("[", std::exchange(dropped_, 0),
+                        " bytes of output are left out here, because they were not read in time]\n", text);
   }
   bytes_ += text.size();
   texts_.push_back(std::move(text));

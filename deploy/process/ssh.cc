@@ -113,7 +113,7 @@ class Call {
   absl::Status EndStatus() const {
     TETHYS_RETURN_IF_ERROR(SshStatus(*process_->exit(), error_path_));
     if (mark_.found()) return absl::OkStatus();
-    return absl::UnavailableError("its shell ended without running the command");
+    return absl::UnavailableError("the shell on the host ended without running the command");
   }
 
   void GiveUp(const absl::Status& status) {
@@ -155,7 +155,7 @@ absl::Status Patience::Error() const {
     return absl::DeadlineExceededError(absl::StrFormat("no answer within %.0f s", ToSeconds(longest_)));
   }
   return absl::DeadlineExceededError(
-      absl::StrFormat("nothing has moved for %.0f s, after %d bytes", ToSeconds(longest_), moved_));
+      absl::StrFormat("no data was transferred for %.0f s, after %d bytes", ToSeconds(longest_), moved_));
 }
 
 namespace {

@@ -279,9 +279,9 @@ std::string TargetTable(absl::Span<const VariantLabel> labels, absl::Span<const 
     if (costs) row.push_back(CostText(means.to_target().cost()));
     rows.push_back(row);
   }
-  const std::string caption = absl::StrCat("Time to ", TargetText(*target),
-                                           "\nTraining until the end of the first epoch that reached the "
-                                           "target, mean over the runs that reached the target.");
+  const std::string caption = absl::StrCat(
+      "Time to ", TargetText(*target),
+      "\nTraining until the end of the first epoch that reached the target; mean over the runs that did so.");
   return absl::StrCat(Wrap(caption, "", width > 0 ? width : kCaptionWidth), "\n",
                       Table(columns, rows, width, 2 + variations.size()));
 }

@@ -25,17 +25,19 @@ std::vector<FlagSpec> CheckpointUseFlags(const std::string& splits) {
   libraries.help =
       "With --device=cuda: folder of cuDNN and cuBLAS, for example the site-packages of a PyTorch. Default: "
       "the system's library path.";
-  return {{.name = "checkpoint",
-           .value = "DIR",
-           .help = "A checkpoint (RUN_DIR/checkpoints/step-N), or a run directory for its newest one.",
-           .required = true},
-          {.name = "split", .value = "NAME", .help = splits},
-          {.name = "device",
-           .value = "NAME",
-           .help = "cpu (the default), or cuda: the first GPU, in the job's precision."},
-          std::move(libraries),
-          SecretsFlag(),
-          SetFlag()};
+  return {
+      {.name = "checkpoint",
+       .value = "DIR",
+       .help =
+           "A checkpoint (RUN_DIR/checkpoints/step-N), or a run directory, whose newest checkpoint is used.",
+       .required = true},
+      {.name = "split", .value = "NAME", .help = splits},
+      {.name = "device",
+       .value = "NAME",
+       .help = "cpu (the default), or cuda: the first GPU, in the job's precision."},
+      std::move(libraries),
+      SecretsFlag(),
+      SetFlag()};
 }
 
 absl::StatusOr<std::string> JobFileOf(const Flags& flags, const std::string& checkpoint) {

@@ -49,7 +49,8 @@ absl::StatusOr<Dashboard> Dashboard::Start(const std::string& run_dir,
                                                                  .log_path = log + "/watch.log",
                                                                  .read_output = true}));
   const std::string lines = FirstLines(process, metrics.empty() ? 1 : 2);
-  if (lines.empty()) return absl::UnavailableError(absl::StrCat("it did not start: see ", log, "/watch.log"));
+  if (lines.empty())
+    return absl::UnavailableError(absl::StrCat("tethys watch did not start: see ", log, "/watch.log"));
   return Dashboard(std::move(process), lines);
 }
 

@@ -48,10 +48,11 @@ absl::Status CheckSet(const proto::Initial& initial, const VariableSet& wanted, 
     const std::string what =
         found == nullptr ? absl::StrCat(" has no '", variable.name, "'", ThereAre(there, variable.shape))
                          : absl::StrCat(": '", variable.name, "' has shape ", ShapeText(found->shape));
-    return absl::FailedPreconditionError(absl::StrCat(
-        "initial.checkpoint: ", path, what, ", but the job's model has it with shape ",
-        ShapeText(variable.shape),
-        ": name it in initial.except to start it at random values, or take another checkpoint or model"));
+    return absl::FailedPreconditionError(absl::StrCat("initial.checkpoint: ", path, what,
+                                                      ", but the job's model has this variable with shape ",
+                                                      ShapeText(variable.shape),
+                                                      ": name the variable in initial.except to start from "
+                                                      "random values, or use another checkpoint or model"));
   }
   return absl::OkStatus();
 }

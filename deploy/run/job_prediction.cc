@@ -73,7 +73,7 @@ absl::StatusOr<JobPrediction> PredictJob(const proto::JobPlan& plan, const JobMa
                                          const std::string& file) {
   TETHYS_ASSIGN_OR_RETURN(proto::Calibration calibration, FindCalibration(plan, machines, tls, file));
   absl::StatusOr<proto::Prediction> prediction = Predict(plan, machines, calibration);
-  if (!prediction.ok()) return Annotate(prediction.status(), file.empty() ? "the kept calibration" : file);
+  if (!prediction.ok()) return Annotate(prediction.status(), file.empty() ? "the stored calibration" : file);
   std::string source = SourceText(calibration);
   return JobPrediction{*std::move(prediction), std::move(calibration), std::move(source)};
 }

@@ -223,13 +223,15 @@ absl::Status CheckPortFree(int port) {
   setsockopt(fd.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
   if (bind(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) == 0)
     return absl::OkStatus();
-  return absl::FailedPreconditionError(absl::StrCat(ErrnoStatus(errno, absl::StrCat("port ", port)).message(),
-                                                    ": choose another by --chief_port, or leave it out"));
+  return absl::FailedPreconditionError(
+      absl::StrCat(ErrnoStatus(errno, absl::StrCat("port ", port)).message(),
+                   ": choose another port by --chief_port, or leave --chief_port out"));
 }
 
 std::vector<FlagSpec> WithDisplayFlags(std::vector<FlagSpec> flags) {
-  flags.push_back(
-      {.name = "plain", .help = "Prints only lines, as it does if standard output is not a terminal."});
+  flags.push_back({.name = "plain",
+                   .help = "Prints only whole lines without a progress bar, which is the default if standard "
+                           "output is not a terminal."});
   flags.push_back({.name = "log_to_terminal",
                    .help = "Shows the logs of all processes as they grow: \"[worker 3 on slave2] TEXT\"."});
   return flags;

@@ -54,7 +54,7 @@ absl::Status WatchLauncher(int fd) {
       "out of memory: the machine, the control group or ulimit -v gives this process no more memory: take a "
       "smaller "
       "batch "
-      "or fewer processes here (tethys plan tells the memory)\n";
+      "or fewer processes here (tethys plan predicts the memory)\n";
   [[maybe_unused]] const ssize_t written = write(STDERR_FILENO, kText, sizeof(kText) - 1);
   _exit(kExitFailed);
 }

@@ -91,13 +91,12 @@ int StopRun(const std::string& path, Nanoseconds limit) {
   const absl::StatusOr<bool> ended = launcher->WaitForEnd(limit);
   if (!ended.ok()) return Fail("runs", ended.status(), kExitFailed);
   if (!*ended) {
-    return Fail(
-        "runs",
-        absl::DeadlineExceededError(absl::StrCat(
-            path, " has not ended within ", DurationText(ToSeconds(limit)),
-            ": it may be saving a checkpoint (tethys runs logs --follow shows its end); a second tethys "
-            "runs stop ends it at once, without the checkpoint")),
-        kExitFailed);
+    return Fail("runs",
+                absl::DeadlineExceededError(absl::StrCat(
+                    path, " has not ended within ", DurationText(ToSeconds(limit)),
+                    ": the run may be saving a checkpoint (tethys runs logs --follow shows when the run "
+                    "ends); a second tethys runs stop ends the run at once, without the checkpoint")),
+                kExitFailed);
   }
   std::printf("%s\n", EndText(path, begun).c_str());
   return kExitSuccess;

@@ -12,8 +12,8 @@ namespace {
 absl::Status OldCheckpoint(const std::string& path, const char* what) {
   return absl::FailedPreconditionError(
       absl::StrCat(path, " does not ", what,
-                   ", because an old build wrote it: resume its run for an epoch, which saves a checkpoint "
-                   "that does"));
+                   ", because an old build wrote this checkpoint: resume the run for one epoch, which saves "
+                   "a checkpoint that does"));
 }
 
 }  // namespace
@@ -27,8 +27,9 @@ absl::StatusOr<SavedModel> OpenSavedModel(const std::string& given) {
   absl::StatusOr<Model> model = Model::Create(description.model(), sample_shape, description.classes());
   if (!model.ok()) return Annotate(model.status(), absl::StrCat(path, ": its model"));
   if (model->variables().signature() != reader->variables().signature()) {
-    return absl::DataLossError(
-        absl::StrCat(path, ": the variables in it are not those of the model that its manifest describes"));
+    return absl::DataLossError(absl::StrCat(
+        path,
+        ": the variables in this checkpoint are not the variables of the model that its manifest describes"));
   }
   MovingStatistics statistics;
   if (!model->statistics().variables().empty()) {

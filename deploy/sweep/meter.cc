@@ -24,7 +24,7 @@ std::string Command(const Place& place, const MeterOptions& options) {
 
 absl::StatusOr<std::string> OnlyLine(const Answer& answer) {
   TETHYS_RETURN_IF_ERROR(answer.status);
-  if (answer.lines.size() != 1) return absl::InternalError("its meter's answer is not a line");
+  if (answer.lines.size() != 1) return absl::InternalError("the answer of the meter is not one line");
   return answer.lines[0];
 }
 

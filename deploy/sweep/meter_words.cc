@@ -70,7 +70,7 @@ absl::Status CheckVisit(const proto::StepVisit& visit, int64_t batch) {
                visit.measured_bytes() >= 0;
   sound = sound && std::all_of(visit.ready().begin(), visit.ready().end(), time);
   if (sound) return absl::OkStatus();
-  return absl::InternalError("the meter measured another batch than was asked for, or impossible times");
+  return absl::InternalError("the meter measured another batch than requested, or impossible times");
 }
 
 absl::Status ReadMeterAnswer(absl::string_view line, absl::string_view word,
@@ -89,7 +89,7 @@ absl::Status ReadMeterAnswer(absl::string_view line, absl::string_view word,
       return absl::OkStatus();
     }
   }
-  return absl::InternalError(absl::StrCat("its meter did not answer '", word, "'"));
+  return absl::InternalError(absl::StrCat("the meter did not answer '", word, "'"));
 }
 
 }  // namespace tethys

@@ -122,7 +122,7 @@ proto::PeriodTest TestPeriod(const RoundTimes& rounds, int period, uint64_t seed
   const double median = Median(values);
   const std::optional<double> cost = CostOf(rounds.batch, values, period);
   if (!cost.has_value()) {
-    test.set_reason("at these batches, such jumps look like a line");
+    test.set_reason("with these batches, such jumps cannot be distinguished from a straight line");
     return test;
   }
   test.set_rank(1);

@@ -87,7 +87,7 @@ class MachineSweep {
     SkipTooLarge(schedule);
     while (const std::optional<int64_t> batch = schedule.Next()) {
       if (clock_.Now() >= end && schedule.visits() > 0) break;
-      Say(absl::StrFormat("round %d of %d, batch %d, %d %% of visits disturbed", schedule.rounds() + 1,
+      Say(absl::StrFormat("round %d of %d, batch %d, %d %% of measurements disturbed", schedule.rounds() + 1,
                           request_.rounds, *batch,
                           schedule.visits() == 0 ? 0 : 100 * schedule.disturbed() / schedule.visits()));
       const absl::StatusOr<proto::StepVisit> visit = meter_->Step(*batch, kVisitMilliseconds);
@@ -137,14 +137,14 @@ class MachineSweep {
       if (std::find(known.begin(), known.end(), batch) != known.end()) continue;
       proto::SkippedBatch& skipped = *curve_.add_skipped();
       skipped.set_batch(batch);
-      skipped.set_reason("the time was over: give more --seconds, or fewer batches, as in 1-70:4");
+      skipped.set_reason("the time limit was reached: give more --seconds, or fewer batches, as in 1-70:4");
     }
   }
 
   // The reason why jumps cannot be tested; empty if they can be tested.
   std::string Obstacle() const {
     const auto batches = static_cast<size_t>(curve_.time_size());
-    if (batches < kLeastJumpPoints) return absl::StrCat("it takes ", kLeastJumpPoints, " batches");
+    if (batches < kLeastJumpPoints) return absl::StrCat("at least ", kLeastJumpPoints, " batches are needed");
     if (batches > kMostJumpPoints) {
       return absl::StrCat("more than ", kMostJumpPoints,
                           " batches are too many: take a step, as in 1-2000:4");
@@ -221,7 +221,7 @@ class MachineSweep {
     curve_.set_largest_batch(std::max(found.fits, measured));
     if (!found.exact()) {
       curve_.set_largest_untried(absl::StrCat(
-          "time was over after ", PluralText(found.tries, "attempt"),
+          "the time limit was reached after ", PluralText(found.tries, "attempt"),
           found.too_large > 0 ? absl::StrCat("; batch ", CountText(found.too_large), " did not fit") : ""));
     }
     return absl::OkStatus();

@@ -55,7 +55,7 @@ std::string BestText(const proto::SweepCurve& curve) {
                                       : absl::StrCat(level.size(), " others from ", *least, " to ", *most));
   }
   if (nearly->batch() < best.batch()) {
-    absl::StrAppendFormat(&text, "; batch %d already reaches %.0f %% of that", nearly->batch(),
+    absl::StrAppendFormat(&text, "; batch %d already reaches %.0f %% of this throughput", nearly->batch(),
                           100 * Rate(*nearly) / Rate(best));
   }
   return text + ".";
@@ -106,7 +106,7 @@ std::string PeriodText(const proto::PeriodTest& test) {
     case proto::PeriodTest::NOT_SEEN:
       return absl::StrCat(kClaim, "not seen; such jumps above ", ShareText(test.excluded_above()),
                           " of the median step are excluded at 95 %. Among ", test.periods(),
-                          " periods, 16 has rank ", test.rank(), " by its fit.");
+                          " periods, 16 has rank ", test.rank(), " by the quality of the fit.");
     default:
       return absl::StrCat(kClaim, "not testable here: ", test.reason(), ".");
   }
@@ -143,14 +143,15 @@ std::string SkippedText(const proto::SweepCurve& curve) {
 std::string EffortText(const proto::SweepCurve& curve) {
   std::string disturbed = "none was disturbed by another program.";
   if (curve.disturbed() > 0) {
-    disturbed = absl::StrCat(curve.disturbed(),
-                             " of them put aside, because another program took a part of the processor.");
+    disturbed =
+        absl::StrCat(curve.disturbed(),
+                     " measurements were put aside, because another program took a part of the processor.");
   } else if (curve.company_unseen()) {
     disturbed = "no other program took a part of the host's processor.";
   }
   return absl::StrCat("Measured in ", PluralText(curve.rounds(), "whole round"), ", ",
-                      PluralText(curve.visits(), "visit"), ", in ", absl::StrFormat("%.0f", curve.seconds()),
-                      " s; ", disturbed);
+                      PluralText(curve.visits(), "measurement"), ", in ",
+                      absl::StrFormat("%.0f", curve.seconds()), " s; ", disturbed);
 }
 
 // Text on the other processes on a GPU, as far as they are known.
@@ -163,7 +164,7 @@ std::string CompanyText(const proto::SweepCurve& curve) {
   if (curve.gpu_processes() == 0) return "";
   return absl::StrCat(curve.gpu_processes(),
                       curve.gpu_processes() == 1 ? " other process" : " other processes",
-                      " had this GPU open, and may hold a part of its memory.");
+                      " had this GPU open, and may occupy a part of its memory.");
 }
 
 // A warning if many visits were disturbed: even a batch whose visits were all disturbed has a time.
@@ -175,10 +176,10 @@ std::string DoubtText(const proto::SweepCurve& curve) {
   return absl::StrCat(
       all_disturbed == curve.time_size() ? "Nothing here is certain: " : "These times are doubtful: ",
       absl::StrFormat("%.0f %%", 100.0 * curve.disturbed() / curve.visits()),
-      " of the visits were disturbed by other programs",
-      all_disturbed == 0
-          ? ""
-          : absl::StrCat(", all of them for ", all_disturbed, " of ", curve.time_size(), " batches"),
+      " of the measurements were disturbed by other programs",
+      all_disturbed == 0 ? ""
+                         : absl::StrCat(", including all measurements of ", all_disturbed, " of ",
+                                        curve.time_size(), " batches"),
       ". Repeat the sweep when other programs use less of the processor.");
 }
 

@@ -145,8 +145,8 @@ absl::StatusOr<std::string> FileVersion(const std::string& path) {
     if (!file->version().empty()) return file->version();
     return absl::FailedPreconditionError(
         absl::StrCat(file->name(),
-                     ": its server does not say when it changes (ETag, Last-Modified), so that "
-                     "a cache might be out of date: write data { cache: NONE }"));
+                     ": the server of this file does not report when the file changes (ETag, Last-Modified), "
+                     "so a cached copy might be out of date: write data { cache: NONE }"));
   }
   struct stat info;
   if (stat(path.c_str(), &info) != 0) return ErrnoStatus(errno, absl::StrCat("data file ", path));

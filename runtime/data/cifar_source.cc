@@ -58,9 +58,9 @@ absl::StatusOr<Files> OpenFiles(const proto::Data& data, DataPart part, const Re
     if (bytes->size() % record.bytes() == 0) return Files::Opened{std::move(bytes), samples};
     const std::string what = WhatItIs(*bytes);
     return absl::InvalidArgumentError(absl::StrCat(
-        path, ": ", bytes->size(), " bytes are no whole number of records of ", record.bytes(), " bytes (",
+        path, ": ", bytes->size(), " bytes are not a whole number of records of ", record.bytes(), " bytes (",
         record.labels == 1 ? "data.cifar.labels: CIFAR_10" : "data.cifar.labels: FINE or COARSE",
-        what.empty() ? "): fetch it again, or correct data.cifar.labels" : ")", what,
+        what.empty() ? "): fetch the file again, or correct data.cifar.labels" : ")", what,
         what.empty() ? "" : "; use the archive for C programs, which is in binary"));
   });
 }

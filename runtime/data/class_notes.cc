@@ -161,7 +161,7 @@ class Notes {
     if (data_.shuffle().has_none() || blocks) {
       notes_.push_back(absl::StrCat(
           "the files seem to be sorted by class, and data.shuffle { ", blocks ? "blocks" : "none", " {} } ",
-          blocks ? "mixes neighbours only" : "keeps their order",
+          blocks ? "mixes only neighbouring samples" : "keeps their order",
           ", so batches have few classes: put the samples in a random order first, or "
           "shuffle fully"));
     }

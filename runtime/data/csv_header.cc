@@ -99,12 +99,12 @@ absl::StatusOr<std::vector<std::string>> CsvBeginningNotes(const CsvLines& lines
     name = std::string(CsvFields(names, columns.delimiter).Next());
     const int64_t count = CountCsvFields(names, columns.delimiter);
     if (count != columns.count && !IsSeparatorLine(names)) {
-      notes.push_back(
-          absl::StrCat(lines.Name(header - 1), " names ", count, count == 1 ? " column" : " columns",
-                       ", but samples have ", columns.count,
-                       count + 1 == columns.count
-                           ? ": the first column may be row numbers, as R writes them, and is trained on"
-                           : ": look at the file"));
+      notes.push_back(absl::StrCat(lines.Name(header - 1), " names ", count,
+                                   count == 1 ? " column" : " columns", ", but samples have ", columns.count,
+                                   count + 1 == columns.count
+                                       ? ": the first column may be row numbers, as R writes them, and is "
+                                         "read as a value of the samples"
+                                       : ": look at the file"));
       return notes;
     }
   }

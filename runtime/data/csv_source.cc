@@ -114,7 +114,7 @@ absl::Status ParseLine(absl::string_view line, const Reading& reading, absl::Fun
   const int64_t count = CountCsvFields(line, reading.delimiter);
   return absl::InvalidArgumentError(absl::StrCat(name(), " has ", count, count == 1 ? " column" : " columns",
                                                  ", the first sample has ", reading.columns,
-                                                 ": all lines must have the same"));
+                                                 ": all lines must have the same number of columns"));
 }
 
 // A file of a part. If the file has a header, samples follow it.
@@ -170,7 +170,7 @@ absl::Status ResolveColumns(const proto::Csv& csv, const std::string& name, absl
     const size_t other = text.find_first_of(";\t|,");
     const bool split = other != absl::string_view::npos && text[other] != reading.delimiter;
     return absl::InvalidArgumentError(absl::StrCat(
-        name, " has no column but that of the label: ",
+        name, " has no column besides the column of the label: ",
         split ? absl::StrCat("write data.csv.delimiter: \"", absl::CEscape(text.substr(other, 1)), "\"")
               : "look at data.csv.delimiter"));
   }
@@ -228,8 +228,8 @@ absl::Status CheckIsText(const std::string& path, const ByteSource& bytes) {
   // A file of text only is accepted even if it begins like a binary format, because the first name of a
   // header may be PAR1 or GIF89.
   if (format.name.empty() || (!format.text && HoldsTextOnly(begin))) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      absl::StrCat(path, ": no text with a sample a line, but ", format.name, ": ", format.remedy));
+  return absl::InvalidArgumentError(absl::StrCat(
+      path, ": the file is not text with one sample per line, but ", format.name, ": ", format.remedy));
 }
 
 // Opens a file. The first file of a part determines the columns. IsEmptyFile: the file has no samples.

@@ -27,8 +27,9 @@ std::string ColourRemedy(const DataHeader& train, const DataHeader& test) {
   if (!IsPicture(train.spec.shape) || !IsPicture(test.spec.shape)) return "";
   const Shape one = WithChannels(train.spec.shape), other = WithChannels(test.spec.shape);
   if (one[0] != other[0] || one[1] != other[1] || one[2] == other[2]) return "";
-  return "; one is grey, the other in colour: for folders of pictures write data.image_folder.channels: 3, "
-         "or 1 to make all grey; for TFRecords give the shape of all in data.tfrecord.shape";
+  return "; one of these files is grey, the other in colour: for folders of pictures write "
+         "data.image_folder.channels: 3, or 1 to convert all pictures to grey; for TFRecords give the shape "
+         "of all pictures in data.tfrecord.shape";
 }
 
 absl::Status CheckSameShapes(const DataHeader& train, const DataHeader& test) {

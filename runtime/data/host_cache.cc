@@ -186,10 +186,10 @@ absl::StatusOr<absl::optional<CacheLock>> HostCache::LockUnless(const std::strin
     poll(nullptr, 0, kPollMs);
   }
   const absl::StatusOr<std::string> holder = ReadFile(path, 64);
-  return absl::DeadlineExceededError(
-      absl::StrCat("process ", holder.ok() ? absl::StripSuffix(*holder, "\n") : "(unknown)",
-                   " on this host makes ", PathOf(name), " and has shown no progress for ",
-                   ToSeconds(patience_), " s: look what it waits for, or end it and start the job again"));
+  return absl::DeadlineExceededError(absl::StrCat(
+      "process ", holder.ok() ? absl::StripSuffix(*holder, "\n") : "(unknown)", " on this host makes ",
+      PathOf(name), " and has shown no progress for ", ToSeconds(patience_),
+      " s: check what this process waits for, or end it, and start the job again"));
 }
 
 absl::StatusOr<std::string> HostCache::Entry(const std::string& name, Accept accept, Make make) const {

@@ -153,8 +153,8 @@ absl::Status IdxReader::CheckFits(const IdxHeader& header, int64_t header_bytes)
     if (*count > held) return Truncated("values", *count - held);
     if (*count < held) {
       return absl::DataLossError(absl::StrCat(path_, ": ", held - *count, " bytes follow the ", *count,
-                                              " of the header's ", ShapeText(shape),
-                                              ": fetch the file again"));
+                                              " bytes that the header announces for the shape ",
+                                              ShapeText(shape), ": fetch the file again"));
     }
   } else if (*count / kMaxExpansion > file_->file_bytes()) {
     return Invalid(absl::StrCat("the header announces ", ShapeText(shape), ", more than ",
@@ -177,8 +177,8 @@ absl::Status IdxReader::ReadValues(int64_t count, ByteBuffer& values) {
   uint8_t extra;
   TETHYS_ASSIGN_OR_RETURN(const int64_t got, file_->Read(&extra, 1));
   if (got > 0) {
-    return absl::DataLossError(
-        absl::StrCat(path_, ": more bytes follow the ", count, " of the header: fetch the file again"));
+    return absl::DataLossError(absl::StrCat(path_, ": more bytes follow the ", count,
+                                            " bytes that the header announces: fetch the file again"));
   }
   if (file_->cut()) {
     return absl::DataLossError(absl::StrCat(

@@ -85,7 +85,7 @@ absl::Status NoPictures(const std::string& folder, const NamesInFolder& names) {
   }
   return absl::InvalidArgumentError(
       absl::StrCat(folder, ": the folder of a class holds no picture (.png, .jpg, .jpeg)", but,
-                   ": add some, or remove it"));
+                   ": add pictures, or remove the folder"));
 }
 
 // Paths in the folders that are not used as pictures.
@@ -135,10 +135,9 @@ absl::StatusOr<Listing> List(const proto::Data& data, DataPart part, const Label
   for (const std::string& name : present.folders) {
     const auto found = std::lower_bound(listing.classes.begin(), listing.classes.end(), name);
     if (found == listing.classes.end() || *found != name) {
-      return absl::InvalidArgumentError(absl::StrCat(listing.root, "/", name, ": ",
-                                                     data.image_folder().train(),
-                                                     " has no folder of this name: a class to test must be "
-                                                     "one that is trained"));
+      return absl::InvalidArgumentError(absl::StrCat(
+          listing.root, "/", name, ": ", data.image_folder().train(),
+          " has no folder of this name: every class of the test data must be a class of the training data"));
     }
     const std::string folder = absl::StrCat(listing.root, "/", name);
     TETHYS_ASSIGN_OR_RETURN(NamesInFolder names, ListFolder(folder));
@@ -209,8 +208,10 @@ absl::StatusOr<std::string> FewBitsNote(const Listing& listing) {
     const int largest = *std::max_element(values.begin(), values.end());
     if (largest >= kSmall) return "";
     return absl::StrCat(path,
-                        " has 16 bits a channel, of which the upper 8 are used: its largest value becomes ",
-                        largest, " of 255; if its values have fewer bits, scale them up to 16 bits first");
+                        " has 16 bits a channel, of which the upper 8 are used, so the largest value in this "
+                        "picture becomes ",
+                        largest,
+                        " of 255; if the values have fewer than 16 bits, scale them up to 16 bits first");
   }
   return "";
 }
@@ -245,10 +246,10 @@ class ImageFolderSource final : public SampleSource {
   const bool refuses_colour_;
 
   absl::Status InColour(const std::string& path) const {
-    return absl::InvalidArgumentError(absl::StrCat(
-        path, " is in colour, but ", listing_.PathOf(listing_.pictures.front()),
-        " and the others that were looked at first are grey: write data.image_folder.channels: 3, or 1 "
-        "to make all grey"));
+    return absl::InvalidArgumentError(
+        absl::StrCat(path, " is in colour, but ", listing_.PathOf(listing_.pictures.front()),
+                     " and the other pictures that were examined first are grey: write "
+                     "data.image_folder.channels: 3, or 1 to convert all pictures to grey"));
   }
 };
 

@@ -79,7 +79,8 @@ absl::StatusOr<Shape> ParseShape(const std::string& path, absl::string_view head
     shape.push_back(axis);
   }
   if (shape.empty())
-    return Refused(path, "the array has no axis of samples: its first axis must number them");
+    return Refused(path,
+                   "the array has no axes: the index along its first axis must be the number of the sample");
   if (shape.size() > kMaxAxes)
     return Refused(path, "the array has more than 8 axes: write array.reshape(len(array), -1)");
   return shape;

@@ -67,8 +67,8 @@ absl::Status CheckImages(const std::string& path, const NpyArray& images) {
   if (images.shape.size() >= 2) return absl::OkStatus();
   return absl::InvalidArgumentError(
       absl::StrCat(path, ": an array ", ShapeText(images.shape),
-                   ": samples must be [samples, values], [samples, height, width] or with channels behind "
-                   "these: look at its shape"));
+                   ": the shape must be [samples, values], [samples, height, width] or [samples, height, "
+                   "width, channels]: check the shape of the array"));
 }
 
 absl::Status CheckLabels(const std::string& path, const NpyArray& labels, const LabelRules& rules) {

@@ -108,7 +108,8 @@ absl::StatusOr<OpenedPack> OpenPack(const Content& content, const std::string& c
   };
   TETHYS_ASSIGN_OR_RETURN(pack.path, cache.Entry(absl::StrCat("pictures-", content.key), accept, make));
   if (accept(pack.path)) return pack;
-  return absl::UnavailableError(absl::StrCat(pack.path, " was removed or cut as soon as it was made"));
+  return absl::UnavailableError(
+      absl::StrCat(pack.path, " was removed or truncated right after it had been written"));
 }
 
 }  // namespace
@@ -144,7 +145,7 @@ absl::StatusOr<absl::Span<const uint8_t>> PackedPictures::Read(int64_t index) co
   const int64_t begin = ends_[index], size = ends_[index + 1] - begin;
   if (static_cast<int64_t>(bytes.size()) < size) bytes.resize(size);
   const absl::Status status = ReadFullyAt(file_.get(), bytes.data(), size, begin, path_);
-  if (absl::IsDataLoss(status)) return Damaged(index, "it was cut");
+  if (absl::IsDataLoss(status)) return Damaged(index, "the file was truncated");
   TETHYS_RETURN_IF_ERROR(status);
   const absl::Span<const uint8_t> picture = absl::MakeConstSpan(bytes).first(size);
   if (SumOf(picture) != sums_[index]) return Damaged(index, "its checksum is wrong");

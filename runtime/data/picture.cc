@@ -250,9 +250,9 @@ absl::Status DecodePicture(absl::Span<const uint8_t> bytes, PictureName name, co
   };
   if (own == shape) return decode(values);
   if (!resize) {
-    return absl::InvalidArgumentError(absl::StrCat(name(), ": ", own[0], " x ", own[1],
-                                                   " pixels, but the first has ", shape[0], " x ", shape[1],
-                                                   ": all must have one size: give it in data.resize"));
+    return absl::InvalidArgumentError(
+        absl::StrCat(name(), ": ", own[0], " x ", own[1], " pixels, but the first picture has ", shape[0],
+                     " x ", shape[1], ": all pictures must have one size: give a size in data.resize"));
   }
   thread_local std::vector<uint8_t> whole;
   whole.resize(own[0] * own[1] * own[2]);

@@ -74,7 +74,7 @@ class CachedSource final : public SampleSource {
     if (status.ok()) {
       status = ReadFullyAt(file_.get(), behind.data(), rest, begin + layout_.value_bytes, name_);
     }
-    if (absl::IsDataLoss(status)) return Damaged(index, "it was cut");
+    if (absl::IsDataLoss(status)) return Damaged(index, "the file was truncated");
     TETHYS_RETURN_IF_ERROR(status);
     return Take(index, behind.data(), values, labels);
   }
@@ -294,8 +294,8 @@ absl::StatusOr<std::shared_ptr<const SampleSource>> OpenOnDisk(const HostCache& 
   const std::string name = SampleEntryName(request.content.key);
   TETHYS_ASSIGN_OR_RETURN(const std::string path, cache.Entry(name, accept, make));
   if (!accept(path)) {
-    return absl::DataLossError(
-        absl::StrCat(path, " was changed as soon as it was made: delete it, and start the job again"));
+    return absl::DataLossError(absl::StrCat(
+        path, " was changed right after it had been written: delete the file, and start the job again"));
   }
   return std::make_shared<CachedSource>(std::move(file), path, path, request.content, request.rules);
 }

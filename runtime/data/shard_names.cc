@@ -74,9 +74,9 @@ std::vector<std::string> MissingShardNotes(const std::vector<std::string>& paths
     }
     if (count == 0) continue;
     notes.push_back(
-        absl::StrCat("of the ", total, " files that their names announce, ", count,
+        absl::StrCat("of the ", total, " files that the names of the files announce, ", count,
                      count == 1 ? " is missing: " : " are missing: ", absl::StrJoin(missing, ", "),
-                     count > kMostNamed ? ", ..." : "", "; the samples of the others are used"));
+                     count > kMostNamed ? ", ..." : "", "; the samples of the other files are used"));
   }
   return notes;
 }

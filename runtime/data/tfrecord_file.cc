@@ -77,7 +77,8 @@ absl::Status ForEachRecord(const ByteSource& bytes, absl::FunctionRef<absl::Stat
     TETHYS_ASSIGN_OR_RETURN(const uint8_t* head, reader.At(place, kHead));
     if (MaskedCrc32c(Text(head, 8)) != NumberAt<uint32_t>(head + 8)) {
       return absl::DataLossError(absl::StrCat(
-          name(), ": the checksum of its length is wrong: the file is damaged, or no TFRecord file",
+          name(),
+          ": the checksum of the record's length is wrong: the file is damaged, or is not a TFRecord file",
           record == 0 ? WhatItIs(bytes) : ""));
     }
     const auto length = NumberAt<uint64_t>(head);
@@ -269,8 +270,9 @@ absl::StatusOr<absl::string_view> RecordFile::ReadPayload(int64_t record) const 
   if (MaskedCrc32c(payload) == NumberAt<uint32_t>(buffer.data() + size)) return payload;
   return absl::DataLossError(absl::StrCat(
       Name(record), ": the checksum is wrong: ",
-      bytes_->RemoveCopy() ? "start the job again, which unpacks the file anew; if it is wrong then, too, "
-                           : "",
+      bytes_->RemoveCopy()
+          ? "start the job again, which unpacks the file anew; if the checksum is wrong then, too, "
+          : "",
       "fetch the file again"));
 }
 

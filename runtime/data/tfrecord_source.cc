@@ -193,8 +193,8 @@ absl::Status ReadImageOf(const proto::RecordedExample& example, const Reading& r
   if (reading.refuses_colour && KindOfPicture(bytes).channels == 3) {
     return BadFeature(
         name, reading.image_feature,
-        "holds a picture in colour, but the first ones are grey: give their shape in data.tfrecord.shape, "
-        "[height, width, 3], or [height, width] to make all grey");
+        "holds a picture in colour, but the first pictures are grey: give the shape of all pictures in "
+        "data.tfrecord.shape, [height, width, 3], or [height, width] to convert all of them to grey");
   }
   if (reading.pictures)
     return DecodePicture(
@@ -262,8 +262,9 @@ absl::Status ResolveImage(const proto::Data& data, const proto::RecordedExample&
   const bool fits = has_shape && static_cast<int64_t>(bytes.size()) == reading.spec.elements();
   reading.pictures = !fits && LooksLikePicture(bytes);
   if (const KnownFormat format = FormatOfBytes(bytes); !fits && !reading.pictures && !format.name.empty()) {
-    return BadFeature(name, reading.image_feature,
-                      absl::StrCat("holds ", format.name, ", but only PNG and JPEG are read: convert it"));
+    return BadFeature(
+        name, reading.image_feature,
+        absl::StrCat("holds ", format.name, ", but only PNG and JPEG are read: convert the picture"));
   }
   if (!fits && !reading.pictures) {
     return BadFeature(name, reading.image_feature,

@@ -97,7 +97,7 @@ class Inflater {
       within_stream_ = within_stream_ || stream_.avail_in > 0;
       const int code = inflate(&stream_, Z_NO_FLUSH);
       if (code != Z_OK && code != Z_STREAM_END && code != Z_BUF_ERROR) {
-        return Damaged(stream_.msg != nullptr ? stream_.msg : "bytes follow it that are no gzip");
+        return Damaged(stream_.msg != nullptr ? stream_.msg : "bytes that are not gzip follow it");
       }
       const auto got = static_cast<int64_t>(output_.size() - stream_.avail_out);
       written_ += got;
@@ -133,8 +133,8 @@ absl::StatusOr<std::shared_ptr<const ByteSource>> Unpacked(const ByteSource& pac
   if (packed.version().empty()) {
     return absl::FailedPreconditionError(
         absl::StrCat(packed.name(),
-                     ": a gzipped file whose last change cannot be seen, so that an unpacked copy "
-                     "might be out of date: unpack it with gunzip"));
+                     ": the time of the last change of this gzipped file is not known, so an unpacked copy "
+                     "might be out of date: unpack the file with gunzip"));
   }
   TETHYS_ASSIGN_OR_RETURN(const HostCache cache, HostCache::Open(cache_dir));
   const std::string key = CacheKey()
@@ -150,7 +150,8 @@ absl::StatusOr<std::shared_ptr<const ByteSource>> Unpacked(const ByteSource& pac
   TETHYS_ASSIGN_OR_RETURN(const std::string path, cache.Entry(absl::StrCat("unpacked-", key), IsWhole, make));
   TETHYS_ASSIGN_OR_RETURN(auto file, OpenLocalFile(path));
   if (file->size() <= kTail) {
-    return absl::DataLossError(absl::StrCat(path, " was cut as soon as it was made: start the job again"));
+    return absl::DataLossError(
+        absl::StrCat(path, " was truncated right after it had been written: start the job again"));
   }
   return std::make_shared<UnpackedFile>(std::move(file), packed.name());
 }

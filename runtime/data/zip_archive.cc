@@ -80,7 +80,7 @@ absl::Status ReadLargeEndRecord(const ByteSource& file, const uint8_t* locator, 
   const auto begin = At<uint64_t>(locator + 8);
   const int64_t room = file.size() - kEndRecord - kLocator - kLargeEndRecord;
   if (room < 0 || begin > static_cast<uint64_t>(room)) {
-    return Damaged(file.name(), "the place of its end record is beyond its end");
+    return Damaged(file.name(), "its end record lies beyond the end of the file");
   }
   TETHYS_ASSIGN_OR_RETURN(const std::vector<uint8_t> record,
                           ReadBytes(file, static_cast<int64_t>(begin), kLargeEndRecord));
@@ -112,7 +112,7 @@ absl::StatusOr<Directory> FindDirectory(const ByteSource& file) {
   }
   if (directory.bytes > static_cast<uint64_t>(file.size()) ||
       directory.begin > static_cast<uint64_t>(file.size()) - directory.bytes) {
-    return Damaged(file.name(), "its directory is beyond its end");
+    return Damaged(file.name(), "its directory lies beyond the end of the file");
   }
   if (directory.bytes > static_cast<uint64_t>(kMaxDirectory)) {
     return absl::InvalidArgumentError(absl::StrCat(file.name(), ": a directory of ", directory.bytes,
@@ -313,7 +313,7 @@ absl::StatusOr<ZipArchive> ZipArchive::Open(std::shared_ptr<const ByteSource> fi
 absl::StatusOr<int64_t> ZipArchive::FindContent(const ZipMember& member, const std::string& full_name) const {
   const auto announced = static_cast<int64_t>(member.name.size());
   if (member.header + kLocalHeader + announced > file_->size())
-    return Damaged(full_name, "it lies beyond the end");
+    return Damaged(full_name, "it lies beyond the end of the archive");
   TETHYS_ASSIGN_OR_RETURN(const std::vector<uint8_t> header,
                           ReadBytes(*file_, member.header, kLocalHeader + announced));
   if (!Begins(header.data(), "PK\3\4") || At<uint16_t>(header.data() + 26) != announced ||
@@ -322,7 +322,7 @@ absl::StatusOr<int64_t> ZipArchive::FindContent(const ZipMember& member, const s
   }
   const int64_t begin = member.header + kLocalHeader + announced + At<uint16_t>(header.data() + 28);
   if (begin > file_->size() || member.packed_bytes > file_->size() - begin) {
-    return Damaged(full_name, "it lies beyond the end");
+    return Damaged(full_name, "it lies beyond the end of the archive");
   }
   return begin;
 }
@@ -341,7 +341,8 @@ absl::StatusOr<std::shared_ptr<const ByteSource>> ZipArchive::OpenHead(const Zip
   }
   TETHYS_ASSIGN_OR_RETURN(const int64_t begin, FindContent(member, full_name));
   if (member.method == kStored) {
-    if (member.bytes != member.packed_bytes) return Damaged(full_name, "it is stored, but with two sizes");
+    if (member.bytes != member.packed_bytes)
+      return Damaged(full_name, "it is stored without compression, but with two different sizes");
     return std::make_shared<Window>(full_name, file_, begin, member.bytes);
   }
   Inflater inflater(*file_, begin, member.packed_bytes, full_name);

@@ -73,8 +73,9 @@ void CheckClassNames(const proto::Data& data, Problems& problems) {
         std::any_of(name.begin(), name.end(), [](unsigned char c) { return c < 0x20 || c == 0x7f; });
     problems.AddIf(name.empty() || name.size() > kMostBytes || control, "data.class_name",
                    absl::StrCat("of class ", i, " must be 1 to ", kMostBytes, " bytes on one line"));
-    problems.AddIf(!names.insert(name).second, "data.class_name",
-                   absl::StrCat("gives the name '", name, "' to two classes: give each its own"));
+    problems.AddIf(
+        !names.insert(name).second, "data.class_name",
+        absl::StrCat("gives the name '", name, "' to two classes: give each class a name of its own"));
   }
 }
 
@@ -82,10 +83,9 @@ void CheckImageFolder(const proto::ImageFolder& folder, Problems& problems) {
   problems.AddIf(folder.train().empty(), "data.image_folder.train",
                  "is missing: give a folder that contains one folder of pictures for each class");
   for (const std::string& path : {folder.train(), folder.test()}) {
-    problems.AddIf(
-        absl::StrContains(path, "://") && !absl::StartsWith(path, "chief://"), "data.image_folder",
-        "is a URL, but folders are read from local disks or from the chief's (chief://): copy it, or convert "
-        "it to TFRecord files (tethys data convert)");
+    problems.AddIf(absl::StrContains(path, "://") && !absl::StartsWith(path, "chief://"), "data.image_folder",
+                   "is a URL, but folders are read from local disks or from the disks of the chief's machine "
+                   "(chief://): copy the folder, or convert it to TFRecord files (tethys data convert)");
   }
   problems.AddIf(folder.channels() == 2, "data.image_folder.channels",
                  "is 2: pictures have 1 channel (grey) or 3 (red, green, blue)");

@@ -251,8 +251,9 @@ absl::Status CheckIndex(const PathStep& step, const FieldDescriptor& field, cons
   const int size = holder.GetReflection()->FieldSize(holder, &field);
   if (step.index >= 0 && step.index < size) return absl::OkStatus();
   if (size == 0) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "'", step.name, "' is an empty list, and a flag cannot add an entry: write it in the job file"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("'", step.name,
+                     "' is an empty list, and a flag cannot add an entry: write the entry in the job file"));
   }
   return absl::InvalidArgumentError(
       absl::StrCat("'", step.name, "' is a list of ", size, ": write ", step.name, "[0]",
@@ -284,7 +285,7 @@ absl::Status CheckChoice(absl::string_view path, const FieldDescriptor& field, c
   if (chosen == nullptr) return absl::OkStatus();
   return absl::InvalidArgumentError(
       absl::StrCat("'", path, "' is ", chosen->name(), ", which has no fields of ", field.name(),
-                   ": to change it, write --set=", SwitchText(path, field), " before"));
+                   ": to change this choice, write --set=", SwitchText(path, field), " first"));
 }
 
 // The message that `step` leads to, created if it is absent.
@@ -340,7 +341,7 @@ std::string UnknownFieldText(const Descriptor& type, absl::string_view name) {
 std::string UnknownValueText(const FieldDescriptor& field, absl::string_view value) {
   if (field.enum_type()->name() == "Precision" && absl::EqualsIgnoreCase(value, "fp16")) {
     return absl::StrCat(field.name(),
-                        " FP16 is refused: its gradients underflow unless losses are scaled. Write BF16, "
+                        " FP16 is refused: gradients in FP16 underflow unless losses are scaled. Write BF16, "
                         "which has the range of float32 and needs no scaling");
   }
   const std::vector<std::string> names = ValueNames(field);

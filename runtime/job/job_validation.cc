@@ -52,10 +52,9 @@ void CheckLoss(const proto::Job& job, Problems& problems) {
                    "is missing: give the number of classes, at least 2");
     return;
   }
-  problems.AddIf(
-      job.data().has_classes(), "data.classes",
-      "is given, but model.loss is the mean squared error, which has targets and no classes: leave "
-      "it out");
+  problems.AddIf(job.data().has_classes(), "data.classes",
+                 "is given, but model.loss is the mean squared error, which has targets and no classes: "
+                 "leave data.classes out");
   problems.AddIf(job.model().family_case() != proto::Model::FAMILY_NOT_SET, "model.loss",
                  "is the mean squared error, but the model is a family, whose outputs are classes: list the "
                  "layers (`tethys plan --layers` prints the layers of a family)");
@@ -85,7 +84,7 @@ void CheckBatch(const proto::Job& job, Problems& problems) {
                  "is missing: give it, or global_batch_size");
   problems.AddIf(job.has_global_batch_size() && job.global_batch_size() < job.workers(), "global_batch_size",
                  absl::StrCat("is ", job.global_batch_size(), ", but workers is ", job.workers(),
-                              ": every worker needs a sample; raise the batch or lower the workers"));
+                              ": every worker needs a sample; raise global_batch_size or lower workers"));
   // `workers` may be invalid too, and BatchPerWorkerRows divides by it.
   const int64_t own = job.workers() > 0 ? BatchPerWorkerRows(job) : job.micro_batches();
   problems.AddIf(job.micro_batches() > own, "micro_batches",
@@ -107,7 +106,7 @@ void CheckStrategy(const proto::Job& job, Problems& problems) {
   const int replicas = job.strategy().local().virtual_replicas();
   problems.AddIf(replicas > GlobalBatch(job), "strategy.local.virtual_replicas",
                  absl::StrCat("is ", replicas, ", but the batch is ", GlobalBatch(job),
-                              ": every replica needs a sample; raise the batch or lower the replicas"));
+                              ": every replica needs a sample; raise the batch or lower virtual_replicas"));
   const int shards = TraitsOf(job).servers() ? job.tuning().partitioner().fixed().shards() : 0;
   const proto::Model model = ExpandModel(job.model(), job.data().classes());
   for (const proto::Layer& layer : model.layer()) {
@@ -120,8 +119,8 @@ void CheckStrategy(const proto::Job& job, Problems& problems) {
   problems.AddIf(
       job.max_restarts() > 0 && !TraitsOf(job).survives_worker_loss(), "max_restarts",
       absl::StrCat("is ", job.max_restarts(),
-                   ", but only asynchronous and stale-synchronous jobs survive the loss of a worker: "
-                   "leave it out; a job of another strategy is resumed by --resume"));
+                   ", but only asynchronous and stale-synchronous jobs survive the loss of a worker: leave "
+                   "max_restarts out; a job of another strategy is resumed by --resume"));
 }
 
 void CheckFrozen(const proto::Job& job, Problems& problems) {
@@ -148,11 +147,12 @@ void CheckDevice(const proto::Job& job, Problems& problems) {
   if (device.kind() == proto::Device::CUDA) return;
   problems.AddIf(
       device.precision() != proto::Device::FP32, "device.precision",
-      "is BF16, but device.kind is CPU, which computes in float32: leave it out, or write kind: CUDA");
+      "is BF16, but device.kind is CPU, which computes in float32: leave precision out, or write kind: CUDA");
   problems.AddIf(device.tf32(), "device.tf32",
-                 "is true, but device.kind is CPU, which has no TF32: leave it out, or write kind: CUDA");
-  problems.AddIf(job.strategy().mirrored().gradients() != proto::Device::FP32, "strategy.mirrored.gradients",
-                 "is BF16, but device.kind is CPU, which sums in float32: leave it out, or write kind: CUDA");
+                 "is true, but device.kind is CPU, which has no TF32: leave tf32 out, or write kind: CUDA");
+  problems.AddIf(
+      job.strategy().mirrored().gradients() != proto::Device::FP32, "strategy.mirrored.gradients",
+      "is BF16, but device.kind is CPU, which sums in float32: leave gradients out, or write kind: CUDA");
 }
 
 // The shortest interval of resource samples: samples are sent with the heartbeats, four times a second.
@@ -246,7 +246,7 @@ absl::Status CheckTrainingLength(int64_t epoch_length, const proto::Job& job) {
   if (!job.drop_remainder() || epoch_length >= global_batch) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat(
       "the global batch is ", global_batch, " samples, but an epoch has only ", epoch_length,
-      " and drop_remainder is true, so it would have no step: lower the batch or set drop_remainder "
+      " and drop_remainder is true, so the epoch would have no step: lower the batch or set drop_remainder "
       "to false"));
 }
 

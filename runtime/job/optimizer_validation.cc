@@ -64,10 +64,11 @@ void ResolveOptimizer(proto::Optimizer& optimizer, Problems& problems) {
                  "is true, but optimizer.sgd.momentum is 0: give a momentum, such as 0.9");
   problems.AddIf(optimizer.lars().nesterov() && optimizer.lars().momentum() == 0, "optimizer.lars.nesterov",
                  "is true, but optimizer.lars.momentum is 0: give a momentum, such as 0.9");
-  problems.AddIf(optimizer.decoupled_weight_decay() && !TrustRatioKind(optimizer).empty(),
-                 "optimizer.decoupled_weight_decay",
-                 absl::StrCat("is true, but the trust ratio of ", TrustRatioKind(optimizer),
-                              " scales the step with its weight decay: leave it out"));
+  problems.AddIf(
+      optimizer.decoupled_weight_decay() && !TrustRatioKind(optimizer).empty(),
+      "optimizer.decoupled_weight_decay",
+      absl::StrCat("is true, but the trust ratio of ", TrustRatioKind(optimizer),
+                   " scales the whole step, weight decay included: leave decoupled_weight_decay out"));
   CheckSchedule(optimizer.schedule(), problems);
   if (optimizer.no_weight_decay().empty()) {
     for (const char* part : {"/bias", "/scale", "/offset"}) optimizer.add_no_weight_decay(part);
@@ -87,7 +88,7 @@ void CheckOptimizer(const proto::Job& job, Problems& problems) {
   const bool added = some_pushes && !UsesPushMean(job.strategy().parameter_server());
   problems.AddIf(job.optimizer().has_clip() && added, "optimizer.clip",
                  "needs the norm of an update's gradients, but stale-synchronous servers add the pushes that "
-                 "have arrived, which differ from server to server: leave it out, or write "
+                 "have arrived, which differ from server to server: leave clip out, or write "
                  "stale_synchronous { gradient_scale: PUSH_MEAN }, bulk_synchronous {} or asynchronous {}");
   problems.AddIf(job.optimizer().has_adam() && some_pushes, "optimizer.adam",
                  "counts updates, but the checkpoints of stale-synchronous jobs count global batches: write "

@@ -75,9 +75,9 @@ class CalibrateTest(FolderTest):
         supposed = "--what_if=hosts=4,slots=1,link=1gbit,delay=50us"
         status, output = self.tethys("plan", self.job, "--set=strategy=mirrored", "--set=workers=4", supposed)
         self.assertEqual(status, 0, output)
-        self.assertIn("Supposed: 4 hosts (the further ones like localhost), 1 slot on each, links of 1 Gbit/s", output)
+        self.assertIn("Supposed: 4 hosts (the additional hosts like localhost), 1 slot on each, links of 1 Gbit/s", output)
         self.assertRegex(output, r"what-if-4 .*worker")
-        self.assertRegex(" ".join(output.split()), r"validity .*predicted by the model alone, checked by no run")
+        self.assertRegex(" ".join(output.split()), r"validity .*predicted by the model alone, not verified by any run")
         for words, message in (("link=10", "10gbit"), ("hosts=6", "no link was measured"), ("host=6", "known are hosts")):
             status, output = self.tethys("plan", self.job, f"--what_if={words}")
             self.assertEqual(status, 2, output)

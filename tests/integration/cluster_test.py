@@ -242,7 +242,7 @@ class InstallationTest(MachinesTest):
 
     def test_host_of_another_architecture_is_refused(self):
         self.program_of_host("slave1", "uname", "echo aarch64")
-        self.assert_refused("host slave1: its architecture is aarch64, and this build is for x86_64")
+        self.assert_refused("host slave1: the architecture of this host is aarch64, and this build is for x86_64")
 
 
 class ClusterTest(MachinesTest):
@@ -301,7 +301,7 @@ class ClusterTest(MachinesTest):
         self.cluster.run("master", ["mv", "other", run_dir])
         status, output = self.cluster.run("master", [*command, "--resume", "--set=epochs=4"])
         self.assertEqual(status, 0, output)
-        self.assertRegex(output, f"fetching what an earlier attempt left in {where}")
+        self.assertRegex(output, f"fetching the results that an earlier attempt left in {where}")
         _, journal = self.cluster.run("master", ["cat", run_dir + "/journal"])
         self.assertEqual(check_journal.check(journal), 4 * 3001)
         self.assertEqual(os.listdir(self.cluster["slave1"].home + "/.cache/tethys/runs"), [])
@@ -396,7 +396,7 @@ class ClusterTest(MachinesTest):
     def test_host_with_wrong_clock_gets_a_warning(self):
         self.program_of_host("slave1", "date", "echo 86400.5")
         run = self.run_job(MIRRORED)
-        self.assertRegex(run.output(), "warning: slave1: its clock is [0-9.]+ s behind")
+        self.assertRegex(run.output(), "warning: slave1: the clock of this host is [0-9.]+ s behind")
 
     def test_missing_or_different_data_is_reported(self):
         self.cluster.run("slave1", ["mount", "-t", "tmpfs", "tmpfs", "/usr/share/datasets"])

@@ -271,7 +271,7 @@ class DataFormatsTest(TethysTest):
         job, out = os.path.join(self.folder, "job.textproto"), os.path.join(self.folder, "refused")
         for arguments, message in (
                 (["convert", job, "--to=idx", f"--out={self.folder}"], "is not empty: name a new folder"),
-                (["convert", job, "--to=png", f"--out={out}"], "'png' is no format that can be written"),
+                (["convert", job, "--to=png", f"--out={out}"], "'png' is not a format that can be written"),
                 (["convert", job, "--to=npy", "--files=2", f"--out={out}"], "--files and --raw are for --to=tfrecord"),
                 (["convert", job, "--to=tfrecord", "--files=301", f"--out={out}"], "at most the 300 samples of the test"),
                 (["convert", job, f"--out={out}"], "--to is missing"),
@@ -312,7 +312,7 @@ class DataFormatsTest(TethysTest):
         good = self.cifar_job()
         for job, message in (
                 (good.replace("train_batch_*", "short"),
-                 "short.bin: 3074 bytes are no whole number of records of 3073 bytes"),
+                 "short.bin: 3074 bytes are not a whole number of records of 3073 bytes"),
                 (good.replace("test_batch_*", "lost_*"), "lost_*.bin"),
                 (self.job(f'  csv {{ train: "{self.folder}/labels.csv" }}\n').replace("300", "0").replace("1200", "0"),
                  'labels.csv, line 1, column 3 (counted from 0): "99" is a label outside the 10 classes'),

@@ -118,7 +118,7 @@ class HostsCheckTest(unittest.TestCase):
         self.install("slave1")
         status, output = self.check("master\nslave1\nslave2\n")
         self.assertEqual(status, 0, output)
-        self.assertIn("slave2: its links were not measured: this build is not there yet; bring it by --install", output)
+        self.assertIn("slave2: its links were not measured, because this build is not installed there yet: install it with --install", output)
         self.assertEqual(cells(output, "Bandwidth")["slave2"], ["-", "-"])
 
     def test_unreachable_machine_fails_the_check(self):

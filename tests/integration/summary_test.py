@@ -259,7 +259,7 @@ class CompareTest(unittest.TestCase):
         kept = self.modified("job-global_batch_size=64-r0")
         status, output = self.compare("--resume")
         self.assertEqual(status, 0, output)
-        self.assertEqual(output.count("finished before: kept"), 1, output)
+        self.assertEqual(output.count("this run finished before, and is kept"), 1, output)
         self.assertEqual(self.modified("job-global_batch_size=64-r0"), kept)
         for before, after in zip(times["job-global_batch_size=64-r0"], self.times()["job-global_batch_size=64-r0"]):
             self.assertAlmostEqual(before, after, delta=2)
@@ -270,7 +270,7 @@ class CompareTest(unittest.TestCase):
         self.assertEqual(status, 0, output)
         self.assertEqual(output.count("  optimizer "), 1, output)
         self.assertEqual(output.count("\njob: local, 1 worker\n"), 2, output)
-        self.assertEqual(output.count("training so far, which may still be chance: "), 1, output)
+        self.assertEqual(output.count("training times so far, whose differences may still be chance: "), 1, output)
 
     def test_run_of_another_build_or_job_is_repeated(self):
         status, output = self.compare()
@@ -279,8 +279,8 @@ class CompareTest(unittest.TestCase):
         self.mark("job-global_batch_size=128-r0", "job_hash", "1")
         status, output = self.compare("--resume")
         self.assertEqual(status, 0, output)
-        self.assertIn("another build made it", output)
-        self.assertIn("its job has changed", output)
+        self.assertIn("another build made this run", output)
+        self.assertIn("the job has changed since this run", output)
 
     def test_disturbed_run_is_repeated_and_both_are_kept(self):
         self.assertEqual(self.compare()[0], 0)
@@ -289,7 +289,7 @@ class CompareTest(unittest.TestCase):
         disturbed = self.modified(run)
         status, output = self.compare("--resume", max_others_cpu="98%")
         self.assertEqual(status, 0, output)
-        self.assertIn("other programs used 99 % of the CPU: it is made again", output)
+        self.assertIn("other programs used 99 % of the CPU: this run is made again", output)
         self.assertEqual(self.modified(run + ".aside"), disturbed)
         self.assertNotEqual(self.modified(run), disturbed)
         with open(os.path.join(self.directory, "runs.csv"), encoding="utf-8") as file:
@@ -435,11 +435,11 @@ class StudyTest(unittest.TestCase):
         self.assertIn("left, estimated from finished runs", self.study("plan", place)[1])
         status, output = self.study("run", place)
         self.assertEqual(status, 2)
-        self.assertIn("holds results already (runs.csv): go on with them by --resume", output)
+        self.assertIn("already contains results (runs.csv): go on with these results by --resume", output)
         shutil.rmtree(os.path.join(self.directory, "study-64-r1"))
         status, output = self.study("run", place, "--resume", "--plain")
         self.assertEqual(status, 0, output)
-        self.assertEqual(output.count("finished before: kept"), 3, output)
+        self.assertEqual(output.count("this run finished before, and is kept"), 3, output)
         os.remove(os.path.join(self.directory, "study.html"))
         self.assertEqual(self.study("report", place)[0], 0)
         self.assertTrue(os.path.exists(os.path.join(self.directory, "study.html")))

@@ -214,7 +214,7 @@ class UnlikeMachinesTest(MachinesTest):
             shutil.rmtree(self.cluster[name].home + "/.cache")
         status, output = self.check("slave1\nslave2\n")
         self.assertEqual(status, 0, output)
-        self.assertIn("slave1, slave2: their links were not measured: this build is not there yet; bring it by --install",
+        self.assertIn("slave1, slave2: their links were not measured, because this build is not installed there yet: install it with --install",
                       output)
         status, output = self.check("slave1\nslave2\n", "--install")
         self.assertEqual(status, 0, output)

@@ -306,7 +306,7 @@ class WeightsTest(TethysTest):
         path = self.rewritten("lossy.safetensors", dtype="F64",
                               convert=lambda values: struct.pack(f"<{len(values)}d", *([0.1] * len(values))))
         self.refused(["import", self.job, f"--weights={path}", f"--out={self.path('no64')}"],
-                     "tensor 'stem.weight' is F64, and its value 0 cannot be held exactly by F32", remedy)
+                     "tensor 'stem.weight' is F64, and its value 0 cannot be represented exactly in F32", remedy)
         for dtype, size in (("I32", 4), ("F8_E4M3", 1)):
             path = self.rewritten(f"{dtype}.safetensors", dtype=dtype, convert=lambda values: bytes(size * len(values)))
             self.refused(["import", self.job, f"--weights={path}", f"--out={self.path('no8')}"],
@@ -505,7 +505,7 @@ class WeightsTest(TethysTest):
         return copy
 
     def test_checkpoints_of_old_builds_are_refused(self):
-        remedy = "resume its run for an epoch"
+        remedy = "resume the run for one epoch"
         for field, missing in (("description", "does not describe its model"),
                                ("scaling", "does not say how inputs are standardised")):
             old = self.old_checkpoint(f"without-{field}", field)

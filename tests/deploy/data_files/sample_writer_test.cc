@@ -243,7 +243,7 @@ TEST_F(SampleWriterTest, LabelsTooLargeForTheFormatAreRefused) {
                                  ::testing::EndsWith(": choose csv or npy or tfrecord")));
   }
   EXPECT_THAT(std::string(FindWriterFormat("png").status().message()),
-              HasSubstr("'png' is no format that can be written: name one of cifar, csv, idx"));
+              HasSubstr("'png' is not a format that can be written: name one of cifar, csv, idx"));
 }
 
 }  // namespace

@@ -59,9 +59,9 @@ TEST(FlagsTest, SuggestsTheNearestFlag) {
 
 TEST(FlagsTest, JobFieldUsedAsFlagSuggestsSet) {
   EXPECT_EQ(Error({"job", "--epochs=3"}),
-            "there is no flag --epochs, but a field of the job: write --set=epochs=3");
+            "there is no flag --epochs, but a field of the job has this name: write --set=epochs=3");
   EXPECT_EQ(Error({"job", "--optimizer.learning_rate", "0.1"}),
-            "there is no flag --optimizer.learning_rate, but a field of the job: write "
+            "there is no flag --optimizer.learning_rate, but a field of the job has this name: write "
             "--set=optimizer.learning_rate=VALUE");
   EXPECT_EQ(Error({"job", "-n", "2"}), "there is no flag -n (tethys train --help lists them)");
 }

@@ -47,15 +47,16 @@ TEST_F(ClusterPlanTest, CpuWorkerWithGpuPrecisionIsRefused) {
   proto::Job job;
   job.mutable_device()->set_kind(proto::Device::CUDA);
   job.mutable_device()->set_precision(proto::Device::BF16);
-  EXPECT_THAT(PlanOn("m role=chief\na\nb device=cpu\n", 2, job).status().message(),
-              HasSubstr("/hosts:3: workers on b compute on the CPU (device=cpu), but the job asks for "
-                        "device.precision BF16"));
+  EXPECT_THAT(
+      PlanOn("m role=chief\na\nb device=cpu\n", 2, job).status().message(),
+      HasSubstr(
+          "/hosts:3: workers on b compute on the CPU (device=cpu), but the job uses device.precision BF16"));
   EXPECT_TRUE(PlanOn("m role=chief device=cpu\na\nb\n", 2, job).ok()) << "no worker is there";
   job.mutable_device()->clear_precision();
   job.mutable_strategy()->mutable_mirrored()->set_gradients(proto::Device::BF16);
   EXPECT_THAT(PlanOn("m role=chief\na\nb device=cpu\n", 2, job).status().message(),
-              HasSubstr("/hosts:3: workers on b compute on the CPU (device=cpu), but the job asks for "
-                        "strategy.mirrored.gradients BF16, which only GPUs have"));
+              HasSubstr("/hosts:3: workers on b compute on the CPU (device=cpu), but the job uses "
+                        "strategy.mirrored.gradients BF16, which only GPUs support"));
 }
 
 TEST(WorkerDevices, ParsedTextMustNameOneDevicePerWorker) {

@@ -64,12 +64,12 @@ TEST(ClusterCheckTextTest, ListsProblemsAndRemedies) {
   check.hosts[1].reached = absl::UnavailableError("ssh: no route");
   check.hosts[2].facts.architecture = "aarch64";
   check.links.push_back({2, 0, absl::DeadlineExceededError("too slow")});
-  EXPECT_THAT(
-      ClusterCheckText(check),
-      AllOf(HasSubstr("master: its clock is 6.0 s behind (error at most 0.5 s): "),
-            HasSubstr("master: its links were not measured: no answer\n"),
-            HasSubstr("slave1: not reached: ssh: no route"), HasSubstr("slave2: its architecture is aarch64"),
-            HasSubstr("slave2 to master: too slow\n"), Not(HasSubstr("Bandwidth"))));
+  EXPECT_THAT(ClusterCheckText(check),
+              AllOf(HasSubstr("master: the clock of this host is 6.0 s behind (error at most 0.5 s), "),
+                    HasSubstr("master: the links of this host were not measured: no answer\n"),
+                    HasSubstr("slave1: not reached: ssh: no route"),
+                    HasSubstr("slave2: the architecture of this host is aarch64"),
+                    HasSubstr("slave2 to master: too slow\n"), Not(HasSubstr("Bandwidth"))));
 }
 
 TEST(ClusterCheckTextTest, HostsThatLackTheBuildShareOneNote) {
@@ -79,8 +79,8 @@ TEST(ClusterCheckTextTest, HostsThatLackTheBuildShareOneNote) {
     check.hosts[host].links = absl::NotFoundError("not there");
   }
   EXPECT_THAT(ClusterCheckText(check),
-              HasSubstr("\nslave1, slave2: their links were not measured: this build is not "
-                        "there yet; bring it by --install, or by the first run there\n"));
+              HasSubstr("\nslave1, slave2: their links were not measured, because this build is not "
+                        "installed there yet: install it with --install, or by a first run there\n"));
 }
 
 TEST(ClusterCheckTextTest, MissingAddressOfReachedHostIsReported) {
@@ -89,8 +89,9 @@ TEST(ClusterCheckTextTest, MissingAddressOfReachedHostIsReported) {
   check.hosts[1].links = absl::NotFoundError("slave1: no address is known");
   for (const bool lacks : {false, true}) {
     check.hosts[1].lacks_build = lacks;
-    EXPECT_THAT(ClusterCheckText(check),
-                HasSubstr("\nslave1: its links were not measured: slave1: no address is known\n"));
+    EXPECT_THAT(
+        ClusterCheckText(check),
+        HasSubstr("\nslave1: the links of this host were not measured: slave1: no address is known\n"));
   }
 }
 

@@ -95,7 +95,7 @@ TEST(WhatIfTest, FurtherHostsArePredictedLikeMeasuredHosts) {
   const Supposition supposed = Supposed("hosts=6", HostsOfKind(2), SmallHosts(100));
   ASSERT_EQ(supposed.hosts.size(), 6U);
   EXPECT_EQ(supposed.hosts[2].host, "what-if-3");
-  EXPECT_EQ(supposed.text, "6 hosts (the further ones like host0)");
+  EXPECT_EQ(supposed.text, "6 hosts (the additional hosts like host0)");
   for (const Shape784& shape : {Shape784{6, 0}, {4, 2}}) {
     const Supposition there{.hosts = HostsOfKind(6), .calibration = SmallHosts(100), .text = {}};
     EXPECT_NEAR(PredictionOn(shape, supposed).step().value(), PredictionOn(shape, there).step().value(),
@@ -208,7 +208,7 @@ TEST(WhatIfTest, PredictionsAreMarkedAndHaveWiderIntervals) {
   proto::Prediction marked = before;
   MarkSupposed(supposed, marked);
   EXPECT_EQ(marked.validity(), proto::NO_MACHINE);
-  EXPECT_THAT(marked.remark(), AllOf(HasSubstr("checked by no run"), HasSubstr("links of 4 Gbit/s")));
+  EXPECT_THAT(marked.remark(), AllOf(HasSubstr("not verified by any run"), HasSubstr("links of 4 Gbit/s")));
   EXPECT_EQ(marked.step().value(), before.step().value());
   EXPECT_NEAR(std::log(marked.step().high() / before.step().high()), 2 * kWidthPerDoubling, 1e-9);
   EXPECT_NEAR(std::log(marked.total().low() / before.total().low()), -2 * kWidthPerDoubling, 1e-9);

@@ -98,7 +98,7 @@ TEST_F(ConversationTest, EndedProgramReportsReasonEveryTime) {
   for (int i = 0; i < 2; ++i) {
     const std::vector<Answer> answers = Ask({"a", "a", "a", "a"});
     EXPECT_EQ(answers[0].status, absl::UnavailableError("ssh: Permission denied"));
-    EXPECT_EQ(answers[1].status, absl::UnavailableError("its shell ended without an answer"));
+    EXPECT_EQ(answers[1].status, absl::UnavailableError("the shell on the host ended without an answer"));
     EXPECT_EQ(answers[2].status, absl::AbortedError("no such thing"));
     EXPECT_TRUE(answers[3].status.ok());
   }

@@ -66,7 +66,7 @@ TEST(SshTest, GreetingBeforeOutputIsSkipped) {
 
 TEST(SshTest, ShellThatDoesNotRunCommandIsReported) {
   EXPECT_EQ(Call({Instead("echo Welcome; exit 0", "echo a")})[0].status,
-            absl::UnavailableError("its shell ended without running the command"));
+            absl::UnavailableError("the shell on the host ended without running the command"));
 }
 
 TEST(SshTest, EndlessGreetingIsDeadlineExceeded) {
@@ -127,7 +127,7 @@ TEST(SshTest, StalledTransferIsDeadlineExceeded) {
   command.moves_data = true;
   const absl::Status status = Call({command}, 50 * kMillisecond)[0].status;
   EXPECT_EQ(status.code(), absl::StatusCode::kDeadlineExceeded);
-  EXPECT_THAT(std::string(status.message()), HasSubstr("nothing has moved"));
+  EXPECT_THAT(std::string(status.message()), HasSubstr("no data was transferred"));
 }
 
 TEST(PatienceTest, LimitWithoutTransferIsTheTotalTime) {

@@ -215,15 +215,15 @@ TEST(TimeToTargetTest, TableHasCaptionAndCountsRunsThatReachedTarget) {
   const std::vector<RunRecord> runs = {
       WithCourse(OneRun(0, 0, 0.9, 3), {0.7, 0.9}), WithCourse(OneRun(0, 1, 0.9, 3), {0.9, 0.9}),
       WithCourse(OneRun(1, 0, 0.9, 3), {0.7, 0.8}), WithCourse(OneRun(1, 1, 0.9, 3), {0.7, 0.8})};
-  EXPECT_EQ(TargetTable(Labels(), {}, runs, TargetOf(runs, 0.85)),
-            "Time to 85 % validation accuracy\n"
-            "Training until the end of the first epoch that reached the target, mean over the runs that "
-            "reached the target.\n"
-            "\n"
-            "                       training          best validation\n"
-            "   job       strategy         s  epochs      accuracy, %  reached by\n"
-            "A  local     local         1.50     1.5            90.00  2 of 2\n"
-            "B  ps_async  ps_async         -       -            80.00  0 of 2\n");
+  EXPECT_EQ(
+      TargetTable(Labels(), {}, runs, TargetOf(runs, 0.85)),
+      "Time to 85 % validation accuracy\n"
+      "Training until the end of the first epoch that reached the target; mean over the runs that did so.\n"
+      "\n"
+      "                       training          best validation\n"
+      "   job       strategy         s  epochs      accuracy, %  reached by\n"
+      "A  local     local         1.50     1.5            90.00  2 of 2\n"
+      "B  ps_async  ps_async         -       -            80.00  0 of 2\n");
 }
 
 TEST(TimeToTargetTest, TableFitsTerminalOf120Columns) {

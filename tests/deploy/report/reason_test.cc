@@ -141,9 +141,8 @@ TEST_F(ReasonTest, FullCpu_MoreWorkersOnOneComputerAreCalledUseless) {
   AddCpu(1.9, "one", local);
   EXPECT_THAT(Text(), Not(HasSubstr("CPU"))) << "not known for both";
   AddCpu(1.98, "one", mirrored);
-  EXPECT_THAT(Text(),
-              EndsWith("CPU in use: 95 % of 2 cores with A, 99 % with B, so more workers on it cannot "
-                       "compute faster."));
+  EXPECT_THAT(Text(), EndsWith("CPU in use: 95 % of 2 cores with A, 99 % with B, so more workers on this "
+                               "computer cannot compute faster."));
   local.mutable_machine(0)->mutable_training()->set_job_cpu_percent(150);
   EXPECT_THAT(Text(), EndsWith("99 % with B.")) << "other programs fill it, too";
   AddCpu(1.0, "two", mirrored);

@@ -62,7 +62,7 @@ TEST(AnswerTest, SaysBestBatchLineJumpsVerdictAndLargestBatch) {
             "been found.");
   EXPECT_EQ(answer.sentence(3),
             "Jumps after all multiples of 16: not seen; such jumps above 1.2 % of the median step are "
-            "excluded at 95 %. Among 34 periods, 16 has rank 3 by its fit.");
+            "excluded at 95 %. Among 34 periods, 16 has rank 3 by the quality of the fit.");
   EXPECT_EQ(answer.sentence(4), "Largest batch that ran: 12,345 within 8.0 GiB; forecast: 13,000.");
 }
 
@@ -119,12 +119,14 @@ TEST(AnswerTest, ManyDisturbedVisitsMakeTimesDoubtful) {
   for (proto::BatchTime& time : *curve.mutable_time()) time.set_visits(5);
   EXPECT_THAT(
       Sentences(curve),
-      StartsWith("These times are doubtful: 90 % of the visits were disturbed by other programs. Repeat"));
+      StartsWith(
+          "These times are doubtful: 90 % of the measurements were disturbed by other programs. Repeat"));
   curve.mutable_time(0)->set_disturbed(5);
-  EXPECT_THAT(Sentences(curve), HasSubstr(absl::StrCat("programs, all of them for 1 of ", curve.time_size(),
-                                                       " batches. Repeat")));
+  EXPECT_THAT(Sentences(curve), HasSubstr(absl::StrCat("programs, including all measurements of 1 of ",
+                                                       curve.time_size(), " batches. Repeat")));
   for (proto::BatchTime& time : *curve.mutable_time()) time.set_disturbed(5);
-  EXPECT_THAT(Sentences(curve), StartsWith("Nothing here is certain: 90 % of the visits were disturbed"));
+  EXPECT_THAT(Sentences(curve),
+              StartsWith("Nothing here is certain: 90 % of the measurements were disturbed"));
 }
 
 TEST(SweepFilesTest, WrittenSweepIsReadBackAndEscapedInPages) {

@@ -122,7 +122,7 @@ TEST_F(CifarTest, FileOfAnotherKindIsRefusedNamingFileAndField) {
   EXPECT_THAT(ErrorOf(nowhere), AllOf(HasSubstr("no file matches"), HasSubstr("/nowhere/data_batch_*.bin")));
   directory_.Write("data_batch_1.bin", Records(0, 4, true));
   EXPECT_THAT(ErrorOf(JobOf("", 10)),
-              AllOf(HasSubstr("data_batch_1.bin"), HasSubstr("no whole number of records of 3073 bytes"),
+              AllOf(HasSubstr("data_batch_1.bin"), HasSubstr("not a whole number of records of 3073 bytes"),
                     HasSubstr("data.cifar.labels")));
   directory_.Write("data_batch_1.bin", "\x80\4\x95 a pickle");
   EXPECT_THAT(ErrorOf(JobOf("", 10)),

@@ -98,8 +98,8 @@ TEST(ClassNotesTest, ShuffleOrShardingThatKeepsFilesSortedByClassIsNoted) {
               ElementsAre(HasSubstr("data.shuffle { none {} } keeps their order")));
   data.mutable_shuffle()->mutable_blocks();
   data.set_sharding(proto::Data::FILE);
-  EXPECT_THAT(ClassNotes(data, 4, 10, splits),
-              ElementsAre(HasSubstr("mixes neighbours only"), HasSubstr("each worker files of its own")));
+  EXPECT_THAT(ClassNotes(data, 4, 10, splits), ElementsAre(HasSubstr("mixes only neighbouring samples"),
+                                                           HasSubstr("each worker files of its own")));
   EXPECT_THAT(
       ClassNotes(data, 4, 10, {.train = Mixed(10, 900), .left_out = {}, .validation = {}, .test = {}}),
       IsEmpty());

@@ -204,24 +204,24 @@ TEST_F(CsvTest, FirstSampleIsCheckedBeforeAJobStarts) {
 }
 
 TEST_F(CsvTest, GzippedFileIsRefusedWithTheRemedy) {
-  EXPECT_THAT(
-      ErrorOf(JobOf(testing::Gzip("1,2,3\n"))),
-      HasSubstr("train.csv: no text with a sample a line, but compressed by gzip: unpack it with gunzip"));
+  EXPECT_THAT(ErrorOf(JobOf(testing::Gzip("1,2,3\n"))),
+              HasSubstr("train.csv: the file is not text with one sample per line, but compressed by gzip: "
+                        "unpack it with gunzip"));
 }
 
 TEST_F(CsvTest, FilesThatAreNoTablesOfNumbersAreRefusedNamingFileAndFault) {
-  for (const auto& [content, message] :
-       std::vector<std::pair<std::string, std::string>>{{"", "the file is empty"},
-                                                        {"\n\r\n", "the file has only empty lines"},
-                                                        {"\xef\xbb\xbf", "the file has only empty lines"},
-                                                        {"a,b,c\n", "is a header: the file holds no samples"},
-                                                        {"1,2,3\n\n4,5,6\n", "line 2 is empty"},
-                                                        {"1,2,3\r\n\r\n\n4,5,6\n", "line 2 is empty"},
-                                                        {"1;2;3\n", "write data.csv.delimiter: \";\""},
-                                                        {"a;b;c\n", "its only line has words"},
-                                                        {"1,2,3\r4,5,6\r", "carriage returns alone"},
-                                                        {",,\n , ,\n", "the file has only blank lines"},
-                                                        {"7\n", "no column but that of the label"}}) {
+  for (const auto& [content, message] : std::vector<std::pair<std::string, std::string>>{
+           {"", "the file is empty"},
+           {"\n\r\n", "the file has only empty lines"},
+           {"\xef\xbb\xbf", "the file has only empty lines"},
+           {"a,b,c\n", "is a header: the file holds no samples"},
+           {"1,2,3\n\n4,5,6\n", "line 2 is empty"},
+           {"1,2,3\r\n\r\n\n4,5,6\n", "line 2 is empty"},
+           {"1;2;3\n", "write data.csv.delimiter: \";\""},
+           {"a;b;c\n", "its only line has words"},
+           {"1,2,3\r4,5,6\r", "carriage returns alone"},
+           {",,\n , ,\n", "the file has only blank lines"},
+           {"7\n", "no column besides the column of the label"}}) {
     EXPECT_THAT(ErrorOf(JobOf(content)), AllOf(HasSubstr("train.csv"), HasSubstr(message))) << content;
   }
   proto::Job job = JobOf("1,2,3\n");

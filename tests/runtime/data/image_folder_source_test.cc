@@ -156,10 +156,11 @@ TEST_F(ImageFolderTest, PictureThatCannotBeReadIsNamed) {
     const absl::Status status = data.train->ReadValues(i, values.data());
     if (!status.ok()) errors.emplace_back(status.message());
   }
-  EXPECT_THAT(errors, UnorderedElementsAre(
-                          AllOf(HasSubstr("dog/3.png: 4 x 4 pixels"), HasSubstr("give it in data.resize")),
-                          AllOf(HasSubstr("dog/4.png: damaged PNG"), Not(HasSubstr("data.resize"))),
-                          AllOf(HasSubstr("dog/5.jpg: a JPEG in CMYK"), Not(HasSubstr("data.resize")))));
+  EXPECT_THAT(errors,
+              UnorderedElementsAre(
+                  AllOf(HasSubstr("dog/3.png: 4 x 4 pixels"), HasSubstr("give a size in data.resize")),
+                  AllOf(HasSubstr("dog/4.png: damaged PNG"), Not(HasSubstr("data.resize"))),
+                  AllOf(HasSubstr("dog/5.jpg: a JPEG in CMYK"), Not(HasSubstr("data.resize")))));
 }
 
 TEST_F(ImageFolderTest, FoldersThatContradictTheJobAreRefused) {
@@ -191,8 +192,9 @@ TEST_F(ImageFolderTest, OnePictureInColourMakesAllInColour) {
     EXPECT_EQ(data.train->sample_shape(), (Shape{2, 3, 3})) << red;
   }
   Write("test/dog/y.png", Grey(7));
-  EXPECT_THAT(ErrorOf(JobOf()), HasSubstr("one is grey, the other in colour: for folders of pictures write "
-                                          "data.image_folder.channels: 3"));
+  EXPECT_THAT(ErrorOf(JobOf()),
+              HasSubstr("one of these files is grey, the other in colour: for folders of pictures write "
+                        "data.image_folder.channels: 3"));
   proto::Job job = JobOf();
   job.mutable_data()->mutable_image_folder()->set_channels(1);
   EXPECT_EQ(LoadDatasets(job).value().train->sample_shape(), (Shape{2, 3}));

@@ -171,7 +171,7 @@ TEST_F(NpyTest, DamagedArchiveIsRefusedNamingTheFile) {
         {true, 10, std::string("\x0e\0", 2), "images.npy: packed by method 14"},
         {true, 8, std::string("\1\0", 2), "images.npy: encrypted"},
         {true, 0, "XXXX", "fewer entries than announced"},
-        {false, good.size() - 4, std::string("\xff\xff", 2), "its directory is beyond its end"},
+        {false, good.size() - 4, std::string("\xff\xff", 2), "its directory lies beyond the end of the file"},
         {false, good.size() - 22, "XXXX", "no zip archive, or a truncated one"},
         {false, 80, "\x12\x34\x56\x78", "images.npy"}}) {
     std::string content = good;
@@ -271,9 +271,9 @@ TEST_F(NpyTest, FilesThatAreNoUsableNumPyArraysAreRefusedNamingFileAndFault) {
            {Npy("|u1", "(4, 99999999999999999999, 3)", values), "its shape cannot be read"},
            {Npy("|u1", "(4, -2, 3)", values), "its shape cannot be read"},
            {Npy("|u1", "(0, 2, 3)", ""), "the array is empty"},
-           {Npy("|u1", "()", "x"), "no axis of samples"},
+           {Npy("|u1", "()", "x"), "the array has no axes"},
            {Npy("|u1", "(1,1,1,1,1,1,1,1,1)", "x"), "more than 8 axes"},
-           {Npy("|u1", "(24,)", values), "an array [24]: samples must be [samples, values]"},
+           {Npy("|u1", "(24,)", values), "an array [24]: the shape must be [samples, values]"},
            {Npy("|u1", "(4, 2, 3)", values, "True"), "Fortran's order"},
            {Npy("|u1", "(2, 4, 3)", values), "holds 2 samples but"}}) {
     EXPECT_THAT(ErrorOfImages(content), AllOf(HasSubstr("images.npy"), HasSubstr(message)));

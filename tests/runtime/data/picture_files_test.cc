@@ -44,7 +44,7 @@ TEST(PictureFilesTest, FileOfMoreThanAGibibyteIsRefused) {
   const testing::TempDirectory directory;
   const std::string path = directory.Write("huge.png", "");
   ASSERT_EQ(truncate(path.c_str(), (int64_t{1} << 30) + 1), 0);
-  EXPECT_THAT(ErrorOf(path), HasSubstr("huge.png: 1073741825 bytes are more than a picture has"));
+  EXPECT_THAT(ErrorOf(path), HasSubstr("huge.png: 1073741825 bytes are too many for a picture"));
 }
 
 }  // namespace

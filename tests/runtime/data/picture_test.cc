@@ -210,7 +210,7 @@ TEST(PictureTest, PictureOfAnotherSizeIsRefusedUnlessItIsResized) {
     for (const Shape& shape : {Shape{5, 8, 1}, Shape{10, 14, 1}, Shape{7, 5, 1}}) {
       EXPECT_THAT(ErrorOf(file, shape),
                   AllOf(HasSubstr("a.png: 5 x 7 pixels"),
-                        HasSubstr(absl::StrCat("the first has ", shape[0], " x ", shape[1]))));
+                        HasSubstr(absl::StrCat("the first picture has ", shape[0], " x ", shape[1]))));
     }
   }
 }

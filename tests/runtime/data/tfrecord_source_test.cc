@@ -454,9 +454,9 @@ TEST_F(TfrecordTest, FileOfAnotherFormatIsRefusedNamingTheFormat) {
               HasSubstr("it is an HTML page"));
   for (const auto& [image, name] :
        {std::pair{"GIF89a.........", "a GIF picture"}, {"RIFF....WEBPVP8 ", "a WebP picture"}}) {
-    EXPECT_THAT(
-        ErrorOf(JobOf(Record(Sample(image, {1})), {})),
-        AllOf(HasSubstr(absl::StrCat("holds ", name)), HasSubstr("PNG and JPEG are read: convert it")));
+    EXPECT_THAT(ErrorOf(JobOf(Record(Sample(image, {1})), {})),
+                AllOf(HasSubstr(absl::StrCat("holds ", name)),
+                      HasSubstr("PNG and JPEG are read: convert the picture")));
   }
 }
 

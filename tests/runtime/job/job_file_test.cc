@@ -69,7 +69,7 @@ TEST(OverrideTest, FieldOfAnotherStrategyIsRefused) {
   };
   EXPECT_EQ(refusal("strategy.mirrored.gradients=FP32"),
             "--set=strategy.mirrored.gradients=FP32: 'strategy' is parameter_server, which has no fields of "
-            "mirrored: to change it, write --set=strategy=mirrored before");
+            "mirrored: to change this choice, write --set=strategy=mirrored first");
   EXPECT_THAT(refusal("strategy.parameter_server.stale_synchronous.bound=2"),
               HasSubstr("write --set=strategy.parameter_server.consistency=stale_synchronous before"));
   EXPECT_THAT(refusal("model.layer[1].convolution.filters=3"),
@@ -167,7 +167,7 @@ INSTANTIATE_TEST_SUITE_P(
         BadOverride{"optimizer.learning_rate=fast", "'fast' is not a number"},
         BadOverride{"drop_remainder=perhaps", "'perhaps' is not true or false"},
         BadOverride{"model.layer[1].dense.activation=tanh", "its values are: ACTIVATION_NONE, RELU"},
-        BadOverride{"device.precision=FP16", "FP16 is refused: its gradients underflow"},
+        BadOverride{"device.precision=FP16", "FP16 is refused: gradients in FP16 underflow"},
         BadOverride{"device.precision=BF16", "device.precision is BF16, but device.kind is CPU"},
         BadOverride{"device.tf32=true", "device.tf32 is true, but device.kind is CPU"},
         BadOverride{"strategy=miror",
@@ -275,8 +275,8 @@ TEST(OverrideTest, UnsupportedGradientPrecisionIsRefused) {
   for (const auto& [override, message] : std::vector<std::pair<std::string, std::string>>{
            {"strategy.mirrored.gradients=BF16",
             "strategy.mirrored.gradients is BF16, but device.kind is CPU, which sums in float32: leave "
-            "it out, or write kind: CUDA"},
-           {"strategy.mirrored.gradients=FP16", "gradients FP16 is refused: its gradients underflow"},
+            "gradients out, or write kind: CUDA"},
+           {"strategy.mirrored.gradients=FP16", "gradients FP16 is refused: gradients in FP16 underflow"},
            {"strategy.mirrored.gradients=FP64",
             "'FP64' is not a value of gradients (did you mean 'FP32'?); its values are: FP32, BF16"}}) {
     const absl::Status status = ParseJob(kJob, "my.textproto", {{"strategy=mirrored", override}}).status();
