@@ -199,7 +199,7 @@ absl::Status PeerMesh::SilenceError(int peer) const {
   return absl::DeadlineExceededError(
       absl::StrCat("rank ", options_.rank, " waited ", ToSeconds(options_.step_timeout), " s for ",
                    options_.MemberText(peer), " ", Doing(),
-                   ": it may be stopped, overloaded or cut off; its log shows what it did last"));
+                   ": that process may be stopped, overloaded or cut off; its log shows what it did last"));
 }
 
 std::string PeerMesh::Doing() const {

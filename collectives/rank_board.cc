@@ -272,7 +272,7 @@ absl::Status RankBoard::SilenceError(int peer) const {
   return absl::DeadlineExceededError(
       absl::StrCat(options_.members[rank()], " waited ", ToSeconds(options_.step_timeout), " s for ",
                    options_.members[silent], " ", Doing(),
-                   ": it may be stopped or overloaded; its log shows what it did last"));
+                   ": that process may be stopped or overloaded; its log shows what it did last"));
 }
 
 bool RankBoard::Died(int peer) {

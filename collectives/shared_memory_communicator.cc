@@ -428,8 +428,9 @@ absl::StatusOr<std::unique_ptr<Communicator>> CreateSharedMemoryCommunicator(Com
   TETHYS_ASSIGN_OR_RETURN(const int failed, FirstFailed(all, memory.status()));
   if (failed >= 0) {
     if (!memory.ok()) TETHYS_LOG(Warning, "no memory is shared: ", memory.status().message());
-    return absl::FailedPreconditionError(absl::StrCat(
-        options.member_names[failed], " cannot share memory with the others on its host; its log says why"));
+    return absl::FailedPreconditionError(
+        absl::StrCat(options.member_names[failed],
+                     " cannot share memory with the other workers on its host; its log says why"));
   }
   communicator->Complete();
   return communicator;

@@ -91,7 +91,7 @@ absl::Status FrameChecks::CheckOverlap(const Frame& frame, Range local, const Pu
   if (part == nullptr) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat(Who(frame), "range [", frame.range_begin, ", +",
                                                  frame.range_count, ") overlaps [", part->arena.begin, ", +",
-                                                 part->arena.count, "), which it sent before"));
+                                                 part->arena.count, "), which this worker sent before"));
 }
 
 absl::Status FrameChecks::CheckIntact(const Frame& frame, PayloadPieces payload) const {

@@ -137,12 +137,12 @@ absl::Status NormExchange::CheckTotals(const Frame& frame, const std::vector<dou
   if (first != nullptr && !SameBits(totals, *first)) {
     return absl::InvalidArgumentError(
         absl::StrCat(checks_.Who(frame), "its sums of squares begin with ", totals[0],
-                     ", those of another worker for the same step with ", (*first)[0]));
+                     ", but the sums of another worker for the same step begin with ", (*first)[0]));
   }
   for (size_t i = 0; i < totals.size(); ++i) {
     if (!(totals[i] < own[i])) continue;
     return absl::InvalidArgumentError(
-        absl::StrCat(checks_.Who(frame), "it brings a sum of squares of ", totals[i],
+        absl::StrCat(checks_.Who(frame), "it sends a sum of squares of ", totals[i],
                      " over all servers, below this server's own sum of ", own[i]));
   }
   return absl::OkStatus();
@@ -150,15 +150,14 @@ absl::Status NormExchange::CheckTotals(const Frame& frame, const std::vector<dou
 
 absl::Status NormExchange::CheckNorm(const Frame& frame, double total) const {
   if (std::isfinite(total)) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat(checks_.Who(frame), "it brings a sum of squares of ", total,
-                                                 ", expected a finite number"));
+  return absl::InvalidArgumentError(
+      absl::StrCat(checks_.Who(frame), "it sends a sum of squares of ", total, ", expected a finite number"));
 }
 
 absl::Status NormExchange::TooEarly(const Frame& frame) const {
   return absl::OutOfRangeError(absl::StrCat(
-      checks_.Who(frame), holds_step()
-                              ? "it commits a step whose variables have not been measured"
-                              : "it brings a norm, but the gradients of its step have not all arrived"));
+      checks_.Who(frame), holds_step() ? "it commits a step whose variables have not been measured"
+                                       : "it sends a norm, but not all gradients of its step have arrived"));
 }
 
 // -------------------------------------------------------------------------------------- the held step

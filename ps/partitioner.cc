@@ -74,10 +74,10 @@ absl::StatusOr<int64_t> ShardCount(const Variable& variable, const proto::Partit
   const int64_t bytes = variable.range.count * static_cast<int64_t>(sizeof(float));
   if (partitioner.has_fixed()) {
     if (partitioner.fixed().shards() > rows) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("tuning.partitioner.fixed asks for ", partitioner.fixed().shards(),
-                       " shards, but variable '", variable.name, "' of shape ", ShapeText(variable.shape),
-                       " has ", rows, rows == 1 ? " row" : " rows", ": ask for fewer, or use min_size"));
+      return absl::InvalidArgumentError(absl::StrCat(
+          "tuning.partitioner.fixed requests ", partitioner.fixed().shards(), " shards, but variable '",
+          variable.name, "' of shape ", ShapeText(variable.shape), " has ", rows,
+          rows == 1 ? " row" : " rows", ": request fewer shards, or use min_size"));
     }
     return partitioner.fixed().shards();
   }
@@ -95,10 +95,9 @@ absl::StatusOr<int64_t> ShardCount(const Variable& variable, const proto::Partit
 
 absl::Status CheckShardCount(int64_t shards, const proto::Partitioner& partitioner) {
   if (shards <= kMaxShards) return absl::OkStatus();
-  const char* rule = partitioner.has_fixed() ? "fixed: lower its shards"
-                     : partitioner.has_max_size()
-                         ? "max_size: raise its max_shard_bytes, or set max_shards"
-                         : "min_size: raise its min_shard_bytes, or lower max_shards";
+  const char* rule = partitioner.has_fixed()      ? "fixed: lower fixed.shards"
+                     : partitioner.has_max_size() ? "max_size: raise max_shard_bytes, or set max_shards"
+                                                  : "min_size: raise min_shard_bytes, or lower max_shards";
   return absl::InvalidArgumentError(absl::StrCat("the model would be cut into more than ", kMaxShards,
                                                  " shards (the limit) by tuning.partitioner.", rule));
 }

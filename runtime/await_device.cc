@@ -11,10 +11,9 @@ absl::Status AwaitDevice(const Event& done, Nanoseconds step_timeout, const Cloc
 }
 
 absl::Status DeviceLateError(absl::string_view what, Nanoseconds step_timeout) {
-  return absl::DeadlineExceededError(
-      absl::StrCat(what, " within ", ToSeconds(step_timeout),
-                   " s (timeouts.step): it hangs, or computes longer than that; raise timeouts.step if it is "
-                   "only slow"));
+  return absl::DeadlineExceededError(absl::StrCat(what, " within ", ToSeconds(step_timeout),
+                                                  " s (timeouts.step): the device hangs or is too slow; if "
+                                                  "the device is only slow, raise timeouts.step"));
 }
 
 }  // namespace tethys

@@ -87,7 +87,7 @@ absl::Status PlanSharding(const DatasetSizes& sizes, proto::JobPlan& plan) {
     return absl::InvalidArgumentError(absl::StrCat("data.sharding is FILE, but only ", files, " of ",
                                                    sizes.file_samples.size(),
                                                    " files have samples for training, and each of ", ranks,
-                                                   " workers needs one: lower the workers, spread the "
+                                                   " workers needs a file: lower workers, spread the "
                                                    "samples over more files, or write sharding: DATA"));
   }
   const bool by_file = data.sharding() == proto::Data::FILE || data.sharding() == proto::Data::AUTO;
@@ -97,7 +97,7 @@ absl::Status PlanSharding(const DatasetSizes& sizes, proto::JobPlan& plan) {
   if (EpochLength(plan) <= kMaxEpochLength) return absl::OkStatus();
   return absl::InvalidArgumentError(
       absl::StrCat("data.sharding is OFF, so an epoch uses ", sizes.train, " samples ", ranks,
-                   " times, but it may use at most 2^40: lower the workers, or write sharding: DATA"));
+                   " times, but an epoch may use at most 2^40: lower workers, or write sharding: DATA"));
 }
 
 }  // namespace

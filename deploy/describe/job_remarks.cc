@@ -47,7 +47,7 @@ std::string ServersRemark(const proto::Placement& placement) {
                       parts.size() > 1 ? parts[1] : "", ": servers: ", servers - empty - thin, " does ",
                       thin > 0 ? "nearly " : "",
                       "the same with fewer processes, and smaller shards "
-                      "(tuning.partitioner) would be spread over all");
+                      "(tuning.partitioner) would be spread over all servers");
 }
 
 std::string WorkersRemark(const proto::JobPlan& plan) {
@@ -59,17 +59,17 @@ std::string WorkersRemark(const proto::JobPlan& plan) {
     if (workers <= batches) return "";
     return absl::StrCat("an epoch has ", CountText(batches), " batches of ", CountText(rows),
                         " samples: ", CountText(workers - batches), " of ", CountText(workers),
-                        " workers get none; ask for fewer workers or smaller batches");
+                        " workers get none; use fewer workers or smaller batches");
   }
   const int64_t step = std::min(plan.global_batch(), samples);
   if (workers > step) {
     return absl::StrCat("a step has ", CountText(step), " samples: ", CountText(workers - step), " of ",
-                        CountText(workers), " workers get none; ask for fewer workers or a larger batch");
+                        CountText(workers), " workers get none; use fewer workers or a larger batch");
   }
   if (plan.global_batch() <= samples) return "";
   return absl::StrCat("the global batch of ", CountText(plan.global_batch()), " samples is larger than the ",
                       CountText(samples),
-                      " of an epoch, so an epoch is one update; ask for fewer workers or smaller batches");
+                      " of an epoch, so an epoch is one update; use fewer workers or smaller batches");
 }
 
 // Warns if so many workers on CPUs share the cores that each gets a small part of one core.
@@ -79,7 +79,7 @@ std::string CoresRemark(const proto::JobPlan& plan, int cores) {
   return absl::StrFormat(
       "%s workers on %s: each gets about %.2g %% of one core, so more workers than cores make no step "
       "shorter; "
-      "ask for fewer, or name further machines by --hostfile",
+      "use fewer workers, or name further machines by --hostfile",
       CountText(workers), PluralText(cores, "core"), 100.0 * cores / workers);
 }
 

@@ -42,8 +42,8 @@ absl::Status StartError(int error, absl::string_view what) {
   std::string text = absl::StrCat(what, ": the limit of processes and threads, or of memory, is reached");
   for (size_t i = 0; i < limits.size(); ++i) absl::StrAppend(&text, i == 0 ? " (" : "; ", limits[i]);
   if (!limits.empty()) text += ")";
-  return absl::ResourceExhaustedError(
-      absl::StrCat(ErrnoStatus(error, text).message(), "; raise the limit, or start fewer processes here"));
+  return absl::ResourceExhaustedError(absl::StrCat(
+      ErrnoStatus(error, text).message(), "; raise the limit, or start fewer processes on this machine"));
 }
 
 absl::Status Thread::Start(std::function<void()> body) {

@@ -68,7 +68,7 @@ absl::Status CheckpointReader::VerifyFiles() {
   for (const proto::CheckpointFile& listed : manifest_.file()) TETHYS_RETURN_IF_ERROR(VerifyFile(listed));
   if (static_cast<int>(tensors_.size()) != manifest_.tensor_size()) {
     return absl::DataLossError(absl::StrCat(directory_, " holds ", tensors_.size(),
-                                            " tensors, its manifest lists ", manifest_.tensor_size()));
+                                            " tensors, but its manifest lists ", manifest_.tensor_size()));
   }
   return VerifyStatisticsFile(directory_, manifest_);
 }

@@ -96,7 +96,7 @@ absl::Status CheckSameScaling(const proto::ModelDescription& saved, const InputS
   const InputScaling there = ScalingOf(saved.scaling(), saved.float_inputs());
   if (there == here) return absl::OkStatus();
   return absl::FailedPreconditionError(absl::StrCat(
-      path, " was trained on inputs standardised by ", ScalingText(there), ", the job has ",
+      path, " was trained on inputs standardised by ", ScalingText(there), ", but the job standardises by ",
       ScalingText(here), ": use the same data and data.mean, data.deviation, data.compute_standardisation"));
 }
 

@@ -118,7 +118,7 @@ absl::StatusOr<SafetensorsEntry> DecodeEntry(const std::string& name, const prot
   const proto::JsonObject& object = value.object_value();
   const proto::JsonValue* dtype = Find(object, "dtype");
   if (dtype == nullptr || (types == SafetensorsTypes::kFloat32 && dtype->string_value() != kFloat32Dtype)) {
-    return Bad(name, "its dtype is not F32, the only one read here");
+    return Bad(name, "its dtype is not F32, the only dtype that is read here");
   }
   SafetensorsEntry entry{.name = name, .dtype = dtype->string_value()};
   const int64_t element_bytes = ElementBytes(entry.dtype);

@@ -40,7 +40,7 @@ std::vector<SafetensorsEntry> EntriesOf(const VariableSet& set, const MovingStat
 absl::Status CheckValues(const VariableSet& set, const std::vector<float>& values) {
   if (static_cast<int64_t>(values.size()) != set.arena_size()) {
     return absl::InvalidArgumentError(absl::StrCat("moving statistics of ", values.size(),
-                                                   " elements were to be saved, the model has ",
+                                                   " elements were to be saved, but the model has ",
                                                    set.arena_size()));
   }
   for (const Variable& variable : set.variables()) {

@@ -99,8 +99,8 @@ bool CheckpointCoordinator::End(const absl::Status& status, const std::string& d
     event.set_note(absl::StrCat("warning: the checkpoint of step ", training_state_.step(),
                                 " was not saved (", StatusText(status), "); ",
                                 last_directory_.empty()
-                                    ? "there is none yet"
-                                    : absl::StrCat("the last good one is ", last_directory_)));
+                                    ? "no checkpoint was saved yet"
+                                    : absl::StrCat("the last good checkpoint is ", last_directory_)));
   }
   actions.push_back(Report{std::move(event)});
   return true;

@@ -42,7 +42,7 @@ absl::Status PauseCoordinator::OnPausing(TaskId worker, const proto::Pausing& pa
   const int64_t steps = segment_.segment().steps;
   if (pausing.steps() < 0 || pausing.steps() > steps) {
     return absl::InvalidArgumentError(
-        absl::StrCat("it pauses after ", pausing.steps(), " steps of a segment of ", steps));
+        absl::StrCat("this worker pauses after ", pausing.steps(), " steps of a segment of ", steps));
   }
   const auto answer = answers_.find(worker);
   // The worker answers without a request.

@@ -77,14 +77,14 @@ absl::Status CheckLeftToTrain(const proto::JobPlan& plan, const proto::TrainingS
   if (!by_epochs && SegmentPlanner(plan).StoppedEarly(state)) {
     return absl::FailedPreconditionError(
         absl::StrCat("nothing is left to train: early_stopping ended the job after ", DoneText(state),
-                     "; to train on, give it more patience, with --set=early_stopping.patience=",
+                     "; to train on, raise the patience, with --set=early_stopping.patience=",
                      state.early_stopping().epochs_without() + 1, " or more"));
   }
   const std::string remedy = by_epochs ? absl::StrCat("--set=epochs=", state.epoch() + 1)
                                        : absl::StrCat("--set=max_steps=", state.step() + 1);
   return absl::FailedPreconditionError(
       absl::StrCat("nothing is left to train: ", DoneText(state), " are done, the job has ", LengthText(job),
-                   "; to train on, make it longer, with ", remedy, " or more"));
+                   "; to train on, make the job longer, with ", remedy, " or more"));
 }
 
 namespace {
@@ -122,7 +122,7 @@ absl::Status CheckSlots(const proto::JobPlan& plan, const std::vector<std::strin
           "' of the job's optimizer: resume with the optimizer with which it was trained, or with sgd {}"));
     }
     start.notes.push_back(absl::StrCat("warning: ", path, " has no '", slots[slot - 1],
-                                       "' of the optimizer: it starts at zero"));
+                                       "' of the optimizer: this slot starts at zero"));
   }
   return absl::OkStatus();
 }
@@ -147,7 +147,7 @@ absl::Status ResumeFrom(const std::string& path, const proto::JobPlan& plan, con
   if (!ContinueWatch(job.has_early_stopping() ? &job.early_stopping() : nullptr, start.state) &&
       job.has_early_stopping()) {
     start.notes.push_back(
-        "early_stopping has another monitor or start_from_epoch than before: it begins anew");
+        "early_stopping has another monitor or start_from_epoch than before: early stopping begins anew");
   }
   TETHYS_RETURN_IF_ERROR(CheckSlots(plan, slots, path, start));
   start.notes.push_back(absl::StrCat("resuming from ", path, ": step ", saved.step(), ", epoch ",

@@ -34,12 +34,13 @@ const std::vector<float>& StatisticsBook::StartOf(int worker) const {
 absl::Status StatisticsBook::OnRunDone(int worker, const proto::RunDone& done) {
   const auto& values = done.statistics();
   if (values.size() != static_cast<int>(current_.mean.size())) {
-    return absl::InvalidArgumentError(absl::StrCat("it reports moving statistics of ", values.size(),
-                                                   " elements, the model has ", current_.mean.size()));
+    return absl::InvalidArgumentError(absl::StrCat("this worker reports moving statistics of ", values.size(),
+                                                   " elements, but the model has ", current_.mean.size()));
   }
   if (!AllFinite(values)) {
     return absl::InvalidArgumentError(
-        "its moving statistics hold a value that is not finite: lower optimizer.learning_rate");
+        "the moving statistics of this worker contain a value that is not finite: lower "
+        "optimizer.learning_rate");
   }
   Worker& reporting = workers_[worker];
   reporting.own.assign(values.begin(), values.end());

@@ -29,8 +29,8 @@ bool WorkerLosses::Lose(TaskId id, const std::string& reason, const std::string&
   proto::ProgressEvent event;
   event.mutable_worker_lost()->set_index(id.index);
   event.mutable_worker_lost()->set_incarnation(task.member.incarnation());
-  event.mutable_worker_lost()->set_reason(
-      absl::StrCat(text, replaced ? "; it is to be replaced" : "; the job goes on without it"));
+  event.mutable_worker_lost()->set_reason(absl::StrCat(
+      text, replaced ? "; the worker is to be replaced" : "; the job goes on without this worker"));
   actions.push_back(Report{std::move(event)});
   return replaced;
 }

@@ -12,7 +12,8 @@ namespace tethys {
 namespace {
 
 constexpr char kUnreached[] =
-    ": it has ended, or a firewall or a missing route is between it and this machine (tethys hosts check "
+    ": the chief has ended, or a firewall or a missing route separates this machine from the chief (tethys "
+    "hosts check "
     "tests "
     "all links)";
 

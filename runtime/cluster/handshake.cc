@@ -117,7 +117,7 @@ absl::Status CheckHandshake(const JobToken& token, uint64_t nonce, const Handsha
   if (expected.generation != 0 && handshake.generation() != 0 &&
       handshake.generation() != expected.generation) {
     return differs("generation", handshake.generation(), expected.generation,
-                   "it was left behind; it must rejoin");
+                   "the caller was left behind, and must rejoin");
   }
   return absl::OkStatus();
 }

@@ -144,9 +144,10 @@ absl::Status CheckHostName(const std::string& name) {
 absl::Status CheckAddress(const std::string& address) {
   if (address.find(':') == std::string::npos) return CheckName("address", address);
   if (IsIpv6(address)) return absl::OkStatus();
-  return Wrong(absl::StrCat("'", address,
-                            "' is no address to listen on; write an IPv4 or IPv6 address or a name, without "
-                            "a port, as address=10.0.0.1 (ports are chosen by the job; port= is ssh's)"));
+  return Wrong(
+      absl::StrCat("'", address,
+                   "' is no address to listen on; write an IPv4 or IPv6 address or a name, without "
+                   "a port, as address=10.0.0.1 (ports are chosen by the job; port= is the port of ssh)"));
 }
 
 // The path is shown on terminals and becomes part of scripts. CheckPrintable has checked that it is
@@ -333,7 +334,7 @@ class Parser {
     const auto [first, added] = lines_.emplace(host.host, line_);
     if (!added) {
       return Wrong(absl::StrCat("host ", host.host, " is named in line ", first->second,
-                                " already; name it once, with slots=N"));
+                                " already; name this host once, with slots=N"));
     }
     if (hosts_.size() >= kMaxHosts) return Wrong(absl::StrCat("more than ", kMaxHosts, " hosts"));
     hosts_.push_back(host);

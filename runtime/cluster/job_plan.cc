@@ -34,7 +34,7 @@ absl::StatusOr<VariableSet> SetOf(const google::protobuf::RepeatedPtrField<proto
                                          !spec.frozen()));
     if (variables.variables().back().range.begin != spec.begin()) {
       return absl::InvalidArgumentError(absl::StrCat("plan puts variable '", spec.name(), "' at ",
-                                                     spec.begin(), ", it belongs at ",
+                                                     spec.begin(), ", but this variable belongs at ",
                                                      variables.variables().back().range.begin));
     }
   }

@@ -149,7 +149,7 @@ class GrpcTaskSession final : public TaskSession {
       while (!answered && clock_.Now() < deadline) changed.WaitFor(mu, deadline - clock_.Now());
       if (answered) return;
       late = absl::DeadlineExceededError(
-          absl::StrCat("it did not answer within ", ToSeconds(options_.connect_timeout), " s"));
+          absl::StrCat("the chief did not answer within ", ToSeconds(options_.connect_timeout), " s"));
       chief_.session().TryCancel();
     });
     if (!timed.ok()) {
@@ -215,7 +215,7 @@ class GrpcTaskSession final : public TaskSession {
     }
     const absl::Status status = FromGrpcStatus(stream_->Finish());
     MutexLock lock(mu_);
-    Break(status.ok() ? absl::UnavailableError("it ended the session") : status);
+    Break(status.ok() ? absl::UnavailableError("the chief ended the session") : status);
     outgoing_changed_.NotifyAll();
   }
 
@@ -293,14 +293,14 @@ class GrpcTaskSession final : public TaskSession {
       chief_.CancelAll();
       if (verdict == ChiefWatch::Verdict::kLost) continue;
       TETHYS_LOG(Error, "the chief was lost and this process did not end within ",
-                 ToSeconds(options_.chief_grace), " s by itself: it is ended now");
+                 ToSeconds(options_.chief_grace), " s by itself: this process is ended now");
       return end_process_();
     }
   }
 
   void NoteLoss() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
     Break(absl::UnavailableError(
-        absl::StrCat("nothing was heard from it for ", ToSeconds(options_.chief_silence), " s")));
+        absl::StrCat("nothing was heard from the chief for ", ToSeconds(options_.chief_silence), " s")));
     TETHYS_LOG(Error, broken_.message());
     lost_ = true;
   }

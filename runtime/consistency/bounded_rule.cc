@@ -21,9 +21,9 @@ absl::Status BoundedRule::Check(const PushedStep& push, uint64_t version) const 
                                               ", the parameters' version is ", version));
   }
   if (push.global_samples < push.samples || push.global_samples > global_batch_) {
-    return absl::InvalidArgumentError(absl::StrCat("its push of ", push.samples,
-                                                   " samples says that its global batch has ",
-                                                   push.global_samples, ", the job's has ", global_batch_));
+    return absl::InvalidArgumentError(absl::StrCat("the push of ", push.samples,
+                                                   " samples states a global batch of ", push.global_samples,
+                                                   ", but the global batch of the job is ", global_batch_));
   }
   return absl::OkStatus();
 }

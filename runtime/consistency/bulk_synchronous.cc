@@ -23,9 +23,9 @@ class BulkSynchronousRule : public ConsistencyRule {
     }
     for (const Worker& other : workers_) {
       if (!other.open || other.push.position == push.position) continue;
-      return absl::InvalidArgumentError(absl::StrCat("its schedule position is sample ", push.position,
-                                                     ", that of worker ", other.push.worker, " is sample ",
-                                                     other.push.position));
+      return absl::InvalidArgumentError(absl::StrCat("the schedule position of this push is sample ",
+                                                     push.position, ", but the position of worker ",
+                                                     other.push.worker, " is sample ", other.push.position));
     }
     return absl::OkStatus();
   }

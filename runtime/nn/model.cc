@@ -148,10 +148,10 @@ absl::Status Model::CheckFrozen() const {
   for (int i = 0; i < graph_->layer_count(); ++i) {
     const Layer& layer = layers_[i];
     if (layer.statistics.empty() || layer.trains() || !graph_->runs_backward(i)) continue;
-    return absl::InvalidArgumentError(absl::StrCat(
-        "layer '", layer.name(), "' (", layer.operation->Describe(),
-        ") is not trainable, but a layer before it is: gradients do not pass through moving statistics, so "
-        "freeze all layers before it, too, or let it train"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("layer '", layer.name(), "' (", layer.operation->Describe(),
+                     ") is not trainable, but a layer before it is: gradients do not pass through moving "
+                     "statistics, so freeze all layers before this layer, too, or let this layer train"));
   }
   return absl::OkStatus();
 }
@@ -170,7 +170,7 @@ absl::Status Model::CheckBatch(int64_t samples) const {
     if (samples >= least || !layer.trains()) continue;
     return absl::InvalidArgumentError(absl::StrCat(
         "layer '", layer.name(), "' (", layer.operation->Describe(), ") would normalise ", samples,
-        " value of each channel, which gives 0: it needs batches of at least ", least, " samples"));
+        " value of each channel, which gives 0: this layer needs batches of at least ", least, " samples"));
   }
   return absl::OkStatus();
 }

@@ -28,7 +28,7 @@ absl::StatusOr<Url> NextUrl(const HttpAnswer& answer, const Url& from, const std
   if (seen.size() > HttpClient::kMostRedirects) {
     return absl::FailedPreconditionError(absl::StrCat(Says(answer, from), " after ",
                                                       HttpClient::kMostRedirects,
-                                                      " others: give the URL of the file itself"));
+                                                      " other redirects: give the URL of the file itself"));
   }
   return next;
 }
@@ -51,9 +51,9 @@ absl::StatusOr<Url> RedirectOf(const HttpAnswer& answer, const Url& from) {
         absl::StrCat(Says(answer, from), " that is not followed: ", next.status().message()));
   }
   if (from.scheme == "https" && next->scheme == "http") {
-    return absl::FailedPreconditionError(
-        absl::StrCat(Says(answer, from), " to http://", next->authority,
-                     ", which is not followed: without TLS the data could be anyone's; check the server"));
+    return absl::FailedPreconditionError(absl::StrCat(
+        Says(answer, from), " to http://", next->authority,
+        ", which is not followed: without TLS the data could come from anyone; check the server"));
   }
   return *next;
 }

@@ -73,11 +73,11 @@ class HttpObject final : public RemoteObject {
       return Changed();
     }
     if (answer.status != 206) {
-      return absl::FailedPreconditionError(absl::StrCat(name(), ": ", reply.url.authority, " answers ",
-                                                        answer.status,
-                                                        " to a request for a range: it ignores ranges, which "
-                                                        "are needed to read data; use a server that serves "
-                                                        "ranges (nginx, Apache), or copy the file"));
+      return absl::FailedPreconditionError(
+          absl::StrCat(name(), ": ", reply.url.authority, " answers ", answer.status,
+                       " to a request for a range: the server ignores ranges, which are needed to read data; "
+                       "use a server that serves "
+                       "ranges (nginx, Apache), or copy the file"));
     }
     const auto range = ParseContentRange(ValueOf(answer, "content-range"));
     if (range && range->size >= 0 && range->size != size()) return Changed();
@@ -146,13 +146,13 @@ absl::StatusOr<std::unique_ptr<RemoteObject>> OpenByRanges(const HttpClient& cli
   if (facts.no_ranges) {
     return absl::FailedPreconditionError(absl::StrCat(call.name, ": ", call.url.authority,
                                                       " serves no ranges, which are needed to read data; "
-                                                      "use a server that serves them (nginx, Apache), or "
+                                                      "use a server that serves ranges (nginx, Apache), or "
                                                       "copy the file"));
   }
   if (!facts.size) {
-    return absl::FailedPreconditionError(
-        absl::StrCat(call.name, ": ", call.url.authority,
-                     " does not say how long the file is (Content-Length, Content-Range): is it a file?"));
+    return absl::FailedPreconditionError(absl::StrCat(
+        call.name, ": ", call.url.authority,
+        " does not say how long the file is (Content-Length, Content-Range): is this the URL of a file?"));
   }
   if (*facts.size == 0) {
     return EmptyFileError(call.name, "check the server");

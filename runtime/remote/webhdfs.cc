@@ -195,7 +195,7 @@ class WebhdfsObject final : public RemoteObject {
       // If no other DataNode has the block, the next try may use the same DataNode again.
       const std::string only = std::exchange(failed, "");
       return absl::UnavailableError(absl::StrCat(name(), ": DataNode ", only,
-                                                 " failed, and no other has the block (",
+                                                 " failed, and no other DataNode has the block (",
                                                  ExceptionText(reply.answer), ")"));
     }
     if (!reply.success()) return DatanodeRefusal(reply);

@@ -73,8 +73,9 @@ absl::StatusOr<std::unique_ptr<CsvFile>> CsvFile::Open(const std::string& path, 
   std::vector<std::string> columns = absl::StrSplit(header, ',');
   const std::vector<std::string> there = absl::StrSplit(absl::StripSuffix(found, "\r"), ',');
   if (std::find(there.begin(), there.end(), columns[0]) == there.end()) {
-    return absl::FailedPreconditionError(absl::StrCat(
-        path, " is no table of a run: its first line names no column \"", columns[0], "\"; move it away"));
+    return absl::FailedPreconditionError(
+        absl::StrCat(path, " is no table of a run: its first line names no column \"", columns[0],
+                     "\"; move this file away"));
   }
   const size_t known = columns.size();
   for (const std::string& name : there) {

@@ -79,7 +79,8 @@ absl::Status Find(const Library& library, const char* name, Function& function) 
   function = reinterpret_cast<Function>(dlsym(library.get(), name));
   if (function != nullptr) return absl::OkStatus();
   return absl::FailedPreconditionError(
-      absl::StrCat("it has no function ", name, ": it is damaged, or older than every driver for CUDA 13"));
+      absl::StrCat("the library has no function ", name,
+                   ": the library is damaged, or older than every driver for CUDA 13"));
 }
 
 absl::StatusOr<NvmlFunctions> FindAll(const Library& library) {
@@ -135,7 +136,7 @@ class LoadedNvmlGpu final : public NvmlGpu {
     initialized_ = begun == kSuccess;
     if (initialized_) return absl::OkStatus();
     return absl::FailedPreconditionError(
-        absl::StrCat("it cannot initialize: ", nvml_.error_string(begun), " (", begun, ")"));
+        absl::StrCat("the library cannot initialize: ", nvml_.error_string(begun), " (", begun, ")"));
   }
 
   absl::Status FindByUuid(const std::string& uuid) {
@@ -147,7 +148,7 @@ class LoadedNvmlGpu final : public NvmlGpu {
       if (found == kSuccess) return absl::OkStatus();
     }
     return absl::NotFoundError(
-        absl::StrCat("it finds no GPU ", text, ": ", nvml_.error_string(found), " (", found, ")"));
+        absl::StrCat("the library finds no GPU ", text, ": ", nvml_.error_string(found), " (", found, ")"));
   }
 
   // True if there is a GPU with this index, and the GPU has a UUID.

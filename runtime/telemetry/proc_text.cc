@@ -24,7 +24,7 @@ Words SplitWords(absl::string_view line) {
 }
 
 absl::Status Missing(absl::string_view file, absl::string_view what) {
-  return absl::DataLossError(absl::StrCat("/proc/", file, ": it has no complete line '", what, "'"));
+  return absl::DataLossError(absl::StrCat("/proc/", file, ": there is no complete line '", what, "'"));
 }
 
 // The word at position `at`, which must be a non-negative integer.

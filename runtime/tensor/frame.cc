@@ -186,11 +186,11 @@ std::string FrameText(const Frame& frame) {
 }
 
 absl::Status DamagedPayload(const Frame& frame) {
-  return absl::DataLossError(absl::StrCat("[", FrameText(frame), "] was damaged on its way: its ",
-                                          frame.payload_bytes,
-                                          " bytes do not match the checksum they were sent with, and are not "
-                                          "used. Check the memory and network cards of both machines, and "
-                                          "the network between them"));
+  return absl::DataLossError(
+      absl::StrCat("[", FrameText(frame), "] was damaged in transit: its ", frame.payload_bytes,
+                   " payload bytes do not match the checksum that was sent with them, and are not used. "
+                   "Check the memory and network cards of both machines, and "
+                   "the network between them"));
 }
 
 }  // namespace tethys

@@ -183,7 +183,7 @@ TEST(RingFrames, DamagedPayload_FailsAllRanksNamingTheSender) {
     });
     ExpectAll(answers, absl::StatusCode::kDataLoss,
               AllOf(AnyOf(HasSubstr("rank 0 (worker 0 on host0)"), HasSubstr("rank 1 (worker 1 on host1)")),
-                    HasSubstr("[reduce, rank "), HasSubstr("step 4"), HasSubstr("damaged on its way")));
+                    HasSubstr("[reduce, rank "), HasSubstr("step 4"), HasSubstr("damaged in transit")));
   }
 }
 

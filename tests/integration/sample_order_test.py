@@ -198,7 +198,7 @@ class ShardingTest(TethysTest):
             arguments = [f"--set={value}" for value in [*run.overrides, "workers=5", "data.sharding=FILE"]]
             status, output = command(["plan", run.job, *arguments])
             self.assertEqual(status, 2, output)
-            self.assertIn("only 4 of 4 files have samples for training, and each of 5 workers needs one", output)
+            self.assertIn("only 4 of 4 files have samples for training, and each of 5 workers needs a file", output)
 
 
 if __name__ == "__main__":

@@ -188,7 +188,7 @@ class WorkerLossTest(TethysTest):
             os.truncate(images, 1000)
             with run.held("worker", 0):
                 self.kill(run, 1)
-                run.wait_for_output("the job goes on without it")
+                run.wait_for_output("the job goes on without this worker")
             self.assert_ends_well(run)
             reasons = [loss["reason"] for loss in run.summary()["worker_loss"]]
         self.assertEqual(len(reasons), 3, reasons)

@@ -176,10 +176,10 @@ TEST_F(ClippedStoreTest, CommitBeforeAllGradientsIsRefused) {
   MakeClipped(2, 1);
   EXPECT_THAT(Commit({.worker = 0}, 1), HasSubstr("its last push is 0"));
   Do({.worker = 0, .gradient = 1});
-  EXPECT_THAT(Commit({.worker = 0}, 11),
-              AllOf(HasSubstr("server 2 refuses worker 0, step 0"), HasSubstr("have not all arrived")));
+  EXPECT_THAT(Commit({.worker = 0}, 11), AllOf(HasSubstr("server 2 refuses worker 0, step 0"),
+                                               HasSubstr("not all gradients of its step have arrived")));
   Do({.worker = 1, .gradient = 1, .part = {0, 8}});
-  EXPECT_THAT(Commit({.worker = 1}, 44), HasSubstr("have not all arrived"));
+  EXPECT_THAT(Commit({.worker = 1}, 44), HasSubstr("not all gradients of its step have arrived"));
   EXPECT_EQ(store_->version(), 0);
   EXPECT_EQ(Parameter(), 0);
 }
@@ -196,7 +196,7 @@ TEST_F(ClippedStoreTest, ImpossibleSumIsRefusedNamingWorkerAndStep) {
   EXPECT_EQ(Parameter(), 0);
   Commit({.worker = 1}, 44);
   EXPECT_THAT(Commit({.worker = 0}, 45),
-              HasSubstr("begin with 45, those of another worker for the same step with 44"));
+              HasSubstr("begin with 45, but the sums of another worker for the same step begin with 44"));
   EXPECT_EQ(store_->version(), 1);
 }
 

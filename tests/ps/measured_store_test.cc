@@ -83,9 +83,10 @@ TEST_F(MeasuredStoreTest, GradientsAreClippedBeforeTheyAreMeasured) {
   EXPECT_EQ(Norm({.worker = 0}), "w0 norm 176");
   // The mean gradients have a norm of 5 over all servers, so they are halved.
   EXPECT_EQ(Measure({.worker = 0}, {400}), "w0 measured 0 2 0 0.75");
-  EXPECT_THAT(Measure({.worker = 1}, {500}),
-              AllOf(HasSubstr("server 2 refuses worker 1, step 0"),
-                    HasSubstr("begin with 500, those of another worker for the same step with 400")));
+  EXPECT_THAT(
+      Measure({.worker = 1}, {500}),
+      AllOf(HasSubstr("server 2 refuses worker 1, step 0"),
+            HasSubstr("begin with 500, but the sums of another worker for the same step begin with 400")));
   EXPECT_THAT(Measure({.worker = 1}, {175}), HasSubstr("begin with 175"));
   EXPECT_EQ(Measure({.worker = 1}, {400}), "w1 measured 0 2 0 0.75");
   EXPECT_EQ(Commit({.worker = 1}, {0, 4, 0, 4}), "w1 committed, w0 v1, w1 v1");
@@ -113,7 +114,7 @@ TEST_F(MeasuredStoreTest, ExchangeOutOfOrderIsRefused) {
   MakeMeasured(1, 1);
   EXPECT_THAT(Measure({}, {1}), HasSubstr("its last push is 0"));
   Do({.gradient = 1, .part = {0, 8}});
-  EXPECT_THAT(Measure({}, {11}), HasSubstr("have not all arrived"));
+  EXPECT_THAT(Measure({}, {11}), HasSubstr("not all gradients of its step have arrived"));
   Do({.gradient = 1, .part = {16, 3}});
   EXPECT_THAT(Commit({}, {0, 8, 0, 3}), HasSubstr("have not been measured"));
   EXPECT_EQ(Parameter(), 0);
@@ -129,7 +130,7 @@ TEST_F(MeasuredStoreTest, ImpossibleSumsAreRefused) {
   EXPECT_THAT(Measure({.worker = 1}, {8}), HasSubstr("with 0 bytes"));
   EXPECT_EQ(Parameter(), 0);
   Commit({.worker = 0}, {0, 9, 0, 9});
-  EXPECT_THAT(Commit({.worker = 1}, {0, 9, 0, 10}), HasSubstr("those of another worker"));
+  EXPECT_THAT(Commit({.worker = 1}, {0, 9, 0, 10}), HasSubstr("the sums of another worker"));
 }
 
 TEST_F(MeasuredStoreTest, NormsThatAServerDoesNotNeedAreRefused) {

@@ -73,7 +73,7 @@ TEST_F(NormExchangeTest, ClippedStepIsHeldFromItsLastSumToItsCommit) {
   Make(2, false);
   EXPECT_FALSE(norms_->Add(8));
   EXPECT_EQ(Take(FrameKind::kNorm, 1), "wait");
-  EXPECT_THAT(Take(FrameKind::kCommit, 1, {9}), HasSubstr("the gradients of its step have not all arrived"));
+  EXPECT_THAT(Take(FrameKind::kCommit, 1, {9}), HasSubstr("not all gradients of its step have arrived"));
   EXPECT_TRUE(norms_->Add(3));
   EXPECT_FALSE(norms_->Add(0));  // A range of padding after the last element.
   EXPECT_TRUE(norms_->holds_step());
@@ -88,7 +88,8 @@ TEST_F(NormExchangeTest, ClippedStepIsHeldFromItsLastSumToItsCommit) {
   EXPECT_FALSE(norms_->holds_step());
   EndPush();
   EXPECT_EQ(Take(FrameKind::kCommit, 1, {16}), "answer");
-  EXPECT_THAT(Take(FrameKind::kCommit, 1, {17}), HasSubstr("those of another worker for the same step"));
+  EXPECT_THAT(Take(FrameKind::kCommit, 1, {17}),
+              HasSubstr("but the sums of another worker for the same step"));
 }
 
 TEST_F(NormExchangeTest, TrustRatiosAreMeasuredOnceThenCommitted) {

@@ -253,7 +253,7 @@ TEST(ParameterServerTest, DamagedGradients_AreRefusedAndNotApplied) {
   EXPECT_EQ(refused.code(), absl::StatusCode::kDataLoss) << refused;
   EXPECT_THAT(std::string(refused.message()),
               AllOf(HasSubstr("server 0 refuses worker 0, step 1"), HasSubstr("[push, rank 0"),
-                    HasSubstr("range ["), HasSubstr("damaged on its way")));
+                    HasSubstr("range ["), HasSubstr("damaged in transit")));
   EXPECT_EQ(cluster.server(0).version(), 1);
 }
 
@@ -268,7 +268,7 @@ TEST(ParameterServerTest, DamagedParameters_FailTheStepAndAreNotUsed) {
   EXPECT_EQ(lost.code(), absl::StatusCode::kDataLoss) << lost;
   EXPECT_THAT(std::string(lost.message()),
               AllOf(HasSubstr("server 0 on host-0"), HasSubstr("[parameters, rank 0"), HasSubstr("step 0"),
-                    HasSubstr("range ["), HasSubstr("damaged on its way")));
+                    HasSubstr("range ["), HasSubstr("damaged in transit")));
   EXPECT_EQ(worker->Parameter(), 0);
 }
 

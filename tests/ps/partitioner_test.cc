@@ -102,9 +102,9 @@ TEST(MaxSizePartitioner, MaxShardsOverridesTheByteLimit) {
 }
 
 TEST(Partitioner, TooManyShardsAreRefusedNamingTheRule) {
-  EXPECT_THAT(Cut(Variables({{"a", {524288, 1}}, {"b", {1}}}), 1, "max_size { max_shard_bytes: 1 }"),
-              HasSubstr("more than 524288 shards (the limit) by tuning.partitioner."
-                        "max_size: raise its max_shard_bytes"));
+  EXPECT_THAT(
+      Cut(Variables({{"a", {524288, 1}}, {"b", {1}}}), 1, "max_size { max_shard_bytes: 1 }"),
+      HasSubstr("more than 524288 shards (the limit) by tuning.partitioner.max_size: raise max_shard_bytes"));
 }
 
 TEST(Placement, LargestShardGoesFirstToTheLeastLoadedServer) {

@@ -36,10 +36,10 @@ absl::Status FreeBlock(void* block, MemoryKind kind) {
 
 absl::Status OutOfMemory(int64_t bytes, MemoryKind kind) {
   if (kind == MemoryKind::kPinnedHost) {
-    return absl::ResourceExhaustedError(absl::StrCat(
-        bytes,
-        " bytes of pinned host memory could not be allocated: free memory on this host, or raise "
-        "its limit of locked memory (ulimit -l)"));
+    return absl::ResourceExhaustedError(
+        absl::StrCat(bytes,
+                     " bytes of pinned host memory could not be allocated: free memory on this host, or "
+                     "raise the limit of locked memory (ulimit -l)"));
   }
   size_t free = 0, total = 0;
   cudaMemGetInfo(&free, &total);

@@ -63,7 +63,7 @@ absl::Status CheckIndex(int index) {
   }
   if (index >= 0 && index < count) return absl::OkStatus();
   return absl::NotFoundError(absl::StrCat("GPU ", index, " was requested, but ", HostName(), " has ", count,
-                                          ", counted from 0: place at most ", count,
+                                          " GPU(s), counted from 0: place at most ", count,
                                           " workers there (slots in the host file)"));
 }
 

@@ -29,9 +29,10 @@ const LayerKind* FindLayerKind(proto::Layer::KindCase kind) {
 absl::StatusOr<ImageShape> LayerScope::InputImage(absl::string_view kind) const {
   if (input().size() == 2) return ImageShape{input()[0], input()[1], 1};
   if (input().size() == 3) return ImageShape{input()[0], input()[1], input()[2]};
-  return absl::InvalidArgumentError(absl::StrCat(
-      "its input has shape ", ShapeText(input()), ", but ", kind,
-      " needs images, [height, width] or [height, width, channels]: put it before a flatten or dense layer"));
+  return absl::InvalidArgumentError(
+      absl::StrCat("its input has shape ", ShapeText(input()), ", but ", kind,
+                   " needs images, [height, width] or [height, width, channels]: place this layer before any "
+                   "flatten or dense layer"));
 }
 
 absl::Status LayerScope::CheckSeveralInputs(absl::string_view kind) const {

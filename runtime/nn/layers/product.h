@@ -58,7 +58,7 @@ inline absl::Status AddWeightsAndBias(LayerScope& scope, absl::string_view name,
                                       int64_t out, bool has_bias = true) {
   if (initializer == proto::BILINEAR && layout != kBilinearLayout) {
     return absl::InvalidArgumentError(
-        "has the initializer BILINEAR, which is for transposed convolutions: give another");
+        "has the initializer BILINEAR, which is for transposed convolutions: give another initializer");
   }
   const absl::StatusOr<int64_t> elements = ElementCount(shape);
   // If there are too many elements, AddVariable refuses the shape.

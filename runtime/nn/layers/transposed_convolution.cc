@@ -105,7 +105,7 @@ absl::StatusOr<int64_t> OutputAxis(const proto::TransposedConvolution& fields, i
   }
   const int64_t out = (in - 1) * fields.stride() + fields.kernel_size() - 2 * fields.pad();
   if (out >= 1) return out;
-  return absl::InvalidArgumentError(absl::StrCat("pad ", fields.pad(), " leaves nothing of its output, ",
+  return absl::InvalidArgumentError(absl::StrCat("pad ", fields.pad(), " leaves nothing of the output of ",
                                                  out + 2 * fields.pad(), " pixels: use a smaller pad"));
 }
 

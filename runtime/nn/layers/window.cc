@@ -35,7 +35,7 @@ absl::StatusOr<Window::Axis> MakeAxis(absl::string_view what, int64_t in, const 
   if (axis.extent() <= in + axis.before + axis.after) return axis;
   return absl::InvalidArgumentError(
       absl::StrCat("its window of ", axis.extent(), axis.dilation > 1 ? " (with dilation)" : "",
-                   " is larger than the ", what, " ", in, " of its input: use a smaller one, or ",
+                   " is larger than the ", what, " ", in, " of its input: use a smaller window, or ",
                    fields.pad.has_value() ? "a larger pad" : "padding: SAME"));
 }
 

@@ -239,7 +239,7 @@ TEST_F(CommandTest, EvaluateRefusesADirectoryWithoutACheckpoint) {
 TEST_F(CommandTest, CompareRefusesAJobGivenTwice) {
   const Outcome outcome = Tethys({"compare", job(), job(), "--run_dir=" + run_dir()});
   EXPECT_EQ(outcome.status, 2);
-  EXPECT_THAT(outcome.error, HasSubstr("another job given is called tiny too"));
+  EXPECT_THAT(outcome.error, HasSubstr("another of the given jobs has the name tiny, too"));
   EXPECT_FALSE(FileExists(run_dir()));
 }
 

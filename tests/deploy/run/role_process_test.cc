@@ -85,7 +85,8 @@ TEST_F(RoleProcessTest, WrongClockIsTheOnlyReasonReported) {
                                        .tls = testing::IdentityOf(*authority, proto::WORKER, 0)});
   const absl::Status status = Read(line + "\n").status();
   EXPECT_TRUE(absl::IsFailedPrecondition(status)) << status;
-  EXPECT_THAT(std::string(status.message()), EndsWith("behind the launcher's; set it"));
+  EXPECT_THAT(std::string(status.message()),
+              EndsWith("behind the clock of the launcher's machine; set this clock"));
 }
 
 TEST_F(RoleProcessTest, DamagedCertificateIsTheOnlyReasonReported) {

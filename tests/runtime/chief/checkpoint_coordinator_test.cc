@@ -117,8 +117,8 @@ TEST_F(CheckpointCoordinatorTest, OpenErrorEndsSave) {
   Log();
   EXPECT_EQ(saves_->state(), State::kIdle);
   EXPECT_TRUE(absl::IsResourceExhausted(saves_->last_status()));
-  EXPECT_THAT(note_, HasSubstr("the checkpoint of step 7 was not saved (RESOURCE_EXHAUSTED: disk full); "
-                               "there is none yet"));
+  EXPECT_THAT(note_, HasSubstr("the checkpoint of step 7 was not saved (RESOURCE_EXHAUSTED: disk full); no "
+                               "checkpoint was saved yet"));
 }
 
 TEST_F(CheckpointCoordinatorTest, WorkerErrorAbandonsSaveOnceAllWorkersAnswered) {
@@ -129,7 +129,8 @@ TEST_F(CheckpointCoordinatorTest, WorkerErrorAbandonsSaveOnceAllWorkersAnswered)
   EXPECT_FALSE(Done(0, 2, "RESOURCE_EXHAUSTED: disk full"));
   EXPECT_TRUE(Done(1, 2));
   EXPECT_THAT(Log(), ElementsAre("abandon"));
-  EXPECT_THAT(note_, HasSubstr("worker 0: RESOURCE_EXHAUSTED: disk full); the last good one is step-7"));
+  EXPECT_THAT(note_,
+              HasSubstr("worker 0: RESOURCE_EXHAUSTED: disk full); the last good checkpoint is step-7"));
   EXPECT_EQ(Summary().checkpoints_written(), 1);
 }
 

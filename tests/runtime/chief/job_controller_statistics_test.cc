@@ -123,7 +123,7 @@ TEST_F(StatisticsTest, NonFiniteStatisticsFailJobAndNameWorker) {
     StartAndMakeReady(kMirrored);
     TrainTo(0, 1, {{0, 5}, {10, 15}}, "[1, 8]");
     TrainTo(1, 1, {{5, 10}, {15, 20}}, statistics);
-    ExpectFailure("moving statistics hold a value that is not finite");
+    ExpectFailure("the moving statistics of this worker contain a value that is not finite");
   }
 }
 

@@ -270,7 +270,7 @@ TEST_F(StartingStateTest, MissingBestCheckpoint_IsForgottenWithANote) {
 
 TEST_F(StartingStateTest, EarlyStoppingWithAnotherMonitor_BeginsAnewWithANote) {
   SaveAt(2, 1, 0);
-  const auto note = HasSubstr("it begins anew");
+  const auto note = HasSubstr("early stopping begins anew");
   const std::string rule = "seed: 3 early_stopping { monitor: VALIDATION_ACCURACY }";
   const auto same = FindStartingState(Plan(rule), model_, {"momentum"}, root_, true);
   EXPECT_THAT(same->notes, Not(Contains(note)));

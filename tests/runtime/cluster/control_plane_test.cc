@@ -280,7 +280,7 @@ TEST_F(LostChiefTest, ChiefThatTakesNoMessages_EndsTheSession) {
   });
   const auto order = session->Receive();
   EXPECT_TRUE(absl::IsUnavailable(order.status())) << order.status();
-  EXPECT_THAT(std::string(order.status().message()), HasSubstr("nothing was heard from it for 0.2 s"));
+  EXPECT_THAT(std::string(order.status().message()), HasSubstr("nothing was heard from the chief for 0.2 s"));
   EXPECT_TRUE(absl::IsUnavailable(session->status()));
   session->Close();
 }

@@ -122,7 +122,7 @@ TEST(HostFileTest, ErrorNamesLineAndColumnOfMalformedLine) {
 TEST(HostFileTest, Ipv6AddressesHaveBracketsOrNone) {
   EXPECT_EQ(Parsed("[fd00::7]\n[fd00::8]:4\nme@fd00::9"), "fd00::7x1 fd00::8x4 me@fd00::9x1");
   EXPECT_EQ(Parsed("fd00::7\n[fd00::7]"),
-            "hosts:2:1: host fd00::7 is named in line 1 already; name it once, with slots=N");
+            "hosts:2:1: host fd00::7 is named in line 1 already; name this host once, with slots=N");
   EXPECT_EQ(One("a address=[fd00::7]").address, "fd00::7");
   EXPECT_EQ(ParseHostFile("a[1-2] address=fd00::[7-8]", "hosts").value()[1].address, "fd00::8");
 }

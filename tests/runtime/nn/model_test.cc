@@ -199,7 +199,7 @@ TEST(Model, RefusesImpossibleConvolutions) {
 TEST(Model, RefusesImageLayersThatDoNotFitTheirInput) {
   ExpectRefused("layer { flatten {} } layer { convolution { filters: 2 kernel_size: 3 } }",
                 "layer[1] 'convolution_1': its input has shape [784], but a convolution needs images");
-  ExpectRefused("layer { flatten {} } layer { max_pooling {} }", "put it before a flatten");
+  ExpectRefused("layer { flatten {} } layer { max_pooling {} }", "place this layer before any flatten");
   ExpectRefused("layer { convolution { filters: 2 kernel_size: 29 } }",
                 "layer[0] 'convolution_0': its window of 29 is larger than the height 28");
   ExpectRefused("layer { max_pooling { size: 15 } } layer { max_pooling {} }", "layer[1] 'max_pooling_1'");
@@ -393,7 +393,7 @@ TEST(ModelTest, ImpossibleTransposedConvolutionsAreRefused) {
   ExpectRefused("layer { flatten {} } " + layers("kernel_size: 3"), "a transposed convolution needs images");
   ExpectRefused("layer { global_average_pooling {} } " + layers("kernel_size: 3"), "needs images");
   ExpectRefused("layer { max_pooling { size: 28 } } " + layers("kernel_size: 2 pad: 1"),
-                "pad 1 leaves nothing of its output, 2 pixels");
+                "pad 1 leaves nothing of the output of 2 pixels");
 }
 
 }  // namespace

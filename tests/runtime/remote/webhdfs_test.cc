@@ -116,11 +116,10 @@ TEST(WebhdfsTest, FailureOfTheOnlyDatanodeNamesIt) {
     if (Has(request, "//d1")) return absl::UnavailableError("no server answers at d1:9864");
     return Sound(request);
   });
-  EXPECT_THAT(
-      StatusText(Fetch(scripted).status()),
-      AllOf(HasSubstr(
-                "webhdfs://n1,n2:9870/f: DataNode d1 failed, and no other has the block (IOException: some)"),
-            HasSubstr("tried 4 times")));
+  EXPECT_THAT(StatusText(Fetch(scripted).status()),
+              AllOf(HasSubstr("webhdfs://n1,n2:9870/f: DataNode d1 failed, and no other DataNode has the "
+                              "block (IOException: some)"),
+                    HasSubstr("tried 4 times")));
 }
 
 TEST(WebhdfsTest, ReadWhoseBodyEndsEarlyIsRetried) {

@@ -85,7 +85,7 @@ TEST(ParseProcTextTest, RefusesInvalidNumbers) {
 
 TEST(ParseProcTextTest, NamesTheFileAndTheLine) {
   const std::string message(ParseUsedMemory("MemTotal: 8 kB\n").status().message());
-  EXPECT_EQ(message, "/proc/meminfo: it has no complete line 'MemAvailable:'");
+  EXPECT_EQ(message, "/proc/meminfo: there is no complete line 'MemAvailable:'");
 }
 
 }  // namespace
