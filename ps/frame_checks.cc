@@ -43,7 +43,8 @@ absl::Status FrameChecks::CheckSender(const Frame& frame) const {
   }
   if (frame.generation != generation_) {
     return absl::FailedPreconditionError(absl::StrCat(Who(frame), "its generation is ", frame.generation,
-                                                      ", the job's is ", generation_, ": join again"));
+                                                      ", but the generation of the job is ", generation_,
+                                                      ": join again"));
   }
   return absl::OkStatus();
 }
@@ -64,11 +65,11 @@ absl::Status FrameChecks::CheckPart(const Frame& frame, PayloadPieces payload, c
       PayloadBytes(payload) != static_cast<int64_t>(expected)) {
     return absl::InvalidArgumentError(
         absl::StrCat(Who(frame), frame.range_count, " gradients over ", frame.sample_count, " samples take ",
-                     expected, " bytes of float32, its message has ", PayloadBytes(payload)));
+                     expected, " bytes of float32, but its message has ", PayloadBytes(payload)));
   }
   if (frame.sample_count > static_cast<uint64_t>(config_.global_batch)) {
     return absl::InvalidArgumentError(absl::StrCat(Who(frame), "its gradients are sums over ",
-                                                   frame.sample_count, " samples, the global batch is ",
+                                                   frame.sample_count, " samples, but the global batch is ",
                                                    config_.global_batch));
   }
   if (inbox.has_push()) {

@@ -294,7 +294,7 @@ absl::StatusOr<int> GrpcParameterServer::Authenticate(const ServerCall& call) {
   if (!serving_) return absl::UnavailableError("the parameter server is not ready yet: try again");
   if (handshake.role() != proto::WORKER || handshake.index() < 0 || handshake.index() >= served_->workers) {
     return absl::FailedPreconditionError(
-        absl::StrCat("expected a worker of index 0 to ", served_->workers - 1, ", this is ",
+        absl::StrCat("expected a worker of index 0 to ", served_->workers - 1, ", but the caller is ",
                      proto::Role_Name(handshake.role()), " ", handshake.index()));
   }
   if (handshake.incarnation() < served_->store->incarnation(handshake.index())) {

@@ -78,10 +78,11 @@ absl::Status PlanSharding(const DatasetSizes& sizes, proto::JobPlan& plan) {
   const int64_t files = std::count_if(sizes.file_samples.begin(), sizes.file_samples.end(),
                                       [](int64_t samples) { return samples > 0; });
   if (data.sharding() == proto::Data::FILE && sizes.file_samples.empty()) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "data.sharding is FILE, but data.",
-        proto::Data::descriptor()->FindFieldByNumber(data.source_case())->name(),
-        " does not spread samples over files: write sharding: DATA, or AUTO, which means the same here"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("data.sharding is FILE, but data.",
+                     proto::Data::descriptor()->FindFieldByNumber(data.source_case())->name(),
+                     " does not spread samples over files: write sharding: DATA, or AUTO, which has the same "
+                     "effect for these data"));
   }
   if (data.sharding() == proto::Data::FILE && files < ranks) {
     return absl::InvalidArgumentError(absl::StrCat("data.sharding is FILE, but only ", files, " of ",

@@ -71,7 +71,8 @@ class Verifying {
       TETHYS_RETURN_IF_ERROR(RunCandidate(index, absl::StrCat(scratch, "/run-", ++runs_)));
       if (failed_.count(index) == 0) best = std::max(best, Median(found_.candidates[index].measured));
     }
-    if (failed_.size() == place_of_.size()) return Annotate(first_failure_, "no candidate runs here");
+    if (failed_.size() == place_of_.size())
+      return Annotate(first_failure_, "no candidate can run on these machines");
     std::erase_if(alive, [&](int index) { return failed_.count(index) > 0; });
     // With a goal, the best may be a slow candidate that costs less.
     if (request_.goal.deadline.has_value() || request_.goal.budget.has_value()) return absl::OkStatus();

@@ -62,8 +62,8 @@ std::string RunsTable(const Experiment& experiment, const ExperimentResults& res
   const std::vector<Column> columns = {
       {{"run"}, true}, {{"order"}}, {{"training", "s"}}, {{"others'", "CPU, %"}}, {{""}, true}};
   return absl::StrCat(Table(columns, rows, width),
-                      aside ? "Put aside: a run that other programs disturbed more than its repetition; it "
-                              "does not count in the means.\n"
+                      aside ? "Put aside: a run that other programs disturbed more than its repetition; such "
+                              "a run does not count in the means.\n"
                             : "");
 }
 

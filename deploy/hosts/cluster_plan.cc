@@ -102,7 +102,7 @@ absl::StatusOr<std::vector<proto::Device::Kind>> ParseWorkerDevices(absl::string
   }
   if (devices.empty() || static_cast<int>(devices.size()) == workers) return devices;
   return absl::InvalidArgumentError(
-      absl::StrCat("it names ", devices.size(), " devices, the job has ", workers, " workers"));
+      absl::StrCat("the list names ", devices.size(), " devices, but the job has ", workers, " workers"));
 }
 
 std::string ClusterTable(const ClusterPlan& plan) {

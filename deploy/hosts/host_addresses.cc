@@ -91,11 +91,11 @@ absl::Status NoAddress(const ClusterHost& host, const std::string& name) {
 absl::StatusOr<std::string> Checked(const ClusterHost& host, const Found& found, bool alone) {
   if (found.link_local) {
     return absl::InvalidArgumentError(absl::StrCat(
-        host.target.host, " leads to ", found.address,
+        host.target.host, " resolves to ", found.address,
         ", an address that is valid on one link only: give another address by address= in ", host.origin));
   }
   if (IsLoopback(found.address) && !alone) {
-    return absl::InvalidArgumentError(absl::StrCat(host.target.host, " leads to ", found.address,
+    return absl::InvalidArgumentError(absl::StrCat(host.target.host, " resolves to ", found.address,
                                                    ", a loopback address, at which other machines cannot "
                                                    "reach this host: give another address by address= in ",
                                                    host.origin));
@@ -240,10 +240,10 @@ absl::StatusOr<std::string> ListenAddress(const std::string& own, const std::vec
   if (own.empty()) return route.value_or(host);
   if (route.ok() && !IsNumeric(own)) return route;
   if (IsOwn(*elsewhere)) return host;
-  const std::string why = absl::StrCat(host, " leads to this machine only, so that other machines (",
+  const std::string why = absl::StrCat(host, " resolves to this machine only, so that other machines (",
                                        *elsewhere, ") cannot reach this process: ");
   if (!route.ok()) return absl::UnavailableError(absl::StrCat(why, route.status().message()));
-  return absl::InvalidArgumentError(absl::StrCat(why, "write ", *route, ", or leave it out"));
+  return absl::InvalidArgumentError(absl::StrCat(why, "write ", *route, ", or leave the flag out"));
 }
 
 }  // namespace tethys

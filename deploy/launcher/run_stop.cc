@@ -76,7 +76,7 @@ absl::StatusOr<RunningLauncher> RunningLauncher::Find(const std::string& run_dir
   const std::string launcher = absl::StrCat("process ", name->process, " on ", name->host);
   if (name->boot_id != BootId()) {
     return absl::FailedPreconditionError(
-        absl::StrCat(launcher, " makes the run in ", run_dir, ": stop it on ", name->host));
+        absl::StrCat(launcher, " makes the run in ", run_dir, ": stop the run on ", name->host));
   }
   FileDescriptor process = OpenProcess(name->process);
   if (!process.valid() && errno != ESRCH) {

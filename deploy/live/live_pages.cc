@@ -46,7 +46,7 @@ absl::Status CheckWatchable(const std::string& run_dir) {
     if (!FileExists(run_dir + "/summary.json")) return absl::OkStatus();
     return absl::InvalidArgumentError(
         absl::StrCat(path,
-                     " is missing: the run was made by a version that did not write it; `tethys "
+                     " is missing: the run was made by a version that did not write this file; `tethys "
                      "report ",
                      run_dir, "` shows the run's results"));
   }

@@ -118,7 +118,7 @@ absl::StatusOr<std::unique_ptr<PredictionFile>> PredictionFile::Create(const std
   if (absl::EndsWith(path, ".csv") && shape.output.size() > 1) {
     return absl::InvalidArgumentError(
         absl::StrCat(path, ": each sample has outputs ", ShapeText(shape.output),
-                     ", which do not fit into a line of a table: write them to a .npy file"));
+                     ", which do not fit into a line of a table: write the outputs to a .npy file"));
   }
   if (absl::EndsWith(path, ".csv")) return Begin<CsvPredictions>(path, shape);
   if (absl::EndsWith(path, ".npy")) return Begin<NpyPredictions>(path, shape);

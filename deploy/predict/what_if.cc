@@ -102,7 +102,7 @@ absl::Status TakeWord(absl::string_view name, absl::string_view value, WhatIf& w
   if (name == "delay") return TakeDelay(name, value, what_if.delay);
   if (name == "price") return TakeNumber(name, value, 0, kMaxPrice, "0.25", what_if.price);
   if (name != "kind") {
-    return absl::InvalidArgumentError(absl::StrCat("there is no word '", name, "'; known are ", kWords));
+    return absl::InvalidArgumentError(absl::StrCat("there is no setting '", name, "'; known are ", kWords));
   }
   if (value.empty()) return Wrong(name, value, "a kind of the host file, or the name of a host in it");
   what_if.kind = std::string(value);
@@ -157,7 +157,7 @@ class Supposing {
     } else if (!what_if_.kind.empty()) {
       return absl::InvalidArgumentError(
           absl::StrCat("kind=", what_if_.kind, " describes additional hosts: add hosts=N with N above the ",
-                       there, " of the host file"));
+                       there, " hosts of the host file"));
     } else if (!hosts.empty()) {
       hosts.resize(wanted);
     }

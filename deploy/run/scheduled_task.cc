@@ -68,7 +68,7 @@ absl::StatusOr<std::string> ScheduledJobFile(const Flags& flags) {
   if (FileExists(stored)) return stored;
   return absl::InvalidArgumentError(
       absl::StrCat(stored, " does not exist: either no run began in that directory, or this machine (",
-                   HostName(), ") does not share it; name JOB as well, on every machine"));
+                   HostName(), ") does not share that directory; name JOB as well, on every machine"));
 }
 
 // A scheduler signals all processes of a job at once, but the chief needs its tasks for a last checkpoint. So

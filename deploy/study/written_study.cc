@@ -65,7 +65,7 @@ absl::Status CheckFactors(const WrittenStudy& written) {
       if (label.empty()) return WrongStudy(at, "the level has no label: add label: \"...\"");
       if (!labels.insert(label).second) {
         return WrongStudy(at, absl::StrCat("factor ", factor.name(), " has two levels with the label ", label,
-                                           ": rename one"));
+                                           ": rename one of these levels"));
       }
     }
     cells *= factor.level_size();

@@ -35,7 +35,7 @@ std::string MadeOf(const proto::Sweep& sweep) {
 }
 
 absl::Status CheckSweep(const proto::Sweep& sweep) {
-  if (sweep.curve_size() == 0) return absl::DataLossError("it has no curve");
+  if (sweep.curve_size() == 0) return absl::DataLossError("the file has no curve");
   for (const proto::SweepCurve& curve : sweep.curve()) {
     const absl::Status sound = BatchCurve::Create({curve.time().begin(), curve.time().end()},
                                                   {curve.segment().begin(), curve.segment().end()})
@@ -113,7 +113,7 @@ absl::StatusOr<proto::Sweep> ParseSweep(const std::string& json) {
   options.ignore_unknown_fields = true;
   proto::Sweep sweep;
   if (!google::protobuf::util::JsonStringToMessage(json, &sweep, options).ok()) {
-    return absl::DataLossError("it is not JSON, or cut short");
+    return absl::DataLossError("the file is not JSON, or is truncated");
   }
   TETHYS_RETURN_IF_ERROR(CheckSweep(sweep));
   return sweep;
@@ -124,8 +124,8 @@ absl::StatusOr<proto::Sweep> ReadSweep(const std::string& path) {
   TETHYS_ASSIGN_OR_RETURN(const std::string json, ReadFile(file, kMaxSweepBytes));
   absl::StatusOr<proto::Sweep> sweep = ParseSweep(json);
   if (sweep.ok()) return sweep;
-  return absl::DataLossError(absl::StrCat(file, " does not hold a whole sweep: ", sweep.status().message(),
-                                          ": make it again by tethys sweep"));
+  return absl::DataLossError(absl::StrCat(file, " does not contain a complete sweep: ",
+                                          sweep.status().message(), ": repeat the sweep with tethys sweep"));
 }
 
 }  // namespace tethys

@@ -55,9 +55,9 @@ absl::Status RefusalStatus(const HttpAnswer& answer, const std::string& name, co
       return absl::PermissionDeniedError(absl::StrCat(
           says, ", unauthorized: give user and password or a token for this URL in the file of secrets"));
     case 403:
-      return absl::PermissionDeniedError(absl::StrCat(
-          says,
-          ", forbidden: this user may not read the file; ask its owner, or correct the file of secrets"));
+      return absl::PermissionDeniedError(absl::StrCat(says,
+                                                      ", forbidden: this user may not read the file; ask the "
+                                                      "owner of the file, or correct the file of secrets"));
     case 404:
     case 410:
       return absl::NotFoundError(absl::StrCat(says, ", not found: correct the URL in the job"));

@@ -270,7 +270,7 @@ absl::StatusOr<std::unique_ptr<LoadedNvmlGpu>> Load(const std::string& library) 
 absl::StatusOr<std::unique_ptr<NvmlGpu>> NvmlGpu::Open(const std::string& uuid, const std::string& library) {
   if (uuid.size() != kUuidBytes) {
     return absl::NotFoundError(absl::StrCat("the UUID of a GPU has ", kUuidBytes,
-                                            " bytes, this device's identity has ", uuid.size()));
+                                            " bytes, but the identity of this device has ", uuid.size()));
   }
   TETHYS_ASSIGN_OR_RETURN(std::unique_ptr<LoadedNvmlGpu> gpu, Load(library));
   const absl::Status found = gpu->FindByUuid(uuid);

@@ -261,7 +261,7 @@ class CalibrateTest(FolderTest):
         self.assertRegex(output.replace("\n", " "), r" Run (local|mirrored|ps_sync).*, measured in brief runs\)")
         status, output = self.advise_and_kill(1, calibration, "--verify=1", "--out=none.textproto")
         self.assertEqual(status, 1, output)
-        self.assertIn("no candidate runs here: the brief run of ", output)
+        self.assertIn("no candidate can run on these machines: the brief run of ", output)
         self.assertFalse(os.path.exists(f"{self.folder}/none.textproto"))
 
     def test_an_interrupt_leaves_nothing_behind(self):

@@ -91,7 +91,7 @@ class SweepTest(FolderTest):
                 file.flush()
                 status, output = command(["report", self.run_dir])
                 self.assertEqual(status, 2, output)
-                self.assertIn("sweep.json does not hold a whole sweep", output)
+                self.assertIn("sweep.json does not contain a complete sweep", output)
 
     def test_terminated_sweep_leaves_no_meter(self):
         words = [TETHYS, "sweep", self.job, f"--run_dir={self.run_dir}", "--memory=64", "--rounds=1000", "--seconds=600"]

@@ -191,7 +191,7 @@ class UnlikeMachinesTest(MachinesTest):
         self.assertIn("--listen=master:4000: master is 127.0.1.1 here", output)
         status, output = self.cluster.run("slave1", [PROGRAM, *words[1], "--bind=127.0.0.1", "--token_file=token"])
         self.assertEqual(status, 2, output)
-        self.assertIn("--bind: 127.0.0.1 leads to this machine only", output)
+        self.assertIn("--bind: 127.0.0.1 resolves to this machine only", output)
 
     # Tests of folders and files.
 

@@ -248,7 +248,7 @@ TEST_F(ParameterStoreTest, BulkSynchronousFenceWithinAStepIsRefused) {
 
 TEST_F(ParameterStoreTest, PushOfAnotherGenerationIsRefused) {
   MakeBulk(1);
-  EXPECT_THAT(Do({.generation = 6}), HasSubstr("its generation is 6, the job's is 7"));
+  EXPECT_THAT(Do({.generation = 6}), HasSubstr("its generation is 6, but the generation of the job is 7"));
 }
 
 // ----------------------------------------------------------------------------- invalid values and frames

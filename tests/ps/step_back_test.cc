@@ -169,7 +169,8 @@ TEST_F(StepBackTest, FramesOfTheEarlierGenerationAreRefused) {
   MakeStep(0);
   EXPECT_THAT(StepBack(0, 7), HasSubstr("its generation is 7"));
   EXPECT_EQ(StepBack(0), "OK");
-  EXPECT_THAT(Do(PushOf(0, 0, {0, 19})), HasSubstr("its generation is 7, the job's is 8"));
+  EXPECT_THAT(Do(PushOf(0, 0, {0, 19})),
+              HasSubstr("its generation is 7, but the generation of the job is 8"));
 }
 
 TEST_F(StepBackTest, StoreWithoutUndoRefusesToStepBack) {

@@ -44,7 +44,7 @@ absl::StatusOr<DefinedLayer> Define(const proto::Layer& layer, LayerScope& scope
   if (scope.input().size() != 1) {
     return absl::InvalidArgumentError(
         absl::StrCat("its input has shape ", ShapeText(scope.input()),
-                     ", but a dense layer needs one axis: put a flatten before it"));
+                     ", but a dense layer needs one axis: put a flatten layer before this layer"));
   }
   const int64_t in = scope.input()[0], out = dense.units();
   TETHYS_RETURN_IF_ERROR(CheckPositive("units", out));

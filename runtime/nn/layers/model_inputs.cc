@@ -65,8 +65,8 @@ ModelInputs FindInputs(const proto::Model& model) {
     total += static_cast<int>(inputs.size());
     if (total > kMostInputs) {
       result.wrong_layer = i;
-      result.problem =
-          absl::StrCat("brings the inputs of all layers to ", total, "; a model has at most ", kMostInputs);
+      result.problem = absl::StrCat("raises the number of inputs in the model to ", total,
+                                    "; a model has at most ", kMostInputs);
       return result;
     }
     for (const int input : inputs) {
@@ -77,7 +77,7 @@ ModelInputs FindInputs(const proto::Model& model) {
   for (int i = 0; i + 1 < model.layer_size(); ++i) {
     if (read[i]) continue;
     result.wrong_layer = i;
-    result.problem = "has no reader: name it as the input of a layer, or leave it out";
+    result.problem = "has no reader: name this layer as the input of a later layer, or leave this layer out";
     return result;
   }
   return result;

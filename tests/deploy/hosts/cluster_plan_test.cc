@@ -63,7 +63,7 @@ TEST(WorkerDevices, ParsedTextMustNameOneDevicePerWorker) {
   EXPECT_THAT(ParseWorkerDevices("cuda,cpu", 2).value(),
               ::testing::ElementsAre(proto::Device::CUDA, proto::Device::CPU));
   EXPECT_TRUE(ParseWorkerDevices("", 2)->empty());
-  EXPECT_THAT(ParseWorkerDevices("cuda", 2).status().message(), HasSubstr("1 devices, the job has 2"));
+  EXPECT_THAT(ParseWorkerDevices("cuda", 2).status().message(), HasSubstr("1 devices, but the job has 2"));
   EXPECT_THAT(ParseWorkerDevices("cuda,tpu", 2).status().message(), HasSubstr("'tpu' is no device"));
 }
 

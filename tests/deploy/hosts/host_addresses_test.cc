@@ -80,7 +80,7 @@ TEST(ListenAddressTest, ReachableAddressIsKept) {
 TEST(ListenAddressTest, NumericLoopbackIsRefusedIfOtherMachinesTakePart) {
   const absl::Status refused = ListenAddress("127.0.0.1", {"192.0.2.200"}).status();
   EXPECT_THAT(std::string(refused.message()),
-              AllOf(HasSubstr("127.0.0.1 leads to this machine only"), HasSubstr("192.0.2.200")));
+              AllOf(HasSubstr("127.0.0.1 resolves to this machine only"), HasSubstr("192.0.2.200")));
 }
 
 TEST(ListenAddressTest, DefaultAddressIsTheOneOnTheRouteToAnotherMachine) {

@@ -119,7 +119,7 @@ TEST_F(RunStopTest, LauncherOfAnotherHostIsNamed) {
   {
     const auto held = RunDirectory::Open(path_);
     WriteLock(other);
-    EXPECT_THAT(std::string(FindError().message()), HasSubstr("stop it on slave7"));
+    EXPECT_THAT(std::string(FindError().message()), HasSubstr("stop the run on slave7"));
   }
   EXPECT_THAT(std::string(FindError().message()), HasSubstr("slave7 was the last launcher of the run"))
       << "the lock is not seen";

@@ -158,7 +158,7 @@ TEST(SweepFilesTest, TornOrSenselessFileIsNamed) {
     directory.Write(kSweepFile, whole.substr(0, size));
     const absl::Status torn = ReadSweep(directory.path()).status();
     EXPECT_TRUE(absl::IsDataLoss(torn)) << size;
-    EXPECT_THAT(torn.message(), HasSubstr(directory.Path(kSweepFile) + " does not hold a whole sweep"));
+    EXPECT_THAT(torn.message(), HasSubstr(directory.Path(kSweepFile) + " does not contain a complete sweep"));
   }
   proto::Sweep unordered = Example();
   unordered.mutable_curve(0)->mutable_time(1)->set_batch(4);

@@ -224,7 +224,7 @@ TEST(Model, RefusesUntrainableModels) {
   ExpectRefused("layer { flatten {} }", "no layer with variables");
   ExpectRefused("layer { name: 'a' }", "layer[0] 'a'");
   ExpectRefused("layer { name: '' flatten {} }", "layer[0]: has an empty name");
-  ExpectRefused("layer { dense { units: 10 } }", "put a flatten before it");
+  ExpectRefused("layer { dense { units: 10 } }", "put a flatten layer before this layer");
   ExpectRefused("layer { flatten {} } layer { dense { units: 0 } }", "units is 0");
   ExpectRefused("layer { flatten {} } layer { dense { units: -3 } }", "units is -3");
   ExpectRefused("layer { flatten {} } layer { dense { units: 9 } }", "data.classes is 10");

@@ -66,7 +66,7 @@ TEST(Nvml, MissingFunctionIsNamed) {
 TEST(Nvml, MissingGpuIsNamed) {
   EXPECT_THAT(OpenError(std::string(16, 'a'), FAKE_NVML),
               AllOf(HasSubstr("no GPU 61616161-6161-6161-6161-616161616161"), HasSubstr("Not Found (6)")));
-  EXPECT_THAT(OpenError("gpu 0", FAKE_NVML), HasSubstr("identity has 5"));
+  EXPECT_THAT(OpenError("gpu 0", FAKE_NVML), HasSubstr("identity of this device has 5"));
 }
 
 TEST(Nvml, LibraryIsShutDownWithItsLastGpu) {
