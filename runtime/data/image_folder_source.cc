@@ -159,9 +159,9 @@ absl::StatusOr<Listing> List(const proto::Data& data, DataPart part, const Label
 
 bool Resizes(const proto::Data& data) { return data.has_resize(); }
 
-// The number of pictures, in the order of the listing, that are examined for colour or for 16 bits: enough to
-// find a kind that one picture in a hundred has, and few enough to open on a network disk.
-constexpr size_t kMostLookedAt = 1024, kMostLookedAtForBits = 64;
+// The number of pictures, in the order of the listing, that are examined for colour, for 16 bits or for their
+// size: enough to find a kind that one in a hundred has, and few enough to open on a network disk.
+constexpr size_t kMostLookedAt = 1024, kMostLookedAtForBits = 64, kMostLookedAtForSize = 64;
 
 // The kind of a picture, even if its JPEG file begins with long remarks, as files of cameras do.
 PictureKind KindOfFile(const std::string& path) {
@@ -192,6 +192,24 @@ absl::StatusOr<SampleSpec> SpecOf(const proto::Data& data, const Listing& listin
     shape[2] = 3;
   }
   return SampleSpec{.shape = WithoutGreyChannel(shape)};
+}
+
+// A sentence if the job does not resize and a picture, among those examined, has another size than the first.
+// `shape`: the shape of the first picture.
+std::string SizesNote(const proto::Data& data, const Listing& listing, const Shape& shape) {
+  if (Resizes(data)) return "";
+  for (size_t i = 1; i < std::min(kMostLookedAtForSize, listing.pictures.size()); ++i) {
+    const std::string path = listing.PathOf(listing.pictures[i]);
+    const PictureKind kind = KindOfFile(path);
+    if (kind.height == 0 || kind.width == 0) continue;  // Reading the picture will say more.
+    if (kind.height == shape[0] && kind.width == shape[1]) continue;
+    return absl::StrCat(
+        path, " has ", kind.height, " x ", kind.width, " pixels, but ",
+        listing.PathOf(listing.pictures.front()), " has ", shape[0], " x ", shape[1],
+        ": training needs pictures of one size, so give it in data.resize, for example resize { height: ",
+        shape[0], " width: ", shape[1], " }");
+  }
+  return "";
 }
 
 // A sentence if the first picture with 16 bits per channel, among those examined, has only small values.
@@ -285,6 +303,8 @@ absl::StatusOr<DataHeader> ReadHeader(const proto::Data& data, DataPart part, co
                        .labels_name = listing.root,
                        .notes = listing.notes};
   if (!few_bits.empty()) header.notes.push_back(few_bits);
+  const std::string sizes = SizesNote(data, listing, header.spec.shape);
+  if (!sizes.empty()) header.notes.push_back(sizes);
   const auto source = std::make_shared<ImageFolderSource>(std::move(spec), std::move(listing), nullptr,
                                                           Resizes(data), data.image_folder().has_channels());
   header.open_labels = [source]() -> absl::StatusOr<std::shared_ptr<const SampleSource>> { return source; };

@@ -38,9 +38,12 @@ bool IsPlainJpegOf(absl::Span<const uint8_t> bytes, int64_t height, int64_t widt
   return frame[9] == 1 || (frame[9] == 3 && usual && factors[3] == 0x11 && factors[6] == 0x11);
 }
 
-int JpegComponents(absl::Span<const uint8_t> bytes) {
+JpegFrame FirstFrameOfJpeg(absl::Span<const uint8_t> bytes) {
   const size_t at = FindFrame(bytes);
-  return at == 0 ? 0 : bytes[at + kFrameBytes - 1];
+  if (at == 0) return {};
+  return {.height = NumberAt(bytes, at + 5),
+          .width = NumberAt(bytes, at + 7),
+          .components = bytes[at + kFrameBytes - 1]};
 }
 
 bool HasJpegEnd(absl::Span<const uint8_t> bytes) {

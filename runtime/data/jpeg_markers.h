@@ -13,9 +13,12 @@ namespace tethys {
 // header again, so asking turbojpeg for the shape first would take 8 % of the time of a picture of 32 pixels.
 bool IsPlainJpegOf(absl::Span<const uint8_t> bytes, int64_t height, int64_t width);
 
-// The number of colours of the first frame, 1 for grey. 0: `bytes`, the beginning of a file, do not contain
-// the header of the frame.
-int JpegComponents(absl::Span<const uint8_t> bytes);
+// The header of the first frame. All are 0 if `bytes`, the beginning of a file, do not contain it.
+struct JpegFrame {
+  int64_t height = 0, width = 0;
+  int components = 0;  // The number of colours; 1 for grey.
+};
+JpegFrame FirstFrameOfJpeg(absl::Span<const uint8_t> bytes);
 
 // True if the end marker is present. A decoder invents the missing part of a file that was cut off.
 bool HasJpegEnd(absl::Span<const uint8_t> bytes);

@@ -224,15 +224,24 @@ absl::StatusOr<Shape> ReadPictureShape(absl::Span<const uint8_t> bytes, PictureN
 PictureKind KindOfPicture(absl::Span<const uint8_t> begin) {
   // After its signature, a PNG file has u32 bytes and "IHDR", then u32 width, u32 height, u8 bits, u8 colour
   // type. Against the standard, PngReader also accepts a file with another chunk before "IHDR".
-  constexpr size_t kName = 12, kBits = 24, kColour = 25;
+  constexpr size_t kName = 12, kWidth = 16, kHeight = 20, kBits = 24, kColour = 25;
   if (BeginsWith(begin, kPngMagic) && begin.size() > kColour) {
     if (std::memcmp(&begin[kName], "IHDR", 4) != 0) return {};
     const bool coloured = (begin[kColour] & PNG_COLOR_MASK_COLOR) != 0;
-    return {.channels = coloured ? 3 : 1, .bits = begin[kBits]};
+    const auto number = [&](size_t at) {
+      return int64_t{begin[at]} << 24 | begin[at + 1] << 16 | begin[at + 2] << 8 | begin[at + 3];
+    };
+    return {.channels = coloured ? 3 : 1,
+            .bits = begin[kBits],
+            .height = number(kHeight),
+            .width = number(kWidth)};
   }
   if (!BeginsWith(begin, kJpegMagic)) return {};
-  const int components = JpegComponents(begin);
-  return {.channels = components == 1 || components == 3 ? components : 0, .bits = 8};
+  const JpegFrame frame = FirstFrameOfJpeg(begin);
+  return {.channels = frame.components == 1 || frame.components == 3 ? frame.components : 0,
+          .bits = 8,
+          .height = frame.height,
+          .width = frame.width};
 }
 
 absl::Status DecodePicture(absl::Span<const uint8_t> bytes, PictureName name, const Shape& shape, bool resize,

@@ -27,8 +27,9 @@ absl::StatusOr<Shape> ReadPictureShape(absl::Span<const uint8_t> bytes, PictureN
 // Facts from the first bytes of a picture's file, without errors. A few thousand bytes are enough, unless a
 // JPEG begins with a long remark, such as a smaller picture.
 struct PictureKind {
-  int channels = 0;  // 1 for grey, 3 for colour; 0: not known.
-  int bits = 0;      // Bits of a channel; less than 8 in a file with a palette.
+  int channels = 0;               // 1 for grey, 3 for colour; 0: not known.
+  int bits = 0;                   // Bits of a channel; less than 8 in a file with a palette.
+  int64_t height = 0, width = 0;  // Pixels; 0: not known.
 };
 PictureKind KindOfPicture(absl::Span<const uint8_t> begin);
 

@@ -14,6 +14,8 @@ void FuzzPicture(absl::string_view input) {
   const PictureKind kind = KindOfPicture(bytes);
   Require(!shape.ok() || kind.channels == 0 || kind.channels == (*shape)[2],
           "its beginning tells its colours");
+  Require(!shape.ok() || kind.height == 0 || (kind.height == (*shape)[0] && kind.width == (*shape)[1]),
+          "its beginning tells its size");
   std::vector<uint8_t> values(5 * 4 * 3);
   if (!shape.ok()) {
     RequireRefusal(shape.status(), "a picture");

@@ -296,6 +296,21 @@ class DataFormatsTest(TethysTest):
         shown = self.data("show", os.path.join(self.folder, "damaged.textproto"), "--check", code=1)
         self.assertRegex(shown, rf"1 of [0-9,]+ samples cannot be read:\n  train: .*3/{name}: damaged PNG")
 
+    def test_pictures_of_mixed_sizes_are_noted_unless_the_job_resizes(self):
+        folder = os.path.join(self.folder, "mixed")
+        shutil.copytree(os.path.join(self.folder, "train"), folder)
+        for label in os.listdir(folder):
+            for name in sorted(os.listdir(os.path.join(folder, label)))[::2]:
+                with open(os.path.join(folder, label, name), "wb") as file:
+                    file.write(png(40, [[9] * 40] * 40))
+        self.write("mixed.textproto", self.job(f'  image_folder {{ train: "{folder}" channels: 3 }}\n').encode())
+        job = os.path.join(self.folder, "mixed.textproto")
+        resize = ["--set=data.resize.height=32", "--set=data.resize.width=32"]
+        shown = " ".join(self.data("show", job).split())
+        for text in (" 40 x 40", " 32 x 32", "give it in data.resize, for example resize { height: "):
+            self.assertIn(text, shown)
+        self.assertNotIn("data.resize", self.data("show", job, *resize))
+
     def test_validation_at_the_end_of_sorted_files_is_noted_before_training(self):
         self.write("sorted.csv", "x,label\n".encode() + b"".join(b"%d,%d\n" % (i, i // 100) for i in range(200)))
         job = self.job(f'  csv {{ train: "{self.folder}/sorted.csv" }}\n').replace("300", "100").replace("1200", "0")

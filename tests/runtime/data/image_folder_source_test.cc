@@ -248,6 +248,26 @@ TEST_F(ImageFolderTest, FilesThatAreLeftOutAreNoted) {
                           AllOf(HasSubstr("1 picture beside"), HasSubstr("train/6.png"))));
 }
 
+TEST_F(ImageFolderTest, PicturesOfMixedSizesAreNotedWithTheirSizes) {
+  for (int i = 0; i < 30; ++i) {
+    Write(absl::StrCat("train/cat/", i, ".png"), Grey(1));
+    Write(absl::StrCat("train/dog/", i, ".png"), Grey(1));
+  }
+  proto::Job job = JobOf();
+  job.mutable_data()->mutable_image_folder()->clear_test();
+  EXPECT_THAT(ReadDatasetSizes(job).value().notes, SizeIs(0));
+  // Every second dog becomes a JPEG of another size, with a long remark before its header.
+  std::string jpeg = testing::Jpeg(testing::Gradient(16, 8, 1), 16, 8, 1);
+  jpeg.insert(2, "\xff\xe1\xff\xff" + std::string(65533, 'x'));
+  for (int i = 0; i < 30; i += 2) Write(absl::StrCat("train/dog/", i, ".png"), jpeg);
+  EXPECT_THAT(ReadDatasetSizes(job).value().notes,
+              ElementsAre(AllOf(HasSubstr("2 x 3"), HasSubstr("16 x 8"), HasSubstr("/train/dog/"),
+                                HasSubstr("give it in data.resize, for example resize { height: "))));
+  job.mutable_data()->mutable_resize()->set_height(4);
+  job.mutable_data()->mutable_resize()->set_width(5);
+  EXPECT_THAT(ReadDatasetSizes(job).value().notes, SizeIs(0));
+}
+
 TEST_F(ImageFolderTest, ExtraLevelOfFoldersIsNamed) {
   Write("train/pets/cat/1.png", Grey(1));
   Write("train/pets/dog/1.png", Grey(1));

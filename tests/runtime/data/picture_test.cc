@@ -135,6 +135,19 @@ TEST(PictureTest, JpegWithDamagedBitsIsDecodedAndACutOneRefused) {
               HasSubstr("it ends before its end marker"));
 }
 
+TEST(PictureTest, HeaderShowsHeightAndWidth) {
+  for (const int channels : {1, 3}) {
+    const Bytes values = testing::Gradient(40, 8, channels);
+    for (const std::string& file :
+         {testing::Png(values, 40, 8, channels).substr(0, 64), testing::Jpeg(values, 40, 8, channels)}) {
+      const PictureKind kind = KindOfPicture(Span(file));
+      EXPECT_EQ(std::pair(kind.height, kind.width), (std::pair<int64_t, int64_t>(40, 8)));
+    }
+  }
+  const std::string file = testing::Jpeg(testing::Gradient(8, 8, 3), 8, 8, 3);
+  EXPECT_EQ(KindOfPicture(Span(file.substr(0, 30))).height, 0);
+}
+
 TEST(PictureTest, HeaderShowsChannelsAndBitsPerChannel) {
   const auto kind = [](const std::string& file) {
     const PictureKind kind = KindOfPicture(Span(file));
