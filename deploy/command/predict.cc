@@ -9,6 +9,7 @@
 #include "deploy/text.h"
 #include "runtime/data/picture.h"
 #include "runtime/data/unlabelled_samples.h"
+#include "runtime/job/job_file.h"
 #include "runtime/nn/memory_forecast.h"
 
 namespace tethys {
@@ -25,6 +26,19 @@ struct Request {
   std::vector<std::string> class_names = {};  // One name per class; may be empty.
 };
 
+// True if the checkpoint lies in a run whose job resizes its samples (data.resize).
+bool JobResizes(const std::string& checkpoint) {
+  const absl::StatusOr<proto::Job> job = ReadRunJob(checkpoint + "/../../job.textproto");
+  return job.ok() && job->data().has_resize();
+}
+
+// Tells the user that samples of another size than `wanted`, [height, width, ...], are resized.
+void TellResizing(const std::string& images, const Shape& wanted) {
+  std::fprintf(stderr,
+               "%s: pictures of another size are resized to %lld x %lld, as in training (data.resize)\n",
+               images.c_str(), static_cast<long long>(wanted[0]), static_cast<long long>(wanted[1]));
+}
+
 // Sets the samples: images of a file, or a split of a job's data.
 absl::Status ChooseSamples(const Flags& flags, Request& request) {
   if (flags.Has("images")) {
@@ -33,11 +47,14 @@ absl::Status ChooseSamples(const Flags& flags, Request& request) {
           "--images replaces the data of a job: leave out JOB, --split and --set");
     }
     request.settings.set_threads_per_rank(1);
+    const Shape& wanted = request.saved.model.sample_shape();
+    const bool as_in_training = !flags.Has("resize") && IsPicture(wanted) && JobResizes(request.saved.path);
     absl::StatusOr<UnlabelledSamples> samples =
-        OpenUnlabelled(flags.Get("images"), {.shape = request.saved.model.sample_shape(),
+        OpenUnlabelled(flags.Get("images"), {.shape = wanted,
                                              .labels = request.saved.model.loss().labels(),
-                                             .resize = flags.Has("resize")});
+                                             .resize = flags.Has("resize") || as_in_training});
     if (!samples.ok()) return Annotate(samples.status(), "--images");
+    if (as_in_training) TellResizing(flags.Get("images"), wanted);
     if (samples->left_out > 0) {
       std::fprintf(stderr, "%s: left out %s, because only .png, .jpg and .jpeg are read\n",
                    flags.Get("images").c_str(), PluralText(samples->left_out, "file").c_str());
@@ -173,7 +190,8 @@ std::vector<FlagSpec> PredictFlags() {
            "gzipped."});
   flags.push_back({.name = "resize",
                    .help = "Brings the pictures of --images, also in an array or IDX file, to the size that "
-                           "the model takes. Without --resize, pictures of another size are refused."});
+                           "the model takes. If the checkpoint lies in a run whose job has data.resize, this "
+                           "is done without the flag; otherwise pictures of another size are then refused."});
   flags.push_back(
       {.name = "out",
        .value = "FILE",
@@ -198,7 +216,7 @@ Command PredictCommand() {
            .argument = "JOB",
            .argument_optional = true,
            .flags = PredictFlags(),
-           .examples = {"tethys predict --checkpoint=runs/a --images=cat.jpg --resize",
+           .examples = {"tethys predict --checkpoint=runs/a --images=cat.jpg",
                         "tethys predict --checkpoint=runs/a --out=predictions.csv",
                         "tethys predict --checkpoint=runs/a --images=photos --resize --out=predictions.csv",
                         "tethys predict --checkpoint=runs/a --images=new.npy --out=logits.npy"}},

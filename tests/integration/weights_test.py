@@ -4,6 +4,7 @@ predictions."""
 import array
 import ast
 import csv
+import glob
 import gzip
 import json
 import math
@@ -461,6 +462,36 @@ class WeightsTest(TethysTest):
             content = file.read()
         with open(cut, "wb") as file:
             file.write(content[:-1])
+    def test_pictures_are_resized_if_the_job_of_the_run_resizes(self):
+        root, run = self.path("large"), self.path("large-run")
+        for split in ("train", "test"):
+            for name, shade in (("cat", 20), ("dog", 220)):
+                os.makedirs(os.path.join(root, split, name))
+                for i in range(4):
+                    size = 8 + 4 * i  # Most pictures are larger than the model's 8 x 8 pixels.
+                    with open(os.path.join(root, split, name, f"{i}.png"), "wb") as file:
+                        file.write(png(size, [[shade + (x + y + i) % 9 for x in range(size)] for y in range(size)]))
+        job = self.path("large.textproto")
+        with open(job, "w", encoding="utf-8") as file:
+            file.write(f"""model {{ layer {{ flatten {{}} }} layer {{ name: "fc" dense {{ units: 2 }} }} }}
+                data {{ image_folder {{ train: "{root}/train" test: "{root}/test" }} classes: 2
+                        resize {{ height: 8 width: 8 }} }}
+                optimizer {{ sgd {{}} learning_rate: 0.1 }} global_batch_size: 4 epochs: 2""")
+        status, output = command(["train", job, f"--run_dir={run}"])
+        self.assertEqual(status, 0, output)
+        pictures = f"--images={root}/test"
+        told = f"{root}/test: pictures of another size are resized to 8 x 8, as in training (data.resize)"
+        status, output = command(["predict", f"--checkpoint={run}", pictures])
+        self.assertEqual(status, 0, output)
+        self.assertIn(told, output)
+        lines = output.replace(told + "\n", "")
+        status, asked = command(["predict", f"--checkpoint={run}", pictures, "--resize"])
+        self.assertEqual((status, asked), (0, lines), "with the flag, nothing is said")
+        # A checkpoint that lies in no run has no job that tells how it was trained.
+        alone = self.path("alone")
+        shutil.copytree(os.path.realpath(glob.glob(f"{run}/checkpoints/step-*")[0]), alone)
+        self.refused(["predict", f"--checkpoint={alone}", pictures], "but the model takes 8 x 8: add --resize")
+
         with open(cut_packed, "wb") as file:
             file.write(gzip.compress(content, 1)[:-1000])
         wide = self.path("wide.textproto")
