@@ -1,12 +1,14 @@
 #include <algorithm>
 #include <cstdio>
 
+#include "absl/strings/match.h"
 #include "deploy/command/verbs.h"
 #include "deploy/command/version.h"
 #include "deploy/describe/job_description.h"
 #include "deploy/flags/metrics_flags.h"
 #include "deploy/hosts/remote_run_dir.h"
 #include "deploy/launcher/run_ending.h"
+#include "deploy/process/remote_shell.h"
 #include "deploy/report/report.h"
 #include "deploy/report/report_data.h"
 #include "deploy/run/initial_values.h"
@@ -80,6 +82,15 @@ absl::StatusOr<RunDirectory> CreateRun(const std::string& path, const Place& chi
   return RunDirectory::Create(path);
 }
 
+// The command that trains the job from the start, without flags for hosts and the directory. Empty if the job
+// came through a pipe, which cannot be read again.
+std::string StartCommand(const std::string& job_file, const std::vector<std::string>& overrides) {
+  if (absl::StartsWith(job_file, "/dev/") || absl::StartsWith(job_file, "/proc/")) return "";
+  std::string command = absl::StrCat("tethys train ", ShellWord(job_file));
+  for (const std::string& change : overrides) absl::StrAppend(&command, " ", ShellWord("--set=" + change));
+  return command;
+}
+
 // Prepares a run. If this fails, no process was started and no new run directory is left behind.
 absl::StatusOr<Request> PrepareRequest(const Flags& flags, const std::vector<std::string>& overrides,
                                        JobRunOptions options) {
@@ -94,6 +105,7 @@ absl::StatusOr<Request> PrepareRequest(const Flags& flags, const std::vector<std
   options.dashboard_metrics = MetricsArguments(flags);
   ReadDisplayFlags(flags, options);
   TETHYS_ASSIGN_OR_RETURN(const std::string job_file, JobFile(flags, options.resume));
+  if (!options.resume && !scheduled) options.start = StartCommand(job_file, overrides);
   TETHYS_ASSIGN_OR_RETURN(proto::Job job,
                           options.resume ? LoadRunJob(job_file, overrides) : LoadJob(job_file, overrides));
   TETHYS_RETURN_IF_ERROR(PriceByHosts(flags, job));

@@ -5,6 +5,7 @@
 #include <map>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
@@ -47,9 +48,15 @@ class Lines {
  public:
   // Does nothing if `text` is empty.
   void Add(const std::string& name, const std::string& text) {
-    if (text.empty()) return;
-    constexpr int kIndent = 12;
-    absl::StrAppend(&text_, WrapBeside(name, text, kIndent, kWidth));
+    if (!text.empty()) absl::StrAppend(&text_, WrapBeside(name, text, kIndent, kWidth));
+  }
+  // Like Add, but does not break the command at the end of `text`, ": tethys ...", which people copy.
+  void AddCommand(const std::string& name, const std::string& text) {
+    const size_t colon = text.rfind(": tethys ");
+    const std::string command = colon == std::string::npos ? "" : text.substr(colon + 2);
+    if (absl::StrContains(WrapBeside(name, text, kIndent, kWidth), command)) return Add(name, text);
+    Add(name, text.substr(0, colon + 1));
+    absl::StrAppend(&text_, std::string(kIndent, ' '), command, "\n");
   }
   const std::string& text() const { return text_; }
 
@@ -103,6 +110,7 @@ std::string ProgressText(const RunDetails& run) {
   absl::StrAppend(&text, ", step ", CountText(progress.step()));
   if (progress.eta_seconds() > 0)
     absl::StrAppend(&text, ", about ", DurationText(progress.eta_seconds()), " left");
+  static constexpr int kIndent = 12;
   return text;
 }
 
@@ -203,7 +211,7 @@ std::string RunDetailsText(const RunDetails& run) {
   if (run.checkpoint.has_value())
     lines.Add("checkpoint", absl::StrCat("of step ", CountText(*run.checkpoint)));
   lines.Add("size", BytesText(run.listed.bytes));
-  lines.Add("next", run.ending.go_on);
+  lines.AddCommand("next", run.ending.go_on);
   return lines.text();
 }
 

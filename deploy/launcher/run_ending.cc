@@ -12,11 +12,12 @@
 #include "deploy/text.h"
 #include "runtime/base/file.h"
 #include "runtime/checkpoint/checkpoint_store.h"
+#include "runtime/job/job_file.h"
 
 namespace tethys {
 namespace {
 
-constexpr int64_t kMostGoOnBytes = 1 << 20;
+constexpr int64_t kMostCommandBytes = 1 << 20;
 
 // Words for the sender of a signal that a user, a terminal or a scheduler sends.
 const char* SenderOf(int signal) {
@@ -81,7 +82,7 @@ std::string ParentOf(absl::string_view run_dir) {
 // How to go on with the comparison or study that made the run; empty if no comparison or study made it.
 std::string GoOnWithExperiment(const std::string& run_dir) {
   const std::string parent = ParentOf(run_dir);
-  const absl::StatusOr<std::string> file = ReadFile(absl::StrCat(parent, "/", kGoOnFile), kMostGoOnBytes);
+  const absl::StatusOr<std::string> file = ReadFile(absl::StrCat(parent, "/", kGoOnFile), kMostCommandBytes);
   if (!file.ok()) return "";
   const absl::string_view command = absl::StripAsciiWhitespace(*file);
   const std::string flags = absl::StrCat("--resume --run_dir=", ShellWord(parent));
@@ -91,6 +92,35 @@ std::string GoOnWithExperiment(const std::string& run_dir) {
   return absl::StrCat(
       "go on with the comparison or study of this run, to repeat the run, ",
       here ? absl::StrCat("with: ", command) : absl::StrCat("by the same command as before with ", flags));
+}
+
+// The command in kStartFile; empty if there is none.
+std::string OwnStartCommand(const std::string& run_dir) {
+  const absl::StatusOr<std::string> file =
+      ReadFile(absl::StrCat(run_dir, "/", kStartFile), kMostCommandBytes);
+  return file.ok() ? std::string(absl::StripAsciiWhitespace(*file)) : "";
+}
+
+// Flags by which the job in `job_file` saves a checkpoint each epoch. Empty if it does already, saves by
+// steps, or has one epoch only. The file of a run's directory has all defaults, so min_seconds must be given,
+// too.
+std::string SavingFlags(const std::string& job_file) {
+  const absl::StatusOr<proto::Job> job = LoadRunJob(job_file, {});
+  if (!job.ok() || job->epochs() == 1) return "";
+  const proto::Checkpoint& checkpoint = job->checkpoint();
+  const bool each_epoch = checkpoint.every_epochs() == 1 && checkpoint.min_seconds() <= 0;
+  if (each_epoch || checkpoint.every_steps() > 0) return "";
+  return absl::StrCat(" --set=checkpoint.every_epochs=1",
+                      checkpoint.min_seconds() > 0 ? " --set=checkpoint.min_seconds=0" : "");
+}
+
+// A command that trains the job of a run without checkpoints from the start. `changed`: the user must change
+// the job first. Otherwise the same may happen again, so the command makes the job save more often.
+std::string StartCommand(const std::string& run_dir, bool changed) {
+  const std::string own = changed ? OwnStartCommand(run_dir) : "";
+  if (!own.empty()) return own;
+  const std::string job_file = run_dir + "/job.textproto";
+  return absl::StrCat("tethys train ", ShellWord(job_file), changed ? "" : SavingFlags(job_file));
 }
 
 }  // namespace
@@ -122,11 +152,11 @@ std::string GoOnText(const std::string& run_dir, bool scheduled, const absl::Sta
   if (!saved) {
     return absl::StrCat(first,
                         "train from the start: no checkpoint was saved yet (the field checkpoint of the job "
-                        "sets how often to save)",
-                        scheduled
-                            ? ""
-                            : absl::StrCat("; run, with the same flags for hosts as before: tethys train ",
-                                           ShellWord(run_dir + "/job.textproto")));
+                        "sets how often to "
+                        "save)",
+                        scheduled ? ""
+                                  : absl::StrCat("; run, with the same flags for hosts as before: ",
+                                                 StartCommand(run_dir, recurs)));
   }
   absl::string_view how = " with: tethys train --resume --run_dir=";
   if (scheduled) how = " by the same command on every machine, with --resume --run_dir=";
@@ -145,11 +175,14 @@ RunEnding EndingOf(const std::string& run_dir, const absl::optional<proto::RunSu
     ending.text =
         summary->has_first_failure() ? FailureText(summary->first_failure()) : "stopped by the user";
   }
-  // The stored text names the reason, but the directory may have been moved since.
+  // The stored text names the reason, but the directory may have been moved since. The command in kStartFile
+  // does not name the directory.
   const auto names = [&](const std::string& path) {
     return summary.has_value() && absl::EndsWith(summary->go_on(), absl::StrCat("=", path));
   };
-  const bool here = names(run_dir) || names(ParentOf(run_dir));
+  const std::string start = summary.has_value() ? OwnStartCommand(run_dir) : "";
+  const bool starts = !start.empty() && absl::EndsWith(summary->go_on(), ": " + start);
+  const bool here = starts || names(run_dir) || names(ParentOf(run_dir));
   ending.go_on = here ? summary->go_on() : GoOnText(run_dir, /*scheduled=*/false, absl::CancelledError(""));
   return ending;
 }

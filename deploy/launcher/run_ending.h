@@ -20,9 +20,14 @@ std::string EndingText(const RunResult& result);
 // The file in the directory of a comparison or study that contains the command to resume it.
 inline constexpr char kGoOnFile[] = "go_on.txt";
 
-// How to go on after a failure with `status`: names the checkpoint and the command. For a run of a comparison
-// or study, names the command that resumes the comparison or study and repeats the run. `scheduled`: a
-// scheduler starts the processes.
+// The file in the directory of a run that contains the command to train the run's job from the start, with
+// the job file that the user named. Absent in runs of comparisons, of schedulers and of old builds.
+inline constexpr char kStartFile[] = "start.txt";
+
+// How to go on after a failure with `status`: names the checkpoint and the command. If the user must change
+// the job before it is trained from the start, the command is the one in kStartFile, so that it names the
+// file that the user changes. For a run of a comparison or study, names the command that resumes the
+// comparison or study and repeats the run. `scheduled`: a scheduler starts the processes.
 std::string GoOnText(const std::string& run_dir, bool scheduled, const absl::Status& status);
 
 struct RunEnding {

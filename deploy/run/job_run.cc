@@ -195,6 +195,22 @@ absl::StatusOr<proto::JobPlan> PrepareJob(const proto::Job& job, bool needs_scal
   return plan;
 }
 
+namespace {
+
+// The error for a run that ended before its first checkpoint: how it ended, and the command that starts
+// again.
+absl::Status NoCheckpointYet(const std::string& run_dir) {
+  const absl::StatusOr<proto::RunSummary> summary = ReadSummary(run_dir);
+  const RunEnding ending =
+      EndingOf(run_dir, summary.ok() ? absl::optional<proto::RunSummary>(*summary) : absl::nullopt);
+  const std::string why = ending.text.empty() ? "" : absl::StrCat(" (", ending.text, ")");
+  return absl::NotFoundError(absl::StrCat(
+      run_dir, " has no checkpoint yet to go on from", why, "; ",
+      ending.go_on.empty() ? GoOnText(run_dir, /*scheduled=*/false, absl::OkStatus()) : ending.go_on));
+}
+
+}  // namespace
+
 absl::StatusOr<proto::TrainingState> CheckResumable(const proto::JobPlan& plan, const std::string& run_dir) {
   const std::string root = run_dir + "/checkpoints";
   TETHYS_ASSIGN_OR_RETURN(const VariableSet variables, VariablesOf(plan));
@@ -202,6 +218,8 @@ absl::StatusOr<proto::TrainingState> CheckResumable(const proto::JobPlan& plan, 
   TETHYS_ASSIGN_OR_RETURN(const StartingState start,
                           FindStartingState(plan, variables, slots, root, /*resume=*/true));
   if (start.reader == nullptr || start.initial) {
+    const auto saved = ListCheckpoints(root);
+    if (saved.ok() && saved->empty()) return NoCheckpointYet(run_dir);
     return absl::NotFoundError(absl::StrCat(
         root, " holds no undamaged checkpoint to go on from: train without --resume in another --run_dir"));
   }
@@ -284,6 +302,10 @@ RunResult RunJob(const proto::JobPlan& plan, const RunDirectory& directory, cons
   const NamedLauncher named(directory);
   const EarlierRun earlier(directory.path(), options);
   result.status = directory.WriteJob(plan.job());
+  if (result.status.ok() && !options.start.empty()) {
+    result.status =
+        WriteFileAtomically(absl::StrCat(directory.path(), "/", kStartFile), options.start + "\n");
+  }
   if (result.status.ok() && !options.resume) result.status = RemoveSummary(directory.path());
   if (result.status.ok()) result.status = SaveInitialValues(plan, directory.path());
   if (!result.status.ok()) return result;

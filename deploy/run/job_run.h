@@ -24,8 +24,8 @@ namespace tethys {
 absl::StatusOr<proto::JobPlan> PrepareJob(const proto::Job& job, bool needs_scaling = false);
 
 // Makes the checks that the chief makes when it resumes a run, but before the run directory changes. Returns
-// the state from which the run continues. NotFound: the run has no undamaged checkpoint. FailedPrecondition:
-// the newest undamaged checkpoint does not fit the job, or nothing is left to train.
+// the state from which the run continues. NotFound: the run has no undamaged checkpoint, or saved none yet.
+// FailedPrecondition: the newest undamaged checkpoint does not fit the job, or nothing is left to train.
 absl::StatusOr<proto::TrainingState> CheckResumable(const proto::JobPlan& plan, const std::string& run_dir);
 
 // FailedPrecondition: the port is in use on 127.0.0.1.
@@ -35,6 +35,8 @@ struct JobRunOptions {
   int chief_port = 0;                     // The chief's port; 0: any free port.
   absl::optional<Places> places = {};     // The processes' places; nullopt: all start on this machine.
   absl::optional<JobSecret> secret = {};  // See LaunchOptions.
+  // The command that trains the job from the start, for kStartFile (run_ending.h); empty: not known.
+  std::string start = {};
   bool resume = false;
   proto::TrainingState resumed = {};                // The state from which a resumed run continues.
   std::vector<std::string> cuda_library_path = {};  // See LaunchOptions.

@@ -100,6 +100,38 @@ class EndsTest(TethysTest):
             self.assertRegex(shown, f"ended process {launcher} on .*: it was killed, or its machine went down")
             self.assertIn(f"with: tethys train --resume --run_dir={run.directory}", shown)
 
+    def test_run_killed_before_its_first_checkpoint_says_how_to_start_again(self):
+        with Run(LONG) as run:
+            run.start().wait_for_training()
+            os.kill(run.launcher.pid, signal.SIGKILL)
+            run.finish()
+            self.assert_nothing_runs(run)
+            start = (f"train from the start: no checkpoint was saved yet (checkpoint in the job says how often to save); "
+                     f"with the flags for hosts as before: tethys train {run.directory}/job.textproto "
+                     "--set=checkpoint.every_epochs=1 --set=checkpoint.min_seconds=0")
+            self.assertEqual(run.start(resume=True, overrides=[]).finish(), 2, run.output)
+            self.assertIn(f"{run.directory} has no checkpoint yet to go on from (", run.output)
+            self.assertIn(start, run.output)
+            self.assertNotIn("undamaged", run.output)
+            _, shown = command(["runs", "show", run.directory])
+            self.assertIn(start, " ".join(shown.split()))
+            # The flags of the command make this job, whose file has all defaults, save each epoch.
+            again = f"{run.root}/again"
+            status, output = command(["train", f"{run.directory}/job.textproto", f"--run_dir={again}", "--set=epochs=2",
+                                      "--set=checkpoint.every_epochs=1", "--set=checkpoint.min_seconds=0"])
+            self.assertEqual(status, 0, output)
+            self.assertEqual(len([name for name in os.listdir(f"{again}/checkpoints") if name.startswith("step-")]), 2)
+
+    def test_run_that_failed_by_its_job_names_the_users_job_file(self):
+        change = "optimizer.learning_rate=1000000"
+        with Run(["strategy=local", "workers=1", "epochs=3", change]) as run:
+            self.assertEqual(run.start().finish(), 1, run.output)
+            command_line = f"tethys train {run.job} --set=strategy=local --set=workers=1 --set=epochs=3 --set={change}"
+            self.assertIn("once that is fixed, train from the start: ", run.output)
+            self.assertIn(f"with the flags for hosts as before: {command_line}\n", run.output)
+            _, shown = command(["runs", "show", run.directory])
+            self.assertIn(command_line + "\n", shown)
+
     def test_resumed_run_replaces_status_and_adds_times(self):
         with Run(["checkpoint.every_steps=5", "strategy=mirrored", "workers=2", "epochs=100000"]) as run:
             run.start().wait_for(run.checkpoints, "checkpoint")

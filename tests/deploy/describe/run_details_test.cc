@@ -61,7 +61,9 @@ TEST_F(RunDetailsTest, EndedRunShowsTheNumbersOfItsSummary) {
   EXPECT_THAT(Text(), AllOf(HasSubstr("state       failed\n"),
                             HasSubstr("ended       worker 1 on slave1: was killed\n"),
                             HasSubstr("next        train from the start: no checkpoint was saved yet"),
-                            HasSubstr(": tethys train " + path_ + "/job.textproto\n"),
+                            HasSubstr("   tethys train " + path_ +
+                                      "/job.textproto --set=checkpoint.every_epochs=1 "
+                                      "--set=checkpoint.min_seconds=0\n"),
                             HasSubstr("strategy    mirrored, 3 workers, global batch 24\n"),
                             HasSubstr("progress    4 epochs, 1,200 steps\n"), HasSubstr("12,345 samples/s\n"),
                             HasSubstr("validation accuracy 0.8750"), HasSubstr("cost        0.5,"),

@@ -103,6 +103,44 @@ TEST(RunEndingTest, ResumeCommandOfAMovedRunNamesTheNewPath) {
   EXPECT_EQ(EndingOf(directory.path(), summary).go_on, summary.go_on());
 }
 
+TEST(RunEndingTest, StartAfterAFaultOfTheJobNamesTheUsersJobFile) {
+  const testing::TempDirectory directory;
+  directory.Write(kStartFile, "tethys train pets.textproto --set=seed=2\n");
+  const absl::Status fault = absl::InvalidArgumentError("cat/2.png: 36 x 28 pixels");
+  const std::string go_on = GoOnText(directory.path(), /*scheduled=*/false, fault);
+  EXPECT_THAT(go_on, ::testing::StartsWith("once that is fixed, train from the start"));
+  EXPECT_THAT(go_on, ::testing::EndsWith(": tethys train pets.textproto --set=seed=2"));
+  proto::RunSummary summary;
+  summary.set_status("failed");
+  summary.set_go_on(go_on);
+  EXPECT_EQ(EndingOf(directory.path(), summary).go_on, go_on) << "later commands name it, too";
+  // After a kill nothing has to be changed, and the user's file may have been changed since.
+  EXPECT_THAT(GoOnText(directory.path(), /*scheduled=*/false, absl::AbortedError("killed")),
+              ::testing::EndsWith(": tethys train " + directory.path() + "/job.textproto"));
+}
+
+TEST(RunEndingTest, StartOfAKilledRunSavesACheckpointEachEpoch) {
+  const testing::TempDirectory directory;
+  const std::string start = ": tethys train " + directory.path() + "/job.textproto";
+  const auto go_on = [&](const std::string& fields) {
+    directory.Write("job.textproto", absl::StrCat(R"(
+        model { layer { flatten {} } layer { dense { units: 2 } } }
+        data { synthetic { noise { shape: [2, 2, 1] } train_samples: 8 } classes: 2 }
+        optimizer { sgd {} learning_rate: 0.1 }
+        batch_size_per_worker: 2 )",
+                                                  fields));
+    return GoOnText(directory.path(), /*scheduled=*/false, absl::AbortedError("killed"));
+  };
+  EXPECT_THAT(go_on("epochs: 5"), ::testing::EndsWith(start + " --set=checkpoint.every_epochs=1"
+                                                              " --set=checkpoint.min_seconds=0"));
+  EXPECT_THAT(go_on("epochs: 5 checkpoint { every_epochs: 3 }"),
+              ::testing::EndsWith(start + " --set=checkpoint.every_epochs=1"));
+  for (const char* enough :
+       {"epochs: 1", "epochs: 5 checkpoint { every_epochs: 1 }", "epochs: 5 checkpoint { every_steps: 7 }"}) {
+    EXPECT_THAT(go_on(enough), ::testing::EndsWith(start)) << enough;
+  }
+}
+
 TEST(RunEndingTest, RunOfAComparisonIsResumedByTheComparisonsCommand) {
   const testing::TempDirectory directory;
   const std::string run = directory.path() + "/a-r0";
