@@ -23,24 +23,73 @@
 namespace tethys {
 namespace {
 
-constexpr size_t kMostHosts = 8;  // The most hosts listed by name; further hosts are counted.
+constexpr size_t kMostHosts = 8;     // The most hosts listed by name; further hosts are counted.
+constexpr size_t kMostAttempts = 8;  // The most earlier attempts that have lines of their own.
 constexpr int kWidth = 110;
 
 bool HoldsRun(const std::string& path) { return FileExists(path + "/job.textproto"); }
 
-// Reads the latest events of the current attempt.
-void ReadProgress(const std::string& path, RunDetails& run) {
+// Collects from the events of a run how its attempts ended. An attempt begins when its chief listens. At its
+// end, the chief reports a result, if it can, and then the launcher reports how to go on, if the attempt did
+// not succeed. An attempt that fails before its chief listens has the launcher's report alone.
+class AttemptEnds {
+ public:
+  void Add(const proto::ProgressEvent& event) {
+    if (event.has_listening()) Begin();
+    if (event.has_progress()) step_ = event.progress().step();
+    if (!event.has_finished()) return;
+    const bool reported = finished_.has_value() && !finished_->go_on().empty();
+    if (reported) Begin();
+    finished_ = event.finished();
+    begun_ = true;
+  }
+  // The ends of all attempts but the last one.
+  const std::vector<std::string>& earlier() const { return earlier_; }
+
+ private:
+  void Begin() {
+    if (begun_) earlier_.push_back(Text());
+    finished_.reset();
+    step_ = 0;
+    begun_ = true;
+  }
+  std::string Text() const {
+    if (!finished_.has_value()) {
+      return absl::StrCat("ended ", step_ > 0 ? absl::StrCat("after step ", CountText(step_), " ") : "",
+                          "without reporting a result: it was killed, or its machine went down");
+    }
+    if (finished_->error().empty()) return "trained to its end";
+    return finished_->error().substr(0, finished_->error().find('\n'));
+  }
+
+  bool begun_ = false;
+  int64_t step_ = 0;                               // The last step of the attempt that the events name.
+  absl::optional<proto::Finished> finished_ = {};  // The last report on the end of the attempt.
+  std::vector<std::string> earlier_;
+};
+
+// Reads how the earlier attempts ended and, while the run goes on, the latest events of the current attempt.
+void ReadEvents(const std::string& path, RunDetails& run) {
+  const bool running = run.listed.state == RunState::kRunning;
+  AttemptEnds ends;
   const auto forget = [&run] {
     run.progress.reset();
     run.pulse.reset();
   };
+  const auto restart = [&] {
+    forget();
+    ends = AttemptEnds();
+  };
   ProgressReader reader(path);
-  const absl::Status read = reader.ReadNew(forget, [&](const proto::ProgressEvent& event) {
+  const absl::Status read = reader.ReadNew(restart, [&](const proto::ProgressEvent& event) {
+    ends.Add(event);
+    if (!running) return;
     if (event.has_listening()) forget();
     if (event.has_progress()) run.progress = event.progress();
     if (event.has_pulse()) run.pulse = event.pulse();
   });
-  if (!read.ok()) run.listed.problem = std::string(read.message());
+  run.earlier = ends.earlier();
+  if (running && !read.ok()) run.listed.problem = std::string(read.message());
 }
 
 // Builds the text line by line: "strategy    ps_sync, 3 workers".
@@ -61,6 +110,7 @@ class Lines {
   const std::string& text() const { return text_; }
 
  private:
+  static constexpr int kIndent = 12;
   std::string text_;
 };
 
@@ -71,6 +121,14 @@ std::string StateText(const RunDetails& run) {
   }
   if (run.summary.has_value() && run.summary->stopped_early()) absl::StrAppend(&text, ", stopped early");
   return text;
+}
+
+// A line for each of the last earlier attempts.
+void AddEarlier(const RunDetails& run, Lines& lines) {
+  const size_t left_out = run.earlier.size() - std::min(run.earlier.size(), kMostAttempts);
+  if (left_out > 0)
+    lines.Add("earlier", absl::StrCat(PluralText(left_out, "attempt"), " before the next ones"));
+  for (size_t i = left_out; i < run.earlier.size(); ++i) lines.Add("earlier", run.earlier[i]);
 }
 
 std::string ShapeText(const proto::Job& job) {
@@ -110,7 +168,6 @@ std::string ProgressText(const RunDetails& run) {
   absl::StrAppend(&text, ", step ", CountText(progress.step()));
   if (progress.eta_seconds() > 0)
     absl::StrAppend(&text, ", about ", DurationText(progress.eta_seconds()), " left");
-  static constexpr int kIndent = 12;
   return text;
 }
 
@@ -178,12 +235,13 @@ absl::StatusOr<RunDetails> ReadRunDetails(const std::string& path) {
   if (const absl::StatusOr<proto::Job> job = LoadRunJob(path + "/job.textproto", {}); job.ok())
     run.job = *job;
   if (run.listed.state == RunState::kRunning) {
-    ReadProgress(path, run);
     const absl::StatusOr<absl::optional<LauncherName>> launcher = RunDirectory::Launcher(path);
     if (launcher.ok()) run.launcher = *launcher;
   } else if (const absl::StatusOr<proto::RunSummary> summary = ReadSummary(path); summary.ok()) {
     run.summary = *summary;
   }
+  // The events of a run with one attempt need not be read once it has ended.
+  if (!run.summary.has_value() || run.summary->attempt_size() > 1) ReadEvents(path, run);
   const bool ended = run.listed.state == RunState::kFailed || run.listed.state == RunState::kUnfinished;
   if (ended) run.ending = EndingOf(path, run.summary);
   const auto checkpoints = ListCheckpoints(path + "/checkpoints");
@@ -197,6 +255,7 @@ std::string RunDetailsText(const RunDetails& run) {
   lines.Add("state", StateText(run));
   lines.Add("problem", run.listed.problem);
   lines.Add("ended", run.ending.text);
+  AddEarlier(run, lines);
   if (run.job.has_value()) {
     lines.Add("job", run.job->name());
     lines.Add("strategy", ShapeText(*run.job));

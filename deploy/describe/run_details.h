@@ -3,6 +3,7 @@
 #define TETHYS_DEPLOY_DESCRIBE_RUN_DETAILS_H_
 
 #include <string>
+#include <vector>
 
 #include "absl/types/optional.h"
 #include "deploy/launcher/launcher_name.h"
@@ -24,6 +25,8 @@ struct RunDetails {
   absl::optional<LauncherName> launcher = {};      // The launcher, while the run goes on.
   absl::optional<int64_t> checkpoint = {};         // The step of the newest checkpoint.
   RunEnding ending = {};                           // Empty unless the run ended without success.
+  // How each attempt before the last one ended, in order of time, as far as the run's events say.
+  std::vector<std::string> earlier = {};
 };
 
 // NotFound: `path` is no directory, or contains no run; the message says what it contains instead. A file

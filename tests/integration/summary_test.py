@@ -143,6 +143,22 @@ class EndsTest(TethysTest):
             self.assertGreater(run.summary()["timing"]["total_seconds"], seconds)
             self.assertAlmostEqual(run.summary()["cost"]["run"], run.summary()["timing"]["total_seconds"])
 
+    def test_resumed_run_shows_why_each_earlier_attempt_ended(self):
+        with Run([*LONG, "checkpoint.every_steps=5"]) as run:
+            run.start().wait_for(run.checkpoints, "checkpoint")
+            os.kill(run.process("worker", 1), signal.SIGKILL)
+            self.assertEqual(run.finish(), 1)
+            saved = run.saved_step()
+            run.start(resume=True, overrides=[]).wait_for(lambda: run.saved_step() > saved, "checkpoint")
+            killed = r"earlier +worker 1 on \S+ was killed by signal 9"
+            _, shown = command(["runs", "show", run.directory])
+            self.assertRegex(shown, "state +running[^$]*" + killed)
+            run.launcher.send_signal(signal.SIGINT)
+            self.assertEqual(run.finish(), 1)
+            run.run(resume=True, overrides=[f"max_steps={run.saved_step() + 3}"])
+            _, shown = command(["runs", "show", run.directory])
+            self.assertRegex(shown, r"state +finished\n" + killed)
+            self.assertRegex(shown, r"earlier +stopped by Ctrl-C \(SIGINT\), at step ")
 
     def test_bulk_synchronous_servers_give_the_gradient_noise(self):
         with Run(["strategy=parameter_server", "strategy.parameter_server.servers=2", "workers=2", "epochs=1"]) as run:
@@ -210,6 +226,10 @@ class RunsTest(unittest.TestCase):
             status, output = command(["runs", "show", "run", f"--runs={run.root}"])
             self.assertEqual(status, 0, output)
             self.assertIn(f"state       running, by process {run.launcher.pid} on ", output)
+            # By this command the guide finds the processes of one run.
+            children = subprocess.run(["pgrep", "-aP", str(run.launcher.pid)], capture_output=True, text=True, check=True)
+            for process in (r" chief ", r" worker .*--index=0( |$)", r" worker .*--index=1( |$)"):
+                self.assertRegex(children.stdout, f"(?m){process}")
             self.assertIn("strategy    mirrored, 2 workers, global batch ", output)
             with subprocess.Popen([TETHYS, "runs", "logs", run.directory, "--follow"], stdout=subprocess.PIPE, text=True) as follower:
                 self.assertRegex(follower.stdout.readline(), r"^\[(chief|worker [01])\] ")

@@ -97,6 +97,63 @@ TEST_F(RunDetailsTest, RunningRunShowsLauncherAndProgressOfThisAttempt) {
   EXPECT_THAT(Text(), AllOf(HasSubstr("has not begun to train"), Not(HasSubstr("slave4"))));
 }
 
+TEST_F(RunDetailsTest, EveryEarlierAttemptShowsHowItEnded) {
+  const auto events = ProgressFile::Open(path_);
+  const auto add = [&](const proto::ProgressEvent& event) { ASSERT_TRUE((*events)->Add(event).ok()); };
+  const auto listen = [&] {
+    proto::ProgressEvent event;
+    event.mutable_listening()->set_address("here");
+    add(event);
+  };
+  const auto train_to = [&](int64_t step) {
+    proto::ProgressEvent event;
+    event.mutable_progress()->set_step(step);
+    add(event);
+  };
+  const auto finish = [&](const std::string& error, const std::string& go_on) {
+    proto::ProgressEvent event;
+    event.mutable_finished()->set_error(error);
+    event.mutable_finished()->set_go_on(go_on);
+    add(event);
+  };
+  listen();  // The chief reports a loss, then the launcher its cause.
+  train_to(7);
+  finish("lost worker 1 on vm", "");
+  finish("worker 1 on vm was killed by signal 9 (Killed) at step 7\n  the chief reports: ...", "go on");
+  finish("chief on vm: no program tethys", "go on");  // Its chief did not start.
+  listen();
+  train_to(1234);  // Its launcher was killed.
+  listen();
+  finish("", "");
+  listen();
+  finish("stopped by SIGTERM, at step 2,000", "go on");
+  proto::RunSummary summary;
+  summary.set_status("interrupted");
+  summary.set_ending("stopped by SIGTERM, at step 2,000");
+  for (int i = 0; i < 4; ++i) summary.add_attempt();
+  ASSERT_TRUE(WriteSummary(path_, summary).ok());
+  EXPECT_THAT(Text(), HasSubstr("ended       stopped by SIGTERM, at step 2,000\n"
+                                "earlier     worker 1 on vm was killed by signal 9 (Killed) at step 7\n"
+                                "earlier     chief on vm: no program tethys\n"
+                                "earlier     ended after step 1,234 without reporting a result: it was "
+                                "killed, or its machine went down\n"
+                                "earlier     trained to its end\n"
+                                "job "));
+}
+
+TEST_F(RunDetailsTest, OnlyTheLastEarlierAttemptsHaveLines) {
+  const auto events = ProgressFile::Open(path_);
+  proto::ProgressEvent listening, finished;
+  listening.mutable_listening()->set_address("here");
+  for (int i = 0; i < 12; ++i) {
+    ASSERT_TRUE((*events)->Add(listening).ok());
+    finished.mutable_finished()->set_error(absl::StrCat("reason ", i));
+    ASSERT_TRUE((*events)->Add(finished).ok());
+  }
+  EXPECT_THAT(Text(), AllOf(HasSubstr("earlier     3 attempts before the next ones\nearlier     reason 3\n"),
+                            HasSubstr("earlier     reason 10\n"), Not(HasSubstr("reason 11"))));
+}
+
 TEST_F(RunDetailsTest, TornSummaryIsNamed) {
   directory_.Write("set/run/summary.json", "{\"status\": \"succ");
   EXPECT_THAT(Text(), AllOf(HasSubstr("state       damaged\n"), HasSubstr("summary.json")));
