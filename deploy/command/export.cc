@@ -43,12 +43,16 @@ absl::Status ExportOnnx(const SavedModel& saved, const ModelNotes& notes, WholeF
 
 std::string TorchUse(const SavedModel& saved, const std::string& path) {
   const std::string input = TorchInputText(saved.description(), saved.model);
-  return absl::StrCat("model.load_state_dict(safetensors.torch.load_file(\"", path,
-                      "\")); model.eval(); model(", input.empty() ? "input" : input, ")");
+  const std::string order = ChannelsFirstText(saved.model, ArrayLibrary::kTorch);
+  const char* const name = saved.description().float_inputs() ? "values" : "pixels";
+  return absl::StrCat("model.load_state_dict(safetensors.torch.load_file(\"", path, "\")); model.eval(); ",
+                      order.empty() ? "" : absl::StrCat(name, " = ", name, order, "; "), "model(",
+                      input.empty() ? "input" : input, ")");
 }
 
-std::string OnnxUse(const SavedModel&, const std::string& path) {
-  return absl::StrCat("onnxruntime.InferenceSession(\"", path, "\").run(None, {\"input\": batch})");
+std::string OnnxUse(const SavedModel& saved, const std::string& path) {
+  return absl::StrCat("onnxruntime.InferenceSession(\"", path, "\").run(None, {\"input\": batch",
+                      ChannelsFirstText(saved.model, ArrayLibrary::kNumpy), ".astype(\"float32\")})");
 }
 
 // An export format, chosen by the end of the file's name. `write` does not commit the file.
@@ -115,8 +119,8 @@ Command ExportCommand() {
            "names. The input of this model must be standardised pixels, (pixel / 255 - mean) / deviation. "
            "FILE.onnx has the whole network, for onnxruntime and others: its input is float32 [N, channels, "
            "height, width], the pixels as they are in the data, from 0 to 255; the network standardises them "
-           "itself. Its output is the logits. Prints input, mean, deviation and names of classes, and also "
-           "writes them into the file's metadata.",
+           "itself. Its output is the logits. Prints input, order of axes, mean, deviation, the method of "
+           "resizing and names of classes, and also writes them into the file's metadata.",
        .flags = {{.name = "checkpoint",
                   .value = "DIR",
                   .help = "A checkpoint (RUN_DIR/checkpoints/step-N), or a run directory, whose newest "

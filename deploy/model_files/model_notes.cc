@@ -12,6 +12,11 @@ namespace {
 
 bool IsImage(const Shape& shape) { return shape.size() == 2 || shape.size() == 3; }
 
+// True for the shapes of samples that tethys resizes.
+bool IsPicture(const Shape& shape) {
+  return shape.size() == 2 || (shape.size() == 3 && (shape[2] == 1 || shape[2] == 3));
+}
+
 // The shape of a batch: "[N, 3, 32, 32]" for images [32, 32, 3]; other samples keep their axes.
 std::string BatchText(const Shape& shape) {
   Shape axes = shape;
@@ -34,6 +39,13 @@ std::string JsonText(const std::string& text) {
   return json;
 }
 
+// The method of ResizePixels (runtime/data/picture.h).
+constexpr char kResizeText[] =
+    "tethys resizes pictures bilinearly between the centres of pixels, without antialiasing, and rounds "
+    "bytes, "
+    "as torch.nn.functional.interpolate(pixels.float(), size, mode=\"bilinear\").round() does; Pillow's "
+    "resize smooths, so it gives other pixels";
+
 const char* ValuesText(bool floats, bool known, Standardised standardised) {
   if (standardised == Standardised::kInside) {
     return floats ? "as they are in the data: the network standardises them itself"
@@ -46,15 +58,37 @@ const char* ValuesText(bool floats, bool known, Standardised standardised) {
                 : "(pixel / 255 - mean) / deviation, of pixels from 0 to 255";
 }
 
+// How images as the data has them become the input of the network.
+std::string OrderText(const Model& model) {
+  const Shape& sample = model.sample_shape();
+  if (sample.size() == 2) {
+    return absl::StrCat("pictures [N, ", absl::StrJoin(sample, ", "),
+                        "], as in the data, need an axis of channels: pixels",
+                        ChannelsFirstText(model, ArrayLibrary::kTorch), " in PyTorch and NumPy");
+  }
+  return absl::StrCat("pictures [N, ", absl::StrJoin(sample, ", "),
+                      "], as in the data, have their channels last; move them by pixels",
+                      ChannelsFirstText(model, ArrayLibrary::kTorch), " in PyTorch, or pixels",
+                      ChannelsFirstText(model, ArrayLibrary::kNumpy), " in NumPy");
+}
+
 }  // namespace
+
+std::string ChannelsFirstText(const Model& model, ArrayLibrary library) {
+  if (!IsImage(model.sample_shape())) return "";
+  if (model.sample_shape().size() == 2) return "[:, None]";
+  return library == ArrayLibrary::kTorch ? ".permute(0, 3, 1, 2)" : ".transpose(0, 3, 1, 2)";
+}
 
 ModelNotes NotesOn(const proto::ModelDescription& description, const Model& model,
                    Standardised standardised) {
   const bool known = description.has_scaling();
   const Shape& sample = model.sample_shape();
   ModelNotes notes = {{"input", absl::StrCat("float32 ", BatchText(sample),
-                                             IsImage(sample) ? " (batch, channels, height, width)" : "")},
-                      {"values", ValuesText(description.float_inputs(), known, standardised)}};
+                                             IsImage(sample) ? " (batch, channels, height, width)" : "")}};
+  if (IsImage(sample)) notes.emplace_back("order", OrderText(model));
+  notes.emplace_back("values", ValuesText(description.float_inputs(), known, standardised));
+  if (IsPicture(sample)) notes.emplace_back("resize", kResizeText);
   if (known) {
     const InputScaling scaling = ScalingOf(description.scaling(), description.float_inputs());
     notes.emplace_back("mean", ListText(scaling.mean));

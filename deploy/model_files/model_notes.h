@@ -21,14 +21,23 @@ enum class Standardised {
 
 // Keys with their texts, in the order in which they are shown:
 //   input        "float32 [N, 3, 32, 32] (batch, channels, height, width)"
+//   order        how pictures with their channels last, or without channels, become the input
 //   values       what the numbers of the input are
+//   resize       how pictures of another size become pictures of the model's size
 //   mean         "[0.4914, 0.4822, 0.4465]", a list in JSON: one number, or one for each channel
 //   deviation    a list like `mean`
 //   output       "logits, float32 [N, 10]"
 //   class_names  a list in JSON, by the class's number; absent if the classes have no names
-// Mean and deviation are absent if the checkpoint does not contain them.
+// Mean and deviation are absent if the checkpoint does not contain them; order is absent if samples are no
+// images, and resize if they are no pictures.
 using ModelNotes = std::vector<std::pair<std::string, std::string>>;
 ModelNotes NotesOn(const proto::ModelDescription& description, const Model& model, Standardised standardised);
+
+enum class ArrayLibrary { kTorch, kNumpy };
+// The text that, behind the name of a batch of images, moves their channels before height and width, or adds
+// an axis of one channel: ".permute(0, 3, 1, 2)" in PyTorch, ".transpose(0, 3, 1, 2)" in NumPy, "[:, None]"
+// in both. Empty if samples are no images.
+std::string ChannelsFirstText(const Model& model, ArrayLibrary library);
 
 // The expression in PyTorch that turns values of the data into the network's input, such as "(pixels / 255 -
 // 0.286) / 0.353". If there is a mean for each channel, it is written as a tensor [channels, 1, 1], and so is

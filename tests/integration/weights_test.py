@@ -247,9 +247,14 @@ class WeightsTest(TethysTest):
         self.assertEqual(told["input"], "float32 [N, 1, 28, 28] (batch, channels, height, width)")
         self.assertIn("(pixel / 255 - mean) / deviation", told["values"])
         self.assertEqual((told["format"], told["output"]), ("pt", "logits, float32 [N, 10]"))
+        self.assertIn("need an axis of channels: pixels[:, None]", told["order"])
+        self.assertIn("without antialiasing", told["resize"])
+        _, output = command(["export", f"--checkpoint={self.base}", f"--out={path}"])
+        self.assertIn("model.eval(); pixels = pixels[:, None]; model((pixels / 255 - ", " ".join(output.split()))
         status, output = command(["export", f"--checkpoint={self.base}", f"--out={onnx}"])
         self.assertEqual(status, 0, output)
         self.assertIn("not divided by 255", " ".join(output.split()))
+        self.assertIn('{"input": batch[:, None].astype("float32")}', " ".join(output.split()))
         with open(onnx, "rb") as file:
             model = onnx_graph.fields(file.read())
         properties = {onnx_graph.text(entry, 1): onnx_graph.text(entry, 2)
@@ -404,6 +409,14 @@ class WeightsTest(TethysTest):
         with open(self.predict("unlabelled.csv", f"--images={packed}"), encoding="utf-8") as file:
             self.assertEqual([row[1:] for row in csv.reader(file)], [row[2:] for row in rows])
 
+    def test_logits_of_a_split_are_those_of_its_converted_samples(self):
+        """The guide compares PyTorch's outputs on converted samples with these logits."""
+        status, output = command(["data", "convert", self.job, "--to=npy", f"--out={self.path('split')}"])
+        self.assertEqual(status, 0, output)
+        logits = self.read_npy(self.predict("split.npy"), 2000)
+        arrays = f"--images={self.path('split')}/test-images.npy"
+        self.assertEqual(self.read_npy(self.predict("converted.npy", arrays), 2000), logits)
+
     def test_arrays_and_pictures_are_predicted_as_the_same_images(self):
         logits = self.read_npy(self.predict("idx.npy", f"--images={TEST_IMAGES}"), 2000)
         for form in ("npy", "image_folder"):
@@ -449,19 +462,6 @@ class WeightsTest(TethysTest):
         for i in range(10):
             self.assertAlmostEqual(float(resized[f"probability_{i}"]), float(one[f"probability_{i}"]), delta=1e-4)
 
-    def test_impossible_predictions_are_refused(self):
-        labels = re.search(r'test_labels: "(.*)"', JOB)[1]
-        small = self.path("small-idx3-ubyte")
-        with open(small, "wb") as file:
-            file.write(struct.pack(">BBBBIII", 0, 0, 8, 3, 1, 2, 2) + bytes(4))
-        deep = self.path("deep-idx4-ubyte")
-        with open(deep, "wb") as file:
-            file.write(struct.pack(">BBBBIIII", 0, 0, 8, 4, 1, 28, 28, 3) + bytes(28 * 28 * 3))
-        cut, cut_packed = self.path("cut-idx3-ubyte"), self.path("cut-idx3-ubyte.gz")
-        with open(TEST_IMAGES, "rb") as file:
-            content = file.read()
-        with open(cut, "wb") as file:
-            file.write(content[:-1])
     def test_pictures_are_resized_if_the_job_of_the_run_resizes(self):
         root, run = self.path("large"), self.path("large-run")
         for split in ("train", "test"):
@@ -492,6 +492,19 @@ class WeightsTest(TethysTest):
         shutil.copytree(os.path.realpath(glob.glob(f"{run}/checkpoints/step-*")[0]), alone)
         self.refused(["predict", f"--checkpoint={alone}", pictures], "but the model takes 8 x 8: add --resize")
 
+    def test_impossible_predictions_are_refused(self):
+        labels = re.search(r'test_labels: "(.*)"', JOB)[1]
+        small = self.path("small-idx3-ubyte")
+        with open(small, "wb") as file:
+            file.write(struct.pack(">BBBBIII", 0, 0, 8, 3, 1, 2, 2) + bytes(4))
+        deep = self.path("deep-idx4-ubyte")
+        with open(deep, "wb") as file:
+            file.write(struct.pack(">BBBBIIII", 0, 0, 8, 4, 1, 28, 28, 3) + bytes(28 * 28 * 3))
+        cut, cut_packed = self.path("cut-idx3-ubyte"), self.path("cut-idx3-ubyte.gz")
+        with open(TEST_IMAGES, "rb") as file:
+            content = file.read()
+        with open(cut, "wb") as file:
+            file.write(content[:-1])
         with open(cut_packed, "wb") as file:
             file.write(gzip.compress(content, 1)[:-1000])
         wide = self.path("wide.textproto")

@@ -32,14 +32,17 @@ TEST_F(ModelNotesTest, NotesDescribeInputsAndOutputs) {
   description_.add_class_name("cat");
   description_.add_class_name("the \"dog\"");
   const Model model = MakeModel({32, 24, 3});
-  EXPECT_THAT(NotesOn(description_, model, Standardised::kByCaller),
-              ElementsAre(Pair("input", "float32 [N, 3, 32, 24] (batch, channels, height, width)"),
-                          Pair("values", "(pixel / 255 - mean) / deviation, of pixels from 0 to 255"),
-                          Pair("mean", "[0.25, 0.5, 0.75]"),
-                          Pair("deviation", "[0.100000001, 0.200000003, 0.300000012]"),
-                          Pair("output", "logits, float32 [N, 2]"),
-                          Pair("class_names", "[\"cat\", \"the \\\"dog\\\"\"]")));
-  EXPECT_THAT(NotesOn(description_, model, Standardised::kInside)[1].second,
+  EXPECT_THAT(
+      NotesOn(description_, model, Standardised::kByCaller),
+      ElementsAre(
+          Pair("input", "float32 [N, 3, 32, 24] (batch, channels, height, width)"),
+          Pair("order", HasSubstr("[N, 32, 24, 3], as in the data, have their channels last; move "
+                                  "them by pixels.permute(0, 3, 1, 2) in PyTorch")),
+          Pair("values", "(pixel / 255 - mean) / deviation, of pixels from 0 to 255"),
+          Pair("resize", HasSubstr("bilinearly between the centres of pixels, without antialias")),
+          Pair("mean", "[0.25, 0.5, 0.75]"), Pair("deviation", "[0.100000001, 0.200000003, 0.300000012]"),
+          Pair("output", "logits, float32 [N, 2]"), Pair("class_names", "[\"cat\", \"the \\\"dog\\\"\"]")));
+  EXPECT_THAT(NotesOn(description_, model, Standardised::kInside)[2].second,
               HasSubstr("pixels from 0 to 255, as they are in the data, not divided by 255"));
   EXPECT_EQ(TorchInputText(description_, model),
             "(pixels / 255 - torch.tensor([0.25, 0.5, 0.75]).view(-1, 1, 1)) / "
@@ -53,6 +56,9 @@ TEST_F(ModelNotesTest, NotesHaveTheShapesOfTablesAndGreyPictures) {
   EXPECT_EQ(NotesOn(description_, MakeModel({8}), Standardised::kByCaller)[0].second, "float32 [N, 8]");
   EXPECT_EQ(NotesOn(description_, MakeModel({28, 28}), Standardised::kByCaller)[0].second,
             "float32 [N, 1, 28, 28] (batch, channels, height, width)");
+  EXPECT_THAT(NotesOn(description_, MakeModel({28, 28}), Standardised::kByCaller)[1].second,
+              HasSubstr("[N, 28, 28], as in the data, need an axis of channels: pixels[:, None]"));
+  EXPECT_EQ(ChannelsFirstText(MakeModel({8}), ArrayLibrary::kTorch), "");
   EXPECT_EQ(TorchInputText(description_, MakeModel({8})), "(values - (-1.5)) / 2");
 }
 
