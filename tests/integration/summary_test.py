@@ -106,8 +106,8 @@ class EndsTest(TethysTest):
             os.kill(run.launcher.pid, signal.SIGKILL)
             run.finish()
             self.assert_nothing_runs(run)
-            start = (f"train from the start: no checkpoint was saved yet (checkpoint in the job says how often to save); "
-                     f"with the flags for hosts as before: tethys train {run.directory}/job.textproto "
+            start = (f"train from the start: no checkpoint was saved yet (the field checkpoint of the job sets how often to save); "
+                     f"run, with the same flags for hosts as before: tethys train {run.directory}/job.textproto "
                      "--set=checkpoint.every_epochs=1 --set=checkpoint.min_seconds=0")
             self.assertEqual(run.start(resume=True, overrides=[]).finish(), 2, run.output)
             self.assertIn(f"{run.directory} has no checkpoint yet to go on from (", run.output)
@@ -127,8 +127,8 @@ class EndsTest(TethysTest):
         with Run(["strategy=local", "workers=1", "epochs=3", change]) as run:
             self.assertEqual(run.start().finish(), 1, run.output)
             command_line = f"tethys train {run.job} --set=strategy=local --set=workers=1 --set=epochs=3 --set={change}"
-            self.assertIn("once that is fixed, train from the start: ", run.output)
-            self.assertIn(f"with the flags for hosts as before: {command_line}\n", run.output)
+            self.assertIn("once this problem is solved, train from the start: ", run.output)
+            self.assertIn(f"with the same flags for hosts as before: {command_line}\n", run.output)
             _, shown = command(["runs", "show", run.directory])
             self.assertIn(command_line + "\n", shown)
 

@@ -108,7 +108,7 @@ TEST(RunEndingTest, StartAfterAFaultOfTheJobNamesTheUsersJobFile) {
   directory.Write(kStartFile, "tethys train pets.textproto --set=seed=2\n");
   const absl::Status fault = absl::InvalidArgumentError("cat/2.png: 36 x 28 pixels");
   const std::string go_on = GoOnText(directory.path(), /*scheduled=*/false, fault);
-  EXPECT_THAT(go_on, ::testing::StartsWith("once that is fixed, train from the start"));
+  EXPECT_THAT(go_on, ::testing::StartsWith("once this problem is solved, train from the start"));
   EXPECT_THAT(go_on, ::testing::EndsWith(": tethys train pets.textproto --set=seed=2"));
   proto::RunSummary summary;
   summary.set_status("failed");
