@@ -366,12 +366,11 @@ Command CompareCommand() {
              .help = "The number of runs of each combination. Default 1, or 3 with --until."},
             {.name = "until",
              .value = "PERCENT",
-             .help =
-                 "After --repeats, repeats each combination until the 95 % confidence interval of its mean "
-                 "training time reaches at most this percentage of the mean to each side."},
+             .help = "After --repeats, repeats each combination until the half-width of the 95 % confidence "
+                     "interval of its mean training time is at most this percentage of the mean."},
             {.name = "most_repeats",
              .value = "N",
-             .help = "With --until: the most runs of a combination. Default 20."},
+             .help = "With --until: the largest number of runs of a combination. Default 20."},
             TargetAccuracyFlag(),
             {.name = "run_dir",
              .value = "DIR",

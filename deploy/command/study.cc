@@ -303,8 +303,8 @@ Command StudyCommand() {
              .help = "The number of runs of each combination, in place of the number in FILE."},
             {.name = "until",
              .value = "PERCENT",
-             .help = "Repeats each combination until the 95 % confidence interval of its mean training time "
-                     "reaches at most this percentage of the mean to each side."},
+             .help = "Repeats each combination until the half-width of the 95 % confidence interval of its "
+                     "mean training time is at most this percentage of the mean."},
             {.name = "run_dir",
              .value = "DIR",
              .help = "Directory for results. Default: a new runs/NAME-DATE-TIME."}}),
