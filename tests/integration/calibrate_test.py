@@ -142,7 +142,7 @@ class CalibrateTest(FolderTest):
         self.assertIn("Asynchronous training makes other updates", output)
         # With one machine there are no links, and no other hosts.
         changes = output.split("What would change the answer, according to the model:\n")[1].split("\n\n")[0]
-        self.assertRegex(changes, "^  (Speed of computing, |The model cannot say: )")
+        self.assertRegex(changes, "^  (Speed of computing, |The model cannot say what would change the answer: )")
         self.assertNotRegex(output, "(?i)links|hosts")
         status, trained = self.tethys("train", best, "--plain", "--run_dir=run")
         self.assertEqual(status, 0, trained)
@@ -229,7 +229,7 @@ class CalibrateTest(FolderTest):
         status, output = self.tethys(*advise, f"--calibration={named}")
         self.assertEqual(status, 0, output)
         self.assertRegex(" ".join(output.split()), r"The brief runs contradict the predictions of 1 of 1 candidates, because "
-                                                   r"their intervals: \S.* samples/s where [\d,]+ \([\d,]+ to [\d,]+\) were")
+                                                   r"the measured values lie outside the predicted intervals: \S.* samples/s where [\d,]+ \([\d,]+ to [\d,]+\) were")
         with open(path, "w", encoding="utf-8") as file:
             json.dump(calibration, file)
         status, output = self.tethys(*advise)

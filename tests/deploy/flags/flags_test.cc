@@ -143,7 +143,7 @@ TEST(HelpTest, ListsEveryFlagAndAnExample) {
             "  --run_dir=DIR      Where results go.\n"
             "  --resume           Goes on.\n"
             "  --set=FIELD=VALUE  Replaces a field.\n"
-            "  --help             Prints this.\n"
+            "  --help             Prints this help.\n"
             "\n"
             "example:\n"
             "  tethys train a.textproto\n");
