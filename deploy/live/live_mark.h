@@ -21,7 +21,8 @@ struct LiveMark {
 };
 
 std::string MarkText(const LiveMark& mark);
-// InvalidArgument: the text is no mark. An empty text is the mark of a reader that has nothing.
+// InvalidArgument: the text is no mark. An empty text is the mark of a reader that has
+// received nothing yet.
 absl::StatusOr<LiveMark> ParseMark(absl::string_view text);
 
 }  // namespace tethys

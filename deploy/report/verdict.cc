@@ -126,7 +126,7 @@ std::string CostSentence(const Findings& findings) {
       least.epoch_cost().count() > 0 ? absl::StrCat(", ", MeanText(least.epoch_cost()), " an epoch") : "",
       ", in the currency of the prices.");
   if (findings.cost_of_one_run) {
-    return absl::StrCat("The lowest cost, from a single run, so that the difference may be chance: ",
+    return absl::StrCat("The lowest cost, from single runs, whose differences may be chance: ",
                         NameInText(least), ", at ", at);
   }
   if (findings.cheapest.size() == 1) return absl::StrCat("Cheapest: ", NameInText(least), ", at ", at);

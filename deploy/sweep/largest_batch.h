@@ -1,4 +1,5 @@
-// Finds the largest batch that really fits, by trying, beginning with a forecast. Blocks during the tries.
+// Finds the largest batch that fits into the memory of the device, by trying, beginning with a forecast.
+// Blocks during the tries.
 #ifndef TETHYS_DEPLOY_SWEEP_LARGEST_BATCH_H_
 #define TETHYS_DEPLOY_SWEEP_LARGEST_BATCH_H_
 

@@ -87,8 +87,8 @@ class MachineSweep {
     SkipTooLarge(schedule);
     while (const std::optional<int64_t> batch = schedule.Next()) {
       if (clock_.Now() >= end && schedule.visits() > 0) break;
-      Say(absl::StrFormat("round %d of %d, batch %d, %d %% of measurements disturbed", schedule.rounds() + 1,
-                          request_.rounds, *batch,
+      Say(absl::StrFormat("round %d of %d, batch size %d, %d %% of measurements disturbed",
+                          schedule.rounds() + 1, request_.rounds, *batch,
                           schedule.visits() == 0 ? 0 : 100 * schedule.disturbed() / schedule.visits()));
       const absl::StatusOr<proto::StepVisit> visit = meter_->Step(*batch, kVisitMilliseconds);
       if (visit.ok()) {

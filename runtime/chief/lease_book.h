@@ -103,8 +103,9 @@ class LeaseBook {
   struct Limits {
     int workers = 0;
     int servers = 0;
-    Slice segment;         // Must contain all positions of the book's batches.
-    int64_t step_end = 0;  // Upper bound for the ends of global batches; a cut segment may end earlier.
+    Slice segment;  // Must contain all positions of the book's batches.
+    // No global batch ends after this position. A segment that was cut short may end before it.
+    int64_t step_end = 0;
   };
   // InvalidArgument: the book breaks a limit or invariant 1.
   absl::Status Restore(const proto::LeaseBookState& state, const Limits& limits);

@@ -135,7 +135,7 @@ absl::Status CheckTime(const X509* certificate) {
   if (X509_cmp_current_time(X509_get0_notBefore(certificate)) > 0) {
     return absl::FailedPreconditionError(
         "the certificate is not valid yet: the clock of this machine is more than a day behind the clock of "
-        "the launcher's machine; set this clock");
+        "the launcher's machine; set the clock of this machine");
   }
   if (X509_cmp_current_time(X509_get0_notAfter(certificate)) < 0) {
     return absl::FailedPreconditionError(

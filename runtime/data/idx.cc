@@ -106,7 +106,8 @@ absl::Status IdxReader::CheckMagic(const uint8_t* magic, IdxKind kind) {
                                 " axes, a file of labels has 1 or, for maps of labels, 3: are images and "
                                 "labels swapped?"));
   }
-  if (kind == IdxKind::kTargets && axes < 1) return Invalid("has no axis, a file of targets has 1 or more");
+  if (kind == IdxKind::kTargets && axes < 1)
+    return Invalid("has no axis, but a file of targets has at least 1");
   if (kind == IdxKind::kImages && axes < 3) {
     return Invalid(absl::StrCat(
         "has ", axes,

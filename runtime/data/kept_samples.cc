@@ -145,7 +145,7 @@ void RemoveOutdated(const HostCache& cache) {
 
 // ------------------------------------------------------------------------------------------ opening
 
-// `of_data` is set if the error concerns the data, so that it would also occur without a cache.
+// Sets `of_data` if the error concerns the data: such an error would also occur without a cache.
 absl::StatusOr<std::shared_ptr<const SampleSource>> OpenKept(const proto::Job& job, DataPart part,
                                                              const DataHeader& header,
                                                              const UsedSamples& used,

@@ -436,7 +436,7 @@ class WeightsTest(TethysTest):
         for row, number in zip(rows, numbers):
             outputs = logits[number - min(numbers)]
             self.assertEqual(int(row["class"]), max(range(10), key=outputs.__getitem__), row["file"])
-        # A picture enlarged by repeating each pixel is scaled back to the size of the model.
+        # A picture enlarged by repeating each pixel is scaled back to the size of the model's input.
         name = os.path.join(self.path("image_folder"), "test", paths[0])
         with open(self.predict("one.csv", f"--images={name}"), encoding="utf-8") as file:
             one = next(csv.DictReader(file))

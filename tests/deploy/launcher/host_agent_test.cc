@@ -84,7 +84,7 @@ class HostAgentTest : public ::testing::Test, public HostAgent::Processes {
   std::vector<std::string> actions_;
 };
 
-TEST_F(HostAgentTest, StartsAndSignalsAsOrdered) {
+TEST_F(HostAgentTest, StartsAndSignalsProcessesOnRequest) {
   OrderStart(1);
   OrderStart(2, "ps");
   OrderSignal(1, SIGTERM);

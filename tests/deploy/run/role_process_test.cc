@@ -86,7 +86,7 @@ TEST_F(RoleProcessTest, WrongClockIsTheOnlyReasonReported) {
   const absl::Status status = Read(line + "\n").status();
   EXPECT_TRUE(absl::IsFailedPrecondition(status)) << status;
   EXPECT_THAT(std::string(status.message()),
-              EndsWith("behind the clock of the launcher's machine; set this clock"));
+              EndsWith("behind the clock of the launcher's machine; set the clock of this machine"));
 }
 
 TEST_F(RoleProcessTest, DamagedCertificateIsTheOnlyReasonReported) {
