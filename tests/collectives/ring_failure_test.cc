@@ -212,7 +212,8 @@ TEST(RingGather, PartOutsideOfTheDataIsRefused) {
           return ring->AllGather(absl::MakeSpan(data), parts);
         },
         medium);
-    ExpectAll(answers, absl::StatusCode::kInvalidArgument, HasSubstr("the part of rank 2 is [8, +3) of 10"));
+    ExpectAll(answers, absl::StatusCode::kInvalidArgument,
+              HasSubstr("the part of rank 2 is [8, +3), but the data have 10 bytes"));
   }
 }
 

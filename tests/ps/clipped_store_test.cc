@@ -167,7 +167,7 @@ TEST_F(ClippedStoreTest, FasterWorkerMayPushNextStepBeforeSlowerCommits) {
   EXPECT_EQ(Norm({.worker = 1}), "w1 norm 44");
   EXPECT_EQ(Commit({.worker = 1}, 44), "w1 committed");
   EXPECT_EQ(Do({.worker = 1, .gradient = 5, .step = 1, .sequence = 2, .base = 1}), "w0 norm 1100");
-  EXPECT_THAT(Norm({.worker = 1}), HasSubstr("the norm of push 1, its last push is 2 of step 1"));
+  EXPECT_THAT(Norm({.worker = 1}), HasSubstr("the norm of push 1, but its last push is 2 of step 1"));
 }
 
 // --------------------------------------------------------------------------------------------- refusals

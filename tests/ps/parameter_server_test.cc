@@ -185,8 +185,8 @@ TEST(ParameterServerTest, OtherRolesAndUnknownWorkersAreRefused) {
       client.Call(kStreamMethod, Proved(cluster, client.GetChallenge(), proto::PS), "x");
   const absl::Status index =
       client.Call(kStreamMethod, Proved(cluster, client.GetChallenge(), proto::WORKER, 1), "x");
-  EXPECT_THAT(role.message(), HasSubstr("expected a worker of index 0 to 0, this is PS 0"));
-  EXPECT_THAT(index.message(), HasSubstr("this is WORKER 1"));
+  EXPECT_THAT(role.message(), HasSubstr("expected a worker of index 0 to 0, but the caller is PS 0"));
+  EXPECT_THAT(index.message(), HasSubstr("the caller is WORKER 1"));
   ExpectServes(cluster);
 }
 

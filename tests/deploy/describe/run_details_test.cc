@@ -85,7 +85,7 @@ TEST_F(RunDetailsTest, RunningRunShowsLauncherAndProgressOfThisAttempt) {
   add(listening);
   add(progress);
   add(pulse);
-  EXPECT_THAT(Text(), AllOf(HasSubstr("running, by process "), HasSubstr("epoch 2 of 5, 40 % of it"),
+  EXPECT_THAT(Text(), AllOf(HasSubstr("running, by process "), HasSubstr("epoch 2 of 5, 40 % done"),
                             HasSubstr("about 1:05 left"), HasSubstr("slave4")));
   progress.mutable_progress()->Clear();
   progress.mutable_progress()->set_epoch(5);

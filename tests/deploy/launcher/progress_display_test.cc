@@ -188,12 +188,12 @@ TEST(ProgressDisplayTest, SlowAndLostTasksAreListedOnce) {
     task.set_health(health);
     task.set_compute_ratio(1.4);
   }
-  EXPECT_THAT(
-      LateTaskLines(LateProgress(), state),
-      ::testing::ElementsAre("  worker 2 on slave1: silent for 3 s",
-                             "  worker 4 on slave3: behind, at step 1,120; the others are at about 2,240",
-                             "  worker 3 on slave5: slow, computes 1.4 times as long as the median of all",
-                             "  worker 4 on slave5: lost"));
+  EXPECT_THAT(LateTaskLines(LateProgress(), state),
+              ::testing::ElementsAre(
+                  "  worker 2 on slave1: silent for 3 s",
+                  "  worker 4 on slave3: behind, at step 1,120; the others are at about 2,240",
+                  "  worker 3 on slave5: slow, computes 1.4 times as long as the median of all workers",
+                  "  worker 4 on slave5: lost"));
 }
 
 TEST(ProgressDisplayTest, LinesOfLateTasksAreClearedWhenTasksRecover) {

@@ -65,7 +65,7 @@ TEST_F(OutputQueueTest, ExcessTextIsReplacedByNote) {
   queue_->Write("end\n");
   queue_.reset();
   write_.Close();
-  EXPECT_EQ(Read(53), "[10 bytes of output are left out here, because they were not read in time]\nend\n");
+  EXPECT_EQ(Read(79), "[10 bytes of output are left out here, because they were not read in time]\nend\n");
 }
 
 TEST_F(OutputQueueTest, ClosedReaderIsIgnored) {

@@ -149,7 +149,8 @@ TEST_F(VerdictTest, SamplesThatAreNormalisedTogetherAreNamedIfTheyDiffer) {
   mirrored.set_normalised_samples(16);
   EXPECT_THAT(Text(), Not(HasSubstr("ormalis")));
   mirrored.set_normalised_samples(2);
-  EXPECT_THAT(Text(), HasSubstr("are normalised together: 16 with local and 2 with mirrored. These"));
+  EXPECT_THAT(Text(),
+              HasSubstr("are normalised together: 16 with local and 2 with mirrored. The variants thus"));
 }
 
 TEST_F(VerdictTest, MostAccurateVariantIsNamedIfItIsNotTheFastest) {

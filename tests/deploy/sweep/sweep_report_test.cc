@@ -55,7 +55,7 @@ TEST(AnswerTest, SaysBestBatchLineJumpsVerdictAndLargestBatch) {
   EXPECT_EQ(answer.heading(), "slave|1 (kind small), cpu");
   ASSERT_THAT(answer.sentence(), SizeIs(6));
   EXPECT_EQ(answer.sentence(0),
-            "Most samples a second with batch 32: 6,349; batch 16 already reaches 97 % of that.");
+            "Most samples a second with batch 32: 6,349; batch 16 already reaches 97 % of this throughput.");
   EXPECT_EQ(answer.sentence(1), "A step takes 1 ms + 100 µs × batch for batches 8 to 16.");
   EXPECT_EQ(answer.sentence(2),
             "Jumps: after 16 (14 to 17) +20 % (520 µs). A jump of 3 % of the step or more would have "

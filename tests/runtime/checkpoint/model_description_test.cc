@@ -81,8 +81,9 @@ TEST(ModelDescriptionTest, OtherScaling_IsRefusedNamingBothScalings) {
   InputScaling scaling = ScalingOf(Saved().scaling(), false);
   EXPECT_TRUE(CheckSameScaling(Saved(), scaling, "c").ok());
   scaling.mean[0] = 0.125f;
-  EXPECT_THAT(std::string(CheckSameScaling(Saved(), scaling, "c").message()),
-              HasSubstr("by mean 0.25 and deviation 0.5, the job has mean 0.125 and deviation 0.5"));
+  EXPECT_THAT(
+      std::string(CheckSameScaling(Saved(), scaling, "c").message()),
+      HasSubstr("by mean 0.25 and deviation 0.5, but the job standardises by mean 0.125 and deviation 0.5"));
 }
 
 TEST(ModelDescriptionTest, InputsOfAnotherType_AreRefused) {
@@ -90,7 +91,8 @@ TEST(ModelDescriptionTest, InputsOfAnotherType_AreRefused) {
   saved.set_float_inputs(true);
   EXPECT_TRUE(CheckSameScaling(saved, ScalingOf(saved.scaling(), true), "c").ok());
   EXPECT_THAT(std::string(CheckSameScaling(saved, ScalingOf(saved.scaling(), false), "c").message()),
-              HasSubstr("on inputs standardised by (float32) mean 0.25 and deviation 0.5, the job has mean"));
+              HasSubstr("on inputs standardised by (float32) mean 0.25 and deviation 0.5, but the job "
+                        "standardises by mean"));
 }
 
 TEST(ModelDescriptionTest, CheckpointWithoutADescription_MatchesAnyJob) {

@@ -106,7 +106,7 @@ TEST_F(StatisticsTest, WrongNumberOfElementsFailsJobAndNamesWorker) {
     StartAndMakeReady(kMirrored);
     TrainTo(0, 1, {{0, 5}, {10, 15}}, "[1, 8]");
     TrainTo(1, 1, {{5, 10}, {15, 20}}, statistics);
-    ExpectFailure(absl::StrCat("moving statistics of ", count, " elements, the model has 2"));
+    ExpectFailure(absl::StrCat("moving statistics of ", count, " elements, but the model has 2"));
   }
 }
 
@@ -131,7 +131,7 @@ TEST_F(StatisticsTest, StatisticsForAModelWithoutStatisticsFailTheJob) {
   statistics_ = {};
   StartAndMakeReady(kMirrored);
   TrainTo(1, 1, {{5, 10}, {15, 20}}, "[1, 2]");
-  ExpectFailure("moving statistics of 2 elements, the model has 0");
+  ExpectFailure("moving statistics of 2 elements, but the model has 0");
 }
 
 }  // namespace

@@ -263,7 +263,7 @@ TEST_F(StartingStateTest, MissingBestCheckpoint_IsForgottenWithANote) {
   std::filesystem::create_symlink("step-6", root_ + "/best");
   StartingState start;
   start.state.mutable_best()->set_step(2);
-  EXPECT_THAT(BeginCheckpoints(root_, start), ElementsAre(HasSubstr("of epoch 1, is gone")));
+  EXPECT_THAT(BeginCheckpoints(root_, start), ElementsAre(HasSubstr("of epoch 1, no longer exists")));
   EXPECT_FALSE(start.state.has_best());
   EXPECT_FALSE(std::filesystem::is_symlink(root_ + "/best"));
 }

@@ -162,7 +162,7 @@ TEST(StatisticsBook, ReportOfAWrongSizeIsRefusedAndNotNoted) {
     const absl::Status status = book.OnRunDone(0, Done(7, values));
     EXPECT_TRUE(absl::IsInvalidArgument(status)) << status;
     EXPECT_THAT(std::string(status.message()),
-                HasSubstr(absl::StrCat("of ", values.size(), " elements, the model has 2")));
+                HasSubstr(absl::StrCat("of ", values.size(), " elements, but the model has 2")));
   }
   book.Average();
   EXPECT_EQ(book.current(), (MovingStatistics{.mean = {0, 1}}));

@@ -258,7 +258,7 @@ TEST_F(DatasetTest, ValuesMayBeFloatsInBigEndianOrder) {
 
 TEST_F(DatasetTest, TestSamplesOfAnotherTypeAreRefused) {
   directory_.Write("train-images", IdxHeader({20, 2, 2}, 0x0D) + std::string(20 * 4 * 4, '\0'));
-  ExpectRefused({"test-images", "are bytes, of", "train-images float32", "must have one type"});
+  ExpectRefused({"test-images", "are bytes, samples of", "train-images are float32", "must have one type"});
 }
 
 TEST_F(DatasetTest, RefusesToStandardiseEqualPixels) {

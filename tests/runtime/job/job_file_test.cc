@@ -71,7 +71,7 @@ TEST(OverrideTest, FieldOfAnotherStrategyIsRefused) {
             "--set=strategy.mirrored.gradients=FP32: 'strategy' is parameter_server, which has no fields of "
             "mirrored: to change this choice, write --set=strategy=mirrored first");
   EXPECT_THAT(refusal("strategy.parameter_server.stale_synchronous.bound=2"),
-              HasSubstr("write --set=strategy.parameter_server.consistency=stale_synchronous before"));
+              HasSubstr("write --set=strategy.parameter_server.consistency=stale_synchronous first"));
   EXPECT_THAT(refusal("model.layer[1].convolution.filters=3"),
               HasSubstr("'model.layer[1]' is dense, which has no fields of convolution"));
 }

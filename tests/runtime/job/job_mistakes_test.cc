@@ -297,7 +297,7 @@ INSTANTIATE_TEST_SUITE_P(
             "lamb {} weight_decay: 0.01 decoupled_weight_decay: true",
             "my.textproto:11:30: ",
             {"optimizer.decoupled_weight_decay is true, but the trust ratio of lamb scales the whole step",
-             "leave it out"}},
+             "leave decoupled_weight_decay out"}},
         Mistake{"learning_rate: 0.05",
                 "learning_rate: 0.05 schedule { warm_up {} }",
                 "my.textproto:12:34: ",

@@ -196,7 +196,7 @@ TEST(HttpRedirectTest, RedirectLoopsAndLongChainsAreEnded) {
   const ScriptedClient scripted([&](const HttpRequest&) {
     return HttpAnswer{.status = 302, .headers = {{"location", absl::StrCat("/", ++next)}}};
   });
-  EXPECT_THAT(StatusText(Open(scripted).status()), HasSubstr("after 5 others"));
+  EXPECT_THAT(StatusText(Open(scripted).status()), HasSubstr("after 5 other redirects"));
   EXPECT_EQ(next, 6);
 }
 
