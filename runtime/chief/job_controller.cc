@@ -47,7 +47,7 @@ JobController::JobController(proto::JobPlan plan, proto::TrainingState state, bo
       silence_(FromSeconds(plan_.job().timeouts().silence())),
       start_timeout_(FromSeconds(plan_.job().timeouts().start())),
       course_(plan_.validation_samples() > 0 && plan_.job().evaluate_each_epoch(), plan_.test_samples() > 0),
-      roster_(Membership::Of(plan_)),
+      roster_(Membership::Of(plan_), now),
       state_(std::move(state)),
       running_(planner_, EpochLength(plan_)),
       statistics_(std::move(statistics)),

@@ -94,7 +94,8 @@ void TaskState::Begin(TaskId id, uint32_t incarnation, Nanoseconds now) {
   lost = gone = failed = joined = ready = false;
 }
 
-Roster::Roster(Membership membership) : membership_(std::move(membership)) {
+Roster::Roster(Membership membership, Nanoseconds now)
+    : membership_(std::move(membership)), last_search_(now) {
   for (const proto::Role role : {proto::WORKER, proto::PS}) {
     for (const TaskId id : membership_.Members(role)) tasks_[id];
   }
@@ -176,7 +177,7 @@ bool Roster::AnotherComputes(TaskId id) const {
 }
 
 std::vector<TaskId> Roster::FindSilent(Nanoseconds now, Nanoseconds patience) {
-  const Nanoseconds pause = last_search_ == 0 ? 0 : now - last_search_;
+  const Nanoseconds pause = now - last_search_;
   last_search_ = now;
   std::vector<TaskId> silent;
   for (auto& [id, task] : tasks_) {

@@ -57,7 +57,8 @@ class Roster {
   // A task from which nothing was heard for this time is shown as silent.
   static constexpr Nanoseconds kSilent = 2 * kSecond;
 
-  explicit Roster(Membership membership);
+  // `now`: the chief's time; silence is searched for from then on.
+  Roster(Membership membership, Nanoseconds now);
 
   bool Has(TaskId id) const { return tasks_.count(id) > 0; }
   // Requires Has(id).
@@ -115,7 +116,7 @@ class Roster {
  private:
   Membership membership_;
   std::map<TaskId, TaskState> tasks_;  // Every task of the plan.
-  Nanoseconds last_search_ = 0;
+  Nanoseconds last_search_;
 };
 
 }  // namespace tethys

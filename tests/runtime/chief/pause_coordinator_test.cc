@@ -39,7 +39,7 @@ class PauseCoordinatorTest : public ::testing::Test {
 
   const proto::JobPlan plan_ = Plan("workers: 2 strategy { mirrored {} }");
   const SegmentPlanner planner_{plan_};
-  Roster roster_{Membership::Of(plan_)};
+  Roster roster_{Membership::Of(plan_), 0};
   RunningSegment segment_{planner_, 20};
   PauseCoordinator pause_{roster_, segment_};
   Actions actions_;

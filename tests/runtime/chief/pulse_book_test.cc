@@ -45,7 +45,7 @@ class PulseBookTest : public ::testing::Test {
   proto::Pulse Take() { return book_.Take(roster_, now_, 12.5); }
 
   Nanoseconds now_ = 100 * kSecond;
-  Roster roster_{Membership::Of(Plan("workers: 3 strategy { parameter_server { asynchronous {} } }"))};
+  Roster roster_{Membership::Of(Plan("workers: 3 strategy { parameter_server { asynchronous {} } }")), 0};
   PulseBook book_{/*stale=*/true};
 };
 

@@ -37,7 +37,7 @@ class RosterTest : public ::testing::Test {
   }
   static TaskId Worker(int index) { return {proto::WORKER, index}; }
 
-  Roster roster_{Membership::Of(Plan("workers: 5 strategy { parameter_server { asynchronous {} } }"))};
+  Roster roster_{Membership::Of(Plan("workers: 5 strategy { parameter_server { asynchronous {} } }")), 0};
 };
 
 TEST_F(RosterTest, LocalRanksFollowIndicesOnEachHost) {
@@ -121,6 +121,15 @@ TEST_F(RosterTest, FirstOnHostSkipsLostTasks) {
   Lose(1);
   EXPECT_TRUE(roster_.FirstOnHost(Worker(3)));
   EXPECT_FALSE(roster_.FirstOnHost(Worker(4)));
+}
+
+TEST_F(RosterTest, StallBeforeTheFirstSearch_IsNoSilenceOfTasks) {
+  Join(0, "a");
+  roster_.at(Worker(0)).last_heard = kSecond;
+  const auto silent = [this](int seconds) { return roster_.FindSilent(seconds * kSecond, 10 * kSecond); };
+  EXPECT_THAT(silent(60), ElementsAre()) << "the chief itself did nothing for a minute";
+  for (const int seconds : {64, 68}) EXPECT_THAT(silent(seconds), ElementsAre());
+  EXPECT_THAT(silent(72), ElementsAre(Worker(0)));
 }
 
 TEST_F(RosterTest, TaskSilentForTwoSecondsIsLate) {
