@@ -205,10 +205,10 @@ void JobController::OnLost(TaskId id, const absl::Status& reason, Nanoseconds no
 void JobController::Lose(TaskId id, const std::string& reason, Nanoseconds now, Actions& actions) {
   actions.push_back(WriteJournal{journal::Lost(id.role, id.index, reason)});
   const std::string text = LossText(id, reason);
-  const bool replaced = losses_.Lose(id, reason, text, now, actions);
+  losses_.Lose(id, reason, text, now, actions);
   evaluation_.OnLost(id);
   if (id.role == proto::WORKER) statistics_.OnLost(id.index);
-  if (!replaced && roster_.workers_left() == 0) {
+  if (roster_.workers_left() == 0 && !losses_.awaits_replacement()) {
     return Fail(absl::UnavailableError(
                     absl::StrCat(text, "; no worker is left, and max_restarts (", plan_.job().max_restarts(),
                                  ") is used up: --resume goes on from the last checkpoint")),

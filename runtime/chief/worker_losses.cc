@@ -11,7 +11,7 @@
 
 namespace tethys {
 
-bool WorkerLosses::Lose(TaskId id, const std::string& reason, const std::string& text, Nanoseconds now,
+void WorkerLosses::Lose(TaskId id, const std::string& reason, const std::string& text, Nanoseconds now,
                         Actions& actions) {
   roster_.Lose(id);
   const TaskState& task = roster_.at(id);
@@ -32,7 +32,6 @@ bool WorkerLosses::Lose(TaskId id, const std::string& reason, const std::string&
   event.mutable_worker_lost()->set_reason(absl::StrCat(
       text, replaced ? "; the worker is to be replaced" : "; the job goes on without this worker"));
   actions.push_back(Report{std::move(event)});
-  return replaced;
 }
 
 void WorkerLosses::Fence(TaskId id, Actions& actions) { Ask(id, false, actions); }
@@ -106,6 +105,20 @@ void WorkerLosses::TakesPart(TaskId id, Nanoseconds now, Actions& actions) {
   proto::ProgressEvent event;
   event.set_note(absl::StrFormat("%s takes part again after %.1f s", roster_.Describe(id), seconds));
   actions.push_back(Report{std::move(event)});
+}
+
+bool WorkerLosses::awaits_replacement() const {
+  const auto replaced = std::min<int>(losses_.size(), plan_.job().max_restarts());
+  const auto awaited = [&](TaskId id, const TaskState& task) {
+    const auto is_last = [&](const proto::WorkerLoss& loss) {
+      return loss.worker() == id.index && loss.incarnation() == task.member.incarnation();
+    };
+    return task.candidate > task.member.incarnation() ||
+           std::any_of(losses_.begin(), losses_.begin() + replaced, is_last);
+  };
+  return std::any_of(roster_.tasks().begin(), roster_.tasks().end(), [&](const auto& entry) {
+    return entry.second.lost && awaited(entry.first, entry.second);
+  });
 }
 
 bool WorkerLosses::asking(TaskId id) const {

@@ -28,8 +28,8 @@ class WorkerLosses {
       : plan_(plan), roster_(roster), segment_(segment), started_(started) {}
 
   // Marks the worker as lost; from now on its messages are ignored. `text`: a description of the loss for the
-  // user. Returns true if the launcher is to replace the worker.
-  bool Lose(TaskId id, const std::string& reason, const std::string& text, Nanoseconds now, Actions& actions);
+  // user.
+  void Lose(TaskId id, const std::string& reason, const std::string& text, Nanoseconds now, Actions& actions);
 
   // Asks all servers to refuse the frames of the lost incarnation.
   void Fence(TaskId id, Actions& actions);
@@ -46,6 +46,9 @@ class WorkerLosses {
   // Lets the replacement take part from now on.
   void TakesPart(TaskId id, Nanoseconds now, Actions& actions);
 
+  // True if a process is to take a lost worker's place: the launcher is to start one (max_restarts), or one
+  // was admitted.
+  bool awaits_replacement() const;
   // True if some server has not answered the last request about this worker.
   bool asking(TaskId id) const;
   // True if some server has not fenced a lost worker yet.

@@ -510,6 +510,30 @@ TEST_F(LossesTest, ReplacementOfLastWorkerIsAwaitedUntilTimeout) {
   EXPECT_THAT(Log(), ElementsAre("p0 stop"));
 }
 
+TEST_F(LossesTest, LossOfLastWorkerAwaitsReplacementOfAnother) {
+  Begin(absl::StrCat(kAsynchronous, "max_restarts: 1"));
+  Vanish(Worker(1));
+  Vanish(Worker(0));
+  Tick(1);
+  EXPECT_THAT(Log(), ElementsAre("p0 fence", "p0 fence"));
+  Fenced(false, 1);
+  Fenced(false, 0);
+  JoinAgain();
+  SayAs(2, Worker(1), "ready {}");
+  Fenced(true, 1);
+  EXPECT_THAT(Log(), ElementsAre("w1 setup", "p0 fence", "w1 run", "w1 lease"));
+}
+
+TEST_F(LossesTest, NewProcessOfLastWorkerKeepsJobWithoutRestarts) {
+  Begin(kAsynchronous);
+  Vanish(Worker(0));
+  JoinAgain();
+  Tick(1);
+  EXPECT_THAT(Log(), ElementsAre("p0 fence", "p0 fence")) << "its session had not ended yet";
+  Fenced(false, 1);
+  EXPECT_THAT(Log(), ElementsAre("w1 setup"));
+}
+
 TEST_F(LossesTest, ReplacementOfTheOnlyWorkerTrains) {
   Begin("workers: 1 max_restarts: 1 strategy { parameter_server { stale_synchronous {} } }");
   Vanish(Worker(0));
