@@ -521,7 +521,7 @@ TEST_F(LossesTest, LossOfLastWorkerAwaitsReplacementOfAnother) {
   JoinAgain();
   SayAs(2, Worker(1), "ready {}");
   Fenced(true, 1);
-  EXPECT_THAT(Log(), ElementsAre("w1 setup", "p0 fence", "w1 run", "w1 lease"));
+  EXPECT_THAT(Log(), ElementsAre("w1 setup", "w1 form", "p0 fence", "w1 run", "w1 lease"));
 }
 
 TEST_F(LossesTest, NewProcessOfLastWorkerKeepsJobWithoutRestarts) {
@@ -531,7 +531,7 @@ TEST_F(LossesTest, NewProcessOfLastWorkerKeepsJobWithoutRestarts) {
   Tick(1);
   EXPECT_THAT(Log(), ElementsAre("p0 fence", "p0 fence")) << "its session had not ended yet";
   Fenced(false, 1);
-  EXPECT_THAT(Log(), ElementsAre("w1 setup"));
+  EXPECT_THAT(Log(), ElementsAre("w1 setup", "w1 form"));
 }
 
 TEST_F(LossesTest, ReplacementOfTheOnlyWorkerTrains) {

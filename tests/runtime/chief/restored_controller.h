@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "runtime/chief/job_controller.h"
+#include "tests/runtime/chief/action_text.h"
 
 namespace tethys {
 
@@ -103,69 +104,10 @@ class RestoredController {
   void Event(Actions& actions, const Function& function) {
     Actions own, restored;
     Both<Actions>(function, own, restored);
-    const std::string expected = Text(own), text = Text(restored);
+    const std::string expected = FullText(own), text = FullText(restored);
     if (text != expected) fail_(absl::StrCat("actions:\n", expected, "\nrestored:\n", text));
     for (Action& action : own) actions.push_back(std::move(action));
   }
-
-  // The text of every field of every action, except the measurements that a saved state omits.
-  static std::string Text(const Actions& actions) {
-    std::string text;
-    for (const Action& action : actions) absl::StrAppend(&text, absl::visit(Writer(), action), "\n");
-    return text;
-  }
-  struct Writer {
-    static std::string Task(TaskId task) {
-      return absl::StrCat(proto::Role_Name(task.role), " ", task.index);
-    }
-    std::string operator()(const SendOrder& send) const {
-      return absl::StrCat("to ", Task(send.task), ": ", send.order.ShortDebugString());
-    }
-    std::string operator()(const WriteJournal& journal) const {
-      return absl::StrCat("journal ", journal.line);
-    }
-    std::string operator()(const Report& report) const {
-      if (!report.event.has_pulse()) return absl::StrCat("report ", report.event.ShortDebugString());
-      proto::ProgressEvent event = report.event;
-      event.mutable_pulse()->clear_machine();
-      for (proto::TaskPulse& task : *event.mutable_pulse()->mutable_task()) {
-        proto::TaskPulse kept;
-        kept.set_role(task.role());
-        kept.set_index(task.index());
-        kept.set_host(task.host());
-        kept.set_state(task.state());
-        kept.set_step(task.step());
-        kept.set_lag(task.lag());
-        kept.set_silent_seconds(task.silent_seconds());
-        task = kept;
-      }
-      return absl::StrCat("report ", event.ShortDebugString());
-    }
-    std::string operator()(const KeepRecords& keep) const {
-      return absl::StrCat("records ", keep.clock_offset, " ", keep.records.ShortDebugString());
-    }
-    std::string operator()(const KeepResources& keep) const {
-      std::string text = absl::StrCat("resources ", Task(keep.task), " ", keep.host, " ", keep.clock_offset);
-      for (const proto::ResourceSample& sample : keep.samples) {
-        absl::StrAppend(&text, " ", sample.ShortDebugString());
-      }
-      return text;
-    }
-    std::string operator()(const OpenSave& open) const {
-      proto::StatisticsState statistics;
-      statistics.mutable_mean()->Assign(open.statistics.mean.begin(), open.statistics.mean.end());
-      for (const std::vector<float>& own : open.statistics.workers) {
-        statistics.add_averaged()->mutable_value()->Assign(own.begin(), own.end());
-      }
-      return absl::StrCat("open ", open.id, " ", open.state.ShortDebugString(), " ",
-                          statistics.ShortDebugString());
-    }
-    std::string operator()(const CommitSave&) const { return "commit"; }
-    std::string operator()(const AbandonSave&) const { return "abandon"; }
-    std::string operator()(const EndJob& end) const {
-      return absl::StrCat("end ", StatusText(end.status), " by ", Task(end.culprit));
-    }
-  };
 
   const proto::JobPlan plan_;
   const std::function<void(const std::string&)> fail_;

@@ -1,0 +1,76 @@
+// Faults that are put into a run on purpose, to show that the invariants would find them. Each is a seam of
+// the simulation around a real class: a message is dropped, doubled, altered or comes early. The product's
+// code knows nothing of them.
+#ifndef TETHYS_TESTS_SIMULATION_DELIBERATE_FAULTS_H_
+#define TETHYS_TESTS_SIMULATION_DELIBERATE_FAULTS_H_
+
+#include "absl/strings/string_view.h"
+#include "absl/types/optional.h"
+#include "tests/simulation/simulated_job.h"
+
+namespace tethys::simulation {
+
+enum class Fault {
+  kNone,
+  kOldState,
+  kDoubledRecords,
+  kLostRecord,
+  kLateRecords,
+  kEarlyFenced,
+  kNoFence,
+  kEarlySettled,
+  kUnreportedPush,
+  kNewSequence,
+  kNoRepeat,
+  kNoBound,
+  kDoubledLease,
+  kLostPause,
+  kEarlyCut,
+  kEarlyCommit,
+  kCommitBeforeJournal,
+  kFadedSlots,
+  kStaleSum,
+  kStaleEvaluation,
+};
+
+struct DeliberateFault {
+  const char* name;
+  Kind kind;  // In which it is looked for.
+  const char* meaning;
+};
+
+// By the values of Fault.
+inline constexpr DeliberateFault kDeliberateFaults[] = {
+    {"none", Kind::kLocal, "no fault"},
+    {"old_state", Kind::kAsync, "a restored chief reads a state that is some events old"},
+    {"doubled_records", Kind::kBulk, "step records arrive twice"},
+    {"lost_record", Kind::kMirrored, "a worker drops a step record"},
+    {"late_records", Kind::kMirrored, "a worker ends its run before it has sent the last records"},
+    {"early_fenced", Kind::kAsync, "a server answers a fence before it has sent its applied pushes"},
+    {"no_fence", Kind::kAsync, "a server answers a fence and goes on taking the lost worker's pushes"},
+    {"early_settled", Kind::kAsync, "the chief settles a lost worker's batches before servers have answered"},
+    {"unreported_push", Kind::kAsync, "a server does not report a push that it has applied"},
+    {"new_sequence", Kind::kAsync, "a worker repeats a push under a new sequence number"},
+    {"no_repeat", Kind::kBulk, "a worker does not repeat unanswered messages on a new connection"},
+    {"no_bound", Kind::kStale, "a server does not wait for the slowest worker"},
+    {"doubled_lease", Kind::kStale, "the chief sends a lease twice"},
+    {"lost_pause", Kind::kMirrored, "a worker never gets the order to pause"},
+    {"early_cut", Kind::kBulk, "workers are told to cut a segment one step too early"},
+    {"early_commit", Kind::kBulk, "a save is committed once its first source has written"},
+    {"commit_before_journal", Kind::kBulk, "a save is committed before the journal is written"},
+    {"faded_slots", Kind::kMirrored, "a resumed job begins with new optimizer slots"},
+    {"stale_sum", Kind::kMirrored, "a worker adds a gradient of the step before"},
+    {"stale_evaluation", Kind::kAsync, "a worker evaluates without the newest parameters"},
+};
+static_assert(std::size(kDeliberateFaults) == static_cast<size_t>(Fault::kStaleEvaluation) + 1);
+
+inline absl::optional<Fault> ParseFault(absl::string_view name) {
+  for (size_t fault = 0; fault < std::size(kDeliberateFaults); ++fault) {
+    if (name == kDeliberateFaults[fault].name) return static_cast<Fault>(fault);
+  }
+  return absl::nullopt;
+}
+
+}  // namespace tethys::simulation
+
+#endif  // TETHYS_TESTS_SIMULATION_DELIBERATE_FAULTS_H_

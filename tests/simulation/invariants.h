@@ -1,0 +1,80 @@
+// The invariants of a run, checked at every event that concerns them:
+//
+//  1. Each sample of an epoch is used once in the ledger, over all attempts. Uses behind the state from which
+//  a later attempt began are undone; nothing before it is.
+//  2. No worker begins a step before all others have pushed the steps that the consistency asks for, and
+//  servers in lock step are at most one version apart.
+//  3. Parameters are those of a serial loop: in lock step after every step; on leases, at every barrier, they
+//  are the sum over the samples in the ledger, less the parts of torn batches that no server applied.
+//  4. A checkpoint is of one step: all of it is written, and its values are those of invariant 3.
+//  5. An evaluation covers every sample once, with these parameters.
+//  6. The job does not end while an order is unanswered, and it always says why it ends. A loss that the job
+//  survives does not end it; any other end names a task that was hit. No task that was left alone is lost.
+//  7. At the end the product's own check of the journal passes, and the last checkpoint has the parameters.
+#ifndef TETHYS_TESTS_SIMULATION_INVARIANTS_H_
+#define TETHYS_TESTS_SIMULATION_INVARIANTS_H_
+
+#include <cstdint>
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "proto/checkpoint.pb.h"
+#include "proto/chief.pb.h"
+#include "tests/simulation/process.h"
+#include "tests/simulation/simulated_job.h"
+
+namespace tethys::simulation {
+
+struct Checkpoint;
+
+class Invariants {
+ public:
+  explicit Invariants(World& world);
+
+  // An attempt begins with `state` and `values`.
+  void OnAttempt(const proto::TrainingState& state, const Values& values);
+  void OnJournalLine(absl::string_view line);
+  void OnOrder(TaskId task, uint32_t incarnation, const proto::ToTask& order);
+  void OnAnswer(TaskId task, const proto::FromTask& answer);
+  // A worker begins step `clock`, or has sent its whole push of it. Steps are numbered by the segment course.
+  void OnStepBegins(TaskId worker, uint32_t incarnation, int64_t clock);
+  void OnPushed(TaskId worker, uint32_t incarnation, int64_t clock);
+  // In lock step: a worker has these parameters after `steps` steps of the job.
+  void OnStepMade(const Process& worker, const std::vector<float>& parameters, int64_t steps);
+  void OnVersion(int server, int64_t version);
+  void OnCommit(const Checkpoint& checkpoint);
+  void OnProgress(const proto::ProgressEvent& event);
+  // The controller has ended the job, otherwise than well.
+  void OnFailedEnd(const absl::Status& status, TaskId culprit);
+  // The run is over: `lines` are those of the journal's file, `newest` is the last checkpoint.
+  void OnRunEnd(const std::string& lines, const Checkpoint& newest);
+
+  // What a worker answers to an evaluation of samples [begin, end) with these parameters.
+  double LossSum(const std::vector<float>& parameters, int64_t begin, int64_t end) const;
+
+ private:
+  struct Pushes {
+    uint32_t incarnation = 0;
+    int64_t next = 0;  // The first step that the worker has not pushed.
+  };
+
+  void CheckValues(const Values& values, const proto::TrainingState& state, const std::string& where);
+  const std::vector<float>& ParametersAt(const proto::TrainingState& state);
+  void Use(int64_t begin, int64_t count);
+  void Tear(int64_t begin, int64_t count, const std::set<int>& servers);
+
+  World& world_;
+  const bool leased_;
+
+  std::vector<bool> used_;           // By position over the whole job.
+  std::vector<float> sum_;           // On leases: the parameters by the ledger.
+  std::map<int, Pushes> pushes_;     // Of the workers that take part.
+  std::map<int, int64_t> versions_;  // Of the servers.
+  std::map<TaskId, std::multiset<std::string>> unanswered_;
+};
+
+}  // namespace tethys::simulation
+
+#endif  // TETHYS_TESTS_SIMULATION_INVARIANTS_H_

@@ -1,0 +1,214 @@
+// The exchange with parameter servers: what ParameterServerStrategy and ParameterClient (ps/) do, as events.
+// A push is cut into messages of at most kMostElements; each is answered by itself. On a broken connection
+// the worker connects again and repeats the messages that have no answer, with their sequence numbers.
+#include <map>
+#include <utility>
+
+#include "ps/shard_layout.h"
+#include "runtime/shape/job_shape.h"
+#include "runtime/tensor/frame.h"
+#include "tests/simulation/exchange.h"
+#include "tests/simulation/simulated_server.h"
+#include "tests/simulation/simulated_worker.h"
+#include "tests/simulation/world.h"
+
+namespace tethys::simulation {
+namespace {
+
+constexpr int64_t kMostElements = 8;
+constexpr uint64_t kFirstPull = uint64_t{1} << 63;
+constexpr int kTries = 5;
+constexpr Nanoseconds kPause = 20 * kMillisecond;
+
+class ServerExchange final : public Exchange {
+ public:
+  ServerExchange(SimulatedWorker& worker, Values& values)
+      : worker_(worker), values_(values), traits_(TraitsOf(world().plan().job())) {
+    const proto::Placement& placement = world().plan().placement();
+    links_.resize(placement.servers());
+    for (int server = 0; server < placement.servers(); ++server) {
+      const ShardLayout layout = *ShardLayout::Create(placement, server, world().model().arena_size());
+      for (const ShardLayout::Run& run : layout.runs()) {
+        const int64_t end = run.arena.end();
+        for (int64_t at = run.arena.begin; at < end; at += kMostElements) {
+          messages_.push_back({.server = server, .range = {at, std::min(kMostElements, end - at)}});
+        }
+      }
+    }
+  }
+
+  void Prepare(Then then) override {
+    for (size_t server = 0; server < links_.size(); ++server) Connect(static_cast<int>(server));
+    Pull(std::move(then));
+  }
+
+  void BeginStep(const Step& step, Then then) override {
+    step_ = step;
+    const bool pulls = PullsBeforeStep(config()) || (sequence_ == 0 && !traits_.servers_agree());
+    if (!pulls) return then(absl::OkStatus());
+    Pull(std::move(then));
+  }
+
+  void EndStep(const Step& step, const std::vector<float>& gradient, Then then) override {
+    ++sequence_;
+    then_ = std::move(then);
+    pulling_ = false;
+    waiting_ = static_cast<int>(messages_.size());
+    Nanoseconds after = 0;
+    for (size_t i = 0; i < messages_.size(); ++i) {
+      Message& message = messages_[i];
+      message.answered = false;
+      message.sent = false;
+      message.frame = MakeFrame(FrameKind::kPush, message.range);
+      message.frame.sequence = sequence_;
+      message.frame.sample_begin = static_cast<uint64_t>(step.sample_begin);
+      message.frame.sample_count = static_cast<uint64_t>(step.samples);
+      message.frame.schedule_position = static_cast<uint64_t>(step.schedule_position);
+      message.frame.base_version = static_cast<uint64_t>(versions_[message.server]);
+      if (traits_.update == UpdateUnit::kPushes) {
+        message.frame.global_sample_count = static_cast<uint32_t>(step.global_samples);
+      }
+      message.payload.clear();
+      if (step.samples > 0) {
+        const auto begin = gradient.begin() + message.range.begin;
+        message.payload.assign(begin, begin + message.range.count);
+      }
+      message.frame.payload_bytes = message.payload.size() * sizeof(float);
+      // Ranges become ready one after the other, while backward runs.
+      after += world().random().Between(0, world().step_time() / 16);
+      worker_.After(after, [this, i] {
+        Send(messages_[i]);
+        world().disturbances().Reach(Point::kPushing, {&worker_, world().server(messages_[i].server)});
+        if (i + 1 == messages_.size()) {
+          world().invariants().OnPushed(worker_.id(), worker_.incarnation(), step_.number);
+        }
+      });
+    }
+  }
+
+  void Refresh(Then then) override {
+    if (traits_.servers_agree()) return then(absl::OkStatus());
+    Pull(std::move(then));
+  }
+
+  // The answer to a message, or the second answer to one that was sent twice.
+  void OnAnswer(int server, const Frame& frame, const float* values) {
+    links_[server].failures = 0;
+    for (Message& message : messages_) {
+      if (message.range.begin != static_cast<int64_t>(frame.range_begin)) continue;
+      if (message.answered || message.frame.sequence != frame.sequence || message.frame.step != frame.step) {
+        return;
+      }
+      message.answered = true;
+      const auto version = static_cast<int64_t>(frame.base_version);
+      const auto [lowest, first] = taken_.insert({server, version});
+      if (!first) lowest->second = std::min(lowest->second, version);
+      if (frame.payload_bytes > 0) {
+        std::copy(values, values + message.range.count, values_.parameters.begin() + message.range.begin);
+      }
+    }
+    if (--waiting_ > 0) return;
+    if (pulling_ || !PullsBeforeStep(config())) versions_ = taken_;
+    taken_.clear();
+    std::exchange(then_, nullptr)(absl::OkStatus());
+  }
+
+ private:
+  struct Message {
+    int server = 0;
+    Range range;
+    bool sent = false, answered = true;
+    Frame frame = {};
+    std::vector<float> payload = {};
+  };
+  struct Link {
+    std::shared_ptr<Connection> connection;
+    int failures = 0;
+  };
+
+  World& world() const { return worker_.world(); }
+  const proto::ParameterServer& config() const { return world().plan().job().strategy().parameter_server(); }
+
+  Frame MakeFrame(FrameKind kind, const Range& range) const {
+    Frame frame;
+    frame.kind = kind;
+    frame.generation = worker_.generation();
+    frame.rank = static_cast<uint32_t>(worker_.id().index);
+    frame.incarnation = worker_.incarnation();
+    frame.step = static_cast<uint64_t>(step_.number);
+    frame.range_begin = static_cast<uint64_t>(range.begin);
+    frame.range_count = static_cast<uint64_t>(range.count);
+    return frame;
+  }
+
+  void Pull(Then then) {
+    then_ = std::move(then);
+    pulling_ = true;
+    waiting_ = static_cast<int>(messages_.size());
+    for (Message& message : messages_) {
+      message.answered = false;
+      message.frame = MakeFrame(FrameKind::kPull, message.range);
+      message.frame.sequence = kFirstPull + pulls_;
+      message.payload.clear();
+      Send(message);
+    }
+    ++pulls_;
+  }
+
+  void Send(Message& message) {
+    message.sent = true;
+    SimulatedServer* const server = world().server(message.server);
+    const std::shared_ptr<Connection>& connection = links_[message.server].connection;
+    connection->Send(worker_, [server, connection, frame = message.frame, payload = message.payload] {
+      server->OnFrame(connection, frame, payload);
+    });
+  }
+
+  void Connect(int server) {
+    Link& link = links_[server];
+    link.connection = Connection::Make(world(), worker_, *world().server(server), Connection::Use::kData);
+    link.connection->WhenClosed(worker_,
+                                [this, server](const absl::Status& status) { OnClosed(server, status); });
+    link.connection->Send(worker_, [this, server, connection = link.connection] {
+      world().server(server)->OnConnection(worker_, connection);
+    });
+    if (world().Misbehaves(Fault::kNoRepeat, 1)) return;
+    for (Message& message : messages_) {
+      if (message.server != server || !message.sent || message.answered) continue;
+      if (world().Misbehaves(Fault::kNewSequence, 1)) ++message.frame.sequence;
+      Send(message);
+    }
+  }
+
+  void OnClosed(int server, const absl::Status& status) {
+    Link& link = links_[server];
+    if (!absl::IsUnavailable(status) || ++link.failures > kTries) {
+      return worker_.Leave(Annotate(status, absl::StrCat("server ", server)));
+    }
+    worker_.After(kPause << (link.failures - 1), [this, server] { Connect(server); });
+  }
+
+  SimulatedWorker& worker_;
+  Values& values_;
+  const ShapeTraits& traits_;
+  std::vector<Link> links_;  // By server.
+  std::vector<Message> messages_;
+  Step step_;
+  uint64_t sequence_ = 0, pulls_ = 0;
+  std::map<int, int64_t> versions_, taken_;  // The lowest version of each server among its answers.
+  bool pulling_ = false;
+  int waiting_ = 0;  // Messages without an answer.
+  Then then_;
+};
+
+}  // namespace
+
+std::unique_ptr<Exchange> CreateServerExchange(SimulatedWorker& worker, Values& values) {
+  auto exchange = std::make_unique<ServerExchange>(worker, values);
+  worker.on_answer = [made = exchange.get()](int server, const Frame& frame, const float* parameters) {
+    made->OnAnswer(server, frame, parameters);
+  };
+  return exchange;
+}
+
+}  // namespace tethys::simulation

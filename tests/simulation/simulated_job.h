@@ -1,0 +1,73 @@
+// The job of a run, drawn from its seed, and the arithmetic of its model.
+//
+// All values are small integers, so float sums are exact and do not depend on their order:
+//
+//   in lock step   a sample's gradient depends on sample, element and parameter. An update keeps a slot, so
+//                  parameters depend on every step, on their order, and on the divisor of the sum.
+//   on leases      a gradient depends on sample and element only, and an update adds it. So the final
+//                  parameters are the sum over the samples used, in whatever order servers applied them.
+//
+// The value of a parameter after given steps or samples is therefore known beforehand.
+#ifndef TETHYS_TESTS_SIMULATION_SIMULATED_JOB_H_
+#define TETHYS_TESTS_SIMULATION_SIMULATED_JOB_H_
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "absl/strings/string_view.h"
+#include "absl/types/optional.h"
+#include "proto/plan.pb.h"
+#include "runtime/optim/optimizer.h"
+#include "tests/simulation/event_queue.h"
+
+namespace tethys::simulation {
+
+enum class Kind { kLocal, kMirrored, kBulk, kStale, kAsync };
+inline constexpr const char* kKindNames[] = {"local", "mirrored", "bulk", "stale", "async"};
+absl::optional<Kind> ParseKind(absl::string_view name);
+
+proto::JobPlan DrawPlan(Kind kind, Random& random);
+// Gives the plan other numbers of workers and servers, as a resume may. The global batch stays.
+void DrawTasks(Kind kind, Random& random, proto::JobPlan& plan);
+
+// Parameters and the optimizer's slot, over the whole arena. Padding is 0.
+struct Values {
+  std::vector<float> parameters;
+  std::vector<float> slot;
+  bool operator==(const Values&) const = default;
+};
+
+class SmallModel {
+ public:
+  explicit SmallModel(const proto::JobPlan& plan);
+
+  int64_t arena_size() const { return arena_size_; }
+  // The positions of parameters in the arena, without padding.
+  const std::vector<int64_t>& elements() const { return elements_; }
+  Values Initial() const;
+  // The sum of the gradients of samples [begin, begin + count) of the job.
+  std::vector<float> Gradient(const std::vector<float>& parameters, int64_t begin, int64_t count) const;
+  // Updates one element.
+  void Update(float& parameter, float& slot, float sum, int64_t divisor) const;
+  void Update(Values& values, const std::vector<float>& sums, int64_t divisor) const;
+
+  // In lock step: the values after so many steps of a job on one worker.
+  const Values& AfterSteps(int64_t steps);
+  // In lock step: the steps before a position of an epoch.
+  int64_t StepsAt(int64_t epoch, int64_t position) const;
+
+ private:
+  const bool lock_step_;
+  const int64_t global_batch_, epoch_samples_, epoch_length_;
+  int64_t arena_size_ = 0;
+  std::vector<int64_t> elements_;
+  std::vector<Values> serial_;  // Of AfterSteps.
+};
+
+// The optimizer of a simulated server: SmallModel::Update over the server's shards. `model` outlives it.
+std::unique_ptr<Optimizer> CreateExactOptimizer(const SmallModel& model, std::vector<Range> regions);
+
+}  // namespace tethys::simulation
+
+#endif  // TETHYS_TESTS_SIMULATION_SIMULATED_JOB_H_

@@ -1,0 +1,160 @@
+#include "tests/simulation/simulated_server.h"
+
+#include <utility>
+
+#include "runtime/cluster/job_plan.h"
+#include "tests/ps/parameter_store_doubles.h"
+#include "tests/simulation/simulated_worker.h"
+#include "tests/simulation/world.h"
+
+namespace tethys::simulation {
+namespace {
+
+NoStream& HostStream() {
+  static NoStream stream;  // Has no state.
+  return stream;
+}
+
+}  // namespace
+
+void SimulatedServer::Work() {
+  const proto::ToTask& duty = course_.duty();
+  const Nanoseconds time = world().random().Delay(kMillisecond);
+  if (duty.has_setup()) {
+    setup_ = duty.setup();
+    return After(time, [this] { Finished(); });
+  }
+  if (duty.has_form()) return After(time, [this] { JoinGroup(); });
+  if (duty.has_fence()) return After(time / 4, [this] { Fence(); });
+  After(time, [this] { Save(); });
+}
+
+void SimulatedServer::JoinGroup() {
+  world().disturbances().Reach(Point::kSettingUp, {this});
+  const proto::JobPlan& plan = setup_.plan();
+  const SmallModel& model = world().model();
+  generation_ = course_.duty().form().group().generation();
+  ShardLayout layout = *ShardLayout::Create(plan.placement(), id().index, model.arena_size());
+  std::vector<Range> regions;
+  for (const ShardLayout::Shard& shard : layout.shards()) regions.push_back(shard.local);
+  absl::StatusOr<std::unique_ptr<ParameterStore>> store = ParameterStore::Create(
+      StoreConfig{.server = id().index,
+                  .workers = plan.job().workers(),
+                  .generation = generation_,
+                  .slots = SlotsOf(plan.job().optimizer()),
+                  .schedule = ScheduleOf(plan),
+                  .parameter_server = plan.job().strategy().parameter_server(),
+                  .global_batch = plan.global_batch()},
+      std::move(layout), CreateExactOptimizer(model, std::move(regions)), HostStream());
+  if (!store.ok()) return Leave(store.status());
+  store_ = *std::move(store);
+  streams_.resize(plan.job().workers());
+  if (setup_.restore()) LeaveUnlessOk(store_->SetVersion(setup_.state().step()));
+  LeaveUnlessOk(store_->ForEachShard([&](int slot, int64_t begin, absl::Span<float> values) {
+    const Values& start = world().start();
+    const std::vector<float>& from = slot == 0 ? start.parameters : start.slot;
+    std::copy_n(from.begin() + begin, values.size(), values.begin());
+    return absl::OkStatus();
+  }));
+  if (world().Misbehaves(Fault::kNoBound, 1)) {
+    proto::Fence fence;
+    fence.set_worker(0);
+    LeaveUnlessOk(store_->OnFence(fence, *this));
+  }
+  serving_ = true;
+  proto::FromTask ready;
+  ready.mutable_ready();
+  Send(ready);
+  Finished();
+}
+
+void SimulatedServer::Fence() {
+  const proto::Fence fence = course_.duty().fence();
+  const bool newer = fence.incarnation() > store_->incarnation(fence.worker());
+  proto::FromTask answer;
+  answer.mutable_fenced()->set_worker(fence.worker());
+  answer.mutable_fenced()->set_incarnation(fence.incarnation());
+  answer.mutable_fenced()->set_takes_part(fence.takes_part());
+  if (world().Misbehaves(Fault::kEarlyFenced, 1)) Send(answer);
+  if (newer && !world().Misbehaves(Fault::kNoFence, 1)) {
+    WorkerStream& stream = streams_[fence.worker()];
+    if (stream.connection != nullptr) {
+      stream.connection->Close(*this, absl::FailedPreconditionError("this worker was declared lost"));
+      stream = {};
+    }
+    LeaveUnlessOk(store_->OnFence(fence, *this));
+  }
+  if (!newer) LeaveUnlessOk(store_->OnFence(fence, *this));
+  world().disturbances().Reach(Point::kFencing, {this, &world().chief()});
+  Beat();
+  if (!world().Misbehaves(Fault::kEarlyFenced, 1)) Send(answer);
+  Finished();
+}
+
+void SimulatedServer::Save() {
+  Beat();
+  std::vector<SavedRange> ranges;
+  LeaveUnlessOk(store_->ForEachShard([&](int slot, int64_t begin, absl::Span<float> values) {
+    ranges.push_back({slot, begin, {values.begin(), values.end()}});
+    return absl::OkStatus();
+  }));
+  WriteCheckpoint(std::move(ranges));
+}
+
+void SimulatedServer::FillBeat(proto::Heartbeat& heartbeat, std::vector<proto::FromTask>& before) {
+  if (store_ == nullptr) return;
+  heartbeat.set_step(store_->version());
+  if (!applied_.push().empty()) before.emplace_back().mutable_applied()->Swap(&applied_);
+}
+
+// ----------------------------------------------------------------------------------------------- streams
+
+void SimulatedServer::OnConnection(SimulatedWorker& worker, const std::shared_ptr<Connection>& connection) {
+  if (!serving_) return connection->Close(*this, absl::UnavailableError("the server is not ready yet"));
+  if (worker.incarnation() < store_->incarnation(worker.id().index)) {
+    return connection->Close(*this, absl::FailedPreconditionError("this worker was declared lost"));
+  }
+  WorkerStream& stream = streams_[worker.id().index];
+  if (stream.connection != nullptr) {
+    stream.connection->Close(*this, absl::AbortedError("a newer connection has taken over"));
+  }
+  stream = {connection, &worker};
+  connection->WhenClosed(*this, [&stream, closed = std::weak_ptr(connection)](const absl::Status&) {
+    if (stream.connection == closed.lock()) stream = {};
+  });
+}
+
+void SimulatedServer::OnFrame(const std::shared_ptr<Connection>& connection, const Frame& frame,
+                              const std::vector<float>& payload) {
+  if (streams_.empty() || streams_[frame.rank].connection != connection) return;
+  const absl::string_view bytes(reinterpret_cast<const char*>(payload.data()), frame.payload_bytes);
+  absl::Status status =
+      frame.kind == FrameKind::kPush ? store_->OnPush(frame, {bytes}, *this) : store_->OnPull(frame, *this);
+  world().invariants().OnVersion(id().index, store_->version());
+  if (status.ok()) return;
+  world().Trace(name(), " refuses: ", StatusText(status));
+  connection->Close(*this, status);
+  streams_[frame.rank] = {};
+}
+
+void SimulatedServer::Record(const proto::AppliedPush& push) {
+  if (!world().Misbehaves(Fault::kUnreportedPush, 0.05)) *applied_.add_push() = push;
+  world().disturbances().Reach(Point::kApplying, {this, streams_[push.worker()].worker});
+}
+
+void SimulatedServer::Reply(const ParameterReply& reply) {
+  const auto& [connection, worker] = streams_[reply.worker];
+  if (connection == nullptr) return;
+  const Frame frame = AnswerFrame(reply, generation_);
+  // In lock step the memory of the store is sent as it is then: it may not change until the answer has come.
+  std::vector<float> copy;
+  const float* const begin = store_->parameters() + reply.local.begin;
+  if (!store_->lock_step()) copy.assign(begin, begin + reply.local.count);
+  connection->Send(
+      *this, [to = worker, server = id().index, frame, copy, store = store_, local = reply.local.begin] {
+        to->on_answer(server, frame, copy.empty() ? store->parameters() + local : copy.data());
+      });
+  if (store_->lock_step()) world().disturbances().Reach(Point::kApplying, {this, worker});
+}
+
+}  // namespace tethys::simulation

@@ -1,0 +1,59 @@
+// What a simulated worker and a simulated server have in common: the session with the chief, heartbeats, and
+// the loop that takes orders. The loop is that of OrderReader and LiveAsTask (runtime/cluster/), turned into
+// events; the course that it feeds is the product's.
+#ifndef TETHYS_TESTS_SIMULATION_SIMULATED_TASK_H_
+#define TETHYS_TESTS_SIMULATION_SIMULATED_TASK_H_
+
+#include <deque>
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "proto/chief.pb.h"
+#include "runtime/cluster/task_course.h"
+#include "tests/simulation/disk.h"
+#include "tests/simulation/process.h"
+
+namespace tethys::simulation {
+
+class SimulatedTask : public Process {
+ public:
+  using Process::Process;
+
+  // Connects to the chief and joins.
+  void Begin();
+  // An order of the chief has arrived.
+  void OnOrder(const proto::ToTask& order);
+
+ protected:
+  virtual TaskCourse& course() = 0;
+  // Carries out the course's duty or, within a segment, its next step; then calls Finished or Resume.
+  virtual void Work() = 0;
+  virtual void FillBeat(proto::Heartbeat& heartbeat, std::vector<proto::FromTask>& before) = 0;
+
+  void Finished();  // The duty is carried out.
+  void Resume();    // The step is made: takes orders again.
+  // Reports the status, unless it is OK, and exits.
+  void Leave(const absl::Status& status);
+  void LeaveUnlessOk(const absl::Status& status) {
+    if (!status.ok()) Leave(status);
+  }
+
+  void Send(const proto::FromTask& message);
+  void SendAnswers();  // Those of the course.
+  void Beat();
+  // Writes ranges into the checkpoint, answers the chief's Save, and finishes.
+  void WriteCheckpoint(std::vector<SavedRange> ranges);
+
+ private:
+  void Go();
+  void BeatAgain();
+
+  std::shared_ptr<Connection> session_, save_;
+  std::deque<proto::ToTask> orders_;
+  bool working_ = false;
+};
+
+}  // namespace tethys::simulation
+
+#endif  // TETHYS_TESTS_SIMULATION_SIMULATED_TASK_H_

@@ -1,0 +1,134 @@
+// One run of the simulation: a job from its first attempt to its good end, in virtual time on one thread.
+// Everything follows from the seed. The world has the queue of events, the processes and the disk, and plays
+// the launcher and the user: it starts processes, replaces lost workers, interrupts, and resumes a job that
+// ended otherwise than well from its newest checkpoint, with other numbers of tasks at times.
+#ifndef TETHYS_TESTS_SIMULATION_WORLD_H_
+#define TETHYS_TESTS_SIMULATION_WORLD_H_
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "proto/telemetry.pb.h"
+#include "tests/simulation/deliberate_faults.h"
+#include "tests/simulation/disk.h"
+#include "tests/simulation/disturbances.h"
+#include "tests/simulation/event_queue.h"
+#include "tests/simulation/invariants.h"
+#include "tests/simulation/simulated_chief.h"
+#include "tests/simulation/simulated_job.h"
+
+namespace tethys::simulation {
+
+class SimulatedServer;
+class SimulatedWorker;
+
+struct RunOptions {
+  uint64_t seed = 0;
+  Kind kind = Kind::kLocal;
+  Fault fault = Fault::kNone;
+  bool trace = false;  // Prints what happens.
+};
+
+struct RunResult {
+  std::string broken;  // The first invariant that did not hold; empty: all held.
+  int attempts = 0;
+  int restarts = 0;  // Of workers.
+  uint64_t events = 0;
+  Nanoseconds ended = 0;  // Virtual time.
+  std::array<int, kPoints> aimed = {};
+};
+
+class World {
+ public:
+  explicit World(const RunOptions& options);
+  ~World();
+  RunResult Run();
+
+  // ---- parts
+  EventQueue& queue() { return queue_; }
+  Random& random() { return random_; }
+  Disturbances& disturbances() { return disturbances_; }
+  Invariants& invariants() { return invariants_; }
+  Disk& disk() { return disk_; }
+  SmallModel& model() { return model_; }
+  Kind kind() const { return options_.kind; }
+  const proto::JobPlan& plan() const { return plan_; }  // Of the attempt.
+  // The values with which the attempt begins.
+  const Values& start() const { return start_; }
+  SimulatedChief& chief() { return *chief_; }
+  SimulatedServer* server(int index) { return servers_[static_cast<size_t>(index)]; }
+  std::vector<Process*> LivingProcesses() const;
+
+  // ---- durations of this run
+  Nanoseconds message_delay() const { return message_delay_; }
+  Nanoseconds step_time() const { return step_time_; }
+  Nanoseconds beat_interval() const { return beat_interval_; }
+
+  // ---- what processes tell
+  void OnProcessEnd(Process& process, Process::End end);
+  // The chief counts this worker as lost: what is left of it is killed.
+  void EndLostWorker(const proto::WorkerLost& lost);
+  void OnJobEnd(const absl::Status& status, TaskId culprit);
+  // A mirrored worker is being set up. When all are, each is connected with every other.
+  void Meet(SimulatedWorker& worker);
+  void Interrupt() { chief_->Interrupt(); }
+
+  // ---- faults and failures
+  Fault fault() const { return options_.fault; }
+  // Whether the deliberate fault of this run happens here, with a probability.
+  bool Misbehaves(Fault fault, double probability) {
+    return options_.fault == fault && fault_random_.Chance(probability);
+  }
+  // An invariant does not hold; the run ends.
+  template <typename... Words>
+  void Broken(const Words&... words) {
+    if (result_.broken.empty()) result_.broken = absl::StrCat(words...);
+    Trace("BROKEN ", words...);
+  }
+  bool traces() const { return options_.trace; }
+  template <typename... Words>
+  void Trace(const Words&... words) const {
+    if (traces()) Print(absl::StrCat(words...));
+  }
+
+ private:
+  enum class Attempt { kRuns, kEndedWell, kEnded };
+
+  void BeginAttempt(bool quiet);
+  // Runs events until the attempt is over.
+  void RunAttempt();
+  void EndAttempt();
+  void StartWorker(int index, uint32_t incarnation);
+  std::string Unfinished() const;  // For a job that does not end.
+  void Print(const std::string& line) const;
+
+  const RunOptions options_;
+  EventQueue queue_;
+  Random random_, fault_random_;
+  proto::JobPlan plan_;
+  SmallModel model_;
+  Disk disk_;
+  Disturbances disturbances_;
+  Invariants invariants_;
+  const Nanoseconds message_delay_, step_time_, beat_interval_;
+
+  RunResult result_;
+  Attempt attempt_ = Attempt::kRuns;
+  Nanoseconds begun_ = 0;  // Of the attempt.
+  Values start_;
+  int restarts_ = 0;  // In the attempt.
+  // Processes outlive their end: events may name them.
+  std::vector<std::unique_ptr<Process>> processes_;
+  SimulatedChief* chief_ = nullptr;
+  std::vector<SimulatedServer*> servers_;
+  std::vector<SimulatedWorker*> workers_;  // The newest of each index.
+  std::vector<SimulatedWorker*> meeting_;
+};
+
+}  // namespace tethys::simulation
+
+#endif  // TETHYS_TESTS_SIMULATION_WORLD_H_
