@@ -253,7 +253,7 @@ class RunsTest(unittest.TestCase):
             for process in ("worker 0", "worker 1"):
                 self.assertTrue([line for line in lines if line.startswith(f"[{process}] ") and "ready after" in line])
             for words, reason in ((["stop", run.directory], "is not running"), (["show", "rum", f"--runs={run.root}"], "did you mean run?"),
-                                  (["logs", run.path("checkpoints")], "holds no run"), (["show"], "runs show RUN"),
+                                  (["logs", run.path("checkpoints")], "contains no run"), (["show"], "runs show RUN"),
                                   (["list", "run"], "takes no RUN"), (["stop", run.directory, "--limit=5"], "--limit")):
                 status, output = command(["runs", *words])
                 self.assertEqual(status, 2, output)
@@ -377,8 +377,9 @@ class CompareTest(unittest.TestCase):
         status, output = command(["compare", *flags, "--workers=3-4"])
         self.assertEqual(status, 2, output)
         self.assertRegex(output, r"the job has 3 workers?, and the host file has slots for 2: 1 missing\. Add hosts")
-        # The flag given last counts. A strategy without any fitting shape would be missing from the comparison.
-        status, output = command(["compare", *flags, "--strategies=mirrored,ps_sync", "--workers=2", "--servers=1"])
+        # A strategy without a fitting shape would be missing from the comparison.
+        both = [flag.replace("=mirrored", "=mirrored,ps_sync") for flag in flags]
+        status, output = command(["compare", *both, "--workers=2", "--servers=1"])
         self.assertEqual(status, 2, output)
         self.assertIn("--strategies: ps_sync: ", output)
         status, output = command(["compare", *flags, "--workers=2-4"])
@@ -591,7 +592,7 @@ class SchedulerTest(unittest.TestCase):
         for process in self.start_slurm(2, [], "--resume"):
             output, _ = process.communicate(timeout=PATIENCE)
             self.assertEqual(process.returncode, 2, output)
-            self.assertIn("job.textproto is not there", output)
+            self.assertIn("job.textproto does not exist", output)
 
     def test_refused_job_ends_every_process_with_the_reason(self):
         self.finish(self.start_slurm(3, ["strategy=mirrored"]))

@@ -293,7 +293,7 @@ class WeightsTest(TethysTest):
         self.assertIn("left out 2 tensors that the model does not have: classifier.weight, classifier.bias", output)
         self.assertEqual(found["hidden/bias"][1], self.weights["hidden/bias"])
         self.refused(["import", self.job, f"--weights={path}", f"--out={self.path('none')}"],
-                     "has no tensor 'stem.weight'", "it has 'module.stem.weight' ([6, 1, 5, 5]), 'module.", "--except")
+                     "has no tensor 'stem.weight'", "the file has 'module.stem.weight' ([6, 1, 5, 5]), 'module.", "--except")
 
     def test_floats_of_other_widths_are_widened_or_refused(self):
         def bfloat16(values):
@@ -359,8 +359,8 @@ class WeightsTest(TethysTest):
         with open(picture, "wb") as file:
             file.write(png(8, [[1] * 8] * 8)[:60])
         self.refused(["predict", f"--checkpoint={run}", f"--images={picture}"], "3.png")
-        self.refused(["predict", f"--checkpoint={run}", "--split=validation"], "name another by --split=test or --split=train")
-        self.refused(["evaluate", f"--checkpoint={run}", "--split=validation"], "name another by --split=test or --split=train")
+        self.refused(["predict", f"--checkpoint={run}", "--split=validation"], "give --split=test or --split=train")
+        self.refused(["evaluate", f"--checkpoint={run}", "--split=validation"], "give --split=test or --split=train")
 
     # ---- predict
 

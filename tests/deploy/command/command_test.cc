@@ -143,7 +143,7 @@ TEST_F(CommandTest, VersionNamesCommitAndBuild) {
 
 TEST_F(CommandTest, FieldOfAnotherStrategyIsRefused) {
   EXPECT_THAT(Refused({"--set=strategy.mirrored.gradients=BF16"}),
-              HasSubstr("write --set=strategy=mirrored before"));
+              HasSubstr("write --set=strategy=mirrored first"));
 }
 
 TEST_F(CommandTest, VariationThatAppliesToNoJobIsRefused) {

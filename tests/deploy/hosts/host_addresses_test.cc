@@ -41,9 +41,9 @@ TEST(FindAddressesTest, LoopbackAddressIsRefusedUnlessThereIsOneHost) {
   for (const char* address : {"127.0.0.1", "127.0.1.1"}) {
     EXPECT_THAT(Found({address}), ::testing::ElementsAre(address));
     EXPECT_THAT(Found({address, "10.0.0.2"})[0],
-                AllOf(HasSubstr("at which other machines cannot reach it"), HasSubstr("hosts:1")));
+                AllOf(HasSubstr("at which other machines cannot reach this host"), HasSubstr("hosts:1")));
   }
-  EXPECT_THAT(Found({"::1", "fd00::1"})[0], HasSubstr("at which other machines cannot reach it"));
+  EXPECT_THAT(Found({"::1", "fd00::1"})[0], HasSubstr("at which other machines cannot reach this host"));
 }
 
 TEST(FindAddressesTest, LinkLocalAddressIsRefused) {
