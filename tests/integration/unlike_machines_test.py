@@ -188,7 +188,7 @@ class UnlikeMachinesTest(MachinesTest):
         self.assertEqual(statuses, [0, 0, 0], outputs)
         status, output = self.cluster.run("master", [PROGRAM, *chief[:-1], "--listen=master:4000", "--token_file=token"])
         self.assertEqual(status, 1, output)
-        self.assertIn("--listen=master:4000: master is 127.0.1.1 here", output)
+        self.assertIn("--listen=master:4000: master has the loopback address 127.0.1.1", output)
         status, output = self.cluster.run("slave1", [PROGRAM, *words[1], "--bind=127.0.0.1", "--token_file=token"])
         self.assertEqual(status, 2, output)
         self.assertIn("--bind: 127.0.0.1 resolves to this machine only", output)
