@@ -100,9 +100,9 @@ std::string PeriodText(const proto::PeriodTest& test) {
   switch (test.verdict()) {
     case proto::PeriodTest::SEEN:
       return absl::StrCat(kClaim, "seen, ", SignedShareText(test.share()),
-                          " of the median step each (95 %: ", SignedShareText(test.low()), " to ",
-                          SignedShareText(test.high()), "); of ", test.periods(),
-                          " periods, no other fits as well.");
+                          " of the median step after each multiple (95 % interval: ",
+                          SignedShareText(test.low()), " to ", SignedShareText(test.high()), "); of ",
+                          test.periods(), " periods that were tried, no other fits as well.");
     case proto::PeriodTest::NOT_SEEN:
       return absl::StrCat(kClaim, "not seen; such jumps above ", ShareText(test.excluded_above()),
                           " of the median step are excluded at 95 %. Among ", test.periods(),

@@ -84,7 +84,8 @@ class ModelPlan final : public Plan {
   }
   // Computes the layer's output again, for backward.
   absl::Status Repeat(const PlanNode& node);
-  // Adds up the parts of the gradients of the layer's inputs, after the layer's Backward.
+  // Called after Backward of the layer. If several layers use one of its inputs, adds up what each of them
+  // contributes to the gradient of that input.
   absl::Status GatherParts(int index);
   // Adds the gradients of the layer's variables to the gradients of earlier micro-batches.
   absl::Status AddGradients(const PlanNode& node);

@@ -52,8 +52,9 @@ class Optimizer {
   virtual absl::StatusOr<std::vector<std::unique_ptr<Buffer>>> AllocateSlots(int64_t elements) = 0;
 
   // Updates parameters and slots from gradient_sums * gradient_scale. Pointers are to arenas in device
-  // memory; `slots` has one arena for each of SlotsOf. FailedPrecondition when a gradient of the part is not
-  // finite: then neither this update nor any later one changes anything. Blocks until the outcome is known.
+  // memory; `slots` has one arena for each slot of SlotsOf. FailedPrecondition: a gradient in the range of
+  // `update` is not finite; then neither this update nor any later one changes anything. Blocks until the
+  // outcome is known.
   absl::Status Apply(Stream& stream, const Update& update, float* parameters, const float* gradient_sums,
                      absl::Span<float* const> slots);
 

@@ -144,10 +144,11 @@ absl::StatusOr<std::unique_ptr<RemoteObject>> OpenByRanges(const HttpClient& cli
                                                            std::shared_ptr<const void> keep) {
   TETHYS_ASSIGN_OR_RETURN(const Facts facts, Ask(client, call));
   if (facts.no_ranges) {
-    return absl::FailedPreconditionError(absl::StrCat(call.name, ": ", call.url.authority,
-                                                      " serves no ranges, which are needed to read data; "
-                                                      "use a server that serves ranges (nginx, Apache), or "
-                                                      "copy the file"));
+    return absl::FailedPreconditionError(
+        absl::StrCat(call.name, ": ", call.url.authority,
+                     " does not serve ranges of bytes, which are needed to read data; "
+                     "use a server that serves ranges (nginx, Apache), or "
+                     "copy the file"));
   }
   if (!facts.size) {
     return absl::FailedPreconditionError(absl::StrCat(

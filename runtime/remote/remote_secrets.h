@@ -1,5 +1,6 @@
-// The user names, passwords and keys for data on other machines (proto/remote_secrets.proto): reads them from
-// their file, and finds those for a URL. No error and no log quotes a secret. Any thread.
+// Reads the file with user names, passwords and keys for data on other machines (proto/remote_secrets.proto),
+// and finds the secrets for a URL. No error and no log quotes a secret. All functions may be called from any
+// thread.
 #ifndef TETHYS_RUNTIME_REMOTE_REMOTE_SECRETS_H_
 #define TETHYS_RUNTIME_REMOTE_REMOTE_SECRETS_H_
 

@@ -58,7 +58,7 @@ TEST(TextTest, QuotesCsvCellsIfNecessary) {
             "a,\"b,c\",\"say \"\"no\"\"\",\"two\nlines\",\n");
 }
 
-TEST(TableTest, TableWiderThanTerminalIsCutWithKeysRepeated) {
+TEST(TableTest, TableWiderThanTerminalIsSplitAndRepeatsItsKeyColumns) {
   const std::vector<Column> columns = {{{"job"}, true}, {{"seconds"}}, {{"global", "batch"}}, {{"KiB"}}};
   const std::vector<std::vector<std::string>> rows = {{"mirrored", "1.5", "384", "530"}};
   EXPECT_EQ(Table(columns, rows, 26),

@@ -68,10 +68,10 @@ class Invariants {
   World& world_;
   const bool leased_;
 
-  std::vector<bool> used_;           // By position over the whole job.
-  std::vector<float> sum_;           // On leases: the parameters by the ledger.
-  std::map<int, Pushes> pushes_;     // Of the workers that take part.
-  std::map<int, int64_t> versions_;  // Of the servers.
+  std::vector<bool> used_;           // By the position of the sample in the whole job.
+  std::vector<float> sum_;           // For leased jobs: the parameters, computed from the ledger.
+  std::map<int, Pushes> pushes_;     // One entry for each worker that takes part.
+  std::map<int, int64_t> versions_;  // One entry for each server.
   std::map<TaskId, std::multiset<std::string>> unanswered_;
 };
 

@@ -119,7 +119,7 @@ TEST_F(StatisticsFileTest, CheckpointWithoutStatisticsIsRefused) {
                     HasSubstr("batch normalisation ('a/moving_mean')")));
 }
 
-TEST_F(StatisticsFileTest, OtherStatisticsAreRefusedWithBothNamed) {
+TEST_F(StatisticsFileTest, StatisticsThatDifferFromTheJobsAreRefusedAndBothAreNamed) {
   ASSERT_TRUE(Commit(1, {.mean = Arena(0)}).ok());
   ASSERT_TRUE(Commit(2, {.mean = Arena(0), .workers = {Arena(1), Arena(2)}}).ok());
   const auto expect_refused = [this](const VariableSet& other, const std::string& difference) {

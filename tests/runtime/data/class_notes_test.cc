@@ -68,7 +68,7 @@ TEST(ClassNotesTest, ValidationAtTheEndOfSortedFilesLacksClasses) {
               ElementsAre(HasSubstr("no validation sample has classes 0 to 5")));
 }
 
-TEST(ClassNotesTest, LimitThatTakesTheBeginningOfSortedFilesIsNamed) {
+TEST(ClassNotesTest, NoteNamesALimitThatCutsOffWholeClassesOfSortedFiles) {
   proto::Data data;
   data.set_limit_samples(500);
   const LabelsOfSplits splits = {

@@ -109,7 +109,7 @@ TEST(HttpObjectTest, ServerThatIgnoresRangesIsRefused) {
   const ScriptedClient scripted([](const HttpRequest&) {
     return HttpAnswer{.status = 200, .headers = {{"content-length", "10"}, {"accept-ranges", "none"}}};
   });
-  EXPECT_THAT(StatusText(Open(scripted).status()), HasSubstr("serves no ranges"));
+  EXPECT_THAT(StatusText(Open(scripted).status()), HasSubstr("does not serve ranges of bytes"));
 }
 
 TEST(HttpObjectTest, OtherBytesThanRequestedAreRefused) {
