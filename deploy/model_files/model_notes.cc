@@ -41,10 +41,9 @@ std::string JsonText(const std::string& text) {
 
 // The method of ResizePixels (runtime/data/picture.h).
 constexpr char kResizeText[] =
-    "tethys resizes pictures bilinearly between the centres of pixels, without antialiasing, and rounds "
-    "bytes, "
-    "as torch.nn.functional.interpolate(pixels.float(), size, mode=\"bilinear\").round() does; Pillow's "
-    "resize smooths, so it gives other pixels";
+    "tethys resizes pictures bilinearly between the centres of pixels, without antialiasing, and rounds to "
+    "bytes, halves upwards, as torch.nn.functional.interpolate(pixels.float(), size, "
+    "mode=\"bilinear\").add(0.5).floor() does; Pillow's resize smooths, so it gives other pixels";
 
 const char* ValuesText(bool floats, bool known, Standardised standardised) {
   if (standardised == Standardised::kInside) {

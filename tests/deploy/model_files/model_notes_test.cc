@@ -39,7 +39,7 @@ TEST_F(ModelNotesTest, NotesDescribeInputsAndOutputs) {
           Pair("order", HasSubstr("[N, 32, 24, 3], as in the data, have their channels last; move "
                                   "them by pixels.permute(0, 3, 1, 2) in PyTorch")),
           Pair("values", "(pixel / 255 - mean) / deviation, of pixels from 0 to 255"),
-          Pair("resize", HasSubstr("bilinearly between the centres of pixels, without antialias")),
+          Pair("resize", HasSubstr("(pixels.float(), size, mode=\"bilinear\").add(0.5).floor() does")),
           Pair("mean", "[0.25, 0.5, 0.75]"), Pair("deviation", "[0.100000001, 0.200000003, 0.300000012]"),
           Pair("output", "logits, float32 [N, 2]"), Pair("class_names", "[\"cat\", \"the \\\"dog\\\"\"]")));
   EXPECT_THAT(NotesOn(description_, model, Standardised::kInside)[2].second,

@@ -214,6 +214,7 @@ TEST(PictureTest, ResizingInterpolatesBetweenCentresOfPixels) {
   EXPECT_EQ(Decode(file, {4, 4, 1}, true),
             (Bytes{0, 25, 75, 100, 25, 50, 100, 125, 75, 100, 150, 175, 100, 125, 175, 200}));
   EXPECT_EQ(Decode(file, {1, 1, 1}, true), Bytes{100});
+  EXPECT_EQ(Decode(testing::Png({2, 3}, 1, 2, 1), {1, 1, 1}, true), Bytes{3}) << "halves become larger";
   EXPECT_THAT(Decode(testing::Png(Bytes(90, 77), 9, 10, 1), {3, 17, 1}, true), Each(77));
 }
 
