@@ -54,7 +54,7 @@ class PeerMesh {
   absl::Status Move(int from, int to);
   absl::Status Move() { return Move(-1, -1); }
 
-  // As Communicator::Abort. Thread-safe.
+  // Has the contract of Communicator::Abort. Thread-safe.
   void Abort(const absl::Status& reason);
 
  private:

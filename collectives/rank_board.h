@@ -85,7 +85,7 @@ class RankBoard {
   // Tells `from` that the chunk was read.
   void TakeChunk(int from);
 
-  // As Communicator::Abort. Thread-safe.
+  // Has the contract of Communicator::Abort. Thread-safe.
   void Abort(const absl::Status& reason);
 
  private:

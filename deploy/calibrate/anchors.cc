@@ -119,7 +119,7 @@ absl::StatusOr<BriefTimes> TimesOf(absl::string_view steps_csv, int workers, boo
   times.steps = static_cast<int64_t>(steps.size());
   const double from = first + kSkippedShare * (last - first);
   double samples = 0, begin = last;
-  // By the number of a step: the sum of the workers' times, and the number of workers.
+  // For each step number: the sum of the workers' times, and the number of workers.
   std::map<int64_t, std::pair<double, int>> by_number;
   for (const Step& step : steps) {
     if (step.begin < from) continue;

@@ -13,7 +13,7 @@ namespace {
 constexpr int64_t kFewSteps = 1000;
 // After this number of steps, the loss has fallen if the learning rate is suitable.
 constexpr int64_t kStepsToMove = 100;
-// From this multiple of the loss of guessing on, a loss counts as above it.
+// A loss counts as above the loss of guessing if it is more than this multiple of the loss of guessing.
 constexpr double kClearlyAbove = 1.1;
 // A loss that differs from the loss of guessing by less than this share counts as equal to it.
 constexpr double kNear = 0.05;
