@@ -6,6 +6,7 @@ import subprocess
 import tempfile
 import unittest
 
+from namespaces import has_ended
 from tethys_run import PATIENCE, TETHYS
 
 SCRIPT = os.path.join(os.path.dirname(__file__), "../gpu.sh")
@@ -15,15 +16,6 @@ SANITIZER = """#!/bin/bash
 while [[ $1 == --* ]]; do shift 2; done
 "$@" && echo "========= ERROR SUMMARY: 0 errors"
 """
-
-
-def has_ended(pid):
-    """True also for a process that nobody has waited for yet: the program's parent ends together with the program."""
-    try:
-        with open(f"/proc/{pid}/stat", encoding="utf-8") as file:
-            return file.read().rpartition(")")[2].split()[0] == "Z"
-    except FileNotFoundError:
-        return True
 
 
 class GpuScriptTest(unittest.TestCase):

@@ -225,6 +225,7 @@ class Machine:
 
 
 def has_ended(pid):
+    """True also for a process that nobody has waited for yet: its parent may have ended together with it."""
     try:
         with open(f"/proc/{pid}/stat", encoding="utf-8") as file:
             return file.read().rpartition(")")[2].split()[0] == "Z"
