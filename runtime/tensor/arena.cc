@@ -1,12 +1,66 @@
 #include "runtime/tensor/arena.h"
 
+#include <sys/mman.h>
 #include <unistd.h>
 
+#include <cstdlib>
 #include <cstring>
 
 #include "runtime/base/control_group.h"
+#include "runtime/base/mutex.h"
 
 namespace tethys {
+namespace {
+
+constexpr int64_t kHugePage = 2 << 20;  // In bytes.
+
+// Null if memory runs out. `bytes` is a multiple of the alignment.
+std::shared_ptr<float> AllocatePages(int64_t bytes) {
+  void* const memory = std::aligned_alloc(kHugePage, static_cast<size_t>(bytes));
+  if (memory == nullptr) return nullptr;
+  // Linux may refuse, or lack huge pages: then the pages are small.
+  madvise(memory, static_cast<size_t>(bytes / kHugePage * kHugePage), MADV_HUGEPAGE);
+  return {static_cast<float*>(memory), [](float* data) { std::free(data); }};
+}
+
+// Cuts arenas smaller than a huge page out of huge pages, one after the other. A page is freed with the last
+// arena in it.
+class SharedPages {
+ public:
+  // As AllocatePages, for less than kHugePage.
+  std::shared_ptr<float> Allocate(int64_t bytes) {
+    MutexLock lock(mu_);
+    std::shared_ptr<float> page = page_.lock();
+    if (page == nullptr || used_ + bytes > kHugePage) {
+      page = AllocatePages(kHugePage);
+      page_ = page;
+      used_ = 0;
+    }
+    if (page == nullptr) return nullptr;
+    float* const data = page.get() + used_ / static_cast<int64_t>(sizeof(float));
+    used_ += bytes;
+    return {std::move(page), data};
+  }
+
+ private:
+  Mutex mu_;
+  std::weak_ptr<float> page_ ABSL_GUARDED_BY(mu_);  // The page that the next arenas are cut out of.
+  int64_t used_ ABSL_GUARDED_BY(mu_) = 0;           // Bytes of the page.
+};
+
+std::shared_ptr<float> AllocateBytes(int64_t bytes) {
+#if defined(__SANITIZE_ADDRESS__)
+  // AddressSanitizer sees accesses behind the end of an allocation, not those behind the end of a part of
+  // one.
+  return {static_cast<float*>(std::aligned_alloc(kAlignment * sizeof(float), static_cast<size_t>(bytes))),
+          [](float* data) { std::free(data); }};
+#else
+  static SharedPages& shared = *new SharedPages;
+  return bytes < kHugePage ? shared.Allocate(bytes) : AllocatePages(bytes);
+#endif
+}
+
+}  // namespace
 
 int64_t InstalledMemory() { return int64_t{sysconf(_SC_PHYS_PAGES)} * sysconf(_SC_PAGESIZE); }
 
@@ -16,10 +70,7 @@ absl::StatusOr<Arena> Arena::Allocate(int64_t size) {
   const int64_t bytes = AlignUp(size) * static_cast<int64_t>(sizeof(float));
   const int64_t installed = WithinGroup(InstalledMemory());
   // Linux may grant more memory than the host has, and later kill the process that writes to it.
-  if (bytes <= installed) {
-    arena.data_.reset(
-        static_cast<float*>(std::aligned_alloc(kAlignment * sizeof(float), static_cast<size_t>(bytes))));
-  }
+  if (bytes <= installed) arena.data_ = AllocateBytes(bytes);
   if (arena.data_ == nullptr) {
     return absl::ResourceExhaustedError(absl::StrCat("needs ", bytes >> 20,
                                                      " MiB of memory in one piece; this host has ",

@@ -1,9 +1,10 @@
-// A zeroed, 64-byte aligned buffer of floats on the host. Move-only.
+// A zeroed, 64-byte aligned buffer of floats on the host. Move-only. Linux is asked for huge pages: a
+// training step touches all parameters and gradients, and with pages of 4 KiB the processor waits for page
+// tables.
 #ifndef TETHYS_RUNTIME_TENSOR_ARENA_H_
 #define TETHYS_RUNTIME_TENSOR_ARENA_H_
 
 #include <cstdint>
-#include <cstdlib>
 #include <memory>
 
 #include "absl/types/span.h"
@@ -18,6 +19,8 @@ int64_t InstalledMemory();
 class Arena {
  public:
   Arena() = default;
+  Arena(Arena&&) = default;
+  Arena& operator=(Arena&&) = default;
   // Ends the process if memory runs out. Use the constructor for small sizes only, or for sizes that Allocate
   // has granted before.
   explicit Arena(int64_t size) {
@@ -38,10 +41,7 @@ class Arena {
   absl::Span<const float> Slice(Range range) const { return span().subspan(range.begin, range.count); }
 
  private:
-  struct Free {
-    void operator()(float* data) const { std::free(data); }
-  };
-  std::unique_ptr<float[], Free> data_;
+  std::shared_ptr<float> data_;  // Owns the huge page that a small arena shares with others.
   int64_t size_ = 0;
 };
 
