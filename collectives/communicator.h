@@ -83,9 +83,21 @@ class Communicator {
   // Bytes sent and received so far, including frame headers.
   virtual TrafficCount traffic() const = 0;
 
-  // Makes every blocked or later call on this rank return `reason`; peers see the connection close.
-  // Thread-safe.
+  // Makes every blocked or later call on this rank return `reason`. The call sends `reason` to all peers, so
+  // it may take another 2 s if a peer does not receive. Thread-safe.
   virtual void Abort(const absl::Status& reason) = 0;
+
+  // Makes every blocked or later call on this rank return `reason` soon (within 50 ms on an idle machine),
+  // even if peers are stopped or unreachable. Calls return the first error if the communicator has already
+  // failed; a call that is still sending this error to peers stops sending.
+  //
+  // `reason` is not sent: for its peers, this rank is lost. A peer that still needs data from this rank gets
+  // Unavailable. A peer that has all data completes its collective, with the right sums. So a collective
+  // that succeeds on one rank had the parts of all ranks.
+  //
+  // Abort is for a rank that knows why all ranks must fail; Interrupt is for a group that is replaced.
+  // Thread-safe; does not block.
+  virtual void Interrupt(const absl::Status& reason) = 0;
 };
 
 // The bytes of a vector.

@@ -66,7 +66,8 @@ absl::StatusOr<Exchange> CreateExchange(RingListener& listener, const RingOption
                                  .generation = ring.generation,
                                  .step_timeout = ring.step_timeout,
                                  .peers_compute = ring.peers_compute,
-                                 .clock = ring.clock});
+                                 .clock = ring.clock,
+                                 .interruption = ring.interruption});
   if (by_topology.status().code() == absl::StatusCode::kFailedPrecondition && !wanted) {
     return by_tcp(by_topology.status().message());
   }

@@ -10,7 +10,8 @@
 //
 // Invariant. An error of one communicator reaches all ranks: a rank that gets it aborts the other two
 // communicators and calls a barrier on each, which fails at once and thereby reports the error to the other
-// ranks of the communicator. `local` has a longer timeout than the other two communicators, because its ranks
+// ranks of the communicator. (Interrupt makes this rank lost in all three communicators, so an interrupted
+// rank reports nothing.) `local` has a longer timeout than the other two communicators, because its ranks
 // wait while the leader waits for other hosts.
 #include "collectives/hierarchical_communicator.h"
 
@@ -148,6 +149,12 @@ class HierarchicalCommunicator final : public Communicator {
     local_->Abort(reason);
     if (leaders_ != nullptr) leaders_->Abort(reason);
     all_->Abort(reason);
+  }
+
+  void Interrupt(const absl::Status& reason) override {
+    local_->Interrupt(reason);
+    if (leaders_ != nullptr) leaders_->Interrupt(reason);
+    all_->Interrupt(reason);
   }
 
  private:

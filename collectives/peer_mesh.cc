@@ -236,6 +236,7 @@ absl::Status PeerMesh::ExplainSend(int peer, const absl::Status& error) {
 
 absl::Status PeerMesh::Fail(const absl::Status& error) {
   broken_ = error;
+  if (absl::Status interrupted = InterruptReason(); !interrupted.ok()) return broken_ = interrupted;
   const Nanoseconds until = clock_.Now() + std::min(kFarewellTime, options_.step_timeout);
   for (Peer& peer : peers_) {
     if (peer.socket.valid()) peer.sender.StartError(header_, error);
@@ -266,9 +267,30 @@ void PeerMesh::Abort(const absl::Status& reason) {
   abort_.Signal();
 }
 
+// Shutting the sockets down ends everything that this rank's thread may be doing at this time: its next send
+// or receive fails, even if data arrive all the time, and a farewell to a peer that does not read ends at
+// once.
+void PeerMesh::Interrupt(const absl::Status& reason) {
+  {
+    MutexLock lock(mu_);
+    if (interrupt_reason_.ok()) interrupt_reason_ = reason;
+  }
+  aborted_.store(true, std::memory_order_release);
+  for (const Peer& peer : peers_) {
+    if (peer.socket.valid()) shutdown(peer.socket.fd(), SHUT_RDWR);
+  }
+  abort_.Signal();
+}
+
 absl::Status PeerMesh::AbortReason() {
   MutexLock lock(mu_);
+  if (!interrupt_reason_.ok()) return interrupt_reason_;
   return Annotate(abort_reason_, absl::StrCat(options_.MemberText(options_.rank), " gave up"));
+}
+
+absl::Status PeerMesh::InterruptReason() {
+  MutexLock lock(mu_);
+  return interrupt_reason_;
 }
 
 }  // namespace tethys

@@ -4,7 +4,8 @@
 //
 //   Begin(kReduce, kFloat32, 1000, 0);  Receive(left, ...);  Send(right, ...);  Move()
 //
-// Used by one thread at a time, except for Abort. Move blocks until all streams have ended or one has failed.
+// Used by one thread at a time, except for Abort and Interrupt. Move blocks until all streams have ended or
+// one has failed.
 #ifndef TETHYS_COLLECTIVES_PEER_MESH_H_
 #define TETHYS_COLLECTIVES_PEER_MESH_H_
 
@@ -27,12 +28,15 @@ namespace tethys {
 
 // Invariants:
 // 1. The first failure is final: every later call returns it.
-// 2. A rank that fails sends the error it got, unchanged, to all other ranks (in an error frame). So all
-// waiting ranks get one error, with the code and the names given by the rank that found it.
+// 2. A rank that fails sends the error it got, unchanged, to all other ranks (in an error frame), unless it
+// is interrupted. So all waiting ranks get one error, with the code and the names given by the rank that
+// found it.
 // 3. A rank fails only for a peer from which it still needs data. A peer may close its connections after it
 // has sent everything, as at the end of a job.
 // 4. No rank blames a peer that is itself waiting for other ranks: such a peer announces that it is waiting
 // before any other rank's timeout ends.
+// 5. An interrupted rank sends nothing more. Each of its peers either receives a complete stream or sees the
+// connection close.
 class PeerMesh {
  public:
   PeerMesh(RingOptions options, std::vector<RingConnection> connections, WakeUp abort);
@@ -56,6 +60,7 @@ class PeerMesh {
 
   // Has the contract of Communicator::Abort. Thread-safe.
   void Abort(const absl::Status& reason);
+  void Interrupt(const absl::Status& reason);
 
  private:
   struct Peer {
@@ -92,19 +97,24 @@ class PeerMesh {
   absl::Status Explain(int peer, const absl::Status& error);
   // Like Explain, after a failed send. First reads what the peer sent, which may contain an error frame.
   absl::Status ExplainSend(int peer, const absl::Status& error);
-  // Makes `error` final and sends it to all peers.
+  // Makes `error` final and sends it to all peers. If this rank is interrupted, makes the reason of the
+  // interrupt final and sends nothing.
   absl::Status Fail(const absl::Status& error);
   absl::Status AbortReason();
+  absl::Status InterruptReason();
 
   const RingOptions options_;
   const Clock& clock_;
   const WakeUp abort_;
 
+  // Set by Abort and Interrupt.
   std::atomic<bool> aborted_{false};
   Mutex mu_;
   absl::Status abort_reason_ ABSL_GUARDED_BY(mu_);
+  absl::Status interrupt_reason_ ABSL_GUARDED_BY(mu_);
 
-  // Not guarded by mu_: Abort does not use them.
+  // Not guarded by mu_: Abort does not use them, and Interrupt only shuts the sockets down, which are the
+  // same from construction to destruction.
   std::vector<Peer> peers_;  // This rank's own entry is unused and always finished.
   std::vector<pollfd> polled_;
   std::vector<int> polled_ranks_;

@@ -27,8 +27,9 @@ constexpr Nanoseconds kWatch = 200 * kMicrosecond;
 constexpr int kTurnsPerLookAtTheClock = 64;
 // The time for which a rank sleeps before it checks that its peers are alive.
 constexpr Nanoseconds kSleep = 20 * kMillisecond;
-// How long other ranks wait for a failing rank to write its error; enough even on a busy core.
-constexpr Nanoseconds kFarewellTime = 5 * kSecond;
+// How long other ranks wait for a failing rank to write its error, which takes microseconds. A rank that was
+// killed or stopped meanwhile never writes it.
+constexpr Nanoseconds kFarewellTime = 100 * kMillisecond;
 
 bool Crowded(int ranks) {
   cpu_set_t cores;
@@ -50,6 +51,9 @@ void FutexWake(std::atomic<uint32_t>& word) {
 // True if `posts` is `number` or later. Counters may wrap around, but `posts` and `number` never differ by
 // much.
 bool Reached(uint32_t posts, uint32_t number) { return static_cast<int32_t>(posts - number) >= 0; }
+
+// RankBoard::Fail puts the last words of the rank that failed first in the place of this error.
+absl::Status AnotherFailed() { return absl::UnavailableError("another rank has failed"); }
 
 enum Farewell : uint32_t { kNone, kBeingWritten, kWritten, kLeft };
 
@@ -119,8 +123,8 @@ absl::Status RankBoard::Begin(const Frame& call, bool in_arenas) {
 
 absl::Status RankBoard::CheckUsable() {
   if (!broken_.ok()) return broken_;
-  if (aborted_.load(std::memory_order_acquire)) return Fail(LastWords(rank()));
-  if (const int32_t failed = *first_failed_; failed != 0) return Fail(LastWords(failed - 1));
+  if (aborted_.load(std::memory_order_acquire)) return Fail(AbortReason());
+  if (*first_failed_ != 0) return Fail(AnotherFailed());
   return absl::OkStatus();
 }
 
@@ -227,8 +231,8 @@ void RankBoard::Sleep(Counter& counter, uint32_t seen) const {
 // Returns the reason why `peer` will never advance `counter` to `number`; OK if `peer` has done so, or still
 // may.
 absl::Status RankBoard::CheckPeer(const Counter& counter, int peer, uint32_t number) {
-  if (aborted_.load(std::memory_order_acquire)) return LastWords(rank());
-  if (const int32_t failed = *first_failed_; failed != 0) return LastWords(failed - 1);
+  if (aborted_.load(std::memory_order_acquire)) return AbortReason();
+  if (*first_failed_ != 0) return AnotherFailed();
   const uint32_t farewell = lines_[peer].farewell.load(std::memory_order_acquire);
   const bool died = farewell == kNone && Died(peer);
   // The peer may have advanced the counter before it left.
@@ -290,22 +294,28 @@ void RankBoard::WatchPeers() {
 }
 
 absl::Status RankBoard::Fail(const absl::Status& error) {
-  int32_t first = 0;  // The first rank that failed, plus 1; 0: no rank has failed.
-  if (first_failed_->compare_exchange_strong(first, rank() + 1)) {
-    SayLastWords(error);
-    broken_ = error;
-  } else {
-    broken_ = first == rank() + 1 ? error : LastWords(first - 1);
+  // An interrupted rank has left, and reports nothing to the other ranks.
+  if (InterruptReason().ok()) {
+    int32_t first = 0;  // The first rank that failed, plus 1; 0: no rank has failed.
+    if (first_failed_->compare_exchange_strong(first, rank() + 1)) {
+      SayLastWords(error);
+      broken_ = error;
+    } else {
+      broken_ = first == rank() + 1 ? error : LastWords(first - 1);
+    }
+    WakeAll();
   }
-  WakeAll();
+  if (absl::Status interrupted = InterruptReason(); !interrupted.ok()) broken_ = interrupted;
   return broken_;
 }
 
 absl::Status RankBoard::LastWords(int peer) const {
   const Line& line = lines_[peer];
   const Nanoseconds until = options_.clock->Now() + kFarewellTime;
-  while (line.farewell.load(std::memory_order_acquire) < kWritten && options_.clock->Now() < until)
+  while (line.farewell.load(std::memory_order_acquire) < kWritten && options_.clock->Now() < until &&
+         !aborted_.load(std::memory_order_acquire)) {
     sched_yield();
+  }
   const bool written = line.farewell.load(std::memory_order_acquire) == kWritten;
   const size_t bytes = std::min<size_t>(line.message_bytes, line.message.size());
   if (!written)
@@ -338,6 +348,26 @@ void RankBoard::WakeAll() const {
     wake(channels_[channel].posted);
     wake(channels_[channel].taken);
   }
+}
+
+absl::Status RankBoard::AbortReason() {
+  absl::Status interrupted = InterruptReason();
+  return interrupted.ok() ? LastWords(rank()) : interrupted;
+}
+
+absl::Status RankBoard::InterruptReason() {
+  MutexLock lock(mu_);
+  return interrupt_reason_;
+}
+
+void RankBoard::Interrupt(const absl::Status& reason) {
+  {
+    MutexLock lock(mu_);
+    if (interrupt_reason_.ok()) interrupt_reason_ = reason;
+  }
+  SayLastWords(absl::OkStatus());
+  aborted_.store(true, std::memory_order_release);
+  WakeAll();
 }
 
 void RankBoard::Abort(const absl::Status& reason) {

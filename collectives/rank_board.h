@@ -9,8 +9,9 @@
 //   sender:    BeginSend(to, bytes);       ... write a chunk ...  PostChunk(to);      AwaitTaken(to, 0);
 //   receiver:  BeginReceive(from, bytes);  AwaitChunk(from);  ... read it ...  TakeChunk(from);
 //
-// Used by one thread at a time, except for Abort. A waiting rank first spins on the peer's counter of posts,
-// then sleeps on it (a futex). Waiting ends with an error at the deadline or when the peer's process dies.
+// Used by one thread at a time, except for Abort and Interrupt. A waiting rank first spins on the peer's
+// counter of posts, then sleeps on it (a futex). Waiting ends with an error at the deadline or when the
+// peer's process dies.
 #ifndef TETHYS_COLLECTIVES_RANK_BOARD_H_
 #define TETHYS_COLLECTIVES_RANK_BOARD_H_
 
@@ -38,13 +39,16 @@ struct RankBoardOptions {
 };
 
 // Invariants:
-// 1. The first failure is final on every rank: all ranks that still wait get the same error.
+// 1. The first failure is final on every rank: all ranks that still wait get the same error, except for
+//    interrupted ranks. If the rank that failed first does not write its error (it was killed or stopped just
+//    then, or is interrupted), the others get Unavailable.
 // 2. A rank fails only because of a peer whose post it still needs: posts are checked before last words (a
 // rank's final error).
 // 3. No rank enters collective k + 2 before all have entered k + 1, because every collective begins with a
 //    phase that waits for all. So two notices per rank are enough, and buffers can alternate.
 // 4. A rank sends one message at a time, until all its chunks are taken. So one notice and one buffer per
 //    sender are enough for messages to all ranks.
+// 5. A rank that has failed or was interrupted posts nothing more.
 class RankBoard {
  public:
   // The size of a board for `world` ranks in bytes, a multiple of 64. The board's memory must be zeroed
@@ -87,6 +91,8 @@ class RankBoard {
 
   // Has the contract of Communicator::Abort. Thread-safe.
   void Abort(const absl::Status& reason);
+  // The other ranks see that this rank has left. Thread-safe.
+  void Interrupt(const absl::Status& reason);
 
  private:
   struct Counter;
@@ -122,7 +128,11 @@ class RankBoard {
   // Sets and returns this rank's final error: the error of the rank that failed first, or `error` if no other
   // rank has failed before.
   absl::Status Fail(const absl::Status& error);
+  // The error of `peer`, which has failed or is about to say its last words.
   absl::Status LastWords(int peer) const;
+  // The error of this rank's own Abort or Interrupt.
+  absl::Status AbortReason();
+  absl::Status InterruptReason();
   void SayLastWords(const absl::Status& words);
   void WakeAll() const;
 
@@ -132,11 +142,13 @@ class RankBoard {
   Line* const lines_;                         // One per rank.
   Channel* const channels_;                   // One per sender and receiver.
 
+  // Set by Abort and Interrupt.
   std::atomic<bool> aborted_{false};
   Mutex mu_;
   bool said_last_words_ ABSL_GUARDED_BY(mu_) = false;
+  absl::Status interrupt_reason_ ABSL_GUARDED_BY(mu_);
 
-  // Not guarded by mu_: Abort does not use them.
+  // Not guarded by mu_: Abort and Interrupt do not use them.
   std::vector<FileDescriptor> processes_;
   Notice notice_;
   uint64_t step_ = 0;

@@ -40,7 +40,8 @@ class RingCommunicator final : public Communicator {
         rank_(options.rank),
         world_(static_cast<int>(connections.size())),
         mesh_(std::move(options), std::move(connections), std::move(abort)),
-        direct_(world_ > 1 ? world_ * kDirectElements : 0) {
+        direct_(world_ > 1 ? world_ * kDirectElements : 0),
+        watch_(mesh_.options().interruption, [this](const absl::Status& reason) { Interrupt(reason); }) {
     arriving_.reserve(2 * world_);
     leaving_.reserve(2 * world_);
   }
@@ -49,6 +50,10 @@ class RingCommunicator final : public Communicator {
   int world_size() const override { return world_; }
   TrafficCount traffic() const override { return mesh_.traffic(); }
   void Abort(const absl::Status& reason) override { mesh_.Abort(reason); }
+  void Interrupt(const absl::Status& reason) override {
+    mesh_.Interrupt(reason);
+    splits_interruption_.Raise(reason);
+  }
 
   absl::Status AllReduce(absl::Span<float> data) override {
     return Reduce(FrameKind::kReduce, data, 2 * (world_ - 1));
@@ -110,7 +115,18 @@ class RingCommunicator final : public Communicator {
     for (int rank = 0; rank < world_; ++rank) {
       if (colours[rank] == colour) options.members.push_back(mesh_.options().members[rank]);
     }
-    return CreateRingCommunicator(listener_, std::move(options));
+    RingOptions forming = options;
+    forming.interruption = &splits_interruption_;
+    return Form(listener_, forming, std::move(options));
+  }
+
+  // Connects the ranks with the options `forming`; the communicator has the options `formed`.
+  static absl::StatusOr<std::unique_ptr<Communicator>> Form(RingListener& listener,
+                                                            const RingOptions& forming, RingOptions formed) {
+    TETHYS_ASSIGN_OR_RETURN(WakeUp abort, WakeUp::Create());
+    TETHYS_ASSIGN_OR_RETURN(std::vector<RingConnection> connections, FormRing(listener.fd(), forming));
+    return std::make_unique<RingCommunicator>(listener, std::move(formed), std::move(connections),
+                                              std::move(abort));
   }
 
  private:
@@ -191,6 +207,8 @@ class RingCommunicator final : public Communicator {
   std::vector<Piece> arriving_;
   std::vector<Piece> leaving_;
   uint32_t splits_ = 0;
+  Interruption splits_interruption_;  // Ends the forming of a ring in Split.
+  const Interruption::Watch watch_;   // Declared last: it uses the members above.
 };
 
 absl::Status CheckOptions(const RingOptions& options) {
@@ -230,10 +248,7 @@ absl::StatusOr<std::unique_ptr<RingListener>> RingListener::Listen(const std::st
 absl::StatusOr<std::unique_ptr<Communicator>> CreateRingCommunicator(RingListener& listener,
                                                                      RingOptions options) {
   TETHYS_RETURN_IF_ERROR(CheckOptions(options));
-  TETHYS_ASSIGN_OR_RETURN(WakeUp abort, WakeUp::Create());
-  TETHYS_ASSIGN_OR_RETURN(std::vector<RingConnection> connections, FormRing(listener.fd(), options));
-  return std::make_unique<RingCommunicator>(listener, std::move(options), std::move(connections),
-                                            std::move(abort));
+  return RingCommunicator::Form(listener, options, options);
 }
 
 }  // namespace tethys

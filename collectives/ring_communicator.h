@@ -40,7 +40,8 @@ class RingListener {
 
 // `listener` must outlive the communicator, because Split uses it again. InvalidArgument: bad options.
 // DeadlineExceeded names the missing ranks and the last refusal. Unauthenticated or FailedPrecondition: a
-// rank refused this rank, or is refused by the authenticator.
+// rank refused this rank, or is refused by the authenticator. The status of RingOptions::interruption, if it
+// is raised.
 absl::StatusOr<std::unique_ptr<Communicator>> CreateRingCommunicator(RingListener& listener,
                                                                      RingOptions options);
 

@@ -71,9 +71,11 @@ absl::StatusOr<std::optional<Message>> ReceiveMessage(Knock& knock) {
 
 class RingFormation {
  public:
-  RingFormation(int listener, const RingOptions& options)
+  // `wake` becomes readable when options.interruption is raised.
+  RingFormation(int listener, const RingOptions& options, int wake)
       : listener_(listener),
         options_(options),
+        wake_(wake),
         world_(options.world()),
         deadline_(options.clock->Now() + options.connect_timeout),
         connections_(world_),
@@ -82,6 +84,7 @@ class RingFormation {
 
   absl::StatusOr<std::vector<RingConnection>> Run() {
     while (!Complete()) {
+      if (options_.interruption != nullptr) TETHYS_RETURN_IF_ERROR(options_.interruption->Check());
       const Nanoseconds now = options_.clock->Now();
       if (now >= deadline_) return TimeoutError();
       CallLowerRanks(now);
@@ -131,7 +134,8 @@ class RingFormation {
   }
 
   absl::Status WaitAndServe(Nanoseconds now) {
-    std::vector<pollfd> polled = {{.fd = listener_, .events = POLLIN, .revents = 0}};
+    std::vector<pollfd> polled = {{.fd = listener_, .events = POLLIN, .revents = 0},
+                                  {.fd = wake_, .events = POLLIN, .revents = 0}};
     Nanoseconds until = deadline_;
     for (const Knock& knock : knocks_) {
       const short events = knock.awaits == Knock::Awaits::kConnect    ? POLLOUT
@@ -147,7 +151,7 @@ class RingFormation {
     if (poll(polled.data(), polled.size(), milliseconds) < 0 && errno != EINTR) {
       return ErrnoStatus(errno, "cannot poll");
     }
-    size_t i = 1;
+    size_t i = 2;
     for (auto it = knocks_.begin(); it != knocks_.end(); ++i) {
       const auto knock = it++;
       if (polled[i].revents != 0) TETHYS_RETURN_IF_ERROR(Serve(knock));
@@ -341,6 +345,7 @@ class RingFormation {
 
   const int listener_;
   const RingOptions& options_;
+  const int wake_;
   const int world_;
   const Nanoseconds deadline_;
 
@@ -354,7 +359,9 @@ class RingFormation {
 }  // namespace
 
 absl::StatusOr<std::vector<RingConnection>> FormRing(int listener, const RingOptions& options) {
-  return RingFormation(listener, options).Run();
+  TETHYS_ASSIGN_OR_RETURN(const WakeUp wake, WakeUp::Create());
+  const Interruption::Watch watch(options.interruption, [&wake](const absl::Status&) { wake.Signal(); });
+  return RingFormation(listener, options, wake.fd()).Run();
 }
 
 }  // namespace tethys

@@ -9,7 +9,7 @@
 //
 // The acceptor serves all callers concurrently, each within limits of time and bytes, so that a foreign
 // caller cannot delay the ranks by silence or a flood of data. Uses one thread, which blocks until the mesh
-// is complete or the deadline has passed.
+// is complete, the deadline has passed or RingOptions::interruption is raised.
 #ifndef TETHYS_COLLECTIVES_RING_FORMATION_H_
 #define TETHYS_COLLECTIVES_RING_FORMATION_H_
 

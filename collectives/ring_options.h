@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "collectives/authenticator.h"
 #include "runtime/base/clock.h"
+#include "runtime/base/interruption.h"
 #include "runtime/cluster/secure_socket.h"
 
 namespace tethys {
@@ -45,6 +46,9 @@ struct RingOptions {
   // take more than a millisecond.
   int64_t send_buffer_bytes = 256 * 1024;
   const Clock* clock = nullptr;  // Required; not owned by the ring.
+  // If set, its Raise ends the forming of the ring, and then interrupts the communicator and all
+  // communicators that are made from it, for as long as they live. Must outlive them.
+  Interruption* interruption = nullptr;
 
   int world() const { return static_cast<int>(members.size()); }
   std::vector<std::string> MemberNames() const {

@@ -71,12 +71,14 @@ class SharedMemoryCommunicator final : public Communicator {
         world_(static_cast<int>(options.members.size())),
         chunk_elements_(kWindowElements / world_ / kLineElements * kLineElements),
         vectors_(reinterpret_cast<float*>(memory_.data() + RankBoard::Bytes(world_))),
-        board_(std::move(options), memory_.data()) {}
+        board_(std::move(options), memory_.data()),
+        watch_(own_options_.interruption, [this](const absl::Status& reason) { Interrupt(reason); }) {}
 
   int rank() const override { return rank_; }
   int world_size() const override { return world_; }
   TrafficCount traffic() const override { return traffic_; }
   void Abort(const absl::Status& reason) override { board_.Abort(reason); }
+  void Interrupt(const absl::Status& reason) override { board_.Interrupt(reason); }
 
   // Called once all ranks have opened the memory.
   void Complete() {
@@ -379,6 +381,7 @@ class SharedMemoryCommunicator final : public Communicator {
   RankBoard board_;
   int64_t window_ = 0;  // Windows used so far, the same on all ranks.
   TrafficCount traffic_;
+  const Interruption::Watch watch_;  // Declared last: it uses board_.
 };
 
 // The ranks on the host of rank `rank`, including `rank`, in ascending order.

@@ -14,6 +14,7 @@
 #include "absl/types/span.h"
 #include "collectives/communicator.h"
 #include "runtime/base/clock.h"
+#include "runtime/base/interruption.h"
 
 namespace tethys {
 
@@ -25,6 +26,9 @@ struct SharedMemoryOptions {
   Nanoseconds step_timeout = 30 * kSecond;
   PeersCompute peers_compute = nullptr;
   const Clock* clock = nullptr;  // Required; not owned.
+  // If set, its Raise interrupts the communicator and all communicators that are split from it, for as long
+  // as they live. Must outlive them. Does not end the creation, which ends when `all` is interrupted.
+  Interruption* interruption = nullptr;
 };
 
 // Returns the communicator of those ranks of `all` that run on this rank's host, in the same order.

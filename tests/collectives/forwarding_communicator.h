@@ -30,6 +30,7 @@ class ForwardingCommunicator : public Communicator {
   }
   TrafficCount traffic() const override { return inner_.traffic(); }
   void Abort(const absl::Status& reason) override { inner_.Abort(reason); }
+  void Interrupt(const absl::Status& reason) override { inner_.Interrupt(reason); }
 
  private:
   Communicator& inner_;

@@ -43,10 +43,71 @@ struct FreeMemory {
   void operator()(char* memory) const { std::free(memory); }
 };
 
-TEST(RankBoard, PostDuringWait_KeepsTheWaitingRankAwake) {
+using BoardMemory = std::unique_ptr<char, FreeMemory>;
+
+BoardMemory MemoryForTwo() {
   const int64_t bytes = RankBoard::Bytes(2);
-  const std::unique_ptr<char, FreeMemory> memory(static_cast<char*>(std::aligned_alloc(64, bytes)));
+  BoardMemory memory(static_cast<char*>(std::aligned_alloc(64, bytes)));
   std::fill_n(memory.get(), bytes, 0);
+  return memory;
+}
+
+// Makes rank 1 look as if it had been killed or stopped just before it wrote its error: its number, as the
+// first rank that failed, is all that the board has.
+void FailWithoutWords(char* memory) { *reinterpret_cast<int32_t*>(memory) = 1 + 1; }
+
+TEST(RankBoard, RankThatFailsWithoutWordsIsAwaitedBriefly) {
+  const BoardMemory memory = MemoryForTwo();
+  int looks = 0;
+  LookedAtClock clock([&](int look) { looks = look; });
+  RankBoard waiting({.members = {"rank 0", "rank 1"}, .clock = &clock}, memory.get());
+  waiting.WatchPeers();
+  FailWithoutWords(memory.get());
+  const absl::Status lost = waiting.Begin({.kind = FrameKind::kBarrier});
+  EXPECT_TRUE(absl::IsUnavailable(lost)) << lost;
+  EXPECT_LE(looks, 110) << "each look takes a millisecond of this clock";
+  EXPECT_EQ(waiting.Begin({.kind = FrameKind::kBarrier}), lost);
+}
+
+TEST(RankBoard, Interrupt_EndsTheWaitForWords) {
+  const BoardMemory memory = MemoryForTwo();
+  const absl::Status reason = absl::AbortedError("the group changes");
+  std::unique_ptr<RankBoard> waiting;
+  int looks = 0;
+  LookedAtClock clock([&](int look) {
+    looks = look;
+    if (look == 3) waiting->Interrupt(reason);
+  });
+  waiting = std::make_unique<RankBoard>(RankBoardOptions{.members = {"rank 0", "rank 1"}, .clock = &clock},
+                                        memory.get());
+  waiting->WatchPeers();
+  FailWithoutWords(memory.get());
+  EXPECT_EQ(waiting->Begin({.kind = FrameKind::kBarrier}), reason);
+  EXPECT_EQ(looks, 3);
+}
+
+TEST(RankBoard, InterruptedRank_PostsNothingMoreAndIsLost) {
+  const BoardMemory memory = MemoryForTwo();
+  LookedAtClock clock([](int) {});
+  RankBoardOptions options{.members = {"rank 0", "rank 1"}, .clock = &clock};
+  RankBoard waiting(options, memory.get());
+  options.rank = 1;
+  RankBoard interrupted(options, memory.get());
+  waiting.WatchPeers();
+  interrupted.WatchPeers();
+  ASSERT_TRUE(waiting.Begin({.kind = FrameKind::kBarrier}).ok());
+  ASSERT_TRUE(interrupted.Begin({.kind = FrameKind::kBarrier}).ok());
+  const uint32_t posted = interrupted.Post();
+  interrupted.Interrupt(absl::AbortedError("the group changes"));
+  ASSERT_TRUE(waiting.WaitForAll(waiting.Post()).ok()) << "rank 1 had posted before";
+  ASSERT_TRUE(interrupted.WaitForAll(posted).ok());
+  EXPECT_TRUE(absl::IsAborted(interrupted.Begin({.kind = FrameKind::kBarrier})));
+  ASSERT_TRUE(waiting.Begin({.kind = FrameKind::kBarrier}).ok());
+  EXPECT_TRUE(absl::IsUnavailable(waiting.Meet()));
+}
+
+TEST(RankBoard, PostDuringWait_KeepsTheWaitingRankAwake) {
+  const BoardMemory memory = MemoryForTwo();
   RankBoardOptions options{.members = {"rank 0", "rank 1"}};
   std::unique_ptr<RankBoard> peer;
   int look_to_post_at = 0;

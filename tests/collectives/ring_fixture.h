@@ -77,7 +77,8 @@ struct TestRing {
                                           {.member_names = own.MemberNames(),
                                            .step_timeout = own.step_timeout,
                                            .peers_compute = own.peers_compute,
-                                           .clock = own.clock});
+                                           .clock = own.clock,
+                                           .interruption = own.interruption});
   }
 
   int world() const { return static_cast<int>(options.size()); }
