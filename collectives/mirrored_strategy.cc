@@ -21,6 +21,7 @@ class LayerSums final : public StreamReducer {
   }
   // Bytes moved since the communicator was made.
   TrafficCount traffic() const { return communicator_->traffic(); }
+  void Interrupt(const absl::Status& status) { communicator_->Interrupt(status); }
 
  private:
   const std::unique_ptr<Communicator> communicator_;
@@ -68,6 +69,7 @@ class MirroredStrategy final : public Strategy {
 
   absl::StatusOr<StrategyTraits> Prepare(const StepArenas& arenas,
                                          absl::Span<const Range> ready_order) override {
+    TETHYS_RETURN_IF_ERROR(Failure());
     const auto bucket_elements = (options_.bucket_bytes + 3) / static_cast<int64_t>(sizeof(float));
     TETHYS_ASSIGN_OR_RETURN(std::vector<Bucket> buckets,
                             PlanBuckets(ready_order, bucket_elements, bucket_elements));
@@ -112,6 +114,7 @@ class MirroredStrategy final : public Strategy {
     bool closes_bucket = false;
     {
       MutexLock lock(mu_);
+      if (!failure_.ok()) return FailureOfStep();
       ready_ = announced_;
       closes_bucket = BucketWaits();
     }
@@ -134,7 +137,7 @@ class MirroredStrategy final : public Strategy {
           ReduceNextBucket();
         }
       }
-      if (!failure_.ok()) return Annotate(failure_, absl::StrCat("step ", step_.step));
+      if (!failure_.ok()) return FailureOfStep();
       outcome_.bytes_out = traffic_.bytes_out - reported_.bytes_out;
       outcome_.bytes_in = traffic_.bytes_in - reported_.bytes_in;
       outcome_.own_square = own_square_;
@@ -158,13 +161,31 @@ class MirroredStrategy final : public Strategy {
     return outcome_;
   }
 
-  absl::Status Refresh() override { return absl::OkStatus(); }
+  absl::Status Refresh() override { return Failure(); }
 
   std::vector<absl::Span<float>> slots() override {
     return update_.has_value() ? update_->slots() : std::vector<absl::Span<float>>();
   }
 
+  // Ends the collectives that run at this time; then their threads see failure_.
+  void Interrupt(const absl::Status& status) override {
+    {
+      MutexLock lock(mu_);
+      if (failure_.ok()) failure_ = status;
+    }
+    communicator_->Interrupt(status);
+    if (layer_sums_ != nullptr) layer_sums_->Interrupt(status);
+  }
+
  private:
+  absl::Status Failure() {
+    MutexLock lock(mu_);
+    return failure_;
+  }
+  absl::Status FailureOfStep() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
+    return Annotate(failure_, absl::StrCat("step ", step_.step));
+  }
+
   TrafficCount TrafficOfLayers() const {
     return layer_sums_ == nullptr ? TrafficCount() : layer_sums_->traffic();
   }
@@ -190,7 +211,7 @@ class MirroredStrategy final : public Strategy {
     own_square_ += own_square;
     sum_square_ += sum_square;
     traffic_ = traffic;
-    failure_ = reduced;
+    if (failure_.ok()) failure_ = reduced;
     if (reduced.ok()) ++next_bucket_;
   }
 

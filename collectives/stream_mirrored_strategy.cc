@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "collectives/bucket_plan.h"
+#include "runtime/base/interruption.h"
 #include "runtime/base/poll_until.h"
 #include "runtime/device/bfloat16.h"
 
@@ -84,6 +85,7 @@ class StreamMirroredStrategy final : public Strategy, private StreamReducer {
       return absl::InvalidArgumentError(absl::StrCat("step ", step.step, " has no samples on any worker"));
     }
     TETHYS_RETURN_IF_ERROR(failure_);
+    TETHYS_RETURN_IF_ERROR(interruption_.Check());
     step_ = step;
     update_.SetRates(step);
     Progress(step.parity) = 0;
@@ -95,6 +97,7 @@ class StreamMirroredStrategy final : public Strategy, private StreamReducer {
 
   absl::Status GradientReady(int64_t index, const Event& event) override {
     TETHYS_CHECK(index == announced_, "range ", index, " was announced, ", announced_, " comes next");
+    TETHYS_RETURN_IF_ERROR(interruption_.Check());
     ++announced_;
     for (; next_bucket_ < buckets_.size() && buckets_[next_bucket_].last_ready < announced_; ++next_bucket_) {
       const absl::Status enqueued = EnqueueReduction(next_bucket_, event);
@@ -104,6 +107,7 @@ class StreamMirroredStrategy final : public Strategy, private StreamReducer {
   }
 
   absl::Status EnqueueEnd(int parity) override {
+    TETHYS_RETURN_IF_ERROR(interruption_.Check());
     TETHYS_CHECK(announced_ == ready_ranges_, announced_, " of ", ready_ranges_, " ranges were announced");
     TETHYS_RETURN_IF_ERROR(reduced_->Record(*reductions_));
     TETHYS_RETURN_IF_ERROR(reduced_->Wait(stream_));
@@ -119,9 +123,12 @@ class StreamMirroredStrategy final : public Strategy, private StreamReducer {
     return StepOutcome{.version = step.step + 1, .bytes_out = BytesMoved(), .bytes_in = BytesMoved()};
   }
 
-  absl::Status Refresh() override { return absl::OkStatus(); }
+  absl::Status Refresh() override { return interruption_.Check(); }
 
   std::vector<absl::Span<float>> slots() override { return update_.slots(); }
+
+  // The destructor aborts the reductions in flight; see Failed.
+  void Interrupt(const absl::Status& status) override { interruption_.Raise(status); }
 
  private:
   absl::Status AllReduce(Stream& stream, float* data, int64_t count) override {
@@ -166,6 +173,7 @@ class StreamMirroredStrategy final : public Strategy, private StreamReducer {
     const auto happened_or_failed = [&]() -> absl::StatusOr<bool> {
       TETHYS_ASSIGN_OR_RETURN(const bool happened, done.Happened());
       TETHYS_RETURN_IF_ERROR(communicator_->Check());
+      if (!happened) TETHYS_RETURN_IF_ERROR(interruption_.Check());
       return happened;
     };
     TETHYS_ASSIGN_OR_RETURN(const bool in_time,
@@ -226,6 +234,7 @@ class StreamMirroredStrategy final : public Strategy, private StreamReducer {
   size_t next_bucket_ = 0;   // The first bucket that is not enqueued.
   int steps_in_flight_ = 0;  // Steps begun and not known to have ended, including a failed step.
   absl::Status failure_;
+  Interruption interruption_;
 };
 
 }  // namespace

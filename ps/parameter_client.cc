@@ -113,6 +113,7 @@ class GrpcParameterClient final : public ParameterClient, public ServerLink::Own
   absl::Status WaitForAnswer(int index, Nanoseconds timeout) override;
   const Frame& answer(int index) const override { return messages_[index]->answer.frame(); }
   void TakeAnswer(int index, void* out) override;
+  void Interrupt(const absl::Status& status) override;
   int64_t bytes_out() const override;
   int64_t bytes_in() const override;
 
@@ -266,6 +267,13 @@ void GrpcParameterClient::TakeAnswer(int index, void* out) {
   char* to = static_cast<char*>(out);
   for (const absl::string_view piece : answer.payload()) to = std::copy(piece.begin(), piece.end(), to);
   answer.Clear();
+}
+
+void GrpcParameterClient::Interrupt(const absl::Status& status) {
+  MutexLock lock(mu_);
+  if (broken_.ok()) broken_ = status;
+  for (const auto& link : links_) link->Stop();
+  answered_.NotifyAll();
 }
 
 int64_t GrpcParameterClient::bytes_out() const {

@@ -3,8 +3,8 @@
 // waits for the answers.
 //
 // Only WaitForAnswer and the destructor block. Send passes the caller's memory to gRPC without a copy; gRPC
-// may write on the calling thread until the socket is full. All methods are called by one thread, the
-// training thread.
+// may write on the calling thread until the socket is full. All methods but Interrupt are called by one
+// thread, the training thread.
 //
 // Flow control: each message is sent in every step, and again only after its last answer came. So at most one
 // step is outstanding per worker; within it, HTTP/2's windows limit the traffic. On the calling thread, Send
@@ -59,6 +59,13 @@ class ParameterClient {
   // Copies the values of the answer to message `index`, if it has any, to out[0 .. answer.range_count) and
   // releases gRPC's memory.
   virtual void TakeAnswer(int index, void* out) = 0;
+
+  // Makes every blocked or later call of Send and WaitForAnswer return `status`, or the error that broke the
+  // client before, and ends all streams. Of a push, servers get only the messages that are already on their
+  // way. Thread-safe; does not block. The destructor still waits for a server that takes no data from a full
+  // connection, because gRPC reads the caller's memory until then: until the server's process ends, or
+  // keep-alive probes close the connection (runtime/cluster/keep_alive.h).
+  virtual void Interrupt(const absl::Status& status) = 0;
 
   // Bytes sent and received so far, including frame headers and repeated messages.
   virtual int64_t bytes_out() const = 0;

@@ -11,6 +11,7 @@
 #include "ps/push_clip.h"
 #include "ps/shard_squares.h"
 #include "ps/shared_norms.h"
+#include "runtime/base/interruption.h"
 #include "runtime/shape/job_shape.h"
 
 namespace tethys {
@@ -51,6 +52,10 @@ class ParameterServerStrategy final : public Strategy {
   absl::StatusOr<StepOutcome> AwaitEnd(const StepInfo&, const Event&) override { return outcome_; }
   absl::Status Refresh() override;
   std::vector<absl::Span<float>> slots() override { return {}; }
+  void Interrupt(const absl::Status& status) override {
+    interruption_.Raise(status);
+    client_->Interrupt(status);
+  }
 
  private:
   const proto::ParameterServer& config() const { return options_.plan.job().strategy().parameter_server(); }
@@ -89,6 +94,7 @@ class ParameterServerStrategy final : public Strategy {
   // The longest wait for an answer. While Prepare waits, it can be shorter than step_timeout_.
   Nanoseconds answer_timeout_ = step_timeout_;
   const std::unique_ptr<ParameterClient> client_;
+  Interruption interruption_;
 
   StepArenas arenas_;
   std::vector<StepMessage> messages_;
@@ -152,6 +158,7 @@ absl::StatusOr<StrategyTraits> ParameterServerStrategy::Prepare(const StepArenas
   }
   const absl::Status pulled = Pull();
   answer_timeout_ = step_timeout_;
+  TETHYS_RETURN_IF_ERROR(interruption_.Check());
   if (absl::IsDeadlineExceeded(pulled) || absl::IsUnavailable(pulled)) {
     return absl::Status(
         pulled.code(),
@@ -163,6 +170,7 @@ absl::StatusOr<StrategyTraits> ParameterServerStrategy::Prepare(const StepArenas
 }
 
 absl::Status ParameterServerStrategy::BeginStep(const StepInfo& step) {
+  TETHYS_RETURN_IF_ERROR(interruption_.Check());
   step_ = step;
   bytes_out_before_ = client_->bytes_out();
   bytes_in_before_ = client_->bytes_in();
@@ -178,6 +186,7 @@ absl::Status ParameterServerStrategy::BeginStep(const StepInfo& step) {
 
 // The arenas are in host memory, so the gradients are ready without waiting for the event.
 absl::Status ParameterServerStrategy::GradientReady(int64_t index, const Event&) {
+  TETHYS_RETURN_IF_ERROR(interruption_.Check());
   for (const int message : waiting_on_[index]) {
     if (--missing_[message] == 0 && clip_ == nullptr) TETHYS_RETURN_IF_ERROR(Push(message));
   }
@@ -280,7 +289,7 @@ absl::Status ParameterServerStrategy::CheckAnnounced() const {
 }
 
 // Bulk-synchronous parameters are up to date after every step.
-absl::Status ParameterServerStrategy::Refresh() { return servers_agree() ? absl::OkStatus() : Pull(); }
+absl::Status ParameterServerStrategy::Refresh() { return servers_agree() ? interruption_.Check() : Pull(); }
 
 Frame ParameterServerStrategy::MakeFrame(FrameKind kind) const {
   Frame frame;
@@ -320,8 +329,10 @@ absl::Status ParameterServerStrategy::Pull() {
 
 absl::Status ParameterServerStrategy::AwaitAnswer(int index) {
   absl::Status status = client_->WaitForAnswer(index, answer_timeout_);
-  for (int times = 2; absl::IsDeadlineExceeded(status) && options_.peers_compute && options_.peers_compute();
-       ++times) {
+  const auto goes_on = [this] {
+    return interruption_.Check().ok() && options_.peers_compute && options_.peers_compute();
+  };
+  for (int times = 2; absl::IsDeadlineExceeded(status) && goes_on(); ++times) {
     status = client_->WaitForAnswer(index, times * answer_timeout_);
   }
   return status;

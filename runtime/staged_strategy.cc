@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "runtime/await_device.h"
+#include "runtime/base/interruption.h"
 #include "runtime/base/poll_until.h"
 
 namespace tethys {
@@ -77,6 +78,7 @@ class StagedStrategy final : public Strategy {
 
   absl::Status GradientReady(int64_t index, const Event& event) override {
     TETHYS_CHECK(index == announced_, "range ", index, " was announced, ", announced_, " comes next");
+    TETHYS_RETURN_IF_ERROR(interruption_.Check());
     const Range range = ready_order_[index];
     TETHYS_RETURN_IF_ERROR(event.Wait(*downloads_));
     TETHYS_RETURN_IF_ERROR(device_.CopyToHost(*downloads_, gradients_->floats() + range.begin,
@@ -89,6 +91,7 @@ class StagedStrategy final : public Strategy {
 
   absl::Status EnqueueEnd(int parity) override {
     const auto all_passed_on = [this]() -> absl::StatusOr<bool> {
+      TETHYS_RETURN_IF_ERROR(interruption_.Check());
       TETHYS_RETURN_IF_ERROR(PassOn());
       return passed_on_ == announced_;
     };
@@ -107,6 +110,7 @@ class StagedStrategy final : public Strategy {
     return absl::OkStatus();
   }
 
+  // The device completes the step without other processes, so an interrupt does not end this wait.
   absl::StatusOr<StepOutcome> AwaitEnd(const StepInfo& step, const Event& done) override {
     TETHYS_RETURN_IF_ERROR(AwaitDevice(done, options_.step_timeout, *options_.clock));
     if (update_.has_value()) TETHYS_RETURN_IF_ERROR(update_->Check(step));
@@ -121,6 +125,11 @@ class StagedStrategy final : public Strategy {
 
   std::vector<absl::Span<float>> slots() override {
     return update_.has_value() ? update_->slots() : inner_->slots();
+  }
+
+  void Interrupt(const absl::Status& status) override {
+    interruption_.Raise(status);
+    inner_->Interrupt(status);
   }
 
  private:
@@ -167,6 +176,7 @@ class StagedStrategy final : public Strategy {
   std::vector<std::unique_ptr<Event>> down_;
   // Destroyed before the host's arenas, because its threads may still use them.
   const std::unique_ptr<Strategy> inner_;
+  Interruption interruption_;
 
   bool begun_ = false;
   bool pulls_before_step_ = false;

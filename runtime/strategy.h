@@ -13,7 +13,7 @@
 // step may begin before AwaitEnd of the current step. Otherwise the host itself sends and receives, and the
 // exchange is complete when EnqueueEnd returns.
 //
-// Called by the training thread only; implementations may own threads of their own.
+// Called by the training thread only, except for Interrupt; implementations may own threads of their own.
 #ifndef TETHYS_RUNTIME_STRATEGY_H_
 #define TETHYS_RUNTIME_STRATEGY_H_
 
@@ -103,7 +103,7 @@ struct StepOutcome {
 // parameters of two steps. After any other error the parameters are unspecified. A strategy that has returned
 // an error may only be destroyed; no further call needs to succeed.
 //
-// Thread-compatible.
+// Thread-compatible; any thread may call Interrupt.
 class Strategy {
  public:
   virtual ~Strategy() = default;
@@ -137,7 +137,8 @@ class Strategy {
 
   // Announces that range `index` of ready_order holds its final sums once `event` has happened (on a CPU it
   // always has). Called exactly once for each range of a step, in ready order, even for a batch without
-  // samples. May start to send; never blocks. Unavailable: the connection has broken.
+  // samples. May start to send; never blocks. An error ends the step, and backward need not go on; it is the
+  // error that EnqueueEnd would return.
   virtual absl::Status GradientReady(int64_t index, const Event& event) = 0;
 
   // Enqueues the rest of the step after backward. If the host drives the exchange, blocks until the exchange
@@ -162,6 +163,21 @@ class Strategy {
   // are device memory, as the arenas are. Valid after Prepare; the caller may read and write them while no
   // step is in flight.
   virtual std::vector<absl::Span<float>> slots() = 0;
+
+  // Ends the waits for other processes: every blocked or later call returns an error with the code and the
+  // message of `status` (perhaps with a prefix) soon, within 50 ms on an idle machine, even if other
+  // processes are stopped or unreachable. Calls return the first error if the strategy has already failed.
+  // Other processes are told nothing; for them, this worker is lost. `status` is an error; only the first
+  // call counts.
+  //
+  // Work that this worker completes by itself goes on, so that it stays certain which steps were made. If the
+  // host drives the exchange: after EnqueueEnd has returned OK, AwaitEnd returns the outcome of the step,
+  // which is made; after EnqueueEnd has failed, the step is not made on this worker. If stream_only is true,
+  // AwaitEnd returns the outcome of a step that the device has completed, and an error for a step that may
+  // still be made on the device; a local strategy completes every step whose end was enqueued.
+  //
+  // Does not block. The caller makes sure that the strategy is not destroyed meanwhile.
+  virtual void Interrupt(const absl::Status& status) = 0;
 };
 
 }  // namespace tethys

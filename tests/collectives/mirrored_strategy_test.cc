@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <future>
+#include <thread>
 
 #include "gmock/gmock.h"
 #include "runtime/tensor/arena.h"
@@ -196,6 +198,75 @@ TEST(MirroredStrategy, LostWorkerIsNamedInErrorsOfAllOthers) {
     EXPECT_THAT(std::string(answer.message()),
                 AllOf(HasSubstr("step 1"), HasSubstr("lost rank 1 (worker 1 on host1)")));
   }
+}
+
+const absl::Status kReason = absl::AbortedError("the group of workers changes");
+
+// Rank 1 is stopped: it makes no call until rank 0 has returned.
+TEST(MirroredStrategy, Interrupt_EndsTheStepThatWaitsForAStoppedWorker) {
+  std::promise<void> ended;
+  std::future<void> end = ended.get_future();
+  const auto answers = RunWorkers(2, [&](Worker& worker) {
+    if (worker.rank() == 1) return end.wait(), absl::OkStatus();
+    std::thread interrupts([&] { worker.strategy().Interrupt(kReason); });
+    const absl::Status status = worker.Step(0, 1.0f, 1, 2).status();
+    interrupts.join();
+    for (const float parameter : worker.parameters()) EXPECT_EQ(parameter, 0.0f);
+    EXPECT_EQ(worker.strategy().BeginStep({.step = 1, .global_sample_count = 2}), kReason);
+    EXPECT_EQ(worker.strategy().Refresh(), kReason);
+    ended.set_value();
+    return status;
+  });
+  EXPECT_EQ(answers[0].code(), kReason.code());
+  EXPECT_THAT(std::string(answers[0].message()), HasSubstr(std::string(kReason.message())));
+}
+
+TEST(MirroredStrategy, Interrupt_EndsBackwardAtTheNextRange) {
+  ExpectAllOk(RunWorkers(1, [](Worker& worker) {
+    const StepInfo step{.step = 0, .sample_count = 1, .global_sample_count = 1};
+    TETHYS_RETURN_IF_ERROR(worker.strategy().BeginStep(step));
+    TETHYS_RETURN_IF_ERROR(worker.strategy().GradientReady(0, HappenedEvent()));
+    worker.strategy().Interrupt(kReason);
+    EXPECT_EQ(worker.strategy().GradientReady(1, HappenedEvent()).code(), kReason.code());
+    return absl::OkStatus();
+  }));
+}
+
+TEST(MirroredStrategy, Interrupt_LeavesTheOutcomeOfAStepThatIsMade) {
+  ExpectAllOk(RunWorkers(1, [](Worker& worker) {
+    const StepInfo step{.step = 0, .sample_count = 1, .global_sample_count = 1};
+    TETHYS_RETURN_IF_ERROR(worker.strategy().BeginStep(step));
+    for (int64_t i = 0; i < std::ssize(kReadyOrder); ++i) {
+      TETHYS_RETURN_IF_ERROR(worker.strategy().GradientReady(i, HappenedEvent()));
+    }
+    TETHYS_RETURN_IF_ERROR(worker.strategy().EnqueueEnd(0));
+    worker.strategy().Interrupt(kReason);
+    EXPECT_EQ(worker.strategy().BeginStep(step), kReason);
+    const absl::StatusOr<StepOutcome> outcome = worker.strategy().AwaitEnd(step, HappenedEvent());
+    TETHYS_RETURN_IF_ERROR(outcome.status());
+    EXPECT_EQ(outcome->version, 1);
+    return absl::OkStatus();
+  }));
+}
+
+TEST(MirroredStrategy, Interrupt_EndsASumForALayer) {
+  std::promise<void> ended;
+  std::future<void> end = ended.get_future();
+  const auto answers = InRing(2, [&](std::unique_ptr<Communicator>& communicator) -> absl::Status {
+    TETHYS_ASSIGN_OR_RETURN(std::unique_ptr<Communicator> layers, communicator->Split(0));
+    if (communicator->rank() == 1) return end.wait(), absl::OkStatus();
+    TETHYS_ASSIGN_OR_RETURN(
+        const std::unique_ptr<Strategy> strategy,
+        CreateMirroredStrategy(std::move(communicator), absl::nullopt, {}, std::move(layers)));
+    std::thread interrupts([&] { strategy->Interrupt(kReason); });
+    NoStream stream;
+    float sum = 1;
+    const absl::Status status = strategy->worker_sums()->AllReduce(stream, &sum, 1);
+    interrupts.join();
+    ended.set_value();
+    return status;
+  });
+  EXPECT_EQ(answers[0].code(), kReason.code()) << StatusText(answers[0]);
 }
 
 TEST(MirroredStrategy, PreparingAgain_KeepsOptimizerSlots) {

@@ -9,7 +9,9 @@
 #include <cmath>
 #include <thread>
 
+#include "runtime/base/socket.h"
 #include "tests/ps/ps_cluster.h"
+#include "tests/ps/tcp_proxy.h"
 
 namespace tethys {
 namespace {
@@ -284,6 +286,96 @@ TEST(ParameterServerStrategyTest, StepWithUnannouncedGradientsFails) {
   ASSERT_TRUE(worker->Prepare().ok());
   ASSERT_TRUE(worker->strategy().BeginStep({.step = 0, .sample_count = 8}).ok());
   EXPECT_EQ(worker->Finish().status().code(), absl::StatusCode::kInternal);
+}
+
+// ---------------------------------------------------------------------------------------------- interrupt
+
+const absl::Status kReason = absl::AbortedError("the group of workers changes");
+
+// The status of `call`, which is interrupted while it runs, or before.
+template <typename Call>
+absl::Status Interrupted(Strategy& strategy, Call call) {
+  std::thread interrupts([&] { strategy.Interrupt(kReason); });
+  const absl::Status status = call();
+  interrupts.join();
+  return status;
+}
+
+TEST(ParameterServerInterrupt, StepThatWaitsForAStoppedWorkerReturnsTheReason) {
+  for (const char* const config : {"servers: 2", "servers: 2 stale_synchronous { bound: 0 }"}) {
+    FakeClock clock;
+    PsCluster cluster(TestPlan(2, config));
+    ParameterServerStrategyOptions options = cluster.WorkerOptions(0);
+    options.clock = &clock;
+    options.peers_compute = [] { return true; };
+    const auto worker = cluster.Worker(0, options);
+    ASSERT_TRUE(worker->Prepare().ok());
+    ASSERT_TRUE(worker->Push(0, 1).ok());
+    EXPECT_EQ(Interrupted(worker->strategy(), [&] { return worker->Finish().status(); }), kReason);
+    EXPECT_EQ(worker->strategy().BeginStep({.step = 1, .sample_count = 4, .global_sample_count = 8}),
+              kReason);
+    EXPECT_EQ(worker->strategy().GradientReady(0, HappenedEvent()), kReason);
+    EXPECT_EQ(worker->strategy().Refresh(), kReason);
+  }
+}
+
+// A deadline error must not be taken for the deadline of an answer, which is extended while others compute.
+TEST(ParameterServerInterrupt, StatusMayBeADeadline) {
+  PsCluster cluster(TestPlan(2, ""));
+  ParameterServerStrategyOptions options = cluster.WorkerOptions(0);
+  options.peers_compute = [] { return true; };
+  const auto worker = cluster.Worker(0, options);
+  ASSERT_TRUE(worker->Prepare().ok());
+  ASSERT_TRUE(worker->Push(0, 1).ok());
+  worker->strategy().Interrupt(absl::DeadlineExceededError("the chief waits no longer"));
+  EXPECT_TRUE(absl::IsDeadlineExceeded(worker->Finish().status()));
+}
+
+// The server's listener exists, but accepts nothing.
+TEST(ParameterServerInterrupt, PrepareThatWaitsForAStoppedServerReturnsTheReason) {
+  FakeClock clock;
+  const FileDescriptor stopped = *ListenTcp({"127.0.0.1", 0});
+  PsCluster cluster(TestPlan(1, ""));
+  cluster.Redirect(0, HostPortText(*LocalAddress(stopped.get())));
+  ParameterServerStrategyOptions options = cluster.WorkerOptions(0);
+  options.clock = &clock;
+  const auto worker = cluster.Worker(0, options);
+  EXPECT_EQ(Interrupted(worker->strategy(), [&] { return worker->Prepare(); }), kReason);
+}
+
+// The server reads nothing more, so the client's socket is full of a push that never arrives.
+TEST(ParameterServerInterrupt, ClientWithAFullSocketReturnsTheReason) {
+  FakeClock clock;
+  PsCluster cluster(TestPlan(1, ""));
+  TcpProxy proxy(cluster.server(0).address());
+  ParameterClientOptions options;
+  options.handshake.set_job_id(cluster.plan().job_id());
+  options.handshake.set_job_hash(cluster.plan().job_hash());
+  options.handshake.set_model_signature(cluster.plan().model_signature());
+  options.handshake.set_role(proto::WORKER);
+  options.handshake.set_incarnation(1);
+  options.handshake.set_generation(PsCluster::kGeneration);
+  options.token = cluster.token();
+  options.servers = {{"host-0", proxy.address()}};
+  options.clock = &clock;
+  constexpr int64_t kLong = 8 << 20;
+  const std::vector<float> gradients(kLong);
+  const auto client = ParameterClient::Create(options);
+  const MessageRange messages[] = {{.range = TestVariables().variables()[0].range}, {.range = {0, kLong}}};
+  client->SetMessages(messages);
+  Frame frame{
+      .kind = FrameKind::kPull, .generation = PsCluster::kGeneration, .incarnation = 1, .sequence = 1};
+  ASSERT_TRUE(client->Send(0, frame, nullptr).ok());
+  ASSERT_EQ(client->WaitForAnswer(0, kSecond), absl::OkStatus());
+  proxy.StopReading();
+  frame.kind = FrameKind::kPush;
+  frame.sample_count = 1;
+  ASSERT_TRUE(client->Send(1, frame, gradients.data()).ok());
+  std::thread interrupts([&] { client->Interrupt(kReason); });
+  EXPECT_EQ(client->WaitForAnswer(1, kSecond), kReason);
+  interrupts.join();
+  EXPECT_EQ(client->Send(0, frame, nullptr), kReason);
+  proxy.Cut();  // Until then, the client's destructor would wait.
 }
 
 TEST(ParameterServerStrategyTest, WrongNumberOfServersIsRefused) {

@@ -82,12 +82,18 @@ class TcpProxy {
     MutexLock lock(mu_);
     for (Connection& connection : connections_) connection.deaf = true;
   }
+  // Reads nothing more that workers send on the present connections, so their sockets fill.
+  void StopReading() {
+    MutexLock lock(mu_);
+    for (Connection& connection : connections_) connection.stopped = true;
+  }
 
  private:
   struct Connection {
     FileDescriptor worker;
     FileDescriptor server;
     std::atomic<bool> deaf{false};
+    std::atomic<bool> stopped{false};
     std::thread thread;
   };
 
@@ -124,6 +130,10 @@ class TcpProxy {
     while (poll(ends, 2, -1) > 0) {
       for (int from = 0; from < 2; ++from) {
         if (ends[from].revents == 0) continue;
+        if (from == 0 && connection.stopped && (ends[0].revents & (POLLHUP | POLLERR)) == 0) {
+          ends[0].events = 0;
+          continue;
+        }
         const ssize_t bytes = read(ends[from].fd, buffer.data(), buffer.size());
         DoDamage(buffer, bytes);
         if (from == 0 && bytes > 0) Keep({buffer.data(), static_cast<size_t>(bytes)});

@@ -97,6 +97,7 @@ class Refuses final : public Strategy {
   absl::StatusOr<StepOutcome> AwaitEnd(const StepInfo&, const Event&) override { return StepOutcome(); }
   absl::Status Refresh() override { return absl::OkStatus(); }
   std::vector<absl::Span<float>> slots() override { return {}; }
+  void Interrupt(const absl::Status&) override {}
 };
 
 TEST(Replica, StrategyThatFailsToPrepareIsNotAttached) {

@@ -119,6 +119,7 @@ class SumsOverWorkers final : public Strategy, public StreamReducer {
   }
   absl::Status Refresh() override { return strategy_->Refresh(); }
   std::vector<absl::Span<float>> slots() override { return strategy_->slots(); }
+  void Interrupt(const absl::Status& status) override { strategy_->Interrupt(status); }
 
  private:
   const std::unique_ptr<Strategy> strategy_;

@@ -6,6 +6,7 @@
 
 #include "gmock/gmock.h"
 #include "tests/testing/late_device.h"
+#include "tests/workers/interrupted_strategy.h"
 #include "tests/workers/mirrored_replicas.h"
 
 namespace tethys {
@@ -50,6 +51,7 @@ class StartsWithInitialValues final : public Strategy {
   }
   absl::Status Refresh() override { return inner_->Refresh(); }
   std::vector<absl::Span<float>> slots() override { return {}; }
+  void Interrupt(const absl::Status& status) override { inner_->Interrupt(status); }
 
  private:
   const std::unique_ptr<Strategy> inner_;
@@ -89,6 +91,7 @@ class WorksToTheEnd final : public Strategy {
   absl::StatusOr<StepOutcome> AwaitEnd(const StepInfo&, const Event&) override { return StepOutcome(); }
   absl::Status Refresh() override { return absl::OkStatus(); }
   std::vector<absl::Span<float>> slots() override { return {}; }
+  void Interrupt(const absl::Status&) override {}
 
  private:
   float* gradients_ = nullptr;
@@ -110,6 +113,53 @@ TEST(StagedTraining, HungDeviceFailsTheStepAtTheDeadline) {
       replica, replica.Staged(HostUpdates(replica, *cpu, *stream), absl::nullopt, 20 * kMillisecond));
   EXPECT_EQ(status.code(), absl::StatusCode::kDeadlineExceeded);
   EXPECT_THAT(std::string(status.message()), HasSubstr("a late device did not finish the gradients of ["));
+}
+
+// ------------------------------------------------------------------------------------------- interrupt
+
+using At = InterruptedStrategy::At;
+
+// Trains with a strategy that is interrupted at `at`. A step is made exactly if its end was enqueued before.
+void ExpectInterrupted(TestReplica& replica, std::unique_ptr<Strategy> strategy, At at) {
+  const std::vector<float> before = replica.Parameters();
+  const absl::Status status =
+      TrainByHand(replica, std::make_unique<InterruptedStrategy>(std::move(strategy), at));
+  EXPECT_EQ(status, InterruptedStrategy::Reason()) << status;
+  EXPECT_EQ(replica.Parameters() != before, at == At::kAwaitEnd);
+}
+
+TEST(Interrupt, LocalStepIsMadeExactlyIfItsEndWasEnqueued) {
+  for (const At at : {At::kBeginStep, At::kGradientReady, At::kEnqueueEnd, At::kAwaitEnd}) {
+    SCOPED_TRACE(static_cast<int>(at));
+    TestReplica cpu(CreateCpuDevice(1).value(), 0, 1);
+    ExpectInterrupted(cpu, cpu.MakeLocal(), at);
+  }
+  for (const At at : {At::kBeginStep, At::kAwaitEnd}) {
+    SCOPED_TRACE(static_cast<int>(at));
+    TestReplica late(testing::CreateLateDevice(), 0, 1);
+    ExpectInterrupted(late, late.MakeLocal(), at);
+  }
+}
+
+TEST(Interrupt, StagedStepIsMadeExactlyIfItsEndWasEnqueued) {
+  for (const At at : {At::kBeginStep, At::kGradientReady, At::kEnqueueEnd, At::kAwaitEnd}) {
+    SCOPED_TRACE(static_cast<int>(at));
+    ExpectAllOk(InRing(1, [&](std::unique_ptr<Communicator>& ring) {
+      TestReplica replica(testing::CreateLateDevice(), 0, 1);
+      auto sums = replica.MakeMirrored(std::move(ring));
+      ExpectInterrupted(replica, replica.Staged(std::move(sums), replica.MakeUpdate()), at);
+      return absl::OkStatus();
+    }));
+  }
+}
+
+TEST(Interrupt, StagedStepOfAHungDeviceReturnsTheReason) {
+  TestReplica replica(testing::CreateLateDevice({.hangs = true}), 0, 1);
+  const auto cpu = CreateCpuDevice(1).value();
+  const auto stream = cpu->CreateStream().value();
+  auto staged = replica.Staged(HostUpdates(replica, *cpu, *stream), absl::nullopt, 3600 * kSecond);
+  EXPECT_EQ(TrainByHand(replica, std::make_unique<InterruptedStrategy>(std::move(staged), At::kEnqueueEnd)),
+            InterruptedStrategy::Reason());
 }
 
 }  // namespace

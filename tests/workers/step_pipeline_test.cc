@@ -318,6 +318,7 @@ class LocalBut : public Strategy {
   }
   absl::Status Refresh() override { return absl::OkStatus(); }
   std::vector<absl::Span<float>> slots() override { return inner_->slots(); }
+  void Interrupt(const absl::Status& status) override { inner_->Interrupt(status); }
 
  private:
   const std::unique_ptr<Strategy> inner_;
@@ -386,6 +387,7 @@ class RefusesPushes final : public Strategy {
   absl::StatusOr<StepOutcome> AwaitEnd(const StepInfo&, const Event&) override { return StepOutcome(); }
   absl::Status Refresh() override { return absl::OkStatus(); }
   std::vector<absl::Span<float>> slots() override { return {}; }
+  void Interrupt(const absl::Status&) override {}
 
  private:
   const float value_;

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "gmock/gmock.h"
+#include "tests/workers/interrupted_strategy.h"
 #include "tests/workers/ring_on_stream.h"
 
 namespace tethys {
@@ -86,6 +87,25 @@ TEST(StreamMirrored, HungStreamFailsAtTheDeadlineAndAborts) {
   EXPECT_EQ(status.code(), absl::StatusCode::kDeadlineExceeded);
   EXPECT_THAT(std::string(status.message()), HasSubstr("bucket 0"));
   EXPECT_TRUE(fate.aborted);
+}
+
+// As if the devices waited for a stopped rank.
+TEST(StreamMirrored, InterruptedWaitForAHungStreamReturnsTheReasonAndAborts) {
+  using At = InterruptedStrategy::At;
+  for (const At at : {At::kBeginStep, At::kGradientReady, At::kEnqueueEnd, At::kAwaitEnd}) {
+    Fate fate;
+    ExpectAllOk(InRing(1, [&](std::unique_ptr<Communicator>& ring) {
+      TestReplica replica(testing::CreateLateDevice({.hangs = true}), 0, 1);
+      auto strategy = MirroredOnStream(replica, std::move(ring), {}, fate, {.step_timeout = 3600 * kSecond});
+      const absl::Status status =
+          TrainByHand(replica, std::make_unique<InterruptedStrategy>(std::move(strategy), at));
+      EXPECT_TRUE(absl::IsAborted(status)) << status;
+      EXPECT_THAT(std::string(status.message()),
+                  HasSubstr(std::string(InterruptedStrategy::Reason().message())));
+      return absl::OkStatus();
+    }));
+    EXPECT_EQ(fate.aborted, at != At::kBeginStep);
+  }
 }
 
 }  // namespace
