@@ -347,7 +347,7 @@ TEST(ParameterServerInterrupt, PrepareThatWaitsForAStoppedServerReturnsTheReason
 TEST(ParameterServerInterrupt, ClientWithAFullSocketReturnsTheReason) {
   FakeClock clock;
   PsCluster cluster(TestPlan(1, ""));
-  TcpProxy proxy(cluster.server(0).address());
+  auto proxy = std::make_unique<TcpProxy>(cluster.server(0).address());
   ParameterClientOptions options;
   options.handshake.set_job_id(cluster.plan().job_id());
   options.handshake.set_job_hash(cluster.plan().job_hash());
@@ -356,7 +356,7 @@ TEST(ParameterServerInterrupt, ClientWithAFullSocketReturnsTheReason) {
   options.handshake.set_incarnation(1);
   options.handshake.set_generation(PsCluster::kGeneration);
   options.token = cluster.token();
-  options.servers = {{"host-0", proxy.address()}};
+  options.servers = {{"host-0", proxy->address()}};
   options.clock = &clock;
   constexpr int64_t kLong = 8 << 20;
   const std::vector<float> gradients(kLong);
@@ -367,7 +367,7 @@ TEST(ParameterServerInterrupt, ClientWithAFullSocketReturnsTheReason) {
       .kind = FrameKind::kPull, .generation = PsCluster::kGeneration, .incarnation = 1, .sequence = 1};
   ASSERT_TRUE(client->Send(0, frame, nullptr).ok());
   ASSERT_EQ(client->WaitForAnswer(0, kSecond), absl::OkStatus());
-  proxy.StopReading();
+  proxy->StopReading();
   frame.kind = FrameKind::kPush;
   frame.sample_count = 1;
   ASSERT_TRUE(client->Send(1, frame, gradients.data()).ok());
@@ -375,7 +375,8 @@ TEST(ParameterServerInterrupt, ClientWithAFullSocketReturnsTheReason) {
   EXPECT_EQ(client->WaitForAnswer(1, kSecond), kReason);
   interrupts.join();
   EXPECT_EQ(client->Send(0, frame, nullptr), kReason);
-  proxy.Cut();  // Until then, the client's destructor would wait.
+  // Resets the connection, as the end of a server's process does. The client's destructor waits for that.
+  proxy.reset();
 }
 
 TEST(ParameterServerStrategyTest, WrongNumberOfServersIsRefused) {
