@@ -17,6 +17,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/types/span.h"
 #include "runtime/base/clock.h"
 #include "runtime/tensor/frame.h"
 

@@ -19,6 +19,7 @@
 
 #include "absl/functional/function_ref.h"
 #include "absl/types/optional.h"
+#include "absl/types/span.h"
 #include "proto/chief.pb.h"
 #include "proto/plan.pb.h"
 #include "runtime/base/clock.h"

@@ -3,6 +3,7 @@
 #ifndef TETHYS_PS_SHARD_SQUARES_H_
 #define TETHYS_PS_SHARD_SQUARES_H_
 
+#include <cstdint>
 #include <string>
 #include <vector>
 

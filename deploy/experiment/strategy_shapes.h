@@ -3,6 +3,7 @@
 #ifndef TETHYS_DEPLOY_EXPERIMENT_STRATEGY_SHAPES_H_
 #define TETHYS_DEPLOY_EXPERIMENT_STRATEGY_SHAPES_H_
 
+#include <cstdint>
 #include <string>
 #include <vector>
 

@@ -4,6 +4,7 @@
 #ifndef TETHYS_DEPLOY_HOSTS_PAYLOAD_H_
 #define TETHYS_DEPLOY_HOSTS_PAYLOAD_H_
 
+#include <cstdint>
 #include <functional>
 #include <string>
 

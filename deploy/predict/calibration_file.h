@@ -3,6 +3,7 @@
 #ifndef TETHYS_DEPLOY_PREDICT_CALIBRATION_FILE_H_
 #define TETHYS_DEPLOY_PREDICT_CALIBRATION_FILE_H_
 
+#include <cstdint>
 #include <string>
 
 #include "absl/strings/string_view.h"

@@ -3,6 +3,8 @@
 #ifndef TETHYS_RUNTIME_CHIEF_ATTEMPTS_H_
 #define TETHYS_RUNTIME_CHIEF_ATTEMPTS_H_
 
+#include <cstdint>
+
 #include "absl/types/optional.h"
 #include "proto/checkpoint.pb.h"
 #include "proto/plan.pb.h"

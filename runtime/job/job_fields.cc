@@ -3,6 +3,7 @@
 #include <google/protobuf/descriptor.h>
 
 #include <algorithm>
+#include <cstdint>
 
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"

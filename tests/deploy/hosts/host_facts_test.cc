@@ -5,6 +5,8 @@
 #include <signal.h>
 #include <sys/stat.h>
 
+#include <cmath>
+
 #include "tests/testing/temp_directory.h"
 
 namespace tethys {

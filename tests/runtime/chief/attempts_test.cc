@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdint>
+
 #include "tests/runtime/chief/small_job.h"
 
 namespace tethys {

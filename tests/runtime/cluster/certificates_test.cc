@@ -6,6 +6,8 @@
 #include <poll.h>
 #include <sys/socket.h>
 
+#include <algorithm>
+
 #include "runtime/cluster/job_secret.h"
 #include "runtime/cluster/secure_socket.h"
 #include "tests/testing/certificates.h"

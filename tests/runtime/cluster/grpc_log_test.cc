@@ -4,6 +4,8 @@
 #include <grpc/support/log.h>
 #include <gtest/gtest.h>
 
+#include <string>
+
 namespace tethys {
 namespace {
 

@@ -1,6 +1,7 @@
 // Tests the cache of blocks, and reads through the cache.
 #include "runtime/remote/remote_files.h"
 
+#include <algorithm>
 #include <atomic>
 #include <thread>
 
