@@ -40,9 +40,10 @@ class ChangesOf {
     if (!best.ok()) return {StatusText(best.status())};
     if (best->shape.strategy != now_) {
       return {
-          absl::StrCat("The model cannot say what would change the answer: even for these machines, and "
-                       "corrected by the measurements, the model predicts ",
-                       ShapePhrase(best->shape), " to be the best.")};
+          absl::StrCat("The model cannot say what would change the answer: its own answer for these "
+                       "machines differs from the answer above. By its predictions, corrected by the "
+                       "measurements, the best candidate is ",
+                       ShapePhrase(best->shape), ".")};
     }
     std::vector<std::string> sentences;
     if (answered_.base.hosts.size() > 1) sentences.push_back(Links());
@@ -72,11 +73,12 @@ class ChangesOf {
   std::string Speed() const {
     const PropertyRange range{.now = 1, .least = kLeastSpeed, .most = kMostSpeed};
     const auto text = [](double factor) { return absl::StrFormat("%.3g", factor); };
-    return Sentence("Speed of computing, as a multiple of the present one", range, text, [&](double factor) {
-      proto::Calibration changed = answered_.calibration;
-      ScaleSpeed(factor, changed);
-      return BestOf(changed);
-    });
+    return Sentence("Speed of computing, as a multiple of the present speed", range, text,
+                    [&](double factor) {
+                      proto::Calibration changed = answered_.calibration;
+                      ScaleSpeed(factor, changed);
+                      return BestOf(changed);
+                    });
   }
 
   std::string Hosts() const {

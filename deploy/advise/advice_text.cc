@@ -83,7 +83,7 @@ std::string Sentence(const std::vector<Candidate>& candidates, const Advice& adv
                                                   : ", a difference that may be chance");
     const proto::Bound* bound = ExchangeBound(second);
     if (bound != nullptr && advice.second_differs && ratio > 1) {
-      absl::StrAppendFormat(&text, "; %.0f %% of the step of this alternative are spent on the %s",
+      absl::StrAppendFormat(&text, "; this alternative spends %.0f %% of each step on the %s",
                             100 * bound->share(), bound->resource());
     }
     absl::StrAppend(&text, ". ");
@@ -162,10 +162,14 @@ std::string TablesOf(const std::vector<Candidate>& candidates, std::vector<int> 
   }
   std::string text;
   if (!measured.empty())
-    absl::StrAppend(&text, "Measured, by the time of the whole job\n", TableOf(candidates, measured));
+    absl::StrAppend(&text, "Measured candidates, in the order of the time of the whole job\n",
+                    TableOf(candidates, measured));
   if (!measured.empty() && !predicted.empty()) absl::StrAppend(&text, "\n");
   if (!predicted.empty()) {
-    absl::StrAppend(&text, "Predicted only, by the time of the whole job\n", TableOf(candidates, predicted));
+    absl::StrAppend(&text,
+                    "Candidates that were only predicted, in the order of the time of the whole "
+                    "job\n",
+                    TableOf(candidates, predicted));
   }
   return text;
 }
@@ -220,9 +224,9 @@ std::string SourceSentence(const AdviceNotes& notes) {
   }
   if (notes.others_cpu > 0) {
     absl::StrAppendFormat(
-        &text, "%sDuring the brief runs, other programs used %.0f %%%s.", text.empty() ? "" : " ",
+        &text, "%sDuring the brief runs, other programs used %.0f %% of the CPU%s.", text.empty() ? "" : " ",
         100 * notes.others_cpu,
-        notes.others_cpu > kDisturbed ? ", so without these programs another choice may be the best" : "");
+        notes.others_cpu > kDisturbed ? ", so another candidate may be the best without these programs" : "");
   }
   return text;
 }

@@ -224,7 +224,7 @@ class CalibrationRun {
       if (disturbed_all_the_time_ || others.value_or(0) <= kDisturbed) break;
       if (made == 0) {
         PrintLine(absl::StrCat(DisturbanceText({.share = *others, .host = {}}),
-                               " during this brief run, so it is repeated once"));
+                               " during this brief run, so the run is repeated once"));
       }
     }
     // Under a CPU quota, most steps run without waiting, and a few steps wait for the next period of the

@@ -32,7 +32,7 @@ std::string CalibrationText(const proto::Calibration& calibration) {
     if (!capacity.empty()) {
       absl::StrAppend(&text, "    throughput over one   ", absl::StrJoin(capacity, ", "), "\n");
     }
-    absl::StrAppendFormat(&text, "    CPU of others         %.0f %%, taken by the hypervisor %.0f %%\n",
+    absl::StrAppendFormat(&text, "    CPU of other programs %.0f %%, taken by the hypervisor %.0f %%\n",
                           100 * computer.foreign(), 100 * computer.steal());
   }
   if (calibration.link_size() > 0) {

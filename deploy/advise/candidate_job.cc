@@ -31,9 +31,11 @@ absl::Status CheckMemory(const ShapedJob& job, const proto::Prediction& predicti
         computer.workers * prediction.worker_bytes() + computer.servers * prediction.server_bytes();
     const int64_t there = computer.calibration->memory_bytes();
     if (there <= 0 || needed <= there) continue;
-    return absl::ResourceExhaustedError(
-        absl::StrCat(computer.name, " has ", BytesText(there), " of memory, and ", computer.processes(),
-                     " of the job's processes on it would need ", BytesText(needed)));
+    return absl::ResourceExhaustedError(absl::StrCat(computer.name, " has ", BytesText(there),
+                                                     " of memory, and the processes of the job on "
+                                                     "this machine (",
+                                                     computer.processes(), ") would need ",
+                                                     BytesText(needed)));
   }
   return absl::OkStatus();
 }

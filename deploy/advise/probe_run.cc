@@ -142,10 +142,11 @@ std::string TextOf(const std::vector<ShapedJob>& jobs, const std::vector<absl::S
   }
   std::string text = Wrap(
       absl::StrCat(
-          "Probes: the job's first ", PluralText(epochs, "epoch"),
-          ", from the same initial values. The columns of samples and time show what a row needed to reach "
-          "the lowest validation loss that both this row and the first row reached, as multiples of what the "
-          "first row needed. Each job ran once, so differences of some percent may be chance."),
+          "Probes: each row is a job that trained its first ", PluralText(epochs, "epoch"),
+          ", from the same initial values. `lowest of both` is the lowest validation loss that both this "
+          "job and the job of the first row reached. `samples for it` and `time for it` say what the job "
+          "needed to reach this loss, as a multiple of what the job of the first row needed. Each job ran "
+          "once, so differences of some percent may be chance."),
       "", kWidth);
   absl::StrAppend(&text, Table(columns, rows), failed);
   if (unknown) {

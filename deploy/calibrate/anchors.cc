@@ -130,8 +130,8 @@ absl::StatusOr<BriefTimes> TimesOf(absl::string_view steps_csv, int workers, boo
   }
   if (static_cast<int64_t>(by_number.size()) < kLeastSteps || last <= begin) {
     return absl::FailedPreconditionError(absl::StrCat("a brief run made ", times.steps,
-                                                      " steps, too few to measure the time of a step: allow "
-                                                      "more --seconds"));
+                                                      " steps, too few to measure the time of a step: give "
+                                                      "a larger --seconds"));
   }
   times.samples_per_second = samples / (last - begin);
   if (!lock_step) return times;

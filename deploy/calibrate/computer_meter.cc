@@ -197,8 +197,8 @@ class Measurement {
     std::map<Metered*, double> rate;
     for (size_t i = 0; i < visits.size(); ++i) {
       if (!visits[i].ok()) {
-        return Annotate(visits[i].status(),
-                        absl::StrCat(ranks, " ranks at once on host ", owners[i]->result.host(0)));
+        return Annotate(visits[i].status(), absl::StrCat(ranks, " ranks that made steps at once on host ",
+                                                         owners[i]->result.host(0)));
       }
       rate[owners[i]] += StepsPerSecond(*visits[i]);
     }

@@ -352,14 +352,16 @@ Command AdviseCommand() {
       {.verb = "advise",
        .summary = "Says which strategy and how many workers and servers suit a job, before it is run.",
        .description =
-           "Predicts the job with its global batch under every strategy and number of processes for which "
-           "the machines have slots, verifies the best candidates by brief runs, in random order, on "
-           "synthetic samples, and answers with a sentence, a table (predicted, measured), what the choice "
-           "costs, and a job file to run. If hosts differ, it also tries to leave out the slower hosts, or "
-           "to let them run only servers or only workers; the answer then has a host file, too. Asynchronous "
-           "training changes the updates, so it is listed separately: how many epochs it needs to reach an "
-           "accuracy is not known before a run. Measures a calibration first if none is stored, or if other "
-           "programs disturbed the stored one; measures it again if the brief runs contradict it.",
+           "Predicts the speed of the job under every strategy and number of processes for which the "
+           "machines have slots; the global batch stays the same. Then verifies the best candidates by "
+           "brief runs on synthetic samples, in random order. The answer is a sentence, a table of "
+           "predictions and measurements, the cost of the choice, and a job file to run. If hosts differ, "
+           "the candidates also include uses of the hosts that leave out the slower hosts, or let them run "
+           "only servers or only workers; the answer then has a host file, too. Asynchronous training is "
+           "listed separately, because it changes the updates: how many epochs it needs to reach an "
+           "accuracy is not known before a run. Without a stored calibration, or if other programs "
+           "disturbed the stored calibration, advise calibrates first. It calibrates again if the brief "
+           "runs contradict the calibration.",
        .argument = "JOB",
        .flags = WithClusterFlags(
            {SetFlag(),
@@ -373,8 +375,8 @@ Command AdviseCommand() {
                      "host file."},
             {.name = "verify",
              .value = "N",
-             .help = "The most candidates to verify by brief runs; 0: none. Default 6, or 10 if hosts "
-                     "differ."},
+             .help = "The largest number of candidates to verify by brief runs; 0 verifies no candidate. "
+                     "Default 6, or 10 if hosts differ."},
             {.name = "seconds",
              .value = "N",
              .help = "After this time, no further round of brief runs begins. Default 90."},
@@ -385,11 +387,13 @@ Command AdviseCommand() {
                      "their validation loss at equal numbers of samples."},
             {.name = "calibration",
              .value = "FILE",
-             .help = "A file of `tethys calibrate`. Default: the stored calibration, or a new one.",
+             .help = "A calibration that `tethys calibrate` wrote. Default: the stored calibration, or a "
+                     "new calibration.",
              .is_input = true},
             {.name = "out",
              .value = "FILE",
-             .help = "Where to write the job to run. Default: in a new runs/advise-NAME-DATE-TIME."},
+             .help = "The file for the job to run. Default: job.textproto in a new directory "
+                     "runs/advise-NAME-DATE-TIME."},
             WhatIfFlag("Answers without verifying"),
             MaxOthersCpuFlag("Gives no answer"),
             CudaLibraryPathFlag()}),

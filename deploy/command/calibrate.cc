@@ -55,23 +55,24 @@ Command CalibrateCommand() {
       {.verb = "calibrate",
        .summary = "Measures machines and links for predictions of a job's steps.",
        .description =
-           "Measures the job's steps for several batches on each computer, alone and with several ranks at "
-           "once; the links between the machines of a host file; and brief runs of the job on synthetic "
-           "samples under several strategies, from which the cost of exchanging gradients is fitted. "
-           "Measurements that other programs disturbed are repeated. The result is stored for this build, "
-           "model and these machines: `tethys plan` then predicts times, and every run stores its prediction "
-           "beside its measurements.",
+           "Measures the job's steps for several batches on each computer, by one rank alone and by several "
+           "ranks at once. Measures the links between the machines of a host file. Makes brief runs of the "
+           "job on synthetic samples under several strategies, and computes the cost of exchanging "
+           "gradients from their times. Measurements that other programs disturbed are repeated. The "
+           "calibration is stored for this build, model and these machines: with it, `tethys plan` predicts "
+           "times, and every run stores its prediction beside its measurements.",
        .argument = "JOB",
        .flags = WithClusterFlags(
            {SetFlag(),
             {.name = "seconds",
              .value = "N",
-             .help = "The approximate duration of the calibration in seconds; it is longer if a step takes "
-                     "seconds. Default 40."},
+             .help = "The approximate duration of the calibration in seconds; if a single step takes "
+                     "seconds, the calibration takes longer. Default 40."},
             {.name = "out",
              .value = "FILE",
-             .help = "Where to write the calibration, for --calibration of other commands. Default: in "
-                     "~/.cache/tethys/calibration, where other commands look for it."},
+             .help = "The file for the calibration, to be named by --calibration of other commands. "
+                     "Default: a file in ~/.cache/tethys/calibration, where other commands find it without "
+                     "--calibration."},
             MaxOthersCpuFlag("Fails, and keeps nothing,"),
             CudaLibraryPathFlag()}),
        .examples = {"tethys calibrate examples/fashion_mnist_ps_sync.textproto",

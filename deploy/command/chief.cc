@@ -48,8 +48,8 @@ absl::Status CheckListenFlag(const std::string& listen, bool scheduled) {
   if (scheduled || !IsOwnNameForLoopback(address->host)) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat(
       "--listen=", listen, ": ", address->host, " has the loopback address ", NumericAddress(address->host),
-      " on this machine, at which other machines cannot reach it: write an address at which "
-      "they can, or 127.0.0.1:",
+      " on this machine, which other machines cannot reach: write an address that other machines can reach, "
+      "or 127.0.0.1:",
       address->port, " if all processes run on this machine"));
 }
 
@@ -82,9 +82,9 @@ Command ChiefCommand() {
        .description =
            "Runs the chief of one job: it waits for servers and workers to join, tells them what to do, "
            "saves checkpoints and writes the run directory. Reports progress on standard output, one JSON "
-           "object per line; the first line has the address at which the chief listens.\n\nThe first line on "
-           "standard input must be TOKEN JOB_ID (32 hexadecimal digits, and a word); the process ends when "
-           "standard input does. SIGINT (Ctrl-C) saves a checkpoint and ends the job.",
+           "object per line; the first line has the address at which the chief listens.\n\nThe first line "
+           "on standard input must be TOKEN JOB_ID (32 hexadecimal digits, and a word); the process ends "
+           "when standard input ends. SIGINT (Ctrl-C) saves a checkpoint and ends the job.",
        .flags = {{.name = "job",
                   .value = "FILE",
                   .help = "The job, in text format.",
@@ -104,8 +104,8 @@ Command ChiefCommand() {
                   .help = "The device of each worker, such as cuda,cpu. Default: as the job says."},
                  {.name = "resume", .help = "Goes on from the newest checkpoint in the run directory."},
                  {.name = "scheduled",
-                  .help = "For schedulers, which signal all processes of a job: SIGTERM also saves a "
-                          "checkpoint and ends the job."},
+                  .help = "Makes SIGTERM, too, save a checkpoint and end the job: for schedulers, which "
+                          "send SIGTERM to all processes of a job."},
                  TokenFileFlag()},
        .examples = {"tethys chief --job=job.textproto --run_dir=runs/a < secret-and-open-pipe"}},
       [](const Flags& flags) {

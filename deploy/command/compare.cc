@@ -34,16 +34,16 @@ namespace tethys {
 namespace {
 
 constexpr char kDescription[] =
-    "Trains every combination of the given jobs, of --strategies, --workers and --servers, and of the values "
-    "of --vary, --repeats times each with consecutive seeds, and prints tables (accuracy, time, throughput, "
-    "speed-up, communication; time to accuracy; resources; other programs' CPU) and a verdict. "
-    "Every combination runs once before any combination runs again. From the second run of each combination "
-    "on, the order "
-    "is random, so that a machine that becomes slower or faster affects all combinations alike. A run that "
-    "other programs disturbed is repeated once.\n\nEach run has a directory of its own in the run directory, "
-    "which also gets comparison.csv, comparison_resources.csv and runs.csv. A run that fails is shown as "
-    "failed, and the other runs go on. Exit status: 0 all runs succeeded; 2 the request was wrong and "
-    "nothing was started; 1 a run failed, or the user interrupted.";
+    "Trains every combination of the given jobs, of --strategies, --workers and --servers, and of the "
+    "values of --vary. Each combination runs --repeats times, with consecutive seeds. Prints a verdict and "
+    "tables of accuracy, time, throughput, speed-up, communication, time to accuracy, resources, and the "
+    "CPU use of other programs. Every combination runs once before any combination runs again. From the "
+    "second run of each combination on, the order is random, so that a machine that becomes slower or "
+    "faster affects all combinations alike. A run that other programs disturbed is repeated once.\n\nEach "
+    "run has a directory of its own in the run directory, which also gets comparison.csv, "
+    "comparison_resources.csv and runs.csv. A run that fails is shown as failed, and the other runs go on. "
+    "Exit status: 0 all runs succeeded; 2 the request was wrong and nothing was started; 1 a run failed, or "
+    "the user interrupted.";
 
 constexpr int kTextWidth = 100;  // The width, in characters, of wrapped text if there is no terminal.
 

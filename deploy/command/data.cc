@@ -139,8 +139,8 @@ absl::Status Convert(proto::Job job, const Flags& flags) {
   const std::string text = DataText(written, part.spec.labels.targets);
   TETHYS_RETURN_IF_ERROR(WriteFileAtomically(folder + "/data.textproto", text));
   std::printf(
-      "%s for training and %s for the test in %s. For a job file that reads these samples, %s/data.textproto "
-      "has the lines:\n\n%s",
+      "Wrote %s for training and %s for the test to %s. A job file that reads these samples needs the lines "
+      "of %s/data.textproto:\n\n%s",
       PluralText(datasets.train->size(), "sample").c_str(),
       datasets.test == nullptr ? "none" : CountText(datasets.test->size()).c_str(), folder.c_str(),
       folder.c_str(), text.c_str());
@@ -180,11 +180,11 @@ Command DataCommand() {
       {.verb = "data",
        .summary = "Shows what a job's data contains, or writes it in another format.",
        .description =
-           "tethys data show JOB prints the shape of the samples, the number of samples in every split, in "
-           "all and of each class, and the first labels. tethys data convert JOB writes the training and "
-           "test samples in another format, and DIR/data.textproto with the lines for a job file. JOB is a "
-           "job file, or a file with nothing but data { ... }. Samples keep their order, and with it the "
-           "choice of samples for the validation split, except if FORMAT is a folder of pictures.",
+           "tethys data show JOB prints the shape of the samples, the number of samples in every split (the "
+           "total, and the number of each class), and the first labels. tethys data convert JOB writes the "
+           "training and test samples in another format, and DIR/data.textproto with the lines for a job "
+           "file. JOB is a job file, or a file with nothing but data { ... }. Samples keep their order, so "
+           "the validation split has the same samples as before, except if FORMAT is a folder of pictures.",
        .argument = "show|convert JOB",
        .count = ArgumentCount::kWords,
        .flags = {SetFlag(),
@@ -196,12 +196,15 @@ Command DataCommand() {
                   .value = "N",
                   .help = "show: how many samples of each split --images writes; default 20."},
                  {.name = "check",
-                  .help = "show: reads every sample. If some cannot be read, such as damaged pictures, lists "
-                          "them, and the exit status is 1."},
+                  .help = "show: reads every sample. Lists samples that cannot be read, such as damaged "
+                          "pictures; if there are any, the exit status is 1."},
                  {.name = "to",
                   .value = "FORMAT",
                   .help = absl::StrCat("convert: ", WriterFormatNames(), ".")},
-                 {.name = "out", .value = "DIR", .help = "convert: a new or empty folder."},
+                 {.name = "out",
+                  .value = "DIR",
+                  .help = "convert: the folder for the files, which must be "
+                          "new or empty."},
                  {.name = "files",
                   .value = "N",
                   .help = "convert to tfrecord: the number of files for the training samples, and also for "

@@ -114,13 +114,14 @@ Command ExportCommand() {
        .summary = "Writes a checkpoint's weights for other programs.",
        .description =
            "Writes the parameters and moving statistics of a checkpoint. FILE.safetensors has PyTorch's "
-           "names and layouts: model.load_state_dict(safetensors.torch.load_file(FILE)) takes it, if the "
-           "model's modules have the names of the layers. The layers of resnet and vgg have torchvision's "
-           "names. The input of this model must be standardised pixels, (pixel / 255 - mean) / deviation. "
-           "FILE.onnx has the whole network, for onnxruntime and others: its input is float32 [N, channels, "
-           "height, width], the pixels as they are in the data, from 0 to 255; the network standardises them "
-           "itself. Its output is the logits. Prints input, order of axes, mean, deviation, the method of "
-           "resizing and names of classes, and also writes them into the file's metadata.",
+           "names and layouts: model.load_state_dict(safetensors.torch.load_file(FILE)) reads this file, if "
+           "the model's modules have the names of the layers. The layers of resnet and vgg have "
+           "torchvision's names. The input of this model must be standardised pixels, (pixel / 255 - mean) "
+           "/ deviation. FILE.onnx has the whole network, for onnxruntime and other programs. The input of "
+           "this network is float32 [N, channels, height, width]: the pixels as they are in the data, from "
+           "0 to 255, which the network standardises itself. The output is the logits. Export prints input, "
+           "order of axes, mean, deviation, the method of resizing and names of classes, and also writes "
+           "all this into the file's metadata.",
        .flags = {{.name = "checkpoint",
                   .value = "DIR",
                   .help = "A checkpoint (RUN_DIR/checkpoints/step-N), or a run directory, whose newest "

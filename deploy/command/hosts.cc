@@ -57,10 +57,10 @@ Command HostsCommand() {
        .description =
            "tethys hosts check shows for each machine whether ssh connects, its architecture, cores, "
            "memory, free disk and GPUs, and the offset of its clock from this machine's clock, with the "
-           "error of the offset. Then it measures bandwidth and round trip between each pair of machines "
-           "that have this build, about a second for a pair, several pairs at once. It installs nothing "
-           "without --install. The exit status is 1 if a machine cannot be reached, if this build cannot be "
-           "installed on a machine (with --install), or if a link fails.",
+           "error of the offset. Then it measures bandwidth and round-trip time between each pair of "
+           "machines that have this build; a pair takes about a second, and several pairs are measured at "
+           "once. Nothing is installed without --install. The exit status is 1 if a machine cannot be "
+           "reached, if this build cannot be installed on a machine (with --install), or if a link fails.",
        .argument = "check",
        .flags = {{.name = "hostfile",
                   .value = "FILE",

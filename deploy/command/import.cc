@@ -47,7 +47,9 @@ absl::StatusOr<Request> PrepareRequest(const Flags& flags) {
   TETHYS_ASSIGN_OR_RETURN(const std::vector<CheckpointEntry> there, ListCheckpoints(root));
   if (!there.empty()) {
     return absl::AlreadyExistsError(
-        absl::StrCat(there.front().path, " exists: name another directory by --out, or remove it"));
+        absl::StrCat(there.front().path,
+                     " exists: remove this directory, or name another directory by "
+                     "--out"));
   }
   Request request{std::move(file), *std::move(plan), std::move(model), std::move(tensors),
                   flags.GetAll("except")};
@@ -131,12 +133,12 @@ Command ImportCommand() {
       {.verb = "import",
        .summary = "Makes a checkpoint from weights that PyTorch has saved.",
        .description =
-           "Reads a safetensors file of weights with PyTorch's names and layouts, "
-           "safetensors.torch.save_file(model.state_dict(), FILE), and writes a checkpoint of the "
-           "job's model, which can be evaluated or exported, or from which a job can start (initial { "
-           "checkpoint }). Every variable of the model must be in the file, with its shape, unless --except "
-           "names it. A prefix that all names have, such as module. of DistributedDataParallel, is removed. "
-           "Weights become float32; float16 and bfloat16 are widened.",
+           "Reads a safetensors file of weights with PyTorch's names and layouts, as "
+           "safetensors.torch.save_file(model.state_dict(), FILE) writes it. Writes a checkpoint of the "
+           "job's model. The checkpoint can be evaluated or exported, and a job can start from it (initial "
+           "{ checkpoint }). The file must have every variable of the model, in the same shape, except "
+           "variables that --except names. A prefix that all names have, such as module. of "
+           "DistributedDataParallel, is removed. Weights become float32; float16 and bfloat16 are widened.",
        .argument = "JOB",
        .flags = {{.name = "weights",
                   .value = "FILE",
@@ -145,7 +147,7 @@ Command ImportCommand() {
                   .is_input = true},
                  {.name = "out",
                   .value = "DIR",
-                  .help = "Directory for the checkpoint, which becomes DIR/step-0.",
+                  .help = "Directory in which the checkpoint is written, as DIR/step-0.",
                   .required = true},
                  {.name = "except",
                   .value = "PREFIX",

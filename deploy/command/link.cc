@@ -66,8 +66,8 @@ Command LinkCommand() {
            .summary = "Measures links to other machines; started by hosts check.",
            .description =
                "The first line on standard input must be TOKEN JOB_ID. Each line after it is a question, "
-               "`listen` or `measure HOST:PORT`, answered on standard output; the process ends when standard "
-               "input does.",
+               "`listen` or `measure HOST:PORT`, answered on standard output; the process ends when "
+               "standard input ends.",
            .flags = {{.name = "bind", .value = "HOST", .help = "Address to listen on. Default 127.0.0.1."}},
            .examples = {"tethys link < secret-and-open-pipe"}},
           Link};

@@ -29,8 +29,9 @@ absl::StatusOr<std::string> PredictionReport(const Flags& flags, const proto::Jo
   TETHYS_ASSIGN_OR_RETURN(const proto::Prediction known, PredictWithoutCalibration(plan, machines));
   const std::string why =
       absl::IsNotFound(found.status())
-          ? "no times: no calibration is stored for this build, model and machines; run tethys calibrate"
-          : absl::StrCat("no times: ", found.status().message());
+          ? "times are not known: no calibration is stored for this build, model and machines; run tethys "
+            "calibrate"
+          : absl::StrCat("times are not known: ", found.status().message());
   return PredictionText(known, plan.job(), why);
 }
 
@@ -117,12 +118,12 @@ Command PlanCommand() {
       {.verb = "plan",
        .summary = "Says what a job would be: processes, placement, memory, traffic, times. Starts nothing.",
        .description =
-           "Prints the processes of a job, which ranges of which variable would lie on which server and how "
-           "evenly, the memory each process would need, the bytes a step would send and, with a host "
-           "file, which machine runs what. With a calibration of these machines, it predicts the times of "
-           "step, "
-           "epoch and run, and the cost, each with a 90 % interval, and says what bounds the step. Starts "
-           "nothing and reads only the headers of the data.",
+           "Prints the processes of a job, which ranges of each variable every server would keep, how "
+           "evenly the servers would be loaded, the memory that each process would need, the bytes that a "
+           "step would send and, with a host file, which machine would run which process. With a "
+           "calibration of these machines, plan also predicts the cost and the times of a step, an epoch "
+           "and the run, each with a 90 % interval, and says which resources take the time of a step. Plan "
+           "starts nothing and reads only the headers of the data.",
        .argument = "JOB",
        .flags =
            {SetFlag(),
@@ -138,8 +139,9 @@ Command PlanCommand() {
              .is_input = true},
             {.name = "calibration",
              .value = "FILE",
-             .help = "Predicts times and cost by this file of `tethys calibrate`. Default: the calibration "
-                     "that is stored for this build, model and machines, if there is one.",
+             .help = "A calibration that `tethys calibrate` wrote, from which times and cost are predicted. "
+                     "Default: the calibration that is stored for this build, model and machines, if there "
+                     "is one.",
              .is_input = true},
             WhatIfFlag("Predicts"),
             TlsFlag(),

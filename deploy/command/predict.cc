@@ -185,13 +185,14 @@ std::vector<FlagSpec> PredictFlags() {
       {.name = "images",
        .value = "PATH",
        .help =
-           "Samples instead of a job's data, so that no job is needed: a PNG or JPEG file, a folder of such "
-           "files (its subfolders included), FILE.npy, FILE.npz#ARRAY, or an IDX file of images, plain or "
-           "gzipped."});
+           "The samples to predict, in place of a job's data; no job is needed then. PATH is a PNG or JPEG "
+           "file, a folder of such files (its subfolders included), FILE.npy, FILE.npz#ARRAY, or an IDX "
+           "file of images, plain or gzipped."});
   flags.push_back({.name = "resize",
                    .help = "Brings the pictures of --images, also in an array or IDX file, to the size that "
-                           "the model takes. If the checkpoint lies in a run whose job has data.resize, this "
-                           "is done without the flag; otherwise pictures of another size are then refused."});
+                           "the model takes. Without this flag, pictures of another size are refused, "
+                           "except if the checkpoint is in a run whose job has data.resize: then such "
+                           "pictures are resized without this flag."});
   flags.push_back(
       {.name = "out",
        .value = "FILE",

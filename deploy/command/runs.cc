@@ -165,28 +165,29 @@ Command RunsCommand() {
       {.verb = "runs",
        .summary = "Lists runs, shows a run or its logs, stops a run, and removes old runs.",
        .description =
-           "`list` shows the runs in a folder, the newest last, with a line for each comparison and study: "
-           "whether they are running, finished, failed, unfinished (`tethys train --resume` goes on with "
-           "these) or damaged, their strategy, start, length, accuracies on the test and the validation "
-           "split, and the size of their files. With --all it also lists every run of comparisons and "
-           "studies, jobs that were not started (`tethys advise` writes some), symbolic links, and other "
-           "directories, which are marked as no run. A run whose launcher is on another machine is shown as "
-           "running only if the file system shares locks.\n"
-           "`show` says more about one run: strategy and shape, times, throughput, quality, cost, hosts. RUN "
-           "is the path of its directory, or its name as `list` shows it.\n"
+           "`list` shows the runs in a folder, the newest last; a comparison or study has one line. A line "
+           "says whether the run is running, finished, failed, unfinished (`tethys train --resume` goes on "
+           "with an unfinished run) or damaged; then follow strategy, start, length, accuracies on the test "
+           "and the validation split, and the size of the files. With --all it also lists every run of "
+           "comparisons and studies, jobs that were not started (`tethys advise` writes some), symbolic "
+           "links, and other directories, which are marked as no run. A run whose launcher is on another "
+           "machine is shown as running only if the file system shares locks.\n"
+           "`show` prints the details of one run: strategy, numbers of processes, times, throughput, "
+           "quality, cost, hosts. RUN is the path of the run's directory, or the run's name as `list` shows "
+           "it.\n"
            "`logs` prints the logs of all processes of a run, merged in the order of their times, each line "
            "with the name of its process; with --follow, it also prints new lines until the run ends.\n"
            "`stop` asks the launcher of a running run to end it, as Ctrl-C does: a run that trains saves a "
            "checkpoint first. It waits until the run has ended and says how the run ended. A second `stop` "
-           "ends the run at once. Stopping a run of a comparison also ends the comparison. Use `stop` on the "
-           "machine where the launcher of the run is.\n"
+           "ends the run at once. Stopping a run of a comparison also ends the comparison. Use `stop` on "
+           "the machine where the launcher of the run is.\n"
            "`prune` says which runs it would remove, and removes them with --yes. Running and damaged runs, "
            "directories that are no runs, and runs of comparisons and studies stay.",
        .argument = "list|show|logs|stop|prune [RUN]",
        .count = ArgumentCount::kWords,
        .flags = {{.name = "runs", .value = "DIR", .help = "The folder of the runs. Default: runs."},
-                 {.name = "all", .help = "list: everything in the folder."},
-                 {.name = "follow", .help = "logs: goes on until the run ends."},
+                 {.name = "all", .help = "list: shows everything in the folder."},
+                 {.name = "follow", .help = "logs: also prints new lines until the run ends."},
                  {.name = "limit",
                   .value = "TIME",
                   .help = "stop: how long to wait for the end, such as 30s or 1h. Default: 5m."},

@@ -28,19 +28,15 @@ namespace tethys {
 namespace {
 
 constexpr char kDescription[] =
-    "A study file (proto/study.proto) names factors, their levels, and how often each combination of levels "
-    "is "
-    "run; and, if it repeats a published study, the published values and statements. \n\ntethys study plan "
-    "FILE "
-    "lists the combinations, and estimates from finished runs how long the remaining runs take. tethys study "
-    "run FILE "
-    "makes "
-    "the runs, in random order within blocks of one run of each combination, each in a directory of its own, "
-    "and analyses them; an interrupted study goes on with --resume. tethys study report FILE --run_dir=DIR "
+    "A study file (proto/study.proto) names factors, their levels, and the number of runs of each "
+    "combination of levels. If the study repeats a published study, the file also has the published values "
+    "and statements. \n\ntethys study plan FILE lists the combinations, and estimates from finished runs "
+    "how long the remaining runs take. tethys study run FILE makes the runs and analyses them. Each run has "
+    "a directory of its own. The runs are made in blocks: a block has one run of each combination, in "
+    "random order. An interrupted study goes on with --resume. tethys study report FILE --run_dir=DIR "
     "repeats the analysis of the runs in DIR.\n\nThe analysis is in DIR/study.html, study.md, study.tex (a "
-    "table for the "
-    "package booktabs) and study.csv (a line per run). The exit status is the same as that of tethys "
-    "compare.";
+    "table for the package booktabs) and study.csv (a line per run). The exit status is the same as that of "
+    "tethys compare.";
 
 constexpr char kChanges[] = "changes.txt";  // The changes by --set, a line each.
 
@@ -296,8 +292,8 @@ Command StudyCommand() {
              .help = "The folder to use for NAME, a name that the study file gives to a folder (a place { "
                      "name }), such as the folder of a data set.",
              .repeated = true},
-            SetFlag("Replaces a field of every job, whatever the study sets. The results of the study name "
-                    "the change."),
+            SetFlag("Replaces a field of every job, even a field that the study sets. The results of the "
+                    "study name the change."),
             {.name = "repeats",
              .value = "N",
              .help = "The number of runs of each combination, in place of the number in FILE."},

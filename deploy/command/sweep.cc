@@ -168,11 +168,11 @@ Command SweepCommand() {
            "Measures training steps of the job's model on synthetic samples, without training it, for each "
            "batch, on this machine or on one host of each kind in a host file. Batches are measured in "
            "rounds of random order, and measurements during which another program used a part of the "
-           "processor are put aside, "
-           "so that the result is valid on a shared machine, too. Answers with the best batch, the straight "
-           "lines that step time follows, the jumps between these lines, whether there are jumps after all "
-           "multiples of 16, and the largest batch for which the memory suffices, which is forecast and then "
-           "tried. Writes sweep.json, sweep.csv, report.md and report.html.",
+           "processor are put aside, so that the result is valid on a shared machine, too. Prints the best "
+           "batch; the straight lines on which the step time grows with the batch, and the jumps between "
+           "these lines; whether the step time jumps after every multiple of 16; and the largest batch for "
+           "which the memory suffices, which is forecast and then tried. Writes sweep.json, sweep.csv, "
+           "report.md and report.html.",
        .argument = "JOB",
        .flags = {{.name = "batches",
                   .value = "RANGE",

@@ -24,10 +24,10 @@ namespace {
 constexpr char kDescription[] =
     "Serves a live page of a run on this machine, while the run goes on and after it: loss, accuracy, "
     "throughput, and a row per worker. Open the printed address, which is in RUN_DIR/watch.url, too. "
-    "/metrics has the same figures for Prometheus (OpenMetrics), with the token of the address as bearer "
-    "token.\n\nThe page is served on 127.0.0.1 only. To open it on another machine, run ssh -L "
-    "PORT:127.0.0.1:PORT HOST there. "
-    "For a Prometheus on another machine, --metrics_address serves /metrics only. Ctrl-C ends the command.";
+    "/metrics has the same figures for Prometheus (OpenMetrics), with the token in the address as the "
+    "bearer token.\n\nThe page is served on 127.0.0.1 only. To open it on another machine, run ssh -L "
+    "PORT:127.0.0.1:PORT HOST there. For a Prometheus on another machine, --metrics_address serves /metrics "
+    "only. Ctrl-C ends the command.";
 
 // The view runs at low priority, so that the run keeps its CPU.
 constexpr int kNiceness = 10;

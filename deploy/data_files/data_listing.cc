@@ -77,8 +77,9 @@ std::string CountsTable(const std::vector<Split>& splits, const std::vector<Clas
 std::string CountsSummary(const Split& split, const ClassCounts& counts) {
   const auto fewer = [](const auto& a, const auto& b) { return a.second < b.second; };
   const auto [rarest, most] = std::minmax_element(counts.begin(), counts.end(), fewer);
-  return absl::StrFormat("%s: %d classes, from %s of class %d to %s of class %d\n", split.name, counts.size(),
-                         CountText(rarest->second), rarest->first, CountText(most->second), most->first);
+  return absl::StrFormat("%s: %d classes, from %s samples of class %d to %s samples of class %d\n",
+                         split.name, counts.size(), CountText(rarest->second), rarest->first,
+                         CountText(most->second), most->first);
 }
 
 absl::StatusOr<std::string> ClassesText(const std::vector<Split>& splits, const LabelFormat& format,

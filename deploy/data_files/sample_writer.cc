@@ -35,7 +35,7 @@ absl::Status CheckFormat(const WriterFormat& format, const PartToWrite& part) {
   if (part.files < 1 || part.files > kMostFiles || part.files > part.samples) {
     return absl::InvalidArgumentError(
         absl::StrCat("--files is ", part.files, ", but must be at least 1, at most ", kMostFiles,
-                     " and at most the ", part.samples, " samples of the ", part.name, " part"));
+                     " and at most ", part.samples, ", the number of samples in the ", part.name, " part"));
   }
   const std::string why = format.misfit(part);
   return why.empty() ? absl::OkStatus() : CannotHold(format, part, why);

@@ -35,24 +35,27 @@ std::string WhatToDo(const proto::RunSummary& summary, double chance) {
       (!std::isfinite(train.loss()) || (summary.epochs() > 1 && train.loss() > kClearlyAbove * guess));
   if (diverges) {
     return absl::StrFormat(
-        "First %s. The training loss, %.4g, is above the loss of a guess, %.4g, as if steps were too "
-        "large: then lower optimizer.learning_rate.",
+        "First %s. If data and labels are right, lower optimizer.learning_rate: the training loss, %.4g, is "
+        "above the loss of a guess, %.4g, as if steps were too large.",
         kLookAtData, train.loss(), guess);
   }
   const bool stands = train.samples() > 0 && summary.epochs() > 1 && summary.steps() >= kStepsToMove &&
                       summary.steps() < kFewSteps && std::abs(train.loss() - guess) < kNear * guess;
   if (stands) {
     return absl::StrFormat(
-        "First %s. The training loss, %.4g, is still the loss of a guess, %.4g: then try a fifth of "
-        "optimizer.learning_rate, and train longer.",
+        "First %s. If data and labels are right, try a fifth of optimizer.learning_rate, and train longer: "
+        "the training loss, %.4g, is still the loss of a guess, %.4g.",
         kLookAtData, train.loss(), guess);
   }
   if (summary.steps() < kFewSteps) {
-    return absl::StrCat("First ", kLookAtData, ". The run made ", PluralText(summary.steps(), "update"),
-                        ", which are few: then train longer.");
+    return absl::StrCat("First ", kLookAtData,
+                        ". If data and labels are right, train longer: the run made "
+                        "only ",
+                        PluralText(summary.steps(), "update"), ".");
   }
   return absl::StrCat("First ", kLookAtData,
-                      ". Then try another optimizer.learning_rate, standardised inputs, or longer training.");
+                      ". If data and labels are right, try another optimizer.learning_rate, standardised "
+                      "inputs, or longer training.");
 }
 
 }  // namespace

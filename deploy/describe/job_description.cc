@@ -81,7 +81,8 @@ std::string GradientText(const proto::Job& job) {
   const auto scale = GradientScale(job.strategy().parameter_server());
   if (InBfloat16(job)) return "mean over the global batch, summed in bfloat16";
   if (!scale.has_value()) return "mean over the global batch";
-  return scale == proto::Asynchronous::GLOBAL_MEAN ? "sum of each push over the global batch (GLOBAL_MEAN)"
+  return scale == proto::Asynchronous::GLOBAL_MEAN ? "sum of each push, divided by the global batch "
+                                                     "(GLOBAL_MEAN)"
                                                    : "mean of each push (PUSH_MEAN)";
 }
 
@@ -196,7 +197,8 @@ std::string MemoryTable(const proto::JobPlan& plan, const Model& model) {
     // Servers and their workers exchange host memory, so gradients and parameters are copied there. Whether
     // mirrored workers need such copies is decided at run time.
     const bool staged = plan.placement().servers() > 0;
-    add("its worker", {staged ? on_gpu.parameters : 0, staged ? on_gpu.gradients : 0, 0, 0, data});
+    add("the worker of each GPU",
+        {staged ? on_gpu.parameters : 0, staged ? on_gpu.gradients : 0, 0, 0, data});
     absl::StrAppend(&note, "In addition, cuBLAS and cuDNN need workspace on each GPU, at most ",
                     BytesText(on_gpu.workspaces()), ".\n");
   }
@@ -238,10 +240,10 @@ TrafficRow RowOf(const WorkerTraffic& traffic, const proto::JobPlan& plan,
   }
   const std::string of_so_many = absl::StrCat(" of ", traffic.ranks, " on a host");
   if (!traffic.leads) {
-    return {absl::StrCat("others", of_so_many), kThroughMemory, "all-reduce inside the host"};
+    return {absl::StrCat("each other worker", of_so_many), kThroughMemory, "all-reduce inside the host"};
   }
   const size_t hosts = std::set<int>(worker_hosts.begin(), worker_hosts.end()).size();
-  return {absl::StrCat("the first", of_so_many), traffic.ranks == 1 ? kThroughTcp : kThroughBoth,
+  return {absl::StrCat("the first worker", of_so_many), traffic.ranks == 1 ? kThroughTcp : kThroughBoth,
           absl::StrFormat("all-reduce: %s through TCP among %d hosts%s", BytesText(traffic.out_by_tcp), hosts,
                           traffic.ranks == 1 ? "" : ", the rest through memory")};
 }
@@ -308,7 +310,7 @@ std::string ProcessesHere(const proto::JobPlan& plan) {
     for (int i = 0; i < servers; ++i) absl::StrAppend(&text, ", ps ", i);
   }
   if (workers > kListedProcesses) {
-    absl::StrAppend(&text, ", worker 0 to ", workers - 1, " (ranks of the same numbers)");
+    absl::StrAppend(&text, ", worker 0 to ", workers - 1, " (worker N has rank N)");
   } else {
     for (int i = 0; i < workers; ++i) absl::StrAppend(&text, ", worker ", i, " (rank ", i, ")");
   }

@@ -44,10 +44,10 @@ std::string ServersRemark(const proto::Placement& placement) {
                                     thin == 1 ? "" : " together"));
   }
   return absl::StrCat("of ", CountText(servers), " servers ", parts[0], parts.size() > 1 ? " and " : "",
-                      parts.size() > 1 ? parts[1] : "", ": servers: ", servers - empty - thin, " does ",
+                      parts.size() > 1 ? parts[1] : "", ": `servers: ", servers - empty - thin, "` does ",
                       thin > 0 ? "nearly " : "",
-                      "the same with fewer processes, and smaller shards "
-                      "(tuning.partitioner) would be spread over all servers");
+                      "the same with fewer processes; smaller shards (tuning.partitioner) would be spread "
+                      "over all servers");
 }
 
 std::string WorkersRemark(const proto::JobPlan& plan) {
@@ -77,9 +77,8 @@ std::string CoresRemark(const proto::JobPlan& plan, int cores) {
   const int workers = WorkersOn(proto::Device::CPU, plan);
   if (cores <= 0 || workers < kCrowd * cores) return "";
   return absl::StrFormat(
-      "%s workers on %s: each gets about %.2g %% of one core, so more workers than cores make no step "
-      "shorter; "
-      "use fewer workers, or name further machines by --hostfile",
+      "%s workers on %s: each worker gets about %.2g %% of one core, and more workers than cores do not "
+      "make a step shorter; use fewer workers, or name more machines by --hostfile",
       CountText(workers), PluralText(cores, "core"), 100.0 * cores / workers);
 }
 

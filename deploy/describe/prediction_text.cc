@@ -78,10 +78,11 @@ std::string PredictionText(const proto::Prediction& prediction, const proto::Job
     if (prediction.staleness_bound() > 0) absl::StrAppend(&value, ", at most ", prediction.staleness_bound());
     add("staleness", value);
   }
-  const std::string servers =
-      prediction.server_bytes() > 0 ? absl::StrCat(", a server ", BytesText(prediction.server_bytes())) : "";
-  add("memory", absl::StrCat("a worker ", BytesText(prediction.worker_bytes()), servers,
-                             ", at most, without the memory of the program itself"));
+  const std::string servers = prediction.server_bytes() > 0
+                                  ? absl::StrCat(", a server at most ", BytesText(prediction.server_bytes()))
+                                  : "";
+  add("memory", absl::StrCat("a worker at most ", BytesText(prediction.worker_bytes()), servers,
+                             ", without the memory of the program itself"));
   if (prediction.bound_size() > 0) add("bounded by", BoundsText(prediction));
   if (prediction.has_step()) add("validity", ValidityText(prediction));
   return text;

@@ -127,7 +127,7 @@ std::string StateText(const RunDetails& run) {
 void AddEarlier(const RunDetails& run, Lines& lines) {
   const size_t left_out = run.earlier.size() - std::min(run.earlier.size(), kMostAttempts);
   if (left_out > 0)
-    lines.Add("earlier", absl::StrCat(PluralText(left_out, "attempt"), " before the next ones"));
+    lines.Add("earlier", absl::StrCat(PluralText(left_out, "attempt"), " before the attempts below"));
   for (size_t i = left_out; i < run.earlier.size(); ++i) lines.Add("earlier", run.earlier[i]);
 }
 

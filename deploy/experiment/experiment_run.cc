@@ -317,8 +317,10 @@ class Runner {
     const std::vector<int> wide = VariantsNotWithin(experiment_.until, results_.Counted(),
                                                     static_cast<int>(experiment_.variants.size()));
     if (wide.empty()) return;
-    std::printf("the time of %s is not yet known to within %.3g %%: one more run of each\n\n",
-                PluralText(static_cast<int64_t>(wide.size()), "variant").c_str(), experiment_.until * 100);
+    std::printf(
+        "the time of %s is not yet known to within %.3g %%, so each of these variants runs once "
+        "more\n\n",
+        PluralText(static_cast<int64_t>(wide.size()), "variant").c_str(), experiment_.until * 100);
     schedule_.AddBlock(wide);
   }
 

@@ -12,9 +12,9 @@ FlagSpec SecretsFlag() {
   return {.name = "secrets",
           .value = "FILE",
           .help =
-              "The file with passwords and keys for data named by URLs; only its owner may read it "
-              "(docs/data.md). Default: the file secrets beside the host file, if there is one, otherwise "
-              "~/.config/tethys/secrets.",
+              "The file with passwords and keys for data named by URLs. The file must be readable only by "
+              "its owner (docs/data.md). Default: the file secrets beside the host file, if there is one, "
+              "otherwise ~/.config/tethys/secrets.",
           .is_input = true};
 }
 

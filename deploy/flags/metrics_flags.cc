@@ -22,7 +22,7 @@ std::vector<FlagSpec> WithMetricsFlags(std::vector<FlagSpec> flags) {
                    .value = "FILE",
                    .help =
                        "The file whose first line is the bearer token for --metrics_address, of at least 16 "
-                       "characters; only its owner may read it (mode 0600).",
+                       "characters. The file must be readable only by its owner (mode 0600).",
                    .is_input = true});
   return flags;
 }

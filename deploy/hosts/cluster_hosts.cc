@@ -211,7 +211,7 @@ absl::StatusOr<std::vector<absl::Status>> InstallBuild(const std::vector<Lacking
     const LackingHost& each = hosts[numbers[i]];
     statuses[numbers[i]] = absl::Status(
         results[i].status.code(),
-        absl::StrCat("this build could not be copied there: ", results[i].status.message(),
+        absl::StrCat("this build could not be copied to this host: ", results[i].status.message(),
                      " (a host needs sh, tar, gzip, and a folder with free space from which programs may "
                      "run; the folder now is ",
                      each.facts.folder, ": name another folder by folder=PATH in ", each.host.origin, ")"));

@@ -43,7 +43,7 @@ absl::Status CheckPrecision(const HostEntry& host, const proto::Job& job) {
   if (host.device != proto::Device::CPU || for_gpus.empty()) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat(
       host.line, ": workers on ", host.host, " compute on the CPU (device=cpu), but the job uses ", for_gpus,
-      ", which only GPUs support: leave this field out, or place no worker on this host"));
+      ", which only GPUs support: leave this field of the job out, or place no worker on this host"));
 }
 
 std::string PriceText(const HostEntry& host) {

@@ -84,7 +84,7 @@ struct Candidate {
 absl::Status NoAddress(const ClusterHost& host, const std::string& name) {
   return absl::NotFoundError(absl::StrCat(
       host.target.host, ": no address is known for ", name, ": give one by address= in ", host.origin,
-      " (at this address the other machines must reach the host), or correct the name"));
+      " (an address at which the other machines reach the host), or correct the name"));
 }
 
 // Checks the address that was chosen for a host.
@@ -240,7 +240,7 @@ absl::StatusOr<std::string> ListenAddress(const std::string& own, const std::vec
   if (own.empty()) return route.value_or(host);
   if (route.ok() && !IsNumeric(own)) return route;
   if (IsOwn(*elsewhere)) return host;
-  const std::string why = absl::StrCat(host, " resolves to this machine only, so that other machines (",
+  const std::string why = absl::StrCat(host, " resolves to this machine only, so other machines (",
                                        *elsewhere, ") cannot reach this process: ");
   if (!route.ok()) return absl::UnavailableError(absl::StrCat(why, route.status().message()));
   return absl::InvalidArgumentError(absl::StrCat(why, "write ", *route, ", or leave the flag out"));

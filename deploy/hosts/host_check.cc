@@ -134,7 +134,7 @@ class Checker {
         host.links = absl::UnavailableError("the host was not reached");
       if (!host.links.ok()) continue;
       if (host.facts.program.empty()) {
-        host.links = absl::NotFoundError("this build is not installed there");
+        host.links = absl::NotFoundError("this build is not installed on this host");
         continue;
       }
       const std::string command =

@@ -227,7 +227,7 @@ absl::Status CheckArchitecture(const HostFacts& facts, const std::string& archit
 absl::Status CheckWritable(const HostFacts& facts, const std::string& origin) {
   if (facts.writable) return absl::OkStatus();
   return absl::PermissionDeniedError(
-      absl::StrCat("this build cannot be copied there: ", facts.folder,
+      absl::StrCat("this build cannot be copied to this host: ", facts.folder,
                    " cannot be written (a read-only file system or permissions): name another folder by "
                    "folder=PATH in ",
                    origin));
@@ -259,9 +259,9 @@ std::optional<ClockOffset> FindClockOffset(const std::vector<Answer>& answers) {
 std::string ClockWarning(const std::optional<ClockOffset>& offset) {
   if (!offset.has_value() || std::abs(offset->seconds) - offset->error <= kClockTolerance) return "";
   return absl::StrFormat(
-      "the clock of this host is %.1f s %s (error at most %.1f s), and the times in its log lines are wrong "
-      "by this offset; set the clock by NTP",
-      std::abs(offset->seconds), offset->seconds > 0 ? "ahead" : "behind", offset->error);
+      "the clock of this host is %.1f s %s the launcher's clock (error at most %.1f s), so the times in the "
+      "log lines of this host are wrong by this offset; set the clock of this host by NTP",
+      std::abs(offset->seconds), offset->seconds > 0 ? "ahead of" : "behind", offset->error);
 }
 
 }  // namespace tethys

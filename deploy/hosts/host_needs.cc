@@ -68,7 +68,7 @@ std::vector<std::string> Lacks(const RemoteResult& result) {
     if (line == kEnd) return lacks;
     if (absl::ConsumePrefix(&line, kMark)) lacks.emplace_back(line);
   }
-  return {"tethys ready does not answer there"};
+  return {"tethys ready does not answer on this host"};
 }
 
 // A missing file or GPU as text, and the machines that lack it.

@@ -83,8 +83,8 @@ class PayloadFinder {
     const std::string program =
         absl::StrReplaceAll(options_.program, {{"/proc/self/", absl::StrCat("/proc/", getpid(), "/")}});
     return Annotate(Run({.ssh = {"bash", script, program, path, folder}}).status,
-                    "cannot make the bundle that other machines need (deploy/bundle.sh makes it by hand, "
-                    "where bash, ldd, tar and gzip are, and --bundle names it)");
+                    "cannot make the bundle that other machines need (make the bundle with deploy/bundle.sh "
+                    "on a machine that has bash, ldd, tar and gzip, and name it by --bundle)");
   }
 
   // Compresses fast rather than well, because the result is a temporary file.

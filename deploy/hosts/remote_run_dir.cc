@@ -105,8 +105,9 @@ absl::StatusOr<proto::RemoteRun> ReadRecord(const std::string& run_dir) {
   if (!ParseRecord(text, record)) {
     return absl::DataLossError(
         absl::StrCat(path,
-                     " does not say on which machine the results of an earlier attempt are: correct it "
-                     "(host: \"HOST\" path: \"/PATH\"), or remove it to go on without them"));
+                     " does not say on which machine the results of an earlier attempt are: correct this "
+                     "file (host: \"HOST\" path: \"/PATH\"), or remove this file to go on without these "
+                     "results"));
   }
   return record;
 }

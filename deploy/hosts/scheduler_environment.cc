@@ -49,7 +49,12 @@ absl::StatusOr<HostPort> AddressOf(const google::protobuf::RepeatedPtrField<std:
   const std::string what = absl::StrCat("cluster.", type, "[", index, "]");
   if (index < 0 || index >= addresses.size()) {
     return Bad(kTfConfig,
-               absl::StrCat(what, " is this task, but the cluster has ", addresses.size(), " such tasks"));
+               absl::StrCat(what, " is named as this task, but the cluster has only ", addresses.size(),
+                            " "
+                            "tasks "
+                            "of "
+                            "this "
+                            "type"));
   }
   const absl::StatusOr<HostPort> address = ParseHostPort(addresses[index]);
   if (!address.ok()) return Bad(kTfConfig, absl::StrCat(what, ": ", address.status().message()));
@@ -268,8 +273,8 @@ absl::StatusOr<bool> SlurmGivesOwnGpus(const Environment& environment) {
     if (shown == CountGpus(*all)) return false;
     return Bad(kVisibleGpus, absl::StrCat("is '", *visible, "', ", shown, " GPUs, but ", kGpusPerTask,
                                           " is '", *text, "' and ", variable, " is '", *all,
-                                          "': expected as many GPUs as one of the latter two variables says; "
-                                          "let srun set CUDA_VISIBLE_DEVICES"));
+                                          "': one of these two variables must have as many GPUs as "
+                                          "CUDA_VISIBLE_DEVICES; let srun set CUDA_VISIBLE_DEVICES"));
   }
   return false;
 }

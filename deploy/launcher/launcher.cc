@@ -210,7 +210,7 @@ absl::StatusOr<std::string> JobLaunch::SecretOf(const std::string& role, int ind
   std::string line = SecretLine(secret) + "\n";
   if (line.size() <= kMostInput) return line;
   return absl::ResourceExhaustedError(
-      absl::StrCat("the secrets for ", role, " ", index, " take ", line.size(), " bytes, at most ",
+      absl::StrCat("the secrets for ", role, " ", index, " take ", line.size(), " bytes, but at most ",
                    kMostInput, " can be handed over: leave only what this job needs in the file of secrets"));
 }
 

@@ -90,7 +90,7 @@ std::string GoOnWithExperiment(const std::string& run_dir) {
       // False if the directory was moved, or if `run_dir` is another path to it than the command has.
       absl::EndsWith(command, flags);
   return absl::StrCat(
-      "go on with the comparison or study of this run, to repeat the run, ",
+      "to repeat this run, go on with its comparison or study ",
       here ? absl::StrCat("with: ", command) : absl::StrCat("by the same command as before with ", flags));
 }
 

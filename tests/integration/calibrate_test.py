@@ -155,7 +155,7 @@ class CalibrateTest(FolderTest):
         self.assertIn("no run can check them, because the machines do not exist", output.replace("\n", " "))
         self.assertNotIn("verifying", output)
         self.assertIn("\n  Links (the slowest now: 1 Gbit/s): ", output)
-        self.assertIn("\n  Speed of computing, as a multiple of the present one: ", output)
+        self.assertIn("\n  Speed of computing, as a multiple of the present speed: ", output)
         self.assertIn("\n  Hosts (now 4): ", output)
         self.assertIn("predicted, not verified", output.replace("\n", " "))
 

@@ -238,7 +238,7 @@ class InstallationTest(MachinesTest):
         os.makedirs(home + "/.cache")
         self.cluster.run("slave3", ["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", home + "/.cache"])
         self.program_of_host("slave3", "df", "exit 1")
-        self.assert_refused("host slave3: this build could not be copied there: .*No space left on device")
+        self.assert_refused("host slave3: this build could not be copied to this host: .*No space left on device")
 
     def test_host_of_another_architecture_is_refused(self):
         self.program_of_host("slave1", "uname", "echo aarch64")

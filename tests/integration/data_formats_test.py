@@ -235,7 +235,7 @@ class DataFormatsTest(TethysTest):
         for number, arguments in enumerate((["cifar"], ["tfrecord", "--files=3"], ["npy"], ["tfrecord", "--raw"],
                                                    ["csv"], ["idx"])):
             out = os.path.join(self.folder, f"converted-{number}")
-            self.assertIn("1,500 samples for training and 300 for the test",
+            self.assertIn("Wrote 1,500 samples for training and 300 for the test",
                           self.data("convert", source, "--to", *arguments, f"--out={out}"))
             source = os.path.join(out, "data.textproto")
             self.assertIn("per_channel: true", self.content(out, "data.textproto").decode())

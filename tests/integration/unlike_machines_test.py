@@ -200,7 +200,7 @@ class UnlikeMachinesTest(MachinesTest):
         shutil.rmtree(home + "/.cache")
         self.cluster.run("slave1", ["mount", "--bind", home, home])
         self.cluster.run("slave1", ["mount", "-o", "remount,bind,ro", home])
-        self.assert_says(2, r"host slave1: this build cannot be copied there: \S+/.cache/tethys cannot be written .*"
+        self.assert_says(2, r"host slave1: this build cannot be copied to this host: \S+/.cache/tethys cannot be written .*"
                             r"name another folder by folder=PATH in hosts:2", HOSTS)
         folder = self.cluster["slave1"].folder + "/scratch"
         os.makedirs(folder + "/mine")

@@ -185,7 +185,7 @@ TEST(PlanReportTest, LongListsAreShortened) {
   }
   const std::string report = absl::StrCat(*PlanReport(plan, ProcessesHere(plan)), VariablesReport(plan));
   EXPECT_LT(report.size(), 6000);
-  EXPECT_THAT(report, HasSubstr("chief, ps 0 to 999, worker 0 to 99 (ranks of the same numbers)"));
+  EXPECT_THAT(report, HasSubstr("chief, ps 0 to 999, worker 0 to 99 (worker N has rank N)"));
   EXPECT_THAT(report, HasSubstr("and 994 more shards"));
   EXPECT_THAT(report, HasSubstr("note           of 1,000 servers 998 hold no parameters"));
 }
@@ -202,11 +202,12 @@ TEST(PlanReportTest, MirroredTraffic_DependsOnWorkersHosts) {
   EXPECT_THAT(*PlanReport(plan, "", {0, 1, 2}),
               ContainsRegex("each worker +41 KiB +41 KiB +TCP +all-reduce"));
   const std::string two_hosts = *PlanReport(plan, "", {0, 0, 1});
-  EXPECT_THAT(two_hosts, ContainsRegex("the first of 1 on a host +31 KiB +31 KiB +TCP +all-reduce: 31 KiB"));
   EXPECT_THAT(two_hosts,
-              ContainsRegex("the first of 2 on a host +46 KiB +46 KiB +TCP, memory +all-reduce: 31 "
+              ContainsRegex("the first worker of 1 on a host +31 KiB +31 KiB +TCP +all-reduce: 31 KiB"));
+  EXPECT_THAT(two_hosts,
+              ContainsRegex("the first worker of 2 on a host +46 KiB +46 KiB +TCP, memory +all-reduce: 31 "
                             "KiB through TCP among 2 hosts, the rest through memory"));
-  EXPECT_THAT(two_hosts, ContainsRegex("others of 2 on a host +15 KiB +46 KiB +memory "));
+  EXPECT_THAT(two_hosts, ContainsRegex("each other worker of 2 on a host +15 KiB +46 KiB +memory "));
   plan.mutable_job()->mutable_tuning()->set_transport(proto::Tuning::TCP);
   EXPECT_THAT(*PlanReport(plan, ""), ContainsRegex("each worker +41 KiB +41 KiB +TCP "));
 }
@@ -233,7 +234,7 @@ TEST(PlanReportTest, ListsMemoryOfGpuAndItsWorker) {
   EXPECT_THAT(report, HasSubstr("device         cuda, bf16 on 2 workers, cpu on 1 worker\n"));
   EXPECT_THAT(report, ContainsRegex("each worker on a CPU +31 KiB"));
   EXPECT_THAT(report, ContainsRegex("each GPU +31 KiB"));
-  EXPECT_THAT(report, ContainsRegex("its worker +31 KiB +31 KiB +- +- "));
+  EXPECT_THAT(report, ContainsRegex("the worker of each GPU +31 KiB +31 KiB +- +- "));
   EXPECT_THAT(report, HasSubstr("on each GPU, at most 32 MiB"));
 }
 

@@ -49,15 +49,16 @@ TEST(JobRemarks, NotesOnTheDataComeLast) {
 
 TEST(JobRemarks, ServersWithoutParametersAreCounted) {
   EXPECT_THAT(JobRemarks(Plan({500, 500, 0, 0, 0})),
-              ElementsAre(HasSubstr("of 5 servers 3 hold no parameters: servers: 2 does the same")));
+              ElementsAre(HasSubstr("of 5 servers 3 hold no parameters: `servers: 2` does the same")));
 }
 
 TEST(JobRemarks, ServersWithTinyShareAreCountedWithTheirShare) {
-  EXPECT_THAT(JobRemarks(Plan({493, 493, 14})),
-              ElementsAre(HasSubstr("of 3 servers 1 holds 1.4 % of the parameters: servers: 2 does nearly")));
+  EXPECT_THAT(
+      JobRemarks(Plan({493, 493, 14})),
+      ElementsAre(HasSubstr("of 3 servers 1 holds 1.4 % of the parameters: `servers: 2` does nearly")));
   EXPECT_THAT(JobRemarks(Plan({493, 493, 7, 7, 0})),
               ElementsAre(HasSubstr("of 5 servers 1 holds no parameters and 2 hold 1.4 % of the parameters "
-                                    "together: servers: 2")));
+                                    "together: `servers: 2`")));
 }
 
 TEST(JobRemarks, NamesSamplesNormalisedTogetherUnlessTheyAreTheBatch) {
@@ -88,7 +89,7 @@ TEST(JobRemarks, WorkersThatGetNoSamplesAreCounted) {
 
 TEST(JobRemarks, ManyWorkersOnFewCoresGetARemark) {
   EXPECT_THAT(JobRemarks(Workers(100, 384), 2),
-              ElementsAre(HasSubstr("100 workers on 2 cores: each gets about 2 % of one core")));
+              ElementsAre(HasSubstr("100 workers on 2 cores: each worker gets about 2 % of one core")));
   EXPECT_THAT(JobRemarks(Workers(100, 384)), IsEmpty()) << "they have several computers";
   EXPECT_THAT(JobRemarks(Workers(9, 384), 2), IsEmpty());
 }

@@ -150,8 +150,9 @@ TEST_F(RunDetailsTest, OnlyTheLastEarlierAttemptsHaveLines) {
     finished.mutable_finished()->set_error(absl::StrCat("reason ", i));
     ASSERT_TRUE((*events)->Add(finished).ok());
   }
-  EXPECT_THAT(Text(), AllOf(HasSubstr("earlier     3 attempts before the next ones\nearlier     reason 3\n"),
-                            HasSubstr("earlier     reason 10\n"), Not(HasSubstr("reason 11"))));
+  EXPECT_THAT(Text(),
+              AllOf(HasSubstr("earlier     3 attempts before the attempts below\nearlier     reason 3\n"),
+                    HasSubstr("earlier     reason 10\n"), Not(HasSubstr("reason 11"))));
 }
 
 TEST_F(RunDetailsTest, TornSummaryIsNamed) {

@@ -85,7 +85,7 @@ TEST(TfConfigTest, RefusesTasksOutsideTheCluster) {
   EXPECT_THAT(TfConfigProblem(kCluster + R"({"type": "evaluator", "index": 0}})"),
               HasSubstr("task.type is 'evaluator'"));
   EXPECT_THAT(TfConfigProblem(kCluster + R"({"type": "worker", "index": 2}})"),
-              HasSubstr("cluster.worker[2] is this task, but the cluster has 2"));
+              HasSubstr("cluster.worker[2] is named as this task, but the cluster has only 2"));
   EXPECT_THAT(TfConfigProblem(kCluster + R"({"type": "worker", "index": -1}})"), HasSubstr("worker[-1]"));
   EXPECT_THAT(TfConfigProblem(R"({"cluster": {"ps": ["a:1"]}, "task": {"type": "ps"}})"),
               HasSubstr("cluster.worker is empty"));

@@ -150,15 +150,14 @@ TEST(RunEndingTest, RunOfAComparisonIsResumedByTheComparisonsCommand) {
       absl::StrCat("tethys compare a.textproto --resume --run_dir=", directory.path());
   directory.Write(kGoOnFile, command + "\n");
   EXPECT_EQ(EndingOf(run, absl::nullopt).go_on,
-            "go on with the comparison or study of this run, to repeat the run, with: " + command);
+            "to repeat this run, go on with its comparison or study with: " + command);
   EXPECT_EQ(GoOnText(run, /*scheduled=*/false, absl::CancelledError("")), EndingOf(run, absl::nullopt).go_on);
   // The directory was moved after the command had been stored in it.
   directory.Write(kGoOnFile, "tethys compare a.textproto --resume --run_dir=runs/old\n");
-  EXPECT_EQ(
-      EndingOf(run, absl::nullopt).go_on,
-      "go on with the comparison or study of this run, to repeat the run, by the same command as before with "
-      "--resume --run_dir=" +
-          directory.path());
+  EXPECT_EQ(EndingOf(run, absl::nullopt).go_on,
+            "to repeat this run, go on with its comparison or study by the same command as before with "
+            "--resume --run_dir=" +
+                directory.path());
   proto::RunSummary summary;
   summary.set_status("interrupted");
   summary.set_go_on("go on with: " + command);
