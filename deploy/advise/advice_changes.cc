@@ -21,7 +21,8 @@ namespace {
 // Limits of the link rates, speeds of computing and numbers of hosts that are tried.
 constexpr double kLeastBits = 1e6;  // The slowest link tried, in bits a second.
 constexpr double kMostBits = 100e9;
-constexpr double kLeastSpeed = 0.1;  // The slowest computing tried, as a multiple of the present speed.
+constexpr double kLeastSpeed =
+    0.1;  // The lowest speed of computing tried, as a multiple of the present speed.
 constexpr double kMostSpeed = 10;
 constexpr double kMoreHosts = 4;  // The most hosts tried, as a multiple of the present number.
 // The most slots of all hosts together that are tried; the number of shapes grows with the square of the
@@ -85,8 +86,8 @@ class ChangesOf {
     const auto now = static_cast<double>(answered_.base.hosts.size());
     const double of_slots = kMostSlots * now / std::max(1, answered_.base.slots);
     const double most = std::floor(std::min({kMoreHosts * now, of_slots, 1.0 * kMaxHosts}));
-    // The search begins at the least number of hosts on which a job can run: perhaps none of the first hosts
-    // of the file is allowed to run workers.
+    // Hosts are added in the order of the host file, whose first hosts may not be allowed to run workers. So
+    // the search begins at the smallest number of hosts on which a job can run.
     double least = 1;
     while (least < now && !BestOn(static_cast<int>(least)).ok()) ++least;
     const PropertyRange range{.now = now, .least = least, .most = std::max(now, most), .whole = true};

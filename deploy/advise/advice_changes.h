@@ -1,6 +1,6 @@
-// Finds the link rates, computing speeds and numbers of hosts from which on another strategy than the present
-// answer's would be the best answer of `tethys advise` (answer_changes.h). For other numbers of hosts, the
-// job file is read again in every shape. Thread-compatible.
+// Finds at which link rates, computing speeds and numbers of hosts the answer of `tethys advise` would change
+// to another strategy (answer_changes.h). For each other number of hosts, the job file is read again, once in
+// every shape. Thread-compatible.
 #ifndef TETHYS_DEPLOY_ADVISE_ADVICE_CHANGES_H_
 #define TETHYS_DEPLOY_ADVISE_ADVICE_CHANGES_H_
 
@@ -22,9 +22,9 @@ struct AnsweredJob {
   const proto::Calibration& calibration;
 };
 
-// A sentence for each property of the machines (rate of links, speed of computing, number of hosts) on the
-// values from which on another strategy would be the best answer. With one host there are no sentences about
-// links and hosts.
+// Returns a sentence for each property of the machines (rate of links, speed of computing, number of hosts):
+// it says at which values of the property another strategy would be the best answer. With one host there are
+// no sentences about links and hosts.
 std::vector<std::string> AdviceChanges(const AnsweredJob& answered);
 
 }  // namespace tethys

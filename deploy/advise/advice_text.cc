@@ -23,9 +23,9 @@ namespace {
 
 constexpr int kWidth = 100;
 constexpr size_t kMostLeftOut = 6;
-constexpr size_t kShown = 8;         // The most rows of a table of candidates that were not measured.
-constexpr size_t kOfStrategy = 3;    // The most of these rows that one strategy gets in one use of the hosts.
-constexpr size_t kContradicted = 3;  // The most candidates that are named as contradicted by brief runs.
+constexpr size_t kShown = 8;          // The most rows of a table of candidates that were not measured.
+constexpr size_t kOfStrategy = 3;     // The most of these rows with the same strategy and the same hosts.
+constexpr size_t kContradicted = 3;   // The most candidates that are named as contradicted by brief runs.
 constexpr double kShownShare = 0.05;  // A resource that takes a smaller share of a step is not mentioned.
 constexpr char kOverhead[] = "overhead";
 
@@ -141,8 +141,8 @@ std::string TableOf(const std::vector<Candidate>& candidates, const std::vector<
   return Table(columns, rows);
 }
 
-// A table of the measured candidates and a table of the fastest other candidates, each in the order of their
-// times. `best` is shown even if it is not among the fastest.
+// A table of the measured candidates and a table of the fastest other candidates, each sorted by the time of
+// the whole job. `best` is shown even if it is not among the fastest.
 std::string TablesOf(const std::vector<Candidate>& candidates, std::vector<int> indices, int best) {
   std::stable_sort(indices.begin(), indices.end(),
                    [&](int a, int b) { return candidates[a].total() < candidates[b].total(); });
@@ -194,8 +194,8 @@ std::string ContradictionText(const std::vector<Candidate>& candidates) {
       ". The choice is based on these runs; conclusions from predictions alone may be far off.");
 }
 
-// Why predictions may be far off, and for which strategies. Remarks about supposed machines are printed
-// earlier.
+// Returns sentences on why the predictions of some strategies may be far off. Leaves out the remark about
+// supposed machines, which is printed earlier.
 std::vector<std::string> RemarksOf(const std::vector<Candidate>& candidates, const std::string& supposed) {
   std::map<std::string, std::set<std::string>> strategies;
   for (const Candidate& candidate : candidates) {
@@ -215,7 +215,7 @@ std::vector<std::string> RemarksOf(const std::vector<Candidate>& candidates, con
   return remarks;
 }
 
-// A sentence on the sources of the choice.
+// Says where the predictions come from, and how much CPU other programs used during the brief runs.
 std::string SourceSentence(const AdviceNotes& notes) {
   std::string text = notes.source;
   if (!text.empty()) {

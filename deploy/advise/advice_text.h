@@ -22,12 +22,12 @@ struct AdviceNotes {
   // The share of the CPU that other programs used during the brief runs; 0 is not printed.
   double others_cpu = 0;
   std::string places;  // PlacesText of the chosen candidate; empty: the candidate runs on this machine.
-  std::vector<std::string> changes;  // Sentences on changes to the answer.
+  std::vector<std::string> changes;  // Sentences on what would change the answer (AdviceChanges).
   // Errors of candidates that cannot run here: one line for each candidate.
   std::vector<std::string> put_aside;
   std::string normalisation;       // NormalisationRemark of the chosen job; may be empty.
   std::string noise;               // NoiseScaleText of a brief run; may be empty.
-  std::set<std::string> left_out;  // Combinations that were left out: one line for each combination.
+  std::set<std::string> left_out;  // Why shapes (AnchorShape) were left out: one line for each shape.
 };
 
 // A table of the processes that each host runs in a job on `machines`, which are some of the hosts.
@@ -38,9 +38,9 @@ std::string PlacesText(const std::vector<HostEntry>& hosts, const JobMachines& m
 // (runtime/telemetry/gradient_noise.h).
 std::string NoiseScaleText(const proto::RunSummary& run);
 
-// A sentence with the choice and its reason, the grounds of the choice, the processes of each host, what
-// would change the choice, tables of the best candidates, the candidates that no other beats in both time and
-// cost, and what was left out.
+// The text contains, in this order: a sentence with the choice and its reason, the source of the predictions,
+// the processes of each host, what would change the choice, tables of the best candidates, the candidates
+// that no other candidate beats in both time and cost, and what was left out.
 std::string AdviceText(const std::vector<Candidate>& candidates, const Advice& advice, const AdviceGoal& goal,
                        const AdviceNotes& notes);
 

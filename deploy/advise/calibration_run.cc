@@ -34,18 +34,18 @@ constexpr double kComputerShare = 0.2;
 // and end of these runs.
 constexpr double kRunShare = 0.5;
 constexpr int kLinkRounds = 3;  // The number of other hosts to which the links of each host are measured.
-// As kLinkRounds, for hosts that share processors: their links are measured one at a time. So each host is
-// measured with one other host, and with more hosts only if the links differ.
+// The same for hosts that share processors. Their links are measured one at a time, so each host is measured
+// with one other host first, and with kLinkRounds hosts only if the links differ.
 constexpr int kSharedRounds = 1;
 // Two links differ if the ratio of their rates or the ratio of their delays is larger than this.
 constexpr double kLinksDiffer = 1.5;
-constexpr double kLeastDelay = 2e-4;  // In seconds. Delays that are shorter than this differ by chance.
-// The most measurements of the computers while other programs disturb them.
+constexpr double kLeastDelay = 2e-4;  // In seconds. Shorter delays count as equal.
+// The largest number of measurements of the computers, if other programs disturb the measurements.
 constexpr int kMostMeasurements = 3;
 // Seconds that a brief run is assumed to take besides its steps, until a first brief run has been made.
 constexpr double kUsualRunStart = 2.5;
 
-// The hosts that some shape uses, each of them once.
+// The hosts that at least one shape uses, each host once.
 std::vector<MeteredHost> HostsOf(const BaseJob& base, const std::vector<Places>& places) {
   const proto::Device::Kind device = base.plan.job().device().kind();
   if (base.hosts.empty()) {
@@ -183,8 +183,8 @@ class CalibrationRun {
     return AddLinks(base, flags_, scratch, calibration_);
   }
 
-  // Measures the computers, and measures them again if other programs used them; keeps the least disturbed
-  // figures.
+  // Measures the computers. Repeats the measurement if other programs disturbed it, and keeps the least
+  // disturbed measurement.
   absl::Status MeasureUndisturbed(const ComputerRequest& computers) {
     Disturbance least;
     for (int made = 0; made < kMostMeasurements; ++made) {
@@ -207,9 +207,9 @@ class CalibrationRun {
     return CheckDisturbance(least, request_.most_others_cpu, "nothing is calibrated");
   }
 
-  // Makes a brief run of a shape, to which costs are fitted. If other programs disturbed it, repeats it once
-  // and keeps the less disturbed run. Does not repeat it if the computers were disturbed as well, because a
-  // repetition would not help.
+  // Makes a brief run of a shape; the costs of exchanging gradients are fitted to such runs. If other
+  // programs disturbed the run, repeats it once and keeps the less disturbed run. Does not repeat the run if
+  // other programs disturbed every measurement of the computers, because a repetition would not help.
   absl::Status RunOne(const ShapedJob& job, const Places& places, int64_t steps, const std::string& run_dir) {
     BriefRun kept;
     absl::optional<double> others;
@@ -270,8 +270,8 @@ class CalibrationRun {
       const Nanoseconds begin = clock.Now();
       const absl::Status ran = RunOne(jobs[i], places[i], steps[i], absl::StrCat(scratch, "/run-", i));
       if (absl::IsCancelled(ran) || (!ran.ok() && runs_.empty())) return ran;
-      // Runs of other shapes may still succeed: for example, they may leave out a host that lacks the memory
-      // for a worker.
+      // Runs of other shapes may still succeed: for example, a shape may leave out a host that lacks the
+      // memory for a worker.
       if (!ran.ok()) PrintLine(absl::StrCat("a brief run is left out, because it failed: ", ran.message()));
       spent += ToSeconds(clock.Now() - begin);
       of_steps += expected[i];

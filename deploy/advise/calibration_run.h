@@ -1,6 +1,6 @@
-// Measures a calibration: computers, links, and the cost of exchanging gradients, by brief runs of the real
-// programs. Called by `tethys calibrate` and, where no calibration is at hand, by `tethys advise`. Blocking;
-// call it on the main thread.
+// Measures a calibration: the computers, the links, and the cost of exchanging gradients. The cost is
+// measured by brief runs of the real programs. Called by `tethys calibrate` and, if no usable calibration is
+// stored, by `tethys advise`. Blocking; call it on the main thread.
 #ifndef TETHYS_DEPLOY_ADVISE_CALIBRATION_RUN_H_
 #define TETHYS_DEPLOY_ADVISE_CALIBRATION_RUN_H_
 
@@ -21,10 +21,10 @@ struct CalibrationRequest {
   double most_others_cpu = kMostOthersCpu;
 };
 
-// Fails with the errors of the job's shapes, of its machines (Unavailable, FailedPrecondition) and of brief
-// runs, and with FailedPrecondition if other programs used more of the CPU than `most_others_cpu`, even when
-// the machines were measured again. A shape that the job or the host file does not allow is left out, with a
-// line on standard output.
+// Returns the errors of shapes, machines (Unavailable, FailedPrecondition) and brief runs.
+// FailedPrecondition, too, if other programs used more of the CPU than `most_others_cpu` even while the
+// machines were measured again. A shape that the job or the host file does not allow is left out, with a line
+// on standard output.
 absl::StatusOr<proto::Calibration> MeasureCalibration(const Flags& flags, const CalibrationRequest& request);
 
 // The flag --max_others_cpu of the commands that calibrate. `use`: the beginning of its help text, which says

@@ -17,7 +17,7 @@ namespace tethys {
 namespace {
 
 // Asynchronous jobs are simulated, which takes a tenth of a second if there are many processes. With more
-// slots than this, fewer numbers of workers and servers are considered.
+// slots than this, only some numbers of workers and servers are considered.
 constexpr int kFewSlots = 16;
 // With more slots than this, asynchronous jobs are considered only for the hosts as the host file uses them,
 // and not for other uses of the hosts.

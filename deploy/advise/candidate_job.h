@@ -20,8 +20,8 @@ namespace tethys {
 std::vector<AnchorShape> AllShapes(int slots);
 
 // Checks that the hosts have the data of the job, for the shape with the most workers. Brief runs would not
-// notice missing data, because they train on noise. Fails as PlaceJobs does. No-op without a host file or for
-// synthetic data.
+// notice missing data, because they train on synthetic samples. Fails as PlaceJobs does. Does nothing without
+// a host file or for synthetic data.
 absl::Status CheckHostsForData(const Flags& flags, const BaseJob& base);
 
 // The job as a candidate, with its prediction. Fails as Predict (step_model.h). ResourceExhausted: a computer
@@ -33,9 +33,10 @@ struct CandidateJobs {
   std::vector<ShapedJob> jobs;     // One job per candidate.
   std::set<std::string> left_out;  // Why shapes are left out, a line each.
 };
-// The job in all shapes and, if its hosts differ, in all uses of the hosts (host_uses.h). Of uses that differ
-// only by exchanging equal hosts, only the first is a candidate. `change` is called with each prediction.
-// FailedPrecondition: no synchronous shape is possible.
+// Returns the job in all shapes and, if its hosts differ, in all uses of the hosts (host_uses.h). If uses
+// differ only in which of several equal hosts they take, only the first of these uses is a candidate.
+// `change` is called with each prediction and may change it. FailedPrecondition: no synchronous shape is
+// possible.
 absl::StatusOr<CandidateJobs> FindCandidates(const BaseJob& base, const proto::Calibration& calibration,
                                              const std::function<void(proto::Prediction&)>& change);
 

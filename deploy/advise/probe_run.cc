@@ -43,7 +43,7 @@ void SetLength(int64_t samples, Decay& decay) {
   if (!decay.has_epochs() && decay.samples() == 0) decay.set_samples(samples);
 }
 
-// A job that trains the first epochs, saves nothing and does not stop early.
+// The job of a probe: it trains the first `epochs` epochs, saves nothing and does not stop early.
 absl::StatusOr<proto::Job> ProbeJob(const proto::JobPlan& plan, int epochs) {
   proto::Job job = plan.job();
   proto::Schedule& schedule = *job.mutable_optimizer()->mutable_schedule();
@@ -158,8 +158,8 @@ std::string TextOf(const std::vector<ShapedJob>& jobs, const std::vector<absl::S
                                  "within 10 %. tethys compare --target_accuracy trains the jobs to the end."),
                     "", kWidth));
   }
-  // Only the first probe has a noise scale: the gradients of the other probes belong to parameters of
-  // different versions.
+  // Only the first probe has a noise scale: in the other probes, the gradients of a step may be computed from
+  // different versions of the parameters.
   if (!probes[0]->noise.empty()) absl::StrAppend(&text, Wrap(probes[0]->noise, "", kWidth));
   return text;
 }

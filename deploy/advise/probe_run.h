@@ -1,8 +1,8 @@
 // Probe runs of `tethys advise --probe_epochs=N`. Asynchronous and stale-synchronous training make other
-// updates than the job, so they may need another number of samples for the same loss, and no prediction tells
-// this number. A job of each of these kinds is trained for the first N epochs of the job, on its data, with
-// its seed and its learning rates, and compared with the job itself by validation loss. Blocking;
-// thread-compatible.
+// updates than synchronous training. So they may need more or fewer samples for the same loss, and no
+// prediction tells how many. A probe trains the first N epochs of the job under one of these strategies, on
+// the job's data, with the job's seed and learning rates. Its validation loss is compared with the validation
+// loss of the job itself. Blocking; thread-compatible.
 #ifndef TETHYS_DEPLOY_ADVISE_PROBE_RUN_H_
 #define TETHYS_DEPLOY_ADVISE_PROBE_RUN_H_
 
@@ -19,9 +19,9 @@ namespace tethys {
 // slots for asynchronous training.
 absl::Status CheckProbes(const BaseJob& base, int epochs);
 
-// Trains `jobs`, the first of which makes the job's own updates, and returns a table for the terminal. A run
-// that fails gets a line with its error. Fails if the first run fails or the user interrupts. Also fails as
-// PlaceJobs does.
+// Trains `jobs` and returns a table for the terminal. The first of `jobs` makes the same updates as the job
+// itself. Fails if the run of the first job fails or the user interrupts. If another run fails, a line with
+// its error follows the table. Also fails as PlaceJobs does.
 absl::StatusOr<std::string> RunProbes(const Flags& flags, const std::vector<ShapedJob>& jobs, int epochs);
 
 }  // namespace tethys

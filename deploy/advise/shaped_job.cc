@@ -23,7 +23,7 @@ namespace tethys {
 namespace {
 
 constexpr int64_t kMaxStepsCsvBytes = int64_t{256} << 20;
-constexpr int64_t kPlacingSteps = 100;  // Any number, because places do not depend on the number of steps.
+constexpr int64_t kPlacingSteps = 100;  // An arbitrary number: places do not depend on the number of steps.
 constexpr double kLeastBriefSteps = 20;
 constexpr double kMostBriefSteps = 3000;
 

@@ -1,5 +1,6 @@
-// One job file under several strategies and numbers of processes, usually with the global batch of the
-// file: what `tethys calibrate` runs briefly and `tethys advise` chooses from. Blocking; thread-compatible.
+// The job of a file in other shapes: with another strategy and other numbers of processes, usually with the
+// global batch of the file. `tethys calibrate` runs such jobs briefly, and `tethys advise` chooses one of
+// them. Blocking; thread-compatible.
 #ifndef TETHYS_DEPLOY_ADVISE_SHAPED_JOB_H_
 #define TETHYS_DEPLOY_ADVISE_SHAPED_JOB_H_
 
@@ -27,7 +28,7 @@ struct BaseJob {
   // The slots of all hosts. Without a host file: the number of this machine's cores or of the job's own
   // processes, whichever is larger.
   int slots = 0;
-  // This machine's price by --what_if, which replaces the job's price; 0: --what_if gives none.
+  // The price of this machine that --what_if gives, in place of the job's price; 0: --what_if gives no price.
   double price_per_hour = 0;
 };
 absl::StatusOr<BaseJob> LoadBaseJob(const Flags& flags);

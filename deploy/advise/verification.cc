@@ -44,7 +44,7 @@ class Verifying {
       TETHYS_RETURN_IF_ERROR(RunRound(round, scratch.path(), alive));
       if (!request_.extend || round + 1 == kRounds) continue;
       std::vector<int> next = ToVerifyNext(found_.candidates, kMostAdded);
-      // Leaves out candidates whose run failed.
+      // A candidate that has places but no measurement has failed, so it is not tried again.
       std::erase_if(next, [&](int index) { return place_of_.count(index) > 0; });
       TETHYS_RETURN_IF_ERROR(Place(next));
       alive.insert(alive.end(), next.begin(), next.end());
@@ -74,7 +74,7 @@ class Verifying {
     if (failed_.size() == place_of_.size())
       return Annotate(first_failure_, "no candidate can run on these machines");
     std::erase_if(alive, [&](int index) { return failed_.count(index) > 0; });
-    // With a goal, the best may be a slow candidate that costs less.
+    // With a goal, a slow candidate that costs less may be the best, so no candidate is dropped.
     if (request_.goal.deadline.has_value() || request_.goal.budget.has_value()) return absl::OkStatus();
     std::erase_if(alive, [&](int index) { return IsSlower(found_.candidates[index], best); });
     return absl::OkStatus();
@@ -121,7 +121,8 @@ class Verifying {
     return std::max(fastest, candidate.measured.size() == 1 ? predicted : 0) < best * (1 - kDropped);
   }
 
-  // The order differs by round, so that a machine that grows slower does so for all candidates alike.
+  // The order differs from round to round, so that a machine that becomes slower affects all candidates
+  // alike.
   void Shuffle(std::vector<int>& indices, int round) const {
     uint64_t state = request_.seed + static_cast<uint64_t>(round) + 1;
     for (size_t i = indices.size(); i > 1; --i) {

@@ -1,6 +1,6 @@
-// Brief runs by which `tethys advise` verifies its predictions: rounds over all candidates that may be the
-// best, in random order. A candidate that is clearly slower takes no part in further rounds. Blocking; call
-// it on the main thread.
+// Brief runs by which `tethys advise` verifies its predictions. In each round, all candidates that may be the
+// best run once, in random order. A candidate that is clearly slower does not run in further rounds.
+// Blocking; call it on the main thread.
 #ifndef TETHYS_DEPLOY_ADVISE_VERIFICATION_H_
 #define TETHYS_DEPLOY_ADVISE_VERIFICATION_H_
 

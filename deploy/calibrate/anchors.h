@@ -1,6 +1,6 @@
-// Anchors: short runs of the real programs, from which the costs of exchanging gradients are fitted and by
-// which candidates are verified. Says which shapes to run, makes the job of a run, and evaluates the files of
-// a run. Pure; any thread.
+// Anchors are short runs of the real programs. The costs of exchanging gradients are fitted to anchors, and
+// `tethys advise` verifies its candidates by anchors. This file says which shapes to run, makes the job of a
+// run, and evaluates the files of a run. Pure; any thread.
 #ifndef TETHYS_DEPLOY_CALIBRATE_ANCHORS_H_
 #define TETHYS_DEPLOY_CALIBRATE_ANCHORS_H_
 
@@ -17,7 +17,7 @@
 
 namespace tethys {
 
-// A shape to run. It has a global batch if it needs another one than the job's.
+// A shape to run: a strategy, numbers of processes and, if it differs from the job's, a global batch.
 struct AnchorShape : JobShape {
   AnchorShape() = default;
   AnchorShape(const JobStrategy& strategy, int workers, int servers, int64_t global_batch = 0)
@@ -29,10 +29,11 @@ struct AnchorShape : JobShape {
 // The text of a shape, such as "mirrored, 4 workers" or "local, batch 16".
 std::string AnchorText(const AnchorShape& shape);
 
-// The shapes to run on hosts with `slots` slots in all, so that every resource bounds the step of some run.
-// Each strategy runs with the fewest processes and with all slots; from six slots on also with half of them.
-// Two workers also run with two servers. `local` runs on any number of slots. It also runs with a worker's
-// part of `global_batch`, so that the cost of a sample and the cost of a step can be told apart.
+// The shapes to run on hosts with `slots` slots in all. Each resource is the bottleneck of at least one of
+// these runs. Each strategy runs with the fewest processes and with all slots; from six slots on also with
+// half of the slots. Two workers also run with two servers. `local` runs on any number of slots. `local` also
+// runs with a worker's part of `global_batch`, so that the cost of a sample and the cost of a step can be
+// told apart.
 std::vector<AnchorShape> AnchorShapes(int slots, int64_t global_batch);
 
 // The job of a run with about `steps` updates. The job trains the model of `plan`, with its batch and

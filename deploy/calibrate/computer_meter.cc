@@ -17,7 +17,8 @@ namespace tethys {
 namespace {
 
 constexpr int64_t kVisitMilliseconds = 20;
-// The length of a visit by several ranks; longer than a time slice of a core that they share.
+// The length of a visit (StepVisit) by several ranks at once. It is longer than a time slice of the
+// scheduler, so that ranks that share a core take turns within a visit.
 constexpr int64_t kSharedMilliseconds = 100;
 // Under a quota of CPU time, a visit spans several of the periods (0.1 s) for which the kernel grants CPU
 // time.
@@ -39,7 +40,7 @@ struct Metered {
   std::vector<std::unique_ptr<Meter>> meters;
   // The visits of the first meter while it measures alone, by batch.
   std::map<int64_t, std::vector<proto::StepVisit>> alone;
-  std::map<int, std::vector<double>> capacity;  // The throughputs measured, by number of ranks.
+  std::map<int, std::vector<double>> capacity;  // Throughputs over one rank's throughput, by number of ranks.
   std::set<int64_t> too_large;
   std::string reason;  // Why the last skipped batch did not fit.
 };

@@ -139,7 +139,7 @@ absl::StatusOr<std::vector<PlannedVariant>> PlanVariants(const Flags& flags,
   std::set<std::pair<std::pair<int, std::string>, std::vector<std::string>>> seen;
   std::vector<bool> concerned(variations.size(), false);
   std::set<std::string> left_out;                 // A line for each shape for which there are too few slots.
-  std::map<std::string, absl::Status> too_large;  // By strategy: the error for the first of these shapes.
+  std::map<std::string, absl::Status> too_large;  // The first error about too few slots, by strategy.
   std::set<std::string> fitting;                  // The strategies of planned shapes.
   const int jobs = static_cast<int>(flags.arguments().size());
   for (int job = 0; job < jobs; ++job) {

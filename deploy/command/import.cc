@@ -61,8 +61,8 @@ absl::StatusOr<Request> PrepareRequest(const Flags& flags) {
   return request;
 }
 
-// A line that names the tensors of the file that the model does not have; empty if there are none. Does not
-// count PyTorch's counts of batches, which no model of Tethys uses.
+// A line that names the tensors of the file that the model does not have; empty if there are none. Leaves out
+// PyTorch's counts of batches (num_batches_tracked), which no model of Tethys uses.
 std::string UnusedText(const Request& request) {
   std::set<std::string> used;
   for (const TorchTensor& tensor : request.tensors) used.insert(tensor.name);

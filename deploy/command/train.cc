@@ -94,7 +94,8 @@ std::string StartCommand(const std::string& job_file, const std::vector<std::str
 // Prepares a run. If this fails, no process was started and no new run directory is left behind.
 absl::StatusOr<Request> PrepareRequest(const Flags& flags, const std::vector<std::string>& overrides,
                                        JobRunOptions options) {
-  // A scheduler may repeat the command after an interrupt that came before the first checkpoint.
+  // A scheduler may repeat the command with --resume although no run exists yet. Such a run starts from the
+  // beginning.
   const bool scheduled = options.secret.has_value();
   const std::string given_path = flags.Get("run_dir");
   options.resume = flags.Has("resume") &&

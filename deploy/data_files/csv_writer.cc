@@ -1,4 +1,4 @@
-// Text files with a sample a line: its values, then its label or targets, separated by commas.
+// CSV files: each line has the values of a sample, then its label or targets, separated by commas.
 #include <charconv>
 #include <cstring>
 #include <utility>

@@ -17,7 +17,7 @@ namespace tethys {
 namespace {
 
 constexpr int64_t kFirst = 10;  // The number of labels that are shown of each split.
-// A listing of more classes names only the rarest and the most frequent ones.
+// With more classes than this, a listing names only the rarest and the most frequent class.
 constexpr size_t kMostClassesListed = 100;
 
 struct Split {
@@ -32,7 +32,7 @@ std::vector<Split> SplitsOf(const Datasets& datasets) {
   return splits;
 }
 
-// The number of labels of each class; in a map every pixel counts.
+// The number of labels of each class; in a map of labels, every pixel counts as a label.
 using ClassCounts = std::map<int32_t, int64_t>;
 
 absl::StatusOr<ClassCounts> CountClasses(const Dataset& dataset) {

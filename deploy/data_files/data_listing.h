@@ -18,9 +18,9 @@ absl::StatusOr<std::string> DataListing(const proto::Job& job, const Datasets& d
 // reason, and says how many samples cannot be read.
 absl::Status CheckSamples(const Datasets& datasets);
 
-// Writes the first samples of each split, at most `count`, as FOLDER/SPLIT-INDEX-label-L.png, or without
-// "-label-L" if the samples do not have one class each. Creates the folder; returns the number of files.
-// InvalidArgument: the samples are no pictures.
+// Writes at most `count` samples of the beginning of each split, as FOLDER/SPLIT-INDEX-label-L.png, or
+// without "-label-L" if the samples do not have one class each. Creates the folder; returns the number of
+// files. InvalidArgument: the samples are no pictures.
 absl::StatusOr<int64_t> WriteFirstImages(const Datasets& datasets, int64_t count, const std::string& folder);
 
 }  // namespace tethys

@@ -1,5 +1,5 @@
-// Writes samples to files in the formats of data { } that can hold them. A format is one file of this folder,
-// which defines its row of the table in sample_writer.cc. Blocks on the disk; thread-compatible.
+// Writes samples to files, in the formats of data { }. A format is one file of this folder, which defines its
+// row of the table in sample_writer.cc. Blocks on the disk; thread-compatible.
 #ifndef TETHYS_DEPLOY_DATA_FILES_SAMPLE_WRITER_H_
 #define TETHYS_DEPLOY_DATA_FILES_SAMPLE_WRITER_H_
 
@@ -22,7 +22,8 @@ struct PartToWrite {
   SampleSpec spec = {};
   int64_t samples = 0;
   int64_t classes = 0;  // The number of classes; 0: the labels are targets.
-  // The largest label that is not below `classes`, which samples may have if the loss ignores it; -1: none.
+  // The largest label of the samples that is not below `classes`; -1: there is no such label. The loss
+  // ignores such labels.
   int64_t beyond = -1;
   std::vector<std::string> class_names = {};  // One name per class; empty: classes have no names.
   int files = 1;                              // The number of TFRecord files.
@@ -51,7 +52,7 @@ struct WriterFormat {
   // The reason why files of the format cannot contain the samples of `part`; empty if they can.
   std::string (*misfit)(const PartToWrite& part) = nullptr;
   absl::StatusOr<std::unique_ptr<SampleWriter>> (*create)(const PartToWrite& part) = nullptr;
-  // Sets the fields by which a job names the part.
+  // Sets the fields of `data` with which a job reads the files of the part.
   void (*describe)(const PartToWrite& part, proto::Data& data) = nullptr;
 };
 

@@ -16,8 +16,8 @@ class ClassAccuracy {
 
   // A table with a line for each class that samples have as label: the number of the class and, if `names` is
   // not empty, its name; the number of its samples; the share of these samples that was classified right; and
-  // the class that was most often predicted for them by mistake. Of more than kMostShown classes, only the
-  // least accurate ones are listed. Empty without samples.
+  // the class that was most often predicted for them by mistake. If there are more than kMostShown classes,
+  // only the least accurate classes are listed. Empty without samples.
   static constexpr size_t kMostShown = 30;
   std::string Text(const std::vector<std::string>& names) const;
 

@@ -45,7 +45,7 @@ std::string FrozenText(const proto::JobPlan& plan) {
   return frozen > 0 ? absl::StrCat(", of which ", CountText(frozen), " are frozen") : "";
 }
 
-// For example "ps 3", "ps 3 to 9, each" or "ps 15 to 39, at most".
+// The name of a group of servers, such as "ps 3", "ps 3 to 9, each" or "ps 15 to 39, at most".
 std::string GroupName(const ServerGroup& group) {
   if (group.first == group.last) return absl::StrCat("ps ", group.first);
   return absl::StrCat("ps ", group.first, " to ", group.last, group.at_most ? ", at most" : ", each");
@@ -139,7 +139,7 @@ std::string VariableTable(const proto::JobPlan& plan) {
   return Table(columns, rows);
 }
 
-// For example "cuda, bf16 on 2 workers, cpu on 1 worker".
+// The devices of the workers, such as "cuda, bf16 on 2 workers, cpu on 1 worker".
 std::string DevicesText(const proto::JobPlan& plan) {
   const proto::Device& device = plan.job().device();
   std::string text = device.precision() == proto::Device::BF16 ? "cuda, bf16" : "cuda";
@@ -194,8 +194,8 @@ std::string MemoryTable(const proto::JobPlan& plan, const Model& model) {
     const MemoryForecast on_gpu = WorkerMemory(plan, model, proto::Device::CUDA);
     add("each GPU", {on_gpu.parameters, on_gpu.gradients, on_gpu.slots,
                      on_gpu.activations + on_gpu.batches + on_gpu.copies, 0});
-    // Servers and their workers exchange host memory, so gradients and parameters are copied there. Whether
-    // mirrored workers need such copies is decided at run time.
+    // Workers exchange gradients and parameters with servers through host memory, so a worker with a GPU also
+    // has copies of both in host memory. Whether mirrored workers need such copies is decided at run time.
     const bool staged = plan.placement().servers() > 0;
     add("the worker of each GPU",
         {staged ? on_gpu.parameters : 0, staged ? on_gpu.gradients : 0, 0, 0, data});
@@ -248,8 +248,8 @@ TrafficRow RowOf(const WorkerTraffic& traffic, const proto::JobPlan& plan,
                           traffic.ranks == 1 ? "" : ", the rest through memory")};
 }
 
-// A note on the sums that batch normalisation makes over all workers in a step: two vectors in forward, one
-// in backward.
+// A note on the sums over all workers that batch normalisation makes in each step: for each layer, two in the
+// forward pass and one in the backward pass.
 std::string StatisticsNote(const proto::Job& job, const Model& model) {
   if (!job.strategy().mirrored().synchronised_batch_normalisation() || job.workers() < 2) return "";
   int64_t layers = 0, floats = 0;

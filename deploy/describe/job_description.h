@@ -10,8 +10,8 @@
 
 namespace tethys {
 
-// The column of the values in the lines "  NAME   VALUE" of a job and its prediction, and the width of the
-// values.
+// The column at which the values begin in the lines "  NAME   VALUE" of a job and its prediction, and the
+// width of these lines.
 inline constexpr int kSummaryIndent = 17;
 inline constexpr int kSummaryWidth = 100;
 

@@ -16,8 +16,8 @@ namespace {
 
 // A server with less than 1 / kThin of the fullest server's parameters has almost no effect.
 constexpr int64_t kThin = 10;
-// A job with this number of workers per core or more gets a remark; fewer may be a trial of a job for several
-// machines.
+// A job with this number of workers per core or more gets a remark. Fewer workers may be a trial, on one
+// machine, of a job for several machines.
 constexpr int kCrowd = 8;
 
 std::string ServersRemark(const proto::Placement& placement) {

@@ -1,4 +1,4 @@
-// Remarks on a job before it starts: parts without effect (servers without parameters, workers without
+// Remarks on a job before it starts: settings without effect (servers without parameters, workers without
 // samples, far more workers than cores), and notes on its data. Pure; any thread.
 #ifndef TETHYS_DEPLOY_DESCRIBE_JOB_REMARKS_H_
 #define TETHYS_DEPLOY_DESCRIBE_JOB_REMARKS_H_

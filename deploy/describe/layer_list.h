@@ -9,8 +9,9 @@
 
 namespace tethys {
 
-// The model as text of a job file, with all defaults. A comment above each layer has the shape of its output,
-// its parameters and its multiply-adds for a sample in the forward pass; the last line has their sums.
+// The model as text of a job file, with all defaults. A comment above each layer has the shape of the layer's
+// output, the number of its parameters, and the number of its multiply-adds for a sample in the forward pass.
+// The last line has the sums of both numbers.
 absl::StatusOr<std::string> LayerList(const proto::JobPlan& plan);
 
 }  // namespace tethys

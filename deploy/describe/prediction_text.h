@@ -10,8 +10,8 @@
 namespace tethys {
 
 // A line for each of step, samples a second, epoch, total, cost, start-up, staleness and memory, with its 90
-// % interval, and lines on what bounds the step and how far to trust it. `source` says where the prediction
-// comes from. A prediction without a step has only the lines that follow from the plan.
+// % interval, and lines on what bounds the step and how far to trust the prediction. `source` says where the
+// prediction comes from. A prediction without a step has only the lines that follow from the plan.
 std::string PredictionText(const proto::Prediction& prediction, const proto::Job& job,
                            const std::string& source);
 

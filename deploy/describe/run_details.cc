@@ -63,7 +63,7 @@ class AttemptEnds {
   }
 
   bool begun_ = false;
-  int64_t step_ = 0;                               // The last step of the attempt that the events name.
+  int64_t step_ = 0;                               // The last step of the attempt, as far as the events say.
   absl::optional<proto::Finished> finished_ = {};  // The last report on the end of the attempt.
   std::vector<std::string> earlier_;
 };
@@ -123,7 +123,7 @@ std::string StateText(const RunDetails& run) {
   return text;
 }
 
-// A line for each of the last earlier attempts.
+// Adds a line for each of the newest earlier attempts, and a line with the number of older attempts.
 void AddEarlier(const RunDetails& run, Lines& lines) {
   const size_t left_out = run.earlier.size() - std::min(run.earlier.size(), kMostAttempts);
   if (left_out > 0)
@@ -240,7 +240,7 @@ absl::StatusOr<RunDetails> ReadRunDetails(const std::string& path) {
   } else if (const absl::StatusOr<proto::RunSummary> summary = ReadSummary(path); summary.ok()) {
     run.summary = *summary;
   }
-  // The events of a run with one attempt need not be read once it has ended.
+  // If a run that has ended had only one attempt, its events need not be read.
   if (!run.summary.has_value() || run.summary->attempt_size() > 1) ReadEvents(path, run);
   const bool ended = run.listed.state == RunState::kFailed || run.listed.state == RunState::kUnfinished;
   if (ended) run.ending = EndingOf(path, run.summary);

@@ -29,8 +29,8 @@ struct RunDetails {
   std::vector<std::string> earlier = {};
 };
 
-// NotFound: `path` is no directory, or contains no run; the message says what it contains instead. A file
-// that cannot be read is no error, but the run then counts as damaged (ListedRun).
+// NotFound: `path` is no directory, or contains no run; the message may name a run inside `path`. A file that
+// cannot be read is no error, but the run then counts as damaged (ListedRun).
 absl::StatusOr<RunDetails> ReadRunDetails(const std::string& path);
 
 // The details as text, a line per fact. Pure.

@@ -55,7 +55,7 @@ double WallSeconds() {
   return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
 }
 
-// Returns `flags` with `hostfile` in place of their own host file; unchanged if `hostfile` is empty.
+// Returns `flags` with `hostfile` as the value of --hostfile; unchanged if `hostfile` is empty.
 absl::StatusOr<Flags> WithHostfile(const Flags& flags, const CommandSpec& spec, const std::string& hostfile) {
   if (hostfile.empty()) return flags;
   std::vector<std::string> words;
@@ -100,7 +100,7 @@ absl::StatusOr<proto::JobPlan> PlanOf(const ExperimentVariant& variant, int bloc
 }
 
 // The summary of a run if the run succeeded with this build and job. nullopt: the run has to be made. If the
-// run succeeded with another build or another job, also prints that as the reason for making it again.
+// run succeeded with another build or another job, prints why the run is not kept.
 absl::optional<proto::RunSummary> FinishedBefore(const std::string& run_dir, const proto::JobPlan& plan) {
   const absl::StatusOr<proto::RunSummary> summary = ReadSummary(run_dir);
   if (!summary.ok() || summary->status() != "succeeded") return absl::nullopt;
@@ -169,7 +169,7 @@ class Runner {
       if (!schedule_.Next()) AddBlockIfTooWide();
       if (InterruptPending()) break;
     }
-    held.ReleaseAndDiscard();  // The results are still to be reported.
+    held.ReleaseAndDiscard();  // Discards an interrupt, so that the results are still reported.
     results_.missing = static_cast<int>(schedule_.ToCome().size());
     return std::move(results_);
   }
@@ -185,7 +185,7 @@ class Runner {
     return absl::StrCat(directory_, "/", experiment_.variants[slot.variant].name, "-r", slot.block);
   }
 
-  // Prints a line before a run: "run 3 of 12: NAME-r0, seed 1, about 2:10 left of all".
+  // Prints a line before a run: "run 3 of 12: NAME-r0, seed 1, about 2:10 left for all runs".
   void Announce(const RunSlot& slot) const {
     const std::vector<RunSlot> to_come = schedule_.ToCome();
     std::vector<int> variants;

@@ -35,8 +35,9 @@ struct Experiment {
   ScheduleOptions schedule;  // All options of the schedule but `variants`, which RunExperiment sets.
   // A run is repeated if other programs used a larger share of the CPU; 1: no run is repeated.
   double most_others_cpu = 0.2;
-  // After the last block, variants run again until their mean training time is known to within this share of
-  // itself, or `most_repeats` blocks were made. 0: no run is added.
+  // After the last block, a variant runs again while half of the confidence interval of its mean training
+  // time is wider than this share of the mean (VariantsNotWithin), up to `most_repeats` blocks. 0: no run is
+  // added.
   double until = 0;
   int most_repeats = 20;
   // The options of every run; the places in them are replaced by the places of the variant.
@@ -61,8 +62,8 @@ struct ExperimentResults {
   std::vector<RunRecord> Counted() const;  // The runs that were not put aside.
 };
 
-// Plans all jobs, each set of data checked once, and finds places for their processes. InvalidArgument: a job
-// is wrong, or two variants have one name.
+// Plans all jobs and finds places for their processes. Each set of data is checked once. InvalidArgument: a
+// job is wrong, or two variants have one name.
 absl::Status PrepareExperiment(const Flags& flags, const CommandSpec& spec, Experiment& experiment);
 
 // The predicted seconds of all `runs` together; a run is given by the index of its variant. nullopt: a
@@ -79,12 +80,11 @@ std::string RunsCsv(const Experiment& experiment, const ExperimentResults& resul
 // A table of the runs, with the share of the CPU that other programs used; `width`: as in text.h.
 std::string RunsTable(const Experiment& experiment, const ExperimentResults& results, int width);
 
-// The mean training times of the variants in their order, for a reader who waits: "so far: NAME 1.28 s, ...".
-// Empty: no run has succeeded.
+// The mean training times of the variants so far, the shortest first, as text. Empty: no run has succeeded.
 std::string StandingText(const Experiment& experiment, const ExperimentResults& results);
 
-// The given flags, with the common flags of compare and study: hosts, display, resume, run_dir and the bound
-// on other programs' CPU.
+// Returns `flags` with the common flags of compare and study added: hosts, display, resume, run_dir and the
+// bound on other programs' CPU.
 std::vector<FlagSpec> WithExperimentFlags(std::vector<FlagSpec> flags);
 // Sets `experiment` from these flags. A flag replaces the value in `experiment`.
 absl::Status ReadExperimentFlags(const Flags& flags, Experiment& experiment);

@@ -1,6 +1,6 @@
 // The order of an experiment's runs. A block consists of one run of each variant, so that a machine that
-// grows slower or faster does so for all variants alike. Runs that other programs disturbed are made once
-// more at the end of their block. Pure; thread-compatible.
+// becomes slower or faster affects all variants alike. Runs that other programs disturbed are made once more
+// at the end of their block. Pure; thread-compatible.
 //
 //   while (auto slot = schedule.Next()) schedule.Finished(Disturbed(Run(*slot)));
 #ifndef TETHYS_DEPLOY_EXPERIMENT_RUN_SCHEDULE_H_
@@ -34,8 +34,8 @@ struct RunSlot {
 };
 
 // Invariants:
-//  1. Each block contains each of its variants once, and after them at most one repetition of each.
-//  2. No run of a block comes before the last run of the block before it.
+//  1. Each block contains each of its variants once, and after them at most one repetition of each variant.
+//  2. All runs of a block come before the first run of the next block.
 class RunSchedule {
  public:
   explicit RunSchedule(const ScheduleOptions& options);
@@ -59,9 +59,9 @@ class RunSchedule {
   std::vector<RunSlot> again_;  // Repetitions that end the current block.
 };
 
-// The variants whose mean training time is not yet known to within `share` of itself: half of its 95 %
-// interval (Student's t) is wider, or it has fewer than two successful runs. Variants without any successful
-// run are left out, because more runs would fail, too. Ascending.
+// The variants whose mean training time is not yet known precisely enough, ascending: half of its 95 %
+// confidence interval (Student's t) is wider than `share` of the mean, or the variant has only one successful
+// run. Variants without any successful run are left out, because more runs would fail, too.
 std::vector<int> VariantsNotWithin(double share, absl::Span<const RunRecord> runs, int variants);
 
 }  // namespace tethys

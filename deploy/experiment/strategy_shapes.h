@@ -48,7 +48,7 @@ struct ScalingInput {
 };
 // The baseline is the variant with the fewest workers; of several such variants, a local one or, if none is
 // local, the first. `baseline` is the index of the baseline, or -1 if all variants have the same number of
-// workers, so that nothing scales.
+// workers.
 std::vector<Scaling> ScalingOf(absl::Span<const ScalingInput> variants, int& baseline);
 
 }  // namespace tethys
