@@ -24,9 +24,9 @@ constexpr Nanoseconds kCopyStall = 120 * kSecond;
 
 // A script that installs the bundle on its standard input. It unpacks the bundle into a temporary folder and
 // renames this folder, so the build is complete or absent even if two launchers install it at once. It
-// removes builds that were not used for a month: the facts script and running processes touch the builds that
-// they use. `folder` may contain other files of the user, so only folders that contain a bundle count as
-// builds.
+// removes builds whose folders were not touched for a month: the facts script and running processes touch the
+// folders of the builds that they use. `folder` may contain other files of the user, so only folders that
+// contain a bundle count as builds.
 std::string InstallScript(const std::string& build, const std::string& folder) {
   return absl::StrCat("build=", build, "\nroot=", ShellQuote(folder), R"sh(
 new="$root/.new-$$"
@@ -90,7 +90,7 @@ class Preparation {
     return errors.empty() ? absl::OkStatus() : Together(errors);
   }
 
-  // The facts of each host of `remotes`, in its order.
+  // The facts of each host, in the order of `remotes`.
   const std::vector<HostFacts>& facts() const { return facts_; }
 
  private:

@@ -1,10 +1,10 @@
-// Prepares the machines of a job before it starts: finds the address of each, checks that it can run this
-// build, and installs the build if it is missing. Called by job_places.h. Handles all hosts at once; blocks,
-// with deadlines.
+// Prepares the machines of a job before it starts: finds the address of each machine, checks that the machine
+// can run this build, and installs the build if it is missing. Called by job_places.h. Handles all hosts at
+// once; blocks, with deadlines.
 //
 // All files of Tethys on another machine are in ~/.cache/tethys, or in the folder that the host file names:
 // BUILD_ID/ (the unpacked bundle) and, on a chief's machine, runs/. Installing a build on a host removes
-// builds that were not used there for a month; a process touches the build that it runs from
+// builds that were not used on this host for a month; a process touches the build that it runs from
 // (build_in_use.h). Hosts need sh, mkdir, rm, mv, tar and gzip; uname, date, df, touch and find are used if
 // present.
 #ifndef TETHYS_DEPLOY_HOSTS_CLUSTER_HOSTS_H_
@@ -22,9 +22,9 @@
 namespace tethys {
 
 struct ClusterOptions {
-  std::string ssh_config = {};                        // As in SshCall.
-  std::string bundle = {};                            // As in PayloadOptions.
-  std::string scratch = {};                           // As in RunEverywhere.
+  std::string ssh_config = {};                        // The file with ssh's configuration (SshCall).
+  std::string bundle = {};                            // The bundle to install (PayloadOptions).
+  std::string scratch = {};                           // A folder for temporary files (RunEverywhere).
   std::function<void(const std::string&)> note = {};  // Receives lines for the user.
 };
 
@@ -34,8 +34,8 @@ struct LackingHost {
   std::vector<std::string> ssh;  // The ssh command of the host (SshCall).
   HostFacts facts;
 };
-// Copies this build to each host. Returns a status for each, in the order of `hosts`; an error if there is no
-// bundle to copy (payload.h).
+// Copies this build to each host. Returns a status for each host, in the order of `hosts`; an error if there
+// is no bundle to copy (payload.h).
 absl::StatusOr<std::vector<absl::Status>> InstallBuild(const std::vector<LackingHost>& hosts,
                                                        const ClusterOptions& options);
 

@@ -19,7 +19,7 @@ struct ClusterPlan {
 
   // The indices of the hosts that run a process of the job, ascending.
   std::vector<int> UsedHosts() const;
-  // The sum of the prices of the hosts used; 0 if one of them has no price.
+  // The sum of the prices of the used hosts; 0 if a used host has no price.
   double PricePerHour() const;
 };
 

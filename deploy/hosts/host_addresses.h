@@ -1,10 +1,11 @@
 // The numeric addresses of machines: the addresses of the hosts of a host file, at which the job's processes
-// listen, and of this machine. Look-ups of names and ssh's configuration block; nothing is sent to the hosts.
-// Thread-compatible.
+// listen, and the addresses of this machine. Look-ups of names and of ssh's configuration block; nothing is
+// sent to the hosts. Thread-compatible.
 //
 // IPv4 or IPv6: all hosts of a job have addresses of one family, IPv4 if every host has an IPv4 address. A
-// numeric address= decides the host's family. If a name has several addresses of this family, the first one
-// that the system's resolver returns is used; an address that only its own machine can reach is used last.
+// numeric address= in the host file decides the family of its host. If a name has several addresses of this
+// family, the first one that the system's resolver returns is used; an address that only its own machine can
+// reach is used last.
 #ifndef TETHYS_DEPLOY_HOSTS_HOST_ADDRESSES_H_
 #define TETHYS_DEPLOY_HOSTS_HOST_ADDRESSES_H_
 

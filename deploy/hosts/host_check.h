@@ -41,11 +41,12 @@ struct ClusterCheck {
   std::vector<CheckedLink> links = {};
 };
 
-// Enough rounds for all pairs of 32 machines. Beyond 32 machines, each is measured with at most 32 others.
+// Enough rounds for all pairs of 32 machines. If there are more machines, each machine is measured with at
+// most 32 other machines.
 inline constexpr int kMostLinkRounds = 32;
 
 struct LinkRounds {
-  int most = kMostLinkRounds;  // Each machine is measured with at most this many others.
+  int most = kMostLinkRounds;  // Each machine is measured with at most this many other machines.
   // Measures one link at a time, for machines that share processors: several links at a time would need more
   // CPU time than the processors have.
   bool one_at_once = false;
@@ -63,7 +64,7 @@ struct CheckRequest {
 ClusterCheck CheckCluster(const CheckRequest& request, const ClusterOptions& options);
 
 // Returns every pair of the numbers 0 to count - 1 once, in rounds: in a round no number occurs twice. If
-// there are more than `most` rounds, returns only the first `most`.
+// there are more than `most` rounds, returns only the first `most` rounds.
 std::vector<std::vector<std::pair<int, int>>> RoundsOfPairs(int count, int most);
 
 // Tables for the user, followed by each problem and its remedy.

@@ -90,7 +90,7 @@ std::string LinkTables(const ClusterCheck& check) {
                       rates.Text(), "\nRound trip in µs, the least of twenty\n", round_trips.Text());
 }
 
-// True if the host's links were not measured only because this build is missing there.
+// True if the host's links were not measured only because the host lacks this build.
 bool WaitsForBuild(const CheckedHost& host) {
   return host.lacks_build && !host.address.empty() && absl::IsNotFound(host.links);
 }
@@ -98,8 +98,8 @@ bool WaitsForBuild(const CheckedHost& host) {
 void AppendHostNotes(const ClusterCheck& check, const CheckedHost& host, std::vector<std::string>& notes) {
   const auto note = [&](absl::string_view text) { notes.push_back(absl::StrCat(host.host, ": ", text)); };
   if (!host.reached.ok()) {
-    // A name without an address makes ssh fail, too, so it is not reported twice. Other reasons for a missing
-    // address begin with the host's name.
+    // A name without an address (NotFound) makes ssh fail, too, so it is not reported a second time. Any
+    // other reason for a missing address is added.
     const bool other_reason = host.address.empty() && !host.links.ok() && !absl::IsNotFound(host.links);
     note(absl::StrCat("not reached: ", host.reached.message(), " (try: ", host.trial, ")",
                       other_reason ? absl::StrCat("; ", host.links.message()) : ""));
@@ -109,7 +109,7 @@ void AppendHostNotes(const ClusterCheck& check, const CheckedHost& host, std::ve
     note(runs.message());
   }
   if (const std::string warning = ClockWarning(host.clock); !warning.empty()) note(warning);
-  // Hosts that lack this build have one note together.
+  // Hosts that lack this build share one note.
   if (!host.links.ok() && !WaitsForBuild(host))
     note(absl::StrCat("the links of this host were not measured: ", host.links.message()));
 }

@@ -56,7 +56,7 @@ struct Stamp {
 std::optional<Stamp> FindStamp(const Answer& answer) {
   for (absl::string_view line : answer.lines) {
     if (!absl::ConsumePrefix(&line, "time ")) continue;
-    // Not parsed as a double, which resolves only 0.2 µs.
+    // Seconds and fraction are parsed as whole numbers, because a double would resolve only 0.2 µs.
     const std::pair<std::string, std::string> parts = absl::StrSplit(line, absl::MaxSplits('.', 1));
     int64_t seconds = 0;
     int64_t fraction = 0;

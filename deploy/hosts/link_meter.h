@@ -33,8 +33,9 @@ struct LinkSpeed {
   double block = 0;  // The median time in seconds from sending a block after a pause until it is received.
 };
 
-// The number of bytes that a link accepts at once before its rate limits it, from the time of a block: delay
-// + (kBlockBytes - burst) / rate. Limited to half a block, because a larger burst would hide the rate.
+// The burst of a link: the number of bytes that the link accepts at once before its rate limits a transfer.
+// It is computed from the time of a block, which is delay + (kBlockBytes - burst) / rate. At most half a
+// block, because a larger burst would hide the rate.
 double BurstBytes(const LinkSpeed& speed);
 
 // Serves one caller at a time on a thread of its own, until destroyed. Thread-compatible.

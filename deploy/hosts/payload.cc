@@ -79,7 +79,7 @@ class PayloadFinder {
         absl::StrCat("making the bundle ", path, ": this program with its libraries, for other machines"));
     const std::string script = options_.scratch + "/bundle.sh";
     TETHYS_RETURN_IF_ERROR(WriteFileAtomically(script, BundleScript()));
-    // /proc/PID/exe instead of /proc/self/exe, so that other processes can use the path.
+    // Writes /proc/PID/exe in place of /proc/self/exe, so that other processes can use the path.
     const std::string program =
         absl::StrReplaceAll(options_.program, {{"/proc/self/", absl::StrCat("/proc/", getpid(), "/")}});
     return Annotate(Run({.ssh = {"bash", script, program, path, folder}}).status,

@@ -26,9 +26,10 @@ struct PayloadOptions {
 };
 
 // Returns `bundle` if it is set, and otherwise the bundle beside the program. If no bundle of this build is
-// there, makes one and keeps it there or, if that folder is not writable, in `scratch`. A program that runs
-// from an unpacked bundle packs that bundle again, in `scratch`. NotFound: the file `bundle` does not exist.
-// FailedPrecondition: it is not a bundle of this build. Errors say what to do.
+// beside the program, makes one and keeps it beside the program or, if that folder is not writable, in
+// `scratch`. A program that runs from an unpacked bundle packs that bundle again, in `scratch`. NotFound: the
+// file `bundle` does not exist. FailedPrecondition: the file `bundle` is not a bundle of this build. Errors
+// say what to do.
 absl::StatusOr<Payload> FindPayload(const PayloadOptions& options);
 
 }  // namespace tethys

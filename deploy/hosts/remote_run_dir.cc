@@ -172,8 +172,8 @@ absl::Status Fetch(const std::vector<std::string>& ssh, const std::string& path,
   unlink(packed.c_str());
   RemoveRecursively(unpacked).IgnoreError();
   TETHYS_RETURN_IF_ERROR(status);
-  // The transfer is complete. If removing the directory there fails, the record stays, and the directory is
-  // fetched again when the run is resumed.
+  // The transfer is complete. If the directory cannot be removed on the chief's machine, the record stays,
+  // and the directory is fetched again when the run is resumed.
   if (Run({.ssh = ssh, .command = "rm -rf " + ShellQuote(path)}).status.ok()) {
     unlink((run_dir + kRecordName).c_str());
   }

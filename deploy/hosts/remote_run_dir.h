@@ -1,6 +1,6 @@
-// The run directory of a chief on another machine. The chief writes to a directory there. Before the chief
-// starts, its input (the job, and a checkpoint to resume from) is sent there. After the chief has ended, its
-// output is fetched from there and then removed there.
+// The run directory of a chief on another machine. The chief writes to a directory on its own machine. Before
+// the chief starts, its input (the job, and a checkpoint to resume from) is sent to this directory. After the
+// chief has ended, its output is fetched from this directory, and the directory is removed.
 //
 // Blocks for as long as data moves; a transfer in which no byte moves for kTransferStall fails.
 // Thread-compatible.
@@ -8,8 +8,9 @@
 // Invariants:
 //  1. Results are removed on the chief's machine only after they have been fetched completely.
 //  2. RUN_DIR/.remote_run.textproto (proto/remote_run.proto), on this machine, names the chief's machine and
-//     the directory there. It is written before that directory gets its final name, and is removed after the
-//     directory. So results are found again whichever process dies and wherever the next chief runs.
+//     the directory on that machine. The file is written before the directory gets its final name, and is
+//     removed after the directory. So results are found again whichever process dies and wherever the next
+//     chief runs.
 #ifndef TETHYS_DEPLOY_HOSTS_REMOTE_RUN_DIR_H_
 #define TETHYS_DEPLOY_HOSTS_REMOTE_RUN_DIR_H_
 
@@ -32,8 +33,8 @@ std::string ChiefRunDir(const Place& place, const std::string& run_dir);
 // earlier run. FailedPrecondition: it still has results of an earlier run in the same `run_dir`.
 absl::Status CheckNothingLeft(const Place& place, const std::string& run_dir);
 
-// Sends `run_dir` to the chief's machine; no-op if that is this machine. FailedPrecondition: as in
-// CheckNothingLeft; nothing is then removed or replaced.
+// Sends `run_dir` to the chief's machine; does nothing if this is the chief's machine. FailedPrecondition: as
+// in CheckNothingLeft; nothing is then removed or replaced.
 absl::Status SendRunDir(const Place& place, const std::string& run_dir);
 
 // Called after a run. Fetches the chief's files into `run_dir`; no-op if the chief ran on this machine, or if

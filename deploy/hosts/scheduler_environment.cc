@@ -81,7 +81,7 @@ bool IsDigits(absl::string_view text) {
          text.find_first_not_of("0123456789") == absl::string_view::npos;
 }
 
-// "01-03,7" is 01, 02, 03, 7: numbers are padded to the width of the range's begin.
+// "01-03,7" is 01, 02, 03, 7: the numbers of a range have as many digits as its first number.
 absl::StatusOr<std::vector<std::string>> ParseRanges(absl::string_view text) {
   std::vector<std::string> numbers;
   for (absl::string_view range : absl::StrSplit(text, ',')) {

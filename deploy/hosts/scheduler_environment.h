@@ -23,7 +23,7 @@ struct ScheduledTask {
   int index = 0;
   int workers = 0;
   int servers = 0;
-  std::string host;  // The name or address at which other processes reach this one.
+  std::string host;  // The name or address at which other processes reach this process.
   std::string chief_host;
   std::vector<std::string> hosts;  // The names or addresses of all machines; the chief's is the first.
   int chief_port = 0;              // The chief's port; 0: the scheduler does not set it.
@@ -47,7 +47,7 @@ absl::StatusOr<ScheduledTask> TaskFromSlurm(const Environment& environment, int 
 
 // True if this process has GPUs of its own, as with srun --gpus-per-task: CUDA_VISIBLE_DEVICES then names
 // SLURM_GPUS_PER_TASK GPUs. False if CUDA_VISIBLE_DEVICES names as many GPUs as the step has on this node
-// (SLURM_STEP_GPUS or SLURM_JOB_GPUS): then the tasks share them (--gpu-bind=none).
+// (SLURM_STEP_GPUS or SLURM_JOB_GPUS): then the tasks share the GPUs (--gpu-bind=none).
 absl::StatusOr<bool> SlurmGivesOwnGpus(const Environment& environment);
 
 // Expands Slurm's lists of hosts: "node[01-03,7],login" is node01, node02, node03, node7, login. At most

@@ -32,7 +32,7 @@ void AppendTo(const std::string& path, absl::string_view bytes) {
 }
 
 // Reads the bytes available, at most kPieceBytes. Returns an empty view if no bytes have arrived, or if the
-// stream has ended; `*ended` says which.
+// stream has ended; only in the second case is `*ended` true.
 absl::string_view ReadPiece(int fd, char* buffer, bool* ended = nullptr) {
   ssize_t got;
   do {

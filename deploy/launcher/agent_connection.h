@@ -38,8 +38,8 @@ class AgentConnection {
   static absl::StatusOr<std::unique_ptr<AgentConnection>> Open(const Place& place, const std::string& job_id,
                                                                const std::string& error_path);
 
-  // Orders the agent to start a process, and returns the id of the process. Its state is kept in `process`.
-  // InvalidArgument: the order is too large.
+  // Orders the agent to start a process, and returns the id of the process. The state of the process is kept
+  // in `process`. InvalidArgument: the order is too large.
   absl::StatusOr<uint32_t> Start(proto::StartProcess order, const std::shared_ptr<RemoteProcess>& process);
   void Signal(uint32_t id, int number);
 

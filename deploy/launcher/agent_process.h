@@ -9,11 +9,11 @@
 
 namespace tethys {
 
-// Carries out the launcher's orders until the launcher is gone. Every process that it is ordered to start
-// runs `program`. Returns OK when the launcher is gone, otherwise the reason why the agent ended.
+// Carries out the launcher's orders until the launcher is gone. Every process that the launcher orders runs
+// `program`. Returns OK when the launcher is gone, otherwise the reason why the agent ended.
 //
-// Invariant: when RunAgent returns, no process that it started is alive, not even a stopped one. If the agent
-// dies, the kernel kills the processes that it started.
+// Invariant: when RunAgent returns, no process that it started is alive, not even a stopped process. If the
+// agent dies, the kernel kills the processes that it started.
 absl::Status RunAgent(const std::string& program);
 
 }  // namespace tethys

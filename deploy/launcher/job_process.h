@@ -1,5 +1,5 @@
-// The processes of a job. On this machine they are children of the launcher; on another machine they are
-// children of an agent there (deploy/launcher/host_agent.h), reached by one ssh connection. The launcher
+// The processes of a job. On this machine they are children of the launcher. On another machine they are
+// children of an agent (deploy/launcher/host_agent.h), which is reached by one ssh connection. The launcher
 // starts, watches and ends both kinds alike.
 //
 // Thread-compatible; only the destructor of JobProcesses blocks, for at most kFarewell. Requires SIGPIPE to
@@ -44,14 +44,14 @@ struct JobCommand {
 };
 
 // Invariant: after the destructor no process that this object started is alive. On a machine whose connection
-// broke, processes live until the agent there notices the break.
+// broke, processes live until the agent on that machine notices the break.
 class JobProcesses {
  public:
   // The time an agent has to end its remaining processes.
   static constexpr Nanoseconds kFarewell = 5 * kSecond;
 
-  // `log_folder` must exist before Connect or Start. agent-HOST.log in it receives standard error of ssh and
-  // the agent.
+  // `log_folder` must exist before Connect or Start. The file agent-HOST.log in this folder receives the
+  // standard error of ssh and of the agent.
   JobProcesses(std::string job_id, std::string log_folder)
       : job_id_(std::move(job_id)), log_folder_(std::move(log_folder)) {}
   ~JobProcesses();
@@ -63,7 +63,7 @@ class JobProcesses {
   // program cannot be executed on this machine or, for another machine, if ssh cannot be executed.
   absl::StatusOr<std::unique_ptr<JobProcess>> Start(const Place& place, const JobCommand& command);
 
-  // Adds the descriptors to poll; call Advance when one is ready.
+  // Adds the descriptors to poll. Call Advance when a descriptor is ready.
   void AddTo(std::vector<pollfd>& fds) const;
   void Advance(Nanoseconds now);
 

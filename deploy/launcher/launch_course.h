@@ -34,7 +34,7 @@ struct LaunchTask {
   std::string name() const;  // "worker 1", "chief".
 };
 
-struct StartTask {  // The result goes to OnStarted or OnStartFailed before any other event.
+struct StartTask {  // Its result must be passed to OnStarted or OnStartFailed before any other event.
   LaunchTask task;
 };
 struct SignalTask {
@@ -79,7 +79,7 @@ class LaunchCourse {
   // A report of the chief. The exit of a process must be passed to OnExit before the chief's reports about
   // this exit.
   void OnReport(const proto::ProgressEvent& event, Nanoseconds now, LaunchActions& actions);
-  // Called once every event until `now` has been passed to the course.
+  // Must be called after every event until `now` has been passed to the course.
   void OnTick(Nanoseconds now, LaunchActions& actions);
 
   // ---- state

@@ -220,7 +220,7 @@ std::vector<std::string> JobLaunch::ArgumentsOf(const LaunchTask& task) const {
                                         absl::StrCat("--index=", task.index),
                                         absl::StrCat("--bind=", place.address), "--host=" + place.host};
   if (task.incarnation > 1) arguments.push_back(absl::StrCat("--incarnation=", task.incarnation));
-  // Shorter than the time for which the chief waits, so that the process can still report why it does not
+  // The process gives up before the chief stops waiting for it, so that it can still report why it does not
   // join.
   const double patience = kConnectShare * options_.timeouts.start();
   if (patience < kConnectSeconds) {

@@ -1,7 +1,7 @@
-// Runs one job as processes, on this machine or on others. Starts the chief, then servers and workers,
-// follows the chief's progress, and ends them all when the job is done, when one of them is lost, or when the
-// user interrupts. During training, the first interrupt ends the job with a checkpoint and the second one
-// ends it at once.
+// Runs one job as processes, on this machine or on other machines. Starts the chief, then servers and
+// workers, and follows the chief's progress. Ends all processes when the job is done, when a process is lost,
+// or when the user interrupts. During training, the first interrupt makes the chief save a checkpoint and end
+// the job; the second interrupt ends the job at once.
 //
 // Called by `tethys train` and `tethys compare`. Blocks until every process it started is reaped. Uses no
 // gRPC and no threads. While it runs, it handles SIGINT, SIGTERM, SIGHUP and SIGCHLD of this process.
@@ -52,19 +52,20 @@ struct LaunchOptions {
   std::string chief_run_dir;  // The run directory on the chief's machine, with job.textproto.
   int chief_port = 0;         // The chief's port; 0: any free port.
   bool resume = false;
-  std::vector<std::string> cuda_library_path = {};  // Passed to workers; as in TaskOptions.
+  std::vector<std::string> cuda_library_path =
+      {};  // Folders with NVIDIA's libraries, for workers (TaskOptions).
   // Set if a scheduler starts some of the processes; by default the launcher draws a random secret.
   absl::optional<JobSecret> secret = {};
-  std::string data_secrets = {};  // Passed to chief and workers; as in JobSecret.
+  std::string data_secrets = {};  // The secrets for data, for the chief and the workers (JobSecret).
   proto::Timeouts timeouts;
   // After a process is lost, the time for the chief to report its verdict and for the other processes to end
   // by themselves.
   Nanoseconds verdict_grace = 1 * kSecond;
-  // The job continues without a worker that died, or that exited with kExitMishap during training. At most
-  // max_restarts lost workers are restarted over the whole job.
+  // If true, the job continues without a worker that died, or that exited with kExitMishap during training.
+  // At most max_restarts lost workers are restarted over the whole job.
   bool survives_worker_loss = false;
   int max_restarts = 0;
-  // Every line of a log also goes to the listener as a note, prefixed by "[worker 3 on slave2] ".
+  // If true, every line of every log also goes to OnLogLine, prefixed by "[worker 3 on slave2] ".
   bool show_logs = false;
 };
 

@@ -1,6 +1,6 @@
-// Replaces the chief's run directory by the run directory of this machine in notes ("saved
-// RUN_DIR/checkpoints/step-8") of a chief on another machine. The launcher fetches the chief's files to this
-// machine. Warnings keep the chief's path.
+// In notes of a chief on another machine ("saved RUN_DIR/checkpoints/step-8"), replaces the chief's run
+// directory by the run directory of this machine, to which the launcher fetches the chief's files. Warnings
+// keep the chief's path.
 #ifndef TETHYS_DEPLOY_LAUNCHER_PATHS_HERE_H_
 #define TETHYS_DEPLOY_LAUNCHER_PATHS_HERE_H_
 

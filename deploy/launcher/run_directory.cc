@@ -96,7 +96,7 @@ NamedLauncher::NamedLauncher(const RunDirectory& directory) : directory_(directo
   const std::string line = LauncherLine(*name);
   const absl::Status written = WriteFullyAt(directory.lock_.get(), line.data(),
                                             static_cast<int64_t>(line.size()), 0, directory.path());
-  written.IgnoreError();  // A torn line names no launcher.
+  written.IgnoreError();  // An incomplete line names no launcher.
 }
 
 NamedLauncher::~NamedLauncher() {

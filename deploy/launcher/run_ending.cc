@@ -36,7 +36,8 @@ const char* SenderOf(int signal) {
 // The first line of a text. The other lines report the same failure in the words of other processes.
 std::string FirstLine(absl::string_view text) { return std::string(text.substr(0, text.find('\n'))); }
 
-// The kernel sends signal 9 to a process when memory runs out, and nothing in the process can report it.
+// Adds the likely cause to a text about signal 9: the kernel sends this signal when memory runs out, and the
+// killed process cannot report the cause.
 std::string WithMeaning(std::string text) {
   if (!absl::StrContains(text, "signal 9 (Killed)") || absl::StrContains(text, "memory")) return text;
   return absl::StrCat(
@@ -45,7 +46,8 @@ std::string WithMeaning(std::string text) {
       "fewer processes on a machine, a smaller batch or more micro_batches need less memory");
 }
 
-// Summaries of old builds begin a message with the name of a status code: "UNAVAILABLE: ".
+// Removes the name of a status code, such as "UNAVAILABLE: ", with which summaries of old builds begin a
+// message.
 absl::string_view WithoutCode(absl::string_view message) {
   const size_t end = message.find_first_not_of("ABCDEFGHIJKLMNOPQRSTUVWXYZ_");
   if (end == absl::string_view::npos || end < 2 || !absl::StartsWith(message.substr(end), ": "))
@@ -87,7 +89,8 @@ std::string GoOnWithExperiment(const std::string& run_dir) {
   const absl::string_view command = absl::StripAsciiWhitespace(*file);
   const std::string flags = absl::StrCat("--resume --run_dir=", ShellWord(parent));
   const bool here =
-      // False if the directory was moved, or if `run_dir` is another path to it than the command has.
+      // False if the directory was moved, or if `run_dir` is another path to the directory than the command
+      // has.
       absl::EndsWith(command, flags);
   return absl::StrCat(
       "to repeat this run, go on with its comparison or study ",
@@ -101,9 +104,9 @@ std::string OwnStartCommand(const std::string& run_dir) {
   return file.ok() ? std::string(absl::StripAsciiWhitespace(*file)) : "";
 }
 
-// Flags by which the job in `job_file` saves a checkpoint each epoch. Empty if it does already, saves by
-// steps, or has one epoch only. The file of a run's directory has all defaults, so min_seconds must be given,
-// too.
+// Flags by which the job in `job_file` saves a checkpoint each epoch. Empty if the job already does so, saves
+// after numbers of steps, or has only one epoch. The job file of a run contains the default of min_seconds,
+// so the flags also set min_seconds to 0.
 std::string SavingFlags(const std::string& job_file) {
   const absl::StatusOr<proto::Job> job = LoadRunJob(job_file, {});
   if (!job.ok() || job->epochs() == 1) return "";
@@ -142,7 +145,7 @@ std::string GoOnText(const std::string& run_dir, bool scheduled, const absl::Sta
   }
   const auto checkpoints = ListCheckpoints(run_dir + "/checkpoints");
   const bool saved = checkpoints.ok() && !checkpoints->empty();
-  // After such errors, the run would fail again unless the job is changed.
+  // After an error of the job, the run would fail again unless the job is changed.
   const bool by_job = absl::IsFailedPrecondition(status) || absl::IsInvalidArgument(status);
   const bool recurs = by_job || absl::IsResourceExhausted(status) || absl::IsNotFound(status);
   const std::string first = by_job && saved
@@ -175,8 +178,9 @@ RunEnding EndingOf(const std::string& run_dir, const absl::optional<proto::RunSu
     ending.text =
         summary->has_first_failure() ? FailureText(summary->first_failure()) : "stopped by the user";
   }
-  // The stored text names the reason, but the directory may have been moved since. The command in kStartFile
-  // does not name the directory.
+  // The summary's text on how to go on also gives the reason, so it is used if it is still valid: the
+  // directory may have been moved after the text was stored. The command in kStartFile is always valid,
+  // because it does not name the directory.
   const auto names = [&](const std::string& path) {
     return summary.has_value() && absl::EndsWith(summary->go_on(), absl::StrCat("=", path));
   };

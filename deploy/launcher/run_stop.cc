@@ -20,8 +20,8 @@ namespace {
 
 absl::Status NotRunning(const std::string& run_dir, const absl::optional<LauncherName>& named) {
   std::string text = absl::StrCat(run_dir, " is not running");
-  // A launcher that ends in order removes its name, so a launcher that is named here was killed, or still
-  // runs where its lock cannot be seen.
+  // A launcher that ends normally removes its name. So a launcher that is still named was killed, or it runs
+  // on a machine whose locks are not visible here.
   if (named.has_value() && named->boot_id != BootId()) {
     absl::StrAppend(&text, " as far as ", HostName(), " can see: process ", named->process, " on ",
                     named->host,
@@ -48,7 +48,8 @@ absl::optional<RunningLauncher> RunningLauncher::FindByLock(const std::string& r
   const absl::StatusOr<std::string> status = ReadFile(absl::StrCat("/proc/", *holder, "/status"));
   if (!process.valid() || !start.has_value() || !status.ok() || !TakesTermination(*status))
     return absl::nullopt;
-  // Compared again after opening the descriptor, because the process number may have been reused before that.
+  // Compares again now that the descriptor is open, because the process number may have been reused before it
+  // was opened.
   if (LockHolder(file) != holder || ProcessStart(*holder) != start) return absl::nullopt;
   return RunningLauncher({.process = *holder, .start = *start, .boot_id = BootId(), .host = HostName()},
                          std::move(process));

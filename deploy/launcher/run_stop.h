@@ -18,17 +18,16 @@ namespace tethys {
 // another process, so a signal cannot reach a later process with the same number.
 class RunningLauncher {
  public:
-  // Finds the launcher: the process that the lock file names or, if the file names no readable process
-  // (launchers of other builds), the process that holds the lock and handles SIGTERM. NotFound: there is no
-  // run. FailedPrecondition: no process makes the run now; or the process belongs to another host or
-  // container; or it has not begun the run yet. DataLoss: the lock file is damaged. Blocks on small files
-  // only.
+  // Finds the launcher: the process that the lock file names or, if the file has no name that this build can
+  // read, the process that holds the lock and handles SIGTERM. NotFound: there is no run. FailedPrecondition:
+  // no process makes the run now; or the process belongs to another host or container; or the process has not
+  // begun the run yet. DataLoss: the lock file is damaged. Blocks on small files only.
   static absl::StatusOr<RunningLauncher> Find(const std::string& run_dir);
 
   const LauncherName& name() const { return name_; }
 
-  // Asks the launcher to end the run. PermissionDenied: the process belongs to another user. OK if it has
-  // just ended.
+  // Asks the launcher to end the run. PermissionDenied: the process belongs to another user. OK if the
+  // launcher has just ended.
   absl::Status AskToStop() const;
 
   // Blocks until the process has ended, at most for `limit`. Returns true if the process has ended.
