@@ -299,7 +299,7 @@ std::string AdviceText(const std::vector<Candidate>& candidates, const Advice& a
   if (candidates[advice.best].cost() > 0 && advice.pareto.size() > 1) {
     std::vector<std::string> parts;
     for (const int index : advice.pareto) {
-      parts.push_back(absl::StrFormat("%s (%s, %.3g)", NameOf(candidates[index]),
+      parts.push_back(absl::StrFormat("%s (%s, cost %.3g)", NameOf(candidates[index]),
                                       TimeText(candidates[index].total()), candidates[index].cost()));
     }
     absl::StrAppend(&text, "\n",

@@ -130,7 +130,7 @@ struct FoundCalibration {
   bool kept = false;  // True if the calibration was stored earlier and the user has not named it.
 };
 
-// The calibration that the user names, otherwise the stored one, otherwise a new one.
+// The calibration that the user names, otherwise the stored calibration, otherwise a new calibration.
 absl::StatusOr<FoundCalibration> FindCalibration(const Flags& flags, const Request& request) {
   TETHYS_ASSIGN_OR_RETURN(const ShapedJob local, ShapeJob(request.base, {StrategyFamily::kLocal, 1, 0}));
   const std::string named = flags.Get("calibration");
@@ -271,8 +271,8 @@ class Advising {
     return fastest;
   }
 
-  // Trains `best`, the fastest asynchronous job, and the same job with the stale-synchronous strategy, and
-  // compares them.
+  // Trains and compares three jobs: `best`, the fastest asynchronous job, and the same job with the
+  // stale-synchronous strategy.
   absl::Status Probe(const ShapedJob& best) const {
     const int fastest = FastestAsynchronous();
     std::vector<ShapedJob> jobs = {best, found_.jobs[fastest]};

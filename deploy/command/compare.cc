@@ -380,8 +380,7 @@ Command CompareCommand() {
            {"tethys compare examples/fashion_mnist_mirrored.textproto "
             "examples/fashion_mnist_ps_async.textproto --vary=batch_size_per_worker=64,128 --repeats=3",
             "tethys compare examples/fashion_mnist_local.textproto --strategies=all --workers=1-4 "
-            "--servers=1,2 "
-            "--until=5%"}},
+            "--servers=1,2 --until=5%"}},
       Compare};
 }
 

@@ -116,20 +116,19 @@ int RunEvaluate(const Flags& flags) {
 }  // namespace
 
 Command EvaluateCommand() {
-  return {
-      {.verb = "evaluate",
-       .summary = "Shows accuracy and loss of a checkpoint, and the accuracy of each class.",
-       .description = "Evaluates a checkpoint on a split of the job's data, in this process. Also shows the "
-                      "accuracy of each class, and the class for which its samples are most often mistaken. "
-                      "The job is the job of the run that contains the checkpoint, unless JOB names another "
-                      "job file; inputs are standardised as in training. A checkpoint of another model is "
-                      "refused.",
-       .argument = "JOB",
-       .argument_optional = true,
-       .flags = CheckpointUseFlags("test (the default), validation or train."),
-       .examples = {"tethys evaluate --checkpoint=runs/a",
-                    "tethys evaluate --checkpoint=runs/a/checkpoints/best --split=validation"}},
-      RunEvaluate};
+  return {{.verb = "evaluate",
+           .summary = "Shows accuracy and loss of a checkpoint, and the accuracy of each class.",
+           .description = "Evaluates a checkpoint on a split of the job's data, in this process. Also shows, "
+                          "for each class, the accuracy and the class for which its samples are most often "
+                          "mistaken. The job is the job of the run that contains the checkpoint, unless JOB "
+                          "names another job file; inputs are standardised as in training. A checkpoint of "
+                          "another model is refused.",
+           .argument = "JOB",
+           .argument_optional = true,
+           .flags = CheckpointUseFlags("test (the default), validation or train."),
+           .examples = {"tethys evaluate --checkpoint=runs/a",
+                        "tethys evaluate --checkpoint=runs/a/checkpoints/best --split=validation"}},
+          RunEvaluate};
 }
 
 }  // namespace tethys

@@ -22,7 +22,7 @@ absl::StatusOr<ClusterCheck> Check(const Flags& flags) {
     return absl::InvalidArgumentError("--bundle has an effect only with --install");
   }
   TETHYS_ASSIGN_OR_RETURN(const std::vector<HostEntry> entries, ReadHostFile(flags.Get("hostfile")));
-  const InterruptsHeld held;  // Released after the scratch directory has been removed.
+  const InterruptsHeld held;  // Holds interrupts until the directory is removed.
   TETHYS_ASSIGN_OR_RETURN(const ScratchDirectory scratch, ScratchDirectory::Create());
   signal(SIGPIPE, SIG_IGN);  // A write to a host that is gone then returns an error.
   return CheckCluster(

@@ -128,9 +128,8 @@ Command PlanCommand() {
        .flags =
            {SetFlag(),
             {.name = "layers",
-             .help = "Prints only the model, as text of a job file to copy: each layer with the shape of its "
-                     "output, "
-                     "its parameters and its multiply-adds."},
+             .help = "Prints only the model, as text of a job file to copy: each layer with the shape of "
+                     "its output, its parameters and its multiply-adds."},
             {.name = "brief", .help = "Leaves out the table of variables."},
             {.name = "hostfile",
              .value = "FILE",

@@ -197,11 +197,10 @@ std::vector<FlagSpec> PredictFlags() {
       {.name = "out",
        .value = "FILE",
        .help = "Writes all predictions; the terminal shows only the first predictions. FILE.csv: a line per "
-               "sample with "
-               "its file or label, if known, the predicted class and the probability of each class, with the "
-               "names of classes if the checkpoint has them; for a model with targets, the outputs. "
-               "FILE.npy: a NumPy array of the outputs (logits), float32 [samples, classes] or, for maps of "
-               "labels, [samples, height, width, classes]."});
+               "sample with its file or label, if known, the predicted class and the probability of each "
+               "class, with the names of classes if the checkpoint has them; for a model with targets, the "
+               "outputs. FILE.npy: a NumPy array of the outputs (logits), float32 [samples, classes] or, "
+               "for maps of labels, [samples, height, width, classes]."});
   return flags;
 }
 

@@ -78,8 +78,7 @@ Command ReportCommand() {
        .description =
            "Reads the files of the run, of the comparison, or of the sweep in DIR, and writes report.html "
            "and report.md there. `tethys train`, `tethys compare` and `tethys sweep` write these two files, "
-           "too. A "
-           "folder of several runs of one model and data is reported as a comparison of them.",
+           "too. A folder of several runs of one model and data is reported as a comparison of them.",
        .argument = "DIR",
        .flags = {TargetAccuracyFlag(),
                  {.name = "trace",

@@ -55,8 +55,8 @@ absl::StatusOr<std::map<std::string, std::string>> PlacesByFlags(const Flags& fl
   return places;
 }
 
-// The host file of a combination: the one that a level of the combination names, else the one of --hostfile,
-// else the one of the study. Empty: there is none.
+// The host file of a combination: the file that a level of the combination names, else the file of
+// --hostfile, else the file of the study. Empty: there is no host file.
 std::string HostfileOf(const Flags& flags, const LoadedStudy& study, const StudyCellJob& cell) {
   if (!cell.hostfile.empty()) return cell.hostfile;
   return flags.Has("hostfile") ? flags.Get("hostfile") : study.Resolve(study.study.hostfile());

@@ -135,7 +135,8 @@ int Sweep(const Flags& flags) {
   signal(SIGPIPE, SIG_IGN);  // A write to a host that is gone then returns an error.
   absl::StatusOr<SweepRequest> request = ReadRequest(flags);
   if (!request.ok()) return Fail("sweep", request.status(), kExitBadRequest);
-  // Released after the scratch directory has been removed, so that an interrupt leaves nothing behind.
+  // Holds interrupts until the scratch directory has been removed, so that an interrupt leaves nothing
+  // behind.
   const InterruptsHeld held;
   const absl::StatusOr<ScratchDirectory> scratch = ScratchDirectory::Create();
   if (!scratch.ok()) return Fail("sweep", scratch.status(), kExitFailed);
@@ -183,8 +184,7 @@ Command SweepCommand() {
                  {.name = "rounds",
                   .value = "N",
                   .help = "How often each batch is measured; up to twice as often if other programs disturb "
-                          "many of the measurements. "
-                          "Jumps are tested with 7 rounds or more. Default 15."},
+                          "many of the measurements. Jumps are tested with 7 rounds or more. Default 15."},
                  {.name = "memory",
                   .value = "MIB",
                   .help =
@@ -193,8 +193,7 @@ Command SweepCommand() {
                  {.name = "hostfile",
                   .value = "FILE",
                   .help = "Measures one host of each combination of kind= and device= in this file, by ssh. "
-                          "Default: this "
-                          "machine.",
+                          "Default: this machine.",
                   .is_input = true},
                  {.name = "every_host", .help = "Measures all hosts of the file of --hostfile."},
                  {.name = "ssh_config",

@@ -68,8 +68,8 @@ absl::StatusOr<RunDirectory> OpenRun(const proto::JobPlan& plan, const std::stri
   return directory;
 }
 
-// Refuses wrong flags for metrics before anything starts. `tethys watch`, which gets these flags, reads them
-// again.
+// Refuses wrong flags for metrics before anything starts. The flags are read again by the process `tethys
+// watch` that serves the metrics.
 absl::Status CheckMetricsFlags(const Flags& flags) {
   LiveServerOptions unused;
   TETHYS_RETURN_IF_ERROR(ReadMetricsFlags(flags, unused));

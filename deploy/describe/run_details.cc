@@ -43,7 +43,7 @@ class AttemptEnds {
     finished_ = event.finished();
     begun_ = true;
   }
-  // The ends of all attempts but the last one.
+  // How all attempts but the last one ended.
   const std::vector<std::string>& earlier() const { return earlier_; }
 
  private:

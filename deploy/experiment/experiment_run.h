@@ -23,7 +23,7 @@ struct ExperimentVariant {
   std::string file;
   std::vector<std::string> set;
   std::vector<std::string> varied;
-  std::string hostfile;  // Empty: the host file of the flags, if they name one.
+  std::string hostfile;  // Empty: the file of --hostfile, if given.
   // Set by PrepareExperiment.
   proto::JobPlan plan;
   Places places;
@@ -44,7 +44,7 @@ struct Experiment {
   JobRunOptions options;
   bool resume = false;  // Keeps runs that an earlier call made successfully with this build and job.
   std::string ssh_config;
-  std::string again;  // The command to go on with the experiment (ResumeCommand), kept in its directory.
+  std::string again;  // The command that resumes the experiment (ResumeCommand).
 };
 
 // A run that was made or kept.
@@ -53,7 +53,7 @@ struct MadeRun {
   int order = 0;           // Position in the order of execution, from 1.
   double start = 0;        // Seconds since 1970; 0: not known.
   double seconds = 0;      // The length of the run, start-up and end included; 0: not known.
-  bool put_aside = false;  // True if another run counts in place of this one.
+  bool put_aside = false;  // True if another run counts in place of this run.
 };
 struct ExperimentResults {
   std::vector<MadeRun> runs;

@@ -41,12 +41,12 @@ std::vector<absl::StatusOr<std::string>> FindAddresses(const std::vector<Cluster
                                                        const std::string& ssh_config,
                                                        const std::string& scratch);
 
-// Returns the listening address of a process that a scheduler or a user has started. This is `own`, a name or
-// address of this machine, unless `own` leads to this machine only (Debian's installer writes such names into
-// /etc/hosts) although one of `others`, names or addresses of the job's machines, is another machine. Then it
-// is the numeric address of this machine on the route to the first other machine. An empty `own` stands for
-// the default, 127.0.0.1. InvalidArgument: `own` is a numeric address that only this machine reaches.
-// Unavailable: there is no route.
+// Returns the listening address of a process that a scheduler or a user has started. Usually this is `own`, a
+// name or address of this machine. But `own` may lead to this machine only (Debian's installer writes such
+// names into /etc/hosts) although one of `others`, names or addresses of the job's machines, is another
+// machine. Then returns the numeric address of this machine on the route to the first other machine. An empty
+// `own` stands for the default, 127.0.0.1. InvalidArgument: `own` is a numeric address that only this machine
+// reaches. Unavailable: there is no route.
 absl::StatusOr<std::string> ListenAddress(const std::string& own, const std::vector<std::string>& others);
 
 // True if `name`, a name or a numeric address, leads to this machine only (127.0.1.1, ::1).

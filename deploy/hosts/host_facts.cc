@@ -213,8 +213,7 @@ absl::Status CheckFolder(const HostFacts& facts) {
   if (!facts.folder.empty()) return absl::OkStatus();
   return absl::InvalidArgumentError(
       "the shell of this host does not know the home folder (HOME is not an absolute path there): set HOME, "
-      "or name a folder "
-      "for builds by folder=PATH in the host file");
+      "or name a folder for builds by folder=PATH in the host file");
 }
 
 absl::Status CheckArchitecture(const HostFacts& facts, const std::string& architecture) {
@@ -237,8 +236,7 @@ absl::Status CheckSpace(const HostFacts& facts, int64_t needed_bytes) {
   if (facts.disk_free_bytes < 0 || facts.disk_free_bytes >= needed_bytes) return absl::OkStatus();
   return absl::ResourceExhaustedError(
       absl::StrFormat("%d MiB are free at %s, and this build needs %d MiB: remove old builds there, make "
-                      "room, or name another "
-                      "folder by folder=PATH in the host file",
+                      "room, or name another folder by folder=PATH in the host file",
                       facts.disk_free_bytes >> 20, facts.folder, (needed_bytes + (1 << 20) - 1) >> 20));
 }
 

@@ -30,8 +30,8 @@ struct HostFacts {
 
 // A script for sh at the far end of a Conversation. It answers the line "facts" with the time and all facts
 // except GPUs, the line "gpus" with the GPUs (which takes seconds on some machines), and any other line with
-// the time. If `build` is installed there, "facts" touches its folder to mark it as used (cluster_hosts.h).
-// `folder`: the host's folder for builds; empty: ~/.cache/tethys.
+// the time. If `build` is installed on the host, the line "facts" also touches the folder of the build, to
+// mark the build as used (cluster_hosts.h). `folder`: the host's folder for builds; empty: ~/.cache/tethys.
 std::string FactsScript(const std::string& build, const std::string& folder = "");
 
 // Parses the lines of answers. A malformed fact counts as unknown.

@@ -28,11 +28,8 @@ constexpr char kMark[] = "tethys-lacks ";
 constexpr char kEnd[] = "tethys-lacks-no-more";
 constexpr char kRemedy[] =
     "Copy missing files to the same path on that host (a relative path begins in the home directory there), "
-    "or "
-    "write "
-    "chief://PATH in the job: workers then get the files from this machine, which must be the chief "
-    "(role=chief "
-    "in the host file)";
+    "or write chief://PATH in the job: workers then get the files from this machine, which must be the "
+    "chief (role=chief in the host file)";
 
 absl::StatusOr<int64_t> FileSize(const std::string& path) {
   struct stat info;

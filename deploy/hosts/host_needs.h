@@ -22,8 +22,8 @@ struct HostNeeds {
   std::map<std::string, int64_t> files = {};        // Data files: path, and size on this machine in bytes.
   int gpus = 0;                                     // The number of workers on GPUs of the machine.
   bool bf16 = false;                                // The GPUs must compute in bfloat16.
-  bool tf32 = false;                                // Folders with NVIDIA's libraries (TaskOptions).
-  std::vector<std::string> cuda_library_path = {};  // As in TaskOptions.
+  bool tf32 = false;                                // The GPUs must compute in TF32.
+  std::vector<std::string> cuda_library_path = {};  // Folders with NVIDIA's libraries (TaskOptions).
 
   bool empty() const { return files.empty() && gpus == 0; }
 };

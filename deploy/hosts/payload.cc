@@ -96,7 +96,7 @@ class PayloadFinder {
   }
 
   static constexpr char kRemedy[] =
-      ": leave --bundle out, so that a bundle is made, or make it again by deploy/bundle.sh";
+      ": leave --bundle out, so that a new bundle is made, or make this bundle again by deploy/bundle.sh";
   const PayloadOptions& options_;
 };
 

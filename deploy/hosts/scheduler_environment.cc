@@ -48,13 +48,8 @@ absl::StatusOr<HostPort> AddressOf(const google::protobuf::RepeatedPtrField<std:
                                    const std::string& type, int index) {
   const std::string what = absl::StrCat("cluster.", type, "[", index, "]");
   if (index < 0 || index >= addresses.size()) {
-    return Bad(kTfConfig,
-               absl::StrCat(what, " is named as this task, but the cluster has only ", addresses.size(),
-                            " "
-                            "tasks "
-                            "of "
-                            "this "
-                            "type"));
+    return Bad(kTfConfig, absl::StrCat(what, " is named as this task, but the cluster has only ",
+                                       addresses.size(), " tasks of this type"));
   }
   const absl::StatusOr<HostPort> address = ParseHostPort(addresses[index]);
   if (!address.ok()) return Bad(kTfConfig, absl::StrCat(what, ": ", address.status().message()));
@@ -174,7 +169,7 @@ absl::StatusOr<ScheduledTask> TaskFromTfConfig(const Environment& environment) {
   const proto::TfCluster& cluster = config.cluster();
   const std::string& type = config.task().type();
   const auto& chiefs = cluster.chief().empty() ? cluster.master() : cluster.chief();
-  if (chiefs.size() > 1) return Bad(kTfConfig, "cluster.chief names several tasks; there is one chief");
+  if (chiefs.size() > 1) return Bad(kTfConfig, "cluster.chief names several tasks, but a job has one chief");
   if (cluster.worker().empty())
     return Bad(kTfConfig, "cluster.worker is empty; expected the address of each worker");
 

@@ -33,8 +33,8 @@ std::string HeartbeatFrame() { return Frame("", false); }
 absl::StatusOr<std::vector<std::string>> FramesOf(const google::protobuf::MessageLite& message) {
   const std::string bytes = message.SerializeAsString();
   if (bytes.size() > kMaxAgentMessage) {
-    return absl::InvalidArgumentError(absl::StrCat("a message of ", bytes.size(),
-                                                   " bytes to or from an agent; at most ", kMaxAgentMessage));
+    return absl::InvalidArgumentError(absl::StrCat(
+        "a message of ", bytes.size(), " bytes to or from an agent, which is more than ", kMaxAgentMessage));
   }
   std::vector<std::string> frames;
   absl::string_view rest = bytes;
@@ -57,7 +57,7 @@ absl::StatusOr<std::optional<std::string>> FrameReader::Next() {
     const size_t length = header & ~kMore;
     if (length > kMaxFramePiece) {
       return absl::InvalidArgumentError(
-          absl::StrCat("a frame of ", length, " bytes; at most ", kMaxFramePiece));
+          absl::StrCat("a frame of ", length, " bytes, which is more than ", kMaxFramePiece));
     }
     if (message_.size() + length > kMaxAgentMessage) {
       return absl::InvalidArgumentError(absl::StrCat("a message of more than ", kMaxAgentMessage, " bytes"));

@@ -48,8 +48,8 @@ void HostAgent::Start(const proto::StartProcess& order) {
         absl::StrCat("an order to start process ", order.id(), " after process ", last_id_)));
   }
   if (order.input().size() > kMaxInput) {
-    return End(absl::InvalidArgumentError(
-        absl::StrCat("an order with an input of ", order.input().size(), " bytes; at most ", kMaxInput)));
+    return End(absl::InvalidArgumentError(absl::StrCat("an order with an input of ", order.input().size(),
+                                                       " bytes, which is more than ", kMaxInput)));
   }
   last_id_ = order.id();
   const absl::Status started = processes_.Start(order);

@@ -67,8 +67,8 @@ class JobProcesses {
   void AddTo(std::vector<pollfd>& fds) const;
   void Advance(Nanoseconds now);
 
-  // Closes the connections to all other machines, because their agents may not answer. The processes there
-  // count as lost from now on.
+  // Closes the connections to all other machines, because their agents may not answer. The processes on these
+  // machines count as lost from now on.
   void Disconnect();
 
  private:

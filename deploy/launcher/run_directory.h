@@ -29,9 +29,9 @@ class RunDirectory {
   // lock for a moment, so a run that starts or resumes at that moment may be refused.
   static absl::StatusOr<bool> InUse(const std::string& path);
 
-  // The process that has named itself in the directory (NamedLauncher). nullopt: no process has named itself
-  // there, or the named process no longer makes a run there. DataLoss: the lock file contains other text than
-  // a name.
+  // The process that has named itself in the directory (NamedLauncher). nullopt: no process has named itself,
+  // or the named process no longer makes a run in the directory. DataLoss: the lock file contains other text
+  // than a name.
   static absl::StatusOr<absl::optional<LauncherName>> Launcher(const std::string& path);
 
   const std::string& path() const { return path_; }

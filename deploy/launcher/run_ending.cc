@@ -145,7 +145,8 @@ std::string GoOnText(const std::string& run_dir, bool scheduled, const absl::Sta
   }
   const auto checkpoints = ListCheckpoints(run_dir + "/checkpoints");
   const bool saved = checkpoints.ok() && !checkpoints->empty();
-  // After an error of the job, the run would fail again unless the job is changed.
+  // FailedPrecondition and InvalidArgument mean that the job is wrong, so the run would fail again unless the
+  // job is changed.
   const bool by_job = absl::IsFailedPrecondition(status) || absl::IsInvalidArgument(status);
   const bool recurs = by_job || absl::IsResourceExhausted(status) || absl::IsNotFound(status);
   const std::string first = by_job && saved
@@ -155,8 +156,7 @@ std::string GoOnText(const std::string& run_dir, bool scheduled, const absl::Sta
   if (!saved) {
     return absl::StrCat(first,
                         "train from the start: no checkpoint was saved yet (the field checkpoint of the job "
-                        "sets how often to "
-                        "save)",
+                        "sets how often to save)",
                         scheduled ? ""
                                   : absl::StrCat("; run, with the same flags for hosts as before: ",
                                                  StartCommand(run_dir, recurs)));

@@ -50,7 +50,7 @@ TEST(AgentFramesTest, TooLargeMessageIsRefusedByItsSender) {
 TEST(AgentFramesTest, TooLongFrameIsRefusedAfterItsHeader) {
   FrameReader reader;
   reader.Append({"\xfd\x0f\0\0", 4});  // The size is 4093 bytes.
-  EXPECT_EQ(reader.Next().status().message(), "a frame of 4093 bytes; at most 4092");
+  EXPECT_EQ(reader.Next().status().message(), "a frame of 4093 bytes, which is more than 4092");
 }
 
 TEST(AgentFramesTest, TooLongMessageIsRefusedBeforeItsEnd) {

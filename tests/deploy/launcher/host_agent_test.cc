@@ -175,7 +175,7 @@ TEST_F(HostAgentTest, TooLongInputIsRefused) {
   order.mutable_start()->set_id(1);
   order.mutable_start()->set_input(std::string(4097, 'x'));
   Order(order);
-  EXPECT_EQ(EndReason(), "an order with an input of 4097 bytes; at most 4096");
+  EXPECT_EQ(EndReason(), "an order with an input of 4097 bytes, which is more than 4096");
 }
 
 TEST_F(HostAgentTest, LogIsDroppedWhileConnectionIsBlocked) {
