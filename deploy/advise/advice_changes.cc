@@ -21,8 +21,7 @@ namespace {
 // Limits of the link rates, speeds of computing and numbers of hosts that are tried.
 constexpr double kLeastBits = 1e6;  // The slowest link tried, in bits a second.
 constexpr double kMostBits = 100e9;
-constexpr double kLeastSpeed =
-    0.1;  // The lowest speed of computing tried, as a multiple of the present speed.
+constexpr double kLeastSpeed = 0.1;  // The lowest speed of computing, over the present speed.
 constexpr double kMostSpeed = 10;
 constexpr double kMoreHosts = 4;  // The most hosts tried, as a multiple of the present number.
 // The most slots of all hosts together that are tried; the number of shapes grows with the square of the

@@ -192,7 +192,8 @@ class Measurement {
       if (computer.has_quota()) milliseconds = kQuotaMilliseconds;
     }
     if (meters.empty()) return absl::OkStatus();
-    // A first visit of 1 ms makes the plans, so that all ranks make steps during the whole second visit.
+    // In a first visit of 1 ms, each rank builds its Plan (runtime/nn/plan.h), so that all ranks make steps
+    // during the whole second visit.
     StepTogether(meters, request_.shared_batch, 1);
     const auto visits = StepTogether(meters, request_.shared_batch, milliseconds);
     std::map<Metered*, double> rate;

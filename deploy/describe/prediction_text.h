@@ -1,4 +1,4 @@
-// Predictions as people read them: by `tethys plan`, and before a run starts. Pure; any thread.
+// The text of a prediction, printed by `tethys plan` and before a run starts. Pure; any thread.
 #ifndef TETHYS_DEPLOY_DESCRIBE_PREDICTION_TEXT_H_
 #define TETHYS_DEPLOY_DESCRIBE_PREDICTION_TEXT_H_
 

@@ -324,7 +324,7 @@ class Runner {
     schedule_.AddBlock(wide);
   }
 
-  // Sets the start and length of a kept run from the runs.csv of the earlier call. If the earlier call was
+  // Sets the start and length of a kept run from the runs.csv of the interrupted command. If that command was
   // killed just after a run had ended, runs.csv lacks this run; the start and length then come from the run's
   // summary.
   void SetEarlierTimes(MadeRun& run) const {
@@ -354,7 +354,7 @@ class Runner {
   const Experiment& experiment_;
   const std::string directory_;
   const MonotonicClock clock_;
-  std::string earlier_;  // The text of runs.csv of the earlier call.
+  std::string earlier_;  // The runs.csv of the interrupted command.
   RunSchedule schedule_;
   std::vector<RunTime> times_;
   ExperimentResults results_;

@@ -42,7 +42,7 @@ struct Experiment {
   int most_repeats = 20;
   // The options of every run; the places in them are replaced by the places of the variant.
   JobRunOptions options;
-  bool resume = false;  // Keeps runs that an earlier call made successfully with this build and job.
+  bool resume = false;  // Keeps successful runs of the interrupted command with the same build and job.
   std::string ssh_config;
   std::string again;  // The command that resumes the experiment (ResumeCommand).
 };

@@ -28,8 +28,7 @@ constexpr int kRoundTrips = 20;
 constexpr int kBlocks = 5;
 // Further blocks are sent only within this time after the first pause has begun.
 constexpr Nanoseconds kBlockTime = kSecond;
-constexpr auto kPause =
-    std::chrono::milliseconds(20);  // After this pause, a link accepts a burst again (BurstBytes).
+constexpr auto kPause = std::chrono::milliseconds(20);  // After this pause, a link accepts a burst again.
 constexpr uint32_t kMaxHandshakeBytes = 4096;
 constexpr size_t kPieceBytes = 128 << 10;
 // The limit of unsent bytes in the socket: so low that even a slow link is empty soon after the last write.

@@ -149,8 +149,9 @@ absl::Status MoveEntries(const std::string& from, const std::string& to) {
   return absl::OkStatus();
 }
 
-// Fetches the directory `path` into `run_dir`. Meanwhile its files are in the temporary file `packed` and the
-// temporary directory `unpacked`, so that an interrupted transfer changes nothing else in `run_dir`.
+// Fetches the directory `path` into `run_dir`. During the transfer, the files are in the temporary file
+// `packed` and the temporary directory `unpacked`, so that an interrupted transfer changes nothing else in
+// `run_dir`.
 absl::Status Bring(const std::vector<std::string>& ssh, const std::string& path, const std::string& run_dir,
                    const std::string& packed, const std::string& unpacked) {
   const std::string there = ShellQuote(path);

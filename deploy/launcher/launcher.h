@@ -52,8 +52,7 @@ struct LaunchOptions {
   std::string chief_run_dir;  // The run directory on the chief's machine, with job.textproto.
   int chief_port = 0;         // The chief's port; 0: any free port.
   bool resume = false;
-  std::vector<std::string> cuda_library_path =
-      {};  // Folders with NVIDIA's libraries, for workers (TaskOptions).
+  std::vector<std::string> cuda_library_path = {};  // Folders with NVIDIA's libraries, for workers.
   // Set if a scheduler starts some of the processes; by default the launcher draws a random secret.
   absl::optional<JobSecret> secret = {};
   std::string data_secrets = {};  // The secrets for data, for the chief and the workers (JobSecret).

@@ -38,8 +38,8 @@ void CloseAllBut(const std::vector<int>& kept) {
   constexpr timespec kInterval = {kAgentBeat / kSecond, kAgentBeat % kSecond};
   while (true) {
     for (const int fd : pipes) {
-      // A failed write is ignored: it means that the pipe is full of orders, and orders show the agent as
-      // well that the launcher is alive.
+      // A failed write is ignored: it means that the pipe is full of orders. Orders, too, show the agent that
+      // the launcher is alive.
       [[maybe_unused]] const ssize_t written = write(fd, frame.data(), frame.size());
     }
     nanosleep(&kInterval, nullptr);

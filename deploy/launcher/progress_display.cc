@@ -29,7 +29,7 @@ constexpr char kRed[] = "\x1b[31m";
 constexpr char kYellow[] = "\x1b[33m";
 constexpr char kUsual[] = "\x1b[0m";
 
-// "epoch 3/25": counted from 1 and of constant width.
+// The epoch as text, "epoch 3/25", counted from 1 and of constant width.
 std::string EpochText(int64_t last, int64_t epochs) {
   const int64_t epoch = std::min(last, INT64_MAX - 1) + 1;
   if (epochs <= 0) return absl::StrCat("epoch ", epoch);

@@ -15,8 +15,9 @@ namespace tethys {
 
 // Rules of pruning. A run is removed if it meets all rules that are given.
 struct PruningRules {
-  absl::optional<int64_t> keep = {};        // The newest `keep` removable runs stay.
-  absl::optional<int64_t> older_than = {};  // Seconds; the last attempt of a removed run started longer ago.
+  absl::optional<int64_t> keep = {};  // The newest `keep` removable runs stay.
+  // Only runs whose last attempt started more than this many seconds ago are removed.
+  absl::optional<int64_t> older_than = {};
 };
 
 // The runs to remove, the newest first; none if `rules` has no rule. Running and damaged runs, directories
